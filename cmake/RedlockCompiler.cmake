@@ -1,0 +1,58 @@
+# How every target of this project is compiled: the language, the warnings, the instrumentation.
+#
+# redlock_compile_options  INTERFACE target, linked PRIVATE by everything we build and by nothing we install.
+
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+# A lock whose rules no longer hold must stop, in Release too.
+foreach(config IN ITEMS RELEASE RELWITHDEBINFO MINSIZEREL)
+  string(REGEX REPLACE "(^| )[-/]D *NDEBUG($| )" " " CMAKE_C_FLAGS_${config} "${CMAKE_C_FLAGS_${config}}")
+endforeach()
+
+add_library(redlock_compile_options INTERFACE)
+
+set(warnings
+  -Wall -Wextra -Wpedantic
+  -Wconversion -Wsign-conversion -Wdouble-promotion
+  -Wshadow -Wundef -Wvla
+  -Wstrict-prototypes -Wmissing-prototypes -Wmissing-declarations -Wold-style-definition
+  -Wredundant-decls -Wnested-externs
+  -Wpointer-arith -Wcast-qual -Wwrite-strings -Wbad-function-cast
+  -Wformat=2 -Wimplicit-fallthrough -Wswitch-enum -Wfloat-equal)
+set(warnings_gnu
+  -Wcast-align=strict -Wlogical-op -Wduplicated-cond -Wduplicated-branches
+  -Wformat-overflow=2 -Wformat-truncation=2 -Wjump-misses-init)
+set(warnings_clang
+  -Wcast-align -Wcomma -Wconditional-uninitialized -Wunreachable-code-aggressive
+  -Wassign-enum -Wshorten-64-to-32)
+
+target_compile_options(redlock_compile_options INTERFACE
+  ${warnings}
+  $<$<C_COMPILER_ID:GNU>:${warnings_gnu}>
+  $<$<C_COMPILER_ID:Clang,AppleClang>:${warnings_clang}>
+  $<$<BOOL:${REDLOCK_WERROR}>:-Werror>)
+
+if(REDLOCK_SANITIZE)
+  set(known address undefined thread leak)
+  foreach(sanitizer IN LISTS REDLOCK_SANITIZE)
+    if(NOT sanitizer IN_LIST known)
+      message(FATAL_ERROR "REDLOCK_SANITIZE: '${sanitizer}' is not one of ${known}. Example: -DREDLOCK_SANITIZE='address;undefined'")
+    endif()
+  endforeach()
+  if("thread" IN_LIST REDLOCK_SANITIZE AND ("address" IN_LIST REDLOCK_SANITIZE OR "leak" IN_LIST REDLOCK_SANITIZE))
+    message(FATAL_ERROR "REDLOCK_SANITIZE: 'thread' cannot be combined with 'address' or 'leak'. Use two build directories.")
+  endif()
+  list(JOIN REDLOCK_SANITIZE "," sanitizers)
+  target_compile_options(redlock_compile_options INTERFACE
+    -fsanitize=${sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(redlock_compile_options INTERFACE -fsanitize=${sanitizers})
+endif()
+
+if(REDLOCK_COVERAGE)
+  target_compile_options(redlock_compile_options INTERFACE --coverage -fprofile-update=atomic)
+  target_link_options(redlock_compile_options INTERFACE --coverage)
+endif()

@@ -1,0 +1,32 @@
+# What we are built on, and which optional parts of it are there.
+#
+# Sets REDLOCK_WITH_TLS: whether rediss:// is compiled in.
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+find_package(Hiredis 0.14 REQUIRED)
+find_package(Libev 4.24 REQUIRED)
+if(REDLOCK_BUILD_TESTS)
+  find_package(Check 0.15 REQUIRED)
+endif()
+
+set(REDLOCK_WITH_TLS FALSE)
+if(REDLOCK_TLS STREQUAL "AUTO" OR REDLOCK_TLS)
+  if(TARGET Hiredis::SSL)
+    find_package(OpenSSL 1.1.1 QUIET)
+  endif()
+  if(TARGET Hiredis::SSL AND OPENSSL_FOUND)
+    set(REDLOCK_WITH_TLS TRUE)
+  elseif(NOT REDLOCK_TLS STREQUAL "AUTO")
+    message(FATAL_ERROR
+      "REDLOCK_TLS=ON needs hiredis >= 1.0 with hiredis_ssl, and OpenSSL's headers. Found: hiredis ${Hiredis_VERSION} in "
+      "${Hiredis_LIBRARY}, hiredis_ssl: ${Hiredis_SSL_LIBRARY}, OpenSSL: ${OPENSSL_VERSION}.\n"
+      "Point HIREDIS_ROOT at a hiredis built with USE_SSL=1, or use REDLOCK_TLS=AUTO to build without TLS.")
+  endif()
+endif()
+
+if(REDLOCK_WITH_TLS)
+  message(STATUS "TLS: yes (hiredis_ssl, OpenSSL ${OPENSSL_VERSION})")
+else()
+  message(STATUS "TLS: no (REDLOCK_TLS=${REDLOCK_TLS}, hiredis ${Hiredis_VERSION})")
+endif()

@@ -1,0 +1,81 @@
+# How tests are built and registered.
+#
+#   redlock_add_test(NAME name SOURCES file...
+#     [PURE]         the rules alone: link the quorum objects only, neither libredlock nor the test support
+#     [INTERNAL]     may include "quorum/..." and "src/..." beside the public header
+#     [NO_NOFORK]    needs Check's fork mode (death tests, tests that end in a signal)
+#     [LABELS ...]   unit     pure or scripted, runs under valgrind
+#                    threads  runs under ThreadSanitizer
+#                    servers  needs redis-server
+#                    timing   measures time: runs alone
+#     [LIBRARIES target...] [TIMEOUT seconds])
+#   A Check program, run once per CK_FORK mode. Exit status 77 is "skipped".
+#
+#   redlock_add_script_test(NAME name COMMAND ... [LABELS ...] [TIMEOUT seconds] [ENVIRONMENT VAR=value...])
+#
+# REDLOCK_TEST_LAUNCHER is put before every test program, e.g. valgrind and its options.
+
+set(REDLOCK_TEST_LAUNCHER "" CACHE STRING "Command put before every test program, a list")
+
+set(redlock_test_slowdown 1)
+if(REDLOCK_TEST_LAUNCHER)
+  set(redlock_test_slowdown 20)
+elseif(REDLOCK_SANITIZE OR REDLOCK_COVERAGE)
+  set(redlock_test_slowdown 4)
+endif()
+
+function(redlock_register_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "COMMAND;LABELS;ENVIRONMENT")
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 60)
+  endif()
+  math(EXPR timeout "${arg_TIMEOUT} * ${redlock_test_slowdown}")
+  add_test(NAME ${name} COMMAND ${arg_COMMAND})
+  set_tests_properties(${name} PROPERTIES
+    LABELS "${arg_LABELS}"
+    TIMEOUT ${timeout}
+    SKIP_RETURN_CODE 77
+    ENVIRONMENT "${arg_ENVIRONMENT}")
+  if("timing" IN_LIST arg_LABELS)
+    set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
+  endif()
+endfunction()
+
+function(redlock_add_test)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "PURE;INTERNAL;NO_NOFORK" "NAME;TIMEOUT" "SOURCES;LABELS;LIBRARIES")
+  if(NOT arg_NAME OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "redlock_add_test: NAME and SOURCES are needed, '${arg_UNPARSED_ARGUMENTS}' is not understood.")
+  endif()
+
+  set(target test_${arg_NAME})
+  add_executable(${target} ${arg_SOURCES})
+  target_link_libraries(${target} PRIVATE redlock_compile_options Check::Check ${arg_LIBRARIES})
+  if(arg_PURE)
+    target_link_libraries(${target} PRIVATE redlock_quorum)
+  else()
+    target_link_libraries(${target} PRIVATE redlock_test_support redlock_static)
+  endif()
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/include" "${PROJECT_SOURCE_DIR}/tests")
+  if(arg_PURE OR arg_INTERNAL)
+    target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
+  endif()
+
+  set(environment "CK_TIMEOUT_MULTIPLIER=${redlock_test_slowdown}")
+  set(rest COMMAND ${REDLOCK_TEST_LAUNCHER} $<TARGET_FILE:${target}> TIMEOUT "${arg_TIMEOUT}")
+  if(arg_NO_NOFORK)
+    redlock_register_test(${arg_NAME} ${rest} LABELS ${arg_LABELS} ENVIRONMENT ${environment} CK_FORK=yes)
+  else()
+    # Under a launcher one mode is enough; the label 'forked' lets it be left out.
+    redlock_register_test(${arg_NAME} ${rest} LABELS ${arg_LABELS} forked ENVIRONMENT ${environment} CK_FORK=yes)
+    redlock_register_test(${arg_NAME}.nofork ${rest} LABELS ${arg_LABELS} ENVIRONMENT ${environment} CK_FORK=no)
+  endif()
+endfunction()
+
+function(redlock_add_script_test)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;TIMEOUT" "COMMAND;LABELS;ENVIRONMENT")
+  if(NOT arg_NAME OR NOT arg_COMMAND OR arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "redlock_add_script_test: NAME and COMMAND are needed, '${arg_UNPARSED_ARGUMENTS}' is not understood.")
+  endif()
+  redlock_register_test(${arg_NAME} COMMAND ${arg_COMMAND} TIMEOUT "${arg_TIMEOUT}"
+    LABELS ${arg_LABELS} ENVIRONMENT ${arg_ENVIRONMENT})
+endfunction()

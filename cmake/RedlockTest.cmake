@@ -24,6 +24,15 @@ elseif(REDLOCK_SANITIZE OR REDLOCK_COVERAGE)
   set(redlock_test_slowdown 4)
 endif()
 
+# A sanitizer's finding must end the test, with a stack to read.
+set(redlock_test_environment "")
+if(REDLOCK_SANITIZE)
+  set(redlock_test_environment
+    UBSAN_OPTIONS=print_stacktrace=1
+    ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
+    TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1)
+endif()
+
 function(redlock_register_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "COMMAND;LABELS;ENVIRONMENT")
   if(NOT arg_TIMEOUT)
@@ -35,7 +44,7 @@ function(redlock_register_test name)
     LABELS "${arg_LABELS}"
     TIMEOUT ${timeout}
     SKIP_RETURN_CODE 77
-    ENVIRONMENT "${arg_ENVIRONMENT}")
+    ENVIRONMENT "${redlock_test_environment};${arg_ENVIRONMENT}")
   if("timing" IN_LIST arg_LABELS)
     set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
   endif()
@@ -43,7 +52,7 @@ endfunction()
 
 function(redlock_add_test)
   cmake_parse_arguments(PARSE_ARGV 0 arg "PURE;INTERNAL;NO_NOFORK" "NAME;TIMEOUT" "SOURCES;LABELS;LIBRARIES")
-  if(NOT arg_NAME OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
+  if(NOT DEFINED arg_NAME OR NOT DEFINED arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "redlock_add_test: NAME and SOURCES are needed, '${arg_UNPARSED_ARGUMENTS}' is not understood.")
   endif()
 
@@ -73,7 +82,7 @@ endfunction()
 
 function(redlock_add_script_test)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;TIMEOUT" "COMMAND;LABELS;ENVIRONMENT")
-  if(NOT arg_NAME OR NOT arg_COMMAND OR arg_UNPARSED_ARGUMENTS)
+  if(NOT DEFINED arg_NAME OR NOT DEFINED arg_COMMAND OR arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "redlock_add_script_test: NAME and COMMAND are needed, '${arg_UNPARSED_ARGUMENTS}' is not understood.")
   endif()
   redlock_register_test(${arg_NAME} COMMAND ${arg_COMMAND} TIMEOUT "${arg_TIMEOUT}"

@@ -1,0 +1,79 @@
+# shellcheck shell=bash
+# Which Debian packages each purpose needs, and their installation. Source it, then e.g.: packages_install build test
+#
+# Installs only what is missing and never asks. REDLOCK_SKIP_PACKAGES=1 turns it off, for systems where all is there already.
+
+packages_for() {
+  case $1 in
+    build) echo gcc libc6-dev cmake ninja-build libhiredis-dev libev-dev ;;
+    test) echo g++ clang libclang-rt-14-dev check libsubunit-dev valgrind binutils redis-server redis-tools ;;
+    coverage) echo gcovr ;;
+    demo) echo redis-server redis-tools ;;
+    bench) echo redis-server redis-tools gnuplot-nox ;;
+    compose) echo docker.io docker-compose iptables ;;
+    *)
+      echo "packages_for: no purpose '$1'; there are build, test, coverage, demo, bench and compose" >&2
+      return 2
+      ;;
+  esac
+}
+
+packages_missing() {
+  local purpose package list
+  for purpose in "$@"; do
+    list=$(packages_for "$purpose") || return
+    for package in $list; do
+      dpkg-query -W -f '${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed || echo "$package"
+    done
+  done | sort -u
+}
+
+# Prints how to become root without a question, or nothing when we are root.
+packages_sudo() {
+  if [ "$(id -u)" = 0 ]; then
+    return 0
+  fi
+  if ! command -v sudo >/dev/null; then
+    return 1
+  fi
+  # On a terminal a person can type the password; elsewhere a question would hang.
+  if [ -t 0 ]; then echo sudo; else echo sudo -n; fi
+}
+
+packages_explain_other_system() {
+  local purpose
+  echo "This script installs packages with apt-get, which is not here. Install these by your system's means" >&2
+  echo "(names as in Debian 12; elsewhere e.g. hiredis-devel, libev-devel, check-devel), then run it again with" >&2
+  echo "REDLOCK_SKIP_PACKAGES=1:" >&2
+  for purpose in "$@"; do
+    echo "  $purpose: $(packages_for "$purpose")" >&2
+  done
+}
+
+packages_install() {
+  local missing sudo
+  if [ "${REDLOCK_SKIP_PACKAGES:-0}" = 1 ]; then
+    return 0
+  fi
+  if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+    packages_explain_other_system "$@"
+    return 1
+  fi
+  missing=$(packages_missing "$@") || return
+  if [ -z "$missing" ]; then
+    return 0
+  fi
+  # One name per word from here on.
+  missing=$(echo "$missing" | tr '\n' ' ')
+  if ! sudo=$(packages_sudo); then
+    echo "Missing packages, and neither root nor sudo to install them. As root: apt-get install $missing" >&2
+    return 1
+  fi
+  echo "Installing: $missing"
+  # shellcheck disable=SC2086
+  if ! $sudo apt-get -q update </dev/null ||
+    ! $sudo env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install $missing </dev/null; then
+    echo "Installing failed (see above). By hand, as root: apt-get update && apt-get install $missing" >&2
+    return 1
+  fi
+}

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# The shared library exports what the public header declares: nothing else, and nothing less. A program that takes the
+# address of every declared function links against it, as C and as C++, and meets the version it was built for.
+#
+# Usage: exports.sh CC CXX NM INCLUDE_DIRECTORY LIBRARY VERSION [COMPILER_FLAG...]
+set -euo pipefail
+
+cc=$1
+cxx=$2
+nm=$3
+include=$4
+library=$5
+version=$6
+shift 6
+
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
+
+# One declaration per record; what has a body, or names a type, declares no symbol.
+echo '#include <redlock/redlock.h>' | "$cc" -E -P -I "$include" -x c - |
+  awk 'BEGIN { RS = ";" }
+    { gsub(/[[:space:]]+/, " ") }
+    /typedef|static|\{/ { next }
+    match($0, /(^|[ *])redlock_[a-z0-9_]+ ?\(/) { name = substr($0, RSTART, RLENGTH); gsub(/[ *(]/, "", name); print name }' |
+  sort -u >"$directory/declared"
+"$nm" -D --defined-only "$library" | awk '$(NF-1) != "A" { sub(/@.*/, "", $NF); print $NF }' | sort -u >"$directory/exported"
+
+if [ ! -s "$directory/declared" ]; then
+  echo "exports.sh: no function is declared in $include/redlock/redlock.h"
+  exit 1
+fi
+if ! diff "$directory/declared" "$directory/exported" >"$directory/difference"; then
+  echo "The public header and $library disagree:"
+  sed -n 's/^< /  declared, not exported: /p; s/^> /  exported, not declared: /p' "$directory/difference"
+  exit 1
+fi
+
+{
+  echo '#include <redlock/redlock.h>'
+  echo '#include <stdio.h>'
+  echo 'typedef void (*function)(void);'
+  echo 'int main(void) {'
+  echo '  static const function all[] = {'
+  sed 's/.*/    (function)&,/' "$directory/declared"
+  echo '  };'
+  echo '  for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)'
+  echo '    if (!all[i]) return 1;'
+  echo '  puts(redlock_version());'
+  echo '}'
+} >"$directory/user.c"
+
+for language in c c++; do
+  compiler=$cc
+  [ $language = c ] || compiler=$cxx
+  "$compiler" "$@" -I "$include" -x $language "$directory/user.c" -x none "$library" \
+    -Wl,-rpath,"$(dirname "$library")" -o "$directory/user"
+  answered=$("$directory/user")
+  if [ "$answered" != "$version" ]; then
+    echo "redlock_version() answers '$answered' from $language; the project's version is $version"
+    exit 1
+  fi
+done
+
+declared_version=$(printf '#include <redlock/redlock.h>\nREDLOCK_VERSION_MAJOR.REDLOCK_VERSION_MINOR.REDLOCK_VERSION_PATCH\n' |
+  "$cc" -E -P -I "$include" -x c - | tail -n 1 | tr -d ' ')
+if [ "$declared_version" != "$version" ]; then
+  echo "REDLOCK_VERSION_* say $declared_version; the project's version is $version"
+  exit 1
+fi
+echo "$(wc -l <"$directory/declared") functions"

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# The public header compiles alone, without a warning, as every C and C++ a user may choose.
+#
+# Usage: header.sh CC CXX INCLUDE_DIRECTORY SOURCE
+set -euo pipefail
+
+cc=$1
+cxx=$2
+include=$3
+source=$4
+warnings=(-Wall -Wextra -Wpedantic -Werror -Wconversion -Wshadow -Wundef -Wcast-qual -Wpointer-arith)
+
+for standard in c99 c11 c17; do
+  "$cc" -std=$standard "${warnings[@]}" -Wstrict-prototypes -I "$include" -fsyntax-only -x c "$source"
+  echo "$standard ok"
+done
+for standard in c++11 c++17 c++20; do
+  "$cxx" -std=$standard "${warnings[@]}" -Wold-style-cast -I "$include" -fsyntax-only -x c++ "$source"
+  echo "$standard ok"
+done

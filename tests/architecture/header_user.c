@@ -1,0 +1,14 @@
+/* A user's first lines, compiled by header.sh as C and as C++: every macro of the public header is expanded here. */
+#include <redlock/redlock.h>
+#include <redlock/redlock.h>
+
+int main(void)
+{
+    redlock_options options = REDLOCK_OPTIONS_INIT;
+    redlock_acquire_options acquire = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    acquire.wait_ms = REDLOCK_FOREVER;
+#ifndef __cplusplus
+    acquire = *REDLOCK_WAIT_MS(5000);
+#endif
+    return options.struct_size == sizeof(options) && acquire.struct_size == sizeof(acquire) ? 0 : 1;
+}

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Which layer includes what: include <- quorum <- src, and cli and examples on the public header alone.
+#
+# Usage: includes.sh PROJECT_DIRECTORY
+set -euo pipefail
+shopt -s nullglob
+
+cd "$1"
+types='<(assert|limits|stdbool|stddef|stdint|string)\.h>'
+violations=0
+
+# includes FILE: prints "LINE HEADER", the header with its quotes or brackets.
+includes() {
+  sed -nE 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*([<"][^>"]*[>"]).*/\1/;T;=;p' "$1" | paste -d ' ' - -
+}
+
+# resolves HEADER DIRECTORY...: whether the quoted header is a file under one of the directories.
+resolves() {
+  local header=$1 directory
+  shift
+  case $header in *..*) return 1 ;; esac
+  for directory in "$@"; do
+    [ ! -f "$directory/$header" ] || return 0
+  done
+  return 1
+}
+
+# allowed LAYER HEADER
+allowed() {
+  local layer=$1 header=$2 inner
+  inner=${header:1:-1}
+  case $layer:$header in
+    include:\<stddef.h\> | include:\<stdint.h\>) return 0 ;;
+    include:*) return 1 ;;
+    quorum:\<*) [[ $header =~ ^$types$ ]] ;;
+    quorum:\"quorum/*) resolves "$inner" . ;;
+    quorum:*) resolves "$inner" quorum ;;
+    src:\"quorum/* | src:\"src/* | src:\"redlock/*) resolves "$inner" . include ;;
+    src:\"*) resolves "$inner" src ;;
+    # The command proves that the public header is enough for a program.
+    cli:\<hiredis/* | cli:\<ev.h\>) return 1 ;;
+    *:\<quorum/* | *:\<src/*) return 1 ;;
+    *:\<redlock/*) resolves "$inner" include ;;
+    *:\<*) return 0 ;;
+    *) resolves "$inner" "$layer" ;;
+  esac
+}
+
+check_layer() {
+  local layer=$1 file line header
+  while read -r file; do
+    while read -r line header; do
+      if ! allowed "$layer" "$header"; then
+        echo "$file:$line: $layer/ must not include $header"
+        violations=$((violations + 1))
+      fi
+    done < <(includes "$file")
+  done < <(find "$layer" -name '*.[ch]' | sort)
+}
+
+for layer in include quorum src cli examples; do
+  [ ! -d "$layer" ] || check_layer "$layer"
+done
+[ "$violations" -eq 0 ]

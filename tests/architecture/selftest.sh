@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# Plants one violation of every rule that the other scripts here keep, and fails unless each is found and named.
+#
+# Usage: selftest.sh CC CXX NM SCRIPT_DIRECTORY
+set -euo pipefail
+
+cc=$1
+cxx=$2
+nm=$3
+scripts=$4
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
+failures=0
+
+# finds WORD COMMAND...: the command must fail and its output must have the word in it.
+finds() {
+  local word=$1 output
+  shift
+  if output=$("$@" 2>&1); then
+    echo "not found: $word, by $*"
+  elif [[ $output != *"$word"* ]]; then
+    echo "failed without naming $word: $*"
+    echo "$output"
+  else
+    echo "found: $word"
+    return
+  fi
+  failures=$((failures + 1))
+}
+
+accepts() {
+  if ! "$@"; then
+    echo "refused what is allowed: $*"
+    failures=$((failures + 1))
+  fi
+}
+
+# object NAME CODE: compiles it, as the rules would be, and prints the object's path.
+object() {
+  echo "$2" | "$cc" -O1 -c -x c - -o "$directory/$1.o"
+  echo "$directory/$1.o"
+}
+
+purity() {
+  bash "$scripts/purity.sh" "$nm" plain "$@"
+}
+
+test_purity() {
+  local pure
+  pure=$(object pure '#include <string.h>
+    #include <assert.h>
+    int other(void); int f(char *a, int n) { assert(n); memset(a, n, 100 + (unsigned)n); return other(); }')
+  accepts purity "$pure" "$(object other 'int other(void) { return 1; }')"
+  finds other purity "$pure"
+  finds malloc purity "$(object heap '#include <stdlib.h>
+    void *f(void) { return malloc(9); }')"
+  finds clock_gettime purity "$(object clock '#include <time.h>
+    int f(struct timespec *t) { return clock_gettime(CLOCK_MONOTONIC, t); }')"
+  finds printf purity "$(object output '#include <stdio.h>
+    int f(int n) { return printf("%d", n); }')"
+  finds __asan_ purity "$(object sanitizer 'void __asan_init(void); void f(void) { __asan_init(); }')"
+  finds "no objects" purity
+}
+
+# tree FILE LINE: a project in which all is in order, but for the line added to the file.
+tree() {
+  rm -rf "$directory/tree"
+  mkdir -p "$directory/tree/"{include/redlock,quorum,src,cli,examples}
+  cd "$directory/tree"
+  printf '#include <stdint.h>\n' >include/redlock/redlock.h
+  printf '#include <stdint.h>\n' >quorum/tally.h
+  printf '#include "quorum/tally.h"\n#include "tally.h"\n#include <string.h>\n' >quorum/tally.c
+  printf '#include <redlock/redlock.h>\n#include "node.h"\n#include "quorum/tally.h"\n#include <ev.h>\n' >src/node.c
+  touch src/node.h
+  printf '#include <redlock/redlock.h>\n#include <stdio.h>\n' | tee cli/main.c >examples/first.c
+  if [ $# -gt 0 ]; then echo "$2" >>"$1"; fi
+  cd - >/dev/null
+}
+
+test_includes() {
+  local includes=(bash "$scripts/includes.sh" "$directory/tree")
+  tree && accepts "${includes[@]}"
+  tree quorum/tally.c '#include <time.h>' && finds 'quorum/tally.c:4: quorum/ must not include <time.h>' "${includes[@]}"
+  tree quorum/tally.h '#  include "../src/node.h"' && finds '"../src/node.h"' "${includes[@]}"
+  tree quorum/tally.h '#include "src/node.h"' && finds '"src/node.h"' "${includes[@]}"
+  tree include/redlock/redlock.h '#include <ev.h>' && finds '<ev.h>' "${includes[@]}"
+  tree src/node.c '#include "cli/main.h"' && finds '"cli/main.h"' "${includes[@]}"
+  tree cli/main.c '#include "src/node.h"' && finds '"src/node.h"' "${includes[@]}"
+  tree cli/main.c '#include <hiredis/hiredis.h>' && finds '<hiredis/hiredis.h>' "${includes[@]}"
+  tree examples/first.c '#include "../quorum/tally.h"' && finds '"../quorum/tally.h"' "${includes[@]}"
+  tree examples/first.c '#include <redlock/internal.h>' && finds '<redlock/internal.h>' "${includes[@]}"
+}
+
+# header DECLARATIONS: a public header with them.
+header() {
+  mkdir -p "$directory/include/redlock"
+  {
+    echo '#pragma once'
+    echo '#include <stddef.h>'
+    echo '#define REDLOCK_VERSION_MAJOR 1'
+    echo '#define REDLOCK_VERSION_MINOR 2'
+    echo '#define REDLOCK_VERSION_PATCH 3'
+    echo '#ifdef __cplusplus'
+    echo 'extern "C"'
+    echo '#endif'
+    echo 'const char *redlock_version(void);'
+    echo 'typedef void (*redlock_callback)(int a);'
+    echo "$1"
+  } >"$directory/include/redlock/redlock.h"
+}
+
+library() {
+  echo 'const char *redlock_version(void) { return "1.2.3"; }' "$1" |
+    "$cc" -shared -fPIC -x c - -o "$directory/libredlock.so"
+}
+
+test_exports() {
+  local exports=(bash "$scripts/exports.sh" "$cc" "$cxx" "$nm" "$directory/include" "$directory/libredlock.so")
+  header '' && library '' && accepts "${exports[@]}" 1.2.3
+  finds "version is 1.2.4" "${exports[@]}" 1.2.4
+  header '' && library 'int rl_inner;' && finds 'not declared: rl_inner' "${exports[@]}" 1.2.3
+  header 'int redlock_missing(int a);' && library '' && finds 'not exported: redlock_missing' "${exports[@]}" 1.2.3
+  header 'int redlock_mangled(int a);' && library 'int redlock_mangled(int a) { return a; }' &&
+    finds 'redlock_mangled' "${exports[@]}" 1.2.3
+}
+
+test_header() {
+  local check=(bash "$scripts/header.sh" "$cc" "$cxx" "$directory/include" "$directory/user.c")
+  printf '#include <redlock/redlock.h>\nint main(void) { return 0; }\n' >"$directory/user.c"
+  header '' && accepts "${check[@]}"
+  header 'int redlock_private(int private, ...);' && finds private "${check[@]}"
+  header 'struct redlock_empty {};' && finds redlock_empty "${check[@]}"
+  header 'unknown_t redlock_f(void);' && finds unknown_t "${check[@]}"
+}
+
+test_purity
+test_includes
+test_exports
+test_header
+[ "$failures" -eq 0 ]

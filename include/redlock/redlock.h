@@ -1,0 +1,376 @@
+/*
+ * redlock.h - a distributed lock over N independent Redis masters
+ *
+ * A lock is granted when a majority of the nodes (quorum = N/2+1) grants it, and is valid for its ttl less the time the
+ * granting took, less a term for clock drift. The algorithm is Redlock (redis.io, "Distributed Locks with Redis").
+ *
+ * Two faces over one core:
+ *   blocking      redlock_connect() makes a client that owns a loop thread; its functions block and may be called from any thread;
+ *   asynchronous  redlock_attach() makes a client on the caller's libev loop; its functions (..._async) return at once and
+ *                 answer by a callback; all of them belong to the thread that attached.
+ *
+ * What holds everywhere, unless a function says otherwise:
+ *   units         the name of a number ends in its unit: _ms, _us.
+ *   ownership     what is passed in is copied before the call returns; what is handed out belongs to the client and says how long it lives.
+ *   errors        functions return REDLOCK_OK (0) or a negative enum redlock_status; the result says the rest in numbers and words.
+ *   callbacks     exactly one per started operation, never from inside the call that started it, always from the loop and
+ *                 never while the library is in the middle of something: every function may be called in one.
+ *   processes     a client belongs to the process that made it. In a forked child every call answers REDLOCK_INVALID, but for
+ *                 redlock_close() and redlock_close_async(), which free memory and descriptors and send nothing.
+ *   the host      the library never prints, exits, aborts on what a server sends, or touches signal dispositions.
+ */
+#ifndef REDLOCK_REDLOCK_H
+#define REDLOCK_REDLOCK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(REDLOCK_BUILDING) && defined(__GNUC__)
+#define REDLOCK_API __attribute__((visibility("default")))
+#else
+#define REDLOCK_API
+#endif
+
+#define REDLOCK_VERSION_MAJOR 0
+#define REDLOCK_VERSION_MINOR 1
+#define REDLOCK_VERSION_PATCH 0
+
+#define REDLOCK_NODES_MAX     32   /* nodes of one client */
+#define REDLOCK_RESOURCE_MAX  512  /* bytes of a resource's name */
+#define REDLOCK_TOKEN_SIZE    41   /* bytes of a token's text, with its final NUL */
+#define REDLOCK_FOREVER       (-1) /* as a wait_ms: no limit */
+
+struct ev_loop; /* libev's; its header is not needed here */
+
+/* A set of nodes and the connections to them. */
+typedef struct redlock_client redlock_client;
+
+/* One successful acquire. Lives until it is released, or its client is closed. */
+typedef struct redlock_lock redlock_lock;
+
+/* Ends operations that are under way; see redlock_cancel(). */
+typedef struct redlock_cancellation redlock_cancellation;
+
+/* ------------------------------------------------------------------------------------------------------------- status */
+
+enum redlock_status {
+    REDLOCK_OK = 0,
+    REDLOCK_HELD = -1,      /* others hold the lock, or part of it, on so many nodes that no majority is left */
+    REDLOCK_NO_QUORUM = -2, /* so many nodes are down, silent or refusing that no majority is left */
+    REDLOCK_MISCONFIGURED =
+        -3,                /* as before, and waiting will not help: wrong password, missing permission, a replica ... */
+    REDLOCK_TOO_SLOW = -4, /* a majority granted it, but less validity was left than asked for */
+    REDLOCK_TIMED_OUT = -5, /* wait_ms passed; the result's cause says what the last attempt met */
+    REDLOCK_CANCELLED = -6, /* ended by redlock_cancel() or by closing the client */
+    REDLOCK_LOST = -7,      /* the lock is no longer held: it expired, or a majority does not have it any more */
+    REDLOCK_INVALID = -8, /* an argument, the thread, the process or the state of the client does not allow the call */
+    REDLOCK_NO_MEMORY = -9, /* the allocator answered NULL; nothing was done */
+    REDLOCK_SYSTEM = -10    /* the system refused a thread, a descriptor or random bytes; nothing was done */
+};
+
+/* What one node contributed to a round. */
+enum redlock_outcome {
+    REDLOCK_NODE_PENDING = 0,     /* had not answered when the round was decided */
+    REDLOCK_NODE_GRANTED = 1,     /* did what was asked: set, extended or deleted the key */
+    REDLOCK_NODE_HELD = 2,        /* another holder's key is there */
+    REDLOCK_NODE_ABSENT = 3,      /* extend, release: our key is not there (any more) */
+    REDLOCK_NODE_REFUSED = 4,     /* answered with an error (LOADING, READONLY, OOM, NOPERM ...): see text */
+    REDLOCK_NODE_UNREACHABLE = 5, /* not connected, or the connection broke */
+    REDLOCK_NODE_TIMED_OUT = 6    /* no answer within the node's timeout */
+};
+
+/* "REDLOCK_OK", "REDLOCK_HELD", ... Static; never NULL. Any thread. */
+REDLOCK_API const char *redlock_status_name(int status);
+
+/* A sentence on the status. Static; never NULL. Any thread. */
+REDLOCK_API const char *redlock_status_text(int status);
+
+/* "granted", "held", ... Static; never NULL. Any thread. */
+REDLOCK_API const char *redlock_outcome_name(int outcome);
+
+/* The library's version, "0.1.0". Static. Any thread. */
+REDLOCK_API const char *redlock_version(void);
+
+/* ------------------------------------------------------------------------------------------------------------- result */
+
+typedef struct redlock_node_result {
+    const char *name;    /* "10.0.0.4:6379", never with a password; lives as long as the client */
+    int32_t outcome;     /* enum redlock_outcome */
+    uint32_t latency_us; /* from sending the request to its answer; 0 without an answer */
+    char text[96];       /* the node's error, or why it was not asked; "" when outcome says it all */
+} redlock_node_result;
+
+/* What an operation came to. Filled by every operation, whatever its status. Plain data: copy it freely. */
+typedef struct redlock_result {
+    int32_t status;   /* enum redlock_status: what the function returned or the callback tells */
+    int32_t cause;    /* on TIMED_OUT and CANCELLED the status of the last attempt that ended by itself, else status */
+    uint32_t nodes;   /* N; how many entries of node[] are filled */
+    uint32_t quorum;  /* N/2+1 */
+    uint32_t granted; /* votes of the last attempt, by class; a node without an answer is in none of them */
+    uint32_t held;
+    uint32_t absent;
+    uint32_t refused;
+    uint32_t unreachable;
+    uint32_t timed_out;
+    uint32_t attempts;      /* rounds over the nodes that the operation needed */
+    uint32_t pending_undos; /* close: undos that could not be confirmed, over all nodes */
+    int64_t validity_ms;    /* what was left of the lock when the operation was decided; 0 when it is not held */
+    uint64_t elapsed_us;    /* from the start of the operation to its decision */
+    uint64_t reserved[8];
+    redlock_node_result node[REDLOCK_NODES_MAX];
+    char text[768]; /* what is wrong with an argument, else written by redlock_result_text() */
+} redlock_result;
+
+/*
+ * The result in one line for a log: "held by another: 2 granted, 3 held (10.0.0.1:6379, ...)". Written into result->text,
+ * returned for convenience; lives as long as the result. Never NULL. Any thread, one at a time per result.
+ */
+REDLOCK_API const char *redlock_result_text(redlock_result *result);
+
+/* ------------------------------------------------------------------------------------------------------------ options */
+
+/* Memory for one client. All three or none. user is passed through. Called from the client's loop thread and, in the blocking face,
+ * from every thread that calls it: they must be thread-safe there. Memory inside hiredis, libev, OpenSSL and the resolver is not covered. */
+typedef struct redlock_allocator {
+    void *(*allocate)(size_t size, void *user);                 /* NULL: no memory */
+    void *(*reallocate)(void *memory, size_t size, void *user); /* NULL: no memory, the old block stays */
+    void (*release)(void *memory, void *user);                  /* memory may be NULL */
+    void *user;
+} redlock_allocator;
+
+enum redlock_log_level { REDLOCK_LOG_ERROR = 0, REDLOCK_LOG_WARNING = 1, REDLOCK_LOG_INFO = 2, REDLOCK_LOG_DEBUG = 3 };
+
+/* One line, without a newline and without secrets; lives for the call. Must not call the library. */
+typedef void (*redlock_log_callback)(int level, const char *line, void *arg);
+
+/*
+ * Credentials for one node, asked at each connect, so that they can be rotated. Writes NUL-terminated texts into the two buffers of the given
+ * size (user may stay ""); returns 0, or another number when there are none now: the node is then tried again later. Called on the loop; must not block
+ * and must not call the library. The buffers are wiped after use.
+ */
+typedef int (*redlock_credentials_callback)(const char *node, char *user, char *password, size_t size, void *arg);
+
+/* Settings of a client. Start from REDLOCK_OPTIONS_INIT; fields may be added at the end in later versions. */
+typedef struct redlock_options {
+    size_t struct_size;           /* set by REDLOCK_OPTIONS_INIT */
+    uint32_t ttl_ms;              /* default life of a lock on the nodes: 10000 */
+    uint32_t minimum_validity_ms; /* default of what must be left of it when acquired: 1 */
+    uint32_t
+        node_timeout_ms; /* how long a node may take to answer before it is counted out: 50; in a URI: ?timeout_ms= */
+    uint32_t connect_timeout_ms; /* to connect and pass the handshake: 1000; in a URI: ?connect_timeout_ms= */
+    uint32_t silence_limit_ms;   /* a node that owes an answer for so long is disconnected and connected anew: 2000 */
+    uint32_t backoff_max_ms;     /* longest pause between attempts to connect: 2000 */
+    uint32_t drift_ppm;      /* how much clocks may differ in rate, in millionths: 10000 (1 %); 2 ms are added to it */
+    uint32_t pending_max;    /* requests that may wait for one node's answers; it is not asked beyond: 8192 */
+    uint32_t undos_max;      /* undos kept for one node that cannot be reached: 8192; the oldest is dropped beyond */
+    uint32_t operations_max; /* operations under way at the same time: 65536; more answer REDLOCK_INVALID */
+    uint32_t leave_locks;    /* close: 0 releases the locks still held, 1 leaves them to expire */
+    uint32_t database;       /* SELECT: 0; in a URI: /3 */
+    const char *prefix;      /* put before every resource to make its key: "" */
+    const char *client_name; /* CLIENT SETNAME, without spaces: "redlock"; "" for none */
+    const char *user;        /* AUTH: none; in a URI: user:password@ */
+    const char *password;
+    redlock_credentials_callback
+        credentials; /* asked instead of the two above when set, but not for a node with its own in the URI */
+    void *credentials_arg;
+    redlock_log_callback log; /* none */
+    void *log_arg;
+    uint32_t log_level;      /* the least important level that is logged: REDLOCK_LOG_INFO */
+    uint32_t tls_no_verify;  /* 1: accept any certificate. For tests only */
+    const char *tls_ca_file; /* PEM; without it and tls_ca_directory the system's own are trusted */
+    const char *tls_ca_directory;
+    const char *tls_certificate_file; /* PEM; with tls_key_file: the client's own */
+    const char *tls_key_file;
+    const char *tls_server_name; /* the name a certificate must carry and SNI asks for; default: the host */
+    redlock_allocator allocator; /* malloc(3) */
+} redlock_options;
+
+#define REDLOCK_OPTIONS_INIT                                                                                           \
+    {                                                                                                                  \
+        sizeof(redlock_options), 10000, 1, 50, 1000, 2000, 2000, 10000, 8192, 8192, 65536, 0, 0, "", "redlock", NULL,  \
+            NULL, NULL, NULL, NULL, NULL, REDLOCK_LOG_INFO, 0, NULL, NULL, NULL, NULL, NULL,                           \
+        {                                                                                                              \
+            NULL, NULL, NULL, NULL                                                                                     \
+        }                                                                                                              \
+    }
+
+/* How to acquire. Start from REDLOCK_ACQUIRE_OPTIONS_INIT, or pass NULL: try once, everything as the client's options say. */
+typedef struct redlock_acquire_options {
+    size_t struct_size;                 /* set by REDLOCK_ACQUIRE_OPTIONS_INIT */
+    int64_t wait_ms;                    /* 0: try once; REDLOCK_FOREVER; else keep trying for so long */
+    uint32_t ttl_ms;                    /* 0: the client's */
+    uint32_t minimum_validity_ms;       /* 0: the client's */
+    size_t resource_size;               /* bytes of the resource, which may then hold any byte; 0: it is a C string */
+    redlock_cancellation *cancellation; /* ends the attempt early; must outlive the operation */
+} redlock_acquire_options;
+
+#define REDLOCK_ACQUIRE_OPTIONS_INIT                                                                                   \
+    {                                                                                                                  \
+        sizeof(redlock_acquire_options), 0, 0, 0, 0, NULL                                                              \
+    }
+
+#ifndef __cplusplus
+/* Acquire options that wait for up to so many milliseconds and are the defaults else. Lives until the end of the enclosing block. */
+#define REDLOCK_WAIT_MS(milliseconds)                                                                                  \
+    (&(const redlock_acquire_options){.struct_size = sizeof(redlock_acquire_options), .wait_ms = (milliseconds)})
+#endif
+
+/*
+ * The nodes of a client, both faces. 1 to 32, separated by commas (spaces around them are ignored), each one of
+ *     host   host:port   [::1]:6379   /path/to/socket
+ *     redis://[user[:password]@]host[:port][/database][?timeout_ms=50&connect_timeout_ms=1000]
+ *     rediss://...      the same over TLS, where the library was built with it
+ *     unix://[user[:password]@]/path/to/socket[?database=3&timeout_ms=50]
+ * User and password may be percent-encoded. A host name is resolved off the loop, anew at each connect. The same address twice is an error. Every client of a
+ * deployment must name the same nodes: the majority is counted over this list.
+ */
+
+/* ------------------------------------------------------------------------------------------------------ blocking face */
+
+/*
+ * Makes a client with its own loop thread, which blocks all signals. Does not wait for the nodes: see redlock_ready(). nodes: see above. options: NULL for the
+ * defaults. *client: closed by redlock_close(). result: NULL, or told in words what is wrong.
+ * Returns REDLOCK_OK, _INVALID (a bad node list or option), _NO_MEMORY, _SYSTEM. Any thread.
+ */
+REDLOCK_API int redlock_connect(const char *nodes, const redlock_options *options, redlock_client **client,
+                                redlock_result *result);
+
+/*
+ * Waits until a majority of the nodes can be asked, for up to wait_ms (0: only looks; REDLOCK_FOREVER). Not needed before an acquire, which waits
+ * for connections by itself. result: NULL, or per node GRANTED (usable) or why not.
+ * Returns REDLOCK_OK, _NO_QUORUM, _MISCONFIGURED, _TIMED_OUT, _CANCELLED, _INVALID, _NO_MEMORY. Any thread.
+ */
+REDLOCK_API int redlock_ready(redlock_client *client, int64_t wait_ms, redlock_result *result);
+
+/*
+ * Acquires the lock on a resource. resource: 1 to REDLOCK_RESOURCE_MAX bytes. options: NULL to try once. *lock: the handle, or NULL unless
+ * REDLOCK_OK. result: NULL, or filled.
+ * Returns REDLOCK_OK, _HELD, _NO_QUORUM, _MISCONFIGURED, _TOO_SLOW, _TIMED_OUT, _CANCELLED, _INVALID, _NO_MEMORY, _SYSTEM; nothing is left on any node that can be
+ * reached unless REDLOCK_OK. Any thread.
+ */
+REDLOCK_API int redlock_acquire(redlock_client *client, const char *resource, const redlock_acquire_options *options,
+                                redlock_lock **lock, redlock_result *result);
+
+/*
+ * Gives the lock at least ttl_ms (0: the ttl it was acquired with) from now on, on a majority that still holds it. Never shortens: the later of the old end and the
+ * new one counts. When it fails, but for _LOST, the lock stays valid until its old end. result: NULL, or filled.
+ * Returns REDLOCK_OK, _LOST, _NO_QUORUM, _MISCONFIGURED, _TOO_SLOW, _CANCELLED, _INVALID, _NO_MEMORY. Any thread, not while another releases this lock.
+ */
+REDLOCK_API int redlock_extend(redlock_lock *lock, uint32_t ttl_ms, redlock_result *result);
+
+/*
+ * Releases the lock and frees the handle, whatever the status; *lock becomes NULL. Waits for a majority's answer; nodes that did not get the message get it as
+ * soon as they can be reached. result: NULL, or filled.
+ * Returns REDLOCK_OK (a majority deleted it), _LOST (it was no longer held: it had expired or was gone on a majority), _NO_QUORUM, _MISCONFIGURED (not confirmed by a
+ * majority; it may last until its ttl), _CANCELLED (the client is being closed, which releases it), _INVALID (NULL, or *lock is NULL: released
+ * already), _NO_MEMORY (released all the same, not confirmed). Any thread.
+ */
+REDLOCK_API int redlock_release(redlock_lock **lock, redlock_result *result);
+
+/* ----------------------------------------------------------------------------------------------------- asynchronous face */
+
+/* lock: NULL unless result->status is REDLOCK_OK. result: lives for the call. */
+typedef void (*redlock_acquire_callback)(redlock_client *client, redlock_lock *lock, const redlock_result *result,
+                                         void *arg);
+
+/* result: lives for the call. */
+typedef void (*redlock_callback)(redlock_client *client, const redlock_result *result, void *arg);
+
+/*
+ * Makes a client on the caller's loop, which must outlive it. Like redlock_connect() else. The client keeps the loop alive (ev_run does not return)
+ * until it is closed. In a child that goes on using the loop, ev_loop_fork() is the caller's to call, as ever.
+ * The thread that attaches is the one that runs the loop: calls from another answer REDLOCK_INVALID.
+ */
+REDLOCK_API int redlock_attach(struct ev_loop *loop, const char *nodes, const redlock_options *options,
+                               redlock_client **client, redlock_result *result);
+
+/*
+ * As their blocking namesakes. Returned at once: REDLOCK_OK, the callback will come and has the status; or _INVALID (NULL, wrong thread or process, closing
+ * client), _NO_MEMORY: no callback will come. A bad argument is told by the callback, in words. arg is passed through.
+ */
+REDLOCK_API int redlock_ready_async(redlock_client *client, int64_t wait_ms, redlock_callback callback, void *arg);
+REDLOCK_API int redlock_acquire_async(redlock_client *client, const char *resource,
+                                      const redlock_acquire_options *options, redlock_acquire_callback callback,
+                                      void *arg);
+REDLOCK_API int redlock_extend_async(redlock_lock *lock, uint32_t ttl_ms, redlock_callback callback, void *arg);
+
+/* The handle is gone (*lock is NULL) when the call returns REDLOCK_OK or REDLOCK_NO_MEMORY. callback may be NULL. */
+REDLOCK_API int redlock_release_async(redlock_lock **lock, redlock_callback callback, void *arg);
+
+/* ------------------------------------------------------------------------------------------------------------ both faces */
+
+/* How long the lock is still valid: exact by this machine's clock (CLOCK_BOOTTIME), 0 when it is lost. Any thread in the blocking face. */
+REDLOCK_API int64_t redlock_validity_ms(const redlock_lock *lock);
+
+/* The resource's bytes, NUL-terminated, and their number (size may be NULL). Lives as long as the handle. */
+REDLOCK_API const char *redlock_lock_resource(const redlock_lock *lock, size_t *size);
+
+/* The value under the key on the nodes: 40 hexadecimal digits, drawn anew for each attempt. Lives as long as the handle. */
+REDLOCK_API const char *redlock_lock_token(const redlock_lock *lock);
+
+/* 1 when this client holds a valid lock on the resource (size 0: a C string), else 0. Asks no node. Any thread in the blocking face. */
+REDLOCK_API int redlock_held_by_me(redlock_client *client, const char *resource, size_t size);
+
+/* What the nodes show for a resource. */
+typedef struct redlock_node_state {
+    int64_t remaining_ms; /* time the node's key has left; 0: no key; -1: no answer; REDLOCK_STATE_NO_EXPIRY */
+    char token[REDLOCK_TOKEN_SIZE]; /* the value of the key, cut to fit; "" without one */
+} redlock_node_state;
+
+#define REDLOCK_STATE_NO_EXPIRY INT64_MAX
+
+typedef struct redlock_state {
+    int32_t locked;                 /* 1: a majority shows one and the same holder */
+    int32_t held_by_me;             /* 1: and it is this client */
+    uint32_t locked_nodes;          /* nodes that show the holder that most nodes show */
+    uint32_t free_nodes;            /* nodes without a key */
+    int64_t remaining_ms;           /* until fewer than a majority show the holder; 0 when not locked */
+    char token[REDLOCK_TOKEN_SIZE]; /* the holder that most nodes show, "" for none */
+    uint64_t reserved[8];
+    redlock_node_state node[REDLOCK_NODES_MAX];
+} redlock_state;
+
+/* state: lives for the call; meaningful when a majority answered (REDLOCK_OK). */
+typedef void (*redlock_query_callback)(redlock_client *client, const redlock_state *state, const redlock_result *result,
+                                       void *arg);
+
+/*
+ * Is the resource locked, by how many nodes, for how long (size 0: a C string)? Waits for every node's answer or timeout. A look, not a promise: it may change at once.
+ * Returns REDLOCK_OK (a majority answered), _NO_QUORUM, _MISCONFIGURED, _CANCELLED, _INVALID, _NO_MEMORY.
+ */
+REDLOCK_API int redlock_query(redlock_client *client, const char *resource, size_t size, redlock_state *state,
+                              redlock_result *result);
+REDLOCK_API int redlock_query_async(redlock_client *client, const char *resource, size_t size,
+                                    redlock_query_callback callback, void *arg);
+
+/*
+ * A cancellation is given to operations in their options. redlock_cancel() ends those under way, and those started with it later, with REDLOCK_CANCELLED, and what they
+ * left on the nodes is undone; where nothing waits it does nothing. It stays cancelled.
+ * redlock_cancel() may be called from any thread and from a signal handler. Create and destroy: any thread in the blocking face, the loop's thread in the other.
+ * Destroy only when no operation uses it any more; before or after the client is closed. *cancellation becomes NULL.
+ */
+REDLOCK_API int redlock_cancellation_create(redlock_client *client, redlock_cancellation **cancellation);
+REDLOCK_API void redlock_cancel(redlock_cancellation *cancellation);
+REDLOCK_API void redlock_cancellation_destroy(redlock_cancellation **cancellation);
+
+/*
+ * Closes a client. Operations under way end with REDLOCK_CANCELLED; locks still held are released (or left to expire: leave_locks) and their handles
+ * freed; each node has its timeout to answer what it was sent, then all memory is freed. *client becomes NULL at once.
+ * result: NULL, or pending_undos and per node what is unconfirmed.
+ * Returns REDLOCK_OK, _NO_QUORUM (something could not be confirmed; it expires), _INVALID (NULL, or *client is NULL: closed already; a blocking client's own loop thread, an
+ * asynchronous client, another thread's client).
+ * redlock_close: any thread; calls of other threads on this client return first, no new one may start.
+ * redlock_close_async: callback (may be NULL) comes last of all, with a NULL client. Of a loop that is not run again it is called never: destroy the loop after the callback.
+ */
+REDLOCK_API int redlock_close(redlock_client **client, redlock_result *result);
+REDLOCK_API int redlock_close_async(redlock_client **client, redlock_callback callback, void *arg);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,29 @@
+/*
+ * When to try again. Full-jitter exponential backoff: the pause is drawn from a window that grows with the contention met, above a
+ * floor of one round's duration, so that two contenders who split the votes do not meet again. Never past the deadline.
+ */
+#ifndef QUORUM_RETRY_H
+#define QUORUM_RETRY_H
+
+#include <stdint.h>
+
+#include "quorum/round.h"
+#include "quorum/time.h"
+
+struct quorum_retry {
+    quorum_time deadline;     /* of the waiting; QUORUM_NEVER: none */
+    enum quorum_verdict last; /* what the last attempt met; UNDECIDED before the first */
+    unsigned losses;          /* attempts in a row that met the same */
+    quorum_duration round;    /* how long the last attempt took */
+};
+
+void quorum_retry_init(struct quorum_retry *retry, quorum_time deadline);
+
+/*
+ * The moment of the next attempt, after one that took `round` and was lost with `verdict`; QUORUM_NEVER when the deadline comes first.
+ * random: 64 random bits.
+ */
+quorum_time quorum_retry_next(struct quorum_retry *retry, quorum_time now, enum quorum_verdict verdict,
+                              quorum_duration round, uint64_t random);
+
+#endif

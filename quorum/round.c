@@ -1,0 +1,125 @@
+#include "quorum/round.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "quorum/validity.h"
+
+void quorum_round_init(struct quorum_round *round, const struct quorum_terms *terms)
+{
+    assert(terms->kind != QUORUM_ACQUIRE || terms->minimum_validity >= 1);
+    memset(round, 0, sizeof *round);
+    round->terms = *terms;
+    round->sent = QUORUM_NEVER;
+    quorum_tally_init(&round->tally, terms->nodes);
+}
+
+static void ask(struct quorum_round *round, struct quorum_actions *actions, quorum_nodes nodes, quorum_time now)
+{
+    if (!nodes)
+        return;
+    if (round->sent == QUORUM_NEVER)
+        round->sent = now; /* the first send, not the last: every node's ttl started after it */
+    round->asked |= nodes;
+    round->coming &= ~nodes;
+    if (round->terms.kind == QUORUM_ACQUIRE)
+        round->may_hold |= nodes;
+    actions->send |= nodes;
+}
+
+static void decide(struct quorum_round *round, struct quorum_actions *actions, enum quorum_verdict verdict,
+                   quorum_time now)
+{
+    assert(round->verdict == QUORUM_UNDECIDED && verdict != QUORUM_UNDECIDED);
+    round->verdict = verdict;
+    round->decided_at = now;
+    round->coming = 0;
+    actions->decided = true;
+    if (verdict != QUORUM_WON)
+        actions->undo =
+            round->may_hold; /* answered or not: replies are FIFO, so the undo meets whatever arrives late */
+}
+
+/* A majority did it. Did it in time? */
+static enum quorum_verdict judge_won(struct quorum_round *round, quorum_time now)
+{
+    const struct quorum_terms *terms = &round->terms;
+    quorum_time end = quorum_validity_end(round->sent, terms->ttl, terms->drift_ppm);
+    switch (terms->kind) {
+    case QUORUM_ACQUIRE:
+        if (quorum_time_until(end, now) < terms->minimum_validity)
+            return QUORUM_LOST_TOO_SLOW;
+        round->validity_end = end;
+        return QUORUM_WON;
+    case QUORUM_EXTEND:
+        if (now >= terms->validity_end)
+            return QUORUM_LOST_GONE; /* the nodes may have let another in since */
+        round->validity_end = end > terms->validity_end ? end : terms->validity_end;
+        return QUORUM_WON;
+    case QUORUM_RELEASE:
+        return QUORUM_WON;
+    }
+    assert(!"a kind of round");
+    return QUORUM_LOST_NO_QUORUM;
+}
+
+/* A majority cannot do it any more. Whose fault is it? */
+static enum quorum_verdict judge_lost(const struct quorum_round *round)
+{
+    const struct quorum_tally *tally = &round->tally;
+    quorum_nodes failed =
+        tally->voted[QUORUM_REFUSED] | tally->voted[QUORUM_UNREACHABLE] | tally->voted[QUORUM_TIMED_OUT];
+    if (quorum_tally_blocked_by(tally, tally->permanent))
+        return QUORUM_LOST_MISCONFIGURED;
+    if (round->terms.kind == QUORUM_ACQUIRE)
+        return quorum_tally_blocked_by(tally, failed) ? QUORUM_LOST_NO_QUORUM : QUORUM_LOST_HELD;
+    return quorum_tally_blocked_by(tally, tally->voted[QUORUM_ABSENT]) ? QUORUM_LOST_GONE : QUORUM_LOST_NO_QUORUM;
+}
+
+static void judge(struct quorum_round *round, struct quorum_actions *actions, quorum_time now)
+{
+    if (quorum_round_over(round))
+        return;
+    if (quorum_tally_won(&round->tally))
+        decide(round, actions, judge_won(round, now), now);
+    else if (quorum_tally_lost(&round->tally))
+        decide(round, actions, judge_lost(round), now);
+}
+
+static void voted(struct quorum_round *round, const struct quorum_event *event)
+{
+    quorum_nodes bit = quorum_node(event->node);
+    round->coming &= ~bit;
+    /* Even a late answer tells what the node has: the undo is then not needed, or still is. */
+    if (event->left_nothing)
+        round->may_hold &= ~bit;
+    quorum_tally_vote(&round->tally, event->node, event->vote, event->permanent);
+}
+
+struct quorum_actions quorum_round_step(struct quorum_round *round, const struct quorum_event *event)
+{
+    struct quorum_actions actions = {0, 0, false};
+    switch (event->type) {
+    case QUORUM_START:
+        assert(round->asked == 0 && (event->usable & event->coming) == 0);
+        round->coming = event->coming & round->tally.voted[QUORUM_PENDING];
+        judge(round, &actions, event->now); /* so many were counted out before that nobody need be asked ... */
+        if (!quorum_round_over(round) ||
+            round->terms.kind == QUORUM_RELEASE) /* ... but what may hold the key is told in any case */
+            ask(round, &actions, event->usable & round->tally.voted[QUORUM_PENDING], event->now);
+        break;
+    case QUORUM_USABLE:
+        if (!quorum_round_over(round))
+            ask(round, &actions, round->coming & quorum_node(event->node), event->now);
+        break;
+    case QUORUM_VOTED:
+        voted(round, event);
+        judge(round, &actions, event->now);
+        break;
+    case QUORUM_CANCEL:
+        if (!quorum_round_over(round))
+            decide(round, &actions, QUORUM_LOST_CANCELLED, event->now);
+        break;
+    }
+    return actions;
+}

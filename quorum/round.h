@@ -1,0 +1,84 @@
+/*
+ * One round: one parallel attempt over all nodes to acquire, extend or release. The host tells what happened, with the time; the round
+ * says what to do. It decides early, both ways, and once.
+ *
+ * Redlock, steps 1-5: read the clock; ask all nodes; a majority within the validity wins; else undo everywhere.
+ */
+#ifndef QUORUM_ROUND_H
+#define QUORUM_ROUND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "quorum/tally.h"
+#include "quorum/time.h"
+
+enum quorum_kind { QUORUM_ACQUIRE, QUORUM_EXTEND, QUORUM_RELEASE };
+
+enum quorum_verdict {
+    QUORUM_UNDECIDED,
+    QUORUM_WON,
+    QUORUM_LOST_HELD,          /* acquire: without the others' keys a majority would have been there */
+    QUORUM_LOST_NO_QUORUM,     /* too many nodes down, silent or refusing */
+    QUORUM_LOST_MISCONFIGURED, /* as before, for reasons that waiting does not end */
+    QUORUM_LOST_TOO_SLOW,      /* acquire: granted, with too little validity left */
+    QUORUM_LOST_GONE,          /* extend, release: a majority does not have our key, or its validity is over */
+    QUORUM_LOST_CANCELLED      /* the host said so */
+};
+
+struct quorum_terms {
+    enum quorum_kind kind;
+    unsigned nodes;                   /* N */
+    quorum_duration ttl;              /* what the nodes are asked for */
+    uint32_t drift_ppm;               /* see validity.h */
+    quorum_duration minimum_validity; /* acquire: less than this left at the decision is too slow; at least 1 ns */
+    quorum_time validity_end;         /* extend, release: of the lock as it is; acquire: 0 */
+};
+
+enum quorum_event_type {
+    QUORUM_START, /* usable: can be asked now; coming: may become usable, a QUORUM_USABLE or QUORUM_VOTE follows; others voted before */
+    QUORUM_USABLE, /* node can be asked from now on */
+    QUORUM_VOTED,  /* node has answered, or is counted as vote */
+    QUORUM_CANCEL
+};
+
+struct quorum_event {
+    enum quorum_event_type type;
+    quorum_time now;
+    unsigned node;         /* USABLE, VOTED */
+    enum quorum_vote vote; /* VOTED */
+    bool permanent;        /* VOTED: waiting does not end this refusal */
+    bool left_nothing;     /* VOTED: the node's own answer shows that nothing of ours is there */
+    quorum_nodes usable;   /* START */
+    quorum_nodes coming;   /* START */
+};
+
+/* What the host is to do. */
+struct quorum_actions {
+    quorum_nodes send; /* ask these nodes now */
+    quorum_nodes undo; /* send these nodes the undo now, behind what they were sent */
+    bool decided;      /* the verdict has just been reached; said once */
+};
+
+struct quorum_round {
+    struct quorum_terms terms;
+    struct quorum_tally tally;
+    quorum_nodes coming;   /* not asked yet, may be */
+    quorum_nodes asked;    /* were sent the request */
+    quorum_nodes may_hold; /* asked to acquire, and not known to hold nothing of ours */
+    quorum_time sent;      /* when the first request left; QUORUM_NEVER before */
+    quorum_time decided_at;
+    quorum_time validity_end;    /* once won: until when the lock may be relied on; never before terms.validity_end */
+    enum quorum_verdict verdict; /* written once */
+};
+
+void quorum_round_init(struct quorum_round *round, const struct quorum_terms *terms);
+
+struct quorum_actions quorum_round_step(struct quorum_round *round, const struct quorum_event *event);
+
+static inline bool quorum_round_over(const struct quorum_round *round)
+{
+    return round->verdict != QUORUM_UNDECIDED;
+}
+
+#endif

@@ -10,17 +10,25 @@ if(REDLOCK_BUILD_TESTS)
   find_package(Check 0.15 REQUIRED)
 endif()
 
+if(NOT REDLOCK_TLS MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR "REDLOCK_TLS is '${REDLOCK_TLS}'; it must be AUTO, ON or OFF.")
+endif()
 set(REDLOCK_WITH_TLS FALSE)
-if(REDLOCK_TLS STREQUAL "AUTO" OR REDLOCK_TLS)
+if(NOT REDLOCK_TLS STREQUAL "OFF")
   if(TARGET Hiredis::SSL)
     find_package(OpenSSL 1.1.1 QUIET)
   endif()
   if(TARGET Hiredis::SSL AND OPENSSL_FOUND)
     set(REDLOCK_WITH_TLS TRUE)
-  elseif(NOT REDLOCK_TLS STREQUAL "AUTO")
+  elseif(REDLOCK_TLS STREQUAL "ON")
+    if(TARGET Hiredis::SSL)
+      set(missing "OpenSSL's headers are not there (libssl-dev, openssl-devel)")
+    else()
+      set(missing "no hiredis_ssl of the same version stands beside it")
+    endif()
     message(FATAL_ERROR
-      "REDLOCK_TLS=ON needs hiredis >= 1.0 with hiredis_ssl, and OpenSSL's headers. Found: hiredis ${Hiredis_VERSION} in "
-      "${Hiredis_LIBRARY}, hiredis_ssl: ${Hiredis_SSL_LIBRARY}, OpenSSL: ${OPENSSL_VERSION}.\n"
+      "REDLOCK_TLS=ON needs hiredis >= 1.0 with hiredis_ssl, and OpenSSL. Found hiredis ${Hiredis_VERSION} in ${Hiredis_LIBRARY}, "
+      "but ${missing}.\n"
       "Point HIREDIS_ROOT at a hiredis built with USE_SSL=1, or use REDLOCK_TLS=AUTO to build without TLS.")
   endif()
 endif()

@@ -6,11 +6,11 @@
 packages_for() {
   case $1 in
     build) echo gcc libc6-dev cmake ninja-build libhiredis-dev libev-dev ;;
-    test) echo g++ clang libclang-rt-14-dev check libsubunit-dev valgrind binutils redis-server redis-tools ;;
+    test) echo g++ clang check libsubunit-dev valgrind binutils redis-server redis-tools ;;
     coverage) echo gcovr ;;
     demo) echo redis-server redis-tools ;;
     bench) echo redis-server redis-tools gnuplot-nox ;;
-    compose) echo docker.io docker-compose iptables ;;
+    compose) echo docker.io docker-compose debootstrap ;;
     *)
       echo "packages_for: no purpose '$1'; there are build, test, coverage, demo, bench and compose" >&2
       return 2
@@ -70,6 +70,7 @@ packages_install() {
     return 1
   fi
   echo "Installing: $missing"
+  case $missing in *redis-server*) echo "(Debian starts a Redis on port 6379 with that package; nothing here uses it.)" ;; esac
   # shellcheck disable=SC2086
   if ! $sudo apt-get -q update </dev/null ||
     ! $sudo env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install $missing </dev/null; then

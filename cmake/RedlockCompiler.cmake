@@ -27,7 +27,7 @@ set(warnings_gnu
   -Wcast-align=strict -Wlogical-op -Wduplicated-cond -Wduplicated-branches
   -Wformat-overflow=2 -Wformat-truncation=2 -Wjump-misses-init)
 set(warnings_clang
-  -Wcast-align -Wcomma -Wconditional-uninitialized -Wunreachable-code-aggressive
+  -Wcast-align -Wunreachable-code-aggressive
   -Wassign-enum -Wshorten-64-to-32
   -Wno-string-conversion) # assert(!"why this cannot be reached")
 

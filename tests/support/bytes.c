@@ -1,0 +1,54 @@
+#include "bytes.h"
+
+#include "fixture.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+char *bytes_room(struct bytes *bytes, size_t size)
+{
+    if (bytes->capacity - bytes->length < size) {
+        bytes->capacity = 2 * bytes->capacity + size;
+        bytes->data = fixture_reallocate(bytes->data, bytes->capacity);
+    }
+    return bytes->data + bytes->length;
+}
+
+void bytes_append(struct bytes *bytes, const void *data, size_t length)
+{
+    if (length == 0)
+        return;
+    memcpy(bytes_room(bytes, length), data, length);
+    bytes->length += length;
+}
+
+void bytes_print(struct bytes *bytes, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    assert(length >= 0);
+    va_start(arguments, format);
+    vsnprintf(bytes_room(bytes, (size_t)length + 1), (size_t)length + 1, format, arguments);
+    va_end(arguments);
+    bytes->length += (size_t)length;
+}
+
+void bytes_consume(struct bytes *bytes, size_t length)
+{
+    assert(length <= bytes->length);
+    bytes->length -= length;
+    if (bytes->length > 0)
+        memmove(bytes->data, bytes->data + length, bytes->length);
+}
+
+void bytes_free(struct bytes *bytes)
+{
+    free(bytes->data);
+    *bytes = (struct bytes){0};
+}

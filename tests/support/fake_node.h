@@ -1,0 +1,70 @@
+/* The model of a healthy Redis node behind the fake server: keys with values and ends, scripts, INFO, CONFIG, TIME.
+ *
+ * Of the key space it knows SET [NX|XX] [PX|EX], GET, DEL, EXISTS, PTTL, PEXPIRE, KEYS, DBSIZE, FLUSHALL, FLUSHDB; of
+ * scripts SCRIPT LOAD/EXISTS/FLUSH, EVAL, EVALSHA, which the test's own handler answers; of the rest INFO, CONFIG GET,
+ * TIME, ROLE. What belongs to one connection (AUTH, SELECT, CLIENT, SUBSCRIBE …) is in fake_session.c. */
+#ifndef TESTS_SUPPORT_FAKE_NODE_H
+#define TESTS_SUPPORT_FAKE_NODE_H
+
+#include "bytes.h"
+#include "resp.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct fake_node;
+
+struct fake_script_call {
+    struct fake_node *node; /* may be read and changed with the functions below */
+    unsigned database;
+    const char *script; /* its text, also when called by its digest */
+    size_t key_count;
+    const struct resp_argument *keys;
+    size_t argument_count;
+    const struct resp_argument *arguments;
+    struct bytes *reply; /* write one RESP reply here, with resp_write_…() */
+    void *arg;
+};
+
+typedef void fake_script_handler(const struct fake_script_call *call);
+
+/* A handler for the usual release script: deletes KEYS[1] if it holds ARGV[1]; answers 1 or 0. */
+fake_script_handler fake_script_compare_and_delete;
+
+struct fake_key {
+    char *name;
+    size_t name_length;
+    char *value;
+    size_t value_length;
+    int64_t expires_us; /* by the node's own clock; INT64_MAX: never */
+    unsigned database;
+};
+
+/* NULL: no such key, or its time is over. Valid until the node is changed. */
+const struct fake_key *fake_node_find(struct fake_node *node, unsigned database, const struct resp_argument *name);
+/* A ttl_ms below 0 is for ever. */
+void fake_node_set(struct fake_node *node, unsigned database, const struct resp_argument *name, const void *value,
+                   size_t length, int64_t ttl_ms);
+bool fake_node_delete(struct fake_node *node, unsigned database, const struct resp_argument *name);
+/* As PTTL: -2 no such key, -1 without an end. */
+int64_t fake_node_pttl(struct fake_node *node, unsigned database, const struct resp_argument *name);
+/* The node's wall clock in microseconds. */
+int64_t fake_node_clock_us(const struct fake_node *node);
+
+/* For the fake server, not for handlers. */
+struct fake_node *fake_node_new(void);
+void fake_node_free(struct fake_node *node);
+void fake_node_new_run_id(struct fake_node *node);
+void fake_node_forget_keys(struct fake_node *node);
+void fake_node_forget_scripts(struct fake_node *node);
+void fake_node_set_info(struct fake_node *node, const char *field, const char *value);
+void fake_node_set_config(struct fake_node *node, const char *name, const char *value);
+void fake_node_set_clock_offset_us(struct fake_node *node, int64_t offset_us);
+void fake_node_set_script_handler(struct fake_node *node, fake_script_handler *handler, void *arg);
+size_t fake_node_keys_left(struct fake_node *node, const char *const *except);
+/* Writes the reply; false: it is no command of the node. */
+bool fake_node_execute(struct fake_node *node, unsigned database, const struct resp_command *command,
+                       struct bytes *reply);
+
+#endif

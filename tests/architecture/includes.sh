@@ -25,9 +25,9 @@ resolves() {
   return 1
 }
 
-# allowed LAYER HEADER
+# allowed LAYER FILE HEADER
 allowed() {
-  local layer=$1 header=$2 inner
+  local layer=$1 file=$2 header=$3 inner
   inner=${header:1:-1}
   case $layer:$header in
     include:\<stddef.h\> | include:\<stdint.h\>) return 0 ;;
@@ -42,7 +42,7 @@ allowed() {
     *:\<quorum/* | *:\<src/*) return 1 ;;
     *:\<redlock/*) resolves "$inner" include ;;
     *:\<*) return 0 ;;
-    *) resolves "$inner" "$layer" ;;
+    *) resolves "$inner" "${file%/*}" ;;
   esac
 }
 
@@ -50,7 +50,7 @@ check_layer() {
   local layer=$1 file line header
   while read -r file; do
     while read -r line header; do
-      if ! allowed "$layer" "$header"; then
+      if ! allowed "$layer" "$file" "$header"; then
         echo "$file:$line: $layer/ must not include $header"
         violations=$((violations + 1))
       fi

@@ -65,7 +65,7 @@ test_purity() {
 # tree FILE LINE: a project in which all is in order, but for the line added to the file.
 tree() {
   rm -rf "$directory/tree"
-  mkdir -p "$directory/tree/"{include/redlock,quorum,src,cli,examples}
+  mkdir -p "$directory/tree/"{include/redlock,quorum,src,cli,examples/shop}
   cd "$directory/tree"
   printf '#include <stdint.h>\n' >include/redlock/redlock.h
   printf '#include <stdint.h>\n' >quorum/tally.h
@@ -73,6 +73,8 @@ tree() {
   printf '#include <redlock/redlock.h>\n#include "node.h"\n#include "quorum/tally.h"\n#include <ev.h>\n' >src/node.c
   touch src/node.h
   printf '#include <redlock/redlock.h>\n#include <stdio.h>\n' | tee cli/main.c >examples/first.c
+  printf '#include "stock.h"\n' >examples/shop/shop.c
+  touch examples/shop/stock.h
   if [ $# -gt 0 ]; then echo "$2" >>"$1"; fi
   cd - >/dev/null
 }
@@ -88,6 +90,7 @@ test_includes() {
   tree cli/main.c '#include "src/node.h"' && finds '"src/node.h"' "${includes[@]}"
   tree cli/main.c '#include <hiredis/hiredis.h>' && finds '<hiredis/hiredis.h>' "${includes[@]}"
   tree examples/first.c '#include "../quorum/tally.h"' && finds '"../quorum/tally.h"' "${includes[@]}"
+  tree examples/shop/shop.c '#include "quorum/tally.h"' && finds '"quorum/tally.h"' "${includes[@]}"
   tree examples/first.c '#include <redlock/internal.h>' && finds '<redlock/internal.h>' "${includes[@]}"
 }
 

@@ -96,7 +96,7 @@ unsigned fake_server_refuse_connections(struct fake_server *server, unsigned cou
 #define FAKE_BUSY       "-BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.\r\n"
 #define FAKE_MASTERDOWN "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.\r\n"
 #define FAKE_MAXCLIENTS "-ERR max number of clients reached\r\n"
-#define FAKE_GARBAGE    "\001\377\000HTTP/1.1 400 Bad Request\r\n\r\n"
+#define FAKE_GARBAGE    "\001\377\376HTTP/1.1 400 Bad Request\r\n\r\n"
 
 /* --- Faults now -------------------------------------------------------------------------------------------------- */
 

@@ -18,6 +18,8 @@ struct cursor {
 
 static enum resp_progress read_line(struct cursor *cursor, const char **line, size_t *length)
 {
+    if (cursor->at == cursor->length)
+        return RESP_INCOMPLETE;
     const char *start = cursor->data + cursor->at;
     const char *end = memmem(start, cursor->length - cursor->at, "\r\n", 2);
 

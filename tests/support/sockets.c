@@ -61,6 +61,18 @@ static int bind_reusable(const union address *address, socklen_t length)
     return fd;
 }
 
+bool socket_ipv6_available(void)
+{
+    union address address;
+    socklen_t length = loopback(&address, true, 0);
+    int fd = make_socket(&address);
+    bool available = fd >= 0 && bind(fd, &address.any, length) == 0;
+
+    if (fd >= 0)
+        close(fd);
+    return available;
+}
+
 int socket_reserve_port(bool ipv6, uint16_t *port)
 {
     union address address;

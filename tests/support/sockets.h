@@ -6,6 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Some machines have no ::1; what needs it is skipped there. */
+bool socket_ipv6_available(void);
+
 /* A port of 127.0.0.1 (or ::1) that is ours for as long as the returned descriptor stays open: bound, not listening.
  * Nobody else is given it, a connect() to it is refused, and a listener with SO_REUSEADDR may come and go on it. */
 int socket_reserve_port(bool ipv6, uint16_t *port);

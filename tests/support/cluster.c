@@ -1,0 +1,564 @@
+#define _GNU_SOURCE
+#include "cluster.h"
+
+#include "clock.h"
+#include "file.h"
+#include "fixture.h"
+#include "process.h"
+#include "redis_client.h"
+#include "sockets.h"
+#include "temp_dir.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    START_TIMEOUT_MS = 20000, /* generous: under valgrind on a loaded machine */
+    COMMAND_TIMEOUT_MS = 5000,
+    STOP_TIMEOUT_MS = 5000,
+    MOST_WORDS = 64
+};
+
+/* May do anything, whatever the test's own ACL says, without the test's password. */
+static const char fixture_user[] = "fixture";
+static const char *const fixture_rights[] = {"on", "nopass", "~*", "&*", "+@all", NULL};
+
+struct node {
+    char **arguments; /* of redis-server, ended by NULL */
+    size_t argument_count;
+    char *directory;
+    char *socket_path;
+    char *log;
+    char *address;
+    uint16_t port;
+    int reservation;
+    struct process process;
+};
+
+struct cluster {
+    size_t size;
+    struct node *nodes;
+    struct temp_dir *dir;
+    char *nodes_string;
+    struct bytes key_names;
+    pid_t owner;
+};
+
+static const char *server_program(void)
+{
+    const char *program = getenv("REDIS_SERVER");
+
+    return program != NULL && *program != '\0' ? program : "redis-server";
+}
+
+bool cluster_available(void)
+{
+    char *const argv[] = {fixture_text("%s", server_program()), fixture_text("--version"), NULL};
+    struct process process;
+    bool available = process_start(&process, &(struct process_options){.argv = argv});
+
+    if (available)
+        process_wait(&process, test_deadline_ns(START_TIMEOUT_MS));
+    free(argv[0]);
+    free(argv[1]);
+    return available;
+}
+
+/* --- The command line of a server --- */
+
+static void add_argument(struct node *node, const char *argument)
+{
+    node->arguments = fixture_reallocate(node->arguments, (node->argument_count + 2) * sizeof(node->arguments[0]));
+    node->arguments[node->argument_count++] = fixture_text("%s", argument);
+    node->arguments[node->argument_count] = NULL;
+}
+
+static void add_option(struct node *node, const char *name, const char *value)
+{
+    add_argument(node, name);
+    add_argument(node, value);
+}
+
+static void add_arguments(struct node *node, const char *const *arguments)
+{
+    for (; arguments != NULL && *arguments != NULL; arguments++)
+        add_argument(node, *arguments);
+}
+
+static void add_port(struct node *node, const char *name)
+{
+    char text[8];
+
+    snprintf(text, sizeof(text), "%u", node->port);
+    add_option(node, name, text);
+}
+
+static void add_tls(struct node *node, const struct cluster_tls *tls)
+{
+    if (tls == NULL) {
+        add_port(node, "--port");
+        return;
+    }
+    add_option(node, "--port", "0");
+    add_port(node, "--tls-port");
+    add_option(node, "--tls-cert-file", tls->certificate);
+    add_option(node, "--tls-key-file", tls->key);
+    add_option(node, "--tls-ca-cert-file", tls->authority);
+    add_option(node, "--tls-auth-clients", tls->client_certificates ? "yes" : "no");
+}
+
+static void add_users(struct node *node, const struct cluster_node_options *options)
+{
+    if (options->acl == NULL) {
+        add_option(node, "--user", fixture_user);
+        add_arguments(node, fixture_rights);
+        return;
+    }
+    char *path = fixture_text("%s/users.acl", node->directory);
+    struct bytes lines = {0};
+    bytes_print(&lines, "user %s", fixture_user);
+    for (const char *const *right = fixture_rights; *right != NULL; right++)
+        bytes_print(&lines, " %s", *right);
+    bytes_print(&lines, "\n%s\n", options->acl);
+    file_write(path, lines.data, lines.length);
+    add_option(node, "--aclfile", path);
+    bytes_free(&lines);
+    free(path);
+}
+
+static void add_all(struct node *node, const struct cluster_options *options, const struct cluster_node_options *own)
+{
+    add_argument(node, server_program());
+    add_option(node, "--bind", options->ipv6 ? "::1" : "127.0.0.1");
+    add_tls(node, own->tls);
+    add_option(node, "--unixsocket", node->socket_path);
+    add_option(node, "--daemonize", "no");
+    add_option(node, "--save", "");
+    add_option(node, "--appendonly", own->persistent ? "yes" : "no");
+    if (own->persistent)
+        add_option(node, "--appendfsync", "always");
+    add_users(node, own);
+    if (own->password != NULL)
+        add_option(node, "--requirepass", own->password);
+    add_arguments(node, options->arguments);
+    add_arguments(node, own->arguments);
+}
+
+/* --- Start --- */
+
+static void prepare_node(struct cluster *cluster, size_t index, const struct cluster_options *options)
+{
+    static const struct cluster_node_options ordinary = {0};
+    struct node *node = &cluster->nodes[index];
+
+    node->directory = fixture_text("%s/%zu", temp_dir_path(cluster->dir), index);
+    node->socket_path = fixture_text("%s/redis.sock", node->directory);
+    node->log = fixture_text("%s/log", node->directory);
+    if (mkdir(node->directory, 0700) != 0)
+        fixture_fail("cannot make %s: %s", node->directory, strerror(errno));
+    node->reservation = socket_reserve_port(options->ipv6, &node->port);
+    if (options->unix_sockets)
+        node->address = fixture_text("unix://%s", node->socket_path);
+    else
+        node->address = fixture_text(options->ipv6 ? "[::1]:%u" : "127.0.0.1:%u", node->port);
+    add_all(node, options, options->nodes != NULL ? &options->nodes[index] : &ordinary);
+}
+
+static void launch(struct node *node)
+{
+    struct process_options options = {.argv = node->arguments, .directory = node->directory, .output = node->log};
+
+    unlink(node->socket_path);
+    if (!process_start(&node->process, &options))
+        fixture_fail("cannot start %s: %s; install redis-server or set REDIS_SERVER", node->arguments[0],
+                     strerror(errno));
+}
+
+_Noreturn static void give_up(const struct node *node, const char *what)
+{
+    struct bytes log = {0};
+
+    file_read(node->log, &log);
+    fixture_fail("redis-server on port %u %s; its log:\n%.*s", node->port, what, (int)log.length, log.data);
+}
+
+static bool answers_ping(const struct node *node, uint64_t deadline_ns)
+{
+    struct resp_argument ping = {.data = "PING", .length = 4};
+    struct bytes reply = {0};
+    bool answered = redis_client_ask(node->socket_path, fixture_user, deadline_ns, 1, &ping, &reply) &&
+                    reply.length == 7 && memcmp(reply.data, "+PONG\r\n", 7) == 0;
+
+    bytes_free(&reply);
+    return answered;
+}
+
+/* The socket appears, and loading ends, without any notice: asked every two milliseconds. The end of the process is seen
+ * at once. */
+static void await_ready(const struct node *node)
+{
+    enum { INTERVAL_MS = 2 };
+    uint64_t deadline = test_deadline_ns(START_TIMEOUT_MS);
+    struct pollfd ended = {.fd = node->process.alive, .events = POLLIN};
+
+    while (!answers_ping(node, deadline)) {
+        if (poll(&ended, 1, INTERVAL_MS) > 0)
+            give_up(node, "ended at once");
+        if (test_ms_left(deadline) == 0)
+            give_up(node, "does not answer PING");
+    }
+}
+
+static void join_addresses(struct cluster *cluster)
+{
+    struct bytes joined = {0};
+
+    for (size_t i = 0; i < cluster->size; i++)
+        bytes_print(&joined, "%s%s", i > 0 ? "," : "", cluster->nodes[i].address);
+    cluster->nodes_string = fixture_text("%.*s", (int)joined.length, joined.data);
+    bytes_free(&joined);
+}
+
+static void destroy_object(void *cluster)
+{
+    cluster_destroy(cluster);
+}
+
+struct cluster *cluster_create(size_t nodes, const struct cluster_options *options)
+{
+    static const struct cluster_options ordinary = {0};
+    struct cluster *cluster = fixture_allocate(sizeof(*cluster));
+
+    cluster->size = nodes;
+    cluster->nodes = fixture_allocate(nodes * sizeof(cluster->nodes[0]));
+    cluster->dir = temp_dir_make();
+    cluster->owner = getpid();
+    for (size_t i = 0; i < nodes; i++)
+        prepare_node(cluster, i, options != NULL ? options : &ordinary);
+    fixture_register(cluster, destroy_object);
+    for (size_t i = 0; i < nodes; i++)
+        launch(&cluster->nodes[i]);
+    for (size_t i = 0; i < nodes; i++)
+        await_ready(&cluster->nodes[i]);
+    join_addresses(cluster);
+    return cluster;
+}
+
+static void free_node(struct node *node)
+{
+    for (size_t i = 0; i < node->argument_count; i++)
+        free(node->arguments[i]);
+    free(node->arguments);
+    free(node->directory);
+    free(node->socket_path);
+    free(node->log);
+    free(node->address);
+    close(node->reservation);
+}
+
+void cluster_destroy(struct cluster *cluster)
+{
+    if (cluster == NULL)
+        return;
+    fixture_unregister(cluster);
+    for (size_t i = 0; i < cluster->size; i++)
+        process_signal(&cluster->nodes[i].process, SIGKILL);
+    for (size_t i = 0; i < cluster->size; i++) {
+        process_kill(&cluster->nodes[i].process);
+        free_node(&cluster->nodes[i]);
+    }
+    temp_dir_remove(cluster->dir);
+    bytes_free(&cluster->key_names);
+    free(cluster->nodes_string);
+    free(cluster->nodes);
+    free(cluster);
+}
+
+/* --- Where they are --- */
+
+static struct node *node_at(const struct cluster *cluster, size_t node)
+{
+    if (node >= cluster->size)
+        fixture_fail("node %zu asked of a cluster of %zu, numbered from 0", node, cluster->size);
+    return &cluster->nodes[node];
+}
+
+size_t cluster_size(const struct cluster *cluster)
+{
+    return cluster->size;
+}
+
+const char *cluster_nodes_string(const struct cluster *cluster)
+{
+    return cluster->nodes_string;
+}
+
+const char *cluster_address(const struct cluster *cluster, size_t node)
+{
+    return node_at(cluster, node)->address;
+}
+
+uint16_t cluster_port(const struct cluster *cluster, size_t node)
+{
+    return node_at(cluster, node)->port;
+}
+
+const char *cluster_socket_path(const struct cluster *cluster, size_t node)
+{
+    return node_at(cluster, node)->socket_path;
+}
+
+const char *cluster_directory(const struct cluster *cluster, size_t node)
+{
+    return node_at(cluster, node)->directory;
+}
+
+pid_t cluster_pid(const struct cluster *cluster, size_t node)
+{
+    return node_at(cluster, node)->process.pid;
+}
+
+bool cluster_running(const struct cluster *cluster, size_t node)
+{
+    return process_running(&node_at(cluster, node)->process);
+}
+
+/* --- Faults --- */
+
+static void assert_owner(const struct cluster *cluster)
+{
+    if (cluster->owner != getpid())
+        fixture_fail("only the process that made a cluster may kill or start its servers: use a checked fixture");
+}
+
+void cluster_kill(struct cluster *cluster, size_t node)
+{
+    assert_owner(cluster);
+    process_kill(&node_at(cluster, node)->process);
+}
+
+void cluster_start(struct cluster *cluster, size_t node)
+{
+    assert_owner(cluster);
+    if (cluster_running(cluster, node))
+        fixture_fail("node %zu is to be started but runs already", node);
+    process_kill(&node_at(cluster, node)->process);
+    launch(node_at(cluster, node));
+    await_ready(node_at(cluster, node));
+}
+
+void cluster_restart(struct cluster *cluster, size_t node)
+{
+    cluster_kill(cluster, node);
+    cluster_start(cluster, node);
+}
+
+static bool is_stopped(void *process)
+{
+    return process_stopped(process);
+}
+
+static bool is_going(void *process)
+{
+    return !process_stopped(process);
+}
+
+void cluster_stop(struct cluster *cluster, size_t node)
+{
+    struct process *process = &node_at(cluster, node)->process;
+
+    process_signal(process, SIGSTOP);
+    if (!wait_until(is_stopped, process, STOP_TIMEOUT_MS))
+        fixture_fail("node %zu does not stop", node);
+}
+
+void cluster_resume(struct cluster *cluster, size_t node)
+{
+    struct process *process = &node_at(cluster, node)->process;
+
+    process_signal(process, SIGCONT);
+    if (!wait_until(is_going, process, STOP_TIMEOUT_MS))
+        fixture_fail("node %zu does not resume", node);
+}
+
+void cluster_resume_all(struct cluster *cluster)
+{
+    for (size_t i = 0; i < cluster->size; i++)
+        cluster_resume(cluster, i);
+}
+
+void cluster_flush(struct cluster *cluster, size_t node)
+{
+    char reply[256];
+
+    if (!cluster_command(cluster, node, reply, sizeof(reply), "FLUSHALL", NULL) || strcmp(reply, "OK") != 0)
+        fixture_fail("FLUSHALL on node %zu: %s", node, reply);
+}
+
+static bool answering(const struct cluster *cluster, size_t node)
+{
+    return cluster_running(cluster, node) && !process_stopped(&cluster->nodes[node].process);
+}
+
+void cluster_flush_all(struct cluster *cluster)
+{
+    for (size_t i = 0; i < cluster->size; i++)
+        if (answering(cluster, i))
+            cluster_flush(cluster, i);
+}
+
+/* --- Asking a node --- */
+
+static bool ask(const struct cluster *cluster, size_t node, struct bytes *reply, size_t argc,
+                const struct resp_argument *argv)
+{
+    return redis_client_ask(node_at(cluster, node)->socket_path, fixture_user, test_deadline_ns(COMMAND_TIMEOUT_MS),
+                            argc, argv, reply);
+}
+
+bool cluster_command_argv(struct cluster *cluster, size_t node, struct bytes *reply, size_t argc,
+                          const struct resp_argument *argv)
+{
+    struct bytes raw = {0};
+    bool answered = ask(cluster, node, &raw, argc, argv);
+
+    if (answered)
+        resp_reply_text(raw.data, raw.length, reply);
+    else
+        bytes_append(reply, raw.data, raw.length);
+    bytes_free(&raw);
+    return answered;
+}
+
+static bool command_words(struct cluster *cluster, size_t node, struct bytes *reply, va_list words)
+{
+    struct resp_argument argv[MOST_WORDS];
+    size_t argc = 0;
+    const char *word;
+
+    while ((word = va_arg(words, const char *)) != NULL) {
+        if (argc == MOST_WORDS)
+            fixture_fail("a command of more than %d words", MOST_WORDS);
+        argv[argc++] = (struct resp_argument){.data = word, .length = strlen(word)};
+    }
+    return cluster_command_argv(cluster, node, reply, argc, argv);
+}
+
+bool cluster_command(struct cluster *cluster, size_t node, char *reply, size_t size, ...)
+{
+    struct bytes text = {0};
+    va_list words;
+
+    va_start(words, size);
+    bool answered = command_words(cluster, node, &text, words);
+    va_end(words);
+    if (reply != NULL && size > 0) {
+        size_t length = text.length < size ? text.length : size - 1;
+        if (length > 0)
+            memcpy(reply, text.data, length);
+        reply[length] = '\0';
+    }
+    bytes_free(&text);
+    return answered;
+}
+
+long long cluster_integer(struct cluster *cluster, size_t node, ...)
+{
+    struct bytes text = {0};
+    va_list words;
+    char *end;
+
+    va_start(words, node);
+    bool answered = command_words(cluster, node, &text, words);
+    va_end(words);
+    bytes_append(&text, "", 1);
+    long long number = strtoll(text.data, &end, 10);
+    if (!answered || end == text.data || *end != '\0')
+        fixture_fail("node %zu did not answer with an integer but \"%s\"", node, text.data);
+    bytes_free(&text);
+    return number;
+}
+
+static bool excepted(const char *name, const char *const *except)
+{
+    for (; except != NULL && *except != NULL; except++)
+        if (fnmatch(*except, name, 0) == 0)
+            return true;
+    return false;
+}
+
+/* All keys of the node; NULL when it has none. */
+static struct resp_command *fetch_keys(struct cluster *cluster, size_t node, const char *pattern)
+{
+    const char *wanted = pattern != NULL ? pattern : "*";
+    struct resp_argument argv[] = {{.data = "KEYS", .length = 4}, {.data = wanted, .length = strlen(wanted)}};
+    struct bytes reply = {0};
+    struct resp_command *keys = NULL;
+    size_t used;
+
+    if (!ask(cluster, node, &reply, 2, argv) || reply.data[0] != '*')
+        fixture_fail("KEYS on node %zu: %.*s", node, (int)reply.length, reply.data);
+    /* An array of bulk strings, as a command is; of none, as no command is. */
+    if (resp_parse_command(reply.data, reply.length, &used, &keys) != RESP_WHOLE)
+        keys = NULL;
+    bytes_free(&reply);
+    return keys;
+}
+
+/* Adds the names to `names` when it is not NULL. */
+static size_t list_keys(struct cluster *cluster, size_t node, const char *pattern, const char *const *except,
+                        struct bytes *names)
+{
+    struct resp_command *keys = fetch_keys(cluster, node, pattern);
+    size_t count = 0;
+
+    for (size_t i = 0; keys != NULL && i < keys->argc; i++) {
+        if (excepted(keys->argv[i].data, except))
+            continue;
+        count++;
+        if (names != NULL)
+            bytes_print(names, " %s", keys->argv[i].data);
+    }
+    free(keys);
+    return count;
+}
+
+size_t cluster_keys(struct cluster *cluster, size_t node, const char *pattern, const char *const *except)
+{
+    return list_keys(cluster, node, pattern, except, NULL);
+}
+
+size_t cluster_keys_left(struct cluster *cluster, const char *pattern, const char *const *except)
+{
+    size_t left = 0;
+
+    for (size_t i = 0; i < cluster->size; i++)
+        if (answering(cluster, i))
+            left += list_keys(cluster, i, pattern, except, NULL);
+    return left;
+}
+
+const char *cluster_key_names(struct cluster *cluster, const char *pattern, const char *const *except)
+{
+    struct bytes *names = &cluster->key_names;
+
+    names->length = 0;
+    for (size_t i = 0; i < cluster->size; i++) {
+        if (!answering(cluster, i))
+            continue;
+        size_t before = names->length;
+        bytes_print(names, "%s%zu:", before > 0 ? "; " : "", i);
+        if (list_keys(cluster, i, pattern, except, names) == 0)
+            names->length = before;
+    }
+    bytes_append(names, "", 1);
+    return names->data;
+}

@@ -1,0 +1,17 @@
+/* One command to a Redis server over its unix socket, with a deadline: unlike hiredis it cannot hang. */
+#ifndef TESTS_SUPPORT_REDIS_CLIENT_H
+#define TESTS_SUPPORT_REDIS_CLIENT_H
+
+#include "bytes.h"
+#include "resp.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Connects, logs in as `user` (NULL: not at all), sends the command and reads its reply, in RESP. False when the server did
+ * not answer in time: the reply then is a text that says why. */
+bool redis_client_ask(const char *path, const char *user, uint64_t deadline_ns, size_t argc,
+                      const struct resp_argument *argv, struct bytes *reply);
+
+#endif

@@ -42,7 +42,7 @@ allowed() {
     *:\<quorum/* | *:\<src/*) return 1 ;;
     *:\<redlock/*) resolves "$inner" include ;;
     *:\<*) return 0 ;;
-    *) resolves "$inner" "${file%/*}" ;;
+    *) resolves "$inner" "$layer" "${file%/*}" ;;
   esac
 }
 

@@ -1,0 +1,79 @@
+#define _POSIX_C_SOURCE 200809L
+
+#include "flash_sale/nodes.h"
+
+#include "flash_sale/seller.h"
+
+#include <errno.h>
+#include <redlock/redlock.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { READY_WAIT_MS = 5000 };
+
+static int complain(const char *what, redlock_result *result)
+{
+    printf("   %s: %s\n", what, redlock_result_text(result));
+    return EXIT_FAILURE;
+}
+
+static void print_missing(const redlock_result *result)
+{
+    for (uint32_t i = 0; i < result->nodes; i++) {
+        const redlock_node_result *node = &result->node[i];
+        if (node->outcome != REDLOCK_NODE_GRANTED)
+            printf("; %s: %s", node->name, node->text[0] ? node->text : redlock_outcome_name(node->outcome));
+    }
+}
+
+static int judge(const redlock_state *state, const redlock_result *result, int expected_missing)
+{
+    printf("   %u of %u masters answer", result->granted, result->nodes);
+    print_missing(result);
+    printf("\n");
+    if (state->locked_nodes > 0)
+        printf("   a lock is left over on %u of them\n", state->locked_nodes);
+    if (result->nodes - result->granted < (uint32_t)expected_missing)
+        printf("   at least %d should have been missing: this sale proves nothing about failing masters\n",
+               expected_missing);
+    return state->locked_nodes == 0 && result->nodes - result->granted >= (uint32_t)expected_missing ? EXIT_SUCCESS
+                                                                                                     : EXIT_FAILURE;
+}
+
+static int look(redlock_client *client, int expected_missing)
+{
+    redlock_state state;
+    redlock_result result;
+    if (redlock_ready(client, READY_WAIT_MS, &result) != REDLOCK_OK)
+        return complain("ready", &result);
+    if (redlock_query(client, SELLER_RESOURCE, 0, &state, &result) != REDLOCK_OK)
+        return complain("query", &result);
+    return judge(&state, &result, expected_missing);
+}
+
+static int connect_and_look(const char *nodes, int expected_missing)
+{
+    redlock_options options = REDLOCK_OPTIONS_INIT;
+    redlock_client *client;
+    redlock_result result;
+    options.node_timeout_ms = 1000; /* who answers at all is asked here, not who answers in time */
+    if (redlock_connect(nodes, &options, &client, &result) != REDLOCK_OK)
+        return complain("connect", &result);
+    int status = look(client, expected_missing);
+    redlock_close(&client, NULL);
+    return status;
+}
+
+int nodes_inspect(const char *nodes, int expected_missing)
+{
+    int status = EXIT_FAILURE;
+    fflush(NULL);
+    pid_t process = fork();
+    if (process == 0)
+        exit(connect_and_look(nodes, expected_missing));
+    while (process > 0 && waitpid(process, &status, 0) < 0 && errno == EINTR)
+        ;
+    return status == 0;
+}

@@ -1,0 +1,125 @@
+#define _POSIX_C_SOURCE 200809L
+
+#include "flash_sale/seller.h"
+
+#include "flash_sale/shop.h"
+
+#include <errno.h>
+#include <redlock/redlock.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    TTL_MS = 5000,               /* how long the others wait for a seller that died with the lock */
+    CONNECT_WAIT_MS = 5000,      /* to reach a majority of the nodes */
+    ACQUIRE_WAIT_MS = 20000,     /* for one's turn */
+    WRITE_NEEDS_MS = TTL_MS / 10 /* the write takes microseconds; this is for what may delay it */
+};
+
+enum sale { SOLD, SOLD_OUT, TOO_LATE, IMPOSSIBLE };
+
+static void tell(const struct seller *seller, enum news_kind kind, const char *what, const char *text)
+{
+    struct news news = {.kind = kind, .seller = seller->number};
+    snprintf(news.text, sizeof(news.text), "%s: %s", what, text);
+    desk_tell(seller->desk, &news);
+}
+
+static void charge_card(int think_ms)
+{
+    struct timespec rest = {think_ms / 1000, think_ms % 1000 * 1000000L};
+    while (nanosleep(&rest, &rest) != 0 && errno == EINTR)
+        ;
+}
+
+/* Read, think, write. Whoever reads in between sells the same item again, unless a lock keeps others out. */
+static enum sale sell_one(const struct seller *seller, const redlock_lock *lock, struct news *order)
+{
+    int left = stock_read(seller->stock);
+    if (left <= 0)
+        return SOLD_OUT;
+    charge_card(seller->think_ms);
+
+    /* This process may have been paused for longer than the lock lasts. What must not happen twice comes after a look
+     * at the time that is left, and with enough of it. */
+    if (lock && redlock_validity_ms(lock) < WRITE_NEEDS_MS) {
+        tell(seller, NEWS_TROUBLE, "too late", "the lock is about to end, so this sale is left to whoever comes next");
+        return TOO_LATE;
+    }
+    stock_write(seller->stock, left - 1);
+    order->item = left;
+    return SOLD;
+}
+
+static enum sale sell_one_locked(const struct seller *seller, redlock_client *client, struct news *order)
+{
+    redlock_lock *lock;
+    redlock_result result;
+    if (redlock_acquire(client, SELLER_RESOURCE, REDLOCK_WAIT_MS(ACQUIRE_WAIT_MS), &lock, &result) != REDLOCK_OK) {
+        tell(seller, NEWS_GAVE_UP, "acquire", redlock_result_text(&result));
+        return IMPOSSIBLE;
+    }
+    order->attempts = result.attempts;
+    order->acquire_us = result.elapsed_us;
+
+    enum sale sale = sell_one(seller, lock, order);
+    if (redlock_release(&lock, &result) != REDLOCK_OK)
+        tell(seller, NEWS_TROUBLE, "release", redlock_result_text(&result));
+    return sale;
+}
+
+/* client: NULL sells without a lock. */
+static int serve_customers(const struct seller *seller, redlock_client *client)
+{
+    enum sale sale = SOLD;
+    for (int served = 0; served < seller->customers && (sale == SOLD || sale == TOO_LATE); served += sale == SOLD) {
+        struct news order = {.kind = NEWS_ORDER, .seller = seller->number};
+        sale = client ? sell_one_locked(seller, client, &order) : sell_one(seller, NULL, &order);
+        if (sale == SOLD)
+            desk_tell(seller->desk, &order);
+    }
+    return sale == IMPOSSIBLE ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static void wait_for_start(const struct seller *seller)
+{
+    char none;
+    while (read(seller->start, &none, 1) < 0 && errno == EINTR)
+        ;
+}
+
+static int serve_with_lock(const struct seller *seller, redlock_client *client)
+{
+    redlock_result result;
+    if (redlock_ready(client, CONNECT_WAIT_MS, &result) != REDLOCK_OK) {
+        tell(seller, NEWS_GAVE_UP, "ready", redlock_result_text(&result));
+        return EXIT_FAILURE;
+    }
+    wait_for_start(seller);
+    return serve_customers(seller, client);
+}
+
+static int run_with_lock(const struct seller *seller)
+{
+    redlock_options options = REDLOCK_OPTIONS_INIT;
+    redlock_client *client;
+    redlock_result result;
+    options.ttl_ms = TTL_MS;
+    if (redlock_connect(seller->nodes, &options, &client, &result) != REDLOCK_OK) {
+        tell(seller, NEWS_GAVE_UP, "connect", redlock_result_text(&result));
+        return EXIT_FAILURE;
+    }
+    int status = serve_with_lock(seller, client);
+    redlock_close(&client, NULL);
+    return status;
+}
+
+int seller_run(const struct seller *seller)
+{
+    if (seller->nodes)
+        return run_with_lock(seller);
+    wait_for_start(seller);
+    return serve_customers(seller, NULL);
+}

@@ -280,7 +280,7 @@ static void greet(struct fake_server *server, struct fake_connection *connection
     fake_connection_write(connection);
 }
 
-void fake_connection_accept(struct fake_server *server, int fd)
+static void add_connection(struct fake_server *server, int fd)
 {
     struct fake_connection *connection = fixture_allocate(sizeof(*connection));
     struct fake_connection **link = &server->connections;
@@ -296,6 +296,14 @@ void fake_connection_accept(struct fake_server *server, int fd)
         socket_no_delay(fd);
     greet(server, connection);
     pthread_cond_broadcast(&server->changed);
+}
+
+void fake_connection_accept_all(struct fake_server *server)
+{
+    int fd;
+
+    while (server->listener >= 0 && (fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
+        add_connection(server, fd);
 }
 
 void fake_connection_free(struct fake_connection *connection)

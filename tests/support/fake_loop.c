@@ -92,16 +92,6 @@ static void serve_connections(struct fake_server *server, const struct pollfd *p
     }
 }
 
-static void accept_connections(struct fake_server *server)
-{
-    for (;;) {
-        int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0)
-            return;
-        fake_connection_accept(server, fd);
-    }
-}
-
 static void free_closed(struct fake_server *server)
 {
     struct fake_connection **link = &server->connections;
@@ -131,8 +121,8 @@ static void turn(struct fake_server *server)
     do_job(server);
     if (!server->paused) {
         serve_connections(server, polled, count);
-        if (polled[LISTENER].revents != 0 && server->listener >= 0)
-            accept_connections(server);
+        if (polled[LISTENER].revents != 0)
+            fake_connection_accept_all(server);
     }
     free_closed(server);
     free(polled);

@@ -198,6 +198,7 @@ static void drop_job(struct fake_server *server, const void *arg)
 {
     const enum fake_ending *ending = arg;
 
+    fake_connection_accept_all(server);
     for (struct fake_connection *c = server->connections; c != NULL; c = c->next)
         fake_connection_end(c, *ending);
 }
@@ -231,6 +232,7 @@ static void listen_job(struct fake_server *server, const void *arg)
     if (*listening && server->listener < 0) {
         listen_again(server);
     } else if (!*listening && server->listener >= 0) {
+        fake_connection_accept_all(server); /* for the client these are open */
         close(server->listener);
         server->listener = -1;
     }

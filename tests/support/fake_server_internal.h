@@ -102,7 +102,8 @@ struct fake_server {
 void *fake_loop_run(void *server);
 
 /* fake_connection.c */
-void fake_connection_accept(struct fake_server *server, int fd);
+/* What the kernel has accepted already. */
+void fake_connection_accept_all(struct fake_server *server);
 void fake_connection_free(struct fake_connection *connection);
 bool fake_connection_wants_input(const struct fake_connection *connection);
 bool fake_connection_wants_output(const struct fake_connection *connection, uint64_t now_ns);

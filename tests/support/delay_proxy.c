@@ -1,0 +1,597 @@
+#define _GNU_SOURCE
+#include "delay_proxy.h"
+
+#include "bytes.h"
+#include "clock.h"
+#include "fixture.h"
+#include "sockets.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    CHUNK = 65536,
+    MOST_QUEUED = 1 << 20, /* bytes on their way in one direction; then the sender has to wait, as on a network */
+    TO_SERVER = 0,
+    TO_CLIENT = 1,
+    DIRECTIONS = 2
+};
+
+/* Data on its way; no data is the end of the stream. */
+struct packet {
+    struct packet *next;
+    uint64_t due_ns;
+    size_t length;
+    size_t sent;
+    char data[];
+};
+
+/* One direction of one connection. */
+struct stream {
+    int from;
+    int to;
+    struct packet *first;
+    struct packet **last;
+    uint64_t last_due_ns;
+    size_t queued;
+    bool at_end;   /* `from` has ended */
+    bool finished; /* and `to` has been told */
+};
+
+/* What a test wants of a connection; the thread does it, for only it may close what it polls. */
+enum wish { LIVE, END_BY_FIN, END_BY_RST };
+
+struct link {
+    struct link *next;
+    size_t route;
+    int client;
+    int server;
+    bool connecting; /* to the server */
+    enum wish wish;
+    bool broken; /* freed at the end of the turn */
+    struct stream streams[DIRECTIONS];
+};
+
+struct route {
+    uint16_t server_port;
+    uint16_t port;
+    int reservation;
+    int listener;
+    bool refused; /* wanted; the thread closes the listener */
+    char *address;
+    uint64_t delay_ns[DIRECTIONS];
+    bool held[DIRECTIONS];
+    uint64_t bytes[DIRECTIONS];
+};
+
+struct delay_proxy {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t turned;
+    uint64_t asked; /* turns of the thread that were asked for */
+    uint64_t done;
+    bool quit;
+    int wake;
+    struct route *routes;
+    size_t route_count;
+    struct link *links;
+    char *nodes_string;
+};
+
+/* --- One link --- */
+
+static void free_packets(struct stream *stream)
+{
+    while (stream->first != NULL) {
+        struct packet *packet = stream->first;
+        stream->first = packet->next;
+        free(packet);
+    }
+    stream->last = &stream->first;
+}
+
+static void break_link(struct link *link, bool reset)
+{
+    if (link->broken)
+        return;
+    link->broken = true;
+    if (reset) {
+        socket_close_with_reset(link->client);
+        socket_close_with_reset(link->server);
+    } else {
+        close(link->client);
+        close(link->server);
+    }
+}
+
+static void queue_packet(const struct route *route, struct stream *stream, int direction, const char *data,
+                         size_t length)
+{
+    struct packet *packet = fixture_allocate(sizeof(*packet) + length);
+    uint64_t due = test_now_ns() + route->delay_ns[direction];
+
+    /* A delay made shorter must not let later bytes overtake. */
+    stream->last_due_ns = due > stream->last_due_ns ? due : stream->last_due_ns;
+    packet->due_ns = stream->last_due_ns;
+    packet->length = length;
+    if (length > 0)
+        memcpy(packet->data, data, length);
+    *stream->last = packet;
+    stream->last = &packet->next;
+    stream->queued += length;
+}
+
+static void read_stream(struct route *route, struct link *link, int direction)
+{
+    struct stream *stream = &link->streams[direction];
+    char data[CHUNK];
+    ssize_t count = recv(stream->from, data, sizeof(data), 0);
+
+    if (count < 0) {
+        if (errno != EAGAIN && errno != EINTR)
+            break_link(link, true);
+        return;
+    }
+    stream->at_end = count == 0;
+    route->bytes[direction] += (uint64_t)count;
+    queue_packet(route, stream, direction, data, (size_t)count);
+}
+
+static bool stream_due(const struct route *route, const struct link *link, int direction, uint64_t now_ns)
+{
+    const struct packet *packet = link->streams[direction].first;
+
+    return packet != NULL && !route->held[direction] && packet->due_ns <= now_ns;
+}
+
+/* False when the socket takes no more, or is broken. */
+static bool send_packet(struct link *link, struct stream *stream, struct packet *packet)
+{
+    while (packet->sent < packet->length) {
+        ssize_t count = send(stream->to, packet->data + packet->sent, packet->length - packet->sent, MSG_NOSIGNAL);
+        if (count >= 0) {
+            packet->sent += (size_t)count;
+        } else if (errno != EINTR) {
+            if (errno != EAGAIN)
+                break_link(link, true);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void pop_packet(struct stream *stream)
+{
+    struct packet *packet = stream->first;
+
+    stream->queued -= packet->length;
+    stream->first = packet->next;
+    if (stream->first == NULL)
+        stream->last = &stream->first;
+    if (packet->length == 0) {
+        shutdown(stream->to, SHUT_WR);
+        stream->finished = true;
+    }
+    free(packet);
+}
+
+static void write_stream(const struct route *route, struct link *link, int direction)
+{
+    struct stream *stream = &link->streams[direction];
+
+    while (!link->broken && !link->connecting && stream_due(route, link, direction, test_now_ns())) {
+        if (!send_packet(link, stream, stream->first))
+            return;
+        pop_packet(stream);
+    }
+}
+
+static void finish_connect(struct link *link)
+{
+    int error = 0;
+    socklen_t length = sizeof(error);
+
+    link->connecting = false;
+    if (getsockopt(link->server, SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0)
+        break_link(link, true);
+}
+
+static struct stream new_stream(int from, int to)
+{
+    return (struct stream){.from = from, .to = to};
+}
+
+static void accept_link(struct delay_proxy *proxy, size_t index)
+{
+    struct route *route = &proxy->routes[index];
+    int client = accept4(route->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+    if (client < 0)
+        return;
+    int server = socket_connect_start(false, route->server_port);
+    if (server < 0) {
+        socket_close_with_reset(client);
+        return;
+    }
+    socket_no_delay(client);
+    struct link *link = fixture_allocate(sizeof(*link));
+    *link = (struct link){.next = proxy->links, .route = index, .client = client, .server = server};
+    link->connecting = true;
+    link->streams[TO_SERVER] = new_stream(client, server);
+    link->streams[TO_CLIENT] = new_stream(server, client);
+    for (int i = 0; i < DIRECTIONS; i++)
+        link->streams[i].last = &link->streams[i].first;
+    proxy->links = link;
+}
+
+static void free_finished(struct delay_proxy *proxy)
+{
+    struct link **place = &proxy->links;
+
+    while (*place != NULL) {
+        struct link *link = *place;
+        if (link->streams[TO_SERVER].finished && link->streams[TO_CLIENT].finished)
+            break_link(link, false);
+        if (!link->broken) {
+            place = &link->next;
+            continue;
+        }
+        *place = link->next;
+        free_packets(&link->streams[TO_SERVER]);
+        free_packets(&link->streams[TO_CLIENT]);
+        free(link);
+    }
+}
+
+/* --- The thread --- */
+
+static bool wants_read(const struct link *link, int direction)
+{
+    const struct stream *stream = &link->streams[direction];
+
+    return !link->connecting && !stream->at_end && stream->queued < MOST_QUEUED;
+}
+
+static short wanted(const struct delay_proxy *proxy, const struct link *link, int reading, uint64_t now_ns)
+{
+    const struct route *route = &proxy->routes[link->route];
+    int writing = reading == TO_SERVER ? TO_CLIENT : TO_SERVER;
+    short events = 0;
+
+    /* The client's socket is read for TO_SERVER and written for TO_CLIENT; the server's the other way round. */
+    if (wants_read(link, reading))
+        events |= POLLIN;
+    if (link->connecting ? reading == TO_CLIENT : stream_due(route, link, writing, now_ns))
+        events |= POLLOUT;
+    return events;
+}
+
+static struct pollfd *describe(const struct delay_proxy *proxy, size_t *count, uint64_t now_ns)
+{
+    size_t most = 1 + proxy->route_count;
+
+    for (const struct link *link = proxy->links; link != NULL; link = link->next)
+        most += 2;
+    struct pollfd *polled = fixture_allocate(most * sizeof(*polled));
+    polled[0] = (struct pollfd){.fd = proxy->wake, .events = POLLIN};
+    *count = 1;
+    for (size_t i = 0; i < proxy->route_count; i++)
+        polled[(*count)++] = (struct pollfd){.fd = proxy->routes[i].listener, .events = POLLIN};
+    for (const struct link *link = proxy->links; link != NULL; link = link->next) {
+        short client = wanted(proxy, link, TO_SERVER, now_ns);
+        short server = wanted(proxy, link, TO_CLIENT, now_ns);
+        polled[(*count)++] = (struct pollfd){.fd = client != 0 ? link->client : -1, .events = client};
+        polled[(*count)++] = (struct pollfd){.fd = server != 0 ? link->server : -1, .events = server};
+    }
+    return polled;
+}
+
+/* The nearest time at which a packet is due; one that is due already waits for its socket. */
+static uint64_t next_ns(const struct delay_proxy *proxy, uint64_t now_ns)
+{
+    uint64_t next = UINT64_MAX;
+
+    for (const struct link *link = proxy->links; link != NULL; link = link->next) {
+        for (int i = 0; i < DIRECTIONS; i++) {
+            const struct packet *packet = link->streams[i].first;
+            if (packet != NULL && !proxy->routes[link->route].held[i] && packet->due_ns > now_ns &&
+                packet->due_ns < next)
+                next = packet->due_ns;
+        }
+    }
+    return next;
+}
+
+static void serve_link(struct delay_proxy *proxy, struct link *link, const struct pollfd polled[2])
+{
+    enum { READABLE = POLLIN | POLLHUP | POLLERR };
+    struct route *route = &proxy->routes[link->route];
+
+    if (link->broken)
+        return;
+    if (link->connecting && polled[1].revents != 0)
+        finish_connect(link);
+    for (int i = 0; i < DIRECTIONS; i++)
+        if (!link->broken && (polled[i].revents & READABLE) != 0 && wants_read(link, i))
+            read_stream(route, link, i);
+    for (int i = 0; i < DIRECTIONS; i++)
+        write_stream(route, link, i);
+}
+
+static void open_or_close(struct route *route)
+{
+    if (!route->refused && route->listener < 0) {
+        route->listener = socket_listen(false, route->port);
+    } else if (route->refused && route->listener >= 0) {
+        close(route->listener);
+        route->listener = -1;
+    }
+}
+
+static void obey(struct delay_proxy *proxy)
+{
+    uint64_t wakes;
+
+    (void)!read(proxy->wake, &wakes, sizeof(wakes));
+    for (size_t i = 0; i < proxy->route_count; i++)
+        open_or_close(&proxy->routes[i]);
+    for (struct link *link = proxy->links; link != NULL; link = link->next)
+        if (link->wish != LIVE)
+            break_link(link, link->wish == END_BY_RST);
+}
+
+static void report_done(struct delay_proxy *proxy)
+{
+    proxy->done = proxy->asked;
+    pthread_cond_broadcast(&proxy->turned);
+}
+
+static void turn(struct delay_proxy *proxy)
+{
+    uint64_t now = test_now_ns();
+    uint64_t next = next_ns(proxy, now);
+    struct timespec left = test_timespec(next - now);
+    size_t count;
+    struct pollfd *polled = describe(proxy, &count, now);
+    struct link *links = proxy->links;
+
+    pthread_mutex_unlock(&proxy->lock);
+    if (ppoll(polled, count, next == UINT64_MAX ? NULL : &left, NULL) < 0 && errno != EINTR)
+        fixture_fail("ppoll in the delay proxy failed: errno %d", errno);
+    pthread_mutex_lock(&proxy->lock);
+    obey(proxy);
+    size_t index = 1 + proxy->route_count;
+    for (struct link *link = links; link != NULL; link = link->next, index += 2)
+        serve_link(proxy, link, &polled[index]);
+    for (size_t i = 0; i < proxy->route_count; i++)
+        if (polled[1 + i].revents != 0 && proxy->routes[i].listener >= 0)
+            accept_link(proxy, i);
+    free_finished(proxy);
+    report_done(proxy);
+    free(polled);
+}
+
+static void *run(void *arg)
+{
+    struct delay_proxy *proxy = arg;
+
+    (void)prctl(PR_SET_TIMERSLACK, 1ul); /* the default lets a wake-up be 50 us late */
+    pthread_mutex_lock(&proxy->lock);
+    while (!proxy->quit)
+        turn(proxy);
+    for (struct link *link = proxy->links; link != NULL; link = link->next)
+        break_link(link, false);
+    free_finished(proxy);
+    pthread_mutex_unlock(&proxy->lock);
+    return NULL;
+}
+
+/* --- For tests --- */
+
+static void wake(struct delay_proxy *proxy)
+{
+    uint64_t one = 1;
+
+    (void)!write(proxy->wake, &one, sizeof(one));
+}
+
+static void stop_object(void *proxy)
+{
+    delay_proxy_stop(proxy);
+}
+
+static void prepare_route(struct route *route, uint16_t server_port)
+{
+    route->server_port = server_port;
+    route->reservation = socket_reserve_port(false, &route->port);
+    route->listener = socket_listen(false, route->port);
+    route->address = fixture_text("127.0.0.1:%u", route->port);
+}
+
+static char *join_addresses(const struct delay_proxy *proxy)
+{
+    struct bytes joined = {0};
+
+    for (size_t i = 0; i < proxy->route_count; i++)
+        bytes_print(&joined, "%s%s", i > 0 ? "," : "", proxy->routes[i].address);
+    bytes_append(&joined, "", 1);
+    return joined.data;
+}
+
+/* The thread takes no signal: they are the test's. */
+static void start_thread(struct delay_proxy *proxy)
+{
+    sigset_t all;
+    sigset_t before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&proxy->thread, NULL, run, proxy);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0)
+        fixture_fail("cannot start a thread: %s", strerror(error));
+}
+
+struct delay_proxy *delay_proxy_start(const uint16_t *server_ports, size_t routes)
+{
+    struct delay_proxy *proxy = fixture_allocate(sizeof(*proxy));
+
+    pthread_mutex_init(&proxy->lock, NULL);
+    pthread_cond_init(&proxy->turned, NULL);
+    proxy->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (proxy->wake < 0)
+        fixture_fail("eventfd: %s", strerror(errno));
+    proxy->routes = fixture_allocate(routes * sizeof(proxy->routes[0]));
+    proxy->route_count = routes;
+    for (size_t i = 0; i < routes; i++)
+        prepare_route(&proxy->routes[i], server_ports[i]);
+    proxy->nodes_string = join_addresses(proxy);
+    start_thread(proxy);
+    fixture_register(proxy, stop_object);
+    return proxy;
+}
+
+static void free_route(struct route *route)
+{
+    if (route->listener >= 0)
+        close(route->listener);
+    close(route->reservation);
+    free(route->address);
+}
+
+void delay_proxy_stop(struct delay_proxy *proxy)
+{
+    if (proxy == NULL)
+        return;
+    fixture_unregister(proxy);
+    pthread_mutex_lock(&proxy->lock);
+    proxy->quit = true;
+    wake(proxy);
+    pthread_mutex_unlock(&proxy->lock);
+    pthread_join(proxy->thread, NULL);
+    for (size_t i = 0; i < proxy->route_count; i++)
+        free_route(&proxy->routes[i]);
+    close(proxy->wake);
+    pthread_mutex_destroy(&proxy->lock);
+    pthread_cond_destroy(&proxy->turned);
+    free(proxy->routes);
+    free(proxy->nodes_string);
+    free(proxy);
+}
+
+static struct route *route_at(const struct delay_proxy *proxy, size_t route)
+{
+    if (route >= proxy->route_count)
+        fixture_fail("route %zu asked of a proxy with %zu, numbered from 0", route, proxy->route_count);
+    return &proxy->routes[route];
+}
+
+uint16_t delay_proxy_port(const struct delay_proxy *proxy, size_t route)
+{
+    return route_at(proxy, route)->port;
+}
+
+const char *delay_proxy_address(const struct delay_proxy *proxy, size_t route)
+{
+    return route_at(proxy, route)->address;
+}
+
+const char *delay_proxy_nodes_string(const struct delay_proxy *proxy)
+{
+    return proxy->nodes_string;
+}
+
+/* Called with the lock, which it gives up: returns when the thread works by what was changed. */
+static void apply(struct delay_proxy *proxy)
+{
+    uint64_t ticket = ++proxy->asked;
+
+    wake(proxy);
+    while (proxy->done < ticket)
+        pthread_cond_wait(&proxy->turned, &proxy->lock);
+    pthread_mutex_unlock(&proxy->lock);
+}
+
+void delay_proxy_set_delay_us(struct delay_proxy *proxy, size_t route, enum proxy_direction direction,
+                              uint32_t delay_us)
+{
+    struct route *changed = route_at(proxy, route);
+
+    pthread_mutex_lock(&proxy->lock);
+    for (int i = 0; i < DIRECTIONS; i++)
+        if (((unsigned)direction >> i & 1) != 0)
+            changed->delay_ns[i] = (uint64_t)delay_us * 1000;
+    apply(proxy);
+}
+
+static void set_held(struct delay_proxy *proxy, size_t route, enum proxy_direction direction, bool held)
+{
+    struct route *changed = route_at(proxy, route);
+
+    pthread_mutex_lock(&proxy->lock);
+    for (int i = 0; i < DIRECTIONS; i++)
+        if (((unsigned)direction >> i & 1) != 0)
+            changed->held[i] = held;
+    apply(proxy);
+}
+
+void delay_proxy_hold(struct delay_proxy *proxy, size_t route, enum proxy_direction direction)
+{
+    set_held(proxy, route, direction, true);
+}
+
+void delay_proxy_let_go(struct delay_proxy *proxy, size_t route, enum proxy_direction direction)
+{
+    set_held(proxy, route, direction, false);
+}
+
+void delay_proxy_drop(struct delay_proxy *proxy, size_t route, bool reset)
+{
+    (void)route_at(proxy, route);
+    pthread_mutex_lock(&proxy->lock);
+    for (struct link *link = proxy->links; link != NULL; link = link->next)
+        if (link->route == route)
+            link->wish = reset ? END_BY_RST : END_BY_FIN;
+    apply(proxy);
+}
+
+void delay_proxy_refuse(struct delay_proxy *proxy, size_t route, bool refused)
+{
+    struct route *changed = route_at(proxy, route);
+
+    pthread_mutex_lock(&proxy->lock);
+    changed->refused = refused;
+    apply(proxy);
+}
+
+size_t delay_proxy_connections(struct delay_proxy *proxy, size_t route)
+{
+    size_t count = 0;
+
+    pthread_mutex_lock(&proxy->lock);
+    for (const struct link *link = proxy->links; link != NULL; link = link->next)
+        count += link->route == route && !link->broken;
+    pthread_mutex_unlock(&proxy->lock);
+    return count;
+}
+
+uint64_t delay_proxy_bytes(struct delay_proxy *proxy, size_t route, enum proxy_direction direction)
+{
+    struct route *asked = route_at(proxy, route);
+    uint64_t bytes = 0;
+
+    pthread_mutex_lock(&proxy->lock);
+    for (int i = 0; i < DIRECTIONS; i++)
+        if (((unsigned)direction >> i & 1) != 0)
+            bytes += asked->bytes[i];
+    pthread_mutex_unlock(&proxy->lock);
+    return bytes;
+}

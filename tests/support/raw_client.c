@@ -1,0 +1,126 @@
+#define _GNU_SOURCE
+#include "raw_client.h"
+
+#include "clock.h"
+#include "fixture.h"
+#include "resp.h"
+#include "sockets.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TIMEOUT_MS = 5000, CHUNK = 16384, MOST_WORDS = 64 };
+
+struct raw_client {
+    int fd;
+    struct bytes in;
+    struct bytes text;
+};
+
+static void close_object(void *client)
+{
+    raw_client_close(client);
+}
+
+static struct raw_client *wrap(int fd)
+{
+    if (fd < 0)
+        fixture_fail("cannot connect: %s", strerror(errno));
+    struct raw_client *client = fixture_allocate(sizeof(*client));
+    client->fd = fd;
+    fixture_register(client, close_object);
+    return client;
+}
+
+struct raw_client *raw_client_connect(bool ipv6, uint16_t port)
+{
+    return wrap(socket_connect(ipv6, port, test_deadline_ns(TIMEOUT_MS)));
+}
+
+struct raw_client *raw_client_connect_unix(const char *path)
+{
+    return wrap(socket_connect_unix(path, test_deadline_ns(TIMEOUT_MS)));
+}
+
+void raw_client_close(struct raw_client *client)
+{
+    if (client == NULL)
+        return;
+    fixture_unregister(client);
+    close(client->fd);
+    bytes_free(&client->in);
+    bytes_free(&client->text);
+    free(client);
+}
+
+int raw_client_descriptor(const struct raw_client *client)
+{
+    return client->fd;
+}
+
+bool raw_client_send(struct raw_client *client, const void *data, size_t length)
+{
+    return socket_send_all(client->fd, data, length, test_deadline_ns(TIMEOUT_MS));
+}
+
+bool raw_client_say(struct raw_client *client, ...)
+{
+    struct resp_argument argv[MOST_WORDS];
+    struct bytes command = {0};
+    size_t argc = 0;
+    const char *word;
+    va_list words;
+
+    va_start(words, client);
+    while ((word = va_arg(words, const char *)) != NULL && argc < MOST_WORDS)
+        argv[argc++] = (struct resp_argument){.data = word, .length = strlen(word)};
+    va_end(words);
+    resp_write_command(&command, argc, argv);
+    bool sent = raw_client_send(client, command.data, command.length);
+    bytes_free(&command);
+    return sent;
+}
+
+static const char *take_reply(struct raw_client *client, size_t used)
+{
+    resp_reply_text(client->in.data, used, &client->text);
+    bytes_append(&client->text, "", 1);
+    bytes_consume(&client->in, used);
+    return client->text.data;
+}
+
+static const char *explain(long count)
+{
+    if (count == 0)
+        return "<end>";
+    return errno == ETIMEDOUT ? "<silence>" : "<reset>";
+}
+
+const char *raw_client_reply_within(struct raw_client *client, unsigned timeout_ms)
+{
+    uint64_t deadline = test_deadline_ns(timeout_ms);
+    enum resp_progress progress;
+    size_t used;
+
+    client->text.length = 0;
+    while ((progress = resp_parse_reply(client->in.data, client->in.length, &used)) == RESP_INCOMPLETE) {
+        long count = socket_receive(client->fd, bytes_room(&client->in, CHUNK), CHUNK, deadline);
+        if (count <= 0)
+            return explain(count);
+        client->in.length += (size_t)count;
+    }
+    return progress == RESP_WHOLE ? take_reply(client, used) : "<garbage>";
+}
+
+const char *raw_client_reply(struct raw_client *client)
+{
+    return raw_client_reply_within(client, TIMEOUT_MS);
+}
+
+size_t raw_client_unread(const struct raw_client *client)
+{
+    return client->in.length;
+}

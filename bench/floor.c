@@ -1,0 +1,211 @@
+/* The least a lock over N masters has to do on hiredis and libev, for the floors to measure: SET key token NX PX ttl to all, go
+ * on at the majority's OK, compare-and-delete to all, done at the majority's answer. No deadline, no reconnect, no validity.
+ *
+ * FLOOR_FORMATS_ONCE: a command is put into its wire form once for all nodes instead of once per node. */
+#include "floor.h"
+
+#include <ev.h>
+#include <hiredis/async.h>
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "contender.h"
+
+enum { NODES_MAX = 32, TOKEN_LENGTH = 40 };
+
+static const char ttl_text[] = "10000";
+_Static_assert(LOCK_TTL_MS == 10000, "one ttl for all contenders");
+static const char unlock_script[] =
+    "if redis.call('GET',KEYS[1])==ARGV[1] then return redis.call('DEL',KEYS[1]) end return 0";
+
+struct attempt {
+    struct slot *slot;
+    struct attempt *next; /* among the unused */
+    unsigned pending;     /* replies on their way */
+    unsigned granted, refused, released;
+    char token[TOKEN_LENGTH];
+};
+
+static redisAsyncContext *nodes[NODES_MAX];
+static unsigned node_count, majority, ready;
+static struct attempt *unused;
+static char unlock_sha[41];
+static uint64_t token_state[3];
+static unsigned long long allocations;
+
+/* Random once, then splitmix64: unique, and as cheap as a token can be. */
+static void draw_token(char *token)
+{
+    for (unsigned i = 0, digit = 0; i < 3; i++) {
+        uint64_t bits = token_state[i] += UINT64_C(0x9e3779b97f4a7c15);
+        bits = (bits ^ (bits >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+        bits = (bits ^ (bits >> 27)) * UINT64_C(0x94d049bb133111eb);
+        for (unsigned n = 0; n < 16 && digit < TOKEN_LENGTH; n++, bits >>= 4)
+            token[digit++] = "0123456789abcdef"[bits & 15];
+    }
+}
+
+static struct attempt *take_attempt(struct slot *slot)
+{
+    struct attempt *attempt = unused;
+    if (attempt) {
+        unused = attempt->next;
+    } else {
+        allocations++;
+        attempt = malloc(sizeof *attempt);
+        if (!attempt)
+            abort();
+    }
+    *attempt = (struct attempt){.slot = slot};
+    draw_token(attempt->token);
+    return attempt;
+}
+
+static void answered(struct attempt *attempt)
+{
+    if (--attempt->pending > 0)
+        return;
+    attempt->next = unused;
+    unused = attempt;
+}
+
+struct command {
+    int count;
+    const char *words[6];
+    size_t lengths[6];
+};
+
+#ifdef FLOOR_FORMATS_ONCE
+static void send_all(struct attempt *attempt, redisCallbackFn *callback, struct command *command)
+{
+    char *bytes;
+    int length = redisFormatCommandArgv(&bytes, command->count, command->words, command->lengths);
+    if (length < 0)
+        abort();
+    for (unsigned i = 0; i < node_count; i++)
+        if (nodes[i] && redisAsyncFormattedCommand(nodes[i], callback, attempt, bytes, (size_t)length) == REDIS_OK)
+            attempt->pending++;
+    redisFreeCommand(bytes);
+}
+#else
+static void send_all(struct attempt *attempt, redisCallbackFn *callback, struct command *command)
+{
+    for (unsigned i = 0; i < node_count; i++)
+        if (nodes[i] && redisAsyncCommandArgv(nodes[i], callback, attempt, command->count, command->words,
+                                              command->lengths) == REDIS_OK)
+            attempt->pending++;
+}
+#endif
+
+static void on_set(redisAsyncContext *connection, void *data, void *private)
+{
+    (void)connection;
+    const redisReply *reply = data;
+    struct attempt *attempt = private;
+    if (reply && reply->type == REDIS_REPLY_STATUS) {
+        if (++attempt->granted == majority)
+            slot_acquired(attempt->slot);
+    } else if (++attempt->refused == node_count - majority + 1) {
+        slot_failed(attempt->slot);
+    }
+    answered(attempt);
+}
+
+static void on_released(redisAsyncContext *connection, void *data, void *private)
+{
+    (void)connection;
+    struct attempt *attempt = private;
+    if (data && ++attempt->released == majority)
+        slot_released(attempt->slot);
+    answered(attempt);
+}
+
+void contender_acquire(struct slot *slot)
+{
+    struct attempt *attempt = slot->lock = take_attempt(slot);
+    struct command set = {
+        6,
+        {"SET", slot->resource, attempt->token, "NX", "PX", ttl_text},
+        {3, slot->resource_length, TOKEN_LENGTH, 2, 2, sizeof ttl_text - 1},
+    };
+    send_all(attempt, on_set, &set);
+}
+
+void contender_release(struct slot *slot)
+{
+    struct attempt *attempt = slot->lock;
+    struct command unlock = {
+        5,
+        {"EVALSHA", unlock_sha, "1", slot->resource, attempt->token},
+        {7, sizeof unlock_sha - 1, 1, slot->resource_length, TOKEN_LENGTH},
+    };
+    send_all(attempt, on_released, &unlock);
+}
+
+static void on_script(redisAsyncContext *connection, void *data, void *private)
+{
+    (void)connection;
+    const redisReply *reply = data;
+    if (!reply || reply->type != REDIS_REPLY_STRING || reply->len != 40) {
+        fprintf(stderr, "floor: a node did not take the script\n");
+        exit(1);
+    }
+    memcpy(unlock_sha, reply->str, sizeof unlock_sha);
+    if (++ready == node_count)
+        ev_break(private, EVBREAK_ALL);
+}
+
+static void on_disconnect(const redisAsyncContext *connection, int status)
+{
+    (void)status;
+    for (unsigned i = 0; i < node_count; i++)
+        if (nodes[i] == connection)
+            nodes[i] = NULL;
+}
+
+static void connect_node(struct ev_loop *loop, const char *address)
+{
+    char host[64];
+    int port;
+    if (node_count == NODES_MAX || sscanf(address, "%63[^:]:%d", host, &port) != 2) {
+        fprintf(stderr, "floor: '%s' is not HOST:PORT, or is one node too many\n", address);
+        exit(2);
+    }
+    redisAsyncContext *connection = redisAsyncConnect(host, port);
+    if (!connection || connection->err) {
+        fprintf(stderr, "floor: cannot connect to %s\n", address);
+        exit(1);
+    }
+    nodes[node_count++] = connection;
+    floor_attach(loop, connection);
+    redisAsyncSetDisconnectCallback(connection, on_disconnect);
+    redisAsyncCommand(connection, on_script, loop, "SCRIPT LOAD %s", unlock_script);
+}
+
+void contender_connect(struct ev_loop *loop, const char *list)
+{
+    char *copy = strdup(list), *rest = copy;
+    if (!copy || getrandom(token_state, sizeof token_state, 0) != sizeof token_state)
+        abort();
+    for (char *address; (address = strsep(&rest, ","));)
+        connect_node(loop, address);
+    free(copy);
+    majority = node_count / 2 + 1;
+    ev_run(loop, 0);
+}
+
+void contender_disconnect(struct ev_loop *loop)
+{
+    (void)loop;
+    for (unsigned i = 0; i < node_count; i++)
+        if (nodes[i])
+            redisAsyncFree(nodes[i]);
+}
+
+unsigned long long contender_allocations(void)
+{
+    return allocations;
+}

@@ -1,0 +1,10 @@
+/* The two floors differ only in how hiredis is tied to libev. */
+#ifndef BENCH_FLOOR_H
+#define BENCH_FLOOR_H
+
+struct ev_loop;
+struct redisAsyncContext;
+
+void floor_attach(struct ev_loop *loop, struct redisAsyncContext *connection);
+
+#endif

@@ -1,0 +1,16 @@
+/* What can be measured. Each fills a fresh stage, reports it and sets its targets. */
+#ifndef BENCH_GROUPS_H
+#define BENCH_GROUPS_H
+
+#include "stage.h"
+
+void group_latency(struct stage *stage);
+void group_sizes(struct stage *stage);
+void group_faults(struct stage *stage);
+void group_spread(struct stage *stage);
+void group_throughput(struct stage *stage);
+void group_memory(struct stage *stage);
+void group_counts(struct stage *stage);
+void group_start(struct stage *stage);
+
+#endif

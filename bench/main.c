@@ -1,0 +1,103 @@
+/* The benchmark's driver: starts servers and contenders, lets them play in turn, reports. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "groups.h"
+#include "report.h"
+
+static const struct {
+    const char *name, *title;
+    void (*run)(struct stage *stage);
+} groups[] = {
+    {"latency", "five nodes up, one lock at a time", group_latency},
+    {"sizes", "other numbers of nodes, one lock at a time", group_sizes},
+    {"faults", "five nodes, of which one or two were killed or stopped, one lock at a time", group_faults},
+    {"spread", "round trips of 1, 1, 1, 5 and 20 ms, one lock at a time", group_spread},
+    {"throughput", "five nodes up, independent locks", group_throughput},
+    {"memory", "one of five nodes stopped for the whole run, 100 locks in flight", group_memory},
+    {"counts", "system calls and allocations per lock and unlock, five nodes", group_counts},
+    {"start", "from the start of a process to its first lock, five nodes", group_start},
+};
+
+enum { GROUPS = sizeof groups / sizeof groups[0] };
+
+struct request {
+    bool quick, check;
+    const char *directory;
+    bool chosen[GROUPS];
+};
+
+static void usage(FILE *stream)
+{
+    fputs(
+        "usage: bench [--quick] [--check] [--output DIRECTORY] [GROUP...]\n"
+        "  --quick    a quarter of the rounds\n"
+        "  --check    ends with one line per target, 'target NAME VALUE LIMIT ok|MISS|noisy'; fails when one is missed\n"
+        "  --output   where bench.json and the distributions go; default: the current directory\n"
+        "groups, default all:\n",
+        stream);
+    for (size_t i = 0; i < GROUPS; i++)
+        fprintf(stream, "  %-10s %s\n", groups[i].name, groups[i].title);
+}
+
+static void choose(struct request *request, const char *name)
+{
+    for (size_t i = 0; i < GROUPS; i++)
+        if (strcmp(groups[i].name, name) == 0) {
+            request->chosen[i] = true;
+            return;
+        }
+    fprintf(stderr, "bench: '%s' is neither an option nor a group\n", name);
+    usage(stderr);
+    exit(2);
+}
+
+static struct request parse(int count, char **arguments)
+{
+    struct request request = {.directory = "."};
+    bool named = false;
+    for (int i = 1; i < count; i++) {
+        const char *argument = arguments[i];
+        if (strcmp(argument, "--help") == 0) {
+            usage(stdout);
+            exit(0);
+        }
+        if (strcmp(argument, "--quick") == 0) {
+            request.quick = true;
+        } else if (strcmp(argument, "--check") == 0) {
+            request.check = true;
+        } else if (strcmp(argument, "--output") == 0 && i + 1 < count) {
+            request.directory = arguments[++i];
+        } else {
+            choose(&request, argument);
+            named = true;
+        }
+    }
+    for (size_t i = 0; !named && i < GROUPS; i++)
+        request.chosen[i] = true;
+    return request;
+}
+
+int main(int count, char **arguments)
+{
+    static struct stage stage;
+    struct request request = parse(count, arguments);
+    signal(SIGPIPE, SIG_IGN);
+    if (mkdir(request.directory, 0777) != 0 && errno != EEXIST)
+        die("cannot make %s: %s", request.directory, strerror(errno));
+    report_open(request.directory);
+    for (size_t i = 0; i < GROUPS; i++) {
+        if (!request.chosen[i])
+            continue;
+        memset(&stage, 0, sizeof stage);
+        stage.name = groups[i].name;
+        stage.title = groups[i].title;
+        stage.quick = request.quick;
+        groups[i].run(&stage);
+    }
+    unsigned missed = report_close(request.check);
+    return request.check && missed ? 1 : 0;
+}

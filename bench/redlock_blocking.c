@@ -1,0 +1,37 @@
+/* This library in its blocking form: one client for all threads. */
+#include "contender.h"
+
+#include <redlock/redlock.h>
+
+#include "redlock_common.h"
+
+static redlock_client *client;
+
+bool contender_lock(struct slot *slot)
+{
+    redlock_lock *lock;
+    bool acquired = redlock_acquire(client, slot->resource, NULL, &lock, NULL) == REDLOCK_OK;
+    slot->lock = lock;
+    return acquired;
+}
+
+bool contender_unlock(struct slot *slot)
+{
+    redlock_lock *lock = slot->lock;
+    return redlock_release(&lock, NULL) == REDLOCK_OK;
+}
+
+void contender_open(const char *nodes)
+{
+    redlock_result result;
+    redlock_options options = redlock_bench_options();
+    if (redlock_connect(nodes, &options, &client, &result) != REDLOCK_OK)
+        redlock_die("no client", &result);
+    if (redlock_ready(client, CONNECT_TIMEOUT_MS, &result) != REDLOCK_OK)
+        redlock_die("the nodes are not ready", &result);
+}
+
+void contender_close(void)
+{
+    redlock_close(&client, NULL);
+}

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# From a bare Debian 12 to the measured figures: installs what is missing, builds for release, measures, plots.
+#
+# Usage: scripts/bench.sh [--quick] [--check] [--output DIRECTORY] [GROUP...]
+#   --quick    a quarter of the rounds
+#   --check    ends with one line per target, 'target NAME VALUE LIMIT ok|MISS|noisy'; exit status 1 when one is missed
+#   --output   where bench.json, the distributions (.dat) and their plots (.svg) go; default: bench/results
+#   --help     the groups; default: all of them
+set -uo pipefail
+exec </dev/null
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
+# shellcheck source=scripts/lib/packages.sh
+. scripts/lib/packages.sh
+
+output=bench/results
+arguments=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --output)
+      if [ $# -lt 2 ]; then
+        echo "scripts/bench.sh: --output needs a directory" >&2
+        exit 2
+      fi
+      output=$2
+      shift
+      ;;
+    *) arguments+=("$1") ;;
+  esac
+  shift
+done
+
+# plot GROUP HEADING
+plot() {
+  if [ "$output/$1.dat" -nt "$started" ]; then
+    gnuplot -e "data='$output/$1.dat'; picture='$output/$1.svg'; heading='$2'" bench/plot.gnuplot &&
+      echo "plot: $output/$1.svg"
+  fi
+}
+
+packages_install build bench || exit
+cmake --preset release >/dev/null && cmake --build --preset release --parallel "$(nproc)" || exit
+
+mkdir -p "$output" || exit
+started=$(mktemp)
+trap 'rm -f "$started"' EXIT
+build/release/bench/bench --output "$output" "${arguments[@]}"
+status=$?
+{
+  plot latency "Time to acquire a lock: five nodes up"
+  plot faults "Time to acquire a lock: five nodes, of which one or two were killed or stopped"
+} >&2
+exit "$status"

@@ -13,7 +13,12 @@
 #include "quorum/tally.h"
 #include "quorum/time.h"
 
-enum quorum_kind { QUORUM_ACQUIRE, QUORUM_EXTEND, QUORUM_RELEASE };
+enum quorum_kind {
+    QUORUM_ACQUIRE,
+    QUORUM_EXTEND,
+    QUORUM_RELEASE,
+    QUORUM_LOOK /* asks only; decided when every node has answered or been counted out */
+};
 
 enum quorum_verdict {
     QUORUM_UNDECIDED,
@@ -22,7 +27,7 @@ enum quorum_verdict {
     QUORUM_LOST_NO_QUORUM,     /* too many nodes down, silent or refusing */
     QUORUM_LOST_MISCONFIGURED, /* as before, for reasons that waiting does not end */
     QUORUM_LOST_TOO_SLOW,      /* acquire: granted, with too little validity left */
-    QUORUM_LOST_GONE,          /* extend, release: a majority does not have our key, or its validity is over */
+    QUORUM_LOST_GONE,          /* extend, release: too many nodes do not have our key, or its validity is over */
     QUORUM_LOST_CANCELLED      /* the host said so */
 };
 
@@ -55,7 +60,7 @@ struct quorum_event {
 
 /* What the host is to do. */
 struct quorum_actions {
-    quorum_nodes send; /* ask these nodes now */
+    quorum_nodes send; /* ask these nodes now; a release tells nodes that become usable once it is decided, too */
     quorum_nodes undo; /* send these nodes the undo now, behind what they were sent */
     bool decided;      /* the verdict has just been reached; said once */
 };

@@ -1,0 +1,15 @@
+/* The blocking face: a thread that runs the loop, and calls that are handed to it. */
+#ifndef RL_BLOCKING_H
+#define RL_BLOCKING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "redlock/redlock.h"
+
+/* On the loop's thread: starts what other threads have asked for. */
+void rl_blocking_take_calls(redlock_client *client);
+
+int rl_blocking_held_by_me(redlock_client *client, const char *resource, size_t size);
+
+#endif

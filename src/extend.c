@@ -1,0 +1,93 @@
+/* Extend: one round over the nodes that may still hold the token. */
+#include "src/client.h"
+#include "src/clock.h"
+#include "src/options.h"
+#include "src/result.h"
+
+struct extend {
+    struct rl_operation base;
+    struct rl_lease *lease;
+    redlock_callback callback;
+    void *arg;
+};
+
+static void decided(struct rl_round *round)
+{
+    struct extend *extend = round->owner;
+    struct rl_lease *lease = extend->lease;
+    if (round->rules.verdict == QUORUM_WON) {
+        /* Another extension may have come further meanwhile. A lease that was lost meanwhile stays lost. */
+        quorum_time end = atomic_load_explicit(&lease->validity_end, memory_order_acquire);
+        if (end && round->rules.validity_end > end)
+            atomic_store_explicit(&lease->validity_end, round->rules.validity_end, memory_order_release);
+    } else if (round->rules.verdict == QUORUM_LOST_GONE) {
+        rl_lease_lose(lease);
+    }
+    rl_operation_complete(&extend->base, rl_result_status(round->rules.verdict));
+}
+
+static void stop(struct rl_operation *operation)
+{
+    if (operation->round)
+        rl_round_cancel(operation->round);
+}
+
+static void tell(struct rl_operation *operation, redlock_result *result)
+{
+    struct extend *extend = (struct extend *)operation;
+    redlock_client *client = operation->client;
+    redlock_callback callback = extend->callback;
+    void *arg = extend->arg;
+    result->validity_ms = (int64_t)(rl_lease_validity(extend->lease) / QUORUM_MILLISECOND);
+    rl_lease_release(extend->lease);
+    callback(client, result, arg);
+}
+
+static const struct rl_operation_type type = {stop, tell, NULL, NULL};
+
+static void begin(struct extend *extend, uint32_t ttl_ms)
+{
+    struct rl_operation *operation = &extend->base;
+    redlock_client *client = operation->client;
+    const struct quorum_terms terms = {
+        .kind = QUORUM_EXTEND,
+        .nodes = client->nodes_count,
+        .ttl = ttl_ms * QUORUM_MILLISECOND,
+        .drift_ppm = client->options.drift_ppm,
+        .validity_end = atomic_load_explicit(&extend->lease->validity_end, memory_order_acquire),
+    };
+    if (terms.validity_end <= rl_now()) {
+        rl_lease_lose(extend->lease);
+        rl_operation_complete(operation, REDLOCK_LOST);
+        return;
+    }
+    operation->round = rl_round_create(client, extend->lease, RL_ASK_EXTEND, &terms);
+    if (!operation->round) {
+        rl_operation_complete(operation, REDLOCK_NO_MEMORY);
+        return;
+    }
+    operation->attempts = 1;
+    operation->round->owner = extend;
+    operation->round->decided = decided;
+    rl_round_start(operation->round);
+}
+
+int rl_extend_start(redlock_lock *lock, uint32_t ttl_ms, redlock_callback callback, void *arg)
+{
+    struct rl_lease *lease = lock->lease;
+    redlock_client *client = lease->client;
+    redlock_result why;
+    int created;
+    struct extend *extend = (struct extend *)rl_operation_create(client, &type, sizeof *extend, &created);
+    if (!extend)
+        return created;
+    extend->lease = rl_lease_retain(lease);
+    extend->callback = callback;
+    extend->arg = arg;
+    ttl_ms = ttl_ms ? ttl_ms : lease->ttl_ms;
+    if (rl_options_check_ttl(&client->options, ttl_ms, 1, &why))
+        rl_operation_refuse(&extend->base, &why);
+    else
+        begin(extend, ttl_ms);
+    return REDLOCK_OK;
+}

@@ -1,0 +1,217 @@
+/* What a new link is asked before it is used; all of it leaves at once, so that it costs one round trip. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/client.h"
+#include "src/memory.h"
+#include "src/node.h"
+#include "src/reply.h"
+
+/* --------------------------------------------------------------------------------------------------------- answers */
+
+static void copy_line(const redisReply *info, const char *field, char *value, size_t size)
+{
+    size_t name = strlen(field), used = 0;
+    const char *end = info->str + info->len;
+    value[0] = '\0';
+    for (const char *line = info->str; line < end;) {
+        const char *stop = memchr(line, '\n', (size_t)(end - line));
+        stop = stop ? stop : end;
+        if ((size_t)(stop - line) > name && memcmp(line, field, name) == 0 && line[name] == ':') {
+            for (const char *c = line + name + 1; c < stop && *c != '\r' && used + 1 < size; c++)
+                value[used++] = *c > ' ' && *c < 127 ? *c : '?';
+            value[used] = '\0';
+            return;
+        }
+        line = stop + 1;
+    }
+}
+
+/* One server behind two names would have two votes. */
+static const struct rl_node *same_server(const struct rl_node *node)
+{
+    const redlock_client *client = node->client;
+    for (unsigned i = 0; i < client->nodes_count; i++) {
+        const struct rl_node *other = &client->nodes[i];
+        if (i != node->index && other->state == RL_NODE_READY && strcmp(other->run_id, node->run_id) == 0)
+            return other;
+    }
+    return NULL;
+}
+
+static void server_told(struct rl_node *node, const redisReply *reply)
+{
+    node->run_id[0] = node->version[0] = '\0';
+    if (reply->type != REDIS_REPLY_STRING)
+        return;
+    copy_line(reply, "run_id", node->run_id, sizeof node->run_id);
+    copy_line(reply, "redis_version", node->version, sizeof node->version);
+    if (node->run_id[0] && same_server(node))
+        node->unfit = "the same server as another node of the list";
+}
+
+static void replication_told(struct rl_node *node, const redisReply *reply)
+{
+    char role[16];
+    if (reply->type != REDIS_REPLY_STRING)
+        return;
+    copy_line(reply, "role", role, sizeof role);
+    if (strcmp(role, "slave") == 0)
+        node->unfit = "a replica, not a master";
+}
+
+static void take(struct rl_node *node, unsigned step, const redisReply *reply)
+{
+    if (step == RL_STEP_CLIENT_ID)
+        node->client_id = reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0;
+    else if (step == RL_STEP_SERVER)
+        server_told(node, reply);
+    else if (step == RL_STEP_REPLICATION)
+        replication_told(node, reply);
+    else if (reply->type == REDIS_REPLY_ERROR)
+        rl_log(node->client, REDLOCK_LOG_DEBUG, "%s: handshake step %u: %.80s", node->address.name, step, reply->str);
+}
+
+/* Errors that make the link useless. Others concern one step, and the node can do without it. */
+static bool is_fatal(unsigned step, const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_ERROR &&
+           (step == RL_STEP_AUTH || step == RL_STEP_SELECT || rl_reply_is_error(reply, "NOAUTH") ||
+            rl_reply_is_error(reply, "DENIED") || strncmp(reply->str, "ERR max number of clients", 25) == 0);
+}
+
+static void step_answered(struct rl_request *request, const struct rl_answer *answer)
+{
+    struct rl_node *node = request->node;
+    unsigned step = (unsigned)(request - node->steps);
+    if (answer->kind != RL_ANSWER_REPLY || !node->context)
+        return; /* late: the connect timeout decides; broken: the link is gone, and says so itself */
+    if (is_fatal(step, answer->reply)) {
+        char text[RL_NODE_TEXT_SIZE];
+        rl_reply_text(answer->reply, text, sizeof text);
+        bool permanent = step == RL_STEP_AUTH || step == RL_STEP_SELECT || rl_reply_is_error(answer->reply, "NOAUTH");
+        rl_node_break(node, permanent, "handshake: %.80s", text);
+        return;
+    }
+    take(node, step, answer->reply);
+    if (--node->steps_left == 0)
+        rl_node_ready(node);
+}
+
+/* ------------------------------------------------------------------------------------------------------- questions */
+
+static bool ask(struct rl_node *node, unsigned step, struct rl_command *command)
+{
+    static const struct rl_request_type type = {step_answered, NULL};
+    struct rl_request *request = &node->steps[step];
+    request->type = &type;
+    bool sent = rl_command_format(command) && rl_node_send(node, request, command);
+    if (command->bytes && step == RL_STEP_AUTH)
+        rl_wipe(command->bytes, command->length);
+    rl_command_free(command);
+    node->steps_left += sent;
+    return sent;
+}
+
+static bool ask_words(struct rl_node *node, unsigned step, const char *first, const char *second, const char *third)
+{
+    struct rl_command command = {0};
+    rl_command_add_text(&command, first);
+    if (second)
+        rl_command_add_text(&command, second);
+    if (third)
+        rl_command_add_text(&command, third);
+    return ask(node, step, &command);
+}
+
+static bool ask_auth(struct rl_node *node)
+{
+    const redlock_options *options = &node->client->options;
+    char user[RL_SECRET_SIZE] = "", password[RL_SECRET_SIZE] = "";
+    if (node->address.has_password) {
+        memcpy(user, node->address.user, sizeof user);
+        memcpy(password, node->address.password, sizeof password);
+    } else if (options->credentials) {
+        if (options->credentials(node->address.name, user, password, RL_SECRET_SIZE, options->credentials_arg) != 0) {
+            rl_node_break(node, false, "no credentials at the moment");
+            return false;
+        }
+        user[sizeof user - 1] = password[sizeof password - 1] = '\0';
+    } else if (options->password) {
+        snprintf(user, sizeof user, "%s", options->user ? options->user : "");
+        snprintf(password, sizeof password, "%s", options->password);
+    }
+    bool asked = true;
+    if (password[0] && user[0])
+        asked = ask_words(node, RL_STEP_AUTH, "AUTH", user, password);
+    else if (password[0])
+        asked = ask_words(node, RL_STEP_AUTH, "AUTH", password, NULL);
+    rl_wipe(user, sizeof user);
+    rl_wipe(password, sizeof password);
+    return asked;
+}
+
+static bool ask_select(struct rl_node *node)
+{
+    char number[24];
+    int64_t database = node->address.database >= 0 ? node->address.database : node->client->options.database;
+    if (database == 0)
+        return true;
+    snprintf(number, sizeof number, "%lld", (long long)database);
+    return ask_words(node, RL_STEP_SELECT, "SELECT", number, NULL);
+}
+
+bool rl_handshake_start(struct rl_node *node)
+{
+    const char *name = node->client->options.client_name;
+    node->steps_left = 0;
+    node->client_id = 0;
+    node->unfit = NULL;
+    bool asked = ask_auth(node) && ask_select(node);
+    if (asked && name[0])
+        asked = ask_words(node, RL_STEP_NAME, "CLIENT", "SETNAME", name);
+    asked = asked && ask_words(node, RL_STEP_CLIENT_ID, "CLIENT", "ID", NULL) &&
+            ask_words(node, RL_STEP_SERVER, "INFO", "server", NULL) &&
+            ask_words(node, RL_STEP_REPLICATION, "INFO", "replication", NULL);
+    for (unsigned script = 0; asked && script < RL_SCRIPTS; script++)
+        asked = ask_words(node, RL_STEP_SCRIPTS + script, "SCRIPT", "LOAD", rl_scripts[script].text);
+    return asked;
+}
+
+/* ------------------------------------------------------------------------------------------------- the link before */
+
+static void kill_answered(struct rl_request *request, const struct rl_answer *answer)
+{
+    struct rl_node *node = request->node;
+    if (answer->kind == RL_ANSWER_OVERDUE)
+        return;
+    node->killing = false;
+    if (answer->kind != RL_ANSWER_REPLY)
+        return; /* owed still: the next link will try again */
+    node->owed = false;
+    if (rl_reply_is_error(answer->reply, "NOPERM"))
+        rl_log(node->client, REDLOCK_LOG_WARNING,
+               "%s: may not CLIENT KILL ID: what a broken connection left may outlive its undo", node->address.name);
+}
+
+void rl_handshake_settle(struct rl_node *node)
+{
+    static const struct rl_request_type type = {kill_answered, NULL};
+    bool same = node->run_id[0] && strcmp(node->run_id, node->previous_run_id) == 0;
+    if (node->owed && !same)
+        node->owed =
+            false; /* another process: it has none of the old one's connections, but hands the same ids out again */
+    if (!node->owed || node->killing)
+        return;
+    char id[24];
+    snprintf(id, sizeof id, "%lld", (long long)node->previous_client_id);
+    struct rl_command command = {0};
+    rl_command_add_text(&command, "CLIENT");
+    rl_command_add_text(&command, "KILL");
+    rl_command_add_text(&command, "ID");
+    rl_command_add_text(&command, id);
+    node->kill.type = &type;
+    node->killing = rl_command_format(&command) && rl_node_send(node, &node->kill, &command);
+    rl_command_free(&command);
+}

@@ -1,0 +1,68 @@
+/* What both faces can ask of a handle, and cancellations. */
+#include "src/blocking.h"
+#include "src/client.h"
+#include "src/memory.h"
+#include "src/result.h"
+
+int64_t redlock_validity_ms(const redlock_lock *lock)
+{
+    if (!lock || !rl_client_is_at_home(lock->lease->client))
+        return 0;
+    return (int64_t)(rl_lease_validity(lock->lease) / QUORUM_MILLISECOND);
+}
+
+const char *redlock_lock_resource(const redlock_lock *lock, size_t *size)
+{
+    if (size)
+        *size = lock ? lock->lease->key_size - lock->lease->prefix_size : 0;
+    return lock ? lock->lease->key + lock->lease->prefix_size : "";
+}
+
+const char *redlock_lock_token(const redlock_lock *lock)
+{
+    return lock ? lock->lease->token : "";
+}
+
+int redlock_held_by_me(redlock_client *client, const char *resource, size_t size)
+{
+    if (!client || !rl_client_is_at_home(client) || rl_resource_check(resource, &size, NULL))
+        return 0;
+    if (client->blocking)
+        return rl_blocking_held_by_me(client, resource, size);
+    return rl_client_enter(client) == REDLOCK_OK && rl_leases_find(client, resource, size) != NULL;
+}
+
+int redlock_cancellation_create(redlock_client *client, redlock_cancellation **cancellation)
+{
+    if (!client || !cancellation || !rl_client_is_at_home(client))
+        return REDLOCK_INVALID;
+    if (!client->blocking && rl_client_enter(client))
+        return REDLOCK_INVALID;
+    redlock_cancellation *made = rl_client_allocate(client, sizeof *made);
+    if (!made)
+        return REDLOCK_NO_MEMORY;
+    atomic_init(&made->cancelled, false);
+    made->wakeup = rl_wakeup_retain(client->wakeup);
+    made->allocator = client->allocator;
+    *cancellation = made;
+    return REDLOCK_OK;
+}
+
+void redlock_cancel(redlock_cancellation *cancellation)
+{
+    if (!cancellation)
+        return;
+    atomic_store(&cancellation->cancelled, true);
+    rl_wakeup_ring(cancellation->wakeup);
+}
+
+void redlock_cancellation_destroy(redlock_cancellation **cancellation)
+{
+    if (!cancellation || !*cancellation)
+        return;
+    redlock_cancellation *destroyed = *cancellation;
+    redlock_allocator allocator = destroyed->allocator;
+    *cancellation = NULL;
+    rl_wakeup_release(destroyed->wakeup);
+    rl_free(&allocator, destroyed);
+}

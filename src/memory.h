@@ -1,0 +1,23 @@
+/* Memory of one client, through the allocator of its options. */
+#ifndef RL_MEMORY_H
+#define RL_MEMORY_H
+
+#include <stddef.h>
+
+#include "redlock/redlock.h"
+
+/* The allocator to use for what the user gave: theirs when set, else malloc(3)'s. */
+redlock_allocator rl_memory_allocator(const redlock_allocator *given);
+
+/* Zeroed memory, or NULL. */
+void *rl_allocate(const redlock_allocator *allocator, size_t size);
+
+void rl_free(const redlock_allocator *allocator, void *memory);
+
+/* A copy of size bytes with a NUL behind them, or NULL. */
+char *rl_copy(const redlock_allocator *allocator, const char *bytes, size_t size);
+
+/* Overwrites a secret in a way the compiler keeps. */
+void rl_wipe(void *memory, size_t size);
+
+#endif

@@ -1,0 +1,465 @@
+#include "src/node.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "src/client.h"
+#include "src/clock.h"
+#include "src/memory.h"
+#include "src/reply.h"
+
+#define BACKOFF_FIRST (10 * QUORUM_MILLISECOND)
+#define HEARTBEAT     (QUORUM_SECOND)
+#define STEADY                                                                                                         \
+    (QUORUM_SECOND) /* a link that broke sooner than this after it became ready has failed, as if it never had */
+
+static void schedule(struct rl_node *node, quorum_time due)
+{
+    rl_timer_set(&node->client->timers, &node->timer, due);
+}
+
+static void append(struct rl_requests *queue, struct rl_request *request)
+{
+    request->next = NULL;
+    *(queue->first ? &queue->last->next : &queue->first) = request;
+    queue->last = request;
+    queue->count++;
+}
+
+static struct rl_request *take_first(struct rl_requests *queue)
+{
+    struct rl_request *request = queue->first;
+    queue->first = request->next;
+    queue->count--;
+    return request;
+}
+
+static void answer(struct rl_request *request, enum rl_answer_kind kind, quorum_time now, const redisReply *reply)
+{
+    const struct rl_answer answer = {kind, now, reply};
+    request->type->answered(request, &answer);
+}
+
+/* ---------------------------------------------------------------------------------------------- requests under way */
+
+static quorum_time silence_end(const struct rl_node *node)
+{
+    quorum_time since = node->sent.first->sent > node->heard ? node->sent.first->sent : node->heard;
+    return quorum_time_add(since, node->client->options.silence_limit_ms * QUORUM_MILLISECOND);
+}
+
+static void watch_overdue(struct rl_node *node)
+{
+    if (node->waiting)
+        rl_timer_set(&node->client->timers, &node->overdue_timer, quorum_time_add(node->waiting->sent, node->timeout));
+    else if (node->sent.first)
+        rl_timer_set(&node->client->timers, &node->overdue_timer, silence_end(node));
+}
+
+/* The timer is only moved when it has gone off: requests that were answered in time never touched it. */
+static void on_overdue(struct rl_timer *timer)
+{
+    struct rl_node *node = (struct rl_node *)(void *)((char *)timer - offsetof(struct rl_node, overdue_timer));
+    quorum_time now = rl_now();
+    if (node->sent.first && node->context && now >= silence_end(node)) {
+        rl_node_break(node, false, "silent for %u ms", node->client->options.silence_limit_ms);
+        return;
+    }
+    while (node->waiting && quorum_time_add(node->waiting->sent, node->timeout) <= now) {
+        struct rl_request *request = node->waiting;
+        node->waiting = request->next;
+        request->overdue = true;
+        answer(request, RL_ANSWER_OVERDUE, now, NULL);
+    }
+    watch_overdue(node);
+}
+
+static bool has_unread_replies(const redisAsyncContext *context)
+{
+    return context->c.reader->pos < context->c.reader->len;
+}
+
+static void on_reply(redisAsyncContext *context, void *data, void *private_data)
+{
+    struct rl_request *request = private_data;
+    struct rl_node *node = request->node;
+    const redisReply *reply = data;
+    assert(node->sent.first == request);
+    take_first(&node->sent);
+    if (node->waiting == request)
+        node->waiting = request->next;
+    quorum_time now = rl_now();
+    if (reply && !node->sent.first && has_unread_replies(context)) {
+        /* One reply too many: hiredis would abort the process at the next. Which one was too many nobody can tell. */
+        if (node->context)
+            rl_node_break(node, false, "sent a reply to no request");
+        reply = NULL;
+    }
+    if (reply)
+        node->heard = now;
+    answer(request, reply ? RL_ANSWER_REPLY : RL_ANSWER_BROKEN, now, reply);
+}
+
+bool rl_node_send(struct rl_node *node, struct rl_request *request, const struct rl_command *command)
+{
+    if (!node->context)
+        return false;
+    request->node = node;
+    request->overdue = false;
+    request->sent = rl_now();
+    if (redisAsyncFormattedCommand(node->context, on_reply, request, command->bytes, command->length) != REDIS_OK)
+        return false;
+    append(&node->sent, request);
+    if (!node->waiting)
+        node->waiting = request;
+    if (!node->overdue_timer.set)
+        watch_overdue(node);
+    return true;
+}
+
+void rl_node_keep(struct rl_node *node, struct rl_request *request)
+{
+    request->node = node;
+    if (node->kept.count >= node->client->options.undos_max) {
+        rl_log(node->client, REDLOCK_LOG_WARNING, "%s: more than %u undos kept; the oldest is dropped, its key expires",
+               node->address.name, node->client->options.undos_max);
+        answer(take_first(&node->kept), RL_ANSWER_DROPPED, rl_now(), NULL);
+    }
+    append(&node->kept, request);
+}
+
+/* ------------------------------------------------------------------------------------------------------- usability */
+
+bool rl_node_is_ready(const struct rl_node *node)
+{
+    return node->state == RL_NODE_READY;
+}
+
+/* It owes an answer for so long that another question is only one more to undo. */
+static bool is_stuck(const struct rl_node *node, quorum_time now)
+{
+    const struct rl_request *first = node->sent.first;
+    return first && first->overdue &&
+           quorum_time_since(first->sent, now) > 3 * node->timeout + 100 * QUORUM_MILLISECOND;
+}
+
+struct rl_usable rl_node_usable(const struct rl_node *node, quorum_time now)
+{
+    if (node->state == RL_NODE_READY) {
+        if (node->unfit)
+            return (struct rl_usable){RL_OUT, true, QUORUM_REFUSED, node->unfit};
+        if (is_stuck(node, now))
+            return (struct rl_usable){RL_OUT, false, QUORUM_TIMED_OUT, "not asked: it owes older answers"};
+        if (node->sent.count >= node->client->options.pending_max)
+            return (struct rl_usable){RL_OUT, false, QUORUM_UNREACHABLE, "not asked: too many requests wait for it"};
+        return (struct rl_usable){RL_USABLE, false, QUORUM_PENDING, ""};
+    }
+    if (node->failures == 0 && node->state != RL_NODE_CLOSED)
+        return (struct rl_usable){RL_COMING, false, QUORUM_PENDING, ""};
+    return (struct rl_usable){RL_OUT, node->permanent, QUORUM_UNREACHABLE, node->error};
+}
+
+/* --------------------------------------------------------------------------------------------------- coming and going */
+
+static void connect_now(struct rl_node *node);
+
+static quorum_time next_attempt(struct rl_node *node, quorum_time now)
+{
+    if (node->failures == 0)
+        return now;
+    unsigned doublings = node->failures < 16 ? node->failures - 1 : 15;
+    quorum_duration longest = node->client->options.backoff_max_ms * QUORUM_MILLISECOND;
+    quorum_duration pause = BACKOFF_FIRST << doublings;
+    if (pause > longest)
+        pause = longest;
+    /* Half of it is jitter: the clients of a node that comes back do not all come at once. */
+    return now + pause / 2 + rl_random_u64(&node->client->random) % (pause / 2 + 1);
+}
+
+/* The link has ended, or was never made. */
+static void ended(struct rl_node *node)
+{
+    quorum_time now = rl_now();
+    bool steady = node->state == RL_NODE_READY && quorum_time_since(node->ready_since, now) >= STEADY;
+    bool more_addresses =
+        node->state == RL_NODE_CONNECTING && node->resolution && node->attempt + 1 < node->resolution->count;
+    if (node->state == RL_NODE_CLOSED)
+        return;
+    if (steady)
+        node->failures = 0;
+    else if (!more_addresses && node->failures < UINT32_MAX)
+        node->failures++;
+    node->attempt = more_addresses ? node->attempt + 1 : 0;
+    node->state = RL_NODE_BACKOFF;
+    node->context = NULL;
+    rl_log(node->client, node->failures > 1 ? REDLOCK_LOG_DEBUG : REDLOCK_LOG_WARNING, "%s: %s", node->address.name,
+           node->error);
+    schedule(node, more_addresses ? now : next_attempt(node, now));
+    rl_client_node_changed(node->client, node);
+}
+
+/* Remembers what the server may still execute from a link that is gone. */
+static void remember_debt(struct rl_node *node)
+{
+    if (!node->sent.first || node->client_id == 0)
+        return;
+    node->owed = true;
+    node->previous_client_id = node->client_id;
+    memcpy(node->previous_run_id, node->run_id, sizeof node->run_id);
+}
+
+void rl_node_break(struct rl_node *node, bool permanent, const char *format, ...)
+{
+    redisAsyncContext *context = node->context;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(node->error, sizeof node->error, format, arguments);
+    va_end(arguments);
+    node->permanent = permanent;
+    remember_debt(node);
+    /* Ended first: what the answers to the outstanding requests set off must not use this link again. */
+    ended(node);
+    if (context) {
+        context->data = NULL;
+        redisAsyncFree(context);
+    }
+}
+
+/* hiredis has ended the link; it frees the context when this returns. */
+static void on_disconnect(const redisAsyncContext *context, int status)
+{
+    struct rl_node *node = context->data;
+    if (!node)
+        return; /* we have */
+    if (status == REDIS_OK || !context->c.errstr[0])
+        snprintf(node->error, sizeof node->error, "the connection was closed");
+    else if (node->error[0] == '\0' || node->state == RL_NODE_READY)
+        snprintf(node->error, sizeof node->error, "the connection broke: %.60s", context->c.errstr);
+    node->permanent = node->permanent && node->state != RL_NODE_READY;
+    ended(node);
+}
+
+static void on_connect(const redisAsyncContext *context, int status)
+{
+    struct rl_node *node = context->data;
+    if (!node)
+        return;
+    if (status == REDIS_OK) {
+        node->adapter.connected = true;
+        node->state = RL_NODE_HANDSHAKE;
+        return;
+    }
+    snprintf(node->error, sizeof node->error, "cannot connect: %.64s", context->c.errstr);
+    node->permanent = false;
+    ended(node);
+}
+
+static bool on_readable(struct rl_adapter *adapter)
+{
+    struct rl_node *node = (struct rl_node *)(void *)((char *)adapter - offsetof(struct rl_node, adapter));
+    if (node->sent.first || !node->context)
+        return true;
+    char byte;
+    ssize_t got = node->address.tls ? rl_tls_has_data(node->context)
+                                    : recv(node->context->c.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    if (got > 0) {
+        rl_node_break(node, false, "sent a reply to no request");
+        return false;
+    }
+    /* An end or an error is hiredis' to find; with nothing there, what may come until it looks is not. */
+    return node->address.tls || !(got < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+static const char *target(const struct rl_node *node)
+{
+    return node->resolution ? node->resolution->numeric[node->attempt] : node->address.host;
+}
+
+static void settle_socket(redisAsyncContext *context, bool tcp)
+{
+    fcntl(context->c.fd, F_SETFD, FD_CLOEXEC);
+    if (tcp)
+        redisEnableKeepAlive(&context->c);
+}
+
+static bool start_tls(struct rl_node *node)
+{
+    char error[RL_NODE_TEXT_SIZE];
+    if (!node->address.tls)
+        return true;
+    if (rl_tls_start(node->client->tls, node->context, node->address.host, error, sizeof error))
+        return true;
+    rl_node_break(node, false, "cannot start TLS: %.70s", error);
+    return false;
+}
+
+static void connect_now(struct rl_node *node)
+{
+    assert(!node->sent.first && !node->context);
+    const char *path = node->address.path;
+    node->waiting = NULL;
+    node->state = RL_NODE_CONNECTING;
+    redisAsyncContext *context =
+        path[0] ? redisAsyncConnectUnix(path) : redisAsyncConnect(target(node), node->address.port);
+    if (!context || context->err) {
+        snprintf(node->error, sizeof node->error, "cannot connect: %.64s", context ? context->errstr : "no memory");
+        node->permanent = false;
+        if (context)
+            redisAsyncFree(context);
+        ended(node);
+        return;
+    }
+    context->data = node;
+    node->context = context;
+    settle_socket(context, !path[0]);
+    rl_adapter_attach(&node->adapter, context, &node->client->writes);
+    schedule(node, quorum_time_add(rl_now(), node->connect_timeout));
+    if (!start_tls(node))
+        return;
+    redisAsyncSetConnectCallback(context, on_connect);
+    redisAsyncSetDisconnectCallback(context, on_disconnect);
+    rl_handshake_start(node); /* queued now, so that it leaves with the connection's first write */
+}
+
+void rl_node_resolved(struct rl_node *node)
+{
+    struct rl_resolution *resolution = node->resolution;
+    if (node->state != RL_NODE_RESOLVING || !atomic_load(&resolution->done))
+        return;
+    node->attempt = 0;
+    if (resolution->count)
+        connect_now(node);
+    else
+        rl_node_break(node, false, "%s", resolution->error);
+}
+
+static void start(struct rl_node *node)
+{
+    /* Names are resolved anew for each attempt, but the addresses one name gave are tried one after another. */
+    if (node->address.path[0] || node->attempt > 0 || rl_resolver_is_numeric(node->address.host)) {
+        connect_now(node);
+        return;
+    }
+    node->state = RL_NODE_RESOLVING;
+    rl_resolver_release(node->resolution);
+    node->resolution = rl_resolver_start(node->address.host, node->client->wakeup);
+    schedule(node, quorum_time_add(rl_now(), node->connect_timeout));
+    if (!node->resolution)
+        rl_node_break(node, false, "cannot resolve the name: no thread or no memory");
+}
+
+static bool send_heartbeat(struct rl_node *node)
+{
+    struct rl_command command = {0};
+    rl_command_add_text(&command, "TIME");
+    node->beating = rl_command_format(&command) && rl_node_send(node, &node->heartbeat, &command);
+    rl_command_free(&command);
+    return node->beating;
+}
+
+static void on_timer(struct rl_timer *timer)
+{
+    struct rl_node *node = (struct rl_node *)(void *)((char *)timer - offsetof(struct rl_node, timer));
+    switch (node->state) {
+    case RL_NODE_BACKOFF:
+        start(node);
+        break;
+    case RL_NODE_RESOLVING:
+        rl_node_break(node, false, "the name was not resolved within %llu ms",
+                      (unsigned long long)(node->connect_timeout / QUORUM_MILLISECOND));
+        break;
+    case RL_NODE_CONNECTING:
+    case RL_NODE_HANDSHAKE:
+        rl_node_break(node, false, "no %s within %llu ms",
+                      node->state == RL_NODE_CONNECTING ? "connection" : "answer to the handshake",
+                      (unsigned long long)(node->connect_timeout / QUORUM_MILLISECOND));
+        break;
+    case RL_NODE_READY:
+        if (!node->beating)
+            send_heartbeat(node);
+        schedule(node, quorum_time_add(rl_now(), HEARTBEAT));
+        break;
+    case RL_NODE_CLOSED:
+        break;
+    }
+}
+
+static void send_kept(struct rl_node *node)
+{
+    struct rl_requests kept = node->kept;
+    node->kept = (struct rl_requests){NULL, NULL, 0};
+    while (kept.first) {
+        struct rl_request *request = take_first(&kept);
+        if (!request->type->send(request))
+            append(&node->kept, request);
+    }
+}
+
+static void heartbeat_answered(struct rl_request *request, const struct rl_answer *given)
+{
+    struct rl_node *node = request->node;
+    if (given->kind == RL_ANSWER_OVERDUE)
+        return;
+    node->beating = false;
+    if (given->kind == RL_ANSWER_REPLY && node->kept.first)
+        send_kept(node); /* refused before, by a node that was loading or full */
+}
+
+void rl_node_ready(struct rl_node *node)
+{
+    quorum_time now = rl_now();
+    node->state = RL_NODE_READY;
+    node->ready_since = now;
+    node->failures = 0;
+    node->attempt = 0;
+    node->permanent = false;
+    node->error[0] = '\0';
+    rl_handshake_settle(node);
+    send_kept(node);
+    schedule(node, quorum_time_add(now, HEARTBEAT / 2 + rl_random_u64(&node->client->random) % (HEARTBEAT / 2)));
+    rl_log(node->client, REDLOCK_LOG_INFO, "%s: ready, Redis %s%s%s", node->address.name,
+           node->version[0] ? node->version : "?", node->unfit ? ", " : "", node->unfit ? node->unfit : "");
+    rl_client_node_changed(node->client, node);
+}
+
+void rl_node_open(struct rl_node *node, redlock_client *client, unsigned index, const struct rl_address *address)
+{
+    static const struct rl_request_type heartbeat = {heartbeat_answered, NULL};
+    const redlock_options *options = &client->options;
+    node->client = client;
+    node->index = index;
+    node->address = *address;
+    node->timeout = (address->timeout_ms ? address->timeout_ms : options->node_timeout_ms) * QUORUM_MILLISECOND;
+    node->connect_timeout =
+        (address->connect_timeout_ms ? address->connect_timeout_ms : options->connect_timeout_ms) * QUORUM_MILLISECOND;
+    node->adapter.readable = on_readable;
+    node->timer.fire = on_timer;
+    node->overdue_timer.fire = on_overdue;
+    node->heartbeat.type = &heartbeat;
+    node->heartbeat.node = node;
+    node->state = RL_NODE_BACKOFF;
+    schedule(node, rl_now());
+}
+
+void rl_node_close(struct rl_node *node)
+{
+    redisAsyncContext *context = node->context;
+    node->state = RL_NODE_CLOSED;
+    node->context = NULL;
+    rl_timer_stop(&node->client->timers, &node->timer);
+    if (context) {
+        context->data = NULL;
+        redisAsyncFree(context);
+    }
+    rl_timer_stop(&node->client->timers, &node->overdue_timer);
+    while (node->kept.first)
+        answer(take_first(&node->kept), RL_ANSWER_DROPPED, 0, NULL);
+    rl_resolver_release(node->resolution);
+    node->resolution = NULL;
+    rl_wipe(&node->address, sizeof node->address);
+}

@@ -1,0 +1,130 @@
+/*
+ * One node: its connection and what is under way on it. Never blocks the loop.
+ *
+ *   backoff -> resolving -> connecting -> handshake -> ready -> backoff ...
+ *
+ * Requests are answered in the order they were sent, on one connection: that is what makes an undo final.
+ */
+#ifndef RL_NODE_H
+#define RL_NODE_H
+
+#include <stdbool.h>
+
+#include "quorum/tally.h"
+#include "src/adapter.h"
+#include "src/address.h"
+#include "src/command.h"
+#include "src/request.h"
+#include "src/resolver.h"
+#include "src/timer.h"
+
+#define RL_RUN_ID_SIZE    41
+#define RL_NODE_TEXT_SIZE 96
+
+enum rl_node_state {
+    RL_NODE_BACKOFF,
+    RL_NODE_RESOLVING,
+    RL_NODE_CONNECTING,
+    RL_NODE_HANDSHAKE,
+    RL_NODE_READY,
+    RL_NODE_CLOSED
+};
+
+enum rl_handshake_step {
+    RL_STEP_AUTH,
+    RL_STEP_SELECT,
+    RL_STEP_NAME,
+    RL_STEP_CLIENT_ID,
+    RL_STEP_SERVER,
+    RL_STEP_REPLICATION,
+    RL_STEP_SCRIPTS,
+    RL_STEPS = RL_STEP_SCRIPTS + RL_SCRIPTS
+};
+
+struct rl_requests {
+    struct rl_request *first;
+    struct rl_request *last;
+    unsigned count;
+};
+
+struct rl_node {
+    redlock_client *client;
+    unsigned index;
+    struct rl_address address;
+    quorum_duration timeout;         /* to answer */
+    quorum_duration connect_timeout; /* to connect and shake hands */
+
+    enum rl_node_state state;
+    redisAsyncContext *context; /* NULL: none, or on its way out */
+    struct rl_adapter adapter;
+    struct rl_timer timer;         /* backoff: next attempt; up to ready: give up; ready: heartbeat */
+    struct rl_timer overdue_timer; /* the first of `sent` that is not overdue yet, or the silence limit */
+
+    struct rl_requests sent;    /* waiting for their replies, in order */
+    struct rl_request *waiting; /* the first of them that is not overdue */
+    struct rl_requests kept;    /* undos to be sent when the node is back */
+    bool owed;                  /* the last link broke with replies outstanding: its commands may still be executed */
+    bool killing;               /* `kill` is on its way */
+
+    struct rl_resolution *resolution; /* under way, or the last */
+    unsigned attempt;                 /* which of the resolved addresses is tried */
+    unsigned failures;                /* attempts in a row that did not become ready */
+    bool permanent;                   /* what failed last will not pass by itself */
+    char error[RL_NODE_TEXT_SIZE];    /* why it is not ready; "" before the first attempt ended */
+    quorum_time ready_since;
+    quorum_time heard; /* last reply on this link */
+
+    int64_t client_id;           /* of this link at the server; 0: unknown */
+    int64_t previous_client_id;  /* of the link that broke while it owed */
+    char run_id[RL_RUN_ID_SIZE]; /* of the server's process; "" unknown */
+    char previous_run_id[RL_RUN_ID_SIZE];
+    char version[24];
+    const char *unfit; /* why its vote cannot count though it answers; NULL when it can */
+
+    unsigned steps_left; /* of the handshake */
+    struct rl_request steps[RL_STEPS];
+    struct rl_request kill;
+    struct rl_request heartbeat;
+    bool beating; /* heartbeat is on its way */
+};
+
+/* Whether a round can ask it. */
+enum rl_usability { RL_USABLE, RL_COMING, RL_OUT };
+
+struct rl_usable {
+    enum rl_usability is;
+    bool permanent;        /* OUT: waiting does not help */
+    enum quorum_vote vote; /* OUT: how it counts */
+    const char *reason;    /* OUT: a text of the node's, or static */
+};
+
+/* Prepares and starts connecting at the next turn. address is copied. */
+void rl_node_open(struct rl_node *node, redlock_client *client, unsigned index, const struct rl_address *address);
+
+/* Ends the link; everything on it, and everything kept, is answered now. In a forked child nothing but memory and descriptors is touched. */
+void rl_node_close(struct rl_node *node);
+
+struct rl_usable rl_node_usable(const struct rl_node *node, quorum_time now);
+
+/* Sends a formatted command. false: the link does not take it, and there will be no answer. */
+bool rl_node_send(struct rl_node *node, struct rl_request *request, const struct rl_command *command);
+
+/* Can something be sent now? */
+bool rl_node_is_ready(const struct rl_node *node);
+
+/* Keeps a request for when the node can be reached; the oldest kept is dropped beyond the bound. */
+void rl_node_keep(struct rl_node *node, struct rl_request *request);
+
+/* For the node's other files: the link is of no use (any more), and why. */
+void rl_node_break(struct rl_node *node, bool permanent, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void rl_node_ready(struct rl_node *node);
+
+/* The client's wakeup rang: a name may have been resolved. */
+void rl_node_resolved(struct rl_node *node);
+
+/* handshake.c: queues all of it. false: the link does not take it. */
+bool rl_handshake_start(struct rl_node *node);
+/* Kills what is left of the link before, and undoes what may be left on the node, before anything else is sent. */
+void rl_handshake_settle(struct rl_node *node);
+
+#endif

@@ -1,0 +1,154 @@
+#include "src/operation.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/client.h"
+#include "src/clock.h"
+#include "src/result.h"
+
+/* Ends told in one turn of the loop; the host's other work comes between them. */
+#define TOLD_PER_TURN 1024
+
+struct rl_operation *rl_operation_create(redlock_client *client, const struct rl_operation_type *type, size_t size,
+                                         int *status)
+{
+    struct rl_operations *operations = &client->operations;
+    *status = operations->count < client->options.operations_max ? REDLOCK_NO_MEMORY : REDLOCK_INVALID;
+    struct rl_operation *operation = *status == REDLOCK_INVALID ? NULL : rl_client_allocate(client, size);
+    if (!operation) {
+        rl_log(client, REDLOCK_LOG_ERROR,
+               *status == REDLOCK_INVALID ? "more than operations_max operations" : "no memory for an operation");
+        return NULL;
+    }
+    memset(operation, 0, size);
+    *status = REDLOCK_OK;
+    operation->type = type;
+    operation->client = client;
+    operation->started = rl_now();
+    operation->next = operations->first;
+    if (operation->next)
+        operation->next->previous = operation;
+    operations->first = operation;
+    operations->count++;
+    return operation;
+}
+
+void rl_operation_complete(struct rl_operation *operation, int status)
+{
+    struct rl_operations *operations = &operation->client->operations;
+    if (operation->completed)
+        return;
+    operation->completed = true;
+    operation->decided = rl_now();
+    operation->status = status;
+    if (status != REDLOCK_TIMED_OUT && status != REDLOCK_CANCELLED)
+        operation->cause = status;
+    rl_timer_stop(&operation->client->timers, &operation->timer);
+    *(operation->previous ? &operation->previous->next : &operations->first) = operation->next;
+    if (operation->next)
+        operation->next->previous = operation->previous;
+    operation->next = NULL;
+    *(operations->completed ? &operations->completed_last->next : &operations->completed) = operation;
+    operations->completed_last = operation;
+}
+
+void rl_operation_refuse(struct rl_operation *operation, const redlock_result *why)
+{
+    snprintf(operation->text, sizeof operation->text, "%.*s", (int)sizeof operation->text - 1, why->text);
+    rl_operation_complete(operation, why->status);
+}
+
+static void fill(struct rl_operation *operation, redlock_result *result)
+{
+    const redlock_client *client = operation->client;
+    rl_result_clear(result, client->nodes_count);
+    for (unsigned i = 0; i < client->nodes_count; i++)
+        result->node[i].name = client->nodes[i].address.name;
+    result->status = operation->status;
+    result->cause = operation->cause ? operation->cause : operation->status;
+    result->attempts = operation->attempts;
+    result->elapsed_us = quorum_time_since(operation->started, operation->decided) / QUORUM_MICROSECOND;
+    if (operation->type->fill)
+        operation->type->fill(operation, result);
+    else if (operation->round)
+        rl_round_fill(operation->round, result);
+    snprintf(result->text, sizeof result->text, "%s", operation->text);
+}
+
+static void end(struct rl_operation *operation, bool told)
+{
+    redlock_client *client = operation->client;
+    if (told) {
+        redlock_result result;
+        fill(operation, &result);
+        rl_round_leave(operation->round);
+        operation->round = NULL;
+        operation->type->tell(operation, &result);
+    } else {
+        rl_round_leave(operation->round);
+    }
+    client->operations.count--;
+    rl_client_free(client, operation);
+}
+
+bool rl_operations_tell(redlock_client *client)
+{
+    struct rl_operations *operations = &client->operations;
+    for (unsigned told = 0; operations->completed && told < TOLD_PER_TURN; told++) {
+        struct rl_operation *operation = operations->completed;
+        operations->completed = operation->next;
+        end(operation, true);
+    }
+    return operations->completed != NULL;
+}
+
+void rl_operations_cancel(redlock_client *client, bool all)
+{
+    struct rl_operation *next;
+    for (struct rl_operation *operation = client->operations.first; operation; operation = next) {
+        next = operation->next;
+        if (!all && !(operation->cancellation && atomic_load(&operation->cancellation->cancelled)))
+            continue;
+        operation->type->stop(operation);
+        rl_operation_complete(operation, REDLOCK_CANCELLED);
+    }
+}
+
+void rl_operations_node_changed(redlock_client *client)
+{
+    struct rl_operation *next;
+    for (struct rl_operation *operation = client->operations.first; operation; operation = next) {
+        next = operation->next;
+        if (operation->type->changed)
+            operation->type->changed(operation);
+    }
+}
+
+void rl_operations_free(redlock_client *client)
+{
+    struct rl_operations *operations = &client->operations;
+    while (operations->first)
+        rl_operation_complete(operations->first, REDLOCK_CANCELLED);
+    while (operations->completed) {
+        struct rl_operation *operation = operations->completed;
+        operations->completed = operation->next;
+        end(operation, false);
+    }
+}
+
+int rl_resource_check(const char *resource, size_t *size, redlock_result *result)
+{
+    if (!resource)
+        return rl_result_fail(result, REDLOCK_INVALID, "the resource is NULL; give it a name");
+    if (*size == 0)
+        *size = strnlen(resource, REDLOCK_RESOURCE_MAX + 1);
+    if (*size == 0)
+        return rl_result_fail(result, REDLOCK_INVALID, "the resource's name is empty; it needs 1 to %d bytes",
+                              REDLOCK_RESOURCE_MAX);
+    if (*size > REDLOCK_RESOURCE_MAX)
+        return rl_result_fail(result, REDLOCK_INVALID, "the resource's name is longer than %d bytes",
+                              REDLOCK_RESOURCE_MAX);
+    return REDLOCK_OK;
+}

@@ -1,0 +1,139 @@
+/* Query: what every node shows for a resource. */
+#include <string.h>
+
+#include "src/client.h"
+#include "src/clock.h"
+#include "src/result.h"
+
+struct query {
+    struct rl_operation base;
+    redlock_state state;
+    redlock_query_callback callback;
+    void *arg;
+    struct rl_lease *lease; /* only its key is of use; nothing is ever set */
+    size_t resource_size;
+};
+
+static void replied(struct rl_round *round, unsigned node, const redisReply *reply)
+{
+    struct query *query = round->owner;
+    redlock_node_state *state = &query->state.node[node];
+    if (rl_reply_vote(RL_ASK_QUERY, reply).vote != QUORUM_GRANTED)
+        return;
+    const redisReply *holder = reply->element[0];
+    long long left = reply->element[1]->integer;
+    state->remaining_ms = left == -2 ? 0 : left < 0 ? REDLOCK_STATE_NO_EXPIRY : left + 1; /* Redis rounds down */
+    if (left == -2 || holder->type != REDIS_REPLY_STRING)
+        return;
+    size_t size = (size_t)holder->len < sizeof state->token ? (size_t)holder->len : sizeof state->token - 1;
+    memcpy(state->token, holder->str, size);
+    for (size_t i = 0; i < size; i++)
+        if ((unsigned char)state->token[i] < ' ' || (unsigned char)state->token[i] > '~')
+            state->token[i] = '?';
+}
+
+static unsigned showing(const redlock_state *state, unsigned nodes, const char *token)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < nodes; i++)
+        count += state->node[i].remaining_ms > 0 && strcmp(state->node[i].token, token) == 0;
+    return count;
+}
+
+/* The time after which fewer than a majority show the token: the majority-th longest. */
+static int64_t remaining(const redlock_state *state, unsigned nodes, const char *token)
+{
+    int64_t answer = 0;
+    for (unsigned i = 0; i < nodes; i++) {
+        int64_t candidate = state->node[i].remaining_ms;
+        unsigned at_least = 0;
+        if (candidate <= 0 || strcmp(state->node[i].token, token) != 0)
+            continue;
+        for (unsigned j = 0; j < nodes; j++)
+            at_least += strcmp(state->node[j].token, token) == 0 && state->node[j].remaining_ms >= candidate;
+        if (at_least >= quorum_majority(nodes) && candidate > answer)
+            answer = candidate;
+    }
+    return answer;
+}
+
+static void sum_up(struct query *query)
+{
+    redlock_state *state = &query->state;
+    redlock_client *client = query->base.client;
+    unsigned nodes = client->nodes_count;
+    const struct rl_lease *key = query->lease;
+    for (unsigned i = 0; i < nodes; i++) {
+        unsigned count = state->node[i].remaining_ms > 0 ? showing(state, nodes, state->node[i].token) : 0;
+        state->free_nodes += state->node[i].remaining_ms == 0;
+        if (count <= state->locked_nodes)
+            continue;
+        state->locked_nodes = count;
+        memcpy(state->token, state->node[i].token, sizeof state->token);
+    }
+    state->locked = state->locked_nodes >= quorum_majority(nodes);
+    state->remaining_ms = state->locked ? remaining(state, nodes, state->token) : 0;
+    const struct rl_lease *mine = rl_leases_find(client, key->key + key->prefix_size, query->resource_size);
+    state->held_by_me = mine && strcmp(mine->token, state->token) == 0 && state->locked;
+}
+
+static void decided(struct rl_round *round)
+{
+    struct query *query = round->owner;
+    sum_up(query);
+    rl_operation_complete(&query->base, rl_result_status(round->rules.verdict));
+}
+
+static void stop(struct rl_operation *operation)
+{
+    if (operation->round)
+        rl_round_cancel(operation->round);
+}
+
+static void tell(struct rl_operation *operation, redlock_result *result)
+{
+    struct query *query = (struct query *)operation;
+    rl_lease_release(query->lease);
+    query->callback(operation->client, &query->state, result, query->arg);
+}
+
+static const struct rl_operation_type type = {stop, tell, NULL, NULL};
+
+static void begin(struct query *query, const char *resource, size_t size)
+{
+    redlock_client *client = query->base.client;
+    const struct quorum_terms terms = {.kind = QUORUM_LOOK, .nodes = client->nodes_count};
+    int status = REDLOCK_NO_MEMORY;
+    query->resource_size = size;
+    for (unsigned i = 0; i < client->nodes_count; i++)
+        query->state.node[i].remaining_ms = -1;
+    query->lease = rl_lease_create(client, resource, size, &status);
+    if (query->lease)
+        query->base.round = rl_round_create(client, query->lease, RL_ASK_QUERY, &terms);
+    if (!query->base.round) {
+        rl_operation_complete(&query->base, status);
+        return;
+    }
+    query->base.attempts = 1;
+    query->base.round->owner = query;
+    query->base.round->decided = decided;
+    query->base.round->replied = replied;
+    rl_round_start(query->base.round);
+}
+
+int rl_query_start(redlock_client *client, const char *resource, size_t size, redlock_query_callback callback,
+                   void *arg)
+{
+    redlock_result why;
+    int created;
+    struct query *query = (struct query *)rl_operation_create(client, &type, sizeof *query, &created);
+    if (!query)
+        return created;
+    query->callback = callback;
+    query->arg = arg;
+    if (rl_resource_check(resource, &size, &why))
+        rl_operation_refuse(&query->base, &why);
+    else
+        begin(query, resource, size);
+    return REDLOCK_OK;
+}

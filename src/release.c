@@ -1,0 +1,116 @@
+/* Release: compare and delete on every node that may hold the token, whether it can be reached now or later. */
+#include <stddef.h>
+
+#include "src/client.h"
+#include "src/clock.h"
+#include "src/result.h"
+
+struct release {
+    struct rl_operation base;
+    struct rl_lease *lease;
+    bool was_valid;
+    redlock_callback callback; /* may be NULL */
+    void *arg;
+};
+
+static struct rl_round *create_round(struct rl_lease *lease)
+{
+    const struct quorum_terms terms = {.kind = QUORUM_RELEASE, .nodes = lease->client->nodes_count};
+    return rl_round_create(lease->client, lease, RL_ASK_RELEASE, &terms);
+}
+
+#define RETRY (10 * QUORUM_MILLISECOND)
+
+static bool try_to_forget(struct rl_lease *lease)
+{
+    struct rl_round *round = create_round(lease);
+    if (!round)
+        return false;
+    rl_round_start(round);
+    rl_round_leave(round);
+    return true;
+}
+
+/* Without memory for a round the lease waits, in its own memory, for better times. */
+void rl_release_forget(struct rl_lease *lease)
+{
+    redlock_client *client = lease->client;
+    rl_lease_lose(lease);
+    if (!lease->may_hold || try_to_forget(lease))
+        return;
+    lease->next = client->unreleased;
+    client->unreleased = rl_lease_retain(lease);
+    if (!client->release_timer.set)
+        rl_timer_set(&client->timers, &client->release_timer, rl_now() + RETRY);
+}
+
+void rl_release_again(struct rl_timer *timer)
+{
+    redlock_client *client = (redlock_client *)(void *)((char *)timer - offsetof(redlock_client, release_timer));
+    while (client->unreleased && try_to_forget(client->unreleased)) {
+        struct rl_lease *lease = client->unreleased;
+        client->unreleased = lease->next;
+        rl_lease_release(lease);
+    }
+    if (client->unreleased)
+        rl_timer_set(&client->timers, timer, rl_now() + RETRY);
+}
+
+static void decided(struct rl_round *round)
+{
+    struct release *release = round->owner;
+    int status = rl_result_status(round->rules.verdict);
+    rl_operation_complete(&release->base, status == REDLOCK_OK && !release->was_valid ? REDLOCK_LOST : status);
+}
+
+/* The handle is gone: what has been sent goes on by itself. */
+static void stop(struct rl_operation *operation)
+{
+    if (operation->round)
+        operation->round->decided = NULL;
+}
+
+static void tell(struct rl_operation *operation, redlock_result *result)
+{
+    struct release *release = (struct release *)operation;
+    redlock_client *client = operation->client;
+    redlock_callback callback = release->callback;
+    void *arg = release->arg;
+    rl_lease_release(release->lease);
+    if (callback)
+        callback(client, result, arg);
+}
+
+static const struct rl_operation_type type = {stop, tell, NULL, NULL};
+
+int rl_release_start(redlock_lock *lock, redlock_callback callback, void *arg)
+{
+    struct rl_lease *lease = lock->lease;
+    redlock_client *client = lease->client;
+    int created;
+    bool was_valid = rl_lease_validity(lease) > 0;
+    rl_lease_drop(lease);
+    struct release *release = (struct release *)rl_operation_create(client, &type, sizeof *release, &created);
+    struct rl_round *round = release ? create_round(lease) : NULL;
+    if (!release) {
+        rl_release_forget(lease);
+        rl_lease_release(lease); /* the handle's */
+        return created;
+    }
+    rl_lease_lose(lease);
+    release->lease = lease; /* the handle's reference */
+    release->was_valid = was_valid;
+    release->callback = callback;
+    release->arg = arg;
+    release->base.round = round;
+    if (!round) {
+        rl_release_forget(lease);
+        rl_operation_complete(&release->base, REDLOCK_NO_MEMORY);
+        return REDLOCK_OK;
+    }
+    release->base.attempts = 1;
+    round->owner = release;
+    round->decided = decided;
+    rl_round_start(round);
+    return REDLOCK_OK;
+}

@@ -1,0 +1,83 @@
+#include "src/reply.h"
+
+#include <string.h>
+
+bool rl_reply_is_error(const redisReply *reply, const char *word)
+{
+    size_t size = strlen(word);
+    return reply->type == REDIS_REPLY_ERROR && (size_t)reply->len >= size && memcmp(reply->str, word, size) == 0 &&
+           ((size_t)reply->len == size || reply->str[size] == ' ');
+}
+
+void rl_reply_text(const redisReply *reply, char *text, size_t size)
+{
+    size_t used = 0;
+    if (reply->type == REDIS_REPLY_ERROR) {
+        for (size_t i = 0; i < (size_t)reply->len && used + 1 < size; i++) {
+            unsigned char c = (unsigned char)reply->str[i];
+            text[used++] = c < ' ' || c == 127 ? '?' : (char)c;
+        }
+    }
+    text[used] = '\0';
+}
+
+/* Refusals that end only when someone acts. LOADING, BUSY, OOM, MISCONF, MASTERDOWN, TRYAGAIN and what is unknown may pass by themselves. */
+static bool is_permanent(const redisReply *reply)
+{
+    static const char *const words[] = {"NOPERM", "NOAUTH", "WRONGPASS", "READONLY",
+                                        "MOVED",  "ASK",    "CROSSSLOT", "WRONGTYPE"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (rl_reply_is_error(reply, words[i]))
+            return true;
+    return rl_reply_is_error(reply, "ERR unknown command");
+}
+
+static struct rl_vote refused(const redisReply *reply)
+{
+    return (struct rl_vote){QUORUM_REFUSED, is_permanent(reply), false, rl_reply_is_error(reply, "NOSCRIPT")};
+}
+
+/* SET NX: OK, or nil because a key is there already. Ours it cannot be: the token is fresh. */
+static struct rl_vote set(const redisReply *reply)
+{
+    if (reply->type == REDIS_REPLY_STATUS && reply->len == 2 && memcmp(reply->str, "OK", 2) == 0)
+        return (struct rl_vote){QUORUM_GRANTED, false, false, false};
+    if (reply->type == REDIS_REPLY_NIL)
+        return (struct rl_vote){QUORUM_HELD, false, true, false};
+    return refused(reply);
+}
+
+/* The scripts that act on our own key only: 1 done, 0 not ours. */
+static struct rl_vote own_key(const redisReply *reply)
+{
+    if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 1)
+        return (struct rl_vote){QUORUM_GRANTED, false, false, false};
+    if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 0)
+        return (struct rl_vote){QUORUM_ABSENT, false, true, false};
+    if (rl_reply_is_error(reply, "WRONGTYPE")) /* a key of another kind: surely not ours */
+        return (struct rl_vote){QUORUM_ABSENT, false, true, false};
+    return refused(reply);
+}
+
+static struct rl_vote query(const redisReply *reply)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 || reply->element[1]->type != REDIS_REPLY_INTEGER)
+        return refused(reply);
+    if (reply->element[0]->type != REDIS_REPLY_STRING && reply->element[0]->type != REDIS_REPLY_NIL)
+        return refused(reply);
+    return (struct rl_vote){QUORUM_GRANTED, false, false, false};
+}
+
+struct rl_vote rl_reply_vote(enum rl_question question, const redisReply *reply)
+{
+    switch (question) {
+    case RL_ASK_SET:
+        return set(reply);
+    case RL_ASK_EXTEND:
+    case RL_ASK_RELEASE:
+        return own_key(reply);
+    case RL_ASK_QUERY:
+        return query(reply);
+    }
+    return refused(reply);
+}

@@ -1,0 +1,473 @@
+#include "src/round.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/client.h"
+#include "src/clock.h"
+#include "src/result.h"
+
+#define SPARE_ROUNDS 64
+
+static void apply(struct rl_round *round, struct quorum_actions actions);
+
+/* ---------------------------------------------------------------------------------------------------------- lifetime */
+
+static size_t round_size(const redlock_client *client)
+{
+    return sizeof(struct rl_round) + client->nodes_count * sizeof(struct rl_slot);
+}
+
+static void release(struct rl_round *round)
+{
+    redlock_client *client = round->client;
+    assert(round->references > 0);
+    if (--round->references > 0)
+        return;
+    assert(!round->on_list);
+    rl_lease_release(round->lease);
+    if (client->spare_count >= SPARE_ROUNDS) {
+        rl_client_free(client, round);
+        return;
+    }
+    round->next = client->spare_rounds;
+    client->spare_rounds = round;
+    client->spare_count++;
+}
+
+static struct rl_round *reuse(redlock_client *client)
+{
+    struct rl_round *round = client->spare_rounds;
+    if (!round)
+        return rl_client_allocate(client, round_size(client));
+    client->spare_rounds = round->next;
+    client->spare_count--;
+    return round;
+}
+
+void rl_rounds_free_spare(redlock_client *client)
+{
+    while (client->spare_rounds) {
+        struct rl_round *round = reuse(client);
+        rl_client_free(client, round);
+    }
+}
+
+static const struct rl_request_type ask_type, undo_type;
+
+struct rl_round *rl_round_create(redlock_client *client, struct rl_lease *lease, enum rl_question question,
+                                 const struct quorum_terms *terms)
+{
+    struct rl_round *round = reuse(client);
+    if (!round)
+        return NULL;
+    memset(round, 0, sizeof *round);
+    quorum_round_init(&round->rules, terms);
+    round->client = client;
+    round->references = 1;
+    round->lease = rl_lease_retain(lease);
+    round->question = question;
+    for (unsigned i = 0; i < client->nodes_count; i++) {
+        struct rl_slot *slot = &round->slot[i];
+        slot->ask.type = &ask_type;
+        slot->undo.type = &undo_type;
+        slot->latency_us = 0;
+        slot->text[0] = '\0';
+    }
+    return round;
+}
+
+static void list(struct rl_round *round, bool on)
+{
+    redlock_client *client = round->client;
+    if (round->on_list == on)
+        return;
+    round->on_list = on;
+    if (on) {
+        round->previous = NULL;
+        round->next = client->coming;
+        if (round->next)
+            round->next->previous = round;
+        client->coming = round;
+    } else {
+        *(round->previous ? &round->previous->next : &client->coming) = round->next;
+        if (round->next)
+            round->next->previous = round->previous;
+    }
+}
+
+/* ----------------------------------------------------------------------------------------------------------- sending */
+
+static void build(const struct rl_round *round, enum rl_question question, bool whole, struct rl_command *command,
+                  char number[24])
+{
+    const struct rl_lease *lease = round->lease;
+    struct rl_text key = {lease->key, lease->key_size};
+    snprintf(number, 24, "%llu", (unsigned long long)(round->rules.terms.ttl / QUORUM_MILLISECOND));
+    switch (question) {
+    case RL_ASK_SET: /* SET key token NX PX ttl: the published pattern, so that clients in other languages exclude ours and the reverse */
+        rl_command_add(command, "SET", 3);
+        rl_command_add(command, key.bytes, key.size);
+        rl_command_add(command, lease->token, REDLOCK_TOKEN_SIZE - 1);
+        rl_command_add(command, "NX", 2);
+        rl_command_add(command, "PX", 2);
+        rl_command_add_text(command, number);
+        break;
+    case RL_ASK_EXTEND:
+        rl_command_script(command, RL_SCRIPT_EXTEND, whole, key);
+        rl_command_add(command, lease->token, REDLOCK_TOKEN_SIZE - 1);
+        rl_command_add_text(command, number);
+        break;
+    case RL_ASK_RELEASE:
+        rl_command_script(command, RL_SCRIPT_RELEASE, whole, key);
+        rl_command_add(command, lease->token, REDLOCK_TOKEN_SIZE - 1);
+        break;
+    case RL_ASK_QUERY:
+        rl_command_script(command, RL_SCRIPT_QUERY, whole, key);
+        break;
+    }
+}
+
+static bool send(struct rl_round *round, struct rl_node *node, struct rl_request *request,
+                 const struct rl_command *command)
+{
+    if (!command->bytes || !rl_node_send(node, request, command))
+        return false;
+    round->references++;
+    if (round->question == RL_ASK_SET && request == &round->slot[node->index].ask)
+        round->lease->may_hold |= quorum_node(node->index);
+    return true;
+}
+
+static void tell(struct rl_round *round, const struct quorum_event *event)
+{
+    apply(round, quorum_round_step(&round->rules, event));
+}
+
+static void count_out(struct rl_round *round, unsigned node, enum quorum_vote vote, bool permanent, const char *reason,
+                      quorum_time now)
+{
+    snprintf(round->slot[node].text, sizeof round->slot[node].text, "%s", reason);
+    const struct quorum_event event = {
+        .type = QUORUM_VOTED, .now = now, .node = node, .vote = vote, .permanent = permanent};
+    tell(round, &event);
+}
+
+static void ask_nodes(struct rl_round *round, quorum_nodes nodes)
+{
+    struct rl_command command = {0};
+    char number[24];
+    build(round, round->question, false, &command, number);
+    rl_command_format(&command);
+    quorum_nodes failed = 0;
+    for (quorum_nodes left = nodes; left; left &= left - 1) {
+        unsigned index = (unsigned)__builtin_ctz(left);
+        if (!send(round, &round->client->nodes[index], &round->slot[index].ask, &command))
+            failed |= quorum_node(index);
+    }
+    rl_command_free(&command);
+    /* After all have been sent: a vote can decide the round, and the rest must have left by then. */
+    for (; failed; failed &= failed - 1)
+        count_out(round, (unsigned)__builtin_ctz(failed), QUORUM_UNREACHABLE, false, "the link does not take it",
+                  rl_now());
+}
+
+/* An undo must reach the node some day: what cannot be sent now is kept for it. */
+static bool undo_node(struct rl_round *round, struct rl_node *node, const struct rl_command *command)
+{
+    struct rl_request *request = &round->slot[node->index].undo;
+    if (rl_node_is_ready(node) && send(round, node, request, command))
+        return true;
+    round->references++;
+    rl_node_keep(node, request);
+    return false;
+}
+
+static void undo_nodes(struct rl_round *round, quorum_nodes nodes)
+{
+    struct rl_command command = {0};
+    char number[24];
+    build(round, RL_ASK_RELEASE, false, &command, number);
+    rl_command_format(&command);
+    quorum_nodes kept = 0;
+    for (quorum_nodes left = nodes; left; left &= left - 1) {
+        unsigned index = (unsigned)__builtin_ctz(left);
+        if (!undo_node(round, &round->client->nodes[index], &command))
+            kept |= quorum_node(index);
+    }
+    rl_command_free(&command);
+    if (round->rules.terms.kind != QUORUM_RELEASE)
+        return;
+    for (; kept; kept &= kept - 1)
+        count_out(round, (unsigned)__builtin_ctz(kept), QUORUM_UNREACHABLE, false,
+                  "not connected; it is told when it is back", rl_now());
+}
+
+/* In a release the undo is what is asked. */
+static void apply(struct rl_round *round, struct quorum_actions actions)
+{
+    if (!actions.send && !actions.undo && !actions.decided)
+        return;
+    round->references++; /* what is set off here may end the owner's interest */
+    if (actions.decided)
+        list(round, false);
+    if (actions.send && round->rules.terms.kind == QUORUM_RELEASE)
+        undo_nodes(round, actions.send);
+    else if (actions.send)
+        ask_nodes(round, actions.send);
+    if (actions.undo)
+        undo_nodes(round, actions.undo & round->lease->may_hold);
+    if (actions.decided && round->decided)
+        round->decided(round);
+    release(round);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- answers */
+
+static void vote(struct rl_round *round, unsigned node, struct rl_vote vote, quorum_time now)
+{
+    if (vote.left_nothing && round->question == RL_ASK_SET)
+        round->lease->may_hold &= ~quorum_node(node);
+    const struct quorum_event event = {.type = QUORUM_VOTED,
+                                       .now = now,
+                                       .node = node,
+                                       .vote = vote.vote,
+                                       .permanent = vote.permanent,
+                                       .left_nothing = vote.left_nothing};
+    tell(round, &event);
+}
+
+static void note_latency(struct rl_slot *slot, const struct rl_request *request, quorum_time now)
+{
+    quorum_duration latency = quorum_time_since(request->sent, now) / QUORUM_MICROSECOND;
+    slot->latency_us = latency > UINT32_MAX ? UINT32_MAX : latency ? (uint32_t)latency : 1;
+}
+
+/* Once more, with the script's whole text; it goes behind all that has been sent meanwhile. */
+static bool send_whole(struct rl_round *round, struct rl_request *request, enum rl_question question)
+{
+    struct rl_command command = {0};
+    char number[24];
+    build(round, question, true, &command, number);
+    bool sent = rl_command_format(&command) && send(round, request->node, request, &command);
+    rl_command_free(&command);
+    return sent;
+}
+
+static void count_overdue(struct rl_round *round, const struct rl_request *request, quorum_time now)
+{
+    char text[RL_NODE_TEXT_SIZE];
+    snprintf(text, sizeof text, "no answer within %llu ms",
+             (unsigned long long)(request->node->timeout / QUORUM_MILLISECOND));
+    if (!quorum_round_over(&round->rules))
+        count_out(round, request->node->index, QUORUM_TIMED_OUT, false, text, now);
+}
+
+static void take_reply(struct rl_round *round, struct rl_request *request, const struct rl_answer *answer)
+{
+    unsigned index = request->node->index;
+    struct rl_slot *slot = &round->slot[index];
+    struct rl_vote vote_of_node = rl_reply_vote(round->question, answer->reply);
+    bool over = quorum_round_over(&round->rules);
+    if (vote_of_node.noscript && !over && send_whole(round, request, round->question))
+        return;
+    if (!over) {
+        note_latency(slot, request, answer->now);
+        rl_reply_text(answer->reply, slot->text, sizeof slot->text);
+        if (round->replied)
+            round->replied(round, index, answer->reply);
+    }
+    vote(round, index, vote_of_node, answer->now);
+}
+
+static struct rl_round *round_of(struct rl_request *request, size_t member)
+{
+    struct rl_slot *slot = (struct rl_slot *)(void *)((char *)request - member);
+    struct rl_slot *first = slot - request->node->index;
+    return (struct rl_round *)(void *)((char *)first - offsetof(struct rl_round, slot));
+}
+
+static void ask_answered(struct rl_request *request, const struct rl_answer *answer)
+{
+    struct rl_round *round = round_of(request, offsetof(struct rl_slot, ask));
+    if (answer->kind == RL_ANSWER_OVERDUE) {
+        count_overdue(round, request, answer->now);
+        return;
+    }
+    if (answer->kind == RL_ANSWER_REPLY)
+        take_reply(round, request, answer);
+    else if (!quorum_round_over(&round->rules))
+        count_out(round, request->node->index, QUORUM_UNREACHABLE, false,
+                  request->node->error[0] ? request->node->error : "the connection broke", answer->now);
+    release(round);
+}
+
+/* The undo has come to nothing this time: again when the node is back, or at its next heartbeat. */
+static void undo_again(struct rl_round *round, struct rl_request *request, quorum_time now)
+{
+    struct rl_node *node = request->node;
+    if (node->state == RL_NODE_CLOSED) {
+        round->client->pending_undos++;
+        return;
+    }
+    round->references++;
+    rl_node_keep(node, request);
+    if (round->rules.terms.kind == QUORUM_RELEASE && !quorum_round_over(&round->rules))
+        count_out(round, node->index, QUORUM_UNREACHABLE, false, "the connection broke; it is told when it is back",
+                  now);
+}
+
+static void undo_replied(struct rl_round *round, struct rl_request *request, const struct rl_answer *answer)
+{
+    unsigned index = request->node->index;
+    struct rl_slot *slot = &round->slot[index];
+    struct rl_vote vote_of_node = rl_reply_vote(RL_ASK_RELEASE, answer->reply);
+    if (vote_of_node.noscript) {
+        if (!send_whole(round, request, RL_ASK_RELEASE))
+            undo_again(round, request, answer->now);
+        return;
+    }
+    if (round->rules.terms.kind == QUORUM_RELEASE && !quorum_round_over(&round->rules)) {
+        note_latency(slot, request, answer->now);
+        rl_reply_text(answer->reply, slot->text, sizeof slot->text);
+        vote(round, index, vote_of_node, answer->now);
+    }
+    if (vote_of_node.vote == QUORUM_REFUSED && !vote_of_node.permanent)
+        undo_again(round, request, answer->now); /* loading, busy: it may still have the key */
+    else
+        round->lease->may_hold &= ~quorum_node(index);
+}
+
+static void undo_answered(struct rl_request *request, const struct rl_answer *answer)
+{
+    struct rl_round *round = round_of(request, offsetof(struct rl_slot, undo));
+    switch (answer->kind) {
+    case RL_ANSWER_OVERDUE:
+        if (round->rules.terms.kind == QUORUM_RELEASE)
+            count_overdue(round, request, answer->now);
+        return;
+    case RL_ANSWER_REPLY:
+        undo_replied(round, request, answer);
+        break;
+    case RL_ANSWER_BROKEN:
+        undo_again(round, request, answer->now);
+        break;
+    case RL_ANSWER_DROPPED:
+        round->client->pending_undos++;
+        break;
+    }
+    release(round);
+}
+
+/* A kept undo's turn; the reference that keeping it took becomes the sent one's. */
+static bool undo_send(struct rl_request *request)
+{
+    struct rl_round *round = round_of(request, offsetof(struct rl_slot, undo));
+    struct rl_command command = {0};
+    char number[24];
+    build(round, RL_ASK_RELEASE, false, &command, number);
+    bool sent = rl_command_format(&command) && rl_node_send(request->node, request, &command);
+    rl_command_free(&command);
+    return sent;
+}
+
+static const struct rl_request_type ask_type = {ask_answered, NULL};
+static const struct rl_request_type undo_type = {undo_answered, undo_send};
+
+/* ------------------------------------------------------------------------------------------------------------ owner */
+
+/* Counts out the nodes that cannot be asked, and sorts the others. */
+static void sort_nodes(struct rl_round *round, struct quorum_event *start)
+{
+    for (unsigned i = 0; i < round->client->nodes_count; i++) {
+        struct rl_usable usable = rl_node_usable(&round->client->nodes[i], start->now);
+        if (usable.is == RL_USABLE)
+            start->usable |= quorum_node(i);
+        else if (usable.is == RL_COMING)
+            start->coming |= quorum_node(i);
+        else
+            count_out(round, i, usable.vote, usable.permanent, usable.reason, start->now);
+    }
+}
+
+static void start_release(struct rl_round *round)
+{
+    quorum_nodes told = round->lease->may_hold;
+    const struct quorum_event start = {.type = QUORUM_START, .now = rl_now(), .usable = told};
+    tell(round, &start);
+    for (unsigned i = 0; i < round->client->nodes_count; i++)
+        if (!(told & quorum_node(i)) && !quorum_round_over(&round->rules))
+            count_out(round, i, QUORUM_ABSENT, false, "never had it", start.now);
+}
+
+void rl_round_start(struct rl_round *round)
+{
+    round->references++;
+    if (round->rules.terms.kind == QUORUM_RELEASE) {
+        start_release(round);
+    } else {
+        struct quorum_event start = {.type = QUORUM_START, .now = rl_now()};
+        sort_nodes(round, &start);
+        tell(round, &start);
+        if (!quorum_round_over(&round->rules) && round->rules.coming)
+            list(round, true);
+    }
+    release(round);
+}
+
+void rl_round_cancel(struct rl_round *round)
+{
+    const struct quorum_event cancel = {.type = QUORUM_CANCEL, .now = rl_now()};
+    round->decided = NULL;
+    tell(round, &cancel);
+}
+
+void rl_round_leave(struct rl_round *round)
+{
+    if (!round)
+        return;
+    round->decided = NULL;
+    round->replied = NULL;
+    round->owner = NULL;
+    list(round, false);
+    release(round);
+}
+
+void rl_round_node_changed(struct rl_round *round, struct rl_node *node)
+{
+    quorum_time now = rl_now();
+    if (!(round->rules.coming & quorum_node(node->index)))
+        return;
+    struct rl_usable usable = rl_node_usable(node, now);
+    if (usable.is == RL_COMING)
+        return;
+    if (usable.is == RL_OUT) {
+        count_out(round, node->index, usable.vote, usable.permanent, usable.reason, now);
+        return;
+    }
+    const struct quorum_event event = {.type = QUORUM_USABLE, .now = now, .node = node->index};
+    tell(round, &event);
+}
+
+void rl_round_fill(const struct rl_round *round, redlock_result *result)
+{
+    const struct quorum_tally *tally = &round->rules.tally;
+    result->granted = quorum_tally_count(tally, QUORUM_GRANTED);
+    result->held = quorum_tally_count(tally, QUORUM_HELD);
+    result->absent = quorum_tally_count(tally, QUORUM_ABSENT);
+    result->refused = quorum_tally_count(tally, QUORUM_REFUSED);
+    result->unreachable = quorum_tally_count(tally, QUORUM_UNREACHABLE);
+    result->timed_out = quorum_tally_count(tally, QUORUM_TIMED_OUT);
+    for (unsigned i = 0; i < tally->nodes; i++) {
+        enum quorum_vote vote_of_node = QUORUM_PENDING;
+        for (unsigned v = QUORUM_GRANTED; v < QUORUM_VOTES; v++)
+            if (tally->voted[v] & quorum_node(i))
+                vote_of_node = (enum quorum_vote)v;
+        result->node[i].outcome = rl_result_outcome(vote_of_node);
+        result->node[i].latency_us = round->slot[i].latency_us;
+        if (round->slot[i].text[0])
+            memcpy(result->node[i].text, round->slot[i].text, sizeof result->node[i].text);
+    }
+}

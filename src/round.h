@@ -1,0 +1,57 @@
+/* One round of requests over the nodes: carries the rules' actions out, and tells the rules what came of them. */
+#ifndef RL_ROUND_H
+#define RL_ROUND_H
+
+#include "quorum/round.h"
+#include "redlock/redlock.h"
+#include "src/node.h"
+#include "src/reply.h"
+#include "src/request.h"
+
+struct rl_lease;
+
+/* One node's part. */
+struct rl_slot {
+    struct rl_request ask;
+    struct rl_request undo; /* a release of the lease's token: behind the ask, or by itself in a release */
+    uint32_t latency_us;
+    char text[RL_NODE_TEXT_SIZE];
+};
+
+struct rl_round {
+    struct quorum_round rules;
+    redlock_client *client;
+    unsigned references;    /* the owner's, and one per request under way or kept */
+    struct rl_lease *lease; /* a reference */
+    enum rl_question question;
+    struct rl_round *next; /* of the client's waiting ones, or of its spare ones */
+    struct rl_round *previous;
+    bool on_list;
+    void (*decided)(struct rl_round *round); /* NULL when nobody waits for it (any more) */
+    void (*replied)(struct rl_round *round, unsigned node, const redisReply *reply); /* sees each reply; may be NULL */
+    void *owner;                                                                     /* theirs */
+    struct rl_slot slot[];                                                           /* one per node */
+};
+
+/* NULL: no memory. One reference, the caller's. */
+struct rl_round *rl_round_create(redlock_client *client, struct rl_lease *lease, enum rl_question question,
+                                 const struct quorum_terms *terms);
+
+/* Asks all nodes that can be asked. decided() may be called before it returns. */
+void rl_round_start(struct rl_round *round);
+
+/* Ends it now, with an undo where needed; decided() is not called. */
+void rl_round_cancel(struct rl_round *round);
+
+/* The owner's reference ends, and with it its interest. */
+void rl_round_leave(struct rl_round *round);
+
+/* A node's state has changed, for a round that waits for it. */
+void rl_round_node_changed(struct rl_round *round, struct rl_node *node);
+
+/* Per node outcomes and counts. */
+void rl_round_fill(const struct rl_round *round, redlock_result *result);
+
+void rl_rounds_free_spare(redlock_client *client);
+
+#endif

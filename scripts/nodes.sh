@@ -1,0 +1,384 @@
+#!/usr/bin/env bash
+# Throw-away Redis masters on free loopback ports: start them, use them, take them down again. See usage below.
+set -euo pipefail
+
+default_dir=${TMPDIR:-/tmp}/redlock-nodes-$(id -u)
+dir=
+count=5
+base_port=
+quiet=no
+redis_arguments=()
+command=()
+server=${REDIS_SERVER:-redis-server}
+ready_within_s=20
+mark=.redlock-nodes # only a directory that holds this file is ever removed
+bound_to_us=no      # servers that shall not outlive this script
+
+usage() {
+  cat <<USAGE
+usage: scripts/nodes.sh COMMAND [OPTION ...]
+
+  start [-n N] [--dir DIR] [--base-port P] [-- REDIS_ARGUMENT ...]
+                     start N nodes (default 5) and print the shell variables that name them:
+                     eval "\$(scripts/nodes.sh start)"
+  env [--dir DIR]    print these variables again
+  status [--dir DIR] one line per node; the exit status is 0 when all run
+  node ACTION N [--dir DIR]
+                     ACTION is kill, start, pause or unpause; N counts from 1
+  stop [--dir DIR]   stop exactly these nodes and remove DIR
+  run [-n N] [--base-port P] -- CMD ...
+                     start, run CMD with the variables set, stop; exits with CMD's status
+
+  --dir DIR          where their files are kept; start wants it new or empty (default $default_dir)
+  --base-port P      ports P, P+1 ... instead of free ones
+  --quiet            no messages but errors
+
+The servers keep nothing on disk (--save "" --appendonly no) unless a REDIS_ARGUMENT says otherwise.
+environment: REDIS_SERVER, the program to run (default redis-server)
+USAGE
+}
+
+say() { [ "$quiet" = yes ] || printf 'nodes.sh: %s\n' "$*" >&2; }
+
+die() {
+  printf 'nodes.sh: %s\n' "$*" >&2
+  exit 1
+}
+
+misused() {
+  printf 'nodes.sh: %s\n' "$*" >&2
+  usage >&2
+  exit 2
+}
+
+# --- arguments
+
+take_number() { # name value least most
+  if ! [[ $2 =~ ^[0-9]{1,5}$ ]] || ((10#$2 < $3 || 10#$2 > $4)); then
+    misused "$1 '$2' is not a number from $3 to $4"
+  fi
+}
+
+take_options() {
+  while [ $# -gt 0 ]; do
+    case $1 in
+      -n)
+        take_number -n "${2-}" 1 32
+        count=$((10#$2))
+        shift
+        ;;
+      --dir)
+        [ -n "${2-}" ] || misused "--dir wants a directory"
+        dir=$2
+        shift
+        ;;
+      --base-port)
+        take_number --base-port "${2-}" 1 65535
+        base_port=$((10#$2))
+        shift
+        ;;
+      --quiet) quiet=yes ;;
+      --)
+        shift
+        command=("$@")
+        break
+        ;;
+      *) misused "'$1' is not understood" ;;
+    esac
+    shift
+  done
+  if [ -n "$base_port" ] && ((base_port + count - 1 > 65535)); then
+    misused "--base-port $base_port leaves no room for $count ports up to 65535"
+  fi
+}
+
+# --- one node: its directory holds pid, port, command and log
+
+# Is the process in its pid file still this node? Its number may long be another's.
+node_runs() {
+  local pid
+  pid=$(cat "$1/pid" 2>/dev/null) || return 1
+  [ "$(readlink "/proc/$pid/cwd" 2>/dev/null)" = "$1" ]
+}
+
+node_state() {
+  local pid rest
+  node_runs "$1" || {
+    echo down
+    return
+  }
+  pid=$(cat "$1/pid")
+  rest=$(cat "/proc/$pid/stat")
+  case ${rest##*) } in
+    T*) echo paused ;;
+    Z*) echo down ;;
+    *) echo running ;;
+  esac
+}
+
+# In a session of its own, so that an interrupt at the terminal reaches the user's command alone.
+launch() {
+  local node=$1 words=() bind=()
+  shift
+  if [ "$bound_to_us" = yes ] && command -v setpriv >/dev/null; then
+    bind=(setpriv --pdeathsig KILL)
+  fi
+  words=(setsid "${bind[@]}" "$@")
+  : >"$node/log"
+  (cd "$node" && exec "${words[@]}" </dev/null >>"$node/log" 2>&1) &
+  echo $! >"$node/pid"
+  disown # or the shell would report its end
+}
+
+# Ready, or failed: 1. Its own log is asked, not its port: there somebody else may answer.
+await_ready() {
+  local node=$1 deadline=$((SECONDS + ready_within_s))
+  until grep -q 'Ready to accept connections' "$node/log"; do
+    kill -0 "$(cat "$node/pid")" 2>/dev/null || return 1
+    ((SECONDS <= deadline)) || return 1
+    sleep 0.01
+  done
+}
+
+start_on_port() { # node port
+  local words=("$server" --port "$2" --bind 127.0.0.1 --dir "$1" --daemonize no --save '' --appendonly no
+    "${redis_arguments[@]}" --loglevel notice --logfile '')
+  printf '%s\n' "$2" >"$1/port"
+  printf '%q ' "${words[@]}" >"$1/command"
+  launch "$1" "${words[@]}"
+  await_ready "$1"
+}
+
+port_was_taken() { grep -q 'Address already in use' "$1/log"; }
+
+explain_failure() { # node port
+  tail -n 5 "$1/log" >&2
+  stop_all
+  die "$server did not start on port $2; its last words are above"
+}
+
+# Below the ports that the kernel gives to outgoing connections: none of them can take the place of a node that is down.
+start_on_free_port() {
+  local node=$1 port attempt
+  for ((attempt = 0; attempt < 50; attempt++)); do
+    port=$((10000 + (RANDOM * 32768 + RANDOM) % 22000))
+    start_on_port "$node" "$port" && return
+    port_was_taken "$node" || break
+  done
+  explain_failure "$node" "$port"
+}
+
+start_node() { # number
+  local node=$dir/$1 port
+  mkdir "$node"
+  if [ -z "$base_port" ]; then
+    start_on_free_port "$node"
+  else
+    port=$((base_port + $1 - 1))
+    start_on_port "$node" "$port" || explain_failure "$node" "$port"
+  fi
+}
+
+end_node() {
+  local pid
+  node_runs "$1" || return 0
+  pid=$(cat "$1/pid")
+  kill -KILL "$pid" 2>/dev/null || true
+  while [ "$(node_state "$1")" != down ]; do sleep 0.01; done
+}
+
+# --- all nodes
+
+nodes() {
+  local number
+  for ((number = 1; ; number++)); do
+    [ -d "$dir/$number" ] || return 0
+    echo "$dir/$number"
+  done
+}
+
+need_nodes() {
+  dir=${dir:-$default_dir}
+  [ -f "$dir/$mark" ] || die "there are no nodes in $dir; start some with: scripts/nodes.sh start"
+  dir=$(cd "$dir" && pwd -P)
+}
+
+make_dir() {
+  dir=${dir:-$default_dir}
+  if [ -f "$dir/$mark" ]; then
+    die "there are nodes in $dir already; stop them (scripts/nodes.sh stop --dir $dir) or name another --dir"
+  fi
+  [ -d "$dir" ] || mkdir -m 700 "$dir" || die "cannot make the directory $dir"
+  [ -O "$dir" ] || die "$dir belongs to somebody else; name another --dir"
+  [ -z "$(ls -A "$dir")" ] || die "$dir is not empty; name a new or empty directory with --dir"
+  dir=$(cd "$dir" && pwd -P)
+  : >"$dir/$mark"
+}
+
+need_server() {
+  command -v "$server" >/dev/null ||
+    die "there is no $server; install it (Debian: apt-get install redis-server) or set REDIS_SERVER to its path"
+}
+
+start_all() {
+  local number
+  for ((number = 1; number <= count; number++)); do
+    start_node "$number"
+  done
+}
+
+stop_all() {
+  local node
+  while read -r node; do
+    end_node "$node"
+  done < <(nodes)
+  if [ -f "$dir/$mark" ]; then rm -rf -- "$dir"; fi
+}
+
+node_list() {
+  local node separator=
+  while read -r node; do
+    printf '%s127.0.0.1:%s' "$separator" "$(cat "$node/port")"
+    separator=,
+  done < <(nodes)
+}
+
+print_env() {
+  local list self
+  list=$(node_list)
+  self=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/nodes.sh
+  printf 'export REDLOCK_NODES=%q\n' "$list"
+  printf 'export REDLOCK_NODE_CONTROL=%q\n' "$(printf '%q --dir %q node' "$self" "$dir")"
+}
+
+print_status() {
+  local node state all=0 number=1
+  while read -r node; do
+    state=$(node_state "$node")
+    printf '%d 127.0.0.1:%s pid %s %s\n' "$number" "$(cat "$node/port")" "$(cat "$node/pid")" "$state"
+    [ "$state" = running ] || all=1
+    number=$((number + 1))
+  done < <(nodes)
+  return "$all"
+}
+
+# --- one node by hand
+
+start_again() {
+  local node=$1 words=()
+  [ "$(node_state "$node")" = down ] || die "node ${node##*/} runs already"
+  eval "words=($(cat "$node/command"))"
+  launch "$node" "${words[@]}"
+  await_ready "$node" || {
+    tail -n 5 "$node/log" >&2
+    die "node ${node##*/} did not start; its last words are above"
+  }
+}
+
+control() { # action number
+  local node=$dir/$2
+  case $1 in
+    kill | pause | unpause) node_runs "$node" || die "node $2 does not run" ;;
+  esac
+  case $1 in
+    kill) end_node "$node" ;;
+    pause) kill -STOP "$(cat "$node/pid")" ;;
+    unpause) kill -CONT "$(cat "$node/pid")" ;;
+    start) start_again "$node" ;;
+    *) misused "'$1' is no action for a node: kill, start, pause or unpause" ;;
+  esac
+}
+
+# --- commands
+
+command_start() {
+  redis_arguments=("${command[@]}")
+  need_server
+  make_dir
+  trap 'stop_all; exit 130' INT
+  trap 'stop_all; exit 143' TERM HUP
+  start_all
+  trap - INT TERM HUP
+  print_env
+  say "$count nodes in $dir"
+}
+
+# In the background, so that a signal to this script is answered at once; with the user's own input and interrupts.
+run_command() {
+  local child status=0
+  (
+    trap - INT TERM HUP EXIT
+    exec "${command[@]}"
+  ) <&0 &
+  child=$!
+  trap ':' INT # the command has it from the terminal, too: let it end in its own way
+  trap 'kill -TERM "$child" 2>/dev/null || true' TERM HUP
+  while true; do
+    status=0
+    wait "$child" || status=$?
+    kill -0 "$child" 2>/dev/null || break
+  done
+  return "$status"
+}
+
+command_run() {
+  local status=0
+  [ ${#command[@]} -gt 0 ] || misused "run wants a command after --"
+  [ -z "$dir" ] || misused "run makes a directory of its own; leave --dir out"
+  need_server
+  bound_to_us=yes
+  dir=$(mktemp -d "${TMPDIR:-/tmp}/redlock-nodes-XXXXXX")
+  trap stop_all EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM HUP
+  dir=$(cd "$dir" && pwd -P)
+  : >"$dir/$mark"
+  start_all
+  eval "$(print_env)"
+  say "$count nodes in $dir"
+  run_command || status=$?
+  exit "$status"
+}
+
+command_node() {
+  local action=${1-} number=${2-}
+  [ $# -ge 2 ] || misused "node wants an action and a number"
+  shift 2
+  take_options "$@"
+  need_nodes
+  if ! [[ $number =~ ^[1-9][0-9]*$ ]] || ! [ -d "$dir/$number" ]; then
+    die "there is no node '$number' in $dir"
+  fi
+  control "$action" "$number"
+}
+
+main() {
+  # Options may come first: a command that others complete, as REDLOCK_NODE_CONTROL, needs its --dir before.
+  while [ "${1-}" = --dir ]; do
+    [ -n "${2-}" ] || misused "--dir wants a directory"
+    dir=$2
+    shift 2
+  done
+  local verb=${1-}
+  [ $# -eq 0 ] || shift
+  case $verb in
+    start | env | status | stop | run) take_options "$@" ;;
+  esac
+  case $verb in
+    start) command_start ;;
+    run) command_run ;;
+    env) need_nodes && print_env ;;
+    status) need_nodes && print_status ;;
+    stop)
+      need_nodes
+      stop_all
+      say "stopped, $dir removed"
+      ;;
+    node) command_node "$@" ;;
+    -h | --help | help) usage ;;
+    '') misused "a command is needed" ;;
+    *) misused "there is no command '$verb'" ;;
+  esac
+}
+
+main "$@"

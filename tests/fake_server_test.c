@@ -233,7 +233,7 @@ START_TEST(unknown_and_short_commands_are_errors)
     raw_client_say(client, "HELLO", "3", NULL);
     ck_assert_int_eq(strncmp(raw_client_reply(client), "-ERR unknown command", 20), 0);
     raw_client_say(client, "SET", "key", NULL);
-    ck_assert_reply("-ERR wrong number of arguments for 'SET' command");
+    ck_assert_reply("-ERR wrong number of arguments for 'set' command");
     raw_client_send(client, "PING\r\n", 6);
     ck_assert_int_eq(strncmp(raw_client_reply(client), "-ERR Protocol error", 19), 0);
     ck_assert_reply("<end>");

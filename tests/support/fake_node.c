@@ -538,46 +538,63 @@ static void command_script(const struct call *call)
     }
 }
 
-static void run_script(const struct call *call, const struct script *script)
+/* Redis looks at the number of keys first, then for the script. */
+static bool read_key_count(const struct call *call, size_t *keys)
 {
-    long long key_count;
+    size_t before = call->reply->length;
+    long long count;
 
-    if (!number_argument(call, 2, &key_count)) {
+    if (!number_argument(call, 2, &count))
         resp_write_error(call->reply, "ERR value is not an integer or out of range");
-    } else if (key_count < 0 || (size_t)key_count > call->argc - 3) {
+    else if (count < 0)
+        resp_write_error(call->reply, "ERR Number of keys can't be negative");
+    else if ((size_t)count > call->argc - 3)
         resp_write_error(call->reply, "ERR Number of keys can't be greater than number of args");
-    } else if (call->node->handler == NULL) {
+    else
+        *keys = (size_t)count;
+    return call->reply->length == before;
+}
+
+static void run_script(const struct call *call, const struct script *script, size_t keys)
+{
+    size_t before = call->reply->length;
+
+    if (call->node->handler == NULL) {
         resp_write_error(call->reply, "ERR this fake server was given no script handler");
-    } else {
-        size_t keys = (size_t)key_count;
-        size_t before = call->reply->length;
-        call->node->handler(&(struct fake_script_call){.node = call->node,
-                                                       .database = call->database,
-                                                       .script = script->text,
-                                                       .key_count = keys,
-                                                       .keys = call->argv + 3,
-                                                       .argument_count = call->argc - 3 - keys,
-                                                       .arguments = call->argv + 3 + keys,
-                                                       .reply = call->reply,
-                                                       .arg = call->node->handler_arg});
-        if (call->reply->length == before)
-            fixture_fail("the script handler wrote no reply");
+        return;
     }
+    call->node->handler(&(struct fake_script_call){.node = call->node,
+                                                   .database = call->database,
+                                                   .script = script->text,
+                                                   .key_count = keys,
+                                                   .keys = call->argv + 3,
+                                                   .argument_count = call->argc - 3 - keys,
+                                                   .arguments = call->argv + 3 + keys,
+                                                   .reply = call->reply,
+                                                   .arg = call->node->handler_arg});
+    if (call->reply->length == before)
+        fixture_fail("the script handler wrote no reply");
 }
 
 static void command_eval(const struct call *call)
 {
-    run_script(call, keep_script(call->node, &call->argv[1]));
+    size_t keys;
+
+    if (read_key_count(call, &keys))
+        run_script(call, keep_script(call->node, &call->argv[1]), keys);
 }
 
 static void command_evalsha(const struct call *call)
 {
     const struct script *script = find_script(call->node, call->argv[1].data);
+    size_t keys;
 
+    if (!read_key_count(call, &keys))
+        return;
     if (script == NULL)
         resp_write_error(call->reply, "NOSCRIPT No matching script. Please use EVAL.");
     else
-        run_script(call, script);
+        run_script(call, script, keys);
 }
 
 void fake_script_compare_and_delete(const struct fake_script_call *call)
@@ -619,7 +636,7 @@ bool fake_node_execute(struct fake_node *node, unsigned database, const struct r
         if (!argument_is(&call, 0, known->name))
             continue;
         if (call.argc < known->least || (known->most > 0 && call.argc > known->most))
-            bytes_print(reply, "-ERR wrong number of arguments for '%s' command\r\n", known->name);
+            resp_write_wrong_arguments(reply, known->name);
         else
             known->run(&call);
         return true;

@@ -313,7 +313,7 @@ void fake_session_execute(struct fake_server *server, struct fake_connection *co
     if (!may_run(&session, known))
         return;
     if (known != NULL && (command->argc < known->least || command->argc > known->most))
-        bytes_print(reply, "-ERR wrong number of arguments for '%s' command\r\n", command->argv[0].data);
+        resp_write_wrong_arguments(reply, known->name);
     else if (known != NULL)
         known->run(&session);
     else if (!fake_node_execute(server->node, connection->database, command, reply))

@@ -3,6 +3,7 @@
 
 #include "fixture.h"
 
+#include <ctype.h>
 #include <stdint.h>
 #include <string.h>
 #include <strings.h>
@@ -160,6 +161,14 @@ void resp_write_status(struct bytes *out, const char *text)
 void resp_write_error(struct bytes *out, const char *text)
 {
     bytes_print(out, "-%s\r\n", text);
+}
+
+void resp_write_wrong_arguments(struct bytes *out, const char *command)
+{
+    bytes_print(out, "-ERR wrong number of arguments for '");
+    for (; *command != '\0'; command++)
+        bytes_print(out, "%c", tolower((unsigned char)*command));
+    bytes_print(out, "' command\r\n");
 }
 
 void resp_write_integer(struct bytes *out, long long value)

@@ -1,0 +1,61 @@
+#include "lock_scripts.h"
+
+#include "fixture.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool holds(const struct fake_script_call *call)
+{
+    assert(call->key_count >= 1 && call->argument_count >= 1);
+    const struct fake_key *key = fake_node_find(call->node, call->database, &call->keys[0]);
+
+    return key != NULL && key->value_length == call->arguments[0].length &&
+           memcmp(key->value, call->arguments[0].data, key->value_length) == 0;
+}
+
+static void extend(const struct fake_script_call *call)
+{
+    assert(call->argument_count >= 2);
+    int64_t ttl_ms = strtoll(call->arguments[1].data, NULL, 10);
+    bool ours = holds(call);
+
+    if (ours && fake_node_pttl(call->node, call->database, &call->keys[0]) < ttl_ms)
+        fake_node_set(call->node, call->database, &call->keys[0], call->arguments[0].data, call->arguments[0].length,
+                      ttl_ms);
+    resp_write_integer(call->reply, ours);
+}
+
+static void query(const struct fake_script_call *call)
+{
+    const struct fake_key *key = fake_node_find(call->node, call->database, &call->keys[0]);
+
+    resp_write_array(call->reply, 2);
+    if (key == NULL)
+        resp_write_nil(call->reply);
+    else
+        resp_write_bulk(call->reply, key->value, key->value_length);
+    resp_write_integer(call->reply, fake_node_pttl(call->node, call->database, &call->keys[0]));
+}
+
+/* Each script is known by how its first comment begins. */
+static const struct {
+    const char *beginning;
+    fake_script_handler *model;
+} models[] = {
+    {"-- Compare and delete", fake_script_compare_and_delete},
+    {"-- Never shortens", extend},
+    {"-- Who holds it", query},
+};
+
+void lock_scripts_run(const struct fake_script_call *call)
+{
+    for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
+        if (strncmp(call->script, models[i].beginning, strlen(models[i].beginning)) == 0) {
+            models[i].model(call);
+            return;
+        }
+    }
+    fixture_fail("there is no model of this script; add one to tests/support/lock_scripts.c:\n%s", call->script);
+}

@@ -25,7 +25,7 @@ set(warnings
   -Wformat=2 -Wimplicit-fallthrough -Wswitch-enum -Wfloat-equal)
 set(warnings_gnu
   -Wcast-align=strict -Wlogical-op -Wduplicated-cond -Wduplicated-branches
-  -Wformat-overflow=2 -Wformat-truncation=2 -Wjump-misses-init)
+  -Wformat-overflow=2 -Wjump-misses-init)
 set(warnings_clang
   -Wcast-align -Wunreachable-code-aggressive
   -Wassign-enum -Wshorten-64-to-32

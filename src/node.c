@@ -117,7 +117,8 @@ bool rl_node_send(struct rl_node *node, struct rl_request *request, const struct
     append(&node->sent, request);
     if (!node->waiting)
         node->waiting = request;
-    if (!node->overdue_timer.set)
+    /* It may be set for the silence limit, which is far later. */
+    if (!node->overdue_timer.set || node->overdue_timer.due > quorum_time_add(request->sent, node->timeout))
         watch_overdue(node);
     return true;
 }

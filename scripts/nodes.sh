@@ -103,12 +103,11 @@ node_runs() {
 
 node_state() {
   local pid rest
-  node_runs "$1" || {
+  # It may end between one look and the next.
+  if ! node_runs "$1" || ! pid=$(cat "$1/pid") || ! rest=$(cat "/proc/$pid/stat" 2>/dev/null); then
     echo down
     return
-  }
-  pid=$(cat "$1/pid")
-  rest=$(cat "/proc/$pid/stat")
+  fi
   case ${rest##*) } in
     T*) echo paused ;;
     Z*) echo down ;;

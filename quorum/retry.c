@@ -9,6 +9,10 @@ static const quorum_duration contended_last = 80 * QUORUM_MILLISECOND;
 /* Nodes come back in their own time: asking more often only costs. */
 static const quorum_duration broken_first = 20 * QUORUM_MILLISECOND;
 static const quorum_duration broken_last = 640 * QUORUM_MILLISECOND;
+/* A round in which the machine was suspended took hours by this clock: no reason to sleep for as long again. */
+static const quorum_duration longest_floor = QUORUM_SECOND;
+/* With less than this until the deadline another attempt is not worth it. */
+static const quorum_duration shortest_rest = QUORUM_MILLISECOND;
 
 void quorum_retry_init(struct quorum_retry *retry, quorum_time deadline)
 {
@@ -28,10 +32,16 @@ static quorum_duration window(const struct quorum_retry *retry)
 quorum_time quorum_retry_next(struct quorum_retry *retry, quorum_time now, enum quorum_verdict verdict,
                               quorum_duration round, uint64_t random)
 {
-    assert(verdict != QUORUM_UNDECIDED && verdict != QUORUM_WON);
+    assert(verdict != QUORUM_UNDECIDED && verdict != QUORUM_WON && verdict != QUORUM_LOST_CANCELLED);
     retry->losses = verdict == retry->last ? retry->losses + 1 : 1;
     retry->last = verdict;
     retry->round = round;
-    quorum_time next = quorum_time_add(quorum_time_add(now, round), random % window(retry));
-    return next < retry->deadline ? next : QUORUM_NEVER;
+    quorum_duration floor = round < longest_floor ? round : longest_floor;
+    quorum_time earliest = quorum_time_add(now, floor);
+    quorum_duration rest = quorum_time_until(retry->deadline, earliest);
+    if (rest < shortest_rest)
+        return QUORUM_NEVER;
+    /* A window beyond the deadline is cut there: who waits for a second does not give up after half of it. */
+    quorum_duration width = window(retry);
+    return earliest + random % (width < rest ? width : rest);
 }

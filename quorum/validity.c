@@ -21,11 +21,9 @@ quorum_time quorum_validity_end(quorum_time sent, quorum_duration ttl, uint32_t 
 quorum_duration quorum_shortest_ttl(quorum_duration validity, uint32_t drift_ppm)
 {
     assert(drift_ppm < MILLION);
-    quorum_duration ttl = (validity + QUORUM_DRIFT_FLOOR) / QUORUM_MILLISECOND * QUORUM_MILLISECOND;
-    while (quorum_validity_end(0, ttl, drift_ppm) < validity || ttl == 0) {
-        quorum_duration missing = validity - quorum_validity_end(0, ttl, drift_ppm);
-        /* Never less than what is missing, so the sum converges in a few steps from below, in whole milliseconds. */
-        ttl += (missing / QUORUM_MILLISECOND + 1) * QUORUM_MILLISECOND;
-    }
-    return ttl;
+    /* One millisecond of ttl, a million nanoseconds, is worth what the rate leaves of it: exactly, so nothing need be tried. */
+    quorum_duration worth = MILLION - drift_ppm;
+    quorum_duration needed = quorum_time_add(validity, QUORUM_DRIFT_FLOOR);
+    quorum_duration milliseconds = needed / worth + (needed % worth != 0);
+    return milliseconds > QUORUM_NEVER / QUORUM_MILLISECOND ? QUORUM_NEVER : milliseconds * QUORUM_MILLISECOND;
 }

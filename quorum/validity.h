@@ -18,7 +18,10 @@ quorum_duration quorum_drift(quorum_duration ttl, uint32_t drift_ppm);
 /* The end of validity of a lock whose first request left at `sent`. `sent` itself when the ttl does not exceed its drift. */
 quorum_time quorum_validity_end(quorum_time sent, quorum_duration ttl, uint32_t drift_ppm);
 
-/* The shortest ttl that can give `validity` when no time is lost: what a caller is told who asked for less. */
+/*
+ * The shortest ttl, in whole milliseconds, that can give `validity` (1 ns or more) when no time is lost: what a caller is told who asked for
+ * less. QUORUM_NEVER when none can.
+ */
 quorum_duration quorum_shortest_ttl(quorum_duration validity, uint32_t drift_ppm);
 
 #endif

@@ -1,0 +1,17 @@
+/* The frame of a test program of one suite, for tests that need the rules alone. */
+#ifndef TESTS_QUORUM_SUITE_H
+#define TESTS_QUORUM_SUITE_H
+
+#include <check.h>
+#include <stdlib.h>
+
+static inline int run_suite(Suite *suite)
+{
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+#endif

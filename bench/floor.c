@@ -16,6 +16,8 @@
 
 enum { NODES_MAX = 32, TOKEN_LENGTH = 40 };
 
+#define DRAIN_S 0.05
+
 static const char ttl_text[] = "10000";
 _Static_assert(LOCK_TTL_MS == 10000, "one ttl for all contenders");
 static const char unlock_script[] =
@@ -197,9 +199,17 @@ void contender_connect(struct ev_loop *loop, const char *list)
     ev_run(loop, 0);
 }
 
+static void stop_loop(int events, void *loop)
+{
+    (void)events;
+    ev_break(loop, EVBREAK_ALL);
+}
+
 void contender_disconnect(struct ev_loop *loop)
 {
-    (void)loop;
+    /* What is on its way arrives: closing a connection with unread replies would take unread commands along. */
+    ev_once(loop, -1, 0, DRAIN_S, stop_loop, loop);
+    ev_run(loop, 0);
     for (unsigned i = 0; i < node_count; i++)
         if (nodes[i])
             redisAsyncFree(nodes[i]);

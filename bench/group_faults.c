@@ -75,7 +75,7 @@ void group_faults(struct stage *stage)
             judge(stage, client, i, entrants[client][i], entrants[client][0]);
     stage_close(stage);
     for (unsigned i = 0; i < CONDITIONS; i++) {
-        report_left_over(stage, &servers[i], NODES - conditions[i].killed - conditions[i].stopped);
+        stage->left_over_keys += servers_left_over(&servers[i], NODES - conditions[i].killed - conditions[i].stopped);
         servers_end(&servers[i]);
     }
 }

@@ -48,5 +48,6 @@ void group_memory(struct stage *stage)
     measure(stage, floor_b);
     target_at_most("memory-growth-kib/async", estimate_exact(measure(stage, async)), GROWTH_MAX_KIB);
     stage_close(stage);
+    stage->left_over_keys += servers_left_over(&servers, 4);
     servers_end(&servers);
 }

@@ -12,5 +12,6 @@ void group_throughput(struct stage *stage);
 void group_memory(struct stage *stage);
 void group_counts(struct stage *stage);
 void group_start(struct stage *stage);
+void group_contend(struct stage *stage);
 
 #endif

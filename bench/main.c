@@ -11,15 +11,17 @@
 static const struct {
     const char *name, *title;
     void (*run)(struct stage *stage);
+    bool by_name_only; /* not part of "all" */
 } groups[] = {
-    {"latency", "five nodes up, one lock at a time", group_latency},
-    {"sizes", "other numbers of nodes, one lock at a time", group_sizes},
-    {"faults", "five nodes, of which one or two were killed or stopped, one lock at a time", group_faults},
-    {"spread", "round trips of 1, 1, 1, 5 and 20 ms, one lock at a time", group_spread},
-    {"throughput", "five nodes up, independent locks", group_throughput},
-    {"memory", "one of five nodes stopped for the whole run, 100 locks in flight", group_memory},
-    {"counts", "system calls and allocations per lock and unlock, five nodes", group_counts},
-    {"start", "from the start of a process to its first lock, five nodes", group_start},
+    {"latency", "five nodes up, one lock at a time", group_latency, false},
+    {"sizes", "other numbers of nodes, one lock at a time", group_sizes, false},
+    {"faults", "five nodes, of which one or two were killed or stopped, one lock at a time", group_faults, false},
+    {"spread", "round trips of 1, 1, 1, 5 and 20 ms, one lock at a time", group_spread, false},
+    {"throughput", "five nodes up, independent locks", group_throughput, false},
+    {"memory", "one of five nodes stopped for the whole run, 100 locks in flight", group_memory, false},
+    {"counts", "system calls and allocations per lock and unlock, five nodes", group_counts, false},
+    {"start", "from the start of a process to its first lock, five nodes", group_start, false},
+    {"contend", "8 and 32 processes, one lock held for 1 ms, beside a lone client", group_contend, true},
 };
 
 enum { GROUPS = sizeof groups / sizeof groups[0] };
@@ -37,10 +39,11 @@ static void usage(FILE *stream)
         "  --quick    a quarter of the rounds\n"
         "  --check    ends with one line per target, 'target NAME VALUE LIMIT ok|MISS|noisy'; fails when one is missed\n"
         "  --output   where bench.json and the distributions go; default: the current directory\n"
-        "groups, default all:\n",
+        "groups; without a name all of them, but for those that say otherwise:\n",
         stream);
     for (size_t i = 0; i < GROUPS; i++)
-        fprintf(stream, "  %-10s %s\n", groups[i].name, groups[i].title);
+        fprintf(stream, "  %-10s %s%s\n", groups[i].name, groups[i].title,
+                groups[i].by_name_only ? " (only when named)" : "");
 }
 
 static void choose(struct request *request, const char *name)
@@ -77,7 +80,7 @@ static struct request parse(int count, char **arguments)
         }
     }
     for (size_t i = 0; !named && i < GROUPS; i++)
-        request.chosen[i] = true;
+        request.chosen[i] = !groups[i].by_name_only;
     return request;
 }
 
@@ -97,6 +100,7 @@ int main(int count, char **arguments)
         stage.title = groups[i].title;
         stage.quick = request.quick;
         groups[i].run(&stage);
+        report_conduct(&stage);
     }
     unsigned missed = report_close(request.check);
     return request.check && missed ? 1 : 0;

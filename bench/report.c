@@ -12,9 +12,8 @@
 
 #include "histogram.h"
 #include "json.h"
-#include "servers.h"
 
-enum { TARGETS_MAX = 128, LEFT_OVER_WAIT_MS = 500 };
+enum { TARGETS_MAX = 128 };
 
 struct target {
     char name[64];
@@ -153,17 +152,6 @@ static void add_row(const struct stage *stage, const struct entrant *entrant, co
     printf("\n");
 }
 
-/* A client that fails fast would look fast. */
-static void judge_failures(const struct stage *stage)
-{
-    char name[64];
-    uint64_t failures = 0;
-    for (unsigned i = 0; i < stage->entrant_count; i++)
-        failures += entrant_failures(stage, &stage->entrants[i]);
-    snprintf(name, sizeof name, "failed-locks/%s", stage->name);
-    target_at_most(name, estimate_exact((double)failures), 0);
-}
-
 void report_table(const struct stage *stage, const struct entrant *base)
 {
     printf("medians of %u rounds; us = microseconds\n", stage->round_count);
@@ -174,7 +162,6 @@ void report_table(const struct stage *stage, const struct entrant *base)
     for (unsigned i = 0; i < stage->entrant_count; i++)
         add_row(stage, &stage->entrants[i], base);
     fflush(stdout);
-    judge_failures(stage);
 }
 
 void report_figure(const char *label, const char *name, struct estimate figure, const char *unit)
@@ -268,16 +255,18 @@ void target_at_least(const char *name, struct estimate value, double limit)
     add_target(name, value, limit, true);
 }
 
-void report_left_over(const struct stage *stage, const struct servers *servers, unsigned nodes)
+void report_conduct(const struct stage *stage)
 {
     char name[64];
-    unsigned long keys = servers_lock_keys(servers, nodes);
-    for (unsigned waited = 0; keys > 0 && waited < LEFT_OVER_WAIT_MS; waited++) {
-        usleep(1000);
-        keys = servers_lock_keys(servers, nodes);
+    uint64_t failures = 0;
+    for (unsigned i = 0; i < stage->entrant_count; i++)
+        failures += entrant_failures(stage, &stage->entrants[i]);
+    if (stage->entrant_count > 0 && stage->round_count > 0) {
+        snprintf(name, sizeof name, "failed-locks/%s", stage->name);
+        target_at_most(name, estimate_exact((double)failures), 0);
     }
     snprintf(name, sizeof name, "left-over-keys/%s", stage->name);
-    target_at_most(name, estimate_exact((double)keys), 0);
+    target_at_most(name, estimate_exact((double)stage->left_over_keys), 0);
 }
 
 /* A value that is not a number was not measured, and that is a miss too. */

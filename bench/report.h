@@ -4,8 +4,6 @@
 
 #include "stage.h"
 
-struct servers;
-
 void report_open(const char *directory);
 
 /* A group's heading; what follows belongs to it. */
@@ -21,9 +19,8 @@ void report_figure(const char *label, const char *name, struct estimate figure, 
  * for plot.gnuplot. Before stage_close(). */
 void report_distributions(const struct stage *stage, const char *prefix);
 
-/* Lock keys that clients which have ended left on the first `nodes` servers, after a moment for what is still on its way: it is
- * a target that there are none. */
-void report_left_over(const struct stage *stage, const struct servers *servers, unsigned nodes);
+/* Targets of every group: no lock failed (what fails fast would look fast), no key was left behind. */
+void report_conduct(const struct stage *stage);
 
 /* What must be reached, judged by the interval: missed only when all of it is on the wrong side. */
 void target_at_most(const char *name, struct estimate value, double limit);

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { STARTS_MAX = 5 };
+enum { STARTS_MAX = 5, LEFT_OVER_WAIT_MS = 500 };
 
 static int free_port(void)
 {
@@ -111,10 +111,20 @@ static unsigned long count_keys(int port, const char *pattern)
     return keys;
 }
 
-unsigned long servers_lock_keys(const struct servers *servers, unsigned count)
+static unsigned long lock_keys(const struct servers *servers, unsigned count)
 {
     unsigned long keys = 0;
     for (unsigned i = 0; i < count; i++)
         keys += count_keys(servers->ports[i], "*/00*/*");
+    return keys;
+}
+
+unsigned long servers_left_over(const struct servers *servers, unsigned count)
+{
+    unsigned long keys = lock_keys(servers, count);
+    for (unsigned waited = 0; keys > 0 && waited < LEFT_OVER_WAIT_MS; waited++) {
+        usleep(1000);
+        keys = lock_keys(servers, count);
+    }
     return keys;
 }

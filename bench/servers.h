@@ -23,7 +23,7 @@ void servers_stop(struct servers *servers, unsigned count);
 const char *servers_list(const struct servers *servers, unsigned count, char *list);
 const char *ports_list(const int *ports, unsigned count, char *list);
 
-/* Lock keys of contenders that are on the first `count` servers. */
-unsigned long servers_lock_keys(const struct servers *servers, unsigned count);
+/* Keys that contenders which have ended left on the first `count` servers, after a moment for what is still on its way. */
+unsigned long servers_left_over(const struct servers *servers, unsigned count);
 
 #endif

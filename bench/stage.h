@@ -31,6 +31,7 @@ struct stage {
     const char *title;
     bool quick;
     unsigned entrant_count, process_count, round_count;
+    unsigned long left_over_keys; /* that contenders left on the nodes when they ended */
     struct entrant entrants[ENTRANTS_MAX];
     struct process processes[ENTRANTS_MAX];
 };

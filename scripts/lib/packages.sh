@@ -9,7 +9,7 @@ packages_for() {
     test) echo g++ clang check libsubunit-dev valgrind binutils redis-server redis-tools ;;
     coverage) echo gcovr ;;
     demo) echo redis-server redis-tools ;;
-    bench) echo redis-server redis-tools gnuplot-nox ;;
+    bench) echo redis-server redis-tools gnuplot-nox strace ;;
     compose) echo docker.io docker-compose debootstrap ;;
     *)
       echo "packages_for: no purpose '$1'; there are build, test, coverage, demo, bench and compose" >&2

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "src/sigpipe.h"
+#include "src/tls.h"
 
 /* A node's answers are short. One that sends this much without finishing a reply is not a Redis we can talk to. */
 #define REPLY_MAX (1024 * 1024)
@@ -63,11 +64,30 @@ static void cleanup(void *data)
     adapter->context = NULL;
 }
 
+static bool has_bytes_to_write(const struct rl_adapter *adapter)
+{
+    const char *bytes = adapter->context->c.obuf;
+    return bytes && bytes[0]; /* they are commands: they do not begin with a NUL */
+}
+
+static void write_out_tls(struct rl_adapter *adapter)
+{
+    rl_tls_enter();
+    redisAsyncHandleWrite(adapter->context);
+    /* hiredis believes it has to wait for something to read, because the last read ended so. */
+    if (adapter->context && has_bytes_to_write(adapter) && rl_tls_wants_to_write(adapter->tls))
+        ev_io_start(adapter->writes->loop, &adapter->writer);
+    rl_tls_leave();
+}
+
 /* One write; the connection may be gone after it. */
 static void write_out(struct rl_adapter *adapter)
 {
     adapter->writing = true;
-    redisAsyncHandleWrite(adapter->context);
+    if (adapter->tls)
+        write_out_tls(adapter);
+    else
+        redisAsyncHandleWrite(adapter->context);
     adapter->writing = false;
 }
 
@@ -83,11 +103,8 @@ static void on_writable(struct ev_loop *loop, ev_io *watcher, int events)
     rl_sigpipe_restore(&guard, adapter->writes->broken);
 }
 
-static void on_readable(struct ev_loop *loop, ev_io *watcher, int events)
+static void read_in(struct rl_adapter *adapter)
 {
-    (void)loop;
-    (void)events;
-    struct rl_adapter *adapter = watcher->data;
     if (!adapter->readable(adapter))
         return;
     redisAsyncHandleRead(adapter->context);
@@ -95,11 +112,38 @@ static void on_readable(struct ev_loop *loop, ev_io *watcher, int events)
         redisAsyncFree(adapter->context);
 }
 
+/* TLS answers some of what it reads by itself: reading writes. */
+static void read_in_tls(struct rl_adapter *adapter)
+{
+    struct rl_sigpipe guard;
+    struct rl_writes *writes = adapter->writes;
+    writes->broken = false;
+    if (!writes->own_thread)
+        rl_sigpipe_block(&guard);
+    rl_tls_enter();
+    read_in(adapter);
+    rl_tls_leave();
+    if (!writes->own_thread)
+        rl_sigpipe_restore(&guard, writes->broken);
+}
+
+static void on_readable(struct ev_loop *loop, ev_io *watcher, int events)
+{
+    (void)loop;
+    (void)events;
+    struct rl_adapter *adapter = watcher->data;
+    if (adapter->tls)
+        read_in_tls(adapter);
+    else
+        read_in(adapter);
+}
+
 void rl_adapter_attach(struct rl_adapter *adapter, redisAsyncContext *context, struct rl_writes *writes)
 {
     assert(!adapter->context);
     adapter->writes = writes;
     adapter->context = context;
+    adapter->tls = NULL;
     adapter->waiting = adapter->connected = adapter->writing = false;
     ev_io_init(&adapter->reader, on_readable, context->c.fd, EV_READ);
     ev_io_init(&adapter->writer, on_writable, context->c.fd, EV_WRITE);

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 struct rl_adapter;
+struct ssl_st;
 
 /* What all connections of one client share. */
 struct rl_writes {
@@ -25,6 +26,7 @@ struct rl_adapter {
     struct rl_writes *writes;
     struct rl_adapter *next;
     redisAsyncContext *context; /* NULL once hiredis has cleaned up */
+    struct ssl_st *tls;         /* set by the owner on a link with TLS; lives as long as the context */
     ev_io reader;
     ev_io writer;
     bool waiting; /* on the list */

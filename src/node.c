@@ -12,6 +12,7 @@
 #include "src/clock.h"
 #include "src/memory.h"
 #include "src/reply.h"
+#include "src/sigpipe.h"
 
 #define BACKOFF_FIRST (10 * QUORUM_MILLISECOND)
 #define HEARTBEAT     (QUORUM_SECOND)
@@ -231,12 +232,30 @@ void rl_node_break(struct rl_node *node, bool permanent, const char *format, ...
     }
 }
 
+/* hiredis shows a failure of TLS as whatever errno happens to be. */
+static bool is_told_by_tls(struct rl_node *node)
+{
+    char why[RL_NODE_TEXT_SIZE];
+    if (!node->adapter.tls)
+        return false;
+    bool permanent = rl_tls_explain(node->client->tls, node->adapter.tls, node->address.host, why, sizeof why);
+    if (!why[0])
+        return false;
+    memcpy(node->error, why, sizeof node->error);
+    node->permanent = permanent;
+    return true;
+}
+
 /* hiredis has ended the link; it frees the context when this returns. */
 static void on_disconnect(const redisAsyncContext *context, int status)
 {
     struct rl_node *node = context->data;
     if (!node)
         return; /* we have */
+    if (is_told_by_tls(node)) {
+        ended(node);
+        return;
+    }
     if (status == REDIS_OK || !context->c.errstr[0])
         snprintf(node->error, sizeof node->error, "the connection was closed");
     else if (node->error[0] == '\0' || node->state == RL_NODE_READY)
@@ -260,20 +279,30 @@ static void on_connect(const redisAsyncContext *context, int status)
     ended(node);
 }
 
+/* An end or an error is hiredis' to find. */
+static bool on_readable_tls(struct rl_node *node)
+{
+    enum rl_tls_sight sight = rl_tls_look(node->adapter.tls);
+    if (sight == RL_TLS_DATA)
+        rl_node_break(node, false, "sent a reply to no request");
+    return sight == RL_TLS_END;
+}
+
 static bool on_readable(struct rl_adapter *adapter)
 {
     struct rl_node *node = (struct rl_node *)(void *)((char *)adapter - offsetof(struct rl_node, adapter));
     if (node->sent.first || !node->context)
         return true;
+    if (adapter->tls)
+        return on_readable_tls(node);
     char byte;
-    ssize_t got = node->address.tls ? rl_tls_has_data(node->context)
-                                    : recv(node->context->c.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    ssize_t got = recv(node->context->c.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (got > 0) {
         rl_node_break(node, false, "sent a reply to no request");
         return false;
     }
     /* An end or an error is hiredis' to find; with nothing there, what may come until it looks is not. */
-    return node->address.tls || !(got < 0 && (errno == EAGAIN || errno == EINTR));
+    return !(got < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
 static const char *target(const struct rl_node *node)
@@ -291,12 +320,19 @@ static void settle_socket(redisAsyncContext *context, bool tcp)
 static bool start_tls(struct rl_node *node)
 {
     char error[RL_NODE_TEXT_SIZE];
+    bool permanent;
+    struct rl_sigpipe guard;
     if (!node->address.tls)
         return true;
-    if (rl_tls_start(node->client->tls, node->context, node->address.host, error, sizeof error))
-        return true;
-    rl_node_break(node, false, "cannot start TLS: %.70s", error);
-    return false;
+    rl_sigpipe_block(&guard);
+    rl_tls_enter();
+    node->adapter.tls =
+        rl_tls_start(node->client->tls, node->context, node->address.host, error, sizeof error, &permanent);
+    rl_tls_leave();
+    rl_sigpipe_restore(&guard, !node->adapter.tls);
+    if (!node->adapter.tls)
+        rl_node_break(node, permanent, "%s", error);
+    return node->adapter.tls;
 }
 
 static void connect_now(struct rl_node *node)
@@ -363,6 +399,15 @@ static bool send_heartbeat(struct rl_node *node)
     return node->beating;
 }
 
+static const char *awaited(const struct rl_node *node)
+{
+    if (node->state == RL_NODE_CONNECTING)
+        return "connection";
+    if (node->adapter.tls && !rl_tls_is_established(node->adapter.tls))
+        return "TLS handshake (does the port speak TLS?)";
+    return "answer to the handshake";
+}
+
 static void on_timer(struct rl_timer *timer)
 {
     struct rl_node *node = (struct rl_node *)(void *)((char *)timer - offsetof(struct rl_node, timer));
@@ -376,8 +421,7 @@ static void on_timer(struct rl_timer *timer)
         break;
     case RL_NODE_CONNECTING:
     case RL_NODE_HANDSHAKE:
-        rl_node_break(node, false, "no %s within %llu ms",
-                      node->state == RL_NODE_CONNECTING ? "connection" : "answer to the handshake",
+        rl_node_break(node, false, "no %s within %llu ms", awaited(node),
                       (unsigned long long)(node->connect_timeout / QUORUM_MILLISECOND));
         break;
     case RL_NODE_READY:

@@ -578,7 +578,7 @@ static void run_script(const struct call *call, const struct script *script, siz
 
 static void command_eval(const struct call *call)
 {
-    size_t keys;
+    size_t keys = 0;
 
     if (read_key_count(call, &keys))
         run_script(call, keep_script(call->node, &call->argv[1]), keys);
@@ -587,7 +587,7 @@ static void command_eval(const struct call *call)
 static void command_evalsha(const struct call *call)
 {
     const struct script *script = find_script(call->node, call->argv[1].data);
-    size_t keys;
+    size_t keys = 0;
 
     if (!read_key_count(call, &keys))
         return;

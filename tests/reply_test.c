@@ -1,0 +1,189 @@
+/* What each reply of a node counts as. Replies are read by hiredis from the bytes a server sends. */
+#include "quorum_suite.h"
+#include "src/reply.h"
+
+#include <string.h>
+
+#include "support/fake_server.h"
+
+/* Checked: valid until the next call or the end of the test. */
+static redisReply *reply;
+
+static void forget_reply(void)
+{
+    if (reply)
+        freeReplyObject(reply);
+    reply = NULL;
+}
+
+static const redisReply *reply_of_bytes(const char *bytes, size_t size)
+{
+    redisReader *reader = redisReaderCreate();
+    void *read = NULL;
+    forget_reply();
+    ck_assert_int_eq(redisReaderFeed(reader, bytes, size), REDIS_OK);
+    ck_assert_int_eq(redisReaderGetReply(reader, &read), REDIS_OK);
+    ck_assert_ptr_nonnull(read);
+    redisReaderFree(reader);
+    reply = read;
+    return reply;
+}
+
+static const redisReply *reply_of(const char *bytes)
+{
+    return reply_of_bytes(bytes, strlen(bytes));
+}
+
+struct expectation {
+    enum rl_question question;
+    const char *bytes;
+    struct rl_vote vote; /* vote, permanent, left_nothing, noscript */
+};
+
+#define REFUSED_FOR_NOW                                                                                                \
+    {                                                                                                                  \
+        QUORUM_REFUSED, false, false, false                                                                            \
+    }
+#define REFUSED_FOR_GOOD                                                                                               \
+    {                                                                                                                  \
+        QUORUM_REFUSED, true, false, false                                                                             \
+    }
+#define GRANTED                                                                                                        \
+    {                                                                                                                  \
+        QUORUM_GRANTED, false, false, false                                                                            \
+    }
+#define ABSENT                                                                                                         \
+    {                                                                                                                  \
+        QUORUM_ABSENT, false, true, false                                                                              \
+    }
+
+static const struct expectation expectations[] = {
+    {RL_ASK_SET, "+OK\r\n", GRANTED},
+    {RL_ASK_SET, "$-1\r\n", {QUORUM_HELD, false, true, false}},
+    {RL_ASK_SET, "*-1\r\n", {QUORUM_HELD, false, true, false}},
+    {RL_ASK_SET, "+QUEUED\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_SET, "+OKAY\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_SET, "+O\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_SET, "$2\r\nOK\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_SET, ":1\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_SET, "*0\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_SET, "-\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_SET, FAKE_LOADING, REFUSED_FOR_NOW},
+    {RL_ASK_SET, FAKE_OOM, REFUSED_FOR_NOW},
+    {RL_ASK_SET, FAKE_MISCONF, REFUSED_FOR_NOW},
+    {RL_ASK_SET, FAKE_BUSY, REFUSED_FOR_NOW},
+    {RL_ASK_SET, FAKE_MASTERDOWN, REFUSED_FOR_NOW},
+    {RL_ASK_SET, "-TRYAGAIN Multiple keys request during rehashing of slot\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_SET, "-CLUSTERDOWN The cluster is down\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_SET, "-ERR something new\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_SET, FAKE_MAXCLIENTS, REFUSED_FOR_NOW},
+    {RL_ASK_SET, FAKE_READONLY, REFUSED_FOR_GOOD},
+    {RL_ASK_SET, FAKE_NOAUTH, REFUSED_FOR_GOOD},
+    {RL_ASK_SET, FAKE_NOPERM, REFUSED_FOR_GOOD},
+    {RL_ASK_SET, FAKE_WRONGTYPE, REFUSED_FOR_GOOD},
+    {RL_ASK_SET, "-WRONGPASS invalid username-password pair or user is disabled.\r\n", REFUSED_FOR_GOOD},
+    {RL_ASK_SET, "-MOVED 3999 127.0.0.1:6381\r\n", REFUSED_FOR_GOOD},
+    {RL_ASK_SET, "-ASK 3999 127.0.0.1:6381\r\n", REFUSED_FOR_GOOD},
+    {RL_ASK_SET, "-CROSSSLOT Keys in request don't hash to the same slot\r\n", REFUSED_FOR_GOOD},
+    {RL_ASK_SET, "-ERR unknown command 'SET', with args beginning with: \r\n", REFUSED_FOR_GOOD},
+    {RL_ASK_SET, "-READONLY\r\n", REFUSED_FOR_GOOD},
+    {RL_ASK_SET, "-READONLYX no such word\r\n", REFUSED_FOR_NOW},
+
+    {RL_ASK_EXTEND, ":1\r\n", GRANTED},
+    {RL_ASK_EXTEND, ":0\r\n", ABSENT},
+    {RL_ASK_EXTEND, ":2\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_EXTEND, ":-1\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_EXTEND, "+OK\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_EXTEND, "$-1\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_EXTEND, "$1\r\n1\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_EXTEND, FAKE_WRONGTYPE, ABSENT},
+    {RL_ASK_EXTEND, FAKE_NOSCRIPT, {QUORUM_REFUSED, false, false, true}},
+    {RL_ASK_EXTEND, FAKE_NOPERM, REFUSED_FOR_GOOD},
+    {RL_ASK_EXTEND, FAKE_LOADING, REFUSED_FOR_NOW},
+
+    {RL_ASK_RELEASE, ":1\r\n", GRANTED},
+    {RL_ASK_RELEASE, ":0\r\n", ABSENT},
+    {RL_ASK_RELEASE, FAKE_WRONGTYPE, ABSENT},
+    {RL_ASK_RELEASE, FAKE_NOSCRIPT, {QUORUM_REFUSED, false, false, true}},
+    {RL_ASK_RELEASE, FAKE_READONLY, REFUSED_FOR_GOOD},
+    {RL_ASK_RELEASE, FAKE_BUSY, REFUSED_FOR_NOW},
+
+    {RL_ASK_QUERY, "*2\r\n$-1\r\n:-2\r\n", GRANTED},
+    {RL_ASK_QUERY, "*2\r\n$3\r\nabc\r\n:100\r\n", GRANTED},
+    {RL_ASK_QUERY, "*2\r\n$3\r\nabc\r\n:-1\r\n", GRANTED},
+    {RL_ASK_QUERY, "*2\r\n$3\r\nabc\r\n$1\r\n5\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_QUERY, "*2\r\n:1\r\n:100\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_QUERY, "*1\r\n$3\r\nabc\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_QUERY, "*3\r\n$3\r\nabc\r\n:1\r\n:1\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_QUERY, "*0\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_QUERY, "*-1\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_QUERY, "+OK\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_QUERY, FAKE_NOSCRIPT, {QUORUM_REFUSED, false, false, true}},
+    {RL_ASK_QUERY, FAKE_NOPERM, REFUSED_FOR_GOOD},
+};
+enum { EXPECTATIONS = sizeof expectations / sizeof *expectations };
+
+START_TEST(a_reply_is_one_vote)
+{
+    const struct expectation *expected = &expectations[_i];
+    struct rl_vote vote = rl_reply_vote(expected->question, reply_of(expected->bytes));
+    ck_assert_msg(vote.vote == expected->vote.vote && vote.permanent == expected->vote.permanent &&
+                      vote.left_nothing == expected->vote.left_nothing && vote.noscript == expected->vote.noscript,
+                  "question %d, '%s': vote %d permanent %d left_nothing %d noscript %d", (int)expected->question,
+                  expected->bytes, (int)vote.vote, vote.permanent, vote.left_nothing, vote.noscript);
+}
+END_TEST
+
+START_TEST(only_errors_have_a_text)
+{
+    char text[32];
+    rl_reply_text(reply_of("+OK\r\n"), text, sizeof text);
+    ck_assert_str_eq(text, "");
+    rl_reply_text(reply_of(":7\r\n"), text, sizeof text);
+    ck_assert_str_eq(text, "");
+    rl_reply_text(reply_of("-ERR no\r\n"), text, sizeof text);
+    ck_assert_str_eq(text, "ERR no");
+}
+END_TEST
+
+START_TEST(a_text_is_cut_and_printable)
+{
+    static const char bytes[] = "-ERR a\0b\tc\x1b[31m\x7f\r\n";
+    char text[32], small[8];
+    rl_reply_text(reply_of_bytes(bytes, sizeof bytes - 1), text, sizeof text);
+    ck_assert_str_eq(text, "ERR a?b?c?[31m?");
+    rl_reply_text(reply_of("-ERR too long for this\r\n"), small, sizeof small);
+    ck_assert_str_eq(small, "ERR too");
+    rl_reply_text(reply, small, 1);
+    ck_assert_str_eq(small, "");
+}
+END_TEST
+
+START_TEST(an_error_is_known_by_its_first_word)
+{
+    ck_assert(rl_reply_is_error(reply_of("-NOAUTH Authentication required.\r\n"), "NOAUTH"));
+    ck_assert(rl_reply_is_error(reply_of("-NOAUTH\r\n"), "NOAUTH"));
+    ck_assert(!rl_reply_is_error(reply_of("-NOAUTHX y\r\n"), "NOAUTH"));
+    ck_assert(!rl_reply_is_error(reply_of("-NOAU\r\n"), "NOAUTH"));
+    ck_assert(!rl_reply_is_error(reply_of("+NOAUTH\r\n"), "NOAUTH"));
+    ck_assert(rl_reply_is_error(reply_of("-ERR unknown command 'X'\r\n"), "ERR unknown command"));
+}
+END_TEST
+
+static Suite *reply_suite(void)
+{
+    Suite *suite = suite_create("replies");
+    TCase *tcase = tcase_create("classification");
+    suite_add_tcase(suite, tcase);
+    tcase_add_checked_fixture(tcase, NULL, forget_reply);
+    tcase_add_loop_test(tcase, a_reply_is_one_vote, 0, EXPECTATIONS);
+    tcase_add_test(tcase, only_errors_have_a_text);
+    tcase_add_test(tcase, a_text_is_cut_and_printable);
+    tcase_add_test(tcase, an_error_is_known_by_its_first_word);
+    return suite;
+}
+
+int main(void)
+{
+    return run_suite(reply_suite());
+}

@@ -18,7 +18,8 @@ struct span {
 };
 
 struct parser {
-    unsigned node; /* which one of the list, from 1 */
+    unsigned node;   /* which one of the list, from 1 */
+    const char *end; /* of the list */
     char *error;
     size_t error_size;
 };
@@ -33,6 +34,17 @@ static bool __attribute__((format(printf, 2, 3))) wrong(struct parser *parser, c
     vsnprintf(parser->error + used, parser->error_size - (size_t)used, format, arguments);
     va_end(arguments);
     return false;
+}
+
+/*
+ * With the part of the list that is wrong. A ',' or '?' in a password that was not encoded tears the password apart, and a part of it then
+ * stands where a host or a number should: so nothing is quoted that an '@' follows, wherever in the list.
+ */
+static bool wrong_part(struct parser *parser, const char *what, struct span part, const char *why)
+{
+    if (memchr(part.at, '@', (size_t)(parser->end - part.at)))
+        return wrong(parser, "%s'...' %s", what, why);
+    return wrong(parser, "%s'%.*s' %s", what, (int)part.size, part.at, why);
 }
 
 static struct span trimmed(struct span span)
@@ -138,7 +150,7 @@ static bool plain_host(struct span host)
 static bool set_host(struct parser *parser, struct rl_address *address, struct span host)
 {
     if (!plain_host(host))
-        return wrong(parser, "'%.*s' is not a host name or address", (int)host.size, host.at);
+        return wrong_part(parser, "", host, "is not a host name or address");
     if (host.size >= sizeof address->host)
         return wrong(parser, "the host name is longer than %zu bytes", sizeof address->host - 1);
     memcpy(address->host, host.at, host.size);
@@ -149,7 +161,7 @@ static bool set_port(struct parser *parser, struct rl_address *address, struct s
 {
     uint64_t value;
     if (!number(port, 1, 65535, &value))
-        return wrong(parser, "port '%.*s' is not a number from 1 to 65535", (int)port.size, port.at);
+        return wrong_part(parser, "port ", port, "is not a number from 1 to 65535");
     address->port = (uint16_t)value;
     return true;
 }
@@ -166,7 +178,7 @@ static bool host_and_port(struct parser *parser, struct rl_address *address, str
         if (!cut(&rest, ']', &host))
             return wrong(parser, "'[' without ']' around an IPv6 address");
         if (rest.size && rest.at[0] != ':')
-            return wrong(parser, "'%.*s' after ']' is not a :port", (int)rest.size, rest.at);
+            return wrong_part(parser, "", rest, "after ']' is not a :port");
         if (!set_host(parser, address, host))
             return false;
         return rest.size == 0 || set_port(parser, address, (struct span){rest.at + 1, rest.size - 1});
@@ -190,20 +202,18 @@ static bool parameter(struct parser *parser, struct rl_address *address, struct 
     uint64_t amount;
     if (name.size == 10 && !memcmp(name.at, "timeout_ms", 10)) {
         if (!number(value, 1, 3600000, &amount))
-            return wrong(parser, "timeout_ms '%.*s' is not a number from 1 to 3600000", (int)value.size, value.at);
+            return wrong_part(parser, "timeout_ms ", value, "is not a number from 1 to 3600000");
         address->timeout_ms = (uint32_t)amount;
     } else if (name.size == 18 && !memcmp(name.at, "connect_timeout_ms", 18)) {
         if (!number(value, 1, 3600000, &amount))
-            return wrong(parser, "connect_timeout_ms '%.*s' is not a number from 1 to 3600000", (int)value.size,
-                         value.at);
+            return wrong_part(parser, "connect_timeout_ms ", value, "is not a number from 1 to 3600000");
         address->connect_timeout_ms = (uint32_t)amount;
     } else if (name.size == 8 && !memcmp(name.at, "database", 8)) {
         if (!number(value, 0, 1000000, &amount))
-            return wrong(parser, "database '%.*s' is not a number", (int)value.size, value.at);
+            return wrong_part(parser, "database ", value, "is not a number");
         address->database = (int64_t)amount;
     } else {
-        return wrong(parser, "unknown parameter '%.*s'; known are timeout_ms, connect_timeout_ms, database",
-                     (int)name.size, name.at);
+        return wrong_part(parser, "parameter ", name, "is unknown; known are timeout_ms, connect_timeout_ms, database");
     }
     return true;
 }
@@ -247,7 +257,7 @@ static bool tcp_uri(struct parser *parser, struct rl_address *address, struct sp
     }
     uint64_t database;
     if (rest.size && !number(rest, 0, 1000000, &database))
-        return wrong(parser, "'/%.*s' is not a database number", (int)rest.size, rest.at);
+        return wrong_part(parser, "database ", rest, "is not a number");
     if (rest.size)
         address->database = (int64_t)database;
     return host_and_port(parser, address, authority);
@@ -287,7 +297,8 @@ static bool one(struct parser *parser, struct rl_address *address, struct span t
         return set_path(parser, address, rest);
     const char *scheme = memmem(rest.at, rest.size, "://", 3);
     if (scheme)
-        return wrong(parser, "unknown scheme '%.*s'; known are redis, rediss, unix", (int)(scheme - rest.at), rest.at);
+        return wrong_part(parser, "scheme ", (struct span){rest.at, (size_t)(scheme - rest.at)},
+                          "is unknown; known are redis, rediss, unix");
     return host_and_port(parser, address, rest);
 }
 
@@ -301,20 +312,27 @@ static void set_name(struct rl_address *address)
         snprintf(address->name, sizeof address->name, "%s:%u", address->host, (unsigned)address->port);
 }
 
-static bool told_apart(struct parser *parser, const struct rl_address *addresses, unsigned index)
+/* Host names are the same in any case, paths are not. */
+static bool is_same(const struct rl_address *a, const struct rl_address *b)
 {
+    return a->path[0] ? strcmp(a->path, b->path) == 0 : !b->path[0] && strcasecmp(a->name, b->name) == 0;
+}
+
+/* rest: of the list, behind this node. */
+static bool told_apart(struct parser *parser, const struct rl_address *addresses, unsigned index, struct span rest)
+{
+    const char *name = memchr(rest.at, '@', rest.size) ? "..." : addresses[index].name;
     for (unsigned earlier = 0; earlier < index; earlier++)
-        if (strcasecmp(addresses[earlier].name, addresses[index].name) == 0)
-            return wrong(parser, "%s is node %u already; the nodes must be different servers", addresses[index].name,
-                         earlier + 1);
+        if (is_same(&addresses[earlier], &addresses[index]))
+            return wrong(parser, "'%s' is node %u already; the nodes must be different servers", name, earlier + 1);
     return true;
 }
 
 unsigned rl_address_list(const char *list, struct rl_address addresses[REDLOCK_NODES_MAX], char *error,
                          size_t error_size)
 {
-    struct parser parser = {0, error, error_size};
     struct span rest = {list, list ? strnlen(list, LIST_MAX + 1) : 0}, text;
+    struct parser parser = {0, list ? list + rest.size : NULL, error, error_size};
     if (trimmed(rest).size == 0 || rest.size > LIST_MAX) {
         snprintf(error, error_size,
                  rest.size > LIST_MAX ? "the node list is too long"
@@ -324,6 +342,10 @@ unsigned rl_address_list(const char *list, struct rl_address addresses[REDLOCK_N
     unsigned count = 0;
     for (bool more = true; more; count++) {
         more = cut(&rest, ',', &text);
+        if (!more) {
+            text = rest;
+            rest.size = 0;
+        }
         parser.node = count + 1;
         if (count == REDLOCK_NODES_MAX) {
             snprintf(error, error_size, "more than %d nodes; a majority of so many is never worth its cost",
@@ -332,10 +354,10 @@ unsigned rl_address_list(const char *list, struct rl_address addresses[REDLOCK_N
         }
         memset(&addresses[count], 0, sizeof addresses[count]);
         addresses[count].database = -1;
-        if (!one(&parser, &addresses[count], trimmed(more ? text : rest)))
+        if (!one(&parser, &addresses[count], trimmed(text)))
             return 0;
         set_name(&addresses[count]);
-        if (!told_apart(&parser, addresses, count))
+        if (!told_apart(&parser, addresses, count, rest))
             return 0;
     }
     return count;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "quorum/validity.h"
+#include "src/address.h"
 #include "src/memory.h"
 #include "src/result.h"
 
@@ -58,6 +59,19 @@ static int check_words(const redlock_options *options, redlock_result *result)
         return rl_result_fail(result, REDLOCK_INVALID, "client_name is longer than 128 bytes");
     if (strlen(options->prefix) > 128)
         return rl_result_fail(result, REDLOCK_INVALID, "prefix is longer than 128 bytes");
+    return REDLOCK_OK;
+}
+
+/* Cut to fit they would only be a wrong password. */
+static int check_credentials(const redlock_options *options, redlock_result *result)
+{
+    if (options->user && strlen(options->user) >= RL_SECRET_SIZE)
+        return rl_result_fail(result, REDLOCK_INVALID, "user is longer than %d bytes", RL_SECRET_SIZE - 1);
+    if (options->password && strlen(options->password) >= RL_SECRET_SIZE)
+        return rl_result_fail(result, REDLOCK_INVALID, "password is longer than %d bytes", RL_SECRET_SIZE - 1);
+    if (options->user && options->user[0] && !(options->password && options->password[0]) && !options->credentials)
+        return rl_result_fail(result, REDLOCK_INVALID,
+                              "user is set without a password; set both, or neither for nodes that ask for none");
     if (!options->tls_certificate_file != !options->tls_key_file)
         return rl_result_fail(result, REDLOCK_INVALID, "tls_certificate_file and tls_key_file need each other");
     return REDLOCK_OK;
@@ -84,6 +98,8 @@ static int check(const redlock_options *options, redlock_result *result)
         status = check_allocator(&options->allocator, result);
     if (!status)
         status = check_words(options, result);
+    if (!status)
+        status = check_credentials(options, result);
     if (!status)
         status = rl_options_check_ttl(options, options->ttl_ms, options->minimum_validity_ms, result);
     return status;

@@ -23,6 +23,8 @@ static void print_sale(const struct settings *settings, struct sale *sale)
 {
     printf("   sold %d of %d items in %.2f s; %d items were sold more than once, %d were left over\n", sale->orders,
            settings->items, sale->seconds, sale->items_sold_twice, sale->items_left);
+    if (sale->acquire.count > 0)
+        printf("   the lock went to another seller %d times\n", sale->hand_offs);
     print_acquire("acquire, waiting for one's turn included", &sale->acquire, sale->orders);
     print_acquire("acquire in one round", &sale->acquire_at_once, sale->orders);
 }
@@ -33,7 +35,7 @@ static void hold(const struct settings *settings, const char *title, struct sale
     plan.items = settings->items;
     plan.sellers = settings->sellers;
     plan.think_ms = settings->think_ms;
-    printf("%s\n", title);
+    printf("\n%s\n", title);
     sale_hold(&plan, sale);
     print_sale(settings, sale);
 }
@@ -44,13 +46,13 @@ static int sell_without_lock(const struct settings *settings)
     int status = EXIT_OK;
     hold(settings, "1. Without a lock", (struct sale_plan){0}, &sale);
     if (sale.sellers_failed > 0) {
-        printf("   VERDICT: could not be held, %d sellers failed\n\n", sale.sellers_failed);
+        printf("   VERDICT: could not be held, %d sellers failed\n", sale.sellers_failed);
         status = EXIT_UNTRIED;
     } else if (sale.orders <= settings->items) {
-        printf("   VERDICT: not oversold. That was luck, so this run proves nothing: try more sellers\n\n");
+        printf("   VERDICT: not oversold. That was luck, so this run proves nothing: try more sellers\n");
         status = EXIT_INCONCLUSIVE;
     } else {
-        printf("   VERDICT: oversold by %d, as expected without a lock\n\n", sale.orders - settings->items);
+        printf("   VERDICT: oversold by %d, as expected without a lock\n", sale.orders - settings->items);
     }
     sale_free(&sale);
     return status;
@@ -74,14 +76,16 @@ static int sell_with_lock(const struct settings *settings, const char *title, co
                           int fault_count)
 {
     struct sale sale;
-    hold(settings, title, (struct sale_plan){.nodes = settings->nodes, .faults = faults, .fault_count = fault_count},
+    hold(settings, title,
+         (struct sale_plan){
+             .nodes = settings->nodes, .faults = faults, .fault_count = fault_count, .held_back = settings->items / 4},
          &sale);
     const char *wrong = what_is_wrong(settings, &sale);
     if (!nodes_inspect(settings->nodes, sale.faults_done) && !wrong)
         wrong = "the masters are not as they should be";
     if (!wrong && sale.faults_done < fault_count)
         wrong = "sold out, but not while masters failed";
-    printf("   VERDICT: %s%s\n\n", wrong ? "WRONG: " : "exactly sold out", wrong ? wrong : "");
+    printf("   VERDICT: %s%s\n", wrong ? "WRONG: " : "exactly sold out", wrong ? wrong : "");
     sale_free(&sale);
     return wrong ? EXIT_WRONG : EXIT_OK;
 }
@@ -96,7 +100,7 @@ static int sell_while_masters_fail(const struct settings *settings)
         faults[count++] = (struct fault){"one master is frozen", settings->stop, settings->items / 2};
     if (count > 0)
         return sell_with_lock(settings, "3. Under redlock, while masters fail", faults, count);
-    printf("3. Under redlock, while masters fail: skipped, neither --kill nor --stop was given\n");
+    printf("\n3. Under redlock, while masters fail: skipped, neither --kill nor --stop was given\n");
     return EXIT_OK;
 }
 
@@ -106,7 +110,6 @@ static int run(const struct settings *settings)
            settings->sellers);
     if (!nodes_inspect(settings->nodes, 0))
         return EXIT_UNTRIED;
-    printf("\n");
     int unlocked = sell_without_lock(settings);
     int healthy = sell_with_lock(settings, "2. Under redlock", NULL, 0);
     int failing = sell_while_masters_fail(settings);

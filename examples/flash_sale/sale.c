@@ -6,11 +6,18 @@
 #include "flash_sale/shop.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+struct pipes {
+    int desk[2];
+    int start[2];
+    int faults[2];
+};
 
 /* The shop while it is open: the sellers write to one end of the desk, we read from the other. */
 struct shop {
@@ -18,7 +25,9 @@ struct shop {
     struct sale *sale;
     int stock;
     int desk;
+    int faults; /* closed when all have been tried */
     int faults_tried;
+    int last_seller;
     int *sold; /* by item: how many orders there are for it */
 };
 
@@ -35,8 +44,17 @@ static double now_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
+static void make_pipes(struct pipes *pipes)
+{
+    if (pipe(pipes->desk) != 0 || pipe(pipes->start) != 0 || pipe(pipes->faults) != 0)
+        fail("pipe");
+    /* What a fault's command leaves running shall not keep it open. */
+    if (fcntl(pipes->faults[1], F_SETFD, FD_CLOEXEC) != 0)
+        fail("fcntl");
+}
+
 /* The seller's process keeps his ends of the pipes only: a pipe has ended when the last writer has closed it. */
-static void hire(const struct shop *shop, int number, const int desk[2], const int start[2])
+static void hire(const struct shop *shop, int number, const struct pipes *pipes)
 {
     fflush(NULL);
     pid_t process = fork();
@@ -44,14 +62,17 @@ static void hire(const struct shop *shop, int number, const int desk[2], const i
         fail("fork");
     if (process > 0)
         return;
-    close(desk[0]);
-    close(start[1]);
+    close(pipes->desk[0]);
+    close(pipes->start[1]);
+    close(pipes->faults[1]);
     exit(seller_run(&(struct seller){
         .number = number,
         .nodes = shop->plan->nodes,
         .stock = shop->stock,
-        .desk = desk[1],
-        .start = start[0],
+        .desk = pipes->desk[1],
+        .start = pipes->start[0],
+        .faults = pipes->faults[0],
+        .held_back = shop->plan->held_back,
         .customers = shop->plan->items,
         .think_ms = shop->plan->think_ms,
     }));
@@ -59,16 +80,16 @@ static void hire(const struct shop *shop, int number, const int desk[2], const i
 
 static void open_shop(struct shop *shop)
 {
-    int desk[2];
-    int start[2];
-    if (pipe(desk) != 0 || pipe(start) != 0)
-        fail("pipe");
+    struct pipes pipes;
+    make_pipes(&pipes);
     for (int number = 1; number <= shop->plan->sellers; number++)
-        hire(shop, number, desk, start);
-    close(desk[1]);
-    close(start[0]);
-    close(start[1]);
-    shop->desk = desk[0];
+        hire(shop, number, &pipes);
+    close(pipes.desk[1]);
+    close(pipes.start[0]);
+    close(pipes.start[1]);
+    close(pipes.faults[0]);
+    shop->desk = pipes.desk[0];
+    shop->faults = pipes.faults[1];
 }
 
 static void cause(struct shop *shop, const struct fault *fault)
@@ -79,8 +100,6 @@ static void cause(struct shop *shop, const struct fault *fault)
     int status = system(fault->command);
     if (status != 0)
         printf("   this failed with status %d: %s\n", WIFEXITED(status) ? WEXITSTATUS(status) : status, fault->command);
-    else if (stock_read(shop->stock) == 0)
-        printf("   this took until all was sold: try a longer sale\n");
     else
         shop->sale->faults_done++;
 }
@@ -91,12 +110,18 @@ static void cause_what_is_due(struct shop *shop)
     while (shop->faults_tried < plan->fault_count &&
            plan->faults[shop->faults_tried].after_orders <= shop->sale->orders)
         cause(shop, &plan->faults[shop->faults_tried]);
+    if (shop->faults >= 0 && shop->faults_tried == plan->fault_count) {
+        close(shop->faults);
+        shop->faults = -1;
+    }
 }
 
 static void take_order(struct shop *shop, const struct news *order)
 {
     struct sale *sale = shop->sale;
     sale->orders++;
+    sale->hand_offs += order->seller != shop->last_seller;
+    shop->last_seller = order->seller;
     if (++shop->sold[order->item - 1] == 2)
         sale->items_sold_twice++;
     if (order->attempts > 0)
@@ -109,6 +134,7 @@ static void take_order(struct shop *shop, const struct news *order)
 static void take_orders(struct shop *shop)
 {
     struct news news;
+    cause_what_is_due(shop);
     while (desk_listen(shop->desk, &news)) {
         if (news.kind == NEWS_ORDER)
             take_order(shop, &news);

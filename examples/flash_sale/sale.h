@@ -20,14 +20,16 @@ struct sale_plan {
     int think_ms;
     const struct fault *faults; /* in the order in which they happen */
     int fault_count;
+    int held_back; /* so many items are for sale only when all faults have happened */
 };
 
 struct sale {
     int orders;
     int items_sold_twice; /* or more often */
+    int hand_offs;        /* orders taken by another seller than the one before */
     int items_left;       /* by the stock's file */
     int sellers_failed;
-    int faults_done; /* with their command's success, before the last item was sold */
+    int faults_done; /* with their command's success */
     double seconds;
     struct durations acquire;         /* of each order: until the lock was held, waiting for one's turn included */
     struct durations acquire_at_once; /* of those that got it in the first round */

@@ -5,7 +5,9 @@
 #include "flash_sale/shop.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <redlock/redlock.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -18,7 +20,7 @@ enum {
     WRITE_NEEDS_MS = TTL_MS / 10 /* the write takes microseconds; this is for what may delay it */
 };
 
-enum sale { SOLD, SOLD_OUT, TOO_LATE, IMPOSSIBLE };
+enum sale { SOLD, SOLD_OUT, NOT_YET, TOO_LATE, IMPOSSIBLE };
 
 static void tell(const struct seller *seller, enum news_kind kind, const char *what, const char *text)
 {
@@ -27,11 +29,17 @@ static void tell(const struct seller *seller, enum news_kind kind, const char *w
     desk_tell(seller->desk, &news);
 }
 
-static void charge_card(int think_ms)
+static void spend(int time_ms)
 {
-    struct timespec rest = {think_ms / 1000, think_ms % 1000 * 1000000L};
+    struct timespec rest = {time_ms / 1000, time_ms % 1000 * 1000000L};
     while (nanosleep(&rest, &rest) != 0 && errno == EINTR)
         ;
+}
+
+static bool has_ended(int pipe)
+{
+    struct pollfd end = {.fd = pipe, .events = POLLIN};
+    return poll(&end, 1, 0) > 0;
 }
 
 /* Read, think, write. Whoever reads in between sells the same item again, unless a lock keeps others out. */
@@ -40,7 +48,9 @@ static enum sale sell_one(const struct seller *seller, const redlock_lock *lock,
     int left = stock_read(seller->stock);
     if (left <= 0)
         return SOLD_OUT;
-    charge_card(seller->think_ms);
+    if (left <= seller->held_back && !has_ended(seller->faults))
+        return NOT_YET;
+    spend(seller->think_ms); /* the card is being charged */
 
     /* This process may have been paused for longer than the lock lasts. What must not happen twice comes after a look
      * at the time that is left, and with enough of it. */
@@ -74,11 +84,15 @@ static enum sale sell_one_locked(const struct seller *seller, redlock_client *cl
 static int serve_customers(const struct seller *seller, redlock_client *client)
 {
     enum sale sale = SOLD;
-    for (int served = 0; served < seller->customers && (sale == SOLD || sale == TOO_LATE); served += sale == SOLD) {
+    int served = 0;
+    while (served < seller->customers && sale != SOLD_OUT && sale != IMPOSSIBLE) {
         struct news order = {.kind = NEWS_ORDER, .seller = seller->number};
         sale = client ? sell_one_locked(seller, client, &order) : sell_one(seller, NULL, &order);
-        if (sale == SOLD)
+        if (sale == SOLD) {
             desk_tell(seller->desk, &order);
+            served++;
+        }
+        spend(seller->think_ms); /* the next customer wants to be greeted, and the others have their turn */
     }
     return sale == IMPOSSIBLE ? EXIT_FAILURE : EXIT_SUCCESS;
 }

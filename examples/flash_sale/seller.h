@@ -11,9 +11,11 @@ struct seller {
     const char *nodes; /* of the lock; NULL sells without one */
     int stock;
     int desk;
-    int start;     /* a descriptor: the sale starts when it reads as ended */
+    int start;     /* a pipe: the sale starts when it has ended */
+    int faults;    /* a pipe: all that is to go wrong has gone wrong when it has ended ... */
+    int held_back; /* ... and until then so many items are not for sale */
     int customers; /* he serves at most so many */
-    int think_ms;  /* between looking at the stock and taking an item: the card is being charged */
+    int think_ms;  /* between looking at the stock and taking an item, and between two customers */
 };
 
 /* Sells. Returns the exit status of its process, forked for it: a client belongs to the process that made it. */

@@ -12,7 +12,7 @@ static void usage(FILE *stream)
                     "NODES                the masters, host:port,host:port,... (default: REDLOCK_NODES)\n"
                     "  --items NUMBER     how many are for sale (200)\n"
                     "  --sellers NUMBER   processes that sell them (8)\n"
-                    "  --think-ms NUMBER  between looking at the stock and taking an item (5)\n"
+                    "  --think-ms NUMBER  from looking at the stock to taking an item, and between customers (5)\n"
                     "  --kill COMMAND     the third sale: kills one of the masters, e.g. 'kill -KILL 4711'\n"
                     "  --stop COMMAND     the third sale: freezes another one, e.g. 'kill -STOP 4712'\n"
                     "  --help\n"

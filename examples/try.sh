@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Runs an example and looks at what it printed and how it ended.
+#
+# Usage: try.sh [--nodes N] STATUS PATTERN... -- COMMAND...
+#   --nodes N   on so many throw-away masters, which the command finds in REDLOCK_NODES; exits with 77, skipped, when there
+#               is no redis-server
+#   PATTERN     an extended regular expression that a line of the output, standard error included, must match
+set -euo pipefail
+
+nodes=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/scripts/nodes.sh
+run=()
+if [ "$1" = --nodes ]; then
+  command -v "${REDIS_SERVER:-redis-server}" >/dev/null || exit 77
+  run=("$nodes" run --quiet -n "$2" --)
+  shift 2
+fi
+expected=$1
+shift
+patterns=()
+while [ "$1" != -- ]; do
+  patterns+=("$1")
+  shift
+done
+shift
+
+status=0
+output=$("${run[@]}" "$@" 2>&1) || status=$?
+printf '%s\n' "$output"
+
+wrong=0
+if [ "$status" != "$expected" ]; then
+  echo "try.sh: the exit status is $status, not $expected"
+  wrong=1
+fi
+for pattern in "${patterns[@]}"; do
+  if ! grep -qE -- "$pattern" <<<"$output"; then
+    echo "try.sh: no line matches: $pattern"
+    wrong=1
+  fi
+done
+exit "$wrong"

@@ -84,7 +84,7 @@ struct command {
 static void send_all(struct attempt *attempt, redisCallbackFn *callback, struct command *command)
 {
     char *bytes;
-    int length = redisFormatCommandArgv(&bytes, command->count, command->words, command->lengths);
+    long long length = redisFormatCommandArgv(&bytes, command->count, command->words, command->lengths);
     if (length < 0)
         abort();
     for (unsigned i = 0; i < node_count; i++)

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "groups.h"
+#include "machine.h"
 #include "report.h"
 
 static const struct {
@@ -84,24 +85,30 @@ static struct request parse(int count, char **arguments)
     return request;
 }
 
-int main(int count, char **arguments)
+static void run_group(size_t number, bool quick)
 {
     static struct stage stage;
+    struct machine_use before = machine_use_now();
+    memset(&stage, 0, sizeof stage);
+    stage.name = groups[number].name;
+    stage.title = groups[number].title;
+    stage.quick = quick;
+    groups[number].run(&stage);
+    report_figure("this machine", "processors used by other programs", estimate_exact(machine_others_percent(&before)),
+                  "%");
+    report_conduct(&stage);
+}
+
+int main(int count, char **arguments)
+{
     struct request request = parse(count, arguments);
     signal(SIGPIPE, SIG_IGN);
     if (mkdir(request.directory, 0777) != 0 && errno != EEXIST)
         die("cannot make %s: %s", request.directory, strerror(errno));
     report_open(request.directory);
-    for (size_t i = 0; i < GROUPS; i++) {
-        if (!request.chosen[i])
-            continue;
-        memset(&stage, 0, sizeof stage);
-        stage.name = groups[i].name;
-        stage.title = groups[i].title;
-        stage.quick = request.quick;
-        groups[i].run(&stage);
-        report_conduct(&stage);
-    }
+    for (size_t i = 0; i < GROUPS; i++)
+        if (request.chosen[i])
+            run_group(i, request.quick);
     unsigned missed = report_close(request.check);
     return request.check && missed ? 1 : 0;
 }

@@ -215,7 +215,7 @@ static void write_distribution(FILE *file, const struct entrant *entrant)
     static struct distribution distribution;
     uint64_t seen = 0, shown = 0;
     ask_distribution(entrant, &distribution);
-    fprintf(file, "\"%s\"\n", entrant->label);
+    fprintf(file, "%s\"%s\"\n", ftell(file) > 0 ? "\n\n" : "", entrant->label);
     for (size_t i = 0; i < distribution.used; i++) {
         seen += distribution.buckets[i].count;
         if ((seen - shown) * 2000 < distribution.total && i + 1 < distribution.used)
@@ -224,7 +224,6 @@ static void write_distribution(FILE *file, const struct entrant *entrant)
         fprintf(file, "%.3f %.6f\n", (double)distribution.buckets[i].duration / 1e3,
                 (double)seen / (double)distribution.total);
     }
-    fprintf(file, "\n\n");
 }
 
 void report_distributions(const struct stage *stage, const char *prefix)

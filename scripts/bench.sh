@@ -40,7 +40,7 @@ plot() {
 
 packages_install build bench || exit
 # Neither tests nor examples: what they need would have to be installed too.
-cmake --preset release -B build/bench -DREDLOCK_WERROR=OFF -DREDLOCK_BUILD_TESTS=OFF -DREDLOCK_BUILD_EXAMPLES=OFF >/dev/null &&
+cmake --preset release --no-warn-unused-cli -B build/bench -DREDLOCK_WERROR=OFF -DREDLOCK_BUILD_TESTS=OFF -DREDLOCK_BUILD_EXAMPLES=OFF >/dev/null &&
   cmake --build build/bench --parallel "$(nproc)" -- --quiet || exit
 
 mkdir -p "$output" || exit

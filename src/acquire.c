@@ -14,7 +14,8 @@ struct acquire {
     struct quorum_retry retry;
     struct rl_timer pause;  /* until the next attempt */
     struct rl_lease *lease; /* of the attempt under way; then of the lock */
-    quorum_time validity_end;
+    redlock_lock *lock;     /* what it came to */
+    const void *owner;
     redlock_acquire_callback callback;
     void *arg;
     size_t resource_size;
@@ -31,13 +32,24 @@ static void leave_attempt(struct acquire *acquire)
 
 static void won(struct acquire *acquire, const struct rl_round *round)
 {
-    quorum_time end = round->rules.validity_end;
-    if (!rl_lease_hold(acquire->lease, end, acquire->options.ttl_ms)) {
+    redlock_client *client = acquire->base.client;
+    const redlock_acquire_options *options = &acquire->options;
+    const struct rl_lease_terms terms = {
+        .validity_end = round->rules.validity_end,
+        .ttl_ms = options->ttl_ms,
+        .renewal_percent = options->no_renewal ? 0 : client->options.renewal_percent,
+        .cap_ms = options->cap_ms,
+        .notify_before_ms = options->notify_before_ms,
+        .owner = acquire->owner,
+        .event = options->event,
+        .event_arg = options->event_arg,
+    };
+    if (!rl_lease_hold(acquire->lease, &terms)) {
         rl_release_forget(acquire->lease);
         rl_operation_complete(&acquire->base, REDLOCK_NO_MEMORY);
         return;
     }
-    acquire->validity_end = end;
+    acquire->lock = &acquire->lease->first;
     rl_operation_complete(&acquire->base, REDLOCK_OK);
 }
 
@@ -116,45 +128,103 @@ static void tell(struct rl_operation *operation, redlock_result *result)
 {
     struct acquire *acquire = (struct acquire *)operation;
     redlock_client *client = operation->client;
-    struct rl_lease *lease = acquire->lease;
-    redlock_lock *lock = NULL;
-    if (operation->status == REDLOCK_OK && lease && lease->held) {
-        lock = &lease->handle;
-        result->validity_ms =
-            (int64_t)(quorum_time_until(acquire->validity_end, operation->decided) / QUORUM_MILLISECOND);
-    } else if (operation->status == REDLOCK_OK) {
-        result->status = result->cause =
-            REDLOCK_CANCELLED; /* the client was closed between the grant and now: released already */
-    }
     redlock_acquire_callback callback = acquire->callback;
     void *arg = acquire->arg;
-    rl_lease_release(lease);
-    callback(client, lock, result, arg);
+    if (acquire->lock) {
+        quorum_time end = acquire->lease->rules.validity_end;
+        result->validity_ms = (int64_t)(quorum_time_until(end, operation->decided) / QUORUM_MILLISECOND);
+    }
+    if (acquire->lock && client->closing) { /* between the grant and now: its end has been seen to */
+        rl_lease_end_handle(acquire->lock);
+        rl_lease_release(acquire->lease);
+        acquire->lock = NULL;
+        result->status = result->cause = REDLOCK_CANCELLED;
+        result->validity_ms = 0;
+    }
+    rl_lease_release(acquire->lease);
+    callback(client, acquire->lock, result, arg);
 }
 
 static const struct rl_operation_type type = {stop, tell, NULL, NULL};
+
+/* ------------------------------------------------------------------------------------------------------ re-entry */
+
+static void share(struct acquire *acquire)
+{
+    redlock_client *client = acquire->base.client;
+    acquire->lock = rl_lease_share(acquire->lease, acquire->options.event, acquire->options.event_arg);
+    client->statistics.reentered += acquire->lock != NULL;
+    rl_operation_complete(&acquire->base, acquire->lock ? REDLOCK_OK : REDLOCK_NO_MEMORY);
+}
+
+static bool is_long_enough(const struct acquire *acquire)
+{
+    return rl_lease_validity(acquire->lease) >= acquire->options.minimum_validity_ms * QUORUM_MILLISECOND;
+}
+
+static void reentry_decided(struct rl_round *round)
+{
+    struct acquire *acquire = round->owner;
+    rl_lease_extended(acquire->lease, &round->rules);
+    if (atomic_load(&acquire->lease->loss))
+        rl_operation_complete(&acquire->base, REDLOCK_LOST);
+    else if (round->rules.verdict != QUORUM_WON)
+        rl_operation_complete(&acquire->base, rl_result_status(round->rules.verdict));
+    else if (!is_long_enough(acquire))
+        rl_operation_complete(&acquire->base, REDLOCK_TOO_SLOW);
+    else
+        share(acquire);
+}
+
+/* The owner has it already. Re-entry into a lost lock is never a success: what the outer section relied on is gone. */
+static void reenter(struct acquire *acquire, struct rl_lease *lease)
+{
+    struct rl_operation *operation = &acquire->base;
+    acquire->lease = rl_lease_retain(lease);
+    if (rl_lease_validity(lease) == 0) {
+        rl_operation_complete(operation, REDLOCK_LOST);
+        return;
+    }
+    if (is_long_enough(acquire) && acquire->options.ttl_ms <= lease->ttl_ms) {
+        share(acquire);
+        return;
+    }
+    operation->round = rl_extend_round(lease, acquire->options.ttl_ms);
+    if (!operation->round) {
+        rl_operation_complete(operation, REDLOCK_NO_MEMORY);
+        return;
+    }
+    operation->attempts++;
+    operation->round->owner = acquire;
+    operation->round->decided = reentry_decided;
+    rl_round_start(operation->round);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- start */
 
 static void begin(struct acquire *acquire)
 {
     struct rl_operation *operation = &acquire->base;
     int64_t wait_ms = acquire->options.wait_ms;
-    quorum_time deadline = QUORUM_NEVER;
-    if (wait_ms > 0 && (uint64_t)wait_ms < QUORUM_NEVER / QUORUM_MILLISECOND)
-        deadline = quorum_time_add(operation->started, (quorum_duration)wait_ms * QUORUM_MILLISECOND);
-    quorum_retry_init(&acquire->retry, deadline);
+    struct rl_lease *owned = NULL;
     acquire->pause.fire = on_pause_over;
     operation->timer.fire = on_deadline;
-    if (deadline != QUORUM_NEVER)
-        rl_timer_set(&operation->client->timers, &operation->timer, deadline);
+    if (wait_ms > 0)
+        rl_operation_wait(operation, wait_ms);
+    quorum_retry_init(&acquire->retry, operation->timer.set ? operation->timer.due : QUORUM_NEVER);
     operation->cancellation = acquire->options.cancellation;
+    if (acquire->owner)
+        owned = rl_leases_find_owned(operation->client, acquire->resource, acquire->resource_size, acquire->owner);
     if (operation->cancellation && atomic_load(&operation->cancellation->cancelled))
         rl_operation_complete(operation, REDLOCK_CANCELLED);
+    else if (owned)
+        reenter(acquire, owned);
     else
         attempt(acquire);
 }
 
 int rl_acquire_start(redlock_client *client, const char *resource, const redlock_acquire_options *given,
-                     redlock_acquire_callback callback, void *arg)
+                     const void *owner, redlock_acquire_callback callback, void *arg)
 {
     redlock_acquire_options options;
     redlock_result why;
@@ -168,6 +238,7 @@ int rl_acquire_start(redlock_client *client, const char *resource, const redlock
     if (!acquire)
         return created;
     acquire->options = options;
+    acquire->owner = options.owner ? options.owner : owner;
     acquire->callback = callback;
     acquire->arg = arg;
     if (status) {

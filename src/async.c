@@ -40,7 +40,7 @@ int redlock_acquire_async(redlock_client *client, const char *resource, const re
     int status = enter(client);
     if (status || !callback)
         return REDLOCK_INVALID;
-    return rl_acquire_start(client, resource, options, callback, arg);
+    return rl_acquire_start(client, resource, options, NULL, callback, arg);
 }
 
 int redlock_extend_async(redlock_lock *lock, uint32_t ttl_ms, redlock_callback callback, void *arg)

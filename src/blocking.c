@@ -12,6 +12,7 @@
 #include "src/client.h"
 #include "src/memory.h"
 #include "src/result.h"
+#include "src/watch.h"
 
 struct call {
     struct call *next;
@@ -23,10 +24,13 @@ struct call {
     int64_t wait_ms;
     uint32_t ttl_ms;
     const redlock_acquire_options *options;
+    const void *owner;
     redlock_lock *lock;
+    const redlock_lock *asked;
     redlock_state *state;
     redlock_result *result; /* may be NULL */
     int status;
+    int loss;
     sem_t done;
 };
 
@@ -91,6 +95,13 @@ static void told(redlock_client *client, const redlock_result *result, void *arg
     finish(call, result->status);
 }
 
+static void watched(int status, enum quorum_loss loss, void *arg)
+{
+    struct call *call = arg;
+    call->loss = (int)loss;
+    finish(call, status);
+}
+
 static void acquired(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
 {
     struct call *call = arg;
@@ -130,7 +141,7 @@ static void start_ready(struct call *call)
 static void start_acquire(struct call *call)
 {
     if (!refuses(call))
-        started(call, rl_acquire_start(call->client, call->resource, call->options, acquired, call));
+        started(call, rl_acquire_start(call->client, call->resource, call->options, call->owner, acquired, call));
 }
 
 static void start_extend(struct call *call)
@@ -154,6 +165,22 @@ static void start_query(struct call *call)
 static void start_held_by_me(struct call *call)
 {
     finish(call, rl_leases_find(call->client, call->resource, call->size) != NULL);
+}
+
+static void start_hold_count(struct call *call)
+{
+    finish(call, (int)call->asked->lease->holds);
+}
+
+static void start_descriptor(struct call *call)
+{
+    finish(call, rl_lease_descriptor(call->asked->lease));
+}
+
+static void start_watch(struct call *call)
+{
+    if (!refuses(call))
+        started(call, rl_watch_start(call->lock, call->wait_ms, watched, call));
 }
 
 static void start_close(struct call *call)
@@ -277,6 +304,8 @@ int redlock_acquire(redlock_client *client, const char *resource, const redlock_
     if (status)
         return status;
     struct call call = {.client = client, .resource = resource, .options = options, .result = result};
+    pthread_t self = pthread_self();
+    call.owner = (const void *)self;
     status = wait_for(&call, start_acquire);
     *lock = call.lock;
     return status;
@@ -315,6 +344,35 @@ int rl_blocking_held_by_me(redlock_client *client, const char *resource, size_t 
     if (enter(client, NULL))
         return 0;
     return wait_for(&call, start_held_by_me) == 1;
+}
+
+static int ask_of_lock(const redlock_lock *lock, void (*start)(struct call *call))
+{
+    struct call call = {.client = lock->lease->client, .asked = lock};
+    return enter_lock(lock, NULL) ? -1 : wait_for(&call, start);
+}
+
+uint32_t rl_blocking_hold_count(const redlock_lock *lock)
+{
+    int count = ask_of_lock(lock, start_hold_count);
+    return count < 0 ? 0 : (uint32_t)count;
+}
+
+int rl_blocking_lost_descriptor(const redlock_lock *lock)
+{
+    return ask_of_lock(lock, start_descriptor);
+}
+
+int redlock_wait_lost(redlock_lock *lock, int64_t wait_ms, int *loss)
+{
+    int status = enter_lock(lock, NULL);
+    if (status || wait_ms < REDLOCK_FOREVER)
+        return REDLOCK_INVALID;
+    struct call call = {.client = lock->lease->client, .lock = lock, .wait_ms = wait_ms};
+    status = wait_for(&call, start_watch);
+    if (loss)
+        *loss = call.loss;
+    return status;
 }
 
 static int close_forked(redlock_client *client)

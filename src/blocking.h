@@ -11,5 +11,7 @@
 void rl_blocking_take_calls(redlock_client *client);
 
 int rl_blocking_held_by_me(redlock_client *client, const char *resource, size_t size);
+uint32_t rl_blocking_hold_count(const redlock_lock *lock);
+int rl_blocking_lost_descriptor(const redlock_lock *lock);
 
 #endif

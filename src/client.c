@@ -70,8 +70,11 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *watcher, int events)
     (void)events;
     redlock_client *client = watcher->data;
     bool more = rl_operations_tell(client);
+    more = rl_leases_tell(client) || more;
+    rl_renewals_flush(client);
     rl_adapter_flush(&client->writes);
-    more = more || client->operations.completed; /* a link that broke while it was written to */
+    more =
+        more || client->operations.completed || client->leases.noticed; /* a link that broke while it was written to */
     if (client->closing && finish_if_closed(client))
         return;
     if (more)
@@ -195,6 +198,7 @@ static int create(struct ev_loop *loop, bool own_thread, const struct rl_address
     client->writes.loop = loop;
     client->writes.own_thread = own_thread;
     client->release_timer.fire = rl_release_again;
+    client->renewal_timer.fire = rl_renewals_gathered;
     int status = equip(client, needs_tls(addresses, count), result);
     if (status) {
         client->nodes_count = 0;
@@ -261,6 +265,7 @@ static void drop_all(redlock_client *client)
 {
     for (unsigned i = 0; i < client->nodes_count; i++)
         rl_node_close(&client->nodes[i]);
+    rl_renewals_drop(client);
     rl_operations_free(client);
     drop_unreleased(client);
 }
@@ -288,7 +293,7 @@ static bool is_done(const redlock_client *client, const struct rl_node *node, qu
 static bool all_done(redlock_client *client)
 {
     quorum_time now = rl_now(), wake = now + 10 * QUORUM_MILLISECOND;
-    bool done = !client->operations.first && !client->operations.completed;
+    bool done = !client->operations.first && !client->operations.completed && !client->leases.noticed;
     for (unsigned i = 0; i < client->nodes_count; i++)
         done = is_done(client, &client->nodes[i], now) && done;
     if (!done)
@@ -340,15 +345,7 @@ int rl_client_close(redlock_client *client, redlock_callback callback, void *arg
     client->closed_arg = arg;
     client->close_timer.fire = on_close_timer;
     rl_operations_cancel(client, true);
-    while (client->leases.first) {
-        struct rl_lease *lease = client->leases.first;
-        rl_lease_drop(lease);
-        if (client->options.leave_locks)
-            rl_lease_lose(lease);
-        else
-            rl_release_forget(lease);
-        rl_lease_release(lease);
-    }
+    rl_leases_lose(client, QUORUM_LEASE_CLOSED);
     rl_timer_set(&client->timers, &client->close_timer, client->closing_since);
     return REDLOCK_OK;
 }

@@ -14,7 +14,9 @@
 #include "src/node.h"
 #include "src/operation.h"
 #include "src/random.h"
+#include "src/renewal.h"
 #include "src/round.h"
+#include "src/statistics.h"
 #include "src/timer.h"
 #include "src/tls.h"
 #include "src/wakeup.h"
@@ -41,6 +43,8 @@ struct redlock_client {
 
     struct rl_operations operations;
     struct rl_leases leases;
+    struct rl_timer renewal_timer; /* renewals have gathered long enough */
+    struct rl_statistics statistics;
     struct rl_round *coming;       /* rounds that wait for a node to become usable */
     struct rl_round *spare_rounds; /* kept for the next ones */
     unsigned spare_count;

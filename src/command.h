@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "redlock/redlock.h"
 #include "src/script.h"
 
 #define RL_COMMAND_ARGUMENTS 8
@@ -28,6 +29,24 @@ void rl_command_add_text(struct rl_command *command, const char *text);
 
 /* Starts a call of a script with one key: by its hash, or by its whole text for a node that does not know the hash. */
 void rl_command_script(struct rl_command *command, enum rl_script_id script, bool whole, struct rl_text key);
+
+/* A script's call over many keys, each with two arguments. */
+struct rl_long_command {
+    struct rl_command command; /* formatted: what is sent */
+    const char **argument;
+    size_t *size;
+    unsigned keys;
+    char number[12];
+};
+
+/* false: no memory. To be freed in any case. */
+bool rl_long_command_begin(struct rl_long_command *command, const redlock_allocator *allocator,
+                           enum rl_script_id script, bool whole, unsigned keys);
+void rl_long_command_key(struct rl_long_command *command, unsigned index, const char *key, size_t size);
+void rl_long_command_pair(struct rl_long_command *command, unsigned index, const char *first, size_t first_size,
+                          const char *second);
+bool rl_long_command_format(struct rl_long_command *command);
+void rl_long_command_free(struct rl_long_command *command, const redlock_allocator *allocator);
 
 /* false: no memory. */
 bool rl_command_format(struct rl_command *command);

@@ -14,16 +14,10 @@ struct extend {
 static void decided(struct rl_round *round)
 {
     struct extend *extend = round->owner;
-    struct rl_lease *lease = extend->lease;
-    if (round->rules.verdict == QUORUM_WON) {
-        /* Another extension may have come further meanwhile. A lease that was lost meanwhile stays lost. */
-        quorum_time end = atomic_load_explicit(&lease->validity_end, memory_order_acquire);
-        if (end && round->rules.validity_end > end)
-            atomic_store_explicit(&lease->validity_end, round->rules.validity_end, memory_order_release);
-    } else if (round->rules.verdict == QUORUM_LOST_GONE) {
-        rl_lease_lose(lease);
-    }
-    rl_operation_complete(&extend->base, rl_result_status(round->rules.verdict));
+    rl_lease_extended(extend->lease, &round->rules);
+    /* Won too late, or lost meanwhile: the end is the end. */
+    bool over = atomic_load(&extend->lease->loss) || !extend->lease->listed;
+    rl_operation_complete(&extend->base, over ? REDLOCK_LOST : rl_result_status(round->rules.verdict));
 }
 
 static void stop(struct rl_operation *operation)
@@ -45,23 +39,26 @@ static void tell(struct rl_operation *operation, redlock_result *result)
 
 static const struct rl_operation_type type = {stop, tell, NULL, NULL};
 
+struct rl_round *rl_extend_round(struct rl_lease *lease, uint32_t ttl_ms)
+{
+    const struct quorum_terms terms = {
+        .kind = QUORUM_EXTEND,
+        .nodes = lease->client->nodes_count,
+        .ttl = ttl_ms * QUORUM_MILLISECOND,
+        .drift_ppm = lease->client->options.drift_ppm,
+        .validity_end = atomic_load_explicit(&lease->validity_end, memory_order_acquire),
+    };
+    return rl_round_create(lease->client, lease, RL_ASK_EXTEND, &terms);
+}
+
 static void begin(struct extend *extend, uint32_t ttl_ms)
 {
     struct rl_operation *operation = &extend->base;
-    redlock_client *client = operation->client;
-    const struct quorum_terms terms = {
-        .kind = QUORUM_EXTEND,
-        .nodes = client->nodes_count,
-        .ttl = ttl_ms * QUORUM_MILLISECOND,
-        .drift_ppm = client->options.drift_ppm,
-        .validity_end = atomic_load_explicit(&extend->lease->validity_end, memory_order_acquire),
-    };
-    if (terms.validity_end <= rl_now()) {
-        rl_lease_lose(extend->lease);
+    if (rl_lease_validity(extend->lease) == 0) {
         rl_operation_complete(operation, REDLOCK_LOST);
         return;
     }
-    operation->round = rl_round_create(client, extend->lease, RL_ASK_EXTEND, &terms);
+    operation->round = rl_extend_round(extend->lease, ttl_ms);
     if (!operation->round) {
         rl_operation_complete(operation, REDLOCK_NO_MEMORY);
         return;

@@ -1,11 +1,17 @@
 #include "src/lease.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "src/client.h"
 #include "src/clock.h"
 #include "src/memory.h"
+#include "src/renewal.h"
+#include "src/result.h"
+#include "src/watch.h"
 
 #define FIRST_BUCKETS 64
 
@@ -34,10 +40,11 @@ struct rl_lease *rl_lease_create(redlock_client *client, const char *resource, s
     }
     lease->references = 1;
     lease->client = client;
-    lease->handle.lease = lease;
+    lease->descriptor = -1;
     atomic_init(&lease->validity_end, 0);
-    lease->prefix_size = prefix;
-    lease->key_size = prefix + size;
+    atomic_init(&lease->loss, QUORUM_NOT_LOST);
+    lease->prefix_size = (uint16_t)prefix;
+    lease->key_size = (uint16_t)(prefix + size);
     memcpy(lease->key, client->options.prefix, prefix);
     memcpy(lease->key + prefix, resource, size);
     lease->key[lease->key_size] = '\0';
@@ -58,9 +65,14 @@ void rl_lease_release(struct rl_lease *lease)
     assert(lease->references > 0);
     if (--lease->references > 0)
         return;
-    assert(!lease->held);
+    assert(!lease->listed && !lease->due && !lease->watches);
+    rl_timer_stop(&lease->client->timers, &lease->timer);
+    if (lease->descriptor >= 0)
+        close(lease->descriptor);
     rl_client_free(lease->client, lease);
 }
+
+/* ------------------------------------------------------------------------------------------------- list and table */
 
 static void insert(struct rl_leases *leases, struct rl_lease *lease)
 {
@@ -86,14 +98,13 @@ static bool grow(redlock_client *client)
     return true;
 }
 
-bool rl_lease_hold(struct rl_lease *lease, quorum_time validity_end, uint32_t ttl_ms)
+static bool list(struct rl_lease *lease)
 {
     struct rl_leases *leases = &lease->client->leases;
     if (leases->count >= leases->bucket_count && !grow(lease->client))
         return false;
     lease->hash = hash_of(lease->client, lease->key, lease->key_size);
-    lease->ttl_ms = ttl_ms;
-    lease->held = true;
+    lease->listed = true;
     lease->previous = NULL;
     lease->next = leases->first;
     if (lease->next)
@@ -101,17 +112,15 @@ bool rl_lease_hold(struct rl_lease *lease, quorum_time validity_end, uint32_t tt
     leases->first = lease;
     leases->count++;
     insert(leases, lease);
-    rl_lease_retain(lease);
-    atomic_store_explicit(&lease->validity_end, validity_end, memory_order_release);
     return true;
 }
 
-void rl_lease_drop(struct rl_lease *lease)
+static void unlist(struct rl_lease *lease)
 {
     struct rl_leases *leases = &lease->client->leases;
-    if (!lease->held)
+    if (!lease->listed)
         return;
-    lease->held = false;
+    lease->listed = false;
     *(lease->previous ? &lease->previous->next : &leases->first) = lease->next;
     if (lease->next)
         lease->next->previous = lease->previous;
@@ -120,6 +129,232 @@ void rl_lease_drop(struct rl_lease *lease)
         link = &(*link)->chain;
     *link = lease->chain;
     leases->count--;
+}
+
+/* --------------------------------------------------------------------------------------------------------- handles */
+
+static void add_handle(struct rl_lease *lease, redlock_lock *handle, redlock_event_callback event, void *arg)
+{
+    handle->lease = rl_lease_retain(lease);
+    handle->event = event;
+    handle->event_arg = arg;
+    handle->told = 0;
+    handle->next = lease->handles;
+    lease->handles = handle;
+    lease->holds++;
+}
+
+redlock_lock *rl_lease_share(struct rl_lease *lease, redlock_event_callback event, void *arg)
+{
+    redlock_lock *handle = rl_client_allocate(lease->client, sizeof *handle);
+    if (handle)
+        add_handle(lease, handle, event, arg);
+    return handle;
+}
+
+void rl_lease_end_handle(redlock_lock *lock)
+{
+    struct rl_lease *lease = lock->lease;
+    redlock_lock **link = &lease->handles;
+    while (*link != lock)
+        link = &(*link)->next;
+    *link = lock->next;
+    lease->holds--;
+    if (lock != &lease->first)
+        rl_client_free(lease->client, lock);
+    if (lease->holds == 0) {
+        unlist(lease);
+        rl_timer_stop(&lease->client->timers, &lease->timer);
+        rl_watches_end(lease);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------ the rules' words */
+
+static void notice(struct rl_lease *lease, int event)
+{
+    struct rl_leases *leases = &lease->client->leases;
+    bool first = lease->notices == 0;
+    lease->notices |= 1u << event;
+    if (!first)
+        return;
+    rl_lease_retain(lease);
+    lease->next_noticed = NULL;
+    *(leases->noticed ? &leases->noticed_last->next_noticed : &leases->noticed) = lease;
+    leases->noticed_last = lease;
+}
+
+static void lost(struct rl_lease *lease, enum quorum_loss loss)
+{
+    redlock_client *client = lease->client;
+    atomic_store_explicit(&lease->loss, (int)loss, memory_order_release);
+    notice(lease, REDLOCK_EVENT_LOST);
+    if (lease->descriptor >= 0)
+        rl_lease_ring(lease);
+    rl_watches_end(lease);
+    rl_log(client, loss == QUORUM_LOSS_CLOSED ? REDLOCK_LOG_DEBUG : REDLOCK_LOG_WARNING, "lock on %.100s lost: %s",
+           lease->key + lease->prefix_size, rl_result_loss(loss));
+    if (loss == QUORUM_LOSS_CLOSED && client->options.leave_locks)
+        rl_lease_lose(lease);
+    else
+        rl_release_forget(lease); /* whatever the nodes still have of it */
+}
+
+static void carry_out(struct rl_lease *lease, const struct quorum_lease_actions *actions)
+{
+    if (actions->lost) {
+        lost(lease, actions->lost);
+        return;
+    }
+    atomic_store_explicit(&lease->validity_end, lease->rules.validity_end, memory_order_release);
+    if (actions->failing)
+        notice(lease, REDLOCK_EVENT_RENEWAL_FAILING);
+    if (actions->ending)
+        notice(lease, REDLOCK_EVENT_ENDING);
+    if (actions->renew) {
+        lease->renewal_ttl = actions->renew;
+        rl_renewal_due(lease);
+    }
+}
+
+void rl_lease_step(struct rl_lease *lease, const struct quorum_lease_event *event)
+{
+    if (!lease->listed)
+        return; /* released: nothing that comes after concerns anybody */
+    rl_lease_retain(lease);
+    struct quorum_lease_actions actions = quorum_lease_step(&lease->rules, event);
+    carry_out(lease, &actions);
+    quorum_time deadline = quorum_lease_deadline(&lease->rules);
+    if (deadline == QUORUM_NEVER)
+        rl_timer_stop(&lease->client->timers, &lease->timer);
+    else
+        rl_timer_set(&lease->client->timers, &lease->timer, deadline);
+    rl_lease_release(lease);
+}
+
+static void on_timer(struct rl_timer *timer)
+{
+    struct rl_lease *lease = (struct rl_lease *)(void *)((char *)timer - offsetof(struct rl_lease, timer));
+    const struct quorum_lease_event event = {.type = QUORUM_LEASE_WOKEN, .now = rl_now()};
+    rl_lease_step(lease, &event);
+}
+
+bool rl_lease_hold(struct rl_lease *lease, const struct rl_lease_terms *terms)
+{
+    if (!list(lease))
+        return false;
+    quorum_time now = rl_now();
+    const struct quorum_lease_terms rules = {
+        .ttl = terms->ttl_ms * QUORUM_MILLISECOND,
+        .renewal_percent = terms->renewal_percent,
+        .notify_before = terms->notify_before_ms * QUORUM_MILLISECOND,
+        .cap = terms->cap_ms ? quorum_time_add(now, terms->cap_ms * QUORUM_MILLISECOND) : QUORUM_NEVER,
+    };
+    lease->ttl_ms = terms->ttl_ms;
+    lease->owner = terms->owner;
+    lease->timer.fire = on_timer;
+    add_handle(lease, &lease->first, terms->event, terms->event_arg);
+    quorum_lease_init(&lease->rules, &rules);
+    const struct quorum_lease_event granted = {.type = QUORUM_LEASE_GRANTED,
+                                               .now = now,
+                                               .validity_end = terms->validity_end,
+                                               .random = rl_random_u64(&lease->client->random)};
+    rl_lease_step(lease, &granted);
+    return true;
+}
+
+void rl_lease_extended(struct rl_lease *lease, const struct quorum_round *round)
+{
+    struct quorum_lease_event event = {.type = QUORUM_LEASE_EXTENDED,
+                                       .now = round->decided_at,
+                                       .validity_end = round->validity_end,
+                                       .ttl = round->terms.ttl};
+    if (round->verdict == QUORUM_LOST_GONE) {
+        event.type =
+            QUORUM_LEASE_RENEWED; /* that a majority does not have it is as true as when a renewal had found it */
+        event.verdict = round->verdict;
+    } else if (round->verdict != QUORUM_WON) {
+        return;
+    }
+    if (round->verdict == QUORUM_WON && round->terms.ttl / QUORUM_MILLISECOND > lease->ttl_ms)
+        lease->ttl_ms = (uint32_t)(round->terms.ttl / QUORUM_MILLISECOND);
+    rl_lease_step(lease, &event);
+}
+
+void rl_leases_hasten(redlock_client *client, unsigned node)
+{
+    for (struct rl_lease *lease = client->leases.first; lease; lease = lease->next) {
+        const struct quorum_lease_event event = {.type = QUORUM_LEASE_HASTEN,
+                                                 .now = rl_now(),
+                                                 .spread = QUORUM_SECOND,
+                                                 .random = rl_random_u64(&client->random)};
+        if (lease->may_hold & quorum_node(node))
+            rl_lease_step(lease, &event);
+    }
+}
+
+void rl_leases_lose(redlock_client *client, enum quorum_lease_event_type why)
+{
+    for (struct rl_lease *lease = client->leases.first; lease; lease = lease->next) {
+        const struct quorum_lease_event event = {.type = why, .now = rl_now()};
+        rl_lease_step(lease, &event);
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------------------- telling */
+
+/* Callbacks may release handles: after each the list is looked at from its start. */
+static void tell(struct rl_lease *lease, int event)
+{
+    redlock_lock *handle = lease->handles;
+    while (handle) {
+        if (handle->told & 1u << event) {
+            handle = handle->next;
+            continue;
+        }
+        handle->told |= 1u << event;
+        if (handle->event)
+            handle->event(handle, event, atomic_load(&lease->loss),
+                          (int64_t)(rl_lease_validity(lease) / QUORUM_MILLISECOND), handle->event_arg);
+        handle = lease->handles;
+    }
+    for (handle = lease->handles; handle; handle = handle->next)
+        handle->told &= ~(1u << event);
+}
+
+bool rl_leases_tell(redlock_client *client)
+{
+    struct rl_leases *leases = &client->leases;
+    for (unsigned told = 0; leases->noticed && told < 1024; told++) {
+        struct rl_lease *lease = leases->noticed;
+        unsigned notices = lease->notices;
+        leases->noticed = lease->next_noticed;
+        lease->notices = 0;
+        for (int event = REDLOCK_EVENT_RENEWAL_FAILING; event <= REDLOCK_EVENT_LOST; event++)
+            if (notices & 1u << event)
+                tell(lease, event);
+        rl_lease_release(lease);
+    }
+    return leases->noticed != NULL;
+}
+
+/* ------------------------------------------------------------------------------------------------------- questions */
+
+void rl_lease_ring(struct rl_lease *lease)
+{
+    uint64_t one = 1;
+    ssize_t written = write(lease->descriptor, &one, sizeof one);
+    (void)written; /* EAGAIN: readable it is */
+}
+
+int rl_lease_descriptor(struct rl_lease *lease)
+{
+    if (lease->descriptor >= 0)
+        return lease->descriptor;
+    lease->descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (lease->descriptor >= 0 && atomic_load(&lease->loss))
+        rl_lease_ring(lease);
+    return lease->descriptor;
 }
 
 void rl_lease_lose(struct rl_lease *lease)
@@ -132,7 +367,10 @@ quorum_duration rl_lease_validity(const struct rl_lease *lease)
     return quorum_time_until(atomic_load_explicit(&lease->validity_end, memory_order_acquire), rl_now());
 }
 
-struct rl_lease *rl_leases_find(redlock_client *client, const char *resource, size_t size)
+typedef bool predicate(const struct rl_lease *lease, const void *owner);
+
+static struct rl_lease *find(redlock_client *client, const char *resource, size_t size, predicate *fits,
+                             const void *owner)
 {
     struct rl_leases *leases = &client->leases;
     char key[128 + REDLOCK_RESOURCE_MAX];
@@ -144,19 +382,51 @@ struct rl_lease *rl_leases_find(redlock_client *client, const char *resource, si
     uint64_t hash = hash_of(client, key, prefix + size);
     for (struct rl_lease *lease = leases->buckets[hash & (leases->bucket_count - 1)]; lease; lease = lease->chain)
         if (lease->hash == hash && lease->key_size == prefix + size && memcmp(lease->key, key, lease->key_size) == 0 &&
-            rl_lease_validity(lease) > 0)
+            fits(lease, owner))
             return lease;
     return NULL;
 }
 
+static bool is_valid(const struct rl_lease *lease, const void *owner)
+{
+    (void)owner;
+    return rl_lease_validity(lease) > 0;
+}
+
+static bool is_owned(const struct rl_lease *lease, const void *owner)
+{
+    return lease->owner == owner;
+}
+
+struct rl_lease *rl_leases_find(redlock_client *client, const char *resource, size_t size)
+{
+    return find(client, resource, size, is_valid, NULL);
+}
+
+struct rl_lease *rl_leases_find_owned(redlock_client *client, const char *resource, size_t size, const void *owner)
+{
+    return find(client, resource, size, is_owned, owner);
+}
+
+/* In a forked child, or at the end of a close: nobody is told. */
 void rl_leases_free(redlock_client *client)
 {
-    while (client->leases.first) {
-        struct rl_lease *lease = client->leases.first;
-        rl_lease_drop(lease);
+    struct rl_leases *leases = &client->leases;
+    while (leases->noticed) {
+        struct rl_lease *lease = leases->noticed;
+        leases->noticed = lease->next_noticed;
         rl_lease_release(lease);
     }
-    if (client->leases.buckets)
-        rl_client_free(client, client->leases.buckets);
-    client->leases.buckets = NULL;
+    while (leases->first) {
+        struct rl_lease *lease = leases->first;
+        rl_lease_retain(lease);
+        while (lease->handles) {
+            rl_lease_end_handle(lease->handles);
+            rl_lease_release(lease);
+        }
+        rl_lease_release(lease);
+    }
+    if (leases->buckets)
+        rl_client_free(client, leases->buckets);
+    leases->buckets = NULL;
 }

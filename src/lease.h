@@ -6,33 +6,52 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "quorum/tally.h"
-#include "quorum/time.h"
+#include "quorum/lease.h"
+#include "quorum/round.h"
 #include "redlock/redlock.h"
+#include "src/timer.h"
 
 struct rl_lease;
+struct rl_watch;
 
 /* What a successful acquire hands out. */
 struct redlock_lock {
-    struct rl_lease *lease;
+    struct rl_lease *lease;    /* a reference */
+    struct redlock_lock *next; /* of the lease's handles */
+    redlock_event_callback event;
+    void *event_arg;
+    unsigned told; /* events of the notice under way that its callback has had */
 };
 
 struct rl_lease {
-    unsigned references; /* the handle's, those of rounds and of requests under way; by the loop's thread only */
+    unsigned references; /* of handles, rounds and operations; by the loop's thread only */
     redlock_client *client;
-    struct redlock_lock handle;
-    struct rl_lease *next; /* of the client's held ones */
+    struct redlock_lock first; /* the handle of the first acquire: in the lease's own memory */
+    struct redlock_lock *handles;
+    unsigned holds; /* how many handles */
+    const void *owner;
+    struct rl_lease *next; /* of the client's listed ones */
     struct rl_lease *previous;
     struct rl_lease *chain; /* of the table's bucket */
-    bool held;              /* on the list and in the table */
+    bool listed;            /* handles are out: on the list and in the table, lost or not */
+    bool due;               /* on the list of due renewals */
+    unsigned notices;       /* bits of events to be told */
+    struct rl_lease *next_due;
+    struct rl_lease *next_noticed;
+    struct rl_watch *watches; /* operations that wait for its loss */
+    struct rl_timer timer;    /* the rules' next deadline */
+    struct quorum_lease rules;
+    quorum_duration renewal_ttl;
     uint32_t ttl_ms;
+    int descriptor; /* readable once lost; -1 until someone asks */
     uint64_t hash;
     quorum_nodes
         may_hold; /* nodes that were sent the token and have not said that they do not have it: what an undo goes to */
     _Atomic quorum_time validity_end; /* 0: lost, or not yet held. Read by any thread */
+    atomic_int loss;                  /* enum quorum_loss. Read by any thread */
     char token[REDLOCK_TOKEN_SIZE];
-    size_t key_size;
-    size_t prefix_size;
+    uint16_t prefix_size;
+    uint16_t key_size;
     char key[]; /* prefix + resource, and a NUL */
 };
 
@@ -41,6 +60,23 @@ struct rl_leases {
     struct rl_lease **buckets; /* by hash of the key; NULL until the first */
     size_t bucket_count;       /* a power of two */
     size_t count;
+    struct rl_lease *due; /* for renewal, oldest first */
+    struct rl_lease *due_last;
+    unsigned due_count;
+    struct rl_lease *noticed; /* with something to tell, oldest first; references */
+    struct rl_lease *noticed_last;
+};
+
+/* How a lock is to be held. */
+struct rl_lease_terms {
+    quorum_time validity_end;
+    uint32_t ttl_ms;
+    unsigned renewal_percent;
+    uint32_t cap_ms;
+    uint32_t notify_before_ms;
+    const void *owner;
+    redlock_event_callback event;
+    void *event_arg;
 };
 
 /* One reference, the caller's; its token is drawn fresh. NULL: status tells why. */
@@ -48,20 +84,45 @@ struct rl_lease *rl_lease_create(redlock_client *client, const char *resource, s
 struct rl_lease *rl_lease_retain(struct rl_lease *lease);
 void rl_lease_release(struct rl_lease *lease);
 
-/* Acquired: the handle's reference is added. false: no memory for the table. */
-bool rl_lease_hold(struct rl_lease *lease, quorum_time validity_end, uint32_t ttl_ms);
+/* Acquired: the first handle is out, with a reference. false: no memory for the table. */
+bool rl_lease_hold(struct rl_lease *lease, const struct rl_lease_terms *terms);
 
-/* No longer the client's: off the list. The handle's reference stays. */
-void rl_lease_drop(struct rl_lease *lease);
+/* One more handle, with a reference. NULL: no memory. */
+redlock_lock *rl_lease_share(struct rl_lease *lease, redlock_event_callback event, void *arg);
 
-/* The lease is over for good. */
+/* A handle's end. Its reference goes over to the caller. */
+void rl_lease_end_handle(redlock_lock *lock);
+
+/* Tells the rules what happened, and carries out what they say. */
+void rl_lease_step(struct rl_lease *lease, const struct quorum_lease_event *event);
+
+/* An extension the holder asked for was decided. */
+void rl_lease_extended(struct rl_lease *lease, const struct quorum_round *round);
+
+/* A node is back without its memory: what it held is renewed, and set again, soon. */
+void rl_leases_hasten(redlock_client *client, unsigned node);
+
+/* Ends all of them, for this reason. */
+void rl_leases_lose(redlock_client *client, enum quorum_lease_event_type why);
+
+/* Calls back for what has happened to leases. true: some is left for the next turn. */
+bool rl_leases_tell(redlock_client *client);
+
+/* Not valid any more, for whoever asks. */
 void rl_lease_lose(struct rl_lease *lease);
+
+/* The descriptor that is readable once it is lost; -1: the system gives none. */
+int rl_lease_descriptor(struct rl_lease *lease);
+void rl_lease_ring(struct rl_lease *lease);
 
 /* What is left of it; 0 when it is over. Any thread. */
 quorum_duration rl_lease_validity(const struct rl_lease *lease);
 
 /* A valid one on the resource, or NULL. */
 struct rl_lease *rl_leases_find(redlock_client *client, const char *resource, size_t size);
+
+/* The one the owner has, lost or not, or NULL. */
+struct rl_lease *rl_leases_find_owned(redlock_client *client, const char *resource, size_t size, const void *owner);
 void rl_leases_free(redlock_client *client);
 
 #endif

@@ -11,6 +11,37 @@ int64_t redlock_validity_ms(const redlock_lock *lock)
     return (int64_t)(rl_lease_validity(lock->lease) / QUORUM_MILLISECOND);
 }
 
+int redlock_lock_loss(const redlock_lock *lock)
+{
+    if (!lock || !rl_client_is_at_home(lock->lease->client))
+        return REDLOCK_LOSS_CLOSED;
+    int loss = atomic_load_explicit(&lock->lease->loss, memory_order_acquire);
+    /* Over, and the loop has not come to it yet. */
+    return loss == REDLOCK_NOT_LOST && rl_lease_validity(lock->lease) == 0 ? REDLOCK_LOSS_EXPIRED : loss;
+}
+
+uint32_t redlock_hold_count(const redlock_lock *lock)
+{
+    if (!lock || !rl_client_is_at_home(lock->lease->client))
+        return 0;
+    if (lock->lease->client->blocking)
+        return rl_blocking_hold_count(lock);
+    return lock->lease->holds;
+}
+
+int redlock_lost_descriptor(redlock_lock *lock, int *descriptor)
+{
+    if (!lock || !descriptor || !rl_client_is_at_home(lock->lease->client))
+        return REDLOCK_INVALID;
+    if (!lock->lease->client->blocking && rl_client_enter(lock->lease->client))
+        return REDLOCK_INVALID;
+    if (lock->lease->client->blocking)
+        *descriptor = rl_blocking_lost_descriptor(lock);
+    else
+        *descriptor = rl_lease_descriptor(lock->lease);
+    return *descriptor >= 0 ? REDLOCK_OK : REDLOCK_SYSTEM;
+}
+
 const char *redlock_lock_resource(const redlock_lock *lock, size_t *size)
 {
     if (size)

@@ -127,6 +127,10 @@ bool rl_node_send(struct rl_node *node, struct rl_request *request, const struct
 void rl_node_keep(struct rl_node *node, struct rl_request *request)
 {
     request->node = node;
+    if (node->state == RL_NODE_CLOSED) {
+        answer(request, RL_ANSWER_DROPPED, 0, NULL);
+        return;
+    }
     if (node->kept.count >= node->client->options.undos_max) {
         rl_log(node->client, REDLOCK_LOG_WARNING, "%s: more than %u undos kept; the oldest is dropped, its key expires",
                node->address.name, node->client->options.undos_max);
@@ -148,6 +152,12 @@ static bool is_stuck(const struct rl_node *node, quorum_time now)
     const struct rl_request *first = node->sent.first;
     return first && first->overdue &&
            quorum_time_since(first->sent, now) > 3 * node->timeout + 100 * QUORUM_MILLISECOND;
+}
+
+bool rl_node_can_renew(const struct rl_node *node, quorum_time now)
+{
+    return node->state == RL_NODE_READY && !node->unfit && !is_stuck(node, now) &&
+           node->sent.count < node->client->options.pending_max;
 }
 
 struct rl_usable rl_node_usable(const struct rl_node *node, quorum_time now)
@@ -458,6 +468,8 @@ static void heartbeat_answered(struct rl_request *request, const struct rl_answe
 void rl_node_ready(struct rl_node *node)
 {
     quorum_time now = rl_now();
+    bool forgot = node->ready_since && node->last_run_id[0] && strcmp(node->last_run_id, node->run_id) != 0;
+    memcpy(node->last_run_id, node->run_id, sizeof node->last_run_id);
     node->state = RL_NODE_READY;
     node->ready_since = now;
     node->failures = 0;
@@ -469,6 +481,8 @@ void rl_node_ready(struct rl_node *node)
     schedule(node, quorum_time_add(now, HEARTBEAT / 2 + rl_random_u64(&node->client->random) % (HEARTBEAT / 2)));
     rl_log(node->client, REDLOCK_LOG_INFO, "%s: ready, Redis %s%s%s", node->address.name,
            node->version[0] ? node->version : "?", node->unfit ? ", " : "", node->unfit ? node->unfit : "");
+    if (forgot)
+        rl_leases_hasten(node->client, node->index);
     rl_client_node_changed(node->client, node);
 }
 

@@ -78,6 +78,7 @@ struct rl_node {
     int64_t previous_client_id;  /* of the link that broke while it owed */
     char run_id[RL_RUN_ID_SIZE]; /* of the server's process; "" unknown */
     char previous_run_id[RL_RUN_ID_SIZE];
+    char last_run_id[RL_RUN_ID_SIZE]; /* when it was ready last */
     char version[24];
     const char *unfit; /* why its vote cannot count though it answers; NULL when it can */
 
@@ -105,6 +106,9 @@ void rl_node_open(struct rl_node *node, redlock_client *client, unsigned index, 
 void rl_node_close(struct rl_node *node);
 
 struct rl_usable rl_node_usable(const struct rl_node *node, quorum_time now);
+
+/* Can it be asked to renew? It may be, where it may not grant. */
+bool rl_node_can_renew(const struct rl_node *node, quorum_time now);
 
 /* Sends a formatted command. false: the link does not take it, and there will be no answer. */
 bool rl_node_send(struct rl_node *node, struct rl_request *request, const struct rl_command *command);

@@ -54,6 +54,17 @@ void rl_operation_complete(struct rl_operation *operation, int status)
     operations->completed_last = operation;
 }
 
+void rl_operation_wait(struct rl_operation *operation, int64_t wait_ms)
+{
+    if (operation->completed || wait_ms < 0)
+        return;
+    if (wait_ms == 0)
+        rl_operation_complete(operation, REDLOCK_TIMED_OUT);
+    else if ((uint64_t)wait_ms < QUORUM_NEVER / QUORUM_MILLISECOND)
+        rl_timer_set(&operation->client->timers, &operation->timer,
+                     quorum_time_add(operation->started, (quorum_duration)wait_ms * QUORUM_MILLISECOND));
+}
+
 void rl_operation_refuse(struct rl_operation *operation, const redlock_result *why)
 {
     snprintf(operation->text, sizeof operation->text, "%.*s", (int)sizeof operation->text - 1, why->text);

@@ -64,6 +64,9 @@ void rl_operation_complete(struct rl_operation *operation, int status);
 /* The same for a bad argument, with words. */
 void rl_operation_refuse(struct rl_operation *operation, const redlock_result *why);
 
+/* Lets its deadline end it, with REDLOCK_TIMED_OUT; at once when wait_ms is 0. Its timer's fire() must be set. */
+void rl_operation_wait(struct rl_operation *operation, int64_t wait_ms);
+
 /* Tells the ends that have been noted, up to a bound a turn; true: some are left. */
 bool rl_operations_tell(redlock_client *client);
 
@@ -78,8 +81,10 @@ void rl_operations_free(redlock_client *client);
 
 /* The operations; see redlock.h. Each is told exactly once when REDLOCK_OK is returned. */
 int rl_acquire_start(redlock_client *client, const char *resource, const redlock_acquire_options *options,
-                     redlock_acquire_callback callback, void *arg);
+                     const void *owner, redlock_acquire_callback callback, void *arg);
 int rl_extend_start(redlock_lock *lock, uint32_t ttl_ms, redlock_callback callback, void *arg);
+/* A round that extends; its owner sees to the rest. NULL: no memory. */
+struct rl_round *rl_extend_round(struct rl_lease *lease, uint32_t ttl_ms);
 int rl_release_start(redlock_lock *lock, redlock_callback callback, void *arg);
 int rl_query_start(redlock_client *client, const char *resource, size_t size, redlock_query_callback callback,
                    void *arg);

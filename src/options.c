@@ -80,6 +80,7 @@ static int check_credentials(const redlock_options *options, redlock_result *res
 static int check(const redlock_options *options, redlock_result *result)
 {
     const struct range ranges[] = {
+        {"renewal_percent", options->renewal_percent ? options->renewal_percent : 33, 10, 80},
         {"node_timeout_ms", options->node_timeout_ms, 1, 3600000},
         {"connect_timeout_ms", options->connect_timeout_ms, 1, 3600000},
         {"silence_limit_ms", options->silence_limit_ms, 10, 3600000},
@@ -144,6 +145,11 @@ int rl_options_read_acquire(const redlock_acquire_options *given, const redlock_
     if (options->wait_ms < REDLOCK_FOREVER)
         return rl_result_fail(result, REDLOCK_INVALID, "wait_ms is %lld; it must be 0, more, or REDLOCK_FOREVER",
                               (long long)options->wait_ms);
+    if (options->no_renewal > 1)
+        return rl_result_fail(result, REDLOCK_INVALID, "no_renewal is %u; it must be 0 or 1", options->no_renewal);
+    if (options->cap_ms && options->cap_ms < options->ttl_ms)
+        return rl_result_fail(result, REDLOCK_INVALID, "cap_ms is %u, shorter than the ttl of %u ms", options->cap_ms,
+                              options->ttl_ms);
     return rl_options_check_ttl(defaults, options->ttl_ms, options->minimum_validity_ms, result);
 }
 

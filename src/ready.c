@@ -90,10 +90,6 @@ int rl_ready_start(redlock_client *client, int64_t wait_ms, redlock_callback cal
     changed(operation);
     if (wait_ms == 0)
         rl_operation_complete(operation, operation->cause);
-    else if (wait_ms > 0 && !operation->completed)
-        rl_timer_set(&client->timers, &operation->timer,
-                     quorum_time_add(operation->started, (quorum_duration)wait_ms > QUORUM_NEVER / QUORUM_MILLISECOND
-                                                             ? QUORUM_NEVER
-                                                             : (quorum_duration)wait_ms * QUORUM_MILLISECOND));
+    rl_operation_wait(operation, wait_ms);
     return REDLOCK_OK;
 }

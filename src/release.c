@@ -7,8 +7,7 @@
 
 struct release {
     struct rl_operation base;
-    struct rl_lease *lease;
-    bool was_valid;
+    struct rl_lease *lease;    /* a reference */
     redlock_callback callback; /* may be NULL */
     void *arg;
 };
@@ -59,8 +58,7 @@ void rl_release_again(struct rl_timer *timer)
 static void decided(struct rl_round *round)
 {
     struct release *release = round->owner;
-    int status = rl_result_status(round->rules.verdict);
-    rl_operation_complete(&release->base, status == REDLOCK_OK && !release->was_valid ? REDLOCK_LOST : status);
+    rl_operation_complete(&release->base, rl_result_status(round->rules.verdict));
 }
 
 /* The handle is gone: what has been sent goes on by itself. */
@@ -83,34 +81,45 @@ static void tell(struct rl_operation *operation, redlock_result *result)
 
 static const struct rl_operation_type type = {stop, tell, NULL, NULL};
 
-int rl_release_start(redlock_lock *lock, redlock_callback callback, void *arg)
+/* The last handle is gone. */
+static void free_lock(struct release *release)
 {
-    struct rl_lease *lease = lock->lease;
-    redlock_client *client = lease->client;
-    int created;
-    bool was_valid = rl_lease_validity(lease) > 0;
-    rl_lease_drop(lease);
-    struct release *release = (struct release *)rl_operation_create(client, &type, sizeof *release, &created);
-    struct rl_round *round = release ? create_round(lease) : NULL;
-    if (!release) {
-        rl_release_forget(lease);
-        rl_lease_release(lease); /* the handle's */
-        return created;
-    }
+    struct rl_lease *lease = release->lease;
+    struct rl_round *round = create_round(lease);
     rl_lease_lose(lease);
-    release->lease = lease; /* the handle's reference */
-    release->was_valid = was_valid;
-    release->callback = callback;
-    release->arg = arg;
-    release->base.round = round;
     if (!round) {
         rl_release_forget(lease);
         rl_operation_complete(&release->base, REDLOCK_NO_MEMORY);
-        return REDLOCK_OK;
+        return;
     }
+    release->base.round = round;
     release->base.attempts = 1;
     round->owner = release;
     round->decided = decided;
     rl_round_start(round);
+}
+
+int rl_release_start(redlock_lock *lock, redlock_callback callback, void *arg)
+{
+    struct rl_lease *lease = lock->lease;
+    int created;
+    bool valid = rl_lease_validity(lease) > 0, lost = atomic_load(&lease->loss);
+    rl_lease_end_handle(lock);
+    struct release *release = (struct release *)rl_operation_create(lease->client, &type, sizeof *release, &created);
+    if (!release) {
+        if (lease->holds == 0 && !lost)
+            rl_release_forget(lease);
+        rl_lease_release(lease);
+        return created;
+    }
+    release->lease = lease; /* the handle's reference */
+    release->callback = callback;
+    release->arg = arg;
+    if (lease->holds == 0 && !lost)
+        free_lock(release);
+    if (lost || !valid) /* what it left on the nodes is being undone; the next holder's is not touched */
+        rl_operation_complete(&release->base, REDLOCK_LOST);
+    else if (lease->holds > 0)
+        rl_operation_complete(&release->base, REDLOCK_OK);
     return REDLOCK_OK;
 }

@@ -129,6 +129,17 @@ int rl_result_outcome(enum quorum_vote vote)
     return REDLOCK_NODE_PENDING;
 }
 
+const char *rl_result_loss(enum quorum_loss loss)
+{
+    static const struct word losses[] = {
+        {QUORUM_LOSS_EXPIRED, "expired", ""},
+        {QUORUM_LOSS_GONE, "gone on a majority of the nodes", ""},
+        {QUORUM_LOSS_CLOCK, "this machine's clock stood still", ""},
+        {QUORUM_LOSS_CLOSED, "the client was closed", ""},
+    };
+    return find(losses, sizeof losses / sizeof *losses, (int)loss)->name;
+}
+
 /* A text that is being written into the result's buffer; what does not fit is left out. */
 struct text {
     char *at;

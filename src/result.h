@@ -2,6 +2,7 @@
 #ifndef RL_RESULT_H
 #define RL_RESULT_H
 
+#include "quorum/lease.h"
 #include "quorum/round.h"
 #include "redlock/redlock.h"
 
@@ -14,5 +15,8 @@ int rl_result_fail(redlock_result *result, int status, const char *format, ...) 
 /* The public words for the rules' verdicts and votes. */
 int rl_result_status(enum quorum_verdict verdict);
 int rl_result_outcome(enum quorum_vote vote);
+
+/* "expired", ... */
+const char *rl_result_loss(enum quorum_loss loss);
 
 #endif

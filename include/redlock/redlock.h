@@ -154,64 +154,94 @@ typedef void (*redlock_log_callback)(int level, const char *line, void *arg);
  */
 typedef int (*redlock_credentials_callback)(const char *node, char *user, char *password, size_t size, void *arg);
 
+/* What a holder is told about its lock. */
+enum redlock_event {
+    REDLOCK_EVENT_RENEWAL_FAILING = 1, /* a renewal came to nothing, the first of a row; it is tried again until the end */
+    REDLOCK_EVENT_ENDING = 2,          /* no more than notify_before_ms of validity are left */
+    REDLOCK_EVENT_LOST = 3             /* the lock is no longer held. Said once, after which nothing more is said of it */
+};
+
+/* Why a lock was lost. */
+enum redlock_loss {
+    REDLOCK_NOT_LOST = 0,
+    REDLOCK_LOSS_EXPIRED = 1, /* its validity ended before a renewal could prolong it */
+    REDLOCK_LOSS_GONE = 2,    /* a majority of the nodes does not have the key any more */
+    REDLOCK_LOSS_CLOCK = 3,   /* this machine's clock stood still, so that the nodes may have let the lock expire */
+    REDLOCK_LOSS_CLOSED = 4   /* the client was closed */
+};
+
+/*
+ * Told of a lock's fate: event is an enum redlock_event, loss an enum redlock_loss, validity_ms what is left. Called on the loop: the caller's in the asynchronous
+ * face; in the blocking face the client's own thread, where no blocking function may be called. Called within 10 ms of the end of validity, whatever the nodes do. The handle
+ * may be released in it (asynchronous face).
+ */
+typedef void (*redlock_event_callback)(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg);
+
+/* clang-format off */
 /* Settings of a client. Start from REDLOCK_OPTIONS_INIT; fields may be added at the end in later versions. */
 typedef struct redlock_options {
-    size_t struct_size;           /* set by REDLOCK_OPTIONS_INIT */
-    uint32_t ttl_ms;              /* default life of a lock on the nodes: 10000 */
-    uint32_t minimum_validity_ms; /* default of what must be left of it when acquired: 1 */
-    uint32_t
-        node_timeout_ms; /* how long a node may take to answer before it is counted out: 50; in a URI: ?timeout_ms= */
-    uint32_t connect_timeout_ms; /* to connect and pass the handshake: 1000; in a URI: ?connect_timeout_ms= */
-    uint32_t silence_limit_ms;   /* a node that owes an answer for so long is disconnected and connected anew: 2000 */
-    uint32_t backoff_max_ms;     /* longest pause between attempts to connect: 2000 */
-    uint32_t drift_ppm;      /* how much clocks may differ in rate, in millionths: 10000 (1 %); 2 ms are added to it */
-    uint32_t pending_max;    /* requests that may wait for one node's answers; it is not asked beyond: 8192 */
-    uint32_t undos_max;      /* undos kept for one node that cannot be reached: 8192; the oldest is dropped beyond */
-    uint32_t operations_max; /* operations under way at the same time: 65536; more answer REDLOCK_INVALID */
-    uint32_t leave_locks;    /* close: 0 releases the locks still held, 1 leaves them to expire */
-    uint32_t database;       /* SELECT: 0; in a URI: /3 */
-    const char *prefix;      /* put before every resource to make its key: "" */
-    const char *client_name; /* CLIENT SETNAME, without spaces: "redlock"; "" for none */
-    const char *user;        /* AUTH: none; in a URI: user:password@ */
+    size_t struct_size;               /* set by REDLOCK_OPTIONS_INIT */
+    uint32_t ttl_ms;                  /* default life of a lock on the nodes: 10000 */
+    uint32_t minimum_validity_ms;     /* default of what must be left of it when acquired: 1 */
+    uint32_t node_timeout_ms;         /* for a node to answer, before it is counted out: 50; in a URI: ?timeout_ms= */
+    uint32_t connect_timeout_ms;      /* to connect and shake hands: 1000; in a URI: ?connect_timeout_ms= */
+    uint32_t silence_limit_ms;        /* a node that owes an answer for so long is connected anew: 2000 */
+    uint32_t backoff_max_ms;          /* longest pause between attempts to connect: 2000 */
+    uint32_t drift_ppm;               /* clocks differ in rate by so many millionths: 10000 (1 %); 2 ms are added */
+    uint32_t pending_max;             /* requests waiting for one node's answers; it is not asked beyond: 8192 */
+    uint32_t undos_max;               /* undos kept for a node that is away; the oldest is dropped beyond: 8192 */
+    uint32_t operations_max;          /* operations under way; more answer REDLOCK_INVALID: 65536 */
+    uint32_t leave_locks;             /* close: 0 releases the locks still held, 1 leaves them to expire */
+    uint32_t database;                /* SELECT: 0; in a URI: /3 */
+    const char *prefix;               /* put before every resource to make its key: "" */
+    const char *client_name;          /* CLIENT SETNAME, without spaces: "redlock"; "" for none */
+    const char *user;                 /* AUTH: none; in a URI: user:password@ */
     const char *password;
-    redlock_credentials_callback
-        credentials; /* asked instead of the two above when set, but not for a node with its own in the URI */
+    redlock_credentials_callback credentials; /* asked instead of these two, but not for a URI with a password */
     void *credentials_arg;
-    redlock_log_callback log; /* none */
+    redlock_log_callback log;         /* none */
     void *log_arg;
-    uint32_t log_level;      /* the least important level that is logged: REDLOCK_LOG_INFO */
-    uint32_t tls_no_verify;  /* 1: accept any certificate. For tests only */
-    const char *tls_ca_file; /* PEM; without it and tls_ca_directory the system's own are trusted */
+    uint32_t log_level;               /* the least important level that is logged: REDLOCK_LOG_INFO */
+    uint32_t tls_no_verify;           /* 1: accept any certificate. For tests only */
+    const char *tls_ca_file;          /* PEM; without it and tls_ca_directory the system's own are trusted */
     const char *tls_ca_directory;
     const char *tls_certificate_file; /* PEM; with tls_key_file: the client's own */
     const char *tls_key_file;
-    const char *tls_server_name; /* the name a certificate must carry and SNI asks for; default: the host */
-    redlock_allocator allocator; /* malloc(3) */
+    const char *tls_server_name;      /* the name a certificate must carry and SNI asks for: the host */
+    redlock_allocator allocator;      /* malloc(3) */
+    uint32_t renewal_percent;         /* held locks are renewed after so much of their ttl: 33; 10 to 80; 0: never */
 } redlock_options;
+/* clang-format on */
 
+/* clang-format off */
 #define REDLOCK_OPTIONS_INIT                                                                                           \
-    {                                                                                                                  \
-        sizeof(redlock_options), 10000, 1, 50, 1000, 2000, 2000, 10000, 8192, 8192, 65536, 0, 0, "", "redlock", NULL,  \
-            NULL, NULL, NULL, NULL, NULL, REDLOCK_LOG_INFO, 0, NULL, NULL, NULL, NULL, NULL,                           \
-        {                                                                                                              \
-            NULL, NULL, NULL, NULL                                                                                     \
-        }                                                                                                              \
-    }
+    { sizeof(redlock_options), 10000, 1, 50, 1000, 2000, 2000, 10000, 8192, 8192, 65536, 0, 0, "", "redlock", NULL,    \
+      NULL, NULL, NULL, NULL, NULL, REDLOCK_LOG_INFO, 0, NULL, NULL, NULL, NULL, NULL, { NULL, NULL, NULL, NULL }, 33 }
+/* clang-format on */
 
-/* How to acquire. Start from REDLOCK_ACQUIRE_OPTIONS_INIT, or pass NULL: try once, everything as the client's options say. */
+/* clang-format off */
+/* How to acquire. Start from REDLOCK_ACQUIRE_OPTIONS_INIT, or pass NULL: try once, all else as the client's options say. */
 typedef struct redlock_acquire_options {
-    size_t struct_size;                 /* set by REDLOCK_ACQUIRE_OPTIONS_INIT */
-    int64_t wait_ms;                    /* 0: try once; REDLOCK_FOREVER; else keep trying for so long */
-    uint32_t ttl_ms;                    /* 0: the client's */
-    uint32_t minimum_validity_ms;       /* 0: the client's */
-    size_t resource_size;               /* bytes of the resource, which may then hold any byte; 0: it is a C string */
+    size_t struct_size;               /* set by REDLOCK_ACQUIRE_OPTIONS_INIT */
+    int64_t wait_ms;                  /* 0: try once; REDLOCK_FOREVER; else keep trying for so long */
+    uint32_t ttl_ms;                  /* 0: the client's */
+    uint32_t minimum_validity_ms;     /* 0: the client's */
+    size_t resource_size;             /* bytes of the resource, which may then hold any byte; 0: it is a C string */
     redlock_cancellation *cancellation; /* ends the attempt early; must outlive the operation */
+    uint32_t no_renewal;              /* 1: not renewed, ends with its ttl */
+    uint32_t cap_ms;                  /* not renewed beyond so long after it was acquired: at least the ttl; 0: no cap */
+    uint32_t notify_before_ms;        /* REDLOCK_EVENT_ENDING comes so long before the end of validity; 0: not at all */
+    redlock_event_callback event;     /* none */
+    void *event_arg;
+    const void *owner;                /* the same owner acquires the lock again without asking the nodes: see
+                                         redlock_hold_count(). NULL: the calling thread; asynchronous face: nobody */
 } redlock_acquire_options;
+/* clang-format on */
 
+/* clang-format off */
 #define REDLOCK_ACQUIRE_OPTIONS_INIT                                                                                   \
-    {                                                                                                                  \
-        sizeof(redlock_acquire_options), 0, 0, 0, 0, NULL                                                              \
-    }
+    { sizeof(redlock_acquire_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL, NULL }
+/* clang-format on */
 
 #ifndef __cplusplus
 /* Acquire options that wait for up to so many milliseconds and are the defaults else. Lives until the end of the enclosing block. */
@@ -314,6 +344,28 @@ REDLOCK_API const char *redlock_lock_token(const redlock_lock *lock);
 
 /* 1 when this client holds a valid lock on the resource (size 0: a C string), else 0. Asks no node. Any thread in the blocking face. */
 REDLOCK_API int redlock_held_by_me(redlock_client *client, const char *resource, size_t size);
+
+/* Why the lock was lost: enum redlock_loss. Any thread in the blocking face. */
+REDLOCK_API int redlock_lock_loss(const redlock_lock *lock);
+
+/*
+ * Re-entrancy. An owner that acquires a lock it has gets another handle of the same lock, without a round trip as long as the asked minimum of validity is left
+ * (else the lock is extended first, as it is when a longer ttl is asked for). Each release ends one handle, the last one frees the lock. Once the lock is lost, acquiring it
+ * again answers REDLOCK_LOST until all its handles have been released. How many handles there are:
+ */
+REDLOCK_API uint32_t redlock_hold_count(const redlock_lock *lock);
+
+/*
+ * A descriptor that becomes, and stays, readable when the lock is lost: for poll(2). It belongs to the lock: do not read or close it; it is gone with the last handle.
+ * Returns REDLOCK_OK, _INVALID, _SYSTEM (no descriptor). Any thread in the blocking face.
+ */
+REDLOCK_API int redlock_lost_descriptor(redlock_lock *lock, int *descriptor);
+
+/*
+ * Blocking face: waits until the lock is lost, for up to wait_ms (REDLOCK_FOREVER). loss: NULL, or why.
+ * Returns REDLOCK_LOST, _TIMED_OUT, _CANCELLED (released by another thread, or the client is closed), _INVALID, _NO_MEMORY. Any thread.
+ */
+REDLOCK_API int redlock_wait_lost(redlock_lock *lock, int64_t wait_ms, int *loss);
 
 /* What the nodes show for a resource. */
 typedef struct redlock_node_state {

@@ -1,0 +1,150 @@
+#include "quorum/lease.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* A renewal that failed is tried again at an eighth of what is left: about a dozen tries before the end, the last ones close to it. */
+#define RETRY_DIVISOR 8
+static const quorum_duration retry_least = 20 * QUORUM_MILLISECOND;
+
+void quorum_lease_init(struct quorum_lease *lease, const struct quorum_lease_terms *terms)
+{
+    assert(terms->ttl > 0 && terms->renewal_percent < 100);
+    memset(lease, 0, sizeof *lease);
+    lease->terms = *terms;
+    lease->renew_at = QUORUM_NEVER;
+}
+
+static bool is_over(const struct quorum_lease *lease)
+{
+    return lease->loss != QUORUM_NOT_LOST;
+}
+
+/* The ttl to ask for, so that the nodes' keys end at the cap; 0 when that would give nothing. */
+static quorum_duration renewal_ttl(const struct quorum_lease *lease, quorum_time now)
+{
+    quorum_duration left = lease->terms.cap == QUORUM_NEVER ? QUORUM_NEVER : quorum_time_until(lease->terms.cap, now);
+    quorum_duration ttl = lease->terms.ttl < left ? lease->terms.ttl : left;
+    return quorum_time_add(now, ttl) > lease->validity_end ? ttl : 0;
+}
+
+/* At its share of the ttl, a tenth of it earlier at random: locks taken together need not be renewed together. */
+static void plan_renewal(struct quorum_lease *lease, quorum_time now, uint64_t random)
+{
+    quorum_duration pause = lease->terms.ttl / 100 * lease->terms.renewal_percent;
+    lease->renew_at = pause ? quorum_time_add(now, pause - random % (pause / 10 + 1)) : QUORUM_NEVER;
+}
+
+static void plan_retry(struct quorum_lease *lease, quorum_time now)
+{
+    quorum_duration pause = quorum_time_until(lease->validity_end, now) / RETRY_DIVISOR;
+    lease->renew_at = quorum_time_add(now, pause > retry_least ? pause : retry_least);
+}
+
+static void lose(struct quorum_lease *lease, struct quorum_lease_actions *actions, enum quorum_loss loss)
+{
+    lease->loss = loss;
+    lease->renew_at = QUORUM_NEVER;
+    actions->lost = loss;
+}
+
+/* The later of the two ends counts: an answer that comes late says less than one we have. */
+static void carry_on(struct quorum_lease *lease, quorum_time validity_end, quorum_time now)
+{
+    if (validity_end > lease->validity_end)
+        lease->validity_end = validity_end;
+    if (quorum_time_until(lease->validity_end, now) > lease->terms.notify_before)
+        lease->notified = false;
+}
+
+static void renewed(struct quorum_lease *lease, const struct quorum_lease_event *event,
+                    struct quorum_lease_actions *actions)
+{
+    lease->renewing = false;
+    if (event->verdict == QUORUM_WON) {
+        lease->failures = 0;
+        carry_on(lease, event->validity_end, event->now);
+        plan_renewal(lease, event->now, event->random);
+    } else if (event->verdict == QUORUM_LOST_GONE) {
+        lose(lease, actions, event->now >= lease->validity_end ? QUORUM_LOSS_EXPIRED : QUORUM_LOSS_GONE);
+    } else {
+        actions->failing = lease->failures++ == 0;
+        plan_retry(lease, event->now);
+    }
+}
+
+static void take(struct quorum_lease *lease, const struct quorum_lease_event *event,
+                 struct quorum_lease_actions *actions)
+{
+    switch (event->type) {
+    case QUORUM_LEASE_GRANTED:
+        lease->validity_end = event->validity_end;
+        plan_renewal(lease, event->now, event->random);
+        break;
+    case QUORUM_LEASE_WOKEN:
+        break;
+    case QUORUM_LEASE_RENEWED:
+        renewed(lease, event, actions);
+        break;
+    case QUORUM_LEASE_EXTENDED:
+        if (event->ttl > lease->terms.ttl)
+            lease->terms.ttl = event->ttl;
+        carry_on(lease, event->validity_end, event->now);
+        break;
+    case QUORUM_LEASE_HASTEN:
+        if (lease->renew_at != QUORUM_NEVER && event->now + event->random % (event->spread + 1) < lease->renew_at)
+            lease->renew_at = event->now + event->random % (event->spread + 1);
+        break;
+    case QUORUM_LEASE_CLOCK:
+        lose(lease, actions, QUORUM_LOSS_CLOCK);
+        break;
+    case QUORUM_LEASE_CLOSED:
+        lose(lease, actions, QUORUM_LOSS_CLOSED);
+        break;
+    }
+}
+
+/* What the clock alone brings about. */
+static void look_at_clock(struct quorum_lease *lease, quorum_time now, struct quorum_lease_actions *actions)
+{
+    if (now >= lease->validity_end) {
+        lose(lease, actions, QUORUM_LOSS_EXPIRED);
+        return;
+    }
+    if (!lease->notified && lease->terms.notify_before && lease->validity_end - now <= lease->terms.notify_before)
+        lease->notified = actions->ending = true;
+    if (lease->renewing || now < lease->renew_at)
+        return;
+    actions->renew = renewal_ttl(lease, now);
+    lease->renewing = actions->renew > 0;
+    lease->renew_at = QUORUM_NEVER; /* beyond the cap: the lock ends by itself */
+}
+
+struct quorum_lease_actions quorum_lease_step(struct quorum_lease *lease, const struct quorum_lease_event *event)
+{
+    struct quorum_lease_actions actions = {0, false, false, QUORUM_NOT_LOST};
+    if (is_over(lease))
+        return actions; /* for good: nothing that comes later brings it back */
+    /* What comes after the end cannot prolong it: the nodes may have let another in. */
+    if (event->type == QUORUM_LEASE_GRANTED || event->now < lease->validity_end)
+        take(lease, event, &actions);
+    if (!is_over(lease))
+        look_at_clock(lease, event->now, &actions);
+    return actions;
+}
+
+quorum_time quorum_lease_deadline(const struct quorum_lease *lease)
+{
+    if (is_over(lease))
+        return QUORUM_NEVER;
+    quorum_time deadline = lease->validity_end;
+    if (!lease->renewing && lease->renew_at < deadline)
+        deadline = lease->renew_at;
+    if (!lease->notified && lease->terms.notify_before) {
+        quorum_duration before =
+            lease->terms.notify_before < lease->validity_end ? lease->terms.notify_before : lease->validity_end;
+        if (lease->validity_end - before < deadline)
+            deadline = lease->validity_end - before;
+    }
+    return deadline;
+}

@@ -1,0 +1,372 @@
+#include "src/renewal.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/client.h"
+#include "src/clock.h"
+#include "src/memory.h"
+
+/* One lease's part of a batch. */
+struct item {
+    struct rl_lease *lease; /* a reference */
+    struct quorum_round round;
+    quorum_nodes absent; /* nodes that said, or are known, not to have it */
+    char ttl[24];
+    bool asked;
+};
+
+/* Several leases' renewals, or the healing of several on one node. */
+struct batch {
+    redlock_client *client;
+    enum rl_script_id script;
+    unsigned references; /* of requests under way, and of whoever is at work on it */
+    unsigned left;       /* nodes that have neither answered nor been counted out */
+    unsigned count;
+    struct item *items;
+    struct rl_request ask[];
+};
+
+/* ------------------------------------------------------------------------------------------------------- gathering */
+
+/* A hundredth of the ttl is what the drift allows for anyway. */
+static quorum_duration patience(const struct rl_lease *lease)
+{
+    quorum_duration share = lease->rules.terms.ttl / 100, most = 20 * QUORUM_MILLISECOND;
+    return share < most ? share : most;
+}
+
+void rl_renewal_due(struct rl_lease *lease)
+{
+    redlock_client *client = lease->client;
+    struct rl_leases *leases = &client->leases;
+    if (lease->due)
+        return;
+    lease->due = true;
+    lease->next_due = NULL;
+    *(leases->due ? &leases->due_last->next_due : &leases->due) = rl_lease_retain(lease);
+    leases->due_last = lease;
+    leases->due_count++;
+    quorum_time latest = quorum_time_add(rl_now(), lease->rules.failures ? 0 : patience(lease));
+    if (!client->renewal_timer.set || client->renewal_timer.due > latest)
+        rl_timer_set(&client->timers, &client->renewal_timer, latest);
+}
+
+static struct rl_lease *take_due(struct rl_leases *leases)
+{
+    struct rl_lease *lease = leases->due;
+    leases->due = lease->next_due;
+    leases->due_count--;
+    lease->due = false;
+    return lease;
+}
+
+void rl_renewals_drop(redlock_client *client)
+{
+    while (client->leases.due)
+        rl_lease_release(take_due(&client->leases));
+    rl_timer_stop(&client->timers, &client->renewal_timer);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- batches */
+
+static struct batch *create_batch(redlock_client *client, enum rl_script_id script, unsigned count)
+{
+    size_t requests = client->nodes_count * sizeof(struct rl_request);
+    struct batch *batch = rl_allocate(&client->allocator, sizeof *batch + requests);
+    struct item *items = batch ? rl_allocate(&client->allocator, count * sizeof *items) : NULL;
+    if (!items) {
+        rl_free(&client->allocator, batch);
+        return NULL;
+    }
+    batch->client = client;
+    batch->script = script;
+    batch->references = 1;
+    batch->items = items;
+    return batch;
+}
+
+static void heal_after(struct batch *batch);
+
+static void release(struct batch *batch)
+{
+    redlock_client *client = batch->client;
+    if (--batch->references > 0)
+        return;
+    for (unsigned i = 0; i < batch->count; i++)
+        rl_lease_release(batch->items[i].lease);
+    rl_client_free(client, batch->items);
+    rl_client_free(client, batch);
+}
+
+static bool format(const struct batch *batch, bool whole, struct rl_long_command *command)
+{
+    if (!rl_long_command_begin(command, &batch->client->allocator, batch->script, whole, batch->count))
+        return false;
+    for (unsigned i = 0; i < batch->count; i++)
+        rl_long_command_key(command, i, batch->items[i].lease->key, batch->items[i].lease->key_size);
+    for (unsigned i = 0; i < batch->count; i++)
+        rl_long_command_pair(command, i, batch->items[i].lease->token, REDLOCK_TOKEN_SIZE - 1, batch->items[i].ttl);
+    return rl_long_command_format(command);
+}
+
+static bool send(struct batch *batch, struct rl_node *node, bool whole)
+{
+    struct rl_long_command command;
+    bool sent = format(batch, whole, &command) && rl_node_send(node, &batch->ask[node->index], &command.command);
+    rl_long_command_free(&command, &batch->client->allocator);
+    batch->references += sent;
+    return sent;
+}
+
+/* The script's answer: a character for each lease. Anything else is a refusal. */
+static bool is_answer(const struct batch *batch, const redisReply *reply)
+{
+    if (reply->type != REDIS_REPLY_STRING || (size_t)reply->len != batch->count)
+        return false;
+    return strspn(reply->str, "01") == (size_t)reply->len;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- renewing */
+
+static void decided(struct item *item)
+{
+    const struct quorum_lease_event event = {.type = QUORUM_LEASE_RENEWED,
+                                             .now = item->round.decided_at,
+                                             .validity_end = item->round.validity_end,
+                                             .verdict = item->round.verdict,
+                                             .random = rl_random_u64(&item->lease->client->random)};
+    item->lease->client->statistics.renewed += item->round.verdict == QUORUM_WON;
+    item->lease->client->statistics.renewals_failed += item->round.verdict != QUORUM_WON;
+    rl_lease_step(item->lease, &event);
+}
+
+static void count(struct item *item, unsigned node, enum quorum_vote vote, quorum_time now)
+{
+    const struct quorum_event event = {.type = QUORUM_VOTED, .now = now, .node = node, .vote = vote};
+    if (vote == QUORUM_ABSENT)
+        item->absent |= quorum_node(node);
+    struct quorum_actions actions = quorum_round_step(&item->round, &event);
+    if (actions.decided)
+        decided(item);
+}
+
+static void count_all(struct batch *batch, unsigned node, enum quorum_vote vote, quorum_time now)
+{
+    for (unsigned i = 0; i < batch->count; i++)
+        count(&batch->items[i], node, vote, now);
+}
+
+/* The node has had its say, or its time. After the last one the absent are healed. */
+static void settled(struct batch *batch)
+{
+    if (--batch->left == 0 && batch->script == RL_SCRIPT_RENEW)
+        heal_after(batch);
+}
+
+static void take_renewals(struct batch *batch, unsigned node, const redisReply *reply, quorum_time now)
+{
+    if (!is_answer(batch, reply)) {
+        count_all(batch, node, QUORUM_REFUSED, now);
+        return;
+    }
+    for (unsigned i = 0; i < batch->count; i++)
+        count(&batch->items[i], node, reply->str[i] == '1' ? QUORUM_GRANTED : QUORUM_ABSENT, now);
+}
+
+static void renewal_answered(struct rl_request *request, const struct rl_answer *answer);
+static void heal_answered(struct rl_request *request, const struct rl_answer *answer);
+static const struct rl_request_type renewal_type = {renewal_answered, NULL};
+static const struct rl_request_type heal_type = {heal_answered, NULL};
+
+static struct batch *batch_of(struct rl_request *request)
+{
+    struct rl_request *first = request - request->node->index;
+    return (struct batch *)(void *)((char *)first - offsetof(struct batch, ask));
+}
+
+static void renewal_answered(struct rl_request *request, const struct rl_answer *answer)
+{
+    struct batch *batch = batch_of(request);
+    struct rl_node *node = request->node;
+    bool was_overdue = request->overdue && answer->kind != RL_ANSWER_OVERDUE;
+    switch (answer->kind) {
+    case RL_ANSWER_OVERDUE:
+        count_all(batch, node->index, QUORUM_TIMED_OUT, answer->now);
+        settled(batch);
+        return;
+    case RL_ANSWER_REPLY:
+        if (rl_reply_is_error(answer->reply, "NOSCRIPT") && !was_overdue && send(batch, node, true))
+            break;
+        take_renewals(batch, node->index, answer->reply, answer->now);
+        if (!was_overdue)
+            settled(batch);
+        break;
+    case RL_ANSWER_BROKEN:
+    case RL_ANSWER_DROPPED:
+        count_all(batch, node->index, QUORUM_UNREACHABLE, answer->now);
+        if (!was_overdue)
+            settled(batch);
+        break;
+    }
+    release(batch);
+}
+
+/* Nodes in quarantine are asked too: what they withhold is new grants. */
+static quorum_nodes askable(redlock_client *client, quorum_time now)
+{
+    quorum_nodes nodes = 0;
+    for (unsigned i = 0; i < client->nodes_count; i++)
+        if (rl_node_can_renew(&client->nodes[i], now))
+            nodes |= quorum_node(i);
+    return nodes;
+}
+
+static void begin(struct item *item, quorum_nodes nodes, quorum_time now)
+{
+    const struct rl_lease *lease = item->lease;
+    const struct quorum_terms terms = {.kind = QUORUM_EXTEND,
+                                       .nodes = lease->client->nodes_count,
+                                       .ttl = lease->renewal_ttl,
+                                       .drift_ppm = lease->client->options.drift_ppm,
+                                       .validity_end = lease->rules.validity_end};
+    const struct quorum_event start = {.type = QUORUM_START, .now = now, .usable = nodes & lease->may_hold};
+    quorum_round_init(&item->round, &terms);
+    snprintf(item->ttl, sizeof item->ttl, "%llu", (unsigned long long)(lease->renewal_ttl / QUORUM_MILLISECOND));
+    for (unsigned i = 0; i < lease->client->nodes_count; i++) {
+        if (!(lease->may_hold & quorum_node(i)))
+            count(item, i, QUORUM_ABSENT, now);
+        else if (!(nodes & quorum_node(i)))
+            count(item, i, QUORUM_UNREACHABLE, now);
+    }
+    item->asked = !quorum_round_over(&item->round);
+    struct quorum_actions actions = quorum_round_step(&item->round, &start);
+    if (actions.decided)
+        decided(item);
+}
+
+/* Up to 64 of the due ones. Those whose round is lost before it begins are done with at once. */
+static void fill(struct batch *batch, quorum_nodes nodes, quorum_time now)
+{
+    struct rl_leases *leases = &batch->client->leases;
+    while (leases->due && batch->count < RL_RENEWALS_MAX) {
+        struct item *item = &batch->items[batch->count];
+        memset(item, 0, sizeof *item);
+        item->lease = take_due(leases);
+        if (!item->lease->listed || item->lease->rules.loss) {
+            rl_lease_release(item->lease);
+            continue;
+        }
+        begin(item, nodes, now);
+        if (item->asked)
+            batch->count++;
+        else
+            rl_lease_release(item->lease);
+    }
+}
+
+static void renew_some(redlock_client *client)
+{
+    unsigned most = client->leases.due_count < RL_RENEWALS_MAX ? client->leases.due_count : RL_RENEWALS_MAX;
+    struct batch *batch = create_batch(client, RL_SCRIPT_RENEW, most);
+    quorum_time now = rl_now();
+    if (!batch) {
+        rl_timer_set(&client->timers, &client->renewal_timer, now + 10 * QUORUM_MILLISECOND); /* they stay due */
+        return;
+    }
+    quorum_nodes nodes = askable(client, now);
+    fill(batch, nodes, now);
+    batch->left = quorum_count(nodes) + 1;
+    for (quorum_nodes left = batch->count ? nodes : 0; left; left &= left - 1) {
+        struct rl_node *node = &client->nodes[__builtin_ctz(left)];
+        batch->ask[node->index].type = &renewal_type;
+        if (send(batch, node, false))
+            continue;
+        count_all(batch, node->index, QUORUM_UNREACHABLE, now);
+        batch->left--;
+    }
+    if (batch->count)
+        settled(batch); /* the one that stood for this loop */
+    release(batch);
+}
+
+void rl_renewals_flush(redlock_client *client)
+{
+    while (client->leases.due_count >= RL_RENEWALS_MAX)
+        renew_some(client);
+}
+
+void rl_renewals_gathered(struct rl_timer *timer)
+{
+    redlock_client *client = (redlock_client *)(void *)((char *)timer - offsetof(redlock_client, renewal_timer));
+    while (client->leases.due && !timer->set)
+        renew_some(client);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ healing */
+
+static void heal_answered(struct rl_request *request, const struct rl_answer *answer)
+{
+    struct batch *batch = batch_of(request);
+    unsigned node = request->node->index;
+    if (answer->kind == RL_ANSWER_OVERDUE)
+        return;
+    if (answer->kind == RL_ANSWER_REPLY) {
+        bool again = rl_reply_is_error(answer->reply, "NOSCRIPT"), understood = is_answer(batch, answer->reply);
+        for (unsigned i = 0; i < batch->count; i++) {
+            if (again || (understood && answer->reply->str[i] == '0'))
+                batch->items[i].lease->may_hold &= ~quorum_node(node); /* by its own word it has nothing of ours */
+            else if (understood)
+                batch->client->statistics.healed++;
+        }
+        if (again)
+            rl_log(batch->client, REDLOCK_LOG_DEBUG, "%s: forgot its scripts; healed at the next renewal",
+                   request->node->address.name);
+    }
+    release(batch);
+}
+
+/* Only locks that a quorum has just confirmed, and that are still held. */
+static bool is_to_heal(const struct item *item, quorum_nodes node)
+{
+    return (item->absent & node) && item->round.verdict == QUORUM_WON && item->lease->listed &&
+           !item->lease->rules.loss;
+}
+
+static void heal_on(struct batch *renewed, struct rl_node *node)
+{
+    quorum_nodes bit = quorum_node(node->index);
+    struct batch *batch = create_batch(renewed->client, RL_SCRIPT_HEAL, renewed->count);
+    if (!batch)
+        return; /* at the next renewal */
+    for (unsigned i = 0; i < renewed->count; i++) {
+        if (!is_to_heal(&renewed->items[i], bit))
+            continue;
+        struct item *item = &batch->items[batch->count++];
+        item->lease = rl_lease_retain(renewed->items[i].lease);
+        memcpy(item->ttl, renewed->items[i].ttl, sizeof item->ttl);
+    }
+    batch->ask[node->index].type = &heal_type;
+    if (batch->count && send(batch, node, false))
+        for (unsigned i = 0; i < batch->count; i++)
+            batch->items[i].lease->may_hold |= bit;
+    release(batch);
+}
+
+static void heal_after(struct batch *batch)
+{
+    quorum_time now = rl_now();
+    quorum_nodes absent = 0;
+    for (unsigned i = 0; i < batch->count; i++)
+        absent |= batch->items[i].absent;
+    for (quorum_nodes left = absent & askable(batch->client, now); left; left &= left - 1) {
+        struct rl_node *node = &batch->client->nodes[__builtin_ctz(left)];
+        unsigned wanted = 0;
+        for (unsigned i = 0; i < batch->count; i++)
+            wanted += is_to_heal(&batch->items[i], quorum_node(node->index));
+        if (wanted)
+            heal_on(batch, node);
+    }
+}

@@ -1,0 +1,14 @@
+/* What a client counts. */
+#ifndef RL_STATISTICS_H
+#define RL_STATISTICS_H
+
+#include <stdint.h>
+
+struct rl_statistics {
+    uint64_t renewed;
+    uint64_t renewals_failed;
+    uint64_t healed;
+    uint64_t reentered;
+};
+
+#endif

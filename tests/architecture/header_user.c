@@ -1,5 +1,7 @@
 /* A user's first lines, compiled by header.sh as C and as C++: every macro of the public header is expanded here. */
 #include <redlock/redlock.h>
+
+/* Once more does no harm. */
 #include <redlock/redlock.h>
 
 int main(void)

@@ -1,0 +1,266 @@
+#define _GNU_SOURCE
+#include "face.h"
+
+#include "clock.h"
+#include "fixture.h"
+
+#include <ev.h>
+#include <stdlib.h>
+
+enum { LIMIT_MS = 60000, READY_MS = 20000 };
+
+struct face {
+    enum face_kind kind;
+    redlock_client *client;
+    struct ev_loop *loop; /* of the asynchronous face */
+};
+
+/* What a callback has to say, and to whom. */
+struct told {
+    struct ev_loop *loop;
+    unsigned calls;
+    bool inside; /* the call that started it has not returned */
+    int status;
+    redlock_lock *lock;
+    redlock_state *state;
+    redlock_result *result;
+};
+
+redlock_options face_options(void)
+{
+    redlock_options options = REDLOCK_OPTIONS_INIT;
+
+    options.ttl_ms = 60000;
+    options.node_timeout_ms = 10000;
+    options.connect_timeout_ms = 10000;
+    options.silence_limit_ms = 30000;
+    options.backoff_max_ms = 50;
+    return options;
+}
+
+/* --- Opening and closing --- */
+
+struct face *face_open(enum face_kind kind, const char *nodes, const redlock_options *options)
+{
+    redlock_options defaults = face_options();
+    struct face *face = fixture_allocate(sizeof(*face));
+    redlock_result result;
+    int status;
+
+    face->kind = kind;
+    if (options == NULL)
+        options = &defaults;
+    if (kind == BLOCKING_FACE) {
+        status = redlock_connect(nodes, options, &face->client, &result);
+    } else {
+        face->loop = ev_loop_new(EVFLAG_NOENV);
+        status = redlock_attach(face->loop, nodes, options, &face->client, &result);
+    }
+    if (status != REDLOCK_OK)
+        fixture_fail("no client for %s: %s", nodes, redlock_result_text(&result));
+    return face;
+}
+
+redlock_client *face_client(struct face *face)
+{
+    return face->client;
+}
+
+static bool all_ready(void *arg)
+{
+    struct face *face = arg;
+    redlock_result result;
+
+    return face_ready(face, 0, &result) == REDLOCK_OK && result.granted == result.nodes;
+}
+
+bool face_wait_all_ready(struct face *face)
+{
+    return face_wait(face, all_ready, face, READY_MS);
+}
+
+struct face *face_open_ready(enum face_kind kind, const char *nodes, const redlock_options *options)
+{
+    struct face *face = face_open(kind, nodes, options);
+
+    if (!face_wait_all_ready(face))
+        fixture_fail("not all of the nodes became ready: %s", nodes);
+    return face;
+}
+
+/* --- Turning the loop --- */
+
+static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    (void)loop;
+    (void)timer;
+    (void)events;
+}
+
+static void on_limit(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    (void)loop;
+    (void)timer;
+    (void)events;
+    fixture_fail("an operation had not ended after %d ms", LIMIT_MS);
+}
+
+static void turn_until_told(struct face *face, const struct told *told)
+{
+    ev_timer limit;
+
+    ev_timer_init(&limit, on_limit, LIMIT_MS / 1000.0, 0.);
+    ev_now_update(face->loop);
+    ev_timer_start(face->loop, &limit);
+    while (told->calls == 0)
+        ev_run(face->loop, 0);
+    ev_timer_stop(face->loop, &limit);
+}
+
+bool face_wait(struct face *face, bool (*predicate)(void *arg), void *arg, unsigned timeout_ms)
+{
+    uint64_t deadline = test_deadline_ns(timeout_ms);
+    ev_timer tick;
+    bool met;
+
+    if (face->kind == BLOCKING_FACE)
+        return wait_until(predicate, arg, timeout_ms);
+    ev_timer_init(&tick, on_timer, 0.001, 0.001);
+    ev_timer_start(face->loop, &tick);
+    while (!(met = predicate(arg)) && test_ms_left(deadline) > 0)
+        ev_run(face->loop, EVRUN_ONCE);
+    ev_timer_stop(face->loop, &tick);
+    return met;
+}
+
+static bool never(void *arg)
+{
+    (void)arg;
+    return false;
+}
+
+void face_idle(struct face *face, unsigned duration_ms)
+{
+    face_wait(face, never, NULL, duration_ms);
+}
+
+/* --- Callbacks --- */
+
+static void on_told(redlock_client *client, const redlock_result *result, void *arg)
+{
+    struct told *told = arg;
+
+    (void)client;
+    if (told->inside || ++told->calls > 1)
+        fixture_fail("a callback from inside the call that started it, or more than one");
+    told->status = result->status;
+    *told->result = *result;
+    ev_break(told->loop, EVBREAK_ONE); /* or ev_run() waits for one event more */
+}
+
+static void on_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
+{
+    struct told *told = arg;
+
+    told->lock = lock;
+    on_told(client, result, arg);
+}
+
+static void on_queried(redlock_client *client, const redlock_state *state, const redlock_result *result, void *arg)
+{
+    struct told *told = arg;
+
+    *told->state = *state;
+    on_told(client, result, arg);
+}
+
+static void on_closed(redlock_client *client, const redlock_result *result, void *arg)
+{
+    if (client != NULL)
+        fixture_fail("the close callback was given a client");
+    on_told(client, result, arg);
+}
+
+static int finish(struct face *face, struct told *told, int started)
+{
+    told->inside = false;
+    if (started == REDLOCK_OK)
+        turn_until_told(face, told);
+    return started == REDLOCK_OK ? told->status : started;
+}
+
+static int checked(int status, const redlock_result *result)
+{
+    if (result->status != status)
+        fixture_fail("returned %s, but the result says %s", redlock_status_name(status),
+                     redlock_status_name(result->status));
+    return status;
+}
+
+/* --- Operations --- */
+
+int face_ready(struct face *face, int64_t wait_ms, redlock_result *result)
+{
+    struct told told = {.loop = face->loop, .inside = true, .result = result};
+
+    if (face->kind == BLOCKING_FACE)
+        return checked(redlock_ready(face->client, wait_ms, result), result);
+    return finish(face, &told, redlock_ready_async(face->client, wait_ms, on_told, &told));
+}
+
+int face_acquire(struct face *face, const char *resource, const redlock_acquire_options *options, redlock_lock **lock,
+                 redlock_result *result)
+{
+    struct told told = {.loop = face->loop, .inside = true, .result = result};
+
+    if (face->kind == BLOCKING_FACE)
+        return checked(redlock_acquire(face->client, resource, options, lock, result), result);
+    int status = finish(face, &told, redlock_acquire_async(face->client, resource, options, on_acquired, &told));
+    *lock = told.lock;
+    return status;
+}
+
+int face_extend(struct face *face, redlock_lock *lock, uint32_t ttl_ms, redlock_result *result)
+{
+    struct told told = {.loop = face->loop, .inside = true, .result = result};
+
+    if (face->kind == BLOCKING_FACE)
+        return checked(redlock_extend(lock, ttl_ms, result), result);
+    return finish(face, &told, redlock_extend_async(lock, ttl_ms, on_told, &told));
+}
+
+int face_release(struct face *face, redlock_lock **lock, redlock_result *result)
+{
+    struct told told = {.loop = face->loop, .inside = true, .result = result};
+
+    if (face->kind == BLOCKING_FACE)
+        return checked(redlock_release(lock, result), result);
+    return finish(face, &told, redlock_release_async(lock, on_told, &told));
+}
+
+int face_query(struct face *face, const char *resource, redlock_state *state, redlock_result *result)
+{
+    struct told told = {.loop = face->loop, .inside = true, .result = result, .state = state};
+
+    if (face->kind == BLOCKING_FACE)
+        return checked(redlock_query(face->client, resource, 0, state, result), result);
+    return finish(face, &told, redlock_query_async(face->client, resource, 0, on_queried, &told));
+}
+
+int face_close(struct face **face, redlock_result *result)
+{
+    struct face *closing = *face;
+    redlock_result unused;
+    struct told told = {.loop = closing->loop, .inside = true, .result = result != NULL ? result : &unused};
+    int status;
+
+    *face = NULL;
+    if (closing->kind == BLOCKING_FACE) {
+        status = checked(redlock_close(&closing->client, told.result), told.result);
+    } else {
+        status = finish(closing, &told, redlock_close_async(&closing->client, on_closed, &told));
+        ev_loop_destroy(closing->loop);
+    }
+    free(closing);
+    return status;
+}

@@ -73,6 +73,7 @@ struct rl_round *rl_round_create(redlock_client *client, struct rl_lease *lease,
         struct rl_slot *slot = &round->slot[i];
         slot->ask.type = &ask_type;
         slot->undo.type = &undo_type;
+        slot->ask.whole = slot->undo.whole = false;
         slot->latency_us = 0;
         slot->text[0] = '\0';
     }
@@ -253,6 +254,7 @@ static bool send_whole(struct rl_round *round, struct rl_request *request, enum 
     build(round, question, true, &command, number);
     bool sent = rl_command_format(&command) && send(round, request->node, request, &command);
     rl_command_free(&command);
+    request->whole = true;
     return sent;
 }
 
@@ -271,7 +273,7 @@ static void take_reply(struct rl_round *round, struct rl_request *request, const
     struct rl_slot *slot = &round->slot[index];
     struct rl_vote vote_of_node = rl_reply_vote(round->question, answer->reply);
     bool over = quorum_round_over(&round->rules);
-    if (vote_of_node.noscript && !over && send_whole(round, request, round->question))
+    if (vote_of_node.noscript && !request->whole && !over && send_whole(round, request, round->question))
         return;
     if (!over) {
         note_latency(slot, request, answer->now);
@@ -324,7 +326,7 @@ static void undo_replied(struct rl_round *round, struct rl_request *request, con
     unsigned index = request->node->index;
     struct rl_slot *slot = &round->slot[index];
     struct rl_vote vote_of_node = rl_reply_vote(RL_ASK_RELEASE, answer->reply);
-    if (vote_of_node.noscript) {
+    if (vote_of_node.noscript && !request->whole) {
         if (!send_whole(round, request, RL_ASK_RELEASE))
             undo_again(round, request, answer->now);
         return;
@@ -368,6 +370,7 @@ static bool undo_send(struct rl_request *request)
     struct rl_command command = {0};
     char number[24];
     build(round, RL_ASK_RELEASE, false, &command, number);
+    request->whole = false;
     bool sent = rl_command_format(&command) && rl_node_send(request->node, request, &command);
     rl_command_free(&command);
     return sent;

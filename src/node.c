@@ -85,12 +85,24 @@ static bool has_unread_replies(const redisAsyncContext *context)
     return context->c.reader->pos < context->c.reader->len;
 }
 
+/* Remembers what the server may still execute from a link that is gone. A handshake is no debt, and must not hide one of an earlier link. */
+static void remember_debt(struct rl_node *node)
+{
+    if (!node->sent.first || node->state != RL_NODE_READY || node->client_id == 0)
+        return;
+    node->owed = true;
+    node->previous_client_id = node->client_id;
+    memcpy(node->previous_run_id, node->run_id, sizeof node->run_id);
+}
+
 static void on_reply(redisAsyncContext *context, void *data, void *private_data)
 {
     struct rl_request *request = private_data;
     struct rl_node *node = request->node;
     const redisReply *reply = data;
     assert(node->sent.first == request);
+    if (!reply && node->context)
+        remember_debt(node); /* hiredis has ended the link, and tells so only when all of this is over */
     take_first(&node->sent);
     if (node->waiting == request)
         node->waiting = request->next;
@@ -213,16 +225,6 @@ static void ended(struct rl_node *node)
            node->error);
     schedule(node, more_addresses ? now : next_attempt(node, now));
     rl_client_node_changed(node->client, node);
-}
-
-/* Remembers what the server may still execute from a link that is gone. */
-static void remember_debt(struct rl_node *node)
-{
-    if (!node->sent.first || node->client_id == 0)
-        return;
-    node->owed = true;
-    node->previous_client_id = node->client_id;
-    memcpy(node->previous_run_id, node->run_id, sizeof node->run_id);
 }
 
 void rl_node_break(struct rl_node *node, bool permanent, const char *format, ...)

@@ -40,11 +40,16 @@ static redlock_options patient_options(void)
 
 void scene_begin(unsigned nodes)
 {
+    scene_begin_on(nodes, FAKE_IPV4);
+}
+
+void scene_begin_on(unsigned nodes, enum fake_transport transport)
+{
     fixtures_begin();
     memset(&scene, 0, sizeof scene);
     scene.nodes = nodes;
     for (unsigned i = 0; i < nodes; i++) {
-        scene.node[i] = fake_server_start(FAKE_IPV4);
+        scene.node[i] = fake_server_start(transport);
         fake_server_set_script_handler(scene.node[i], lock_scripts_run, NULL);
     }
     scene.options = patient_options();
@@ -58,8 +63,9 @@ const char *scene_list(void)
     static char list[SCENE_NODES * 256];
     size_t used = 0;
     for (unsigned i = 0; i < scene.nodes; i++)
-        used += (size_t)snprintf(list + used, sizeof list - used, "%sredis://%s%s", i ? "," : "",
-                                 fake_server_address(scene.node[i]), scene.suffix[i] ? scene.suffix[i] : "");
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s%s%s", i ? "," : "",
+                                 fake_server_path(scene.node[i]) ? "" : "redis://", fake_server_address(scene.node[i]),
+                                 scene.suffix[i] ? scene.suffix[i] : "");
     return list;
 }
 

@@ -18,6 +18,7 @@
 #include "support/clock.h"
 #include "support/fake_server.h"
 #include "support/fixture.h"
+#include "support/raw_client.h"
 
 enum { SCENE_NODES = 7, SCENE_SOON_MS = 10000, SCENE_TIMEOUT_S = 30 };
 
@@ -38,6 +39,8 @@ struct scene {
 extern struct scene scene;
 
 void scene_begin(unsigned nodes);
+/* The same on other transports than IPv4. */
+void scene_begin_on(unsigned nodes, enum fake_transport transport);
 void scene_end(void);
 
 /* "redis://127.0.0.1:4711?timeout_ms=20,..." Valid until the next call. */

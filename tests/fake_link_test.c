@@ -1,0 +1,524 @@
+/* Links that break, and nodes that say what nobody asked for. The process keeps the default signal dispositions: none of it may end it. */
+#include "fake_scene.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct answer answer;
+
+static void one_node(void)
+{
+    scene_begin(1);
+}
+
+static void three_nodes(void)
+{
+    scene_begin(3);
+}
+
+static void five_nodes(void)
+{
+    scene_begin(5);
+}
+
+/* The node is of use again: it votes in a lock. */
+static void assert_whole_again(void)
+{
+    scene_wait_for_ready();
+    redlock_lock *lock = scene_lock("afterwards");
+    ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK);
+}
+
+/* --- The link breaks at a request --- */
+
+struct breaking {
+    struct fake_rule rule;
+    bool executed;
+};
+
+static const struct breaking breakings[] = {
+    {{.command = "SET", .count = 1, .silent = true, .ending = FAKE_RESET}, true},
+    {{.command = "SET", .count = 1, .silent = true, .ending = FAKE_CLOSE}, true},
+    {{.command = "SET", .count = 1, .silent = true, .ending = FAKE_SHUTDOWN}, true},
+    {{.command = "SET", .count = 1, .skip = true, .ending = FAKE_RESET}, false},
+    {{.command = "SET", .count = 1, .skip = true, .ending = FAKE_CLOSE}, false},
+    {{.command = "SET", .count = 1, .skip = true, .ending = FAKE_SHUTDOWN}, false},
+    {{.command = "SET", .count = 1, .half = true, .ending = FAKE_CLOSE}, true},
+    {{.command = "SET", .count = 1, .half = true, .ending = FAKE_SHUTDOWN}, true},
+    {{.command = "SET", .count = 1, .reply = FAKE_GARBAGE}, true},
+    {{.command = "SET", .count = 1, .reply = FAKE_GARBAGE, .ending = FAKE_SHUTDOWN}, true},
+    {{.command = "SET", .count = 1, .reply = "$5\r\nabc", .ending = FAKE_SHUTDOWN}, true},
+    {{.command = "SET", .count = 1, .reply = "$x\r\n"}, true},
+    {{.command = "SET", .count = 1, .reply = "*99999999999999999999\r\n"}, true},
+};
+enum { BREAKINGS = sizeof breakings / sizeof *breakings };
+
+/* Whether it was executed nobody knows: so it is undone, on the new link before anything else. */
+START_TEST(a_link_that_breaks_at_a_request_is_made_anew_and_the_request_undone)
+{
+    const struct breaking *breaking = &breakings[_i];
+    scene_attach();
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_add_rule(scene.node[i], &breaking->rule);
+    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
+    ck_assert_uint_eq(answer.result.unreachable, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        scene_wait_for_accepted(i, 2);
+        scene_wait_for_sent(i, SENT_UNDO, 1);
+        const struct fake_record *undo =
+            scene_sent(i, SENT_UNDO, scene_token(scene_sent(i, SENT_SET, NULL, 0, NULL)), 0, NULL);
+        ck_assert_ptr_nonnull(undo);
+        ck_assert_uint_eq(undo->connection, 2);
+        ck_assert(!scene_has_key(i, "stock"));
+    }
+    assert_whole_again();
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert_uint_eq(fake_server_accepted(scene.node[i]), 2);
+}
+END_TEST
+
+START_TEST(a_minority_of_broken_links_is_no_matter)
+{
+    scene_attach();
+    for (unsigned i = 0; i < 2; i++)
+        fake_server_add_rule(scene.node[i], &breakings[_i].rule);
+    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_OK);
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+    for (unsigned i = 0; i < 2; i++)
+        scene_wait_for_accepted(i, 2);
+    assert_whole_again();
+}
+END_TEST
+
+/* The old link may have bytes of ours that are still to be executed, behind the undo then: it is killed first. */
+START_TEST(the_old_link_is_killed_before_the_undo)
+{
+    scene_attach();
+    fake_server_add_rule(scene.node[0], &breakings[_i].rule);
+    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
+    scene_wait_for_sent(0, SENT_UNDO, 1);
+    unsigned kill_at, undo_at;
+    const struct fake_record *kill = scene_sent(0, SENT_KILL, NULL, 0, &kill_at);
+    ck_assert_ptr_nonnull(kill);
+    ck_assert_uint_eq(kill->connection, 2);
+    ck_assert_str_eq(kill->command->argv[2].data, "ID");
+    ck_assert_str_eq(kill->command->argv[3].data, "1");
+    scene_sent(0, SENT_UNDO, NULL, 0, &undo_at);
+    ck_assert_uint_eq(undo_at, kill_at + 1); /* before anything else */
+    ck_assert_ptr_null(scene_sent(0, SENT_KILL, NULL, 1, NULL));
+    assert_whole_again();
+}
+END_TEST
+
+START_TEST(an_idle_link_that_breaks_owes_nothing)
+{
+    static const enum fake_ending endings[] = {FAKE_RESET, FAKE_CLOSE, FAKE_SHUTDOWN};
+    scene_attach();
+    fake_server_drop(scene.node[0], endings[_i]);
+    scene_wait_for_accepted(0, 2);
+    assert_whole_again();
+    ck_assert_uint_eq(scene_count(0, SENT_KILL), 0);
+}
+END_TEST
+
+/* A restarted server hands the same ids out again: killing one would hit somebody else. */
+START_TEST(another_process_behind_the_address_is_not_told_to_kill)
+{
+    scene_attach();
+    fake_server_add_rule(scene.node[0], &(struct fake_rule){.command = "SET", .count = 1, .silent = true});
+    struct answer asked;
+    scene_start_acquire(&asked, "stock", NULL);
+    scene_wait_for_sent(0, SENT_SET, 1);
+    fake_server_restart(scene.node[0]);
+    ck_assert_status(scene_wait(&asked), REDLOCK_NO_QUORUM);
+    scene_wait_for_sent(0, SENT_UNDO, 1); /* it may have kept its keys over the restart */
+    ck_assert_uint_eq(scene_count(0, SENT_KILL), 0);
+    assert_whole_again();
+}
+END_TEST
+
+START_TEST(a_lock_survives_its_links)
+{
+    scene_attach();
+    redlock_lock *lock = scene_lock("stock");
+    for (unsigned i = 0; i < 5; i++) {
+        scene_wait_for_sent(i, SENT_SET, 1);
+        fake_server_drop(scene.node[i], FAKE_RESET);
+        scene_wait_for_accepted(i, 2);
+    }
+    scene_wait_for_ready();
+    scene_start_extend(&answer, lock, 120000);
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK);
+}
+END_TEST
+
+START_TEST(a_node_that_closes_after_its_answer_has_voted)
+{
+    scene_attach();
+    for (unsigned i = 0; i < 5; i++)
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "SET", .count = 1, .ending = FAKE_SHUTDOWN});
+    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_OK);
+    for (unsigned i = 0; i < 5; i++)
+        scene_wait_for_accepted(i, 2);
+    scene_wait_for_ready();
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+}
+END_TEST
+
+/* --- Nobody is there --- */
+
+START_TEST(a_node_that_does_not_listen_says_so_in_the_result)
+{
+    fake_server_stop_listening(scene.node[0]);
+    scene_attach_only();
+    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
+    ck_assert_int_eq(answer.result.node[0].outcome, REDLOCK_NODE_UNREACHABLE);
+    ck_assert_str_eq(answer.result.node[0].text, "cannot connect: Connection refused");
+    ck_assert_has(redlock_result_text(&answer.result), "1 unreachable (127.0.0.1:");
+    fake_server_listen(scene.node[0]);
+    assert_whole_again();
+}
+END_TEST
+
+START_TEST(too_many_clients_is_not_for_ever)
+{
+    unsigned rule = fake_server_refuse_connections(scene.node[0], 0);
+    scene_attach_only();
+    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
+    ck_assert_has(answer.result.node[0].text, "max number of clients");
+    fake_server_remove_rule(scene.node[0], rule);
+    assert_whole_again();
+}
+END_TEST
+
+/* --- What nobody asked for --- */
+
+static const char *const unasked[] = {
+    "+EXTRA\r\n", "+EX",        ":1\r\n:2\r\n+three\r\n", "-ERR four\r\n", "$-1\r\n", "*2\r\n+a\r\n+b\r\n",
+    "\r\n",       FAKE_GARBAGE,
+};
+enum { UNASKED = sizeof unasked / sizeof *unasked, UNFINISHED = 1, NIL = 4 };
+
+/* A word that is not finished may be taken for the beginning of the next answer, which is then a wrong one: the link stays. */
+static void wait_for_new_links(unsigned nodes, int which)
+{
+    for (unsigned i = 0; i < nodes && which != UNFINISHED; i++)
+        scene_wait_for_accepted(i, 2);
+}
+
+START_TEST(on_an_idle_link)
+{
+    scene_attach();
+    fake_server_push(scene.node[0], unasked[_i], strlen(unasked[_i]));
+    scene_wait_for_accepted(0, 2);
+    assert_whole_again();
+}
+END_TEST
+
+START_TEST(before_anything_was_asked)
+{
+    fake_server_add_rule(scene.node[0], &(struct fake_rule){.command = FAKE_ACCEPT, .count = 1, .reply = unasked[_i]});
+    scene_attach_only();
+    wait_for_new_links(1, _i);
+    assert_whole_again();
+}
+END_TEST
+
+START_TEST(in_the_handshake)
+{
+    static const char *const commands[] = {"CLIENT ID", "INFO", "SCRIPT LOAD"};
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_add_rule(scene.node[i],
+                             &(struct fake_rule){.command = commands[i], .count = 1, .extra = unasked[_i]});
+    scene_attach_only();
+    wait_for_new_links(3, _i);
+    assert_whole_again();
+}
+END_TEST
+
+START_TEST(behind_the_last_word_of_the_handshake)
+{
+    fake_server_add_rule(scene.node[0],
+                         &(struct fake_rule){.command = "SCRIPT LOAD", .first = 3, .count = 1, .extra = unasked[_i]});
+    scene_attach_only();
+    wait_for_new_links(1, _i);
+    assert_whole_again();
+}
+END_TEST
+
+/* Which of the two was the answer nobody can tell: it counts as neither. */
+START_TEST(behind_an_answer)
+{
+    scene_attach();
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "SET", .count = 1, .extra = unasked[_i]});
+    scene_acquire(&answer, "stock", NULL);
+    wait_for_new_links(3, _i);
+    if (answer.lock)
+        scene_release(&answer, &answer.lock);
+    assert_whole_again();
+}
+END_TEST
+
+/* A nil nobody asked for is taken for the second lock's answer, "held by another": then there is nothing to undo. Its key expires. */
+START_TEST(between_answers)
+{
+    struct answer other;
+    scene.keys_may_stay = _i == NIL;
+    scene_attach();
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "SET", .count = 1, .extra = unasked[_i]});
+    scene_start_acquire(&answer, "stock", NULL);
+    scene_start_acquire(&other, "more", NULL);
+    scene_wait(&answer);
+    scene_wait(&other);
+    wait_for_new_links(3, _i);
+    if (answer.lock)
+        scene_release(&answer, &answer.lock);
+    if (other.lock)
+        scene_release(&other, &other.lock);
+    assert_whole_again();
+}
+END_TEST
+
+START_TEST(and_then_the_end)
+{
+    scene_attach();
+    fake_server_push(scene.node[0], unasked[_i], strlen(unasked[_i]));
+    fake_server_drop(scene.node[0], FAKE_SHUTDOWN);
+    scene_wait_for_accepted(0, 2);
+    assert_whole_again();
+}
+END_TEST
+
+/* --- Too much --- */
+
+static char *filled(const char *beginning, size_t size)
+{
+    char *text = fixture_allocate(size + 1);
+    size_t length = strlen(beginning);
+    memset(text, 'x', size);
+    memcpy(text, beginning, length);
+    text[size] = '\0';
+    return text;
+}
+
+/* A whole reply, however long, is an answer; one without an end is cut off while it comes. */
+START_TEST(a_reply_without_an_end_is_not_kept)
+{
+    static const char *const beginnings[] = {"+", "-ERR ", "$536870912\r\n"};
+    char *endless = filled(beginnings[_i], 4 << 20);
+    scene_attach();
+    fake_server_add_rule(scene.node[0], &(struct fake_rule){.command = "SET", .count = 1, .reply = endless});
+    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
+    ck_assert_uint_eq(answer.result.unreachable, 1);
+    scene_wait_for_accepted(0, 2);
+    free(endless);
+    assert_whole_again();
+}
+END_TEST
+
+START_TEST(a_long_reply_is_only_a_wrong_one)
+{
+    char *text = filled("$500000\r\n", 500000 + 9);
+    scene_attach();
+    fake_server_add_rule(scene.node[0],
+                         &(struct fake_rule){.command = "SET", .count = 1, .reply = text, .extra = "\r\n"});
+    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
+    ck_assert_uint_eq(answer.result.refused, 1);
+    free(text);
+    assert_whole_again();
+    ck_assert_uint_eq(fake_server_accepted(scene.node[0]), 1);
+}
+END_TEST
+
+START_TEST(a_reply_nested_too_deep_breaks_the_link)
+{
+    char nested[4 * 1000 + 1];
+    for (unsigned i = 0; i < 1000; i++)
+        memcpy(nested + 4 * i, "*1\r\n", 5);
+    scene_attach();
+    fake_server_add_rule(scene.node[0], &(struct fake_rule){.command = "SET", .count = 1, .reply = nested});
+    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
+    scene_wait_for_accepted(0, 2);
+    assert_whole_again();
+}
+END_TEST
+
+/* --- SIGPIPE --- */
+
+static unsigned caught;
+
+static void catch (int signal)
+{
+    (void)signal;
+    caught++;
+}
+
+/* A write to a unix socket whose other end is closed raises SIGPIPE at once; the loop has not seen the end yet. */
+static void write_to_a_closed_link(void)
+{
+    fake_server_drop(scene.node[0], FAKE_CLOSE);
+    scene_acquire(&answer, "stock", REDLOCK_WAIT_MS(SCENE_SOON_MS));
+    ck_assert_answer(&answer, REDLOCK_OK);
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+}
+
+static void unix_node(void)
+{
+    scene_begin_on(1, FAKE_UNIX);
+}
+
+static bool is_pending(void)
+{
+    sigset_t pending;
+    ck_assert_int_eq(sigpending(&pending), 0);
+    return sigismember(&pending, SIGPIPE) == 1;
+}
+
+static bool is_blocked(void)
+{
+    sigset_t mask;
+    ck_assert_int_eq(pthread_sigmask(SIG_BLOCK, NULL, &mask), 0);
+    return sigismember(&mask, SIGPIPE) == 1;
+}
+
+static void block(int how)
+{
+    sigset_t only;
+    sigemptyset(&only);
+    sigaddset(&only, SIGPIPE);
+    ck_assert_int_eq(pthread_sigmask(how, &only, NULL), 0);
+}
+
+/* The others are worth something only when such a write does raise it. */
+START_TEST(such_a_write_raises_sigpipe)
+{
+    struct raw_client *raw = raw_client_connect_unix(fake_server_path(scene.node[0]));
+    ck_assert(fake_server_wait_for_open(scene.node[0], 1, SCENE_SOON_MS));
+    fake_server_drop(scene.node[0], FAKE_CLOSE);
+    block(SIG_BLOCK);
+    ck_assert_int_eq(write(raw_client_descriptor(raw), "x", 1), -1);
+    ck_assert(is_pending());
+    const struct timespec now = {0, 0};
+    sigset_t only;
+    sigemptyset(&only);
+    sigaddset(&only, SIGPIPE);
+    ck_assert_int_eq(sigtimedwait(&only, NULL, &now), SIGPIPE);
+    block(SIG_UNBLOCK);
+    raw_client_close(raw);
+}
+END_TEST
+
+START_TEST(a_default_disposition_survives)
+{
+    struct sigaction action;
+    scene_attach();
+    for (unsigned i = 0; i < 3; i++)
+        write_to_a_closed_link();
+    ck_assert_int_eq(sigaction(SIGPIPE, NULL, &action), 0);
+    ck_assert(action.sa_handler == SIG_DFL);
+    ck_assert(!is_pending());
+    ck_assert(!is_blocked());
+}
+END_TEST
+
+START_TEST(a_handler_of_the_host_is_not_called)
+{
+    struct sigaction action = {.sa_handler = catch}, before;
+    caught = 0;
+    scene_attach();
+    sigaction(SIGPIPE, &action, &before);
+    write_to_a_closed_link();
+    sigaction(SIGPIPE, &before, NULL);
+    ck_assert_uint_eq(caught, 0);
+}
+END_TEST
+
+START_TEST(a_host_that_blocks_it_gets_none)
+{
+    scene_attach();
+    block(SIG_BLOCK);
+    write_to_a_closed_link();
+    ck_assert(is_blocked());
+    ck_assert(!is_pending());
+    block(SIG_UNBLOCK);
+}
+END_TEST
+
+START_TEST(one_that_was_pending_is_still_pending_once)
+{
+    struct sigaction action = {.sa_handler = catch}, before;
+    caught = 0;
+    scene_attach();
+    sigaction(SIGPIPE, &action, &before);
+    block(SIG_BLOCK);
+    raise(SIGPIPE);
+    write_to_a_closed_link();
+    ck_assert(is_pending());
+    ck_assert_uint_eq(caught, 0);
+    block(SIG_UNBLOCK);
+    ck_assert_uint_eq(caught, 1);
+    sigaction(SIGPIPE, &before, NULL);
+}
+END_TEST
+
+static TCase *add_case(Suite *suite, const char *name, void (*setup)(void))
+{
+    TCase *tcase = tcase_create(name);
+    suite_add_tcase(suite, tcase);
+    tcase_add_checked_fixture(tcase, setup, scene_end);
+    tcase_set_timeout(tcase, SCENE_TIMEOUT_S);
+    return tcase;
+}
+
+static void add_breaking(Suite *suite)
+{
+    TCase *five = add_case(suite, "breaking", five_nodes), *one = add_case(suite, "one link", one_node);
+    tcase_add_loop_test(five, a_link_that_breaks_at_a_request_is_made_anew_and_the_request_undone, 0, BREAKINGS);
+    tcase_add_loop_test(five, a_minority_of_broken_links_is_no_matter, 0, BREAKINGS);
+    tcase_add_test(five, a_lock_survives_its_links);
+    tcase_add_test(five, a_node_that_closes_after_its_answer_has_voted);
+    tcase_add_loop_test(one, the_old_link_is_killed_before_the_undo, 0, BREAKINGS);
+    tcase_add_loop_test(one, an_idle_link_that_breaks_owes_nothing, 0, 3);
+    tcase_add_test(one, another_process_behind_the_address_is_not_told_to_kill);
+    tcase_add_test(one, a_node_that_does_not_listen_says_so_in_the_result);
+    tcase_add_test(one, too_many_clients_is_not_for_ever);
+    tcase_add_loop_test(one, a_reply_without_an_end_is_not_kept, 0, 3);
+    tcase_add_test(one, a_long_reply_is_only_a_wrong_one);
+    tcase_add_test(one, a_reply_nested_too_deep_breaks_the_link);
+}
+
+static void add_unasked(TCase *tcase)
+{
+    tcase_add_loop_test(tcase, on_an_idle_link, 0, UNASKED);
+    tcase_add_loop_test(tcase, before_anything_was_asked, 0, UNASKED);
+    tcase_add_loop_test(tcase, in_the_handshake, 0, UNASKED);
+    tcase_add_loop_test(tcase, behind_the_last_word_of_the_handshake, 0, UNASKED);
+    tcase_add_loop_test(tcase, behind_an_answer, 0, UNASKED);
+    tcase_add_loop_test(tcase, between_answers, 0, UNASKED);
+    tcase_add_loop_test(tcase, and_then_the_end, 0, UNASKED);
+}
+
+static void add_sigpipe(TCase *tcase)
+{
+    tcase_add_test(tcase, such_a_write_raises_sigpipe);
+    tcase_add_test(tcase, a_default_disposition_survives);
+    tcase_add_test(tcase, a_handler_of_the_host_is_not_called);
+    tcase_add_test(tcase, a_host_that_blocks_it_gets_none);
+    tcase_add_test(tcase, one_that_was_pending_is_still_pending_once);
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("links");
+    add_breaking(suite);
+    add_unasked(add_case(suite, "unasked", three_nodes));
+    add_sigpipe(add_case(suite, "sigpipe", unix_node));
+    return run_suite(suite);
+}

@@ -182,7 +182,8 @@ static void add_class(struct text *text, const redlock_result *result, int outco
         const redlock_node_result *node = &result->node[i];
         if (node->outcome != outcome)
             continue;
-        add(text, "%s%s%s%s", inner, node->name, node->text[0] ? " " : "", node->text);
+        const char *name = node->name ? node->name : ""; /* of a closed client: gone with it, its text says it */
+        add(text, "%s%s%s%s", inner, name, name[0] && node->text[0] ? " " : "", node->text);
         inner = "; ";
     }
     add(text, ")");

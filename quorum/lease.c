@@ -20,11 +20,12 @@ static bool is_over(const struct quorum_lease *lease)
     return lease->loss != QUORUM_NOT_LOST;
 }
 
-/* The ttl to ask for, so that the nodes' keys end at the cap; 0 when that would give nothing. */
+/* The ttl to ask for, in whole milliseconds as the nodes count, so that their keys end at the cap; 0 when that would give nothing. */
 static quorum_duration renewal_ttl(const struct quorum_lease *lease, quorum_time now)
 {
     quorum_duration left = lease->terms.cap == QUORUM_NEVER ? QUORUM_NEVER : quorum_time_until(lease->terms.cap, now);
     quorum_duration ttl = lease->terms.ttl < left ? lease->terms.ttl : left;
+    ttl -= ttl % QUORUM_MILLISECOND; /* more than the nodes grant must not be counted on */
     return quorum_time_add(now, ttl) > lease->validity_end ? ttl : 0;
 }
 
@@ -66,7 +67,7 @@ static void renewed(struct quorum_lease *lease, const struct quorum_lease_event 
         carry_on(lease, event->validity_end, event->now);
         plan_renewal(lease, event->now, event->random);
     } else if (event->verdict == QUORUM_LOST_GONE) {
-        lose(lease, actions, event->now >= lease->validity_end ? QUORUM_LOSS_EXPIRED : QUORUM_LOSS_GONE);
+        lose(lease, actions, QUORUM_LOSS_GONE); /* were its end past, it would have been found before */
     } else {
         actions->failing = lease->failures++ == 0;
         plan_retry(lease, event->now);
@@ -76,7 +77,7 @@ static void renewed(struct quorum_lease *lease, const struct quorum_lease_event 
 static void take(struct quorum_lease *lease, const struct quorum_lease_event *event,
                  struct quorum_lease_actions *actions)
 {
-    switch (event->type) {
+    switch (event->type) { /* GCOVR_EXCL_BR_LINE: there are no other events */
     case QUORUM_LEASE_GRANTED:
         lease->validity_end = event->validity_end;
         plan_renewal(lease, event->now, event->random);

@@ -100,8 +100,8 @@ static void judge(struct quorum_round *round, struct quorum_actions *actions, qu
 static void voted(struct quorum_round *round, const struct quorum_event *event)
 {
     quorum_nodes bit = quorum_node(event->node);
-    /* Validity counts from the first send: a grant of a node that was not asked would be valid for ever. */
-    assert(event->vote != QUORUM_GRANTED || (round->asked & bit));
+    /* Validity counts from the first send: if a grant counted that was not asked for, it would be valid for ever. */
+    assert(event->vote != QUORUM_GRANTED || (round->asked & bit) || !(round->tally.voted[QUORUM_PENDING] & bit));
     round->coming &= ~bit;
     /* Even a late answer tells what the node has: the undo is then not needed, or still is. */
     if (event->left_nothing)

@@ -246,6 +246,20 @@ START_TEST(held_is_said_when_others_alone_prevent_a_majority)
 }
 END_TEST
 
+/* A host that asks for many locks at once hears of some that it did not ask this node for. */
+START_TEST(grant_of_a_node_that_was_counted_out_is_no_grant)
+{
+    struct quorum_terms terms = terms_for(QUORUM_EXTEND, 3);
+    struct quorum_round round;
+    quorum_round_init(&round, &terms);
+    vote(&round, 0, QUORUM_ABSENT, begin);
+    start(&round, 0x6, 0, begin);
+    ck_assert(!vote(&round, 0, QUORUM_GRANTED, begin).decided);
+    ck_assert(!vote(&round, 1, QUORUM_GRANTED, begin).decided);
+    ck_assert_uint_eq(quorum_tally_count(&round.tally, QUORUM_ABSENT), 1);
+}
+END_TEST
+
 START_TEST(misconfigured_is_said_when_waiting_would_not_help)
 {
     struct quorum_round round = begun(QUORUM_ACQUIRE, 5);
@@ -384,6 +398,7 @@ static void add_acquire(Suite *suite)
     tcase_add_test(acquire, node_that_never_came_has_nothing_to_undo);
     tcase_add_test(acquire, nobody_is_asked_when_too_many_are_down_beforehand);
     tcase_add_test(acquire, held_is_said_when_others_alone_prevent_a_majority);
+    tcase_add_test(acquire, grant_of_a_node_that_was_counted_out_is_no_grant);
     tcase_add_test(acquire, misconfigured_is_said_when_waiting_would_not_help);
     suite_add_tcase(suite, acquire);
 }

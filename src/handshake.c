@@ -28,16 +28,17 @@ static void copy_line(const redisReply *info, const char *field, char *value, si
     }
 }
 
-/* One server behind two names would have two votes. */
-static const struct rl_node *same_server(const struct rl_node *node)
+/* One server behind two names would have two votes. A name that has none does not take the other's. */
+static bool has_vote_already(const struct rl_node *node)
 {
     const redlock_client *client = node->client;
     for (unsigned i = 0; i < client->nodes_count; i++) {
         const struct rl_node *other = &client->nodes[i];
-        if (i != node->index && other->state == RL_NODE_READY && strcmp(other->run_id, node->run_id) == 0)
-            return other;
+        if (i != node->index && other->state == RL_NODE_READY && !other->unfit && node->run_id[0] &&
+            strcmp(other->run_id, node->run_id) == 0)
+            return true;
     }
-    return NULL;
+    return false;
 }
 
 static void server_told(struct rl_node *node, const redisReply *reply)
@@ -47,8 +48,6 @@ static void server_told(struct rl_node *node, const redisReply *reply)
         return;
     copy_line(reply, "run_id", node->run_id, sizeof node->run_id);
     copy_line(reply, "redis_version", node->version, sizeof node->version);
-    if (node->run_id[0] && same_server(node))
-        node->unfit = "the same server as another node of the list";
 }
 
 static void replication_told(struct rl_node *node, const redisReply *reply)
@@ -95,8 +94,12 @@ static void step_answered(struct rl_request *request, const struct rl_answer *an
         return;
     }
     take(node, step, answer->reply);
-    if (--node->steps_left == 0)
-        rl_node_ready(node);
+    if (--node->steps_left > 0)
+        return;
+    /* Not sooner: the other may have become ready since this one said who it is. */
+    if (!node->unfit && has_vote_already(node))
+        node->unfit = "the same server as another node of the list";
+    rl_node_ready(node);
 }
 
 /* ------------------------------------------------------------------------------------------------------- questions */

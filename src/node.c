@@ -270,9 +270,9 @@ static void on_disconnect(const redisAsyncContext *context, int status)
     }
     if (status == REDIS_OK || !context->c.errstr[0])
         snprintf(node->error, sizeof node->error, "the connection was closed");
-    else if (node->error[0] == '\0' || node->state == RL_NODE_READY)
+    else
         snprintf(node->error, sizeof node->error, "the connection broke: %.60s", context->c.errstr);
-    node->permanent = node->permanent && node->state != RL_NODE_READY;
+    node->permanent = false;
     ended(node);
 }
 

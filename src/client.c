@@ -217,6 +217,8 @@ int rl_client_create(struct ev_loop *loop, bool own_thread, const char *nodes, c
 {
     redlock_options options;
     char error[256];
+    if (result)
+        rl_result_clear(result, 0);
     int status = rl_options_read(given, &options, result);
     if (status)
         return status;

@@ -74,7 +74,7 @@ static void write_out_tls(struct rl_adapter *adapter)
 {
     rl_tls_enter();
     redisAsyncHandleWrite(adapter->context);
-    /* hiredis believes it has to wait for something to read, because the last read ended so. */
+    /* hiredis waits for something to read instead, if the last read gave nothing but messages of TLS' own. */
     if (adapter->context && has_bytes_to_write(adapter) && rl_tls_wants_to_write(adapter->tls))
         ev_io_start(adapter->writes->loop, &adapter->writer);
     rl_tls_leave();
@@ -112,7 +112,7 @@ static void read_in(struct rl_adapter *adapter)
         redisAsyncFree(adapter->context);
 }
 
-/* TLS answers some of what it reads by itself: reading writes. */
+/* TLS answers some of what it reads by itself (an alert, say): reading writes. */
 static void read_in_tls(struct rl_adapter *adapter)
 {
     struct rl_sigpipe guard;

@@ -61,6 +61,14 @@ int redlock_release_async(redlock_lock **lock, redlock_callback callback, void *
     return rl_release_start(released, callback, arg);
 }
 
+int redlock_trust_async(redlock_client *client, redlock_callback callback, void *arg)
+{
+    int status = enter(client);
+    if (status || !callback)
+        return REDLOCK_INVALID;
+    return rl_trust_start(client, callback, arg);
+}
+
 int redlock_query_async(redlock_client *client, const char *resource, size_t size, redlock_query_callback callback,
                         void *arg)
 {

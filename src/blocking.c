@@ -28,6 +28,8 @@ struct call {
     redlock_lock *lock;
     const redlock_lock *asked;
     redlock_state *state;
+    redlock_node_status *node_status;
+    uint32_t node;
     redlock_result *result; /* may be NULL */
     int status;
     int loss;
@@ -175,6 +177,18 @@ static void start_hold_count(struct call *call)
 static void start_descriptor(struct call *call)
 {
     finish(call, rl_lease_descriptor(call->asked->lease));
+}
+
+static void start_trust(struct call *call)
+{
+    if (!refuses(call))
+        started(call, rl_trust_start(call->client, told, call));
+}
+
+static void start_node_status(struct call *call)
+{
+    rl_status_fill(&call->client->nodes[call->node], call->node_status);
+    finish(call, REDLOCK_OK);
 }
 
 static void start_watch(struct call *call)
@@ -328,6 +342,20 @@ int redlock_release(redlock_lock **lock, redlock_result *result)
     struct call call = {.client = (*lock)->lease->client, .lock = *lock, .result = result};
     *lock = NULL;
     return wait_for(&call, start_release);
+}
+
+int redlock_trust(redlock_client *client, redlock_result *result)
+{
+    int status = enter(client, result);
+    struct call call = {.client = client, .result = result};
+    return status ? status : wait_for(&call, start_trust);
+}
+
+int rl_blocking_node_status(redlock_client *client, uint32_t node, redlock_node_status *status)
+{
+    int entered = enter(client, NULL);
+    struct call call = {.client = client, .node = node, .node_status = status};
+    return entered ? entered : wait_for(&call, start_node_status);
 }
 
 int redlock_query(redlock_client *client, const char *resource, size_t size, redlock_state *state,

@@ -205,6 +205,8 @@ static int create(struct ev_loop *loop, bool own_thread, const struct rl_address
         rl_client_destroy(client);
         return status;
     }
+    quorum_clock_init(&client->clock_watch, count, client->options.max_ttl_ms * QUORUM_MILLISECOND,
+                      client->options.drift_ppm, 2500 * QUORUM_MILLISECOND);
     for (unsigned i = 0; i < count; i++)
         rl_node_open(&client->nodes[i], client, i, &addresses[i]);
     start_watchers(client);
@@ -282,14 +284,14 @@ void rl_client_destroy(redlock_client *client)
 }
 
 /* Has it answered all it was sent, or had its time? */
-static bool is_done(const redlock_client *client, const struct rl_node *node, quorum_time now)
+static bool is_done(const redlock_client *client, struct rl_node *node, quorum_time now)
 {
     if (!node->sent.first && !node->kept.first)
         return true;
     quorum_time since = node->heard > client->closing_since ? node->heard : client->closing_since;
     if (quorum_time_since(since, now) >= node->timeout)
         return true;
-    return node->state != RL_NODE_READY && rl_node_usable(node, now).is == RL_OUT;
+    return node->state != RL_NODE_READY && rl_node_usable(node, now, false).is == RL_OUT;
 }
 
 static bool all_done(redlock_client *client)

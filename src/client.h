@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "quorum/clock_watch.h"
 #include "redlock/redlock.h"
 #include "src/adapter.h"
 #include "src/blocking.h"
@@ -45,6 +46,7 @@ struct redlock_client {
     struct rl_leases leases;
     struct rl_timer renewal_timer; /* renewals have gathered long enough */
     struct rl_statistics statistics;
+    struct quorum_clock_watch clock_watch;
     struct rl_round *coming;       /* rounds that wait for a node to become usable */
     struct rl_round *spare_rounds; /* kept for the next ones */
     unsigned spare_count;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "src/client.h"
+#include "src/guard.h"
 #include "src/memory.h"
 #include "src/node.h"
 #include "src/reply.h"
@@ -52,12 +53,30 @@ static void server_told(struct rl_node *node, const redisReply *reply)
 
 static void replication_told(struct rl_node *node, const redisReply *reply)
 {
-    char role[16];
+    node->role[0] = '\0';
     if (reply->type != REDIS_REPLY_STRING)
         return;
-    copy_line(reply, "role", role, sizeof role);
-    if (strcmp(role, "slave") == 0)
-        node->unfit = "a replica, not a master";
+    copy_line(reply, "role", node->role, sizeof node->role);
+    if (strcmp(node->role, "slave") == 0)
+        node->findings |= REDLOCK_FINDING_REPLICA;
+}
+
+static void memory_told(struct rl_node *node, const redisReply *reply)
+{
+    char policy[32] = "";
+    if (reply->type == REDIS_REPLY_STRING)
+        copy_line(reply, "maxmemory_policy", policy, sizeof policy);
+    if (policy[0] && strcmp(policy, "noeviction") != 0)
+        node->findings |= REDLOCK_FINDING_EVICTING;
+}
+
+static void persistence_told(struct rl_node *node, const redisReply *reply)
+{
+    char aof[8] = "";
+    if (reply->type == REDIS_REPLY_STRING)
+        copy_line(reply, "aof_enabled", aof, sizeof aof);
+    if (aof[0] && strcmp(aof, "1") != 0 && !node->client->options.guard)
+        node->findings |= REDLOCK_FINDING_NOT_PERSISTENT;
 }
 
 static void take(struct rl_node *node, unsigned step, const redisReply *reply)
@@ -68,6 +87,10 @@ static void take(struct rl_node *node, unsigned step, const redisReply *reply)
         server_told(node, reply);
     else if (step == RL_STEP_REPLICATION)
         replication_told(node, reply);
+    else if (step == RL_STEP_MEMORY)
+        memory_told(node, reply);
+    else if (step == RL_STEP_PERSISTENCE)
+        persistence_told(node, reply);
     else if (reply->type == REDIS_REPLY_ERROR)
         rl_log(node->client, REDLOCK_LOG_DEBUG, "%s: handshake step %u: %.80s", node->address.name, step, reply->str);
 }
@@ -93,12 +116,18 @@ static void step_answered(struct rl_request *request, const struct rl_answer *an
         rl_node_break(node, permanent, "handshake: %.80s", text);
         return;
     }
-    take(node, step, answer->reply);
+    if (step != RL_STEP_GUARD)
+        take(node, step, answer->reply);
+    else if (!rl_guard_told(node, answer->reply, request->sent, answer->now))
+        return;
+    rl_guard_judge(node);
     if (--node->steps_left > 0)
         return;
     /* Not sooner: the other may have become ready since this one said who it is. */
-    if (!node->unfit && has_vote_already(node))
-        node->unfit = "the same server as another node of the list";
+    if (!node->unfit && has_vote_already(node)) {
+        node->findings |= REDLOCK_FINDING_SAME_SERVER;
+        rl_guard_judge(node);
+    }
     rl_node_ready(node);
 }
 
@@ -165,18 +194,32 @@ static bool ask_select(struct rl_node *node)
     return ask_words(node, RL_STEP_SELECT, "SELECT", number, NULL);
 }
 
+/* By its whole text: whether the node knows the script is not known yet. */
+static bool ask_guard(struct rl_node *node)
+{
+    struct rl_command command = {0};
+    struct rl_guard_numbers numbers;
+    if (!node->client->options.guard)
+        return true;
+    rl_guard_command(node->client, RL_GUARD_LOOK, true, &command, &numbers);
+    return ask(node, RL_STEP_GUARD, &command);
+}
+
 bool rl_handshake_start(struct rl_node *node)
 {
     const char *name = node->client->options.client_name;
     node->steps_left = 0;
     node->client_id = 0;
     node->unfit = NULL;
+    node->findings = 0;
     bool asked = ask_auth(node) && ask_select(node);
     if (asked && name[0])
         asked = ask_words(node, RL_STEP_NAME, "CLIENT", "SETNAME", name);
     asked = asked && ask_words(node, RL_STEP_CLIENT_ID, "CLIENT", "ID", NULL) &&
             ask_words(node, RL_STEP_SERVER, "INFO", "server", NULL) &&
-            ask_words(node, RL_STEP_REPLICATION, "INFO", "replication", NULL);
+            ask_words(node, RL_STEP_REPLICATION, "INFO", "replication", NULL) &&
+            ask_words(node, RL_STEP_MEMORY, "INFO", "memory", NULL) &&
+            ask_words(node, RL_STEP_PERSISTENCE, "INFO", "persistence", NULL) && ask_guard(node);
     for (unsigned script = 0; asked && script < RL_SCRIPTS; script++)
         asked = ask_words(node, RL_STEP_SCRIPTS + script, "SCRIPT", "LOAD", rl_scripts[script].text);
     return asked;

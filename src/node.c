@@ -10,6 +10,7 @@
 
 #include "src/client.h"
 #include "src/clock.h"
+#include "src/guard.h"
 #include "src/memory.h"
 #include "src/reply.h"
 #include "src/sigpipe.h"
@@ -172,11 +173,14 @@ bool rl_node_can_renew(const struct rl_node *node, quorum_time now)
            node->sent.count < node->client->options.pending_max;
 }
 
-struct rl_usable rl_node_usable(const struct rl_node *node, quorum_time now)
+struct rl_usable rl_node_usable(struct rl_node *node, quorum_time now, bool granting)
 {
     if (node->state == RL_NODE_READY) {
         if (node->unfit)
             return (struct rl_usable){RL_OUT, true, QUORUM_REFUSED, node->unfit};
+        const char *objection = granting ? rl_guard_objection(node, now) : NULL;
+        if (objection)
+            return (struct rl_usable){RL_OUT, false, QUORUM_REFUSED, objection};
         if (is_stuck(node, now))
             return (struct rl_usable){RL_OUT, false, QUORUM_TIMED_OUT, "not asked: it owes older answers"};
         if (node->sent.count >= node->client->options.pending_max)
@@ -402,13 +406,24 @@ static void start(struct rl_node *node)
         rl_node_break(node, false, "cannot resolve the name: no thread or no memory");
 }
 
-static bool send_heartbeat(struct rl_node *node)
+static bool send_heartbeat(struct rl_node *node, bool whole)
 {
     struct rl_command command = {0};
-    rl_command_add_text(&command, "TIME");
+    struct rl_guard_numbers numbers;
+    if (node->client->options.guard)
+        rl_guard_command(node->client, node->jumped ? RL_GUARD_JUMPED : RL_GUARD_LOOK, whole, &command, &numbers);
+    else
+        rl_command_add_text(&command, "TIME");
     node->beating = rl_command_format(&command) && rl_node_send(node, &node->heartbeat, &command);
+    node->writing_jump = node->beating && node->jumped;
     rl_command_free(&command);
     return node->beating;
+}
+
+void rl_node_beat(struct rl_node *node)
+{
+    if (node->state == RL_NODE_READY)
+        schedule(node, rl_now());
 }
 
 static const char *awaited(const struct rl_node *node)
@@ -438,7 +453,7 @@ static void on_timer(struct rl_timer *timer)
         break;
     case RL_NODE_READY:
         if (!node->beating)
-            send_heartbeat(node);
+            send_heartbeat(node, false);
         schedule(node, quorum_time_add(rl_now(), HEARTBEAT));
         break;
     case RL_NODE_CLOSED:
@@ -457,14 +472,40 @@ static void send_kept(struct rl_node *node)
     }
 }
 
+/* What it says of itself. false: the link is gone, or another heartbeat is under way. */
+static bool take_heartbeat(struct rl_node *node, const struct rl_answer *given)
+{
+    quorum_time sent = node->heartbeat.sent;
+    node->round_trip_us = (uint32_t)((given->now - sent) / QUORUM_MICROSECOND);
+    if (!node->client->options.guard) {
+        rl_guard_time_told(node, given->reply, sent, given->now);
+        return true;
+    }
+    if (rl_reply_is_error(given->reply, "NOSCRIPT") && send_heartbeat(node, true))
+        return false;
+    bool jump_written = node->writing_jump;
+    if (!rl_guard_told(node, given->reply, sent, given->now))
+        return false;
+    if (jump_written)
+        node->jumped = node->suspect = false;
+    return true;
+}
+
 static void heartbeat_answered(struct rl_request *request, const struct rl_answer *given)
 {
     struct rl_node *node = request->node;
     if (given->kind == RL_ANSWER_OVERDUE)
         return;
     node->beating = false;
-    if (given->kind == RL_ANSWER_REPLY && node->kept.first)
+    if (given->kind != RL_ANSWER_REPLY || !node->context)
+        return;
+    const char *unfit = node->unfit;
+    if (!take_heartbeat(node, given))
+        return;
+    if (node->kept.first)
         send_kept(node); /* refused before, by a node that was loading or full */
+    if (unfit != node->unfit || node->client->operations.first)
+        rl_client_node_changed(node->client, node); /* a quarantine may have ended */
 }
 
 void rl_node_ready(struct rl_node *node)
@@ -472,6 +513,8 @@ void rl_node_ready(struct rl_node *node)
     quorum_time now = rl_now();
     bool forgot = node->ready_since && node->last_run_id[0] && strcmp(node->last_run_id, node->run_id) != 0;
     memcpy(node->last_run_id, node->run_id, sizeof node->last_run_id);
+    if (forgot)
+        quorum_clock_forget(&node->client->clock_watch, node->index);
     node->state = RL_NODE_READY;
     node->ready_since = now;
     node->failures = 0;

@@ -37,6 +37,9 @@ enum rl_handshake_step {
     RL_STEP_CLIENT_ID,
     RL_STEP_SERVER,
     RL_STEP_REPLICATION,
+    RL_STEP_MEMORY,
+    RL_STEP_PERSISTENCE,
+    RL_STEP_GUARD,
     RL_STEP_SCRIPTS,
     RL_STEPS = RL_STEP_SCRIPTS + RL_SCRIPTS
 };
@@ -86,7 +89,16 @@ struct rl_node {
     struct rl_request steps[RL_STEPS];
     struct rl_request kill;
     struct rl_request heartbeat;
-    bool beating; /* heartbeat is on its way */
+    uint32_t findings; /* bits of enum redlock_finding */
+    char role[16];
+    uint32_t round_trip_us;     /* of the last heartbeat */
+    quorum_time quarantine_end; /* it grants no new lock before */
+    const char *quarantine_why;
+    char quarantine_text[RL_NODE_TEXT_SIZE];
+    bool suspect;      /* its clock jumped, or ours: not judged yet, or not written down on it yet */
+    bool jumped;       /* judged, and to be written down */
+    bool writing_jump; /* the heartbeat under way does that */
+    bool beating;      /* heartbeat is on its way */
 };
 
 /* Whether a round can ask it. */
@@ -105,7 +117,11 @@ void rl_node_open(struct rl_node *node, redlock_client *client, unsigned index, 
 /* Ends the link; everything on it, and everything kept, is answered now. In a forked child nothing but memory and descriptors is touched. */
 void rl_node_close(struct rl_node *node);
 
-struct rl_usable rl_node_usable(const struct rl_node *node, quorum_time now);
+/* granting: for a new lock, which a node in quarantine does not grant. */
+struct rl_usable rl_node_usable(struct rl_node *node, quorum_time now, bool granting);
+
+/* Sends the heartbeat at the next turn, not in its time. */
+void rl_node_beat(struct rl_node *node);
 
 /* Can it be asked to renew? It may be, where it may not grant. */
 bool rl_node_can_renew(const struct rl_node *node, quorum_time now);
@@ -125,6 +141,9 @@ void rl_node_ready(struct rl_node *node);
 
 /* The client's wakeup rang: a name may have been resolved. */
 void rl_node_resolved(struct rl_node *node);
+
+/* status.c */
+void rl_status_fill(struct rl_node *node, redlock_node_status *status);
 
 /* handshake.c: queues all of it. false: the link does not take it. */
 bool rl_handshake_start(struct rl_node *node);

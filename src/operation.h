@@ -88,6 +88,7 @@ struct rl_round *rl_extend_round(struct rl_lease *lease, uint32_t ttl_ms);
 int rl_release_start(redlock_lock *lock, redlock_callback callback, void *arg);
 int rl_query_start(redlock_client *client, const char *resource, size_t size, redlock_query_callback callback,
                    void *arg);
+int rl_trust_start(redlock_client *client, redlock_callback callback, void *arg);
 int rl_ready_start(redlock_client *client, int64_t wait_ms, redlock_callback callback, void *arg);
 
 /* Releases without anybody waiting for it. */

@@ -28,6 +28,11 @@ int rl_options_check_ttl(const redlock_options *options, uint32_t ttl_ms, uint32
 {
     if (ttl_ms == 0 || ttl_ms > TTL_MAX_MS)
         return rl_result_fail(result, REDLOCK_INVALID, "ttl_ms is %u; it must be from 1 to %u", ttl_ms, TTL_MAX_MS);
+    if (options->guard && ttl_ms > options->max_ttl_ms)
+        return rl_result_fail(
+            result, REDLOCK_INVALID,
+            "ttl_ms is %u, above the deployment's max_ttl_ms of %u; a longer one needs a longer max_ttl_ms in all clients",
+            ttl_ms, options->max_ttl_ms);
     if (minimum_validity_ms == 0)
         return rl_result_fail(result, REDLOCK_INVALID,
                               "minimum_validity_ms is 0; a lock must be valid for 1 ms at least");
@@ -47,6 +52,16 @@ static int check_allocator(const redlock_allocator *allocator, redlock_result *r
         return rl_result_fail(result, REDLOCK_INVALID,
                               "the allocator needs all of allocate, reallocate and release, or none");
     return REDLOCK_OK;
+}
+
+/* Part of the marker, whose fields are separated by spaces. */
+static bool is_word(const char *text, size_t most)
+{
+    size_t size = text ? strlen(text) : 0;
+    for (size_t i = 0; i < size; i++)
+        if (text[i] <= ' ' || text[i] > '~')
+            return false;
+    return size > 0 && size <= most;
 }
 
 static int check_words(const redlock_options *options, redlock_result *result)
@@ -72,6 +87,10 @@ static int check_credentials(const redlock_options *options, redlock_result *res
     if (options->user && options->user[0] && !(options->password && options->password[0]) && !options->credentials)
         return rl_result_fail(result, REDLOCK_INVALID,
                               "user is set without a password; set both, or neither for nodes that ask for none");
+    if (!is_word(options->deployment, 64))
+        return rl_result_fail(result, REDLOCK_INVALID, "deployment must be 1 to 64 characters without spaces");
+    if (!is_word(options->marker_key, 128))
+        return rl_result_fail(result, REDLOCK_INVALID, "marker_key must be 1 to 128 characters without spaces");
     if (!options->tls_certificate_file != !options->tls_key_file)
         return rl_result_fail(result, REDLOCK_INVALID, "tls_certificate_file and tls_key_file need each other");
     return REDLOCK_OK;
@@ -80,6 +99,8 @@ static int check_credentials(const redlock_options *options, redlock_result *res
 static int check(const redlock_options *options, redlock_result *result)
 {
     const struct range ranges[] = {
+        {"guard", options->guard, 0, 1},
+        {"max_ttl_ms", options->max_ttl_ms, 1, TTL_MAX_MS},
         {"renewal_percent", options->renewal_percent ? options->renewal_percent : 33, 10, 80},
         {"node_timeout_ms", options->node_timeout_ms, 1, 3600000},
         {"connect_timeout_ms", options->connect_timeout_ms, 1, 3600000},
@@ -163,6 +184,8 @@ static const size_t strings[] = {
     offsetof(redlock_options, tls_certificate_file),
     offsetof(redlock_options, tls_key_file),
     offsetof(redlock_options, tls_server_name),
+    offsetof(redlock_options, deployment),
+    offsetof(redlock_options, marker_key),
 };
 #define STRINGS (sizeof strings / sizeof *strings)
 

@@ -12,12 +12,12 @@ struct ready {
     void *arg;
 };
 
-static int look(const redlock_client *client)
+static int look(redlock_client *client)
 {
     quorum_time now = rl_now();
     unsigned usable = 0, hopeless = 0, majority = quorum_majority(client->nodes_count);
     for (unsigned i = 0; i < client->nodes_count; i++) {
-        struct rl_usable node = rl_node_usable(&client->nodes[i], now);
+        struct rl_usable node = rl_node_usable(&client->nodes[i], now, true);
         usable += node.is == RL_USABLE;
         hopeless += node.is == RL_OUT && node.permanent;
     }
@@ -37,7 +37,7 @@ static void fill(struct rl_operation *operation, redlock_result *result)
 {
     quorum_time now = rl_now();
     for (unsigned i = 0; i < result->nodes; i++) {
-        struct rl_usable node = rl_node_usable(&operation->client->nodes[i], now);
+        struct rl_usable node = rl_node_usable(&operation->client->nodes[i], now, true);
         redlock_node_result *line = &result->node[i];
         line->outcome = node.is == RL_USABLE   ? REDLOCK_NODE_GRANTED
                         : node.is == RL_COMING ? REDLOCK_NODE_PENDING

@@ -68,6 +68,15 @@ static struct rl_vote query(const redisReply *reply)
     return (struct rl_vote){QUORUM_GRANTED, false, false, false};
 }
 
+/* The guard's answer says what its marker has come to: a marker of another deployment is left alone. */
+static struct rl_vote trust(const redisReply *reply)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 8 || reply->element[6]->type != REDIS_REPLY_STRING)
+        return refused(reply);
+    bool trusted = reply->element[6]->len == 7 && memcmp(reply->element[6]->str, "trusted", 7) == 0;
+    return (struct rl_vote){trusted ? QUORUM_GRANTED : QUORUM_REFUSED, !trusted, false, false};
+}
+
 struct rl_vote rl_reply_vote(enum rl_question question, const redisReply *reply)
 {
     switch (question) {
@@ -78,6 +87,8 @@ struct rl_vote rl_reply_vote(enum rl_question question, const redisReply *reply)
         return own_key(reply);
     case RL_ASK_QUERY:
         return query(reply);
+    case RL_ASK_TRUST:
+        return trust(reply);
     }
     return refused(reply);
 }

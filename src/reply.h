@@ -8,7 +8,7 @@
 #include "quorum/tally.h"
 
 /* What was asked. */
-enum rl_question { RL_ASK_SET, RL_ASK_EXTEND, RL_ASK_RELEASE, RL_ASK_QUERY };
+enum rl_question { RL_ASK_SET, RL_ASK_EXTEND, RL_ASK_RELEASE, RL_ASK_QUERY, RL_ASK_TRUST };
 
 struct rl_vote {
     enum quorum_vote vote;

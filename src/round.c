@@ -7,6 +7,7 @@
 
 #include "src/client.h"
 #include "src/clock.h"
+#include "src/guard.h"
 #include "src/result.h"
 
 #define SPARE_ROUNDS 64
@@ -101,12 +102,19 @@ static void list(struct rl_round *round, bool on)
 
 /* ----------------------------------------------------------------------------------------------------------- sending */
 
+/* Numbers as text, for as long as the command is under construction. */
+struct numbers {
+    char ttl[24];
+    struct rl_guard_numbers guard;
+};
+
 static void build(const struct rl_round *round, enum rl_question question, bool whole, struct rl_command *command,
-                  char number[24])
+                  struct numbers *numbers)
 {
     const struct rl_lease *lease = round->lease;
     struct rl_text key = {lease->key, lease->key_size};
-    snprintf(number, 24, "%llu", (unsigned long long)(round->rules.terms.ttl / QUORUM_MILLISECOND));
+    snprintf(numbers->ttl, sizeof numbers->ttl, "%llu",
+             (unsigned long long)(round->rules.terms.ttl / QUORUM_MILLISECOND));
     switch (question) {
     case RL_ASK_SET: /* SET key token NX PX ttl: the published pattern, so that clients in other languages exclude ours and the reverse */
         rl_command_add(command, "SET", 3);
@@ -114,12 +122,12 @@ static void build(const struct rl_round *round, enum rl_question question, bool 
         rl_command_add(command, lease->token, REDLOCK_TOKEN_SIZE - 1);
         rl_command_add(command, "NX", 2);
         rl_command_add(command, "PX", 2);
-        rl_command_add_text(command, number);
+        rl_command_add_text(command, numbers->ttl);
         break;
     case RL_ASK_EXTEND:
         rl_command_script(command, RL_SCRIPT_EXTEND, whole, key);
         rl_command_add(command, lease->token, REDLOCK_TOKEN_SIZE - 1);
-        rl_command_add_text(command, number);
+        rl_command_add_text(command, numbers->ttl);
         break;
     case RL_ASK_RELEASE:
         rl_command_script(command, RL_SCRIPT_RELEASE, whole, key);
@@ -127,6 +135,9 @@ static void build(const struct rl_round *round, enum rl_question question, bool 
         break;
     case RL_ASK_QUERY:
         rl_command_script(command, RL_SCRIPT_QUERY, whole, key);
+        break;
+    case RL_ASK_TRUST:
+        rl_guard_command(round->client, RL_GUARD_TRUST, whole, command, &numbers->guard);
         break;
     }
 }
@@ -159,8 +170,8 @@ static void count_out(struct rl_round *round, unsigned node, enum quorum_vote vo
 static void ask_nodes(struct rl_round *round, quorum_nodes nodes)
 {
     struct rl_command command = {0};
-    char number[24];
-    build(round, round->question, false, &command, number);
+    struct numbers numbers;
+    build(round, round->question, false, &command, &numbers);
     rl_command_format(&command);
     quorum_nodes failed = 0;
     for (quorum_nodes left = nodes; left; left &= left - 1) {
@@ -189,8 +200,8 @@ static bool undo_node(struct rl_round *round, struct rl_node *node, const struct
 static void undo_nodes(struct rl_round *round, quorum_nodes nodes)
 {
     struct rl_command command = {0};
-    char number[24];
-    build(round, RL_ASK_RELEASE, false, &command, number);
+    struct numbers numbers;
+    build(round, RL_ASK_RELEASE, false, &command, &numbers);
     rl_command_format(&command);
     quorum_nodes kept = 0;
     for (quorum_nodes left = nodes; left; left &= left - 1) {
@@ -250,8 +261,8 @@ static void note_latency(struct rl_slot *slot, const struct rl_request *request,
 static bool send_whole(struct rl_round *round, struct rl_request *request, enum rl_question question)
 {
     struct rl_command command = {0};
-    char number[24];
-    build(round, question, true, &command, number);
+    struct numbers numbers;
+    build(round, question, true, &command, &numbers);
     bool sent = rl_command_format(&command) && send(round, request->node, request, &command);
     rl_command_free(&command);
     request->whole = true;
@@ -368,8 +379,8 @@ static bool undo_send(struct rl_request *request)
 {
     struct rl_round *round = round_of(request, offsetof(struct rl_slot, undo));
     struct rl_command command = {0};
-    char number[24];
-    build(round, RL_ASK_RELEASE, false, &command, number);
+    struct numbers numbers;
+    build(round, RL_ASK_RELEASE, false, &command, &numbers);
     request->whole = false;
     bool sent = rl_command_format(&command) && rl_node_send(request->node, request, &command);
     rl_command_free(&command);
@@ -381,11 +392,17 @@ static const struct rl_request_type undo_type = {undo_answered, undo_send};
 
 /* ------------------------------------------------------------------------------------------------------------ owner */
 
+/* What a node in quarantine withholds. */
+static bool is_grant(const struct rl_round *round)
+{
+    return round->rules.terms.kind == QUORUM_ACQUIRE;
+}
+
 /* Counts out the nodes that cannot be asked, and sorts the others. */
 static void sort_nodes(struct rl_round *round, struct quorum_event *start)
 {
     for (unsigned i = 0; i < round->client->nodes_count; i++) {
-        struct rl_usable usable = rl_node_usable(&round->client->nodes[i], start->now);
+        struct rl_usable usable = rl_node_usable(&round->client->nodes[i], start->now, is_grant(round));
         if (usable.is == RL_USABLE)
             start->usable |= quorum_node(i);
         else if (usable.is == RL_COMING)
@@ -443,7 +460,7 @@ void rl_round_node_changed(struct rl_round *round, struct rl_node *node)
     quorum_time now = rl_now();
     if (!(round->rules.coming & quorum_node(node->index)))
         return;
-    struct rl_usable usable = rl_node_usable(node, now);
+    struct rl_usable usable = rl_node_usable(node, now, is_grant(round));
     if (usable.is == RL_COMING)
         return;
     if (usable.is == RL_OUT) {

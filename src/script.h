@@ -3,7 +3,15 @@
 #define RL_SCRIPT_H
 
 /* In the order of the list in src/CMakeLists.txt. */
-enum rl_script_id { RL_SCRIPT_RELEASE, RL_SCRIPT_EXTEND, RL_SCRIPT_QUERY, RL_SCRIPT_RENEW, RL_SCRIPT_HEAL, RL_SCRIPTS };
+enum rl_script_id {
+    RL_SCRIPT_RELEASE,
+    RL_SCRIPT_EXTEND,
+    RL_SCRIPT_QUERY,
+    RL_SCRIPT_RENEW,
+    RL_SCRIPT_HEAL,
+    RL_SCRIPT_GUARD,
+    RL_SCRIPTS
+};
 
 struct rl_script {
     const char *name;

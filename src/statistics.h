@@ -9,6 +9,8 @@ struct rl_statistics {
     uint64_t renewals_failed;
     uint64_t healed;
     uint64_t reentered;
+    uint64_t quarantines;
+    uint64_t node_clock_jumps;
 };
 
 #endif

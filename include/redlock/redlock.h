@@ -210,13 +210,18 @@ typedef struct redlock_options {
     const char *tls_server_name;      /* the name a certificate must carry and SNI asks for: the host */
     redlock_allocator allocator;      /* malloc(3) */
     uint32_t renewal_percent;         /* held locks are renewed after so much of their ttl: 33; 10 to 80; 0: never */
+    uint32_t guard;                   /* 1: nodes that may have forgotten locks grant none for max_ttl_ms; 0: trust all */
+    uint32_t max_ttl_ms;              /* the longest ttl anybody in the deployment uses: 30000; the same in all clients */
+    const char *deployment;           /* a name for the nodes together, without spaces: "default" */
+    const char *marker_key;           /* the guard's key on each node: "redlock:marker" */
 } redlock_options;
 /* clang-format on */
 
 /* clang-format off */
 #define REDLOCK_OPTIONS_INIT                                                                                           \
     { sizeof(redlock_options), 10000, 1, 50, 1000, 2000, 2000, 10000, 8192, 8192, 65536, 0, 0, "", "redlock", NULL,    \
-      NULL, NULL, NULL, NULL, NULL, REDLOCK_LOG_INFO, 0, NULL, NULL, NULL, NULL, NULL, { NULL, NULL, NULL, NULL }, 33 }
+      NULL, NULL, NULL, NULL, NULL, REDLOCK_LOG_INFO, 0, NULL, NULL, NULL, NULL, NULL, { NULL, NULL, NULL, NULL }, 33, \
+      0, 30000, "default", "redlock:marker" }
 /* clang-format on */
 
 /* clang-format off */
@@ -366,6 +371,59 @@ REDLOCK_API int redlock_lost_descriptor(redlock_lock *lock, int *descriptor);
  * Returns REDLOCK_LOST, _TIMED_OUT, _CANCELLED (released by another thread, or the client is closed), _INVALID, _NO_MEMORY. Any thread.
  */
 REDLOCK_API int redlock_wait_lost(redlock_lock *lock, int64_t wait_ms, int *loss);
+
+/* ------------------------------------------------------------------------------------------------------- the nodes */
+
+/* What is remarkable about a node: bits. The first four make it unfit: its votes do not count. */
+enum redlock_finding {
+    REDLOCK_FINDING_REPLICA = 1,          /* not a master */
+    REDLOCK_FINDING_SAME_SERVER = 2,      /* listed twice under different names */
+    REDLOCK_FINDING_OTHER_DEPLOYMENT = 4, /* its marker is of another deployment, or of another N */
+    REDLOCK_FINDING_NOT_PERMITTED = 8,    /* the user may not do what the guard needs */
+    REDLOCK_FINDING_EVICTING = 16,        /* its maxmemory-policy may evict locks */
+    REDLOCK_FINDING_NOT_PERSISTENT = 32,  /* it forgets in a restart, and the guard is off */
+    REDLOCK_FINDING_OTHER_MAX_TTL = 64    /* clients of the deployment differ in max_ttl_ms; the larger counts */
+};
+
+/* "replica", ... and a sentence with the remedy, for one bit. Static; never NULL. Any thread. */
+REDLOCK_API const char *redlock_finding_name(uint32_t finding);
+REDLOCK_API const char *redlock_finding_text(uint32_t finding);
+
+typedef struct redlock_node_status {
+    const char *name;          /* lives as long as the client */
+    uint32_t usable;           /* 1: it is asked for new locks */
+    uint32_t findings;         /* bits of enum redlock_finding */
+    int64_t quarantine_ms;     /* until it may grant again; 0: it may */
+    uint32_t round_trip_us;    /* of the last heartbeat; 0: none yet */
+    uint32_t requests_pending; /* sent and not answered */
+    uint32_t undos_pending;    /* kept until it can be reached */
+    uint32_t clock_known;      /* 1: the next two are */
+    int64_t clock_low_us;      /* the node's wall clock is ahead of ours by no less than this ... */
+    int64_t clock_high_us;     /* ... and no more than this */
+    char state[24];            /* "ready", "connecting", ... */
+    char role[16];             /* "master", "slave"; "" unknown */
+    char version[24];          /* Redis' */
+    char run_id[48];
+    char error[96];            /* why it is not connected, or was not last time; "" */
+    char objection[96];        /* why it is not asked though it is ready; "" */
+    uint64_t reserved[8];
+} redlock_node_status;
+
+/* How many nodes the client has. Any thread in the blocking face. */
+REDLOCK_API uint32_t redlock_nodes(const redlock_client *client);
+
+/* What is known of a node, from 0 to redlock_nodes() - 1. Asks nobody. Returns REDLOCK_OK, _INVALID. Any thread in the blocking face. */
+REDLOCK_API int redlock_node_status_get(redlock_client *client, uint32_t node, redlock_node_status *status);
+
+/*
+ * Ends the quarantine of all nodes that can be reached. Whoever calls this vouches that no lock is held anywhere that a node may have forgotten: for a new
+ * deployment, or after all clients have been stopped for max_ttl_ms. Waits for every node's answer or timeout.
+ * Returns REDLOCK_OK (a majority), _NO_QUORUM, _MISCONFIGURED, _CANCELLED, _INVALID (the guard is off), _NO_MEMORY.
+ */
+REDLOCK_API int redlock_trust(redlock_client *client, redlock_result *result);
+REDLOCK_API int redlock_trust_async(redlock_client *client, redlock_callback callback, void *arg);
+
+/* ---------------------------------------------------------------------------------------------------- what they show */
 
 /* What the nodes show for a resource. */
 typedef struct redlock_node_state {

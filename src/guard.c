@@ -1,0 +1,200 @@
+#include "src/guard.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "quorum/guard.h"
+#include "src/client.h"
+#include "src/clock.h"
+#include "src/reply.h"
+#include "src/result.h"
+
+void rl_guard_command(const redlock_client *client, enum rl_guard_task task, bool whole, struct rl_command *command,
+                      struct rl_guard_numbers *numbers)
+{
+    static const char *const tasks[] = {"look", "jumped", "trust"};
+    const redlock_options *options = &client->options;
+    snprintf(numbers->max_ttl, sizeof numbers->max_ttl, "%u", options->max_ttl_ms);
+    snprintf(numbers->nodes, sizeof numbers->nodes, "%u", client->nodes_count);
+    rl_command_script(command, RL_SCRIPT_GUARD, whole,
+                      (struct rl_text){options->marker_key, strlen(options->marker_key)});
+    rl_command_add_text(command, numbers->max_ttl);
+    rl_command_add_text(command, options->deployment);
+    rl_command_add_text(command, numbers->nodes);
+    rl_command_add_text(command, tasks[task]);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ fitness */
+
+static const struct {
+    uint32_t finding;
+    const char *text;
+} unfit[] = {
+    {REDLOCK_FINDING_REPLICA, "a replica, not a master"},
+    {REDLOCK_FINDING_SAME_SERVER, "the same server as another node of the list"},
+    {REDLOCK_FINDING_OTHER_DEPLOYMENT, "its marker is of another deployment, or of another number of nodes"},
+    {REDLOCK_FINDING_NOT_PERMITTED, "the user may not run what the guard needs"},
+};
+
+void rl_guard_judge(struct rl_node *node)
+{
+    node->unfit = NULL;
+    for (size_t i = 0; i < sizeof unfit / sizeof *unfit && !node->unfit; i++)
+        if (node->findings & unfit[i].finding)
+            node->unfit = unfit[i].text;
+}
+
+static void find(struct rl_node *node, uint32_t finding, bool found)
+{
+    bool before = node->findings & finding;
+    node->findings = found ? node->findings | finding : node->findings & ~finding;
+    if (found && !before)
+        rl_log(node->client, REDLOCK_LOG_WARNING, "%s: %s", node->address.name, redlock_finding_text(finding));
+}
+
+/* ------------------------------------------------------------------------------------------------------------- clocks */
+
+static void note_clock(struct rl_node *node, quorum_time sent, quorum_time received, quorum_time time)
+{
+    redlock_client *client = node->client;
+    const struct quorum_clock_sample sample = {node->index, sent, received, time};
+    struct quorum_clock_actions actions = quorum_clock_step(&client->clock_watch, &sample);
+    for (unsigned i = 0; i < client->nodes_count; i++) {
+        struct rl_node *other = &client->nodes[i];
+        bool jumped = actions.jumped & quorum_node(i);
+        other->suspect = (actions.suspect & quorum_node(i)) || jumped || (other->suspect && other->jumped);
+        if (!jumped)
+            continue;
+        other->jumped = true; /* the next heartbeat, which is brought forward, writes it down on the node */
+        client->statistics.node_clock_jumps++;
+        rl_log(client, REDLOCK_LOG_WARNING, "%s: its clock jumped", other->address.name);
+        rl_node_beat(other);
+    }
+    if (!actions.own)
+        return;
+    rl_log(client, REDLOCK_LOG_ERROR, "this machine's clock stood still, or jumped: all locks are lost");
+    rl_leases_lose(client, QUORUM_LEASE_CLOCK);
+}
+
+void rl_guard_time_told(struct rl_node *node, const redisReply *reply, quorum_time sent, quorum_time received)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
+        return;
+    unsigned long long seconds = 0, microseconds = 0;
+    for (size_t i = 0; i < 2; i++)
+        if (reply->element[i]->type != REDIS_REPLY_STRING || reply->element[i]->len > 15)
+            return;
+    if (sscanf(reply->element[0]->str, "%15llu", &seconds) != 1 ||
+        sscanf(reply->element[1]->str, "%15llu", &microseconds) != 1 || seconds > UINT64_MAX / QUORUM_SECOND - 1)
+        return;
+    note_clock(node, sent, received, seconds * QUORUM_SECOND + microseconds * QUORUM_MICROSECOND);
+}
+
+/* ------------------------------------------------------------------------------------------------------------- marker */
+
+enum field { RUN_ID, ROLE, TIME, SINCE, MAX_TTL, NODES, WHY, DEPLOYMENT, FIELDS };
+
+static bool is_whole(const redisReply *reply)
+{
+    static const int types[FIELDS] = {REDIS_REPLY_STRING,  REDIS_REPLY_STRING,  REDIS_REPLY_INTEGER,
+                                      REDIS_REPLY_INTEGER, REDIS_REPLY_INTEGER, REDIS_REPLY_INTEGER,
+                                      REDIS_REPLY_STRING,  REDIS_REPLY_STRING};
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != FIELDS)
+        return false;
+    for (unsigned i = 0; i < FIELDS; i++)
+        if (reply->element[i]->type != types[i] || (types[i] == REDIS_REPLY_INTEGER && reply->element[i]->integer < 0))
+            return false;
+    return reply->element[TIME]->integer < INT64_MAX / 1000 && reply->element[SINCE]->integer < INT64_MAX / 1000000 &&
+           reply->element[MAX_TTL]->integer < INT64_MAX / 1000000;
+}
+
+static bool says(const redisReply *field, const char *text)
+{
+    return (size_t)field->len == strlen(text) && memcmp(field->str, text, (size_t)field->len) == 0;
+}
+
+static const char *reason(const redisReply *why)
+{
+    if (says(why, "restarted"))
+        return "the server restarted, or another took over";
+    if (says(why, "jumped"))
+        return "its clock jumped";
+    return "it is new, or was flushed";
+}
+
+/* Not a millisecond of a quarantine is given away: the node's clock was read before its answer came. */
+static void set_quarantine(struct rl_node *node, const redisReply *reply, quorum_time received)
+{
+    quorum_duration left = quorum_quarantine((quorum_time)reply->element[SINCE]->integer * QUORUM_MILLISECOND,
+                                             (quorum_time)reply->element[TIME]->integer * QUORUM_MICROSECOND,
+                                             (quorum_duration)reply->element[MAX_TTL]->integer * QUORUM_MILLISECOND,
+                                             node->client->options.drift_ppm);
+    bool before = node->quarantine_end > received;
+    node->quarantine_end = quorum_time_add(received, left);
+    node->quarantine_why = left ? reason(reply->element[WHY]) : "";
+    if (before != (left > 0)) {
+        node->client->statistics.quarantines += left > 0;
+        rl_log(node->client, left ? REDLOCK_LOG_WARNING : REDLOCK_LOG_INFO,
+               left ? "%s: in quarantine for %.1f s: %s" : "%s: out of quarantine", node->address.name,
+               (double)left / 1e9, node->quarantine_why);
+    }
+}
+
+static void take_run_id(struct rl_node *node, const redisReply *field)
+{
+    char run_id[RL_RUN_ID_SIZE];
+    snprintf(run_id, sizeof run_id, "%.*s", field->len < RL_RUN_ID_SIZE ? (int)field->len : RL_RUN_ID_SIZE - 1,
+             field->str);
+    bool changed = node->state == RL_NODE_READY && strcmp(run_id, node->run_id) != 0;
+    memcpy(node->run_id, run_id, sizeof run_id);
+    if (!changed)
+        return;
+    /* Another server on the same connection: something in between has switched. */
+    memcpy(node->last_run_id, run_id, sizeof run_id);
+    quorum_clock_forget(&node->client->clock_watch, node->index);
+    rl_leases_hasten(node->client, node->index);
+}
+
+static bool refused(struct rl_node *node, const redisReply *reply)
+{
+    char text[RL_NODE_TEXT_SIZE];
+    rl_reply_text(reply, text, sizeof text);
+    if (rl_reply_is_error(reply, "NOPERM")) {
+        find(node, REDLOCK_FINDING_NOT_PERMITTED, true);
+        rl_guard_judge(node);
+        return true; /* an answer, and a clear one */
+    }
+    rl_node_break(node, false, "the guard: %.80s", text[0] ? text : "an answer that makes no sense");
+    return false;
+}
+
+bool rl_guard_told(struct rl_node *node, const redisReply *reply, quorum_time sent, quorum_time received)
+{
+    const redlock_options *options = &node->client->options;
+    if (!is_whole(reply))
+        return refused(node, reply);
+    take_run_id(node, reply->element[RUN_ID]);
+    find(node, REDLOCK_FINDING_NOT_PERMITTED, false);
+    find(node, REDLOCK_FINDING_REPLICA, !says(reply->element[ROLE], "master"));
+    find(node, REDLOCK_FINDING_OTHER_DEPLOYMENT,
+         !says(reply->element[DEPLOYMENT], options->deployment) ||
+             reply->element[NODES]->integer != node->client->nodes_count);
+    find(node, REDLOCK_FINDING_OTHER_MAX_TTL, reply->element[MAX_TTL]->integer != options->max_ttl_ms);
+    rl_guard_judge(node);
+    set_quarantine(node, reply, received);
+    note_clock(node, sent, received, (quorum_time)reply->element[TIME]->integer * QUORUM_MICROSECOND);
+    return true;
+}
+
+const char *rl_guard_objection(struct rl_node *node, quorum_time now)
+{
+    if (!node->client->options.guard)
+        return NULL;
+    if (node->suspect)
+        return "its clock jumped, or ours did";
+    if (node->quarantine_end <= now)
+        return NULL;
+    snprintf(node->quarantine_text, sizeof node->quarantine_text, "in quarantine for %.1f s: %s",
+             (double)(node->quarantine_end - now) / 1e9, node->quarantine_why);
+    return node->quarantine_text;
+}

@@ -1,0 +1,38 @@
+/* What a node says of itself at the handshake and at each heartbeat: who it is, since when, and what its clock shows. */
+#ifndef RL_GUARD_H
+#define RL_GUARD_H
+
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+
+#include "quorum/time.h"
+#include "src/command.h"
+
+struct rl_node;
+
+/* What the script is to do besides looking. */
+enum rl_guard_task { RL_GUARD_LOOK, RL_GUARD_JUMPED, RL_GUARD_TRUST };
+
+/* Numbers that a command under construction points to. */
+struct rl_guard_numbers {
+    char max_ttl[24];
+    char nodes[12];
+};
+
+/* The script's call. */
+void rl_guard_command(const redlock_client *client, enum rl_guard_task task, bool whole, struct rl_command *command,
+                      struct rl_guard_numbers *numbers);
+
+/* Its answer. false: the node cannot be used as it is, and has been told off; the link may be gone. */
+bool rl_guard_told(struct rl_node *node, const redisReply *reply, quorum_time sent, quorum_time received);
+
+/* The answer to TIME, where there is no guard. */
+void rl_guard_time_told(struct rl_node *node, const redisReply *reply, quorum_time sent, quorum_time received);
+
+/* Why the node must not grant now, or NULL. */
+const char *rl_guard_objection(struct rl_node *node, quorum_time now);
+
+/* Sets what of the node's findings makes it unfit. */
+void rl_guard_judge(struct rl_node *node);
+
+#endif

@@ -1,0 +1,123 @@
+/* What is known of the nodes, for people and for monitoring. */
+#include <stdio.h>
+#include <string.h>
+
+#include "src/blocking.h"
+#include "src/client.h"
+#include "src/clock.h"
+#include "src/guard.h"
+
+static const struct {
+    uint32_t finding;
+    const char *name;
+    const char *text;
+} findings[] = {
+    {REDLOCK_FINDING_REPLICA, "replica", "it is a replica; its vote does not count. Name the master"},
+    {REDLOCK_FINDING_SAME_SERVER, "same-server",
+     "it is the server of another node of the list; its vote does not count. Name N servers"},
+    {REDLOCK_FINDING_OTHER_DEPLOYMENT, "other-deployment",
+     "its marker is of another deployment, or of another number of nodes; its vote does not count. Correct the node list, or the deployment's name"},
+    {REDLOCK_FINDING_NOT_PERMITTED, "not-permitted",
+     "the user may not run what the guard needs (INFO, TIME, GET and SET of the marker key, EVALSHA); its vote does not count. Extend the ACL"},
+    {REDLOCK_FINDING_EVICTING, "evicting", "its maxmemory-policy may evict locks. Set noeviction"},
+    {REDLOCK_FINDING_NOT_PERSISTENT, "not-persistent",
+     "it forgets its locks in a restart, and the guard is off. Turn the guard on, or set appendonly yes, appendfsync always"},
+    {REDLOCK_FINDING_OTHER_MAX_TTL, "other-max-ttl",
+     "another client of the deployment has a different max_ttl; the larger counts. Make them the same"},
+};
+#define FINDINGS (sizeof findings / sizeof *findings)
+
+const char *redlock_finding_name(uint32_t finding)
+{
+    for (size_t i = 0; i < FINDINGS; i++)
+        if (findings[i].finding == finding)
+            return findings[i].name;
+    return "unknown";
+}
+
+const char *redlock_finding_text(uint32_t finding)
+{
+    for (size_t i = 0; i < FINDINGS; i++)
+        if (findings[i].finding == finding)
+            return findings[i].text;
+    return "unknown";
+}
+
+static const char *state_text(const struct rl_node *node)
+{
+    switch (node->state) {
+    case RL_NODE_BACKOFF:
+        return "disconnected";
+    case RL_NODE_RESOLVING:
+        return "resolving its name";
+    case RL_NODE_CONNECTING:
+        return "connecting";
+    case RL_NODE_HANDSHAKE:
+        return "handshake";
+    case RL_NODE_READY:
+        return "ready";
+    case RL_NODE_CLOSED:
+        break;
+    }
+    return "closed";
+}
+
+static void copy(char *to, size_t size, const char *from)
+{
+    snprintf(to, size, "%s", from ? from : "");
+}
+
+/* What the guard has against it, for how long. */
+static void fill_objection(struct rl_node *node, redlock_node_status *status, quorum_time now)
+{
+    const char *objection = node->unfit ? node->unfit : rl_guard_objection(node, now);
+    copy(status->objection, sizeof status->objection, node->state == RL_NODE_READY ? objection : NULL);
+    if (node->client->options.guard)
+        status->quarantine_ms =
+            (int64_t)((quorum_time_until(node->quarantine_end, now) + QUORUM_MILLISECOND - 1) / QUORUM_MILLISECOND);
+}
+
+void rl_status_fill(struct rl_node *node, redlock_node_status *status)
+{
+    const redlock_client *client = node->client;
+    const struct quorum_clock_node *clock = &client->clock_watch.node[node->index];
+    quorum_time now = rl_now();
+    memset(status, 0, sizeof *status);
+    status->name = node->address.name;
+    status->usable = rl_node_usable(node, now, true).is == RL_USABLE;
+    status->findings = node->findings;
+    copy(status->state, sizeof status->state, state_text(node));
+    copy(status->error, sizeof status->error, node->error);
+    copy(status->version, sizeof status->version, node->version);
+    copy(status->run_id, sizeof status->run_id, node->run_id);
+    copy(status->role, sizeof status->role, node->role);
+    fill_objection(node, status, now);
+    status->round_trip_us = node->round_trip_us;
+    status->requests_pending = node->sent.count;
+    status->undos_pending = node->kept.count;
+    status->clock_known = clock->known;
+    if (!clock->known)
+        return;
+    struct timespec wall;
+    clock_gettime(CLOCK_REALTIME, &wall);
+    int64_t ahead = (int64_t)((quorum_time)wall.tv_sec * QUORUM_SECOND + (quorum_time)wall.tv_nsec - now);
+    status->clock_low_us = (clock->offset.low - ahead) / 1000;
+    status->clock_high_us = (clock->offset.high - ahead) / 1000;
+}
+
+uint32_t redlock_nodes(const redlock_client *client)
+{
+    return client && rl_client_is_at_home(client) ? client->nodes_count : 0;
+}
+
+int redlock_node_status_get(redlock_client *client, uint32_t node, redlock_node_status *status)
+{
+    if (!client || !status || !rl_client_is_at_home(client) || node >= client->nodes_count)
+        return REDLOCK_INVALID;
+    if (client->blocking)
+        return rl_blocking_node_status(client, node, status);
+    if (rl_client_enter(client))
+        return REDLOCK_INVALID;
+    rl_status_fill(&client->nodes[node], status);
+    return REDLOCK_OK;
+}

@@ -65,8 +65,10 @@ static bool keys_gone(void *arg)
     return real_nodes == NULL || deployment_keys_left(real_nodes) == 0;
 }
 
-bool real_nothing_left(void)
+bool real_nothing_left(struct face *face)
 {
+    if (face != NULL)
+        return face_wait(face, keys_gone, NULL, REAL_SOON_MS);
     return wait_until(keys_gone, NULL, REAL_SOON_MS);
 }
 
@@ -83,7 +85,7 @@ static void look(void)
         deployment_repair(real_nodes);
     if (own_cluster != NULL)
         cluster_resume_all(own_cluster);
-    ck_assert_msg(real_nothing_left(), "left on the nodes: %s", names_left());
+    ck_assert_msg(real_nothing_left(NULL), "left on the nodes: %s", names_left());
     ck_assert_msg(wait_until(descriptors_closed, NULL, REAL_SOON_MS), "%zu descriptors were open before, %zu now",
                   descriptors_before, file_open_descriptors());
 }

@@ -22,8 +22,8 @@ TCase *real_bare_case(Suite *suite, const char *name);
 /* The test that calls it makes a cluster of its own, which is looked at after the test, too. */
 struct cluster *real_cluster(size_t nodes, const struct cluster_options *options);
 
-/* Nothing of a lock is left on any node that answers, soon. */
-bool real_nothing_left(void);
+/* Nothing of a lock is left on any node that answers, soon. Lets the face work meanwhile, if not NULL. */
+bool real_nothing_left(struct face *face);
 
 /* Runs it; the program's exit status. */
 int real_run(Suite *suite, bool needs_control);

@@ -35,6 +35,7 @@ redlock_options face_options(void)
     options.connect_timeout_ms = 10000;
     options.silence_limit_ms = 30000;
     options.backoff_max_ms = 50;
+    options.renewal_percent = 0;
     return options;
 }
 

@@ -15,7 +15,7 @@ enum face_kind { BLOCKING_FACE, ASYNCHRONOUS_FACE, FACES };
 struct face;
 
 /* Defaults for tests: locks that outlive any test (ttl 60 s), so that a key that is gone was taken away and did not
- * expire; timeouts that a loaded machine does not reach (10 s). */
+ * expire; no renewal; timeouts that a loaded machine does not reach (10 s). */
 redlock_options face_options(void);
 
 /* options NULL: face_options(). Ends the test when the client cannot be made. */

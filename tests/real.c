@@ -105,11 +105,14 @@ static void end_with_nodes(void)
 
 struct cluster *real_cluster(size_t nodes, const struct cluster_options *options)
 {
-    size_t before = file_open_descriptors();
-
     own_cluster = cluster_create(nodes, options);
-    descriptors_before += file_open_descriptors() - before;
+    real_note_descriptors();
     return own_cluster;
+}
+
+void real_note_descriptors(void)
+{
+    descriptors_before = file_open_descriptors();
 }
 
 /* --- Cases --- */

@@ -21,6 +21,8 @@ TCase *real_own_case(Suite *suite, const char *name);
 TCase *real_bare_case(Suite *suite, const char *name);
 /* The test that calls it makes a cluster of its own, which is looked at after the test, too. */
 struct cluster *real_cluster(size_t nodes, const struct cluster_options *options);
+/* What is open now is the fixtures': more than that is a leak. */
+void real_note_descriptors(void);
 
 /* Nothing of a lock is left on any node that answers, soon. Lets the face work meanwhile, if not NULL. */
 bool real_nothing_left(struct face *face);

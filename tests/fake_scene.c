@@ -154,7 +154,7 @@ void scene_told(redlock_client *client, const redlock_result *result, void *arg)
     struct answer *answer = arg;
     (void)client;
     answer->told++;
-    scene.told++;
+    answer->place = ++scene.told;
     answer->result = *result;
     ck_assert_msg(!strstr(redlock_result_text(&answer->result), SCENE_SECRET), "%s", answer->result.text);
 }

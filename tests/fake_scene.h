@@ -67,7 +67,8 @@ void scene_idle(unsigned ms);
 /* --- Asking --- */
 
 struct answer {
-    unsigned told; /* how often */
+    unsigned told;  /* how often */
+    unsigned place; /* the how manieth of all answers it was */
     redlock_lock *lock;
     redlock_result result;
     redlock_state state;

@@ -1,0 +1,437 @@
+/* Waiting for a lock, and how a wait ends: by success, deadline, cancellation or close, at every stage an acquire can be in. */
+#include "fake_scene.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+
+static struct answer answer;
+static redlock_acquire_options options;
+
+static void five_nodes(void)
+{
+    scene_begin(5);
+    options = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
+}
+
+static void hold_majority(void)
+{
+    for (unsigned i = 0; i < 3; i++)
+        scene_hold(i, "stock");
+}
+
+static void let_go_of_majority(void)
+{
+    for (unsigned i = 0; i < 3; i++)
+        scene_let_go(i, "stock");
+}
+
+/* --- Success --- */
+
+START_TEST(trying_once_is_one_round)
+{
+    scene_attach();
+    hold_majority();
+    ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_HELD);
+    ck_assert_uint_eq(answer.result.attempts, 1);
+    ck_assert_int_eq(answer.result.cause, REDLOCK_HELD);
+}
+END_TEST
+
+START_TEST(a_lock_that_becomes_free_is_acquired)
+{
+    options.wait_ms = _i == 0 ? SCENE_SOON_MS : _i == 1 ? REDLOCK_FOREVER : INT64_MAX;
+    scene_attach();
+    hold_majority();
+    scene_start_acquire(&answer, "stock", &options);
+    scene_wait_for_sent(0, SENT_SET, 3);
+    ck_assert_uint_eq(answer.told, 0);
+    let_go_of_majority();
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    ck_assert_uint_ge(answer.result.attempts, 3);
+    ck_assert_int_eq(answer.result.cause, REDLOCK_OK);
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+}
+END_TEST
+
+START_TEST(a_quorum_that_comes_back_is_waited_for)
+{
+    options.wait_ms = REDLOCK_FOREVER;
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_stop_listening(scene.node[i]);
+    scene_attach_only();
+    scene_start_acquire(&answer, "stock", &options);
+    while (scene_ready_nodes() != 2)
+        scene_turn();
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_listen(scene.node[i]);
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+}
+END_TEST
+
+START_TEST(waiters_of_one_client_get_it_in_turn)
+{
+    enum { WAITERS = 8 };
+    static struct answer answers[WAITERS];
+    unsigned served = 0;
+    options.wait_ms = REDLOCK_FOREVER;
+    scene_attach();
+    for (unsigned i = 0; i < WAITERS; i++)
+        scene_start_acquire(&answers[i], "stock", &options);
+    uint64_t deadline = test_deadline_ns(SCENE_SOON_MS);
+    while (served < WAITERS && test_now_ns() < deadline) {
+        unsigned holders = 0;
+        scene_turn();
+        for (unsigned i = 0; i < WAITERS; i++)
+            holders += answers[i].lock != NULL;
+        ck_assert_uint_le(holders, 1);
+        for (unsigned i = 0; i < WAITERS; i++) {
+            if (!answers[i].lock)
+                continue;
+            ck_assert_status(redlock_release_async(&answers[i].lock, NULL, NULL), REDLOCK_OK);
+            served++;
+        }
+    }
+    ck_assert_uint_eq(served, WAITERS);
+}
+END_TEST
+
+/* --- Every stage, every end --- */
+
+enum stage {
+    STAGE_BEGINNING,   /* nothing has been sent anywhere */
+    STAGE_UNREACHABLE, /* nobody listens */
+    STAGE_HANDSHAKE,   /* connected, and shaking hands */
+    STAGE_ROUND,       /* executed by all nodes, answered by a minority */
+    STAGE_SILENCE,     /* sent to all nodes, executed by a minority */
+    STAGE_PAUSE,       /* between attempts */
+    STAGES
+};
+
+static void prepare(enum stage stage)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        if (stage == STAGE_UNREACHABLE)
+            fake_server_stop_listening(scene.node[i]);
+        if (stage == STAGE_HANDSHAKE)
+            fake_server_add_rule(scene.node[i], &(struct fake_rule){.count = 1, .hold = true});
+    }
+    if (stage <= STAGE_HANDSHAKE)
+        scene_attach_only();
+    else
+        scene_attach();
+    for (unsigned i = 0; i < 3; i++) {
+        if (stage == STAGE_ROUND)
+            fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "SET", .hold = true});
+        if (stage == STAGE_SILENCE)
+            fake_server_pause(scene.node[i]);
+    }
+    if (stage == STAGE_PAUSE)
+        hold_majority();
+}
+
+static bool is_there(void *arg)
+{
+    const enum stage *stage = arg;
+    if (answer.told)
+        return true; /* a deadline may come first */
+    switch (*stage) {
+    case STAGE_BEGINNING:
+        return true;
+    case STAGE_UNREACHABLE:
+        return scene_ready_nodes() == 2;
+    case STAGE_HANDSHAKE:
+        return fake_server_count(scene.node[0], "SCRIPT LOAD") > 0 && scene_count(4, SENT_SET) == 1;
+    case STAGE_ROUND:
+        return scene_count(0, SENT_SET) == 1 && scene_count(4, SENT_SET) == 1;
+    case STAGE_SILENCE:
+        return scene_count(3, SENT_SET) == 1 && scene_count(4, SENT_SET) == 1;
+    case STAGE_PAUSE:
+        return scene_count(0, SENT_SET) >= 2;
+    case STAGES:
+        break;
+    }
+    return false;
+}
+
+static void start_and_reach(enum stage stage)
+{
+    prepare(stage);
+    scene_start_acquire(&answer, "stock", &options);
+    ck_assert(scene_run(is_there, &stage));
+}
+
+static void assert_ended(int status)
+{
+    ck_assert_status(scene_wait(&answer), status);
+    ck_assert_ptr_null(answer.lock);
+    ck_assert_uint_eq(answer.told, 1);
+    ck_assert_int_eq(answer.result.validity_ms, 0);
+}
+
+/* Whatever was sent is undone, when its answers come. */
+static void assert_nothing_stays(enum stage stage)
+{
+    if (!scene.client)
+        return;
+    for (unsigned i = 0; i < 3; i++) {
+        fake_server_clear_rules(scene.node[i]);
+        fake_server_release(scene.node[i]);
+        fake_server_resume(scene.node[i]);
+        fake_server_listen(scene.node[i]);
+    }
+    if (stage == STAGE_PAUSE)
+        let_go_of_majority();
+    scene_wait_for_ready();
+    redlock_lock *lock = scene_lock("stock");
+    ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK);
+}
+
+START_TEST(a_deadline_leaves_nothing)
+{
+    options.wait_ms = 60;
+    start_and_reach((enum stage)_i);
+    if (_i == STAGE_BEGINNING && scene_wait(&answer) == REDLOCK_OK) { /* quick enough */
+        ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+        return;
+    }
+    assert_ended(REDLOCK_TIMED_OUT);
+    ck_assert_uint_ge(answer.result.elapsed_us, _i == STAGE_PAUSE || _i == STAGE_UNREACHABLE ? 0 : 60000);
+    if (_i == STAGE_PAUSE)
+        ck_assert_int_eq(answer.result.cause, REDLOCK_HELD);
+    if (_i == STAGE_UNREACHABLE)
+        ck_assert_int_eq(answer.result.cause, REDLOCK_NO_QUORUM);
+    assert_nothing_stays((enum stage)_i);
+}
+END_TEST
+
+/* --- Cancelled --- */
+
+static redlock_cancellation *cancellation;
+
+static void create_cancellation(void)
+{
+    ck_assert_status(redlock_cancellation_create(scene.client, &cancellation), REDLOCK_OK);
+    options.cancellation = cancellation;
+}
+
+static void *cancel_in_thread(void *unused)
+{
+    (void)unused;
+    redlock_cancel(cancellation);
+    return NULL;
+}
+
+static void cancel_in_handler(int signal)
+{
+    (void)signal;
+    redlock_cancel(cancellation);
+}
+
+enum way { BY_CALL, BY_THREAD, BY_HANDLER, WAYS };
+
+static void cancel(enum way way)
+{
+    pthread_t thread;
+    struct sigaction action = {.sa_handler = cancel_in_handler}, before;
+    switch (way) {
+    case BY_CALL:
+        redlock_cancel(cancellation);
+        break;
+    case BY_THREAD:
+        ck_assert_int_eq(pthread_create(&thread, NULL, cancel_in_thread, NULL), 0);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+        break;
+    case BY_HANDLER:
+        sigaction(SIGUSR2, &action, &before);
+        raise(SIGUSR2);
+        sigaction(SIGUSR2, &before, NULL);
+        break;
+    case WAYS:
+        break;
+    }
+}
+
+START_TEST(a_cancellation_leaves_nothing)
+{
+    enum stage stage = (enum stage)(_i % STAGES);
+    options.wait_ms = REDLOCK_FOREVER;
+    prepare(stage);
+    create_cancellation();
+    scene_start_acquire(&answer, "stock", &options);
+    ck_assert(scene_run(is_there, &stage));
+    cancel((enum way)(_i / STAGES));
+    assert_ended(REDLOCK_CANCELLED);
+    if (stage == STAGE_PAUSE)
+        ck_assert_int_eq(answer.result.cause, REDLOCK_HELD);
+    redlock_cancellation_destroy(&cancellation);
+    ck_assert_ptr_null(cancellation);
+    assert_nothing_stays(stage);
+}
+END_TEST
+
+START_TEST(cancelled_before_it_starts)
+{
+    scene_attach();
+    create_cancellation();
+    cancel(BY_CALL);
+    ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_CANCELLED);
+    ck_assert_uint_eq(answer.result.attempts, 0);
+    for (unsigned i = 0; i < 5; i++)
+        ck_assert_uint_eq(scene_count(i, SENT_SET), 0);
+    redlock_cancellation_destroy(&cancellation);
+}
+END_TEST
+
+START_TEST(cancelled_when_it_has_ended)
+{
+    scene_attach();
+    create_cancellation();
+    ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_OK);
+    cancel(BY_CALL);
+    scene_turn();
+    ck_assert_int_gt(redlock_validity_ms(answer.lock), 0);
+    ck_assert(redlock_held_by_me(scene.client, "stock", 0));
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+    redlock_cancellation_destroy(&cancellation);
+}
+END_TEST
+
+START_TEST(one_cancellation_ends_all_that_use_it_and_no_other)
+{
+    struct answer with[3], without;
+    redlock_acquire_options plain = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    scene_attach();
+    create_cancellation();
+    hold_majority();
+    options.wait_ms = plain.wait_ms = REDLOCK_FOREVER;
+    for (unsigned i = 0; i < 3; i++)
+        scene_start_acquire(&with[i], "stock", &options);
+    scene_start_acquire(&without, "stock", &plain);
+    scene_wait_for_sent(0, SENT_SET, 8);
+    cancel(BY_CALL);
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert_status(scene_wait(&with[i]), REDLOCK_CANCELLED);
+    ck_assert_uint_eq(without.told, 0);
+    let_go_of_majority();
+    ck_assert_status(scene_wait(&without), REDLOCK_OK);
+    redlock_cancellation_destroy(&cancellation);
+}
+END_TEST
+
+START_TEST(a_cancellation_outlives_its_client)
+{
+    scene_attach();
+    create_cancellation();
+    ck_assert_status(scene_close(&answer), REDLOCK_OK);
+    redlock_cancel(cancellation);
+    redlock_cancel(cancellation);
+    redlock_cancellation_destroy(&cancellation);
+    redlock_cancellation_destroy(&cancellation);
+    redlock_cancellation_destroy(NULL);
+    redlock_cancel(NULL);
+}
+END_TEST
+
+/* --- Closed --- */
+
+START_TEST(a_close_leaves_nothing)
+{
+    enum stage stage = (enum stage)_i;
+    struct answer closed;
+    options.wait_ms = REDLOCK_FOREVER;
+    scene.options.node_timeout_ms = 200; /* what silent nodes are given to answer */
+    scene.options.connect_timeout_ms = 200;
+    start_and_reach(stage);
+    scene_start_close(&closed);
+    assert_ended(REDLOCK_CANCELLED);
+    if (stage == STAGE_ROUND)
+        for (unsigned i = 0; i < 3; i++)
+            fake_server_release(scene.node[i]);
+    scene_wait(&closed);
+    ck_assert_uint_gt(closed.place, answer.place); /* comes last of all */
+    ck_assert_status(closed.result.status,
+                     stage == STAGE_SILENCE ? REDLOCK_NO_QUORUM : REDLOCK_OK); /* 200 ms without a word */
+    ck_assert_uint_eq(closed.result.pending_undos, stage == STAGE_SILENCE ? 3 : 0);
+    if (stage == STAGE_SILENCE) /* what is in a silent server's socket it executes in order, when it resumes */
+        for (unsigned i = 0; i < 3; i++)
+            fake_server_resume(scene.node[i]);
+}
+END_TEST
+
+/* --- Ready --- */
+
+static int ready(int64_t wait_ms)
+{
+    memset(&answer, 0, sizeof answer);
+    scene.started++;
+    ck_assert_status(redlock_ready_async(scene.client, wait_ms, scene_told, &answer), REDLOCK_OK);
+    ck_assert_uint_eq(answer.told, 0);
+    return scene_wait(&answer);
+}
+
+START_TEST(ready_looks_or_waits)
+{
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_stop_listening(scene.node[i]);
+    scene_attach_only();
+    ck_assert_status(ready(0), REDLOCK_NO_QUORUM);
+    ck_assert_status(ready(50), REDLOCK_TIMED_OUT);
+    ck_assert_int_eq(answer.result.cause, REDLOCK_NO_QUORUM);
+    ck_assert_uint_le(answer.result.granted, 2);
+    ck_assert_int_eq(answer.result.node[0].outcome, REDLOCK_NODE_UNREACHABLE);
+    ck_assert_has(answer.result.node[0].text, "Connection refused");
+    scene.started++;
+    memset(&answer, 0, sizeof answer);
+    ck_assert_status(redlock_ready_async(scene.client, REDLOCK_FOREVER, scene_told, &answer), REDLOCK_OK);
+    scene_turn();
+    ck_assert_uint_eq(answer.told, 0);
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_listen(scene.node[i]);
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    ck_assert_uint_ge(answer.result.granted, 3);
+    ck_assert_status(ready(INT64_MAX), REDLOCK_OK);
+    ck_assert_status(ready(-2), REDLOCK_INVALID);
+    ck_assert_has(answer.result.text, "wait_ms is -2");
+}
+END_TEST
+
+START_TEST(ready_does_not_wait_for_what_cannot_be)
+{
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_set_password(scene.node[i], NULL, SCENE_SECRET);
+    scene_attach_only();
+    ck_assert_status(ready(REDLOCK_FOREVER), REDLOCK_MISCONFIGURED);
+    ck_assert_has(redlock_result_text(&answer.result), "NOAUTH");
+}
+END_TEST
+
+static TCase *add_case(Suite *suite, const char *name)
+{
+    TCase *tcase = tcase_create(name);
+    suite_add_tcase(suite, tcase);
+    tcase_add_checked_fixture(tcase, five_nodes, scene_end);
+    tcase_set_timeout(tcase, SCENE_TIMEOUT_S);
+    return tcase;
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("waiting");
+    TCase *success = add_case(suite, "success"), *stages = add_case(suite, "stages"), *rest = add_case(suite, "ends");
+    tcase_add_test(success, trying_once_is_one_round);
+    tcase_add_loop_test(success, a_lock_that_becomes_free_is_acquired, 0, 3);
+    tcase_add_test(success, a_quorum_that_comes_back_is_waited_for);
+    tcase_add_test(success, waiters_of_one_client_get_it_in_turn);
+    tcase_add_loop_test(stages, a_deadline_leaves_nothing, 0, STAGES);
+    tcase_add_loop_test(stages, a_cancellation_leaves_nothing, 0, STAGES * WAYS);
+    tcase_add_loop_test(stages, a_close_leaves_nothing, 0, STAGES);
+    tcase_add_test(rest, cancelled_before_it_starts);
+    tcase_add_test(rest, cancelled_when_it_has_ended);
+    tcase_add_test(rest, one_cancellation_ends_all_that_use_it_and_no_other);
+    tcase_add_test(rest, a_cancellation_outlives_its_client);
+    tcase_add_test(rest, ready_looks_or_waits);
+    tcase_add_test(rest, ready_does_not_wait_for_what_cannot_be);
+    return run_suite(suite);
+}

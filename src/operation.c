@@ -91,6 +91,7 @@ static void fill(struct rl_operation *operation, redlock_result *result)
 static void end(struct rl_operation *operation, bool told)
 {
     redlock_client *client = operation->client;
+    client->operations.count--; /* before it is told: its callback may start the next */
     if (told) {
         redlock_result result;
         fill(operation, &result);
@@ -100,7 +101,6 @@ static void end(struct rl_operation *operation, bool told)
     } else {
         rl_round_leave(operation->round);
     }
-    client->operations.count--;
     rl_client_free(client, operation);
 }
 

@@ -121,7 +121,7 @@ static void woken(struct ev_loop *loop, ev_timer *timer, int events)
 /* At most a millisecond: for what another thread does there is no event. */
 void scene_turn(void)
 {
-    ev_timer timer;
+    static ev_timer timer; /* not on the stack: a test that fails in a callback leaves it started */
     ev_timer_init(&timer, woken, 0.001, 0.);
     ev_now_update(scene.loop);
     ev_timer_start(scene.loop, &timer);

@@ -1,0 +1,326 @@
+/* Everything may be called in a callback: release, acquire again, close. Closing: what it ends, confirms and counts. */
+#include "fake_scene.h"
+
+#include <string.h>
+
+static struct answer answer;
+
+static void one_node(void)
+{
+    scene_begin(1);
+}
+
+static void five_nodes(void)
+{
+    scene_begin(5);
+}
+
+/* --- Inside callbacks --- */
+
+enum { ROUNDS = 300 };
+
+static struct chain {
+    unsigned left;
+    unsigned depth; /* callbacks on the stack */
+    unsigned released;
+    unsigned acquired;
+    redlock_lock *lock;
+} chain;
+
+static void chain_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg);
+
+static void chain_released(redlock_client *client, const redlock_result *result, void *arg)
+{
+    ck_assert_status(result->status, REDLOCK_OK);
+    ck_assert_uint_eq(chain.depth++, 0);
+    chain.released++;
+    if (chain.left-- > 1)
+        ck_assert_status(redlock_acquire_async(client, "stock", NULL, chain_acquired, arg), REDLOCK_OK);
+    chain.depth--;
+}
+
+static void chain_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
+{
+    (void)client;
+    ck_assert_status(result->status, REDLOCK_OK);
+    ck_assert_uint_eq(chain.depth++, 0);
+    chain.acquired++;
+    chain.lock = lock;
+    ck_assert_status(redlock_release_async(&chain.lock, chain_released, arg), REDLOCK_OK);
+    ck_assert_ptr_null(chain.lock);
+    chain.depth--;
+}
+
+static bool chain_is_over(void *arg)
+{
+    (void)arg;
+    return chain.left == 0;
+}
+
+START_TEST(release_and_acquire_in_callbacks)
+{
+    chain = (struct chain){.left = ROUNDS};
+    scene.options.operations_max = 1; /* an operation that is being told is over */
+    scene_attach();
+    ck_assert_status(redlock_acquire_async(scene.client, "stock", NULL, chain_acquired, NULL), REDLOCK_OK);
+    ck_assert(scene_run(chain_is_over, NULL));
+    ck_assert_uint_eq(chain.acquired, ROUNDS);
+    ck_assert_uint_eq(chain.released, ROUNDS);
+}
+END_TEST
+
+static void release_twice(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
+{
+    scene_acquired(client, lock, result, arg);
+    struct answer *given = arg;
+    ck_assert_status(redlock_release_async(&given->lock, NULL, NULL), REDLOCK_OK);
+    ck_assert_status(redlock_release_async(&given->lock, NULL, NULL), REDLOCK_INVALID);
+}
+
+START_TEST(releasing_twice_in_a_callback)
+{
+    scene_attach();
+    memset(&answer, 0, sizeof answer);
+    scene.started++;
+    ck_assert_status(redlock_acquire_async(scene.client, "stock", NULL, release_twice, &answer), REDLOCK_OK);
+    scene_wait(&answer);
+}
+END_TEST
+
+static struct answer closed;
+
+static void close_in_callback(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
+{
+    scene_acquired(client, lock, result, arg);
+    redlock_client *same = client;
+    scene.started++;
+    ck_assert_status(redlock_close_async(&same, scene_told, &closed), REDLOCK_OK);
+    ck_assert_ptr_null(same);
+    scene.client = NULL;
+    /* closing: nothing new may start */
+    same = client;
+    ck_assert_status(redlock_close_async(&same, scene_told, &closed), REDLOCK_INVALID);
+    ck_assert_status(redlock_acquire_async(client, "more", NULL, scene_acquired, &closed), REDLOCK_INVALID);
+    ck_assert_status(redlock_ready_async(client, 0, scene_told, &closed), REDLOCK_INVALID);
+    ck_assert_status(redlock_query_async(client, "more", 0, scene_queried, &closed), REDLOCK_INVALID);
+}
+
+START_TEST(closing_in_a_callback)
+{
+    struct answer others[3];
+    memset(&answer, 0, sizeof answer);
+    memset(&closed, 0, sizeof closed);
+    scene_attach();
+    scene.started++;
+    ck_assert_status(redlock_acquire_async(scene.client, "stock", NULL, close_in_callback, &answer), REDLOCK_OK);
+    for (unsigned i = 0; i < 5; i++)
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "SET", .first = 2, .reply_delay_ms = 20});
+    for (unsigned i = 0; i < 3; i++)
+        scene_start_acquire(&others[i], i == 0 ? "a" : i == 1 ? "b" : "c", REDLOCK_WAIT_MS(REDLOCK_FOREVER));
+    ck_assert_status(scene_wait(&closed), REDLOCK_OK);
+    for (unsigned i = 0; i < 3; i++) {
+        ck_assert_uint_eq(others[i].told, 1);
+        ck_assert_uint_lt(others[i].place, closed.place);
+    }
+}
+END_TEST
+
+static redlock_cancellation *cancellation;
+
+static void cancel_in_callback(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
+{
+    scene_acquired(client, lock, result, arg);
+    redlock_cancel(cancellation);
+}
+
+START_TEST(cancelling_in_a_callback)
+{
+    struct answer waiting;
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    scene_attach();
+    ck_assert_status(redlock_cancellation_create(scene.client, &cancellation), REDLOCK_OK);
+    options.wait_ms = REDLOCK_FOREVER;
+    options.cancellation = cancellation;
+    for (unsigned i = 0; i < 5; i++)
+        scene_hold(i, "held");
+    scene_start_acquire(&waiting, "held", &options);
+    memset(&answer, 0, sizeof answer);
+    scene.started++;
+    ck_assert_status(redlock_acquire_async(scene.client, "stock", NULL, cancel_in_callback, &answer), REDLOCK_OK);
+    ck_assert_status(scene_wait(&waiting), REDLOCK_CANCELLED);
+    redlock_cancellation_destroy(&cancellation);
+}
+END_TEST
+
+/* --- Closing --- */
+
+START_TEST(locks_still_held_are_released)
+{
+    scene_attach();
+    for (unsigned i = 0; i < 3; i++)
+        scene_lock(i == 0 ? "a" : i == 1 ? "b" : "c");
+    ck_assert_status(scene_close(&answer), REDLOCK_OK);
+    ck_assert_uint_eq(answer.result.pending_undos, 0);
+    ck_assert_uint_eq(answer.result.nodes, 5);
+    for (unsigned i = 0; i < 5; i++)
+        ck_assert_uint_eq(fake_server_keys_left(scene.node[i], NULL), 0); /* confirmed when it is told */
+}
+END_TEST
+
+START_TEST(locks_can_be_left_to_expire)
+{
+    scene.options.leave_locks = 1;
+    scene.keys_may_stay = true;
+    scene_attach();
+    scene_lock("stock");
+    for (unsigned i = 0; i < 5; i++)
+        scene_wait_for_sent(i, SENT_SET, 1);
+    ck_assert_status(scene_close(&answer), REDLOCK_OK);
+    for (unsigned i = 0; i < 5; i++) {
+        ck_assert(scene_has_key(i, "stock"));
+        ck_assert_uint_eq(scene_count(i, SENT_UNDO), 0);
+    }
+}
+END_TEST
+
+/* It is answered all it sent, though nobody waits for the answers. */
+START_TEST(releases_under_way_are_confirmed)
+{
+    scene_attach();
+    redlock_lock *lock = scene_lock("stock");
+    for (unsigned i = 0; i < 5; i++)
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "EVALSHA", .reply_delay_ms = 30});
+    struct answer released;
+    scene_start_release(&released, &lock);
+    scene_turn();
+    ck_assert_status(scene_close(&answer), REDLOCK_OK);
+    ck_assert_uint_eq(released.told, 1);
+    ck_assert_uint_eq(answer.result.pending_undos, 0);
+}
+END_TEST
+
+START_TEST(what_a_silent_node_owes_is_counted)
+{
+    for (unsigned i = 0; i < 2; i++)
+        scene.suffix[i] = "?timeout_ms=50";
+    scene_attach();
+    scene_lock("stock");
+    for (unsigned i = 0; i < 5; i++)
+        scene_wait_for_sent(i, SENT_SET, 1);
+    for (unsigned i = 0; i < 2; i++)
+        fake_server_pause(scene.node[i]);
+    ck_assert_status(scene_close(&answer), REDLOCK_NO_QUORUM);
+    ck_assert_uint_eq(answer.result.pending_undos, 2);
+    ck_assert_int_eq(answer.result.node[0].outcome, REDLOCK_NODE_UNREACHABLE);
+    ck_assert_has(answer.result.node[0].text, "not confirmed");
+    ck_assert_int_eq(answer.result.node[4].outcome, REDLOCK_NODE_GRANTED);
+    ck_assert_has(redlock_result_text(&answer.result), "2 undos not confirmed");
+    for (unsigned i = 0; i < 2; i++) /* the bytes are in its socket */
+        fake_server_resume(scene.node[i]);
+}
+END_TEST
+
+START_TEST(nodes_that_are_away_are_not_waited_for)
+{
+    scene.keys_may_stay = true; /* they cannot be told */
+    scene_attach();
+    scene_lock("stock");
+    for (unsigned i = 0; i < 5; i++)
+        scene_wait_for_sent(i, SENT_SET, 1);
+    for (unsigned i = 0; i < 2; i++) {
+        fake_server_stop_listening(scene.node[i]);
+        fake_server_drop(scene.node[i], FAKE_CLOSE);
+    }
+    while (scene_ready_nodes() != 3)
+        scene_turn();
+    ck_assert_status(scene_close(&answer), REDLOCK_NO_QUORUM);
+    ck_assert_uint_eq(answer.result.pending_undos, 2);
+    for (unsigned i = 2; i < 5; i++)
+        ck_assert_uint_eq(fake_server_keys_left(scene.node[i], NULL), 0);
+}
+END_TEST
+
+START_TEST(a_client_can_be_closed_before_the_loop_turns)
+{
+    scene_attach_only();
+    if (_i)
+        scene_start_acquire(&answer, "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER));
+    ck_assert_status(scene_close(&closed), REDLOCK_OK);
+    if (_i)
+        ck_assert_answer(&answer, REDLOCK_CANCELLED);
+}
+END_TEST
+
+START_TEST(a_close_needs_no_callback)
+{
+    scene_attach();
+    scene_lock("stock");
+    redlock_client *client = scene.client;
+    ck_assert_status(redlock_close_async(&scene.client, NULL, NULL), REDLOCK_OK);
+    ck_assert_ptr_null(scene.client);
+    ck_assert_status(redlock_close_async(&scene.client, NULL, NULL), REDLOCK_INVALID);
+    ck_assert_ptr_nonnull(client);
+    ev_run(scene.loop, 0); /* ends by itself: a closed client does not keep the loop alive */
+}
+END_TEST
+
+/* Each of them with pending operations, at once. */
+START_TEST(many_clients_on_one_loop)
+{
+    enum { CLIENTS = 10 };
+    redlock_client *clients[CLIENTS];
+    static struct answer asked[CLIENTS], ends[CLIENTS];
+    memset(asked, 0, sizeof asked);
+    memset(ends, 0, sizeof ends);
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        ck_assert_status(redlock_attach(scene.loop, scene_list(), &scene.options, &clients[i], NULL), REDLOCK_OK);
+        scene.started += 2;
+        ck_assert_status(
+            redlock_acquire_async(clients[i], "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER), scene_acquired, &asked[i]),
+            REDLOCK_OK);
+    }
+    unsigned holder = CLIENTS;
+    uint64_t deadline = test_deadline_ns(SCENE_SOON_MS);
+    while (holder == CLIENTS && test_now_ns() < deadline) {
+        scene_turn();
+        for (unsigned i = 0; i < CLIENTS; i++)
+            holder = asked[i].lock ? i : holder;
+    }
+    ck_assert_uint_lt(holder, CLIENTS);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        ck_assert_status(redlock_close_async(&clients[i], scene_told, &ends[i]), REDLOCK_OK);
+    for (unsigned i = 0; i < CLIENTS; i++) {
+        ck_assert_status(scene_wait(&ends[i]), REDLOCK_OK);
+        ck_assert_uint_eq(asked[i].told, 1);
+    }
+}
+END_TEST
+
+static TCase *add_case(Suite *suite, const char *name, void (*setup)(void))
+{
+    TCase *tcase = tcase_create(name);
+    suite_add_tcase(suite, tcase);
+    tcase_add_checked_fixture(tcase, setup, scene_end);
+    tcase_set_timeout(tcase, SCENE_TIMEOUT_S);
+    return tcase;
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("callbacks");
+    TCase *inside = add_case(suite, "inside", five_nodes), *closing = add_case(suite, "closing", five_nodes);
+    TCase *one = add_case(suite, "one node", one_node);
+    tcase_add_test(inside, release_and_acquire_in_callbacks);
+    tcase_add_test(inside, releasing_twice_in_a_callback);
+    tcase_add_test(inside, closing_in_a_callback);
+    tcase_add_test(inside, cancelling_in_a_callback);
+    tcase_add_test(closing, locks_still_held_are_released);
+    tcase_add_test(closing, locks_can_be_left_to_expire);
+    tcase_add_test(closing, releases_under_way_are_confirmed);
+    tcase_add_test(closing, what_a_silent_node_owes_is_counted);
+    tcase_add_test(closing, nodes_that_are_away_are_not_waited_for);
+    tcase_add_loop_test(closing, a_client_can_be_closed_before_the_loop_turns, 0, 2);
+    tcase_add_test(closing, a_close_needs_no_callback);
+    tcase_add_test(one, many_clients_on_one_loop);
+    return run_suite(suite);
+}

@@ -1,0 +1,377 @@
+/* Calls that are not allowed: NULL, wrong arguments, another thread, a forked child, twice. A status and words; nothing half done. */
+#include "fake_scene.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct answer answer;
+static redlock_result result;
+static redlock_lock *lock;
+
+static void three_nodes(void)
+{
+    scene_begin(3);
+    lock = NULL;
+}
+
+/* --- NULL --- */
+
+START_TEST(null_arguments_of_the_asynchronous_face)
+{
+    redlock_client *client = (redlock_client *)&result;
+    redlock_cancellation *cancellation = NULL;
+    ck_assert_status(redlock_attach(NULL, scene_list(), NULL, &client, &result), REDLOCK_INVALID);
+    ck_assert_has(result.text, "loop is NULL");
+    ck_assert_ptr_null(client);
+    ck_assert_status(redlock_attach(scene.loop, scene_list(), NULL, NULL, &result), REDLOCK_INVALID);
+    ck_assert_has(result.text, "client is NULL");
+    ck_assert_status(redlock_attach(scene.loop, NULL, NULL, &client, &result), REDLOCK_INVALID);
+    ck_assert_has(result.text, "node list is empty");
+    ck_assert_status(redlock_attach(scene.loop, NULL, NULL, &client, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_ready_async(NULL, 0, scene_told, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_acquire_async(NULL, "stock", NULL, scene_acquired, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_extend_async(NULL, 0, scene_told, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_release_async(NULL, scene_told, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_release_async(&lock, scene_told, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_query_async(NULL, "stock", 0, scene_queried, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_close_async(NULL, scene_told, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_close_async(&client, scene_told, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_cancellation_create(NULL, &cancellation), REDLOCK_INVALID);
+    scene_attach();
+    ck_assert_status(redlock_cancellation_create(scene.client, NULL), REDLOCK_INVALID);
+    lock = scene_lock("stock");
+    ck_assert_status(redlock_ready_async(scene.client, 0, NULL, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_acquire_async(scene.client, "stock", NULL, NULL, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_extend_async(lock, 0, NULL, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_query_async(scene.client, "stock", 0, NULL, NULL), REDLOCK_INVALID);
+}
+END_TEST
+
+START_TEST(null_arguments_of_the_blocking_face)
+{
+    redlock_client *client = (redlock_client *)&result;
+    ck_assert_status(redlock_connect(NULL, NULL, &client, &result), REDLOCK_INVALID);
+    ck_assert_ptr_null(client);
+    ck_assert_status(redlock_connect(scene_list(), NULL, NULL, &result), REDLOCK_INVALID);
+    ck_assert_has(result.text, "client is NULL");
+    ck_assert_status(redlock_ready(NULL, 0, &result), REDLOCK_INVALID);
+    ck_assert_has(result.text, "the client is NULL");
+    ck_assert_status(redlock_acquire(NULL, "stock", NULL, &lock, &result), REDLOCK_INVALID);
+    ck_assert_status(redlock_acquire(NULL, "stock", NULL, NULL, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_extend(NULL, 0, &result), REDLOCK_INVALID);
+    ck_assert_has(result.text, "the lock is NULL");
+    ck_assert_status(redlock_release(NULL, &result), REDLOCK_INVALID);
+    ck_assert_status(redlock_release(&lock, &result), REDLOCK_INVALID);
+    ck_assert_has(result.text, "released already");
+    ck_assert_status(redlock_query(NULL, "stock", 0, NULL, &result), REDLOCK_INVALID);
+    ck_assert_status(redlock_close(NULL, &result), REDLOCK_INVALID);
+    ck_assert_status(redlock_close(&client, &result), REDLOCK_INVALID);
+    ck_assert_has(result.text, "closed already");
+}
+END_TEST
+
+START_TEST(null_handles_have_no_validity)
+{
+    size_t size = 99;
+    ck_assert_int_eq(redlock_validity_ms(NULL), 0);
+    ck_assert_str_eq(redlock_lock_token(NULL), "");
+    ck_assert_str_eq(redlock_lock_resource(NULL, &size), "");
+    ck_assert_uint_eq(size, 0);
+    ck_assert(!redlock_held_by_me(NULL, "stock", 0));
+    scene_attach();
+    ck_assert(!redlock_held_by_me(scene.client, NULL, 0));
+    ck_assert(!redlock_held_by_me(scene.client, "", 0));
+    ck_assert(!redlock_held_by_me(scene.client, "stock", 100000));
+}
+END_TEST
+
+/* --- Arguments --- */
+
+START_TEST(a_bad_list_or_option_makes_no_client)
+{
+    redlock_client *client = NULL;
+    redlock_options half = scene.options;
+    half.allocator.allocate = test_allocate;
+    for (int face = 0; face < 2; face++) {
+#define MAKE(list, options)                                                                                            \
+    (face ? redlock_connect(list, options, &client, &result)                                                           \
+          : redlock_attach(scene.loop, list, options, &client, &result))
+        ck_assert_status(MAKE("a,,b", &scene.options), REDLOCK_INVALID);
+        ck_assert_has(result.text, "node 2 of the list");
+        ck_assert_status(MAKE(scene_list(), &half), REDLOCK_INVALID);
+        ck_assert_has(result.text, "the allocator needs all of");
+        redlock_options wrong = scene.options;
+        wrong.ttl_ms = 0;
+        ck_assert_status(MAKE(scene_list(), &wrong), REDLOCK_INVALID);
+        ck_assert_has(result.text, "ttl_ms is 0");
+        wrong.struct_size = 3;
+        ck_assert_status(MAKE(scene_list(), &wrong), REDLOCK_INVALID);
+        ck_assert_has(result.text, "struct_size is 3");
+        ck_assert_ptr_null(client);
+#undef MAKE
+    }
+}
+END_TEST
+
+static char long_name[REDLOCK_RESOURCE_MAX + 2];
+
+static const struct {
+    const char *resource;
+    const char *words;
+    redlock_acquire_options options;
+} bad[] = {
+    {NULL, "the resource is NULL", REDLOCK_ACQUIRE_OPTIONS_INIT},
+    {"", "name is empty", REDLOCK_ACQUIRE_OPTIONS_INIT},
+    {long_name, "longer than 512 bytes", REDLOCK_ACQUIRE_OPTIONS_INIT},
+    {"stock",
+     "longer than 512 bytes",
+     {.struct_size = sizeof(redlock_acquire_options), .resource_size = REDLOCK_RESOURCE_MAX + 1}},
+    {"stock", "longer than 512 bytes", {.struct_size = sizeof(redlock_acquire_options), .resource_size = SIZE_MAX}},
+    {"stock", "wait_ms is -7", {.struct_size = sizeof(redlock_acquire_options), .wait_ms = -7}},
+    {"stock", "ttl_ms is 3", {.struct_size = sizeof(redlock_acquire_options), .ttl_ms = 3}},
+    {"stock", "ttl_ms is 60000", {.struct_size = sizeof(redlock_acquire_options), .minimum_validity_ms = 60000}},
+    {"stock", "struct_size is 1000", {.struct_size = 1000}},
+};
+enum { BADS = sizeof bad / sizeof *bad };
+
+START_TEST(a_bad_argument_is_told_by_the_callback_in_words)
+{
+    memset(long_name, 'x', sizeof long_name - 1);
+    scene_attach();
+    ck_assert_status(scene_acquire(&answer, bad[_i].resource, &bad[_i].options), REDLOCK_INVALID);
+    ck_assert_has(answer.result.text, bad[_i].words);
+    ck_assert_uint_eq(answer.result.attempts, 0);
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert_uint_eq(scene_count(i, SENT_SET), 0);
+}
+END_TEST
+
+START_TEST(the_blocking_face_tells_the_same)
+{
+    memset(long_name, 'x', sizeof long_name - 1);
+    scene_connect();
+    ck_assert_status(redlock_acquire(scene.client, bad[_i].resource, &bad[_i].options, &lock, &result),
+                     REDLOCK_INVALID);
+    ck_assert_ptr_null(lock);
+    ck_assert_has(result.text, bad[_i].words);
+    ck_assert_status(redlock_close(&scene.client, &result), REDLOCK_OK);
+}
+END_TEST
+
+/* Any bytes, with NULs: in the key on the nodes, in the handle, in the answers. */
+START_TEST(a_resource_may_hold_any_byte)
+{
+    static const char name[] = "a\0b\r\n$5\r\n\xff\x01 *";
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    size_t size;
+    options.resource_size = sizeof name - 1;
+    scene.options.prefix = "p:";
+    scene_attach();
+    ck_assert_status(scene_acquire(&answer, name, &options), REDLOCK_OK);
+    const char *resource = redlock_lock_resource(answer.lock, &size);
+    ck_assert_uint_eq(size, sizeof name - 1);
+    ck_assert_mem_eq(resource, name, sizeof name); /* with the NUL behind it */
+    ck_assert(redlock_held_by_me(scene.client, name, sizeof name - 1));
+    ck_assert(!redlock_held_by_me(scene.client, name, 0)); /* "a" */
+    for (unsigned i = 0; i < 3; i++) {
+        scene_wait_for_sent(i, SENT_SET, 1);
+        const struct resp_argument *key = &scene_sent(i, SENT_SET, NULL, 0, NULL)->command->argv[1];
+        ck_assert_uint_eq(key->length, 2 + sizeof name - 1);
+        ck_assert_mem_eq(key->data + 2, name, sizeof name - 1);
+    }
+    struct answer other;
+    ck_assert_status(scene_acquire(&other, name, NULL), REDLOCK_OK); /* "a" is another resource */
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+    ck_assert_status(scene_release(&other, &other.lock), REDLOCK_OK);
+}
+END_TEST
+
+START_TEST(a_resource_may_be_as_long_as_allowed)
+{
+    char name[REDLOCK_RESOURCE_MAX + 1];
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    scene_attach();
+    lock = scene_lock(name);
+    ck_assert_str_eq(redlock_lock_resource(lock, NULL), name);
+    ck_assert(redlock_held_by_me(scene.client, name, 0));
+}
+END_TEST
+
+/* --- The other face, another thread --- */
+
+START_TEST(the_faces_are_not_mixed)
+{
+    redlock_client *client;
+    scene_attach();
+    lock = scene_lock("stock");
+    ck_assert_status(redlock_ready(scene.client, 0, &result), REDLOCK_INVALID);
+    ck_assert_has(result.text, "asynchronous client");
+    redlock_lock *other;
+    ck_assert_status(redlock_acquire(scene.client, "stock", NULL, &other, &result), REDLOCK_INVALID);
+    ck_assert_status(redlock_extend(lock, 0, &result), REDLOCK_INVALID);
+    ck_assert_status(redlock_release(&lock, &result), REDLOCK_INVALID);
+    ck_assert_ptr_nonnull(lock);
+    ck_assert_status(redlock_query(scene.client, "stock", 0, NULL, &result), REDLOCK_INVALID);
+    ck_assert_status(redlock_close(&scene.client, &result), REDLOCK_INVALID);
+    ck_assert_ptr_nonnull(scene.client);
+
+    ck_assert_status(redlock_connect(scene_list(), &scene.options, &client, &result), REDLOCK_OK);
+    ck_assert_status(redlock_ready_async(client, 0, scene_told, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_acquire_async(client, "stock", NULL, scene_acquired, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_close_async(&client, NULL, NULL), REDLOCK_INVALID);
+    ck_assert_ptr_nonnull(client);
+    ck_assert_status(redlock_close(&client, &result), REDLOCK_OK);
+}
+END_TEST
+
+static void *call_all(void *unused)
+{
+    redlock_cancellation *cancellation;
+    (void)unused;
+    ck_assert_status(redlock_ready_async(scene.client, 0, scene_told, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_acquire_async(scene.client, "stock", NULL, scene_acquired, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_extend_async(lock, 0, scene_told, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_release_async(&lock, scene_told, NULL), REDLOCK_INVALID);
+    ck_assert_ptr_nonnull(lock);
+    ck_assert_status(redlock_query_async(scene.client, "stock", 0, scene_queried, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_cancellation_create(scene.client, &cancellation), REDLOCK_INVALID);
+    ck_assert(!redlock_held_by_me(scene.client, "stock", 0));
+    ck_assert_status(redlock_close_async(&scene.client, scene_told, NULL), REDLOCK_INVALID);
+    ck_assert_ptr_nonnull(scene.client);
+    return NULL;
+}
+
+START_TEST(another_thread_may_not_call)
+{
+    pthread_t thread;
+    scene_attach();
+    lock = scene_lock("stock");
+    ck_assert_int_eq(pthread_create(&thread, NULL, call_all, NULL), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_int_gt(redlock_validity_ms(lock), 0);
+    ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK);
+}
+END_TEST
+
+/* --- A forked child --- */
+
+static unsigned records(void)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < scene.nodes; i++)
+        count += (unsigned)fake_server_count(scene.node[i], NULL);
+    return count;
+}
+
+/* The child's answers as bits; 0: all as they must be. */
+static int in_child_asynchronous(void)
+{
+    redlock_cancellation *cancellation;
+    redlock_lock *same = lock;
+    int wrong = 0;
+    wrong |= (redlock_ready_async(scene.client, 0, scene_told, NULL) != REDLOCK_INVALID) << 0;
+    wrong |= (redlock_acquire_async(scene.client, "more", NULL, scene_acquired, NULL) != REDLOCK_INVALID) << 1;
+    wrong |= (redlock_extend_async(lock, 0, scene_told, NULL) != REDLOCK_INVALID) << 2;
+    wrong |= (redlock_release_async(&same, NULL, NULL) != REDLOCK_INVALID) << 3;
+    wrong |= (redlock_query_async(scene.client, "stock", 0, scene_queried, NULL) != REDLOCK_INVALID) << 4;
+    wrong |= (redlock_validity_ms(lock) != 0 || redlock_held_by_me(scene.client, "stock", 0)) << 5;
+    wrong |= (redlock_cancellation_create(scene.client, &cancellation) != REDLOCK_INVALID) << 6;
+    wrong |= (redlock_close_async(&scene.client, NULL, NULL) != REDLOCK_OK || scene.client) << 7;
+    ev_loop_destroy(scene.loop);
+    return wrong;
+}
+
+static int in_child_blocking(void)
+{
+    redlock_lock *same = lock;
+    int wrong = 0;
+    wrong |= (redlock_ready(scene.client, 0, &result) != REDLOCK_INVALID) << 0;
+    wrong |= (strstr(result.text, "forked") == NULL) << 1;
+    wrong |= (redlock_acquire(scene.client, "more", NULL, &same, NULL) != REDLOCK_INVALID || same) << 2;
+    same = lock;
+    wrong |= (redlock_extend(lock, 0, &result) != REDLOCK_INVALID) << 3;
+    wrong |= (redlock_release(&same, &result) != REDLOCK_INVALID || !same) << 4;
+    wrong |= (redlock_query(scene.client, "stock", 0, NULL, &result) != REDLOCK_INVALID) << 5;
+    wrong |= (redlock_validity_ms(lock) != 0 || redlock_held_by_me(scene.client, "stock", 0)) << 6;
+    wrong |= (redlock_close(&scene.client, &result) != REDLOCK_OK || scene.client) << 7;
+    return wrong;
+}
+
+static void assert_child_is_harmless(int (*child)(void))
+{
+    unsigned before = records();
+    int status;
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0)
+        _exit(child());
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child ended with status %#x", (unsigned)status);
+    ck_assert_uint_eq(records(), before);
+    for (unsigned i = 0; i < scene.nodes; i++) {
+        ck_assert_uint_eq(fake_server_open_connections(scene.node[i]), 1);
+        ck_assert(scene_has_key(i, "stock"));
+    }
+}
+
+START_TEST(a_forked_child_sends_nothing)
+{
+    scene_attach();
+    lock = scene_lock("stock");
+    for (unsigned i = 0; i < scene.nodes; i++)
+        scene_wait_for_sent(i, SENT_SET, 1);
+    if (_i) /* with an operation under way */
+        scene_start_acquire(&answer, "pending", REDLOCK_WAIT_MS(REDLOCK_FOREVER));
+    assert_child_is_harmless(in_child_asynchronous);
+    if (_i)
+        ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK); /* the parent's works on */
+    for (unsigned i = 0; i < scene.nodes; i++)
+        ck_assert_uint_eq(fake_server_accepted(scene.node[i]), 1);
+}
+END_TEST
+
+START_TEST(a_forked_child_of_the_blocking_face_sends_nothing)
+{
+    scene_connect();
+    ck_assert_status(redlock_acquire(scene.client, "stock", REDLOCK_WAIT_MS(SCENE_SOON_MS), &lock, &result),
+                     REDLOCK_OK);
+    for (unsigned i = 0; i < scene.nodes; i++)
+        ck_assert(fake_server_wait_for(scene.node[i], "SET", 1, SCENE_SOON_MS));
+    assert_child_is_harmless(in_child_blocking);
+    ck_assert_status(redlock_release(&lock, &result), REDLOCK_OK);
+    ck_assert_status(redlock_close(&scene.client, &result), REDLOCK_OK);
+}
+END_TEST
+
+static TCase *add_case(Suite *suite, const char *name)
+{
+    TCase *tcase = tcase_create(name);
+    suite_add_tcase(suite, tcase);
+    tcase_add_checked_fixture(tcase, three_nodes, scene_end);
+    tcase_set_timeout(tcase, SCENE_TIMEOUT_S);
+    return tcase;
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("misuse");
+    TCase *arguments = add_case(suite, "arguments"), *places = add_case(suite, "thread and process");
+    tcase_add_test(arguments, null_arguments_of_the_asynchronous_face);
+    tcase_add_test(arguments, null_arguments_of_the_blocking_face);
+    tcase_add_test(arguments, null_handles_have_no_validity);
+    tcase_add_test(arguments, a_bad_list_or_option_makes_no_client);
+    tcase_add_loop_test(arguments, a_bad_argument_is_told_by_the_callback_in_words, 0, BADS);
+    tcase_add_loop_test(arguments, the_blocking_face_tells_the_same, 0, BADS);
+    tcase_add_test(arguments, a_resource_may_hold_any_byte);
+    tcase_add_test(arguments, a_resource_may_be_as_long_as_allowed);
+    tcase_add_test(places, the_faces_are_not_mixed);
+    tcase_add_test(places, another_thread_may_not_call);
+    tcase_add_loop_test(places, a_forked_child_sends_nothing, 0, 2);
+    tcase_add_test(places, a_forked_child_of_the_blocking_face_sends_nothing);
+    return run_suite(suite);
+}

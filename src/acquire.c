@@ -145,7 +145,14 @@ static void tell(struct rl_operation *operation, redlock_result *result)
     callback(client, acquire->lock, result, arg);
 }
 
-static const struct rl_operation_type type = {stop, tell, NULL, NULL};
+static void drop(struct rl_operation *operation)
+{
+    struct acquire *acquire = (struct acquire *)operation;
+    rl_timer_stop(&operation->client->timers, &acquire->pause);
+    rl_lease_release(acquire->lease);
+}
+
+static const struct rl_operation_type type = {stop, tell, NULL, NULL, drop};
 
 /* ------------------------------------------------------------------------------------------------------ re-entry */
 

@@ -11,6 +11,7 @@
 
 #include "src/client.h"
 #include "src/memory.h"
+#include "src/options.h"
 #include "src/result.h"
 #include "src/watch.h"
 
@@ -278,15 +279,16 @@ int redlock_connect(const char *nodes, const redlock_options *options, redlock_c
     if (!client)
         return rl_result_fail(result, REDLOCK_INVALID, "client is NULL; give the address of a redlock_client pointer");
     *client = NULL;
-    bool own = options && options->struct_size == sizeof *options;
-    redlock_allocator allocator =
-        rl_memory_allocator(own ? &options->allocator : &(redlock_allocator){NULL, NULL, NULL, NULL});
+    redlock_options checked; /* before its allocator is used */
+    int status = rl_options_read(options, &checked, result);
+    if (status)
+        return status;
+    redlock_allocator allocator = rl_memory_allocator(&checked.allocator);
     struct rl_blocking *blocking = rl_allocate(&allocator, sizeof *blocking);
     if (!blocking)
         return rl_result_fail(result, REDLOCK_NO_MEMORY, "no memory for a client");
     blocking->loop = ev_loop_new(EVFLAG_NOENV);
     redlock_client *made = NULL;
-    int status = REDLOCK_OK;
     if (!blocking->loop)
         status =
             rl_result_fail(result, REDLOCK_SYSTEM, "the system gives no event loop; are too many descriptors open?");

@@ -37,7 +37,13 @@ static void tell(struct rl_operation *operation, redlock_result *result)
     callback(client, result, arg);
 }
 
-static const struct rl_operation_type type = {stop, tell, NULL, NULL};
+static void drop(struct rl_operation *operation)
+{
+    struct extend *extend = (struct extend *)operation;
+    rl_lease_release(extend->lease);
+}
+
+static const struct rl_operation_type type = {stop, tell, NULL, NULL, drop};
 
 struct rl_round *rl_extend_round(struct rl_lease *lease, uint32_t ttl_ms)
 {

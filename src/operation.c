@@ -100,6 +100,8 @@ static void end(struct rl_operation *operation, bool told)
         operation->type->tell(operation, &result);
     } else {
         rl_round_leave(operation->round);
+        if (operation->type->drop)
+            operation->type->drop(operation);
     }
     rl_client_free(client, operation);
 }

@@ -97,7 +97,13 @@ static void tell(struct rl_operation *operation, redlock_result *result)
     query->callback(operation->client, &query->state, result, query->arg);
 }
 
-static const struct rl_operation_type type = {stop, tell, NULL, NULL};
+static void drop(struct rl_operation *operation)
+{
+    struct query *query = (struct query *)operation;
+    rl_lease_release(query->lease);
+}
+
+static const struct rl_operation_type type = {stop, tell, NULL, NULL, drop};
 
 static void begin(struct query *query, const char *resource, size_t size)
 {

@@ -68,7 +68,7 @@ static void tell(struct rl_operation *operation, redlock_result *result)
     ready->callback(operation->client, result, ready->arg);
 }
 
-static const struct rl_operation_type type = {stop, tell, fill, changed};
+static const struct rl_operation_type type = {stop, tell, fill, changed, NULL};
 
 int rl_ready_start(redlock_client *client, int64_t wait_ms, redlock_callback callback, void *arg)
 {

@@ -79,7 +79,13 @@ static void tell(struct rl_operation *operation, redlock_result *result)
         callback(client, result, arg);
 }
 
-static const struct rl_operation_type type = {stop, tell, NULL, NULL};
+static void drop(struct rl_operation *operation)
+{
+    struct release *release = (struct release *)operation;
+    rl_lease_release(release->lease);
+}
+
+static const struct rl_operation_type type = {stop, tell, NULL, NULL, drop};
 
 /* The last handle is gone. */
 static void free_lock(struct release *release)

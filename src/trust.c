@@ -36,7 +36,13 @@ static void tell(struct rl_operation *operation, redlock_result *result)
     trust->callback(operation->client, result, trust->arg);
 }
 
-static const struct rl_operation_type type = {stop, tell, NULL, NULL};
+static void drop(struct rl_operation *operation)
+{
+    struct trust *trust = (struct trust *)operation;
+    rl_lease_release(trust->lease);
+}
+
+static const struct rl_operation_type type = {stop, tell, NULL, NULL, drop};
 
 int rl_trust_start(redlock_client *client, redlock_callback callback, void *arg)
 {

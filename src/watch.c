@@ -50,7 +50,14 @@ static void tell(struct rl_operation *operation, redlock_result *result)
     callback(result->status, loss, arg);
 }
 
-static const struct rl_operation_type type = {stop, tell, NULL, NULL};
+static void drop(struct rl_operation *operation)
+{
+    struct rl_watch *watch = (struct rl_watch *)operation;
+    stop(operation);
+    rl_lease_release(watch->lease);
+}
+
+static const struct rl_operation_type type = {stop, tell, NULL, NULL, drop};
 
 int rl_watch_start(redlock_lock *lock, int64_t wait_ms, rl_watch_callback *callback, void *arg)
 {

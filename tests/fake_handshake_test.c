@@ -56,13 +56,19 @@ START_TEST(all_of_it_leaves_before_the_first_answer)
     scene_attach_only();
     ck_assert(scene_run(has_whole_handshake, NULL));
     ck_assert_uint_eq(scene_ready_nodes(), 0);
-    static const char *const order[] = {"AUTH", "SELECT", "CLIENT SETNAME", "CLIENT ID", "INFO", "INFO", "SCRIPT LOAD"};
+    static const char *const order[] = {"AUTH", "SELECT", "CLIENT SETNAME", "CLIENT ID", "INFO"};
     for (unsigned i = 0; i < sizeof order / sizeof *order; i++)
         ck_assert(resp_command_is(fake_server_record(scene.node[0], NULL, i)->command, order[i]));
     fake_server_release(scene.node[0]);
     scene_wait_for_ready();
 }
 END_TEST
+
+static bool is_of_handshake(const struct resp_command *command)
+{
+    return resp_command_is(command, "CLIENT") || resp_command_is(command, "INFO") ||
+           resp_command_is(command, "SCRIPT LOAD");
+}
 
 /* Connect, handshake, SET: what is asked for before the nodes are ready leaves with the last answer of the handshake. */
 START_TEST(the_first_lock_takes_two_round_trips_after_connecting)
@@ -76,8 +82,9 @@ START_TEST(the_first_lock_takes_two_round_trips_after_connecting)
         if (!scene_sent(i, SENT_SET, NULL, 0, &set_at))
             continue;
         asked++;
-        /* all that came before it came in one go, before it could be answered in steps */
-        ck_assert_uint_eq(set_at, 4 + fake_server_count(scene.node[i], "SCRIPT LOAD"));
+        /* the one round trip before it is the handshake, which leaves as a whole: see the test above */
+        for (unsigned at = 0; at < set_at; at++)
+            ck_assert(is_of_handshake(fake_server_record(scene.node[i], NULL, at)->command));
     }
     ck_assert_uint_ge(asked, 2);
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);

@@ -33,6 +33,7 @@ static redlock_options patient_options(void)
     options.connect_timeout_ms = 5000;
     options.silence_limit_ms = 60000;
     options.backoff_max_ms = 20;
+    options.guard = 0; /* a new deployment would be in quarantine for max_ttl */
     options.log = log_line;
     options.log_level = REDLOCK_LOG_DEBUG;
     return options;
@@ -76,11 +77,20 @@ void scene_attach_only(void)
     ck_assert_msg(status == REDLOCK_OK, "%s", redlock_result_text(&result));
 }
 
+static bool connected_to_all(void *arg)
+{
+    redlock_result result;
+    (void)arg;
+    redlock_ready(scene.client, 0, &result);
+    return result.granted == scene.nodes;
+}
+
 void scene_connect(void)
 {
     redlock_result result;
     int status = redlock_connect(scene_list(), &scene.options, &scene.client, &result);
     ck_assert_msg(status == REDLOCK_OK, "%s", redlock_result_text(&result));
+    ck_assert(wait_until(connected_to_all, NULL, SCENE_SOON_MS));
 }
 
 void scene_attach(void)

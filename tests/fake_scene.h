@@ -49,7 +49,7 @@ const char *scene_list(void);
 /* A client on the loop with scene.options, and every node ready; or without waiting for the nodes. */
 void scene_attach(void);
 void scene_attach_only(void);
-/* A client of the blocking face. */
+/* A client of the blocking face, with every node ready. Must be closed by the test. */
 void scene_connect(void);
 
 /* Until every node can be asked. */

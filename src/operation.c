@@ -14,12 +14,22 @@
 struct rl_operation *rl_operation_create(redlock_client *client, const struct rl_operation_type *type, size_t size,
                                          int *status)
 {
+    if (client->operations.count >= client->options.operations_max) {
+        rl_log(client, REDLOCK_LOG_ERROR, "more than operations_max operations");
+        *status = REDLOCK_INVALID;
+        return NULL;
+    }
+    return rl_operation_create_always(client, type, size, status);
+}
+
+struct rl_operation *rl_operation_create_always(redlock_client *client, const struct rl_operation_type *type,
+                                                size_t size, int *status)
+{
     struct rl_operations *operations = &client->operations;
-    *status = operations->count < client->options.operations_max ? REDLOCK_NO_MEMORY : REDLOCK_INVALID;
-    struct rl_operation *operation = *status == REDLOCK_INVALID ? NULL : rl_client_allocate(client, size);
+    struct rl_operation *operation = rl_client_allocate(client, size);
     if (!operation) {
-        rl_log(client, REDLOCK_LOG_ERROR,
-               *status == REDLOCK_INVALID ? "more than operations_max operations" : "no memory for an operation");
+        rl_log(client, REDLOCK_LOG_ERROR, "no memory for an operation");
+        *status = REDLOCK_NO_MEMORY;
         return NULL;
     }
     memset(operation, 0, size);

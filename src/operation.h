@@ -59,6 +59,10 @@ struct rl_operations {
 struct rl_operation *rl_operation_create(redlock_client *client, const struct rl_operation_type *type, size_t size,
                                          int *status);
 
+/* The same without the bound, for what ends something: that must never be kept waiting by what has begun. */
+struct rl_operation *rl_operation_create_always(redlock_client *client, const struct rl_operation_type *type,
+                                                size_t size, int *status);
+
 /* Notes its end. The first call counts. */
 void rl_operation_complete(struct rl_operation *operation, int status);
 

@@ -22,7 +22,11 @@ static void replied(struct rl_round *round, unsigned node, const redisReply *rep
         return;
     const redisReply *holder = reply->element[0];
     long long left = reply->element[1]->integer;
-    state->remaining_ms = left == -2 ? 0 : left < 0 ? REDLOCK_STATE_NO_EXPIRY : left + 1; /* Redis rounds down */
+    if (left == -2)
+        state->remaining_ms = 0;
+    else
+        state->remaining_ms =
+            left < 0 || left == INT64_MAX ? REDLOCK_STATE_NO_EXPIRY : left + 1; /* Redis rounds down */
     if (left == -2 || holder->type != REDIS_REPLY_STRING)
         return;
     size_t size = (size_t)holder->len < sizeof state->token ? (size_t)holder->len : sizeof state->token - 1;

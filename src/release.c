@@ -111,7 +111,8 @@ int rl_release_start(redlock_lock *lock, redlock_callback callback, void *arg)
     int created;
     bool valid = rl_lease_validity(lease) > 0, lost = atomic_load(&lease->loss);
     rl_lease_end_handle(lock);
-    struct release *release = (struct release *)rl_operation_create(lease->client, &type, sizeof *release, &created);
+    struct release *release =
+        (struct release *)rl_operation_create_always(lease->client, &type, sizeof *release, &created);
     if (!release) {
         if (lease->holds == 0 && !lost)
             rl_release_forget(lease);

@@ -316,11 +316,11 @@ static int in_child_blocking(void)
 
 static bool is_running(const char *thread)
 {
-    char path[64];
     struct bytes stat = {0};
-    snprintf(path, sizeof path, "/proc/self/task/%s/stat", thread);
+    char *path = fixture_text("/proc/self/task/%s/stat", thread);
     bool running = file_read(path, &stat) && strstr(stat.data, ") R") != NULL;
     bytes_free(&stat);
+    free(path);
     return running;
 }
 

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# The README's program, built by the README's own command lines against an installed library, does what the README says.
+#
+# Usage: program.sh README CMAKE CC BUILD_DIRECTORY LIBRARY_DIRECTORY [COMPILER_FLAG...]
+#   LIBRARY_DIRECTORY   where the library is installed to, below the prefix
+set -euo pipefail
+
+readme=$1
+cmake=$2
+cc=$3
+build=$4
+libraries=$5
+shift 5
+flags=("$@")
+nodes=$(cd "$(dirname "$readme")" && pwd)/scripts/nodes.sh
+command -v "${REDIS_SERVER:-redis-server}" >/dev/null || exit 77
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+die() {
+  printf 'program.sh: %s\n' "$*"
+  exit 1
+}
+
+# The first block of C, and the lines that compile it.
+awk '/^```c$/ { inside = 1; next } /^```$/ && inside { exit } inside' "$readme" >"$work/program.c"
+mapfile -t lines < <(sed -n 's/^    cc \(.*\)$/\1/p' "$readme")
+grep -q redlock_acquire "$work/program.c" || die "$readme has no C program that acquires"
+[ ${#lines[@]} -ge 2 ] || die "$readme has fewer than two lines that begin with 'cc'"
+
+"$cmake" --install "$build" --prefix "$work/prefix" >"$work/installed" || { cat "$work/installed"; die "installing failed"; }
+export CPATH=$work/prefix/include LIBRARY_PATH=$work/prefix/$libraries LD_LIBRARY_PATH=$work/prefix/$libraries
+cd "$work"
+for line in "${lines[@]}"; do
+  case $line in
+    *-lhiredis*) [ -f "$LIBRARY_PATH/libredlock.a" ] || die "no static library was installed" ;;
+    *) [ -e "$LIBRARY_PATH/libredlock.so" ] || continue ;; # built without: REDLOCK_BUILD_SHARED=OFF
+  esac
+  echo "cc $line"
+  rm -f program
+  read -ra words <<<"${line%%#*}"
+  "$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror "${flags[@]}" "${words[@]}"
+  printed=$("$nodes" run --quiet -n 5 -- ./program) || die "it failed: $printed"
+  echo "$printed"
+  grep -qE '^done: [345] granted' <<<"$printed" || die "not granted by a majority of five"
+  grep -qE '^mine for 9[0-9]{3} ms' <<<"$printed" || die "not valid for about its ttl of 10 s"
+done
+
+if REDLOCK_NODES='' ./program >printed; then die "it found no fault with an empty list of nodes"; fi
+grep -q 'the node list is empty' printed || die "it does not say that the list of nodes is empty"

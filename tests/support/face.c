@@ -5,6 +5,7 @@
 #include "fixture.h"
 
 #include <ev.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 enum { LIMIT_MS = 60000, READY_MS = 20000 };
@@ -77,7 +78,14 @@ static bool all_ready(void *arg)
 
 bool face_wait_all_ready(struct face *face)
 {
-    return face_wait(face, all_ready, face, READY_MS);
+    redlock_result result;
+    bool ready = face_wait(face, all_ready, face, READY_MS);
+
+    if (!ready) {
+        face_ready(face, 0, &result);
+        fprintf(stderr, "not all nodes are ready: %s\n", redlock_result_text(&result));
+    }
+    return ready;
 }
 
 struct face *face_open_ready(enum face_kind kind, const char *nodes, const redlock_options *options)

@@ -351,6 +351,7 @@ int rl_client_close(redlock_client *client, redlock_callback callback, void *arg
     client->close_timer.fire = on_close_timer;
     rl_operations_cancel(client, true);
     rl_leases_lose(client, QUORUM_LEASE_CLOSED);
+    rl_release_again(&client->release_timer); /* the last occasion for those that found no memory */
     rl_timer_set(&client->timers, &client->close_timer, client->closing_since);
     return REDLOCK_OK;
 }

@@ -12,7 +12,8 @@ struct acquire {
     struct rl_operation base;
     redlock_acquire_options options;
     struct quorum_retry retry;
-    struct rl_timer pause;  /* until the next attempt */
+    struct rl_timer pause; /* until the next attempt */
+    struct rl_waiter waiter;
     struct rl_lease *lease; /* of the attempt under way; then of the lock */
     redlock_lock *lock;     /* what it came to */
     const void *owner;
@@ -28,6 +29,14 @@ static void leave_attempt(struct acquire *acquire)
     acquire->base.round = NULL;
     rl_lease_release(acquire->lease);
     acquire->lease = NULL;
+}
+
+/* Ends it, and its place in the queue. */
+static void complete(struct acquire *acquire, int status)
+{
+    rl_timer_stop(&acquire->base.client->timers, &acquire->pause);
+    rl_operation_complete(&acquire->base, status);
+    rl_queue_leave(&acquire->waiter, status == REDLOCK_OK);
 }
 
 static void won(struct acquire *acquire, const struct rl_round *round)
@@ -46,43 +55,74 @@ static void won(struct acquire *acquire, const struct rl_round *round)
     };
     if (!rl_lease_hold(acquire->lease, &terms)) {
         rl_release_forget(acquire->lease);
-        rl_operation_complete(&acquire->base, REDLOCK_NO_MEMORY);
+        complete(acquire, REDLOCK_NO_MEMORY);
         return;
     }
     acquire->lock = &acquire->lease->first;
-    rl_operation_complete(&acquire->base, REDLOCK_OK);
+    complete(acquire, REDLOCK_OK);
+}
+
+/* Where nobody calls us, we try by ourselves. */
+static void pause_or_give_up(struct acquire *acquire)
+{
+    struct rl_operation *operation = &acquire->base;
+    const struct quorum_round *round = &operation->round->rules;
+    quorum_time now = rl_now();
+    quorum_duration took = round->sent == QUORUM_NEVER ? 0 : quorum_time_since(round->sent, now);
+    quorum_time next =
+        quorum_retry_next(&acquire->retry, now, round->verdict, took, rl_random_u64(&operation->client->random));
+    if (next == QUORUM_NEVER)
+        complete(acquire, REDLOCK_TIMED_OUT);
+    else
+        rl_timer_set(&operation->client->timers, &acquire->pause, next);
+}
+
+/* Lost, with time left: in the queue, where it is this operation's turn or will be. */
+static void wait_on(struct acquire *acquire)
+{
+    redlock_client *client = acquire->base.client;
+    struct rl_waiter *waiter = &acquire->waiter;
+    if (!waiter->queue &&
+        !rl_queue_join(client, acquire->resource, acquire->resource_size, waiter, acquire->options.fair))
+        return;
+    pause_or_give_up(acquire); /* before the queue is told: it may have called already */
+    if (!waiter->queue || acquire->base.completed)
+        return;
+    rl_queue_tried(waiter);
+    if (rl_queue_is_called(waiter))
+        rl_timer_stop(&client->timers, &acquire->pause);
 }
 
 static void decided(struct rl_round *round)
 {
     struct acquire *acquire = round->owner;
-    struct rl_operation *operation = &acquire->base;
     enum quorum_verdict verdict = round->rules.verdict;
     if (verdict == QUORUM_WON) {
         won(acquire, round);
         return;
     }
-    operation->cause = rl_result_status(verdict);
-    if (acquire->options.wait_ms == 0 || verdict == QUORUM_LOST_MISCONFIGURED) {
-        rl_operation_complete(operation, operation->cause);
-        return;
-    }
-    quorum_time now = rl_now();
-    quorum_duration took = round->rules.sent == QUORUM_NEVER ? 0 : quorum_time_since(round->rules.sent, now);
-    quorum_time next =
-        quorum_retry_next(&acquire->retry, now, verdict, took, rl_random_u64(&operation->client->random));
-    if (next == QUORUM_NEVER)
-        rl_operation_complete(operation, REDLOCK_TIMED_OUT);
+    acquire->base.cause = rl_result_status(verdict);
+    if (acquire->options.wait_ms == 0 || verdict == QUORUM_LOST_MISCONFIGURED)
+        complete(acquire, acquire->base.cause);
     else
-        rl_timer_set(&operation->client->timers, &acquire->pause, next);
+        wait_on(acquire);
+}
+
+static void replied(struct rl_round *round, unsigned node, const redisReply *reply)
+{
+    struct acquire *acquire = round->owner;
+    if (round->question == RL_ASK_TAKE)
+        rl_queue_answered(&acquire->waiter, node, reply);
 }
 
 static void attempt(struct acquire *acquire)
 {
     struct rl_operation *operation = &acquire->base;
     redlock_client *client = operation->client;
+    const struct rl_queue *queue = acquire->waiter.queue;
     int status = REDLOCK_NO_MEMORY;
     leave_attempt(acquire);
+    rl_timer_stop(&client->timers, &acquire->pause);
     acquire->lease = rl_lease_create(client, acquire->resource, acquire->resource_size, &status);
     const struct quorum_terms terms = {
         .kind = QUORUM_ACQUIRE,
@@ -92,20 +132,39 @@ static void attempt(struct acquire *acquire)
         .minimum_validity = acquire->options.minimum_validity_ms * QUORUM_MILLISECOND,
     };
     if (acquire->lease)
-        operation->round = rl_round_create(client, acquire->lease, RL_ASK_SET, &terms);
+        operation->round = rl_round_create(client, acquire->lease, queue ? RL_ASK_TAKE : RL_ASK_SET, &terms);
     if (!operation->round) {
-        rl_operation_complete(operation, status);
+        complete(acquire, status);
         return;
     }
     operation->attempts++;
+    acquire->lease->queued = queue != NULL;
+    operation->round->ticket = queue ? queue->ticket : 0;
+    operation->round->fair = acquire->options.fair;
     operation->round->owner = acquire;
     operation->round->decided = decided;
+    operation->round->replied = replied;
     rl_round_start(operation->round);
+}
+
+static void on_turn(struct rl_waiter *waiter)
+{
+    attempt((struct acquire *)(void *)((char *)waiter - offsetof(struct acquire, waiter)));
+}
+
+static void on_uncalled(struct rl_waiter *waiter)
+{
+    struct acquire *acquire = (struct acquire *)(void *)((char *)waiter - offsetof(struct acquire, waiter));
+    if (!acquire->pause.set && acquire->base.round)
+        pause_or_give_up(acquire);
 }
 
 static void on_pause_over(struct rl_timer *timer)
 {
-    attempt((struct acquire *)(void *)((char *)timer - offsetof(struct acquire, pause)));
+    struct acquire *acquire = (struct acquire *)(void *)((char *)timer - offsetof(struct acquire, pause));
+    if (acquire->waiter.queue)
+        rl_queue_try(&acquire->waiter);
+    attempt(acquire);
 }
 
 static void stop(struct rl_operation *operation)
@@ -114,6 +173,7 @@ static void stop(struct rl_operation *operation)
     rl_timer_stop(&operation->client->timers, &acquire->pause);
     if (operation->round)
         rl_round_cancel(operation->round);
+    rl_queue_leave(&acquire->waiter, false);
 }
 
 static void on_deadline(struct rl_timer *timer)
@@ -209,12 +269,20 @@ static void reenter(struct acquire *acquire, struct rl_lease *lease)
 
 /* ----------------------------------------------------------------------------------------------------------- start */
 
+/* Who asks for fairness, and who waits where others wait or have waited lately. */
+static bool is_to_queue(const struct acquire *acquire)
+{
+    return acquire->options.fair || rl_queue_find(acquire->base.client, acquire->resource, acquire->resource_size);
+}
+
 static void begin(struct acquire *acquire)
 {
     struct rl_operation *operation = &acquire->base;
     int64_t wait_ms = acquire->options.wait_ms;
     struct rl_lease *owned = NULL;
     acquire->pause.fire = on_pause_over;
+    acquire->waiter.attempt = on_turn;
+    acquire->waiter.uncalled = on_uncalled;
     operation->timer.fire = on_deadline;
     if (wait_ms > 0)
         rl_operation_wait(operation, wait_ms);
@@ -226,7 +294,9 @@ static void begin(struct acquire *acquire)
         rl_operation_complete(operation, REDLOCK_CANCELLED);
     else if (owned)
         reenter(acquire, owned);
-    else
+    else if (wait_ms == 0 || !is_to_queue(acquire) ||
+             rl_queue_join(operation->client, acquire->resource, acquire->resource_size, &acquire->waiter,
+                           acquire->options.fair))
         attempt(acquire);
 }
 

@@ -136,6 +136,7 @@ static void stop_watchers(redlock_client *client)
 void rl_client_node_changed(redlock_client *client, struct rl_node *node)
 {
     struct rl_round *next;
+    rl_listener_node_changed(&node->listener);
     for (struct rl_round *round = client->coming; round; round = next) {
         next = round->next;
         rl_round_node_changed(round, node);
@@ -171,6 +172,10 @@ static int equip(redlock_client *client, bool tls, redlock_result *result)
     if (!client->birth)
         return rl_result_fail(result, REDLOCK_SYSTEM,
                               "the system gives no page that is wiped on fork (Linux 4.14 has it)");
+    char token[REDLOCK_TOKEN_SIZE];
+    if (!rl_random_token(&client->random, token))
+        return rl_result_fail(result, REDLOCK_SYSTEM, "the system gives no random bytes yet");
+    memcpy(client->id, token, sizeof client->id - 1);
     return tls ? rl_tls_create(&client->options, &client->tls, result) : REDLOCK_OK;
 }
 
@@ -271,6 +276,7 @@ static void drop_all(redlock_client *client)
         rl_node_close(&client->nodes[i]);
     rl_renewals_drop(client);
     rl_operations_free(client);
+    rl_queues_free(client);
     drop_unreleased(client);
 }
 

@@ -14,6 +14,7 @@
 #include "src/lease.h"
 #include "src/node.h"
 #include "src/operation.h"
+#include "src/queue.h"
 #include "src/random.h"
 #include "src/renewal.h"
 #include "src/round.h"
@@ -35,6 +36,7 @@ struct redlock_client {
     struct rl_writes writes;
     struct rl_timers timers;
     struct rl_random random;
+    char id[17]; /* the client's name as a waiter: random */
     struct rl_wakeup *wakeup;
     struct rl_tls *tls; /* NULL when no node needs it */
     ev_prepare prepare;
@@ -44,6 +46,7 @@ struct redlock_client {
 
     struct rl_operations operations;
     struct rl_leases leases;
+    struct rl_queues queues;
     struct rl_timer renewal_timer; /* renewals have gathered long enough */
     struct rl_statistics statistics;
     struct quorum_clock_watch clock_watch;

@@ -20,12 +20,11 @@ void rl_command_add_text(struct rl_command *command, const char *text)
     rl_command_add(command, text, strlen(text));
 }
 
-void rl_command_script(struct rl_command *command, enum rl_script_id script, bool whole, struct rl_text key)
+void rl_command_script(struct rl_command *command, enum rl_script_id script, bool whole, const char *keys)
 {
     rl_command_add_text(command, whole ? "EVAL" : "EVALSHA");
     rl_command_add_text(command, whole ? rl_scripts[script].text : rl_scripts[script].sha1);
-    rl_command_add_text(command, "1");
-    rl_command_add(command, key.bytes, key.size);
+    rl_command_add_text(command, keys);
 }
 
 static bool format(struct rl_command *command, unsigned count, const char **argument, const size_t *size)

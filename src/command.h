@@ -8,7 +8,7 @@
 #include "redlock/redlock.h"
 #include "src/script.h"
 
-#define RL_COMMAND_ARGUMENTS 8
+#define RL_COMMAND_ARGUMENTS 16
 
 struct rl_text {
     const char *bytes;
@@ -27,8 +27,9 @@ struct rl_command {
 void rl_command_add(struct rl_command *command, const char *bytes, size_t size);
 void rl_command_add_text(struct rl_command *command, const char *text);
 
-/* Starts a call of a script with one key: by its hash, or by its whole text for a node that does not know the hash. */
-void rl_command_script(struct rl_command *command, enum rl_script_id script, bool whole, struct rl_text key);
+/* Starts a call of a script with so many keys, to be added next: by its hash, or by its whole text for a node that does not
+   know the hash. */
+void rl_command_script(struct rl_command *command, enum rl_script_id script, bool whole, const char *keys);
 
 /* A script's call over many keys, each with two arguments. */
 struct rl_long_command {

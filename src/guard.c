@@ -16,8 +16,8 @@ void rl_guard_command(const redlock_client *client, enum rl_guard_task task, boo
     const redlock_options *options = &client->options;
     snprintf(numbers->max_ttl, sizeof numbers->max_ttl, "%u", options->max_ttl_ms);
     snprintf(numbers->nodes, sizeof numbers->nodes, "%u", client->nodes_count);
-    rl_command_script(command, RL_SCRIPT_GUARD, whole,
-                      (struct rl_text){options->marker_key, strlen(options->marker_key)});
+    rl_command_script(command, RL_SCRIPT_GUARD, whole, "1");
+    rl_command_add_text(command, options->marker_key);
     rl_command_add_text(command, numbers->max_ttl);
     rl_command_add_text(command, options->deployment);
     rl_command_add_text(command, numbers->nodes);

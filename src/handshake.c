@@ -139,9 +139,6 @@ static bool ask(struct rl_node *node, unsigned step, struct rl_command *command)
     struct rl_request *request = &node->steps[step];
     request->type = &type;
     bool sent = rl_command_format(command) && rl_node_send(node, request, command);
-    if (command->bytes && step == RL_STEP_AUTH)
-        rl_wipe(command->bytes, command->length);
-    rl_command_free(command);
     node->steps_left += sent;
     return sent;
 }
@@ -154,33 +151,66 @@ static bool ask_words(struct rl_node *node, unsigned step, const char *first, co
         rl_command_add_text(&command, second);
     if (third)
         rl_command_add_text(&command, third);
-    return ask(node, step, &command);
+    bool asked = ask(node, step, &command);
+    rl_command_free(&command);
+    return asked;
+}
+
+/* Secrets on their way: wiped as soon as the command is made. */
+struct credentials {
+    char user[RL_SECRET_SIZE];
+    char password[RL_SECRET_SIZE];
+};
+
+static bool get_credentials(const struct rl_node *node, struct credentials *credentials)
+{
+    const redlock_options *options = &node->client->options;
+    memset(credentials, 0, sizeof *credentials);
+    if (node->address.has_password) {
+        memcpy(credentials->user, node->address.user, sizeof credentials->user);
+        memcpy(credentials->password, node->address.password, sizeof credentials->password);
+    } else if (options->credentials) {
+        if (options->credentials(node->address.name, credentials->user, credentials->password, RL_SECRET_SIZE,
+                                 options->credentials_arg) != 0)
+            return false;
+        credentials->user[RL_SECRET_SIZE - 1] = credentials->password[RL_SECRET_SIZE - 1] = '\0';
+    } else if (options->password) {
+        snprintf(credentials->user, RL_SECRET_SIZE, "%s", options->user ? options->user : "");
+        snprintf(credentials->password, RL_SECRET_SIZE, "%s", options->password);
+    }
+    return true;
+}
+
+int rl_handshake_auth(struct rl_node *node, struct rl_command *command)
+{
+    struct credentials credentials;
+    int answer = get_credentials(node, &credentials) ? 0 : -1;
+    if (answer == 0 && credentials.password[0]) {
+        rl_command_add_text(command, "AUTH");
+        if (credentials.user[0])
+            rl_command_add_text(command, credentials.user);
+        rl_command_add_text(command, credentials.password);
+        answer = rl_command_format(command) ? 1 : -1;
+    }
+    rl_wipe(&credentials, sizeof credentials);
+    return answer;
+}
+
+void rl_handshake_auth_free(struct rl_command *command)
+{
+    if (command->bytes)
+        rl_wipe(command->bytes, command->length);
+    rl_command_free(command);
 }
 
 static bool ask_auth(struct rl_node *node)
 {
-    const redlock_options *options = &node->client->options;
-    char user[RL_SECRET_SIZE] = "", password[RL_SECRET_SIZE] = "";
-    if (node->address.has_password) {
-        memcpy(user, node->address.user, sizeof user);
-        memcpy(password, node->address.password, sizeof password);
-    } else if (options->credentials) {
-        if (options->credentials(node->address.name, user, password, RL_SECRET_SIZE, options->credentials_arg) != 0) {
-            rl_node_break(node, false, "no credentials at the moment");
-            return false;
-        }
-        user[sizeof user - 1] = password[sizeof password - 1] = '\0';
-    } else if (options->password) {
-        snprintf(user, sizeof user, "%s", options->user ? options->user : "");
-        snprintf(password, sizeof password, "%s", options->password);
-    }
-    bool asked = true;
-    if (password[0] && user[0])
-        asked = ask_words(node, RL_STEP_AUTH, "AUTH", user, password);
-    else if (password[0])
-        asked = ask_words(node, RL_STEP_AUTH, "AUTH", password, NULL);
-    rl_wipe(user, sizeof user);
-    rl_wipe(password, sizeof password);
+    struct rl_command command = {0};
+    int authenticates = rl_handshake_auth(node, &command);
+    if (authenticates < 0)
+        rl_node_break(node, false, "no credentials at the moment");
+    bool asked = authenticates > 0 ? ask(node, RL_STEP_AUTH, &command) : authenticates == 0;
+    rl_handshake_auth_free(&command);
     return asked;
 }
 
@@ -202,7 +232,9 @@ static bool ask_guard(struct rl_node *node)
     if (!node->client->options.guard)
         return true;
     rl_guard_command(node->client, RL_GUARD_LOOK, true, &command, &numbers);
-    return ask(node, RL_STEP_GUARD, &command);
+    bool asked = ask(node, RL_STEP_GUARD, &command);
+    rl_command_free(&command);
+    return asked;
 }
 
 bool rl_handshake_start(struct rl_node *node)

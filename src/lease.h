@@ -34,6 +34,7 @@ struct rl_lease {
     struct rl_lease *previous;
     struct rl_lease *chain; /* of the table's bucket */
     bool listed;            /* handles are out: on the list and in the table, lost or not */
+    bool queued;            /* taken from a queue on the nodes */
     bool due;               /* on the list of due renewals */
     unsigned notices;       /* bits of events to be told */
     struct rl_lease *next_due;

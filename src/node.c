@@ -357,8 +357,9 @@ static void connect_now(struct rl_node *node)
     const char *path = node->address.path;
     node->waiting = NULL;
     node->state = RL_NODE_CONNECTING;
+    snprintf(node->peer, sizeof node->peer, "%.*s", RL_NUMERIC_SIZE - 1, path[0] ? "" : target(node));
     redisAsyncContext *context =
-        path[0] ? redisAsyncConnectUnix(path) : redisAsyncConnect(target(node), node->address.port);
+        path[0] ? redisAsyncConnectUnix(path) : redisAsyncConnect(node->peer, node->address.port);
     if (!context || context->err) {
         snprintf(node->error, sizeof node->error, "cannot connect: %.64s", context ? context->errstr : "no memory");
         node->permanent = false;
@@ -543,6 +544,7 @@ void rl_node_open(struct rl_node *node, redlock_client *client, unsigned index, 
         (address->connect_timeout_ms ? address->connect_timeout_ms : options->connect_timeout_ms) * QUORUM_MILLISECOND;
     node->adapter.readable = on_readable;
     node->timer.fire = on_timer;
+    rl_listener_init(&node->listener, node);
     node->overdue_timer.fire = on_overdue;
     node->heartbeat.type = &heartbeat;
     node->heartbeat.node = node;
@@ -556,6 +558,7 @@ void rl_node_close(struct rl_node *node)
     node->state = RL_NODE_CLOSED;
     node->context = NULL;
     rl_timer_stop(&node->client->timers, &node->timer);
+    rl_listener_close(&node->listener);
     if (context) {
         context->data = NULL;
         redisAsyncFree(context);

@@ -14,6 +14,7 @@
 #include "src/adapter.h"
 #include "src/address.h"
 #include "src/command.h"
+#include "src/listener.h"
 #include "src/request.h"
 #include "src/resolver.h"
 #include "src/timer.h"
@@ -58,7 +59,9 @@ struct rl_node {
     quorum_duration connect_timeout; /* to connect and shake hands */
 
     enum rl_node_state state;
-    redisAsyncContext *context; /* NULL: none, or on its way out */
+    char peer[RL_NUMERIC_SIZE];  /* the address of the link, or of the last one */
+    struct rl_listener listener; /* the second connection */
+    redisAsyncContext *context;  /* NULL: none, or on its way out */
     struct rl_adapter adapter;
     struct rl_timer timer;         /* backoff: next attempt; up to ready: give up; ready: heartbeat */
     struct rl_timer overdue_timer; /* the first of `sent` that is not overdue yet, or the silence limit */
@@ -144,6 +147,10 @@ void rl_node_resolved(struct rl_node *node);
 
 /* status.c */
 void rl_status_fill(struct rl_node *node, redlock_node_status *status);
+
+/* handshake.c: what authenticates a link, for the other connection: 1 a command, 0 none is needed, -1 none can be had. */
+int rl_handshake_auth(struct rl_node *node, struct rl_command *command);
+void rl_handshake_auth_free(struct rl_command *command);
 
 /* handshake.c: queues all of it. false: the link does not take it. */
 bool rl_handshake_start(struct rl_node *node);

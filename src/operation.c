@@ -6,6 +6,7 @@
 
 #include "src/client.h"
 #include "src/clock.h"
+#include "src/question.h"
 #include "src/result.h"
 
 /* Ends told in one turn of the loop; the host's other work comes between them. */
@@ -161,6 +162,11 @@ void rl_operations_free(redlock_client *client)
     }
 }
 
+static bool ends_with(const char *resource, size_t size, const char *suffix)
+{
+    return size >= RL_SUFFIX_SIZE && memcmp(resource + size - RL_SUFFIX_SIZE, suffix, RL_SUFFIX_SIZE) == 0;
+}
+
 int rl_resource_check(const char *resource, size_t *size, redlock_result *result)
 {
     if (!resource)
@@ -173,5 +179,9 @@ int rl_resource_check(const char *resource, size_t *size, redlock_result *result
     if (*size > REDLOCK_RESOURCE_MAX)
         return rl_result_fail(result, REDLOCK_INVALID, "the resource's name is longer than %d bytes",
                               REDLOCK_RESOURCE_MAX);
+    if (ends_with(resource, *size, RL_QUEUE_SUFFIX) || ends_with(resource, *size, RL_ALIVE_SUFFIX))
+        return rl_result_fail(result, REDLOCK_INVALID,
+                              "the resource's name ends in '" RL_QUEUE_SUFFIX "' or '" RL_ALIVE_SUFFIX
+                              "', which is reserved for the library's own keys");
     return REDLOCK_OK;
 }

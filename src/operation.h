@@ -28,7 +28,8 @@ struct rl_operation_type {
     void (*tell)(struct rl_operation *operation, redlock_result *result); /* calls the user back */
     void (*fill)(struct rl_operation *operation, redlock_result *result); /* NULL: from its round */
     void (*changed)(struct rl_operation *operation);                      /* a node's state has changed; may be NULL */
-    void (*drop)(struct rl_operation *operation); /* instead of tell, in a forked child: lets go of what it holds; may be NULL */
+    void (*drop)(
+        struct rl_operation *operation); /* instead of tell, in a forked child: lets go of what it holds; may be NULL */
 };
 
 struct rl_operation {

@@ -91,6 +91,8 @@ static int check_credentials(const redlock_options *options, redlock_result *res
         return rl_result_fail(result, REDLOCK_INVALID, "deployment must be 1 to 64 characters without spaces");
     if (!is_word(options->marker_key, 128))
         return rl_result_fail(result, REDLOCK_INVALID, "marker_key must be 1 to 128 characters without spaces");
+    if (!is_word(options->channel_prefix, 128))
+        return rl_result_fail(result, REDLOCK_INVALID, "channel_prefix must be 1 to 128 characters without spaces");
     if (!options->tls_certificate_file != !options->tls_key_file)
         return rl_result_fail(result, REDLOCK_INVALID, "tls_certificate_file and tls_key_file need each other");
     return REDLOCK_OK;
@@ -166,6 +168,8 @@ int rl_options_read_acquire(const redlock_acquire_options *given, const redlock_
     if (options->wait_ms < REDLOCK_FOREVER)
         return rl_result_fail(result, REDLOCK_INVALID, "wait_ms is %lld; it must be 0, more, or REDLOCK_FOREVER",
                               (long long)options->wait_ms);
+    if (options->fair > 1)
+        return rl_result_fail(result, REDLOCK_INVALID, "fair is %u; it must be 0 or 1", options->fair);
     if (options->no_renewal > 1)
         return rl_result_fail(result, REDLOCK_INVALID, "no_renewal is %u; it must be 0 or 1", options->no_renewal);
     if (options->cap_ms && options->cap_ms < options->ttl_ms)
@@ -186,6 +190,7 @@ static const size_t strings[] = {
     offsetof(redlock_options, tls_server_name),
     offsetof(redlock_options, deployment),
     offsetof(redlock_options, marker_key),
+    offsetof(redlock_options, channel_prefix),
 };
 #define STRINGS (sizeof strings / sizeof *strings)
 

@@ -47,10 +47,10 @@ static struct rl_vote set(const redisReply *reply)
     return refused(reply);
 }
 
-/* The scripts that act on our own key only: 1 done, 0 not ours. */
+/* The scripts that act on our own key only: 1 done, 0 not ours; 2 released, but not allowed to tell the waiters. */
 static struct rl_vote own_key(const redisReply *reply)
 {
-    if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 1)
+    if (reply->type == REDIS_REPLY_INTEGER && (reply->integer == 1 || reply->integer == 2))
         return (struct rl_vote){QUORUM_GRANTED, false, false, false};
     if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 0)
         return (struct rl_vote){QUORUM_ABSENT, false, true, false};
@@ -77,6 +77,19 @@ static struct rl_vote trust(const redisReply *reply)
     return (struct rl_vote){trusted ? QUORUM_GRANTED : QUORUM_REFUSED, !trusted, false, false};
 }
 
+/* The waiting script: taken or not, and four numbers in any case. */
+static struct rl_vote wait(const redisReply *reply, bool take)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 4)
+        return refused(reply);
+    for (size_t i = 0; i < 4; i++)
+        if (reply->element[i]->type != REDIS_REPLY_INTEGER)
+            return refused(reply);
+    if (!take || reply->element[0]->integer == 1)
+        return (struct rl_vote){QUORUM_GRANTED, false, false, false};
+    return (struct rl_vote){QUORUM_HELD, false, true, false};
+}
+
 struct rl_vote rl_reply_vote(enum rl_question question, const redisReply *reply)
 {
     switch (question) {
@@ -87,6 +100,11 @@ struct rl_vote rl_reply_vote(enum rl_question question, const redisReply *reply)
         return own_key(reply);
     case RL_ASK_QUERY:
         return query(reply);
+    case RL_ASK_TAKE:
+    case RL_ASK_SIGN:
+        return wait(reply, question == RL_ASK_TAKE);
+    case RL_ASK_LEAVE:
+        return (struct rl_vote){QUORUM_GRANTED, false, false, false};
     case RL_ASK_TRUST:
         return trust(reply);
     }

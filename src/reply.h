@@ -8,7 +8,16 @@
 #include "quorum/tally.h"
 
 /* What was asked. */
-enum rl_question { RL_ASK_SET, RL_ASK_EXTEND, RL_ASK_RELEASE, RL_ASK_QUERY, RL_ASK_TRUST };
+enum rl_question {
+    RL_ASK_SET,
+    RL_ASK_EXTEND,
+    RL_ASK_RELEASE,
+    RL_ASK_QUERY,
+    RL_ASK_TRUST,
+    RL_ASK_TAKE,
+    RL_ASK_SIGN,
+    RL_ASK_LEAVE
+};
 
 struct rl_vote {
     enum quorum_vote vote;

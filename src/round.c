@@ -7,7 +7,7 @@
 
 #include "src/client.h"
 #include "src/clock.h"
-#include "src/guard.h"
+#include "src/question.h"
 #include "src/result.h"
 
 #define SPARE_ROUNDS 64
@@ -102,44 +102,10 @@ static void list(struct rl_round *round, bool on)
 
 /* ----------------------------------------------------------------------------------------------------------- sending */
 
-/* Numbers as text, for as long as the command is under construction. */
-struct numbers {
-    char ttl[24];
-    struct rl_guard_numbers guard;
-};
-
-static void build(const struct rl_round *round, enum rl_question question, bool whole, struct rl_command *command,
-                  struct numbers *numbers)
+/* It sets keys: a node in quarantine withholds that. */
+static bool is_grant(const struct rl_round *round)
 {
-    const struct rl_lease *lease = round->lease;
-    struct rl_text key = {lease->key, lease->key_size};
-    snprintf(numbers->ttl, sizeof numbers->ttl, "%llu",
-             (unsigned long long)(round->rules.terms.ttl / QUORUM_MILLISECOND));
-    switch (question) {
-    case RL_ASK_SET: /* SET key token NX PX ttl: the published pattern, so that clients in other languages exclude ours and the reverse */
-        rl_command_add(command, "SET", 3);
-        rl_command_add(command, key.bytes, key.size);
-        rl_command_add(command, lease->token, REDLOCK_TOKEN_SIZE - 1);
-        rl_command_add(command, "NX", 2);
-        rl_command_add(command, "PX", 2);
-        rl_command_add_text(command, numbers->ttl);
-        break;
-    case RL_ASK_EXTEND:
-        rl_command_script(command, RL_SCRIPT_EXTEND, whole, key);
-        rl_command_add(command, lease->token, REDLOCK_TOKEN_SIZE - 1);
-        rl_command_add_text(command, numbers->ttl);
-        break;
-    case RL_ASK_RELEASE:
-        rl_command_script(command, RL_SCRIPT_RELEASE, whole, key);
-        rl_command_add(command, lease->token, REDLOCK_TOKEN_SIZE - 1);
-        break;
-    case RL_ASK_QUERY:
-        rl_command_script(command, RL_SCRIPT_QUERY, whole, key);
-        break;
-    case RL_ASK_TRUST:
-        rl_guard_command(round->client, RL_GUARD_TRUST, whole, command, &numbers->guard);
-        break;
-    }
+    return round->rules.terms.kind == QUORUM_ACQUIRE;
 }
 
 static bool send(struct rl_round *round, struct rl_node *node, struct rl_request *request,
@@ -148,7 +114,7 @@ static bool send(struct rl_round *round, struct rl_node *node, struct rl_request
     if (!command->bytes || !rl_node_send(node, request, command))
         return false;
     round->references++;
-    if (round->question == RL_ASK_SET && request == &round->slot[node->index].ask)
+    if (is_grant(round) && request == &round->slot[node->index].ask)
         round->lease->may_hold |= quorum_node(node->index);
     return true;
 }
@@ -169,17 +135,15 @@ static void count_out(struct rl_round *round, unsigned node, enum quorum_vote vo
 
 static void ask_nodes(struct rl_round *round, quorum_nodes nodes)
 {
-    struct rl_command command = {0};
-    struct numbers numbers;
-    build(round, round->question, false, &command, &numbers);
-    rl_command_format(&command);
+    struct rl_question_command built;
+    rl_question_format(&built, round, round->question, false);
     quorum_nodes failed = 0;
     for (quorum_nodes left = nodes; left; left &= left - 1) {
         unsigned index = (unsigned)__builtin_ctz(left);
-        if (!send(round, &round->client->nodes[index], &round->slot[index].ask, &command))
+        if (!send(round, &round->client->nodes[index], &round->slot[index].ask, &built.command))
             failed |= quorum_node(index);
     }
-    rl_command_free(&command);
+    rl_command_free(&built.command);
     /* After all have been sent: a vote can decide the round, and the rest must have left by then. */
     for (; failed; failed &= failed - 1)
         count_out(round, (unsigned)__builtin_ctz(failed), QUORUM_UNREACHABLE, false, "the link does not take it",
@@ -199,17 +163,15 @@ static bool undo_node(struct rl_round *round, struct rl_node *node, const struct
 
 static void undo_nodes(struct rl_round *round, quorum_nodes nodes)
 {
-    struct rl_command command = {0};
-    struct numbers numbers;
-    build(round, RL_ASK_RELEASE, false, &command, &numbers);
-    rl_command_format(&command);
+    struct rl_question_command built;
+    rl_question_format(&built, round, RL_ASK_RELEASE, false);
     quorum_nodes kept = 0;
     for (quorum_nodes left = nodes; left; left &= left - 1) {
         unsigned index = (unsigned)__builtin_ctz(left);
-        if (!undo_node(round, &round->client->nodes[index], &command))
+        if (!undo_node(round, &round->client->nodes[index], &built.command))
             kept |= quorum_node(index);
     }
-    rl_command_free(&command);
+    rl_command_free(&built.command);
     if (round->rules.terms.kind != QUORUM_RELEASE)
         return;
     for (; kept; kept &= kept - 1)
@@ -240,7 +202,7 @@ static void apply(struct rl_round *round, struct quorum_actions actions)
 
 static void vote(struct rl_round *round, unsigned node, struct rl_vote vote, quorum_time now)
 {
-    if (vote.left_nothing && round->question == RL_ASK_SET)
+    if (vote.left_nothing && is_grant(round))
         round->lease->may_hold &= ~quorum_node(node);
     const struct quorum_event event = {.type = QUORUM_VOTED,
                                        .now = now,
@@ -260,11 +222,10 @@ static void note_latency(struct rl_slot *slot, const struct rl_request *request,
 /* Once more, with the script's whole text; it goes behind all that has been sent meanwhile. */
 static bool send_whole(struct rl_round *round, struct rl_request *request, enum rl_question question)
 {
-    struct rl_command command = {0};
-    struct numbers numbers;
-    build(round, question, true, &command, &numbers);
-    bool sent = rl_command_format(&command) && send(round, request->node, request, &command);
-    rl_command_free(&command);
+    struct rl_question_command built;
+    bool sent =
+        rl_question_format(&built, round, question, true) && send(round, request->node, request, &built.command);
+    rl_command_free(&built.command);
     request->whole = true;
     return sent;
 }
@@ -378,12 +339,11 @@ static void undo_answered(struct rl_request *request, const struct rl_answer *an
 static bool undo_send(struct rl_request *request)
 {
     struct rl_round *round = round_of(request, offsetof(struct rl_slot, undo));
-    struct rl_command command = {0};
-    struct numbers numbers;
-    build(round, RL_ASK_RELEASE, false, &command, &numbers);
+    struct rl_question_command built;
     request->whole = false;
-    bool sent = rl_command_format(&command) && rl_node_send(request->node, request, &command);
-    rl_command_free(&command);
+    bool sent = rl_question_format(&built, round, RL_ASK_RELEASE, false) &&
+                rl_node_send(request->node, request, &built.command);
+    rl_command_free(&built.command);
     return sent;
 }
 
@@ -391,12 +351,6 @@ static const struct rl_request_type ask_type = {ask_answered, NULL};
 static const struct rl_request_type undo_type = {undo_answered, undo_send};
 
 /* ------------------------------------------------------------------------------------------------------------ owner */
-
-/* What a node in quarantine withholds. */
-static bool is_grant(const struct rl_round *round)
-{
-    return round->rules.terms.kind == QUORUM_ACQUIRE;
-}
 
 /* Counts out the nodes that cannot be asked, and sorts the others. */
 static void sort_nodes(struct rl_round *round, struct quorum_event *start)

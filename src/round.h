@@ -30,7 +30,9 @@ struct rl_round {
     void (*decided)(struct rl_round *round); /* NULL when nobody waits for it (any more) */
     void (*replied)(struct rl_round *round, unsigned node, const redisReply *reply); /* sees each reply; may be NULL */
     void *owner;                                                                     /* theirs */
-    struct rl_slot slot[];                                                           /* one per node */
+    uint64_t ticket; /* TAKE, SIGN: the waiter's place */
+    bool fair;
+    struct rl_slot slot[]; /* one per node */
 };
 
 /* NULL: no memory. One reference, the caller's. */

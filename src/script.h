@@ -10,6 +10,7 @@ enum rl_script_id {
     RL_SCRIPT_RENEW,
     RL_SCRIPT_HEAL,
     RL_SCRIPT_GUARD,
+    RL_SCRIPT_WAIT,
     RL_SCRIPTS
 };
 

@@ -214,6 +214,7 @@ typedef struct redlock_options {
     uint32_t max_ttl_ms;              /* the longest ttl anybody in the deployment uses: 30000; the same in all clients */
     const char *deployment;           /* a name for the nodes together, without spaces: "default" */
     const char *marker_key;           /* the guard's key on each node: "redlock:marker" */
+    const char *channel_prefix;       /* of the channels on which waiters are called: "redlock:" */
 } redlock_options;
 /* clang-format on */
 
@@ -221,7 +222,7 @@ typedef struct redlock_options {
 #define REDLOCK_OPTIONS_INIT                                                                                           \
     { sizeof(redlock_options), 10000, 1, 50, 1000, 2000, 2000, 10000, 8192, 8192, 65536, 0, 0, "", "redlock", NULL,    \
       NULL, NULL, NULL, NULL, NULL, REDLOCK_LOG_INFO, 0, NULL, NULL, NULL, NULL, NULL, { NULL, NULL, NULL, NULL }, 33, \
-      0, 30000, "default", "redlock:marker" }
+      0, 30000, "default", "redlock:marker", "redlock:" }
 /* clang-format on */
 
 /* clang-format off */
@@ -238,6 +239,7 @@ typedef struct redlock_acquire_options {
     uint32_t notify_before_ms;        /* REDLOCK_EVENT_ENDING comes so long before the end of validity; 0: not at all */
     redlock_event_callback event;     /* none */
     void *event_arg;
+    uint32_t fair;                    /* 1: strictly first come, first served, among all clients that ask for it */
     const void *owner;                /* the same owner acquires the lock again without asking the nodes: see
                                          redlock_hold_count(). NULL: the calling thread; asynchronous face: nobody */
 } redlock_acquire_options;
@@ -245,7 +247,7 @@ typedef struct redlock_acquire_options {
 
 /* clang-format off */
 #define REDLOCK_ACQUIRE_OPTIONS_INIT                                                                                   \
-    { sizeof(redlock_acquire_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL, NULL }
+    { sizeof(redlock_acquire_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL, 0, NULL }
 /* clang-format on */
 
 #ifndef __cplusplus

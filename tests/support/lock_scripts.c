@@ -39,6 +39,25 @@ static void query(const struct fake_script_call *call)
     resp_write_integer(call->reply, fake_node_pttl(call->node, call->database, &call->keys[0]));
 }
 
+/* Keys: lock, queue, alive. The model has no queue: whoever asks is the first in it. */
+static void wait_for_lock(const struct fake_script_call *call)
+{
+    assert(call->key_count == 3 && call->argument_count == 7);
+    const struct fake_key *key = fake_node_find(call->node, call->database, &call->keys[0]);
+    bool take = key == NULL && call->arguments[4].data[0] == '1';
+    int64_t ttl_ms = strtoll(call->arguments[6].data, NULL, 10);
+    int64_t remaining = key == NULL ? 0 : fake_node_pttl(call->node, call->database, &call->keys[0]) + 1;
+
+    if (take)
+        fake_node_set(call->node, call->database, &call->keys[0], call->arguments[5].data, call->arguments[5].length,
+                      ttl_ms);
+    resp_write_array(call->reply, 4);
+    resp_write_integer(call->reply, take);
+    resp_write_integer(call->reply, take ? ttl_ms : remaining);
+    resp_write_integer(call->reply, 0);
+    resp_write_integer(call->reply, 0);
+}
+
 /* Each script is known by how its first comment begins. */
 static const struct {
     const char *beginning;
@@ -47,6 +66,7 @@ static const struct {
     {"-- Compare and delete", fake_script_compare_and_delete},
     {"-- Never shortens", extend},
     {"-- Who holds it", query},
+    {"-- Sign in as a waiter", wait_for_lock},
 };
 
 void lock_scripts_run(const struct fake_script_call *call)

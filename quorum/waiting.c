@@ -1,0 +1,169 @@
+#include "quorum/waiting.h"
+
+#include <assert.h>
+#include <string.h>
+
+void quorum_waiting_init(struct quorum_waiting *waiting, const struct quorum_waiting_terms *terms)
+{
+    assert(terms->nodes >= 1 && terms->nodes <= QUORUM_NODES_MAX && terms->width >= 1);
+    memset(waiting, 0, sizeof *waiting);
+    waiting->terms = *terms;
+    waiting->stand_in_at = QUORUM_NEVER;
+    for (unsigned i = 0; i < QUORUM_NODES_MAX; i++)
+        waiting->free_at[i] = QUORUM_NEVER;
+}
+
+static bool is_majority(const struct quorum_waiting *waiting, quorum_nodes nodes)
+{
+    return quorum_count(nodes) >= quorum_majority(waiting->terms.nodes);
+}
+
+bool quorum_waiting_is_called(const struct quorum_waiting *waiting)
+{
+    return is_majority(waiting, waiting->listening & waiting->signed_in);
+}
+
+static void set(quorum_nodes *nodes, unsigned node, bool on)
+{
+    *nodes = on ? *nodes | quorum_node(node) : *nodes & ~quorum_node(node);
+}
+
+static void called(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
+{
+    waiting->free_at[event->node] = QUORUM_NEVER;
+    if (event->ahead == 0) {
+        set(&waiting->free, event->node, true);
+        return;
+    }
+    if (event->ahead >= waiting->terms.width)
+        return;
+    set(&waiting->second, event->node, true);
+    if (waiting->stand_in_at == QUORUM_NEVER)
+        waiting->stand_in_at = quorum_time_add(event->now, waiting->terms.stand_in);
+}
+
+static void signed_in(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
+{
+    set(&waiting->signed_in, event->node, true);
+    set(&waiting->free, event->node, false);
+    set(&waiting->second, event->node, false);
+    if (event->remaining == QUORUM_FREE)
+        called(waiting, event); /* or others are before us: they are told, and so are we in our turn */
+    else
+        waiting->free_at[event->node] = quorum_time_add(event->now, event->remaining);
+}
+
+static void start_look(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions, quorum_time now)
+{
+    if (waiting->looking || waiting->trying)
+        return;
+    actions->look = waiting->looking = true;
+    waiting->signed_in = 0;
+    waiting->look_at = quorum_time_add(now, waiting->terms.refresh);
+}
+
+static void looked(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions, quorum_time now)
+{
+    waiting->looking = false;
+    waiting->look_at = quorum_time_add(now, waiting->terms.refresh);
+    if (!is_majority(waiting, waiting->signed_in) && waiting->signed_in) {
+        actions->sign_out = true;
+        waiting->signed_in = 0;
+    }
+}
+
+static void tried(struct quorum_waiting *waiting)
+{
+    waiting->trying = false;
+    waiting->second = 0;
+    waiting->stand_in_at = QUORUM_NEVER;
+}
+
+static quorum_nodes expired(const struct quorum_waiting *waiting, quorum_time now)
+{
+    quorum_nodes nodes = 0;
+    for (unsigned i = 0; i < waiting->terms.nodes; i++)
+        if (waiting->free_at[i] <= now)
+            nodes |= quorum_node(i);
+    return nodes;
+}
+
+static void take(struct quorum_waiting *waiting, const struct quorum_waiting_event *event,
+                 struct quorum_waiting_actions *actions)
+{
+    switch (event->type) {
+    case QUORUM_WAITING_LISTENING:
+    case QUORUM_WAITING_DEAF:
+        set(&waiting->listening, event->node, event->type == QUORUM_WAITING_LISTENING);
+        /* A word that was said before we listened is lost: what it said is found by looking. */
+        if (is_majority(waiting, waiting->listening) && !quorum_waiting_is_called(waiting))
+            start_look(waiting, actions, event->now);
+        break;
+    case QUORUM_WAITING_SIGNED:
+        signed_in(waiting, event);
+        break;
+    case QUORUM_WAITING_LOOKED:
+        looked(waiting, actions, event->now);
+        break;
+    case QUORUM_WAITING_CALLED:
+        called(waiting, event);
+        break;
+    case QUORUM_WAITING_TRIED:
+        tried(waiting);
+        if (is_majority(waiting, waiting->listening) && !quorum_waiting_is_called(waiting))
+            start_look(waiting, actions, event->now);
+        break;
+    case QUORUM_WAITING_WOKEN:
+        break;
+    }
+}
+
+static void consider(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions, quorum_time now)
+{
+    quorum_nodes open = waiting->free;
+    if (waiting->trying || waiting->looking)
+        return;
+    if (waiting->stand_in_at <= now)
+        open |= waiting->second;
+    if (is_majority(waiting, open)) {
+        actions->attempt = waiting->trying = true;
+        waiting->free = 0; /* what is still free the attempt will say */
+        return;
+    }
+    /* An expiry may have been put off since we were told: that is asked, not assumed. */
+    bool may_be_open = expired(waiting, now) && is_majority(waiting, open | expired(waiting, now));
+    if (may_be_open || (is_majority(waiting, waiting->listening) && waiting->look_at <= now))
+        start_look(waiting, actions, now);
+}
+
+struct quorum_waiting_actions quorum_waiting_step(struct quorum_waiting *waiting,
+                                                  const struct quorum_waiting_event *event)
+{
+    struct quorum_waiting_actions actions = {false, false, false};
+    assert(event->node < waiting->terms.nodes);
+    take(waiting, event, &actions);
+    consider(waiting, &actions, event->now);
+    return actions;
+}
+
+/* The moment at which as many nodes as a majority needs are, or may be, free. */
+static quorum_time majority_free_at(const struct quorum_waiting *waiting)
+{
+    quorum_time earliest = QUORUM_NEVER;
+    for (unsigned i = 0; i < waiting->terms.nodes; i++) {
+        quorum_time candidate = waiting->free_at[i];
+        if (candidate < earliest && is_majority(waiting, waiting->free | expired(waiting, candidate)))
+            earliest = candidate;
+    }
+    return earliest;
+}
+
+quorum_time quorum_waiting_deadline(const struct quorum_waiting *waiting)
+{
+    if (waiting->trying || waiting->looking)
+        return QUORUM_NEVER;
+    quorum_time deadline = is_majority(waiting, waiting->listening) ? waiting->look_at : QUORUM_NEVER;
+    quorum_time free_at = majority_free_at(waiting);
+    deadline = free_at < deadline ? free_at : deadline;
+    return waiting->stand_in_at < deadline ? waiting->stand_in_at : deadline;
+}

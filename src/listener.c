@@ -1,0 +1,222 @@
+#include "src/listener.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/client.h"
+#include "src/clock.h"
+#include "src/sigpipe.h"
+
+#define MESSAGE_MAX (1024 * 1024)
+
+static void disconnect(struct rl_listener *listener)
+{
+    struct rl_node *node = listener->node;
+    bool was_up = listener->up;
+    if (listener->context) {
+        ev_io_stop(node->client->loop, &listener->watcher);
+        redisFree(listener->context);
+        listener->context = NULL;
+    }
+    listener->up = false;
+    if (was_up)
+        rl_queues_listening(node->client, node->index, false);
+}
+
+static void failed(struct rl_listener *listener)
+{
+    quorum_duration pause = QUORUM_SECOND / 4 << (listener->failures < 5 ? listener->failures : 5);
+    listener->failures++;
+    disconnect(listener);
+    if (listener->wanted && rl_node_is_ready(listener->node))
+        rl_timer_set(&listener->node->client->timers, &listener->timer, rl_now() + pause);
+}
+
+/* --------------------------------------------------------------------------------------------------------- messages */
+
+static bool is(const redisReply *reply, const char *word)
+{
+    return reply->type == REDIS_REPLY_STRING && (size_t)reply->len == strlen(word) &&
+           memcmp(reply->str, word, (size_t)reply->len) == 0;
+}
+
+static void subscribed(struct rl_listener *listener)
+{
+    struct rl_node *node = listener->node;
+    listener->up = true;
+    listener->failures = 0;
+    rl_timer_stop(&node->client->timers, &listener->timer);
+    rl_queues_listening(node->client, node->index, true);
+}
+
+/* Its text is how many live waiters are before us, one digit, and the key. */
+static void called(struct rl_listener *listener, const redisReply *text)
+{
+    if (text->type != REDIS_REPLY_STRING || text->len < 2 || text->str[0] < '0' || text->str[0] > '9')
+        return;
+    rl_queues_called(listener->node->client, listener->node->index, (unsigned)(text->str[0] - '0'), text->str + 1,
+                     (size_t)text->len - 1);
+}
+
+/* false: not what a server says to a listener. */
+static bool take(struct rl_listener *listener, const redisReply *reply)
+{
+    if (listener->replies_left > 0) {
+        listener->replies_left--;
+        return reply->type != REDIS_REPLY_ERROR;
+    }
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3)
+        return false;
+    if (is(reply->element[0], "subscribe"))
+        subscribed(listener);
+    else if (is(reply->element[0], "message"))
+        called(listener, reply->element[2]);
+    return true;
+}
+
+static bool take_all(struct rl_listener *listener)
+{
+    void *reply = NULL;
+    while (listener->context) {
+        if (redisReaderGetReply(listener->context->reader, &reply) != REDIS_OK)
+            return false;
+        if (!reply)
+            return listener->context->reader->len <= MESSAGE_MAX;
+        bool taken = take(listener, reply);
+        freeReplyObject(reply);
+        if (!taken)
+            return false;
+    }
+    return true; /* closed by what a message set off */
+}
+
+/* ------------------------------------------------------------------------------------------------------- connection */
+
+static void watch(struct rl_listener *listener, int events)
+{
+    struct ev_loop *loop = listener->node->client->loop;
+    ev_io_stop(loop, &listener->watcher);
+    ev_io_set(&listener->watcher, listener->context->fd, events);
+    ev_io_start(loop, &listener->watcher);
+}
+
+static bool write_out(struct rl_listener *listener)
+{
+    int done = 0;
+    struct rl_sigpipe guard;
+    rl_sigpipe_block(&guard);
+    bool written = redisBufferWrite(listener->context, &done) == REDIS_OK;
+    rl_sigpipe_restore(&guard, !written);
+    if (written)
+        watch(listener, done ? EV_READ : EV_READ | EV_WRITE);
+    return written;
+}
+
+static void on_event(struct ev_loop *loop, ev_io *watcher, int events)
+{
+    (void)loop;
+    struct rl_listener *listener = watcher->data;
+    bool good = true;
+    if (events & EV_WRITE)
+        good = write_out(listener);
+    if (good && events & EV_READ)
+        good = redisBufferRead(listener->context) == REDIS_OK && take_all(listener);
+    if (!good)
+        failed(listener);
+}
+
+static bool queue_commands(struct rl_listener *listener)
+{
+    redlock_client *client = listener->node->client;
+    char channel[160];
+    struct rl_command auth = {0}, subscribe = {0};
+    int authenticates = rl_handshake_auth(listener->node, &auth);
+    snprintf(channel, sizeof channel, "%s%s", client->options.channel_prefix, client->id);
+    rl_command_add_text(&subscribe, "SUBSCRIBE");
+    rl_command_add_text(&subscribe, channel);
+    bool queued = authenticates >= 0 && rl_command_format(&subscribe);
+    if (queued && authenticates > 0)
+        queued = redisAppendFormattedCommand(listener->context, auth.bytes, auth.length) == REDIS_OK;
+    queued = queued && redisAppendFormattedCommand(listener->context, subscribe.bytes, subscribe.length) == REDIS_OK;
+    listener->replies_left = authenticates > 0;
+    rl_handshake_auth_free(&auth);
+    rl_command_free(&subscribe);
+    return queued;
+}
+
+static void connect_now(struct rl_listener *listener)
+{
+    struct rl_node *node = listener->node;
+    const char *path = node->address.path;
+    listener->context = path[0] ? redisConnectUnixNonBlock(path) : redisConnectNonBlock(node->peer, node->address.port);
+    if (!listener->context || listener->context->err) {
+        if (listener->context)
+            redisFree(listener->context);
+        listener->context = NULL;
+        failed(listener);
+        return;
+    }
+    fcntl(listener->context->fd, F_SETFD, FD_CLOEXEC);
+    ev_io_init(&listener->watcher, on_event, listener->context->fd, EV_WRITE);
+    listener->watcher.data = listener;
+    ev_io_start(node->client->loop, &listener->watcher);
+    rl_timer_set(&node->client->timers, &listener->timer, quorum_time_add(rl_now(), node->connect_timeout));
+    if (!queue_commands(listener))
+        failed(listener);
+}
+
+static void on_timer(struct rl_timer *timer)
+{
+    struct rl_listener *listener = (struct rl_listener *)(void *)((char *)timer - offsetof(struct rl_listener, timer));
+    if (listener->context)
+        failed(listener); /* not up in time */
+    else if (listener->wanted && rl_node_is_ready(listener->node))
+        connect_now(listener);
+}
+
+void rl_listener_init(struct rl_listener *listener, struct rl_node *node)
+{
+    listener->node = node;
+    listener->timer.fire = on_timer;
+}
+
+/* A listener lives and dies with the node's link: it could not tell by itself that its server hangs. */
+void rl_listener_node_changed(struct rl_listener *listener)
+{
+    struct rl_node *node = listener->node;
+    bool possible = listener->wanted && rl_node_is_ready(node) && !node->address.tls;
+    if (!possible && listener->context) {
+        rl_timer_stop(&node->client->timers, &listener->timer);
+        disconnect(listener);
+    }
+    if (possible && !listener->context && !listener->timer.set)
+        rl_timer_set(&node->client->timers, &listener->timer, rl_now()); /* not from inside what has changed it */
+}
+
+void rl_listener_close(struct rl_listener *listener)
+{
+    listener->wanted = false;
+    rl_timer_stop(&listener->node->client->timers, &listener->timer);
+    disconnect(listener);
+}
+
+void rl_listeners_start(redlock_client *client)
+{
+    for (unsigned i = 0; i < client->nodes_count; i++) {
+        struct rl_listener *listener = &client->nodes[i].listener;
+        if (listener->wanted)
+            continue;
+        listener->wanted = true;
+        rl_listener_node_changed(listener);
+    }
+}
+
+quorum_nodes rl_listeners_up(const redlock_client *client)
+{
+    quorum_nodes nodes = 0;
+    for (unsigned i = 0; i < client->nodes_count; i++)
+        if (client->nodes[i].listener.up)
+            nodes |= quorum_node(i);
+    return nodes;
+}

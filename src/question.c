@@ -1,0 +1,116 @@
+#include "src/question.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "src/client.h"
+#include "src/queue.h"
+
+static void add_lock_key(struct rl_question_command *built, const struct rl_lease *lease)
+{
+    rl_command_add(&built->command, lease->key, lease->key_size);
+}
+
+static void add_token(struct rl_question_command *built, const struct rl_lease *lease)
+{
+    rl_command_add(&built->command, lease->token, REDLOCK_TOKEN_SIZE - 1);
+}
+
+static void add_helper_key(struct rl_question_command *built, const struct rl_lease *lease, char *buffer,
+                           const char *suffix)
+{
+    memcpy(buffer, lease->key, lease->key_size);
+    memcpy(buffer + lease->key_size, suffix, RL_SUFFIX_SIZE);
+    rl_command_add(&built->command, buffer, lease->key_size + RL_SUFFIX_SIZE);
+}
+
+static void add_all_keys(struct rl_question_command *built, const struct rl_lease *lease)
+{
+    add_lock_key(built, lease);
+    add_helper_key(built, lease, built->queue, RL_QUEUE_SUFFIX);
+    add_helper_key(built, lease, built->alive, RL_ALIVE_SUFFIX);
+}
+
+/* The published pattern, so that clients in other languages exclude ours, and ours theirs. */
+static void set(struct rl_question_command *built, const struct rl_lease *lease)
+{
+    rl_command_add(&built->command, "SET", 3);
+    add_lock_key(built, lease);
+    add_token(built, lease);
+    rl_command_add(&built->command, "NX", 2);
+    rl_command_add(&built->command, "PX", 2);
+    rl_command_add_text(&built->command, built->ttl);
+}
+
+static void extend(struct rl_question_command *built, const struct rl_lease *lease, bool whole)
+{
+    rl_command_script(&built->command, RL_SCRIPT_EXTEND, whole, "1");
+    add_lock_key(built, lease);
+    add_token(built, lease);
+    rl_command_add_text(&built->command, built->ttl);
+}
+
+static void release(struct rl_question_command *built, const struct rl_lease *lease, bool whole, const char *waiter)
+{
+    rl_command_script(&built->command, RL_SCRIPT_RELEASE, whole, "3");
+    add_all_keys(built, lease);
+    add_token(built, lease);
+    rl_command_add_text(&built->command, lease->client->options.channel_prefix);
+    rl_command_add_text(&built->command, waiter);
+    rl_command_add_text(&built->command, RL_WAITER_LIFE_MS);
+}
+
+static void wait(struct rl_question_command *built, const struct rl_round *round, bool whole, bool take)
+{
+    rl_command_script(&built->command, RL_SCRIPT_WAIT, whole, "3");
+    add_all_keys(built, round->lease);
+    rl_command_add_text(&built->command, round->client->id);
+    rl_command_add_text(&built->command, built->ticket);
+    rl_command_add_text(&built->command, RL_WAITER_LIFE_MS);
+    rl_command_add_text(&built->command, round->fair ? "1" : "2");
+    rl_command_add_text(&built->command, take ? "1" : "0");
+    add_token(built, round->lease);
+    rl_command_add_text(&built->command, built->ttl);
+}
+
+/* A release tells the queue that its lock's holder waits no more, unless another of this client's does. */
+static const char *waiter_to_sign_out(const struct rl_lease *lease)
+{
+    return lease->queued && !rl_queue_is_waiting(lease->client, lease) ? lease->client->id : "";
+}
+
+bool rl_question_format(struct rl_question_command *built, const struct rl_round *round, enum rl_question question,
+                        bool whole)
+{
+    const struct rl_lease *lease = round->lease;
+    built->command.count = 0;
+    built->command.bytes = NULL;
+    snprintf(built->ttl, sizeof built->ttl, "%llu", (unsigned long long)(round->rules.terms.ttl / QUORUM_MILLISECOND));
+    snprintf(built->ticket, sizeof built->ticket, "%llu", (unsigned long long)round->ticket);
+    switch (question) {
+    case RL_ASK_SET:
+        set(built, lease);
+        break;
+    case RL_ASK_EXTEND:
+        extend(built, lease, whole);
+        break;
+    case RL_ASK_RELEASE:
+        release(built, lease, whole, waiter_to_sign_out(lease));
+        break;
+    case RL_ASK_LEAVE:
+        release(built, lease, whole, lease->client->id);
+        break;
+    case RL_ASK_QUERY:
+        rl_command_script(&built->command, RL_SCRIPT_QUERY, whole, "1");
+        add_lock_key(built, lease);
+        break;
+    case RL_ASK_TRUST:
+        rl_guard_command(round->client, RL_GUARD_TRUST, whole, &built->command, &built->guard);
+        break;
+    case RL_ASK_TAKE:
+    case RL_ASK_SIGN:
+        wait(built, round, whole, question == RL_ASK_TAKE);
+        break;
+    }
+    return rl_command_format(&built->command);
+}

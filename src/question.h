@@ -1,0 +1,35 @@
+/* What a round asks, as a command: the words of the protocol between us and the nodes. */
+#ifndef RL_QUESTION_H
+#define RL_QUESTION_H
+
+#include <stdbool.h>
+
+#include "src/command.h"
+#include "src/guard.h"
+#include "src/reply.h"
+
+struct rl_round;
+
+/* Helper keys are the lock's key and one of these; a resource may not end so. */
+#define RL_QUEUE_SUFFIX ":redlock:queue" /* sorted set: waiter by ticket */
+#define RL_ALIVE_SUFFIX                                                                                                \
+    ":redlock:alive" /* hash: waiter's expiry; and a few fields of the queue, which begin with a space */
+#define RL_SUFFIX_SIZE 14
+
+#define RL_KEY_MAX     (128 + REDLOCK_RESOURCE_MAX)
+
+/* A command under construction, and what its arguments point to. Large: on the stack, for the time of sending. */
+struct rl_question_command {
+    struct rl_command command;
+    char ttl[24];
+    char ticket[24];
+    struct rl_guard_numbers guard;
+    char queue[RL_KEY_MAX + RL_SUFFIX_SIZE];
+    char alive[RL_KEY_MAX + RL_SUFFIX_SIZE];
+};
+
+/* Formats what the round asks. whole: scripts by their text. false: no memory; to be freed in any case. */
+bool rl_question_format(struct rl_question_command *built, const struct rl_round *round, enum rl_question question,
+                        bool whole);
+
+#endif

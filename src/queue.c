@@ -1,0 +1,334 @@
+#include "src/queue.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <string.h>
+#include <time.h>
+
+#include "src/client.h"
+#include "src/clock.h"
+#include "src/memory.h"
+#include "src/question.h"
+
+#define REFRESH  QUORUM_SECOND
+#define STAND_IN (20 * QUORUM_MILLISECOND) /* far longer than a hand-over, short for whoever waits behind a dead one */
+#define LINGER   QUORUM_SECOND
+
+static void step(struct rl_queue *queue, const struct quorum_waiting_event *event);
+
+/* ------------------------------------------------------------------------------------------------------------ table */
+
+static struct rl_queue **bucket(redlock_client *client, const char *key, size_t size)
+{
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ (unsigned char)key[i]) * 16777619u;
+    return &client->queues.buckets[(hash ^ hash >> 16) % RL_QUEUE_BUCKETS];
+}
+
+static struct rl_queue *find(redlock_client *client, const char *key, size_t size)
+{
+    struct rl_queue *queue = *bucket(client, key, size);
+    while (queue && (queue->lease->key_size != size || memcmp(queue->lease->key, key, size) != 0))
+        queue = queue->next;
+    return queue;
+}
+
+struct rl_queue *rl_queue_find(redlock_client *client, const char *resource, size_t size)
+{
+    char key[RL_KEY_MAX];
+    size_t prefix = strlen(client->options.prefix);
+    memcpy(key, client->options.prefix, prefix);
+    memcpy(key + prefix, resource, size);
+    return find(client, key, prefix + size);
+}
+
+bool rl_queue_is_waiting(redlock_client *client, const struct rl_lease *lease)
+{
+    const struct rl_queue *queue = find(client, lease->key, lease->key_size);
+    return queue && queue->first;
+}
+
+static void destroy(struct rl_queue *queue)
+{
+    redlock_client *client = queue->client;
+    struct rl_queue **link = bucket(client, queue->lease->key, queue->lease->key_size);
+    while (*link != queue)
+        link = &(*link)->next;
+    *link = queue->next;
+    rl_timer_stop(&client->timers, &queue->timer);
+    rl_round_leave(queue->looking);
+    rl_lease_release(queue->lease);
+    rl_client_free(client, queue);
+}
+
+void rl_queues_free(redlock_client *client)
+{
+    for (unsigned i = 0; i < RL_QUEUE_BUCKETS; i++)
+        while (client->queues.buckets[i])
+            destroy(client->queues.buckets[i]);
+}
+
+static void on_timer(struct rl_timer *timer)
+{
+    struct rl_queue *queue = (struct rl_queue *)(void *)((char *)timer - offsetof(struct rl_queue, timer));
+    const struct quorum_waiting_event woken = {.type = QUORUM_WAITING_WOKEN, .now = rl_now()};
+    if (queue->first)
+        step(queue, &woken);
+    else
+        destroy(queue);
+}
+
+static struct rl_queue *create(redlock_client *client, const char *resource, size_t size)
+{
+    int status;
+    struct rl_queue *queue = rl_allocate(&client->allocator, sizeof *queue);
+    if (!queue)
+        return NULL;
+    queue->lease = rl_lease_create(client, resource, size, &status);
+    if (!queue->lease) {
+        rl_client_free(client, queue);
+        return NULL;
+    }
+    queue->client = client;
+    queue->timer.fire = on_timer;
+    struct rl_queue **link = bucket(client, queue->lease->key, queue->lease->key_size);
+    queue->next = *link;
+    *link = queue;
+    return queue;
+}
+
+/* --------------------------------------------------------------------------------------------------------- first waiter */
+
+/* By the wall clock, so that tickets of different clients compare; above all we have seen, so that they do where clocks differ. */
+static uint64_t draw_ticket(redlock_client *client)
+{
+    struct timespec wall;
+    clock_gettime(CLOCK_REALTIME, &wall);
+    uint64_t ticket = (uint64_t)wall.tv_sec * 1000000 + (uint64_t)wall.tv_nsec / 1000;
+    if (ticket <= client->queues.last_ticket)
+        ticket = client->queues.last_ticket + 1;
+    client->queues.last_ticket = ticket;
+    return ticket;
+}
+
+/* A new first waiter: the client takes a new place on the nodes. */
+static void stand_anew(struct rl_queue *queue)
+{
+    redlock_client *client = queue->client;
+    const struct quorum_waiting_terms terms = {
+        .nodes = client->nodes_count, .width = queue->fair ? 1 : 2, .refresh = REFRESH, .stand_in = STAND_IN};
+    rl_timer_stop(&client->timers, &queue->timer);
+    rl_round_leave(queue->looking);
+    queue->looking = NULL;
+    quorum_waiting_init(&queue->rules, &terms);
+    queue->rules.listening = rl_listeners_up(client);
+    queue->rules.trying = true;
+    queue->ticket = draw_ticket(client);
+    queue->seen = 0;
+    queue->raised = false;
+    rl_listeners_start(client);
+}
+
+bool rl_queue_join(redlock_client *client, const char *resource, size_t size, struct rl_waiter *waiter, bool fair)
+{
+    struct rl_queue *queue = rl_queue_find(client, resource, size);
+    if (!queue)
+        queue = create(client, resource, size);
+    waiter->queue = queue;
+    if (!queue)
+        return true;
+    waiter->next = NULL;
+    *(queue->first ? &queue->last->next : &queue->first) = waiter;
+    queue->last = waiter;
+    if (queue->first != waiter)
+        return false;
+    queue->fair = fair;
+    stand_anew(queue);
+    return true;
+}
+
+static void sign_out(struct rl_queue *queue)
+{
+    const struct quorum_terms terms = {.kind = QUORUM_LOOK, .nodes = queue->client->nodes_count};
+    struct rl_round *round = rl_round_create(queue->client, queue->lease, RL_ASK_LEAVE, &terms);
+    if (!round)
+        return; /* the entries end by themselves */
+    rl_round_start(round);
+    rl_round_leave(round);
+}
+
+static void remove_waiter(struct rl_queue *queue, struct rl_waiter *waiter)
+{
+    struct rl_waiter **link = &queue->first, *before = NULL;
+    while (*link != waiter) {
+        before = *link;
+        link = &before->next;
+    }
+    *link = waiter->next;
+    if (queue->last == waiter)
+        queue->last = before;
+    waiter->queue = NULL;
+}
+
+void rl_queue_leave(struct rl_waiter *waiter, bool won)
+{
+    struct rl_queue *queue = waiter->queue;
+    if (!queue)
+        return;
+    bool was_first = queue->first == waiter;
+    remove_waiter(queue, waiter);
+    if (!was_first)
+        return;
+    /* Won: the nodes that granted have taken the entry off; the release takes it off where it goes. */
+    if (!won || queue->rules.signed_in)
+        sign_out(queue);
+    queue->rules.signed_in = 0;
+    if (!queue->first) {
+        rl_round_leave(queue->looking);
+        queue->looking = NULL;
+        rl_timer_set(&queue->client->timers, &queue->timer, rl_now() + LINGER);
+        return;
+    }
+    stand_anew(queue);
+    queue->first->attempt(queue->first);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- looking */
+
+static struct quorum_waiting_event answer(unsigned node, const redisReply *reply)
+{
+    long long left = reply->element[1]->integer;
+    return (struct quorum_waiting_event){
+        .type = QUORUM_WAITING_SIGNED,
+        .now = rl_now(),
+        .node = node,
+        .remaining = left < 0 ? QUORUM_NEVER : (quorum_duration)left * QUORUM_MILLISECOND,
+        .ahead = reply->element[2]->integer < 0 ? 0 : (unsigned)reply->element[2]->integer,
+    };
+}
+
+static void take(struct rl_queue *queue, unsigned node, const redisReply *reply)
+{
+    const struct quorum_waiting_event event = answer(node, reply);
+    uint64_t seen = reply->element[3]->integer < 0 ? 0 : (uint64_t)reply->element[3]->integer;
+    if (seen > queue->seen)
+        queue->seen = seen;
+    step(queue, &event);
+}
+
+void rl_queue_answered(struct rl_waiter *waiter, unsigned node, const redisReply *reply)
+{
+    if (waiter->queue && rl_reply_vote(RL_ASK_TAKE, reply).vote == QUORUM_HELD)
+        take(waiter->queue, node, reply);
+}
+
+static void looked_at(struct rl_round *round, unsigned node, const redisReply *reply)
+{
+    if (rl_reply_vote(RL_ASK_SIGN, reply).vote == QUORUM_GRANTED)
+        take(round->owner, node, reply);
+}
+
+static void look(struct rl_queue *queue);
+
+/* A fair place is behind everybody who was there before, whatever the clocks say. */
+static bool raise_ticket(struct rl_queue *queue)
+{
+    if (!queue->fair || queue->raised || queue->seen < queue->ticket)
+        return false;
+    queue->raised = true;
+    queue->ticket = queue->seen + 1;
+    queue->client->queues.last_ticket = queue->ticket;
+    return true;
+}
+
+static void looked(struct rl_round *round)
+{
+    struct rl_queue *queue = round->owner;
+    const struct quorum_waiting_event event = {.type = QUORUM_WAITING_LOOKED, .now = rl_now()};
+    rl_round_leave(queue->looking);
+    queue->looking = NULL;
+    if (raise_ticket(queue))
+        look(queue);
+    else
+        step(queue, &event);
+}
+
+static void look(struct rl_queue *queue)
+{
+    const struct quorum_terms terms = {.kind = QUORUM_LOOK, .nodes = queue->client->nodes_count};
+    const struct quorum_waiting_event failed = {.type = QUORUM_WAITING_LOOKED, .now = rl_now()};
+    rl_round_leave(queue->looking);
+    queue->looking = rl_round_create(queue->client, queue->lease, RL_ASK_SIGN, &terms);
+    if (!queue->looking) {
+        step(queue, &failed);
+        return;
+    }
+    queue->looking->ticket = queue->ticket;
+    queue->looking->fair = queue->fair;
+    queue->looking->owner = queue;
+    queue->looking->replied = looked_at;
+    queue->looking->decided = looked;
+    rl_round_start(queue->looking);
+}
+
+/* -------------------------------------------------------------------------------------------------------- the rules */
+
+static void step(struct rl_queue *queue, const struct quorum_waiting_event *event)
+{
+    struct rl_waiter *first = queue->first;
+    if (!first)
+        return;
+    struct quorum_waiting_actions actions = quorum_waiting_step(&queue->rules, event);
+    quorum_time deadline = quorum_waiting_deadline(&queue->rules);
+    if (deadline == QUORUM_NEVER)
+        rl_timer_stop(&queue->client->timers, &queue->timer);
+    else
+        rl_timer_set(&queue->client->timers, &queue->timer, deadline);
+    bool may_have_changed = event->type == QUORUM_WAITING_LOOKED || event->type == QUORUM_WAITING_DEAF;
+    if (actions.sign_out)
+        sign_out(queue);
+    if (actions.look)
+        look(queue);
+    else if (actions.attempt)
+        first->attempt(first);
+    else if (may_have_changed && !queue->rules.trying && !rl_queue_is_called(first))
+        first->uncalled(first);
+}
+
+void rl_queue_try(struct rl_waiter *waiter)
+{
+    waiter->queue->rules.trying = true;
+}
+
+void rl_queue_tried(struct rl_waiter *waiter)
+{
+    const struct quorum_waiting_event event = {.type = QUORUM_WAITING_TRIED, .now = rl_now()};
+    assert(waiter->queue->first == waiter);
+    step(waiter->queue, &event);
+}
+
+bool rl_queue_is_called(const struct rl_waiter *waiter)
+{
+    return waiter->queue && (waiter->queue->rules.looking || quorum_waiting_is_called(&waiter->queue->rules));
+}
+
+void rl_queues_called(redlock_client *client, unsigned node, unsigned ahead, const char *key, size_t size)
+{
+    struct rl_queue *queue = find(client, key, size);
+    const struct quorum_waiting_event event = {
+        .type = QUORUM_WAITING_CALLED, .now = rl_now(), .node = node, .ahead = ahead};
+    if (queue)
+        step(queue, &event);
+}
+
+void rl_queues_listening(redlock_client *client, unsigned node, bool listening)
+{
+    const struct quorum_waiting_event event = {
+        .type = listening ? QUORUM_WAITING_LISTENING : QUORUM_WAITING_DEAF, .now = rl_now(), .node = node};
+    for (unsigned i = 0; i < RL_QUEUE_BUCKETS; i++)
+        for (struct rl_queue *queue = client->queues.buckets[i], *next; queue; queue = next) {
+            next = queue->next;
+            step(queue, &event);
+        }
+}

@@ -32,8 +32,10 @@ static void destroy_nodes(void)
 static void note_state(void)
 {
     own_cluster = NULL;
-    if (real_nodes != NULL)
+    if (real_nodes != NULL) {
+        deployment_repair(real_nodes); /* after a test that failed in a child */
         deployment_remove_keys(real_nodes);
+    }
     descriptors_before = file_open_descriptors();
 }
 

@@ -344,7 +344,8 @@ void deployment_resume(struct deployment *deployment, size_t node)
 void deployment_repair(struct deployment *deployment)
 {
     for (size_t i = 0; i < deployment->size; i++) {
-        if (deployment->condition[i] == STOPPED)
+        bool may_be_stopped = deployment->cluster != NULL && deployment->condition[i] == UP; /* by a child */
+        if (deployment->condition[i] == STOPPED || may_be_stopped)
             deployment_resume(deployment, i);
         if (deployment->condition[i] == KILLED)
             deployment_start(deployment, i);

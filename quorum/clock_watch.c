@@ -101,6 +101,10 @@ static void judge_own(struct quorum_clock_watch *watch, struct quorum_clock_acti
     if (watch->nodes == 1)
         actions->jumped = nodes;
     judged(watch, nodes);
+    /* The others' clocks are off ours, too, when they are heard next: that is no jump of theirs. */
+    for (unsigned i = 0; i < watch->nodes; i++)
+        if (!(nodes & quorum_node(i)) && !watch->node[i].direction)
+            quorum_clock_forget(watch, i);
 }
 
 static void judge_nodes(struct quorum_clock_watch *watch, struct quorum_clock_actions *actions, quorum_time now)

@@ -13,5 +13,6 @@ void group_memory(struct stage *stage);
 void group_counts(struct stage *stage);
 void group_start(struct stage *stage);
 void group_contend(struct stage *stage);
+void group_hold(struct stage *stage);
 
 #endif

@@ -23,12 +23,14 @@ static const struct {
     {"counts", "system calls and allocations per lock and unlock, five nodes", group_counts, false},
     {"start", "from the start of a process to its first lock, five nodes", group_start, false},
     {"contend", "8 and 32 processes, one lock held for 1 ms, beside a lone client", group_contend, true},
+    {"hold", "100,000 locks held and renewed by one client, five nodes", group_hold, true},
 };
 
 enum { GROUPS = sizeof groups / sizeof groups[0] };
 
 struct request {
     bool quick, check;
+    double minutes;
     const char *directory;
     bool chosen[GROUPS];
 };
@@ -39,6 +41,7 @@ static void usage(FILE *stream)
         "usage: bench [--quick] [--check] [--output DIRECTORY] [GROUP...]\n"
         "  --quick    a quarter of the rounds\n"
         "  --check    ends with one line per target, 'target NAME VALUE LIMIT ok|MISS|noisy'; fails when one is missed\n"
+        "  --minutes  how long hold lasts; default: one, --quick half of one\n"
         "  --output   where bench.json and the distributions go; default: the current directory\n"
         "groups; without a name all of them, but for those that say otherwise:\n",
         stream);
@@ -75,6 +78,8 @@ static struct request parse(int count, char **arguments)
             request.check = true;
         } else if (strcmp(argument, "--output") == 0 && i + 1 < count) {
             request.directory = arguments[++i];
+        } else if (strcmp(argument, "--minutes") == 0 && i + 1 < count && atof(arguments[i + 1]) > 0) {
+            request.minutes = atof(arguments[++i]);
         } else {
             choose(&request, argument);
             named = true;
@@ -85,14 +90,15 @@ static struct request parse(int count, char **arguments)
     return request;
 }
 
-static void run_group(size_t number, bool quick)
+static void run_group(size_t number, const struct request *request)
 {
     static struct stage stage;
     struct machine_use before = machine_use_now();
     memset(&stage, 0, sizeof stage);
     stage.name = groups[number].name;
     stage.title = groups[number].title;
-    stage.quick = quick;
+    stage.quick = request->quick;
+    stage.minutes = request->minutes;
     groups[number].run(&stage);
     report_figure("this machine", "processors used by other programs", estimate_exact(machine_others_percent(&before)),
                   "%");
@@ -108,7 +114,7 @@ int main(int count, char **arguments)
     report_open(request.directory);
     for (size_t i = 0; i < GROUPS; i++)
         if (request.chosen[i])
-            run_group(i, request.quick);
+            run_group(i, &request);
     unsigned missed = report_close(request.check);
     return request.check && missed ? 1 : 0;
 }

@@ -30,6 +30,7 @@ struct stage {
     const char *name; /* the group's */
     const char *title;
     bool quick;
+    double minutes; /* how long a group that measures one long stretch does so; 0: its default */
     unsigned entrant_count, process_count, round_count;
     unsigned long left_over_keys; /* that contenders left on the nodes when they ended */
     struct entrant entrants[ENTRANTS_MAX];

@@ -29,11 +29,19 @@ static quorum_duration renewal_ttl(const struct quorum_lease *lease, quorum_time
     return quorum_time_add(now, ttl) > lease->validity_end ? ttl : 0;
 }
 
-/* At its share of the ttl, a tenth of it earlier at random: locks taken together need not be renewed together. */
-static void plan_renewal(struct quorum_lease *lease, quorum_time now, uint64_t random)
+/*
+ * At its share of the ttl, a tenth of it earlier at random: locks taken together need not be renewed together. Very many are
+ * spread further, but for a quarter, the first time; they stay so.
+ */
+static void plan_renewal(struct quorum_lease *lease, const struct quorum_lease_event *event)
 {
     quorum_duration pause = lease->terms.ttl / 100 * lease->terms.renewal_percent;
-    lease->renew_at = pause ? quorum_time_add(now, pause - random % (pause / 10 + 1)) : QUORUM_NEVER;
+    quorum_duration spread = event->type == QUORUM_LEASE_GRANTED ? event->spread : 0;
+    if (spread > pause - pause / 4)
+        spread = pause - pause / 4;
+    if (spread < pause / 10)
+        spread = pause / 10;
+    lease->renew_at = pause ? quorum_time_add(event->now, pause - event->random % (spread + 1)) : QUORUM_NEVER;
 }
 
 static void plan_retry(struct quorum_lease *lease, quorum_time now)
@@ -65,7 +73,7 @@ static void renewed(struct quorum_lease *lease, const struct quorum_lease_event 
     if (event->verdict == QUORUM_WON) {
         lease->failures = 0;
         carry_on(lease, event->validity_end, event->now);
-        plan_renewal(lease, event->now, event->random);
+        plan_renewal(lease, event);
     } else if (event->verdict == QUORUM_LOST_GONE) {
         lose(lease, actions, QUORUM_LOSS_GONE); /* were its end past, it would have been found before */
     } else {
@@ -80,7 +88,7 @@ static void take(struct quorum_lease *lease, const struct quorum_lease_event *ev
     switch (event->type) { /* GCOVR_EXCL_BR_LINE: there are no other events */
     case QUORUM_LEASE_GRANTED:
         lease->validity_end = event->validity_end;
-        plan_renewal(lease, event->now, event->random);
+        plan_renewal(lease, event);
         break;
     case QUORUM_LEASE_WOKEN:
         break;

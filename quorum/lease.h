@@ -37,7 +37,7 @@ struct quorum_lease {
 };
 
 enum quorum_lease_event_type {
-    QUORUM_LEASE_GRANTED,  /* validity_end */
+    QUORUM_LEASE_GRANTED,  /* validity_end, spread */
     QUORUM_LEASE_WOKEN,    /* by the clock */
     QUORUM_LEASE_RENEWED,  /* a renewal has been decided: verdict, validity_end */
     QUORUM_LEASE_EXTENDED, /* the holder extended it: validity_end, ttl */
@@ -51,7 +51,7 @@ struct quorum_lease_event {
     quorum_time now;
     quorum_time validity_end;
     quorum_duration ttl;
-    quorum_duration spread;
+    quorum_duration spread; /* GRANTED: over which the first renewals of all locks are spread; HASTEN */
     enum quorum_verdict verdict;
     uint64_t random; /* GRANTED, RENEWED, HASTEN */
 };

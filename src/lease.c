@@ -14,6 +14,8 @@
 #include "src/watch.h"
 
 #define FIRST_BUCKETS 64
+#define GRAIN_MOST    (5 * QUORUM_MILLISECOND)
+#define SPREAD_EACH   (300 * QUORUM_MICROSECOND)
 
 /* FNV-1a with the client's own start: resources come from outside, and shall not be made to meet in one bucket. */
 static uint64_t hash_of(const redlock_client *client, const char *key, size_t size)
@@ -217,6 +219,20 @@ static void carry_out(struct rl_lease *lease, const struct quorum_lease_actions 
     }
 }
 
+/*
+ * When to be woken. Renewals wait for each other anyway: those of many locks share a wake-up. All else, and a renewal that is
+ * tried again, has its exact time.
+ */
+static quorum_time wake_at(const struct quorum_lease *rules)
+{
+    quorum_time deadline = quorum_lease_deadline(rules);
+    quorum_duration grain = rules->terms.ttl / 500 < GRAIN_MOST ? rules->terms.ttl / 500 + 1 : GRAIN_MOST;
+    if (deadline != rules->renew_at || rules->failures || rules->terms.notify_before)
+        return deadline;
+    quorum_time together = quorum_time_add(deadline, grain - 1 - (deadline + grain - 1) % grain);
+    return together < rules->validity_end ? together : deadline;
+}
+
 void rl_lease_step(struct rl_lease *lease, const struct quorum_lease_event *event)
 {
     if (!lease->listed)
@@ -224,7 +240,7 @@ void rl_lease_step(struct rl_lease *lease, const struct quorum_lease_event *even
     rl_lease_retain(lease);
     struct quorum_lease_actions actions = quorum_lease_step(&lease->rules, event);
     carry_out(lease, &actions);
-    quorum_time deadline = quorum_lease_deadline(&lease->rules);
+    quorum_time deadline = wake_at(&lease->rules);
     if (deadline == QUORUM_NEVER)
         rl_timer_stop(&lease->client->timers, &lease->timer);
     else
@@ -258,6 +274,7 @@ bool rl_lease_hold(struct rl_lease *lease, const struct rl_lease_terms *terms)
     const struct quorum_lease_event granted = {.type = QUORUM_LEASE_GRANTED,
                                                .now = now,
                                                .validity_end = terms->validity_end,
+                                               .spread = lease->client->leases.count * SPREAD_EACH,
                                                .random = rl_random_u64(&lease->client->random)};
     rl_lease_step(lease, &granted);
     return true;

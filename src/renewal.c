@@ -112,12 +112,18 @@ static bool format(const struct batch *batch, bool whole, struct rl_long_command
     return rl_long_command_format(command);
 }
 
-static bool send(struct batch *batch, struct rl_node *node, bool whole)
+static bool send(struct batch *batch, struct rl_node *node, const struct rl_long_command *command)
+{
+    bool sent = rl_node_send(node, &batch->ask[node->index], &command->command);
+    batch->references += sent;
+    return sent;
+}
+
+static bool format_and_send(struct batch *batch, struct rl_node *node, bool whole)
 {
     struct rl_long_command command;
-    bool sent = format(batch, whole, &command) && rl_node_send(node, &batch->ask[node->index], &command.command);
+    bool sent = format(batch, whole, &command) && send(batch, node, &command);
     rl_long_command_free(&command, &batch->client->allocator);
-    batch->references += sent;
     return sent;
 }
 
@@ -198,7 +204,7 @@ static void renewal_answered(struct rl_request *request, const struct rl_answer 
         settled(batch);
         return;
     case RL_ANSWER_REPLY:
-        if (rl_reply_is_error(answer->reply, "NOSCRIPT") && !was_overdue && send(batch, node, true))
+        if (rl_reply_is_error(answer->reply, "NOSCRIPT") && !was_overdue && format_and_send(batch, node, true))
             break;
         take_renewals(batch, node->index, answer->reply, answer->now);
         if (!was_overdue)
@@ -267,6 +273,24 @@ static void fill(struct batch *batch, quorum_nodes nodes, quorum_time now)
     }
 }
 
+/* The same bytes to each of them. */
+static void ask(struct batch *batch, quorum_nodes nodes, quorum_time now)
+{
+    struct rl_long_command command;
+    bool formatted = format(batch, false, &command);
+    batch->left = quorum_count(nodes) + 1;
+    for (quorum_nodes left = nodes; left; left &= left - 1) {
+        struct rl_node *node = &batch->client->nodes[__builtin_ctz(left)];
+        batch->ask[node->index].type = &renewal_type;
+        if (formatted && send(batch, node, &command))
+            continue;
+        count_all(batch, node->index, QUORUM_UNREACHABLE, now);
+        batch->left--;
+    }
+    rl_long_command_free(&command, &batch->client->allocator);
+    settled(batch); /* the one that stood for this loop */
+}
+
 static void renew_some(redlock_client *client)
 {
     unsigned most = client->leases.due_count < RL_RENEWALS_MAX ? client->leases.due_count : RL_RENEWALS_MAX;
@@ -278,17 +302,8 @@ static void renew_some(redlock_client *client)
     }
     quorum_nodes nodes = askable(client, now);
     fill(batch, nodes, now);
-    batch->left = quorum_count(nodes) + 1;
-    for (quorum_nodes left = batch->count ? nodes : 0; left; left &= left - 1) {
-        struct rl_node *node = &client->nodes[__builtin_ctz(left)];
-        batch->ask[node->index].type = &renewal_type;
-        if (send(batch, node, false))
-            continue;
-        count_all(batch, node->index, QUORUM_UNREACHABLE, now);
-        batch->left--;
-    }
     if (batch->count)
-        settled(batch); /* the one that stood for this loop */
+        ask(batch, nodes, now);
     release(batch);
 }
 
@@ -349,7 +364,7 @@ static void heal_on(struct batch *renewed, struct rl_node *node)
         memcpy(item->ttl, renewed->items[i].ttl, sizeof item->ttl);
     }
     batch->ask[node->index].type = &heal_type;
-    if (batch->count && send(batch, node, false))
+    if (batch->count && format_and_send(batch, node, false))
         for (unsigned i = 0; i < batch->count; i++)
             batch->items[i].lease->may_hold |= bit;
     release(batch);

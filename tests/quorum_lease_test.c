@@ -99,6 +99,48 @@ START_TEST(jitter_is_up_to_a_tenth_earlier)
 }
 END_TEST
 
+static quorum_duration first_pause(quorum_duration spread, uint64_t random)
+{
+    struct quorum_lease_terms terms = usual();
+    struct quorum_lease lease;
+    quorum_lease_init(&lease, &terms);
+    step(
+        &lease,
+        (struct quorum_lease_event){
+            .type = QUORUM_LEASE_GRANTED, .now = begin, .validity_end = first_end, .spread = spread, .random = random});
+    return quorum_lease_deadline(&lease) - begin;
+}
+
+/* Never sooner than a quarter of its time, however many there are. */
+START_TEST(the_first_renewals_of_very_many_are_spread)
+{
+    static const quorum_duration spreads[] = {THIRD / 10, THIRD / 2, THIRD - THIRD / 4};
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_uint_eq(first_pause(spreads[i], 0), THIRD);
+        ck_assert_uint_eq(first_pause(spreads[i], spreads[i]), THIRD - spreads[i]);
+        ck_assert_uint_eq(first_pause(spreads[i], spreads[i] + 1), THIRD);
+    }
+    ck_assert_uint_eq(first_pause(0, THIRD / 10), THIRD - THIRD / 10);
+    ck_assert_uint_eq(first_pause(0, THIRD / 10 + 1), THIRD);
+    ck_assert_uint_eq(first_pause(QUORUM_NEVER, THIRD - THIRD / 4), THIRD / 4);
+    ck_assert_uint_eq(first_pause(QUORUM_NEVER, THIRD - THIRD / 4 + 1), THIRD);
+}
+END_TEST
+
+START_TEST(later_renewals_are_not_spread_anew)
+{
+    struct quorum_lease lease = held_as_usual();
+    wake(&lease, begin + THIRD);
+    step(&lease, (struct quorum_lease_event){.type = QUORUM_LEASE_RENEWED,
+                                             .now = begin + THIRD,
+                                             .verdict = QUORUM_WON,
+                                             .validity_end = begin + THIRD + 8900 * MS,
+                                             .spread = QUORUM_NEVER,
+                                             .random = THIRD / 10 + 1});
+    ck_assert_uint_eq(quorum_lease_deadline(&lease), begin + 2 * THIRD);
+}
+END_TEST
+
 START_TEST(renewal_moves_the_end_and_plans_the_next)
 {
     struct quorum_lease lease = held_as_usual();
@@ -476,6 +518,8 @@ static void add_renewal(Suite *suite)
     TCase *renewal = tcase_create("renewal");
     tcase_add_test(renewal, it_is_renewed_at_its_share_of_the_ttl);
     tcase_add_test(renewal, jitter_is_up_to_a_tenth_earlier);
+    tcase_add_test(renewal, the_first_renewals_of_very_many_are_spread);
+    tcase_add_test(renewal, later_renewals_are_not_spread_anew);
     tcase_add_test(renewal, renewal_moves_the_end_and_plans_the_next);
     tcase_add_test(renewal, renewal_never_shortens);
     tcase_add_test(renewal, failed_renewal_is_tried_again_sooner_and_told_once);

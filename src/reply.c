@@ -47,10 +47,10 @@ static struct rl_vote set(const redisReply *reply)
     return refused(reply);
 }
 
-/* The scripts that act on our own key only: 1 done, 0 not ours; 2 released, but not allowed to tell the waiters. */
-static struct rl_vote own_key(const redisReply *reply)
+/* The scripts that act on our own key only: done, or 0 not ours. */
+static struct rl_vote own_key(const redisReply *reply, long long done)
 {
-    if (reply->type == REDIS_REPLY_INTEGER && (reply->integer == 1 || reply->integer == 2))
+    if (reply->type == REDIS_REPLY_INTEGER && reply->integer >= 1 && reply->integer <= done)
         return (struct rl_vote){QUORUM_GRANTED, false, false, false};
     if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 0)
         return (struct rl_vote){QUORUM_ABSENT, false, true, false};
@@ -96,8 +96,9 @@ struct rl_vote rl_reply_vote(enum rl_question question, const redisReply *reply)
     case RL_ASK_SET:
         return set(reply);
     case RL_ASK_EXTEND:
+        return own_key(reply, 1);
     case RL_ASK_RELEASE:
-        return own_key(reply);
+        return own_key(reply, 2); /* 2: done, but the waiters could not be told */
     case RL_ASK_QUERY:
         return query(reply);
     case RL_ASK_TAKE:

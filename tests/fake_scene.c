@@ -294,7 +294,7 @@ static bool is_sent(const struct resp_command *command, enum sent what)
 
 static bool has_token(const struct resp_command *command, enum sent what, const char *token)
 {
-    size_t place = what == SENT_SET ? 2 : 4;
+    size_t place = what == SENT_SET ? 2 : what == SENT_UNDO ? 6 : 4; /* a release names three keys */
     return !token || (command->argc > place && resp_argument_is(&command->argv[place], token));
 }
 

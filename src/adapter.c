@@ -8,6 +8,8 @@
 
 /* A node's answers are short. One that sends this much without finishing a reply is not a Redis we can talk to. */
 #define REPLY_MAX (1024 * 1024)
+/* Nor is one that nests so deep. hiredis 0.14 refuses it by itself, later ones follow, and recurse when they free it. */
+#define NESTING_MAX 7
 
 static void add_read(void *data)
 {
@@ -103,12 +105,17 @@ static void on_writable(struct ev_loop *loop, ev_io *watcher, int events)
     rl_sigpipe_restore(&guard, adapter->writes->broken);
 }
 
+static bool goes_too_far(const redisReader *reader)
+{
+    return reader->len > REPLY_MAX || reader->ridx > NESTING_MAX;
+}
+
 static void read_in(struct rl_adapter *adapter)
 {
     if (!adapter->readable(adapter))
         return;
     redisAsyncHandleRead(adapter->context);
-    if (adapter->context && adapter->context->c.reader->len > REPLY_MAX)
+    if (adapter->context && goes_too_far(adapter->context->c.reader))
         redisAsyncFree(adapter->context);
 }
 

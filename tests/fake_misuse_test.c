@@ -353,7 +353,7 @@ static void assert_child_is_harmless(int (*child)(void), bool quiet)
     if (quiet)
         ck_assert_uint_eq(records(), before);
     for (unsigned i = 0; i < scene.nodes; i++) {
-        ck_assert_uint_eq(fake_server_open_connections(scene.node[i]), 1);
+        ck_assert_uint_eq(fake_server_open_connections(scene.node[i]), fake_server_accepted(scene.node[i]));
         ck_assert(scene_has_key(i, "stock"));
         ck_assert_ptr_null(scene_sent(i, SENT_UNDO, redlock_lock_token(lock), 0, NULL));
     }
@@ -382,7 +382,7 @@ START_TEST(a_forked_child_sends_nothing)
         for (unsigned i = 0; i < scene.nodes; i++)
             scene_hold(i, "held");
         scene_start_acquire(&answer, "held", REDLOCK_WAIT_MS(REDLOCK_FOREVER));
-        scene_wait_for_sent(0, SENT_SET, 4);
+        scene_wait_for_sent(0, SENT_WAIT, 1);
         scene_start_acquire(&others[0], "more", NULL);
         scene_start_extend(&others[1], lock, 0);
         scene_start_query(&others[2], "stock");
@@ -399,8 +399,8 @@ START_TEST(a_forked_child_sends_nothing)
         ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     assert_nothing_came_twice();
     ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK); /* the parent's works on */
-    for (unsigned i = 0; i < scene.nodes; i++)
-        ck_assert_uint_eq(fake_server_accepted(scene.node[i]), 1);
+    for (unsigned i = 0; i < scene.nodes; i++) /* none was broken and made anew */
+        ck_assert_uint_eq(fake_server_open_connections(scene.node[i]), fake_server_accepted(scene.node[i]));
 }
 END_TEST
 

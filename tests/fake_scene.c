@@ -273,6 +273,12 @@ static bool is_script(const struct resp_command *command, enum rl_script_id id)
            (resp_command_is(command, "EVAL") && resp_argument_is(&command->argv[1], rl_scripts[id].text));
 }
 
+/* A waiter's script that is to take the lock when it is free. */
+static bool is_taking(const struct resp_command *command)
+{
+    return is_script(command, RL_SCRIPT_WAIT) && command->argc == 13 && resp_argument_is(&command->argv[10], "1");
+}
+
 static bool is_sent(const struct resp_command *command, enum sent what)
 {
     switch (what) {
@@ -280,6 +286,10 @@ static bool is_sent(const struct resp_command *command, enum sent what)
         return true;
     case SENT_SET:
         return resp_command_is(command, "SET");
+    case SENT_ATTEMPT:
+        return resp_command_is(command, "SET") || is_taking(command);
+    case SENT_WAIT:
+        return is_script(command, RL_SCRIPT_WAIT);
     case SENT_UNDO:
         return is_script(command, RL_SCRIPT_RELEASE);
     case SENT_EXTEND:
@@ -292,17 +302,27 @@ static bool is_sent(const struct resp_command *command, enum sent what)
     return false;
 }
 
-static bool has_token(const struct resp_command *command, enum sent what, const char *token)
+const char *scene_token(const struct fake_record *record)
 {
-    size_t place = what == SENT_SET ? 2 : what == SENT_UNDO ? 6 : 4; /* a release names three keys */
-    return !token || (command->argc > place && resp_argument_is(&command->argv[place], token));
+    const struct resp_command *command = record->command;
+    if (resp_command_is(command, "SET"))
+        return command->argv[2].data;
+    if (is_taking(command))
+        return command->argv[11].data;
+    size_t first = 3 + strtoul(command->argv[2].data, NULL, 10); /* argument behind the keys */
+    return first < command->argc ? command->argv[first].data : "";
+}
+
+static bool has_token(const struct fake_record *record, const char *token)
+{
+    return !token || strcmp(scene_token(record), token) == 0;
 }
 
 const struct fake_record *scene_sent(unsigned node, enum sent what, const char *token, unsigned index, unsigned *place)
 {
     const struct fake_record *record;
     for (unsigned at = 0; (record = fake_server_record(scene.node[node], NULL, at)); at++) {
-        if (!is_sent(record->command, what) || !has_token(record->command, what, token) || index-- > 0)
+        if (!is_sent(record->command, what) || !has_token(record, token) || index-- > 0)
             continue;
         if (place)
             *place = at;
@@ -349,17 +369,12 @@ void scene_wait_for_sent(unsigned node, enum sent what, unsigned count)
     ck_assert_msg(scene_run(has_come, &awaited), "node %u was sent %u of %u", node, scene_count(node, what), count);
 }
 
-const char *scene_token(const struct fake_record *set)
-{
-    return set->command->argv[2].data;
-}
-
 void scene_assert_undone(unsigned node)
 {
     const struct fake_record *set;
-    for (unsigned i = 0; (set = scene_sent(node, SENT_SET, NULL, i, NULL)); i++) {
+    for (unsigned i = 0; (set = scene_sent(node, SENT_ATTEMPT, NULL, i, NULL)); i++) {
         unsigned set_at, undo_at;
-        scene_sent(node, SENT_SET, NULL, i, &set_at);
+        scene_sent(node, SENT_ATTEMPT, NULL, i, &set_at);
         const struct fake_record *undo = scene_sent(node, SENT_UNDO, scene_token(set), 0, &undo_at);
         ck_assert_msg(undo, "node %u: the SET of token %s was not undone", node, scene_token(set));
         ck_assert_uint_gt(undo_at, set_at);
@@ -383,11 +398,29 @@ void scene_hold(unsigned node, const char *key)
     snprintf(held[held_count++].key, sizeof held->key, "%s", key);
 }
 
+/* As the release script does, which this server does not run: its waiters are called. */
+static void call_waiters(unsigned node, const char *key)
+{
+    const struct fake_record *record;
+    for (unsigned i = 0; (record = scene_sent(node, SENT_WAIT, NULL, i, NULL)); i++) {
+        if (!resp_argument_is(&record->command->argv[3], key))
+            continue;
+        char *channel = fixture_text("redlock:%s", record->command->argv[6].data);
+        char *message = fixture_text("0%s", key);
+        fake_server_publish(scene.node[node], channel, message);
+        free(channel);
+        free(message);
+        return;
+    }
+}
+
 void scene_let_go(unsigned node, const char *key)
 {
     char value[64];
-    if (fake_server_get_key(scene.node[node], key, value, sizeof value) && strcmp(value, SCENE_OTHER) == 0)
+    if (fake_server_get_key(scene.node[node], key, value, sizeof value) && strcmp(value, SCENE_OTHER) == 0) {
         fake_server_delete_key(scene.node[node], key);
+        call_waiters(node, key);
+    }
 }
 
 bool scene_has_key(unsigned node, const char *key)

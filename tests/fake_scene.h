@@ -113,7 +113,8 @@ redlock_lock *scene_lock(const char *resource);
 
 /* --- What the nodes were sent --- */
 
-enum sent { SENT_ANY, SENT_SET, SENT_UNDO, SENT_EXTEND, SENT_QUERY, SENT_KILL };
+/* SENT_WAIT is a waiter that signs in or looks; an attempt is a SET, or such a waiter that takes the lock when it is free. */
+enum sent { SENT_ANY, SENT_SET, SENT_ATTEMPT, SENT_WAIT, SENT_UNDO, SENT_EXTEND, SENT_QUERY, SENT_KILL };
 
 /* The index-th such command that this node has received, and its place among all; NULL: not so many. token NULL: any. */
 const struct fake_record *scene_sent(unsigned node, enum sent what, const char *token, unsigned index, unsigned *place);
@@ -122,10 +123,10 @@ unsigned scene_count(unsigned node, enum sent what);
 void scene_wait_for_sent(unsigned node, enum sent what, unsigned count);
 /* Turns the loop until the node has accepted so many connections since it began. */
 void scene_wait_for_accepted(unsigned node, unsigned count);
-/* The token of a SET. */
-const char *scene_token(const struct fake_record *set);
+/* The token in an attempt, an undo, an extension. */
+const char *scene_token(const struct fake_record *record);
 
-/* Every SET of the node's that was not answered "held" is followed by its undo on the same connection. */
+/* Every attempt on the node that was not answered "held" is followed by its undo on the same connection. */
 void scene_assert_undone(unsigned node);
 
 /* --- Other holders --- */

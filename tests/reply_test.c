@@ -102,6 +102,7 @@ static const struct expectation expectations[] = {
     {RL_ASK_EXTEND, FAKE_LOADING, REFUSED_FOR_NOW},
 
     {RL_ASK_RELEASE, ":1\r\n", GRANTED},
+    {RL_ASK_RELEASE, ":2\r\n", GRANTED},
     {RL_ASK_RELEASE, ":0\r\n", ABSENT},
     {RL_ASK_RELEASE, FAKE_WRONGTYPE, ABSENT},
     {RL_ASK_RELEASE, FAKE_NOSCRIPT, {QUORUM_REFUSED, false, false, true}},

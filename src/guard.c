@@ -159,7 +159,7 @@ static bool refused(struct rl_node *node, const redisReply *reply)
 {
     char text[RL_NODE_TEXT_SIZE];
     rl_reply_text(reply, text, sizeof text);
-    if (rl_reply_is_error(reply, "NOPERM")) {
+    if (rl_reply_is_not_permitted(reply)) {
         find(node, REDLOCK_FINDING_NOT_PERMITTED, true);
         rl_guard_judge(node);
         return true; /* an answer, and a clear one */

@@ -9,6 +9,12 @@ bool rl_reply_is_error(const redisReply *reply, const char *word)
            ((size_t)reply->len == size || reply->str[size] == ' ');
 }
 
+/* Before 7.2 what a script may not do is an ordinary error. */
+bool rl_reply_is_not_permitted(const redisReply *reply)
+{
+    return rl_reply_is_error(reply, "NOPERM") || rl_reply_is_error(reply, "ERR The user executing the script");
+}
+
 void rl_reply_text(const redisReply *reply, char *text, size_t size)
 {
     size_t used = 0;
@@ -29,7 +35,7 @@ static bool is_permanent(const redisReply *reply)
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (rl_reply_is_error(reply, words[i]))
             return true;
-    return rl_reply_is_error(reply, "ERR unknown command");
+    return rl_reply_is_error(reply, "ERR unknown command") || rl_reply_is_not_permitted(reply);
 }
 
 static struct rl_vote refused(const redisReply *reply)

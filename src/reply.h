@@ -34,4 +34,7 @@ void rl_reply_text(const redisReply *reply, char *text, size_t size);
 /* The reply is an error that begins with this word. */
 bool rl_reply_is_error(const redisReply *reply, const char *word);
 
+/* The user may not do what was asked, or what the script that was asked for does. */
+bool rl_reply_is_not_permitted(const redisReply *reply);
+
 #endif

@@ -1,0 +1,527 @@
+/* Nodes that forget, real ones: a restart, FLUSHALL and a failover to a stale replica let two clients hold one lock with the
+ * guard off, and do not with it on. */
+#define _GNU_SOURCE
+#include "held.h"
+
+#include "support/clock.h"
+#include "support/file.h"
+#include "support/fixture.h"
+#include "support/temp_dir.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The deployment's longest ttl, and how long a node that forgot grants nothing: it, its drift, and a second. */
+enum { MAX_TTL_MS = 2000, QUARANTINE_MS = 3022, SHORT_TTL_MS = 400 };
+
+static const char key[] = real_key("guarded");
+static redlock_result result;
+
+static enum face_kind face_of(int i)
+{
+    return (enum face_kind)(i % FACES);
+}
+
+/* --- The attack --- */
+
+/* Who may attack: a client of the longest ttl, or of a short one, which must not trust a node sooner for that. */
+static const uint32_t attackers_ttl[] = {MAX_TTL_MS, SHORT_TTL_MS};
+enum { ATTACKERS = 2 };
+
+struct attack {
+    struct cluster *cluster;
+    struct face *holder;
+    struct face *attacker;
+    redlock_lock *held;
+};
+
+static void foreign_set(struct cluster *cluster, size_t node)
+{
+    char reply[64];
+
+    ck_assert(cluster_command(cluster, node, reply, sizeof(reply), "SET", key, "theirs", "PX", "60000", NULL));
+}
+
+/* Held by one client on the first three nodes of five for MAX_TTL_MS, not renewed; free on the other two. */
+static struct attack begin(int i, uint32_t guard, struct cluster *cluster, const char *nodes)
+{
+    redlock_options options = held_options(MAX_TTL_MS, guard);
+    redlock_acquire_options acquire = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    struct attack attack = {.cluster = cluster};
+
+    attack.holder = held_open_trusted(face_of(i), nodes, &options);
+    options.ttl_ms = attackers_ttl[i / FACES];
+    attack.attacker = held_open_trusted(face_of(i + 1), nodes, &options);
+    foreign_set(cluster, 3);
+    foreign_set(cluster, 4);
+    acquire.no_renewal = 1;
+    attack.held = held_acquire(attack.holder, key, &acquire);
+    for (size_t node = 0; node < HELD_QUORUM; node++)
+        ck_assert(held_is_on(cluster, node, key, attack.held));
+    cluster_integer(cluster, 3, "DEL", key, NULL);
+    cluster_integer(cluster, 4, "DEL", key, NULL);
+    return attack;
+}
+
+struct heard {
+    struct face *face;
+    uint32_t node;
+    char run_id[48];
+};
+
+static bool is_another(void *arg)
+{
+    struct heard *heard = arg;
+    redlock_node_status status = held_node_status(heard->face, heard->node);
+
+    return strcmp(status.state, "ready") == 0 && strcmp(status.run_id, heard->run_id) != 0;
+}
+
+static struct heard hear(struct face *face, uint32_t node)
+{
+    struct heard heard = {.face = face, .node = node};
+
+    snprintf(heard.run_id, sizeof(heard.run_id), "%s", held_node_status(face, node).run_id);
+    return heard;
+}
+
+static bool is_quarantined(void *arg)
+{
+    struct heard *heard = arg;
+
+    return held_node_status(heard->face, heard->node).quarantine_ms > 0;
+}
+
+/* Both hold it. */
+static void assert_broken(struct attack *attack)
+{
+    redlock_lock *stolen = held_acquire(attack->attacker, key, NULL);
+
+    ck_assert_int_gt(redlock_validity_ms(stolen), 0);
+    ck_assert_msg(redlock_validity_ms(attack->held) > 0, "the attack came too late to show anything");
+    held_release(attack->attacker, &stolen);
+}
+
+/* Tries until it succeeds: not before the holder's end. */
+static void assert_excluded(struct attack *attack)
+{
+    redlock_lock *later = NULL;
+    unsigned refused = 0;
+    bool seen_why = false;
+    uint64_t deadline = test_deadline_ns(REAL_SOON_MS);
+
+    while (test_now_ns() < deadline) {
+        int status = face_acquire(attack->attacker, key, NULL, &later, &result);
+        int64_t validity = redlock_validity_ms(attack->held);
+        if (status == REDLOCK_OK) {
+            ck_assert_msg(validity == 0, "another client has the lock, which is valid for %lld ms",
+                          (long long)validity);
+            break;
+        }
+        refused++;
+        seen_why = seen_why || strstr(redlock_result_text(&result), "in quarantine for") != NULL;
+        face_idle(attack->attacker, 5);
+    }
+    ck_assert_ptr_nonnull(later);
+    ck_assert_uint_gt(refused, 0);
+    ck_assert_msg(seen_why, "no result told of the quarantine");
+    held_release(attack->attacker, &later);
+}
+
+static void end(struct attack *attack, uint32_t guard)
+{
+    if (guard)
+        assert_excluded(attack);
+    else
+        assert_broken(attack);
+    face_release(attack->holder, &attack->held, &result);
+    face_close(&attack->holder, &result); /* its node may be away: nothing is left all the same */
+    face_close(&attack->attacker, &result);
+}
+
+static void restart_attack(int i, uint32_t guard)
+{
+    struct cluster *cluster = real_cluster(HELD_NODES, NULL);
+    struct attack attack = begin(i, guard, cluster, cluster_nodes_string(cluster));
+    struct heard heard = hear(attack.attacker, 2);
+
+    cluster_restart(cluster, 2);
+    ck_assert(face_wait(attack.attacker, is_another, &heard, REAL_SOON_MS));
+    end(&attack, guard);
+}
+
+START_TEST(a_restarted_node_lets_a_second_holder_in_without_the_guard)
+{
+    restart_attack(_i, 0);
+}
+END_TEST
+
+START_TEST(a_restarted_node_lets_nobody_in)
+{
+    restart_attack(_i, 1);
+}
+END_TEST
+
+/* Seen by the heartbeat; until then nobody can know. */
+static void flush_attack(int i, uint32_t guard)
+{
+    struct cluster *cluster = real_cluster(HELD_NODES, NULL);
+    struct attack attack = begin(i, guard, cluster, cluster_nodes_string(cluster));
+    struct heard heard = {.face = attack.attacker, .node = 2};
+
+    cluster_flush(cluster, 2);
+    if (guard)
+        ck_assert(face_wait(attack.attacker, is_quarantined, &heard, REAL_SOON_MS));
+    end(&attack, guard);
+}
+
+START_TEST(a_flushed_node_lets_a_second_holder_in_without_the_guard)
+{
+    flush_attack(_i, 0);
+}
+END_TEST
+
+START_TEST(a_flushed_node_lets_nobody_in)
+{
+    flush_attack(_i, 1);
+}
+END_TEST
+
+/* --- Failover --- */
+
+struct copied {
+    struct cluster *cluster;
+    const char *key;
+};
+
+/* The replica has what its master has. */
+static bool is_copied(void *arg)
+{
+    struct copied *copied = arg;
+    char reply[4096];
+
+    return cluster_command(copied->cluster, 5, reply, sizeof(reply), "INFO", "replication", NULL) &&
+           strstr(reply, "master_link_status:up") != NULL &&
+           cluster_integer(copied->cluster, 5, "EXISTS", copied->key, NULL) == 1;
+}
+
+static void point_to(const char *link, const char *socket)
+{
+    unlink(link);
+    if (symlink(socket, link) != 0)
+        fixture_fail("no link %s", link);
+}
+
+/* Node 2 is a link to a socket: first the master's, then that of a replica which was promoted and missed the lock. */
+static void failover_attack(int i, uint32_t guard)
+{
+    const struct cluster_options sockets = {.unix_sockets = true};
+    struct cluster *cluster = real_cluster(HELD_NODES + 1, &sockets);
+    struct temp_dir *directory = temp_dir_make();
+    char *link = fixture_text("%s/node", temp_dir_path(directory));
+    char *port = fixture_text("%u", cluster_port(cluster, 2));
+    char *nodes = fixture_text("%s,%s,%s,unix://%s,%s", cluster_address(cluster, 0), cluster_address(cluster, 1),
+                               cluster_address(cluster, 3), link, cluster_address(cluster, 4));
+    struct copied copied = {cluster, guard ? "redlock:marker" : "copied"};
+    redlock_options options = held_options(MAX_TTL_MS, guard);
+
+    real_note_descriptors();
+    point_to(link, cluster_socket_path(cluster, 2));
+    struct face *first = held_open_trusted(face_of(i), nodes, &options); /* the marker is there to be copied */
+    held_close(first);
+    cluster_command(cluster, 2, NULL, 0, "SET", "copied", "1", NULL);
+    cluster_command(cluster, 5, NULL, 0, "REPLICAOF", "127.0.0.1", port, NULL);
+    ck_assert(wait_until(is_copied, &copied, REAL_SOON_MS));
+    cluster_command(cluster, 5, NULL, 0, "REPLICAOF", "NO", "ONE", NULL);
+    for (size_t node = 0; node < 6; node++)
+        cluster_integer(cluster, node, "DEL", "copied", NULL);
+
+    struct attack attack = begin(i, guard, cluster, nodes);
+    struct heard heard = hear(attack.attacker, 3);
+    point_to(link, cluster_socket_path(cluster, 5));
+    cluster_kill(cluster, 2);
+    ck_assert(face_wait(attack.attacker, is_another, &heard, REAL_SOON_MS));
+    if (guard)
+        ck_assert_str_eq(held_node_status(attack.attacker, 3).role, "master");
+    end(&attack, guard);
+    cluster_start(cluster, 2);
+    temp_dir_remove(directory);
+    free(link);
+    free(port);
+    free(nodes);
+}
+
+START_TEST(a_stale_replica_lets_a_second_holder_in_without_the_guard)
+{
+    failover_attack(_i, 0);
+}
+END_TEST
+
+START_TEST(a_stale_replica_lets_nobody_in)
+{
+    failover_attack(_i, 1);
+}
+END_TEST
+
+/* --- Quarantine, trust, rolling restarts --- */
+
+static bool is_usable_everywhere(void *arg)
+{
+    struct face *face = arg;
+
+    for (uint32_t i = 0; i < HELD_NODES; i++)
+        if (!held_node_status(face, i).usable)
+            return false;
+    return true;
+}
+
+START_TEST(a_new_deployment_is_in_quarantine_and_says_so)
+{
+    struct cluster *cluster = real_cluster(HELD_NODES, NULL);
+    redlock_options options = held_options(MAX_TTL_MS, 1);
+    struct face *face = held_open(face_of(_i), cluster_nodes_string(cluster), &options);
+    redlock_lock *lock;
+
+    for (uint32_t i = 0; i < HELD_NODES; i++) {
+        redlock_node_status status = held_node_status(face, i);
+        ck_assert_uint_eq(status.usable, 0);
+        ck_assert_int_gt(status.quarantine_ms, 0);
+        ck_assert_int_le(status.quarantine_ms, QUARANTINE_MS);
+        ck_assert_msg(strstr(status.objection, "in quarantine for") && strstr(status.objection, "it is new"),
+                      "objection: %s", status.objection);
+        ck_assert_str_eq(status.role, "master");
+        ck_assert_str_ne(status.run_id, "");
+        ck_assert_str_ne(status.version, "");
+    }
+    real_status(face_acquire(face, key, NULL, &lock, &result), REDLOCK_NO_QUORUM, &result);
+    ck_assert_uint_eq(result.refused, HELD_NODES);
+    ck_assert_msg(strstr(redlock_result_text(&result), "in quarantine for"), "%s", redlock_result_text(&result));
+    uint64_t before = test_now_ns();
+    real_status(face_acquire(face, key, REDLOCK_WAIT_MS(REAL_SOON_MS), &lock, &result), REDLOCK_OK, &result);
+    ck_assert_uint_gt(test_now_ns() - before, (QUARANTINE_MS - 1500) * UINT64_C(1000000)); /* it was waited out */
+    held_release(face, &lock);
+    ck_assert(face_wait(face, is_usable_everywhere, face, REAL_SOON_MS));
+    ck_assert_int_eq(held_node_status(face, 0).quarantine_ms, 0);
+    held_close(face);
+}
+END_TEST
+
+/* By one client, for all: the others see it at their next heartbeat. */
+START_TEST(trust_ends_the_quarantine_for_everybody)
+{
+    struct cluster *cluster = real_cluster(HELD_NODES, NULL);
+    redlock_options options = held_options(MAX_TTL_MS, 1);
+    struct face *face = held_open(face_of(_i), cluster_nodes_string(cluster), &options);
+    struct face *other = held_open(face_of(_i + 1), cluster_nodes_string(cluster), &options);
+    uint64_t before = test_now_ns();
+
+    held_trust(face);
+    redlock_lock *lock = held_acquire(face, key, NULL);
+    held_release(face, &lock);
+    ck_assert(face_wait(other, is_usable_everywhere, other, REAL_SOON_MS));
+    ck_assert_uint_lt(test_now_ns() - before, (QUARANTINE_MS - 500) * UINT64_C(1000000));
+    lock = held_acquire(other, key, NULL);
+    held_release(other, &lock);
+    held_close(face);
+    held_close(other);
+}
+END_TEST
+
+START_TEST(trust_without_the_guard_is_invalid)
+{
+    struct cluster *cluster = real_cluster(1, NULL);
+    redlock_options options = held_options(MAX_TTL_MS, 0);
+    struct face *face = held_open(BLOCKING_FACE, cluster_nodes_string(cluster), &options);
+
+    ck_assert_int_eq(redlock_trust(face_client(face), &result), REDLOCK_INVALID);
+    ck_assert_msg(strstr(redlock_result_text(&result), "guard"), "%s", redlock_result_text(&result));
+    held_close(face);
+}
+END_TEST
+
+/* Restarted empty, one after the other, 2 s apart: each is healed before the next goes. */
+START_TEST(a_rolling_restart_loses_no_lock)
+{
+    enum { LOCKS = 20 };
+    struct cluster *cluster = real_cluster(HELD_NODES, NULL);
+    redlock_options options = held_options(MAX_TTL_MS, 1);
+    struct face *face = held_open_trusted(face_of(_i), cluster_nodes_string(cluster), &options);
+    struct held_story stories[LOCKS];
+    redlock_lock *locks[LOCKS];
+    char names[LOCKS][32];
+
+    for (int i = 0; i < LOCKS; i++) {
+        redlock_acquire_options acquire = held_acquire_options(&stories[i]);
+        snprintf(names[i], sizeof(names[i]), real_key("roll%d"), i);
+        locks[i] = held_acquire(face, names[i], &acquire);
+    }
+    for (size_t node = 0; node < HELD_NODES; node++) {
+        uint64_t begun = test_now_ns();
+        cluster_restart(cluster, node);
+        face_idle(face, 2000 - (unsigned)((test_now_ns() - begun) / 1000000));
+        for (int i = 0; i < LOCKS; i++)
+            ck_assert_msg(held_is_on(cluster, node, names[i], locks[i]), "%s is not back on node %zu", names[i], node);
+    }
+    for (int i = 0; i < LOCKS; i++) {
+        ck_assert_uint_eq(atomic_load(&stories[i].lost), 0);
+        ck_assert_int_gt(redlock_validity_ms(locks[i]), 0);
+        held_everywhere(face, cluster, names[i], locks[i]);
+        held_release(face, &locks[i]);
+    }
+    held_close(face);
+}
+END_TEST
+
+/* --- Clients that do not agree --- */
+
+static bool has_finding(struct face *face, uint32_t finding)
+{
+    for (uint32_t i = 0; i < HELD_NODES; i++)
+        if (!(held_node_status(face, i).findings & finding))
+            return false;
+    return true;
+}
+
+static bool finds_other_max_ttl(void *face)
+{
+    return has_finding(face, REDLOCK_FINDING_OTHER_MAX_TTL);
+}
+
+static long long marked_max_ttl(struct cluster *cluster, size_t node)
+{
+    char marker[256];
+    long long max_ttl = 0;
+
+    ck_assert(cluster_command(cluster, node, marker, sizeof(marker), "GET", "redlock:marker", NULL));
+    ck_assert_msg(sscanf(marker, "1 %*s %*s %lld", &max_ttl) == 1, "marker: %s", marker);
+    return max_ttl;
+}
+
+START_TEST(the_larger_max_ttl_counts)
+{
+    struct cluster *cluster = real_cluster(HELD_NODES, NULL);
+    redlock_options options = held_options(MAX_TTL_MS, 1);
+    struct face *face = held_open_trusted(face_of(_i), cluster_nodes_string(cluster), &options);
+
+    options.max_ttl_ms = 2 * MAX_TTL_MS;
+    struct face *longer = held_open(face_of(_i + 1), cluster_nodes_string(cluster), &options);
+    options.max_ttl_ms = MAX_TTL_MS;
+    ck_assert(face_wait(face, finds_other_max_ttl, face, REAL_SOON_MS));
+    struct face *late = held_open(face_of(_i), cluster_nodes_string(cluster), &options);
+    ck_assert(has_finding(late, REDLOCK_FINDING_OTHER_MAX_TTL)); /* at the handshake */
+    ck_assert_int_eq(marked_max_ttl(cluster, 0), 2 * MAX_TTL_MS);
+    cluster_flush(cluster, 0);
+    ck_assert_str_eq(redlock_finding_name(REDLOCK_FINDING_OTHER_MAX_TTL), "other-max-ttl");
+    redlock_lock *lock = held_acquire(face, key, REDLOCK_WAIT_MS(REAL_SOON_MS)); /* a warning: their votes count */
+    held_release(face, &lock);
+    held_close(face);
+    held_close(longer);
+    held_close(late);
+}
+END_TEST
+
+static void assert_unfit(struct face *face, uint32_t nodes, const char *word)
+{
+    redlock_lock *lock;
+
+    for (uint32_t i = 0; i < nodes; i++) {
+        redlock_node_status status = held_node_status(face, i);
+        ck_assert_uint_eq(status.usable, 0);
+        ck_assert_msg(strstr(status.objection, word) != NULL, "objection: %s", status.objection);
+    }
+    real_status(face_acquire(face, key, REDLOCK_WAIT_MS(REAL_SOON_MS), &lock, &result), REDLOCK_MISCONFIGURED, &result);
+    ck_assert_msg(strstr(redlock_result_text(&result), word) != NULL, "%s", redlock_result_text(&result));
+}
+
+START_TEST(another_deployment_is_refused)
+{
+    struct cluster *cluster = real_cluster(HELD_NODES, NULL);
+    redlock_options options = held_options(MAX_TTL_MS, 1);
+    struct face *face = held_open_trusted(face_of(_i), cluster_nodes_string(cluster), &options);
+    char before[256], after[256];
+
+    cluster_command(cluster, 0, before, sizeof(before), "GET", "redlock:marker", NULL);
+    options.deployment = "another";
+    struct face *other = held_open(face_of(_i), cluster_nodes_string(cluster), &options);
+    ck_assert(has_finding(other, REDLOCK_FINDING_OTHER_DEPLOYMENT));
+    assert_unfit(other, HELD_NODES, "deployment");
+    cluster_command(cluster, 0, after, sizeof(after), "GET", "redlock:marker", NULL);
+    ck_assert_str_eq(before, after); /* it is not taken over */
+    redlock_lock *lock = held_acquire(face, key, NULL);
+    held_release(face, &lock);
+    held_close(face);
+    held_close(other);
+}
+END_TEST
+
+START_TEST(another_number_of_nodes_is_refused)
+{
+    struct cluster *cluster = real_cluster(HELD_NODES, NULL);
+    redlock_options options = held_options(MAX_TTL_MS, 1);
+    struct face *face = held_open_trusted(face_of(_i), cluster_nodes_string(cluster), &options);
+    char *three =
+        fixture_text("%s,%s,%s", cluster_address(cluster, 0), cluster_address(cluster, 1), cluster_address(cluster, 2));
+    struct face *other = held_open(face_of(_i), three, &options);
+
+    ck_assert_uint_eq(held_node_status(other, 0).findings & REDLOCK_FINDING_OTHER_DEPLOYMENT,
+                      REDLOCK_FINDING_OTHER_DEPLOYMENT);
+    assert_unfit(other, 3, "number of nodes");
+    held_close(face);
+    held_close(other);
+    free(three);
+}
+END_TEST
+
+/* --- Without permission --- */
+
+#define LOCKER "user default on nopass ~* &* +@all "
+
+START_TEST(a_node_that_does_not_let_itself_be_asked_has_no_vote)
+{
+    static const char *const withheld[] = {"-info\n", "-time\n", "resetkeys ~test:*\n"};
+    struct cluster_node_options nodes[HELD_NODES] = {{0}};
+    char *acl = fixture_text("%s%s", LOCKER, withheld[_i]);
+    redlock_options options = held_options(MAX_TTL_MS, 1);
+
+    for (size_t i = 0; i < HELD_QUORUM; i++)
+        nodes[i].acl = acl;
+    struct cluster *cluster = real_cluster(HELD_NODES, &(struct cluster_options){.nodes = nodes});
+    struct face *face = held_open(ASYNCHRONOUS_FACE, cluster_nodes_string(cluster), &options);
+    for (uint32_t i = 0; i < HELD_NODES; i++)
+        ck_assert_int_eq(!!(held_node_status(face, i).findings & REDLOCK_FINDING_NOT_PERMITTED), i < HELD_QUORUM);
+    assert_unfit(face, HELD_QUORUM, "the user may not");
+    held_close(face);
+    free(acl);
+}
+END_TEST
+
+static Suite *guard_suite(void)
+{
+    Suite *suite = suite_create("held_guard");
+    TCase *attack = real_bare_case(suite, "attack");
+    TCase *quarantine = real_bare_case(suite, "quarantine");
+    TCase *others = real_bare_case(suite, "others");
+
+    tcase_add_loop_test(attack, a_restarted_node_lets_a_second_holder_in_without_the_guard, 0, ATTACKERS * FACES);
+    tcase_add_loop_test(attack, a_restarted_node_lets_nobody_in, 0, ATTACKERS * FACES);
+    tcase_add_loop_test(attack, a_flushed_node_lets_a_second_holder_in_without_the_guard, 0, ATTACKERS * FACES);
+    tcase_add_loop_test(attack, a_flushed_node_lets_nobody_in, 0, ATTACKERS * FACES);
+    tcase_add_loop_test(attack, a_stale_replica_lets_a_second_holder_in_without_the_guard, 0, FACES);
+    tcase_add_loop_test(attack, a_stale_replica_lets_nobody_in, 0, ATTACKERS * FACES);
+    tcase_add_loop_test(quarantine, a_new_deployment_is_in_quarantine_and_says_so, 0, FACES);
+    tcase_add_loop_test(quarantine, trust_ends_the_quarantine_for_everybody, 0, FACES);
+    tcase_add_test(quarantine, trust_without_the_guard_is_invalid);
+    tcase_add_loop_test(quarantine, a_rolling_restart_loses_no_lock, 0, FACES);
+    tcase_add_loop_test(others, the_larger_max_ttl_counts, 0, FACES);
+    tcase_add_loop_test(others, another_deployment_is_refused, 0, FACES);
+    tcase_add_loop_test(others, another_number_of_nodes_is_refused, 0, FACES);
+    tcase_add_loop_test(others, a_node_that_does_not_let_itself_be_asked_has_no_vote, 0, 3);
+    return suite;
+}
+
+int main(void)
+{
+    return real_run(guard_suite(), true);
+}

@@ -37,6 +37,9 @@ COMPOSE_PROJECT_NAME (default redlock), DEBIAN_MIRROR (for image; default: deboo
 USAGE
 }
 
+# shellcheck source=scripts/lib/trust.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib/trust.sh"
+
 say() { printf 'compose.sh: %s\n' "$*" >&2; }
 
 die() {
@@ -198,7 +201,8 @@ start_nodes() {
   thaw
   compose up -d || return 1
   wait_until_healthy || return 1
-  say "five nodes are healthy: $(node_list)"
+  trust_nodes "$(node_list)" || return 1
+  say "five nodes are healthy, and trusted: nothing can be locked on them yet: $(node_list)"
 }
 
 # A frozen process cannot act on a request to stop.

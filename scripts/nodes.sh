@@ -38,6 +38,9 @@ environment: REDIS_SERVER, the program to run (default redis-server)
 USAGE
 }
 
+# shellcheck source=scripts/lib/trust.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib/trust.sh"
+
 say() { [ "$quiet" = yes ] || printf 'nodes.sh: %s\n' "$*" >&2; }
 
 die() {
@@ -224,6 +227,8 @@ start_all() {
   for ((number = 1; number <= count; number++)); do
     start_node "$number"
   done
+  trust_nodes "$(node_list)" || die "the nodes do not take the guard's marker"
+  say "$count new nodes, trusted: nothing can be locked on them yet"
 }
 
 stop_all() {

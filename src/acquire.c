@@ -184,6 +184,18 @@ static void on_deadline(struct rl_timer *timer)
     rl_operation_complete(operation, REDLOCK_TIMED_OUT);
 }
 
+static void count(const struct acquire *acquire, const redlock_result *result)
+{
+    const struct rl_operation *operation = &acquire->base;
+    redlock_statistics *statistics = &operation->client->statistics;
+    statistics->acquires[-result->status]++;
+    statistics->attempts += operation->attempts;
+    if (result->status != REDLOCK_OK)
+        return;
+    statistics->hand_offs += acquire->lease->queued && operation->attempts > 1;
+    rl_histogram_add(&statistics->acquire_latency, quorum_time_since(operation->started, operation->decided));
+}
+
 static void tell(struct rl_operation *operation, redlock_result *result)
 {
     struct acquire *acquire = (struct acquire *)operation;
@@ -201,6 +213,7 @@ static void tell(struct rl_operation *operation, redlock_result *result)
         result->status = result->cause = REDLOCK_CANCELLED;
         result->validity_ms = 0;
     }
+    count(acquire, result);
     rl_lease_release(acquire->lease);
     callback(client, acquire->lock, result, arg);
 }

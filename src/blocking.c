@@ -30,6 +30,8 @@ struct call {
     const redlock_lock *asked;
     redlock_state *state;
     redlock_node_status *node_status;
+    redlock_statistics *statistics;
+    char *text;
     uint32_t node;
     redlock_result *result; /* may be NULL */
     int status;
@@ -189,6 +191,18 @@ static void start_trust(struct call *call)
 static void start_node_status(struct call *call)
 {
     rl_status_fill(&call->client->nodes[call->node], call->node_status);
+    finish(call, REDLOCK_OK);
+}
+
+static void start_statistics(struct call *call)
+{
+    rl_statistics_fill(call->client, call->statistics);
+    finish(call, REDLOCK_OK);
+}
+
+static void start_metrics(struct call *call)
+{
+    call->size = rl_metrics_write(call->client, call->text, call->size);
     finish(call, REDLOCK_OK);
 }
 
@@ -358,6 +372,21 @@ int rl_blocking_node_status(redlock_client *client, uint32_t node, redlock_node_
     int entered = enter(client, NULL);
     struct call call = {.client = client, .node = node, .node_status = status};
     return entered ? entered : wait_for(&call, start_node_status);
+}
+
+int rl_blocking_statistics(redlock_client *client, redlock_statistics *statistics)
+{
+    int entered = enter(client, NULL);
+    struct call call = {.client = client, .statistics = statistics};
+    return entered ? entered : wait_for(&call, start_statistics);
+}
+
+size_t rl_blocking_metrics(redlock_client *client, char *text, size_t size)
+{
+    struct call call = {.client = client, .text = text, .size = size};
+    if (enter(client, NULL) || wait_for(&call, start_metrics))
+        return size;
+    return call.size;
 }
 
 int redlock_query(redlock_client *client, const char *resource, size_t size, redlock_state *state,

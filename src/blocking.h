@@ -10,6 +10,8 @@
 /* On the loop's thread: starts what other threads have asked for. */
 void rl_blocking_take_calls(redlock_client *client);
 
+int rl_blocking_statistics(redlock_client *client, redlock_statistics *statistics);
+size_t rl_blocking_metrics(redlock_client *client, char *text, size_t size);
 int rl_blocking_node_status(redlock_client *client, uint32_t node, redlock_node_status *status);
 int rl_blocking_held_by_me(redlock_client *client, const char *resource, size_t size);
 uint32_t rl_blocking_hold_count(const redlock_lock *lock);

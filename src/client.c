@@ -294,8 +294,9 @@ static bool is_done(const redlock_client *client, struct rl_node *node, quorum_t
 {
     if (!node->sent.first && !node->kept.first)
         return true;
-    quorum_time since = node->heard > client->closing_since ? node->heard : client->closing_since;
-    if (quorum_time_since(since, now) >= node->timeout)
+    /* A node that answers is let go on, but not one that only answers heartbeats and refuses the undos kept for it. */
+    bool answering = node->sent.count > node->beating && node->heard > client->closing_since;
+    if (quorum_time_since(answering ? node->heard : client->closing_since, now) >= node->timeout)
         return true;
     return node->state != RL_NODE_READY && rl_node_usable(node, now, false).is == RL_OUT;
 }

@@ -48,7 +48,7 @@ struct redlock_client {
     struct rl_leases leases;
     struct rl_queues queues;
     struct rl_timer renewal_timer; /* renewals have gathered long enough */
-    struct rl_statistics statistics;
+    redlock_statistics statistics;
     struct quorum_clock_watch clock_watch;
     struct rl_round *coming;       /* rounds that wait for a node to become usable */
     struct rl_round *spare_rounds; /* kept for the next ones */

@@ -134,6 +134,7 @@ static void set_quarantine(struct rl_node *node, const redisReply *reply, quorum
     node->quarantine_why = left ? reason(reply->element[WHY]) : "";
     if (before != (left > 0)) {
         node->client->statistics.quarantines += left > 0;
+        node->statistics.quarantines += left > 0;
         rl_log(node->client, left ? REDLOCK_LOG_WARNING : REDLOCK_LOG_INFO,
                left ? "%s: in quarantine for %.1f s: %s" : "%s: out of quarantine", node->address.name,
                (double)left / 1e9, node->quarantine_why);

@@ -190,6 +190,7 @@ static void lost(struct rl_lease *lease, enum quorum_loss loss)
 {
     redlock_client *client = lease->client;
     atomic_store_explicit(&lease->loss, (int)loss, memory_order_release);
+    client->statistics.losses[loss]++;
     notice(lease, REDLOCK_EVENT_LOST);
     if (lease->descriptor >= 0)
         rl_lease_ring(lease);

@@ -76,6 +76,7 @@ static void on_overdue(struct rl_timer *timer)
         struct rl_request *request = node->waiting;
         node->waiting = request->next;
         request->overdue = true;
+        node->statistics.timeouts++;
         answer(request, RL_ANSWER_OVERDUE, now, NULL);
     }
     watch_overdue(node);
@@ -114,8 +115,10 @@ static void on_reply(redisAsyncContext *context, void *data, void *private_data)
             rl_node_break(node, false, "sent a reply to no request");
         reply = NULL;
     }
-    if (reply)
+    if (reply) {
         node->heard = now;
+        rl_histogram_add(&node->statistics.latency, quorum_time_since(request->sent, now));
+    }
     answer(request, reply ? RL_ANSWER_REPLY : RL_ANSWER_BROKEN, now, reply);
 }
 
@@ -129,6 +132,7 @@ bool rl_node_send(struct rl_node *node, struct rl_request *request, const struct
     if (redisAsyncFormattedCommand(node->context, on_reply, request, command->bytes, command->length) != REDIS_OK)
         return false;
     append(&node->sent, request);
+    node->statistics.requests++;
     if (!node->waiting)
         node->waiting = request;
     /* It may be set for the silence limit, which is far later. */
@@ -518,6 +522,7 @@ void rl_node_ready(struct rl_node *node)
         quorum_clock_forget(&node->client->clock_watch, node->index);
     node->state = RL_NODE_READY;
     node->ready_since = now;
+    node->statistics.connections++;
     node->failures = 0;
     node->attempt = 0;
     node->permanent = false;

@@ -17,6 +17,7 @@
 #include "src/listener.h"
 #include "src/request.h"
 #include "src/resolver.h"
+#include "src/statistics.h"
 #include "src/timer.h"
 
 #define RL_RUN_ID_SIZE    41
@@ -92,6 +93,7 @@ struct rl_node {
     struct rl_request steps[RL_STEPS];
     struct rl_request kill;
     struct rl_request heartbeat;
+    struct rl_node_statistics statistics;
     uint32_t findings; /* bits of enum redlock_finding */
     char role[16];
     uint32_t round_trip_us;     /* of the last heartbeat */

@@ -74,6 +74,7 @@ static void tell(struct rl_operation *operation, redlock_result *result)
     redlock_client *client = operation->client;
     redlock_callback callback = release->callback;
     void *arg = release->arg;
+    client->statistics.released += result->status == REDLOCK_OK;
     rl_lease_release(release->lease);
     if (callback)
         callback(client, result, arg);

@@ -245,6 +245,8 @@ static void take_reply(struct rl_round *round, struct rl_request *request, const
     struct rl_slot *slot = &round->slot[index];
     struct rl_vote vote_of_node = rl_reply_vote(round->question, answer->reply);
     bool over = quorum_round_over(&round->rules);
+    if (over && round->rules.verdict != QUORUM_WON && vote_of_node.vote == QUORUM_GRANTED && is_grant(round))
+        round->client->statistics.late_grants++;
     if (vote_of_node.noscript && !request->whole && !over && send_whole(round, request, round->question))
         return;
     if (!over) {
@@ -284,6 +286,7 @@ static void undo_again(struct rl_round *round, struct rl_request *request, quoru
     struct rl_node *node = request->node;
     if (node->state == RL_NODE_CLOSED) {
         round->client->pending_undos++;
+        round->client->statistics.undos_dropped++;
         return;
     }
     round->references++;
@@ -330,6 +333,7 @@ static void undo_answered(struct rl_request *request, const struct rl_answer *an
         break;
     case RL_ANSWER_DROPPED:
         round->client->pending_undos++;
+        round->client->statistics.undos_dropped++;
         break;
     }
     release(round);

@@ -112,8 +112,18 @@ START_TEST(each_number_has_its_bounds)
 }
 END_TEST
 
+START_TEST(with_the_guard_on_no_ttl_exceeds_max_ttl)
+{
+    given.ttl_ms = given.max_ttl_ms + 1;
+    assert_refused("ttl_ms is 30001, above the deployment's max_ttl_ms of 30000");
+    given.guard = 0;
+    ck_assert_int_eq(read_given(), REDLOCK_OK);
+}
+END_TEST
+
 START_TEST(a_ttl_must_outlast_its_drift)
 {
+    given.guard = 0;
     given.ttl_ms = 0;
     assert_refused("ttl_ms is 0; it must be from 1");
     given.ttl_ms = 86400001;
@@ -366,6 +376,7 @@ static Suite *options_suite(void)
     tcase_add_test(client, without_options_the_defaults_hold);
     tcase_add_test(client, null_texts_are_empty_texts);
     tcase_add_loop_test(client, each_number_has_its_bounds, 0, BOUNDS);
+    tcase_add_test(client, with_the_guard_on_no_ttl_exceeds_max_ttl);
     tcase_add_test(client, a_ttl_must_outlast_its_drift);
     tcase_add_test(client, an_allocator_is_whole_or_absent);
     tcase_add_test(client, words_that_redis_would_not_take);

@@ -62,6 +62,7 @@ static void setup(void)
     snprintf(authority_file, sizeof(authority_file), "%s", path);
     free(path);
     options = (redlock_options)REDLOCK_OPTIONS_INIT;
+    options.guard = 0;
     options.node_timeout_ms = options.connect_timeout_ms = options.silence_limit_ms = SOON_MS;
     options.tls_ca_file = authority_file;
     options.log = log_line;

@@ -63,6 +63,7 @@ static void setup(void)
     write_identity(identity_make(authority, "client", NULL, YEAR), "client", client_certificate, client_key);
     write_identity(identity_make(stranger, "foreign", NULL, YEAR), "foreign", foreign_certificate, foreign_key);
     options = (redlock_options)REDLOCK_OPTIONS_INIT;
+    options.guard = 0;
     options.node_timeout_ms = options.connect_timeout_ms = SOON_MS;
     options.tls_ca_file = authority_file;
     client = NULL;

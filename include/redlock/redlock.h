@@ -210,7 +210,7 @@ typedef struct redlock_options {
     const char *tls_server_name;      /* the name a certificate must carry and SNI asks for: the host */
     redlock_allocator allocator;      /* malloc(3) */
     uint32_t renewal_percent;         /* held locks are renewed after so much of their ttl: 33; 10 to 80; 0: never */
-    uint32_t guard;                   /* 1: nodes that may have forgotten locks grant none for max_ttl_ms; 0: trust all */
+    uint32_t guard;                   /* 1: nodes that may have forgotten locks grant none for max_ttl_ms; 0: trust them */
     uint32_t max_ttl_ms;              /* the longest ttl anybody in the deployment uses: 30000; the same in all clients */
     const char *deployment;           /* a name for the nodes together, without spaces: "default" */
     const char *marker_key;           /* the guard's key on each node: "redlock:marker" */
@@ -222,7 +222,7 @@ typedef struct redlock_options {
 #define REDLOCK_OPTIONS_INIT                                                                                           \
     { sizeof(redlock_options), 10000, 1, 50, 1000, 2000, 2000, 10000, 8192, 8192, 65536, 0, 0, "", "redlock", NULL,    \
       NULL, NULL, NULL, NULL, NULL, REDLOCK_LOG_INFO, 0, NULL, NULL, NULL, NULL, NULL, { NULL, NULL, NULL, NULL }, 33, \
-      0, 30000, "default", "redlock:marker", "redlock:" }
+      1, 30000, "default", "redlock:marker", "redlock:" }
 /* clang-format on */
 
 /* clang-format off */
@@ -424,6 +424,54 @@ REDLOCK_API int redlock_node_status_get(redlock_client *client, uint32_t node, r
  */
 REDLOCK_API int redlock_trust(redlock_client *client, redlock_result *result);
 REDLOCK_API int redlock_trust_async(redlock_client *client, redlock_callback callback, void *arg);
+
+/* ------------------------------------------------------------------------------------------------------- statistics */
+
+#define REDLOCK_STATUSES          11  /* REDLOCK_OK to REDLOCK_SYSTEM */
+#define REDLOCK_HISTOGRAM_BUCKETS 128 /* four to each power of two of microseconds; the last is open */
+
+/* Durations, log-linear. */
+typedef struct redlock_histogram {
+    uint64_t count;
+    uint64_t sum_us;
+    uint64_t bucket[REDLOCK_HISTOGRAM_BUCKETS];
+} redlock_histogram;
+
+/* The largest duration a bucket counts; UINT64_MAX for the last. */
+REDLOCK_API uint64_t redlock_histogram_bound_us(uint32_t bucket);
+
+/* The duration that so large a part (0 to 1) does not exceed: the bound of its bucket. 0 for an empty histogram. */
+REDLOCK_API uint64_t redlock_histogram_quantile_us(const redlock_histogram *histogram, double quantile);
+
+/* What a client has counted since it was made. */
+typedef struct redlock_statistics {
+    uint64_t acquires[REDLOCK_STATUSES]; /* operations by how they ended: [-status] */
+    uint64_t losses[5];                  /* locks lost: [enum redlock_loss] */
+    uint64_t attempts;                   /* rounds that acquires needed */
+    uint64_t hand_offs;                  /* locks taken from a queue, after others had them */
+    uint64_t reentered;
+    uint64_t released;                   /* confirmed by a majority */
+    uint64_t renewed;
+    uint64_t renewals_failed;
+    uint64_t healed;                     /* keys set again on a node that had lost them */
+    uint64_t late_grants;                /* grants that came after their attempt was lost; they are undone */
+    uint64_t undos_dropped;
+    uint64_t quarantines;                /* nodes found to have forgotten */
+    uint64_t node_clock_jumps;
+    uint32_t locks_held;                 /* now */
+    uint32_t operations_pending;         /* now */
+    redlock_histogram acquire_latency;   /* of those that got the lock */
+    uint64_t reserved[8];
+} redlock_statistics;
+
+/* A snapshot. Returns REDLOCK_OK, _INVALID. Any thread in the blocking face. */
+REDLOCK_API int redlock_statistics_get(redlock_client *client, redlock_statistics *statistics);
+
+/*
+ * The same, and what is counted per node, as text in the Prometheus exposition format. *needed (may be NULL): the bytes it takes with
+ * its final NUL. Returns REDLOCK_OK; _INVALID also when size is too small, the text is cut then. Any thread in the blocking face.
+ */
+REDLOCK_API int redlock_metrics(redlock_client *client, char *text, size_t size, size_t *needed);
 
 /* ---------------------------------------------------------------------------------------------------- what they show */
 

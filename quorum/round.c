@@ -60,7 +60,7 @@ static enum quorum_verdict judge_won(struct quorum_round *round, quorum_time now
         return QUORUM_WON;
     case QUORUM_EXTEND:
         if (now >= terms->validity_end)
-            return QUORUM_LOST_GONE; /* the nodes may have let another in since */
+            return QUORUM_LOST_TOO_SLOW; /* as far as this round knows: another may have extended it meanwhile */
         round->validity_end = end > terms->validity_end ? end : terms->validity_end;
         return QUORUM_WON;
     case QUORUM_RELEASE:

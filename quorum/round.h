@@ -26,8 +26,8 @@ enum quorum_verdict {
     QUORUM_LOST_HELD,          /* acquire: without the others' keys a majority would have been there */
     QUORUM_LOST_NO_QUORUM,     /* too many nodes down, silent or refusing */
     QUORUM_LOST_MISCONFIGURED, /* as before, for reasons that waiting does not end */
-    QUORUM_LOST_TOO_SLOW,      /* acquire: granted, with too little validity left */
-    QUORUM_LOST_GONE,          /* extend, release: too many nodes do not have our key, or its validity is over */
+    QUORUM_LOST_TOO_SLOW,      /* acquire: too little validity was left; extend: none was, of the end it began with */
+    QUORUM_LOST_GONE,          /* extend, release: too many nodes do not have our key */
     QUORUM_LOST_CANCELLED      /* the host said so */
 };
 

@@ -102,7 +102,7 @@ static void decided(struct rl_round *round)
         return;
     }
     acquire->base.cause = rl_result_status(verdict);
-    if (acquire->options.wait_ms == 0 || verdict == QUORUM_LOST_MISCONFIGURED)
+    if (acquire->options.wait_ms == 0 || (verdict == QUORUM_LOST_MISCONFIGURED && !acquire->options.keep_waiting))
         complete(acquire, acquire->base.cause);
     else
         wait_on(acquire);

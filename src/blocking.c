@@ -42,6 +42,7 @@ struct call {
 struct rl_blocking {
     struct ev_loop *loop;
     pthread_t thread;
+    atomic_bool at_work;          /* the thread is not asleep in the loop: what it works on is half changed */
     _Atomic(struct call *) calls; /* last first */
 };
 
@@ -64,6 +65,18 @@ void rl_blocking_take_calls(redlock_client *client)
         in_order->start(in_order);
         in_order = next;
     }
+}
+
+static void falls_asleep(struct ev_loop *loop)
+{
+    struct rl_blocking *blocking = ev_userdata(loop);
+    atomic_store_explicit(&blocking->at_work, false, memory_order_release);
+}
+
+static void wakes_up(struct ev_loop *loop)
+{
+    struct rl_blocking *blocking = ev_userdata(loop);
+    atomic_store_explicit(&blocking->at_work, true, memory_order_relaxed);
 }
 
 static void *run(void *data)
@@ -281,6 +294,9 @@ static void free_blocking(const redlock_allocator *allocator, struct rl_blocking
 static int begin(redlock_client *client, struct rl_blocking *blocking, redlock_result *result)
 {
     client->blocking = blocking;
+    atomic_init(&blocking->at_work, true);
+    ev_set_userdata(blocking->loop, blocking);
+    ev_set_loop_release_cb(blocking->loop, falls_asleep, wakes_up);
     if (!start_thread(blocking)) {
         rl_client_destroy(client);
         return rl_result_fail(result, REDLOCK_SYSTEM, "the system gives no thread");
@@ -438,6 +454,9 @@ static int close_forked(redlock_client *client)
 {
     struct rl_blocking *blocking = client->blocking;
     redlock_allocator allocator = client->allocator;
+    /* The fork has caught the thread in the middle of something, which nobody will finish here: better kept than walked through. */
+    if (atomic_load(&blocking->at_work))
+        return REDLOCK_OK;
     rl_client_destroy(client);
     free_blocking(&allocator, blocking);
     return REDLOCK_OK;

@@ -292,7 +292,7 @@ void rl_lease_extended(struct rl_lease *lease, const struct quorum_round *round)
             QUORUM_LEASE_RENEWED; /* that a majority does not have it is as true as when a renewal had found it */
         event.verdict = round->verdict;
     } else if (round->verdict != QUORUM_WON) {
-        return;
+        event.type = QUORUM_LEASE_WOKEN; /* too late, perhaps: the lease itself knows its end */
     }
     if (round->verdict == QUORUM_WON && round->terms.ttl / QUORUM_MILLISECOND > lease->ttl_ms)
         lease->ttl_ms = (uint32_t)(round->terms.ttl / QUORUM_MILLISECOND);

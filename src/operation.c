@@ -97,6 +97,8 @@ static void fill(struct rl_operation *operation, redlock_result *result)
     else if (operation->round)
         rl_round_fill(operation->round, result);
     snprintf(result->text, sizeof result->text, "%s", operation->text);
+    if (result->status != REDLOCK_OK)
+        redlock_result_text(result); /* callbacks get it const */
 }
 
 static void end(struct rl_operation *operation, bool told)

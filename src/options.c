@@ -168,6 +168,8 @@ int rl_options_read_acquire(const redlock_acquire_options *given, const redlock_
     if (options->wait_ms < REDLOCK_FOREVER)
         return rl_result_fail(result, REDLOCK_INVALID, "wait_ms is %lld; it must be 0, more, or REDLOCK_FOREVER",
                               (long long)options->wait_ms);
+    if (options->keep_waiting > 1)
+        return rl_result_fail(result, REDLOCK_INVALID, "keep_waiting is %u; it must be 0 or 1", options->keep_waiting);
     if (options->fair > 1)
         return rl_result_fail(result, REDLOCK_INVALID, "fair is %u; it must be 0 or 1", options->fair);
     if (options->no_renewal > 1)

@@ -103,7 +103,7 @@ static enum quorum_verdict verdict_of_majority(const struct oracle *oracle, quor
     if (oracle->terms.kind == QUORUM_ACQUIRE && !enough)
         return QUORUM_LOST_TOO_SLOW;
     if (oracle->terms.kind == QUORUM_EXTEND && now >= oracle->terms.validity_end)
-        return QUORUM_LOST_GONE;
+        return QUORUM_LOST_TOO_SLOW;
     return QUORUM_WON;
 }
 

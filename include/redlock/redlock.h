@@ -16,7 +16,8 @@
  *   callbacks     exactly one per started operation, never from inside the call that started it, always from the loop and
  *                 never while the library is in the middle of something: every function may be called in one.
  *   processes     a client belongs to the process that made it. In a forked child every call answers REDLOCK_INVALID, but for
- *                 redlock_close() and redlock_close_async(), which free memory and descriptors and send nothing.
+ *                 redlock_close() and redlock_close_async(), which free memory and descriptors and send nothing (those of a
+ *                 blocking client whose thread was at work at that moment stay until exec or exit).
  *   the host      the library never prints, exits, aborts on what a server sends, or touches signal dispositions.
  */
 #ifndef REDLOCK_REDLOCK_H
@@ -122,12 +123,13 @@ typedef struct redlock_result {
     uint64_t elapsed_us;    /* from the start of the operation to its decision */
     uint64_t reserved[8];
     redlock_node_result node[REDLOCK_NODES_MAX];
-    char text[768]; /* what is wrong with an argument, else written by redlock_result_text() */
+    char text[768]; /* in words what went wrong; after REDLOCK_OK see redlock_result_text() */
 } redlock_result;
 
 /*
  * The result in one line for a log: "held by another: 2 granted, 3 held (10.0.0.1:6379, ...)". Written into result->text,
- * returned for convenience; lives as long as the result. Never NULL. Any thread, one at a time per result.
+ * where it is already unless the status is REDLOCK_OK; returned for convenience; lives as long as the result. Never NULL. Any thread,
+ * one at a time per result.
  */
 REDLOCK_API const char *redlock_result_text(redlock_result *result);
 
@@ -240,6 +242,7 @@ typedef struct redlock_acquire_options {
     redlock_event_callback event;     /* none */
     void *event_arg;
     uint32_t fair;                    /* 1: strictly first come, first served, among all clients that ask for it */
+    uint32_t keep_waiting;            /* 1: wait on though so many nodes refuse for good that only their repair can help */
     const void *owner;                /* the same owner acquires the lock again without asking the nodes: see
                                          redlock_hold_count(). NULL: the calling thread; asynchronous face: nobody */
 } redlock_acquire_options;
@@ -247,7 +250,7 @@ typedef struct redlock_acquire_options {
 
 /* clang-format off */
 #define REDLOCK_ACQUIRE_OPTIONS_INIT                                                                                   \
-    { sizeof(redlock_acquire_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL, 0, NULL }
+    { sizeof(redlock_acquire_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL, 0, 0, NULL }
 /* clang-format on */
 
 #ifndef __cplusplus

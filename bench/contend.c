@@ -45,6 +45,7 @@ struct contest {
     const char *nodes;
     unsigned processes;
     uint64_t duration, hold; /* ns */
+    unsigned fair;
 };
 
 static struct arena *arena;
@@ -88,6 +89,7 @@ static bool hold_once(redlock_client *client, const struct contest *contest, str
     if (started >= end)
         return false;
     options.wait_ms = (int64_t)((end - started) / 1000000u) + 1;
+    options.fair = contest->fair;
     int status = redlock_acquire(client, resource, &options, &lock, &result);
     uint64_t acquired = clock_now();
     histogram_add(&account->waits, acquired - started);
@@ -201,11 +203,12 @@ static void print_outcome(unsigned processes)
 static bool parse(int count, char **arguments, struct contest *contest)
 {
     double seconds, hold_us;
-    if (count != 5 || sscanf(arguments[2], "%u", &contest->processes) != 1 ||
+    if (count < 5 || count > 6 || sscanf(arguments[2], "%u", &contest->processes) != 1 ||
         sscanf(arguments[3], "%lf", &seconds) != 1 || sscanf(arguments[4], "%lf", &hold_us) != 1)
         return false;
     contest->nodes = arguments[1];
     contest->duration = (uint64_t)(seconds * 1e9);
+    contest->fair = count == 6 && strcmp(arguments[5], "fair") == 0;
     contest->hold = (uint64_t)(hold_us * 1e3);
     return contest->processes >= 1 && contest->processes <= PROCESSES_MAX && seconds > 0 && hold_us >= 0;
 }
@@ -214,7 +217,7 @@ int main(int count, char **arguments)
 {
     struct contest contest;
     if (!parse(count, arguments, &contest)) {
-        fprintf(stderr, "usage: %s HOST:PORT[,HOST:PORT...] PROCESSES(1-%d) SECONDS HOLD_US\n", arguments[0],
+        fprintf(stderr, "usage: %s HOST:PORT[,HOST:PORT...] PROCESSES(1-%d) SECONDS HOLD_US [fair]\n", arguments[0],
                 PROCESSES_MAX);
         return 2;
     }

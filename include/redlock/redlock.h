@@ -324,6 +324,7 @@ typedef void (*redlock_callback)(redlock_client *client, const redlock_result *r
  * Makes a client on the caller's loop, which must outlive it. Like redlock_connect() else. The client keeps the loop alive (ev_run does not return)
  * until it is closed. In a child that goes on using the loop, ev_loop_fork() is the caller's to call, as ever.
  * The thread that attaches is the one that runs the loop: calls from another answer REDLOCK_INVALID.
+ * Callbacks come right before the loop sleeps: who runs it one event at a time (EVRUN_ONCE) and waits for one, lets the callback call ev_break().
  */
 REDLOCK_API int redlock_attach(struct ev_loop *loop, const char *nodes, const redlock_options *options,
                                redlock_client **client, redlock_result *result);
@@ -343,7 +344,10 @@ REDLOCK_API int redlock_release_async(redlock_lock **lock, redlock_callback call
 
 /* ------------------------------------------------------------------------------------------------------------ both faces */
 
-/* How long the lock is still valid: exact by this machine's clock (CLOCK_BOOTTIME), 0 when it is lost. Any thread in the blocking face. */
+/*
+ * How long the lock is still valid, by this machine's clock (CLOCK_BOOTTIME), rounded down: 0 in its last millisecond, and when it is lost.
+ * Any thread in the blocking face.
+ */
 REDLOCK_API int64_t redlock_validity_ms(const redlock_lock *lock);
 
 /* The resource's bytes, NUL-terminated, and their number (size may be NULL). Lives as long as the handle. */

@@ -70,6 +70,10 @@ int rl_watch_start(redlock_lock *lock, int64_t wait_ms, rl_watch_callback *callb
     watch->callback = callback;
     watch->arg = arg;
     watch->base.timer.fire = on_deadline;
+    if (wait_ms == 0 && !atomic_load(&lease->loss)) {
+        rl_operation_complete(&watch->base, REDLOCK_TIMED_OUT); /* it has never waited: not one of the lease's */
+        return REDLOCK_OK;
+    }
     watch->next = lease->watches;
     lease->watches = watch;
     if (atomic_load(&lease->loss))

@@ -1,0 +1,704 @@
+/* The end of a lock, on real servers: told once, in time, with its reason, whatever the nodes do; and never while a majority
+ * answers. REDLOCK_TRIALS (default 30) is how many outages are tried. */
+#define _GNU_SOURCE
+#include "held.h"
+
+#include "support/clock.h"
+#include "support/delay_proxy.h"
+#include "support/fake_server.h"
+#include "support/fixture.h"
+
+#include <ev.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { TTL_MS = 1000, IN_TIME_MS = 10, MILLISECOND = 1000000 };
+
+static const char key[] = real_key("lost");
+static redlock_result result;
+
+static enum face_kind face_of(int i)
+{
+    return (enum face_kind)(i % FACES);
+}
+
+/* --- A witness of the machine --- */
+
+/* Sleeps a millisecond at a time and notes the longest it was kept waiting beyond: what the machine itself was late by. */
+struct witness {
+    pthread_t thread;
+    atomic_bool over;
+    atomic_llong worst_ns;
+};
+
+static void *watch_machine(void *arg)
+{
+    struct witness *witness = arg;
+
+    while (!atomic_load(&witness->over)) {
+        uint64_t before = test_now_ns();
+        usleep(1000);
+        long long late = (long long)(test_now_ns() - before) - MILLISECOND;
+        if (late > atomic_load(&witness->worst_ns))
+            atomic_store(&witness->worst_ns, late);
+    }
+    return NULL;
+}
+
+static void witness_begin(struct witness *witness)
+{
+    atomic_store(&witness->over, false);
+    atomic_store(&witness->worst_ns, 0);
+    ck_assert_int_eq(pthread_create(&witness->thread, NULL, watch_machine, witness), 0);
+}
+
+static double witness_end_ms(struct witness *witness)
+{
+    atomic_store(&witness->over, true);
+    pthread_join(witness->thread, NULL);
+    return (double)atomic_load(&witness->worst_ns) / MILLISECOND;
+}
+
+/* --- Outages --- */
+
+enum outage { STOPPED, KILLED, PARTITIONED, OUTAGES };
+static const char *const outage_names[] = {"stopped", "killed", "partitioned"};
+
+struct scene {
+    struct cluster *cluster;
+    struct delay_proxy *proxy;
+    struct face *face;
+    enum outage outage;
+    size_t nodes; /* that are out */
+};
+
+static void strike(struct scene *scene)
+{
+    for (size_t i = 0; i < scene->nodes; i++) {
+        if (scene->outage == STOPPED)
+            cluster_stop(scene->cluster, i);
+        else if (scene->outage == KILLED)
+            cluster_kill(scene->cluster, i);
+        else
+            delay_proxy_hold(scene->proxy, i, PROXY_BOTH);
+    }
+}
+
+static void repair(struct scene *scene)
+{
+    for (size_t i = 0; i < scene->nodes; i++) {
+        if (scene->outage == STOPPED)
+            cluster_resume(scene->cluster, i);
+        else if (scene->outage == KILLED)
+            cluster_start(scene->cluster, i);
+        else
+            delay_proxy_let_go(scene->proxy, i, PROXY_BOTH);
+    }
+    ck_assert(face_wait_all_ready(scene->face));
+}
+
+static void open_scene(struct scene *scene, int i)
+{
+    redlock_options options = held_options(TTL_MS, 0);
+    uint16_t ports[HELD_NODES];
+
+    memset(scene, 0, sizeof(*scene));
+    scene->outage = (enum outage)(i / FACES);
+    scene->cluster = real_cluster(HELD_NODES, NULL);
+    for (size_t node = 0; node < HELD_NODES; node++)
+        ports[node] = cluster_port(scene->cluster, node);
+    scene->proxy = delay_proxy_start(ports, HELD_NODES);
+    scene->face = held_open_trusted(face_of(i), delay_proxy_nodes_string(scene->proxy), &options);
+}
+
+static void close_scene(struct scene *scene)
+{
+    ck_assert(real_nothing_left(scene->face));
+    face_close(&scene->face, &result);
+    delay_proxy_stop(scene->proxy);
+}
+
+/* --- Its end --- */
+
+/* Who waits for it in the blocking face. */
+struct waiter {
+    pthread_t thread;
+    redlock_lock *lock;
+    int status;
+    int loss;
+    uint64_t told_ns;
+};
+
+static void *wait_for_loss(void *arg)
+{
+    struct waiter *waiter = arg;
+
+    waiter->status = redlock_wait_lost(waiter->lock, REAL_SOON_MS, &waiter->loss);
+    waiter->told_ns = test_now_ns();
+    return NULL;
+}
+
+/* What is seen of the lock's end from outside. */
+struct sight {
+    redlock_lock *lock;
+    int descriptor;
+    uint64_t end_ns;      /* of its validity, as the query told it last; exact to a millisecond */
+    uint64_t readable_ns; /* when the descriptor was first found readable */
+    uint64_t until_ns;    /* looked at no longer */
+};
+
+static bool is_readable(int descriptor)
+{
+    struct pollfd asked = {.fd = descriptor, .events = POLLIN};
+
+    return poll(&asked, 1, 0) == 1 && (asked.revents & POLLIN);
+}
+
+/* To be asked every millisecond. */
+static bool has_ended(void *arg)
+{
+    struct sight *sight = arg;
+    uint64_t now = test_now_ns();
+    int64_t validity = redlock_validity_ms(sight->lock);
+
+    if (validity > 0)
+        sight->end_ns = now + (uint64_t)(validity + 1) * MILLISECOND;
+    if (is_readable(sight->descriptor) && sight->readable_ns == 0)
+        sight->readable_ns = test_now_ns();
+    return sight->readable_ns != 0 || now >= sight->until_ns;
+}
+
+static void assert_in_time(const struct scene *scene, const char *what, uint64_t told_ns, uint64_t end_ns,
+                           double slack_ms)
+{
+    double late_ms = ((double)told_ns - (double)end_ns) / MILLISECOND;
+
+    ck_assert_msg(late_ms <= IN_TIME_MS + slack_ms, "%zu nodes %s: %s %.1f ms after the end (the machine: %.1f ms)",
+                  scene->nodes, outage_names[scene->outage], what, late_ms, slack_ms);
+    ck_assert_msg(late_ms >= -2, "%zu nodes %s: %s %.1f ms before the end", scene->nodes, outage_names[scene->outage],
+                  what, -late_ms);
+}
+
+static void assert_lost(const struct scene *scene, const struct sight *sight, const struct held_story *story,
+                        const struct waiter *waiter, double slack_ms)
+{
+    ck_assert_uint_eq(atomic_load(&story->lost), 1);
+    ck_assert_int_eq(atomic_load(&story->loss), REDLOCK_LOSS_EXPIRED);
+    ck_assert_int_eq(atomic_load(&story->validity_ms), 0);
+    ck_assert_ptr_eq(story->lock, sight->lock);
+    ck_assert_uint_ge(atomic_load(&story->failing), 1); /* it was warned */
+    ck_assert_int_eq(redlock_validity_ms(sight->lock), 0);
+    ck_assert_int_eq(redlock_lock_loss(sight->lock), REDLOCK_LOSS_EXPIRED);
+    ck_assert(is_readable(sight->descriptor)); /* stays so */
+    assert_in_time(scene, "called back", (uint64_t)atomic_load(&story->told_ns), sight->end_ns, slack_ms);
+    assert_in_time(scene, "descriptor seen", sight->readable_ns, sight->end_ns, slack_ms + 2);
+    if (!waiter->lock)
+        return;
+    ck_assert_int_eq(waiter->status, REDLOCK_LOST);
+    ck_assert_int_eq(waiter->loss, REDLOCK_LOSS_EXPIRED);
+    assert_in_time(scene, "wait_lost returned", waiter->told_ns, sight->end_ns, slack_ms);
+}
+
+static void try_outage(struct scene *scene, size_t nodes)
+{
+    bool fatal = nodes >= HELD_QUORUM;
+    struct held_story story;
+    struct witness witness;
+    struct waiter waiter = {0};
+    redlock_acquire_options acquire = held_acquire_options(&story);
+    struct sight sight = {.lock = held_acquire(scene->face, key, &acquire)};
+
+    scene->nodes = nodes;
+    ck_assert_int_eq(redlock_lost_descriptor(sight.lock, &sight.descriptor), REDLOCK_OK);
+    if (fatal && redlock_wait_lost(sight.lock, 0, NULL) == REDLOCK_TIMED_OUT) { /* the blocking face */
+        waiter.lock = sight.lock;
+        ck_assert_int_eq(pthread_create(&waiter.thread, NULL, wait_for_loss, &waiter), 0);
+    }
+    strike(scene);
+    witness_begin(&witness);
+    sight.until_ns = test_deadline_ns(fatal ? REAL_SOON_MS : 3 * TTL_MS / 2);
+    face_wait(scene->face, has_ended, &sight, REAL_SOON_MS);
+    face_idle(scene->face, 5); /* what would be told twice is told now */
+    double slack_ms = witness_end_ms(&witness);
+    if (waiter.lock)
+        pthread_join(waiter.thread, NULL);
+    if (fatal) {
+        assert_lost(scene, &sight, &story, &waiter, slack_ms);
+    } else {
+        ck_assert_msg(atomic_load(&story.lost) == 0 && sight.readable_ns == 0 && redlock_validity_ms(sight.lock) > 0,
+                      "%zu nodes %s: lost, though a majority answered (the machine: %.1f ms)", nodes,
+                      outage_names[scene->outage], slack_ms);
+    }
+    repair(scene);
+    ck_assert_uint_eq(atomic_load(&story.lost), fatal);
+    real_status(face_release(scene->face, &sight.lock, &result), fatal ? REDLOCK_LOST : REDLOCK_OK, &result);
+}
+
+static unsigned trials(void)
+{
+    const char *asked = getenv("REDLOCK_TRIALS");
+    unsigned count = asked != NULL ? (unsigned)atoi(asked) : 0;
+
+    return count > 0 ? count : 30;
+}
+
+START_TEST(its_end_is_told_in_time_whatever_the_nodes_do)
+{
+    struct scene scene;
+    unsigned count = (trials() + OUTAGES * FACES - 1) / (OUTAGES * FACES);
+
+    open_scene(&scene, _i);
+    for (unsigned trial = 0; trial < count; trial++)
+        try_outage(&scene, trial % HELD_NODES + 1);
+    close_scene(&scene);
+}
+END_TEST
+
+/* --- Reasons and warnings --- */
+
+static bool is_told(void *story)
+{
+    return atomic_load(&((struct held_story *)story)->lost) > 0;
+}
+
+static bool is_announced(void *story)
+{
+    return atomic_load(&((struct held_story *)story)->ending) > 0;
+}
+
+START_TEST(keys_that_are_gone_from_a_majority_are_noticed_at_the_next_renewal)
+{
+    struct cluster *cluster = real_cluster(HELD_NODES, NULL);
+    redlock_options options = held_options(3 * TTL_MS, 0);
+    struct face *face = held_open_trusted(face_of(_i), cluster_nodes_string(cluster), &options);
+    struct held_story story;
+    redlock_acquire_options acquire = held_acquire_options(&story);
+    redlock_lock *lock = held_acquire(face, key, &acquire);
+    uint64_t before = test_now_ns();
+
+    for (size_t i = 0; i < HELD_QUORUM; i++)
+        cluster_integer(cluster, i, "DEL", key, NULL);
+    ck_assert(face_wait(face, is_told, &story, REAL_SOON_MS));
+    ck_assert_uint_lt(test_now_ns() - before, 2 * TTL_MS * UINT64_C(1000000)); /* not at its end */
+    ck_assert_int_eq(atomic_load(&story.loss), REDLOCK_LOSS_GONE);
+    ck_assert_int_eq(redlock_lock_loss(lock), REDLOCK_LOSS_GONE);
+    ck_assert_int_eq(redlock_validity_ms(lock), 0);
+    real_status(face_extend(face, lock, 0, &result), REDLOCK_LOST, &result);
+    ck_assert(real_nothing_left(face)); /* what the minority still had is undone before the handle goes */
+    real_status(face_release(face, &lock, &result), REDLOCK_LOST, &result);
+    ck_assert_uint_eq(atomic_load(&story.lost), 1);
+    held_close(face);
+}
+END_TEST
+
+START_TEST(closing_tells_its_holder)
+{
+    struct cluster *cluster = real_cluster(HELD_NODES, NULL);
+    redlock_options options = held_options(10 * TTL_MS, 0);
+    struct face *face = held_open_trusted(face_of(_i), cluster_nodes_string(cluster), &options);
+    struct held_story story;
+    redlock_acquire_options acquire = held_acquire_options(&story);
+
+    held_acquire(face, key, &acquire);
+    held_close(face);
+    ck_assert_uint_eq(atomic_load(&story.lost), 1);
+    ck_assert_int_eq(atomic_load(&story.loss), REDLOCK_LOSS_CLOSED);
+    ck_assert_uint_eq(cluster_keys_left(cluster, NULL, deployment_marks), 0);
+}
+END_TEST
+
+START_TEST(its_end_is_announced_before)
+{
+    enum { BEFORE_MS = 400 };
+    struct cluster *cluster = real_cluster(HELD_NODES, NULL);
+    redlock_options options = held_options(TTL_MS, 0);
+    struct face *face = held_open_trusted(face_of(_i), cluster_nodes_string(cluster), &options);
+    struct held_story story;
+    struct witness witness;
+    redlock_acquire_options acquire = held_acquire_options(&story);
+
+    acquire.no_renewal = 1;
+    acquire.notify_before_ms = BEFORE_MS;
+    witness_begin(&witness);
+    redlock_lock *lock = held_acquire(face, key, &acquire);
+    ck_assert(face_wait(face, is_announced, &story, REAL_SOON_MS));
+    ck_assert_uint_eq(atomic_load(&story.lost), 0);
+    ck_assert(face_wait(face, is_told, &story, REAL_SOON_MS));
+    double slack_ms = witness_end_ms(&witness);
+    ck_assert_int_le(atomic_load(&story.ending_validity), BEFORE_MS);
+    ck_assert_double_ge((double)atomic_load(&story.ending_validity), BEFORE_MS - IN_TIME_MS - slack_ms);
+    ck_assert_uint_eq(atomic_load(&story.ending), 1);
+    ck_assert_uint_eq(atomic_load(&story.failing), 0);
+    ck_assert_int_eq(atomic_load(&story.loss), REDLOCK_LOSS_EXPIRED);
+    real_status(face_release(face, &lock, &result), REDLOCK_LOST, &result);
+    held_close(face);
+}
+END_TEST
+
+START_TEST(whoever_waits_is_told_of_its_release)
+{
+    struct cluster *cluster = real_cluster(HELD_NODES, NULL);
+    redlock_options options = held_options(10 * TTL_MS, 0);
+    struct face *face = held_open_trusted(BLOCKING_FACE, cluster_nodes_string(cluster), &options);
+    redlock_lock *lock = held_acquire(face, key, NULL);
+    struct waiter waiter = {.lock = lock};
+    int descriptor;
+
+    ck_assert_int_eq(redlock_wait_lost(lock, 0, NULL), REDLOCK_TIMED_OUT);
+    ck_assert_int_eq(redlock_wait_lost(lock, -2, NULL), REDLOCK_INVALID);
+    ck_assert_int_eq(redlock_wait_lost(NULL, 0, NULL), REDLOCK_INVALID);
+    ck_assert_int_eq(redlock_lost_descriptor(NULL, &descriptor), REDLOCK_INVALID);
+    ck_assert_int_eq(redlock_lost_descriptor(lock, &descriptor), REDLOCK_OK);
+    ck_assert(!is_readable(descriptor));
+    ck_assert_int_eq(pthread_create(&waiter.thread, NULL, wait_for_loss, &waiter), 0);
+    face_idle(face, 20); /* it waits, or will find the lock gone */
+    held_release(face, &lock);
+    pthread_join(waiter.thread, NULL);
+    ck_assert_int_eq(waiter.status, REDLOCK_CANCELLED);
+    held_close(face);
+}
+END_TEST
+
+/* --- The clock --- */
+
+struct asked {
+    struct fake_server *const *server;
+    size_t times;
+};
+
+/* Each node's clock has been read so often. */
+static bool is_asked(void *arg)
+{
+    const struct asked *asked = arg;
+
+    for (unsigned node = 0; node < HELD_NODES; node++)
+        if (!fake_server_wait_for(asked->server[node], "TIME", asked->times, 0))
+            return false;
+    return true;
+}
+
+/* A majority's clocks jump ahead of ours: it is ours that stood still. Fake nodes, as no real one has a clock of its own. */
+static void jump(int i, unsigned nodes, bool own)
+{
+    struct fake_server *server[HELD_NODES];
+    char list[HELD_NODES * 32] = "";
+    struct held_story story;
+    redlock_acquire_options acquire = held_acquire_options(&story);
+
+    for (unsigned node = 0; node < HELD_NODES; node++) {
+        server[node] = fake_server_start(FAKE_IPV4);
+        fake_server_set_script_handler(server[node], fake_script_compare_and_delete, NULL);
+        sprintf(list + strlen(list), "%s%s", node ? "," : "", fake_server_address(server[node]));
+    }
+    redlock_options options = held_options(60 * TTL_MS, 0);
+    options.max_ttl_ms = 60 * TTL_MS;
+    struct face *face = held_open_trusted(face_of(i), list, &options);
+    redlock_lock *lock = held_acquire(face, key, &acquire);
+    struct asked before = {server, 2}, after = {server, 8}; /* the first is answered when the second is asked */
+    ck_assert(face_wait(face, is_asked, &before, REAL_SOON_MS));
+    for (unsigned node = 0; node < nodes; node++)
+        fake_server_set_clock_offset_us(server[node], 5000000);
+    if (own) {
+        ck_assert(face_wait(face, is_told, &story, REAL_SOON_MS));
+        ck_assert_int_eq(atomic_load(&story.loss), REDLOCK_LOSS_CLOCK);
+        ck_assert_int_eq(redlock_validity_ms(lock), 0);
+    } else {
+        ck_assert(face_wait(face, is_asked, &after, REAL_SOON_MS)); /* longer than any jump is thought about */
+        ck_assert_uint_eq(atomic_load(&story.lost), 0);
+    }
+    real_status(face_release(face, &lock, &result), own ? REDLOCK_LOST : REDLOCK_OK, &result);
+    face_close(&face, &result);
+    for (unsigned node = 0; node < HELD_NODES; node++)
+        fake_server_stop(server[node]);
+}
+
+START_TEST(a_clock_that_stood_still_loses_all_locks)
+{
+    jump(_i, HELD_QUORUM, true);
+}
+END_TEST
+
+START_TEST(clocks_of_a_minority_that_jump_lose_none)
+{
+    jump(_i, HELD_NODES - HELD_QUORUM, false);
+}
+END_TEST
+
+/* --- Callbacks that do things --- */
+
+struct actor {
+    struct held_story story;
+    struct face *face;
+    redlock_client *client;
+    redlock_lock *again;
+    unsigned acquired;
+    unsigned released;
+    unsigned closed;
+    int status;
+};
+
+static void on_released(redlock_client *client, const redlock_result *told, void *arg)
+{
+    struct actor *actor = arg;
+
+    (void)client;
+    actor->status = told->status;
+    actor->released++;
+}
+
+static void on_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *told, void *arg)
+{
+    struct actor *actor = arg;
+
+    (void)client;
+    actor->status = told->status;
+    actor->again = lock;
+    actor->acquired++;
+}
+
+static void on_closed(redlock_client *client, const redlock_result *told, void *arg)
+{
+    struct actor *actor = arg;
+
+    (void)client;
+    (void)told;
+    actor->closed++;
+}
+
+static void event_releases(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg)
+{
+    struct actor *actor = arg;
+
+    held_event(lock, event, loss, validity_ms, &actor->story);
+    if (event == REDLOCK_EVENT_LOST)
+        ck_assert_int_eq(redlock_release_async(&lock, on_released, actor), REDLOCK_OK);
+}
+
+static void event_acquires(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg)
+{
+    struct actor *actor = arg;
+
+    event_releases(lock, event, loss, validity_ms, arg);
+    if (event == REDLOCK_EVENT_LOST)
+        ck_assert_int_eq(redlock_acquire_async(actor->client, key, REDLOCK_WAIT_MS(REAL_SOON_MS), on_acquired, actor),
+                         REDLOCK_OK);
+}
+
+static void event_closes(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg)
+{
+    struct actor *actor = arg;
+
+    held_event(lock, event, loss, validity_ms, &actor->story);
+    if (event == REDLOCK_EVENT_LOST && actor->client != NULL)
+        ck_assert_int_eq(redlock_close_async(&actor->client, on_closed, actor), REDLOCK_OK);
+}
+
+/* Releases while it ends: the last moment at which a lock is one. */
+static void ending_releases(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg)
+{
+    struct actor *actor = arg;
+
+    held_event(lock, event, loss, validity_ms, &actor->story);
+    if (event == REDLOCK_EVENT_ENDING)
+        ck_assert_int_eq(redlock_release_async(&lock, on_released, actor), REDLOCK_OK);
+}
+
+static bool has_released(void *actor)
+{
+    return ((struct actor *)actor)->released > 0;
+}
+
+static bool has_acquired(void *actor)
+{
+    return ((struct actor *)actor)->acquired > 0 && ((struct actor *)actor)->released > 0;
+}
+
+static redlock_lock *begin_actor(struct actor *actor, redlock_event_callback event)
+{
+    struct cluster *cluster = real_cluster(HELD_NODES, NULL);
+    redlock_options options = held_options(500, 0);
+    redlock_acquire_options acquire = held_acquire_options(&actor->story);
+
+    actor->face = held_open_trusted(ASYNCHRONOUS_FACE, cluster_nodes_string(cluster), &options);
+    actor->client = face_client(actor->face);
+    acquire.no_renewal = 1;
+    acquire.notify_before_ms = 200;
+    acquire.event = event;
+    acquire.event_arg = actor;
+    return held_acquire(actor->face, key, &acquire);
+}
+
+START_TEST(a_callback_may_release)
+{
+    struct actor actor = {0};
+
+    begin_actor(&actor, event_releases);
+    ck_assert(face_wait(actor.face, has_released, &actor, REAL_SOON_MS));
+    ck_assert_int_eq(actor.status, REDLOCK_LOST);
+    ck_assert_uint_eq(atomic_load(&actor.story.lost), 1);
+    held_close(actor.face);
+}
+END_TEST
+
+START_TEST(a_callback_may_release_before_the_end)
+{
+    struct actor actor = {0};
+
+    begin_actor(&actor, ending_releases);
+    ck_assert(face_wait(actor.face, has_released, &actor, REAL_SOON_MS));
+    ck_assert_int_eq(actor.status, REDLOCK_OK);
+    face_idle(actor.face, 400); /* beyond the end it would have had */
+    ck_assert_uint_eq(atomic_load(&actor.story.lost), 0);
+    held_close(actor.face);
+}
+END_TEST
+
+START_TEST(a_callback_may_acquire_again)
+{
+    struct actor actor = {0};
+
+    begin_actor(&actor, event_acquires);
+    ck_assert(face_wait(actor.face, has_acquired, &actor, REAL_SOON_MS));
+    ck_assert_ptr_nonnull(actor.again);
+    held_release(actor.face, &actor.again);
+    ck_assert_uint_eq(atomic_load(&actor.story.lost), 1);
+    held_close(actor.face);
+}
+END_TEST
+
+static void on_held(redlock_client *client, redlock_lock *lock, const redlock_result *told, void *arg)
+{
+    (void)client;
+    (void)arg;
+    ck_assert_int_eq(told->status, REDLOCK_OK);
+    ck_assert_ptr_nonnull(lock);
+}
+
+/* Two locks end at the same time, and the first one's callback closes the client. By hand: a face would close it once more. */
+START_TEST(a_callback_may_close)
+{
+    struct cluster *cluster = real_cluster(HELD_NODES, NULL);
+    redlock_options options = held_options(500, 0);
+    struct actor actor = {0};
+    redlock_acquire_options acquire = held_acquire_options(&actor.story);
+    struct ev_loop *loop = ev_loop_new(EVFLAG_NOENV);
+
+    ck_assert_int_eq(redlock_attach(loop, cluster_nodes_string(cluster), &options, &actor.client, &result), REDLOCK_OK);
+    acquire.no_renewal = 1;
+    acquire.event = event_closes;
+    acquire.event_arg = &actor;
+    ck_assert_int_eq(redlock_acquire_async(actor.client, real_key("a"), &acquire, on_held, NULL), REDLOCK_OK);
+    ck_assert_int_eq(redlock_acquire_async(actor.client, real_key("b"), &acquire, on_held, NULL), REDLOCK_OK);
+    ev_run(loop, 0); /* until nothing keeps it alive: the client is closed */
+    ck_assert_uint_eq(actor.closed, 1);
+    ck_assert_ptr_null(actor.client);
+    ck_assert_uint_eq(atomic_load(&actor.story.lost), 2);
+    ev_loop_destroy(loop);
+}
+END_TEST
+
+/* --- Stopped itself --- */
+
+struct message {
+    uint64_t readable_ns;
+    int64_t validity_ms;
+    int32_t loss;
+    int32_t before;
+};
+
+static void say(int to, const struct message *message)
+{
+    if (write(to, message, sizeof(*message)) != (ssize_t)sizeof(*message))
+        _exit(2);
+}
+
+/* Holds a lock, and waits for its loss by the descriptor alone. */
+static _Noreturn void hold(const char *nodes, int to)
+{
+    redlock_options options = held_options(TTL_MS, 0);
+    redlock_client *client;
+    redlock_lock *lock;
+    struct pollfd lost = {.events = POLLIN};
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (redlock_connect(nodes, &options, &client, NULL) != REDLOCK_OK ||
+        redlock_acquire(client, key, REDLOCK_WAIT_MS(REAL_SOON_MS), &lock, NULL) != REDLOCK_OK ||
+        redlock_lost_descriptor(lock, &lost.fd) != REDLOCK_OK)
+        _exit(1);
+    say(to, &(struct message){.before = 1});
+    while (poll(&lost, 1, -1) != 1)
+        ;
+    say(to, &(struct message){test_now_ns(), redlock_validity_ms(lock), redlock_lock_loss(lock), 0});
+    redlock_release(&lock, NULL);
+    redlock_close(&client, NULL);
+    _exit(0);
+}
+
+START_TEST(a_client_that_was_stopped_learns_of_its_loss_at_once)
+{
+    struct cluster *cluster = real_cluster(HELD_NODES, NULL);
+    struct witness witness;
+    struct message message;
+    int ends[2], status;
+
+    ck_assert_int_eq(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0)
+        hold(cluster_nodes_string(cluster), ends[1]);
+    close(ends[1]);
+    ck_assert_int_eq(read(ends[0], &message, sizeof(message)), sizeof(message));
+    ck_assert_int_eq(message.before, 1);
+    kill(child, SIGSTOP);
+    usleep(3 * TTL_MS / 2 * 1000);
+    witness_begin(&witness);
+    uint64_t resumed = test_now_ns();
+    kill(child, SIGCONT);
+    ck_assert_int_eq(read(ends[0], &message, sizeof(message)), sizeof(message));
+    double slack_ms = witness_end_ms(&witness);
+    ck_assert_int_eq(message.before, 0);
+    ck_assert_int_eq(message.validity_ms, 0);
+    ck_assert_int_eq(message.loss, REDLOCK_LOSS_EXPIRED);
+    ck_assert_uint_ge(message.readable_ns, resumed);
+    double late_ms = (double)(message.readable_ns - resumed) / MILLISECOND;
+    ck_assert_msg(late_ms <= IN_TIME_MS + slack_ms, "%.1f ms after it was resumed (the machine: %.1f ms)", late_ms,
+                  slack_ms);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    close(ends[0]);
+}
+END_TEST
+
+static Suite *loss_suite(void)
+{
+    Suite *suite = suite_create("held_loss");
+    TCase *outages = real_bare_case(suite, "outages");
+    TCase *reasons = real_bare_case(suite, "reasons");
+    TCase *callbacks = real_bare_case(suite, "callbacks");
+
+    tcase_set_timeout(outages, 60 + 5.0 * trials());
+    tcase_add_loop_test(outages, its_end_is_told_in_time_whatever_the_nodes_do, 0, OUTAGES * FACES);
+    tcase_add_loop_test(reasons, keys_that_are_gone_from_a_majority_are_noticed_at_the_next_renewal, 0, FACES);
+    tcase_add_loop_test(reasons, closing_tells_its_holder, 0, FACES);
+    tcase_add_loop_test(reasons, its_end_is_announced_before, 0, FACES);
+    tcase_add_test(reasons, whoever_waits_is_told_of_its_release);
+    tcase_add_loop_test(reasons, a_clock_that_stood_still_loses_all_locks, 0, FACES);
+    tcase_add_loop_test(reasons, clocks_of_a_minority_that_jump_lose_none, 0, FACES);
+    tcase_add_test(reasons, a_client_that_was_stopped_learns_of_its_loss_at_once);
+    tcase_add_test(callbacks, a_callback_may_release);
+    tcase_add_test(callbacks, a_callback_may_release_before_the_end);
+    tcase_add_test(callbacks, a_callback_may_acquire_again);
+    tcase_add_test(callbacks, a_callback_may_close);
+    return suite;
+}
+
+int main(void)
+{
+    return real_run(loss_suite(), true);
+}

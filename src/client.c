@@ -298,7 +298,8 @@ static bool is_done(const redlock_client *client, struct rl_node *node, quorum_t
     bool answering = node->sent.count > node->beating && node->heard > client->closing_since;
     if (quorum_time_since(answering ? node->heard : client->closing_since, now) >= node->timeout)
         return true;
-    return node->state != RL_NODE_READY && rl_node_usable(node, now, false).is == RL_OUT;
+    /* A link that has just broken is made anew at once, and once more: what is kept for the node gets that chance. */
+    return node->state != RL_NODE_READY && (node->permanent || node->failures > 2);
 }
 
 static bool all_done(redlock_client *client)

@@ -44,7 +44,7 @@ void rl_guard_judge(struct rl_node *node)
             node->unfit = unfit[i].text;
 }
 
-static void find(struct rl_node *node, uint32_t finding, bool found)
+void rl_guard_find(struct rl_node *node, uint32_t finding, bool found)
 {
     bool before = node->findings & finding;
     node->findings = found ? node->findings | finding : node->findings & ~finding;
@@ -161,7 +161,7 @@ static bool refused(struct rl_node *node, const redisReply *reply)
     char text[RL_NODE_TEXT_SIZE];
     rl_reply_text(reply, text, sizeof text);
     if (rl_reply_is_not_permitted(reply)) {
-        find(node, REDLOCK_FINDING_NOT_PERMITTED, true);
+        rl_guard_find(node, REDLOCK_FINDING_NOT_PERMITTED, true);
         rl_guard_judge(node);
         return true; /* an answer, and a clear one */
     }
@@ -175,12 +175,12 @@ bool rl_guard_told(struct rl_node *node, const redisReply *reply, quorum_time se
     if (!is_whole(reply))
         return refused(node, reply);
     take_run_id(node, reply->element[RUN_ID]);
-    find(node, REDLOCK_FINDING_NOT_PERMITTED, false);
-    find(node, REDLOCK_FINDING_REPLICA, !says(reply->element[ROLE], "master"));
-    find(node, REDLOCK_FINDING_OTHER_DEPLOYMENT,
+    rl_guard_find(node, REDLOCK_FINDING_NOT_PERMITTED, false);
+    rl_guard_find(node, REDLOCK_FINDING_REPLICA, !says(reply->element[ROLE], "master"));
+    rl_guard_find(node, REDLOCK_FINDING_OTHER_DEPLOYMENT,
          !says(reply->element[DEPLOYMENT], options->deployment) ||
              reply->element[NODES]->integer != node->client->nodes_count);
-    find(node, REDLOCK_FINDING_OTHER_MAX_TTL, reply->element[MAX_TTL]->integer != options->max_ttl_ms);
+    rl_guard_find(node, REDLOCK_FINDING_OTHER_MAX_TTL, reply->element[MAX_TTL]->integer != options->max_ttl_ms);
     rl_guard_judge(node);
     set_quarantine(node, reply, received);
     note_clock(node, sent, received, (quorum_time)reply->element[TIME]->integer * QUORUM_MICROSECOND);

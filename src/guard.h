@@ -4,6 +4,7 @@
 
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "quorum/time.h"
 #include "src/command.h"
@@ -31,6 +32,9 @@ void rl_guard_time_told(struct rl_node *node, const redisReply *reply, quorum_ti
 
 /* Why the node must not grant now, or NULL. */
 const char *rl_guard_objection(struct rl_node *node, quorum_time now);
+
+/* Notes a finding, or its end; a new one is logged. */
+void rl_guard_find(struct rl_node *node, uint32_t finding, bool found);
 
 /* Sets what of the node's findings makes it unfit. */
 void rl_guard_judge(struct rl_node *node);

@@ -7,6 +7,7 @@
 
 #include "src/client.h"
 #include "src/clock.h"
+#include "src/guard.h"
 #include "src/question.h"
 #include "src/result.h"
 
@@ -311,6 +312,8 @@ static void undo_replied(struct rl_round *round, struct rl_request *request, con
         rl_reply_text(answer->reply, slot->text, sizeof slot->text);
         vote(round, index, vote_of_node, answer->now);
     }
+    if (answer->reply->type == REDIS_REPLY_INTEGER && answer->reply->integer == 2)
+        rl_guard_find(request->node, REDLOCK_FINDING_NO_PUBLISH, true);
     if (vote_of_node.vote == QUORUM_REFUSED && !vote_of_node.permanent)
         undo_again(round, request, answer->now); /* loading, busy: it may still have the key */
     else

@@ -24,6 +24,8 @@ static const struct {
      "it forgets its locks in a restart, and the guard is off. Turn the guard on, or set appendonly yes, appendfsync always"},
     {REDLOCK_FINDING_OTHER_MAX_TTL, "other-max-ttl",
      "another client of the deployment has a different max_ttl; the larger counts. Make them the same"},
+    {REDLOCK_FINDING_NO_PUBLISH, "no-publish",
+     "the user may not PUBLISH on the library's channels: waiters find a released lock only when they look, once a second. Extend the ACL"},
 };
 #define FINDINGS (sizeof findings / sizeof *findings)
 

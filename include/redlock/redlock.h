@@ -391,7 +391,8 @@ enum redlock_finding {
     REDLOCK_FINDING_NOT_PERMITTED = 8,    /* the user may not do what the guard needs */
     REDLOCK_FINDING_EVICTING = 16,        /* its maxmemory-policy may evict locks */
     REDLOCK_FINDING_NOT_PERSISTENT = 32,  /* it forgets in a restart, and the guard is off */
-    REDLOCK_FINDING_OTHER_MAX_TTL = 64    /* clients of the deployment differ in max_ttl_ms; the larger counts */
+    REDLOCK_FINDING_OTHER_MAX_TTL = 64,   /* clients of the deployment differ in max_ttl_ms; the larger counts */
+    REDLOCK_FINDING_NO_PUBLISH = 128      /* the user may not call waiters: they find a free lock only by looking */
 };
 
 /* "replica", ... and a sentence with the remedy, for one bit. Static; never NULL. Any thread. */

@@ -1,0 +1,410 @@
+/* Renewal on real servers: a lock lives for as long as it is wanted, however short its ttl; together, in few commands; and what a
+ * node has lost is put back on it, but only behind a quorum. */
+#define _GNU_SOURCE
+#include "held.h"
+
+#include "support/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TTL_MS = 1000, LONG_TTL_MS = 20000, TTLS = 5 };
+
+static const char key[] = real_key("renewed");
+static redlock_result result;
+
+static enum face_kind face_of(int i)
+{
+    return (enum face_kind)(i % FACES);
+}
+
+struct scene {
+    struct cluster *cluster;
+    struct face *face;
+    struct held_story story;
+    redlock_acquire_options acquire;
+    redlock_lock *lock;
+};
+
+/* A lock on every node. */
+static void begin(struct scene *scene, int i, uint32_t ttl_ms, uint32_t no_renewal)
+{
+    redlock_options options = held_options(ttl_ms, 0);
+
+    memset(scene, 0, sizeof(*scene));
+    options.max_ttl_ms = 60000;
+    scene->cluster = real_cluster(HELD_NODES, NULL);
+    scene->face = held_open_trusted(face_of(i), cluster_nodes_string(scene->cluster), &options);
+    scene->acquire = held_acquire_options(&scene->story);
+    scene->acquire.no_renewal = no_renewal;
+    scene->lock = held_acquire(scene->face, key, &scene->acquire);
+    held_everywhere(scene->face, scene->cluster, key, scene->lock);
+}
+
+static void end(struct scene *scene, int status)
+{
+    real_status(face_release(scene->face, &scene->lock, &result), status, &result);
+    ck_assert(real_nothing_left(scene->face));
+    held_close(scene->face);
+}
+
+static int64_t pttl(struct scene *scene, size_t node)
+{
+    return cluster_integer(scene->cluster, node, "PTTL", key, NULL);
+}
+
+static bool is_lost(void *arg)
+{
+    struct scene *scene = arg;
+
+    return atomic_load(&scene->story.lost) >
+           0; /* not by its validity, which is 0 in whole milliseconds a little sooner */
+}
+
+static void assert_held(struct scene *scene)
+{
+    ck_assert_uint_eq(atomic_load(&scene->story.lost), 0);
+    ck_assert_int_gt(redlock_validity_ms(scene->lock), 0);
+    held_everywhere(scene->face, scene->cluster, key, scene->lock);
+}
+
+/* --- Keeping it --- */
+
+START_TEST(a_short_ttl_is_renewed_for_as_long_as_it_is_wanted)
+{
+    struct scene scene;
+
+    begin(&scene, _i, TTL_MS, 0);
+    ck_assert_msg(!face_wait(scene.face, is_lost, &scene, TTLS * TTL_MS), "lost: %d", redlock_lock_loss(scene.lock));
+    assert_held(&scene);
+    end(&scene, REDLOCK_OK);
+}
+END_TEST
+
+/* A short and a long one side by side, in one client. */
+START_TEST(each_lock_is_renewed_in_its_own_time)
+{
+    struct scene scene;
+    struct held_story story;
+    redlock_acquire_options acquire = held_acquire_options(&story);
+
+    begin(&scene, _i, TTL_MS, 0);
+    acquire.ttl_ms = LONG_TTL_MS;
+    redlock_lock *slow = held_acquire(scene.face, real_key("slow"), &acquire);
+    ck_assert(!face_wait(scene.face, is_lost, &scene, 3 * TTL_MS));
+    assert_held(&scene);
+    ck_assert_int_lt(redlock_validity_ms(slow), LONG_TTL_MS - 2 * TTL_MS); /* not renewed for the other's sake */
+    ck_assert_uint_eq(atomic_load(&story.lost), 0);
+    held_release(scene.face, &slow);
+    end(&scene, REDLOCK_OK);
+}
+END_TEST
+
+/* The key was given a long life by an extension; renewals ask for as long. */
+START_TEST(a_renewal_never_shortens)
+{
+    struct scene scene;
+
+    begin(&scene, _i, TTL_MS, 0);
+    for (size_t node = 0; node < HELD_NODES; node++) /* by hand: the client does not know */
+        ck_assert_int_eq(cluster_integer(scene.cluster, node, "PEXPIRE", key, "30000", NULL), 1);
+    face_idle(scene.face, 2 * TTL_MS);
+    for (size_t node = 0; node < HELD_NODES; node++)
+        ck_assert_int_gt(pttl(&scene, node), 20000);
+    assert_held(&scene);
+    real_status(face_extend(scene.face, scene.lock, LONG_TTL_MS, &result), REDLOCK_OK, &result);
+    ck_assert_int_gt(redlock_validity_ms(scene.lock), LONG_TTL_MS - 2 * TTL_MS);
+    end(&scene, REDLOCK_OK);
+}
+END_TEST
+
+START_TEST(without_renewal_it_ends)
+{
+    struct scene scene;
+
+    begin(&scene, _i, TTL_MS, 1);
+    ck_assert(face_wait(scene.face, is_lost, &scene, REAL_SOON_MS));
+    face_idle(scene.face, 20);
+    ck_assert_int_eq(redlock_lock_loss(scene.lock), REDLOCK_LOSS_EXPIRED);
+    ck_assert_uint_eq(atomic_load(&scene.story.lost), 1);
+    ck_assert_uint_eq(atomic_load(&scene.story.failing), 0);
+    end(&scene, REDLOCK_LOST);
+}
+END_TEST
+
+START_TEST(a_client_may_renew_nothing)
+{
+    struct cluster *cluster = real_cluster(HELD_NODES, NULL);
+    redlock_options options = held_options(TTL_MS / 2, 0);
+    struct scene scene = {.cluster = cluster};
+
+    options.renewal_percent = 0;
+    scene.face = held_open_trusted(face_of(_i), cluster_nodes_string(cluster), &options);
+    scene.acquire = held_acquire_options(&scene.story);
+    scene.lock = held_acquire(scene.face, key, &scene.acquire);
+    ck_assert(face_wait(scene.face, is_lost, &scene, REAL_SOON_MS));
+    end(&scene, REDLOCK_LOST);
+}
+END_TEST
+
+/* Beyond the ttl, up to the cap, and no further: neither the lock nor the keys. */
+START_TEST(a_cap_ends_it)
+{
+    enum { CAP_MS = 2500 };
+    struct cluster *cluster = real_cluster(HELD_NODES, NULL);
+    redlock_options options = held_options(TTL_MS, 0);
+    struct scene scene = {.cluster = cluster};
+
+    scene.face = held_open_trusted(face_of(_i), cluster_nodes_string(cluster), &options);
+    scene.acquire = held_acquire_options(&scene.story);
+    scene.acquire.cap_ms = CAP_MS;
+    uint64_t before = test_now_ns();
+    scene.lock = held_acquire(scene.face, key, &scene.acquire);
+    uint64_t acquired = test_now_ns();
+    ck_assert(face_wait(scene.face, is_lost, &scene, REAL_SOON_MS));
+    uint64_t lost = test_now_ns();
+    face_idle(scene.face, 20);
+    ck_assert_uint_ge(lost - before, (CAP_MS - TTL_MS / 2) * UINT64_C(1000000));
+    ck_assert_uint_le(lost - acquired, (CAP_MS + 100) * UINT64_C(1000000));
+    ck_assert_int_eq(redlock_lock_loss(scene.lock), REDLOCK_LOSS_EXPIRED);
+    ck_assert_uint_eq(atomic_load(&scene.story.failing), 0);
+    end(&scene, REDLOCK_LOST);
+}
+END_TEST
+
+START_TEST(a_cap_below_the_ttl_is_invalid)
+{
+    struct cluster *cluster = real_cluster(1, NULL);
+    redlock_options options = held_options(TTL_MS, 0);
+    struct face *face = held_open_trusted(face_of(_i), cluster_nodes_string(cluster), &options);
+    redlock_acquire_options acquire = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    redlock_lock *lock;
+
+    acquire.cap_ms = TTL_MS - 1;
+    real_status(face_acquire(face, key, &acquire, &lock, &result), REDLOCK_INVALID, &result);
+    ck_assert_msg(strstr(redlock_result_text(&result), "cap_ms") != NULL, "%s", redlock_result_text(&result));
+    acquire.cap_ms = TTL_MS;
+    lock = held_acquire(face, key, &acquire);
+    held_release(face, &lock);
+    held_close(face);
+}
+END_TEST
+
+/* --- Healing --- */
+
+/* Emptied, twice: it is put back each time. */
+START_TEST(what_a_node_has_lost_is_put_back)
+{
+    struct scene scene;
+
+    begin(&scene, _i, 2 * TTL_MS, 0);
+    for (size_t node = 0; node < 2; node++) {
+        cluster_flush(scene.cluster, node);
+        ck_assert(!held_is_on(scene.cluster, node, key, scene.lock));
+        held_everywhere(scene.face, scene.cluster, key, scene.lock);
+    }
+    assert_held(&scene);
+    end(&scene, REDLOCK_OK);
+}
+END_TEST
+
+struct place {
+    struct scene *scene;
+    size_t node;
+};
+
+static bool is_back(void *arg)
+{
+    struct place *place = arg;
+
+    return held_is_on(place->scene->cluster, place->node, key, place->scene->lock);
+}
+
+/* It breaks the connection, so that it is noticed, and not only at the next renewal, which is far. */
+START_TEST(a_restarted_node_is_healed_soon)
+{
+    struct scene scene;
+    struct place place = {&scene, 1};
+
+    begin(&scene, _i, LONG_TTL_MS, 0);
+    cluster_restart(scene.cluster, 1);
+    uint64_t before = test_now_ns();
+    ck_assert(face_wait(scene.face, is_back, &place, REAL_SOON_MS));
+    ck_assert_uint_lt(test_now_ns() - before, LONG_TTL_MS / 4 * UINT64_C(1000000));
+    assert_held(&scene);
+    end(&scene, REDLOCK_OK);
+}
+END_TEST
+
+/* A majority has lost it: then it is lost, and is not put back anywhere. */
+START_TEST(nothing_is_put_back_without_a_quorum)
+{
+    struct scene scene;
+
+    begin(&scene, _i, 2 * TTL_MS, 0);
+    for (size_t node = 0; node < HELD_QUORUM; node++)
+        cluster_flush(scene.cluster, node);
+    uint64_t deadline = test_deadline_ns(REAL_SOON_MS);
+    while (!is_lost(&scene) && test_now_ns() < deadline) {
+        for (size_t node = 0; node < HELD_QUORUM; node++)
+            ck_assert_int_eq(cluster_integer(scene.cluster, node, "EXISTS", key, NULL), 0);
+        face_idle(scene.face, 5);
+    }
+    ck_assert_int_eq(redlock_lock_loss(scene.lock), REDLOCK_LOSS_GONE);
+    for (size_t node = 0; node < HELD_QUORUM; node++)
+        ck_assert_int_eq(cluster_integer(scene.cluster, node, "EXISTS", key, NULL), 0);
+    end(&scene, REDLOCK_LOST);
+}
+END_TEST
+
+/* Somebody else has the key there by now: it is not touched. */
+START_TEST(another_holders_key_is_left_alone)
+{
+    struct scene scene;
+    char value[64];
+
+    begin(&scene, _i, TTL_MS, 0);
+    cluster_integer(scene.cluster, 0, "DEL", key, NULL);
+    ck_assert(cluster_command(scene.cluster, 0, NULL, 0, "SET", key, "theirs", NULL));
+    face_idle(scene.face, 2 * TTL_MS);
+    ck_assert(cluster_command(scene.cluster, 0, value, sizeof(value), "GET", key, NULL));
+    ck_assert_str_eq(value, "theirs");
+    ck_assert_int_eq(pttl(&scene, 0), -1);
+    ck_assert_uint_eq(atomic_load(&scene.story.lost), 0);
+    cluster_integer(scene.cluster, 0, "DEL", key, NULL);
+    end(&scene, REDLOCK_OK);
+}
+END_TEST
+
+/* --- Many --- */
+
+static long long calls_of(struct cluster *cluster, size_t node, const char *command)
+{
+    char reply[16384], field[64];
+
+    ck_assert(cluster_command(cluster, node, reply, sizeof(reply), "INFO", "commandstats", NULL));
+    snprintf(field, sizeof(field), "cmdstat_%s:calls=", command);
+    const char *at = strstr(reply, field);
+    return at == NULL ? 0 : strtoll(at + strlen(field), NULL, 10);
+}
+
+static void hold_many(struct face *face, redlock_lock **locks, unsigned count, struct held_story *story)
+{
+    redlock_acquire_options acquire = held_acquire_options(story);
+    char name[40];
+
+    for (unsigned i = 0; i < count; i++) {
+        snprintf(name, sizeof(name), real_key("many%u"), i);
+        locks[i] = held_acquire(face, name, &acquire);
+    }
+}
+
+static void release_many(struct face *face, redlock_lock **locks, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        ck_assert_int_gt(redlock_validity_ms(locks[i]), 0);
+        held_release(face, &locks[i]);
+    }
+}
+
+/* 200 locks are at least four commands of 64 keys; those of their own time, which have waited for company, are some more. */
+START_TEST(renewals_travel_together)
+{
+    enum { LOCKS = 200, MANY_TTL_MS = 3000, PERIODS = 4, MOST = 12 };
+    struct cluster *cluster = real_cluster(HELD_NODES, NULL);
+    redlock_options options = held_options(MANY_TTL_MS, 0);
+    struct face *face = held_open_trusted(face_of(_i), cluster_nodes_string(cluster), &options);
+    struct held_story story;
+    redlock_lock *locks[LOCKS];
+    long long keys[HELD_NODES], commands[HELD_NODES];
+
+    hold_many(face, locks, LOCKS, &story);
+    face_idle(face, 100); /* late grants */
+    for (size_t node = 0; node < HELD_NODES; node++) {
+        keys[node] = calls_of(cluster, node, "pexpire");
+        commands[node] = calls_of(cluster, node, "evalsha");
+    }
+    face_idle(face, PERIODS * MANY_TTL_MS / 3);
+    ck_assert_uint_eq(atomic_load(&story.lost), 0);
+    for (size_t node = 0; node < HELD_NODES; node++) {
+        keys[node] = calls_of(cluster, node, "pexpire") - keys[node];
+        commands[node] = calls_of(cluster, node, "evalsha") - commands[node];
+        ck_assert_msg(keys[node] >= (PERIODS - 1) * LOCKS, "node %zu: %lld keys renewed", node, keys[node]);
+        ck_assert_msg(commands[node] * 64 >= keys[node], "node %zu: %lld keys in %lld commands", node, keys[node],
+                      commands[node]);
+        ck_assert_msg(commands[node] <= (PERIODS + 1) * MOST, "node %zu: %lld commands for %lld keys", node,
+                      commands[node], keys[node]);
+    }
+    release_many(face, locks, LOCKS);
+    held_close(face);
+}
+END_TEST
+
+/* As bench hold does with 100,000 for a ttl of 30 s. */
+START_TEST(thousands_are_held)
+{
+    enum { LOCKS = 2000, MANY_TTL_MS = 3000, SECONDS = 8 };
+    static redlock_lock *locks[LOCKS];
+    struct cluster *cluster = real_cluster(HELD_NODES, NULL);
+    redlock_options options = held_options(MANY_TTL_MS, 0);
+    struct face *face = held_open_trusted(face_of(_i), cluster_nodes_string(cluster), &options);
+    struct held_story story;
+
+    hold_many(face, locks, LOCKS, &story);
+    face_idle(face, SECONDS * 1000);
+    ck_assert_uint_eq(atomic_load(&story.lost), 0);
+    for (size_t node = 0; node < HELD_NODES; node++)
+        ck_assert_uint_eq(cluster_keys(cluster, node, NULL, deployment_marks), LOCKS);
+    release_many(face, locks, LOCKS);
+    ck_assert(real_nothing_left(face));
+    held_close(face);
+}
+END_TEST
+
+/* More than a node's queue takes at once. */
+START_TEST(closing_releases_thousands)
+{
+    enum { LOCKS = 12000 };
+    static redlock_lock *locks[LOCKS];
+    struct cluster *cluster = real_cluster(HELD_NODES, NULL);
+    redlock_options options = held_options(60000, 0);
+
+    options.max_ttl_ms = 60000;
+    struct face *face = held_open_trusted(face_of(_i), cluster_nodes_string(cluster), &options);
+    struct held_story story;
+    hold_many(face, locks, LOCKS, &story);
+    real_status(face_close(&face, &result), REDLOCK_OK, &result);
+    ck_assert_uint_eq(atomic_load(&story.lost), LOCKS);
+    ck_assert_uint_eq(cluster_keys_left(cluster, NULL, deployment_marks), 0);
+}
+END_TEST
+
+static Suite *renewal_suite(void)
+{
+    Suite *suite = suite_create("held_renewal");
+    TCase *keeping = real_bare_case(suite, "keeping");
+    TCase *healing = real_bare_case(suite, "healing");
+    TCase *many = real_bare_case(suite, "many");
+
+    tcase_add_loop_test(keeping, a_short_ttl_is_renewed_for_as_long_as_it_is_wanted, 0, FACES);
+    tcase_add_loop_test(keeping, each_lock_is_renewed_in_its_own_time, 0, FACES);
+    tcase_add_loop_test(keeping, a_renewal_never_shortens, 0, FACES);
+    tcase_add_loop_test(keeping, without_renewal_it_ends, 0, FACES);
+    tcase_add_loop_test(keeping, a_client_may_renew_nothing, 0, FACES);
+    tcase_add_loop_test(keeping, a_cap_ends_it, 0, FACES);
+    tcase_add_loop_test(keeping, a_cap_below_the_ttl_is_invalid, 0, FACES);
+    tcase_add_loop_test(healing, what_a_node_has_lost_is_put_back, 0, FACES);
+    tcase_add_loop_test(healing, a_restarted_node_is_healed_soon, 0, FACES);
+    tcase_add_loop_test(healing, nothing_is_put_back_without_a_quorum, 0, FACES);
+    tcase_add_loop_test(healing, another_holders_key_is_left_alone, 0, FACES);
+    tcase_add_loop_test(many, renewals_travel_together, 0, FACES);
+    tcase_add_test(many, thousands_are_held);
+    tcase_add_loop_test(many, closing_releases_thousands, 0, FACES);
+    return suite;
+}
+
+int main(void)
+{
+    return real_run(renewal_suite(), true);
+}

@@ -18,6 +18,7 @@ static void disconnect(struct rl_listener *listener)
         ev_io_stop(node->client->loop, &listener->watcher);
         redisFree(listener->context);
         listener->context = NULL;
+        listener->tls = NULL; /* freed with it */
     }
     listener->up = false;
     if (was_up)
@@ -96,34 +97,72 @@ static bool take_all(struct rl_listener *listener)
 static void watch(struct rl_listener *listener, int events)
 {
     struct ev_loop *loop = listener->node->client->loop;
+    if ((listener->watcher.events & (EV_READ | EV_WRITE)) == events)
+        return;
     ev_io_stop(loop, &listener->watcher);
     ev_io_set(&listener->watcher, listener->context->fd, events);
     ev_io_start(loop, &listener->watcher);
 }
 
+/* TLS says when it needs the socket to be writable: while it waits for the server's part, a writable socket is nothing to wake up for. */
+static bool waits_to_write(const struct rl_listener *listener)
+{
+    return listener->unwritten && (!listener->tls || rl_tls_wants_to_write(listener->tls));
+}
+
 static bool write_out(struct rl_listener *listener)
 {
     int done = 0;
-    struct rl_sigpipe guard;
-    rl_sigpipe_block(&guard);
     bool written = redisBufferWrite(listener->context, &done) == REDIS_OK;
-    rl_sigpipe_restore(&guard, !written);
-    if (written)
-        watch(listener, done ? EV_READ : EV_READ | EV_WRITE);
+    listener->unwritten = !done;
     return written;
+}
+
+static bool read_in(struct rl_listener *listener)
+{
+    return redisBufferRead(listener->context) == REDIS_OK && take_all(listener);
+}
+
+/* Reading over TLS writes, too, and may let go on what waited to be written. */
+static bool exchange(struct rl_listener *listener, int events)
+{
+    struct rl_sigpipe guard;
+    if (!listener->tls && !(events & EV_WRITE))
+        return read_in(listener); /* a call: nothing is written */
+    rl_sigpipe_block(&guard);
+    rl_tls_enter();
+    bool good = !(events & EV_WRITE) || write_out(listener);
+    good = good && (!(events & EV_READ) || read_in(listener));
+    if (good && listener->context && listener->tls && listener->unwritten)
+        good = write_out(listener);
+    rl_tls_leave();
+    rl_sigpipe_restore(&guard, !good);
+    return good;
 }
 
 static void on_event(struct ev_loop *loop, ev_io *watcher, int events)
 {
     (void)loop;
     struct rl_listener *listener = watcher->data;
-    bool good = true;
-    if (events & EV_WRITE)
-        good = write_out(listener);
-    if (good && events & EV_READ)
-        good = redisBufferRead(listener->context) == REDIS_OK && take_all(listener);
-    if (!good)
+    if (!exchange(listener, events))
         failed(listener);
+    else if (listener->context)
+        watch(listener, waits_to_write(listener) ? EV_READ | EV_WRITE : EV_READ);
+}
+
+static bool start_tls(struct rl_listener *listener)
+{
+    struct rl_node *node = listener->node;
+    char error[RL_NODE_TEXT_SIZE];
+    bool permanent;
+    listener->tls = NULL;
+    if (!node->address.tls)
+        return true;
+    rl_tls_enter();
+    listener->tls =
+        rl_tls_start(node->client->tls, listener->context, node->address.host, error, sizeof error, &permanent);
+    rl_tls_leave();
+    return listener->tls;
 }
 
 static bool queue_commands(struct rl_listener *listener)
@@ -162,7 +201,8 @@ static void connect_now(struct rl_listener *listener)
     listener->watcher.data = listener;
     ev_io_start(node->client->loop, &listener->watcher);
     rl_timer_set(&node->client->timers, &listener->timer, quorum_time_add(rl_now(), node->connect_timeout));
-    if (!queue_commands(listener))
+    listener->unwritten = true;
+    if (!start_tls(listener) || !queue_commands(listener))
         failed(listener);
 }
 
@@ -185,7 +225,7 @@ void rl_listener_init(struct rl_listener *listener, struct rl_node *node)
 void rl_listener_node_changed(struct rl_listener *listener)
 {
     struct rl_node *node = listener->node;
-    bool possible = listener->wanted && rl_node_is_ready(node) && !node->address.tls;
+    bool possible = listener->wanted && rl_node_is_ready(node);
     if (!possible && listener->context) {
         rl_timer_stop(&node->client->timers, &listener->timer);
         disconnect(listener);

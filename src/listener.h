@@ -14,10 +14,13 @@
 #include "src/timer.h"
 
 struct rl_node;
+struct ssl_st;
 
 struct rl_listener {
     struct rl_node *node;
     redisContext *context;
+    struct ssl_st *tls; /* of a link over TLS */
+    bool unwritten;     /* something is still to be written */
     ev_io watcher;
     struct rl_timer timer; /* to be up by, or to try again */
     unsigned failures;

@@ -347,7 +347,7 @@ static bool start_tls(struct rl_node *node)
     rl_sigpipe_block(&guard);
     rl_tls_enter();
     node->adapter.tls =
-        rl_tls_start(node->client->tls, node->context, node->address.host, error, sizeof error, &permanent);
+        rl_tls_start(node->client->tls, &node->context->c, node->address.host, error, sizeof error, &permanent);
     rl_tls_leave();
     rl_sigpipe_restore(&guard, !node->adapter.tls);
     if (!node->adapter.tls)

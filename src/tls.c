@@ -226,7 +226,7 @@ static SSL *new_link(const struct rl_tls *tls, const char *host)
     return NULL;
 }
 
-struct ssl_st *rl_tls_start(struct rl_tls *tls, redisAsyncContext *context, const char *host, char *error, size_t size,
+struct ssl_st *rl_tls_start(struct rl_tls *tls, redisContext *context, const char *host, char *error, size_t size,
                             bool *permanent)
 {
     SSL *link = new_link(tls, host);
@@ -235,12 +235,12 @@ struct ssl_st *rl_tls_start(struct rl_tls *tls, redisAsyncContext *context, cons
         snprintf(error, size, "TLS: OpenSSL cannot check for this name");
         return NULL;
     }
-    if (redisInitiateSSL(&context->c, link) == REDIS_OK)
+    if (redisInitiateSSL(context, link) == REDIS_OK)
         return link;
     *permanent = rl_tls_explain(tls, link, host, error, size);
     if (error[0] == '\0') {
-        const char *cause = strstr(context->c.errstr, ": ");
-        snprintf(error, size, "cannot connect: %s", cause ? cause + 2 : context->c.errstr);
+        const char *cause = strstr(context->errstr, ": ");
+        snprintf(error, size, "cannot connect: %s", cause ? cause + 2 : context->errstr);
     }
     SSL_free(link);
     return NULL;

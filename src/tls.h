@@ -24,7 +24,7 @@ void rl_tls_destroy(struct rl_tls *tls, const redlock_allocator *allocator);
  * Starts TLS on a link that is connecting. host: what the certificate must be for, unless the options name a server. NULL: why not, in
  * error, and whether another attempt is of use.
  */
-struct ssl_st *rl_tls_start(struct rl_tls *tls, redisAsyncContext *context, const char *host, char *error, size_t size,
+struct ssl_st *rl_tls_start(struct rl_tls *tls, redisContext *context, const char *host, char *error, size_t size,
                             bool *permanent);
 
 /* Before and after whatever reads or writes a link. */

@@ -22,7 +22,7 @@ void rl_tls_destroy(struct rl_tls *tls, const redlock_allocator *allocator)
 
 /* No client with a node that needs it is made, so none of these is reached with a link. */
 
-struct ssl_st *rl_tls_start(struct rl_tls *tls, redisAsyncContext *context, const char *host, char *error, size_t size,
+struct ssl_st *rl_tls_start(struct rl_tls *tls, redisContext *context, const char *host, char *error, size_t size,
                             bool *permanent)
 {
     (void)tls;

@@ -11,6 +11,7 @@
 #include "tls_certificates.h"
 
 #include <check.h>
+#include <pthread.h>
 #include <redlock/redlock.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -163,6 +164,58 @@ START_TEST(a_lock_over_tls)
 
     start((struct servers){.count = NODES, .protocols = protocols[_i]});
     expect_works("127.0.0.1");
+}
+END_TEST
+
+struct waiter {
+    pthread_t thread;
+    redlock_lock *lock;
+    redlock_result result;
+    int status;
+};
+
+static void *wait_for_lock(void *data)
+{
+    struct waiter *waiter = data;
+    redlock_acquire_options acquire = REDLOCK_ACQUIRE_OPTIONS_INIT;
+
+    acquire.wait_ms = SOON_MS;
+    waiter->status = redlock_acquire(client, "resource", &acquire, &waiter->lock, &waiter->result);
+    return NULL;
+}
+
+/* Every node has a listener, and the waiter on its list. */
+static bool waiter_is_heard(void *data)
+{
+    char reply[256];
+
+    (void)data;
+    for (size_t i = 0; i < cluster_size(cluster); i++)
+        if (!cluster_command(cluster, i, reply, sizeof(reply), "PUBSUB", "CHANNELS", "redlock:*", NULL) ||
+            strstr(reply, "redlock:") == NULL ||
+            !cluster_command(cluster, i, reply, sizeof(reply), "EXISTS", "resource:redlock:queue", NULL) ||
+            strstr(reply, "1") == NULL)
+            return false;
+    return true;
+}
+
+START_TEST(a_waiter_is_called_over_tls)
+{
+    redlock_lock *lock;
+    redlock_statistics statistics;
+    struct waiter waiter = {.status = 1};
+
+    start((struct servers){.count = NODES});
+    make_client(nodes_at("rediss://", "127.0.0.1"));
+    ck_assert_int_eq(redlock_acquire(client, "resource", NULL, &lock, &result), REDLOCK_OK);
+    ck_assert_int_eq(pthread_create(&waiter.thread, NULL, wait_for_lock, &waiter), 0);
+    ck_assert(wait_until(waiter_is_heard, NULL, SOON_MS));
+    ck_assert_int_eq(redlock_release(&lock, &result), REDLOCK_OK);
+    ck_assert_int_eq(pthread_join(waiter.thread, NULL), 0);
+    ck_assert_msg(waiter.status == REDLOCK_OK, "%s", redlock_result_text(&waiter.result));
+    ck_assert_int_eq(redlock_statistics_get(client, &statistics), REDLOCK_OK);
+    ck_assert_uint_eq(statistics.hand_offs, 1);
+    ck_assert_int_eq(redlock_release(&waiter.lock, &result), REDLOCK_OK);
 }
 END_TEST
 
@@ -476,6 +529,7 @@ static Suite *tls_suite(void)
     tcase_add_checked_fixture(trusted, setup, teardown);
     tcase_set_timeout(trusted, 60);
     tcase_add_loop_test(trusted, a_lock_over_tls, 0, 3);
+    tcase_add_test(trusted, a_waiter_is_called_over_tls);
     tcase_add_test(trusted, by_name);
     tcase_add_test(trusted, over_ipv6);
     tcase_add_test(trusted, an_authority_in_a_directory);

@@ -35,11 +35,17 @@ static void called(struct quorum_waiting *waiting, const struct quorum_waiting_e
         set(&waiting->free, event->node, true);
         return;
     }
-    if (event->ahead >= waiting->terms.width)
-        return;
-    set(&waiting->second, event->node, true);
-    if (waiting->stand_in_at == QUORUM_NEVER)
-        waiting->stand_in_at = quorum_time_add(event->now, waiting->terms.stand_in);
+    if (event->ahead < waiting->terms.width)
+        set(&waiting->second, event->node, true);
+}
+
+/* The first's time begins when it, too, may take the lock; while it may not there is nothing to wake up for. */
+static void plan_stand_in(struct quorum_waiting *waiting, quorum_time now)
+{
+    if (!is_majority(waiting, waiting->free | waiting->second))
+        waiting->stand_in_at = QUORUM_NEVER;
+    else if (waiting->stand_in_at == QUORUM_NEVER)
+        waiting->stand_in_at = quorum_time_add(now, waiting->terms.stand_in);
 }
 
 static void signed_in(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
@@ -59,24 +65,41 @@ static void start_look(struct quorum_waiting *waiting, struct quorum_waiting_act
         return;
     actions->look = waiting->looking = true;
     waiting->signed_in = 0;
-    waiting->look_at = quorum_time_add(now, waiting->terms.refresh);
+    /* They are asked now: one that does not answer must not be asked in every turn. */
+    for (unsigned i = 0; i < waiting->terms.nodes; i++)
+        if (waiting->free_at[i] <= now)
+            waiting->free_at[i] = QUORUM_NEVER;
+}
+
+static void sign_out_of_few(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions)
+{
+    if (is_majority(waiting, waiting->signed_in) || !waiting->signed_in)
+        return;
+    actions->sign_out = true;
+    waiting->signed_in = 0;
 }
 
 static void looked(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions, quorum_time now)
 {
     waiting->looking = false;
     waiting->look_at = quorum_time_add(now, waiting->terms.refresh);
-    if (!is_majority(waiting, waiting->signed_in) && waiting->signed_in) {
-        actions->sign_out = true;
-        waiting->signed_in = 0;
-    }
+    sign_out_of_few(waiting, actions);
 }
 
-static void tried(struct quorum_waiting *waiting)
+/* A word that was said before we listened is lost: what it said is found by looking. */
+static void look_if_worthwhile(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions, quorum_time now)
+{
+    if (is_majority(waiting, waiting->listening) && !quorum_waiting_is_called(waiting))
+        start_look(waiting, actions, now);
+}
+
+static void tried(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions, quorum_time now)
 {
     waiting->trying = false;
     waiting->second = 0;
-    waiting->stand_in_at = QUORUM_NEVER;
+    look_if_worthwhile(waiting, actions, now);
+    if (!waiting->looking)
+        sign_out_of_few(waiting, actions);
 }
 
 static quorum_nodes expired(const struct quorum_waiting *waiting, quorum_time now)
@@ -95,9 +118,7 @@ static void take(struct quorum_waiting *waiting, const struct quorum_waiting_eve
     case QUORUM_WAITING_LISTENING:
     case QUORUM_WAITING_DEAF:
         set(&waiting->listening, event->node, event->type == QUORUM_WAITING_LISTENING);
-        /* A word that was said before we listened is lost: what it said is found by looking. */
-        if (is_majority(waiting, waiting->listening) && !quorum_waiting_is_called(waiting))
-            start_look(waiting, actions, event->now);
+        look_if_worthwhile(waiting, actions, event->now);
         break;
     case QUORUM_WAITING_SIGNED:
         signed_in(waiting, event);
@@ -109,9 +130,7 @@ static void take(struct quorum_waiting *waiting, const struct quorum_waiting_eve
         called(waiting, event);
         break;
     case QUORUM_WAITING_TRIED:
-        tried(waiting);
-        if (is_majority(waiting, waiting->listening) && !quorum_waiting_is_called(waiting))
-            start_look(waiting, actions, event->now);
+        tried(waiting, actions, event->now);
         break;
     case QUORUM_WAITING_WOKEN:
         break;
@@ -142,6 +161,7 @@ struct quorum_waiting_actions quorum_waiting_step(struct quorum_waiting *waiting
     struct quorum_waiting_actions actions = {false, false, false};
     assert(event->node < waiting->terms.nodes);
     take(waiting, event, &actions);
+    plan_stand_in(waiting, event->now);
     consider(waiting, &actions, event->now);
     return actions;
 }

@@ -27,7 +27,7 @@ struct quorum_waiting {
     quorum_nodes second;                   /* nodes where we are to stand in for the first */
     quorum_time free_at[QUORUM_NODES_MAX]; /* when the key there ends, as far as is known */
     quorum_time look_at;                   /* the next look */
-    quorum_time stand_in_at;               /* QUORUM_NEVER: not called for */
+    quorum_time stand_in_at;               /* QUORUM_NEVER: too few call for it */
     bool looking;                          /* a look is under way */
     bool trying;                           /* an attempt is under way */
 };
@@ -38,7 +38,7 @@ enum quorum_waiting_event_type {
     QUORUM_WAITING_SIGNED,    /* node has answered a look or an attempt: remaining, ahead */
     QUORUM_WAITING_LOOKED,    /* every node has answered a look, or been counted out */
     QUORUM_WAITING_CALLED,    /* node says that the lock is free there and we are the first (ahead 0), or the second */
-    QUORUM_WAITING_TRIED,     /* the attempt was lost: LOOKED in the same breath if it had signed us in */
+    QUORUM_WAITING_TRIED,     /* the attempt was lost */
     QUORUM_WAITING_WOKEN      /* by the clock */
 };
 

@@ -1,0 +1,632 @@
+/* A waiter in time: when it looks, when it tries, when it signs out, and that it never does more than it has to. */
+#include "quorum/waiting.h"
+
+#include "quorum_random.h"
+#include "quorum_suite.h"
+
+#define MS QUORUM_MILLISECOND
+
+static const quorum_time begin = 1000 * QUORUM_SECOND;
+
+#define REFRESH  QUORUM_SECOND
+#define STAND_IN (20 * MS)
+#define FAIR     1
+#define PLAIN    2
+
+static struct quorum_waiting waiting_with(unsigned nodes, unsigned width)
+{
+    const struct quorum_waiting_terms terms = {
+        .nodes = nodes, .width = width, .refresh = REFRESH, .stand_in = STAND_IN};
+    struct quorum_waiting waiting;
+    quorum_waiting_init(&waiting, &terms);
+    return waiting;
+}
+
+static struct quorum_waiting_actions step(struct quorum_waiting *waiting, enum quorum_waiting_event_type type,
+                                          unsigned node, quorum_time now)
+{
+    const struct quorum_waiting_event event = {.type = type, .now = now, .node = node};
+    return quorum_waiting_step(waiting, &event);
+}
+
+static struct quorum_waiting_actions wake(struct quorum_waiting *waiting, quorum_time now)
+{
+    return step(waiting, QUORUM_WAITING_WOKEN, 0, now);
+}
+
+static struct quorum_waiting_actions looked(struct quorum_waiting *waiting, quorum_time now)
+{
+    return step(waiting, QUORUM_WAITING_LOOKED, 0, now);
+}
+
+static struct quorum_waiting_actions tried(struct quorum_waiting *waiting, quorum_time now)
+{
+    return step(waiting, QUORUM_WAITING_TRIED, 0, now);
+}
+
+static struct quorum_waiting_actions called(struct quorum_waiting *waiting, unsigned node, unsigned ahead,
+                                            quorum_time now)
+{
+    const struct quorum_waiting_event event = {.type = QUORUM_WAITING_CALLED, .now = now, .node = node, .ahead = ahead};
+    return quorum_waiting_step(waiting, &event);
+}
+
+static struct quorum_waiting_actions answered(struct quorum_waiting *waiting, unsigned node, quorum_duration remaining,
+                                              unsigned ahead, quorum_time now)
+{
+    const struct quorum_waiting_event event = {
+        .type = QUORUM_WAITING_SIGNED, .now = now, .node = node, .remaining = remaining, .ahead = ahead};
+    return quorum_waiting_step(waiting, &event);
+}
+
+static bool is_quiet(struct quorum_waiting_actions actions)
+{
+    return !actions.look && !actions.attempt && !actions.sign_out;
+}
+
+static bool is_look(struct quorum_waiting_actions actions)
+{
+    return actions.look && !actions.attempt && !actions.sign_out;
+}
+
+static bool is_attempt(struct quorum_waiting_actions actions)
+{
+    return actions.attempt && !actions.look && !actions.sign_out;
+}
+
+/* Listens on all nodes and is looking. */
+static struct quorum_waiting looking_with(unsigned nodes, unsigned width)
+{
+    struct quorum_waiting waiting = waiting_with(nodes, width);
+    for (unsigned i = 0; i < nodes; i++) {
+        bool majority = i + 1 >= quorum_majority(nodes);
+        struct quorum_waiting_actions actions = step(&waiting, QUORUM_WAITING_LISTENING, i, begin);
+        ck_assert(i + 1 == quorum_majority(nodes) ? is_look(actions) : is_quiet(actions));
+        ck_assert(majority == waiting.looking);
+    }
+    return waiting;
+}
+
+/* All nodes have answered that the key there lasts so long, with one before us. */
+static struct quorum_waiting queued(unsigned nodes, unsigned width, quorum_duration remaining)
+{
+    struct quorum_waiting waiting = looking_with(nodes, width);
+    for (unsigned i = 0; i < nodes; i++)
+        ck_assert(is_quiet(answered(&waiting, i, remaining, 1, begin)));
+    ck_assert(is_quiet(looked(&waiting, begin)));
+    ck_assert(quorum_waiting_is_called(&waiting));
+    return waiting;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- looking */
+
+START_TEST(it_looks_as_soon_as_a_majority_would_tell_it)
+{
+    looking_with((unsigned)_i, PLAIN);
+}
+END_TEST
+
+START_TEST(without_a_majority_that_listens_it_does_not_look)
+{
+    struct quorum_waiting waiting = waiting_with(5, PLAIN);
+    ck_assert(is_quiet(step(&waiting, QUORUM_WAITING_LISTENING, 0, begin)));
+    ck_assert(is_quiet(step(&waiting, QUORUM_WAITING_LISTENING, 4, begin)));
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), QUORUM_NEVER);
+    ck_assert(is_quiet(wake(&waiting, begin + 10 * REFRESH)));
+    ck_assert(!quorum_waiting_is_called(&waiting));
+}
+END_TEST
+
+START_TEST(only_nodes_that_have_it_and_reach_it_can_call_it)
+{
+    struct quorum_waiting waiting = looking_with(5, PLAIN);
+    for (unsigned i = 0; i < 3; i++)
+        answered(&waiting, i, QUORUM_NEVER, 0, begin);
+    looked(&waiting, begin);
+    ck_assert(quorum_waiting_is_called(&waiting));
+    step(&waiting, QUORUM_WAITING_DEAF, 4, begin); /* it was not on its list */
+    ck_assert(quorum_waiting_is_called(&waiting));
+    ck_assert(is_look(step(&waiting, QUORUM_WAITING_DEAF, 0, begin))); /* perhaps another has it by now */
+    ck_assert(!quorum_waiting_is_called(&waiting));
+}
+END_TEST
+
+START_TEST(deafness_to_a_majority_ends_the_looking)
+{
+    struct quorum_waiting waiting = queued(3, PLAIN, QUORUM_NEVER);
+    ck_assert(is_quiet(step(&waiting, QUORUM_WAITING_DEAF, 0, begin)));
+    ck_assert(is_quiet(step(&waiting, QUORUM_WAITING_DEAF, 1, begin)));
+    ck_assert(!quorum_waiting_is_called(&waiting));
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), QUORUM_NEVER);
+    ck_assert(is_quiet(wake(&waiting, begin + 2 * REFRESH)));
+    ck_assert(is_look(step(&waiting, QUORUM_WAITING_LISTENING, 1, begin + 2 * REFRESH)));
+}
+END_TEST
+
+START_TEST(it_looks_once_a_second)
+{
+    struct quorum_waiting waiting = queued(5, PLAIN, 3600 * QUORUM_SECOND);
+    quorum_time now = begin;
+    for (int looks = 0; looks < 10; looks++) {
+        ck_assert_uint_eq(quorum_waiting_deadline(&waiting), now + REFRESH);
+        ck_assert(is_quiet(wake(&waiting, now + REFRESH - 1)));
+        now += REFRESH;
+        ck_assert(is_look(wake(&waiting, now)));
+        ck_assert_uint_eq(quorum_waiting_deadline(&waiting), QUORUM_NEVER); /* until it is answered */
+        ck_assert(is_quiet(wake(&waiting, now + 10 * REFRESH)));
+        now += 3 * MS;
+        for (unsigned i = 0; i < 5; i++)
+            ck_assert(is_quiet(answered(&waiting, i, 3600 * QUORUM_SECOND, 1, now)));
+        ck_assert(is_quiet(looked(&waiting, now)));
+    }
+}
+END_TEST
+
+START_TEST(look_that_nobody_answers_is_repeated_after_a_second)
+{
+    struct quorum_waiting waiting = queued(3, PLAIN, QUORUM_NEVER);
+    ck_assert(is_look(wake(&waiting, begin + REFRESH)));
+    ck_assert(is_quiet(looked(&waiting, begin + REFRESH))); /* nobody has it on its list: nothing to sign out of */
+    ck_assert(!quorum_waiting_is_called(&waiting));
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + 2 * REFRESH);
+}
+END_TEST
+
+START_TEST(without_refresh_and_stand_in_it_sleeps_until_it_is_called)
+{
+    struct quorum_waiting waiting = looking_with(3, PLAIN);
+    waiting.terms.refresh = waiting.terms.stand_in = QUORUM_NEVER;
+    for (unsigned i = 0; i < 3; i++)
+        answered(&waiting, i, QUORUM_NEVER, 1, begin);
+    looked(&waiting, begin);
+    called(&waiting, 0, 1, begin);
+    ck_assert(is_quiet(called(&waiting, 1, 1, begin)));
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), QUORUM_NEVER);
+}
+END_TEST
+
+/* --------------------------------------------------------------------------------------------------------- signing out */
+
+START_TEST(with_too_few_nodes_it_signs_out)
+{
+    struct quorum_waiting waiting = looking_with(5, PLAIN);
+    answered(&waiting, 0, QUORUM_NEVER, 0, begin);
+    answered(&waiting, 1, QUORUM_NEVER, 0, begin);
+    if (_i == 3)
+        answered(&waiting, 2, QUORUM_NEVER, 0, begin);
+    struct quorum_waiting_actions actions = looked(&waiting, begin);
+    ck_assert(!actions.look && !actions.attempt);
+    ck_assert_int_eq(actions.sign_out, _i == 2);
+    ck_assert_uint_eq(waiting.signed_in, _i == 2 ? 0 : 7);
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + REFRESH); /* it signs in again then */
+    ck_assert(is_quiet(wake(&waiting, begin + 1)));                        /* once */
+}
+END_TEST
+
+START_TEST(what_earlier_looks_signed_does_not_count)
+{
+    struct quorum_waiting waiting = queued(5, PLAIN, QUORUM_NEVER);
+    ck_assert(is_look(wake(&waiting, begin + REFRESH)));
+    answered(&waiting, 4, QUORUM_NEVER, 0, begin + REFRESH);
+    ck_assert(looked(&waiting, begin + REFRESH).sign_out);
+}
+END_TEST
+
+/* An attempt has signed it in where it was lost; nobody will ever look. */
+START_TEST(attempt_that_too_few_heard_of_is_signed_out)
+{
+    struct quorum_waiting waiting = waiting_with(5, FAIR);
+    waiting.trying = true;
+    ck_assert(is_quiet(answered(&waiting, 0, QUORUM_NEVER, 0, begin)));
+    ck_assert(is_quiet(answered(&waiting, 1, QUORUM_NEVER, 0, begin)));
+    struct quorum_waiting_actions actions = tried(&waiting, begin);
+    ck_assert(actions.sign_out && !actions.look && !actions.attempt);
+    ck_assert_uint_eq(waiting.signed_in, 0);
+}
+END_TEST
+
+START_TEST(attempt_that_a_majority_heard_of_stays_signed_in)
+{
+    struct quorum_waiting waiting = waiting_with(5, FAIR);
+    waiting.trying = true;
+    for (unsigned i = 0; i < 3; i++)
+        answered(&waiting, i, QUORUM_NEVER, 0, begin);
+    ck_assert(is_quiet(tried(&waiting, begin)));
+    ck_assert_uint_eq(waiting.signed_in, 7);
+}
+END_TEST
+
+/* -------------------------------------------------------------------------------------------------------------- trying */
+
+START_TEST(it_tries_when_a_majority_calls_it)
+{
+    struct quorum_waiting waiting = queued(5, _i ? PLAIN : FAIR, QUORUM_NEVER);
+    ck_assert(is_quiet(called(&waiting, 4, 0, begin + 1)));
+    ck_assert(is_quiet(called(&waiting, 4, 0, begin + 2)));
+    ck_assert(is_quiet(called(&waiting, 0, 0, begin + 3)));
+    ck_assert(is_attempt(called(&waiting, 2, 0, begin + 4)));
+    ck_assert(is_quiet(called(&waiting, 1, 0, begin + 5))); /* it is at it */
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), QUORUM_NEVER);
+    ck_assert(is_quiet(wake(&waiting, begin + 10 * REFRESH)));
+}
+END_TEST
+
+START_TEST(one_node_alone_is_a_majority_of_itself)
+{
+    struct quorum_waiting waiting = queued(1, FAIR, QUORUM_NEVER);
+    ck_assert(is_attempt(called(&waiting, 0, 0, begin + 1)));
+}
+END_TEST
+
+START_TEST(it_tries_when_a_look_finds_a_majority_free)
+{
+    struct quorum_waiting waiting = looking_with(3, FAIR);
+    answered(&waiting, 0, QUORUM_FREE, 0, begin);
+    ck_assert(is_quiet(answered(&waiting, 2, QUORUM_FREE, 0, begin))); /* the look is not over */
+    ck_assert(is_attempt(looked(&waiting, begin)));
+}
+END_TEST
+
+START_TEST(look_does_not_begin_while_it_tries)
+{
+    struct quorum_waiting waiting = queued(3, PLAIN, 5 * MS);
+    called(&waiting, 0, 0, begin);
+    ck_assert(is_attempt(called(&waiting, 1, 0, begin)));
+    ck_assert(is_quiet(step(&waiting, QUORUM_WAITING_DEAF, 2, begin)));
+    ck_assert(is_quiet(step(&waiting, QUORUM_WAITING_LISTENING, 2, begin)));
+    waiting.signed_in = 0; /* nobody would call it */
+    ck_assert(is_quiet(step(&waiting, QUORUM_WAITING_LISTENING, 2, begin)));
+    ck_assert(is_quiet(wake(&waiting, begin + 10 * MS)));
+    ck_assert(!waiting.looking);
+    ck_assert(is_look(tried(&waiting, begin + 10 * MS))); /* and then it does, at once */
+}
+END_TEST
+
+START_TEST(lost_attempt_says_what_is_free)
+{
+    struct quorum_waiting waiting = queued(3, FAIR, QUORUM_NEVER);
+    called(&waiting, 0, 0, begin);
+    ck_assert(is_attempt(called(&waiting, 1, 0, begin)));
+    answered(&waiting, 0, 50 * MS, 0, begin);
+    answered(&waiting, 1, 50 * MS, 0, begin);
+    answered(&waiting, 2, 50 * MS, 0, begin);
+    ck_assert(is_quiet(tried(&waiting, begin)));
+    ck_assert(is_quiet(called(&waiting, 0, 0, begin))); /* what it was told before is over */
+    ck_assert(is_attempt(called(&waiting, 2, 0, begin)));
+}
+END_TEST
+
+START_TEST(word_that_comes_during_an_attempt_counts_after_it)
+{
+    struct quorum_waiting waiting = queued(3, FAIR, QUORUM_NEVER);
+    called(&waiting, 0, 0, begin);
+    ck_assert(is_attempt(called(&waiting, 1, 0, begin)));
+    for (unsigned i = 0; i < 3; i++)
+        answered(&waiting, i, 50 * MS, 0, begin);
+    called(&waiting, 1, 0, begin);
+    called(&waiting, 2, 0, begin);
+    ck_assert(is_attempt(tried(&waiting, begin)));
+}
+END_TEST
+
+START_TEST(attempt_that_did_not_sign_in_is_followed_by_a_look)
+{
+    struct quorum_waiting waiting = waiting_with(3, PLAIN);
+    waiting.trying = true;
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert(is_quiet(step(&waiting, QUORUM_WAITING_LISTENING, i, begin)));
+    ck_assert(is_look(tried(&waiting, begin)));
+}
+END_TEST
+
+START_TEST(answer_takes_back_what_the_node_said_before)
+{
+    struct quorum_waiting waiting = queued(3, FAIR, QUORUM_NEVER);
+    called(&waiting, 0, 0, begin);
+    answered(&waiting, 0, QUORUM_NEVER, 0, begin);
+    ck_assert(is_quiet(called(&waiting, 1, 0, begin)));
+    ck_assert(is_attempt(called(&waiting, 2, 0, begin)));
+}
+END_TEST
+
+START_TEST(free_for_others_is_not_free_for_us)
+{
+    struct quorum_waiting waiting = looking_with(3, _i ? PLAIN : FAIR);
+    unsigned width = waiting.terms.width;
+    for (unsigned i = 0; i < 3; i++)
+        answered(&waiting, i, QUORUM_FREE, width, begin);
+    ck_assert(is_quiet(looked(&waiting, begin)));
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + REFRESH);
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert(is_quiet(called(&waiting, i, width, begin)));
+    ck_assert(is_quiet(wake(&waiting, begin + STAND_IN)));
+}
+END_TEST
+
+/* ----------------------------------------------------------------------------------------------------------- stand-in */
+
+START_TEST(second_stands_in_after_a_while)
+{
+    struct quorum_waiting waiting = queued(3, PLAIN, QUORUM_NEVER);
+    ck_assert(is_quiet(called(&waiting, 0, 1, begin)));
+    ck_assert(is_quiet(called(&waiting, 1, 1, begin + 1)));
+    ck_assert(is_quiet(called(&waiting, 2, 1, begin + 2))); /* puts nothing off */
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + 1 + STAND_IN);
+    ck_assert(is_quiet(wake(&waiting, begin + STAND_IN)));
+    ck_assert(is_attempt(wake(&waiting, begin + 1 + STAND_IN)));
+}
+END_TEST
+
+START_TEST(first_here_and_second_there_stands_in)
+{
+    struct quorum_waiting waiting = queued(3, PLAIN, QUORUM_NEVER);
+    called(&waiting, 0, 0, begin);
+    ck_assert(is_quiet(called(&waiting, 1, 1, begin)));
+    ck_assert(is_attempt(wake(&waiting, begin + STAND_IN)));
+}
+END_TEST
+
+START_TEST(first_everywhere_need_not_wait_for_the_stand_in)
+{
+    struct quorum_waiting waiting = queued(3, PLAIN, QUORUM_NEVER);
+    called(&waiting, 0, 1, begin);
+    called(&waiting, 1, 1, begin);
+    called(&waiting, 0, 0, begin);
+    ck_assert(is_attempt(called(&waiting, 1, 0, begin)));
+}
+END_TEST
+
+START_TEST(lost_stand_in_waits_for_new_words)
+{
+    struct quorum_waiting waiting = queued(3, PLAIN, QUORUM_NEVER);
+    called(&waiting, 0, 1, begin);
+    called(&waiting, 1, 1, begin);
+    ck_assert(is_attempt(wake(&waiting, begin + STAND_IN)));
+    for (unsigned i = 0; i < 3 && _i == 0; i++) /* or no answer came */
+        answered(&waiting, i, QUORUM_NEVER, 1, begin + STAND_IN);
+    ck_assert(is_quiet(tried(&waiting, begin + STAND_IN)));
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + REFRESH);
+    ck_assert(is_quiet(called(&waiting, 0, 1, begin + 50 * MS)));
+    ck_assert(is_quiet(called(&waiting, 1, 1, begin + 50 * MS))); /* the first gets its time again */
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + 50 * MS + STAND_IN);
+}
+END_TEST
+
+/* A minority's word is not enough to stand in, and not a reason to wake up again and again. */
+START_TEST(minority_of_words_does_not_keep_it_awake)
+{
+    struct quorum_waiting waiting = queued(5, PLAIN, QUORUM_NEVER);
+    called(&waiting, 0, 1, begin);
+    ck_assert(is_quiet(wake(&waiting, begin + STAND_IN)));
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + REFRESH);
+    called(&waiting, 1, 1, begin + 500 * MS);
+    ck_assert(is_quiet(called(&waiting, 2, 1, begin + 500 * MS))); /* the first gets its time then */
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + 500 * MS + STAND_IN);
+}
+END_TEST
+
+START_TEST(stand_in_is_off_when_the_lock_has_been_taken)
+{
+    struct quorum_waiting waiting = queued(3, PLAIN, QUORUM_NEVER);
+    called(&waiting, 0, 1, begin);
+    called(&waiting, 1, 1, begin);
+    answered(&waiting, 1, QUORUM_NEVER, 1, begin + 1); /* an answer that was late */
+    ck_assert(is_quiet(wake(&waiting, begin + STAND_IN)));
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + REFRESH);
+}
+END_TEST
+
+/* -------------------------------------------------------------------------------------------------------------- expiry */
+
+START_TEST(expired_lock_is_asked_for_not_assumed)
+{
+    struct quorum_waiting waiting = queued(3, PLAIN, 300 * MS);
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + 300 * MS);
+    ck_assert(is_quiet(wake(&waiting, begin + 300 * MS - 1)));
+    ck_assert(is_look(wake(&waiting, begin + 300 * MS)));
+    for (unsigned i = 0; i < 3; i++) /* it had been put off */
+        answered(&waiting, i, 100 * MS, 0, begin + 301 * MS);
+    ck_assert(is_quiet(looked(&waiting, begin + 301 * MS)));
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + 401 * MS);
+    ck_assert(is_look(wake(&waiting, begin + 401 * MS)));
+    answered(&waiting, 1, QUORUM_FREE, 0, begin + 402 * MS);
+    answered(&waiting, 2, QUORUM_FREE, 0, begin + 402 * MS);
+    ck_assert(is_attempt(looked(&waiting, begin + 402 * MS)));
+}
+END_TEST
+
+START_TEST(majoritys_expiry_counts)
+{
+    struct quorum_waiting waiting = looking_with(5, FAIR);
+    for (unsigned i = 0; i < 5; i++)
+        answered(&waiting, i, (500 - 100 * i) * MS, 0, begin); /* 500, 400, 300, 200, 100 */
+    looked(&waiting, begin);
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + 300 * MS);
+    called(&waiting, 0, 0, begin);
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + 200 * MS); /* free there, and perhaps on 3 and 4 */
+    ck_assert(is_quiet(wake(&waiting, begin + 100 * MS)));
+    ck_assert(is_look(wake(&waiting, begin + 200 * MS)));
+}
+END_TEST
+
+START_TEST(word_that_it_is_free_ends_the_expiry)
+{
+    struct quorum_waiting waiting = queued(3, FAIR, 300 * MS);
+    called(&waiting, 0, 1, begin); /* free, and others are before us */
+    called(&waiting, 1, 1, begin);
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + REFRESH);
+}
+END_TEST
+
+/* What a node said before it fell silent is asked once, not in every turn of the loop. */
+START_TEST(expiry_on_a_node_that_is_gone_is_asked_once)
+{
+    struct quorum_waiting waiting = queued(3, FAIR, 300 * MS);
+    quorum_time now = begin + 300 * MS;
+    ck_assert(is_look(wake(&waiting, now)));
+    if (_i == 0) { /* one is free, one is held, one does not answer */
+        answered(&waiting, 1, QUORUM_FREE, 0, now);
+        answered(&waiting, 2, 10 * QUORUM_SECOND, 0, now);
+        ck_assert(is_quiet(looked(&waiting, now)));
+    } else { /* two do not answer */
+        answered(&waiting, 1, 10 * QUORUM_SECOND, 0, now);
+        struct quorum_waiting_actions actions = looked(&waiting, now);
+        ck_assert(actions.sign_out && !actions.look && !actions.attempt);
+    }
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), now + REFRESH);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------------------------------------------- at random */
+
+struct run {
+    struct quorum_waiting waiting;
+    uint64_t seed;
+    quorum_time now;
+    bool looking;
+    bool trying;
+    quorum_nodes said_free; /* by words and answers since the last attempt */
+    unsigned attempts;
+};
+
+static quorum_duration random_remaining(uint64_t *seed)
+{
+    uint64_t draw = next_random(seed) % 8;
+    return draw < 2 ? QUORUM_FREE : draw == 2 ? QUORUM_NEVER : (next_random(seed) % 3000) * MS;
+}
+
+static struct quorum_waiting_event random_event(struct run *run)
+{
+    static const enum quorum_waiting_event_type types[] = {
+        QUORUM_WAITING_LISTENING, QUORUM_WAITING_LISTENING, QUORUM_WAITING_DEAF,   QUORUM_WAITING_SIGNED,
+        QUORUM_WAITING_SIGNED,    QUORUM_WAITING_SIGNED,    QUORUM_WAITING_CALLED, QUORUM_WAITING_CALLED,
+        QUORUM_WAITING_LOOKED,    QUORUM_WAITING_TRIED,     QUORUM_WAITING_WOKEN,  QUORUM_WAITING_WOKEN};
+    struct quorum_waiting_event event = {.type = types[next_random(&run->seed) % 12], .now = run->now};
+    event.node = (unsigned)(next_random(&run->seed) % run->waiting.terms.nodes);
+    event.remaining = random_remaining(&run->seed);
+    event.ahead = (unsigned)(next_random(&run->seed) % 3);
+    if ((event.type == QUORUM_WAITING_LOOKED && !run->looking) || (event.type == QUORUM_WAITING_TRIED && !run->trying))
+        event.type = QUORUM_WAITING_WOKEN;
+    return event;
+}
+
+static void note_said(struct run *run, const struct quorum_waiting_event *event)
+{
+    bool told = event->type == QUORUM_WAITING_CALLED;
+    if (!told && event->type != QUORUM_WAITING_SIGNED)
+        return;
+    bool is_free = event->ahead < run->waiting.terms.width && (told || event->remaining == QUORUM_FREE);
+    if (is_free)
+        run->said_free |= quorum_node(event->node);
+    else if (!told)
+        run->said_free &= ~quorum_node(event->node);
+}
+
+/* Never two things at once, never an attempt that too few have said is of use; and it sleeps when it has nothing to do. */
+static bool is_sound(const struct run *run, struct quorum_waiting_actions actions)
+{
+    bool busy = run->looking || run->trying;
+    bool tries_in_vain = actions.attempt && quorum_count(run->said_free) < quorum_majority(run->waiting.terms.nodes);
+    return !(actions.look && actions.attempt) && !(busy && (actions.look || actions.attempt)) && !tries_in_vain &&
+           (!actions.sign_out || run->waiting.signed_in == 0) && quorum_waiting_deadline(&run->waiting) > run->now;
+}
+
+static bool take_step(struct run *run)
+{
+    struct quorum_waiting_event event = random_event(run);
+    note_said(run, &event);
+    run->looking = run->looking && event.type != QUORUM_WAITING_LOOKED;
+    run->trying = run->trying && event.type != QUORUM_WAITING_TRIED;
+    struct quorum_waiting_actions actions = quorum_waiting_step(&run->waiting, &event);
+    bool sound = is_sound(run, actions);
+    run->looking = run->looking || actions.look;
+    run->trying = run->trying || actions.attempt;
+    run->attempts += actions.attempt;
+    if (actions.attempt && run->waiting.terms.width == FAIR)
+        run->said_free = 0;
+    return sound;
+}
+
+START_TEST(waits_at_random)
+{
+    unsigned attempts = 0;
+    for (uint64_t seed = 1; seed <= 5000; seed++) {
+        struct run run = {.seed = seed, .now = begin};
+        bool sound = true;
+        run.waiting = waiting_with(1 + (unsigned)(seed % 7), 1 + (unsigned)(seed / 7 % 2));
+        for (int i = 0; i < 200; i++) {
+            quorum_time deadline = quorum_waiting_deadline(&run.waiting);
+            bool sleeps = next_random(&run.seed) % 4 == 0 && deadline != QUORUM_NEVER;
+            run.now = sleeps ? deadline : run.now + next_random(&run.seed) % (5 * MS);
+            sound = sound && take_step(&run);
+        }
+        ck_assert_msg(sound, "seed %llu", (unsigned long long)seed);
+        attempts += run.attempts;
+    }
+    ck_assert_uint_gt(attempts, 5000);
+}
+END_TEST
+
+/* ------------------------------------------------------------------------------------------------------------- the suite */
+
+static void add_looking(Suite *suite)
+{
+    TCase *looking = tcase_create("looking");
+    tcase_add_loop_test(looking, it_looks_as_soon_as_a_majority_would_tell_it, 1, QUORUM_NODES_MAX + 1);
+    tcase_add_test(looking, without_a_majority_that_listens_it_does_not_look);
+    tcase_add_test(looking, only_nodes_that_have_it_and_reach_it_can_call_it);
+    tcase_add_test(looking, deafness_to_a_majority_ends_the_looking);
+    tcase_add_test(looking, it_looks_once_a_second);
+    tcase_add_test(looking, look_that_nobody_answers_is_repeated_after_a_second);
+    tcase_add_test(looking, without_refresh_and_stand_in_it_sleeps_until_it_is_called);
+    tcase_add_loop_test(looking, with_too_few_nodes_it_signs_out, 2, 4);
+    tcase_add_test(looking, what_earlier_looks_signed_does_not_count);
+    tcase_add_test(looking, attempt_that_too_few_heard_of_is_signed_out);
+    tcase_add_test(looking, attempt_that_a_majority_heard_of_stays_signed_in);
+    suite_add_tcase(suite, looking);
+}
+
+static void add_trying(Suite *suite)
+{
+    TCase *trying = tcase_create("trying");
+    tcase_add_loop_test(trying, it_tries_when_a_majority_calls_it, 0, 2);
+    tcase_add_test(trying, one_node_alone_is_a_majority_of_itself);
+    tcase_add_test(trying, it_tries_when_a_look_finds_a_majority_free);
+    tcase_add_test(trying, look_does_not_begin_while_it_tries);
+    tcase_add_test(trying, lost_attempt_says_what_is_free);
+    tcase_add_test(trying, word_that_comes_during_an_attempt_counts_after_it);
+    tcase_add_test(trying, attempt_that_did_not_sign_in_is_followed_by_a_look);
+    tcase_add_test(trying, answer_takes_back_what_the_node_said_before);
+    tcase_add_loop_test(trying, free_for_others_is_not_free_for_us, 0, 2);
+    suite_add_tcase(suite, trying);
+}
+
+static Suite *waiting_suite(void)
+{
+    Suite *suite = suite_create("quorum/waiting");
+    add_looking(suite);
+    add_trying(suite);
+
+    TCase *stand_in = tcase_create("stand-in");
+    tcase_add_test(stand_in, second_stands_in_after_a_while);
+    tcase_add_test(stand_in, first_here_and_second_there_stands_in);
+    tcase_add_test(stand_in, first_everywhere_need_not_wait_for_the_stand_in);
+    tcase_add_loop_test(stand_in, lost_stand_in_waits_for_new_words, 0, 2);
+    tcase_add_test(stand_in, minority_of_words_does_not_keep_it_awake);
+    tcase_add_test(stand_in, stand_in_is_off_when_the_lock_has_been_taken);
+    suite_add_tcase(suite, stand_in);
+
+    TCase *expiry = tcase_create("expiry");
+    tcase_add_test(expiry, expired_lock_is_asked_for_not_assumed);
+    tcase_add_test(expiry, majoritys_expiry_counts);
+    tcase_add_test(expiry, word_that_it_is_free_ends_the_expiry);
+    tcase_add_loop_test(expiry, expiry_on_a_node_that_is_gone_is_asked_once, 0, 2);
+    tcase_add_test(expiry, waits_at_random);
+    suite_add_tcase(suite, expiry);
+    return suite;
+}
+
+int main(void)
+{
+    return run_suite(waiting_suite());
+}

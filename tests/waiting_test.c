@@ -1,0 +1,716 @@
+/* Waiting on real servers: who waits is called and does not poll, gets the lock in turn, stands behind no dead waiter for long, and leaves nothing. */
+#define _GNU_SOURCE
+#include "real.h"
+
+#include "support/clock.h"
+#include "support/delay_proxy.h"
+#include "support/fixture.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { NODES = 3, MS = 1000000 };
+
+#define KEY   real_key("waited-for")
+#define QUEUE KEY ":redlock:queue"
+#define ALIVE KEY ":redlock:alive"
+
+static struct cluster *cluster;
+static redlock_result result;
+
+static redlock_options client_options(void)
+{
+    redlock_options options = face_options();
+
+    options.node_timeout_ms = 250; /* some nodes are stopped or killed */
+    options.connect_timeout_ms = 1000;
+    return options;
+}
+
+static redlock_client *open_client(const char *nodes)
+{
+    redlock_options options = client_options();
+    redlock_client *client;
+
+    ck_assert_int_eq(redlock_connect(nodes, &options, &client, &result), REDLOCK_OK);
+    real_status(redlock_ready(client, REAL_SOON_MS, &result), REDLOCK_OK, &result);
+    return client;
+}
+
+static redlock_client *open_here(void)
+{
+    return open_client(cluster_nodes_string(cluster));
+}
+
+static void close_client(redlock_client *client)
+{
+    redlock_close(&client, NULL);
+}
+
+static redlock_lock *take_it(redlock_client *client)
+{
+    redlock_lock *lock;
+
+    real_status(redlock_acquire(client, KEY, REDLOCK_WAIT_MS(REAL_SOON_MS), &lock, &result), REDLOCK_OK, &result);
+    return lock;
+}
+
+static uint64_t release_it(redlock_lock *lock)
+{
+    uint64_t released = test_now_ns();
+
+    real_status(redlock_release(&lock, &result), REDLOCK_OK, &result);
+    return released;
+}
+
+/* --- Waiters --- */
+
+struct waiter {
+    pthread_t thread;
+    redlock_client *client;
+    redlock_acquire_options options;
+    redlock_lock *lock;
+    int status;
+    uint64_t told_ns; /* when the acquire returned */
+    unsigned place;   /* in the order in which they got it, from 1 */
+    bool keeps;       /* the lock, else it is released at once */
+};
+
+static atomic_uint places;
+
+static void *wait_for_it(void *arg)
+{
+    struct waiter *waiter = arg;
+
+    waiter->status = redlock_acquire(waiter->client, KEY, &waiter->options, &waiter->lock, NULL);
+    waiter->told_ns = test_now_ns();
+    if (waiter->status == REDLOCK_OK) {
+        waiter->place = atomic_fetch_add(&places, 1) + 1;
+        if (!waiter->keeps)
+            redlock_release(&waiter->lock, NULL);
+    }
+    return NULL;
+}
+
+static void start(struct waiter *waiter, redlock_client *client, bool fair)
+{
+    redlock_cancellation *cancellation = waiter->options.cancellation;
+    int64_t wait_ms = waiter->options.wait_ms;
+
+    waiter->client = client;
+    waiter->options = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
+    waiter->options.wait_ms = wait_ms != 0 ? wait_ms : REAL_SOON_MS;
+    waiter->options.cancellation = cancellation;
+    waiter->options.fair = fair;
+    ck_assert_int_eq(pthread_create(&waiter->thread, NULL, wait_for_it, waiter), 0);
+}
+
+static void join(struct waiter *waiter)
+{
+    ck_assert_int_eq(pthread_join(waiter->thread, NULL), 0);
+}
+
+static void join_with_it(struct waiter *waiter)
+{
+    join(waiter);
+    ck_assert_msg(waiter->status == REDLOCK_OK, "%s", redlock_status_name(waiter->status));
+}
+
+/* --- What the nodes show --- */
+
+static bool are_queued(void *count)
+{
+    for (size_t i = 0; i < cluster_size(cluster); i++)
+        if (cluster_integer(cluster, i, "ZCARD", QUEUE, NULL) != *(long long *)count)
+            return false;
+    return true;
+}
+
+/* So many clients stand in the queue on every node. */
+static void await_queued(long long count)
+{
+    ck_assert_msg(wait_until(are_queued, &count, REAL_SOON_MS), "not %lld are queued everywhere", count);
+}
+
+/* So many listen on every node. */
+static bool are_listening(void *count)
+{
+    char reply[4096];
+
+    for (size_t i = 0; i < cluster_size(cluster); i++) {
+        int found = 0;
+        cluster_command(cluster, i, reply, sizeof(reply), "PUBSUB", "CHANNELS", NULL);
+        for (const char *at = reply; (at = strstr(at, "redlock:")) != NULL; at++)
+            found++;
+        if (found < *(int *)count)
+            return false;
+    }
+    return true;
+}
+
+static void await_listening(int count)
+{
+    ck_assert_msg(wait_until(are_listening, &count, REAL_SOON_MS), "not %d listen everywhere", count);
+}
+
+/* No helper key, though the lock may be there. */
+static bool is_queue_gone(void *arg)
+{
+    (void)arg;
+    return cluster_keys_left(cluster, "*:redlock:*", NULL) == 0;
+}
+
+/* Long before the entries of the dead end. */
+static void expect_no_queue(void)
+{
+    ck_assert_msg(wait_until(is_queue_gone, NULL, 1500), "left on the nodes: %s",
+                  cluster_key_names(cluster, "*:redlock:*", NULL));
+}
+
+static void foreign_set(const char *ttl_ms)
+{
+    char reply[64];
+
+    for (size_t i = 0; i < cluster_size(cluster); i++) {
+        cluster_command(cluster, i, reply, sizeof(reply), "SET", KEY, "somebody", "NX", "PX", ttl_ms, NULL);
+        ck_assert_str_eq(reply, "OK");
+    }
+}
+
+static void foreign_delete(void)
+{
+    for (size_t i = 0; i < cluster_size(cluster); i++)
+        cluster_integer(cluster, i, "DEL", KEY, NULL);
+}
+
+/* --- Called, not polling --- */
+
+static int compare(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* From the release to the waiter in another client, in the middle of many. */
+static uint64_t median_hand_over(redlock_client *holder, redlock_client *other, bool fair)
+{
+    enum { TIMES = 21 };
+    uint64_t took[TIMES];
+
+    for (int i = 0; i < TIMES; i++) {
+        struct waiter waiter = {0};
+        redlock_lock *lock = take_it(holder);
+        start(&waiter, other, fair);
+        await_queued(1);
+        await_listening(1);
+        uint64_t released = release_it(lock);
+        join_with_it(&waiter);
+        took[i] = waiter.told_ns > released ? waiter.told_ns - released : 0;
+    }
+    qsort(took, TIMES, sizeof(took[0]), compare);
+    return took[TIMES / 2];
+}
+
+START_TEST(released_lock_is_handed_over_at_once)
+{
+    cluster = real_cluster(_i < 2 ? 1 : NODES, NULL);
+    redlock_client *holder = open_here(), *other = open_here();
+    uint64_t median = UINT64_MAX;
+
+    for (int batch = 0; batch < 3 && median >= 5 * MS; batch++) /* the machine may be busy with something else */
+        median = median_hand_over(holder, other, _i % 2 == 1);
+    ck_assert_uint_lt(median, 5 * MS);
+    close_client(holder);
+    close_client(other);
+}
+END_TEST
+
+static long long calls(size_t node, const char *command)
+{
+    char reply[16384], name[64];
+
+    snprintf(name, sizeof(name), "cmdstat_%s:calls=", command);
+    ck_assert(cluster_command(cluster, node, reply, sizeof(reply), "INFO", "commandstats", NULL));
+    const char *at = strstr(reply, name);
+    return at != NULL ? atoll(at + strlen(name)) : 0;
+}
+
+/* All that the library sends while nothing happens, but for the heartbeats' INFO, which the test itself uses. */
+static long long sent(size_t node)
+{
+    return calls(node, "evalsha") + calls(node, "eval") + calls(node, "set") + calls(node, "subscribe") +
+           calls(node, "publish");
+}
+
+START_TEST(who_waits_asks_once_a_second)
+{
+    enum { SECONDS = 3 };
+    cluster = real_cluster(NODES, NULL);
+    redlock_client *holder = open_here(), *other = open_here();
+    redlock_lock *lock = take_it(holder);
+    struct timespec window = {.tv_sec = SECONDS};
+    struct waiter waiter = {0};
+    long long before[NODES], idle[NODES];
+
+    for (size_t i = 0; i < NODES; i++)
+        before[i] = sent(i);
+    nanosleep(&window, NULL); /* a rate takes time */
+    for (size_t i = 0; i < NODES; i++)
+        idle[i] = sent(i) - before[i];
+    start(&waiter, other, _i);
+    await_queued(1);
+    await_listening(1);
+    nanosleep(&(struct timespec){.tv_nsec = 100 * MS}, NULL); /* the look that hearing it all has set off */
+    for (size_t i = 0; i < NODES; i++)
+        before[i] = sent(i);
+    nanosleep(&window, NULL);
+    for (size_t i = 0; i < NODES; i++) {
+        long long extra = sent(i) - before[i] - idle[i];
+        ck_assert_msg(extra >= SECONDS - 1 && extra <= SECONDS + 1, "node %zu: %lld commands in 3 s, %lld when idle", i,
+                      extra + idle[i], idle[i]);
+    }
+    release_it(lock);
+    join_with_it(&waiter);
+    close_client(holder);
+    close_client(other);
+}
+END_TEST
+
+/* --- In turn --- */
+
+static bool are_pending(void *arg)
+{
+    const struct waiter *last = arg;
+    redlock_statistics statistics;
+
+    ck_assert_int_eq(redlock_statistics_get(last->client, &statistics), REDLOCK_OK);
+    return statistics.operations_pending == last->place;
+}
+
+START_TEST(waiters_of_one_client_come_in_turn)
+{
+    enum { WAITERS = 6 };
+    struct waiter waiters[WAITERS] = {0};
+    cluster = real_cluster(NODES, NULL);
+    redlock_client *holder = open_here(), *other = open_here();
+    redlock_lock *lock = take_it(holder);
+
+    atomic_store(&places, 0);
+    for (unsigned i = 0; i < WAITERS; i++) {
+        struct waiter expected = {.client = other, .place = i + 1};
+        start(&waiters[i], other, _i);
+        ck_assert(wait_until(are_pending, &expected, REAL_SOON_MS));
+        if (i == 0)
+            await_queued(1); /* from then on the others join behind it at once */
+    }
+    await_queued(1); /* one for all of them */
+    release_it(lock);
+    for (unsigned i = 0; i < WAITERS; i++) {
+        join_with_it(&waiters[i]);
+        ck_assert_uint_eq(waiters[i].place, i + 1);
+    }
+    expect_no_queue();
+    close_client(holder);
+    close_client(other);
+}
+END_TEST
+
+/* Whoever is first has come from a machine whose clock is ten years ahead. */
+static void put_tickets_ahead(void)
+{
+    char first[64], reply[64];
+
+    for (size_t i = 0; i < NODES; i++) {
+        ck_assert(cluster_command(cluster, i, first, sizeof(first), "ZRANGE", QUEUE, "0", "0", NULL));
+        cluster_integer(cluster, i, "ZADD", QUEUE, "XX", "2100000000000000", first, NULL);
+        cluster_integer(cluster, i, "HSET", ALIVE, " seen", "2100000000000000", NULL);
+        ck_assert(cluster_command(cluster, i, reply, sizeof(reply), "ZSCORE", QUEUE, first, NULL));
+        ck_assert_str_eq(reply, "2100000000000000");
+    }
+}
+
+/* All tickets are above that clock's, on every node. */
+static bool are_raised(void *count)
+{
+    for (size_t i = 0; i < NODES; i++)
+        if (cluster_integer(cluster, i, "ZCOUNT", QUEUE, "2100000000000000", "+inf", NULL) != *(long long *)count)
+            return false;
+    return true;
+}
+
+START_TEST(fair_clients_come_in_turn_whatever_their_clocks)
+{
+    enum { WAITERS = 4 };
+    struct waiter waiters[WAITERS] = {0};
+    cluster = real_cluster(NODES, NULL);
+    redlock_client *holder = open_here();
+    redlock_lock *lock = take_it(holder);
+
+    atomic_store(&places, 0);
+    for (unsigned i = 0; i < WAITERS; i++) {
+        start(&waiters[i], open_here(), true);
+        await_queued(i + 1);
+        await_listening((int)i + 1);
+        if (i == 0 && _i == 1)
+            put_tickets_ahead();
+        long long raised = i + 1;
+        ck_assert(_i == 0 || wait_until(are_raised, &raised, REAL_SOON_MS));
+    }
+    release_it(lock);
+    for (unsigned i = 0; i < WAITERS; i++) {
+        join_with_it(&waiters[i]);
+        ck_assert_msg(waiters[i].place == i + 1, "number %u came in place %u", i + 1, waiters[i].place);
+        close_client(waiters[i].client);
+    }
+    close_client(holder);
+}
+END_TEST
+
+/* --- Holders that call nobody --- */
+
+START_TEST(foreign_lock_is_found_free)
+{
+    bool deleted = _i / 2, fair = _i % 2;
+    struct waiter waiter = {0};
+    cluster = real_cluster(NODES, NULL);
+    redlock_client *client = open_here();
+    uint64_t begun = test_now_ns(), limit = begun + 1500ull * MS;
+
+    foreign_set(deleted ? "60000" : "800");
+    start(&waiter, client, fair);
+    await_queued(1);
+    if (deleted) {
+        await_listening(1);
+        foreign_delete();
+        limit = test_now_ns() + 1500ull * MS; /* the next look, and a busy machine */
+    }
+    join_with_it(&waiter);
+    ck_assert_uint_lt(waiter.told_ns, limit);
+    if (!deleted)
+        ck_assert_uint_ge(waiter.told_ns - begun, 790ull * MS);
+    close_client(client);
+}
+END_TEST
+
+/* --- Waiters that die, close, give up --- */
+
+/* A process that waits when it is told to. */
+struct victim {
+    pid_t pid;
+    int go;
+};
+
+_Noreturn static void wait_in_child(int go, bool fair)
+{
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    redlock_client *client;
+    redlock_lock *lock;
+    char byte;
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    options.wait_ms = REDLOCK_FOREVER;
+    options.fair = fair;
+    if (read(go, &byte, 1) == 1) {
+        client = open_here();
+        redlock_acquire(client, KEY, &options, &lock, NULL);
+    }
+    _exit(EXIT_FAILURE);
+}
+
+/* Before the test has threads. */
+static struct victim make_victim(bool fair)
+{
+    struct victim victim;
+    int ends[2];
+
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    victim.pid = fork();
+    ck_assert_int_ge(victim.pid, 0);
+    if (victim.pid == 0) {
+        close(ends[1]);
+        wait_in_child(ends[0], fair);
+    }
+    close(ends[0]);
+    victim.go = ends[1];
+    return victim;
+}
+
+static void let_wait(const struct victim *victim)
+{
+    ck_assert_int_eq(write(victim->go, "", 1), 1);
+    await_queued(1);
+    await_listening(1);
+}
+
+static void kill_victim(const struct victim *victim)
+{
+    int status;
+
+    close(victim->go);
+    ck_assert_int_eq(kill(victim->pid, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(victim->pid, &status, 0), victim->pid);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+START_TEST(killed_waiter_at_the_head_does_not_block_the_others)
+{
+    bool fair = _i;
+    struct waiter waiters[2] = {0};
+    cluster = real_cluster(NODES, NULL);
+    struct victim victim = make_victim(fair);
+    redlock_client *holder = open_here();
+    redlock_lock *lock = take_it(holder);
+
+    let_wait(&victim);
+    for (unsigned i = 0; i < 2; i++) {
+        start(&waiters[i], open_here(), fair);
+        await_queued(i + 2);
+        await_listening((int)i + 2);
+    }
+    kill_victim(&victim);
+    uint64_t released = release_it(lock);
+    for (unsigned i = 0; i < 2; i++) {
+        join_with_it(&waiters[i]);
+        /* Plain: the second stands in, at the next look at the latest. Fair: at the first look after a whole second. */
+        ck_assert_uint_lt(waiters[i].told_ns - released, (fair ? 2500ull : 1500ull) * MS);
+        close_client(waiters[i].client);
+    }
+    close_client(holder); /* the victim's entry ends by itself */
+}
+END_TEST
+
+START_TEST(client_that_closes_at_the_head_makes_way)
+{
+    bool fair = _i;
+    struct waiter first = {0}, second = {0};
+    cluster = real_cluster(NODES, NULL);
+    redlock_client *holder = open_here();
+    redlock_lock *lock = take_it(holder);
+
+    start(&first, open_here(), fair);
+    await_queued(1);
+    start(&second, open_here(), fair);
+    await_queued(2);
+    await_listening(2);
+    close_client(first.client);
+    join(&first);
+    ck_assert_int_eq(first.status, REDLOCK_CANCELLED);
+    await_queued(1);
+    uint64_t released = release_it(lock);
+    join_with_it(&second);
+    ck_assert_uint_lt(second.told_ns - released, 500ull * MS);
+    close_client(second.client);
+    close_client(holder);
+}
+END_TEST
+
+START_TEST(who_gives_up_leaves_no_entry)
+{
+    bool fair = _i % 2, cancels = _i / 2;
+    struct waiter waiter = {0};
+    cluster = real_cluster(NODES, NULL);
+    redlock_client *holder = open_here(), *other = open_here();
+    redlock_lock *lock = take_it(holder);
+
+    ck_assert_int_eq(redlock_cancellation_create(other, &waiter.options.cancellation), REDLOCK_OK);
+    waiter.options.wait_ms = cancels ? REDLOCK_FOREVER : 700;
+    start(&waiter, other, fair);
+    await_queued(1);
+    if (cancels)
+        redlock_cancel(waiter.options.cancellation);
+    join(&waiter);
+    ck_assert_int_eq(waiter.status, cancels ? REDLOCK_CANCELLED : REDLOCK_TIMED_OUT);
+    expect_no_queue();
+    redlock_cancellation_destroy(&waiter.options.cancellation);
+    release_it(lock);
+    close_client(other);
+    close_client(holder);
+}
+END_TEST
+
+START_TEST(who_has_got_it_waits_no_more)
+{
+    struct waiter waiter = {.keeps = true};
+    cluster = real_cluster(NODES, NULL);
+    redlock_client *holder = open_here(), *other = open_here();
+    redlock_lock *lock = take_it(holder);
+
+    start(&waiter, other, _i);
+    await_queued(1);
+    release_it(lock);
+    join_with_it(&waiter);
+    expect_no_queue();
+    ck_assert_int_gt(redlock_validity_ms(waiter.lock), 0);
+    release_it(waiter.lock);
+    close_client(other);
+    close_client(holder);
+}
+END_TEST
+
+/* --- Where words do not reach --- */
+
+START_TEST(without_channel_rights_it_works_all_the_same)
+{
+    enum { SLOW_MS = 5000 };
+    struct cluster_node_options nodes[NODES] = {0};
+    redlock_options options = client_options();
+    redlock_client *clients[2];
+    struct waiter waiter = {0};
+
+    for (size_t i = 0; i < NODES; i++)
+        nodes[i].acl = "user default on nopass ~* +@all resetchannels\n";
+    cluster = real_cluster(NODES, &(struct cluster_options){.nodes = nodes});
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(redlock_connect(cluster_nodes_string(cluster), &options, &clients[i], NULL), REDLOCK_OK);
+        real_status(redlock_ready(clients[i], REAL_SOON_MS, &result), REDLOCK_OK, &result);
+    }
+    redlock_lock *lock = take_it(clients[0]);
+    start(&waiter, clients[1], _i);
+    await_queued(1); /* it signs in by its attempts, so that the release has somebody to tell, and may not */
+    uint64_t released = release_it(lock);
+    ck_assert_uint_ge(result.granted, result.quorum);
+    join_with_it(&waiter);
+    ck_assert_uint_lt(waiter.told_ns - released, (uint64_t)SLOW_MS * MS);
+    close_client(clients[0]);
+    close_client(clients[1]);
+}
+END_TEST
+
+static struct delay_proxy *proxy_to_cluster(void)
+{
+    uint16_t ports[NODES];
+
+    for (size_t i = 0; i < NODES; i++)
+        ports[i] = cluster_port(cluster, i);
+    return delay_proxy_start(ports, NODES);
+}
+
+static bool all_are_ready(void *client)
+{
+    return redlock_ready(client, 0, &result) == REDLOCK_OK && result.granted == result.nodes;
+}
+
+/* 1: a minority; 3: all of them. */
+START_TEST(nodes_that_cannot_be_listened_to)
+{
+    size_t deaf = _i == 0 ? 1 : NODES;
+    struct waiter waiter = {0};
+    cluster = real_cluster(NODES, NULL);
+    struct delay_proxy *proxy = proxy_to_cluster();
+    redlock_client *holder = open_here(), *other = open_client(delay_proxy_nodes_string(proxy));
+    redlock_lock *lock = take_it(holder);
+
+    ck_assert(wait_until(all_are_ready, other, REAL_SOON_MS));
+    for (size_t i = 0; i < deaf; i++)
+        delay_proxy_refuse(proxy, i, true); /* the connection that is there stays */
+    start(&waiter, other, false);
+    await_queued(1);
+    uint64_t released = release_it(lock);
+    join_with_it(&waiter);
+    ck_assert_uint_lt(waiter.told_ns - released, 5000ull * MS);
+    close_client(other);
+    close_client(holder);
+    delay_proxy_stop(proxy);
+}
+END_TEST
+
+START_TEST(with_a_minority_stopped_it_is_called_still)
+{
+    struct waiter waiter = {0};
+    cluster = real_cluster(NODES, NULL);
+    redlock_client *holder = open_here(), *other = open_here();
+    redlock_lock *lock = take_it(holder);
+
+    start(&waiter, other, _i);
+    await_queued(1);
+    await_listening(1);
+    cluster_stop(cluster, 2);
+    uint64_t released = release_it(lock);
+    join_with_it(&waiter);
+    ck_assert_uint_lt(waiter.told_ns - released, 3000ull * MS);
+    cluster_resume_all(cluster);
+    close_client(other);
+    close_client(holder);
+}
+END_TEST
+
+/* It knows when the lock ends; when that comes nobody can be asked. */
+START_TEST(servers_that_die_before_the_lock_ends_are_waited_for)
+{
+    struct waiter waiter = {0};
+    cluster = real_cluster(NODES, NULL);
+    redlock_client *client = open_here();
+    struct timespec before, after;
+
+    foreign_set("500");
+    waiter.options.wait_ms = 2000;
+    start(&waiter, client, _i);
+    await_queued(1);
+    for (size_t i = 0; i < NODES; i++)
+        cluster_kill(cluster, i);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+    join(&waiter);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+    ck_assert_int_eq(waiter.status, REDLOCK_TIMED_OUT);
+    ck_assert_int_lt((after.tv_sec - before.tv_sec) * 1000 + (after.tv_nsec - before.tv_nsec) / MS, 500);
+    close_client(client);
+}
+END_TEST
+
+/* --- Names --- */
+
+START_TEST(names_of_the_librarys_own_keys_are_refused)
+{
+    static const char *const names[] = {QUEUE, ALIVE, ":redlock:queue", ":redlock:alive"};
+    cluster = real_cluster(1, NULL);
+    redlock_client *client = open_here();
+    redlock_lock *lock;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        real_status(redlock_acquire(client, names[i], NULL, &lock, &result), REDLOCK_INVALID, &result);
+        ck_assert_ptr_null(lock);
+        ck_assert_ptr_nonnull(strstr(result.text, ":redlock:queue"));
+    }
+    real_status(redlock_acquire(client, KEY ":redlock:queue2", NULL, &lock, &result), REDLOCK_OK, &result);
+    release_it(lock);
+    close_client(client);
+}
+END_TEST
+
+static Suite *waiting_suite(void)
+{
+    Suite *suite = suite_create("waiting");
+    TCase *turns = real_bare_case(suite, "turns");
+    TCase *ends = real_bare_case(suite, "ends");
+    TCase *faults = real_bare_case(suite, "faults");
+
+    tcase_add_loop_test(turns, released_lock_is_handed_over_at_once, 0, 4);
+    tcase_add_loop_test(turns, who_waits_asks_once_a_second, 0, 2);
+    tcase_add_loop_test(turns, waiters_of_one_client_come_in_turn, 0, 2);
+    tcase_add_loop_test(turns, fair_clients_come_in_turn_whatever_their_clocks, 0, 2);
+    tcase_add_loop_test(turns, foreign_lock_is_found_free, 0, 4);
+    tcase_add_test(turns, names_of_the_librarys_own_keys_are_refused);
+    tcase_add_loop_test(ends, killed_waiter_at_the_head_does_not_block_the_others, 0, 2);
+    tcase_add_loop_test(ends, client_that_closes_at_the_head_makes_way, 0, 2);
+    tcase_add_loop_test(ends, who_gives_up_leaves_no_entry, 0, 4);
+    tcase_add_loop_test(ends, who_has_got_it_waits_no_more, 0, 2);
+    tcase_add_loop_test(faults, without_channel_rights_it_works_all_the_same, 0, 2);
+    tcase_add_loop_test(faults, nodes_that_cannot_be_listened_to, 0, 2);
+    tcase_add_loop_test(faults, with_a_minority_stopped_it_is_called_still, 0, 2);
+    tcase_add_loop_test(faults, servers_that_die_before_the_lock_ends_are_waited_for, 0, 2);
+    return suite;
+}
+
+int main(void)
+{
+    return real_run(waiting_suite(), false);
+}

@@ -47,7 +47,9 @@ static void play(const char *nodes, double seconds, struct outcome *outcome)
     snprintf(ttl, sizeof ttl, "%d", TTL_MS);
     const char *arguments[] = {path, nodes, locks, duration, ttl, NULL};
     process_start(&process, arguments, PROCESS_PIPED);
-    process_read_line(&process, line, sizeof line);
+    do
+        process_read_line(&process, line, sizeof line);
+    while (strcmp(line, "holding") == 0);
     if (process_finish(&process) != 0 || !scan(line, outcome))
         die("bench-hold answered '%s'", line);
 }

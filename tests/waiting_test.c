@@ -324,19 +324,70 @@ START_TEST(waiters_of_one_client_come_in_turn)
 }
 END_TEST
 
+static bool has_text(size_t node, const char *text, const char *command, const char *key, const char *field)
+{
+    char reply[64];
+
+    return cluster_command(cluster, node, reply, sizeof(reply), command, key, field, NULL) && strcmp(reply, text) == 0;
+}
+
 /* Whoever is first has come from a machine whose clock is ten years ahead. */
 static void put_tickets_ahead(void)
 {
-    char first[64], reply[64];
+    char first[64];
 
     for (size_t i = 0; i < NODES; i++) {
         ck_assert(cluster_command(cluster, i, first, sizeof(first), "ZRANGE", QUEUE, "0", "0", NULL));
         cluster_integer(cluster, i, "ZADD", QUEUE, "XX", "2100000000000000", first, NULL);
         cluster_integer(cluster, i, "HSET", ALIVE, " seen", "2100000000000000", NULL);
-        ck_assert(cluster_command(cluster, i, reply, sizeof(reply), "ZSCORE", QUEUE, first, NULL));
-        ck_assert_str_eq(reply, "2100000000000000");
+        ck_assert(has_text(i, "2100000000000000", "ZSCORE", QUEUE, first));
     }
 }
+
+/* When its entry ends, by the node's clock. */
+static long long life_of_first(size_t node)
+{
+    char first[64], ends[64];
+
+    ck_assert(cluster_command(cluster, node, first, sizeof(first), "ZRANGE", QUEUE, "0", "0", NULL));
+    ck_assert(cluster_command(cluster, node, ends, sizeof(ends), "HGET", ALIVE, first, NULL));
+    return atoll(ends);
+}
+
+/* The waiter has looked on every node since its time there ended at these moments. */
+static bool have_refreshed(void *arg)
+{
+    long long(*ends)[NODES] = arg;
+
+    for (size_t i = 0; i < NODES; i++)
+        if (life_of_first(i) <= (*ends)[i])
+            return false;
+    return true;
+}
+
+/* What a node has seen it does not forget when one with a lower ticket refreshes its place. */
+START_TEST(refresh_leaves_the_largest_ticket)
+{
+    struct waiter waiter = {0};
+    long long ends[NODES];
+    cluster = real_cluster(NODES, NULL);
+    redlock_client *holder = open_here(), *other = open_here();
+    redlock_lock *lock = take_it(holder);
+
+    start(&waiter, other, true);
+    await_queued(1);
+    put_tickets_ahead();
+    for (size_t i = 0; i < NODES; i++)
+        ends[i] = life_of_first(i);
+    ck_assert(wait_until(have_refreshed, &ends, REAL_SOON_MS));
+    for (size_t i = 0; i < NODES; i++)
+        ck_assert(has_text(i, "2100000000000000", "HGET", ALIVE, " seen"));
+    release_it(lock);
+    join_with_it(&waiter);
+    close_client(other);
+    close_client(holder);
+}
+END_TEST
 
 /* All tickets are above that clock's, on every node. */
 static bool are_raised(void *count)
@@ -696,6 +747,7 @@ static Suite *waiting_suite(void)
     tcase_add_loop_test(turns, released_lock_is_handed_over_at_once, 0, 4);
     tcase_add_loop_test(turns, who_waits_asks_once_a_second, 0, 2);
     tcase_add_loop_test(turns, waiters_of_one_client_come_in_turn, 0, 2);
+    tcase_add_test(turns, refresh_leaves_the_largest_ticket);
     tcase_add_loop_test(turns, fair_clients_come_in_turn_whatever_their_clocks, 0, 2);
     tcase_add_loop_test(turns, foreign_lock_is_found_free, 0, 4);
     tcase_add_test(turns, names_of_the_librarys_own_keys_are_refused);

@@ -40,10 +40,7 @@ if ARGV[5] == '1' and remaining == 0 and ahead < width then
   end
   return {1, tonumber(ARGV[7]), ahead, 0}
 end
-local seen = 0
-if not mine then
-  seen = tonumber(redis.call('HGET', KEYS[3], ' seen') or 0)
-end
+local seen = tonumber(redis.call('HGET', KEYS[3], ' seen') or 0)
 if not mine or tonumber(mine) < ticket then
   redis.call('ZADD', KEYS[2], ARGV[2], ARGV[1])
 end
@@ -53,4 +50,4 @@ if seen < ticket then
 end
 redis.call('PEXPIRE', KEYS[2], 4 * life)
 redis.call('PEXPIRE', KEYS[3], 4 * life)
-return {0, remaining, ahead, seen}
+return {0, remaining, ahead, mine and 0 or seen}

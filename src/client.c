@@ -175,7 +175,8 @@ static int equip(redlock_client *client, bool tls, redlock_result *result)
     char token[REDLOCK_TOKEN_SIZE];
     if (!rl_random_token(&client->random, token))
         return rl_result_fail(result, REDLOCK_SYSTEM, "the system gives no random bytes yet");
-    memcpy(client->id, token, sizeof client->id - 1);
+    snprintf(client->channel, sizeof client->channel, "%.*s%.16s", RL_CHANNEL_SIZE - 17, client->options.channel_prefix,
+             token);
     return tls ? rl_tls_create(&client->options, &client->tls, result) : REDLOCK_OK;
 }
 

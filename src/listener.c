@@ -168,12 +168,10 @@ static bool start_tls(struct rl_listener *listener)
 static bool queue_commands(struct rl_listener *listener)
 {
     redlock_client *client = listener->node->client;
-    char channel[160];
     struct rl_command auth = {0}, subscribe = {0};
     int authenticates = rl_handshake_auth(listener->node, &auth);
-    snprintf(channel, sizeof channel, "%s%s", client->options.channel_prefix, client->id);
     rl_command_add_text(&subscribe, "SUBSCRIBE");
-    rl_command_add_text(&subscribe, channel);
+    rl_command_add_text(&subscribe, client->channel);
     bool queued = authenticates >= 0 && rl_command_format(&subscribe);
     if (queued && authenticates > 0)
         queued = redisAppendFormattedCommand(listener->context, auth.bytes, auth.length) == REDIS_OK;

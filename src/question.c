@@ -31,52 +31,62 @@ static void add_all_keys(struct rl_question_command *built, const struct rl_leas
     add_helper_key(built, lease, built->alive, RL_ALIVE_SUFFIX);
 }
 
-/* The published pattern, so that clients in other languages exclude ours, and ours theirs. */
-static void set(struct rl_question_command *built, const struct rl_lease *lease)
+/* Made only where it is part of what is asked: a release, which is half of all, does without. */
+static void add_ttl(struct rl_question_command *built, const struct rl_round *round)
 {
+    snprintf(built->ttl, sizeof built->ttl, "%llu", (unsigned long long)(round->rules.terms.ttl / QUORUM_MILLISECOND));
+    rl_command_add_text(&built->command, built->ttl);
+}
+
+/* The published pattern, so that clients in other languages exclude ours, and ours theirs. */
+static void set(struct rl_question_command *built, const struct rl_round *round)
+{
+    const struct rl_lease *lease = round->lease;
     rl_command_add(&built->command, "SET", 3);
     add_lock_key(built, lease);
     add_token(built, lease);
     rl_command_add(&built->command, "NX", 2);
     rl_command_add(&built->command, "PX", 2);
-    rl_command_add_text(&built->command, built->ttl);
+    add_ttl(built, round);
 }
 
-static void extend(struct rl_question_command *built, const struct rl_lease *lease, bool whole)
+static void extend(struct rl_question_command *built, const struct rl_round *round, bool whole)
 {
+    const struct rl_lease *lease = round->lease;
     rl_command_script(&built->command, RL_SCRIPT_EXTEND, whole, "1");
     add_lock_key(built, lease);
     add_token(built, lease);
-    rl_command_add_text(&built->command, built->ttl);
+    add_ttl(built, round);
 }
 
+/* waiter: NULL, or whom to sign out. */
 static void release(struct rl_question_command *built, const struct rl_lease *lease, bool whole, const char *waiter)
 {
-    rl_command_script(&built->command, RL_SCRIPT_RELEASE, whole, "3");
-    add_all_keys(built, lease);
+    rl_command_script(&built->command, RL_SCRIPT_RELEASE, whole, "1");
+    add_lock_key(built, lease);
     add_token(built, lease);
-    rl_command_add_text(&built->command, lease->client->options.channel_prefix);
-    rl_command_add_text(&built->command, waiter);
-    rl_command_add_text(&built->command, RL_WAITER_LIFE_MS);
+    if (waiter)
+        rl_command_add_text(&built->command, waiter);
 }
 
 static void wait(struct rl_question_command *built, const struct rl_round *round, bool whole, bool take)
 {
     rl_command_script(&built->command, RL_SCRIPT_WAIT, whole, "3");
     add_all_keys(built, round->lease);
-    rl_command_add_text(&built->command, round->client->id);
+    rl_command_add_text(&built->command, round->client->channel);
+    snprintf(built->ticket, sizeof built->ticket, "%llu", (unsigned long long)round->ticket);
     rl_command_add_text(&built->command, built->ticket);
     rl_command_add_text(&built->command, RL_WAITER_LIFE_MS);
     rl_command_add_text(&built->command, round->fair ? "1" : "2");
     rl_command_add_text(&built->command, take ? "1" : "0");
     add_token(built, round->lease);
-    rl_command_add_text(&built->command, built->ttl);
+    add_ttl(built, round);
 }
 
 /* A release tells the queue that its lock's holder waits no more, unless another of this client's does. */
 static const char *waiter_to_sign_out(const struct rl_lease *lease)
 {
-    return lease->queued && !rl_queue_is_waiting(lease->client, lease) ? lease->client->id : "";
+    return lease->queued && !rl_queue_is_waiting(lease->client, lease) ? lease->client->channel : NULL;
 }
 
 bool rl_question_format(struct rl_question_command *built, const struct rl_round *round, enum rl_question question,
@@ -85,20 +95,18 @@ bool rl_question_format(struct rl_question_command *built, const struct rl_round
     const struct rl_lease *lease = round->lease;
     built->command.count = 0;
     built->command.bytes = NULL;
-    snprintf(built->ttl, sizeof built->ttl, "%llu", (unsigned long long)(round->rules.terms.ttl / QUORUM_MILLISECOND));
-    snprintf(built->ticket, sizeof built->ticket, "%llu", (unsigned long long)round->ticket);
     switch (question) {
     case RL_ASK_SET:
-        set(built, lease);
+        set(built, round);
         break;
     case RL_ASK_EXTEND:
-        extend(built, lease, whole);
+        extend(built, round, whole);
         break;
     case RL_ASK_RELEASE:
         release(built, lease, whole, waiter_to_sign_out(lease));
         break;
     case RL_ASK_LEAVE:
-        release(built, lease, whole, lease->client->id);
+        release(built, lease, whole, lease->client->channel);
         break;
     case RL_ASK_QUERY:
         rl_command_script(&built->command, RL_SCRIPT_QUERY, whole, "1");

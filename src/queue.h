@@ -19,6 +19,7 @@ struct rl_queue;
 struct rl_round;
 
 #define RL_WAITER_LIFE_MS "3000" /* how long a waiter stands on a node without being refreshed */
+#define RL_CHANNEL_SIZE   (128 + 17)
 #define RL_QUEUE_BUCKETS  256
 
 /* An operation's place in it. */

@@ -1,21 +1,29 @@
--- Compare and delete: only the holder's own token unlocks. KEYS: lock, queue, alive.
--- ARGV: token, channel prefix, waiter to sign out or '', a waiter's life in ms.
--- When the lock is then free, the first waiter that lives is told; and the second, to stand in for it, unless the first has been heard of just
--- now: waking it is most of what a hand-over costs. 1: deleted, 2: deleted but the user may not publish, 0: not ours.
+-- Compare and delete: only the holder's own token unlocks. KEYS: lock. ARGV: token[, waiter to sign out].
+-- 1: deleted, 2: deleted but the user may not publish, 0: not ours.
+-- When the lock is then free, the first waiter that lives is told, on the channel that is its name; and the second, to stand in for it, unless
+-- the first has been heard of just now: waking it is most of what a hand-over costs. The names of the helper keys are made here, and not before
+-- they are needed: a release that nobody waits for is most of what a node does.
 local deleted = 0
 if redis.call('GET', KEYS[1]) == ARGV[1] then
   deleted = redis.call('DEL', KEYS[1])
+elseif not ARGV[2] then
+  return 0
 end
-if not KEYS[2] then
+local queue = KEYS[1] .. ':redlock:queue'
+if redis.call('EXISTS', queue) == 0 then
+  if ARGV[2] then
+    redis.call('DEL', KEYS[1] .. ':redlock:alive')
+  end
   return deleted
 end
-if ARGV[3] ~= '' then
-  redis.call('ZREM', KEYS[2], ARGV[3])
-  redis.call('HDEL', KEYS[3], ARGV[3])
+local alive = KEYS[1] .. ':redlock:alive'
+if ARGV[2] then
+  redis.call('ZREM', queue, ARGV[2])
+  redis.call('HDEL', alive, ARGV[2])
 end
-local first = redis.call('ZRANGE', KEYS[2], 0, 7)
-if #first == 0 and ARGV[3] ~= '' then
-  redis.call('DEL', KEYS[3]) -- nobody waits: nothing to remember
+local first = redis.call('ZRANGE', queue, 0, 7)
+if #first == 0 then
+  redis.call('DEL', alive) -- nobody waits: nothing to remember
 end
 if #first == 0 or redis.call('EXISTS', KEYS[1]) == 1 then
   return deleted
@@ -24,22 +32,22 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local told = 0
 for _, waiter in ipairs(first) do
-  local ends = tonumber(redis.call('HGET', KEYS[3], waiter) or 0)
+  local ends = tonumber(redis.call('HGET', alive, waiter) or 0)
   if ends < now then
-    redis.call('ZREM', KEYS[2], waiter)
-    redis.call('HDEL', KEYS[3], waiter)
+    redis.call('ZREM', queue, waiter)
+    redis.call('HDEL', alive, waiter)
   elseif told < 2 then
-    local published = redis.pcall('PUBLISH', ARGV[2] .. waiter, told .. KEYS[1])
+    local published = redis.pcall('PUBLISH', waiter, told .. KEYS[1])
     if type(published) == 'table' and published.err and deleted == 1 then
       deleted = 2
     end
     told = told + 1
-    if ends > now + tonumber(ARGV[4]) - 200 then
+    if ends > now + 2800 then -- a waiter's life is 3000 (RL_WAITER_LIFE_MS): it was refreshed less than 200 ms ago
       break
     end
   end
 end
 if told > 0 then
-  redis.call('HSETNX', KEYS[3], ' free', now)
+  redis.call('HSETNX', alive, ' free', now)
 end
 return deleted

@@ -35,13 +35,19 @@ static redlock_options client_options(void)
     return options;
 }
 
+static bool all_are_ready(void *client)
+{
+    return redlock_ready(client, 0, &result) == REDLOCK_OK && result.granted == result.nodes;
+}
+
+/* All of its nodes can be asked. */
 static redlock_client *open_client(const char *nodes)
 {
     redlock_options options = client_options();
     redlock_client *client;
 
     ck_assert_int_eq(redlock_connect(nodes, &options, &client, &result), REDLOCK_OK);
-    real_status(redlock_ready(client, REAL_SOON_MS, &result), REDLOCK_OK, &result);
+    ck_assert(wait_until(all_are_ready, client, REAL_SOON_MS));
     return client;
 }
 
@@ -624,17 +630,14 @@ START_TEST(without_channel_rights_it_works_all_the_same)
 {
     enum { SLOW_MS = 5000 };
     struct cluster_node_options nodes[NODES] = {0};
-    redlock_options options = client_options();
     redlock_client *clients[2];
     struct waiter waiter = {0};
 
     for (size_t i = 0; i < NODES; i++)
         nodes[i].acl = "user default on nopass ~* +@all resetchannels\n";
     cluster = real_cluster(NODES, &(struct cluster_options){.nodes = nodes});
-    for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(redlock_connect(cluster_nodes_string(cluster), &options, &clients[i], NULL), REDLOCK_OK);
-        real_status(redlock_ready(clients[i], REAL_SOON_MS, &result), REDLOCK_OK, &result);
-    }
+    for (int i = 0; i < 2; i++)
+        clients[i] = open_here();
     redlock_lock *lock = take_it(clients[0]);
     start(&waiter, clients[1], _i);
     ck_assert(wait_until(
@@ -658,11 +661,6 @@ static struct delay_proxy *proxy_to_cluster(void)
     return delay_proxy_start(ports, NODES);
 }
 
-static bool all_are_ready(void *client)
-{
-    return redlock_ready(client, 0, &result) == REDLOCK_OK && result.granted == result.nodes;
-}
-
 /* 1: a minority; 3: all of them. */
 START_TEST(nodes_that_cannot_be_listened_to)
 {
@@ -673,7 +671,6 @@ START_TEST(nodes_that_cannot_be_listened_to)
     redlock_client *holder = open_here(), *other = open_client(delay_proxy_nodes_string(proxy));
     redlock_lock *lock = take_it(holder);
 
-    ck_assert(wait_until(all_are_ready, other, REAL_SOON_MS));
     for (size_t i = 0; i < deaf; i++)
         delay_proxy_refuse(proxy, i, true); /* the connection that is there stays */
     start(&waiter, other, false);

@@ -63,11 +63,22 @@ static void watch_overdue(struct rl_node *node)
         rl_timer_set(&node->client->timers, &node->overdue_timer, silence_end(node));
 }
 
+static bool has_unread_data(const struct rl_node *node)
+{
+    char byte;
+    return node->context && recv(node->context->c.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 /* The timer is only moved when it has gone off: requests that were answered in time never touched it. */
 static void on_overdue(struct rl_timer *timer)
 {
     struct rl_node *node = (struct rl_node *)(void *)((char *)timer - offsetof(struct rl_node, overdue_timer));
     quorum_time now = rl_now();
+    /* It is not the node that was slow but this loop: what the node has said is read first, in this turn. */
+    if (has_unread_data(node)) {
+        rl_timer_set(&node->client->timers, timer, now + QUORUM_MILLISECOND);
+        return;
+    }
     if (node->sent.first && node->context && now >= silence_end(node)) {
         rl_node_break(node, false, "silent for %u ms", node->client->options.silence_limit_ms);
         return;

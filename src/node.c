@@ -52,6 +52,7 @@ static void answer(struct rl_request *request, enum rl_answer_kind kind, quorum_
 static quorum_time silence_end(const struct rl_node *node)
 {
     quorum_time since = node->sent.first->sent > node->heard ? node->sent.first->sent : node->heard;
+    since = since > node->held_up ? since : node->held_up;
     return quorum_time_add(since, node->client->options.silence_limit_ms * QUORUM_MILLISECOND);
 }
 
@@ -74,8 +75,9 @@ static void on_overdue(struct rl_timer *timer)
 {
     struct rl_node *node = (struct rl_node *)(void *)((char *)timer - offsetof(struct rl_node, overdue_timer));
     quorum_time now = rl_now();
-    /* It is not the node that was slow but this loop: what the node has said is read first, in this turn. */
-    if (has_unread_data(node)) {
+    /* It is not the node that was slow but this loop: what it has to say, and what the node has said, goes first. */
+    if (node->adapter.waiting || has_unread_data(node)) {
+        node->held_up = now;
         rl_timer_set(&node->client->timers, timer, now + QUORUM_MILLISECOND);
         return;
     }

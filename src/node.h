@@ -79,7 +79,8 @@ struct rl_node {
     bool permanent;                   /* what failed last will not pass by itself */
     char error[RL_NODE_TEXT_SIZE];    /* why it is not ready; "" before the first attempt ended */
     quorum_time ready_since;
-    quorum_time heard; /* last reply on this link */
+    quorum_time heard;   /* last reply on this link */
+    quorum_time held_up; /* when our own loop was last found too slow to blame the node */
 
     int64_t client_id;           /* of this link at the server; 0: unknown */
     int64_t previous_client_id;  /* of the link that broke while it owed */

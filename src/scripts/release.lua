@@ -3,39 +3,40 @@
 -- When the lock is then free, the first waiter that lives is told, on the channel that is its name; and the second, to stand in for it, unless
 -- the first has been heard of just now: waking it is most of what a hand-over costs. The names of the helper keys are made here, and not before
 -- they are needed: a release that nobody waits for is most of what a node does.
+local call = redis.call
 local deleted = 0
-if redis.call('GET', KEYS[1]) == ARGV[1] then
-  deleted = redis.call('DEL', KEYS[1])
+if call('GET', KEYS[1]) == ARGV[1] then
+  deleted = call('DEL', KEYS[1])
 elseif not ARGV[2] then
   return 0
 end
 local queue = KEYS[1] .. ':redlock:queue'
-if redis.call('EXISTS', queue) == 0 then
+if call('EXISTS', queue) == 0 then
   if ARGV[2] then
-    redis.call('DEL', KEYS[1] .. ':redlock:alive')
+    call('DEL', KEYS[1] .. ':redlock:alive')
   end
   return deleted
 end
 local alive = KEYS[1] .. ':redlock:alive'
 if ARGV[2] then
-  redis.call('ZREM', queue, ARGV[2])
-  redis.call('HDEL', alive, ARGV[2])
+  call('ZREM', queue, ARGV[2])
+  call('HDEL', alive, ARGV[2])
 end
-local first = redis.call('ZRANGE', queue, 0, 7)
+local first = call('ZRANGE', queue, 0, 7)
 if #first == 0 then
-  redis.call('DEL', alive) -- nobody waits: nothing to remember
+  call('DEL', alive) -- nobody waits: nothing to remember
 end
-if #first == 0 or redis.call('EXISTS', KEYS[1]) == 1 then
+if #first == 0 or call('EXISTS', KEYS[1]) == 1 then
   return deleted
 end
-local clock = redis.call('TIME')
+local clock = call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local told = 0
 for _, waiter in ipairs(first) do
-  local ends = tonumber(redis.call('HGET', alive, waiter) or 0)
+  local ends = tonumber(call('HGET', alive, waiter) or 0)
   if ends < now then
-    redis.call('ZREM', queue, waiter)
-    redis.call('HDEL', alive, waiter)
+    call('ZREM', queue, waiter)
+    call('HDEL', alive, waiter)
   elseif told < 2 then
     local published = redis.pcall('PUBLISH', waiter, told .. KEYS[1])
     if type(published) == 'table' and published.err and deleted == 1 then
@@ -48,6 +49,6 @@ for _, waiter in ipairs(first) do
   end
 end
 if told > 0 then
-  redis.call('HSETNX', alive, ' free', now)
+  call('HSETNX', alive, ' free', now)
 end
 return deleted

@@ -36,7 +36,8 @@ struct redlock_client {
     struct rl_writes writes;
     struct rl_timers timers;
     struct rl_random random;
-    char channel[RL_CHANNEL_SIZE];  /* where it is called as a waiter, and its name in queues: the prefix and 16 random digits */
+    char channel
+        [RL_CHANNEL_SIZE]; /* where it is called as a waiter, and its name in queues: the prefix and 16 random digits */
     struct rl_wakeup *wakeup;
     struct rl_tls *tls; /* NULL when no node needs it */
     ev_prepare prepare;

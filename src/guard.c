@@ -178,8 +178,8 @@ bool rl_guard_told(struct rl_node *node, const redisReply *reply, quorum_time se
     rl_guard_find(node, REDLOCK_FINDING_NOT_PERMITTED, false);
     rl_guard_find(node, REDLOCK_FINDING_REPLICA, !says(reply->element[ROLE], "master"));
     rl_guard_find(node, REDLOCK_FINDING_OTHER_DEPLOYMENT,
-         !says(reply->element[DEPLOYMENT], options->deployment) ||
-             reply->element[NODES]->integer != node->client->nodes_count);
+                  !says(reply->element[DEPLOYMENT], options->deployment) ||
+                      reply->element[NODES]->integer != node->client->nodes_count);
     rl_guard_find(node, REDLOCK_FINDING_OTHER_MAX_TTL, reply->element[MAX_TTL]->integer != options->max_ttl_ms);
     rl_guard_judge(node);
     set_quarantine(node, reply, received);

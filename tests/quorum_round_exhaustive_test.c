@@ -459,8 +459,9 @@ START_TEST(stories_at_random)
             met[plan][live_at_random(plan, nodes, &seed)]++;
     for (int plan = 0; plan < PLANS; plan++)
         for (enum quorum_verdict verdict = QUORUM_WON; verdict <= QUORUM_LOST_CANCELLED; verdict++) {
-            bool known = plan == ACQUIRE ? verdict != QUORUM_LOST_GONE
-                                         : verdict != QUORUM_LOST_HELD && (verdict != QUORUM_LOST_TOO_SLOW || plan == EXTEND);
+            bool known = plan == ACQUIRE
+                             ? verdict != QUORUM_LOST_GONE
+                             : verdict != QUORUM_LOST_HELD && (verdict != QUORUM_LOST_TOO_SLOW || plan == EXTEND);
             if ((met[plan][verdict] > 0) != known)
                 ck_abort_msg("%u nodes, plan %d: verdict %d met %u times", nodes, plan, (int)verdict,
                              met[plan][verdict]);

@@ -1,0 +1,308 @@
+/* All that a client does, as a user who has exactly the rights that redlock(7) says it needs: none is missing, and none is too many. */
+#define _GNU_SOURCE
+#include "held.h"
+#include "published_rights.h"
+
+#include "support/clock.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NODES = 3, TTL_MS = 900 };
+
+#define RESOURCE real_key("rights")
+#define KEY      PUBLISHED_PREFIX RESOURCE
+
+static struct cluster *cluster;
+static redlock_result result;
+static atomic_uint complaints;
+
+static void on_log(int level, const char *line, void *arg)
+{
+    (void)level;
+    (void)arg;
+    if (strstr(line, "NOPERM") || strstr(line, "may not") || strstr(line, "permi"))
+        atomic_fetch_add(&complaints, 1);
+}
+
+static redlock_options user_options(void)
+{
+    redlock_options options = held_options(TTL_MS, 1);
+
+    options.prefix = PUBLISHED_PREFIX;
+    options.user = PUBLISHED_USER;
+    options.password = PUBLISHED_PASSWORD;
+    options.log = on_log;
+    options.log_level = REDLOCK_LOG_DEBUG;
+    return options;
+}
+
+static void make_cluster(const char *rights)
+{
+    static char lines[8192];
+    struct cluster_node_options nodes[NODES] = {0};
+
+    snprintf(lines, sizeof(lines), "user default off\nuser friend on >friend ~* &* +@all\nuser %s\n", rights);
+    for (size_t i = 0; i < NODES; i++)
+        nodes[i].acl = lines;
+    cluster = real_cluster(NODES, &(struct cluster_options){.nodes = nodes});
+    atomic_store(&complaints, 0);
+}
+
+/* --- What a client does --- */
+
+static redlock_statistics counted(struct face *face)
+{
+    redlock_statistics statistics;
+
+    ck_assert_int_eq(redlock_statistics_get(face_client(face), &statistics), REDLOCK_OK);
+    return statistics;
+}
+
+static bool is_renewed(void *face)
+{
+    return counted(face).renewed > 0;
+}
+
+static bool is_healed(void *face)
+{
+    return counted(face).healed > 0;
+}
+
+static void hold(struct face *face)
+{
+    struct held_story story;
+    redlock_acquire_options acquire = held_acquire_options(&story);
+    redlock_state state;
+    redlock_lock *lock = held_acquire(face, RESOURCE, &acquire);
+
+    held_everywhere(face, cluster, KEY, lock);
+    real_status(face_extend(face, lock, 0, &result), REDLOCK_OK, &result);
+    real_status(face_query(face, RESOURCE, &state, &result), REDLOCK_OK, &result);
+    ck_assert_int_eq(state.held_by_me, 1);
+    ck_assert(face_wait(face, is_renewed, face, REAL_SOON_MS));
+    cluster_integer(cluster, 0, "DEL", KEY, NULL);
+    ck_assert(face_wait(face, is_healed, face, REAL_SOON_MS));
+    held_everywhere(face, cluster, KEY, lock);
+    ck_assert_uint_eq(atomic_load(&story.lost), 0);
+    held_release(face, &lock);
+    ck_assert(real_nothing_left(face));
+}
+
+/* Its link breaks while it owes an answer: what the server may still do for it is ended by CLIENT KILL, and then undone. */
+static bool is_away(void *face)
+{
+    return strcmp(held_node_status(face, 0).state, "ready") != 0;
+}
+
+static bool is_back(void *face)
+{
+    return !is_away(face);
+}
+
+static void break_a_link(struct face *face)
+{
+    cluster_stop(cluster, 0);
+    redlock_lock *lock = held_acquire(face, RESOURCE, NULL);
+    ck_assert(face_wait(face, is_away, face, REAL_SOON_MS));
+    cluster_resume(cluster, 0);
+    ck_assert(face_wait(face, is_back, face, REAL_SOON_MS));
+    held_release(face, &lock);
+    ck_assert(real_nothing_left(face));
+}
+
+struct waiter {
+    pthread_t thread;
+    redlock_client *client;
+    redlock_acquire_options options;
+    redlock_lock *lock;
+    int status;
+};
+
+static void *wait_for_it(void *arg)
+{
+    struct waiter *waiter = arg;
+
+    waiter->status = redlock_acquire(waiter->client, RESOURCE, &waiter->options, &waiter->lock, NULL);
+    return NULL;
+}
+
+static struct waiter start(struct face *face, int64_t wait_ms, bool fair)
+{
+    struct waiter waiter = {
+        .client = face_client(face),
+        .options = {.struct_size = sizeof(redlock_acquire_options), .wait_ms = wait_ms, .fair = fair}};
+
+    return waiter;
+}
+
+static bool is_listening_and_queued(void *arg)
+{
+    char reply[1024];
+
+    (void)arg;
+    for (size_t i = 0; i < NODES; i++) {
+        cluster_command(cluster, i, reply, sizeof(reply), "PUBSUB", "CHANNELS", NULL);
+        if (!strstr(reply, "redlock:") || cluster_integer(cluster, i, "ZCARD", KEY ":redlock:queue", NULL) != 1)
+            return false;
+    }
+    return true;
+}
+
+static void hand_over(struct face *face, struct face *other, bool fair)
+{
+    redlock_lock *lock = held_acquire(face, RESOURCE, NULL);
+    struct waiter waiter = start(other, REAL_SOON_MS, fair);
+
+    ck_assert_int_eq(pthread_create(&waiter.thread, NULL, wait_for_it, &waiter), 0);
+    ck_assert(face_wait(face, is_listening_and_queued, NULL, REAL_SOON_MS));
+    held_release(face, &lock);
+    ck_assert_int_eq(pthread_join(waiter.thread, NULL), 0);
+    ck_assert_int_eq(waiter.status, REDLOCK_OK);
+    real_status(redlock_release(&waiter.lock, &result), REDLOCK_OK, &result);
+    ck_assert(real_nothing_left(face));
+}
+
+/* In vain: it signs out. */
+static void wait_in_vain(struct face *face, struct face *other)
+{
+    redlock_lock *lock = held_acquire(face, RESOURCE, NULL);
+    struct waiter waiter = start(other, 300, false);
+
+    ck_assert_int_eq(pthread_create(&waiter.thread, NULL, wait_for_it, &waiter), 0);
+    ck_assert_int_eq(pthread_join(waiter.thread, NULL), 0);
+    ck_assert_int_eq(waiter.status, REDLOCK_TIMED_OUT);
+    held_release(face, &lock);
+    ck_assert(real_nothing_left(face));
+}
+
+static void use_a_database(enum face_kind kind)
+{
+    redlock_options options = user_options();
+
+    options.database = 3;
+    struct face *face = held_open_trusted(kind, cluster_nodes_string(cluster), &options);
+    redlock_lock *lock = held_acquire(face, RESOURCE, NULL);
+    held_release(face, &lock);
+    held_close(face);
+}
+
+static void do_everything(enum face_kind kind)
+{
+    redlock_options options = user_options();
+    struct face *face = held_open_trusted(kind, cluster_nodes_string(cluster), &options);
+    struct face *other = held_open_trusted(BLOCKING_FACE, cluster_nodes_string(cluster), &options);
+
+    hold(face);
+    break_a_link(face);
+    hand_over(face, other, false);
+    hand_over(face, other, true);
+    wait_in_vain(face, other);
+    held_close(other);
+    held_close(face);
+    use_a_database(kind);
+}
+
+/* --- What the nodes have seen --- */
+
+static void assert_nothing_was_denied(void)
+{
+    char reply[8192];
+
+    for (size_t i = 0; i < NODES; i++) {
+        ck_assert(cluster_command(cluster, i, reply, sizeof(reply), "ACL", "LOG", NULL));
+        ck_assert_msg(reply[0] == '\0', "denied by node %zu: %s", i, reply);
+    }
+    ck_assert_uint_eq(atomic_load(&complaints), 0);
+}
+
+static bool was_called(const char *statistics, const char *command)
+{
+    char subcommand[64], whole[64];
+    size_t length = strcspn(command, "|");
+
+    snprintf(subcommand, sizeof(subcommand), "cmdstat_%s:", command);
+    snprintf(whole, sizeof(whole), "cmdstat_%.*s:", (int)length, command); /* before Redis 7 */
+    return strstr(statistics, subcommand) || strstr(statistics, whole);
+}
+
+/* Nothing is published that is not needed. */
+static void assert_every_right_was_used(void)
+{
+    char *line = strdup(published_rights()), *rest = line, *word, statistics[16384];
+
+    ck_assert(cluster_command(cluster, 0, statistics, sizeof(statistics), "INFO", "commandstats", NULL));
+    while ((word = strsep(&rest, " ")) != NULL)
+        ck_assert_msg(*word != '+' || was_called(statistics, word + 1), "nobody needs %s", word);
+    free(line);
+}
+
+START_TEST(published_rights_are_enough_and_not_too_many)
+{
+    make_cluster(published_rights());
+    do_everything((enum face_kind)_i);
+    assert_nothing_was_denied();
+    assert_every_right_was_used();
+}
+END_TEST
+
+START_TEST(the_same_is_published_everywhere)
+{
+    ck_assert_str_eq(published_rights(), published_rights_in_design());
+}
+END_TEST
+
+/* --- Fewer rights --- */
+
+static const char waiting_rights[] = "+zadd +zrem +zrange +zrangebyscore +zscore";
+
+struct expected {
+    struct face *face;
+    uint32_t findings;
+};
+
+static bool are_found(void *arg)
+{
+    const struct expected *expected = arg;
+
+    for (uint32_t i = 0; i < NODES; i++)
+        if (held_node_status(expected->face, i).findings != expected->findings)
+            return false;
+    return true;
+}
+
+/* A client that never waits is given no rights to the queue. Others wait all the same, and its release is a release. */
+START_TEST(a_release_works_though_the_user_may_not_look_who_waits)
+{
+    redlock_options options = user_options(), friend_options = user_options();
+
+    make_cluster(published_rights_without(waiting_rights));
+    friend_options.user = friend_options.password = "friend";
+    struct face *face = held_open_trusted((enum face_kind)_i, cluster_nodes_string(cluster), &options);
+    struct face *other = held_open_trusted(BLOCKING_FACE, cluster_nodes_string(cluster), &friend_options);
+    hand_over(face, other, false); /* found free by looking */
+    struct expected poor = {face, REDLOCK_FINDING_NO_PUBLISH}, rich = {other, 0};
+    ck_assert(face_wait(face, are_found, &poor, REAL_SOON_MS)); /* the slowest node answers behind the decision */
+    ck_assert(are_found(&rich));
+    held_close(other);
+    held_close(face);
+}
+END_TEST
+
+static Suite *rights_suite(void)
+{
+    Suite *suite = suite_create("real_rights");
+    TCase *tcase = real_bare_case(suite, "rights");
+
+    tcase_add_loop_test(tcase, published_rights_are_enough_and_not_too_many, 0, FACES);
+    tcase_add_test(tcase, the_same_is_published_everywhere);
+    tcase_add_loop_test(tcase, a_release_works_though_the_user_may_not_look_who_waits, 0, FACES);
+    return suite;
+}
+
+int main(void)
+{
+    return real_run(rights_suite(), false);
+}

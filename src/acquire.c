@@ -1,5 +1,6 @@
 /* Acquire: rounds, each with a lease of its own, until one is won, the time is over, or waiting is of no use. */
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "quorum/retry.h"
@@ -108,11 +109,28 @@ static void decided(struct rl_round *round)
         wait_on(acquire);
 }
 
+/* Free, and not for us: this has to be said, or "held" is a riddle. */
+static void explain_refusal(struct rl_round *round, unsigned node, const redisReply *reply)
+{
+    if (rl_reply_vote(round->question, reply).vote == QUORUM_HELD && reply->element[1]->integer == 0)
+        snprintf(round->slot[node].text, sizeof round->slot[node].text, "free, but others wait for it");
+}
+
 static void replied(struct rl_round *round, unsigned node, const redisReply *reply)
 {
     struct acquire *acquire = round->owner;
+    if (round->question != RL_ASK_SET)
+        explain_refusal(round, node, reply);
     if (round->question == RL_ASK_TAKE)
         rl_queue_answered(&acquire->waiter, node, reply);
+}
+
+/* fair without a place in the queue: it tries once. */
+static enum rl_question question(const struct acquire *acquire)
+{
+    if (acquire->waiter.queue)
+        return RL_ASK_TAKE;
+    return acquire->options.fair ? RL_ASK_TRY : RL_ASK_SET;
 }
 
 static void attempt(struct acquire *acquire)
@@ -132,7 +150,7 @@ static void attempt(struct acquire *acquire)
         .minimum_validity = acquire->options.minimum_validity_ms * QUORUM_MILLISECOND,
     };
     if (acquire->lease)
-        operation->round = rl_round_create(client, acquire->lease, queue ? RL_ASK_TAKE : RL_ASK_SET, &terms);
+        operation->round = rl_round_create(client, acquire->lease, question(acquire), &terms);
     if (!operation->round) {
         complete(acquire, status);
         return;

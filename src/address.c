@@ -234,12 +234,12 @@ static bool parameters(struct parser *parser, struct rl_address *address, struct
     return true;
 }
 
-/* user:password@, :password@ or password-less user@ */
+/* user:password@ or :password@. What user@ alone means clients do not agree on: some take it for a password. */
 static bool credentials(struct parser *parser, struct rl_address *address, struct span info)
 {
     struct span user = {info.at, 0};
     if (!cut(&info, ':', &user))
-        return wrong(parser, "a user without a password; write user:password@ or :password@");
+        return wrong(parser, "a user without a password; write user:password@, or :password@ for the default user");
     if (info.size == 0)
         return wrong(parser, "an empty password; leave out everything up to the '@' if there is none");
     address->has_password = true;

@@ -6,6 +6,8 @@
 #include "src/client.h"
 #include "src/queue.h"
 
+#define TICKET_LAST ((1ull << 53) - 1) /* above all that are drawn; exact in Lua */
+
 static void add_lock_key(struct rl_question_command *built, const struct rl_lease *lease)
 {
     rl_command_add(&built->command, lease->key, lease->key_size);
@@ -69,16 +71,18 @@ static void release(struct rl_question_command *built, const struct rl_lease *le
         rl_command_add_text(&built->command, waiter);
 }
 
-static void wait(struct rl_question_command *built, const struct rl_round *round, bool whole, bool take)
+/* Who only tries has no name and comes last: whoever waits is before it, this client's own waiters too. */
+static void wait(struct rl_question_command *built, const struct rl_round *round, enum rl_question question, bool whole)
 {
+    bool tries = question == RL_ASK_TRY;
     rl_command_script(&built->command, RL_SCRIPT_WAIT, whole, "3");
     add_all_keys(built, round->lease);
-    rl_command_add_text(&built->command, round->client->channel);
-    snprintf(built->ticket, sizeof built->ticket, "%llu", (unsigned long long)round->ticket);
+    rl_command_add_text(&built->command, tries ? "" : round->client->channel);
+    snprintf(built->ticket, sizeof built->ticket, "%llu", tries ? TICKET_LAST : (unsigned long long)round->ticket);
     rl_command_add_text(&built->command, built->ticket);
     rl_command_add_text(&built->command, RL_WAITER_LIFE_MS);
     rl_command_add_text(&built->command, round->fair ? "1" : "2");
-    rl_command_add_text(&built->command, take ? "1" : "0");
+    rl_command_add_text(&built->command, tries ? "2" : question == RL_ASK_TAKE ? "1" : "0");
     add_token(built, round->lease);
     add_ttl(built, round);
 }
@@ -115,9 +119,10 @@ bool rl_question_format(struct rl_question_command *built, const struct rl_round
     case RL_ASK_TRUST:
         rl_guard_command(round->client, RL_GUARD_TRUST, whole, &built->command, &built->guard);
         break;
+    case RL_ASK_TRY:
     case RL_ASK_TAKE:
     case RL_ASK_SIGN:
-        wait(built, round, whole, question == RL_ASK_TAKE);
+        wait(built, round, question, whole);
         break;
     }
     return rl_command_format(&built->command);

@@ -107,9 +107,10 @@ struct rl_vote rl_reply_vote(enum rl_question question, const redisReply *reply)
         return own_key(reply, 2); /* 2: done, but the waiters could not be told */
     case RL_ASK_QUERY:
         return query(reply);
+    case RL_ASK_TRY:
     case RL_ASK_TAKE:
     case RL_ASK_SIGN:
-        return wait(reply, question == RL_ASK_TAKE);
+        return wait(reply, question != RL_ASK_SIGN);
     case RL_ASK_LEAVE:
         return (struct rl_vote){QUORUM_GRANTED, false, false, false};
     case RL_ASK_TRUST:

@@ -14,7 +14,8 @@ enum rl_question {
     RL_ASK_RELEASE,
     RL_ASK_QUERY,
     RL_ASK_TRUST,
-    RL_ASK_TAKE,
+    RL_ASK_TRY,  /* take it if nobody waits for it */
+    RL_ASK_TAKE, /* take it in turn, or sign in as a waiter */
     RL_ASK_SIGN,
     RL_ASK_LEAVE
 };

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { NODES = 3, MS = 1000000 };
@@ -443,6 +444,88 @@ START_TEST(fair_clients_come_in_turn_whatever_their_clocks)
 }
 END_TEST
 
+/* --- Trying once --- */
+
+/* A waiter that has been heard of just now, or whose time is over, on so many nodes. */
+static void put_waiter(size_t nodes, bool lives)
+{
+    char ends[32];
+
+    for (size_t i = 0; i < nodes; i++) {
+        snprintf(ends, sizeof(ends), "%lld", (long long)time(NULL) * 1000 + (lives ? 30000 : -1000));
+        cluster_integer(cluster, i, "ZADD", QUEUE, "1", "redlock:ghost", NULL);
+        cluster_integer(cluster, i, "HSET", ALIVE, "redlock:ghost", ends, NULL);
+    }
+}
+
+static void forget_waiters(void)
+{
+    for (size_t i = 0; i < NODES; i++)
+        cluster_integer(cluster, i, "DEL", QUEUE, ALIVE, NULL);
+}
+
+static void try_once(struct face *face, bool fair, int expected)
+{
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    redlock_lock *lock;
+
+    options.fair = fair;
+    real_status(face_acquire(face, KEY, &options, &lock, &result), expected, &result);
+    ck_assert_uint_eq(result.attempts, 1);
+    if (expected == REDLOCK_OK)
+        real_status(face_release(face, &lock, &result), REDLOCK_OK, &result);
+}
+
+START_TEST(fair_try_leaves_a_free_lock_to_who_waits)
+{
+    redlock_options options = client_options();
+    cluster = real_cluster(NODES, NULL);
+    struct face *face = face_open_ready((enum face_kind)_i, cluster_nodes_string(cluster), &options);
+
+    try_once(face, true, REDLOCK_OK);
+    expect_no_queue(); /* it leaves no trace */
+    put_waiter(NODES, true);
+    try_once(face, true, REDLOCK_HELD);
+    ck_assert_ptr_nonnull(strstr(redlock_result_text(&result), "others wait for it"));
+    ck_assert_uint_ge(result.held, 2);
+    for (size_t i = 0; i < NODES; i++)
+        ck_assert_int_eq(cluster_integer(cluster, i, "ZCARD", QUEUE, NULL), 1); /* nor has it queued */
+    try_once(face, false, REDLOCK_OK);                                          /* plain ones may go ahead */
+    forget_waiters();
+    put_waiter(NODES, false);
+    try_once(face, true, REDLOCK_OK); /* nobody waits for the dead */
+    forget_waiters();
+    put_waiter(1, true);
+    try_once(face, true, REDLOCK_OK); /* an entry counts where a majority has it */
+    forget_waiters();
+    foreign_set("60000");
+    try_once(face, true, REDLOCK_HELD);
+    ck_assert_ptr_null(strstr(redlock_result_text(&result), "others wait for it"));
+    foreign_delete();
+    face_close(&face, NULL);
+}
+END_TEST
+
+/* Another thread of the same client: one name on the nodes, and yet one of them waits and the other only tries. */
+START_TEST(fair_try_stands_behind_its_own_clients_waiters)
+{
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    struct waiter waiter = {0};
+    redlock_lock *lock;
+    cluster = real_cluster(NODES, NULL);
+    redlock_client *client = open_here();
+
+    options.fair = 1;
+    foreign_set("60000");
+    start(&waiter, client, true);
+    await_queued(1);
+    foreign_delete();
+    real_status(redlock_acquire(client, KEY, &options, &lock, &result), REDLOCK_HELD, &result);
+    join_with_it(&waiter);
+    close_client(client);
+}
+END_TEST
+
 /* --- Holders that call nobody --- */
 
 START_TEST(foreign_lock_is_found_free)
@@ -759,6 +842,8 @@ static Suite *waiting_suite(void)
     tcase_add_loop_test(turns, waiters_of_one_client_come_in_turn, 0, 2);
     tcase_add_test(turns, refresh_leaves_the_largest_ticket);
     tcase_add_loop_test(turns, fair_clients_come_in_turn_whatever_their_clocks, 0, 2);
+    tcase_add_loop_test(turns, fair_try_leaves_a_free_lock_to_who_waits, 0, FACES);
+    tcase_add_test(turns, fair_try_stands_behind_its_own_clients_waiters);
     tcase_add_loop_test(turns, foreign_lock_is_found_free, 0, 4);
     tcase_add_test(turns, names_of_the_librarys_own_keys_are_refused);
     tcase_add_loop_test(ends, killed_waiter_at_the_head_does_not_block_the_others, 0, 2);

@@ -241,7 +241,8 @@ typedef struct redlock_acquire_options {
     uint32_t notify_before_ms;        /* REDLOCK_EVENT_ENDING comes so long before the end of validity; 0: not at all */
     redlock_event_callback event;     /* none */
     void *event_arg;
-    uint32_t fair;                    /* 1: strictly first come, first served, among all clients that ask for it */
+    uint32_t fair;                    /* 1: strictly first come, first served, among all clients that ask for it;
+                                         with wait_ms 0 a free lock that others wait for is REDLOCK_HELD */
     uint32_t keep_waiting;            /* 1: wait on though so many nodes refuse for good that only their repair can help */
     const void *owner;                /* the same owner acquires the lock again without asking the nodes: see
                                          redlock_hold_count(). NULL: the calling thread; asynchronous face: nobody */
@@ -262,10 +263,10 @@ typedef struct redlock_acquire_options {
 /*
  * The nodes of a client, both faces. 1 to 32, separated by commas (spaces around them are ignored), each one of
  *     host   host:port   [::1]:6379   /path/to/socket
- *     redis://[user[:password]@]host[:port][/database][?timeout_ms=50&connect_timeout_ms=1000]
+ *     redis://[[user]:password@]host[:port][/database][?timeout_ms=50&connect_timeout_ms=1000]
  *     rediss://...      the same over TLS, where the library was built with it
- *     unix://[user[:password]@]/path/to/socket[?database=3&timeout_ms=50]
- * User and password may be percent-encoded. A host name is resolved off the loop, anew at each connect. The same address twice is an error. Every client of a
+ *     unix://[[user]:password@]/path/to/socket[?database=3&timeout_ms=50]
+ * User and password may be percent-encoded; a user that needs no password (nopass) takes any. A host name is resolved off the loop, anew at each connect. The same address twice is an error. Every client of a
  * deployment must name the same nodes: the majority is counted over this list.
  */
 

@@ -1,5 +1,5 @@
 -- Sign in as a waiter, or refresh that; take the lock if that is asked, it is free, and fewer than `width` live waiters are ahead.
--- KEYS: lock, queue, alive. ARGV: waiter, ticket, life in ms, width, take (1 or 0), token, ttl in ms.
+-- KEYS: lock, queue, alive. ARGV: waiter, ticket, life in ms, width, take (1; 0; 2: or go, without signing in), token, ttl in ms.
 -- Answers {taken, remaining ms of the lock (0: free, -1: no expiry), live waiters ahead up to width, largest ticket before ours}.
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -31,7 +31,10 @@ for _, waiter in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. (min
     break
   end
 end
-if ARGV[5] == '1' and remaining == 0 and ahead < width then
+if ARGV[5] == '2' and (remaining ~= 0 or ahead >= width) then
+  return {0, remaining, ahead, 0}
+end
+if ARGV[5] ~= '0' and remaining == 0 and ahead < width then
   redis.call('SET', KEYS[1], ARGV[6], 'NX', 'PX', ARGV[7])
   redis.call('ZREM', KEYS[2], ARGV[1])
   redis.call('HDEL', KEYS[3], ARGV[1], ' free')

@@ -6,11 +6,6 @@
 #include "src/sigpipe.h"
 #include "src/tls.h"
 
-/* A node's answers are short. One that sends this much without finishing a reply is not a Redis we can talk to. */
-#define REPLY_MAX (1024 * 1024)
-/* Nor is one that nests so deep. hiredis 0.14 refuses it by itself, later ones follow, and recurse when they free it. */
-#define NESTING_MAX 7
-
 static void add_read(void *data)
 {
     struct rl_adapter *adapter = data;
@@ -105,17 +100,12 @@ static void on_writable(struct ev_loop *loop, ev_io *watcher, int events)
     rl_sigpipe_restore(&guard, adapter->writes->broken);
 }
 
-static bool goes_too_far(const redisReader *reader)
-{
-    return reader->len > REPLY_MAX || reader->ridx > NESTING_MAX;
-}
-
 static void read_in(struct rl_adapter *adapter)
 {
     if (!adapter->readable(adapter))
         return;
     redisAsyncHandleRead(adapter->context);
-    if (adapter->context && goes_too_far(adapter->context->c.reader))
+    if (adapter->context && rl_limit_is_exceeded(&adapter->limit, adapter->context->c.reader))
         redisAsyncFree(adapter->context);
 }
 
@@ -151,6 +141,7 @@ void rl_adapter_attach(struct rl_adapter *adapter, redisAsyncContext *context, s
     adapter->writes = writes;
     adapter->context = context;
     adapter->tls = NULL;
+    rl_limit_attach(&adapter->limit, context->c.reader);
     adapter->waiting = adapter->connected = adapter->writing = false;
     ev_io_init(&adapter->reader, on_readable, context->c.fd, EV_READ);
     ev_io_init(&adapter->writer, on_writable, context->c.fd, EV_WRITE);

@@ -10,6 +10,8 @@
 #include <hiredis/async.h>
 #include <stdbool.h>
 
+#include "src/limit.h"
+
 struct rl_adapter;
 struct ssl_st;
 
@@ -32,6 +34,7 @@ struct rl_adapter {
     bool waiting; /* on the list */
     bool
         connected; /* told by the owner from hiredis' callback: hiredis' own flag is set before it or after, depending on version */
+    struct rl_limit limit;
     bool writing; /* inside a write: asking for write interest now means the socket is full */
     /* There is data: true lets hiredis read it. False: the owner has dealt with it, the connection may be gone. */
     bool (*readable)(struct rl_adapter *adapter);

@@ -103,6 +103,14 @@ static bool is_fatal(unsigned step, const redisReply *reply)
             rl_reply_is_error(reply, "DENIED") || strncmp(reply->str, "ERR max number of clients", 25) == 0);
 }
 
+/* A server whose AUTH was renamed quotes what it was sent: "ERR unknown command 'AUTH', with args beginning with: ...". */
+static void hide_arguments(char *text)
+{
+    char *quoted = strstr(text, ", with args");
+    if (quoted)
+        *quoted = '\0';
+}
+
 static void step_answered(struct rl_request *request, const struct rl_answer *answer)
 {
     struct rl_node *node = request->node;
@@ -112,6 +120,7 @@ static void step_answered(struct rl_request *request, const struct rl_answer *an
     if (is_fatal(step, answer->reply)) {
         char text[RL_NODE_TEXT_SIZE];
         rl_reply_text(answer->reply, text, sizeof text);
+        hide_arguments(text);
         bool permanent = step == RL_STEP_AUTH || step == RL_STEP_SELECT || rl_reply_is_error(answer->reply, "NOAUTH");
         rl_node_break(node, permanent, "handshake: %.80s", text);
         return;

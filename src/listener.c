@@ -8,8 +8,6 @@
 #include "src/clock.h"
 #include "src/sigpipe.h"
 
-#define MESSAGE_MAX (1024 * 1024)
-
 static void disconnect(struct rl_listener *listener)
 {
     struct rl_node *node = listener->node;
@@ -83,7 +81,7 @@ static bool take_all(struct rl_listener *listener)
         if (redisReaderGetReply(listener->context->reader, &reply) != REDIS_OK)
             return false;
         if (!reply)
-            return listener->context->reader->len <= MESSAGE_MAX;
+            return !rl_limit_is_exceeded(&listener->limit, listener->context->reader);
         bool taken = take(listener, reply);
         freeReplyObject(reply);
         if (!taken)
@@ -195,6 +193,7 @@ static void connect_now(struct rl_listener *listener)
         return;
     }
     fcntl(listener->context->fd, F_SETFD, FD_CLOEXEC);
+    rl_limit_attach(&listener->limit, listener->context->reader);
     ev_io_init(&listener->watcher, on_event, listener->context->fd, EV_WRITE);
     listener->watcher.data = listener;
     ev_io_start(node->client->loop, &listener->watcher);

@@ -11,6 +11,7 @@
 
 #include "quorum/tally.h"
 #include "redlock/redlock.h"
+#include "src/limit.h"
 #include "src/timer.h"
 
 struct rl_node;
@@ -19,6 +20,7 @@ struct ssl_st;
 struct rl_listener {
     struct rl_node *node;
     redisContext *context;
+    struct rl_limit limit;
     struct ssl_st *tls; /* of a link over TLS */
     bool unwritten;     /* something is still to be written */
     ev_io watcher;

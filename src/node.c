@@ -110,12 +110,25 @@ static void remember_debt(struct rl_node *node)
     memcpy(node->previous_run_id, node->run_id, sizeof node->run_id);
 }
 
+static bool has_sent_too_much(const struct rl_node *node, const redisAsyncContext *context)
+{
+    return rl_limit_is_exceeded(&node->adapter.limit, context->c.reader);
+}
+
+static void note_too_much(struct rl_node *node)
+{
+    snprintf(node->error, sizeof node->error, "sent a reply of more than %d KiB, or nested too deep",
+             RL_REPLY_MAX / 1024);
+}
+
 static void on_reply(redisAsyncContext *context, void *data, void *private_data)
 {
     struct rl_request *request = private_data;
     struct rl_node *node = request->node;
     const redisReply *reply = data;
     assert(node->sent.first == request);
+    if (!reply && node->context && has_sent_too_much(node, context))
+        note_too_much(node); /* for what ends with the link */
     if (!reply && node->context)
         remember_debt(node); /* hiredis has ended the link, and tells so only when all of this is over */
     take_first(&node->sent);
@@ -289,7 +302,9 @@ static void on_disconnect(const redisAsyncContext *context, int status)
         ended(node);
         return;
     }
-    if (status == REDIS_OK || !context->c.errstr[0])
+    if (has_sent_too_much(node, context))
+        note_too_much(node);
+    else if (status == REDIS_OK || !context->c.errstr[0])
         snprintf(node->error, sizeof node->error, "the connection was closed");
     else
         snprintf(node->error, sizeof node->error, "the connection broke: %.60s", context->c.errstr);

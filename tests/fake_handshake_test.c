@@ -181,6 +181,23 @@ static void attach_uri(const char *scheme_and_login)
     ck_assert(!strstr(redlock_result_text(&result), SCENE_SECRET));
 }
 
+/* rename-command AUTH "" */
+START_TEST(an_error_that_quotes_the_password_is_cut)
+{
+    redlock_result result;
+    scene.options.user = "lock";
+    scene.options.password = SCENE_SECRET;
+    fake_server_refuse(scene.node[0], "AUTH", 0,
+                       "-ERR unknown command `AUTH`, with args beginning with: `lock`, `" SCENE_SECRET "`, \r\n");
+    attach_uri("redis://");
+    ck_assert_status(scene_acquire(&answer, "stock", REDLOCK_WAIT_MS(SCENE_SOON_MS)), REDLOCK_MISCONFIGURED);
+    result = answer.result;
+    ck_assert_has(result.node[0].text, "unknown command `AUTH`");
+    ck_assert_ptr_null(strstr(result.node[0].text, SCENE_SECRET));
+    ck_assert_ptr_null(strstr(redlock_result_text(&result), SCENE_SECRET));
+}
+END_TEST
+
 START_TEST(a_password_of_the_uri_comes_before_the_options)
 {
     scene.options.user = "somebody";
@@ -455,6 +472,7 @@ static void add_auth(TCase *tcase)
 {
     tcase_add_test(tcase, a_password_of_the_options);
     tcase_add_test(tcase, a_user_and_password_of_the_options);
+    tcase_add_test(tcase, an_error_that_quotes_the_password_is_cut);
     tcase_add_loop_test(tcase, a_password_of_the_uri_comes_before_the_options, 0, 2);
     tcase_add_test(tcase, a_callback_is_asked_at_each_connect);
     tcase_add_loop_test(tcase, a_callback_without_a_user_or_without_anything, 0, 2);

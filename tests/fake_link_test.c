@@ -350,6 +350,44 @@ START_TEST(a_reply_nested_too_deep_breaks_the_link)
 }
 END_TEST
 
+/* What an array costs is paid before its elements come: hiredis makes room for as many as it is told. */
+START_TEST(an_array_said_to_be_huge_breaks_the_link_at_once)
+{
+    static const char *const huge[] = {"*2000000000\r\n", "*50000\r\n", "*2\r\n*2000000000\r\n"};
+    scene_attach();
+    fake_server_add_rule(scene.node[0], &(struct fake_rule){.command = "SET", .count = 1, .reply = huge[_i]});
+    uint64_t began = test_now_ns();
+    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
+    ck_assert_uint_eq(answer.result.unreachable, 1);
+    ck_assert_has(answer.result.node[0].text, "a reply of more than 1024 KiB");
+    ck_assert_uint_lt(test_now_ns() - began, 500000000u);
+    scene_wait_for_accepted(0, 2);
+    assert_whole_again();
+}
+END_TEST
+
+/* Each part is short, and hiredis' buffer with it: only the whole is without an end. */
+START_TEST(an_array_of_many_parts_breaks_the_link)
+{
+    enum { PARTS = 200, PART = 10000 };
+    struct bytes reply = {0};
+    char part[PART];
+    memset(part, 'x', sizeof part);
+    resp_write_array(&reply, PARTS);
+    for (unsigned i = 0; i < PARTS - 1; i++)
+        resp_write_bulk(&reply, part, sizeof part);
+    scene_attach();
+    fake_server_add_rule(
+        scene.node[0],
+        &(struct fake_rule){.command = "SET", .count = 1, .reply = reply.data, .reply_length = reply.length});
+    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
+    ck_assert_uint_eq(answer.result.unreachable, 1);
+    ck_assert_has(answer.result.node[0].text, "a reply of more than 1024 KiB");
+    bytes_free(&reply);
+    assert_whole_again();
+}
+END_TEST
+
 /* --- SIGPIPE --- */
 
 static unsigned caught;
@@ -492,6 +530,8 @@ static void add_breaking(Suite *suite)
     tcase_add_loop_test(one, a_reply_without_an_end_is_not_kept, 0, 3);
     tcase_add_test(one, a_long_reply_is_only_a_wrong_one);
     tcase_add_test(one, a_reply_nested_too_deep_breaks_the_link);
+    tcase_add_loop_test(one, an_array_said_to_be_huge_breaks_the_link_at_once, 0, 3);
+    tcase_add_test(one, an_array_of_many_parts_breaks_the_link);
 }
 
 static void add_unasked(TCase *tcase)

@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# The public header compiles alone, without a warning, as every C and C++ a user may choose.
+# The public header compiles alone, without a warning, as every C and C++ a user may choose; the C++ wrapper from C++17 on.
 #
-# Usage: header.sh CC CXX INCLUDE_DIRECTORY SOURCE
+# Usage: header.sh CC CXX INCLUDE_DIRECTORY SOURCE [CXX_SOURCE]
+#   SOURCE       includes the header, compiled as C and as C++
+#   CXX_SOURCE   includes the wrapper
 set -euo pipefail
 
 cc=$1
 cxx=$2
 include=$3
 source=$4
+cxx_source=${5:-}
 warnings=(-Wall -Wextra -Wpedantic -Werror -Wconversion -Wshadow -Wundef -Wcast-qual -Wpointer-arith)
 
 for standard in c99 c11 c17; do
@@ -17,4 +20,10 @@ done
 for standard in c++11 c++17 c++20; do
   "$cxx" -std=$standard "${warnings[@]}" -Wold-style-cast -I "$include" -fsyntax-only -x c++ "$source"
   echo "$standard ok"
+done
+[ -n "$cxx_source" ] || exit 0
+for standard in c++17 c++20; do
+  "$cxx" -std=$standard "${warnings[@]}" -Wold-style-cast -Wsign-conversion -Wnon-virtual-dtor -Woverloaded-virtual \
+    -I "$include" -fsyntax-only -x c++ "$cxx_source"
+  echo "wrapper $standard ok"
 done

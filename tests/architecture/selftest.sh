@@ -68,6 +68,7 @@ tree() {
   mkdir -p "$directory/tree/"{include/redlock,quorum,src,cli,examples/shop}
   cd "$directory/tree"
   printf '#include <stdint.h>\n' >include/redlock/redlock.h
+  printf '#include <redlock/redlock.h>\n#include <string_view>\n' >include/redlock/redlock.hpp
   printf '#include <stdint.h>\n' >quorum/tally.h
   printf '#include "quorum/tally.h"\n#include "tally.h"\n#include <string.h>\n' >quorum/tally.c
   printf '#include <redlock/redlock.h>\n#include "node.h"\n#include "quorum/tally.h"\n#include <ev.h>\n' >src/node.c
@@ -86,6 +87,8 @@ test_includes() {
   tree quorum/tally.h '#  include "../src/node.h"' && finds '"../src/node.h"' "${includes[@]}"
   tree quorum/tally.h '#include "src/node.h"' && finds '"src/node.h"' "${includes[@]}"
   tree include/redlock/redlock.h '#include <ev.h>' && finds '<ev.h>' "${includes[@]}"
+  tree include/redlock/redlock.h '#include <string_view>' && finds '<string_view>' "${includes[@]}"
+  tree include/redlock/redlock.hpp '#include <ev.h>' && finds '<ev.h>' "${includes[@]}"
   tree src/node.c '#include "cli/main.h"' && finds '"cli/main.h"' "${includes[@]}"
   tree cli/main.c '#include "src/node.h"' && finds '"src/node.h"' "${includes[@]}"
   tree cli/main.c '#include <hiredis/hiredis.h>' && finds '<hiredis/hiredis.h>' "${includes[@]}"

@@ -13,7 +13,10 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 
 awk '/^```c$/ { inside = 1; next } /^```$/ && inside { exit } inside' "$readme" >program.c
-awk '/^```cmake$/ { inside = 1; next } /^```$/ && inside { exit } inside' "$readme" >block
+# Taken in as source; tests/install takes it in as the block's first line does.
+awk '/^```cmake$/ { inside = 1; next } /^```$/ && inside { exit } inside' "$readme" |
+  sed 's/^find_package(redlock .*: \(add_subdirectory(redlock)\)$/\1/' >block
+grep -q '^add_subdirectory(redlock)$' block || { echo "consumer.sh: $readme has no CMake block with add_subdirectory(redlock)"; exit 1; }
 grep -q '^target_link_libraries(program PRIVATE redlock::redlock)' block ||
   { echo "consumer.sh: $readme has no CMake block that links redlock::redlock"; exit 1; }
 ln -s "$source" redlock
@@ -23,7 +26,7 @@ ln -s "$source" redlock
   echo 'add_executable(program program.c)'
   cat block
   echo 'add_executable(program_static program.c)'
-  echo 'target_link_libraries(program_static PRIVATE redlock::static)'
+  echo 'target_link_libraries(program_static PRIVATE redlock::redlock_static)'
 } >CMakeLists.txt
 
 "$cmake" -S . -B build -G Ninja -DCMAKE_C_COMPILER="$cc" >configured 2>&1 || { cat configured; exit 1; }

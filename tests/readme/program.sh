@@ -30,6 +30,7 @@ grep -q redlock_acquire "$work/program.c" || die "$readme has no C program that 
 
 "$cmake" --install "$build" --prefix "$work/prefix" >"$work/installed" || { cat "$work/installed"; die "installing failed"; }
 export CPATH=$work/prefix/include LIBRARY_PATH=$work/prefix/$libraries LD_LIBRARY_PATH=$work/prefix/$libraries
+export PKG_CONFIG_PATH=$work/prefix/$libraries/pkgconfig
 cd "$work"
 for line in "${lines[@]}"; do
   case $line in
@@ -38,7 +39,9 @@ for line in "${lines[@]}"; do
   esac
   echo "cc $line"
   rm -f program
-  read -ra words <<<"${line%%#*}"
+  # shellcheck disable=SC2016
+  if [[ $line == *'$(pkg-config '* ]] && ! command -v pkg-config >/dev/null; then die "the README says pkg-config, which is not here"; fi
+  eval "words=(${line%%#*})" # as a shell reads it: the README's lines may ask pkg-config
   "$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror "${flags[@]}" "${words[@]}"
   printed=$("$nodes" run --quiet -n 5 -- ./program) || die "it failed: $printed"
   echo "$printed"

@@ -1,0 +1,62 @@
+# What is installed, and how it is found again: the libraries, the headers, redlock.pc and the package of find_package(redlock).
+#
+# Components, so that packagers can split it: 'library' (what programs need to run), 'development' (what they need to be built) and
+# 'command' (redlock(1)).
+
+include(CMakePackageConfigHelpers)
+
+set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/redlock")
+
+if(REDLOCK_BUILD_SHARED)
+  install(TARGETS redlock EXPORT redlock_shared
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT library NAMELINK_COMPONENT development)
+  install(EXPORT redlock_shared NAMESPACE redlock:: FILE redlock-shared.cmake
+    DESTINATION "${package_dir}" COMPONENT development)
+endif()
+# A file of targets of its own: they need hiredis and libev, which those who link the shared library need not have.
+install(TARGETS redlock_static EXPORT redlock_static
+  ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT development)
+install(EXPORT redlock_static NAMESPACE redlock:: FILE redlock-static.cmake
+  DESTINATION "${package_dir}" COMPONENT development)
+
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/redlock" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+  COMPONENT development FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+
+# hiredis' versions are not compatible in their structs: an archive built on one must be linked with the same.
+string(REGEX MATCH "^[0-9]+\\.[0-9]+" REDLOCK_HIREDIS_SERIES "${Hiredis_VERSION}")
+configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/redlock-config.cmake.in"
+  "${PROJECT_BINARY_DIR}/redlock-config.cmake"
+  INSTALL_DESTINATION "${package_dir}" NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/redlock-config-version.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES
+  "${PROJECT_BINARY_DIR}/redlock-config.cmake"
+  "${PROJECT_BINARY_DIR}/redlock-config-version.cmake"
+  "${PROJECT_SOURCE_DIR}/cmake/FindHiredis.cmake"
+  "${PROJECT_SOURCE_DIR}/cmake/FindLibev.cmake"
+  DESTINATION "${package_dir}" COMPONENT development)
+
+# redlock.pc names its prefix by the way from itself, so that the installed tree can be moved; directories outside the prefix stay
+# where they are.
+function(redlock_pc_directory result directory)
+  cmake_path(IS_PREFIX CMAKE_INSTALL_PREFIX "${CMAKE_INSTALL_FULL_${directory}}" NORMALIZE inside)
+  if(inside)
+    file(RELATIVE_PATH relative "${CMAKE_INSTALL_PREFIX}" "${CMAKE_INSTALL_FULL_${directory}}")
+    set(${result} "\${prefix}/${relative}" PARENT_SCOPE)
+  else()
+    set(${result} "${CMAKE_INSTALL_FULL_${directory}}" PARENT_SCOPE)
+  endif()
+endfunction()
+redlock_pc_directory(pc_libdir LIBDIR)
+redlock_pc_directory(pc_includedir INCLUDEDIR)
+if(pc_libdir MATCHES "^\\\$")
+  file(RELATIVE_PATH pc_prefix "${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig" "${CMAKE_INSTALL_PREFIX}")
+  string(REGEX REPLACE "/$" "" pc_prefix "\${pcfiledir}/${pc_prefix}")
+else()
+  set(pc_prefix "${CMAKE_INSTALL_PREFIX}")
+endif()
+set(pc_requires hiredis)
+if(REDLOCK_WITH_TLS)
+  set(pc_requires "hiredis_ssl, hiredis, libssl, libcrypto")
+endif()
+configure_file("${PROJECT_SOURCE_DIR}/cmake/redlock.pc.in" "${PROJECT_BINARY_DIR}/redlock.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/redlock.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT development)

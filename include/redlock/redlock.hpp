@@ -1,0 +1,1075 @@
+/*
+ * redlock.hpp - the blocking face of redlock.h for C++17
+ *
+ *     redlock::client client(nodes);
+ *     redlock::lock lock = client.acquire("reports/daily", 5s);     // waits for up to 5 s
+ *     while (more_to_do() && lock.validity() > 500ms)
+ *         do_some();
+ *                                                                   // released where its scope ends
+ *     redlock::mutex mutex(client, "reports/daily");                // for what is written for a std::timed_mutex
+ *     std::unique_lock guard(mutex, 5s);
+ *
+ * Header only: it adds no symbol to the library, and a program links what a C program links. What the functions do is told by their
+ * namesakes in redlock.h; here is only what C++ adds.
+ *
+ *   errors        Each operation comes twice. Without a redlock::result it throws redlock::error, which carries the result. With one it
+ *                 is noexcept, answers whether it went well (acquire and connect: an optional), and the result says the rest.
+ *   numbers       times are std::chrono durations. What is negative, or too much for the library, is status::invalid.
+ *   ownership     client, lock and cancellation are moved, not copied. Empty ones (moved from, released, closed) may be asked
+ *                 anything: they hold nothing, and operations on them are status::invalid.
+ *   lifetime      A lock may outlive its client: closing the client releases the lock, which is lost from then on (loss::closed).
+ *   threads       As in redlock.h: any thread may use a client, and different locks; one lock is one thread's at a time, but for
+ *                 validity(), wait_lost() and loss_reason(), which may be asked beside anything but its release.
+ *   callbacks     come on the client's own thread, where nothing that asks a node may be called, nor a lock be released. What they throw is
+ *                 dropped.
+ *
+ * The asynchronous face is used from C++ by its C functions: they take a function and a pointer, as libev does.
+ */
+#ifndef REDLOCK_REDLOCK_HPP
+#define REDLOCK_REDLOCK_HPP
+
+#include <redlock/redlock.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace redlock
+{
+
+class client;
+class lock;
+
+using std::chrono::milliseconds;
+
+/* As a time to wait: no limit. */
+inline constexpr milliseconds forever = milliseconds::max();
+
+/* ------------------------------------------------------------------------------------------------------------- status */
+
+/* enum redlock_status. Compares with std::error_code; those that mean the same compare with std::errc, too: timed_out, cancelled
+ * (operation_canceled), invalid (invalid_argument), no_memory (not_enough_memory). */
+enum class status : int {
+    ok = REDLOCK_OK,
+    held = REDLOCK_HELD,
+    no_quorum = REDLOCK_NO_QUORUM,
+    misconfigured = REDLOCK_MISCONFIGURED,
+    too_slow = REDLOCK_TOO_SLOW,
+    timed_out = REDLOCK_TIMED_OUT,
+    cancelled = REDLOCK_CANCELLED,
+    lost = REDLOCK_LOST,
+    invalid = REDLOCK_INVALID,
+    no_memory = REDLOCK_NO_MEMORY,
+    system = REDLOCK_SYSTEM
+};
+
+/* enum redlock_loss */
+enum class loss : int {
+    none = REDLOCK_NOT_LOST,
+    expired = REDLOCK_LOSS_EXPIRED,
+    gone = REDLOCK_LOSS_GONE,
+    clock = REDLOCK_LOSS_CLOCK,
+    closed = REDLOCK_LOSS_CLOSED
+};
+
+/* enum redlock_event */
+enum class event : int {
+    renewal_failing = REDLOCK_EVENT_RENEWAL_FAILING,
+    ending = REDLOCK_EVENT_ENDING,
+    lost = REDLOCK_EVENT_LOST
+};
+
+/* enum redlock_log_level */
+enum class log_level : int {
+    error = REDLOCK_LOG_ERROR,
+    warning = REDLOCK_LOG_WARNING,
+    info = REDLOCK_LOG_INFO,
+    debug = REDLOCK_LOG_DEBUG
+};
+
+namespace detail
+{
+
+class status_category final : public std::error_category
+{
+  public:
+    const char *name() const noexcept override
+    {
+        return "redlock";
+    }
+    std::string message(int value) const override
+    {
+        return redlock_status_text(value);
+    }
+    std::error_condition default_error_condition(int value) const noexcept override
+    {
+        switch (value) {
+        case REDLOCK_TIMED_OUT:
+            return std::errc::timed_out;
+        case REDLOCK_CANCELLED:
+            return std::errc::operation_canceled;
+        case REDLOCK_INVALID:
+            return std::errc::invalid_argument;
+        case REDLOCK_NO_MEMORY:
+            return std::errc::not_enough_memory;
+        default:
+            return {value, *this};
+        }
+    }
+};
+
+} // namespace detail
+
+inline const std::error_category &category() noexcept
+{
+    static const detail::status_category instance;
+    return instance;
+}
+
+inline std::error_code make_error_code(status code) noexcept
+{
+    return {static_cast<int>(code), category()};
+}
+
+/* ------------------------------------------------------------------------------------------------------------- result */
+
+/* A redlock_result with its numbers in C++ types. Plain data: copy it freely. */
+class result : public redlock_result
+{
+  public:
+    result() noexcept : redlock_result()
+    {
+    }
+    redlock::status status() const noexcept
+    {
+        return static_cast<redlock::status>(redlock_result::status);
+    }
+    redlock::status cause() const noexcept
+    {
+        return static_cast<redlock::status>(redlock_result::cause);
+    }
+    std::error_code error_code() const noexcept
+    {
+        return make_error_code(status());
+    }
+    milliseconds validity() const noexcept
+    {
+        return milliseconds(validity_ms);
+    }
+    std::chrono::microseconds elapsed() const noexcept
+    {
+        return std::chrono::microseconds(static_cast<std::int64_t>(elapsed_us));
+    }
+    /* One line for a log, as of redlock_result_text(). */
+    std::string text() const
+    {
+        redlock_result copy = *this;
+        return redlock_result_text(&copy);
+    }
+};
+
+/* What an operation came to, when it did not go well. what(): the operation and result().text(). */
+class error : public std::system_error
+{
+  public:
+    error(const char *operation, const redlock::result &result)
+        : std::system_error(result.error_code()),
+          told_(std::make_shared<const told>(told{std::string(operation) + ": " + result.text(), result}))
+    {
+    }
+    const char *what() const noexcept override
+    {
+        return told_->what.c_str();
+    }
+    /* Lives as long as the error. */
+    const redlock::result &result() const noexcept
+    {
+        return told_->result;
+    }
+    redlock::status status() const noexcept
+    {
+        return told_->result.status();
+    }
+
+  private:
+    struct told {
+        std::string what;
+        redlock::result result;
+    };
+    std::shared_ptr<const told> told_;
+};
+
+/* What the nodes show for a resource: a redlock_state. */
+class state : public redlock_state
+{
+  public:
+    state() noexcept : redlock_state()
+    {
+    }
+    milliseconds remaining() const noexcept
+    {
+        return milliseconds(remaining_ms);
+    }
+};
+
+namespace detail
+{
+
+/* An argument that does not even reach the library. */
+class bad_argument : public std::exception
+{
+  public:
+    explicit bad_argument(std::string text) : text_(std::move(text))
+    {
+    }
+    const char *what() const noexcept override
+    {
+        return text_.c_str();
+    }
+
+  private:
+    std::string text_;
+};
+
+inline bool fail(result &result, status status, const char *text) noexcept
+{
+    result = redlock::result();
+    result.redlock_result::status = result.redlock_result::cause = static_cast<int>(status);
+    std::snprintf(result.redlock_result::text, sizeof result.redlock_result::text, "%s", text);
+    return false;
+}
+
+/* Runs it; what it throws becomes the result. */
+template <class Body> auto guarded(result &result, Body body) noexcept -> decltype(body())
+{
+    try {
+        return body();
+    } catch (const bad_argument &bad) {
+        fail(result, status::invalid, bad.what());
+    } catch (const std::bad_alloc &) {
+        fail(result, status::no_memory, redlock_status_text(REDLOCK_NO_MEMORY));
+    } catch (const std::exception &other) {
+        fail(result, status::system, other.what());
+    }
+    return {};
+}
+
+inline std::uint32_t count(milliseconds time, const char *name)
+{
+    if (time.count() < 0 || time.count() > std::int64_t{UINT32_MAX})
+        throw bad_argument(std::string(name) + ": " + std::to_string(time.count()) + " ms is " +
+                           (time.count() < 0 ? "negative" : "more than 4294967295"));
+    return static_cast<std::uint32_t>(time.count());
+}
+
+/* As a wait_ms. */
+inline std::int64_t wait(milliseconds time)
+{
+    if (time.count() < 0)
+        throw bad_argument("wait: " + std::to_string(time.count()) + " ms is negative");
+    return time == forever ? REDLOCK_FOREVER : time.count();
+}
+
+/* Never shorter than what was asked for. */
+template <class Rep, class Period> milliseconds ceiling(std::chrono::duration<Rep, Period> time) noexcept
+{
+    using seconds = std::chrono::duration<long double>;
+    if (seconds(time) >= seconds(forever))
+        return forever;
+    if (seconds(time) <= seconds(milliseconds::min()))
+        return milliseconds::min();
+    return std::chrono::ceil<milliseconds>(time);
+}
+
+inline const char *text(const std::string &value, const char *name)
+{
+    if (std::strlen(value.c_str()) != value.size())
+        throw bad_argument(std::string(name) + ": there is a NUL byte in it");
+    return value.c_str();
+}
+
+inline const char *text_or_null(const std::optional<std::string> &value, const char *name)
+{
+    return value ? text(*value, name) : nullptr;
+}
+
+/* NULL with size 0 would be no string at all. */
+inline const char *bytes(std::string_view value) noexcept
+{
+    return value.empty() ? "" : value.data();
+}
+
+} // namespace detail
+
+/* ------------------------------------------------------------------------------------------------------------ options */
+
+struct credentials {
+    std::string user; /* "" for none */
+    std::string password;
+};
+
+/* Settings of a client, with the library's defaults: those of redlock_options, each under its name without the unit. */
+struct options {
+    options() : options(redlock_options REDLOCK_OPTIONS_INIT)
+    {
+    }
+
+    milliseconds ttl;
+    milliseconds minimum_validity;
+    milliseconds node_timeout;
+    milliseconds connect_timeout;
+    milliseconds silence_limit;
+    milliseconds backoff_max;
+    std::uint32_t drift_ppm;
+    std::uint32_t pending_max;
+    std::uint32_t undos_max;
+    std::uint32_t operations_max;
+    bool leave_locks;
+    std::uint32_t database;
+    std::string prefix;
+    std::string client_name;
+    std::optional<std::string> user;
+    std::optional<std::string> password;
+    /* Asked at each connect, on the client's thread; nothing: none now. Must not block. */
+    std::function<std::optional<redlock::credentials>(std::string_view node)> credentials;
+    /* On the client's thread, and during the calls of others. */
+    std::function<void(redlock::log_level level, std::string_view line)> log;
+    redlock::log_level log_level;
+    bool tls_no_verify;
+    std::optional<std::string> tls_ca_file;
+    std::optional<std::string> tls_ca_directory;
+    std::optional<std::string> tls_certificate_file;
+    std::optional<std::string> tls_key_file;
+    std::optional<std::string> tls_server_name;
+    redlock_allocator allocator;
+    std::uint32_t renewal_percent;
+    bool guard;
+    milliseconds max_ttl;
+    std::string deployment;
+    std::string marker_key;
+    std::string channel_prefix;
+
+  private:
+    explicit options(const redlock_options &defaults)
+        : ttl(defaults.ttl_ms), minimum_validity(defaults.minimum_validity_ms), node_timeout(defaults.node_timeout_ms),
+          connect_timeout(defaults.connect_timeout_ms), silence_limit(defaults.silence_limit_ms),
+          backoff_max(defaults.backoff_max_ms), drift_ppm(defaults.drift_ppm), pending_max(defaults.pending_max),
+          undos_max(defaults.undos_max), operations_max(defaults.operations_max),
+          leave_locks(defaults.leave_locks != 0), database(defaults.database), prefix(defaults.prefix),
+          client_name(defaults.client_name), log_level(static_cast<redlock::log_level>(defaults.log_level)),
+          tls_no_verify(defaults.tls_no_verify != 0), allocator(defaults.allocator),
+          renewal_percent(defaults.renewal_percent), guard(defaults.guard != 0), max_ttl(defaults.max_ttl_ms),
+          deployment(defaults.deployment), marker_key(defaults.marker_key), channel_prefix(defaults.channel_prefix)
+    {
+    }
+};
+
+/* Ends operations that are under way: see redlock_cancel(). Must outlive the operations that it is given to. */
+class cancellation
+{
+  public:
+    /* An empty one. */
+    cancellation() noexcept = default;
+    explicit cancellation(const client &client);
+    cancellation(cancellation &&other) noexcept : handle_(std::exchange(other.handle_, nullptr))
+    {
+    }
+    cancellation &operator=(cancellation &&other) noexcept
+    {
+        std::swap(handle_, other.handle_);
+        return *this;
+    }
+    ~cancellation()
+    {
+        if (handle_)
+            redlock_cancellation_destroy(&handle_);
+    }
+    /* Any thread, and signal handlers. */
+    void cancel() noexcept
+    {
+        if (handle_)
+            redlock_cancel(handle_);
+    }
+    redlock_cancellation *native_handle() const noexcept
+    {
+        return handle_;
+    }
+
+  private:
+    redlock_cancellation *handle_ = nullptr;
+};
+
+/* How to acquire. A duration stands for options that wait for so long: acquire(resource, 5s). */
+struct acquire_options {
+    acquire_options() = default;
+    template <class Rep, class Period>
+    acquire_options(std::chrono::duration<Rep, Period> time)
+        : wait(detail::ceiling(time)) // NOLINT: meant to be implicit
+    {
+    }
+
+    milliseconds wait{0};             /* 0: try once; forever; else keep trying for so long */
+    milliseconds ttl{0};              /* 0: the client's */
+    milliseconds minimum_validity{0}; /* 0: the client's */
+    const redlock::cancellation *cancellation = nullptr;
+    bool renewal = true;
+    milliseconds cap{0};           /* not renewed beyond so long after it was acquired; 0: no cap */
+    milliseconds notify_before{0}; /* event::ending comes so long before the end of validity; 0: not at all */
+    /* Told of the lock's fate, on the client's thread, while the lock lives. */
+    std::function<void(event event, loss loss, milliseconds validity)> on_event;
+    bool fair = false;
+    bool keep_waiting = false;
+    const void *owner = nullptr; /* who may acquire it again while it is held; null: the calling thread */
+};
+
+namespace detail
+{
+
+/* Where the library's pointer leads to: as long as the lock. */
+struct watcher {
+    std::function<void(event, loss, milliseconds)> told;
+    std::unique_ptr<watcher> next;
+
+    static void notify(redlock_lock *, int event, int loss, std::int64_t validity_ms, void *arg) noexcept
+    {
+        try {
+            static_cast<watcher *>(arg)->told(static_cast<redlock::event>(event), static_cast<redlock::loss>(loss),
+                                              milliseconds(validity_ms));
+        } catch (...) {
+        }
+    }
+};
+
+/* The library's client, and what it points to. Shared by the client and its locks, so that these know when it was closed. */
+class connection
+{
+  public:
+    connection() = default;
+    connection(const connection &) = delete;
+    connection &operator=(const connection &) = delete;
+    ~connection()
+    {
+        redlock_close(&handle, nullptr);
+    }
+
+    /* A lock that cannot be released here (on the client's own thread, in a forked child) still points to its watcher. */
+    void keep(std::unique_ptr<watcher> orphan) noexcept
+    {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        orphan->next = std::move(orphans_);
+        orphans_ = std::move(orphan);
+    }
+
+    redlock_options native(const options &from)
+    {
+        log_ = from.log;
+        credentials_ = from.credentials;
+        redlock_options to = REDLOCK_OPTIONS_INIT;
+        to.ttl_ms = count(from.ttl, "ttl");
+        to.minimum_validity_ms = count(from.minimum_validity, "minimum_validity");
+        to.node_timeout_ms = count(from.node_timeout, "node_timeout");
+        to.connect_timeout_ms = count(from.connect_timeout, "connect_timeout");
+        to.silence_limit_ms = count(from.silence_limit, "silence_limit");
+        to.backoff_max_ms = count(from.backoff_max, "backoff_max");
+        to.drift_ppm = from.drift_ppm;
+        to.pending_max = from.pending_max;
+        to.undos_max = from.undos_max;
+        to.operations_max = from.operations_max;
+        to.leave_locks = from.leave_locks ? 1 : 0;
+        to.database = from.database;
+        to.prefix = text(from.prefix, "prefix");
+        to.client_name = text(from.client_name, "client_name");
+        to.user = text_or_null(from.user, "user");
+        to.password = text_or_null(from.password, "password");
+        if (credentials_)
+            to.credentials = give_credentials;
+        to.credentials_arg = this;
+        if (log_)
+            to.log = write_log;
+        to.log_arg = this;
+        to.log_level = static_cast<std::uint32_t>(from.log_level);
+        to.tls_no_verify = from.tls_no_verify ? 1 : 0;
+        to.tls_ca_file = text_or_null(from.tls_ca_file, "tls_ca_file");
+        to.tls_ca_directory = text_or_null(from.tls_ca_directory, "tls_ca_directory");
+        to.tls_certificate_file = text_or_null(from.tls_certificate_file, "tls_certificate_file");
+        to.tls_key_file = text_or_null(from.tls_key_file, "tls_key_file");
+        to.tls_server_name = text_or_null(from.tls_server_name, "tls_server_name");
+        to.allocator = from.allocator;
+        to.renewal_percent = from.renewal_percent;
+        to.guard = from.guard ? 1 : 0;
+        to.max_ttl_ms = count(from.max_ttl, "max_ttl");
+        to.deployment = text(from.deployment, "deployment");
+        to.marker_key = text(from.marker_key, "marker_key");
+        to.channel_prefix = text(from.channel_prefix, "channel_prefix");
+        return to;
+    }
+
+    redlock_client *handle = nullptr; /* null: closed */
+
+  private:
+    static void write_log(int level, const char *line, void *arg) noexcept
+    {
+        try {
+            static_cast<connection *>(arg)->log_(static_cast<log_level>(level), line);
+        } catch (...) {
+        }
+    }
+
+    static int give_credentials(const char *node, char *user, char *password, size_t size, void *arg) noexcept
+    {
+        try {
+            const auto given = static_cast<connection *>(arg)->credentials_(node);
+            if (!given || given->user.size() >= size || given->password.size() >= size)
+                return 1;
+            std::memcpy(user, given->user.c_str(), given->user.size() + 1);
+            std::memcpy(password, given->password.c_str(), given->password.size() + 1);
+            return 0;
+        } catch (...) {
+            return 1;
+        }
+    }
+
+    std::function<void(log_level, std::string_view)> log_;
+    std::function<std::optional<redlock::credentials>(std::string_view)> credentials_;
+    std::mutex mutex_;
+    std::unique_ptr<watcher> orphans_;
+};
+
+std::optional<lock> acquire(const std::shared_ptr<connection> &, std::string_view, const acquire_options &, result &);
+
+} // namespace detail
+
+/* --------------------------------------------------------------------------------------------------------------- lock */
+
+/* One successful acquire: a redlock_lock, released by the destructor. That waits for a majority's answer, as release() does, which is at
+ * most one node timeout; what it came to is not told. */
+class lock
+{
+  public:
+    /* An empty one. */
+    lock() noexcept = default;
+    lock(lock &&other) noexcept
+        : connection_(std::move(other.connection_)), watcher_(std::move(other.watcher_)),
+          handle_(std::exchange(other.handle_, nullptr))
+    {
+    }
+    lock &operator=(lock &&other) noexcept
+    {
+        if (this != &other) {
+            drop();
+            connection_ = std::move(other.connection_);
+            watcher_ = std::move(other.watcher_);
+            handle_ = std::exchange(other.handle_, nullptr);
+        }
+        return *this;
+    }
+    ~lock()
+    {
+        drop();
+    }
+
+    /* Not empty: there is something to release. Whether it is still held is validity()'s to say. */
+    explicit operator bool() const noexcept
+    {
+        return native_handle() != nullptr;
+    }
+    /* How long it is still valid, rounded down; 0 when lost or empty. Asks nobody. */
+    milliseconds validity() const noexcept
+    {
+        return milliseconds(native_handle() ? redlock_validity_ms(handle_) : 0);
+    }
+    loss loss_reason() const noexcept
+    {
+        if (native_handle())
+            return static_cast<loss>(redlock_lock_loss(handle_));
+        return handle_ ? loss::closed : loss::none;
+    }
+    /* Lives as long as the lock; may hold any byte. */
+    std::string_view resource() const noexcept
+    {
+        std::size_t size = 0;
+        const char *name = native_handle() ? redlock_lock_resource(handle_, &size) : "";
+        return {name, size};
+    }
+    std::string_view token() const noexcept
+    {
+        return native_handle() ? redlock_lock_token(handle_) : "";
+    }
+    /* How many locks of this owner are this one, by re-entrancy. */
+    std::uint32_t hold_count() const noexcept
+    {
+        return native_handle() ? redlock_hold_count(handle_) : 0;
+    }
+
+    /* At least so long from now on; 0: the ttl it was acquired with. Never shortens. */
+    void extend(milliseconds ttl = milliseconds(0))
+    {
+        result result;
+        if (!extend(ttl, result))
+            throw error("extend", result);
+    }
+    bool extend(milliseconds ttl, result &result) noexcept
+    {
+        return detail::guarded(
+            result, [&] { return redlock_extend(native_handle(), detail::count(ttl, "ttl"), &result) == REDLOCK_OK; });
+    }
+
+    /* The lock is empty after it, whatever it came to. */
+    void release()
+    {
+        result result;
+        if (!release(result))
+            throw error("release", result);
+    }
+    bool release(result &result) noexcept
+    {
+        redlock_lock *handle = native_handle();
+        const int status = redlock_release(&handle, &result);
+        forget(handle != nullptr);
+        return status == REDLOCK_OK;
+    }
+
+    /* Why it was lost, or nothing when it was not lost within that time. Throws with status::cancelled when the client is closed meanwhile. */
+    std::optional<loss> wait_lost(milliseconds time = forever)
+    {
+        result result;
+        const std::optional<loss> why = wait_lost(time, result);
+        if (!why && result.status() != status::timed_out)
+            throw error("wait_lost", result);
+        return why;
+    }
+    /* The status is status::lost, timed_out, cancelled, ... */
+    std::optional<loss> wait_lost(milliseconds time, result &result) noexcept
+    {
+        return detail::guarded(result, [&]() -> std::optional<loss> {
+            if (handle_ && !native_handle()) {
+                detail::fail(result, status::lost, redlock_status_text(REDLOCK_LOST));
+                return loss::closed;
+            }
+            int why = REDLOCK_NOT_LOST;
+            const int status = redlock_wait_lost(handle_, detail::wait(time), &why);
+            detail::fail(result, static_cast<redlock::status>(status), redlock_status_text(status));
+            if (status != REDLOCK_LOST)
+                return std::nullopt;
+            return static_cast<loss>(why);
+        });
+    }
+
+    /* For poll(2): readable from the loss on. The lock's own: not to be read or closed. */
+    int lost_descriptor()
+    {
+        result result;
+        int descriptor = -1;
+        const int status = redlock_lost_descriptor(native_handle(), &descriptor);
+        if (status != REDLOCK_OK) {
+            detail::fail(result, static_cast<redlock::status>(status), redlock_status_text(status));
+            throw error("lost_descriptor", result);
+        }
+        return descriptor;
+    }
+
+    redlock_lock *native_handle() const noexcept
+    {
+        return connection_ && connection_->handle ? handle_ : nullptr;
+    }
+
+  private:
+    friend std::optional<lock> detail::acquire(const std::shared_ptr<detail::connection> &, std::string_view,
+                                               const acquire_options &, result &);
+
+    lock(std::shared_ptr<detail::connection> connection, std::unique_ptr<detail::watcher> watcher,
+         redlock_lock *handle) noexcept
+        : connection_(std::move(connection)), watcher_(std::move(watcher)), handle_(handle)
+    {
+    }
+
+    void drop() noexcept
+    {
+        redlock_lock *handle = native_handle();
+        if (handle)
+            redlock_release(&handle, nullptr);
+        forget(handle != nullptr);
+    }
+
+    void forget(bool lives_on) noexcept
+    {
+        if (lives_on && watcher_)
+            connection_->keep(std::move(watcher_));
+        handle_ = nullptr;
+        watcher_.reset();
+        connection_.reset();
+    }
+
+    std::shared_ptr<detail::connection> connection_;
+    std::unique_ptr<detail::watcher> watcher_;
+    redlock_lock *handle_ = nullptr;
+};
+
+namespace detail
+{
+
+inline std::optional<lock> acquire(const std::shared_ptr<connection> &connection, std::string_view resource,
+                                   const acquire_options &options, result &result)
+{
+    std::unique_ptr<watcher> told;
+    redlock_acquire_options native = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    native.wait_ms = wait(options.wait);
+    native.ttl_ms = count(options.ttl, "ttl");
+    native.minimum_validity_ms = count(options.minimum_validity, "minimum_validity");
+    native.resource_size = resource.size();
+    if (options.cancellation)
+        native.cancellation = options.cancellation->native_handle();
+    native.no_renewal = options.renewal ? 0 : 1;
+    native.cap_ms = count(options.cap, "cap");
+    native.notify_before_ms = count(options.notify_before, "notify_before");
+    if (options.on_event) {
+        told = std::make_unique<watcher>();
+        told->told = options.on_event;
+        native.event = watcher::notify;
+        native.event_arg = told.get();
+    }
+    native.fair = options.fair ? 1 : 0;
+    native.keep_waiting = options.keep_waiting ? 1 : 0;
+    native.owner = options.owner;
+
+    redlock_lock *handle = nullptr;
+    if (redlock_acquire(connection ? connection->handle : nullptr, bytes(resource), &native, &handle, &result))
+        return std::nullopt;
+    return lock(connection, std::move(told), handle);
+}
+
+} // namespace detail
+
+/* ------------------------------------------------------------------------------------------------------------- client */
+
+/* A set of nodes and the connections to them: a redlock_client with a thread of its own, closed by the destructor. Closing releases the
+ * locks that are still held; a program that must know whether that was confirmed calls close(). */
+class client
+{
+  public:
+    /* An empty one. */
+    client() noexcept = default;
+    explicit client(std::string_view nodes, const options &options = {})
+    {
+        result result;
+        if (!open(nodes, options, result))
+            throw error("connect", result);
+    }
+    static std::optional<client> connect(std::string_view nodes, const options &options, result &result) noexcept
+    {
+        client made;
+        if (!made.open(nodes, options, result))
+            return std::nullopt;
+        return made;
+    }
+    client(client &&other) noexcept = default;
+    client &operator=(client &&other) noexcept
+    {
+        if (this != &other) {
+            drop();
+            connection_ = std::move(other.connection_);
+        }
+        return *this;
+    }
+    ~client()
+    {
+        drop();
+    }
+
+    lock acquire(std::string_view resource, const acquire_options &options = {}) const
+    {
+        result result;
+        std::optional<lock> lock = acquire(resource, options, result);
+        if (!lock)
+            throw error("acquire", result);
+        return std::move(*lock);
+    }
+    std::optional<lock> acquire(std::string_view resource, const acquire_options &options,
+                                result &result) const noexcept
+    {
+        return detail::guarded(result, [&] { return detail::acquire(connection_, resource, options, result); });
+    }
+
+    /* Waits until a majority of the nodes can be asked. Not needed before an acquire. */
+    void ready(milliseconds time = forever) const
+    {
+        result result;
+        if (!ready(time, result))
+            throw error("ready", result);
+    }
+    bool ready(milliseconds time, result &result) const noexcept
+    {
+        return detail::guarded(
+            result, [&] { return redlock_ready(native_handle(), detail::wait(time), &result) == REDLOCK_OK; });
+    }
+
+    /* What the nodes show: a look, not a promise. */
+    redlock::state query(std::string_view resource) const
+    {
+        result result;
+        const std::optional<redlock::state> state = query(resource, result);
+        if (!state)
+            throw error("query", result);
+        return *state;
+    }
+    std::optional<redlock::state> query(std::string_view resource, result &result) const noexcept
+    {
+        redlock::state state;
+        if (redlock_query(native_handle(), detail::bytes(resource), resource.size(), &state, &result) != REDLOCK_OK)
+            return std::nullopt;
+        return state;
+    }
+
+    /* Does this client hold a valid lock on it? Asks nobody. */
+    bool held_by_me(std::string_view resource) const noexcept
+    {
+        return native_handle() && redlock_held_by_me(native_handle(), detail::bytes(resource), resource.size()) != 0;
+    }
+
+    /* What is known of each node. The names in it live as long as the client. */
+    std::vector<redlock_node_status> nodes() const
+    {
+        std::vector<redlock_node_status> all(native_handle() ? redlock_nodes(native_handle()) : 0);
+        for (std::size_t i = 0; i < all.size(); i++)
+            redlock_node_status_get(native_handle(), static_cast<std::uint32_t>(i), &all[i]);
+        return all;
+    }
+
+    /* Ends the quarantine of nodes that may have forgotten locks: whoever calls it vouches that none is held. */
+    void trust() const
+    {
+        result result;
+        if (!trust(result))
+            throw error("trust", result);
+    }
+    bool trust(result &result) const noexcept
+    {
+        return redlock_trust(native_handle(), &result) == REDLOCK_OK;
+    }
+
+    /* A snapshot of what the client has counted; all zero when it is empty. */
+    redlock_statistics statistics() const noexcept
+    {
+        redlock_statistics counted{};
+        if (native_handle())
+            redlock_statistics_get(native_handle(), &counted);
+        return counted;
+    }
+    /* The same in the Prometheus exposition format. */
+    std::string metrics() const
+    {
+        std::string text;
+        for (std::size_t needed = 4096; native_handle() && needed > text.size() + 1;) {
+            text.resize(needed + needed / 8);
+            if (redlock_metrics(native_handle(), text.data(), text.size(), &needed) != REDLOCK_OK &&
+                needed <= text.size())
+                needed = 1; /* refused for another reason than its size */
+            text.resize(needed <= text.size() ? needed - 1 : text.size());
+        }
+        return text;
+    }
+
+    /* The client is empty after it. Throws with status::no_quorum when something could not be confirmed: it expires. */
+    void close()
+    {
+        result result;
+        if (!close(result))
+            throw error("close", result);
+    }
+    bool close(result &result) noexcept
+    {
+        redlock_client *none = nullptr;
+        const int status = redlock_close(connection_ ? &connection_->handle : &none, &result);
+        connection_.reset();
+        return status == REDLOCK_OK;
+    }
+
+    /* Not empty. */
+    explicit operator bool() const noexcept
+    {
+        return native_handle() != nullptr;
+    }
+    redlock_client *native_handle() const noexcept
+    {
+        return connection_ ? connection_->handle : nullptr;
+    }
+
+  private:
+    friend class mutex;
+
+    bool open(std::string_view nodes, const options &options, result &result) noexcept
+    {
+        return detail::guarded(result, [&] {
+            auto connection = std::make_shared<detail::connection>();
+            const std::string list(nodes);
+            const redlock_options native = connection->native(options);
+            if (redlock_connect(detail::text(list, "nodes"), &native, &connection->handle, &result) != REDLOCK_OK)
+                return false;
+            connection_ = std::move(connection);
+            return true;
+        });
+    }
+
+    void drop() noexcept
+    {
+        if (connection_)
+            redlock_close(&connection_->handle, nullptr);
+        connection_.reset();
+    }
+
+    std::shared_ptr<detail::connection> connection_;
+};
+
+inline cancellation::cancellation(const client &client)
+{
+    result result;
+    const int status = redlock_cancellation_create(client.native_handle(), &handle_);
+    if (status != REDLOCK_OK) {
+        detail::fail(result, static_cast<redlock::status>(status), redlock_status_text(status));
+        throw error("cancellation", result);
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------------------- mutex */
+
+/*
+ * A resource as a std::timed_mutex: for std::unique_lock, std::scoped_lock, std::lock_guard. As there, a mutex is not copied or moved,
+ * any number of threads may share one, who locked it unlocks it, and it is not re-entrant: a thread that has it already gets
+ * std::errc::resource_deadlock_would_occur from lock(), and false from the others. (Another mutex on the same resource counts as another
+ * holder.) For re-entrancy, and for all that a lock can say, use client::acquire().
+ *
+ * false says that others hold it. All else that keeps it from being locked is a redlock::error.
+ *
+ * A lock can be lost while it is held, which a std::mutex cannot: ask held()->validity() before what must not happen twice.
+ */
+class mutex
+{
+  public:
+    /* options: how to acquire; their wait and owner are not used. A cancellation in them must outlive the mutex. */
+    mutex(const client &client, std::string_view resource, acquire_options options = {})
+        : connection_(client.connection_), resource_(resource), options_(std::move(options))
+    {
+    }
+    mutex(const mutex &) = delete;
+    mutex &operator=(const mutex &) = delete;
+
+    void lock()
+    {
+        if (held())
+            throw std::system_error(std::make_error_code(std::errc::resource_deadlock_would_occur), resource_);
+        result result;
+        if (!acquire(forever, result))
+            throw error("lock", result);
+    }
+    bool try_lock()
+    {
+        return attempt(milliseconds(0));
+    }
+    template <class Rep, class Period> bool try_lock_for(const std::chrono::duration<Rep, Period> &time)
+    {
+        return attempt(detail::ceiling(time));
+    }
+    template <class Clock, class Duration> bool try_lock_until(const std::chrono::time_point<Clock, Duration> &time)
+    {
+        return attempt(detail::ceiling(time - Clock::now()));
+    }
+    /* Waits as the destructor of a lock does. What the calling thread does not have stays as it is. */
+    void unlock() noexcept
+    {
+        std::list<holding> mine;
+        {
+            const std::lock_guard<std::mutex> guard(mutex_);
+            const auto found = find();
+            if (found != holdings_.end())
+                mine.splice(mine.begin(), holdings_, found);
+        }
+    }
+
+    /* The calling thread's lock, until it unlocks it; null when it has none. */
+    redlock::lock *held() noexcept
+    {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        const auto found = find();
+        return found == holdings_.end() ? nullptr : &found->lock;
+    }
+    const std::string &resource() const noexcept
+    {
+        return resource_;
+    }
+
+  private:
+    /* A lost lock may be held by one thread that does not know it yet and by another that has it now. Its place in memory is its owner's
+     * name, for nobody else. */
+    struct holding {
+        std::thread::id thread;
+        redlock::lock lock;
+    };
+
+    std::list<holding>::iterator find() noexcept
+    {
+        const std::thread::id me = std::this_thread::get_id();
+        auto at = holdings_.begin();
+        while (at != holdings_.end() && at->thread != me)
+            ++at;
+        return at;
+    }
+
+    bool acquire(milliseconds wait, result &result)
+    {
+        std::list<holding> mine;
+        mine.push_back({std::this_thread::get_id(), redlock::lock()});
+        acquire_options options = options_;
+        options.wait = wait;
+        options.owner = &mine.front();
+        std::optional<redlock::lock> lock =
+            detail::guarded(result, [&] { return detail::acquire(connection_, resource_, options, result); });
+        if (!lock)
+            return false;
+        mine.front().lock = std::move(*lock);
+        const std::lock_guard<std::mutex> guard(mutex_);
+        holdings_.splice(holdings_.begin(), mine);
+        return true;
+    }
+
+    bool attempt(milliseconds time)
+    {
+        if (held())
+            return false;
+        result result;
+        if (acquire(time < milliseconds(0) ? milliseconds(0) : time, result))
+            return true;
+        const bool is_held = result.status() == status::held ||
+                             (result.status() == status::timed_out &&
+                              (result.cause() == status::held || result.cause() == status::timed_out));
+        if (!is_held)
+            throw error("try_lock", result);
+        return false;
+    }
+
+    const std::shared_ptr<detail::connection> connection_;
+    const std::string resource_;
+    const acquire_options options_;
+    std::mutex mutex_;
+    std::list<holding> holdings_;
+};
+
+} // namespace redlock
+
+template <> struct std::is_error_code_enum<redlock::status> : std::true_type {
+};
+
+#endif

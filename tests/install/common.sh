@@ -1,0 +1,47 @@
+# shellcheck shell=bash
+# What the tests of the installed library share. Source it with: CMAKE BUILD_DIRECTORY LIBRARY_DIRECTORY CC CXX [COMPILER_FLAG...]
+#   LIBRARY_DIRECTORY   where the library is installed to, below the prefix
+set -euo pipefail
+
+# shellcheck disable=SC2034
+cmake=$1 build=$2 libraries=$3 cc=$4 cxx=$5
+shift 5
+flags=("$@")
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+project=$(cd "$here/../.." && pwd)
+outside=$here/outside
+warnings=(-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror)
+command -v "${REDIS_SERVER:-redis-server}" >/dev/null || exit 77
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+unset DESTDIR PKG_CONFIG_PATH PKG_CONFIG_LIBDIR PKG_CONFIG_SYSROOT_DIR CMAKE_PREFIX_PATH
+
+die() {
+  printf '%s: %s\n' "$(basename "$0")" "$*"
+  exit 1
+}
+
+# quietly COMMAND...: shows what it printed only when it failed.
+quietly() {
+  "$@" >"$work/printed" 2>&1 || { cat "$work/printed"; die "failed: $*"; }
+}
+
+# The library is installed into a prefix that is then renamed: what is found must be found where it is.
+install_and_move() { # PREFIX
+  quietly "$cmake" --install "$build" --prefix "$work/before"
+  mv "$work/before" "$1"
+  if grep -rl "$work/before" "$1"; then die "these files name the directory that was installed into"; fi
+}
+
+# works PROGRAM LANGUAGE shared|static: it takes a lock on three nodes, with the library that it was to be linked with.
+works() {
+  local printed needs
+  needs=$(readelf -d "$1" | grep -c 'NEEDED.*libredlock\.so\.0' || true)
+  case $3:$needs in
+    shared:1 | static:0) ;;
+    *) die "$1 is to be linked with the $3 library, and is not" ;;
+  esac
+  printed=$(bash "$project/scripts/nodes.sh" run --quiet -n 3 -- "$1" 2>&1) || die "$1 failed: $printed"
+  grep -qE "^0\.1\.0: ${2//+/[+]}: done: [23] granted" <<<"$printed" || die "$1 got no lock: $printed"
+  echo "$(basename "$1"): $printed"
+}

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# An outside CMake project finds the installed library, links its targets in C and in C++, and runs. What does not fit is refused.
+#
+# Usage: find_package.sh, and what common.sh takes
+. "$(dirname "$0")/common.sh"
+
+prefix=$work/prefix
+install_and_move "$prefix"
+
+configure() { # DIRECTORY SOURCE OPTION...
+  "$cmake" -S "$2" -B "$work/$1" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" \
+    -DCMAKE_C_FLAGS="${flags[*]}" -DCMAKE_CXX_FLAGS="${flags[*]}" "${@:3}"
+}
+
+kinds=(static)
+[ ! -e "$prefix/$libraries/libredlock.so" ] || kinds=(shared static)
+targets=("${kinds[@]/static/redlock_static}")
+targets=("${targets[@]/shared/redlock}")
+list() { local IFS=';'; echo "$*"; }
+
+quietly configure outside "$outside" -DCOMPONENTS="$(list "${kinds[@]}")" -DTARGETS="$(list "${targets[@]}")"
+quietly "$cmake" --build "$work/outside"
+for i in "${!kinds[@]}"; do
+  works "$work/outside/c_${targets[i]}" C "${kinds[i]}"
+  works "$work/outside/cpp_${targets[i]}" C++ "${kinds[i]}"
+done
+
+# refuses WORD LINE OPTION...: a project with this find_package line must not configure, and be told why.
+refuses() {
+  mkdir -p "$work/refused"
+  printf 'cmake_minimum_required(VERSION 3.16)\nproject(refused LANGUAGES CXX)\n%s\n' "$2" >"$work/refused/CMakeLists.txt"
+  if configure refused/build "$work/refused" "${@:3}" >"$work/printed" 2>&1; then die "this was accepted: ${*:2}"; fi
+  tr -s ' \n' ' ' <"$work/printed" | grep -qF "$1" || { cat "$work/printed"; die "refused without naming '$1': ${*:2}"; }
+  rm -r "$work/refused"
+}
+refuses 'version: 0.1.0' 'find_package(redlock 0.2 REQUIRED)'
+refuses 'version: 0.1.0' 'find_package(redlock 0.0 REQUIRED)'
+refuses 'needs Hiredis' 'find_package(redlock 0.1 REQUIRED COMPONENTS static)' -DHIREDIS_ROOT="$work/nowhere"
+refuses 'redlock' 'find_package(redlock 0.1 REQUIRED COMPONENTS nonsense)'
+[ "${kinds[0]}" = static ] && exit
+
+# Who links the shared library needs neither hiredis nor libev.
+mkdir "$work/shared"
+printf '%s\n' 'cmake_minimum_required(VERSION 3.16)' 'project(shared LANGUAGES CXX)' 'find_package(redlock 0.1.0 REQUIRED)' \
+  'if(TARGET redlock::redlock_static OR NOT TARGET redlock::redlock)' '  message(FATAL_ERROR "not what is there")' 'endif()' \
+  >"$work/shared/CMakeLists.txt"
+quietly configure shared/build "$work/shared" -DHIREDIS_ROOT="$work/nowhere"

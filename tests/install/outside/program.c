@@ -1,0 +1,18 @@
+/* Somebody else's program: takes a lock on $REDLOCK_NODES, and says which library it met. */
+#include <redlock/redlock.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(void)
+{
+    redlock_client *client;
+    redlock_lock *lock;
+    redlock_result result;
+    if (redlock_connect(getenv("REDLOCK_NODES"), NULL, &client, &result) != REDLOCK_OK)
+        return puts(redlock_result_text(&result)), EXIT_FAILURE;
+    int status = redlock_acquire(client, "outside", REDLOCK_WAIT_MS(20000), &lock, &result);
+    printf("%s: C: %s\n", redlock_version(), redlock_result_text(&result));
+    redlock_release(&lock, NULL);
+    redlock_close(&client, NULL);
+    return status == REDLOCK_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+}

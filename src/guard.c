@@ -44,6 +44,14 @@ void rl_guard_judge(struct rl_node *node)
             node->unfit = unfit[i].text;
 }
 
+bool rl_guard_may_take_over(const struct rl_node *node)
+{
+    uint32_t against = 0;
+    for (size_t i = 0; i < sizeof unfit / sizeof *unfit; i++)
+        against |= node->findings & unfit[i].finding;
+    return node->state == RL_NODE_READY && against == REDLOCK_FINDING_OTHER_DEPLOYMENT;
+}
+
 void rl_guard_find(struct rl_node *node, uint32_t finding, bool found)
 {
     bool before = node->findings & finding;

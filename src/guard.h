@@ -33,6 +33,9 @@ void rl_guard_time_told(struct rl_node *node, const redisReply *reply, quorum_ti
 /* Why the node must not grant now, or NULL. */
 const char *rl_guard_objection(struct rl_node *node, quorum_time now);
 
+/* Nothing is against it but that its marker is of another deployment: an operator's word makes it ours. */
+bool rl_guard_may_take_over(const struct rl_node *node);
+
 /* Notes a finding, or its end; a new one is logged. */
 void rl_guard_find(struct rl_node *node, uint32_t finding, bool found);
 

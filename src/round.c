@@ -359,11 +359,18 @@ static const struct rl_request_type undo_type = {undo_answered, undo_send};
 
 /* ------------------------------------------------------------------------------------------------------------ owner */
 
+static struct rl_usable usability(const struct rl_round *round, struct rl_node *node, quorum_time now)
+{
+    if (round->question == RL_ASK_TRUST && rl_guard_may_take_over(node))
+        return (struct rl_usable){RL_USABLE, false, QUORUM_PENDING, ""};
+    return rl_node_usable(node, now, is_grant(round));
+}
+
 /* Counts out the nodes that cannot be asked, and sorts the others. */
 static void sort_nodes(struct rl_round *round, struct quorum_event *start)
 {
     for (unsigned i = 0; i < round->client->nodes_count; i++) {
-        struct rl_usable usable = rl_node_usable(&round->client->nodes[i], start->now, is_grant(round));
+        struct rl_usable usable = usability(round, &round->client->nodes[i], start->now);
         if (usable.is == RL_USABLE)
             start->usable |= quorum_node(i);
         else if (usable.is == RL_COMING)
@@ -421,7 +428,7 @@ void rl_round_node_changed(struct rl_round *round, struct rl_node *node)
     quorum_time now = rl_now();
     if (!(round->rules.coming & quorum_node(node->index)))
         return;
-    struct rl_usable usable = rl_node_usable(node, now, is_grant(round));
+    struct rl_usable usable = usability(round, node, now);
     if (usable.is == RL_COMING)
         return;
     if (usable.is == RL_OUT) {

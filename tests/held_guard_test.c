@@ -474,6 +474,88 @@ START_TEST(another_number_of_nodes_is_refused)
 }
 END_TEST
 
+/* --- Taken over --- */
+
+static const char *first_of(struct cluster *cluster, size_t nodes)
+{
+    static char list[1024];
+
+    list[0] = '\0';
+    for (size_t i = 0; i < nodes; i++)
+        snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s", i > 0 ? "," : "",
+                 cluster_address(cluster, i));
+    return list;
+}
+
+/* One whose clients have been stopped: a lock was released, and the markers are there. */
+static void use_and_stop(int i, const char *nodes, const redlock_options *options)
+{
+    struct face *face = held_open_trusted(face_of(i), nodes, options);
+    redlock_lock *lock = held_acquire(face, key, NULL);
+
+    held_release(face, &lock);
+    held_close(face);
+}
+
+static void assert_taken_over(struct face *face)
+{
+    held_trust(face);
+    ck_assert(face_wait_all_ready(face)); /* without a quarantine, and no other deployment's any more */
+    for (uint32_t i = 0; i < redlock_nodes(face_client(face)); i++)
+        ck_assert_uint_eq(held_node_status(face, i).findings, 0);
+    redlock_lock *lock = held_acquire(face, key, NULL);
+    held_release(face, &lock);
+}
+
+/* N grows or shrinks with all clients stopped, and an operator says so: no marker has to be deleted by hand. */
+START_TEST(trust_takes_the_nodes_over_when_their_number_changes)
+{
+    static const size_t numbers[][2] = {{3, 5}, {5, 3}};
+    const size_t *number = numbers[_i / FACES];
+    struct cluster *cluster = real_cluster(HELD_NODES, NULL);
+    redlock_options options = held_options(MAX_TTL_MS, 1);
+
+    options.max_ttl_ms = 2 * MAX_TTL_MS; /* the old deployment's is no longer of interest */
+    use_and_stop(_i, first_of(cluster, number[0]), &options);
+    options.max_ttl_ms = MAX_TTL_MS;
+    struct face *face = held_open(face_of(_i), first_of(cluster, number[1]), &options);
+    assert_unfit(face, 3, "number of nodes");
+    uint64_t before = test_now_ns();
+    assert_taken_over(face);
+    ck_assert_uint_lt(test_now_ns() - before, (QUARANTINE_MS - 500) * UINT64_C(1000000));
+    ck_assert_int_eq(marked_max_ttl(cluster, 0), MAX_TTL_MS);
+    held_close(face);
+}
+END_TEST
+
+static bool finds_other_deployment(void *face)
+{
+    return has_finding(face, REDLOCK_FINDING_OTHER_DEPLOYMENT);
+}
+
+/* A client that was not stopped loses its vote on the nodes, and with it its lock, in time. */
+START_TEST(who_was_left_behind_is_unfit)
+{
+    struct cluster *cluster = real_cluster(HELD_NODES, NULL);
+    redlock_options options = held_options(MAX_TTL_MS, 1);
+    struct held_story story;
+    redlock_acquire_options acquire = held_acquire_options(&story);
+    struct face *forgotten = held_open_trusted(face_of(_i), cluster_nodes_string(cluster), &options);
+    redlock_lock *lock = held_acquire(forgotten, key, &acquire), *mine;
+
+    options.deployment = "another";
+    struct face *face = held_open(face_of(_i), cluster_nodes_string(cluster), &options);
+    held_trust(face);
+    ck_assert(face_wait(forgotten, finds_other_deployment, forgotten, REAL_SOON_MS));
+    real_status(face_acquire(face, key, REDLOCK_WAIT_MS(REAL_SOON_MS), &mine, &result), REDLOCK_OK, &result);
+    ck_assert_int_eq(redlock_validity_ms(lock), 0);
+    held_release(face, &mine);
+    face_release(forgotten, &lock, &result);
+    held_close(face);
+    face_close(&forgotten, &result);
+}
+END_TEST
+
 /* --- Without permission --- */
 
 #define LOCKER "user default on nopass ~* &* +@all "
@@ -517,6 +599,8 @@ static Suite *guard_suite(void)
     tcase_add_loop_test(others, the_larger_max_ttl_counts, 0, FACES);
     tcase_add_loop_test(others, another_deployment_is_refused, 0, FACES);
     tcase_add_loop_test(others, another_number_of_nodes_is_refused, 0, FACES);
+    tcase_add_loop_test(others, trust_takes_the_nodes_over_when_their_number_changes, 0, 2 * FACES);
+    tcase_add_loop_test(others, who_was_left_behind_is_unfit, 0, FACES);
     tcase_add_loop_test(others, a_node_that_does_not_let_itself_be_asked_has_no_vote, 0, 3);
     return suite;
 }

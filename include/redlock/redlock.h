@@ -428,7 +428,8 @@ REDLOCK_API int redlock_node_status_get(redlock_client *client, uint32_t node, r
 
 /*
  * Ends the quarantine of all nodes that can be reached. Whoever calls this vouches that no lock is held anywhere that a node may have forgotten: for a new
- * deployment, or after all clients have been stopped for max_ttl_ms. Waits for every node's answer or timeout.
+ * deployment, or after all clients have been stopped for max_ttl_ms. Nodes of another deployment, or of another number of nodes, become this client's: so the
+ * list or the name is changed; clients of the old one have no vote on them from then on. Waits for every node's answer or timeout.
  * Returns REDLOCK_OK (a majority), _NO_QUORUM, _MISCONFIGURED, _CANCELLED, _INVALID (the guard is off), _NO_MEMORY.
  */
 REDLOCK_API int redlock_trust(redlock_client *client, redlock_result *result);

@@ -10,10 +10,11 @@ local since, max_ttl, nodes, why, deployment = math.floor(time / 1000), tonumber
 local marker = redis.call('GET', KEYS[1])
 if marker then
   local run, since_text, ttl, count, reason, name = string.match(marker, '^1 (%w+) (%d+) (%d+) (%d+) (%w+) (%S+)$')
-  if run and (name ~= ARGV[2] or tonumber(count) ~= nodes) then
+  local other = run and (name ~= ARGV[2] or tonumber(count) ~= nodes)
+  if other and ARGV[4] ~= 'trust' then -- only an operator's word takes it over
     return {run_id, role, time, tonumber(since_text), tonumber(ttl), tonumber(count), reason, name}
   end
-  if run then
+  if run and not other then
     max_ttl = math.max(max_ttl, tonumber(ttl))
     why = 'restarted'
     if run == run_id and tonumber(since_text) <= since then

@@ -5,7 +5,7 @@
 
 packages_for() {
   case $1 in
-    build) echo gcc libc6-dev cmake ninja-build libhiredis-dev libev-dev ;;
+    build) echo gcc libc6-dev cmake ninja-build libhiredis-dev libev-dev libinih-dev ;;
     test) echo g++ clang check libsubunit-dev valgrind binutils pkg-config mandoc redis-server redis-tools ;;
     coverage) echo gcovr ;;
     demo) echo redis-server redis-tools ;;

@@ -1,0 +1,240 @@
+#define _GNU_SOURCE
+#include "config.h"
+
+#include "duration.h"
+#include "exit_status.h"
+#include "message.h"
+
+#include <errno.h>
+#include <ini.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum kind { TEXT, PASSWORD_FILE, NODES, MILLISECONDS, NUMBER, YES_NO };
+
+/* One key of the file, and the option that it sets. */
+struct key {
+    const char *name;
+    enum kind kind;
+    size_t offset; /* in redlock_options */
+    uint32_t most; /* of a number */
+};
+
+#define OPTION(field) offsetof(redlock_options, field)
+
+static const struct key keys[] = {
+    {"nodes", NODES, 0, 0},
+    {"user", TEXT, OPTION(user), 0},
+    {"password", TEXT, OPTION(password), 0},
+    {"password-file", PASSWORD_FILE, OPTION(password), 0},
+    {"ttl", MILLISECONDS, OPTION(ttl_ms), 0},
+    {"max-ttl", MILLISECONDS, OPTION(max_ttl_ms), 0},
+    {"timeout", MILLISECONDS, OPTION(node_timeout_ms), 0},
+    {"connect-timeout", MILLISECONDS, OPTION(connect_timeout_ms), 0},
+    {"drift-ppm", NUMBER, OPTION(drift_ppm), 1000000},
+    {"database", NUMBER, OPTION(database), INT32_MAX},
+    {"prefix", TEXT, OPTION(prefix), 0},
+    {"deployment", TEXT, OPTION(deployment), 0},
+    {"marker-key", TEXT, OPTION(marker_key), 0},
+    {"channel-prefix", TEXT, OPTION(channel_prefix), 0},
+    {"guard", YES_NO, OPTION(guard), 0},
+    {"tls-ca-file", TEXT, OPTION(tls_ca_file), 0},
+    {"tls-ca-directory", TEXT, OPTION(tls_ca_directory), 0},
+    {"tls-certificate-file", TEXT, OPTION(tls_certificate_file), 0},
+    {"tls-key-file", TEXT, OPTION(tls_key_file), 0},
+    {"tls-server-name", TEXT, OPTION(tls_server_name), 0},
+};
+
+/* What the callbacks of the parser share. */
+struct reading {
+    const char *path;
+    FILE *file;
+    struct cli_settings *settings;
+    int line;
+    bool said; /* an error is said once: the first */
+};
+
+char *cli_copy(const char *text)
+{
+    char *copy = strdup(text);
+
+    if (copy == NULL) {
+        cli_say("no memory");
+        exit(CLI_SYSTEM);
+    }
+    return copy;
+}
+
+/* --- Values --- */
+
+__attribute__((format(printf, 2, 3))) static bool wrong(struct reading *reading, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    if (!reading->said)
+        cli_say("%s:%d: %s", reading->path, reading->line, text);
+    reading->said = true;
+    return false;
+}
+
+static void *option(struct reading *reading, const struct key *key)
+{
+    return (char *)&reading->settings->options + key->offset;
+}
+
+char *cli_password_read(const char *path)
+{
+    char *line = NULL;
+    size_t size = 0;
+    FILE *file = fopen(path, "re");
+    ssize_t length = file != NULL ? getline(&line, &size, file) : -1;
+
+    if (length < 0)
+        cli_say("cannot read a password from %s: %s", path, file == NULL ? strerror(errno) : "it is empty");
+    if (file != NULL)
+        fclose(file);
+    if (length >= 0)
+        line[strcspn(line, "\r\n")] = '\0';
+    return length >= 0 ? line : NULL;
+}
+
+static bool take_password_file(struct reading *reading, const struct key *key, const char *value)
+{
+    char *password = cli_password_read(value);
+
+    if (password == NULL)
+        return wrong(reading, "password-file: see above");
+    *(const char **)option(reading, key) = password;
+    return true;
+}
+
+/* The key may come again, and go on in indented lines: one node or more in each. */
+static bool take_nodes(struct reading *reading, const char *value)
+{
+    const char *before = reading->settings->nodes;
+    char *joined;
+
+    if (*value == '\0')
+        return wrong(reading, "nodes: there is none; write for example: nodes = 10.0.0.1,10.0.0.2,10.0.0.3");
+    if (asprintf(&joined, "%s%s%s", before != NULL ? before : "", before != NULL ? "," : "", value) < 0)
+        return wrong(reading, "no memory");
+    joined[strcspn(joined, "\r\n")] = '\0';
+    reading->settings->nodes = joined;
+    return true;
+}
+
+static bool take_duration(struct reading *reading, const struct key *key, const char *value)
+{
+    int64_t milliseconds;
+
+    if (!cli_duration_read(value, &milliseconds) || milliseconds > UINT32_MAX)
+        return wrong(reading, "%s: '%s' is not a duration: " CLI_DURATION_FORM, key->name, value);
+    *(uint32_t *)option(reading, key) = (uint32_t)milliseconds;
+    return true;
+}
+
+static bool take_number(struct reading *reading, const struct key *key, const char *value)
+{
+    char *end;
+    unsigned long number = strtoul(value, &end, 10);
+
+    if (value[0] < '0' || value[0] > '9' || *end != '\0' || number > key->most)
+        return wrong(reading, "%s: '%s' is not a number from 0 to %u", key->name, value, key->most);
+    *(uint32_t *)option(reading, key) = (uint32_t)number;
+    return true;
+}
+
+static bool take_yes_no(struct reading *reading, const struct key *key, const char *value)
+{
+    bool yes = strcmp(value, "yes") == 0;
+
+    if (!yes && strcmp(value, "no") != 0)
+        return wrong(reading, "%s: '%s' is neither yes nor no", key->name, value);
+    *(uint32_t *)option(reading, key) = yes;
+    return true;
+}
+
+static bool take_value(struct reading *reading, const struct key *key, const char *value)
+{
+    switch (key->kind) {
+    case NODES:
+        return take_nodes(reading, value);
+    case PASSWORD_FILE:
+        return take_password_file(reading, key, value);
+    case MILLISECONDS:
+        return take_duration(reading, key, value);
+    case NUMBER:
+        return take_number(reading, key, value);
+    case YES_NO:
+        return take_yes_no(reading, key, value);
+    case TEXT:
+    default:
+        *(const char **)option(reading, key) = cli_copy(value);
+        return true;
+    }
+}
+
+/* --- The parser's callbacks --- */
+
+static int on_value(void *user, const char *section, const char *name, const char *value)
+{
+    struct reading *reading = user;
+
+    if (*section != '\0' && strcmp(section, "redlock") != 0)
+        return wrong(reading, "there is no section [%s]; all keys belong into [redlock]", section);
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+        if (strcmp(keys[i].name, name) == 0)
+            return take_value(reading, &keys[i], value);
+    return wrong(reading, "there is no key '%s'; redlock(1) lists them", name);
+}
+
+/* Counts the lines, which the parser does not tell, and refuses what it would cut in two. */
+static char *read_line(char *line, int size, void *user)
+{
+    struct reading *reading = user;
+
+    if (fgets(line, size, reading->file) == NULL)
+        return NULL;
+    reading->line++;
+    if (strchr(line, '\n') == NULL && !feof(reading->file)) {
+        wrong(reading, "this line is longer than %d bytes; of nodes there may be several lines: nodes = ...", size - 3);
+        return NULL;
+    }
+    return line;
+}
+
+static void warn_of_readers(const struct reading *reading)
+{
+    struct stat status;
+
+    if (reading->settings->options.password != NULL && fstat(fileno(reading->file), &status) == 0 &&
+        S_ISREG(status.st_mode) && (status.st_mode & S_IROTH) != 0)
+        cli_say("%s holds a password and everybody may read it; chmod 600 %s", reading->path, reading->path);
+}
+
+bool cli_config_read(const char *path, struct cli_settings *settings)
+{
+    struct reading reading = {.path = path, .settings = settings, .file = fopen(path, "re")};
+
+    if (reading.file == NULL) {
+        cli_say("cannot read %s: %s", path, strerror(errno));
+        return false;
+    }
+    int bad_line = ini_parse_stream(read_line, &reading, on_value, &reading);
+    bool failed = ferror(reading.file) != 0;
+    if (failed)
+        cli_say("cannot read %s: %s", path, strerror(EISDIR));
+    else if (bad_line > 0 && !reading.said)
+        cli_say("%s:%d: neither 'key = value' nor a [section] nor a ; comment", path, bad_line);
+    warn_of_readers(&reading);
+    fclose(reading.file);
+    return !failed && bad_line == 0 && !reading.said;
+}

@@ -1,0 +1,20 @@
+/* Durations as people write them. */
+#ifndef CLI_DURATION_H
+#define CLI_DURATION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* For messages: what is understood. */
+#define CLI_DURATION_FORM "a number and ms, s, m, h or d (seconds without a unit)"
+
+/* "500ms", "2s", "1.5m", "1h", "1d"; seconds without a unit, as sleep(1) and flock(1) have it. At most CLI_DURATION_MAX_MS. False: not a duration. */
+bool cli_duration_read(const char *text, int64_t *milliseconds);
+
+#define CLI_DURATION_MAX_MS (366LL * 24 * 60 * 60 * 1000)
+
+/* "850 ms", "3.2 s", "12 min". Returns buffer. */
+enum { CLI_DURATION_SIZE = 32 };
+const char *cli_duration_text(int64_t milliseconds, char buffer[CLI_DURATION_SIZE]);
+
+#endif

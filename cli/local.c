@@ -1,0 +1,125 @@
+/* redlock local: throw-away servers for as long as a command runs. */
+#define _GNU_SOURCE
+#include "child.h"
+#include "commands.h"
+#include "exit_status.h"
+#include "message.h"
+#include "servers.h"
+
+#include <redlock/redlock.h>
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { DEFAULT_COUNT = 5 };
+
+static long count = DEFAULT_COUNT;
+
+static bool take(int id, const char *value)
+{
+    (void)id; /* there is only one */
+    return cli_take_number("count", value, 1, REDLOCK_NODES_MAX, &count);
+}
+
+/* --- The command --- */
+
+static volatile sig_atomic_t command_pid;
+
+/* What the terminal sends the command has from it, too. */
+static void forward(int number, siginfo_t *information, void *context)
+{
+    int error = errno;
+
+    (void)context;
+    if (command_pid > 0 && information->si_code != SI_KERNEL)
+        kill((pid_t)command_pid, number);
+    errno = error;
+}
+
+static void forward_signals(void)
+{
+    static const int numbers[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+    struct sigaction action = {.sa_sigaction = forward, .sa_flags = SA_SIGINFO | SA_RESTART};
+
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        sigaction(numbers[i], &action, NULL);
+}
+
+static int run_command(char **argv)
+{
+    struct cli_child child = {.argv = argv, .environment = environ, .terminal = -1};
+    int status = CLI_SYSTEM;
+
+    forward_signals();
+    command_pid = cli_child_start(&child, &status);
+    if (command_pid < 0)
+        return status;
+    while (waitpid((pid_t)command_pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    command_pid = 0;
+    return cli_child_exit(status);
+}
+
+/* --- Its environment --- */
+
+/* The user's own deployment must not reach into this one, by its password for example. */
+static bool export(const struct cli_servers *servers)
+{
+    return setenv("REDLOCK_NODES", cli_servers_nodes(servers), 1) == 0 &&
+           setenv("REDLOCK_CONFIG", "/dev/null", 1) == 0 && unsetenv("REDLOCK_USER") == 0 &&
+           unsetenv("REDLOCK_PASSWORD") == 0 && unsetenv("REDLOCK_PASSWORD_FILE") == 0;
+}
+
+static char *shell(void)
+{
+    static char usual[] = "/bin/sh";
+    char *named = getenv("SHELL");
+
+    return named != NULL && *named != '\0' ? named : usual;
+}
+
+static int run(const struct cli_arguments *arguments)
+{
+    char *shell_argv[] = {shell(), NULL};
+    char **argv = arguments->command != NULL ? arguments->command : shell_argv;
+    struct cli_servers *servers;
+
+    if (arguments->count > 0)
+        return cli_misused("a command must follow --: redlock local -- CMD");
+    if (argv[0] == NULL)
+        return cli_misused("there is no command after --");
+    int status = cli_servers_start((unsigned)count, &servers);
+    if (status != CLI_OK)
+        return status;
+    if (argv == shell_argv)
+        cli_say("%ld throw-away nodes, trusted: %s; they end with this shell", count, cli_servers_nodes(servers));
+    status = export(servers) ? run_command(argv) : CLI_SYSTEM;
+    cli_servers_end(servers);
+    return status;
+}
+
+static const struct cli_option options[] = {
+    {'n', "count", "NUMBER", "how many servers, 1 to 32 (5)"},
+    {0},
+};
+
+const struct cli_command cli_command_local = {
+    .name = "local",
+    .arguments = "[-- CMD [ARG ...]]",
+    .summary = "Start throw-away nodes on this machine, and run CMD or a shell with them",
+    .help =
+        "The servers listen on free ports of 127.0.0.1, keep nothing on disk, are trusted at once, and end with CMD, also when\n"
+        "redlock is killed. CMD (default: $SHELL) finds them in REDLOCK_NODES. $REDIS_SERVER names another program than redis-server.\n"
+        "\n"
+        "exit status: CMD's; 128 + signal; 71 when the servers do not start\n",
+    .options = options,
+    .takes_command = true,
+    .take = take,
+    .run = run,
+};

@@ -1,0 +1,196 @@
+/* redlock(1): takes the command line apart and starts the command. */
+#include "child.h"
+#include "command.h"
+#include "exit_status.h"
+#include "help.h"
+#include "message.h"
+#include "session.h"
+#include "settings.h"
+
+#include <redlock/redlock.h>
+
+#include <assert.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPTIONS_MAX = 48 };
+enum { GLOBAL_NODES = CLI_GLOBAL, GLOBAL_CONFIG, GLOBAL_USER, GLOBAL_TIMEOUT, GLOBAL_VERSION, GLOBAL_HELP };
+
+const struct cli_option cli_global_options[] = {
+    {GLOBAL_NODES, "nodes", "LIST", "the nodes: host:port,host:port,..."},
+    {GLOBAL_CONFIG, "config", "FILE", "the config file ($XDG_CONFIG_HOME/redlock/config, /etc/redlock.conf)"},
+    {GLOBAL_USER, "user", "NAME", "user at the nodes; the password comes from $REDLOCK_PASSWORD or the file"},
+    {GLOBAL_TIMEOUT, "timeout", "TIME", "how long a node may take to answer (50ms)"},
+    {'v', "verbose", NULL, "explain each step, node by node"},
+    {'h', "help", NULL, "show this"},
+    {GLOBAL_VERSION, "version", NULL, "show the version"},
+    {0},
+};
+
+/* Two tables of options in getopt_long's form. */
+struct parser {
+    struct option longs[OPTIONS_MAX];
+    char shorts[2 * OPTIONS_MAX + 3];
+    size_t count;
+};
+
+static void parser_add(struct parser *parser, const struct cli_option *options)
+{
+    char *end = parser->shorts + strlen(parser->shorts);
+
+    for (; options != NULL && options->name != NULL; options++) {
+        assert(parser->count + 1 < OPTIONS_MAX);
+        parser->longs[parser->count++] = (struct option){
+            options->name, options->argument != NULL ? required_argument : no_argument, NULL, options->id};
+        if (options->id >= CLI_LONG_ONLY)
+            continue;
+        *end++ = (char)options->id;
+        if (options->argument != NULL)
+            *end++ = ':';
+    }
+    *end = '\0';
+}
+
+/* --- Options that every command has --- */
+
+static bool take_global(int id)
+{
+    switch (id) {
+    case GLOBAL_NODES:
+        cli_overrides.nodes = optarg;
+        return true;
+    case GLOBAL_CONFIG:
+        cli_overrides.config = optarg;
+        return true;
+    case GLOBAL_USER:
+        cli_overrides.user = optarg;
+        return true;
+    case GLOBAL_TIMEOUT:
+        cli_overrides.timeout = optarg;
+        return true;
+    case 'v':
+        cli_message_verbose(true);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static int show_help(const struct cli_command *command)
+{
+    if (command != NULL)
+        cli_command_help(command);
+    else
+        cli_help();
+    return CLI_OK;
+}
+
+static int refuse_option(int answer, char *const *argv)
+{
+    char quoted[CLI_QUOTED_SIZE];
+    char letter[3] = {'-', (char)optopt, '\0'};
+    bool is_long = optopt == 0 || optopt >= CLI_LONG_ONLY || strncmp(argv[optind - 1], "--", 2) == 0;
+    const char *option = cli_quote(is_long ? argv[optind - 1] : letter, quoted);
+
+    if (answer == ':')
+        return cli_misused("%s wants a value", option);
+    if (is_long && strchr(argv[optind - 1], '=') != NULL)
+        return cli_misused("%s is not an option, or takes no value, or could be several", option);
+    return cli_misused("%s is not an option, or could be several", option);
+}
+
+/* Takes the options of argv[1] and on; -1 when there is no reason to end here, else the exit status. */
+static int take_options(const struct cli_command *command, struct parser *parser, int argc, char **argv)
+{
+    int id;
+
+    optind = 0; /* glibc: begin anew */
+    opterr = 0;
+    while ((id = getopt_long(argc, argv, parser->shorts, parser->longs, NULL)) != -1) {
+        if (id == 'h')
+            return show_help(command);
+        if (id == GLOBAL_VERSION)
+            return printf("redlock %s\n", redlock_version()), CLI_OK;
+        if (id == '?' || id == ':')
+            return refuse_option(id, argv);
+        if (!take_global(id) && !command->take(id, optarg))
+            return CLI_USAGE;
+    }
+    return -1;
+}
+
+/* --- Commands --- */
+
+static const struct cli_command *find_command(const char *name)
+{
+    for (const struct cli_command *const *command = cli_commands; *command != NULL; command++)
+        if (strcmp((*command)->name, name) == 0)
+            return *command;
+    return NULL;
+}
+
+/* Where the user's command begins: at the first --; argc when there is none, or the command takes none. */
+static int find_end(const struct cli_command *command, int argc, char **argv)
+{
+    int end = 1;
+
+    while (command->takes_command && end < argc && strcmp(argv[end], "--") != 0)
+        end++;
+    return command->takes_command ? end : argc;
+}
+
+static int run_command(const struct cli_command *command, int argc, char **argv)
+{
+    struct parser parser = {.shorts = ":"};
+    int end = find_end(command, argc, argv);
+    struct cli_arguments arguments = {.command = end < argc ? argv + end + 1 : NULL};
+
+    cli_message_command(command->name);
+    argv[end] = NULL; /* the -- itself, or NULL already */
+    parser_add(&parser, command->options);
+    parser_add(&parser, cli_global_options);
+    int status = take_options(command, &parser, end, argv);
+    if (status >= 0)
+        return status;
+    arguments.words = argv + optind;
+    arguments.count = end - optind;
+    return command->run(&arguments);
+}
+
+static int dispatch(int argc, char **argv)
+{
+    struct parser parser = {.shorts = "+:"}; /* +: what follows the command is the command's */
+    char quoted[CLI_QUOTED_SIZE];
+
+    parser_add(&parser, cli_global_options);
+    int status = take_options(NULL, &parser, argc, argv);
+    if (status >= 0)
+        return status;
+    if (optind == argc)
+        return cli_misused("a command is needed: run, status, ...");
+    int first = optind;
+    const struct cli_command *command = find_command(argv[first]);
+    if (command == NULL)
+        return cli_misused("there is no command %s", cli_quote(argv[first], quoted));
+    return run_command(command, argc - first, argv + first);
+}
+
+/* What was printed may still have to be written, on a full disk for example. */
+static int finish_output(int status)
+{
+    if (fflush(stdout) == 0 && ferror(stdout) == 0)
+        return status;
+    cli_say("cannot write to standard output");
+    return status == CLI_OK ? CLI_SYSTEM : status;
+}
+
+int main(int argc, char **argv)
+{
+    cli_child_note_signals();
+    int status = finish_output(dispatch(argc, argv));
+
+    cli_interrupt_again();
+    return status;
+}

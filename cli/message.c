@@ -1,0 +1,155 @@
+#include "message.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { LINE_SIZE = 2048, DEFAULT_COLUMNS = 80 };
+
+static const char *command_name;
+static bool is_verbose;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of the terminal's line */
+static bool live_shown;
+
+void cli_message_command(const char *command)
+{
+    command_name = command;
+}
+
+void cli_message_verbose(bool verbose)
+{
+    is_verbose = verbose;
+}
+
+bool cli_is_verbose(void)
+{
+    return is_verbose;
+}
+
+/* Copies text so that no byte of it can command a terminal; returns the length. */
+static size_t show_bytes(const char *text, char *shown, size_t size)
+{
+    size_t length = 0;
+
+    for (; *text != '\0' && length + 5 < size; text++) {
+        unsigned char byte = (unsigned char)*text;
+        if (byte < 0x20 || byte == 0x7f)
+            length += (size_t)snprintf(shown + length, size - length, "\\x%02x", byte);
+        else
+            shown[length++] = *text;
+    }
+    shown[length] = '\0';
+    return length;
+}
+
+const char *cli_quote(const char *text, char buffer[CLI_QUOTED_SIZE])
+{
+    char shown[CLI_QUOTED_SIZE - 8];
+    size_t length = show_bytes(text, shown, sizeof(shown));
+    bool cut = length + 5 >= sizeof(shown);
+
+    snprintf(buffer, CLI_QUOTED_SIZE, "'%s%s'", shown, cut ? "..." : "");
+    return buffer;
+}
+
+/* In one write, so that lines of several processes do not mix. */
+static void write_line(const char *line, size_t length)
+{
+    pthread_mutex_lock(&mutex);
+    if (live_shown)
+        (void)!write(STDERR_FILENO, "\r\033[K", 4);
+    live_shown = false;
+    (void)!write(STDERR_FILENO, line, length);
+    pthread_mutex_unlock(&mutex);
+}
+
+__attribute__((format(printf, 1, 0))) static void say(const char *format, va_list arguments)
+{
+    char text[LINE_SIZE];
+    char line[LINE_SIZE + 64];
+    int start =
+        snprintf(line, 48, "redlock%s%s: ", command_name != NULL ? " " : "", command_name != NULL ? command_name : "");
+
+    vsnprintf(text, sizeof(text), format, arguments);
+    size_t length = (size_t)start + show_bytes(text, line + start, sizeof(line) - 1 - (size_t)start);
+    line[length++] = '\n';
+    write_line(line, length);
+}
+
+void cli_say(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    say(format, arguments);
+    va_end(arguments);
+}
+
+void cli_explain(const char *format, ...)
+{
+    va_list arguments;
+
+    if (!is_verbose)
+        return;
+    va_start(arguments, format);
+    say(format, arguments);
+    va_end(arguments);
+}
+
+static void explain_node(const redlock_node_result *node)
+{
+    char latency[32] = "";
+
+    if (node->latency_us > 0)
+        snprintf(latency, sizeof(latency), " after %.1f ms", node->latency_us / 1000.0);
+    cli_explain("  %s: %s%s%s%s", node->name, redlock_outcome_name(node->outcome), latency,
+                *node->text != '\0' ? ": " : "", node->text);
+}
+
+void cli_explain_result(const char *step, const redlock_result *result)
+{
+    redlock_result copy;
+
+    if (!is_verbose)
+        return;
+    copy = *result; /* its text may have to be written */
+    cli_explain("%s: %s", step, redlock_result_text(&copy));
+    for (uint32_t i = 0; i < copy.nodes; i++)
+        explain_node(&copy.node[i]);
+}
+
+bool cli_is_live(void)
+{
+    return isatty(STDERR_FILENO) == 1;
+}
+
+static size_t terminal_columns(void)
+{
+    struct winsize size;
+
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : DEFAULT_COLUMNS;
+}
+
+void cli_live(const char *format, ...)
+{
+    char text[LINE_SIZE];
+    char line[LINE_SIZE + 8] = "\r\033[K";
+    va_list arguments;
+
+    if (!cli_is_live())
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    size_t length = show_bytes(text, line + 4, sizeof(line) - 4);
+    if (length >= terminal_columns())
+        length = terminal_columns() - 1; /* or it would wrap, and could not be taken away */
+    pthread_mutex_lock(&mutex);
+    if (length > 0 || live_shown)
+        (void)!write(STDERR_FILENO, line, length + 4);
+    live_shown = length > 0;
+    pthread_mutex_unlock(&mutex);
+}

@@ -1,0 +1,248 @@
+#define _GNU_SOURCE
+#include "servers.h"
+
+#include "exit_status.h"
+#include "message.h"
+
+#include <redlock/redlock.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { READY_WITHIN_MS = 20000, LOOK_MS = 10, ADDRESS_SIZE = 24 };
+
+struct server {
+    pid_t pid;
+    int port_holder; /* a socket that keeps the port ours for as long as it is open */
+    int log;         /* in memory */
+    unsigned port;
+};
+
+struct cli_servers {
+    unsigned count;
+    struct server server[REDLOCK_NODES_MAX];
+    char nodes[REDLOCK_NODES_MAX * ADDRESS_SIZE];
+    int directory; /* their working directory: removed already, so that nobody can leave a file in it */
+};
+
+const char *cli_servers_nodes(const struct cli_servers *servers)
+{
+    return servers->nodes;
+}
+
+/* --- Starting --- */
+
+static int fail(const char *what)
+{
+    cli_say("%s: %s", what, strerror(errno));
+    return CLI_SYSTEM;
+}
+
+/* Bound, not listening: the kernel gives the port to nobody else, and a server with SO_REUSEADDR may listen on it. */
+static bool reserve_port(struct server *server)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+    int on = 1;
+
+    server->port_holder = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (server->port_holder < 0 || setsockopt(server->port_holder, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
+        bind(server->port_holder, (struct sockaddr *)&address, size) != 0 ||
+        getsockname(server->port_holder, (struct sockaddr *)&address, &size) != 0)
+        return false;
+    server->port = ntohs(address.sin_port);
+    return true;
+}
+
+static const char *program(void)
+{
+    const char *named = getenv("REDIS_SERVER");
+
+    return named != NULL && *named != '\0' ? named : "redis-server";
+}
+
+/* In a session of its own, so that an interrupt at the terminal is for the user's command alone. */
+_Noreturn static void become(const struct cli_servers *servers, const struct server *server, pid_t parent)
+{
+    char port[16];
+    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    snprintf(port, sizeof(port), "%u", server->port);
+    setsid();
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() == parent && fchdir(servers->directory) == 0 && dup2(nothing, STDIN_FILENO) == STDIN_FILENO &&
+        dup2(server->log, STDOUT_FILENO) == STDOUT_FILENO && dup2(server->log, STDERR_FILENO) == STDERR_FILENO)
+        execlp(program(), "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+               "--daemonize", "no", "--loglevel", "notice", "--logfile", "", (char *)NULL);
+    dprintf(server->log, "%s: %s\n", program(), strerror(errno));
+    _exit(CLI_NOT_FOUND);
+}
+
+static bool start(struct cli_servers *servers, struct server *server)
+{
+    pid_t parent = getpid();
+
+    server->log = memfd_create("log", MFD_CLOEXEC);
+    if (server->log < 0 || !reserve_port(server))
+        return false;
+    server->pid = fork();
+    if (server->pid == 0)
+        become(servers, server, parent);
+    return server->pid > 0;
+}
+
+static void list(struct cli_servers *servers)
+{
+    size_t length = 0;
+
+    for (unsigned i = 0; i < servers->count; i++)
+        length += (size_t)snprintf(servers->nodes + length, sizeof(servers->nodes) - length, "%s127.0.0.1:%u",
+                                   i > 0 ? "," : "", servers->server[i].port);
+}
+
+static bool start_all(struct cli_servers *servers)
+{
+    for (unsigned i = 0; i < servers->count; i++)
+        if (!start(servers, &servers->server[i]))
+            return false;
+    list(servers);
+    return true;
+}
+
+static bool make_directory(struct cli_servers *servers)
+{
+    const char *temporary = getenv("TMPDIR");
+    char path[4096];
+
+    snprintf(path, sizeof(path), "%s/redlock-XXXXXX", temporary != NULL && *temporary != '\0' ? temporary : "/tmp");
+    if (mkdtemp(path) == NULL)
+        return false;
+    servers->directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return rmdir(path) == 0 && servers->directory >= 0;
+}
+
+/* --- Ready --- */
+
+/* The last line that it wrote. */
+static void say_last_words(const struct server *server)
+{
+    char text[4096] = "";
+    ssize_t length = pread(server->log, text, sizeof(text) - 1, 0);
+    char *end = text + (length > 0 ? length : 0);
+
+    *end = '\0';
+    while (end > text && end[-1] == '\n')
+        *--end = '\0';
+    char *line = strrchr(text, '\n');
+    cli_say("%s did not start: %s", program(), line != NULL ? line + 1 : text);
+}
+
+/* The one that has ended; NULL: all run. */
+static struct server *find_dead(struct cli_servers *servers)
+{
+    for (unsigned i = 0; i < servers->count; i++)
+        if (waitpid(servers->server[i].pid, NULL, WNOHANG) == servers->server[i].pid) {
+            servers->server[i].pid = 0;
+            return &servers->server[i];
+        }
+    return NULL;
+}
+
+static void pause_a_moment(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * 1000000L}, NULL);
+}
+
+/* They are new, so no lock can be live on them: that is what trusting them asserts. */
+static int trust(struct cli_servers *servers, redlock_client *client)
+{
+    redlock_result result;
+    struct server *dead;
+
+    for (int waited_ms = 0; waited_ms < READY_WITHIN_MS; waited_ms += LOOK_MS) {
+        redlock_trust(client, &result);
+        if (result.granted == servers->count)
+            return CLI_OK;
+        if ((dead = find_dead(servers)) != NULL)
+            return say_last_words(dead), CLI_SYSTEM;
+        pause_a_moment();
+    }
+    cli_say("the servers were not ready after %d s: %s", READY_WITHIN_MS / 1000, redlock_result_text(&result));
+    return CLI_SYSTEM;
+}
+
+static int await(struct cli_servers *servers)
+{
+    redlock_options options = REDLOCK_OPTIONS_INIT;
+    redlock_client *client;
+    redlock_result result;
+
+    options.backoff_max_ms = LOOK_MS;
+    options.node_timeout_ms = 1000;
+    if (redlock_connect(servers->nodes, &options, &client, &result) != REDLOCK_OK) {
+        cli_say("%s", redlock_result_text(&result));
+        return CLI_SYSTEM;
+    }
+    int status = trust(servers, client);
+    redlock_close(&client, NULL);
+    return status;
+}
+
+int cli_servers_start(unsigned count, struct cli_servers **servers)
+{
+    struct cli_servers *made = calloc(1, sizeof(*made));
+    int status = CLI_OK;
+
+    if (made == NULL)
+        return fail("no memory");
+    *made = (struct cli_servers){.directory = -1, .count = count};
+    for (unsigned i = 0; i < count; i++)
+        made->server[i] = (struct server){.port_holder = -1, .log = -1};
+    if (!make_directory(made))
+        status = fail("cannot make a directory for the servers");
+    else if (!start_all(made))
+        status = fail("cannot start a server");
+    if (status == CLI_OK)
+        status = await(made);
+    *servers = status == CLI_OK ? made : NULL;
+    if (status != CLI_OK)
+        cli_servers_end(made);
+    return status;
+}
+
+/* --- Ending --- */
+
+static void end(struct server *server)
+{
+    if (server->pid > 0) {
+        kill(server->pid, SIGKILL);
+        while (waitpid(server->pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+    if (server->log >= 0)
+        close(server->log);
+    if (server->port_holder >= 0)
+        close(server->port_holder);
+}
+
+void cli_servers_end(struct cli_servers *servers)
+{
+    for (unsigned i = 0; i < servers->count; i++)
+        end(&servers->server[i]);
+    if (servers->directory >= 0)
+        close(servers->directory);
+    free(servers);
+}

@@ -1,0 +1,194 @@
+#define _GNU_SOURCE
+#include "session.h"
+
+#include "duration.h"
+#include "exit_status.h"
+#include "message.h"
+#include "settings.h"
+#include "waiting.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <time.h>
+
+/* --- Interrupts --- */
+
+static volatile sig_atomic_t interrupt;
+static redlock_cancellation *_Atomic cancellation;
+
+static void on_interrupt(int number)
+{
+    redlock_cancellation *current = atomic_load(&cancellation);
+
+    interrupt = number;
+    if (current != NULL)
+        redlock_cancel(current);
+}
+
+void cli_interrupts_catch(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
+    struct sigaction before;
+
+    sigemptyset(&action.sa_mask);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN) /* as under nohup(1) */
+            sigaction(numbers[i], &action, NULL);
+}
+
+int cli_interrupted(void)
+{
+    return interrupt;
+}
+
+void cli_interrupt_again(void)
+{
+    if (interrupt == 0)
+        return;
+    signal(interrupt, SIG_DFL);
+    raise(interrupt);
+}
+
+/* --- Client --- */
+
+static void on_log(int level, const char *line, void *arg)
+{
+    (void)arg;
+    if (level == REDLOCK_LOG_ERROR)
+        cli_say("%s", line);
+    else
+        cli_explain("%s", line);
+}
+
+static int refuse_settings(const struct cli_settings *settings, redlock_result *result)
+{
+    if (result->status != REDLOCK_INVALID) {
+        cli_say("%s", redlock_result_text(result));
+        return CLI_SYSTEM;
+    }
+    cli_say("%s (nodes from %s%s%s)", redlock_result_text(result), settings->nodes_source,
+            *settings->config_path != '\0' ? "; config file " : "", settings->config_path);
+    return CLI_MISCONFIGURED;
+}
+
+int cli_connect(redlock_client **client)
+{
+    redlock_result result;
+    int status;
+    const struct cli_settings *settings = cli_settings_get(&status);
+
+    *client = NULL;
+    if (settings == NULL)
+        return status;
+    if (settings->nodes == NULL) {
+        cli_say("no nodes are named; use --nodes LIST, REDLOCK_NODES, or 'nodes =' in the config file");
+        return CLI_MISCONFIGURED;
+    }
+    redlock_options options = settings->options;
+    options.log = on_log;
+    options.log_level = cli_is_verbose() ? REDLOCK_LOG_DEBUG : REDLOCK_LOG_ERROR;
+    if (redlock_connect(settings->nodes, &options, client, &result) != REDLOCK_OK)
+        return refuse_settings(settings, &result);
+    return CLI_OK;
+}
+
+void cli_close(redlock_client **client)
+{
+    redlock_result result;
+
+    if (*client == NULL)
+        return;
+    if (redlock_close(client, &result) != REDLOCK_OK)
+        cli_explain_result("close", &result);
+}
+
+/* --- Acquiring --- */
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Are so many nodes there, or in quarantine, that a majority can come of them by itself? */
+static bool may_recover(redlock_client *client, const redlock_result *result)
+{
+    redlock_node_status node;
+    uint32_t there = 0;
+
+    for (uint32_t i = 0; i < redlock_nodes(client); i++)
+        if (redlock_node_status_get(client, i, &node) == REDLOCK_OK && (node.usable || node.quarantine_ms > 0))
+            there++;
+    return there >= result->quorum;
+}
+
+static bool is_worth_waiting(redlock_client *client, const struct cli_acquire *how, const redlock_result *result)
+{
+    if (how->wait_ms == 0)
+        return false;
+    if (result->status == REDLOCK_HELD)
+        return true;
+    if (result->status != REDLOCK_NO_QUORUM && result->status != REDLOCK_TOO_SLOW &&
+        result->status != REDLOCK_TIMED_OUT)
+        return false;
+    return how->insists || may_recover(client, result);
+}
+
+/* The first attempt tells at once what there is to wait for; then it waits for what is left of the time. */
+static int acquire(redlock_client *client, const struct cli_acquire *how, redlock_acquire_options *options,
+                   redlock_lock **lock, redlock_result *result)
+{
+    int64_t began_ms = now_ms();
+
+    options->wait_ms = 0;
+    int status = redlock_acquire(client, how->resource, options, lock, result);
+    cli_explain_result("first attempt", result);
+    if (!is_worth_waiting(client, how, result))
+        return status;
+    if (result->status != REDLOCK_HELD)
+        cli_say("waiting: %s", redlock_result_text(result));
+    options->wait_ms = how->wait_ms;
+    if (how->wait_ms > 0) {
+        int64_t left_ms = how->wait_ms - (now_ms() - began_ms);
+        options->wait_ms = left_ms > 0 ? left_ms : 1;
+    }
+    struct cli_waiting *waiting = cli_waiting_show(client, how->resource, options->wait_ms);
+    status = redlock_acquire(client, how->resource, options, lock, result);
+    cli_waiting_hide(waiting);
+    cli_explain_result("after waiting", result);
+    return status;
+}
+
+static int explain_failure(const struct cli_acquire *how, redlock_result *result)
+{
+    char quoted[CLI_QUOTED_SIZE];
+
+    if (result->status != REDLOCK_CANCELLED)
+        cli_say("%s not obtained: %s", cli_quote(how->resource, quoted), redlock_result_text(result));
+    return cli_exit_of(result);
+}
+
+int cli_acquire(redlock_client *client, const struct cli_acquire *how, redlock_lock **lock, redlock_result *result)
+{
+    redlock_acquire_options options = how->options;
+    redlock_cancellation *own;
+
+    *lock = NULL;
+    if (redlock_cancellation_create(client, &own) != REDLOCK_OK) {
+        cli_say("no memory");
+        return CLI_SYSTEM;
+    }
+    options.cancellation = own;
+    atomic_store(&cancellation, own);
+    cli_interrupts_catch();
+    if (interrupt != 0)
+        redlock_cancel(own);
+    int status = acquire(client, how, &options, lock, result);
+    atomic_store(&cancellation, NULL);
+    redlock_cancellation_destroy(&own);
+    return status == REDLOCK_OK ? CLI_OK : explain_failure(how, result);
+}

@@ -1,0 +1,155 @@
+#define _GNU_SOURCE
+#include "settings.h"
+
+#include "config.h"
+#include "duration.h"
+#include "exit_status.h"
+#include "message.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char system_config[] = "/etc/redlock.conf";
+
+struct cli_overrides cli_overrides;
+
+static const char *variable(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value != NULL && *value != '\0' ? value : NULL;
+}
+
+/* --- The file --- */
+
+/* $XDG_CONFIG_HOME/redlock/config, its default being ~/.config; false where there is no home. */
+static bool user_config(char path[CLI_SOURCE_SIZE])
+{
+    const char *base = variable("XDG_CONFIG_HOME");
+    const char *home = variable("HOME");
+    int length = -1;
+
+    if (base != NULL && base[0] == '/') /* relative ones are to be ignored, says the specification */
+        length = snprintf(path, CLI_SOURCE_SIZE, "%s/redlock/config", base);
+    else if (home != NULL)
+        length = snprintf(path, CLI_SOURCE_SIZE, "%s/.config/redlock/config", home);
+    return length > 0 && length < CLI_SOURCE_SIZE;
+}
+
+/* The file that is named must be there; of the usual ones the first that is. "": none. */
+static bool find_config(char path[CLI_SOURCE_SIZE])
+{
+    const char *named = cli_overrides.config != NULL ? cli_overrides.config : variable("REDLOCK_CONFIG");
+
+    if (named != NULL) {
+        if (snprintf(path, CLI_SOURCE_SIZE, "%s", named) < CLI_SOURCE_SIZE)
+            return true;
+        cli_say("the name of the config file is longer than %d bytes", CLI_SOURCE_SIZE - 1);
+        return false;
+    }
+    if (!user_config(path) || access(path, F_OK) != 0)
+        snprintf(path, CLI_SOURCE_SIZE, "%s", access(system_config, F_OK) == 0 ? system_config : "");
+    return true;
+}
+
+/* --- The environment --- */
+
+static bool take_environment(struct cli_settings *settings)
+{
+    const char *nodes = variable("REDLOCK_NODES");
+    const char *user = variable("REDLOCK_USER");
+    const char *password = variable("REDLOCK_PASSWORD");
+    const char *password_file = variable("REDLOCK_PASSWORD_FILE");
+
+    if (nodes != NULL) {
+        settings->nodes = nodes;
+        snprintf(settings->nodes_source, CLI_SOURCE_SIZE, "REDLOCK_NODES");
+    }
+    if (user != NULL)
+        settings->options.user = user;
+    if (password_file != NULL && password == NULL)
+        password = cli_password_read(password_file);
+    if (password != NULL)
+        settings->options.password = password;
+    return password != NULL || password_file == NULL;
+}
+
+/* --- The command line --- */
+
+/* Everybody can read a command line in the list of processes. */
+static bool shows_password(const char *nodes)
+{
+    const char *scheme;
+
+    while ((scheme = strstr(nodes, "://")) != NULL) {
+        size_t length = strcspn(scheme + 3, ",/?");
+        const char *at = memrchr(scheme + 3, '@', length);
+        if (at != NULL && memchr(scheme + 3, ':', (size_t)(at - scheme - 3)) != NULL)
+            return true;
+        nodes = scheme + 3;
+    }
+    return false;
+}
+
+static bool take_timeout(struct cli_settings *settings)
+{
+    int64_t milliseconds;
+
+    if (cli_overrides.timeout == NULL)
+        return true;
+    if (!cli_duration_read(cli_overrides.timeout, &milliseconds) || milliseconds > UINT32_MAX) {
+        cli_say("--timeout '%s' is not a duration: " CLI_DURATION_FORM, cli_overrides.timeout);
+        return false;
+    }
+    settings->options.node_timeout_ms = (uint32_t)milliseconds;
+    return true;
+}
+
+static bool take_command_line(struct cli_settings *settings)
+{
+    if (cli_overrides.nodes != NULL) {
+        settings->nodes = cli_overrides.nodes;
+        snprintf(settings->nodes_source, CLI_SOURCE_SIZE, "--nodes");
+        if (shows_password(cli_overrides.nodes)) {
+            cli_say(
+                "--nodes holds a password, which everybody can read in the list of processes; put it into REDLOCK_PASSWORD, "
+                "REDLOCK_NODES or the config file");
+            return false;
+        }
+    }
+    if (cli_overrides.user != NULL)
+        settings->options.user = cli_overrides.user;
+    return take_timeout(settings);
+}
+
+/* --- Together --- */
+
+static int load(struct cli_settings *settings)
+{
+    settings->options = (redlock_options)REDLOCK_OPTIONS_INIT;
+    if (!find_config(settings->config_path))
+        return CLI_MISCONFIGURED;
+    if (*settings->config_path != '\0' && !cli_config_read(settings->config_path, settings))
+        return CLI_MISCONFIGURED;
+    snprintf(settings->nodes_source, CLI_SOURCE_SIZE, "%s", settings->config_path);
+    if (!take_environment(settings))
+        return CLI_MISCONFIGURED;
+    return take_command_line(settings) ? CLI_OK : CLI_USAGE;
+}
+
+const struct cli_settings *cli_settings_get(int *exit_status)
+{
+    static struct cli_settings settings;
+    static bool loaded;
+
+    if (!loaded) {
+        *exit_status = load(&settings);
+        if (*exit_status != CLI_OK)
+            return NULL;
+        loaded = true;
+    }
+    *exit_status = CLI_OK;
+    return &settings;
+}

@@ -1,0 +1,137 @@
+#define _GNU_SOURCE
+#include "waiting.h"
+
+#include "duration.h"
+#include "message.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { SECOND_MS = 1000 };
+
+struct cli_waiting {
+    redlock_client *client;
+    const char *resource;
+    int64_t wait_ms;
+    int64_t began_ms;
+    pthread_t thread;
+    pthread_mutex_t mutex; /* of over */
+    pthread_cond_t changed;
+    bool over;
+};
+
+static int64_t clock_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * SECOND_MS + now.tv_nsec / 1000000;
+}
+
+static void tell_holder(redlock_client *client, const char *resource, char *text, size_t size)
+{
+    char left[CLI_DURATION_SIZE];
+    redlock_state state;
+    redlock_result result;
+
+    if (redlock_query(client, resource, 0, &state, &result) != REDLOCK_OK)
+        snprintf(text, size, "%s", redlock_result_text(&result));
+    else if (state.locked && state.remaining_ms == REDLOCK_STATE_NO_EXPIRY)
+        snprintf(text, size, "held on %u of %u nodes, without an end", state.locked_nodes, result.nodes);
+    else if (state.locked)
+        snprintf(text, size, "held on %u of %u nodes, for %s unless renewed", state.locked_nodes, result.nodes,
+                 cli_duration_text(state.remaining_ms, left));
+    else
+        snprintf(text, size, "held on %u of %u nodes, free on %u", state.locked_nodes, result.nodes, state.free_nodes);
+}
+
+static void draw(const struct cli_waiting *waiting)
+{
+    char quoted[CLI_QUOTED_SIZE];
+    char left[CLI_DURATION_SIZE];
+    char holder[1024];
+    int64_t left_ms = waiting->wait_ms - (clock_ms() - waiting->began_ms);
+
+    tell_holder(waiting->client, waiting->resource, holder, sizeof(holder));
+    if (waiting->wait_ms == REDLOCK_FOREVER)
+        cli_live("waiting for %s: %s; no limit", cli_quote(waiting->resource, quoted), holder);
+    else
+        cli_live("waiting for %s: %s; %s left to wait", cli_quote(waiting->resource, quoted), holder,
+                 cli_duration_text(left_ms > 0 ? left_ms : 0, left));
+}
+
+/* True when it is over. */
+static bool pause_a_second(struct cli_waiting *waiting)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec++;
+    pthread_mutex_lock(&waiting->mutex);
+    while (!waiting->over && pthread_cond_timedwait(&waiting->changed, &waiting->mutex, &until) == 0)
+        ;
+    bool over = waiting->over;
+    pthread_mutex_unlock(&waiting->mutex);
+    return over;
+}
+
+static void *show(void *arg)
+{
+    struct cli_waiting *waiting = arg;
+
+    do
+        draw(waiting);
+    while (!pause_a_second(waiting));
+    return NULL;
+}
+
+/* Signals are for the thread that waits. */
+static bool start_thread(struct cli_waiting *waiting)
+{
+    sigset_t all;
+    sigset_t before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(&waiting->thread, NULL, show, waiting) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+struct cli_waiting *cli_waiting_show(redlock_client *client, const char *resource, int64_t wait_ms)
+{
+    struct cli_waiting *waiting;
+    pthread_condattr_t attributes;
+
+    if (!cli_is_live() || (waiting = calloc(1, sizeof(*waiting))) == NULL)
+        return NULL;
+    *waiting = (struct cli_waiting){.client = client, .resource = resource, .wait_ms = wait_ms, .began_ms = clock_ms()};
+    pthread_mutex_init(&waiting->mutex, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&waiting->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    if (start_thread(waiting))
+        return waiting;
+    free(waiting);
+    return NULL;
+}
+
+void cli_waiting_hide(struct cli_waiting *waiting)
+{
+    if (waiting == NULL)
+        return;
+    pthread_mutex_lock(&waiting->mutex);
+    waiting->over = true;
+    pthread_cond_signal(&waiting->changed);
+    pthread_mutex_unlock(&waiting->mutex);
+    pthread_join(waiting->thread, NULL);
+    pthread_cond_destroy(&waiting->changed);
+    pthread_mutex_destroy(&waiting->mutex);
+    free(waiting);
+    cli_live("%s", "");
+}

@@ -266,39 +266,42 @@ bool rl_handshake_start(struct rl_node *node)
     return asked;
 }
 
-/* ------------------------------------------------------------------------------------------------- the link before */
+/* ------------------------------------------------------------------------------------------------ the links before */
 
 static void kill_answered(struct rl_request *request, const struct rl_answer *answer)
 {
     struct rl_node *node = request->node;
-    if (answer->kind == RL_ANSWER_OVERDUE)
-        return;
-    node->killing = false;
     if (answer->kind != RL_ANSWER_REPLY)
         return; /* owed still: the next link will try again */
-    node->owed = false;
+    node->debts.client_id[request - node->kill] = 0;
     if (rl_reply_is_error(answer->reply, "NOPERM"))
         rl_log(node->client, REDLOCK_LOG_WARNING,
                "%s: may not CLIENT KILL ID: what a broken connection left may outlive its undo", node->address.name);
 }
 
-void rl_handshake_settle(struct rl_node *node)
+static void kill_link(struct rl_node *node, unsigned debt)
 {
     static const struct rl_request_type type = {kill_answered, NULL};
-    bool same = node->run_id[0] && strcmp(node->run_id, node->previous_run_id) == 0;
-    if (node->owed && !same)
-        node->owed =
-            false; /* another process: it has none of the old one's connections, but hands the same ids out again */
-    if (!node->owed || node->killing)
-        return;
     char id[24];
-    snprintf(id, sizeof id, "%lld", (long long)node->previous_client_id);
+    snprintf(id, sizeof id, "%lld", (long long)node->debts.client_id[debt]);
     struct rl_command command = {0};
     rl_command_add_text(&command, "CLIENT");
     rl_command_add_text(&command, "KILL");
     rl_command_add_text(&command, "ID");
     rl_command_add_text(&command, id);
-    node->kill.type = &type;
-    node->killing = rl_command_format(&command) && rl_node_send(node, &node->kill, &command);
+    node->kill[debt].type = &type;
+    if (rl_command_format(&command))
+        rl_node_send(node, &node->kill[debt], &command);
     rl_command_free(&command);
+}
+
+void rl_handshake_settle(struct rl_node *node)
+{
+    struct rl_debts *debts = &node->debts;
+    /* Another process has none of the old one's connections, but hands the same ids out again. */
+    if (!node->run_id[0] || strcmp(node->run_id, debts->run_id) != 0)
+        memset(debts, 0, sizeof *debts);
+    for (unsigned i = 0; i < RL_DEBTS_MAX; i++)
+        if (debts->client_id[i])
+            kill_link(node, i);
 }

@@ -105,9 +105,14 @@ static void remember_debt(struct rl_node *node)
 {
     if (!node->sent.first || node->state != RL_NODE_READY || node->client_id == 0)
         return;
-    node->owed = true;
-    node->previous_client_id = node->client_id;
-    memcpy(node->previous_run_id, node->run_id, sizeof node->run_id);
+    struct rl_debts *debts = &node->debts;
+    if (strcmp(debts->run_id, node->run_id) != 0)
+        memset(debts, 0, sizeof *debts);
+    memcpy(debts->run_id, node->run_id, sizeof debts->run_id);
+    for (unsigned i = 0; i < RL_DEBTS_MAX; i++)
+        if (debts->client_id[i] == node->client_id)
+            return; /* it breaks once, and is told so for each request */
+    debts->client_id[debts->count++ % RL_DEBTS_MAX] = node->client_id;
 }
 
 static bool has_sent_too_much(const struct rl_node *node, const redisAsyncContext *context)

@@ -22,6 +22,7 @@
 
 #define RL_RUN_ID_SIZE    41
 #define RL_NODE_TEXT_SIZE 96
+#define RL_DEBTS_MAX      8
 
 enum rl_node_state {
     RL_NODE_BACKOFF,
@@ -52,6 +53,13 @@ struct rl_requests {
     unsigned count;
 };
 
+/* Links that broke with replies outstanding: what they were sent the server may still execute. */
+struct rl_debts {
+    int64_t client_id[RL_DEBTS_MAX]; /* at the server; 0: none */
+    unsigned count;                  /* that were ever noted; the oldest makes way */
+    char run_id[RL_RUN_ID_SIZE];     /* of the server's process that knows them */
+};
+
 struct rl_node {
     redlock_client *client;
     unsigned index;
@@ -70,8 +78,7 @@ struct rl_node {
     struct rl_requests sent;    /* waiting for their replies, in order */
     struct rl_request *waiting; /* the first of them that is not overdue */
     struct rl_requests kept;    /* undos to be sent when the node is back */
-    bool owed;                  /* the last link broke with replies outstanding: its commands may still be executed */
-    bool killing;               /* `kill` is on its way */
+    struct rl_debts debts;      /* of earlier links */
 
     struct rl_resolution *resolution; /* under way, or the last */
     unsigned attempt;                 /* which of the resolved addresses is tried */
@@ -82,17 +89,15 @@ struct rl_node {
     quorum_time heard;   /* last reply on this link */
     quorum_time held_up; /* when our own loop was last found too slow to blame the node */
 
-    int64_t client_id;           /* of this link at the server; 0: unknown */
-    int64_t previous_client_id;  /* of the link that broke while it owed */
-    char run_id[RL_RUN_ID_SIZE]; /* of the server's process; "" unknown */
-    char previous_run_id[RL_RUN_ID_SIZE];
+    int64_t client_id;                /* of this link at the server; 0: unknown */
+    char run_id[RL_RUN_ID_SIZE];      /* of the server's process; "" unknown */
     char last_run_id[RL_RUN_ID_SIZE]; /* when it was ready last */
     char version[24];
     const char *unfit; /* why its vote cannot count though it answers; NULL when it can */
 
     unsigned steps_left; /* of the handshake */
     struct rl_request steps[RL_STEPS];
-    struct rl_request kill;
+    struct rl_request kill[RL_DEBTS_MAX];
     struct rl_request heartbeat;
     struct rl_node_statistics statistics;
     uint32_t findings; /* bits of enum redlock_finding */
@@ -157,7 +162,7 @@ void rl_handshake_auth_free(struct rl_command *command);
 
 /* handshake.c: queues all of it. false: the link does not take it. */
 bool rl_handshake_start(struct rl_node *node);
-/* Kills what is left of the link before, and undoes what may be left on the node, before anything else is sent. */
+/* Kills what is left of the links before, and undoes what may be left on the node, before anything else is sent. */
 void rl_handshake_settle(struct rl_node *node);
 
 #endif

@@ -114,6 +114,38 @@ START_TEST(the_old_link_is_killed_before_the_undo)
 }
 END_TEST
 
+/* A link that breaks before its server has answered the kill owes, too, and does not hide what an earlier one owes. */
+START_TEST(every_link_that_owes_is_killed)
+{
+    const struct fake_rule breaks_at_kill = {
+        .command = "CLIENT KILL", .count = 1, .skip = true, .silent = true, .ending = FAKE_RESET};
+    unsigned known = 8, links = (unsigned)_i, begin = links > known ? links - known : 0;
+    char id[16];
+    scene_attach();
+    fake_server_add_rule(scene.node[0], &breakings[0].rule);
+    for (unsigned i = 1; i < links; i++) {
+        struct fake_rule rule = breaks_at_kill;
+        rule.connection = i + 1;
+        fake_server_add_rule(scene.node[0], &rule);
+    }
+    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
+    scene_wait_for_sent(0, SENT_UNDO, 1);
+    unsigned total = scene_count(0, SENT_KILL), last = links - begin;
+    ck_assert_uint_gt(total, last - 1);
+    for (unsigned i = 0; i < last; i++) { /* those of the last link */
+        unsigned found = 0;
+        snprintf(id, sizeof id, "%u", begin + i + 1);
+        for (unsigned k = total - last; k < total; k++) {
+            const struct fake_record *kill = scene_sent(0, SENT_KILL, NULL, k, NULL);
+            ck_assert_uint_eq(kill->connection, links + 1);
+            found += strcmp(kill->command->argv[3].data, id) == 0;
+        }
+        ck_assert_msg(found == 1, "link %s of %u is killed %u times", id, links, found);
+    }
+    assert_whole_again();
+}
+END_TEST
+
 START_TEST(an_idle_link_that_breaks_owes_nothing)
 {
     static const enum fake_ending endings[] = {FAKE_RESET, FAKE_CLOSE, FAKE_SHUTDOWN};
@@ -523,6 +555,7 @@ static void add_breaking(Suite *suite)
     tcase_add_test(five, a_lock_survives_its_links);
     tcase_add_test(five, a_node_that_closes_after_its_answer_has_voted);
     tcase_add_loop_test(one, the_old_link_is_killed_before_the_undo, 0, BREAKINGS);
+    tcase_add_loop_test(one, every_link_that_owes_is_killed, 1, 11);
     tcase_add_loop_test(one, an_idle_link_that_breaks_owes_nothing, 0, 3);
     tcase_add_test(one, another_process_behind_the_address_is_not_told_to_kill);
     tcase_add_test(one, a_node_that_does_not_listen_says_so_in_the_result);

@@ -7,7 +7,7 @@
 
 void quorum_round_init(struct quorum_round *round, const struct quorum_terms *terms)
 {
-    assert(terms->kind != QUORUM_ACQUIRE || terms->minimum_validity >= 1);
+    assert((terms->kind != QUORUM_ACQUIRE && terms->kind != QUORUM_ADOPT) || terms->minimum_validity >= 1);
     memset(round, 0, sizeof *round);
     round->terms = *terms;
     round->sent = QUORUM_NEVER;
@@ -54,6 +54,7 @@ static enum quorum_verdict judge_won(struct quorum_round *round, quorum_time now
     quorum_time end = quorum_validity_end(round->sent, terms->ttl, terms->drift_ppm);
     switch (terms->kind) { /* GCOVR_EXCL_BR_LINE: the fourth way out is the assert below */
     case QUORUM_ACQUIRE:
+    case QUORUM_ADOPT:
         if (quorum_time_until(end, now) < terms->minimum_validity)
             return QUORUM_LOST_TOO_SLOW;
         round->validity_end = end;
@@ -85,11 +86,18 @@ static enum quorum_verdict judge_lost(const struct quorum_round *round)
     return quorum_tally_blocked_by(tally, without_ours) ? QUORUM_LOST_GONE : QUORUM_LOST_NO_QUORUM;
 }
 
+static bool waits_for_all(const struct quorum_round *round)
+{
+    if (round->terms.kind == QUORUM_LOOK)
+        return true;
+    return round->terms.all_answers && (round->terms.kind == QUORUM_RELEASE || quorum_tally_won(&round->tally));
+}
+
 static void judge(struct quorum_round *round, struct quorum_actions *actions, quorum_time now)
 {
     if (quorum_round_over(round))
         return;
-    if (round->terms.kind == QUORUM_LOOK && round->tally.voted[QUORUM_PENDING])
+    if (waits_for_all(round) && round->tally.voted[QUORUM_PENDING])
         return;
     if (quorum_tally_won(&round->tally))
         decide(round, actions, judge_won(round, now), now);

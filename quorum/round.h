@@ -16,6 +16,7 @@
 enum quorum_kind {
     QUORUM_ACQUIRE,
     QUORUM_EXTEND,
+    QUORUM_ADOPT, /* extend, by the token alone: the lock's own end is not known, and what is left is judged as in acquire */
     QUORUM_RELEASE,
     QUORUM_LOOK /* asks only; decided when every node has answered or been counted out */
 };
@@ -26,18 +27,21 @@ enum quorum_verdict {
     QUORUM_LOST_HELD,          /* acquire: without the others' keys a majority would have been there */
     QUORUM_LOST_NO_QUORUM,     /* too many nodes down, silent or refusing */
     QUORUM_LOST_MISCONFIGURED, /* as before, for reasons that waiting does not end */
-    QUORUM_LOST_TOO_SLOW,      /* acquire: too little validity was left; extend: none was, of the end it began with */
-    QUORUM_LOST_GONE,          /* extend, release: too many nodes do not have our key */
-    QUORUM_LOST_CANCELLED      /* the host said so */
+    QUORUM_LOST_TOO_SLOW, /* acquire, adopt: too little validity was left; extend: none was, of the end it began with */
+    QUORUM_LOST_GONE,     /* extend, adopt, release: too many nodes do not have our key */
+    QUORUM_LOST_CANCELLED /* the host said so */
 };
 
 struct quorum_terms {
     enum quorum_kind kind;
-    unsigned nodes;                   /* N */
-    quorum_duration ttl;              /* what the nodes are asked for */
-    uint32_t drift_ppm;               /* see validity.h */
-    quorum_duration minimum_validity; /* acquire: less than this left at the decision is too slow; at least 1 ns */
-    quorum_time validity_end;         /* extend, release: of the lock as it is; acquire: 0 */
+    unsigned nodes;      /* N */
+    quorum_duration ttl; /* what the nodes are asked for */
+    uint32_t drift_ppm;  /* see validity.h */
+    quorum_duration
+        minimum_validity;     /* acquire, adopt: less than this left at the decision is too slow; at least 1 ns */
+    quorum_time validity_end; /* extend, release: of the lock as it is; others: 0 */
+    bool
+        all_answers; /* what is won, and any end of a release, waits until every node has answered or been counted out */
 };
 
 enum quorum_event_type {
@@ -84,6 +88,12 @@ struct quorum_actions quorum_round_step(struct quorum_round *round, const struct
 static inline bool quorum_round_over(const struct quorum_round *round)
 {
     return round->verdict != QUORUM_UNDECIDED;
+}
+
+/* Has a majority, and waits for the other answers. */
+static inline bool quorum_round_is_settling(const struct quorum_round *round)
+{
+    return !quorum_round_over(round) && round->terms.kind != QUORUM_LOOK && quorum_tally_won(&round->tally);
 }
 
 #endif

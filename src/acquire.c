@@ -17,6 +17,7 @@ struct acquire {
     struct rl_waiter waiter;
     struct rl_lease *lease; /* of the attempt under way; then of the lock */
     redlock_lock *lock;     /* what it came to */
+    bool overdue;           /* the time to wait is over: this attempt is the last */
     const void *owner;
     redlock_acquire_callback callback;
     void *arg;
@@ -103,7 +104,9 @@ static void decided(struct rl_round *round)
         return;
     }
     acquire->base.cause = rl_result_status(verdict);
-    if (acquire->options.wait_ms == 0 || (verdict == QUORUM_LOST_MISCONFIGURED && !acquire->options.keep_waiting))
+    if (acquire->overdue)
+        complete(acquire, REDLOCK_TIMED_OUT);
+    else if (acquire->options.wait_ms == 0 || (verdict == QUORUM_LOST_MISCONFIGURED && !acquire->options.keep_waiting))
         complete(acquire, acquire->base.cause);
     else
         wait_on(acquire);
@@ -148,6 +151,7 @@ static void attempt(struct acquire *acquire)
         .ttl = acquire->options.ttl_ms * QUORUM_MILLISECOND,
         .drift_ppm = client->options.drift_ppm,
         .minimum_validity = acquire->options.minimum_validity_ms * QUORUM_MILLISECOND,
+        .all_answers = acquire->options.all_answers,
     };
     if (acquire->lease)
         operation->round = rl_round_create(client, acquire->lease, question(acquire), &terms);
@@ -198,6 +202,11 @@ static void on_deadline(struct rl_timer *timer)
 {
     struct rl_operation *operation =
         (struct rl_operation *)(void *)((char *)timer - offsetof(struct rl_operation, timer));
+    if (operation->round && quorum_round_is_settling(&operation->round->rules)) {
+        ((struct acquire *)operation)->overdue =
+            true; /* the lock is there; the last answers have their nodes' timeouts */
+        return;
+    }
     stop(operation);
     rl_operation_complete(operation, REDLOCK_TIMED_OUT);
 }

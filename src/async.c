@@ -43,6 +43,24 @@ int redlock_acquire_async(redlock_client *client, const char *resource, const re
     return rl_acquire_start(client, resource, options, NULL, callback, arg);
 }
 
+int redlock_adopt_async(redlock_client *client, const char *resource, const redlock_acquire_options *options,
+                        const char *token, redlock_acquire_callback callback, void *arg)
+{
+    int status = enter(client);
+    if (status || !callback)
+        return REDLOCK_INVALID;
+    return rl_adopt_start(client, resource, options, token, NULL, callback, arg);
+}
+
+int redlock_release_token_async(redlock_client *client, const char *resource, size_t size, const char *token,
+                                redlock_callback callback, void *arg)
+{
+    int status = enter(client);
+    if (status || !callback)
+        return REDLOCK_INVALID;
+    return rl_release_token_start(client, resource, size, token, callback, arg);
+}
+
 int redlock_extend_async(redlock_lock *lock, uint32_t ttl_ms, redlock_callback callback, void *arg)
 {
     int status = enter_lock(lock);
@@ -67,6 +85,15 @@ int redlock_trust_async(redlock_client *client, redlock_callback callback, void 
     if (status || !callback)
         return REDLOCK_INVALID;
     return rl_trust_start(client, callback, arg);
+}
+
+int redlock_inspect_async(redlock_client *client, const char *resource, size_t size, redlock_callback callback,
+                          void *arg)
+{
+    int status = enter(client);
+    if (status || !callback)
+        return REDLOCK_INVALID;
+    return rl_inspect_start(client, resource, size, callback, arg);
 }
 
 int redlock_query_async(redlock_client *client, const char *resource, size_t size, redlock_query_callback callback,

@@ -21,6 +21,7 @@ struct call {
     redlock_client *client;
     struct rl_blocking *blocking; /* outlives the client in a close */
     const char *resource;
+    const char *token;
     size_t size;
     int64_t wait_ms;
     uint32_t ttl_ms;
@@ -162,6 +163,19 @@ static void start_acquire(struct call *call)
         started(call, rl_acquire_start(call->client, call->resource, call->options, call->owner, acquired, call));
 }
 
+static void start_adopt(struct call *call)
+{
+    if (!refuses(call))
+        started(call,
+                rl_adopt_start(call->client, call->resource, call->options, call->token, call->owner, acquired, call));
+}
+
+static void start_release_token(struct call *call)
+{
+    if (!refuses(call))
+        started(call, rl_release_token_start(call->client, call->resource, call->size, call->token, told, call));
+}
+
 static void start_extend(struct call *call)
 {
     if (!refuses(call))
@@ -199,6 +213,12 @@ static void start_trust(struct call *call)
 {
     if (!refuses(call))
         started(call, rl_trust_start(call->client, told, call));
+}
+
+static void start_inspect(struct call *call)
+{
+    if (!refuses(call))
+        started(call, rl_inspect_start(call->client, call->resource, call->size, told, call));
 }
 
 static void start_node_status(struct call *call)
@@ -340,21 +360,42 @@ int redlock_ready(redlock_client *client, int64_t wait_ms, redlock_result *resul
     return status ? status : wait_for(&call, start_ready);
 }
 
+static int get_lock(struct call *call, void (*start)(struct call *call), redlock_lock **lock)
+{
+    if (!lock)
+        return rl_result_fail(call->result, REDLOCK_INVALID,
+                              "lock is NULL; give the address of a redlock_lock pointer");
+    *lock = NULL;
+    int status = enter(call->client, call->result);
+    if (status)
+        return status;
+    pthread_t self = pthread_self();
+    call->owner = (const void *)self;
+    status = wait_for(call, start);
+    *lock = call->lock;
+    return status;
+}
+
 int redlock_acquire(redlock_client *client, const char *resource, const redlock_acquire_options *options,
                     redlock_lock **lock, redlock_result *result)
 {
-    if (!lock)
-        return rl_result_fail(result, REDLOCK_INVALID, "lock is NULL; give the address of a redlock_lock pointer");
-    *lock = NULL;
-    int status = enter(client, result);
-    if (status)
-        return status;
     struct call call = {.client = client, .resource = resource, .options = options, .result = result};
-    pthread_t self = pthread_self();
-    call.owner = (const void *)self;
-    status = wait_for(&call, start_acquire);
-    *lock = call.lock;
-    return status;
+    return get_lock(&call, start_acquire, lock);
+}
+
+int redlock_adopt(redlock_client *client, const char *resource, const redlock_acquire_options *options,
+                  const char *token, redlock_lock **lock, redlock_result *result)
+{
+    struct call call = {.client = client, .resource = resource, .options = options, .token = token, .result = result};
+    return get_lock(&call, start_adopt, lock);
+}
+
+int redlock_release_token(redlock_client *client, const char *resource, size_t size, const char *token,
+                          redlock_result *result)
+{
+    int status = enter(client, result);
+    struct call call = {.client = client, .resource = resource, .size = size, .token = token, .result = result};
+    return status ? status : wait_for(&call, start_release_token);
 }
 
 int redlock_extend(redlock_lock *lock, uint32_t ttl_ms, redlock_result *result)
@@ -381,6 +422,13 @@ int redlock_trust(redlock_client *client, redlock_result *result)
     int status = enter(client, result);
     struct call call = {.client = client, .result = result};
     return status ? status : wait_for(&call, start_trust);
+}
+
+int redlock_inspect(redlock_client *client, const char *resource, size_t size, redlock_result *result)
+{
+    int status = enter(client, result);
+    struct call call = {.client = client, .resource = resource, .size = size, .result = result};
+    return status ? status : wait_for(&call, start_inspect);
 }
 
 int rl_blocking_node_status(redlock_client *client, uint32_t node, redlock_node_status *status)

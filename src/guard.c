@@ -164,6 +164,23 @@ static void take_run_id(struct rl_node *node, const redisReply *field)
     rl_leases_hasten(node->client, node->index);
 }
 
+static void copy_word(char *to, size_t size, const redisReply *field)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < (size_t)field->len && used + 1 < size; i++)
+        to[used++] = field->str[i] > ' ' && field->str[i] < 127 ? field->str[i] : '?';
+    to[used] = '\0';
+}
+
+static void take_marker(struct rl_facts *facts, const redisReply *reply)
+{
+    long long max_ttl = reply->element[MAX_TTL]->integer, nodes = reply->element[NODES]->integer;
+    facts->marker_max_ttl_ms = max_ttl > UINT32_MAX ? UINT32_MAX : (uint32_t)max_ttl;
+    facts->marker_nodes = nodes > UINT32_MAX ? UINT32_MAX : (uint32_t)nodes;
+    copy_word(facts->marker_why, sizeof facts->marker_why, reply->element[WHY]);
+    copy_word(facts->marker_deployment, sizeof facts->marker_deployment, reply->element[DEPLOYMENT]);
+}
+
 static bool refused(struct rl_node *node, const redisReply *reply)
 {
     char text[RL_NODE_TEXT_SIZE];
@@ -191,6 +208,7 @@ bool rl_guard_told(struct rl_node *node, const redisReply *reply, quorum_time se
     rl_guard_find(node, REDLOCK_FINDING_OTHER_MAX_TTL, reply->element[MAX_TTL]->integer != options->max_ttl_ms);
     rl_guard_judge(node);
     set_quarantine(node, reply, received);
+    take_marker(&node->facts, reply);
     note_clock(node, sent, received, (quorum_time)reply->element[TIME]->integer * QUORUM_MICROSECOND);
     return true;
 }

@@ -63,9 +63,9 @@ static void replication_told(struct rl_node *node, const redisReply *reply)
 
 static void memory_told(struct rl_node *node, const redisReply *reply)
 {
-    char policy[32] = "";
+    char *policy = node->facts.maxmemory_policy;
     if (reply->type == REDIS_REPLY_STRING)
-        copy_line(reply, "maxmemory_policy", policy, sizeof policy);
+        copy_line(reply, "maxmemory_policy", policy, sizeof node->facts.maxmemory_policy);
     if (policy[0] && strcmp(policy, "noeviction") != 0)
         node->findings |= REDLOCK_FINDING_EVICTING;
 }
@@ -75,6 +75,8 @@ static void persistence_told(struct rl_node *node, const redisReply *reply)
     char aof[8] = "";
     if (reply->type == REDIS_REPLY_STRING)
         copy_line(reply, "aof_enabled", aof, sizeof aof);
+    if (aof[0])
+        node->facts.append_only = strcmp(aof, "1") == 0;
     if (aof[0] && strcmp(aof, "1") != 0 && !node->client->options.guard)
         node->findings |= REDLOCK_FINDING_NOT_PERSISTENT;
 }
@@ -253,6 +255,7 @@ bool rl_handshake_start(struct rl_node *node)
     node->client_id = 0;
     node->unfit = NULL;
     node->findings = 0;
+    node->facts = (struct rl_facts){.append_only = -1, .snapshots = -1};
     bool asked = ask_auth(node) && ask_select(node);
     if (asked && name[0])
         asked = ask_words(node, RL_STEP_NAME, "CLIENT", "SETNAME", name);

@@ -53,6 +53,17 @@ struct rl_lease *rl_lease_create(redlock_client *client, const char *resource, s
     return lease;
 }
 
+struct rl_lease *rl_lease_create_of(redlock_client *client, const char *resource, size_t size, const char *token,
+                                    int *status)
+{
+    struct rl_lease *lease = rl_lease_create(client, resource, size, status);
+    if (!lease)
+        return NULL;
+    memcpy(lease->token, token, sizeof lease->token);
+    lease->may_hold = quorum_all(client->nodes_count);
+    return lease;
+}
+
 struct rl_lease *rl_lease_retain(struct rl_lease *lease)
 {
     if (lease)
@@ -385,10 +396,10 @@ quorum_duration rl_lease_validity(const struct rl_lease *lease)
     return quorum_time_until(atomic_load_explicit(&lease->validity_end, memory_order_acquire), rl_now());
 }
 
-typedef bool predicate(const struct rl_lease *lease, const void *owner);
+typedef bool predicate(const struct rl_lease *lease, const void *what);
 
 static struct rl_lease *find(redlock_client *client, const char *resource, size_t size, predicate *fits,
-                             const void *owner)
+                             const void *what)
 {
     struct rl_leases *leases = &client->leases;
     char key[128 + REDLOCK_RESOURCE_MAX];
@@ -400,7 +411,7 @@ static struct rl_lease *find(redlock_client *client, const char *resource, size_
     uint64_t hash = hash_of(client, key, prefix + size);
     for (struct rl_lease *lease = leases->buckets[hash & (leases->bucket_count - 1)]; lease; lease = lease->chain)
         if (lease->hash == hash && lease->key_size == prefix + size && memcmp(lease->key, key, lease->key_size) == 0 &&
-            fits(lease, owner))
+            fits(lease, what))
             return lease;
     return NULL;
 }
@@ -414,6 +425,16 @@ static bool is_valid(const struct rl_lease *lease, const void *owner)
 static bool is_owned(const struct rl_lease *lease, const void *owner)
 {
     return lease->owner == owner;
+}
+
+static bool has_token(const struct rl_lease *lease, const void *token)
+{
+    return strcmp(lease->token, token) == 0;
+}
+
+struct rl_lease *rl_leases_find_token(redlock_client *client, const char *resource, size_t size, const char *token)
+{
+    return find(client, resource, size, has_token, token);
 }
 
 struct rl_lease *rl_leases_find(redlock_client *client, const char *resource, size_t size)

@@ -82,6 +82,9 @@ struct rl_lease_terms {
 
 /* One reference, the caller's; its token is drawn fresh. NULL: status tells why. */
 struct rl_lease *rl_lease_create(redlock_client *client, const char *resource, size_t size, int *status);
+/* The same with a token that somebody else has drawn, and that any node may hold. It must be one: rl_token_check(). */
+struct rl_lease *rl_lease_create_of(redlock_client *client, const char *resource, size_t size, const char *token,
+                                    int *status);
 struct rl_lease *rl_lease_retain(struct rl_lease *lease);
 void rl_lease_release(struct rl_lease *lease);
 
@@ -118,6 +121,9 @@ void rl_lease_ring(struct rl_lease *lease);
 
 /* What is left of it; 0 when it is over. Any thread. */
 quorum_duration rl_lease_validity(const struct rl_lease *lease);
+
+/* The one with this token, lost or not, or NULL. */
+struct rl_lease *rl_leases_find_token(redlock_client *client, const char *resource, size_t size, const char *token);
 
 /* A valid one on the resource, or NULL. */
 struct rl_lease *rl_leases_find(redlock_client *client, const char *resource, size_t size);

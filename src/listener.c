@@ -6,6 +6,8 @@
 
 #include "src/client.h"
 #include "src/clock.h"
+#include "src/guard.h"
+#include "src/reply.h"
 #include "src/sigpipe.h"
 
 static void disconnect(struct rl_listener *listener)
@@ -30,6 +32,7 @@ static void failed(struct rl_listener *listener)
     disconnect(listener);
     if (listener->wanted && rl_node_is_ready(listener->node))
         rl_timer_set(&listener->node->client->timers, &listener->timer, rl_now() + pause);
+    rl_operations_node_changed(listener->node->client);
 }
 
 /* --------------------------------------------------------------------------------------------------------- messages */
@@ -45,8 +48,10 @@ static void subscribed(struct rl_listener *listener)
     struct rl_node *node = listener->node;
     listener->up = true;
     listener->failures = 0;
+    rl_guard_find(node, REDLOCK_FINDING_NO_SUBSCRIBE, false);
     rl_timer_stop(&node->client->timers, &listener->timer);
     rl_queues_listening(node->client, node->index, true);
+    rl_operations_node_changed(node->client);
 }
 
 /* Its text is how many live waiters are before us, one digit, and the key. */
@@ -65,6 +70,8 @@ static bool take(struct rl_listener *listener, const redisReply *reply)
         listener->replies_left--;
         return reply->type != REDIS_REPLY_ERROR;
     }
+    if (rl_reply_is_not_permitted(reply))
+        rl_guard_find(listener->node, REDLOCK_FINDING_NO_SUBSCRIBE, true);
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3)
         return false;
     if (is(reply->element[0], "subscribe"))

@@ -586,6 +586,7 @@ void rl_node_open(struct rl_node *node, redlock_client *client, unsigned index, 
     node->overdue_timer.fire = on_overdue;
     node->heartbeat.type = &heartbeat;
     node->heartbeat.node = node;
+    node->facts = (struct rl_facts){.append_only = -1, .snapshots = -1};
     node->state = RL_NODE_BACKOFF;
     schedule(node, rl_now());
 }

@@ -60,6 +60,19 @@ struct rl_debts {
     char run_id[RL_RUN_ID_SIZE];     /* of the server's process that knows them */
 };
 
+/* What it is like, for people: nothing is decided by it. */
+struct rl_facts {
+    int append_only; /* 1, 0, -1 unknown */
+    int snapshots;
+    uint32_t marker_nodes;
+    uint32_t marker_max_ttl_ms;
+    char maxmemory_policy[24];
+    char append_fsync[12];
+    char marker_why[12];
+    char marker_deployment[72];
+    char lacking[512]; /* ACL rules that the user lacks */
+};
+
 struct rl_node {
     redlock_client *client;
     unsigned index;
@@ -101,6 +114,7 @@ struct rl_node {
     struct rl_request heartbeat;
     struct rl_node_statistics statistics;
     uint32_t findings; /* bits of enum redlock_finding */
+    struct rl_facts facts;
     char role[16];
     uint32_t round_trip_us;     /* of the last heartbeat */
     quorum_time quarantine_end; /* it grants no new lock before */

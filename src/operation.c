@@ -169,6 +169,18 @@ static bool ends_with(const char *resource, size_t size, const char *suffix)
     return size >= RL_SUFFIX_SIZE && memcmp(resource + size - RL_SUFFIX_SIZE, suffix, RL_SUFFIX_SIZE) == 0;
 }
 
+int rl_token_check(const char *token, redlock_result *result)
+{
+    if (!token)
+        return rl_result_fail(result, REDLOCK_INVALID, "the token is NULL; give the one that the acquire showed");
+    size_t size = strnlen(token, REDLOCK_TOKEN_SIZE);
+    if (size != REDLOCK_TOKEN_SIZE - 1 || strspn(token, "0123456789abcdef") != size)
+        return rl_result_fail(result, REDLOCK_INVALID,
+                              "the token is not one: it has %d hexadecimal digits, in lower case",
+                              REDLOCK_TOKEN_SIZE - 1);
+    return REDLOCK_OK;
+}
+
 int rl_resource_check(const char *resource, size_t *size, redlock_result *result)
 {
     if (!resource)

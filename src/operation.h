@@ -91,10 +91,15 @@ int rl_acquire_start(redlock_client *client, const char *resource, const redlock
 int rl_extend_start(redlock_lock *lock, uint32_t ttl_ms, redlock_callback callback, void *arg);
 /* A round that extends; its owner sees to the rest. NULL: no memory. */
 struct rl_round *rl_extend_round(struct rl_lease *lease, uint32_t ttl_ms);
+int rl_adopt_start(redlock_client *client, const char *resource, const redlock_acquire_options *options,
+                   const char *token, const void *owner, redlock_acquire_callback callback, void *arg);
+int rl_release_token_start(redlock_client *client, const char *resource, size_t size, const char *token,
+                           redlock_callback callback, void *arg);
 int rl_release_start(redlock_lock *lock, redlock_callback callback, void *arg);
 int rl_query_start(redlock_client *client, const char *resource, size_t size, redlock_query_callback callback,
                    void *arg);
 int rl_trust_start(redlock_client *client, redlock_callback callback, void *arg);
+int rl_inspect_start(redlock_client *client, const char *resource, size_t size, redlock_callback callback, void *arg);
 int rl_ready_start(redlock_client *client, int64_t wait_ms, redlock_callback callback, void *arg);
 
 /* Releases without anybody waiting for it. */
@@ -103,5 +108,8 @@ void rl_release_again(struct rl_timer *timer);
 
 /* A name of 1 to REDLOCK_RESOURCE_MAX bytes. size 0: a C string. */
 int rl_resource_check(const char *resource, size_t *size, redlock_result *result);
+
+/* A token as redlock_lock_token() shows it. */
+int rl_token_check(const char *token, redlock_result *result);
 
 #endif

@@ -172,6 +172,8 @@ int rl_options_read_acquire(const redlock_acquire_options *given, const redlock_
         return rl_result_fail(result, REDLOCK_INVALID, "keep_waiting is %u; it must be 0 or 1", options->keep_waiting);
     if (options->fair > 1)
         return rl_result_fail(result, REDLOCK_INVALID, "fair is %u; it must be 0 or 1", options->fair);
+    if (options->all_answers > 1)
+        return rl_result_fail(result, REDLOCK_INVALID, "all_answers is %u; it must be 0 or 1", options->all_answers);
     if (options->no_renewal > 1)
         return rl_result_fail(result, REDLOCK_INVALID, "no_renewal is %u; it must be 0 or 1", options->no_renewal);
     if (options->cap_ms && options->cap_ms < options->ttl_ms)

@@ -21,7 +21,8 @@ static void replied(struct rl_round *round, unsigned node, const redisReply *rep
     if (rl_reply_vote(RL_ASK_QUERY, reply).vote != QUORUM_GRANTED)
         return;
     const redisReply *holder = reply->element[0];
-    long long left = reply->element[1]->integer;
+    long long left = reply->element[1]->integer, waiters = reply->element[2]->integer;
+    state->waiters = waiters < 0 ? -1 : waiters > INT32_MAX ? INT32_MAX : (int32_t)waiters;
     if (left == -2)
         state->remaining_ms = 0;
     else
@@ -70,6 +71,8 @@ static void sum_up(struct query *query)
     for (unsigned i = 0; i < nodes; i++) {
         unsigned count = state->node[i].remaining_ms > 0 ? showing(state, nodes, state->node[i].token) : 0;
         state->free_nodes += state->node[i].remaining_ms == 0;
+        if (state->node[i].waiters > 0 && (uint32_t)state->node[i].waiters > state->waiters)
+            state->waiters = (uint32_t)state->node[i].waiters;
         if (count <= state->locked_nodes)
             continue;
         state->locked_nodes = count;
@@ -116,7 +119,7 @@ static void begin(struct query *query, const char *resource, size_t size)
     int status = REDLOCK_NO_MEMORY;
     query->resource_size = size;
     for (unsigned i = 0; i < client->nodes_count; i++)
-        query->state.node[i].remaining_ms = -1;
+        query->state.node[i].remaining_ms = query->state.node[i].waiters = -1;
     query->lease = rl_lease_create(client, resource, size, &status);
     if (query->lease)
         query->base.round = rl_round_create(client, query->lease, RL_ASK_QUERY, &terms);

@@ -113,8 +113,8 @@ bool rl_question_format(struct rl_question_command *built, const struct rl_round
         release(built, lease, whole, lease->client->channel);
         break;
     case RL_ASK_QUERY:
-        rl_command_script(&built->command, RL_SCRIPT_QUERY, whole, "1");
-        add_lock_key(built, lease);
+        rl_command_script(&built->command, RL_SCRIPT_QUERY, whole, "3");
+        add_all_keys(built, lease);
         break;
     case RL_ASK_TRUST:
         rl_guard_command(round->client, RL_GUARD_TRUST, whole, &built->command, &built->guard);

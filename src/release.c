@@ -1,4 +1,4 @@
-/* Release: compare and delete on every node that may hold the token, whether it can be reached now or later. */
+/* Release: compare and delete on every node that may hold the token, whether it can be reached now or later. Of a handle, or by the token alone. */
 #include <stddef.h>
 
 #include "src/client.h"
@@ -87,6 +87,51 @@ static void drop(struct rl_operation *operation)
 }
 
 static const struct rl_operation_type type = {stop, tell, NULL, NULL, drop};
+
+/* Everybody's answer: when this is told, nothing of it is on its way any more. */
+static struct rl_round *create_token_round(struct rl_lease *lease)
+{
+    const struct quorum_terms terms = {
+        .kind = QUORUM_RELEASE, .nodes = lease->client->nodes_count, .all_answers = true};
+    return rl_round_create(lease->client, lease, RL_ASK_RELEASE, &terms);
+}
+
+static void begin_token(struct release *release, const char *resource, size_t size, const char *token)
+{
+    int status = REDLOCK_NO_MEMORY;
+    struct rl_operation *operation = &release->base;
+    release->lease = rl_lease_create_of(operation->client, resource, size, token, &status);
+    if (release->lease)
+        operation->round = create_token_round(release->lease);
+    if (!operation->round) {
+        rl_operation_complete(operation, status);
+        return;
+    }
+    operation->attempts = 1;
+    operation->round->owner = release;
+    operation->round->decided = decided;
+    rl_round_start(operation->round);
+}
+
+int rl_release_token_start(redlock_client *client, const char *resource, size_t size, const char *token,
+                           redlock_callback callback, void *arg)
+{
+    int created;
+    redlock_result why;
+    struct release *release = (struct release *)rl_operation_create_always(client, &type, sizeof *release, &created);
+    if (!release)
+        return created;
+    release->callback = callback;
+    release->arg = arg;
+    if (rl_resource_check(resource, &size, &why) || rl_token_check(token, &why))
+        rl_operation_refuse(&release->base, &why);
+    else if (rl_leases_find_token(client, resource, size, token)) {
+        rl_result_fail(&why, REDLOCK_INVALID, "this client has a handle of that lock: release the handle");
+        rl_operation_refuse(&release->base, &why);
+    } else
+        begin_token(release, resource, size, token);
+    return REDLOCK_OK;
+}
 
 /* The last handle is gone. */
 static void free_lock(struct release *release)

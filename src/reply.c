@@ -67,7 +67,8 @@ static struct rl_vote own_key(const redisReply *reply, long long done)
 
 static struct rl_vote query(const redisReply *reply)
 {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 || reply->element[1]->type != REDIS_REPLY_INTEGER)
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 || reply->element[1]->type != REDIS_REPLY_INTEGER ||
+        reply->element[2]->type != REDIS_REPLY_INTEGER)
         return refused(reply);
     if (reply->element[0]->type != REDIS_REPLY_STRING && reply->element[0]->type != REDIS_REPLY_NIL)
         return refused(reply);

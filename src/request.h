@@ -36,8 +36,9 @@ struct rl_request {
     struct rl_node *node;
     struct rl_request *next; /* in the order sent, or kept */
     quorum_time sent;
-    bool overdue; /* OVERDUE has been told */
-    bool whole;   /* went with its script's whole text: NOSCRIPT is a refusal now, or the two would go on for ever */
+    bool overdue;      /* OVERDUE has been told */
+    unsigned char tag; /* its owner's */
+    bool whole; /* went with its script's whole text: NOSCRIPT is a refusal now, or the two would go on for ever */
 };
 
 #endif

@@ -162,6 +162,15 @@ static bool undo_node(struct rl_round *round, struct rl_node *node, const struct
     return false;
 }
 
+/* A release that the node hears of when it is back. */
+static void count_untold(struct rl_round *round, unsigned index)
+{
+    const struct rl_node *node = &round->client->nodes[index];
+    char text[RL_NODE_TEXT_SIZE];
+    snprintf(text, sizeof text, "%.66s; told when it is back", node->error[0] ? node->error : "not connected");
+    count_out(round, index, QUORUM_UNREACHABLE, node->permanent && !rl_node_is_ready(node), text, rl_now());
+}
+
 static void undo_nodes(struct rl_round *round, quorum_nodes nodes)
 {
     struct rl_question_command built;
@@ -176,8 +185,7 @@ static void undo_nodes(struct rl_round *round, quorum_nodes nodes)
     if (round->rules.terms.kind != QUORUM_RELEASE)
         return;
     for (; kept; kept &= kept - 1)
-        count_out(round, (unsigned)__builtin_ctz(kept), QUORUM_UNREACHABLE, false,
-                  "not connected; it is told when it is back", rl_now());
+        count_untold(round, (unsigned)__builtin_ctz(kept));
 }
 
 /* In a release the undo is what is asked. */
@@ -380,10 +388,15 @@ static void sort_nodes(struct rl_round *round, struct quorum_event *start)
     }
 }
 
+/* Where every answer counts, a node that is being connected is waited for; else it is told when it is there. */
 static void start_release(struct rl_round *round)
 {
     quorum_nodes told = round->lease->may_hold;
-    const struct quorum_event start = {.type = QUORUM_START, .now = rl_now(), .usable = told};
+    struct quorum_event start = {.type = QUORUM_START, .now = rl_now(), .usable = told};
+    for (unsigned i = 0; round->rules.terms.all_answers && i < round->client->nodes_count; i++)
+        if (rl_node_usable(&round->client->nodes[i], start.now, false).is == RL_COMING)
+            start.coming |= told & quorum_node(i);
+    start.usable &= ~start.coming;
     tell(round, &start);
     for (unsigned i = 0; i < round->client->nodes_count; i++)
         if (!(told & quorum_node(i)) && !quorum_round_over(&round->rules))
@@ -399,9 +412,9 @@ void rl_round_start(struct rl_round *round)
         struct quorum_event start = {.type = QUORUM_START, .now = rl_now()};
         sort_nodes(round, &start);
         tell(round, &start);
-        if (!quorum_round_over(&round->rules) && round->rules.coming)
-            list(round, true);
     }
+    if (!quorum_round_over(&round->rules) && round->rules.coming)
+        list(round, true);
     release(round);
 }
 
@@ -431,7 +444,7 @@ void rl_round_node_changed(struct rl_round *round, struct rl_node *node)
     struct rl_usable usable = usability(round, node, now);
     if (usable.is == RL_COMING)
         return;
-    if (usable.is == RL_OUT) {
+    if (usable.is == RL_OUT && round->rules.terms.kind != QUORUM_RELEASE) {
         count_out(round, node->index, usable.vote, usable.permanent, usable.reason, now);
         return;
     }

@@ -26,6 +26,8 @@ static const struct {
      "another client of the deployment has a different max_ttl; the larger counts. Make them the same"},
     {REDLOCK_FINDING_NO_PUBLISH, "no-publish",
      "the user may not PUBLISH on the library's channels: waiters find a released lock only when they look, once a second. Extend the ACL"},
+    {REDLOCK_FINDING_NO_SUBSCRIBE, "no-subscribe",
+     "the user may not SUBSCRIBE to the library's channels: when it waits, it finds a released lock only when it looks, once a second. Extend the ACL"},
 };
 #define FINDINGS (sizeof findings / sizeof *findings)
 
@@ -79,6 +81,19 @@ static void fill_objection(struct rl_node *node, redlock_node_status *status, qu
             (int64_t)((quorum_time_until(node->quarantine_end, now) + QUORUM_MILLISECOND - 1) / QUORUM_MILLISECOND);
 }
 
+static void fill_facts(const struct rl_facts *facts, redlock_node_status *status)
+{
+    status->append_only = facts->append_only;
+    status->snapshots = facts->snapshots;
+    status->marker_nodes = facts->marker_nodes;
+    status->marker_max_ttl_ms = facts->marker_max_ttl_ms;
+    copy(status->maxmemory_policy, sizeof status->maxmemory_policy, facts->maxmemory_policy);
+    copy(status->append_fsync, sizeof status->append_fsync, facts->append_fsync);
+    copy(status->marker_why, sizeof status->marker_why, facts->marker_why);
+    copy(status->marker_deployment, sizeof status->marker_deployment, facts->marker_deployment);
+    copy(status->lacking, sizeof status->lacking, facts->lacking);
+}
+
 void rl_status_fill(struct rl_node *node, redlock_node_status *status)
 {
     const redlock_client *client = node->client;
@@ -93,6 +108,7 @@ void rl_status_fill(struct rl_node *node, redlock_node_status *status)
     copy(status->version, sizeof status->version, node->version);
     copy(status->run_id, sizeof status->run_id, node->run_id);
     copy(status->role, sizeof status->role, node->role);
+    fill_facts(&node->facts, status);
     fill_objection(node, status, now);
     status->round_trip_us = node->round_trip_us;
     status->requests_pending = node->sent.count;

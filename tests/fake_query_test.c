@@ -120,8 +120,18 @@ START_TEST(a_long_value_is_cut_and_printable)
 END_TEST
 
 static const char *const odd[] = {
-    "*2\r\n$3\r\nabc\r\n$1\r\n5\r\n", "*1\r\n:1\r\n", "*0\r\n",    "*-1\r\n", "+OK\r\n", ":7\r\n", "$3\r\nabc\r\n",
-    "*2\r\n*1\r\n:1\r\n:1\r\n",       FAKE_LOADING,   FAKE_NOPERM,
+    "*3\r\n$3\r\nabc\r\n$1\r\n5\r\n:0\r\n",
+    "*3\r\n$3\r\nabc\r\n:5\r\n$1\r\n0\r\n",
+    "*2\r\n$3\r\nabc\r\n:5\r\n",
+    "*1\r\n:1\r\n",
+    "*0\r\n",
+    "*-1\r\n",
+    "+OK\r\n",
+    ":7\r\n",
+    "$3\r\nabc\r\n",
+    "*3\r\n*1\r\n:1\r\n:1\r\n:0\r\n",
+    FAKE_LOADING,
+    FAKE_NOPERM,
 };
 enum { ODD = sizeof odd / sizeof *odd };
 
@@ -148,12 +158,12 @@ START_TEST(numbers_at_the_edge)
         const char *reply;
         int64_t remaining_ms;
     } edges[] = {
-        {"*2\r\n$3\r\nabc\r\n:-2\r\n", 0},
-        {"*2\r\n$3\r\nabc\r\n:0\r\n", 1},
-        {"*2\r\n$3\r\nabc\r\n:-1\r\n", REDLOCK_STATE_NO_EXPIRY},
-        {"*2\r\n$3\r\nabc\r\n:-9223372036854775808\r\n", REDLOCK_STATE_NO_EXPIRY},
-        {"*2\r\n$3\r\nabc\r\n:9223372036854775807\r\n", REDLOCK_STATE_NO_EXPIRY},
-        {"*2\r\n$3\r\nabc\r\n:9223372036854775806\r\n", REDLOCK_STATE_NO_EXPIRY},
+        {"*3\r\n$3\r\nabc\r\n:-2\r\n:0\r\n", 0},
+        {"*3\r\n$3\r\nabc\r\n:0\r\n:0\r\n", 1},
+        {"*3\r\n$3\r\nabc\r\n:-1\r\n:0\r\n", REDLOCK_STATE_NO_EXPIRY},
+        {"*3\r\n$3\r\nabc\r\n:-9223372036854775808\r\n:0\r\n", REDLOCK_STATE_NO_EXPIRY},
+        {"*3\r\n$3\r\nabc\r\n:9223372036854775807\r\n:0\r\n", REDLOCK_STATE_NO_EXPIRY},
+        {"*3\r\n$3\r\nabc\r\n:9223372036854775806\r\n:0\r\n", REDLOCK_STATE_NO_EXPIRY},
     };
     for (unsigned edge = 0; edge < sizeof edges / sizeof *edges; edge++) {
         fake_server_add_rule(scene.node[0],
@@ -161,6 +171,23 @@ START_TEST(numbers_at_the_edge)
         ck_assert_status(query("stock"), REDLOCK_OK);
         ck_assert_msg(answer.state.node[0].remaining_ms == edges[edge].remaining_ms, "'%s' gave %lld",
                       edges[edge].reply, (long long)answer.state.node[0].remaining_ms);
+    }
+}
+END_TEST
+
+START_TEST(waiters_are_the_most_that_a_node_shows)
+{
+    static const char *const replies[] = {"*3\r\n$-1\r\n:-2\r\n:7\r\n", "*3\r\n$-1\r\n:-2\r\n:-1\r\n",
+                                          "*3\r\n$-1\r\n:-2\r\n:9223372036854775807\r\n"};
+    static const int32_t waiters[] = {7, -1, INT32_MAX};
+    for (unsigned i = 0; i < 3; i++) {
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "EVALSHA", .count = 1, .reply = replies[i]});
+        if (i == 2)
+            fake_server_refuse(scene.node[3], "EVALSHA", 1, FAKE_LOADING);
+        ck_assert_status(query("stock"), REDLOCK_OK);
+        ck_assert_int_eq(answer.state.node[i].waiters, waiters[i]);
+        ck_assert_uint_eq(answer.state.waiters, waiters[i] < 0 ? 0 : (uint32_t)waiters[i]);
+        ck_assert_int_eq(answer.state.node[3].waiters, i == 2 ? -1 : 0);
     }
 }
 END_TEST
@@ -206,6 +233,7 @@ int main(void)
     tcase_add_test(tcase, a_long_value_is_cut_and_printable);
     tcase_add_loop_test(tcase, an_answer_that_makes_no_sense_is_none, 0, ODD);
     tcase_add_test(tcase, numbers_at_the_edge);
+    tcase_add_test(tcase, waiters_are_the_most_that_a_node_shows);
     tcase_add_test(tcase, every_node_is_waited_for_until_its_timeout);
     tcase_add_test(tcase, bad_arguments_are_told_in_words);
     return run_suite(suite);

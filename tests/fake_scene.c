@@ -197,6 +197,25 @@ void scene_start_acquire(struct answer *answer, const char *resource, const redl
     started(answer, redlock_acquire_async(scene.client, resource, options, scene_acquired, answer));
 }
 
+void scene_start_adopt(struct answer *answer, const char *resource, const redlock_acquire_options *options,
+                       const char *token)
+{
+    memset(answer, 0, sizeof *answer);
+    started(answer, redlock_adopt_async(scene.client, resource, options, token, scene_acquired, answer));
+}
+
+void scene_start_release_token(struct answer *answer, const char *resource, const char *token)
+{
+    memset(answer, 0, sizeof *answer);
+    started(answer, redlock_release_token_async(scene.client, resource, 0, token, scene_told, answer));
+}
+
+void scene_start_inspect(struct answer *answer, const char *resource)
+{
+    memset(answer, 0, sizeof *answer);
+    started(answer, redlock_inspect_async(scene.client, resource, 0, scene_told, answer));
+}
+
 void scene_start_extend(struct answer *answer, redlock_lock *lock, uint32_t ttl_ms)
 {
     memset(answer, 0, sizeof *answer);
@@ -387,7 +406,7 @@ void scene_assert_undone(unsigned node)
 static struct held {
     unsigned node;
     char key[64];
-} held[64];
+} held[256];
 static unsigned held_count;
 
 void scene_hold(unsigned node, const char *key)

@@ -81,6 +81,10 @@ void scene_queried(redlock_client *client, const redlock_state *state, const red
 
 /* Starts one; the answer is emptied first. */
 void scene_start_acquire(struct answer *answer, const char *resource, const redlock_acquire_options *options);
+void scene_start_adopt(struct answer *answer, const char *resource, const redlock_acquire_options *options,
+                       const char *token);
+void scene_start_release_token(struct answer *answer, const char *resource, const char *token);
+void scene_start_inspect(struct answer *answer, const char *resource);
 void scene_start_extend(struct answer *answer, redlock_lock *lock, uint32_t ttl_ms);
 void scene_start_release(struct answer *answer, redlock_lock **lock);
 void scene_start_query(struct answer *answer, const char *resource);

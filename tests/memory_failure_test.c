@@ -59,6 +59,8 @@ static bool is_fine(int status, int expected)
 
 /* --- The asynchronous face --- */
 
+#define TOKEN "0123456789abcdef0123456789abcdef01234567"
+
 static struct answer answer;
 
 /* The call's own status, or the one the callback told. */
@@ -102,6 +104,20 @@ static void use_client(void)
     ck_assert_fine(acquire("left to close", 0, &lock), REDLOCK_OK);
 }
 
+static void use_tokens(void)
+{
+    ck_assert_fine(finish(redlock_adopt_async(scene.client, "gone", NULL, TOKEN, scene_acquired, FRESH)), REDLOCK_LOST);
+    ck_assert_fine(finish(redlock_release_token_async(scene.client, "gone", 0, TOKEN, scene_told, FRESH)),
+                   REDLOCK_LOST);
+    for (unsigned i = 0; i < scene.nodes; i++)
+        fake_server_set_key(scene.node[i], "adopted", TOKEN, 60000);
+    int status = finish(redlock_adopt_async(scene.client, "adopted", NULL, TOKEN, scene_acquired, FRESH));
+    ck_assert_fine(status, REDLOCK_OK);
+    for (unsigned i = 0; status != REDLOCK_OK && i < scene.nodes; i++)
+        fake_server_delete_key(scene.node[i], "adopted");
+    ck_assert_fine(finish(redlock_inspect_async(scene.client, "stock", 0, scene_told, FRESH)), REDLOCK_OK);
+}
+
 static bool live_asynchronously(enum mode mode, size_t k)
 {
     begin_life(mode, k);
@@ -111,6 +127,7 @@ static bool live_asynchronously(enum mode mode, size_t k)
     ck_assert_fine(status, REDLOCK_OK);
     if (status == REDLOCK_OK) {
         use_client();
+        use_tokens();
         test_allocator_fail_at(allocator, 0);
         ck_assert_status(finish(redlock_close_async(&scene.client, scene_told, FRESH)), REDLOCK_OK);
     }

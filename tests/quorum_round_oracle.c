@@ -12,7 +12,7 @@ static struct quorum_event story[STORY_MAX];
 
 static const char *const type_names[] = {"start", "usable", "voted", "cancel"};
 static const char *const vote_names[] = {"pending", "granted", "held", "absent", "refused", "unreachable", "timed out"};
-static const char *const kind_names[] = {"acquire", "extend", "release", "look"};
+static const char *const kind_names[] = {"acquire", "extend", "adopt", "release", "look"};
 
 static void tell(const struct quorum_event *event)
 {
@@ -86,6 +86,7 @@ quorum_time oracle_last_moment(const struct oracle *oracle)
 {
     switch (oracle->terms.kind) {
     case QUORUM_ACQUIRE:
+    case QUORUM_ADOPT:
         return own_end(oracle) - oracle->terms.minimum_validity;
     case QUORUM_EXTEND:
         return oracle->terms.validity_end - 1;
@@ -100,7 +101,7 @@ static enum quorum_verdict verdict_of_majority(const struct oracle *oracle, quor
 {
     quorum_time end = own_end(oracle);
     bool enough = (wide)now + oracle->terms.minimum_validity <= end;
-    if (oracle->terms.kind == QUORUM_ACQUIRE && !enough)
+    if ((oracle->terms.kind == QUORUM_ACQUIRE || oracle->terms.kind == QUORUM_ADOPT) && !enough)
         return QUORUM_LOST_TOO_SLOW;
     if (oracle->terms.kind == QUORUM_EXTEND && now >= oracle->terms.validity_end)
         return QUORUM_LOST_TOO_SLOW;
@@ -127,6 +128,10 @@ static bool decide(const struct oracle *oracle, quorum_time now, enum quorum_ver
         *verdict = QUORUM_LOST_CANCELLED;
     else if (oracle->terms.kind == QUORUM_LOOK && oracle_open(oracle) > 0)
         return false; /* a look is for all there is to see */
+    else if (oracle->terms.all_answers && oracle->terms.kind == QUORUM_RELEASE && oracle_open(oracle) > 0)
+        return false; /* nothing of it may arrive when the caller is told */
+    else if (oracle->terms.all_answers && oracle_majority(oracle, granted) && oracle_open(oracle) > 0)
+        return false;
     else if (oracle_majority(oracle, granted))
         *verdict = verdict_of_majority(oracle, now);
     else if (!oracle_majority(oracle, granted + oracle_open(oracle)))
@@ -188,7 +193,7 @@ static quorum_nodes may_hold(const struct oracle *oracle)
 
 static bool gives_validity(enum quorum_kind kind)
 {
-    return kind == QUORUM_ACQUIRE || kind == QUORUM_EXTEND;
+    return kind == QUORUM_ACQUIRE || kind == QUORUM_EXTEND || kind == QUORUM_ADOPT;
 }
 
 static void finish(struct oracle *oracle, enum quorum_verdict verdict, quorum_time now)

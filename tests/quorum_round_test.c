@@ -15,7 +15,7 @@ static struct quorum_terms terms_for(enum quorum_kind kind, unsigned nodes)
                                  .ttl = QUORUM_SECOND,
                                  .drift_ppm = 10000,
                                  .minimum_validity = 1,
-                                 .validity_end = kind == QUORUM_ACQUIRE ? 0 : begin + 500 * MS};
+                                 .validity_end = kind == QUORUM_ACQUIRE || kind == QUORUM_ADOPT ? 0 : begin + 500 * MS};
 }
 
 static struct quorum_actions start(struct quorum_round *round, quorum_nodes usable, quorum_nodes coming,
@@ -321,6 +321,72 @@ START_TEST(lock_is_gone_when_too_many_do_not_have_it)
 }
 END_TEST
 
+START_TEST(adopted_lock_is_valid_from_the_first_send)
+{
+    struct quorum_round round = begun(QUORUM_ADOPT, 3);
+    vote(&round, 0, QUORUM_GRANTED, begin + 100 * MS);
+    ck_assert_uint_eq(vote(&round, 1, QUORUM_GRANTED, begin + 200 * MS).undo, 0);
+    ck_assert_int_eq(round.verdict, QUORUM_WON);
+    ck_assert_uint_eq(round.validity_end, begin + 988 * MS);
+}
+END_TEST
+
+START_TEST(adoption_has_no_end_but_its_own_and_undoes_nothing)
+{
+    for (quorum_duration late = 0; late < 2; late++) {
+        struct quorum_round round = begun(QUORUM_ADOPT, 1);
+        ck_assert_uint_eq(vote(&round, 0, QUORUM_GRANTED, begin + 988 * MS - 1 + late).undo, 0);
+        ck_assert_int_eq(round.verdict, late ? QUORUM_LOST_TOO_SLOW : QUORUM_WON);
+    }
+    struct quorum_round gone = begun(QUORUM_ADOPT, 3);
+    vote(&gone, 0, QUORUM_ABSENT, begin);
+    ck_assert_uint_eq(vote(&gone, 1, QUORUM_HELD, begin).undo, 0);
+    ck_assert_int_eq(gone.verdict, QUORUM_LOST_GONE);
+}
+END_TEST
+
+static struct quorum_round begun_for_all(enum quorum_kind kind, unsigned nodes)
+{
+    struct quorum_terms terms = terms_for(kind, nodes);
+    struct quorum_round round;
+    terms.all_answers = true;
+    quorum_round_init(&round, &terms);
+    start(&round, quorum_all(nodes), 0, begin);
+    return round;
+}
+
+START_TEST(won_for_all_answers_waits_for_each)
+{
+    struct quorum_round round = begun_for_all(QUORUM_ACQUIRE, 3);
+    vote(&round, 0, QUORUM_GRANTED, begin);
+    ck_assert(!vote(&round, 1, QUORUM_GRANTED, begin).decided);
+    ck_assert(vote(&round, 2, QUORUM_TIMED_OUT, begin + 50 * MS).decided);
+    ck_assert_int_eq(round.verdict, QUORUM_WON);
+    ck_assert_uint_eq(round.validity_end, begin + 988 * MS);
+    ck_assert_uint_eq(round.decided_at, begin + 50 * MS);
+}
+END_TEST
+
+START_TEST(lost_for_all_answers_is_lost_at_once)
+{
+    struct quorum_round round = begun_for_all(QUORUM_ACQUIRE, 3);
+    vote(&round, 0, QUORUM_HELD, begin);
+    struct quorum_actions actions = vote(&round, 1, QUORUM_HELD, begin);
+    ck_assert(actions.decided);
+    ck_assert_uint_eq(actions.undo, 0x7);
+}
+END_TEST
+
+START_TEST(release_for_all_answers_waits_though_it_is_lost)
+{
+    struct quorum_round round = begun_for_all(QUORUM_RELEASE, 3);
+    vote(&round, 0, QUORUM_ABSENT, begin);
+    ck_assert(!vote(&round, 1, QUORUM_ABSENT, begin).decided);
+    ck_assert(vote(&round, 2, QUORUM_GRANTED, begin).decided);
+    ck_assert_int_eq(round.verdict, QUORUM_LOST_GONE);
+}
+END_TEST
+
 START_TEST(release_is_said_to_all_though_it_is_decided)
 {
     struct quorum_terms terms = terms_for(QUORUM_RELEASE, 5);
@@ -413,6 +479,11 @@ static Suite *round_suite(void)
     tcase_add_test(held, extension_never_shortens);
     tcase_add_test(held, extension_after_the_end_is_too_late);
     tcase_add_test(held, lock_is_gone_when_too_many_do_not_have_it);
+    tcase_add_test(held, adopted_lock_is_valid_from_the_first_send);
+    tcase_add_test(held, adoption_has_no_end_but_its_own_and_undoes_nothing);
+    tcase_add_test(held, won_for_all_answers_waits_for_each);
+    tcase_add_test(held, lost_for_all_answers_is_lost_at_once);
+    tcase_add_test(held, release_for_all_answers_waits_though_it_is_lost);
     tcase_add_test(held, release_is_said_to_all_though_it_is_decided);
     tcase_add_test(held, look_waits_for_every_node);
     suite_add_tcase(suite, held);

@@ -246,12 +246,15 @@ typedef struct redlock_acquire_options {
     uint32_t keep_waiting;            /* 1: wait on though so many nodes refuse for good that only their repair can help */
     const void *owner;                /* the same owner acquires the lock again without asking the nodes: see
                                          redlock_hold_count(). NULL: the calling thread; asynchronous face: nobody */
+    uint32_t all_answers;             /* 1: success is told when every node has answered or had its timeout (connect_timeout_ms
+                                         while it is being connected): for who hands the token to another process, whose
+                                         release could be overtaken else */
 } redlock_acquire_options;
 /* clang-format on */
 
 /* clang-format off */
 #define REDLOCK_ACQUIRE_OPTIONS_INIT                                                                                   \
-    { sizeof(redlock_acquire_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL, 0, 0, NULL }
+    { sizeof(redlock_acquire_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL, 0, 0, NULL, 0 }
 /* clang-format on */
 
 #ifndef __cplusplus
@@ -297,6 +300,26 @@ REDLOCK_API int redlock_acquire(redlock_client *client, const char *resource, co
                                 redlock_lock **lock, redlock_result *result);
 
 /*
+ * Takes over a lock that another handle, in this process or another, was granted: by its token. An extension over all nodes; when a majority
+ * still holds the token the lock is this handle's, too, valid for its ttl from now (never shortened on the nodes), renewed and watched like any
+ * other, and whoever releases first ends it for all. options: as in acquire, but it is tried once: wait_ms, fair, keep_waiting and all_answers are of no use. token:
+ * what redlock_lock_token() showed. *lock: the handle, or NULL unless REDLOCK_OK. result: NULL, or filled.
+ * Returns REDLOCK_OK, _LOST (a majority does not have it: what is left of it is deleted), _NO_QUORUM, _MISCONFIGURED, _TOO_SLOW (it is on the
+ * nodes, with less validity than asked for), _CANCELLED, _INVALID (also: this client has a handle of it), _NO_MEMORY, _SYSTEM. Any thread.
+ */
+REDLOCK_API int redlock_adopt(redlock_client *client, const char *resource, const redlock_acquire_options *options,
+                              const char *token, redlock_lock **lock, redlock_result *result);
+
+/*
+ * Releases a lock by its token, without a handle (size 0: a C string). Waits until every node has answered or had its timeout; nodes that did not
+ * get the message get it as soon as they can be reached, as long as the client lives. result: NULL, or filled.
+ * Returns REDLOCK_OK (a majority deleted it), _LOST (a majority did not have it), _NO_QUORUM, _MISCONFIGURED (not confirmed by a majority; it may last until
+ * its ttl), _CANCELLED, _INVALID (also: this client has a handle of it), _NO_MEMORY, _SYSTEM. Any thread.
+ */
+REDLOCK_API int redlock_release_token(redlock_client *client, const char *resource, size_t size, const char *token,
+                                      redlock_result *result);
+
+/*
  * Gives the lock at least ttl_ms (0: the ttl it was acquired with) from now on, on a majority that still holds it. Never shortens: the later of the old end and the
  * new one counts. When it fails, but for _LOST, the lock stays valid until its old end. result: NULL, or filled.
  * Returns REDLOCK_OK, _LOST, _NO_QUORUM, _MISCONFIGURED, _TOO_SLOW, _CANCELLED, _INVALID, _NO_MEMORY. Any thread, not while another releases this lock.
@@ -338,6 +361,11 @@ REDLOCK_API int redlock_ready_async(redlock_client *client, int64_t wait_ms, red
 REDLOCK_API int redlock_acquire_async(redlock_client *client, const char *resource,
                                       const redlock_acquire_options *options, redlock_acquire_callback callback,
                                       void *arg);
+REDLOCK_API int redlock_adopt_async(redlock_client *client, const char *resource,
+                                    const redlock_acquire_options *options, const char *token,
+                                    redlock_acquire_callback callback, void *arg);
+REDLOCK_API int redlock_release_token_async(redlock_client *client, const char *resource, size_t size,
+                                            const char *token, redlock_callback callback, void *arg);
 REDLOCK_API int redlock_extend_async(redlock_lock *lock, uint32_t ttl_ms, redlock_callback callback, void *arg);
 
 /* The handle is gone (*lock is NULL) when the call returns REDLOCK_OK or REDLOCK_NO_MEMORY. callback may be NULL. */
@@ -393,7 +421,8 @@ enum redlock_finding {
     REDLOCK_FINDING_EVICTING = 16,        /* its maxmemory-policy may evict locks */
     REDLOCK_FINDING_NOT_PERSISTENT = 32,  /* it forgets in a restart, and the guard is off */
     REDLOCK_FINDING_OTHER_MAX_TTL = 64,   /* clients of the deployment differ in max_ttl_ms; the larger counts */
-    REDLOCK_FINDING_NO_PUBLISH = 128      /* the user may not call waiters: they find a free lock only by looking */
+    REDLOCK_FINDING_NO_PUBLISH = 128,     /* the user may not call waiters: they find a free lock only by looking */
+    REDLOCK_FINDING_NO_SUBSCRIBE = 256    /* the user may not be called: it finds a free lock only by looking */
 };
 
 /* "replica", ... and a sentence with the remedy, for one bit. Static; never NULL. Any thread. */
@@ -417,6 +446,15 @@ typedef struct redlock_node_status {
     char run_id[48];
     char error[96];            /* why it is not connected, or was not last time; "" */
     char objection[96];        /* why it is not asked though it is ready; "" */
+    char maxmemory_policy[24]; /* "" unknown */
+    int32_t append_only;       /* 1: it keeps an append-only file, 0: none, -1: unknown */
+    uint32_t marker_nodes;     /* of its marker: the N it was written for; 0: no guard, or not read yet */
+    uint32_t marker_max_ttl_ms;
+    char marker_why[12];        /* "new", "restarted", "jumped", "trusted" */
+    char marker_deployment[72]; /* whose it is */
+    int32_t snapshots;          /* after redlock_inspect(): 1: it saves by itself, 0: it does not, -1: unknown */
+    char append_fsync[12];      /* after redlock_inspect(): "always", "everysec", "no"; "" unknown */
+    char lacking[512];          /* after redlock_inspect(): ACL rules that the user lacks, "+pexpire ~jobs/daily" */
     uint64_t reserved[8];
 } redlock_node_status;
 
@@ -434,6 +472,16 @@ REDLOCK_API int redlock_node_status_get(redlock_client *client, uint32_t node, r
  */
 REDLOCK_API int redlock_trust(redlock_client *client, redlock_result *result);
 REDLOCK_API int redlock_trust_async(redlock_client *client, redlock_callback callback, void *arg);
+
+/*
+ * Tries out, on all nodes and without any effect, every command that the library uses, on the keys of this resource (size 0: a C string), and reads what is
+ * read only on demand: see redlock_node_status. Waits for every node's answers or timeout; who may not run CONFIG GET learns less. For
+ * diagnosis: a server logs each refusal in its ACL LOG. result: NULL, or per node GRANTED, or REFUSED with what is lacking.
+ * Returns REDLOCK_OK (on a majority nothing is lacking), _NO_QUORUM, _MISCONFIGURED, _CANCELLED, _INVALID, _NO_MEMORY.
+ */
+REDLOCK_API int redlock_inspect(redlock_client *client, const char *resource, size_t size, redlock_result *result);
+REDLOCK_API int redlock_inspect_async(redlock_client *client, const char *resource, size_t size,
+                                      redlock_callback callback, void *arg);
 
 /* ------------------------------------------------------------------------------------------------------- statistics */
 
@@ -489,6 +537,7 @@ REDLOCK_API int redlock_metrics(redlock_client *client, char *text, size_t size,
 typedef struct redlock_node_state {
     int64_t remaining_ms; /* time the node's key has left; 0: no key; -1: no answer; REDLOCK_STATE_NO_EXPIRY */
     char token[REDLOCK_TOKEN_SIZE]; /* the value of the key, cut to fit; "" without one */
+    int32_t waiters;                /* clients that wait for the resource in the node's queue; -1: no answer, not permitted */
 } redlock_node_state;
 
 #define REDLOCK_STATE_NO_EXPIRY INT64_MAX
@@ -500,6 +549,7 @@ typedef struct redlock_state {
     uint32_t free_nodes;            /* nodes without a key */
     int64_t remaining_ms;           /* until fewer than a majority show the holder; 0 when not locked */
     char token[REDLOCK_TOKEN_SIZE]; /* the holder that most nodes show, "" for none */
+    uint32_t waiters;               /* the most that any node shows */
     uint64_t reserved[8];
     redlock_node_state node[REDLOCK_NODES_MAX];
 } redlock_state;

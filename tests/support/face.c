@@ -230,6 +230,36 @@ int face_acquire(struct face *face, const char *resource, const redlock_acquire_
     return status;
 }
 
+int face_adopt(struct face *face, const char *resource, const redlock_acquire_options *options, const char *token,
+               redlock_lock **lock, redlock_result *result)
+{
+    struct told told = {.loop = face->loop, .inside = true, .result = result};
+
+    if (face->kind == BLOCKING_FACE)
+        return checked(redlock_adopt(face->client, resource, options, token, lock, result), result);
+    int status = finish(face, &told, redlock_adopt_async(face->client, resource, options, token, on_acquired, &told));
+    *lock = told.lock;
+    return status;
+}
+
+int face_release_token(struct face *face, const char *resource, const char *token, redlock_result *result)
+{
+    struct told told = {.loop = face->loop, .inside = true, .result = result};
+
+    if (face->kind == BLOCKING_FACE)
+        return checked(redlock_release_token(face->client, resource, 0, token, result), result);
+    return finish(face, &told, redlock_release_token_async(face->client, resource, 0, token, on_told, &told));
+}
+
+int face_inspect(struct face *face, const char *resource, redlock_result *result)
+{
+    struct told told = {.loop = face->loop, .inside = true, .result = result};
+
+    if (face->kind == BLOCKING_FACE)
+        return checked(redlock_inspect(face->client, resource, 0, result), result);
+    return finish(face, &told, redlock_inspect_async(face->client, resource, 0, on_told, &told));
+}
+
 int face_extend(struct face *face, redlock_lock *lock, uint32_t ttl_ms, redlock_result *result)
 {
     struct told told = {.loop = face->loop, .inside = true, .result = result};

@@ -31,12 +31,14 @@ static void query(const struct fake_script_call *call)
 {
     const struct fake_key *key = fake_node_find(call->node, call->database, &call->keys[0]);
 
-    resp_write_array(call->reply, 2);
+    assert(call->key_count == 3);
+    resp_write_array(call->reply, 3);
     if (key == NULL)
         resp_write_nil(call->reply);
     else
         resp_write_bulk(call->reply, key->value, key->value_length);
     resp_write_integer(call->reply, fake_node_pttl(call->node, call->database, &call->keys[0]));
+    resp_write_integer(call->reply, 0); /* the model has no queue */
 }
 
 /* Keys: lock, queue, alive. The model has no queue: whoever asks is the first in it. */
@@ -58,6 +60,12 @@ static void wait_for_lock(const struct fake_script_call *call)
     resp_write_integer(call->reply, 0);
 }
 
+/* What an inspection tries out. */
+static void do_nothing(const struct fake_script_call *call)
+{
+    resp_write_integer(call->reply, 1);
+}
+
 /* Each script is known by how its first comment begins. */
 static const struct {
     const char *beginning;
@@ -67,6 +75,8 @@ static const struct {
     {"-- Never shortens", extend},
     {"-- Who holds it", query},
     {"-- Sign in as a waiter", wait_for_lock},
+    {"return 1", do_nothing},
+    {"local taken = ", do_nothing},
 };
 
 void lock_scripts_run(const struct fake_script_call *call)

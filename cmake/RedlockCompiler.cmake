@@ -8,9 +8,23 @@ set(CMAKE_C_EXTENSIONS OFF)
 set(CMAKE_C_VISIBILITY_PRESET hidden)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
+# The library is C alone. What uses redlock.hpp, in tests and examples, is C++.
+if(REDLOCK_BUILD_TESTS OR REDLOCK_BUILD_EXAMPLES)
+  include(CheckLanguage)
+  check_language(CXX)
+  if(CMAKE_CXX_COMPILER)
+    enable_language(CXX)
+    set(CMAKE_CXX_STANDARD 17)
+    set(CMAKE_CXX_STANDARD_REQUIRED ON)
+    set(CMAKE_CXX_EXTENSIONS OFF)
+  endif()
+endif()
+
 # A lock whose rules no longer hold must stop, in Release too.
 foreach(config IN ITEMS RELEASE RELWITHDEBINFO MINSIZEREL)
-  string(REGEX REPLACE "(^| )[-/]D *NDEBUG($| )" " " CMAKE_C_FLAGS_${config} "${CMAKE_C_FLAGS_${config}}")
+  foreach(language IN ITEMS C CXX)
+    string(REGEX REPLACE "(^| )[-/]D *NDEBUG($| )" " " CMAKE_${language}_FLAGS_${config} "${CMAKE_${language}_FLAGS_${config}}")
+  endforeach()
 endforeach()
 
 add_library(redlock_compile_options INTERFACE)
@@ -19,13 +33,14 @@ set(warnings
   -Wall -Wextra -Wpedantic
   -Wconversion -Wsign-conversion -Wdouble-promotion
   -Wshadow -Wundef -Wvla
-  -Wstrict-prototypes -Wmissing-prototypes -Wmissing-declarations -Wold-style-definition
-  -Wredundant-decls -Wnested-externs
-  -Wpointer-arith -Wcast-qual -Wwrite-strings -Wbad-function-cast
+  -Wmissing-declarations -Wredundant-decls
+  -Wpointer-arith -Wcast-qual -Wwrite-strings
   -Wformat=2 -Wimplicit-fallthrough -Wswitch-enum -Wfloat-equal)
+set(warnings_c -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wnested-externs -Wbad-function-cast)
+set(warnings_cxx -Wold-style-cast -Wnon-virtual-dtor -Woverloaded-virtual)
 set(warnings_gnu
   -Wcast-align=strict -Wlogical-op -Wduplicated-cond -Wduplicated-branches
-  -Wformat-overflow=2 -Wjump-misses-init)
+  -Wformat-overflow=2 $<$<COMPILE_LANGUAGE:C>:-Wjump-misses-init>)
 set(warnings_clang
   -Wcast-align -Wunreachable-code-aggressive
   -Wassign-enum -Wshorten-64-to-32
@@ -33,6 +48,8 @@ set(warnings_clang
 
 target_compile_options(redlock_compile_options INTERFACE
   ${warnings}
+  $<$<COMPILE_LANGUAGE:C>:${warnings_c}>
+  $<$<COMPILE_LANGUAGE:CXX>:${warnings_cxx}>
   $<$<C_COMPILER_ID:GNU>:${warnings_gnu}>
   $<$<C_COMPILER_ID:Clang,AppleClang>:${warnings_clang}>
   $<$<BOOL:${REDLOCK_WERROR}>:-Werror>)

@@ -58,7 +58,7 @@ function(redlock_add_test)
 
   set(target test_${arg_NAME})
   add_executable(${target} ${arg_SOURCES})
-  target_compile_definitions(${target} PRIVATE _GNU_SOURCE=)
+  target_compile_definitions(${target} PRIVATE $<$<COMPILE_LANGUAGE:C>:_GNU_SOURCE=>) # C++ compilers define it themselves
   target_link_libraries(${target} PRIVATE redlock_compile_options Check::Check ${arg_LIBRARIES})
   if(arg_PURE)
     target_link_libraries(${target} PRIVATE redlock_quorum)

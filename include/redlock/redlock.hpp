@@ -245,7 +245,7 @@ class bad_argument : public std::exception
     std::string text_;
 };
 
-inline bool fail(result &result, status status, const char *text) noexcept
+inline bool refuse(result &result, status status, const char *text) noexcept
 {
     result = redlock::result();
     result.redlock_result::status = result.redlock_result::cause = static_cast<int>(status);
@@ -259,11 +259,11 @@ template <class Body> auto guarded(result &result, Body body) noexcept -> declty
     try {
         return body();
     } catch (const bad_argument &bad) {
-        fail(result, status::invalid, bad.what());
+        refuse(result, status::invalid, bad.what());
     } catch (const std::bad_alloc &) {
-        fail(result, status::no_memory, redlock_status_text(REDLOCK_NO_MEMORY));
+        refuse(result, status::no_memory, redlock_status_text(REDLOCK_NO_MEMORY));
     } catch (const std::exception &other) {
-        fail(result, status::system, other.what());
+        refuse(result, status::system, other.what());
     }
     return {};
 }
@@ -657,12 +657,12 @@ class lock
     {
         return detail::guarded(result, [&]() -> std::optional<loss> {
             if (handle_ && !native_handle()) {
-                detail::fail(result, status::lost, redlock_status_text(REDLOCK_LOST));
+                detail::refuse(result, status::lost, redlock_status_text(REDLOCK_LOST));
                 return loss::closed;
             }
             int why = REDLOCK_NOT_LOST;
             const int status = redlock_wait_lost(handle_, detail::wait(time), &why);
-            detail::fail(result, static_cast<redlock::status>(status), redlock_status_text(status));
+            detail::refuse(result, static_cast<redlock::status>(status), redlock_status_text(status));
             if (status != REDLOCK_LOST)
                 return std::nullopt;
             return static_cast<loss>(why);
@@ -676,7 +676,7 @@ class lock
         int descriptor = -1;
         const int status = redlock_lost_descriptor(native_handle(), &descriptor);
         if (status != REDLOCK_OK) {
-            detail::fail(result, static_cast<redlock::status>(status), redlock_status_text(status));
+            detail::refuse(result, static_cast<redlock::status>(status), redlock_status_text(status));
             throw error("lost_descriptor", result);
         }
         return descriptor;
@@ -939,7 +939,7 @@ inline cancellation::cancellation(const client &client)
     result result;
     const int status = redlock_cancellation_create(client.native_handle(), &handle_);
     if (status != REDLOCK_OK) {
-        detail::fail(result, static_cast<redlock::status>(status), redlock_status_text(status));
+        detail::refuse(result, static_cast<redlock::status>(status), redlock_status_text(status));
         throw error("cancellation", result);
     }
 }

@@ -1,0 +1,57 @@
+// A lock in C++17, by the wrapper: cpp [NODES], the nodes else from REDLOCK_NODES.
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <redlock/redlock.hpp>
+
+using namespace std::chrono_literals;
+
+namespace
+{
+
+void work_under(redlock::lock lock)
+{
+    std::printf("step 1, with %lld ms left\n", static_cast<long long>(lock.validity().count()));
+    lock.extend(20s);
+
+    // The last look before what must not happen twice: is there still time to finish it?
+    if (lock.validity() > 1s)
+        std::printf("step 2, with %lld ms left\n", static_cast<long long>(lock.validity().count()));
+} // released here, whatever was thrown
+
+void try_once(const redlock::client &client)
+{
+    redlock::result result;
+    if (const auto lock = client.acquire("examples/cpp", {}, result))
+        std::printf("free, and mine now\n");
+    else if (result.status() == redlock::status::held)
+        std::printf("not mine: %s\n", result.text().c_str()); // no exception for what is nothing exceptional
+    else
+        throw redlock::error("acquire", result);
+}
+
+void run(const char *nodes)
+{
+    const redlock::client client(nodes);
+    work_under(client.acquire("examples/cpp", 5s));
+
+    // What knows std::timed_mutex knows this.
+    redlock::mutex mutex(client, "examples/cpp");
+    const std::unique_lock guard(mutex, 5s);
+    std::printf("as a mutex: %s\n", guard ? "locked" : "not locked");
+    try_once(client);
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    const char *nodes = argc > 1 ? argv[1] : std::getenv("REDLOCK_NODES");
+    try {
+        run(nodes ? nodes : "");
+        return EXIT_SUCCESS;
+    } catch (const redlock::error &error) {
+        std::fprintf(stderr, "%s\n", error.what());
+        return EXIT_FAILURE;
+    }
+}

@@ -1,0 +1,132 @@
+/* redlock local: throw-away nodes that CMD finds, and that are gone with it, however it ends. */
+#define _GNU_SOURCE
+#include "scene.h"
+
+#include "support/clock.h"
+
+#include <redlock/redlock.h>
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static redlock_result result;
+
+static bool is_gone(void *arg)
+{
+    pid_t *pid = arg;
+
+    return kill(*pid, 0) != 0;
+}
+
+/* CMD writes "NODES=...", and the servers' processes are its siblings: "SERVER=pid". */
+static const char describe[] =
+    "echo \"NODES=$REDLOCK_NODES\"; for p in /proc/[0-9]*; do "
+    "read -r pid name state parent rest <$p/stat 2>/dev/null || continue; "
+    "[ \"$parent\" = $PPID ] && [ \"$pid\" != $$ ] && echo \"SERVER=$pid\"; done; echo READY; ";
+
+static struct program *start(const char *count, const char *then)
+{
+    char script[1024];
+
+    snprintf(script, sizeof(script), "%s%s", describe, then);
+    struct program *program = program_start(NULL, "local", "-n", count, "--", "sh", "-c", script, NULL);
+    ck_assert_msg(program_says(program, "READY\n"), "%s", program_errors(program));
+    return program;
+}
+
+static void check_that_servers_end(struct program *program, unsigned count)
+{
+    unsigned found = 0;
+
+    for (const char *line = program_output(program); (line = strstr(line, "SERVER=")) != NULL; line++) {
+        pid_t pid = (pid_t)atoi(line + strlen("SERVER="));
+        ck_assert_int_gt(pid, 1);
+        ck_assert_msg(wait_until(is_gone, &pid, REAL_SOON_MS), "server %d lives on", (int)pid);
+        found++;
+    }
+    ck_assert_uint_eq(found, count);
+}
+
+START_TEST(its_nodes_can_be_locked_at_once)
+{
+    struct program *program = start("5", "sleep 60");
+    char nodes[1024];
+    redlock_client *client;
+    redlock_lock *lock;
+
+    ck_assert_int_eq(sscanf(strstr(program_output(program), "NODES="), "NODES=%1023s", nodes), 1);
+    ck_assert_int_eq(redlock_connect(nodes, NULL, &client, &result), REDLOCK_OK);
+    real_status(redlock_acquire(client, "x", NULL, &lock, &result), REDLOCK_OK, &result);
+    redlock_close(&client, NULL);
+    program_signal(program, SIGTERM);
+    program_exits(program, 128 + SIGTERM);
+    check_that_servers_end(program, 5);
+}
+END_TEST
+
+START_TEST(it_exits_as_its_command_does)
+{
+    struct program *program = start("2", "exit 7");
+
+    program_exits(program, 7);
+    check_that_servers_end(program, 2);
+    program_exits(start("1", "kill -KILL $$"), 128 + SIGKILL);
+    program_exits(program_run(NULL, "local", "-n", "1", "--", "/nonexistent/program", NULL), 127);
+    program_exits(program_run(NULL, "local", "-n", "1", "--", "/etc/passwd", NULL), 126);
+}
+END_TEST
+
+START_TEST(its_servers_end_when_it_is_killed)
+{
+    struct program *program = start("3", "exec sleep 60");
+
+    program_signal(program, SIGKILL);
+    program_exits(program, -SIGKILL);
+    check_that_servers_end(program, 3);
+}
+END_TEST
+
+START_TEST(the_users_own_settings_do_not_reach_in)
+{
+    const char *const environment[] = {"REDLOCK_PASSWORD=secret", "REDLOCK_USER=me", NULL};
+    struct program_options options = {.environment = environment};
+    struct program *program = program_run(&options, "local", "-n", "1", "--", "sh", "-c", "env", NULL);
+
+    program_exits(program, 0);
+    ck_assert_ptr_null(strstr(program_output(program), "secret"));
+    ck_assert_ptr_null(strstr(program_output(program), "REDLOCK_USER"));
+    ck_assert_ptr_nonnull(strstr(program_output(program), "REDLOCK_CONFIG=/dev/null"));
+}
+END_TEST
+
+START_TEST(without_a_server_it_says_so)
+{
+    const char *const environment[] = {"REDIS_SERVER=/nonexistent/redis-server", NULL};
+    struct program_options options = {.environment = environment};
+    struct program *program = program_run(&options, "local", "--", "true", NULL);
+
+    program_exits(program, 71);
+    program_says_in_one_line(program, "/nonexistent/redis-server: No such file");
+}
+END_TEST
+
+static Suite *local_suite(void)
+{
+    Suite *suite = suite_create("cli_local");
+    TCase *nodes = scene_bare_case(suite, "local");
+
+    tcase_add_test(nodes, its_nodes_can_be_locked_at_once);
+    tcase_add_test(nodes, it_exits_as_its_command_does);
+    tcase_add_test(nodes, its_servers_end_when_it_is_killed);
+    tcase_add_test(nodes, the_users_own_settings_do_not_reach_in);
+    tcase_add_test(nodes, without_a_server_it_says_so);
+    return suite;
+}
+
+int main(void)
+{
+    return real_run(local_suite(), false);
+}

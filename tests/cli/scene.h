@@ -1,0 +1,22 @@
+/* What the tests of redlock(1) share: trusted nodes, and a look after each test that nothing is left on them. */
+#ifndef TESTS_CLI_SCENE_H
+#define TESTS_CLI_SCENE_H
+
+#include "program.h"
+#include "real.h"
+
+#include <check.h>
+
+/* As real_shared_case() and real_own_case(), with nodes that are trusted before each test. */
+TCase *scene_shared_case(Suite *suite, const char *name);
+TCase *scene_own_case(Suite *suite, const char *name);
+/* Without nodes. */
+TCase *scene_bare_case(Suite *suite, const char *name);
+
+/* Ends the quarantine of these nodes. */
+void scene_trust(const char *nodes);
+
+/* Options with real_nodes' addresses. */
+extern struct program_options scene_on_nodes;
+
+#endif

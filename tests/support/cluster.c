@@ -10,6 +10,7 @@
 #include "temp_dir.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <fnmatch.h>
 #include <poll.h>
 #include <signal.h>
@@ -37,6 +38,7 @@ struct node {
     char *directory;
     char *socket_path;
     char *log;
+    char *clock; /* a file that says how far its clock is shifted */
     char *address;
     uint16_t port;
     int reservation;
@@ -134,8 +136,22 @@ static void add_users(struct node *node, const struct cluster_node_options *opti
     free(path);
 }
 
+static void add_clock(struct node *node)
+{
+    static const int64_t none = 0;
+    char *file = fixture_text("SHIFTED_CLOCK=%s", node->clock);
+
+    file_write(node->clock, &none, sizeof(none));
+    add_argument(node, "env");
+    add_argument(node, "LD_PRELOAD=" SHIFTED_CLOCK_LIBRARY);
+    add_argument(node, file);
+    free(file);
+}
+
 static void add_all(struct node *node, const struct cluster_options *options, const struct cluster_node_options *own)
 {
+    if (own->own_clock)
+        add_clock(node);
     add_argument(node, server_program());
     add_option(node, "--bind", options->ipv6 ? "::1" : "127.0.0.1");
     add_tls(node, own->tls);
@@ -162,6 +178,7 @@ static void prepare_node(struct cluster *cluster, size_t index, const struct clu
     node->directory = fixture_text("%s/%zu", temp_dir_path(cluster->dir), index);
     node->socket_path = fixture_text("%s/redis.sock", node->directory);
     node->log = fixture_text("%s/log", node->directory);
+    node->clock = fixture_text("%s/clock", node->directory);
     if (mkdir(node->directory, 0700) != 0)
         fixture_fail("cannot make %s: %s", node->directory, strerror(errno));
     node->reservation = socket_reserve_port(options->ipv6, &node->port);
@@ -260,6 +277,7 @@ static void free_node(struct node *node)
     free(node->directory);
     free(node->socket_path);
     free(node->log);
+    free(node->clock);
     free(node->address);
     close(node->reservation);
 }
@@ -393,6 +411,15 @@ void cluster_resume_all(struct cluster *cluster)
 {
     for (size_t i = 0; i < cluster->size; i++)
         cluster_resume(cluster, i);
+}
+
+void cluster_shift_clock(struct cluster *cluster, size_t node, int64_t shift_us)
+{
+    int file = open(node_at(cluster, node)->clock, O_WRONLY | O_CLOEXEC);
+
+    if (file < 0 || pwrite(file, &shift_us, sizeof(shift_us), 0) != sizeof(shift_us))
+        fixture_fail("cannot shift the clock of node %zu, which needs own_clock: %s", node, strerror(errno));
+    close(file);
 }
 
 void cluster_flush(struct cluster *cluster, size_t node)

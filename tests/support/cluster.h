@@ -40,6 +40,7 @@ struct cluster_node_options {
     const char *password;          /* of the default user */
     const char *acl;               /* lines of an ACL file: "user default off\nuser lock on >secret ~lock:* +set\n" */
     const struct cluster_tls *tls; /* its port speaks TLS only */
+    bool own_clock;                /* its wall clock can be shifted: see cluster_shift_clock() */
     bool persistent;               /* append-only file, fsync at every write: a restart keeps the keys */
 };
 
@@ -79,6 +80,8 @@ void cluster_restart(struct cluster *cluster, size_t node);
 void cluster_stop(struct cluster *cluster, size_t node);
 void cluster_resume(struct cluster *cluster, size_t node);
 void cluster_resume_all(struct cluster *cluster);
+/* Its wall clock is so far ahead of the machine's from now on, negative: behind; its monotonic clocks go on. Only with own_clock. */
+void cluster_shift_clock(struct cluster *cluster, size_t node, int64_t shift_us);
 /* FLUSHALL. */
 void cluster_flush(struct cluster *cluster, size_t node);
 void cluster_flush_all(struct cluster *cluster);

@@ -1,11 +1,27 @@
 # The Lua scripts as C: text and SHA1, which is what EVALSHA names them by. The .lua files stay the only source.
+# A line "-- include NAME" stands for include/NAME.lua. Lines that are comments, but for the first, and indentation are left out: every new
+# connection carries these texts. As they are they are put beside the output, too, as scripts/NAME.lua.
+
+function(redlock_script_text name result)
+  set(directory "${CMAKE_CURRENT_SOURCE_DIR}/scripts")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${directory}/${name}.lua")
+  file(READ "${directory}/${name}.lua" text)
+  while(text MATCHES "-- include ([a-z]+)\n")
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${directory}/include/${CMAKE_MATCH_1}.lua")
+    file(READ "${directory}/include/${CMAKE_MATCH_1}.lua" part)
+    string(REPLACE "-- include ${CMAKE_MATCH_1}\n" "${part}" text "${text}")
+  endwhile()
+  string(REGEX REPLACE "\n *--[^\n]*" "" text "${text}")
+  string(REGEX REPLACE "\n +" "\n" text "${text}")
+  set(${result} "${text}" PARENT_SCOPE)
+endfunction()
 
 function(redlock_scripts output)
+  cmake_path(GET output PARENT_PATH directory)
   set(rows "")
   foreach(name IN LISTS ARGN)
-    set(file "${CMAKE_CURRENT_SOURCE_DIR}/scripts/${name}.lua")
-    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
-    file(READ "${file}" text)
+    redlock_script_text(${name} text)
+    file(CONFIGURE OUTPUT "${directory}/scripts/${name}.lua" @ONLY CONTENT "@text@")
     string(SHA1 hash "${text}")
     string(REPLACE "\\" "\\\\" text "${text}")
     string(REPLACE "\"" "\\\"" text "${text}")

@@ -80,6 +80,8 @@ static enum quorum_verdict judge_lost(const struct quorum_round *round)
         tally->voted[QUORUM_REFUSED] | tally->voted[QUORUM_UNREACHABLE] | tally->voted[QUORUM_TIMED_OUT];
     if (quorum_tally_blocked_by(tally, tally->permanent))
         return QUORUM_LOST_MISCONFIGURED;
+    if (quorum_tally_blocked_by(tally, tally->permanent | round->clock))
+        return QUORUM_LOST_CLOCK;
     if (round->terms.kind == QUORUM_ACQUIRE)
         return quorum_tally_blocked_by(tally, failed) ? QUORUM_LOST_NO_QUORUM : QUORUM_LOST_HELD;
     quorum_nodes without_ours = tally->voted[QUORUM_ABSENT] | tally->voted[QUORUM_HELD];
@@ -114,7 +116,8 @@ static void voted(struct quorum_round *round, const struct quorum_event *event)
     /* Even a late answer tells what the node has: the undo is then not needed, or still is. */
     if (event->left_nothing)
         round->may_hold &= ~bit;
-    quorum_tally_vote(&round->tally, event->node, event->vote, event->permanent);
+    if (quorum_tally_vote(&round->tally, event->node, event->vote, event->permanent) && event->clock)
+        round->clock |= bit;
 }
 
 struct quorum_actions quorum_round_step(struct quorum_round *round, const struct quorum_event *event)

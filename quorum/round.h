@@ -29,7 +29,8 @@ enum quorum_verdict {
     QUORUM_LOST_MISCONFIGURED, /* as before, for reasons that waiting does not end */
     QUORUM_LOST_TOO_SLOW, /* acquire, adopt: too little validity was left; extend: none was, of the end it began with */
     QUORUM_LOST_GONE,     /* extend, adopt, release: too many nodes do not have our key */
-    QUORUM_LOST_CANCELLED /* the host said so */
+    QUORUM_LOST_CANCELLED, /* the host said so */
+    QUORUM_LOST_CLOCK      /* too many nodes refuse a fencing token, for their clocks are too far from ours */
 };
 
 struct quorum_terms {
@@ -57,6 +58,7 @@ struct quorum_event {
     unsigned node;         /* USABLE, VOTED */
     enum quorum_vote vote; /* VOTED */
     bool permanent;        /* VOTED: waiting does not end this refusal */
+    bool clock;            /* VOTED: refused because of a clock */
     bool left_nothing;     /* VOTED: the node's own answer shows that nothing of ours is there */
     quorum_nodes usable;   /* START */
     quorum_nodes coming;   /* START */
@@ -74,6 +76,7 @@ struct quorum_round {
     struct quorum_tally tally;
     quorum_nodes coming;   /* not asked yet, may be */
     quorum_nodes asked;    /* were sent the request */
+    quorum_nodes clock;    /* refused because of a clock */
     quorum_nodes may_hold; /* asked to acquire, and not known to hold nothing of ours */
     quorum_time sent;      /* when the first request left; QUORUM_NEVER before */
     quorum_time decided_at;

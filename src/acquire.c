@@ -15,9 +15,11 @@ struct acquire {
     struct quorum_retry retry;
     struct rl_timer pause; /* until the next attempt */
     struct rl_waiter waiter;
-    struct rl_lease *lease; /* of the attempt under way; then of the lock */
-    redlock_lock *lock;     /* what it came to */
-    bool overdue;           /* the time to wait is over: this attempt is the last */
+    struct quorum_fence fence; /* of the attempt */
+    bool raising;              /* the attempt's round was won, and another makes its fencing token larger */
+    struct rl_lease *lease;    /* of the attempt under way; then of the lock */
+    redlock_lock *lock;        /* what it came to */
+    bool overdue;              /* the time to wait is over: this attempt is the last */
     const void *owner;
     redlock_acquire_callback callback;
     void *arg;
@@ -31,6 +33,7 @@ static void leave_attempt(struct acquire *acquire)
     acquire->base.round = NULL;
     rl_lease_release(acquire->lease);
     acquire->lease = NULL;
+    acquire->raising = false;
 }
 
 /* Ends it, and its place in the queue. */
@@ -61,6 +64,7 @@ static void won(struct acquire *acquire, const struct rl_round *round)
         return;
     }
     acquire->lock = &acquire->lease->first;
+    acquire->raising = false;
     complete(acquire, REDLOCK_OK);
 }
 
@@ -95,45 +99,141 @@ static void wait_on(struct acquire *acquire)
         rl_timer_stop(&client->timers, &acquire->pause);
 }
 
-static void decided(struct rl_round *round)
+/* Neither ends by itself while one waits. */
+static bool needs_repair(int status)
 {
-    struct acquire *acquire = round->owner;
-    enum quorum_verdict verdict = round->rules.verdict;
-    if (verdict == QUORUM_WON) {
-        won(acquire, round);
-        return;
-    }
-    acquire->base.cause = rl_result_status(verdict);
+    return status == REDLOCK_MISCONFIGURED || status == REDLOCK_CLOCK;
+}
+
+static void lost(struct acquire *acquire, int cause)
+{
+    acquire->base.cause = cause;
     if (acquire->overdue)
         complete(acquire, REDLOCK_TIMED_OUT);
-    else if (acquire->options.wait_ms == 0 || (verdict == QUORUM_LOST_MISCONFIGURED && !acquire->options.keep_waiting))
-        complete(acquire, acquire->base.cause);
+    else if (acquire->options.wait_ms == 0 || (needs_repair(cause) && !acquire->options.keep_waiting))
+        complete(acquire, cause);
     else
         wait_on(acquire);
 }
 
-/* Free, and not for us: this has to be said, or "held" is a riddle. */
-static void explain_refusal(struct rl_round *round, unsigned node, const redisReply *reply)
+static void raise_token(struct acquire *acquire);
+
+/* A majority has granted, or still has, the lock. Does it have a fencing token, too, that is larger than all before? false: not so far. */
+static bool settle_token(struct acquire *acquire)
 {
-    if (rl_reply_vote(round->question, reply).vote == QUORUM_HELD && reply->element[1]->integer == 0)
+    const struct quorum_fence_event event = {.type = QUORUM_FENCE_CONFIRMED};
+    bool settled = quorum_fence_step(&acquire->fence, &event) == QUORUM_FENCE_SETTLED;
+    quorum_fence_learn(&acquire->base.client->fence_clock, &acquire->fence);
+    if (settled)
+        acquire->lease->fence = acquire->fence.token;
+    return settled;
+}
+
+static void confirmed(struct acquire *acquire, const struct rl_round *round)
+{
+    if (!acquire->options.fence || settle_token(acquire))
+        won(acquire, round);
+    else
+        raise_token(acquire);
+}
+
+static void decided(struct rl_round *round)
+{
+    struct acquire *acquire = round->owner;
+    if (round->rules.verdict == QUORUM_WON)
+        confirmed(acquire, round);
+    else
+        lost(acquire, rl_result_status(round->rules.verdict));
+}
+
+/* Free, and not for us: this has to be said, or "held" is a riddle. */
+static void explain_refusal(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)
+{
+    if (vote->vote == QUORUM_HELD && reply->element[1]->integer == 0)
         snprintf(round->slot[node].text, sizeof round->slot[node].text, "free, but others wait for it");
 }
 
-static void replied(struct rl_round *round, unsigned node, const redisReply *reply)
+static void replied(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)
 {
     struct acquire *acquire = round->owner;
-    if (round->question != RL_ASK_SET)
-        explain_refusal(round, node, reply);
+    const struct quorum_fence_event event = {QUORUM_FENCE_ANSWERED, node, vote->record};
+    if (round->fence && vote->vote == QUORUM_GRANTED)
+        quorum_fence_step(&acquire->fence, &event);
+    if (round->question == RL_ASK_TAKE || round->question == RL_ASK_TRY)
+        explain_refusal(round, node, vote, reply);
     if (round->question == RL_ASK_TAKE)
-        rl_queue_answered(&acquire->waiter, node, reply);
+        rl_queue_answered(&acquire->waiter, node, vote, reply);
 }
+
+/* ------------------------------------------------------------------------------------------- a larger fencing token */
+
+/* What the nodes have of the attempt is undone behind the raise. */
+static void give_up_raise(struct acquire *acquire, int cause)
+{
+    acquire->raising = false;
+    rl_release_forget(acquire->lease);
+    lost(acquire, cause);
+}
+
+static void raised(struct rl_round *round)
+{
+    struct acquire *acquire = round->owner;
+    quorum_duration least = acquire->options.minimum_validity_ms * QUORUM_MILLISECOND;
+    enum quorum_verdict verdict = round->rules.verdict;
+    if (verdict == QUORUM_LOST_GONE) /* it expired meanwhile */
+        give_up_raise(acquire, REDLOCK_TOO_SLOW);
+    else if (verdict != QUORUM_WON)
+        give_up_raise(acquire, rl_result_status(verdict));
+    else if (quorum_time_until(round->rules.validity_end, rl_now()) < least)
+        give_up_raise(acquire, REDLOCK_TOO_SLOW);
+    else
+        confirmed(acquire, round);
+}
+
+/* An extension that tells the token. */
+static void raise_token(struct acquire *acquire)
+{
+    struct rl_operation *operation = &acquire->base;
+    const struct quorum_terms terms = {
+        .kind = QUORUM_EXTEND,
+        .nodes = operation->client->nodes_count,
+        .ttl = acquire->options.ttl_ms * QUORUM_MILLISECOND,
+        .drift_ppm = operation->client->options.drift_ppm,
+        .validity_end = operation->round->rules.validity_end,
+    };
+    struct rl_round *round = rl_round_create(operation->client, acquire->lease, RL_ASK_KEEP, &terms);
+    acquire->raising = round != NULL;
+    if (!round) {
+        rl_release_forget(acquire->lease);
+        complete(acquire, REDLOCK_NO_MEMORY);
+        return;
+    }
+    rl_round_leave(operation->round);
+    operation->round = round;
+    operation->attempts++;
+    round->fence = acquire->fence.token;
+    round->owner = acquire;
+    round->decided = raised;
+    round->replied = replied;
+    rl_round_start(round);
+}
+
+/* -------------------------------------------------------------------------------------------------------- attempts */
 
 /* fair without a place in the queue: it tries once. */
 static enum rl_question question(const struct acquire *acquire)
 {
     if (acquire->waiter.queue)
         return RL_ASK_TAKE;
-    return acquire->options.fair ? RL_ASK_TRY : RL_ASK_SET;
+    if (acquire->options.fair)
+        return RL_ASK_TRY;
+    return acquire->options.fence ? RL_ASK_GRANT : RL_ASK_SET;
+}
+
+static void propose(struct acquire *acquire)
+{
+    redlock_client *client = acquire->base.client;
+    quorum_fence_init(&acquire->fence, client->nodes_count, &client->fence_clock, rl_wall_us());
 }
 
 static void attempt(struct acquire *acquire)
@@ -166,6 +266,10 @@ static void attempt(struct acquire *acquire)
     operation->round->owner = acquire;
     operation->round->decided = decided;
     operation->round->replied = replied;
+    if (acquire->options.fence) {
+        propose(acquire);
+        operation->round->fence = acquire->fence.token;
+    }
     rl_round_start(operation->round);
 }
 
@@ -195,6 +299,8 @@ static void stop(struct rl_operation *operation)
     rl_timer_stop(&operation->client->timers, &acquire->pause);
     if (operation->round)
         rl_round_cancel(operation->round);
+    if (acquire->raising)
+        rl_release_forget(acquire->lease);
     rl_queue_leave(&acquire->waiter, false);
 }
 
@@ -232,6 +338,7 @@ static void tell(struct rl_operation *operation, redlock_result *result)
     if (acquire->lock) {
         quorum_time end = acquire->lease->rules.validity_end;
         result->validity_ms = (int64_t)(quorum_time_until(end, operation->decided) / QUORUM_MILLISECOND);
+        result->fence = acquire->lease->fence;
     }
     if (acquire->lock && client->closing) { /* between the grant and now: its end has been seen to */
         rl_lease_end_handle(acquire->lock);
@@ -239,6 +346,7 @@ static void tell(struct rl_operation *operation, redlock_result *result)
         acquire->lock = NULL;
         result->status = result->cause = REDLOCK_CANCELLED;
         result->validity_ms = 0;
+        result->fence = 0;
     }
     count(acquire, result);
     rl_lease_release(acquire->lease);
@@ -269,6 +377,13 @@ static bool is_long_enough(const struct acquire *acquire)
     return rl_lease_validity(acquire->lease) >= acquire->options.minimum_validity_ms * QUORUM_MILLISECOND;
 }
 
+static bool wants_token(const struct acquire *acquire)
+{
+    return acquire->options.fence && !acquire->lease->fence;
+}
+
+static void extend_first(struct acquire *acquire);
+
 static void reentry_decided(struct rl_round *round)
 {
     struct acquire *acquire = round->owner;
@@ -277,26 +392,19 @@ static void reentry_decided(struct rl_round *round)
         rl_operation_complete(&acquire->base, REDLOCK_LOST);
     else if (round->rules.verdict != QUORUM_WON)
         rl_operation_complete(&acquire->base, rl_result_status(round->rules.verdict));
+    else if (wants_token(acquire) && !settle_token(acquire))
+        extend_first(acquire);
     else if (!is_long_enough(acquire))
         rl_operation_complete(&acquire->base, REDLOCK_TOO_SLOW);
     else
         share(acquire);
 }
 
-/* The owner has it already. Re-entry into a lost lock is never a success: what the outer section relied on is gone. */
-static void reenter(struct acquire *acquire, struct rl_lease *lease)
+static void extend_first(struct acquire *acquire)
 {
     struct rl_operation *operation = &acquire->base;
-    acquire->lease = rl_lease_retain(lease);
-    if (rl_lease_validity(lease) == 0) {
-        rl_operation_complete(operation, REDLOCK_LOST);
-        return;
-    }
-    if (is_long_enough(acquire) && acquire->options.ttl_ms <= lease->ttl_ms) {
-        share(acquire);
-        return;
-    }
-    operation->round = rl_extend_round(lease, acquire->options.ttl_ms);
+    rl_round_leave(operation->round);
+    operation->round = rl_extend_round(acquire->lease, acquire->options.ttl_ms);
     if (!operation->round) {
         rl_operation_complete(operation, REDLOCK_NO_MEMORY);
         return;
@@ -304,7 +412,29 @@ static void reenter(struct acquire *acquire, struct rl_lease *lease)
     operation->attempts++;
     operation->round->owner = acquire;
     operation->round->decided = reentry_decided;
+    if (wants_token(acquire)) {
+        operation->round->question = RL_ASK_KEEP;
+        operation->round->fence = acquire->fence.token;
+        operation->round->replied = replied;
+    }
     rl_round_start(operation->round);
+}
+
+/* The owner has it already. Re-entry into a lost lock is never a success: what the outer section relied on is gone. */
+static void reenter(struct acquire *acquire, struct rl_lease *lease)
+{
+    acquire->lease = rl_lease_retain(lease);
+    if (rl_lease_validity(lease) == 0) {
+        rl_operation_complete(&acquire->base, REDLOCK_LOST);
+        return;
+    }
+    if (is_long_enough(acquire) && acquire->options.ttl_ms <= lease->ttl_ms && !wants_token(acquire)) {
+        share(acquire);
+        return;
+    }
+    if (wants_token(acquire))
+        propose(acquire);
+    extend_first(acquire);
 }
 
 /* ----------------------------------------------------------------------------------------------------------- start */

@@ -134,6 +134,9 @@ int rl_adopt_start(redlock_client *client, const char *resource, const redlock_a
     redlock_result why;
     int created, status = rl_options_read_acquire(given, &client->options, &options, &why);
     size_t size = options.resource_size;
+    if (!status && options.fence)
+        status = rl_result_fail(&why, REDLOCK_INVALID,
+                                "a lock that is adopted has no fencing token; who acquired it hands on its own");
     if (!status)
         status = check(client, resource, &size, token, &why);
     struct adopt *adopt = (struct adopt *)rl_operation_create(client, &type, sizeof *adopt, &created);

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "quorum/clock_watch.h"
+#include "quorum/fence.h"
 #include "redlock/redlock.h"
 #include "src/adapter.h"
 #include "src/blocking.h"
@@ -51,6 +52,7 @@ struct redlock_client {
     struct rl_timer renewal_timer; /* renewals have gathered long enough */
     redlock_statistics statistics;
     struct quorum_clock_watch clock_watch;
+    struct quorum_fence_clock fence_clock;
     struct rl_round *coming;       /* rounds that wait for a node to become usable */
     struct rl_round *spare_rounds; /* kept for the next ones */
     unsigned spare_count;

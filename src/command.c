@@ -45,48 +45,39 @@ bool rl_command_format(struct rl_command *command)
 #define BEFORE_KEYS 3 /* EVALSHA hash number */
 
 bool rl_long_command_begin(struct rl_long_command *command, const redlock_allocator *allocator,
-                           enum rl_script_id script, bool whole, unsigned keys)
+                           enum rl_script_id script, bool whole, unsigned keys, unsigned arguments)
 {
-    size_t count = BEFORE_KEYS + 3 * (size_t)keys;
+    size_t most = BEFORE_KEYS + (size_t)keys + arguments;
     memset(command, 0, sizeof *command);
-    command->keys = keys;
-    command->argument = rl_allocate(allocator, count * sizeof *command->argument);
-    command->size = rl_allocate(allocator, count * sizeof *command->size);
+    command->argument = rl_allocate(allocator, most * sizeof *command->argument);
+    command->size = rl_allocate(allocator, most * sizeof *command->size);
     if (!command->argument || !command->size)
         return false;
+    command->most = (unsigned)most;
     snprintf(command->number, sizeof command->number, "%u", keys);
-    command->argument[0] = whole ? "EVAL" : "EVALSHA";
-    command->argument[1] = whole ? rl_scripts[script].text : rl_scripts[script].sha1;
-    command->argument[2] = command->number;
-    for (unsigned i = 0; i < BEFORE_KEYS; i++)
-        command->size[i] = strlen(command->argument[i]);
+    rl_long_command_add_text(command, whole ? "EVAL" : "EVALSHA");
+    rl_long_command_add_text(command, whole ? rl_scripts[script].text : rl_scripts[script].sha1);
+    rl_long_command_add_text(command, command->number);
     return true;
 }
 
-static void place(struct rl_long_command *command, size_t at, const char *bytes, size_t size)
+void rl_long_command_add(struct rl_long_command *command, const char *bytes, size_t size)
 {
-    command->argument[at] = bytes;
-    command->size[at] = size;
+    assert(command->count < command->most);
+    command->argument[command->count] = bytes;
+    command->size[command->count] = size;
+    command->count++;
 }
 
-void rl_long_command_key(struct rl_long_command *command, unsigned index, const char *key, size_t size)
+void rl_long_command_add_text(struct rl_long_command *command, const char *text)
 {
-    assert(index < command->keys);
-    place(command, BEFORE_KEYS + index, key, size);
-}
-
-void rl_long_command_pair(struct rl_long_command *command, unsigned index, const char *first, size_t first_size,
-                          const char *second)
-{
-    size_t at = BEFORE_KEYS + command->keys + 2 * (size_t)index;
-    assert(index < command->keys);
-    place(command, at, first, first_size);
-    place(command, at + 1, second, strlen(second));
+    rl_long_command_add(command, text, strlen(text));
 }
 
 bool rl_long_command_format(struct rl_long_command *command)
 {
-    return format(&command->command, BEFORE_KEYS + 3 * command->keys, command->argument, command->size);
+    assert(command->count == command->most);
+    return format(&command->command, command->count, command->argument, command->size);
 }
 
 void rl_long_command_free(struct rl_long_command *command, const redlock_allocator *allocator)

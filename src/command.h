@@ -31,21 +31,20 @@ void rl_command_add_text(struct rl_command *command, const char *text);
    know the hash. */
 void rl_command_script(struct rl_command *command, enum rl_script_id script, bool whole, const char *keys);
 
-/* A script's call over many keys, each with two arguments. */
+/* A script's call over many keys. */
 struct rl_long_command {
     struct rl_command command; /* formatted: what is sent */
     const char **argument;
     size_t *size;
-    unsigned keys;
+    unsigned count, most;
     char number[12];
 };
 
-/* false: no memory. To be freed in any case. */
+/* So many keys and other arguments are to be added, in their order. false: no memory. To be freed in any case. */
 bool rl_long_command_begin(struct rl_long_command *command, const redlock_allocator *allocator,
-                           enum rl_script_id script, bool whole, unsigned keys);
-void rl_long_command_key(struct rl_long_command *command, unsigned index, const char *key, size_t size);
-void rl_long_command_pair(struct rl_long_command *command, unsigned index, const char *first, size_t first_size,
-                          const char *second);
+                           enum rl_script_id script, bool whole, unsigned keys, unsigned arguments);
+void rl_long_command_add(struct rl_long_command *command, const char *bytes, size_t size);
+void rl_long_command_add_text(struct rl_long_command *command, const char *text);
 bool rl_long_command_format(struct rl_long_command *command);
 void rl_long_command_free(struct rl_long_command *command, const redlock_allocator *allocator);
 

@@ -54,7 +54,11 @@ struct rl_round *rl_extend_round(struct rl_lease *lease, uint32_t ttl_ms)
         .drift_ppm = lease->client->options.drift_ppm,
         .validity_end = atomic_load_explicit(&lease->validity_end, memory_order_acquire),
     };
-    return rl_round_create(lease->client, lease, RL_ASK_EXTEND, &terms);
+    struct rl_round *round =
+        rl_round_create(lease->client, lease, rl_lease_is_plain(lease) ? RL_ASK_EXTEND : RL_ASK_KEEP, &terms);
+    if (round)
+        round->fence = lease->fence; /* told once more: the more nodes know it the more may forget it */
+    return round;
 }
 
 static void begin(struct extend *extend, uint32_t ttl_ms)

@@ -48,6 +48,7 @@ static const struct probe {
     {"evalsha", {"EVALSHA", NO_SCRIPT, "0"}, TO_WORK},
     {"eval", {"EVAL", "return 1", "0"}, TO_WORK},
     {"get", {"GET", LOCK}, TO_WORK},
+    {"mget", {"MGET", LOCK}, TO_WORK},
     {"set", {"SET", LOCK, "x", "NX", "XX"}, TO_WORK},
     {"exists", {"EXISTS", LOCK}, TO_WORK},
     {"pttl", {"PTTL", LOCK}, TO_WORK},

@@ -30,7 +30,8 @@ struct rl_lease {
     struct redlock_lock *handles;
     unsigned holds; /* how many handles */
     const void *owner;
-    struct rl_lease *next; /* of the client's listed ones */
+    _Atomic uint64_t fence; /* its fencing token; 0: none, or not yet */
+    struct rl_lease *next;  /* of the client's listed ones */
     struct rl_lease *previous;
     struct rl_lease *chain; /* of the table's bucket */
     bool listed;            /* handles are out: on the list and in the table, lost or not */
@@ -118,6 +119,12 @@ void rl_lease_lose(struct rl_lease *lease);
 /* The descriptor that is readable once it is lost; -1: the system gives none. */
 int rl_lease_descriptor(struct rl_lease *lease);
 void rl_lease_ring(struct rl_lease *lease);
+
+/* Nothing but a key and a token: what the commands and scripts for ordinary locks deal with. */
+static inline bool rl_lease_is_plain(const struct rl_lease *lease)
+{
+    return lease->fence == 0;
+}
 
 /* What is left of it; 0 when it is over. Any thread. */
 quorum_duration rl_lease_validity(const struct rl_lease *lease);

@@ -54,6 +54,11 @@ const char *redlock_lock_token(const redlock_lock *lock)
     return lock ? lock->lease->token : "";
 }
 
+uint64_t redlock_lock_fence(const redlock_lock *lock)
+{
+    return lock ? lock->lease->fence : 0;
+}
+
 int redlock_held_by_me(redlock_client *client, const char *resource, size_t size)
 {
     if (!client || !rl_client_is_at_home(client) || rl_resource_check(resource, &size, NULL))

@@ -193,9 +193,11 @@ int rl_resource_check(const char *resource, size_t *size, redlock_result *result
     if (*size > REDLOCK_RESOURCE_MAX)
         return rl_result_fail(result, REDLOCK_INVALID, "the resource's name is longer than %d bytes",
                               REDLOCK_RESOURCE_MAX);
-    if (ends_with(resource, *size, RL_QUEUE_SUFFIX) || ends_with(resource, *size, RL_ALIVE_SUFFIX))
-        return rl_result_fail(result, REDLOCK_INVALID,
-                              "the resource's name ends in '" RL_QUEUE_SUFFIX "' or '" RL_ALIVE_SUFFIX
-                              "', which is reserved for the library's own keys");
+    static const char *const suffixes[] = {RL_QUEUE_SUFFIX, RL_ALIVE_SUFFIX, RL_FENCE_SUFFIX};
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+        if (ends_with(resource, *size, suffixes[i]))
+            return rl_result_fail(result, REDLOCK_INVALID,
+                                  "the resource's name ends in '%s', which is reserved for the library's own keys",
+                                  suffixes[i]);
     return REDLOCK_OK;
 }

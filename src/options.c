@@ -115,6 +115,7 @@ static int check(const redlock_options *options, redlock_result *result)
         {"leave_locks", options->leave_locks, 0, 1},
         {"tls_no_verify", options->tls_no_verify, 0, 1},
         {"database", options->database, 0, 1000000},
+        {"fence_ttl_ms", options->fence_ttl_ms ? options->fence_ttl_ms : UINT32_MAX, 1000, UINT32_MAX},
         {"log_level", options->log_level, REDLOCK_LOG_ERROR, REDLOCK_LOG_DEBUG},
     };
     int status = check_ranges(ranges, sizeof ranges / sizeof *ranges, result);
@@ -174,6 +175,8 @@ int rl_options_read_acquire(const redlock_acquire_options *given, const redlock_
         return rl_result_fail(result, REDLOCK_INVALID, "fair is %u; it must be 0 or 1", options->fair);
     if (options->all_answers > 1)
         return rl_result_fail(result, REDLOCK_INVALID, "all_answers is %u; it must be 0 or 1", options->all_answers);
+    if (options->fence > 1)
+        return rl_result_fail(result, REDLOCK_INVALID, "fence is %u; it must be 0 or 1", options->fence);
     if (options->no_renewal > 1)
         return rl_result_fail(result, REDLOCK_INVALID, "no_renewal is %u; it must be 0 or 1", options->no_renewal);
     if (options->cap_ms && options->cap_ms < options->ttl_ms)

@@ -14,11 +14,11 @@ struct query {
     size_t resource_size;
 };
 
-static void replied(struct rl_round *round, unsigned node, const redisReply *reply)
+static void replied(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)
 {
     struct query *query = round->owner;
     redlock_node_state *state = &query->state.node[node];
-    if (rl_reply_vote(RL_ASK_QUERY, reply).vote != QUORUM_GRANTED)
+    if (vote->vote != QUORUM_GRANTED)
         return;
     const redisReply *holder = reply->element[0];
     long long left = reply->element[1]->integer, waiters = reply->element[2]->integer;

@@ -18,26 +18,20 @@ static void add_token(struct rl_question_command *built, const struct rl_lease *
     rl_command_add(&built->command, lease->token, REDLOCK_TOKEN_SIZE - 1);
 }
 
-static void add_helper_key(struct rl_question_command *built, const struct rl_lease *lease, char *buffer,
-                           const char *suffix)
-{
-    memcpy(buffer, lease->key, lease->key_size);
-    memcpy(buffer + lease->key_size, suffix, RL_SUFFIX_SIZE);
-    rl_command_add(&built->command, buffer, lease->key_size + RL_SUFFIX_SIZE);
-}
-
-static void add_all_keys(struct rl_question_command *built, const struct rl_lease *lease)
-{
-    add_lock_key(built, lease);
-    add_helper_key(built, lease, built->queue, RL_QUEUE_SUFFIX);
-    add_helper_key(built, lease, built->alive, RL_ALIVE_SUFFIX);
-}
-
 /* Made only where it is part of what is asked: a release, which is half of all, does without. */
 static void add_ttl(struct rl_question_command *built, const struct rl_round *round)
 {
     snprintf(built->ttl, sizeof built->ttl, "%llu", (unsigned long long)(round->rules.terms.ttl / QUORUM_MILLISECOND));
     rl_command_add_text(&built->command, built->ttl);
+}
+
+/* The fencing token and how long its record lives, of a lock that has one; else 0 twice. */
+static void add_fence(struct rl_question_command *built, const struct rl_lease *lease, uint64_t fence)
+{
+    snprintf(built->fence, sizeof built->fence, "%llu", (unsigned long long)fence);
+    snprintf(built->fence_ttl, sizeof built->fence_ttl, "%u", lease->client->options.fence_ttl_ms);
+    rl_command_add_text(&built->command, built->fence);
+    rl_command_add_text(&built->command, built->fence_ttl);
 }
 
 /* The published pattern, so that clients in other languages exclude ours, and ours theirs. */
@@ -52,6 +46,28 @@ static void set(struct rl_question_command *built, const struct rl_round *round)
     add_ttl(built, round);
 }
 
+static void grant(struct rl_question_command *built, const struct rl_round *round, bool whole)
+{
+    const struct rl_lease *lease = round->lease;
+    rl_command_script(&built->command, RL_SCRIPT_GRANT, whole, "1");
+    add_lock_key(built, lease);
+    add_token(built, lease);
+    add_ttl(built, round);
+    add_fence(built, lease, round->fence);
+}
+
+static void keep(struct rl_question_command *built, const struct rl_round *round, bool whole)
+{
+    const struct rl_lease *lease = round->lease;
+    rl_command_script(&built->command, RL_SCRIPT_KEEP, whole, "1");
+    add_lock_key(built, lease);
+    rl_command_add_text(&built->command, "keep");
+    rl_command_add_text(&built->command, "1");
+    add_token(built, lease);
+    add_ttl(built, round);
+    add_fence(built, lease, round->fence);
+}
+
 static void extend(struct rl_question_command *built, const struct rl_round *round, bool whole)
 {
     const struct rl_lease *lease = round->lease;
@@ -61,9 +77,22 @@ static void extend(struct rl_question_command *built, const struct rl_round *rou
     add_ttl(built, round);
 }
 
+static void free_all(struct rl_question_command *built, const struct rl_lease *lease, bool whole, const char *waiter)
+{
+    rl_command_script(&built->command, RL_SCRIPT_FREE, whole, "1");
+    add_lock_key(built, lease);
+    add_token(built, lease);
+    add_fence(built, lease, lease->fence);
+    rl_command_add_text(&built->command, waiter ? waiter : "");
+}
+
 /* waiter: NULL, or whom to sign out. */
 static void release(struct rl_question_command *built, const struct rl_lease *lease, bool whole, const char *waiter)
 {
+    if (!rl_lease_is_plain(lease)) {
+        free_all(built, lease, whole, waiter);
+        return;
+    }
     rl_command_script(&built->command, RL_SCRIPT_RELEASE, whole, "1");
     add_lock_key(built, lease);
     add_token(built, lease);
@@ -75,8 +104,8 @@ static void release(struct rl_question_command *built, const struct rl_lease *le
 static void wait(struct rl_question_command *built, const struct rl_round *round, enum rl_question question, bool whole)
 {
     bool tries = question == RL_ASK_TRY;
-    rl_command_script(&built->command, RL_SCRIPT_WAIT, whole, "3");
-    add_all_keys(built, round->lease);
+    rl_command_script(&built->command, RL_SCRIPT_WAIT, whole, "1");
+    add_lock_key(built, round->lease);
     rl_command_add_text(&built->command, tries ? "" : round->client->channel);
     snprintf(built->ticket, sizeof built->ticket, "%llu", tries ? TICKET_LAST : (unsigned long long)round->ticket);
     rl_command_add_text(&built->command, built->ticket);
@@ -85,6 +114,7 @@ static void wait(struct rl_question_command *built, const struct rl_round *round
     rl_command_add_text(&built->command, tries ? "2" : question == RL_ASK_TAKE ? "1" : "0");
     add_token(built, round->lease);
     add_ttl(built, round);
+    add_fence(built, round->lease, round->fence);
 }
 
 /* A release tells the queue that its lock's holder waits no more, unless another of this client's does. */
@@ -103,6 +133,12 @@ bool rl_question_format(struct rl_question_command *built, const struct rl_round
     case RL_ASK_SET:
         set(built, round);
         break;
+    case RL_ASK_GRANT:
+        grant(built, round, whole);
+        break;
+    case RL_ASK_KEEP:
+        keep(built, round, whole);
+        break;
     case RL_ASK_EXTEND:
         extend(built, round, whole);
         break;
@@ -113,8 +149,8 @@ bool rl_question_format(struct rl_question_command *built, const struct rl_round
         release(built, lease, whole, lease->client->channel);
         break;
     case RL_ASK_QUERY:
-        rl_command_script(&built->command, RL_SCRIPT_QUERY, whole, "3");
-        add_all_keys(built, lease);
+        rl_command_script(&built->command, RL_SCRIPT_QUERY, whole, "1");
+        add_lock_key(built, lease);
         break;
     case RL_ASK_TRUST:
         rl_guard_command(round->client, RL_GUARD_TRUST, whole, &built->command, &built->guard);

@@ -14,18 +14,19 @@ struct rl_round;
 #define RL_QUEUE_SUFFIX ":redlock:queue" /* sorted set: waiter by ticket */
 #define RL_ALIVE_SUFFIX                                                                                                \
     ":redlock:alive" /* hash: waiter's expiry; and a few fields of the queue, which begin with a space */
-#define RL_SUFFIX_SIZE 14
+#define RL_FENCE_SUFFIX ":redlock:fence" /* the largest fencing token that the node was told */
+#define RL_SUFFIX_SIZE  14
 
-#define RL_KEY_MAX     (128 + REDLOCK_RESOURCE_MAX)
+#define RL_KEY_MAX      (128 + REDLOCK_RESOURCE_MAX)
 
 /* A command under construction, and what its arguments point to. Large: on the stack, for the time of sending. */
 struct rl_question_command {
     struct rl_command command;
     char ttl[24];
     char ticket[24];
+    char fence[24];
+    char fence_ttl[24];
     struct rl_guard_numbers guard;
-    char queue[RL_KEY_MAX + RL_SUFFIX_SIZE];
-    char alive[RL_KEY_MAX + RL_SUFFIX_SIZE];
 };
 
 /* Formats what the round asks. whole: scripts by their text. false: no memory; to be freed in any case. */

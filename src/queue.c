@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <stddef.h>
 #include <string.h>
-#include <time.h>
 
 #include "src/client.h"
 #include "src/clock.h"
@@ -103,9 +102,7 @@ static struct rl_queue *create(redlock_client *client, const char *resource, siz
 /* By the wall clock, so that tickets of different clients compare; above all we have seen, so that they do where clocks differ. */
 static uint64_t draw_ticket(redlock_client *client)
 {
-    struct timespec wall;
-    clock_gettime(CLOCK_REALTIME, &wall);
-    uint64_t ticket = (uint64_t)wall.tv_sec * 1000000 + (uint64_t)wall.tv_nsec / 1000;
+    uint64_t ticket = rl_wall_us();
     if (ticket <= client->queues.last_ticket)
         ticket = client->queues.last_ticket + 1;
     client->queues.last_ticket = ticket;
@@ -217,15 +214,15 @@ static void take(struct rl_queue *queue, unsigned node, const redisReply *reply)
     step(queue, &event);
 }
 
-void rl_queue_answered(struct rl_waiter *waiter, unsigned node, const redisReply *reply)
+void rl_queue_answered(struct rl_waiter *waiter, unsigned node, const struct rl_vote *vote, const redisReply *reply)
 {
-    if (waiter->queue && rl_reply_vote(RL_ASK_TAKE, reply).vote == QUORUM_HELD)
+    if (waiter->queue && vote->vote == QUORUM_HELD)
         take(waiter->queue, node, reply);
 }
 
-static void looked_at(struct rl_round *round, unsigned node, const redisReply *reply)
+static void looked_at(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)
 {
-    if (rl_reply_vote(RL_ASK_SIGN, reply).vote == QUORUM_GRANTED)
+    if (vote->vote == QUORUM_GRANTED)
         take(round->owner, node, reply);
 }
 

@@ -17,6 +17,7 @@
 struct rl_lease;
 struct rl_queue;
 struct rl_round;
+struct rl_vote;
 
 #define RL_WAITER_LIFE_MS "3000" /* how long a waiter stands on a node without being refreshed */
 #define RL_CHANNEL_SIZE   (128 + 17)
@@ -67,7 +68,7 @@ void rl_queue_tried(struct rl_waiter *waiter);
 void rl_queue_try(struct rl_waiter *waiter);
 
 /* A node's answer to an attempt that stands in the queue. */
-void rl_queue_answered(struct rl_waiter *waiter, unsigned node, const redisReply *reply);
+void rl_queue_answered(struct rl_waiter *waiter, unsigned node, const struct rl_vote *vote, const redisReply *reply);
 
 /* Will a majority of the nodes call it? Else it has to try by itself now and then. */
 bool rl_queue_is_called(const struct rl_waiter *waiter);

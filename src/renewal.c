@@ -15,13 +15,16 @@ struct item {
     struct quorum_round round;
     quorum_nodes absent; /* nodes that said, or are known, not to have it */
     char ttl[24];
+    char fence[24];
     bool asked;
 };
 
 /* Several leases' renewals, or the healing of several on one node. */
 struct batch {
     redlock_client *client;
-    enum rl_script_id script;
+    bool healing;
+    bool plain; /* all of them are, or none */
+    char fence_ttl[24];
     unsigned references; /* of requests under way, and of whoever is at work on it */
     unsigned left;       /* nodes that have neither answered nor been counted out */
     unsigned count;
@@ -72,7 +75,7 @@ void rl_renewals_drop(redlock_client *client)
 
 /* ----------------------------------------------------------------------------------------------------------- batches */
 
-static struct batch *create_batch(redlock_client *client, enum rl_script_id script, unsigned count)
+static struct batch *create_batch(redlock_client *client, bool healing, unsigned count)
 {
     size_t requests = client->nodes_count * sizeof(struct rl_request);
     struct batch *batch = rl_allocate(&client->allocator, sizeof *batch + requests);
@@ -82,7 +85,8 @@ static struct batch *create_batch(redlock_client *client, enum rl_script_id scri
         return NULL;
     }
     batch->client = client;
-    batch->script = script;
+    batch->healing = healing;
+    snprintf(batch->fence_ttl, sizeof batch->fence_ttl, "%u", client->options.fence_ttl_ms);
     batch->references = 1;
     batch->items = items;
     return batch;
@@ -101,14 +105,38 @@ static void release(struct batch *batch)
     rl_client_free(client, batch);
 }
 
+static void add_plain(struct rl_long_command *command, const struct batch *batch)
+{
+    for (unsigned i = 0; i < batch->count; i++)
+        rl_long_command_add(command, batch->items[i].lease->key, batch->items[i].lease->key_size);
+    for (unsigned i = 0; i < batch->count; i++) {
+        rl_long_command_add(command, batch->items[i].lease->token, REDLOCK_TOKEN_SIZE - 1);
+        rl_long_command_add_text(command, batch->items[i].ttl);
+    }
+}
+
+static void add_others(struct rl_long_command *command, const struct batch *batch)
+{
+    for (unsigned i = 0; i < batch->count; i++)
+        rl_long_command_add(command, batch->items[i].lease->key, batch->items[i].lease->key_size);
+    rl_long_command_add_text(command, batch->healing ? "heal" : "keep");
+    for (unsigned i = 0; i < batch->count; i++) {
+        rl_long_command_add_text(command, "1");
+        rl_long_command_add(command, batch->items[i].lease->token, REDLOCK_TOKEN_SIZE - 1);
+        rl_long_command_add_text(command, batch->items[i].ttl);
+        rl_long_command_add_text(command, batch->items[i].fence);
+        rl_long_command_add_text(command, batch->fence_ttl);
+    }
+}
+
 static bool format(const struct batch *batch, bool whole, struct rl_long_command *command)
 {
-    if (!rl_long_command_begin(command, &batch->client->allocator, batch->script, whole, batch->count))
+    unsigned arguments = batch->plain ? 2 * batch->count : 1 + 5 * batch->count;
+    enum rl_script_id script = batch->healing ? RL_SCRIPT_HEAL : RL_SCRIPT_RENEW;
+    if (!rl_long_command_begin(command, &batch->client->allocator, batch->plain ? script : RL_SCRIPT_KEEP, whole,
+                               batch->count, arguments))
         return false;
-    for (unsigned i = 0; i < batch->count; i++)
-        rl_long_command_key(command, i, batch->items[i].lease->key, batch->items[i].lease->key_size);
-    for (unsigned i = 0; i < batch->count; i++)
-        rl_long_command_pair(command, i, batch->items[i].lease->token, REDLOCK_TOKEN_SIZE - 1, batch->items[i].ttl);
+    (batch->plain ? add_plain : add_others)(command, batch);
     return rl_long_command_format(command);
 }
 
@@ -127,12 +155,24 @@ static bool format_and_send(struct batch *batch, struct rl_node *node, bool whol
     return sent;
 }
 
-/* The script's answer: a character for each lease. Anything else is a refusal. */
+/* The scripts' answers: a character for each plain lease, a number for each other. Anything else is a refusal. */
 static bool is_answer(const struct batch *batch, const redisReply *reply)
 {
-    if (reply->type != REDIS_REPLY_STRING || (size_t)reply->len != batch->count)
+    if (batch->plain)
+        return reply->type == REDIS_REPLY_STRING && (size_t)reply->len == batch->count &&
+               strspn(reply->str, "01") == (size_t)reply->len;
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != batch->count)
         return false;
-    return strspn(reply->str, "01") == (size_t)reply->len;
+    for (size_t i = 0; i < reply->elements; i++)
+        if (reply->element[i]->type != REDIS_REPLY_INTEGER)
+            return false;
+    return true;
+}
+
+/* -1: not ours, or another's. What the nodes think of a token that has been won is of no matter here. */
+static bool is_done(const struct batch *batch, const redisReply *reply, unsigned index)
+{
+    return batch->plain ? reply->str[index] == '1' : reply->element[index]->integer != -1;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- renewing */
@@ -168,7 +208,7 @@ static void count_all(struct batch *batch, unsigned node, enum quorum_vote vote,
 /* The node has had its say, or its time. After the last one the absent are healed. */
 static void settled(struct batch *batch)
 {
-    if (--batch->left == 0 && batch->script == RL_SCRIPT_RENEW)
+    if (--batch->left == 0 && !batch->healing)
         heal_after(batch);
 }
 
@@ -179,7 +219,7 @@ static void take_renewals(struct batch *batch, unsigned node, const redisReply *
         return;
     }
     for (unsigned i = 0; i < batch->count; i++)
-        count(&batch->items[i], node, reply->str[i] == '1' ? QUORUM_GRANTED : QUORUM_ABSENT, now);
+        count(&batch->items[i], node, is_done(batch, reply, i) ? QUORUM_GRANTED : QUORUM_ABSENT, now);
 }
 
 static void renewal_answered(struct rl_request *request, const struct rl_answer *answer);
@@ -241,6 +281,8 @@ static void begin(struct item *item, quorum_nodes nodes, quorum_time now)
     const struct quorum_event start = {.type = QUORUM_START, .now = now, .usable = nodes & lease->may_hold};
     quorum_round_init(&item->round, &terms);
     snprintf(item->ttl, sizeof item->ttl, "%llu", (unsigned long long)(lease->renewal_ttl / QUORUM_MILLISECOND));
+    if (!rl_lease_is_plain(lease))
+        snprintf(item->fence, sizeof item->fence, "%llu", (unsigned long long)lease->fence);
     for (unsigned i = 0; i < lease->client->nodes_count; i++) {
         if (!(lease->may_hold & quorum_node(i)))
             count(item, i, QUORUM_ABSENT, now);
@@ -253,11 +295,12 @@ static void begin(struct item *item, quorum_nodes nodes, quorum_time now)
         decided(item);
 }
 
-/* Up to 64 of the due ones. Those whose round is lost before it begins are done with at once. */
+/* Up to 64 of the due ones, until one of another kind. Those whose round is lost before it begins are done with at once. */
 static void fill(struct batch *batch, quorum_nodes nodes, quorum_time now)
 {
     struct rl_leases *leases = &batch->client->leases;
-    while (leases->due && batch->count < RL_RENEWALS_MAX) {
+    batch->plain = rl_lease_is_plain(leases->due);
+    while (leases->due && batch->count < RL_RENEWALS_MAX && rl_lease_is_plain(leases->due) == batch->plain) {
         struct item *item = &batch->items[batch->count];
         memset(item, 0, sizeof *item);
         item->lease = take_due(leases);
@@ -294,7 +337,7 @@ static void ask(struct batch *batch, quorum_nodes nodes, quorum_time now)
 static void renew_some(redlock_client *client)
 {
     unsigned most = client->leases.due_count < RL_RENEWALS_MAX ? client->leases.due_count : RL_RENEWALS_MAX;
-    struct batch *batch = create_batch(client, RL_SCRIPT_RENEW, most);
+    struct batch *batch = create_batch(client, false, most);
     quorum_time now = rl_now();
     if (!batch) {
         rl_timer_set(&client->timers, &client->renewal_timer, now + 10 * QUORUM_MILLISECOND); /* they stay due */
@@ -331,7 +374,7 @@ static void heal_answered(struct rl_request *request, const struct rl_answer *an
     if (answer->kind == RL_ANSWER_REPLY) {
         bool again = rl_reply_is_error(answer->reply, "NOSCRIPT"), understood = is_answer(batch, answer->reply);
         for (unsigned i = 0; i < batch->count; i++) {
-            if (again || (understood && answer->reply->str[i] == '0'))
+            if (again || (understood && !is_done(batch, answer->reply, i)))
                 batch->items[i].lease->may_hold &= ~quorum_node(node); /* by its own word it has nothing of ours */
             else if (understood)
                 batch->client->statistics.healed++;
@@ -353,15 +396,17 @@ static bool is_to_heal(const struct item *item, quorum_nodes node)
 static void heal_on(struct batch *renewed, struct rl_node *node)
 {
     quorum_nodes bit = quorum_node(node->index);
-    struct batch *batch = create_batch(renewed->client, RL_SCRIPT_HEAL, renewed->count);
+    struct batch *batch = create_batch(renewed->client, true, renewed->count);
     if (!batch)
         return; /* at the next renewal */
+    batch->plain = renewed->plain;
     for (unsigned i = 0; i < renewed->count; i++) {
         if (!is_to_heal(&renewed->items[i], bit))
             continue;
         struct item *item = &batch->items[batch->count++];
         item->lease = rl_lease_retain(renewed->items[i].lease);
         memcpy(item->ttl, renewed->items[i].ttl, sizeof item->ttl);
+        memcpy(item->fence, renewed->items[i].fence, sizeof item->fence);
     }
     batch->ask[node->index].type = &heal_type;
     if (batch->count && format_and_send(batch, node, false))

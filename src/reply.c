@@ -40,28 +40,58 @@ static bool is_permanent(const redisReply *reply)
 
 static struct rl_vote refused(const redisReply *reply)
 {
-    return (struct rl_vote){QUORUM_REFUSED, is_permanent(reply), false, rl_reply_is_error(reply, "NOSCRIPT")};
+    return (struct rl_vote){.vote = QUORUM_REFUSED,
+                            .permanent = is_permanent(reply),
+                            .noscript = rl_reply_is_error(reply, "NOSCRIPT"),
+                            .clock = rl_reply_is_error(reply, "CLOCK")};
 }
+
+static const struct rl_vote granted = {.vote = QUORUM_GRANTED};
+static const struct rl_vote held = {.vote = QUORUM_HELD, .left_nothing = true};
+static const struct rl_vote absent = {.vote = QUORUM_ABSENT, .left_nothing = true};
 
 /* SET NX: OK, or nil because a key is there already. Ours it cannot be: the token is fresh. */
 static struct rl_vote set(const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_STATUS && reply->len == 2 && memcmp(reply->str, "OK", 2) == 0)
-        return (struct rl_vote){QUORUM_GRANTED, false, false, false};
+        return granted;
     if (reply->type == REDIS_REPLY_NIL)
-        return (struct rl_vote){QUORUM_HELD, false, true, false};
+        return held;
     return refused(reply);
+}
+
+/* The script that grants whole locks: the fencing record before, or -1. One that refuses has set nothing. */
+static struct rl_vote grant(const redisReply *reply)
+{
+    if (reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0)
+        return (struct rl_vote){.vote = QUORUM_GRANTED, .record = (uint64_t)reply->integer};
+    if (reply->type == REDIS_REPLY_INTEGER && reply->integer == -1)
+        return held;
+    return refused(reply);
+}
+
+/* The script that keeps locks, asked about one: the fencing record before, or -1 not ours, or -2 the token is refused. */
+static struct rl_vote keep(const redisReply *reply)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 || reply->element[0]->type != REDIS_REPLY_INTEGER)
+        return refused(reply);
+    long long answer = reply->element[0]->integer;
+    if (answer >= 0)
+        return (struct rl_vote){.vote = QUORUM_GRANTED, .record = (uint64_t)answer};
+    if (answer == -1)
+        return (struct rl_vote){.vote = QUORUM_ABSENT};
+    return (struct rl_vote){.vote = QUORUM_REFUSED, .clock = true};
 }
 
 /* The scripts that act on our own key only: done, or 0 not ours. */
 static struct rl_vote own_key(const redisReply *reply, long long done)
 {
     if (reply->type == REDIS_REPLY_INTEGER && reply->integer >= 1 && reply->integer <= done)
-        return (struct rl_vote){QUORUM_GRANTED, false, false, false};
+        return granted;
     if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 0)
-        return (struct rl_vote){QUORUM_ABSENT, false, true, false};
+        return absent;
     if (rl_reply_is_error(reply, "WRONGTYPE")) /* a key of another kind: surely not ours */
-        return (struct rl_vote){QUORUM_ABSENT, false, true, false};
+        return absent;
     return refused(reply);
 }
 
@@ -72,7 +102,7 @@ static struct rl_vote query(const redisReply *reply)
         return refused(reply);
     if (reply->element[0]->type != REDIS_REPLY_STRING && reply->element[0]->type != REDIS_REPLY_NIL)
         return refused(reply);
-    return (struct rl_vote){QUORUM_GRANTED, false, false, false};
+    return granted;
 }
 
 /* The guard's answer says what its marker has come to: a marker of another deployment is left alone. */
@@ -81,20 +111,22 @@ static struct rl_vote trust(const redisReply *reply)
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 8 || reply->element[6]->type != REDIS_REPLY_STRING)
         return refused(reply);
     bool trusted = reply->element[6]->len == 7 && memcmp(reply->element[6]->str, "trusted", 7) == 0;
-    return (struct rl_vote){trusted ? QUORUM_GRANTED : QUORUM_REFUSED, !trusted, false, false};
+    return (struct rl_vote){.vote = trusted ? QUORUM_GRANTED : QUORUM_REFUSED, .permanent = !trusted};
 }
 
-/* The waiting script: taken or not, and four numbers in any case. */
+/* The waiting script: taken or not, and more numbers in any case. */
 static struct rl_vote wait(const redisReply *reply, bool take)
 {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 4)
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 5)
         return refused(reply);
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < 5; i++)
         if (reply->element[i]->type != REDIS_REPLY_INTEGER)
             return refused(reply);
-    if (!take || reply->element[0]->integer == 1)
-        return (struct rl_vote){QUORUM_GRANTED, false, false, false};
-    return (struct rl_vote){QUORUM_HELD, false, true, false};
+    if (!take)
+        return granted;
+    if (reply->element[0]->integer == 1 && reply->element[4]->integer >= 0)
+        return (struct rl_vote){.vote = QUORUM_GRANTED, .record = (uint64_t)reply->element[4]->integer};
+    return held;
 }
 
 struct rl_vote rl_reply_vote(enum rl_question question, const redisReply *reply)
@@ -102,8 +134,12 @@ struct rl_vote rl_reply_vote(enum rl_question question, const redisReply *reply)
     switch (question) {
     case RL_ASK_SET:
         return set(reply);
+    case RL_ASK_GRANT:
+        return grant(reply);
     case RL_ASK_EXTEND:
         return own_key(reply, 1);
+    case RL_ASK_KEEP:
+        return keep(reply);
     case RL_ASK_RELEASE:
         return own_key(reply, 2); /* 2: done, but the waiters could not be told */
     case RL_ASK_QUERY:
@@ -113,7 +149,7 @@ struct rl_vote rl_reply_vote(enum rl_question question, const redisReply *reply)
     case RL_ASK_SIGN:
         return wait(reply, question != RL_ASK_SIGN);
     case RL_ASK_LEAVE:
-        return (struct rl_vote){QUORUM_GRANTED, false, false, false};
+        return granted;
     case RL_ASK_TRUST:
         return trust(reply);
     }

@@ -10,7 +10,9 @@
 /* What was asked. */
 enum rl_question {
     RL_ASK_SET,
+    RL_ASK_GRANT, /* as SET, by a script */
     RL_ASK_EXTEND,
+    RL_ASK_KEEP, /* as EXTEND, of a lock that has more to it */
     RL_ASK_RELEASE,
     RL_ASK_QUERY,
     RL_ASK_TRUST,
@@ -25,6 +27,8 @@ struct rl_vote {
     bool permanent; /* the same question will meet the same refusal until someone changes the server or the settings */
     bool left_nothing; /* nothing of ours is on the node, by its own word */
     bool noscript;     /* it does not know the script: to be asked again with the whole of it */
+    bool clock; /* a fencing token is refused: the node's clock and the one that the token follows are too far apart */
+    uint64_t record; /* granted, with a fencing token: the largest that the node had been told before */
 };
 
 struct rl_vote rl_reply_vote(enum rl_question question, const redisReply *reply);

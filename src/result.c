@@ -22,6 +22,7 @@ static const struct word statuses[] = {
     {REDLOCK_INVALID, "REDLOCK_INVALID", "the call is not allowed so"},
     {REDLOCK_NO_MEMORY, "REDLOCK_NO_MEMORY", "no memory"},
     {REDLOCK_SYSTEM, "REDLOCK_SYSTEM", "the system refused a thread, a descriptor or random bytes"},
+    {REDLOCK_CLOCK, "REDLOCK_CLOCK", "no fencing token: this machine's clock and the nodes' are more than a day apart"},
 };
 
 static const struct word outcomes[] = {
@@ -99,6 +100,8 @@ int rl_result_status(enum quorum_verdict verdict)
         return REDLOCK_MISCONFIGURED;
     case QUORUM_LOST_TOO_SLOW:
         return REDLOCK_TOO_SLOW;
+    case QUORUM_LOST_CLOCK:
+        return REDLOCK_CLOCK;
     case QUORUM_LOST_GONE:
         return REDLOCK_LOST;
     case QUORUM_LOST_CANCELLED:

@@ -218,6 +218,7 @@ static void vote(struct rl_round *round, unsigned node, struct rl_vote vote, quo
                                        .node = node,
                                        .vote = vote.vote,
                                        .permanent = vote.permanent,
+                                       .clock = vote.clock,
                                        .left_nothing = vote.left_nothing};
     tell(round, &event);
 }
@@ -248,11 +249,26 @@ static void count_overdue(struct rl_round *round, const struct rl_request *reque
         count_out(round, request->node->index, QUORUM_TIMED_OUT, false, text, now);
 }
 
+/* A record beyond reach is of a clock that is not to be followed: the node counts as one that refused. */
+static bool is_far_off(const struct rl_round *round, const struct rl_vote *vote)
+{
+    return is_grant(round) && vote->vote == QUORUM_GRANTED && !quorum_fence_is_near(round->fence, vote->record);
+}
+
+static void note_text(struct rl_slot *slot, const struct rl_vote *vote, const redisReply *reply)
+{
+    rl_reply_text(reply, slot->text, sizeof slot->text);
+    if (vote->clock && !slot->text[0])
+        snprintf(slot->text, sizeof slot->text, "its clock, or its last fencing token, is more than a day off ours");
+}
+
 static void take_reply(struct rl_round *round, struct rl_request *request, const struct rl_answer *answer)
 {
     unsigned index = request->node->index;
     struct rl_slot *slot = &round->slot[index];
     struct rl_vote vote_of_node = rl_reply_vote(round->question, answer->reply);
+    if (is_far_off(round, &vote_of_node))
+        vote_of_node = (struct rl_vote){.vote = QUORUM_REFUSED, .clock = true};
     bool over = quorum_round_over(&round->rules);
     if (over && round->rules.verdict != QUORUM_WON && vote_of_node.vote == QUORUM_GRANTED && is_grant(round))
         round->client->statistics.late_grants++;
@@ -260,9 +276,9 @@ static void take_reply(struct rl_round *round, struct rl_request *request, const
         return;
     if (!over) {
         note_latency(slot, request, answer->now);
-        rl_reply_text(answer->reply, slot->text, sizeof slot->text);
+        note_text(slot, &vote_of_node, answer->reply);
         if (round->replied)
-            round->replied(round, index, answer->reply);
+            round->replied(round, index, &vote_of_node, answer->reply);
     }
     vote(round, index, vote_of_node, answer->now);
 }

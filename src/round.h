@@ -28,8 +28,10 @@ struct rl_round {
     struct rl_round *previous;
     bool on_list;
     void (*decided)(struct rl_round *round); /* NULL when nobody waits for it (any more) */
-    void (*replied)(struct rl_round *round, unsigned node, const redisReply *reply); /* sees each reply; may be NULL */
-    void *owner;                                                                     /* theirs */
+    /* Sees each reply, and what it counts as, before the vote; may be NULL. */
+    void (*replied)(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply);
+    void *owner;     /* theirs */
+    uint64_t fence;  /* the fencing token that nodes are told; 0: none */
     uint64_t ticket; /* TAKE, SIGN: the waiter's place */
     bool fair;
     struct rl_slot slot[]; /* one per node */

@@ -11,6 +11,9 @@ enum rl_script_id {
     RL_SCRIPT_HEAL,
     RL_SCRIPT_GUARD,
     RL_SCRIPT_WAIT,
+    RL_SCRIPT_GRANT,
+    RL_SCRIPT_KEEP,
+    RL_SCRIPT_FREE,
     RL_SCRIPTS
 };
 

@@ -10,10 +10,10 @@ struct trust {
     void *arg;
 };
 
-static void replied(struct rl_round *round, unsigned node, const redisReply *reply)
+static void replied(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)
 {
     struct rl_node *told = &round->client->nodes[node];
-    if (rl_reply_vote(RL_ASK_TRUST, reply).vote == QUORUM_GRANTED)
+    if (vote->vote == QUORUM_GRANTED)
         rl_guard_told(told, reply, round->slot[node].ask.sent, told->heard);
 }
 

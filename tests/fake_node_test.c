@@ -156,10 +156,10 @@ static const char *say_script_command(const char *key, const char *token, const 
         return "EVALSHA with too few keys";
     case 4:
     case 5:
-        SAY("EVAL", scripts[script].data, "3", key, "no queue", "nobody alive", token, ttl);
+        SAY("EVAL", scripts[script].data, "1", key, token, ttl);
         return script_names[script];
     default:
-        SAY("EVALSHA", digests[script], "3", key, "no queue", "nobody alive", token, ttl);
+        SAY("EVALSHA", digests[script], "1", key, token, ttl);
         return script_names[script];
     }
 }

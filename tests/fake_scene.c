@@ -295,7 +295,7 @@ static bool is_script(const struct resp_command *command, enum rl_script_id id)
 /* A waiter's script that is to take the lock when it is free. */
 static bool is_taking(const struct resp_command *command)
 {
-    return is_script(command, RL_SCRIPT_WAIT) && command->argc == 13 && resp_argument_is(&command->argv[10], "1");
+    return is_script(command, RL_SCRIPT_WAIT) && command->argc == 13 && resp_argument_is(&command->argv[8], "1");
 }
 
 static bool is_sent(const struct resp_command *command, enum sent what)
@@ -327,7 +327,7 @@ const char *scene_token(const struct fake_record *record)
     if (resp_command_is(command, "SET"))
         return command->argv[2].data;
     if (is_taking(command))
-        return command->argv[11].data;
+        return command->argv[9].data;
     size_t first = 3 + strtoul(command->argv[2].data, NULL, 10); /* argument behind the keys */
     return first < command->argc ? command->argv[first].data : "";
 }
@@ -424,7 +424,7 @@ static void call_waiters(unsigned node, const char *key)
     for (unsigned i = 0; (record = scene_sent(node, SENT_WAIT, NULL, i, NULL)); i++) {
         if (!resp_argument_is(&record->command->argv[3], key))
             continue;
-        char *channel = fixture_text("redlock:%s", record->command->argv[6].data);
+        char *channel = fixture_text("redlock:%s", record->command->argv[4].data);
         char *message = fixture_text("0%s", key);
         fake_server_publish(scene.node[node], channel, message);
         free(channel);

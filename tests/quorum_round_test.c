@@ -273,6 +273,31 @@ START_TEST(misconfigured_is_said_when_waiting_would_not_help)
 }
 END_TEST
 
+static struct quorum_actions refuse_by_clock(struct quorum_round *round, unsigned node)
+{
+    const struct quorum_event event = {
+        .type = QUORUM_VOTED, .now = begin, .node = node, .vote = QUORUM_REFUSED, .clock = true};
+    return quorum_round_step(round, &event);
+}
+
+/* Alone, or together with refusals that waiting does not end either; whoever granted is undone. */
+START_TEST(too_many_clocks_too_far_off_is_its_own_loss)
+{
+    for (unsigned by_clock = 0; by_clock <= 3; by_clock++) {
+        struct quorum_round round = begun(QUORUM_ACQUIRE, 5);
+        struct quorum_actions actions = vote(&round, 4, QUORUM_GRANTED, begin);
+        for (unsigned i = 0; i < 3; i++)
+            actions = i < by_clock ? refuse_by_clock(&round, i) : refuse_for_good(&round, i);
+        ck_assert(actions.decided);
+        ck_assert_uint_eq(actions.undo, 0x1f);
+        ck_assert_int_eq(round.verdict, by_clock ? QUORUM_LOST_CLOCK : QUORUM_LOST_MISCONFIGURED);
+        refuse_by_clock(&round, 0); /* once it has voted a node's word does not count again */
+        refuse_by_clock(&round, 4);
+        ck_assert_uint_eq(round.clock, quorum_node(by_clock) - 1);
+    }
+}
+END_TEST
+
 /* ------------------------------------------------------------------------------------------------------ extend, release */
 
 START_TEST(extension_moves_the_end)
@@ -452,6 +477,7 @@ static void add_acquire(Suite *suite)
     TCase *acquire = tcase_create("acquire");
     tcase_add_test(acquire, all_usable_nodes_are_asked_at_once);
     tcase_add_test(acquire, third_grant_of_five_wins);
+    tcase_add_test(acquire, too_many_clocks_too_far_off_is_its_own_loss);
     tcase_add_test(acquire, half_of_an_even_number_is_no_majority);
     tcase_add_test(acquire, lost_as_soon_as_no_majority_is_left);
     tcase_add_test(acquire, undo_goes_to_all_that_were_asked_answered_or_not);

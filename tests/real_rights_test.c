@@ -61,21 +61,27 @@ static redlock_statistics counted(struct face *face)
     return statistics;
 }
 
+static uint64_t renewed_before, healed_before;
+
 static bool is_renewed(void *face)
 {
-    return counted(face).renewed > 0;
+    return counted(face).renewed > renewed_before;
 }
 
 static bool is_healed(void *face)
 {
-    return counted(face).healed > 0;
+    return counted(face).healed > healed_before;
 }
 
-static void hold(struct face *face)
+static void hold(struct face *face, uint32_t fence)
 {
     struct held_story story;
     redlock_acquire_options acquire = held_acquire_options(&story);
     redlock_state state;
+
+    renewed_before = counted(face).renewed;
+    healed_before = counted(face).healed;
+    acquire.fence = fence;
     redlock_lock *lock = held_acquire(face, RESOURCE, &acquire);
 
     held_everywhere(face, cluster, KEY, lock);
@@ -195,7 +201,8 @@ static void do_everything(enum face_kind kind)
     struct face *face = held_open_trusted(kind, cluster_nodes_string(cluster), &options);
     struct face *other = held_open_trusted(BLOCKING_FACE, cluster_nodes_string(cluster), &options);
 
-    hold(face);
+    hold(face, 0);
+    hold(face, 1);
     break_a_link(face);
     hand_over(face, other, false);
     hand_over(face, other, true);

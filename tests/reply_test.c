@@ -42,25 +42,25 @@ struct expectation {
 
 #define REFUSED_FOR_NOW                                                                                                \
     {                                                                                                                  \
-        QUORUM_REFUSED, false, false, false                                                                            \
+        .vote = QUORUM_REFUSED                                                                                         \
     }
 #define REFUSED_FOR_GOOD                                                                                               \
     {                                                                                                                  \
-        QUORUM_REFUSED, true, false, false                                                                             \
+        .vote = QUORUM_REFUSED, .permanent = true                                                                      \
     }
 #define GRANTED                                                                                                        \
     {                                                                                                                  \
-        QUORUM_GRANTED, false, false, false                                                                            \
+        .vote = QUORUM_GRANTED                                                                                         \
     }
 #define ABSENT                                                                                                         \
     {                                                                                                                  \
-        QUORUM_ABSENT, false, true, false                                                                              \
+        .vote = QUORUM_ABSENT, .left_nothing = true                                                                    \
     }
 
 static const struct expectation expectations[] = {
     {RL_ASK_SET, "+OK\r\n", GRANTED},
-    {RL_ASK_SET, "$-1\r\n", {QUORUM_HELD, false, true, false}},
-    {RL_ASK_SET, "*-1\r\n", {QUORUM_HELD, false, true, false}},
+    {RL_ASK_SET, "$-1\r\n", {.vote = QUORUM_HELD, .left_nothing = true}},
+    {RL_ASK_SET, "*-1\r\n", {.vote = QUORUM_HELD, .left_nothing = true}},
     {RL_ASK_SET, "+QUEUED\r\n", REFUSED_FOR_NOW},
     {RL_ASK_SET, "+OKAY\r\n", REFUSED_FOR_NOW},
     {RL_ASK_SET, "+O\r\n", REFUSED_FOR_NOW},
@@ -97,15 +97,40 @@ static const struct expectation expectations[] = {
     {RL_ASK_EXTEND, "$-1\r\n", REFUSED_FOR_NOW},
     {RL_ASK_EXTEND, "$1\r\n1\r\n", REFUSED_FOR_NOW},
     {RL_ASK_EXTEND, FAKE_WRONGTYPE, ABSENT},
-    {RL_ASK_EXTEND, FAKE_NOSCRIPT, {QUORUM_REFUSED, false, false, true}},
+    {RL_ASK_EXTEND, FAKE_NOSCRIPT, {.vote = QUORUM_REFUSED, .noscript = true}},
     {RL_ASK_EXTEND, FAKE_NOPERM, REFUSED_FOR_GOOD},
     {RL_ASK_EXTEND, FAKE_LOADING, REFUSED_FOR_NOW},
+
+    {RL_ASK_GRANT, ":0\r\n", GRANTED},
+    {RL_ASK_GRANT, ":1700000000000000\r\n", {.vote = QUORUM_GRANTED, .record = 1700000000000000}},
+    {RL_ASK_GRANT, ":-1\r\n", {.vote = QUORUM_HELD, .left_nothing = true}},
+    {RL_ASK_GRANT, ":-2\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_GRANT, "+OK\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_GRANT, "-CLOCK too far ahead\r\n", {.vote = QUORUM_REFUSED, .clock = true}},
+    {RL_ASK_GRANT, FAKE_NOSCRIPT, {.vote = QUORUM_REFUSED, .noscript = true}},
+    {RL_ASK_GRANT, FAKE_NOPERM, REFUSED_FOR_GOOD},
+
+    {RL_ASK_KEEP, "*1\r\n:0\r\n", GRANTED},
+    {RL_ASK_KEEP, "*1\r\n:77\r\n", {.vote = QUORUM_GRANTED, .record = 77}},
+    {RL_ASK_KEEP, "*1\r\n:-1\r\n", {.vote = QUORUM_ABSENT}},
+    {RL_ASK_KEEP, "*1\r\n:-2\r\n", {.vote = QUORUM_REFUSED, .clock = true}},
+    {RL_ASK_KEEP, "*1\r\n$1\r\n0\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_KEEP, "*2\r\n:0\r\n:0\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_KEEP, ":0\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_KEEP, FAKE_NOSCRIPT, {.vote = QUORUM_REFUSED, .noscript = true}},
+
+    {RL_ASK_TAKE, "*5\r\n:1\r\n:60000\r\n:0\r\n:0\r\n:0\r\n", GRANTED},
+    {RL_ASK_TAKE, "*5\r\n:1\r\n:60000\r\n:0\r\n:0\r\n:5\r\n", {.vote = QUORUM_GRANTED, .record = 5}},
+    {RL_ASK_TAKE, "*5\r\n:0\r\n:60000\r\n:0\r\n:9\r\n:0\r\n", {.vote = QUORUM_HELD, .left_nothing = true}},
+    {RL_ASK_TAKE, "*4\r\n:1\r\n:60000\r\n:0\r\n:0\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_TAKE, "*5\r\n:1\r\n:60000\r\n:0\r\n:0\r\n$1\r\n0\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_SIGN, "*5\r\n:0\r\n:60000\r\n:0\r\n:9\r\n:0\r\n", GRANTED},
 
     {RL_ASK_RELEASE, ":1\r\n", GRANTED},
     {RL_ASK_RELEASE, ":2\r\n", GRANTED},
     {RL_ASK_RELEASE, ":0\r\n", ABSENT},
     {RL_ASK_RELEASE, FAKE_WRONGTYPE, ABSENT},
-    {RL_ASK_RELEASE, FAKE_NOSCRIPT, {QUORUM_REFUSED, false, false, true}},
+    {RL_ASK_RELEASE, FAKE_NOSCRIPT, {.vote = QUORUM_REFUSED, .noscript = true}},
     {RL_ASK_RELEASE, FAKE_READONLY, REFUSED_FOR_GOOD},
     {RL_ASK_RELEASE, FAKE_BUSY, REFUSED_FOR_NOW},
 
@@ -121,7 +146,7 @@ static const struct expectation expectations[] = {
     {RL_ASK_QUERY, "*0\r\n", REFUSED_FOR_NOW},
     {RL_ASK_QUERY, "*-1\r\n", REFUSED_FOR_NOW},
     {RL_ASK_QUERY, "+OK\r\n", REFUSED_FOR_NOW},
-    {RL_ASK_QUERY, FAKE_NOSCRIPT, {QUORUM_REFUSED, false, false, true}},
+    {RL_ASK_QUERY, FAKE_NOSCRIPT, {.vote = QUORUM_REFUSED, .noscript = true}},
     {RL_ASK_QUERY, FAKE_NOPERM, REFUSED_FOR_GOOD},
 };
 enum { EXPECTATIONS = sizeof expectations / sizeof *expectations };
@@ -131,7 +156,8 @@ START_TEST(a_reply_is_one_vote)
     const struct expectation *expected = &expectations[_i];
     struct rl_vote vote = rl_reply_vote(expected->question, reply_of(expected->bytes));
     ck_assert_msg(vote.vote == expected->vote.vote && vote.permanent == expected->vote.permanent &&
-                      vote.left_nothing == expected->vote.left_nothing && vote.noscript == expected->vote.noscript,
+                      vote.left_nothing == expected->vote.left_nothing && vote.noscript == expected->vote.noscript &&
+                      vote.clock == expected->vote.clock && vote.record == expected->vote.record,
                   "question %d, '%s': vote %d permanent %d left_nothing %d noscript %d", (int)expected->question,
                   expected->bytes, (int)vote.vote, vote.permanent, vote.left_nothing, vote.noscript);
 }

@@ -33,6 +33,7 @@ static const struct status statuses[] = {
     {REDLOCK_INVALID, "REDLOCK_INVALID"},
     {REDLOCK_NO_MEMORY, "REDLOCK_NO_MEMORY"},
     {REDLOCK_SYSTEM, "REDLOCK_SYSTEM"},
+    {REDLOCK_CLOCK, "REDLOCK_CLOCK"},
 };
 enum { STATUSES = sizeof statuses / sizeof *statuses };
 

@@ -70,7 +70,8 @@ enum redlock_status {
     REDLOCK_LOST = -7,      /* the lock is no longer held: it expired, or a majority does not have it any more */
     REDLOCK_INVALID = -8, /* an argument, the thread, the process or the state of the client does not allow the call */
     REDLOCK_NO_MEMORY = -9, /* the allocator answered NULL; nothing was done */
-    REDLOCK_SYSTEM = -10    /* the system refused a thread, a descriptor or random bytes; nothing was done */
+    REDLOCK_SYSTEM = -10,   /* the system refused a thread, a descriptor or random bytes; nothing was done */
+    REDLOCK_CLOCK = -11 /* no fencing token can be had: this machine's clock and the nodes' are more than a day apart */
 };
 
 /* What one node contributed to a round. */
@@ -121,7 +122,8 @@ typedef struct redlock_result {
     uint32_t pending_undos; /* close: undos that could not be confirmed, over all nodes */
     int64_t validity_ms;    /* what was left of the lock when the operation was decided; 0 when it is not held */
     uint64_t elapsed_us;    /* from the start of the operation to its decision */
-    uint64_t reserved[8];
+    uint64_t fence;         /* acquire with `fence`: the lock's fencing token; else 0 */
+    uint64_t reserved[7];
     redlock_node_result node[REDLOCK_NODES_MAX];
     char text[768]; /* in words what went wrong; after REDLOCK_OK see redlock_result_text() */
 } redlock_result;
@@ -158,9 +160,10 @@ typedef int (*redlock_credentials_callback)(const char *node, char *user, char *
 
 /* What a holder is told about its lock. */
 enum redlock_event {
-    REDLOCK_EVENT_RENEWAL_FAILING = 1, /* a renewal came to nothing, the first of a row; it is tried again until the end */
-    REDLOCK_EVENT_ENDING = 2,          /* no more than notify_before_ms of validity are left */
-    REDLOCK_EVENT_LOST = 3             /* the lock is no longer held. Said once, after which nothing more is said of it */
+    REDLOCK_EVENT_RENEWAL_FAILING =
+        1,                    /* a renewal came to nothing, the first of a row; it is tried again until the end */
+    REDLOCK_EVENT_ENDING = 2, /* no more than notify_before_ms of validity are left */
+    REDLOCK_EVENT_LOST = 3    /* the lock is no longer held. Said once, after which nothing more is said of it */
 };
 
 /* Why a lock was lost. */
@@ -217,6 +220,8 @@ typedef struct redlock_options {
     const char *deployment;           /* a name for the nodes together, without spaces: "default" */
     const char *marker_key;           /* the guard's key on each node: "redlock:marker" */
     const char *channel_prefix;       /* of the channels on which waiters are called: "redlock:" */
+    uint32_t fence_ttl_ms;            /* how long nodes remember a resource's last fencing token: 86400000, a day; 0: for ever.
+                                         The same in all clients */
 } redlock_options;
 /* clang-format on */
 
@@ -224,7 +229,7 @@ typedef struct redlock_options {
 #define REDLOCK_OPTIONS_INIT                                                                                           \
     { sizeof(redlock_options), 10000, 1, 50, 1000, 2000, 2000, 10000, 8192, 8192, 65536, 0, 0, "", "redlock", NULL,    \
       NULL, NULL, NULL, NULL, NULL, REDLOCK_LOG_INFO, 0, NULL, NULL, NULL, NULL, NULL, { NULL, NULL, NULL, NULL }, 33, \
-      1, 30000, "default", "redlock:marker", "redlock:" }
+      1, 30000, "default", "redlock:marker", "redlock:", 86400000 }
 /* clang-format on */
 
 /* clang-format off */
@@ -249,12 +254,13 @@ typedef struct redlock_acquire_options {
     uint32_t all_answers;             /* 1: success is told when every node has answered or had its timeout (connect_timeout_ms
                                          while it is being connected): for who hands the token to another process, whose
                                          release could be overtaken else */
+    uint32_t fence;                   /* 1: with a fencing token: see redlock_lock_fence(). Not for redlock_adopt() */
 } redlock_acquire_options;
 /* clang-format on */
 
 /* clang-format off */
 #define REDLOCK_ACQUIRE_OPTIONS_INIT                                                                                   \
-    { sizeof(redlock_acquire_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL, 0, 0, NULL, 0 }
+    { sizeof(redlock_acquire_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0 }
 /* clang-format on */
 
 #ifndef __cplusplus
@@ -293,7 +299,7 @@ REDLOCK_API int redlock_ready(redlock_client *client, int64_t wait_ms, redlock_r
 /*
  * Acquires the lock on a resource. resource: 1 to REDLOCK_RESOURCE_MAX bytes. options: NULL to try once. *lock: the handle, or NULL unless
  * REDLOCK_OK. result: NULL, or filled.
- * Returns REDLOCK_OK, _HELD, _NO_QUORUM, _MISCONFIGURED, _TOO_SLOW, _TIMED_OUT, _CANCELLED, _INVALID, _NO_MEMORY, _SYSTEM; nothing is left on any node that can be
+ * Returns REDLOCK_OK, _HELD, _NO_QUORUM, _MISCONFIGURED, _TOO_SLOW, _TIMED_OUT, _CANCELLED, _INVALID, _NO_MEMORY, _SYSTEM, _CLOCK; nothing is left on any node that can be
  * reached unless REDLOCK_OK. Any thread.
  */
 REDLOCK_API int redlock_acquire(redlock_client *client, const char *resource, const redlock_acquire_options *options,
@@ -384,6 +390,13 @@ REDLOCK_API const char *redlock_lock_resource(const redlock_lock *lock, size_t *
 
 /* The value under the key on the nodes: 40 hexadecimal digits, drawn anew for each attempt. Lives as long as the handle. */
 REDLOCK_API const char *redlock_lock_token(const redlock_lock *lock);
+
+/*
+ * The lock's fencing token, a number below 2^53; 0 when it was acquired without `fence`. Tokens of one resource are never equal, and grow with each acquisition
+ * that asks for one: whoever acquired later has the larger. Hand it to what the lock protects, and let that refuse smaller ones than it has seen: then a holder that
+ * was paused beyond its validity does no harm. Renewal, extension and re-entry leave it as it is. Any thread.
+ */
+REDLOCK_API uint64_t redlock_lock_fence(const redlock_lock *lock);
 
 /* 1 when this client holds a valid lock on the resource (size 0: a C string), else 0. Asks no node. Any thread in the blocking face. */
 REDLOCK_API int redlock_held_by_me(redlock_client *client, const char *resource, size_t size);
@@ -485,7 +498,7 @@ REDLOCK_API int redlock_inspect_async(redlock_client *client, const char *resour
 
 /* ------------------------------------------------------------------------------------------------------- statistics */
 
-#define REDLOCK_STATUSES          11  /* REDLOCK_OK to REDLOCK_SYSTEM */
+#define REDLOCK_STATUSES          12  /* REDLOCK_OK to REDLOCK_CLOCK */
 #define REDLOCK_HISTOGRAM_BUCKETS 128 /* four to each power of two of microseconds; the last is open */
 
 /* Durations, log-linear. */
@@ -508,17 +521,17 @@ typedef struct redlock_statistics {
     uint64_t attempts;                   /* rounds that acquires needed */
     uint64_t hand_offs;                  /* locks taken from a queue, after others had them */
     uint64_t reentered;
-    uint64_t released;                   /* confirmed by a majority */
+    uint64_t released; /* confirmed by a majority */
     uint64_t renewed;
     uint64_t renewals_failed;
-    uint64_t healed;                     /* keys set again on a node that had lost them */
-    uint64_t late_grants;                /* grants that came after their attempt was lost; they are undone */
+    uint64_t healed;      /* keys set again on a node that had lost them */
+    uint64_t late_grants; /* grants that came after their attempt was lost; they are undone */
     uint64_t undos_dropped;
-    uint64_t quarantines;                /* nodes found to have forgotten */
+    uint64_t quarantines; /* nodes found to have forgotten */
     uint64_t node_clock_jumps;
-    uint32_t locks_held;                 /* now */
-    uint32_t operations_pending;         /* now */
-    redlock_histogram acquire_latency;   /* of those that got the lock */
+    uint32_t locks_held;               /* now */
+    uint32_t operations_pending;       /* now */
+    redlock_histogram acquire_latency; /* of those that got the lock */
     uint64_t reserved[8];
 } redlock_statistics;
 
@@ -537,7 +550,7 @@ REDLOCK_API int redlock_metrics(redlock_client *client, char *text, size_t size,
 typedef struct redlock_node_state {
     int64_t remaining_ms; /* time the node's key has left; 0: no key; -1: no answer; REDLOCK_STATE_NO_EXPIRY */
     char token[REDLOCK_TOKEN_SIZE]; /* the value of the key, cut to fit; "" without one */
-    int32_t waiters;                /* clients that wait for the resource in the node's queue; -1: no answer, not permitted */
+    int32_t waiters; /* clients that wait for the resource in the node's queue; -1: no answer, not permitted */
 } redlock_node_state;
 
 #define REDLOCK_STATE_NO_EXPIRY INT64_MAX

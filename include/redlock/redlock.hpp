@@ -74,7 +74,8 @@ enum class status : int {
     lost = REDLOCK_LOST,
     invalid = REDLOCK_INVALID,
     no_memory = REDLOCK_NO_MEMORY,
-    system = REDLOCK_SYSTEM
+    system = REDLOCK_SYSTEM,
+    clock = REDLOCK_CLOCK
 };
 
 /* enum redlock_loss */
@@ -432,6 +433,7 @@ struct acquire_options {
     /* Told of the lock's fate, on the client's thread, while the lock lives. */
     std::function<void(event event, loss loss, milliseconds validity)> on_event;
     bool fair = false;
+    bool fence = false; /* with a fencing token: lock.fence() */
     bool keep_waiting = false;
     const void *owner = nullptr; /* who may acquire it again while it is held; null: the calling thread */
 };
@@ -609,6 +611,11 @@ class lock
     {
         return native_handle() ? redlock_lock_token(handle_) : "";
     }
+    /* The fencing token, larger than those of all who acquired it before; 0: not asked for. */
+    std::uint64_t fence() const noexcept
+    {
+        return native_handle() ? redlock_lock_fence(handle_) : 0;
+    }
     /* How many locks of this owner are this one, by re-entrancy. */
     std::uint32_t hold_count() const noexcept
     {
@@ -743,6 +750,7 @@ inline std::optional<lock> acquire(const std::shared_ptr<connection> &connection
         native.event_arg = told.get();
     }
     native.fair = options.fair ? 1 : 0;
+    native.fence = options.fence ? 1 : 0;
     native.keep_waiting = options.keep_waiting ? 1 : 0;
     native.owner = options.owner;
 

@@ -1,4 +1,4 @@
--- Who holds it, for how long, and how many wait, in one look. KEYS: lock, queue, alive.
+-- Who holds it, for how long, and how many wait, in one look. KEYS: lock.
 -- Token or nil; PTTL: -2 no key, -1 no expiry; waiters that live, -1: the user may not look.
 local holder = redis.pcall('GET', KEYS[1])
 if type(holder) == 'table' and holder.err then
@@ -8,14 +8,14 @@ if type(holder) == 'table' and holder.err then
   holder = '(not a string)'
 end
 local waiters = 0
-local queue = redis.pcall('ZRANGE', KEYS[2], 0, -1)
+local queue = redis.pcall('ZRANGE', KEYS[1] .. ':redlock:queue', 0, -1)
 if queue.err then
   waiters = -1
 elseif #queue > 0 then
   local clock = redis.call('TIME')
   local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
   for _, waiter in ipairs(queue) do
-    if tonumber(redis.call('HGET', KEYS[3], waiter) or 0) >= now then
+    if tonumber(redis.call('HGET', KEYS[1] .. ':redlock:alive', waiter) or 0) >= now then
       waiters = waiters + 1
     end
   end

@@ -1,56 +1,86 @@
 -- Sign in as a waiter, or refresh that; take the lock if that is asked, it is free, and fewer than `width` live waiters are ahead.
--- KEYS: lock, queue, alive. ARGV: waiter, ticket, life in ms, width, take (1; 0; 2: or go, without signing in), token, ttl in ms.
--- Answers {taken, remaining ms of the lock (0: free, -1: no expiry), live waiters ahead up to width, largest ticket before ours}.
-local clock = redis.call('TIME')
+-- KEYS: locks, which are taken all or none. ARGV: waiter, ticket, life in ms, width, take (1; 0; 2: or go, without signing in), token, ttl in ms, proposed fencing token (0: none), life
+-- of its record in ms.
+-- Answers {taken, remaining ms of the lock (0: free, -1: no expiry), live waiters ahead up to width, largest ticket before ours, largest fencing record before}.
+local call = redis.call
+-- include fence
+local clock = call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local ticket, life, width = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
-local remaining = redis.call('PTTL', KEYS[1])
-remaining = remaining == -2 and 0 or remaining == -1 and -1 or remaining + 1
--- A first waiter that leaves a free lock for a whole second goes to the end.
-local free_since = tonumber(redis.call('HGET', KEYS[3], ' free') or 0)
-if remaining == 0 and free_since > 0 and now - free_since > 1000 then
-  local head = redis.call('ZRANGE', KEYS[2], 0, 0)[1]
-  local tail = redis.call('ZRANGE', KEYS[2], -1, -1, 'WITHSCORES')[2]
-  if head and head ~= ARGV[1] then
-    redis.call('ZADD', KEYS[2], tonumber(tail) + 1, head)
+-- What one key's lock has left, and who is ahead of us.
+local function look(key, queue, alive)
+  local remaining = call('PTTL', key)
+  remaining = remaining == -2 and 0 or remaining == -1 and -1 or remaining + 1
+  -- A first waiter that leaves a free lock for a whole second goes to the end.
+  local free_since = tonumber(call('HGET', alive, ' free') or 0)
+  if remaining == 0 and free_since > 0 and now - free_since > 1000 then
+    local head = call('ZRANGE', queue, 0, 0)[1]
+    local tail = call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
+    if head and head ~= ARGV[1] then
+      call('ZADD', queue, tonumber(tail) + 1, head)
+    end
+    call('HSET', alive, ' free', now)
   end
-  redis.call('HSET', KEYS[3], ' free', now)
-end
-local mine = redis.call('ZSCORE', KEYS[2], ARGV[1])
-local ahead = 0
-for _, waiter in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', '(' .. (mine or ARGV[2]), 'LIMIT', 0, 8)) do
-  if waiter ~= ARGV[1] then
-    if tonumber(redis.call('HGET', KEYS[3], waiter) or 0) >= now then
-      ahead = ahead + 1
-    else
-      redis.call('ZREM', KEYS[2], waiter)
-      redis.call('HDEL', KEYS[3], waiter)
+  local mine, ahead = call('ZSCORE', queue, ARGV[1]), 0
+  for _, waiter in ipairs(call('ZRANGEBYSCORE', queue, '-inf', '(' .. (mine or ARGV[2]), 'LIMIT', 0, 8)) do
+    if waiter ~= ARGV[1] then
+      if tonumber(call('HGET', alive, waiter) or 0) >= now then
+        ahead = ahead + 1
+      else
+        call('ZREM', queue, waiter)
+        call('HDEL', alive, waiter)
+      end
+    end
+    if ahead >= width then
+      break
     end
   end
-  if ahead >= width then
-    break
+  return remaining, ahead, mine
+end
+local function take(key, queue, alive)
+  call('SET', key, ARGV[6], 'NX', 'PX', ARGV[7])
+  call('ZREM', queue, ARGV[1])
+  call('HDEL', alive, ARGV[1], ' free')
+  if call('EXISTS', queue) == 0 then
+    call('DEL', alive) -- nobody waits: nothing to remember
   end
 end
-if ARGV[5] == '2' and (remaining ~= 0 or ahead >= width) then
-  return {0, remaining, ahead, 0}
-end
-if ARGV[5] ~= '0' and remaining == 0 and ahead < width then
-  redis.call('SET', KEYS[1], ARGV[6], 'NX', 'PX', ARGV[7])
-  redis.call('ZREM', KEYS[2], ARGV[1])
-  redis.call('HDEL', KEYS[3], ARGV[1], ' free')
-  if redis.call('EXISTS', KEYS[2]) == 0 then
-    redis.call('DEL', KEYS[3]) -- nobody waits: nothing to remember
+local function sign_in(queue, alive, mine)
+  local seen = tonumber(call('HGET', alive, ' seen') or 0)
+  if not mine or tonumber(mine) < ticket then
+    call('ZADD', queue, ARGV[2], ARGV[1])
   end
-  return {1, tonumber(ARGV[7]), ahead, 0}
+  call('HSET', alive, ARGV[1], now + life)
+  if seen < ticket then
+    call('HSET', alive, ' seen', ARGV[2])
+  end
+  call('PEXPIRE', queue, 4 * life)
+  call('PEXPIRE', alive, 4 * life)
+  return mine and 0 or seen
 end
-local seen = tonumber(redis.call('HGET', KEYS[3], ' seen') or 0)
-if not mine or tonumber(mine) < ticket then
-  redis.call('ZADD', KEYS[2], ARGV[2], ARGV[1])
+local queues, alives, mines, longest, most = {}, {}, {}, 0, 0
+for i, key in ipairs(KEYS) do
+  queues[i], alives[i] = key .. ':redlock:queue', key .. ':redlock:alive'
+  local remaining, ahead, mine = look(key, queues[i], alives[i])
+  longest = (longest == -1 or remaining == -1) and -1 or math.max(longest, remaining)
+  most = math.max(most, ahead)
+  mines[i] = mine
 end
-redis.call('HSET', KEYS[3], ARGV[1], now + life)
-if seen < ticket then
-  redis.call('HSET', KEYS[3], ' seen', ARGV[2])
+local fence = ARGV[8]
+if ARGV[5] == '2' and (longest ~= 0 or most >= width) then
+  return {0, longest, most, 0, 0}
 end
-redis.call('PEXPIRE', KEYS[2], 4 * life)
-redis.call('PEXPIRE', KEYS[3], 4 * life)
-return {0, remaining, ahead, mine and 0 or seen}
+if ARGV[5] ~= '0' and longest == 0 and most < width then
+  if fence ~= '0' and is_far(fence) then
+    return redis.error_reply('CLOCK the fencing token is more than a day ahead of the clock of this node')
+  end
+  for i, key in ipairs(KEYS) do
+    take(key, queues[i], alives[i])
+  end
+  return {1, tonumber(ARGV[7]), most, 0, fence ~= '0' and raise(KEYS, fence, ARGV[9]) or 0}
+end
+local seen = 0
+for i = 1, #KEYS do
+  seen = math.max(seen, sign_in(queues[i], alives[i], mines[i]))
+end
+return {0, longest, most, seen, 0}

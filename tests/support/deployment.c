@@ -30,7 +30,7 @@ struct deployment {
 };
 
 /* What the library keeps on a node for itself is no leftover of a lock. */
-const char *const deployment_marks[] = {"redlock:*", "{redlock}*", NULL};
+const char *const deployment_marks[] = {"redlock:*", "{redlock}*", "*:redlock:fence", NULL};
 
 static const char *foreign_list(void)
 {

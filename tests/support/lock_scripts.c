@@ -31,7 +31,7 @@ static void query(const struct fake_script_call *call)
 {
     const struct fake_key *key = fake_node_find(call->node, call->database, &call->keys[0]);
 
-    assert(call->key_count == 3);
+    assert(call->key_count == 1);
     resp_write_array(call->reply, 3);
     if (key == NULL)
         resp_write_nil(call->reply);
@@ -41,10 +41,10 @@ static void query(const struct fake_script_call *call)
     resp_write_integer(call->reply, 0); /* the model has no queue */
 }
 
-/* Keys: lock, queue, alive. The model has no queue: whoever asks is the first in it. */
+/* The model has no queue: whoever asks is the first in it; and it keeps no fencing records. */
 static void wait_for_lock(const struct fake_script_call *call)
 {
-    assert(call->key_count == 3 && call->argument_count == 7);
+    assert(call->key_count == 1 && call->argument_count == 9);
     const struct fake_key *key = fake_node_find(call->node, call->database, &call->keys[0]);
     bool take = key == NULL && call->arguments[4].data[0] == '1';
     int64_t ttl_ms = strtoll(call->arguments[6].data, NULL, 10);
@@ -53,9 +53,10 @@ static void wait_for_lock(const struct fake_script_call *call)
     if (take)
         fake_node_set(call->node, call->database, &call->keys[0], call->arguments[5].data, call->arguments[5].length,
                       ttl_ms);
-    resp_write_array(call->reply, 4);
+    resp_write_array(call->reply, 5);
     resp_write_integer(call->reply, take);
     resp_write_integer(call->reply, take ? ttl_ms : remaining);
+    resp_write_integer(call->reply, 0);
     resp_write_integer(call->reply, 0);
     resp_write_integer(call->reply, 0);
 }

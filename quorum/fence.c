@@ -1,0 +1,68 @@
+#include "quorum/fence.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* Above all that went before. */
+static uint64_t propose(struct quorum_fence_clock *clock, uint64_t wall_us)
+{
+    uint64_t proposal = wall_us + clock->offset;
+    if (proposal <= clock->last)
+        proposal = clock->last + 1;
+    clock->last = proposal;
+    return proposal;
+}
+
+void quorum_fence_learn(struct quorum_fence_clock *clock, const struct quorum_fence *fence)
+{
+    if (fence->token > clock->last)
+        clock->last = fence->token;
+    if (fence->raises && fence->token > fence->wall_us + clock->offset)
+        clock->offset = fence->token - fence->wall_us;
+}
+
+bool quorum_fence_is_near(uint64_t token, uint64_t record)
+{
+    return record < token || record - token <= QUORUM_FENCE_FAR;
+}
+
+void quorum_fence_init(struct quorum_fence *fence, unsigned nodes, struct quorum_fence_clock *clock, uint64_t wall_us)
+{
+    assert(nodes >= 1 && nodes <= QUORUM_NODES_MAX);
+    memset(fence, 0, sizeof *fence);
+    fence->nodes = nodes;
+    fence->wall_us = wall_us;
+    fence->token = propose(clock, wall_us);
+}
+
+/* A record that is the token already does not count: another may have put it there. */
+static void answered(struct quorum_fence *fence, const struct quorum_fence_event *event)
+{
+    assert(event->node < fence->nodes);
+    if (event->record < fence->token)
+        fence->counted |= quorum_node(event->node);
+    else if (event->record > fence->seen)
+        fence->seen = event->record;
+}
+
+static enum quorum_fence_action confirmed(struct quorum_fence *fence)
+{
+    fence->settled = quorum_count(fence->counted) >= quorum_majority(fence->nodes);
+    if (fence->settled)
+        return QUORUM_FENCE_SETTLED;
+    assert(fence->seen >= fence->token); /* a majority has answered, and some of it did not count */
+    fence->token = fence->seen + 1;
+    fence->counted = 0;
+    fence->raises++;
+    return QUORUM_FENCE_RAISE;
+}
+
+enum quorum_fence_action quorum_fence_step(struct quorum_fence *fence, const struct quorum_fence_event *event)
+{
+    if (fence->settled)
+        return QUORUM_FENCE_NOTHING; /* what comes late is told by renewal and release */
+    if (event->type == QUORUM_FENCE_CONFIRMED)
+        return confirmed(fence);
+    answered(fence, event);
+    return QUORUM_FENCE_NOTHING;
+}

@@ -1,0 +1,30 @@
+-- Compare and delete, of a lock on several resources or with a fencing token. KEYS: locks. ARGV: token, fencing token (0: none), life of its record in ms,
+-- waiter to sign out ('': none). Answers as release does; 0 also when a part was not ours.
+local call = redis.call
+-- include fence
+if ARGV[2] ~= '0' then
+  raise(KEYS, ARGV[2], ARGV[3])
+end
+local mine, queues = {}, {}
+for i, holder in ipairs(call('MGET', unpack(KEYS))) do
+  if holder == ARGV[1] then
+    mine[#mine + 1] = KEYS[i]
+    queues[#queues + 1] = KEYS[i] .. ':redlock:queue'
+  end
+end
+if #mine > 0 then
+  call('DEL', unpack(mine))
+end
+local deleted = #mine == #KEYS and 1 or 0
+local out = ARGV[4] ~= '' and ARGV[4]
+if not out and (#mine == 0 or redis.pcall('EXISTS', unpack(queues)) == 0) then
+  return deleted
+end
+-- include wake
+for _, key in ipairs(out and KEYS or mine) do
+  local could, told = pcall(wake, key, out)
+  if not (could and told) then
+    deleted = 2 * math.min(deleted, 1)
+  end
+end
+return deleted

@@ -1,0 +1,15 @@
+-- Grants a lock whole or not at all. KEYS: locks. ARGV: token, ttl in ms, proposed fencing token (0: none), life of its record in ms (0: for ever).
+-- Answers -1: held by another; else the largest fencing record there was before.
+local call = redis.call
+if call('EXISTS', unpack(KEYS)) > 0 then
+  return -1
+end
+-- include fence
+local fence = ARGV[3]
+if fence ~= '0' and is_far(fence) then
+  return redis.error_reply('CLOCK the fencing token is more than a day ahead of the clock of this node')
+end
+for _, key in ipairs(KEYS) do
+  call('SET', key, ARGV[1], 'PX', ARGV[2])
+end
+return fence ~= '0' and raise(KEYS, fence, ARGV[4]) or 0

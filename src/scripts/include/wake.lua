@@ -1,0 +1,46 @@
+-- The lock of this key may have become free: signs a waiter out (if one is named) and, when it is free, tells the first waiter that lives, on the
+-- channel that is its name; and the second, to stand in for it, unless the first has been heard of just now: waking it is most of what a hand-over
+-- costs. false: the user may not publish.
+local function wake(key, out)
+  local queue, alive = key .. ':redlock:queue', key .. ':redlock:alive'
+  if call('EXISTS', queue) == 0 then
+    if out then
+      call('DEL', alive)
+    end
+    return true
+  end
+  if out then
+    call('ZREM', queue, out)
+    call('HDEL', alive, out)
+  end
+  local first = call('ZRANGE', queue, 0, 7)
+  if #first == 0 then
+    call('DEL', alive) -- nobody waits: nothing to remember
+  end
+  if #first == 0 or call('EXISTS', key) == 1 then
+    return true
+  end
+  local clock = call('TIME')
+  local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+  local told, may_publish = 0, true
+  for _, waiter in ipairs(first) do
+    local ends = tonumber(call('HGET', alive, waiter) or 0)
+    if ends < now then
+      call('ZREM', queue, waiter)
+      call('HDEL', alive, waiter)
+    elseif told < 2 then
+      local published = redis.pcall('PUBLISH', waiter, told .. key)
+      if type(published) == 'table' and published.err then
+        may_publish = false
+      end
+      told = told + 1
+      if ends > now + 2800 then -- a waiter's life is 3000 (RL_WAITER_LIFE_MS): it was refreshed less than 200 ms ago
+        break
+      end
+    end
+  end
+  if told > 0 then
+    call('HSETNX', alive, ' free', now)
+  end
+  return may_publish
+end

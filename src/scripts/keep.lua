@@ -1,0 +1,50 @@
+-- Extends locks, or sets them again where they are missing, and tells their fencing tokens. KEYS: the locks' keys, one lock after the other. ARGV: keep or
+-- heal, then of each lock: how many keys, token, ttl in ms, fencing token (0: none), life of its record in ms.
+-- Answers for each lock -2: done, but the fencing token is refused; -1: not ours, or not whole; else the largest fencing record there was before.
+local call = redis.call
+-- include fence
+local function extend(key, ttl)
+  if call('PTTL', key) < tonumber(ttl) then
+    call('PEXPIRE', key, ttl)
+  end
+end
+local function keep(keys, token, ttl)
+  for _, holder in ipairs(call('MGET', unpack(keys))) do
+    if holder ~= token then
+      return false
+    end
+  end
+  for _, key in ipairs(keys) do
+    extend(key, ttl)
+  end
+  return true
+end
+local function heal(keys, token, ttl)
+  for i, holder in ipairs(call('MGET', unpack(keys))) do
+    if holder ~= token and (holder or call('EXISTS', keys[i]) == 1) then
+      return false
+    end
+  end
+  for _, key in ipairs(keys) do
+    if not call('SET', key, token, 'NX', 'PX', ttl) then
+      extend(key, ttl)
+    end
+  end
+  return true
+end
+local act = ARGV[1] == 'heal' and heal or keep
+local answers, at = {}, 0
+for lock = 2, #ARGV, 5 do
+  local keys, fence, answer = {}, ARGV[lock + 3], 0
+  for i = 1, tonumber(ARGV[lock]) do
+    keys[i] = KEYS[at + i]
+  end
+  at = at + #keys
+  if not act(keys, ARGV[lock + 1], ARGV[lock + 2]) then
+    answer = -1
+  elseif fence ~= '0' then
+    answer = is_far(fence) and -2 or raise(keys, fence, ARGV[lock + 4])
+  end
+  answers[#answers + 1] = answer
+end
+return answers

@@ -70,6 +70,13 @@ if(REDLOCK_SANITIZE)
   target_link_options(redlock_compile_options INTERFACE -fsanitize=${sanitizers})
 endif()
 
+if(REDLOCK_FUZZ)
+  if(NOT CMAKE_C_COMPILER_ID MATCHES Clang)
+    message(FATAL_ERROR "REDLOCK_FUZZ needs clang's libFuzzer. Use the preset 'fuzz', or -DCMAKE_C_COMPILER=clang.")
+  endif()
+  target_compile_options(redlock_compile_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
 if(REDLOCK_COVERAGE)
   target_compile_options(redlock_compile_options INTERFACE --coverage -fprofile-update=atomic)
   target_link_options(redlock_compile_options INTERFACE --coverage)

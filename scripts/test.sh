@@ -2,7 +2,7 @@
 # From a bare Debian 12 to every test passed: installs what is missing, builds, runs all.
 #
 # Usage: scripts/test.sh [--quick]
-#   --quick   the sanitized build only (no ThreadSanitizer, valgrind or clang)
+#   --quick   the sanitized build only (no ThreadSanitizer, valgrind, clang or fuzzers)
 #
 # The last line is 'N passed, N failed'; a build that fails counts as one failure. Exit status 0 when nothing failed.
 set -uo pipefail
@@ -102,6 +102,7 @@ if [ "$quick" = 0 ]; then
   run_tests tsan
   run_tests valgrind
   run_tests release-clang
+  run_tests fuzz
 fi
 
 printf '\n%-16s %7s %7s %8s %9s\n' build passed failed skipped time

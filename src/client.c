@@ -22,6 +22,9 @@ void rl_log(redlock_client *client, int level, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
+    for (char *c = line; *c; c++) /* a node's words may be anything: they must not move a terminal's cursor */
+        if ((unsigned char)*c < ' ' || *c == 127)
+            *c = '?';
     client->options.log(level, line, client->options.log_arg);
 }
 

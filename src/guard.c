@@ -151,9 +151,9 @@ static void set_quarantine(struct rl_node *node, const redisReply *reply, quorum
 
 static void take_run_id(struct rl_node *node, const redisReply *field)
 {
-    char run_id[RL_RUN_ID_SIZE];
-    snprintf(run_id, sizeof run_id, "%.*s", field->len < RL_RUN_ID_SIZE ? (int)field->len : RL_RUN_ID_SIZE - 1,
-             field->str);
+    char run_id[RL_RUN_ID_SIZE] = "";
+    for (size_t i = 0; i < (size_t)field->len && i + 1 < sizeof run_id; i++)
+        run_id[i] = field->str[i] > ' ' && field->str[i] < 127 ? field->str[i] : '?';
     bool changed = node->state == RL_NODE_READY && strcmp(run_id, node->run_id) != 0;
     memcpy(node->run_id, run_id, sizeof run_id);
     if (!changed)

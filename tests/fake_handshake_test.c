@@ -441,7 +441,8 @@ START_TEST(a_node_can_do_without_these_steps)
 {
     static const char *const commands[] = {"CLIENT SETNAME", "CLIENT ID", "INFO", "SCRIPT LOAD"};
     static const char *const errors[] = {FAKE_NOPERM, FAKE_LOADING, "-ERR unknown command\r\n",
-                                         ":-1\r\n",   "$-1\r\n",    "*0\r\n"};
+                                         ":-1\r\n",   "$-1\r\n",    "*0\r\n",
+                                         "-ERR \033[2J\t\177\r\n"};
     fake_server_refuse(scene.node[0], commands[_i % 4], 0, errors[_i / 4]);
     scene_attach();
     lock_and_release();
@@ -465,7 +466,7 @@ static void add_one_node(TCase *tcase)
     tcase_add_loop_test(tcase, a_database_is_selected, 0, 3);
     tcase_add_test(tcase, a_uri_says_more_than_the_options);
     tcase_add_test(tcase, a_database_that_is_not_there_is_a_misconfiguration);
-    tcase_add_loop_test(tcase, a_node_can_do_without_these_steps, 0, 24);
+    tcase_add_loop_test(tcase, a_node_can_do_without_these_steps, 0, 28);
 }
 
 static void add_auth(TCase *tcase)

@@ -1,0 +1,73 @@
+/* Node lists and URIs: any text is either taken apart into nodes that make sense, or refused in words that show no password. */
+#include "fuzz.h"
+
+#include "src/address.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static struct rl_address addresses[REDLOCK_NODES_MAX], again[REDLOCK_NODES_MAX];
+
+/* What stands somewhere before an '@' may be a part of a password. */
+static void require_no_secret(const char *list, const char *error)
+{
+    static const char marker[] = "s3cret";
+    const char *at = NULL;
+    for (const char *found = strstr(list, marker); found; found = strstr(found + 1, marker))
+        at = found;
+    if (at && strchr(at, '@'))
+        fuzz_require(!strstr(error, marker), "%s", error);
+}
+
+static void require_refused_in_words(const char *list, const char *error)
+{
+    fuzz_require(error[0], "a refusal without a word");
+    fuzz_require(strlen(error) < 256, "a long one");
+    require_no_secret(list, error);
+}
+
+static void require_sense(const struct rl_address *address)
+{
+    fuzz_require(!address->host[0] != !address->path[0], "host '%s', path '%s'", address->host, address->path);
+    fuzz_require(address->path[0] || address->port > 0, "no port");
+    fuzz_require(!address->path[0] || address->path[0] == '/', "path '%s'", address->path);
+    fuzz_require(!address->password[0] || address->has_password, "a password that is not used");
+    fuzz_require(address->database >= -1 && address->database <= 1000000, "database");
+    fuzz_require(address->timeout_ms <= 3600000 && address->connect_timeout_ms <= 3600000, "timeouts");
+    fuzz_require(address->name[0], "no name");
+}
+
+/* A name names the node: read again it gives the same. */
+static void require_round_trip(const struct rl_address *address)
+{
+    char error[256];
+    if (address->path[0])
+        return;
+    unsigned count = rl_address_list(address->name, again, error, sizeof error);
+    fuzz_require(count == 1, "'%s' is read as %u nodes: %s", address->name, count, error);
+    fuzz_require(strcmp(again[0].host, address->host) == 0 && again[0].port == address->port, "'%s'", address->name);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char error[256] = "";
+    char *list = malloc(size + 1);
+    if (!list)
+        abort();
+    memcpy(list, data, size);
+    list[size] = '\0';
+    unsigned count = rl_address_list(list, addresses, error, sizeof error);
+    fuzz_require(count <= REDLOCK_NODES_MAX, "%u nodes", count);
+    if (count == 0)
+        require_refused_in_words(list, error);
+    for (unsigned i = 0; i < count; i++) {
+        require_sense(&addresses[i]);
+        require_round_trip(&addresses[i]);
+        for (unsigned j = 0; j < i; j++)
+            fuzz_require(strcasecmp(addresses[i].name, addresses[j].name) != 0 || addresses[i].path[0], "twice '%s'",
+                         addresses[i].name);
+    }
+    free(list);
+    return 0;
+}

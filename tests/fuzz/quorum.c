@@ -1,0 +1,313 @@
+/*
+ * Histories of events into the quorum machines: any order, any times, any answers that the contract of a machine allows. The first byte says which
+ * machine; what must be true after every step is in the function of its name.
+ */
+#include "fuzz.h"
+
+#include "quorum/clock_watch.h"
+#include "quorum/guard.h"
+#include "quorum/lease.h"
+#include "quorum/retry.h"
+#include "quorum/round.h"
+#include "quorum/validity.h"
+#include "quorum/waiting.h"
+
+#include <string.h>
+
+/* Time goes on by anything from nothing to an hour; now and then it is at its end. */
+static quorum_time pass(struct fuzz_input *input, quorum_time now)
+{
+    unsigned how = fuzz_byte(input);
+    if (how == 255)
+        return now > QUORUM_NEVER - 1 ? now : QUORUM_NEVER - 1;
+    return quorum_time_add(now, (quorum_duration)fuzz_word(input) << how % 32);
+}
+
+static quorum_duration any_duration(struct fuzz_input *input)
+{
+    unsigned how = fuzz_byte(input);
+    return how == 255 ? QUORUM_NEVER : (quorum_duration)fuzz_word(input) << how % 48;
+}
+
+/* --------------------------------------------------------------------------------------------------------------- round */
+
+struct round_history {
+    struct quorum_round round;
+    quorum_nodes usable; /* were told to be */
+    quorum_nodes sent;
+    unsigned decisions;
+    quorum_time first_send;
+};
+
+static struct quorum_terms round_terms(struct fuzz_input *input)
+{
+    return (struct quorum_terms){
+        .kind = (enum quorum_kind)(fuzz_byte(input) % 4),
+        .nodes = 1 + fuzz_byte(input) % QUORUM_NODES_MAX,
+        .ttl = (quorum_duration)(1 + fuzz_number(input)) * QUORUM_MILLISECOND,
+        .drift_ppm = fuzz_number(input) % 500001,
+        .minimum_validity = 1 + any_duration(input) % (QUORUM_NEVER - 1),
+        .validity_end = any_duration(input),
+    };
+}
+
+static struct quorum_event start_event(struct fuzz_input *input, quorum_nodes all, quorum_time now)
+{
+    struct quorum_event event = {.type = QUORUM_START, .now = now};
+    event.usable = fuzz_number(input) & all;
+    event.coming = fuzz_number(input) & all & ~event.usable;
+    return event;
+}
+
+/* A vote of a node that was not asked is no grant: hosts count such nodes out. */
+static struct quorum_event next_event(struct fuzz_input *input, const struct round_history *history, quorum_time now)
+{
+    unsigned kind = fuzz_byte(input), node = fuzz_byte(input) % history->round.terms.nodes;
+    if (kind % 16 == 0)
+        return (struct quorum_event){.type = QUORUM_CANCEL, .now = now};
+    if (kind % 4 == 1)
+        return (struct quorum_event){.type = QUORUM_USABLE, .now = now, .node = node};
+    unsigned vote = fuzz_byte(input) % (QUORUM_VOTES - 1) + 1;
+    if (vote == QUORUM_GRANTED && !(history->sent & quorum_node(node)))
+        vote = QUORUM_UNREACHABLE;
+    return (struct quorum_event){.type = QUORUM_VOTED,
+                                 .now = now,
+                                 .node = node,
+                                 .vote = (enum quorum_vote)vote,
+                                 .permanent = kind & 64,
+                                 .left_nothing = kind & 128};
+}
+
+static void check_verdict(const struct round_history *history, quorum_time now)
+{
+    const struct quorum_round *round = &history->round;
+    const struct quorum_terms *terms = &round->terms;
+    unsigned granted = quorum_tally_count(&round->tally, QUORUM_GRANTED);
+    if (round->verdict != QUORUM_WON)
+        return;
+    fuzz_require(terms->kind == QUORUM_LOOK || granted >= quorum_majority(terms->nodes), "won with %u of %u", granted,
+                 terms->nodes);
+    if (terms->kind != QUORUM_ACQUIRE && terms->kind != QUORUM_EXTEND)
+        return;
+    fuzz_require(round->validity_end > round->decided_at, "won, and over");
+    quorum_time latest = quorum_time_add(history->first_send, terms->ttl);
+    fuzz_require(round->validity_end <= (latest > terms->validity_end ? latest : terms->validity_end),
+                 "valid for longer than the nodes keep it");
+    (void)now;
+}
+
+static void check_round(struct round_history *history, struct quorum_actions actions, const struct quorum_event *event)
+{
+    const struct quorum_round *round = &history->round;
+    if (event->type == QUORUM_START)
+        history->usable = event->usable;
+    else if (event->type == QUORUM_USABLE)
+        history->usable |= quorum_node(event->node);
+    fuzz_require(!(actions.send & ~history->usable), "asks a node that nobody called usable");
+    fuzz_require(!(actions.send & history->sent), "asks a node twice");
+    if (actions.send && !history->sent)
+        history->first_send = event->now;
+    history->sent |= actions.send;
+    fuzz_require(!(actions.undo & ~history->sent), "an undo where nothing was asked");
+    history->decisions += actions.decided;
+    fuzz_require(history->decisions <= 1, "decided twice");
+    fuzz_require(quorum_round_over(round) == (history->decisions == 1), "over, and not said");
+    check_verdict(history, event->now);
+}
+
+static void run_round(struct fuzz_input *input)
+{
+    struct round_history history = {0};
+    const struct quorum_terms terms = round_terms(input);
+    quorum_time now = pass(input, 0);
+    quorum_round_init(&history.round, &terms);
+    struct quorum_event event = start_event(input, quorum_all(terms.nodes), now);
+    do {
+        check_round(&history, quorum_round_step(&history.round, &event), &event);
+        now = pass(input, now);
+        event = next_event(input, &history, now);
+    } while (input->left);
+}
+
+/* --------------------------------------------------------------------------------------------------------------- lease */
+
+struct lease_history {
+    struct quorum_lease lease;
+    bool renewing;
+    unsigned losses;
+    quorum_time end;
+    quorum_time asked; /* when the renewal under way was asked for */
+    quorum_duration asked_for;
+};
+
+static struct quorum_lease_event lease_event(struct fuzz_input *input, const struct lease_history *history,
+                                             quorum_time now)
+{
+    struct quorum_lease_event event = {.now = now, .random = fuzz_number(input) * UINT64_C(0x9e3779b97f4a7c15)};
+    static const enum quorum_lease_event_type types[] = {
+        QUORUM_LEASE_WOKEN,  QUORUM_LEASE_WOKEN, QUORUM_LEASE_RENEWED, QUORUM_LEASE_EXTENDED,
+        QUORUM_LEASE_HASTEN, QUORUM_LEASE_CLOCK, QUORUM_LEASE_CLOSED,  QUORUM_LEASE_RENEWED};
+    unsigned kind = fuzz_byte(input);
+    event.type = types[kind % 8];
+    event.spread = any_duration(input) / 2;
+    event.ttl = 1 + any_duration(input) / 2;
+    event.verdict = (enum quorum_verdict)(1 + kind / 8 % QUORUM_LOST_CANCELLED);
+    event.validity_end = quorum_time_add(now, any_duration(input) / 4);
+    if (event.type == QUORUM_LEASE_RENEWED) {
+        event.validity_end = quorum_time_add(history->asked, history->asked_for);
+        if (!history->renewing)
+            event.type = QUORUM_LEASE_WOKEN;
+    }
+    return event;
+}
+
+static void check_lease(struct lease_history *history, struct quorum_lease_actions actions,
+                        const struct quorum_lease_event *event)
+{
+    const struct quorum_lease *lease = &history->lease;
+    bool was_lost = history->losses > 0;
+    history->losses += actions.lost != QUORUM_NOT_LOST;
+    fuzz_require(history->losses <= 1, "lost twice");
+    fuzz_require((lease->loss != QUORUM_NOT_LOST) == (history->losses == 1), "lost, and not said");
+    fuzz_require(!was_lost || (!actions.renew && !actions.failing && !actions.ending), "a word after the end");
+    fuzz_require(history->losses || event->now < lease->validity_end, "held beyond its end");
+    fuzz_require(lease->validity_end >= history->end, "shortened");
+    fuzz_require(!actions.renew || !history->renewing || event->type == QUORUM_LEASE_RENEWED, "two renewals at once");
+    history->end = lease->validity_end;
+    if (event->type == QUORUM_LEASE_RENEWED)
+        history->renewing = false;
+    if (actions.renew) {
+        history->renewing = true;
+        history->asked = event->now;
+        history->asked_for = actions.renew;
+        fuzz_require(lease->terms.cap == QUORUM_NEVER || quorum_time_add(event->now, actions.renew) <= lease->terms.cap,
+                     "renewed beyond the cap");
+    }
+    fuzz_require(history->losses || quorum_lease_deadline(lease) <= lease->validity_end, "sleeps past its end");
+}
+
+static void run_lease(struct fuzz_input *input)
+{
+    struct lease_history history = {0};
+    quorum_time now = pass(input, 0);
+    const struct quorum_lease_terms terms = {.ttl = (1 + (quorum_duration)fuzz_number(input)) * QUORUM_MILLISECOND,
+                                             .renewal_percent = fuzz_byte(input) % 100,
+                                             .notify_before = any_duration(input),
+                                             .cap = any_duration(input)};
+    quorum_lease_init(&history.lease, &terms);
+    struct quorum_lease_event event = lease_event(input, &history, now);
+    event.type = QUORUM_LEASE_GRANTED;
+    while (true) {
+        check_lease(&history, quorum_lease_step(&history.lease, &event), &event);
+        if (!input->left)
+            return;
+        now = pass(input, now);
+        event = lease_event(input, &history, now);
+    }
+}
+
+/* ------------------------------------------------------------------------------------------------------------- waiting */
+
+static struct quorum_waiting_event waiting_event(struct fuzz_input *input, const struct quorum_waiting *waiting,
+                                                 quorum_time now)
+{
+    struct quorum_waiting_event event = {.now = now, .node = fuzz_byte(input) % waiting->terms.nodes};
+    event.type = (enum quorum_waiting_event_type)(fuzz_byte(input) % (QUORUM_WAITING_WOKEN + 1));
+    event.ahead = fuzz_byte(input) % 10;
+    event.remaining = any_duration(input);
+    if ((event.type == QUORUM_WAITING_TRIED && !waiting->trying) ||
+        (event.type == QUORUM_WAITING_LOOKED && !waiting->looking))
+        event.type = QUORUM_WAITING_WOKEN;
+    return event;
+}
+
+static void check_waiting(const struct quorum_waiting *before, const struct quorum_waiting *after,
+                          struct quorum_waiting_actions actions, const struct quorum_waiting_event *event)
+{
+    bool was_busy = (before->trying && event->type != QUORUM_WAITING_TRIED) ||
+                    (before->looking && event->type != QUORUM_WAITING_LOOKED);
+    fuzz_require(!(actions.attempt && actions.look), "an attempt and a look at once");
+    fuzz_require(!was_busy || (!actions.attempt && !actions.look), "two things at once");
+    fuzz_require(!actions.attempt || after->trying, "an attempt that it does not know of");
+    fuzz_require(!actions.look || after->looking, "a look that it does not know of");
+    quorum_nodes heard = before->free | before->second | quorum_node(event->node);
+    fuzz_require(!actions.attempt || quorum_count(heard) >= quorum_majority(after->terms.nodes),
+                 "an attempt that too few nodes have called for");
+    fuzz_require(!(after->signed_in & ~quorum_all(after->terms.nodes)), "a node that is not there");
+}
+
+static void run_waiting(struct fuzz_input *input)
+{
+    const struct quorum_waiting_terms terms = {.nodes = 1 + fuzz_byte(input) % QUORUM_NODES_MAX,
+                                               .width = 1 + fuzz_byte(input) % 2,
+                                               .refresh = any_duration(input),
+                                               .stand_in = any_duration(input)};
+    struct quorum_waiting waiting, before;
+    quorum_waiting_init(&waiting, &terms);
+    waiting.listening = fuzz_number(input) & quorum_all(terms.nodes);
+    waiting.trying = fuzz_byte(input) % 2;
+    for (quorum_time now = pass(input, 0); input->left; now = pass(input, now)) {
+        const struct quorum_waiting_event event = waiting_event(input, &waiting, now);
+        before = waiting;
+        check_waiting(&before, &waiting, quorum_waiting_step(&waiting, &event), &event);
+        quorum_waiting_deadline(&waiting);
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------- clock watch, guard, retry */
+
+static void run_clock_watch(struct fuzz_input *input)
+{
+    struct quorum_clock_watch watch;
+    unsigned nodes = 1 + fuzz_byte(input) % QUORUM_NODES_MAX;
+    quorum_duration max_ttl = (1 + (quorum_duration)fuzz_number(input) % 86400000) * QUORUM_MILLISECOND;
+    quorum_clock_init(&watch, nodes, max_ttl, fuzz_number(input) % 500001, any_duration(input));
+    quorum_nodes sampled = 0;
+    for (quorum_time now = pass(input, 0); input->left; now = pass(input, now)) {
+        struct quorum_clock_sample sample = {.node = fuzz_byte(input) % nodes, .sent = now};
+        sample.received = now = pass(input, now);
+        sample.time = fuzz_byte(input) % 2 ? quorum_time_add(now, fuzz_number(input))
+                                           : (quorum_time)fuzz_number(input) << 32 | fuzz_number(input);
+        struct quorum_clock_actions actions = quorum_clock_step(&watch, &sample);
+        sampled |= quorum_node(sample.node);
+        fuzz_require(!((actions.jumped | actions.suspect) & ~sampled), "blames a node that was never heard");
+        fuzz_require(!(actions.jumped & actions.suspect), "judged, and suspected");
+        fuzz_require(!actions.own || nodes == 1 || quorum_count(sampled) >= quorum_majority(nodes),
+                     "a minority says that our clock stood still");
+    }
+}
+
+static void run_guard(struct fuzz_input *input)
+{
+    quorum_time since = any_duration(input) / 4, time = any_duration(input) / 4;
+    quorum_duration max_ttl = any_duration(input) / 4;
+    uint32_t drift_ppm = fuzz_number(input) % 500001;
+    quorum_duration left = quorum_quarantine(since, time, max_ttl, drift_ppm);
+    if (since == QUORUM_TRUSTED)
+        fuzz_require(left == 0, "a node that is vouched for");
+    else if (since >= time)
+        fuzz_require(left >= max_ttl, "%llu ns of %llu", (unsigned long long)left, (unsigned long long)max_ttl);
+}
+
+static void run_retry(struct fuzz_input *input)
+{
+    struct quorum_retry retry;
+    quorum_retry_init(&retry, any_duration(input));
+    for (quorum_time now = pass(input, 0); input->left; now = pass(input, now)) {
+        enum quorum_verdict verdict =
+            (enum quorum_verdict)(QUORUM_LOST_HELD + fuzz_byte(input) % (QUORUM_LOST_CANCELLED - QUORUM_LOST_HELD));
+        uint64_t random = (uint64_t)fuzz_number(input) << 32 | fuzz_number(input);
+        quorum_time next = quorum_retry_next(&retry, now, verdict, any_duration(input), random);
+        fuzz_require(next >= now, "in the past");
+        fuzz_require(next == QUORUM_NEVER || next < retry.deadline, "past the deadline");
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static void (*const machines[])(struct fuzz_input *) = {run_round,       run_lease, run_waiting,
+                                                            run_clock_watch, run_guard, run_retry};
+    struct fuzz_input input = {data, size};
+    machines[fuzz_byte(&input) % (sizeof machines / sizeof *machines)](&input);
+    return 0;
+}

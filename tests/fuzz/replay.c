@@ -1,0 +1,74 @@
+/* Feeds a fuzz target the inputs it is given (files, or directories of them), each also cut short at every length: without clang's fuzzer. */
+#include "fuzz.h"
+
+#include "support/bytes.h"
+#include "support/file.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* Every length costs a run: long inputs are cut in so many places. */
+enum { CUTS = 64 };
+
+static unsigned inputs, runs;
+
+static void run(const uint8_t *data, size_t size)
+{
+    uint8_t *exact = malloc(size ? size : 1); /* so that a sanitizer sees a byte too many */
+    if (!exact)
+        abort();
+    memcpy(exact, data, size);
+    LLVMFuzzerTestOneInput(exact, size);
+    free(exact);
+    runs++;
+}
+
+static void replay_file(const char *path)
+{
+    struct bytes content = {0};
+    if (!file_read(path, &content)) {
+        fprintf(stderr, "replay: cannot read %s\n", path);
+        exit(1);
+    }
+    inputs++;
+    size_t step = content.length / CUTS + 1;
+    for (size_t size = 0; size < content.length; size += step)
+        run((const uint8_t *)content.data, size);
+    run((const uint8_t *)content.data, content.length);
+    bytes_free(&content);
+}
+
+static int is_visible(const struct dirent *entry)
+{
+    return entry->d_name[0] != '.';
+}
+
+static void replay(const char *path)
+{
+    struct stat status;
+    struct dirent **entries;
+    if (stat(path, &status) != 0 || !S_ISDIR(status.st_mode)) {
+        replay_file(path);
+        return;
+    }
+    int count = scandir(path, &entries, is_visible, alphasort);
+    for (int i = 0; i < count; i++) {
+        char file[4096];
+        snprintf(file, sizeof file, "%s/%s", path, entries[i]->d_name);
+        replay_file(file);
+        free(entries[i]);
+    }
+    if (count >= 0)
+        free(entries);
+}
+
+int main(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        replay(argv[i]);
+    printf("%u inputs, %u runs\n", inputs, runs);
+    return inputs > 0 ? 0 : 1;
+}

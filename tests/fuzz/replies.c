@@ -1,0 +1,452 @@
+/*
+ * A client among nodes that say anything at any time, through the real reply path: sockets, hiredis, handshake, guard, rounds, renewal, queue,
+ * listeners. The input is a programme of what the nodes say and what the client's user does; the clock is moved by hand.
+ *
+ * Whatever they say: no crash, no memory without bound, every operation is told once and by its deadline, the client closes, a lock is only won
+ * where a majority has granted it, and nothing a node says gets into a text as a control character.
+ */
+#include "fuzz.h"
+#include "liars.h"
+
+#include "src/client.h"
+#include "src/clock.h"
+#include "support/fixture.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { LOCKS = 4, TTL_MS = 2000, MAX_TTL_MS = 3000, STEPS_MAX = 200 };
+
+static struct ev_loop *loop;
+static redlock_client *client;
+static redlock_lock *locks[LOCKS];
+static redlock_cancellation *cancellation;
+static unsigned started, told;
+static bool closed;
+static quorum_time now;
+static uint64_t seed;
+
+/* --- The world: linked in place of the real ones (--wrap) --- */
+
+quorum_time __wrap_rl_now(void);
+ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags);
+
+quorum_time __wrap_rl_now(void)
+{
+    return now;
+}
+
+/* The same in every run of an input. */
+ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags)
+{
+    (void)flags;
+    for (size_t i = 0; i < size; i++) {
+        seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        ((unsigned char *)bytes)[i] = (unsigned char)(seed >> 56);
+    }
+    return (ssize_t)size;
+}
+
+/* --- What the user is told --- */
+
+static void check_result(const redlock_result *result)
+{
+    redlock_result copy = *result;
+    fuzz_require(fuzz_is_printable(redlock_result_text(&copy)), "a control character in a result");
+    fuzz_require(result->nodes <= LIARS, "%u nodes", result->nodes);
+    unsigned votes =
+        result->granted + result->held + result->absent + result->refused + result->unreachable + result->timed_out;
+    fuzz_require(votes <= result->nodes || result->nodes == 0, "%u votes of %u nodes", votes, result->nodes);
+    for (unsigned i = 0; i < result->nodes; i++)
+        fuzz_require(fuzz_is_printable(result->node[i].text), "a control character in node %u's text", i);
+}
+
+static void check_lock(const redlock_lock *lock)
+{
+    int64_t validity = redlock_validity_ms(lock);
+    fuzz_require(validity <= TTL_MS, "valid for %lld ms", (long long)validity);
+    unsigned granted = liars_granted(redlock_lock_token(lock));
+    fuzz_require(granted >= LIARS / 2 + 1, "won with the grants of %u nodes", granted);
+}
+
+static void on_acquired(redlock_client *owner, redlock_lock *lock, const redlock_result *result, void *arg)
+{
+    redlock_lock **place = arg;
+    (void)owner;
+    told++;
+    check_result(result);
+    fuzz_require((result->status == REDLOCK_OK) == (lock != NULL), "status %d", result->status);
+    if (!lock)
+        return;
+    check_lock(lock);
+    if (*place)
+        redlock_release_async(&lock, NULL, NULL);
+    else
+        *place = lock;
+}
+
+static void on_told(redlock_client *owner, const redlock_result *result, void *arg)
+{
+    (void)owner;
+    (void)arg;
+    told++;
+    check_result(result);
+}
+
+static void on_queried(redlock_client *owner, const redlock_state *state, const redlock_result *result, void *arg)
+{
+    (void)owner;
+    (void)arg;
+    told++;
+    check_result(result);
+    for (unsigned i = 0; i < LIARS; i++)
+        fuzz_require(fuzz_is_printable(state->node[i].token), "a control character in a token");
+}
+
+static void on_closed(redlock_client *owner, const redlock_result *result, void *arg)
+{
+    (void)owner;
+    (void)arg;
+    closed = true;
+    check_result(result);
+}
+
+static void on_event(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg)
+{
+    (void)arg;
+    (void)event;
+    fuzz_require(validity_ms >= 0 && validity_ms <= TTL_MS, "validity %lld", (long long)validity_ms);
+    fuzz_require((event == REDLOCK_EVENT_LOST) == (loss != REDLOCK_NOT_LOST), "event %d, loss %d", event, loss);
+    fuzz_require(event != REDLOCK_EVENT_LOST || redlock_validity_ms(lock) == 0, "lost, and valid");
+}
+
+static void on_log(int level, const char *line, void *arg)
+{
+    (void)level;
+    (void)arg;
+    fuzz_require(fuzz_is_printable(line), "a control character in the log: %s", line);
+}
+
+/* --- The world turns --- */
+
+static void turn(void)
+{
+    if (!closed && client)
+        rl_timers_fire(&client->timers, now);
+    ev_run(loop, EVRUN_NOWAIT);
+}
+
+/* Until nobody has anything to say by himself. */
+static void settle(void)
+{
+    for (unsigned quiet = 0, turns = 0; quiet < 2 && turns < 50; turns++) {
+        turn();
+        quiet = liars_take() ? 0 : quiet + 1;
+    }
+}
+
+static void answer_all(void)
+{
+    for (unsigned rounds = 0; rounds < 4; rounds++) {
+        settle();
+        for (size_t i = 0; i < liars_connections(); i++)
+            for (size_t left = liars_pending(i); left; left--)
+                liars_answer(i, SIZE_MAX, -1, 0);
+    }
+    settle();
+}
+
+static void pass_ms(unsigned ms)
+{
+    now += ms * QUORUM_MILLISECOND;
+    settle();
+}
+
+/* --- Steps of the nodes --- */
+
+static bool pick(struct fuzz_input *input, size_t *connection)
+{
+    size_t open = liars_connections();
+    if (open)
+        *connection = fuzz_byte(input) % open;
+    return open;
+}
+
+static void step_answer(struct fuzz_input *input)
+{
+    size_t connection;
+    if (!pick(input, &connection))
+        return;
+    unsigned count = fuzz_byte(input) % 32 + 1;
+    for (unsigned i = 0; i < count; i++)
+        liars_answer(connection, SIZE_MAX, -1, 0);
+}
+
+static void step_cut(struct fuzz_input *input)
+{
+    size_t connection;
+    if (pick(input, &connection))
+        liars_answer(connection, fuzz_byte(input), -1, 0);
+}
+
+static void step_change(struct fuzz_input *input)
+{
+    size_t connection;
+    if (!pick(input, &connection))
+        return;
+    long at = fuzz_word(input);
+    liars_answer(connection, SIZE_MAX, at, fuzz_byte(input));
+}
+
+static void step_say(struct fuzz_input *input)
+{
+    size_t connection, size;
+    if (!pick(input, &connection))
+        return;
+    size_t wanted = fuzz_byte(input);
+    const uint8_t *bytes = fuzz_bytes(input, wanted, &size);
+    liars_say(connection, bytes, size);
+}
+
+/* What servers, and things that are no servers, say. */
+static void step_canned(struct fuzz_input *input)
+{
+    static const char *const words[] = {
+        "+OK\r\n",
+        "$-1\r\n",
+        ":1\r\n",
+        ":0\r\n",
+        ":2\r\n",
+        ":-1\r\n",
+        "*0\r\n",
+        "*-1\r\n",
+        "$0\r\n\r\n",
+        "-NOSCRIPT No matching script. Please use EVAL.\r\n",
+        "-LOADING Redis is loading the dataset in memory\r\n",
+        "-READONLY You can't write against a read only replica.\r\n",
+        "-NOAUTH Authentication required.\r\n",
+        "-NOPERM this user has no permissions\r\n",
+        "-ERR max number of clients reached\r\n",
+        "-\r\n",
+        "-ERR\001\033[2J\r\n",
+        "*4\r\n:1\r\n:2000\r\n:0\r\n:0\r\n",
+        "*4\r\n:0\r\n:-1\r\n:9\r\n:9223372036854775807\r\n",
+        "*4\r\n:0\r\n:0\r\n:-5\r\n:-1\r\n",
+        "*2\r\n$-1\r\n:-2\r\n",
+        "*2\r\n$3\r\na\nb\r\n:9223372036854775807\r\n",
+        "*2000000000\r\n",
+        "*-2\r\n",
+        "$2147483647\r\n",
+        "$-2\r\n",
+        ":99999999999999999999\r\n",
+        "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n",
+        "HTTP/1.1 400 Bad Request\r\n\r\n",
+        "\r\n",
+        "%1\r\n",
+        "*8\r\n$1\r\nr\r\n$6\r\nmaster\r\n:9223372036854775\r\n:9223372036853\r\n:9223372036853\r\n:3\r\n$4\r\na\tb\n\r\n$7\r\ndefault\r\n",
+        "*8\r\n$1\r\nr\r\n$5\r\nslave\r\n:1\r\n:1\r\n:3000\r\n:3\r\n$3\r\nnew\r\n$7\r\ndefault\r\n",
+        "*8\r\n$1\r\nr\r\n$6\r\nmaster\r\n:1\r\n:1\r\n:3000\r\n:5\r\n$9\r\nrestarted\r\n$5\r\nother\r\n",
+        "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$2\r\n0a\r\n",
+        "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$3\r\n1ab\r\n",
+        "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$-1\r\n",
+        "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n",
+        "*3\r\n$-1\r\n:1\r\n*0\r\n",
+        "$1\r\n1\r\n",
+        "$1\r\n0\r\n",
+        "$2\r\n11\r\n",
+        "$2\r\n12\r\n",
+        "$13\r\nrun_id:\001\002\r\n\r\n\r\n",
+        "$25\r\nrole:slave\r\naof_enabled:0\r\n\r\n"};
+    size_t connection;
+    if (!pick(input, &connection))
+        return;
+    const char *word = words[fuzz_byte(input) % (sizeof words / sizeof *words)];
+    liars_say(connection, word, strlen(word));
+}
+
+/* The same bytes over and over: what has no end. */
+static void step_flood(struct fuzz_input *input)
+{
+    enum { TIMES = 512, MOST = 32 };
+    static uint8_t chunk[TIMES * MOST];
+    size_t connection, size, filled = 0;
+    if (!pick(input, &connection))
+        return;
+    unsigned chunks = fuzz_byte(input) % 128;
+    const uint8_t *bytes = fuzz_bytes(input, fuzz_byte(input) % MOST, &size);
+    for (unsigned i = 0; i < TIMES; i++, filled += size)
+        memcpy(chunk + filled, bytes, size);
+    for (unsigned i = 0; i < chunks && filled && connection < liars_connections(); i++) {
+        liars_say(connection, chunk, filled);
+        turn();
+        liars_take();
+    }
+}
+
+static void step_hang_up(struct fuzz_input *input)
+{
+    size_t connection;
+    if (pick(input, &connection))
+        liars_hang_up(connection);
+}
+
+static void step_answer_all(struct fuzz_input *input)
+{
+    (void)input;
+    answer_all();
+}
+
+static void step_time(struct fuzz_input *input)
+{
+    unsigned how = fuzz_byte(input);
+    pass_ms(how < 200 ? how : (how - 199) * 100);
+}
+
+/* --- Steps of the user --- */
+
+static const char *const resources[] = {"a", "ab", "b", "stock"};
+
+static void step_acquire(struct fuzz_input *input)
+{
+    unsigned how = fuzz_byte(input);
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    options.wait_ms = how & 1 ? 500 : 0;
+    options.fair = how >> 1 & 1;
+    options.no_renewal = how >> 2 & 1;
+    options.keep_waiting = how >> 3 & 1;
+    options.notify_before_ms = how & 16 ? 300 : 0;
+    options.cancellation = how & 32 ? cancellation : NULL;
+    options.owner = how & 64 ? &options : NULL;
+    options.event = on_event;
+    unsigned place = fuzz_byte(input) % LOCKS;
+    started += redlock_acquire_async(client, resources[place], &options, on_acquired, &locks[place]) == REDLOCK_OK;
+}
+
+static void step_release(struct fuzz_input *input)
+{
+    redlock_lock **lock = &locks[fuzz_byte(input) % LOCKS];
+    if (*lock)
+        started += redlock_release_async(lock, on_told, NULL) == REDLOCK_OK;
+}
+
+static void step_extend(struct fuzz_input *input)
+{
+    redlock_lock *lock = locks[fuzz_byte(input) % LOCKS];
+    if (lock)
+        started += redlock_extend_async(lock, TTL_MS, on_told, NULL) == REDLOCK_OK;
+}
+
+static void step_ask(struct fuzz_input *input)
+{
+    switch (fuzz_byte(input) % 4) {
+    case 0:
+        started += redlock_query_async(client, resources[fuzz_byte(input) % LOCKS], 0, on_queried, NULL) == REDLOCK_OK;
+        break;
+    case 1:
+        started += redlock_trust_async(client, on_told, NULL) == REDLOCK_OK;
+        break;
+    case 2:
+        started += redlock_ready_async(client, fuzz_byte(input) * 4, on_told, NULL) == REDLOCK_OK;
+        break;
+    default:
+        redlock_cancel(cancellation);
+        break;
+    }
+}
+
+/* --- A life --- */
+
+static void run_steps(struct fuzz_input *input)
+{
+    static void (*const steps[])(struct fuzz_input *) = {
+        step_answer_all, step_answer,  step_answer, step_cut,  step_change,  step_say,     step_canned, step_canned,
+        step_flood,      step_hang_up, step_time,   step_time, step_acquire, step_release, step_extend, step_ask};
+    for (unsigned i = 0; i < STEPS_MAX && input->left; i++) {
+        unsigned step = fuzz_byte(input);
+        steps[step % (sizeof steps / sizeof *steps)](input);
+        if (step < 128)
+            settle();
+    }
+}
+
+static void begin(unsigned how)
+{
+    redlock_options options = REDLOCK_OPTIONS_INIT;
+    options.ttl_ms = TTL_MS;
+    options.max_ttl_ms = MAX_TTL_MS;
+    options.log = on_log;
+    options.log_level = REDLOCK_LOG_DEBUG;
+    options.guard = how >> 1 & 1;
+    now = 1000 * QUORUM_SECOND;
+    seed = how;
+    started = told = 0;
+    closed = false;
+    const char *login = how & 4 ? "lock:word@" : "";
+    redlock_result result;
+    int status = redlock_attach(loop, liars_list(login, "?timeout_ms=50"), &options, &client, &result);
+    fuzz_require(status == REDLOCK_OK, "%s", redlock_result_text(&result));
+    status = redlock_cancellation_create(client, &cancellation);
+    fuzz_require(status == REDLOCK_OK, "%d", status);
+}
+
+static void look_at_everything(void)
+{
+    static char text[1 << 16];
+    for (unsigned i = 0; i < LIARS; i++) {
+        redlock_node_status node;
+        fuzz_require(redlock_node_status_get(client, i, &node) == REDLOCK_OK, "node %u", i);
+        fuzz_require(fuzz_is_printable(node.role) && fuzz_is_printable(node.version) &&
+                         fuzz_is_printable(node.run_id) && fuzz_is_printable(node.error) &&
+                         fuzz_is_printable(node.objection),
+                     "a control character in the state of node %u", i);
+    }
+    fuzz_require(redlock_metrics(client, text, sizeof text, NULL) == REDLOCK_OK, "metrics");
+}
+
+/* All deadlines pass, and no node says another word. */
+static void end(void)
+{
+    for (unsigned i = 0; i < 8; i++)
+        pass_ms(500);
+    fuzz_require(told == started, "%u operations, %u told four seconds later", started, told);
+    look_at_everything();
+    redlock_close_async(&client, on_closed, NULL);
+}
+
+static void wait_for_close(redlock_client *closing)
+{
+    client = closing;
+    for (unsigned i = 0; i < 20 && !closed; i++) {
+        now += 500 * QUORUM_MILLISECOND;
+        settle();
+    }
+    fuzz_require(closed, "not closed after ten seconds");
+    client = NULL;
+    redlock_cancellation_destroy(&cancellation);
+    memset(locks, 0, sizeof locks);
+    liars_forget();
+}
+
+static void initialize(void)
+{
+    liars_listen();
+    loop = ev_loop_new(EVFLAG_AUTO);
+    fuzz_require(loop, "no loop");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fuzz_input input = {data, size};
+    if (!loop)
+        initialize();
+    unsigned how = fuzz_byte(&input);
+    begin(how);
+    if (how & 1)
+        answer_all();
+    run_steps(&input);
+    redlock_client *closing = client;
+    end();
+    wait_for_close(closing);
+    return 0;
+}

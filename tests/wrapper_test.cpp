@@ -464,9 +464,9 @@ END_TEST
 
 START_TEST(credentials_are_asked_and_logs_are_written)
 {
-    const struct cluster_node_options protected_nodes[] = {{nullptr, "secret", nullptr, nullptr, false},
-                                                           {nullptr, "secret", nullptr, nullptr, false},
-                                                           {nullptr, "secret", nullptr, nullptr, false}};
+    const struct cluster_node_options protected_nodes[] = {{nullptr, "secret", nullptr, nullptr, false, false},
+                                                           {nullptr, "secret", nullptr, nullptr, false, false},
+                                                           {nullptr, "secret", nullptr, nullptr, false, false}};
     const struct cluster_options cluster_options = {nullptr, protected_nodes, false, false};
     struct cluster *cluster = real_cluster(3, &cluster_options);
     std::atomic<int> asked{0}, lines{0};

@@ -3,22 +3,24 @@
 #include <assert.h>
 #include <string.h>
 
-/* Above all that went before. */
-static uint64_t propose(struct quorum_fence_clock *clock, uint64_t wall_us)
+static uint64_t larger(uint64_t one, uint64_t other)
 {
-    uint64_t proposal = wall_us + clock->offset;
-    if (proposal <= clock->last)
-        proposal = clock->last + 1;
-    clock->last = proposal;
-    return proposal;
+    return one > other ? one : other;
+}
+
+/* Above all that went before. */
+static uint64_t propose(struct quorum_fence_clock *clock, uint64_t wall_us, uint64_t steady_us)
+{
+    uint64_t time_us = clock->lead ? larger(wall_us, steady_us + clock->lead) : wall_us;
+    clock->last = larger(time_us, clock->last + 1);
+    return clock->last;
 }
 
 void quorum_fence_learn(struct quorum_fence_clock *clock, const struct quorum_fence *fence)
 {
-    if (fence->token > clock->last)
-        clock->last = fence->token;
-    if (fence->raises && fence->token > fence->wall_us + clock->offset)
-        clock->offset = fence->token - fence->wall_us;
+    clock->last = larger(clock->last, fence->token);
+    if (fence->raises && fence->token > fence->steady_us)
+        clock->lead = larger(clock->lead, fence->token - fence->steady_us);
 }
 
 bool quorum_fence_is_near(uint64_t token, uint64_t record)
@@ -26,13 +28,14 @@ bool quorum_fence_is_near(uint64_t token, uint64_t record)
     return record < token || record - token <= QUORUM_FENCE_FAR;
 }
 
-void quorum_fence_init(struct quorum_fence *fence, unsigned nodes, struct quorum_fence_clock *clock, uint64_t wall_us)
+void quorum_fence_init(struct quorum_fence *fence, unsigned nodes, struct quorum_fence_clock *clock, uint64_t wall_us,
+                       quorum_time now)
 {
     assert(nodes >= 1 && nodes <= QUORUM_NODES_MAX);
     memset(fence, 0, sizeof *fence);
     fence->nodes = nodes;
-    fence->wall_us = wall_us;
-    fence->token = propose(clock, wall_us);
+    fence->steady_us = now / QUORUM_MICROSECOND;
+    fence->token = propose(clock, wall_us, fence->steady_us);
 }
 
 /* A record that is the token already does not count: another may have put it there. */

@@ -13,14 +13,18 @@
 #include <stdint.h>
 
 #include "quorum/tally.h"
+#include "quorum/time.h"
 
 /* A proposal so far above a node's clock, or so far below its record, is a mad clock's: in microseconds, a day. */
 #define QUORUM_FENCE_FAR UINT64_C(86400000000)
 
-/* What a client proposes by: microseconds of the wall clock, which make tokens of different clients comparable, but prove nothing. */
+/*
+ * What a client proposes by: microseconds of the wall clock, which make tokens of different clients comparable, but prove nothing. How far others are ahead is
+ * counted from the steady clock: where it added to a wall clock that is set later, every such setting would push all clients further on.
+ */
 struct quorum_fence_clock {
-    uint64_t offset; /* how far records seen were ahead of our clock, at most: whoever made them has a faster one */
-    uint64_t last;   /* the largest token proposed or seen */
+    uint64_t lead; /* from our steady clock, in microseconds, to the largest record that we had to go beyond */
+    uint64_t last; /* the largest token proposed or seen */
 };
 
 /* Can a record be what others' clocks brought about? If not one side's clock is more than a day off: the two do not make tokens together. */
@@ -29,7 +33,7 @@ bool quorum_fence_is_near(uint64_t token, uint64_t record);
 /* One acquisition. */
 struct quorum_fence {
     unsigned nodes;
-    uint64_t wall_us;     /* what our clock showed when the proposal was made */
+    uint64_t steady_us;   /* when the proposal was made */
     uint64_t token;       /* proposed, or being raised to */
     uint64_t seen;        /* the largest record that stood in its way */
     quorum_nodes counted; /* nodes whose record was below the token, and is the token now */
@@ -55,7 +59,8 @@ enum quorum_fence_action {
 };
 
 /* Makes a proposal, as `token`. */
-void quorum_fence_init(struct quorum_fence *fence, unsigned nodes, struct quorum_fence_clock *clock, uint64_t wall_us);
+void quorum_fence_init(struct quorum_fence *fence, unsigned nodes, struct quorum_fence_clock *clock, uint64_t wall_us,
+                       quorum_time now);
 
 /* What the acquisition had to go up to: the next proposal at its moment would be enough. */
 void quorum_fence_learn(struct quorum_fence_clock *clock, const struct quorum_fence *fence);

@@ -233,7 +233,7 @@ static enum rl_question question(const struct acquire *acquire)
 static void propose(struct acquire *acquire)
 {
     redlock_client *client = acquire->base.client;
-    quorum_fence_init(&acquire->fence, client->nodes_count, &client->fence_clock, rl_wall_us());
+    quorum_fence_init(&acquire->fence, client->nodes_count, &client->fence_clock, rl_wall_us(), rl_now());
 }
 
 static void attempt(struct acquire *acquire)

@@ -31,7 +31,7 @@ static enum quorum_fence_action confirm(void)
 static void begin_at(unsigned nodes, uint64_t proposal)
 {
     struct quorum_fence_clock clock = {0};
-    quorum_fence_init(&fence, nodes, &clock, proposal);
+    quorum_fence_init(&fence, nodes, &clock, proposal, 0);
     ck_assert_uint_eq(fence.token, proposal);
 }
 
@@ -123,53 +123,62 @@ END_TEST
 
 /* --- Proposals --- */
 
-static uint64_t propose(struct quorum_fence_clock *clock, uint64_t wall_us)
+static uint64_t propose(struct quorum_fence_clock *clock, uint64_t wall_us, uint64_t steady_us)
 {
-    quorum_fence_init(&fence, 1, clock, wall_us);
+    quorum_fence_init(&fence, 1, clock, wall_us, steady_us * QUORUM_MICROSECOND);
     return fence.token;
 }
 
-START_TEST(proposals_follow_the_clock_and_never_go_back)
+START_TEST(proposals_follow_the_wall_clock_and_never_go_back)
 {
     struct quorum_fence_clock clock = {0};
-    ck_assert_uint_eq(propose(&clock, 1000), 1000);
-    ck_assert_uint_eq(propose(&clock, 1000), 1001);
-    ck_assert_uint_eq(propose(&clock, 400), 1002);
-    ck_assert_uint_eq(propose(&clock, 5000), 5000);
+    ck_assert_uint_eq(propose(&clock, 1000, 0), 1000);
+    ck_assert_uint_eq(propose(&clock, 1000, 9000), 1001);
+    ck_assert_uint_eq(propose(&clock, 400, 9000), 1002);
+    ck_assert_uint_eq(propose(&clock, 5000, 9000), 5000);
 }
 END_TEST
 
 START_TEST(a_slow_clock_learns_how_far_it_is_behind)
 {
     struct quorum_fence_clock clock = {0};
-    propose(&clock, 1000);
+    propose(&clock, 1000, 10);
     answer(0, 1499);
     ck_assert_int_eq(confirm(), QUORUM_FENCE_RAISE);
     quorum_fence_learn(&clock, &fence);
-    ck_assert_uint_eq(clock.offset, 500);
-    ck_assert_uint_eq(propose(&clock, 1100), 1600);
+    ck_assert_uint_eq(clock.lead, 1490);
+    ck_assert_uint_eq(propose(&clock, 1100, 110), 1600);
     answer(0, 1599);
     ck_assert_int_eq(confirm(), QUORUM_FENCE_SETTLED);
     quorum_fence_learn(&clock, &fence); /* it was enough */
-    ck_assert_uint_eq(clock.offset, 500);
-    ck_assert_uint_eq(propose(&clock, 0), 1601);
-    answer(0, 1601);
-    ck_assert_int_eq(confirm(), QUORUM_FENCE_RAISE);
-    quorum_fence_learn(&clock, &fence); /* our own clock went back: further behind */
-    ck_assert_uint_eq(clock.offset, 1602);
+    ck_assert_uint_eq(clock.lead, 1490);
 }
 END_TEST
 
-START_TEST(a_token_of_another_round_is_not_taken_for_an_offset)
+/* Setting the wall clock, either way, does not add up with what was learned. */
+START_TEST(a_wall_clock_that_is_set_is_not_added_to_the_lead)
 {
-    struct quorum_fence_clock clock = {.offset = 5000};
-    propose(&clock, 1000);
-    answer(0, 6000);
+    struct quorum_fence_clock clock = {.lead = 5000};
+    ck_assert_uint_eq(propose(&clock, 4000, 10), 5010);
+    ck_assert_uint_eq(propose(&clock, 9000, 20), 9000);
+    ck_assert_uint_eq(propose(&clock, 1000, 30), 9001);
+    ck_assert_uint_eq(propose(&clock, 1000, 5000), 10000);
+}
+END_TEST
+
+START_TEST(a_lead_never_shrinks_nor_runs_below_the_steady_clock)
+{
+    struct quorum_fence_clock clock = {.lead = 5000};
+    propose(&clock, 1000, 100);
+    answer(0, 5100);
     confirm();
-    fence.token = 5500; /* as if the record were behind what we know already */
+    fence.token = 4000; /* as of a record that we know to be passed */
     quorum_fence_learn(&clock, &fence);
-    ck_assert_uint_eq(clock.offset, 5000);
-    ck_assert_uint_eq(clock.last, 6000);
+    ck_assert_uint_eq(clock.lead, 5000);
+    fence.token = 50;
+    clock.lead = 0;
+    quorum_fence_learn(&clock, &fence);
+    ck_assert_uint_eq(clock.lead, 0);
 }
 END_TEST
 
@@ -192,7 +201,7 @@ START_TEST(clients_with_different_clocks_soon_need_one_round)
     for (unsigned turn = 0; turn < TURNS; turn++) {
         time += 200 + random_below(&random, 2000);
         uint64_t wall = turn % 2 ? time : time - 500000;
-        quorum_fence_init(&fence, 1, &clock[turn % 2], wall);
+        quorum_fence_init(&fence, 1, &clock[turn % 2], wall, (time - 1000000) * QUORUM_MICROSECOND);
         do {
             answer(0, record);
             record = fence.token > record ? fence.token : record;
@@ -262,7 +271,7 @@ static void begin(struct world *world, unsigned client)
     memset(attempt, 0, sizeof *attempt);
     attempt->id = ++world->ids;
     attempt->begun = world->largest;
-    quorum_fence_init(&attempt->fence, N, &world->clock[client], wall(world));
+    quorum_fence_init(&attempt->fence, N, &world->clock[client], wall(world), world->now * QUORUM_MICROSECOND);
 }
 
 /* true: it is held. */
@@ -401,9 +410,10 @@ int main(void)
     tcase_add_test(one, a_settled_token_stays);
     suite_add_tcase(suite, one);
     TCase *proposals = tcase_create("proposals");
-    tcase_add_test(proposals, proposals_follow_the_clock_and_never_go_back);
+    tcase_add_test(proposals, proposals_follow_the_wall_clock_and_never_go_back);
     tcase_add_test(proposals, a_slow_clock_learns_how_far_it_is_behind);
-    tcase_add_test(proposals, a_token_of_another_round_is_not_taken_for_an_offset);
+    tcase_add_test(proposals, a_wall_clock_that_is_set_is_not_added_to_the_lead);
+    tcase_add_test(proposals, a_lead_never_shrinks_nor_runs_below_the_steady_clock);
     tcase_add_test(proposals, records_beyond_a_day_are_too_far);
     tcase_add_test(proposals, clients_with_different_clocks_soon_need_one_round);
     suite_add_tcase(suite, proposals);

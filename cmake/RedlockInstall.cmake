@@ -22,6 +22,15 @@ install(EXPORT redlock_static NAMESPACE redlock:: FILE redlock-static.cmake
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/redlock" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
   COMPONENT development FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 
+if(TARGET redlock_command)
+  install(TARGETS redlock_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT command)
+  # Outside of the system's own directories nobody else tells it where the library is.
+  if(REDLOCK_BUILD_SHARED AND NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+    file(RELATIVE_PATH libraries "${CMAKE_INSTALL_FULL_BINDIR}" "${CMAKE_INSTALL_FULL_LIBDIR}")
+    set_target_properties(redlock_command PROPERTIES INSTALL_RPATH "$ORIGIN/${libraries}")
+  endif()
+endif()
+
 # hiredis' versions are not compatible in their structs: an archive built on one must be linked with the same.
 string(REGEX MATCH "^[0-9]+\\.[0-9]+" REDLOCK_HIREDIS_SERIES "${Hiredis_VERSION}")
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/redlock-config.cmake.in"

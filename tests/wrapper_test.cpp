@@ -312,6 +312,28 @@ START_TEST(an_owner_may_come_again)
 }
 END_TEST
 
+START_TEST(a_lock_goes_on_by_its_token)
+{
+    redlock::client client = open();
+    redlock::acquire_options options;
+    options.all_answers = true;
+    const redlock::lock lock = client.acquire(key, options);
+    const std::string token(lock.token());
+    const redlock::client other = open();
+    redlock::lock theirs = other.adopt(key, token);
+    ck_assert(theirs.token() == token && theirs.validity() > 50s);
+    theirs.release();
+    ck_assert(real_nothing_left(nullptr));
+    redlock::result result;
+    ck_assert(!other.adopt(key, token, {}, result) && result.status() == status::lost);
+    ck_assert(!other.release_token(key, token, result) && result.status() == status::lost);
+    ck_assert(fails([&] { other.release_token(key, "none"); }).status() == status::invalid);
+    const redlock::lock another = client.acquire(real_key("another"), options);
+    other.release_token(real_key("another"), std::string(another.token()));
+    ck_assert(real_nothing_left(nullptr));
+}
+END_TEST
+
 // --- Its end
 
 START_TEST(a_loss_is_told_in_every_way)
@@ -444,6 +466,8 @@ START_TEST(a_client_tells_what_it_knows)
     const auto nodes = client.nodes();
     ck_assert_uint_eq(nodes.size(), deployment_size(real_nodes));
     ck_assert_str_eq(nodes[0].role, "master");
+    client.inspect(key);
+    ck_assert(std::string(client.nodes()[0].lacking).empty());
     ck_assert(client.statistics().released == 1 && client.statistics().locks_held == 0);
     const std::string metrics = client.metrics();
     ck_assert(metrics.size() > 1000 && metrics.back() == '\n' && metrics.find('\0') == std::string::npos);
@@ -615,6 +639,7 @@ Suite *wrapper_suite()
     tcase_add_test(tcase, a_wait_can_be_cancelled);
     tcase_add_test(tcase, an_extension_prolongs);
     tcase_add_test(tcase, an_owner_may_come_again);
+    tcase_add_test(tcase, a_lock_goes_on_by_its_token);
 
     tcase = real_shared_case(suite, "end");
     tcase_add_test(tcase, a_loss_is_told_in_every_way);

@@ -436,6 +436,7 @@ struct acquire_options {
     bool fence = false; /* with a fencing token: lock.fence() */
     bool keep_waiting = false;
     const void *owner = nullptr; /* who may acquire it again while it is held; null: the calling thread */
+    bool all_answers = false;    /* success is told when every node has answered: for who hands the token on */
 };
 
 namespace detail
@@ -551,7 +552,9 @@ class connection
     std::unique_ptr<watcher> orphans_;
 };
 
-std::optional<lock> acquire(const std::shared_ptr<connection> &, std::string_view, const acquire_options &, result &);
+/* token: null, or of the lock to adopt */
+std::optional<lock> acquire(const std::shared_ptr<connection> &, std::string_view, const acquire_options &,
+                            const char *token, result &);
 
 } // namespace detail
 
@@ -696,7 +699,7 @@ class lock
 
   private:
     friend std::optional<lock> detail::acquire(const std::shared_ptr<detail::connection> &, std::string_view,
-                                               const acquire_options &, result &);
+                                               const acquire_options &, const char *token, result &);
 
     lock(std::shared_ptr<detail::connection> connection, std::unique_ptr<detail::watcher> watcher,
          redlock_lock *handle) noexcept
@@ -730,7 +733,7 @@ namespace detail
 {
 
 inline std::optional<lock> acquire(const std::shared_ptr<connection> &connection, std::string_view resource,
-                                   const acquire_options &options, result &result)
+                                   const acquire_options &options, const char *token, result &result)
 {
     std::unique_ptr<watcher> told;
     redlock_acquire_options native = REDLOCK_ACQUIRE_OPTIONS_INIT;
@@ -753,9 +756,13 @@ inline std::optional<lock> acquire(const std::shared_ptr<connection> &connection
     native.fence = options.fence ? 1 : 0;
     native.keep_waiting = options.keep_waiting ? 1 : 0;
     native.owner = options.owner;
+    native.all_answers = options.all_answers ? 1 : 0;
 
+    redlock_client *client = connection ? connection->handle : nullptr;
     redlock_lock *handle = nullptr;
-    if (redlock_acquire(connection ? connection->handle : nullptr, bytes(resource), &native, &handle, &result))
+    const int status = token ? redlock_adopt(client, bytes(resource), &native, token, &handle, &result)
+                             : redlock_acquire(client, bytes(resource), &native, &handle, &result);
+    if (status != REDLOCK_OK)
         return std::nullopt;
     return lock(connection, std::move(told), handle);
 }
@@ -809,7 +816,39 @@ class client
     std::optional<lock> acquire(std::string_view resource, const acquire_options &options,
                                 result &result) const noexcept
     {
-        return detail::guarded(result, [&] { return detail::acquire(connection_, resource, options, result); });
+        return detail::guarded(result,
+                               [&] { return detail::acquire(connection_, resource, options, nullptr, result); });
+    }
+
+    /* Takes over a lock that another handle was granted, in this process or another. */
+    lock adopt(std::string_view resource, const std::string &token, const acquire_options &options = {}) const
+    {
+        result result;
+        std::optional<lock> lock = adopt(resource, token, options, result);
+        if (!lock)
+            throw error("adopt", result);
+        return std::move(*lock);
+    }
+    std::optional<lock> adopt(std::string_view resource, const std::string &token, const acquire_options &options,
+                              result &result) const noexcept
+    {
+        return detail::guarded(result, [&] {
+            return detail::acquire(connection_, resource, options, detail::text(token, "token"), result);
+        });
+    }
+    /* Releases a lock by its token, without a handle. */
+    void release_token(std::string_view resource, const std::string &token) const
+    {
+        result result;
+        if (!release_token(resource, token, result))
+            throw error("release_token", result);
+    }
+    bool release_token(std::string_view resource, const std::string &token, result &result) const noexcept
+    {
+        return detail::guarded(result, [&] {
+            return redlock_release_token(native_handle(), detail::bytes(resource), resource.size(),
+                                         detail::text(token, "token"), &result) == REDLOCK_OK;
+        });
     }
 
     /* Waits until a majority of the nodes can be asked. Not needed before an acquire. */
@@ -867,6 +906,18 @@ class client
     bool trust(result &result) const noexcept
     {
         return redlock_trust(native_handle(), &result) == REDLOCK_OK;
+    }
+
+    /* Tries out, without any effect, what the user may do: told in nodes() from then on. */
+    void inspect(std::string_view resource) const
+    {
+        result result;
+        if (!inspect(resource, result))
+            throw error("inspect", result);
+    }
+    bool inspect(std::string_view resource, result &result) const noexcept
+    {
+        return redlock_inspect(native_handle(), detail::bytes(resource), resource.size(), &result) == REDLOCK_OK;
     }
 
     /* A snapshot of what the client has counted; all zero when it is empty. */
@@ -1044,7 +1095,7 @@ class mutex
         options.wait = wait;
         options.owner = &mine.front();
         std::optional<redlock::lock> lock =
-            detail::guarded(result, [&] { return detail::acquire(connection_, resource_, options, result); });
+            detail::guarded(result, [&] { return detail::acquire(connection_, resource_, options, nullptr, result); });
         if (!lock)
             return false;
         mine.front().lock = std::move(*lock);

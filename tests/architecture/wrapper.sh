@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# The C++ wrapper keeps up with the header: it calls every function of the blocking face and sets every option.
+#
+# Usage: wrapper.sh INCLUDE_DIRECTORY
+set -euo pipefail
+
+# What a C++ program calls itself: words, numbers, and the asynchronous face.
+left_out='redlock_(attach|version|status_name|outcome_name|finding_name|finding_text|histogram_bound_us|histogram_quantile_us)'
+
+fields() { # HEADER STRUCT
+  sed -n "/^typedef struct $2 {/,/^}/p" "$1" | sed ':join;N;$!b join;s:/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/::g' |
+    sed -nE 's/^ .*[ *]([a-z_]+); *$/\1/p' | grep -vx struct_size
+}
+
+missing() { # HEADER WRAPPER
+  local word
+  grep -oE '^REDLOCK_API .*\bredlock_[a-z_]+\(' "$1" | grep -oE 'redlock_[a-z_]+' | grep -vE "_async\$|^$left_out\$" | sort -u |
+    while read -r word; do
+      grep -qE "\b$word\(" "$2" || echo "$word() is not called"
+    done
+  for word in $(fields "$1" redlock_options); do
+    grep -qE "\bto\.$word = " "$2" || echo "the option '$word' is not set"
+  done
+  for word in $(fields "$1" redlock_acquire_options); do
+    grep -qE "\bnative\.$word = " "$2" || echo "the acquire option '$word' is not set"
+  done
+}
+
+planted=$(mktemp)
+trap 'rm -f "$planted"' EXIT
+cat >"$planted" <<'PLANTED'
+REDLOCK_API int redlock_planted(int a);
+REDLOCK_API int redlock_planted_async(int a);
+typedef struct redlock_options {
+    size_t struct_size;
+    const char *planted_option; /* none */
+} redlock_options;
+typedef struct redlock_acquire_options {
+    uint32_t planted_acquire;
+} redlock_acquire_options;
+PLANTED
+if [ "$(missing "$planted" "$1/redlock/redlock.hpp" | grep -c planted)" != 3 ]; then
+  echo "wrapper.sh: the planted words were not missed:"
+  missing "$planted" "$1/redlock/redlock.hpp"
+  exit 1
+fi
+
+wrong=$(missing "$1/redlock/redlock.h" "$1/redlock/redlock.hpp")
+if [ -n "$wrong" ]; then
+  echo "include/redlock/redlock.hpp lacks what include/redlock/redlock.h has:"
+  printf '  %s\n' "$wrong"
+  exit 1
+fi

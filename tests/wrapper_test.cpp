@@ -126,6 +126,7 @@ START_TEST(the_options_are_the_librarys_own)
     ck_assert_str_eq(native.deployment, defaults.deployment);
     ck_assert_str_eq(native.marker_key, defaults.marker_key);
     ck_assert_str_eq(native.channel_prefix, defaults.channel_prefix);
+    ck_assert_uint_eq(native.fence_ttl_ms, defaults.fence_ttl_ms);
 }
 END_TEST
 
@@ -334,6 +335,22 @@ START_TEST(a_lock_goes_on_by_its_token)
 }
 END_TEST
 
+START_TEST(a_fence_grows)
+{
+    const redlock::client client = open();
+    redlock::acquire_options options;
+    ck_assert_uint_eq(client.acquire(key, options).fence(), 0);
+    options.fence = true;
+    redlock::result result;
+    const std::uint64_t first = client.acquire(key, options, result)->fence();
+    ck_assert(first > 0 && result.fence == first);
+    redlock::lock lock = client.acquire(key, options);
+    ck_assert(lock.fence() > first);
+    lock.release();
+    ck_assert_uint_eq(lock.fence(), 0);
+}
+END_TEST
+
 // --- Its end
 
 START_TEST(a_loss_is_told_in_every_way)
@@ -488,10 +505,11 @@ END_TEST
 
 START_TEST(credentials_are_asked_and_logs_are_written)
 {
-    const struct cluster_node_options protected_nodes[] = {{nullptr, "secret", nullptr, nullptr, false, false},
-                                                           {nullptr, "secret", nullptr, nullptr, false, false},
-                                                           {nullptr, "secret", nullptr, nullptr, false, false}};
-    const struct cluster_options cluster_options = {nullptr, protected_nodes, false, false};
+    struct cluster_node_options nodes[3] = {};
+    for (auto &node : nodes)
+        node.password = "secret";
+    struct cluster_options cluster_options = {};
+    cluster_options.nodes = nodes;
     struct cluster *cluster = real_cluster(3, &cluster_options);
     std::atomic<int> asked{0}, lines{0};
     redlock::options options = patient();
@@ -640,6 +658,7 @@ Suite *wrapper_suite()
     tcase_add_test(tcase, an_extension_prolongs);
     tcase_add_test(tcase, an_owner_may_come_again);
     tcase_add_test(tcase, a_lock_goes_on_by_its_token);
+    tcase_add_test(tcase, a_fence_grows);
 
     tcase = real_shared_case(suite, "end");
     tcase_add_test(tcase, a_loss_is_told_in_every_way);

@@ -363,6 +363,7 @@ struct options {
     std::string deployment;
     std::string marker_key;
     std::string channel_prefix;
+    milliseconds fence_ttl; /* 0: for ever */
 
   private:
     explicit options(const redlock_options &defaults)
@@ -374,7 +375,8 @@ struct options {
           client_name(defaults.client_name), log_level(static_cast<redlock::log_level>(defaults.log_level)),
           tls_no_verify(defaults.tls_no_verify != 0), allocator(defaults.allocator),
           renewal_percent(defaults.renewal_percent), guard(defaults.guard != 0), max_ttl(defaults.max_ttl_ms),
-          deployment(defaults.deployment), marker_key(defaults.marker_key), channel_prefix(defaults.channel_prefix)
+          deployment(defaults.deployment), marker_key(defaults.marker_key), channel_prefix(defaults.channel_prefix),
+          fence_ttl(defaults.fence_ttl_ms)
     {
     }
 };
@@ -518,6 +520,7 @@ class connection
         to.deployment = text(from.deployment, "deployment");
         to.marker_key = text(from.marker_key, "marker_key");
         to.channel_prefix = text(from.channel_prefix, "channel_prefix");
+        to.fence_ttl_ms = count(from.fence_ttl, "fence_ttl");
         return to;
     }
 

@@ -68,7 +68,5 @@ for page in man/redlock_*.3; do
   grep -qx ".It Xr $(basename "$page" .3) 3" man/redlock.3 || { echo "man/redlock.3: $page is not in the list"; exit 1; }
 done
 if command -v mandoc >/dev/null; then
-  # Pages referred to that are not installed here are no fault.
-  faults=$(mandoc -T lint man/*.[1-9] 2>/dev/null | grep -v 'STYLE: referenced manual not found' || true)
-  [ -z "$faults" ] || { printf '%s\n' "$faults"; exit 1; }
+  mandoc -T lint -W warning man/*.[1-9]
 fi

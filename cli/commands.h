@@ -5,5 +5,6 @@
 #include "command.h"
 
 extern const struct cli_command cli_command_local;
+extern const struct cli_command cli_command_run;
 
 #endif

@@ -43,12 +43,22 @@ int cli_interrupted(void)
     return interrupt;
 }
 
+void cli_interrupt_with(int number)
+{
+    interrupt = number;
+}
+
 void cli_interrupt_again(void)
 {
+    sigset_t signals;
+
     if (interrupt == 0)
         return;
     signal(interrupt, SIG_DFL);
     raise(interrupt);
+    sigemptyset(&signals); /* it may be blocked, and is pending then */
+    sigaddset(&signals, interrupt);
+    sigprocmask(SIG_UNBLOCK, &signals, NULL);
 }
 
 /* --- Client --- */

@@ -34,6 +34,9 @@ void cli_interrupts_catch(void);
 /* The signal that came, 0: none yet. */
 int cli_interrupted(void);
 
+/* As if this signal had come. */
+void cli_interrupt_with(int number);
+
 /* Ends the process by the signal that came, as its sender expects; returns if none came. */
 void cli_interrupt_again(void);
 

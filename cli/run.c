@@ -1,0 +1,207 @@
+/* redlock run: a command under a lock. */
+#define _GNU_SOURCE
+#include "run.h"
+
+#include "commands.h"
+#include "duration.h"
+#include "exit_status.h"
+#include "message.h"
+#include "settings.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { USUAL_GRACE_MS = 2000, LEAST_BEYOND_GRACE_MS = 1000, NOT_GIVEN = -1 };
+enum { TTL = CLI_LONG_ONLY, GRACE, CAP, FAIR };
+
+static struct {
+    int64_t wait_ms;
+    bool wait_given;
+    bool no_wait;
+    int64_t ttl_ms;
+    int64_t grace_ms;
+    int64_t cap_ms;
+    long not_obtained;
+    bool fair;
+} given = {.wait_ms = REDLOCK_FOREVER, .ttl_ms = NOT_GIVEN, .grace_ms = NOT_GIVEN, .not_obtained = CLI_NOT_OBTAINED};
+
+static bool take(int id, const char *value)
+{
+    switch (id) {
+    case 'w':
+        given.wait_given = true;
+        return cli_take_duration("wait", value, &given.wait_ms);
+    case 'n':
+        given.no_wait = true;
+        return true;
+    case TTL:
+        return cli_take_duration("ttl", value, &given.ttl_ms);
+    case GRACE:
+        return cli_take_duration("grace", value, &given.grace_ms);
+    case CAP:
+        return cli_take_duration("cap", value, &given.cap_ms);
+    case FAIR:
+        given.fair = true;
+        return true;
+    case 'E':
+    default:
+        return cli_take_number("conflict-exit-code", value, 0, 255, &given.not_obtained);
+    }
+}
+
+/* --- What was given, together --- */
+
+/* What ends CMD needs time: without renewal it must be able to run, be told, and end. */
+static bool settle_times(struct cli_run *run, uint32_t usual_ttl_ms)
+{
+    int64_t ttl_ms = given.ttl_ms != NOT_GIVEN ? given.ttl_ms : usual_ttl_ms;
+    int64_t most_grace_ms = (ttl_ms - LEAST_BEYOND_GRACE_MS) / 2;
+    int64_t grace_ms = given.grace_ms != NOT_GIVEN ? given.grace_ms : USUAL_GRACE_MS;
+    char ttl[CLI_DURATION_SIZE];
+    char needed[CLI_DURATION_SIZE];
+
+    if (given.grace_ms == NOT_GIVEN && most_grace_ms < grace_ms)
+        grace_ms = most_grace_ms > 0 ? most_grace_ms : 0;
+    if (ttl_ms < 2 * grace_ms + LEAST_BEYOND_GRACE_MS || ttl_ms > UINT32_MAX) {
+        cli_say("a ttl of %s does not do with this grace: it must be 2 x grace + 1 s at least, that is %s",
+                cli_duration_text(ttl_ms, ttl), cli_duration_text(2 * grace_ms + LEAST_BEYOND_GRACE_MS, needed));
+        return false;
+    }
+    run->grace_ms = grace_ms;
+    run->acquire.options.ttl_ms = (uint32_t)ttl_ms;
+    run->acquire.options.minimum_validity_ms = (uint32_t)(grace_ms + CLI_RUN_LEAST_MS);
+    return true;
+}
+
+static bool settle_cap(struct cli_run *run)
+{
+    char ttl[CLI_DURATION_SIZE];
+
+    run->cap_ms = given.cap_ms;
+    run->acquire.options.cap_ms = (uint32_t)given.cap_ms;
+    if (given.cap_ms == 0 || (given.cap_ms >= run->acquire.options.ttl_ms && given.cap_ms <= UINT32_MAX))
+        return true;
+    cli_say("--cap must be the ttl at least, that is %s, and 49 days at most",
+            cli_duration_text(run->acquire.options.ttl_ms, ttl));
+    return false;
+}
+
+static bool settle(struct cli_run *run, const struct cli_settings *settings)
+{
+    run->acquire.options = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
+    run->acquire.options.fair = given.fair;
+    run->acquire.wait_ms = given.no_wait ? 0 : given.wait_ms;
+    run->acquire.insists = given.wait_given;
+    run->not_obtained = (int)given.not_obtained;
+    return settle_times(run, settings->options.ttl_ms) && settle_cap(run);
+}
+
+static bool take_words(struct cli_run *run, const struct cli_arguments *arguments)
+{
+    if (arguments->count == 0)
+        cli_misused("a resource is needed: redlock run RESOURCE -- CMD");
+    else if (arguments->command == NULL || arguments->count > 1)
+        cli_misused("the command must follow --: redlock run RESOURCE -- CMD");
+    else if (arguments->command[0] == NULL)
+        cli_misused("there is no command after --");
+    else if (given.no_wait && given.wait_given)
+        cli_misused("--wait and --no-wait contradict each other");
+    else if (cli_resource_is_valid(arguments->words[0])) {
+        run->acquire.resource = arguments->words[0];
+        run->command = arguments->command;
+        return true;
+    }
+    return false;
+}
+
+/* --- The two processes --- */
+
+/* Out of the front's process group: what is sent to that, by the terminal or by kill(1), is the front's to deal with. */
+_Noreturn static void become_holder(const struct cli_run *run, int front, pid_t parent)
+{
+    setpgid(0, 0);
+    prctl(PR_SET_NAME, "lock-holder"); /* not killed with its watcher by its name */
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(CLI_SYSTEM);
+    _exit(cli_run_hold(run, front));
+}
+
+static int start(const struct cli_run *run)
+{
+    int ends[2];
+    pid_t self = getpid();
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
+        cli_say("cannot make a socket: %s", strerror(errno));
+        return CLI_SYSTEM;
+    }
+    /* Should the holder be killed, what it leaves becomes ours to end. */
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    pid_t holder = fork();
+    if (holder == 0) {
+        close(ends[0]);
+        become_holder(run, ends[1], self);
+    }
+    close(ends[1]);
+    if (holder < 0) {
+        cli_say("cannot start a process: %s", strerror(errno));
+        return CLI_SYSTEM;
+    }
+    return cli_run_guard(run, holder, ends[0]);
+}
+
+static int run(const struct cli_arguments *arguments)
+{
+    struct cli_run made = {0};
+    int status;
+
+    if (!take_words(&made, arguments))
+        return CLI_USAGE;
+    const struct cli_settings *settings = cli_settings_get(&status);
+    if (settings == NULL)
+        return status;
+    if (!settle(&made, settings))
+        return CLI_USAGE;
+    made.front_group = getpgrp();
+    made.terminal = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
+    return start(&made);
+}
+
+static const struct cli_option options[] = {
+    {'w', "wait", "TIME", "wait for the lock for so long; without it, for as long as it takes"},
+    {'n', "no-wait", NULL, "do not wait: give up when the lock is held"},
+    {FAIR, "fair", NULL, "first come, first served, among all who say so"},
+    {TTL, "ttl", "TIME", "what others wait at most when this machine dies (10s)"},
+    {GRACE, "grace", "TIME", "from SIGTERM to the end of the lock, when it cannot be kept (2s)"},
+    {CAP, "cap", "TIME", "do not hold the lock for longer: CMD is ended in time"},
+    {'E', "conflict-exit-code", "NUMBER", "exit status when the lock is not obtained (1)"},
+    {0},
+};
+
+const struct cli_command cli_command_run = {
+    .name = "run",
+    .arguments = "RESOURCE -- CMD [ARG ...]",
+    .summary = "Hold the lock on RESOURCE while CMD runs",
+    .help =
+        "The lock is renewed while CMD runs, and released when nothing of its process group is left. CMD is dead when the lock\n"
+        "ends: when it cannot be renewed CMD's group gets SIGTERM `grace` before that, and SIGKILL 50 ms before it; also when\n"
+        "redlock itself is killed. CMD finds REDLOCK_RESOURCE, REDLOCK_TOKEN and REDLOCK_VALIDITY_MS in its environment.\n"
+        "\n"
+        "TIME is " CLI_DURATION_FORM ". The ttl must be 2 x grace + 1 s at least.\n"
+        "\n"
+        "exit status: CMD's; 128 + signal; 1 (see -E) the lock is held by another; 64 usage; 69 no quorum of nodes;\n"
+        "71 this machine; 75 the lock was lost or ended before CMD did; 78 misconfigured; 126, 127 CMD cannot be run, is not there\n",
+    .options = options,
+    .takes_command = true,
+    .take = take,
+    .run = run,
+};

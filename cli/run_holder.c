@@ -1,0 +1,373 @@
+/* The process of redlock run that has the lock, and is CMD's parent. */
+#define _GNU_SOURCE
+#include "child.h"
+#include "duration.h"
+#include "ending.h"
+#include "exit_status.h"
+#include "group.h"
+#include "message.h"
+#include "moment.h"
+#include "run.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* How long before the front would act on the end it knows it is told of a later one; and how often then. */
+enum { TELL_BEFORE_MS = 500, TELL_AGAIN_MS = 50, LOOK_MS = 10 };
+
+struct holder {
+    const struct cli_run *run;
+    int front; /* -1: it is dead */
+    redlock_client *client;
+    redlock_lock *lock;
+    int lost;    /* readable when the lock is lost; -1: known already */
+    int signals; /* descriptors */
+    int alarm;
+    struct cli_ending ending;
+    int64_t told_end; /* of validity, to the front */
+    int64_t look_at;  /* for the group's end when it is due: its last process may be nobody's child here */
+    pid_t command;
+    bool exited;    /* CMD; others of its group may live */
+    int status;     /* CMD's, as waitpid(2) has it */
+    bool cut_short; /* CMD was told to end for the lock's sake */
+};
+
+/* --- Telling --- */
+
+static void tell(struct holder *holder, struct cli_run_message message)
+{
+    if (holder->front >= 0)
+        (void)!send(holder->front, &message, sizeof(message), MSG_NOSIGNAL);
+}
+
+/* On the loop's thread. */
+static void on_event(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg)
+{
+    char left[CLI_DURATION_SIZE];
+    char quoted[CLI_QUOTED_SIZE];
+
+    (void)loss;
+    (void)arg;
+    if (event == REDLOCK_EVENT_RENEWAL_FAILING)
+        cli_say("%s is not renewed, and tried again; it ends in %s",
+                cli_quote(redlock_lock_resource(lock, NULL), quoted), cli_duration_text(validity_ms, left));
+}
+
+static const char *loss_text(int loss)
+{
+    switch (loss) {
+    case REDLOCK_LOSS_GONE:
+        return "a majority of the nodes does not have it any more";
+    case REDLOCK_LOSS_CLOCK:
+        return "this machine's clock stood still";
+    default:
+        return "its time was over";
+    }
+}
+
+/* --- Starting CMD --- */
+
+static bool is_ours(const char *variable)
+{
+    static const char *const names[] = {"REDLOCK_RESOURCE=", "REDLOCK_TOKEN=", "REDLOCK_VALIDITY_MS="};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strncmp(variable, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+/* What CMD is told of its lock. A fencing token would be one more. Not by setenv(3): the client has a thread that may read the environment. */
+static char **make_environment(const struct holder *holder, char *texts[3])
+{
+    size_t count = 0;
+    size_t made = 0;
+
+    while (environ[count] != NULL)
+        count++;
+    char **environment = calloc(count + 4, sizeof(*environment));
+    if (environment == NULL ||
+        asprintf(&texts[0], "REDLOCK_RESOURCE=%s", redlock_lock_resource(holder->lock, NULL)) < 0 ||
+        asprintf(&texts[1], "REDLOCK_TOKEN=%s", redlock_lock_token(holder->lock)) < 0 ||
+        asprintf(&texts[2], "REDLOCK_VALIDITY_MS=%lld", (long long)redlock_validity_ms(holder->lock)) < 0)
+        return NULL;
+    for (size_t i = 0; i < 3; i++)
+        environment[made++] = texts[i];
+    for (size_t i = 0; i < count; i++)
+        if (!is_ours(environ[i]))
+            environment[made++] = environ[i];
+    return environment;
+}
+
+static bool has_foreground(const struct cli_run *run)
+{
+    return run->terminal >= 0 && tcgetpgrp(run->terminal) == run->front_group;
+}
+
+static int start_command(struct holder *holder)
+{
+    char *texts[3] = {NULL};
+    int status = CLI_SYSTEM;
+    char **environment = make_environment(holder, texts);
+    struct cli_child child = {.argv = holder->run->command,
+                              .environment = environment,
+                              .terminal = has_foreground(holder->run) ? holder->run->terminal : -1,
+                              .own_group = true,
+                              .parent_signal = SIGKILL};
+
+    holder->command = environment != NULL ? cli_child_start(&child, &status) : -1;
+    free(environment);
+    for (size_t i = 0; i < 3; i++)
+        free(texts[i]);
+    return holder->command > 0 ? CLI_OK : status;
+}
+
+/* --- What happens --- */
+
+static void read_signals(struct holder *holder)
+{
+    struct signalfd_siginfo information;
+
+    while (read(holder->signals, &information, sizeof(information)) == (ssize_t)sizeof(information))
+        if (information.ssi_signo == SIGTERM && !holder->exited)
+            cli_group_terminate(holder->command);
+}
+
+static void reap(struct holder *holder)
+{
+    int status;
+    pid_t pid;
+
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
+        if (pid != holder->command)
+            continue;
+        if (WIFSTOPPED(status)) {
+            tell(holder, (struct cli_run_message){.word = CLI_RUN_STOPPED, .signal = WSTOPSIG(status)});
+            continue;
+        }
+        holder->exited = true;
+        holder->status = status;
+    }
+}
+
+static void look_at_front(struct holder *holder)
+{
+    char byte;
+
+    if (holder->front < 0 || recv(holder->front, &byte, 1, 0) != 0)
+        return;
+    close(holder->front);
+    holder->front = -1;
+    cli_ending_now(&holder->ending, cli_now_ms());
+}
+
+static void look_at_lock(struct holder *holder)
+{
+    struct pollfd lost = {.fd = holder->lost, .events = POLLIN};
+    char quoted[CLI_QUOTED_SIZE];
+    int64_t now = cli_now_ms();
+
+    if (holder->lost < 0)
+        return;
+    int64_t validity_ms = redlock_validity_ms(holder->lock);
+    if (validity_ms > 0)
+        cli_ending_prolong(&holder->ending, now + validity_ms);
+    if (poll(&lost, 1, 0) <= 0)
+        return;
+    int loss = redlock_lock_loss(holder->lock);
+    holder->lost = -1;
+    cli_say("%s is lost: %s", cli_quote(redlock_lock_resource(holder->lock, NULL), quoted), loss_text(loss));
+    if (loss != REDLOCK_LOSS_GONE)
+        holder->ending.end = now; /* others may have it by now */
+    cli_ending_now(&holder->ending, now);
+    holder->cut_short = !holder->exited;
+}
+
+/* What CMD leaves behind works under the lock, too: it is told to end, and the lock is kept until it has. */
+static void look_at_leftovers(struct holder *holder)
+{
+    if (holder->exited && holder->ending.kill_by == INT64_MAX && cli_group_is_alive(holder->command))
+        cli_ending_now(&holder->ending, cli_now_ms());
+}
+
+static void say_ending(const struct holder *holder, const char *action)
+{
+    char quoted[CLI_QUOTED_SIZE];
+
+    if (holder->front >= 0 && holder->lost >= 0 && !holder->exited)
+        cli_say("%s %s: the command %s", cli_quote(redlock_lock_resource(holder->lock, NULL), quoted),
+                holder->run->cap_ms > 0 ? "ends, by --cap or because it is not renewed" : "ends, and is not renewed",
+                action);
+}
+
+static void step(struct holder *holder)
+{
+    enum cli_ending_action action = cli_ending_step(&holder->ending, cli_now_ms());
+
+    if (action == CLI_ENDING_WAIT)
+        return;
+    if (action == CLI_ENDING_TERMINATE) {
+        cli_group_terminate(holder->command);
+        tell(holder, (struct cli_run_message){.word = CLI_RUN_TOLD});
+    } else {
+        cli_group_kill(holder->command);
+    }
+    if (!holder->cut_short)
+        say_ending(holder, action == CLI_ENDING_TERMINATE ? "is told to end" : "is killed");
+    if (!holder->exited && holder->front >= 0)
+        holder->cut_short = true;
+}
+
+static void tell_validity(struct holder *holder)
+{
+    if (holder->ending.end <= holder->told_end)
+        return;
+    holder->told_end = holder->ending.end;
+    tell(holder, (struct cli_run_message){.word = CLI_RUN_VALID, .end_ms = holder->told_end});
+}
+
+/* --- Waiting for it --- */
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Shortly before the front would take the end it knows for the last one. */
+static int64_t tell_at(const struct holder *holder, int64_t now)
+{
+    int64_t at = holder->told_end - holder->ending.grace - TELL_BEFORE_MS;
+
+    return at > now ? at : now + TELL_AGAIN_MS;
+}
+
+static void sleep_until_something_happens(struct holder *holder)
+{
+    struct pollfd events[] = {{.fd = holder->front, .events = POLLIN},
+                              {.fd = holder->signals, .events = POLLIN},
+                              {.fd = holder->lost, .events = POLLIN},
+                              {.fd = holder->alarm, .events = POLLIN}};
+    int64_t now = cli_now_ms();
+    int64_t next = least(cli_ending_next(&holder->ending), tell_at(holder, now));
+
+    /* Of the end of others than CMD nobody tells us. */
+    if (next <= now || holder->exited)
+        next = now + LOOK_MS;
+    cli_alarm_set(holder->alarm, next);
+    poll(events, sizeof(events) / sizeof(events[0]), -1);
+}
+
+static bool is_over(struct holder *holder)
+{
+    return holder->exited && !cli_group_is_alive(holder->command);
+}
+
+static void watch(struct holder *holder)
+{
+    for (;;) {
+        read_signals(holder);
+        reap(holder);
+        if (is_over(holder))
+            return;
+        look_at_front(holder);
+        look_at_lock(holder);
+        look_at_leftovers(holder);
+        step(holder);
+        tell_validity(holder);
+        sleep_until_something_happens(holder);
+    }
+}
+
+/* --- Its life --- */
+
+/* All but what ends the waiting; a group in the background may write to its terminal only so. */
+static void block_signals(void)
+{
+    sigset_t signals;
+
+    sigfillset(&signals);
+    sigdelset(&signals, SIGTERM);
+    sigprocmask(SIG_SETMASK, &signals, NULL);
+}
+
+static bool make_descriptors(struct holder *holder)
+{
+    sigset_t signals;
+
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGCHLD);
+    sigaddset(&signals, SIGTERM);
+    sigprocmask(SIG_BLOCK, &signals, NULL);
+    holder->signals = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+    holder->alarm = cli_alarm_make();
+    if (holder->signals >= 0 && holder->alarm >= 0 &&
+        redlock_lost_descriptor(holder->lock, &holder->lost) == REDLOCK_OK)
+        return true;
+    cli_say("cannot make a descriptor: %s", strerror(errno));
+    return false;
+}
+
+/* The lock is ours: CMD runs, until nothing of it is left. */
+static int run_command(struct holder *holder)
+{
+    int64_t end = cli_now_ms() + redlock_validity_ms(holder->lock);
+
+    if (!make_descriptors(holder))
+        return CLI_SYSTEM;
+    cli_ending_begin(&holder->ending, end, holder->run->grace_ms);
+    int status = cli_interrupted() == 0 ? start_command(holder) : CLI_NOT_OBTAINED;
+    if (status != CLI_OK)
+        return status;
+    holder->told_end = end;
+    tell(holder, (struct cli_run_message){.word = CLI_RUN_STARTED, .group = holder->command, .end_ms = end});
+    watch(holder);
+    tell(holder, (struct cli_run_message){.word = CLI_RUN_ENDED,
+                                          .signal = WIFSIGNALED(holder->status) ? WTERMSIG(holder->status) : 0});
+    return holder->cut_short ? CLI_LOST : cli_child_exit(holder->status);
+}
+
+/* That it was lost while CMD worked is told, too, when it is only the release that learns of it. */
+static int release(struct holder *holder, int status)
+{
+    char quoted[CLI_QUOTED_SIZE];
+    redlock_result result;
+
+    if (redlock_release(&holder->lock, &result) == REDLOCK_OK || status == CLI_LOST)
+        return status;
+    cli_say("%s was not released as it should be: %s", cli_quote(holder->run->acquire.resource, quoted),
+            redlock_result_text(&result));
+    return result.status == REDLOCK_LOST && status == CLI_OK ? CLI_LOST : status;
+}
+
+static int hold(struct holder *holder)
+{
+    struct cli_acquire acquire = holder->run->acquire;
+    redlock_result result;
+
+    acquire.options.event = on_event;
+    int status = cli_acquire(holder->client, &acquire, &holder->lock, &result);
+    if (status != CLI_OK)
+        return status == CLI_NOT_OBTAINED ? holder->run->not_obtained : status;
+    status = run_command(holder);
+    return release(holder, status);
+}
+
+int cli_run_hold(const struct cli_run *run, int front)
+{
+    struct holder holder = {.run = run, .front = front, .lost = -1, .signals = -1, .alarm = -1};
+
+    block_signals();
+    int status = cli_connect(&holder.client);
+    if (status == CLI_OK)
+        status = hold(&holder);
+    cli_close(&holder.client);
+    return status;
+}

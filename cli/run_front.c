@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 /* The front leaves the SIGTERM to the holder, unless that is late by so much. */
-enum { LOOK_MS = 10, PATIENCE_MS = 100 };
+enum { LOOK_MS = 10, PATIENCE_MS = 100, HOLDER_PATIENCE_MS = 1000 };
 
 struct front {
     const struct cli_run *run;
@@ -214,12 +214,15 @@ static void reap_orphans(struct front *front)
 
 static void guard(struct front *front)
 {
-    enum cli_ending_action action = cli_ending_step(&front->ending, cli_now_ms());
+    int64_t now = cli_now_ms();
+    enum cli_ending_action action = cli_ending_step(&front->ending, now);
 
     if (action == CLI_ENDING_TERMINATE)
         cli_group_terminate(front->group);
     else if (action == CLI_ENDING_KILL)
         cli_group_kill(front->group);
+    if (front->holder > 0 && now > front->ending.end + HOLDER_PATIENCE_MS)
+        kill(front->holder, SIGKILL); /* it was stopped, say, and does not even reap what is dead */
 }
 
 static int64_t next_wake(const struct front *front)

@@ -1,0 +1,450 @@
+/* redlock run: exit statuses, environment, signals, pipes, waiting, competition, and nodes that fail while CMD runs. */
+#define _GNU_SOURCE
+#include "scene.h"
+
+#include "support/clock.h"
+#include "support/fixture.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { NOT_OBTAINED = 1, USAGE = 64, NO_QUORUM = 69, LOST = 75, MISCONFIGURED = 78 };
+enum { MAJORITY = 3 };
+
+#define SHORT_TTL "--ttl", "1200ms", "--grace", "100ms"
+
+static const char resource[] = real_key("run");
+
+static struct program *run_shell(const char *script)
+{
+    return program_start(&scene_on_nodes, "run", resource, "--", "sh", "-c", script, NULL);
+}
+
+static void hold_by_another(void)
+{
+    for (size_t i = 0; i < deployment_size(real_nodes); i++)
+        ck_assert(real_foreign_set(i, resource, "another"));
+}
+
+static void release_by_another(void)
+{
+    for (size_t i = 0; i < deployment_size(real_nodes); i++)
+        real_delete(i, resource);
+}
+
+/* --- Exit statuses --- */
+
+START_TEST(it_exits_as_its_command_does)
+{
+    program_exits(run_shell("exit 0"), 0);
+    program_exits(run_shell("exit 7"), 7);
+    program_exits(run_shell("kill -KILL $$"), 128 + SIGKILL);
+    program_exits(run_shell("kill -INT $$"), 128 + SIGINT);
+}
+END_TEST
+
+START_TEST(a_command_that_cannot_be_run_is_told_in_a_line)
+{
+    struct program *program = program_run(&scene_on_nodes, "run", resource, "--", "/nonexistent/program", NULL);
+
+    program_exits(program, 127);
+    program_says_in_one_line(program, "'/nonexistent/program': No such file");
+    program = program_run(&scene_on_nodes, "run", resource, "--", "/etc/passwd", NULL);
+    program_exits(program, 126);
+    program_says_in_one_line(program, "'/etc/passwd': Permission denied");
+}
+END_TEST
+
+START_TEST(a_lock_that_is_held_is_not_obtained)
+{
+    hold_by_another();
+    struct program *program = program_run(&scene_on_nodes, "run", "-n", resource, "--", "echo", "ran", NULL);
+    program_exits(program, NOT_OBTAINED);
+    program_says_in_one_line(program, "held by another");
+    ck_assert_str_eq(program_output(program), "");
+    program_exits(program_run(&scene_on_nodes, "run", "--no-wait", "-E", "42", resource, "--", "true", NULL), 42);
+    program = program_run(&scene_on_nodes, "run", "--wait", "100ms", "-E", "0", resource, "--", "echo", "ran", NULL);
+    program_exits(program, 0);
+    ck_assert_str_eq(program_output(program), "");
+    release_by_another();
+}
+END_TEST
+
+START_TEST(nodes_that_cannot_be_reached_are_no_quorum)
+{
+    struct program_options options = {.nodes = "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"};
+    struct program *program = program_run(&options, "run", resource, "--", "echo", "ran", NULL);
+
+    program_exits(program, NO_QUORUM);
+    program_says_in_one_line(program, "127.0.0.1:2 cannot connect: Connection refused");
+    ck_assert_str_eq(program_output(program), "");
+    program_exits(program_run(&options, "run", "--wait", "200ms", resource, "--", "echo", "ran", NULL), NO_QUORUM);
+}
+END_TEST
+
+START_TEST(a_wrong_password_is_misconfigured)
+{
+    const struct cluster_node_options node = {.password = "right"};
+    const struct cluster_options protected = {.nodes = &node};
+    const char *const environment[] = {"REDLOCK_PASSWORD=wrong", NULL};
+    struct program_options options = {.nodes = cluster_nodes_string(real_cluster(1, &protected)),
+                                      .environment = environment};
+    struct program *program = program_run(&options, "run", resource, "--", "true", NULL);
+
+    program_exits(program, MISCONFIGURED);
+    program_says_in_one_line(program, "WRONGPASS");
+    ck_assert_ptr_null(strstr(program_errors(program), "=wrong"));
+}
+END_TEST
+
+/* --- What CMD is given --- */
+
+START_TEST(its_command_knows_the_lock)
+{
+    struct program *program =
+        run_shell("echo \"$REDLOCK_RESOURCE $REDLOCK_VALIDITY_MS $REDLOCK_TOKEN\"; exec sleep 60");
+    char name[64];
+    char token[64];
+    int validity_ms;
+
+    ck_assert(program_says(program, "\n"));
+    ck_assert_int_eq(sscanf(program_output(program), "%63s %d %63s", name, &validity_ms, token), 3);
+    ck_assert_str_eq(name, resource);
+    ck_assert_int_gt(validity_ms, 5000);
+    ck_assert_int_lt(validity_ms, 10000);
+    ck_assert(real_soon_everywhere(resource, token));
+    program_signal(program, SIGTERM);
+    program_exits(program, 128 + SIGTERM);
+}
+END_TEST
+
+/* Whatever is open here is open there, too: the comparison is with the same command without redlock. */
+START_TEST(its_command_has_signals_and_descriptors_as_usual)
+{
+    static const char script[] = "grep -E 'SigBlk|SigIgn' /proc/self/status; ls /proc/self/fd";
+    char *argv[] = {fixture_text("sh"), fixture_text("-c"), fixture_text("%s", script), NULL};
+    struct program *program = run_shell(script);
+    struct program *alone = program_start_argv(NULL, argv);
+
+    program_exits(program, 0);
+    program_exits(alone, 0);
+    ck_assert_str_eq(program_output(program), program_output(alone));
+    ck_assert_ptr_nonnull(strstr(program_output(program), "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n"));
+    for (size_t i = 0; i < 3; i++)
+        free(argv[i]);
+}
+END_TEST
+
+START_TEST(its_command_has_a_process_group_of_its_own)
+{
+    struct program *program =
+        run_shell("read -r pid name state parent group rest </proc/self/stat; echo $(($group - $$))");
+
+    program_exits(program, 0);
+    ck_assert_str_eq(program_output(program), "0\n");
+}
+END_TEST
+
+START_TEST(pipes_go_through)
+{
+    char *script = fixture_text("echo some words | %s run %s -- cat | tr a-z A-Z", program_redlock, resource);
+    char *argv[] = {fixture_text("sh"), fixture_text("-c"), script, NULL};
+    struct program *program = program_start_argv(&scene_on_nodes, argv);
+
+    program_exits(program, 0);
+    ck_assert_str_eq(program_output(program), "SOME WORDS\n");
+    for (size_t i = 0; i < 3; i++)
+        free(argv[i]);
+}
+END_TEST
+
+/* --- Signals --- */
+
+static const struct {
+    int number;
+    const char *name;
+} forwarded[] = {{SIGTERM, "TERM"}, {SIGINT, "INT"},   {SIGHUP, "HUP"},
+                 {SIGQUIT, "QUIT"}, {SIGUSR1, "USR1"}, {SIGUSR2, "USR2"}};
+enum { FORWARDED = sizeof(forwarded) / sizeof(forwarded[0]) };
+
+START_TEST(signals_are_forwarded)
+{
+    char *script =
+        fixture_text("trap 'echo got; exit 3' %s; echo ready; while :; do sleep 0.02; done", forwarded[_i].name);
+    struct program *program = run_shell(script);
+
+    ck_assert(program_says(program, "ready"));
+    program_signal(program, forwarded[_i].number);
+    program_exits(program, 3);
+    ck_assert_str_eq(program_output(program), "ready\ngot\n");
+    free(script);
+}
+END_TEST
+
+/* A sleeping machine is slower than the promise, an idle one is not: one of some tries must keep it. */
+START_TEST(interrupted_while_waiting_it_is_gone_at_once)
+{
+    uint64_t least_ns = UINT64_MAX;
+
+    hold_by_another();
+    for (int i = 0; i < 5 && least_ns > 100000000; i++) {
+        struct program *program = program_start(&scene_on_nodes, "run", "-v", resource, "--", "echo", "ran", NULL);
+        ck_assert(program_says(program, "first attempt"));
+        uint64_t began = test_now_ns();
+        program_signal(program, SIGINT);
+        program_exits(program, -SIGINT);
+        uint64_t took = test_now_ns() - began;
+        least_ns = took < least_ns ? took : least_ns;
+        ck_assert_str_eq(program_output(program), "");
+    }
+    ck_assert_msg(least_ns <= 100000000, "%.1f ms", (double)least_ns / 1e6);
+    release_by_another(); /* that no other key is left is looked at after each test */
+}
+END_TEST
+
+START_TEST(killed_while_waiting_it_leaves_nothing)
+{
+    hold_by_another();
+    struct program *program = program_start(&scene_on_nodes, "run", "-v", resource, "--", "echo", "ran", NULL);
+    ck_assert(program_says(program, "first attempt"));
+    program_signal(program, SIGKILL);
+    program_exits(program, -SIGKILL);
+    release_by_another();
+    ck_assert(real_nothing_left(NULL));
+    ck_assert_str_eq(program_output(program), "");
+}
+END_TEST
+
+/* --- Waiting, competing --- */
+
+START_TEST(it_waits_for_its_turn)
+{
+    hold_by_another();
+    struct program *program = program_start(&scene_on_nodes, "run", "-v", resource, "--", "echo", "ran", NULL);
+    ck_assert(program_says(program, "first attempt"));
+    ck_assert_str_eq(program_output(program), "");
+    release_by_another();
+    program_exits(program, 0);
+    ck_assert_str_eq(program_output(program), "ran\n");
+}
+END_TEST
+
+START_TEST(not_on_a_terminal_it_waits_without_a_word)
+{
+    hold_by_another();
+    struct program *program = program_run(&scene_on_nodes, "run", "--wait", "1500ms", resource, "--", "true", NULL);
+    program_exits(program, NOT_OBTAINED);
+    program_says_in_one_line(program, "not obtained");
+    release_by_another();
+}
+END_TEST
+
+/* What one does under the lock shows if another is at it. */
+START_TEST(of_several_hosts_one_works_at_a_time)
+{
+    enum { HOSTS = 4 };
+    char *loop =
+        fixture_text("for i in 1 2 3 4 5; do %s run %s -- sh -c 'mkdir \"$0\" || exit 99; sleep 0.01; rmdir \"$0\"' "
+                     "/tmp/redlock-test-%d || exit $?; done",
+                     program_redlock, resource, (int)getpid());
+    char *argv[] = {fixture_text("sh"), fixture_text("-c"), loop, NULL};
+    struct program *host[HOSTS];
+
+    for (size_t i = 0; i < HOSTS; i++)
+        host[i] = program_start_argv(&scene_on_nodes, argv);
+    for (size_t i = 0; i < HOSTS; i++)
+        program_exits(host[i], 0);
+    for (size_t i = 0; i < 3; i++)
+        free(argv[i]);
+}
+END_TEST
+
+/* --- What CMD leaves behind --- */
+
+static bool group_is_gone(void *arg)
+{
+    return kill(-*(pid_t *)arg, 0) != 0;
+}
+
+static bool shown_by_a_majority(void)
+{
+    size_t shown = 0;
+
+    for (size_t i = 0; i < deployment_size(real_nodes); i++)
+        shown += deployment_integer(real_nodes, i, "EXISTS", resource, NULL) == 1;
+    return shown >= MAJORITY;
+}
+
+START_TEST(what_its_command_leaves_behind_ends_before_the_lock_does)
+{
+    struct program *program = run_shell("sleep 60 & echo $$; exit 0");
+
+    program_exits(program, 0);
+    pid_t group = (pid_t)atoi(program_output(program));
+    ck_assert_int_gt(group, 1);
+    ck_assert(group_is_gone(&group));
+}
+END_TEST
+
+START_TEST(the_lock_is_kept_until_they_have_ended)
+{
+    struct program *program = program_start(&scene_on_nodes, "run", "--grace", "400ms", resource, "--", "sh", "-c",
+                                            "(trap '' TERM; while :; do sleep 0.02; done) & echo $$; exit 0", NULL);
+
+    ck_assert(program_says(program, "\n"));
+    pid_t group = (pid_t)atoi(program_output(program));
+    while (!group_is_gone(&group)) {
+        bool held = shown_by_a_majority();
+        ck_assert_msg(held || group_is_gone(&group), "processes work on without the lock");
+    }
+    program_exits(program, 0);
+}
+END_TEST
+
+/* --- Nodes that fail --- */
+
+START_TEST(a_minority_that_fails_does_not_matter)
+{
+    struct program *program = program_start(&scene_on_nodes, "run", SHORT_TTL, resource, "--", "sh", "-c",
+                                            "echo ready; sleep 2; echo done", NULL);
+
+    ck_assert(program_says(program, "ready"));
+    deployment_stop(real_nodes, 0);
+    deployment_stop(real_nodes, 1);
+    program_exits(program, 0);
+    ck_assert_str_eq(program_output(program), "ready\ndone\n");
+}
+END_TEST
+
+START_TEST(without_a_majority_its_command_is_ended)
+{
+    struct program *program =
+        program_start(&scene_on_nodes, "run", SHORT_TTL, resource, "--", "sh", "-c",
+                      "trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.02; done", NULL);
+
+    ck_assert(program_says(program, "ready"));
+    for (size_t i = 0; i < MAJORITY; i++)
+        deployment_stop(real_nodes, i);
+    program_exits(program, LOST);
+    ck_assert_str_eq(program_output(program), "ready\ntold\n");
+    ck_assert_ptr_nonnull(strstr(program_errors(program), "is not renewed"));
+}
+END_TEST
+
+START_TEST(a_lock_that_is_gone_ends_its_command)
+{
+    struct program *program =
+        program_start(&scene_on_nodes, "run", SHORT_TTL, resource, "--", "sh", "-c",
+                      "trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.02; done", NULL);
+
+    ck_assert(program_says(program, "ready"));
+    for (size_t i = 0; i < MAJORITY; i++)
+        real_delete(i, resource);
+    program_exits(program, LOST);
+    ck_assert_str_eq(program_output(program), "ready\ntold\n");
+    ck_assert_ptr_nonnull(strstr(program_errors(program), "a majority of the nodes does not have it any more"));
+}
+END_TEST
+
+START_TEST(a_cap_ends_its_command)
+{
+    struct program *program =
+        program_run(&scene_on_nodes, "run", SHORT_TTL, "--cap", "1500ms", resource, "--", "sleep", "60", NULL);
+
+    program_exits(program, LOST);
+}
+END_TEST
+
+/* --- Names, times --- */
+
+START_TEST(any_bytes_are_a_name)
+{
+    struct program *program = program_run(&scene_on_nodes, "run", real_key(" \n\x01\xff'$(date)"), "--", "printenv",
+                                          "REDLOCK_RESOURCE", NULL);
+
+    program_exits(program, 0);
+    ck_assert_str_eq(program_output(program), real_key(" \n\x01\xff'$(date)") "\n");
+}
+END_TEST
+
+static char too_long[515];
+static const struct {
+    const char *words[10];
+    const char *says;
+} refused[] = {
+    {{"run"}, "a resource is needed"},
+    {{"run", "x"}, "the command must follow --"},
+    {{"run", "x", "true"}, "the command must follow --"},
+    {{"run", "x", "--"}, "there is no command after --"},
+    {{"run", "", "--", "true"}, "has 0 bytes"},
+    {{"run", too_long, "--", "true"}, "has 513 bytes"},
+    {{"run", "--wait", "5x", "x", "--", "true"}, "--wait '5x' is not a duration"},
+    {{"run", "--wait", "-1s", "x", "--", "true"}, "--wait '-1s' is not a duration"},
+    {{"run", "--wait", "1s", "-n", "x", "--", "true"}, "contradict"},
+    {{"run", "--ttl", "2s", "--grace", "1s", "x", "--", "true"}, "2 x grace + 1 s"},
+    {{"run", "--ttl", "500ms", "x", "--", "true"}, "2 x grace + 1 s"},
+    {{"run", "--ttl", "60s", "x", "--", "true"}, "max_ttl"},
+    {{"run", "--cap", "1s", "x", "--", "true"}, "--cap must be the ttl at least"},
+    {{"run", "-E", "256", "x", "--", "true"}, "'256' is not a number from 0 to 255"},
+    {{"run", "--nodes", "redis://me:secret@127.0.0.1:1", "x", "--", "true"}, "--nodes holds a password"},
+};
+enum { REFUSED = sizeof(refused) / sizeof(refused[0]) };
+
+START_TEST(what_does_not_make_sense_is_refused)
+{
+    char *argv[12] = {fixture_text("%s", program_redlock)};
+    size_t count = 1;
+
+    memset(too_long, 'x', 513);
+    for (size_t i = 0; refused[_i].words[i] != NULL; i++)
+        argv[count++] = fixture_text("%s", refused[_i].words[i]);
+    struct program *program = program_start_argv(&scene_on_nodes, argv);
+    program_exits(program, USAGE);
+    program_says_in_one_line(program, refused[_i].says);
+    while (count > 0)
+        free(argv[--count]);
+}
+END_TEST
+
+static Suite *run_suite(void)
+{
+    Suite *suite = suite_create("cli_run");
+    TCase *usual = scene_shared_case(suite, "usual");
+    TCase *faults = scene_shared_case(suite, "faults");
+    TCase *access = scene_bare_case(suite, "access");
+
+    tcase_add_test(usual, it_exits_as_its_command_does);
+    tcase_add_test(usual, a_command_that_cannot_be_run_is_told_in_a_line);
+    tcase_add_test(usual, a_lock_that_is_held_is_not_obtained);
+    tcase_add_test(usual, nodes_that_cannot_be_reached_are_no_quorum);
+    tcase_add_test(usual, its_command_knows_the_lock);
+    tcase_add_test(usual, its_command_has_signals_and_descriptors_as_usual);
+    tcase_add_test(usual, its_command_has_a_process_group_of_its_own);
+    tcase_add_test(usual, pipes_go_through);
+    tcase_add_loop_test(usual, signals_are_forwarded, 0, FORWARDED);
+    tcase_add_test(usual, interrupted_while_waiting_it_is_gone_at_once);
+    tcase_add_test(usual, killed_while_waiting_it_leaves_nothing);
+    tcase_add_test(usual, it_waits_for_its_turn);
+    tcase_add_test(usual, not_on_a_terminal_it_waits_without_a_word);
+    tcase_add_test(usual, of_several_hosts_one_works_at_a_time);
+    tcase_add_test(usual, what_its_command_leaves_behind_ends_before_the_lock_does);
+    tcase_add_test(usual, the_lock_is_kept_until_they_have_ended);
+    tcase_add_test(usual, any_bytes_are_a_name);
+    tcase_add_loop_test(usual, what_does_not_make_sense_is_refused, 0, REFUSED);
+    tcase_add_test(faults, a_minority_that_fails_does_not_matter);
+    tcase_add_test(faults, without_a_majority_its_command_is_ended);
+    tcase_add_test(faults, a_lock_that_is_gone_ends_its_command);
+    tcase_add_test(faults, a_cap_ends_its_command);
+    tcase_add_test(access, a_wrong_password_is_misconfigured);
+    return suite;
+}
+
+int main(void)
+{
+    return real_run(run_suite(), true);
+}

@@ -138,12 +138,8 @@ static void stop_watchers(redlock_client *client)
 
 void rl_client_node_changed(redlock_client *client, struct rl_node *node)
 {
-    struct rl_round *next;
     rl_listener_node_changed(&node->listener);
-    for (struct rl_round *round = client->coming; round; round = next) {
-        next = round->next;
-        rl_round_node_changed(round, node);
-    }
+    rl_rounds_node_changed(client, node);
     rl_operations_node_changed(client);
 }
 

@@ -130,15 +130,23 @@ bool rl_operations_tell(redlock_client *client)
     return operations->completed != NULL;
 }
 
+static bool is_cancelled(const struct rl_operation *operation)
+{
+    return operation->cancellation && atomic_load(&operation->cancellation->cancelled);
+}
+
+/* The end of one may end the next, which is then on another list. */
 void rl_operations_cancel(redlock_client *client, bool all)
 {
     struct rl_operation *next;
     for (struct rl_operation *operation = client->operations.first; operation; operation = next) {
         next = operation->next;
-        if (!all && !(operation->cancellation && atomic_load(&operation->cancellation->cancelled)))
+        if (!all && !is_cancelled(operation))
             continue;
         operation->type->stop(operation);
         rl_operation_complete(operation, REDLOCK_CANCELLED);
+        if (next && next->completed)
+            next = client->operations.first;
     }
 }
 

@@ -452,7 +452,7 @@ void rl_round_leave(struct rl_round *round)
     release(round);
 }
 
-void rl_round_node_changed(struct rl_round *round, struct rl_node *node)
+static void node_changed(struct rl_round *round, struct rl_node *node)
 {
     quorum_time now = rl_now();
     if (!(round->rules.coming & quorum_node(node->index)))
@@ -466,6 +466,18 @@ void rl_round_node_changed(struct rl_round *round, struct rl_node *node)
     }
     const struct quorum_event event = {.type = QUORUM_USABLE, .now = now, .node = node->index};
     tell(round, &event);
+}
+
+/* The end of one may end others: when one has left the list, the list is looked at anew. Who has been told is not told again. */
+void rl_rounds_node_changed(redlock_client *client, struct rl_node *node)
+{
+    struct rl_round *next;
+    for (struct rl_round *round = client->coming; round; round = next) {
+        round->references++;
+        node_changed(round, node);
+        next = round->on_list ? round->next : client->coming;
+        release(round);
+    }
 }
 
 void rl_round_fill(const struct rl_round *round, redlock_result *result)

@@ -50,8 +50,8 @@ void rl_round_cancel(struct rl_round *round);
 /* The owner's reference ends, and with it its interest. */
 void rl_round_leave(struct rl_round *round);
 
-/* A node's state has changed, for a round that waits for it. */
-void rl_round_node_changed(struct rl_round *round, struct rl_node *node);
+/* A node's state has changed, for the rounds that wait for it. */
+void rl_rounds_node_changed(redlock_client *client, struct rl_node *node);
 
 /* Per node outcomes and counts. */
 void rl_round_fill(const struct rl_round *round, redlock_result *result);

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "src/client.h"
+
 static struct answer answer;
 
 static void one_node(void)
@@ -296,6 +298,42 @@ START_TEST(many_clients_on_one_loop)
 }
 END_TEST
 
+/* --- Ends that bring others about --- */
+
+static struct rl_operation *brought_about;
+static unsigned cancelled;
+
+static void end_another(struct rl_operation *operation)
+{
+    if (operation != brought_about)
+        rl_operation_complete(brought_about, REDLOCK_MISCONFIGURED);
+}
+
+static void count_cancelled(struct rl_operation *operation, redlock_result *result)
+{
+    (void)operation;
+    cancelled += result->status == REDLOCK_CANCELLED;
+}
+
+/* As when the first of a queue leaves, and the next one's attempt fails at once. */
+START_TEST(a_close_cancels_all_operations_though_the_end_of_one_ends_the_next)
+{
+    static const struct rl_operation_type type = {end_another, count_cancelled, NULL, NULL, NULL};
+    struct rl_operation *operation[3]; /* the latest is cancelled first */
+    int status;
+    scene_attach();
+    for (unsigned i = 0; i < 3; i++)
+        operation[i] = rl_operation_create(scene.client, &type, sizeof *operation[i], &status);
+    brought_about = operation[1];
+    cancelled = 0;
+    struct redlock_client *client = scene.client;
+    ck_assert_status(redlock_close_async(&scene.client, NULL, NULL), REDLOCK_OK);
+    ck_assert_ptr_null(client->operations.first);
+    scene_turn();
+    ck_assert_uint_eq(cancelled, 2);
+}
+END_TEST
+
 static TCase *add_case(Suite *suite, const char *name, void (*setup)(void))
 {
     TCase *tcase = tcase_create(name);
@@ -321,6 +359,7 @@ int main(void)
     tcase_add_test(closing, nodes_that_are_away_are_not_waited_for);
     tcase_add_loop_test(closing, a_client_can_be_closed_before_the_loop_turns, 0, 2);
     tcase_add_test(closing, a_close_needs_no_callback);
+    tcase_add_test(closing, a_close_cancels_all_operations_though_the_end_of_one_ends_the_next);
     tcase_add_test(one, many_clients_on_one_loop);
     return run_suite(suite);
 }

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "src/client.h"
+
 static struct answer answer;
 
 static void one_node(void)
@@ -357,6 +359,44 @@ START_TEST(a_silent_link_is_made_anew_after_the_limit)
 }
 END_TEST
 
+/* --- Rounds that wait for a node to become usable --- */
+
+static struct rl_round *other_round;
+
+static void leave_both(struct rl_round *round)
+{
+    rl_round_leave(other_round);
+    rl_round_leave(round);
+}
+
+static struct rl_round *start_waiting_round(struct rl_lease *lease)
+{
+    const struct quorum_terms terms = {.kind = QUORUM_LOOK, .nodes = 1};
+    struct rl_round *round = rl_round_create(scene.client, lease, RL_ASK_QUERY, &terms);
+    ck_assert_ptr_nonnull(round);
+    rl_round_start(round);
+    ck_assert(round->on_list);
+    return round;
+}
+
+/* As when a waiter's attempt ends, and with it the look that it had under way. */
+START_TEST(a_round_that_another_ends_when_a_node_fails_is_not_touched_again)
+{
+    int status;
+    scene_attach_only();
+    redlock_client *client = scene.client;
+    struct rl_lease *lease = rl_lease_create(client, "stock", 5, &status);
+    other_round = start_waiting_round(lease);
+    start_waiting_round(lease)->decided = leave_both;
+    client->nodes[0].failures = 1;
+    rl_client_node_changed(client, &client->nodes[0]);
+    rl_lease_release(lease);
+    ck_assert_ptr_null(client->coming);
+    ck_assert_uint_eq(client->spare_count, 2);
+    ck_assert_ptr_null(client->spare_rounds->next->next);
+}
+END_TEST
+
 static void add_case(Suite *suite, TCase *tcase, void (*setup)(void))
 {
     suite_add_tcase(suite, tcase);
@@ -388,6 +428,7 @@ static Suite *round_suite(void)
     tcase_add_test(time, a_node_stuck_for_long_is_not_asked);
     add_case(suite, single, one_node);
     tcase_add_test(single, a_silent_link_is_made_anew_after_the_limit);
+    tcase_add_test(single, a_round_that_another_ends_when_a_node_fails_is_not_touched_again);
     return suite;
 }
 

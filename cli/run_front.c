@@ -204,12 +204,12 @@ static void read_link(struct front *front)
 /* What the holder left is ours now. */
 static void reap_orphans(struct front *front)
 {
+    bool alive = cli_group_is_alive(front->group);
+
     while (waitpid(-1, NULL, WNOHANG) > 0)
-        ;
-    if (!cli_group_is_alive(front->group)) {
-        take_terminal_back(front);
-        front->group = 0;
-    }
+        ; /* when none lives, none is left behind this */
+    if (!alive)
+        forget_group(front, 0);
 }
 
 static void guard(struct front *front)

@@ -265,9 +265,13 @@ static void sleep_until_something_happens(struct holder *holder)
     poll(events, sizeof(events) / sizeof(events[0]), -1);
 }
 
+/* When none lives all that are dead are our children: nothing is left to be reaped by others. */
 static bool is_over(struct holder *holder)
 {
-    return holder->exited && !cli_group_is_alive(holder->command);
+    if (!holder->exited || cli_group_is_alive(holder->command))
+        return false;
+    reap(holder);
+    return true;
 }
 
 static void watch(struct holder *holder)

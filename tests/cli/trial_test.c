@@ -1,0 +1,331 @@
+/*
+ * Is everything of CMD's process group dead when the lock ends? Trials, each with servers of its own, some at a time: the nodes are stopped, so that
+ * renewal is cut off; redlock is killed; both; the process with the lock is killed. CMD is four processes that ignore every signal they can, and
+ * write down when they were last alive. When the lock ends is computed from what the nodes show, not from what redlock says.
+ *
+ * REDLOCK_TRIALS (default 10) is how many; the narrowest margin is printed.
+ */
+#define _GNU_SOURCE
+#include "scene.h"
+#include "stamper.h"
+
+#include "support/clock.h"
+#include "support/fixture.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { TTL_MS = 1500, DRIFT_MS = TTL_MS / 100 + 2, NODES = 3, AT_ONCE = 10, DEFAULT_TRIALS = 10 };
+/* A renewal comes no earlier than this after the last one: a third of the ttl, less its jitter. */
+enum { UNTIL_RENEWAL_MS = 350 };
+
+enum fate { NODES_STOPPED, REDLOCK_KILLED, BOTH, HOLDER_KILLED, FATES };
+static const char *const fate_names[] = {"nodes stopped", "redlock killed", "nodes stopped and redlock killed",
+                                         "lock's process killed"};
+
+static const char resource[] = real_key("trial");
+
+struct verdict {
+    bool passed;
+    double margin_ms; /* from the last sign of life to the end of the lock */
+    char text[256];
+};
+
+struct trial {
+    enum fate fate;
+    struct cluster *cluster;
+    struct program *program;
+    struct stamps *stamps;
+    char path[64];
+    pid_t holder;
+    pid_t group;
+    double end_ms; /* of validity, CLOCK_BOOTTIME; late only by the time a request is on its way */
+};
+
+static double boot_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+/* --- Its scene --- */
+
+static void map_stamps(struct trial *trial)
+{
+    int file = memfd_create("stamps", 0); /* inherited: it is opened by its name in /proc */
+
+    if (file < 0 || ftruncate(file, sizeof(struct stamps)) != 0)
+        fixture_fail("memfd_create: %s", strerror(errno));
+    trial->stamps = mmap(NULL, sizeof(struct stamps), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (trial->stamps == MAP_FAILED)
+        fixture_fail("mmap: %s", strerror(errno));
+    snprintf(trial->path, sizeof(trial->path), "/proc/%d/fd/%d", (int)getpid(), file);
+}
+
+static bool all_stamped(void *arg)
+{
+    struct trial *trial = arg;
+
+    for (size_t i = 0; i < STAMPER_PROCESSES; i++)
+        if (atomic_load(&trial->stamps->alive_ns[i]) == 0)
+            return false;
+    return true;
+}
+
+static bool begin(struct trial *trial)
+{
+    trial->cluster = cluster_create(NODES, NULL);
+    scene_trust(cluster_nodes_string(trial->cluster));
+    map_stamps(trial);
+    struct program_options options = {.nodes = cluster_nodes_string(trial->cluster)};
+    trial->program = program_start(&options, "run", "--ttl", "1500ms", "--grace", "200ms", resource, "--",
+                                   REDLOCK_STAMPER, trial->path, NULL);
+    if (!wait_until(all_stamped, trial, PROGRAM_SOON_MS))
+        return false;
+    trial->holder = atomic_load(&trial->stamps->parent);
+    trial->group = atomic_load(&trial->stamps->group);
+    return true;
+}
+
+/* --- When the lock ends --- */
+
+static double shown_end(struct trial *trial, size_t node)
+{
+    double now = boot_ms();
+    long long left_ms = cluster_integer(trial->cluster, node, "PTTL", resource, NULL);
+
+    return now + (double)left_ms;
+}
+
+/* Right behind a renewal, so that no other slips in before the fate strikes. */
+static double await_renewal(struct trial *trial)
+{
+    double end = shown_end(trial, 0);
+
+    while (shown_end(trial, 0) < end + UNTIL_RENEWAL_MS / 2.0)
+        usleep(1000);
+    return boot_ms();
+}
+
+static void strike(struct trial *trial)
+{
+    if (trial->fate == NODES_STOPPED || trial->fate == BOTH)
+        for (size_t i = 0; i < NODES; i++)
+            cluster_stop(trial->cluster, i);
+    if (trial->fate == REDLOCK_KILLED || trial->fate == BOTH)
+        program_signal(trial->program, SIGKILL);
+    if (trial->fate == HOLDER_KILLED)
+        kill(trial->holder, SIGKILL);
+}
+
+/* False when the machine was so slow that it is not known which renewal was the last. */
+static bool strike_behind_renewal(struct trial *trial)
+{
+    double renewed_ms = await_renewal(trial);
+
+    usleep(20000); /* to the other nodes, too */
+    trial->end_ms = shown_end(trial, 0);
+    for (size_t i = 1; i < NODES; i++) {
+        double end = shown_end(trial, i);
+        trial->end_ms = end > trial->end_ms ? end : trial->end_ms; /* one may be without the key, or behind */
+    }
+    trial->end_ms -= DRIFT_MS;
+    strike(trial);
+    return boot_ms() - renewed_ms < UNTIL_RENEWAL_MS;
+}
+
+/* --- What is left --- */
+
+static bool group_is_gone(void *arg)
+{
+    struct trial *trial = arg;
+
+    return kill(-trial->group, 0) != 0 && errno == ESRCH;
+}
+
+/* A process whose parent was killed is ours now, who are the reaper of all. */
+static bool holder_is_gone(void *arg)
+{
+    struct trial *trial = arg;
+
+    while (waitpid(trial->holder, NULL, WNOHANG) > 0)
+        ;
+    return kill(trial->holder, 0) != 0 && errno == ESRCH;
+}
+
+static double last_alive_ms(const struct trial *trial)
+{
+    long long last = 0;
+
+    for (size_t i = 0; i < STAMPER_PROCESSES; i++) {
+        long long alive = atomic_load(&trial->stamps->alive_ns[i]);
+        last = alive > last ? alive : last;
+    }
+    return (double)last / 1e6;
+}
+
+/* Our own children but for the servers: none may be left. */
+static unsigned strangers(void)
+{
+    char path[64];
+    char name[32];
+    unsigned count = 0;
+    int pid;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+    FILE *children = fopen(path, "re");
+    while (children != NULL && fscanf(children, "%d", &pid) == 1) {
+        snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+        FILE *comm = fopen(path, "re");
+        if (comm != NULL && fscanf(comm, "%31s", name) == 1 && strncmp(name, "redis-server", 12) != 0 &&
+            strcmp(name, "sh") != 0)
+            count++;
+        if (comm != NULL)
+            fclose(comm);
+    }
+    if (children != NULL)
+        fclose(children);
+    return count;
+}
+
+__attribute__((format(printf, 2, 3))) static void spoil(struct verdict *verdict, const char *format, ...)
+{
+    va_list arguments;
+
+    if (!verdict->passed)
+        return;
+    va_start(arguments, format);
+    vsnprintf(verdict->text, sizeof(verdict->text), format, arguments);
+    va_end(arguments);
+    verdict->passed = false;
+}
+
+static void judge(struct trial *trial, struct verdict *verdict)
+{
+    bool killed = trial->fate == REDLOCK_KILLED || trial->fate == BOTH;
+    bool gone = wait_until(group_is_gone, trial, PROGRAM_SOON_MS);
+
+    verdict->margin_ms = trial->end_ms - last_alive_ms(trial);
+    if (!gone)
+        spoil(verdict, "processes of the group are left");
+    if (verdict->margin_ms < 0)
+        spoil(verdict, "the group was alive %.1f ms after the end of the lock", -verdict->margin_ms);
+    if (trial->fate == NODES_STOPPED) /* or it waits for them with the release, which is another matter */
+        cluster_resume_all(trial->cluster);
+    int status = program_wait(trial->program);
+    if (status != (killed ? -SIGKILL : 75))
+        spoil(verdict, "exit status %d: %s", status, program_errors(trial->program));
+    if (!wait_until(holder_is_gone, trial, PROGRAM_SOON_MS))
+        spoil(verdict, "the process with the lock is left");
+    if (strangers() > 0)
+        spoil(verdict, "%u processes are left", strangers());
+}
+
+/* --- One trial, in a process of its own --- */
+
+static struct verdict try_once(enum fate fate)
+{
+    struct trial trial = {.fate = fate};
+    struct verdict verdict = {.passed = true};
+
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    if (!begin(&trial))
+        spoil(&verdict, "CMD was not started: %s", program_errors(trial.program));
+    else if (!strike_behind_renewal(&trial))
+        verdict.margin_ms = -1; /* tried again */
+    else
+        judge(&trial, &verdict);
+    return verdict;
+}
+
+static void run_trial(enum fate fate, int report)
+{
+    struct verdict verdict;
+
+    do {
+        fixtures_begin();
+        verdict = try_once(fate);
+        fixtures_end();
+    } while (verdict.passed && verdict.margin_ms < 0);
+    if (write(report, &verdict, sizeof(verdict)) != (ssize_t)sizeof(verdict))
+        _exit(1);
+    _exit(0);
+}
+
+static int start_trial(enum fate fate)
+{
+    int ends[2];
+
+    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        run_trial(fate, ends[1]);
+    }
+    close(ends[1]);
+    return ends[0];
+}
+
+static unsigned trials(void)
+{
+    const char *text = getenv("REDLOCK_TRIALS");
+
+    return text != NULL && atoi(text) > 0 ? (unsigned)atoi(text) : DEFAULT_TRIALS;
+}
+
+static double worst_ms = 1e9;
+
+static void finish_trial(unsigned number, enum fate fate, int report)
+{
+    struct verdict verdict = {.text = "it ended without a verdict"};
+
+    if (read(report, &verdict, sizeof(verdict)) != (ssize_t)sizeof(verdict))
+        verdict.passed = false;
+    close(report);
+    ck_assert_msg(verdict.passed, "trial %u, %s: %s", number, fate_names[fate], verdict.text);
+    worst_ms = verdict.margin_ms < worst_ms ? verdict.margin_ms : worst_ms;
+}
+
+START_TEST(nothing_of_the_group_outlives_the_lock)
+{
+    unsigned all = trials();
+    int report[AT_ONCE];
+
+    for (unsigned done = 0; done < all; done += AT_ONCE) {
+        unsigned batch = all - done < AT_ONCE ? all - done : AT_ONCE;
+        for (unsigned i = 0; i < batch; i++)
+            report[i] = start_trial((enum fate)((done + i) % FATES));
+        for (unsigned i = 0; i < batch; i++)
+            finish_trial(done + i, (enum fate)((done + i) % FATES), report[i]);
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            ;
+    }
+    printf("%u trials; the last process died %.1f ms before the end of the lock at the latest\n", all, worst_ms);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("cli_trial");
+    TCase *tcase = tcase_create("trials");
+
+    suite_add_tcase(suite, tcase);
+    tcase_set_timeout(tcase, 60 + 3.0 * trials());
+    tcase_add_checked_fixture(tcase, fixtures_begin, fixtures_end);
+    tcase_add_test(tcase, nothing_of_the_group_outlives_the_lock);
+    return real_run(suite, true);
+}

@@ -134,6 +134,14 @@ void held_close(struct face *face)
     real_status(face_close(&face, &result), REDLOCK_OK, &result);
 }
 
+void held_settle(struct face *face)
+{
+    redlock_result unused;
+
+    for (int turns = 0; turns < 2; turns++)
+        face_ready(face, 0, &unused);
+}
+
 redlock_node_status held_node_status(struct face *face, uint32_t node)
 {
     redlock_node_status status;

@@ -38,6 +38,9 @@ redlock_lock *held_acquire(struct face *face, const char *key, const redlock_acq
 void held_release(struct face *face, redlock_lock **lock);
 void held_close(struct face *face);
 
+/* What has happened so far has been told: a round trip through the loop, which asks no node. */
+void held_settle(struct face *face);
+
 redlock_node_status held_node_status(struct face *face, uint32_t node);
 
 /* Does the node show the key with the lock's token? */

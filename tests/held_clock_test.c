@@ -158,8 +158,8 @@ static Suite *clock_suite(void)
     Suite *suite = suite_create("held_clock");
     TCase *tcase = real_bare_case(suite, "clock");
 
-    tcase_add_loop_test(tcase, a_node_whose_clock_jumps_is_in_quarantine, 0, 2);
-    tcase_add_loop_test(tcase, a_majority_that_jumps_the_same_way_is_our_own_clock, 0, 4);
+    real_add_long_test(tcase, a_node_whose_clock_jumps_is_in_quarantine, 2);
+    real_add_long_test(tcase, a_majority_that_jumps_the_same_way_is_our_own_clock, 4);
     return suite;
 }
 

@@ -44,24 +44,31 @@ static void foreign_set(struct cluster *cluster, size_t node)
     ck_assert(cluster_command(cluster, node, reply, sizeof(reply), "SET", key, "theirs", "PX", "60000", NULL));
 }
 
-/* Held by one client on the first three nodes of five for MAX_TTL_MS, not renewed; free on the other two. */
+/* Held on the first three nodes of five, not renewed; free on the other two. */
+static void hold_on_three(struct attack *attack)
+{
+    redlock_acquire_options acquire = REDLOCK_ACQUIRE_OPTIONS_INIT;
+
+    foreign_set(attack->cluster, 3);
+    foreign_set(attack->cluster, 4);
+    acquire.no_renewal = 1;
+    attack->held = held_acquire(attack->holder, key, &acquire);
+    for (size_t node = 0; node < HELD_QUORUM; node++)
+        ck_assert(held_is_on(attack->cluster, node, key, attack->held));
+    cluster_integer(attack->cluster, 3, "DEL", key, NULL);
+    cluster_integer(attack->cluster, 4, "DEL", key, NULL);
+}
+
+/* By one client, for MAX_TTL_MS. */
 static struct attack begin(int i, uint32_t guard, struct cluster *cluster, const char *nodes)
 {
     redlock_options options = held_options(MAX_TTL_MS, guard);
-    redlock_acquire_options acquire = REDLOCK_ACQUIRE_OPTIONS_INIT;
     struct attack attack = {.cluster = cluster};
 
     attack.holder = held_open_trusted(face_of(i), nodes, &options);
     options.ttl_ms = attackers_ttl[i / FACES];
     attack.attacker = held_open_trusted(face_of(i + 1), nodes, &options);
-    foreign_set(cluster, 3);
-    foreign_set(cluster, 4);
-    acquire.no_renewal = 1;
-    attack.held = held_acquire(attack.holder, key, &acquire);
-    for (size_t node = 0; node < HELD_QUORUM; node++)
-        ck_assert(held_is_on(cluster, node, key, attack.held));
-    cluster_integer(cluster, 3, "DEL", key, NULL);
-    cluster_integer(cluster, 4, "DEL", key, NULL);
+    hold_on_three(&attack);
     return attack;
 }
 
@@ -262,6 +269,49 @@ END_TEST
 START_TEST(a_stale_replica_lets_nobody_in)
 {
     failover_attack(_i, 1);
+}
+END_TEST
+
+/* --- Ttls of 2 s and of 20 s --- */
+
+/* The holder's lock lives for 20 s. A client whose own locks live for 2 s must not trust the node that forgot after its 2 s and a bit. */
+static void mixed_attack(int i, uint32_t guard)
+{
+    enum { HOLDERS_TTL_MS = 20000, ATTACKERS_TTL_MS = 2000, SOONER_MS = 3022 };
+    struct cluster *cluster = real_cluster(HELD_NODES, NULL);
+    struct attack attack = {.cluster = cluster};
+    redlock_options options = held_options(HOLDERS_TTL_MS, guard);
+    redlock_lock *stolen = NULL;
+
+    options.max_ttl_ms = HOLDERS_TTL_MS;
+    attack.holder = held_open_trusted(face_of(i), cluster_nodes_string(cluster), &options);
+    options.ttl_ms = ATTACKERS_TTL_MS;
+    attack.attacker = held_open_trusted(face_of(i + 1), cluster_nodes_string(cluster), &options);
+    hold_on_three(&attack);
+    struct heard heard = hear(attack.attacker, 2);
+    cluster_restart(cluster, 2);
+    ck_assert(face_wait(attack.attacker, is_another, &heard, REAL_SOON_MS));
+    int status = face_acquire(attack.attacker, key, REDLOCK_WAIT_MS(2 * SOONER_MS), &stolen, &result);
+    real_status(status, guard ? REDLOCK_TIMED_OUT : REDLOCK_OK, &result);
+    ck_assert_int_gt(redlock_validity_ms(attack.held), 0);
+    if (guard)
+        ck_assert_int_gt(held_node_status(attack.attacker, 2).quarantine_ms, SOONER_MS);
+    else
+        held_release(attack.attacker, &stolen);
+    face_release(attack.holder, &attack.held, &result);
+    face_close(&attack.holder, &result);
+    face_close(&attack.attacker, &result);
+}
+
+START_TEST(a_short_ttl_beside_a_long_one_lets_a_second_holder_in_without_the_guard)
+{
+    mixed_attack(_i, 0);
+}
+END_TEST
+
+START_TEST(a_short_ttl_beside_a_long_one_lets_nobody_in)
+{
+    mixed_attack(_i, 1);
 }
 END_TEST
 
@@ -586,22 +636,24 @@ static Suite *guard_suite(void)
     TCase *quarantine = real_bare_case(suite, "quarantine");
     TCase *others = real_bare_case(suite, "others");
 
-    tcase_add_loop_test(attack, a_restarted_node_lets_a_second_holder_in_without_the_guard, 0, ATTACKERS * FACES);
-    tcase_add_loop_test(attack, a_restarted_node_lets_nobody_in, 0, ATTACKERS * FACES);
-    tcase_add_loop_test(attack, a_flushed_node_lets_a_second_holder_in_without_the_guard, 0, ATTACKERS * FACES);
-    tcase_add_loop_test(attack, a_flushed_node_lets_nobody_in, 0, ATTACKERS * FACES);
-    tcase_add_loop_test(attack, a_stale_replica_lets_a_second_holder_in_without_the_guard, 0, FACES);
-    tcase_add_loop_test(attack, a_stale_replica_lets_nobody_in, 0, ATTACKERS * FACES);
-    tcase_add_loop_test(quarantine, a_new_deployment_is_in_quarantine_and_says_so, 0, FACES);
-    tcase_add_loop_test(quarantine, trust_ends_the_quarantine_for_everybody, 0, FACES);
+    real_add_long_test(attack, a_restarted_node_lets_a_second_holder_in_without_the_guard, ATTACKERS * FACES);
+    real_add_long_test(attack, a_restarted_node_lets_nobody_in, ATTACKERS * FACES);
+    real_add_long_test(attack, a_flushed_node_lets_a_second_holder_in_without_the_guard, ATTACKERS * FACES);
+    real_add_long_test(attack, a_flushed_node_lets_nobody_in, ATTACKERS * FACES);
+    real_add_long_test(attack, a_stale_replica_lets_a_second_holder_in_without_the_guard, FACES);
+    real_add_long_test(attack, a_stale_replica_lets_nobody_in, ATTACKERS * FACES);
+    real_add_long_test(attack, a_short_ttl_beside_a_long_one_lets_a_second_holder_in_without_the_guard, FACES);
+    real_add_long_test(attack, a_short_ttl_beside_a_long_one_lets_nobody_in, FACES);
+    real_add_long_test(quarantine, a_new_deployment_is_in_quarantine_and_says_so, FACES);
+    real_add_long_test(quarantine, trust_ends_the_quarantine_for_everybody, FACES);
     tcase_add_test(quarantine, trust_without_the_guard_is_invalid);
-    tcase_add_loop_test(quarantine, a_rolling_restart_loses_no_lock, 0, FACES);
-    tcase_add_loop_test(others, the_larger_max_ttl_counts, 0, FACES);
-    tcase_add_loop_test(others, another_deployment_is_refused, 0, FACES);
-    tcase_add_loop_test(others, another_number_of_nodes_is_refused, 0, FACES);
-    tcase_add_loop_test(others, trust_takes_the_nodes_over_when_their_number_changes, 0, 2 * FACES);
-    tcase_add_loop_test(others, who_was_left_behind_is_unfit, 0, FACES);
-    tcase_add_loop_test(others, a_node_that_does_not_let_itself_be_asked_has_no_vote, 0, 3);
+    real_add_long_test(quarantine, a_rolling_restart_loses_no_lock, FACES);
+    real_add_long_test(others, the_larger_max_ttl_counts, FACES);
+    real_add_long_test(others, another_deployment_is_refused, FACES);
+    real_add_long_test(others, another_number_of_nodes_is_refused, FACES);
+    real_add_long_test(others, trust_takes_the_nodes_over_when_their_number_changes, 2 * FACES);
+    real_add_long_test(others, who_was_left_behind_is_unfit, FACES);
+    real_add_long_test(others, a_node_that_does_not_let_itself_be_asked_has_no_vote, 3);
     return suite;
 }
 

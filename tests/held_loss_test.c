@@ -158,6 +158,7 @@ static void close_scene(struct scene *scene)
 /* Who waits for it in the blocking face. */
 struct waiter {
     pthread_t thread;
+    atomic_int id; /* of the thread, from when it is about to wait */
     redlock_lock *lock;
     int status;
     int loss;
@@ -168,9 +169,25 @@ static void *wait_for_loss(void *arg)
 {
     struct waiter *waiter = arg;
 
+    atomic_store(&waiter->id, gettid());
     waiter->status = redlock_wait_lost(waiter->lock, REAL_SOON_MS, &waiter->loss);
     waiter->told_ns = test_now_ns();
     return NULL;
+}
+
+/* Its thread sleeps: in the wait, for it does nothing else. */
+static bool is_waiting(void *arg)
+{
+    struct waiter *waiter = arg;
+    char path[64], state = '?';
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", atomic_load(&waiter->id));
+    FILE *file = fopen(path, "r");
+    if (file == NULL || fscanf(file, "%*d (%*[^)]) %c", &state) != 1)
+        state = '?';
+    if (file != NULL)
+        fclose(file);
+    return state == 'S';
 }
 
 /* What is seen of the lock's end from outside. */
@@ -255,7 +272,7 @@ static bool try_outage(struct scene *scene, size_t nodes)
     witness_begin(&witness);
     sight.until_ns = test_deadline_ns(fatal ? REAL_SOON_MS : 3 * TTL_MS / 2);
     face_wait(scene->face, has_ended, &sight, REAL_SOON_MS);
-    face_idle(scene->face, 5); /* what would be told twice is told now */
+    held_settle(scene->face); /* what would be told twice is told now */
     double slack_ms = witness_end_ms(&witness);
     if (waiter.lock)
         pthread_join(waiter.thread, NULL);
@@ -396,7 +413,7 @@ START_TEST(whoever_waits_is_told_of_its_release)
     ck_assert_int_eq(redlock_lost_descriptor(lock, &descriptor), REDLOCK_OK);
     ck_assert(!is_readable(descriptor));
     ck_assert_int_eq(pthread_create(&waiter.thread, NULL, wait_for_loss, &waiter), 0);
-    face_idle(face, 20); /* it waits, or will find the lock gone */
+    ck_assert(wait_until(is_waiting, &waiter, REAL_SOON_MS));
     held_release(face, &lock);
     pthread_join(waiter.thread, NULL);
     ck_assert_int_eq(waiter.status, REDLOCK_CANCELLED);
@@ -592,7 +609,12 @@ START_TEST(a_callback_may_release_before_the_end)
     begin_actor(&actor, ending_releases);
     ck_assert(face_wait(actor.face, has_released, &actor, REAL_SOON_MS));
     ck_assert_int_eq(actor.status, REDLOCK_OK);
-    face_idle(actor.face, 400); /* beyond the end it would have had */
+    struct held_story later;
+    redlock_acquire_options acquire = held_acquire_options(&later);
+    acquire.no_renewal = 1;
+    redlock_lock *lock = held_acquire(actor.face, key, &acquire);
+    ck_assert(face_wait(actor.face, is_told, &later, REAL_SOON_MS)); /* one that was acquired later has ended */
+    real_status(face_release(actor.face, &lock, &result), REDLOCK_LOST, &result);
     ck_assert_uint_eq(atomic_load(&actor.story.lost), 0);
     held_close(actor.face);
 }
@@ -681,6 +703,12 @@ static _Noreturn void hold(const char *nodes, int to)
     _exit(0);
 }
 
+/* On every node, later than its holder may count on it. */
+static bool has_run_out(void *cluster)
+{
+    return cluster_keys_left(cluster, NULL, deployment_marks) == 0;
+}
+
 START_TEST(a_client_that_was_stopped_learns_of_its_loss_at_once)
 {
     struct cluster *cluster = real_cluster(HELD_NODES, NULL);
@@ -697,7 +725,7 @@ START_TEST(a_client_that_was_stopped_learns_of_its_loss_at_once)
     ck_assert_int_eq(message.before, 1);
     double waited_ms = message.waited_ms;
     kill(child, SIGSTOP);
-    usleep(3 * TTL_MS / 2 * 1000);
+    ck_assert(wait_until(has_run_out, cluster, REAL_SOON_MS));
     witness_begin(&witness);
     uint64_t resumed = test_now_ns();
     kill(child, SIGCONT);
@@ -724,13 +752,13 @@ static Suite *loss_suite(void)
     TCase *callbacks = real_bare_case(suite, "callbacks");
 
     tcase_set_timeout(outages, 60 + 5.0 * trials());
-    tcase_add_loop_test(outages, its_end_is_told_in_time_whatever_the_nodes_do, 0, OUTAGES * FACES);
+    real_add_long_test(outages, its_end_is_told_in_time_whatever_the_nodes_do, OUTAGES * FACES);
     tcase_add_loop_test(reasons, keys_that_are_gone_from_a_majority_are_noticed_at_the_next_renewal, 0, FACES);
     tcase_add_loop_test(reasons, closing_tells_its_holder, 0, FACES);
     tcase_add_loop_test(reasons, its_end_is_announced_before, 0, FACES);
     tcase_add_test(reasons, whoever_waits_is_told_of_its_release);
-    tcase_add_loop_test(reasons, a_clock_that_stood_still_loses_all_locks, 0, FACES);
-    tcase_add_loop_test(reasons, clocks_of_a_minority_that_jump_lose_none, 0, FACES);
+    real_add_long_test(reasons, a_clock_that_stood_still_loses_all_locks, FACES);
+    real_add_long_test(reasons, clocks_of_a_minority_that_jump_lose_none, FACES);
     tcase_add_test(reasons, a_client_that_was_stopped_learns_of_its_loss_at_once);
     tcase_add_test(callbacks, a_callback_may_release);
     tcase_add_test(callbacks, a_callback_may_release_before_the_end);

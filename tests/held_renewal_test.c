@@ -125,7 +125,7 @@ START_TEST(without_renewal_it_ends)
 
     begin(&scene, _i, TTL_MS, 1);
     ck_assert(face_wait(scene.face, is_lost, &scene, REAL_SOON_MS));
-    face_idle(scene.face, 20);
+    held_settle(scene.face);
     ck_assert_int_eq(redlock_lock_loss(scene.lock), REDLOCK_LOSS_EXPIRED);
     ck_assert_uint_eq(atomic_load(&scene.story.lost), 1);
     ck_assert_uint_eq(atomic_load(&scene.story.failing), 0);
@@ -164,7 +164,7 @@ START_TEST(a_cap_ends_it)
     uint64_t acquired = test_now_ns();
     ck_assert(face_wait(scene.face, is_lost, &scene, REAL_SOON_MS));
     uint64_t lost = test_now_ns();
-    face_idle(scene.face, 20);
+    held_settle(scene.face);
     ck_assert_uint_ge(lost - before, (CAP_MS - TTL_MS / 2) * UINT64_C(1000000));
     ck_assert_uint_le(lost - acquired, (CAP_MS + 100) * UINT64_C(1000000));
     ck_assert_int_eq(redlock_lock_loss(scene.lock), REDLOCK_LOSS_EXPIRED);
@@ -387,20 +387,20 @@ static Suite *renewal_suite(void)
     TCase *healing = real_bare_case(suite, "healing");
     TCase *many = real_bare_case(suite, "many");
 
-    tcase_add_loop_test(keeping, a_short_ttl_is_renewed_for_as_long_as_it_is_wanted, 0, FACES);
-    tcase_add_loop_test(keeping, each_lock_is_renewed_in_its_own_time, 0, FACES);
-    tcase_add_loop_test(keeping, a_renewal_never_shortens, 0, FACES);
-    tcase_add_loop_test(keeping, without_renewal_it_ends, 0, FACES);
-    tcase_add_loop_test(keeping, a_client_may_renew_nothing, 0, FACES);
-    tcase_add_loop_test(keeping, a_cap_ends_it, 0, FACES);
-    tcase_add_loop_test(keeping, a_cap_below_the_ttl_is_invalid, 0, FACES);
-    tcase_add_loop_test(healing, what_a_node_has_lost_is_put_back, 0, FACES);
-    tcase_add_loop_test(healing, a_restarted_node_is_healed_soon, 0, FACES);
-    tcase_add_loop_test(healing, nothing_is_put_back_without_a_quorum, 0, FACES);
-    tcase_add_loop_test(healing, another_holders_key_is_left_alone, 0, FACES);
-    tcase_add_loop_test(many, renewals_travel_together, 0, FACES);
+    real_add_long_test(keeping, a_short_ttl_is_renewed_for_as_long_as_it_is_wanted, FACES);
+    real_add_long_test(keeping, each_lock_is_renewed_in_its_own_time, FACES);
+    real_add_long_test(keeping, a_renewal_never_shortens, FACES);
+    real_add_long_test(keeping, without_renewal_it_ends, FACES);
+    real_add_long_test(keeping, a_client_may_renew_nothing, FACES);
+    real_add_long_test(keeping, a_cap_ends_it, FACES);
+    real_add_long_test(keeping, a_cap_below_the_ttl_is_invalid, FACES);
+    real_add_long_test(healing, what_a_node_has_lost_is_put_back, FACES);
+    real_add_long_test(healing, a_restarted_node_is_healed_soon, FACES);
+    real_add_long_test(healing, nothing_is_put_back_without_a_quorum, FACES);
+    real_add_long_test(healing, another_holders_key_is_left_alone, FACES);
+    real_add_long_test(many, renewals_travel_together, FACES);
     tcase_add_test(many, thousands_are_held);
-    tcase_add_loop_test(many, closing_releases_thousands, 0, FACES);
+    real_add_long_test(many, closing_releases_thousands, FACES);
     return suite;
 }
 

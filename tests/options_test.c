@@ -74,6 +74,7 @@ struct bound {
 #field, offsetof(redlock_options, field), least, most                                                          \
     }
 static const struct bound bounds[] = {
+    BOUND(guard, 0, 1),
     BOUND(node_timeout_ms, 1, 3600000),
     BOUND(connect_timeout_ms, 1, 3600000),
     BOUND(silence_limit_ms, 10, 3600000),
@@ -109,6 +110,33 @@ START_TEST(each_number_has_its_bounds)
     assert_refused(bound->name);
     set_field(bound->field, UINT32_MAX);
     assert_refused(bound->name);
+}
+END_TEST
+
+START_TEST(renewal_begins_within_the_ttl_or_never)
+{
+    static const uint32_t good[] = {0, 10, 33, 80}, wrong[] = {1, 9, 81, 100, UINT32_MAX};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        given.renewal_percent = good[i];
+        ck_assert_int_eq(read_given(), REDLOCK_OK);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        given.renewal_percent = wrong[i];
+        assert_refused("renewal_percent is");
+        assert_refused("from 10 to 80");
+    }
+}
+END_TEST
+
+START_TEST(max_ttl_has_its_bounds)
+{
+    static const uint32_t wrong[] = {0, 86400001, UINT32_MAX};
+    given.max_ttl_ms = 86400000;
+    ck_assert_int_eq(read_given(), REDLOCK_OK);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        given.max_ttl_ms = wrong[i];
+        assert_refused("max_ttl_ms is");
+    }
 }
 END_TEST
 
@@ -187,6 +215,36 @@ START_TEST(words_that_redis_would_not_take)
     ck_assert_int_eq(read_given(), REDLOCK_OK);
     given.prefix = long_text(129);
     assert_refused("prefix is longer than 128 bytes");
+}
+END_TEST
+
+/* What is part of the marker, or of a name on the nodes. */
+static const struct {
+    const char *name;
+    size_t field, most;
+} words[] = {
+    {"deployment must be 1 to 64", offsetof(redlock_options, deployment), 64},
+    {"marker_key must be 1 to 128", offsetof(redlock_options, marker_key), 128},
+    {"channel_prefix must be 1 to 128", offsetof(redlock_options, channel_prefix), 128},
+};
+enum { WORDS = sizeof words / sizeof *words };
+
+static void set_word(int which, const char *word)
+{
+    memcpy((char *)&given + words[which].field, &word, sizeof word);
+}
+
+START_TEST(words_that_the_nodes_would_take_apart)
+{
+    static const char *const wrong[] = {NULL, "", "two words", " ", "tab\there", "new\nline", "del\177", "\xc3\xa4"};
+    set_word(_i, long_text(words[_i].most));
+    ck_assert_int_eq(read_given(), REDLOCK_OK);
+    set_word(_i, long_text(words[_i].most + 1));
+    assert_refused(words[_i].name);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        set_word(_i, wrong[i]);
+        assert_refused(words[_i].name);
+    }
 }
 END_TEST
 
@@ -307,6 +365,28 @@ START_TEST(what_an_acquire_cannot_have_is_named)
 }
 END_TEST
 
+static const struct {
+    const char *text;
+    redlock_acquire_options options;
+} contradictions[] = {
+    {"fair is 2; it must be 0 or 1", {.fair = 2}},
+    {"keep_waiting is 7; it must be 0 or 1", {.keep_waiting = 7}},
+    {"no_renewal is 4294967295; it must be 0 or 1", {.no_renewal = UINT32_MAX}},
+    {"cap_ms is 699, shorter than the ttl of 700 ms", {.cap_ms = 699}},
+    {"cap_ms is 1999, shorter than the ttl of 2000 ms", {.cap_ms = 1999, .ttl_ms = 2000}},
+    {"ttl_ms is 30001, above the deployment's max_ttl_ms of 30000", {.ttl_ms = 30001}},
+};
+enum { CONTRADICTIONS = sizeof contradictions / sizeof *contradictions };
+
+START_TEST(an_acquire_does_not_contradict_itself)
+{
+    asked = contradictions[_i].options;
+    asked.struct_size = sizeof asked;
+    ck_assert_int_eq(read_asked(), REDLOCK_INVALID);
+    ck_assert_ptr_nonnull(strstr(result.text, contradictions[_i].text));
+}
+END_TEST
+
 START_TEST(the_macro_for_waiting_is_complete)
 {
     const redlock_acquire_options *wait = REDLOCK_WAIT_MS(5000);
@@ -376,10 +456,13 @@ static Suite *options_suite(void)
     tcase_add_test(client, without_options_the_defaults_hold);
     tcase_add_test(client, null_texts_are_empty_texts);
     tcase_add_loop_test(client, each_number_has_its_bounds, 0, BOUNDS);
+    tcase_add_test(client, renewal_begins_within_the_ttl_or_never);
+    tcase_add_test(client, max_ttl_has_its_bounds);
     tcase_add_test(client, with_the_guard_on_no_ttl_exceeds_max_ttl);
     tcase_add_test(client, a_ttl_must_outlast_its_drift);
     tcase_add_test(client, an_allocator_is_whole_or_absent);
     tcase_add_test(client, words_that_redis_would_not_take);
+    tcase_add_loop_test(client, words_that_the_nodes_would_take_apart, 0, WORDS);
     tcase_add_test(client, credentials_that_could_not_be_sent_whole);
     tcase_add_test(client, certificate_and_key_need_each_other);
     tcase_add_test(client, a_smaller_struct_is_completed_with_defaults);
@@ -389,6 +472,7 @@ static Suite *options_suite(void)
     tcase_add_checked_fixture(acquire, setup_acquire, fixtures_end);
     tcase_add_test(acquire, an_acquire_takes_the_clients_settings);
     tcase_add_test(acquire, what_an_acquire_cannot_have_is_named);
+    tcase_add_loop_test(acquire, an_acquire_does_not_contradict_itself, 0, CONTRADICTIONS);
     tcase_add_test(acquire, the_macro_for_waiting_is_complete);
     return suite;
 }

@@ -153,6 +153,13 @@ TCase *real_bare_case(Suite *suite, const char *name)
     return tcase;
 }
 
+int real_runs(int count)
+{
+    const char *fork = getenv("CK_FORK");
+
+    return fork != NULL && strcmp(fork, "no") == 0 ? 1 : count;
+}
+
 int real_run(Suite *suite, bool needs_control)
 {
     SRunner *runner = srunner_create(suite);

@@ -8,7 +8,7 @@ void quorum_waiting_init(struct quorum_waiting *waiting, const struct quorum_wai
     assert(terms->nodes >= 1 && terms->nodes <= QUORUM_NODES_MAX && terms->width >= 1);
     memset(waiting, 0, sizeof *waiting);
     waiting->terms = *terms;
-    waiting->stand_in_at = QUORUM_NEVER;
+    waiting->stand_in_at = waiting->overtake_at = QUORUM_NEVER;
     for (unsigned i = 0; i < QUORUM_NODES_MAX; i++)
         waiting->free_at[i] = QUORUM_NEVER;
 }
@@ -31,12 +31,28 @@ static void set(quorum_nodes *nodes, unsigned node, bool on)
 static void called(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
 {
     waiting->free_at[event->node] = QUORUM_NEVER;
+    set(&waiting->left, event->node, false);
     if (event->ahead == 0) {
         set(&waiting->free, event->node, true);
         return;
     }
     if (event->ahead < waiting->terms.width)
         set(&waiting->second, event->node, true);
+    else
+        set(&waiting->left, event->node, true);
+}
+
+/* Nodes send a waiter to the end that leaves a free lock for a refresh interval, but only when they are asked. Who was called asks right then, with a
+ * margin for the word's way; who has only seen the lock free does not know since when, and asks more often. */
+static void plan_overtaking(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
+{
+    const struct quorum_waiting_terms *terms = &waiting->terms;
+    if (!is_majority(waiting, waiting->free | waiting->second | waiting->left))
+        waiting->overtake_at = QUORUM_NEVER;
+    else if (event->type == QUORUM_WAITING_CALLED)
+        waiting->overtake_at = quorum_time_add(event->now, terms->refresh + terms->stand_in);
+    else if (waiting->overtake_at == QUORUM_NEVER)
+        waiting->overtake_at = quorum_time_add(event->now, terms->refresh / 4);
 }
 
 /* The first's time begins when it, too, may take the lock; while it may not there is nothing to wake up for. */
@@ -53,6 +69,7 @@ static void signed_in(struct quorum_waiting *waiting, const struct quorum_waitin
     set(&waiting->signed_in, event->node, true);
     set(&waiting->free, event->node, false);
     set(&waiting->second, event->node, false);
+    set(&waiting->left, event->node, false);
     if (event->remaining == QUORUM_FREE)
         called(waiting, event); /* or others are before us: they are told, and so are we in our turn */
     else
@@ -64,7 +81,9 @@ static void start_look(struct quorum_waiting *waiting, struct quorum_waiting_act
     if (waiting->looking || waiting->trying)
         return;
     actions->look = waiting->looking = true;
-    waiting->signed_in = 0;
+    if (waiting->overtake_at <= now)
+        waiting->overtake_at = QUORUM_NEVER;
+    waiting->signed_in = waiting->left = 0;
     /* They are asked now: one that does not answer must not be asked in every turn. */
     for (unsigned i = 0; i < waiting->terms.nodes; i++)
         if (waiting->free_at[i] <= now)
@@ -96,7 +115,8 @@ static void look_if_worthwhile(struct quorum_waiting *waiting, struct quorum_wai
 static void tried(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions, quorum_time now)
 {
     waiting->trying = false;
-    waiting->second = 0;
+    waiting->second = waiting->left = 0;
+    waiting->overtake_at = QUORUM_NEVER;
     look_if_worthwhile(waiting, actions, now);
     if (!waiting->looking)
         sign_out_of_few(waiting, actions);
@@ -125,9 +145,11 @@ static void take(struct quorum_waiting *waiting, const struct quorum_waiting_eve
         break;
     case QUORUM_WAITING_LOOKED:
         looked(waiting, actions, event->now);
+        plan_overtaking(waiting, event);
         break;
     case QUORUM_WAITING_CALLED:
         called(waiting, event);
+        plan_overtaking(waiting, event);
         break;
     case QUORUM_WAITING_TRIED:
         tried(waiting, actions, event->now);
@@ -151,7 +173,8 @@ static void consider(struct quorum_waiting *waiting, struct quorum_waiting_actio
     }
     /* An expiry may have been put off since we were told: that is asked, not assumed. */
     bool may_be_open = expired(waiting, now) && is_majority(waiting, open | expired(waiting, now));
-    if (may_be_open || (is_majority(waiting, waiting->listening) && waiting->look_at <= now))
+    if (may_be_open || waiting->overtake_at <= now ||
+        (is_majority(waiting, waiting->listening) && waiting->look_at <= now))
         start_look(waiting, actions, now);
 }
 
@@ -185,5 +208,6 @@ quorum_time quorum_waiting_deadline(const struct quorum_waiting *waiting)
     quorum_time deadline = is_majority(waiting, waiting->listening) ? waiting->look_at : QUORUM_NEVER;
     quorum_time free_at = majority_free_at(waiting);
     deadline = free_at < deadline ? free_at : deadline;
+    deadline = waiting->overtake_at < deadline ? waiting->overtake_at : deadline;
     return waiting->stand_in_at < deadline ? waiting->stand_in_at : deadline;
 }

@@ -25,9 +25,11 @@ struct quorum_waiting {
     quorum_nodes signed_in;                /* nodes that have us on their list, as of the last look */
     quorum_nodes free;                     /* nodes that let us take it now */
     quorum_nodes second;                   /* nodes where we are to stand in for the first */
+    quorum_nodes left;                     /* nodes where it is free, and too many are before us */
     quorum_time free_at[QUORUM_NODES_MAX]; /* when the key there ends, as far as is known */
     quorum_time look_at;                   /* the next look */
     quorum_time stand_in_at;               /* QUORUM_NEVER: too few call for it */
+    quorum_time overtake_at;               /* when nodes send a first waiter to the end that leaves the lock free */
     bool looking;                          /* a look is under way */
     bool trying;                           /* an attempt is under way */
 };

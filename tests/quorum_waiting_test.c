@@ -336,9 +336,9 @@ START_TEST(free_for_others_is_not_free_for_us)
     for (unsigned i = 0; i < 3; i++)
         answered(&waiting, i, QUORUM_FREE, width, begin);
     ck_assert(is_quiet(looked(&waiting, begin)));
-    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + REFRESH);
     for (unsigned i = 0; i < 3; i++)
         ck_assert(is_quiet(called(&waiting, i, width, begin)));
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + REFRESH);
     ck_assert(is_quiet(wake(&waiting, begin + STAND_IN)));
 }
 END_TEST
@@ -446,6 +446,69 @@ START_TEST(majoritys_expiry_counts)
     ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + 200 * MS); /* free there, and perhaps on 3 and 4 */
     ck_assert(is_quiet(wake(&waiting, begin + 100 * MS)));
     ck_assert(is_look(wake(&waiting, begin + 200 * MS)));
+}
+END_TEST
+
+/* Strict order: behind one that has died. The nodes give it a refresh interval from the release on, and are asked right then. */
+START_TEST(fair_second_asks_when_the_first_has_had_its_time)
+{
+    struct quorum_waiting waiting = looking_with(3, FAIR);
+    quorum_time released = begin + 500 * MS, over = released + REFRESH + STAND_IN;
+    for (unsigned node = 0; node < 3; node++)
+        answered(&waiting, node, QUORUM_NEVER, 1, begin);
+    ck_assert(is_quiet(looked(&waiting, begin)));
+    for (unsigned node = 0; node < 3; node++)
+        ck_assert(is_quiet(called(&waiting, node, 1, released)));
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + REFRESH);
+    ck_assert(is_look(wake(&waiting, begin + REFRESH))); /* the usual one, too early */
+    for (unsigned node = 0; node < 3; node++)
+        answered(&waiting, node, QUORUM_FREE, 1, begin + REFRESH);
+    ck_assert(is_quiet(looked(&waiting, begin + REFRESH)));
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), over); /* not another interval later */
+    ck_assert(is_quiet(wake(&waiting, over - 1)));
+    ck_assert(is_look(wake(&waiting, over)));
+    if (_i == 0) { /* the first is at the end: it is our turn */
+        answered(&waiting, 0, QUORUM_FREE, 0, over);
+        answered(&waiting, 1, QUORUM_FREE, 0, over);
+        ck_assert(is_attempt(looked(&waiting, over)));
+    } else { /* the first lives, and has it */
+        for (unsigned node = 0; node < 3; node++)
+            answered(&waiting, node, QUORUM_NEVER, 0, over);
+        ck_assert(is_quiet(looked(&waiting, over)));
+        ck_assert_uint_eq(quorum_waiting_deadline(&waiting), over + REFRESH);
+    }
+}
+END_TEST
+
+/* A minority without the key is what a holder on the others looks like: it is looked at once a second. */
+START_TEST(free_on_a_minority_is_no_reason_to_ask_more_often)
+{
+    struct quorum_waiting waiting = looking_with(5, _i ? PLAIN : FAIR);
+    unsigned width = waiting.terms.width;
+    for (unsigned i = 0; i < 5; i++)
+        answered(&waiting, i, i % 2 ? QUORUM_FREE : QUORUM_NEVER, width, begin);
+    ck_assert(is_quiet(looked(&waiting, begin)));
+    called(&waiting, 1, width, begin);
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + REFRESH);
+}
+END_TEST
+
+/* Nobody called it, for the first had been heard of just before: since when the lock is free it does not know. */
+START_TEST(fair_second_that_sees_it_free_asks_again_soon)
+{
+    struct quorum_waiting waiting = looking_with(3, FAIR);
+    quorum_time now = begin;
+    for (unsigned looks = 0; looks < 5; looks++) {
+        for (unsigned node = 0; node < 3; node++)
+            answered(&waiting, node, QUORUM_FREE, 1, now);
+        ck_assert(is_quiet(looked(&waiting, now)));
+        ck_assert_uint_eq(quorum_waiting_deadline(&waiting), now + REFRESH / 4);
+        now += REFRESH / 4;
+        ck_assert(is_look(wake(&waiting, now)));
+    }
+    answered(&waiting, 0, QUORUM_FREE, 0, now);
+    answered(&waiting, 1, QUORUM_FREE, 0, now);
+    ck_assert(is_attempt(looked(&waiting, now)));
 }
 END_TEST
 
@@ -572,6 +635,9 @@ END_TEST
 static void add_looking(Suite *suite)
 {
     TCase *looking = tcase_create("looking");
+    tcase_add_loop_test(looking, fair_second_asks_when_the_first_has_had_its_time, 0, 2);
+    tcase_add_loop_test(looking, free_on_a_minority_is_no_reason_to_ask_more_often, 0, 2);
+    tcase_add_test(looking, fair_second_that_sees_it_free_asks_again_soon);
     tcase_add_loop_test(looking, it_looks_as_soon_as_a_majority_would_tell_it, 1, QUORUM_NODES_MAX + 1);
     tcase_add_test(looking, without_a_majority_that_listens_it_does_not_look);
     tcase_add_test(looking, only_nodes_that_have_it_and_reach_it_can_call_it);

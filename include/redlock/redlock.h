@@ -247,7 +247,8 @@ typedef struct redlock_acquire_options {
     redlock_event_callback event;     /* none */
     void *event_arg;
     uint32_t fair;                    /* 1: strictly first come, first served, among all clients that ask for it;
-                                         with wait_ms 0 a free lock that others wait for is REDLOCK_HELD */
+                                         with wait_ms 0 a free lock that others wait for is REDLOCK_HELD. A killed
+                                         client at the head of the queue holds up the others for 1 to 1.3 s after the release */
     uint32_t keep_waiting;            /* 1: wait on though so many nodes refuse for good that only their repair can help */
     const void *owner;                /* the same owner acquires the lock again without asking the nodes: see
                                          redlock_hold_count(). NULL: the calling thread; asynchronous face: nobody */

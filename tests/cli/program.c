@@ -327,6 +327,15 @@ void program_type(struct program *program, const char *keys)
         fixture_fail("cannot type: %s", strerror(errno));
 }
 
+void program_hang_up(struct program *program)
+{
+    int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+    if (dup3(nothing, program->output, O_CLOEXEC) < 0)
+        fixture_fail("dup3: %s", strerror(errno));
+    close(nothing);
+}
+
 pid_t program_foreground(const struct program *program)
 {
     return tcgetpgrp(program->output);

@@ -49,6 +49,8 @@ unsigned program_count(struct program *program, const char *text);
 
 /* Keys pressed on its terminal. */
 void program_type(struct program *program, const char *keys);
+/* The terminal is gone, as when its window is closed. */
+void program_hang_up(struct program *program);
 /* The process group in the foreground of its terminal. */
 pid_t program_foreground(const struct program *program);
 

@@ -1,0 +1,271 @@
+/* redlock run at a terminal: the foreground, Ctrl-C, Ctrl-Z and fg under a shell, and the line that shows the waiting. */
+#define _GNU_SOURCE
+#include "scene.h"
+
+#include "support/clock.h"
+#include "support/fixture.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TTL_MS = 1200 };
+
+static const char resource[] = real_key("terminal");
+
+#define shows(program, text)                                                                                           \
+    ck_assert_msg(program_says(program, text), "not shown: %s; but: %s", text, program_output(program))
+
+static struct program_options on_terminal(void)
+{
+    struct program_options options = scene_on_nodes;
+
+    options.terminal = true;
+    return options;
+}
+
+static struct program *start(const char *script)
+{
+    struct program_options options = on_terminal();
+
+    return program_start(&options, "run", resource, "--", "sh", "-c", script, NULL);
+}
+
+/* An interactive shell with job control. What is looked for in its output must not be in what is typed, which the terminal shows, too: hence be""gun. */
+static struct program *start_shell(void)
+{
+    static const char *const environment[] = {"PS1=shell$ ", "ENV=", NULL};
+    struct program_options options = on_terminal();
+    char *argv[] = {fixture_text("sh"), fixture_text("-i"), NULL};
+
+    options.environment = environment;
+    struct program *shell = program_start_argv(&options, argv);
+    shows(shell, "shell$ ");
+    for (size_t i = 0; i < 2; i++)
+        free(argv[i]);
+    return shell;
+}
+
+static void type_run(struct program *shell, const char *script, const char *then)
+{
+    char *line =
+        fixture_text("%s run --ttl 1200ms --grace 100ms %s -- sh -c '%s'%s\n", program_redlock, resource, script, then);
+
+    program_type(shell, line);
+    free(line);
+}
+
+static bool is_shown(void)
+{
+    size_t shown = 0;
+
+    for (size_t i = 0; i < deployment_size(real_nodes); i++)
+        shown += deployment_integer(real_nodes, i, "EXISTS", resource, NULL) == 1;
+    return shown > deployment_size(real_nodes) / 2;
+}
+
+static void type_until_it_ends(struct program *shell)
+{
+    program_type(shell, "exit\n");
+    (void)program_wait(shell);
+}
+
+/* --- The foreground --- */
+
+START_TEST(its_command_has_the_foreground)
+{
+    struct program *program = start("echo group=$$; read line; echo \"line=$line\"");
+
+    shows(program, "group=");
+    pid_t group = (pid_t)atoi(strstr(program_output(program), "group=") + strlen("group="));
+    ck_assert_int_eq(program_foreground(program), group);
+    program_type(program, "hello\n");
+    program_exits(program, 0);
+    ck_assert_ptr_nonnull(strstr(program_output(program), "line=hello"));
+}
+END_TEST
+
+START_TEST(an_interrupt_ends_both_and_the_lock)
+{
+    struct program *program = start("echo ready; exec sleep 60");
+
+    shows(program, "ready");
+    program_type(program, "\x03");
+    program_exits(program, -SIGINT);
+    ck_assert(real_nothing_left(NULL));
+}
+END_TEST
+
+START_TEST(an_interrupt_that_its_command_handles_is_its_own)
+{
+    struct program *program = start("trap \"echo got; exit 5\" INT; echo ready; while :; do sleep 0.02; done");
+
+    shows(program, "ready");
+    program_type(program, "\x03");
+    program_exits(program, 5);
+    ck_assert_ptr_nonnull(strstr(program_output(program), "got"));
+}
+END_TEST
+
+START_TEST(an_interrupt_stops_the_shells_loop_too)
+{
+    struct program *shell = start_shell();
+
+    program_type(shell, "for i in 1 2 3; do echo round $i; ");
+    type_run(shell, "echo be\"\"gun; exec sleep 60", "; done; echo loop=$?");
+    shows(shell, "begun");
+    program_type(shell, "\x03");
+    ck_assert(real_nothing_left(NULL));
+    program_type(shell, "echo af''ter\n");
+    shows(shell, "after");
+    ck_assert_ptr_null(strstr(program_output(shell), "round 2"));
+    type_until_it_ends(shell);
+}
+END_TEST
+
+/* --- Jobs --- */
+
+START_TEST(a_stopped_job_keeps_its_lock_and_goes_on)
+{
+    struct program *shell = start_shell();
+
+    type_run(shell, "echo be\"\"gun; read line; echo \"line=$line\"; exit 4", "; echo status=$?");
+    shows(shell, "begun");
+    program_type(shell, "\x1a");
+    shows(shell, "Stopped");
+    program_type(shell, "echo me''anwhile\n");
+    shows(shell, "meanwhile");
+    /* Longer than the ttl: it is about time itself. */
+    uint64_t until = test_deadline_ns(3 * TTL_MS / 2);
+    while (test_now_ns() < until) {
+        ck_assert(is_shown());
+        usleep(20000);
+    }
+    program_type(shell, "fg\n");
+    program_type(shell, "hello\n");
+    shows(shell, "line=hello");
+    ck_assert(real_nothing_left(NULL));
+    program_type(shell, "echo ba''ck\n");
+    shows(shell, "back");
+    type_until_it_ends(shell);
+}
+END_TEST
+
+START_TEST(a_job_may_be_stopped_and_continued_many_times)
+{
+    struct program *shell = start_shell();
+    char text[32];
+
+    type_run(shell, "echo be\"\"gun; while read line; do echo \"line=$line\"; done", "");
+    shows(shell, "begun");
+    for (unsigned i = 1; i <= 5; i++) {
+        unsigned before = program_count(shell, "Stopped");
+        program_type(shell, "\x1a");
+        while (program_count(shell, "Stopped") == before)
+            usleep(1000);
+        program_type(shell, "fg\n");
+        snprintf(text, sizeof(text), "round %u\n", i);
+        program_type(shell, text);
+        snprintf(text, sizeof(text), "line=round %u", i);
+        shows(shell, text);
+    }
+    program_type(shell, "\x04");
+    ck_assert(real_nothing_left(NULL));
+    type_until_it_ends(shell);
+}
+END_TEST
+
+START_TEST(a_job_in_the_background_does_not_take_the_terminal)
+{
+    struct program *shell = start_shell();
+
+    type_run(shell, "echo be\"\"gun; read line; echo \"line=$line\"", " &");
+    shows(shell, "begun");
+    program_type(shell, "echo mi''ne\n");
+    shows(shell, "mine");
+    program_type(shell, "fg\n");
+    program_type(shell, "hello\n");
+    shows(shell, "line=hello");
+    ck_assert(real_nothing_left(NULL));
+    type_until_it_ends(shell);
+}
+END_TEST
+
+START_TEST(the_end_of_the_terminal_ends_its_command)
+{
+    struct program *shell = start_shell();
+
+    type_run(shell, "echo be\"\"gun=$$; exec sleep 60", "");
+    shows(shell, "begun=");
+    ck_assert(is_shown());
+    program_hang_up(shell);
+    ck_assert(real_nothing_left(NULL));
+}
+END_TEST
+
+/* --- Waiting --- */
+
+START_TEST(a_line_shows_what_it_waits_for)
+{
+    for (size_t i = 0; i < deployment_size(real_nodes); i++)
+        ck_assert(real_foreign_set(i, resource, "another"));
+    struct program *program = start("echo ran");
+    shows(program, "held on 5 of 5 nodes");
+    shows(program, "no limit");
+    for (size_t i = 0; i < deployment_size(real_nodes); i++)
+        real_delete(i, resource);
+    program_exits(program, 0);
+    /* Taken away before the command began. */
+    const char *ran = strstr(program_output(program), "ran");
+    ck_assert_ptr_nonnull(ran);
+    ck_assert_int_eq(strncmp(ran - 4, "\r\033[K", 4), 0);
+}
+END_TEST
+
+START_TEST(a_wait_can_be_stopped_and_interrupted)
+{
+    for (size_t i = 0; i < deployment_size(real_nodes); i++)
+        ck_assert(real_foreign_set(i, resource, "another"));
+    struct program *shell = start_shell();
+    type_run(shell, "echo did\\ run", "");
+    shows(shell, "held on 5 of 5 nodes");
+    program_type(shell, "\x1a");
+    shows(shell, "Stopped");
+    unsigned before = program_count(shell, "held on 5 of 5 nodes");
+    program_type(shell, "fg\n");
+    while (program_count(shell, "held on 5 of 5 nodes") == before) /* an interrupt discards what was typed before */
+        usleep(1000);
+    program_type(shell, "\x03");
+    program_type(shell, "echo af''ter\n");
+    shows(shell, "after");
+    for (size_t i = 0; i < deployment_size(real_nodes); i++)
+        real_delete(i, resource);
+    ck_assert_ptr_null(strstr(program_output(shell), "did run"));
+    type_until_it_ends(shell);
+}
+END_TEST
+
+static Suite *terminal_suite(void)
+{
+    Suite *suite = suite_create("cli_terminal");
+    TCase *tcase = scene_shared_case(suite, "terminal");
+
+    tcase_add_test(tcase, its_command_has_the_foreground);
+    tcase_add_test(tcase, an_interrupt_ends_both_and_the_lock);
+    tcase_add_test(tcase, an_interrupt_that_its_command_handles_is_its_own);
+    tcase_add_test(tcase, an_interrupt_stops_the_shells_loop_too);
+    tcase_add_test(tcase, a_stopped_job_keeps_its_lock_and_goes_on);
+    tcase_add_test(tcase, a_job_may_be_stopped_and_continued_many_times);
+    tcase_add_test(tcase, a_job_in_the_background_does_not_take_the_terminal);
+    tcase_add_test(tcase, the_end_of_the_terminal_ends_its_command);
+    tcase_add_test(tcase, a_line_shows_what_it_waits_for);
+    tcase_add_test(tcase, a_wait_can_be_stopped_and_interrupted);
+    return suite;
+}
+
+int main(void)
+{
+    return real_run(terminal_suite(), false);
+}

@@ -58,15 +58,24 @@ struct reading {
     bool said; /* an error is said once: the first */
 };
 
-char *cli_copy(const char *text)
-{
-    char *copy = strdup(text);
+/* Texts that live until the process ends, whoever still points to them. */
+struct kept {
+    struct kept *before;
+    char text[];
+};
+static struct kept *kept;
 
-    if (copy == NULL) {
+char *cli_keep(const char *text)
+{
+    struct kept *keep = malloc(sizeof(*keep) + strlen(text) + 1);
+
+    if (keep == NULL) {
         cli_say("no memory");
         exit(CLI_SYSTEM);
     }
-    return copy;
+    keep->before = kept;
+    kept = keep;
+    return strcpy(keep->text, text);
 }
 
 /* --- Values --- */
@@ -93,17 +102,24 @@ static void *option(struct reading *reading, const struct key *key)
 char *cli_password_read(const char *path)
 {
     char *line = NULL;
+    char *password = NULL;
     size_t size = 0;
     FILE *file = fopen(path, "re");
-    ssize_t length = file != NULL ? getline(&line, &size, file) : -1;
 
-    if (length < 0)
-        cli_say("cannot read a password from %s: %s", path, file == NULL ? strerror(errno) : "it is empty");
+    if (file == NULL)
+        cli_say("cannot read a password from %s: %s", path, strerror(errno));
+    else if (getline(&line, &size, file) < 0)
+        cli_say("cannot read a password from %s: it is empty, or no file", path);
+    else {
+        line[strcspn(line, "\r\n")] = '\0';
+        password = cli_keep(line);
+    }
     if (file != NULL)
         fclose(file);
-    if (length >= 0)
-        line[strcspn(line, "\r\n")] = '\0';
-    return length >= 0 ? line : NULL;
+    if (line != NULL)
+        explicit_bzero(line, size);
+    free(line);
+    return password;
 }
 
 static bool take_password_file(struct reading *reading, const struct key *key, const char *value)
@@ -126,8 +142,8 @@ static bool take_nodes(struct reading *reading, const char *value)
         return wrong(reading, "nodes: there is none; write for example: nodes = 10.0.0.1,10.0.0.2,10.0.0.3");
     if (asprintf(&joined, "%s%s%s", before != NULL ? before : "", before != NULL ? "," : "", value) < 0)
         return wrong(reading, "no memory");
-    joined[strcspn(joined, "\r\n")] = '\0';
-    reading->settings->nodes = joined;
+    reading->settings->nodes = cli_keep(joined);
+    free(joined);
     return true;
 }
 
@@ -177,7 +193,7 @@ static bool take_value(struct reading *reading, const struct key *key, const cha
         return take_yes_no(reading, key, value);
     case TEXT:
     default:
-        *(const char **)option(reading, key) = cli_copy(value);
+        *(const char **)option(reading, key) = cli_keep(value);
         return true;
     }
 }

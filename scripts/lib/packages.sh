@@ -6,13 +6,15 @@
 packages_for() {
   case $1 in
     build) echo gcc libc6-dev cmake ninja-build libhiredis-dev libev-dev libinih-dev ;;
-    test) echo g++ clang check libsqlite3-dev sqlite3 libsubunit-dev valgrind binutils pkg-config mandoc redis-server redis-tools ;;
+    test) echo g++ clang check libsqlite3-dev sqlite3 libsubunit-dev valgrind binutils dpkg-dev file pkg-config mandoc redis-server redis-tools ;;
+    package) echo dpkg-dev file ;;
+    clean_room) echo debootstrap ;;
     coverage) echo gcovr ;;
     demo) echo redis-server redis-tools ;;
     bench) echo redis-server redis-tools gnuplot-nox strace ;;
     compose) echo docker.io docker-compose debootstrap ;;
     *)
-      echo "packages_for: no purpose '$1'; there are build, test, coverage, demo, bench and compose" >&2
+      echo "packages_for: no purpose '$1'; there are build, test, package, clean_room, coverage, demo, bench and compose" >&2
       return 2
       ;;
   esac

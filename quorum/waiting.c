@@ -32,6 +32,8 @@ static void called(struct quorum_waiting *waiting, const struct quorum_waiting_e
 {
     waiting->free_at[event->node] = QUORUM_NEVER;
     set(&waiting->left, event->node, false);
+    if (event->type == QUORUM_WAITING_CALLED && (waiting->looking || waiting->trying))
+        set(&waiting->called, event->node, true);
     if (event->ahead == 0) {
         set(&waiting->free, event->node, true);
         return;
@@ -74,6 +76,16 @@ static void signed_in(struct quorum_waiting *waiting, const struct quorum_waitin
         called(waiting, event); /* or others are before us: they are told, and so are we in our turn */
     else
         waiting->free_at[event->node] = quorum_time_add(event->now, event->remaining);
+    if (event->remaining != QUORUM_FREE)
+        waiting->doubtful |= waiting->called & quorum_node(event->node);
+}
+
+/* An answer that was on its way when the node called, on another connection, must not have the last word. */
+static void ask_the_doubtful(struct quorum_waiting *waiting, quorum_time now)
+{
+    if (is_majority(waiting, waiting->doubtful | waiting->free))
+        waiting->look_at = now;
+    waiting->called = waiting->doubtful = 0;
 }
 
 static void start_look(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions, quorum_time now)
@@ -102,6 +114,7 @@ static void looked(struct quorum_waiting *waiting, struct quorum_waiting_actions
 {
     waiting->looking = false;
     waiting->look_at = quorum_time_add(now, waiting->terms.refresh);
+    ask_the_doubtful(waiting, now);
     sign_out_of_few(waiting, actions);
 }
 
@@ -117,6 +130,7 @@ static void tried(struct quorum_waiting *waiting, struct quorum_waiting_actions 
     waiting->trying = false;
     waiting->second = waiting->left = 0;
     waiting->overtake_at = QUORUM_NEVER;
+    ask_the_doubtful(waiting, now);
     look_if_worthwhile(waiting, actions, now);
     if (!waiting->looking)
         sign_out_of_few(waiting, actions);

@@ -26,6 +26,8 @@ struct quorum_waiting {
     quorum_nodes free;                     /* nodes that let us take it now */
     quorum_nodes second;                   /* nodes where we are to stand in for the first */
     quorum_nodes left;                     /* nodes where it is free, and too many are before us */
+    quorum_nodes called;                   /* nodes that called during a look or an attempt */
+    quorum_nodes doubtful;                 /* of these, that answered it "held": which came first is not known */
     quorum_time free_at[QUORUM_NODES_MAX]; /* when the key there ends, as far as is known */
     quorum_time look_at;                   /* the next look */
     quorum_time stand_in_at;               /* QUORUM_NEVER: too few call for it */

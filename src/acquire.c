@@ -23,8 +23,8 @@ struct acquire {
     const void *owner;
     redlock_acquire_callback callback;
     void *arg;
-    size_t resource_size;
-    char resource[];
+    struct rl_names *names; /* in the memory that follows; cut to their number */
+    uint64_t memory[];
 };
 
 static void leave_attempt(struct acquire *acquire)
@@ -88,8 +88,7 @@ static void wait_on(struct acquire *acquire)
 {
     redlock_client *client = acquire->base.client;
     struct rl_waiter *waiter = &acquire->waiter;
-    if (!waiter->queue &&
-        !rl_queue_join(client, acquire->resource, acquire->resource_size, waiter, acquire->options.fair))
+    if (!waiter->queue && !rl_queue_join(client, acquire->names, waiter, acquire->options.fair))
         return;
     pause_or_give_up(acquire); /* before the queue is told: it may have called already */
     if (!waiter->queue || acquire->base.completed)
@@ -227,7 +226,7 @@ static enum rl_question question(const struct acquire *acquire)
         return RL_ASK_TAKE;
     if (acquire->options.fair)
         return RL_ASK_TRY;
-    return acquire->options.fence ? RL_ASK_GRANT : RL_ASK_SET;
+    return acquire->options.fence || acquire->names->count > 1 ? RL_ASK_GRANT : RL_ASK_SET;
 }
 
 static void propose(struct acquire *acquire)
@@ -244,7 +243,7 @@ static void attempt(struct acquire *acquire)
     int status = REDLOCK_NO_MEMORY;
     leave_attempt(acquire);
     rl_timer_stop(&client->timers, &acquire->pause);
-    acquire->lease = rl_lease_create(client, acquire->resource, acquire->resource_size, &status);
+    acquire->lease = rl_lease_create(client, acquire->names, &status);
     const struct quorum_terms terms = {
         .kind = QUORUM_ACQUIRE,
         .nodes = client->nodes_count,
@@ -442,7 +441,7 @@ static void reenter(struct acquire *acquire, struct rl_lease *lease)
 /* Who asks for fairness, and who waits where others wait or have waited lately. */
 static bool is_to_queue(const struct acquire *acquire)
 {
-    return acquire->options.fair || rl_queue_find(acquire->base.client, acquire->resource, acquire->resource_size);
+    return acquire->options.fair || rl_queue_find(acquire->base.client, acquire->names);
 }
 
 static void begin(struct acquire *acquire)
@@ -459,15 +458,35 @@ static void begin(struct acquire *acquire)
     quorum_retry_init(&acquire->retry, operation->timer.set ? operation->timer.due : QUORUM_NEVER);
     operation->cancellation = acquire->options.cancellation;
     if (acquire->owner)
-        owned = rl_leases_find_owned(operation->client, acquire->resource, acquire->resource_size, acquire->owner);
+        owned = rl_leases_find_owned(operation->client, acquire->names, acquire->owner);
     if (operation->cancellation && atomic_load(&operation->cancellation->cancelled))
         rl_operation_complete(operation, REDLOCK_CANCELLED);
     else if (owned)
         reenter(acquire, owned);
     else if (wait_ms == 0 || !is_to_queue(acquire) ||
-             rl_queue_join(operation->client, acquire->resource, acquire->resource_size, &acquire->waiter,
-                           acquire->options.fair))
+             rl_queue_join(operation->client, acquire->names, &acquire->waiter, acquire->options.fair))
         attempt(acquire);
+}
+
+static size_t memory_for(const struct rl_names *names)
+{
+    size_t memory = offsetof(struct rl_names, name) + names->count * sizeof *names->name;
+    for (unsigned i = 0; i < names->count; i++)
+        memory += names->name[i].size;
+    return memory;
+}
+
+static void keep_names(struct acquire *acquire, const struct rl_names *names)
+{
+    size_t head = offsetof(struct rl_names, name) + names->count * sizeof *names->name;
+    char *at = (char *)acquire->memory + head;
+    acquire->names = (struct rl_names *)(void *)acquire->memory;
+    memcpy(acquire->names, names, head);
+    for (unsigned i = 0; i < names->count; i++) {
+        memcpy(at, names->name[i].bytes, names->name[i].size);
+        acquire->names->name[i].bytes = at;
+        at += names->name[i].size;
+    }
 }
 
 int rl_acquire_start(redlock_client *client, const char *resource, const redlock_acquire_options *given,
@@ -475,11 +494,11 @@ int rl_acquire_start(redlock_client *client, const char *resource, const redlock
 {
     redlock_acquire_options options;
     redlock_result why;
+    struct rl_names names;
     int status = rl_options_read_acquire(given, &client->options, &options, &why);
-    size_t size = options.resource_size;
     if (!status)
-        status = rl_resource_check(resource, &size, &why);
-    size_t kept = status ? 0 : size;
+        status = rl_names_read(&names, resource, &options, &why);
+    size_t kept = status ? 0 : memory_for(&names);
     int created;
     struct acquire *acquire = (struct acquire *)rl_operation_create(client, &type, sizeof *acquire + kept, &created);
     if (!acquire)
@@ -492,8 +511,7 @@ int rl_acquire_start(redlock_client *client, const char *resource, const redlock
         rl_operation_refuse(&acquire->base, &why);
         return REDLOCK_OK;
     }
-    acquire->resource_size = size;
-    memcpy(acquire->resource, resource, size);
+    keep_names(acquire, &names);
     begin(acquire);
     return REDLOCK_OK;
 }

@@ -8,7 +8,7 @@
 #include "redlock/redlock.h"
 #include "src/script.h"
 
-#define RL_COMMAND_ARGUMENTS 16
+#define RL_COMMAND_ARGUMENTS (REDLOCK_RESOURCES_MAX + 16)
 
 struct rl_text {
     const char *bytes;

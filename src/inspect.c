@@ -148,7 +148,7 @@ static void note_refusal(struct inspect *inspect, struct rl_node *node, const st
     else if (uses(probe, MARKER))
         add_rule(facts, "~%s", node->client->options.marker_key);
     else if (!uses(probe, NOBODYS)) /* that key is tried for the command's sake only */
-        add_rule(facts, "~%s%s", inspect->lease->key, uses(probe, LOCK) ? "" : ":redlock:*");
+        add_rule(facts, "~%s%s", inspect->lease->key[0].bytes, uses(probe, LOCK) ? "" : ":redlock:*");
 }
 
 /* ---------------------------------------------------------------------------------------------------------- verdict */
@@ -262,9 +262,9 @@ struct words {
 
 static void add_helper_key(struct words *words, const struct rl_lease *lease, unsigned which, const char *suffix)
 {
-    memcpy(words->key[which], lease->key, lease->key_size);
-    memcpy(words->key[which] + lease->key_size, suffix, RL_SUFFIX_SIZE);
-    rl_command_add(&words->command, words->key[which], lease->key_size + RL_SUFFIX_SIZE);
+    memcpy(words->key[which], lease->key[0].bytes, lease->key[0].size);
+    memcpy(words->key[which] + lease->key[0].size, suffix, RL_SUFFIX_SIZE);
+    rl_command_add(&words->command, words->key[which], lease->key[0].size + RL_SUFFIX_SIZE);
 }
 
 static void add(struct words *words, const struct inspect *inspect, const char *word)
@@ -272,7 +272,7 @@ static void add(struct words *words, const struct inspect *inspect, const char *
     const redlock_client *client = inspect->base.client;
     const struct rl_lease *lease = inspect->lease;
     if (strcmp(word, LOCK) == 0)
-        rl_command_add(&words->command, lease->key, lease->key_size);
+        rl_command_add(&words->command, lease->key[0].bytes, lease->key[0].size);
     else if (strcmp(word, QUEUE) == 0)
         add_helper_key(words, lease, 0, RL_QUEUE_SUFFIX);
     else if (strcmp(word, ALIVE) == 0)
@@ -394,7 +394,7 @@ static void begin(struct inspect *inspect, const char *resource, size_t size)
     redlock_client *client = inspect->base.client;
     int status = REDLOCK_NO_MEMORY;
     size_t requests = client->nodes_count * PROBES * sizeof(struct rl_request);
-    inspect->lease = rl_lease_create(client, resource, size, &status);
+    inspect->lease = rl_lease_create_one(client, resource, size, &status);
     if (inspect->lease)
         inspect->inquiry = rl_client_allocate(client, sizeof *inspect->inquiry + requests);
     if (!inspect->inquiry) {

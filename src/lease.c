@@ -26,10 +26,36 @@ static uint64_t hash_of(const redlock_client *client, const char *key, size_t si
     return hash ^ (hash >> 29);
 }
 
-struct rl_lease *rl_lease_create(redlock_client *client, const char *resource, size_t size, int *status)
+static size_t bytes_of(const struct rl_names *names, size_t prefix)
+{
+    size_t bytes = 0;
+    for (unsigned i = 0; i < names->count; i++)
+        bytes += prefix + names->name[i].size + 1;
+    return bytes;
+}
+
+static void write_keys(struct rl_lease *lease, const struct rl_names *names)
+{
+    const char *prefix = lease->client->options.prefix;
+    char *at = (char *)&lease->key[names->count];
+    for (unsigned i = 0; i < names->count; i++) {
+        struct rl_key *key = &lease->key[i];
+        key->lease = lease;
+        key->bytes = at;
+        key->size = lease->prefix_size + names->name[i].size;
+        memcpy(at, prefix, lease->prefix_size);
+        memcpy(at + lease->prefix_size, names->name[i].bytes, names->name[i].size);
+        at[key->size] = '\0';
+        at += key->size + 1;
+    }
+    lease->key_count = (uint16_t)names->count;
+}
+
+struct rl_lease *rl_lease_create(redlock_client *client, const struct rl_names *names, int *status)
 {
     size_t prefix = strlen(client->options.prefix);
-    struct rl_lease *lease = rl_client_allocate(client, sizeof *lease + prefix + size + 1);
+    size_t keys = names->count * sizeof(struct rl_key);
+    struct rl_lease *lease = rl_client_allocate(client, sizeof *lease + keys + bytes_of(names, prefix));
     if (!lease) {
         *status = REDLOCK_NO_MEMORY;
         return NULL;
@@ -45,18 +71,22 @@ struct rl_lease *rl_lease_create(redlock_client *client, const char *resource, s
     lease->descriptor = -1;
     atomic_init(&lease->validity_end, 0);
     atomic_init(&lease->loss, QUORUM_NOT_LOST);
+    atomic_init(&lease->fence, 0);
     lease->prefix_size = (uint16_t)prefix;
-    lease->key_size = (uint16_t)(prefix + size);
-    memcpy(lease->key, client->options.prefix, prefix);
-    memcpy(lease->key + prefix, resource, size);
-    lease->key[lease->key_size] = '\0';
+    write_keys(lease, names);
     return lease;
+}
+
+struct rl_lease *rl_lease_create_one(redlock_client *client, const char *resource, size_t size, int *status)
+{
+    const struct rl_names names = rl_names_of(resource, size);
+    return rl_lease_create(client, &names, status);
 }
 
 struct rl_lease *rl_lease_create_of(redlock_client *client, const char *resource, size_t size, const char *token,
                                     int *status)
 {
-    struct rl_lease *lease = rl_lease_create(client, resource, size, status);
+    struct rl_lease *lease = rl_lease_create_one(client, resource, size, status);
     if (!lease)
         return NULL;
     memcpy(lease->token, token, sizeof lease->token);
@@ -89,9 +119,23 @@ void rl_lease_release(struct rl_lease *lease)
 
 static void insert(struct rl_leases *leases, struct rl_lease *lease)
 {
-    struct rl_lease **bucket = &leases->buckets[lease->hash & (leases->bucket_count - 1)];
-    lease->chain = *bucket;
-    *bucket = lease;
+    for (unsigned i = 0; i < lease->key_count; i++) {
+        struct rl_key *key = &lease->key[i];
+        struct rl_key **bucket = &leases->buckets[key->hash & (leases->bucket_count - 1)];
+        key->chain = *bucket;
+        *bucket = key;
+    }
+}
+
+static void take_out(struct rl_leases *leases, struct rl_lease *lease)
+{
+    for (unsigned i = 0; i < lease->key_count; i++) {
+        struct rl_key *key = &lease->key[i];
+        struct rl_key **link = &leases->buckets[key->hash & (leases->bucket_count - 1)];
+        while (*link != key)
+            link = &(*link)->chain;
+        *link = key->chain;
+    }
 }
 
 /* Twice the buckets. Without memory for them the table stays, only slower. */
@@ -99,7 +143,7 @@ static bool grow(redlock_client *client)
 {
     struct rl_leases *leases = &client->leases;
     size_t count = leases->bucket_count ? 2 * leases->bucket_count : FIRST_BUCKETS;
-    struct rl_lease **buckets = rl_allocate(&client->allocator, count * sizeof *buckets);
+    struct rl_key **buckets = rl_allocate(&client->allocator, count * sizeof *buckets);
     if (!buckets)
         return leases->bucket_count > 0;
     if (leases->buckets)
@@ -116,14 +160,15 @@ static bool list(struct rl_lease *lease)
     struct rl_leases *leases = &lease->client->leases;
     if (leases->count >= leases->bucket_count && !grow(lease->client))
         return false;
-    lease->hash = hash_of(lease->client, lease->key, lease->key_size);
+    for (unsigned i = 0; i < lease->key_count; i++)
+        lease->key[i].hash = hash_of(lease->client, lease->key[i].bytes, lease->key[i].size);
     lease->listed = true;
     lease->previous = NULL;
     lease->next = leases->first;
     if (lease->next)
         lease->next->previous = lease;
     leases->first = lease;
-    leases->count++;
+    leases->count += lease->key_count;
     insert(leases, lease);
     return true;
 }
@@ -137,11 +182,8 @@ static void unlist(struct rl_lease *lease)
     *(lease->previous ? &lease->previous->next : &leases->first) = lease->next;
     if (lease->next)
         lease->next->previous = lease->previous;
-    struct rl_lease **link = &leases->buckets[lease->hash & (leases->bucket_count - 1)];
-    while (*link != lease)
-        link = &(*link)->chain;
-    *link = lease->chain;
-    leases->count--;
+    take_out(leases, lease);
+    leases->count -= lease->key_count;
 }
 
 /* --------------------------------------------------------------------------------------------------------- handles */
@@ -207,7 +249,7 @@ static void lost(struct rl_lease *lease, enum quorum_loss loss)
         rl_lease_ring(lease);
     rl_watches_end(lease);
     rl_log(client, loss == QUORUM_LOSS_CLOSED ? REDLOCK_LOG_DEBUG : REDLOCK_LOG_WARNING, "lock on %.100s lost: %s",
-           lease->key + lease->prefix_size, rl_result_loss(loss));
+           rl_lease_resource(lease, 0).bytes, rl_result_loss(loss));
     if (loss == QUORUM_LOSS_CLOSED && client->options.leave_locks)
         rl_lease_lose(lease);
     else
@@ -396,23 +438,63 @@ quorum_duration rl_lease_validity(const struct rl_lease *lease)
     return quorum_time_until(atomic_load_explicit(&lease->validity_end, memory_order_acquire), rl_now());
 }
 
+static bool is_named(const struct rl_lease *lease, unsigned index, struct rl_text name)
+{
+    struct rl_text resource = rl_lease_resource(lease, index);
+    return resource.size == name.size && memcmp(resource.bytes, name.bytes, name.size) == 0;
+}
+
+bool rl_lease_is_on(const struct rl_lease *lease, const struct rl_names *names)
+{
+    bool same = lease->key_count == names->count;
+    for (unsigned i = 0; same && i < names->count; i++)
+        same = is_named(lease, i, names->name[i]);
+    return same;
+}
+
+bool rl_lease_is_alike(const struct rl_lease *lease, const struct rl_lease *other)
+{
+    bool same = lease->key_count == other->key_count;
+    for (unsigned i = 0; same && i < other->key_count; i++)
+        same = is_named(lease, i, rl_lease_resource(other, i));
+    return same;
+}
+
+/* Both are in order. */
+bool rl_lease_has(const struct rl_lease *lease, const struct rl_names *names)
+{
+    unsigned found = 0;
+    for (unsigned i = 0; i < lease->key_count && found < names->count; i++)
+        found += is_named(lease, i, names->name[found]);
+    return found == names->count;
+}
+
+uint32_t rl_lease_set(const struct rl_lease *lease)
+{
+    uint32_t hash = 2166136261u;
+    for (unsigned i = 0; i < lease->key_count; i++)
+        for (size_t at = 0; at <= lease->key[i].size; at++)
+            hash = (hash ^ (unsigned char)lease->key[i].bytes[at]) * 16777619u;
+    return hash;
+}
+
 typedef bool predicate(const struct rl_lease *lease, const void *what);
 
 static struct rl_lease *find(redlock_client *client, const char *resource, size_t size, predicate *fits,
                              const void *what)
 {
     struct rl_leases *leases = &client->leases;
-    char key[128 + REDLOCK_RESOURCE_MAX];
+    char bytes[128 + REDLOCK_RESOURCE_MAX];
     size_t prefix = strlen(client->options.prefix);
-    if (!leases->count || prefix + size > sizeof key)
+    if (!leases->count || prefix + size > sizeof bytes)
         return NULL;
-    memcpy(key, client->options.prefix, prefix);
-    memcpy(key + prefix, resource, size);
-    uint64_t hash = hash_of(client, key, prefix + size);
-    for (struct rl_lease *lease = leases->buckets[hash & (leases->bucket_count - 1)]; lease; lease = lease->chain)
-        if (lease->hash == hash && lease->key_size == prefix + size && memcmp(lease->key, key, lease->key_size) == 0 &&
-            fits(lease, what))
-            return lease;
+    memcpy(bytes, client->options.prefix, prefix);
+    memcpy(bytes + prefix, resource, size);
+    uint64_t hash = hash_of(client, bytes, prefix + size);
+    for (struct rl_key *key = leases->buckets[hash & (leases->bucket_count - 1)]; key; key = key->chain)
+        if (key->hash == hash && key->size == prefix + size && memcmp(key->bytes, bytes, key->size) == 0 &&
+            fits(key->lease, what))
+            return key->lease;
     return NULL;
 }
 
@@ -422,9 +504,15 @@ static bool is_valid(const struct rl_lease *lease, const void *owner)
     return rl_lease_validity(lease) > 0;
 }
 
-static bool is_owned(const struct rl_lease *lease, const void *owner)
+struct wanted {
+    const struct rl_names *names;
+    const void *owner;
+};
+
+static bool is_owned(const struct rl_lease *lease, const void *what)
 {
-    return lease->owner == owner;
+    const struct wanted *wanted = what;
+    return lease->owner == wanted->owner && rl_lease_has(lease, wanted->names);
 }
 
 static bool has_token(const struct rl_lease *lease, const void *token)
@@ -442,9 +530,10 @@ struct rl_lease *rl_leases_find(redlock_client *client, const char *resource, si
     return find(client, resource, size, is_valid, NULL);
 }
 
-struct rl_lease *rl_leases_find_owned(redlock_client *client, const char *resource, size_t size, const void *owner)
+struct rl_lease *rl_leases_find_owned(redlock_client *client, const struct rl_names *names, const void *owner)
 {
-    return find(client, resource, size, is_owned, owner);
+    const struct wanted wanted = {names, owner};
+    return find(client, names->name[0].bytes, names->name[0].size, is_owned, &wanted);
 }
 
 /* In a forked child, or at the end of a close: nobody is told. */

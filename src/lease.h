@@ -9,6 +9,7 @@
 #include "quorum/lease.h"
 #include "quorum/round.h"
 #include "redlock/redlock.h"
+#include "src/names.h"
 #include "src/timer.h"
 
 struct rl_lease;
@@ -23,6 +24,15 @@ struct redlock_lock {
     unsigned told; /* events of the notice under way that its callback has had */
 };
 
+/* One of a lease's keys: prefix and resource, and a NUL. */
+struct rl_key {
+    struct rl_lease *lease;
+    struct rl_key *chain; /* of the table's bucket */
+    const char *bytes;
+    size_t size;
+    uint64_t hash;
+};
+
 struct rl_lease {
     unsigned references; /* of handles, rounds and operations; by the loop's thread only */
     redlock_client *client;
@@ -33,11 +43,10 @@ struct rl_lease {
     _Atomic uint64_t fence; /* its fencing token; 0: none, or not yet */
     struct rl_lease *next;  /* of the client's listed ones */
     struct rl_lease *previous;
-    struct rl_lease *chain; /* of the table's bucket */
-    bool listed;            /* handles are out: on the list and in the table, lost or not */
-    bool queued;            /* taken from a queue on the nodes */
-    bool due;               /* on the list of due renewals */
-    unsigned notices;       /* bits of events to be told */
+    bool listed;      /* handles are out: on the list and in the table, lost or not */
+    bool queued;      /* taken from a queue on the nodes */
+    bool due;         /* on the list of due renewals */
+    unsigned notices; /* bits of events to be told */
     struct rl_lease *next_due;
     struct rl_lease *next_noticed;
     struct rl_watch *watches; /* operations that wait for its loss */
@@ -46,23 +55,22 @@ struct rl_lease {
     quorum_duration renewal_ttl;
     uint32_t ttl_ms;
     int descriptor; /* readable once lost; -1 until someone asks */
-    uint64_t hash;
     quorum_nodes
         may_hold; /* nodes that were sent the token and have not said that they do not have it: what an undo goes to */
     _Atomic quorum_time validity_end; /* 0: lost, or not yet held. Read by any thread */
     atomic_int loss;                  /* enum quorum_loss. Read by any thread */
     char token[REDLOCK_TOKEN_SIZE];
     uint16_t prefix_size;
-    uint16_t key_size;
-    char key[]; /* prefix + resource, and a NUL */
+    uint16_t key_count;
+    struct rl_key key[]; /* in the order of their bytes, which follow */
 };
 
 struct rl_leases {
     struct rl_lease *first;
-    struct rl_lease **buckets; /* by hash of the key; NULL until the first */
-    size_t bucket_count;       /* a power of two */
-    size_t count;
-    struct rl_lease *due; /* for renewal, oldest first */
+    struct rl_key **buckets; /* by hash of the key; NULL until the first */
+    size_t bucket_count;     /* a power of two */
+    size_t count;            /* of keys */
+    struct rl_lease *due;    /* for renewal, oldest first */
     struct rl_lease *due_last;
     unsigned due_count;
     struct rl_lease *noticed; /* with something to tell, oldest first; references */
@@ -82,7 +90,10 @@ struct rl_lease_terms {
 };
 
 /* One reference, the caller's; its token is drawn fresh. NULL: status tells why. */
-struct rl_lease *rl_lease_create(redlock_client *client, const char *resource, size_t size, int *status);
+struct rl_lease *rl_lease_create(redlock_client *client, const struct rl_names *names, int *status);
+
+/* The same for one resource. */
+struct rl_lease *rl_lease_create_one(redlock_client *client, const char *resource, size_t size, int *status);
 /* The same with a token that somebody else has drawn, and that any node may hold. It must be one: rl_token_check(). */
 struct rl_lease *rl_lease_create_of(redlock_client *client, const char *resource, size_t size, const char *token,
                                     int *status);
@@ -123,8 +134,23 @@ void rl_lease_ring(struct rl_lease *lease);
 /* Nothing but a key and a token: what the commands and scripts for ordinary locks deal with. */
 static inline bool rl_lease_is_plain(const struct rl_lease *lease)
 {
-    return lease->fence == 0;
+    return lease->key_count == 1 && lease->fence == 0;
 }
+
+/* A number that tells locks on different resources apart, as a rule. */
+uint32_t rl_lease_set(const struct rl_lease *lease);
+
+/* One of its keys without the prefix. */
+static inline struct rl_text rl_lease_resource(const struct rl_lease *lease, unsigned index)
+{
+    const struct rl_key *key = &lease->key[index];
+    return (struct rl_text){key->bytes + lease->prefix_size, key->size - lease->prefix_size};
+}
+
+/* Is it on the same resources, or on more? */
+bool rl_lease_has(const struct rl_lease *lease, const struct rl_names *names);
+bool rl_lease_is_on(const struct rl_lease *lease, const struct rl_names *names);
+bool rl_lease_is_alike(const struct rl_lease *lease, const struct rl_lease *other);
 
 /* What is left of it; 0 when it is over. Any thread. */
 quorum_duration rl_lease_validity(const struct rl_lease *lease);
@@ -135,8 +161,8 @@ struct rl_lease *rl_leases_find_token(redlock_client *client, const char *resour
 /* A valid one on the resource, or NULL. */
 struct rl_lease *rl_leases_find(redlock_client *client, const char *resource, size_t size);
 
-/* The one the owner has, lost or not, or NULL. */
-struct rl_lease *rl_leases_find_owned(redlock_client *client, const char *resource, size_t size, const void *owner);
+/* One that the owner has on all of these, lost or not, or NULL. */
+struct rl_lease *rl_leases_find_owned(redlock_client *client, const struct rl_names *names, const void *owner);
 void rl_leases_free(redlock_client *client);
 
 #endif

@@ -44,9 +44,21 @@ int redlock_lost_descriptor(redlock_lock *lock, int *descriptor)
 
 const char *redlock_lock_resource(const redlock_lock *lock, size_t *size)
 {
+    return redlock_lock_resource_at(lock, 0, size);
+}
+
+uint32_t redlock_lock_resources(const redlock_lock *lock)
+{
+    return lock ? lock->lease->key_count : 0;
+}
+
+const char *redlock_lock_resource_at(const redlock_lock *lock, uint32_t index, size_t *size)
+{
+    bool is_there = index < redlock_lock_resources(lock);
+    struct rl_text name = is_there ? rl_lease_resource(lock->lease, index) : (struct rl_text){"", 0};
     if (size)
-        *size = lock ? lock->lease->key_size - lock->lease->prefix_size : 0;
-    return lock ? lock->lease->key + lock->lease->prefix_size : "";
+        *size = name.size;
+    return name.bytes;
 }
 
 const char *redlock_lock_token(const redlock_lock *lock)

@@ -80,7 +80,7 @@ static void sum_up(struct query *query)
     }
     state->locked = state->locked_nodes >= quorum_majority(nodes);
     state->remaining_ms = state->locked ? remaining(state, nodes, state->token) : 0;
-    const struct rl_lease *mine = rl_leases_find(client, key->key + key->prefix_size, query->resource_size);
+    const struct rl_lease *mine = rl_leases_find(client, rl_lease_resource(key, 0).bytes, query->resource_size);
     state->held_by_me = mine && strcmp(mine->token, state->token) == 0 && state->locked;
 }
 
@@ -120,7 +120,7 @@ static void begin(struct query *query, const char *resource, size_t size)
     query->resource_size = size;
     for (unsigned i = 0; i < client->nodes_count; i++)
         query->state.node[i].remaining_ms = query->state.node[i].waiters = -1;
-    query->lease = rl_lease_create(client, resource, size, &status);
+    query->lease = rl_lease_create_one(client, resource, size, &status);
     if (query->lease)
         query->base.round = rl_round_create(client, query->lease, RL_ASK_QUERY, &terms);
     if (!query->base.round) {

@@ -8,9 +8,19 @@
 
 #define TICKET_LAST ((1ull << 53) - 1) /* above all that are drawn; exact in Lua */
 
+/* One key, as the commands and scripts for plain locks take it. */
 static void add_lock_key(struct rl_question_command *built, const struct rl_lease *lease)
 {
-    rl_command_add(&built->command, lease->key, lease->key_size);
+    rl_command_add(&built->command, lease->key[0].bytes, lease->key[0].size);
+}
+
+/* A call of a script with all keys. */
+static void call(struct rl_question_command *built, enum rl_script_id script, bool whole, const struct rl_lease *lease)
+{
+    snprintf(built->keys, sizeof built->keys, "%u", lease->key_count);
+    rl_command_script(&built->command, script, whole, built->keys);
+    for (unsigned i = 0; i < lease->key_count; i++)
+        rl_command_add(&built->command, lease->key[i].bytes, lease->key[i].size);
 }
 
 static void add_token(struct rl_question_command *built, const struct rl_lease *lease)
@@ -49,8 +59,7 @@ static void set(struct rl_question_command *built, const struct rl_round *round)
 static void grant(struct rl_question_command *built, const struct rl_round *round, bool whole)
 {
     const struct rl_lease *lease = round->lease;
-    rl_command_script(&built->command, RL_SCRIPT_GRANT, whole, "1");
-    add_lock_key(built, lease);
+    call(built, RL_SCRIPT_GRANT, whole, lease);
     add_token(built, lease);
     add_ttl(built, round);
     add_fence(built, lease, round->fence);
@@ -59,10 +68,9 @@ static void grant(struct rl_question_command *built, const struct rl_round *roun
 static void keep(struct rl_question_command *built, const struct rl_round *round, bool whole)
 {
     const struct rl_lease *lease = round->lease;
-    rl_command_script(&built->command, RL_SCRIPT_KEEP, whole, "1");
-    add_lock_key(built, lease);
+    call(built, RL_SCRIPT_KEEP, whole, lease);
     rl_command_add_text(&built->command, "keep");
-    rl_command_add_text(&built->command, "1");
+    rl_command_add_text(&built->command, built->keys);
     add_token(built, lease);
     add_ttl(built, round);
     add_fence(built, lease, round->fence);
@@ -77,10 +85,18 @@ static void extend(struct rl_question_command *built, const struct rl_round *rou
     add_ttl(built, round);
 }
 
+/* The channel on which it is called; and, of a lock on several resources, which of this client's waiters it is. */
+static const char *waiter_name(struct rl_question_command *built, const struct rl_lease *lease)
+{
+    if (lease->key_count == 1)
+        return lease->client->channel;
+    snprintf(built->waiter, sizeof built->waiter, "%s %08x", lease->client->channel, rl_lease_set(lease));
+    return built->waiter;
+}
+
 static void free_all(struct rl_question_command *built, const struct rl_lease *lease, bool whole, const char *waiter)
 {
-    rl_command_script(&built->command, RL_SCRIPT_FREE, whole, "1");
-    add_lock_key(built, lease);
+    call(built, RL_SCRIPT_FREE, whole, lease);
     add_token(built, lease);
     add_fence(built, lease, lease->fence);
     rl_command_add_text(&built->command, waiter ? waiter : "");
@@ -104,9 +120,8 @@ static void release(struct rl_question_command *built, const struct rl_lease *le
 static void wait(struct rl_question_command *built, const struct rl_round *round, enum rl_question question, bool whole)
 {
     bool tries = question == RL_ASK_TRY;
-    rl_command_script(&built->command, RL_SCRIPT_WAIT, whole, "1");
-    add_lock_key(built, round->lease);
-    rl_command_add_text(&built->command, tries ? "" : round->client->channel);
+    call(built, RL_SCRIPT_WAIT, whole, round->lease);
+    rl_command_add_text(&built->command, tries ? "" : waiter_name(built, round->lease));
     snprintf(built->ticket, sizeof built->ticket, "%llu", tries ? TICKET_LAST : (unsigned long long)round->ticket);
     rl_command_add_text(&built->command, built->ticket);
     rl_command_add_text(&built->command, RL_WAITER_LIFE_MS);
@@ -118,9 +133,9 @@ static void wait(struct rl_question_command *built, const struct rl_round *round
 }
 
 /* A release tells the queue that its lock's holder waits no more, unless another of this client's does. */
-static const char *waiter_to_sign_out(const struct rl_lease *lease)
+static const char *waiter_to_sign_out(struct rl_question_command *built, const struct rl_lease *lease)
 {
-    return lease->queued && !rl_queue_is_waiting(lease->client, lease) ? lease->client->channel : NULL;
+    return lease->queued && !rl_queue_is_waiting(lease->client, lease) ? waiter_name(built, lease) : NULL;
 }
 
 bool rl_question_format(struct rl_question_command *built, const struct rl_round *round, enum rl_question question,
@@ -143,10 +158,10 @@ bool rl_question_format(struct rl_question_command *built, const struct rl_round
         extend(built, round, whole);
         break;
     case RL_ASK_RELEASE:
-        release(built, lease, whole, waiter_to_sign_out(lease));
+        release(built, lease, whole, waiter_to_sign_out(built, lease));
         break;
     case RL_ASK_LEAVE:
-        release(built, lease, whole, lease->client->channel);
+        release(built, lease, whole, waiter_name(built, lease));
         break;
     case RL_ASK_QUERY:
         rl_command_script(&built->command, RL_SCRIPT_QUERY, whole, "1");

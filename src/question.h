@@ -6,6 +6,7 @@
 
 #include "src/command.h"
 #include "src/guard.h"
+#include "src/queue.h"
 #include "src/reply.h"
 
 struct rl_round;
@@ -24,6 +25,8 @@ struct rl_question_command {
     struct rl_command command;
     char ttl[24];
     char ticket[24];
+    char keys[12];
+    char waiter[RL_CHANNEL_SIZE + 12];
     char fence[24];
     char fence_ttl[24];
     struct rl_guard_numbers guard;

@@ -17,41 +17,42 @@ static void step(struct rl_queue *queue, const struct quorum_waiting_event *even
 
 /* ------------------------------------------------------------------------------------------------------------ table */
 
-static struct rl_queue **bucket(redlock_client *client, const char *key, size_t size)
+/* Those for several resources are few, and have one bucket of their own. */
+static struct rl_queue **bucket(redlock_client *client, unsigned count, const char *key, size_t size)
 {
     uint32_t hash = 2166136261u;
+    if (count > 1)
+        return &client->queues.buckets[RL_QUEUE_BUCKETS];
     for (size_t i = 0; i < size; i++)
         hash = (hash ^ (unsigned char)key[i]) * 16777619u;
     return &client->queues.buckets[(hash ^ hash >> 16) % RL_QUEUE_BUCKETS];
 }
 
-static struct rl_queue *find(redlock_client *client, const char *key, size_t size)
+static struct rl_queue **bucket_of(redlock_client *client, const struct rl_lease *lease)
 {
-    struct rl_queue *queue = *bucket(client, key, size);
-    while (queue && (queue->lease->key_size != size || memcmp(queue->lease->key, key, size) != 0))
+    return bucket(client, lease->key_count, rl_lease_resource(lease, 0).bytes, rl_lease_resource(lease, 0).size);
+}
+
+struct rl_queue *rl_queue_find(redlock_client *client, const struct rl_names *names)
+{
+    struct rl_queue *queue = *bucket(client, names->count, names->name[0].bytes, names->name[0].size);
+    while (queue && !rl_lease_is_on(queue->lease, names))
         queue = queue->next;
     return queue;
 }
 
-struct rl_queue *rl_queue_find(redlock_client *client, const char *resource, size_t size)
-{
-    char key[RL_KEY_MAX];
-    size_t prefix = strlen(client->options.prefix);
-    memcpy(key, client->options.prefix, prefix);
-    memcpy(key + prefix, resource, size);
-    return find(client, key, prefix + size);
-}
-
 bool rl_queue_is_waiting(redlock_client *client, const struct rl_lease *lease)
 {
-    const struct rl_queue *queue = find(client, lease->key, lease->key_size);
+    const struct rl_queue *queue = *bucket_of(client, lease);
+    while (queue && !rl_lease_is_alike(queue->lease, lease))
+        queue = queue->next;
     return queue && queue->first;
 }
 
 static void destroy(struct rl_queue *queue)
 {
     redlock_client *client = queue->client;
-    struct rl_queue **link = bucket(client, queue->lease->key, queue->lease->key_size);
+    struct rl_queue **link = bucket_of(client, queue->lease);
     while (*link != queue)
         link = &(*link)->next;
     *link = queue->next;
@@ -63,7 +64,7 @@ static void destroy(struct rl_queue *queue)
 
 void rl_queues_free(redlock_client *client)
 {
-    for (unsigned i = 0; i < RL_QUEUE_BUCKETS; i++)
+    for (unsigned i = 0; i <= RL_QUEUE_BUCKETS; i++)
         while (client->queues.buckets[i])
             destroy(client->queues.buckets[i]);
 }
@@ -78,20 +79,20 @@ static void on_timer(struct rl_timer *timer)
         destroy(queue);
 }
 
-static struct rl_queue *create(redlock_client *client, const char *resource, size_t size)
+static struct rl_queue *create(redlock_client *client, const struct rl_names *names)
 {
     int status;
     struct rl_queue *queue = rl_allocate(&client->allocator, sizeof *queue);
     if (!queue)
         return NULL;
-    queue->lease = rl_lease_create(client, resource, size, &status);
+    queue->lease = rl_lease_create(client, names, &status);
     if (!queue->lease) {
         rl_client_free(client, queue);
         return NULL;
     }
     queue->client = client;
     queue->timer.fire = on_timer;
-    struct rl_queue **link = bucket(client, queue->lease->key, queue->lease->key_size);
+    struct rl_queue **link = bucket_of(client, queue->lease);
     queue->next = *link;
     *link = queue;
     return queue;
@@ -127,11 +128,11 @@ static void stand_anew(struct rl_queue *queue)
     rl_listeners_start(client);
 }
 
-bool rl_queue_join(redlock_client *client, const char *resource, size_t size, struct rl_waiter *waiter, bool fair)
+bool rl_queue_join(redlock_client *client, const struct rl_names *names, struct rl_waiter *waiter, bool fair)
 {
-    struct rl_queue *queue = rl_queue_find(client, resource, size);
+    struct rl_queue *queue = rl_queue_find(client, names);
     if (!queue)
-        queue = create(client, resource, size);
+        queue = create(client, names);
     waiter->queue = queue;
     if (!queue)
         return true;
@@ -310,20 +311,33 @@ bool rl_queue_is_called(const struct rl_waiter *waiter)
     return waiter->queue && (waiter->queue->rules.looking || quorum_waiting_is_called(&waiter->queue->rules));
 }
 
+/* Of a lock on several resources one is free: whether the others are is asked by an attempt. */
+static void call(struct rl_queue *queue, const struct quorum_waiting_event *event, const char *resource, size_t size)
+{
+    const struct rl_names names = rl_names_of(resource, size);
+    for (struct rl_queue *next; queue; queue = next) {
+        next = queue->next;
+        if (rl_lease_has(queue->lease, &names))
+            step(queue, event);
+    }
+}
+
 void rl_queues_called(redlock_client *client, unsigned node, unsigned ahead, const char *key, size_t size)
 {
-    struct rl_queue *queue = find(client, key, size);
+    size_t prefix = strlen(client->options.prefix);
     const struct quorum_waiting_event event = {
         .type = QUORUM_WAITING_CALLED, .now = rl_now(), .node = node, .ahead = ahead};
-    if (queue)
-        step(queue, &event);
+    if (size <= prefix)
+        return;
+    call(*bucket(client, 1, key + prefix, size - prefix), &event, key + prefix, size - prefix);
+    call(client->queues.buckets[RL_QUEUE_BUCKETS], &event, key + prefix, size - prefix);
 }
 
 void rl_queues_listening(redlock_client *client, unsigned node, bool listening)
 {
     const struct quorum_waiting_event event = {
         .type = listening ? QUORUM_WAITING_LISTENING : QUORUM_WAITING_DEAF, .now = rl_now(), .node = node};
-    for (unsigned i = 0; i < RL_QUEUE_BUCKETS; i++)
+    for (unsigned i = 0; i <= RL_QUEUE_BUCKETS; i++)
         for (struct rl_queue *queue = client->queues.buckets[i], *next; queue; queue = next) {
             next = queue->next;
             step(queue, &event);

@@ -1,5 +1,5 @@
 /*
- * A client's own waiters for one resource. They queue first come, first served; only the first of them stands in the queue on the nodes, for the
+ * A client's own waiters for one resource, or for the same ones. They queue first come, first served; only the first of them stands in the queue on the nodes, for the
  * whole client. A queue is kept for a while after its last waiter, because whoever waited here will soon want to again.
  */
 #ifndef RL_QUEUE_H
@@ -15,6 +15,7 @@
 #include "src/timer.h"
 
 struct rl_lease;
+struct rl_names;
 struct rl_queue;
 struct rl_round;
 struct rl_vote;
@@ -48,15 +49,15 @@ struct rl_queue {
 };
 
 struct rl_queues {
-    struct rl_queue *buckets[RL_QUEUE_BUCKETS];
+    struct rl_queue *buckets[RL_QUEUE_BUCKETS + 1];
     uint64_t last_ticket;
 };
 
 /* The queue for a resource, or NULL: nobody waits, or has waited lately. */
-struct rl_queue *rl_queue_find(redlock_client *client, const char *resource, size_t size);
+struct rl_queue *rl_queue_find(redlock_client *client, const struct rl_names *names);
 
 /* Joins, at the end. true: it is the first, and to compete at once. Without memory it is not queued, and its queue is NULL. */
-bool rl_queue_join(redlock_client *client, const char *resource, size_t size, struct rl_waiter *waiter, bool fair);
+bool rl_queue_join(redlock_client *client, const struct rl_names *names, struct rl_waiter *waiter, bool fair);
 
 /* Leaves, with the lock or without it. The next one's turn comes. */
 void rl_queue_leave(struct rl_waiter *waiter, bool won);

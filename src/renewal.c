@@ -16,6 +16,7 @@ struct item {
     quorum_nodes absent; /* nodes that said, or are known, not to have it */
     char ttl[24];
     char fence[24];
+    char keys[12];
     bool asked;
 };
 
@@ -108,7 +109,7 @@ static void release(struct batch *batch)
 static void add_plain(struct rl_long_command *command, const struct batch *batch)
 {
     for (unsigned i = 0; i < batch->count; i++)
-        rl_long_command_add(command, batch->items[i].lease->key, batch->items[i].lease->key_size);
+        rl_long_command_add(command, batch->items[i].lease->key[0].bytes, batch->items[i].lease->key[0].size);
     for (unsigned i = 0; i < batch->count; i++) {
         rl_long_command_add(command, batch->items[i].lease->token, REDLOCK_TOKEN_SIZE - 1);
         rl_long_command_add_text(command, batch->items[i].ttl);
@@ -118,10 +119,11 @@ static void add_plain(struct rl_long_command *command, const struct batch *batch
 static void add_others(struct rl_long_command *command, const struct batch *batch)
 {
     for (unsigned i = 0; i < batch->count; i++)
-        rl_long_command_add(command, batch->items[i].lease->key, batch->items[i].lease->key_size);
+        for (unsigned k = 0; k < batch->items[i].lease->key_count; k++)
+            rl_long_command_add(command, batch->items[i].lease->key[k].bytes, batch->items[i].lease->key[k].size);
     rl_long_command_add_text(command, batch->healing ? "heal" : "keep");
     for (unsigned i = 0; i < batch->count; i++) {
-        rl_long_command_add_text(command, "1");
+        rl_long_command_add_text(command, batch->items[i].keys);
         rl_long_command_add(command, batch->items[i].lease->token, REDLOCK_TOKEN_SIZE - 1);
         rl_long_command_add_text(command, batch->items[i].ttl);
         rl_long_command_add_text(command, batch->items[i].fence);
@@ -131,10 +133,12 @@ static void add_others(struct rl_long_command *command, const struct batch *batc
 
 static bool format(const struct batch *batch, bool whole, struct rl_long_command *command)
 {
-    unsigned arguments = batch->plain ? 2 * batch->count : 1 + 5 * batch->count;
+    unsigned keys = 0, arguments = batch->plain ? 2 * batch->count : 1 + 5 * batch->count;
+    for (unsigned i = 0; i < batch->count; i++)
+        keys += batch->items[i].lease->key_count;
     enum rl_script_id script = batch->healing ? RL_SCRIPT_HEAL : RL_SCRIPT_RENEW;
-    if (!rl_long_command_begin(command, &batch->client->allocator, batch->plain ? script : RL_SCRIPT_KEEP, whole,
-                               batch->count, arguments))
+    if (!rl_long_command_begin(command, &batch->client->allocator, batch->plain ? script : RL_SCRIPT_KEEP, whole, keys,
+                               arguments))
         return false;
     (batch->plain ? add_plain : add_others)(command, batch);
     return rl_long_command_format(command);
@@ -283,6 +287,7 @@ static void begin(struct item *item, quorum_nodes nodes, quorum_time now)
     snprintf(item->ttl, sizeof item->ttl, "%llu", (unsigned long long)(lease->renewal_ttl / QUORUM_MILLISECOND));
     if (!rl_lease_is_plain(lease))
         snprintf(item->fence, sizeof item->fence, "%llu", (unsigned long long)lease->fence);
+    snprintf(item->keys, sizeof item->keys, "%u", lease->key_count);
     for (unsigned i = 0; i < lease->client->nodes_count; i++) {
         if (!(lease->may_hold & quorum_node(i)))
             count(item, i, QUORUM_ABSENT, now);
@@ -407,6 +412,7 @@ static void heal_on(struct batch *renewed, struct rl_node *node)
         item->lease = rl_lease_retain(renewed->items[i].lease);
         memcpy(item->ttl, renewed->items[i].ttl, sizeof item->ttl);
         memcpy(item->fence, renewed->items[i].fence, sizeof item->fence);
+        memcpy(item->keys, renewed->items[i].keys, sizeof item->keys);
     }
     batch->ask[node->index].type = &heal_type;
     if (batch->count && format_and_send(batch, node, false))

@@ -59,7 +59,7 @@ int rl_trust_start(redlock_client *client, redlock_callback callback, void *arg)
         rl_operation_refuse(&trust->base, &why);
         return REDLOCK_OK;
     }
-    trust->lease = rl_lease_create(client, "trust", 5, &status);
+    trust->lease = rl_lease_create_one(client, "trust", 5, &status);
     if (trust->lease)
         trust->base.round = rl_round_create(client, trust->lease, RL_ASK_TRUST, &terms);
     if (!trust->base.round) {

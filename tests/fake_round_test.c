@@ -385,7 +385,7 @@ START_TEST(a_round_that_another_ends_when_a_node_fails_is_not_touched_again)
     int status;
     scene_attach_only();
     redlock_client *client = scene.client;
-    struct rl_lease *lease = rl_lease_create(client, "stock", 5, &status);
+    struct rl_lease *lease = rl_lease_create_one(client, "stock", 5, &status);
     other_round = start_waiting_round(lease);
     start_waiting_round(lease)->decided = leave_both;
     client->nodes[0].failures = 1;

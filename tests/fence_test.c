@@ -54,14 +54,22 @@ static struct face *open_with(int i, const redlock_options *options)
     return held_open_trusted(face_of(i), cluster_nodes_string(cluster), options);
 }
 
+/* Of nodes that all answer, however slow the machine is. */
+static redlock_options patient(void)
+{
+    redlock_options options = face_options();
+
+    options.ttl_ms = TTL_MS;
+    options.guard = 0;
+    return options;
+}
+
 static struct face *open_face(int i)
 {
-    redlock_options options = held_options(TTL_MS, 0);
+    const redlock_options options = patient();
 
     atomic_store(&ahead_us, 0);
     cluster = real_cluster(HELD_NODES, NULL);
-    options.renewal_percent = 0;
-    options.max_ttl_ms = 60000;
     return open_with(i, &options);
 }
 
@@ -152,10 +160,9 @@ END_TEST
 START_TEST(every_node_remembers_it_for_as_long_as_the_option_says)
 {
     static const uint32_t lives[] = {DAY_MS, 5000, 0};
-    redlock_options options = held_options(TTL_MS, 0);
+    redlock_options options = patient();
 
     cluster = real_cluster(HELD_NODES, NULL);
-    options.max_ttl_ms = 60000;
     for (size_t life = 0; life < 3; life++) {
         options.fence_ttl_ms = lives[life];
         struct face *face = open_with(_i, &options);
@@ -199,9 +206,7 @@ START_TEST(clocks_apart_cost_no_round_trip)
     unsigned rounds = 0;
 
     faces[0] = open_face(_i);
-    redlock_options options = held_options(TTL_MS, 0);
-    options.renewal_percent = 0;
-    options.max_ttl_ms = 60000;
+    redlock_options options = patient();
     faces[1] = open_with(_i, &options);
     for (int turn = 0; turn < TURNS; turn++) {
         atomic_store(&ahead_us, turn % 2 ? -500000 : 0);
@@ -268,8 +273,7 @@ START_TEST(a_clock_that_is_days_behind_gets_no_token)
     draw(face);
     held_close(face);
     atomic_store(&ahead_us, -(int64_t)(2 * day_us));
-    redlock_options options = held_options(TTL_MS, 0);
-    options.max_ttl_ms = 60000;
+    redlock_options options = patient();
     face = open_with(_i, &options);
     refuse_clock(face);
     held_close(face);
@@ -412,10 +416,9 @@ static void *wait_for_it(void *arg)
 START_TEST(a_waiter_gets_the_next_one)
 {
     struct face *holder = open_face(BLOCKING_FACE), *other;
-    redlock_options options = held_options(TTL_MS, 0);
+    const redlock_options options = patient();
     pthread_t thread;
 
-    options.max_ttl_ms = 60000;
     other = open_with(BLOCKING_FACE, &options);
     struct waiter waiter = {.client = face_client(other)};
     for (int i = 0; i < 20; i++) {

@@ -309,6 +309,28 @@ START_TEST(word_that_comes_during_an_attempt_counts_after_it)
 }
 END_TEST
 
+/* Two connections: a call may overtake an answer that was given before it. */
+START_TEST(answers_that_calls_have_overtaken_are_asked_for_again)
+{
+    for (unsigned calls = 0; calls <= 5; calls++) {
+        struct quorum_waiting waiting = queued(5, PLAIN, 5 * QUORUM_SECOND);
+        for (unsigned i = 0; i < 3; i++)
+            called(&waiting, i, 0, begin);
+        ck_assert(waiting.trying);
+        for (unsigned i = 0; i < calls; i++)
+            ck_assert(is_quiet(called(&waiting, i, 0, begin)));
+        for (unsigned i = 0; i < 5; i++)
+            ck_assert(is_quiet(answered(&waiting, i, QUORUM_SECOND, 0, begin)));
+        struct quorum_waiting_actions actions = tried(&waiting, begin);
+        ck_assert(calls >= 3 ? is_look(actions) : is_quiet(actions));
+        for (unsigned i = 0; i < 5 && calls >= 3; i++)
+            answered(&waiting, i, QUORUM_SECOND, 0, begin);
+        if (calls >= 3)
+            ck_assert(is_quiet(looked(&waiting, begin))); /* once */
+    }
+}
+END_TEST
+
 START_TEST(attempt_that_did_not_sign_in_is_followed_by_a_look)
 {
     struct quorum_waiting waiting = waiting_with(3, PLAIN);
@@ -661,6 +683,7 @@ static void add_trying(Suite *suite)
     tcase_add_test(trying, look_does_not_begin_while_it_tries);
     tcase_add_test(trying, lost_attempt_says_what_is_free);
     tcase_add_test(trying, word_that_comes_during_an_attempt_counts_after_it);
+    tcase_add_test(trying, answers_that_calls_have_overtaken_are_asked_for_again);
     tcase_add_test(trying, attempt_that_did_not_sign_in_is_followed_by_a_look);
     tcase_add_test(trying, answer_takes_back_what_the_node_said_before);
     tcase_add_loop_test(trying, free_for_others_is_not_free_for_us, 0, 2);

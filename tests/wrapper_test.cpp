@@ -282,6 +282,26 @@ START_TEST(a_wait_can_be_cancelled)
 }
 END_TEST
 
+START_TEST(a_lock_on_several_has_one_fencing_token)
+{
+    const redlock::client client = open();
+    redlock::acquire_options options;
+    options.fence = true;
+    options.also = {std::string(key) + "-2", std::string(key) + "-1", std::string(key)};
+    redlock::lock lock = client.acquire(key, options);
+    const std::uint64_t before = lock.fence();
+    ck_assert(before > 0 && lock.resources().size() == 3 && lock.resources()[1] == std::string(key) + "-1");
+    ck_assert(client.held_by_me(options.also[0]));
+    lock.release();
+    ck_assert(lock.fence() == 0 && lock.resources().empty());
+    lock = client.acquire(options.also[1], options);
+    ck_assert(lock.fence() > before);
+    options.also = {""};
+    redlock::result result;
+    ck_assert(!client.acquire(key, options, result) && result.status() == status::invalid);
+}
+END_TEST
+
 START_TEST(an_extension_prolongs)
 {
     const redlock::client client = open();
@@ -655,6 +675,7 @@ Suite *wrapper_suite()
     tcase_add_test(tcase, what_others_hold_is_refused_in_words);
     tcase_add_test(tcase, a_wait_ends_when_the_lock_is_released);
     tcase_add_test(tcase, a_wait_can_be_cancelled);
+    tcase_add_test(tcase, a_lock_on_several_has_one_fencing_token);
     tcase_add_test(tcase, an_extension_prolongs);
     tcase_add_test(tcase, an_owner_may_come_again);
     tcase_add_test(tcase, a_lock_goes_on_by_its_token);

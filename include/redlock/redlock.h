@@ -42,6 +42,7 @@ extern "C" {
 
 #define REDLOCK_NODES_MAX     32   /* nodes of one client */
 #define REDLOCK_RESOURCE_MAX  512  /* bytes of a resource's name */
+#define REDLOCK_RESOURCES_MAX 64   /* resources of one lock */
 #define REDLOCK_TOKEN_SIZE    41   /* bytes of a token's text, with its final NUL */
 #define REDLOCK_FOREVER       (-1) /* as a wait_ms: no limit */
 
@@ -232,6 +233,12 @@ typedef struct redlock_options {
       1, 30000, "default", "redlock:marker", "redlock:", 86400000 }
 /* clang-format on */
 
+/* A resource's name. size 0: a C string; else it may hold any byte. */
+typedef struct redlock_name {
+    const char *bytes;
+    size_t size;
+} redlock_name;
+
 /* clang-format off */
 /* How to acquire. Start from REDLOCK_ACQUIRE_OPTIONS_INIT, or pass NULL: try once, all else as the client's options say. */
 typedef struct redlock_acquire_options {
@@ -255,13 +262,15 @@ typedef struct redlock_acquire_options {
     uint32_t all_answers;             /* 1: success is told when every node has answered or had its timeout (connect_timeout_ms
                                          while it is being connected): for who hands the token to another process, whose
                                          release could be overtaken else */
+    const redlock_name *also;         /* further resources: the lock is on all of them or on none. Their order does not */
+    size_t also_count;                /* matter, and what is named twice counts once; REDLOCK_RESOURCES_MAX in all */
     uint32_t fence;                   /* 1: with a fencing token: see redlock_lock_fence(). Not for redlock_adopt() */
 } redlock_acquire_options;
 /* clang-format on */
 
 /* clang-format off */
 #define REDLOCK_ACQUIRE_OPTIONS_INIT                                                                                   \
-    { sizeof(redlock_acquire_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0 }
+    { sizeof(redlock_acquire_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL, 0, 0, NULL, 0, NULL, 0, 0 }
 /* clang-format on */
 
 #ifndef __cplusplus
@@ -386,8 +395,12 @@ REDLOCK_API int redlock_release_async(redlock_lock **lock, redlock_callback call
  */
 REDLOCK_API int64_t redlock_validity_ms(const redlock_lock *lock);
 
-/* The resource's bytes, NUL-terminated, and their number (size may be NULL). Lives as long as the handle. */
+/* The resource's bytes, NUL-terminated, and their number (size may be NULL); of several the first in the order of bytes. Lives as long as the handle. */
 REDLOCK_API const char *redlock_lock_resource(const redlock_lock *lock, size_t *size);
+
+/* How many resources the lock is on, and each of them, in the order of their bytes; "" for an index beyond. As above. */
+REDLOCK_API uint32_t redlock_lock_resources(const redlock_lock *lock);
+REDLOCK_API const char *redlock_lock_resource_at(const redlock_lock *lock, uint32_t index, size_t *size);
 
 /* The value under the key on the nodes: 40 hexadecimal digits, drawn anew for each attempt. Lives as long as the handle. */
 REDLOCK_API const char *redlock_lock_token(const redlock_lock *lock);

@@ -435,7 +435,8 @@ struct acquire_options {
     /* Told of the lock's fate, on the client's thread, while the lock lives. */
     std::function<void(event event, loss loss, milliseconds validity)> on_event;
     bool fair = false;
-    bool fence = false; /* with a fencing token: lock.fence() */
+    bool fence = false;            /* with a fencing token: lock.fence() */
+    std::vector<std::string> also; /* further resources: a lock on all of them or on none */
     bool keep_waiting = false;
     const void *owner = nullptr; /* who may acquire it again while it is held; null: the calling thread */
     bool all_answers = false;    /* success is told when every node has answered: for who hands the token on */
@@ -613,6 +614,17 @@ class lock
         const char *name = native_handle() ? redlock_lock_resource(handle_, &size) : "";
         return {name, size};
     }
+    /* Of a lock on several, in the order of their bytes. */
+    std::vector<std::string_view> resources() const
+    {
+        std::vector<std::string_view> names(native_handle() ? redlock_lock_resources(handle_) : 0);
+        for (std::size_t i = 0; i < names.size(); i++) {
+            std::size_t size = 0;
+            const char *name = redlock_lock_resource_at(handle_, static_cast<std::uint32_t>(i), &size);
+            names[i] = {name, size};
+        }
+        return names;
+    }
     std::string_view token() const noexcept
     {
         return native_handle() ? redlock_lock_token(handle_) : "";
@@ -757,6 +769,11 @@ inline std::optional<lock> acquire(const std::shared_ptr<connection> &connection
     }
     native.fair = options.fair ? 1 : 0;
     native.fence = options.fence ? 1 : 0;
+    std::vector<redlock_name> also;
+    for (const std::string &name : options.also)
+        also.push_back({name.data(), name.size()});
+    native.also = also.data();
+    native.also_count = also.size();
     native.keep_waiting = options.keep_waiting ? 1 : 0;
     native.owner = options.owner;
     native.all_answers = options.all_answers ? 1 : 0;

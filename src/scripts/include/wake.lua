@@ -1,5 +1,5 @@
 -- The lock of this key may have become free: signs a waiter out (if one is named) and, when it is free, tells the first waiter that lives, on the
--- channel that is its name; and the second, to stand in for it, unless the first has been heard of just now: waking it is most of what a hand-over
+-- channel that its name begins with; and the second, to stand in for it, unless the first has been heard of just now: waking it is most of what a hand-over
 -- costs. false: the user may not publish.
 local function wake(key, out)
   local queue, alive = key .. ':redlock:queue', key .. ':redlock:alive'
@@ -29,7 +29,7 @@ local function wake(key, out)
       call('ZREM', queue, waiter)
       call('HDEL', alive, waiter)
     elseif told < 2 then
-      local published = redis.pcall('PUBLISH', waiter, told .. key)
+      local published = redis.pcall('PUBLISH', string.match(waiter, '^%S+'), told .. key)
       if type(published) == 'table' and published.err then
         may_publish = false
       end

@@ -148,12 +148,25 @@ static void add_clock(struct node *node)
     free(file);
 }
 
+static void add_network(struct node *node, pid_t owner)
+{
+    char *network = fixture_text("--net=/proc/%ld/ns/net", (long)owner);
+
+    add_argument(node, "nsenter");
+    add_argument(node, network);
+    free(network);
+}
+
 static void add_all(struct node *node, const struct cluster_options *options, const struct cluster_node_options *own)
 {
+    if (own->network != 0)
+        add_network(node, own->network);
     if (own->own_clock)
         add_clock(node);
     add_argument(node, server_program());
-    add_option(node, "--bind", options->ipv6 ? "::1" : "127.0.0.1");
+    add_option(node, "--bind", own->host != NULL ? own->host : options->ipv6 ? "::1" : "127.0.0.1");
+    if (own->host != NULL)
+        add_option(node, "--protected-mode", "no");
     add_tls(node, own->tls);
     add_option(node, "--unixsocket", node->socket_path);
     add_option(node, "--daemonize", "no");
@@ -182,11 +195,14 @@ static void prepare_node(struct cluster *cluster, size_t index, const struct clu
     if (mkdir(node->directory, 0700) != 0)
         fixture_fail("cannot make %s: %s", node->directory, strerror(errno));
     node->reservation = socket_reserve_port(options->ipv6, &node->port);
+    const struct cluster_node_options *own = options->nodes != NULL ? &options->nodes[index] : &ordinary;
     if (options->unix_sockets)
         node->address = fixture_text("unix://%s", node->socket_path);
+    else if (own->host != NULL)
+        node->address = fixture_text("%s:%u", own->host, node->port);
     else
         node->address = fixture_text(options->ipv6 ? "[::1]:%u" : "127.0.0.1:%u", node->port);
-    add_all(node, options, options->nodes != NULL ? &options->nodes[index] : &ordinary);
+    add_all(node, options, own);
 }
 
 static void launch(struct node *node)

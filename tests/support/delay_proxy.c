@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -61,6 +62,7 @@ struct link {
 };
 
 struct route {
+    char server_host[16];
     uint16_t server_port;
     uint16_t port;
     int reservation;
@@ -216,7 +218,7 @@ static void accept_link(struct delay_proxy *proxy, size_t index)
 
     if (client < 0)
         return;
-    int server = socket_connect_start(false, route->server_port);
+    int server = socket_connect_start_to(route->server_host, route->server_port);
     if (server < 0) {
         socket_close_with_reset(client);
         return;
@@ -408,8 +410,9 @@ static void stop_object(void *proxy)
     delay_proxy_stop(proxy);
 }
 
-static void prepare_route(struct route *route, uint16_t server_port)
+static void prepare_route(struct route *route, const char *host, uint16_t server_port)
 {
+    snprintf(route->server_host, sizeof(route->server_host), "%s", host);
     route->server_port = server_port;
     route->reservation = socket_reserve_port(false, &route->port);
     route->listener = socket_listen(false, route->port);
@@ -442,6 +445,11 @@ static void start_thread(struct delay_proxy *proxy)
 
 struct delay_proxy *delay_proxy_start(const uint16_t *server_ports, size_t routes)
 {
+    return delay_proxy_start_to(NULL, server_ports, routes);
+}
+
+struct delay_proxy *delay_proxy_start_to(const char *const *hosts, const uint16_t *server_ports, size_t routes)
+{
     struct delay_proxy *proxy = fixture_allocate(sizeof(*proxy));
 
     pthread_mutex_init(&proxy->lock, NULL);
@@ -452,7 +460,7 @@ struct delay_proxy *delay_proxy_start(const uint16_t *server_ports, size_t route
     proxy->routes = fixture_allocate(routes * sizeof(proxy->routes[0]));
     proxy->route_count = routes;
     for (size_t i = 0; i < routes; i++)
-        prepare_route(&proxy->routes[i], server_ports[i]);
+        prepare_route(&proxy->routes[i], hosts != NULL ? hosts[i] : "127.0.0.1", server_ports[i]);
     proxy->nodes_string = join_addresses(proxy);
     start_thread(proxy);
     fixture_register(proxy, stop_object);

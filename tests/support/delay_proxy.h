@@ -18,6 +18,8 @@ enum proxy_direction { PROXY_TO_SERVER = 1, PROXY_TO_CLIENT = 2, PROXY_BOTH = PR
 
 /* One route for each port of 127.0.0.1, without delay. Registers itself for fixtures_end(). */
 struct delay_proxy *delay_proxy_start(const uint16_t *server_ports, size_t routes);
+/* To servers elsewhere: a numeric IPv4 address for each. */
+struct delay_proxy *delay_proxy_start_to(const char *const *hosts, const uint16_t *server_ports, size_t routes);
 /* NULL does nothing. */
 void delay_proxy_stop(struct delay_proxy *proxy);
 

@@ -5,6 +5,7 @@
 #include "fixture.h"
 
 #include <errno.h>
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -167,6 +168,18 @@ int socket_connect_start(bool ipv6, uint16_t port)
     union address address;
     socklen_t length = loopback(&address, ipv6, port);
 
+    return connect_start(&address, length);
+}
+
+int socket_connect_start_to(const char *ipv4, uint16_t port)
+{
+    union address address;
+    socklen_t length = loopback(&address, false, port);
+
+    if (inet_pton(AF_INET, ipv4, &address.v4.sin_addr) != 1) {
+        errno = EINVAL;
+        return -1;
+    }
     return connect_start(&address, length);
 }
 

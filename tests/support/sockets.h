@@ -20,6 +20,9 @@ int socket_listen_unix(const char *path);
 /* Non-blocking connection under way to the loopback address; -1 and errno. */
 int socket_connect_start(bool ipv6, uint16_t port);
 
+/* The same to a numeric IPv4 address. */
+int socket_connect_start_to(const char *ipv4, uint16_t port);
+
 /* Connected non-blocking sockets; -1 and errno (ETIMEDOUT when the deadline passed). */
 int socket_connect(bool ipv6, uint16_t port, uint64_t deadline_ns);
 int socket_connect_unix(const char *path, uint64_t deadline_ns);

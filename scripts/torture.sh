@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Five real servers, eight clients, and a nemesis; a checker of what the clients have written down; a report and a picture.
+#
+# Usage: scripts/torture.sh [--seconds S] [--seed N] [--no-guard] [--fault NAME] [--loopback] [--directory DIR]
+#   --seconds S    how long the nemesis works: 60
+#   --seed N       what it does: random, and said
+#   --no-guard     the clients trust nodes that may have forgotten locks: this run is to fail
+#   --fault NAME   only this one: kill, stop, majority, cut, hold, delay, drop, flush+drop, flush, clock
+#   --loopback     no network namespaces, which need root
+#   --directory D  for the histories, logs, report.txt and report.svg: build/torture
+#
+# Exit status: 0 all promises were kept, 1 one was broken, else the run could not be made.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/lib/packages.sh
+. scripts/lib/packages.sh
+
+seconds=60
+seed=$((RANDOM * 32768 + RANDOM))
+directory=build/torture
+more=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --seconds | --seed | --fault | --directory)
+      if [ $# -lt 2 ]; then
+        echo "scripts/torture.sh: $1 wants a value." >&2
+        exit 2
+      fi
+      case $1 in
+        --seconds) seconds=$2 ;;
+        --seed) seed=$2 ;;
+        --fault) more+=(--fault "$2") ;;
+        --directory) directory=$2 ;;
+      esac
+      shift
+      ;;
+    --no-guard | --loopback) more+=("$1") ;;
+    -h | --help)
+      sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
+      exit 0
+      ;;
+    *)
+      echo "scripts/torture.sh: '$1' is not understood; see --help." >&2
+      exit 2
+      ;;
+  esac
+  shift
+done
+
+packages_install build test
+preset=${REDLOCK_TORTURE_PRESET:-release-clang}
+cmake --preset "$preset" >/dev/null
+cmake --build --preset "$preset" --parallel "$(nproc)" --target torture torture_client
+
+rm -rf "$directory"
+mkdir -p "$directory"
+echo "seed $seed"
+status=0
+"build/$preset/tests/torture/torture" --seconds "$seconds" --seed "$seed" --directory "$directory" \
+  --client "$PWD/build/$preset/tests/torture/torture_client" "${more[@]}" || status=$?
+[ ! -s "$directory/report.txt" ] || grep VIOLATION "$directory/report.txt" | head -n 20 || true
+echo "report: $directory/report.txt, $directory/report.svg"
+exit "$status"

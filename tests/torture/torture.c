@@ -1,0 +1,625 @@
+/*
+ * Five real servers, clients of both faces, and a nemesis; then the check of what the clients have written down.
+ *
+ *     torture --seconds S --seed N --directory DIR [--client PROGRAM] [--no-guard] [--loopback] [--fault NAME] [--told-ms N]
+ *
+ * DIR gets the histories, the logs, report.txt and report.svg. Exit status 0: all promises were kept; 1: not; anything else: the run could not be made.
+ *
+ * What the nemesis does stays within what the promises rest on: what makes a node forget is either seen at once (a restart breaks its connections)
+ * or done only where every lock is left on so many other nodes that this one is not needed (a flush that nobody is told of, a clock that jumps ahead),
+ * with nothing else of the kind until it must have been noticed.
+ */
+#include "check.h"
+#include "history.h"
+#include "network.h"
+#include "report.h"
+
+#include "quorum_random.h"
+#include "support/clock.h"
+#include "support/cluster.h"
+#include "support/delay_proxy.h"
+#include "support/fixture.h"
+#include "support/process.h"
+
+#include <redlock/redlock.h>
+
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { NODES = 5, QUORUM = NODES / 2 + 1, CLIENTS = 8, RESOURCES = 3, MAX_TTL_MS = 3000, MS = 1000000 };
+enum { TICK_MS = 25, FLUSH_SEEN_MS = 2500, JUMP_SEEN_MS = 6000, QUARANTINE_MS = 4200, NODE = 0, CLIENT = 100 };
+
+static struct {
+    unsigned seconds;
+    uint64_t seed;
+    const char *directory;
+    const char *client;
+    bool no_guard;
+    bool loopback;
+    const char *fault; /* the only one; NULL: all */
+    unsigned told_ms;
+} options = {.seconds = 60, .seed = 1, .directory = ".", .client = "torture_client", .told_ms = 100};
+
+static struct cluster *cluster;
+static struct delay_proxy *proxy;
+static struct process clients[CLIENTS];
+static unsigned generation[CLIENTS]; /* how often it has been started */
+static char files[1024][64];
+static size_t file_count;
+static int history;
+static uint64_t random_state;
+static int64_t shift_us[NODES];
+static uint64_t quiet_until; /* no fault that makes nodes forget, or hides that one has, before */
+
+static unsigned chance(unsigned below)
+{
+    return random_below(&random_state, below);
+}
+
+static void say(enum history_event event, unsigned target, const char *text)
+{
+    struct history_line line = {.time = history_now(), .who = "nemesis", .event = event, .hold = target};
+    snprintf(line.text, sizeof line.text, "%s", text);
+    if (!history_write(history, &line))
+        fixture_fail("cannot write the nemesis' history");
+}
+
+/* -------------------------------------------------------------------------------------------------------------- set-up */
+
+static void start_nodes(void)
+{
+    struct cluster_node_options nodes[NODES] = {{0}};
+    const char *hosts[NODES];
+    uint16_t ports[NODES];
+    for (size_t i = 0; i < NODES; i++) {
+        nodes[i].own_clock = true;
+        nodes[i].host = hosts[i] = network_host(i);
+        nodes[i].network = network_owner(i);
+    }
+    cluster = cluster_create(NODES, &(struct cluster_options){.nodes = nodes});
+    for (size_t i = 0; i < NODES; i++)
+        ports[i] = cluster_port(cluster, i);
+    proxy = delay_proxy_start_to(hosts, ports, NODES);
+}
+
+/* No lock can be live yet. */
+static void trust(void)
+{
+    redlock_options trusting = REDLOCK_OPTIONS_INIT;
+    redlock_client *client;
+    redlock_result result;
+    trusting.ttl_ms = trusting.max_ttl_ms = MAX_TTL_MS;
+    if (redlock_connect(cluster_nodes_string(cluster), &trusting, &client, &result) != REDLOCK_OK ||
+        redlock_ready(client, 10000, &result) != REDLOCK_OK || redlock_trust(client, &result) != REDLOCK_OK)
+        fixture_fail("cannot trust the nodes: %s", redlock_result_text(&result));
+    redlock_close(&client, NULL);
+}
+
+/* Even ones ask the nodes themselves (where there is a network that can be cut), odd ones through the proxy. */
+static const char *nodes_of(size_t client)
+{
+    return client % 2 || !network_is_made() ? delay_proxy_nodes_string(proxy) : cluster_nodes_string(cluster);
+}
+
+static void start_client(size_t index)
+{
+    enum { WORDS = 7 };
+    char letter = (char)('a' + generation[index] % 26);
+    const char *face = index < CLIENTS / 2 ? "blocking" : "async";
+    char *argv[WORDS + 1] = {
+        fixture_text("%s", options.client),
+        fixture_text("%s", face),
+        fixture_text("%c%zu%c", face[0], index, letter),
+        fixture_text("%s", nodes_of(index)),
+        fixture_text("%c%zu%c%u.history", face[0], index, letter, generation[index]),
+        fixture_text("%llu", (unsigned long long)(options.seed * 1000 + index * 100 + generation[index])),
+        fixture_text("%d", !options.no_guard),
+    };
+    char *log = fixture_text("%s.log", argv[2]);
+    generation[index]++;
+    if (file_count < sizeof files / sizeof *files)
+        snprintf(files[file_count++], sizeof files[0], "%s", argv[4]);
+    if (!process_start(&clients[index], &(struct process_options){.argv = argv, .output = log}))
+        fixture_fail("cannot start %s", options.client);
+    for (size_t i = 0; i < WORDS; i++)
+        free(argv[i]);
+    free(log);
+}
+
+/* --------------------------------------------------------------------------------------------------------------- faults */
+
+/* What is under way on a node, or a client. */
+struct active {
+    const struct fault *fault;
+    unsigned target;
+    uint64_t until;
+    unsigned detail;
+};
+
+struct fault {
+    const char *name;
+    unsigned weight;
+    unsigned shortest_ms;
+    unsigned longest_ms;
+    bool of_client;
+    bool forgets;                       /* or may keep others from noticing that a node has forgotten */
+    bool (*begin)(struct active *what); /* false: not now */
+    void (*finish)(struct active *what);
+};
+
+static struct active active[NODES + CLIENTS];
+static size_t active_count;
+
+static bool is_touched(unsigned target)
+{
+    for (size_t i = 0; i < active_count; i++)
+        if (active[i].target == target)
+            return true;
+    return false;
+}
+
+static unsigned nodes_touched(void)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < NODES; i++)
+        count += is_touched(NODE + i);
+    return count;
+}
+
+static uint64_t forgot_at[NODES];
+
+/* Touched, or in quarantine. */
+static unsigned nodes_out(void)
+{
+    uint64_t now = history_now();
+    unsigned count = 0;
+    for (unsigned i = 0; i < NODES; i++)
+        count += is_touched(NODE + i) || (!options.no_guard && now - forgot_at[i] < (uint64_t)QUARANTINE_MS * MS);
+    return count;
+}
+
+static bool kill_node(struct active *what)
+{
+    cluster_kill(cluster, what->target);
+    forgot_at[what->target] = history_now();
+    return true;
+}
+
+static void start_node(struct active *what)
+{
+    cluster_start(cluster, what->target);
+}
+
+static bool stop_node(struct active *what)
+{
+    cluster_stop(cluster, what->target);
+    return true;
+}
+
+static void resume_node(struct active *what)
+{
+    cluster_resume(cluster, what->target);
+}
+
+/* A majority loses its memory at once: what Redlock without a guard does not survive. */
+static bool restart_majority(struct active *what)
+{
+    if (nodes_touched() > NODES - QUORUM)
+        return false;
+    (void)what;
+    for (unsigned i = 0; i < NODES; i++)
+        if (!is_touched(NODE + i))
+            cluster_kill(cluster, i);
+    for (unsigned i = 0; i < NODES; i++)
+        if (!is_touched(NODE + i)) {
+            cluster_start(cluster, i);
+            forgot_at[i] = history_now();
+        }
+    /* Locks must be taken again before there is something to forget. */
+    quiet_until = history_now() + (uint64_t)(options.no_guard ? 1500 : QUARANTINE_MS + 1000) * MS;
+    return true;
+}
+
+static bool cut_node(struct active *what)
+{
+    static const unsigned ways[] = {NETWORK_TO_NODE, NETWORK_FROM_NODE, NETWORK_TO_NODE | NETWORK_FROM_NODE};
+    what->detail = ways[chance(3)];
+    network_cut(what->target, what->detail);
+    if (!network_is_made())
+        delay_proxy_hold(proxy, what->target, (enum proxy_direction)what->detail);
+    return true;
+}
+
+static void join_node(struct active *what)
+{
+    network_cut(what->target, 0);
+    if (!network_is_made())
+        delay_proxy_let_go(proxy, what->target, (enum proxy_direction)what->detail);
+}
+
+/* Some clients reach the node, others do not. */
+static bool hold_route(struct active *what)
+{
+    what->detail = 1 + chance(3);
+    delay_proxy_hold(proxy, what->target, (enum proxy_direction)what->detail);
+    return true;
+}
+
+static void let_go_route(struct active *what)
+{
+    delay_proxy_let_go(proxy, what->target, (enum proxy_direction)what->detail);
+}
+
+static bool delay_route(struct active *what)
+{
+    delay_proxy_set_delay_us(proxy, what->target, PROXY_BOTH, chance(4) ? chance(20000) : chance(150000));
+    return true;
+}
+
+static void undelay_route(struct active *what)
+{
+    delay_proxy_set_delay_us(proxy, what->target, PROXY_BOTH, 0);
+}
+
+static bool drop_connections(struct active *what)
+{
+    if (chance(2))
+        delay_proxy_drop(proxy, what->target, chance(2));
+    else
+        cluster_command(cluster, what->target, NULL, 0, "CLIENT", "KILL", "TYPE", "normal", NULL);
+    return true;
+}
+
+/* A script is one moment: nobody asks between the flush and the end of the connections. */
+static bool flush_and_disconnect(struct active *what)
+{
+    forgot_at[what->target] = history_now();
+    cluster_command(cluster, what->target, NULL, 0, "EVAL",
+                    "redis.call('FLUSHALL') return redis.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')",
+                    "0", NULL);
+    return true;
+}
+
+/* Every lock that this node shows is on a quorum's complement of others: whoever comes cannot have a majority without them. */
+static bool can_do_without(unsigned node)
+{
+    char key[8], token[NODES][64];
+    for (unsigned r = 0; r < RESOURCES; r++) {
+        unsigned others = 0;
+        snprintf(key, sizeof key, "r%u", r);
+        for (unsigned i = 0; i < NODES; i++)
+            if (!cluster_command(cluster, i, token[i], sizeof token[i], "GET", key, NULL))
+                return false;
+        for (unsigned i = 0; i < NODES; i++)
+            others += i != node && strcmp(token[i], token[node]) == 0;
+        if (strcmp(token[node], "(nil)") != 0 && others < NODES - QUORUM + 1)
+            return false;
+    }
+    return true;
+}
+
+static bool pause_clients(void)
+{
+    for (unsigned i = 0; i < CLIENTS; i++)
+        process_signal(&clients[i], SIGSTOP);
+    uint64_t deadline = test_deadline_ns(2000);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        while (!process_stopped(&clients[i]) && test_ms_left(deadline) > 0)
+            usleep(200);
+    usleep(5000); /* what they had sent arrives: delays are off, for no node is touched */
+    return true;
+}
+
+static void resume_clients(void)
+{
+    for (unsigned i = 0; i < CLIENTS; i++)
+        if (!is_touched(CLIENT + i))
+            process_signal(&clients[i], SIGCONT);
+}
+
+/* Something that nobody is told of: with the clients stopped, and only where it can make no difference. */
+static bool unnoticed(struct active *what, void (*act)(unsigned node), unsigned seen_ms)
+{
+    if (nodes_touched() > 0)
+        return false;
+    pause_clients();
+    bool can = can_do_without(what->target);
+    if (can) {
+        act(what->target);
+        forgot_at[what->target] = history_now();
+        quiet_until = history_now() + (uint64_t)seen_ms * MS;
+    }
+    resume_clients();
+    return can;
+}
+
+static void flush(unsigned node)
+{
+    cluster_flush(cluster, node);
+}
+
+static bool flush_unnoticed(struct active *what)
+{
+    return unnoticed(what, flush, FLUSH_SEEN_MS);
+}
+
+static int64_t new_shift_us;
+
+static void shift(unsigned node)
+{
+    shift_us[node] = new_shift_us;
+    cluster_shift_clock(cluster, node, new_shift_us);
+}
+
+static bool shift_clock(struct active *what)
+{
+    new_shift_us = shift_us[what->target] ? 0 : ((int64_t)chance(20000) - 10000) * 1000;
+    return unnoticed(what, shift, JUMP_SEEN_MS);
+}
+
+static bool stop_client(struct active *what)
+{
+    process_signal(&clients[what->target - CLIENT], SIGSTOP);
+    return true;
+}
+
+static void resume_client(struct active *what)
+{
+    process_signal(&clients[what->target - CLIENT], SIGCONT);
+}
+
+static bool kill_client(struct active *what)
+{
+    process_kill(&clients[what->target - CLIENT]);
+    return true;
+}
+
+static void restart_client(struct active *what)
+{
+    start_client(what->target - CLIENT);
+}
+
+static void nothing(struct active *what)
+{
+    (void)what;
+}
+
+static const struct fault faults[] = {
+    {"kill", 10, 0, 2000, false, true, kill_node, start_node},
+    {"stop", 10, 50, 4000, false, true, stop_node, resume_node},
+    {"majority", 3, 10, 50, false, true, restart_majority, nothing},
+    {"cut", 10, 50, 4000, false, true, cut_node, join_node},
+    {"hold", 8, 50, 3000, false, true, hold_route, let_go_route},
+    {"delay", 10, 200, 3000, false, true, delay_route, undelay_route},
+    {"drop", 8, 10, 50, false, false, drop_connections, nothing},
+    {"flush+drop", 6, 10, 50, false, true, flush_and_disconnect, nothing},
+    {"flush", 6, 10, 50, false, true, flush_unnoticed, nothing},
+    {"clock", 4, 10, 50, false, true, shift_clock, nothing},
+    {"stop", 5, 100, 5000, true, false, stop_client, resume_client},
+    {"kill", 3, 10, 500, true, false, kill_client, restart_client},
+};
+enum { FAULTS = sizeof faults / sizeof *faults };
+
+/* ------------------------------------------------------------------------------------------------------------- nemesis */
+
+static unsigned weight(const struct fault *fault)
+{
+    return options.fault && strcmp(options.fault, fault->name) != 0 ? 0 : fault->weight;
+}
+
+static const struct fault *draw_fault(void)
+{
+    unsigned sum = 0;
+    for (unsigned i = 0; i < FAULTS; i++)
+        sum += weight(&faults[i]);
+    if (sum == 0)
+        fixture_fail("there is no fault '%s'", options.fault);
+    unsigned drawn = chance(sum), i = 0;
+    for (; drawn >= weight(&faults[i]); i++)
+        drawn -= weight(&faults[i]);
+    return &faults[i];
+}
+
+/* Mostly a majority is left alone, so that there is something to check. */
+static bool may_begin(const struct fault *fault, unsigned target)
+{
+    if (is_touched(target) || (fault->forgets && history_now() < quiet_until))
+        return false;
+    return fault->of_client || nodes_out() < NODES - QUORUM || chance(10) == 0;
+}
+
+static void begin_one(void)
+{
+    const struct fault *fault = draw_fault();
+    unsigned target = fault->of_client ? CLIENT + chance(CLIENTS) : NODE + chance(NODES);
+    struct active what = {.fault = fault, .target = target};
+    if (!may_begin(fault, target))
+        return;
+    say(HISTORY_BEGIN, target, fault->name);
+    if (!fault->begin(&what)) {
+        say(HISTORY_FINISH, target, fault->name);
+        return;
+    }
+    unsigned ms = fault->shortest_ms + chance(fault->longest_ms - fault->shortest_ms);
+    what.until = history_now() + (uint64_t)ms * MS;
+    active[active_count++] = what;
+}
+
+static void finish_due(uint64_t now)
+{
+    for (size_t i = active_count; i-- > 0;) {
+        if (active[i].until > now)
+            continue;
+        struct active what = active[i];
+        active[i] = active[--active_count];
+        what.fault->finish(&what);
+        say(HISTORY_FINISH, what.target, what.fault->name);
+    }
+}
+
+static void check_clients_live(void)
+{
+    for (unsigned i = 0; i < CLIENTS; i++)
+        if (!is_touched(CLIENT + i) && !process_running(&clients[i]))
+            fixture_fail("client %u has ended: see its log in %s", i, options.directory);
+}
+
+static void run_nemesis(void)
+{
+    uint64_t end = history_now() + (uint64_t)options.seconds * 1000 * MS;
+    usleep(500000); /* for the clients to have locks */
+    while (history_now() < end) {
+        finish_due(history_now());
+        if (chance(10) == 0)
+            begin_one();
+        check_clients_live();
+        usleep(TICK_MS * 1000);
+    }
+    finish_due(UINT64_MAX);
+}
+
+/* --------------------------------------------------------------------------------------------------------------- the end */
+
+static void stop_clients(void)
+{
+    uint64_t deadline = test_deadline_ns(30000);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        process_signal(&clients[i], SIGTERM);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        if (!process_wait(&clients[i], deadline))
+            fixture_fail("client %u does not end", i);
+}
+
+static const char *const marks[] = {"redlock:marker", "*:redlock:fence", "*:redlock:queue", "*:redlock:alive", NULL};
+
+static bool is_empty(void *arg)
+{
+    (void)arg;
+    return cluster_keys_left(cluster, NULL, marks) == 0;
+}
+
+/* A helper key of theirs that would stay for ever. */
+static void look_for_endless_keys(void)
+{
+    static const char script[] =
+        "for _, key in ipairs(redis.call('KEYS', '*')) do"
+        " if key ~= 'redlock:marker' and redis.call('PTTL', key) == -1 then return key end end";
+    char reply[64];
+    for (unsigned i = 0; i < NODES; i++)
+        if (!cluster_command(cluster, i, reply, sizeof reply, "EVAL", script, "0", NULL) || strcmp(reply, "(nil)") != 0)
+            say(HISTORY_LEFT, i, reply);
+}
+
+/* What killed clients held ends with its ttl. */
+static void look_for_keys(void)
+{
+    look_for_endless_keys();
+    for (unsigned i = 0; i < NODES; i++)
+        cluster_shift_clock(cluster, i, 0);
+    if (wait_until(is_empty, NULL, 25000))
+        return;
+    for (unsigned i = 0; i < NODES; i++)
+        if (cluster_keys(cluster, i, NULL, marks) > 0)
+            say(HISTORY_LEFT, i, cluster_key_names(cluster, NULL, marks));
+}
+
+static int judge(void)
+{
+    const struct check_terms terms = {.told_ms = options.told_ms, .bound_ms = 1000};
+    struct check *check = check_new(&terms);
+    if (!check_file(check, "nemesis.history"))
+        fixture_fail("the nemesis' history cannot be read");
+    for (size_t i = 0; i < file_count; i++)
+        if (!check_file(check, files[i]))
+            fixture_fail("%s is no history", files[i]);
+    FILE *text = fopen("report.txt", "we");
+    if (!text)
+        fixture_fail("cannot write report.txt");
+    struct check_summary summary = check_all(check, text);
+    report_text(text, &summary, options.seed, !options.no_guard, network_is_made());
+    fclose(text);
+    report_svg("report.svg", check, &summary);
+    report_text(stdout, &summary, options.seed, !options.no_guard, network_is_made());
+    check_free(check);
+    return report_is_clean(&summary) ? 0 : 1;
+}
+
+/* --------------------------------------------------------------------------------------------------------- command line */
+
+static void read_options(int argc, char **argv)
+{
+    static const struct option longs[] = {{"seconds", required_argument, NULL, 's'},
+                                          {"seed", required_argument, NULL, 'n'},
+                                          {"directory", required_argument, NULL, 'd'},
+                                          {"client", required_argument, NULL, 'c'},
+                                          {"no-guard", no_argument, NULL, 'g'},
+                                          {"loopback", no_argument, NULL, 'l'},
+                                          {"told-ms", required_argument, NULL, 't'},
+                                          {"fault", required_argument, NULL, 'f'},
+                                          {0}};
+    for (int option; (option = getopt_long(argc, argv, "", longs, NULL)) != -1;) {
+        switch (option) {
+        case 's':
+            options.seconds = (unsigned)strtoul(optarg, NULL, 10);
+            break;
+        case 'n':
+            options.seed = strtoull(optarg, NULL, 10);
+            break;
+        case 'd':
+            options.directory = optarg; /* the client's path must not be relative to it */
+            break;
+        case 'c':
+            options.client = optarg;
+            break;
+        case 'g':
+            options.no_guard = true;
+            break;
+        case 'l':
+            options.loopback = true;
+            break;
+        case 'f':
+            options.fault = optarg;
+            break;
+        case 't':
+            options.told_ms = (unsigned)strtoul(optarg, NULL, 10);
+            break;
+        default:
+            exit(2);
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const char *why = "--loopback was asked for";
+    read_options(argc, argv);
+    random_state = options.seed;
+    mkdir(options.directory, 0700);
+    if (chdir(options.directory) != 0) {
+        perror(options.directory);
+        return 2;
+    }
+    if (!cluster_available()) {
+        fputs("torture: there is no redis-server (Debian: apt-get install redis-server)\n", stderr);
+        return 77;
+    }
+    fixtures_begin();
+    if (options.loopback || !network_make(NODES, &why))
+        printf("loopback only, no network namespaces: %s\n", why);
+    history = history_open("nemesis.history");
+    start_nodes();
+    trust();
+    for (size_t i = 0; i < CLIENTS; i++)
+        start_client(i);
+    run_nemesis();
+    stop_clients();
+    look_for_keys();
+    int status = judge();
+    fixtures_end();
+    return status;
+}

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 enum { USUAL_GRACE_MS = 2000, LEAST_BEYOND_GRACE_MS = 1000, NOT_GIVEN = -1 };
-enum { TTL = CLI_LONG_ONLY, GRACE, CAP, FAIR };
+enum { TTL = CLI_LONG_ONLY, GRACE, CAP, FAIR, FENCE };
 
 static struct {
     int64_t wait_ms;
@@ -30,6 +30,7 @@ static struct {
     int64_t cap_ms;
     long not_obtained;
     bool fair;
+    bool fence;
 } given = {.wait_ms = REDLOCK_FOREVER, .ttl_ms = NOT_GIVEN, .grace_ms = NOT_GIVEN, .not_obtained = CLI_NOT_OBTAINED};
 
 static bool take(int id, const char *value)
@@ -49,6 +50,9 @@ static bool take(int id, const char *value)
         return cli_take_duration("cap", value, &given.cap_ms);
     case FAIR:
         given.fair = true;
+        return true;
+    case FENCE:
+        given.fence = true;
         return true;
     case 'E':
     default:
@@ -97,6 +101,7 @@ static bool settle(struct cli_run *run, const struct cli_settings *settings)
 {
     run->acquire.options = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
     run->acquire.options.fair = given.fair;
+    run->acquire.options.fence = given.fence;
     run->acquire.wait_ms = given.no_wait ? 0 : given.wait_ms;
     run->acquire.insists = given.wait_given;
     run->not_obtained = (int)given.not_obtained;
@@ -180,6 +185,7 @@ static const struct cli_option options[] = {
     {'w', "wait", "TIME", "wait for the lock for so long; without it, for as long as it takes"},
     {'n', "no-wait", NULL, "do not wait: give up when the lock is held"},
     {FAIR, "fair", NULL, "first come, first served, among all who say so"},
+    {FENCE, "fence", NULL, "draw a fencing token: REDLOCK_FENCE, larger each time"},
     {TTL, "ttl", "TIME", "what others wait at most when this machine dies (10s)"},
     {GRACE, "grace", "TIME", "from SIGTERM to the end of the lock, when it cannot be kept (2s)"},
     {CAP, "cap", "TIME", "do not hold the lock for longer: CMD is ended in time"},
@@ -194,7 +200,8 @@ const struct cli_command cli_command_run = {
     .help =
         "The lock is renewed while CMD runs, and released when nothing of its process group is left. CMD is dead when the lock\n"
         "ends: when it cannot be renewed CMD's group gets SIGTERM `grace` before that, and SIGKILL 50 ms before it; also when\n"
-        "redlock itself is killed. CMD finds REDLOCK_RESOURCE, REDLOCK_TOKEN and REDLOCK_VALIDITY_MS in its environment.\n"
+        "redlock itself is killed. CMD finds REDLOCK_RESOURCE, REDLOCK_TOKEN and REDLOCK_VALIDITY_MS in its environment, with\n"
+        "--fence REDLOCK_FENCE, too.\n"
         "\n"
         "TIME is " CLI_DURATION_FORM ". The ttl must be 2 x grace + 1 s at least.\n"
         "\n"

@@ -77,7 +77,8 @@ static const char *loss_text(int loss)
 
 static bool is_ours(const char *variable)
 {
-    static const char *const names[] = {"REDLOCK_RESOURCE=", "REDLOCK_TOKEN=", "REDLOCK_VALIDITY_MS="};
+    static const char *const names[] = {
+        "REDLOCK_RESOURCE=", "REDLOCK_TOKEN=", "REDLOCK_VALIDITY_MS=", "REDLOCK_FENCE="};
 
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (strncmp(variable, names[i], strlen(names[i])) == 0)
@@ -85,22 +86,33 @@ static bool is_ours(const char *variable)
     return false;
 }
 
-/* What CMD is told of its lock. A fencing token would be one more. Not by setenv(3): the client has a thread that may read the environment. */
-static char **make_environment(const struct holder *holder, char *texts[3])
+enum { TEXTS = 4 };
+
+/* What CMD is told of its lock; false: no memory. */
+static bool write_texts(const redlock_lock *lock, char *texts[TEXTS])
+{
+    uint64_t fence = redlock_lock_fence(lock);
+
+    return asprintf(&texts[0], "REDLOCK_RESOURCE=%s", redlock_lock_resource(lock, NULL)) >= 0 &&
+           asprintf(&texts[1], "REDLOCK_TOKEN=%s", redlock_lock_token(lock)) >= 0 &&
+           asprintf(&texts[2], "REDLOCK_VALIDITY_MS=%lld", (long long)redlock_validity_ms(lock)) >= 0 &&
+           (fence == 0 || asprintf(&texts[3], "REDLOCK_FENCE=%llu", (unsigned long long)fence) >= 0);
+}
+
+/* Not by setenv(3): the client has a thread that may read the environment. */
+static char **make_environment(char *const texts[TEXTS])
 {
     size_t count = 0;
     size_t made = 0;
 
     while (environ[count] != NULL)
         count++;
-    char **environment = calloc(count + 4, sizeof(*environment));
-    if (environment == NULL ||
-        asprintf(&texts[0], "REDLOCK_RESOURCE=%s", redlock_lock_resource(holder->lock, NULL)) < 0 ||
-        asprintf(&texts[1], "REDLOCK_TOKEN=%s", redlock_lock_token(holder->lock)) < 0 ||
-        asprintf(&texts[2], "REDLOCK_VALIDITY_MS=%lld", (long long)redlock_validity_ms(holder->lock)) < 0)
+    char **environment = calloc(count + TEXTS + 1, sizeof(*environment));
+    if (environment == NULL)
         return NULL;
-    for (size_t i = 0; i < 3; i++)
-        environment[made++] = texts[i];
+    for (size_t i = 0; i < TEXTS; i++)
+        if (texts[i] != NULL)
+            environment[made++] = texts[i];
     for (size_t i = 0; i < count; i++)
         if (!is_ours(environ[i]))
             environment[made++] = environ[i];
@@ -114,30 +126,34 @@ static bool has_foreground(const struct cli_run *run)
 
 static int start_command(struct holder *holder)
 {
-    char *texts[3] = {NULL};
+    char *texts[TEXTS] = {NULL};
     int status = CLI_SYSTEM;
-    char **environment = make_environment(holder, texts);
+    char **environment = write_texts(holder->lock, texts) ? make_environment(texts) : NULL;
     struct cli_child child = {.argv = holder->run->command,
                               .environment = environment,
                               .terminal = has_foreground(holder->run) ? holder->run->terminal : -1,
                               .own_group = true,
                               .parent_signal = SIGKILL};
 
-    holder->command = environment != NULL ? cli_child_start(&child, &status) : -1;
+    if (environment != NULL)
+        holder->command = cli_child_start(&child, &status);
+    else
+        cli_say("no memory");
     free(environment);
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < TEXTS; i++)
         free(texts[i]);
     return holder->command > 0 ? CLI_OK : status;
 }
 
 /* --- What happens --- */
 
+/* The front's own SIGTERM was for the waiting, and came too late: CMD gets the signal itself from it. */
 static void read_signals(struct holder *holder)
 {
     struct signalfd_siginfo information;
 
     while (read(holder->signals, &information, sizeof(information)) == (ssize_t)sizeof(information))
-        if (information.ssi_signo == SIGTERM && !holder->exited)
+        if (information.ssi_signo == SIGTERM && information.ssi_pid != (uint32_t)getppid() && !holder->exited)
             cli_group_terminate(holder->command);
 }
 

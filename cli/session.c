@@ -156,7 +156,7 @@ static int acquire(redlock_client *client, const struct cli_acquire *how, redloc
 
     options->wait_ms = 0;
     int status = redlock_acquire(client, how->resource, options, lock, result);
-    cli_explain_result("first attempt", result);
+    cli_explain("first attempt: %s", redlock_result_text(result));
     if (!is_worth_waiting(client, how, result))
         return status;
     if (result->status != REDLOCK_HELD)
@@ -169,7 +169,7 @@ static int acquire(redlock_client *client, const struct cli_acquire *how, redloc
     struct cli_waiting *waiting = cli_waiting_show(client, how->resource, options->wait_ms);
     status = redlock_acquire(client, how->resource, options, lock, result);
     cli_waiting_hide(waiting);
-    cli_explain_result("after waiting", result);
+    cli_explain("after waiting: %s", redlock_result_text(result));
     return status;
 }
 

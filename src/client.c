@@ -13,10 +13,15 @@
 #include "src/options.h"
 #include "src/result.h"
 
+bool rl_logs(const redlock_client *client, int level)
+{
+    return client->options.log && level <= (int)client->options.log_level && !client->forked;
+}
+
 void rl_log(redlock_client *client, int level, const char *format, ...)
 {
     char line[256];
-    if (!client->options.log || level > (int)client->options.log_level || client->forked)
+    if (!rl_logs(client, level))
         return;
     va_list arguments;
     va_start(arguments, format);

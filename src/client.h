@@ -90,6 +90,7 @@ int rl_client_close(redlock_client *client, redlock_callback callback, void *arg
 /* A node has become usable, or is not any more. */
 void rl_client_node_changed(redlock_client *client, struct rl_node *node);
 
+bool rl_logs(const redlock_client *client, int level);
 void rl_log(redlock_client *client, int level, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 static inline void *rl_client_allocate(redlock_client *client, size_t size)

@@ -188,14 +188,54 @@ static void undo_nodes(struct rl_round *round, quorum_nodes nodes)
         count_untold(round, (unsigned)__builtin_ctz(kept));
 }
 
+static enum quorum_vote vote_of(const struct rl_round *round, unsigned node)
+{
+    const struct quorum_tally *tally = &round->rules.tally;
+    for (unsigned v = QUORUM_GRANTED; v < QUORUM_VOTES; v++)
+        if (tally->voted[v] & quorum_node(node))
+            return (enum quorum_vote)v;
+    return QUORUM_PENDING;
+}
+
+static void explain_node(const struct rl_round *round, unsigned node)
+{
+    const struct rl_slot *slot = &round->slot[node];
+    char latency[24] = "";
+    if (slot->latency_us)
+        snprintf(latency, sizeof latency, " after %.1f ms", slot->latency_us / 1000.0);
+    rl_log(round->client, REDLOCK_LOG_DEBUG, "  %s: %s%s%s%s", round->client->nodes[node].address.name,
+           redlock_outcome_name(rl_result_outcome(vote_of(round, node))), latency, slot->text[0] ? ": " : "",
+           slot->text);
+}
+
+/* For whoever wants to know why a lock was, or was not, granted. Looks are no rounds for a lock. */
+static void explain(const struct rl_round *round)
+{
+    static const char *const kinds[] = {[QUORUM_ACQUIRE] = "acquire",
+                                        [QUORUM_EXTEND] = "extend",
+                                        [QUORUM_ADOPT] = "adopt",
+                                        [QUORUM_RELEASE] = "release",
+                                        [QUORUM_LOOK] = NULL};
+    redlock_client *client = round->client;
+    const char *kind = kinds[round->rules.terms.kind];
+    if (!kind || !rl_logs(client, REDLOCK_LOG_DEBUG))
+        return;
+    rl_log(client, REDLOCK_LOG_DEBUG, "%s %.100s: %s", kind, round->lease->key,
+           redlock_status_name(rl_result_status(round->rules.verdict)));
+    for (unsigned i = 0; i < client->nodes_count; i++)
+        explain_node(round, i);
+}
+
 /* In a release the undo is what is asked. */
 static void apply(struct rl_round *round, struct quorum_actions actions)
 {
     if (!actions.send && !actions.undo && !actions.decided)
         return;
     round->references++; /* what is set off here may end the owner's interest */
-    if (actions.decided)
+    if (actions.decided) {
         list(round, false);
+        explain(round);
+    }
     if (actions.send && round->rules.terms.kind == QUORUM_RELEASE)
         undo_nodes(round, actions.send);
     else if (actions.send)
@@ -490,11 +530,7 @@ void rl_round_fill(const struct rl_round *round, redlock_result *result)
     result->unreachable = quorum_tally_count(tally, QUORUM_UNREACHABLE);
     result->timed_out = quorum_tally_count(tally, QUORUM_TIMED_OUT);
     for (unsigned i = 0; i < tally->nodes; i++) {
-        enum quorum_vote vote_of_node = QUORUM_PENDING;
-        for (unsigned v = QUORUM_GRANTED; v < QUORUM_VOTES; v++)
-            if (tally->voted[v] & quorum_node(i))
-                vote_of_node = (enum quorum_vote)v;
-        result->node[i].outcome = rl_result_outcome(vote_of_node);
+        result->node[i].outcome = rl_result_outcome(vote_of(round, i));
         result->node[i].latency_us = round->slot[i].latency_us;
         if (round->slot[i].text[0])
             memcpy(result->node[i].text, round->slot[i].text, sizeof result->node[i].text);

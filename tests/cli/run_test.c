@@ -123,6 +123,36 @@ START_TEST(its_command_knows_the_lock)
 }
 END_TEST
 
+START_TEST(with_fence_it_knows_a_token_that_grows)
+{
+    unsigned long long last = 0;
+
+    for (int i = 0; i < 3; i++) {
+        struct program *program =
+            program_run(&scene_on_nodes, "run", "--fence", resource, "--", "printenv", "REDLOCK_FENCE", NULL);
+        program_exits(program, 0);
+        unsigned long long fence = strtoull(program_output(program), NULL, 10);
+        ck_assert_uint_gt(fence, last);
+        last = fence;
+    }
+    program_exits(program_run(&scene_on_nodes, "run", resource, "--", "printenv", "REDLOCK_FENCE", NULL), 1);
+    deployment_remove_keys(real_nodes); /* the nodes remember the last one */
+}
+END_TEST
+
+START_TEST(each_round_is_explained_node_by_node)
+{
+    hold_by_another();
+    struct program *program = program_run(&scene_on_nodes, "run", "-v", "-n", resource, "--", "true", NULL);
+    program_exits(program, NOT_OBTAINED);
+    char *line = fixture_text("redlock run: acquire %s: REDLOCK_HELD\n", resource);
+    ck_assert_msg(strstr(program_errors(program), line) != NULL, "%s", program_errors(program));
+    ck_assert_ptr_nonnull(strstr(program_errors(program), ": held after "));
+    free(line);
+    release_by_another();
+}
+END_TEST
+
 /* Whatever is open here is open there, too: the comparison is with the same command without redlock. */
 START_TEST(its_command_has_signals_and_descriptors_as_usual)
 {
@@ -423,6 +453,8 @@ static Suite *run_suite(void)
     tcase_add_test(usual, a_lock_that_is_held_is_not_obtained);
     tcase_add_test(usual, nodes_that_cannot_be_reached_are_no_quorum);
     tcase_add_test(usual, its_command_knows_the_lock);
+    tcase_add_test(usual, with_fence_it_knows_a_token_that_grows);
+    tcase_add_test(usual, each_round_is_explained_node_by_node);
     tcase_add_test(usual, its_command_has_signals_and_descriptors_as_usual);
     tcase_add_test(usual, its_command_has_a_process_group_of_its_own);
     tcase_add_test(usual, pipes_go_through);

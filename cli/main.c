@@ -10,10 +10,12 @@
 #include <redlock/redlock.h>
 
 #include <assert.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { OPTIONS_MAX = 48 };
 enum { GLOBAL_NODES = CLI_GLOBAL, GLOBAL_CONFIG, GLOBAL_USER, GLOBAL_TIMEOUT, GLOBAL_VERSION, GLOBAL_HELP };
@@ -186,8 +188,17 @@ static int finish_output(int status)
     return status == CLI_OK ? CLI_SYSTEM : status;
 }
 
+/* One that is closed must stay of no use: else the next that is opened, a connection to a node for example, would take its place and be written to. */
+static void hold_standard_files(void)
+{
+    for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++)
+        if (fcntl(file, F_GETFD) == -1)
+            (void)!open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int main(int argc, char **argv)
 {
+    hold_standard_files();
     cli_child_note_signals();
     int status = finish_output(dispatch(argc, argv));
 

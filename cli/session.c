@@ -83,7 +83,7 @@ static int refuse_settings(const struct cli_settings *settings, redlock_result *
     return CLI_MISCONFIGURED;
 }
 
-int cli_connect(redlock_client **client)
+static int connect_nodes(redlock_client **client, bool leave_locks)
 {
     redlock_result result;
     int status;
@@ -97,11 +97,22 @@ int cli_connect(redlock_client **client)
         return CLI_MISCONFIGURED;
     }
     redlock_options options = settings->options;
+    options.leave_locks = leave_locks;
     options.log = on_log;
     options.log_level = cli_is_verbose() ? REDLOCK_LOG_DEBUG : REDLOCK_LOG_ERROR;
     if (redlock_connect(settings->nodes, &options, client, &result) != REDLOCK_OK)
         return refuse_settings(settings, &result);
     return CLI_OK;
+}
+
+int cli_connect(redlock_client **client)
+{
+    return connect_nodes(client, false);
+}
+
+int cli_connect_to_leave(redlock_client **client)
+{
+    return connect_nodes(client, true);
 }
 
 void cli_close(redlock_client **client)

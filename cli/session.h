@@ -10,6 +10,9 @@
 /* Makes the client that the settings describe (blocking face). CLI_OK, or an exit status; what is wrong has been said then. */
 int cli_connect(redlock_client **client);
 
+/* The same, of a client whose locks stay on the nodes when it is closed. */
+int cli_connect_to_leave(redlock_client **client);
+
 /* Closes it; with --verbose tells what could not be confirmed. *client may be NULL. */
 void cli_close(redlock_client **client);
 

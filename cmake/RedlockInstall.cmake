@@ -23,6 +23,8 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/redlock" DESTINATION "${CMAKE_I
   COMPONENT development FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 
 if(TARGET redlock_command)
+  install(FILES "${PROJECT_SOURCE_DIR}/completions/redlock.bash"
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" RENAME redlock COMPONENT command)
   install(TARGETS redlock_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT command)
   # Outside of the system's own directories nobody else tells it where the library is.
   if(REDLOCK_BUILD_SHARED AND NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")

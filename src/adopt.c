@@ -90,6 +90,7 @@ static struct rl_round *create_round(const struct adopt *adopt)
         .ttl = adopt->options.ttl_ms * QUORUM_MILLISECOND,
         .drift_ppm = client->options.drift_ppm,
         .minimum_validity = adopt->options.minimum_validity_ms * QUORUM_MILLISECOND,
+        .all_answers = adopt->options.all_answers,
     };
     return rl_round_create(client, adopt->lease, RL_ASK_EXTEND, &terms);
 }

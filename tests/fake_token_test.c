@@ -97,6 +97,19 @@ START_TEST(adopting_never_shortens_on_the_nodes)
 }
 END_TEST
 
+START_TEST(all_answers_to_an_adoption_are_waited_for)
+{
+    for (unsigned i = 0; i < 5; i++)
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = FAKE_ACCEPT, .delay_ms = 10 * i});
+    show(5, 3000);
+    scene_attach_only();
+    ck_assert_status(adopt(&all, TOKEN), REDLOCK_OK);
+    ck_assert_uint_eq(answer.result.granted, 5);
+    for (unsigned i = 0; i < 5; i++)
+        ck_assert_int_gt(fake_server_pttl(scene.node[i], "stock"), 50000);
+}
+END_TEST
+
 START_TEST(a_majority_that_holds_the_token_is_needed)
 {
     scene_attach();
@@ -376,6 +389,7 @@ static void add_adopt(TCase *tcase)
 {
     tcase_add_test(tcase, an_adopted_lock_is_like_any_other);
     tcase_add_test(tcase, adopting_never_shortens_on_the_nodes);
+    tcase_add_test(tcase, all_answers_to_an_adoption_are_waited_for);
     tcase_add_loop_test(tcase, a_majority_that_holds_the_token_is_needed, 0, 6);
     tcase_add_test(tcase, the_locks_of_others_are_not_adopted_and_stay);
     tcase_add_loop_test(tcase, what_cannot_be_asked_about_is_left_alone, 0, 2);

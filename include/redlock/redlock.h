@@ -318,7 +318,7 @@ REDLOCK_API int redlock_acquire(redlock_client *client, const char *resource, co
 /*
  * Takes over a lock that another handle, in this process or another, was granted: by its token. An extension over all nodes; when a majority
  * still holds the token the lock is this handle's, too, valid for its ttl from now (never shortened on the nodes), renewed and watched like any
- * other, and whoever releases first ends it for all. options: as in acquire, but it is tried once: wait_ms, fair, keep_waiting and all_answers are of no use. token:
+ * other, and whoever releases first ends it for all. options: as in acquire, but it is tried once: wait_ms, fair and keep_waiting are of no use. token:
  * what redlock_lock_token() showed. *lock: the handle, or NULL unless REDLOCK_OK. result: NULL, or filled.
  * Returns REDLOCK_OK, _LOST (a majority does not have it: what is left of it is deleted), _NO_QUORUM, _MISCONFIGURED, _TOO_SLOW (it is on the
  * nodes, with less validity than asked for), _CANCELLED, _INVALID (also: this client has a handle of it), _NO_MEMORY, _SYSTEM. Any thread.

@@ -1,0 +1,197 @@
+/* redlock acquire: a lock for a script, as a token; or for as long as a process lives. */
+#define _GNU_SOURCE
+#include "commands.h"
+#include "duration.h"
+#include "exit_status.h"
+#include "json.h"
+#include "keeper.h"
+#include "message.h"
+#include "session.h"
+#include "settings.h"
+
+#include <redlock/redlock.h>
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { OPTION_FAIR = CLI_LONG_ONLY, OPTION_FENCE, OPTION_TTL, OPTION_FOR, OPTION_CAP, OPTION_JSON, PID_MAX = 0x400000 };
+
+static struct {
+    int64_t wait_ms;
+    bool insists;
+    int64_t ttl_ms;
+    int64_t cap_ms;
+    bool fair;
+    bool fence;
+    bool json;
+    long process;  /* 0: none */
+    long conflict; /* exit status of a lock not obtained */
+} wanted = {.wait_ms = REDLOCK_FOREVER, .conflict = CLI_NOT_OBTAINED};
+
+static bool take(int id, const char *value)
+{
+    switch (id) {
+    case 'w':
+        wanted.insists = true;
+        return cli_take_duration("wait", value, &wanted.wait_ms);
+    case 'n':
+        wanted.wait_ms = 0;
+        return true;
+    case OPTION_TTL:
+        return cli_take_duration("ttl", value, &wanted.ttl_ms);
+    case 'E':
+        return cli_take_number("conflict-exit-code", value, 0, 255, &wanted.conflict);
+    case OPTION_FAIR:
+        return wanted.fair = true;
+    case OPTION_FENCE:
+        return wanted.fence = true;
+    case OPTION_FOR:
+        return cli_take_number("for", value, 1, PID_MAX, &wanted.process);
+    case OPTION_CAP:
+        return cli_take_duration("cap", value, &wanted.cap_ms);
+    default:
+        return wanted.json = true;
+    }
+}
+
+/* How it is acquired, and how a keeper holds it. The first is not renewed: this process will be gone. */
+static void read_options(struct cli_acquire *acquire, redlock_acquire_options *keeping)
+{
+    *keeping = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
+    keeping->ttl_ms = (uint32_t)wanted.ttl_ms;
+    keeping->cap_ms = (uint32_t)wanted.cap_ms;
+    keeping->all_answers = 1; /* or a late grant could come behind the next process' release */
+    acquire->options = *keeping;
+    acquire->options.cap_ms = 0;
+    acquire->options.fair = wanted.fair;
+    acquire->options.fence = wanted.fence;
+    acquire->options.no_renewal = 1;
+    acquire->wait_ms = wanted.wait_ms;
+    acquire->insists = wanted.insists;
+}
+
+/* --- Telling --- */
+
+static void print(const char *resource, const redlock_lock *lock, const redlock_result *result, pid_t keeper)
+{
+    uint64_t fence = redlock_lock_fence(lock);
+
+    if (!wanted.json && wanted.fence)
+        printf("%s %" PRIu64 "\n", redlock_lock_token(lock), fence);
+    else if (!wanted.json)
+        printf("%s\n", redlock_lock_token(lock));
+    if (!wanted.json)
+        return;
+    cli_json_object(NULL);
+    cli_json_bytes("resource", resource, strlen(resource));
+    cli_json_text("token", redlock_lock_token(lock));
+    if (wanted.fence)
+        cli_json_number("fence", (int64_t)fence);
+    cli_json_number("validity_ms", redlock_validity_ms(lock));
+    cli_json_number("nodes", result->nodes);
+    cli_json_number("granted", result->granted);
+    if (keeper > 0)
+        cli_json_number("keeper", keeper);
+    cli_json_end();
+}
+
+/* A lock whose token nobody has read is of no use to anybody: a closed pipe must not end this process before it is released. */
+static int tell(const char *resource, const redlock_lock *lock, const redlock_result *result, pid_t keeper)
+{
+    signal(SIGPIPE, SIG_IGN);
+    print(resource, lock, result, keeper);
+    if (fflush(stdout) == 0 && ferror(stdout) == 0)
+        return CLI_OK;
+    clearerr(stdout);
+    cli_say("cannot write the token; the lock is released");
+    return CLI_SYSTEM;
+}
+
+/* --- The command --- */
+
+static int hand_out(const char *resource, redlock_lock **lock, const redlock_result *result, struct cli_keeper *keeper)
+{
+    int status = keeper->pid > 0 ? cli_keeper_take(keeper, redlock_lock_token(*lock)) : CLI_OK;
+
+    if (status == CLI_OK && cli_interrupted() == 0)
+        status = tell(resource, *lock, result, keeper->pid);
+    if (status == CLI_OK && cli_interrupted() == 0)
+        return CLI_OK;
+    cli_keeper_end(keeper);
+    redlock_release(lock, NULL);
+    return status;
+}
+
+static int acquire(const char *resource, struct cli_acquire *how, struct cli_keeper *keeper)
+{
+    redlock_client *client;
+    redlock_lock *lock;
+    redlock_result result;
+    int status = cli_connect_to_leave(&client);
+
+    if (status == CLI_OK)
+        status = cli_acquire(client, how, &lock, &result);
+    if (status == CLI_OK)
+        status = hand_out(resource, &lock, &result, keeper);
+    else if (status == CLI_NOT_OBTAINED)
+        status = (int)wanted.conflict;
+    cli_close(&client);
+    return status;
+}
+
+static int run(const struct cli_arguments *arguments)
+{
+    struct cli_acquire how = {.resource = arguments->words[0]};
+    struct cli_keeper keeper = {.link = -1};
+    redlock_acquire_options keeping;
+
+    if (arguments->count != 1)
+        return cli_misused("one resource is needed");
+    if (!cli_resource_is_valid(how.resource))
+        return CLI_USAGE;
+    if (wanted.cap_ms > 0 && wanted.process == 0)
+        return cli_misused("--cap is for a lock that is renewed, by --for PID");
+    if (wanted.ttl_ms > UINT32_MAX || wanted.cap_ms > UINT32_MAX)
+        return cli_misused("--ttl and --cap are at most 49 days");
+    read_options(&how, &keeping);
+    int status;
+    if (cli_settings_get(&status) == NULL) /* before there is a keeper, who has them too then */
+        return status;
+    if (wanted.process > 0)
+        status = cli_keeper_start((pid_t)wanted.process, how.resource, &keeping, &keeper);
+    if (status == CLI_OK)
+        status = acquire(how.resource, &how, &keeper);
+    if (status != CLI_OK)
+        cli_keeper_end(&keeper);
+    return status;
+}
+
+static const struct cli_option options[] = {
+    {'w', "wait", "TIME", "wait for the lock for so long; without it, for as long as it takes"},
+    {'n', "no-wait", NULL, "do not wait: give up when the lock is held"},
+    {OPTION_FAIR, "fair", NULL, "first come, first served, among all who say so"},
+    {OPTION_TTL, "ttl", "TIME", "how long the lock lives unless it is extended (10s)"},
+    {OPTION_FOR, "for", "PID", "renew it until this process ends, from the background"},
+    {OPTION_CAP, "cap", "TIME", "with --for: no longer than this"},
+    {OPTION_FENCE, "fence", NULL, "write a fencing token behind the token: it grows with each acquisition"},
+    {'E', "conflict-exit-code", "NUMBER", "exit status when the lock is not obtained (1)"},
+    {OPTION_JSON, "json", NULL, "write an object, with the token and the validity that is left"},
+    {0},
+};
+
+const struct cli_command cli_command_acquire = {
+    .name = "acquire",
+    .arguments = "RESOURCE",
+    .summary = "Acquire a lock and write its token, for extend and release",
+    .help =
+        "The lock ends with its ttl unless it is extended: --for PID has that done until the process is gone. All nodes have answered or had their\n"
+        "time when the token is written.\n"
+        "\n"
+        "exit status: 0 acquired; 1 (-E) others hold it; 69 too few nodes; 78 misconfigured; 64 usage; 71 this machine\n",
+    .options = options,
+    .take = take,
+    .run = run,
+};

@@ -1,0 +1,289 @@
+#include "diagnosis.h"
+
+#include "duration.h"
+
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+enum { CLOCK_OFF_US = 1000000 };
+
+__attribute__((format(printf, 1, 2))) static const char *print(const char *format, ...)
+{
+    static char text[768];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    return text;
+}
+
+/* --- Adding --- */
+
+static struct cli_finding *add(struct cli_finding *findings, unsigned *count, enum cli_severity severity,
+                               const char *name, const char *text)
+{
+    struct cli_finding *finding = &findings[*count < CLI_FINDINGS_MAX ? (*count)++ : CLI_FINDINGS_MAX - 1];
+
+    *finding = (struct cli_finding){.severity = severity};
+    snprintf(finding->name, sizeof(finding->name), "%s", name);
+    snprintf(finding->text, sizeof(finding->text), "%s", text);
+    return finding;
+}
+
+static struct cli_finding *add_to_node(struct cli_diagnosed_node *node, const char *name, const char *text)
+{
+    return add(node->finding, &node->count, CLI_WARNING, name, text);
+}
+
+static void set_remedy(struct cli_finding *finding, const char *remedy)
+{
+    snprintf(finding->remedy, sizeof(finding->remedy), "%s", remedy);
+}
+
+/* --- A node --- */
+
+static const struct {
+    const char *part; /* of the error */
+    const char *remedy;
+} remedies[] = {
+    {"refused", "start the server, or correct the address in the list of nodes"},
+    {"WRONGPASS", "correct the user, or the password in REDLOCK_PASSWORD or the config file"},
+    {"invalid username-password", "correct the user, or the password in REDLOCK_PASSWORD or the config file"},
+    {"without any password", "the server asks for no password: set requirepass or a user there, or send none"},
+    {"NOAUTH", "set the password: REDLOCK_PASSWORD, REDLOCK_PASSWORD_FILE or password-file in the config file"},
+    {"max number of clients", "raise maxclients on the server, or find who holds so many connections"},
+    {"TLS", "look at rediss:// in the list of nodes and at the tls- settings: certificates, names, dates"},
+    {"certificate", "look at the tls- settings: certificates, names, dates"},
+    {"DB index", "correct the database: /N in the list of nodes, or database in the config file"},
+    {"resolve", "correct the name in the list of nodes, or the resolver of this machine"},
+    {"Name or service", "correct the name in the list of nodes, or the resolver of this machine"},
+    {"no answer to the handshake", "the server hangs, or the port is not a Redis server's; look at its log"},
+    {"no connection within", "look whether its host is up, and for a firewall in between"},
+    {"No route", "look whether its host is up, and for a firewall in between"},
+    {"No such file", "start the server, or correct the path in the list of nodes"},
+};
+
+static const char *remedy_for(const char *error)
+{
+    for (size_t i = 0; i < COUNT(remedies); i++)
+        if (strstr(error, remedies[i].part) != NULL)
+            return remedies[i].remedy;
+    return "look at the server's log";
+}
+
+static bool is_ready(const struct cli_diagnosed_node *node)
+{
+    return strcmp(node->status.state, "ready") == 0;
+}
+
+static void judge_link(struct cli_diagnosed_node *node, const redlock_node_result *result)
+{
+    const char *error = *node->status.error != '\0' ? node->status.error : result->text;
+
+    if (!is_ready(node))
+        set_remedy(add_to_node(node, "unreachable", *error != '\0' ? error : node->status.state), remedy_for(error));
+    else if (result->outcome == REDLOCK_NODE_TIMED_OUT)
+        set_remedy(add_to_node(node, "slow", "it is connected and did not answer within its timeout"),
+                   "look at its load, or give it more time with --timeout");
+}
+
+/* The library's sentences end in the remedy. */
+static void add_library_finding(struct cli_diagnosed_node *node, uint32_t bit)
+{
+    struct cli_finding *finding = add_to_node(node, redlock_finding_name(bit), redlock_finding_text(bit));
+    char *end = NULL;
+
+    for (char *found = strstr(finding->text, ". "); found != NULL; found = strstr(found + 1, ". "))
+        end = found;
+    if (end == NULL)
+        return;
+    end[2] = (char)tolower((unsigned char)end[2]);
+    set_remedy(finding, end + 2);
+    *end = '\0';
+}
+
+static void judge_findings(struct cli_diagnosed_node *node)
+{
+    for (uint32_t bit = 1; bit != 0; bit <<= 1)
+        if ((node->status.findings & bit) != 0)
+            add_library_finding(node, bit);
+    if ((node->status.findings & REDLOCK_FINDING_OTHER_DEPLOYMENT) == 0)
+        return;
+    struct cli_finding *last = &node->finding[node->count - 1];
+    for (unsigned i = 0; i < node->count; i++)
+        if (strcmp(node->finding[i].name, redlock_finding_name(REDLOCK_FINDING_OTHER_DEPLOYMENT)) == 0)
+            last = &node->finding[i];
+    snprintf(last->text, sizeof(last->text), "its marker is of deployment '%s' with %u nodes; its vote does not count",
+             node->status.marker_deployment, node->status.marker_nodes);
+    set_remedy(
+        last,
+        "correct the list of nodes or the deployment's name; if all its clients are stopped for good: redlock trust");
+}
+
+static void judge_quarantine(struct cli_diagnosed_node *node)
+{
+    char left[CLI_DURATION_SIZE];
+
+    if (!is_ready(node) || node->status.quarantine_ms == 0)
+        return;
+    const char *why = strstr(node->status.objection, ": ");
+    const char *text = print("it may have forgotten locks, and grants none for %s%s",
+                             cli_duration_text(node->status.quarantine_ms, left), why != NULL ? why : "");
+    struct cli_finding *finding = add_to_node(node, "quarantine", text);
+    set_remedy(finding, "wait; or, if you know that nobody holds a lock: redlock trust");
+}
+
+static void judge_rights(struct cli_diagnosed_node *node, const redlock_options *options)
+{
+    const char *user = options->user != NULL && *options->user != '\0' ? options->user : "default";
+
+    if (*node->status.lacking == '\0')
+        return;
+    struct cli_finding *finding =
+        add_to_node(node, "lacking-rights", print("user %s lacks %.250s", user, node->status.lacking));
+    set_remedy(finding, print("on the node: ACL SETUSER %s %s", user, node->status.lacking));
+}
+
+static void judge_time(struct cli_diagnosed_node *node, const redlock_options *options)
+{
+    int64_t low = node->status.clock_low_us, high = node->status.clock_high_us;
+
+    if (node->status.clock_known != 0 && (low > CLOCK_OFF_US || high < -CLOCK_OFF_US))
+        set_remedy(add_to_node(node, "clock",
+                               print("its clock is %.1f s %s this machine's",
+                                     (low > 0 ? 1 : -1) * (double)(low + high) / 2e6, low > 0 ? "ahead of" : "behind")),
+                   "have both set their clocks by NTP");
+    if (node->round_trip_us > options->node_timeout_ms * 500)
+        set_remedy(add_to_node(node, "slow",
+                               print("its round trip of %.1f ms is more than half of its timeout of %u ms",
+                                     node->round_trip_us / 1e3, options->node_timeout_ms)),
+                   "give it more time with --timeout, or bring it closer");
+}
+
+static void judge_persistence(struct cli_diagnosed_node *node, const redlock_options *options)
+{
+    if (options->guard == 0 && node->status.append_only == 1 && *node->status.append_fsync != '\0' &&
+        strcmp(node->status.append_fsync, "always") != 0)
+        set_remedy(add_to_node(node, "not-persistent",
+                               print("with appendfsync %s it forgets its last locks in a crash, and the guard is off",
+                                     node->status.append_fsync)),
+                   "turn the guard on, or set appendfsync always");
+}
+
+/* Locks are held without these; only waiting and mending suffer. */
+static bool can_do_without(const char *rule)
+{
+    static const char *const beginnings[] = {"+client|", "+script|", "+publish", "+subscribe",
+                                             "&",        "+z",       "+h",       "+exists"};
+
+    for (size_t i = 0; i < COUNT(beginnings); i++)
+        if (strncmp(rule, beginnings[i], strlen(beginnings[i])) == 0)
+            return true;
+    return strstr(rule, ":redlock:*") != NULL;
+}
+
+static bool has_rights(const redlock_node_status *status)
+{
+    char rules[sizeof(status->lacking)];
+    char *rest = NULL;
+
+    memcpy(rules, status->lacking, sizeof(rules));
+    for (char *rule = strtok_r(rules, " ", &rest); rule != NULL; rule = strtok_r(NULL, " ", &rest))
+        if (!can_do_without(rule))
+            return false;
+    return true;
+}
+
+static void judge_node(struct cli_diagnosed_node *node, const redlock_node_result *result,
+                       const redlock_options *options)
+{
+    node->works = node->status.usable != 0 && result->outcome != REDLOCK_NODE_TIMED_OUT && has_rights(&node->status);
+    judge_link(node, result);
+    judge_findings(node);
+    judge_quarantine(node);
+    judge_rights(node, options);
+    judge_time(node, options);
+    judge_persistence(node, options);
+}
+
+/* --- All together --- */
+
+static void judge_number(struct cli_diagnosis *diagnosis)
+{
+    struct cli_finding *finding;
+
+    if (diagnosis->nodes % 2 == 1 && diagnosis->nodes > 1)
+        return;
+    const char *text = diagnosis->nodes == 1 ? "a single node: when it fails there are no locks"
+                                             : print("%u nodes survive no more failures than %u would",
+                                                     diagnosis->nodes, diagnosis->nodes - 1);
+    finding = add(diagnosis->finding, &diagnosis->count, CLI_NOTE, "number", text);
+    set_remedy(finding, diagnosis->nodes == 1 ? "five nodes survive two failures" : "an odd number is cheaper");
+}
+
+/* When the quorum-th node will be out of quarantine, if nothing else keeps the others. */
+static int64_t recovery(const struct cli_diagnosis *diagnosis)
+{
+    int64_t needed = 0;
+
+    for (uint32_t i = 0; i < diagnosis->nodes; i++) {
+        int64_t candidate = diagnosis->node[i].status.quarantine_ms;
+        uint32_t by_then = 0;
+        for (uint32_t j = 0; j < diagnosis->nodes; j++) {
+            const struct cli_diagnosed_node *node = &diagnosis->node[j];
+            bool waits = is_ready(node) && node->status.quarantine_ms > 0 && has_rights(&node->status);
+            by_then += node->works || (waits && node->status.quarantine_ms <= candidate);
+        }
+        if (by_then >= diagnosis->quorum && (needed == 0 || candidate < needed))
+            needed = candidate;
+    }
+    return needed;
+}
+
+static void judge_whole(struct cli_diagnosis *diagnosis)
+{
+    diagnosis->severity = CLI_NOTE;
+    for (uint32_t i = 0; i < diagnosis->nodes; i++) {
+        diagnosis->working += diagnosis->node[i].works;
+        if (diagnosis->node[i].count > 0)
+            diagnosis->severity = CLI_WARNING;
+    }
+    if (diagnosis->working >= diagnosis->quorum)
+        return;
+    diagnosis->severity = CLI_CRITICAL;
+    diagnosis->recovers_ms = recovery(diagnosis);
+}
+
+/* A question by itself: an inspection's come in a crowd. */
+static void measure(redlock_client *client, const char *resource, struct cli_diagnosis *diagnosis)
+{
+    redlock_state state;
+    redlock_result result;
+
+    redlock_query(client, resource, 0, &state, &result);
+    for (uint32_t i = 0; i < result.nodes; i++)
+        diagnosis->node[i].round_trip_us = result.node[i].latency_us;
+}
+
+void cli_diagnose(redlock_client *client, const redlock_options *options, const char *resource,
+                  struct cli_diagnosis *diagnosis, redlock_result *result)
+{
+    memset(diagnosis, 0, sizeof(*diagnosis));
+    redlock_inspect(client, resource, 0, result);
+    diagnosis->nodes = result->nodes;
+    diagnosis->quorum = result->quorum;
+    if (diagnosis->nodes > 0)
+        measure(client, resource, diagnosis);
+    for (uint32_t i = 0; i < diagnosis->nodes; i++) {
+        struct cli_diagnosed_node *node = &diagnosis->node[i];
+        redlock_node_status_get(client, i, &node->status);
+        judge_node(node, &result->node[i], options);
+    }
+    judge_number(diagnosis);
+    judge_whole(diagnosis);
+}

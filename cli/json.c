@@ -1,0 +1,135 @@
+#include "json.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { DEPTH_MAX = 8, KEY_SIZE = 64 };
+
+static char ends[DEPTH_MAX]; /* of what is open */
+static unsigned depth;
+static bool has_members;
+
+/* How many bytes the character has that begins here; 0: it is none. As RFC 3629 has it: no overlong forms, no surrogates, nothing beyond U+10FFFF. */
+static size_t character_size(const unsigned char *bytes, size_t size)
+{
+    unsigned char first = bytes[0];
+    size_t length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+
+    if (length > size)
+        return 0;
+    for (size_t i = 1; i < length; i++)
+        if ((bytes[i] & 0xc0) != 0x80)
+            return 0;
+    if ((first == 0xe0 && bytes[1] < 0xa0) || (first == 0xed && bytes[1] > 0x9f) ||
+        (first == 0xf0 && bytes[1] < 0x90) || (first == 0xf4 && bytes[1] > 0x8f))
+        return 0;
+    return length;
+}
+
+static void write_character(const unsigned char *bytes, size_t length)
+{
+    if (length == 0)
+        fputs("\\ufffd", stdout);
+    else if (bytes[0] == '"' || bytes[0] == '\\')
+        printf("\\%c", bytes[0]);
+    else if (bytes[0] < 0x20 || bytes[0] == 0x7f)
+        printf("\\u%04x", bytes[0]);
+    else
+        fwrite(bytes, 1, length, stdout);
+}
+
+/* True when all of it is UTF-8. */
+static bool write_string(const char *text, size_t size)
+{
+    const unsigned char *bytes = (const unsigned char *)text;
+    bool is_text = true;
+
+    putchar('"');
+    for (size_t at = 0; at < size;) {
+        size_t length = character_size(bytes + at, size - at);
+        is_text = is_text && length > 0;
+        write_character(bytes + at, length);
+        at += length > 0 ? length : 1;
+    }
+    putchar('"');
+    return is_text;
+}
+
+static void member(const char *key)
+{
+    if (has_members)
+        putchar(',');
+    has_members = true;
+    if (key == NULL)
+        return;
+    write_string(key, strlen(key));
+    putchar(':');
+}
+
+static void begin(const char *key, const char *brackets)
+{
+    assert(depth < DEPTH_MAX);
+    member(key);
+    putchar(brackets[0]);
+    ends[depth++] = brackets[1];
+    has_members = false;
+}
+
+void cli_json_object(const char *key)
+{
+    begin(key, "{}");
+}
+
+void cli_json_array(const char *key)
+{
+    begin(key, "[]");
+}
+
+void cli_json_end(void)
+{
+    assert(depth > 0);
+    putchar(ends[--depth]);
+    has_members = depth > 0;
+    if (depth == 0)
+        putchar('\n');
+}
+
+void cli_json_text(const char *key, const char *text)
+{
+    member(key);
+    write_string(text, strlen(text));
+}
+
+void cli_json_number(const char *key, int64_t number)
+{
+    member(key);
+    printf("%lld", (long long)number);
+}
+
+void cli_json_bool(const char *key, bool value)
+{
+    member(key);
+    fputs(value ? "true" : "false", stdout);
+}
+
+void cli_json_null(const char *key)
+{
+    member(key);
+    fputs("null", stdout);
+}
+
+void cli_json_bytes(const char *key, const char *bytes, size_t size)
+{
+    char hex_key[KEY_SIZE];
+
+    member(key);
+    if (write_string(bytes, size))
+        return;
+    snprintf(hex_key, sizeof(hex_key), "%s_hex", key);
+    member(hex_key);
+    putchar('"');
+    for (size_t i = 0; i < size; i++)
+        printf("%02x", (unsigned char)bytes[i]);
+    putchar('"');
+}

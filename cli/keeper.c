@@ -1,0 +1,181 @@
+#define _GNU_SOURCE
+#include "keeper.h"
+
+#include "exit_status.h"
+#include "message.h"
+#include "session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { LINK = 3, PROCESS = 4, OTHERS = 5 }; /* descriptors of the keeper */
+
+/* The keeper's answer to the token. */
+struct report {
+    int exit_status;
+    char text[sizeof(((redlock_result *)NULL)->text)];
+};
+
+/* --- The keeper --- */
+
+/* Nothing of whoever started it: neither its files and pipes nor its terminal. Its directory goes when the files that settings name have been read. */
+static bool detach(int link, int process)
+{
+    int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    setsid();
+    prctl(PR_SET_NAME, "redlock-keeper");
+    link = fcntl(link, F_DUPFD_CLOEXEC, OTHERS); /* out of the way of what is put in its place */
+    process = fcntl(process, F_DUPFD_CLOEXEC, OTHERS);
+    for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++)
+        if (dup2(nothing, file) < 0)
+            return false;
+    return dup3(link, LINK, O_CLOEXEC) == LINK && dup3(process, PROCESS, O_CLOEXEC) == PROCESS &&
+           syscall(SYS_close_range, OTHERS, ~0U, 0) == 0;
+}
+
+/* SIGTERM and the like become readable here. -1: cannot be. */
+static int catch_signals(void)
+{
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+    sigset_t set;
+
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        signal(numbers[i], SIG_DFL); /* what is ignored does not come */
+        sigaddset(&set, numbers[i]);
+    }
+    sigprocmask(SIG_SETMASK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+static void report(const redlock_result *result, int exit_status)
+{
+    struct report report = {.exit_status = exit_status};
+
+    snprintf(report.text, sizeof(report.text), "%s", result->text);
+    (void)!write(LINK, &report, sizeof(report));
+    close(LINK);
+}
+
+/* Until the process is gone, the lock is lost, or a signal ends it. */
+static void wait_for_the_end(int signals, int lost)
+{
+    struct pollfd ends[] = {
+        {.fd = PROCESS, .events = POLLIN}, {.fd = lost, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
+
+    while (poll(ends, sizeof(ends) / sizeof(ends[0]), -1) < 0 && errno == EINTR)
+        ;
+}
+
+static void keep(const char *resource, const redlock_acquire_options *options, const char *token, int signals)
+{
+    redlock_client *client;
+    redlock_lock *lock = NULL;
+    redlock_result result = {.text = "the keeper cannot make a client"};
+    int lost = -1;
+    int status = cli_connect(&client);
+
+    if (status == CLI_OK && redlock_adopt(client, resource, options, token, &lock, &result) != REDLOCK_OK)
+        status = cli_exit_of(&result);
+    if (status == CLI_OK && redlock_lost_descriptor(lock, &lost) != REDLOCK_OK) {
+        snprintf(result.text, sizeof(result.text), "the keeper gets no descriptor");
+        status = CLI_SYSTEM;
+    }
+    if (status == CLI_OK && chdir("/") != 0)
+        status = CLI_SYSTEM;
+    report(&result, status);
+    if (status == CLI_OK) {
+        wait_for_the_end(signals, lost);
+        redlock_release(&lock, NULL);
+    }
+    cli_close(&client);
+}
+
+_Noreturn static void become(int link, int process, const char *resource, const redlock_acquire_options *options)
+{
+    char token[REDLOCK_TOKEN_SIZE];
+
+    if (!detach(link, process))
+        _exit(CLI_SYSTEM);
+    int signals = catch_signals();
+    /* Nothing comes when whoever is to hand over has failed, or is gone. */
+    if (signals >= 0 && read(LINK, token, sizeof(token)) == (ssize_t)sizeof(token))
+        keep(resource, options, token, signals);
+    _exit(CLI_OK);
+}
+
+/* --- Whoever starts it --- */
+
+static int open_process(pid_t process)
+{
+    int descriptor = (int)syscall(SYS_pidfd_open, process, 0);
+
+    if (descriptor < 0 && errno == ENOSYS)
+        cli_say("this kernel has no pidfd_open(2), which --for needs; Linux 5.3 has it");
+    else if (descriptor < 0)
+        cli_say("cannot watch process %ld: %s", (long)process,
+                errno == EINVAL ? "it is a thread, not a process" : strerror(errno));
+    return descriptor;
+}
+
+int cli_keeper_start(pid_t process, const char *resource, const redlock_acquire_options *options,
+                     struct cli_keeper *keeper)
+{
+    int links[2] = {-1, -1};
+    int descriptor = open_process(process);
+
+    *keeper = (struct cli_keeper){.link = -1};
+    if (descriptor < 0)
+        return CLI_SYSTEM;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, links) == 0)
+        keeper->pid = fork();
+    if (keeper->pid == 0 && links[1] >= 0) {
+        close(links[0]);
+        become(links[1], descriptor, resource, options);
+    }
+    int error = errno;
+    close(descriptor);
+    close(links[1]);
+    keeper->link = links[0];
+    if (keeper->pid > 0)
+        return CLI_OK;
+    keeper->pid = 0;
+    cli_say("cannot start a keeper: %s", strerror(error));
+    return CLI_SYSTEM;
+}
+
+int cli_keeper_take(struct cli_keeper *keeper, const char *token)
+{
+    struct report report = {.exit_status = CLI_SYSTEM, .text = "it has ended"};
+    ssize_t count;
+
+    if (send(keeper->link, token, REDLOCK_TOKEN_SIZE, MSG_NOSIGNAL) != REDLOCK_TOKEN_SIZE)
+        report.text[0] = '\0';
+    do
+        count = read(keeper->link, &report, sizeof(report));
+    while (count < 0 && errno == EINTR);
+    if (report.exit_status != CLI_OK)
+        cli_say("the keeper could not take the lock over: %s", *report.text != '\0' ? report.text : "it has ended");
+    return report.exit_status;
+}
+
+void cli_keeper_end(struct cli_keeper *keeper)
+{
+    if (keeper->pid > 0)
+        kill(keeper->pid, SIGTERM);
+    if (keeper->link >= 0)
+        close(keeper->link);
+    *keeper = (struct cli_keeper){.link = -1};
+}

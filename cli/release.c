@@ -1,0 +1,53 @@
+/* redlock release: ends a lock that is known by its token. */
+#include "commands.h"
+#include "exit_status.h"
+#include "message.h"
+#include "session.h"
+#include "token.h"
+
+#include <redlock/redlock.h>
+
+static int release(redlock_client *client, const char *resource, const char *token)
+{
+    char quoted[CLI_QUOTED_SIZE];
+    redlock_result result;
+
+    redlock_release_token(client, resource, 0, token, &result);
+    cli_explain_result("release", &result);
+    if (result.status == REDLOCK_OK)
+        return CLI_OK;
+    if (result.status == REDLOCK_LOST)
+        cli_say("%s was no longer held by this token: %u of %u nodes do not have it", cli_quote(resource, quoted),
+                result.absent + result.held, result.nodes);
+    else
+        cli_say("%s: the release is not confirmed by a majority, it may last until its ttl: %s",
+                cli_quote(resource, quoted), redlock_result_text(&result));
+    return cli_exit_of(&result);
+}
+
+static int run(const struct cli_arguments *arguments)
+{
+    const char *resource;
+    char token[REDLOCK_TOKEN_SIZE];
+    redlock_client *client;
+    int status = cli_token_read(arguments, &resource, token);
+
+    if (status != CLI_OK)
+        return status;
+    status = cli_connect(&client);
+    if (status == CLI_OK)
+        status = release(client, resource, token);
+    cli_close(&client);
+    return status;
+}
+
+const struct cli_command cli_command_release = {
+    .name = "release",
+    .arguments = "RESOURCE TOKEN",
+    .summary = "Release a lock that was acquired",
+    .help =
+        "TOKEN is what acquire wrote; - reads it from standard input. Every node has answered or had its time when this ends.\n"
+        "\n"
+        "exit status: 0 released on a majority; 75 it was no longer held; 69 not confirmed; 78 misconfigured; 64 usage\n",
+    .run = run,
+};

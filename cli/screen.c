@@ -1,0 +1,45 @@
+#include "screen.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static bool is_terminal(void)
+{
+    static int known = -1;
+
+    if (known < 0)
+        known = isatty(STDOUT_FILENO) == 1;
+    return known == 1;
+}
+
+static bool has_colours(void)
+{
+    const char *forbidden = getenv("NO_COLOR"); /* https://no-color.org */
+    const char *terminal = getenv("TERM");
+
+    return is_terminal() && (forbidden == NULL || *forbidden == '\0') && terminal != NULL && *terminal != '\0' &&
+           !(terminal[0] == 'd' && terminal[1] == 'u'); /* "dumb" */
+}
+
+void cli_print(enum cli_colour colour, int width, const char *text)
+{
+    static const char *const codes[] = {"", "\033[32m", "\033[33m", "\033[31m", "\033[1m"};
+    bool coloured = colour != CLI_PLAIN && has_colours();
+    int length = printf("%s%s%s", coloured ? codes[colour] : "", text, coloured ? "\033[m" : "");
+    int shown = length - (coloured ? (int)sizeof("\033[m") - 1 + (colour == CLI_BRIGHT ? 4 : 5) : 0);
+
+    if (shown < width)
+        printf("%*s", width - shown, "");
+}
+
+void cli_screen_clear(void)
+{
+    if (is_terminal())
+        fputs("\033[H\033[2J", stdout);
+}
+
+bool cli_screen_show(void)
+{
+    return fflush(stdout) == 0 && ferror(stdout) == 0;
+}

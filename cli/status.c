@@ -1,0 +1,270 @@
+/* redlock status: who holds what, node by node. */
+#define _GNU_SOURCE
+#include "commands.h"
+#include "duration.h"
+#include "exit_status.h"
+#include "json.h"
+#include "message.h"
+#include "screen.h"
+#include "session.h"
+
+#include <redlock/redlock.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { OPTION_JSON = CLI_LONG_ONLY, OPTION_INTERVAL, SHORTEST_MS = 50 };
+
+static bool json;
+static bool watch;
+static int64_t interval_ms = 1000;
+
+static bool take(int id, const char *value)
+{
+    if (id == OPTION_INTERVAL)
+        return cli_take_duration("interval", value, &interval_ms);
+    return *(id == OPTION_JSON ? &json : &watch) = true;
+}
+
+/* What the nodes show of a resource. */
+struct look {
+    const char *resource;
+    redlock_state state;
+    redlock_result result;
+};
+
+/* Free is what a majority shows as free: an acquire can have it. */
+static const char *word_for(const struct look *look)
+{
+    if (look->result.status != REDLOCK_OK)
+        return "unknown";
+    if (look->state.locked)
+        return "held";
+    return look->state.free_nodes >= look->result.quorum ? "free" : "disputed";
+}
+
+/* --- For programs --- */
+
+static void write_left(int64_t left_ms)
+{
+    if (left_ms == REDLOCK_STATE_NO_EXPIRY)
+        cli_json_null("remaining_ms");
+    else
+        cli_json_number("remaining_ms", left_ms);
+}
+
+static void write_node(const redlock_node_state *state, const redlock_node_result *result)
+{
+    bool answered = state->remaining_ms >= 0;
+
+    cli_json_object(NULL);
+    cli_json_text("name", result->name);
+    cli_json_text("state", !answered ? "unknown" : state->remaining_ms > 0 ? "held" : "free");
+    if (state->remaining_ms > 0) {
+        cli_json_text("token", state->token);
+        write_left(state->remaining_ms);
+    }
+    if (answered && state->waiters >= 0)
+        cli_json_number("waiters", state->waiters);
+    if (!answered)
+        cli_json_text("error", *result->text != '\0' ? result->text : redlock_outcome_name(result->outcome));
+    cli_json_end();
+}
+
+static void write_look(const struct look *look)
+{
+    cli_json_object(NULL);
+    cli_json_bytes("resource", look->resource, strlen(look->resource));
+    cli_json_text("state", word_for(look));
+    if (look->state.locked) {
+        cli_json_text("token", look->state.token);
+        write_left(look->state.remaining_ms);
+    }
+    cli_json_number("waiters", look->state.waiters);
+    cli_json_number("held_on", look->state.locked_nodes);
+    cli_json_number("free_on", look->state.free_nodes);
+    cli_json_number("quorum", look->result.quorum);
+    cli_json_array("nodes");
+    for (uint32_t i = 0; i < look->result.nodes; i++)
+        write_node(&look->state.node[i], &look->result.node[i]);
+    cli_json_end();
+    cli_json_end();
+}
+
+/* --- For people --- */
+
+static const char *left_text(int64_t left_ms, char buffer[CLI_DURATION_SIZE])
+{
+    if (left_ms == REDLOCK_STATE_NO_EXPIRY)
+        snprintf(buffer, CLI_DURATION_SIZE, "no end");
+    else
+        cli_duration_text(left_ms, buffer);
+    return buffer;
+}
+
+static int name_width(const redlock_result *result)
+{
+    size_t width = 0;
+
+    for (uint32_t i = 0; i < result->nodes; i++)
+        if (strlen(result->node[i].name) > width)
+            width = strlen(result->node[i].name);
+    return (int)width;
+}
+
+static void print_node(const struct look *look, uint32_t node, int width)
+{
+    const redlock_node_state *state = &look->state.node[node];
+    const redlock_node_result *result = &look->result.node[node];
+    char left[CLI_DURATION_SIZE];
+
+    printf("  %-*s  ", width, result->name);
+    if (state->remaining_ms < 0)
+        cli_print(CLI_BAD, 0, *result->text != '\0' ? result->text : redlock_outcome_name(result->outcome));
+    else if (state->remaining_ms == 0)
+        cli_print(CLI_PLAIN, 0, "free");
+    else
+        printf("%-*s  %8s", REDLOCK_TOKEN_SIZE - 1, state->token, left_text(state->remaining_ms, left));
+    if (state->remaining_ms >= 0 && state->waiters > 0)
+        printf("  %" PRId32 " waiting", state->waiters);
+    putchar('\n');
+}
+
+static void print_summary(const struct look *look)
+{
+    const redlock_state *state = &look->state;
+    char left[CLI_DURATION_SIZE];
+
+    if (look->result.status != REDLOCK_OK)
+        printf(": too few nodes answer, %u of %u", look->result.granted, look->result.nodes);
+    else if (state->locked && state->remaining_ms == REDLOCK_STATE_NO_EXPIRY)
+        printf(" on %u of %u nodes, without an end", state->locked_nodes, look->result.nodes);
+    else if (state->locked)
+        printf(" on %u of %u nodes, for %s unless extended", state->locked_nodes, look->result.nodes,
+               left_text(state->remaining_ms, left));
+    else if (state->locked_nodes > 0)
+        printf(": free on %u of %u nodes, nobody has a majority", state->free_nodes, look->result.nodes);
+    if (state->waiters > 0)
+        printf("; %u waiting", state->waiters);
+}
+
+static void print_look(const struct look *look)
+{
+    char quoted[CLI_QUOTED_SIZE];
+    const char *word = word_for(look);
+    enum cli_colour colour = look->result.status != REDLOCK_OK ? CLI_BAD
+                             : look->state.locked              ? CLI_DOUBTFUL
+                             : *word == 'f'                    ? CLI_GOOD
+                                                               : CLI_BAD;
+
+    cli_print(CLI_BRIGHT, 0, cli_quote(look->resource, quoted));
+    putchar(' ');
+    cli_print(colour, 0, word);
+    print_summary(look);
+    putchar('\n');
+    int width = name_width(&look->result);
+    for (uint32_t i = 0; i < look->result.nodes; i++)
+        print_node(look, i, width);
+}
+
+/* --- The command --- */
+
+static int show(redlock_client *client, char *const *resources)
+{
+    struct look look;
+    int status = CLI_OK;
+
+    if (json) {
+        cli_json_object(NULL);
+        cli_json_array("resources");
+    }
+    for (; *resources != NULL; resources++) {
+        look.resource = *resources;
+        redlock_query(client, *resources, 0, &look.state, &look.result);
+        cli_explain_result(*resources, &look.result);
+        if (json)
+            write_look(&look);
+        else
+            print_look(&look);
+        if (look.result.status != REDLOCK_OK)
+            status = cli_exit_of(&look.result);
+    }
+    if (json) {
+        cli_json_end();
+        cli_json_end();
+    }
+    return status;
+}
+
+static void pause_a_while(void)
+{
+    struct timespec pause = {.tv_sec = interval_ms / 1000, .tv_nsec = interval_ms % 1000 * 1000000};
+
+    nanosleep(&pause, NULL);
+}
+
+/* Until it is interrupted, or nobody reads it. */
+static int show_again_and_again(redlock_client *client, char *const *resources)
+{
+    char clock[32];
+    int status;
+
+    do {
+        time_t now = time(NULL);
+        struct tm local;
+        if (!json) {
+            cli_screen_clear();
+            strftime(clock, sizeof(clock), "%H:%M:%S", localtime_r(&now, &local));
+            printf("%s\n", clock);
+        }
+        status = show(client, resources);
+        if (!cli_screen_show())
+            break;
+        pause_a_while();
+    } while (cli_interrupted() == 0);
+    return status;
+}
+
+static int run(const struct cli_arguments *arguments)
+{
+    redlock_client *client;
+
+    if (arguments->count < 1)
+        return cli_misused("a resource is needed, or several");
+    for (int i = 0; i < arguments->count; i++)
+        if (!cli_resource_is_valid(arguments->words[i]))
+            return CLI_USAGE;
+    if (interval_ms < SHORTEST_MS)
+        return cli_misused("--interval is %d ms at least", SHORTEST_MS);
+    int status = cli_connect(&client);
+    if (status == CLI_OK && watch) {
+        cli_interrupts_catch();
+        status = show_again_and_again(client, arguments->words);
+    } else if (status == CLI_OK) {
+        status = show(client, arguments->words);
+    }
+    cli_close(&client);
+    return status;
+}
+
+static const struct cli_option options[] = {
+    {'w', "watch", NULL, "look again each second, until interrupted"},
+    {OPTION_INTERVAL, "interval", "TIME", "with --watch: how often (1s)"},
+    {OPTION_JSON, "json", NULL, "write an object, on one line"},
+    {0},
+};
+
+const struct cli_command cli_command_status = {
+    .name = "status",
+    .arguments = "RESOURCE ...",
+    .summary = "Show who holds a lock, on which nodes, for how long, and how many wait",
+    .help =
+        "held: a majority shows the same token. free: a majority shows none. disputed: neither, as while several try to get it. A look, not a promise.\n"
+        "\n"
+        "exit status: 0 a majority answered; 69 too few nodes; 78 misconfigured; 64 usage\n",
+    .options = options,
+    .take = take,
+    .run = run,
+};

@@ -1,0 +1,12 @@
+/* The two words that name a lock from one process to another: RESOURCE TOKEN. */
+#ifndef CLI_TOKEN_H
+#define CLI_TOKEN_H
+
+#include "command.h"
+
+#include <redlock/redlock.h>
+
+/* Takes them from the command line; a token '-' is read from standard input. CLI_OK, or the exit status; what is wrong has been said. */
+int cli_token_read(const struct cli_arguments *arguments, const char **resource, char token[REDLOCK_TOKEN_SIZE]);
+
+#endif

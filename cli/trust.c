@@ -1,0 +1,165 @@
+/* redlock trust: an operator vouches that no lock is held, and the nodes' quarantine ends. */
+#define _GNU_SOURCE
+#include "commands.h"
+#include "duration.h"
+#include "exit_status.h"
+#include "message.h"
+#include "session.h"
+#include "settings.h"
+
+#include <redlock/redlock.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool yes;
+
+static bool take(int id, const char *value)
+{
+    (void)id;
+    (void)value;
+    return yes = true;
+}
+
+/* --- What there is to trust --- */
+
+static bool is_untrusted(const redlock_node_status *node)
+{
+    return node->quarantine_ms > 0 || (node->findings & REDLOCK_FINDING_OTHER_DEPLOYMENT) != 0;
+}
+
+static void print_node(const redlock_node_status *node)
+{
+    if (strcmp(node->state, "ready") != 0)
+        printf("  %s: cannot be reached: %s\n", node->name, node->error);
+    else if ((node->findings & REDLOCK_FINDING_OTHER_DEPLOYMENT) != 0)
+        printf("  %s: belongs to deployment '%s' of %u nodes, from which it is taken\n", node->name,
+               node->marker_deployment, node->marker_nodes);
+    else if (*node->objection != '\0')
+        printf("  %s: %s\n", node->name, node->objection);
+    else
+        printf("  %s: grants locks already\n", node->name);
+}
+
+/* Shows all of them; how many there are to be trusted. */
+static unsigned print_nodes(redlock_client *client)
+{
+    redlock_node_status node;
+    unsigned untrusted = 0;
+
+    for (uint32_t i = 0; i < redlock_nodes(client); i++)
+        if (redlock_node_status_get(client, i, &node) == REDLOCK_OK) {
+            untrusted += is_untrusted(&node);
+            print_node(&node);
+        }
+    return untrusted;
+}
+
+/* --- Asking --- */
+
+static void print_assertion(int64_t max_ttl_ms)
+{
+    char text[CLI_DURATION_SIZE];
+
+    printf("\n"
+           "A node in quarantine may have forgotten locks that are still held, and waits\n"
+           "until each of them has ended. To trust it is to vouch that nobody holds a lock:\n"
+           "the deployment is new, or all its clients have been stopped for %s (max-ttl).\n"
+           "A lock that is held all the same will be granted a second time.\n\n",
+           cli_duration_text(max_ttl_ms, text));
+}
+
+static bool is_confirmed(void)
+{
+    char answer[64];
+
+    printf("Does nobody hold a lock, so that they can be trusted? [y/N] ");
+    fflush(stdout);
+    if (fgets(answer, sizeof(answer), stdin) == NULL)
+        return putchar('\n'), false;
+    answer[strcspn(answer, "\r\n")] = '\0';
+    return strcasecmp(answer, "y") == 0 || strcasecmp(answer, "yes") == 0;
+}
+
+/* --- The command --- */
+
+static int trust(redlock_client *client)
+{
+    redlock_result result;
+    int status = redlock_trust(client, &result);
+
+    cli_explain_result("trust", &result);
+    printf("trusted: %u of %u nodes\n", result.granted, result.nodes);
+    fflush(stdout);
+    for (uint32_t i = 0; i < result.nodes; i++)
+        if (result.node[i].outcome != REDLOCK_NODE_GRANTED)
+            cli_say("%s is not trusted: %s%s%s", result.node[i].name, redlock_outcome_name(result.node[i].outcome),
+                    *result.node[i].text != '\0' ? ": " : "", result.node[i].text);
+    if (status != REDLOCK_OK)
+        cli_say("too few nodes are trusted; mend the others, or wait for them to come out of quarantine");
+    return cli_exit_of(&result);
+}
+
+static int decide(redlock_client *client, const redlock_options *settings)
+{
+    redlock_state state;
+    redlock_result result;
+
+    redlock_query(client, "redlock-trust", 0, &state, &result); /* waits until each node has answered or failed */
+    cli_explain_result("connecting", &result);
+    if (print_nodes(client) == 0) {
+        printf(result.status == REDLOCK_OK ? "There is nothing to trust: no node is in quarantine.\n"
+                                           : "There is nothing to trust among the nodes that can be reached.\n");
+        return cli_exit_of(&result);
+    }
+    print_assertion(settings->max_ttl_ms);
+    fflush(stdout); /* before what is said on the other */
+    if (!yes && isatty(STDIN_FILENO) != 1)
+        return cli_misused("there is no terminal to ask on; --yes says that nobody holds a lock");
+    if (!yes && !is_confirmed()) {
+        cli_say("nothing was changed");
+        return CLI_NOT_OBTAINED;
+    }
+    return trust(client);
+}
+
+static int run(const struct cli_arguments *arguments)
+{
+    redlock_client *client;
+    int status;
+    const struct cli_settings *settings = cli_settings_get(&status);
+
+    if (arguments->count > 0)
+        return cli_misused("it takes no arguments: all nodes are trusted");
+    if (settings == NULL)
+        return status;
+    if (settings->options.guard == 0) {
+        cli_say("the guard is off (%s): there is no quarantine to end", settings->config_path);
+        return CLI_MISCONFIGURED;
+    }
+    status = cli_connect(&client);
+    if (status == CLI_OK)
+        status = decide(client, &settings->options);
+    cli_close(&client);
+    return status;
+}
+
+static const struct cli_option options[] = {
+    {'y', "yes", NULL, "do not ask: nobody holds a lock"},
+    {0},
+};
+
+const struct cli_command cli_command_trust = {
+    .name = "trust",
+    .arguments = "",
+    .summary = "End the quarantine of new nodes: vouch that no lock is held",
+    .help =
+        "New nodes, and those that restarted, grant no lock until every one that they may have forgotten has ended: max-ttl and a bit. Nodes of another\n"
+        "deployment become this one's.\n"
+        "\n"
+        "exit status: 0 a majority is trusted; 1 not confirmed; 69 too few nodes; 78 misconfigured; 64 usage\n",
+    .options = options,
+    .take = take,
+    .run = run,
+};

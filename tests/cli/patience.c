@@ -1,0 +1,46 @@
+#define _GNU_SOURCE
+#include "patience.h"
+
+#include "scene.h"
+
+#include "support/fixture.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static char variable[64];
+
+void patience_begin(void)
+{
+    static const char settings[] = "timeout = 10s\nconnect-timeout = 10s\n";
+    int file = memfd_create("config", 0);
+
+    if (file < 0 || write(file, settings, strlen(settings)) != (ssize_t)strlen(settings))
+        fixture_fail("cannot write a config file");
+    snprintf(variable, sizeof(variable), "REDLOCK_CONFIG=/proc/%d/fd/%d", (int)getpid(), file);
+}
+
+const char *patience_variable(void)
+{
+    return variable;
+}
+
+const char *const *patience_environment(void)
+{
+    static const char *const environment[] = {variable, NULL};
+
+    return environment;
+}
+
+static void be_patient(void)
+{
+    scene_on_nodes.environment = patience_environment();
+}
+
+TCase *patient(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, be_patient, NULL);
+    return tcase;
+}

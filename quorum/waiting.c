@@ -32,8 +32,6 @@ static void called(struct quorum_waiting *waiting, const struct quorum_waiting_e
 {
     waiting->free_at[event->node] = QUORUM_NEVER;
     set(&waiting->left, event->node, false);
-    if (event->type == QUORUM_WAITING_CALLED && (waiting->looking || waiting->trying))
-        set(&waiting->called, event->node, true);
     if (event->ahead == 0) {
         set(&waiting->free, event->node, true);
         return;
@@ -57,6 +55,14 @@ static void plan_overtaking(struct quorum_waiting *waiting, const struct quorum_
         waiting->overtake_at = quorum_time_add(event->now, terms->refresh / 4);
 }
 
+/* What one node calls us to the others will, too, and at once. If not, their lists differ from its own: a look mends that. */
+static void look_soon(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
+{
+    quorum_time soon = quorum_time_add(event->now, 3 * waiting->terms.stand_in);
+    if (event->ahead < waiting->terms.width && soon < waiting->look_at)
+        waiting->look_at = soon;
+}
+
 /* The first's time begins when it, too, may take the lock; while it may not there is nothing to wake up for. */
 static void plan_stand_in(struct quorum_waiting *waiting, quorum_time now)
 {
@@ -66,26 +72,30 @@ static void plan_stand_in(struct quorum_waiting *waiting, quorum_time now)
         waiting->stand_in_at = quorum_time_add(now, waiting->terms.stand_in);
 }
 
+/* A call comes on another connection than an answer, which may be the older of the two: it does not take back what was called. */
 static void signed_in(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
 {
     set(&waiting->signed_in, event->node, true);
-    set(&waiting->free, event->node, false);
-    set(&waiting->second, event->node, false);
+    waiting->free &= ~quorum_node(event->node) | waiting->called;
+    waiting->second &= ~quorum_node(event->node) | waiting->called;
     set(&waiting->left, event->node, false);
     if (event->remaining == QUORUM_FREE)
         called(waiting, event); /* or others are before us: they are told, and so are we in our turn */
     else
         waiting->free_at[event->node] = quorum_time_add(event->now, event->remaining);
-    if (event->remaining != QUORUM_FREE)
-        waiting->doubtful |= waiting->called & quorum_node(event->node);
 }
 
-/* An answer that was on its way when the node called, on another connection, must not have the last word. */
-static void ask_the_doubtful(struct quorum_waiting *waiting, quorum_time now)
+static void ask(struct quorum_waiting *waiting)
 {
-    if (is_majority(waiting, waiting->doubtful | waiting->free))
-        waiting->look_at = now;
-    waiting->called = waiting->doubtful = 0;
+    waiting->heard = waiting->listening;
+    waiting->called = waiting->left = 0;
+    waiting->signed_in = 0; /* an attempt that is granted takes us off the list */
+}
+
+void quorum_waiting_try(struct quorum_waiting *waiting)
+{
+    waiting->trying = true;
+    ask(waiting);
 }
 
 static void start_look(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions, quorum_time now)
@@ -95,7 +105,7 @@ static void start_look(struct quorum_waiting *waiting, struct quorum_waiting_act
     actions->look = waiting->looking = true;
     if (waiting->overtake_at <= now)
         waiting->overtake_at = QUORUM_NEVER;
-    waiting->signed_in = waiting->left = 0;
+    ask(waiting);
     /* They are asked now: one that does not answer must not be asked in every turn. */
     for (unsigned i = 0; i < waiting->terms.nodes; i++)
         if (waiting->free_at[i] <= now)
@@ -104,6 +114,8 @@ static void start_look(struct quorum_waiting *waiting, struct quorum_waiting_act
 
 static void sign_out_of_few(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions)
 {
+    if (waiting->trying || waiting->looking) /* and signs in by that */
+        return;
     if (is_majority(waiting, waiting->signed_in) || !waiting->signed_in)
         return;
     actions->sign_out = true;
@@ -114,7 +126,6 @@ static void looked(struct quorum_waiting *waiting, struct quorum_waiting_actions
 {
     waiting->looking = false;
     waiting->look_at = quorum_time_add(now, waiting->terms.refresh);
-    ask_the_doubtful(waiting, now);
     sign_out_of_few(waiting, actions);
 }
 
@@ -125,15 +136,19 @@ static void look_if_worthwhile(struct quorum_waiting *waiting, struct quorum_wai
         start_look(waiting, actions, now);
 }
 
-static void tried(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions, quorum_time now)
+/* An attempt signs us in as a look does, and need not be followed by one: unless a word may have been said before we listened. */
+static void tried(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions,
+                  const struct quorum_waiting_event *event)
 {
     waiting->trying = false;
     waiting->second = waiting->left = 0;
     waiting->overtake_at = QUORUM_NEVER;
-    ask_the_doubtful(waiting, now);
-    look_if_worthwhile(waiting, actions, now);
-    if (!waiting->looking)
-        sign_out_of_few(waiting, actions);
+    if (!event->misplaced && is_majority(waiting, waiting->heard & waiting->signed_in))
+        waiting->look_at = quorum_time_add(event->now, waiting->terms.refresh);
+    else
+        waiting->look_at = event->now;
+    look_if_worthwhile(waiting, actions, event->now);
+    sign_out_of_few(waiting, actions);
 }
 
 static quorum_nodes expired(const struct quorum_waiting *waiting, quorum_time now)
@@ -152,6 +167,7 @@ static void take(struct quorum_waiting *waiting, const struct quorum_waiting_eve
     case QUORUM_WAITING_LISTENING:
     case QUORUM_WAITING_DEAF:
         set(&waiting->listening, event->node, event->type == QUORUM_WAITING_LISTENING);
+        waiting->heard &= waiting->listening;
         look_if_worthwhile(waiting, actions, event->now);
         break;
     case QUORUM_WAITING_SIGNED:
@@ -162,11 +178,13 @@ static void take(struct quorum_waiting *waiting, const struct quorum_waiting_eve
         plan_overtaking(waiting, event);
         break;
     case QUORUM_WAITING_CALLED:
+        set(&waiting->called, event->node, true);
         called(waiting, event);
+        look_soon(waiting, event);
         plan_overtaking(waiting, event);
         break;
     case QUORUM_WAITING_TRIED:
-        tried(waiting, actions, event->now);
+        tried(waiting, actions, event);
         break;
     case QUORUM_WAITING_WOKEN:
         break;
@@ -181,7 +199,8 @@ static void consider(struct quorum_waiting *waiting, struct quorum_waiting_actio
     if (waiting->stand_in_at <= now)
         open |= waiting->second;
     if (is_majority(waiting, open)) {
-        actions->attempt = waiting->trying = true;
+        actions->attempt = true;
+        quorum_waiting_try(waiting);
         waiting->free = 0; /* what is still free the attempt will say */
         return;
     }

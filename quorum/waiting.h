@@ -22,12 +22,12 @@ struct quorum_waiting_terms {
 struct quorum_waiting {
     struct quorum_waiting_terms terms;
     quorum_nodes listening;                /* nodes whose word would reach us */
-    quorum_nodes signed_in;                /* nodes that have us on their list, as of the last look */
+    quorum_nodes heard;                    /* nodes whose word has reached us since the last look or attempt was sent */
+    quorum_nodes called;                   /* nodes that have called us since then */
+    quorum_nodes signed_in;                /* nodes that have us on their list, as of the last look or attempt */
     quorum_nodes free;                     /* nodes that let us take it now */
     quorum_nodes second;                   /* nodes where we are to stand in for the first */
     quorum_nodes left;                     /* nodes where it is free, and too many are before us */
-    quorum_nodes called;                   /* nodes that called during a look or an attempt */
-    quorum_nodes doubtful;                 /* of these, that answered it "held": which came first is not known */
     quorum_time free_at[QUORUM_NODES_MAX]; /* when the key there ends, as far as is known */
     quorum_time look_at;                   /* the next look */
     quorum_time stand_in_at;               /* QUORUM_NEVER: too few call for it */
@@ -54,6 +54,7 @@ struct quorum_waiting_event {
     unsigned node;
     quorum_duration remaining; /* SIGNED: what the key there has left; QUORUM_FREE; QUORUM_NEVER */
     unsigned ahead;            /* SIGNED, CALLED: live waiters before us, counted up to width */
+    bool misplaced;            /* TRIED: we are to sign in again, at another place */
 };
 
 struct quorum_waiting_actions {
@@ -63,6 +64,9 @@ struct quorum_waiting_actions {
 };
 
 void quorum_waiting_init(struct quorum_waiting *waiting, const struct quorum_waiting_terms *terms);
+
+/* An attempt is being made that no step has asked for. */
+void quorum_waiting_try(struct quorum_waiting *waiting);
 
 struct quorum_waiting_actions quorum_waiting_step(struct quorum_waiting *waiting,
                                                   const struct quorum_waiting_event *event);

@@ -41,7 +41,7 @@ static void complete(struct acquire *acquire, int status)
 {
     rl_timer_stop(&acquire->base.client->timers, &acquire->pause);
     rl_operation_complete(&acquire->base, status);
-    rl_queue_leave(&acquire->waiter, status == REDLOCK_OK);
+    rl_queue_leave(&acquire->waiter, status == REDLOCK_OK ? acquire->lease : NULL);
 }
 
 static void won(struct acquire *acquire, const struct rl_round *round)
@@ -156,7 +156,7 @@ static void replied(struct rl_round *round, unsigned node, const struct rl_vote 
 {
     struct acquire *acquire = round->owner;
     const struct quorum_fence_event event = {QUORUM_FENCE_ANSWERED, node, vote->record};
-    if (round->fence && vote->vote == QUORUM_GRANTED)
+    if (round->fence && vote->vote == QUORUM_GRANTED && !quorum_round_over(&round->rules))
         quorum_fence_step(&acquire->fence, &event);
     if (round->question == RL_ASK_TAKE || round->question == RL_ASK_TRY)
         explain_refusal(round, node, vote, reply);
@@ -287,6 +287,8 @@ static void on_uncalled(struct rl_waiter *waiter)
 static void on_pause_over(struct rl_timer *timer)
 {
     struct acquire *acquire = (struct acquire *)(void *)((char *)timer - offsetof(struct acquire, pause));
+    if (rl_queue_is_called(&acquire->waiter))
+        return; /* it has been signed in since, or is about to be */
     if (acquire->waiter.queue)
         rl_queue_try(&acquire->waiter);
     attempt(acquire);
@@ -300,7 +302,7 @@ static void stop(struct rl_operation *operation)
         rl_round_cancel(operation->round);
     if (acquire->raising)
         rl_release_forget(acquire->lease);
-    rl_queue_leave(&acquire->waiter, false);
+    rl_queue_leave(&acquire->waiter, NULL);
 }
 
 static void on_deadline(struct rl_timer *timer)

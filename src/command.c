@@ -27,8 +27,60 @@ void rl_command_script(struct rl_command *command, enum rl_script_id script, boo
     rl_command_add_text(command, keys);
 }
 
+size_t rl_decimal(char text[RL_DECIMAL_SIZE], uint64_t number)
+{
+    char digits[RL_DECIMAL_SIZE];
+    size_t count = 0, length = 0;
+    do
+        digits[count++] = (char)('0' + number % 10);
+    while (number /= 10);
+    while (count)
+        text[length++] = digits[--count];
+    text[length] = '\0';
+    return length;
+}
+
+/* RESP: a kind, a number, and the end of the line. */
+static char *put_number(char *at, char kind, size_t number)
+{
+    *at++ = kind;
+    at += rl_decimal(at, number);
+    *at++ = '\r';
+    *at++ = '\n';
+    return at;
+}
+
+#define AROUND_ARGUMENT (1 + RL_DECIMAL_SIZE + 2 + 2) /* its length before it, the end of the line after it */
+
+static bool is_small(unsigned count, const size_t *size)
+{
+    size_t bytes = AROUND_ARGUMENT;
+    for (unsigned i = 0; i < count; i++)
+        bytes += AROUND_ARGUMENT + size[i];
+    return bytes <= RL_COMMAND_SMALL;
+}
+
+/* Two are made for each lock: hiredis' printf and malloc for them were a tenth of a client's work. */
+static void format_small(struct rl_command *command, unsigned count, const char **argument, const size_t *size)
+{
+    char *at = put_number(command->small, '*', count);
+    for (unsigned i = 0; i < count; i++) {
+        at = put_number(at, '$', size[i]);
+        memcpy(at, argument[i], size[i]);
+        at += size[i];
+        *at++ = '\r';
+        *at++ = '\n';
+    }
+    command->bytes = command->small;
+    command->length = (size_t)(at - command->small);
+}
+
 static bool format(struct rl_command *command, unsigned count, const char **argument, const size_t *size)
 {
+    if (is_small(count, size)) {
+        format_small(command, count, argument, size);
+        return true;
+    }
     long long length = redisFormatCommandArgv(&command->bytes, (int)count, argument, size);
     if (length < 0)
         command->bytes = NULL;
@@ -89,7 +141,7 @@ void rl_long_command_free(struct rl_long_command *command, const redlock_allocat
 
 void rl_command_free(struct rl_command *command)
 {
-    if (command->bytes)
+    if (command->bytes && command->bytes != command->small)
         redisFreeCommand(command->bytes);
     command->bytes = NULL;
 }

@@ -4,11 +4,14 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "redlock/redlock.h"
 #include "src/script.h"
 
 #define RL_COMMAND_ARGUMENTS (REDLOCK_RESOURCES_MAX + 16)
+#define RL_COMMAND_SMALL     1280 /* bytes of a command that needs no memory of its own: one on a single lock */
+#define RL_DECIMAL_SIZE      21   /* the largest number's digits and a NUL */
 
 struct rl_text {
     const char *bytes;
@@ -20,9 +23,13 @@ struct rl_command {
     const char *argument[RL_COMMAND_ARGUMENTS];
     size_t size[RL_COMMAND_ARGUMENTS];
     unsigned count;
-    char *bytes; /* formatted, hiredis' memory; NULL before */
+    char *bytes; /* formatted: small, or hiredis' memory; NULL before */
     size_t length;
+    char small[RL_COMMAND_SMALL];
 };
+
+/* number's digits and a NUL, without the cost of printf; returns how many digits. */
+size_t rl_decimal(char text[RL_DECIMAL_SIZE], uint64_t number);
 
 void rl_command_add(struct rl_command *command, const char *bytes, size_t size);
 void rl_command_add_text(struct rl_command *command, const char *text);

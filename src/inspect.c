@@ -27,11 +27,6 @@
 #define NO_SCRIPT      "0000000000000000000000000000000000000000"
 #define NO_NUMBER      "?"
 
-/* There is no form of it without an effect: it comes with the one that takes the effect back, tried first. */
-#define TRY_HSETNX                                                                                                     \
-    "local taken = redis.pcall('DEL', KEYS[1]) if taken ~= 0 then return 0 end "                                       \
-    "local answer = redis.pcall('HSETNX', KEYS[1], 'f', 'v') redis.call('DEL', KEYS[1]) return answer"
-
 enum purpose { TO_WORK, FOR_THE_GUARD, TO_KNOW };
 
 static const struct probe {
@@ -62,7 +57,6 @@ static const struct probe {
     {"hget", {"HGET", ALIVE, ""}, TO_WORK},
     {"hset", {"HSET", ALIVE, "f", "v", "g"}, TO_WORK},
     {"hdel", {"HDEL", ALIVE, ""}, TO_WORK},
-    {"hsetnx", {"EVAL", TRY_HSETNX, "1", NOBODYS}, TO_WORK},
     {"publish", {"PUBLISH", CHANNEL, ""}, TO_WORK},
     {"get", {"GET", MARKER}, FOR_THE_GUARD},
     {"set", {"SET", MARKER, "x", "NX", "XX"}, FOR_THE_GUARD},
@@ -257,14 +251,14 @@ static void answered(struct rl_request *request, const struct rl_answer *answer)
 
 struct words {
     struct rl_command command;
-    char key[3][RL_KEY_MAX + RL_SUFFIX_SIZE];
+    char key[3][RL_KEY_MAX + RL_SUFFIX_MAX];
 };
 
 static void add_helper_key(struct words *words, const struct rl_lease *lease, unsigned which, const char *suffix)
 {
     memcpy(words->key[which], lease->key[0].bytes, lease->key[0].size);
-    memcpy(words->key[which] + lease->key[0].size, suffix, RL_SUFFIX_SIZE);
-    rl_command_add(&words->command, words->key[which], lease->key[0].size + RL_SUFFIX_SIZE);
+    memcpy(words->key[which] + lease->key[0].size, suffix, strlen(suffix));
+    rl_command_add(&words->command, words->key[which], lease->key[0].size + strlen(suffix));
 }
 
 static void add(struct words *words, const struct inspect *inspect, const char *word)

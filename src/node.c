@@ -56,10 +56,17 @@ static quorum_time silence_end(const struct rl_node *node)
     return quorum_time_add(since, node->client->options.silence_limit_ms * QUORUM_MILLISECOND);
 }
 
+/* In whole milliseconds: nodes that were asked together are looked after in one go. */
+static quorum_time overdue_at(const struct rl_node *node, quorum_time sent)
+{
+    quorum_time due = quorum_time_add(sent, node->timeout + QUORUM_MILLISECOND - 1);
+    return due - due % QUORUM_MILLISECOND;
+}
+
 static void watch_overdue(struct rl_node *node)
 {
     if (node->waiting)
-        rl_timer_set(&node->client->timers, &node->overdue_timer, quorum_time_add(node->waiting->sent, node->timeout));
+        rl_timer_set(&node->client->timers, &node->overdue_timer, overdue_at(node, node->waiting->sent));
     else if (node->sent.first)
         rl_timer_set(&node->client->timers, &node->overdue_timer, silence_end(node));
 }
@@ -75,6 +82,8 @@ static void on_overdue(struct rl_timer *timer)
 {
     struct rl_node *node = (struct rl_node *)(void *)((char *)timer - offsetof(struct rl_node, overdue_timer));
     quorum_time now = rl_now();
+    if (!node->sent.first)
+        return;
     /* It is not the node that was slow but this loop: what it has to say, and what the node has said, goes first. */
     if (node->adapter.waiting || has_unread_data(node)) {
         node->held_up = now;
@@ -155,11 +164,17 @@ static void on_reply(redisAsyncContext *context, void *data, void *private_data)
 
 bool rl_node_send(struct rl_node *node, struct rl_request *request, const struct rl_command *command)
 {
+    return rl_node_send_at(node, request, command, rl_now());
+}
+
+bool rl_node_send_at(struct rl_node *node, struct rl_request *request, const struct rl_command *command,
+                     quorum_time now)
+{
     if (!node->context)
         return false;
     request->node = node;
     request->overdue = false;
-    request->sent = rl_now();
+    request->sent = now;
     if (redisAsyncFormattedCommand(node->context, on_reply, request, command->bytes, command->length) != REDIS_OK)
         return false;
     append(&node->sent, request);

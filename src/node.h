@@ -154,6 +154,10 @@ bool rl_node_can_renew(const struct rl_node *node, quorum_time now);
 /* Sends a formatted command. false: the link does not take it, and there will be no answer. */
 bool rl_node_send(struct rl_node *node, struct rl_request *request, const struct rl_command *command);
 
+/* now: read for this command, before any node was sent it. */
+bool rl_node_send_at(struct rl_node *node, struct rl_request *request, const struct rl_command *command,
+                     quorum_time now);
+
 /* Can something be sent now? */
 bool rl_node_is_ready(const struct rl_node *node);
 

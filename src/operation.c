@@ -174,7 +174,8 @@ void rl_operations_free(redlock_client *client)
 
 static bool ends_with(const char *resource, size_t size, const char *suffix)
 {
-    return size >= RL_SUFFIX_SIZE && memcmp(resource + size - RL_SUFFIX_SIZE, suffix, RL_SUFFIX_SIZE) == 0;
+    size_t length = strlen(suffix);
+    return size >= length && memcmp(resource + size - length, suffix, length) == 0;
 }
 
 int rl_token_check(const char *token, redlock_result *result)
@@ -201,7 +202,7 @@ int rl_resource_check(const char *resource, size_t *size, redlock_result *result
     if (*size > REDLOCK_RESOURCE_MAX)
         return rl_result_fail(result, REDLOCK_INVALID, "the resource's name is longer than %d bytes",
                               REDLOCK_RESOURCE_MAX);
-    static const char *const suffixes[] = {RL_QUEUE_SUFFIX, RL_ALIVE_SUFFIX, RL_FENCE_SUFFIX};
+    static const char *const suffixes[] = {RL_QUEUE_SUFFIX, RL_ALIVE_SUFFIX, RL_FREE_SUFFIX, RL_FENCE_SUFFIX};
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
         if (ends_with(resource, *size, suffixes[i]))
             return rl_result_fail(result, REDLOCK_INVALID,

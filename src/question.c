@@ -17,7 +17,7 @@ static void add_lock_key(struct rl_question_command *built, const struct rl_leas
 /* A call of a script with all keys. */
 static void call(struct rl_question_command *built, enum rl_script_id script, bool whole, const struct rl_lease *lease)
 {
-    snprintf(built->keys, sizeof built->keys, "%u", lease->key_count);
+    rl_decimal(built->keys, lease->key_count);
     rl_command_script(&built->command, script, whole, built->keys);
     for (unsigned i = 0; i < lease->key_count; i++)
         rl_command_add(&built->command, lease->key[i].bytes, lease->key[i].size);
@@ -31,17 +31,15 @@ static void add_token(struct rl_question_command *built, const struct rl_lease *
 /* Made only where it is part of what is asked: a release, which is half of all, does without. */
 static void add_ttl(struct rl_question_command *built, const struct rl_round *round)
 {
-    snprintf(built->ttl, sizeof built->ttl, "%llu", (unsigned long long)(round->rules.terms.ttl / QUORUM_MILLISECOND));
-    rl_command_add_text(&built->command, built->ttl);
+    rl_command_add(&built->command, built->ttl, rl_decimal(built->ttl, round->rules.terms.ttl / QUORUM_MILLISECOND));
 }
 
 /* The fencing token and how long its record lives, of a lock that has one; else 0 twice. */
 static void add_fence(struct rl_question_command *built, const struct rl_lease *lease, uint64_t fence)
 {
-    snprintf(built->fence, sizeof built->fence, "%llu", (unsigned long long)fence);
-    snprintf(built->fence_ttl, sizeof built->fence_ttl, "%u", lease->client->options.fence_ttl_ms);
-    rl_command_add_text(&built->command, built->fence);
-    rl_command_add_text(&built->command, built->fence_ttl);
+    rl_command_add(&built->command, built->fence, rl_decimal(built->fence, fence));
+    rl_command_add(&built->command, built->fence_ttl,
+                   rl_decimal(built->fence_ttl, lease->client->options.fence_ttl_ms));
 }
 
 /* The published pattern, so that clients in other languages exclude ours, and ours theirs. */
@@ -122,8 +120,7 @@ static void wait(struct rl_question_command *built, const struct rl_round *round
     bool tries = question == RL_ASK_TRY;
     call(built, RL_SCRIPT_WAIT, whole, round->lease);
     rl_command_add_text(&built->command, tries ? "" : waiter_name(built, round->lease));
-    snprintf(built->ticket, sizeof built->ticket, "%llu", tries ? TICKET_LAST : (unsigned long long)round->ticket);
-    rl_command_add_text(&built->command, built->ticket);
+    rl_command_add(&built->command, built->ticket, rl_decimal(built->ticket, tries ? TICKET_LAST : round->ticket));
     rl_command_add_text(&built->command, RL_WAITER_LIFE_MS);
     rl_command_add_text(&built->command, round->fair ? "1" : "2");
     rl_command_add_text(&built->command, tries ? "2" : question == RL_ASK_TAKE ? "1" : "0");

@@ -14,21 +14,22 @@ struct rl_round;
 /* Helper keys are the lock's key and one of these; a resource may not end so. */
 #define RL_QUEUE_SUFFIX ":redlock:queue" /* sorted set: waiter by ticket */
 #define RL_ALIVE_SUFFIX                                                                                                \
-    ":redlock:alive" /* hash: waiter's expiry; and a few fields of the queue, which begin with a space */
+    ":redlock:alive" /* hash: waiter's expiry; and the largest ticket seen, in a field that begins with a space */
+#define RL_FREE_SUFFIX  ":redlock:free"  /* string: there while anybody waits; only scripts use it */
+#define RL_SUFFIX_MAX   14               /* the longest of them */
 #define RL_FENCE_SUFFIX ":redlock:fence" /* the largest fencing token that the node was told */
-#define RL_SUFFIX_SIZE  14
 
 #define RL_KEY_MAX      (128 + REDLOCK_RESOURCE_MAX)
 
 /* A command under construction, and what its arguments point to. Large: on the stack, for the time of sending. */
 struct rl_question_command {
     struct rl_command command;
-    char ttl[24];
-    char ticket[24];
-    char keys[12];
+    char ttl[RL_DECIMAL_SIZE];
+    char ticket[RL_DECIMAL_SIZE];
+    char keys[RL_DECIMAL_SIZE];
     char waiter[RL_CHANNEL_SIZE + 12];
-    char fence[24];
-    char fence_ttl[24];
+    char fence[RL_DECIMAL_SIZE];
+    char fence_ttl[RL_DECIMAL_SIZE];
     struct rl_guard_numbers guard;
 };
 

@@ -121,7 +121,7 @@ static void stand_anew(struct rl_queue *queue)
     queue->looking = NULL;
     quorum_waiting_init(&queue->rules, &terms);
     queue->rules.listening = rl_listeners_up(client);
-    queue->rules.trying = true;
+    quorum_waiting_try(&queue->rules);
     queue->ticket = draw_ticket(client);
     queue->seen = 0;
     queue->raised = false;
@@ -169,7 +169,7 @@ static void remove_waiter(struct rl_queue *queue, struct rl_waiter *waiter)
     waiter->queue = NULL;
 }
 
-void rl_queue_leave(struct rl_waiter *waiter, bool won)
+void rl_queue_leave(struct rl_waiter *waiter, const struct rl_lease *won)
 {
     struct rl_queue *queue = waiter->queue;
     if (!queue)
@@ -179,7 +179,7 @@ void rl_queue_leave(struct rl_waiter *waiter, bool won)
     if (!was_first)
         return;
     /* Won: the nodes that granted have taken the entry off; the release takes it off where it goes. */
-    if (!won || queue->rules.signed_in)
+    if (!won || queue->rules.signed_in & ~won->may_hold)
         sign_out(queue);
     queue->rules.signed_in = 0;
     if (!queue->first) {
@@ -227,8 +227,6 @@ static void looked_at(struct rl_round *round, unsigned node, const struct rl_vot
         take(round->owner, node, reply);
 }
 
-static void look(struct rl_queue *queue);
-
 /* A fair place is behind everybody who was there before, whatever the clocks say. */
 static bool raise_ticket(struct rl_queue *queue)
 {
@@ -239,6 +237,8 @@ static bool raise_ticket(struct rl_queue *queue)
     queue->client->queues.last_ticket = queue->ticket;
     return true;
 }
+
+static void look(struct rl_queue *queue);
 
 static void looked(struct rl_round *round)
 {
@@ -296,14 +296,16 @@ static void step(struct rl_queue *queue, const struct quorum_waiting_event *even
 
 void rl_queue_try(struct rl_waiter *waiter)
 {
-    waiter->queue->rules.trying = true;
+    quorum_waiting_try(&waiter->queue->rules);
 }
 
 void rl_queue_tried(struct rl_waiter *waiter)
 {
-    const struct quorum_waiting_event event = {.type = QUORUM_WAITING_TRIED, .now = rl_now()};
-    assert(waiter->queue->first == waiter);
-    step(waiter->queue, &event);
+    struct rl_queue *queue = waiter->queue;
+    assert(queue->first == waiter);
+    const struct quorum_waiting_event event = {
+        .type = QUORUM_WAITING_TRIED, .now = rl_now(), .misplaced = raise_ticket(queue)};
+    step(queue, &event);
 }
 
 bool rl_queue_is_called(const struct rl_waiter *waiter)

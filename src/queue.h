@@ -59,8 +59,8 @@ struct rl_queue *rl_queue_find(redlock_client *client, const struct rl_names *na
 /* Joins, at the end. true: it is the first, and to compete at once. Without memory it is not queued, and its queue is NULL. */
 bool rl_queue_join(redlock_client *client, const struct rl_names *names, struct rl_waiter *waiter, bool fair);
 
-/* Leaves, with the lock or without it. The next one's turn comes. */
-void rl_queue_leave(struct rl_waiter *waiter, bool won);
+/* Leaves, with the lock that was won or with NULL. The next one's turn comes. */
+void rl_queue_leave(struct rl_waiter *waiter, const struct rl_lease *won);
 
 /* The first waiter begins to wait after an attempt that did not stand in the queue, or one that did. */
 void rl_queue_tried(struct rl_waiter *waiter);

@@ -110,9 +110,9 @@ static bool is_grant(const struct rl_round *round)
 }
 
 static bool send(struct rl_round *round, struct rl_node *node, struct rl_request *request,
-                 const struct rl_command *command)
+                 const struct rl_command *command, quorum_time now)
 {
-    if (!command->bytes || !rl_node_send(node, request, command))
+    if (!command->bytes || !rl_node_send_at(node, request, command, now))
         return false;
     round->references++;
     if (is_grant(round) && request == &round->slot[node->index].ask)
@@ -138,10 +138,11 @@ static void ask_nodes(struct rl_round *round, quorum_nodes nodes)
 {
     struct rl_question_command built;
     rl_question_format(&built, round, round->question, false);
+    quorum_time now = rl_now();
     quorum_nodes failed = 0;
     for (quorum_nodes left = nodes; left; left &= left - 1) {
         unsigned index = (unsigned)__builtin_ctz(left);
-        if (!send(round, &round->client->nodes[index], &round->slot[index].ask, &built.command))
+        if (!send(round, &round->client->nodes[index], &round->slot[index].ask, &built.command, now))
             failed |= quorum_node(index);
     }
     rl_command_free(&built.command);
@@ -152,10 +153,10 @@ static void ask_nodes(struct rl_round *round, quorum_nodes nodes)
 }
 
 /* An undo must reach the node some day: what cannot be sent now is kept for it. */
-static bool undo_node(struct rl_round *round, struct rl_node *node, const struct rl_command *command)
+static bool undo_node(struct rl_round *round, struct rl_node *node, const struct rl_command *command, quorum_time now)
 {
     struct rl_request *request = &round->slot[node->index].undo;
-    if (rl_node_is_ready(node) && send(round, node, request, command))
+    if (rl_node_is_ready(node) && send(round, node, request, command, now))
         return true;
     round->references++;
     rl_node_keep(node, request);
@@ -175,10 +176,11 @@ static void undo_nodes(struct rl_round *round, quorum_nodes nodes)
 {
     struct rl_question_command built;
     rl_question_format(&built, round, RL_ASK_RELEASE, false);
+    quorum_time now = rl_now();
     quorum_nodes kept = 0;
     for (quorum_nodes left = nodes; left; left &= left - 1) {
         unsigned index = (unsigned)__builtin_ctz(left);
-        if (!undo_node(round, &round->client->nodes[index], &built.command))
+        if (!undo_node(round, &round->client->nodes[index], &built.command, now))
             kept |= quorum_node(index);
     }
     rl_command_free(&built.command);
@@ -249,9 +251,15 @@ static void apply(struct rl_round *round, struct quorum_actions actions)
 
 /* ----------------------------------------------------------------------------------------------------------- answers */
 
+/* A waiter's place in the queue is left where the lock was not to be had: the release of the lock, once won elsewhere, sees to that. */
+static bool leaves_place(const struct rl_round *round)
+{
+    return round->question == RL_ASK_TAKE && round->rules.verdict == QUORUM_WON;
+}
+
 static void vote(struct rl_round *round, unsigned node, struct rl_vote vote, quorum_time now)
 {
-    if (vote.left_nothing && is_grant(round))
+    if (vote.left_nothing && is_grant(round) && !leaves_place(round))
         round->lease->may_hold &= ~quorum_node(node);
     const struct quorum_event event = {.type = QUORUM_VOTED,
                                        .now = now,
@@ -273,8 +281,8 @@ static void note_latency(struct rl_slot *slot, const struct rl_request *request,
 static bool send_whole(struct rl_round *round, struct rl_request *request, enum rl_question question)
 {
     struct rl_question_command built;
-    bool sent =
-        rl_question_format(&built, round, question, true) && send(round, request->node, request, &built.command);
+    bool sent = rl_question_format(&built, round, question, true) &&
+                send(round, request->node, request, &built.command, rl_now());
     rl_command_free(&built.command);
     request->whole = true;
     return sent;
@@ -317,9 +325,10 @@ static void take_reply(struct rl_round *round, struct rl_request *request, const
     if (!over) {
         note_latency(slot, request, answer->now);
         note_text(slot, &vote_of_node, answer->reply);
-        if (round->replied)
-            round->replied(round, index, &vote_of_node, answer->reply);
     }
+    if (round->replied &&
+        round->rules.verdict != QUORUM_WON) /* a lost attempt's late answer still tells of the queue */
+        round->replied(round, index, &vote_of_node, answer->reply);
     vote(round, index, vote_of_node, answer->now);
 }
 

@@ -10,6 +10,7 @@ static const quorum_time begin = 1000 * QUORUM_SECOND;
 
 #define REFRESH  QUORUM_SECOND
 #define STAND_IN (20 * MS)
+#define SOON     (3 * STAND_IN)
 #define FAIR     1
 #define PLAIN    2
 
@@ -310,7 +311,7 @@ START_TEST(word_that_comes_during_an_attempt_counts_after_it)
 END_TEST
 
 /* Two connections: a call may overtake an answer that was given before it. */
-START_TEST(answers_that_calls_have_overtaken_are_asked_for_again)
+START_TEST(answers_that_calls_have_overtaken_are_tried)
 {
     for (unsigned calls = 0; calls <= 5; calls++) {
         struct quorum_waiting waiting = queued(5, PLAIN, 5 * QUORUM_SECOND);
@@ -322,11 +323,11 @@ START_TEST(answers_that_calls_have_overtaken_are_asked_for_again)
         for (unsigned i = 0; i < 5; i++)
             ck_assert(is_quiet(answered(&waiting, i, QUORUM_SECOND, 0, begin)));
         struct quorum_waiting_actions actions = tried(&waiting, begin);
-        ck_assert(calls >= 3 ? is_look(actions) : is_quiet(actions));
+        ck_assert(calls >= 3 ? is_attempt(actions) : is_quiet(actions));
         for (unsigned i = 0; i < 5 && calls >= 3; i++)
             answered(&waiting, i, QUORUM_SECOND, 0, begin);
         if (calls >= 3)
-            ck_assert(is_quiet(looked(&waiting, begin))); /* once */
+            ck_assert(is_quiet(tried(&waiting, begin))); /* once */
     }
 }
 END_TEST
@@ -345,9 +346,12 @@ START_TEST(answer_takes_back_what_the_node_said_before)
 {
     struct quorum_waiting waiting = queued(3, FAIR, QUORUM_NEVER);
     called(&waiting, 0, 0, begin);
-    answered(&waiting, 0, QUORUM_NEVER, 0, begin);
-    ck_assert(is_quiet(called(&waiting, 1, 0, begin)));
-    ck_assert(is_attempt(called(&waiting, 2, 0, begin)));
+    ck_assert(is_look(wake(&waiting, begin + REFRESH)));
+    for (unsigned i = 0; i < 3; i++)
+        answered(&waiting, i, QUORUM_NEVER, 0, begin + REFRESH);
+    ck_assert(is_quiet(looked(&waiting, begin + REFRESH)));
+    ck_assert(is_quiet(called(&waiting, 1, 0, begin + REFRESH)));
+    ck_assert(is_attempt(called(&waiting, 2, 0, begin + REFRESH)));
 }
 END_TEST
 
@@ -406,35 +410,105 @@ START_TEST(lost_stand_in_waits_for_new_words)
     ck_assert(is_attempt(wake(&waiting, begin + STAND_IN)));
     for (unsigned i = 0; i < 3 && _i == 0; i++) /* or no answer came */
         answered(&waiting, i, QUORUM_NEVER, 1, begin + STAND_IN);
-    ck_assert(is_quiet(tried(&waiting, begin + STAND_IN)));
-    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + REFRESH);
+    ck_assert(_i == 0 ? is_quiet(tried(&waiting, begin + STAND_IN)) : is_look(tried(&waiting, begin + STAND_IN)));
+    for (unsigned i = 0; i < 3 && _i == 1; i++)
+        answered(&waiting, i, QUORUM_NEVER, 1, begin + STAND_IN);
+    if (_i == 1)
+        ck_assert(is_quiet(looked(&waiting, begin + STAND_IN)));
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + STAND_IN + REFRESH);
     ck_assert(is_quiet(called(&waiting, 0, 1, begin + 50 * MS)));
     ck_assert(is_quiet(called(&waiting, 1, 1, begin + 50 * MS))); /* the first gets its time again */
     ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + 50 * MS + STAND_IN);
 }
 END_TEST
 
-/* A minority's word is not enough to stand in, and not a reason to wake up again and again. */
-START_TEST(minority_of_words_does_not_keep_it_awake)
+/* A minority's word is not enough to stand in. It is a reason to look, but not again and again. */
+START_TEST(minority_of_words_is_looked_after_once)
 {
     struct quorum_waiting waiting = queued(5, PLAIN, QUORUM_NEVER);
     called(&waiting, 0, 1, begin);
-    ck_assert(is_quiet(wake(&waiting, begin + STAND_IN)));
-    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + REFRESH);
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + SOON);
+    ck_assert(is_look(wake(&waiting, begin + SOON)));
+    answered(&waiting, 0, QUORUM_FREE, 1, begin + SOON);
+    for (unsigned i = 1; i < 5; i++)
+        answered(&waiting, i, QUORUM_NEVER, 1, begin + SOON);
+    ck_assert(is_quiet(looked(&waiting, begin + SOON)));
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + SOON + REFRESH);
     called(&waiting, 1, 1, begin + 500 * MS);
     ck_assert(is_quiet(called(&waiting, 2, 1, begin + 500 * MS))); /* the first gets its time then */
     ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + 500 * MS + STAND_IN);
+    ck_assert(is_attempt(wake(&waiting, begin + 500 * MS + STAND_IN)));
 }
 END_TEST
 
 START_TEST(stand_in_is_off_when_the_lock_has_been_taken)
 {
     struct quorum_waiting waiting = queued(3, PLAIN, QUORUM_NEVER);
-    called(&waiting, 0, 1, begin);
-    called(&waiting, 1, 1, begin);
-    answered(&waiting, 1, QUORUM_NEVER, 1, begin + 1); /* an answer that was late */
-    ck_assert(is_quiet(wake(&waiting, begin + STAND_IN)));
+    quorum_time now = begin + REFRESH;
+    called(&waiting, 0, 1, now - 1);
+    called(&waiting, 1, 1, now - 1);
+    ck_assert(is_look(wake(&waiting, now)));
+    for (unsigned i = 0; i < 3; i++)
+        answered(&waiting, i, QUORUM_NEVER, 1, now);
+    ck_assert(is_quiet(looked(&waiting, now)));
+    ck_assert(is_quiet(wake(&waiting, now + STAND_IN)));
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), now + REFRESH);
+}
+END_TEST
+
+START_TEST(look_that_ends_during_an_attempt_does_not_sign_out)
+{
+    struct quorum_waiting waiting = looking_with(3, PLAIN);
+    answered(&waiting, 0, QUORUM_NEVER, 1, begin);
+    quorum_waiting_try(&waiting);
+    answered(&waiting, 1, QUORUM_NEVER, 1, begin);
+    ck_assert(is_quiet(looked(&waiting, begin)));
+    answered(&waiting, 0, QUORUM_NEVER, 1, begin);
+    ck_assert(is_quiet(tried(&waiting, begin)));
+    ck_assert(quorum_waiting_is_called(&waiting));
+}
+END_TEST
+
+/* The answer to a look was given before the call, and is read after it. */
+START_TEST(older_answer_does_not_take_back_a_call)
+{
+    struct quorum_waiting waiting = queued(3, PLAIN, QUORUM_NEVER);
+    quorum_time now = begin + REFRESH;
+    ck_assert(is_look(wake(&waiting, now)));
+    called(&waiting, 0, 0, now);
+    called(&waiting, 1, 0, now);
+    for (unsigned i = 0; i < 3; i++)
+        answered(&waiting, i, QUORUM_NEVER, 0, now);
+    ck_assert(is_attempt(looked(&waiting, now)));
+}
+END_TEST
+
+/* An attempt signs us in as a look does; when it was sent we listened already. */
+START_TEST(lost_attempt_of_one_who_listens_needs_no_look)
+{
+    struct quorum_waiting waiting = waiting_with(3, PLAIN);
+    waiting.listening = 7;
+    quorum_waiting_try(&waiting);
+    for (unsigned i = 0; i < 3; i++)
+        answered(&waiting, i, QUORUM_NEVER, 0, begin);
+    ck_assert(is_quiet(tried(&waiting, begin)));
+    ck_assert(quorum_waiting_is_called(&waiting));
     ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + REFRESH);
+}
+END_TEST
+
+/* _i 0: we listen only since it was sent; 1: one node less has us; 2: our place is not the right one. */
+START_TEST(lost_attempt_is_looked_after)
+{
+    struct quorum_waiting waiting = waiting_with(3, PLAIN);
+    waiting.listening = _i == 0 ? 0 : 7;
+    quorum_waiting_try(&waiting);
+    for (unsigned i = 0; i < 3 && _i == 0; i++)
+        step(&waiting, QUORUM_WAITING_LISTENING, i, begin);
+    for (unsigned i = 0; i < (_i == 1 ? 1u : 3u); i++)
+        answered(&waiting, i, QUORUM_NEVER, 0, begin);
+    const struct quorum_waiting_event event = {.type = QUORUM_WAITING_TRIED, .now = begin, .misplaced = _i == 2};
+    ck_assert(is_look(quorum_waiting_step(&waiting, &event)));
 }
 END_TEST
 
@@ -461,13 +535,13 @@ START_TEST(majoritys_expiry_counts)
 {
     struct quorum_waiting waiting = looking_with(5, FAIR);
     for (unsigned i = 0; i < 5; i++)
-        answered(&waiting, i, (500 - 100 * i) * MS, 0, begin); /* 500, 400, 300, 200, 100 */
+        answered(&waiting, i, (50 - 10 * i) * MS, 0, begin); /* 50, 40, 30, 20, 10 */
     looked(&waiting, begin);
-    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + 300 * MS);
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + 30 * MS);
     called(&waiting, 0, 0, begin);
-    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + 200 * MS); /* free there, and perhaps on 3 and 4 */
-    ck_assert(is_quiet(wake(&waiting, begin + 100 * MS)));
-    ck_assert(is_look(wake(&waiting, begin + 200 * MS)));
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + 20 * MS); /* free there, and perhaps on 3 and 4 */
+    ck_assert(is_quiet(wake(&waiting, begin + 10 * MS)));
+    ck_assert(is_look(wake(&waiting, begin + 20 * MS)));
 }
 END_TEST
 
@@ -571,6 +645,7 @@ struct run {
     bool looking;
     bool trying;
     quorum_nodes said_free; /* by words and answers since the last attempt */
+    quorum_nodes called;    /* since the last question */
     unsigned attempts;
 };
 
@@ -601,9 +676,11 @@ static void note_said(struct run *run, const struct quorum_waiting_event *event)
     if (!told && event->type != QUORUM_WAITING_SIGNED)
         return;
     bool is_free = event->ahead < run->waiting.terms.width && (told || event->remaining == QUORUM_FREE);
+    if (told)
+        run->called |= quorum_node(event->node);
     if (is_free)
         run->said_free |= quorum_node(event->node);
-    else if (!told)
+    else if (!told && !(run->called & quorum_node(event->node)))
         run->said_free &= ~quorum_node(event->node);
 }
 
@@ -627,6 +704,8 @@ static bool take_step(struct run *run)
     run->looking = run->looking || actions.look;
     run->trying = run->trying || actions.attempt;
     run->attempts += actions.attempt;
+    if (actions.attempt || actions.look)
+        run->called = 0;
     if (actions.attempt && run->waiting.terms.width == FAIR)
         run->said_free = 0;
     return sound;
@@ -683,10 +762,14 @@ static void add_trying(Suite *suite)
     tcase_add_test(trying, look_does_not_begin_while_it_tries);
     tcase_add_test(trying, lost_attempt_says_what_is_free);
     tcase_add_test(trying, word_that_comes_during_an_attempt_counts_after_it);
-    tcase_add_test(trying, answers_that_calls_have_overtaken_are_asked_for_again);
+    tcase_add_test(trying, answers_that_calls_have_overtaken_are_tried);
     tcase_add_test(trying, attempt_that_did_not_sign_in_is_followed_by_a_look);
     tcase_add_test(trying, answer_takes_back_what_the_node_said_before);
     tcase_add_loop_test(trying, free_for_others_is_not_free_for_us, 0, 2);
+    tcase_add_test(trying, look_that_ends_during_an_attempt_does_not_sign_out);
+    tcase_add_test(trying, older_answer_does_not_take_back_a_call);
+    tcase_add_test(trying, lost_attempt_of_one_who_listens_needs_no_look);
+    tcase_add_loop_test(trying, lost_attempt_is_looked_after, 0, 3);
     suite_add_tcase(suite, trying);
 }
 
@@ -701,7 +784,7 @@ static Suite *waiting_suite(void)
     tcase_add_test(stand_in, first_here_and_second_there_stands_in);
     tcase_add_test(stand_in, first_everywhere_need_not_wait_for_the_stand_in);
     tcase_add_loop_test(stand_in, lost_stand_in_waits_for_new_words, 0, 2);
-    tcase_add_test(stand_in, minority_of_words_does_not_keep_it_awake);
+    tcase_add_test(stand_in, minority_of_words_is_looked_after_once);
     tcase_add_test(stand_in, stand_in_is_off_when_the_lock_has_been_taken);
     suite_add_tcase(suite, stand_in);
 

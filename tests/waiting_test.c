@@ -815,7 +815,7 @@ END_TEST
 START_TEST(names_of_the_librarys_own_keys_are_refused)
 {
     static const char *const names[] = {
-        QUEUE, ALIVE, KEY ":redlock:fence", ":redlock:queue", ":redlock:alive", ":redlock:fence"};
+        QUEUE, ALIVE, KEY ":redlock:fence", KEY ":redlock:free", ":redlock:queue", ":redlock:alive", ":redlock:fence"};
     cluster = real_cluster(1, NULL);
     redlock_client *client = open_here();
     redlock_lock *lock;

@@ -5,10 +5,11 @@ local call = redis.call
 if ARGV[2] ~= '0' then
   raise(KEYS, ARGV[2], ARGV[3])
 end
-local mine, queues = {}, {}
+local mine, queues, freed = {}, {}, {}
 for i, holder in ipairs(call('MGET', unpack(KEYS))) do
   if holder == ARGV[1] then
     mine[#mine + 1] = KEYS[i]
+    freed[KEYS[i]] = true
     queues[#queues + 1] = KEYS[i] .. ':redlock:queue'
   end
 end
@@ -22,7 +23,7 @@ if not out and (#mine == 0 or redis.pcall('EXISTS', unpack(queues)) == 0) then
 end
 -- include wake
 for _, key in ipairs(out and KEYS or mine) do
-  local could, told = pcall(wake, key, out)
+  local could, told = pcall(wake, key, out, freed[key])
   if not (could and told) then
     deleted = 2 * math.min(deleted, 1)
   end

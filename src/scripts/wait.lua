@@ -9,23 +9,28 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local ticket, life, width = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 -- What one key's lock has left, and who is ahead of us.
 local function look(key, queue, alive)
-  local remaining = call('PTTL', key)
+  local remaining, free = call('PTTL', key), key .. ':redlock:free'
   remaining = remaining == -2 and 0 or remaining == -1 and -1 or remaining + 1
+  -- There while anybody waits: since when the lock is free, 0 while it is not or nobody has said so.
+  local free_since = tonumber(call('GET', free) or 0)
+  if remaining ~= 0 and free_since > 0 then
+    call('SET', free, 0, 'PX', 4 * life) -- taken by somebody who does not know of the queue
+  end
   -- A first waiter that leaves a free lock for a whole second goes to the end.
-  local free_since = tonumber(call('HGET', alive, ' free') or 0)
   if remaining == 0 and free_since > 0 and now - free_since > 1000 then
     local head = call('ZRANGE', queue, 0, 0)[1]
     local tail = call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
     if head and head ~= ARGV[1] then
       call('ZADD', queue, tonumber(tail) + 1, head)
     end
-    call('HSET', alive, ' free', now)
+    call('SET', free, now, 'PX', 4 * life)
   end
-  local mine, ahead = call('ZSCORE', queue, ARGV[1]), 0
+  local mine, ahead, head = call('ZSCORE', queue, ARGV[1]), 0, nil
   for _, waiter in ipairs(call('ZRANGEBYSCORE', queue, '-inf', '(' .. (mine or ARGV[2]), 'LIMIT', 0, 8)) do
     if waiter ~= ARGV[1] then
       if tonumber(call('HGET', alive, waiter) or 0) >= now then
         ahead = ahead + 1
+        head = head or waiter
       else
         call('ZREM', queue, waiter)
         call('HDEL', alive, waiter)
@@ -35,17 +40,19 @@ local function look(key, queue, alive)
       break
     end
   end
-  return remaining, ahead, mine
+  return remaining, ahead, mine, head
 end
 local function take(key, queue, alive)
   call('SET', key, ARGV[6], 'NX', 'PX', ARGV[7])
   call('ZREM', queue, ARGV[1])
-  call('HDEL', alive, ARGV[1], ' free')
+  call('HDEL', alive, ARGV[1])
   if call('EXISTS', queue) == 0 then
-    call('DEL', alive) -- nobody waits: nothing to remember
+    call('DEL', alive, key .. ':redlock:free') -- nobody waits: nothing to remember
+  else
+    call('SET', key .. ':redlock:free', 0, 'PX', 4 * life)
   end
 end
-local function sign_in(queue, alive, mine)
+local function sign_in(key, queue, alive, mine)
   local seen = tonumber(call('HGET', alive, ' seen') or 0)
   if not mine or tonumber(mine) < ticket then
     call('ZADD', queue, ARGV[2], ARGV[1])
@@ -56,15 +63,19 @@ local function sign_in(queue, alive, mine)
   end
   call('PEXPIRE', queue, 4 * life)
   call('PEXPIRE', alive, 4 * life)
+  if call('PEXPIRE', key .. ':redlock:free', 4 * life) == 0 then
+    call('SET', key .. ':redlock:free', 0, 'PX', 4 * life)
+  end
   return mine and 0 or seen
 end
-local queues, alives, mines, longest, most = {}, {}, {}, 0, 0
+local queues, alives, mines, heads, longest, most = {}, {}, {}, {}, 0, 0
 for i, key in ipairs(KEYS) do
   queues[i], alives[i] = key .. ':redlock:queue', key .. ':redlock:alive'
-  local remaining, ahead, mine = look(key, queues[i], alives[i])
+  local remaining, ahead, mine, head = look(key, queues[i], alives[i])
   longest = (longest == -1 or remaining == -1) and -1 or math.max(longest, remaining)
   most = math.max(most, ahead)
   mines[i] = mine
+  heads[i] = remaining == 0 and head
 end
 local fence = ARGV[8]
 if ARGV[5] == '2' and (longest ~= 0 or most >= width) then
@@ -80,7 +91,10 @@ if ARGV[5] ~= '0' and longest == 0 and most < width then
   return {1, tonumber(ARGV[7]), most, 0, fence ~= '0' and raise(KEYS, fence, ARGV[9]) or 0}
 end
 local seen = 0
-for i = 1, #KEYS do
-  seen = math.max(seen, sign_in(queues[i], alives[i], mines[i]))
+for i, key in ipairs(KEYS) do
+  seen = math.max(seen, sign_in(key, queues[i], alives[i], mines[i]))
+  if heads[i] then
+    redis.pcall('PUBLISH', string.match(heads[i], '^%S+'), '0' .. key) -- whoever was told that it is free may have gone to a later place since
+  end
 end
 return {0, longest, most, seen, 0}

@@ -1,11 +1,11 @@
 -- The lock of this key may have become free: signs a waiter out (if one is named) and, when it is free, tells the first waiter that lives, on the
 -- channel that its name begins with; and the second, to stand in for it, unless the first has been heard of just now: waking it is most of what a hand-over
--- costs. false: the user may not publish.
-local function wake(key, out)
-  local queue, alive = key .. ':redlock:queue', key .. ':redlock:alive'
+-- costs. freed: we have freed it. false: the user may not publish.
+local function wake(key, out, freed)
+  local queue, alive, free = key .. ':redlock:queue', key .. ':redlock:alive', key .. ':redlock:free'
   if call('EXISTS', queue) == 0 then
     if out then
-      call('DEL', alive)
+      call('DEL', alive, free)
     end
     return true
   end
@@ -15,7 +15,7 @@ local function wake(key, out)
   end
   local first = call('ZRANGE', queue, 0, 7)
   if #first == 0 then
-    call('DEL', alive) -- nobody waits: nothing to remember
+    call('DEL', alive, free) -- nobody waits: nothing to remember
   end
   if #first == 0 or call('EXISTS', key) == 1 then
     return true
@@ -39,8 +39,8 @@ local function wake(key, out)
       end
     end
   end
-  if told > 0 then
-    call('HSETNX', alive, ' free', now)
+  if freed or (call('GET', free) or '0') == '0' then
+    call('SET', free, now, 'PX', 12000) -- as long as the queue lasts: four lives
   end
   return may_publish
 end

@@ -222,7 +222,7 @@ static void explain(const struct rl_round *round)
     const char *kind = kinds[round->rules.terms.kind];
     if (!kind || !rl_logs(client, REDLOCK_LOG_DEBUG))
         return;
-    rl_log(client, REDLOCK_LOG_DEBUG, "%s %.100s: %s", kind, round->lease->key,
+    rl_log(client, REDLOCK_LOG_DEBUG, "%s %.100s: %s", kind, round->lease->key[0].bytes,
            redlock_status_name(rl_result_status(round->rules.verdict)));
     for (unsigned i = 0; i < client->nodes_count; i++)
         explain_node(round, i);

@@ -13,6 +13,7 @@ static int exit_of_status(int status)
     case REDLOCK_TIMED_OUT:
         return CLI_NO_QUORUM;
     case REDLOCK_MISCONFIGURED:
+    case REDLOCK_CLOCK:
         return CLI_MISCONFIGURED;
     case REDLOCK_LOST:
         return CLI_LOST;

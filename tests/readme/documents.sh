@@ -20,7 +20,7 @@ code() { # DOCUMENT
 }
 
 paths() { # DOCUMENT: in code; may be patterns
-  code "$1" | grep -oE '(^|[ "])(include|quorum|src|tests|bench|examples|scripts|cmake|docs)/[A-Za-z0-9_./*-]*' | tr -d ' "' | sort -u || true
+  code "$1" | grep -oE '(^|[ "])(include|quorum|src|cli|tests|bench|examples|scripts|cmake|docs)/[A-Za-z0-9_./*-]*' | tr -d ' "' | sort -u || true
 }
 
 names() { # DOCUMENT: identifiers in code
@@ -28,7 +28,7 @@ names() { # DOCUMENT: identifiers in code
 }
 
 # Everything that is written by hand, but the documents: names made up there do not count.
-find include quorum src tests bench examples scripts cmake CMakeLists.txt CMakePresets.json docker-compose.yml -type f \
+find include quorum src cli tests bench examples scripts cmake CMakeLists.txt CMakePresets.json docker-compose.yml -type f \
   ! -name '*.md' ! -path 'tests/readme/*' -exec cat {} + >"$work/tree"
 
 check() { # DOCUMENT...: prints what is wrong

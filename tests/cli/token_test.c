@@ -29,7 +29,7 @@ enum {
     SYSTEM = 71,
     LOST = 75,
     MISCONFIGURED = 78,
-    TTL_MS = 900
+    TTL_MS = 2000
 };
 
 #define TOKEN "0123456789abcdef0123456789abcdef01234567"
@@ -299,7 +299,7 @@ START_TEST(a_quarantine_is_shown_and_waited_out)
     const char *const environment[] = {variable, NULL};
     struct program_options options = {.nodes = cluster_nodes_string(real_cluster(3, NULL)), .environment = environment};
 
-    static const char settings[] = "timeout = 10s\nttl = 500ms\nmax-ttl = 500ms\n";
+    static const char settings[] = "timeout = 10s\nttl = 3s\nmax-ttl = 3s\n";
     file_write(config, settings, sizeof(settings) - 1);
     struct program *program = program_run(&options, "acquire", "x", "--no-wait", NULL);
     program_exits(program, NO_QUORUM);
@@ -363,8 +363,8 @@ static bool has_passed(void *deadline)
 START_TEST(a_keeper_renews_until_its_process_ends)
 {
     const char *key = real_key("kept");
-    uint64_t deadline = test_deadline_ns(2 * TTL_MS);
-    struct kept kept = keep(key, "900ms");
+    struct kept kept = keep(key, "2s");
+    uint64_t deadline = test_deadline_ns(TTL_MS + TTL_MS / 4);
 
     ck_assert(wait_until(has_passed, &deadline, REAL_SOON_MS));
     ck_assert(real_shows_everywhere(key, kept.token));

@@ -19,19 +19,21 @@ endfunction()
 function(redlock_scripts output)
   cmake_path(GET output PARENT_PATH directory)
   set(rows "")
+  set(texts "") # as numbers: a string this long is more than a compiler need take
   foreach(name IN LISTS ARGN)
     redlock_script_text(${name} text)
     file(CONFIGURE OUTPUT "${directory}/scripts/${name}.lua" @ONLY CONTENT "@text@")
     string(SHA1 hash "${text}")
-    string(REPLACE "\\" "\\\\" text "${text}")
-    string(REPLACE "\"" "\\\"" text "${text}")
-    string(REPLACE "\n" "\\n\"\n     \"" text "${text}")
-    string(APPEND rows "    {\"${name}\",\n     \"${hash}\",\n     \"${text}\"},\n")
+    string(HEX "${text}" bytes)
+    string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
+    string(APPEND texts "static const char ${name}_text[] = {${bytes}0};\n")
+    string(APPEND rows "    {\"${name}\", \"${hash}\", ${name}_text},\n")
   endforeach()
   file(CONFIGURE OUTPUT "${output}" @ONLY CONTENT
 "/* Made from src/scripts by cmake/RedlockScripts.cmake. */
 #include \"src/script.h\"
 
+@texts@
 const struct rl_script rl_scripts[RL_SCRIPTS] = {
 @rows@};
 ")

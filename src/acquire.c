@@ -16,6 +16,7 @@ struct acquire {
     struct rl_timer pause; /* until the next attempt */
     struct rl_waiter waiter;
     struct quorum_fence fence; /* of the attempt */
+    uint64_t record;           /* the largest fencing record that nodes who granted had */
     bool raising;              /* the attempt's round was won, and another makes its fencing token larger */
     struct rl_lease *lease;    /* of the attempt under way; then of the lock */
     redlock_lock *lock;        /* what it came to */
@@ -34,6 +35,7 @@ static void leave_attempt(struct acquire *acquire)
     rl_lease_release(acquire->lease);
     acquire->lease = NULL;
     acquire->raising = false;
+    acquire->record = 0;
 }
 
 /* Ends it, and its place in the queue. */
@@ -90,6 +92,8 @@ static void wait_on(struct acquire *acquire)
     struct rl_waiter *waiter = &acquire->waiter;
     if (!waiter->queue && !rl_queue_join(client, acquire->names, waiter, acquire->options.fair))
         return;
+    if (waiter->queue && !rl_queue_is_first(waiter))
+        return;                /* a reader that competed together with the first */
     pause_or_give_up(acquire); /* before the queue is told: it may have called already */
     if (!waiter->queue || acquire->base.completed)
         return;
@@ -130,6 +134,8 @@ static bool settle_token(struct acquire *acquire)
 
 static void confirmed(struct acquire *acquire, const struct rl_round *round)
 {
+    if (acquire->options.shared)
+        acquire->lease->fence = acquire->record; /* for what it reads */
     if (!acquire->options.fence || settle_token(acquire))
         won(acquire, round);
     else
@@ -158,6 +164,8 @@ static void replied(struct rl_round *round, unsigned node, const struct rl_vote 
     const struct quorum_fence_event event = {QUORUM_FENCE_ANSWERED, node, vote->record};
     if (round->fence && vote->vote == QUORUM_GRANTED && !quorum_round_over(&round->rules))
         quorum_fence_step(&acquire->fence, &event);
+    if (vote->vote == QUORUM_GRANTED && vote->record > acquire->record)
+        acquire->record = vote->record;
     if (round->question == RL_ASK_TAKE || round->question == RL_ASK_TRY)
         explain_refusal(round, node, vote, reply);
     if (round->question == RL_ASK_TAKE)
@@ -226,7 +234,7 @@ static enum rl_question question(const struct acquire *acquire)
         return RL_ASK_TAKE;
     if (acquire->options.fair)
         return RL_ASK_TRY;
-    return acquire->options.fence || acquire->names->count > 1 ? RL_ASK_GRANT : RL_ASK_SET;
+    return rl_lease_is_plain(acquire->lease) && !acquire->options.fence ? RL_ASK_SET : RL_ASK_GRANT;
 }
 
 static void propose(struct acquire *acquire)
@@ -253,6 +261,8 @@ static void attempt(struct acquire *acquire)
         .all_answers = acquire->options.all_answers,
     };
     if (acquire->lease)
+        acquire->lease->shared = acquire->options.shared;
+    if (acquire->lease)
         operation->round = rl_round_create(client, acquire->lease, question(acquire), &terms);
     if (!operation->round) {
         complete(acquire, status);
@@ -274,7 +284,9 @@ static void attempt(struct acquire *acquire)
 
 static void on_turn(struct rl_waiter *waiter)
 {
-    attempt((struct acquire *)(void *)((char *)waiter - offsetof(struct acquire, waiter)));
+    struct acquire *acquire = (struct acquire *)(void *)((char *)waiter - offsetof(struct acquire, waiter));
+    if (!acquire->base.round || quorum_round_over(&acquire->base.round->rules))
+        attempt(acquire);
 }
 
 static void on_uncalled(struct rl_waiter *waiter)
@@ -425,6 +437,13 @@ static void extend_first(struct acquire *acquire)
 static void reenter(struct acquire *acquire, struct rl_lease *lease)
 {
     acquire->lease = rl_lease_retain(lease);
+    if (lease->shared && !acquire->options.shared) {
+        snprintf(
+            acquire->base.text, sizeof acquire->base.text,
+            "its owner holds it shared: to have it exclusively it must be released first, or it would wait for itself");
+        rl_operation_complete(&acquire->base, REDLOCK_INVALID);
+        return;
+    }
     if (rl_lease_validity(lease) == 0) {
         rl_operation_complete(&acquire->base, REDLOCK_LOST);
         return;
@@ -506,6 +525,8 @@ int rl_acquire_start(redlock_client *client, const char *resource, const redlock
     if (!acquire)
         return created;
     acquire->options = options;
+    acquire->options.fence = options.fence && !options.shared;
+    acquire->waiter.shared = options.shared;
     acquire->owner = options.owner ? options.owner : owner;
     acquire->callback = callback;
     acquire->arg = arg;

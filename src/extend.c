@@ -57,7 +57,7 @@ struct rl_round *rl_extend_round(struct rl_lease *lease, uint32_t ttl_ms)
     struct rl_round *round =
         rl_round_create(lease->client, lease, rl_lease_is_plain(lease) ? RL_ASK_EXTEND : RL_ASK_KEEP, &terms);
     if (round)
-        round->fence = lease->fence; /* told once more: the more nodes know it the more may forget it */
+        round->fence = rl_lease_own_fence(lease); /* told once more: the more nodes know it the more may forget it */
     return round;
 }
 

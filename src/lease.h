@@ -40,10 +40,11 @@ struct rl_lease {
     struct redlock_lock *handles;
     unsigned holds; /* how many handles */
     const void *owner;
-    _Atomic uint64_t fence; /* its fencing token; 0: none, or not yet */
+    _Atomic uint64_t fence; /* its fencing token; 0: none, or not yet; shared: the last writer's */
     struct rl_lease *next;  /* of the client's listed ones */
     struct rl_lease *previous;
     bool listed;      /* handles are out: on the list and in the table, lost or not */
+    bool shared;      /* by readers: its keys hold many tokens */
     bool queued;      /* taken from a queue on the nodes */
     bool due;         /* on the list of due renewals */
     unsigned notices; /* bits of events to be told */
@@ -134,7 +135,13 @@ void rl_lease_ring(struct rl_lease *lease);
 /* Nothing but a key and a token: what the commands and scripts for ordinary locks deal with. */
 static inline bool rl_lease_is_plain(const struct rl_lease *lease)
 {
-    return lease->key_count == 1 && lease->fence == 0;
+    return lease->key_count == 1 && !lease->shared && lease->fence == 0;
+}
+
+/* The fencing token that nodes are told: readers have none of their own. */
+static inline uint64_t rl_lease_own_fence(const struct rl_lease *lease)
+{
+    return lease->shared ? 0 : lease->fence;
 }
 
 /* A number that tells locks on different resources apart, as a rule. */

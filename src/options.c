@@ -175,6 +175,8 @@ int rl_options_read_acquire(const redlock_acquire_options *given, const redlock_
         return rl_result_fail(result, REDLOCK_INVALID, "fair is %u; it must be 0 or 1", options->fair);
     if (options->all_answers > 1)
         return rl_result_fail(result, REDLOCK_INVALID, "all_answers is %u; it must be 0 or 1", options->all_answers);
+    if (options->shared > 1)
+        return rl_result_fail(result, REDLOCK_INVALID, "shared is %u; it must be 0 or 1", options->shared);
     if (options->fence > 1)
         return rl_result_fail(result, REDLOCK_INVALID, "fence is %u; it must be 0 or 1", options->fence);
     if (options->no_renewal > 1)

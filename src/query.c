@@ -81,7 +81,7 @@ static void sum_up(struct query *query)
     state->locked = state->locked_nodes >= quorum_majority(nodes);
     state->remaining_ms = state->locked ? remaining(state, nodes, state->token) : 0;
     const struct rl_lease *mine = rl_leases_find(client, rl_lease_resource(key, 0).bytes, query->resource_size);
-    state->held_by_me = mine && strcmp(mine->token, state->token) == 0 && state->locked;
+    state->held_by_me = mine && strcmp(mine->shared ? "(shared)" : mine->token, state->token) == 0 && state->locked;
 }
 
 static void decided(struct rl_round *round)

@@ -54,6 +54,11 @@ static void set(struct rl_question_command *built, const struct rl_round *round)
     add_ttl(built, round);
 }
 
+static void add_mode(struct rl_question_command *built, const struct rl_lease *lease)
+{
+    rl_command_add_text(&built->command, lease->shared ? "shared" : "exclusive");
+}
+
 static void grant(struct rl_question_command *built, const struct rl_round *round, bool whole)
 {
     const struct rl_lease *lease = round->lease;
@@ -61,6 +66,7 @@ static void grant(struct rl_question_command *built, const struct rl_round *roun
     add_token(built, lease);
     add_ttl(built, round);
     add_fence(built, lease, round->fence);
+    add_mode(built, lease);
 }
 
 static void keep(struct rl_question_command *built, const struct rl_round *round, bool whole)
@@ -72,6 +78,7 @@ static void keep(struct rl_question_command *built, const struct rl_round *round
     add_token(built, lease);
     add_ttl(built, round);
     add_fence(built, lease, round->fence);
+    add_mode(built, lease);
 }
 
 static void extend(struct rl_question_command *built, const struct rl_round *round, bool whole)
@@ -83,12 +90,17 @@ static void extend(struct rl_question_command *built, const struct rl_round *rou
     add_ttl(built, round);
 }
 
-/* The channel on which it is called; and, of a lock on several resources, which of this client's waiters it is. */
+/* The channel on which it is called; and which of this client's waiters it is: of a lock on several resources, of readers. */
 static const char *waiter_name(struct rl_question_command *built, const struct rl_lease *lease)
 {
-    if (lease->key_count == 1)
+    const char *readers = lease->shared ? " r" : "";
+    if (lease->key_count == 1 && !lease->shared)
         return lease->client->channel;
-    snprintf(built->waiter, sizeof built->waiter, "%s %08x", lease->client->channel, rl_lease_set(lease));
+    if (lease->key_count > 1)
+        snprintf(built->waiter, sizeof built->waiter, "%s %08x%s", lease->client->channel, rl_lease_set(lease),
+                 readers);
+    else
+        snprintf(built->waiter, sizeof built->waiter, "%s%s", lease->client->channel, readers);
     return built->waiter;
 }
 
@@ -96,7 +108,8 @@ static void free_all(struct rl_question_command *built, const struct rl_lease *l
 {
     call(built, RL_SCRIPT_FREE, whole, lease);
     add_token(built, lease);
-    add_fence(built, lease, lease->fence);
+    add_fence(built, lease, rl_lease_own_fence(lease));
+    add_mode(built, lease);
     rl_command_add_text(&built->command, waiter ? waiter : "");
 }
 
@@ -127,6 +140,7 @@ static void wait(struct rl_question_command *built, const struct rl_round *round
     add_token(built, round->lease);
     add_ttl(built, round);
     add_fence(built, round->lease, round->fence);
+    add_mode(built, round->lease);
 }
 
 /* A release tells the queue that its lock's holder waits no more, unless another of this client's does. */

@@ -122,6 +122,7 @@ static void stand_anew(struct rl_queue *queue)
     quorum_waiting_init(&queue->rules, &terms);
     queue->rules.listening = rl_listeners_up(client);
     quorum_waiting_try(&queue->rules);
+    queue->lease->shared = queue->first->shared;
     queue->ticket = draw_ticket(client);
     queue->seen = 0;
     queue->raised = false;
@@ -169,6 +170,32 @@ static void remove_waiter(struct rl_queue *queue, struct rl_waiter *waiter)
     waiter->queue = NULL;
 }
 
+/* The next of the readers at the front that has not tried since the last call. */
+static struct rl_waiter *next_reader(const struct rl_queue *queue)
+{
+    for (struct rl_waiter *waiter = queue->first; waiter && waiter->shared; waiter = waiter->next)
+        if (waiter->call != queue->calls)
+            return waiter;
+    return NULL;
+}
+
+/* The first one tries; and readers together. An attempt may end at once, and its waiter leave. */
+static void attempt(struct rl_queue *queue)
+{
+    struct rl_waiter *waiter = queue->first;
+    queue->calls++;
+    do {
+        waiter->call = queue->calls;
+        waiter->attempt(waiter);
+        waiter = next_reader(queue);
+    } while (waiter);
+}
+
+bool rl_queue_is_first(const struct rl_waiter *waiter)
+{
+    return waiter->queue->first == waiter;
+}
+
 void rl_queue_leave(struct rl_waiter *waiter, const struct rl_lease *won)
 {
     struct rl_queue *queue = waiter->queue;
@@ -189,7 +216,7 @@ void rl_queue_leave(struct rl_waiter *waiter, const struct rl_lease *won)
         return;
     }
     stand_anew(queue);
-    queue->first->attempt(queue->first);
+    attempt(queue);
 }
 
 /* ----------------------------------------------------------------------------------------------------------- looking */
@@ -289,7 +316,7 @@ static void step(struct rl_queue *queue, const struct quorum_waiting_event *even
     if (actions.look)
         look(queue);
     else if (actions.attempt)
-        first->attempt(first);
+        attempt(queue);
     else if (may_have_changed && !queue->rules.trying && !rl_queue_is_called(first))
         first->uncalled(first);
 }

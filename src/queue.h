@@ -28,6 +28,8 @@ struct rl_vote;
 struct rl_waiter {
     struct rl_queue *queue; /* NULL: not queued */
     struct rl_waiter *next;
+    bool shared;   /* a reader: competes together with those before it, if all of them are readers */
+    uint64_t call; /* the queue's call it has made an attempt for */
     void (*attempt)(struct rl_waiter *waiter); /* its turn: try to take the lock, then tell rl_queue_tried() or leave */
     void (*uncalled)(
         struct rl_waiter *waiter); /* no majority will call it: it has to try by itself, by rl_queue_try() */
@@ -44,6 +46,7 @@ struct rl_queue {
     struct rl_round *looking; /* a look under way; a reference */
     uint64_t ticket;          /* the first waiter's place on the nodes */
     uint64_t seen;            /* the largest ticket that was there before */
+    uint64_t calls;           /* how often the first was told to try */
     bool fair;
     bool raised; /* the ticket has been raised above what a majority had seen */
 };
@@ -61,6 +64,8 @@ bool rl_queue_join(redlock_client *client, const struct rl_names *names, struct 
 
 /* Leaves, with the lock that was won or with NULL. The next one's turn comes. */
 void rl_queue_leave(struct rl_waiter *waiter, const struct rl_lease *won);
+
+bool rl_queue_is_first(const struct rl_waiter *waiter);
 
 /* The first waiter begins to wait after an attempt that did not stand in the queue, or one that did. */
 void rl_queue_tried(struct rl_waiter *waiter);

@@ -128,12 +128,13 @@ static void add_others(struct rl_long_command *command, const struct batch *batc
         rl_long_command_add_text(command, batch->items[i].ttl);
         rl_long_command_add_text(command, batch->items[i].fence);
         rl_long_command_add_text(command, batch->fence_ttl);
+        rl_long_command_add_text(command, batch->items[i].lease->shared ? "shared" : "exclusive");
     }
 }
 
 static bool format(const struct batch *batch, bool whole, struct rl_long_command *command)
 {
-    unsigned keys = 0, arguments = batch->plain ? 2 * batch->count : 1 + 5 * batch->count;
+    unsigned keys = 0, arguments = batch->plain ? 2 * batch->count : 1 + 6 * batch->count;
     for (unsigned i = 0; i < batch->count; i++)
         keys += batch->items[i].lease->key_count;
     enum rl_script_id script = batch->healing ? RL_SCRIPT_HEAL : RL_SCRIPT_RENEW;
@@ -286,7 +287,7 @@ static void begin(struct item *item, quorum_nodes nodes, quorum_time now)
     quorum_round_init(&item->round, &terms);
     snprintf(item->ttl, sizeof item->ttl, "%llu", (unsigned long long)(lease->renewal_ttl / QUORUM_MILLISECOND));
     if (!rl_lease_is_plain(lease))
-        snprintf(item->fence, sizeof item->fence, "%llu", (unsigned long long)lease->fence);
+        snprintf(item->fence, sizeof item->fence, "%llu", (unsigned long long)rl_lease_own_fence(lease));
     snprintf(item->keys, sizeof item->keys, "%u", lease->key_count);
     for (unsigned i = 0; i < lease->client->nodes_count; i++) {
         if (!(lease->may_hold & quorum_node(i)))

@@ -300,7 +300,8 @@ static void count_overdue(struct rl_round *round, const struct rl_request *reque
 /* A record beyond reach is of a clock that is not to be followed: the node counts as one that refused. */
 static bool is_far_off(const struct rl_round *round, const struct rl_vote *vote)
 {
-    return is_grant(round) && vote->vote == QUORUM_GRANTED && !quorum_fence_is_near(round->fence, vote->record);
+    return is_grant(round) && round->fence && vote->vote == QUORUM_GRANTED &&
+           !quorum_fence_is_near(round->fence, vote->record);
 }
 
 static void note_text(struct rl_slot *slot, const struct rl_vote *vote, const redisReply *reply)

@@ -264,13 +264,15 @@ typedef struct redlock_acquire_options {
                                          release could be overtaken else */
     const redlock_name *also;         /* further resources: the lock is on all of them or on none. Their order does not */
     size_t also_count;                /* matter, and what is named twice counts once; REDLOCK_RESOURCES_MAX in all */
+    uint32_t shared;                  /* 1: with others that ask for it so (readers), but not with those who do not (writers). No
+                                         way leads from shared to exclusive but releasing it */
     uint32_t fence;                   /* 1: with a fencing token: see redlock_lock_fence(). Not for redlock_adopt() */
 } redlock_acquire_options;
 /* clang-format on */
 
 /* clang-format off */
 #define REDLOCK_ACQUIRE_OPTIONS_INIT                                                                                   \
-    { sizeof(redlock_acquire_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL, 0, 0, NULL, 0, NULL, 0, 0 }
+    { sizeof(redlock_acquire_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL, 0, 0, NULL, 0, NULL, 0, 0, 0 }
 /* clang-format on */
 
 #ifndef __cplusplus
@@ -408,7 +410,8 @@ REDLOCK_API const char *redlock_lock_token(const redlock_lock *lock);
 /*
  * The lock's fencing token, a number below 2^53; 0 when it was acquired without `fence`. Tokens of one resource are never equal, and grow with each acquisition
  * that asks for one: whoever acquired later has the larger. Hand it to what the lock protects, and let that refuse smaller ones than it has seen: then a holder that
- * was paused beyond its validity does no harm. Renewal, extension and re-entry leave it as it is. Any thread.
+ * was paused beyond its validity does no harm. Renewal, extension and re-entry leave it as it is.
+ * Of a shared lock, with or without `fence`: the token of the last exclusive holder, or a larger one; 0 when none is known. Readers do not get one of their own. Any thread.
  */
 REDLOCK_API uint64_t redlock_lock_fence(const redlock_lock *lock);
 

@@ -436,6 +436,7 @@ struct acquire_options {
     std::function<void(event event, loss loss, milliseconds validity)> on_event;
     bool fair = false;
     bool fence = false;            /* with a fencing token: lock.fence() */
+    bool shared = false;           /* with other readers, but with no writer */
     std::vector<std::string> also; /* further resources: a lock on all of them or on none */
     bool keep_waiting = false;
     const void *owner = nullptr; /* who may acquire it again while it is held; null: the calling thread */
@@ -769,6 +770,7 @@ inline std::optional<lock> acquire(const std::shared_ptr<connection> &connection
     }
     native.fair = options.fair ? 1 : 0;
     native.fence = options.fence ? 1 : 0;
+    native.shared = options.shared ? 1 : 0;
     std::vector<redlock_name> also;
     for (const std::string &name : options.also)
         also.push_back({name.data(), name.size()});

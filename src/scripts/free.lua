@@ -1,23 +1,34 @@
--- Compare and delete, of a lock on several resources or with a fencing token. KEYS: locks. ARGV: token, fencing token (0: none), life of its record in ms,
--- waiter to sign out ('': none). Answers as release does; 0 also when a part was not ours.
+-- Compare and delete, of a lock that has more to it than a key and a token. KEYS: locks. ARGV: token, fencing token (0: none), life of its record in ms,
+-- exclusive or shared, waiter to sign out ('': none). Answers as release does; 0 also when a part was not ours.
 local call = redis.call
 -- include fence
 if ARGV[2] ~= '0' then
   raise(KEYS, ARGV[2], ARGV[3])
 end
 local mine, queues, freed = {}, {}, {}
-for i, holder in ipairs(call('MGET', unpack(KEYS))) do
-  if holder == ARGV[1] then
-    mine[#mine + 1] = KEYS[i]
-    freed[KEYS[i]] = true
-    queues[#queues + 1] = KEYS[i] .. ':redlock:queue'
+if ARGV[4] == 'shared' then
+  -- include shared
+  for _, key in ipairs(KEYS) do
+    if leave(key, ARGV[1]) then
+      mine[#mine + 1] = key
+    end
+  end
+else
+  for i, holder in ipairs(call('MGET', unpack(KEYS))) do
+    if holder == ARGV[1] then
+      mine[#mine + 1] = KEYS[i]
+    end
+  end
+  if #mine > 0 then
+    call('DEL', unpack(mine))
   end
 end
-if #mine > 0 then
-  call('DEL', unpack(mine))
+for i, key in ipairs(mine) do
+  freed[key] = true
+  queues[i] = key .. ':redlock:queue'
 end
 local deleted = #mine == #KEYS and 1 or 0
-local out = ARGV[4] ~= '' and ARGV[4]
+local out = ARGV[5] ~= '' and ARGV[5]
 if not out and (#mine == 0 or redis.pcall('EXISTS', unpack(queues)) == 0) then
   return deleted
 end

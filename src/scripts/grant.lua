@@ -1,10 +1,23 @@
--- Grants a lock whole or not at all. KEYS: locks. ARGV: token, ttl in ms, proposed fencing token (0: none), life of its record in ms (0: for ever).
+-- Grants a lock whole or not at all. KEYS: locks. ARGV: token, ttl in ms, proposed fencing token (0: none), life of its record in ms (0: for ever), exclusive or
+-- shared.
 -- Answers -1: held by another; else the largest fencing record there was before.
 local call = redis.call
+-- include fence
+if ARGV[5] == 'shared' then
+  -- include shared
+  for _, key in ipairs(KEYS) do
+    if not is_open(key) or is_held_off(key, '+inf') then
+      return -1
+    end
+  end
+  for _, key in ipairs(KEYS) do
+    enter(key, ARGV[1], ARGV[2])
+  end
+  return largest(KEYS)
+end
 if call('EXISTS', unpack(KEYS)) > 0 then
   return -1
 end
--- include fence
 local fence = ARGV[3]
 if fence ~= '0' and is_far(fence) then
   return redis.error_reply('CLOCK the fencing token is more than a day ahead of the clock of this node')

@@ -1,14 +1,16 @@
 -- Extends locks, or sets them again where they are missing, and tells their fencing tokens. KEYS: the locks' keys, one lock after the other. ARGV: keep or
--- heal, then of each lock: how many keys, token, ttl in ms, fencing token (0: none), life of its record in ms.
+-- heal, then of each lock: how many keys, token, ttl in ms, fencing token (0: none), life of its record in ms, exclusive or shared.
 -- Answers for each lock -2: done, but the fencing token is refused; -1: not ours, or not whole; else the largest fencing record there was before.
 local call = redis.call
 -- include fence
+-- include shared
 local function extend(key, ttl)
   if call('PTTL', key) < tonumber(ttl) then
     call('PEXPIRE', key, ttl)
   end
 end
-local function keep(keys, token, ttl)
+local act = {}
+function act.keep(keys, token, ttl)
   for _, holder in ipairs(call('MGET', unpack(keys))) do
     if holder ~= token then
       return false
@@ -19,7 +21,7 @@ local function keep(keys, token, ttl)
   end
   return true
 end
-local function heal(keys, token, ttl)
+function act.heal(keys, token, ttl)
   for i, holder in ipairs(call('MGET', unpack(keys))) do
     if holder ~= token and (holder or call('EXISTS', keys[i]) == 1) then
       return false
@@ -32,15 +34,26 @@ local function heal(keys, token, ttl)
   end
   return true
 end
-local act = ARGV[1] == 'heal' and heal or keep
+function act.shared(keys, token, ttl)
+  for _, key in ipairs(keys) do
+    if not (ARGV[1] == 'heal' and is_open(key) or is_inside(key, token)) then
+      return false
+    end
+  end
+  for _, key in ipairs(keys) do
+    enter(key, token, ttl)
+  end
+  return true
+end
 local answers, at = {}, 0
-for lock = 2, #ARGV, 5 do
+for lock = 2, #ARGV, 6 do
   local keys, fence, answer = {}, ARGV[lock + 3], 0
   for i = 1, tonumber(ARGV[lock]) do
     keys[i] = KEYS[at + i]
   end
   at = at + #keys
-  if not act(keys, ARGV[lock + 1], ARGV[lock + 2]) then
+  local mine = act[ARGV[lock + 5] == 'shared' and 'shared' or ARGV[1]](keys, ARGV[lock + 1], ARGV[lock + 2])
+  if not mine then
     answer = -1
   elseif fence ~= '0' then
     answer = is_far(fence) and -2 or raise(keys, fence, ARGV[lock + 4])

@@ -5,7 +5,8 @@ if type(holder) == 'table' and holder.err then
   if string.sub(holder.err, 1, 9) ~= 'WRONGTYPE' then
     return holder
   end
-  holder = '(not a string)'
+  local readers = redis.pcall('ZSCORE', KEYS[1], '')
+  holder = type(readers) == 'table' and '(not a string)' or '(shared)'
 end
 local waiters = 0
 local queue = redis.pcall('ZRANGE', KEYS[1] .. ':redlock:queue', 0, -1)

@@ -1,11 +1,12 @@
--- Sign in as a waiter, or refresh that; take the lock if that is asked, it is free, and fewer than `width` live waiters are ahead.
+-- Sign in as a waiter, or refresh that; take the lock if that is asked, it is free, and fewer than `width` live waiters are ahead. For readers a lock that others
+-- share is free, and only writers are ahead.
 -- KEYS: locks, which are taken all or none. ARGV: waiter, ticket, life in ms, width, take (1; 0; 2: or go, without signing in), token, ttl in ms, proposed fencing token (0: none), life
--- of its record in ms.
+-- of its record in ms, exclusive or shared. A reader's name ends with ' r'.
 -- Answers {taken, remaining ms of the lock (0: free, -1: no expiry), live waiters ahead up to width, largest ticket before ours, largest fencing record before}.
 local call = redis.call
 -- include fence
-local clock = call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- include shared
+local shared = ARGV[10] == 'shared'
 local ticket, life, width = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 -- What one key's lock has left, and who is ahead of us.
 local function look(key, queue, alive)
@@ -26,6 +27,10 @@ local function look(key, queue, alive)
     call('SET', free, now, 'PX', 4 * life)
   end
   local mine, ahead, head = call('ZSCORE', queue, ARGV[1]), 0, nil
+  if shared then
+    local below = '(' .. (mine or ARGV[2])
+    return is_open(key) and 0 or remaining, is_held_off(key, below, width == 1) and width or 0, mine, nil
+  end
   for _, waiter in ipairs(call('ZRANGEBYSCORE', queue, '-inf', '(' .. (mine or ARGV[2]), 'LIMIT', 0, 8)) do
     if waiter ~= ARGV[1] then
       if tonumber(call('HGET', alive, waiter) or 0) >= now then
@@ -43,7 +48,12 @@ local function look(key, queue, alive)
   return remaining, ahead, mine, head
 end
 local function take(key, queue, alive)
-  call('SET', key, ARGV[6], 'NX', 'PX', ARGV[7])
+  if shared then
+    enter(key, ARGV[6], ARGV[7])
+  else
+    call('SET', key, ARGV[6], 'NX', 'PX', ARGV[7])
+    call('HDEL', alive, ' writer')
+  end
   call('ZREM', queue, ARGV[1])
   call('HDEL', alive, ARGV[1])
   if call('EXISTS', queue) == 0 then
@@ -58,6 +68,9 @@ local function sign_in(key, queue, alive, mine)
     call('ZADD', queue, ARGV[2], ARGV[1])
   end
   call('HSET', alive, ARGV[1], now + life)
+  if not shared then -- how long readers have been held off
+    call(call('EXISTS', key) == 1 and is_open(key) and 'HSETNX' or 'HSET', alive, ' writer', now)
+  end
   if seen < ticket then
     call('HSET', alive, ' seen', ARGV[2])
   end
@@ -88,7 +101,12 @@ if ARGV[5] ~= '0' and longest == 0 and most < width then
   for i, key in ipairs(KEYS) do
     take(key, queues[i], alives[i])
   end
-  return {1, tonumber(ARGV[7]), most, 0, fence ~= '0' and raise(KEYS, fence, ARGV[9]) or 0}
+  local record = shared and largest(KEYS) or fence ~= '0' and raise(KEYS, fence, ARGV[9]) or 0
+  -- include wake
+  for _, key in ipairs(shared and KEYS or {}) do
+    pcall(wake, key, nil, false, 1) -- the next readers, who tell those after them
+  end
+  return {1, tonumber(ARGV[7]), most, 0, record}
 end
 local seen = 0
 for i, key in ipairs(KEYS) do

@@ -1,22 +1,35 @@
--- A fencing record holds the largest token told. Raises it, lets it live on, and answers the largest there was.
-local function raise(keys, token, life)
-  local records, largest = {}, 0
+-- A fencing record holds the largest token told.
+local function records(keys)
+  local names = {}
   for i, key in ipairs(keys) do
-    records[i] = key .. ':redlock:fence'
+    names[i] = key .. ':redlock:fence'
   end
-  for i, record in ipairs(redis.call('MGET', unpack(records))) do
+  return names, call('MGET', unpack(names))
+end
+-- The largest there is.
+local function largest(keys)
+  local most, _, values = 0, records(keys)
+  for _, record in ipairs(values) do
+    most = math.max(most, tonumber(record or 0) or 0)
+  end
+  return most
+end
+-- Raises them, lets them live on, and answers the largest there was.
+local function raise(keys, token, life)
+  local most, names, values = 0, records(keys)
+  for i, record in ipairs(values) do
     local before = tonumber(record or 0) or 0
-    largest = math.max(largest, before)
+    most = math.max(most, before)
     local value = before < tonumber(token) and token or record
     if life == '0' then
-      redis.call('SET', records[i], value)
+      call('SET', names[i], value)
     else
-      redis.call('SET', records[i], value, 'PX', life)
+      call('SET', names[i], value, 'PX', life)
     end
   end
-  return largest
+  return most
 end
 -- More than a day ahead of this node's clock: one mad clock must not spoil the record for all.
 local function is_far(token)
-  return tonumber(token) > (redis.call('TIME')[1] + 86400) * 1000000
+  return tonumber(token) > (call('TIME')[1] + 86400) * 1000000
 end

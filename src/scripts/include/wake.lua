@@ -1,7 +1,8 @@
 -- The lock of this key may have become free: signs a waiter out (if one is named) and, when it is free, tells the first waiter that lives, on the
 -- channel that its name begins with; and the second, to stand in for it, unless the first has been heard of just now: waking it is most of what a hand-over
--- costs. freed: we have freed it. false: the user may not publish.
-local function wake(key, out, freed)
+-- costs. Readers at the front are told together, also while others share the lock. freed: we have freed it. most: whom to look at, less one. false: the user
+-- may not publish.
+local function wake(key, out, freed, most)
   local queue, alive, free = key .. ':redlock:queue', key .. ':redlock:alive', key .. ':redlock:free'
   if call('EXISTS', queue) == 0 then
     if out then
@@ -13,33 +14,41 @@ local function wake(key, out, freed)
     call('ZREM', queue, out)
     call('HDEL', alive, out)
   end
-  local first = call('ZRANGE', queue, 0, 7)
+  local first = call('ZRANGE', queue, 0, most or 7)
   if #first == 0 then
     call('DEL', alive, free) -- nobody waits: nothing to remember
   end
-  if #first == 0 or call('EXISTS', key) == 1 then
+  local held = call('EXISTS', key) == 1
+  if #first == 0 or held and type(redis.pcall('ZSCORE', key, '')) == 'table' then
     return true
   end
   local clock = call('TIME')
   local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-  local told, may_publish = 0, true
+  local told, may_publish, readers = 0, true, nil
   for _, waiter in ipairs(first) do
     local ends = tonumber(call('HGET', alive, waiter) or 0)
     if ends < now then
       call('ZREM', queue, waiter)
       call('HDEL', alive, waiter)
-    elseif told < 2 then
-      local published = redis.pcall('PUBLISH', string.match(waiter, '^%S+'), told .. key)
+    else
+      local reader = string.sub(waiter, -2) == ' r'
+      if readers == nil then
+        readers = reader
+      end
+      if reader ~= readers or not reader and (held or told == 2) then
+        break
+      end
+      local published = redis.pcall('PUBLISH', string.match(waiter, '^%S+'), (reader and 0 or told) .. key)
       if type(published) == 'table' and published.err then
         may_publish = false
       end
       told = told + 1
-      if ends > now + 2800 then -- a waiter's life is 3000 (RL_WAITER_LIFE_MS): it was refreshed less than 200 ms ago
+      if not reader and ends > now + 2800 then -- a waiter's life is 3000 (RL_WAITER_LIFE_MS): it was refreshed less than 200 ms ago
         break
       end
     end
   end
-  if freed or (call('GET', free) or '0') == '0' then
+  if not held and (freed or (call('GET', free) or '0') == '0') then
     call('SET', free, now, 'PX', 12000) -- as long as the queue lasts: four lives
   end
   return may_publish

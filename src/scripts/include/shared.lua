@@ -1,0 +1,49 @@
+-- A lock that readers share is a sorted set: their tokens by when each ends. The key ends with the last of them, so that for everybody else it is a key
+-- that is there.
+local stamp = call('TIME')
+local now = stamp[1] * 1000 + math.floor(stamp[2] / 1000)
+-- Free, or shared: no other kind of key.
+local function is_open(key)
+  local answer = redis.pcall('ZSCORE', key, '')
+  return not (type(answer) == 'table' and answer.err)
+end
+local function is_inside(key, token)
+  local ends = redis.pcall('ZSCORE', key, token)
+  return type(ends) == 'string' and tonumber(ends) > now
+end
+local function enter(key, token, ttl)
+  for _, gone in ipairs(call('ZRANGEBYSCORE', key, '-inf', now, 'LIMIT', 0, 64)) do
+    call('ZREM', key, gone)
+  end
+  local before = tonumber(call('ZSCORE', key, token) or 0)
+  call('ZADD', key, string.format('%.0f', math.max(before, now + tonumber(ttl))), token)
+  if call('PTTL', key) < tonumber(ttl) then
+    call('PEXPIRE', key, ttl)
+  end
+end
+-- true: it was inside.
+local function leave(key, token)
+  local left = redis.pcall('ZREM', key, token)
+  if left ~= 1 then
+    return false
+  end
+  local last = call('ZRANGE', key, -1, -1, 'WITHSCORES')[2]
+  if last then
+    call('PEXPIRE', key, string.format('%.0f', tonumber(last) - now))
+  end
+  return true
+end
+-- A writer that waits keeps new readers out, for 10 s of every 20: readers who stay for ever must not keep out others for as long.
+local function is_held_off(key, below, always)
+  local alive = key .. ':redlock:alive'
+  local since = tonumber(call('HGET', alive, ' writer') or 0)
+  if not always and (since == 0 or (now - since) % 20000 >= 10000) then
+    return false
+  end
+  for _, waiter in ipairs(call('ZRANGEBYSCORE', key .. ':redlock:queue', '-inf', below, 'LIMIT', 0, 64)) do
+    if string.sub(waiter, -2) ~= ' r' and tonumber(call('HGET', alive, waiter) or 0) >= now then
+      return true
+    end
+  end
+  return false
+end

@@ -53,7 +53,7 @@ static int extend(redlock_client *client, const char *resource, const char *toke
     options.no_renewal = 1;
     options.all_answers = 1; /* or nodes that are connected last would keep the old end */
     redlock_adopt(client, resource, &options, token, &lock, &result);
-    cli_explain_result("extension", &result);
+    cli_explain("extension: %s", redlock_result_text(&result));
     if (lock == NULL)
         return explain_failure(resource, &result);
     if (json)

@@ -13,7 +13,7 @@ static int release(redlock_client *client, const char *resource, const char *tok
     redlock_result result;
 
     redlock_release_token(client, resource, 0, token, &result);
-    cli_explain_result("release", &result);
+    cli_explain("release: %s", redlock_result_text(&result));
     if (result.status == REDLOCK_OK)
         return CLI_OK;
     if (result.status == REDLOCK_LOST)

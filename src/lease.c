@@ -248,9 +248,10 @@ static void lost(struct rl_lease *lease, enum quorum_loss loss)
     if (lease->descriptor >= 0)
         rl_lease_ring(lease);
     rl_watches_end(lease);
-    rl_log(client, loss == QUORUM_LOSS_CLOSED ? REDLOCK_LOG_DEBUG : REDLOCK_LOG_WARNING, "lock on %.100s lost: %s",
-           rl_lease_resource(lease, 0).bytes, rl_result_loss(loss));
-    if (loss == QUORUM_LOSS_CLOSED && client->options.leave_locks)
+    bool left = loss == QUORUM_LOSS_CLOSED && client->options.leave_locks;
+    rl_log(client, loss == QUORUM_LOSS_CLOSED ? REDLOCK_LOG_DEBUG : REDLOCK_LOG_WARNING, "lock on %.100s %s: %s",
+           rl_lease_resource(lease, 0).bytes, left ? "is left to expire" : "lost", rl_result_loss(loss));
+    if (left)
         rl_lease_lose(lease);
     else
         rl_release_forget(lease); /* whatever the nodes still have of it */

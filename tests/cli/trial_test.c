@@ -1,6 +1,6 @@
 /*
  * Is everything of CMD's process group dead when the lock ends? Trials, each with servers of its own, some at a time: the nodes are stopped, so that
- * renewal is cut off; redlock is killed; both; the process with the lock is killed. CMD is four processes that ignore every signal they can, and
+ * renewal is cut off; redlock is killed; both; the process with the lock is killed, or stopped. CMD is four processes that ignore every signal they can, and
  * write down when they were last alive. When the lock ends is computed from what the nodes show, not from what redlock says.
  *
  * REDLOCK_TRIALS (default 10) is how many; the narrowest margin is printed.
@@ -30,9 +30,9 @@ enum { TTL_MS = 1500, DRIFT_MS = TTL_MS / 100 + 2, NODES = 3, AT_ONCE = 10, DEFA
 /* A renewal comes no earlier than this after the last one: a third of the ttl, less its jitter. */
 enum { UNTIL_RENEWAL_MS = 350 };
 
-enum fate { NODES_STOPPED, REDLOCK_KILLED, BOTH, HOLDER_KILLED, FATES };
+enum fate { NODES_STOPPED, REDLOCK_KILLED, BOTH, HOLDER_KILLED, HOLDER_STOPPED, FATES };
 static const char *const fate_names[] = {"nodes stopped", "redlock killed", "nodes stopped and redlock killed",
-                                         "lock's process killed"};
+                                         "lock's process killed", "lock's process stopped"};
 
 static const char resource[] = real_key("trial");
 
@@ -129,6 +129,8 @@ static void strike(struct trial *trial)
         program_signal(trial->program, SIGKILL);
     if (trial->fate == HOLDER_KILLED)
         kill(trial->holder, SIGKILL);
+    if (trial->fate == HOLDER_STOPPED)
+        kill(trial->holder, SIGSTOP);
 }
 
 /* False when the machine was so slow that it is not known which renewal was the last. */

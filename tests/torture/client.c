@@ -97,10 +97,10 @@ static void plan(struct worker *worker)
     worker->options.fair = kind % 4 == 0;
     worker->options.event = on_event;
     worker->options.event_arg = worker;
-    worker->options.no_renewal = kind >= 96;
-    worker->hold_ms = kind < 75   ? random_below(&worker->random, 20)
-                      : kind < 92 ? random_below(&worker->random, 500)
-                      : kind < 96 ? random_below(&worker->random, 4000)
+    worker->options.no_renewal = kind >= 98;
+    worker->hold_ms = kind < 84   ? random_below(&worker->random, 20)
+                      : kind < 95 ? random_below(&worker->random, 500)
+                      : kind < 98 ? random_below(&worker->random, 4000)
                                   : MAX_TTL_MS + 1000; /* until it is lost */
     atomic_store(&worker->lost, false);
     say(worker, HISTORY_START, worker->options.wait_ms, "-");

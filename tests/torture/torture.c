@@ -20,6 +20,7 @@
 #include "support/delay_proxy.h"
 #include "support/fixture.h"
 #include "support/process.h"
+#include "support/sockets.h"
 
 #include <redlock/redlock.h>
 
@@ -271,17 +272,30 @@ static bool drop_connections(struct active *what)
     if (chance(2))
         delay_proxy_drop(proxy, what->target, chance(2));
     else
-        cluster_command(cluster, what->target, NULL, 0, "CLIENT", "KILL", "TYPE", "normal", NULL);
+        cluster_integer(cluster, what->target, "CLIENT", "KILL", "TYPE", "normal", NULL);
     return true;
 }
 
-/* A script is one moment: nobody asks between the flush and the end of the connections. */
+/* In one transaction: nobody asks between the flush and the end of the connections. (A script may not end connections.) */
 static bool flush_and_disconnect(struct active *what)
 {
+    static const char commands[] = "AUTH fixture \"\"\r\nMULTI\r\nFLUSHALL\r\nCLIENT KILL TYPE normal\r\nEXEC\r\n";
+    uint64_t deadline = test_deadline_ns(5000);
+    char reply[512] = "";
+    size_t length = 0;
+    int fd = socket_connect_unix(cluster_socket_path(cluster, what->target), deadline);
+    bool sent = fd >= 0 && socket_send_all(fd, commands, sizeof commands - 1, deadline);
     forgot_at[what->target] = history_now();
-    cluster_command(cluster, what->target, NULL, 0, "EVAL",
-                    "redis.call('FLUSHALL') return redis.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')",
-                    "0", NULL);
+    while (sent && length + 1 < sizeof reply && !strstr(reply, "*2\r\n+OK\r\n:")) {
+        long got = socket_receive(fd, reply + length, sizeof reply - 1 - length, deadline);
+        if (got <= 0)
+            break;
+        length += (size_t)got;
+        reply[length] = '\0';
+    }
+    if (!strstr(reply, "*2\r\n+OK\r\n:"))
+        fixture_fail("flush and disconnect of node %u: %s", what->target, reply);
+    close(fd);
     return true;
 }
 

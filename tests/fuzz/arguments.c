@@ -1,0 +1,86 @@
+/*
+ * The command line of redlock(1): any words are either understood or refused with the exit status of a misuse. The commands are the real ones, but for
+ * what they do.
+ */
+#include "fuzz.h"
+
+#include "cli/command.h"
+#include "cli/commands.h"
+#include "cli/exit_status.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { WORDS_MAX = 24, COMMANDS_MAX = 16 };
+
+int redlock_main(int argc, char **argv); /* cli/main.c's */
+
+static unsigned ran;
+
+static int run_nothing(const struct cli_arguments *arguments)
+{
+    int words = 0;
+    ran++;
+    while (arguments->words[words])
+        words++;
+    fuzz_require(words == arguments->count, "%d words, said to be %d", words, arguments->count);
+    return CLI_OK;
+}
+
+/* Linked in the place of the table that cli/main.c looks in. */
+extern const struct cli_command *const __wrap_cli_commands[];
+static struct cli_command copies[COMMANDS_MAX];
+const struct cli_command *const __wrap_cli_commands[] = {
+    &copies[0], &copies[1],  &copies[2],  &copies[3],  &copies[4],  &copies[5],  &copies[6],  &copies[7], &copies[8],
+    &copies[9], &copies[10], &copies[11], &copies[12], &copies[13], &copies[14], &copies[15], NULL};
+extern const struct cli_command *const __real_cli_commands[];
+
+static void copy_commands(void)
+{
+    unsigned count = 0;
+    for (; __real_cli_commands[count]; count++) {
+        fuzz_require(count < COMMANDS_MAX, "more commands than room");
+        copies[count] = *__real_cli_commands[count];
+        copies[count].run = run_nothing;
+    }
+    for (unsigned i = count; i < COMMANDS_MAX; i++)
+        copies[i] = copies[0];
+}
+
+/* It has much to say of bad command lines. */
+static void be_quiet(void)
+{
+    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0)
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *words[WORDS_MAX + 2] = {NULL};
+    int count = 0;
+    char *text = malloc(size + 9);
+    if (!text)
+        abort();
+    if (!copies[0].run) {
+        copy_commands();
+        be_quiet();
+    }
+    memcpy(text, "redlock", 8);
+    memcpy(text + 8, data, size);
+    text[8 + size] = '\0';
+    for (size_t at = 0; at < size + 8 && count < WORDS_MAX; at += strlen(text + at) + 1)
+        words[count++] = strdup(text + at);
+    char *kept[WORDS_MAX + 2];
+    memcpy(kept, words, sizeof kept); /* it changes their order */
+    unsigned before = ran;
+    int status = redlock_main(count, words);
+    fuzz_require(status == CLI_OK || status == CLI_USAGE || status == CLI_MISCONFIGURED, "exit status %d", status);
+    fuzz_require(ran == before || status == CLI_OK, "ran, and failed with %d", status);
+    for (int i = 0; i < count; i++)
+        free(kept[i]);
+    free(text);
+    return 0;
+}

@@ -1,0 +1,64 @@
+/* The config file of redlock(1): any bytes are either read or refused, with the file, the line and no control character. */
+#include "fuzz.h"
+
+#include "cli/config.h"
+#include "cli/message.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static char path[32];
+static bool said; /* with the file's name */
+
+void __wrap_cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Control characters are the real one's to hide: only that something was said matters here. */
+void __wrap_cli_say(const char *format, ...)
+{
+    char text[4096];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    said = said || strstr(text, path);
+}
+
+/* What the file may name is read, too: only what is harmless. */
+FILE *__wrap_fopen(const char *name, const char *mode);
+FILE *__real_fopen(const char *name, const char *mode);
+
+FILE *__wrap_fopen(const char *name, const char *mode)
+{
+    bool own = strncmp(name, "/proc/self/fd/", 14) == 0;
+    return __real_fopen(own ? name : "/dev/null", mode);
+}
+
+static void check_settings(const struct cli_settings *settings)
+{
+    const redlock_options *options = &settings->options;
+    fuzz_require(options->drift_ppm <= 1000000, "drift_ppm %u", options->drift_ppm);
+    fuzz_require(options->guard <= 1, "guard %u", options->guard);
+    fuzz_require(!settings->nodes || settings->nodes[0], "nodes of nothing");
+    fuzz_require(!settings->nodes || !strpbrk(settings->nodes, "\r\n"), "an end of line in the nodes");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct cli_settings settings = {.options = REDLOCK_OPTIONS_INIT};
+    int file = memfd_create("config", MFD_CLOEXEC);
+    if (file < 0 || write(file, data, size) != (ssize_t)size)
+        abort();
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    said = false;
+    if (cli_config_read(path, &settings))
+        check_settings(&settings);
+    else
+        fuzz_require(said, "refused without the file's name");
+    close(file);
+    return 0;
+}

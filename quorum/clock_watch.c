@@ -59,11 +59,19 @@ static void narrow(struct quorum_clock_node *node, struct quorum_offset sample, 
         node->offset.high = sample.high + tolerance;
 }
 
+/* What honest clocks may be apart by: for one max_ttl, or for as long as nobody has looked. */
+static int64_t tolerance_of(const struct quorum_clock_watch *watch, const struct quorum_clock_node *node,
+                            quorum_time now)
+{
+    quorum_duration unseen = quorum_time_since(node->since, now);
+    return (int64_t)quorum_drift(unseen > watch->max_ttl ? unseen : watch->max_ttl, watch->drift_ppm);
+}
+
 static void take(struct quorum_clock_watch *watch, const struct quorum_clock_sample *sample)
 {
     struct quorum_clock_node *node = &watch->node[sample->node];
     struct quorum_offset offset = offset_of(sample);
-    int64_t tolerance = (int64_t)quorum_drift(watch->max_ttl, watch->drift_ppm);
+    int64_t tolerance = tolerance_of(watch, node, sample->received);
     int jump = node->known ? direction(node->offset, offset, tolerance) : 0;
     if (jump) {
         node->direction = jump;

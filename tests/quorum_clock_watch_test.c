@@ -116,6 +116,22 @@ START_TEST(rate_within_the_drift_is_never_a_jump)
 END_TEST
 
 /* An answer that took 10 s says little. The next says more, and what it excludes stays so: but for the drift, before and since. */
+/* A node that was away for long, or clients whose max_ttl is shorter than a heartbeat: honest clocks drift apart for as long as nobody looks. */
+START_TEST(drift_since_the_last_answer_is_no_jump)
+{
+    static const quorum_duration apart[] = {30 * SECOND, 31 * SECOND, 600 * SECOND, 86400 * SECOND};
+    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++) {
+        const int64_t drifted = (int64_t)(apart[i] / 1000 * 9);
+        struct quorum_clock_watch watch = known(NODES);
+        ck_assert(is_quiet(sample(&watch, 0, begin + apart[i], MS, wall + drifted)));
+        watch = known(NODES);
+        ck_assert(is_quiet(sample(&watch, 0, begin + apart[i], MS, wall - drifted)));
+        watch = known(NODES);
+        ck_assert(!is_quiet(sample(&watch, 0, begin + apart[i], MS, wall + 2 * drifted)));
+    }
+}
+END_TEST
+
 START_TEST(better_answer_narrows_the_bounds)
 {
     for (int way = -1; way <= 1; way += 2) {
@@ -304,6 +320,7 @@ static Suite *clock_watch_suite(void)
     tcase_add_test(none, drift_is_no_jump);
     tcase_add_test(none, late_answer_is_no_jump);
     tcase_add_test(none, rate_within_the_drift_is_never_a_jump);
+    tcase_add_test(none, drift_since_the_last_answer_is_no_jump);
     tcase_add_test(none, better_answer_narrows_the_bounds);
     tcase_add_test(none, another_server_has_another_clock);
     tcase_add_test(none, another_server_is_not_suspect);

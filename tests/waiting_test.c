@@ -639,6 +639,26 @@ START_TEST(killed_waiter_at_the_head_does_not_block_the_others)
 }
 END_TEST
 
+/* Lists that differ, after faults, may have heads that each lack a majority: though nobody releases anything, such a head makes way. */
+START_TEST(head_that_leaves_a_lock_free_makes_way_though_nobody_releases)
+{
+    struct waiter waiter = {.options = {.wait_ms = 8000}};
+    cluster = real_cluster(NODES, NULL);
+    redlock_client *client = open_here();
+
+    for (size_t i = 0; i < NODES; i++) {
+        ck_assert(cluster_command(cluster, i, NULL, 0, "ZADD", QUEUE, "1", "another", NULL));
+        ck_assert(cluster_command(cluster, i, NULL, 0, "HSET", ALIVE, "another", "9999999999999", NULL));
+    }
+    start(&waiter, client, _i);
+    pthread_join(waiter.thread, NULL);
+    ck_assert_msg(waiter.status == REDLOCK_OK, "%s", redlock_status_name(waiter.status));
+    close_client(client);
+    for (size_t i = 0; i < NODES; i++)
+        ck_assert(cluster_command(cluster, i, NULL, 0, "DEL", QUEUE, ALIVE, NULL));
+}
+END_TEST
+
 START_TEST(client_that_closes_at_the_head_makes_way)
 {
     bool fair = _i;
@@ -848,6 +868,7 @@ static Suite *waiting_suite(void)
     tcase_add_loop_test(turns, foreign_lock_is_found_free, 0, 4);
     tcase_add_test(turns, names_of_the_librarys_own_keys_are_refused);
     tcase_add_loop_test(ends, killed_waiter_at_the_head_does_not_block_the_others, 0, 2);
+    tcase_add_loop_test(ends, head_that_leaves_a_lock_free_makes_way_though_nobody_releases, 1, 2);
     tcase_add_loop_test(ends, client_that_closes_at_the_head_makes_way, 0, 2);
     tcase_add_loop_test(ends, who_gives_up_leaves_no_entry, 0, 4);
     tcase_add_loop_test(ends, who_has_got_it_waits_no_more, 0, 2);

@@ -45,6 +45,10 @@ local function look(key, queue, alive)
       break
     end
   end
+  -- Nobody has released it, perhaps: who stands behind others sees that it is free.
+  if remaining == 0 and free_since == 0 and ahead > 0 then
+    call('SET', free, now, 'PX', 4 * life)
+  end
   return remaining, ahead, mine, head
 end
 local function take(key, queue, alive)

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# The library in simulated worlds of clients, nodes, networks and clocks, in which things go wrong. docs/testing.md tells how it works.
+#
+# Usage: scripts/sim.sh [--seed N] [--operations N] [--boundary]
+#        scripts/sim.sh --world N [--trace] [--clients N] [--beyond CLASS] [--without FAULT,...]
+#   --seed N        which worlds (1); the same number gives the same worlds
+#   --operations N  how many calls of the library are simulated at least (100000)
+#   --boundary      so many with each assumption broken by itself, too: which promise breaks then, and which does not
+#   --world N       one world, by the number that a failure has named; with what it was cut down to
+#   --trace         tells all that happens in it
+#
+# Optimised, without sanitizers. Exit status 0 when no promise was broken.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+if [ "${1:-}" = -h ] || [ "${1:-}" = --help ]; then
+  sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
+  exit 0
+fi
+# shellcheck source=scripts/lib/packages.sh
+. scripts/lib/packages.sh
+packages_install build test >&2
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if ! { cmake --preset release && cmake --build --preset release --parallel "$(nproc)" --target sim; } >"$log" 2>&1; then
+  cat "$log" >&2
+  exit 2
+fi
+build/release/tests/sim/sim "$@"

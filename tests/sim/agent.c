@@ -1,0 +1,468 @@
+/* What the processes use the library for: locks taken, kept, extended, given back, waited for, cancelled, lost. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/client.h"
+#include "world.h"
+
+static quorum_time local(const struct sim_process *process)
+{
+    return sim_process_clock(process);
+}
+
+const char *sim_resource_name(unsigned resource)
+{
+    static const char *const names[SIM_RESOURCES_MAX] = {"a", "b", "c"};
+    return names[resource];
+}
+
+static const char *who(const struct sim_process *process)
+{
+    static char text[24];
+    snprintf(text, sizeof text, "client %u", process->index + 1);
+    return text;
+}
+
+/* Around an average, with a few that are far longer. */
+static quorum_duration draw_duration(quorum_duration average)
+{
+    struct sim_random *random = &sim_world->workload;
+    quorum_duration most = sim_random_chance(random, 50) ? 20 * average : 2 * average;
+    return sim_random_below(random, most + 1);
+}
+
+/* ------------------------------------------------------------------------------------------------------- operations */
+
+static struct sim_operation *make_operation(void)
+{
+    struct sim_operation *operation = malloc(sizeof *operation);
+    if (!operation)
+        abort();
+    operation->next_block = sim_world->operation_blocks;
+    sim_world->operation_blocks = operation;
+    return operation;
+}
+
+/* within: 0 for no bound. */
+struct sim_operation *sim_operation_begin(struct sim_process *process, struct sim_slot *slot,
+                                          enum sim_operation_kind kind, quorum_duration within)
+{
+    struct sim_world *world = sim_world;
+    struct sim_operation *operation = world->spare_operations;
+    if (operation)
+        world->spare_operations = operation->next;
+    else
+        operation = make_operation();
+    *operation = (struct sim_operation){.process = process,
+                                        .next_block = operation->next_block,
+                                        .slot = slot,
+                                        .kind = kind,
+                                        .life = process->life,
+                                        .number = ++world->operations,
+                                        .started = sim_world->now,
+                                        .within = within,
+                                        .latest = within ? local(process) + within : QUORUM_NEVER};
+    world->operations_under_way++;
+    process->under_way++;
+    sim_check_bound(operation);
+    return operation;
+}
+
+void sim_operation_end(struct sim_operation *operation)
+{
+    sim_world->operations_under_way--;
+    operation->process->under_way--;
+    operation->number = 0;
+    operation->next = sim_world->spare_operations;
+    sim_world->spare_operations = operation;
+}
+
+static void called(struct sim_operation *operation, int status)
+{
+    assert(status == REDLOCK_OK);
+    (void)status;
+    operation->process->in_call = false;
+}
+
+/* A node has its time to answer; twice, if it has forgotten the script. */
+static quorum_duration one_answer(const struct sim_process *process)
+{
+    return 2 * process->options.node_timeout_ms * QUORUM_MILLISECOND;
+}
+
+/* The same after a connection has been made. */
+static quorum_duration one_round(const struct sim_process *process)
+{
+    return process->options.connect_timeout_ms * QUORUM_MILLISECOND + one_answer(process);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- holding */
+
+static void rest(struct sim_slot *slot)
+{
+    slot->state = SIM_IDLE;
+    slot->wake = local(slot->process) + draw_duration(sim_world->config.think);
+}
+
+static void let_go(struct sim_slot *slot)
+{
+    sim_check_released(slot);
+    slot->holding.lock = NULL;
+}
+
+static void released(redlock_client *client, const redlock_result *result, void *arg)
+{
+    struct sim_operation *operation = arg;
+    struct sim_slot *slot = operation->slot;
+    (void)client;
+    SIM_TRACE(who(operation->process), "release %llu -> %s", (unsigned long long)operation->number,
+              redlock_status_name(result->status));
+    sim_check_answer(operation, result->status);
+    if (slot->state == SIM_RELEASING && !slot->process->closing)
+        rest(slot);
+}
+
+static void release(struct sim_slot *slot)
+{
+    struct sim_process *process = slot->process;
+    redlock_lock *lock = slot->holding.lock;
+    struct sim_operation *operation = sim_operation_begin(process, slot, SIM_RELEASE, one_answer(process));
+    SIM_TRACE(who(process), "releases %s (release %llu)", sim_resource_name(slot->holding.resource),
+              (unsigned long long)operation->number);
+    let_go(slot);
+    slot->state = SIM_RELEASING;
+    slot->wake = QUORUM_NEVER;
+    process->in_call = true;
+    called(operation, redlock_release_async(&lock, released, operation));
+}
+
+static void extended(redlock_client *client, const redlock_result *result, void *arg)
+{
+    struct sim_operation *operation = arg;
+    struct sim_slot *slot = operation->slot;
+    (void)client;
+    SIM_TRACE(who(operation->process), "extension of %s -> %s, %lld ms left", sim_resource_name(slot->holding.resource),
+              redlock_status_name(result->status), (long long)result->validity_ms);
+    sim_check_answer(operation, result->status);
+    if (slot->state != SIM_EXTENDING || slot->process->closing)
+        return;
+    slot->state = SIM_HOLDING;
+    slot->wake = local(slot->process) + draw_duration(sim_world->config.hold);
+}
+
+static void extend(struct sim_slot *slot)
+{
+    struct sim_process *process = slot->process;
+    struct sim_random *random = &sim_world->workload;
+    struct sim_operation *operation = sim_operation_begin(process, slot, SIM_EXTEND, one_round(process));
+    uint32_t ttl = sim_random_chance(random, 300) ? 0 : sim_world->config.ttl_ms[sim_random_below(random, 3)];
+    SIM_TRACE(who(process), "extends %s to %u ms", sim_resource_name(slot->holding.resource), ttl);
+    slot->extensions++;
+    slot->state = SIM_EXTENDING;
+    slot->wake = QUORUM_NEVER;
+    process->in_call = true;
+    called(operation, redlock_extend_async(slot->holding.lock, ttl, extended, operation));
+    if (sim_random_chance(random, 100))
+        release(slot); /* while it is extended */
+}
+
+static void event(redlock_lock *lock, int what, int loss, int64_t validity_ms, void *arg)
+{
+    struct sim_slot *slot = arg;
+    struct sim_process *process = slot->process;
+    static const char *const names[] = {"?", "renewal is failing", "is ending", "is lost"};
+    (void)lock;
+    if (process->in_call)
+        sim_violate(SIM_ONCE, "client %u was told of its lock inside a call", process->index + 1);
+    SIM_TRACE(who(process), "its lock on %s: %s (loss %d), %lld ms left", sim_resource_name(slot->holding.resource),
+              names[what], loss, (long long)validity_ms);
+    if (what != REDLOCK_EVENT_LOST)
+        return;
+    sim_world->totals->lost[loss]++;
+    if (slot->holding.lost_told)
+        sim_violate(SIM_ONCE, "client %u was told twice that its lock is lost", process->index + 1);
+    slot->holding.lost_told = true;
+    if (process->closing)
+        let_go(slot);
+    else if (slot->state == SIM_HOLDING && sim_random_chance(&sim_world->workload, 500))
+        release(slot);
+    else if (slot->state == SIM_HOLDING)
+        slot->wake = local(process) + sim_random_below(&sim_world->workload, 5 * QUORUM_MILLISECOND);
+}
+
+static void hold_on(struct sim_slot *slot)
+{
+    struct sim_random *random = &sim_world->workload;
+    if (!sim_world->calm && slot->extensions < 5 && sim_random_chance(random, 150))
+        extend(slot);
+    else
+        release(slot);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- acquiring */
+
+static void drop_cancellation(struct sim_slot *slot)
+{
+    if (slot->cancellation)
+        redlock_cancellation_destroy(&slot->cancellation);
+    slot->cancel_at = QUORUM_NEVER;
+}
+
+static void acquired(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
+{
+    struct sim_operation *operation = arg;
+    struct sim_slot *slot = operation->slot;
+    struct sim_process *process = operation->process;
+    (void)client;
+    SIM_TRACE(who(process), "acquire %s -> %s: %u granted, %u held, %u refused, %u unreachable, %u timed out; %s",
+              sim_resource_name(slot->holding.resource), redlock_status_name(result->status), result->granted,
+              result->held, result->refused, result->unreachable, result->timed_out, lock ? "it has it" : result->text);
+    drop_cancellation(slot);
+    sim_check_answer(operation, result->status);
+    slot->operation = NULL;
+    if (slot->probing && (!lock || result->attempts != 1))
+        sim_violate(SIM_LIVE, "client %u did not get the free lock '%s' in one round: %s", process->index + 1,
+                    sim_resource_name(slot->holding.resource), result->text);
+    slot->probing = false;
+    if (!lock) {
+        rest(slot);
+        return;
+    }
+    sim_world->totals->acquired++;
+    slot->holding.lock = lock;
+    slot->holding.since = sim_world->now + process->lag;
+    slot->holding.lost_told = false;
+    slot->holding.told_end = 0;
+    slot->holding.fence = redlock_lock_fence(lock);
+    slot->state = SIM_HOLDING;
+    slot->extensions = 0;
+    sim_check_granted(slot);
+    slot->wake = local(process) + (sim_world->calm ? QUORUM_MILLISECOND : draw_duration(sim_world->config.hold));
+    if (sim_world->calm ? false : sim_random_chance(&sim_world->workload, 30))
+        release(slot); /* from inside the callback */
+}
+
+static void plan_cancellation(struct sim_slot *slot, redlock_acquire_options *options, quorum_duration within)
+{
+    struct sim_world *world = sim_world;
+    bool possible = world->config.faults & 1u << SIM_FAULT_CANCEL;
+    slot->cancel_at = QUORUM_NEVER;
+    if (!possible || !sim_random_chance(&world->workload, 200))
+        return;
+    if (redlock_cancellation_create(slot->process->client, &slot->cancellation) != REDLOCK_OK)
+        return;
+    options->cancellation = slot->cancellation;
+    slot->cancel_at = local(slot->process) + sim_random_below(&world->workload, within);
+}
+
+static int64_t draw_wait(struct sim_random *random)
+{
+    unsigned draw = (unsigned)sim_random_below(random, 100);
+    if (draw < 35)
+        return 0;
+    if (draw < 75)
+        return (int64_t)sim_random_log(random, 1, 500);
+    return draw < 92 ? (int64_t)sim_random_log(random, 500, 5000) : REDLOCK_FOREVER;
+}
+
+static quorum_duration bound(const struct sim_process *process, int64_t wait_ms)
+{
+    if (wait_ms == REDLOCK_FOREVER)
+        return 0;
+    return wait_ms ? (quorum_duration)wait_ms * QUORUM_MILLISECOND : one_round(process);
+}
+
+static void start(struct sim_slot *slot, const redlock_acquire_options *options)
+{
+    struct sim_process *process = slot->process;
+    sim_check_acquiring(slot);
+    slot->operation = sim_operation_begin(process, slot, SIM_ACQUIRE, bound(process, options->wait_ms));
+    slot->state = SIM_ACQUIRING;
+    slot->wake = QUORUM_NEVER;
+    process->in_call = true;
+    called(slot->operation, redlock_acquire_async(process->client, sim_resource_name(slot->holding.resource), options,
+                                                  acquired, slot->operation));
+}
+
+static void acquire(struct sim_slot *slot)
+{
+    struct sim_process *process = slot->process;
+    const struct sim_config *config = &sim_world->config;
+    struct sim_random *random = &sim_world->workload;
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    options.wait_ms = draw_wait(random);
+    options.ttl_ms = config->ttl_ms[sim_random_below(random, 3)];
+    if (config->beyond == SIM_BEYOND_MAX_TTL && process->index % 2)
+        options.ttl_ms = config->ttl_ms[0];
+    options.no_renewal = sim_random_chance(random, 250);
+    options.cap_ms = sim_random_chance(random, 100) ? 2 * options.ttl_ms : 0;
+    options.notify_before_ms = sim_random_chance(random, 200) ? options.ttl_ms / 4 : 0;
+    options.fair = config->fair && sim_random_chance(random, config->fair);
+    options.fence = config->fence && sim_random_chance(random, config->fence);
+    options.owner = sim_random_chance(random, 100) ? process : NULL;
+    options.event = event;
+    options.event_arg = slot;
+    slot->ttl_ms = options.ttl_ms;
+    slot->holding.resource = (unsigned)sim_random_below(random, config->resources);
+    plan_cancellation(slot, &options,
+                      options.wait_ms > 0 ? (quorum_duration)options.wait_ms * QUORUM_MILLISECOND
+                                          : 5 * QUORUM_MILLISECOND);
+    SIM_TRACE(who(process), "acquires %s for %u ms, waiting up to %lld ms%s%s",
+              sim_resource_name(slot->holding.resource), options.ttl_ms, (long long)options.wait_ms,
+              options.fair ? ", fairly" : "", options.no_renewal ? ", without renewal" : "");
+    start(slot, &options);
+}
+
+void sim_agent_probe(struct sim_process *process, unsigned resource)
+{
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    struct sim_slot *slot = &process->slots[0];
+    slot->probing = true;
+    slot->holding.resource = resource;
+    options.event = event;
+    options.event_arg = slot;
+    sim_world->totals->checks[SIM_LIVE]++;
+    sim_current = process;
+    start(slot, &options);
+    sim_current = NULL;
+    sim_process_wake(process, sim_world->now);
+}
+
+/* ------------------------------------------------------------------------------------------------------------- others */
+
+static void answered(redlock_client *client, const redlock_result *result, void *arg)
+{
+    struct sim_operation *operation = arg;
+    (void)client;
+    sim_check_answer(operation, result->status);
+}
+
+static void queried(redlock_client *client, const redlock_state *state, const redlock_result *result, void *arg)
+{
+    (void)state;
+    answered(client, result, arg);
+}
+
+void sim_agent_trust(struct sim_process *process)
+{
+    struct sim_operation *operation = sim_operation_begin(process, NULL, SIM_TRUST, one_round(process));
+    process->in_call = true;
+    called(operation, redlock_trust_async(process->client, answered, operation));
+}
+
+static void query(struct sim_process *process)
+{
+    struct sim_operation *operation = sim_operation_begin(process, NULL, SIM_QUERY, one_round(process));
+    unsigned resource = (unsigned)sim_random_below(&sim_world->workload, sim_world->config.resources);
+    process->in_call = true;
+    called(operation, redlock_query_async(process->client, sim_resource_name(resource), 0, queried, operation));
+}
+
+static void closed(redlock_client *client, const redlock_result *result, void *arg)
+{
+    struct sim_operation *operation = arg;
+    struct sim_process *process = operation->process;
+    (void)client;
+    SIM_TRACE(who(process), "closed: %s, %u undos unconfirmed", redlock_status_name(result->status),
+              result->pending_undos);
+    if (result->pending_undos)
+        sim_check_excuse(process);
+    sim_check_answer(operation, result->status);
+    process->closed = true;
+    for (unsigned i = 0; i < SIM_SLOTS_MAX; i++)
+        if (process->slots[i].holding.lock)
+            let_go(&process->slots[i]);
+    if (process->under_way)
+        sim_violate(SIM_ONCE, "client %u is closed, and %u of its operations have not been answered",
+                    process->index + 1, process->under_way);
+}
+
+void sim_agent_close(struct sim_process *process)
+{
+    if (process->closing)
+        return;
+    SIM_TRACE(who(process), "is being closed");
+    sim_check_count(process); /* its statistics end with it */
+    struct sim_operation *operation = sim_operation_begin(process, NULL, SIM_CLOSE, 20 * QUORUM_SECOND);
+    process->closing = true;
+    process->in_call = true;
+    called(operation, redlock_close_async(&process->client, closed, operation));
+}
+
+/* ---------------------------------------------------------------------------------------------------------- the agent */
+
+void sim_agent_start(struct sim_process *process)
+{
+    for (unsigned i = 0; i < SIM_SLOTS_MAX; i++) {
+        struct sim_slot *slot = &process->slots[i];
+        memset(slot, 0, sizeof *slot);
+        slot->process = process;
+        slot->index = i;
+        slot->cancel_at = slot->wake = QUORUM_NEVER;
+        if (i < sim_world->config.slots)
+            slot->wake = local(process) + draw_duration(sim_world->config.think);
+    }
+}
+
+void sim_agent_end(struct sim_process *process)
+{
+    for (unsigned i = 0; i < SIM_SLOTS_MAX; i++) {
+        struct sim_slot *slot = &process->slots[i];
+        drop_cancellation(slot);
+        if (slot->holding.lock)
+            let_go(slot);
+        slot->state = SIM_IDLE;
+        slot->wake = QUORUM_NEVER;
+        slot->operation = NULL;
+    }
+}
+
+static void act(struct sim_slot *slot)
+{
+    slot->wake = QUORUM_NEVER;
+    if (slot->state == SIM_HOLDING)
+        hold_on(slot);
+    else if (slot->state == SIM_IDLE && !sim_world->calm)
+        acquire(slot);
+    if (sim_random_chance(&sim_world->workload, 20) && !sim_world->calm)
+        query(slot->process);
+}
+
+void sim_agent_run(struct sim_process *process)
+{
+    if (process->wanted == SIM_CLOSE)
+        sim_agent_close(process);
+    else if (process->wanted == SIM_QUERY && !process->closing)
+        query(process);
+    else if (process->wanted == SIM_TRUST && !process->closing)
+        sim_agent_trust(process);
+    process->wanted = SIM_ACQUIRE;
+    for (unsigned i = 0; i < sim_world->config.slots && !process->closing; i++) {
+        struct sim_slot *slot = &process->slots[i];
+        if (slot->cancel_at <= local(process)) {
+            slot->cancel_at = QUORUM_NEVER;
+            sim_world->totals->faults[SIM_FAULT_CANCEL]++;
+            SIM_TRACE(who(process), "cancels what it waits for");
+            redlock_cancel(slot->cancellation);
+        }
+        if (slot->wake <= local(process))
+            act(slot);
+    }
+}
+
+quorum_time sim_agent_wake(const struct sim_process *process)
+{
+    quorum_time earliest = process->wanted == SIM_ACQUIRE ? QUORUM_NEVER : 0;
+    for (unsigned i = 0; i < sim_world->config.slots && !process->closing; i++) {
+        const struct sim_slot *slot = &process->slots[i];
+        earliest = slot->wake < earliest ? slot->wake : earliest;
+        earliest = slot->cancel_at < earliest ? slot->cancel_at : earliest;
+    }
+    return earliest;
+}
+
+bool sim_agent_is_at_rest(const struct sim_process *process)
+{
+    return process->under_way == 0 && process->holds == 0;
+}

@@ -1,0 +1,892 @@
+#include "keyspace.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* ------------------------------------------------------------------------------------------------------------ bytes */
+
+static void *resize(void *memory, size_t size)
+{
+    void *resized = realloc(memory, size ? size : 1);
+    if (!resized)
+        abort();
+    return resized;
+}
+
+static void reserve(struct sim_bytes *bytes, size_t more)
+{
+    if (bytes->size + more <= bytes->capacity)
+        return;
+    bytes->capacity = 2 * bytes->capacity > bytes->size + more + 64 ? 2 * bytes->capacity : bytes->size + more + 64;
+    bytes->bytes = resize(bytes->bytes, bytes->capacity);
+}
+
+void sim_bytes_add(struct sim_bytes *bytes, const void *more, size_t size)
+{
+    if (!size)
+        return;
+    reserve(bytes, size);
+    memcpy(bytes->bytes + bytes->size, more, size);
+    bytes->size += size;
+}
+
+void sim_bytes_print(struct sim_bytes *bytes, const char *format, ...)
+{
+    va_list arguments, again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    reserve(bytes, (size_t)length + 1);
+    vsnprintf(bytes->bytes + bytes->size, (size_t)length + 1, format, again);
+    va_end(again);
+    bytes->size += (size_t)length;
+}
+
+void sim_bytes_free(struct sim_bytes *bytes)
+{
+    free(bytes->bytes);
+    *bytes = (struct sim_bytes){NULL, 0, 0};
+}
+
+bool sim_text_is(struct sim_text text, const char *word)
+{
+    return strlen(word) == text.size && strncasecmp(word, text.bytes, text.size) == 0;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- replies */
+
+static void say_integer(struct sim_bytes *reply, long long number)
+{
+    char text[32], digits[24];
+    size_t at = sizeof text, used = 0;
+    unsigned long long left = number < 0 ? 0 - (unsigned long long)number : (unsigned long long)number;
+    do
+        digits[used++] = (char)('0' + left % 10);
+    while (left /= 10);
+    text[--at] = '\n';
+    text[--at] = '\r';
+    for (size_t i = 0; i < used; i++)
+        text[--at] = digits[i];
+    if (number < 0)
+        text[--at] = '-';
+    text[--at] = ':';
+    sim_bytes_add(reply, text + at, sizeof text - at);
+}
+
+static void say_text(struct sim_bytes *reply, const char *bytes, size_t size)
+{
+    size_t start = reply->size;
+    say_integer(reply, (long long)size);
+    reply->bytes[start] = '$';
+    sim_bytes_add(reply, bytes, size);
+    sim_bytes_add(reply, "\r\n", 2);
+}
+
+static void say_array(struct sim_bytes *reply, size_t count)
+{
+    size_t start = reply->size;
+    say_integer(reply, (long long)count);
+    reply->bytes[start] = '*';
+}
+
+static void say(struct sim_bytes *reply, const char *line)
+{
+    sim_bytes_add(reply, line, strlen(line));
+    sim_bytes_add(reply, "\r\n", 2);
+}
+
+static void say_nil(struct sim_bytes *reply)
+{
+    say(reply, "$-1");
+}
+
+/* -------------------------------------------------------------------------------------------------------- key space */
+
+static char *duplicate(const char *bytes, size_t size)
+{
+    char *copy = resize(NULL, size + 1);
+    if (size)
+        memcpy(copy, bytes, size);
+    copy[size] = '\0';
+    return copy;
+}
+
+static void empty(struct sim_key *key)
+{
+    for (size_t i = 0; i < key->members_count; i++) {
+        free(key->members[i].name);
+        free(key->members[i].value);
+    }
+    free(key->members);
+    free(key->value);
+    key->members = NULL;
+    key->members_count = 0;
+    key->value = NULL;
+}
+
+static void delete (struct sim_keyspace *space, struct sim_key *key)
+{
+    empty(key);
+    free(key->name);
+    *key = space->keys[--space->count];
+}
+
+void sim_keyspace_clear(struct sim_keyspace *space)
+{
+    while (space->count)
+        delete (space, &space->keys[space->count - 1]);
+    free(space->keys);
+    *space = (struct sim_keyspace){NULL, 0, 0};
+}
+
+static struct sim_key *append(struct sim_keyspace *space)
+{
+    if (space->count == space->capacity) {
+        space->capacity = space->capacity ? 2 * space->capacity : 16;
+        space->keys = resize(space->keys, space->capacity * sizeof *space->keys);
+    }
+    struct sim_key *key = &space->keys[space->count++];
+    memset(key, 0, sizeof *key);
+    key->expires = SIM_NO_EXPIRY;
+    return key;
+}
+
+void sim_keyspace_copy(struct sim_keyspace *to, const struct sim_keyspace *from, bool revived)
+{
+    sim_keyspace_clear(to);
+    for (size_t i = 0; i < from->count; i++) {
+        const struct sim_key *key = &from->keys[i];
+        struct sim_key *copy = append(to);
+        *copy = *key;
+        copy->revived = key->revived || revived;
+        copy->name = duplicate(key->name, key->name_size);
+        copy->value = key->value ? duplicate(key->value, key->value_size) : NULL;
+        copy->members = key->members_count ? resize(NULL, key->members_count * sizeof *key->members) : NULL;
+        for (size_t m = 0; m < key->members_count; m++) {
+            copy->members[m] = key->members[m];
+            copy->members[m].name = duplicate(key->members[m].name, key->members[m].name_size);
+            if (key->members[m].value)
+                copy->members[m].value = duplicate(key->members[m].value, key->members[m].value_size);
+        }
+    }
+}
+
+/* Redis: expired when the clock shows more than the end, not when it shows as much. */
+struct sim_key *sim_keyspace_find(struct sim_keyspace *space, struct sim_text name, int64_t now)
+{
+    for (size_t i = 0; i < space->count; i++) {
+        struct sim_key *key = &space->keys[i];
+        if (key->name_size != name.size || memcmp(key->name, name.bytes, name.size) != 0)
+            continue;
+        if (key->expires != SIM_NO_EXPIRY && now > key->expires) {
+            delete (space, key);
+            return NULL;
+        }
+        return key;
+    }
+    return NULL;
+}
+
+static struct sim_key *create(struct sim_keyspace *space, struct sim_text name, enum sim_type type)
+{
+    struct sim_key *key = append(space);
+    key->type = type;
+    key->name = duplicate(name.bytes, name.size);
+    key->name_size = name.size;
+    return key;
+}
+
+/* --------------------------------------------------------------------------------------------------------- commands */
+
+struct call {
+    struct sim_keyspace *space;
+    size_t count;
+    const struct sim_text *words;
+    int64_t now; /* ms */
+    int64_t microseconds;
+    struct sim_bytes *reply;
+};
+
+static const char wrong_type[] = "-WRONGTYPE Operation against a key holding the wrong kind of value";
+static const char not_integer[] = "-ERR value is not an integer or out of range";
+static const char syntax[] = "-ERR syntax error";
+
+static bool integer(struct sim_text text, long long *number)
+{
+    char copy[32], *end;
+    if (text.size == 0 || text.size >= sizeof copy)
+        return false;
+    memcpy(copy, text.bytes, text.size);
+    copy[text.size] = '\0';
+    *number = strtoll(copy, &end, 10);
+    return *end == '\0';
+}
+
+static bool real(struct sim_text text, double *number)
+{
+    char copy[64], *end;
+    if (text.size == 0 || text.size >= sizeof copy)
+        return false;
+    memcpy(copy, text.bytes, text.size);
+    copy[text.size] = '\0';
+    *number = strtod(copy, &end);
+    return *end == '\0' && !isnan(*number);
+}
+
+static struct sim_key *find(const struct call *call, size_t word)
+{
+    return sim_keyspace_find(call->space, call->words[word], call->now);
+}
+
+/* NULL and no error: not there. */
+static struct sim_key *find_typed(const struct call *call, size_t word, enum sim_type type, bool *wrong)
+{
+    struct sim_key *key = find(call, word);
+    *wrong = key && key->type != type;
+    if (*wrong)
+        say(call->reply, wrong_type);
+    return *wrong ? NULL : key;
+}
+
+static void get(const struct call *call)
+{
+    bool wrong;
+    const struct sim_key *key = find_typed(call, 1, SIM_STRING, &wrong);
+    if (key)
+        say_text(call->reply, key->value, key->value_size);
+    else if (!wrong)
+        say_nil(call->reply);
+}
+
+static void mget(const struct call *call)
+{
+    say_array(call->reply, call->count - 1);
+    for (size_t i = 1; i < call->count; i++) {
+        const struct sim_key *key = find(call, i);
+        if (key && key->type == SIM_STRING)
+            say_text(call->reply, key->value, key->value_size);
+        else
+            say_nil(call->reply);
+    }
+}
+
+struct set_options {
+    bool nx, xx, get;
+    long long ttl; /* ms; 0: none */
+};
+
+static bool read_set_options(const struct call *call, struct set_options *options)
+{
+    *options = (struct set_options){false, false, false, 0};
+    for (size_t i = 3; i < call->count; i++) {
+        bool px = sim_text_is(call->words[i], "PX"), ex = sim_text_is(call->words[i], "EX");
+        if (sim_text_is(call->words[i], "NX"))
+            options->nx = true;
+        else if (sim_text_is(call->words[i], "XX"))
+            options->xx = true;
+        else if (sim_text_is(call->words[i], "GET"))
+            options->get = true;
+        else if ((!px && !ex) || i + 1 == call->count || !integer(call->words[i + 1], &options->ttl)) {
+            say(call->reply, px || ex ? not_integer : syntax);
+            return false;
+        } else if (options->ttl <= 0) {
+            say(call->reply, "-ERR invalid expire time in 'set' command");
+            return false;
+        } else {
+            options->ttl *= ex ? 1000 : 1;
+            i++;
+        }
+    }
+    if (options->nx && options->xx)
+        say(call->reply, syntax);
+    return !(options->nx && options->xx);
+}
+
+static void set(const struct call *call)
+{
+    struct set_options options;
+    if (!read_set_options(call, &options))
+        return;
+    struct sim_key *key = find(call, 1);
+    bool refused = key ? options.nx : options.xx;
+    if (options.get && key && key->type != SIM_STRING) {
+        say(call->reply, wrong_type);
+        return;
+    }
+    if (options.get && key)
+        say_text(call->reply, key->value, key->value_size);
+    else if (options.get || refused)
+        say_nil(call->reply);
+    if (refused)
+        return;
+    if (!key)
+        key = create(call->space, call->words[1], SIM_STRING);
+    empty(key);
+    key->revived = false;
+    key->type = SIM_STRING;
+    key->value = duplicate(call->words[2].bytes, call->words[2].size);
+    key->value_size = call->words[2].size;
+    key->expires = options.ttl ? call->now + options.ttl : SIM_NO_EXPIRY;
+    if (!options.get)
+        say(call->reply, "+OK");
+}
+
+static void del(const struct call *call)
+{
+    long long deleted = 0;
+    for (size_t i = 1; i < call->count; i++) {
+        struct sim_key *key = find(call, i);
+        deleted += key != NULL;
+        if (key)
+            delete (call->space, key);
+    }
+    say_integer(call->reply, deleted);
+}
+
+static void exists(const struct call *call)
+{
+    long long found = 0;
+    for (size_t i = 1; i < call->count; i++)
+        found += find(call, i) != NULL;
+    say_integer(call->reply, found);
+}
+
+static void pttl(const struct call *call)
+{
+    const struct sim_key *key = find(call, 1);
+    say_integer(call->reply, !key ? -2 : key->expires == SIM_NO_EXPIRY ? -1 : key->expires - call->now);
+}
+
+static void pexpire(const struct call *call)
+{
+    long long ttl;
+    struct sim_key *key = find(call, 1);
+    if (!integer(call->words[2], &ttl)) {
+        say(call->reply, not_integer);
+        return;
+    }
+    if (key && ttl <= 0)
+        delete (call->space, key);
+    else if (key)
+        key->expires = call->now + ttl;
+    say_integer(call->reply, key != NULL);
+}
+
+static void persist(const struct call *call)
+{
+    struct sim_key *key = find(call, 1);
+    bool had = key && key->expires != SIM_NO_EXPIRY;
+    if (had)
+        key->expires = SIM_NO_EXPIRY;
+    say_integer(call->reply, had);
+}
+
+static void type(const struct call *call)
+{
+    static const char *const names[] = {"+string", "+hash", "+zset"};
+    const struct sim_key *key = find(call, 1);
+    say(call->reply, key ? names[key->type] : "+none");
+}
+
+static void incr_by(const struct call *call, long long by)
+{
+    bool wrong;
+    char text[32];
+    long long number = 0;
+    struct sim_key *key = find_typed(call, 1, SIM_STRING, &wrong);
+    if (wrong)
+        return;
+    if (key && !integer((struct sim_text){key->value, key->value_size}, &number)) {
+        say(call->reply, not_integer);
+        return;
+    }
+    if (!key)
+        key = create(call->space, call->words[1], SIM_STRING);
+    number += by;
+    int size = snprintf(text, sizeof text, "%lld", number);
+    free(key->value);
+    key->value = duplicate(text, (size_t)size);
+    key->value_size = (size_t)size;
+    say_integer(call->reply, number);
+}
+
+static void incr(const struct call *call)
+{
+    incr_by(call, 1);
+}
+
+static void incrby(const struct call *call)
+{
+    long long by;
+    if (integer(call->words[2], &by))
+        incr_by(call, by);
+    else
+        say(call->reply, not_integer);
+}
+
+static void time_of_day(const struct call *call)
+{
+    char text[32];
+    say_array(call->reply, 2);
+    int size = snprintf(text, sizeof text, "%lld", (long long)(call->microseconds / 1000000));
+    say_text(call->reply, text, (size_t)size);
+    size = snprintf(text, sizeof text, "%lld", (long long)(call->microseconds % 1000000));
+    say_text(call->reply, text, (size_t)size);
+}
+
+static void flush(const struct call *call)
+{
+    sim_keyspace_clear(call->space);
+    say(call->reply, "+OK");
+}
+
+static void dbsize(const struct call *call)
+{
+    say_integer(call->reply, (long long)call->space->count);
+}
+
+/* ------------------------------------------------------------------------------------------------- hashes, sorted sets */
+
+static struct sim_member *member(const struct sim_key *key, struct sim_text name)
+{
+    for (size_t i = 0; key && i < key->members_count; i++)
+        if (key->members[i].name_size == name.size && memcmp(key->members[i].name, name.bytes, name.size) == 0)
+            return &key->members[i];
+    return NULL;
+}
+
+static void insert(struct sim_key *key, size_t at, const struct sim_member *new)
+{
+    key->members = resize(key->members, (key->members_count + 1) * sizeof *key->members);
+    memmove(&key->members[at + 1], &key->members[at], (key->members_count - at) * sizeof *key->members);
+    key->members[at] = *new;
+    key->members_count++;
+}
+
+static void take_out(struct sim_key *key, const struct sim_member *at)
+{
+    size_t index = (size_t)(at - key->members);
+    key->members_count--;
+    memmove(&key->members[index], &key->members[index + 1], (key->members_count - index) * sizeof *key->members);
+}
+
+/* true: it was there. A collection without members is no key. */
+static bool erase(const struct call *call, struct sim_key *key, struct sim_text name)
+{
+    struct sim_member *found = member(key, name);
+    if (!found)
+        return false;
+    free(found->name);
+    free(found->value);
+    take_out(key, found);
+    if (key->members_count == 0)
+        delete (call->space, key);
+    return true;
+}
+
+static void hget(const struct call *call)
+{
+    bool wrong;
+    const struct sim_key *key = find_typed(call, 1, SIM_HASH, &wrong);
+    const struct sim_member *field = member(key, call->words[2]);
+    if (field)
+        say_text(call->reply, field->value, field->value_size);
+    else if (!wrong)
+        say_nil(call->reply);
+}
+
+static void hmget(const struct call *call)
+{
+    bool wrong;
+    const struct sim_key *key = find_typed(call, 1, SIM_HASH, &wrong);
+    if (wrong)
+        return;
+    say_array(call->reply, call->count - 2);
+    for (size_t i = 2; i < call->count; i++) {
+        const struct sim_member *field = member(key, call->words[i]);
+        if (field)
+            say_text(call->reply, field->value, field->value_size);
+        else
+            say_nil(call->reply);
+    }
+}
+
+static bool write_field(struct sim_key *key, struct sim_text name, struct sim_text value)
+{
+    struct sim_member *field = member(key, name);
+    bool new = !field;
+    if (new) {
+        const struct sim_member made = {.name = duplicate(name.bytes, name.size), .name_size = name.size};
+        insert(key, key->members_count, &made);
+        field = &key->members[key->members_count - 1];
+    }
+    free(field->value);
+    field->value = duplicate(value.bytes, value.size);
+    field->value_size = value.size;
+    return new;
+}
+
+static void hset(const struct call *call)
+{
+    bool wrong;
+    long long added = 0;
+    struct sim_key *key = find_typed(call, 1, SIM_HASH, &wrong);
+    if (wrong)
+        return;
+    if (call->count % 2) {
+        say(call->reply, "-ERR wrong number of arguments for 'hset' command");
+        return;
+    }
+    if (!key)
+        key = create(call->space, call->words[1], SIM_HASH);
+    for (size_t i = 2; i + 1 < call->count; i += 2)
+        added += write_field(key, call->words[i], call->words[i + 1]);
+    say_integer(call->reply, added);
+}
+
+static void hsetnx(const struct call *call)
+{
+    bool wrong;
+    struct sim_key *key = find_typed(call, 1, SIM_HASH, &wrong);
+    if (wrong)
+        return;
+    bool there = member(key, call->words[2]);
+    if (!there) {
+        key = key ? key : create(call->space, call->words[1], SIM_HASH);
+        write_field(key, call->words[2], call->words[3]);
+    }
+    say_integer(call->reply, !there);
+}
+
+static void remove_members(const struct call *call, enum sim_type of)
+{
+    bool wrong;
+    long long removed = 0;
+    struct sim_key *key = find_typed(call, 1, of, &wrong);
+    for (size_t i = 2; key && i < call->count; i++) {
+        removed += erase(call, key, call->words[i]);
+        key = find(call, 1);
+    }
+    if (!wrong)
+        say_integer(call->reply, removed);
+}
+
+static void hdel(const struct call *call)
+{
+    remove_members(call, SIM_HASH);
+}
+
+static void zrem(const struct call *call)
+{
+    remove_members(call, SIM_SORTED);
+}
+
+static void count_members(const struct call *call, enum sim_type of)
+{
+    bool wrong;
+    const struct sim_key *key = find_typed(call, 1, of, &wrong);
+    if (!wrong)
+        say_integer(call->reply, key ? (long long)key->members_count : 0);
+}
+
+static void hlen(const struct call *call)
+{
+    count_members(call, SIM_HASH);
+}
+
+static void zcard(const struct call *call)
+{
+    count_members(call, SIM_SORTED);
+}
+
+static void hgetall(const struct call *call)
+{
+    bool wrong;
+    const struct sim_key *key = find_typed(call, 1, SIM_HASH, &wrong);
+    if (wrong)
+        return;
+    say_array(call->reply, key ? 2 * key->members_count : 0);
+    for (size_t i = 0; key && i < key->members_count; i++) {
+        say_text(call->reply, key->members[i].name, key->members[i].name_size);
+        say_text(call->reply, key->members[i].value, key->members[i].value_size);
+    }
+}
+
+static int compare(const struct sim_member *a, const struct sim_member *b)
+{
+    if (a->score < b->score || a->score > b->score)
+        return a->score < b->score ? -1 : 1;
+    size_t shorter = a->name_size < b->name_size ? a->name_size : b->name_size;
+    int order = memcmp(a->name, b->name, shorter);
+    if (order == 0 && a->name_size != b->name_size)
+        order = a->name_size < b->name_size ? -1 : 1;
+    return order;
+}
+
+static void place(struct sim_key *key, const struct sim_member *new)
+{
+    size_t at = 0;
+    while (at < key->members_count && compare(&key->members[at], new) < 0)
+        at++;
+    insert(key, at, new);
+}
+
+static bool write_score(struct sim_key *key, struct sim_text name, double score)
+{
+    struct sim_member *there = member(key, name);
+    if (!there) {
+        const struct sim_member made = {
+            .name = duplicate(name.bytes, name.size), .name_size = name.size, .score = score};
+        place(key, &made);
+        return true;
+    }
+    struct sim_member moved = *there;
+    take_out(key, there);
+    moved.score = score;
+    place(key, &moved);
+    return false;
+}
+
+static void zadd(const struct call *call)
+{
+    bool wrong;
+    double score;
+    long long added = 0;
+    struct sim_key *key = find_typed(call, 1, SIM_SORTED, &wrong);
+    if (wrong)
+        return;
+    if (call->count % 2) {
+        say(call->reply, syntax);
+        return;
+    }
+    for (size_t i = 2; i + 1 < call->count; i += 2)
+        if (!real(call->words[i], &score)) {
+            say(call->reply, "-ERR value is not a valid float");
+            return;
+        }
+    if (!key)
+        key = create(call->space, call->words[1], SIM_SORTED);
+    for (size_t i = 2; i + 1 < call->count; i += 2)
+        if (real(call->words[i], &score))
+            added += write_score(key, call->words[i + 1], score);
+    say_integer(call->reply, added);
+}
+
+/* As Redis writes a score: the shortest that reads back as the same; whole numbers without an exponent. */
+static void say_score(struct sim_bytes *reply, double score)
+{
+    char text[64];
+    int size = 0;
+    if (fabs(score) < 1e17 && score >= floor(score) && score <= floor(score))
+        size = snprintf(text, sizeof text, "%lld", (long long)score);
+    for (int digits = 1; size == 0 && digits <= 17; digits++) {
+        int length = snprintf(text, sizeof text, "%.*g", digits, score);
+        double back = strtod(text, NULL);
+        size = back <= score && back >= score ? length : 0;
+    }
+    say_text(reply, text, (size_t)size);
+}
+
+static void zscore(const struct call *call)
+{
+    bool wrong;
+    const struct sim_key *key = find_typed(call, 1, SIM_SORTED, &wrong);
+    const struct sim_member *found = member(key, call->words[2]);
+    if (found)
+        say_score(call->reply, found->score);
+    else if (!wrong)
+        say_nil(call->reply);
+}
+
+static void say_members(const struct call *call, const struct sim_key *key, size_t from, size_t to, bool scores)
+{
+    say_array(call->reply, (to - from) * (scores ? 2 : 1));
+    for (size_t i = from; i < to; i++) {
+        say_text(call->reply, key->members[i].name, key->members[i].name_size);
+        if (scores)
+            say_score(call->reply, key->members[i].score);
+    }
+}
+
+static void zrange(const struct call *call)
+{
+    bool wrong;
+    long long from, to;
+    const struct sim_key *key = find_typed(call, 1, SIM_SORTED, &wrong);
+    if (wrong)
+        return;
+    if (!integer(call->words[2], &from) || !integer(call->words[3], &to)) {
+        say(call->reply, not_integer);
+        return;
+    }
+    long long count = key ? (long long)key->members_count : 0;
+    from = from < 0 ? from + count : from;
+    to = to < 0 ? to + count : to;
+    from = from < 0 ? 0 : from;
+    to = to >= count ? count - 1 : to;
+    bool none = from > to || from >= count;
+    bool scores = call->count > 4 && sim_text_is(call->words[4], "WITHSCORES");
+    say_members(call, key, none ? 0 : (size_t)from, none ? 0 : (size_t)to + 1, scores);
+}
+
+struct bound {
+    double value;
+    bool excluded;
+};
+
+static bool read_bound(struct sim_text text, struct bound *bound)
+{
+    bound->excluded = text.size > 0 && text.bytes[0] == '(';
+    if (bound->excluded)
+        text = (struct sim_text){text.bytes + 1, text.size - 1};
+    return real(text, &bound->value);
+}
+
+static bool is_above(double score, struct bound low)
+{
+    return low.excluded ? score > low.value : score >= low.value;
+}
+
+static bool is_below(double score, struct bound high)
+{
+    return high.excluded ? score < high.value : score <= high.value;
+}
+
+static void zrangebyscore(const struct call *call)
+{
+    bool wrong;
+    struct bound low, high;
+    long long skipped = 0, most = -1;
+    const struct sim_key *key = find_typed(call, 1, SIM_SORTED, &wrong);
+    if (wrong)
+        return;
+    if (!read_bound(call->words[2], &low) || !read_bound(call->words[3], &high)) {
+        say(call->reply, "-ERR min or max is not a float");
+        return;
+    }
+    if (call->count >= 7 && sim_text_is(call->words[4], "LIMIT") &&
+        (!integer(call->words[5], &skipped) || !integer(call->words[6], &most))) {
+        say(call->reply, not_integer);
+        return;
+    }
+    size_t count = key ? key->members_count : 0, from = 0, to;
+    while (from < count && !is_above(key->members[from].score, low))
+        from++;
+    from += (size_t)skipped;
+    for (to = from; to < count && is_below(key->members[to].score, high); to++)
+        if (most >= 0 && to - from >= (size_t)most)
+            break;
+    say_members(call, key, from < count ? from : 0, from < count ? to : 0, false);
+}
+
+static void zremrangebyscore(const struct call *call)
+{
+    bool wrong;
+    struct bound low, high;
+    long long removed = 0;
+    struct sim_key *key = find_typed(call, 1, SIM_SORTED, &wrong);
+    if (wrong)
+        return;
+    if (!read_bound(call->words[2], &low) || !read_bound(call->words[3], &high)) {
+        say(call->reply, "-ERR min or max is not a float");
+        return;
+    }
+    for (size_t i = 0; key && i < key->members_count;) {
+        const struct sim_member *at = &key->members[i];
+        if (!is_above(at->score, low) || !is_below(at->score, high)) {
+            i++;
+            continue;
+        }
+        erase(call, key, (struct sim_text){at->name, at->name_size});
+        key = find(call, 1);
+        removed++;
+    }
+    say_integer(call->reply, removed);
+}
+
+static void zcount(const struct call *call)
+{
+    bool wrong;
+    struct bound low, high;
+    long long count = 0;
+    const struct sim_key *key = find_typed(call, 1, SIM_SORTED, &wrong);
+    if (wrong)
+        return;
+    if (!read_bound(call->words[2], &low) || !read_bound(call->words[3], &high)) {
+        say(call->reply, "-ERR min or max is not a float");
+        return;
+    }
+    for (size_t i = 0; key && i < key->members_count; i++)
+        count += is_above(key->members[i].score, low) && is_below(key->members[i].score, high);
+    say_integer(call->reply, count);
+}
+
+static const struct {
+    const char *name;
+    size_t least; /* words, with the name */
+    size_t most;
+    void (*run)(const struct call *call);
+} commands[] = {
+    {"GET", 2, 2, get},
+    {"MGET", 2, 64, mget},
+    {"SET", 3, 16, set},
+    {"DEL", 2, 64, del},
+    {"EXISTS", 2, 64, exists},
+    {"PTTL", 2, 2, pttl},
+    {"PEXPIRE", 3, 3, pexpire},
+    {"PERSIST", 2, 2, persist},
+    {"TYPE", 2, 2, type},
+    {"INCR", 2, 2, incr},
+    {"INCRBY", 3, 3, incrby},
+    {"TIME", 1, 1, time_of_day},
+    {"FLUSHALL", 1, 2, flush},
+    {"DBSIZE", 1, 1, dbsize},
+    {"HGET", 3, 3, hget},
+    {"HMGET", 3, 64, hmget},
+    {"HSET", 4, 64, hset},
+    {"HSETNX", 4, 4, hsetnx},
+    {"HDEL", 3, 64, hdel},
+    {"HLEN", 2, 2, hlen},
+    {"HGETALL", 2, 2, hgetall},
+    {"ZADD", 4, 64, zadd},
+    {"ZREM", 3, 64, zrem},
+    {"ZCARD", 2, 2, zcard},
+    {"ZCOUNT", 4, 4, zcount},
+    {"ZSCORE", 3, 3, zscore},
+    {"ZRANGE", 4, 5, zrange},
+    {"ZRANGEBYSCORE", 4, 7, zrangebyscore},
+    {"ZREMRANGEBYSCORE", 4, 4, zremrangebyscore},
+};
+
+static void lower_case(char *to, size_t size, struct sim_text word)
+{
+    size_t i = 0;
+    for (; i < word.size && i + 1 < size; i++)
+        to[i] = (char)(word.bytes[i] >= 'A' && word.bytes[i] <= 'Z' ? word.bytes[i] - 'A' + 'a' : word.bytes[i]);
+    to[i] = '\0';
+}
+
+bool sim_keyspace_execute(struct sim_keyspace *space, size_t count, const struct sim_text *words, int64_t microseconds,
+                          struct sim_bytes *reply)
+{
+    const struct call call = {space, count, words, microseconds / 1000, microseconds, reply};
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        char name[32];
+        if (!sim_text_is(words[0], commands[i].name))
+            continue;
+        if (count >= commands[i].least && count <= commands[i].most) {
+            commands[i].run(&call);
+            return true;
+        }
+        lower_case(name, sizeof name, words[0]);
+        sim_bytes_print(reply, "-ERR wrong number of arguments for '%s' command\r\n", name);
+        return true;
+    }
+    return false;
+}

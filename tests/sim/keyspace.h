@@ -1,0 +1,72 @@
+/* What one Redis server stores: strings, hashes and sorted sets with ends, as far as the library's commands and scripts use them. */
+#ifndef SIM_KEYSPACE_H
+#define SIM_KEYSPACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes of a command; not ended by a NUL. */
+struct sim_text {
+    const char *bytes;
+    size_t size;
+};
+
+/* Growing bytes. */
+struct sim_bytes {
+    char *bytes;
+    size_t size;
+    size_t capacity;
+};
+
+void sim_bytes_add(struct sim_bytes *bytes, const void *more, size_t size);
+void sim_bytes_print(struct sim_bytes *bytes, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sim_bytes_free(struct sim_bytes *bytes);
+
+enum sim_type { SIM_STRING, SIM_HASH, SIM_SORTED };
+
+struct sim_member {
+    char *name;
+    size_t name_size;
+    char *value; /* of a hash's field */
+    size_t value_size;
+    double score; /* of a sorted set's member */
+};
+
+#define SIM_NO_EXPIRY INT64_MAX
+
+struct sim_key {
+    enum sim_type type;
+    char *name;
+    size_t name_size;
+    char *value;
+    size_t value_size;
+    struct sim_member *members; /* of a sorted set: by score, then by name */
+    size_t members_count;
+    bool revived;    /* from a snapshot: what was done to it since is forgotten */
+    int64_t expires; /* ms of the node's clock: gone when the clock shows more */
+};
+
+struct sim_keyspace {
+    struct sim_key *keys;
+    size_t count;
+    size_t capacity;
+};
+
+void sim_keyspace_clear(struct sim_keyspace *space);
+/* revived: see the keys' field. */
+void sim_keyspace_copy(struct sim_keyspace *to, const struct sim_keyspace *from, bool revived);
+
+/* NULL: no such key at `now`, ms of the node's clock. Valid until the next change. */
+struct sim_key *sim_keyspace_find(struct sim_keyspace *space, struct sim_text name, int64_t now);
+
+/*
+ * Executes a command on the keys and writes its reply as RESP. false: no command of the key space.
+ * microseconds: the node's clock.
+ */
+bool sim_keyspace_execute(struct sim_keyspace *space, size_t count, const struct sim_text *words, int64_t microseconds,
+                          struct sim_bytes *reply);
+
+bool sim_text_is(struct sim_text text, const char *word); /* without regard to case */
+
+#endif

@@ -1,0 +1,292 @@
+/* sim: runs worlds until so many operations have been simulated. See scripts/sim.sh and docs/testing.md. */
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "world.h"
+
+struct choice {
+    uint64_t seed;
+    uint64_t operations;
+    bool one_world; /* the seed is a world's own */
+    bool tracing;
+    bool boundary; /* each class beyond the assumptions, too */
+    enum sim_beyond beyond;
+    uint32_t without;
+    unsigned processes; /* 0: as drawn */
+};
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void plan(struct sim_config *config, uint64_t seed, const struct choice *choice)
+{
+    sim_config_draw(config, seed, choice->beyond, choice->without);
+    if (choice->processes && choice->processes < config->processes)
+        config->processes = choice->processes;
+}
+
+/* -------------------------------------------------------------------------------------------------------- a failure */
+
+static bool still_fails(uint64_t seed, const struct choice *choice, enum sim_invariant invariant,
+                        struct sim_violation *violation)
+{
+    struct sim_config config;
+    struct sim_totals unused = {0};
+    plan(&config, seed, choice);
+    *violation = sim_run(seed, &config, false, &unused);
+    return violation->invariant == invariant;
+}
+
+/* Leaves out what the failure does not need: kinds of faults, then clients. */
+static void shrink(uint64_t seed, struct choice *choice, struct sim_violation *violation)
+{
+    enum sim_invariant invariant = violation->invariant;
+    struct sim_violation tried;
+    for (unsigned fault = 0; fault < SIM_FAULTS; fault++) {
+        struct choice less = *choice;
+        less.without |= 1u << fault;
+        if (!still_fails(seed, &less, invariant, &tried))
+            continue;
+        *choice = less;
+        *violation = tried;
+    }
+    for (unsigned processes = 2; processes < SIM_PROCESSES_MAX; processes++) {
+        struct choice less = *choice;
+        less.processes = processes;
+        if (!still_fails(seed, &less, invariant, &tried))
+            continue;
+        *choice = less;
+        *violation = tried;
+        return;
+    }
+}
+
+static void print_replay(uint64_t seed, const struct choice *choice)
+{
+    printf("again: scripts/sim.sh --world %llu --trace", (unsigned long long)seed);
+    if (choice->beyond)
+        printf(" --beyond %s", sim_beyond_names[choice->beyond]);
+    if (choice->processes)
+        printf(" --clients %u", choice->processes);
+    const char *between = " --without ";
+    for (unsigned fault = 0; fault < SIM_FAULTS; fault++)
+        if (choice->without & 1u << fault) {
+            printf("%s%s", between, sim_fault_names[fault]);
+            between = ",";
+        }
+    putchar('\n');
+}
+
+static void report_failure(uint64_t seed, const struct choice *given, struct sim_violation violation)
+{
+    struct choice choice = *given;
+    printf("\nBROKEN: %s, in world %llu after %llu operations, at %.6f s:\n  %s\n",
+           sim_invariant_names[violation.invariant], (unsigned long long)seed, (unsigned long long)violation.operations,
+           (double)(violation.at - QUORUM_SECOND) / 1e9, violation.text);
+    fflush(stdout);
+    if (!choice.one_world) {
+        shrink(seed, &choice, &violation);
+        printf("shortest found: %llu operations:\n  %s\n", (unsigned long long)violation.operations, violation.text);
+        print_replay(seed, &choice);
+    }
+}
+
+/* ----------------------------------------------------------------------------------------------------------- reports */
+
+static void print_counts(const struct sim_totals *totals)
+{
+    printf("  acquired %llu; renewed %llu, healed %llu, lost: %llu expired, %llu gone, %llu by the clock, %llu closed; "
+           "late grants %llu; quarantines %llu; handed over %llu; undos dropped %llu\n",
+           (unsigned long long)totals->acquired, (unsigned long long)totals->renewed,
+           (unsigned long long)totals->healed, (unsigned long long)totals->lost[1], (unsigned long long)totals->lost[2],
+           (unsigned long long)totals->lost[3], (unsigned long long)totals->lost[4],
+           (unsigned long long)totals->late_grants, (unsigned long long)totals->quarantines,
+           (unsigned long long)totals->hand_offs, (unsigned long long)totals->undos_dropped);
+    printf("  with a fencing token %llu; out of order after nodes had forgotten, by clocks that differ: %llu\n",
+           (unsigned long long)totals->fenced, (unsigned long long)totals->disordered);
+    printf("  faults:");
+    for (unsigned fault = 0; fault < SIM_FAULTS; fault++)
+        if (totals->faults[fault])
+            printf(" %s %llu", sim_fault_names[fault], (unsigned long long)totals->faults[fault]);
+    printf("\n");
+    for (unsigned i = SIM_EXCLUSION; i < SIM_INVARIANTS; i++)
+        if (totals->checks[i] || totals->violations[i])
+            printf("  %-18s %llu broken, looked at %llu times\n", sim_invariant_names[i],
+                   (unsigned long long)totals->violations[i], (unsigned long long)totals->checks[i]);
+}
+
+static void print_summary(const struct choice *choice, const struct sim_totals *totals, double seconds)
+{
+    uint64_t violations = 0;
+    for (unsigned i = SIM_EXCLUSION; i < SIM_INVARIANTS; i++)
+        violations += totals->violations[i];
+    printf("seed %llu: %llu operations in %llu worlds, %.1f s (%.0f a minute); %.1f hours of theirs, %llu commands, "
+           "%llu steps; %llu violations\n",
+           (unsigned long long)choice->seed, (unsigned long long)totals->operations, (unsigned long long)totals->worlds,
+           seconds, (double)totals->operations / seconds * 60, (double)totals->virtual_ns / 3.6e12,
+           (unsigned long long)totals->commands, (unsigned long long)totals->steps, (unsigned long long)violations);
+    print_counts(totals);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ running */
+
+/* false: a promise was broken. */
+static bool run_worlds(const struct choice *choice, struct sim_totals *totals)
+{
+    struct sim_random seeds = sim_random_stream(choice->seed, 0);
+    while (totals->operations < choice->operations) {
+        struct sim_config config;
+        uint64_t seed = choice->one_world ? choice->seed : sim_random_next(&seeds);
+        plan(&config, seed, choice);
+        struct sim_violation violation = sim_run(seed, &config, choice->tracing, totals);
+        if (violation.invariant) {
+            report_failure(seed, choice, violation);
+            return false;
+        }
+        if (choice->one_world)
+            break;
+    }
+    return true;
+}
+
+/* How far the promises hold beyond what they rest on. false: one broke that must not. */
+static bool run_boundary(const struct choice *given)
+{
+    bool sound = true;
+    printf("\nbeyond the assumptions, each by itself: operations, locks taken, times that two had one lock, tokens out "
+           "of order, and those after nodes had forgotten and by clocks that differ\n");
+    for (unsigned beyond = SIM_WITHIN; beyond < SIM_BEYONDS; beyond++) {
+        struct choice choice = *given;
+        struct sim_totals totals = {0};
+        choice.beyond = (enum sim_beyond)beyond;
+        sound = run_worlds(&choice, &totals) && sound;
+        printf("  %-10s %9llu %9llu %9llu %9llu %9llu\n", sim_beyond_names[beyond],
+               (unsigned long long)totals.operations, (unsigned long long)totals.acquired,
+               (unsigned long long)totals.violations[SIM_EXCLUSION], (unsigned long long)totals.violations[SIM_FENCING],
+               (unsigned long long)totals.disordered);
+        fflush(stdout);
+        if (beyond && !totals.violations[SIM_EXCLUSION]) {
+            printf("  nothing broke: this does not show the boundary; more operations may\n");
+            sound = false;
+        }
+    }
+    return sound;
+}
+
+/* An assertion of the library's, which asserts what it rests on. */
+static void on_abort(int signal)
+{
+    static char text[160];
+    (void)signal;
+    int size = snprintf(text, sizeof text,
+                        "\nBROKEN: an assertion, in world %llu\nagain: scripts/sim.sh --world %llu --trace%s%s\n",
+                        (unsigned long long)sim_world->seed, (unsigned long long)sim_world->seed,
+                        sim_world->config.beyond ? " --beyond " : "",
+                        sim_world->config.beyond ? sim_beyond_names[sim_world->config.beyond] : "");
+    syscall(SYS_write, STDOUT_FILENO, text, (size_t)size);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- arguments */
+
+static void usage(FILE *to)
+{
+    fprintf(to, "usage: sim [--seed N] [--operations N] [--boundary] [--beyond CLASS] [--without FAULT,...]\n"
+                "       sim --world N [--trace] [--clients N] [--beyond CLASS] [--without FAULT,...]\n");
+}
+
+static int fail(const char *what, const char *value)
+{
+    fprintf(stderr, "sim: '%s' is no %s\n", value, what);
+    usage(stderr);
+    exit(2);
+}
+
+static uint64_t number(const char *text)
+{
+    char *end;
+    unsigned long long value = strtoull(text, &end, 10);
+    if (*end || !*text)
+        fail("number", text);
+    return value;
+}
+
+static unsigned index_of(const char *const *names, unsigned count, const char *name, const char *what)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0)
+            return i;
+    return (unsigned)fail(what, name);
+}
+
+static uint32_t faults_of(char *list)
+{
+    uint32_t faults = 0;
+    for (char *name = strtok(list, ","); name; name = strtok(NULL, ","))
+        faults |= 1u << index_of(sim_fault_names, SIM_FAULTS, name, "fault");
+    return faults;
+}
+
+static enum sim_beyond class_of(const char *name)
+{
+    unsigned index = index_of(sim_beyond_names, SIM_BEYONDS, name, "class");
+    return (enum sim_beyond)index;
+}
+
+static void read_arguments(struct choice *choice, int count, char **arguments)
+{
+    static const struct option options[] = {
+        {"seed", required_argument, NULL, 's'},    {"operations", required_argument, NULL, 'o'},
+        {"world", required_argument, NULL, 'w'},   {"trace", no_argument, NULL, 't'},
+        {"beyond", required_argument, NULL, 'b'},  {"boundary", no_argument, NULL, 'B'},
+        {"without", required_argument, NULL, 'x'}, {"clients", required_argument, NULL, 'c'},
+        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
+    for (int option; (option = getopt_long(count, arguments, "", options, NULL)) != -1;) {
+        if (option == 's' || option == 'w')
+            choice->seed = number(optarg);
+        choice->one_world = choice->one_world || option == 'w';
+        if (option == 'o')
+            choice->operations = number(optarg);
+        else if (option == 't')
+            choice->tracing = true;
+        else if (option == 'B')
+            choice->boundary = true;
+        else if (option == 'b')
+            choice->beyond = class_of(optarg);
+        else if (option == 'x')
+            choice->without = faults_of(optarg);
+        else if (option == 'c')
+            choice->processes = (unsigned)number(optarg);
+        else if (option == 'h' || option == '?') {
+            usage(option == 'h' ? stdout : stderr);
+            exit(option == 'h' ? 0 : 2);
+        }
+    }
+}
+
+int main(int count, char **arguments)
+{
+    struct choice choice = {.seed = 1, .operations = 100000};
+    read_arguments(&choice, count, arguments);
+    signal(SIGABRT, on_abort);
+    if (choice.boundary) {
+        bool sound = run_boundary(&choice);
+        sim_scripts_close();
+        return sound ? 0 : 1;
+    }
+    struct sim_totals totals = {0};
+    double began = seconds_now();
+    bool sound = run_worlds(&choice, &totals);
+    print_summary(&choice, &totals, seconds_now() - began);
+    sim_scripts_close();
+    return sound ? 0 : 1;
+}

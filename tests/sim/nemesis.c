@@ -1,0 +1,469 @@
+/* What befalls a world. Each kind has a random stream of its own, so that leaving one out leaves the others as they are. */
+#include <stdio.h>
+#include <string.h>
+
+#include "world.h"
+
+const char *const sim_fault_names[SIM_FAULTS] = {"break",  "partition", "hang",  "restart", "promote",
+                                                 "refuse", "unscript",  "pause", "lag",     "crash",
+                                                 "close",  "cancel",    "slow",  "drift",   "partial"};
+const char *const sim_beyond_names[SIM_BEYONDS] = {"within",    "rate",    "jump",  "stop",
+                                                   "unguarded", "max-ttl", "flush", "failover"};
+
+static struct sim_random *stream(enum sim_fault fault)
+{
+    return &sim_world->fault_streams[fault];
+}
+
+static struct sim_node *any_node(struct sim_random *random)
+{
+    return &sim_world->nodes[sim_random_below(random, sim_world->config.nodes)];
+}
+
+static struct sim_process *any_process(struct sim_random *random)
+{
+    return &sim_world->processes[sim_random_below(random, sim_world->config.processes)];
+}
+
+static quorum_duration draw(struct sim_random *random, quorum_duration least, quorum_duration most)
+{
+    return sim_random_log(random, least, most);
+}
+
+static quorum_duration max_ttl(void)
+{
+    return sim_world->config.max_ttl_ms * QUORUM_MILLISECOND;
+}
+
+static void name_run(struct sim_node *node)
+{
+    for (size_t i = 0; i < 40; i++)
+        node->server.run_id[i] = "0123456789abcdef"[sim_random_below(&sim_world->identity, 16)];
+    node->server.run_id[40] = '\0';
+}
+
+#define TRACE_NODE(node, ...)                                                                                          \
+    do {                                                                                                               \
+        char who[24];                                                                                                  \
+        snprintf(who, sizeof who, "node %u", (node)->index + 1);                                                       \
+        SIM_TRACE(who, __VA_ARGS__);                                                                                   \
+    } while (0)
+#define TRACE_PROCESS(process, ...)                                                                                    \
+    do {                                                                                                               \
+        char who[24];                                                                                                  \
+        snprintf(who, sizeof who, "client %u", (process)->index + 1);                                                  \
+        SIM_TRACE(who, __VA_ARGS__);                                                                                   \
+    } while (0)
+
+/* ------------------------------------------------------------------------------------------------------ connections */
+
+static void break_link(struct sim_random *random)
+{
+    struct sim_link *link = sim_world->links;
+    unsigned count = 0;
+    for (struct sim_link *each = link; each; each = each->next)
+        count++;
+    for (uint64_t skip = sim_random_below(random, count); skip > 0 && link; skip--)
+        link = link->next;
+    bool client_told = sim_random_chance(random, 700), server_told = sim_random_chance(random, 500);
+    if (!link || !link->client_open)
+        return;
+    TRACE_PROCESS(link->process, "loses a connection to node %u; %s is told", link->node->index + 1,
+                  client_told   ? server_told ? "everybody" : "it alone"
+                  : server_told ? "the node alone"
+                                : "nobody");
+    sim_link_cut(link, client_told, server_told);
+}
+
+static void hold_up(unsigned process, unsigned node, bool up, bool down, quorum_time until)
+{
+    struct sim_path *path = &sim_world->paths[process][node];
+    if (up && path->up_blocked_until < until)
+        path->up_blocked_until = until;
+    if (down && path->down_blocked_until < until)
+        path->down_blocked_until = until;
+}
+
+static void partition(struct sim_random *random)
+{
+    const struct sim_config *config = &sim_world->config;
+    unsigned process = any_process(random)->index, node = any_node(random)->index;
+    unsigned extent = (unsigned)sim_random_below(random, 3), way = (unsigned)sim_random_below(random, 3);
+    quorum_time until = sim_world->now + draw(random, 5 * QUORUM_MILLISECOND, 3 * QUORUM_SECOND);
+    SIM_TRACE("network", "holds up %s client %u and node %u, %s, for %.0f ms",
+              extent == 0   ? "what is between"
+              : extent == 1 ? "all of this node's, not only between"
+                            : "all of this client's, not only between",
+              process + 1, node + 1,
+              way == 0   ? "both ways"
+              : way == 1 ? "to the node"
+                         : "to the client",
+              (double)(until - sim_world->now) / 1e6);
+    for (unsigned p = 0; p < config->processes; p++)
+        for (unsigned n = 0; n < config->nodes; n++)
+            if ((p == process || extent == 1) && (n == node || extent == 2))
+                hold_up(p, n, way != 2, way != 1, until);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ nodes */
+
+static void resume(void *subject, uint64_t incarnation)
+{
+    struct sim_node *node = subject;
+    if (!node->hung || node->incarnation != incarnation)
+        return;
+    TRACE_NODE(node, "goes on");
+    sim_node_resume(node);
+}
+
+static void hang(struct sim_random *random)
+{
+    struct sim_node *node = any_node(random);
+    quorum_duration time = draw(random, 10 * QUORUM_MILLISECOND, 4 * QUORUM_SECOND);
+    if (!node->up || node->hung)
+        return;
+    TRACE_NODE(node, "hangs for %.0f ms", (double)time / 1e6);
+    node->hung = true;
+    sim_at(sim_world->now + time, resume, node, node->incarnation);
+}
+
+static void come_back(void *subject, uint64_t incarnation)
+{
+    struct sim_node *node = subject;
+    if (node->up || node->incarnation != incarnation)
+        return;
+    node->up = true;
+    name_run(node);
+    node->server.last_id = 0; /* it hands the same ids out again */
+    node->server.scripts = 0;
+    TRACE_NODE(node, "is up, with %zu keys, run id %.8s", node->server.keys.count, node->server.run_id);
+}
+
+static bool die(struct sim_node *node, quorum_duration away)
+{
+    if (!node->up)
+        return false;
+    sim_node_die(node);
+    sim_at(sim_world->now + away, come_back, node, node->incarnation);
+    return true;
+}
+
+static void restart(struct sim_random *random)
+{
+    struct sim_node *node = any_node(random);
+    unsigned memory = (unsigned)sim_random_below(random, 3);
+    quorum_duration away = draw(random, QUORUM_MILLISECOND, 2 * QUORUM_SECOND);
+    if (!die(node, away))
+        return;
+    TRACE_NODE(node, "dies; it is back after %.0f ms, %s", (double)away / 1e6,
+               memory == 0   ? "remembering all"
+               : memory == 1 ? "empty"
+                             : "with an old snapshot");
+    if (memory == 1)
+        sim_keyspace_clear(&node->server.keys);
+    else if (memory == 2)
+        sim_keyspace_copy(&node->server.keys, &node->snapshot, true);
+    sim_world->forgotten = sim_world->forgotten || memory != 0;
+}
+
+static void take_over(struct sim_node *node, struct sim_random *random)
+{
+    sim_keyspace_copy(&node->server.keys, &node->snapshot, true);
+    /* Another machine, with a clock of its own. */
+    sim_clock_jump(&node->clock, sim_world->now,
+                   (int64_t)sim_random_below(random, QUORUM_SECOND) - (int64_t)(QUORUM_SECOND / 2));
+    sim_world->forgotten = true;
+}
+
+static void promote(struct sim_random *random)
+{
+    struct sim_node *node = any_node(random);
+    if (!die(node, draw(random, QUORUM_MILLISECOND, 500 * QUORUM_MILLISECOND)))
+        return;
+    TRACE_NODE(node, "dies; a replica that missed the last writes takes over");
+    take_over(node, random);
+}
+
+static void recover(void *subject, uint64_t unused)
+{
+    struct sim_node *node = subject;
+    (void)unused;
+    node->server.refusal = NULL;
+    node->slow = 0;
+}
+
+static void refuse(struct sim_random *random)
+{
+    static const char *const refusals[] = {
+        "LOADING Redis is loading the dataset in memory", "OOM command not allowed when used memory > 'maxmemory'.",
+        "BUSY Redis is busy running a script.", "MISCONF Redis is configured to save RDB snapshots"};
+    struct sim_node *node = any_node(random);
+    quorum_duration time = draw(random, QUORUM_MILLISECOND, 2 * QUORUM_SECOND);
+    node->server.refusal = refusals[sim_random_below(random, 4)];
+    TRACE_NODE(node, "answers '%s' for %.0f ms", node->server.refusal, (double)time / 1e6);
+    sim_at(sim_world->now + time, recover, node, 0);
+}
+
+static void slow_down(struct sim_random *random)
+{
+    struct sim_node *node = any_node(random);
+    node->slow = draw(random, QUORUM_MILLISECOND, 100 * QUORUM_MILLISECOND);
+    TRACE_NODE(node, "is slow, by %.1f ms a packet", (double)node->slow / 1e6);
+    sim_at(sim_world->now + draw(random, 10 * QUORUM_MILLISECOND, QUORUM_SECOND), recover, node, 0);
+}
+
+static void forget_scripts(struct sim_random *random)
+{
+    struct sim_node *node = any_node(random);
+    TRACE_NODE(node, "forgets its scripts");
+    node->server.scripts = 0;
+}
+
+static void save(void *subject, uint64_t unused)
+{
+    struct sim_random *random = &sim_world->nemesis;
+    struct sim_node *node = subject;
+    (void)unused;
+    if (sim_world->calm)
+        return;
+    if (node->up)
+        sim_keyspace_copy(&node->snapshot, &node->server.keys, false);
+    quorum_duration most = sim_world->config.beyond == SIM_BEYOND_FAILOVER ? 10 * QUORUM_SECOND : 2 * QUORUM_SECOND;
+    sim_at(sim_world->now + draw(random, 20 * QUORUM_MILLISECOND, most), save, node, 0);
+}
+
+/* -------------------------------------------------------------------------------------------------------- processes */
+
+static void pause_process(struct sim_random *random)
+{
+    struct sim_process *process = any_process(random);
+    quorum_duration time = draw(random, QUORUM_MILLISECOND, max_ttl() + QUORUM_SECOND);
+    if (!process->alive || process->paused_until > sim_world->now)
+        return;
+    TRACE_PROCESS(process, "stands still for %.0f ms", (double)time / 1e6);
+    process->paused_until = sim_world->now + time;
+}
+
+static void be_reborn(void *subject, uint64_t life)
+{
+    struct sim_process *process = subject;
+    if (process->alive || process->life != life)
+        return;
+    TRACE_PROCESS(process, "starts again");
+    sim_process_start(process);
+}
+
+void sim_process_replace(struct sim_process *process)
+{
+    sim_at(sim_world->now + draw(stream(SIM_FAULT_CRASH), QUORUM_MILLISECOND, QUORUM_SECOND), be_reborn, process,
+           process->life);
+}
+
+static void crash(struct sim_random *random)
+{
+    struct sim_process *process = any_process(random);
+    if (!process->alive)
+        return;
+    TRACE_PROCESS(process, "dies");
+    if (!process->closing)
+        sim_check_count(process);
+    sim_check_excuse(process);
+    sim_process_end(process);
+    sim_process_replace(process);
+}
+
+static void close_client(struct sim_random *random)
+{
+    struct sim_process *process = any_process(random);
+    if (!process->alive || process->closing)
+        return;
+    process->wanted = SIM_CLOSE;
+    sim_process_wake(process, sim_world->now);
+}
+
+static int64_t draw_rate(struct sim_random *random)
+{
+    return (int64_t)sim_random_below(random, 9000001) - 4500000; /* two of them differ by less than 1 % */
+}
+
+static void change_rates(struct sim_random *random)
+{
+    struct sim_node *node = any_node(random);
+    struct sim_process *process = any_process(random);
+    if (node->clock.rate == node->clock.rate_by_itself && sim_world->config.beyond != SIM_BEYOND_RATE) {
+        node->clock.rate_by_itself = draw_rate(random);
+        sim_clock_turn(&node->clock, sim_world->now, node->clock.rate_by_itself);
+    }
+    /* What it does now may be ahead of the world's time: a clock that slows down before would run back. */
+    if (process->clock.rate == SIM_STOPPED || process->busy_until > sim_world->now)
+        return;
+    process->clock.rate_by_itself = draw_rate(random);
+    sim_clock_turn(&process->clock, sim_world->now, process->clock.rate_by_itself);
+    sim_process_alarm_moved(process);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ beyond */
+
+static void jump(struct sim_random *random)
+{
+    struct sim_node *node = any_node(random);
+    int64_t by = (int64_t)draw(random, 10 * QUORUM_MILLISECOND, 2 * max_ttl());
+    by = sim_random_chance(random, 700) ? by : -by;
+    TRACE_NODE(node, "its clock jumps by %.0f ms", (double)by / 1e6);
+    sim_clock_jump(&node->clock, sim_world->now, by);
+}
+
+static void start_clock(void *subject, uint64_t unused)
+{
+    struct sim_process *process = subject;
+    (void)unused;
+    if (process->clock.rate != SIM_STOPPED)
+        return;
+    TRACE_PROCESS(process, "goes on, and its clock does");
+    sim_clock_turn(&process->clock, sim_world->now, process->clock.rate_by_itself);
+    sim_process_alarm_moved(process);
+}
+
+static void stop_clock(struct sim_random *random)
+{
+    struct sim_process *process = any_process(random);
+    quorum_duration time = draw(random, 10 * QUORUM_MILLISECOND, 2 * max_ttl());
+    if (process->clock.rate == SIM_STOPPED || !process->alive || process->busy_until > sim_world->now)
+        return;
+    TRACE_PROCESS(process, "stands still for %.0f ms, and its clock does", (double)time / 1e6);
+    sim_clock_turn(&process->clock, sim_world->now, SIM_STOPPED);
+    if (process->paused_until < sim_world->now + time)
+        process->paused_until = sim_world->now + time;
+    sim_at(sim_world->now + time, start_clock, process, 0);
+}
+
+static void flush(struct sim_random *random)
+{
+    struct sim_node *node = any_node(random);
+    TRACE_NODE(node, "is flushed");
+    sim_keyspace_clear(&node->server.keys);
+    sim_world->forgotten = true;
+}
+
+static void fail_over(struct sim_random *random)
+{
+    struct sim_node *node = any_node(random);
+    if (!node->up)
+        return;
+    TRACE_NODE(node, "another server answers in its place, with older data");
+    take_over(node, random);
+    name_run(node);
+    node->server.scripts = 0;
+}
+
+static void go_beyond(void *subject, uint64_t unused)
+{
+    struct sim_random *random = &sim_world->nemesis;
+    (void)subject;
+    (void)unused;
+    if (sim_world->calm)
+        return;
+    sim_world->totals->beyond++;
+    if (sim_world->config.beyond == SIM_BEYOND_JUMP)
+        jump(random);
+    else if (sim_world->config.beyond == SIM_BEYOND_STOP)
+        stop_clock(random);
+    else if (sim_world->config.beyond == SIM_BEYOND_FLUSH)
+        flush(random);
+    else if (sim_world->config.beyond == SIM_BEYOND_FAILOVER)
+        fail_over(random);
+    else
+        return;
+    sim_at(sim_world->now + draw(random, 20 * QUORUM_MILLISECOND, 2 * QUORUM_SECOND), go_beyond, NULL, 0);
+}
+
+/* ------------------------------------------------------------------------------------------------------------- course */
+
+static void (*const handlers[SIM_FAULTS])(struct sim_random *) = {
+    [SIM_FAULT_BREAK] = break_link,        [SIM_FAULT_PARTITION] = partition, [SIM_FAULT_HANG] = hang,
+    [SIM_FAULT_RESTART] = restart,         [SIM_FAULT_PROMOTE] = promote,     [SIM_FAULT_REFUSE] = refuse,
+    [SIM_FAULT_UNSCRIPT] = forget_scripts, [SIM_FAULT_PAUSE] = pause_process, [SIM_FAULT_CRASH] = crash,
+    [SIM_FAULT_CLOSE] = close_client,      [SIM_FAULT_SLOW] = slow_down,      [SIM_FAULT_DRIFT] = change_rates,
+};
+
+static void befall(void *subject, uint64_t fault)
+{
+    struct sim_random *random = stream((enum sim_fault)fault);
+    quorum_duration every = sim_world->config.fault_every[fault];
+    (void)subject;
+    if (sim_world->calm)
+        return;
+    if (subject) {
+        sim_world->totals->faults[fault]++;
+        handlers[fault](random);
+    }
+    sim_at(sim_world->now + sim_random_between(random, 1, 2 * every), befall, sim_world, fault);
+}
+
+static void set_clocks(void)
+{
+    struct sim_world *world = sim_world;
+    struct sim_random *random = stream(SIM_FAULT_DRIFT);
+    bool drift = world->config.faults & 1u << SIM_FAULT_DRIFT;
+    for (unsigned i = 0; i < world->config.nodes; i++) {
+        struct sim_clock *clock = &world->nodes[i].clock;
+        clock->since = world->now;
+        clock->shown = UINT64_C(1700000000) * QUORUM_SECOND + sim_random_below(random, QUORUM_SECOND);
+        clock->rate = drift ? draw_rate(random) : 0;
+        if (world->config.beyond == SIM_BEYOND_RATE && i <= world->config.nodes / 2)
+            clock->rate = (int64_t)sim_random_between(&world->nemesis, 20000000, 500000000);
+        clock->rate_by_itself = clock->rate;
+    }
+    for (unsigned i = 0; i < world->config.processes; i++) {
+        struct sim_process *process = &world->processes[i];
+        struct sim_clock *clock = &process->clock;
+        clock->since = world->now;
+        clock->shown = QUORUM_SECOND + sim_random_below(random, 1000 * QUORUM_SECOND);
+        clock->rate = clock->rate_by_itself = drift ? draw_rate(random) : 0;
+        process->wall_offset = (int64_t)sim_random_below(random, QUORUM_SECOND);
+        if (world->config.exact_walls)
+            process->wall_offset = 0;
+    }
+}
+
+void sim_nemesis_start(void)
+{
+    struct sim_world *world = sim_world;
+    set_clocks();
+    for (unsigned i = 0; i < world->config.nodes; i++) {
+        struct sim_node *node = &world->nodes[i];
+        node->index = i;
+        node->up = true;
+        node->server.hooks = &sim_node_hooks;
+        name_run(node);
+        save(node, 0);
+    }
+    for (unsigned fault = 0; fault < SIM_FAULTS; fault++)
+        if (world->config.faults & 1u << fault && handlers[fault])
+            befall(NULL, fault);
+    if (world->config.beyond)
+        sim_at(world->now + draw(&world->nemesis, 20 * QUORUM_MILLISECOND, 2 * QUORUM_SECOND), go_beyond, NULL, 0);
+}
+
+void sim_nemesis_rest(void)
+{
+    struct sim_world *world = sim_world;
+    SIM_TRACE("world", "is calm from now on");
+    world->calm = true;
+    for (unsigned i = 0; i < world->config.nodes; i++) {
+        struct sim_node *node = &world->nodes[i];
+        recover(node, 0);
+        come_back(node, node->incarnation);
+        if (node->hung)
+            sim_node_resume(node);
+    }
+    memset(world->paths, 0, sizeof world->paths);
+    for (unsigned i = 0; i < world->config.processes; i++) {
+        struct sim_process *process = &world->processes[i];
+        process->paused_until = 0;
+        start_clock(process, 0);
+        sim_process_alarm_moved(process);
+        if (!process->alive)
+            be_reborn(process, process->life);
+    }
+}

@@ -1,0 +1,384 @@
+/* Packets, connections, and the nodes at their other ends. */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "world.h"
+
+/* Bytes on their way. */
+struct packet {
+    struct sim_link *link;
+    size_t size;
+    char bytes[];
+};
+
+static quorum_duration draw_delay(const struct sim_node *node)
+{
+    struct sim_random *random = &sim_world->network;
+    const struct sim_config *config = &sim_world->config;
+    quorum_duration delay = config->delay + sim_random_below(random, config->jitter + 1) + node->slow;
+    if (!sim_world->calm && sim_random_chance(random, config->tail))
+        delay += sim_random_log(random, QUORUM_MILLISECOND, 200 * QUORUM_MILLISECOND);
+    return delay;
+}
+
+static struct sim_path *path_of(const struct sim_link *link)
+{
+    return &sim_world->paths[link->process->index][link->node->index];
+}
+
+void sim_link_release(struct sim_link *link)
+{
+    assert(link->references > 0);
+    if (--link->references > 0)
+        return;
+    *(link->previous ? &link->previous->next : &sim_world->links) = link->next;
+    if (link->next)
+        link->next->previous = link->previous;
+    sim_bytes_free(&link->inbox);
+    sim_bytes_free(&link->unexecuted);
+    free(link);
+}
+
+/* The process' time when it acts, which may be ahead of the world's. */
+static quorum_time time_of(const struct sim_process *process)
+{
+    return sim_world->now + process->lag;
+}
+
+/* Packets of one direction keep their order. */
+static quorum_time arrival(struct sim_link *link, bool up)
+{
+    quorum_time *last = up ? &link->last_up : &link->last_down;
+    quorum_time sent = up ? time_of(link->process) : sim_world->now;
+    quorum_time blocked = up ? path_of(link)->up_blocked_until : path_of(link)->down_blocked_until;
+    quorum_time at = (sent > blocked ? sent : blocked) + draw_delay(link->node);
+    *last = at > *last ? at : *last + 1;
+    return *last;
+}
+
+static void send_after(struct sim_link *link, bool up, void (*happen)(void *, uint64_t), const void *bytes, size_t size)
+{
+    struct packet *packet = malloc(sizeof *packet + size);
+    if (!packet)
+        abort();
+    packet->link = link;
+    packet->size = size;
+    if (size)
+        memcpy(packet->bytes, bytes, size);
+    link->references++;
+    sim_at(arrival(link, up), happen, packet, sim_world->nodes[link->node->index].incarnation);
+}
+
+static void packet_end(struct packet *packet)
+{
+    sim_link_release(packet->link);
+    free(packet);
+}
+
+/* ------------------------------------------------------------------------------------------------- to the process */
+
+static void tell_client(struct sim_link *link)
+{
+    if (link->client_open)
+        sim_process_wake(link->process, sim_world->now);
+}
+
+static void data_arrives(void *subject, uint64_t incarnation)
+{
+    struct packet *packet = subject;
+    struct sim_link *link = packet->link;
+    (void)incarnation;
+    if (link->client_open && !link->ended && !link->error && !link->severed) {
+        sim_bytes_add(&link->inbox, packet->bytes, packet->size);
+        tell_client(link);
+    }
+    packet_end(packet);
+}
+
+static void reset_arrives(void *subject, uint64_t incarnation)
+{
+    struct packet *packet = subject;
+    struct sim_link *link = packet->link;
+    (void)incarnation;
+    if (link->client_open && !link->severed && !link->error) {
+        link->error = link->connected ? ECONNRESET : ECONNREFUSED;
+        tell_client(link);
+    }
+    packet_end(packet);
+}
+
+static void accepted_arrives(void *subject, uint64_t incarnation)
+{
+    struct packet *packet = subject;
+    struct sim_link *link = packet->link;
+    (void)incarnation;
+    if (link->client_open && !link->severed) {
+        link->connected = true;
+        tell_client(link);
+    }
+    packet_end(packet);
+}
+
+static void send_reset(struct sim_link *link)
+{
+    if (link->client_open)
+        send_after(link, false, reset_arrives, NULL, 0);
+}
+
+/* ---------------------------------------------------------------------------------------------------- to the node */
+
+int64_t sim_node_clock(const struct sim_node *node)
+{
+    return (int64_t)(sim_clock_read(&node->clock, sim_world->now) / QUORUM_MICROSECOND);
+}
+
+static void trace_command(const struct sim_link *link, size_t count, const struct sim_text *words, size_t answer)
+{
+    char text[200];
+    size_t used = 0;
+    for (size_t i = 0; i < count && used < sizeof text - 48; i++) {
+        struct sim_text word = words[i];
+        if (word.size > 44)
+            word.size = 12; /* a script's text */
+        if (word.size == 40)
+            word.size = 8; /* a token, or a script's name */
+        used += (size_t)snprintf(text + used, sizeof text - used, "%.*s ", (int)word.size, word.bytes);
+    }
+    const struct sim_bytes *reply = &link->node->reply;
+    char said[100];
+    size_t length = reply->size - answer < sizeof said - 1 ? reply->size - answer : sizeof said - 1;
+    for (size_t i = 0; i < length; i++)
+        said[i] = reply->bytes[answer + i] < ' ' ? ' ' : reply->bytes[answer + i];
+    said[length] = '\0';
+    char who[24];
+    snprintf(who, sizeof who, "node %u", link->node->index + 1);
+    sim_trace(who, "client %u: %s-> %s", link->process->index + 1, text, said);
+}
+
+static void name_scripts(size_t count, struct sim_text *words)
+{
+    if (count > 1 && (sim_text_is(words[0], "EVALSHA") || sim_text_is(words[0], "EVAL")))
+        words[1] = sim_script_name(words[1]);
+}
+
+static void note_authors(const struct sim_link *link, size_t count, const struct sim_text *words)
+{
+    bool script = sim_text_is(words[0], "EVALSHA") || sim_text_is(words[0], "EVAL");
+    for (size_t i = script ? 3 : 2; i < count; i++)
+        if (words[i].size == REDLOCK_TOKEN_SIZE - 1)
+            sim_check_note_author(link, words[i]);
+}
+
+static void execute_one(struct sim_link *link, size_t count, struct sim_text *words)
+{
+    struct sim_node *node = link->node;
+    size_t answer = node->reply.size;
+    sim_server_execute(&node->server, &link->session, count, words, sim_node_clock(node), &node->reply);
+    sim_world->totals->commands++;
+    note_authors(link, count, words);
+    if (!sim_world->tracing || sim_text_is(words[0], "INFO") || sim_text_is(words[0], "SCRIPT"))
+        return;
+    name_scripts(count, words);
+    trace_command(link, count, words, answer);
+}
+
+void sim_node_execute(struct sim_link *link)
+{
+    struct sim_node *node = link->node;
+    struct sim_text words[SIM_WORDS_MAX];
+    size_t count, taken = 0;
+    if (!node->up || node->hung || !link->server_open)
+        return;
+    node->reply.size = 0;
+    while (link->server_open) {
+        size_t size = sim_server_parse(link->unexecuted.bytes + taken, link->unexecuted.size - taken, words, &count);
+        if (size == 0)
+            break;
+        taken += size;
+        execute_one(link, count, words);
+    }
+    memmove(link->unexecuted.bytes, link->unexecuted.bytes + taken, link->unexecuted.size - taken);
+    link->unexecuted.size -= taken;
+    if (node->reply.size && link->client_open && !link->severed)
+        send_after(link, false, data_arrives, node->reply.bytes, node->reply.size);
+    node->reply.size = 0;
+}
+
+static void request_arrives(void *subject, uint64_t incarnation)
+{
+    struct packet *packet = subject;
+    struct sim_link *link = packet->link;
+    if (link->server_open && incarnation == link->node->incarnation) {
+        sim_bytes_add(&link->unexecuted, packet->bytes, packet->size);
+        sim_node_execute(link);
+    } else if (link->node->up) {
+        send_reset(link);
+    }
+    packet_end(packet);
+}
+
+static void server_closes(struct sim_link *link)
+{
+    if (!link->server_open)
+        return;
+    link->server_open = false;
+    link->unexecuted.size = 0;
+    link->session.channel[0] = '\0';
+    sim_link_release(link);
+}
+
+/* The client has closed its end: what it had sent before is executed still. */
+static void end_arrives(void *subject, uint64_t incarnation)
+{
+    struct packet *packet = subject;
+    struct sim_link *link = packet->link;
+    if (incarnation == link->node->incarnation && !link->severed && !link->node->hung)
+        server_closes(link);
+    packet_end(packet);
+}
+
+/* A node that hangs accepts all the same: its kernel does. */
+static void connection_arrives(void *subject, uint64_t incarnation)
+{
+    struct packet *packet = subject;
+    struct sim_link *link = packet->link;
+    struct sim_node *node = link->node;
+    (void)incarnation;
+    if (!node->up) {
+        send_reset(link);
+    } else if (link->client_open) {
+        link->server_open = true;
+        link->references++;
+        link->session.id = ++node->server.last_id;
+        send_after(link, false, accepted_arrives, NULL, 0);
+    }
+    packet_end(packet);
+}
+
+void sim_packet_drop(const struct sim_event *event)
+{
+    void (*const carrying[])(void *, uint64_t) = {data_arrives,    reset_arrives, accepted_arrives,
+                                                  request_arrives, end_arrives,   connection_arrives};
+    for (size_t i = 0; i < sizeof carrying / sizeof *carrying; i++)
+        if (event->happen == carrying[i])
+            packet_end(event->subject);
+}
+
+/* ------------------------------------------------------------------------------------------------ by the process */
+
+struct sim_link *sim_link_open(struct sim_process *process, unsigned node)
+{
+    struct sim_link *link = calloc(1, sizeof *link);
+    if (!link)
+        abort();
+    link->process = process;
+    link->life = process->life;
+    link->node = &sim_world->nodes[node];
+    link->references = 1;
+    link->client_open = true;
+    link->next = sim_world->links;
+    if (link->next)
+        link->next->previous = link;
+    sim_world->links = link;
+    send_after(link, true, connection_arrives, NULL, 0);
+    return link;
+}
+
+void sim_link_write(struct sim_link *link, const void *bytes, size_t size)
+{
+    if (!link->severed)
+        send_after(link, true, request_arrives, bytes, size);
+}
+
+void sim_link_close(struct sim_link *link)
+{
+    link->client_open = false;
+    if (!link->severed)
+        send_after(link, true, end_arrives, NULL, 0);
+    sim_link_release(link);
+}
+
+/* ---------------------------------------------------------------------------------------------------- what befalls */
+
+void sim_link_cut(struct sim_link *link, bool client_told, bool server_told)
+{
+    if (client_told && link->client_open && !link->error) {
+        link->error = ECONNRESET;
+        tell_client(link);
+    }
+    if (server_told)
+        server_closes(link);
+    else
+        link->severed = true; /* what is under way arrives; the end of the connection does not */
+}
+
+void sim_node_die(struct sim_node *node)
+{
+    struct sim_link *next;
+    node->up = node->hung = false;
+    node->incarnation++;
+    for (struct sim_link *link = sim_world->links; link; link = next) {
+        next = link->next;
+        if (link->node != node || !link->server_open)
+            continue;
+        send_reset(link);
+        server_closes(link);
+    }
+}
+
+/* In any order: the kernel's is as good as another. */
+void sim_node_resume(struct sim_node *node)
+{
+    struct sim_link *waiting[256];
+    size_t count = 0;
+    node->hung = false;
+    for (struct sim_link *link = sim_world->links; link && count < 256; link = link->next)
+        if (link->node == node && link->server_open) {
+            link->references++;
+            waiting[count++] = link;
+        }
+    for (; count > 0; count--) {
+        size_t pick = sim_random_below(&sim_world->network, count);
+        struct sim_link *link = waiting[pick];
+        waiting[pick] = waiting[count - 1];
+        sim_node_execute(link);
+        if (!link->client_open && !link->severed)
+            server_closes(link);
+        sim_link_release(link);
+    }
+}
+
+static long long publish(struct sim_server *server, struct sim_text channel, struct sim_text text)
+{
+    struct sim_bytes message = {NULL, 0, 0};
+    long long told = 0;
+    for (struct sim_link *link = sim_world->links; link; link = link->next) {
+        if (&link->node->server != server || !link->server_open || strlen(link->session.channel) != channel.size ||
+            memcmp(link->session.channel, channel.bytes, channel.size) != 0)
+            continue;
+        message.size = 0;
+        sim_bytes_print(&message, "*3\r\n$7\r\nmessage\r\n$%zu\r\n%.*s\r\n$%zu\r\n%.*s\r\n", channel.size,
+                        (int)channel.size, channel.bytes, text.size, (int)text.size, text.bytes);
+        if (!link->severed)
+            send_after(link, false, data_arrives, message.bytes, message.size);
+        told++;
+    }
+    sim_bytes_free(&message);
+    return told;
+}
+
+static bool kill_session(struct sim_server *server, int64_t id)
+{
+    for (struct sim_link *link = sim_world->links; link; link = link->next)
+        if (&link->node->server == server && link->server_open && link->session.id == id) {
+            send_reset(link);
+            server_closes(link);
+            return true;
+        }
+    return false;
+}
+
+const struct sim_server_hooks sim_node_hooks = {publish, kill_session};

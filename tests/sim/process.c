@@ -1,0 +1,203 @@
+/* A process: a loop with one client of the library on it, and the code that uses it. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/client.h"
+#include "world.h"
+
+/*
+ * Reading the clock is where a process is most likely to be found preempted, for what it does next depends on it: the rest of the turn then happens later than the
+ * world's time, and whatever it sends leaves then.
+ */
+quorum_time sim_process_clock(const struct sim_process *process)
+{
+    return sim_clock_read(&process->clock, sim_world->now + process->lag);
+}
+
+quorum_time sim_process_wall(const struct sim_process *process)
+{
+    return UINT64_C(1700000000) * QUORUM_SECOND + sim_world->now + process->lag + (quorum_time)process->wall_offset;
+}
+
+static bool has_lag(const struct sim_config *config)
+{
+    return config->faults & 1u << SIM_FAULT_LAG && !sim_world->calm;
+}
+
+void sim_process_preempt(struct sim_process *process)
+{
+    struct sim_world *world = sim_world;
+    if (!has_lag(&world->config) || sim_random_below(&world->fault_streams[SIM_FAULT_LAG], 4096))
+        return;
+    process->lag +=
+        sim_random_log(&world->fault_streams[SIM_FAULT_LAG], 10 * QUORUM_MICROSECOND, 300 * QUORUM_MILLISECOND);
+    world->totals->faults[SIM_FAULT_LAG]++;
+}
+
+static void log_line(int level, const char *line, void *arg)
+{
+    const struct sim_process *process = arg;
+    char who[24];
+    (void)level;
+    snprintf(who, sizeof who, "client %u", process->index + 1);
+    SIM_TRACE(who, "says: %s", line);
+}
+
+static void node_list(char *text, size_t size)
+{
+    size_t used = 0;
+    for (unsigned i = 0; i < sim_world->config.nodes; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s10.0.0.%u:6379", i ? "," : "", i + 1);
+}
+
+static void set_options(struct sim_process *process)
+{
+    const struct sim_config *config = &sim_world->config;
+    struct sim_random *random = &sim_world->workload;
+    process->options = (redlock_options)REDLOCK_OPTIONS_INIT;
+    process->options.max_ttl_ms = config->max_ttl_ms;
+    process->options.ttl_ms = config->ttl_ms[0];
+    process->options.guard = config->beyond != SIM_BEYOND_UNGUARDED;
+    process->options.node_timeout_ms = sim_random_chance(random, 500) ? 50 : 20;
+    process->options.silence_limit_ms = sim_random_chance(random, 500) ? 2000 : 300;
+    process->options.connect_timeout_ms = sim_random_chance(random, 500) ? 1000 : 200;
+    process->options.backoff_max_ms = 500;
+    process->options.log = sim_world->tracing ? log_line : NULL;
+    process->options.log_arg = process;
+    process->options.log_level = REDLOCK_LOG_DEBUG;
+    /* Those who know of short locks only do not wait for the long ones that a node may have forgotten; who takes these says nothing of them. */
+    if (config->beyond == SIM_BEYOND_MAX_TTL && process->index % 2)
+        process->options.max_ttl_ms = config->ttl_ms[0];
+    else if (config->beyond == SIM_BEYOND_MAX_TTL)
+        process->options.guard = 0;
+}
+
+static void plan(struct sim_process *process);
+
+/* One turn: what is ready is dispatched, then all else before it sleeps. */
+static void turn(struct sim_process *process)
+{
+    unsigned again = 0;
+    sim_current = process;
+    process->in_turn = true;
+    do {
+        sim_watch_dispatch(process);
+        sim_agent_run(process);
+        sim_watch_prepare(process);
+    } while (!process->closed && sim_watch_is_ready(process) && ++again < 64);
+    process->in_turn = false;
+    process->busy_until = sim_world->now + process->lag;
+    if (process->lag)
+        process->lagged_until = process->busy_until;
+    if (!process->closed)
+        sim_check_turn(process);
+    process->lag = 0;
+    sim_current = NULL;
+}
+
+/* Its client is closed, and has said its last word. */
+static void leave(struct sim_process *process)
+{
+    sim_process_end(process);
+    if (!sim_is_closing())
+        sim_process_replace(process);
+}
+
+static void turn_due(void *subject, uint64_t number)
+{
+    struct sim_process *process = subject;
+    quorum_time ready = process->paused_until > process->busy_until ? process->paused_until : process->busy_until;
+    if (number != process->turn_number || !process->alive)
+        return;
+    process->turn_at = QUORUM_NEVER;
+    if (ready > sim_world->now) {
+        sim_process_wake(process, ready);
+        return;
+    }
+    turn(process);
+    if (process->closed)
+        leave(process);
+    else
+        plan(process);
+}
+
+void sim_process_wake(struct sim_process *process, quorum_time at)
+{
+    quorum_time ready = process->paused_until > process->busy_until ? process->paused_until : process->busy_until;
+    at = at > ready ? at : ready;
+    if (!process->alive || process->in_turn || at >= process->turn_at)
+        return;
+    process->turn_at = at;
+    sim_at(at, turn_due, process, ++process->turn_number);
+}
+
+/* When it wakes by itself. */
+static void plan(struct sim_process *process)
+{
+    quorum_time alarm = sim_watch_alarm(process), work = sim_agent_wake(process);
+    quorum_time earliest = alarm < work ? alarm : work;
+    sim_current = process;
+    bool ready = sim_watch_is_ready(process);
+    sim_current = NULL;
+    if (ready)
+        sim_process_wake(process, sim_world->now);
+    else if (earliest != QUORUM_NEVER)
+        sim_process_wake(process, sim_clock_when(&process->clock, earliest, sim_world->now));
+}
+
+void sim_process_alarm_moved(struct sim_process *process)
+{
+    if (!process->alive)
+        return;
+    process->turn_at = QUORUM_NEVER;
+    process->turn_number++;
+    plan(process);
+}
+
+static bool has_client(const struct sim_process *process)
+{
+    return process->client;
+}
+
+void sim_process_start(struct sim_process *process)
+{
+    char nodes[32 * SIM_NODES_MAX];
+    process->alive = true;
+    process->closing = process->closed = false;
+    process->wanted = SIM_ACQUIRE;
+    process->under_way = process->holds = 0;
+    process->life++;
+    process->turn_at = QUORUM_NEVER;
+    process->turn_number++;
+    process->paused_until = process->busy_until = process->lagged_until = 0;
+    process->watch = sim_watch_create();
+    node_list(nodes, sizeof nodes);
+    set_options(process);
+    sim_current = process;
+    redlock_result result;
+    int status = redlock_attach((struct ev_loop *)(void *)process, nodes, &process->options, &process->client, &result);
+    if (status != REDLOCK_OK) {
+        fprintf(stderr, "redlock_attach(): %s\n", result.text);
+        abort();
+    }
+    sim_current = NULL;
+    sim_agent_start(process);
+    sim_process_wake(process, sim_world->now);
+}
+
+/* Its memory and its descriptors are gone; nothing is said to anybody. */
+void sim_process_end(struct sim_process *process)
+{
+    process->alive = false;
+    sim_current = process;
+    if (has_client(process))
+        rl_client_destroy(process->client);
+    process->client = NULL;
+    sim_agent_end(process);
+    sim_world->operations_under_way -= process->under_way; /* nobody waits for them any more */
+    process->under_way = 0;
+    sim_watch_destroy(process->watch);
+    process->watch = NULL;
+    sim_current = NULL;
+}

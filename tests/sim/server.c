@@ -1,0 +1,422 @@
+#include "server.h"
+
+#include <assert.h>
+#include <lauxlib.h>
+#include <lua.h>
+#include <lualib.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/script.h"
+
+unsigned sim_script_errors;
+char sim_script_error[256];
+
+/* ---------------------------------------------------------------------------------------------------------- reading */
+
+/* A number between a mark and the end of its line. NULL: the line is not complete. */
+static const char *read_number(const char *at, const char *end, char mark, size_t *number)
+{
+    if (at == end)
+        return NULL;
+    if (*at++ != mark)
+        abort(); /* hiredis writes no such thing */
+    *number = 0;
+    for (; at < end && *at != '\r'; at++)
+        *number = 10 * *number + (size_t)(*at - '0');
+    return end - at < 2 ? NULL : at + 2;
+}
+
+size_t sim_server_parse(const char *bytes, size_t size, struct sim_text *words, size_t *count)
+{
+    const char *end = bytes + size, *at = read_number(bytes, end, '*', count);
+    if (at && *count > SIM_WORDS_MAX)
+        abort();
+    for (size_t i = 0; at && i < *count; i++) {
+        at = read_number(at, end, '$', &words[i].size);
+        if (!at || (size_t)(end - at) < words[i].size + 2)
+            return 0;
+        words[i].bytes = at;
+        at += words[i].size + 2;
+    }
+    return at ? (size_t)(at - bytes) : 0;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- scripts */
+
+static lua_State *lua;
+static int compiled[RL_SCRIPTS];
+
+/* Whose command a script is running. */
+static struct {
+    struct sim_server *server;
+    int64_t microseconds;
+} running;
+
+static void execute_key_command(struct sim_server *server, size_t count, const struct sim_text *words,
+                                int64_t microseconds, struct sim_bytes *reply);
+
+static const char *push_reply(const char *at);
+
+static const char *push_array(const char *at, size_t count)
+{
+    lua_createtable(lua, (int)count, 0);
+    for (size_t i = 1; i <= count; i++) {
+        at = push_reply(at);
+        lua_rawseti(lua, -2, (int)i);
+    }
+    return at;
+}
+
+static void push_line(const char *field, const char *line, size_t size)
+{
+    lua_createtable(lua, 0, 1);
+    lua_pushlstring(lua, line, size);
+    lua_setfield(lua, -2, field);
+}
+
+/* RESP to what a script sees of it. Returns what follows. */
+static const char *push_reply(const char *at)
+{
+    const char *line = at + 1, *stop = strchr(line, '\r');
+    long long number = strtoll(line, NULL, 10);
+    switch (*at) {
+    case ':':
+        lua_pushnumber(lua, (lua_Number)number);
+        return stop + 2;
+    case '+':
+    case '-':
+        push_line(*at == '+' ? "ok" : "err", line, (size_t)(stop - line));
+        return stop + 2;
+    case '$':
+        if (number < 0) {
+            lua_pushboolean(lua, 0);
+            return stop + 2;
+        }
+        lua_pushlstring(lua, stop + 2, (size_t)number);
+        return stop + 2 + number + 2;
+    default:
+        return push_array(stop + 2, (size_t)number);
+    }
+}
+
+static void read_words(struct sim_text *words, size_t count)
+{
+    static char numbers[16][40];
+    unsigned used = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (lua_type(lua, (int)i + 1) == LUA_TNUMBER) {
+            char *number = numbers[used++ % 16];
+            words[i] = (struct sim_text){
+                number, (size_t)snprintf(number, sizeof numbers[0], "%.17g", lua_tonumber(lua, (int)i + 1))};
+        } else {
+            words[i].bytes = lua_tolstring(lua, (int)i + 1, &words[i].size);
+            if (!words[i].bytes)
+                luaL_error(lua, "arguments of redis.call() are strings or numbers");
+        }
+    }
+}
+
+static bool call_server(void)
+{
+    struct sim_text words[64];
+    static struct sim_bytes reply;
+    size_t count = (size_t)lua_gettop(lua);
+    if (count == 0 || count > sizeof words / sizeof *words)
+        luaL_error(lua, "redis.call() with %d arguments", (int)count);
+    read_words(words, count);
+    reply.size = 0;
+    execute_key_command(running.server, count, words, running.microseconds, &reply);
+    sim_bytes_add(&reply, "", 1);
+    push_reply(reply.bytes);
+    return reply.bytes[0] != '-';
+}
+
+static int redis_call(lua_State *state)
+{
+    (void)state;
+    return call_server() ? 1 : lua_error(lua);
+}
+
+static int redis_pcall(lua_State *state)
+{
+    (void)state;
+    call_server();
+    return 1;
+}
+
+static int redis_error_reply(lua_State *state)
+{
+    lua_createtable(state, 0, 1);
+    lua_pushvalue(state, 1);
+    lua_setfield(state, -2, "err");
+    return 1;
+}
+
+static int redis_status_reply(lua_State *state)
+{
+    lua_createtable(state, 0, 1);
+    lua_pushvalue(state, 1);
+    lua_setfield(state, -2, "ok");
+    return 1;
+}
+
+static void open_interpreter(void)
+{
+    static const luaL_Reg functions[] = {{"call", redis_call},
+                                         {"pcall", redis_pcall},
+                                         {"error_reply", redis_error_reply},
+                                         {"status_reply", redis_status_reply},
+                                         {NULL, NULL}};
+    lua = luaL_newstate();
+    if (!lua)
+        abort();
+    luaL_openlibs(lua);
+    luaL_register(lua, "redis", functions);
+    lua_settop(lua, 0);
+    for (int i = 0; i < RL_SCRIPTS; i++) {
+        const struct rl_script *script = &rl_scripts[i];
+        if (luaL_loadbuffer(lua, script->text, strlen(script->text), script->name) != 0) {
+            fprintf(stderr, "%s.lua: %s\n", script->name, lua_tostring(lua, -1));
+            abort();
+        }
+        compiled[i] = luaL_ref(lua, LUA_REGISTRYINDEX);
+    }
+}
+
+void sim_scripts_close(void)
+{
+    if (lua)
+        lua_close(lua);
+    lua = NULL;
+}
+
+static void set_words(const char *name, size_t count, const struct sim_text *words)
+{
+    lua_createtable(lua, (int)count, 0);
+    for (size_t i = 0; i < count; i++) {
+        lua_pushlstring(lua, words[i].bytes, words[i].size);
+        lua_rawseti(lua, -2, (int)i + 1);
+    }
+    lua_setglobal(lua, name);
+}
+
+/* What a script returned, at the top of the stack, to RESP. */
+static void write_value(struct sim_bytes *reply)
+{
+    size_t size;
+    const char *text;
+    lua_Number number;
+    switch (lua_type(lua, -1)) {
+    case LUA_TSTRING:
+        text = lua_tolstring(lua, -1, &size);
+        sim_bytes_print(reply, "$%zu\r\n", size);
+        sim_bytes_add(reply, text, size);
+        sim_bytes_add(reply, "\r\n", 2);
+        return;
+    case LUA_TNUMBER:
+        number = lua_tonumber(lua, -1);
+        sim_bytes_print(reply, ":%lld\r\n", (long long)number);
+        return;
+    case LUA_TBOOLEAN:
+        sim_bytes_print(reply, "%s\r\n", lua_toboolean(lua, -1) ? ":1" : "$-1");
+        return;
+    case LUA_TTABLE:
+        break;
+    default:
+        sim_bytes_print(reply, "$-1\r\n");
+        return;
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        lua_getfield(lua, -1, i ? "ok" : "err");
+        if (lua_type(lua, -1) == LUA_TSTRING) {
+            sim_bytes_print(reply, "%c%s\r\n", i ? '+' : '-', lua_tostring(lua, -1));
+            lua_pop(lua, 1);
+            return;
+        }
+        lua_pop(lua, 1);
+    }
+    int count = 0;
+    for (;; count++) {
+        lua_rawgeti(lua, -1, count + 1);
+        bool end = lua_isnil(lua, -1);
+        lua_pop(lua, 1);
+        if (end)
+            break;
+    }
+    sim_bytes_print(reply, "*%d\r\n", count);
+    for (int i = 1; i <= count; i++) {
+        lua_rawgeti(lua, -1, i);
+        write_value(reply);
+        lua_pop(lua, 1);
+    }
+}
+
+/* An error that a command answered is passed on; any other is the script's own, or the model's. */
+static void write_error(struct sim_bytes *reply, const char *name)
+{
+    if (lua_type(lua, -1) == LUA_TTABLE) {
+        lua_getfield(lua, -1, "err");
+        sim_bytes_print(reply, "-%s script: %s, on @user_script:1.\r\n", lua_tostring(lua, -1), name);
+        lua_pop(lua, 1);
+        return;
+    }
+    sim_script_errors++;
+    snprintf(sim_script_error, sizeof sim_script_error, "%s.lua: %s", name, lua_tostring(lua, -1));
+    sim_bytes_print(reply, "-ERR %s\r\n", sim_script_error);
+}
+
+static int find_script(struct sim_text word, bool whole)
+{
+    for (int i = 0; i < RL_SCRIPTS; i++) {
+        const char *name = whole ? rl_scripts[i].text : rl_scripts[i].sha1;
+        if (strlen(name) == word.size && memcmp(name, word.bytes, word.size) == 0)
+            return i;
+    }
+    return -1;
+}
+
+struct sim_text sim_script_name(struct sim_text word)
+{
+    int script = find_script(word, word.size != 40);
+    return script < 0 ? word : (struct sim_text){rl_scripts[script].name, strlen(rl_scripts[script].name)};
+}
+
+static void evaluate(struct sim_server *server, size_t count, const struct sim_text *words, int64_t microseconds,
+                     struct sim_bytes *reply)
+{
+    bool whole = sim_text_is(words[0], "EVAL");
+    int script = count > 2 ? find_script(words[1], whole) : -1;
+    size_t keys = 0;
+    for (size_t i = 0; count > 2 && i < words[2].size; i++)
+        keys = 10 * keys + (size_t)(words[2].bytes[i] - '0');
+    if (script < 0 || 3 + keys > count || (!whole && !(server->scripts & 1u << script))) {
+        sim_bytes_print(reply, "-NOSCRIPT No matching script. Please use EVAL.\r\n");
+        return;
+    }
+    if (!lua)
+        open_interpreter();
+    server->scripts |= 1u << script;
+    running.server = server;
+    running.microseconds = microseconds;
+    lua_rawgeti(lua, LUA_REGISTRYINDEX, compiled[script]);
+    set_words("KEYS", keys, words + 3);
+    set_words("ARGV", count - 3 - keys, words + 3 + keys);
+    if (lua_pcall(lua, 0, 1, 0) == 0)
+        write_value(reply);
+    else
+        write_error(reply, rl_scripts[script].name);
+    lua_settop(lua, 0);
+}
+
+static void load_script(struct sim_server *server, size_t count, const struct sim_text *words, struct sim_bytes *reply)
+{
+    int script = count == 3 ? find_script(words[2], true) : -1;
+    if (sim_text_is(words[1], "FLUSH")) {
+        server->scripts = 0;
+        sim_bytes_print(reply, "+OK\r\n");
+        return;
+    }
+    if (script < 0 || !sim_text_is(words[1], "LOAD")) {
+        sim_bytes_print(reply, "-ERR a script the model does not know\r\n");
+        return;
+    }
+    server->scripts |= 1u << script;
+    sim_bytes_print(reply, "$40\r\n%s\r\n", rl_scripts[script].sha1);
+}
+
+/* --------------------------------------------------------------------------------------------------------- commands */
+
+static void info(const struct sim_server *server, size_t count, const struct sim_text *words, struct sim_bytes *reply)
+{
+    char text[512];
+    struct sim_text section = count > 1 ? words[1] : (struct sim_text){"", 0};
+    int size = 0;
+    if (sim_text_is(section, "server"))
+        size = snprintf(text, sizeof text, "# Server\r\nredis_version:7.0.15\r\nrun_id:%s\r\n", server->run_id);
+    else if (sim_text_is(section, "replication"))
+        size = snprintf(text, sizeof text, "# Replication\r\nrole:%s\r\n", server->replica ? "slave" : "master");
+    else if (sim_text_is(section, "memory"))
+        size = snprintf(text, sizeof text, "# Memory\r\nmaxmemory_policy:noeviction\r\n");
+    else if (sim_text_is(section, "persistence"))
+        size = snprintf(text, sizeof text, "# Persistence\r\naof_enabled:0\r\n");
+    sim_bytes_print(reply, "$%d\r\n", size);
+    sim_bytes_add(reply, text, (size_t)size);
+    sim_bytes_add(reply, "\r\n", 2);
+}
+
+/* What a script, too, may call. */
+static void execute_key_command(struct sim_server *server, size_t count, const struct sim_text *words,
+                                int64_t microseconds, struct sim_bytes *reply)
+{
+    if (sim_keyspace_execute(&server->keys, count, words, microseconds, reply))
+        return;
+    if (sim_text_is(words[0], "INFO"))
+        info(server, count, words, reply);
+    else if (sim_text_is(words[0], "PUBLISH") && count == 3)
+        sim_bytes_print(reply, ":%lld\r\n", server->hooks ? server->hooks->publish(server, words[1], words[2]) : 0);
+    else {
+        sim_bytes_print(reply, "-ERR unknown command '%.*s'\r\n", (int)words[0].size, words[0].bytes);
+        sim_script_errors++;
+        snprintf(sim_script_error, sizeof sim_script_error, "the model does not know the command '%.*s'",
+                 (int)words[0].size, words[0].bytes);
+    }
+}
+
+static long long number_of(struct sim_text word)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%.*s", (int)word.size, word.bytes);
+    return strtoll(text, NULL, 10);
+}
+
+static void client_command(struct sim_server *server, const struct sim_session *session, size_t count,
+                           const struct sim_text *words, struct sim_bytes *reply)
+{
+    if (count == 2 && sim_text_is(words[1], "ID"))
+        sim_bytes_print(reply, ":%lld\r\n", (long long)session->id);
+    else if (count == 4 && sim_text_is(words[1], "KILL") && sim_text_is(words[2], "ID"))
+        sim_bytes_print(reply, ":%d\r\n", server->hooks && server->hooks->kill(server, number_of(words[3])));
+    else
+        sim_bytes_print(reply, "+OK\r\n");
+}
+
+static void subscribe(struct sim_session *session, struct sim_text channel, struct sim_bytes *reply)
+{
+    snprintf(session->channel, sizeof session->channel, "%.*s", (int)channel.size, channel.bytes);
+    sim_bytes_print(reply, "*3\r\n$9\r\nsubscribe\r\n$%zu\r\n%.*s\r\n:1\r\n", channel.size, (int)channel.size,
+                    channel.bytes);
+}
+
+/* What concerns the connection alone; answered in any state. */
+static bool execute_session_command(struct sim_server *server, struct sim_session *session, size_t count,
+                                    const struct sim_text *words, struct sim_bytes *reply)
+{
+    if (sim_text_is(words[0], "CLIENT") && count > 1)
+        client_command(server, session, count, words, reply);
+    else if (sim_text_is(words[0], "SUBSCRIBE") && count == 2)
+        subscribe(session, words[1], reply);
+    else if (sim_text_is(words[0], "AUTH") || sim_text_is(words[0], "SELECT"))
+        sim_bytes_print(reply, "+OK\r\n");
+    else if (sim_text_is(words[0], "INFO"))
+        info(server, count, words, reply);
+    else
+        return false;
+    return true;
+}
+
+void sim_server_execute(struct sim_server *server, struct sim_session *session, size_t count,
+                        const struct sim_text *words, int64_t microseconds, struct sim_bytes *reply)
+{
+    if (execute_session_command(server, session, count, words, reply))
+        return;
+    if (server->refusal)
+        sim_bytes_print(reply, "-%s\r\n", server->refusal);
+    else if (sim_text_is(words[0], "EVALSHA") || sim_text_is(words[0], "EVAL"))
+        evaluate(server, count, words, microseconds, reply);
+    else if (sim_text_is(words[0], "SCRIPT") && count > 1)
+        load_script(server, count, words, reply);
+    else
+        execute_key_command(server, count, words, microseconds, reply);
+}

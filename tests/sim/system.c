@@ -1,0 +1,507 @@
+/*
+ * The system as the library and hiredis see it: descriptors, sockets, clocks, random numbers; and libev. The linker prefers these functions to the C library's, so
+ * that all code above them is what ships. Descriptors that are not of a world go to the kernel.
+ */
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <ev.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "world.h"
+
+/* Interposed: hidden, they would be the program's own only. */
+#define SYSTEM    __attribute__((visibility("default")))
+
+#define FIRST     1000000 /* no descriptor of the kernel's is so large */
+#define MOST      1024
+#define PER_WATCH 64
+#define WATCHERS  2
+
+enum kind { NOTHING, TIMER, BELL, SOCKET };
+
+struct descriptor {
+    enum kind kind;
+    struct sim_watch *watch;
+    quorum_time armed;     /* TIMER: QUORUM_NEVER not */
+    uint64_t rung;         /* BELL */
+    struct sim_link *link; /* SOCKET; NULL before connect(2) */
+    ev_io *watchers[WATCHERS];
+};
+
+/* Of one process. */
+struct sim_watch {
+    unsigned open[PER_WATCH];
+    unsigned count;
+    ev_prepare *prepare;
+    ev_idle *idle;
+};
+
+struct sim_process *sim_current;
+static struct descriptor descriptors[MOST];
+static unsigned spare[MOST];
+static unsigned spare_count;
+
+static struct descriptor *find(int fd)
+{
+    return fd >= FIRST && fd < FIRST + MOST ? &descriptors[fd - FIRST] : NULL;
+}
+
+static struct sim_process *caller(void)
+{
+    assert(sim_current);
+    return sim_current;
+}
+
+void sim_descriptors_reset(void)
+{
+    spare_count = 0;
+    memset(descriptors, 0, sizeof descriptors);
+    for (unsigned i = MOST; i > 0; i--)
+        spare[spare_count++] = i - 1;
+}
+
+static int make(enum kind kind)
+{
+    struct sim_watch *watch = caller()->watch;
+    assert(spare_count > 0 && watch->count < PER_WATCH);
+    unsigned index = spare[--spare_count];
+    descriptors[index] = (struct descriptor){.kind = kind, .watch = watch, .armed = QUORUM_NEVER};
+    watch->open[watch->count++] = index;
+    return FIRST + (int)index;
+}
+
+static void unmake(struct descriptor *descriptor)
+{
+    unsigned index = (unsigned)(descriptor - descriptors);
+    struct sim_watch *watch = descriptor->watch;
+    unsigned at = 0;
+    while (watch->open[at] != index)
+        at++;
+    watch->open[at] = watch->open[--watch->count];
+    if (descriptor->link)
+        sim_link_close(descriptor->link);
+    memset(descriptor, 0, sizeof *descriptor);
+    spare[spare_count++] = index;
+}
+
+struct sim_watch *sim_watch_create(void)
+{
+    struct sim_watch *watch = calloc(1, sizeof *watch);
+    if (!watch)
+        abort();
+    return watch;
+}
+
+void sim_watch_destroy(struct sim_watch *watch)
+{
+    while (watch->count)
+        unmake(&descriptors[watch->open[0]]);
+    free(watch);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- clocks */
+
+SYSTEM int clock_gettime(clockid_t id, struct timespec *time)
+{
+    if (!sim_current)
+        return (int)syscall(SYS_clock_gettime, id, time);
+    if (sim_current->in_turn)
+        sim_process_preempt(sim_current);
+    quorum_time now = sim_process_clock(sim_current);
+    if (id == CLOCK_REALTIME)
+        now = sim_process_wall(sim_current);
+    time->tv_sec = (time_t)(now / QUORUM_SECOND);
+    time->tv_nsec = (long)(now % QUORUM_SECOND);
+    return 0;
+}
+
+SYSTEM ssize_t getrandom(void *buffer, size_t size, unsigned flags)
+{
+    if (!sim_current)
+        return syscall(SYS_getrandom, buffer, size, flags);
+    for (size_t done = 0; done < size;) {
+        uint64_t bits = sim_random_next(&sim_current->entropy);
+        size_t part = size - done < sizeof bits ? size - done : sizeof bits;
+        memcpy((char *)buffer + done, &bits, part);
+        done += part;
+    }
+    return (ssize_t)size;
+}
+
+SYSTEM int timerfd_create(clockid_t clock, int flags)
+{
+    return sim_current ? make(TIMER) : (int)syscall(SYS_timerfd_create, clock, flags);
+}
+
+SYSTEM int timerfd_settime(int fd, int flags, const struct itimerspec *new, struct itimerspec *old)
+{
+    struct descriptor *descriptor = find(fd);
+    if (!descriptor)
+        return (int)syscall(SYS_timerfd_settime, fd, flags, new, old);
+    assert(flags == TFD_TIMER_ABSTIME && descriptor->kind == TIMER);
+    descriptor->armed = (quorum_time) new->it_value.tv_sec *QUORUM_SECOND + (quorum_time) new->it_value.tv_nsec;
+    return 0;
+}
+
+SYSTEM int eventfd(unsigned initial, int flags)
+{
+    if (!sim_current)
+        return (int)syscall(SYS_eventfd2, initial, flags);
+    int fd = make(BELL);
+    find(fd)->rung = initial;
+    return fd;
+}
+
+/* Signals are not simulated: what is blocked around writes need not be. */
+SYSTEM int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+    if (sim_current && old)
+        sigemptyset(old);
+    return sim_current ? 0 : (int)syscall(SYS_rt_sigprocmask, how, set, old, 8);
+}
+
+SYSTEM int sigpending(sigset_t *set)
+{
+    sigemptyset(set);
+    return 0;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- sockets */
+
+SYSTEM int socket(int domain, int type, int protocol)
+{
+    return sim_current ? make(SOCKET) : (int)syscall(SYS_socket, domain, type, protocol);
+}
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpedantic" /* glibc declares its address as a transparent union */
+/* 10.0.0.1 is the first node. */
+SYSTEM int connect(int fd, const struct sockaddr *address, socklen_t size)
+{
+    struct descriptor *descriptor = find(fd);
+    if (!descriptor)
+        return (int)syscall(SYS_connect, fd, address, size);
+    if (descriptor->link) {
+        errno = descriptor->link->error ? descriptor->link->error : descriptor->link->connected ? EISCONN : EALREADY;
+        return -1;
+    }
+    const struct sockaddr_in *inet = (const struct sockaddr_in *)(const void *)address;
+    descriptor->link = sim_link_open(caller(), (ntohl(inet->sin_addr.s_addr) & 0xff) - 1);
+    errno = EINPROGRESS;
+    return -1;
+}
+
+#pragma GCC diagnostic pop
+
+SYSTEM int setsockopt(int fd, int level, int option, const void *value, socklen_t size)
+{
+    return find(fd) ? 0 : (int)syscall(SYS_setsockopt, fd, level, option, value, size);
+}
+
+SYSTEM int getsockopt(int fd, int level, int option, void *value, socklen_t *size)
+{
+    struct descriptor *descriptor = find(fd);
+    if (!descriptor)
+        return (int)syscall(SYS_getsockopt, fd, level, option, value, size);
+    int error = descriptor->link ? descriptor->link->error : 0;
+    memset(value, 0, *size);
+    if (option == SO_ERROR)
+        memcpy(value, &error, sizeof error);
+    return 0;
+}
+
+static int control(int fd, int command, long argument)
+{
+    if (!find(fd))
+        return (int)syscall(SYS_fcntl, fd, command, argument);
+    return command == F_GETFL ? O_RDWR | O_NONBLOCK : 0;
+}
+
+SYSTEM int fcntl(int fd, int command, ...)
+{
+    va_list arguments;
+    va_start(arguments, command);
+    long argument = va_arg(arguments, long);
+    va_end(arguments);
+    return control(fd, command, argument);
+}
+
+SYSTEM int fcntl64(int fd, int command, ...)
+{
+    va_list arguments;
+    va_start(arguments, command);
+    long argument = va_arg(arguments, long);
+    va_end(arguments);
+    return control(fd, command, argument);
+}
+
+SYSTEM int poll(struct pollfd *fds, nfds_t count, int timeout)
+{
+    assert(!sim_current); /* nobody blocks in a loop */
+    return (int)syscall(SYS_poll, fds, count, timeout);
+}
+
+static ssize_t receive(struct sim_link *link, void *buffer, size_t size, bool peek)
+{
+    size_t left = link->inbox.size - link->read;
+    if (left) {
+        size_t part = left < size ? left : size;
+        memcpy(buffer, link->inbox.bytes + link->read, part);
+        link->read += peek ? 0 : part;
+        if (link->read == link->inbox.size)
+            link->inbox.size = link->read = 0;
+        return (ssize_t)part;
+    }
+    if (!link->error && link->ended)
+        return 0;
+    errno = link->error ? link->error : EAGAIN;
+    return -1;
+}
+
+static ssize_t transmit(struct sim_link *link, const void *buffer, size_t size)
+{
+    if (link->error) {
+        errno = EPIPE;
+        return -1;
+    }
+    const struct sim_config *config = &sim_world->config;
+    bool partial = config->faults & 1u << SIM_FAULT_PARTIAL && !sim_world->calm;
+    if (partial && sim_random_chance(&sim_world->network, 5)) {
+        sim_world->totals->faults[SIM_FAULT_PARTIAL]++;
+        if (sim_random_chance(&sim_world->network, 500)) {
+            errno = EAGAIN;
+            return -1;
+        }
+        size = (size_t)sim_random_between(&sim_world->network, 1, size);
+    }
+    sim_link_write(link, buffer, size);
+    return (ssize_t)size;
+}
+
+static ssize_t read_counter(uint64_t *counter, void *buffer, size_t size)
+{
+    if (*counter == 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    assert(size == sizeof *counter);
+    memcpy(buffer, counter, size);
+    *counter = 0;
+    return (ssize_t)size;
+}
+
+static bool has_gone_off(const struct descriptor *descriptor)
+{
+    return descriptor->armed <= sim_process_clock(caller());
+}
+
+SYSTEM ssize_t read(int fd, void *buffer, size_t size)
+{
+    struct descriptor *descriptor = find(fd);
+    if (!descriptor)
+        return syscall(SYS_read, fd, buffer, size);
+    if (descriptor->kind == SOCKET)
+        return receive(descriptor->link, buffer, size, false);
+    if (descriptor->kind == BELL)
+        return read_counter(&descriptor->rung, buffer, size);
+    uint64_t expirations = has_gone_off(descriptor);
+    if (expirations)
+        descriptor->armed = QUORUM_NEVER;
+    return read_counter(&expirations, buffer, size);
+}
+
+SYSTEM ssize_t recv(int fd, void *buffer, size_t size, int flags)
+{
+    struct descriptor *descriptor = find(fd);
+    if (!descriptor)
+        return syscall(SYS_recvfrom, fd, buffer, size, flags, NULL, NULL);
+    return receive(descriptor->link, buffer, size, flags & MSG_PEEK);
+}
+
+SYSTEM ssize_t write(int fd, const void *buffer, size_t size)
+{
+    struct descriptor *descriptor = find(fd);
+    uint64_t number;
+    if (!descriptor)
+        return syscall(SYS_write, fd, buffer, size);
+    if (descriptor->kind == SOCKET)
+        return transmit(descriptor->link, buffer, size);
+    assert(descriptor->kind == BELL && size == sizeof number);
+    memcpy(&number, buffer, size);
+    descriptor->rung += number;
+    return (ssize_t)size;
+}
+
+SYSTEM ssize_t send(int fd, const void *buffer, size_t size, int flags)
+{
+    (void)flags;
+    return write(fd, buffer, size);
+}
+
+SYSTEM int close(int fd)
+{
+    struct descriptor *descriptor = find(fd);
+    if (!descriptor)
+        return (int)syscall(SYS_close, fd);
+    unmake(descriptor);
+    return 0;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ libev */
+
+static void keep(ev_io *watcher)
+{
+    struct descriptor *descriptor = find(watcher->fd);
+    unsigned at = descriptor->watchers[0] ? 1 : 0;
+    assert(!descriptor->watchers[at]);
+    descriptor->watchers[at] = watcher;
+    watcher->active = 1;
+    watcher->events &= EV_READ | EV_WRITE;
+}
+
+static void forget(ev_io *watcher)
+{
+    struct descriptor *descriptor = find(watcher->fd);
+    for (unsigned i = 0; i < WATCHERS; i++)
+        if (descriptor->watchers[i] == watcher)
+            descriptor->watchers[i] = NULL;
+    watcher->active = 0;
+}
+
+SYSTEM void ev_io_start(struct ev_loop *loop, ev_io *watcher)
+{
+    (void)loop;
+    if (!ev_is_active(watcher))
+        keep(watcher);
+}
+
+SYSTEM void ev_io_stop(struct ev_loop *loop, ev_io *watcher)
+{
+    (void)loop;
+    if (ev_is_active(watcher))
+        forget(watcher);
+}
+
+SYSTEM void ev_prepare_start(struct ev_loop *loop, ev_prepare *watcher)
+{
+    (void)loop;
+    caller()->watch->prepare = watcher;
+    watcher->active = 1;
+}
+
+SYSTEM void ev_prepare_stop(struct ev_loop *loop, ev_prepare *watcher)
+{
+    (void)loop;
+    caller()->watch->prepare = NULL;
+    watcher->active = 0;
+}
+
+SYSTEM void ev_idle_start(struct ev_loop *loop, ev_idle *watcher)
+{
+    (void)loop;
+    caller()->watch->idle = watcher;
+    watcher->active = 1;
+}
+
+SYSTEM void ev_idle_stop(struct ev_loop *loop, ev_idle *watcher)
+{
+    (void)loop;
+    caller()->watch->idle = NULL;
+    watcher->active = 0;
+}
+
+static int readiness(const struct descriptor *descriptor)
+{
+    switch (descriptor->kind) {
+    case TIMER:
+        return has_gone_off(descriptor) ? EV_READ : 0;
+    case BELL:
+        return descriptor->rung ? EV_READ : 0;
+    case SOCKET:
+        break;
+    case NOTHING:
+        return 0;
+    }
+    const struct sim_link *link = descriptor->link;
+    if (!link)
+        return 0;
+    bool readable = link->inbox.size > link->read || link->ended || link->error;
+    return (readable ? EV_READ : 0) | (link->connected || link->error ? EV_WRITE : 0);
+}
+
+static bool call_watchers(struct sim_process *process, unsigned index)
+{
+    struct descriptor *descriptor = &descriptors[index];
+    bool called = false;
+    for (unsigned i = 0; i < WATCHERS; i++) {
+        ev_io *watcher = descriptor->watchers[i];
+        int ready = watcher ? readiness(descriptor) & watcher->events : 0;
+        if (!ready)
+            continue;
+        watcher->cb((struct ev_loop *)(void *)process, watcher, ready);
+        called = true;
+    }
+    return called;
+}
+
+/* From any of them on: the kernel gives no order. What is opened or closed meanwhile is seen as it is by then. */
+bool sim_watch_dispatch(struct sim_process *process)
+{
+    struct sim_watch *watch = process->watch;
+    unsigned order[PER_WATCH], count = watch->count;
+    bool called = false;
+    memcpy(order, watch->open, count * sizeof *order);
+    unsigned first = count ? (unsigned)sim_random_below(&sim_world->workload, count) : 0;
+    for (unsigned i = 0; i < count; i++) {
+        unsigned index = order[(first + i) % count];
+        if (descriptors[index].watch == watch)
+            called = call_watchers(process, index) || called;
+    }
+    return called;
+}
+
+bool sim_watch_is_ready(const struct sim_process *process)
+{
+    const struct sim_watch *watch = process->watch;
+    for (unsigned i = 0; i < watch->count; i++) {
+        const struct descriptor *descriptor = &descriptors[watch->open[i]];
+        for (unsigned w = 0; w < WATCHERS; w++)
+            if (descriptor->watchers[w] && readiness(descriptor) & descriptor->watchers[w]->events)
+                return true;
+    }
+    return watch->idle != NULL;
+}
+
+quorum_time sim_watch_alarm(const struct sim_process *process)
+{
+    quorum_time earliest = QUORUM_NEVER;
+    for (unsigned i = 0; i < process->watch->count; i++) {
+        const struct descriptor *descriptor = &descriptors[process->watch->open[i]];
+        if (descriptor->kind == TIMER && descriptor->armed < earliest)
+            earliest = descriptor->armed;
+    }
+    return earliest;
+}
+
+void sim_watch_prepare(struct sim_process *process)
+{
+    ev_prepare *prepare = process->watch->prepare;
+    if (prepare)
+        prepare->cb((struct ev_loop *)(void *)process, prepare, EV_PREPARE);
+}

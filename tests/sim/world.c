@@ -1,0 +1,352 @@
+/* The course of a world: a storm, then a calm in which everything must come to rest, then its end. */
+#include "world.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct sim_world *sim_world;
+
+/* ----------------------------------------------------------------------------------------------------------- events */
+
+static bool is_sooner(const struct sim_event *a, const struct sim_event *b)
+{
+    return a->at != b->at ? a->at < b->at : a->order < b->order;
+}
+
+void sim_at(quorum_time at, void (*happen)(void *subject, uint64_t datum), void *subject, uint64_t datum)
+{
+    struct sim_events *events = &sim_world->events;
+    if (events->count == events->capacity) {
+        events->capacity = events->capacity ? 2 * events->capacity : 256;
+        events->heap = realloc(events->heap, events->capacity * sizeof *events->heap);
+        if (!events->heap)
+            abort();
+    }
+    const struct sim_event event = {at < sim_world->now ? sim_world->now : at, ++events->order, happen, subject, datum};
+    size_t i = events->count++;
+    for (; i > 0 && is_sooner(&event, &events->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        events->heap[i] = events->heap[(i - 1) / 2];
+    events->heap[i] = event;
+}
+
+static struct sim_event take_first(struct sim_events *events)
+{
+    struct sim_event first = events->heap[0], last = events->heap[--events->count];
+    size_t i = 0, child;
+    for (; (child = 2 * i + 1) < events->count; i = child) {
+        if (child + 1 < events->count && is_sooner(&events->heap[child + 1], &events->heap[child]))
+            child++;
+        if (is_sooner(&last, &events->heap[child]))
+            break;
+        events->heap[i] = events->heap[child];
+    }
+    events->heap[i] = last;
+    return first;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- plans */
+
+static unsigned draw_nodes(struct sim_random *random)
+{
+    static const unsigned char likely[] = {1, 2, 3, 3, 3, 4, 5, 5, 5, 5, 7};
+    return likely[sim_random_below(random, sizeof likely)];
+}
+
+static void draw_times(struct sim_config *config, struct sim_random *random)
+{
+    static const uint32_t max_ttls[] = {500, 2000, 5000, 30000};
+    config->max_ttl_ms = max_ttls[sim_random_below(random, 4)];
+    for (unsigned i = 0; i < 3; i++)
+        config->ttl_ms[i] = (uint32_t)sim_random_log(random, 100, config->max_ttl_ms);
+    config->think = sim_random_log(random, 500 * QUORUM_MICROSECOND, 100 * QUORUM_MILLISECOND);
+    config->hold = sim_random_log(random, 100 * QUORUM_MICROSECOND, config->ttl_ms[0] * QUORUM_MILLISECOND / 4);
+    config->delay = sim_random_log(random, 20 * QUORUM_MICROSECOND, 2 * QUORUM_MILLISECOND);
+    config->jitter = sim_random_log(random, 10 * QUORUM_MICROSECOND, 5 * QUORUM_MILLISECOND);
+    config->tail = sim_random_chance(random, 500) ? 0 : (unsigned)sim_random_log(random, 1, 30);
+}
+
+/* A node that may have forgotten grants nothing for max_ttl: were it to happen more often than that, nothing else would. */
+static quorum_duration quarantine_of(const struct sim_config *config)
+{
+    return config->max_ttl_ms * QUORUM_MILLISECOND * 11 / 10 + 3 * QUORUM_SECOND;
+}
+
+static void draw_faults(struct sim_config *config, struct sim_random *random)
+{
+    const quorum_duration forgetting = quarantine_of(config) / config->nodes;
+    for (unsigned fault = 0; fault < SIM_FAULTS; fault++) {
+        config->faults |= sim_random_chance(random, 350) ? 1u << fault : 0;
+        config->fault_every[fault] = sim_random_log(random, 100 * QUORUM_MILLISECOND, 10 * QUORUM_SECOND);
+    }
+    config->fault_every[SIM_FAULT_RESTART] = sim_random_log(random, forgetting, 8 * forgetting);
+    config->fault_every[SIM_FAULT_PROMOTE] = sim_random_log(random, forgetting, 8 * forgetting);
+}
+
+/* What shows a boundary must come about often enough. */
+static void go_beyond(struct sim_config *config)
+{
+    const uint32_t forgetting = 1u << SIM_FAULT_RESTART;
+    if (config->beyond == SIM_BEYOND_UNGUARDED || config->beyond == SIM_BEYOND_MAX_TTL) {
+        config->faults |= forgetting;
+        config->fault_every[SIM_FAULT_RESTART] = 300 * QUORUM_MILLISECOND;
+    }
+    if (config->beyond == SIM_BEYOND_MAX_TTL) {
+        config->max_ttl_ms = 20000;
+        config->ttl_ms[0] = 500;
+        config->ttl_ms[1] = config->ttl_ms[2] = 20000;
+    }
+}
+
+void sim_config_draw(struct sim_config *config, uint64_t seed, enum sim_beyond beyond, uint32_t without)
+{
+    struct sim_random random = sim_random_stream(seed, 1);
+    memset(config, 0, sizeof *config);
+    config->beyond = beyond;
+    config->nodes = draw_nodes(&random);
+    config->processes = (unsigned)sim_random_between(&random, 2, SIM_PROCESSES_MAX);
+    config->resources = (unsigned)sim_random_between(&random, 1, SIM_RESOURCES_MAX);
+    config->slots = (unsigned)sim_random_between(&random, 1, SIM_SLOTS_MAX);
+    config->operations = (unsigned)sim_random_between(&random, 300, 1500);
+    config->fair = sim_random_chance(&random, 500) ? 0 : (unsigned)sim_random_below(&random, 1001);
+    config->fence = sim_random_chance(&random, 400) ? 0 : (unsigned)sim_random_below(&random, 1001);
+    config->exact_walls = sim_random_chance(&random, 500);
+    draw_times(config, &random);
+    draw_faults(config, &random);
+    go_beyond(config);
+    config->faults &= ~without;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ phases */
+
+enum phase { STORM, CALM, SETTLE, PROBE, CLOSING, OVER };
+
+#define TICK       (20 * QUORUM_MILLISECOND)
+#define STORM_MOST (60 * QUORUM_SECOND)
+
+static struct {
+    enum phase phase;
+    quorum_time since;
+    quorum_time calm_since;
+    unsigned probed; /* resources */
+} course;
+
+static void enter(enum phase phase)
+{
+    course.phase = phase;
+    course.since = sim_world->now;
+}
+
+static bool is_at_rest(void)
+{
+    for (unsigned i = 0; i < sim_world->config.processes; i++)
+        if (!sim_agent_is_at_rest(&sim_world->processes[i]) || !sim_world->processes[i].alive)
+            return false;
+    return true;
+}
+
+static quorum_duration quarantine(void)
+{
+    return quarantine_of(&sim_world->config);
+}
+
+static bool is_within(void)
+{
+    return sim_world->config.beyond == SIM_WITHIN;
+}
+
+static void calm(void)
+{
+    if (is_at_rest())
+        enter(SETTLE);
+    else if (sim_world->now - course.since > quarantine() + 60 * QUORUM_SECOND && is_within())
+        sim_violate(SIM_LIVE, "%llu operations still wait, long after everything was repaired",
+                    (unsigned long long)sim_world->operations_under_way);
+    else if (!is_within() && sim_world->now - course.since > quarantine() + 300 * QUORUM_SECOND)
+        enter(OVER);
+}
+
+/* Links that died without a word are found after the silence limit; what was kept for them is sent, and executed. */
+static void settle(void)
+{
+    if (sim_world->now - course.calm_since < 6 * QUORUM_SECOND || sim_world->now - course.since < 2 * QUORUM_SECOND)
+        return;
+    if (is_within())
+        sim_check_nothing_left();
+    enter(is_within() ? PROBE : CLOSING);
+}
+
+static bool can_lock(struct sim_process *process)
+{
+    unsigned usable = 0;
+    redlock_node_status status;
+    sim_current = process;
+    for (unsigned i = 0; i < sim_world->config.nodes; i++)
+        usable += redlock_node_status_get(process->client, i, &status) == REDLOCK_OK && status.usable;
+    sim_current = NULL;
+    return usable > sim_world->config.nodes / 2;
+}
+
+static void probe(void)
+{
+    struct sim_process *process = &sim_world->processes[0];
+    if (!is_at_rest())
+        return;
+    if (course.probed == sim_world->config.resources) {
+        enter(CLOSING);
+    } else if (can_lock(process) && sim_check_is_free(course.probed)) {
+        sim_agent_probe(process, course.probed++);
+    } else if (sim_world->now - course.since > quarantine() + 10 * QUORUM_SECOND) {
+        sim_violate(SIM_LIVE, "client 1 finds no quorum, long after everything was repaired");
+    }
+}
+
+static void close_all(void)
+{
+    bool closed = true;
+    for (unsigned i = 0; i < sim_world->config.processes; i++) {
+        struct sim_process *process = &sim_world->processes[i];
+        closed = closed && !process->alive;
+        if (process->alive && !process->closing && process->wanted != SIM_CLOSE) {
+            process->wanted = SIM_CLOSE;
+            sim_process_wake(process, sim_world->now);
+        }
+    }
+    if (closed)
+        enter(OVER);
+    else if (sim_world->now - course.since > 30 * QUORUM_SECOND)
+        sim_violate(SIM_BOUNDED, "a client that is closed has not been for 30 s");
+}
+
+static void tick(void *subject, uint64_t unused)
+{
+    (void)subject;
+    (void)unused;
+    switch (course.phase) {
+    case STORM:
+        if (sim_world->operations >= sim_world->config.operations || sim_world->now > STORM_MOST) {
+            sim_nemesis_rest();
+            enter(CALM);
+            course.calm_since = sim_world->now;
+        }
+        break;
+    case CALM:
+        calm();
+        break;
+    case SETTLE:
+        settle();
+        break;
+    case PROBE:
+        probe();
+        break;
+    case CLOSING:
+        close_all();
+        break;
+    case OVER:
+        break;
+    }
+    sim_at(sim_world->now + TICK, tick, NULL, 0);
+}
+
+bool sim_is_closing(void)
+{
+    return course.phase >= CLOSING;
+}
+
+/* ------------------------------------------------------------------------------------------------------------ course */
+
+static void begin(uint64_t seed, const struct sim_config *config, bool tracing, struct sim_totals *totals)
+{
+    struct sim_world *world = calloc(1, sizeof *world);
+    if (!world)
+        abort();
+    world->seed = seed;
+    world->config = *config;
+    world->tracing = tracing;
+    world->totals = totals;
+    world->now = QUORUM_SECOND;
+    world->network = sim_random_stream(seed, 2);
+    world->workload = sim_random_stream(seed, 3);
+    world->nemesis = sim_random_stream(seed, 4);
+    world->identity = sim_random_stream(seed, 5);
+    for (unsigned i = 0; i < SIM_FAULTS; i++)
+        world->fault_streams[i] = sim_random_stream(seed, 100 + i);
+    sim_world = world;
+    memset(&course, 0, sizeof course);
+    sim_script_errors = 0;
+    sim_descriptors_reset();
+    sim_nemesis_start();
+    for (unsigned i = 0; i < config->processes; i++) {
+        world->processes[i].index = i;
+        world->processes[i].entropy = sim_random_stream(seed, 1000 + i);
+        sim_process_start(&world->processes[i]);
+    }
+    if (world->processes[0].options.guard)
+        world->processes[0].wanted = SIM_TRUST; /* a new deployment: somebody vouches for it */
+    sim_at(world->now, tick, NULL, 0);
+}
+
+static void end(void)
+{
+    struct sim_world *world = sim_world;
+    for (unsigned i = 0; i < world->config.processes; i++)
+        if (world->processes[i].alive)
+            sim_process_end(&world->processes[i]);
+    while (world->events.count) {
+        struct sim_event event = take_first(&world->events);
+        sim_packet_drop(&event);
+    }
+    for (struct sim_link *link = world->links, *next; link; link = next) {
+        next = link->next;
+        while (link->references > 1)
+            link->references--;
+        sim_link_release(link);
+    }
+    for (unsigned i = 0; i < world->config.nodes; i++) {
+        sim_keyspace_clear(&world->nodes[i].server.keys);
+        sim_keyspace_clear(&world->nodes[i].snapshot);
+        sim_bytes_free(&world->nodes[i].reply);
+    }
+    while (world->operation_blocks) {
+        struct sim_operation *operation = world->operation_blocks;
+        world->operation_blocks = operation->next_block;
+        free(operation);
+    }
+    for (unsigned i = 0; i < SIM_RESOURCES_MAX; i++)
+        free(world->given[i].token);
+    free(world->events.heap);
+    free(world);
+    sim_world = NULL;
+}
+
+struct sim_violation sim_run(uint64_t seed, const struct sim_config *config, bool tracing, struct sim_totals *totals)
+{
+    begin(seed, config, tracing, totals);
+    struct sim_world *world = sim_world;
+    while (course.phase != OVER && world->violation.invariant == SIM_SOUND) {
+        struct sim_event event = take_first(&world->events);
+        assert(event.at >= world->now);
+        world->now = event.at;
+        event.happen(event.subject, event.datum);
+        totals->steps++;
+    }
+    struct sim_violation violation = world->violation;
+    totals->worlds++;
+    totals->operations += world->operations;
+    totals->virtual_ns += world->now - QUORUM_SECOND;
+    end();
+    return violation;
+}
+
+void sim_trace(const char *who, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    quorum_duration lag = sim_current ? sim_current->lag : 0;
+    printf("%12.6f  %-9s ", (double)(sim_world->now + lag - QUORUM_SECOND) / 1e9, who);
+    vprintf(format, arguments);
+    putchar('\n');
+    va_end(arguments);
+}

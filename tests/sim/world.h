@@ -1,0 +1,409 @@
+/*
+ * A world: N model nodes, M client processes, the network between them, and what befalls them; all of it in one thread, on a virtual clock, and
+ * determined by a seed. The processes run the library as it ships, with hiredis: the simulator takes the place of the system (sockets, clocks, random
+ * numbers) and of libev.
+ */
+#ifndef SIM_WORLD_H
+#define SIM_WORLD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "clock.h"
+#include "quorum/time.h"
+#include "random.h"
+#include "redlock/redlock.h"
+#include "server.h"
+
+#define SIM_NODES_MAX     9
+#define SIM_PROCESSES_MAX 8
+#define SIM_RESOURCES_MAX 3
+#define SIM_SLOTS_MAX     4
+
+/* What may befall a world within the assumptions of the promises ... */
+enum sim_fault {
+    SIM_FAULT_BREAK, /* a connection breaks, before or after its commands took effect, told to one side, to both or to none */
+    SIM_FAULT_PARTITION, /* packets between a client and a node, or all of a node's, are held up, one way or both */
+    SIM_FAULT_HANG,      /* a node stands still, and executes later what it was sent */
+    SIM_FAULT_RESTART,   /* a node's process dies, and comes back with its memory, without it, or with an old one */
+    SIM_FAULT_PROMOTE,   /* a replica that missed the last writes takes over from a node that died */
+    SIM_FAULT_REFUSE,    /* a node answers with errors for a while */
+    SIM_FAULT_UNSCRIPT,  /* a node forgets its scripts */
+    SIM_FAULT_PAUSE,     /* a client's process stands still between two turns of its loop */
+    SIM_FAULT_LAG,       /* or in the middle of one */
+    SIM_FAULT_CRASH,     /* a client's process dies */
+    SIM_FAULT_CLOSE,     /* a client is closed, whatever it does */
+    SIM_FAULT_CANCEL,    /* operations are cancelled */
+    SIM_FAULT_SLOW,      /* a node answers slowly for a while */
+    SIM_FAULT_DRIFT,     /* clocks run at different rates, within the drift */
+    SIM_FAULT_PARTIAL,   /* sockets take only a part of what is written */
+    SIM_FAULTS
+};
+
+extern const char *const sim_fault_names[SIM_FAULTS];
+
+/* ... and beyond them, each by itself. */
+enum sim_beyond {
+    SIM_WITHIN,
+    SIM_BEYOND_RATE,      /* nodes' clocks run faster than the drift allows for */
+    SIM_BEYOND_JUMP,      /* nodes' clocks jump */
+    SIM_BEYOND_STOP,      /* clients' clocks stand still: a machine that was suspended unnoticed */
+    SIM_BEYOND_UNGUARDED, /* nodes forget, and the guard is off */
+    SIM_BEYOND_MAX_TTL,   /* some clients take locks longer than what others hold for the longest */
+    SIM_BEYOND_FLUSH,     /* nodes are flushed under open connections */
+    SIM_BEYOND_FAILOVER,  /* a replica takes over under open connections */
+    SIM_BEYONDS
+};
+
+extern const char *const sim_beyond_names[SIM_BEYONDS];
+
+enum sim_invariant {
+    SIM_SOUND,
+    SIM_EXCLUSION,    /* G1 */
+    SIM_FENCING,      /* G2 */
+    SIM_TOLD,         /* G3 */
+    SIM_BOUNDED,      /* G4 */
+    SIM_NOTHING_LEFT, /* G5 */
+    SIM_LIVE,         /* G6 */
+    SIM_ONCE,         /* G7 */
+    SIM_SCRIPT,       /* a script failed by itself */
+    SIM_INVARIANTS
+};
+
+extern const char *const sim_invariant_names[SIM_INVARIANTS];
+
+/* ---------------------------------------------------------------------------------------------------------- events */
+
+struct sim_event {
+    quorum_time at;
+    uint64_t order; /* of those at the same time */
+    void (*happen)(void *subject, uint64_t datum);
+    void *subject;
+    uint64_t datum;
+};
+
+struct sim_events {
+    struct sim_event *heap;
+    size_t count;
+    size_t capacity;
+    uint64_t order;
+};
+
+void sim_at(quorum_time at, void (*happen)(void *subject, uint64_t datum), void *subject, uint64_t datum);
+
+/* --------------------------------------------------------------------------------------------------------- network */
+
+struct sim_process;
+struct sim_node;
+
+/* A connection. Each of its two ends may be gone without the other knowing. */
+struct sim_link {
+    struct sim_link *next; /* of the world's */
+    struct sim_link *previous;
+    unsigned references; /* of its two ends, and of what is on its way */
+    struct sim_process *process;
+    struct sim_node *node;
+    unsigned life;    /* of the process */
+    bool client_open; /* the process has the descriptor */
+    bool connected;   /* the process knows that it is */
+    int error;        /* of the client's end: ECONNREFUSED, ECONNRESET */
+    bool ended;       /* the client's end has been told of the server's */
+    bool server_open;
+    bool severed; /* nothing gets through any more, and no end is told */
+    struct sim_session session;
+    struct sim_bytes inbox; /* arrived at the client's end, unread from `read` on */
+    size_t read;
+    struct sim_bytes unexecuted; /* arrived at the server's end */
+    quorum_time last_up;         /* when the last bytes sent arrive at the node */
+    quorum_time last_down;
+};
+
+struct sim_node {
+    unsigned index;
+    struct sim_server server;
+    struct sim_keyspace snapshot; /* what a restart from an old one, or a stale replica, has */
+    struct sim_clock clock;       /* wall clock */
+    bool up;
+    bool hung;
+    quorum_duration slow; /* more delay than usual */
+    unsigned incarnation;
+    struct sim_bytes reply; /* being written */
+};
+
+/* Between a process and a node. */
+struct sim_path {
+    quorum_time up_blocked_until;
+    quorum_time down_blocked_until;
+};
+
+/* -------------------------------------------------------------------------------------------------------- processes */
+
+enum sim_slot_state { SIM_IDLE, SIM_ACQUIRING, SIM_HOLDING, SIM_EXTENDING, SIM_RELEASING };
+
+struct sim_slot;
+
+enum sim_operation_kind { SIM_ACQUIRE, SIM_EXTEND, SIM_RELEASE, SIM_QUERY, SIM_READY, SIM_TRUST, SIM_CLOSE };
+
+/* One call of the library that is to be answered once. */
+struct sim_operation {
+    struct sim_operation *next;       /* of the world's spare ones */
+    struct sim_operation *next_block; /* of all that were ever made */
+    struct sim_process *process;
+    struct sim_slot *slot; /* NULL: of the process itself */
+    enum sim_operation_kind kind;
+    unsigned life; /* of the process */
+    uint64_t number;
+    quorum_time started; /* true time */
+    quorum_duration within;
+    quorum_time latest; /* by the process' clock, when it must have been answered */
+    unsigned answers;
+    bool cancelled;
+};
+
+/* A lock that a process believes it has. */
+struct sim_holding {
+    redlock_lock *lock;
+    unsigned resource;
+    quorum_time since;    /* true time */
+    quorum_time told_end; /* the latest end of validity seen, by the process' clock */
+    bool lost_told;
+    uint64_t fence;  /* its token; 0: it has none */
+    uint64_t floor;  /* the largest token of the resource that somebody had when this acquire began */
+    uint64_t number; /* of all holdings: older looks are void */
+};
+
+struct sim_slot {
+    struct sim_process *process;
+    unsigned index;
+    enum sim_slot_state state;
+    quorum_time wake; /* by the process' clock; QUORUM_NEVER */
+    struct sim_holding holding;
+    struct sim_operation *operation; /* under way */
+    redlock_cancellation *cancellation;
+    quorum_time cancel_at;
+    unsigned ttl_ms;
+    bool probing;
+    unsigned extensions;
+};
+
+struct sim_watch;
+
+struct sim_process {
+    unsigned index;
+    bool alive;
+    unsigned life; /* counts its restarts */
+    redlock_client *client;
+    struct sim_clock clock;    /* CLOCK_BOOTTIME */
+    int64_t wall_offset;       /* CLOCK_REALTIME less the true time: it is set by others */
+    struct sim_random entropy; /* getrandom(2) */
+    quorum_time paused_until;
+    quorum_time busy_until;   /* true time; what it did last took so long */
+    quorum_time lagged_until; /* the last time that it did */
+    quorum_duration lag;      /* of the turn under way: how far it is beyond the world's time */
+    quorum_time turn_at;      /* planned */
+    uint64_t turn_number;     /* of the planned one: older ones are void */
+    bool in_turn;
+    bool in_call;            /* inside a call of the library: nothing may be called back */
+    bool idle;               /* the library's idle watcher is started */
+    struct sim_watch *watch; /* its watchers and descriptors */
+    struct sim_slot slots[SIM_SLOTS_MAX];
+    redlock_options options;
+    bool closing;
+    bool closed;                    /* the last answer has come */
+    unsigned under_way;             /* operations */
+    unsigned holds;                 /* locks */
+    enum sim_operation_kind wanted; /* SIM_ACQUIRE: nothing beside its slots' work */
+    uint64_t excused_lives;         /* bits: those that may have left something on the nodes */
+};
+
+/* ------------------------------------------------------------------------------------------------------------ world */
+
+struct sim_config {
+    unsigned nodes;
+    unsigned processes;
+    unsigned resources;
+    unsigned slots;
+    unsigned operations; /* until the calm */
+    enum sim_beyond beyond;
+    uint32_t faults; /* bits */
+    uint32_t max_ttl_ms;
+    uint32_t ttl_ms[3];    /* what locks are taken for */
+    unsigned fair;         /* per mille of the acquires */
+    unsigned fence;        /* per mille: with a fencing token */
+    bool exact_walls;      /* the clients' wall clocks agree */
+    quorum_duration think; /* average */
+    quorum_duration hold;
+    quorum_duration delay;                   /* of a packet: at least */
+    quorum_duration jitter;                  /* on top: usually less */
+    unsigned tail;                           /* per mille of the packets take far longer */
+    quorum_duration fault_every[SIM_FAULTS]; /* on average */
+};
+
+/* Slots that hold a resource, as far as they know. */
+struct sim_holders {
+    unsigned count;
+    struct sim_slot *slot[SIM_PROCESSES_MAX * SIM_SLOTS_MAX];
+};
+
+/* All tokens of a resource. */
+struct sim_fences {
+    uint64_t *token;
+    size_t count;
+    size_t capacity;
+};
+
+/* Who set a token. */
+#define SIM_AUTHORS 8192
+struct sim_author {
+    char token[12]; /* its beginning */
+    unsigned process;
+    unsigned life;
+};
+
+/* What is counted over many worlds. */
+struct sim_totals {
+    uint64_t worlds;
+    uint64_t operations;
+    uint64_t steps;
+    uint64_t virtual_ns;
+    uint64_t acquired;
+    uint64_t commands;
+    uint64_t faults[SIM_FAULTS];
+    uint64_t beyond; /* faults beyond the assumptions */
+    uint64_t lost[5];
+    uint64_t renewed;
+    uint64_t healed;
+    uint64_t quarantines;
+    uint64_t late_grants;
+    uint64_t undos_dropped;
+    uint64_t hand_offs;
+    uint64_t fenced;
+    uint64_t disordered; /* tokens out of order after nodes had forgotten, with clocks that differ: not promised */
+    uint64_t checks[SIM_INVARIANTS];
+    uint64_t violations[SIM_INVARIANTS];
+};
+
+struct sim_violation {
+    enum sim_invariant invariant;
+    quorum_time at;
+    uint64_t operations; /* started before it */
+    char text[400];
+};
+
+struct sim_world {
+    uint64_t seed;
+    struct sim_config config;
+    quorum_time now;
+    struct sim_events events;
+    struct sim_random network, workload, nemesis, identity;
+    struct sim_node nodes[SIM_NODES_MAX];
+    struct sim_process processes[SIM_PROCESSES_MAX];
+    struct sim_path paths[SIM_PROCESSES_MAX][SIM_NODES_MAX];
+    struct sim_link *links;
+    struct sim_operation *spare_operations;
+    struct sim_operation *operation_blocks;
+    struct sim_random fault_streams[SIM_FAULTS];
+    bool calm; /* no more faults, no more new work */
+    bool tracing;
+    uint64_t operations; /* started */
+    uint64_t operations_under_way;
+    uint64_t holdings;
+    struct sim_holders holders[SIM_RESOURCES_MAX];
+    struct sim_author authors[SIM_AUTHORS];
+    uint64_t fences[SIM_RESOURCES_MAX]; /* the largest token handed out */
+    struct sim_fences given[SIM_RESOURCES_MAX];
+    bool forgotten; /* a node has lost keys */
+    struct sim_violation violation;
+    struct sim_totals *totals;
+};
+
+/* The one that exists now. */
+extern struct sim_world *sim_world;
+
+/* Plans a world by its seed; what is in `without` (bits of faults) does not befall it. */
+void sim_config_draw(struct sim_config *config, uint64_t seed, enum sim_beyond beyond, uint32_t without);
+
+/* Runs it to its end, or to its first violation. Adds to totals. */
+struct sim_violation sim_run(uint64_t seed, const struct sim_config *config, bool tracing, struct sim_totals *totals);
+
+/* Notes the first violation of a world, which ends there. */
+void sim_violate(enum sim_invariant invariant, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* One line of what happened, on standard output, when it is traced. */
+void sim_trace(const char *who, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define SIM_TRACE(...)                                                                                                 \
+    do {                                                                                                               \
+        if (sim_world->tracing)                                                                                        \
+            sim_trace(__VA_ARGS__);                                                                                    \
+    } while (0)
+
+/* No process is to be replaced any more. */
+bool sim_is_closing(void);
+
+/* network.c */
+void sim_packet_drop(const struct sim_event *event); /* frees what an event that does not happen carries */
+struct sim_link *sim_link_open(struct sim_process *process, unsigned node);
+void sim_link_write(struct sim_link *link, const void *bytes, size_t size); /* by the process */
+void sim_link_close(struct sim_link *link);                                 /* by the process */
+void sim_link_release(struct sim_link *link);
+void sim_link_cut(struct sim_link *link, bool client_told, bool server_told);
+void sim_node_execute(struct sim_link *link);
+void sim_node_die(struct sim_node *node);
+void sim_node_resume(struct sim_node *node);
+int64_t sim_node_clock(const struct sim_node *node); /* microseconds */
+extern const struct sim_server_hooks sim_node_hooks;
+
+/* system.c */
+struct sim_watch *sim_watch_create(void);
+void sim_watch_destroy(struct sim_watch *watch); /* closes what is still open, as the end of a process does */
+void sim_descriptors_reset(void);
+bool sim_watch_dispatch(struct sim_process *process); /* true: something was called */
+bool sim_watch_is_ready(const struct sim_process *process);
+quorum_time sim_watch_alarm(const struct sim_process *process); /* by the process' clock */
+void sim_watch_prepare(struct sim_process *process);
+extern struct sim_process *sim_current; /* whose code runs */
+
+/* process.c */
+void sim_process_start(struct sim_process *process);
+void sim_process_end(struct sim_process *process); /* dies */
+void sim_process_wake(struct sim_process *process, quorum_time at);
+void sim_process_alarm_moved(struct sim_process *process); /* its clock has been changed */
+quorum_time sim_process_clock(const struct sim_process *process);
+quorum_time sim_process_wall(const struct sim_process *process);
+void sim_process_preempt(struct sim_process *process); /* it may be, at a reading of its clock */
+
+/* agent.c */
+void sim_agent_start(struct sim_process *process);
+void sim_agent_end(struct sim_process *process); /* its process has died */
+void sim_agent_run(struct sim_process *process); /* what is due */
+quorum_time sim_agent_wake(const struct sim_process *process);
+void sim_agent_close(struct sim_process *process);
+void sim_agent_trust(struct sim_process *process);
+void sim_agent_probe(struct sim_process *process, unsigned resource); /* a free lock must be had in one round */
+bool sim_agent_is_at_rest(const struct sim_process *process);
+struct sim_operation *sim_operation_begin(struct sim_process *process, struct sim_slot *slot,
+                                          enum sim_operation_kind kind, quorum_duration within);
+void sim_operation_end(struct sim_operation *operation);
+const char *sim_resource_name(unsigned resource);
+
+/* nemesis.c */
+void sim_nemesis_start(void);
+void sim_nemesis_rest(void);                           /* repairs everything */
+void sim_process_replace(struct sim_process *process); /* another takes its place, later */
+
+/* check.c */
+quorum_time sim_holding_end(const struct sim_holding *holding); /* of validity, by the process' clock; 0: lost */
+void sim_check_granted(struct sim_slot *slot);
+void sim_check_released(struct sim_slot *slot);
+void sim_check_acquiring(struct sim_slot *slot);
+void sim_check_bound(struct sim_operation *operation);
+void sim_check_note_author(const struct sim_link *link, struct sim_text token);
+void sim_check_excuse(struct sim_process *process); /* what its present life has left is not held against it */
+void sim_check_count(const struct sim_process *process);
+void sim_check_turn(const struct sim_process *process);
+void sim_check_answer(struct sim_operation *operation, int status);
+void sim_check_nothing_left(void);
+bool sim_check_is_free(unsigned resource); /* on all nodes */
+
+#endif

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TTL_MS = 1200 };
+enum { TTL_MS = 1500 };
 
 static const char resource[] = real_key("terminal");
 
@@ -50,8 +50,8 @@ static struct program *start_shell(void)
 
 static void type_run(struct program *shell, const char *script, const char *then)
 {
-    char *line =
-        fixture_text("%s run --ttl 1200ms --grace 100ms %s -- sh -c '%s'%s\n", program_redlock, resource, script, then);
+    char *line = fixture_text("%s run --ttl 1500ms --grace 100ms --timeout 500ms %s -- sh -c '%s'%s\n", program_redlock,
+                              resource, script, then);
 
     program_type(shell, line);
     free(line);

@@ -91,8 +91,8 @@ static bool begin(struct trial *trial)
     scene_trust(cluster_nodes_string(trial->cluster));
     map_stamps(trial);
     struct program_options options = {.nodes = cluster_nodes_string(trial->cluster)};
-    trial->program = program_start(&options, "run", "--ttl", "1500ms", "--grace", "200ms", resource, "--",
-                                   REDLOCK_STAMPER, trial->path, NULL);
+    trial->program = program_start(&options, "run", "--ttl", "1500ms", "--grace", "200ms", "--timeout", "300ms",
+                                   resource, "--", REDLOCK_STAMPER, trial->path, NULL);
     if (!wait_until(all_stamped, trial, PROGRAM_SOON_MS))
         return false;
     trial->holder = atomic_load(&trial->stamps->parent);

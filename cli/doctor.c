@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OPTION_JSON = CLI_LONG_ONLY };
+enum { OPTION_JSON = CLI_LONG_ONLY, STATE_WIDTH = 8 };
 
 static bool json;
 
@@ -146,8 +146,8 @@ static const char *or_unknown(const char *text)
 
 static void print_titles(int width)
 {
-    printf("  %-*s  %-8s  %-8s  %-7s  %10s  %10s  %-12s  %-12s  %s\n", width, "node", "state", "redis", "role",
-           "round trip", "clock", "persistence", "eviction", "marker");
+    printf("  %-*s  %-*s  %-8s  %-7s  %10s  %10s  %-12s  %-12s  %s\n", width, "node", STATE_WIDTH, "state", "redis",
+           "role", "round trip", "clock", "persistence", "eviction", "marker");
 }
 
 static void print_facts(const struct cli_diagnosed_node *node)
@@ -168,12 +168,15 @@ static void print_facts(const struct cli_diagnosed_node *node)
 
 static void print_node(const struct cli_diagnosed_node *node, int width)
 {
+    bool is_ready = strcmp(node->status.state, "ready") == 0;
+    int columns = is_ready ? STATE_WIDTH : 0; /* nothing follows the state of one that is away */
+
     printf("  %-*s  ", width, node->status.name);
     if (node->count == 0)
-        cli_print(CLI_GOOD, 8, "ok");
+        cli_print(CLI_GOOD, columns, "ok");
     else
-        cli_print(node->works ? CLI_DOUBTFUL : CLI_BAD, 8, node->works ? "warning" : "out");
-    if (strcmp(node->status.state, "ready") == 0)
+        cli_print(node->works ? CLI_DOUBTFUL : CLI_BAD, columns, node->works ? "warning" : "out");
+    if (is_ready)
         print_facts(node);
     putchar('\n');
     print_findings(node->finding, node->count);
@@ -196,7 +199,7 @@ static void print_verdict(const struct cli_diagnosis *diagnosis)
     uint32_t spare = diagnosis->working - diagnosis->quorum;
 
     cli_print(colours[diagnosis->severity], 0, severities[diagnosis->severity]);
-    printf(": %u of %u nodes grant locks, %u are needed; ", diagnosis->working, diagnosis->nodes, diagnosis->quorum);
+    printf(": %u of %u nodes grant locks (%u needed); ", diagnosis->working, diagnosis->nodes, diagnosis->quorum);
     if (diagnosis->severity != CLI_CRITICAL)
         printf("%u more may fail\n", spare);
     else if (diagnosis->recovers_ms > 0)

@@ -49,7 +49,7 @@ START_TEST(five_healthy_nodes)
             "5");
     program = program_run(&scene_on_nodes, "doctor", NULL);
     program_exits(program, OK);
-    has(program, "ok: 5 of 5 nodes grant locks, 3 are needed; 2 more may fail\n");
+    has(program, "ok: 5 of 5 nodes grant locks (3 needed); 2 more may fail\n");
     ck_assert_uint_eq(program_count(program, "  master "), 5);
     ck_assert_str_eq(program_errors(program), "");
 }
@@ -71,7 +71,7 @@ START_TEST(nodes_that_fail_one_by_one)
     }
     struct program *program = program_run(&scene_on_nodes, "doctor", NULL);
     program_exits(program, CRITICAL);
-    has(program, "critical: 2 of 5 nodes grant locks, 3 are needed; none can be acquired\n");
+    has(program, "critical: 2 of 5 nodes grant locks (3 needed); none can be acquired\n");
     has(program, "    unreachable: no answer to the handshake within");
     has(program, "      -> the server hangs, or the port is not a Redis server's");
     deployment_resume(real_nodes, 2);

@@ -1,14 +1,11 @@
 -- Extend, for several locks at once. KEYS: locks. ARGV: token and ttl in ms of each.
 -- Answers one character a lock: 1 has at least its ttl now, 0 not ours.
+local call = redis.call
 local answers = {}
-for i, key in ipairs(KEYS) do
-  local holder = redis.pcall('GET', key)
-  if type(holder) == 'table' and holder.err and string.sub(holder.err, 1, 9) ~= 'WRONGTYPE' then
-    return holder
-  end
+for i, holder in ipairs(call('MGET', unpack(KEYS))) do -- false where there is none, or something that is not a lock
   if holder == ARGV[2 * i - 1] then
-    if redis.call('PTTL', key) < tonumber(ARGV[2 * i]) then
-      redis.call('PEXPIRE', key, ARGV[2 * i])
+    if call('PTTL', KEYS[i]) < tonumber(ARGV[2 * i]) then
+      call('PEXPIRE', KEYS[i], ARGV[2 * i])
     end
     answers[i] = '1'
   else

@@ -263,6 +263,8 @@ static void carry_out(struct rl_lease *lease, const struct quorum_lease_actions 
         lost(lease, actions->lost);
         return;
     }
+    if (lease->rules.loss)
+        return; /* over before: an answer that was under way then must not give it its validity back */
     atomic_store_explicit(&lease->validity_end, lease->rules.validity_end, memory_order_release);
     if (actions->failing)
         notice(lease, REDLOCK_EVENT_RENEWAL_FAILING);

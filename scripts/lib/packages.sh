@@ -6,7 +6,7 @@
 packages_for() {
   case $1 in
     build) echo gcc libc6-dev cmake ninja-build libhiredis-dev libev-dev libinih-dev ;;
-    test) echo g++ clang check liblua5.1-0-dev libsqlite3-dev sqlite3 libsubunit-dev valgrind binutils dpkg-dev file pkg-config mandoc redis-server redis-tools jq iproute2 iptables ;;
+    test) echo g++ nodejs npm clang check liblua5.1-0-dev libsqlite3-dev sqlite3 libsubunit-dev valgrind binutils dpkg-dev file pkg-config mandoc redis-server redis-tools jq iproute2 iptables ;;
     package) echo dpkg-dev file ;;
     clean_room) echo debootstrap ;;
     coverage) echo gcovr ;;

@@ -1,0 +1,95 @@
+// A program that uses node-redlock, the lock most used from JavaScript, told by lines on standard input what to do.
+//
+//   node neighbour.js 4|5 HOST:PORT,HOST:PORT,...       the major version of redlock; NODE_PATH says where the packages are
+//
+//   acquire KEY TTL RETRIES      -> ok VALUE
+//   extend TTL                   -> ok
+//   release                      -> ok
+//   release-when-queued KEY      -> ok, when somebody of redlock(7) waits for the key
+//   compete KEY WITNESS TIMES    -> ok OVERLAPS, when it has held the lock so often
+//
+// What cannot be done is answered by "refused WORDS".
+'use strict';
+
+const fs = require('fs');
+const readline = require('readline');
+const Redis = require('ioredis');
+
+const [version, nodes] = process.argv.slice(2);
+const library = require(`redlock-${version}`);
+const Redlock = library.default || library;
+const clients = nodes.split(',').map((node) => {
+  const [host, port] = node.split(':');
+  return new Redis(Number(port), host);
+});
+
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+const locker = (retryCount) => {
+  const made = new Redlock(clients, { retryCount, retryDelay: 20, retryJitter: 20 });
+  made.on(version === '4' ? 'clientError' : 'error', () => {});
+  return made;
+};
+
+let held = null;
+
+async function acquire(key, ttl, retries) {
+  const lock = await locker(Number(retries)).acquire([key], Number(ttl));
+  // The two versions differ only in how a lock is let go.
+  lock.end = () => (version === '4' ? lock.unlock() : lock.release());
+  return lock;
+}
+
+const commands = {
+  async acquire(key, ttl, retries) {
+    held = await acquire(key, ttl, retries);
+    return held.value;
+  },
+  async extend(ttl) {
+    const end = held.end;
+    held = await held.extend(Number(ttl));
+    held.end = held.end || (() => held.release());
+    return end ? '' : 'nothing was held';
+  },
+  async release() {
+    await held.end();
+    return '';
+  },
+  async 'release-when-queued'(key) {
+    while (!(await clients[0].exists(`${key}:redlock:queue`))) await pause(1);
+    return commands.release();
+  },
+  async compete(key, witness, times) {
+    let overlaps = 0;
+    for (let i = 0; i < Number(times); i++) {
+      const lock = await acquire(key, 8000, 10000);
+      try {
+        fs.mkdirSync(witness);
+        await pause(2);
+        fs.rmdirSync(witness);
+      } catch (error) {
+        overlaps++;
+      }
+      await lock.end();
+      await pause(Math.random() * 40);
+    }
+    return String(overlaps);
+  },
+};
+
+async function main() {
+  // Version 5 falls back from EVALSHA behind what it has sent meanwhile: a release can overtake the acquire that it is to undo.
+  const scripts = Object.values(locker(0).scripts);
+  await Promise.all(clients.flatMap((client) => scripts.map((script) => client.script('LOAD', script.value))));
+  console.log('ready');
+  for await (const line of readline.createInterface({ input: process.stdin })) {
+    const [name, ...words] = line.split(' ');
+    try {
+      console.log(`ok ${await commands[name](...words)}`);
+    } catch (error) {
+      console.log(`refused ${error.name}: ${error.message}`.replace(/\n/g, ' '));
+    }
+  }
+  process.exit(0);
+}
+
+main();

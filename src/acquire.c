@@ -15,12 +15,13 @@ struct acquire {
     struct quorum_retry retry;
     struct rl_timer pause; /* until the next attempt */
     struct rl_waiter waiter;
-    struct quorum_fence fence; /* of the attempt */
-    uint64_t record;           /* the largest fencing record that nodes who granted had */
-    bool raising;              /* the attempt's round was won, and another makes its fencing token larger */
-    struct rl_lease *lease;    /* of the attempt under way; then of the lock */
-    redlock_lock *lock;        /* what it came to */
-    bool overdue;              /* the time to wait is over: this attempt is the last */
+    struct quorum_fence fence;     /* of the attempt */
+    struct quorum_permits permits; /* of a semaphore */
+    uint64_t record;               /* the largest fencing record that nodes who granted had */
+    bool raising;                  /* the attempt's round was won, and another makes its fencing token larger */
+    struct rl_lease *lease;        /* of the attempt under way; then of the lock */
+    redlock_lock *lock;            /* what it came to */
+    bool overdue;                  /* the time to wait is over: this attempt is the last */
     const void *owner;
     redlock_acquire_callback callback;
     void *arg;
@@ -46,6 +47,15 @@ static void complete(struct acquire *acquire, int status)
     rl_queue_leave(&acquire->waiter, status == REDLOCK_OK ? acquire->lease : NULL);
 }
 
+/* Which slot of the semaphore this client had last, and one; 0: none yet. */
+static uint8_t *remembered(redlock_client *client, const struct rl_names *names)
+{
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < names->name[0].size; i++)
+        hash = (hash ^ (unsigned char)names->name[0].bytes[i]) * 16777619u;
+    return &client->slots[(hash ^ hash >> 16) % RL_SLOTS_REMEMBERED];
+}
+
 static void won(struct acquire *acquire, const struct rl_round *round)
 {
     redlock_client *client = acquire->base.client;
@@ -56,7 +66,7 @@ static void won(struct acquire *acquire, const struct rl_round *round)
         .renewal_percent = options->no_renewal ? 0 : client->options.renewal_percent,
         .cap_ms = options->cap_ms,
         .notify_before_ms = options->notify_before_ms,
-        .owner = acquire->owner,
+        .owner = options->permits ? NULL : acquire->owner,
         .event = options->event,
         .event_arg = options->event_arg,
     };
@@ -67,6 +77,8 @@ static void won(struct acquire *acquire, const struct rl_round *round)
     }
     acquire->lock = &acquire->lease->first;
     acquire->raising = false;
+    if (options->permits)
+        *remembered(client, acquire->names) = (uint8_t)(acquire->permits.slot + 1);
     complete(acquire, REDLOCK_OK);
 }
 
@@ -108,9 +120,24 @@ static bool needs_repair(int status)
     return status == REDLOCK_MISCONFIGURED || status == REDLOCK_CLOCK;
 }
 
+static void attempt(struct acquire *acquire);
+
+/* Another slot of the semaphore is free. */
+static bool try_next_slot(struct acquire *acquire, int cause)
+{
+    redlock_client *client = acquire->base.client;
+    if (!acquire->options.permits || cause != REDLOCK_HELD || acquire->overdue ||
+        !quorum_permits_next(&acquire->permits, rl_random_u64(&client->random)))
+        return false;
+    attempt(acquire);
+    return true;
+}
+
 static void lost(struct acquire *acquire, int cause)
 {
     acquire->base.cause = cause;
+    if (try_next_slot(acquire, cause))
+        return;
     if (acquire->overdue)
         complete(acquire, REDLOCK_TIMED_OUT);
     else if (acquire->options.wait_ms == 0 || (needs_repair(cause) && !acquire->options.keep_waiting))
@@ -164,6 +191,8 @@ static void replied(struct rl_round *round, unsigned node, const struct rl_vote 
     const struct quorum_fence_event event = {QUORUM_FENCE_ANSWERED, node, vote->record};
     if (round->fence && vote->vote == QUORUM_GRANTED && !quorum_round_over(&round->rules))
         quorum_fence_step(&acquire->fence, &event);
+    if (acquire->options.permits && vote->vote == QUORUM_HELD)
+        quorum_permits_refused(&acquire->permits, vote->record);
     if (vote->vote == QUORUM_GRANTED && vote->record > acquire->record)
         acquire->record = vote->record;
     if (round->question == RL_ASK_TAKE || round->question == RL_ASK_TRY)
@@ -243,6 +272,16 @@ static void propose(struct acquire *acquire)
     quorum_fence_init(&acquire->fence, client->nodes_count, &client->fence_clock, rl_wall_us(), rl_now());
 }
 
+static struct rl_lease *create_lease(struct acquire *acquire, int *status)
+{
+    redlock_client *client = acquire->base.client;
+    struct quorum_permits *permits = &acquire->permits;
+    if (!acquire->options.permits)
+        return rl_lease_create(client, acquire->names, status);
+    quorum_permits_try(permits);
+    return rl_lease_create_slot(client, acquire->names, permits->permits, permits->slot, status);
+}
+
 static void attempt(struct acquire *acquire)
 {
     struct rl_operation *operation = &acquire->base;
@@ -251,7 +290,7 @@ static void attempt(struct acquire *acquire)
     int status = REDLOCK_NO_MEMORY;
     leave_attempt(acquire);
     rl_timer_stop(&client->timers, &acquire->pause);
-    acquire->lease = rl_lease_create(client, acquire->names, &status);
+    acquire->lease = create_lease(acquire, &status);
     const struct quorum_terms terms = {
         .kind = QUORUM_ACQUIRE,
         .nodes = client->nodes_count,
@@ -287,6 +326,13 @@ static void on_turn(struct rl_waiter *waiter)
     struct acquire *acquire = (struct acquire *)(void *)((char *)waiter - offsetof(struct acquire, waiter));
     if (!acquire->base.round || quorum_round_over(&acquire->base.round->rules))
         attempt(acquire);
+}
+
+static void on_slot_called(struct rl_waiter *waiter, unsigned slot)
+{
+    struct acquire *acquire = (struct acquire *)(void *)((char *)waiter - offsetof(struct acquire, waiter));
+    if (!acquire->base.round || quorum_round_over(&acquire->base.round->rules))
+        quorum_permits_called(&acquire->permits, slot);
 }
 
 static void on_uncalled(struct rl_waiter *waiter)
@@ -465,6 +511,15 @@ static bool is_to_queue(const struct acquire *acquire)
     return acquire->options.fair || rl_queue_find(acquire->base.client, acquire->names);
 }
 
+/* The slot that this client had last, which is likely to be free; at first any. */
+static unsigned first_slot(const struct acquire *acquire)
+{
+    redlock_client *client = acquire->base.client;
+    unsigned slot = *remembered(client, acquire->names);
+    return slot ? (slot - 1) % acquire->options.permits
+                : (unsigned)(rl_random_u64(&client->random) % acquire->options.permits);
+}
+
 static void begin(struct acquire *acquire)
 {
     struct rl_operation *operation = &acquire->base;
@@ -473,12 +528,17 @@ static void begin(struct acquire *acquire)
     acquire->pause.fire = on_pause_over;
     acquire->waiter.attempt = on_turn;
     acquire->waiter.uncalled = on_uncalled;
+    acquire->waiter.slot_called = on_slot_called;
+    acquire->waiter.permits = acquire->options.permits;
+    if (acquire->options.permits)
+        quorum_permits_init(&acquire->permits, operation->client->nodes_count, acquire->options.permits,
+                            first_slot(acquire));
     operation->timer.fire = on_deadline;
     if (wait_ms > 0)
         rl_operation_wait(operation, wait_ms);
     quorum_retry_init(&acquire->retry, operation->timer.set ? operation->timer.due : QUORUM_NEVER);
     operation->cancellation = acquire->options.cancellation;
-    if (acquire->owner)
+    if (acquire->owner && !acquire->options.permits) /* each acquire takes a permit */
         owned = rl_leases_find_owned(operation->client, acquire->names, acquire->owner);
     if (operation->cancellation && atomic_load(&operation->cancellation->cancelled))
         rl_operation_complete(operation, REDLOCK_CANCELLED);

@@ -140,6 +140,8 @@ int rl_adopt_start(redlock_client *client, const char *resource, const redlock_a
                                 "a lock that is adopted has no fencing token; who acquired it hands on its own");
     if (!status && options.also_count)
         status = rl_result_fail(&why, REDLOCK_INVALID, "only a lock on one resource can be adopted");
+    if (!status && options.permits)
+        status = rl_result_fail(&why, REDLOCK_INVALID, "a permit of a semaphore cannot be adopted");
     if (!status && options.shared)
         status = rl_result_fail(&why, REDLOCK_INVALID, "a shared lock cannot be adopted");
     if (!status)

@@ -9,6 +9,7 @@
 
 #include "quorum/clock_watch.h"
 #include "quorum/fence.h"
+#include "quorum/permits.h"
 #include "redlock/redlock.h"
 #include "src/adapter.h"
 #include "src/blocking.h"
@@ -25,6 +26,8 @@
 #include "src/wakeup.h"
 
 struct rl_blocking;
+
+#define RL_SLOTS_REMEMBERED 256
 
 struct redlock_client {
     redlock_allocator allocator;
@@ -53,8 +56,9 @@ struct redlock_client {
     redlock_statistics statistics;
     struct quorum_clock_watch clock_watch;
     struct quorum_fence_clock fence_clock;
-    struct rl_round *coming;       /* rounds that wait for a node to become usable */
-    struct rl_round *spare_rounds; /* kept for the next ones */
+    uint8_t slots[RL_SLOTS_REMEMBERED]; /* which slot of a semaphore was had last, and one; by hash */
+    struct rl_round *coming;            /* rounds that wait for a node to become usable */
+    struct rl_round *spare_rounds;      /* kept for the next ones */
     unsigned spare_count;
 
     struct rl_lease *unreleased;   /* no memory to release them so far */

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -69,6 +70,7 @@ struct rl_lease *rl_lease_create(redlock_client *client, const struct rl_names *
     lease->references = 1;
     lease->client = client;
     lease->descriptor = -1;
+    lease->slot = -1;
     atomic_init(&lease->validity_end, 0);
     atomic_init(&lease->loss, QUORUM_NOT_LOST);
     atomic_init(&lease->fence, 0);
@@ -81,6 +83,25 @@ struct rl_lease *rl_lease_create_one(redlock_client *client, const char *resourc
 {
     const struct rl_names names = rl_names_of(resource, size);
     return rl_lease_create(client, &names, status);
+}
+
+struct rl_lease *rl_lease_create_slot(redlock_client *client, const struct rl_names *names, unsigned permits,
+                                      unsigned slot, int *status)
+{
+    struct rl_text base = names->name[0];
+    char name[REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE];
+    memcpy(name, base.bytes, base.size);
+    int number = snprintf(name + base.size, RL_SLOT_SIZE, RL_SLOT_INFIX "%u", slot);
+    /* A second name, which is no key of the lease: the semaphore's. */
+    struct rl_names both = {.count = 2, .name = {{name, base.size + (size_t)number}, base}};
+    struct rl_lease *lease = rl_lease_create(client, &both, status);
+    if (!lease)
+        return NULL;
+    lease->key_count = 1;
+    lease->semaphore = (struct rl_text){lease->key[1].bytes, lease->key[1].size};
+    lease->permits = (uint8_t)permits;
+    lease->slot = (int8_t)slot;
+    return lease;
 }
 
 struct rl_lease *rl_lease_create_of(redlock_client *client, const char *resource, size_t size, const char *token,

@@ -44,6 +44,8 @@ struct rl_lease {
     struct rl_lease *next;  /* of the client's listed ones */
     struct rl_lease *previous;
     bool listed;      /* handles are out: on the list and in the table, lost or not */
+    uint8_t permits;  /* it is one slot of a semaphore of so many, or stands for the semaphore; 0: neither */
+    int8_t slot;      /* from 0; -1: none */
     bool shared;      /* by readers: its keys hold many tokens */
     bool queued;      /* taken from a queue on the nodes */
     bool due;         /* on the list of due renewals */
@@ -61,6 +63,7 @@ struct rl_lease {
     _Atomic quorum_time validity_end; /* 0: lost, or not yet held. Read by any thread */
     atomic_int loss;                  /* enum quorum_loss. Read by any thread */
     char token[REDLOCK_TOKEN_SIZE];
+    struct rl_text semaphore; /* of a slot: the key that its name begins with, and a NUL */
     uint16_t prefix_size;
     uint16_t key_count;
     struct rl_key key[]; /* in the order of their bytes, which follow */
@@ -132,10 +135,16 @@ void rl_lease_lose(struct rl_lease *lease);
 int rl_lease_descriptor(struct rl_lease *lease);
 void rl_lease_ring(struct rl_lease *lease);
 
+/* One slot of a semaphore. */
+struct rl_lease *rl_lease_create_slot(redlock_client *client, const struct rl_names *names, unsigned permits,
+                                      unsigned slot, int *status);
+#define RL_SLOT_INFIX ":redlock:slot:"
+#define RL_SLOT_SIZE  (sizeof RL_SLOT_INFIX + 3)
+
 /* Nothing but a key and a token: what the commands and scripts for ordinary locks deal with. */
 static inline bool rl_lease_is_plain(const struct rl_lease *lease)
 {
-    return lease->key_count == 1 && !lease->shared && lease->fence == 0;
+    return lease->key_count == 1 && !lease->shared && !lease->permits && lease->fence == 0;
 }
 
 /* The fencing token that nodes are told: readers have none of their own. */
@@ -147,9 +156,12 @@ static inline uint64_t rl_lease_own_fence(const struct rl_lease *lease)
 /* A number that tells locks on different resources apart, as a rule. */
 uint32_t rl_lease_set(const struct rl_lease *lease);
 
-/* One of its keys without the prefix. */
+/* One of its keys without the prefix; of a slot its semaphore. */
 static inline struct rl_text rl_lease_resource(const struct rl_lease *lease, unsigned index)
 {
+    if (lease->semaphore.bytes)
+        return (struct rl_text){lease->semaphore.bytes + lease->prefix_size,
+                                lease->semaphore.size - lease->prefix_size};
     const struct rl_key *key = &lease->key[index];
     return (struct rl_text){key->bytes + lease->prefix_size, key->size - lease->prefix_size};
 }

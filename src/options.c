@@ -175,6 +175,13 @@ int rl_options_read_acquire(const redlock_acquire_options *given, const redlock_
         return rl_result_fail(result, REDLOCK_INVALID, "fair is %u; it must be 0 or 1", options->fair);
     if (options->all_answers > 1)
         return rl_result_fail(result, REDLOCK_INVALID, "all_answers is %u; it must be 0 or 1", options->all_answers);
+    if (options->permits > REDLOCK_PERMITS_MAX)
+        return rl_result_fail(result, REDLOCK_INVALID, "permits is %u; a semaphore has %d at most", options->permits,
+                              REDLOCK_PERMITS_MAX);
+    if (options->permits && (options->shared || options->fence || options->also_count))
+        return rl_result_fail(
+            result, REDLOCK_INVALID,
+            "permits cannot be combined with shared, fence or also: a semaphore has many holders, who are not ordered");
     if (options->shared > 1)
         return rl_result_fail(result, REDLOCK_INVALID, "shared is %u; it must be 0 or 1", options->shared);
     if (options->fence > 1)

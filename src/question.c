@@ -19,6 +19,10 @@ static void call(struct rl_question_command *built, enum rl_script_id script, bo
 {
     rl_decimal(built->keys, lease->key_count);
     rl_command_script(&built->command, script, whole, built->keys);
+    if (lease->semaphore.bytes && (script == RL_SCRIPT_GRANT || script == RL_SCRIPT_WAIT)) {
+        rl_command_add(&built->command, lease->semaphore.bytes, lease->semaphore.size);
+        return;
+    }
     for (unsigned i = 0; i < lease->key_count; i++)
         rl_command_add(&built->command, lease->key[i].bytes, lease->key[i].size);
 }
@@ -59,6 +63,16 @@ static void add_mode(struct rl_question_command *built, const struct rl_lease *l
     rl_command_add_text(&built->command, lease->shared ? "shared" : "exclusive");
 }
 
+/* Of a semaphore, how many slots it has, and which is meant. */
+static void add_slot(struct rl_question_command *built, const struct rl_lease *lease)
+{
+    rl_command_add(&built->command, built->permits, rl_decimal(built->permits, lease->permits));
+    if (lease->slot < 0)
+        rl_command_add(&built->command, "-1", 2);
+    else
+        rl_command_add(&built->command, built->slot, rl_decimal(built->slot, (uint64_t)lease->slot));
+}
+
 static void grant(struct rl_question_command *built, const struct rl_round *round, bool whole)
 {
     const struct rl_lease *lease = round->lease;
@@ -67,6 +81,7 @@ static void grant(struct rl_question_command *built, const struct rl_round *roun
     add_ttl(built, round);
     add_fence(built, lease, round->fence);
     add_mode(built, lease);
+    add_slot(built, lease);
 }
 
 static void keep(struct rl_question_command *built, const struct rl_round *round, bool whole)
@@ -111,6 +126,7 @@ static void free_all(struct rl_question_command *built, const struct rl_lease *l
     add_fence(built, lease, rl_lease_own_fence(lease));
     add_mode(built, lease);
     rl_command_add_text(&built->command, waiter ? waiter : "");
+    rl_command_add(&built->command, lease->semaphore.bytes ? lease->semaphore.bytes : "", lease->semaphore.size);
 }
 
 /* waiter: NULL, or whom to sign out. */
@@ -141,6 +157,7 @@ static void wait(struct rl_question_command *built, const struct rl_round *round
     add_ttl(built, round);
     add_fence(built, round->lease, round->fence);
     add_mode(built, round->lease);
+    add_slot(built, round->lease);
 }
 
 /* A release tells the queue that its lock's holder waits no more, unless another of this client's does. */

@@ -27,6 +27,8 @@ struct rl_question_command {
     char ttl[RL_DECIMAL_SIZE];
     char ticket[RL_DECIMAL_SIZE];
     char keys[RL_DECIMAL_SIZE];
+    char permits[RL_DECIMAL_SIZE];
+    char slot[RL_DECIMAL_SIZE];
     char waiter[RL_CHANNEL_SIZE + 16];
     char fence[RL_DECIMAL_SIZE];
     char fence_ttl[RL_DECIMAL_SIZE];

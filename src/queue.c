@@ -123,6 +123,7 @@ static void stand_anew(struct rl_queue *queue)
     queue->rules.listening = rl_listeners_up(client);
     quorum_waiting_try(&queue->rules);
     queue->lease->shared = queue->first->shared;
+    queue->lease->permits = (uint8_t)queue->first->permits;
     queue->ticket = draw_ticket(client);
     queue->seen = 0;
     queue->raised = false;
@@ -341,14 +342,33 @@ bool rl_queue_is_called(const struct rl_waiter *waiter)
 }
 
 /* Of a lock on several resources one is free: whether the others are is asked by an attempt. */
-static void call(struct rl_queue *queue, const struct quorum_waiting_event *event, const char *resource, size_t size)
+static void call(struct rl_queue *queue, const struct quorum_waiting_event *event, const char *resource, size_t size,
+                 int slot)
 {
     const struct rl_names names = rl_names_of(resource, size);
     for (struct rl_queue *next; queue; queue = next) {
         next = queue->next;
-        if (rl_lease_has(queue->lease, &names))
-            step(queue, event);
+        if (!rl_lease_has(queue->lease, &names))
+            continue;
+        if (slot >= 0 && queue->first)
+            queue->first->slot_called(queue->first, (unsigned)slot);
+        step(queue, event);
     }
+}
+
+/* Of a semaphore's slot, its number; and the size of the semaphore's key. -1: it is none. */
+static int slot_of(const char *key, size_t *size)
+{
+    size_t infix = sizeof RL_SLOT_INFIX - 1, end = *size;
+    int slot = 0;
+    while (end > 0 && key[end - 1] >= '0' && key[end - 1] <= '9')
+        end--;
+    if (end == *size || *size - end > 2 || end < infix || memcmp(key + end - infix, RL_SLOT_INFIX, infix) != 0)
+        return -1;
+    for (size_t at = end; at < *size; at++)
+        slot = 10 * slot + (key[at] - '0');
+    *size = end - infix;
+    return slot;
 }
 
 void rl_queues_called(redlock_client *client, unsigned node, unsigned ahead, const char *key, size_t size)
@@ -358,8 +378,9 @@ void rl_queues_called(redlock_client *client, unsigned node, unsigned ahead, con
         .type = QUORUM_WAITING_CALLED, .now = rl_now(), .node = node, .ahead = ahead};
     if (size <= prefix)
         return;
-    call(*bucket(client, 1, key + prefix, size - prefix), &event, key + prefix, size - prefix);
-    call(client->queues.buckets[RL_QUEUE_BUCKETS], &event, key + prefix, size - prefix);
+    int slot = slot_of(key, &size);
+    call(*bucket(client, 1, key + prefix, size - prefix), &event, key + prefix, size - prefix, slot);
+    call(client->queues.buckets[RL_QUEUE_BUCKETS], &event, key + prefix, size - prefix, -1);
 }
 
 void rl_queues_listening(redlock_client *client, unsigned node, bool listening)

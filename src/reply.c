@@ -65,8 +65,8 @@ static struct rl_vote grant(const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0)
         return (struct rl_vote){.vote = QUORUM_GRANTED, .record = (uint64_t)reply->integer};
-    if (reply->type == REDIS_REPLY_INTEGER && reply->integer == -1)
-        return held;
+    if (reply->type == REDIS_REPLY_INTEGER && reply->integer >= -1 - (long long)UINT32_MAX)
+        return (struct rl_vote){.vote = QUORUM_HELD, .left_nothing = true, .record = (uint64_t)(-1 - reply->integer)};
     return refused(reply);
 }
 
@@ -126,7 +126,7 @@ static struct rl_vote wait(const redisReply *reply, bool take)
         return granted;
     if (reply->element[0]->integer == 1 && reply->element[4]->integer >= 0)
         return (struct rl_vote){.vote = QUORUM_GRANTED, .record = (uint64_t)reply->element[4]->integer};
-    return held;
+    return (struct rl_vote){.vote = QUORUM_HELD, .left_nothing = true, .record = (uint64_t)reply->element[4]->integer};
 }
 
 struct rl_vote rl_reply_vote(enum rl_question question, const redisReply *reply)

@@ -28,7 +28,8 @@ struct rl_vote {
     bool left_nothing; /* nothing of ours is on the node, by its own word */
     bool noscript;     /* it does not know the script: to be asked again with the whole of it */
     bool clock; /* a fencing token is refused: the node's clock and the one that the token follows are too far apart */
-    uint64_t record; /* granted, with a fencing token: the largest that the node had been told before */
+    uint64_t record; /* granted, with a fencing token: the largest that the node had been told before; held, of a
+                          semaphore: which slots are free, as bits */
 };
 
 struct rl_vote rl_reply_vote(enum rl_question question, const redisReply *reply);

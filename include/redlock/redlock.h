@@ -43,6 +43,7 @@ extern "C" {
 #define REDLOCK_NODES_MAX     32   /* nodes of one client */
 #define REDLOCK_RESOURCE_MAX  512  /* bytes of a resource's name */
 #define REDLOCK_RESOURCES_MAX 64   /* resources of one lock */
+#define REDLOCK_PERMITS_MAX   32   /* permits of a semaphore */
 #define REDLOCK_TOKEN_SIZE    41   /* bytes of a token's text, with its final NUL */
 #define REDLOCK_FOREVER       (-1) /* as a wait_ms: no limit */
 
@@ -264,6 +265,8 @@ typedef struct redlock_acquire_options {
                                          release could be overtaken else */
     const redlock_name *also;         /* further resources: the lock is on all of them or on none. Their order does not */
     size_t also_count;                /* matter, and what is named twice counts once; REDLOCK_RESOURCES_MAX in all */
+    uint32_t permits;                 /* the resource is a semaphore that so many may have at once, the same number for all; each
+                                         acquire takes one. 0: it is a lock. Without shared, fence and also */
     uint32_t shared;                  /* 1: with others that ask for it so (readers), but not with those who do not (writers). No
                                          way leads from shared to exclusive but releasing it */
     uint32_t fence;                   /* 1: with a fencing token: see redlock_lock_fence(). Not for redlock_adopt() */
@@ -272,7 +275,7 @@ typedef struct redlock_acquire_options {
 
 /* clang-format off */
 #define REDLOCK_ACQUIRE_OPTIONS_INIT                                                                                   \
-    { sizeof(redlock_acquire_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL, 0, 0, NULL, 0, NULL, 0, 0, 0 }
+    { sizeof(redlock_acquire_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL, 0, 0, NULL, 0, NULL, 0, 0, 0, 0 }
 /* clang-format on */
 
 #ifndef __cplusplus

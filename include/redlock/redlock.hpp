@@ -435,8 +435,9 @@ struct acquire_options {
     /* Told of the lock's fate, on the client's thread, while the lock lives. */
     std::function<void(event event, loss loss, milliseconds validity)> on_event;
     bool fair = false;
-    bool fence = false;            /* with a fencing token: lock.fence() */
-    bool shared = false;           /* with other readers, but with no writer */
+    bool fence = false;   /* with a fencing token: lock.fence() */
+    bool shared = false;  /* with other readers, but with no writer */
+    unsigned permits = 0; /* the resource is a semaphore that so many may have at once; each acquire takes one */
     std::vector<std::string> also; /* further resources: a lock on all of them or on none */
     bool keep_waiting = false;
     const void *owner = nullptr; /* who may acquire it again while it is held; null: the calling thread */
@@ -771,6 +772,7 @@ inline std::optional<lock> acquire(const std::shared_ptr<connection> &connection
     native.fair = options.fair ? 1 : 0;
     native.fence = options.fence ? 1 : 0;
     native.shared = options.shared ? 1 : 0;
+    native.permits = options.permits;
     std::vector<redlock_name> also;
     for (const std::string &name : options.also)
         also.push_back({name.data(), name.size()});

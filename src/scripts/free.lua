@@ -1,11 +1,11 @@
 -- Compare and delete, of a lock that has more to it than a key and a token. KEYS: locks. ARGV: token, fencing token (0: none), life of its record in ms,
--- exclusive or shared, waiter to sign out ('': none). Answers as release does; 0 also when a part was not ours.
+-- exclusive or shared, waiter to sign out ('': none), the semaphore of which it is a slot ('': none). Answers as release does; 0 also when a part was not ours.
 local call = redis.call
 -- include fence
 if ARGV[2] ~= '0' then
   raise(KEYS, ARGV[2], ARGV[3])
 end
-local mine, queues, freed = {}, {}, {}
+local mine, queues, freed, base = {}, {}, {}, ARGV[6] ~= '' and ARGV[6] or nil
 if ARGV[4] == 'shared' then
   -- include shared
   for _, key in ipairs(KEYS) do
@@ -25,7 +25,7 @@ else
 end
 for i, key in ipairs(mine) do
   freed[key] = true
-  queues[i] = key .. ':redlock:queue'
+  queues[i] = (base or key) .. ':redlock:queue'
 end
 local deleted = #mine == #KEYS and 1 or 0
 local out = ARGV[5] ~= '' and ARGV[5]
@@ -34,7 +34,7 @@ if not out and (#mine == 0 or redis.pcall('EXISTS', unpack(queues)) == 0) then
 end
 -- include wake
 for _, key in ipairs(out and KEYS or mine) do
-  local could, told = pcall(wake, key, out, freed[key])
+  local could, told = pcall(wake, key, out, freed[key], nil, base)
   if not (could and told) then
     deleted = 2 * math.min(deleted, 1)
   end

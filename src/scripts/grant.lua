@@ -1,7 +1,15 @@
 -- Grants a lock whole or not at all. KEYS: locks. ARGV: token, ttl in ms, proposed fencing token (0: none), life of its record in ms (0: for ever), exclusive or
--- shared.
--- Answers -1: held by another; else the largest fencing record there was before.
+-- shared; of a semaphore, whose key is then not a lock itself: how many slots it has (0: none), and which to take.
+-- Answers -1: held by another, less one bit for each slot that is free; else the largest fencing record there was before.
 local call = redis.call
+if ARGV[6] ~= '0' then
+  -- include slots
+  if call('EXISTS', slot(KEYS[1], ARGV[7])) == 1 then
+    return -1 - free_slots(KEYS[1], tonumber(ARGV[6]))
+  end
+  call('SET', slot(KEYS[1], ARGV[7]), ARGV[1], 'PX', ARGV[2])
+  return 0
+end
 -- include fence
 if ARGV[5] == 'shared' then
   -- include shared

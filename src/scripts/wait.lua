@@ -1,17 +1,30 @@
 -- Sign in as a waiter, or refresh that; take the lock if that is asked, it is free, and fewer than `width` live waiters are ahead. For readers a lock that others
 -- share is free, and only writers are ahead.
 -- KEYS: locks, which are taken all or none. ARGV: waiter, ticket, life in ms, width, take (1; 0; 2: or go, without signing in), token, ttl in ms, proposed fencing token (0: none), life
--- of its record in ms, exclusive or shared. A reader's name ends with ' r'.
--- Answers {taken, remaining ms of the lock (0: free, -1: no expiry), live waiters ahead up to width, largest ticket before ours, largest fencing record before}.
+-- of its record in ms, exclusive or shared. A reader's name ends with ' r'. Of a semaphore: how many
+-- slots it has (0: it is none), and which to take (-1: none, any is free).
+-- Answers {taken, remaining ms of the lock (0: free, -1: no expiry), live waiters ahead up to width, largest ticket before ours, largest fencing record before; of a semaphore
+-- that is not taken, one bit for each slot that is free}.
 local call = redis.call
 -- include fence
 -- include shared
 local shared = ARGV[10] == 'shared'
 local ticket, life, width = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+-- include slots
+local slots = tonumber(ARGV[11])
+local function lock_of(key)
+  return slots > 0 and slot(key, ARGV[12]) or key
+end
 -- What one key's lock has left, and who is ahead of us.
 local function look(key, queue, alive)
-  local remaining, free = call('PTTL', key), key .. ':redlock:free'
+  local remaining, free = call('PTTL', lock_of(key)), key .. ':redlock:free'
   remaining = remaining == -2 and 0 or remaining == -1 and -1 or remaining + 1
+  if slots > 0 and (ARGV[12] == '-1' or remaining ~= 0) then
+    remaining = until_free(key, slots)
+    if ARGV[12] ~= '-1' and remaining == 0 then
+      remaining = 1 -- another slot is free, not this one
+    end
+  end
   -- There while anybody waits: since when the lock is free, 0 while it is not or nobody has said so.
   local free_since = tonumber(call('GET', free) or 0)
   if remaining ~= 0 and free_since > 0 then
@@ -55,7 +68,7 @@ local function take(key, queue, alive)
   if shared then
     enter(key, ARGV[6], ARGV[7])
   else
-    call('SET', key, ARGV[6], 'NX', 'PX', ARGV[7])
+    call('SET', lock_of(key), ARGV[6], 'NX', 'PX', ARGV[7])
     call('HDEL', alive, ' writer')
   end
   call('ZREM', queue, ARGV[1])
@@ -72,7 +85,7 @@ local function sign_in(key, queue, alive, mine)
     call('ZADD', queue, ARGV[2], ARGV[1])
   end
   call('HSET', alive, ARGV[1], now + life)
-  if not shared then -- how long readers have been held off
+  if not shared and slots == 0 then -- how long readers have been held off
     call(call('EXISTS', key) == 1 and is_open(key) and 'HSETNX' or 'HSET', alive, ' writer', now)
   end
   if seen < ticket then
@@ -110,13 +123,19 @@ if ARGV[5] ~= '0' and longest == 0 and most < width then
   for _, key in ipairs(shared and KEYS or {}) do
     pcall(wake, key, nil, false, 1) -- the next readers, who tell those after them
   end
+  for number = 0, slots - 1 do
+    if call('EXISTS', slot(KEYS[1], number)) == 0 then
+      pcall(wake, slot(KEYS[1], number), nil, false, 0, KEYS[1]) -- one more slot is free: for the next one
+      break
+    end
+  end
   return {1, tonumber(ARGV[7]), most, 0, record}
 end
 local seen = 0
 for i, key in ipairs(KEYS) do
   seen = math.max(seen, sign_in(key, queues[i], alives[i], mines[i]))
   if heads[i] then
-    redis.pcall('PUBLISH', string.match(heads[i], '^%S+'), '0' .. key) -- whoever was told that it is free may have gone to a later place since
+    redis.pcall('PUBLISH', string.match(heads[i], '^%S+'), '0' .. lock_of(key)) -- whoever was told that it is free may have gone to a later place since
   end
 end
-return {0, longest, most, seen, 0}
+return {0, longest, most, seen, slots > 0 and free_slots(KEYS[1], slots) or 0}

@@ -1,9 +1,10 @@
 -- The lock of this key may have become free: signs a waiter out (if one is named) and, when it is free, tells the first waiter that lives, on the
 -- channel that its name begins with; and the second, to stand in for it, unless the first has been heard of just now: waking it is most of what a hand-over
 -- costs. Readers at the front are told together, also while others share the lock. freed: we have freed it. most: whom to look at, less one. false: the user
--- may not publish.
-local function wake(key, out, freed, most)
-  local queue, alive, free = key .. ':redlock:queue', key .. ':redlock:alive', key .. ':redlock:free'
+-- may not publish. base: of a semaphore's slot, whose queue is the semaphore's.
+local function wake(key, out, freed, most, base)
+  base = base or key
+  local queue, alive, free = base .. ':redlock:queue', base .. ':redlock:alive', base .. ':redlock:free'
   if call('EXISTS', queue) == 0 then
     if out then
       call('DEL', alive, free)

@@ -1,0 +1,24 @@
+-- A semaphore is as many locks as it has permits, its slots. They share the queue of the semaphore's own name.
+local function slot(key, number)
+  return key .. ':redlock:slot:' .. number
+end
+-- One bit for each slot that is free.
+local function free_slots(key, count)
+  local bits = 0
+  for number = 0, count - 1 do
+    if call('EXISTS', slot(key, number)) == 0 then
+      bits = bits + 2 ^ number
+    end
+  end
+  return bits
+end
+-- How long until one is: 0, ms, or -1 for never.
+local function until_free(key, count)
+  local least = -1
+  for number = 0, count - 1 do
+    local left = call('PTTL', slot(key, number))
+    left = left == -2 and 0 or left == -1 and -1 or left + 1
+    least = (least == -1 or left ~= -1 and left < least) and left or least
+  end
+  return least
+end

@@ -1,0 +1,319 @@
+/*
+ * Semaphores on real servers: so many at once and never one more, also while nodes die.
+ *
+ * REDLOCK_SEMAPHORE_SECONDS: how long the contention lasts; then nine tenths of the permits must be in use. Without it 3 s, and a part that a busy machine
+ * reaches.
+ */
+#define _GNU_SOURCE
+#include "held.h"
+
+#include "support/clock.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define KEY real_key("seats")
+
+enum { TTL_MS = 20000, PERMITS = 3 };
+
+static redlock_result result;
+static struct cluster *cluster;
+
+static enum face_kind face_of(int i)
+{
+    return (enum face_kind)(i % FACES);
+}
+
+static struct face *open_with(int i, uint32_t ttl_ms, uint32_t renewal_percent)
+{
+    redlock_options options = face_options(); /* nodes that all answer, however slow the machine is */
+
+    options.ttl_ms = ttl_ms;
+    options.renewal_percent = renewal_percent;
+    return held_open_trusted(face_of(i), cluster_nodes_string(cluster), &options);
+}
+
+static struct face *open_face(int i)
+{
+    cluster = real_cluster(HELD_NODES, NULL);
+    return open_with(i, TTL_MS, 0);
+}
+
+static redlock_acquire_options permit(void)
+{
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+
+    options.permits = PERMITS;
+    return options;
+}
+
+static redlock_lock *take(struct face *face)
+{
+    const redlock_acquire_options options = permit();
+    redlock_lock *lock;
+
+    real_status(face_acquire(face, KEY, &options, &lock, &result), REDLOCK_OK, &result);
+    ck_assert_str_eq(redlock_lock_resource(lock, NULL), KEY);
+    return lock;
+}
+
+static void refuse(struct face *face)
+{
+    const redlock_acquire_options options = permit();
+    redlock_lock *lock;
+
+    real_status(face_acquire(face, KEY, &options, &lock, &result), REDLOCK_HELD, &result);
+    ck_assert_ptr_null(lock);
+}
+
+/* --- Permits --- */
+
+START_TEST(so_many_and_no_more)
+{
+    struct face *face = open_face(_i), *other = open_with(_i, TTL_MS, 0);
+    redlock_lock *locks[PERMITS];
+
+    for (int turn = 0; turn < 5; turn++) {
+        for (int i = 0; i < PERMITS; i++)
+            locks[i] = take(i & 1 ? other : face);
+        refuse(face);
+        refuse(other);
+        held_release(turn & 1 ? other : face, &locks[turn & 1]);
+        locks[turn & 1] = take(turn & 1 ? other : face);
+        refuse(face);
+        for (int i = 0; i < PERMITS; i++)
+            held_release(i & 1 ? other : face, &locks[i]);
+        ck_assert(real_nothing_left(face));
+    }
+    held_close(other);
+    held_close(face);
+}
+END_TEST
+
+/* Each client comes back to the slot it had. */
+START_TEST(one_round_trip_as_a_rule)
+{
+    enum { TURNS = 100 };
+    struct face *face = open_face(_i), *other = open_with(_i, TTL_MS, 0);
+    unsigned rounds = 0;
+
+    for (int turn = 0; turn < TURNS; turn++) {
+        redlock_lock *one = take(face);
+        rounds += result.attempts;
+        redlock_lock *two = take(other);
+        rounds += result.attempts;
+        held_release(face, &one);
+        held_release(other, &two);
+    }
+    ck_assert_msg(rounds <= 2 * TURNS + TURNS / 10, "%u rounds for %d permits", rounds, 2 * TURNS);
+    held_close(other);
+    held_close(face);
+}
+END_TEST
+
+START_TEST(a_permit_is_renewed_healed_and_lost_like_a_lock)
+{
+    enum { SHORT_MS = 1500 };
+    cluster = real_cluster(HELD_NODES, NULL);
+    struct face *face = open_with(_i, SHORT_MS, 33);
+    redlock_lock *lock = take(face);
+
+    cluster_flush(cluster, 0);
+    face_idle(face, 2 * SHORT_MS);
+    ck_assert_int_gt(redlock_validity_ms(lock), 0);
+    real_status(face_extend(face, lock, 10000, &result), REDLOCK_OK, &result);
+    ck_assert_int_gt(redlock_validity_ms(lock), 8000);
+    for (size_t i = 0; i < HELD_QUORUM; i++)
+        cluster_flush(cluster, i);
+    real_status(face_extend(face, lock, 20000, &result), REDLOCK_LOST, &result);
+    real_status(face_release(face, &lock, &result), REDLOCK_LOST, &result);
+    ck_assert(real_nothing_left(face));
+    held_close(face);
+}
+END_TEST
+
+START_TEST(what_makes_no_sense_is_refused)
+{
+    struct face *face = open_face(_i);
+    redlock_lock *lock;
+
+    for (int i = 0; i < 4; i++) {
+        redlock_acquire_options options = permit();
+        options.shared = i == 0;
+        options.fence = i == 1;
+        options.also_count = i == 2;
+        options.also = (redlock_name[]){{real_key("b"), 0}};
+        options.permits = i == 3 ? REDLOCK_PERMITS_MAX + 1 : PERMITS;
+        real_status(face_acquire(face, KEY, &options, &lock, &result), REDLOCK_INVALID, &result);
+        ck_assert_ptr_nonnull(strstr(result.text, "permits"));
+    }
+    held_close(face);
+}
+END_TEST
+
+/* --- Waiting --- */
+
+struct taker {
+    pthread_t thread;
+    redlock_client *client;
+    redlock_acquire_options options;
+    redlock_lock *lock;
+    uint64_t got_ns;
+    int status;
+};
+
+static void *wait_for_one(void *arg)
+{
+    struct taker *taker = arg;
+
+    taker->status = redlock_acquire(taker->client, KEY, &taker->options, &taker->lock, NULL);
+    taker->got_ns = test_now_ns();
+    return NULL;
+}
+
+static bool waits_on_all(void *count)
+{
+    for (size_t i = 0; i < HELD_NODES; i++)
+        if (cluster_integer(cluster, i, "ZCARD", KEY ":redlock:queue", NULL) < *(int *)count)
+            return false;
+    return true;
+}
+
+/* Whichever is given back; and two at once call two. */
+START_TEST(waiters_are_called)
+{
+    struct face *face = open_face(BLOCKING_FACE), *faces[2];
+    struct taker takers[2];
+    redlock_lock *locks[PERMITS];
+    int two = 2, slow = 0;
+
+    for (int i = 0; i < 2; i++)
+        faces[i] = open_with(BLOCKING_FACE, TTL_MS, 0);
+    for (int turn = 0; turn < 6; turn++) {
+        for (int i = 0; i < PERMITS; i++)
+            locks[i] = take(face);
+        for (int i = 0; i < 2; i++) {
+            takers[i] = (struct taker){.client = face_client(faces[i]), .options = permit()};
+            takers[i].options.wait_ms = REAL_SOON_MS;
+            ck_assert_int_eq(pthread_create(&takers[i].thread, NULL, wait_for_one, &takers[i]), 0);
+        }
+        ck_assert(face_wait(face, waits_on_all, &two, REAL_SOON_MS));
+        uint64_t freed = test_now_ns();
+        held_release(face, &locks[turn % PERMITS]);
+        held_release(face, &locks[(turn + 1) % PERMITS]);
+        for (int i = 0; i < 2; i++) {
+            ck_assert_int_eq(pthread_join(takers[i].thread, NULL), 0);
+            ck_assert_int_eq(takers[i].status, REDLOCK_OK);
+            slow += takers[i].got_ns - freed > 900000000; /* not called: its next look is a second away */
+        }
+        refuse(face);
+        for (int i = 0; i < 2; i++)
+            real_status(redlock_release(&takers[i].lock, &result), REDLOCK_OK, &result);
+        held_release(face, &locks[(turn + 2) % PERMITS]);
+        ck_assert(real_nothing_left(face));
+    }
+    ck_assert_int_le(slow, 2);
+    for (int i = 0; i < 2; i++)
+        held_close(faces[i]);
+    held_close(face);
+}
+END_TEST
+
+/* --- Sixteen contenders --- */
+
+enum { CONTENDERS = 16, HOLD_US = 20000 };
+
+static atomic_int inside, most_inside;
+static atomic_llong used_ns;
+static atomic_bool over;
+
+static void *contend(void *arg)
+{
+    struct taker *taker = arg;
+
+    while (!atomic_load(&over)) {
+        taker->status = redlock_acquire(taker->client, KEY, &taker->options, &taker->lock, NULL);
+        if (taker->status == REDLOCK_NO_QUORUM || taker->status == REDLOCK_TIMED_OUT)
+            continue;
+        if (taker->status)
+            return NULL;
+        uint64_t begun = test_now_ns();
+        int now = atomic_fetch_add(&inside, 1) + 1, most = atomic_load(&most_inside);
+        while (most < now && !atomic_compare_exchange_weak(&most_inside, &most, now))
+            ;
+        usleep(HOLD_US);
+        atomic_fetch_sub(&inside, 1);
+        atomic_fetch_add(&used_ns, (long long)(test_now_ns() - begun));
+        redlock_release(&taker->lock, NULL);
+    }
+    taker->status = REDLOCK_OK;
+    return NULL;
+}
+
+static void trouble(unsigned seconds)
+{
+    uint64_t deadline = test_deadline_ns(seconds * 1000);
+
+    for (size_t node = 0; test_now_ns() < deadline;
+         node = (node + 1) % 2) { /* each is in quarantine for a while: a majority must be left */
+        usleep(700000);
+        cluster_kill(cluster, node);
+        usleep(300000);
+        cluster_start(cluster, node);
+    }
+}
+
+START_TEST(sixteen_contend_while_nodes_die)
+{
+    const char *given = getenv("REDLOCK_SEMAPHORE_SECONDS");
+    unsigned seconds = given ? (unsigned)atoi(given) : 3;
+    struct taker takers[CONTENDERS];
+    struct face *faces[CONTENDERS];
+    redlock_options options =
+        held_options(2000, 1); /* the nodes come back empty: the guard keeps them from granting twice */
+
+    cluster = real_cluster(HELD_NODES, NULL);
+    for (int i = 0; i < CONTENDERS; i++) {
+        faces[i] = held_open_trusted(BLOCKING_FACE, cluster_nodes_string(cluster), &options);
+        takers[i] = (struct taker){.client = face_client(faces[i]), .options = permit()};
+        takers[i].options.wait_ms = REAL_SOON_MS;
+    }
+    uint64_t begun = test_now_ns();
+    for (int i = 0; i < CONTENDERS; i++)
+        ck_assert_int_eq(pthread_create(&takers[i].thread, NULL, contend, &takers[i]), 0);
+    trouble(seconds);
+    atomic_store(&over, true);
+    double span = (double)(test_now_ns() - begun);
+    for (int i = 0; i < CONTENDERS; i++) {
+        ck_assert_int_eq(pthread_join(takers[i].thread, NULL), 0);
+        ck_assert_msg(takers[i].status == REDLOCK_OK, "%s", redlock_status_name(takers[i].status));
+    }
+    double occupied = (double)atomic_load(&used_ns) / span / PERMITS;
+    printf("at most %d of %d at once, %.1f %% of the permits in use\n", atomic_load(&most_inside), PERMITS,
+           100 * occupied);
+    fflush(stdout);
+    ck_assert_int_le(atomic_load(&most_inside), PERMITS);
+    ck_assert_msg(occupied >= (given ? 0.9 : 0.05), "%.1f %% of the permits in use", 100 * occupied);
+    for (int i = 0; i < CONTENDERS; i++) {
+        face_close(&faces[i], NULL);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("semaphore");
+    TCase *permits = real_bare_case(suite, "permits");
+    TCase *waiting = real_bare_case(suite, "waiting");
+
+    tcase_add_loop_test(permits, so_many_and_no_more, 0, FACES);
+    tcase_add_loop_test(permits, one_round_trip_as_a_rule, 0, FACES);
+    tcase_add_loop_test(permits, a_permit_is_renewed_healed_and_lost_like_a_lock, 0, FACES);
+    tcase_add_loop_test(permits, what_makes_no_sense_is_refused, 0, FACES);
+    tcase_add_test(waiting, waiters_are_called);
+    tcase_add_test(waiting, sixteen_contend_while_nodes_die);
+    return real_run(suite, true);
+}

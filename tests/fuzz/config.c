@@ -44,7 +44,7 @@ static void check_settings(const struct cli_settings *settings)
     fuzz_require(options->drift_ppm <= 1000000, "drift_ppm %u", options->drift_ppm);
     fuzz_require(options->guard <= 1, "guard %u", options->guard);
     fuzz_require(!settings->nodes || settings->nodes[0], "nodes of nothing");
-    fuzz_require(!settings->nodes || !strpbrk(settings->nodes, "\r\n"), "an end of line in the nodes");
+    fuzz_require(!settings->nodes || !strchr(settings->nodes, '\n'), "an end of line in the nodes");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

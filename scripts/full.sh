@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# The large figures, by hand: what scripts/test.sh does for seconds, for long. Takes about three and a half hours.
+#
+# Usage: scripts/full.sh [--short]
+#   --short   a tenth of each
+#
+# Says each step's outcome at the end; what it wrote is in build/full. Exit status 0 when nothing failed.
+set -uo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
+
+divisor=1
+case ${1:-} in
+  '') ;;
+  --short) divisor=10 ;;
+  -h | --help)
+    sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
+    exit 0
+    ;;
+  *)
+    echo "scripts/full.sh: '$1' is not understood; there are --short and --help." >&2
+    exit 2
+    ;;
+esac
+
+mkdir -p build/full
+outcomes=()
+failed=0
+
+# step NAME COMMAND...
+step() {
+  local name=$1 start=$SECONDS outcome=passed
+  shift
+  printf '\n== %s: %s ==\n' "$name" "$*"
+  "$@" 2>&1 | tee "build/full/$name.log"
+  if [ "${PIPESTATUS[0]}" -ne 0 ]; then
+    outcome=FAILED
+    failed=1
+  fi
+  outcomes+=("$(printf '%-12s %-7s %6d s' "$name" "$outcome" $((SECONDS - start)))")
+}
+
+churn() {
+  cmake --preset release && cmake --build --preset release --parallel "$(nproc)" --target test_load &&
+    REDLOCK_CHURN_SECONDS=$1 CK_RUN_CASE=churn build/release/tests/test_load
+}
+
+step simulation bash scripts/sim.sh --operations $((100000000 / divisor))
+step fuzz bash scripts/fuzz.sh --seconds $((600 / divisor))
+step torture bash scripts/torture.sh --seconds $((3600 / divisor)) --directory build/full/torture
+step churn churn $((600 / divisor))
+
+printf '\n'
+printf '%s\n' "${outcomes[@]}"
+exit "$failed"

@@ -371,6 +371,21 @@ START_TEST(a_fence_grows)
 }
 END_TEST
 
+START_TEST(a_semaphore_has_its_permits)
+{
+    const redlock::client client = open();
+    redlock::acquire_options options;
+    options.permits = 2;
+    redlock::lock first = client.acquire(key, options);
+    const redlock::lock second = client.acquire(key, options);
+    redlock::result result;
+    ck_assert(first.token() != second.token());
+    ck_assert(!client.acquire(key, options, result) && result.status() == status::held);
+    first.release();
+    ck_assert(client.acquire(key, options, result));
+}
+END_TEST
+
 // --- Its end
 
 START_TEST(a_loss_is_told_in_every_way)
@@ -680,6 +695,7 @@ Suite *wrapper_suite()
     tcase_add_test(tcase, an_owner_may_come_again);
     tcase_add_test(tcase, a_lock_goes_on_by_its_token);
     tcase_add_test(tcase, a_fence_grows);
+    tcase_add_test(tcase, a_semaphore_has_its_permits);
 
     tcase = real_shared_case(suite, "end");
     tcase_add_test(tcase, a_loss_is_told_in_every_way);

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TIMEOUT_MS = 5000, CHUNK = 16384, MOST_WORDS = 64 };
+enum { TIMEOUT_MS = 20000, CHUNK = 16384, MOST_WORDS = 64 };
 
 struct raw_client {
     int fd;

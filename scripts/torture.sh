@@ -51,14 +51,14 @@ done
 packages_install build test
 preset=${REDLOCK_TORTURE_PRESET:-release-clang}
 cmake --preset "$preset" >/dev/null
-cmake --build --preset "$preset" --parallel "$(nproc)" --target torture torture_client
+cmake --build --preset "$preset" --parallel "$(nproc)" --target torture torture_client redlock_command
 
 rm -rf "$directory"
 mkdir -p "$directory"
 echo "seed $seed"
 status=0
 "build/$preset/tests/torture/torture" --seconds "$seconds" --seed "$seed" --directory "$directory" \
-  --client "$PWD/build/$preset/tests/torture/torture_client" "${more[@]}" || status=$?
+  --client "$PWD/build/$preset/tests/torture/torture_client" --command "$PWD/build/$preset/cli/redlock" "${more[@]}" || status=$?
 [ ! -s "$directory/report.txt" ] || grep VIOLATION "$directory/report.txt" | head -n 20 || true
 echo "report: $directory/report.txt, $directory/report.svg"
 exit "$status"

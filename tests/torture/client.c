@@ -1,9 +1,9 @@
 /*
  * A client of a torture run: takes locks, holds them for a while, asks how long they are valid, and writes all of it down.
  *
- *     torture_client blocking|async NAME NODES HISTORY SEED GUARD
+ *     torture_client blocking|async|command NAME NODES HISTORY SEED GUARD [REDLOCK]
  *
- * NODES is a node list, HISTORY a file that is appended to, GUARD 1 or 0. Ends by itself after SIGTERM: releases, closes, and says so.
+ * NODES is a node list, HISTORY a file that is appended to, GUARD 1 or 0, REDLOCK the program redlock(1), which command uses. Ends by itself after SIGTERM: releases, closes, and says so.
  */
 #include "history.h"
 
@@ -17,6 +17,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -299,6 +301,82 @@ static unsigned run_async(const char *nodes, const redlock_options *options)
     return pending_undos;
 }
 
+/* ------------------------------------------------------------------------------------------------------------ redlock(1) */
+
+/* What redlock run runs: says every few milliseconds that it is alive, for then the lock must be held. */
+static int be_held(char **argv)
+{
+    struct worker worker = {.hold = (unsigned)strtoul(argv[4], NULL, 10)};
+    uint64_t until = history_now() + strtoull(argv[6], NULL, 10) * MS;
+    const char *fence = getenv("REDLOCK_FENCE");
+    snprintf(worker.who, sizeof worker.who, "%s", argv[2]);
+    snprintf(worker.resource, sizeof worker.resource, "%s", argv[5]);
+    say(&worker, HISTORY_HELD, 1, "-");
+    if (fence)
+        say(&worker, HISTORY_FENCE, strtoll(fence, NULL, 10), "-");
+    while (history_now() < until) {
+        say(&worker, HISTORY_VALID, 1, "-");
+        usleep(5000);
+    }
+    say(&worker, HISTORY_RELEASE, 0, "-");
+    return 0;
+}
+
+/* argv as main() has it: [1] the program, [3] nodes, [4] the history. */
+static void exec_redlock(const struct worker *worker, char **argv)
+{
+    char number[16], ms[16];
+    snprintf(number, sizeof number, "%u", worker->hold);
+    snprintf(ms, sizeof ms, "%u", worker->hold_ms);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    execl(argv[7], "redlock", "run", "--config", "command.conf", "--nodes", argv[3], "--wait", "3s", "--grace", "300ms",
+          "--fence", worker->resource, "--", argv[0], "held", worker->who, argv[4], number, worker->resource, ms,
+          (char *)NULL);
+    _exit(126);
+}
+
+static void run_once(struct worker *worker, char **argv)
+{
+    int status = 0;
+    plan(worker);
+    pid_t child = fork();
+    if (child == 0)
+        exec_redlock(worker, argv);
+    while (child > 0 && waitpid(child, &status, 0) < 0 && !atomic_load(&stopping))
+        continue;
+    if (child > 0 && atomic_load(&stopping)) {
+        kill(child, SIGTERM);
+        waitpid(child, &status, 0);
+    }
+    int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    if (code == 1 || code == 69)
+        say(worker, HISTORY_FAILED, 0, code == 1 ? "not obtained" : "no quorum");
+    if (code == 64 || code == 78 || code == 126 || code == 127) {
+        fprintf(stderr, "torture_client: redlock run exits with %d\n", code);
+        exit(2);
+    }
+}
+
+static void note_stop(int signal)
+{
+    (void)signal;
+    atomic_store(&stopping, true);
+}
+
+/* Each lock has a WHO of its own: what redlock run ended says no more. */
+static unsigned run_command(char **argv)
+{
+    struct sigaction action = {.sa_handler = note_stop}; /* without SA_RESTART: it ends the wait */
+    struct worker *worker = &workers[0];
+    sigaction(SIGTERM, &action, NULL);
+    while (!atomic_load(&stopping)) {
+        snprintf(worker->who, sizeof worker->who, "%.10s.%u", name, worker->hold + 1);
+        run_once(worker, argv);
+        usleep(pause_ms(worker) * 1000);
+    }
+    return 0;
+}
+
 /* ---------------------------------------------------------------------------------------------------------------- main */
 
 /* Notices when the process does not run: stopped, or the machine is loaded. */
@@ -353,18 +431,23 @@ static void prepare(uint64_t seed)
 
 int main(int argc, char **argv)
 {
-    if (argc != 7) {
-        fputs("usage: torture_client blocking|async NAME NODES HISTORY SEED GUARD\n", stderr);
+    if (argc < 7) {
+        fputs("usage: torture_client blocking|async|command NAME NODES HISTORY SEED GUARD [REDLOCK]\n", stderr);
         return 2;
     }
+    bool held = strcmp(argv[1], "held") == 0;
     snprintf(name, sizeof name, "%s", argv[2]);
-    history = history_open(argv[4]);
+    history = history_open(argv[held ? 3 : 4]);
     if (history < 0) {
-        perror(argv[4]);
+        perror(argv[held ? 3 : 4]);
         return 2;
     }
+    if (held)
+        return be_held(argv);
     const redlock_options options = client_options(argv[6][0] == '1');
     prepare(strtoull(argv[5], NULL, 10));
+    if (strcmp(argv[1], "command") == 0 && argc == 8)
+        return (int)run_command(argv);
     bool blocking = strcmp(argv[1], "blocking") == 0;
     if (!blocking)
         for (unsigned i = 0; i < WORKERS; i++)

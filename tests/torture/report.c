@@ -124,7 +124,10 @@ static void draw_holds(const struct picture *picture, const struct check *check)
         if (!holds[i].held || resource >= RESOURCE_LANES)
             continue;
         snprintf(style, sizeof style, holds[i].violates ? "fill=\"red\" stroke=\"#600\"" : "fill=\"hsl(%u,55%%,%u%%)\"",
-                 hue(holds[i].who), holds[i].who[0] == 'b' ? 40 : 62);
+                 hue(holds[i].who),
+                 holds[i].who[0] == 'b'   ? 40
+                 : holds[i].who[0] == 'c' ? 20
+                                          : 62);
         snprintf(title, sizeof title, "%s %s %s", holds[i].who, holds[i].resource, holds[i].lost ? "lost" : "");
         bar(picture, CLIENT_LANE + 1 + resource, holds[i].held, check_hold_end(&holds[i]), style, title);
     }

@@ -1,7 +1,7 @@
 /*
  * Five real servers, clients of both faces, and a nemesis; then the check of what the clients have written down.
  *
- *     torture --seconds S --seed N --directory DIR [--client PROGRAM] [--no-guard] [--loopback] [--fault NAME] [--told-ms N]
+ *     torture --seconds S --seed N --directory DIR [--client PROGRAM] [--command REDLOCK] [--no-guard] [--loopback] [--fault NAME] [--told-ms N]
  *
  * DIR gets the histories, the logs, report.txt and report.svg. Exit status 0: all promises were kept; 1: not; anything else: the run could not be made.
  *
@@ -42,7 +42,8 @@ static struct {
     const char *client;
     bool no_guard;
     bool loopback;
-    const char *fault; /* the only one; NULL: all */
+    const char *command; /* redlock(1); NULL: not used */
+    const char *fault;   /* the only one; NULL: all */
     unsigned told_ms;
 } options = {.seconds = 60, .seed = 1, .directory = ".", .client = "torture_client", .told_ms = 100};
 
@@ -101,6 +102,15 @@ static void trust(void)
     redlock_close(&client, NULL);
 }
 
+static void write_command_settings(void)
+{
+    FILE *file = fopen("command.conf", "we");
+    if (!file ||
+        fprintf(file, "max-ttl = %dms\nttl = 2s\nguard = %s\n", MAX_TTL_MS, options.no_guard ? "no" : "yes") < 0 ||
+        fclose(file) != 0)
+        fixture_fail("cannot write command.conf");
+}
+
 /* Even ones ask the nodes themselves (where there is a network that can be cut), odd ones through the proxy. */
 static const char *nodes_of(size_t client)
 {
@@ -109,9 +119,11 @@ static const char *nodes_of(size_t client)
 
 static void start_client(size_t index)
 {
-    enum { WORDS = 7 };
+    enum { WORDS = 8 };
     char letter = (char)('a' + generation[index] % 26);
-    const char *face = index < CLIENTS / 2 ? "blocking" : "async";
+    const char *face = options.command && (index == 3 || index == 4) ? "command"
+                       : index < CLIENTS / 2                         ? "blocking"
+                                                                     : "async";
     char *argv[WORDS + 1] = {
         fixture_text("%s", options.client),
         fixture_text("%s", face),
@@ -120,6 +132,7 @@ static void start_client(size_t index)
         fixture_text("%c%zu%c%u.history", face[0], index, letter, generation[index]),
         fixture_text("%llu", (unsigned long long)(options.seed * 1000 + index * 100 + generation[index])),
         fixture_text("%d", !options.no_guard),
+        options.command ? fixture_text("%s", options.command) : NULL,
     };
     char *log = fixture_text("%s.log", argv[2]);
     generation[index]++;
@@ -567,15 +580,12 @@ static int judge(void)
 
 static void read_options(int argc, char **argv)
 {
-    static const struct option longs[] = {{"seconds", required_argument, NULL, 's'},
-                                          {"seed", required_argument, NULL, 'n'},
-                                          {"directory", required_argument, NULL, 'd'},
-                                          {"client", required_argument, NULL, 'c'},
-                                          {"no-guard", no_argument, NULL, 'g'},
-                                          {"loopback", no_argument, NULL, 'l'},
-                                          {"told-ms", required_argument, NULL, 't'},
-                                          {"fault", required_argument, NULL, 'f'},
-                                          {0}};
+    static const struct option longs[] = {
+        {"seconds", required_argument, NULL, 's'},   {"seed", required_argument, NULL, 'n'},
+        {"directory", required_argument, NULL, 'd'}, {"client", required_argument, NULL, 'c'},
+        {"no-guard", no_argument, NULL, 'g'},        {"loopback", no_argument, NULL, 'l'},
+        {"told-ms", required_argument, NULL, 't'},   {"fault", required_argument, NULL, 'f'},
+        {"command", required_argument, NULL, 'r'},   {0}};
     for (int option; (option = getopt_long(argc, argv, "", longs, NULL)) != -1;) {
         switch (option) {
         case 's':
@@ -595,6 +605,9 @@ static void read_options(int argc, char **argv)
             break;
         case 'l':
             options.loopback = true;
+            break;
+        case 'r':
+            options.command = optarg;
             break;
         case 'f':
             options.fault = optarg;
@@ -626,6 +639,7 @@ int main(int argc, char **argv)
     if (options.loopback || !network_make(NODES, &why))
         printf("loopback only, no network namespaces: %s\n", why);
     history = history_open("nemesis.history");
+    write_command_settings();
     start_nodes();
     trust();
     for (size_t i = 0; i < CLIENTS; i++)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A torture run keeps the promises; and it can fail: without the guard the same faults break exclusion, and so does a client with a planted bug.
 #
-# Usage: torture_test.sh kept SECONDS | no_guard | planted   TORTURE CLIENT PLANTED
+# Usage: torture_test.sh kept SECONDS | no_guard | planted   TORTURE CLIENT PLANTED [REDLOCK]
 set -uo pipefail
 
 what=$1
@@ -13,6 +13,7 @@ fi
 torture=$2
 client=$3
 planted=$4
+command=${5:-}
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 
@@ -36,7 +37,7 @@ breaks_exclusion() {
 }
 
 case $what in
-  kept) run 0 --client "$client" --seconds "$seconds" ;;
+  kept) run 0 --client "$client" ${command:+--command "$command"} --seconds "$seconds" ;;
   no_guard)
     run 0 --client "$client" --seconds 12 --fault majority &&
       breaks_exclusion --client "$client" --seconds 12 --fault majority --no-guard

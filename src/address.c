@@ -321,7 +321,9 @@ static bool is_same(const struct rl_address *a, const struct rl_address *b)
 /* rest: of the list, behind this node. */
 static bool told_apart(struct parser *parser, const struct rl_address *addresses, unsigned index, struct span rest)
 {
-    const char *name = memchr(rest.at, '@', rest.size) ? "..." : addresses[index].name;
+    /* What looks like a path may be the end of a password that a ',' tore apart. */
+    bool may_be_secret = memchr(rest.at, '@', rest.size) || strchr(addresses[index].name, '@');
+    const char *name = may_be_secret ? "..." : addresses[index].name;
     for (unsigned earlier = 0; earlier < index; earlier++)
         if (is_same(&addresses[earlier], &addresses[index]))
             return wrong(parser, "'%s' is node %u already; the nodes must be different servers", name, earlier + 1);

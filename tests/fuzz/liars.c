@@ -45,6 +45,8 @@ static struct grant {
     char token[TOKEN + 1];
 } grants[4096];
 static size_t grant_count;
+static unsigned
+    unreadable; /* nodes that said what the parser here does not read, and hiredis may: they may have granted anything */
 
 void liars_listen(void)
 {
@@ -113,7 +115,7 @@ static void note_grants(unsigned node, const struct resp_command *command)
 
 unsigned liars_granted(const char *token)
 {
-    unsigned nodes = 0;
+    unsigned nodes = unreadable;
     for (size_t i = 0; i < grant_count; i++)
         if (strcmp(grants[i].token, token) == 0)
             nodes |= 1u << grants[i].node;
@@ -143,8 +145,10 @@ static void match_replies(struct connection *connection)
         if (progress == RESP_INCOMPLETE && connection->out.length < REPLY_MOST)
             return;
         connection->lost_track = progress != RESP_WHOLE;
-        if (connection->lost_track)
+        if (connection->lost_track) {
+            unreadable |= 1u << connection->node;
             return;
+        }
         if (may_be_grant(connection->first->command, connection->out.data, used))
             note_grants(connection->node, connection->first->command);
         drop_question(connection);
@@ -240,6 +244,7 @@ void liars_forget(void)
     while (count)
         forget(count - 1);
     grant_count = 0;
+    unreadable = 0;
 }
 
 /* ------------------------------------------------------------------------------------------------------------- speaking */

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 enum { USUAL_GRACE_MS = 2000, LEAST_BEYOND_GRACE_MS = 1000, NOT_GIVEN = -1 };
-enum { TTL = CLI_LONG_ONLY, GRACE, CAP, FAIR, FENCE };
+enum { TTL = CLI_LONG_ONLY, GRACE, CAP, FAIR, FENCE, SHARED, PERMITS };
 
 static struct {
     int64_t wait_ms;
@@ -31,6 +31,8 @@ static struct {
     long not_obtained;
     bool fair;
     bool fence;
+    bool shared;
+    long permits;
 } given = {.wait_ms = REDLOCK_FOREVER, .ttl_ms = NOT_GIVEN, .grace_ms = NOT_GIVEN, .not_obtained = CLI_NOT_OBTAINED};
 
 static bool take(int id, const char *value)
@@ -54,6 +56,11 @@ static bool take(int id, const char *value)
     case FENCE:
         given.fence = true;
         return true;
+    case SHARED:
+        given.shared = true;
+        return true;
+    case PERMITS:
+        return cli_take_number("permits", value, 1, REDLOCK_PERMITS_MAX, &given.permits);
     case 'E':
     default:
         return cli_take_number("conflict-exit-code", value, 0, 255, &given.not_obtained);
@@ -97,32 +104,57 @@ static bool settle_cap(struct cli_run *run)
     return false;
 }
 
+/* What is named behind the first. */
+static redlock_name also[REDLOCK_RESOURCES_MAX];
+static size_t also_count;
+
 static bool settle(struct cli_run *run, const struct cli_settings *settings)
 {
-    run->acquire.options = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
+    redlock_acquire_options *options = &run->acquire.options;
+    *options = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
+    options->also = also;
+    options->also_count = also_count;
     run->acquire.options.fair = given.fair;
     run->acquire.options.fence = given.fence;
+    run->acquire.options.shared = given.shared;
+    run->acquire.options.permits = (uint32_t)given.permits;
     run->acquire.wait_ms = given.no_wait ? 0 : given.wait_ms;
     run->acquire.insists = given.wait_given;
     run->not_obtained = (int)given.not_obtained;
     return settle_times(run, settings->options.ttl_ms) && settle_cap(run);
 }
 
+static bool take_resources(struct cli_run *run, const struct cli_arguments *arguments)
+{
+    for (int i = 0; i < (int)arguments->count; i++) {
+        if (!cli_resource_is_valid(arguments->words[i]))
+            return false;
+        if (i > 0)
+            also[also_count++] = (redlock_name){arguments->words[i], 0};
+    }
+    run->acquire.resource = arguments->words[0];
+    run->command = arguments->command;
+    return true;
+}
+
 static bool take_words(struct cli_run *run, const struct cli_arguments *arguments)
 {
     if (arguments->count == 0)
         cli_misused("a resource is needed: redlock run RESOURCE -- CMD");
-    else if (arguments->command == NULL || arguments->count > 1)
+    else if (arguments->command == NULL)
         cli_misused("the command must follow --: redlock run RESOURCE -- CMD");
     else if (arguments->command[0] == NULL)
         cli_misused("there is no command after --");
     else if (given.no_wait && given.wait_given)
         cli_misused("--wait and --no-wait contradict each other");
-    else if (cli_resource_is_valid(arguments->words[0])) {
-        run->acquire.resource = arguments->words[0];
-        run->command = arguments->command;
-        return true;
-    }
+    else if (arguments->count > REDLOCK_RESOURCES_MAX)
+        cli_misused("one lock has 64 resources at most");
+    else if (given.permits && (given.shared || given.fence || arguments->count > 1))
+        cli_misused("--permits does not go together with --shared, --fence or several resources");
+    else if (given.shared && given.fence)
+        cli_misused("--shared does not go together with --fence: readers have no token of their own");
+    else
+        return take_resources(run, arguments);
     return false;
 }
 
@@ -186,6 +218,8 @@ static const struct cli_option options[] = {
     {'n', "no-wait", NULL, "do not wait: give up when the lock is held"},
     {FAIR, "fair", NULL, "first come, first served, among all who say so"},
     {FENCE, "fence", NULL, "draw a fencing token: REDLOCK_FENCE, larger each time"},
+    {SHARED, "shared", NULL, "together with others that say so, and with nobody else"},
+    {PERMITS, "permits", "K", "as one of K at once: the resource is a semaphore, the same K for all"},
     {TTL, "ttl", "TIME", "what others wait at most when this machine dies (10s)"},
     {GRACE, "grace", "TIME", "from SIGTERM to the end of the lock, when it cannot be kept (2s)"},
     {CAP, "cap", "TIME", "do not hold the lock for longer: CMD is ended in time"},
@@ -195,13 +229,13 @@ static const struct cli_option options[] = {
 
 const struct cli_command cli_command_run = {
     .name = "run",
-    .arguments = "RESOURCE -- CMD [ARG ...]",
+    .arguments = "RESOURCE ... -- CMD [ARG ...]",
     .summary = "Hold the lock on RESOURCE while CMD runs",
     .help =
         "The lock is renewed while CMD runs, and released when nothing of its process group is left. CMD is dead when the lock\n"
         "ends: when it cannot be renewed CMD's group gets SIGTERM `grace` before that, and SIGKILL 50 ms before it; also when\n"
         "redlock itself is killed. CMD finds REDLOCK_RESOURCE, REDLOCK_TOKEN and REDLOCK_VALIDITY_MS in its environment, with\n"
-        "--fence REDLOCK_FENCE, too.\n"
+        "--fence REDLOCK_FENCE, too. Of several resources it has all or none.\n"
         "\n"
         "TIME is " CLI_DURATION_FORM ". The ttl must be 2 x grace + 1 s at least.\n"
         "\n"

@@ -141,6 +141,53 @@ START_TEST(with_fence_it_knows_a_token_that_grows)
 }
 END_TEST
 
+static const char *lasting = "echo in; exec sleep 30";
+
+START_TEST(several_resources_are_held_or_none)
+{
+    char second[128];
+
+    snprintf(second, sizeof(second), "%s-2", resource);
+    struct program *holder = program_start(&scene_on_nodes, "run", resource, second, "--", "sh", "-c", lasting, NULL);
+    ck_assert(program_says(holder, "in"));
+    program_exits(program_run(&scene_on_nodes, "run", "-n", second, "--", "true", NULL), 1);
+    program_exits(program_run(&scene_on_nodes, "run", "-n", "test:other", second, "--", "true", NULL), 1);
+    program_exits(program_run(&scene_on_nodes, "run", "-n", "test:other", "--", "true", NULL), 0);
+    program_signal(holder, SIGTERM);
+    program_exits(holder, 128 + SIGTERM);
+}
+END_TEST
+
+START_TEST(readers_run_together)
+{
+    struct program *reader =
+        program_start(&scene_on_nodes, "run", "--shared", resource, "--", "sh", "-c", lasting, NULL);
+    ck_assert(program_says(reader, "in"));
+    program_exits(program_run(&scene_on_nodes, "run", "-n", "--shared", resource, "--", "true", NULL), 0);
+    program_exits(program_run(&scene_on_nodes, "run", "-n", resource, "--", "true", NULL), 1);
+    program_signal(reader, SIGTERM);
+    program_exits(reader, 128 + SIGTERM);
+}
+END_TEST
+
+START_TEST(as_many_run_as_there_are_permits)
+{
+    struct program *holders[2];
+
+    for (int i = 0; i < 2; i++) {
+        holders[i] = program_start(&scene_on_nodes, "run", "--permits", "2", resource, "--", "sh", "-c", lasting, NULL);
+        ck_assert(program_says(holders[i], "in"));
+    }
+    program_exits(program_run(&scene_on_nodes, "run", "-n", "--permits", "2", resource, "--", "true", NULL), 1);
+    program_signal(holders[0], SIGTERM);
+    program_exits(holders[0], 128 + SIGTERM);
+    program_exits(program_run(&scene_on_nodes, "run", "--permits", "2", resource, "--", "true", NULL), 0);
+    program_signal(holders[1], SIGTERM);
+    program_exits(holders[1], 128 + SIGTERM);
+    program_exits(program_run(&scene_on_nodes, "run", "--permits", "2", "--shared", resource, "--", "true", NULL), 64);
+}
+END_TEST
+
 START_TEST(each_round_is_explained_node_by_node)
 {
     hold_by_another();
@@ -471,6 +518,9 @@ static Suite *run_suite(void)
     tcase_add_test(usual, nodes_that_cannot_be_reached_are_no_quorum);
     tcase_add_test(usual, its_command_knows_the_lock);
     tcase_add_test(usual, with_fence_it_knows_a_token_that_grows);
+    tcase_add_test(usual, several_resources_are_held_or_none);
+    tcase_add_test(usual, readers_run_together);
+    tcase_add_test(usual, as_many_run_as_there_are_permits);
     tcase_add_test(usual, each_round_is_explained_node_by_node);
     tcase_add_test(usual, its_command_has_signals_and_descriptors_as_usual);
     tcase_add_test(usual, its_command_has_a_process_group_of_its_own);

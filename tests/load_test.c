@@ -359,7 +359,8 @@ START_TEST(churn_leaves_memory_and_descriptors_flat)
            churned, before.live / 1024, after.live / 1024, before.descriptors, after.descriptors,
            before.resident / 1024, after.resident / 1024);
     ck_assert_uint_gt(churned, 20);
-    ck_assert_uint_le(after.descriptors, before.descriptors);
+    /* Two connections a node, which may be coming or going. */
+    ck_assert_uint_le(after.descriptors, before.descriptors + 2 * deployment_size(real_nodes));
     ck_assert_uint_le(after.live, before.live + 64 * 1024);
     if (!RESIDENT_SAYS_NOTHING)
         ck_assert_uint_le(after.resident, before.resident + 4 * 1024 * 1024);

@@ -1,8 +1,8 @@
 -- Compare and delete, of a lock that has more to it than a key and a token. KEYS: locks. ARGV: token, fencing token (0: none), life of its record in ms,
 -- exclusive or shared, waiter to sign out ('': none), the semaphore of which it is a slot ('': none). Answers as release does; 0 also when a part was not ours.
 local call = redis.call
--- include fence
 if ARGV[2] ~= '0' then
+  -- include fence
   raise(KEYS, ARGV[2], ARGV[3])
 end
 local mine, queues, freed, base = {}, {}, {}, ARGV[6] ~= '' and ARGV[6] or nil

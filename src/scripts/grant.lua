@@ -10,8 +10,8 @@ if ARGV[6] ~= '0' then
   call('SET', slot(KEYS[1], ARGV[7]), ARGV[1], 'PX', ARGV[2])
   return 0
 end
--- include fence
 if ARGV[5] == 'shared' then
+  -- include fence
   -- include shared
   for _, key in ipairs(KEYS) do
     if not is_open(key) or is_held_off(key, '+inf') then
@@ -26,6 +26,7 @@ end
 if call('EXISTS', unpack(KEYS)) > 0 then
   return -1
 end
+-- include fence
 local fence = ARGV[3]
 if fence ~= '0' and is_far(fence) then
   return redis.error_reply('CLOCK the fencing token is more than a day ahead of the clock of this node')

@@ -15,16 +15,18 @@ struct choice {
     uint64_t operations;
     bool one_world; /* the seed is a world's own */
     bool tracing;
+    bool terse;    /* a failure is not cut down */
     bool boundary; /* each class beyond the assumptions, too */
     enum sim_beyond beyond;
     uint32_t without;
     unsigned processes; /* 0: as drawn */
 };
 
+/* Of one processor: what else the machine does is not counted. */
 static double seconds_now(void)
 {
     struct timespec now;
-    syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+    syscall(SYS_clock_gettime, CLOCK_PROCESS_CPUTIME_ID, &now);
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
@@ -94,7 +96,7 @@ static void report_failure(uint64_t seed, const struct choice *given, struct sim
            sim_invariant_names[violation.invariant], (unsigned long long)seed, (unsigned long long)violation.operations,
            (double)(violation.at - QUORUM_SECOND) / 1e9, violation.text);
     fflush(stdout);
-    if (!choice.one_world) {
+    if (!choice.one_world && !choice.terse) {
         shrink(seed, &choice, &violation);
         printf("shortest found: %llu operations:\n  %s\n", (unsigned long long)violation.operations, violation.text);
         print_replay(seed, &choice);
@@ -130,11 +132,12 @@ static void print_summary(const struct choice *choice, const struct sim_totals *
     uint64_t violations = 0;
     for (unsigned i = SIM_EXCLUSION; i < SIM_INVARIANTS; i++)
         violations += totals->violations[i];
-    printf("seed %llu: %llu operations in %llu worlds, %.1f s (%.0f a minute); %.1f hours of theirs, %llu commands, "
-           "%llu steps; %llu violations\n",
-           (unsigned long long)choice->seed, (unsigned long long)totals->operations, (unsigned long long)totals->worlds,
-           seconds, (double)totals->operations / seconds * 60, (double)totals->virtual_ns / 3.6e12,
-           (unsigned long long)totals->commands, (unsigned long long)totals->steps, (unsigned long long)violations);
+    printf(
+        "seed %llu: %llu operations in %llu worlds, %.1f s of a processor (%.0f a minute); %.1f hours of theirs, %llu commands, "
+        "%llu steps; %llu violations\n",
+        (unsigned long long)choice->seed, (unsigned long long)totals->operations, (unsigned long long)totals->worlds,
+        seconds, (double)totals->operations / seconds * 60, (double)totals->virtual_ns / 3.6e12,
+        (unsigned long long)totals->commands, (unsigned long long)totals->steps, (unsigned long long)violations);
     print_counts(totals);
 }
 
@@ -200,7 +203,7 @@ static void on_abort(int signal)
 
 static void usage(FILE *to)
 {
-    fprintf(to, "usage: sim [--seed N] [--operations N] [--boundary] [--beyond CLASS] [--without FAULT,...]\n"
+    fprintf(to, "usage: sim [--seed N] [--operations N] [--boundary] [--terse] [--beyond CLASS] [--without FAULT,...]\n"
                 "       sim --world N [--trace] [--clients N] [--beyond CLASS] [--without FAULT,...]\n");
 }
 
@@ -244,12 +247,17 @@ static enum sim_beyond class_of(const char *name)
 
 static void read_arguments(struct choice *choice, int count, char **arguments)
 {
-    static const struct option options[] = {
-        {"seed", required_argument, NULL, 's'},    {"operations", required_argument, NULL, 'o'},
-        {"world", required_argument, NULL, 'w'},   {"trace", no_argument, NULL, 't'},
-        {"beyond", required_argument, NULL, 'b'},  {"boundary", no_argument, NULL, 'B'},
-        {"without", required_argument, NULL, 'x'}, {"clients", required_argument, NULL, 'c'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"seed", required_argument, NULL, 's'},
+                                            {"operations", required_argument, NULL, 'o'},
+                                            {"world", required_argument, NULL, 'w'},
+                                            {"trace", no_argument, NULL, 't'},
+                                            {"beyond", required_argument, NULL, 'b'},
+                                            {"boundary", no_argument, NULL, 'B'},
+                                            {"without", required_argument, NULL, 'x'},
+                                            {"clients", required_argument, NULL, 'c'},
+                                            {"terse", no_argument, NULL, 'T'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
     for (int option; (option = getopt_long(count, arguments, "", options, NULL)) != -1;) {
         if (option == 's' || option == 'w')
             choice->seed = number(optarg);
@@ -258,6 +266,8 @@ static void read_arguments(struct choice *choice, int count, char **arguments)
             choice->operations = number(optarg);
         else if (option == 't')
             choice->tracing = true;
+        else if (option == 'T')
+            choice->terse = true;
         else if (option == 'B')
             choice->boundary = true;
         else if (option == 'b')

@@ -72,6 +72,8 @@ static void break_link(struct sim_random *random)
                   client_told   ? server_told ? "everybody" : "it alone"
                   : server_told ? "the node alone"
                                 : "nobody");
+    if (!server_told && sim_random_chance(random, 500))
+        link->held_up_until = sim_world->now + draw(random, QUORUM_MILLISECOND, 2 * QUORUM_SECOND);
     sim_link_cut(link, client_told, server_told);
 }
 

@@ -211,6 +211,10 @@ static void request_arrives(void *subject, uint64_t incarnation)
 {
     struct packet *packet = subject;
     struct sim_link *link = packet->link;
+    if (link->held_up_until > sim_world->now) {
+        sim_at(link->held_up_until, request_arrives, packet, incarnation);
+        return;
+    }
     if (link->server_open && incarnation == link->node->incarnation) {
         sim_bytes_add(&link->unexecuted, packet->bytes, packet->size);
         sim_node_execute(link);
@@ -289,6 +293,7 @@ struct sim_link *sim_link_open(struct sim_process *process, unsigned node)
 
 void sim_link_write(struct sim_link *link, const void *bytes, size_t size)
 {
+    sim_check_sent(link->process, bytes, size);
     if (!link->severed)
         send_after(link, true, request_arrives, bytes, size);
 }

@@ -110,7 +110,8 @@ struct sim_link {
     int error;        /* of the client's end: ECONNREFUSED, ECONNRESET */
     bool ended;       /* the client's end has been told of the server's */
     bool server_open;
-    bool severed; /* nothing gets through any more, and no end is told */
+    quorum_time held_up_until; /* what is on its way to the node arrives no sooner */
+    bool severed;              /* nothing gets through any more, and no end is told */
     struct sim_session session;
     struct sim_bytes inbox; /* arrived at the client's end, unread from `read` on */
     size_t read;
@@ -397,6 +398,7 @@ quorum_time sim_holding_end(const struct sim_holding *holding); /* of validity, 
 void sim_check_granted(struct sim_slot *slot);
 void sim_check_released(struct sim_slot *slot);
 void sim_check_acquiring(struct sim_slot *slot);
+void sim_check_sent(const struct sim_process *process, const char *bytes, size_t size);
 void sim_check_bound(struct sim_operation *operation);
 void sim_check_note_author(const struct sim_link *link, struct sim_text token);
 void sim_check_excuse(struct sim_process *process); /* what its present life has left is not held against it */

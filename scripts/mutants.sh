@@ -1,0 +1,213 @@
+#!/usr/bin/env bash
+# Plants known bugs, one at a time, in copies of the source: each must be caught by the rules' own tests or by the simulator. A simulator that finds
+# nothing could be one that sees nothing.
+#
+# Usage: scripts/mutants.sh [--build DIRECTORY] [--jobs N] [--only TEXT]
+#   --build DIRECTORY  a build that is there already; without it build/release is made
+#   --jobs N           so many at a time (as many as there are processors)
+#   --only TEXT        those whose names contain this
+#
+# The bugs are in tests/sim/mutants.txt; one that does not fit the source any more is an error. The last line is 'planted N caught N'.
+# Exit status 0 when every one was caught.
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+root=$PWD build='' jobs=$(nproc) only=''
+while [ $# -gt 0 ]; do
+  case $1 in
+    --build) build=$(cd "$2" && pwd) && shift ;;
+    --jobs) jobs=$2 && shift ;;
+    --only) only=$2 && shift ;;
+    -h | --help)
+      sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
+      exit 0
+      ;;
+    *)
+      echo "scripts/mutants.sh: '$1' is not understood; there are --build, --jobs, --only and --help." >&2
+      exit 2
+      ;;
+  esac
+  shift
+done
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+if [ -z "$build" ]; then
+  build=$root/build/release
+  { cmake --preset release && cmake --build --preset release --parallel "$jobs"; } >"$work/log" 2>&1 || {
+    cat "$work/log" >&2
+    exit 2
+  }
+fi
+
+# --- Planting ---
+
+# replace OLD NEW <FILE: the one line that is OLD, but for its indentation, becomes NEW. Status 3: there is not exactly one.
+replace() {
+  old=$1 new=$2 awk '
+    { line = $0; sub(/^[ \t]+/, "", line); sub(/[ \t]+$/, "", line) }
+    line == ENVIRON["old"] { match($0, /^[ \t]*/); print substr($0, 1, RLENGTH) ENVIRON["new"]; found++; next }
+    { print }
+    END { exit found == 1 ? 0 : 3 }'
+}
+
+# replace_in_scripts OLD NEW SCRIPT... <script.c: the same in the texts of these scripts, those that have the line.
+replace_in_scripts() {
+  local old=$1 new=$2 script text bytes found=0 out=$work/$BASHPID.script
+  shift 2
+  cat >"$out"
+  for script in "$@"; do
+    text=$out.lua
+    replace "$old" "$new" <"$build/src/scripts/$script.lua" >"$text" || continue
+    found=1
+    bytes=$(od -An -v -tx1 "$text" | tr -d '\n' | sed 's/ \([0-9a-f][0-9a-f]\)/0x\1,/g')
+    script=$script bytes=$bytes awk '
+      index($0, "static const char " ENVIRON["script"] "_text[] = {") == 1 {
+        print "static const char " ENVIRON["script"] "_text[] = {" ENVIRON["bytes"] "0};"
+        next
+      }
+      { print }' "$out" >"$out.new"
+    mv "$out.new" "$out"
+  done
+  cat "$out"
+  [ $found = 1 ] || return 3
+}
+
+# --- Building ---
+
+# command TARGET: how the build makes it.
+command_of() {
+  ninja -C "$build" -t commands "$1" | tail -n 1 | sed 's/^: && //;s/ && :$//;s/ccache //'
+}
+
+# compile DIRECTORY SOURCE OBJECT FILE: what the build compiles from SOURCE into OBJECT, from FILE into DIRECTORY instead.
+compile() {
+  local command
+  command=$(command_of "$3")
+  command=${command// -o "$3" / -o $1/mutant.o }
+  command=${command// -MF "$3".d/ -MF $1/mutant.d}
+  command=${command/% -c */ -O1 -w -c $4}
+  (cd "$build" && eval "$command")
+}
+
+# link DIRECTORY TARGET OBJECT: TARGET, with the mutant for OBJECT.
+link() {
+  local command
+  command=$(command_of "$2")
+  command=${command// "$3" / $1/mutant.o }
+  command=${command// -o "$2" / -o $1/${2##*/} }
+  (cd "$build" && eval "$command")
+}
+
+# --- One bug ---
+
+# caught_by_tests DIRECTORY FILE OBJECT: the tests of that rule; prints which.
+caught_by_tests() {
+  local name test
+  name=${2##*/} && name=${name%.c}
+  for test in "quorum_$name" quorum_round; do
+    grep -q "^tests/test_$test:" "$work/targets" || continue
+    link "$1" "tests/test_$test" "$3" >/dev/null 2>&1 || return 1
+    if ! CK_FORK=no timeout 60 "$1/test_$test" >"$1/output" 2>&1; then
+      echo "its test ($test)"
+      return 0
+    fi
+  done
+  return 1
+}
+
+# caught_by_simulation DIRECTORY OBJECT
+caught_by_simulation() {
+  local seed status
+  link "$1" tests/sim/sim "$2" >"$1/output" 2>&1 || return 2
+  for seed in 1 2 3 4; do
+    status=0
+    timeout 120 "$1/sim" --seed $seed --operations 40000 --terse >"$1/output" 2>&1 || status=$?
+    if [ $status = 124 ]; then
+      echo "simulation: does not end"
+      return 0
+    elif [ $status != 0 ]; then
+      sed -n 's/^BROKEN: \([^,]*\),.*\(after [0-9]* operations\).*/simulation: \1 \2/p;s/^BROKEN: an assertion.*/simulation: an assertion/p' "$1/output"
+      return 0
+    fi
+  done
+  return 1
+}
+
+# For the list of results.
+note() {
+  printf '%-8s %-52s %s\n' "$@"
+}
+
+try_one() {
+  local directory=$work/$1 name=$2 file=$3 old=$4 new=$5 source=$3 object by scripts
+  mkdir -p "$directory"
+  if ! replace "$old" "$new" <"$root/$file" >"$directory/planted"; then
+    note STALE "$name" "$file has not exactly one line '$old'"
+    return
+  fi
+  case $file in
+    quorum/*.c) object=quorum/CMakeFiles/redlock_quorum.dir/${file##*/}.o ;;
+    src/*.c) object=src/CMakeFiles/redlock_core.dir/${file##*/}.o ;;
+    src/clock.h)
+      object=src/CMakeFiles/redlock_core.dir/clock.c.o
+      sed -e '/#include "src\/clock.h"/{' -e "r $directory/planted" -e d -e '}' "$root/src/clock.c" >"$directory/source.c"
+      ;;
+    src/scripts/*)
+      object=src/CMakeFiles/redlock_core.dir/script.c.o
+      scripts=("$build"/src/scripts/*.lua)
+      case $file in src/scripts/include/*) ;; *) scripts=("$file") ;; esac
+      scripts=("${scripts[@]##*/}")
+      if ! replace_in_scripts "$old" "$new" "${scripts[@]%.lua}" <"$build/src/script.c" >"$directory/source.c"; then
+        note STALE "$name" "no script in $build has the line '$old'"
+        return
+      fi
+      ;;
+  esac
+  [ -e "$directory/source.c" ] || cp "$directory/planted" "$directory/source.c"
+  if ! compile "$directory" "$source" "$object" "$directory/source.c" >"$directory/output" 2>&1; then
+    note BROKEN "$name" "does not compile: $(grep -m 1 error "$directory/output" || head -n 1 "$directory/output")"
+    return
+  fi
+  case $file in
+    quorum/*) if by=$(caught_by_tests "$directory" "$file" "$object"); then
+      note caught "$name" "$by"
+      return
+    fi ;;
+  esac
+  if by=$(caught_by_simulation "$directory" "$object"); then
+    note caught "$name" "$by"
+  else
+    note MISSED "$name" "$file: $new"
+  fi
+}
+
+# --- All of them ---
+
+ninja -C "$build" -t targets all >"$work/targets"
+if ! "$build/tests/sim/sim" --seed 1 --operations 5000 --terse >"$work/log" 2>&1; then
+  echo "scripts/mutants.sh: the simulator finds something without any planted bug:" >&2
+  cat "$work/log" >&2
+  exit 2
+fi
+
+number=0
+while IFS= read -r name; do
+  case $name in '' | '#'*) continue ;; esac
+  IFS= read -r file && IFS= read -r old && IFS= read -r new
+  [[ $name == *"$only"* ]] || continue
+  while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do
+    wait -n || true
+  done
+  number=$((number + 1))
+  try_one $number "$name" "$file" "${old#- }" "${new#+ }" >"$work/result.$number" &
+done <tests/sim/mutants.txt
+wait
+
+for ((i = 1; i <= number; i++)); do
+  cat "$work/result.$i"
+done
+caught=$(cat "$work"/result.* | grep -c '^caught' || true)
+printf '\nplanted %d caught %d\n' "$number" "$caught"
+[ "$number" -gt 0 ] && [ "$caught" = "$number" ]

@@ -6,7 +6,8 @@
 packages_for() {
   case $1 in
     build) echo gcc libc6-dev cmake ninja-build libhiredis-dev libev-dev libinih-dev ;;
-    test) echo g++ nodejs npm clang check liblua5.1-0-dev libsqlite3-dev sqlite3 libsubunit-dev valgrind binutils dpkg-dev file pkg-config mandoc redis-server redis-tools jq iproute2 iptables ;;
+    test) echo g++ clang check liblua5.1-0-dev libsqlite3-dev sqlite3 libsubunit-dev valgrind binutils dpkg-dev file pkg-config mandoc redis-server redis-tools jq iproute2 iptables ;;
+    neighbour) echo nodejs npm ;;
     package) echo dpkg-dev file ;;
     clean_room) echo debootstrap ;;
     coverage) echo gcovr ;;
@@ -14,7 +15,7 @@ packages_for() {
     bench) echo redis-server redis-tools gnuplot-nox strace ;;
     compose) echo docker.io docker-compose debootstrap ;;
     *)
-      echo "packages_for: no purpose '$1'; there are build, test, package, clean_room, coverage, demo, bench and compose" >&2
+      echo "packages_for: no purpose '$1'; there are build, test, neighbour, package, clean_room, coverage, demo, bench and compose" >&2
       return 2
       ;;
   esac

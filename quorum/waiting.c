@@ -55,10 +55,14 @@ static void plan_overtaking(struct quorum_waiting *waiting, const struct quorum_
         waiting->overtake_at = quorum_time_add(event->now, terms->refresh / 4);
 }
 
-/* What one node calls us to the others will, too, and at once. If not, their lists differ from its own: a look mends that. */
+/* What one node calls us to the others will, too, and at once. If not, their lists differ from its own: a look mends that. But only once: others may
+ * remind us again and again of a node that is free while a majority is not. */
 static void look_soon(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
 {
     quorum_time soon = quorum_time_add(event->now, 3 * waiting->terms.stand_in);
+    quorum_nodes known = waiting->free | (event->ahead == 0 ? 0 : waiting->second);
+    if (known & quorum_node(event->node))
+        return;
     if (event->ahead < waiting->terms.width && soon < waiting->look_at)
         waiting->look_at = soon;
 }
@@ -179,8 +183,8 @@ static void take(struct quorum_waiting *waiting, const struct quorum_waiting_eve
         break;
     case QUORUM_WAITING_CALLED:
         set(&waiting->called, event->node, true);
-        called(waiting, event);
         look_soon(waiting, event);
+        called(waiting, event);
         plan_overtaking(waiting, event);
         break;
     case QUORUM_WAITING_TRIED:

@@ -422,6 +422,24 @@ START_TEST(lost_stand_in_waits_for_new_words)
 }
 END_TEST
 
+/* The first of a queue is told by whoever signs in behind it that a node is free; the others are not, for as long as they like. */
+START_TEST(known_word_is_no_reason_to_look_again)
+{
+    struct quorum_waiting waiting = queued(5, PLAIN, QUORUM_NEVER);
+    called(&waiting, 0, 0, begin);
+    ck_assert(is_look(wake(&waiting, begin + SOON)));
+    answered(&waiting, 0, QUORUM_FREE, 0, begin + SOON);
+    for (unsigned i = 1; i < 5; i++)
+        answered(&waiting, i, QUORUM_NEVER, 0, begin + SOON);
+    ck_assert(is_quiet(looked(&waiting, begin + SOON)));
+    for (unsigned i = 0; i < 100; i++)
+        ck_assert(is_quiet(called(&waiting, 0, 0, begin + SOON + i * MS)));
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + SOON + REFRESH);
+    called(&waiting, 1, 1, begin + SOON + 100 * MS);
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + SOON + 100 * MS + SOON); /* that is news */
+}
+END_TEST
+
 /* A minority's word is not enough to stand in. It is a reason to look, but not again and again. */
 START_TEST(minority_of_words_is_looked_after_once)
 {
@@ -784,6 +802,7 @@ static Suite *waiting_suite(void)
     tcase_add_test(stand_in, first_here_and_second_there_stands_in);
     tcase_add_test(stand_in, first_everywhere_need_not_wait_for_the_stand_in);
     tcase_add_loop_test(stand_in, lost_stand_in_waits_for_new_words, 0, 2);
+    tcase_add_test(stand_in, known_word_is_no_reason_to_look_again);
     tcase_add_test(stand_in, minority_of_words_is_looked_after_once);
     tcase_add_test(stand_in, stand_in_is_off_when_the_lock_has_been_taken);
     suite_add_tcase(suite, stand_in);

@@ -200,7 +200,8 @@ void sim_node_execute(struct sim_link *link)
         taken += size;
         execute_one(link, count, words);
     }
-    memmove(link->unexecuted.bytes, link->unexecuted.bytes + taken, link->unexecuted.size - taken);
+    if (taken) /* else there may be no bytes at all */
+        memmove(link->unexecuted.bytes, link->unexecuted.bytes + taken, link->unexecuted.size - taken);
     link->unexecuted.size -= taken;
     if (node->reply.size && link->client_open && !link->severed)
         send_after(link, false, data_arrives, node->reply.bytes, node->reply.size);

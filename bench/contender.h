@@ -23,6 +23,7 @@ struct slot {
     size_t resource_length;
     uint64_t started;  /* clock when the acquire was asked for */
     uint64_t acquired; /* clock when the lock was held */
+    bool again;        /* the acquire needed more than one round over the nodes; the contender says so */
     void *lock;        /* the contender's own */
 };
 

@@ -1,5 +1,6 @@
-/* The least a lock over N masters has to do on hiredis and libev, for the floors to measure: SET key token NX PX ttl to all, go
- * on at the majority's OK, compare-and-delete to all, done at the majority's answer. No deadline, no reconnect, no validity.
+/* The least a lock over N masters has to do on hiredis and libev, for the floors to measure: a command that takes it to all, go
+ * on at the majority's grant, one that gives it back to all, done at the majority's answer. No deadline, no reconnect, no validity.
+ * floor_plain.c and floor_fence.c say which commands these are.
  *
  * FLOOR_FORMATS_ONCE: a command is put into its wire form once for all nodes instead of once per node. */
 #include "floor.h"
@@ -13,28 +14,23 @@
 #include <sys/random.h>
 
 #include "contender.h"
+#include "floor_lock.h"
 
-enum { NODES_MAX = 32, TOKEN_LENGTH = 40 };
+enum { NODES_MAX = 32 };
 
 #define DRAIN_S 0.05
-
-static const char ttl_text[] = "10000";
-_Static_assert(LOCK_TTL_MS == 10000, "one ttl for all contenders");
-static const char unlock_script[] =
-    "if redis.call('GET',KEYS[1])==ARGV[1] then return redis.call('DEL',KEYS[1]) end return 0";
 
 struct attempt {
     struct slot *slot;
     struct attempt *next; /* among the unused */
     unsigned pending;     /* replies on their way */
     unsigned granted, refused, released;
-    char token[TOKEN_LENGTH];
+    struct floor_lock lock;
 };
 
 static redisAsyncContext *nodes[NODES_MAX];
 static unsigned node_count, majority, ready;
 static struct attempt *unused;
-static char unlock_sha[41];
 static uint64_t token_state[3];
 static unsigned long long allocations;
 
@@ -45,7 +41,7 @@ static void draw_token(char *token)
         uint64_t bits = token_state[i] += UINT64_C(0x9e3779b97f4a7c15);
         bits = (bits ^ (bits >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
         bits = (bits ^ (bits >> 27)) * UINT64_C(0x94d049bb133111eb);
-        for (unsigned n = 0; n < 16 && digit < TOKEN_LENGTH; n++, bits >>= 4)
+        for (unsigned n = 0; n < 16 && digit < FLOOR_TOKEN_LENGTH; n++, bits >>= 4)
             token[digit++] = "0123456789abcdef"[bits & 15];
     }
 }
@@ -62,7 +58,9 @@ static struct attempt *take_attempt(struct slot *slot)
             abort();
     }
     *attempt = (struct attempt){.slot = slot};
-    draw_token(attempt->token);
+    attempt->lock.resource = slot->resource;
+    attempt->lock.resource_length = slot->resource_length;
+    draw_token(attempt->lock.token);
     return attempt;
 }
 
@@ -74,14 +72,8 @@ static void answered(struct attempt *attempt)
     unused = attempt;
 }
 
-struct command {
-    int count;
-    const char *words[6];
-    size_t lengths[6];
-};
-
 #ifdef FLOOR_FORMATS_ONCE
-static void send_all(struct attempt *attempt, redisCallbackFn *callback, struct command *command)
+static void send_all(struct attempt *attempt, redisCallbackFn *callback, struct floor_command *command)
 {
     char *bytes;
     long long length = redisFormatCommandArgv(&bytes, command->count, command->words, command->lengths);
@@ -93,7 +85,7 @@ static void send_all(struct attempt *attempt, redisCallbackFn *callback, struct 
     redisFreeCommand(bytes);
 }
 #else
-static void send_all(struct attempt *attempt, redisCallbackFn *callback, struct command *command)
+static void send_all(struct attempt *attempt, redisCallbackFn *callback, struct floor_command *command)
 {
     for (unsigned i = 0; i < node_count; i++)
         if (nodes[i] && redisAsyncCommandArgv(nodes[i], callback, attempt, command->count, command->words,
@@ -102,12 +94,12 @@ static void send_all(struct attempt *attempt, redisCallbackFn *callback, struct 
 }
 #endif
 
-static void on_set(redisAsyncContext *connection, void *data, void *private)
+static void on_granted(redisAsyncContext *connection, void *data, void *private)
 {
     (void)connection;
     const redisReply *reply = data;
     struct attempt *attempt = private;
-    if (reply && reply->type == REDIS_REPLY_STATUS) {
+    if (reply && floor_is_grant(reply)) {
         if (++attempt->granted == majority)
             slot_acquired(attempt->slot);
     } else if (++attempt->refused == node_count - majority + 1) {
@@ -128,23 +120,17 @@ static void on_released(redisAsyncContext *connection, void *data, void *private
 void contender_acquire(struct slot *slot)
 {
     struct attempt *attempt = slot->lock = take_attempt(slot);
-    struct command set = {
-        6,
-        {"SET", slot->resource, attempt->token, "NX", "PX", ttl_text},
-        {3, slot->resource_length, TOKEN_LENGTH, 2, 2, sizeof ttl_text - 1},
-    };
-    send_all(attempt, on_set, &set);
+    struct floor_command command = {0};
+    floor_acquire(&command, &attempt->lock);
+    send_all(attempt, on_granted, &command);
 }
 
 void contender_release(struct slot *slot)
 {
     struct attempt *attempt = slot->lock;
-    struct command unlock = {
-        5,
-        {"EVALSHA", unlock_sha, "1", slot->resource, attempt->token},
-        {7, sizeof unlock_sha - 1, 1, slot->resource_length, TOKEN_LENGTH},
-    };
-    send_all(attempt, on_released, &unlock);
+    struct floor_command command = {0};
+    floor_release(&command, &attempt->lock);
+    send_all(attempt, on_released, &command);
 }
 
 static void on_script(redisAsyncContext *connection, void *data, void *private)
@@ -155,8 +141,8 @@ static void on_script(redisAsyncContext *connection, void *data, void *private)
         fprintf(stderr, "floor: a node did not take the script\n");
         exit(1);
     }
-    memcpy(unlock_sha, reply->str, sizeof unlock_sha);
-    if (++ready == node_count)
+    floor_script_loaded(reply->str);
+    if (++ready == node_count * floor_script_count)
         ev_break(private, EVBREAK_ALL);
 }
 
@@ -184,7 +170,8 @@ static void connect_node(struct ev_loop *loop, const char *address)
     nodes[node_count++] = connection;
     floor_attach(loop, connection);
     redisAsyncSetDisconnectCallback(connection, on_disconnect);
-    redisAsyncCommand(connection, on_script, loop, "SCRIPT LOAD %s", unlock_script);
+    for (unsigned i = 0; i < floor_script_count; i++)
+        redisAsyncCommand(connection, on_script, loop, "SCRIPT LOAD %s", floor_script(i));
 }
 
 void contender_connect(struct ev_loop *loop, const char *list)

@@ -12,6 +12,8 @@ void group_throughput(struct stage *stage);
 void group_memory(struct stage *stage);
 void group_counts(struct stage *stage);
 void group_start(struct stage *stage);
+void group_fence(struct stage *stage);
+void group_several(struct stage *stage);
 void group_contend(struct stage *stage);
 void group_hold(struct stage *stage);
 

@@ -22,6 +22,9 @@ static const struct {
     {"memory", "one of five nodes stopped for the whole run, 100 locks in flight", group_memory, false},
     {"counts", "system calls and allocations per lock and unlock, five nodes", group_counts, false},
     {"start", "from the start of a process to its first lock, five nodes", group_start, false},
+    {"fence", "fencing tokens, beside a floor with the same scripts, and by clients in turn, five nodes", group_fence,
+     false},
+    {"several", "eight resources in one lock, beside one lock and eight in sequence, five nodes", group_several, false},
     {"contend", "8 and 32 processes, one lock held for 1 ms, beside a lone client", group_contend, true},
     {"hold", "100,000 locks held and renewed by one client, five nodes", group_hold, true},
 };

@@ -50,14 +50,14 @@ void entrant_block(const struct entrant *entrant, uint64_t microseconds, uint64_
     fprintf(entrant->process->to, "block %u %" PRIu64 " %" PRIu64 "\n", entrant->in_flight, microseconds, operations);
     fflush(entrant->process->to);
     process_read_line(entrant->process, line, sizeof line);
-    int fields =
-        sscanf(line,
-               "block operations=%" SCNu64 " failed=%" SCNu64 " wall=%" SCNu64 " cpu=%" SCNu64 " acquire=%" SCNu64
-               ",%" SCNu64 ",%" SCNu64 " both=%" SCNu64 ",%" SCNu64 ",%" SCNu64 " first=%" SCNu64,
-               &measurement->operations, &measurement->failed, &measurement->wall, &measurement->cpu,
-               &measurement->acquire_p50, &measurement->acquire_p99, &measurement->acquire_worst,
-               &measurement->both_p50, &measurement->both_p99, &measurement->both_worst, &measurement->first);
-    if (fields != 11)
+    int fields = sscanf(
+        line,
+        "block operations=%" SCNu64 " failed=%" SCNu64 " wall=%" SCNu64 " cpu=%" SCNu64 " acquire=%" SCNu64 ",%" SCNu64
+        ",%" SCNu64 " both=%" SCNu64 ",%" SCNu64 ",%" SCNu64 " first=%" SCNu64 " again=%" SCNu64,
+        &measurement->operations, &measurement->failed, &measurement->wall, &measurement->cpu,
+        &measurement->acquire_p50, &measurement->acquire_p99, &measurement->acquire_worst, &measurement->both_p50,
+        &measurement->both_p99, &measurement->both_worst, &measurement->first, &measurement->again);
+    if (fields != 12)
         die("%s answered '%s'", entrant->label, line);
 }
 

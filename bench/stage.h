@@ -16,6 +16,7 @@ struct measurement {
     uint64_t acquire_p50, acquire_p99, acquire_worst;
     uint64_t both_p50, both_p99, both_worst;
     uint64_t first; /* CLOCK_MONOTONIC when the first lock was held */
+    uint64_t again; /* operations whose acquire needed more than one round over the nodes */
 };
 
 /* A contender's process with a number of locks in flight; several entrants may share a process. */

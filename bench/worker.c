@@ -81,7 +81,7 @@ void worker_block_over(const struct record *record)
            histogram_quantile(&record->acquire, 0.99), record->acquire.worst);
     printf(" both=%" PRIu64 ",%" PRIu64 ",%" PRIu64, histogram_quantile(&record->both, 0.5),
            histogram_quantile(&record->both, 0.99), record->both.worst);
-    printf(" first=%" PRIu64 "\n", record->first);
+    printf(" first=%" PRIu64 " again=%" PRIu64 "\n", record->first, record->again);
     fflush(stdout);
     histogram_merge(&total.acquire, &record->acquire);
     histogram_merge(&total.both, &record->both);
@@ -111,6 +111,7 @@ bool record_next(struct record *record, const struct block *bounds, struct slot 
         return false;
     record->started++;
     slot->resource_length = name_resource(slot->resource, names++);
+    slot->again = false;
     slot->started = clock_now();
     return true;
 }
@@ -125,6 +126,7 @@ void record_acquired(struct record *record, struct slot *slot)
 void record_released(struct record *record, const struct slot *slot)
 {
     uint64_t now = clock_now();
+    record->again += slot->again;
     histogram_add(&record->acquire, slot->acquired - slot->started);
     histogram_add(&record->both, now - slot->started);
 }

@@ -22,6 +22,7 @@ struct record {
     struct histogram both;    /* asked for until given back */
     uint64_t started;         /* locks */
     uint64_t failed;          /* of them, not acquired or not released */
+    uint64_t again;           /* of them, acquired in more than one round over the nodes */
     uint64_t first;           /* clock when the first one was held */
 };
 

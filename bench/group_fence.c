@@ -1,0 +1,101 @@
+/* Locks with fencing tokens: beside a floor that sends the same scripts, and by clients who take turns, their clocks apart. */
+#include <limits.h>
+#include <string.h>
+
+#include "groups.h"
+#include "report.h"
+#include "servers.h"
+
+enum { NODES = 5, CLIENTS = 2, TURNS = 2000, TURN_US = 5000000 };
+
+static void add(struct measurement *sum, const struct measurement *part)
+{
+    sum->operations += part->operations;
+    sum->failed += part->failed;
+    sum->again += part->again;
+}
+
+/* Of all locks: a median over blocks would hide those in which it went wrong. */
+static struct estimate one_round_share(const struct measurement *sum)
+{
+    return estimate_exact(1 - (double)sum->again / (double)sum->operations);
+}
+
+static void start(struct process *process, const char *program, const char *nodes)
+{
+    char path[PATH_MAX], line[64];
+    process_sibling(program, path, sizeof path);
+    const char *arguments[] = {path, nodes, NULL};
+    process_start(process, arguments, PROCESS_PIPED);
+    process_read_line(process, line, sizeof line);
+    if (strcmp(line, "ready") != 0)
+        die("%s does not become ready: %s", program, line);
+}
+
+static void add_turn(const struct process *process, struct measurement *sum)
+{
+    struct process copy = *process;
+    const struct entrant entrant = {.label = "a client that takes turns", .in_flight = 1, .process = &copy};
+    struct measurement turn;
+    entrant_block(&entrant, TURN_US, 1, &turn);
+    add(sum, &turn);
+}
+
+/* One lock each, in turn, on the same names; from the very first on, when neither knows yet how far ahead the other is. */
+static void take_turns(const char *const programs[CLIENTS], const char *nodes, struct measurement *sum)
+{
+    struct process clients[CLIENTS];
+    for (unsigned i = 0; i < CLIENTS; i++)
+        start(&clients[i], programs[i], nodes);
+    for (unsigned i = 0; i < TURNS * CLIENTS; i++)
+        add_turn(&clients[i % CLIENTS], sum);
+    for (unsigned i = 0; i < CLIENTS; i++)
+        if (process_finish(&clients[i]) != 0)
+            die("%s did not end well", programs[i]);
+}
+
+/* Quick or not, as many turns: what is learned is learned once, and would weigh more in fewer. */
+static void judge_turns(const char *nodes)
+{
+    static const char *const one[] = {"bench-redlock-turns-1", "bench-redlock-turns-1-ahead"};
+    static const char *const many[] = {"bench-redlock-turns-16", "bench-redlock-turns-16-ahead"};
+    struct measurement on_one = {0}, on_many = {0};
+    take_turns(one, nodes, &on_one);
+    take_turns(many, nodes, &on_many);
+    report_figure("in turn, clocks 500 ms apart", "acquired in one round, one name", one_round_share(&on_one), "");
+    report_figure("in turn, clocks 500 ms apart", "acquired in one round, 16 names", one_round_share(&on_many), "");
+    target_at_least("fenced-one-round-share/in-turn", one_round_share(&on_one), 0.99);
+    target_at_most("fenced-failed/in-turn", estimate_exact((double)(on_one.failed + on_many.failed)), 0);
+}
+
+static void compare(const struct stage *stage, const struct entrant *async, const struct entrant *floor)
+{
+    struct measurement sum = {0};
+    for (unsigned round = 0; round < stage->round_count; round++)
+        add(&sum, &async->rounds[round]);
+    struct estimate share = one_round_share(&sum);
+    report_figure("redlock, asynchronous", "acquire + release p50 to the floor's",
+                  entrant_ratio(stage, async, floor, both_p50), "");
+    report_figure("redlock, asynchronous", "acquired in one round", share, "");
+    target_at_most("fenced-acquire-p50/async/floor", entrant_ratio(stage, async, floor, acquire_p50), 1.10);
+    target_at_least("fenced-one-round-share/async", share, 0.99);
+}
+
+void group_fence(struct stage *stage)
+{
+    struct servers servers;
+    char nodes[NODE_LIST_SIZE];
+    servers_start(&servers, NODES);
+    servers_list(&servers, NODES, nodes);
+    struct entrant *floor = stage_enter(stage, "floor B with the same scripts", "bench-floor-fence", nodes, 1);
+    struct entrant *async = stage_enter(stage, "redlock, asynchronous", "bench-redlock-fence", nodes, 1);
+    stage_enter(stage, "redlock, asynchronous, no fencing token", "bench-redlock-async", nodes, 1);
+    stage_play(stage, 80, 100);
+    report_group(stage);
+    report_table(stage, floor);
+    compare(stage, async, floor);
+    stage_close(stage);
+    judge_turns(nodes);
+    stage->left_over_keys += servers_left_over(&servers, NODES);
+    servers_end(&servers);
+}

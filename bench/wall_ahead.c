@@ -1,0 +1,9 @@
+/* In the place of src/wall.c: a wall clock that is half a second ahead. */
+#include "src/clock.h"
+
+uint64_t rl_wall_us(void)
+{
+    struct timespec wall;
+    clock_gettime(CLOCK_REALTIME, &wall);
+    return (uint64_t)wall.tv_sec * 1000000 + (uint64_t)wall.tv_nsec / 1000 + 500000;
+}

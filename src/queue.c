@@ -114,6 +114,7 @@ static uint64_t draw_ticket(redlock_client *client)
 static void stand_anew(struct rl_queue *queue)
 {
     redlock_client *client = queue->client;
+    queue->fair = queue->first->fair; /* what it asks for goes for its looks and its attempts alike */
     const struct quorum_waiting_terms terms = {
         .nodes = client->nodes_count, .width = queue->fair ? 1 : 2, .refresh = REFRESH, .stand_in = STAND_IN};
     rl_timer_stop(&client->timers, &queue->timer);
@@ -139,11 +140,11 @@ bool rl_queue_join(redlock_client *client, const struct rl_names *names, struct 
     if (!queue)
         return true;
     waiter->next = NULL;
+    waiter->fair = fair;
     *(queue->first ? &queue->last->next : &queue->first) = waiter;
     queue->last = waiter;
     if (queue->first != waiter)
         return false;
-    queue->fair = fair;
     stand_anew(queue);
     return true;
 }

@@ -30,6 +30,7 @@ struct rl_waiter {
     struct rl_waiter *next;
     unsigned permits;                                             /* of a semaphore */
     void (*slot_called)(struct rl_waiter *waiter, unsigned slot); /* one of its slots is free on a node */
+    bool fair;
     bool shared;   /* a reader: competes together with those before it, if all of them are readers */
     uint64_t call; /* the queue's call it has made an attempt for */
     void (*attempt)(struct rl_waiter *waiter); /* its turn: try to take the lock, then tell rl_queue_tried() or leave */

@@ -440,9 +440,8 @@ END_TEST
 START_TEST(a_node_can_do_without_these_steps)
 {
     static const char *const commands[] = {"CLIENT SETNAME", "CLIENT ID", "INFO", "SCRIPT LOAD"};
-    static const char *const errors[] = {FAKE_NOPERM, FAKE_LOADING, "-ERR unknown command\r\n",
-                                         ":-1\r\n",   "$-1\r\n",    "*0\r\n",
-                                         "-ERR \033[2J\t\177\r\n"};
+    static const char *const errors[] = {FAKE_NOPERM, FAKE_LOADING, "-ERR unknown command\r\n", ":-1\r\n",
+                                         "$-1\r\n",   "*0\r\n",     "-ERR \033[2J\t\177\r\n"};
     fake_server_refuse(scene.node[0], commands[_i % 4], 0, errors[_i / 4]);
     scene_attach();
     lock_and_release();

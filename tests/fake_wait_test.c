@@ -407,6 +407,33 @@ START_TEST(ready_does_not_wait_for_what_cannot_be)
 }
 END_TEST
 
+/* The first one is not fair, or alone is: the attempt and the look of the one after it both say so. */
+START_TEST(next_waiter_is_as_fair_as_it_asked_to_be)
+{
+    struct answer first, second;
+    redlock_acquire_options after = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    const struct fake_record *record;
+    scene_attach();
+    create_cancellation();
+    hold_majority();
+    options.wait_ms = after.wait_ms = REDLOCK_FOREVER;
+    options.fair = _i == 1;
+    after.fair = _i == 0;
+    scene_start_acquire(&first, "stock", &options);
+    scene_start_acquire(&second, "stock", &after);
+    scene_wait_for_sent(0, SENT_WAIT, 1);
+    cancel(BY_CALL);
+    ck_assert_status(scene_wait(&first), REDLOCK_CANCELLED);
+    unsigned before = scene_count(0, SENT_WAIT);
+    scene_wait_for_sent(0, SENT_WAIT, before + 3); /* the last of the first's may be among them */
+    for (unsigned i = before + 1; (record = scene_sent(0, SENT_WAIT, NULL, i, NULL)); i++)
+        ck_assert(resp_argument_is(&record->command->argv[7], after.fair ? "1" : "2"));
+    let_go_of_majority();
+    ck_assert_status(scene_wait(&second), REDLOCK_OK);
+    redlock_cancellation_destroy(&cancellation);
+}
+END_TEST
+
 static TCase *add_case(Suite *suite, const char *name)
 {
     TCase *tcase = tcase_create(name);
@@ -430,6 +457,7 @@ int main(void)
     tcase_add_test(rest, cancelled_before_it_starts);
     tcase_add_test(rest, cancelled_when_it_has_ended);
     tcase_add_test(rest, one_cancellation_ends_all_that_use_it_and_no_other);
+    tcase_add_loop_test(rest, next_waiter_is_as_fair_as_it_asked_to_be, 0, 2);
     tcase_add_test(rest, a_cancellation_outlives_its_client);
     tcase_add_test(rest, ready_looks_or_waits);
     tcase_add_test(rest, ready_does_not_wait_for_what_cannot_be);

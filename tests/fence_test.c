@@ -36,11 +36,6 @@ static uint64_t true_us(void)
     return rl_wall_us() - (uint64_t)atomic_load(&ahead_us);
 }
 
-static enum face_kind face_of(int i)
-{
-    return (enum face_kind)(i % FACES);
-}
-
 static redlock_acquire_options fenced(void)
 {
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;

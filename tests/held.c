@@ -111,6 +111,15 @@ struct face *held_open_trusted(enum face_kind kind, const char *nodes, const red
     return face;
 }
 
+struct face *held_open_patient(int i, struct cluster *cluster, uint32_t ttl_ms, uint32_t renewal_percent)
+{
+    redlock_options options = face_options();
+
+    options.ttl_ms = ttl_ms;
+    options.renewal_percent = renewal_percent;
+    return held_open_trusted(face_of(i), cluster_nodes_string(cluster), &options);
+}
+
 redlock_lock *held_acquire(struct face *face, const char *key, const redlock_acquire_options *options)
 {
     redlock_result result;

@@ -32,6 +32,8 @@ void held_event(redlock_lock *lock, int event, int loss, int64_t validity_ms, vo
 struct face *held_open(enum face_kind kind, const char *nodes, const redlock_options *options);
 struct face *held_open_trusted(enum face_kind kind, const char *nodes, const redlock_options *options);
 void held_trust(struct face *face);
+/* The i-th kind's, without the guard, on nodes that all answer, however slow the machine is. */
+struct face *held_open_patient(int i, struct cluster *cluster, uint32_t ttl_ms, uint32_t renewal_percent);
 
 /* Waits until it is acquired; fails the test if it is not. */
 redlock_lock *held_acquire(struct face *face, const char *key, const redlock_acquire_options *options);

@@ -15,11 +15,6 @@ enum { TTL_MS = 60000, MAX_TTL_MS = 2000, SHIFT_US = 20000000 };
 static const char key[] = real_key("clocked");
 static redlock_result result;
 
-static enum face_kind face_of(int i)
-{
-    return (enum face_kind)(i % FACES);
-}
-
 static struct cluster *make_cluster(void)
 {
     struct cluster_node_options nodes[HELD_NODES] = {{0}};

@@ -19,11 +19,6 @@ enum { MAX_TTL_MS = 2000, QUARANTINE_MS = 3022, SHORT_TTL_MS = 400 };
 static const char key[] = real_key("guarded");
 static redlock_result result;
 
-static enum face_kind face_of(int i)
-{
-    return (enum face_kind)(i % FACES);
-}
-
 /* --- The attack --- */
 
 /* Who may attack: a client of the longest ttl, or of a short one, which must not trust a node sooner for that. */

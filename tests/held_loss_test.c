@@ -25,11 +25,6 @@ enum { TTL_MS = 1000, IN_TIME_MS = 10, MILLISECOND = 1000000 };
 static const char key[] = real_key("lost");
 static redlock_result result;
 
-static enum face_kind face_of(int i)
-{
-    return (enum face_kind)(i % FACES);
-}
-
 /* --- A witness of the machine --- */
 
 /* How long threads of this process have been kept waiting for a processor, so far. */

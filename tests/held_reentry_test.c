@@ -15,11 +15,6 @@ static const char key[] = real_key("again");
 static const char owner[] = "somebody", other_owner[] = "somebody else";
 static redlock_result result;
 
-static enum face_kind face_of(int i)
-{
-    return (enum face_kind)(i % FACES);
-}
-
 struct scene {
     struct cluster *cluster;
     struct face *face;

@@ -14,11 +14,6 @@ enum { TTL_MS = 1000, LONG_TTL_MS = 20000, TTLS = 5 };
 static const char key[] = real_key("renewed");
 static redlock_result result;
 
-static enum face_kind face_of(int i)
-{
-    return (enum face_kind)(i % FACES);
-}
-
 struct scene {
     struct cluster *cluster;
     struct face *face;

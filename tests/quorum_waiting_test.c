@@ -501,6 +501,36 @@ START_TEST(older_answer_does_not_take_back_a_call)
 }
 END_TEST
 
+START_TEST(older_answer_does_not_take_back_a_call_to_stand_in)
+{
+    struct quorum_waiting waiting = queued(3, PLAIN, QUORUM_NEVER);
+    quorum_time now = begin + REFRESH;
+    ck_assert(is_look(wake(&waiting, now)));
+    called(&waiting, 0, 1, now);
+    called(&waiting, 1, 1, now);
+    for (unsigned i = 0; i < 3; i++)
+        answered(&waiting, i, QUORUM_NEVER, 1, now);
+    ck_assert(is_quiet(looked(&waiting, now)));
+    ck_assert(is_attempt(wake(&waiting, now + STAND_IN)));
+}
+END_TEST
+
+/* What was said meanwhile is lost. */
+START_TEST(lost_attempt_of_one_who_was_deaf_meanwhile_is_looked_after)
+{
+    struct quorum_waiting waiting = waiting_with(3, PLAIN);
+    waiting.listening = 7;
+    quorum_waiting_try(&waiting);
+    for (unsigned i = 1; i < 3; i++) {
+        step(&waiting, QUORUM_WAITING_DEAF, i, begin);
+        step(&waiting, QUORUM_WAITING_LISTENING, i, begin);
+    }
+    for (unsigned i = 0; i < 3; i++)
+        answered(&waiting, i, QUORUM_NEVER, 0, begin);
+    ck_assert(is_look(tried(&waiting, begin)));
+}
+END_TEST
+
 /* An attempt signs us in as a look does; when it was sent we listened already. */
 START_TEST(lost_attempt_of_one_who_listens_needs_no_look)
 {
@@ -786,6 +816,8 @@ static void add_trying(Suite *suite)
     tcase_add_loop_test(trying, free_for_others_is_not_free_for_us, 0, 2);
     tcase_add_test(trying, look_that_ends_during_an_attempt_does_not_sign_out);
     tcase_add_test(trying, older_answer_does_not_take_back_a_call);
+    tcase_add_test(trying, older_answer_does_not_take_back_a_call_to_stand_in);
+    tcase_add_test(trying, lost_attempt_of_one_who_was_deaf_meanwhile_is_looked_after);
     tcase_add_test(trying, lost_attempt_of_one_who_listens_needs_no_look);
     tcase_add_loop_test(trying, lost_attempt_is_looked_after, 0, 3);
     suite_add_tcase(suite, trying);

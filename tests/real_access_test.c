@@ -18,11 +18,6 @@ enum { NODES = 5, QUORUM = 3 };
 static const char key[] = real_key("access");
 static redlock_result result;
 
-static enum face_kind face_of(int i)
-{
-    return (enum face_kind)(i % FACES);
-}
-
 static void lock_and_release(struct face *face, size_t nodes)
 {
     redlock_lock *lock;

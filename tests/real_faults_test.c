@@ -18,11 +18,6 @@ static redlock_result result;
 static const char key[] = real_key("fault");
 
 /* A loop test's number is a face and a number of nodes, from 1. */
-static enum face_kind face_of(int i)
-{
-    return (enum face_kind)(i % FACES);
-}
-
 static size_t nodes_of(int i)
 {
     return (size_t)i / FACES + 1;

@@ -22,24 +22,10 @@ enum { TTL_MS = 20000, PERMITS = 3 };
 static redlock_result result;
 static struct cluster *cluster;
 
-static enum face_kind face_of(int i)
-{
-    return (enum face_kind)(i % FACES);
-}
-
-static struct face *open_with(int i, uint32_t ttl_ms, uint32_t renewal_percent)
-{
-    redlock_options options = face_options(); /* nodes that all answer, however slow the machine is */
-
-    options.ttl_ms = ttl_ms;
-    options.renewal_percent = renewal_percent;
-    return held_open_trusted(face_of(i), cluster_nodes_string(cluster), &options);
-}
-
 static struct face *open_face(int i)
 {
     cluster = real_cluster(HELD_NODES, NULL);
-    return open_with(i, TTL_MS, 0);
+    return held_open_patient(i, cluster, TTL_MS, 0);
 }
 
 static redlock_acquire_options permit(void)
@@ -73,7 +59,7 @@ static void refuse(struct face *face)
 
 START_TEST(so_many_and_no_more)
 {
-    struct face *face = open_face(_i), *other = open_with(_i, TTL_MS, 0);
+    struct face *face = open_face(_i), *other = held_open_patient(_i, cluster, TTL_MS, 0);
     redlock_lock *locks[PERMITS];
 
     for (int turn = 0; turn < 5; turn++) {
@@ -97,7 +83,7 @@ END_TEST
 START_TEST(one_round_trip_as_a_rule)
 {
     enum { TURNS = 100 };
-    struct face *face = open_face(_i), *other = open_with(_i, TTL_MS, 0);
+    struct face *face = open_face(_i), *other = held_open_patient(_i, cluster, TTL_MS, 0);
     unsigned rounds = 0;
 
     for (int turn = 0; turn < TURNS; turn++) {
@@ -118,7 +104,7 @@ START_TEST(a_permit_is_renewed_healed_and_lost_like_a_lock)
 {
     enum { SHORT_MS = 1500 };
     cluster = real_cluster(HELD_NODES, NULL);
-    struct face *face = open_with(_i, SHORT_MS, 33);
+    struct face *face = held_open_patient(_i, cluster, SHORT_MS, 33);
     redlock_lock *lock = take(face);
 
     cluster_flush(cluster, 0);
@@ -191,7 +177,7 @@ START_TEST(waiters_are_called)
     int two = 2, slow = 0;
 
     for (int i = 0; i < 2; i++)
-        faces[i] = open_with(BLOCKING_FACE, TTL_MS, 0);
+        faces[i] = held_open_patient(BLOCKING_FACE, cluster, TTL_MS, 0);
     for (int turn = 0; turn < 6; turn++) {
         for (int i = 0; i < PERMITS; i++)
             locks[i] = take(face);

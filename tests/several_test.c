@@ -18,25 +18,10 @@ enum { TTL_MS = 20000 };
 static redlock_result result;
 static struct cluster *cluster;
 
-static enum face_kind face_of(int i)
-{
-    return (enum face_kind)(i % FACES);
-}
-
-static struct face *open_with(int i, uint32_t ttl_ms, uint32_t renewal_percent)
-{
-    redlock_options options = face_options(); /* nodes that all answer, however slow the machine is */
-
-    options.ttl_ms = ttl_ms;
-    options.guard = 0;
-    options.renewal_percent = renewal_percent;
-    return held_open_trusted(face_of(i), cluster_nodes_string(cluster), &options);
-}
-
 static struct face *open_face(int i)
 {
     cluster = real_cluster(HELD_NODES, NULL);
-    return open_with(i, TTL_MS, 0);
+    return held_open_patient(i, cluster, TTL_MS, 0);
 }
 
 /* Tries once; more names end with NULL. */
@@ -79,7 +64,7 @@ static bool is_free(const char *key)
 
 START_TEST(it_is_on_all_of_them)
 {
-    struct face *face = open_face(_i), *other = open_with(_i, TTL_MS, 0);
+    struct face *face = open_face(_i), *other = held_open_patient(_i, cluster, TTL_MS, 0);
     redlock_lock *lock = take_abc(face);
     static const char *const keys[] = {A, B, C};
     size_t size;
@@ -108,7 +93,7 @@ END_TEST
 
 START_TEST(one_that_is_held_keeps_all_away)
 {
-    struct face *face = open_face(_i), *other = open_with(_i, TTL_MS, 0);
+    struct face *face = open_face(_i), *other = held_open_patient(_i, cluster, TTL_MS, 0);
     redlock_lock *one = held_acquire(other, B, NULL), *lock;
 
     held_everywhere(other, cluster, B, one);
@@ -175,7 +160,7 @@ START_TEST(renewed_and_healed_as_one)
     enum { SHORT_MS = 1500 };
     static const char *const keys[] = {A, B, C};
     cluster = real_cluster(HELD_NODES, NULL);
-    struct face *face = open_with(_i, SHORT_MS, 33);
+    struct face *face = held_open_patient(_i, cluster, SHORT_MS, 33);
     redlock_lock *lock = take_abc(face);
 
     held_everywhere(face, cluster, A, lock);
@@ -196,7 +181,7 @@ START_TEST(lost_as_one)
     struct held_story story;
     redlock_acquire_options options = held_acquire_options(&story);
     cluster = real_cluster(HELD_NODES, NULL);
-    struct face *face = open_with(_i, 3000, 33);
+    struct face *face = held_open_patient(_i, cluster, 3000, 33);
 
     options.also = c_then_b;
     options.also_count = 2;
@@ -315,7 +300,7 @@ static bool waits_for_a_and_b(void *arg)
 
 START_TEST(woken_by_the_last_of_them)
 {
-    struct face *face = open_face(BLOCKING_FACE), *other = open_with(BLOCKING_FACE, TTL_MS, 0);
+    struct face *face = open_face(BLOCKING_FACE), *other = held_open_patient(BLOCKING_FACE, cluster, TTL_MS, 0);
     const redlock_name b[] = {{B, 0}};
     struct waiter waiter;
     int one = 1, slow = 0;
@@ -340,7 +325,7 @@ END_TEST
 
 START_TEST(whoever_waits_for_one_of_them_is_woken_too)
 {
-    struct face *face = open_face(BLOCKING_FACE), *other = open_with(BLOCKING_FACE, TTL_MS, 0);
+    struct face *face = open_face(BLOCKING_FACE), *other = held_open_patient(BLOCKING_FACE, cluster, TTL_MS, 0);
     const redlock_name b[] = {{B, 0}};
     struct waiter for_a, for_b, for_both;
     redlock_lock *lock;
@@ -406,7 +391,7 @@ START_TEST(philosophers_do_not_starve)
 
     cluster = real_cluster(HELD_NODES, NULL);
     for (int i = 0; i < TAKERS; i++)
-        faces[i] = open_with(BLOCKING_FACE, TTL_MS, 0);
+        faces[i] = held_open_patient(BLOCKING_FACE, cluster, TTL_MS, 0);
     for (int i = 0; i < TAKERS; i++) {
         takers[i].client = face_client(faces[i / 2]); /* some share a client */
         takers[i].options = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;

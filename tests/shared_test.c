@@ -16,24 +16,10 @@ enum { TTL_MS = 20000, READERS = 64 };
 static redlock_result result;
 static struct cluster *cluster;
 
-static enum face_kind face_of(int i)
-{
-    return (enum face_kind)(i % FACES);
-}
-
-static struct face *open_with(int i, uint32_t ttl_ms, uint32_t renewal_percent)
-{
-    redlock_options options = face_options(); /* nodes that all answer, however slow the machine is */
-
-    options.ttl_ms = ttl_ms;
-    options.renewal_percent = renewal_percent;
-    return held_open_trusted(face_of(i), cluster_nodes_string(cluster), &options);
-}
-
 static struct face *open_face(int i)
 {
     cluster = real_cluster(HELD_NODES, NULL);
-    return open_with(i, TTL_MS, 0);
+    return held_open_patient(i, cluster, TTL_MS, 0);
 }
 
 static redlock_acquire_options mode(bool shared)
@@ -86,7 +72,7 @@ static void await_readers(struct face *face, long long count)
 
 START_TEST(readers_together_a_writer_alone)
 {
-    struct face *face = open_face(_i), *other = open_with(_i, TTL_MS, 0);
+    struct face *face = open_face(_i), *other = held_open_patient(_i, cluster, TTL_MS, 0);
     redlock_lock *first = enter(face, true), *second = enter(other, true);
 
     await_readers(face, 2);
@@ -116,7 +102,7 @@ START_TEST(sixty_four_enter_in_one_round_trip_each)
 
     cluster = real_cluster(HELD_NODES, NULL);
     for (int i = 0; i < 4; i++)
-        faces[i] = open_with(_i, TTL_MS, 0);
+        faces[i] = held_open_patient(_i, cluster, TTL_MS, 0);
     for (int i = 0; i < READERS; i++) {
         options.owner = &owner[i];
         real_status(face_acquire(faces[i % 4], KEY, &options, &locks[i], &result), REDLOCK_OK, &result);
@@ -186,7 +172,8 @@ START_TEST(renewed_healed_and_extended)
 {
     enum { SHORT_MS = 1500 };
     cluster = real_cluster(HELD_NODES, NULL);
-    struct face *face = open_with(_i, SHORT_MS, 33), *other = open_with(_i, SHORT_MS, 33);
+    struct face *face = held_open_patient(_i, cluster, SHORT_MS, 33),
+                *other = held_open_patient(_i, cluster, SHORT_MS, 33);
     redlock_lock *first = enter(face, true), *second = enter(other, true);
 
     await_readers(face, 2);
@@ -210,7 +197,7 @@ END_TEST
 
 START_TEST(several_are_shared_at_once)
 {
-    struct face *face = open_face(_i), *other = open_with(_i, TTL_MS, 0);
+    struct face *face = open_face(_i), *other = held_open_patient(_i, cluster, TTL_MS, 0);
     const redlock_name also[] = {{real_key("index"), 0}};
     redlock_acquire_options options = mode(true);
     redlock_lock *lock, *reader = enter(other, true);
@@ -283,7 +270,7 @@ END_TEST
 
 START_TEST(a_query_says_that_it_is_shared)
 {
-    struct face *face = open_face(_i), *other = open_with(_i, TTL_MS, 0);
+    struct face *face = open_face(_i), *other = held_open_patient(_i, cluster, TTL_MS, 0);
     redlock_state state;
     redlock_lock *lock = enter(face, true);
 
@@ -353,8 +340,8 @@ static void await_waiters(struct face *face, int count)
 /* The writer goes in when the last of those before it has left, and the reader that came after it waits for it. */
 START_TEST(a_waiting_writer_holds_off_new_readers)
 {
-    struct face *face = open_face(BLOCKING_FACE), *writers = open_with(BLOCKING_FACE, TTL_MS, 0),
-                *late = open_with(BLOCKING_FACE, TTL_MS, 0);
+    struct face *face = open_face(BLOCKING_FACE), *writers = held_open_patient(BLOCKING_FACE, cluster, TTL_MS, 0),
+                *late = held_open_patient(BLOCKING_FACE, cluster, TTL_MS, 0);
     redlock_lock *reader = enter(face, true), *other = enter(face, true);
     struct waiter writer, newcomer;
 
@@ -387,7 +374,7 @@ START_TEST(readers_behind_a_writer_enter_together)
     struct waiter readers[CLIENTS * EACH];
 
     for (int i = 0; i < CLIENTS; i++)
-        faces[i] = open_with(BLOCKING_FACE, TTL_MS, 0);
+        faces[i] = held_open_patient(BLOCKING_FACE, cluster, TTL_MS, 0);
     redlock_lock *writer = enter(face, false);
     for (int i = 0; i < CLIENTS * EACH; i++)
         start(&readers[i], faces[i % CLIENTS], true);
@@ -409,8 +396,8 @@ END_TEST
 /* A reader that never leaves: the writer waits, but others read again when it has held them off for its time. */
 START_TEST(a_writer_that_waits_for_ever_does_not_hold_off_readers_for_ever)
 {
-    struct face *face = open_face(BLOCKING_FACE), *writers = open_with(BLOCKING_FACE, TTL_MS, 0),
-                *late = open_with(BLOCKING_FACE, TTL_MS, 0);
+    struct face *face = open_face(BLOCKING_FACE), *writers = held_open_patient(BLOCKING_FACE, cluster, TTL_MS, 0),
+                *late = held_open_patient(BLOCKING_FACE, cluster, TTL_MS, 0);
     redlock_lock *reader = enter(face, true);
     struct waiter writer, newcomer;
 
@@ -466,7 +453,7 @@ START_TEST(a_writer_is_always_alone)
     cluster = real_cluster(HELD_NODES, NULL);
     atomic_store(&inside, 0);
     for (int i = 0; i < TAKERS / 2; i++)
-        faces[i] = open_with(BLOCKING_FACE, TTL_MS, 0);
+        faces[i] = held_open_patient(BLOCKING_FACE, cluster, TTL_MS, 0);
     for (int i = 0; i < TAKERS; i++) {
         takers[i].client = face_client(faces[i / 2]);
         takers[i].options = mode(true);

@@ -172,12 +172,14 @@ struct program *program_start_argv(const struct program_options *options, char *
     return program;
 }
 
-static struct program *start_words(const struct program_options *options, va_list words)
+struct program *program_start_list(const struct program_options *options, const char *first, va_list words)
 {
-    char *argv[WORDS_MAX] = {fixture_text("%s", program_redlock)};
-    size_t count = 1;
+    char *argv[WORDS_MAX] = {NULL};
+    size_t count = 0;
     const char *word;
 
+    if (first != NULL)
+        argv[count++] = fixture_text("%s", first);
     while ((word = va_arg(words, const char *)) != NULL && count + 1 < WORDS_MAX)
         argv[count++] = fixture_text("%s", word);
     struct program *program = program_start_argv(options, argv);
@@ -191,7 +193,7 @@ struct program *program_start(const struct program_options *options, ...)
     va_list words;
 
     va_start(words, options);
-    struct program *program = start_words(options, words);
+    struct program *program = program_start_list(options, program_redlock, words);
     va_end(words);
     return program;
 }
@@ -201,7 +203,7 @@ struct program *program_run(const struct program_options *options, ...)
     va_list words;
 
     va_start(words, options);
-    struct program *program = start_words(options, words);
+    struct program *program = program_start_list(options, program_redlock, words);
     va_end(words);
     program_wait(program);
     return program;

@@ -5,6 +5,7 @@
 #ifndef TESTS_CLI_PROGRAM_H
 #define TESTS_CLI_PROGRAM_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -23,6 +24,8 @@ enum { PROGRAM_SOON_MS = 20000 };
 
 /* options NULL: no nodes, no terminal. argv[0] is looked for in PATH. */
 struct program *program_start_argv(const struct program_options *options, char *const *argv);
+/* first (NULL: none), then these words, ended by NULL. */
+struct program *program_start_list(const struct program_options *options, const char *first, va_list words);
 /* redlock with these arguments, ended by NULL. */
 struct program *program_start(const struct program_options *options, ...) __attribute__((sentinel));
 /* The same, and waits for its end. */

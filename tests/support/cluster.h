@@ -41,9 +41,9 @@ struct cluster_node_options {
     const char *acl;               /* lines of an ACL file: "user default off\nuser lock on >secret ~lock:* +set\n" */
     const struct cluster_tls *tls; /* its port speaks TLS only */
     bool own_clock;                /* its wall clock can be shifted: see cluster_shift_clock() */
-    const char *host;              /* listens there, not on loopback; its socket and commands by the fixture are as ever */
-    pid_t network;                 /* 0, or a process in whose network namespace it runs; needs root */
-    bool persistent;               /* append-only file, fsync at every write: a restart keeps the keys */
+    const char *host; /* listens there, not on loopback; its socket and commands by the fixture are as ever */
+    pid_t network;    /* 0, or a process in whose network namespace it runs; needs root */
+    bool persistent;  /* append-only file, fsync at every write: a restart keeps the keys */
 };
 
 struct cluster_options {

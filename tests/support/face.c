@@ -27,6 +27,11 @@ struct told {
     redlock_result *result;
 };
 
+enum face_kind face_of(int i)
+{
+    return (enum face_kind)(i % FACES);
+}
+
 redlock_options face_options(void)
 {
     redlock_options options = REDLOCK_OPTIONS_INIT;

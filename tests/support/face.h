@@ -12,6 +12,9 @@
 
 enum face_kind { BLOCKING_FACE, ASYNCHRONOUS_FACE, FACES };
 
+/* Of a loop test's number: the kinds in turn. */
+enum face_kind face_of(int i);
+
 struct face;
 
 /* Defaults for tests: locks that outlive any test (ttl 60 s), so that a key that is gone was taken away and did not

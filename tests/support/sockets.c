@@ -4,8 +4,8 @@
 #include "clock.h"
 #include "fixture.h"
 
-#include <errno.h>
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>

@@ -269,7 +269,7 @@ static void drop_unreleased(redlock_client *client)
 {
     while (client->unreleased) {
         struct rl_lease *lease = client->unreleased;
-        client->unreleased = lease->next;
+        client->unreleased = lease->next_unreleased;
         client->pending_undos += quorum_count(lease->may_hold);
         rl_lease_release(lease);
     }

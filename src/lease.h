@@ -52,8 +52,9 @@ struct rl_lease {
     unsigned notices; /* bits of events to be told */
     struct rl_lease *next_due;
     struct rl_lease *next_noticed;
-    struct rl_watch *watches; /* operations that wait for its loss */
-    struct rl_timer timer;    /* the rules' next deadline */
+    struct rl_lease *next_unreleased; /* of those there was no memory for: it may be listed still */
+    struct rl_watch *watches;         /* operations that wait for its loss */
+    struct rl_timer timer;            /* the rules' next deadline */
     struct quorum_lease rules;
     quorum_duration renewal_ttl;
     uint32_t ttl_ms;

@@ -37,7 +37,7 @@ void rl_release_forget(struct rl_lease *lease)
     rl_lease_lose(lease);
     if (!lease->may_hold || try_to_forget(lease))
         return;
-    lease->next = client->unreleased;
+    lease->next_unreleased = client->unreleased;
     client->unreleased = rl_lease_retain(lease);
     if (!client->release_timer.set)
         rl_timer_set(&client->timers, &client->release_timer, rl_now() + RETRY);
@@ -48,7 +48,7 @@ void rl_release_again(struct rl_timer *timer)
     redlock_client *client = (redlock_client *)(void *)((char *)timer - offsetof(redlock_client, release_timer));
     while (client->unreleased && try_to_forget(client->unreleased)) {
         struct rl_lease *lease = client->unreleased;
-        client->unreleased = lease->next;
+        client->unreleased = lease->next_unreleased;
         rl_lease_release(lease);
     }
     if (client->unreleased)

@@ -189,6 +189,43 @@ START_TEST(every_allocation_of_the_blocking_face)
 }
 END_TEST
 
+/* --- Locks that are lost while there is no memory to release them --- */
+
+enum { MANY = 100 }; /* more than the client keeps rounds for */
+
+static unsigned losses;
+
+static void lost(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg)
+{
+    (void)lock;
+    (void)validity_ms;
+    (void)arg;
+    losses += event == REDLOCK_EVENT_LOST && loss == REDLOCK_LOSS_CLOSED;
+}
+
+START_TEST(every_lock_that_is_lost_is_told_of)
+{
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    losses = 0;
+    options.event = lost;
+    begin_life(MODE_ONCE, 0);
+    scene_attach();
+    for (unsigned i = 0; i < MANY; i++) {
+        char resource[16];
+        snprintf(resource, sizeof resource, "lost %u", i);
+        ck_assert_status(scene_acquire(&answer, resource, &options), REDLOCK_OK);
+    }
+    test_allocator_fail_from(allocator, 1);
+    scene_start_close(&answer);
+    test_allocator_fail_at(allocator, 0);
+    scene_wait(&answer);
+    ck_assert_uint_eq(losses, MANY);
+    ck_assert_uint_eq(test_allocator_live(allocator), 0);
+    test_allocator_free(allocator);
+    scene.keys_may_stay = true;
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("memory failures");
@@ -198,5 +235,6 @@ int main(void)
     tcase_set_timeout(tcase, 2 * SCENE_TIMEOUT_S);
     tcase_add_loop_test(tcase, every_allocation_of_the_asynchronous_face, 0, MODES);
     tcase_add_loop_test(tcase, every_allocation_of_the_blocking_face, 0, MODES);
+    tcase_add_test(tcase, every_lock_that_is_lost_is_told_of);
     return run_suite(suite);
 }

@@ -297,10 +297,11 @@ static void count_overdue(struct rl_round *round, const struct rl_request *reque
         count_out(round, request->node->index, QUORUM_TIMED_OUT, false, text, now);
 }
 
-/* A record beyond reach is of a clock that is not to be followed: the node counts as one that refused. */
+/* A record beyond reach is of a clock that is not to be followed: the node counts as one that refused, in every round that settles a token. Once it is
+ * settled the record is of no matter. */
 static bool is_far_off(const struct rl_round *round, const struct rl_vote *vote)
 {
-    return is_grant(round) && round->fence && vote->vote == QUORUM_GRANTED &&
+    return round->fence && !round->lease->fence && vote->vote == QUORUM_GRANTED &&
            !quorum_fence_is_near(round->fence, vote->record);
 }
 

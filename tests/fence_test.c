@@ -289,6 +289,27 @@ START_TEST(a_minority_with_mad_records_is_no_matter)
 }
 END_TEST
 
+/* A majority of records that are gone beyond is no reason to follow those that are not. */
+START_TEST(a_minority_with_mad_records_is_not_followed_in_a_second_round)
+{
+    struct face *face = open_face(_i);
+    uint64_t mad = true_us() + 30 * day_us, record = true_us() + 3600 * UINT64_C(1000000);
+
+    for (size_t i = 0; i < HELD_NODES; i++)
+        set_record(i, i < 2 ? mad : record);
+    for (int i = 0; i < 20; i++) {
+        uint64_t token = draw(face);
+        ck_assert_uint_gt(token, record);
+        ck_assert_uint_lt(token, record + 60 * UINT64_C(1000000));
+        set_record(2, token + 10 * UINT64_C(1000000)); /* the next one needs a second round, too */
+        set_record(3, token + 10 * UINT64_C(1000000));
+        set_record(4, token + 10 * UINT64_C(1000000));
+        record = token + 10 * UINT64_C(1000000);
+    }
+    held_close(face);
+}
+END_TEST
+
 /* --- It goes wherever the lock goes --- */
 
 START_TEST(what_is_done_with_the_lock_leaves_it_and_tells_it)
@@ -472,6 +493,7 @@ int main(void)
     tcase_add_loop_test(clocks, a_clock_that_is_days_ahead_gets_no_token, 0, FACES);
     tcase_add_loop_test(clocks, a_clock_that_is_days_behind_gets_no_token, 0, FACES);
     tcase_add_loop_test(clocks, a_minority_with_mad_records_is_no_matter, 0, FACES);
+    tcase_add_loop_test(clocks, a_minority_with_mad_records_is_not_followed_in_a_second_round, 0, FACES);
     tcase_add_loop_test(life, what_is_done_with_the_lock_leaves_it_and_tells_it, 0, FACES);
     tcase_add_loop_test(life, renewal_and_healing_tell_it, 0, FACES);
     tcase_add_loop_test(life, an_owner_may_ask_for_one_later, 0, FACES);

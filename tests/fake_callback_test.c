@@ -298,6 +298,61 @@ START_TEST(many_clients_on_one_loop)
 }
 END_TEST
 
+/* --- What is under way when it is closed --- */
+
+#define TOKEN "0123456789abcdef0123456789abcdef01234567"
+
+static redlock_lock *held;
+
+static void begin_query(struct answer *told)
+{
+    scene_start_query(told, "stock");
+}
+static void begin_inspection(struct answer *told)
+{
+    scene_start_inspect(told, "stock");
+}
+static void begin_adoption(struct answer *told)
+{
+    scene_start_adopt(told, "stock", NULL, TOKEN);
+}
+static void begin_extension(struct answer *told)
+{
+    scene_start_extend(told, held, 0);
+}
+static void begin_release_of_token(struct answer *told)
+{
+    scene_start_release_token(told, "stock", TOKEN);
+}
+static void begin_acquire(struct answer *told)
+{
+    scene_start_acquire(told, "other", NULL);
+}
+static void (*const beginnings[])(struct answer *told) = {begin_query,     begin_inspection,       begin_adoption,
+                                                          begin_extension, begin_release_of_token, begin_acquire};
+enum { BEGINNINGS = sizeof beginnings / sizeof *beginnings };
+
+/* By nodes that are silent; when they go on nothing is left on them. */
+START_TEST(a_close_ends_each_kind_of_operation)
+{
+    static struct answer closing;
+    scene_attach();
+    held = scene_lock("held");
+    for (unsigned i = 0; i < scene.nodes; i++)
+        fake_server_pause(scene.node[i]);
+    beginnings[_i](&answer);
+    scene_turn();
+    ck_assert_uint_eq(answer.told, 0);
+    scene_start_close(&closing);
+    for (unsigned i = 0; i < scene.nodes; i++)
+        fake_server_resume(scene.node[i]);
+    ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
+    ck_assert_ptr_null(answer.lock);
+    ck_assert_status(scene_wait(&closing), REDLOCK_OK);
+    ck_assert_uint_lt(answer.place, closing.place);
+}
+END_TEST
+
 /* --- Ends that bring others about --- */
 
 static struct rl_operation *brought_about;
@@ -360,6 +415,7 @@ int main(void)
     tcase_add_loop_test(closing, a_client_can_be_closed_before_the_loop_turns, 0, 2);
     tcase_add_test(closing, a_close_needs_no_callback);
     tcase_add_test(closing, a_close_cancels_all_operations_though_the_end_of_one_ends_the_next);
+    tcase_add_loop_test(closing, a_close_ends_each_kind_of_operation, 0, BEGINNINGS);
     tcase_add_test(one, many_clients_on_one_loop);
     return run_suite(suite);
 }

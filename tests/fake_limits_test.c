@@ -3,6 +3,10 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "support/file.h"
 
 static struct answer answer;
 
@@ -15,6 +19,46 @@ static void three_nodes(void)
 {
     scene_begin(3);
 }
+
+/* --- Descriptors --- */
+
+static int make(int face, redlock_result *result)
+{
+    return face ? redlock_connect(scene_list(), &scene.options, &scene.client, result)
+                : redlock_attach(scene.loop, scene_list(), &scene.options, &scene.client, result);
+}
+
+/* However many there are short of what it takes: a status and words, and those it had got are given back. */
+START_TEST(without_descriptors_there_is_no_client)
+{
+    enum { ENOUGH = 32 };
+    struct rlimit limit, less;
+    redlock_result result;
+    const size_t open = file_open_descriptors();
+    const int next = dup(STDIN_FILENO);
+    ck_assert_int_ge(next, 0);
+    close(next);
+    int refused = 0, status = REDLOCK_SYSTEM;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    for (rlim_t more = 0; more < ENOUGH && status != REDLOCK_OK; more++) {
+        less = (struct rlimit){.rlim_cur = (rlim_t)next + more, .rlim_max = limit.rlim_max};
+        ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &less), 0);
+        status = make(_i, &result);
+        ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+        if (status == REDLOCK_OK)
+            break;
+        ck_assert_status(status, REDLOCK_SYSTEM);
+        ck_assert_has(redlock_result_text(&result), "too many descriptors");
+        ck_assert_ptr_null(scene.client);
+        ck_assert_uint_eq(file_open_descriptors(), open);
+        refused++;
+    }
+    ck_assert_status(status, REDLOCK_OK);
+    ck_assert_int_ge(refused, 2);
+    if (_i)
+        ck_assert_status(redlock_close(&scene.client, NULL), REDLOCK_OK);
+}
+END_TEST
 
 /* --- operations_max --- */
 
@@ -193,6 +237,7 @@ int main(void)
     TCase *one = add_case(suite, "one node", one_node), *three = add_case(suite, "three nodes", three_nodes);
     tcase_add_test(one, more_operations_than_allowed_are_refused);
     tcase_add_test(one, a_release_is_never_refused);
+    tcase_add_loop_test(one, without_descriptors_there_is_no_client, 0, 2);
     tcase_add_test(one, a_node_with_too_many_requests_is_not_asked);
     tcase_add_test(three, more_undos_than_allowed_are_not_kept);
     tcase_add_test(three, memory_is_bounded_while_a_node_is_silent);

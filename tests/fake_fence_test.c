@@ -1,0 +1,209 @@
+/* The second round of a fencing token, in which it is raised above a record that was ahead: what fails in it, and what must be left then. The lock itself is had
+ * already, on every node. */
+#include "fake_scene.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { NODES = 5, HOUR_S = 3600 };
+
+/* What a node makes of the raise. */
+enum raise { RAISES, EXPIRED, TOO_FAR, KNOWS_IT, REFUSES, BREAKS, KEEPS_SILENT };
+
+static struct node {
+    enum raise raise;
+    unsigned asked;
+    unsigned rule; /* its number */
+} nodes[NODES];
+static struct answer answer;
+static redlock_acquire_options fenced;
+
+static unsigned long long number(const struct fake_script_call *call, size_t argument)
+{
+    ck_assert_uint_lt(argument, call->argument_count);
+    return strtoull(call->arguments[argument].data, NULL, 10);
+}
+
+/* Takes it; the record was an hour ahead. */
+static void grant(const struct fake_script_call *call)
+{
+    fake_node_set(call->node, call->database, &call->keys[0], call->arguments[0].data, call->arguments[0].length,
+                  (int64_t)number(call, 1));
+    resp_write_integer(call->reply, (long long)(number(call, 2) + HOUR_S * 1000000ULL));
+}
+
+static void keep(const struct fake_script_call *call, struct node *node)
+{
+    long long token = (long long)number(call, 4);
+    bool first = node->asked++ == 0;
+
+    resp_write_array(call->reply, 1);
+    if (node->raise == EXPIRED)
+        resp_write_integer(call->reply, -1);
+    else if (node->raise == TOO_FAR)
+        resp_write_integer(call->reply, -2);
+    else
+        resp_write_integer(call->reply, node->raise == KNOWS_IT && first ? token : token - 1);
+}
+
+static bool begins(const struct fake_script_call *call, const char *words)
+{
+    return strncmp(call->script, words, strlen(words)) == 0;
+}
+
+static void run_script(const struct fake_script_call *call)
+{
+    if (begins(call, "-- Grants a lock"))
+        grant(call);
+    else if (begins(call, "-- Extends locks"))
+        keep(call, call->arg);
+    else
+        fake_script_compare_and_delete(call);
+}
+
+static void five_nodes(void)
+{
+    scene_begin(NODES);
+    memset(nodes, 0, sizeof nodes);
+    for (unsigned i = 0; i < NODES; i++)
+        fake_server_set_script_handler(scene.node[i], run_script, &nodes[i]);
+    fenced = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
+    fenced.fence = 1;
+    fenced.no_renewal = 1;
+    scene.options.node_timeout_ms = 500; /* for those that keep silent */
+}
+
+/* The first of the nodes behave so from the raise on; the others do what they are asked. */
+static void let(unsigned count, enum raise raise)
+{
+    static const struct fake_rule refuses = {.argument = "keep", .skip = true, .reply = FAKE_OOM};
+    static const struct fake_rule breaks = {.argument = "keep", .ending = FAKE_CLOSE, .silent = true};
+    static const struct fake_rule silent = {.argument = "keep", .silent = true};
+    for (unsigned i = 0; i < count; i++) {
+        nodes[i].raise = raise;
+        if (raise >= REFUSES)
+            nodes[i].rule = fake_server_add_rule(scene.node[i], raise == REFUSES  ? &refuses
+                                                                : raise == BREAKS ? &breaks
+                                                                                  : &silent);
+    }
+}
+
+static unsigned showing(void)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < NODES; i++)
+        count += scene_has_key(i, "stock");
+    return count;
+}
+
+static bool is_gone(void *arg)
+{
+    (void)arg;
+    return showing() == 0;
+}
+
+static bool is_being_raised(void *arg)
+{
+    (void)arg;
+    for (unsigned i = 0; i < NODES; i++)
+        if (fake_server_rule_used(scene.node[i], nodes[i].rule) == 0)
+            return false;
+    return true;
+}
+
+/* --- A majority raises it --- */
+
+START_TEST(a_minority_that_does_not_raise_it_is_no_matter)
+{
+    scene_attach();
+    let(2, (enum raise)_i);
+    ck_assert_status(scene_acquire(&answer, "stock", &fenced), REDLOCK_OK);
+    ck_assert_uint_ge(answer.result.attempts, 2);
+    ck_assert_uint_eq(answer.result.fence, redlock_lock_fence(answer.lock));
+    ck_assert_int_gt(redlock_validity_ms(answer.lock), 30000);
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+    ck_assert(scene_run(is_gone, NULL));
+}
+END_TEST
+
+/* Another has the same number then: it must go beyond. */
+START_TEST(a_majority_that_knows_the_number_already_makes_it_go_beyond)
+{
+    scene_attach();
+    let(3, KNOWS_IT);
+    ck_assert_status(scene_acquire(&answer, "stock", &fenced), REDLOCK_OK);
+    ck_assert_uint_eq(answer.result.attempts, 3);
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+    ck_assert(scene_run(is_gone, NULL));
+}
+END_TEST
+
+/* --- A majority does not --- */
+
+static const struct {
+    enum raise raise;
+    int status;
+} majorities[] = {
+    {EXPIRED, REDLOCK_TOO_SLOW}, {TOO_FAR, REDLOCK_CLOCK},          {REFUSES, REDLOCK_NO_QUORUM},
+    {BREAKS, REDLOCK_NO_QUORUM}, {KEEPS_SILENT, REDLOCK_NO_QUORUM},
+};
+enum { MAJORITIES = sizeof majorities / sizeof *majorities };
+
+START_TEST(a_token_that_no_majority_raises_is_no_lock_and_leaves_nothing)
+{
+    scene_attach();
+    let(3, majorities[_i].raise);
+    ck_assert_status(scene_acquire(&answer, "stock", &fenced), majorities[_i].status);
+    ck_assert_ptr_null(answer.lock);
+    ck_assert_uint_eq(answer.result.fence, 0);
+    ck_assert_int_eq(answer.result.validity_ms, 0);
+    ck_assert(scene_run(is_gone, NULL));
+}
+END_TEST
+
+START_TEST(a_raise_that_takes_too_long_is_too_slow)
+{
+    enum { LEFT_MS = 300 };
+    fenced.ttl_ms = 10000;
+    fenced.minimum_validity_ms = fenced.ttl_ms - fenced.ttl_ms / 100 - 2 - LEFT_MS;
+    scene_attach();
+    for (unsigned i = 0; i < NODES; i++)
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.argument = "keep", .reply_delay_ms = LEFT_MS + 50});
+    ck_assert_status(scene_acquire(&answer, "stock", &fenced), REDLOCK_TOO_SLOW);
+    ck_assert_ptr_null(answer.lock);
+    ck_assert(scene_run(is_gone, NULL));
+}
+END_TEST
+
+START_TEST(cancelled_while_it_is_raised_it_leaves_nothing)
+{
+    redlock_cancellation *cancellation;
+    scene_attach();
+    let(NODES, KEEPS_SILENT);
+    ck_assert_status(redlock_cancellation_create(scene.client, &cancellation), REDLOCK_OK);
+    fenced.cancellation = cancellation;
+    scene_start_acquire(&answer, "stock", &fenced);
+    ck_assert(scene_run(is_being_raised, NULL));
+    ck_assert_uint_eq(showing(), NODES);
+    redlock_cancel(cancellation);
+    ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
+    ck_assert_ptr_null(answer.lock);
+    ck_assert(scene_run(is_gone, NULL));
+    redlock_cancellation_destroy(&cancellation);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("fencing tokens, raised");
+    TCase *raise = tcase_create("raise");
+    suite_add_tcase(suite, raise);
+    tcase_add_checked_fixture(raise, five_nodes, scene_end);
+    tcase_set_timeout(raise, SCENE_TIMEOUT_S);
+    tcase_add_loop_test(raise, a_minority_that_does_not_raise_it_is_no_matter, RAISES, KEEPS_SILENT + 1);
+    tcase_add_test(raise, a_majority_that_knows_the_number_already_makes_it_go_beyond);
+    tcase_add_loop_test(raise, a_token_that_no_majority_raises_is_no_lock_and_leaves_nothing, 0, MAJORITIES);
+    tcase_add_test(raise, a_raise_that_takes_too_long_is_too_slow);
+    tcase_add_test(raise, cancelled_while_it_is_raised_it_leaves_nothing);
+    return run_suite(suite);
+}

@@ -392,6 +392,23 @@ START_TEST(won_for_all_answers_waits_for_each)
 }
 END_TEST
 
+START_TEST(settling_is_between_the_majority_and_the_last_answer)
+{
+    struct quorum_round round = begun_for_all(QUORUM_ACQUIRE, 3);
+    vote(&round, 0, QUORUM_GRANTED, begin);
+    ck_assert(!quorum_round_is_settling(&round));
+    vote(&round, 1, QUORUM_GRANTED, begin);
+    ck_assert(quorum_round_is_settling(&round));
+    vote(&round, 2, QUORUM_GRANTED, begin);
+    ck_assert(!quorum_round_is_settling(&round));
+    struct quorum_round look = begun(QUORUM_LOOK, 3); /* has nothing to settle, however many answer */
+    vote(&look, 0, QUORUM_GRANTED, begin);
+    vote(&look, 1, QUORUM_GRANTED, begin);
+    ck_assert(!quorum_round_over(&look));
+    ck_assert(!quorum_round_is_settling(&look));
+}
+END_TEST
+
 START_TEST(lost_for_all_answers_is_lost_at_once)
 {
     struct quorum_round round = begun_for_all(QUORUM_ACQUIRE, 3);
@@ -508,6 +525,7 @@ static Suite *round_suite(void)
     tcase_add_test(held, adopted_lock_is_valid_from_the_first_send);
     tcase_add_test(held, adoption_has_no_end_but_its_own_and_undoes_nothing);
     tcase_add_test(held, won_for_all_answers_waits_for_each);
+    tcase_add_test(held, settling_is_between_the_majority_and_the_last_answer);
     tcase_add_test(held, lost_for_all_answers_is_lost_at_once);
     tcase_add_test(held, release_for_all_answers_waits_though_it_is_lost);
     tcase_add_test(held, release_is_said_to_all_though_it_is_decided);

@@ -17,11 +17,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OPTION_FAIR = CLI_LONG_ONLY, OPTION_FENCE, OPTION_TTL, OPTION_FOR, OPTION_CAP, OPTION_JSON, PID_MAX = 0x400000 };
+enum { OPTION_FAIR = CLI_LONG_ONLY, OPTION_FENCE, OPTION_TTL, OPTION_FOR, OPTION_CAP, OPTION_JSON };
+enum { PID_MAX = 0x400000, NOT_GIVEN = -1 };
 
 static struct {
     int64_t wait_ms;
     bool insists;
+    bool no_wait;
     int64_t ttl_ms;
     int64_t cap_ms;
     bool fair;
@@ -29,7 +31,7 @@ static struct {
     bool json;
     long process;  /* 0: none */
     long conflict; /* exit status of a lock not obtained */
-} wanted = {.wait_ms = REDLOCK_FOREVER, .conflict = CLI_NOT_OBTAINED};
+} wanted = {.wait_ms = REDLOCK_FOREVER, .ttl_ms = NOT_GIVEN, .cap_ms = NOT_GIVEN, .conflict = CLI_NOT_OBTAINED};
 
 static bool take(int id, const char *value)
 {
@@ -38,8 +40,7 @@ static bool take(int id, const char *value)
         wanted.insists = true;
         return cli_take_duration("wait", value, &wanted.wait_ms);
     case 'n':
-        wanted.wait_ms = 0;
-        return true;
+        return wanted.no_wait = true;
     case OPTION_TTL:
         return cli_take_duration("ttl", value, &wanted.ttl_ms);
     case 'E':
@@ -62,14 +63,14 @@ static void read_options(struct cli_acquire *acquire, redlock_acquire_options *k
 {
     *keeping = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
     keeping->ttl_ms = (uint32_t)wanted.ttl_ms;
-    keeping->cap_ms = (uint32_t)wanted.cap_ms;
+    keeping->cap_ms = wanted.cap_ms == NOT_GIVEN ? 0 : (uint32_t)wanted.cap_ms;
     keeping->all_answers = 1; /* or a late grant could come behind the next process' release */
     acquire->options = *keeping;
     acquire->options.cap_ms = 0;
     acquire->options.fair = wanted.fair;
     acquire->options.fence = wanted.fence;
     acquire->options.no_renewal = 1;
-    acquire->wait_ms = wanted.wait_ms;
+    acquire->wait_ms = wanted.no_wait ? 0 : wanted.wait_ms;
     acquire->insists = wanted.insists;
 }
 
@@ -142,24 +143,48 @@ static int acquire(const char *resource, struct cli_acquire *how, struct cli_kee
     return status;
 }
 
+/* CLI_OK, or the exit status; what is wrong has been said. */
+static int check(const struct cli_arguments *arguments)
+{
+    if (arguments->count == 0)
+        return cli_misused("a resource is needed");
+    if (arguments->count > 1)
+        return cli_misused("one resource only: a lock on several is redlock run's");
+    if (!cli_resource_is_valid(arguments->words[0]))
+        return CLI_USAGE;
+    if (wanted.insists && wanted.no_wait)
+        return cli_misused("--wait and --no-wait contradict each other");
+    if (wanted.cap_ms != NOT_GIVEN && wanted.process == 0)
+        return cli_misused("--cap is for a lock that is renewed, by --for PID");
+    return CLI_OK;
+}
+
+static int settle_times(const struct cli_settings *settings)
+{
+    if (wanted.ttl_ms == NOT_GIVEN)
+        wanted.ttl_ms = settings->options.ttl_ms;
+    if (!cli_ttl_fits(settings, wanted.ttl_ms))
+        return CLI_USAGE;
+    return wanted.cap_ms == NOT_GIVEN || cli_cap_fits(wanted.cap_ms, wanted.ttl_ms) ? CLI_OK : CLI_USAGE;
+}
+
 static int run(const struct cli_arguments *arguments)
 {
     struct cli_acquire how = {.resource = arguments->words[0]};
     struct cli_keeper keeper = {.link = -1};
     redlock_acquire_options keeping;
+    int status = check(arguments);
 
-    if (arguments->count != 1)
-        return cli_misused("one resource is needed");
-    if (!cli_resource_is_valid(how.resource))
-        return CLI_USAGE;
-    if (wanted.cap_ms > 0 && wanted.process == 0)
-        return cli_misused("--cap is for a lock that is renewed, by --for PID");
-    if (wanted.ttl_ms > UINT32_MAX || wanted.cap_ms > UINT32_MAX)
-        return cli_misused("--ttl and --cap are at most 49 days");
-    read_options(&how, &keeping);
-    int status;
-    if (cli_settings_get(&status) == NULL) /* before there is a keeper, who has them too then */
+    if (status != CLI_OK)
         return status;
+    const struct cli_settings *settings =
+        cli_settings_get(&status); /* before there is a keeper, who has them too then */
+    if (settings == NULL)
+        return status;
+    status = settle_times(settings);
+    if (status != CLI_OK)
+        return status;
+    read_options(&how, &keeping);
     if (wanted.process > 0)
         status = cli_keeper_start((pid_t)wanted.process, how.resource, &keeping, &keeper);
     if (status == CLI_OK)
@@ -187,8 +212,10 @@ const struct cli_command cli_command_acquire = {
     .arguments = "RESOURCE",
     .summary = "Acquire a lock and write its token, for extend and release",
     .help =
-        "The lock ends with its ttl unless it is extended: --for PID has that done until the process is gone. All nodes have answered or had their\n"
-        "time when the token is written.\n"
+        "The lock ends with its ttl unless it is extended: --for PID has that done until the process is gone. All nodes have\n"
+        "answered or had their time when the token is written.\n"
+        "\n"
+        "Only redlock run has --shared, --permits and locks on several resources: these cannot be handed on by a token.\n"
         "\n"
         "exit status: 0 acquired; 1 (-E) others hold it; 69 too few nodes; 78 misconfigured; 64 usage; 71 this machine\n",
     .options = options,

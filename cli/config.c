@@ -21,7 +21,7 @@ struct key {
     const char *name;
     enum kind kind;
     size_t offset; /* in redlock_options */
-    uint32_t most; /* of a number */
+    uint32_t most; /* of a number; of milliseconds, which are 1 at least */
 };
 
 #define OPTION(field) offsetof(redlock_options, field)
@@ -31,12 +31,12 @@ static const struct key keys[] = {
     {"user", TEXT, OPTION(user), 0},
     {"password", TEXT, OPTION(password), 0},
     {"password-file", PASSWORD_FILE, OPTION(password), 0},
-    {"ttl", MILLISECONDS, OPTION(ttl_ms), 0},
-    {"max-ttl", MILLISECONDS, OPTION(max_ttl_ms), 0},
-    {"timeout", MILLISECONDS, OPTION(node_timeout_ms), 0},
-    {"connect-timeout", MILLISECONDS, OPTION(connect_timeout_ms), 0},
-    {"drift-ppm", NUMBER, OPTION(drift_ppm), 1000000},
-    {"database", NUMBER, OPTION(database), INT32_MAX},
+    {"ttl", MILLISECONDS, OPTION(ttl_ms), CLI_TTL_MOST_MS},
+    {"max-ttl", MILLISECONDS, OPTION(max_ttl_ms), CLI_TTL_MOST_MS},
+    {"timeout", MILLISECONDS, OPTION(node_timeout_ms), CLI_TIMEOUT_MOST_MS},
+    {"connect-timeout", MILLISECONDS, OPTION(connect_timeout_ms), CLI_TIMEOUT_MOST_MS},
+    {"drift-ppm", NUMBER, OPTION(drift_ppm), 500000},
+    {"database", NUMBER, OPTION(database), 1000000},
     {"prefix", TEXT, OPTION(prefix), 0},
     {"deployment", TEXT, OPTION(deployment), 0},
     {"marker-key", TEXT, OPTION(marker_key), 0},
@@ -149,10 +149,13 @@ static bool take_nodes(struct reading *reading, const char *value)
 
 static bool take_duration(struct reading *reading, const struct key *key, const char *value)
 {
+    char most[CLI_DURATION_SIZE];
     int64_t milliseconds;
 
-    if (!cli_duration_read(value, &milliseconds) || milliseconds > UINT32_MAX)
+    if (!cli_duration_read(value, &milliseconds))
         return wrong(reading, "%s: '%s' is not a duration: " CLI_DURATION_FORM, key->name, value);
+    if (milliseconds < 1 || milliseconds > key->most)
+        return wrong(reading, "%s: '%s' is not from 1 ms to %s", key->name, value, cli_duration_text(key->most, most));
     *(uint32_t *)option(reading, key) = (uint32_t)milliseconds;
     return true;
 }

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* For messages: what is understood. */
-#define CLI_DURATION_FORM "a number and ms, s, m, h or d (seconds without a unit)"
+#define CLI_DURATION_FORM "a number and ms, s, m, h or d (seconds without a unit), 366d at most"
 
 /* "500ms", "2s", "1.5m", "1h", "1d"; seconds without a unit, as sleep(1) and flock(1) have it. At most CLI_DURATION_MAX_MS. False: not a duration. */
 bool cli_duration_read(const char *text, int64_t *milliseconds);

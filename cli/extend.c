@@ -4,15 +4,16 @@
 #include "json.h"
 #include "message.h"
 #include "session.h"
+#include "settings.h"
 #include "token.h"
 
 #include <redlock/redlock.h>
 
 #include <string.h>
 
-enum { OPTION_JSON = CLI_LONG_ONLY, OPTION_TTL };
+enum { OPTION_JSON = CLI_LONG_ONLY, OPTION_TTL, NOT_GIVEN = -1 };
 
-static int64_t ttl_ms;
+static int64_t ttl_ms = NOT_GIVEN;
 static bool json;
 
 static bool take(int id, const char *value)
@@ -70,8 +71,13 @@ static int run(const struct cli_arguments *arguments)
 
     if (status != CLI_OK)
         return status;
-    if (ttl_ms > UINT32_MAX)
-        return cli_misused("--ttl is at most 49 days");
+    const struct cli_settings *settings = cli_settings_get(&status);
+    if (settings == NULL)
+        return status;
+    if (ttl_ms == NOT_GIVEN)
+        ttl_ms = settings->options.ttl_ms;
+    if (!cli_ttl_fits(settings, ttl_ms))
+        return CLI_USAGE;
     status = cli_connect_to_leave(&client);
     if (status == CLI_OK)
         status = extend(client, resource, token);

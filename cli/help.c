@@ -1,5 +1,7 @@
 #include "help.h"
 
+#include "duration.h"
+
 #include <stdio.h>
 
 enum { COLUMN = 24 };
@@ -44,4 +46,5 @@ void cli_command_help(const struct cli_command *command)
     print_options("options of all commands:", cli_global_options);
     if (command->help != NULL)
         printf("\n%s", command->help);
+    printf("\nTIME is " CLI_DURATION_FORM ".\n");
 }

@@ -10,6 +10,7 @@
 #include <redlock/redlock.h>
 
 #include <assert.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -89,18 +90,50 @@ static int show_help(const struct cli_command *command)
     return CLI_OK;
 }
 
-static int refuse_option(int answer, char *const *argv)
+/* word: "--name", "--name=value" or "-x". */
+static bool is_among(const struct cli_option *options, const char *word)
+{
+    size_t length = strcspn(word + 2, "=");
+
+    for (; options != NULL && options->name != NULL; options++)
+        if (word[1] != '-' ? options->id == word[1]
+                           : strlen(options->name) == length && strncmp(options->name, word + 2, length) == 0)
+            return true;
+    return false;
+}
+
+/* A command that has the option; NULL: none. */
+static const struct cli_command *who_has(const char *word)
+{
+    for (const struct cli_command *const *command = cli_commands; *command != NULL; command++)
+        if (is_among((*command)->options, word))
+            return *command;
+    return NULL;
+}
+
+static int refuse_unknown(const struct cli_command *command, const char *word, const char *quoted)
+{
+    const struct cli_command *other = who_has(word);
+
+    if (is_among(cli_global_options, word) || (command != NULL && is_among(command->options, word)))
+        return cli_misused("%s: this option takes no value", quoted);
+    if (other == NULL)
+        return cli_misused("%s is not an option, or could be several", quoted);
+    if (command == NULL)
+        return cli_misused("%s is an option of redlock %s: write it behind that", quoted, other->name);
+    return cli_misused("%s is not an option of redlock %s, but of redlock %s", quoted, command->name, other->name);
+}
+
+static int refuse_option(const struct cli_command *command, int answer, char *const *argv)
 {
     char quoted[CLI_QUOTED_SIZE];
     char letter[3] = {'-', (char)optopt, '\0'};
     bool is_long = optopt == 0 || optopt >= CLI_LONG_ONLY || strncmp(argv[optind - 1], "--", 2) == 0;
-    const char *option = cli_quote(is_long ? argv[optind - 1] : letter, quoted);
+    const char *word = is_long ? argv[optind - 1] : letter;
 
     if (answer == ':')
-        return cli_misused("%s wants a value", option);
-    if (is_long && strchr(argv[optind - 1], '=') != NULL)
-        return cli_misused("%s is not an option, or takes no value, or could be several", option);
-    return cli_misused("%s is not an option, or could be several", option);
+        return cli_misused("%s wants a value", cli_quote(word, quoted));
+    return refuse_unknown(command, word, cli_quote(word, quoted));
 }
 
 /* Takes the options of argv[1] and on; -1 when there is no reason to end here, else the exit status. */
@@ -116,7 +149,7 @@ static int take_options(const struct cli_command *command, struct parser *parser
         if (id == GLOBAL_VERSION)
             return printf("redlock %s\n", redlock_version()), CLI_OK;
         if (id == '?' || id == ':')
-            return refuse_option(id, argv);
+            return refuse_option(command, id, argv);
         if (!take_global(id) && !command->take(id, optarg))
             return CLI_USAGE;
     }
@@ -182,9 +215,10 @@ static int dispatch(int argc, char **argv)
 /* What was printed may still have to be written, on a full disk for example. */
 static int finish_output(int status)
 {
+    errno = 0;
     if (fflush(stdout) == 0 && ferror(stdout) == 0)
         return status;
-    cli_say("cannot write to standard output");
+    cli_say("cannot write to standard output%s%s", errno != 0 ? ": " : "", errno != 0 ? strerror(errno) : "");
     return status == CLI_OK ? CLI_SYSTEM : status;
 }
 

@@ -33,7 +33,11 @@ static struct {
     bool fence;
     bool shared;
     long permits;
-} given = {.wait_ms = REDLOCK_FOREVER, .ttl_ms = NOT_GIVEN, .grace_ms = NOT_GIVEN, .not_obtained = CLI_NOT_OBTAINED};
+} given = {.wait_ms = REDLOCK_FOREVER,
+           .ttl_ms = NOT_GIVEN,
+           .grace_ms = NOT_GIVEN,
+           .cap_ms = NOT_GIVEN,
+           .not_obtained = CLI_NOT_OBTAINED};
 
 static bool take(int id, const char *value)
 {
@@ -70,9 +74,9 @@ static bool take(int id, const char *value)
 /* --- What was given, together --- */
 
 /* What ends CMD needs time: without renewal it must be able to run, be told, and end. */
-static bool settle_times(struct cli_run *run, uint32_t usual_ttl_ms)
+static bool settle_times(struct cli_run *run, const struct cli_settings *settings)
 {
-    int64_t ttl_ms = given.ttl_ms != NOT_GIVEN ? given.ttl_ms : usual_ttl_ms;
+    int64_t ttl_ms = given.ttl_ms != NOT_GIVEN ? given.ttl_ms : settings->options.ttl_ms;
     int64_t most_grace_ms = (ttl_ms - LEAST_BEYOND_GRACE_MS) / 2;
     int64_t grace_ms = given.grace_ms != NOT_GIVEN ? given.grace_ms : USUAL_GRACE_MS;
     char ttl[CLI_DURATION_SIZE];
@@ -80,7 +84,9 @@ static bool settle_times(struct cli_run *run, uint32_t usual_ttl_ms)
 
     if (given.grace_ms == NOT_GIVEN && most_grace_ms < grace_ms)
         grace_ms = most_grace_ms > 0 ? most_grace_ms : 0;
-    if (ttl_ms < 2 * grace_ms + LEAST_BEYOND_GRACE_MS || ttl_ms > UINT32_MAX) {
+    if (!cli_ttl_fits(settings, ttl_ms))
+        return false;
+    if (ttl_ms < 2 * grace_ms + LEAST_BEYOND_GRACE_MS) {
         cli_say("a ttl of %s does not do with this grace: it must be 2 x grace + 1 s at least, that is %s",
                 cli_duration_text(ttl_ms, ttl), cli_duration_text(2 * grace_ms + LEAST_BEYOND_GRACE_MS, needed));
         return false;
@@ -93,15 +99,11 @@ static bool settle_times(struct cli_run *run, uint32_t usual_ttl_ms)
 
 static bool settle_cap(struct cli_run *run)
 {
-    char ttl[CLI_DURATION_SIZE];
-
+    if (given.cap_ms == NOT_GIVEN)
+        return true;
     run->cap_ms = given.cap_ms;
     run->acquire.options.cap_ms = (uint32_t)given.cap_ms;
-    if (given.cap_ms == 0 || (given.cap_ms >= run->acquire.options.ttl_ms && given.cap_ms <= UINT32_MAX))
-        return true;
-    cli_say("--cap must be the ttl at least, that is %s, and 49 days at most",
-            cli_duration_text(run->acquire.options.ttl_ms, ttl));
-    return false;
+    return cli_cap_fits(given.cap_ms, run->acquire.options.ttl_ms);
 }
 
 /* What is named behind the first. */
@@ -121,7 +123,7 @@ static bool settle(struct cli_run *run, const struct cli_settings *settings)
     run->acquire.wait_ms = given.no_wait ? 0 : given.wait_ms;
     run->acquire.insists = given.wait_given;
     run->not_obtained = (int)given.not_obtained;
-    return settle_times(run, settings->options.ttl_ms) && settle_cap(run);
+    return settle_times(run, settings) && settle_cap(run);
 }
 
 static bool take_resources(struct cli_run *run, const struct cli_arguments *arguments)
@@ -237,7 +239,7 @@ const struct cli_command cli_command_run = {
         "redlock itself is killed. CMD finds REDLOCK_RESOURCE, REDLOCK_TOKEN and REDLOCK_VALIDITY_MS in its environment, with\n"
         "--fence REDLOCK_FENCE, too. Of several resources it has all or none.\n"
         "\n"
-        "TIME is " CLI_DURATION_FORM ". The ttl must be 2 x grace + 1 s at least.\n"
+        "The ttl must be 2 x grace + 1 s at least.\n"
         "\n"
         "exit status: CMD's; 128 + signal; 1 (see -E) the lock is held by another; 64 usage; 69 no quorum of nodes;\n"
         "71 this machine; 75 the lock was lost or ended before CMD did; 78 misconfigured; 126, 127 CMD cannot be run, is not there\n",

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "settings.h"
 
+#include "command.h"
 #include "config.h"
 #include "duration.h"
 #include "exit_status.h"
@@ -95,12 +96,15 @@ static bool shows_password(const char *nodes)
 
 static bool take_timeout(struct cli_settings *settings)
 {
+    char quoted[CLI_QUOTED_SIZE];
     int64_t milliseconds;
 
     if (cli_overrides.timeout == NULL)
         return true;
-    if (!cli_duration_read(cli_overrides.timeout, &milliseconds) || milliseconds > UINT32_MAX) {
-        cli_say("--timeout '%s' is not a duration: " CLI_DURATION_FORM, cli_overrides.timeout);
+    if (!cli_take_duration("timeout", cli_overrides.timeout, &milliseconds))
+        return false;
+    if (milliseconds < 1 || milliseconds > CLI_TIMEOUT_MOST_MS) {
+        cli_say("--timeout %s is not from 1 ms to 1 h", cli_quote(cli_overrides.timeout, quoted));
         return false;
     }
     settings->options.node_timeout_ms = (uint32_t)milliseconds;
@@ -126,12 +130,43 @@ static bool take_command_line(struct cli_settings *settings)
 
 /* --- Together --- */
 
+bool cli_ttl_fits(const struct cli_settings *settings, int64_t ttl_ms)
+{
+    bool guarded = settings->options.guard != 0;
+    int64_t most = guarded ? settings->options.max_ttl_ms : CLI_TTL_MOST_MS;
+    char given[CLI_DURATION_SIZE];
+    char bound[CLI_DURATION_SIZE];
+
+    if (ttl_ms >= CLI_TTL_LEAST_MS && ttl_ms <= most)
+        return true;
+    if (ttl_ms > most && guarded)
+        cli_say("a ttl of %s is above max-ttl, %s, the longest anybody in the deployment uses; "
+                "a longer one needs a longer max-ttl in the config file of every machine",
+                cli_duration_text(ttl_ms, given), cli_duration_text(most, bound));
+    else
+        cli_say("a ttl of %s is not from %d ms to %s", cli_duration_text(ttl_ms, given), CLI_TTL_LEAST_MS,
+                cli_duration_text(most, bound));
+    return false;
+}
+
+bool cli_cap_fits(int64_t cap_ms, int64_t ttl_ms)
+{
+    char ttl[CLI_DURATION_SIZE];
+
+    if (cap_ms >= ttl_ms && cap_ms <= UINT32_MAX)
+        return true;
+    cli_say("--cap must be the ttl at least, that is %s, and 49 days at most", cli_duration_text(ttl_ms, ttl));
+    return false;
+}
+
 static int load(struct cli_settings *settings)
 {
     settings->options = (redlock_options)REDLOCK_OPTIONS_INIT;
     if (!find_config(settings->config_path))
         return CLI_MISCONFIGURED;
     if (*settings->config_path != '\0' && !cli_config_read(settings->config_path, settings))
+        return CLI_MISCONFIGURED;
+    if (!cli_ttl_fits(settings, settings->options.ttl_ms))
         return CLI_MISCONFIGURED;
     snprintf(settings->nodes_source, CLI_SOURCE_SIZE, "%s", settings->config_path);
     if (!take_environment(settings))

@@ -5,8 +5,12 @@
 #include <redlock/redlock.h>
 
 #include <stdbool.h>
+#include <stdint.h>
 
 enum { CLI_SOURCE_SIZE = 256 };
+
+/* Bounds of what can be set: a ttl, and a timeout of a node. */
+enum { CLI_TTL_LEAST_MS = 10, CLI_TTL_MOST_MS = 24 * 60 * 60 * 1000, CLI_TIMEOUT_MOST_MS = 60 * 60 * 1000 };
 
 struct cli_settings {
     const char *nodes;                  /* NULL: nobody named any */
@@ -27,5 +31,10 @@ extern struct cli_overrides cli_overrides;
 /* Reads them, once; the same afterwards. NULL when something is wrong with them: it has been said, exit with CLI_MISCONFIGURED,
  * or with CLI_USAGE if the command line was to blame: *exit_status. */
 const struct cli_settings *cli_settings_get(int *exit_status);
+
+/* Can a lock have this ttl in the deployment? False when it said why not: exit with CLI_USAGE. */
+bool cli_ttl_fits(const struct cli_settings *settings, int64_t ttl_ms);
+/* Can a lock with this ttl have this cap? */
+bool cli_cap_fits(int64_t cap_ms, int64_t ttl_ms);
 
 #endif

@@ -55,7 +55,12 @@ static const struct {
     {"database = -1\n", "config:1: database: '-1' is not a number"},
     {"password-file = /nonexistent/password\n", "cannot read a password from /nonexistent/password"},
     {"nodes = 127.0.0.1:99999\n", "port '99999' is not a number"},
-    {"nodes = a\nttl = 60s\n", "max_ttl"},
+    {"nodes = a\nttl = 60s\n", "a ttl of 60.0 s is above max-ttl, 30.0 s"},
+    {"nodes = a\nttl = 0\n", "config:2: ttl: '0' is not from 1 ms to 24.0 h"},
+    {"max-ttl = 99d\n", "config:1: max-ttl: '99d' is not from 1 ms to 24.0 h"},
+    {"timeout = 0\n", "config:1: timeout: '0' is not from 1 ms to 60 min"},
+    {"connect-timeout = 61m\n", "config:1: connect-timeout: '61m' is not from 1 ms to 60 min"},
+    {"drift-ppm = 600000\n", "config:1: drift-ppm: '600000' is not a number from 0 to 500000"},
 };
 enum { WRONG = sizeof(wrong) / sizeof(wrong[0]) };
 

@@ -482,7 +482,7 @@ static const struct {
     {{"run", "--wait", "1s", "-n", "x", "--", "true"}, "contradict"},
     {{"run", "--ttl", "2s", "--grace", "1s", "x", "--", "true"}, "2 x grace + 1 s"},
     {{"run", "--ttl", "500ms", "x", "--", "true"}, "2 x grace + 1 s"},
-    {{"run", "--ttl", "60s", "x", "--", "true"}, "max_ttl"},
+    {{"run", "--ttl", "60s", "x", "--", "true"}, "max-ttl"},
     {{"run", "--cap", "1s", "x", "--", "true"}, "--cap must be the ttl at least"},
     {{"run", "-E", "256", "x", "--", "true"}, "'256' is not a number from 0 to 255"},
     {{"run", "--nodes", "redis://me:secret@127.0.0.1:1", "x", "--", "true"}, "--nodes holds a password"},

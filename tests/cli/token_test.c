@@ -204,8 +204,8 @@ static const struct {
     const char *words[6];
     const char *says;
 } bad_lines[] = {
-    {{"acquire"}, "one resource is needed"},
-    {{"acquire", "a", "b"}, "one resource is needed"},
+    {{"acquire"}, "a resource is needed"},
+    {{"acquire", "a", "b"}, "one resource only: a lock on several is redlock run's"},
     {{"acquire", ""}, "has 0 bytes"},
     {{"acquire", "a", "--wait", "soon"}, "--wait 'soon' is not a duration"},
     {{"acquire", "a", "--ttl", "-1"}, "--ttl '-1' is not a duration"},

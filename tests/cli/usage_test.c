@@ -28,7 +28,17 @@ static const struct {
     {{"local", "--frob"}, "'--frob' is not an option"},
     {{"local", "-n"}, "'-n' wants a value"},
     {{"local", "--count"}, "'--count' wants a value"},
-    {{"local", "--verbose=3"}, "'--verbose=3' is not an option"},
+    {{"local", "--verbose=3"}, "'--verbose=3': this option takes no value"},
+    {{"run", "--fair=1", "x"}, "'--fair=1': this option takes no value"},
+    {{"--permits", "3", "run", "x"}, "'--permits' is an option of redlock run: write it behind that"},
+    {{"acquire", "--shared", "x"}, "'--shared' is not an option of redlock acquire, but of redlock run"},
+    {{"acquire", "--permits=3", "x"}, "'--permits=3' is not an option of redlock acquire, but of redlock run"},
+    {{"release", "-n", "x"}, "'-n' is not an option of redlock release, but of redlock run"},
+    {{"acquire", "x", "y"}, "one resource only: a lock on several is redlock run's"},
+    {{"acquire", "-n", "-w", "1", "x"}, "--wait and --no-wait contradict each other"},
+    {{"acquire", "--cap", "0", "x"}, "--cap is for a lock that is renewed"},
+    {{"run", "-w", "400d", "x"},
+     "--wait '400d' is not a duration: a number and ms, s, m, h or d (seconds without a unit), 366d at most"},
     {{"local", "-n", "0"}, "--count '0' is not a number from 1 to 32"},
     {{"local", "-n", "33"}, "--count '33' is not a number from 1 to 32"},
     {{"local", "-n", "five"}, "--count 'five' is not a number"},
@@ -72,6 +82,45 @@ START_TEST(help_goes_to_standard_output)
 }
 END_TEST
 
+/* On nodes that are nowhere: none of these gets so far as to ask them. */
+static const struct {
+    const char *words[8];
+    const char *says;
+} bad_times[] = {
+    {{"acquire", "--ttl", "0", "x"}, "a ttl of 0 ms is not from 10 ms to 30.0 s"},
+    {{"extend", "--ttl", "5ms", "x", "0123456789abcdef0123456789abcdef01234567"},
+     "a ttl of 5 ms is not from 10 ms to 30.0 s"},
+    {{"acquire", "--ttl", "40s", "x"},
+     "a ttl of 40.0 s is above max-ttl, 30.0 s, the longest anybody in the deployment uses"},
+    {{"extend", "--ttl", "1h", "x", "0123456789abcdef0123456789abcdef01234567"}, "is above max-ttl, 30.0 s"},
+    {{"run", "--ttl", "40s", "x", "--", "true"}, "is above max-ttl, 30.0 s"},
+    {{"run", "--ttl", "0", "x", "--", "true"}, "a ttl of 0 ms is not from 10 ms to 30.0 s"},
+    {{"run", "--cap", "0", "x", "--", "true"}, "--cap must be the ttl at least, that is 10.0 s"},
+    {{"acquire", "--for", "1", "--cap", "3s", "x"}, "--cap must be the ttl at least, that is 10.0 s"},
+    {{"status", "--timeout", "0", "x"}, "--timeout '0' is not from 1 ms to 1 h"},
+    {{"status", "--timeout", "2h", "x"}, "--timeout '2h' is not from 1 ms to 1 h"},
+    {{"status", "--timeout", "soon", "x"}, "--timeout 'soon' is not a duration"},
+};
+enum { BAD_TIMES = sizeof(bad_times) / sizeof(bad_times[0]) };
+
+/* In the words of the command line, not in those of the library. */
+START_TEST(a_time_that_cannot_be_is_refused)
+{
+    const struct program_options nowhere = {.nodes = "127.0.0.1:1"};
+    char *argv[10] = {fixture_text("%s", program_redlock)};
+    size_t count = 1;
+
+    for (size_t i = 0; bad_times[_i].words[i] != NULL; i++)
+        argv[count++] = fixture_text("%s", bad_times[_i].words[i]);
+    struct program *program = program_start_argv(&nowhere, argv);
+    program_exits(program, USAGE);
+    program_says_in_one_line(program, bad_times[_i].says);
+    ck_assert_ptr_null(strstr(program_errors(program), "_ms"));
+    while (count > 0)
+        free(argv[--count]);
+}
+END_TEST
+
 START_TEST(a_full_disk_is_noticed)
 {
     char *argv[] = {fixture_text("/bin/sh"), fixture_text("-c"), fixture_text("%s --help >/dev/full", program_redlock),
@@ -79,7 +128,7 @@ START_TEST(a_full_disk_is_noticed)
     struct program *program = program_start_argv(NULL, argv);
 
     program_exits(program, 71);
-    program_says_in_one_line(program, "cannot write to standard output");
+    program_says_in_one_line(program, "cannot write to standard output: No space left on device");
     for (size_t i = 0; i < 3; i++)
         free(argv[i]);
 }
@@ -91,6 +140,7 @@ static Suite *usage_suite(void)
     TCase *line = scene_bare_case(suite, "command line");
 
     tcase_add_loop_test(line, a_command_line_that_is_wrong_is_refused, 0, BAD_LINES);
+    tcase_add_loop_test(line, a_time_that_cannot_be_is_refused, 0, BAD_TIMES);
     tcase_add_test(line, help_goes_to_standard_output);
     tcase_add_test(line, a_full_disk_is_noticed);
     return suite;

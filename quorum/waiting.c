@@ -18,6 +18,19 @@ static bool is_majority(const struct quorum_waiting *waiting, quorum_nodes nodes
     return quorum_count(nodes) >= quorum_majority(waiting->terms.nodes);
 }
 
+uint64_t quorum_waiting_place(const uint64_t *places, unsigned nodes)
+{
+    uint64_t least = UINT64_MAX;
+    for (unsigned i = 0; i < nodes; i++) {
+        unsigned there = 0;
+        for (unsigned other = 0; other < nodes; other++)
+            there += places[other] <= places[i];
+        if (there >= quorum_majority(nodes) && places[i] < least)
+            least = places[i];
+    }
+    return least;
+}
+
 bool quorum_waiting_is_called(const struct quorum_waiting *waiting)
 {
     return is_majority(waiting, waiting->listening & waiting->signed_in);
@@ -145,6 +158,7 @@ static void tried(struct quorum_waiting *waiting, struct quorum_waiting_actions 
                   const struct quorum_waiting_event *event)
 {
     waiting->trying = false;
+    waiting->rest_until = event->rest_until;
     waiting->second = waiting->left = 0;
     waiting->overtake_at = QUORUM_NEVER;
     if (!event->misplaced && is_majority(waiting, waiting->heard & waiting->signed_in))
@@ -202,7 +216,7 @@ static void consider(struct quorum_waiting *waiting, struct quorum_waiting_actio
         return;
     if (waiting->stand_in_at <= now)
         open |= waiting->second;
-    if (is_majority(waiting, open)) {
+    if (is_majority(waiting, open) && waiting->rest_until <= now) {
         actions->attempt = true;
         quorum_waiting_try(waiting);
         waiting->free = 0; /* what is still free the attempt will say */
@@ -238,6 +252,13 @@ static quorum_time majority_free_at(const struct quorum_waiting *waiting)
     return earliest;
 }
 
+/* The moment at which it tries by what the nodes have said. */
+static quorum_time attempt_at(const struct quorum_waiting *waiting)
+{
+    quorum_time called_at = is_majority(waiting, waiting->free) ? 0 : waiting->stand_in_at;
+    return called_at > waiting->rest_until ? called_at : waiting->rest_until;
+}
+
 quorum_time quorum_waiting_deadline(const struct quorum_waiting *waiting)
 {
     if (waiting->trying || waiting->looking)
@@ -246,5 +267,6 @@ quorum_time quorum_waiting_deadline(const struct quorum_waiting *waiting)
     quorum_time free_at = majority_free_at(waiting);
     deadline = free_at < deadline ? free_at : deadline;
     deadline = waiting->overtake_at < deadline ? waiting->overtake_at : deadline;
-    return waiting->stand_in_at < deadline ? waiting->stand_in_at : deadline;
+    quorum_time attempt = attempt_at(waiting);
+    return attempt < deadline ? attempt : deadline;
 }

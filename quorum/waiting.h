@@ -31,6 +31,7 @@ struct quorum_waiting {
     quorum_time free_at[QUORUM_NODES_MAX]; /* when the key there ends, as far as is known */
     quorum_time look_at;                   /* the next look */
     quorum_time stand_in_at;               /* QUORUM_NEVER: too few call for it */
+    quorum_time rest_until;                /* no attempt before */
     quorum_time overtake_at;               /* when nodes send a first waiter to the end that leaves the lock free */
     bool looking;                          /* a look is under way */
     bool trying;                           /* an attempt is under way */
@@ -55,6 +56,8 @@ struct quorum_waiting_event {
     quorum_duration remaining; /* SIGNED: what the key there has left; QUORUM_FREE; QUORUM_NEVER */
     unsigned ahead;            /* SIGNED, CALLED: live waiters before us, counted up to width */
     bool misplaced;            /* TRIED: we are to sign in again, at another place */
+    quorum_time
+        rest_until; /* TRIED: no sooner than then again, whatever the nodes say: nobody's lock was in the way. 0: at once */
 };
 
 struct quorum_waiting_actions {
@@ -72,6 +75,9 @@ struct quorum_waiting_actions quorum_waiting_step(struct quorum_waiting *waiting
                                                   const struct quorum_waiting_event *event);
 
 quorum_time quorum_waiting_deadline(const struct quorum_waiting *waiting);
+
+/* Of the places that each node has us at, the least that a majority has us at, or before. */
+uint64_t quorum_waiting_place(const uint64_t *places, unsigned nodes);
 
 /* A majority would tell us: nobody need try at random. */
 bool quorum_waiting_is_called(const struct quorum_waiting *waiting);

@@ -109,7 +109,8 @@ static void wait_on(struct acquire *acquire)
     pause_or_give_up(acquire); /* before the queue is told: it may have called already */
     if (!waiter->queue || acquire->base.completed)
         return;
-    rl_queue_tried(waiter);
+    bool held = acquire->base.round->rules.verdict == QUORUM_LOST_HELD;
+    rl_queue_tried(waiter, held ? 0 : acquire->pause.due);
     if (rl_queue_is_called(waiter))
         rl_timer_stop(&client->timers, &acquire->pause);
 }

@@ -127,6 +127,7 @@ static void stand_anew(struct rl_queue *queue)
     queue->lease->permits = (uint8_t)queue->first->permits;
     queue->ticket = draw_ticket(client);
     queue->seen = 0;
+    memset(queue->place, 0, sizeof queue->place);
     queue->raised = false;
     rl_listeners_start(client);
 }
@@ -238,16 +239,21 @@ static struct quorum_waiting_event answer(unsigned node, const redisReply *reply
 static void take(struct rl_queue *queue, unsigned node, const redisReply *reply)
 {
     const struct quorum_waiting_event event = answer(node, reply);
-    uint64_t seen = reply->element[3]->integer < 0 ? 0 : (uint64_t)reply->element[3]->integer;
-    if (seen > queue->seen)
-        queue->seen = seen;
+    long long told = reply->element[3]->integer;
+    queue->place[node] = told < 0 ? 0 - (uint64_t)told : 0;
+    if (told > 0 && (uint64_t)told > queue->seen)
+        queue->seen = (uint64_t)told;
     step(queue, &event);
 }
 
 void rl_queue_answered(struct rl_waiter *waiter, unsigned node, const struct rl_vote *vote, const redisReply *reply)
 {
-    if (waiter->queue && vote->vote == QUORUM_HELD)
+    if (!waiter->queue)
+        return;
+    if (vote->vote == QUORUM_HELD)
         take(waiter->queue, node, reply);
+    else if (vote->vote == QUORUM_GRANTED)
+        waiter->queue->place[node] = 0; /* who takes it has no place there any more */
 }
 
 static void looked_at(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)
@@ -256,14 +262,23 @@ static void looked_at(struct rl_round *round, unsigned node, const struct rl_vot
         take(round->owner, node, reply);
 }
 
-/* A fair place is behind everybody who was there before, whatever the clocks say. */
+/*
+ * A fair place is behind everybody who was there before, whatever the clocks say. And so many nodes may have sent us to the end that no majority has us where we were: then we
+ * stand there on the others, too. Else each of several waiters could be the first on some nodes for ever, and take what the others lack.
+ */
 static bool raise_ticket(struct rl_queue *queue)
 {
-    if (!queue->fair || queue->raised || queue->seen < queue->ticket)
+    uint64_t ticket = queue->ticket, place = quorum_waiting_place(queue->place, queue->client->nodes_count);
+    if (queue->fair && !queue->raised && queue->seen >= ticket) {
+        queue->raised = true;
+        ticket = queue->seen + 1;
+    }
+    ticket = place > ticket ? place : ticket;
+    if (ticket == queue->ticket)
         return false;
-    queue->raised = true;
-    queue->ticket = queue->seen + 1;
-    queue->client->queues.last_ticket = queue->ticket;
+    queue->ticket = ticket;
+    if (ticket > queue->client->queues.last_ticket)
+        queue->client->queues.last_ticket = ticket;
     return true;
 }
 
@@ -328,12 +343,12 @@ void rl_queue_try(struct rl_waiter *waiter)
     quorum_waiting_try(&waiter->queue->rules);
 }
 
-void rl_queue_tried(struct rl_waiter *waiter)
+void rl_queue_tried(struct rl_waiter *waiter, quorum_time rest_until)
 {
     struct rl_queue *queue = waiter->queue;
     assert(queue->first == waiter);
     const struct quorum_waiting_event event = {
-        .type = QUORUM_WAITING_TRIED, .now = rl_now(), .misplaced = raise_ticket(queue)};
+        .type = QUORUM_WAITING_TRIED, .now = rl_now(), .misplaced = raise_ticket(queue), .rest_until = rest_until};
     step(queue, &event);
 }
 

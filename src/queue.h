@@ -45,11 +45,12 @@ struct rl_queue {
     struct rl_waiter *first; /* competes */
     struct rl_waiter *last;
     struct quorum_waiting rules;
-    struct rl_timer timer;    /* the rules' deadline; without waiters: the end of the queue */
-    struct rl_round *looking; /* a look under way; a reference */
-    uint64_t ticket;          /* the first waiter's place on the nodes */
-    uint64_t seen;            /* the largest ticket that was there before */
-    uint64_t calls;           /* how often the first was told to try */
+    struct rl_timer timer;            /* the rules' deadline; without waiters: the end of the queue */
+    struct rl_round *looking;         /* a look under way; a reference */
+    uint64_t ticket;                  /* the first waiter's place on the nodes */
+    uint64_t seen;                    /* the largest ticket that was there before */
+    uint64_t place[QUORUM_NODES_MAX]; /* where each node has it, as of its last answer; 0: at the ticket */
+    uint64_t calls;                   /* how often the first was told to try */
     bool fair;
     bool raised; /* the ticket has been raised above what a majority had seen */
 };
@@ -70,8 +71,11 @@ void rl_queue_leave(struct rl_waiter *waiter, const struct rl_lease *won);
 
 bool rl_queue_is_first(const struct rl_waiter *waiter);
 
-/* The first waiter begins to wait after an attempt that did not stand in the queue, or one that did. */
-void rl_queue_tried(struct rl_waiter *waiter);
+/*
+ * The first waiter begins to wait after an attempt that did not stand in the queue, or one that did. rest_until: it does not try again before, even if the nodes say that the
+ * lock is free: they had said so, and it was not to be had; 0: others had it.
+ */
+void rl_queue_tried(struct rl_waiter *waiter, quorum_time rest_until);
 
 /* The first waiter makes an attempt by itself. */
 void rl_queue_try(struct rl_waiter *waiter);

@@ -70,6 +70,25 @@ START_TEST(a_quorum_that_comes_back_is_waited_for)
 }
 END_TEST
 
+/* Nodes that say that the lock is free, and refuse to grant it: a quarantine, no memory, an unfit server. It must not be asked for in every turn. */
+START_TEST(a_free_lock_that_too_few_nodes_grant_is_not_hammered_at)
+{
+    options.wait_ms = REDLOCK_FOREVER;
+    options.ttl_ms = 54321; /* so that attempts can be told from looks */
+    scene_attach();
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.argument = "54321", .skip = true, .reply = FAKE_OOM});
+    scene_start_acquire(&answer, "stock", &options);
+    scene_wait_for_sent(0, SENT_WAIT, 1);
+    scene_idle(400);
+    ck_assert_uint_le(scene_count(0, SENT_ANY), 150);
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_clear_rules(scene.node[i]);
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+}
+END_TEST
+
 START_TEST(waiters_of_one_client_get_it_in_turn)
 {
     enum { WAITERS = 8 };
@@ -450,6 +469,7 @@ int main(void)
     tcase_add_test(success, trying_once_is_one_round);
     tcase_add_loop_test(success, a_lock_that_becomes_free_is_acquired, 0, 3);
     tcase_add_test(success, a_quorum_that_comes_back_is_waited_for);
+    tcase_add_test(success, a_free_lock_that_too_few_nodes_grant_is_not_hammered_at);
     tcase_add_test(success, waiters_of_one_client_get_it_in_turn);
     tcase_add_loop_test(stages, a_deadline_leaves_nothing, 0, STAGES);
     tcase_add_loop_test(stages, a_cancellation_leaves_nothing, 0, STAGES * WAYS);

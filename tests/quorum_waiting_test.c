@@ -332,6 +332,19 @@ START_TEST(answers_that_calls_have_overtaken_are_tried)
 }
 END_TEST
 
+START_TEST(place_is_the_least_that_a_majority_agrees_on)
+{
+    ck_assert_uint_eq(quorum_waiting_place((const uint64_t[]){7}, 1), 7);
+    ck_assert_uint_eq(quorum_waiting_place((const uint64_t[]){0, 9}, 2), 9);
+    ck_assert_uint_eq(quorum_waiting_place((const uint64_t[]){9, 0, 0}, 3), 0);
+    ck_assert_uint_eq(quorum_waiting_place((const uint64_t[]){9, 0, 8}, 3), 8);
+    ck_assert_uint_eq(quorum_waiting_place((const uint64_t[]){0, 9, 0, 8}, 4), 8);
+    ck_assert_uint_eq(quorum_waiting_place((const uint64_t[]){0, 9, 0, 8, 0}, 5), 0);
+    ck_assert_uint_eq(quorum_waiting_place((const uint64_t[]){5, 5, 5, UINT64_MAX, 6}, 5), 5);
+    ck_assert_uint_eq(quorum_waiting_place((const uint64_t[]){UINT64_MAX, UINT64_MAX, 1}, 3), UINT64_MAX);
+}
+END_TEST
+
 START_TEST(attempt_that_did_not_sign_in_is_followed_by_a_look)
 {
     struct quorum_waiting waiting = waiting_with(3, PLAIN);
@@ -545,6 +558,40 @@ START_TEST(lost_attempt_of_one_who_listens_needs_no_look)
 }
 END_TEST
 
+/* The nodes call it free, and too few of them grant it: their word is not taken for more than it is. _i 0: they say it in the look after the attempt, 1: they call
+ * it, 2: to stand in. */
+START_TEST(lost_attempt_that_nobody_was_in_the_way_of_is_rested_after)
+{
+    const quorum_time later = begin + 300 * MS;
+    struct quorum_waiting waiting = queued(5, PLAIN, QUORUM_NEVER);
+    quorum_waiting_try(&waiting);
+    const struct quorum_waiting_event event = {.type = QUORUM_WAITING_TRIED, .now = begin, .rest_until = later};
+    ck_assert(is_look(quorum_waiting_step(&waiting, &event)));
+    for (unsigned i = 0; i < 5; i++)
+        ck_assert(is_quiet(answered(&waiting, i, _i == 0 ? QUORUM_FREE : QUORUM_NEVER, 0, begin)));
+    ck_assert(is_quiet(looked(&waiting, begin)));
+    for (unsigned i = 0; i < 5 && _i > 0; i++)
+        ck_assert(is_quiet(called(&waiting, i, _i == 2, begin)));
+    unsigned looks = 0;
+    for (quorum_time now = quorum_waiting_deadline(&waiting); now < later; now = quorum_waiting_deadline(&waiting)) {
+        struct quorum_waiting_actions actions = wake(&waiting, now);
+        ck_assert(!actions.attempt);
+        looks += actions.look;
+        for (unsigned i = 0; i < 5 && actions.look; i++)
+            ck_assert(is_quiet(answered(&waiting, i, QUORUM_FREE, _i == 2, now)));
+        if (actions.look)
+            ck_assert(is_quiet(looked(&waiting, now)));
+    }
+    ck_assert_uint_le(looks, 2);
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), later);
+    ck_assert(is_attempt(wake(&waiting, later)));
+    ck_assert(is_look(tried(&waiting, later)));
+    for (unsigned i = 0; i < 5; i++) /* others had it this time: no rest any more */
+        ck_assert(is_quiet(answered(&waiting, i, QUORUM_FREE, 0, later)));
+    ck_assert(is_attempt(looked(&waiting, later)));
+}
+END_TEST
+
 /* _i 0: we listen only since it was sent; 1: one node less has us; 2: our place is not the right one. */
 START_TEST(lost_attempt_is_looked_after)
 {
@@ -694,6 +741,7 @@ struct run {
     bool trying;
     quorum_nodes said_free; /* by words and answers since the last attempt */
     quorum_nodes called;    /* since the last question */
+    quorum_time rest_until;
     unsigned attempts;
 };
 
@@ -713,6 +761,7 @@ static struct quorum_waiting_event random_event(struct run *run)
     event.node = (unsigned)(next_random(&run->seed) % run->waiting.terms.nodes);
     event.remaining = random_remaining(&run->seed);
     event.ahead = (unsigned)(next_random(&run->seed) % 3);
+    event.rest_until = next_random(&run->seed) % 4 == 0 ? run->now + next_random(&run->seed) % QUORUM_SECOND : 0;
     if ((event.type == QUORUM_WAITING_LOOKED && !run->looking) || (event.type == QUORUM_WAITING_TRIED && !run->trying))
         event.type = QUORUM_WAITING_WOKEN;
     return event;
@@ -736,7 +785,8 @@ static void note_said(struct run *run, const struct quorum_waiting_event *event)
 static bool is_sound(const struct run *run, struct quorum_waiting_actions actions)
 {
     bool busy = run->looking || run->trying;
-    bool tries_in_vain = actions.attempt && quorum_count(run->said_free) < quorum_majority(run->waiting.terms.nodes);
+    bool tries_in_vain = actions.attempt && (quorum_count(run->said_free) < quorum_majority(run->waiting.terms.nodes) ||
+                                             run->now < run->rest_until);
     return !(actions.look && actions.attempt) && !(busy && (actions.look || actions.attempt)) && !tries_in_vain &&
            (!actions.sign_out || run->waiting.signed_in == 0) && quorum_waiting_deadline(&run->waiting) > run->now;
 }
@@ -745,6 +795,8 @@ static bool take_step(struct run *run)
 {
     struct quorum_waiting_event event = random_event(run);
     note_said(run, &event);
+    if (event.type == QUORUM_WAITING_TRIED)
+        run->rest_until = event.rest_until;
     run->looking = run->looking && event.type != QUORUM_WAITING_LOOKED;
     run->trying = run->trying && event.type != QUORUM_WAITING_TRIED;
     struct quorum_waiting_actions actions = quorum_waiting_step(&run->waiting, &event);
@@ -811,6 +863,7 @@ static void add_trying(Suite *suite)
     tcase_add_test(trying, lost_attempt_says_what_is_free);
     tcase_add_test(trying, word_that_comes_during_an_attempt_counts_after_it);
     tcase_add_test(trying, answers_that_calls_have_overtaken_are_tried);
+    tcase_add_test(trying, place_is_the_least_that_a_majority_agrees_on);
     tcase_add_test(trying, attempt_that_did_not_sign_in_is_followed_by_a_look);
     tcase_add_test(trying, answer_takes_back_what_the_node_said_before);
     tcase_add_loop_test(trying, free_for_others_is_not_free_for_us, 0, 2);
@@ -820,6 +873,7 @@ static void add_trying(Suite *suite)
     tcase_add_test(trying, lost_attempt_of_one_who_was_deaf_meanwhile_is_looked_after);
     tcase_add_test(trying, lost_attempt_of_one_who_listens_needs_no_look);
     tcase_add_loop_test(trying, lost_attempt_is_looked_after, 0, 3);
+    tcase_add_loop_test(trying, lost_attempt_that_nobody_was_in_the_way_of_is_rested_after, 0, 3);
     suite_add_tcase(suite, trying);
 }
 

@@ -407,6 +407,45 @@ START_TEST(refresh_leaves_the_largest_ticket)
 }
 END_TEST
 
+static bool is_later_everywhere(void *unused)
+{
+    (void)unused;
+    for (size_t i = 0; i < NODES; i++)
+        if (cluster_integer(cluster, i, "ZCOUNT", QUEUE, "2100000000000000", "+inf", NULL) != 1)
+            return false;
+    return true;
+}
+
+/* Nodes send a waiter to the end that leaves a free lock. When a majority has, it stands there on all of them: else two could each be the first on some nodes
+ * for ever, and each take what the other lacks. A minority moves nobody. */
+START_TEST(place_that_a_majority_has_changed_is_changed_everywhere)
+{
+    const size_t moved = _i == 0 ? 1 : 2;
+    struct waiter waiter = {0};
+    long long ends[NODES];
+    char name[64];
+    cluster = real_cluster(NODES, NULL);
+    redlock_client *holder = open_here(), *other = open_here();
+    redlock_lock *lock = take_it(holder);
+
+    start(&waiter, other, true);
+    await_queued(1);
+    ck_assert(cluster_command(cluster, 0, name, sizeof(name), "ZRANGE", QUEUE, "0", "0", NULL));
+    for (size_t i = 0; i < moved; i++)
+        ck_assert_int_eq(cluster_integer(cluster, i, "ZADD", QUEUE, "XX", "CH", "2100000000000000", name, NULL), 1);
+    for (unsigned look = 0; look < 2; look++) { /* the first tells where it stands */
+        for (size_t i = 0; i < NODES; i++)
+            ends[i] = life_of_first(i);
+        ck_assert(wait_until(have_refreshed, &ends, REAL_SOON_MS));
+    }
+    ck_assert(_i == 0 ? !is_later_everywhere(NULL) : wait_until(is_later_everywhere, NULL, REAL_SOON_MS));
+    release_it(lock);
+    join_with_it(&waiter);
+    close_client(other);
+    close_client(holder);
+}
+END_TEST
+
 /* All tickets are above that clock's, on every node. */
 static bool are_raised(void *count)
 {
@@ -862,6 +901,7 @@ static Suite *waiting_suite(void)
     tcase_add_loop_test(turns, who_waits_asks_once_a_second, 0, 2);
     tcase_add_loop_test(turns, waiters_of_one_client_come_in_turn, 0, 2);
     tcase_add_test(turns, refresh_leaves_the_largest_ticket);
+    tcase_add_loop_test(turns, place_that_a_majority_has_changed_is_changed_everywhere, 0, 2);
     tcase_add_loop_test(turns, fair_clients_come_in_turn_whatever_their_clocks, 0, 2);
     tcase_add_loop_test(turns, fair_try_leaves_a_free_lock_to_who_waits, 0, FACES);
     tcase_add_test(turns, fair_try_stands_behind_its_own_clients_waiters);

@@ -3,8 +3,8 @@
 -- KEYS: locks, which are taken all or none. ARGV: waiter, ticket, life in ms, width, take (1; 0; 2: or go, without signing in), token, ttl in ms, proposed fencing token (0: none), life
 -- of its record in ms, exclusive or shared. A reader's name ends with ' r'. Of a semaphore: how many
 -- slots it has (0: it is none), and which to take (-1: none, any is free).
--- Answers {taken, remaining ms of the lock (0: free, -1: no expiry), live waiters ahead up to width, largest ticket before ours, largest fencing record before; of a semaphore
--- that is not taken, one bit for each slot that is free}.
+-- Answers {taken, remaining ms of the lock (0: free, -1: no expiry), live waiters ahead up to width, largest ticket before ours (new here), or less 0 the later ticket at which we
+-- stand here, largest fencing record before; of a semaphore that is not taken, one bit for each slot that is free}.
 local call = redis.call
 -- include fence
 -- include shared
@@ -96,7 +96,7 @@ local function sign_in(key, queue, alive, mine)
   if call('PEXPIRE', key .. ':redlock:free', 4 * life) == 0 then
     call('SET', key .. ':redlock:free', 0, 'PX', 4 * life)
   end
-  return mine and 0 or seen
+  return mine and 0 or seen, mine and tonumber(mine) > ticket and tonumber(mine) or 0
 end
 local queues, alives, mines, heads, longest, most = {}, {}, {}, {}, 0, 0
 for i, key in ipairs(KEYS) do
@@ -131,11 +131,12 @@ if ARGV[5] ~= '0' and longest == 0 and most < width then
   end
   return {1, tonumber(ARGV[7]), most, 0, record}
 end
-local seen = 0
+local seen, place = 0, 0
 for i, key in ipairs(KEYS) do
-  seen = math.max(seen, sign_in(key, queues[i], alives[i], mines[i]))
+  local before, at = sign_in(key, queues[i], alives[i], mines[i])
+  seen, place = math.max(seen, before), math.max(place, at)
   if heads[i] then
     redis.pcall('PUBLISH', string.match(heads[i], '^%S+'), '0' .. lock_of(key)) -- whoever was told that it is free may have gone to a later place since
   end
 end
-return {0, longest, most, seen, slots > 0 and free_slots(KEYS[1], slots) or 0}
+return {0, longest, most, place > 0 and -place or seen, slots > 0 and free_slots(KEYS[1], slots) or 0}

@@ -1,6 +1,9 @@
 #include "keyspace.h"
 
 #include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -217,26 +220,35 @@ static const char wrong_type[] = "-WRONGTYPE Operation against a key holding the
 static const char not_integer[] = "-ERR value is not an integer or out of range";
 static const char syntax[] = "-ERR syntax error";
 
-static bool integer(struct sim_text text, long long *number)
+bool sim_text_integer(struct sim_text text, long long *number)
 {
-    char copy[32], *end;
-    if (text.size == 0 || text.size >= sizeof copy)
+    bool negative = text.size > 0 && text.bytes[0] == '-';
+    unsigned long long most = LLONG_MAX + (unsigned long long)negative, value = 0;
+    size_t at = negative;
+    if (at == text.size || (text.bytes[at] == '0' && text.size > 1))
         return false;
-    memcpy(copy, text.bytes, text.size);
-    copy[text.size] = '\0';
-    *number = strtoll(copy, &end, 10);
-    return *end == '\0';
+    for (; at < text.size; at++) {
+        if (text.bytes[at] < '0' || text.bytes[at] > '9')
+            return false;
+        unsigned digit = (unsigned)(text.bytes[at] - '0');
+        if (value > (most - digit) / 10)
+            return false;
+        value = 10 * value + digit;
+    }
+    *number = negative ? (long long)(0 - value) : (long long)value;
+    return true;
 }
 
 static bool real(struct sim_text text, double *number)
 {
     char copy[64], *end;
-    if (text.size == 0 || text.size >= sizeof copy)
+    if (text.size == 0 || text.size >= sizeof copy || isspace((unsigned char)text.bytes[0]))
         return false;
     memcpy(copy, text.bytes, text.size);
     copy[text.size] = '\0';
+    errno = 0;
     *number = strtod(copy, &end);
-    return *end == '\0' && !isnan(*number);
+    return end == copy + text.size && errno != ERANGE && !isnan(*number);
 }
 
 static struct sim_key *find(const struct call *call, size_t word)
@@ -278,34 +290,51 @@ static void mget(const struct call *call)
 
 struct set_options {
     bool nx, xx, get;
+    const struct sim_text *life; /* NULL: none */
+    bool in_seconds;
     long long ttl; /* ms; 0: none */
 };
 
-static bool read_set_options(const struct call *call, struct set_options *options)
+static bool read_set_words(const struct call *call, struct set_options *options)
 {
-    *options = (struct set_options){false, false, false, 0};
+    *options = (struct set_options){.nx = false};
     for (size_t i = 3; i < call->count; i++) {
-        bool px = sim_text_is(call->words[i], "PX"), ex = sim_text_is(call->words[i], "EX");
+        bool seconds = sim_text_is(call->words[i], "EX");
         if (sim_text_is(call->words[i], "NX"))
             options->nx = true;
         else if (sim_text_is(call->words[i], "XX"))
             options->xx = true;
         else if (sim_text_is(call->words[i], "GET"))
             options->get = true;
-        else if ((!px && !ex) || i + 1 == call->count || !integer(call->words[i + 1], &options->ttl)) {
-            say(call->reply, px || ex ? not_integer : syntax);
-            return false;
-        } else if (options->ttl <= 0) {
-            say(call->reply, "-ERR invalid expire time in 'set' command");
-            return false;
+        else if (!options->life && i + 1 < call->count && (seconds || sim_text_is(call->words[i], "PX"))) {
+            options->life = &call->words[++i];
+            options->in_seconds = seconds;
         } else {
-            options->ttl *= ex ? 1000 : 1;
-            i++;
+            return false;
         }
     }
-    if (options->nx && options->xx)
-        say(call->reply, syntax);
     return !(options->nx && options->xx);
+}
+
+static bool read_set_options(const struct call *call, struct set_options *options)
+{
+    if (!read_set_words(call, options)) {
+        say(call->reply, syntax);
+        return false;
+    }
+    if (!options->life)
+        return true;
+    if (!sim_text_integer(*options->life, &options->ttl)) {
+        say(call->reply, not_integer);
+        return false;
+    }
+    long long unit = options->in_seconds ? 1000 : 1;
+    if (options->ttl <= 0 || options->ttl > (LLONG_MAX - call->now) / unit) {
+        say(call->reply, "-ERR invalid expire time in 'set' command");
+        return false;
+    }
+    options->ttl *= unit;
+    return true;
 }
 
 static void set(const struct call *call)
@@ -367,8 +396,12 @@ static void pexpire(const struct call *call)
 {
     long long ttl;
     struct sim_key *key = find(call, 1);
-    if (!integer(call->words[2], &ttl)) {
+    if (!sim_text_integer(call->words[2], &ttl)) {
         say(call->reply, not_integer);
+        return;
+    }
+    if (ttl > LLONG_MAX - call->now || ttl < LLONG_MIN + call->now) {
+        say(call->reply, "-ERR invalid expire time in 'pexpire' command");
         return;
     }
     if (key && ttl <= 0)
@@ -402,8 +435,12 @@ static void incr_by(const struct call *call, long long by)
     struct sim_key *key = find_typed(call, 1, SIM_STRING, &wrong);
     if (wrong)
         return;
-    if (key && !integer((struct sim_text){key->value, key->value_size}, &number)) {
+    if (key && !sim_text_integer((struct sim_text){key->value, key->value_size}, &number)) {
         say(call->reply, not_integer);
+        return;
+    }
+    if ((by > 0 && number > LLONG_MAX - by) || (by < 0 && number < LLONG_MIN - by)) {
+        say(call->reply, "-ERR increment or decrement would overflow");
         return;
     }
     if (!key)
@@ -424,7 +461,7 @@ static void incr(const struct call *call)
 static void incrby(const struct call *call)
 {
     long long by;
-    if (integer(call->words[2], &by))
+    if (sim_text_integer(call->words[2], &by))
         incr_by(call, by);
     else
         say(call->reply, not_integer);
@@ -536,13 +573,13 @@ static void hset(const struct call *call)
 {
     bool wrong;
     long long added = 0;
-    struct sim_key *key = find_typed(call, 1, SIM_HASH, &wrong);
-    if (wrong)
-        return;
     if (call->count % 2) {
         say(call->reply, "-ERR wrong number of arguments for 'hset' command");
         return;
     }
+    struct sim_key *key = find_typed(call, 1, SIM_HASH, &wrong);
+    if (wrong)
+        return;
     if (!key)
         key = create(call->space, call->words[1], SIM_HASH);
     for (size_t i = 2; i + 1 < call->count; i += 2)
@@ -658,9 +695,6 @@ static void zadd(const struct call *call)
     bool wrong;
     double score;
     long long added = 0;
-    struct sim_key *key = find_typed(call, 1, SIM_SORTED, &wrong);
-    if (wrong)
-        return;
     if (call->count % 2) {
         say(call->reply, syntax);
         return;
@@ -670,26 +704,21 @@ static void zadd(const struct call *call)
             say(call->reply, "-ERR value is not a valid float");
             return;
         }
+    struct sim_key *key = find_typed(call, 1, SIM_SORTED, &wrong);
+    if (wrong)
+        return;
     if (!key)
         key = create(call->space, call->words[1], SIM_SORTED);
     for (size_t i = 2; i + 1 < call->count; i += 2)
         if (real(call->words[i], &score))
-            added += write_score(key, call->words[i + 1], score);
+            added += write_score(key, call->words[i + 1], score + 0.0); /* never -0 */
     say_integer(call->reply, added);
 }
 
-/* As Redis writes a score: the shortest that reads back as the same; whole numbers without an exponent. */
 static void say_score(struct sim_bytes *reply, double score)
 {
     char text[64];
-    int size = 0;
-    if (fabs(score) < 1e17 && score >= floor(score) && score <= floor(score))
-        size = snprintf(text, sizeof text, "%lld", (long long)score);
-    for (int digits = 1; size == 0 && digits <= 17; digits++) {
-        int length = snprintf(text, sizeof text, "%.*g", digits, score);
-        double back = strtod(text, NULL);
-        size = back <= score && back >= score ? length : 0;
-    }
+    int size = snprintf(text, sizeof text, "%.17g", score);
     say_text(reply, text, (size_t)size);
 }
 
@@ -716,22 +745,25 @@ static void say_members(const struct call *call, const struct sim_key *key, size
 
 static void zrange(const struct call *call)
 {
-    bool wrong;
+    bool wrong, scores = call->count > 4;
     long long from, to;
-    const struct sim_key *key = find_typed(call, 1, SIM_SORTED, &wrong);
-    if (wrong)
+    if (scores && !sim_text_is(call->words[4], "WITHSCORES")) {
+        say(call->reply, syntax);
         return;
-    if (!integer(call->words[2], &from) || !integer(call->words[3], &to)) {
+    }
+    if (!sim_text_integer(call->words[2], &from) || !sim_text_integer(call->words[3], &to)) {
         say(call->reply, not_integer);
         return;
     }
+    const struct sim_key *key = find_typed(call, 1, SIM_SORTED, &wrong);
+    if (wrong)
+        return;
     long long count = key ? (long long)key->members_count : 0;
     from = from < 0 ? from + count : from;
     to = to < 0 ? to + count : to;
     from = from < 0 ? 0 : from;
     to = to >= count ? count - 1 : to;
     bool none = from > to || from >= count;
-    bool scores = call->count > 4 && sim_text_is(call->words[4], "WITHSCORES");
     say_members(call, key, none ? 0 : (size_t)from, none ? 0 : (size_t)to + 1, scores);
 }
 
@@ -740,12 +772,26 @@ struct bound {
     bool excluded;
 };
 
+/* Unlike a score: nothing is 0, and what spaces stand before is a number. */
 static bool read_bound(struct sim_text text, struct bound *bound)
 {
+    char copy[64], *end;
     bound->excluded = text.size > 0 && text.bytes[0] == '(';
-    if (bound->excluded)
-        text = (struct sim_text){text.bytes + 1, text.size - 1};
-    return real(text, &bound->value);
+    if (text.size >= sizeof copy)
+        return false;
+    memcpy(copy, text.bytes, text.size);
+    copy[text.size] = '\0';
+    bound->value = strtod(copy + bound->excluded, &end);
+    return *end == '\0' && !isnan(bound->value);
+}
+
+/* The two words behind the key. */
+static bool read_bounds(const struct call *call, struct bound *low, struct bound *high)
+{
+    bool read = read_bound(call->words[2], low) && read_bound(call->words[3], high);
+    if (!read)
+        say(call->reply, "-ERR min or max is not a float");
+    return read;
 }
 
 static bool is_above(double score, struct bound low)
@@ -758,31 +804,37 @@ static bool is_below(double score, struct bound high)
     return high.excluded ? score < high.value : score <= high.value;
 }
 
+static bool read_limit(const struct call *call, long long *skipped, long long *most)
+{
+    *skipped = 0;
+    *most = -1;
+    if (call->count == 4)
+        return true;
+    bool understood = call->count == 7 && sim_text_is(call->words[4], "LIMIT");
+    bool read = understood && sim_text_integer(call->words[5], skipped) && sim_text_integer(call->words[6], most);
+    if (!read)
+        say(call->reply, understood ? not_integer : syntax);
+    return read;
+}
+
 static void zrangebyscore(const struct call *call)
 {
     bool wrong;
     struct bound low, high;
-    long long skipped = 0, most = -1;
+    long long skipped, most;
+    if (!read_limit(call, &skipped, &most) || !read_bounds(call, &low, &high))
+        return;
     const struct sim_key *key = find_typed(call, 1, SIM_SORTED, &wrong);
     if (wrong)
         return;
-    if (!read_bound(call->words[2], &low) || !read_bound(call->words[3], &high)) {
-        say(call->reply, "-ERR min or max is not a float");
-        return;
-    }
-    if (call->count >= 7 && sim_text_is(call->words[4], "LIMIT") &&
-        (!integer(call->words[5], &skipped) || !integer(call->words[6], &most))) {
-        say(call->reply, not_integer);
-        return;
-    }
-    size_t count = key ? key->members_count : 0, from = 0, to;
+    size_t count = key && skipped >= 0 ? key->members_count : 0, from = 0, to;
     while (from < count && !is_above(key->members[from].score, low))
         from++;
-    from += (size_t)skipped;
+    from = (size_t)skipped < count - from ? from + (size_t)skipped : count;
     for (to = from; to < count && is_below(key->members[to].score, high); to++)
         if (most >= 0 && to - from >= (size_t)most)
             break;
-    say_members(call, key, from < count ? from : 0, from < count ? to : 0, false);
+    say_members(call, key, from, to, false);
 }
 
 static void zremrangebyscore(const struct call *call)
@@ -790,13 +842,11 @@ static void zremrangebyscore(const struct call *call)
     bool wrong;
     struct bound low, high;
     long long removed = 0;
+    if (!read_bounds(call, &low, &high))
+        return;
     struct sim_key *key = find_typed(call, 1, SIM_SORTED, &wrong);
     if (wrong)
         return;
-    if (!read_bound(call->words[2], &low) || !read_bound(call->words[3], &high)) {
-        say(call->reply, "-ERR min or max is not a float");
-        return;
-    }
     for (size_t i = 0; key && i < key->members_count;) {
         const struct sim_member *at = &key->members[i];
         if (!is_above(at->score, low) || !is_below(at->score, high)) {
@@ -815,13 +865,11 @@ static void zcount(const struct call *call)
     bool wrong;
     struct bound low, high;
     long long count = 0;
+    if (!read_bounds(call, &low, &high))
+        return;
     const struct sim_key *key = find_typed(call, 1, SIM_SORTED, &wrong);
     if (wrong)
         return;
-    if (!read_bound(call->words[2], &low) || !read_bound(call->words[3], &high)) {
-        say(call->reply, "-ERR min or max is not a float");
-        return;
-    }
     for (size_t i = 0; key && i < key->members_count; i++)
         count += is_above(key->members[i].score, low) && is_below(key->members[i].score, high);
     say_integer(call->reply, count);
@@ -845,7 +893,7 @@ static const struct {
     {"INCR", 2, 2, incr},
     {"INCRBY", 3, 3, incrby},
     {"TIME", 1, 1, time_of_day},
-    {"FLUSHALL", 1, 2, flush},
+    {"FLUSHALL", 1, 1, flush},
     {"DBSIZE", 1, 1, dbsize},
     {"HGET", 3, 3, hget},
     {"HMGET", 3, 64, hmget},

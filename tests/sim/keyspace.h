@@ -68,5 +68,7 @@ bool sim_keyspace_execute(struct sim_keyspace *space, size_t count, const struct
                           struct sim_bytes *reply);
 
 bool sim_text_is(struct sim_text text, const char *word); /* without regard to case */
+/* As Redis reads a number: without spaces, a plus or leading zeros. */
+bool sim_text_integer(struct sim_text text, long long *number);
 
 #endif

@@ -101,7 +101,7 @@ static const char *push_reply(const char *at)
     }
 }
 
-static void read_words(struct sim_text *words, size_t count)
+static bool read_words(struct sim_text *words, size_t count)
 {
     static char numbers[16][40];
     unsigned used = 0;
@@ -113,19 +113,24 @@ static void read_words(struct sim_text *words, size_t count)
         } else {
             words[i].bytes = lua_tolstring(lua, (int)i + 1, &words[i].size);
             if (!words[i].bytes)
-                luaL_error(lua, "arguments of redis.call() are strings or numbers");
+                return false;
         }
     }
+    return true;
 }
 
 static bool call_server(void)
 {
+    static const char bad[] = "ERR Lua redis lib command arguments must be strings or integers";
     struct sim_text words[64];
     static struct sim_bytes reply;
     size_t count = (size_t)lua_gettop(lua);
     if (count == 0 || count > sizeof words / sizeof *words)
         luaL_error(lua, "redis.call() with %d arguments", (int)count);
-    read_words(words, count);
+    if (!read_words(words, count)) {
+        push_line("err", bad, sizeof bad - 1);
+        return false;
+    }
     reply.size = 0;
     execute_key_command(running.server, count, words, running.microseconds, &reply);
     sim_bytes_add(&reply, "", 1);
@@ -264,6 +269,8 @@ static void write_error(struct sim_bytes *reply, const char *name)
     }
     sim_script_errors++;
     snprintf(sim_script_error, sizeof sim_script_error, "%s.lua: %s", name, lua_tostring(lua, -1));
+    for (char *at = sim_script_error; *at; at++)
+        *at = *at == '\r' || *at == '\n' ? ' ' : *at; /* a reply's error is one line */
     sim_bytes_print(reply, "-ERR %s\r\n", sim_script_error);
 }
 
@@ -283,15 +290,34 @@ struct sim_text sim_script_name(struct sim_text word)
     return script < 0 ? word : (struct sim_text){rl_scripts[script].name, strlen(rl_scripts[script].name)};
 }
 
+/* How many of the words are keys. false: it is said why that cannot be. */
+static bool read_keys(size_t count, const struct sim_text *words, size_t *keys, struct sim_bytes *reply)
+{
+    long long number = 0;
+    bool is_number = sim_text_integer(words[2], &number);
+    *keys = number > 0 ? (size_t)number : 0;
+    if (is_number && number >= 0 && *keys <= count - 3)
+        return true;
+    sim_bytes_print(reply, "-ERR %s\r\n",
+                    !is_number   ? "value is not an integer or out of range"
+                    : number < 0 ? "Number of keys can't be negative"
+                                 : "Number of keys can't be greater than number of args");
+    return false;
+}
+
 static void evaluate(struct sim_server *server, size_t count, const struct sim_text *words, int64_t microseconds,
                      struct sim_bytes *reply)
 {
     bool whole = sim_text_is(words[0], "EVAL");
-    int script = count > 2 ? find_script(words[1], whole) : -1;
-    size_t keys = 0;
-    for (size_t i = 0; count > 2 && i < words[2].size; i++)
-        keys = 10 * keys + (size_t)(words[2].bytes[i] - '0');
-    if (script < 0 || 3 + keys > count || (!whole && !(server->scripts & 1u << script))) {
+    size_t keys;
+    if (count < 3) {
+        sim_bytes_print(reply, "-ERR wrong number of arguments for '%s' command\r\n", whole ? "eval" : "evalsha");
+        return;
+    }
+    int script = find_script(words[1], whole);
+    if (!read_keys(count, words, &keys, reply))
+        return;
+    if (script < 0 || (!whole && !(server->scripts & 1u << script))) {
         sim_bytes_print(reply, "-NOSCRIPT No matching script. Please use EVAL.\r\n");
         return;
     }
@@ -313,7 +339,7 @@ static void evaluate(struct sim_server *server, size_t count, const struct sim_t
 static void load_script(struct sim_server *server, size_t count, const struct sim_text *words, struct sim_bytes *reply)
 {
     int script = count == 3 ? find_script(words[2], true) : -1;
-    if (sim_text_is(words[1], "FLUSH")) {
+    if (sim_text_is(words[1], "FLUSH") && count == 2) {
         server->scripts = 0;
         sim_bytes_print(reply, "+OK\r\n");
         return;
@@ -364,22 +390,29 @@ static void execute_key_command(struct sim_server *server, size_t count, const s
     }
 }
 
-static long long number_of(struct sim_text word)
+static bool is_printable(struct sim_text name)
 {
-    char text[32];
-    snprintf(text, sizeof text, "%.*s", (int)word.size, word.bytes);
-    return strtoll(text, NULL, 10);
+    for (size_t i = 0; i < name.size; i++)
+        if (name.bytes[i] < '!' || name.bytes[i] > '~')
+            return false;
+    return true;
 }
 
 static void client_command(struct sim_server *server, const struct sim_session *session, size_t count,
                            const struct sim_text *words, struct sim_bytes *reply)
 {
+    long long id;
     if (count == 2 && sim_text_is(words[1], "ID"))
         sim_bytes_print(reply, ":%lld\r\n", (long long)session->id);
-    else if (count == 4 && sim_text_is(words[1], "KILL") && sim_text_is(words[2], "ID"))
-        sim_bytes_print(reply, ":%d\r\n", server->hooks && server->hooks->kill(server, number_of(words[3])));
+    else if (count == 3 && sim_text_is(words[1], "SETNAME"))
+        sim_bytes_print(reply, "%s\r\n", is_printable(words[2]) ? "+OK" : "-ERR Client names cannot contain spaces");
+    else if (count != 4 || !sim_text_is(words[1], "KILL") || !sim_text_is(words[2], "ID"))
+        sim_bytes_print(reply, "-ERR unknown subcommand or wrong number of arguments for '%.*s'\r\n",
+                        (int)words[1].size, words[1].bytes);
+    else if (!sim_text_integer(words[3], &id) || id <= 0)
+        sim_bytes_print(reply, "-ERR client-id should be greater than 0\r\n");
     else
-        sim_bytes_print(reply, "+OK\r\n");
+        sim_bytes_print(reply, ":%d\r\n", server->hooks && server->hooks->kill(server, id));
 }
 
 static void subscribe(struct sim_session *session, struct sim_text channel, struct sim_bytes *reply)
@@ -397,7 +430,7 @@ static bool execute_session_command(struct sim_server *server, struct sim_sessio
         client_command(server, session, count, words, reply);
     else if (sim_text_is(words[0], "SUBSCRIBE") && count == 2)
         subscribe(session, words[1], reply);
-    else if (sim_text_is(words[0], "AUTH") || sim_text_is(words[0], "SELECT"))
+    else if (sim_text_is(words[0], "AUTH") || (sim_text_is(words[0], "SELECT") && count == 2))
         sim_bytes_print(reply, "+OK\r\n");
     else if (sim_text_is(words[0], "INFO"))
         info(server, count, words, reply);

@@ -138,10 +138,10 @@ static void add_users(struct node *node, const struct cluster_node_options *opti
 
 static void add_clock(struct node *node)
 {
-    static const int64_t none = 0;
+    static const int64_t as_it_is[2];
     char *file = fixture_text("SHIFTED_CLOCK=%s", node->clock);
 
-    file_write(node->clock, &none, sizeof(none));
+    file_write(node->clock, as_it_is, sizeof(as_it_is));
     add_argument(node, "env");
     add_argument(node, "LD_PRELOAD=" SHIFTED_CLOCK_LIBRARY);
     add_argument(node, file);
@@ -429,13 +429,24 @@ void cluster_resume_all(struct cluster *cluster)
         cluster_resume(cluster, i);
 }
 
-void cluster_shift_clock(struct cluster *cluster, size_t node, int64_t shift_us)
+static void set_clock(struct cluster *cluster, size_t node, int64_t shift_us, int64_t held_us)
 {
+    const int64_t microseconds[] = {shift_us, held_us}; /* as shifted_clock.c reads them */
     int file = open(node_at(cluster, node)->clock, O_WRONLY | O_CLOEXEC);
 
-    if (file < 0 || pwrite(file, &shift_us, sizeof(shift_us), 0) != sizeof(shift_us))
-        fixture_fail("cannot shift the clock of node %zu, which needs own_clock: %s", node, strerror(errno));
+    if (file < 0 || pwrite(file, microseconds, sizeof(microseconds), 0) != sizeof(microseconds))
+        fixture_fail("cannot set the clock of node %zu, which needs own_clock: %s", node, strerror(errno));
     close(file);
+}
+
+void cluster_shift_clock(struct cluster *cluster, size_t node, int64_t shift_us)
+{
+    set_clock(cluster, node, shift_us, 0);
+}
+
+void cluster_hold_clock(struct cluster *cluster, size_t node, int64_t time_us)
+{
+    set_clock(cluster, node, 0, time_us);
 }
 
 void cluster_flush(struct cluster *cluster, size_t node)

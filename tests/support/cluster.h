@@ -40,7 +40,7 @@ struct cluster_node_options {
     const char *password;          /* of the default user */
     const char *acl;               /* lines of an ACL file: "user default off\nuser lock on >secret ~lock:* +set\n" */
     const struct cluster_tls *tls; /* its port speaks TLS only */
-    bool own_clock;                /* its wall clock can be shifted: see cluster_shift_clock() */
+    bool own_clock;                /* its wall clock can be shifted and held: see cluster_shift_clock() */
     const char *host; /* listens there, not on loopback; its socket and commands by the fixture are as ever */
     pid_t network;    /* 0, or a process in whose network namespace it runs; needs root */
     bool persistent;  /* append-only file, fsync at every write: a restart keeps the keys */
@@ -84,6 +84,8 @@ void cluster_resume(struct cluster *cluster, size_t node);
 void cluster_resume_all(struct cluster *cluster);
 /* Its wall clock is so far ahead of the machine's from now on, negative: behind; its monotonic clocks go on. Only with own_clock. */
 void cluster_shift_clock(struct cluster *cluster, size_t node, int64_t shift_us);
+/* Its wall clock stands still at that time, microseconds since 1970, until it is held at another or shifted. Only with own_clock. */
+void cluster_hold_clock(struct cluster *cluster, size_t node, int64_t time_us);
 /* FLUSHALL. */
 void cluster_flush(struct cluster *cluster, size_t node);
 void cluster_flush_all(struct cluster *cluster);

@@ -84,9 +84,8 @@ bool raw_client_say(struct raw_client *client, ...)
     return sent;
 }
 
-static const char *take_reply(struct raw_client *client, size_t used)
+static const char *take_text(struct raw_client *client, size_t used)
 {
-    resp_reply_text(client->in.data, used, &client->text);
     bytes_append(&client->text, "", 1);
     bytes_consume(&client->in, used);
     return client->text.data;
@@ -99,25 +98,48 @@ static const char *explain(long count)
     return errno == ETIMEDOUT ? "<silence>" : "<reset>";
 }
 
-const char *raw_client_reply_within(struct raw_client *client, unsigned timeout_ms)
+/* NULL: a whole reply has been read, of so many bytes. Else what there is instead of one. */
+static const char *read_reply(struct raw_client *client, unsigned timeout_ms, size_t *used)
 {
     uint64_t deadline = test_deadline_ns(timeout_ms);
     enum resp_progress progress;
-    size_t used;
 
     client->text.length = 0;
-    while ((progress = resp_parse_reply(client->in.data, client->in.length, &used)) == RESP_INCOMPLETE) {
+    while ((progress = resp_parse_reply(client->in.data, client->in.length, used)) == RESP_INCOMPLETE) {
         long count = socket_receive(client->fd, bytes_room(&client->in, CHUNK), CHUNK, deadline);
         if (count <= 0)
             return explain(count);
         client->in.length += (size_t)count;
     }
-    return progress == RESP_WHOLE ? take_reply(client, used) : "<garbage>";
+    return progress == RESP_WHOLE ? NULL : "<garbage>";
+}
+
+const char *raw_client_reply_within(struct raw_client *client, unsigned timeout_ms)
+{
+    size_t used;
+    const char *instead = read_reply(client, timeout_ms, &used);
+
+    if (instead != NULL)
+        return instead;
+    resp_reply_text(client->in.data, used, &client->text);
+    return take_text(client, used);
 }
 
 const char *raw_client_reply(struct raw_client *client)
 {
     return raw_client_reply_within(client, TIMEOUT_MS);
+}
+
+const char *raw_client_reply_bytes(struct raw_client *client, size_t *size)
+{
+    const char *instead = read_reply(client, TIMEOUT_MS, size);
+
+    if (instead != NULL) {
+        *size = strlen(instead);
+        return instead;
+    }
+    bytes_append(&client->text, client->in.data, *size);
+    return take_text(client, *size);
 }
 
 size_t raw_client_unread(const struct raw_client *client)

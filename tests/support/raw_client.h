@@ -25,6 +25,8 @@ bool raw_client_send(struct raw_client *client, const void *data, size_t length)
 /* The next reply as text (resp_reply_text()), valid until the next call. Instead of one: "<end>" at the end of the stream,
  * "<reset>" after an RST, "<silence>" when the time is over, "<garbage>" for what is no RESP. */
 const char *raw_client_reply(struct raw_client *client);
+/* The same as it came, in RESP, with a NUL behind its *size bytes: what is a text and what a number stays to be seen. */
+const char *raw_client_reply_bytes(struct raw_client *client, size_t *size);
 /* The same, waiting so long only. */
 const char *raw_client_reply_within(struct raw_client *client, unsigned timeout_ms);
 

@@ -4,7 +4,9 @@
 #include "fixture.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -34,18 +36,17 @@ static enum resp_progress read_line(struct cursor *cursor, const char **line, si
 
 static bool to_number(const char *digits, size_t length, long long *number)
 {
-    bool negative = length > 0 && digits[0] == '-';
-    long long value = 0;
+    char copy[24], *end;
 
-    if (length <= negative || length > 18)
+    if (length == 0 || length >= sizeof(copy))
         return false;
-    for (size_t i = negative; i < length; i++) {
-        if (digits[i] < '0' || digits[i] > '9')
-            return false;
-        value = value * 10 + (digits[i] - '0');
-    }
-    *number = negative ? -value : value;
-    return true;
+    memcpy(copy, digits, length);
+    copy[length] = '\0';
+    if (strspn(copy, "-0123456789") < length)
+        return false;
+    errno = 0;
+    *number = strtoll(copy, &end, 10);
+    return errno == 0 && end == copy + length;
 }
 
 /* A line of `type` followed by a count, as "*3" and "$5". */

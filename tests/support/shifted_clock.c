@@ -1,5 +1,6 @@
-/* Preloaded into a server, it shifts its wall clock by the microseconds that a file holds, eight bytes in this machine's order, which may be changed at
- * any time: $SHIFTED_CLOCK names it. Monotonic clocks go on. (libfaketime, which does far more, and Redis' allocator hang each other.) */
+/* Preloaded into a server, it shifts its wall clock by the microseconds that a file holds, or holds it at those that stand behind them, unless they are 0:
+ * two numbers of eight bytes in this machine's order, which may be changed at any time. $SHIFTED_CLOCK names the file. Monotonic clocks go on.
+ * (libfaketime, which does far more, and Redis' allocator hang each other.) */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -11,27 +12,32 @@
 #include <time.h>
 #include <unistd.h>
 
-static const _Atomic int64_t none;
-static const _Atomic int64_t *shift_us = &none;
+enum { SHIFT, HELD, NUMBERS };
+
+static const _Atomic int64_t none[NUMBERS];
+static const _Atomic int64_t *microseconds = none;
 
 __attribute__((constructor)) static void begin(void)
 {
     const char *path = getenv("SHIFTED_CLOCK");
     int file = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    void *map = file >= 0 ? mmap(NULL, sizeof(*shift_us), PROT_READ, MAP_SHARED, file, 0) : MAP_FAILED;
+    void *map = file >= 0 ? mmap(NULL, sizeof(none), PROT_READ, MAP_SHARED, file, 0) : MAP_FAILED;
 
     if (map == MAP_FAILED)
         abort(); /* a test without what it is about must not pass */
-    shift_us = map;
+    microseconds = map;
     close(file);
 }
 
 static int64_t now_ns(void)
 {
     struct timespec real;
+    int64_t held_us = atomic_load(&microseconds[HELD]);
 
+    if (held_us != 0)
+        return held_us * 1000;
     syscall(SYS_clock_gettime, CLOCK_REALTIME, &real);
-    return real.tv_sec * INT64_C(1000000000) + real.tv_nsec + atomic_load(shift_us) * 1000;
+    return real.tv_sec * INT64_C(1000000000) + real.tv_nsec + atomic_load(&microseconds[SHIFT]) * 1000;
 }
 
 __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct timespec *time)

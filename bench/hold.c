@@ -111,11 +111,21 @@ static void on_probe_acquired(redlock_client *from, redlock_lock *lock, const re
     probing = false;
 }
 
+/* Half a period to one and a half: a fixed one would meet the client's own period each time, or never. */
+static double next_probe(void)
+{
+    static uint32_t random = 1;
+    random = random * 1664525u + 1013904223u;
+    return PROBE_MS / 1000.0 * (0.5 + random / 4294967296.0);
+}
+
 static void on_probe_due(struct ev_loop *on, ev_timer *timer, int events)
 {
     static unsigned number;
     char resource[40];
-    (void)on, (void)timer, (void)events;
+    (void)events;
+    timer->repeat = next_probe();
+    ev_timer_again(on, timer);
     if (probing)
         return;
     snprintf(resource, sizeof resource, "/0000/probe/%u", number++);

@@ -53,6 +53,7 @@ struct redlock_client {
     struct rl_leases leases;
     struct rl_queues queues;
     struct rl_timer renewal_timer; /* renewals have gathered long enough */
+    unsigned renewal_turn;         /* which node the next of many renewals ask first */
     redlock_statistics statistics;
     struct quorum_clock_watch clock_watch;
     struct quorum_fence_clock fence_clock;

@@ -28,6 +28,10 @@ struct batch {
     char fence_ttl[24];
     unsigned references; /* of requests under way, and of whoever is at work on it */
     unsigned left;       /* nodes that have neither answered nor been counted out */
+    quorum_nodes unasked;
+    unsigned turn;                  /* the node to begin with */
+    bool in_turn;                   /* one node after the other */
+    struct rl_long_command command; /* for those that are still to be asked */
     unsigned count;
     struct item *items;
     struct rl_request ask[];
@@ -102,6 +106,7 @@ static void release(struct batch *batch)
         return;
     for (unsigned i = 0; i < batch->count; i++)
         rl_lease_release(batch->items[i].lease);
+    rl_long_command_free(&batch->command, &client->allocator);
     rl_client_free(client, batch->items);
     rl_client_free(client, batch);
 }
@@ -232,6 +237,45 @@ static void heal_answered(struct rl_request *request, const struct rl_answer *an
 static const struct rl_request_type renewal_type = {renewal_answered, NULL};
 static const struct rl_request_type heal_type = {heal_answered, NULL};
 
+static unsigned take_unasked(struct batch *batch)
+{
+    unsigned node = batch->turn;
+    while (!(batch->unasked & quorum_node(node)))
+        node = (node + 1) % batch->client->nodes_count;
+    batch->unasked &= ~quorum_node(node);
+    return node;
+}
+
+/* The same bytes to each node: to the next one, or to all that are left. */
+static void ask(struct batch *batch)
+{
+    while (batch->unasked) {
+        struct rl_node *node = &batch->client->nodes[take_unasked(batch)];
+        batch->ask[node->index].type = &renewal_type;
+        if (!send(batch, node, &batch->command)) {
+            count_all(batch, node->index, QUORUM_UNREACHABLE, rl_now());
+            settled(batch);
+        } else if (batch->in_turn) {
+            return;
+        }
+    }
+}
+
+static void ask_nobody(struct batch *batch)
+{
+    while (batch->unasked) {
+        count_all(batch, take_unasked(batch), QUORUM_UNREACHABLE, rl_now());
+        settled(batch);
+    }
+}
+
+static void settled_and_next(struct batch *batch)
+{
+    bool ending = batch->client->closing || batch->client->forked;
+    (ending ? ask_nobody : ask)(batch);
+    settled(batch);
+}
+
 static struct batch *batch_of(struct rl_request *request)
 {
     struct rl_request *first = request - request->node->index;
@@ -246,20 +290,20 @@ static void renewal_answered(struct rl_request *request, const struct rl_answer 
     switch (answer->kind) {
     case RL_ANSWER_OVERDUE:
         count_all(batch, node->index, QUORUM_TIMED_OUT, answer->now);
-        settled(batch);
+        settled_and_next(batch);
         return;
     case RL_ANSWER_REPLY:
         if (rl_reply_is_error(answer->reply, "NOSCRIPT") && !was_overdue && format_and_send(batch, node, true))
             break;
         take_renewals(batch, node->index, answer->reply, answer->now);
         if (!was_overdue)
-            settled(batch);
+            settled_and_next(batch);
         break;
     case RL_ANSWER_BROKEN:
     case RL_ANSWER_DROPPED:
         count_all(batch, node->index, QUORUM_UNREACHABLE, answer->now);
         if (!was_overdue)
-            settled(batch);
+            settled_and_next(batch);
         break;
     }
     release(batch);
@@ -322,22 +366,28 @@ static void fill(struct batch *batch, quorum_nodes nodes, quorum_time now)
     }
 }
 
-/* The same bytes to each of them. */
-static void ask(struct batch *batch, quorum_nodes nodes, quorum_time now)
+/*
+ * A node is busy with many keys for some tenths of a millisecond. One node after the other, a majority is free at any time, and
+ * a lock that is taken meanwhile does not wait. Not where there is no time to wait for each of them in vain.
+ */
+static bool may_ask_in_turn(const struct batch *batch, quorum_time now)
 {
-    struct rl_long_command command;
-    bool formatted = format(batch, false, &command);
-    batch->left = quorum_count(nodes) + 1;
-    for (quorum_nodes left = nodes; left; left &= left - 1) {
-        struct rl_node *node = &batch->client->nodes[__builtin_ctz(left)];
-        batch->ask[node->index].type = &renewal_type;
-        if (formatted && send(batch, node, &command))
-            continue;
-        count_all(batch, node->index, QUORUM_UNREACHABLE, now);
-        batch->left--;
-    }
-    rl_long_command_free(&command, &batch->client->allocator);
-    settled(batch); /* the one that stood for this loop */
+    quorum_duration longest = batch->client->nodes_count * batch->client->options.node_timeout_ms * QUORUM_MILLISECOND;
+    if (batch->count < RL_RENEWALS_IN_TURN)
+        return false;
+    for (unsigned i = 0; i < batch->count; i++)
+        if (quorum_time_until(batch->items[i].lease->rules.validity_end, now) / 2 < longest)
+            return false;
+    return true;
+}
+
+static void ask_first(struct batch *batch, quorum_nodes nodes, quorum_time now)
+{
+    batch->left = quorum_count(nodes);
+    batch->unasked = nodes;
+    batch->turn = batch->client->renewal_turn++ % batch->client->nodes_count;
+    batch->in_turn = may_ask_in_turn(batch, now);
+    (format(batch, false, &batch->command) ? ask : ask_nobody)(batch);
 }
 
 static void renew_some(redlock_client *client)
@@ -352,7 +402,7 @@ static void renew_some(redlock_client *client)
     quorum_nodes nodes = askable(client, now);
     fill(batch, nodes, now);
     if (batch->count)
-        ask(batch, nodes, now);
+        ask_first(batch, nodes, now);
     release(batch);
 }
 

@@ -8,6 +8,8 @@
 #include "src/lease.h"
 
 #define RL_RENEWALS_MAX 64
+/* From so many on in a command the nodes are asked one after the other. */
+#define RL_RENEWALS_IN_TURN 16
 
 /* The rules want the lease renewed, with its renewal_ttl. */
 void rl_renewal_due(struct rl_lease *lease);

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -10,6 +11,7 @@
 bool rl_timers_open(struct rl_timers *timers)
 {
     timers->root = NULL;
+    memset(timers->leader, 0, sizeof timers->leader);
     timers->armed = QUORUM_NEVER;
     timers->firing = 0;
     timers->descriptor = timerfd_create(RL_CLOCK, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -65,28 +67,78 @@ static struct rl_timer *meld_siblings(struct rl_timer *first)
     return root;
 }
 
-static void detach(struct rl_timer *timer)
+/* In the place of one that another's link leads to. */
+static void relink(struct rl_timers *timers, struct rl_timer *timer, struct rl_timer *instead)
 {
-    if (timer->previous->child == timer)
-        timer->previous->child = timer->next;
+    if (!timer->previous)
+        timers->root = instead;
     else
-        timer->previous->next = timer->next;
+        *(timer->previous->child == timer ? &timer->previous->child : &timer->previous->next) = instead;
+}
+
+static void take_out(struct rl_timers *timers, struct rl_timer *timer)
+{
+    struct rl_timer *below = meld_siblings(timer->child);
+    relink(timers, timer, timer->next); /* the root has no siblings */
     if (timer->next)
         timer->next->previous = timer->previous;
+    timers->root = meld(timers->root, below);
+}
+
+/* Moments of the next seconds that are some milliseconds apart have places of their own. */
+static struct rl_timer **leader_at(struct rl_timers *timers, quorum_time due)
+{
+    return &timers->leader[(due >> 22) % RL_TIMER_MOMENTS];
+}
+
+static void follow(struct rl_timer *leader, struct rl_timer *timer)
+{
+    timer->follows = true;
+    timer->previous = leader;
+    timer->next = leader->follower;
+    if (timer->next)
+        timer->next->previous = timer;
+    leader->follower = timer;
+}
+
+static void unfollow(struct rl_timer *timer)
+{
+    *(timer->previous->follower == timer ? &timer->previous->follower : &timer->previous->next) = timer->next;
+    if (timer->next)
+        timer->next->previous = timer->previous;
+    timer->follows = false;
+}
+
+/* Its first follower takes its place in the heap. */
+static void resign(struct rl_timers *timers, struct rl_timer *timer)
+{
+    struct rl_timer *heir = timer->follower;
+    heir->follows = false;
+    heir->follower = heir->next;
+    heir->child = timer->child;
+    heir->next = timer->next;
+    heir->previous = timer->previous;
+    relink(timers, timer, heir);
+    if (heir->child)
+        heir->child->previous = heir;
+    if (heir->next)
+        heir->next->previous = heir;
 }
 
 void rl_timer_stop(struct rl_timers *timers, struct rl_timer *timer)
 {
     if (!timer->set)
         return;
-    struct rl_timer *below = meld_siblings(timer->child);
-    if (timer == timers->root) {
-        timers->root = below;
-    } else {
-        detach(timer);
-        timers->root = meld(timers->root, below);
-    }
-    timer->child = timer->next = timer->previous = NULL;
+    struct rl_timer **leader = leader_at(timers, timer->due);
+    if (*leader == timer)
+        *leader = timer->follower;
+    if (timer->follows)
+        unfollow(timer);
+    else if (timer->follower)
+        resign(timers, timer);
+    else
+        take_out(timers, timer);
+    timer->child = timer->next = timer->previous = timer->follower = NULL;
     timer->set = false;
 }
 
@@ -98,6 +150,12 @@ void rl_timer_set(struct rl_timers *timers, struct rl_timer *timer, quorum_time 
     rl_timer_stop(timers, timer);
     timer->due = timers->firing && due <= timers->firing ? timers->firing + 1 : due; /* or the firing would never end */
     timer->set = true;
+    struct rl_timer **leader = leader_at(timers, timer->due);
+    if (*leader && (*leader)->due == timer->due) {
+        follow(*leader, timer);
+        return;
+    }
+    *leader = timer;
     timers->root = meld(timers->root, timer);
 }
 

@@ -6,25 +6,41 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool holds(const struct fake_script_call *call)
+static bool holds_at(const struct fake_script_call *call, size_t key_index, size_t token_index)
 {
-    assert(call->key_count >= 1 && call->argument_count >= 1);
-    const struct fake_key *key = fake_node_find(call->node, call->database, &call->keys[0]);
+    assert(call->key_count > key_index && call->argument_count > token_index);
+    const struct fake_key *key = fake_node_find(call->node, call->database, &call->keys[key_index]);
 
-    return key != NULL && key->value_length == call->arguments[0].length &&
-           memcmp(key->value, call->arguments[0].data, key->value_length) == 0;
+    return key != NULL && key->value_length == call->arguments[token_index].length &&
+           memcmp(key->value, call->arguments[token_index].data, key->value_length) == 0;
+}
+
+/* Arguments: the token, then the ttl. */
+static bool lengthen(const struct fake_script_call *call, size_t key_index, size_t token_index)
+{
+    assert(call->argument_count > token_index + 1);
+    int64_t ttl_ms = strtoll(call->arguments[token_index + 1].data, NULL, 10);
+    bool ours = holds_at(call, key_index, token_index);
+
+    if (ours && fake_node_pttl(call->node, call->database, &call->keys[key_index]) < ttl_ms)
+        fake_node_set(call->node, call->database, &call->keys[key_index], call->arguments[token_index].data,
+                      call->arguments[token_index].length, ttl_ms);
+    return ours;
 }
 
 static void extend(const struct fake_script_call *call)
 {
-    assert(call->argument_count >= 2);
-    int64_t ttl_ms = strtoll(call->arguments[1].data, NULL, 10);
-    bool ours = holds(call);
+    resp_write_integer(call->reply, lengthen(call, 0, 0));
+}
 
-    if (ours && fake_node_pttl(call->node, call->database, &call->keys[0]) < ttl_ms)
-        fake_node_set(call->node, call->database, &call->keys[0], call->arguments[0].data, call->arguments[0].length,
-                      ttl_ms);
-    resp_write_integer(call->reply, ours);
+static void renew(const struct fake_script_call *call)
+{
+    char answers[64];
+
+    assert(call->key_count <= sizeof(answers));
+    for (size_t i = 0; i < call->key_count; i++)
+        answers[i] = lengthen(call, i, 2 * i) ? '1' : '0';
+    resp_write_bulk(call->reply, answers, call->key_count);
 }
 
 static void query(const struct fake_script_call *call)
@@ -74,6 +90,7 @@ static const struct {
 } models[] = {
     {"-- Compare and delete", fake_script_compare_and_delete},
     {"-- Never shortens", extend},
+    {"-- Extend, for several", renew},
     {"-- Who holds it", query},
     {"-- Sign in as a waiter", wait_for_lock},
     {"return 1", do_nothing},

@@ -1,0 +1,243 @@
+/* Renewals of many locks at once: the nodes are asked one after the other, so that most of them are free for others; but
+ * never so that a lock ends for waiting. */
+#define _GNU_SOURCE
+#include "fake_scene.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { LOCKS = 100, MANY = 16, RENEWAL_PERCENT = 10, TTL_MS = 6000, TIMEOUT_MS = 250, MOST_TIMEOUT_MS = 1500 };
+
+static struct answer answers[LOCKS];
+static redlock_lock *locks[LOCKS];
+
+static void five_nodes(void)
+{
+    scene_begin(5);
+    scene.options.ttl_ms = TTL_MS;
+    scene.options.renewal_percent = RENEWAL_PERCENT;
+    scene.options.node_timeout_ms = TIMEOUT_MS;
+}
+
+static void hold_many(void)
+{
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    char name[16];
+    options.wait_ms = SCENE_SOON_MS;
+    scene_attach();
+    for (unsigned i = 0; i < LOCKS; i++) {
+        snprintf(name, sizeof name, "lock%u", i);
+        scene_start_acquire(&answers[i], name, &options);
+    }
+    for (unsigned i = 0; i < LOCKS; i++) {
+        ck_assert_status(scene_wait(&answers[i]), REDLOCK_OK);
+        locks[i] = answers[i].lock;
+    }
+    for (unsigned i = 0; i < 5; i++)
+        scene_wait_for_sent(i, SENT_SET, LOCKS);
+}
+
+/* All renewals are due before the loop turns again. */
+static void let_all_become_due(void)
+{
+    const struct timespec pause = test_timespec(TTL_MS * RENEWAL_PERCENT / 100 * UINT64_C(1000000));
+    nanosleep(&pause, NULL);
+}
+
+static bool renews_many(const struct fake_record *record)
+{
+    return record->command->argc >= 3 + 3 * (size_t)MANY;
+}
+
+/* The first command that renews many of all nodes'; NULL: none yet. */
+static const struct fake_record *first_renewal(void)
+{
+    const struct fake_record *first = NULL, *record;
+    for (unsigned node = 0; node < 5; node++)
+        for (size_t i = 0; (record = fake_server_record(scene.node[node], "EVALSHA", i)) != NULL; i++)
+            if (renews_many(record) && (!first || record->received_ns < first->received_ns))
+                first = record;
+    return first;
+}
+
+/* The same command on this node. It is known by its first key. */
+static const struct fake_record *renewal(unsigned node)
+{
+    const struct fake_record *first = first_renewal(), *record;
+    for (size_t i = 0; first && (record = fake_server_record(scene.node[node], "EVALSHA", i)) != NULL; i++)
+        if (renews_many(record) && strcmp(record->command->argv[3].data, first->command->argv[3].data) == 0)
+            return record;
+    return NULL;
+}
+
+static unsigned renewing_nodes(void)
+{
+    unsigned count = 0;
+    for (unsigned node = 0; node < 5; node++)
+        count += renewal(node) != NULL;
+    return count;
+}
+
+static bool are_renewing(void *nodes)
+{
+    return renewing_nodes() >= *(unsigned *)nodes;
+}
+
+static void wait_for_renewal(unsigned nodes)
+{
+    ck_assert_msg(scene_run(are_renewing, &nodes), "%u nodes are asked to renew", renewing_nodes());
+}
+
+static double least_ms_between_turns(void)
+{
+    double least = 1e9;
+    for (unsigned a = 0; a < 5; a++)
+        for (unsigned b = 0; b < 5; b++)
+            if (a != b && renewal(a)->received_ns <= renewal(b)->received_ns &&
+                (double)(renewal(b)->received_ns - renewal(a)->received_ns) / 1e6 < least)
+                least = (double)(renewal(b)->received_ns - renewal(a)->received_ns) / 1e6;
+    return least;
+}
+
+static bool all_are_renewed(void *arg)
+{
+    redlock_statistics statistics;
+    (void)arg;
+    redlock_statistics_get(scene.client, &statistics);
+    return statistics.renewed >= LOCKS;
+}
+
+static void release_all(void)
+{
+    for (unsigned i = 0; i < LOCKS; i++) {
+        ck_assert_int_gt(redlock_validity_ms(locks[i]), 0);
+        scene_start_release(&answers[i], &locks[i]);
+    }
+    for (unsigned i = 0; i < LOCKS; i++)
+        ck_assert_status(scene_wait(&answers[i]), REDLOCK_OK);
+}
+
+static void add_rule(unsigned nodes, const struct fake_rule *rule)
+{
+    for (unsigned i = 0; i < nodes; i++)
+        fake_server_add_rule(scene.node[i], rule);
+}
+
+static void answer_again(unsigned nodes)
+{
+    for (unsigned i = 0; i < nodes; i++) {
+        fake_server_clear_rules(scene.node[i]);
+        fake_server_release(scene.node[i]);
+    }
+}
+
+START_TEST(a_node_is_asked_when_the_one_before_has_answered)
+{
+    enum { DELAY_MS = 20 };
+    const struct fake_rule late = {.command = "EVALSHA", .reply_delay_ms = DELAY_MS};
+    hold_many();
+    add_rule(5, &late);
+    let_all_become_due();
+    wait_for_renewal(5);
+    ck_assert_double_ge(least_ms_between_turns(), DELAY_MS);
+    ck_assert(scene_run(all_are_renewed, NULL));
+    answer_again(5);
+    release_all();
+}
+END_TEST
+
+static const struct fake_rule silent = {.command = "EVALSHA", .hold = true};
+
+START_TEST(a_node_is_asked_when_the_time_of_the_one_before_is_over)
+{
+    hold_many();
+    add_rule(5, &silent);
+    let_all_become_due();
+    wait_for_renewal(5);
+    ck_assert_double_ge(least_ms_between_turns(), TIMEOUT_MS / 2); /* one may have been read late */
+    answer_again(5);
+    ck_assert(scene_run(all_are_renewed, NULL));
+    release_all();
+}
+END_TEST
+
+START_TEST(silent_nodes_keep_nothing_from_being_renewed)
+{
+    hold_many();
+    add_rule(2, &silent);
+    let_all_become_due();
+    ck_assert(scene_run(all_are_renewed, NULL));
+    answer_again(2);
+    release_all();
+}
+END_TEST
+
+START_TEST(broken_links_pass_it_on)
+{
+    const struct fake_rule breaks = {.command = "EVALSHA", .ending = FAKE_RESET};
+    hold_many();
+    add_rule(2, &breaks);
+    let_all_become_due();
+    ck_assert(scene_run(all_are_renewed, NULL));
+    answer_again(2);
+    release_all();
+}
+END_TEST
+
+START_TEST(nodes_that_have_forgotten_the_script_are_told_it)
+{
+    hold_many();
+    for (unsigned i = 0; i < 5; i++)
+        fake_server_forget_scripts(scene.node[i]);
+    let_all_become_due();
+    wait_for_renewal(5);
+    ck_assert(scene_run(all_are_renewed, NULL));
+    release_all();
+}
+END_TEST
+
+/* Five timeouts of 1.5 s are more than half of what is left. */
+START_TEST(all_are_asked_at_once_when_time_is_short)
+{
+    scene.options.node_timeout_ms = MOST_TIMEOUT_MS;
+    hold_many();
+    add_rule(5, &silent);
+    let_all_become_due();
+    wait_for_renewal(5);
+    ck_assert_double_lt(least_ms_between_turns(), MOST_TIMEOUT_MS - 5);
+    answer_again(5);
+    ck_assert(scene_run(all_are_renewed, NULL));
+    release_all();
+}
+END_TEST
+
+START_TEST(a_close_meanwhile_asks_no_further)
+{
+    struct answer closed;
+    hold_many();
+    add_rule(5, &silent);
+    let_all_become_due();
+    wait_for_renewal(1);
+    scene_start_close(&closed);
+    answer_again(5);
+    scene_wait(&closed);
+    ck_assert_uint_eq(renewing_nodes(), 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("renewals of many locks");
+    TCase *tcase = tcase_create("in turn");
+    tcase_add_checked_fixture(tcase, five_nodes, scene_end);
+    tcase_set_timeout(tcase, SCENE_TIMEOUT_S);
+    tcase_add_test(tcase, a_node_is_asked_when_the_one_before_has_answered);
+    tcase_add_test(tcase, a_node_is_asked_when_the_time_of_the_one_before_is_over);
+    tcase_add_test(tcase, silent_nodes_keep_nothing_from_being_renewed);
+    tcase_add_test(tcase, broken_links_pass_it_on);
+    tcase_add_test(tcase, nodes_that_have_forgotten_the_script_are_told_it);
+    tcase_add_test(tcase, all_are_asked_at_once_when_time_is_short);
+    tcase_add_test(tcase, a_close_meanwhile_asks_no_further);
+    suite_add_tcase(suite, tcase);
+    return run_suite(suite);
+}

@@ -1,5 +1,7 @@
--- Compare and delete, of a lock that has more to it than a key and a token. KEYS: locks. ARGV: token, fencing token (0: none), life of its record in ms,
--- exclusive or shared, waiter to sign out ('': none), the semaphore of which it is a slot ('': none). Answers as release does; 0 also when a part was not ours.
+-- Compare and delete, of a lock that has more to it than a key and a token.
+-- KEYS: locks. ARGV: token, fencing token (0: none), life of its record in ms, exclusive or shared, waiter to sign out
+-- ('': none), the semaphore of which it is a slot ('': none).
+-- Answers as release does; 0 also when a part was not ours.
 local call = redis.call
 if ARGV[2] ~= '0' then
   -- include fence

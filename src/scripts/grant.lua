@@ -1,6 +1,9 @@
--- Grants a lock whole or not at all. KEYS: locks. ARGV: token, ttl in ms, proposed fencing token (0: none), life of its record in ms (0: for ever), exclusive or
--- shared; of a semaphore, whose key is then not a lock itself: how many slots it has (0: none), and which to take.
--- Answers -1: held by another, less one bit for each slot that is free; else the largest fencing record there was before.
+-- Grants a lock whole or not at all.
+-- KEYS: locks. ARGV: token, ttl in ms, proposed fencing token (0: none), life of its record in ms (0: for ever),
+-- exclusive or shared; of a semaphore, whose key is then not a lock itself: how many slots it has (0: none), and which
+-- to take.
+-- Answers -1: held by another, less one bit for each slot that is free; else the largest fencing record there was
+-- before.
 local call = redis.call
 if ARGV[6] ~= '0' then
   -- include slots

@@ -1,6 +1,8 @@
--- Extends locks, or sets them again where they are missing, and tells their fencing tokens. KEYS: the locks' keys, one lock after the other. ARGV: keep or
--- heal, then of each lock: how many keys, token, ttl in ms, fencing token (0: none), life of its record in ms, exclusive or shared.
--- Answers for each lock -2: done, but the fencing token is refused; -1: not ours, or not whole; else the largest fencing record there was before.
+-- Extends locks, or sets them again where they are missing, and tells their fencing tokens.
+-- KEYS: the locks' keys, one lock after the other. ARGV: keep or heal, then of each lock: how many keys, token, ttl in
+-- ms, fencing token (0: none), life of its record in ms, exclusive or shared.
+-- Answers for each lock -2: done, but the fencing token is refused; -1: not ours, or not whole; else the largest
+-- fencing record there was before.
 local call = redis.call
 -- include fence
 -- include shared

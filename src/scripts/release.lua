@@ -1,7 +1,8 @@
 -- Compare and delete: only the holder's own token unlocks. KEYS: lock. ARGV: token[, waiter to sign out].
 -- 1: deleted, 2: deleted but the user may not tell who waits, 0: not ours.
--- A release that nobody waits for is most of what a node does, so it costs no call more than compare and delete: where somebody waits there
--- is a key ':redlock:free', and it is deleted along. Two were deleted: look who waits, and put it back, with the time since when the lock is free.
+-- A release that nobody waits for is most of what a node does, so it costs no call more than compare and delete: where
+-- somebody waits there is a key ':redlock:free', and it is deleted along. Two were deleted: look who waits, and put it
+-- back, with the time since when the lock is free.
 local call = redis.call
 local deleted = 0
 if call('GET', KEYS[1]) == ARGV[1] then

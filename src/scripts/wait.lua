@@ -1,10 +1,13 @@
--- Sign in as a waiter, or refresh that; take the lock if that is asked, it is free, and fewer than `width` live waiters are ahead. For readers a lock that others
--- share is free, and only writers are ahead.
--- KEYS: locks, which are taken all or none. ARGV: waiter, ticket, life in ms, width, take (1; 0; 2: or go, without signing in), token, ttl in ms, proposed fencing token (0: none), life
--- of its record in ms, exclusive or shared. A reader's name ends with ' r'. Of a semaphore: how many
--- slots it has (0: it is none), and which to take (-1: none, any is free).
--- Answers {taken, remaining ms of the lock (0: free, -1: no expiry), live waiters ahead up to width, largest ticket before ours (new here), or less 0 the later ticket at which we
--- stand here, largest fencing record before; of a semaphore that is not taken, one bit for each slot that is free}.
+-- Sign in as a waiter, or refresh that; take the lock if that is asked, and it is our turn.
+-- It is when the lock is free, and fewer than `width` live waiters are ahead. For readers a lock that others share is
+-- free, and only writers are ahead.
+-- KEYS: locks, which are taken all or none. ARGV: waiter, ticket, life in ms, width, take (1; 0; 2: or go, without
+-- signing in), token, ttl in ms, proposed fencing token (0: none), life of its record in ms, exclusive or shared. A
+-- reader's name ends with ' r'. Of a semaphore: how many slots it has (0: it is none), and which to take (-1: none, any
+-- is free).
+-- Answers {taken, remaining ms of the lock (0: free, -1: no expiry), live waiters ahead up to width, largest ticket
+-- before ours (new here), or less 0 the later ticket at which we stand here, largest fencing record before; of a
+-- semaphore that is not taken, one bit for each slot that is free}.
 local call = redis.call
 -- include fence
 -- include shared
@@ -136,7 +139,8 @@ for i, key in ipairs(KEYS) do
   local before, at = sign_in(key, queues[i], alives[i], mines[i])
   seen, place = math.max(seen, before), math.max(place, at)
   if heads[i] then
-    redis.pcall('PUBLISH', string.match(heads[i], '^%S+'), '0' .. lock_of(key)) -- whoever was told that it is free may have gone to a later place since
+    -- whoever was told that it is free may have gone to a later place since
+    redis.pcall('PUBLISH', string.match(heads[i], '^%S+'), '0' .. lock_of(key))
   end
 end
 return {0, longest, most, place > 0 and -place or seen, slots > 0 and free_slots(KEYS[1], slots) or 0}

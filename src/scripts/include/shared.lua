@@ -1,5 +1,5 @@
--- A lock that readers share is a sorted set: their tokens by when each ends. The key ends with the last of them, so that for everybody else it is a key
--- that is there.
+-- A lock that readers share is a sorted set: their tokens by when each ends. The key ends with the last of them, so
+-- that for everybody else it is a key that is there.
 local stamp = call('TIME')
 local now = stamp[1] * 1000 + math.floor(stamp[2] / 1000)
 -- Free, or shared: no other kind of key.
@@ -33,7 +33,8 @@ local function leave(key, token)
   end
   return true
 end
--- A writer that waits keeps new readers out, for 10 s of every 20: readers who stay for ever must not keep out others for as long.
+-- A writer that waits keeps new readers out, for 10 s of every 20: readers who stay for ever must not keep out others
+-- for as long.
 local function is_held_off(key, below, always)
   local alive = key .. ':redlock:alive'
   local since = tonumber(call('HGET', alive, ' writer') or 0)

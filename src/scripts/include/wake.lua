@@ -1,7 +1,8 @@
--- The lock of this key may have become free: signs a waiter out (if one is named) and, when it is free, tells the first waiter that lives, on the
--- channel that its name begins with; and the second, to stand in for it, unless the first has been heard of just now: waking it is most of what a hand-over
--- costs. Readers at the front are told together, also while others share the lock. freed: we have freed it. most: whom to look at, less one. false: the user
--- may not publish. base: of a semaphore's slot, whose queue is the semaphore's.
+-- The lock of this key may have become free: signs a waiter out (if one is named) and, when it is free, tells the first
+-- waiter that lives, on the channel that its name begins with; and the second, to stand in for it, unless the first has
+-- been heard of just now: waking it is most of what a hand-over costs. Readers at the front are told together, also
+-- while others share the lock. freed: we have freed it. most: whom to look at, less one. false: the user may not
+-- publish. base: of a semaphore's slot, whose queue is the semaphore's.
 local function wake(key, out, freed, most, base)
   base = base or key
   local queue, alive, free = base .. ':redlock:queue', base .. ':redlock:alive', base .. ':redlock:free'
@@ -44,7 +45,8 @@ local function wake(key, out, freed, most, base)
         may_publish = false
       end
       told = told + 1
-      if not reader and ends > now + 2800 then -- a waiter's life is 3000 (RL_WAITER_LIFE_MS): it was refreshed less than 200 ms ago
+      -- a waiter's life is 3000 (RL_WAITER_LIFE_MS): it was refreshed less than 200 ms ago
+      if not reader and ends > now + 2800 then
         break
       end
     end

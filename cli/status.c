@@ -42,6 +42,8 @@ static const char *word_for(const struct look *look)
         return "unknown";
     if (look->state.locked)
         return "held";
+    if (look->state.permits_taken > 0)
+        return "semaphore";
     return look->state.free_nodes >= look->result.quorum ? "free" : "disputed";
 }
 
@@ -82,6 +84,8 @@ static void write_look(const struct look *look)
         cli_json_text("token", look->state.token);
         write_left(look->state.remaining_ms);
     }
+    if (look->state.permits_taken > 0)
+        cli_json_number("permits_taken", look->state.permits_taken);
     cli_json_number("waiters", look->state.waiters);
     cli_json_number("held_on", look->state.locked_nodes);
     cli_json_number("free_on", look->state.free_nodes);
@@ -144,6 +148,8 @@ static void print_summary(const struct look *look)
     else if (state->locked)
         printf(" on %u of %u nodes, for %s unless extended", state->locked_nodes, look->result.nodes,
                left_text(state->remaining_ms, left));
+    else if (state->permits_taken > 0)
+        printf(", %u %s taken", state->permits_taken, state->permits_taken == 1 ? "permit" : "permits");
     else if (state->locked_nodes > 0)
         printf(": free on %u of %u nodes, nobody has a majority", state->free_nodes, look->result.nodes);
     if (state->waiters > 0)
@@ -156,6 +162,7 @@ static void print_look(const struct look *look)
     const char *word = word_for(look);
     enum cli_colour colour = look->result.status != REDLOCK_OK ? CLI_BAD
                              : look->state.locked              ? CLI_DOUBTFUL
+                             : look->state.permits_taken > 0   ? CLI_DOUBTFUL
                              : *word == 'f'                    ? CLI_GOOD
                                                                : CLI_BAD;
 
@@ -261,7 +268,7 @@ const struct cli_command cli_command_status = {
     .arguments = "RESOURCE ...",
     .summary = "Show who holds a lock, on which nodes, for how long, and how many wait",
     .help =
-        "held: a majority shows the same token. free: a majority shows none. disputed: neither, as while several try to get it. A look, not a promise.\n"
+        "held: a majority shows the same token. free: a majority shows none. disputed: neither, as while several try to get it. semaphore: permits of it are taken. A look, not a promise.\n"
         "\n"
         "exit status: 0 a majority answered; 69 too few nodes; 78 misconfigured; 64 usage\n",
     .options = options,

@@ -196,7 +196,7 @@ static void start_query(struct call *call)
 
 static void start_held_by_me(struct call *call)
 {
-    finish(call, rl_leases_find(call->client, call->resource, call->size) != NULL);
+    finish(call, rl_leases_have(call->client, call->resource, call->size));
 }
 
 static void start_hold_count(struct call *call)

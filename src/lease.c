@@ -85,15 +85,20 @@ struct rl_lease *rl_lease_create_one(redlock_client *client, const char *resourc
     return rl_lease_create(client, &names, status);
 }
 
+static size_t name_slot(char name[REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE], const char *semaphore, size_t size,
+                        unsigned slot)
+{
+    memcpy(name, semaphore, size);
+    return size + (size_t)snprintf(name + size, RL_SLOT_SIZE, RL_SLOT_INFIX "%u", slot);
+}
+
 struct rl_lease *rl_lease_create_slot(redlock_client *client, const struct rl_names *names, unsigned permits,
                                       unsigned slot, int *status)
 {
     struct rl_text base = names->name[0];
     char name[REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE];
-    memcpy(name, base.bytes, base.size);
-    int number = snprintf(name + base.size, RL_SLOT_SIZE, RL_SLOT_INFIX "%u", slot);
     /* A second name, which is no key of the lease: the semaphore's. */
-    struct rl_names both = {.count = 2, .name = {{name, base.size + (size_t)number}, base}};
+    struct rl_names both = {.count = 2, .name = {{name, name_slot(name, base.bytes, base.size, slot)}, base}};
     struct rl_lease *lease = rl_lease_create(client, &both, status);
     if (!lease)
         return NULL;
@@ -508,7 +513,7 @@ static struct rl_lease *find(redlock_client *client, const char *resource, size_
                              const void *what)
 {
     struct rl_leases *leases = &client->leases;
-    char bytes[128 + REDLOCK_RESOURCE_MAX];
+    char bytes[128 + REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE];
     size_t prefix = strlen(client->options.prefix);
     if (!leases->count || prefix + size > sizeof bytes)
         return NULL;
@@ -552,6 +557,20 @@ struct rl_lease *rl_leases_find_token(redlock_client *client, const char *resour
 struct rl_lease *rl_leases_find(redlock_client *client, const char *resource, size_t size)
 {
     return find(client, resource, size, is_valid, NULL);
+}
+
+struct rl_lease *rl_leases_find_slot(redlock_client *client, const char *resource, size_t size, unsigned slot)
+{
+    char name[REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE];
+    return find(client, name, name_slot(name, resource, size, slot), is_valid, NULL);
+}
+
+bool rl_leases_have(redlock_client *client, const char *resource, size_t size)
+{
+    bool found = rl_leases_find(client, resource, size);
+    for (unsigned slot = 0; !found && client->leases.count && slot < REDLOCK_PERMITS_MAX; slot++)
+        found = rl_leases_find_slot(client, resource, size, slot);
+    return found;
 }
 
 struct rl_lease *rl_leases_find_owned(redlock_client *client, const struct rl_names *names, const void *owner)

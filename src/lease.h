@@ -181,6 +181,12 @@ struct rl_lease *rl_leases_find_token(redlock_client *client, const char *resour
 /* A valid one on the resource, or NULL. */
 struct rl_lease *rl_leases_find(redlock_client *client, const char *resource, size_t size);
 
+/* The same for a slot of a semaphore. */
+struct rl_lease *rl_leases_find_slot(redlock_client *client, const char *resource, size_t size, unsigned slot);
+
+/* Has the client a valid lock on the resource, or a permit of it? */
+bool rl_leases_have(redlock_client *client, const char *resource, size_t size);
+
 /* One that the owner has on all of these, lost or not, or NULL. */
 struct rl_lease *rl_leases_find_owned(redlock_client *client, const struct rl_names *names, const void *owner);
 void rl_leases_free(redlock_client *client);

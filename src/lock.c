@@ -77,7 +77,7 @@ int redlock_held_by_me(redlock_client *client, const char *resource, size_t size
         return 0;
     if (client->blocking)
         return rl_blocking_held_by_me(client, resource, size);
-    return rl_client_enter(client) == REDLOCK_OK && rl_leases_find(client, resource, size) != NULL;
+    return rl_client_enter(client) == REDLOCK_OK && rl_leases_have(client, resource, size);
 }
 
 int redlock_cancellation_create(redlock_client *client, redlock_cancellation **cancellation)

@@ -12,7 +12,25 @@ struct query {
     void *arg;
     struct rl_lease *lease; /* only its key is of use; nothing is ever set */
     size_t resource_size;
+    uint64_t holder[REDLOCK_PERMITS_MAX]
+                   [REDLOCK_NODES_MAX]; /* of a semaphore's slots, by node: their tokens' hashes; 0: free */
 };
+
+static uint64_t hash_of(const char *token, size_t size)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ (unsigned char)token[i]) * UINT64_C(1099511628211);
+    return hash | 1;
+}
+
+static void take_permits(struct query *query, unsigned node, const redisReply *taken)
+{
+    for (size_t i = 0; i < taken->elements; i += 2) {
+        const redisReply *token = taken->element[i + 1];
+        query->holder[taken->element[i]->integer][node] = hash_of(token->str, (size_t)token->len);
+    }
+}
 
 static void replied(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)
 {
@@ -20,6 +38,7 @@ static void replied(struct rl_round *round, unsigned node, const struct rl_vote 
     redlock_node_state *state = &query->state.node[node];
     if (vote->vote != QUORUM_GRANTED)
         return;
+    take_permits(query, node, reply->element[3]);
     const redisReply *holder = reply->element[0];
     long long left = reply->element[1]->integer, waiters = reply->element[2]->integer;
     state->waiters = waiters < 0 ? -1 : waiters > INT32_MAX ? INT32_MAX : (int32_t)waiters;
@@ -62,6 +81,33 @@ static int64_t remaining(const redlock_state *state, unsigned nodes, const char 
     return answer;
 }
 
+/* The slot's holder that a majority shows; 0: none. */
+static uint64_t holder_of(const struct query *query, unsigned slot, unsigned nodes)
+{
+    const uint64_t *holder = query->holder[slot];
+    for (unsigned i = 0; i < nodes; i++) {
+        unsigned count = 0;
+        for (unsigned j = 0; j < nodes; j++)
+            count += holder[j] == holder[i];
+        if (holder[i] && count >= quorum_majority(nodes))
+            return holder[i];
+    }
+    return 0;
+}
+
+static void sum_up_permits(struct query *query, struct rl_text semaphore)
+{
+    redlock_client *client = query->base.client;
+    for (unsigned slot = 0; slot < REDLOCK_PERMITS_MAX; slot++) {
+        uint64_t holder = holder_of(query, slot, client->nodes_count);
+        const struct rl_lease *mine =
+            holder ? rl_leases_find_slot(client, semaphore.bytes, semaphore.size, slot) : NULL;
+        query->state.permits_taken += holder != 0;
+        if (mine && hash_of(mine->token, REDLOCK_TOKEN_SIZE - 1) == holder)
+            query->state.held_by_me = 1;
+    }
+}
+
 static void sum_up(struct query *query)
 {
     redlock_state *state = &query->state;
@@ -82,6 +128,7 @@ static void sum_up(struct query *query)
     state->remaining_ms = state->locked ? remaining(state, nodes, state->token) : 0;
     const struct rl_lease *mine = rl_leases_find(client, rl_lease_resource(key, 0).bytes, query->resource_size);
     state->held_by_me = mine && strcmp(mine->shared ? "(shared)" : mine->token, state->token) == 0 && state->locked;
+    sum_up_permits(query, rl_lease_resource(key, 0));
 }
 
 static void decided(struct rl_round *round)

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "redlock/redlock.h"
+
 bool rl_reply_is_error(const redisReply *reply, const char *word)
 {
     size_t size = strlen(word);
@@ -95,10 +97,24 @@ static struct rl_vote own_key(const redisReply *reply, long long done)
     return refused(reply);
 }
 
+/* Slots and the tokens in them, in turns. */
+static bool are_permits(const redisReply *reply)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements % 2 != 0)
+        return false;
+    for (size_t i = 0; i < reply->elements; i += 2) {
+        const redisReply *slot = reply->element[i];
+        if (slot->type != REDIS_REPLY_INTEGER || slot->integer < 0 || slot->integer >= REDLOCK_PERMITS_MAX ||
+            reply->element[i + 1]->type != REDIS_REPLY_STRING)
+            return false;
+    }
+    return true;
+}
+
 static struct rl_vote query(const redisReply *reply)
 {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3 || reply->element[1]->type != REDIS_REPLY_INTEGER ||
-        reply->element[2]->type != REDIS_REPLY_INTEGER)
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 4 || reply->element[1]->type != REDIS_REPLY_INTEGER ||
+        reply->element[2]->type != REDIS_REPLY_INTEGER || !are_permits(reply->element[3]))
         return refused(reply);
     if (reply->element[0]->type != REDIS_REPLY_STRING && reply->element[0]->type != REDIS_REPLY_NIL)
         return refused(reply);

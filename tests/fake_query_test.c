@@ -120,8 +120,15 @@ START_TEST(a_long_value_is_cut_and_printable)
 END_TEST
 
 static const char *const odd[] = {
-    "*3\r\n$3\r\nabc\r\n$1\r\n5\r\n:0\r\n",
-    "*3\r\n$3\r\nabc\r\n:5\r\n$1\r\n0\r\n",
+    "*4\r\n$3\r\nabc\r\n$1\r\n5\r\n:0\r\n*0\r\n",
+    "*4\r\n$3\r\nabc\r\n:5\r\n$1\r\n0\r\n*0\r\n",
+    "*4\r\n$3\r\nabc\r\n:5\r\n:0\r\n:0\r\n",
+    "*4\r\n$3\r\nabc\r\n:5\r\n:0\r\n*1\r\n:0\r\n",
+    "*4\r\n$3\r\nabc\r\n:5\r\n:0\r\n*2\r\n:32\r\n$1\r\na\r\n",
+    "*4\r\n$3\r\nabc\r\n:5\r\n:0\r\n*2\r\n:-1\r\n$1\r\na\r\n",
+    "*4\r\n$3\r\nabc\r\n:5\r\n:0\r\n*2\r\n:0\r\n:1\r\n",
+    "*4\r\n$3\r\nabc\r\n:5\r\n:0\r\n*2\r\n$1\r\na\r\n:0\r\n",
+    "*3\r\n$3\r\nabc\r\n:5\r\n:0\r\n",
     "*2\r\n$3\r\nabc\r\n:5\r\n",
     "*1\r\n:1\r\n",
     "*0\r\n",
@@ -129,7 +136,7 @@ static const char *const odd[] = {
     "+OK\r\n",
     ":7\r\n",
     "$3\r\nabc\r\n",
-    "*3\r\n*1\r\n:1\r\n:1\r\n:0\r\n",
+    "*4\r\n*1\r\n:1\r\n:1\r\n:0\r\n*0\r\n",
     FAKE_LOADING,
     FAKE_NOPERM,
 };
@@ -158,12 +165,12 @@ START_TEST(numbers_at_the_edge)
         const char *reply;
         int64_t remaining_ms;
     } edges[] = {
-        {"*3\r\n$3\r\nabc\r\n:-2\r\n:0\r\n", 0},
-        {"*3\r\n$3\r\nabc\r\n:0\r\n:0\r\n", 1},
-        {"*3\r\n$3\r\nabc\r\n:-1\r\n:0\r\n", REDLOCK_STATE_NO_EXPIRY},
-        {"*3\r\n$3\r\nabc\r\n:-9223372036854775808\r\n:0\r\n", REDLOCK_STATE_NO_EXPIRY},
-        {"*3\r\n$3\r\nabc\r\n:9223372036854775807\r\n:0\r\n", REDLOCK_STATE_NO_EXPIRY},
-        {"*3\r\n$3\r\nabc\r\n:9223372036854775806\r\n:0\r\n", REDLOCK_STATE_NO_EXPIRY},
+        {"*4\r\n$3\r\nabc\r\n:-2\r\n:0\r\n*0\r\n", 0},
+        {"*4\r\n$3\r\nabc\r\n:0\r\n:0\r\n*0\r\n", 1},
+        {"*4\r\n$3\r\nabc\r\n:-1\r\n:0\r\n*0\r\n", REDLOCK_STATE_NO_EXPIRY},
+        {"*4\r\n$3\r\nabc\r\n:-9223372036854775808\r\n:0\r\n*0\r\n", REDLOCK_STATE_NO_EXPIRY},
+        {"*4\r\n$3\r\nabc\r\n:9223372036854775807\r\n:0\r\n*0\r\n", REDLOCK_STATE_NO_EXPIRY},
+        {"*4\r\n$3\r\nabc\r\n:9223372036854775806\r\n:0\r\n*0\r\n", REDLOCK_STATE_NO_EXPIRY},
     };
     for (unsigned edge = 0; edge < sizeof edges / sizeof *edges; edge++) {
         fake_server_add_rule(scene.node[0],
@@ -177,8 +184,8 @@ END_TEST
 
 START_TEST(waiters_are_the_most_that_a_node_shows)
 {
-    static const char *const replies[] = {"*3\r\n$-1\r\n:-2\r\n:7\r\n", "*3\r\n$-1\r\n:-2\r\n:-1\r\n",
-                                          "*3\r\n$-1\r\n:-2\r\n:9223372036854775807\r\n"};
+    static const char *const replies[] = {"*4\r\n$-1\r\n:-2\r\n:7\r\n*0\r\n", "*4\r\n$-1\r\n:-2\r\n:-1\r\n*0\r\n",
+                                          "*4\r\n$-1\r\n:-2\r\n:9223372036854775807\r\n*0\r\n"};
     static const int32_t waiters[] = {7, -1, INT32_MAX};
     for (unsigned i = 0; i < 3; i++) {
         fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "EVALSHA", .count = 1, .reply = replies[i]});

@@ -79,6 +79,43 @@ START_TEST(so_many_and_no_more)
 }
 END_TEST
 
+static void show(struct face *face, uint32_t taken, int mine)
+{
+    redlock_state state;
+
+    real_status(face_query(face, KEY, &state, &result), REDLOCK_OK, &result);
+    ck_assert_uint_eq(state.permits_taken, taken);
+    ck_assert_int_eq(state.held_by_me, mine);
+    ck_assert_int_eq(state.locked, 0);
+    ck_assert_uint_eq(state.free_nodes, HELD_NODES); /* the semaphore's own name is no key */
+    ck_assert_int_eq(redlock_held_by_me(face_client(face), KEY, 0), mine);
+}
+
+START_TEST(permits_are_shown_to_all_and_known_to_their_client)
+{
+    struct face *face = open_face(_i), *other = held_open_patient(_i, cluster, TTL_MS, 0);
+    redlock_lock *first, *second;
+
+    show(face, 0, 0);
+    first = take(face);
+    show(face, 1, 1);
+    show(other, 1, 0);
+    second = take(other);
+    show(face, 2, 1);
+    show(other, 2, 1);
+    ck_assert_int_eq(redlock_held_by_me(face_client(face), KEY ":redlock", 0), 0);
+    held_release(face, &first);
+    show(face, 1, 0);
+    show(other, 1, 1);
+    for (size_t i = 0; i < HELD_QUORUM; i++)
+        cluster_flush(cluster, i);
+    show(face, 0, 0); /* a minority shows it */
+    real_status(face_release(other, &second, &result), REDLOCK_LOST, &result);
+    held_close(other);
+    held_close(face);
+}
+END_TEST
+
 /* Each client comes back to the slot it had. */
 START_TEST(one_round_trip_as_a_rule)
 {
@@ -296,6 +333,7 @@ int main(void)
     TCase *waiting = real_bare_case(suite, "waiting");
 
     tcase_add_loop_test(permits, so_many_and_no_more, 0, FACES);
+    tcase_add_loop_test(permits, permits_are_shown_to_all_and_known_to_their_client, 0, FACES);
     tcase_add_loop_test(permits, one_round_trip_as_a_rule, 0, FACES);
     tcase_add_loop_test(permits, a_permit_is_renewed_healed_and_lost_like_a_lock, 0, FACES);
     tcase_add_loop_test(permits, what_makes_no_sense_is_refused, 0, FACES);

@@ -418,7 +418,7 @@ REDLOCK_API const char *redlock_lock_token(const redlock_lock *lock);
  */
 REDLOCK_API uint64_t redlock_lock_fence(const redlock_lock *lock);
 
-/* 1 when this client holds a valid lock on the resource (size 0: a C string), else 0. Asks no node. Any thread in the blocking face. */
+/* 1 when this client holds a valid lock on the resource, or a valid permit of it (size 0: a C string), else 0. Asks no node. Any thread in the blocking face. */
 REDLOCK_API int redlock_held_by_me(redlock_client *client, const char *resource, size_t size);
 
 /* Why the lock was lost: enum redlock_loss. Any thread in the blocking face. */
@@ -577,13 +577,14 @@ typedef struct redlock_node_state {
 
 typedef struct redlock_state {
     int32_t locked;                 /* 1: a majority shows one and the same holder */
-    int32_t held_by_me;             /* 1: and it is this client */
+    int32_t held_by_me;             /* 1: and it is this client; or it has one of the permits that are taken */
     uint32_t locked_nodes;          /* nodes that show the holder that most nodes show */
     uint32_t free_nodes;            /* nodes without a key */
     int64_t remaining_ms;           /* until fewer than a majority show the holder; 0 when not locked */
     char token[REDLOCK_TOKEN_SIZE]; /* the holder that most nodes show, "" for none */
     uint32_t waiters;               /* the most that any node shows */
-    uint64_t reserved[8];
+    uint32_t permits_taken; /* of a semaphore, shown by majorities; its size no node knows: it is never locked */
+    uint64_t reserved[7];
     redlock_node_state node[REDLOCK_NODES_MAX];
 } redlock_state;
 

@@ -1,5 +1,6 @@
--- Who holds it, for how long, and how many wait, in one look. KEYS: lock.
--- Token or nil; PTTL: -2 no key, -1 no expiry; waiters that live, -1: the user may not look.
+-- Who holds it, for how long, and how many wait, in one look. KEYS: lock, or semaphore.
+-- Answers {token or nil; PTTL: -2 no key, -1 no expiry; waiters that live, -1: the user may not look; of a semaphore
+-- {slot, token, ...} of those that are taken}.
 local holder = redis.pcall('GET', KEYS[1])
 if type(holder) == 'table' and holder.err then
   if string.sub(holder.err, 1, 9) ~= 'WRONGTYPE' then
@@ -21,4 +22,14 @@ elseif #queue > 0 then
     end
   end
 end
-return {holder, redis.call('PTTL', KEYS[1]), waiters}
+local names, taken = {}, {}
+for number = 0, 31 do -- as many as a semaphore may have: how many this one has only its users know
+  names[number + 1] = KEYS[1] .. ':redlock:slot:' .. number
+end
+for i, token in ipairs(redis.pcall('MGET', unpack(names))) do
+  if token then
+    taken[#taken + 1] = i - 1
+    taken[#taken + 1] = token
+  end
+end
+return {holder, redis.call('PTTL', KEYS[1]), waiters, taken}

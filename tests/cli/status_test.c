@@ -88,6 +88,21 @@ START_TEST(a_lock_that_nobody_has)
 }
 END_TEST
 
+START_TEST(a_semaphore_with_a_permit_taken)
+{
+    const char *key = real_key("seats"), *slot = real_key("seats:redlock:slot:1");
+
+    for (size_t i = 0; i < 3; i++)
+        ck_assert(real_foreign_set(i, slot, "somebody"));
+    has(status(key, NULL), "' semaphore, 1 permit taken\n");
+    json_is(status(key, "--json"), ".resources[0] | [.state, .permits_taken] | join(\" \")", "semaphore 1");
+    real_delete(0, slot);
+    has(status(key, NULL), "' free\n"); /* a minority shows it */
+    for (size_t i = 1; i < 3; i++)
+        real_delete(i, slot);
+}
+END_TEST
+
 static bool shows_a_waiter(struct program *watch)
 {
     return program_says(watch, "; 1 waiting\n");
@@ -216,6 +231,7 @@ static Suite *status_suite(void)
     tcase_add_test(tcase, a_free_lock);
     tcase_add_test(tcase, a_held_lock);
     tcase_add_test(tcase, a_lock_that_nobody_has);
+    tcase_add_test(tcase, a_semaphore_with_a_permit_taken);
     tcase_add_test(tcase, a_watch_shows_who_comes_to_wait_until_it_is_interrupted);
     tcase_add_test(tcase, a_watch_for_programs_is_a_line_each_time);
     tcase_add_test(tcase, a_terminal_gets_a_new_screen_and_colours);

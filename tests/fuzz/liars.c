@@ -298,13 +298,18 @@ static void script(struct bytes *reply, const struct resp_command *command, unsi
         memset(ones, '1', sizeof ones);
         resp_write_bulk(reply, ones, keys < sizeof ones ? keys : sizeof ones);
     } else if (is_script(command, RL_SCRIPT_QUERY)) {
-        resp_write_array(reply, 2);
+        resp_write_array(reply, 4);
         resp_write_nil(reply);
         resp_write_integer(reply, -2);
+        resp_write_integer(reply, 0);
+        resp_write_array(reply, 2);
+        resp_write_integer(reply, node);
+        resp_write_bulk(reply, "permit", 6);
     } else if (is_script(command, RL_SCRIPT_WAIT)) {
-        resp_write_array(reply, 4);
+        resp_write_array(reply, 5);
         resp_write_integer(reply, resp_argument_is(&command->argv[10], "1"));
         resp_write_integer(reply, 100);
+        resp_write_integer(reply, 0);
         resp_write_integer(reply, 0);
         resp_write_integer(reply, 0);
     } else {

@@ -48,13 +48,14 @@ static void query(const struct fake_script_call *call)
     const struct fake_key *key = fake_node_find(call->node, call->database, &call->keys[0]);
 
     assert(call->key_count == 1);
-    resp_write_array(call->reply, 3);
+    resp_write_array(call->reply, 4);
     if (key == NULL)
         resp_write_nil(call->reply);
     else
         resp_write_bulk(call->reply, key->value, key->value_length);
     resp_write_integer(call->reply, fake_node_pttl(call->node, call->database, &call->keys[0]));
     resp_write_integer(call->reply, 0); /* the model has no queue */
+    resp_write_array(call->reply, 0);   /* nor semaphores */
 }
 
 /* The model has no queue: whoever asks is the first in it; and it keeps no fencing records. */

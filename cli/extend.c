@@ -55,6 +55,8 @@ static int extend(redlock_client *client, const char *resource, const char *toke
     options.all_answers = 1; /* or nodes that are connected last would keep the old end */
     redlock_adopt(client, resource, &options, token, &lock, &result);
     cli_explain("extension: %s", redlock_result_text(&result));
+    if (lock == NULL && result.status == REDLOCK_LOST)
+        cli_token_explain_loss(client, resource);
     if (lock == NULL)
         return explain_failure(resource, &result);
     if (json)

@@ -16,10 +16,11 @@ static int release(redlock_client *client, const char *resource, const char *tok
     cli_explain("release: %s", redlock_result_text(&result));
     if (result.status == REDLOCK_OK)
         return CLI_OK;
-    if (result.status == REDLOCK_LOST)
-        cli_say("%s was no longer held by this token: %u of %u nodes do not have it", cli_quote(resource, quoted),
+    if (result.status == REDLOCK_LOST) {
+        cli_token_explain_loss(client, resource);
+        cli_say("%s is not held by this token: %u of %u nodes do not have it", cli_quote(resource, quoted),
                 result.absent + result.held, result.nodes);
-    else
+    } else
         cli_say("%s: the release is not confirmed by a majority, it may last until its ttl: %s",
                 cli_quote(resource, quoted), redlock_result_text(&result));
     return cli_exit_of(&result);

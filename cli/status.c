@@ -268,7 +268,8 @@ const struct cli_command cli_command_status = {
     .arguments = "RESOURCE ...",
     .summary = "Show who holds a lock, on which nodes, for how long, and how many wait",
     .help =
-        "held: a majority shows the same token. free: a majority shows none. disputed: neither, as while several try to get it. semaphore: permits of it are taken. A look, not a promise.\n"
+        "held: a majority shows the same token. free: a majority shows none. disputed: neither, as while several try to get it.\n"
+        "semaphore: permits are taken; how many there are only those know who take them. A look, not a promise.\n"
         "\n"
         "exit status: 0 a majority answered; 69 too few nodes; 78 misconfigured; 64 usage\n",
     .options = options,

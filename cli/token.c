@@ -39,3 +39,19 @@ int cli_token_read(const struct cli_arguments *arguments, const char **resource,
     memcpy(token, text, REDLOCK_TOKEN_SIZE);
     return CLI_OK;
 }
+
+void cli_token_explain_loss(redlock_client *client, const char *resource)
+{
+    char quoted[CLI_QUOTED_SIZE];
+    redlock_state state;
+    redlock_result result;
+
+    if (redlock_query(client, resource, 0, &state, &result) != REDLOCK_OK)
+        return;
+    if (state.locked && strcmp(state.token, "(shared)") == 0)
+        cli_say("%s is shared: a reader's lock is extended and released by its redlock run alone",
+                cli_quote(resource, quoted));
+    else if (state.permits_taken > 0)
+        cli_say("%s is a semaphore: a permit is extended and released by its redlock run alone",
+                cli_quote(resource, quoted));
+}

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NODES = 5, QUORUM = 3, USAGE = 64, NO_QUORUM = 69, MISCONFIGURED = 78 };
+enum { NODES = 5, QUORUM = 3, USAGE = 64, NO_QUORUM = 69, LOST = 75, MISCONFIGURED = 78 };
 
 static struct program *status(const char *key, const char *option)
 {
@@ -140,6 +140,62 @@ START_TEST(a_watch_for_programs_is_a_line_each_time)
 }
 END_TEST
 
+/* Locks that redlock run alone can have: status shows them, and who has the token of one is told what it is. */
+static struct program *run_with(const char *option, const char *value, const char *key)
+{
+    struct program *run = program_start(&scene_on_nodes, "run", option, value, key, "--", "sh", "-c",
+                                        "echo $REDLOCK_TOKEN; exec sleep 60", NULL);
+
+    ck_assert(program_says(run, "\n"));
+    return run;
+}
+
+static void ends(struct program *run)
+{
+    program_signal(run, SIGTERM);
+    program_exits(run, 128 + SIGTERM);
+}
+
+static void is_not_handed_on(struct program *run, const char *key, const char *says)
+{
+    char token[41];
+
+    snprintf(token, sizeof(token), "%.40s", program_output(run));
+    struct program *program = program_run(&scene_on_nodes, "release", key, token, NULL);
+    program_exits(program, LOST);
+    ck_assert_msg(strstr(program_errors(program), says) != NULL, "not '%s': %s", says, program_errors(program));
+    program = program_run(&scene_on_nodes, "extend", key, token, NULL);
+    program_exits(program, LOST);
+    ck_assert_msg(strstr(program_errors(program), says) != NULL, "not '%s': %s", says, program_errors(program));
+}
+
+START_TEST(the_permits_of_a_semaphore_that_are_taken)
+{
+    const char *key = real_key("permits");
+    struct program *first = run_with("--permits", "3", key), *second = run_with("--permits", "3", key);
+
+    has(status(key, NULL), "' semaphore, 2 permits taken\n");
+    is_not_handed_on(first, key, "is a semaphore: a permit is extended and released by its redlock run alone");
+    ends(first);
+    has(status(key, NULL), "' semaphore, 1 permit taken\n");
+    ends(second);
+    has(status(key, NULL), "' free\n");
+}
+END_TEST
+
+START_TEST(the_lock_of_a_reader)
+{
+    const char *key = real_key("readers");
+    struct program *run = run_with("--shared", "--fair", key);
+
+    has(status(key, NULL), "' held on 5 of 5 nodes, for ");
+    json_is(status(key, "--json"), ".resources[0] | [.state, .token] | join(\" \")", "held (shared)");
+    is_not_handed_on(run, key, "is shared: a reader's lock is extended and released by its redlock run alone");
+    ends(run);
+    has(status(key, NULL), "' free\n");
+}
+END_TEST
+
 START_TEST(a_terminal_gets_a_new_screen_and_colours)
 {
     struct program_options terminal = scene_on_nodes;
@@ -232,6 +288,8 @@ static Suite *status_suite(void)
     tcase_add_test(tcase, a_held_lock);
     tcase_add_test(tcase, a_lock_that_nobody_has);
     tcase_add_test(tcase, a_semaphore_with_a_permit_taken);
+    tcase_add_test(tcase, the_permits_of_a_semaphore_that_are_taken);
+    tcase_add_test(tcase, the_lock_of_a_reader);
     tcase_add_test(tcase, a_watch_shows_who_comes_to_wait_until_it_is_interrupted);
     tcase_add_test(tcase, a_watch_for_programs_is_a_line_each_time);
     tcase_add_test(tcase, a_terminal_gets_a_new_screen_and_colours);

@@ -91,7 +91,7 @@ START_TEST(every_node_shows_the_token_that_is_written)
     ck_assert(real_shows_everywhere(key, "(nil)"));
     other = run("release", key, token);
     program_exits(other, LOST);
-    program_says_in_one_line(other, "no longer held by this token: 5 of 5 nodes do not have it");
+    program_says_in_one_line(other, "is not held by this token: 5 of 5 nodes do not have it");
 }
 END_TEST
 

@@ -98,7 +98,7 @@ static bool may_be_grant(const struct resp_command *command, const char *reply, 
     if (!script_of(command) || is_script(command, RL_SCRIPT_RELEASE) || is_script(command, RL_SCRIPT_QUERY))
         return false;
     if (is_script(command, RL_SCRIPT_WAIT))
-        return length > 8 && memcmp(reply, "*4\r\n:", 5) == 0 && memcmp(reply, "*4\r\n:0\r\n", 8) != 0;
+        return length > 8 && memcmp(reply, "*5\r\n:", 5) == 0 && memcmp(reply, "*5\r\n:0\r\n", 8) != 0;
     return reply[0] != '-' && memcmp(reply, "$-1", 3) != 0 && memcmp(reply, ":0\r\n", 4) != 0;
 }
 
@@ -306,8 +306,9 @@ static void script(struct bytes *reply, const struct resp_command *command, unsi
         resp_write_integer(reply, node);
         resp_write_bulk(reply, "permit", 6);
     } else if (is_script(command, RL_SCRIPT_WAIT)) {
+        const struct resp_argument *take = &command->argv[keys + 7];
         resp_write_array(reply, 5);
-        resp_write_integer(reply, resp_argument_is(&command->argv[10], "1"));
+        resp_write_integer(reply, !resp_argument_is(take, "0"));
         resp_write_integer(reply, 100);
         resp_write_integer(reply, 0);
         resp_write_integer(reply, 0);

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <time.h>
 
 /* --- Interrupts --- */
@@ -135,6 +136,47 @@ static int64_t now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+/* --- Several resources --- */
+
+static const char *resource_at(const struct cli_acquire *how, size_t index)
+{
+    return index == 0 ? how->resource : how->options.also[index - 1].bytes;
+}
+
+const char *cli_acquire_names(const struct cli_acquire *how, char buffer[CLI_NAMES_SIZE])
+{
+    char first[CLI_QUOTED_SIZE];
+    char second[CLI_QUOTED_SIZE];
+    size_t others = how->options.also_count;
+
+    cli_quote(how->resource, first);
+    if (others == 0)
+        snprintf(buffer, CLI_NAMES_SIZE, "%s", first);
+    else if (others == 1)
+        snprintf(buffer, CLI_NAMES_SIZE, "%s and %s", first, cli_quote(resource_at(how, 1), second));
+    else
+        snprintf(buffer, CLI_NAMES_SIZE, "%s and %zu more", first, others);
+    return buffer;
+}
+
+static bool is_free(const redlock_state *state, const redlock_result *result)
+{
+    return !state->locked && state->free_nodes >= result->quorum;
+}
+
+const char *cli_acquire_obstacle(redlock_client *client, const struct cli_acquire *how, redlock_state *state,
+                                 redlock_result *result)
+{
+    for (size_t i = 0; i <= how->options.also_count; i++)
+        if (redlock_query(client, resource_at(how, i), 0, state, result) == REDLOCK_OK && !is_free(state, result))
+            return resource_at(how, i);
+    if (how->options.also_count > 0)
+        redlock_query(client, how->resource, 0, state, result);
+    return how->resource;
+}
+
+/* --- One acquire --- */
+
 /* Are so many nodes there, or in quarantine, that a majority can come of them by itself? */
 static bool may_recover(redlock_client *client, const redlock_result *result)
 {
@@ -177,19 +219,28 @@ static int acquire(redlock_client *client, const struct cli_acquire *how, redloc
         int64_t left_ms = how->wait_ms - (now_ms() - began_ms);
         options->wait_ms = left_ms > 0 ? left_ms : 1;
     }
-    struct cli_waiting *waiting = cli_waiting_show(client, how->resource, options->wait_ms);
+    struct cli_waiting *waiting = cli_waiting_show(client, how, options->wait_ms);
     status = redlock_acquire(client, how->resource, options, lock, result);
     cli_waiting_hide(waiting);
     cli_explain("after waiting: %s", redlock_result_text(result));
     return status;
 }
 
-static int explain_failure(const struct cli_acquire *how, redlock_result *result)
+static int explain_failure(redlock_client *client, const struct cli_acquire *how, redlock_result *result)
 {
+    char names[CLI_NAMES_SIZE];
     char quoted[CLI_QUOTED_SIZE];
+    char obstacle[CLI_QUOTED_SIZE + 32] = "";
+    redlock_state state;
+    redlock_result look;
 
+    if (how->options.also_count > 0 && (result->status == REDLOCK_HELD || result->cause == REDLOCK_HELD)) {
+        const char *resource = cli_acquire_obstacle(client, how, &state, &look);
+        if (look.status == REDLOCK_OK && !is_free(&state, &look))
+            snprintf(obstacle, sizeof(obstacle), "; %s is in the way", cli_quote(resource, quoted));
+    }
     if (result->status != REDLOCK_CANCELLED)
-        cli_say("%s not obtained: %s", cli_quote(how->resource, quoted), redlock_result_text(result));
+        cli_say("%s not obtained: %s%s", cli_acquire_names(how, names), redlock_result_text(result), obstacle);
     return cli_exit_of(result);
 }
 
@@ -211,5 +262,5 @@ int cli_acquire(redlock_client *client, const struct cli_acquire *how, redlock_l
     int status = acquire(client, how, &options, lock, result);
     atomic_store(&cancellation, NULL);
     redlock_cancellation_destroy(&own);
-    return status == REDLOCK_OK ? CLI_OK : explain_failure(how, result);
+    return status == REDLOCK_OK ? CLI_OK : explain_failure(client, how, result);
 }

@@ -2,6 +2,8 @@
 #ifndef CLI_SESSION_H
 #define CLI_SESSION_H
 
+#include "message.h"
+
 #include <redlock/redlock.h>
 
 #include <stdbool.h>
@@ -23,6 +25,14 @@ struct cli_acquire {
     bool insists;    /* the wait was asked for in so many words: it goes on while too few nodes can be reached, too */
     redlock_acquire_options options; /* all else; its wait_ms and cancellation are set here */
 };
+
+/* "'a'", "'a' and 'b'" or "'a' and 3 more", for messages. Returns buffer. */
+enum { CLI_NAMES_SIZE = 2 * CLI_QUOTED_SIZE };
+const char *cli_acquire_names(const struct cli_acquire *how, char buffer[CLI_NAMES_SIZE]);
+
+/* Asks the nodes what is in the way: the first of the resources that they show as not free, or the first of all. state, result: what they show of it. */
+const char *cli_acquire_obstacle(redlock_client *client, const struct cli_acquire *how, redlock_state *state,
+                                 redlock_result *result);
 
 /*
  * Acquires, and shows on a terminal what it is waiting for. SIGINT, SIGTERM and SIGHUP end the waiting: the result is REDLOCK_CANCELLED then, nothing is

@@ -15,7 +15,7 @@ enum { SECOND_MS = 1000 };
 
 struct cli_waiting {
     redlock_client *client;
-    const char *resource;
+    const struct cli_acquire *how;
     int64_t wait_ms;
     int64_t began_ms;
     pthread_t thread;
@@ -32,35 +32,52 @@ static int64_t clock_ms(void)
     return (int64_t)now.tv_sec * SECOND_MS + now.tv_nsec / 1000000;
 }
 
-static void tell_holder(redlock_client *client, const char *resource, char *text, size_t size)
+static void tell_state(const redlock_state *state, redlock_result *result, char *text, size_t size)
 {
     char left[CLI_DURATION_SIZE];
+
+    if (result->status != REDLOCK_OK)
+        snprintf(text, size, "%s", redlock_result_text(result));
+    else if (state->locked && state->remaining_ms == REDLOCK_STATE_NO_EXPIRY)
+        snprintf(text, size, "held on %u of %u nodes, without an end", state->locked_nodes, result->nodes);
+    else if (state->locked)
+        snprintf(text, size, "held on %u of %u nodes, for %s unless renewed", state->locked_nodes, result->nodes,
+                 cli_duration_text(state->remaining_ms, left));
+    else if (state->permits_taken > 0)
+        snprintf(text, size, "%u permits are taken", state->permits_taken);
+    else
+        snprintf(text, size, "held on %u of %u nodes, free on %u", state->locked_nodes, result->nodes,
+                 state->free_nodes);
+}
+
+/* Of several resources it is told of the one that is in the way. */
+static void tell_holder(redlock_client *client, const struct cli_acquire *how, char *text, size_t size)
+{
+    char quoted[CLI_QUOTED_SIZE];
+    char shown[512];
     redlock_state state;
     redlock_result result;
 
-    if (redlock_query(client, resource, 0, &state, &result) != REDLOCK_OK)
-        snprintf(text, size, "%s", redlock_result_text(&result));
-    else if (state.locked && state.remaining_ms == REDLOCK_STATE_NO_EXPIRY)
-        snprintf(text, size, "held on %u of %u nodes, without an end", state.locked_nodes, result.nodes);
-    else if (state.locked)
-        snprintf(text, size, "held on %u of %u nodes, for %s unless renewed", state.locked_nodes, result.nodes,
-                 cli_duration_text(state.remaining_ms, left));
+    const char *resource = cli_acquire_obstacle(client, how, &state, &result);
+    tell_state(&state, &result, shown, sizeof(shown));
+    if (how->options.also_count > 0)
+        snprintf(text, size, "%s %s", cli_quote(resource, quoted), shown);
     else
-        snprintf(text, size, "held on %u of %u nodes, free on %u", state.locked_nodes, result.nodes, state.free_nodes);
+        snprintf(text, size, "%s", shown);
 }
 
 static void draw(const struct cli_waiting *waiting)
 {
-    char quoted[CLI_QUOTED_SIZE];
+    char names[CLI_NAMES_SIZE];
     char left[CLI_DURATION_SIZE];
     char holder[1024];
     int64_t left_ms = waiting->wait_ms - (clock_ms() - waiting->began_ms);
 
-    tell_holder(waiting->client, waiting->resource, holder, sizeof(holder));
+    tell_holder(waiting->client, waiting->how, holder, sizeof(holder));
     if (waiting->wait_ms == REDLOCK_FOREVER)
-        cli_live("waiting for %s: %s; no limit", cli_quote(waiting->resource, quoted), holder);
+        cli_live("waiting for %s: %s; no limit", cli_acquire_names(waiting->how, names), holder);
     else
-        cli_live("waiting for %s: %s; %s left to wait", cli_quote(waiting->resource, quoted), holder,
+        cli_live("waiting for %s: %s; %s left to wait", cli_acquire_names(waiting->how, names), holder,
                  cli_duration_text(left_ms > 0 ? left_ms : 0, left));
 }
 
@@ -102,14 +119,14 @@ static bool start_thread(struct cli_waiting *waiting)
     return started;
 }
 
-struct cli_waiting *cli_waiting_show(redlock_client *client, const char *resource, int64_t wait_ms)
+struct cli_waiting *cli_waiting_show(redlock_client *client, const struct cli_acquire *how, int64_t wait_ms)
 {
     struct cli_waiting *waiting;
     pthread_condattr_t attributes;
 
     if (!cli_is_live() || (waiting = calloc(1, sizeof(*waiting))) == NULL)
         return NULL;
-    *waiting = (struct cli_waiting){.client = client, .resource = resource, .wait_ms = wait_ms, .began_ms = clock_ms()};
+    *waiting = (struct cli_waiting){.client = client, .how = how, .wait_ms = wait_ms, .began_ms = clock_ms()};
     pthread_mutex_init(&waiting->mutex, NULL);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);

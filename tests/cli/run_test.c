@@ -151,7 +151,14 @@ START_TEST(several_resources_are_held_or_none)
     struct program *holder = program_start(&scene_on_nodes, "run", resource, second, "--", "sh", "-c", lasting, NULL);
     ck_assert(program_says(holder, "in"));
     program_exits(program_run(&scene_on_nodes, "run", "-n", second, "--", "true", NULL), 1);
-    program_exits(program_run(&scene_on_nodes, "run", "-n", "test:other", second, "--", "true", NULL), 1);
+    struct program *other = program_run(&scene_on_nodes, "run", "-n", "test:other", second, "--", "true", NULL);
+    program_exits(other, 1); /* the one that is free is not blamed */
+    program_says_in_one_line(other, "'test:other' and '");
+    program_says_in_one_line(other, "-2' is in the way");
+    other = program_run(&scene_on_nodes, "run", "-w", "100ms", "test:a", "test:b", second, "--", "true", NULL);
+    program_exits(other, 1);
+    program_says_in_one_line(other, "'test:a' and 2 more not obtained");
+    program_says_in_one_line(other, "-2' is in the way");
     program_exits(program_run(&scene_on_nodes, "run", "-n", "test:other", "--", "true", NULL), 0);
     program_signal(holder, SIGTERM);
     program_exits(holder, 128 + SIGTERM);

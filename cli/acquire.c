@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { OPTION_FAIR = CLI_LONG_ONLY, OPTION_FENCE, OPTION_TTL, OPTION_FOR, OPTION_CAP, OPTION_JSON };
+enum { OPTION_FAIR = CLI_LONG_ONLY, OPTION_FENCE, OPTION_TTL, OPTION_FOR, OPTION_CAP, OPTION_LOSS_SIGNAL, OPTION_JSON };
 enum { PID_MAX = 0x400000, NOT_GIVEN = -1 };
 
 static struct {
@@ -30,8 +30,29 @@ static struct {
     bool fence;
     bool json;
     long process;  /* 0: none */
+    int signal;    /* for it, when the lock is lost; 0: none */
     long conflict; /* exit status of a lock not obtained */
 } wanted = {.wait_ms = REDLOCK_FOREVER, .ttl_ms = NOT_GIVEN, .cap_ms = NOT_GIVEN, .conflict = CLI_NOT_OBTAINED};
+
+static const struct {
+    const char *name;
+    int number;
+} signals[] = {{"HUP", SIGHUP},   {"INT", SIGINT},   {"QUIT", SIGQUIT}, {"ABRT", SIGABRT}, {"KILL", SIGKILL},
+               {"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"ALRM", SIGALRM}, {"TERM", SIGTERM}};
+
+/* "TERM" or "SIGTERM". */
+static bool take_signal(const char *value)
+{
+    char quoted[CLI_QUOTED_SIZE];
+    const char *name = strncmp(value, "SIG", 3) == 0 ? value + 3 : value;
+
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+        if (strcmp(signals[i].name, name) == 0)
+            return wanted.signal = signals[i].number, true;
+    cli_say("--loss-signal %s is none of HUP, INT, QUIT, ABRT, KILL, USR1, USR2, ALRM and TERM",
+            cli_quote(value, quoted));
+    return false;
+}
 
 static bool take(int id, const char *value)
 {
@@ -51,6 +72,8 @@ static bool take(int id, const char *value)
         return wanted.fence = true;
     case OPTION_FOR:
         return cli_take_number("for", value, 1, PID_MAX, &wanted.process);
+    case OPTION_LOSS_SIGNAL:
+        return take_signal(value);
     case OPTION_CAP:
         return cli_take_duration("cap", value, &wanted.cap_ms);
     default:
@@ -156,6 +179,8 @@ static int check(const struct cli_arguments *arguments)
         return cli_misused("--wait and --no-wait contradict each other");
     if (wanted.cap_ms != NOT_GIVEN && wanted.process == 0)
         return cli_misused("--cap is for a lock that is renewed, by --for PID");
+    if (wanted.signal != 0 && wanted.process == 0)
+        return cli_misused("--loss-signal is sent to a process: --for PID names it");
     return CLI_OK;
 }
 
@@ -186,7 +211,7 @@ static int run(const struct cli_arguments *arguments)
         return status;
     read_options(&how, &keeping);
     if (wanted.process > 0)
-        status = cli_keeper_start((pid_t)wanted.process, how.resource, &keeping, &keeper);
+        status = cli_keeper_start((pid_t)wanted.process, wanted.signal, how.resource, &keeping, &keeper);
     if (status == CLI_OK)
         status = acquire(how.resource, &how, &keeper);
     if (status != CLI_OK)
@@ -201,6 +226,7 @@ static const struct cli_option options[] = {
     {OPTION_TTL, "ttl", "TIME", "how long the lock lives unless it is extended (10s)"},
     {OPTION_FOR, "for", "PID", "renew it until this process ends, from the background"},
     {OPTION_CAP, "cap", "TIME", "with --for: no longer than this"},
+    {OPTION_LOSS_SIGNAL, "loss-signal", "SIGNAL", "with --for: sent to the process when the lock is lost"},
     {OPTION_FENCE, "fence", NULL, "write a fencing token behind the token: it grows with each acquisition"},
     {'E', "conflict-exit-code", "NUMBER", "exit status when the lock is not obtained (1)"},
     {OPTION_JSON, "json", NULL, "write an object, with the token and the validity that is left"},

@@ -69,17 +69,19 @@ static void report(const redlock_result *result, int exit_status)
     close(LINK);
 }
 
-/* Until the process is gone, the lock is lost, or a signal ends it. */
-static void wait_for_the_end(int signals, int lost)
+/* Until the process is gone, the lock is lost, or a signal ends it. True: it is lost, and the process lives. */
+static bool wait_for_the_end(int signals, int lost)
 {
     struct pollfd ends[] = {
         {.fd = PROCESS, .events = POLLIN}, {.fd = lost, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
 
     while (poll(ends, sizeof(ends) / sizeof(ends[0]), -1) < 0 && errno == EINTR)
         ;
+    return ends[0].revents == 0 && ends[1].revents != 0;
 }
 
-static void keep(const char *resource, const redlock_acquire_options *options, const char *token, int signals)
+static void keep(const char *resource, const redlock_acquire_options *options, const char *token, int signals,
+                 int loss_signal)
 {
     redlock_client *client;
     redlock_lock *lock = NULL;
@@ -97,13 +99,15 @@ static void keep(const char *resource, const redlock_acquire_options *options, c
         status = CLI_SYSTEM;
     report(&result, status);
     if (status == CLI_OK) {
-        wait_for_the_end(signals, lost);
+        if (wait_for_the_end(signals, lost) && loss_signal != 0)
+            syscall(SYS_pidfd_send_signal, PROCESS, loss_signal, NULL, 0);
         redlock_release(&lock, NULL);
     }
     cli_close(&client);
 }
 
-_Noreturn static void become(int link, int process, const char *resource, const redlock_acquire_options *options)
+_Noreturn static void become(int link, int process, int loss_signal, const char *resource,
+                             const redlock_acquire_options *options)
 {
     char token[REDLOCK_TOKEN_SIZE];
 
@@ -112,7 +116,7 @@ _Noreturn static void become(int link, int process, const char *resource, const 
     int signals = catch_signals();
     /* Nothing comes when whoever is to hand over has failed, or is gone. */
     if (signals >= 0 && read(LINK, token, sizeof(token)) == (ssize_t)sizeof(token))
-        keep(resource, options, token, signals);
+        keep(resource, options, token, signals, loss_signal);
     _exit(CLI_OK);
 }
 
@@ -130,7 +134,7 @@ static int open_process(pid_t process)
     return descriptor;
 }
 
-int cli_keeper_start(pid_t process, const char *resource, const redlock_acquire_options *options,
+int cli_keeper_start(pid_t process, int loss_signal, const char *resource, const redlock_acquire_options *options,
                      struct cli_keeper *keeper)
 {
     int links[2] = {-1, -1};
@@ -143,7 +147,7 @@ int cli_keeper_start(pid_t process, const char *resource, const redlock_acquire_
         keeper->pid = fork();
     if (keeper->pid == 0 && links[1] >= 0) {
         close(links[0]);
-        become(links[1], descriptor, resource, options);
+        become(links[1], descriptor, loss_signal, resource, options);
     }
     int error = errno;
     close(descriptor);

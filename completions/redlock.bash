@@ -38,6 +38,7 @@ _redlock_complete_value() {
   case $1 in
     FILE) mapfile -t COMPREPLY < <(compgen -f -- "$2") ;;
     PID) mapfile -t COMPREPLY < <(compgen -W "\$\$ $(cd /proc && echo [0-9]*)" -- "$2") ;;
+    SIGNAL) mapfile -t COMPREPLY < <(compgen -W "HUP INT QUIT ABRT KILL USR1 USR2 ALRM TERM" -- "$2") ;;
     NAME) mapfile -t COMPREPLY < <(compgen -u -- "$2") ;;
     *) COMPREPLY=() ;;
   esac

@@ -43,6 +43,8 @@ expect 'doctor' redlock -v --nodes a:1 d
 expect 'acquire' redlock --nodes acquire a # the first is a value
 expect '--nodes' redlock --no
 expect '--fair --fence --for' redlock acquire --f
+expect 'TERM' redlock acquire --loss-signal TE
+expect 'USR1 USR2' redlock acquire --for 1 --loss-signal U
 expect '--watch' redlock status x --w
 expect '' redlock acquire --wait ''
 expect '' redlock status ''

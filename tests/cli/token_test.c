@@ -211,6 +211,8 @@ static const struct {
     {{"acquire", "a", "--ttl", "-1"}, "--ttl '-1' is not a duration"},
     {{"acquire", "a", "--for", "me"}, "--for 'me' is not a number"},
     {{"acquire", "a", "--cap", "1s"}, "--cap is for a lock that is renewed"},
+    {{"acquire", "a", "--loss-signal", "TERM"}, "--loss-signal is sent to a process: --for PID names it"},
+    {{"acquire", "a", "--loss-signal", "9"}, "--loss-signal '9' is none of HUP, INT, "},
     {{"acquire", "a", "-E", "256"}, "is not a number from 0 to 255"},
     {{"extend", "a"}, "a resource and a token are needed"},
     {{"extend", "a", "b"}, "'b' is not a token"},
@@ -395,6 +397,46 @@ START_TEST(a_keeper_ends_when_its_lock_is_released)
 }
 END_TEST
 
+/* The lock is deleted behind its back, or its time is over. */
+START_TEST(a_loss_is_told_by_a_signal_that_was_asked_for)
+{
+    const char *key = real_key("told"), *signal = _i == 2 ? "SIGTERM" : "USR1";
+    struct program *process =
+        words_start(NULL, "sh", "-c", "trap 'echo lost; exit 7' USR1; echo ready; while :; do sleep 0.02; done", NULL);
+    char pid[24];
+
+    snprintf(pid, sizeof(pid), "%d", (int)program_pid(process));
+    ck_assert(program_says(process, "ready"));
+    struct program *acquire = _i == 0 ? program_run(&scene_on_nodes, "acquire", key, "--for", pid, "--ttl", "900ms",
+                                                    "--loss-signal", signal, NULL)
+                                      : program_run(&scene_on_nodes, "acquire", key, "--for", pid, "--ttl", "500ms",
+                                                    "--cap", "700ms", "--loss-signal", signal, NULL);
+    program_exits(acquire, 0);
+    if (_i == 0)
+        for (size_t i = 0; i < NODES; i++)
+            real_delete(i, key);
+    program_exits(process, _i == 2 ? -SIGTERM : 7);
+    ck_assert(real_nothing_left(NULL));
+}
+END_TEST
+
+START_TEST(an_end_that_is_no_loss_is_not_told)
+{
+    struct program *process = words_start(NULL, "sleep", "600", NULL);
+    char pid[24];
+
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    snprintf(pid, sizeof(pid), "%d", (int)program_pid(process));
+    struct program *program = program_run(&scene_on_nodes, "acquire", real_key("ended"), "--for", pid, "--loss-signal",
+                                          "TERM", "--json", NULL);
+    program_exits(program, 0);
+    struct kept kept = {.process = process, .keeper = (pid_t)atol(json_get(program, ".keeper"))};
+    kill(kept.keeper, SIGTERM);
+    check_that_it_ends(&kept);
+    ck_assert(program_is_running(process));
+}
+END_TEST
+
 START_TEST(a_keeper_holds_no_longer_than_its_cap)
 {
     struct program *process = words_start(NULL, "sleep", "600", NULL);
@@ -499,6 +541,8 @@ static Suite *token_suite(void)
     tcase_add_test(tcase, a_keeper_ends_when_it_is_asked_to);
     tcase_add_test(tcase, a_keeper_ends_when_its_lock_is_released);
     tcase_add_test(tcase, a_keeper_holds_no_longer_than_its_cap);
+    tcase_add_loop_test(tcase, a_loss_is_told_by_a_signal_that_was_asked_for, 0, 3);
+    tcase_add_test(tcase, an_end_that_is_no_loss_is_not_told);
     tcase_add_test(tcase, a_keeper_holds_nothing_of_who_started_it);
     tcase_add_test(tcase, a_process_that_is_not_there_gets_no_lock);
     tcase_add_test(tcase, a_keeper_of_a_lock_that_is_not_obtained_ends);

@@ -300,7 +300,7 @@ static void acquire(struct sim_slot *slot)
     options.notify_before_ms = sim_random_chance(random, 200) ? options.ttl_ms / 4 : 0;
     options.fair = config->fair && sim_random_chance(random, config->fair);
     options.fence = config->fence && sim_random_chance(random, config->fence);
-    options.owner = sim_random_chance(random, 100) ? process : NULL;
+    options.owner = sim_random_chance(random, 300) ? process : NULL;
     options.event = event;
     options.event_arg = slot;
     slot->ttl_ms = options.ttl_ms;

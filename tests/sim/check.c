@@ -193,14 +193,17 @@ static bool contains(const char *bytes, size_t size, const char *part)
     return memmem(bytes, size, part, strlen(part));
 }
 
+static bool sets_again(const char *bytes, size_t size)
+{
+    return contains(bytes, size, rl_scripts[RL_SCRIPT_HEAL].sha1) || contains(bytes, size, "$4\r\nheal\r\n");
+}
+
 /* What a process sends: a key is set again only where a majority has just confirmed its lock. */
 void sim_check_sent(const struct sim_process *process, const char *bytes, size_t size)
 {
-    if (!contains(bytes, size, rl_scripts[RL_SCRIPT_HEAL].sha1) && !contains(bytes, size, "$4\r\nheal\r\n"))
-        return;
     for (unsigned i = 0; i < sim_world->config.slots; i++) {
         const struct sim_holding *holding = &process->slots[i].holding;
-        if (holding->lock && holding->lock->lease->rules.failures &&
+        if (holding->lock && holding->lock->lease->rules.failures && sets_again(bytes, size) &&
             contains(bytes, size, redlock_lock_token(holding->lock)))
             sim_violate(SIM_EXCLUSION, "client %u sets '%s' again, though no majority has confirmed that it has it",
                         process->index + 1, sim_resource_name(holding->resource));

@@ -51,51 +51,62 @@ void sim_bytes_print(struct sim_bytes *bytes, const char *format, ...)
     bytes->size += (size_t)length;
 }
 
+size_t sim_integer_write(char *to, long long number)
+{
+    char digits[SIM_INTEGER_SIZE];
+    size_t used = 0, size = 0;
+    unsigned long long left = number < 0 ? 0 - (unsigned long long)number : (unsigned long long)number;
+    do
+        digits[used++] = (char)('0' + left % 10);
+    while (left /= 10);
+    if (number < 0)
+        to[size++] = '-';
+    while (used > 0)
+        to[size++] = digits[--used];
+    return size;
+}
+
+size_t sim_number_write(char *to, size_t size, double number)
+{
+    long long whole = number > -1e15 && number < 1e15 ? (long long)number : 0;
+    if (whole != 0 && (double)whole >= number && (double)whole <= number)
+        return sim_integer_write(to, whole);
+    return (size_t)snprintf(to, size, "%.17g", number);
+}
+
+void sim_bytes_add_number(struct sim_bytes *bytes, char mark, long long number)
+{
+    char text[SIM_INTEGER_SIZE + 3];
+    text[0] = mark;
+    size_t size = 1 + sim_integer_write(text + 1, number);
+    text[size++] = '\r';
+    text[size++] = '\n';
+    sim_bytes_add(bytes, text, size);
+}
+
 void sim_bytes_free(struct sim_bytes *bytes)
 {
     free(bytes->bytes);
     *bytes = (struct sim_bytes){NULL, 0, 0};
 }
 
-bool sim_text_is(struct sim_text text, const char *word)
-{
-    return strlen(word) == text.size && strncasecmp(word, text.bytes, text.size) == 0;
-}
-
 /* ---------------------------------------------------------------------------------------------------------- replies */
 
 static void say_integer(struct sim_bytes *reply, long long number)
 {
-    char text[32], digits[24];
-    size_t at = sizeof text, used = 0;
-    unsigned long long left = number < 0 ? 0 - (unsigned long long)number : (unsigned long long)number;
-    do
-        digits[used++] = (char)('0' + left % 10);
-    while (left /= 10);
-    text[--at] = '\n';
-    text[--at] = '\r';
-    for (size_t i = 0; i < used; i++)
-        text[--at] = digits[i];
-    if (number < 0)
-        text[--at] = '-';
-    text[--at] = ':';
-    sim_bytes_add(reply, text + at, sizeof text - at);
+    sim_bytes_add_number(reply, ':', number);
 }
 
 static void say_text(struct sim_bytes *reply, const char *bytes, size_t size)
 {
-    size_t start = reply->size;
-    say_integer(reply, (long long)size);
-    reply->bytes[start] = '$';
+    sim_bytes_add_number(reply, '$', (long long)size);
     sim_bytes_add(reply, bytes, size);
     sim_bytes_add(reply, "\r\n", 2);
 }
 
 static void say_array(struct sim_bytes *reply, size_t count)
 {
-    size_t start = reply->size;
-    say_integer(reply, (long long)count);
-    reply->bytes[start] = '*';
+    sim_bytes_add_number(reply, '*', (long long)count);
 }
 
 static void say(struct sim_bytes *reply, const char *line)
@@ -469,12 +480,10 @@ static void incrby(const struct call *call)
 
 static void time_of_day(const struct call *call)
 {
-    char text[32];
+    char text[SIM_INTEGER_SIZE];
     say_array(call->reply, 2);
-    int size = snprintf(text, sizeof text, "%lld", (long long)(call->microseconds / 1000000));
-    say_text(call->reply, text, (size_t)size);
-    size = snprintf(text, sizeof text, "%lld", (long long)(call->microseconds % 1000000));
-    say_text(call->reply, text, (size_t)size);
+    say_text(call->reply, text, sim_integer_write(text, call->microseconds / 1000000));
+    say_text(call->reply, text, sim_integer_write(text, call->microseconds % 1000000));
 }
 
 static void flush(const struct call *call)
@@ -718,8 +727,8 @@ static void zadd(const struct call *call)
 static void say_score(struct sim_bytes *reply, double score)
 {
     char text[64];
-    int size = snprintf(text, sizeof text, "%.17g", score);
-    say_text(reply, text, (size_t)size);
+    size_t size = sim_number_write(text, sizeof text, score);
+    say_text(reply, text, size);
 }
 
 static void zscore(const struct call *call)
@@ -875,41 +884,45 @@ static void zcount(const struct call *call)
     say_integer(call->reply, count);
 }
 
+#define WORD(text)                                                                                                     \
+    {                                                                                                                  \
+        text, sizeof text - 1                                                                                          \
+    }
 static const struct {
-    const char *name;
+    struct sim_text name;
     size_t least; /* words, with the name */
     size_t most;
     void (*run)(const struct call *call);
 } commands[] = {
-    {"GET", 2, 2, get},
-    {"MGET", 2, 64, mget},
-    {"SET", 3, 16, set},
-    {"DEL", 2, 64, del},
-    {"EXISTS", 2, 64, exists},
-    {"PTTL", 2, 2, pttl},
-    {"PEXPIRE", 3, 3, pexpire},
-    {"PERSIST", 2, 2, persist},
-    {"TYPE", 2, 2, type},
-    {"INCR", 2, 2, incr},
-    {"INCRBY", 3, 3, incrby},
-    {"TIME", 1, 1, time_of_day},
-    {"FLUSHALL", 1, 1, flush},
-    {"DBSIZE", 1, 1, dbsize},
-    {"HGET", 3, 3, hget},
-    {"HMGET", 3, 64, hmget},
-    {"HSET", 4, 64, hset},
-    {"HSETNX", 4, 4, hsetnx},
-    {"HDEL", 3, 64, hdel},
-    {"HLEN", 2, 2, hlen},
-    {"HGETALL", 2, 2, hgetall},
-    {"ZADD", 4, 64, zadd},
-    {"ZREM", 3, 64, zrem},
-    {"ZCARD", 2, 2, zcard},
-    {"ZCOUNT", 4, 4, zcount},
-    {"ZSCORE", 3, 3, zscore},
-    {"ZRANGE", 4, 5, zrange},
-    {"ZRANGEBYSCORE", 4, 7, zrangebyscore},
-    {"ZREMRANGEBYSCORE", 4, 4, zremrangebyscore},
+    {WORD("GET"), 2, 2, get},
+    {WORD("MGET"), 2, 64, mget},
+    {WORD("SET"), 3, 16, set},
+    {WORD("DEL"), 2, 64, del},
+    {WORD("EXISTS"), 2, 64, exists},
+    {WORD("PTTL"), 2, 2, pttl},
+    {WORD("PEXPIRE"), 3, 3, pexpire},
+    {WORD("PERSIST"), 2, 2, persist},
+    {WORD("TYPE"), 2, 2, type},
+    {WORD("INCR"), 2, 2, incr},
+    {WORD("INCRBY"), 3, 3, incrby},
+    {WORD("TIME"), 1, 1, time_of_day},
+    {WORD("FLUSHALL"), 1, 1, flush},
+    {WORD("DBSIZE"), 1, 1, dbsize},
+    {WORD("HGET"), 3, 3, hget},
+    {WORD("HMGET"), 3, 64, hmget},
+    {WORD("HSET"), 4, 64, hset},
+    {WORD("HSETNX"), 4, 4, hsetnx},
+    {WORD("HDEL"), 3, 64, hdel},
+    {WORD("HLEN"), 2, 2, hlen},
+    {WORD("HGETALL"), 2, 2, hgetall},
+    {WORD("ZADD"), 4, 64, zadd},
+    {WORD("ZREM"), 3, 64, zrem},
+    {WORD("ZCARD"), 2, 2, zcard},
+    {WORD("ZCOUNT"), 4, 4, zcount},
+    {WORD("ZSCORE"), 3, 3, zscore},
+    {WORD("ZRANGE"), 4, 5, zrange},
+    {WORD("ZRANGEBYSCORE"), 4, 7, zrangebyscore},
+    {WORD("ZREMRANGEBYSCORE"), 4, 4, zremrangebyscore},
 };
 
 static void lower_case(char *to, size_t size, struct sim_text word)
@@ -926,7 +939,7 @@ bool sim_keyspace_execute(struct sim_keyspace *space, size_t count, const struct
     const struct call call = {space, count, words, microseconds / 1000, microseconds, reply};
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         char name[32];
-        if (!sim_text_is(words[0], commands[i].name))
+        if (!sim_text_equal(words[0], commands[i].name))
             continue;
         if (count >= commands[i].least && count <= commands[i].most) {
             commands[i].run(&call);

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+#include <strings.h>
 
 /* Bytes of a command; not ended by a NUL. */
 struct sim_text {
@@ -21,6 +23,7 @@ struct sim_bytes {
 
 void sim_bytes_add(struct sim_bytes *bytes, const void *more, size_t size);
 void sim_bytes_print(struct sim_bytes *bytes, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sim_bytes_add_number(struct sim_bytes *bytes, char mark, long long number); /* ":12\r\n" */
 void sim_bytes_free(struct sim_bytes *bytes);
 
 enum sim_type { SIM_STRING, SIM_HASH, SIM_SORTED };
@@ -67,8 +70,25 @@ struct sim_key *sim_keyspace_find(struct sim_keyspace *space, struct sim_text na
 bool sim_keyspace_execute(struct sim_keyspace *space, size_t count, const struct sim_text *words, int64_t microseconds,
                           struct sim_bytes *reply);
 
-bool sim_text_is(struct sim_text text, const char *word); /* without regard to case */
 /* As Redis reads a number: without spaces, a plus or leading zeros. */
 bool sim_text_integer(struct sim_text text, long long *number);
+
+/* Without regard to case. Of most words their size and their first letter say that they are others. */
+static inline bool sim_text_equal(struct sim_text a, struct sim_text b)
+{
+    return a.size == b.size && (a.size == 0 || ((a.bytes[0] ^ b.bytes[0]) & ~32) == 0) &&
+           strncasecmp(a.bytes, b.bytes, a.size) == 0;
+}
+
+static inline bool sim_text_is(struct sim_text text, const char *word)
+{
+    return sim_text_equal(text, (struct sim_text){word, strlen(word)});
+}
+
+/* In decimal, without a NUL. Returns how many bytes. */
+#define SIM_INTEGER_SIZE 24
+size_t sim_integer_write(char *to, long long number);
+/* The same of any number, as "%.17g" does, of which whole numbers need not ask printf. */
+size_t sim_number_write(char *to, size_t size, double number);
 
 #endif

@@ -43,6 +43,100 @@ size_t sim_server_parse(const char *bytes, size_t size, struct sim_text *words, 
     return at ? (size_t)(at - bytes) : 0;
 }
 
+/* ----------------------------------------------------------------------------------------------------------- memory */
+
+/*
+ * A script makes a hundred small objects and is done: most of what it costs is getting memory and giving it back. Blocks of a size are kept in a list of their own, and
+ * go back to the system with the interpreter.
+ */
+#define GRAIN      16
+#define SMALL      512
+#define CHUNK_SIZE 65536
+
+struct free_block {
+    struct free_block *next;
+};
+
+struct chunk {
+    struct chunk *next;
+    _Alignas(GRAIN) char bytes[CHUNK_SIZE];
+};
+
+static struct free_block *free_blocks[SMALL / GRAIN + 1];
+static struct chunk *chunks;
+static size_t chunk_used = CHUNK_SIZE;
+
+static void *carve(size_t size)
+{
+    if (chunk_used + size > CHUNK_SIZE) {
+        struct chunk *chunk = malloc(sizeof *chunk);
+        if (!chunk)
+            abort();
+        chunk->next = chunks;
+        chunks = chunk;
+        chunk_used = 0;
+    }
+    void *block = chunks->bytes + chunk_used;
+    chunk_used += size;
+    return block;
+}
+
+static void *take_block(size_t size)
+{
+    size_t class = (size + GRAIN - 1) / GRAIN;
+    struct free_block *block = free_blocks[class];
+    if (!block)
+        return carve(class * GRAIN);
+    free_blocks[class] = block->next;
+    return block;
+}
+
+static void give_back(void *memory, size_t size)
+{
+    struct free_block *block = memory;
+    size_t class = (size + GRAIN - 1) / GRAIN;
+    block->next = free_blocks[class];
+    free_blocks[class] = block;
+}
+
+static void release_memory(void *memory, size_t size)
+{
+    if (memory && size <= SMALL)
+        give_back(memory, size);
+    else
+        free(memory);
+}
+
+static void *allocate(void *unused, void *memory, size_t before, size_t size)
+{
+    (void)unused;
+    if (size == 0) {
+        release_memory(memory, before);
+        return NULL;
+    }
+    if (before > SMALL && size > SMALL)
+        return realloc(memory, size);
+    if (memory && before <= SMALL && size <= SMALL && (before + GRAIN - 1) / GRAIN == (size + GRAIN - 1) / GRAIN)
+        return memory;
+    void *block = size > SMALL ? malloc(size) : take_block(size);
+    if (block && memory) {
+        memcpy(block, memory, before < size ? before : size);
+        release_memory(memory, before);
+    }
+    return block;
+}
+
+static void free_chunks(void)
+{
+    for (struct chunk *chunk = chunks, *next; chunk; chunk = next) {
+        next = chunk->next;
+        free(chunk);
+    }
+    chunks = NULL;
+    chunk_used = CHUNK_SIZE;
+    memset(free_blocks, 0, sizeof free_blocks);
+}
+
 /* ---------------------------------------------------------------------------------------------------------- scripts */
 
 static lua_State *lua;
@@ -79,8 +173,14 @@ static void push_line(const char *field, const char *line, size_t size)
 /* RESP to what a script sees of it. Returns what follows. */
 static const char *push_reply(const char *at)
 {
-    const char *line = at + 1, *stop = strchr(line, '\r');
-    long long number = strtoll(line, NULL, 10);
+    const char *line = at + 1, *stop;
+    unsigned long long digits = 0;
+    bool negative = *line == '-';
+    for (stop = line + negative; *stop >= '0' && *stop <= '9'; stop++)
+        digits = 10 * digits + (unsigned)(*stop - '0');
+    long long number = (long long)(negative ? 0 - digits : digits);
+    while (*stop != '\r')
+        stop++;
     switch (*at) {
     case ':':
         lua_pushnumber(lua, (lua_Number)number);
@@ -108,8 +208,8 @@ static bool read_words(struct sim_text *words, size_t count)
     for (size_t i = 0; i < count; i++) {
         if (lua_type(lua, (int)i + 1) == LUA_TNUMBER) {
             char *number = numbers[used++ % 16];
-            words[i] = (struct sim_text){
-                number, (size_t)snprintf(number, sizeof numbers[0], "%.17g", lua_tonumber(lua, (int)i + 1))};
+            words[i] =
+                (struct sim_text){number, sim_number_write(number, sizeof numbers[0], lua_tonumber(lua, (int)i + 1))};
         } else {
             words[i].bytes = lua_tolstring(lua, (int)i + 1, &words[i].size);
             if (!words[i].bytes)
@@ -174,9 +274,10 @@ static void open_interpreter(void)
                                          {"error_reply", redis_error_reply},
                                          {"status_reply", redis_status_reply},
                                          {NULL, NULL}};
-    lua = luaL_newstate();
+    lua = lua_newstate(allocate, NULL);
     if (!lua)
         abort();
+    lua_gc(lua, LUA_GCSETPAUSE, 400); /* what lives is little, what dies much: it need not be looked for so often */
     luaL_openlibs(lua);
     luaL_register(lua, "redis", functions);
     lua_settop(lua, 0);
@@ -195,6 +296,7 @@ void sim_scripts_close(void)
     if (lua)
         lua_close(lua);
     lua = NULL;
+    free_chunks();
 }
 
 static void set_words(const char *name, size_t count, const struct sim_text *words)
@@ -216,13 +318,13 @@ static void write_value(struct sim_bytes *reply)
     switch (lua_type(lua, -1)) {
     case LUA_TSTRING:
         text = lua_tolstring(lua, -1, &size);
-        sim_bytes_print(reply, "$%zu\r\n", size);
+        sim_bytes_add_number(reply, '$', (long long)size);
         sim_bytes_add(reply, text, size);
         sim_bytes_add(reply, "\r\n", 2);
         return;
     case LUA_TNUMBER:
         number = lua_tonumber(lua, -1);
-        sim_bytes_print(reply, ":%lld\r\n", (long long)number);
+        sim_bytes_add_number(reply, ':', (long long)number);
         return;
     case LUA_TBOOLEAN:
         sim_bytes_print(reply, "%s\r\n", lua_toboolean(lua, -1) ? ":1" : "$-1");
@@ -243,14 +345,12 @@ static void write_value(struct sim_bytes *reply)
         lua_pop(lua, 1);
     }
     int count = 0;
-    for (;; count++) {
+    for (bool end = false; !end; count += !end) {
         lua_rawgeti(lua, -1, count + 1);
-        bool end = lua_isnil(lua, -1);
+        end = lua_isnil(lua, -1);
         lua_pop(lua, 1);
-        if (end)
-            break;
     }
-    sim_bytes_print(reply, "*%d\r\n", count);
+    sim_bytes_add_number(reply, '*', count);
     for (int i = 1; i <= count; i++) {
         lua_rawgeti(lua, -1, i);
         write_value(reply);
@@ -274,11 +374,14 @@ static void write_error(struct sim_bytes *reply, const char *name)
     sim_bytes_print(reply, "-ERR %s\r\n", sim_script_error);
 }
 
+#define HASH_SIZE 40
+
 static int find_script(struct sim_text word, bool whole)
 {
     for (int i = 0; i < RL_SCRIPTS; i++) {
         const char *name = whole ? rl_scripts[i].text : rl_scripts[i].sha1;
-        if (strlen(name) == word.size && memcmp(name, word.bytes, word.size) == 0)
+        if (memcmp(name, word.bytes, word.size < HASH_SIZE ? word.size : HASH_SIZE) == 0 && strlen(name) == word.size &&
+            memcmp(name, word.bytes, word.size) == 0)
             return i;
     }
     return -1;

@@ -1,6 +1,5 @@
 #include "src/names.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,16 +24,30 @@ static void fold(struct rl_names *names)
     names->count = kept;
 }
 
-static int add(struct rl_names *names, const char *resource, size_t size, redlock_result *result)
+/* It never ends: who waits for it would wait for ever. */
+static bool is_marker(const char *resource, size_t size, const redlock_options *client)
+{
+    size_t prefix = strlen(client->prefix);
+    return strlen(client->marker_key) == prefix + size && memcmp(client->marker_key, client->prefix, prefix) == 0 &&
+           memcmp(client->marker_key + prefix, resource, size) == 0;
+}
+
+static int add(struct rl_names *names, const char *resource, size_t size, const redlock_options *client,
+               redlock_result *result)
 {
     int status = rl_resource_check(resource, &size, result);
+    if (!status && is_marker(resource, size, client))
+        status =
+            rl_result_fail(result, REDLOCK_INVALID,
+                           "the resource's key is the nodes' marker, '%s'; use another name, or another marker_key",
+                           client->marker_key);
     if (!status)
         names->name[names->count++] = (struct rl_text){resource, size};
     return status;
 }
 
 int rl_names_read(struct rl_names *names, const char *resource, const redlock_acquire_options *options,
-                  redlock_result *result)
+                  const redlock_options *client, redlock_result *result)
 {
     names->count = 0;
     if (options->also_count >= REDLOCK_RESOURCES_MAX)
@@ -42,9 +55,9 @@ int rl_names_read(struct rl_names *names, const char *resource, const redlock_ac
                               options->also_count, REDLOCK_RESOURCES_MAX);
     if (options->also_count && !options->also)
         return rl_result_fail(result, REDLOCK_INVALID, "also is NULL, with an also_count of %zu", options->also_count);
-    int status = add(names, resource, options->resource_size, result);
+    int status = add(names, resource, options->resource_size, client, result);
     for (size_t i = 0; !status && i < options->also_count; i++)
-        status = add(names, options->also[i].bytes, options->also[i].size, result);
+        status = add(names, options->also[i].bytes, options->also[i].size, client, result);
     if (!status)
         fold(names);
     return status;

@@ -14,9 +14,9 @@ struct rl_names {
     struct rl_text name[REDLOCK_RESOURCES_MAX]; /* point to whoever's memory it is */
 };
 
-/* Checks and sorts a resource and the further ones in the options. */
+/* Checks and sorts a resource and the further ones in the options. client: its options. */
 int rl_names_read(struct rl_names *names, const char *resource, const redlock_acquire_options *options,
-                  redlock_result *result);
+                  const redlock_options *client, redlock_result *result);
 
 /* One that has been checked. */
 struct rl_names rl_names_of(const char *resource, size_t size);

@@ -136,6 +136,8 @@ static const struct {
      "longer than 512 bytes",
      {.struct_size = sizeof(redlock_acquire_options), .resource_size = REDLOCK_RESOURCE_MAX + 1}},
     {"stock", "longer than 512 bytes", {.struct_size = sizeof(redlock_acquire_options), .resource_size = SIZE_MAX}},
+    {"stock:redlock:queue", "ends in ':redlock:queue'", REDLOCK_ACQUIRE_OPTIONS_INIT},
+    {"redlock:marker", "key is the nodes' marker, 'redlock:marker'", REDLOCK_ACQUIRE_OPTIONS_INIT},
     {"stock", "wait_ms is -7", {.struct_size = sizeof(redlock_acquire_options), .wait_ms = -7}},
     {"stock", "ttl_ms is 3", {.struct_size = sizeof(redlock_acquire_options), .ttl_ms = 3}},
     {"stock", "ttl_ms is 60000", {.struct_size = sizeof(redlock_acquire_options), .minimum_validity_ms = 60000}},
@@ -152,6 +154,22 @@ START_TEST(a_bad_argument_is_told_by_the_callback_in_words)
     ck_assert_uint_eq(answer.result.attempts, 0);
     for (unsigned i = 0; i < 3; i++)
         ck_assert_uint_eq(scene_count(i, SENT_SET), 0);
+}
+END_TEST
+
+/* Its key, not its name, is the marker's. */
+START_TEST(a_resource_may_have_the_markers_name_behind_a_prefix)
+{
+    const redlock_name marker = {"marker", 0};
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    options.also = &marker;
+    options.also_count = 1;
+    scene.options.prefix = "redlock:";
+    scene_attach();
+    ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_INVALID);
+    ck_assert_has(answer.result.text, "the nodes' marker");
+    redlock_lock *other = scene_lock("redlock:marker");
+    ck_assert_status(scene_release(&answer, &other), REDLOCK_OK);
 }
 END_TEST
 
@@ -449,6 +467,7 @@ int main(void)
     tcase_add_test(arguments, a_bad_list_or_option_makes_no_client);
     tcase_add_loop_test(arguments, a_bad_argument_is_told_by_the_callback_in_words, 0, BADS);
     tcase_add_loop_test(arguments, the_blocking_face_tells_the_same, 0, BADS);
+    tcase_add_test(arguments, a_resource_may_have_the_markers_name_behind_a_prefix);
     tcase_add_test(arguments, a_resource_may_hold_any_byte);
     tcase_add_test(arguments, a_resource_may_be_as_long_as_allowed);
     tcase_add_test(places, the_faces_are_not_mixed);

@@ -295,6 +295,7 @@ const char *program_errors(struct program *program)
 struct expected {
     struct program *program;
     const char *text;
+    unsigned before; /* so often it was there */
 };
 
 static bool says(void *arg)
@@ -307,7 +308,7 @@ static bool says(void *arg)
 
 bool program_says(struct program *program, const char *text)
 {
-    struct expected expected = {program, text};
+    struct expected expected = {program, text, 0};
 
     return wait_until(says, &expected, PROGRAM_SOON_MS);
 }
@@ -319,6 +320,20 @@ unsigned program_count(struct program *program, const char *text)
     for (const char *found = program_output(program); (found = strstr(found, text)) != NULL; found += strlen(text))
         count++;
     return count;
+}
+
+static bool says_again(void *arg)
+{
+    const struct expected *expected = arg;
+
+    return program_count(expected->program, expected->text) > expected->before;
+}
+
+bool program_says_again(struct program *program, const char *text, unsigned before)
+{
+    struct expected expected = {program, text, before};
+
+    return wait_until(says_again, &expected, PROGRAM_SOON_MS);
 }
 
 /* --- Its terminal --- */

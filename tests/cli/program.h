@@ -49,6 +49,8 @@ const char *program_errors(struct program *program);
 bool program_says(struct program *program, const char *text);
 /* How often its output holds the text. */
 unsigned program_count(struct program *program, const char *text);
+/* Waits until its output holds the text more often than this; false when it does not soon. */
+bool program_says_again(struct program *program, const char *text, unsigned before);
 
 /* Keys pressed on its terminal. */
 void program_type(struct program *program, const char *keys);

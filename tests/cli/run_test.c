@@ -383,7 +383,9 @@ START_TEST(the_lock_is_kept_until_they_have_ended)
 
     ck_assert(program_says(program, "\n"));
     pid_t group = (pid_t)atoi(program_output(program));
+    uint64_t deadline = test_deadline_ns(PROGRAM_SOON_MS);
     while (!group_is_gone(&group)) {
+        ck_assert(test_now_ns() < deadline);
         bool held = shown_by_a_majority();
         ck_assert_msg(held || group_is_gone(&group), "processes work on without the lock");
     }

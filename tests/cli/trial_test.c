@@ -110,13 +110,25 @@ static double shown_end(struct trial *trial, size_t node)
     return now + (double)left_ms;
 }
 
+struct renewal {
+    struct trial *trial;
+    double before;
+};
+
+static bool is_renewed(void *arg)
+{
+    const struct renewal *renewal = arg;
+
+    return shown_end(renewal->trial, 0) >= renewal->before + UNTIL_RENEWAL_MS / 2.0;
+}
+
 /* Right behind a renewal, so that no other slips in before the fate strikes. */
 static double await_renewal(struct trial *trial)
 {
-    double end = shown_end(trial, 0);
+    struct renewal renewal = {trial, shown_end(trial, 0)};
 
-    while (shown_end(trial, 0) < end + UNTIL_RENEWAL_MS / 2.0)
-        usleep(1000);
+    ck_assert_msg(wait_until(is_renewed, &renewal, PROGRAM_SOON_MS), "the lock is not renewed: %s",
+                  program_errors(trial->program));
     return boot_ms();
 }
 

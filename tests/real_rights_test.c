@@ -124,6 +124,7 @@ struct waiter {
     redlock_client *client;
     redlock_acquire_options options;
     redlock_lock *lock;
+    redlock_result result;
     int status;
 };
 
@@ -131,7 +132,7 @@ static void *wait_for_it(void *arg)
 {
     struct waiter *waiter = arg;
 
-    waiter->status = redlock_acquire(waiter->client, RESOURCE, &waiter->options, &waiter->lock, NULL);
+    waiter->status = redlock_acquire(waiter->client, RESOURCE, &waiter->options, &waiter->lock, &waiter->result);
     return NULL;
 }
 
@@ -166,9 +167,49 @@ static void hand_over(struct face *face, struct face *other, bool fair)
     ck_assert(face_wait(face, is_listening_and_queued, NULL, REAL_SOON_MS));
     held_release(face, &lock);
     ck_assert_int_eq(pthread_join(waiter.thread, NULL), 0);
-    ck_assert_int_eq(waiter.status, REDLOCK_OK);
+    real_status(waiter.status, REDLOCK_OK, &waiter.result);
     real_status(redlock_release(&waiter.lock, &result), REDLOCK_OK, &result);
     ck_assert(real_nothing_left(face));
+}
+
+/* A lock of another kind is kept, healed, and waited for by somebody whom it keeps out. */
+static void hold_of_kind(struct face *face, struct face *other, const redlock_acquire_options *kind)
+{
+    struct waiter waiter = start(other, REAL_SOON_MS, false);
+    redlock_state state;
+
+    renewed_before = counted(face).renewed;
+    healed_before = counted(face).healed;
+    redlock_lock *lock = held_acquire(face, RESOURCE, kind);
+    real_status(face_extend(face, lock, 0, &result), REDLOCK_OK, &result);
+    real_status(face_query(face, RESOURCE, &state, &result), REDLOCK_OK, &result);
+    ck_assert_int_eq(state.held_by_me, 1);
+    ck_assert(face_wait(face, is_renewed, face, REAL_SOON_MS));
+    cluster_integer(cluster, 0, "DEL", KEY, KEY "-2", KEY ":redlock:slot:0", NULL);
+    ck_assert(face_wait(face, is_healed, face, REAL_SOON_MS));
+    waiter.options.permits = kind->permits;
+    ck_assert_int_eq(pthread_create(&waiter.thread, NULL, wait_for_it, &waiter), 0);
+    ck_assert(face_wait(face, is_listening_and_queued, NULL, REAL_SOON_MS));
+    held_release(face, &lock);
+    ck_assert_int_eq(pthread_join(waiter.thread, NULL), 0);
+    real_status(waiter.status, REDLOCK_OK, &waiter.result);
+    real_status(redlock_release(&waiter.lock, &result), REDLOCK_OK, &result);
+    ck_assert(real_nothing_left(face));
+}
+
+static void hold_each_kind(struct face *face, struct face *other)
+{
+    static const redlock_name second = {RESOURCE "-2", 0};
+    redlock_acquire_options readers = REDLOCK_ACQUIRE_OPTIONS_INIT, permit = REDLOCK_ACQUIRE_OPTIONS_INIT,
+                            several = REDLOCK_ACQUIRE_OPTIONS_INIT;
+
+    readers.shared = 1;
+    permit.permits = 1;
+    several.also = &second;
+    several.also_count = several.fence = 1;
+    hold_of_kind(face, other, &readers);
+    hold_of_kind(face, other, &permit);
+    hold_of_kind(face, other, &several);
 }
 
 /* In vain: it signs out. */
@@ -207,6 +248,7 @@ static void do_everything(enum face_kind kind)
     hand_over(face, other, false);
     hand_over(face, other, true);
     wait_in_vain(face, other);
+    hold_each_kind(face, other);
     held_close(other);
     held_close(face);
     use_a_database(kind);

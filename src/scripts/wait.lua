@@ -89,7 +89,10 @@ local function sign_in(key, queue, alive, mine)
   end
   call('HSET', alive, ARGV[1], now + life)
   if not shared and slots == 0 then -- how long readers have been held off
-    call(call('EXISTS', key) == 1 and is_open(key) and 'HSETNX' or 'HSET', alive, ' writer', now)
+    local readers = call('EXISTS', key) == 1 and is_open(key)
+    if not (readers and call('HGET', alive, ' writer')) then
+      call('HSET', alive, ' writer', now)
+    end
   end
   if seen < ticket then
     call('HSET', alive, ' seen', ARGV[2])

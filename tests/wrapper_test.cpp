@@ -386,6 +386,25 @@ START_TEST(a_semaphore_has_its_permits)
 }
 END_TEST
 
+START_TEST(readers_share_it_and_a_writer_does_not)
+{
+    const redlock::client client = open(), other = open(), third = open();
+    redlock::acquire_options options;
+    options.shared = true;
+    redlock::lock first = client.acquire(key, options);
+    redlock::lock second = other.acquire(key, options);
+    redlock::result result;
+    ck_assert(first.token() != second.token());
+    ck_assert(!third.acquire(key, {}, result) && result.status() == status::held);
+    ck_assert(client.query(key).locked);
+    first.release();
+    ck_assert(second && !third.acquire(key, {}, result));
+    second.release();
+    const redlock::lock writer = third.acquire(key);
+    ck_assert(!other.acquire(key, options, result) && result.status() == status::held);
+}
+END_TEST
+
 // --- Its end
 
 START_TEST(a_loss_is_told_in_every_way)
@@ -696,6 +715,7 @@ Suite *wrapper_suite()
     tcase_add_test(tcase, a_lock_goes_on_by_its_token);
     tcase_add_test(tcase, a_fence_grows);
     tcase_add_test(tcase, a_semaphore_has_its_permits);
+    tcase_add_test(tcase, readers_share_it_and_a_writer_does_not);
 
     tcase = real_shared_case(suite, "end");
     tcase_add_test(tcase, a_loss_is_told_in_every_way);

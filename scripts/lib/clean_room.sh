@@ -46,7 +46,16 @@ deb() { (cd "$room" && echo ./debs/"$1"_*.deb); }
 apt_get install "$(deb redlock)" "$(deb libredlock0)"
 inside redlock --version
 apt_get install redis-server
-inside redlock local -n 3 -- sh -c 'test -n "$REDLOCK_NODES"'
+inside redlock local -n 3 -- sh -ec '
+  redlock run --fence --ttl 5s clean -- sh -ec "
+    test -n \"\$REDLOCK_TOKEN\" && test \"\$REDLOCK_FENCE\" -gt 0
+    redlock status --json clean | grep -q \"\\\"state\\\":\\\"held\\\"\"
+    ! redlock run -n clean -- true 2>/dev/null"
+  redlock acquire --ttl 5s clean >/token
+  redlock extend clean - </token
+  redlock release clean - </token
+  redlock status clean | grep -q free
+  redlock doctor >/dev/null'
 
 echo "== programs built against the development files"
 apt_get install "$(deb libredlock-dev)" g++ cmake make pkg-config man-db

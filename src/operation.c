@@ -178,6 +178,15 @@ static bool ends_with(const char *resource, size_t size, const char *suffix)
     return size >= length && memcmp(resource + size - length, suffix, length) == 0;
 }
 
+/* Of a semaphore: its name, and a number. */
+static bool is_slot(const char *resource, size_t size)
+{
+    size_t name = size;
+    while (name > 0 && resource[name - 1] >= '0' && resource[name - 1] <= '9')
+        name--;
+    return name < size && ends_with(resource, name, RL_SLOT_INFIX);
+}
+
 int rl_token_check(const char *token, redlock_result *result)
 {
     if (!token)
@@ -208,5 +217,10 @@ int rl_resource_check(const char *resource, size_t *size, redlock_result *result
             return rl_result_fail(result, REDLOCK_INVALID,
                                   "the resource's name ends in '%s', which is reserved for the library's own keys",
                                   suffixes[i]);
+    if (is_slot(resource, *size))
+        return rl_result_fail(
+            result, REDLOCK_INVALID,
+            "the resource's name ends in '%s' and a number, which is reserved for the library's own keys",
+            RL_SLOT_INFIX);
     return REDLOCK_OK;
 }

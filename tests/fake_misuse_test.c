@@ -137,6 +137,7 @@ static const struct {
      {.struct_size = sizeof(redlock_acquire_options), .resource_size = REDLOCK_RESOURCE_MAX + 1}},
     {"stock", "longer than 512 bytes", {.struct_size = sizeof(redlock_acquire_options), .resource_size = SIZE_MAX}},
     {"stock:redlock:queue", "ends in ':redlock:queue'", REDLOCK_ACQUIRE_OPTIONS_INIT},
+    {"stock:redlock:slot:31", "ends in ':redlock:slot:' and a number", REDLOCK_ACQUIRE_OPTIONS_INIT},
     {"redlock:marker", "key is the nodes' marker, 'redlock:marker'", REDLOCK_ACQUIRE_OPTIONS_INIT},
     {"stock", "wait_ms is -7", {.struct_size = sizeof(redlock_acquire_options), .wait_ms = -7}},
     {"stock", "ttl_ms is 3", {.struct_size = sizeof(redlock_acquire_options), .ttl_ms = 3}},

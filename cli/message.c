@@ -29,17 +29,41 @@ bool cli_is_verbose(void)
     return is_verbose;
 }
 
+enum { SHOWN_MOST = 16 }; /* bytes that show a character, of four bytes at most */
+
+/* The bytes of the character here, in UTF-8; 0: it is none. */
+static size_t character_size(const unsigned char *text)
+{
+    size_t size = text[0] < 0x80   ? 1
+                  : text[0] < 0xc2 ? 0
+                  : text[0] < 0xe0 ? 2
+                  : text[0] < 0xf0 ? 3
+                  : text[0] < 0xf5 ? 4
+                                   : 0;
+
+    for (size_t i = 1; i < size; i++)
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+    return size;
+}
+
+/* Those above ASCII, too: terminals obey them. */
+static bool is_control(const unsigned char *text, size_t size)
+{
+    return (size == 1 && (text[0] < 0x20 || text[0] == 0x7f)) || (size == 2 && text[0] == 0xc2 && text[1] < 0xa0);
+}
+
 /* Copies text so that no byte of it can command a terminal; returns the length. */
 static size_t show_bytes(const char *text, char *shown, size_t size)
 {
     size_t length = 0;
 
-    for (; *text != '\0' && length + 5 < size; text++) {
-        unsigned char byte = (unsigned char)*text;
-        if (byte < 0x20 || byte == 0x7f)
-            length += (size_t)snprintf(shown + length, size - length, "\\x%02x", byte);
-        else
-            shown[length++] = *text;
+    while (*text != '\0' && length + SHOWN_MOST < size) {
+        const unsigned char *bytes = (const unsigned char *)text;
+        size_t count = character_size(bytes);
+        bool escaped = count == 0 || is_control(bytes, count);
+        for (count = count > 0 ? count : 1; count > 0; count--, text++)
+            length += (size_t)snprintf(shown + length, size - length, escaped ? "\\x%02x" : "%c", (unsigned char)*text);
     }
     shown[length] = '\0';
     return length;
@@ -49,7 +73,7 @@ const char *cli_quote(const char *text, char buffer[CLI_QUOTED_SIZE])
 {
     char shown[CLI_QUOTED_SIZE - 8];
     size_t length = show_bytes(text, shown, sizeof(shown));
-    bool cut = length + 5 >= sizeof(shown);
+    bool cut = length + SHOWN_MOST >= sizeof(shown);
 
     snprintf(buffer, CLI_QUOTED_SIZE, "'%s%s'", shown, cut ? "..." : "");
     return buffer;
@@ -146,7 +170,9 @@ void cli_live(const char *format, ...)
     va_end(arguments);
     size_t length = show_bytes(text, line + 4, sizeof(line) - 4);
     if (length >= terminal_columns())
-        length = terminal_columns() - 1; /* or it would wrap, and could not be taken away */
+        length = terminal_columns() - 1;                    /* or it would wrap, and could not be taken away */
+    while (length > 0 && (line[4 + length] & 0xc0) == 0x80) /* within a character */
+        length--;
     pthread_mutex_lock(&mutex);
     if (length > 0 || live_shown)
         (void)!write(STDERR_FILENO, line, length + 4);

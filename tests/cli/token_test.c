@@ -151,7 +151,7 @@ START_TEST(odd_bytes_in_a_name)
     json_is(program, ".validity_ms > 5000 and .granted == 5 and .nodes == 5", "true");
     program = run("acquire", key, "-n");
     program_exits(program, NOT_OBTAINED);
-    program_says_in_one_line(program, "odd \xff\\x0a");
+    program_says_in_one_line(program, "odd \\xff\\x0a");
     program_exits(run("release", key, token), 0);
     ck_assert(real_nothing_left(NULL));
 }
@@ -306,6 +306,7 @@ START_TEST(a_quarantine_is_shown_and_waited_out)
     struct program *program = program_run(&options, "acquire", "x", "--no-wait", NULL);
     program_exits(program, NO_QUORUM);
     program_says_in_one_line(program, "in quarantine for");
+    program_says_in_one_line(program, "; redlock trust ends a quarantine");
     program = program_run(&options, "acquire", "x", NULL);
     token_of(program);
     ck_assert_ptr_nonnull(strstr(program_errors(program), "waiting: "));

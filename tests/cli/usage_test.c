@@ -44,6 +44,14 @@ static const struct {
     {{"local", "-n", "five"}, "--count 'five' is not a number"},
     {{"local", "true"}, "must follow --"},
     {{"local", "--"}, "no command after --"},
+    {{"\x9b"
+      "31m \xc2\x9b"
+      "31m"},
+     "there is no command '\\x9b31m \\xc2\\x9b31m'"},
+    {{"\xc3\xa4\xe6\x97\xa5\xc2\xa0"}, "there is no command '\xc3\xa4\xe6\x97\xa5\xc2\xa0'"},
+    {{"\xc3\xa4\x9b"
+      "\xff"},
+     "there is no command '\xc3\xa4\\x9b\\xff'"},
     {{"\x1b[31m"}, "there is no command '\\x1b[31m'"},
 };
 enum { BAD_LINES = sizeof(bad_lines) / sizeof(bad_lines[0]) };

@@ -125,13 +125,16 @@ static bool start_all(struct cli_servers *servers)
 static bool make_directory(struct cli_servers *servers)
 {
     const char *temporary = getenv("TMPDIR");
+    const char *parent = temporary != NULL && *temporary != '\0' ? temporary : "/tmp";
     char path[4096];
 
-    snprintf(path, sizeof(path), "%s/redlock-XXXXXX", temporary != NULL && *temporary != '\0' ? temporary : "/tmp");
-    if (mkdtemp(path) == NULL)
-        return false;
-    servers->directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return rmdir(path) == 0 && servers->directory >= 0;
+    snprintf(path, sizeof(path), "%s/redlock-XXXXXX", parent);
+    if (mkdtemp(path) != NULL)
+        servers->directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (servers->directory >= 0 && rmdir(path) == 0)
+        return true;
+    cli_say("cannot make a directory for the servers in %s: %s; TMPDIR names another place", parent, strerror(errno));
+    return false;
 }
 
 /* --- Ready --- */
@@ -147,7 +150,9 @@ static void say_last_words(const struct server *server)
     while (end > text && end[-1] == '\n')
         *--end = '\0';
     char *line = strrchr(text, '\n');
-    cli_say("%s did not start: %s", program(), line != NULL ? line + 1 : text);
+    bool is_missing = strstr(text, strerror(ENOENT)) != NULL;
+    cli_say("%s did not start: %s%s", program(), line != NULL ? line + 1 : text,
+            is_missing ? "; install it, or name another in REDIS_SERVER" : "");
 }
 
 /* The one that has ended; NULL: all run. */
@@ -212,7 +217,7 @@ int cli_servers_start(unsigned count, struct cli_servers **servers)
     for (unsigned i = 0; i < count; i++)
         made->server[i] = (struct server){.port_holder = -1, .log = -1};
     if (!make_directory(made))
-        status = fail("cannot make a directory for the servers");
+        status = CLI_SYSTEM;
     else if (!start_all(made))
         status = fail("cannot start a server");
     if (status == CLI_OK)

@@ -201,19 +201,57 @@ static bool is_worth_waiting(redlock_client *client, const struct cli_acquire *h
     return how->insists || may_recover(client, result);
 }
 
+enum { HINT_SIZE = CLI_QUOTED_SIZE + 64 };
+
+/* Of several resources, the one that others have. */
+static void name_obstacle(redlock_client *client, const struct cli_acquire *how, char hint[HINT_SIZE])
+{
+    char quoted[CLI_QUOTED_SIZE];
+    redlock_state state;
+    redlock_result look;
+
+    *hint = '\0';
+    if (how->options.also_count == 0)
+        return;
+    const char *resource = cli_acquire_obstacle(client, how, &state, &look);
+    if (look.status == REDLOCK_OK && !is_free(&state, &look))
+        snprintf(hint, HINT_SIZE, "; %s is in the way", cli_quote(resource, quoted));
+}
+
+static bool has_quarantine(redlock_client *client)
+{
+    redlock_node_status node;
+
+    for (uint32_t i = 0; i < redlock_nodes(client); i++)
+        if (redlock_node_status_get(client, i, &node) == REDLOCK_OK && node.quarantine_ms > 0)
+            return true;
+    return false;
+}
+
+static void name_remedy(redlock_client *client, int status, char hint[HINT_SIZE])
+{
+    *hint = '\0';
+    if (has_quarantine(client))
+        snprintf(hint, HINT_SIZE, "; redlock trust ends a quarantine, when nobody holds a lock");
+    else if (status == CLI_NO_QUORUM || status == CLI_MISCONFIGURED)
+        snprintf(hint, HINT_SIZE, "; redlock doctor tells what to do");
+}
+
 /* The first attempt tells at once what there is to wait for; then it waits for what is left of the time. */
 static int acquire(redlock_client *client, const struct cli_acquire *how, redlock_acquire_options *options,
                    redlock_lock **lock, redlock_result *result)
 {
     int64_t began_ms = now_ms();
+    char hint[HINT_SIZE];
 
     options->wait_ms = 0;
     int status = redlock_acquire(client, how->resource, options, lock, result);
     cli_explain("first attempt: %s", redlock_result_text(result));
     if (!is_worth_waiting(client, how, result))
         return status;
+    name_remedy(client, CLI_OK, hint);
     if (result->status != REDLOCK_HELD)
-        cli_say("waiting: %s", redlock_result_text(result));
+        cli_say("waiting: %s%s", redlock_result_text(result), hint);
     options->wait_ms = how->wait_ms;
     if (how->wait_ms > 0) {
         int64_t left_ms = how->wait_ms - (now_ms() - began_ms);
@@ -229,19 +267,16 @@ static int acquire(redlock_client *client, const struct cli_acquire *how, redloc
 static int explain_failure(redlock_client *client, const struct cli_acquire *how, redlock_result *result)
 {
     char names[CLI_NAMES_SIZE];
-    char quoted[CLI_QUOTED_SIZE];
-    char obstacle[CLI_QUOTED_SIZE + 32] = "";
-    redlock_state state;
-    redlock_result look;
+    char hint[HINT_SIZE];
+    int status = cli_exit_of(result);
 
-    if (how->options.also_count > 0 && (result->status == REDLOCK_HELD || result->cause == REDLOCK_HELD)) {
-        const char *resource = cli_acquire_obstacle(client, how, &state, &look);
-        if (look.status == REDLOCK_OK && !is_free(&state, &look))
-            snprintf(obstacle, sizeof(obstacle), "; %s is in the way", cli_quote(resource, quoted));
-    }
+    if (status == CLI_NOT_OBTAINED)
+        name_obstacle(client, how, hint);
+    else
+        name_remedy(client, status, hint);
     if (result->status != REDLOCK_CANCELLED)
-        cli_say("%s not obtained: %s%s", cli_acquire_names(how, names), redlock_result_text(result), obstacle);
-    return cli_exit_of(result);
+        cli_say("%s not obtained: %s%s", cli_acquire_names(how, names), redlock_result_text(result), hint);
+    return status;
 }
 
 int cli_acquire(redlock_client *client, const struct cli_acquire *how, redlock_lock **lock, redlock_result *result)

@@ -176,7 +176,9 @@ START_TEST(the_environment_wins_over_the_file)
     char *text = nodes_line(nowhere);
     const char *path = write_config("config", text);
 
-    program_exits(program_run(NULL, "--config", path, "run", resource, "--", "true", NULL), NO_QUORUM);
+    struct program *program = program_run(NULL, "--config", path, "run", resource, "--", "true", NULL);
+    program_exits(program, NO_QUORUM);
+    program_says_in_one_line(program, "; redlock doctor tells what to do");
     works(program_run(&scene_on_nodes, "--config", path, "run", resource, "--", "true", NULL));
     free(text);
 }

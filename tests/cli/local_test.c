@@ -110,6 +110,12 @@ START_TEST(without_a_server_it_says_so)
 
     program_exits(program, 71);
     program_says_in_one_line(program, "/nonexistent/redis-server: No such file");
+    program_says_in_one_line(program, "; install it, or name another in REDIS_SERVER");
+    const char *const nowhere[] = {"TMPDIR=/nonexistent/directory", NULL};
+    options.environment = nowhere;
+    program = program_run(&options, "local", "--", "true", NULL);
+    program_exits(program, 71);
+    program_says_in_one_line(program, "in /nonexistent/directory: No such file");
 }
 END_TEST
 

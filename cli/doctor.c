@@ -265,11 +265,11 @@ const struct cli_command cli_command_doctor = {
     .name = "doctor",
     .arguments = "[RESOURCE]",
     .summary = "Look for what is wrong with the nodes, and say what to do about it",
-    .help =
-        "Rights are tried out, without any effect, on the keys of RESOURCE: name one that the user may lock. A server lists each refusal in its ACL LOG.\n"
-        "\n"
-        "exit status, for monitoring: 0 ok; 1 warning: locks can be acquired, something is to be mended; 2 critical: none can be acquired;\n"
-        "64 usage; 78 the settings are wrong; 71 this machine\n",
+    .help = "Rights are tried out, without any effect, on the keys of RESOURCE: name one that the user may lock.\n"
+            "A server lists each refusal in its ACL LOG.\n"
+            "\n"
+            "exit status, for monitoring: 0 ok; 1 warning: locks can be acquired, something is to be mended;\n"
+            "2 critical: none can be acquired; 64 usage; 78 the settings are wrong; 71 this machine\n",
     .options = options,
     .take = take,
     .run = run,

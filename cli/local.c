@@ -115,7 +115,8 @@ const struct cli_command cli_command_local = {
     .summary = "Start throw-away nodes on this machine, and run CMD or a shell with them",
     .help =
         "The servers listen on free ports of 127.0.0.1, keep nothing on disk, are trusted at once, and end with CMD, also when\n"
-        "redlock is killed. CMD (default: $SHELL) finds them in REDLOCK_NODES. $REDIS_SERVER names another program than redis-server.\n"
+        "redlock is killed. CMD (default: $SHELL) finds them in REDLOCK_NODES.\n"
+        "$REDIS_SERVER names another program than redis-server.\n"
         "\n"
         "exit status: CMD's; 128 + signal; 71 when the servers do not start\n",
     .options = options,

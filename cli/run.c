@@ -242,7 +242,8 @@ const struct cli_command cli_command_run = {
         "The ttl must be 2 x grace + 1 s at least.\n"
         "\n"
         "exit status: CMD's; 128 + signal; 1 (see -E) the lock is held by another; 64 usage; 69 no quorum of nodes;\n"
-        "71 this machine; 75 the lock was lost or ended before CMD did; 78 misconfigured; 126, 127 CMD cannot be run, is not there\n",
+        "71 this machine; 75 the lock was lost or ended before CMD did; 78 misconfigured;\n"
+        "126, 127 CMD cannot be run, is not there\n",
     .options = options,
     .takes_command = true,
     .take = take,

@@ -155,8 +155,8 @@ const struct cli_command cli_command_trust = {
     .arguments = "",
     .summary = "End the quarantine of new nodes: vouch that no lock is held",
     .help =
-        "New nodes, and those that restarted, grant no lock until every one that they may have forgotten has ended: max-ttl and a bit. Nodes of another\n"
-        "deployment become this one's.\n"
+        "New nodes, and those that restarted, grant no lock until every one that they may have forgotten has ended:\n"
+        "max-ttl and a bit. Nodes of another deployment become this one's.\n"
         "\n"
         "exit status: 0 a majority is trusted; 1 not confirmed; 69 too few nodes; 78 misconfigured; 64 usage\n",
     .options = options,

@@ -144,6 +144,26 @@ START_TEST(what_cannot_be_asked_about_is_left_alone)
 }
 END_TEST
 
+/* What is more than a key and a token has no way to another handle; nobody is asked. */
+START_TEST(only_a_plain_lock_can_be_adopted)
+{
+    static const redlock_name second = {"other", 0};
+    static const char *const says[] = {"has no fencing token", "on one resource", "a permit of a semaphore",
+                                       "a shared lock"};
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    options.fence = _i == 0;
+    options.also = _i == 1 ? &second : NULL;
+    options.also_count = _i == 1;
+    options.permits = _i == 2;
+    options.shared = _i == 3;
+    scene_attach();
+    ck_assert_status(adopt(&options, TOKEN), REDLOCK_INVALID);
+    ck_assert_has(answer.result.text, says[_i]);
+    for (unsigned i = 0; i < 5; i++)
+        ck_assert_uint_eq(scene_count(i, SENT_EXTEND), 0);
+}
+END_TEST
+
 START_TEST(less_validity_than_asked_for_is_too_slow)
 {
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
@@ -394,6 +414,7 @@ static void add_adopt(TCase *tcase)
     tcase_add_test(tcase, the_locks_of_others_are_not_adopted_and_stay);
     tcase_add_loop_test(tcase, what_cannot_be_asked_about_is_left_alone, 0, 2);
     tcase_add_test(tcase, less_validity_than_asked_for_is_too_slow);
+    tcase_add_loop_test(tcase, only_a_plain_lock_can_be_adopted, 0, 4);
     tcase_add_test(tcase, an_adoption_can_be_cancelled_and_takes_nothing_away);
     tcase_add_test(tcase, a_client_has_one_handle_of_a_token);
     tcase_add_loop_test(tcase, what_is_no_token_is_told_in_words, 0, (int)(sizeof no_tokens / sizeof *no_tokens));

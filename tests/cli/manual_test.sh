@@ -38,6 +38,10 @@ commands=$("$redlock" --help | sed -n '/^commands/,/^$/s/^  \([a-z]*\) .*/\1/p')
 for command in $commands; do
   # shellcheck disable=SC2046 # one word each
   check "$command" $(options "$command")
+  if "$redlock" "$command" --help | grep -E '.{121}'; then
+    echo "redlock $command --help has lines that are longer than 120 characters"
+    failed=1
+  fi
 done
 if (check trust --no-such-option && exit "$failed") >/dev/null; then
   echo "manual_test.sh: a planted option was not missed"

@@ -182,16 +182,29 @@ static struct rl_waiter *next_reader(const struct rl_queue *queue)
     return NULL;
 }
 
-/* The first one tries; and readers together. An attempt may end at once, and its waiter leave. */
-static void attempt(struct rl_queue *queue)
+/* The first one tries; and readers together. */
+static void attempt_together(struct rl_queue *queue)
 {
     struct rl_waiter *waiter = queue->first;
     queue->calls++;
+    queue->again = false;
     do {
         waiter->call = queue->calls;
         waiter->attempt(waiter);
         waiter = next_reader(queue);
-    } while (waiter);
+    } while (waiter && !queue->again);
+}
+
+/* An attempt may end at once, and its waiter leave: then the next one's turn comes when that has returned, for there may be thousands who fail in turn. */
+static void attempt(struct rl_queue *queue)
+{
+    queue->again = true;
+    if (queue->attempting)
+        return;
+    queue->attempting = true;
+    while (queue->again && queue->first)
+        attempt_together(queue);
+    queue->attempting = queue->again = false;
 }
 
 bool rl_queue_is_first(const struct rl_waiter *waiter)

@@ -52,7 +52,9 @@ struct rl_queue {
     uint64_t place[QUORUM_NODES_MAX]; /* where each node has it, as of its last answer; 0: at the ticket */
     uint64_t calls;                   /* how often the first was told to try */
     bool fair;
-    bool raised; /* the ticket has been raised above what a majority had seen */
+    bool attempting; /* its waiters are being told to try */
+    bool again;      /* and there is a new first one to be told, too */
+    bool raised;     /* the ticket has been raised above what a majority had seen */
 };
 
 struct rl_queues {

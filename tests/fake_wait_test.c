@@ -427,6 +427,49 @@ START_TEST(ready_does_not_wait_for_what_cannot_be)
 END_TEST
 
 /* The first one is not fair, or alone is: the attempt and the look of the one after it both say so. */
+enum { CROWD = 20000 };
+
+static void count_misconfigured(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
+{
+    (void)client;
+    if (lock || result->status != REDLOCK_MISCONFIGURED)
+        ck_abort_msg("%s", redlock_status_name(result->status));
+    ++*(unsigned *)arg;
+}
+
+static bool is_whole_crowd(void *told)
+{
+    return *(unsigned *)told == CROWD;
+}
+
+/* One waiter's end is the next one's turn: however many there are, they do not stand on one stack. */
+START_TEST(a_crowd_whose_turns_all_come_to_nothing_at_once)
+{
+    unsigned told = 0;
+    scene.options.log = NULL; /* it would tell of each waiter and node */
+    scene_attach();
+    for (unsigned i = 0; i < scene.nodes; i++)
+        scene_hold(i, "stock");
+    for (unsigned i = 0; i < CROWD; i++) {
+        int status =
+            redlock_acquire_async(scene.client, "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER), count_misconfigured, &told);
+        ck_assert_status(status, REDLOCK_OK);
+        if (i == 0)
+            scene_wait_for_sent(0, SENT_WAIT, 1); /* the others find a queue, and ask no node */
+    }
+    for (unsigned i = 0; i < scene.nodes; i++) {
+        fake_server_set_password(scene.node[i], NULL, "changed");
+        fake_server_drop(scene.node[i], FAKE_SHUTDOWN);
+    }
+    ck_assert(scene_run(is_whole_crowd, &told));
+    for (unsigned i = 0; i < scene.nodes; i++) {
+        fake_server_set_password(scene.node[i], NULL, NULL);
+        scene_let_go(i, "stock");
+    }
+    scene.keys_may_stay = true;
+}
+END_TEST
+
 START_TEST(next_waiter_is_as_fair_as_it_asked_to_be)
 {
     struct answer first, second;
@@ -477,7 +520,9 @@ int main(void)
     tcase_add_test(rest, cancelled_before_it_starts);
     tcase_add_test(rest, cancelled_when_it_has_ended);
     tcase_add_test(rest, one_cancellation_ends_all_that_use_it_and_no_other);
+    tcase_add_test(rest, a_crowd_whose_turns_all_come_to_nothing_at_once);
     tcase_add_loop_test(rest, next_waiter_is_as_fair_as_it_asked_to_be, 0, 2);
+    tcase_add_test(rest, a_cancellation_of_another_client_is_refused);
     tcase_add_test(rest, a_cancellation_outlives_its_client);
     tcase_add_test(rest, ready_looks_or_waits);
     tcase_add_test(rest, ready_does_not_wait_for_what_cannot_be);

@@ -409,6 +409,8 @@ static void tell(struct rl_operation *operation, redlock_result *result)
         result->fence = 0;
     }
     count(acquire, result);
+    if (acquire->lock)
+        rl_lease_give(acquire->lock);
     rl_lease_release(acquire->lease);
     callback(client, acquire->lock, result, arg);
 }
@@ -448,7 +450,8 @@ static void reentry_decided(struct rl_round *round)
 {
     struct acquire *acquire = round->owner;
     rl_lease_extended(acquire->lease, &round->rules);
-    if (atomic_load(&acquire->lease->loss))
+    if (atomic_load(&acquire->lease->loss) ||
+        !acquire->lease->listed) /* or all its handles have been released meanwhile */
         rl_operation_complete(&acquire->base, REDLOCK_LOST);
     else if (round->rules.verdict != QUORUM_WON)
         rl_operation_complete(&acquire->base, rl_result_status(round->rules.verdict));

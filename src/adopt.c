@@ -68,6 +68,8 @@ static void tell(struct rl_operation *operation, redlock_result *result)
         result->status = result->cause = REDLOCK_CANCELLED;
     }
     if (adopt->lock)
+        rl_lease_give(adopt->lock);
+    if (adopt->lock)
         result->validity_ms = (int64_t)(rl_lease_validity(adopt->lease) / QUORUM_MILLISECOND);
     rl_lease_release(adopt->lease);
     callback(client, adopt->lock, result, arg);

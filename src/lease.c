@@ -219,7 +219,8 @@ static void add_handle(struct rl_lease *lease, redlock_lock *handle, redlock_eve
     handle->lease = rl_lease_retain(lease);
     handle->event = event;
     handle->event_arg = arg;
-    handle->told = 0;
+    handle->pending = lease->notices;
+    handle->given = false;
     handle->next = lease->handles;
     lease->handles = handle;
     lease->holds++;
@@ -252,17 +253,31 @@ void rl_lease_end_handle(redlock_lock *lock)
 
 /* ------------------------------------------------------------------------------------------------ the rules' words */
 
-static void notice(struct rl_lease *lease, int event)
+static void enlist_noticed(struct rl_lease *lease, unsigned notices)
 {
     struct rl_leases *leases = &lease->client->leases;
     bool first = lease->notices == 0;
-    lease->notices |= 1u << event;
+    lease->notices |= notices;
     if (!first)
         return;
     rl_lease_retain(lease);
     lease->next_noticed = NULL;
     *(leases->noticed ? &leases->noticed_last->next_noticed : &leases->noticed) = lease;
     leases->noticed_last = lease;
+}
+
+static void notice(struct rl_lease *lease, int event)
+{
+    for (redlock_lock *handle = lease->handles; handle; handle = handle->next)
+        handle->pending |= 1u << event;
+    enlist_noticed(lease, 1u << event);
+}
+
+void rl_lease_give(redlock_lock *lock)
+{
+    lock->given = true;
+    if (lock->pending)
+        enlist_noticed(lock->lease, lock->pending);
 }
 
 static void lost(struct rl_lease *lease, enum quorum_loss loss)
@@ -403,23 +418,24 @@ void rl_leases_lose(redlock_client *client, enum quorum_lease_event_type why)
 
 /* ---------------------------------------------------------------------------------------------------------- telling */
 
-/* Callbacks may release handles: after each the list is looked at from its start. */
-static void tell(struct rl_lease *lease, int event)
+static redlock_lock *next_to_tell(const struct rl_lease *lease, int event)
 {
     redlock_lock *handle = lease->handles;
-    while (handle) {
-        if (handle->told & 1u << event) {
-            handle = handle->next;
-            continue;
-        }
-        handle->told |= 1u << event;
+    while (handle && !(handle->given && handle->pending & 1u << event))
+        handle = handle->next;
+    return handle;
+}
+
+/* Callbacks may release handles, and make new ones: after each the list is looked at from its start. */
+static void tell(struct rl_lease *lease, int event)
+{
+    redlock_lock *handle;
+    while ((handle = next_to_tell(lease, event)) != NULL) {
+        handle->pending &= ~(1u << event);
         if (handle->event)
             handle->event(handle, event, atomic_load(&lease->loss),
                           (int64_t)(rl_lease_validity(lease) / QUORUM_MILLISECOND), handle->event_arg);
-        handle = lease->handles;
     }
-    for (handle = lease->handles; handle; handle = handle->next)
-        handle->told &= ~(1u << event);
 }
 
 bool rl_leases_tell(redlock_client *client)

@@ -21,7 +21,8 @@ struct redlock_lock {
     struct redlock_lock *next; /* of the lease's handles */
     redlock_event_callback event;
     void *event_arg;
-    unsigned told; /* events of the notice under way that its callback has had */
+    unsigned pending; /* bits of events that its callback is to be told of */
+    bool given;       /* the acquire that made it has been told of it: before that nothing else is */
 };
 
 /* One of a lease's keys: prefix and resource, and a NUL. */
@@ -49,7 +50,7 @@ struct rl_lease {
     bool shared;      /* by readers: its keys hold many tokens */
     bool queued;      /* taken from a queue on the nodes */
     bool due;         /* on the list of due renewals */
-    unsigned notices; /* bits of events to be told */
+    unsigned notices; /* bits of events that handles are to be told of; not 0: on the list of the noticed */
     struct rl_lease *next_due;
     struct rl_lease *next_noticed;
     struct rl_lease *next_unreleased; /* of those there was no memory for: it may be listed still */
@@ -110,6 +111,9 @@ bool rl_lease_hold(struct rl_lease *lease, const struct rl_lease_terms *terms);
 
 /* One more handle, with a reference. NULL: no memory. */
 redlock_lock *rl_lease_share(struct rl_lease *lease, redlock_event_callback event, void *arg);
+
+/* The user is about to be told of the handle, and may be told of events from now on. */
+void rl_lease_give(redlock_lock *lock);
 
 /* A handle's end. Its reference goes over to the caller. */
 void rl_lease_end_handle(redlock_lock *lock);

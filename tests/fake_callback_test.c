@@ -71,6 +71,68 @@ START_TEST(release_and_acquire_in_callbacks)
 }
 END_TEST
 
+/* --- Events --- */
+
+static struct {
+    redlock_lock *known[2]; /* handles that an acquire has told of */
+    unsigned count;
+    unsigned ending[2]; /* times told so */
+} holder;
+
+static void told_of_the_end(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg);
+
+static void told_of_a_handle(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
+{
+    (void)client;
+    (void)arg;
+    ck_assert_status(result->status, REDLOCK_OK);
+    ck_assert_uint_lt(holder.count, 2);
+    holder.known[holder.count++] = lock;
+}
+
+static void take_again(void)
+{
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    options.owner = &holder;
+    options.notify_before_ms = 86400000;
+    options.event = told_of_the_end;
+    ck_assert_status(redlock_acquire_async(scene.client, "stock", &options, told_of_a_handle, NULL), REDLOCK_OK);
+}
+
+/* Takes the lock again when it is told of its end: that handle is told of nothing before its acquire is. */
+static void told_of_the_end(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg)
+{
+    (void)loss;
+    (void)validity_ms;
+    (void)arg;
+    unsigned i = 0;
+    while (i < holder.count && holder.known[i] != lock)
+        i++;
+    ck_assert_msg(i < holder.count, "an event of a handle that nobody has");
+    if (event == REDLOCK_EVENT_ENDING && holder.ending[i]++ == 0 && i == 0)
+        take_again();
+}
+
+static bool two_are_known(void *arg)
+{
+    (void)arg;
+    return holder.count == 2;
+}
+
+START_TEST(taking_again_in_an_event)
+{
+    memset(&holder, 0, sizeof holder);
+    scene_attach();
+    take_again();
+    ck_assert(scene_run(two_are_known, NULL));
+    scene_turn();
+    ck_assert_uint_eq(holder.ending[0], 1);
+    ck_assert_uint_eq(holder.ending[1], 0); /* it was made after the end had been announced */
+    ck_assert_status(redlock_release_async(&holder.known[0], NULL, NULL), REDLOCK_OK);
+    ck_assert_status(scene_release(&answer, &holder.known[1]), REDLOCK_OK);
+}
+END_TEST
+
 static void release_twice(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
 {
     scene_acquired(client, lock, result, arg);
@@ -281,14 +343,14 @@ START_TEST(many_clients_on_one_loop)
             redlock_acquire_async(clients[i], "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER), scene_acquired, &asked[i]),
             REDLOCK_OK);
     }
-    unsigned holder = CLIENTS;
+    unsigned keeper = CLIENTS;
     uint64_t deadline = test_deadline_ns(SCENE_SOON_MS);
-    while (holder == CLIENTS && test_now_ns() < deadline) {
+    while (keeper == CLIENTS && test_now_ns() < deadline) {
         scene_turn();
         for (unsigned i = 0; i < CLIENTS; i++)
-            holder = asked[i].lock ? i : holder;
+            keeper = asked[i].lock ? i : keeper;
     }
-    ck_assert_uint_lt(holder, CLIENTS);
+    ck_assert_uint_lt(keeper, CLIENTS);
     for (unsigned i = 0; i < CLIENTS; i++)
         ck_assert_status(redlock_close_async(&clients[i], scene_told, &ends[i]), REDLOCK_OK);
     for (unsigned i = 0; i < CLIENTS; i++) {
@@ -404,6 +466,7 @@ int main(void)
     TCase *inside = add_case(suite, "inside", five_nodes), *closing = add_case(suite, "closing", five_nodes);
     TCase *one = add_case(suite, "one node", one_node);
     tcase_add_test(inside, release_and_acquire_in_callbacks);
+    tcase_add_test(inside, taking_again_in_an_event);
     tcase_add_test(inside, releasing_twice_in_a_callback);
     tcase_add_test(inside, closing_in_a_callback);
     tcase_add_test(inside, cancelling_in_a_callback);

@@ -289,6 +289,23 @@ START_TEST(extend_and_release_at_once)
 }
 END_TEST
 
+/* The inner section waits for an extension, the outer one ends: there is nothing left to share. */
+START_TEST(taken_again_and_released_at_once)
+{
+    struct answer again;
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    options.owner = &answer;
+    scene_attach();
+    ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_OK);
+    options.ttl_ms = 120000;
+    scene_start_acquire(&again, "stock", &options);
+    scene_start_release(&answer, &answer.lock);
+    ck_assert_status(scene_wait(&again), REDLOCK_LOST);
+    ck_assert_ptr_null(again.lock);
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+}
+END_TEST
+
 /* --- Nodes that do not know the scripts --- */
 
 static void forget_scripts(void)
@@ -425,10 +442,12 @@ static void add_release(TCase *tcase)
     tcase_add_test(tcase, a_release_of_what_a_majority_forgot_is_lost);
     tcase_add_test(tcase, only_the_own_token_is_deleted);
     tcase_add_test(tcase, a_release_that_was_refused_for_now_is_repeated);
+    tcase_add_test(tcase, what_a_node_says_to_a_release_is_not_put_in_other_words);
     tcase_add_test(tcase, nodes_that_are_away_are_told_when_they_are_back);
     tcase_add_test(tcase, a_release_times_out_and_is_done_all_the_same);
     tcase_add_test(tcase, a_release_needs_no_callback);
     tcase_add_test(tcase, extend_and_release_at_once);
+    tcase_add_test(tcase, taken_again_and_released_at_once);
 }
 
 static void add_noscript(TCase *tcase)

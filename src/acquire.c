@@ -170,10 +170,20 @@ static void confirmed(struct acquire *acquire, const struct rl_round *round)
         raise_token(acquire);
 }
 
+/* What the nodes have of the attempt is undone behind all that they were sent. */
+static void give_up_lock(struct acquire *acquire, int cause)
+{
+    acquire->raising = false;
+    rl_release_forget(acquire->lease);
+    lost(acquire, cause);
+}
+
 static void decided(struct rl_round *round)
 {
     struct acquire *acquire = round->owner;
-    if (round->rules.verdict == QUORUM_WON)
+    if (round->rules.verdict == QUORUM_WON && rl_round_is_outdated(round))
+        give_up_lock(acquire, REDLOCK_TOO_SLOW);
+    else if (round->rules.verdict == QUORUM_WON)
         confirmed(acquire, round);
     else
         lost(acquire, rl_result_status(round->rules.verdict));
@@ -204,25 +214,17 @@ static void replied(struct rl_round *round, unsigned node, const struct rl_vote 
 
 /* ------------------------------------------------------------------------------------------- a larger fencing token */
 
-/* What the nodes have of the attempt is undone behind the raise. */
-static void give_up_raise(struct acquire *acquire, int cause)
-{
-    acquire->raising = false;
-    rl_release_forget(acquire->lease);
-    lost(acquire, cause);
-}
-
 static void raised(struct rl_round *round)
 {
     struct acquire *acquire = round->owner;
     quorum_duration least = acquire->options.minimum_validity_ms * QUORUM_MILLISECOND;
     enum quorum_verdict verdict = round->rules.verdict;
     if (verdict == QUORUM_LOST_GONE) /* it expired meanwhile */
-        give_up_raise(acquire, REDLOCK_TOO_SLOW);
+        give_up_lock(acquire, REDLOCK_TOO_SLOW);
     else if (verdict != QUORUM_WON)
-        give_up_raise(acquire, rl_result_status(verdict));
-    else if (quorum_time_until(round->rules.validity_end, rl_now()) < least)
-        give_up_raise(acquire, REDLOCK_TOO_SLOW);
+        give_up_lock(acquire, rl_result_status(verdict));
+    else if (rl_round_is_outdated(round) || quorum_time_until(round->rules.validity_end, rl_now()) < least)
+        give_up_lock(acquire, REDLOCK_TOO_SLOW);
     else
         confirmed(acquire, round);
 }

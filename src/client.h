@@ -56,6 +56,7 @@ struct redlock_client {
     unsigned renewal_turn;         /* which node the next of many renewals ask first */
     redlock_statistics statistics;
     struct quorum_clock_watch clock_watch;
+    quorum_time stood_still; /* when our clock was last found to have; 0: never */
     struct quorum_fence_clock fence_clock;
     uint8_t slots[RL_SLOTS_REMEMBERED]; /* which slot of a semaphore was had last, and one; by hash */
     struct rl_round *coming;            /* rounds that wait for a node to become usable */

@@ -81,6 +81,7 @@ static void note_clock(struct rl_node *node, quorum_time sent, quorum_time recei
     if (!actions.own)
         return;
     rl_log(client, REDLOCK_LOG_ERROR, "this machine's clock stood still, or jumped: all locks are lost");
+    client->stood_still = rl_now();
     rl_leases_lose(client, QUORUM_LEASE_CLOCK);
 }
 

@@ -125,10 +125,17 @@ static void tell(struct rl_round *round, const struct quorum_event *event)
     apply(round, quorum_round_step(&round->rules, event));
 }
 
+/* Has it not been counted yet? What is said of it later is not put over why it was counted so. */
+static bool is_open(const struct rl_round *round, unsigned node)
+{
+    return round->rules.tally.voted[QUORUM_PENDING] & quorum_node(node);
+}
+
 static void count_out(struct rl_round *round, unsigned node, enum quorum_vote vote, bool permanent, const char *reason,
                       quorum_time now)
 {
-    snprintf(round->slot[node].text, sizeof round->slot[node].text, "%s", reason);
+    if (is_open(round, node))
+        snprintf(round->slot[node].text, sizeof round->slot[node].text, "%s", reason);
     const struct quorum_event event = {
         .type = QUORUM_VOTED, .now = now, .node = node, .vote = vote, .permanent = permanent};
     tell(round, &event);
@@ -305,9 +312,20 @@ static bool is_far_off(const struct rl_round *round, const struct rl_vote *vote)
            !quorum_fence_is_near(round->fence, vote->record);
 }
 
-static void note_text(struct rl_slot *slot, const struct rl_vote *vote, const redisReply *reply)
+/* A node may have turned out unfit, or to have forgotten locks, since it was asked: what it grants does not count then. */
+static const char *objection_to(const struct rl_round *round, struct rl_node *node, const struct rl_vote *vote,
+                                quorum_time now)
+{
+    if (!is_grant(round) || vote->vote != QUORUM_GRANTED)
+        return NULL;
+    return node->unfit ? node->unfit : rl_guard_objection(node, now);
+}
+
+static void note_text(struct rl_slot *slot, const struct rl_vote *vote, const redisReply *reply, const char *objection)
 {
     rl_reply_text(reply, slot->text, sizeof slot->text);
+    if (objection)
+        snprintf(slot->text, sizeof slot->text, "%s", objection);
     if (vote->clock && !slot->text[0])
         snprintf(slot->text, sizeof slot->text, "its clock, or its last fencing token, is more than a day off ours");
 }
@@ -319,14 +337,17 @@ static void take_reply(struct rl_round *round, struct rl_request *request, const
     struct rl_vote vote_of_node = rl_reply_vote(round->question, answer->reply);
     if (is_far_off(round, &vote_of_node))
         vote_of_node = (struct rl_vote){.vote = QUORUM_REFUSED, .clock = true};
+    const char *objection = objection_to(round, request->node, &vote_of_node, answer->now);
+    if (objection)
+        vote_of_node = (struct rl_vote){.vote = QUORUM_REFUSED, .permanent = request->node->unfit};
     bool over = quorum_round_over(&round->rules);
     if (over && round->rules.verdict != QUORUM_WON && vote_of_node.vote == QUORUM_GRANTED && is_grant(round))
         round->client->statistics.late_grants++;
     if (vote_of_node.noscript && !request->whole && !over && send_whole(round, request, round->question))
         return;
-    if (!over) {
+    if (is_open(round, index)) {
         note_latency(slot, request, answer->now);
-        note_text(slot, &vote_of_node, answer->reply);
+        note_text(slot, &vote_of_node, answer->reply, objection);
     }
     if (round->replied &&
         round->rules.verdict != QUORUM_WON) /* a lost attempt's late answer still tells of the queue */
@@ -382,7 +403,7 @@ static void undo_replied(struct rl_round *round, struct rl_request *request, con
             undo_again(round, request, answer->now);
         return;
     }
-    if (round->rules.terms.kind == QUORUM_RELEASE && !quorum_round_over(&round->rules)) {
+    if (round->rules.terms.kind == QUORUM_RELEASE && is_open(round, index)) { /* else it is counted, or nobody waits */
         note_latency(slot, request, answer->now);
         rl_reply_text(answer->reply, slot->text, sizeof slot->text);
         vote(round, index, vote_of_node, answer->now);
@@ -490,6 +511,11 @@ void rl_round_cancel(struct rl_round *round)
     const struct quorum_event cancel = {.type = QUORUM_CANCEL, .now = rl_now()};
     round->decided = NULL;
     tell(round, &cancel);
+}
+
+bool rl_round_is_outdated(const struct rl_round *round)
+{
+    return round->rules.sent <= round->client->stood_still;
 }
 
 void rl_round_leave(struct rl_round *round)

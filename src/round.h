@@ -50,6 +50,9 @@ void rl_round_cancel(struct rl_round *round);
 /* The owner's reference ends, and with it its interest. */
 void rl_round_leave(struct rl_round *round);
 
+/* Our clock has been found to have stood still since it began: when what it was granted ends nobody knows. */
+bool rl_round_is_outdated(const struct rl_round *round);
+
 /* A node's state has changed, for the rounds that wait for it. */
 void rl_rounds_node_changed(redlock_client *client, struct rl_node *node);
 

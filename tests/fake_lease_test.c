@@ -219,6 +219,21 @@ START_TEST(a_release_that_was_refused_for_now_is_repeated)
 }
 END_TEST
 
+START_TEST(what_a_node_says_to_a_release_is_not_put_in_other_words)
+{
+    hold_lock();
+    fake_server_refuse(scene.node[0], "EVALSHA", 1, FAKE_BUSY);
+    for (unsigned i = 1; i < 5; i++)
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "EVALSHA", .count = 1, .hold = true});
+    scene_start_release(&answer, &lock);
+    scene_wait_for_sent(0, SENT_UNDO, 2); /* the refusal has been taken */
+    for (unsigned i = 1; i < 5; i++)
+        fake_server_release(scene.node[i]);
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    ck_assert_has(answer.result.node[0].text, "BUSY");
+}
+END_TEST
+
 START_TEST(nodes_that_are_away_are_told_when_they_are_back)
 {
     hold_lock();

@@ -584,6 +584,8 @@ int rl_acquire_start(redlock_client *client, const char *resource, const redlock
     struct rl_names names;
     int status = rl_options_read_acquire(given, &client->options, &options, &why);
     if (!status)
+        status = rl_cancellation_check(client, options.cancellation, &why);
+    if (!status)
         status = rl_names_read(&names, resource, &options, &client->options, &why);
     size_t kept = status ? 0 : memory_for(&names);
     int created;

@@ -151,6 +151,8 @@ int rl_adopt_start(redlock_client *client, const char *resource, const redlock_a
     if (!status && options.shared)
         status = rl_result_fail(&why, REDLOCK_INVALID, "a shared lock cannot be adopted");
     if (!status)
+        status = rl_cancellation_check(client, options.cancellation, &why);
+    if (!status)
         status = check(client, resource, &size, token, &why);
     struct adopt *adopt = (struct adopt *)rl_operation_create(client, &type, sizeof *adopt, &created);
     if (!adopt)

@@ -187,6 +187,16 @@ static bool is_slot(const char *resource, size_t size)
     return name < size && ends_with(resource, name, RL_SLOT_INFIX);
 }
 
+int rl_cancellation_check(const redlock_client *client, const redlock_cancellation *cancellation,
+                          redlock_result *result)
+{
+    if (cancellation && cancellation->wakeup != client->wakeup)
+        return rl_result_fail(
+            result, REDLOCK_INVALID,
+            "the cancellation is of another client; make one with redlock_cancellation_create() of this");
+    return REDLOCK_OK;
+}
+
 int rl_token_check(const char *token, redlock_result *result)
 {
     if (!token)

@@ -109,6 +109,10 @@ void rl_release_again(struct rl_timer *timer);
 /* A name of 1 to REDLOCK_RESOURCE_MAX bytes. size 0: a C string. */
 int rl_resource_check(const char *resource, size_t *size, redlock_result *result);
 
+/* One of this client's, or NULL: another's would ring at the other client's loop. */
+int rl_cancellation_check(const redlock_client *client, const redlock_cancellation *cancellation,
+                          redlock_result *result);
+
 /* A token as redlock_lock_token() shows it. */
 int rl_token_check(const char *token, redlock_result *result);
 

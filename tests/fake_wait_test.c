@@ -339,6 +339,27 @@ START_TEST(one_cancellation_ends_all_that_use_it_and_no_other)
 }
 END_TEST
 
+START_TEST(a_cancellation_of_another_client_is_refused)
+{
+    redlock_client *other;
+    redlock_cancellation *foreign;
+    struct answer closed;
+    memset(&closed, 0, sizeof closed);
+    scene_attach();
+    ck_assert_status(redlock_attach(scene.loop, scene_list(), &scene.options, &other, NULL), REDLOCK_OK);
+    ck_assert_status(redlock_cancellation_create(other, &foreign), REDLOCK_OK);
+    options.cancellation = foreign;
+    ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_INVALID);
+    ck_assert_has(answer.result.text, "of another client");
+    scene_start_adopt(&answer, "stock", &options, "0123456789abcdef0123456789abcdef01234567");
+    ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
+    redlock_cancellation_destroy(&foreign);
+    scene.started++;
+    ck_assert_status(redlock_close_async(&other, scene_told, &closed), REDLOCK_OK);
+    scene_wait(&closed);
+}
+END_TEST
+
 START_TEST(a_cancellation_outlives_its_client)
 {
     scene_attach();

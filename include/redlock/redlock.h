@@ -248,7 +248,7 @@ typedef struct redlock_acquire_options {
     uint32_t ttl_ms;                  /* 0: the client's */
     uint32_t minimum_validity_ms;     /* 0: the client's */
     size_t resource_size;             /* bytes of the resource, which may then hold any byte; 0: it is a C string */
-    redlock_cancellation *cancellation; /* ends the attempt early; must outlive the operation */
+    redlock_cancellation *cancellation; /* ends the attempt early; this client's own; must outlive the operation */
     uint32_t no_renewal;              /* 1: not renewed, ends with its ttl */
     uint32_t cap_ms;                  /* not renewed beyond so long after it was acquired: at least the ttl; 0: no cap */
     uint32_t notify_before_ms;        /* REDLOCK_EVENT_ENDING comes so long before the end of validity; 0: not at all */

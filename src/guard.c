@@ -161,6 +161,7 @@ static void take_run_id(struct rl_node *node, const redisReply *field)
         return;
     /* Another server on the same connection: something in between has switched. */
     memcpy(node->last_run_id, run_id, sizeof run_id);
+    rl_guard_find(node, REDLOCK_FINDING_SAME_SERVER, rl_handshake_is_double(node));
     quorum_clock_forget(&node->client->clock_watch, node->index);
     rl_leases_hasten(node->client, node->index);
 }

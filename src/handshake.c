@@ -30,7 +30,7 @@ static void copy_line(const redisReply *info, const char *field, char *value, si
 }
 
 /* One server behind two names would have two votes. A name that has none does not take the other's. */
-static bool has_vote_already(const struct rl_node *node)
+bool rl_handshake_is_double(const struct rl_node *node)
 {
     const redlock_client *client = node->client;
     for (unsigned i = 0; i < client->nodes_count; i++) {
@@ -135,7 +135,7 @@ static void step_answered(struct rl_request *request, const struct rl_answer *an
     if (--node->steps_left > 0)
         return;
     /* Not sooner: the other may have become ready since this one said who it is. */
-    if (!node->unfit && has_vote_already(node)) {
+    if (!node->unfit && rl_handshake_is_double(node)) {
         node->findings |= REDLOCK_FINDING_SAME_SERVER;
         rl_guard_judge(node);
     }

@@ -180,6 +180,8 @@ void rl_handshake_auth_free(struct rl_command *command);
 
 /* handshake.c: queues all of it. false: the link does not take it. */
 bool rl_handshake_start(struct rl_node *node);
+/* Is it the server of another node that has a vote? */
+bool rl_handshake_is_double(const struct rl_node *node);
 /* Kills what is left of the links before, and undoes what may be left on the node, before anything else is sent. */
 void rl_handshake_settle(struct rl_node *node);
 

@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/client.h"
+#include "src/clock.h"
+#include "src/guard.h"
+
 static struct answer answer;
 
 static void one_node(void)
@@ -396,6 +400,45 @@ START_TEST(the_vote_survives_its_link)
 }
 END_TEST
 
+/* What a node says of itself to the guard. */
+static void tell_guard(struct rl_node *node, const char *run_id)
+{
+    redisReply field[8], *element[8], reply = {.type = REDIS_REPLY_ARRAY, .elements = 8, .element = element};
+    const char *texts[8] = {run_id, "master", NULL, NULL, NULL, NULL, "trusted", "default"};
+    const long long numbers[8] = {0, 0, 1, 0, 30000, scene.nodes, 0, 0};
+    for (unsigned i = 0; i < 8; i++) {
+        memset(&field[i], 0, sizeof field[i]);
+        element[i] = &field[i];
+        field[i].type = texts[i] ? REDIS_REPLY_STRING : REDIS_REPLY_INTEGER;
+        field[i].integer = numbers[i];
+        if (!texts[i])
+            continue;
+        char text[64];
+        snprintf(text, sizeof text, "%s", texts[i]);
+        field[i].len = strlen(text);
+        field[i].str = strdup(text);
+    }
+    quorum_time now = rl_now();
+    ck_assert(rl_guard_told(node, &reply, now, now));
+    for (unsigned i = 0; i < 8; i++)
+        free(field[i].str);
+}
+
+/* Something between us and the nodes leads two names to one server, on connections that stay. */
+START_TEST(a_server_that_takes_another_names_place_has_one_vote)
+{
+    scene_attach();
+    struct rl_node *nodes = scene.client->nodes;
+    tell_guard(&nodes[0], nodes[1].run_id);
+    ck_assert_uint_eq(nodes[0].findings & REDLOCK_FINDING_SAME_SERVER, REDLOCK_FINDING_SAME_SERVER);
+    ck_assert_ptr_nonnull(nodes[0].unfit);
+    tell_guard(&nodes[1], nodes[1].run_id);
+    ck_assert_ptr_null(nodes[1].unfit);
+    tell_guard(&nodes[0], "0123456789012345678901234567890123456789");
+    ck_assert_ptr_null(nodes[0].unfit);
+}
+END_TEST
+
 /* Both have said who they are before either is ready. */
 START_TEST(not_even_when_both_shake_hands_at_once)
 {
@@ -489,6 +532,7 @@ static void add_three_nodes(TCase *tcase)
     tcase_add_test(tcase, one_server_under_two_names_has_one_vote);
     tcase_add_test(tcase, the_vote_survives_its_link);
     tcase_add_test(tcase, not_even_when_both_shake_hands_at_once);
+    tcase_add_test(tcase, a_server_that_takes_another_names_place_has_one_vote);
     tcase_add_test(tcase, a_replica_has_no_vote);
     tcase_add_test(tcase, a_majority_of_replicas_is_a_misconfiguration);
 }

@@ -1,6 +1,7 @@
 #include "src/random.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -8,9 +9,14 @@
 
 static bool refill(struct rl_random *random)
 {
-    ssize_t got = getrandom(random->block, sizeof random->block, GRND_NONBLOCK);
-    if (got != (ssize_t)sizeof random->block)
-        return false;
+    size_t filled = 0;
+    /* A signal may cut short, or fail, what asks for more than 256 bytes. */
+    while (filled < sizeof random->block) {
+        ssize_t got = getrandom(random->block + filled, sizeof random->block - filled, GRND_NONBLOCK);
+        if (got <= 0 && !(got < 0 && errno == EINTR))
+            return false;
+        filled += got > 0 ? (size_t)got : 0;
+    }
     random->left = sizeof random->block;
     return true;
 }

@@ -429,7 +429,9 @@ static void connect_now(struct rl_node *node)
         return;
     redisAsyncSetConnectCallback(context, on_connect);
     redisAsyncSetDisconnectCallback(context, on_disconnect);
-    rl_handshake_start(node); /* queued now, so that it leaves with the connection's first write */
+    /* Queued now, so that it leaves with the connection's first write. By half it would leave out the database, or the guard. */
+    if (!rl_handshake_start(node) && node->context)
+        rl_node_break(node, false, "no memory for the handshake");
 }
 
 void rl_node_resolved(struct rl_node *node)

@@ -163,10 +163,13 @@ static bool start_tls(struct rl_listener *listener)
     listener->tls = NULL;
     if (!node->address.tls)
         return true;
+    struct rl_sigpipe guard;
+    rl_sigpipe_block(&guard); /* it writes at once */
     rl_tls_enter();
     listener->tls =
         rl_tls_start(node->client->tls, listener->context, node->address.host, error, sizeof error, &permanent);
     rl_tls_leave();
+    rl_sigpipe_restore(&guard, !listener->tls);
     return listener->tls;
 }
 

@@ -260,12 +260,15 @@ static int wait_for(struct call *call, void (*start)(struct call *call))
     call->blocking = blocking;
     if (sem_init(&call->done, 0, 0) != 0)
         return rl_result_fail(call->result, REDLOCK_SYSTEM, "the system gives no semaphore");
+    /* Once it is on the list it may be answered, and the client closed by another thread, before we have rung. */
+    struct rl_wakeup *wakeup = rl_wakeup_retain(call->client->wakeup);
     struct call *first = atomic_load(&blocking->calls);
     do
         call->next = first;
     while (!atomic_compare_exchange_weak(&blocking->calls, &first, call));
     if (!first) /* else whoever put the first one there rings, or has */
-        rl_wakeup_ring(call->client->wakeup);
+        rl_wakeup_ring(wakeup);
+    rl_wakeup_release(wakeup);
     while (sem_wait(&call->done) != 0 && errno == EINTR)
         ;
     sem_destroy(&call->done);

@@ -4,14 +4,23 @@
 # Usage: scripts/bench.sh [--quick] [--check] [--output DIRECTORY] [GROUP...]
 #   --quick    a quarter of the rounds
 #   --check    ends with one line per target, 'target NAME VALUE LIMIT ok|MISS|noisy'; exit status 1 when one is missed
+#   --minutes  how long the group hold lasts; default: one, with --quick half of one
 #   --output   where bench.json, the distributions (.dat) and their plots (.svg) go; default: bench/results
-#   --help     the groups; default: all of them
+# Groups; without a name all of them, but for those that say otherwise:
 set -uo pipefail
 exec </dev/null
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 # shellcheck source=scripts/lib/packages.sh
 . scripts/lib/packages.sh
+
+# The groups are those that bench/main.c has.
+help() {
+  sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
+  sed -n '/^} groups\[\] = {/,/^};/p' bench/main.c | tr -d '\n' |
+    sed -E 's/\{"([a-z]+)", "([^"]*)", [a-z_]+, *(true|false)\},/\n  \1\t\2 \3\n/g' |
+    sed -nE 's/ false$//; s/ true$/ (only when named)/; /^  [a-z]+\t/p' | expand -t 13
+}
 
 output=bench/results
 arguments=()
@@ -24,6 +33,19 @@ while [ $# -gt 0 ]; do
       fi
       output=$2
       shift
+      ;;
+    -h | --help)
+      help
+      exit 0
+      ;;
+    --minutes)
+      arguments+=("$1" "${2:?"--minutes needs a number"}")
+      shift
+      ;;
+    --quick | --check) arguments+=("$1") ;;
+    -*)
+      echo "scripts/bench.sh: '$1' is not understood; there are --quick, --check, --minutes, --output and --help." >&2
+      exit 2
       ;;
     *) arguments+=("$1") ;;
   esac

@@ -86,7 +86,9 @@ _Noreturn static void become(const struct program *program, const char *terminal
     int terminal = -1;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    signal(SIGPIPE, SIG_DFL);
+    for (int number = 1; number < NSIG; number++)
+        (void)signal(number,
+                     SIG_DFL); /* as on a terminal, though the tests were started by nohup(1) or in the background */
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     if (terminal_name != NULL) {

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static struct answer answer;
 static redlock_acquire_options options;
@@ -448,7 +449,7 @@ START_TEST(ready_does_not_wait_for_what_cannot_be)
 END_TEST
 
 /* The first one is not fair, or alone is: the attempt and the look of the one after it both say so. */
-enum { CROWD = 20000 };
+enum { CROWD = 4000, SMALL_STACK = 1 << 20 };
 
 static void count_misconfigured(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
 {
@@ -467,6 +468,10 @@ static bool is_whole_crowd(void *told)
 START_TEST(a_crowd_whose_turns_all_come_to_nothing_at_once)
 {
     unsigned told = 0;
+    struct rlimit before, small;
+    ck_assert_int_eq(getrlimit(RLIMIT_STACK, &before), 0);
+    small = (struct rlimit){SMALL_STACK, before.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_STACK, &small), 0);
     scene.options.log = NULL; /* it would tell of each waiter and node */
     scene_attach();
     for (unsigned i = 0; i < scene.nodes; i++)
@@ -483,6 +488,7 @@ START_TEST(a_crowd_whose_turns_all_come_to_nothing_at_once)
         fake_server_drop(scene.node[i], FAKE_SHUTDOWN);
     }
     ck_assert(scene_run(is_whole_crowd, &told));
+    ck_assert_int_eq(setrlimit(RLIMIT_STACK, &before), 0);
     for (unsigned i = 0; i < scene.nodes; i++) {
         fake_server_set_password(scene.node[i], NULL, NULL);
         scene_let_go(i, "stock");

@@ -275,6 +275,23 @@ static int wait_for(struct call *call, void (*start)(struct call *call))
     return call->status;
 }
 
+static bool is_own_thread(const redlock_client *client)
+{
+    return pthread_equal(client->blocking->thread, pthread_self());
+}
+
+/* What the loop's thread can answer without waiting. In a callback that is this thread, and nothing else is at work on the client. */
+static int ask(struct call *call, void (*start)(struct call *call))
+{
+    if (!is_own_thread(call->client))
+        return wait_for(call, start);
+    if (sem_init(&call->done, 0, 0) != 0)
+        return REDLOCK_SYSTEM;
+    start(call);
+    sem_destroy(&call->done);
+    return call->status;
+}
+
 static int enter(const redlock_client *client, redlock_result *result)
 {
     if (!client)
@@ -284,7 +301,7 @@ static int enter(const redlock_client *client, redlock_result *result)
                               "the client belongs to the process this one was forked from; make another");
     if (!client->blocking)
         return rl_result_fail(result, REDLOCK_INVALID, "an asynchronous client: use the function's ..._async form");
-    if (pthread_equal(client->blocking->thread, pthread_self()))
+    if (is_own_thread(client))
         return rl_result_fail(result, REDLOCK_INVALID,
                               "called on the client's own thread (in a log or allocator callback?)");
     return REDLOCK_OK;
@@ -436,24 +453,20 @@ int redlock_inspect(redlock_client *client, const char *resource, size_t size, r
 
 int rl_blocking_node_status(redlock_client *client, uint32_t node, redlock_node_status *status)
 {
-    int entered = enter(client, NULL);
     struct call call = {.client = client, .node = node, .node_status = status};
-    return entered ? entered : wait_for(&call, start_node_status);
+    return ask(&call, start_node_status);
 }
 
 int rl_blocking_statistics(redlock_client *client, redlock_statistics *statistics)
 {
-    int entered = enter(client, NULL);
     struct call call = {.client = client, .statistics = statistics};
-    return entered ? entered : wait_for(&call, start_statistics);
+    return ask(&call, start_statistics);
 }
 
 size_t rl_blocking_metrics(redlock_client *client, char *text, size_t size)
 {
     struct call call = {.client = client, .text = text, .size = size};
-    if (enter(client, NULL) || wait_for(&call, start_metrics))
-        return size;
-    return call.size;
+    return ask(&call, start_metrics) == REDLOCK_OK ? call.size : size;
 }
 
 int redlock_query(redlock_client *client, const char *resource, size_t size, redlock_state *state,
@@ -467,26 +480,20 @@ int redlock_query(redlock_client *client, const char *resource, size_t size, red
 int rl_blocking_held_by_me(redlock_client *client, const char *resource, size_t size)
 {
     struct call call = {.client = client, .resource = resource, .size = size};
-    if (enter(client, NULL))
-        return 0;
-    return wait_for(&call, start_held_by_me) == 1;
-}
-
-static int ask_of_lock(const redlock_lock *lock, void (*start)(struct call *call))
-{
-    struct call call = {.client = lock->lease->client, .asked = lock};
-    return enter_lock(lock, NULL) ? -1 : wait_for(&call, start);
+    return ask(&call, start_held_by_me) == 1;
 }
 
 uint32_t rl_blocking_hold_count(const redlock_lock *lock)
 {
-    int count = ask_of_lock(lock, start_hold_count);
+    struct call call = {.client = lock->lease->client, .asked = lock};
+    int count = ask(&call, start_hold_count);
     return count < 0 ? 0 : (uint32_t)count;
 }
 
 int rl_blocking_lost_descriptor(const redlock_lock *lock)
 {
-    return ask_of_lock(lock, start_descriptor);
+    struct call call = {.client = lock->lease->client, .asked = lock};
+    return ask(&call, start_descriptor);
 }
 
 int redlock_wait_lost(redlock_lock *lock, int64_t wait_ms, int *loss)

@@ -347,6 +347,58 @@ START_TEST(a_call_on_the_clients_own_thread_is_refused)
 }
 END_TEST
 
+/* --- An event callback asks what it may --- */
+
+static struct {
+    atomic_bool told;
+    int held, got, status;
+    uint32_t count;
+    redlock_statistics statistics;
+    redlock_node_status node;
+} inside;
+
+static void ask_in_event(redlock_lock *mine, int event, int loss, int64_t validity_ms, void *arg)
+{
+    redlock_client *client = atomic_load(&known);
+    (void)loss;
+    (void)validity_ms;
+    (void)arg;
+    if (event != REDLOCK_EVENT_ENDING || !client || atomic_load(&inside.told))
+        return;
+    inside.held = redlock_held_by_me(client, "stock", 0);
+    inside.count = redlock_hold_count(mine);
+    inside.got = redlock_statistics_get(client, &inside.statistics);
+    inside.status = redlock_node_status_get(client, 0, &inside.node);
+    atomic_store(&inside.told, true);
+}
+
+static bool is_told_inside(void *arg)
+{
+    (void)arg;
+    return atomic_load(&inside.told);
+}
+
+START_TEST(an_event_callback_may_ask_what_no_node_is_asked_for)
+{
+    memset(&inside, 0, sizeof inside);
+    scene_connect();
+    atomic_store(&known, scene.client);
+    options.event = ask_in_event;
+    options.notify_before_ms = 59000; /* of 60 s, less the drift */
+    ck_assert_status(redlock_acquire(scene.client, "stock", &options, &lock, &result), REDLOCK_OK);
+    ck_assert(wait_until(is_told_inside, NULL, SCENE_SOON_MS));
+    ck_assert_int_eq(inside.held, 1);
+    ck_assert_uint_eq(inside.count, 1);
+    ck_assert_status(inside.got, REDLOCK_OK);
+    ck_assert_uint_eq(inside.statistics.locks_held, 1);
+    ck_assert_status(inside.status, REDLOCK_OK);
+    ck_assert_str_eq(inside.node.state, "ready");
+    ck_assert_status(redlock_release(&lock, NULL), REDLOCK_OK);
+    atomic_store(&known, NULL);
+    close_client();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("blocking face");
@@ -365,5 +417,6 @@ int main(void)
     tcase_add_test(tcase, unasked_replies_under_the_clients_own_thread);
     tcase_add_loop_test(tcase, a_client_is_closed_while_nodes_cannot_be_reached, 0, 2);
     tcase_add_test(tcase, a_call_on_the_clients_own_thread_is_refused);
+    tcase_add_test(tcase, an_event_callback_may_ask_what_no_node_is_asked_for);
     return run_suite(suite);
 }

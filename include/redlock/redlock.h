@@ -179,7 +179,7 @@ enum redlock_loss {
 
 /*
  * Told of a lock's fate: event is an enum redlock_event, loss an enum redlock_loss, validity_ms what is left. Called on the loop: the caller's in the asynchronous
- * face; in the blocking face the client's own thread, where no blocking function may be called. Called within 10 ms of the end of validity, whatever the nodes do. The handle
+ * face; in the blocking face the client's own thread, where what waits for nodes is refused, and what asks none is answered. Called within 10 ms of the end of validity, whatever the nodes do. The handle
  * may be released in it (asynchronous face, where nothing is told of a handle before its acquire is).
  */
 typedef void (*redlock_event_callback)(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg);

@@ -270,12 +270,13 @@ static int explain_failure(redlock_client *client, const struct cli_acquire *how
     char hint[HINT_SIZE];
     int status = cli_exit_of(result);
 
+    if (result->status == REDLOCK_CANCELLED)
+        return status;
     if (status == CLI_NOT_OBTAINED)
         name_obstacle(client, how, hint);
     else
         name_remedy(client, status, hint);
-    if (result->status != REDLOCK_CANCELLED)
-        cli_say("%s not obtained: %s%s", cli_acquire_names(how, names), redlock_result_text(result), hint);
+    cli_say("%s not obtained: %s%s", cli_acquire_names(how, names), redlock_result_text(result), hint);
     return status;
 }
 

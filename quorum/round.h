@@ -67,7 +67,7 @@ struct quorum_event {
 /* What the host is to do. */
 struct quorum_actions {
     quorum_nodes send; /* ask these nodes now; a release tells nodes that become usable once it is decided, too */
-    quorum_nodes undo; /* send these nodes the undo now, behind what they were sent */
+    quorum_nodes undo; /* send these nodes the undo, behind what they were sent; soon, and not if they leave may_hold */
     bool decided;      /* the verdict has just been reached; said once */
 };
 

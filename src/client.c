@@ -77,7 +77,10 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *watcher, int events)
 {
     (void)events;
     redlock_client *client = watcher->data;
+    bool ended = client->operations.completed;
     bool more = rl_operations_tell(client);
+    if (ended || client->operations.completed || client->closing)
+        rl_rounds_undo(client); /* the caller may never turn the loop again */
     more = rl_leases_tell(client) || more;
     rl_renewals_flush(client);
     rl_adapter_flush(&client->writes);
@@ -209,6 +212,7 @@ static int create(struct ev_loop *loop, bool own_thread, const struct rl_address
     client->writes.own_thread = own_thread;
     client->release_timer.fire = rl_release_again;
     client->renewal_timer.fire = rl_renewals_gathered;
+    client->undo_timer.fire = rl_rounds_undo_due;
     int status = equip(client, needs_tls(addresses, count), result);
     if (status) {
         client->nodes_count = 0;
@@ -282,6 +286,7 @@ static void drop_all(redlock_client *client)
     rl_renewals_drop(client);
     rl_operations_free(client);
     rl_queues_free(client);
+    rl_rounds_undo(client); /* which are dropped */
     drop_unreleased(client);
 }
 

@@ -60,7 +60,9 @@ struct redlock_client {
     struct quorum_fence_clock fence_clock;
     uint8_t slots[RL_SLOTS_REMEMBERED]; /* which slot of a semaphore was had last, and one; by hash */
     struct rl_round *coming;            /* rounds that wait for a node to become usable */
-    struct rl_round *spare_rounds;      /* kept for the next ones */
+    struct rl_round *undoing;           /* rounds with undos to be sent soon */
+    struct rl_timer undo_timer;
+    struct rl_round *spare_rounds; /* kept for the next ones */
     unsigned spare_count;
 
     struct rl_lease *unreleased;   /* no memory to release them so far */

@@ -182,6 +182,8 @@ static void count_untold(struct rl_round *round, unsigned index)
 static void undo_nodes(struct rl_round *round, quorum_nodes nodes)
 {
     struct rl_question_command built;
+    if (!nodes)
+        return;
     rl_question_format(&built, round, RL_ASK_RELEASE, false);
     quorum_time now = rl_now();
     quorum_nodes kept = 0;
@@ -195,6 +197,42 @@ static void undo_nodes(struct rl_round *round, quorum_nodes nodes)
         return;
     for (; kept; kept &= kept - 1)
         count_untold(round, (unsigned)__builtin_ctz(kept));
+}
+
+/*
+ * A contender's attempt is lost when a majority says so, and most of the other answers, which say the same, are on their way:
+ * who has nothing of ours need not be told. The undos wait for that, but not for long, and not when an operation ends, for
+ * the loop may never turn again then, or a round begins, which they would be in the way of.
+ */
+#define UNDO_PATIENCE QUORUM_MILLISECOND
+
+static void undo_later(struct rl_round *round, quorum_nodes nodes)
+{
+    if (!nodes)
+        return;
+    round->undo = nodes;
+    round->references++;
+    round->next_undo = round->client->undoing;
+    round->client->undoing = round;
+    if (!round->client->undo_timer.set)
+        rl_timer_set(&round->client->timers, &round->client->undo_timer, quorum_time_add(rl_now(), UNDO_PATIENCE));
+}
+
+void rl_rounds_undo(redlock_client *client)
+{
+    while (client->undoing) {
+        struct rl_round *round = client->undoing;
+        quorum_nodes nodes = round->undo & round->rules.may_hold & round->lease->may_hold;
+        client->undoing = round->next_undo;
+        round->undo = 0;
+        undo_nodes(round, nodes);
+        release(round);
+    }
+}
+
+void rl_rounds_undo_due(struct rl_timer *timer)
+{
+    rl_rounds_undo((redlock_client *)(void *)((char *)timer - offsetof(redlock_client, undo_timer)));
 }
 
 static enum quorum_vote vote_of(const struct rl_round *round, unsigned node)
@@ -249,8 +287,7 @@ static void apply(struct rl_round *round, struct quorum_actions actions)
         undo_nodes(round, actions.send);
     else if (actions.send)
         ask_nodes(round, actions.send);
-    if (actions.undo)
-        undo_nodes(round, actions.undo & round->lease->may_hold);
+    undo_later(round, actions.undo & round->lease->may_hold);
     if (actions.decided && round->decided)
         round->decided(round);
     release(round);
@@ -494,6 +531,7 @@ static void start_release(struct rl_round *round)
 void rl_round_start(struct rl_round *round)
 {
     round->references++;
+    rl_rounds_undo(round->client); /* or what has been lost would be in the way of this one */
     if (round->rules.terms.kind == QUORUM_RELEASE) {
         start_release(round);
     } else {

@@ -27,6 +27,8 @@ struct rl_round {
     struct rl_round *next; /* of the client's waiting ones, or of its spare ones */
     struct rl_round *previous;
     bool on_list;
+    struct rl_round *next_undo;              /* of the client's, with a reference each */
+    quorum_nodes undo;                       /* nodes that it goes to */
     void (*decided)(struct rl_round *round); /* NULL when nobody waits for it (any more) */
     /* Sees each reply, and what it counts as, before the vote; may be NULL. */
     void (*replied)(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply);
@@ -52,6 +54,12 @@ void rl_round_leave(struct rl_round *round);
 
 /* Our clock has been found to have stood still since it began: when what it was granted ends nobody knows. */
 bool rl_round_is_outdated(const struct rl_round *round);
+
+/* Sends the undos of lost rounds that have waited for answers so far. */
+void rl_rounds_undo(redlock_client *client);
+
+/* The timer that ends their waiting. */
+void rl_rounds_undo_due(struct rl_timer *timer);
 
 /* A node's state has changed, for the rounds that wait for it. */
 void rl_rounds_node_changed(redlock_client *client, struct rl_node *node);

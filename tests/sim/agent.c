@@ -6,6 +6,9 @@
 #include "src/client.h"
 #include "world.h"
 
+/* So soon before its renewal a lock may be extended on purpose. */
+#define RENEWAL_NEAR (2 * QUORUM_MILLISECOND)
+
 static quorum_time local(const struct sim_process *process)
 {
     return sim_process_clock(process);
@@ -167,6 +170,16 @@ static void extend(struct sim_slot *slot)
         release(slot); /* while it is extended */
 }
 
+/* It is given back a little later; meanwhile the owner's other threads may want to enter what is lost. */
+static void wait_lost(struct sim_slot *slot)
+{
+    struct sim_process *process = slot->process;
+    slot->wake = local(process) + sim_random_below(&sim_world->workload, 5 * QUORUM_MILLISECOND);
+    for (unsigned i = 0; i < sim_world->config.slots; i++)
+        if (process->slots[i].state == SIM_IDLE && !sim_world->calm)
+            process->slots[i].wake = local(process) + sim_random_below(&sim_world->workload, 2 * QUORUM_MILLISECOND);
+}
+
 static void event(redlock_lock *lock, int what, int loss, int64_t validity_ms, void *arg)
 {
     struct sim_slot *slot = arg;
@@ -188,13 +201,20 @@ static void event(redlock_lock *lock, int what, int loss, int64_t validity_ms, v
     else if (slot->state == SIM_HOLDING && sim_random_chance(&sim_world->workload, 500))
         release(slot);
     else if (slot->state == SIM_HOLDING)
-        slot->wake = local(process) + sim_random_below(&sim_world->workload, 5 * QUORUM_MILLISECOND);
+        wait_lost(slot);
+}
+
+/* Its renewal is about to be sent: an extension just before is under way with it. */
+static bool is_due(const struct sim_slot *slot)
+{
+    quorum_time renewal = slot->holding.lock->lease->rules.renew_at, now = local(slot->process);
+    return renewal != QUORUM_NEVER && renewal > now && renewal - now <= RENEWAL_NEAR;
 }
 
 static void hold_on(struct sim_slot *slot)
 {
     struct sim_random *random = &sim_world->workload;
-    if (!sim_world->calm && slot->extensions < 5 && sim_random_chance(random, 150))
+    if (!sim_world->calm && slot->extensions < 5 && (is_due(slot) || sim_random_chance(random, 150)))
         extend(slot);
     else
         release(slot);
@@ -239,6 +259,9 @@ static void acquired(redlock_client *client, redlock_lock *lock, const redlock_r
     slot->extensions = 0;
     sim_check_granted(slot);
     slot->wake = local(process) + (sim_world->calm ? QUORUM_MILLISECOND : draw_duration(sim_world->config.hold));
+    quorum_time renewal = lock->lease->rules.renew_at;
+    if (!sim_world->calm && renewal != QUORUM_NEVER && sim_random_chance(&sim_world->workload, 50))
+        slot->wake = renewal - sim_random_below(&sim_world->workload, RENEWAL_NEAR);
     if (sim_world->calm ? false : sim_random_chance(&sim_world->workload, 30))
         release(slot); /* from inside the callback */
 }

@@ -78,19 +78,23 @@ static void token_known(void *subject, uint64_t token)
         *largest = token;
 }
 
-static bool is_new(struct sim_fences *given, uint64_t token)
+static const struct sim_fence *find_token(const struct sim_fences *given, uint64_t token)
 {
     for (size_t i = given->count; i > 0; i--)
-        if (given->token[i - 1] == token)
-            return false;
+        if (given->fence[i - 1].token == token)
+            return &given->fence[i - 1];
+    return NULL;
+}
+
+static void note_token(struct sim_fences *given, uint64_t token, const void *lease)
+{
     if (given->count == given->capacity) {
         given->capacity = given->capacity ? 2 * given->capacity : 64;
-        given->token = realloc(given->token, given->capacity * sizeof *given->token);
-        if (!given->token)
+        given->fence = realloc(given->fence, given->capacity * sizeof *given->fence);
+        if (!given->fence)
             abort();
     }
-    given->token[given->count++] = token;
-    return true;
+    given->fence[given->count++] = (struct sim_fence){token, lease};
 }
 
 /* Once nodes have forgotten, the order rests on the clients' wall clocks. */
@@ -104,23 +108,19 @@ void sim_check_acquiring(struct sim_slot *slot)
     slot->holding.floor = sim_world->fences[slot->holding.resource];
 }
 
-/* Of an owner who had it already. */
-static bool is_reentered(const struct sim_slot *slot)
-{
-    const struct sim_holders *holders = &sim_world->holders[slot->holding.resource];
-    for (unsigned i = 0; i < holders->count; i++)
-        if (holders->slot[i] != slot && holders->slot[i]->holding.lock->lease == slot->holding.lock->lease)
-            return true;
-    return false;
-}
-
 static void check_fence(const struct sim_slot *slot)
 {
     const struct sim_holding *holding = &slot->holding;
     struct sim_world *world = sim_world;
+    struct sim_fences *given = &world->given[holding->resource];
+    const struct sim_fence *before = find_token(given, holding->fence);
+    bool new = !before;
+    if (before && before->lease == holding->lock->lease)
+        return; /* entered again by its owner */
     look(SIM_FENCING);
     world->totals->fenced++;
-    bool new = is_new(&world->given[holding->resource], holding->fence);
+    if (new)
+        note_token(given, holding->fence, holding->lock->lease);
     if (rests_on_clocks())
         world->totals->disordered += !new || holding->fence <= holding->floor;
     else if (!new)
@@ -183,7 +183,7 @@ void sim_check_granted(struct sim_slot *slot)
     else if (!slot->process->lag)
         sim_violate(SIM_EXCLUSION, "client %u was given '%s', which it does not hold", slot->process->index + 1,
                     sim_resource_name(slot->holding.resource));
-    if (slot->holding.fence && !is_reentered(slot))
+    if (slot->holding.fence)
         check_fence(slot);
     plan_look(slot, sim_holding_end(&slot->holding));
 }
@@ -317,9 +317,43 @@ static struct sim_author *author_of(struct sim_text token)
 void sim_check_note_author(const struct sim_link *link, struct sim_text token)
 {
     struct sim_author *author = author_of(token);
+    if (memcmp(author->token, token.bytes, sizeof author->token) != 0)
+        author->undone = 0;
     memcpy(author->token, token.bytes, sizeof author->token);
     author->process = link->process->index;
     author->life = link->life;
+}
+
+static bool has_token(struct sim_node *node, struct sim_text token)
+{
+    for (unsigned r = 0; r < sim_world->config.resources; r++) {
+        const char *name = sim_resource_name(r);
+        const struct sim_key *key =
+            sim_keyspace_find(&node->server.keys, (struct sim_text){name, strlen(name)}, sim_node_clock(node) / 1000);
+        if (key && key->value_size == token.size && memcmp(key->value, token.bytes, token.size) == 0)
+            return true;
+    }
+    return false;
+}
+
+void sim_check_undone(const struct sim_node *node, struct sim_text token)
+{
+    author_of(token)->undone |= 1u << node->index;
+}
+
+bool sim_check_is_undone(struct sim_node *node, struct sim_text token)
+{
+    const struct sim_author *author = author_of(token);
+    return author->undone & 1u << node->index && memcmp(author->token, token.bytes, sizeof author->token) == 0 &&
+           !has_token(node, token);
+}
+
+void sim_check_executed(struct sim_node *node, struct sim_text token)
+{
+    /* Beyond, a server that takes over connections executes what came before the undo on another. */
+    if (!sim_world->config.beyond && has_token(node, token))
+        sim_violate(SIM_NOTHING_LEFT, "node %u has executed the undo of %.8s, of client %u, and then sets it",
+                    node->index + 1, token.bytes, author_of(token)->process + 1);
 }
 
 void sim_check_excuse(struct sim_process *process)

@@ -217,8 +217,10 @@ static void slow_down(struct sim_random *random)
 static void forget_scripts(struct sim_random *random)
 {
     struct sim_node *node = any_node(random);
-    TRACE_NODE(node, "forgets its scripts");
-    node->server.scripts = 0;
+    /* All; or those that nobody has called since. */
+    bool all = sim_random_chance(random, 500);
+    node->server.scripts &= all ? 0 : (uint32_t)sim_random_next(random);
+    TRACE_NODE(node, "forgets %s of its scripts", all ? "all" : "some");
 }
 
 static void save(void *subject, uint64_t unused)

@@ -164,21 +164,45 @@ static void name_scripts(size_t count, struct sim_text *words)
         words[1] = sim_script_name(words[1]);
 }
 
-static void note_authors(const struct sim_link *link, size_t count, const struct sim_text *words)
+static bool is_script(const struct sim_text *words)
 {
-    bool script = sim_text_is(words[0], "EVALSHA") || sim_text_is(words[0], "EVAL");
-    for (size_t i = script ? 3 : 2; i < count; i++)
-        if (words[i].size == REDLOCK_TOKEN_SIZE - 1)
-            sim_check_note_author(link, words[i]);
+    return sim_text_is(words[0], "EVALSHA") || sim_text_is(words[0], "EVAL");
+}
+
+/* Notes whose tokens they are. Returns the first that this node has undone; nothing has to set it again. */
+static struct sim_text note_tokens(const struct sim_link *link, size_t count, const struct sim_text *words)
+{
+    struct sim_text undone = {NULL, 0};
+    for (size_t i = is_script(words) ? 3 : 2; i < count; i++) {
+        if (words[i].size != REDLOCK_TOKEN_SIZE - 1)
+            continue;
+        sim_check_note_author(link, words[i]);
+        if (!undone.bytes && sim_check_is_undone(link->node, words[i]))
+            undone = words[i];
+    }
+    return undone;
+}
+
+/* KEYS is one, and the token what follows it. */
+static void note_undo(const struct sim_link *link, size_t count, const struct sim_text *words, bool succeeded)
+{
+    if (!succeeded || count < 5 || !is_script(words))
+        return;
+    struct sim_text name = sim_script_name(words[1]);
+    if (sim_text_is(name, "release") || sim_text_is(name, "free"))
+        sim_check_undone(link->node, words[4]);
 }
 
 static void execute_one(struct sim_link *link, size_t count, struct sim_text *words)
 {
     struct sim_node *node = link->node;
     size_t answer = node->reply.size;
+    struct sim_text undone = note_tokens(link, count, words);
     sim_server_execute(&node->server, &link->session, count, words, sim_node_clock(node), &node->reply);
     sim_world->totals->commands++;
-    note_authors(link, count, words);
+    note_undo(link, count, words, node->reply.bytes[answer] != '-');
+    if (undone.bytes)
+        sim_check_executed(node, undone);
     if (!sim_world->tracing || sim_text_is(words[0], "INFO") || sim_text_is(words[0], "SCRIPT"))
         return;
     name_scripts(count, words);

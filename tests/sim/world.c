@@ -315,7 +315,7 @@ static void end(void)
         free(operation);
     }
     for (unsigned i = 0; i < SIM_RESOURCES_MAX; i++)
-        free(world->given[i].token);
+        free(world->given[i].fence);
     free(world->events.heap);
     free(world);
     sim_world = NULL;

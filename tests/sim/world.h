@@ -247,9 +247,12 @@ struct sim_holders {
     struct sim_slot *slot[SIM_PROCESSES_MAX * SIM_SLOTS_MAX];
 };
 
-/* All tokens of a resource. */
+/* All tokens of a resource, and the leases they were told with: an owner who has it already is told the same once more. */
 struct sim_fences {
-    uint64_t *token;
+    struct sim_fence {
+        uint64_t token;
+        const void *lease;
+    } * fence;
     size_t count;
     size_t capacity;
 };
@@ -260,6 +263,7 @@ struct sim_author {
     char token[12]; /* its beginning */
     unsigned process;
     unsigned life;
+    uint32_t undone; /* bits: nodes that have executed its undo */
 };
 
 /* What is counted over many worlds. */
@@ -401,6 +405,10 @@ void sim_check_acquiring(struct sim_slot *slot);
 void sim_check_sent(const struct sim_process *process, const char *bytes, size_t size);
 void sim_check_bound(struct sim_operation *operation);
 void sim_check_note_author(const struct sim_link *link, struct sim_text token);
+void sim_check_undone(const struct sim_node *node, struct sim_text token);
+bool sim_check_is_undone(struct sim_node *node, struct sim_text token); /* and it is not there */
+void sim_check_executed(struct sim_node *node,
+                        struct sim_text token);     /* after a command with a token that was undone before */
 void sim_check_excuse(struct sim_process *process); /* what its present life has left is not held against it */
 void sim_check_count(const struct sim_process *process);
 void sim_check_turn(const struct sim_process *process);

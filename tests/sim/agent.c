@@ -393,6 +393,7 @@ static void closed(redlock_client *client, const redlock_result *result, void *a
         sim_check_excuse(process);
     sim_check_answer(operation, result->status);
     process->closed = true;
+    process->ending = NULL;
     for (unsigned i = 0; i < SIM_SLOTS_MAX; i++)
         if (process->slots[i].holding.lock)
             let_go(&process->slots[i]);
@@ -410,6 +411,7 @@ void sim_agent_close(struct sim_process *process)
     struct sim_operation *operation = sim_operation_begin(process, NULL, SIM_CLOSE, 20 * QUORUM_SECOND);
     process->closing = true;
     process->in_call = true;
+    process->ending = process->client;
     called(operation, redlock_close_async(&process->client, closed, operation));
 }
 

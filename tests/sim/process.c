@@ -191,9 +191,10 @@ void sim_process_end(struct sim_process *process)
 {
     process->alive = false;
     sim_current = process;
-    if (has_client(process))
-        rl_client_destroy(process->client);
-    process->client = NULL;
+    redlock_client *client = has_client(process) ? process->client : process->ending;
+    if (client)
+        rl_client_destroy(client);
+    process->client = process->ending = NULL;
     sim_agent_end(process);
     sim_world->operations_under_way -= process->under_way; /* nobody waits for them any more */
     process->under_way = 0;

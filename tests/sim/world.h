@@ -195,6 +195,7 @@ struct sim_process {
     bool alive;
     unsigned life; /* counts its restarts */
     redlock_client *client;
+    redlock_client *ending; /* while it is being closed: what a crash then leaves */
     struct sim_clock clock;    /* CLOCK_BOOTTIME */
     int64_t wall_offset;       /* CLOCK_REALTIME less the true time: it is set by others */
     struct sim_random entropy; /* getrandom(2) */

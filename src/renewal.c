@@ -150,8 +150,10 @@ static bool format(const struct batch *batch, bool whole, struct rl_long_command
     return rl_long_command_format(command);
 }
 
-static bool send(struct batch *batch, struct rl_node *node, const struct rl_long_command *command)
+/* whole: with the script's text. NOSCRIPT is a refusal then, or the two would go on for ever. */
+static bool send(struct batch *batch, struct rl_node *node, const struct rl_long_command *command, bool whole)
 {
+    batch->ask[node->index].whole = whole;
     bool sent = rl_node_send(node, &batch->ask[node->index], &command->command);
     batch->references += sent;
     return sent;
@@ -160,7 +162,7 @@ static bool send(struct batch *batch, struct rl_node *node, const struct rl_long
 static bool format_and_send(struct batch *batch, struct rl_node *node, bool whole)
 {
     struct rl_long_command command;
-    bool sent = format(batch, whole, &command) && send(batch, node, &command);
+    bool sent = format(batch, whole, &command) && send(batch, node, &command, whole);
     rl_long_command_free(&command, &batch->client->allocator);
     return sent;
 }
@@ -252,7 +254,7 @@ static void ask(struct batch *batch)
     while (batch->unasked) {
         struct rl_node *node = &batch->client->nodes[take_unasked(batch)];
         batch->ask[node->index].type = &renewal_type;
-        if (!send(batch, node, &batch->command)) {
+        if (!rl_node_can_renew(node, rl_now()) || !send(batch, node, &batch->command, false)) {
             count_all(batch, node->index, QUORUM_UNREACHABLE, rl_now());
             settled(batch);
         } else if (batch->in_turn) {
@@ -293,7 +295,8 @@ static void renewal_answered(struct rl_request *request, const struct rl_answer 
         settled_and_next(batch);
         return;
     case RL_ANSWER_REPLY:
-        if (rl_reply_is_error(answer->reply, "NOSCRIPT") && !was_overdue && format_and_send(batch, node, true))
+        if (rl_reply_is_error(answer->reply, "NOSCRIPT") && !request->whole && !was_overdue &&
+            format_and_send(batch, node, true))
             break;
         take_renewals(batch, node->index, answer->reply, answer->now);
         if (!was_overdue)
@@ -372,7 +375,9 @@ static void fill(struct batch *batch, quorum_nodes nodes, quorum_time now)
  */
 static bool may_ask_in_turn(const struct batch *batch, quorum_time now)
 {
-    quorum_duration longest = batch->client->nodes_count * batch->client->options.node_timeout_ms * QUORUM_MILLISECOND;
+    quorum_duration longest = 0;
+    for (unsigned i = 0; i < batch->client->nodes_count; i++)
+        longest += batch->client->nodes[i].timeout;
     if (batch->count < RL_RENEWALS_IN_TURN)
         return false;
     for (unsigned i = 0; i < batch->count; i++)
@@ -390,33 +395,35 @@ static void ask_first(struct batch *batch, quorum_nodes nodes, quorum_time now)
     (format(batch, false, &batch->command) ? ask : ask_nobody)(batch);
 }
 
-static void renew_some(redlock_client *client)
+/* false: no memory. They stay due, and are tried again in a moment. */
+static bool renew_some(redlock_client *client)
 {
     unsigned most = client->leases.due_count < RL_RENEWALS_MAX ? client->leases.due_count : RL_RENEWALS_MAX;
     struct batch *batch = create_batch(client, false, most);
     quorum_time now = rl_now();
     if (!batch) {
-        rl_timer_set(&client->timers, &client->renewal_timer, now + 10 * QUORUM_MILLISECOND); /* they stay due */
-        return;
+        rl_timer_set(&client->timers, &client->renewal_timer, now + 10 * QUORUM_MILLISECOND);
+        return false;
     }
     quorum_nodes nodes = askable(client, now);
     fill(batch, nodes, now);
     if (batch->count)
         ask_first(batch, nodes, now);
     release(batch);
+    return true;
 }
 
 void rl_renewals_flush(redlock_client *client)
 {
-    while (client->leases.due_count >= RL_RENEWALS_MAX)
-        renew_some(client);
+    while (client->leases.due_count >= RL_RENEWALS_MAX && renew_some(client))
+        ;
 }
 
 void rl_renewals_gathered(struct rl_timer *timer)
 {
     redlock_client *client = (redlock_client *)(void *)((char *)timer - offsetof(redlock_client, renewal_timer));
-    while (client->leases.due && !timer->set)
-        renew_some(client);
+    while (client->leases.due && !timer->set && renew_some(client))
+        ;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ healing */

@@ -174,6 +174,34 @@ START_TEST(silent_nodes_keep_nothing_from_being_renewed)
 }
 END_TEST
 
+/* A node's own timeout may be far longer than the client's. */
+START_TEST(silent_nodes_with_time_of_their_own_keep_nothing_from_being_renewed)
+{
+    scene.suffix[0] = scene.suffix[1] = "?timeout_ms=20000";
+    hold_many();
+    add_rule(2, &silent);
+    let_all_become_due();
+    ck_assert(scene_run(all_are_renewed, NULL));
+    answer_again(2);
+    release_all();
+}
+END_TEST
+
+START_TEST(nodes_that_never_know_the_script_keep_nothing_from_being_renewed)
+{
+    hold_many();
+    for (unsigned i = 0; i < 2; i++) {
+        fake_server_refuse(scene.node[i], "EVALSHA", 0, FAKE_NOSCRIPT);
+        fake_server_refuse(scene.node[i], "EVAL", 0, FAKE_NOSCRIPT);
+    }
+    let_all_become_due();
+    ck_assert(scene_run(all_are_renewed, NULL));
+    for (unsigned i = 0; i < 2; i++)
+        fake_server_clear_rules(scene.node[i]);
+    release_all();
+}
+END_TEST
+
 START_TEST(broken_links_pass_it_on)
 {
     const struct fake_rule breaks = {.command = "EVALSHA", .ending = FAKE_RESET};
@@ -236,6 +264,8 @@ int main(void)
     tcase_add_test(tcase, a_node_is_asked_when_the_one_before_has_answered);
     tcase_add_test(tcase, a_node_is_asked_when_the_time_of_the_one_before_is_over);
     tcase_add_test(tcase, silent_nodes_keep_nothing_from_being_renewed);
+    tcase_add_test(tcase, silent_nodes_with_time_of_their_own_keep_nothing_from_being_renewed);
+    tcase_add_test(tcase, nodes_that_never_know_the_script_keep_nothing_from_being_renewed);
     tcase_add_test(tcase, broken_links_pass_it_on);
     tcase_add_test(tcase, nodes_that_have_forgotten_the_script_are_told_it);
     tcase_add_test(tcase, all_are_asked_at_once_when_time_is_short);

@@ -226,6 +226,37 @@ START_TEST(every_lock_that_is_lost_is_told_of)
 }
 END_TEST
 
+/* --- Renewals that are due while there is no memory for them --- */
+
+enum { SHORT_MS = 3000, WITHOUT_MS = 600 };
+
+START_TEST(renewals_wait_for_memory_and_the_loop_does_not)
+{
+    static redlock_lock *locks[MANY];
+    begin_life(MODE_ONCE, 0);
+    scene.options.ttl_ms = SHORT_MS;
+    scene.options.renewal_percent = 10;
+    scene_attach();
+    for (unsigned i = 0; i < MANY; i++) {
+        char resource[16];
+        snprintf(resource, sizeof resource, "due %u", i);
+        ck_assert_status(scene_acquire(&answer, resource, NULL), REDLOCK_OK);
+        locks[i] = answer.lock;
+    }
+    test_allocator_fail_from(allocator, 1);
+    scene_idle(WITHOUT_MS); /* twice the time in which all of them become due */
+    test_allocator_fail_at(allocator, 0);
+    scene_idle(SHORT_MS);
+    for (unsigned i = 0; i < MANY; i++) {
+        ck_assert_int_gt(redlock_validity_ms(locks[i]), 0);
+        ck_assert_status(scene_release(&answer, &locks[i]), REDLOCK_OK);
+    }
+    scene_close(&answer);
+    ck_assert_uint_eq(test_allocator_live(allocator), 0);
+    test_allocator_free(allocator);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("memory failures");
@@ -236,5 +267,6 @@ int main(void)
     tcase_add_loop_test(tcase, every_allocation_of_the_asynchronous_face, 0, MODES);
     tcase_add_loop_test(tcase, every_allocation_of_the_blocking_face, 0, MODES);
     tcase_add_test(tcase, every_lock_that_is_lost_is_told_of);
+    tcase_add_test(tcase, renewals_wait_for_memory_and_the_loop_does_not);
     return run_suite(suite);
 }

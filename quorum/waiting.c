@@ -3,6 +3,9 @@
 #include <assert.h>
 #include <string.h>
 
+/* A lock that others take at once is lost a few times at a hand-over; not so often. */
+static const unsigned losses_on_end = 8;
+
 void quorum_waiting_init(struct quorum_waiting *waiting, const struct quorum_waiting_terms *terms)
 {
     assert(terms->nodes >= 1 && terms->nodes <= QUORUM_NODES_MAX && terms->width >= 1);
@@ -153,12 +156,24 @@ static void look_if_worthwhile(struct quorum_waiting *waiting, struct quorum_wai
         start_look(waiting, actions, now);
 }
 
+/*
+ * Nobody was in the way: the nodes had said that the lock is free, it is not to be had, and they will say the same again. Or it was lost many times on end: of two who share the nodes
+ * between them each hears, when the other gives up, that its turn has come, and they could do that as fast as they can.
+ */
+static bool is_to_rest(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
+{
+    bool close = quorum_time_since(waiting->lost_at, event->now) < 5 * waiting->terms.stand_in;
+    waiting->losses = close ? waiting->losses + 1 : 0;
+    waiting->lost_at = event->now;
+    return !event->in_the_way || waiting->losses >= losses_on_end;
+}
+
 /* An attempt signs us in as a look does, and need not be followed by one: unless a word may have been said before we listened. */
 static void tried(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions,
                   const struct quorum_waiting_event *event)
 {
     waiting->trying = false;
-    waiting->rest_until = event->rest_until;
+    waiting->rest_until = is_to_rest(waiting, event) ? event->rest_until : 0;
     waiting->second = waiting->left = 0;
     waiting->overtake_at = QUORUM_NEVER;
     if (!event->misplaced && is_majority(waiting, waiting->heard & waiting->signed_in))

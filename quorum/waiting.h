@@ -32,6 +32,8 @@ struct quorum_waiting {
     quorum_time look_at;                   /* the next look */
     quorum_time stand_in_at;               /* QUORUM_NEVER: too few call for it */
     quorum_time rest_until;                /* no attempt before */
+    quorum_time lost_at;                   /* when the last one was lost */
+    unsigned losses;                       /* how many, close upon each other */
     quorum_time overtake_at;               /* when nodes send a first waiter to the end that leaves the lock free */
     bool looking;                          /* a look is under way */
     bool trying;                           /* an attempt is under way */
@@ -56,8 +58,8 @@ struct quorum_waiting_event {
     quorum_duration remaining; /* SIGNED: what the key there has left; QUORUM_FREE; QUORUM_NEVER */
     unsigned ahead;            /* SIGNED, CALLED: live waiters before us, counted up to width */
     bool misplaced;            /* TRIED: we are to sign in again, at another place */
-    quorum_time
-        rest_until; /* TRIED: no sooner than then again, whatever the nodes say: nobody's lock was in the way. 0: at once */
+    quorum_time rest_until;    /* TRIED: when it would be tried again if nobody called */
+    bool in_the_way;           /* TRIED: others hold the lock, or part of it */
 };
 
 struct quorum_waiting_actions {

@@ -110,7 +110,7 @@ static void wait_on(struct acquire *acquire)
     if (!waiter->queue || acquire->base.completed)
         return;
     bool held = acquire->base.round->rules.verdict == QUORUM_LOST_HELD;
-    rl_queue_tried(waiter, held ? 0 : acquire->pause.due);
+    rl_queue_tried(waiter, held, acquire->pause.due);
     if (rl_queue_is_called(waiter))
         rl_timer_stop(&client->timers, &acquire->pause);
 }

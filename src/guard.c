@@ -215,6 +215,13 @@ bool rl_guard_told(struct rl_node *node, const redisReply *reply, quorum_time se
     return true;
 }
 
+quorum_duration rl_guard_withholds(const struct rl_node *node, quorum_time now)
+{
+    if (!node->client->options.guard)
+        return 0;
+    return node->suspect ? QUORUM_NEVER : quorum_time_until(node->quarantine_end, now);
+}
+
 const char *rl_guard_objection(struct rl_node *node, quorum_time now)
 {
     if (!node->client->options.guard)

@@ -30,6 +30,9 @@ bool rl_guard_told(struct rl_node *node, const redisReply *reply, quorum_time se
 /* The answer to TIME, where there is no guard. */
 void rl_guard_time_told(struct rl_node *node, const redisReply *reply, quorum_time sent, quorum_time received);
 
+/* For how long the node is not to grant; 0: it may now. QUORUM_NEVER: it is not known. */
+quorum_duration rl_guard_withholds(const struct rl_node *node, quorum_time now);
+
 /* Why the node must not grant now, or NULL. */
 const char *rl_guard_objection(struct rl_node *node, quorum_time now);
 

@@ -6,6 +6,7 @@
 
 #include "src/client.h"
 #include "src/clock.h"
+#include "src/guard.h"
 #include "src/memory.h"
 #include "src/question.h"
 
@@ -237,21 +238,25 @@ void rl_queue_leave(struct rl_waiter *waiter, const struct rl_lease *won)
 
 /* ----------------------------------------------------------------------------------------------------------- looking */
 
-static struct quorum_waiting_event answer(unsigned node, const redisReply *reply)
+/* A lock that is free on a node which grants nothing yet is not to be had there before. */
+static struct quorum_waiting_event answer(const struct rl_node *node, const redisReply *reply)
 {
     long long left = reply->element[1]->integer;
+    quorum_time now = rl_now();
+    quorum_duration remaining = left < 0 ? QUORUM_NEVER : (quorum_duration)left * QUORUM_MILLISECOND;
+    quorum_duration withheld = rl_guard_withholds(node, now);
     return (struct quorum_waiting_event){
         .type = QUORUM_WAITING_SIGNED,
-        .now = rl_now(),
-        .node = node,
-        .remaining = left < 0 ? QUORUM_NEVER : (quorum_duration)left * QUORUM_MILLISECOND,
+        .now = now,
+        .node = node->index,
+        .remaining = withheld > remaining ? withheld : remaining,
         .ahead = reply->element[2]->integer < 0 ? 0 : (unsigned)reply->element[2]->integer,
     };
 }
 
 static void take(struct rl_queue *queue, unsigned node, const redisReply *reply)
 {
-    const struct quorum_waiting_event event = answer(node, reply);
+    const struct quorum_waiting_event event = answer(&queue->client->nodes[node], reply);
     long long told = reply->element[3]->integer;
     queue->place[node] = told < 0 ? 0 - (uint64_t)told : 0;
     if (told > 0 && (uint64_t)told > queue->seen)
@@ -356,12 +361,15 @@ void rl_queue_try(struct rl_waiter *waiter)
     quorum_waiting_try(&waiter->queue->rules);
 }
 
-void rl_queue_tried(struct rl_waiter *waiter, quorum_time rest_until)
+void rl_queue_tried(struct rl_waiter *waiter, bool held, quorum_time rest_until)
 {
     struct rl_queue *queue = waiter->queue;
     assert(queue->first == waiter);
-    const struct quorum_waiting_event event = {
-        .type = QUORUM_WAITING_TRIED, .now = rl_now(), .misplaced = raise_ticket(queue), .rest_until = rest_until};
+    const struct quorum_waiting_event event = {.type = QUORUM_WAITING_TRIED,
+                                               .now = rl_now(),
+                                               .misplaced = raise_ticket(queue),
+                                               .in_the_way = held,
+                                               .rest_until = rest_until};
     step(queue, &event);
 }
 
@@ -405,7 +413,7 @@ void rl_queues_called(redlock_client *client, unsigned node, unsigned ahead, con
     size_t prefix = strlen(client->options.prefix);
     const struct quorum_waiting_event event = {
         .type = QUORUM_WAITING_CALLED, .now = rl_now(), .node = node, .ahead = ahead};
-    if (size <= prefix)
+    if (size <= prefix || rl_guard_withholds(&client->nodes[node], event.now) > 0)
         return;
     int slot = slot_of(key, &size);
     call(*bucket(client, 1, key + prefix, size - prefix), &event, key + prefix, size - prefix, slot);

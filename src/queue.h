@@ -74,10 +74,10 @@ void rl_queue_leave(struct rl_waiter *waiter, const struct rl_lease *won);
 bool rl_queue_is_first(const struct rl_waiter *waiter);
 
 /*
- * The first waiter begins to wait after an attempt that did not stand in the queue, or one that did. rest_until: it does not try again before, even if the nodes say that the
- * lock is free: they had said so, and it was not to be had; 0: others had it.
+ * The first waiter begins to wait after an attempt that did not stand in the queue, or one that did. held: others had it, or part of it. rest_until: when
+ * it would try again by itself; it may be called before.
  */
-void rl_queue_tried(struct rl_waiter *waiter, quorum_time rest_until);
+void rl_queue_tried(struct rl_waiter *waiter, bool held, quorum_time rest_until);
 
 /* The first waiter makes an attempt by itself. */
 void rl_queue_try(struct rl_waiter *waiter);

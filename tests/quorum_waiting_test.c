@@ -592,6 +592,39 @@ START_TEST(lost_attempt_that_nobody_was_in_the_way_of_is_rested_after)
 }
 END_TEST
 
+/* Called by a majority, it tries; others are in the way, and it would try again at that time. */
+static bool tries_at_once(struct quorum_waiting *waiting, quorum_time now, quorum_time rest_until)
+{
+    called(waiting, 0, 0, now);
+    if (!is_attempt(called(waiting, 1, 0, now)))
+        return false;
+    for (unsigned i = 0; i < 3; i++)
+        answered(waiting, i, QUORUM_NEVER, 0, now);
+    const struct quorum_waiting_event event = {
+        .type = QUORUM_WAITING_TRIED, .now = now, .in_the_way = true, .rest_until = rest_until};
+    ck_assert(is_quiet(quorum_waiting_step(waiting, &event)));
+    return true;
+}
+
+/* Two who share the nodes between them call each other, whenever one gives up. */
+START_TEST(attempts_lost_many_times_on_end_are_rested_after)
+{
+    struct quorum_waiting waiting = queued(3, FAIR, QUORUM_NEVER);
+    quorum_time now = begin;
+    for (unsigned i = 0; i < 9; i++, now += MS)
+        ck_assert_msg(tries_at_once(&waiting, now, now + 70 * MS), "after %u losses", i);
+    ck_assert(!tries_at_once(&waiting, now, now + 70 * MS)); /* the ninth was too many */
+    ck_assert(is_attempt(wake(&waiting, now - MS + 70 * MS)));
+    for (unsigned i = 0; i < 3; i++)
+        answered(&waiting, i, QUORUM_NEVER, 0, now);
+    const struct quorum_waiting_event lost = {.type = QUORUM_WAITING_TRIED, .now = now, .in_the_way = true};
+    quorum_waiting_step(&waiting, &lost);
+    now += 5 * STAND_IN + MS;
+    for (unsigned i = 0; i < 9; i++, now += MS) /* a new hand-over */
+        ck_assert_msg(tries_at_once(&waiting, now, now + 70 * MS), "after %u losses", i);
+}
+END_TEST
+
 /* _i 0: we listen only since it was sent; 1: one node less has us; 2: our place is not the right one. */
 START_TEST(lost_attempt_is_looked_after)
 {
@@ -761,6 +794,7 @@ static struct quorum_waiting_event random_event(struct run *run)
     event.node = (unsigned)(next_random(&run->seed) % run->waiting.terms.nodes);
     event.remaining = random_remaining(&run->seed);
     event.ahead = (unsigned)(next_random(&run->seed) % 3);
+    event.in_the_way = next_random(&run->seed) % 2 == 0;
     event.rest_until = next_random(&run->seed) % 4 == 0 ? run->now + next_random(&run->seed) % QUORUM_SECOND : 0;
     if ((event.type == QUORUM_WAITING_LOOKED && !run->looking) || (event.type == QUORUM_WAITING_TRIED && !run->trying))
         event.type = QUORUM_WAITING_WOKEN;
@@ -796,7 +830,7 @@ static bool take_step(struct run *run)
     struct quorum_waiting_event event = random_event(run);
     note_said(run, &event);
     if (event.type == QUORUM_WAITING_TRIED)
-        run->rest_until = event.rest_until;
+        run->rest_until = event.in_the_way ? 0 : event.rest_until;
     run->looking = run->looking && event.type != QUORUM_WAITING_LOOKED;
     run->trying = run->trying && event.type != QUORUM_WAITING_TRIED;
     struct quorum_waiting_actions actions = quorum_waiting_step(&run->waiting, &event);
@@ -873,6 +907,7 @@ static void add_trying(Suite *suite)
     tcase_add_test(trying, lost_attempt_of_one_who_was_deaf_meanwhile_is_looked_after);
     tcase_add_test(trying, lost_attempt_of_one_who_listens_needs_no_look);
     tcase_add_loop_test(trying, lost_attempt_is_looked_after, 0, 3);
+    tcase_add_test(trying, attempts_lost_many_times_on_end_are_rested_after);
     tcase_add_loop_test(trying, lost_attempt_that_nobody_was_in_the_way_of_is_rested_after, 0, 3);
     suite_add_tcase(suite, trying);
 }

@@ -303,6 +303,30 @@ START_TEST(who_waits_asks_once_a_second)
 }
 END_TEST
 
+/* A deployment that is new grants nothing for a while: the nodes say that the lock is free, and when they will grant it is known. */
+START_TEST(a_quarantine_is_waited_out_without_asking)
+{
+    enum { QUARANTINE_MS = 1500 + 17 + 1000, LITTLE = 12 };
+    cluster = real_cluster(NODES, NULL);
+    redlock_options options = client_options();
+    redlock_client *client;
+    struct waiter waiter = {0};
+    uint64_t began = test_now_ns();
+
+    options.guard = 1;
+    options.max_ttl_ms = options.ttl_ms = 1500;
+    ck_assert_int_eq(redlock_connect(cluster_nodes_string(cluster), &options, &client, &result), REDLOCK_OK);
+    start(&waiter, client, _i);
+    join_with_it(&waiter);
+    uint64_t took_ms = (waiter.told_ns - began) / MS;
+    ck_assert_uint_ge(took_ms, QUARANTINE_MS);
+    ck_assert_uint_le(took_ms, QUARANTINE_MS + 400);
+    for (size_t i = 0; i < NODES; i++)
+        ck_assert_msg(calls(i, "evalsha") <= LITTLE, "node %zu: %lld scripts", i, calls(i, "evalsha"));
+    close_client(client);
+}
+END_TEST
+
 /* --- In turn --- */
 
 static bool are_pending(void *arg)
@@ -899,6 +923,8 @@ static Suite *waiting_suite(void)
 
     tcase_add_loop_test(turns, released_lock_is_handed_over_at_once, 0, 4);
     tcase_add_loop_test(turns, who_waits_asks_once_a_second, 0, 2);
+    TCase *heads = real_bare_case(suite, "heads");
+    tcase_add_loop_test(heads, a_quarantine_is_waited_out_without_asking, 0, 2);
     tcase_add_loop_test(turns, waiters_of_one_client_come_in_turn, 0, 2);
     tcase_add_test(turns, refresh_leaves_the_largest_ticket);
     tcase_add_loop_test(turns, place_that_a_majority_has_changed_is_changed_everywhere, 0, 2);

@@ -16,8 +16,19 @@ static quorum_time local(const struct sim_process *process)
 
 const char *sim_resource_name(unsigned resource)
 {
-    static const char *const names[SIM_RESOURCES_MAX] = {"a", "b", "c"};
+    static const char *const names[SIM_NAMES] = {"a", "b", "c", "s"};
     return names[resource];
+}
+
+const char *sim_holding_name(const struct sim_holding *holding)
+{
+    static char text[32];
+    size_t used = 0;
+    for (unsigned i = 0; i < SIM_NAMES; i++)
+        if (sim_is_on(holding, i))
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", used ? "+" : "", sim_resource_name(i));
+    snprintf(text + used, sizeof text - used, "%s", holding->shared ? ", shared" : "");
+    return text;
 }
 
 static const char *who(const struct sim_process *process)
@@ -131,7 +142,7 @@ static void release(struct sim_slot *slot)
     struct sim_process *process = slot->process;
     redlock_lock *lock = slot->holding.lock;
     struct sim_operation *operation = sim_operation_begin(process, slot, SIM_RELEASE, one_answer(process));
-    SIM_TRACE(who(process), "releases %s (release %llu)", sim_resource_name(slot->holding.resource),
+    SIM_TRACE(who(process), "releases %s (release %llu)", sim_holding_name(&slot->holding),
               (unsigned long long)operation->number);
     let_go(slot);
     slot->state = SIM_RELEASING;
@@ -145,7 +156,7 @@ static void extended(redlock_client *client, const redlock_result *result, void 
     struct sim_operation *operation = arg;
     struct sim_slot *slot = operation->slot;
     (void)client;
-    SIM_TRACE(who(operation->process), "extension of %s -> %s, %lld ms left", sim_resource_name(slot->holding.resource),
+    SIM_TRACE(who(operation->process), "extension of %s -> %s, %lld ms left", sim_holding_name(&slot->holding),
               redlock_status_name(result->status), (long long)result->validity_ms);
     sim_check_answer(operation, result->status);
     if (slot->state != SIM_EXTENDING || slot->process->closing)
@@ -160,7 +171,7 @@ static void extend(struct sim_slot *slot)
     struct sim_random *random = &sim_world->workload;
     struct sim_operation *operation = sim_operation_begin(process, slot, SIM_EXTEND, one_round(process));
     uint32_t ttl = sim_random_chance(random, 300) ? 0 : sim_world->config.ttl_ms[sim_random_below(random, 3)];
-    SIM_TRACE(who(process), "extends %s to %u ms", sim_resource_name(slot->holding.resource), ttl);
+    SIM_TRACE(who(process), "extends %s to %u ms", sim_holding_name(&slot->holding), ttl);
     slot->extensions++;
     slot->state = SIM_EXTENDING;
     slot->wake = QUORUM_NEVER;
@@ -188,8 +199,8 @@ static void event(redlock_lock *lock, int what, int loss, int64_t validity_ms, v
     (void)lock;
     if (process->in_call)
         sim_violate(SIM_ONCE, "client %u was told of its lock inside a call", process->index + 1);
-    SIM_TRACE(who(process), "its lock on %s: %s (loss %d), %lld ms left", sim_resource_name(slot->holding.resource),
-              names[what], loss, (long long)validity_ms);
+    SIM_TRACE(who(process), "its lock on %s: %s (loss %d), %lld ms left", sim_holding_name(&slot->holding), names[what],
+              loss, (long long)validity_ms);
     if (what != REDLOCK_EVENT_LOST)
         return;
     sim_world->totals->lost[loss]++;
@@ -229,6 +240,31 @@ static void drop_cancellation(struct sim_slot *slot)
     slot->cancel_at = QUORUM_NEVER;
 }
 
+/* What the lock is on. An owner who asks again for a part of what it has gets another handle of the whole. */
+static uint32_t resources_of(const redlock_lock *lock)
+{
+    uint32_t resources = 0;
+    for (uint32_t i = 0; i < redlock_lock_resources(lock); i++)
+        for (unsigned name = 0; name < SIM_NAMES; name++)
+            if (strcmp(redlock_lock_resource_at(lock, i, NULL), sim_resource_name(name)) == 0)
+                resources |= 1u << name;
+    return resources;
+}
+
+static void take(struct sim_slot *slot, redlock_lock *lock)
+{
+    uint32_t resources = resources_of(lock);
+    if (slot->holding.resources & ~resources)
+        sim_violate(SIM_EXCLUSION, "client %u asked for %s, and was given less", slot->process->index + 1,
+                    sim_holding_name(&slot->holding));
+    slot->holding.resources = resources;
+    slot->holding.lock = lock;
+    slot->holding.since = sim_world->now + slot->process->lag;
+    slot->holding.lost_told = false;
+    slot->holding.told_end = 0;
+    slot->holding.fence = redlock_lock_fence(lock);
+}
+
 static void acquired(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
 {
     struct sim_operation *operation = arg;
@@ -236,25 +272,21 @@ static void acquired(redlock_client *client, redlock_lock *lock, const redlock_r
     struct sim_process *process = operation->process;
     (void)client;
     SIM_TRACE(who(process), "acquire %s -> %s: %u granted, %u held, %u refused, %u unreachable, %u timed out; %s",
-              sim_resource_name(slot->holding.resource), redlock_status_name(result->status), result->granted,
-              result->held, result->refused, result->unreachable, result->timed_out, lock ? "it has it" : result->text);
+              sim_holding_name(&slot->holding), redlock_status_name(result->status), result->granted, result->held,
+              result->refused, result->unreachable, result->timed_out, lock ? "it has it" : result->text);
     drop_cancellation(slot);
     sim_check_answer(operation, result->status);
     slot->operation = NULL;
     if (slot->probing && (!lock || result->attempts != 1))
         sim_violate(SIM_LIVE, "client %u did not get the free lock '%s' in one round: %s", process->index + 1,
-                    sim_resource_name(slot->holding.resource), result->text);
+                    sim_holding_name(&slot->holding), result->text);
     slot->probing = false;
     if (!lock) {
         rest(slot);
         return;
     }
     sim_world->totals->acquired++;
-    slot->holding.lock = lock;
-    slot->holding.since = sim_world->now + process->lag;
-    slot->holding.lost_told = false;
-    slot->holding.told_end = 0;
-    slot->holding.fence = redlock_lock_fence(lock);
+    take(slot, lock);
     slot->state = SIM_HOLDING;
     slot->extensions = 0;
     sim_check_granted(slot);
@@ -296,6 +328,20 @@ static quorum_duration bound(const struct sim_process *process, int64_t wait_ms)
     return wait_ms ? (quorum_duration)wait_ms * QUORUM_MILLISECOND : one_round(process);
 }
 
+static const char *first_name(const struct sim_holding *holding)
+{
+    return sim_resource_name((unsigned)__builtin_ctz(holding->resources));
+}
+
+/* The others than the first. */
+static void name_others(const struct sim_holding *holding, redlock_name *names, redlock_acquire_options *options)
+{
+    uint32_t others = holding->resources & (holding->resources - 1);
+    options->also = names;
+    for (; others; others &= others - 1)
+        names[options->also_count++] = (redlock_name){sim_resource_name((unsigned)__builtin_ctz(others)), 0};
+}
+
 static void start(struct sim_slot *slot, const redlock_acquire_options *options)
 {
     struct sim_process *process = slot->process;
@@ -304,8 +350,23 @@ static void start(struct sim_slot *slot, const redlock_acquire_options *options)
     slot->state = SIM_ACQUIRING;
     slot->wake = QUORUM_NEVER;
     process->in_call = true;
-    called(slot->operation, redlock_acquire_async(process->client, sim_resource_name(slot->holding.resource), options,
-                                                  acquired, slot->operation));
+    called(slot->operation,
+           redlock_acquire_async(process->client, first_name(&slot->holding), options, acquired, slot->operation));
+}
+
+/* On what: the semaphore, one resource or several, alone or with other readers. */
+static void choose(struct sim_holding *holding)
+{
+    const struct sim_config *config = &sim_world->config;
+    struct sim_random *random = &sim_world->workload;
+    holding->shared = false;
+    holding->resources = 1u << SIM_SEMAPHORE;
+    if (config->permits && sim_random_chance(random, 300))
+        return;
+    holding->resources = 1u << sim_random_below(random, config->resources);
+    if (config->several && sim_random_chance(random, config->several))
+        holding->resources |= (uint32_t)sim_random_below(random, 1u << config->resources);
+    holding->shared = config->shared && sim_random_chance(random, config->shared);
 }
 
 static void acquire(struct sim_slot *slot)
@@ -314,6 +375,7 @@ static void acquire(struct sim_slot *slot)
     const struct sim_config *config = &sim_world->config;
     struct sim_random *random = &sim_world->workload;
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    redlock_name also[SIM_NAMES];
     options.wait_ms = draw_wait(random);
     options.ttl_ms = config->ttl_ms[sim_random_below(random, 3)];
     if (config->beyond == SIM_BEYOND_MAX_TTL && process->index % 2)
@@ -327,22 +389,29 @@ static void acquire(struct sim_slot *slot)
     options.event = event;
     options.event_arg = slot;
     slot->ttl_ms = options.ttl_ms;
-    slot->holding.resource = (unsigned)sim_random_below(random, config->resources);
+    choose(&slot->holding);
+    options.permits = sim_is_on(&slot->holding, SIM_SEMAPHORE) ? config->permits : 0;
+    options.fence = options.fence && !options.permits;
+    options.shared = slot->holding.shared;
+    name_others(&slot->holding, also, &options);
     plan_cancellation(slot, &options,
                       options.wait_ms > 0 ? (quorum_duration)options.wait_ms * QUORUM_MILLISECOND
                                           : 5 * QUORUM_MILLISECOND);
-    SIM_TRACE(who(process), "acquires %s for %u ms, waiting up to %lld ms%s%s",
-              sim_resource_name(slot->holding.resource), options.ttl_ms, (long long)options.wait_ms,
-              options.fair ? ", fairly" : "", options.no_renewal ? ", without renewal" : "");
+    SIM_TRACE(who(process), "acquires %s for %u ms, waiting up to %lld ms%s%s", sim_holding_name(&slot->holding),
+              options.ttl_ms, (long long)options.wait_ms, options.fair ? ", fairly" : "",
+              options.no_renewal ? ", without renewal" : "");
     start(slot, &options);
 }
 
-void sim_agent_probe(struct sim_process *process, unsigned resource)
+void sim_agent_probe(struct sim_process *process, unsigned resource, bool shared)
 {
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
     struct sim_slot *slot = &process->slots[0];
     slot->probing = true;
-    slot->holding.resource = resource;
+    slot->holding.resources = 1u << resource;
+    slot->holding.shared = shared;
+    options.permits = resource == SIM_SEMAPHORE ? sim_world->config.permits : 0;
+    options.shared = shared;
     options.event = event;
     options.event_arg = slot;
     sim_world->totals->checks[SIM_LIVE]++;
@@ -378,6 +447,8 @@ static void query(struct sim_process *process)
 {
     struct sim_operation *operation = sim_operation_begin(process, NULL, SIM_QUERY, one_round(process));
     unsigned resource = (unsigned)sim_random_below(&sim_world->workload, sim_world->config.resources);
+    if (sim_world->config.permits && sim_random_chance(&sim_world->workload, 200))
+        resource = SIM_SEMAPHORE;
     process->in_call = true;
     called(operation, redlock_query_async(process->client, sim_resource_name(resource), 0, queried, operation));
 }
@@ -427,6 +498,16 @@ void sim_agent_start(struct sim_process *process)
         slot->cancel_at = slot->wake = QUORUM_NEVER;
         if (i < sim_world->config.slots)
             slot->wake = local(process) + draw_duration(sim_world->config.think);
+    }
+}
+
+void sim_agent_calm(struct sim_process *process)
+{
+    for (unsigned i = 0; i < SIM_SLOTS_MAX; i++) {
+        struct sim_slot *slot = &process->slots[i];
+        quorum_time soon = local(process) + sim_random_below(&sim_world->workload, QUORUM_SECOND);
+        if (slot->state == SIM_HOLDING && slot->wake > soon)
+            slot->wake = soon;
     }
 }
 

@@ -53,19 +53,46 @@ static bool is_held(const struct sim_slot *slot, quorum_time at)
     return slot->holding.since <= at && sim_holding_end(&slot->holding) > sim_clock_read(&slot->process->clock, at);
 }
 
-static void check_exclusion(const struct sim_slot *slot, quorum_time at)
+/* Of one lock there is one holder, or there are readers; of a semaphore as many as it has permits. */
+static bool may_be_beside(const struct sim_slot *slot, const struct sim_slot *other, unsigned resource)
 {
-    const struct sim_holders *holders = &sim_world->holders[slot->holding.resource];
+    return other == slot || other->holding.lock->lease == slot->holding.lock->lease || resource == SIM_SEMAPHORE ||
+           (slot->holding.shared && other->holding.shared);
+}
+
+static void check_permits(quorum_time at)
+{
+    const struct sim_holders *holders = &sim_world->holders[SIM_SEMAPHORE];
+    unsigned held = 0;
+    for (unsigned i = 0; i < holders->count; i++)
+        held += is_held(holders->slot[i], at);
+    if (held > sim_world->config.permits)
+        sim_violate(SIM_EXCLUSION, "%u clients have a permit of '%s', which has %u", held,
+                    sim_resource_name(SIM_SEMAPHORE), sim_world->config.permits);
+}
+
+static void check_resource(const struct sim_slot *slot, unsigned resource, quorum_time at)
+{
+    const struct sim_holders *holders = &sim_world->holders[resource];
     for (unsigned i = 0; i < holders->count; i++) {
         const struct sim_slot *other = holders->slot[i];
-        if (other == slot || other->holding.lock->lease == slot->holding.lock->lease || !is_held(other, at))
+        if (may_be_beside(slot, other, resource) || !is_held(other, at))
             continue;
         sim_violate(SIM_EXCLUSION, "clients %u and %u both have '%s', for another %.3f ms and %.3f ms",
-                    slot->process->index + 1, other->process->index + 1, sim_resource_name(slot->holding.resource),
+                    slot->process->index + 1, other->process->index + 1, sim_resource_name(resource),
                     (double)(sim_holding_end(&slot->holding) - sim_clock_read(&slot->process->clock, at)) / 1e6,
                     (double)(sim_holding_end(&other->holding) - sim_clock_read(&other->process->clock, at)) / 1e6);
         return;
     }
+}
+
+static void check_exclusion(const struct sim_slot *slot, quorum_time at)
+{
+    for (unsigned i = 0; i < SIM_RESOURCES_MAX; i++)
+        if (sim_is_on(&slot->holding, i) && sim_world->holders[i].count > 1)
+            check_resource(slot, i, at);
+    if (sim_is_on(&slot->holding, SIM_SEMAPHORE) && sim_world->holders[SIM_SEMAPHORE].count > sim_world->config.permits)
+        check_permits(at);
 }
 
 /* -------------------------------------------------------------------------------------------------------- G2 fencing */
@@ -105,32 +132,65 @@ static bool rests_on_clocks(void)
 
 void sim_check_acquiring(struct sim_slot *slot)
 {
-    slot->holding.floor = sim_world->fences[slot->holding.resource];
+    memcpy(slot->holding.floor, sim_world->fences, sizeof slot->holding.floor);
 }
 
-static void check_fence(const struct sim_slot *slot)
+/* Entered again by its owner, perhaps of a handle that has been given back since: the lock was there when the acquire began. */
+static bool is_known(struct sim_process *process, const char *token)
+{
+    for (unsigned i = 0; i < SIM_KNOWN && i < process->known_count; i++)
+        if (memcmp(process->known[i], token, sizeof process->known[i]) == 0)
+            return true;
+    memcpy(process->known[process->known_count++ % SIM_KNOWN], token, sizeof process->known[0]);
+    return false;
+}
+
+static void check_fence(const struct sim_slot *slot, unsigned resource)
 {
     const struct sim_holding *holding = &slot->holding;
     struct sim_world *world = sim_world;
-    struct sim_fences *given = &world->given[holding->resource];
+    struct sim_fences *given = &world->given[resource];
     const struct sim_fence *before = find_token(given, holding->fence);
     bool new = !before;
     if (before && before->lease == holding->lock->lease)
         return; /* entered again by its owner */
     look(SIM_FENCING);
-    world->totals->fenced++;
     if (new)
         note_token(given, holding->fence, holding->lock->lease);
     if (rests_on_clocks())
-        world->totals->disordered += !new || holding->fence <= holding->floor;
+        world->totals->disordered += !new || holding->fence <= holding->floor[resource];
     else if (!new)
         sim_violate(SIM_FENCING, "client %u has token %llu for '%s', which another had", slot->process->index + 1,
-                    (unsigned long long)holding->fence, sim_resource_name(holding->resource));
-    else if (holding->fence <= holding->floor)
+                    (unsigned long long)holding->fence, sim_resource_name(resource));
+    else if (holding->fence <= holding->floor[resource])
         sim_violate(SIM_FENCING, "client %u has token %llu for '%s', though %llu was there before it began",
-                    slot->process->index + 1, (unsigned long long)holding->fence, sim_resource_name(holding->resource),
-                    (unsigned long long)holding->floor);
-    sim_at(world->now + slot->process->lag, token_known, &world->fences[holding->resource], holding->fence);
+                    slot->process->index + 1, (unsigned long long)holding->fence, sim_resource_name(resource),
+                    (unsigned long long)holding->floor[resource]);
+    sim_at(world->now + slot->process->lag, token_known, &world->fences[resource], holding->fence);
+}
+
+/* What a reader is told is not its own: of whoever wrote last, or a larger one. Nodes that have forgotten do not know it. */
+static void check_readers_fence(const struct sim_slot *slot, unsigned resource)
+{
+    const struct sim_holding *holding = &slot->holding;
+    look(SIM_FENCING);
+    if (holding->fence < holding->floor[resource] && !sim_world->forgotten)
+        sim_violate(SIM_FENCING,
+                    "client %u, a reader, was told token %llu for '%s', though %llu was there before it began",
+                    slot->process->index + 1, (unsigned long long)holding->fence, sim_resource_name(resource),
+                    (unsigned long long)holding->floor[resource]);
+}
+
+static void check_fences(const struct sim_slot *slot)
+{
+    const struct sim_holding *holding = &slot->holding;
+    bool known = is_known(slot->process, redlock_lock_token(holding->lock));
+    sim_world->totals->fenced += holding->fence && !holding->shared && !known;
+    for (unsigned i = 0; i < SIM_RESOURCES_MAX; i++)
+        if (sim_is_on(holding, i) && holding->shared && !known)
+            check_readers_fence(slot, i);
+        else if (sim_is_on(holding, i) && !holding->shared && holding->fence)
+            check_fence(slot, i);
 }
 
 /* ---------------------------------------------------------------------------------------------------- G3 told in time */
@@ -157,7 +217,7 @@ static void look_at_end(void *subject, uint64_t number)
         sim_at(free + PROMPT, look_at_end, slot, number);
     } else {
         sim_violate(SIM_TOLD, "client %u was not told within %llu ms that its lock on '%s' ended", process->index + 1,
-                    (unsigned long long)(PROMPT / QUORUM_MILLISECOND), sim_resource_name(slot->holding.resource));
+                    (unsigned long long)(PROMPT / QUORUM_MILLISECOND), sim_holding_name(&slot->holding));
     }
 }
 
@@ -169,22 +229,47 @@ static void plan_look(struct sim_slot *slot, quorum_time end)
     sim_at(at > sim_world->now ? at : sim_world->now + 1, look_at_end, slot, slot->holding.number);
 }
 
+static void add_holder(struct sim_slot *slot, unsigned resource)
+{
+    struct sim_holders *holders = &sim_world->holders[resource];
+    assert(holders->count < SIM_PROCESSES_MAX * SIM_SLOTS_MAX);
+    holders->slot[holders->count++] = slot;
+}
+
+static void remove_holder(const struct sim_slot *slot, unsigned resource)
+{
+    struct sim_holders *holders = &sim_world->holders[resource];
+    unsigned at = 0;
+    while (holders->slot[at] != slot)
+        at++;
+    holders->slot[at] = holders->slot[--holders->count];
+}
+
+static void count_kind(const struct sim_slot *slot)
+{
+    struct sim_totals *totals = sim_world->totals;
+    uint32_t resources = slot->holding.resources;
+    totals->permits += resources == 1u << SIM_SEMAPHORE;
+    totals->several += (resources & (resources - 1)) != 0;
+    totals->together += slot->holding.shared && sim_world->holders[__builtin_ctz(resources)].count > 1;
+}
+
 void sim_check_granted(struct sim_slot *slot)
 {
-    struct sim_holders *holders = &sim_world->holders[slot->holding.resource];
     quorum_time at = sim_world->now + slot->process->lag;
     look(SIM_EXCLUSION);
-    assert(holders->count < SIM_PROCESSES_MAX * SIM_SLOTS_MAX);
     slot->holding.number = ++sim_world->holdings;
-    holders->slot[holders->count++] = slot;
+    for (unsigned i = 0; i < SIM_NAMES; i++)
+        if (sim_is_on(&slot->holding, i))
+            add_holder(slot, i);
     slot->process->holds++;
+    count_kind(slot);
     if (is_held(slot, at))
         check_exclusion(slot, at);
     else if (!slot->process->lag)
         sim_violate(SIM_EXCLUSION, "client %u was given '%s', which it does not hold", slot->process->index + 1,
-                    sim_resource_name(slot->holding.resource));
-    if (slot->holding.fence)
-        check_fence(slot);
+                    sim_holding_name(&slot->holding));
+    check_fences(slot);
     plan_look(slot, sim_holding_end(&slot->holding));
 }
 
@@ -206,17 +291,15 @@ void sim_check_sent(const struct sim_process *process, const char *bytes, size_t
         if (holding->lock && holding->lock->lease->rules.failures && sets_again(bytes, size) &&
             contains(bytes, size, redlock_lock_token(holding->lock)))
             sim_violate(SIM_EXCLUSION, "client %u sets '%s' again, though no majority has confirmed that it has it",
-                        process->index + 1, sim_resource_name(holding->resource));
+                        process->index + 1, sim_holding_name(holding));
     }
 }
 
 void sim_check_released(struct sim_slot *slot)
 {
-    struct sim_holders *holders = &sim_world->holders[slot->holding.resource];
-    unsigned at = 0;
-    while (holders->slot[at] != slot)
-        at++;
-    holders->slot[at] = holders->slot[--holders->count];
+    for (unsigned i = 0; i < SIM_NAMES; i++)
+        if (sim_is_on(&slot->holding, i))
+            remove_holder(slot, i);
     slot->process->holds--;
 }
 
@@ -230,11 +313,11 @@ static void check_holding(struct sim_slot *slot, quorum_time began)
     look(SIM_TOLD);
     if (!lost && end < holding->told_end)
         sim_violate(SIM_TOLD, "client %u: the end of its lock on '%s' moved back by %.3f ms", process->index + 1,
-                    sim_resource_name(holding->resource), (double)(holding->told_end - end) / 1e6);
+                    sim_holding_name(holding), (double)(holding->told_end - end) / 1e6);
     holding->told_end = end;
     if (!holding->lost_told && (lost || end <= began))
         sim_violate(SIM_TOLD, "client %u: its lock on '%s' ended %.3f ms before the turn in which it was not told",
-                    process->index + 1, sim_resource_name(holding->resource), (double)(began - end) / 1e6);
+                    process->index + 1, sim_holding_name(holding), (double)(began - end) / 1e6);
 }
 
 void sim_check_turn(const struct sim_process *process)
@@ -246,7 +329,7 @@ void sim_check_turn(const struct sim_process *process)
         if (!slot->holding.lock || process->closing)
             continue;
         check_holding(slot, began);
-        if (sim_world->holders[slot->holding.resource].count > 1 && is_held(slot, at))
+        if (is_held(slot, at))
             check_exclusion(slot, at);
     }
     if (sim_script_errors)
@@ -338,7 +421,9 @@ static bool has_token(struct sim_node *node, struct sim_text token)
 
 void sim_check_undone(const struct sim_node *node, struct sim_text token)
 {
-    author_of(token)->undone |= 1u << node->index;
+    struct sim_author *author = author_of(token);
+    if (memcmp(author->token, token.bytes, sizeof author->token) == 0)
+        author->undone |= 1u << node->index;
 }
 
 bool sim_check_is_undone(struct sim_node *node, struct sim_text token)
@@ -369,38 +454,60 @@ static bool is_excused(struct sim_text token)
     return sim_world->processes[author->process].excused_lives & UINT64_C(1) << author->life % 64;
 }
 
-static bool is_resource(const struct sim_key *key)
+#define SLOT_INFIX ":redlock:slot:"
+
+/* Not one of the keys that go with it. */
+static bool is_lock(const struct sim_key *key)
 {
-    return key->name_size == 1;
+    return key->name_size == 1 || strncmp(key->name + 1, SLOT_INFIX, sizeof SLOT_INFIX - 1) == 0;
+}
+
+static bool is_left(const struct sim_node *node, const struct sim_key *key, struct sim_text token, int64_t ends)
+{
+    int64_t now = sim_node_clock(node) / 1000;
+    if (now > ends || is_excused(token))
+        return false;
+    sim_violate(SIM_NOTHING_LEFT, "node %u still has %.8s under '%s' for %lld ms, of client %u", node->index + 1,
+                token.bytes, key->name, (long long)(ends - now), author_of(token)->process + 1);
+    return true;
+}
+
+/* Of a lock that is shared each reader's token has an end of its own. */
+static bool is_key_left(const struct sim_node *node, const struct sim_key *key)
+{
+    if (!is_lock(key) || key->revived || sim_node_clock(node) / 1000 > key->expires)
+        return false;
+    if (key->type == SIM_STRING)
+        return is_left(node, key, (struct sim_text){key->value, key->value_size}, key->expires);
+    for (size_t i = 0; i < key->members_count; i++) {
+        const struct sim_member *reader = &key->members[i];
+        if (is_left(node, key, (struct sim_text){reader->name, reader->name_size}, (int64_t)reader->score))
+            return true;
+    }
+    return false;
 }
 
 void sim_check_nothing_left(void)
 {
     look(SIM_NOTHING_LEFT);
     for (unsigned n = 0; n < sim_world->config.nodes; n++) {
-        struct sim_node *node = &sim_world->nodes[n];
-        for (size_t i = 0; i < node->server.keys.count; i++) {
-            const struct sim_key *key = &node->server.keys.keys[i];
-            int64_t now = sim_node_clock(node) / 1000;
-            if (!is_resource(key) || key->revived || now > key->expires)
-                continue;
-            struct sim_text token = {key->value, key->value_size};
-            if (is_excused(token))
-                continue;
-            sim_violate(SIM_NOTHING_LEFT, "node %u still has %.8s under '%s' for %lld ms, of client %u", n + 1,
-                        key->value, key->name, (long long)(key->expires - now), author_of(token)->process + 1);
-            return;
-        }
+        const struct sim_node *node = &sim_world->nodes[n];
+        for (size_t i = 0; i < node->server.keys.count; i++)
+            if (is_key_left(node, &node->server.keys.keys[i]))
+                return;
     }
 }
 
 bool sim_check_is_free(unsigned resource)
 {
-    const char *name = sim_resource_name(resource);
+    char first = *sim_resource_name(resource);
     for (unsigned n = 0; n < sim_world->config.nodes; n++) {
-        struct sim_node *node = &sim_world->nodes[n];
-        if (sim_keyspace_find(&node->server.keys, (struct sim_text){name, strlen(name)}, sim_node_clock(node) / 1000))
-            return false;
+        const struct sim_node *node = &sim_world->nodes[n];
+        for (size_t i = 0; i < node->server.keys.count; i++) {
+            const struct sim_key *key = &node->server.keys.keys[i];
+            if (is_lock(key) && key->name[0] == first && sim_node_clock(node) / 1000 <= key->expires)
+                return false;
+        }
     }
     return true;
 }

@@ -114,6 +114,9 @@ static void print_counts(const struct sim_totals *totals)
            (unsigned long long)totals->lost[3], (unsigned long long)totals->lost[4],
            (unsigned long long)totals->late_grants, (unsigned long long)totals->quarantines,
            (unsigned long long)totals->hand_offs, (unsigned long long)totals->undos_dropped);
+    printf("  readers with others %llu; on several resources %llu; permits %llu\n",
+           (unsigned long long)totals->together, (unsigned long long)totals->several,
+           (unsigned long long)totals->permits);
     printf("  with a fencing token %llu; out of order after nodes had forgotten, by clocks that differ: %llu\n",
            (unsigned long long)totals->fenced, (unsigned long long)totals->disordered);
     printf("  faults:");

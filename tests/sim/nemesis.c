@@ -466,6 +466,8 @@ void sim_nemesis_rest(void)
         struct sim_process *process = &world->processes[i];
         process->paused_until = 0;
         start_clock(process, 0);
+        if (process->alive)
+            sim_agent_calm(process);
         sim_process_alarm_moved(process);
         if (!process->alive)
             be_reborn(process, process->life);

@@ -183,14 +183,15 @@ static struct sim_text note_tokens(const struct sim_link *link, size_t count, co
     return undone;
 }
 
-/* KEYS is one, and the token what follows it. */
+/* The token is what follows the keys. */
 static void note_undo(const struct sim_link *link, size_t count, const struct sim_text *words, bool succeeded)
 {
-    if (!succeeded || count < 5 || !is_script(words))
+    long long keys;
+    if (!succeeded || count < 5 || !is_script(words) || !sim_text_integer(words[2], &keys) || 3 + (size_t)keys >= count)
         return;
-    struct sim_text name = sim_script_name(words[1]);
-    if (sim_text_is(name, "release") || sim_text_is(name, "free"))
-        sim_check_undone(link->node, words[4]);
+    struct sim_text name = sim_script_name(words[1]), token = words[3 + keys];
+    if ((sim_text_is(name, "release") || sim_text_is(name, "free")) && token.size == REDLOCK_TOKEN_SIZE - 1)
+        sim_check_undone(link->node, token);
 }
 
 static void execute_one(struct sim_link *link, size_t count, struct sim_text *words)

@@ -85,6 +85,14 @@ static void draw_faults(struct sim_config *config, struct sim_random *random)
     config->fault_every[SIM_FAULT_PROMOTE] = sim_random_log(random, forgetting, 8 * forgetting);
 }
 
+static void draw_kinds(struct sim_config *config, struct sim_random *random)
+{
+    config->shared = sim_random_chance(random, 500) ? 0 : (unsigned)sim_random_below(random, 1001);
+    config->several =
+        sim_random_chance(random, 500) || config->resources < 2 ? 0 : (unsigned)sim_random_below(random, 601);
+    config->permits = sim_random_chance(random, 700) ? 0 : (unsigned)sim_random_between(random, 2, 4);
+}
+
 /* What shows a boundary must come about often enough. */
 static void go_beyond(struct sim_config *config)
 {
@@ -115,6 +123,7 @@ void sim_config_draw(struct sim_config *config, uint64_t seed, enum sim_beyond b
     config->exact_walls = sim_random_chance(&random, 500);
     draw_times(config, &random);
     draw_faults(config, &random);
+    draw_kinds(config, &random);
     go_beyond(config);
     config->faults &= ~without;
 }
@@ -130,7 +139,7 @@ static struct {
     enum phase phase;
     quorum_time since;
     quorum_time calm_since;
-    unsigned probed; /* resources */
+    unsigned probed; /* resources; then readers together */
 } course;
 
 static void enter(enum phase phase)
@@ -189,17 +198,28 @@ static bool can_lock(struct sim_process *process)
     return usable > sim_world->config.nodes / 2;
 }
 
+static bool is_used(unsigned resource)
+{
+    const struct sim_config *config = &sim_world->config;
+    return resource == SIM_SEMAPHORE ? config->permits > 0 : resource < config->resources;
+}
+
 static void probe(void)
 {
-    struct sim_process *process = &sim_world->processes[0];
+    struct sim_process *process = &sim_world->processes[0], *other = &sim_world->processes[1];
     if (!is_at_rest())
         return;
-    if (course.probed == sim_world->config.resources) {
+    while (course.probed < SIM_NAMES && !is_used(course.probed))
+        course.probed++;
+    if (course.probed > SIM_NAMES) {
         enter(CLOSING);
-    } else if (can_lock(process) && sim_check_is_free(course.probed)) {
-        sim_agent_probe(process, course.probed++);
+    } else if (can_lock(process) && can_lock(other) && sim_check_is_free(course.probed % SIM_NAMES)) {
+        bool together = course.probed++ == SIM_NAMES;
+        sim_agent_probe(process, together ? 0 : course.probed - 1, together);
+        if (together)
+            sim_agent_probe(other, 0, true);
     } else if (sim_world->now - course.since > quarantine() + 10 * QUORUM_SECOND) {
-        sim_violate(SIM_LIVE, "client 1 finds no quorum, long after everything was repaired");
+        sim_violate(SIM_LIVE, "clients 1 and 2 find no quorum, long after everything was repaired");
     }
 }
 
@@ -314,7 +334,7 @@ static void end(void)
         world->operation_blocks = operation->next_block;
         free(operation);
     }
-    for (unsigned i = 0; i < SIM_RESOURCES_MAX; i++)
+    for (unsigned i = 0; i < SIM_NAMES; i++)
         free(world->given[i].fence);
     free(world->events.heap);
     free(world);

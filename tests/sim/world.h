@@ -19,7 +19,10 @@
 #define SIM_NODES_MAX     9
 #define SIM_PROCESSES_MAX 8
 #define SIM_RESOURCES_MAX 3
+#define SIM_SEMAPHORE     SIM_RESOURCES_MAX       /* the number of the resource that is one */
+#define SIM_NAMES         (SIM_RESOURCES_MAX + 1) /* of all resources */
 #define SIM_SLOTS_MAX     4
+#define SIM_KNOWN         64
 
 /* What may befall a world within the assumptions of the promises ... */
 enum sim_fault {
@@ -165,14 +168,20 @@ struct sim_operation {
 /* A lock that a process believes it has. */
 struct sim_holding {
     redlock_lock *lock;
-    unsigned resource;
+    uint32_t resources; /* bits */
+    bool shared;
     quorum_time since;    /* true time */
     quorum_time told_end; /* the latest end of validity seen, by the process' clock */
     bool lost_told;
-    uint64_t fence;  /* its token; 0: it has none */
-    uint64_t floor;  /* the largest token of the resource that somebody had when this acquire began */
-    uint64_t number; /* of all holdings: older looks are void */
+    uint64_t fence;            /* its token; 0: it has none */
+    uint64_t floor[SIM_NAMES]; /* the largest token of the resource that somebody had when this acquire began */
+    uint64_t number;           /* of all holdings: older looks are void */
 };
+
+static inline bool sim_is_on(const struct sim_holding *holding, unsigned resource)
+{
+    return holding->resources & 1u << resource;
+}
 
 struct sim_slot {
     struct sim_process *process;
@@ -195,7 +204,7 @@ struct sim_process {
     bool alive;
     unsigned life; /* counts its restarts */
     redlock_client *client;
-    redlock_client *ending; /* while it is being closed: what a crash then leaves */
+    redlock_client *ending;    /* while it is being closed: what a crash then leaves */
     struct sim_clock clock;    /* CLOCK_BOOTTIME */
     int64_t wall_offset;       /* CLOCK_REALTIME less the true time: it is set by others */
     struct sim_random entropy; /* getrandom(2) */
@@ -216,6 +225,8 @@ struct sim_process {
     unsigned under_way;             /* operations */
     unsigned holds;                 /* locks */
     enum sim_operation_kind wanted; /* SIM_ACQUIRE: nothing beside its slots' work */
+    char known[SIM_KNOWN][12];      /* the beginnings of its last locks' tokens */
+    unsigned known_count;           /* of those there ever were */
     uint64_t excused_lives;         /* bits: those that may have left something on the nodes */
 };
 
@@ -233,6 +244,9 @@ struct sim_config {
     uint32_t ttl_ms[3];    /* what locks are taken for */
     unsigned fair;         /* per mille of the acquires */
     unsigned fence;        /* per mille: with a fencing token */
+    unsigned shared;       /* per mille of the acquires: with other readers */
+    unsigned several;      /* per mille: on several resources */
+    unsigned permits;      /* of the semaphore; 0: there is none */
     bool exact_walls;      /* the clients' wall clocks agree */
     quorum_duration think; /* average */
     quorum_duration hold;
@@ -285,6 +299,9 @@ struct sim_totals {
     uint64_t undos_dropped;
     uint64_t hand_offs;
     uint64_t fenced;
+    uint64_t together;   /* readers that got it while others had it */
+    uint64_t several;    /* locks on several resources */
+    uint64_t permits;    /* of the semaphore */
     uint64_t disordered; /* tokens out of order after nodes had forgotten, with clocks that differ: not promised */
     uint64_t checks[SIM_INVARIANTS];
     uint64_t violations[SIM_INVARIANTS];
@@ -315,10 +332,10 @@ struct sim_world {
     uint64_t operations; /* started */
     uint64_t operations_under_way;
     uint64_t holdings;
-    struct sim_holders holders[SIM_RESOURCES_MAX];
+    struct sim_holders holders[SIM_NAMES];
     struct sim_author authors[SIM_AUTHORS];
-    uint64_t fences[SIM_RESOURCES_MAX]; /* the largest token handed out */
-    struct sim_fences given[SIM_RESOURCES_MAX];
+    uint64_t fences[SIM_NAMES]; /* the largest token handed out */
+    struct sim_fences given[SIM_NAMES];
     bool forgotten; /* a node has lost keys */
     struct sim_violation violation;
     struct sim_totals *totals;
@@ -381,17 +398,19 @@ void sim_process_preempt(struct sim_process *process); /* it may be, at a readin
 
 /* agent.c */
 void sim_agent_start(struct sim_process *process);
-void sim_agent_end(struct sim_process *process); /* its process has died */
-void sim_agent_run(struct sim_process *process); /* what is due */
+void sim_agent_calm(struct sim_process *process); /* who holds a lock gives it back soon */
+void sim_agent_end(struct sim_process *process);  /* its process has died */
+void sim_agent_run(struct sim_process *process);  /* what is due */
 quorum_time sim_agent_wake(const struct sim_process *process);
 void sim_agent_close(struct sim_process *process);
 void sim_agent_trust(struct sim_process *process);
-void sim_agent_probe(struct sim_process *process, unsigned resource); /* a free lock must be had in one round */
+void sim_agent_probe(struct sim_process *process, unsigned resource, bool shared); /* free: had in one round */
 bool sim_agent_is_at_rest(const struct sim_process *process);
 struct sim_operation *sim_operation_begin(struct sim_process *process, struct sim_slot *slot,
                                           enum sim_operation_kind kind, quorum_duration within);
 void sim_operation_end(struct sim_operation *operation);
 const char *sim_resource_name(unsigned resource);
+const char *sim_holding_name(const struct sim_holding *holding); /* "a+c, shared"; valid until the next call */
 
 /* nemesis.c */
 void sim_nemesis_start(void);

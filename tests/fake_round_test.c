@@ -126,15 +126,26 @@ START_TEST(late_grants_of_a_won_round_are_kept_and_released)
 }
 END_TEST
 
+/* The others' answers are in before the one that decides. */
+static bool two_have_granted(void *arg)
+{
+    const struct rl_round *round = scene.client->operations.first->round;
+    (void)arg;
+    return quorum_tally_count(&round->rules.tally, QUORUM_GRANTED) == 2 &&
+           quorum_tally_count(&round->rules.tally, QUORUM_HELD) == 2;
+}
+
 /* Two of five say yes, two no. The fifth is found to be a replica, or whatever, while its yes is on its way. */
 START_TEST(a_grant_of_a_node_that_has_turned_out_unfit_does_not_count)
 {
+    scene.options.node_timeout_ms = SCENE_SOON_MS;
     scene_attach();
     for (unsigned i = 0; i < 2; i++)
         scene_hold(i, "stock");
     fake_server_add_rule(scene.node[4], &(struct fake_rule){.command = "SET", .hold = true});
     scene_start_acquire(&answer, "stock", NULL);
     scene_wait_for_sent(4, SENT_SET, 1);
+    ck_assert(scene_run(two_have_granted, NULL));
     scene.client->nodes[4].unfit = "found out";
     fake_server_release(scene.node[4]);
     ck_assert_status(scene_wait(&answer), REDLOCK_HELD);

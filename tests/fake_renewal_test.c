@@ -1,12 +1,14 @@
 /* Renewals of many locks at once: the nodes are asked one after the other, so that most of them are free for others; but
  * never so that a lock ends for waiting. */
-#define _GNU_SOURCE
 #include "fake_scene.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { LOCKS = 100, MANY = 16, RENEWAL_PERCENT = 10, TTL_MS = 6000, TIMEOUT_MS = 250, MOST_TIMEOUT_MS = 1500 };
+#include "src/client.h"
+#include "src/clock.h"
+
+enum { LOCKS = 100, MANY = 16, TTL_MS = 6000, TIMEOUT_MS = 250, MOST_TIMEOUT_MS = 1500 };
 
 static struct answer answers[LOCKS];
 static redlock_lock *locks[LOCKS];
@@ -15,7 +17,6 @@ static void five_nodes(void)
 {
     scene_begin(5);
     scene.options.ttl_ms = TTL_MS;
-    scene.options.renewal_percent = RENEWAL_PERCENT;
     scene.options.node_timeout_ms = TIMEOUT_MS;
 }
 
@@ -37,11 +38,12 @@ static void hold_many(void)
         scene_wait_for_sent(i, SENT_SET, LOCKS);
 }
 
-/* All renewals are due before the loop turns again. */
-static void let_all_become_due(void)
+/* Their own time would be in seconds. */
+static void make_all_due(void)
 {
-    const struct timespec pause = test_timespec(TTL_MS * RENEWAL_PERCENT / 100 * UINT64_C(1000000));
-    nanosleep(&pause, NULL);
+    const struct quorum_lease_event now = {.type = QUORUM_LEASE_HASTEN, .now = rl_now()};
+    for (struct rl_lease *lease = scene.client->leases.first; lease; lease = lease->next)
+        rl_lease_step(lease, &now);
 }
 
 static bool renews_many(const struct fake_record *record)
@@ -139,7 +141,7 @@ START_TEST(a_node_is_asked_when_the_one_before_has_answered)
     const struct fake_rule late = {.command = "EVALSHA", .reply_delay_ms = DELAY_MS};
     hold_many();
     add_rule(5, &late);
-    let_all_become_due();
+    make_all_due();
     wait_for_renewal(5);
     ck_assert_double_ge(least_ms_between_turns(), DELAY_MS);
     ck_assert(scene_run(all_are_renewed, NULL));
@@ -154,7 +156,7 @@ START_TEST(a_node_is_asked_when_the_time_of_the_one_before_is_over)
 {
     hold_many();
     add_rule(5, &silent);
-    let_all_become_due();
+    make_all_due();
     wait_for_renewal(5);
     ck_assert_double_ge(least_ms_between_turns(), TIMEOUT_MS / 2); /* one may have been read late */
     answer_again(5);
@@ -167,7 +169,7 @@ START_TEST(silent_nodes_keep_nothing_from_being_renewed)
 {
     hold_many();
     add_rule(2, &silent);
-    let_all_become_due();
+    make_all_due();
     ck_assert(scene_run(all_are_renewed, NULL));
     answer_again(2);
     release_all();
@@ -180,7 +182,7 @@ START_TEST(silent_nodes_with_time_of_their_own_keep_nothing_from_being_renewed)
     scene.suffix[0] = scene.suffix[1] = "?timeout_ms=20000";
     hold_many();
     add_rule(2, &silent);
-    let_all_become_due();
+    make_all_due();
     ck_assert(scene_run(all_are_renewed, NULL));
     answer_again(2);
     release_all();
@@ -194,7 +196,7 @@ START_TEST(nodes_that_never_know_the_script_keep_nothing_from_being_renewed)
         fake_server_refuse(scene.node[i], "EVALSHA", 0, FAKE_NOSCRIPT);
         fake_server_refuse(scene.node[i], "EVAL", 0, FAKE_NOSCRIPT);
     }
-    let_all_become_due();
+    make_all_due();
     ck_assert(scene_run(all_are_renewed, NULL));
     for (unsigned i = 0; i < 2; i++)
         fake_server_clear_rules(scene.node[i]);
@@ -207,7 +209,7 @@ START_TEST(broken_links_pass_it_on)
     const struct fake_rule breaks = {.command = "EVALSHA", .ending = FAKE_RESET};
     hold_many();
     add_rule(2, &breaks);
-    let_all_become_due();
+    make_all_due();
     ck_assert(scene_run(all_are_renewed, NULL));
     answer_again(2);
     release_all();
@@ -219,7 +221,7 @@ START_TEST(nodes_that_have_forgotten_the_script_are_told_it)
     hold_many();
     for (unsigned i = 0; i < 5; i++)
         fake_server_forget_scripts(scene.node[i]);
-    let_all_become_due();
+    make_all_due();
     wait_for_renewal(5);
     ck_assert(scene_run(all_are_renewed, NULL));
     release_all();
@@ -232,7 +234,7 @@ START_TEST(all_are_asked_at_once_when_time_is_short)
     scene.options.node_timeout_ms = MOST_TIMEOUT_MS;
     hold_many();
     add_rule(5, &silent);
-    let_all_become_due();
+    make_all_due();
     wait_for_renewal(5);
     ck_assert_double_lt(least_ms_between_turns(), MOST_TIMEOUT_MS - 5);
     answer_again(5);
@@ -246,7 +248,7 @@ START_TEST(a_close_meanwhile_asks_no_further)
     struct answer closed;
     hold_many();
     add_rule(5, &silent);
-    let_all_become_due();
+    make_all_due();
     wait_for_renewal(1);
     scene_start_close(&closed);
     answer_again(5);

@@ -381,7 +381,7 @@ static bool may_ask_in_turn(const struct batch *batch, quorum_time now)
     if (batch->count < RL_RENEWALS_IN_TURN)
         return false;
     for (unsigned i = 0; i < batch->count; i++)
-        if (quorum_time_until(batch->items[i].lease->rules.validity_end, now) / 2 < longest)
+        if (!quorum_lease_may_wait(&batch->items[i].lease->rules, now, longest))
             return false;
     return true;
 }

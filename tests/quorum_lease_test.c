@@ -513,6 +513,17 @@ START_TEST(lives_at_random)
 }
 END_TEST
 
+/* By half of what is left, from both sides; not at all when nothing is. */
+START_TEST(renewal_may_take_half_of_what_is_left)
+{
+    struct quorum_lease lease = held_as_usual();
+    ck_assert(quorum_lease_may_wait(&lease, begin, 4450 * MS));
+    ck_assert(!quorum_lease_may_wait(&lease, begin, 4450 * MS + 1));
+    ck_assert(!quorum_lease_may_wait(&lease, first_end, 1));
+    ck_assert(!quorum_lease_may_wait(&lease, first_end + MS, 1));
+}
+END_TEST
+
 static void add_renewal(Suite *suite)
 {
     TCase *renewal = tcase_create("renewal");
@@ -522,6 +533,7 @@ static void add_renewal(Suite *suite)
     tcase_add_test(renewal, later_renewals_are_not_spread_anew);
     tcase_add_test(renewal, renewal_moves_the_end_and_plans_the_next);
     tcase_add_test(renewal, renewal_never_shortens);
+    tcase_add_test(renewal, renewal_may_take_half_of_what_is_left);
     tcase_add_test(renewal, failed_renewal_is_tried_again_sooner_and_told_once);
     tcase_add_test(renewal, failing_is_told_again_after_a_success);
     tcase_add_test(renewal, without_renewal_it_lasts_until_its_end);

@@ -420,13 +420,14 @@ void scene_hold(unsigned node, const char *key)
 }
 
 /* As the release script does, which this server does not run: its waiters are called. */
-static void call_waiters(unsigned node, const char *key)
+void scene_call_waiters(unsigned node, const char *key)
 {
     const struct fake_record *record;
     for (unsigned i = 0; (record = scene_sent(node, SENT_WAIT, NULL, i, NULL)); i++) {
         if (!resp_argument_is(&record->command->argv[3], key))
             continue;
-        char *channel = fixture_text("redlock:%s", record->command->argv[4].data);
+        const char *name = record->command->argv[4].data; /* the channel, and perhaps another word */
+        char *channel = fixture_text("%.*s", (int)strcspn(name, " "), name);
         char *message = fixture_text("0%s", key);
         fake_server_publish(scene.node[node], channel, message);
         free(channel);
@@ -440,7 +441,7 @@ void scene_let_go(unsigned node, const char *key)
     char value[64];
     if (fake_server_get_key(scene.node[node], key, value, sizeof value) && strcmp(value, SCENE_OTHER) == 0) {
         fake_server_delete_key(scene.node[node], key);
-        call_waiters(node, key);
+        scene_call_waiters(node, key);
     }
 }
 

@@ -138,6 +138,7 @@ void scene_assert_undone(unsigned node);
 #define SCENE_OTHER "another-holder"
 void scene_hold(unsigned node, const char *key);
 void scene_let_go(unsigned node, const char *key);
+void scene_call_waiters(unsigned node, const char *key); /* as if it had been let go */
 bool scene_has_key(unsigned node, const char *key);
 
 #endif

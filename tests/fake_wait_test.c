@@ -3,8 +3,11 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+
+#include "src/client.h"
 
 static struct answer answer;
 static redlock_acquire_options options;
@@ -78,6 +81,79 @@ START_TEST(silent_nodes_are_told_that_an_attempt_is_lost)
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
     scene_let_go(3, "stock");
     scene_assert_undone(4);
+}
+END_TEST
+
+static struct rl_queue *queue_for_stock(void)
+{
+    const struct rl_names names = rl_names_of("stock", 5);
+    struct rl_queue *queue = rl_queue_find(scene.client, &names);
+    ck_assert_ptr_nonnull(queue);
+    return queue;
+}
+
+/* Between attempts and looks, to be called by the first so many nodes; all have been sent the same attempts. */
+static bool rests(unsigned callers)
+{
+    const struct quorum_waiting *rules = &queue_for_stock()->rules;
+    quorum_nodes nodes = quorum_node(callers) - 1;
+    for (unsigned i = 1; i < 5; i++)
+        if (scene_count(i, SENT_ATTEMPT) != scene_count(0, SENT_ATTEMPT))
+            return false;
+    return (rules->listening & rules->signed_in & nodes) == nodes && !rules->looking && !rules->trying;
+}
+
+static bool rests_until_called(void *arg)
+{
+    (void)arg;
+    return rests(5);
+}
+
+static bool rests_after_attempts(void *count)
+{
+    return rests(3) && scene_count(0, SENT_ATTEMPT) >= *(unsigned *)count;
+}
+
+/* Nobody gives it back: the attempt is lost. */
+static const char *call_to_a_lost_attempt(void)
+{
+    unsigned count = scene_count(0, SENT_ATTEMPT) + 1;
+    for (unsigned i = 0; i < 3; i++)
+        scene_call_waiters(i, "stock");
+    ck_assert(scene_run(rests_after_attempts, &count));
+    return scene_token(scene_sent(0, SENT_ATTEMPT, NULL, count - 1, NULL));
+}
+
+static bool two_have_undone(void *token)
+{
+    return scene_sent(3, SENT_UNDO, token, 0, NULL) && scene_sent(4, SENT_UNDO, token, 0, NULL);
+}
+
+/* A waiter that will be called does not try by itself, and the undos would leave with its next look: which does not come here. */
+START_TEST(silent_nodes_are_told_that_an_attempt_is_lost_before_the_next_look)
+{
+    char token[REDLOCK_TOKEN_SIZE];
+    options.wait_ms = REDLOCK_FOREVER;
+    options.fair = true;
+    scene_attach();
+    for (unsigned i = 0; i < 5; i++)
+        scene_hold(i, "stock");
+    scene_start_acquire(&answer, "stock", &options);
+    ck_assert(scene_run(rests_until_called, NULL));
+    for (unsigned i = 3; i < 5; i++)
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.hold = true});
+    snprintf(token, sizeof token, "%s", call_to_a_lost_attempt());
+    rl_timer_stop(&scene.client->timers, &queue_for_stock()->timer);
+    ck_assert(scene_run(two_have_undone, token));
+    ck_assert_uint_eq(answer.told, 0);
+    for (unsigned i = 3; i < 5; i++) {
+        fake_server_clear_rules(scene.node[i]);
+        fake_server_release(scene.node[i]);
+    }
+    for (unsigned i = 0; i < 5; i++)
+        scene_let_go(i, "stock");
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
 }
 END_TEST
 
@@ -575,6 +651,7 @@ int main(void)
     TCase *success = add_case(suite, "success"), *stages = add_case(suite, "stages"), *rest = add_case(suite, "ends");
     tcase_add_test(success, trying_once_is_one_round);
     tcase_add_test(success, silent_nodes_are_told_that_an_attempt_is_lost);
+    tcase_add_test(success, silent_nodes_are_told_that_an_attempt_is_lost_before_the_next_look);
     tcase_add_loop_test(success, a_lock_that_becomes_free_is_acquired, 0, 3);
     tcase_add_test(success, a_quorum_that_comes_back_is_waited_for);
     tcase_add_test(success, a_free_lock_that_too_few_nodes_grant_is_not_hammered_at);

@@ -139,6 +139,8 @@ static int start_command(struct holder *holder)
         holder->command = cli_child_start(&child, &status);
     else
         cli_say("no memory");
+    if (holder->command < 0 && child.terminal >= 0)
+        tcsetpgrp(child.terminal, holder->run->front_group); /* it had taken it, before it could not be executed */
     free(environment);
     for (size_t i = 0; i < TEXTS; i++)
         free(texts[i]);

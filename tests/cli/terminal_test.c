@@ -87,6 +87,24 @@ START_TEST(its_command_has_the_foreground)
 }
 END_TEST
 
+/* A script without job control does not take it back itself: it could not read any more. */
+START_TEST(a_command_that_cannot_be_run_gives_the_foreground_back)
+{
+    struct program_options options = on_terminal();
+    char *script =
+        fixture_text("%s run %s -- /nonexistent/program; read line; echo \"line=$line\"", program_redlock, resource);
+    char *argv[] = {fixture_text("sh"), fixture_text("-c"), script, NULL};
+    struct program *program = program_start_argv(&options, argv);
+
+    for (size_t i = 0; i < 3; i++)
+        free(argv[i]);
+    shows(program, "No such file");
+    program_type(program, "hello\n");
+    program_exits(program, 0);
+    shows(program, "line=hello");
+}
+END_TEST
+
 START_TEST(an_interrupt_ends_both_and_the_lock)
 {
     struct program *program = start("echo ready; exec sleep 60");
@@ -252,6 +270,7 @@ static Suite *terminal_suite(void)
     TCase *tcase = scene_shared_case(suite, "terminal");
 
     tcase_add_test(tcase, its_command_has_the_foreground);
+    tcase_add_test(tcase, a_command_that_cannot_be_run_gives_the_foreground_back);
     tcase_add_test(tcase, an_interrupt_ends_both_and_the_lock);
     tcase_add_test(tcase, an_interrupt_that_its_command_handles_is_its_own);
     tcase_add_test(tcase, an_interrupt_stops_the_shells_loop_too);

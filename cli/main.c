@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -234,6 +235,7 @@ int main(int argc, char **argv)
 {
     hold_standard_files();
     cli_child_note_signals();
+    signal(SIGCHLD, SIG_DFL); /* ignored, it would leave no exit status to be waited for */
     int status = finish_output(dispatch(argc, argv));
 
     cli_interrupt_again();

@@ -283,6 +283,28 @@ START_TEST(signals_are_forwarded)
 }
 END_TEST
 
+/* As under a supervisor that leaves its children to the kernel, or under nohup(1). */
+static struct program *run_ignoring(const char *name, const char *command)
+{
+    char *line =
+        fixture_text("exec env --ignore-signal=%s %s run -v %s -- %s", name, program_redlock, resource, command);
+    char *argv[] = {fixture_text("sh"), fixture_text("-c"), line, NULL};
+    struct program *program = program_start_argv(&scene_on_nodes, argv);
+
+    for (size_t i = 0; i < 3; i++)
+        free(argv[i]);
+    return program;
+}
+
+START_TEST(without_word_of_its_children_it_still_learns_of_them)
+{
+    program_exits(run_ignoring("CHLD", "sh -c 'exit 7'"), 7);
+    struct program *program = run_ignoring("CHLD", "cat /proc/self/status");
+    program_exits(program, 0);
+    ck_assert_uint_ne(signals_of(program, "SigIgn:") & 1ULL << (SIGCHLD - 1), 0);
+}
+END_TEST
+
 /* A sleeping machine is slower than the promise, an idle one is not: one of some tries must keep it. */
 START_TEST(interrupted_while_waiting_it_is_gone_at_once)
 {
@@ -547,6 +569,7 @@ static Suite *run_suite(void)
     tcase_add_test(usual, its_command_has_a_process_group_of_its_own);
     tcase_add_test(usual, pipes_go_through);
     tcase_add_loop_test(usual, signals_are_forwarded, 0, FORWARDED);
+    tcase_add_test(usual, without_word_of_its_children_it_still_learns_of_them);
     tcase_add_test(usual, interrupted_while_waiting_it_is_gone_at_once);
     tcase_add_test(usual, killed_while_waiting_it_leaves_nothing);
     tcase_add_test(usual, it_waits_for_its_turn);

@@ -24,13 +24,18 @@ void cli_child_note_signals(void)
             sigaddset(&ignored, number);
 }
 
+bool cli_child_ignores(int number)
+{
+    return sigismember(&ignored, number) == 1;
+}
+
 static void reset_signals(void)
 {
     struct sigaction action = {0};
     sigset_t none;
 
     for (int number = 1; number < NSIG; number++) {
-        action.sa_handler = sigismember(&ignored, number) == 1 ? SIG_IGN : SIG_DFL;
+        action.sa_handler = cli_child_ignores(number) ? SIG_IGN : SIG_DFL;
         (void)sigaction(number, &action, NULL); /* KILL, STOP and those of libc refuse */
     }
     sigemptyset(&none);

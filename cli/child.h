@@ -23,6 +23,9 @@ pid_t cli_child_start(const struct cli_child *child, int *exit_status);
 /* Its exit status as a shell has it: 128 and the signal. From waitpid(2)'s. */
 int cli_child_exit(int wait_status);
 
+/* Was it ignored when redlock began? CMD begins with it ignored, too. */
+bool cli_child_ignores(int number);
+
 /* Remembers which signals are ignored; to be called before any disposition is changed. */
 void cli_child_note_signals(void);
 

@@ -1,5 +1,6 @@
 /* The process of redlock run that the user started: signals, terminal, exit status; and the guardian of CMD's group. */
 #define _GNU_SOURCE
+#include "child.h"
 #include "ending.h"
 #include "exit_status.h"
 #include "group.h"
@@ -95,8 +96,11 @@ static void follow_stop(struct front *front, int number)
 
 /* --- Signals --- */
 
+/* A blocked signal comes to its descriptor even if it is ignored, as under nohup(1). */
 static void interrupt_waiting(struct front *front, int number)
 {
+    if (cli_child_ignores(number))
+        return;
     if (number == SIGTSTP || number == SIGTTIN || number == SIGTTOU) {
         kill(front->holder, SIGSTOP);
         stop_here(number, false);

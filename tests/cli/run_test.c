@@ -305,6 +305,18 @@ START_TEST(without_word_of_its_children_it_still_learns_of_them)
 }
 END_TEST
 
+START_TEST(what_is_ignored_does_not_end_the_waiting)
+{
+    hold_by_another();
+    struct program *program = run_ignoring("HUP", "echo ran");
+    ck_assert(program_says(program, "first attempt"));
+    program_signal(program, SIGHUP);
+    release_by_another();
+    program_exits(program, 0);
+    ck_assert_str_eq(program_output(program), "ran\n");
+}
+END_TEST
+
 /* A sleeping machine is slower than the promise, an idle one is not: one of some tries must keep it. */
 START_TEST(interrupted_while_waiting_it_is_gone_at_once)
 {
@@ -570,6 +582,7 @@ static Suite *run_suite(void)
     tcase_add_test(usual, pipes_go_through);
     tcase_add_loop_test(usual, signals_are_forwarded, 0, FORWARDED);
     tcase_add_test(usual, without_word_of_its_children_it_still_learns_of_them);
+    tcase_add_test(usual, what_is_ignored_does_not_end_the_waiting);
     tcase_add_test(usual, interrupted_while_waiting_it_is_gone_at_once);
     tcase_add_test(usual, killed_while_waiting_it_leaves_nothing);
     tcase_add_test(usual, it_waits_for_its_turn);

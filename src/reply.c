@@ -164,8 +164,8 @@ struct rl_vote rl_reply_vote(enum rl_question question, const redisReply *reply)
     case RL_ASK_TAKE:
     case RL_ASK_SIGN:
         return wait(reply, question != RL_ASK_SIGN);
-    case RL_ASK_LEAVE:
-        return granted;
+    case RL_ASK_LEAVE: /* what else is refused ends by itself, and soon */
+        return rl_reply_is_error(reply, "NOSCRIPT") ? refused(reply) : granted;
     case RL_ASK_TRUST:
         return trust(reply);
     }

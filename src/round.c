@@ -332,6 +332,12 @@ static bool send_whole(struct rl_round *round, struct rl_request *request, enum 
     return sent;
 }
 
+/* Behind the next waiter's coming, signing out would take away that one's place: they have the same name. */
+static bool is_still_asked(const struct rl_round *round)
+{
+    return round->question != RL_ASK_LEAVE || !rl_queue_is_waiting(round->client, round->lease);
+}
+
 static void count_overdue(struct rl_round *round, const struct rl_request *request, quorum_time now)
 {
     char text[RL_NODE_TEXT_SIZE];
@@ -380,7 +386,8 @@ static void take_reply(struct rl_round *round, struct rl_request *request, const
     bool over = quorum_round_over(&round->rules);
     if (over && round->rules.verdict != QUORUM_WON && vote_of_node.vote == QUORUM_GRANTED && is_grant(round))
         round->client->statistics.late_grants++;
-    if (vote_of_node.noscript && !request->whole && !over && send_whole(round, request, round->question))
+    if (vote_of_node.noscript && !request->whole && !over && is_still_asked(round) &&
+        send_whole(round, request, round->question))
         return;
     if (is_open(round, index)) {
         note_latency(slot, request, answer->now);

@@ -92,14 +92,11 @@ static struct rl_queue *queue_for_stock(void)
     return queue;
 }
 
-/* Between attempts and looks, to be called by the first so many nodes; all have been sent the same attempts. */
+/* Between attempts and looks: the first so many nodes have answered the last one, and will call. */
 static bool rests(unsigned callers)
 {
     const struct quorum_waiting *rules = &queue_for_stock()->rules;
     quorum_nodes nodes = quorum_node(callers) - 1;
-    for (unsigned i = 1; i < 5; i++)
-        if (scene_count(i, SENT_ATTEMPT) != scene_count(0, SENT_ATTEMPT))
-            return false;
     return (rules->listening & rules->signed_in & nodes) == nodes && !rules->looking && !rules->trying;
 }
 
@@ -484,6 +481,86 @@ START_TEST(a_cancellation_outlives_its_client)
 }
 END_TEST
 
+/* --- A place in the queue, given up where the node has forgotten the script --- */
+
+static char place[REDLOCK_TOKEN_SIZE]; /* what a client signs out with, and no lock has */
+
+static void wait_where_scripts_are_forgotten(void)
+{
+    scene_attach();
+    create_cancellation();
+    for (unsigned i = 0; i < 5; i++)
+        scene_hold(i, "stock");
+    options.wait_ms = REDLOCK_FOREVER;
+    options.fair = true;
+    scene_start_acquire(&answer, "stock", &options);
+    ck_assert(scene_run(rests_until_called, NULL));
+    snprintf(place, sizeof place, "%s", queue_for_stock()->lease->token);
+    for (unsigned i = 0; i < 5; i++)
+        fake_server_forget_scripts(scene.node[i]);
+}
+
+static bool all_have_had(void *token)
+{
+    for (unsigned i = 0; i < 5; i++)
+        if (!scene_sent(i, SENT_UNDO, token, 0, NULL))
+            return false;
+    return true;
+}
+
+/* When all have answered what came before, and been sent what follows. */
+static void expect_signings_out(unsigned count)
+{
+    char token[REDLOCK_TOKEN_SIZE];
+    redlock_acquire_options all = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    all.all_answers = true;
+    ck_assert_status(scene_acquire(&answer, "other", &all), REDLOCK_OK);
+    snprintf(token, sizeof token, "%s", redlock_lock_token(answer.lock));
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+    ck_assert(scene_run(all_have_had, token));
+    for (unsigned i = 0; i < 5; i++) {
+        const struct fake_record *last = scene_sent(i, SENT_UNDO, place, count - 1, NULL);
+        ck_assert_ptr_nonnull(last);
+        ck_assert_ptr_null(scene_sent(i, SENT_UNDO, place, count, NULL));
+        ck_assert(resp_command_is(last->command, count > 1 ? "EVAL" : "EVALSHA"));
+        ck_assert_uint_eq(last->command->argc, 6); /* the last one is who waits no more */
+    }
+}
+
+/* And once only, should the node not take that either. */
+START_TEST(a_place_is_given_up_where_the_script_is_forgotten)
+{
+    wait_where_scripts_are_forgotten();
+    for (unsigned i = 0; i < 5 && _i == 1; i++)
+        fake_server_add_rule(
+            scene.node[i],
+            &(struct fake_rule){.command = "EVAL", .argument = place, .skip = true, .reply = FAKE_NOSCRIPT});
+    cancel(BY_CALL);
+    ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
+    expect_signings_out(2);
+    redlock_cancellation_destroy(&cancellation);
+}
+END_TEST
+
+/* What would take away the place of this client's next waiter, who has the same name, is not sent again. */
+START_TEST(a_place_is_kept_for_the_next_waiter)
+{
+    struct answer second;
+    wait_where_scripts_are_forgotten();
+    options.cancellation = NULL;
+    scene_start_acquire(&second, "stock", &options);
+    cancel(BY_CALL);
+    ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
+    ck_assert(scene_run(rests_until_called, NULL));
+    expect_signings_out(1);
+    for (unsigned i = 0; i < 5; i++)
+        scene_let_go(i, "stock");
+    ck_assert_status(scene_wait(&second), REDLOCK_OK);
+    ck_assert_status(scene_release(&second, &second.lock), REDLOCK_OK);
+    redlock_cancellation_destroy(&cancellation);
+}
+END_TEST
+
 /* --- Closed --- */
 
 START_TEST(a_close_leaves_nothing)
@@ -662,6 +739,8 @@ int main(void)
     tcase_add_test(rest, cancelled_before_it_starts);
     tcase_add_test(rest, cancelled_when_it_has_ended);
     tcase_add_test(rest, one_cancellation_ends_all_that_use_it_and_no_other);
+    tcase_add_loop_test(rest, a_place_is_given_up_where_the_script_is_forgotten, 0, 2);
+    tcase_add_test(rest, a_place_is_kept_for_the_next_waiter);
     tcase_add_test(rest, a_crowd_whose_turns_all_come_to_nothing_at_once);
     tcase_add_loop_test(rest, next_waiter_is_as_fair_as_it_asked_to_be, 0, 2);
     tcase_add_test(rest, a_cancellation_of_another_client_is_refused);

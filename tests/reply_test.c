@@ -136,6 +136,10 @@ static const struct expectation expectations[] = {
     {RL_ASK_RELEASE, FAKE_READONLY, REFUSED_FOR_GOOD},
     {RL_ASK_RELEASE, FAKE_BUSY, REFUSED_FOR_NOW},
 
+    {RL_ASK_LEAVE, ":0\r\n", GRANTED},
+    {RL_ASK_LEAVE, FAKE_NOPERM, GRANTED},
+    {RL_ASK_LEAVE, FAKE_NOSCRIPT, {.vote = QUORUM_REFUSED, .noscript = true}},
+
     {RL_ASK_QUERY, "*4\r\n$-1\r\n:-2\r\n:0\r\n*0\r\n", GRANTED},
     {RL_ASK_QUERY, "*4\r\n$3\r\nabc\r\n:100\r\n:7\r\n*0\r\n", GRANTED},
     {RL_ASK_QUERY, "*4\r\n$3\r\nabc\r\n:-1\r\n:-1\r\n*0\r\n", GRANTED},

@@ -11,6 +11,8 @@
 #include <redlock/redlock.h>
 
 #include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -205,11 +207,18 @@ static int show(redlock_client *client, char *const *resources)
     return status;
 }
 
+/* Until the next look, or an interrupt: one that came since the last pause is not slept over. */
 static void pause_a_while(void)
 {
     struct timespec pause = {.tv_sec = interval_ms / 1000, .tv_nsec = interval_ms % 1000 * 1000000};
+    sigset_t all;
+    sigset_t before;
 
-    nanosleep(&pause, NULL);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (cli_interrupted() == 0)
+        ppoll(NULL, 0, &pause, &before);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 /* Until it is interrupted, or nobody reads it. */

@@ -4,6 +4,8 @@
 #include "patience.h"
 #include "scene.h"
 
+#include "support/clock.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -252,6 +254,41 @@ START_TEST(nodes_that_do_not_answer_are_named)
 }
 END_TEST
 
+/* Has it become redlock, and does that catch interrupts, as it does when it begins to look? */
+static bool catches_interrupts(void *arg)
+{
+    struct program *program = arg;
+    char path[64], line[128];
+    unsigned long long caught = 0;
+    bool is_redlock = false;
+
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)program_pid(program));
+    FILE *file = fopen(path, "re");
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+        if (strcmp(line, "Name:\tredlock\n") == 0)
+            is_redlock = true;
+        else if (sscanf(line, "SigCgt: %llx", &caught) == 1)
+            break;
+    if (file != NULL)
+        fclose(file);
+    return is_redlock && (caught & 1ULL << (SIGINT - 1)) != 0;
+}
+
+/* Nodes that do not answer make the look last: it comes before the pause, which must not be begun. */
+START_TEST(an_interrupt_during_a_look_is_not_slept_over)
+{
+    for (size_t i = 0; i < QUORUM; i++)
+        deployment_stop(real_nodes, i);
+    struct program *watch = program_start(&scene_on_nodes, "status", "--timeout", "1s", "--watch", "--interval", "1h",
+                                          real_key("watched"), NULL);
+    ck_assert(wait_until(catches_interrupts, watch, PROGRAM_SOON_MS));
+    program_signal(watch, SIGINT);
+    program_exits(watch, -SIGINT);
+    for (size_t i = 0; i < QUORUM; i++)
+        deployment_resume(real_nodes, i);
+}
+END_TEST
+
 START_TEST(a_command_line_that_is_wrong_is_refused)
 {
     static const struct {
@@ -298,6 +335,7 @@ static Suite *status_suite(void)
     tcase_add_test(tcase, without_nodes_it_says_how_to_name_them);
 
     tcase = patient(scene_own_case(suite, "faults"));
+    tcase_add_test(tcase, an_interrupt_during_a_look_is_not_slept_over);
     tcase_add_test(tcase, nodes_that_do_not_answer_are_named);
     return suite;
 }

@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -35,7 +36,8 @@ struct cli_servers {
     unsigned count;
     struct server server[REDLOCK_NODES_MAX];
     char nodes[REDLOCK_NODES_MAX * ADDRESS_SIZE];
-    int directory; /* their working directory: removed already, so that nobody can leave a file in it */
+    char program[PATH_MAX]; /* as it is found from any directory */
+    int directory;          /* their working directory: removed already, so that nobody can leave a file in it */
 };
 
 const char *cli_servers_nodes(const struct cli_servers *servers)
@@ -74,6 +76,19 @@ static const char *program(void)
     return named != NULL && *named != '\0' ? named : "redis-server";
 }
 
+/* A name like ./redis-server is one of the directory that we were started in. */
+static bool find_program(struct cli_servers *servers)
+{
+    const char *named = program();
+    char here[PATH_MAX] = "";
+
+    if (named[0] != '/' && strchr(named, '/') != NULL && getcwd(here, sizeof(here)) == NULL)
+        return false;
+    int length = snprintf(servers->program, sizeof(servers->program), "%s%s%s", here, *here != '\0' ? "/" : "", named);
+    errno = ENAMETOOLONG;
+    return length < (int)sizeof(servers->program);
+}
+
 /* In a session of its own, so that an interrupt at the terminal is for the user's command alone. */
 _Noreturn static void become(const struct cli_servers *servers, const struct server *server, pid_t parent)
 {
@@ -85,8 +100,8 @@ _Noreturn static void become(const struct cli_servers *servers, const struct ser
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() == parent && fchdir(servers->directory) == 0 && dup2(nothing, STDIN_FILENO) == STDIN_FILENO &&
         dup2(server->log, STDOUT_FILENO) == STDOUT_FILENO && dup2(server->log, STDERR_FILENO) == STDERR_FILENO)
-        execlp(program(), "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
-               "--daemonize", "no", "--loglevel", "notice", "--logfile", "", (char *)NULL);
+        execlp(servers->program, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly",
+               "no", "--daemonize", "no", "--loglevel", "notice", "--logfile", "", (char *)NULL);
     dprintf(server->log, "%s: %s\n", program(), strerror(errno));
     _exit(CLI_NOT_FOUND);
 }
@@ -218,7 +233,7 @@ int cli_servers_start(unsigned count, struct cli_servers **servers)
         made->server[i] = (struct server){.port_holder = -1, .log = -1};
     if (!make_directory(made))
         status = CLI_SYSTEM;
-    else if (!start_all(made))
+    else if (!find_program(made) || !start_all(made))
         status = fail("cannot start a server");
     if (status == CLI_OK)
         status = await(made);

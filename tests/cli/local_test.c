@@ -3,6 +3,8 @@
 #include "scene.h"
 
 #include "support/clock.h"
+#include "support/fixture.h"
+#include "support/temp_dir.h"
 
 #include <redlock/redlock.h>
 
@@ -119,6 +121,28 @@ START_TEST(without_a_server_it_says_so)
 }
 END_TEST
 
+/* The servers work in a directory of their own, and the name is one of ours. */
+START_TEST(a_server_may_be_named_from_here)
+{
+    char *script = fixture_text("cd \"$1\" && ln -s \"$(command -v redis-server)\" here && "
+                                "REDIS_SERVER=./here exec %s local -n 1 -- echo ran",
+                                program_redlock);
+    char *argv[] = {fixture_text("sh"),
+                    fixture_text("-c"),
+                    script,
+                    fixture_text("sh"),
+                    fixture_text("%s", temp_dir_path(temp_dir_make())),
+                    NULL};
+
+    real_note_descriptors();
+    struct program *program = program_start_argv(NULL, argv);
+    program_exits(program, 0);
+    ck_assert_str_eq(program_output(program), "ran\n");
+    for (size_t i = 0; i < 5; i++)
+        free(argv[i]);
+}
+END_TEST
+
 static Suite *local_suite(void)
 {
     Suite *suite = suite_create("cli_local");
@@ -129,6 +153,7 @@ static Suite *local_suite(void)
     tcase_add_test(nodes, its_servers_end_when_it_is_killed);
     tcase_add_test(nodes, the_users_own_settings_do_not_reach_in);
     tcase_add_test(nodes, without_a_server_it_says_so);
+    tcase_add_test(nodes, a_server_may_be_named_from_here);
     return suite;
 }
 

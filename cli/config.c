@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+enum { PASSWORD_LINE_SIZE = 1024 }; /* more than the library takes */
 enum kind { TEXT, PASSWORD_FILE, NODES, MILLISECONDS, NUMBER, YES_NO };
 
 /* One key of the file, and the option that it sets. */
@@ -55,7 +56,8 @@ struct reading {
     FILE *file;
     struct cli_settings *settings;
     int line;
-    bool said; /* an error is said once: the first */
+    bool holds_password; /* itself */
+    bool said;           /* an error is said once: the first */
 };
 
 /* Texts that live until the process ends, whoever still points to them. */
@@ -101,24 +103,23 @@ static void *option(struct reading *reading, const struct key *key)
 
 char *cli_password_read(const char *path)
 {
-    char *line = NULL;
+    char line[PASSWORD_LINE_SIZE];
     char *password = NULL;
-    size_t size = 0;
     FILE *file = fopen(path, "re");
 
     if (file == NULL)
         cli_say("cannot read a password from %s: %s", path, strerror(errno));
-    else if (getline(&line, &size, file) < 0)
+    else if (fgets(line, sizeof(line), file) == NULL)
         cli_say("cannot read a password from %s: it is empty, or no file", path);
+    else if (strchr(line, '\n') == NULL && !feof(file))
+        cli_say("cannot read a password from %s: its first line is longer than %d bytes", path, PASSWORD_LINE_SIZE - 2);
     else {
         line[strcspn(line, "\r\n")] = '\0';
         password = cli_keep(line);
     }
     if (file != NULL)
         fclose(file);
-    if (line != NULL)
-        explicit_bzero(line, size);
-    free(line);
+    explicit_bzero(line, sizeof(line));
     return password;
 }
 
@@ -140,6 +141,8 @@ static bool take_nodes(struct reading *reading, const char *value)
 
     if (*value == '\0')
         return wrong(reading, "nodes: there is none; write for example: nodes = 10.0.0.1,10.0.0.2,10.0.0.3");
+    if (cli_nodes_hold_password(value))
+        reading->holds_password = true;
     if (asprintf(&joined, "%s%s%s", before != NULL ? before : "", before != NULL ? "," : "", value) < 0)
         return wrong(reading, "no memory");
     reading->settings->nodes = cli_keep(joined);
@@ -197,6 +200,8 @@ static bool take_value(struct reading *reading, const struct key *key, const cha
     case TEXT:
     default:
         *(const char **)option(reading, key) = cli_keep(value);
+        if (key->offset == OPTION(password))
+            reading->holds_password = true;
         return true;
     }
 }
@@ -234,8 +239,8 @@ static void warn_of_readers(const struct reading *reading)
 {
     struct stat status;
 
-    if (reading->settings->options.password != NULL && fstat(fileno(reading->file), &status) == 0 &&
-        S_ISREG(status.st_mode) && (status.st_mode & S_IROTH) != 0)
+    if (reading->holds_password && fstat(fileno(reading->file), &status) == 0 && S_ISREG(status.st_mode) &&
+        (status.st_mode & S_IROTH) != 0)
         cli_say("%s holds a password and everybody may read it; chmod 600 %s", reading->path, reading->path);
 }
 

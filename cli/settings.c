@@ -79,13 +79,13 @@ static bool take_environment(struct cli_settings *settings)
 
 /* --- The command line --- */
 
-/* Everybody can read a command line in the list of processes. */
-static bool shows_password(const char *nodes)
+/* A password may hold a '/', which is nothing special before the last '@'. */
+bool cli_nodes_hold_password(const char *nodes)
 {
     const char *scheme;
 
     while ((scheme = strstr(nodes, "://")) != NULL) {
-        size_t length = strcspn(scheme + 3, ",/?");
+        size_t length = strcspn(scheme + 3, ",");
         const char *at = memrchr(scheme + 3, '@', length);
         if (at != NULL && memchr(scheme + 3, ':', (size_t)(at - scheme - 3)) != NULL)
             return true;
@@ -116,7 +116,7 @@ static bool take_command_line(struct cli_settings *settings)
     if (cli_overrides.nodes != NULL) {
         settings->nodes = cli_overrides.nodes;
         snprintf(settings->nodes_source, CLI_SOURCE_SIZE, "--nodes");
-        if (shows_password(cli_overrides.nodes)) {
+        if (cli_nodes_hold_password(cli_overrides.nodes)) {
             cli_say(
                 "--nodes holds a password, which everybody can read in the list of processes; put it into REDLOCK_PASSWORD, "
                 "REDLOCK_NODES or the config file");
@@ -142,7 +142,7 @@ bool cli_ttl_fits(const struct cli_settings *settings, int64_t ttl_ms)
     if (ttl_ms > most && guarded)
         cli_say("a ttl of %s is above max-ttl, %s, the longest anybody in the deployment uses; "
                 "a longer one needs a longer max-ttl in the config file of every machine",
-                cli_duration_text(ttl_ms, given), cli_duration_text(most, bound));
+                cli_duration_text(ttl_ms, given), cli_duration_exact(most, bound));
     else
         cli_say("a ttl of %s is not from %d ms to %s", cli_duration_text(ttl_ms, given), CLI_TTL_LEAST_MS,
                 cli_duration_text(most, bound));

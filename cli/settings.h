@@ -32,6 +32,9 @@ extern struct cli_overrides cli_overrides;
  * or with CLI_USAGE if the command line was to blame: *exit_status. */
 const struct cli_settings *cli_settings_get(int *exit_status);
 
+/* Has a node of this list a password in its address? */
+bool cli_nodes_hold_password(const char *nodes);
+
 /* Can a lock have this ttl in the deployment? False when it said why not: exit with CLI_USAGE. */
 bool cli_ttl_fits(const struct cli_settings *settings, int64_t ttl_ms);
 /* Can a lock with this ttl have this cap? */

@@ -118,6 +118,41 @@ START_TEST(a_password_that_all_may_read_is_warned_of)
 }
 END_TEST
 
+static struct program *run_with_readable(const char *text)
+{
+    const char *path = write_config("config", text);
+
+    ck_assert_int_eq(chmod(path, 0644), 0);
+    struct program *program = program_run(NULL, "--config", path, "run", resource, "--", "true", NULL);
+    program_exits(program, NO_QUORUM);
+    return program;
+}
+
+/* That of a file that names a password file is no secret. */
+START_TEST(a_warning_is_for_the_file_that_has_the_password)
+{
+    char *password = fixture_text("%s", write_config("password", "secret\n"));
+    char *text = fixture_text("nodes = 127.0.0.1:1\npassword-file = %s\n", password);
+
+    ck_assert_ptr_null(strstr(program_errors(run_with_readable(text)), "everybody may read it"));
+    struct program *program = run_with_readable("nodes = 127.0.0.1:2\nnodes = redis://me:sec/ret@127.0.0.1:1\n");
+    ck_assert_ptr_nonnull(strstr(program_errors(program), "everybody may read it"));
+    free(password);
+    free(text);
+}
+END_TEST
+
+START_TEST(a_password_file_without_an_end_is_refused)
+{
+    const char *const environment[] = {"REDLOCK_PASSWORD_FILE=/dev/zero", NULL};
+    const struct program_options options = {.nodes = nowhere, .environment = environment};
+    struct program *program = program_run(&options, "run", resource, "--", "true", NULL);
+
+    program_exits(program, MISCONFIGURED);
+    program_says_in_one_line(program, "/dev/zero: its first line is longer than");
+}
+END_TEST
+
 /* --- Which wins --- */
 
 static void works(struct program *program)
@@ -236,6 +271,8 @@ static Suite *config_suite(void)
     tcase_add_test(files, a_file_that_cannot_be_read_is_told);
     tcase_add_test(files, without_nodes_it_says_where_they_can_be_named);
     tcase_add_test(files, a_password_that_all_may_read_is_warned_of);
+    tcase_add_test(files, a_warning_is_for_the_file_that_has_the_password);
+    tcase_add_test(files, a_password_file_without_an_end_is_refused);
     tcase_add_test(files, passwords_come_from_the_environment_or_files);
     tcase_add_test(precedence, the_file_names_the_nodes);
     tcase_add_test(precedence, nodes_may_stand_in_several_lines);

@@ -541,6 +541,7 @@ static const struct {
     {{"run", "--cap", "1s", "x", "--", "true"}, "--cap must be the ttl at least"},
     {{"run", "-E", "256", "x", "--", "true"}, "'256' is not a number from 0 to 255"},
     {{"run", "--nodes", "redis://me:secret@127.0.0.1:1", "x", "--", "true"}, "--nodes holds a password"},
+    {{"run", "--nodes", "redis://me:sec/ret@127.0.0.1:1", "x", "--", "true"}, "--nodes holds a password"},
 };
 enum { REFUSED = sizeof(refused) / sizeof(refused[0]) };
 

@@ -158,7 +158,7 @@ static bool take_duration(struct reading *reading, const struct key *key, const 
     if (!cli_duration_read(value, &milliseconds))
         return wrong(reading, "%s: '%s' is not a duration: " CLI_DURATION_FORM, key->name, value);
     if (milliseconds < 1 || milliseconds > key->most)
-        return wrong(reading, "%s: '%s' is not from 1 ms to %s", key->name, value, cli_duration_text(key->most, most));
+        return wrong(reading, "%s: '%s' is not from 1 ms to %s", key->name, value, cli_duration_exact(key->most, most));
     *(uint32_t *)option(reading, key) = (uint32_t)milliseconds;
     return true;
 }

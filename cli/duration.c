@@ -49,3 +49,16 @@ const char *cli_duration_text(int64_t milliseconds, char buffer[CLI_DURATION_SIZ
         snprintf(buffer, CLI_DURATION_SIZE, "%.1f h", (double)milliseconds / HOUR_MS);
     return buffer;
 }
+
+const char *cli_duration_exact(int64_t milliseconds, char buffer[CLI_DURATION_SIZE])
+{
+    int64_t step = milliseconds < SECOND_MS         ? 1
+                   : milliseconds < 100 * SECOND_MS ? SECOND_MS / 10
+                   : milliseconds < 100 * MINUTE_MS ? MINUTE_MS
+                                                    : HOUR_MS / 10;
+
+    if (milliseconds % step == 0)
+        return cli_duration_text(milliseconds, buffer);
+    snprintf(buffer, CLI_DURATION_SIZE, "%.*f s", milliseconds % 100 == 0 ? 1 : 3, (double)milliseconds / SECOND_MS);
+    return buffer;
+}

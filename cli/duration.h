@@ -17,4 +17,7 @@ bool cli_duration_read(const char *text, int64_t *milliseconds);
 enum { CLI_DURATION_SIZE = 32 };
 const char *cli_duration_text(int64_t milliseconds, char buffer[CLI_DURATION_SIZE]);
 
+/* The same without rounding, for bounds: "30.001 s". */
+const char *cli_duration_exact(int64_t milliseconds, char buffer[CLI_DURATION_SIZE]);
+
 #endif

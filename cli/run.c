@@ -88,7 +88,7 @@ static bool settle_times(struct cli_run *run, const struct cli_settings *setting
         return false;
     if (ttl_ms < 2 * grace_ms + LEAST_BEYOND_GRACE_MS) {
         cli_say("a ttl of %s does not do with this grace: it must be 2 x grace + 1 s at least, that is %s",
-                cli_duration_text(ttl_ms, ttl), cli_duration_text(2 * grace_ms + LEAST_BEYOND_GRACE_MS, needed));
+                cli_duration_exact(ttl_ms, ttl), cli_duration_exact(2 * grace_ms + LEAST_BEYOND_GRACE_MS, needed));
         return false;
     }
     run->grace_ms = grace_ms;

@@ -142,10 +142,10 @@ bool cli_ttl_fits(const struct cli_settings *settings, int64_t ttl_ms)
     if (ttl_ms > most && guarded)
         cli_say("a ttl of %s is above max-ttl, %s, the longest anybody in the deployment uses; "
                 "a longer one needs a longer max-ttl in the config file of every machine",
-                cli_duration_text(ttl_ms, given), cli_duration_exact(most, bound));
+                cli_duration_exact(ttl_ms, given), cli_duration_exact(most, bound));
     else
-        cli_say("a ttl of %s is not from %d ms to %s", cli_duration_text(ttl_ms, given), CLI_TTL_LEAST_MS,
-                cli_duration_text(most, bound));
+        cli_say("a ttl of %s is not from %d ms to %s", cli_duration_exact(ttl_ms, given), CLI_TTL_LEAST_MS,
+                cli_duration_exact(most, bound));
     return false;
 }
 
@@ -155,7 +155,7 @@ bool cli_cap_fits(int64_t cap_ms, int64_t ttl_ms)
 
     if (cap_ms >= ttl_ms && cap_ms <= UINT32_MAX)
         return true;
-    cli_say("--cap must be the ttl at least, that is %s, and 49 days at most", cli_duration_text(ttl_ms, ttl));
+    cli_say("--cap must be the ttl at least, that is %s, and 49 days at most", cli_duration_exact(ttl_ms, ttl));
     return false;
 }
 

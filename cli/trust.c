@@ -67,7 +67,7 @@ static void print_assertion(int64_t max_ttl_ms)
            "until each of them has ended. To trust it is to vouch that nobody holds a lock:\n"
            "the deployment is new, or all its clients have been stopped for %s (max-ttl).\n"
            "A lock that is held all the same will be granted a second time.\n\n",
-           cli_duration_text(max_ttl_ms, text));
+           cli_duration_exact(max_ttl_ms, text));
 }
 
 static bool is_confirmed(void)

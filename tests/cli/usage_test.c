@@ -92,7 +92,7 @@ END_TEST
 
 /* On nodes that are nowhere: none of these gets so far as to ask them. */
 static const struct {
-    const char *words[8];
+    const char *words[10];
     const char *says;
 } bad_times[] = {
     {{"acquire", "--ttl", "0", "x"}, "a ttl of 0 ms is not from 10 ms to 30.0 s"},
@@ -103,6 +103,10 @@ static const struct {
     {{"extend", "--ttl", "1h", "x", "0123456789abcdef0123456789abcdef01234567"}, "is above max-ttl, 30.0 s"},
     {{"run", "--ttl", "40s", "x", "--", "true"}, "is above max-ttl, 30.0 s"},
     {{"run", "--ttl", "0", "x", "--", "true"}, "a ttl of 0 ms is not from 10 ms to 30.0 s"},
+    {{"acquire", "--ttl", "30001ms", "x"}, "a ttl of 30.001 s is above max-ttl, 30.0 s"},
+    {{"acquire", "--ttl", "110s", "x"}, "a ttl of 110.0 s is above max-ttl, 30.0 s"},
+    {{"run", "--ttl", "4001ms", "--grace", "2s", "x", "--", "true"}, "a ttl of 4.001 s does not do with this grace"},
+    {{"run", "--cap", "9s", "--ttl", "10999ms", "x", "--", "true"}, "the ttl at least, that is 10.999 s"},
     {{"run", "--cap", "0", "x", "--", "true"}, "--cap must be the ttl at least, that is 10.0 s"},
     {{"acquire", "--for", "1", "--cap", "3s", "x"}, "--cap must be the ttl at least, that is 10.0 s"},
     {{"status", "--timeout", "0", "x"}, "--timeout '0' is not from 1 ms to 1 h"},
@@ -115,7 +119,7 @@ enum { BAD_TIMES = sizeof(bad_times) / sizeof(bad_times[0]) };
 START_TEST(a_time_that_cannot_be_is_refused)
 {
     const struct program_options nowhere = {.nodes = "127.0.0.1:1"};
-    char *argv[10] = {fixture_text("%s", program_redlock)};
+    char *argv[12] = {fixture_text("%s", program_redlock)};
     size_t count = 1;
 
     for (size_t i = 0; bad_times[_i].words[i] != NULL; i++)

@@ -49,7 +49,7 @@ static double waited_for_processor_ms(void)
     return waited_ms;
 }
 
-/* Sleeps a millisecond at a time and notes the longest it was kept waiting beyond: what the machine itself was late by. */
+/* Sleeps a millisecond at a time and notes the longest it was kept waiting beyond: what the machine itself was late by. The sleep is what is measured. */
 struct witness {
     pthread_t thread;
     atomic_bool over;

@@ -264,7 +264,7 @@ static size_t resident(void)
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* One fault after another, each of which ends. */
+/* One fault after another, each of which ends. The pauses are how long a fault lasts, and how far it is to the next: the load itself. */
 static void disturb(uint64_t *random)
 {
     unsigned node = random_below(random, (unsigned)deployment_size(real_nodes));

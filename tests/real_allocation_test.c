@@ -64,7 +64,7 @@ static void hold_and_renew(redlock_client *client, size_t k)
 static void *release_soon(void *lock)
 {
     redlock_lock *held = lock;
-    usleep(RELEASED_AFTER_MS * 1000);
+    usleep(RELEASED_AFTER_MS * 1000); /* how long it is held: where the waiter is by then differs with the failure */
     redlock_release(&held, NULL);
     return NULL;
 }

@@ -267,7 +267,7 @@ static void *contend(void *arg)
         int now = atomic_fetch_add(&inside, 1) + 1, most = atomic_load(&most_inside);
         while (most < now && !atomic_compare_exchange_weak(&most_inside, &most, now))
             ;
-        usleep(HOLD_US);
+        usleep(HOLD_US); /* the work that a permit is for */
         atomic_fetch_sub(&inside, 1);
         atomic_fetch_add(&used_ns, (long long)(test_now_ns() - begun));
         redlock_release(&taker->lock, NULL);
@@ -282,7 +282,7 @@ static void trouble(unsigned seconds)
 
     for (size_t node = 0; test_now_ns() < deadline;
          node = (node + 1) % 2) { /* each is in quarantine for a while: a majority must be left */
-        usleep(700000);
+        usleep(700000);           /* how often nodes die, and for how long: the load itself */
         cluster_kill(cluster, node);
         usleep(300000);
         cluster_start(cluster, node);

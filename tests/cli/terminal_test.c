@@ -57,13 +57,14 @@ static void type_run(struct program *shell, const char *script, const char *then
     free(line);
 }
 
-static bool is_shown(void)
+static bool is_gone(void *unused)
 {
     size_t shown = 0;
 
+    (void)unused;
     for (size_t i = 0; i < deployment_size(real_nodes); i++)
         shown += deployment_integer(real_nodes, i, "EXISTS", resource, NULL) == 1;
-    return shown > deployment_size(real_nodes) / 2;
+    return shown <= deployment_size(real_nodes) / 2;
 }
 
 static void type_until_it_ends(struct program *shell)
@@ -155,12 +156,7 @@ START_TEST(a_stopped_job_keeps_its_lock_and_goes_on)
     shows(shell, "Stopped");
     program_type(shell, "echo me''anwhile\n");
     shows(shell, "meanwhile");
-    /* Longer than the ttl: it is about time itself. */
-    uint64_t until = test_deadline_ns(3 * TTL_MS / 2);
-    while (test_now_ns() < until) {
-        ck_assert(is_shown());
-        usleep(20000);
-    }
+    ck_assert(!wait_until(is_gone, NULL, 3 * TTL_MS / 2)); /* it is about time itself: longer than the ttl */
     program_type(shell, "fg\n");
     program_type(shell, "hello\n");
     shows(shell, "line=hello");
@@ -216,7 +212,7 @@ START_TEST(the_end_of_the_terminal_ends_its_command)
 
     type_run(shell, "echo be\"\"gun=$$; exec sleep 60", "");
     shows(shell, "begun=");
-    ck_assert(is_shown());
+    ck_assert(!is_gone(NULL));
     program_hang_up(shell);
     ck_assert(real_nothing_left(NULL));
 }

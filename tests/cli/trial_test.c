@@ -112,21 +112,26 @@ static double shown_end(struct trial *trial, size_t node)
 
 struct renewal {
     struct trial *trial;
-    double before;
+    double before[NODES];
 };
 
 static bool is_renewed(void *arg)
 {
     const struct renewal *renewal = arg;
 
-    return shown_end(renewal->trial, 0) >= renewal->before + UNTIL_RENEWAL_MS / 2.0;
+    for (size_t i = 0; i < NODES; i++)
+        if (shown_end(renewal->trial, i) < renewal->before[i] + UNTIL_RENEWAL_MS / 2.0)
+            return false;
+    return true;
 }
 
-/* Right behind a renewal, so that no other slips in before the fate strikes. */
+/* Right behind a renewal on all nodes, so that no other slips in before the fate strikes. */
 static double await_renewal(struct trial *trial)
 {
-    struct renewal renewal = {trial, shown_end(trial, 0)};
+    struct renewal renewal = {.trial = trial};
 
+    for (size_t i = 0; i < NODES; i++)
+        renewal.before[i] = shown_end(trial, i);
     ck_assert_msg(wait_until(is_renewed, &renewal, PROGRAM_SOON_MS), "the lock is not renewed: %s",
                   program_errors(trial->program));
     return boot_ms();
@@ -150,7 +155,6 @@ static bool strike_behind_renewal(struct trial *trial)
 {
     double renewed_ms = await_renewal(trial);
 
-    usleep(20000); /* to the other nodes, too */
     trial->end_ms = shown_end(trial, 0);
     for (size_t i = 1; i < NODES; i++) {
         double end = shown_end(trial, i);

@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <redlock/redlock.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -405,6 +406,129 @@ START_TEST(a_server_with_tls_asked_without)
 }
 END_TEST
 
+/* --- Secrets: however a link fails, what is said and shown of it has no password, and no part of one --- */
+
+#define PASSWORD "hush51v/Kx7mw@silent83z"
+#define ENCODED  "hush51v%2FKx7mw%40silent83z"
+
+static const char *const secrets[] = {"hush51v", "Kx7mw", "silent83z"};
+
+static atomic_uint lines;         /* logged */
+static atomic_bool line_is_shown; /* one with a secret */
+static char shown_line[1024];     /* the first of them */
+
+static const char *secret_in(const void *bytes, size_t size)
+{
+    for (size_t i = 0; i < sizeof(secrets) / sizeof(secrets[0]); i++)
+        if (memmem(bytes, size, secrets[i], strlen(secrets[i])) != NULL)
+            return secrets[i];
+    return NULL;
+}
+
+/* On the client's thread, where no test may fail. */
+static void log_line(int level, const char *line, void *arg)
+{
+    (void)level;
+    (void)arg;
+    atomic_fetch_add(&lines, 1);
+    if (secret_in(line, strlen(line)) == NULL || atomic_load(&line_is_shown))
+        return;
+    snprintf(shown_line, sizeof(shown_line), "%s", line);
+    atomic_store(&line_is_shown, true);
+}
+
+static void has_no_secret(const char *what, const void *bytes, size_t size)
+{
+    const char *secret = secret_in(bytes, size);
+
+    ck_assert_msg(secret == NULL, "%s shows '%s'", what, secret);
+}
+
+static int give_credentials(const char *node, char *user, char *password, size_t size, void *arg)
+{
+    (void)node;
+    (void)arg;
+    snprintf(user, size, "somebody");
+    snprintf(password, size, "%s", PASSWORD);
+    return 0;
+}
+
+enum way { BY_OPTION, BY_CALLBACK, BY_ADDRESS, WAYS };
+enum failure { STRANGE_AUTHORITY, OTHER_NAME, WRONG_PASSWORD, PLAIN_PORT, PLAIN_CLIENT, FAILURES };
+
+static void give(enum way way)
+{
+    options.log = log_line;
+    options.log_level = REDLOCK_LOG_DEBUG;
+    if (way == BY_OPTION) {
+        options.user = "somebody";
+        options.password = PASSWORD;
+    } else if (way == BY_CALLBACK) {
+        options.credentials = give_credentials;
+    }
+}
+
+/* Returns the node's port. */
+static unsigned prepare(enum failure failure)
+{
+    if (failure == PLAIN_PORT) {
+        struct fake_server *server = fake_server_start(FAKE_IPV4);
+        fake_server_add_rule(server, &(struct fake_rule){.command = FAKE_ACCEPT, .reply = "-ERR who are you\r\n"});
+        return fake_server_port(server);
+    }
+    start((struct servers){.count = 1, .names = failure == OTHER_NAME ? "DNS:other.example" : NULL});
+    if (failure == STRANGE_AUTHORITY)
+        options.tls_ca_file = stranger_file;
+    if (failure == PLAIN_CLIENT)
+        options.connect_timeout_ms = 200;
+    return cluster_port(cluster, 0);
+}
+
+static void look_at_all(void)
+{
+    redlock_node_status status;
+    static char metrics[32768];
+
+    ck_assert_int_eq(redlock_metrics(client, metrics, sizeof(metrics), NULL), REDLOCK_OK);
+    has_no_secret("the statistics", metrics, strlen(metrics));
+    ck_assert_int_eq(redlock_node_status_get(client, 0, &status), REDLOCK_OK);
+    has_no_secret("the node's status", &status, sizeof(status));
+    has_no_secret("the node's name", status.name, strlen(status.name));
+    ck_assert_str_ne(status.error, "");
+    has_no_secret("the result", &result, sizeof(result));
+    has_no_secret("the result's text", redlock_result_text(&result), strlen(redlock_result_text(&result)));
+    ck_assert_str_ne(result.node[0].text, "");
+}
+
+START_TEST(a_link_that_fails_shows_no_password)
+{
+    static const char *const words[FAILURES] = {"TLS: certificate not trusted",
+                                                "TLS: the server's certificate is not for", "WRONGPASS",
+                                                "does not speak TLS", ""};
+    enum failure failure = (enum failure)(_i / WAYS);
+    enum way way = (enum way)(_i % WAYS);
+    unsigned port = prepare(failure);
+    redlock_lock *lock;
+    char node[256];
+
+    atomic_store(&lines, 0);
+    atomic_store(&line_is_shown, false);
+    give(way);
+    snprintf(node, sizeof(node), "%s://%s127.0.0.1:%u", failure == PLAIN_CLIENT ? "redis" : "rediss",
+             way == BY_ADDRESS ? "somebody:" ENCODED "@" : "", port);
+    make_client(node);
+    ck_assert_int_ne(redlock_acquire(client, "resource", NULL, &lock, &result), REDLOCK_OK);
+    ck_assert_msg(strstr(result.node[0].text, words[failure]) != NULL, "%s", result.node[0].text);
+    look_at_all();
+    ck_assert_int_ne(redlock_ready(client, 50, &result), REDLOCK_OK);
+    look_at_all();
+    redlock_close(&client, &result);
+    has_no_secret("the result of closing", &result, sizeof(result));
+    ck_assert_uint_gt(atomic_load(&lines), 0);
+    ck_assert_msg(!atomic_load(&line_is_shown), "logged: %s", shown_line);
+}
+END_TEST
+
 /* --- Files and names that cannot be used: told when the client is made --- */
 
 static void expect_invalid(const char *words, const char *path)
@@ -551,6 +675,7 @@ static Suite *tls_suite(void)
     tcase_add_test(refused, a_port_that_answers_something_else);
     tcase_add_test(refused, a_plain_redis);
     tcase_add_test(refused, a_server_with_tls_asked_without);
+    tcase_add_loop_test(refused, a_link_that_fails_shows_no_password, 0, FAILURES * WAYS);
     suite_add_tcase(suite, refused);
 
     tcase_add_checked_fixture(files, setup, teardown);

@@ -8,6 +8,7 @@
 #include "scene.h"
 
 #include "support/cluster.h"
+#include "support/fake_server.h"
 #include "support/file.h"
 #include "support/fixture.h"
 #include "support/temp_dir.h"
@@ -23,6 +24,8 @@
 /* In an address it stands percent-encoded: neither form may be shown. */
 #define PASSWORD "hush51v/Kx7mw@silent83z"
 #define ENCODED  "hush51v%2FKx7mw%40silent83z"
+
+#define TLS      "rediss://"
 
 static const char *const secrets[] = {"hush51v", "Kx7mw", "silent83z"};
 
@@ -65,11 +68,14 @@ struct given {
     struct program_options options;
 };
 
+/* An address without a scheme is meant without TLS. */
 static struct given give(enum way way, const char *address, const char *user)
 {
     struct given given = {0};
     char *file = write_file(PASSWORD "\n");
-    char *uri = fixture_text("redis://%s:%s@%s", user, ENCODED, address);
+    bool tls = strncmp(address, TLS, strlen(TLS)) == 0;
+    char *uri =
+        fixture_text("%s%s:%s@%s", tls ? TLS : "redis://", user, ENCODED, tls ? address + strlen(TLS) : address);
     char *lines = way == CONFIG        ? fixture_text("nodes = %s\npassword = " PASSWORD "\n", address)
                   : way == CONFIG_FILE ? fixture_text("nodes = %s\npassword-file = %s\n", address, file)
                                        : fixture_text("nodes = %s\n", way == CONFIG_NODES ? uri : address);
@@ -170,6 +176,19 @@ START_TEST(the_server_quotes_it)
     struct cluster *cluster = real_cluster(1, &(struct cluster_options){.nodes = &node});
 
     try_all_ways("renamed AUTH", cluster_address(cluster, 0), "");
+}
+END_TEST
+
+/* It answers a handshake with something else; without TLS in the library the address is refused. */
+START_TEST(the_port_does_not_speak_tls)
+{
+    struct fake_server *server = fake_server_start(FAKE_IPV4);
+    char *address = fixture_text(TLS "%s", fake_server_address(server));
+
+    fake_server_add_rule(server, &(struct fake_rule){.command = FAKE_ACCEPT, .reply = "-ERR who are you\r\n"});
+    try_all_ways("no TLS", address, "");
+    try_all_ways("no TLS, with a user", address, "somebody");
+    free(address);
 }
 END_TEST
 
@@ -296,6 +315,7 @@ static Suite *secret_suite(void)
     tcase_add_test(nodes, none_is_needed);
     tcase_add_test(nodes, nobody_listens);
     tcase_add_test(nodes, the_server_quotes_it);
+    tcase_add_test(nodes, the_port_does_not_speak_tls);
     tcase_add_loop_test(nodes, the_list_of_processes_does_not_have_it, 0, WAYS);
     tcase_add_loop_test(words, an_address_that_is_wrong_is_refused_without_it, 0, MALFORMED);
     tcase_add_loop_test(words, a_line_that_is_wrong_is_refused_without_it, 0, WRONG_LINES);

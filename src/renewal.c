@@ -435,14 +435,14 @@ static void heal_answered(struct rl_request *request, const struct rl_answer *an
     if (answer->kind == RL_ANSWER_OVERDUE)
         return;
     if (answer->kind == RL_ANSWER_REPLY) {
-        bool again = rl_reply_is_error(answer->reply, "NOSCRIPT"), understood = is_answer(batch, answer->reply);
+        bool understood = is_answer(batch, answer->reply);
         for (unsigned i = 0; i < batch->count; i++) {
-            if (again || (understood && !is_done(batch, answer->reply, i)))
+            if (understood && !is_done(batch, answer->reply, i))
                 batch->items[i].lease->may_hold &= ~quorum_node(node); /* by its own word it has nothing of ours */
             else if (understood)
                 batch->client->statistics.healed++;
         }
-        if (again)
+        if (rl_reply_is_error(answer->reply, "NOSCRIPT"))
             rl_log(batch->client, REDLOCK_LOG_DEBUG, "%s: forgot its scripts; healed at the next renewal",
                    request->node->address.name);
     }

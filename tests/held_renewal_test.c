@@ -253,6 +253,51 @@ START_TEST(nothing_is_put_back_without_a_quorum)
 }
 END_TEST
 
+static redlock_statistics statistics_of(struct face *face)
+{
+    redlock_statistics statistics;
+
+    held_settle(face);
+    redlock_statistics_get(face_client(face), &statistics);
+    return statistics;
+}
+
+static bool has_healed(void *face)
+{
+    return statistics_of(face).healed > 0;
+}
+
+struct renewals {
+    struct face *face;
+    uint64_t count;
+};
+
+static bool has_renewed(void *arg)
+{
+    struct renewals *renewals = arg;
+
+    return statistics_of(renewals->face).renewed >= renewals->count;
+}
+
+/* While one renewal waits for a silent node the next begins, and finds the same node without the lock, too. Healed for the
+ * second time the node has the lock already, and must be known to: only what may be there is released. */
+START_TEST(a_node_that_is_healed_twice_is_released)
+{
+    struct scene scene;
+
+    begin(&scene, _i, TTL_MS, 0);
+    cluster_stop(scene.cluster, 3);
+    cluster_flush(scene.cluster, 4);
+    ck_assert(face_wait(scene.face, has_healed, scene.face, REAL_SOON_MS));
+    struct renewals more = {scene.face, statistics_of(scene.face).renewed + 3};
+    ck_assert(face_wait(scene.face, has_renewed, &more, REAL_SOON_MS));
+    cluster_resume(scene.cluster, 3);
+    assert_held(&scene);
+    real_status(face_extend(scene.face, scene.lock, 6 * REAL_SOON_MS, &result), REDLOCK_OK, &result);
+    end(&scene, REDLOCK_OK); /* not by itself, for a minute */
+}
+END_TEST
+
 /* Somebody else has the key there by now: it is not touched. */
 START_TEST(another_holders_key_is_left_alone)
 {
@@ -392,6 +437,7 @@ static Suite *renewal_suite(void)
     real_add_long_test(healing, what_a_node_has_lost_is_put_back, FACES);
     real_add_long_test(healing, a_restarted_node_is_healed_soon, FACES);
     real_add_long_test(healing, nothing_is_put_back_without_a_quorum, FACES);
+    real_add_long_test(healing, a_node_that_is_healed_twice_is_released, FACES);
     real_add_long_test(healing, another_holders_key_is_left_alone, FACES);
     real_add_long_test(many, renewals_travel_together, FACES);
     tcase_add_test(many, thousands_are_held);

@@ -544,7 +544,7 @@ typedef struct redlock_statistics {
     uint64_t released; /* confirmed by a majority */
     uint64_t renewed;
     uint64_t renewals_failed;
-    uint64_t healed;      /* keys set again on a node that had lost them */
+    uint64_t healed;      /* keys set again on a node that had lost them, or found to be there again */
     uint64_t late_grants; /* grants that came after their attempt was lost; they are undone */
     uint64_t undos_dropped;
     uint64_t quarantines; /* nodes found to have forgotten */

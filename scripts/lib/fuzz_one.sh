@@ -14,8 +14,6 @@ mkdir -p "$found"
 # A single input may take seconds under a loaded machine, and none may take more memory than a client ever should.
 options=(-max_total_time="$seconds" -timeout=60 -rss_limit_mb=1024 -malloc_limit_mb=64 -print_final_stats=1 -verbosity=1
   -artifact_prefix="${program%/*}/found/$name-" -max_len=4096)
-# What the config file says is kept until the process ends, and looking for leaks after each input would be most of the work.
-[ "$name" != config ] || options+=(-detect_leaks=0 -rss_limit_mb=4096)
 dictionary=$corpus.dict
 [ ! -f "$dictionary" ] || options+=(-dict="$dictionary")
 

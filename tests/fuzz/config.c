@@ -15,6 +15,29 @@
 static char path[32];
 static bool said; /* with the file's name */
 
+/* What the command keeps until it ends: here, until the input ends, or ten minutes of inputs would fill the memory. */
+static void *kept[4096];
+static size_t kept_count;
+static bool reading; /* the fuzzer's own memory comes this way, too */
+
+void *__wrap_malloc(size_t size);
+void *__real_malloc(size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+    void *memory = __real_malloc(size);
+    fuzz_require(kept_count < sizeof kept / sizeof kept[0], "%zu texts of one file", kept_count);
+    if (reading)
+        kept[kept_count++] = memory;
+    return memory;
+}
+
+static void forget_kept(void)
+{
+    while (kept_count > 0)
+        free(kept[--kept_count]);
+}
+
 void __wrap_cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Control characters are the real one's to hide: only that something was said matters here. */
@@ -34,7 +57,7 @@ FILE *__real_fopen(const char *name, const char *mode);
 
 FILE *__wrap_fopen(const char *name, const char *mode)
 {
-    bool own = strncmp(name, "/proc/self/fd/", 14) == 0;
+    bool own = strcmp(name, path) == 0; /* no other descriptor: reading a pipe would wait for ever */
     return __real_fopen(own ? name : "/dev/null", mode);
 }
 
@@ -55,10 +78,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         abort();
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     said = false;
-    if (cli_config_read(path, &settings))
+    reading = true;
+    bool understood = cli_config_read(path, &settings);
+    reading = false;
+    if (understood)
         check_settings(&settings);
     else
         fuzz_require(said, "refused without the file's name");
     close(file);
+    forget_kept();
     return 0;
 }

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -210,6 +211,11 @@ static int run(const struct cli_arguments *arguments)
         return status;
     if (!settle(&made, settings))
         return CLI_USAGE;
+    made.valid_until = mmap(NULL, sizeof(*made.valid_until), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (made.valid_until == MAP_FAILED) {
+        cli_say("no memory");
+        return CLI_SYSTEM;
+    }
     made.front_group = getpgrp();
     made.terminal = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
     return start(&made);

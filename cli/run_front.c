@@ -159,9 +159,6 @@ static void take_message(struct front *front, const struct cli_run_message *mess
     case CLI_RUN_STARTED:
         begin_guarding(front, message);
         break;
-    case CLI_RUN_VALID:
-        cli_ending_prolong(&front->ending, message->end_ms);
-        break;
     case CLI_RUN_STOPPED:
         follow_stop(front, message->signal);
         break;
@@ -218,6 +215,7 @@ static void reap_orphans(struct front *front)
 
 static void guard(struct front *front)
 {
+    cli_ending_prolong(&front->ending, *front->run->valid_until);
     int64_t now = cli_now_ms();
     enum cli_ending_action action = cli_ending_step(&front->ending, now);
 

@@ -249,7 +249,7 @@ static void tell_validity(struct holder *holder)
     if (holder->ending.end <= holder->told_end)
         return;
     holder->told_end = holder->ending.end;
-    tell(holder, (struct cli_run_message){.word = CLI_RUN_VALID, .end_ms = holder->told_end});
+    *holder->run->valid_until = holder->told_end;
 }
 
 /* --- Waiting for it --- */

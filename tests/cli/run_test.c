@@ -10,7 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { NOT_OBTAINED = 1, USAGE = 64, NO_QUORUM = 69, LOST = 75, MISCONFIGURED = 78 };
@@ -439,6 +442,57 @@ START_TEST(the_lock_is_kept_until_they_have_ended)
 }
 END_TEST
 
+/* --- Its two processes --- */
+
+/* CMD tells the holder's number and that of a child of its own. */
+static const char family[] = "sleep 30 & echo $PPID $!; trap 'exit 5' USR1; while :; do sleep 0.02; done";
+
+static void read_family(struct program *program, pid_t *holder, pid_t *child)
+{
+    int numbers[2];
+
+    ck_assert(program_says(program, "\n"));
+    ck_assert_int_eq(sscanf(program_output(program), "%d %d", &numbers[0], &numbers[1]), 2);
+    *holder = (pid_t)numbers[0];
+    *child = (pid_t)numbers[1];
+}
+
+/* So that the link of the two takes few messages only, as if each were one of many: where we may reach into the holder. */
+static void narrow_link(pid_t holder)
+{
+    int process = (int)syscall(SYS_pidfd_open, holder, 0);
+    int type = 0;
+    int least = 1;
+
+    ck_assert_int_ge(process, 0);
+    for (int number = 3; number < 32; number++) {
+        int copy = (int)syscall(SYS_pidfd_getfd, process, number, 0);
+        socklen_t size = sizeof(type);
+        if (copy >= 0 && getsockopt(copy, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_SEQPACKET)
+            ck_assert_int_eq(setsockopt(copy, SOL_SOCKET, SO_SNDBUF, &least, sizeof(least)), 0);
+        if (copy >= 0)
+            close(copy);
+    }
+    close(process);
+}
+
+/* As by Ctrl-Z over lunch: more ends of validity pass meanwhile than can be told. */
+START_TEST(stopped_for_long_it_knows_how_long_the_lock_is_valid)
+{
+    struct program *program = program_start(&scene_on_nodes, "run", "--ttl", "1s", "--grace", "0", "--timeout", "300ms",
+                                            resource, "--", "sh", "-c", family, NULL);
+    pid_t holder, child;
+
+    read_family(program, &holder, &child);
+    narrow_link(holder);
+    program_signal(program, SIGSTOP);
+    nanosleep(&(struct timespec){.tv_sec = 6}, NULL);
+    program_signal(program, SIGCONT);
+    program_signal(program, SIGUSR1);
+    program_exits(program, 5);
+}
+END_TEST
+
 /* --- Nodes that fail --- */
 
 static bool is_held_everywhere(void *arg)
@@ -591,6 +645,7 @@ static Suite *run_suite(void)
     tcase_add_test(usual, of_several_hosts_one_works_at_a_time);
     tcase_add_test(usual, what_its_command_leaves_behind_ends_before_the_lock_does);
     tcase_add_test(usual, the_lock_is_kept_until_they_have_ended);
+    tcase_add_test(usual, stopped_for_long_it_knows_how_long_the_lock_is_valid);
     tcase_add_test(usual, any_bytes_are_a_name);
     tcase_add_loop_test(usual, what_does_not_make_sense_is_refused, 0, REFUSED);
     tcase_add_test(faults, a_minority_that_fails_does_not_matter);

@@ -300,6 +300,7 @@ int cli_run_guard(const struct cli_run *run, pid_t holder, int link)
 {
     struct front front = {.run = run, .holder = holder, .link = link};
 
+    signal(SIGPIPE, SIG_IGN); /* that nobody reads what is said must not keep us from our work */
     if (!make_descriptors(&front)) {
         cli_say("cannot make a descriptor: %s", strerror(errno));
         kill(holder, SIGTERM);

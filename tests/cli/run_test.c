@@ -493,6 +493,30 @@ START_TEST(stopped_for_long_it_knows_how_long_the_lock_is_valid)
 }
 END_TEST
 
+static bool is_gone(void *arg)
+{
+    const pid_t *process = arg;
+
+    return kill(*process, 0) != 0;
+}
+
+START_TEST(that_nobody_reads_its_errors_does_not_keep_it_from_ending_the_group)
+{
+    char *line = fixture_text("{ %s run %s -- sh -c \"$0\" 2>&1 >&3 3>&- | true; } 3>&1", program_redlock, resource);
+    char *argv[] = {fixture_text("sh"), fixture_text("-c"), line, fixture_text("%s", family), NULL};
+    struct program *program = program_start_argv(&scene_on_nodes, argv);
+    pid_t holder, child;
+
+    read_family(program, &holder, &child);
+    ck_assert_int_eq(kill(holder, SIGKILL), 0);
+    ck_assert(wait_until(is_gone, &child, REAL_SOON_MS));
+    program_exits(program, 0);          /* true's */
+    ck_assert(real_nothing_left(NULL)); /* after its ttl */
+    for (size_t i = 0; i < 4; i++)
+        free(argv[i]);
+}
+END_TEST
+
 /* --- Nodes that fail --- */
 
 static bool is_held_everywhere(void *arg)
@@ -646,6 +670,7 @@ static Suite *run_suite(void)
     tcase_add_test(usual, what_its_command_leaves_behind_ends_before_the_lock_does);
     tcase_add_test(usual, the_lock_is_kept_until_they_have_ended);
     tcase_add_test(usual, stopped_for_long_it_knows_how_long_the_lock_is_valid);
+    tcase_add_test(usual, that_nobody_reads_its_errors_does_not_keep_it_from_ending_the_group);
     tcase_add_test(usual, any_bytes_are_a_name);
     tcase_add_loop_test(usual, what_does_not_make_sense_is_refused, 0, REFUSED);
     tcase_add_test(faults, a_minority_that_fails_does_not_matter);

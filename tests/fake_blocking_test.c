@@ -402,9 +402,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("blocking face");
-    TCase *tcase = tcase_create("blocking");
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, three_nodes, scene_end);
+    TCase *tcase = scene_case(suite, "blocking", three_nodes);
     tcase_set_timeout(tcase, 2 * SCENE_TIMEOUT_S);
     tcase_add_test(tcase, acquire_extend_query_release);
     tcase_add_test(tcase, results_are_optional);

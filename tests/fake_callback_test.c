@@ -451,20 +451,11 @@ START_TEST(a_close_cancels_all_operations_though_the_end_of_one_ends_the_next)
 }
 END_TEST
 
-static TCase *add_case(Suite *suite, const char *name, void (*setup)(void))
-{
-    TCase *tcase = tcase_create(name);
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, setup, scene_end);
-    tcase_set_timeout(tcase, SCENE_TIMEOUT_S);
-    return tcase;
-}
-
 int main(void)
 {
     Suite *suite = suite_create("callbacks");
-    TCase *inside = add_case(suite, "inside", five_nodes), *closing = add_case(suite, "closing", five_nodes);
-    TCase *one = add_case(suite, "one node", one_node);
+    TCase *inside = scene_case(suite, "inside", five_nodes), *closing = scene_case(suite, "closing", five_nodes);
+    TCase *one = scene_case(suite, "one node", one_node);
     tcase_add_test(inside, release_and_acquire_in_callbacks);
     tcase_add_test(inside, taking_again_in_an_event);
     tcase_add_test(inside, releasing_twice_in_a_callback);

@@ -196,10 +196,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("fencing tokens, raised");
-    TCase *raise = tcase_create("raise");
-    suite_add_tcase(suite, raise);
-    tcase_add_checked_fixture(raise, five_nodes, scene_end);
-    tcase_set_timeout(raise, SCENE_TIMEOUT_S);
+    TCase *raise = scene_case(suite, "raise", five_nodes);
     tcase_add_loop_test(raise, a_minority_that_does_not_raise_it_is_no_matter, RAISES, KEEPS_SILENT + 1);
     tcase_add_test(raise, a_majority_that_knows_the_number_already_makes_it_go_beyond);
     tcase_add_loop_test(raise, a_token_that_no_majority_raises_is_no_lock_and_leaves_nothing, 0, MAJORITIES);

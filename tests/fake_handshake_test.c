@@ -491,15 +491,6 @@ START_TEST(a_node_can_do_without_these_steps)
 }
 END_TEST
 
-static TCase *add_case(Suite *suite, const char *name, void (*setup)(void))
-{
-    TCase *tcase = tcase_create(name);
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, setup, scene_end);
-    tcase_set_timeout(tcase, SCENE_TIMEOUT_S);
-    return tcase;
-}
-
 static void add_one_node(TCase *tcase)
 {
     tcase_add_test(tcase, all_of_it_leaves_before_the_first_answer);
@@ -540,8 +531,8 @@ static void add_three_nodes(TCase *tcase)
 int main(void)
 {
     Suite *suite = suite_create("handshakes");
-    add_one_node(add_case(suite, "steps", one_node));
-    add_auth(add_case(suite, "auth", one_node));
-    add_three_nodes(add_case(suite, "three nodes", three_nodes));
+    add_one_node(scene_case(suite, "steps", one_node));
+    add_auth(scene_case(suite, "auth", one_node));
+    add_three_nodes(scene_case(suite, "three nodes", three_nodes));
     return run_suite(suite);
 }

@@ -429,15 +429,6 @@ START_TEST(a_node_that_never_knows_a_script_has_refused)
 }
 END_TEST
 
-static TCase *add_case(Suite *suite, const char *name)
-{
-    TCase *tcase = tcase_create(name);
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, five_nodes, scene_end);
-    tcase_set_timeout(tcase, SCENE_TIMEOUT_S);
-    return tcase;
-}
-
 static void add_extend(TCase *tcase)
 {
     tcase_add_test(tcase, an_extension_lengthens_on_every_node);
@@ -478,8 +469,8 @@ static void add_noscript(TCase *tcase)
 int main(void)
 {
     Suite *suite = suite_create("locks that are held");
-    add_extend(add_case(suite, "extend"));
-    add_release(add_case(suite, "release"));
-    add_noscript(add_case(suite, "noscript"));
+    add_extend(scene_case(suite, "extend", five_nodes));
+    add_release(scene_case(suite, "release", five_nodes));
+    add_noscript(scene_case(suite, "noscript", five_nodes));
     return run_suite(suite);
 }

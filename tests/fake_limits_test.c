@@ -222,19 +222,10 @@ START_TEST(answers_may_come_when_nobody_waits)
 }
 END_TEST
 
-static TCase *add_case(Suite *suite, const char *name, void (*setup)(void))
-{
-    TCase *tcase = tcase_create(name);
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, setup, scene_end);
-    tcase_set_timeout(tcase, SCENE_TIMEOUT_S);
-    return tcase;
-}
-
 int main(void)
 {
     Suite *suite = suite_create("limits");
-    TCase *one = add_case(suite, "one node", one_node), *three = add_case(suite, "three nodes", three_nodes);
+    TCase *one = scene_case(suite, "one node", one_node), *three = scene_case(suite, "three nodes", three_nodes);
     tcase_add_test(one, more_operations_than_allowed_are_refused);
     tcase_add_test(one, a_release_is_never_refused);
     tcase_add_loop_test(one, without_descriptors_there_is_no_client, 0, 2);

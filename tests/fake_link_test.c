@@ -538,18 +538,9 @@ START_TEST(one_that_was_pending_is_still_pending_once)
 }
 END_TEST
 
-static TCase *add_case(Suite *suite, const char *name, void (*setup)(void))
-{
-    TCase *tcase = tcase_create(name);
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, setup, scene_end);
-    tcase_set_timeout(tcase, SCENE_TIMEOUT_S);
-    return tcase;
-}
-
 static void add_breaking(Suite *suite)
 {
-    TCase *five = add_case(suite, "breaking", five_nodes), *one = add_case(suite, "one link", one_node);
+    TCase *five = scene_case(suite, "breaking", five_nodes), *one = scene_case(suite, "one link", one_node);
     tcase_add_loop_test(five, a_link_that_breaks_at_a_request_is_made_anew_and_the_request_undone, 0, BREAKINGS);
     tcase_add_loop_test(five, a_minority_of_broken_links_is_no_matter, 0, BREAKINGS);
     tcase_add_test(five, a_lock_survives_its_links);
@@ -591,7 +582,7 @@ int main(void)
 {
     Suite *suite = suite_create("links");
     add_breaking(suite);
-    add_unasked(add_case(suite, "unasked", three_nodes));
-    add_sigpipe(add_case(suite, "sigpipe", unix_node));
+    add_unasked(scene_case(suite, "unasked", three_nodes));
+    add_sigpipe(scene_case(suite, "sigpipe", unix_node));
     return run_suite(suite);
 }

@@ -449,19 +449,11 @@ START_TEST(a_forked_child_of_the_blocking_face_sends_nothing)
 }
 END_TEST
 
-static TCase *add_case(Suite *suite, const char *name)
-{
-    TCase *tcase = tcase_create(name);
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, three_nodes, scene_end);
-    tcase_set_timeout(tcase, SCENE_TIMEOUT_S);
-    return tcase;
-}
-
 int main(void)
 {
     Suite *suite = suite_create("misuse");
-    TCase *arguments = add_case(suite, "arguments"), *places = add_case(suite, "thread and process");
+    TCase *arguments = scene_case(suite, "arguments", three_nodes),
+          *places = scene_case(suite, "thread and process", three_nodes);
     tcase_add_test(arguments, null_arguments_of_the_asynchronous_face);
     tcase_add_test(arguments, null_arguments_of_the_blocking_face);
     tcase_add_test(arguments, null_handles_have_no_validity);

@@ -228,10 +228,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("queries");
-    TCase *tcase = tcase_create("states");
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, five_nodes, scene_end);
-    tcase_set_timeout(tcase, SCENE_TIMEOUT_S);
+    TCase *tcase = scene_case(suite, "states", five_nodes);
     tcase_add_test(tcase, a_free_resource);
     tcase_add_test(tcase, a_lock_of_our_own);
     tcase_add_test(tcase, a_lock_of_another);

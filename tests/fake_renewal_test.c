@@ -165,7 +165,7 @@ START_TEST(a_node_is_asked_when_the_time_of_the_one_before_is_over)
 }
 END_TEST
 
-START_TEST(silent_nodes_keep_nothing_from_being_renewed)
+static void renew_beside_silent_nodes(void)
 {
     hold_many();
     add_rule(2, &silent);
@@ -174,18 +174,18 @@ START_TEST(silent_nodes_keep_nothing_from_being_renewed)
     answer_again(2);
     release_all();
 }
+
+START_TEST(silent_nodes_keep_nothing_from_being_renewed)
+{
+    renew_beside_silent_nodes();
+}
 END_TEST
 
 /* A node's own timeout may be far longer than the client's. */
 START_TEST(silent_nodes_with_time_of_their_own_keep_nothing_from_being_renewed)
 {
     scene.suffix[0] = scene.suffix[1] = "?timeout_ms=20000";
-    hold_many();
-    add_rule(2, &silent);
-    make_all_due();
-    ck_assert(scene_run(all_are_renewed, NULL));
-    answer_again(2);
-    release_all();
+    renew_beside_silent_nodes();
 }
 END_TEST
 
@@ -260,9 +260,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("renewals of many locks");
-    TCase *tcase = tcase_create("in turn");
-    tcase_add_checked_fixture(tcase, five_nodes, scene_end);
-    tcase_set_timeout(tcase, SCENE_TIMEOUT_S);
+    TCase *tcase = scene_case(suite, "in turn", five_nodes);
     tcase_add_test(tcase, a_node_is_asked_when_the_one_before_has_answered);
     tcase_add_test(tcase, a_node_is_asked_when_the_time_of_the_one_before_is_over);
     tcase_add_test(tcase, silent_nodes_keep_nothing_from_being_renewed);
@@ -272,6 +270,5 @@ int main(void)
     tcase_add_test(tcase, nodes_that_have_forgotten_the_script_are_told_it);
     tcase_add_test(tcase, all_are_asked_at_once_when_time_is_short);
     tcase_add_test(tcase, a_close_meanwhile_asks_no_further);
-    suite_add_tcase(suite, tcase);
     return run_suite(suite);
 }

@@ -3,7 +3,7 @@
  * every test is checked when the scene ends: each operation was answered exactly once, no key of ours is on any node, no
  * descriptor is left, and no log line held a secret.
  *
- *     tcase_add_checked_fixture(tcase, five_nodes, scene_end);
+ *     TCase *tcase = scene_case(suite, "votes", five_nodes);
  */
 #ifndef TESTS_FAKE_SCENE_H
 #define TESTS_FAKE_SCENE_H
@@ -42,6 +42,9 @@ void scene_begin(unsigned nodes);
 /* The same on other transports than IPv4. */
 void scene_begin_on(unsigned nodes, enum fake_transport transport);
 void scene_end(void);
+
+/* A case of the suite's whose tests begin with setup, which calls scene_begin(), and end with scene_end(). */
+TCase *scene_case(Suite *suite, const char *name, void (*setup)(void));
 
 /* "redis://127.0.0.1:4711?timeout_ms=20,..." Valid until the next call. */
 const char *scene_list(void);

@@ -446,10 +446,7 @@ int main(void)
     static const char *const names[] = {"adopt", "release", "all answers"};
     Suite *suite = suite_create("tokens");
     for (size_t i = 0; i < sizeof add / sizeof *add; i++) {
-        TCase *tcase = tcase_create(names[i]);
-        suite_add_tcase(suite, tcase);
-        tcase_add_checked_fixture(tcase, five_nodes, scene_end);
-        tcase_set_timeout(tcase, SCENE_TIMEOUT_S);
+        TCase *tcase = scene_case(suite, names[i], five_nodes);
         add[i](tcase);
     }
     return run_suite(suite);

@@ -713,19 +713,11 @@ START_TEST(next_waiter_is_as_fair_as_it_asked_to_be)
 }
 END_TEST
 
-static TCase *add_case(Suite *suite, const char *name)
-{
-    TCase *tcase = tcase_create(name);
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, five_nodes, scene_end);
-    tcase_set_timeout(tcase, SCENE_TIMEOUT_S);
-    return tcase;
-}
-
 int main(void)
 {
     Suite *suite = suite_create("waiting");
-    TCase *success = add_case(suite, "success"), *stages = add_case(suite, "stages"), *rest = add_case(suite, "ends");
+    TCase *success = scene_case(suite, "success", five_nodes), *stages = scene_case(suite, "stages", five_nodes),
+          *rest = scene_case(suite, "ends", five_nodes);
     tcase_add_test(success, trying_once_is_one_round);
     tcase_add_test(success, silent_nodes_are_told_that_an_attempt_is_lost);
     tcase_add_test(success, silent_nodes_are_told_that_an_attempt_is_lost_before_the_next_look);

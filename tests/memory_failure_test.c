@@ -260,9 +260,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("memory failures");
-    TCase *tcase = tcase_create("every allocation");
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, three_nodes, scene_end);
+    TCase *tcase = scene_case(suite, "every allocation", three_nodes);
     tcase_set_timeout(tcase, 2 * SCENE_TIMEOUT_S);
     tcase_add_loop_test(tcase, every_allocation_of_the_asynchronous_face, 0, MODES);
     tcase_add_loop_test(tcase, every_allocation_of_the_blocking_face, 0, MODES);

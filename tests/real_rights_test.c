@@ -158,18 +158,24 @@ static bool is_listening_and_queued(void *arg)
     return true;
 }
 
+/* Who waits is called when it is released. */
+static void hand_to(struct waiter *waiter, struct face *face, redlock_lock *lock)
+{
+    ck_assert_int_eq(pthread_create(&waiter->thread, NULL, wait_for_it, waiter), 0);
+    ck_assert(face_wait(face, is_listening_and_queued, NULL, REAL_SOON_MS));
+    held_release(face, &lock);
+    ck_assert_int_eq(pthread_join(waiter->thread, NULL), 0);
+    real_status(waiter->status, REDLOCK_OK, &waiter->result);
+    real_status(redlock_release(&waiter->lock, &result), REDLOCK_OK, &result);
+    ck_assert(real_nothing_left(face));
+}
+
 static void hand_over(struct face *face, struct face *other, bool fair)
 {
     redlock_lock *lock = held_acquire(face, RESOURCE, NULL);
     struct waiter waiter = start(other, REAL_SOON_MS, fair);
 
-    ck_assert_int_eq(pthread_create(&waiter.thread, NULL, wait_for_it, &waiter), 0);
-    ck_assert(face_wait(face, is_listening_and_queued, NULL, REAL_SOON_MS));
-    held_release(face, &lock);
-    ck_assert_int_eq(pthread_join(waiter.thread, NULL), 0);
-    real_status(waiter.status, REDLOCK_OK, &waiter.result);
-    real_status(redlock_release(&waiter.lock, &result), REDLOCK_OK, &result);
-    ck_assert(real_nothing_left(face));
+    hand_to(&waiter, face, lock);
 }
 
 /* A lock of another kind is kept, healed, and waited for by somebody whom it keeps out. */
@@ -188,13 +194,7 @@ static void hold_of_kind(struct face *face, struct face *other, const redlock_ac
     cluster_integer(cluster, 0, "DEL", KEY, KEY "-2", KEY ":redlock:slot:0", NULL);
     ck_assert(face_wait(face, is_healed, face, REAL_SOON_MS));
     waiter.options.permits = kind->permits;
-    ck_assert_int_eq(pthread_create(&waiter.thread, NULL, wait_for_it, &waiter), 0);
-    ck_assert(face_wait(face, is_listening_and_queued, NULL, REAL_SOON_MS));
-    held_release(face, &lock);
-    ck_assert_int_eq(pthread_join(waiter.thread, NULL), 0);
-    real_status(waiter.status, REDLOCK_OK, &waiter.result);
-    real_status(redlock_release(&waiter.lock, &result), REDLOCK_OK, &result);
-    ck_assert(real_nothing_left(face));
+    hand_to(&waiter, face, lock);
 }
 
 static void hold_each_kind(struct face *face, struct face *other)

@@ -58,6 +58,8 @@ _Noreturn static void become(const struct cli_child *child, int report, pid_t pa
         prctl(PR_SET_PDEATHSIG, child->parent_signal);
     if (child->parent_signal != 0 && getppid() != parent)
         _exit(CLI_SYSTEM); /* it was gone before */
+    if (child->announce != NULL)
+        child->announce(child->arg);
     reset_signals();
     execvpe(child->argv[0], child->argv, child->environment);
     int error = errno;

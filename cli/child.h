@@ -11,6 +11,8 @@ struct cli_child {
     int terminal;      /* -1, or the descriptor of a terminal that its process group is given the foreground of */
     bool own_group;    /* in a process group of its own */
     int parent_signal; /* what it gets when the thread that starts it is gone; 0: nothing */
+    void (*announce)(void *arg); /* in the child, in its group, before it is executed or could not be; NULL: nothing */
+    void *arg;
 };
 
 /*

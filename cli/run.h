@@ -33,7 +33,7 @@ enum { CLI_RUN_LEAST_MS = 200 };
 
 /* What the holder tells the front, one message a packet: a few in its life, so that none is lost. */
 enum cli_run_word {
-    CLI_RUN_STARTED, /* CMD runs: group, end */
+    CLI_RUN_STARTED, /* CMD is about to run, or could not be: group, end */
     CLI_RUN_STOPPED, /* CMD was stopped: signal */
     CLI_RUN_TOLD,    /* the group had its SIGTERM for the lock's sake */
     CLI_RUN_ENDED    /* nothing of the group is left; signal: what ended CMD, 0: none */

@@ -42,7 +42,7 @@ struct holder {
 
 /* --- Telling --- */
 
-static void tell(struct holder *holder, struct cli_run_message message)
+static void tell(const struct holder *holder, struct cli_run_message message)
 {
     if (holder->front >= 0)
         (void)!send(holder->front, &message, sizeof(message), MSG_NOSIGNAL);
@@ -124,6 +124,14 @@ static bool has_foreground(const struct cli_run *run)
     return run->terminal >= 0 && tcgetpgrp(run->terminal) == run->front_group;
 }
 
+/* In the child: were it the parent who tells, the front would miss the group of a holder that is killed before. */
+static void announce(void *arg)
+{
+    const struct holder *holder = arg;
+
+    tell(holder, (struct cli_run_message){.word = CLI_RUN_STARTED, .group = getpid(), .end_ms = holder->told_end});
+}
+
 static int start_command(struct holder *holder)
 {
     char *texts[TEXTS] = {NULL};
@@ -133,7 +141,9 @@ static int start_command(struct holder *holder)
                               .environment = environment,
                               .terminal = has_foreground(holder->run) ? holder->run->terminal : -1,
                               .own_group = true,
-                              .parent_signal = SIGKILL};
+                              .parent_signal = SIGKILL,
+                              .announce = announce,
+                              .arg = holder};
 
     if (environment != NULL)
         holder->command = cli_child_start(&child, &status);
@@ -141,6 +151,8 @@ static int start_command(struct holder *holder)
         cli_say("no memory");
     if (holder->command < 0 && child.terminal >= 0)
         tcsetpgrp(child.terminal, holder->run->front_group); /* it had taken it, before it could not be executed */
+    if (holder->command < 0)
+        tell(holder, (struct cli_run_message){.word = CLI_RUN_ENDED});
     free(environment);
     for (size_t i = 0; i < TEXTS; i++)
         free(texts[i]);
@@ -345,11 +357,10 @@ static int run_command(struct holder *holder)
     if (!make_descriptors(holder))
         return CLI_SYSTEM;
     cli_ending_begin(&holder->ending, end, holder->run->grace_ms);
+    holder->told_end = end;
     int status = cli_interrupted() == 0 ? start_command(holder) : CLI_NOT_OBTAINED;
     if (status != CLI_OK)
         return status;
-    holder->told_end = end;
-    tell(holder, (struct cli_run_message){.word = CLI_RUN_STARTED, .group = holder->command, .end_ms = end});
     watch(holder);
     tell(holder, (struct cli_run_message){.word = CLI_RUN_ENDED,
                                           .signal = WIFSIGNALED(holder->status) ? WTERMSIG(holder->status) : 0});

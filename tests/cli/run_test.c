@@ -517,6 +517,27 @@ START_TEST(that_nobody_reads_its_errors_does_not_keep_it_from_ending_the_group)
 }
 END_TEST
 
+/* By CMD, as early as can be, and faster than the holder is: what it started before is ended all the same. */
+START_TEST(killed_as_its_command_begins_the_holder_is_missed)
+{
+    char *line = fixture_text("exec chrt -i 0 %s run %s -- chrt -o 0 sh -c \"$0\"", program_redlock, resource);
+    char *argv[] = {fixture_text("sh"), fixture_text("-c"), line,
+                    fixture_text("sleep 30 & kill -KILL $PPID; echo $!; wait"), NULL};
+
+    for (int i = 0; i < 10; i++) {
+        struct program *program = program_start_argv(&scene_on_nodes, argv);
+        pid_t child;
+
+        program_exits(program, LOST);
+        if (sscanf(program_output(program), "%d", &child) == 1)
+            ck_assert(wait_until(is_gone, &child, REAL_SOON_MS));
+        release_by_another();
+    }
+    for (size_t i = 0; i < 4; i++)
+        free(argv[i]);
+}
+END_TEST
+
 /* --- Nodes that fail --- */
 
 static bool is_held_everywhere(void *arg)
@@ -671,6 +692,7 @@ static Suite *run_suite(void)
     tcase_add_test(usual, the_lock_is_kept_until_they_have_ended);
     tcase_add_test(usual, stopped_for_long_it_knows_how_long_the_lock_is_valid);
     tcase_add_test(usual, that_nobody_reads_its_errors_does_not_keep_it_from_ending_the_group);
+    tcase_add_test(usual, killed_as_its_command_begins_the_holder_is_missed);
     tcase_add_test(usual, any_bytes_are_a_name);
     tcase_add_loop_test(usual, what_does_not_make_sense_is_refused, 0, REFUSED);
     tcase_add_test(faults, a_minority_that_fails_does_not_matter);

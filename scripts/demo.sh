@@ -14,6 +14,8 @@
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/lib/options.sh
+. scripts/lib/options.sh
 # shellcheck source=scripts/lib/packages.sh
 . scripts/lib/packages.sh
 
@@ -37,6 +39,7 @@ take_arguments() {
       shift 2
       ;;
   esac
+  options_check "items sellers think-ms kill stop" "help" "$@"
   options=("$@")
 }
 

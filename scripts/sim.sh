@@ -18,6 +18,9 @@ if [ "${1:-}" = -h ] || [ "${1:-}" = --help ]; then
   sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
   exit 0
 fi
+# shellcheck source=scripts/lib/options.sh
+. scripts/lib/options.sh
+options_check "seed operations world clients beyond without" "boundary trace terse" "$@"
 # shellcheck source=scripts/lib/packages.sh
 . scripts/lib/packages.sh
 packages_install build test >&2

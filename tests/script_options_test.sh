@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Scripts that build a program and hand their options on to it refuse what is none of its options before they build; what is one they take.
+#
+# Usage: script_options_test.sh SOURCE_DIRECTORY SIM
+set -euo pipefail
+
+source=$1
+sim=$2
+failed=0
+
+# A build that only says that it was begun.
+tools=$(mktemp -d)
+trap 'rm -rf "$tools"' EXIT
+printf '#!/bin/sh\necho BUILDING\nexit 1\n' >"$tools/cmake"
+chmod +x "$tools/cmake"
+
+says() { # TEXT SCRIPT WORD ...
+  local text=$1 output
+  shift
+  output=$(PATH=$tools:$PATH REDLOCK_SKIP_PACKAGES=1 bash "$source/scripts/$1" "${@:2}" 2>&1) && status=0 || status=$?
+  if [ "$status" -ne 2 ] || [[ $output != *"$text"* ]] || { [ "$text" != BUILDING ] && [[ $output == *BUILDING* ]]; }; then
+    printf "%s: status %s and not '%s': %s\n" "$*" "$status" "$text" "$output" >&2
+    failed=1
+  fi
+}
+
+says "'--no-such-option' is not understood" sim.sh --seed 1 --no-such-option
+says "'-x' is not understood" sim.sh -x
+says "'--seed' wants a value" sim.sh --boundary --seed
+says BUILDING sim.sh --seed=1 --boundary
+says "'--no-such-option' is not understood" demo.sh --no-such-option 5
+says "'--items' wants a value" demo.sh --items
+says BUILDING demo.sh --items 5 --kill 'kill -KILL 1' --sellers=3
+for option in $("$sim" --help | grep -oE -- '--[a-z]+( [A-Z])?' | sed 's/ [A-Z]$/=1/' | sort -u); do
+  says BUILDING sim.sh "$option"
+done
+exit "$failed"

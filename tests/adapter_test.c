@@ -13,6 +13,7 @@
 #include "support/clock.h"
 #include "support/fake_server.h"
 #include "support/fixture.h"
+#include "support/sigpipe.h"
 
 enum { LINKS = 3, SOON_MS = 10000 };
 
@@ -237,28 +238,6 @@ static int broken_pipe(void)
     return ends[0];
 }
 
-static bool is_pending(void)
-{
-    sigset_t pending;
-    ck_assert_int_eq(sigpending(&pending), 0);
-    return sigismember(&pending, SIGPIPE) == 1;
-}
-
-static bool is_blocked(void)
-{
-    sigset_t mask;
-    ck_assert_int_eq(pthread_sigmask(SIG_BLOCK, NULL, &mask), 0);
-    return sigismember(&mask, SIGPIPE) == 1;
-}
-
-static void block(int how)
-{
-    sigset_t only;
-    sigemptyset(&only);
-    sigaddset(&only, SIGPIPE);
-    ck_assert_int_eq(pthread_sigmask(how, &only, NULL), 0);
-}
-
 static void write_guarded(void)
 {
     struct rl_sigpipe guard;
@@ -266,7 +245,7 @@ static void write_guarded(void)
     rl_sigpipe_block(&guard);
     ck_assert_int_eq(write(fd, "x", 1), -1);
     ck_assert_int_eq(write(fd, "x", 1), -1);
-    ck_assert(is_pending());
+    ck_assert(sigpipe_is_pending());
     rl_sigpipe_restore(&guard, true);
     close(fd);
 }
@@ -282,18 +261,18 @@ END_TEST
 START_TEST(a_guarded_write_leaves_no_signal)
 {
     write_guarded();
-    ck_assert(!is_pending());
-    ck_assert(!is_blocked());
+    ck_assert(!sigpipe_is_pending());
+    ck_assert(!sigpipe_is_blocked());
 }
 END_TEST
 
 START_TEST(a_mask_that_blocks_it_stays)
 {
-    block(SIG_BLOCK);
+    sigpipe_mask(SIG_BLOCK);
     write_guarded();
-    ck_assert(is_blocked());
-    ck_assert(!is_pending());
-    block(SIG_UNBLOCK);
+    ck_assert(sigpipe_is_blocked());
+    ck_assert(!sigpipe_is_pending());
+    sigpipe_mask(SIG_UNBLOCK);
 }
 END_TEST
 
@@ -310,11 +289,11 @@ START_TEST(one_of_the_hosts_stays_pending_once)
     struct sigaction action = {.sa_handler = catch}, before;
     caught = 0;
     sigaction(SIGPIPE, &action, &before);
-    block(SIG_BLOCK);
+    sigpipe_mask(SIG_BLOCK);
     raise(SIGPIPE);
     write_guarded();
-    ck_assert(is_pending());
-    block(SIG_UNBLOCK);
+    ck_assert(sigpipe_is_pending());
+    sigpipe_mask(SIG_UNBLOCK);
     ck_assert_uint_eq(caught, 1);
     sigaction(SIGPIPE, &before, NULL);
 }
@@ -324,17 +303,12 @@ END_TEST
 START_TEST(a_good_write_costs_nothing)
 {
     struct rl_sigpipe guard;
-    block(SIG_BLOCK);
+    sigpipe_mask(SIG_BLOCK);
     rl_sigpipe_block(&guard);
     raise(SIGPIPE); /* by somebody else, meanwhile */
     rl_sigpipe_restore(&guard, false);
-    ck_assert(is_pending());
-    const struct timespec now = {0, 0};
-    sigset_t only;
-    sigemptyset(&only);
-    sigaddset(&only, SIGPIPE);
-    ck_assert_int_eq(sigtimedwait(&only, NULL, &now), SIGPIPE);
-    block(SIG_UNBLOCK);
+    sigpipe_take();
+    sigpipe_mask(SIG_UNBLOCK);
 }
 END_TEST
 

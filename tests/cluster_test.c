@@ -1,8 +1,9 @@
 /* The cluster of real servers: what its faults do, and that it leaves nothing behind. */
 #define _GNU_SOURCE
-#include "support/cluster.h"
 
+#include "server_suite.h"
 #include "support/clock.h"
+#include "support/cluster.h"
 #include "support/file.h"
 #include "support/fixture.h"
 #include "support/raw_client.h"
@@ -17,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { NODES = 3, SOON_MS = 5000, MOMENT_MS = 20, EXIT_SKIPPED = 77 };
+enum { NODES = 3, SOON_MS = 5000, MOMENT_MS = 20 };
 
 static struct cluster *cluster;
 static char reply[512];
@@ -309,13 +310,5 @@ static Suite *cluster_suite(void)
 
 int main(void)
 {
-    if (!cluster_available()) {
-        fputs("skipped: there is no redis-server; install it or set REDIS_SERVER\n", stderr);
-        return EXIT_SKIPPED;
-    }
-    SRunner *runner = srunner_create(cluster_suite());
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_server_suite(cluster_suite());
 }

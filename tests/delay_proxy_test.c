@@ -1,6 +1,7 @@
 /* The delaying proxy between raw clients and fake servers. */
 #include "support/delay_proxy.h"
 
+#include "quorum_suite.h"
 #include "support/clock.h"
 #include "support/fake_server.h"
 #include "support/fixture.h"
@@ -226,10 +227,5 @@ static Suite *delay_proxy_suite(void)
 
 int main(void)
 {
-    SRunner *runner = srunner_create(delay_proxy_suite());
-
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(delay_proxy_suite());
 }

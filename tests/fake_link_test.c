@@ -1,5 +1,6 @@
 /* Links that break, and nodes that say what nobody asked for. The process keeps the default signal dispositions: none of it may end it. */
 #include "fake_scene.h"
+#include "support/sigpipe.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -444,43 +445,16 @@ static void unix_node(void)
     scene_begin_on(1, FAKE_UNIX);
 }
 
-static bool is_pending(void)
-{
-    sigset_t pending;
-    ck_assert_int_eq(sigpending(&pending), 0);
-    return sigismember(&pending, SIGPIPE) == 1;
-}
-
-static bool is_blocked(void)
-{
-    sigset_t mask;
-    ck_assert_int_eq(pthread_sigmask(SIG_BLOCK, NULL, &mask), 0);
-    return sigismember(&mask, SIGPIPE) == 1;
-}
-
-static void block(int how)
-{
-    sigset_t only;
-    sigemptyset(&only);
-    sigaddset(&only, SIGPIPE);
-    ck_assert_int_eq(pthread_sigmask(how, &only, NULL), 0);
-}
-
 /* The others are worth something only when such a write does raise it. */
 START_TEST(such_a_write_raises_sigpipe)
 {
     struct raw_client *raw = raw_client_connect_unix(fake_server_path(scene.node[0]));
     ck_assert(fake_server_wait_for_open(scene.node[0], 1, SCENE_SOON_MS));
     fake_server_drop(scene.node[0], FAKE_CLOSE);
-    block(SIG_BLOCK);
+    sigpipe_mask(SIG_BLOCK);
     ck_assert_int_eq(write(raw_client_descriptor(raw), "x", 1), -1);
-    ck_assert(is_pending());
-    const struct timespec now = {0, 0};
-    sigset_t only;
-    sigemptyset(&only);
-    sigaddset(&only, SIGPIPE);
-    ck_assert_int_eq(sigtimedwait(&only, NULL, &now), SIGPIPE);
-    block(SIG_UNBLOCK);
+    sigpipe_take();
+    sigpipe_mask(SIG_UNBLOCK);
     raw_client_close(raw);
 }
 END_TEST
@@ -493,8 +467,8 @@ START_TEST(a_default_disposition_survives)
         write_to_a_closed_link();
     ck_assert_int_eq(sigaction(SIGPIPE, NULL, &action), 0);
     ck_assert(action.sa_handler == SIG_DFL);
-    ck_assert(!is_pending());
-    ck_assert(!is_blocked());
+    ck_assert(!sigpipe_is_pending());
+    ck_assert(!sigpipe_is_blocked());
 }
 END_TEST
 
@@ -513,11 +487,11 @@ END_TEST
 START_TEST(a_host_that_blocks_it_gets_none)
 {
     scene_attach();
-    block(SIG_BLOCK);
+    sigpipe_mask(SIG_BLOCK);
     write_to_a_closed_link();
-    ck_assert(is_blocked());
-    ck_assert(!is_pending());
-    block(SIG_UNBLOCK);
+    ck_assert(sigpipe_is_blocked());
+    ck_assert(!sigpipe_is_pending());
+    sigpipe_mask(SIG_UNBLOCK);
 }
 END_TEST
 
@@ -527,12 +501,12 @@ START_TEST(one_that_was_pending_is_still_pending_once)
     caught = 0;
     scene_attach();
     sigaction(SIGPIPE, &action, &before);
-    block(SIG_BLOCK);
+    sigpipe_mask(SIG_BLOCK);
     raise(SIGPIPE);
     write_to_a_closed_link();
-    ck_assert(is_pending());
+    ck_assert(sigpipe_is_pending());
     ck_assert_uint_eq(caught, 0);
-    block(SIG_UNBLOCK);
+    sigpipe_mask(SIG_UNBLOCK);
     ck_assert_uint_eq(caught, 1);
     sigaction(SIGPIPE, &before, NULL);
 }

@@ -1,5 +1,6 @@
 /* Is the fake node a true model? The same random commands go to it and to a real server; every answer must be the same. */
 #define _GNU_SOURCE
+#include "server_suite.h"
 #include "support/cluster.h"
 #include "support/fake_server.h"
 #include "support/file.h"
@@ -13,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 3000, SEEDS = 3, SCRIPTS = 3, EXIT_SKIPPED = 77, ROUND_MS = 100000 };
+enum { STEPS = 3000, SEEDS = 3, SCRIPTS = 3, ROUND_MS = 100000 };
 
 static const char *const script_names[SCRIPTS] = {"release", "extend", "query"};
 
@@ -239,13 +240,5 @@ static Suite *fake_node_suite(void)
 
 int main(void)
 {
-    if (!cluster_available()) {
-        fputs("skipped: there is no redis-server; install it or set REDIS_SERVER\n", stderr);
-        return EXIT_SKIPPED;
-    }
-    SRunner *runner = srunner_create(fake_node_suite());
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_server_suite(fake_node_suite());
 }

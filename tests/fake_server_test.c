@@ -1,4 +1,5 @@
 /* The fake server is as good a witness as these tests show it to be. */
+#include "quorum_suite.h"
 #include "support/clock.h"
 #include "support/fake_server.h"
 #include "support/fixture.h"
@@ -586,10 +587,5 @@ static Suite *fake_server_suite(void)
 
 int main(void)
 {
-    SRunner *runner = srunner_create(fake_server_suite());
-
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(fake_server_suite());
 }

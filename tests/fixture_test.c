@@ -1,5 +1,6 @@
 /* The small fixtures: clean-up, processes, temporary directories, the failing allocator, waiting. */
 #define _GNU_SOURCE
+#include "quorum_suite.h"
 #include "support/fixture.h"
 
 #include "support/allocator.h"
@@ -332,10 +333,5 @@ static Suite *fixture_suite(void)
 
 int main(void)
 {
-    SRunner *runner = srunner_create(fixture_suite());
-
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(fixture_suite());
 }

@@ -1,4 +1,5 @@
 /* What a client counts: the histogram by itself, the rest on real servers. */
+#include "quorum_suite.h"
 #include "src/statistics.h"
 #include "support/cluster.h"
 #include "support/fixture.h"
@@ -154,9 +155,5 @@ static Suite *suite(void)
 
 int main(void)
 {
-    SRunner *runner = srunner_create(suite());
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite());
 }

@@ -1,5 +1,6 @@
 /* What TLS does beside carrying bytes: its own messages, the thread's error queue, full sockets, links that break. */
 #define _GNU_SOURCE
+#include "server_suite.h"
 #include "support/clock.h"
 #include "support/cluster.h"
 #include "support/fake_server.h"
@@ -22,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SOON_MS = 10000, LONG_MS = 60000, YEAR = 365, MANY = 8000, KEY_UPDATE = 24, EXIT_SKIPPED = 77 };
+enum { SOON_MS = 10000, LONG_MS = 60000, YEAR = 365, MANY = 8000, KEY_UPDATE = 24 };
 
 static const int protocols[] = {TLS1_2_VERSION, TLS1_3_VERSION};
 
@@ -442,13 +443,5 @@ static Suite *tls_link_suite(void)
 
 int main(void)
 {
-    if (!cluster_available()) {
-        fputs("skipped: there is no redis-server; install it or set REDIS_SERVER\n", stderr);
-        return EXIT_SKIPPED;
-    }
-    SRunner *runner = srunner_create(tls_link_suite());
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_server_suite(tls_link_suite());
 }

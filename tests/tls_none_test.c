@@ -1,4 +1,5 @@
 /* A library without TLS says so, and asks no node in the clear that was to be asked over TLS. */
+#include "quorum_suite.h"
 #include "support/fake_server.h"
 #include "support/fixture.h"
 
@@ -37,9 +38,5 @@ static Suite *tls_none_suite(void)
 
 int main(void)
 {
-    SRunner *runner = srunner_create(tls_none_suite());
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(tls_none_suite());
 }

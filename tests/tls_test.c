@@ -1,5 +1,6 @@
 /* TLS to real servers: who is trusted, who is refused, and in which words. */
 #define _GNU_SOURCE
+#include "server_suite.h"
 #include "support/allocator.h"
 #include "support/clock.h"
 #include "support/cluster.h"
@@ -20,7 +21,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { NODES = 3, SOON_MS = 10000, YEAR = 365, EXIT_SKIPPED = 77 };
+enum { NODES = 3, SOON_MS = 10000, YEAR = 365 };
 enum { PATH_SIZE = 256 };
 
 /* What the tests write, all of it in one directory. */
@@ -691,13 +692,5 @@ static Suite *tls_suite(void)
 
 int main(void)
 {
-    if (!cluster_available()) {
-        fputs("skipped: there is no redis-server; install it or set REDIS_SERVER\n", stderr);
-        return EXIT_SKIPPED;
-    }
-    SRunner *runner = srunner_create(tls_suite());
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_server_suite(tls_suite());
 }

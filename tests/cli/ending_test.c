@@ -1,8 +1,8 @@
 /* The rule when a command under a lock is told to end, and killed: time by hand. */
 #include "cli/ending.h"
+#include "quorum_suite.h"
 
 #include <check.h>
-#include <stdlib.h>
 
 enum { END = 10000, GRACE = 2000 };
 
@@ -78,7 +78,6 @@ int main(void)
 {
     Suite *suite = suite_create("cli_ending");
     TCase *rule = tcase_create("rule");
-    SRunner *runner = srunner_create(suite);
 
     suite_add_tcase(suite, rule);
     tcase_add_checked_fixture(rule, begin, NULL);
@@ -87,8 +86,5 @@ int main(void)
     tcase_add_test(rule, told_to_end_at_once_it_has_the_grace);
     tcase_add_test(rule, told_to_end_at_once_it_has_no_more_than_what_is_left);
     tcase_add_test(rule, too_late_to_be_told_it_is_killed);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite);
 }

@@ -2,6 +2,7 @@
  * Is the simulator's node a true model? The same random commands and shipped scripts, sound ones and others, go to it and to a real server whose wall clock
  * stands still at the model's time; every answer, every publication and at the end every key must be the same, to the millisecond.
  */
+#include "server_suite.h"
 #include "sim/random.h"
 #include "sim/server.h"
 #include "src/script.h"
@@ -16,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEEDS = 4, STEPS = 3000, EXIT_SKIPPED = 77, WORDS = 64, PUBLISHED = 64 };
+enum { SEEDS = 4, STEPS = 3000, WORDS = 64, PUBLISHED = 64 };
 
 static struct cluster *cluster;
 static struct raw_client *real;
@@ -782,13 +783,5 @@ static Suite *model_suite(void)
 
 int main(void)
 {
-    if (!cluster_available()) {
-        fputs("skipped: there is no redis-server; install it or set REDIS_SERVER\n", stderr);
-        return EXIT_SKIPPED;
-    }
-    SRunner *runner = srunner_create(model_suite());
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_server_suite(model_suite());
 }

@@ -7,12 +7,28 @@
 
 #include <redlock/redlock.h>
 
+#include <string.h>
+
+/* A client tells nodes that are away when they are back: not one that ends with this process. */
+static void cut_promises(redlock_result *result)
+{
+    for (uint32_t i = 0; i < result->nodes; i++) {
+        char *text = result->node[i].text;
+        char *promise = strstr(text, "told when it is back");
+        while (promise != NULL && promise > text && *promise != ';')
+            promise--;
+        if (promise != NULL)
+            *promise = result->text[0] = '\0'; /* the whole is written anew */
+    }
+}
+
 static int release(redlock_client *client, const char *resource, const char *token)
 {
     char quoted[CLI_QUOTED_SIZE];
     redlock_result result;
 
     redlock_release_token(client, resource, 0, token, &result);
+    cut_promises(&result);
     cli_explain("release: %s", redlock_result_text(&result));
     if (result.status == REDLOCK_OK)
         return CLI_OK;

@@ -123,7 +123,7 @@ void cli_close(redlock_client **client)
     if (*client == NULL)
         return;
     if (redlock_close(client, &result) != REDLOCK_OK)
-        cli_explain_result("close", &result);
+        cli_explain("close: %s", redlock_result_text(&result)); /* names the nodes, which are gone */
 }
 
 /* --- Acquiring --- */

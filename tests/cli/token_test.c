@@ -269,6 +269,11 @@ START_TEST(without_a_majority_there_is_no_lock)
     program = run("release", key, TOKEN);
     program_exits(program, NO_QUORUM);
     program_says_in_one_line(program, "not confirmed by a majority");
+    ck_assert_ptr_null(strstr(program_errors(program), "told when")); /* nobody is left to do it */
+    program = program_run(&scene_on_nodes, "release", "-v", key, TOKEN, NULL);
+    program_exits(program, NO_QUORUM);
+    ck_assert_ptr_nonnull(strstr(program_errors(program), "close: "));
+    ck_assert_ptr_null(strstr(program_errors(program), "(null)"));
     ck_assert(real_nothing_left(NULL));
 }
 END_TEST

@@ -158,6 +158,11 @@ quorum_time quorum_lease_deadline(const struct quorum_lease *lease)
     return deadline;
 }
 
+bool quorum_lease_may_heal(const struct quorum_lease *lease)
+{
+    return !lease->loss && !lease->failures;
+}
+
 bool quorum_lease_may_wait(const struct quorum_lease *lease, quorum_time now, quorum_duration longest)
 {
     return quorum_time_until(lease->validity_end, now) / 2 >= longest;

@@ -70,6 +70,12 @@ struct quorum_lease_actions quorum_lease_step(struct quorum_lease *lease, const 
 /* When to send QUORUM_LEASE_WOKEN; QUORUM_NEVER: not before something else happens. */
 quorum_time quorum_lease_deadline(const struct quorum_lease *lease);
 
+/*
+ * May a node that a won renewal found without the lock have it set again? Not once a later renewal has failed: the majority that
+ * confirmed it may have forgotten since.
+ */
+bool quorum_lease_may_heal(const struct quorum_lease *lease);
+
 /* May a renewal take so long? By half of what is left at most. */
 bool quorum_lease_may_wait(const struct quorum_lease *lease, quorum_time now, quorum_duration longest);
 

@@ -524,6 +524,23 @@ START_TEST(renewal_may_take_half_of_what_is_left)
 }
 END_TEST
 
+/* Renewals overlap: one that was won still waits for its last node when the next fails. */
+START_TEST(nothing_is_healed_once_a_renewal_has_failed)
+{
+    struct quorum_lease lease = held_as_usual();
+    ck_assert(quorum_lease_may_heal(&lease));
+    wake(&lease, begin + THIRD);
+    renewed(&lease, begin + THIRD, QUORUM_LOST_NO_QUORUM, 0);
+    ck_assert(!quorum_lease_may_heal(&lease));
+    quorum_time now = quorum_lease_deadline(&lease);
+    wake(&lease, now);
+    renewed(&lease, now, QUORUM_WON, now + 8900 * MS);
+    ck_assert(quorum_lease_may_heal(&lease));
+    ck_assert_int_eq(wake(&lease, now + 8900 * MS).lost, QUORUM_LOSS_EXPIRED);
+    ck_assert(!quorum_lease_may_heal(&lease));
+}
+END_TEST
+
 static void add_renewal(Suite *suite)
 {
     TCase *renewal = tcase_create("renewal");
@@ -534,6 +551,7 @@ static void add_renewal(Suite *suite)
     tcase_add_test(renewal, renewal_moves_the_end_and_plans_the_next);
     tcase_add_test(renewal, renewal_never_shortens);
     tcase_add_test(renewal, renewal_may_take_half_of_what_is_left);
+    tcase_add_test(renewal, nothing_is_healed_once_a_renewal_has_failed);
     tcase_add_test(renewal, failed_renewal_is_tried_again_sooner_and_told_once);
     tcase_add_test(renewal, failing_is_told_again_after_a_success);
     tcase_add_test(renewal, without_renewal_it_lasts_until_its_end);

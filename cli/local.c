@@ -55,9 +55,14 @@ static int run_command(char **argv)
 {
     struct cli_child child = {.argv = argv, .environment = environ, .terminal = -1};
     int status = CLI_SYSTEM;
+    sigset_t all;
+    sigset_t before;
 
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before); /* what comes now is forwarded when there is a process */
     forward_signals();
     command_pid = cli_child_start(&child, &status);
+    sigprocmask(SIG_SETMASK, &before, NULL);
     if (command_pid < 0)
         return status;
     while (waitpid((pid_t)command_pid, &status, 0) < 0 && errno == EINTR)

@@ -143,6 +143,32 @@ START_TEST(a_server_may_be_named_from_here)
 }
 END_TEST
 
+/* CMD's process beside the server's, executed or not yet. */
+static bool has_two_children(void *arg)
+{
+    struct program *program = arg;
+    char path[64], line[128] = "";
+    int pid = (int)program_pid(program);
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
+    FILE *file = fopen(path, "re");
+    ck_assert_ptr_nonnull(file);
+    (void)!fgets(line, sizeof(line), file);
+    fclose(file);
+    return sscanf(line, "%*d %d", &pid) == 1;
+}
+
+START_TEST(a_signal_as_its_command_begins_is_not_lost)
+{
+    for (int i = 0; i < 5; i++) {
+        struct program *program = program_start(NULL, "local", "-n", "1", "--", "sleep", "60", NULL);
+        ck_assert(wait_until(has_two_children, program, PROGRAM_SOON_MS));
+        program_signal(program, SIGTERM);
+        program_exits(program, 128 + SIGTERM);
+    }
+}
+END_TEST
+
 static Suite *local_suite(void)
 {
     Suite *suite = suite_create("cli_local");
@@ -153,6 +179,7 @@ static Suite *local_suite(void)
     tcase_add_test(nodes, its_servers_end_when_it_is_killed);
     tcase_add_test(nodes, the_users_own_settings_do_not_reach_in);
     tcase_add_test(nodes, without_a_server_it_says_so);
+    tcase_add_test(nodes, a_signal_as_its_command_begins_is_not_lost);
     tcase_add_test(nodes, a_server_may_be_named_from_here);
     return suite;
 }

@@ -79,6 +79,8 @@ struct sim_operation *sim_operation_begin(struct sim_process *process, struct si
                                         .latest = within ? local(process) + within : QUORUM_NEVER};
     world->operations_under_way++;
     process->under_way++;
+    if (kind == SIM_ACQUIRE)
+        sim_check_waits(process);
     sim_check_bound(operation);
     return operation;
 }

@@ -319,7 +319,7 @@ struct sim_link *sim_link_open(struct sim_process *process, unsigned node)
 
 void sim_link_write(struct sim_link *link, const void *bytes, size_t size)
 {
-    sim_check_sent(link->process, bytes, size);
+    sim_check_sent(link->process, link->node->index, bytes, size);
     if (!link->severed)
         send_after(link, true, request_arrives, bytes, size);
 }

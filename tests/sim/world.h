@@ -70,6 +70,7 @@ enum sim_invariant {
     SIM_NOTHING_LEFT, /* G5 */
     SIM_LIVE,         /* G6 */
     SIM_ONCE,         /* G7 */
+    SIM_SPARING,      /* G8 */
     SIM_SCRIPT,       /* a script failed by itself */
     SIM_INVARIANTS
 };
@@ -221,13 +222,14 @@ struct sim_process {
     struct sim_slot slots[SIM_SLOTS_MAX];
     redlock_options options;
     bool closing;
-    bool closed;                    /* the last answer has come */
-    unsigned under_way;             /* operations */
-    unsigned holds;                 /* locks */
-    enum sim_operation_kind wanted; /* SIM_ACQUIRE: nothing beside its slots' work */
-    char known[SIM_KNOWN][12];      /* the beginnings of its last locks' tokens */
-    unsigned known_count;           /* of those there ever were */
-    uint64_t excused_lives;         /* bits: those that may have left something on the nodes */
+    bool closed;                      /* the last answer has come */
+    unsigned under_way;               /* operations */
+    unsigned holds;                   /* locks */
+    enum sim_operation_kind wanted;   /* SIM_ACQUIRE: nothing beside its slots' work */
+    char known[SIM_KNOWN][12];        /* the beginnings of its last locks' tokens */
+    unsigned known_count;             /* of those there ever were */
+    uint64_t excused_lives;           /* bits: those that may have left something on the nodes */
+    quorum_time spent[SIM_NODES_MAX]; /* true time: what it has asked as a waiter is paid for then */
 };
 
 /* ------------------------------------------------------------------------------------------------------------ world */
@@ -422,7 +424,8 @@ quorum_time sim_holding_end(const struct sim_holding *holding); /* of validity, 
 void sim_check_granted(struct sim_slot *slot);
 void sim_check_released(struct sim_slot *slot);
 void sim_check_acquiring(struct sim_slot *slot);
-void sim_check_sent(const struct sim_process *process, const char *bytes, size_t size);
+void sim_check_sent(struct sim_process *process, unsigned node, const char *bytes, size_t size);
+void sim_check_waits(struct sim_process *process); /* an acquire begins, which may wait */
 void sim_check_bound(struct sim_operation *operation);
 void sim_check_note_author(const struct sim_link *link, struct sim_text token);
 void sim_check_undone(const struct sim_node *node, struct sim_text token);

@@ -96,6 +96,7 @@ static void plan_stand_in(struct quorum_waiting *waiting, quorum_time now)
 static void signed_in(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
 {
     set(&waiting->signed_in, event->node, true);
+    set(&waiting->listed, event->node, true);
     waiting->free &= ~quorum_node(event->node) | waiting->called;
     waiting->second &= ~quorum_node(event->node) | waiting->called;
     set(&waiting->left, event->node, false);
@@ -139,7 +140,7 @@ static void sign_out_of_few(struct quorum_waiting *waiting, struct quorum_waitin
     if (is_majority(waiting, waiting->signed_in) || !waiting->signed_in)
         return;
     actions->sign_out = true;
-    waiting->signed_in = 0;
+    waiting->signed_in = waiting->listed = 0;
 }
 
 static void looked(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions, quorum_time now)

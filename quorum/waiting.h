@@ -24,6 +24,7 @@ struct quorum_waiting {
     quorum_nodes listening;                /* nodes whose word would reach us */
     quorum_nodes heard;                    /* nodes whose word has reached us since the last look or attempt was sent */
     quorum_nodes called;                   /* nodes that have called us since then */
+    quorum_nodes listed;                   /* nodes that may have us on their list, whatever was asked since */
     quorum_nodes signed_in;                /* nodes that have us on their list, as of the last look or attempt */
     quorum_nodes free;                     /* nodes that let us take it now */
     quorum_nodes second;                   /* nodes where we are to stand in for the first */

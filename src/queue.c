@@ -223,9 +223,9 @@ void rl_queue_leave(struct rl_waiter *waiter, const struct rl_lease *won)
     if (!was_first)
         return;
     /* Won: the nodes that granted have taken the entry off; the release takes it off where it goes. */
-    if (!won || queue->rules.signed_in & ~won->may_hold)
+    if (!won || queue->rules.listed & ~won->may_hold)
         sign_out(queue);
-    queue->rules.signed_in = 0;
+    queue->rules.signed_in = queue->rules.listed = 0;
     if (!queue->first) {
         rl_round_leave(queue->looking);
         queue->looking = NULL;

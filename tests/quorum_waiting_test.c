@@ -237,6 +237,19 @@ START_TEST(attempt_that_a_majority_heard_of_stays_signed_in)
 }
 END_TEST
 
+/* Neither a look nor an attempt goes to a node that cannot be asked just now: it keeps what it has. */
+START_TEST(who_may_have_it_on_its_list_is_known_until_it_signs_out)
+{
+    struct quorum_waiting waiting = queued(5, PLAIN, QUORUM_NEVER);
+    ck_assert(is_look(wake(&waiting, begin + REFRESH)));
+    answered(&waiting, 4, QUORUM_NEVER, 0, begin + REFRESH);
+    ck_assert_uint_eq(waiting.signed_in, 16);
+    ck_assert_uint_eq(waiting.listed, 31);
+    ck_assert(looked(&waiting, begin + REFRESH).sign_out);
+    ck_assert_uint_eq(waiting.listed, 0);
+}
+END_TEST
+
 /* -------------------------------------------------------------------------------------------------------------- trying */
 
 START_TEST(it_tries_when_a_majority_calls_it)
@@ -881,6 +894,7 @@ static void add_looking(Suite *suite)
     tcase_add_test(looking, look_that_nobody_answers_is_repeated_after_a_second);
     tcase_add_test(looking, without_refresh_and_stand_in_it_sleeps_until_it_is_called);
     tcase_add_loop_test(looking, with_too_few_nodes_it_signs_out, 2, 4);
+    tcase_add_test(looking, who_may_have_it_on_its_list_is_known_until_it_signs_out);
     tcase_add_test(looking, what_earlier_looks_signed_does_not_count);
     tcase_add_test(looking, attempt_that_too_few_heard_of_is_signed_out);
     tcase_add_test(looking, attempt_that_a_majority_heard_of_stays_signed_in);

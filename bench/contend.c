@@ -1,8 +1,8 @@
 /* Many processes, one lock: bench-contend NODES PROCESSES SECONDS HOLD_US.
  *
- * Each process acquires, holds, releases, again and again, until the time is over. A witness in shared memory, which knows
- * nothing of locks, is told by each holder when it begins and ends and sees two at once. Waits that the end cuts short count
- * with what they had lasted, so that a starved process shows. Answers one line; times in ns. */
+ * Each process acquires, holds, releases, again and again, until the time is over. A witness in shared memory, which
+ * knows nothing of locks, is told by each holder when it begins and ends and sees two at once. Waits that the end cuts
+ * short count with what they had lasted, so that a starved process shows. Answers one line; times in ns. */
 #include <inttypes.h>
 #include <sched.h>
 #include <signal.h>

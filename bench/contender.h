@@ -27,7 +27,8 @@ struct slot {
     void *lock;        /* the contender's own */
 };
 
-/* Runner async.c: on an event loop, many slots at once. Acquire ends by slot_acquired or slot_failed, release by slot_released. */
+/* Runner async.c: on an event loop, many slots at once. Acquire ends by slot_acquired or slot_failed, release by
+ * slot_released. */
 void contender_connect(struct ev_loop *loop, const char *nodes); /* runs the loop until every node is ready */
 void contender_acquire(struct slot *slot);
 void contender_release(struct slot *slot);

@@ -1,5 +1,5 @@
-/* To be preloaded: counts how often memory is asked for by anything in the process, and writes the number at its end to the
- * file that BENCH_MALLOC_COUNT names. */
+/* To be preloaded: counts how often memory is asked for by anything in the process, and writes the number at its end to
+ * the file that BENCH_MALLOC_COUNT names. */
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdio.h>

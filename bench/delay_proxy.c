@@ -1,5 +1,5 @@
-/* Makes near servers far: DELAY_PROXY PORT:ROUND_TRIP_US... listens once for each, prints the ports it listens on in one line,
- * and passes every piece of data on half a round trip after it came. Making a connection takes no time. */
+/* Makes near servers far: DELAY_PROXY PORT:ROUND_TRIP_US... listens once for each, prints the ports it listens on in
+ * one line, and passes every piece of data on half a round trip after it came. Making a connection takes no time. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>

@@ -1,6 +1,6 @@
-/* The least a lock over N masters has to do on hiredis and libev, for the floors to measure: a command that takes it to all, go
- * on at the majority's grant, one that gives it back to all, done at the majority's answer. No deadline, no reconnect, no validity.
- * floor_plain.c and floor_fence.c say which commands these are.
+/* The least a lock over N masters has to do on hiredis and libev, for the floors to measure: a command that takes it to
+ * all, go on at the majority's grant, one that gives it back to all, done at the majority's answer. No deadline, no
+ * reconnect, no validity. floor_plain.c and floor_fence.c say which commands these are.
  *
  * FLOOR_FORMATS_ONCE: a command is put into its wire form once for all nodes instead of once per node. */
 #include "floor.h"

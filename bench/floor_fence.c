@@ -1,5 +1,5 @@
-/* With a fencing token: the library's own scripts, sent as it sends them (src/question.c), with the wall clock for the token. What
- * the records said before is not looked at. */
+/* With a fencing token: the library's own scripts, sent as it sends them (src/question.c), with the wall clock for the
+ * token. What the records said before is not looked at. */
 #include <hiredis/hiredis.h>
 #include <inttypes.h>
 #include <stdint.h>

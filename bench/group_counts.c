@@ -1,5 +1,5 @@
-/* Free of noise: system calls and allocations of one lock and unlock on five nodes in the steady state. Two runs of different
- * length are counted whole; their difference is without starting, connecting and ending. */
+/* Free of noise: system calls and allocations of one lock and unlock on five nodes in the steady state. Two runs of
+ * different length are counted whole; their difference is without starting, connecting and ending. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

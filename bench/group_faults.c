@@ -1,5 +1,5 @@
-/* The same client on five healthy nodes, and on five of which one or two were killed or stopped after it had connected. Each
- * condition has its own five servers, so that all conditions are measured in turn. */
+/* The same client on five healthy nodes, and on five of which one or two were killed or stopped after it had connected.
+ * Each condition has its own five servers, so that all conditions are measured in turn. */
 #include "contender.h"
 #include "groups.h"
 #include "report.h"

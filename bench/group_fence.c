@@ -1,4 +1,5 @@
-/* Locks with fencing tokens: beside a floor that sends the same scripts, and by clients who take turns, their clocks apart. */
+/* Locks with fencing tokens: beside a floor that sends the same scripts, and by clients who take turns, their clocks
+ * apart. */
 #include <limits.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
-/* From the start of a process to its first lock: how many round trips, and how long besides. The round trips are the slope over
- * two distances, so that what a process needs anyway drops out. Making the connections takes no time through the proxy. */
+/* From the start of a process to its first lock: how many round trips, and how long besides. The round trips are the
+ * slope over two distances, so that what a process needs anyway drops out. Making the connections takes no time through
+ * the proxy. */
 #include <limits.h>
 #include <string.h>
 

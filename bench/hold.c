@@ -1,7 +1,8 @@
 /* Many locks, one client that holds and renews them all: bench-hold NODES LOCKS SECONDS TTL_MS.
  *
- * First the client is idle, then it takes the locks, then it holds them; in the first and the last phase a probe takes and
- * gives back one more lock every few milliseconds. Memory is counted through the allocator hook. Answers one line; times in ns. */
+ * First the client is idle, then it takes the locks, then it holds them; in the first and the last phase a probe takes
+ * and gives back one more lock every few milliseconds. Memory is counted through the allocator hook. Answers one line;
+ * times in ns. */
 #include <ev.h>
 #include <inttypes.h>
 #include <stdbool.h>

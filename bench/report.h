@@ -15,8 +15,8 @@ void report_table(const struct stage *stage, const struct entrant *base);
 /* A single figure. */
 void report_figure(const char *label, const char *name, struct estimate figure, const char *unit);
 
-/* The acquire latencies of all blocks so far, as cumulative shares, of the entrants whose labels begin so: directory/GROUP.dat,
- * for plot.gnuplot. Before stage_close(). */
+/* The acquire latencies of all blocks so far, as cumulative shares, of the entrants whose labels begin so:
+ * directory/GROUP.dat, for plot.gnuplot. Before stage_close(). */
 void report_distributions(const struct stage *stage, const char *prefix);
 
 /* Targets of every group: no lock failed (what fails fast would look fast), no key was left behind. */

@@ -1,4 +1,5 @@
-/* One group of measurements: contenders that play many short blocks in turn, so that the machine's slow swings hit all alike. */
+/* One group of measurements: contenders that play many short blocks in turn, so that the machine's slow swings hit all
+ * alike. */
 #ifndef BENCH_STAGE_H
 #define BENCH_STAGE_H
 

@@ -1,7 +1,10 @@
-/* A contender's process: WORKER NODES, then one command per line on standard input, one answer per line on standard output.
+/* A contender's process: WORKER NODES, then one command per line on standard input, one answer per line on standard
+ * output.
  *
- *   block IN_FLIGHT MICROSECONDS [OPERATIONS]   locks and unlocks; answers what it measured, times in ns: p50, p99, worst
- *   distribution                                every block so far: "acquire NS COUNT" and "both NS COUNT" lines, then "."
+ *   block IN_FLIGHT MICROSECONDS [OPERATIONS]   locks and unlocks; answers what it measured, times in ns: p50, p99,
+ *                                               worst
+ *   distribution                                every block so far: "acquire NS COUNT" and "both NS COUNT" lines, then
+ *                                               "."
  *   memory                                      resident memory, and how often the contender itself asked for some
  *
  * By hand: printf 'block 1 1000000\n' | bench-floor-a 127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003 */

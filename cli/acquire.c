@@ -122,7 +122,8 @@ static void print(const char *resource, const redlock_lock *lock, const redlock_
     cli_json_end();
 }
 
-/* A lock whose token nobody has read is of no use to anybody: a closed pipe must not end this process before it is released. */
+/* A lock whose token nobody has read is of no use to anybody: a closed pipe must not end this process before it is
+ * released. */
 static int tell(const char *resource, const redlock_lock *lock, const redlock_result *result, pid_t keeper)
 {
     signal(SIGPIPE, SIG_IGN);

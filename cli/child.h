@@ -16,9 +16,10 @@ struct cli_child {
 };
 
 /*
- * Starts it with all signals unblocked and at their defaults (what was ignored when redlock began stays ignored, as nohup(1) needs it). Only functions that a forked
- * child of a process with threads may use are used in it. Returns its process, or -1 when it could not be executed: *exit_status is CLI_NOT_FOUND,
- * CLI_NOT_EXECUTABLE or CLI_SYSTEM then, and the reason has been said.
+ * Starts it with all signals unblocked and at their defaults (what was ignored when redlock began stays ignored, as
+ * nohup(1) needs it). Only functions that a forked child of a process with threads may use are used in it. Returns its
+ * process, or -1 when it could not be executed: *exit_status is CLI_NOT_FOUND, CLI_NOT_EXECUTABLE or CLI_SYSTEM then,
+ * and the reason has been said.
  */
 pid_t cli_child_start(const struct cli_child *child, int *exit_status);
 

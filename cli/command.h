@@ -30,7 +30,8 @@ struct cli_command {
     const struct cli_option *options; /* NULL: the global ones only */
     bool takes_command;               /* -- ends the words and begins a command of the user's */
 
-    /* Takes one of the options; value NULL if it has no argument. False when it said what is wrong with it: exit status CLI_USAGE. */
+    /* Takes one of the options; value NULL if it has no argument. False when it said what is wrong with it: exit status
+     * CLI_USAGE. */
     bool (*take)(int id, const char *value);
     /* Returns the exit status, an enum cli_exit. */
     int (*run)(const struct cli_arguments *arguments);

@@ -4,7 +4,8 @@
 
 #include "settings.h"
 
-/* Fills what the file says into the settings. False when it cannot be read or understood: it has been said, with the line. */
+/* Fills what the file says into the settings. False when it cannot be read or understood: it has been said, with the
+ * line. */
 bool cli_config_read(const char *path, struct cli_settings *settings);
 
 /* Copies a text for the life of the process; ends it with CLI_SYSTEM when there is no memory. */

@@ -8,7 +8,8 @@
 /* For messages: what is understood. */
 #define CLI_DURATION_FORM "a number and ms, s, m, h or d (seconds without a unit), 366d at most"
 
-/* "500ms", "2s", "1.5m", "1h", "1d"; seconds without a unit, as sleep(1) and flock(1) have it. At most CLI_DURATION_MAX_MS. False: not a duration. */
+/* "500ms", "2s", "1.5m", "1h", "1d"; seconds without a unit, as sleep(1) and flock(1) have it. At most
+ * CLI_DURATION_MAX_MS. False: not a duration. */
 bool cli_duration_read(const char *text, int64_t *milliseconds);
 
 #define CLI_DURATION_MAX_MS (366LL * 24 * 60 * 60 * 1000)

@@ -1,8 +1,10 @@
 /*
- * When a command under a lock is told to end, and when it is killed: the rule alone, without clock or processes. Times are milliseconds of one clock.
+ * When a command under a lock is told to end, and when it is killed: the rule alone, without clock or processes. Times
+ * are milliseconds of one clock.
  *
- * The command is dead when the lock ends: SIGTERM comes `grace` before the end of validity, SIGKILL 50 ms before it. As long as the lock is renewed that moment
- * moves on. When it is told to end at once (the lock is gone, its watcher is dead), SIGKILL follows after the grace, or at that same moment if it is earlier.
+ * The command is dead when the lock ends: SIGTERM comes `grace` before the end of validity, SIGKILL 50 ms before it. As
+ * long as the lock is renewed that moment moves on. When it is told to end at once (the lock is gone, its watcher is
+ * dead), SIGKILL follows after the grace, or at that same moment if it is earlier.
  */
 #ifndef CLI_ENDING_H
 #define CLI_ENDING_H

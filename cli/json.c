@@ -10,7 +10,8 @@ static char ends[DEPTH_MAX]; /* of what is open */
 static unsigned depth;
 static bool has_members;
 
-/* How many bytes the character has that begins here; 0: it is none. As RFC 3629 has it: no overlong forms, no surrogates, nothing beyond U+10FFFF. */
+/* How many bytes the character has that begins here; 0: it is none. As RFC 3629 has it: no overlong forms, no
+ * surrogates, nothing beyond U+10FFFF. */
 static size_t character_size(const unsigned char *bytes, size_t size)
 {
     unsigned char first = bytes[0];

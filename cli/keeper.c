@@ -28,7 +28,8 @@ struct report {
 
 /* --- The keeper --- */
 
-/* Nothing of whoever started it: neither its files and pipes nor its terminal. Its directory goes when the files that settings name have been read. */
+/* Nothing of whoever started it: neither its files and pipes nor its terminal. Its directory goes when the files that
+ * settings name have been read. */
 static bool detach(int link, int process)
 {
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -12,9 +12,10 @@ struct cli_keeper {
 };
 
 /*
- * Starts the keeper, which has nothing to keep so far and ends when this process does. To be called before there is a client: a forked one is of no use. options: how
- * the lock is to be held; resource and options must live until it is handed over. loss_signal: 0, or what the process is sent when the lock is lost. CLI_OK, or
- * the exit status; what went wrong has been said.
+ * Starts the keeper, which has nothing to keep so far and ends when this process does. To be called before there is a
+ * client: a forked one is of no use. options: how the lock is to be held; resource and options must live until it is
+ * handed over. loss_signal: 0, or what the process is sent when the lock is lost. CLI_OK, or the exit status; what went
+ * wrong has been said.
  */
 int cli_keeper_start(pid_t process, int loss_signal, const char *resource, const redlock_acquire_options *options,
                      struct cli_keeper *keeper);

@@ -223,7 +223,8 @@ static int finish_output(int status)
     return status == CLI_OK ? CLI_SYSTEM : status;
 }
 
-/* One that is closed must stay of no use: else the next that is opened, a connection to a node for example, would take its place and be written to. */
+/* One that is closed must stay of no use: else the next that is opened, a connection to a node for example, would take
+ * its place and be written to. */
 static void hold_standard_files(void)
 {
     for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++)

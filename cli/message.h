@@ -1,4 +1,5 @@
-/* What is said on standard error: whole lines, each beginning with "redlock COMMAND: ", control bytes shown as \xNN. Any thread. */
+/* What is said on standard error: whole lines, each beginning with "redlock COMMAND: ", control bytes shown as \xNN.
+ * Any thread. */
 #ifndef CLI_MESSAGE_H
 #define CLI_MESSAGE_H
 

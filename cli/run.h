@@ -4,9 +4,10 @@
  *   front    the one that the user started: it has his signals, his terminal and his exit status, and is the guardian
  *   holder   its child: it has the lock and is the parent of CMD, which has a process group of its own
  *
- * The end of validity is in memory that both have: the front may be stopped for so long that messages would not be taken any more. The holder ends CMD's
- * group in time when the lock ends, and when the front is dead. The front ends the group when the holder is dead, or does not do it in time (it was stopped,
- * say): so one of the two may be killed at any moment. The front may be stopped at the terminal like any job, and the lock is renewed meanwhile.
+ * The end of validity is in memory that both have: the front may be stopped for so long that messages would not be
+ * taken any more. The holder ends CMD's group in time when the lock ends, and when the front is dead. The front ends
+ * the group when the holder is dead, or does not do it in time (it was stopped, say): so one of the two may be killed
+ * at any moment. The front may be stopped at the terminal like any job, and the lock is renewed meanwhile.
  */
 #ifndef CLI_RUN_H
 #define CLI_RUN_H

@@ -63,7 +63,8 @@ static void resume(struct front *front)
     kill(-front->group, SIGCONT);
 }
 
-/* As the terminal would have done it to us without a group of CMD's own: the whole job stops. Returns when it is continued; at once when nobody could. */
+/* As the terminal would have done it to us without a group of CMD's own: the whole job stops. Returns when it is
+ * continued; at once when nobody could. */
 static void stop_here(int number, bool whole_group)
 {
     sigset_t signals;

@@ -6,7 +6,8 @@
 
 enum cli_colour { CLI_PLAIN, CLI_GOOD, CLI_DOUBTFUL, CLI_BAD, CLI_BRIGHT };
 
-/* The text in the colour, if standard output is a terminal and NO_COLOR is not set. width: at least so many columns, filled with spaces. */
+/* The text in the colour, if standard output is a terminal and NO_COLOR is not set. width: at least so many columns,
+ * filled with spaces. */
 void cli_print(enum cli_colour colour, int width, const char *text);
 
 /* Begins the screen anew, on a terminal. */

@@ -4,8 +4,8 @@
 
 struct cli_servers;
 
-/* Starts them and waits until all are ready and trusted. Nothing of them is on disk, and they die with the calling thread. CLI_OK, or the exit status; the
- * reason has been said. */
+/* Starts them and waits until all are ready and trusted. Nothing of them is on disk, and they die with the calling
+ * thread. CLI_OK, or the exit status; the reason has been said. */
 int cli_servers_start(unsigned count, struct cli_servers **servers);
 
 /* "127.0.0.1:4711,127.0.0.1:4712"; lives until they end. */

@@ -9,7 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Makes the client that the settings describe (blocking face). CLI_OK, or an exit status; what is wrong has been said then. */
+/* Makes the client that the settings describe (blocking face). CLI_OK, or an exit status; what is wrong has been said
+ * then. */
 int cli_connect(redlock_client **client);
 
 /* The same, of a client whose locks stay on the nodes when it is closed. */
@@ -30,14 +31,16 @@ struct cli_acquire {
 enum { CLI_NAMES_SIZE = 2 * CLI_QUOTED_SIZE };
 const char *cli_acquire_names(const struct cli_acquire *how, char buffer[CLI_NAMES_SIZE]);
 
-/* Asks the nodes what is in the way: the first of the resources that they show as not free, or the first of all. state, result: what they show of it. */
+/* Asks the nodes what is in the way: the first of the resources that they show as not free, or the first of all. state,
+ * result: what they show of it. */
 const char *cli_acquire_obstacle(redlock_client *client, const struct cli_acquire *how, redlock_state *state,
                                  redlock_result *result);
 
 /*
- * Acquires, and shows on a terminal what it is waiting for. SIGINT, SIGTERM and SIGHUP end the waiting: the result is REDLOCK_CANCELLED then, nothing is
- * left on the nodes, and cli_interrupt_again() is to be called when all is closed. From the first call on these signals only set a flag.
- * Returns CLI_OK, or the exit status; what went wrong has been said, unless it was a signal.
+ * Acquires, and shows on a terminal what it is waiting for. SIGINT, SIGTERM and SIGHUP end the waiting: the result is
+ * REDLOCK_CANCELLED then, nothing is left on the nodes, and cli_interrupt_again() is to be called when all is closed.
+ * From the first call on these signals only set a flag. Returns CLI_OK, or the exit status; what went wrong has been
+ * said, unless it was a signal.
  */
 int cli_acquire(redlock_client *client, const struct cli_acquire *how, redlock_lock **lock, redlock_result *result);
 

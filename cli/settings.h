@@ -28,8 +28,8 @@ struct cli_overrides {
 };
 extern struct cli_overrides cli_overrides;
 
-/* Reads them, once; the same afterwards. NULL when something is wrong with them: it has been said, exit with CLI_MISCONFIGURED,
- * or with CLI_USAGE if the command line was to blame: *exit_status. */
+/* Reads them, once; the same afterwards. NULL when something is wrong with them: it has been said, exit with
+ * CLI_MISCONFIGURED, or with CLI_USAGE if the command line was to blame: *exit_status. */
 const struct cli_settings *cli_settings_get(int *exit_status);
 
 /* Has a node of this list a password in its address? */

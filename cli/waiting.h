@@ -10,8 +10,8 @@
 
 struct cli_waiting;
 
-/* Shows it until cli_waiting_hide(); wait_ms: for how long, or REDLOCK_FOREVER. NULL where there is no terminal. The client and what
- * it acquires are used by a thread meanwhile. */
+/* Shows it until cli_waiting_hide(); wait_ms: for how long, or REDLOCK_FOREVER. NULL where there is no terminal. The
+ * client and what it acquires are used by a thread meanwhile. */
 struct cli_waiting *cli_waiting_show(redlock_client *client, const struct cli_acquire *how, int64_t wait_ms);
 
 /* Takes it away; NULL does nothing. */

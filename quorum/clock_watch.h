@@ -1,7 +1,8 @@
 /*
- * Did a clock jump? Each answer to TIME bounds what a node's clock is ahead of ours: between TIME - received and TIME - sent. A late answer is a
- * wide bound, not a wrong one. Only bounds that exclude each other by more than the drift, within one max_ttl, say that a clock jumped. One node's: it jumped.
- * A majority's in the same direction: ours stood still, and no node is to blame.
+ * Did a clock jump? Each answer to TIME bounds what a node's clock is ahead of ours: between TIME - received and TIME -
+ * sent. A late answer is a wide bound, not a wrong one. Only bounds that exclude each other by more than the drift,
+ * within one max_ttl, say that a clock jumped. One node's: it jumped. A majority's in the same direction: ours stood
+ * still, and no node is to blame.
  */
 #ifndef QUORUM_CLOCK_WATCH_H
 #define QUORUM_CLOCK_WATCH_H

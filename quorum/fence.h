@@ -1,10 +1,11 @@
 /*
- * Fencing tokens: numbers that grow with each acquisition of a resource, in one round trip as a rule. Each node keeps a record per resource, the largest
- * token it was told. The client proposes one; it is the token when a majority has it and had less before. Else a larger one is raised to on the nodes that
- * still have the lock.
+ * Fencing tokens: numbers that grow with each acquisition of a resource, in one round trip as a rule. Each node keeps a
+ * record per resource, the largest token it was told. The client proposes one; it is the token when a majority has it
+ * and had less before. Else a larger one is raised to on the nodes that still have the lock.
  *
- * Two tokens cannot be equal: of two majorities one node would have gone from below to the same number twice. And they grow: when a holder has token a, a
- * majority has a record of a or more; whoever acquires later counts on one node of it, which had less than the new token.
+ * Two tokens cannot be equal: of two majorities one node would have gone from below to the same number twice. And they
+ * grow: when a holder has token a, a majority has a record of a or more; whoever acquires later counts on one node of
+ * it, which had less than the new token.
  */
 #ifndef QUORUM_FENCE_H
 #define QUORUM_FENCE_H
@@ -19,15 +20,17 @@
 #define QUORUM_FENCE_FAR UINT64_C(86400000000)
 
 /*
- * What a client proposes by: microseconds of the wall clock, which make tokens of different clients comparable, but prove nothing. How far others are ahead is
- * counted from the steady clock: where it added to a wall clock that is set later, every such setting would push all clients further on.
+ * What a client proposes by: microseconds of the wall clock, which make tokens of different clients comparable, but
+ * prove nothing. How far others are ahead is counted from the steady clock: where it added to a wall clock that is set
+ * later, every such setting would push all clients further on.
  */
 struct quorum_fence_clock {
     uint64_t lead; /* from our steady clock, in microseconds, to the largest record that we had to go beyond */
     uint64_t last; /* the largest token proposed or seen */
 };
 
-/* Can a record be what others' clocks brought about? If not one side's clock is more than a day off: the two do not make tokens together. */
+/* Can a record be what others' clocks brought about? If not one side's clock is more than a day off: the two do not
+ * make tokens together. */
 bool quorum_fence_is_near(uint64_t token, uint64_t record);
 
 /* One acquisition. */

@@ -3,7 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
-/* A renewal that failed is tried again at an eighth of what is left: about a dozen tries before the end, the last ones close to it. */
+/* A renewal that failed is tried again at an eighth of what is left: about a dozen tries before the end, the last ones
+ * close to it. */
 #define RETRY_DIVISOR 8
 static const quorum_duration retry_least = 20 * QUORUM_MILLISECOND;
 
@@ -20,7 +21,8 @@ static bool is_over(const struct quorum_lease *lease)
     return lease->loss != QUORUM_NOT_LOST;
 }
 
-/* The ttl to ask for, in whole milliseconds as the nodes count, so that their keys end at the cap; 0 when that would give nothing. */
+/* The ttl to ask for, in whole milliseconds as the nodes count, so that their keys end at the cap; 0 when that would
+ * give nothing. */
 static quorum_duration renewal_ttl(const struct quorum_lease *lease, quorum_time now)
 {
     quorum_duration left = lease->terms.cap == QUORUM_NEVER ? QUORUM_NEVER : quorum_time_until(lease->terms.cap, now);
@@ -30,8 +32,8 @@ static quorum_duration renewal_ttl(const struct quorum_lease *lease, quorum_time
 }
 
 /*
- * At its share of the ttl, a tenth of it earlier at random: locks taken together need not be renewed together. Very many are
- * spread further, but for a quarter, the first time; they stay so.
+ * At its share of the ttl, a tenth of it earlier at random: locks taken together need not be renewed together. Very
+ * many are spread further, but for a quarter, the first time; they stay so.
  */
 static void plan_renewal(struct quorum_lease *lease, const struct quorum_lease_event *event)
 {

@@ -1,9 +1,10 @@
 /*
- * Which of a semaphore's slots to try. k permits are k slots, each a lock of its own over the quorum; who has one of them has a permit. (k permits counted on each
- * node, and a majority, admit more than k: of five nodes with three permits each, fifteen in all, five holders may have three each.)
+ * Which of a semaphore's slots to try. k permits are k slots, each a lock of its own over the quorum; who has one of
+ * them has a permit. (k permits counted on each node, and a majority, admit more than k: of five nodes with three
+ * permits each, fifteen in all, five holders may have three each.)
  *
- * A node that does not grant a slot says which others are free there. Of those that are free on a majority one is tried next, at random, so that many who come
- * at once do not meet again.
+ * A node that does not grant a slot says which others are free there. Of those that are free on a majority one is tried
+ * next, at random, so that many who come at once do not meet again.
  */
 #ifndef QUORUM_PERMITS_H
 #define QUORUM_PERMITS_H

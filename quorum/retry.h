@@ -1,6 +1,7 @@
 /*
- * When to try again. Full-jitter exponential backoff: the pause is drawn from a window that grows with the contention met, above a
- * floor of one round's duration (a second at most), so that two contenders who split the votes do not meet again. Never past the deadline.
+ * When to try again. Full-jitter exponential backoff: the pause is drawn from a window that grows with the contention
+ * met, above a floor of one round's duration (a second at most), so that two contenders who split the votes do not meet
+ * again. Never past the deadline.
  */
 #ifndef QUORUM_RETRY_H
 #define QUORUM_RETRY_H
@@ -20,8 +21,8 @@ struct quorum_retry {
 void quorum_retry_init(struct quorum_retry *retry, quorum_time deadline);
 
 /*
- * The moment of the next attempt, after one that took `round` and was lost with `verdict`; QUORUM_NEVER when the deadline leaves no time for one.
- * random: 64 random bits.
+ * The moment of the next attempt, after one that took `round` and was lost with `verdict`; QUORUM_NEVER when the
+ * deadline leaves no time for one. random: 64 random bits.
  */
 quorum_time quorum_retry_next(struct quorum_retry *retry, quorum_time now, enum quorum_verdict verdict,
                               quorum_duration round, uint64_t random);

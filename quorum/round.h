@@ -1,6 +1,6 @@
 /*
- * One round: one parallel attempt over all nodes to acquire, extend or release. The host tells what happened, with the time; the round
- * says what to do. It decides early, both ways, and once.
+ * One round: one parallel attempt over all nodes to acquire, extend or release. The host tells what happened, with the
+ * time; the round says what to do. It decides early, both ways, and once.
  *
  * Redlock, steps 1-5: read the clock; ask all nodes; a majority within the validity wins; else undo everywhere.
  */

@@ -21,7 +21,8 @@ quorum_time quorum_validity_end(quorum_time sent, quorum_duration ttl, uint32_t 
 quorum_duration quorum_shortest_ttl(quorum_duration validity, uint32_t drift_ppm)
 {
     assert(drift_ppm < MILLION);
-    /* One millisecond of ttl, a million nanoseconds, is worth what the rate leaves of it: exactly, so nothing need be tried. */
+    /* One millisecond of ttl, a million nanoseconds, is worth what the rate leaves of it: exactly, so nothing need be
+     * tried. */
     quorum_duration worth = MILLION - drift_ppm;
     quorum_duration needed = quorum_time_add(validity, QUORUM_DRIFT_FLOOR);
     quorum_duration milliseconds = needed / worth + (needed % worth != 0);

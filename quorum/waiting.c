@@ -58,8 +58,9 @@ static void called(struct quorum_waiting *waiting, const struct quorum_waiting_e
         set(&waiting->left, event->node, true);
 }
 
-/* Nodes send a waiter to the end that leaves a free lock for a refresh interval, but only when they are asked. Who was called asks right then, with a
- * margin for the word's way; who has only seen the lock free does not know since when, and asks more often. */
+/* Nodes send a waiter to the end that leaves a free lock for a refresh interval, but only when they are asked. Who was
+ * called asks right then, with a margin for the word's way; who has only seen the lock free does not know since when,
+ * and asks more often. */
 static void plan_overtaking(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
 {
     const struct quorum_waiting_terms *terms = &waiting->terms;
@@ -71,8 +72,8 @@ static void plan_overtaking(struct quorum_waiting *waiting, const struct quorum_
         waiting->overtake_at = quorum_time_add(event->now, terms->refresh / 4);
 }
 
-/* What one node calls us to the others will, too, and at once. If not, their lists differ from its own: a look mends that. But only once: others may
- * remind us again and again of a node that is free while a majority is not. */
+/* What one node calls us to the others will, too, and at once. If not, their lists differ from its own: a look mends
+ * that. But only once: others may remind us again and again of a node that is free while a majority is not. */
 static void look_soon(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
 {
     quorum_time soon = quorum_time_add(event->now, 3 * waiting->terms.stand_in);
@@ -92,7 +93,8 @@ static void plan_stand_in(struct quorum_waiting *waiting, quorum_time now)
         waiting->stand_in_at = quorum_time_add(now, waiting->terms.stand_in);
 }
 
-/* A call comes on another connection than an answer, which may be the older of the two: it does not take back what was called. */
+/* A call comes on another connection than an answer, which may be the older of the two: it does not take back what was
+ * called. */
 static void signed_in(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
 {
     set(&waiting->signed_in, event->node, true);
@@ -158,8 +160,9 @@ static void look_if_worthwhile(struct quorum_waiting *waiting, struct quorum_wai
 }
 
 /*
- * Nobody was in the way: the nodes had said that the lock is free, it is not to be had, and they will say the same again. Or it was lost many times on end: of two who share the nodes
- * between them each hears, when the other gives up, that its turn has come, and they could do that as fast as they can.
+ * Nobody was in the way: the nodes had said that the lock is free, it is not to be had, and they will say the same
+ * again. Or it was lost many times on end: of two who share the nodes between them each hears, when the other gives up,
+ * that its turn has come, and they could do that as fast as they can.
  */
 static bool is_to_rest(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
 {
@@ -169,7 +172,8 @@ static bool is_to_rest(struct quorum_waiting *waiting, const struct quorum_waiti
     return !event->in_the_way || waiting->losses >= losses_on_end;
 }
 
-/* An attempt signs us in as a look does, and need not be followed by one: unless a word may have been said before we listened. */
+/* An attempt signs us in as a look does, and need not be followed by one: unless a word may have been said before we
+ * listened. */
 static void tried(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions,
                   const struct quorum_waiting_event *event)
 {

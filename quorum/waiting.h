@@ -1,7 +1,8 @@
 /*
- * Waiting for a lock without polling. The waiter has signed in to a list on each node, and hears there when its turn has come. It tries when a
- * majority is free for it, by what the nodes said or by an expiry it knows; it looks again once a second, in case a word was lost; and it signs out
- * when a majority does not have it on its list, for an entry counts only there.
+ * Waiting for a lock without polling. The waiter has signed in to a list on each node, and hears there when its turn
+ * has come. It tries when a majority is free for it, by what the nodes said or by an expiry it knows; it looks again
+ * once a second, in case a word was lost; and it signs out when a majority does not have it on its list, for an entry
+ * counts only there.
  */
 #ifndef QUORUM_WAITING_H
 #define QUORUM_WAITING_H

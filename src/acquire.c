@@ -151,7 +151,8 @@ static void lost(struct acquire *acquire, int cause)
 
 static void raise_token(struct acquire *acquire);
 
-/* A majority has granted, or still has, the lock. Does it have a fencing token, too, that is larger than all before? false: not so far. */
+/* A majority has granted, or still has, the lock. Does it have a fencing token, too, that is larger than all before?
+ * false: not so far. */
 static bool settle_token(struct acquire *acquire)
 {
     const struct quorum_fence_event event = {.type = QUORUM_FENCE_CONFIRMED};

@@ -1,7 +1,8 @@
 /*
- * hiredis on libev, one adapter per connection. The stock adapter turns write interest on and off for each command: two epoll_ctl per
- * command. Here a connection with something to write is put on a list, and the list is written once per loop turn, before the
- * loop sleeps; write interest is only asked for while connecting or when a socket's buffer is full.
+ * hiredis on libev, one adapter per connection. The stock adapter turns write interest on and off for each command: two
+ * epoll_ctl per command. Here a connection with something to write is put on a list, and the list is written once per
+ * loop turn, before the loop sleeps; write interest is only asked for while connecting or when a socket's buffer is
+ * full.
  */
 #ifndef RL_ADAPTER_H
 #define RL_ADAPTER_H

@@ -37,8 +37,9 @@ static bool __attribute__((format(printf, 2, 3))) wrong(struct parser *parser, c
 }
 
 /*
- * With the part of the list that is wrong. A ',' or '?' in a password that was not encoded tears the password apart, and a part of it then
- * stands where a host or a number should: so nothing is quoted that an '@' follows, wherever in the list.
+ * With the part of the list that is wrong. A ',' or '?' in a password that was not encoded tears the password apart,
+ * and a part of it then stands where a host or a number should: so nothing is quoted that an '@' follows, wherever in
+ * the list.
  */
 static bool wrong_part(struct parser *parser, const char *what, struct span part, const char *why)
 {

@@ -29,8 +29,8 @@ struct rl_address {
 };
 
 /*
- * Takes a list of nodes apart into up to REDLOCK_NODES_MAX addresses. Returns their number, or 0 and what is wrong with which of
- * them in `error`, never with a password in it.
+ * Takes a list of nodes apart into up to REDLOCK_NODES_MAX addresses. Returns their number, or 0 and what is wrong with
+ * which of them in `error`, never with a password in it.
  */
 unsigned rl_address_list(const char *list, struct rl_address addresses[REDLOCK_NODES_MAX], char *error,
                          size_t error_size);

@@ -1,4 +1,5 @@
-/* Adopt: a lock that somebody else was granted becomes a handle of ours, when a majority of the nodes still holds its token. */
+/* Adopt: a lock that somebody else was granted becomes a handle of ours, when a majority of the nodes still holds its
+ * token. */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /*
- * The blocking face is written on the asynchronous one: a call is put on a list, the loop's thread starts the operation, and its callback wakes the
- * caller. The caller's stack holds all of it, so a call allocates nothing and cannot fail half way.
+ * The blocking face is written on the asynchronous one: a call is put on a list, the loop's thread starts the
+ * operation, and its callback wakes the caller. The caller's stack holds all of it, so a call allocates nothing and
+ * cannot fail half way.
  */
 #include "src/blocking.h"
 
@@ -280,7 +281,8 @@ static bool is_own_thread(const redlock_client *client)
     return pthread_equal(client->blocking->thread, pthread_self());
 }
 
-/* What the loop's thread can answer without waiting. In a callback that is this thread, and nothing else is at work on the client. */
+/* What the loop's thread can answer without waiting. In a callback that is this thread, and nothing else is at work on
+ * the client. */
 static int ask(struct call *call, void (*start)(struct call *call))
 {
     if (!is_own_thread(call->client))
@@ -512,7 +514,8 @@ static int close_forked(redlock_client *client)
 {
     struct rl_blocking *blocking = client->blocking;
     redlock_allocator allocator = client->allocator;
-    /* The fork has caught the thread in the middle of something, which nobody will finish here: better kept than walked through. */
+    /* The fork has caught the thread in the middle of something, which nobody will finish here: better kept than walked
+     * through. */
     if (atomic_load(&blocking->at_work))
         return REDLOCK_OK;
     rl_client_destroy(client);

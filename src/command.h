@@ -34,8 +34,8 @@ size_t rl_decimal(char text[RL_DECIMAL_SIZE], uint64_t number);
 void rl_command_add(struct rl_command *command, const char *bytes, size_t size);
 void rl_command_add_text(struct rl_command *command, const char *text);
 
-/* Starts a call of a script with so many keys, to be added next: by its hash, or by its whole text for a node that does not
-   know the hash. */
+/* Starts a call of a script with so many keys, to be added next: by its hash, or by its whole text for a node that does
+ * not know the hash. */
 void rl_command_script(struct rl_command *command, enum rl_script_id script, bool whole, const char *keys);
 
 /* A script's call over many keys. */

@@ -1,6 +1,7 @@
 /*
- * Inspect: what may the user do on each node? Every command the library uses, by itself or in a script, is tried in a form that cannot have an
- * effect: a server looks at permissions before it looks at arguments. (ACL DRYRUN would tell, but is for administrators.)
+ * Inspect: what may the user do on each node? Every command the library uses, by itself or in a script, is tried in a
+ * form that cannot have an effect: a server looks at permissions before it looks at arguments. (ACL DRYRUN would tell,
+ * but is for administrators.)
  */
 #include <stdarg.h>
 #include <stddef.h>

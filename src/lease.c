@@ -318,8 +318,8 @@ static void carry_out(struct rl_lease *lease, const struct quorum_lease_actions 
 }
 
 /*
- * When to be woken. Renewals wait for each other anyway: those of many locks share a wake-up. All else, and a renewal that is
- * tried again, has its exact time.
+ * When to be woken. Renewals wait for each other anyway: those of many locks share a wake-up. All else, and a renewal
+ * that is tried again, has its exact time.
  */
 static quorum_time wake_at(const struct quorum_lease *rules)
 {

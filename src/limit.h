@@ -1,6 +1,7 @@
 /*
- * What one reply may cost. hiredis believes a server's numbers: an array that is said to have two thousand million elements gets its memory before the
- * first of them comes, and one without an end grows for as long as it is sent. A node's answers are short; what goes beyond ends the link.
+ * What one reply may cost. hiredis believes a server's numbers: an array that is said to have two thousand million
+ * elements gets its memory before the first of them comes, and one without an end grows for as long as it is sent. A
+ * node's answers are short; what goes beyond ends the link.
  */
 #ifndef RL_LIMIT_H
 #define RL_LIMIT_H

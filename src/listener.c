@@ -109,7 +109,8 @@ static void watch(struct rl_listener *listener, int events)
     ev_io_start(loop, &listener->watcher);
 }
 
-/* TLS says when it needs the socket to be writable: while it waits for the server's part, a writable socket is nothing to wake up for. */
+/* TLS says when it needs the socket to be writable: while it waits for the server's part, a writable socket is nothing
+ * to wake up for. */
 static bool waits_to_write(const struct rl_listener *listener)
 {
     return listener->unwritten && (!listener->tls || rl_tls_wants_to_write(listener->tls));

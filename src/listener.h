@@ -1,6 +1,6 @@
 /*
- * The second connection to a node, made when somebody first waits: it listens on the client's channel. hiredis' plain context and reader, not its
- * asynchronous one: that aborts the process on messages of a shape it does not expect.
+ * The second connection to a node, made when somebody first waits: it listens on the client's channel. hiredis' plain
+ * context and reader, not its asynchronous one: that aborts the process on messages of a shape it does not expect.
  */
 #ifndef RL_LISTENER_H
 #define RL_LISTENER_H

@@ -109,7 +109,8 @@ static bool has_unread_replies(const redisAsyncContext *context)
     return context->c.reader->pos < context->c.reader->len;
 }
 
-/* Remembers what the server may still execute from a link that is gone. A handshake is no debt, and must not hide one of an earlier link. */
+/* Remembers what the server may still execute from a link that is gone. A handshake is no debt, and must not hide one
+ * of an earlier link. */
 static void remember_debt(struct rl_node *node)
 {
     if (!node->sent.first || node->state != RL_NODE_READY || node->client_id == 0)
@@ -429,7 +430,8 @@ static void connect_now(struct rl_node *node)
         return;
     redisAsyncSetConnectCallback(context, on_connect);
     redisAsyncSetDisconnectCallback(context, on_disconnect);
-    /* Queued now, so that it leaves with the connection's first write. By half it would leave out the database, or the guard. */
+    /* Queued now, so that it leaves with the connection's first write. By half it would leave out the database, or the
+     * guard. */
     if (!rl_handshake_start(node) && node->context)
         rl_node_break(node, false, "no memory for the handshake");
 }

@@ -139,7 +139,8 @@ struct rl_usable {
 /* Prepares and starts connecting at the next turn. address is copied. */
 void rl_node_open(struct rl_node *node, redlock_client *client, unsigned index, const struct rl_address *address);
 
-/* Ends the link; everything on it, and everything kept, is answered now. In a forked child nothing but memory and descriptors is touched. */
+/* Ends the link; everything on it, and everything kept, is answered now. In a forked child nothing but memory and
+ * descriptors is touched. */
 void rl_node_close(struct rl_node *node);
 
 /* granting: for a new lock, which a node in quarantine does not grant. */

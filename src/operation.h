@@ -1,6 +1,7 @@
 /*
- * What the user has asked for and has not been answered yet. Whatever ends an operation, its end is noted first and told later, from the loop's
- * turn, with nothing of the library on the stack: exactly once, never from inside the call that started it.
+ * What the user has asked for and has not been answered yet. Whatever ends an operation, its end is noted first and
+ * told later, from the loop's turn, with nothing of the library on the stack: exactly once, never from inside the call
+ * that started it.
  */
 #ifndef RL_OPERATION_H
 #define RL_OPERATION_H
@@ -56,7 +57,8 @@ struct rl_operations {
     unsigned count; /* of both */
 };
 
-/* Memory for an operation (size: of the struct that begins with it), under way from now on. NULL: too many, or no memory: *status. */
+/* Memory for an operation (size: of the struct that begins with it), under way from now on. NULL: too many, or no
+ * memory: *status. */
 struct rl_operation *rl_operation_create(redlock_client *client, const struct rl_operation_type *type, size_t size,
                                          int *status);
 

@@ -6,7 +6,8 @@
 
 #include "redlock/redlock.h"
 
-/* Completes what the user gave with defaults for fields their header did not know. Returns a status; result tells what is wrong. */
+/* Completes what the user gave with defaults for fields their header did not know. Returns a status; result tells what
+ * is wrong. */
 int rl_options_read(const redlock_options *given, redlock_options *options, redlock_result *result);
 
 /* The same for one acquire. The client's defaults are put in place of zeros. */

@@ -105,7 +105,8 @@ static void extend(struct rl_question_command *built, const struct rl_round *rou
     add_ttl(built, round);
 }
 
-/* The channel on which it is called; and which of this client's waiters it is: of a lock on several resources, of readers. */
+/* The channel on which it is called; and which of this client's waiters it is: of a lock on several resources, of
+ * readers. */
 static const char *waiter_name(struct rl_question_command *built, const struct rl_lease *lease)
 {
     const char *readers = lease->shared ? " r" : "";

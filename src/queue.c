@@ -101,7 +101,8 @@ static struct rl_queue *create(redlock_client *client, const struct rl_names *na
 
 /* --------------------------------------------------------------------------------------------------------- first waiter */
 
-/* By the wall clock, so that tickets of different clients compare; above all we have seen, so that they do where clocks differ. */
+/* By the wall clock, so that tickets of different clients compare; above all we have seen, so that they do where clocks
+ * differ. */
 static uint64_t draw_ticket(redlock_client *client)
 {
     uint64_t ticket = rl_wall_us();
@@ -196,7 +197,8 @@ static void attempt_together(struct rl_queue *queue)
     } while (waiter && !queue->again);
 }
 
-/* An attempt may end at once, and its waiter leave: then the next one's turn comes when that has returned, for there may be thousands who fail in turn. */
+/* An attempt may end at once, and its waiter leave: then the next one's turn comes when that has returned, for there
+ * may be thousands who fail in turn. */
 static void attempt(struct rl_queue *queue)
 {
     queue->again = true;
@@ -281,8 +283,9 @@ static void looked_at(struct rl_round *round, unsigned node, const struct rl_vot
 }
 
 /*
- * A fair place is behind everybody who was there before, whatever the clocks say. And so many nodes may have sent us to the end that no majority has us where we were: then we
- * stand there on the others, too. Else each of several waiters could be the first on some nodes for ever, and take what the others lack.
+ * A fair place is behind everybody who was there before, whatever the clocks say. And so many nodes may have sent us to
+ * the end that no majority has us where we were: then we stand there on the others, too. Else each of several waiters
+ * could be the first on some nodes for ever, and take what the others lack.
  */
 static bool raise_ticket(struct rl_queue *queue)
 {

@@ -1,6 +1,7 @@
 /*
- * A client's own waiters for one resource, or for the same ones. They queue first come, first served; only the first of them stands in the queue on the nodes, for the
- * whole client. A queue is kept for a while after its last waiter, because whoever waited here will soon want to again.
+ * A client's own waiters for one resource, or for the same ones. They queue first come, first served; only the first of
+ * them stands in the queue on the nodes, for the whole client. A queue is kept for a while after its last waiter,
+ * because whoever waited here will soon want to again.
  */
 #ifndef RL_QUEUE_H
 #define RL_QUEUE_H
@@ -65,7 +66,8 @@ struct rl_queues {
 /* The queue for a resource, or NULL: nobody waits, or has waited lately. */
 struct rl_queue *rl_queue_find(redlock_client *client, const struct rl_names *names);
 
-/* Joins, at the end. true: it is the first, and to compete at once. Without memory it is not queued, and its queue is NULL. */
+/* Joins, at the end. true: it is the first, and to compete at once. Without memory it is not queued, and its queue is
+ * NULL. */
 bool rl_queue_join(redlock_client *client, const struct rl_names *names, struct rl_waiter *waiter, bool fair);
 
 /* Leaves, with the lock that was won or with NULL. The next one's turn comes. */
@@ -74,8 +76,8 @@ void rl_queue_leave(struct rl_waiter *waiter, const struct rl_lease *won);
 bool rl_queue_is_first(const struct rl_waiter *waiter);
 
 /*
- * The first waiter begins to wait after an attempt that did not stand in the queue, or one that did. held: others had it, or part of it. rest_until: when
- * it would try again by itself; it may be called before.
+ * The first waiter begins to wait after an attempt that did not stand in the queue, or one that did. held: others had
+ * it, or part of it. rest_until: when it would try again by itself; it may be called before.
  */
 void rl_queue_tried(struct rl_waiter *waiter, bool held, quorum_time rest_until);
 
@@ -91,7 +93,8 @@ bool rl_queue_is_called(const struct rl_waiter *waiter);
 /* Does anybody of this client wait for the lease's resource? */
 bool rl_queue_is_waiting(redlock_client *client, const struct rl_lease *lease);
 
-/* From the listeners: a node says that the lock of this key is free for us; a node's word reaches us, or does not any more. */
+/* From the listeners: a node says that the lock of this key is free for us; a node's word reaches us, or does not any
+ * more. */
 void rl_queues_called(redlock_client *client, unsigned node, unsigned ahead, const char *key, size_t size);
 void rl_queues_listening(redlock_client *client, unsigned node, bool listening);
 

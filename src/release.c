@@ -1,4 +1,5 @@
-/* Release: compare and delete on every node that may hold the token, whether it can be reached now or later. Of a handle, or by the token alone. */
+/* Release: compare and delete on every node that may hold the token, whether it can be reached now or later. Of a
+ * handle, or by the token alone. */
 #include <stddef.h>
 
 #include "src/client.h"

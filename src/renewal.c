@@ -348,7 +348,8 @@ static void begin(struct item *item, quorum_nodes nodes, quorum_time now)
         decided(item);
 }
 
-/* Up to 64 of the due ones, until one of another kind. Those whose round is lost before it begins are done with at once. */
+/* Up to 64 of the due ones, until one of another kind. Those whose round is lost before it begins are done with at
+ * once. */
 static void fill(struct batch *batch, quorum_nodes nodes, quorum_time now)
 {
     struct rl_leases *leases = &batch->client->leases;
@@ -370,8 +371,8 @@ static void fill(struct batch *batch, quorum_nodes nodes, quorum_time now)
 }
 
 /*
- * A node is busy with many keys for some tenths of a millisecond. One node after the other, a majority is free at any time, and
- * a lock that is taken meanwhile does not wait. Not where there is no time to wait for each of them in vain.
+ * A node is busy with many keys for some tenths of a millisecond. One node after the other, a majority is free at any
+ * time, and a lock that is taken meanwhile does not wait. Not where there is no time to wait for each of them in vain.
  */
 static bool may_ask_in_turn(const struct batch *batch, quorum_time now)
 {

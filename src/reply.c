@@ -29,7 +29,8 @@ void rl_reply_text(const redisReply *reply, char *text, size_t size)
     text[used] = '\0';
 }
 
-/* Refusals that end only when someone acts. LOADING, BUSY, OOM, MISCONF, MASTERDOWN, TRYAGAIN and what is unknown may pass by themselves. */
+/* Refusals that end only when someone acts. LOADING, BUSY, OOM, MISCONF, MASTERDOWN, TRYAGAIN and what is unknown may
+ * pass by themselves. */
 static bool is_permanent(const redisReply *reply)
 {
     static const char *const words[] = {"NOPERM", "NOAUTH", "WRONGPASS", "READONLY",

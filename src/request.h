@@ -1,6 +1,6 @@
 /*
- * One command on its way to one node and back. Its memory belongs to whoever asks (a round, the node itself), who keeps it until the
- * last answer: hiredis cannot take a queued command back.
+ * One command on its way to one node and back. Its memory belongs to whoever asks (a round, the node itself), who keeps
+ * it until the last answer: hiredis cannot take a queued command back.
  */
 #ifndef RL_REQUEST_H
 #define RL_REQUEST_H

@@ -1,6 +1,6 @@
 /*
- * Host names to addresses, off the loop: getaddrinfo(3) blocks, and cannot be called off. Each resolution has a thread and memory (malloc's) of its own, so
- * that a client can be closed while the resolver still waits for a name server.
+ * Host names to addresses, off the loop: getaddrinfo(3) blocks, and cannot be called off. Each resolution has a thread
+ * and memory (malloc's) of its own, so that a client can be closed while the resolver still waits for a name server.
  */
 #ifndef RL_RESOLVER_H
 #define RL_RESOLVER_H

@@ -200,9 +200,9 @@ static void undo_nodes(struct rl_round *round, quorum_nodes nodes)
 }
 
 /*
- * A contender's attempt is lost when a majority says so, and most of the other answers, which say the same, are on their way:
- * who has nothing of ours need not be told. The undos wait for that, but not for long, and not when an operation ends, for
- * the loop may never turn again then, or a round begins, which they would be in the way of.
+ * A contender's attempt is lost when a majority says so, and most of the other answers, which say the same, are on
+ * their way: who has nothing of ours need not be told. The undos wait for that, but not for long, and not when an
+ * operation ends, for the loop may never turn again then, or a round begins, which they would be in the way of.
  */
 #define UNDO_PATIENCE QUORUM_MILLISECOND
 
@@ -295,7 +295,8 @@ static void apply(struct rl_round *round, struct quorum_actions actions)
 
 /* ----------------------------------------------------------------------------------------------------------- answers */
 
-/* A waiter's place in the queue is left where the lock was not to be had: the release of the lock, once won elsewhere, sees to that. */
+/* A waiter's place in the queue is left where the lock was not to be had: the release of the lock, once won elsewhere,
+ * sees to that. */
 static bool leaves_place(const struct rl_round *round)
 {
     return round->question == RL_ASK_TAKE && round->rules.verdict == QUORUM_WON;
@@ -347,8 +348,8 @@ static void count_overdue(struct rl_round *round, const struct rl_request *reque
         count_out(round, request->node->index, QUORUM_TIMED_OUT, false, text, now);
 }
 
-/* A record beyond reach is of a clock that is not to be followed: the node counts as one that refused, in every round that settles a token. Once it is
- * settled the record is of no matter. */
+/* A record beyond reach is of a clock that is not to be followed: the node counts as one that refused, in every round
+ * that settles a token. Once it is settled the record is of no matter. */
 static bool is_far_off(const struct rl_round *round, const struct rl_vote *vote)
 {
     return round->fence && !round->lease->fence && vote->vote == QUORUM_GRANTED &&
@@ -590,7 +591,8 @@ static void node_changed(struct rl_round *round, struct rl_node *node)
     tell(round, &event);
 }
 
-/* The end of one may end others: when one has left the list, the list is looked at anew. Who has been told is not told again. */
+/* The end of one may end others: when one has left the list, the list is looked at anew. Who has been told is not told
+ * again. */
 void rl_rounds_node_changed(redlock_client *client, struct rl_node *node)
 {
     struct rl_round *next;

@@ -1,6 +1,6 @@
 /*
- * hiredis writes to sockets without MSG_NOSIGNAL. Around its writes SIGPIPE is blocked for the thread, and one that a write raised is taken
- * off again: the process' own dispositions and pending signals stay as they were.
+ * hiredis writes to sockets without MSG_NOSIGNAL. Around its writes SIGPIPE is blocked for the thread, and one that a
+ * write raised is taken off again: the process' own dispositions and pending signals stay as they were.
  */
 #ifndef RL_SIGPIPE_H
 #define RL_SIGPIPE_H

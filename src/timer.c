@@ -43,7 +43,8 @@ static struct rl_timer *meld(struct rl_timer *a, struct rl_timer *b)
     return a;
 }
 
-/* A list of siblings into one heap: pairs from the left, then all from the right. Without recursion, for there may be 100,000. */
+/* A list of siblings into one heap: pairs from the left, then all from the right. Without recursion, for there may be
+ * 100,000. */
 static struct rl_timer *meld_siblings(struct rl_timer *first)
 {
     struct rl_timer *pairs = NULL;

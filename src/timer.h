@@ -1,11 +1,13 @@
 /*
- * Timers on the one clock. They are wake-ups only: who is woken reads the clock and decides again. All of a client's timers share one
- * timerfd, which counts suspend as ev_timer does not, and which is set at most once per loop turn, and only when something is due earlier than
- * it is set for: an operation that ends before its deadline costs no system call.
+ * Timers on the one clock. They are wake-ups only: who is woken reads the clock and decides again. All of a client's
+ * timers share one timerfd, which counts suspend as ev_timer does not, and which is set at most once per loop turn, and
+ * only when something is due earlier than it is set for: an operation that ends before its deadline costs no system
+ * call.
  *
- * The order is kept in a pairing heap, whose links are in the timers: setting one cannot fail. (Fredman, Sedgewick, Sleator, Tarjan, "The pairing
- * heap", 1986.) Of those due at the very same moment only the first is in the heap, if it is remembered by the time the others come: 100,000 locks
- * that are renewed at a few thousand moments make a small heap, and most are set and fired at the cost of a link in a list.
+ * The order is kept in a pairing heap, whose links are in the timers: setting one cannot fail. (Fredman, Sedgewick,
+ * Sleator, Tarjan, "The pairing heap", 1986.) Of those due at the very same moment only the first is in the heap, if it
+ * is remembered by the time the others come: 100,000 locks that are renewed at a few thousand moments make a small
+ * heap, and most are set and fired at the cost of a link in a list.
  */
 #ifndef RL_TIMER_H
 #define RL_TIMER_H

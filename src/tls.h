@@ -1,8 +1,9 @@
 /*
  * TLS to the nodes, where hiredis offers it; else a clear refusal.
  *
- * hiredis does the reading and writing; certificates, names and OpenSSL's error queue are ours. That queue belongs to the thread, and what another
- * link or the host's own program left in it would be taken for an error of this link: hence rl_tls_enter() and rl_tls_leave().
+ * hiredis does the reading and writing; certificates, names and OpenSSL's error queue are ours. That queue belongs to
+ * the thread, and what another link or the host's own program left in it would be taken for an error of this link:
+ * hence rl_tls_enter() and rl_tls_leave().
  */
 #ifndef RL_TLS_H
 #define RL_TLS_H
@@ -21,8 +22,8 @@ int rl_tls_create(const redlock_options *options, struct rl_tls **tls, redlock_r
 void rl_tls_destroy(struct rl_tls *tls, const redlock_allocator *allocator);
 
 /*
- * Starts TLS on a link that is connecting. host: what the certificate must be for, unless the options name a server. NULL: why not, in
- * error, and whether another attempt is of use.
+ * Starts TLS on a link that is connecting. host: what the certificate must be for, unless the options name a server.
+ * NULL: why not, in error, and whether another attempt is of use.
  */
 struct ssl_st *rl_tls_start(struct rl_tls *tls, redisContext *context, const char *host, char *error, size_t size,
                             bool *permanent);
@@ -43,8 +44,8 @@ enum rl_tls_sight rl_tls_look(struct ssl_st *link);
 bool rl_tls_is_established(const struct ssl_st *link);
 
 /*
- * Why a link has failed, asked before its rl_tls_leave(): in text, "" when TLS knows of no reason. Returns whether another attempt is of
- * no use before somebody changes something.
+ * Why a link has failed, asked before its rl_tls_leave(): in text, "" when TLS knows of no reason. Returns whether
+ * another attempt is of no use before somebody changes something.
  */
 bool rl_tls_explain(const struct rl_tls *tls, struct ssl_st *link, const char *host, char *text, size_t size);
 

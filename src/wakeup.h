@@ -1,6 +1,6 @@
 /*
- * A bell that any thread, and a signal handler, may ring to wake a client's loop. Counted, so that a ringer (a resolver's thread, a
- * cancellation) may outlive the client; its memory is therefore malloc's, not the client's.
+ * A bell that any thread, and a signal handler, may ring to wake a client's loop. Counted, so that a ringer (a
+ * resolver's thread, a cancellation) may outlive the client; its memory is therefore malloc's, not the client's.
  */
 #ifndef RL_WAKEUP_H
 #define RL_WAKEUP_H

@@ -1,4 +1,5 @@
-/* hiredis on libev: what is gathered is written at the flush and not before, write interest is the exception, and SIGPIPE stays inside. */
+/* hiredis on libev: what is gathered is written at the flush and not before, write interest is the exception, and
+ * SIGPIPE stays inside. */
 #include "quorum_suite.h"
 #include "src/adapter.h"
 #include "src/sigpipe.h"

@@ -1,4 +1,5 @@
-/* The blocking face against fake nodes: from several threads, interrupted, with the nodes' misbehaviour. Also under ThreadSanitizer. */
+/* The blocking face against fake nodes: from several threads, interrupted, with the nodes' misbehaviour. Also under
+ * ThreadSanitizer. */
 #include "fake_scene.h"
 
 #include <pthread.h>
@@ -89,7 +90,8 @@ END_TEST
 
 /* --- Several threads --- */
 
-/* A fake node calls no waiters: a hand-over takes until they look again. So there are few of them, and many locks of each thread's own. */
+/* A fake node calls no waiters: a hand-over takes until they look again. So there are few of them, and many locks of
+ * each thread's own. */
 enum { THREADS = 4, HAND_OVERS = 2, OWN_LOCKS = 40 };
 
 static struct {

@@ -1,5 +1,5 @@
-/* The second round of a fencing token, in which it is raised above a record that was ahead: what fails in it, and what must be left then. The lock itself is had
- * already, on every node. */
+/* The second round of a fencing token, in which it is raised above a record that was ahead: what fails in it, and what
+ * must be left then. The lock itself is had already, on every node. */
 #include "fake_scene.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-/* What is done with a lock that is held: extend and release, with nodes that forget it, refuse, or do not know the scripts. */
+/* What is done with a lock that is held: extend and release, with nodes that forget it, refuse, or do not know the
+ * scripts. */
 #include "fake_scene.h"
 
 #include <string.h>

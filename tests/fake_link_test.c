@@ -1,4 +1,5 @@
-/* Links that break, and nodes that say what nobody asked for. The process keeps the default signal dispositions: none of it may end it. */
+/* Links that break, and nodes that say what nobody asked for. The process keeps the default signal dispositions: none
+ * of it may end it. */
 #include "fake_scene.h"
 #include "support/sigpipe.h"
 
@@ -237,7 +238,8 @@ static const char *const unasked[] = {
 };
 enum { UNASKED = sizeof unasked / sizeof *unasked, UNFINISHED = 1, NIL = 4 };
 
-/* A word that is not finished may be taken for the beginning of the next answer, which is then a wrong one: the link stays. */
+/* A word that is not finished may be taken for the beginning of the next answer, which is then a wrong one: the link
+ * stays. */
 static void wait_for_new_links(unsigned nodes, int which)
 {
     for (unsigned i = 0; i < nodes && which != UNFINISHED; i++)
@@ -298,7 +300,8 @@ START_TEST(behind_an_answer)
 }
 END_TEST
 
-/* A nil nobody asked for is taken for the second lock's answer, "held by another": then there is nothing to undo. Its key expires. */
+/* A nil nobody asked for is taken for the second lock's answer, "held by another": then there is nothing to undo. Its
+ * key expires. */
 START_TEST(between_answers)
 {
     struct answer other;

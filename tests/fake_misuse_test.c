@@ -1,4 +1,5 @@
-/* Calls that are not allowed: NULL, wrong arguments, another thread, a forked child, twice. A status and words; nothing half done. */
+/* Calls that are not allowed: NULL, wrong arguments, another thread, a forked child, twice. A status and words; nothing
+ * half done. */
 #include "fake_scene.h"
 
 #include <dirent.h>
@@ -344,7 +345,8 @@ static bool is_running(const char *thread)
     return running;
 }
 
-/* A fork in the middle of another thread's work takes that along half done: the client's thread has to have come to rest. */
+/* A fork in the middle of another thread's work takes that along half done: the client's thread has to have come to
+ * rest. */
 static bool others_rest(void *unused)
 {
     bool rest = true;

@@ -1,7 +1,7 @@
 /*
- * A scene for tests of the library against fake nodes: N of them, a loop, and a client on it. What must be true at the end of
- * every test is checked when the scene ends: each operation was answered exactly once, no key of ours is on any node, no
- * descriptor is left, and no log line held a secret.
+ * A scene for tests of the library against fake nodes: N of them, a loop, and a client on it. What must be true at the
+ * end of every test is checked when the scene ends: each operation was answered exactly once, no key of ours is on any
+ * node, no descriptor is left, and no log line held a secret.
  *
  *     TCase *tcase = scene_case(suite, "votes", five_nodes);
  */
@@ -120,7 +120,8 @@ redlock_lock *scene_lock(const char *resource);
 
 /* --- What the nodes were sent --- */
 
-/* SENT_WAIT is a waiter that signs in or looks; an attempt is a SET, or such a waiter that takes the lock when it is free. */
+/* SENT_WAIT is a waiter that signs in or looks; an attempt is a SET, or such a waiter that takes the lock when it is
+ * free. */
 enum sent { SENT_ANY, SENT_SET, SENT_ATTEMPT, SENT_WAIT, SENT_UNDO, SENT_EXTEND, SENT_QUERY, SENT_KILL };
 
 /* The index-th such command that this node has received, and its place among all; NULL: not so many. token NULL: any. */

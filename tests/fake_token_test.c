@@ -1,4 +1,5 @@
-/* Locks that are known by their token alone: taken over, released; and an acquire that hands one on waits for every answer. */
+/* Locks that are known by their token alone: taken over, released; and an acquire that hands one on waits for every
+ * answer. */
 #include "fake_scene.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* Waiting for a lock, and how a wait ends: by success, deadline, cancellation or close, at every stage an acquire can be in. */
+/* Waiting for a lock, and how a wait ends: by success, deadline, cancellation or close, at every stage an acquire can
+ * be in. */
 #include "fake_scene.h"
 
 #include <pthread.h>
@@ -126,7 +127,8 @@ static bool two_have_undone(void *token)
     return scene_sent(3, SENT_UNDO, token, 0, NULL) && scene_sent(4, SENT_UNDO, token, 0, NULL);
 }
 
-/* A waiter that will be called does not try by itself, and the undos would leave with its next look: which does not come here. */
+/* A waiter that will be called does not try by itself, and the undos would leave with its next look: which does not
+ * come here. */
 START_TEST(silent_nodes_are_told_that_an_attempt_is_lost_before_the_next_look)
 {
     char token[REDLOCK_TOKEN_SIZE];
@@ -170,7 +172,8 @@ START_TEST(a_quorum_that_comes_back_is_waited_for)
 }
 END_TEST
 
-/* Nodes that say that the lock is free, and refuse to grant it: a quarantine, no memory, an unfit server. It must not be asked for in every turn. */
+/* Nodes that say that the lock is free, and refuse to grant it: a quarantine, no memory, an unfit server. It must not
+ * be asked for in every turn. */
 START_TEST(a_free_lock_that_too_few_nodes_grant_is_not_hammered_at)
 {
     options.wait_ms = REDLOCK_FOREVER;

@@ -1,6 +1,7 @@
 /*
- * Many processes, each with a wall clock that is set by hand all the time, acquire many resources with fencing tokens, while nodes are killed, come back empty, or
- * hang. No two tokens of one resource are equal, and who began after another had its token has the larger one.
+ * Many processes, each with a wall clock that is set by hand all the time, acquire many resources with fencing tokens,
+ * while nodes are killed, come back empty, or hang. No two tokens of one resource are equal, and who began after
+ * another had its token has the larger one.
  *
  * REDLOCK_STORM_ACQUISITIONS: so many, however long it takes. Without it 50,000, or as many as there are in 15 seconds.
  */

@@ -1,5 +1,5 @@
-/* Fencing tokens on real servers: larger with each acquisition, whatever the clocks; in one round trip, as a rule; told to every node. The clock that proposals
- * follow is the test's. */
+/* Fencing tokens on real servers: larger with each acquisition, whatever the clocks; in one round trip, as a rule; told
+ * to every node. The clock that proposals follow is the test's. */
 #define _GNU_SOURCE
 #include "held.h"
 
@@ -193,8 +193,8 @@ END_TEST
 /* --- Clocks --- */
 
 /*
- * Half a second apart, in turns, without a pause: one round trip, but for the few in which the slow one learns, or in which
- * a busy machine has put more time than usual between two turns. (bench fence has the figure.)
+ * Half a second apart, in turns, without a pause: one round trip, but for the few in which the slow one learns, or in
+ * which a busy machine has put more time than usual between two turns. (bench fence has the figure.)
  */
 START_TEST(clocks_apart_cost_no_round_trip)
 {

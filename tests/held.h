@@ -27,8 +27,8 @@ struct held_story {
 redlock_acquire_options held_acquire_options(struct held_story *story);
 void held_event(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *story);
 
-/* A face on the cluster's nodes; ready means that each can be asked. Guarded ones are trusted first, which ends the quarantine
- * of the new servers. */
+/* A face on the cluster's nodes; ready means that each can be asked. Guarded ones are trusted first, which ends the
+ * quarantine of the new servers. */
 struct face *held_open(enum face_kind kind, const char *nodes, const redlock_options *options);
 struct face *held_open_trusted(enum face_kind kind, const char *nodes, const redlock_options *options);
 void held_trust(struct face *face);

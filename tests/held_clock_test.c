@@ -1,5 +1,5 @@
-/* Real servers whose clocks jump: one is put in quarantine, and nobody else blamed; a majority that jumps the same way says that it was our own
- * clock that stood still. */
+/* Real servers whose clocks jump: one is put in quarantine, and nobody else blamed; a majority that jumps the same way
+ * says that it was our own clock that stood still. */
 #define _GNU_SOURCE
 #include "held.h"
 
@@ -121,8 +121,8 @@ static bool is_lost(void *arg)
     return atomic_load(&((struct scene *)arg)->story.lost) > 0;
 }
 
-/* As a virtual machine that was paused, with a clock that does not count it, sees it: the nodes' clocks are ahead. A minority that did not answer
- * changes nothing. With the guard or without it. */
+/* As a virtual machine that was paused, with a clock that does not count it, sees it: the nodes' clocks are ahead. A
+ * minority that did not answer changes nothing. With the guard or without it. */
 START_TEST(a_majority_that_jumps_the_same_way_is_our_own_clock)
 {
     size_t jumping = _i / 2 ? HELD_QUORUM : HELD_NODES;

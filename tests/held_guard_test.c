@@ -1,5 +1,5 @@
-/* Nodes that forget, real ones: a restart, FLUSHALL and a failover to a stale replica let two clients hold one lock with the
- * guard off, and do not with it on. */
+/* Nodes that forget, real ones: a restart, FLUSHALL and a failover to a stale replica let two clients hold one lock
+ * with the guard off, and do not with it on. */
 #define _GNU_SOURCE
 #include "held.h"
 
@@ -269,7 +269,8 @@ END_TEST
 
 /* --- Ttls of 2 s and of 20 s --- */
 
-/* The holder's lock lives for 20 s. A client whose own locks live for 2 s must not trust the node that forgot after its 2 s and a bit. */
+/* The holder's lock lives for 20 s. A client whose own locks live for 2 s must not trust the node that forgot after its
+ * 2 s and a bit. */
 static void mixed_attack(int i, uint32_t guard)
 {
     enum { HOLDERS_TTL_MS = 20000, ATTACKERS_TTL_MS = 2000, SOONER_MS = 3022 };

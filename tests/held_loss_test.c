@@ -1,5 +1,5 @@
-/* The end of a lock, on real servers: told once, in time, with its reason, whatever the nodes do; and never while a majority
- * answers. REDLOCK_TRIALS (default 30) is how many outages are tried. */
+/* The end of a lock, on real servers: told once, in time, with its reason, whatever the nodes do; and never while a
+ * majority answers. REDLOCK_TRIALS (default 30) is how many outages are tried. */
 #define _GNU_SOURCE
 #include "held.h"
 
@@ -49,7 +49,8 @@ static double waited_for_processor_ms(void)
     return waited_ms;
 }
 
-/* Sleeps a millisecond at a time and notes the longest it was kept waiting beyond: what the machine itself was late by. The sleep is what is measured. */
+/* Sleeps a millisecond at a time and notes the longest it was kept waiting beyond: what the machine itself was late by.
+ * The sleep is what is measured. */
 struct witness {
     pthread_t thread;
     atomic_bool over;
@@ -434,7 +435,8 @@ static bool is_asked(void *arg)
     return true;
 }
 
-/* A majority's clocks jump ahead of ours: it is ours that stood still. Fake nodes, as no real one has a clock of its own. */
+/* A majority's clocks jump ahead of ours: it is ours that stood still. Fake nodes, as no real one has a clock of its
+ * own. */
 static void jump(int i, unsigned nodes, bool own)
 {
     struct fake_server *server[HELD_NODES];
@@ -636,7 +638,8 @@ static void on_held(redlock_client *client, redlock_lock *lock, const redlock_re
     ck_assert_ptr_nonnull(lock);
 }
 
-/* Two locks end at the same time, and the first one's callback closes the client. By hand: a face would close it once more. */
+/* Two locks end at the same time, and the first one's callback closes the client. By hand: a face would close it once
+ * more. */
 START_TEST(a_callback_may_close)
 {
     struct cluster *cluster = real_cluster(HELD_NODES, NULL);

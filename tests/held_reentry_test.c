@@ -1,4 +1,5 @@
-/* The owner of a lock takes it again, on real servers: without asking them, as often as it likes, and each time is given back. */
+/* The owner of a lock takes it again, on real servers: without asking them, as often as it likes, and each time is
+ * given back. */
 #define _GNU_SOURCE
 #include "held.h"
 

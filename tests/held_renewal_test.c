@@ -1,5 +1,5 @@
-/* Renewal on real servers: a lock lives for as long as it is wanted, however short its ttl; together, in few commands; and what a
- * node has lost is put back on it, but only behind a quorum. */
+/* Renewal on real servers: a lock lives for as long as it is wanted, however short its ttl; together, in few commands;
+ * and what a node has lost is put back on it, but only behind a quorum. */
 #define _GNU_SOURCE
 #include "held.h"
 
@@ -348,7 +348,8 @@ static void release_many(struct face *face, redlock_lock **locks, unsigned count
     }
 }
 
-/* 200 locks are at least four commands of 64 keys; those of their own time, which have waited for company, are some more. */
+/* 200 locks are at least four commands of 64 keys; those of their own time, which have waited for company, are some
+ * more. */
 START_TEST(renewals_travel_together)
 {
     enum { LOCKS = 200, MANY_TTL_MS = 3000, PERIODS = 4, MOST = 25 };

@@ -1,6 +1,7 @@
 /*
- * Many at once, and one for long: 1,000 blocking threads in one process, 200 clients of five nodes, and a client under churn of all kinds, which must not
- * grow. $REDLOCK_CHURN_SECONDS makes the last longer than the few seconds it takes as a test.
+ * Many at once, and one for long: 1,000 blocking threads in one process, 200 clients of five nodes, and a client under
+ * churn of all kinds, which must not grow. $REDLOCK_CHURN_SECONDS makes the last longer than the few seconds it takes
+ * as a test.
  */
 #define _GNU_SOURCE
 #include "real.h"
@@ -264,7 +265,8 @@ static size_t resident(void)
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* One fault after another, each of which ends. The pauses are how long a fault lasts, and how far it is to the next: the load itself. */
+/* One fault after another, each of which ends. The pauses are how long a fault lasts, and how far it is to the next:
+ * the load itself. */
 static void disturb(uint64_t *random)
 {
     unsigned node = random_below(random, (unsigned)deployment_size(real_nodes));

@@ -1,6 +1,6 @@
 /*
- * Every allocation of the public API fails once, in a life of a client that does everything there is: nothing crashes, nothing leaks, every
- * operation is answered, with NO_MEMORY or as if nothing had been, and no key stays.
+ * Every allocation of the public API fails once, in a life of a client that does everything there is: nothing crashes,
+ * nothing leaks, every operation is answered, with NO_MEMORY or as if nothing had been, and no key stays.
  */
 #include "fake_scene.h"
 

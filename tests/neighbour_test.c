@@ -1,5 +1,5 @@
-/* Living with others: node-redlock, in the two major versions that are in use, and this library share a key on real servers. Never two
- * holders; each sees the other's lock, and extends and releases only its own. */
+/* Living with others: node-redlock, in the two major versions that are in use, and this library share a key on real
+ * servers. Never two holders; each sees the other's lock, and extends and releases only its own. */
 #define _GNU_SOURCE
 #include "real.h"
 

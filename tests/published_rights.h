@@ -7,8 +7,8 @@
 #define PUBLISHED_USER     "lock"
 #define PUBLISHED_PASSWORD "password"
 
-/* The line in the manual page and that in docs/design.md, without what they begin with ("ACL SETUSER"), words separated by one space: what a
- * line of an ACL file has behind "user". Live as long as the program. */
+/* The line in the manual page and that in docs/design.md, without what they begin with ("ACL SETUSER"), words separated
+ * by one space: what a line of an ACL file has behind "user". Live as long as the program. */
 const char *published_rights(void);
 const char *published_rights_in_design(void);
 

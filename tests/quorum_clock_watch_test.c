@@ -1,5 +1,5 @@
-/* Whose clock jumped: nothing that a late answer or honest drift can bring about is taken for a jump, every real one is found,
- * and the right one is blamed. */
+/* Whose clock jumped: nothing that a late answer or honest drift can bring about is taken for a jump, every real one is
+ * found, and the right one is blamed. */
 #include "quorum/clock_watch.h"
 
 #include "quorum/validity.h"
@@ -115,8 +115,10 @@ START_TEST(rate_within_the_drift_is_never_a_jump)
 }
 END_TEST
 
-/* An answer that took 10 s says little. The next says more, and what it excludes stays so: but for the drift, before and since. */
-/* A node that was away for long, or clients whose max_ttl is shorter than a heartbeat: honest clocks drift apart for as long as nobody looks. */
+/* An answer that took 10 s says little. The next says more, and what it excludes stays so: but for the drift, before
+ * and since. */
+/* A node that was away for long, or clients whose max_ttl is shorter than a heartbeat: honest clocks drift apart for as
+ * long as nobody looks. */
 START_TEST(drift_since_the_last_answer_is_no_jump)
 {
     static const quorum_duration apart[] = {30 * SECOND, 31 * SECOND, 600 * SECOND, 86400 * SECOND};
@@ -219,7 +221,8 @@ END_TEST
 
 /* ------------------------------------------------------------------------------------------------------------ ourselves */
 
-/* Our clock stood still for 5 s: every node is ahead. As soon as a majority says so, and nobody else is blamed, then or later. */
+/* Our clock stood still for 5 s: every node is ahead. As soon as a majority says so, and nobody else is blamed, then or
+ * later. */
 START_TEST(majority_the_same_way_is_us)
 {
     for (unsigned nodes = 2; nodes <= 7; nodes++)

@@ -1,4 +1,5 @@
-/* What the rules do not take from their host: they stop, in Release too, rather than go on with a lock that no longer means anything. */
+/* What the rules do not take from their host: they stop, in Release too, rather than go on with a lock that no longer
+ * means anything. */
 #include "quorum/retry.h"
 #include "quorum/round.h"
 #include "quorum/tally.h"

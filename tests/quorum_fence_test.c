@@ -1,7 +1,7 @@
 /*
- * Fencing tokens. The rules alone, step by step; then a world in which everything that may go wrong does, drawn at random: clocks that show anything, answers
- * that get lost, locks that end at any moment, holders who tell their token to some nodes. In it no two holders have the same token, and whoever began after
- * another held has the larger one.
+ * Fencing tokens. The rules alone, step by step; then a world in which everything that may go wrong does, drawn at
+ * random: clocks that show anything, answers that get lost, locks that end at any moment, holders who tell their token
+ * to some nodes. In it no two holders have the same token, and whoever began after another held has the larger one.
  */
 #include "quorum/fence.h"
 

@@ -1,4 +1,5 @@
-/* How long a node that may have forgotten its locks grants none: never shorter than the longest lock it may have forgotten. */
+/* How long a node that may have forgotten its locks grants none: never shorter than the longest lock it may have
+ * forgotten. */
 #include "quorum/guard.h"
 
 #include "quorum/validity.h"

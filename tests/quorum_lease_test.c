@@ -1,4 +1,5 @@
-/* A held lock in time: when it is renewed, when its holder is warned, and that its end is told once, whatever comes before and after. */
+/* A held lock in time: when it is renewed, when its holder is warned, and that its end is told once, whatever comes
+ * before and after. */
 #include "quorum/lease.h"
 
 #include "quorum_random.h"

@@ -1,4 +1,5 @@
-/* When to try again: never before a round's time has passed nor after the deadline, in windows that grow with what was met. */
+/* When to try again: never before a round's time has passed nor after the deadline, in windows that grow with what was
+ * met. */
 #include "quorum/retry.h"
 
 #include "quorum_random.h"

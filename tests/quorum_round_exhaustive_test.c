@@ -1,7 +1,8 @@
 /*
- * Every story a round can have, each step of it compared with the oracle: for up to five nodes every answer in every order, with a
- * cancellation at every point and the deciding vote on both sides of the last moment; for up to three also every way in which nodes become
- * usable late, give up, or answer twice; for more, at random. A prefix of a story is a story in which the rest of the nodes never answers.
+ * Every story a round can have, each step of it compared with the oracle: for up to five nodes every answer in every
+ * order, with a cancellation at every point and the deciding vote on both sides of the last moment; for up to three
+ * also every way in which nodes become usable late, give up, or answer twice; for more, at random. A prefix of a story
+ * is a story in which the rest of the nodes never answers.
  */
 #include "quorum/round.h"
 
@@ -391,7 +392,8 @@ static void begin_twins(struct twins *twins, const struct quorum_terms *terms, u
     }
 }
 
-/* What most nodes say in one story, in percent; without a bias, hardly a round of many nodes would be won, or lost for one reason. */
+/* What most nodes say in one story, in percent; without a bias, hardly a round of many nodes would be won, or lost for
+ * one reason. */
 struct bias {
     unsigned grants;
     unsigned favourites;

@@ -1,7 +1,7 @@
 /*
- * What one round must do, worked out a second time and in the dullest way: one record per node, plain counting, no sets of bits to
- * keep. A subject is a round under test together with its oracle; subject_step() drives both and fails the test, with the story so far, where
- * they differ.
+ * What one round must do, worked out a second time and in the dullest way: one record per node, plain counting, no sets
+ * of bits to keep. A subject is a round under test together with its oracle; subject_step() drives both and fails the
+ * test, with the story so far, where they differ.
  */
 #ifndef TESTS_QUORUM_ROUND_ORACLE_H
 #define TESTS_QUORUM_ROUND_ORACLE_H

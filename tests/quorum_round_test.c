@@ -1,4 +1,5 @@
-/* The rules of a round one by one, as a reader would tell them. All of their combinations: quorum_round_exhaustive_test.c. */
+/* The rules of a round one by one, as a reader would tell them. All of their combinations:
+ * quorum_round_exhaustive_test.c. */
 #include "quorum/round.h"
 
 #include "quorum_suite.h"

@@ -448,7 +448,8 @@ START_TEST(lost_stand_in_waits_for_new_words)
 }
 END_TEST
 
-/* The first of a queue is told by whoever signs in behind it that a node is free; the others are not, for as long as they like. */
+/* The first of a queue is told by whoever signs in behind it that a node is free; the others are not, for as long as
+ * they like. */
 START_TEST(known_word_is_no_reason_to_look_again)
 {
     struct quorum_waiting waiting = queued(5, PLAIN, QUORUM_NEVER);
@@ -571,8 +572,8 @@ START_TEST(lost_attempt_of_one_who_listens_needs_no_look)
 }
 END_TEST
 
-/* The nodes call it free, and too few of them grant it: their word is not taken for more than it is. _i 0: they say it in the look after the attempt, 1: they call
- * it, 2: to stand in. */
+/* The nodes call it free, and too few of them grant it: their word is not taken for more than it is. _i 0: they say it
+ * in the look after the attempt, 1: they call it, 2: to stand in. */
 START_TEST(lost_attempt_that_nobody_was_in_the_way_of_is_rested_after)
 {
     const quorum_time later = begin + 300 * MS;
@@ -686,7 +687,8 @@ START_TEST(majoritys_expiry_counts)
 }
 END_TEST
 
-/* Strict order: behind one that has died. The nodes give it a refresh interval from the release on, and are asked right then. */
+/* Strict order: behind one that has died. The nodes give it a refresh interval from the release on, and are asked right
+ * then. */
 START_TEST(fair_second_asks_when_the_first_has_had_its_time)
 {
     struct quorum_waiting waiting = looking_with(3, FAIR);

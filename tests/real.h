@@ -27,8 +27,8 @@ void real_note_descriptors(void);
 /* Nothing of a lock is left on any node that answers, soon. Lets the face work meanwhile, if not NULL. */
 bool real_nothing_left(struct face *face);
 
-/* Adds a test that takes seconds: all of its `count` runs where each has a process of its own; one where all tests share one, which is about what
- * they leave behind to the next. */
+/* Adds a test that takes seconds: all of its `count` runs where each has a process of its own; one where all tests
+ * share one, which is about what they leave behind to the next. */
 #define real_add_long_test(tcase, test, count) tcase_add_loop_test(tcase, test, 0, real_runs(count))
 int real_runs(int count);
 

@@ -1,4 +1,5 @@
-/* Ways to real servers, both faces: passwords, users, databases, unix sockets, IPv6, names; and servers that may not vote. */
+/* Ways to real servers, both faces: passwords, users, databases, unix sockets, IPv6, names; and servers that may not
+ * vote. */
 #define _GNU_SOURCE
 #include "published_rights.h"
 #include "real.h"

@@ -1,6 +1,7 @@
 /*
- * Every allocation fails once while a lock is held long enough to be renewed, and while another is waited for in the queue on the nodes: what
- * memory_failure_test.c, whose nodes are fakes, does not reach. Nothing crashes or leaks, every call is answered, and no key stays.
+ * Every allocation fails once while a lock is held long enough to be renewed, and while another is waited for in the
+ * queue on the nodes: what memory_failure_test.c, whose nodes are fakes, does not reach. Nothing crashes or leaks,
+ * every call is answered, and no key stays.
  */
 #include "real.h"
 

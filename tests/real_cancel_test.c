@@ -1,4 +1,5 @@
-/* Operations on real servers cancelled, interrupted and closed at any moment: each ends exactly once, and nothing is left. */
+/* Operations on real servers cancelled, interrupted and closed at any moment: each ends exactly once, and nothing is
+ * left. */
 #define _GNU_SOURCE
 #include "real.h"
 

@@ -1,5 +1,5 @@
-/* A forked child and the client of its parent, on real servers: the child can do nothing with it but free it, and the parent
- * notices nothing. */
+/* A forked child and the client of its parent, on real servers: the child can do nothing with it but free it, and the
+ * parent notices nothing. */
 #define _GNU_SOURCE
 #include "real.h"
 

@@ -1,4 +1,5 @@
-/* What an inspection tells of real servers, both faces: which rights a user lacks, by name; how a server keeps what it has. */
+/* What an inspection tells of real servers, both faces: which rights a user lacks, by name; how a server keeps what it
+ * has. */
 #define _GNU_SOURCE
 #include "held.h"
 #include "published_rights.h"

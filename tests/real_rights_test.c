@@ -1,4 +1,5 @@
-/* All that a client does, as a user who has exactly the rights that redlock(7) says it needs: none is missing, and none is too many. */
+/* All that a client does, as a user who has exactly the rights that redlock(7) says it needs: none is missing, and none
+ * is too many. */
 #define _GNU_SOURCE
 #include "held.h"
 #include "published_rights.h"
@@ -97,7 +98,8 @@ static void hold(struct face *face, uint32_t fence)
     ck_assert(real_nothing_left(face));
 }
 
-/* Its link breaks while it owes an answer: what the server may still do for it is ended by CLIENT KILL, and then undone. */
+/* Its link breaks while it owes an answer: what the server may still do for it is ended by CLIENT KILL, and then
+ * undone. */
 static bool is_away(void *face)
 {
     return strcmp(held_node_status(face, 0).state, "ready") != 0;

@@ -1,8 +1,8 @@
 /*
  * Semaphores on real servers: so many at once and never one more, also while nodes die.
  *
- * REDLOCK_SEMAPHORE_SECONDS: how long the contention lasts; then nine tenths of the permits must be in use. Without it 3 s, and a part that a busy machine
- * reaches.
+ * REDLOCK_SEMAPHORE_SECONDS: how long the contention lasts; then nine tenths of the permits must be in use. Without it
+ * 3 s, and a part that a busy machine reaches.
  */
 #define _GNU_SOURCE
 #include "held.h"

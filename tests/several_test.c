@@ -1,4 +1,5 @@
-/* Locks on several resources, on real servers: all of them or none, in one round trip, and in everything else as a lock on one. */
+/* Locks on several resources, on real servers: all of them or none, in one round trip, and in everything else as a lock
+ * on one. */
 #define _GNU_SOURCE
 #include "held.h"
 

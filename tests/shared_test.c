@@ -1,4 +1,5 @@
-/* Readers and writers on real servers: many or one; each reader with an end of its own; a writer that waits is not overtaken for ever, nor are the readers behind it. */
+/* Readers and writers on real servers: many or one; each reader with an end of its own; a writer that waits is not
+ * overtaken for ever, nor are the readers behind it. */
 #define _GNU_SOURCE
 #include "held.h"
 

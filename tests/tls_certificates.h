@@ -10,8 +10,8 @@ struct identity {
     EVP_PKEY *key;
 };
 
-/* issuer NULL: an authority, signed by itself. names: as in "IP:127.0.0.1,DNS:localhost", NULL for none. days: how long it is
- * valid; below zero: it expired so long ago. Registers itself for fixtures_end(). */
+/* issuer NULL: an authority, signed by itself. names: as in "IP:127.0.0.1,DNS:localhost", NULL for none. days: how long
+ * it is valid; below zero: it expired so long ago. Registers itself for fixtures_end(). */
 const struct identity *identity_make(const struct identity *issuer, const char *common_name, const char *names,
                                      int days);
 

@@ -1,5 +1,5 @@
-/* A TLS server in front of a plain one on loopback, in a thread of its own, for what a real server with TLS cannot be made to
- * do. One connection at a time: a new one takes the place of the old. */
+/* A TLS server in front of a plain one on loopback, in a thread of its own, for what a real server with TLS cannot be
+ * made to do. One connection at a time: a new one takes the place of the old. */
 #ifndef TESTS_TLS_RELAY_H
 #define TESTS_TLS_RELAY_H
 

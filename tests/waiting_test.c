@@ -1,4 +1,5 @@
-/* Waiting on real servers: who waits is called and does not poll, gets the lock in turn, stands behind no dead waiter for long, and leaves nothing. */
+/* Waiting on real servers: who waits is called and does not poll, gets the lock in turn, stands behind no dead waiter
+ * for long, and leaves nothing. */
 #define _GNU_SOURCE
 #include "real.h"
 
@@ -327,7 +328,8 @@ START_TEST(who_waits_asks_once_a_second)
 }
 END_TEST
 
-/* A deployment that is new grants nothing for a while: the nodes say that the lock is free, and when they will grant it is known. */
+/* A deployment that is new grants nothing for a while: the nodes say that the lock is free, and when they will grant it
+ * is known. */
 START_TEST(a_quarantine_is_waited_out_without_asking)
 {
     enum { QUARANTINE_MS = 1500 + 17 + 1000, LITTLE = 12 };
@@ -465,8 +467,8 @@ static bool is_later_everywhere(void *unused)
     return true;
 }
 
-/* Nodes send a waiter to the end that leaves a free lock. When a majority has, it stands there on all of them: else two could each be the first on some nodes
- * for ever, and each take what the other lacks. A minority moves nobody. */
+/* Nodes send a waiter to the end that leaves a free lock. When a majority has, it stands there on all of them: else two
+ * could each be the first on some nodes for ever, and each take what the other lacks. A minority moves nobody. */
 START_TEST(place_that_a_majority_has_changed_is_changed_everywhere)
 {
     const size_t moved = _i == 0 ? 1 : 2;
@@ -700,7 +702,8 @@ static void kill_victim(const struct victim *victim)
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-/* Nobody is there to take off what a dead waiter has left: each key ends by itself, four times the life of an entry after it was last used. */
+/* Nobody is there to take off what a dead waiter has left: each key ends by itself, four times the life of an entry
+ * after it was last used. */
 static void expect_dead_waiters_to_be_forgotten(void)
 {
     static const char *const names[] = {QUEUE, ALIVE, FREE};
@@ -742,7 +745,8 @@ START_TEST(killed_waiter_at_the_head_does_not_block_the_others)
 }
 END_TEST
 
-/* Lists that differ, after faults, may have heads that each lack a majority: though nobody releases anything, such a head makes way. */
+/* Lists that differ, after faults, may have heads that each lack a majority: though nobody releases anything, such a
+ * head makes way. */
 START_TEST(head_that_leaves_a_lock_free_makes_way_though_nobody_releases)
 {
     struct waiter waiter = {.options = {.wait_ms = 8000}};

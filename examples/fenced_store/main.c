@@ -1,8 +1,8 @@
 /*
  * A store that refuses who comes too late: fenced_store STORE VALUE [--stall], the nodes from REDLOCK_NODES.
  *
- * Acquires a lock with a fencing token, and writes VALUE together with the token. --stall stops the process right before it writes, as a long pause of
- * the machine would; SIGCONT lets it go on, when its lock has long been another's.
+ * Acquires a lock with a fencing token, and writes VALUE together with the token. --stall stops the process right
+ * before it writes, as a long pause of the machine would; SIGCONT lets it go on, when its lock has long been another's.
  *
  *     STORE   sqlite:FILE   a row with a conditional UPDATE
  *             redis:PORT    a key on a Redis of the application's own, with a script

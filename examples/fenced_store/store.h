@@ -1,4 +1,5 @@
-/* What the lock protects. It remembers the largest fencing token it has seen, and refuses less: looking and writing are one step. */
+/* What the lock protects. It remembers the largest fencing token it has seen, and refuses less: looking and writing are
+ * one step. */
 #ifndef STORE_H
 #define STORE_H
 

@@ -5,19 +5,22 @@
  * granting took, less a term for clock drift. The algorithm is Redlock (redis.io, "Distributed Locks with Redis").
  *
  * Two faces over one core:
- *   blocking      redlock_connect() makes a client that owns a loop thread; its functions block and may be called from any thread;
- *   asynchronous  redlock_attach() makes a client on the caller's libev loop; its functions (..._async) return at once and
- *                 answer by a callback; all of them belong to the thread that attached.
+ *   blocking      redlock_connect() makes a client that owns a loop thread; its functions block and may be called from
+ *                 any thread;
+ *   asynchronous  redlock_attach() makes a client on the caller's libev loop; its functions (..._async) return at once
+ *                 and answer by a callback; all of them belong to the thread that attached.
  *
  * What holds everywhere, unless a function says otherwise:
  *   units         the name of a number ends in its unit: _ms, _us.
- *   ownership     what is passed in is copied before the call returns; what is handed out belongs to the client and says how long it lives.
- *   errors        functions return REDLOCK_OK (0) or a negative enum redlock_status; the result says the rest in numbers and words.
- *   callbacks     exactly one per started operation, never from inside the call that started it, always from the loop and
- *                 never while the library is in the middle of something: every function may be called in one.
- *   processes     a client belongs to the process that made it. In a forked child every call answers REDLOCK_INVALID, but for
- *                 redlock_close() and redlock_close_async(), which free memory and descriptors and send nothing (those of a
- *                 blocking client whose thread was at work at that moment stay until exec or exit).
+ *   ownership     what is passed in is copied before the call returns; what is handed out belongs to the client and
+ *                 says how long it lives.
+ *   errors        functions return REDLOCK_OK (0) or a negative enum redlock_status; the result says the rest in
+ *                 numbers and words.
+ *   callbacks     exactly one per started operation, never from inside the call that started it, always from the loop
+ *                 and never while the library is in the middle of something: every function may be called in one.
+ *   processes     a client belongs to the process that made it. In a forked child every call answers REDLOCK_INVALID,
+ *                 but for redlock_close() and redlock_close_async(), which free memory and descriptors and send nothing
+ *                 (those of a blocking client whose thread was at work at that moment stay until exec or exit).
  *   the host      the library never prints, exits, aborts on what a server sends, or touches signal dispositions.
  */
 #ifndef REDLOCK_REDLOCK_H
@@ -131,16 +134,17 @@ typedef struct redlock_result {
 } redlock_result;
 
 /*
- * The result in one line for a log: "held by another: 2 granted, 3 held (10.0.0.1:6379, ...)". Written into result->text,
- * where it is already unless the status is REDLOCK_OK; returned for convenience; lives as long as the result. Never NULL. Any thread,
- * one at a time per result.
+ * The result in one line for a log: "held by another: 2 granted, 3 held (10.0.0.1:6379, ...)". Written into
+ * result->text, where it is already unless the status is REDLOCK_OK; returned for convenience; lives as long as the
+ * result. Never NULL. Any thread, one at a time per result.
  */
 REDLOCK_API const char *redlock_result_text(redlock_result *result);
 
 /* ------------------------------------------------------------------------------------------------------------ options */
 
-/* Memory for one client. All three or none. user is passed through. Called from the client's loop thread and, in the blocking face,
- * from every thread that calls it: they must be thread-safe there. Memory inside hiredis, libev, OpenSSL and the resolver is not covered. */
+/* Memory for one client. All three or none. user is passed through. Called from the client's loop thread and, in the
+ * blocking face, from every thread that calls it: they must be thread-safe there. Memory inside hiredis, libev, OpenSSL
+ * and the resolver is not covered. */
 typedef struct redlock_allocator {
     void *(*allocate)(size_t size, void *user);                 /* NULL: no memory */
     void *(*reallocate)(void *memory, size_t size, void *user); /* NULL: no memory, the old block stays */
@@ -154,9 +158,10 @@ enum redlock_log_level { REDLOCK_LOG_ERROR = 0, REDLOCK_LOG_WARNING = 1, REDLOCK
 typedef void (*redlock_log_callback)(int level, const char *line, void *arg);
 
 /*
- * Credentials for one node, asked at each connect, so that they can be rotated. Writes NUL-terminated texts into the two buffers of the given
- * size (user may stay ""); returns 0, or another number when there are none now: the node is then tried again later. Called on the loop; must not block
- * and must not call the library. The buffers are wiped after use.
+ * Credentials for one node, asked at each connect, so that they can be rotated. Writes NUL-terminated texts into the
+ * two buffers of the given size (user may stay ""); returns 0, or another number when there are none now: the node is
+ * then tried again later. Called on the loop; must not block and must not call the library. The buffers are wiped after
+ * use.
  */
 typedef int (*redlock_credentials_callback)(const char *node, char *user, char *password, size_t size, void *arg);
 
@@ -178,9 +183,10 @@ enum redlock_loss {
 };
 
 /*
- * Told of a lock's fate: event is an enum redlock_event, loss an enum redlock_loss, validity_ms what is left. Called on the loop: the caller's in the asynchronous
- * face; in the blocking face the client's own thread, where what waits for nodes is refused, and what asks none is answered. Called within 10 ms of the end of validity, whatever the nodes do. The handle
- * may be released in it (asynchronous face, where nothing is told of a handle before its acquire is).
+ * Told of a lock's fate: event is an enum redlock_event, loss an enum redlock_loss, validity_ms what is left. Called on
+ * the loop: the caller's in the asynchronous face; in the blocking face the client's own thread, where what waits for
+ * nodes is refused, and what asks none is answered. Called within 10 ms of the end of validity, whatever the nodes do.
+ * The handle may be released in it (asynchronous face, where nothing is told of a handle before its acquire is).
  */
 typedef void (*redlock_event_callback)(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg);
 
@@ -241,7 +247,8 @@ typedef struct redlock_name {
 } redlock_name;
 
 /* clang-format off */
-/* How to acquire. Start from REDLOCK_ACQUIRE_OPTIONS_INIT, or pass NULL: try once, all else as the client's options say. */
+/* How to acquire. Start from REDLOCK_ACQUIRE_OPTIONS_INIT, or pass NULL: try once, all else as the client's options
+ * say. */
 typedef struct redlock_acquire_options {
     size_t struct_size;               /* set by REDLOCK_ACQUIRE_OPTIONS_INIT */
     int64_t wait_ms;                  /* 0: try once; REDLOCK_FOREVER; else keep trying for so long */
@@ -279,7 +286,8 @@ typedef struct redlock_acquire_options {
 /* clang-format on */
 
 #ifndef __cplusplus
-/* Acquire options that wait for up to so many milliseconds and are the defaults else. Lives until the end of the enclosing block. */
+/* Acquire options that wait for up to so many milliseconds and are the defaults else. Lives until the end of the
+ * enclosing block. */
 #define REDLOCK_WAIT_MS(milliseconds)                                                                                  \
     (&(const redlock_acquire_options){.struct_size = sizeof(redlock_acquire_options), .wait_ms = (milliseconds)})
 #endif
@@ -290,69 +298,75 @@ typedef struct redlock_acquire_options {
  *     redis://[[user]:password@]host[:port][/database][?timeout_ms=50&connect_timeout_ms=1000]
  *     rediss://...      the same over TLS, where the library was built with it
  *     unix://[[user]:password@]/path/to/socket[?database=3&timeout_ms=50]
- * User and password may be percent-encoded; a user that needs no password (nopass) takes any. A host name is resolved off the loop, anew at each connect. The same address twice is an error. Every client of a
- * deployment must name the same nodes: the majority is counted over this list.
+ * User and password may be percent-encoded; a user that needs no password (nopass) takes any. A host name is resolved
+ * off the loop, anew at each connect. The same address twice is an error. Every client of a deployment must name the
+ * same nodes: the majority is counted over this list.
  */
 
 /* ------------------------------------------------------------------------------------------------------ blocking face */
 
 /*
- * Makes a client with its own loop thread, which blocks all signals. Does not wait for the nodes: see redlock_ready(). nodes: see above. options: NULL for the
- * defaults. *client: closed by redlock_close(). result: NULL, or told in words what is wrong.
- * Returns REDLOCK_OK, _INVALID (a bad node list or option), _NO_MEMORY, _SYSTEM. Any thread.
+ * Makes a client with its own loop thread, which blocks all signals. Does not wait for the nodes: see redlock_ready().
+ * nodes: see above. options: NULL for the defaults. *client: closed by redlock_close(). result: NULL, or told in words
+ * what is wrong. Returns REDLOCK_OK, _INVALID (a bad node list or option), _NO_MEMORY, _SYSTEM. Any thread.
  */
 REDLOCK_API int redlock_connect(const char *nodes, const redlock_options *options, redlock_client **client,
                                 redlock_result *result);
 
 /*
- * Waits until a majority of the nodes can be asked, for up to wait_ms (0: only looks; REDLOCK_FOREVER). Not needed before an acquire, which waits
- * for connections by itself. result: NULL, or per node GRANTED (usable) or why not.
+ * Waits until a majority of the nodes can be asked, for up to wait_ms (0: only looks; REDLOCK_FOREVER). Not needed
+ * before an acquire, which waits for connections by itself. result: NULL, or per node GRANTED (usable) or why not.
  * Returns REDLOCK_OK, _NO_QUORUM, _MISCONFIGURED, _TIMED_OUT, _CANCELLED, _INVALID, _NO_MEMORY. Any thread.
  */
 REDLOCK_API int redlock_ready(redlock_client *client, int64_t wait_ms, redlock_result *result);
 
 /*
- * Acquires the lock on a resource. resource: 1 to REDLOCK_RESOURCE_MAX bytes. options: NULL to try once. *lock: the handle, or NULL unless
- * REDLOCK_OK. result: NULL, or filled.
- * Returns REDLOCK_OK, _HELD, _NO_QUORUM, _MISCONFIGURED, _TOO_SLOW, _TIMED_OUT, _CANCELLED, _INVALID, _NO_MEMORY, _SYSTEM, _CLOCK; nothing is left on any node that can be
+ * Acquires the lock on a resource. resource: 1 to REDLOCK_RESOURCE_MAX bytes. options: NULL to try once. *lock: the
+ * handle, or NULL unless REDLOCK_OK. result: NULL, or filled. Returns REDLOCK_OK, _HELD, _NO_QUORUM, _MISCONFIGURED,
+ * _TOO_SLOW, _TIMED_OUT, _CANCELLED, _INVALID, _NO_MEMORY, _SYSTEM, _CLOCK; nothing is left on any node that can be
  * reached unless REDLOCK_OK. Any thread.
  */
 REDLOCK_API int redlock_acquire(redlock_client *client, const char *resource, const redlock_acquire_options *options,
                                 redlock_lock **lock, redlock_result *result);
 
 /*
- * Takes over a lock that another handle, in this process or another, was granted: by its token. An extension over all nodes; when a majority
- * still holds the token the lock is this handle's, too, valid for its ttl from now (never shortened on the nodes), renewed and watched like any
- * other, and whoever releases first ends it for all. options: as in acquire, but it is tried once: wait_ms, fair and keep_waiting are of no use. token:
- * what redlock_lock_token() showed. *lock: the handle, or NULL unless REDLOCK_OK. result: NULL, or filled.
- * Returns REDLOCK_OK, _LOST (a majority does not have it: what is left of it is deleted), _NO_QUORUM, _MISCONFIGURED, _TOO_SLOW (it is on the
- * nodes, with less validity than asked for), _CANCELLED, _INVALID (also: this client has a handle of it), _NO_MEMORY, _SYSTEM. Any thread.
+ * Takes over a lock that another handle, in this process or another, was granted: by its token. An extension over all
+ * nodes; when a majority still holds the token the lock is this handle's, too, valid for its ttl from now (never
+ * shortened on the nodes), renewed and watched like any other, and whoever releases first ends it for all. options: as
+ * in acquire, but it is tried once: wait_ms, fair and keep_waiting are of no use. token: what redlock_lock_token()
+ * showed. *lock: the handle, or NULL unless REDLOCK_OK. result: NULL, or filled. Returns REDLOCK_OK, _LOST (a majority
+ * does not have it: what is left of it is deleted), _NO_QUORUM, _MISCONFIGURED, _TOO_SLOW (it is on the nodes, with
+ * less validity than asked for), _CANCELLED, _INVALID (also: this client has a handle of it), _NO_MEMORY, _SYSTEM. Any
+ * thread.
  */
 REDLOCK_API int redlock_adopt(redlock_client *client, const char *resource, const redlock_acquire_options *options,
                               const char *token, redlock_lock **lock, redlock_result *result);
 
 /*
- * Releases a lock by its token, without a handle (size 0: a C string). Waits until every node has answered or had its timeout; nodes that did not
- * get the message get it as soon as they can be reached, as long as the client lives. result: NULL, or filled.
- * Returns REDLOCK_OK (a majority deleted it), _LOST (a majority did not have it), _NO_QUORUM, _MISCONFIGURED (not confirmed by a majority; it may last until
- * its ttl), _CANCELLED, _INVALID (also: this client has a handle of it), _NO_MEMORY, _SYSTEM. Any thread.
+ * Releases a lock by its token, without a handle (size 0: a C string). Waits until every node has answered or had its
+ * timeout; nodes that did not get the message get it as soon as they can be reached, as long as the client lives.
+ * result: NULL, or filled. Returns REDLOCK_OK (a majority deleted it), _LOST (a majority did not have it), _NO_QUORUM,
+ * _MISCONFIGURED (not confirmed by a majority; it may last until its ttl), _CANCELLED, _INVALID (also: this client has
+ * a handle of it), _NO_MEMORY, _SYSTEM. Any thread.
  */
 REDLOCK_API int redlock_release_token(redlock_client *client, const char *resource, size_t size, const char *token,
                                       redlock_result *result);
 
 /*
- * Gives the lock at least ttl_ms (0: the ttl it was acquired with) from now on, on a majority that still holds it. Never shortens: the later of the old end and the
- * new one counts. When it fails, but for _LOST, the lock stays valid until its old end. result: NULL, or filled.
- * Returns REDLOCK_OK, _LOST, _NO_QUORUM, _MISCONFIGURED, _TOO_SLOW, _CANCELLED, _INVALID, _NO_MEMORY. Any thread, not while another releases this lock.
+ * Gives the lock at least ttl_ms (0: the ttl it was acquired with) from now on, on a majority that still holds it.
+ * Never shortens: the later of the old end and the new one counts. When it fails, but for _LOST, the lock stays valid
+ * until its old end. result: NULL, or filled. Returns REDLOCK_OK, _LOST, _NO_QUORUM, _MISCONFIGURED, _TOO_SLOW,
+ * _CANCELLED, _INVALID, _NO_MEMORY. Any thread, not while another releases this lock.
  */
 REDLOCK_API int redlock_extend(redlock_lock *lock, uint32_t ttl_ms, redlock_result *result);
 
 /*
- * Releases the lock and frees the handle, whatever the status; *lock becomes NULL. Waits for a majority's answer; nodes that did not get the message get it as
- * soon as they can be reached. result: NULL, or filled.
- * Returns REDLOCK_OK (a majority deleted it), _LOST (it was no longer held: it had expired or was gone on a majority), _NO_QUORUM, _MISCONFIGURED (not confirmed by a
- * majority; it may last until its ttl), _CANCELLED (the client is being closed, which releases it), _INVALID (NULL, or *lock is NULL: released
- * already), _NO_MEMORY (released all the same, not confirmed). Any thread.
+ * Releases the lock and frees the handle, whatever the status; *lock becomes NULL. Waits for a majority's answer; nodes
+ * that did not get the message get it as soon as they can be reached. result: NULL, or filled. Returns REDLOCK_OK (a
+ * majority deleted it), _LOST (it was no longer held: it had expired or was gone on a majority), _NO_QUORUM,
+ * _MISCONFIGURED (not confirmed by a majority; it may last until its ttl), _CANCELLED (the client is being closed,
+ * which releases it), _INVALID (NULL, or *lock is NULL: released already), _NO_MEMORY (released all the same, not
+ * confirmed). Any thread.
  */
 REDLOCK_API int redlock_release(redlock_lock **lock, redlock_result *result);
 
@@ -366,17 +380,19 @@ typedef void (*redlock_acquire_callback)(redlock_client *client, redlock_lock *l
 typedef void (*redlock_callback)(redlock_client *client, const redlock_result *result, void *arg);
 
 /*
- * Makes a client on the caller's loop, which must outlive it. Like redlock_connect() else. The client keeps the loop alive (ev_run does not return)
- * until it is closed. In a child that goes on using the loop, ev_loop_fork() is the caller's to call, as ever.
- * The thread that attaches is the one that runs the loop: calls from another answer REDLOCK_INVALID.
- * Callbacks come right before the loop sleeps: who runs it one event at a time (EVRUN_ONCE) and waits for one, lets the callback call ev_break().
+ * Makes a client on the caller's loop, which must outlive it. Like redlock_connect() else. The client keeps the loop
+ * alive (ev_run does not return) until it is closed. In a child that goes on using the loop, ev_loop_fork() is the
+ * caller's to call, as ever. The thread that attaches is the one that runs the loop: calls from another answer
+ * REDLOCK_INVALID. Callbacks come right before the loop sleeps: who runs it one event at a time (EVRUN_ONCE) and waits
+ * for one, lets the callback call ev_break().
  */
 REDLOCK_API int redlock_attach(struct ev_loop *loop, const char *nodes, const redlock_options *options,
                                redlock_client **client, redlock_result *result);
 
 /*
- * As their blocking namesakes. Returned at once: REDLOCK_OK, the callback will come and has the status; or _INVALID (NULL, wrong thread or process, closing
- * client), _NO_MEMORY: no callback will come. A bad argument is told by the callback, in words. arg is passed through.
+ * As their blocking namesakes. Returned at once: REDLOCK_OK, the callback will come and has the status; or _INVALID
+ * (NULL, wrong thread or process, closing client), _NO_MEMORY: no callback will come. A bad argument is told by the
+ * callback, in words. arg is passed through.
  */
 REDLOCK_API int redlock_ready_async(redlock_client *client, int64_t wait_ms, redlock_callback callback, void *arg);
 REDLOCK_API int redlock_acquire_async(redlock_client *client, const char *resource,
@@ -395,51 +411,59 @@ REDLOCK_API int redlock_release_async(redlock_lock **lock, redlock_callback call
 /* ------------------------------------------------------------------------------------------------------------ both faces */
 
 /*
- * How long the lock is still valid, by this machine's clock (CLOCK_BOOTTIME), rounded down: 0 in its last millisecond, and when it is lost.
- * Any thread in the blocking face.
+ * How long the lock is still valid, by this machine's clock (CLOCK_BOOTTIME), rounded down: 0 in its last millisecond,
+ * and when it is lost. Any thread in the blocking face.
  */
 REDLOCK_API int64_t redlock_validity_ms(const redlock_lock *lock);
 
-/* The resource's bytes, NUL-terminated, and their number (size may be NULL); of several the first in the order of bytes. Lives as long as the handle. */
+/* The resource's bytes, NUL-terminated, and their number (size may be NULL); of several the first in the order of
+ * bytes. Lives as long as the handle. */
 REDLOCK_API const char *redlock_lock_resource(const redlock_lock *lock, size_t *size);
 
 /* How many resources the lock is on, and each of them, in the order of their bytes; "" for an index beyond. As above. */
 REDLOCK_API uint32_t redlock_lock_resources(const redlock_lock *lock);
 REDLOCK_API const char *redlock_lock_resource_at(const redlock_lock *lock, uint32_t index, size_t *size);
 
-/* The value under the key on the nodes: 40 hexadecimal digits, drawn anew for each attempt. Lives as long as the handle. */
+/* The value under the key on the nodes: 40 hexadecimal digits, drawn anew for each attempt. Lives as long as the
+ * handle. */
 REDLOCK_API const char *redlock_lock_token(const redlock_lock *lock);
 
 /*
- * The lock's fencing token, a number below 2^53; 0 when it was acquired without `fence`. Tokens of one resource are never equal, and grow with each acquisition
- * that asks for one: whoever acquired later has the larger. Hand it to what the lock protects, and let that refuse smaller ones than it has seen: then a holder that
- * was paused beyond its validity does no harm. Renewal, extension and re-entry leave it as it is.
- * Of a shared lock, with or without `fence`: the token of the last exclusive holder, or a larger one; 0 when none is known. Readers do not get one of their own. Any thread.
+ * The lock's fencing token, a number below 2^53; 0 when it was acquired without `fence`. Tokens of one resource are
+ * never equal, and grow with each acquisition that asks for one: whoever acquired later has the larger. Hand it to what
+ * the lock protects, and let that refuse smaller ones than it has seen: then a holder that was paused beyond its
+ * validity does no harm. Renewal, extension and re-entry leave it as it is. Of a shared lock, with or without `fence`:
+ * the token of the last exclusive holder, or a larger one; 0 when none is known. Readers do not get one of their own.
+ * Any thread.
  */
 REDLOCK_API uint64_t redlock_lock_fence(const redlock_lock *lock);
 
-/* 1 when this client holds a valid lock on the resource, or a valid permit of it (size 0: a C string), else 0. Asks no node. Any thread in the blocking face. */
+/* 1 when this client holds a valid lock on the resource, or a valid permit of it (size 0: a C string), else 0. Asks no
+ * node. Any thread in the blocking face. */
 REDLOCK_API int redlock_held_by_me(redlock_client *client, const char *resource, size_t size);
 
 /* Why the lock was lost: enum redlock_loss. Any thread in the blocking face. */
 REDLOCK_API int redlock_lock_loss(const redlock_lock *lock);
 
 /*
- * Re-entrancy. An owner that acquires a lock it has gets another handle of the same lock, without a round trip as long as the asked minimum of validity is left
- * (else the lock is extended first, as it is when a longer ttl is asked for). Each release ends one handle, the last one frees the lock. Once the lock is lost, acquiring it
- * again answers REDLOCK_LOST until all its handles have been released. How many handles there are:
+ * Re-entrancy. An owner that acquires a lock it has gets another handle of the same lock, without a round trip as long
+ * as the asked minimum of validity is left (else the lock is extended first, as it is when a longer ttl is asked for).
+ * Each release ends one handle, the last one frees the lock. Once the lock is lost, acquiring it again answers
+ * REDLOCK_LOST until all its handles have been released. How many handles there are:
  */
 REDLOCK_API uint32_t redlock_hold_count(const redlock_lock *lock);
 
 /*
- * A descriptor that becomes, and stays, readable when the lock is lost: for poll(2). It belongs to the lock: do not read or close it; it is gone with the last handle.
- * Returns REDLOCK_OK, _INVALID, _SYSTEM (no descriptor). Any thread in the blocking face.
+ * A descriptor that becomes, and stays, readable when the lock is lost: for poll(2). It belongs to the lock: do not
+ * read or close it; it is gone with the last handle. Returns REDLOCK_OK, _INVALID, _SYSTEM (no descriptor). Any thread
+ * in the blocking face.
  */
 REDLOCK_API int redlock_lost_descriptor(redlock_lock *lock, int *descriptor);
 
 /*
  * Blocking face: waits until the lock is lost, for up to wait_ms (REDLOCK_FOREVER). loss: NULL, or why.
- * Returns REDLOCK_LOST, _TIMED_OUT, _CANCELLED (released by another thread, or the client is closed), _INVALID, _NO_MEMORY. Any thread.
+ * Returns REDLOCK_LOST, _TIMED_OUT, _CANCELLED (released by another thread, or the client is closed), _INVALID,
+ * _NO_MEMORY. Any thread.
  */
 REDLOCK_API int redlock_wait_lost(redlock_lock *lock, int64_t wait_ms, int *loss);
 
@@ -494,23 +518,26 @@ typedef struct redlock_node_status {
 /* How many nodes the client has. Any thread in the blocking face. */
 REDLOCK_API uint32_t redlock_nodes(const redlock_client *client);
 
-/* What is known of a node, from 0 to redlock_nodes() - 1. Asks nobody. Returns REDLOCK_OK, _INVALID. Any thread in the blocking face. */
+/* What is known of a node, from 0 to redlock_nodes() - 1. Asks nobody. Returns REDLOCK_OK, _INVALID. Any thread in the
+ * blocking face. */
 REDLOCK_API int redlock_node_status_get(redlock_client *client, uint32_t node, redlock_node_status *status);
 
 /*
- * Ends the quarantine of all nodes that can be reached. Whoever calls this vouches that no lock is held anywhere that a node may have forgotten: for a new
- * deployment, or after all clients have been stopped for max_ttl_ms. Nodes of another deployment, or of another number of nodes, become this client's: so the
- * list or the name is changed; clients of the old one have no vote on them from then on. Waits for every node's answer or timeout.
- * Returns REDLOCK_OK (a majority), _NO_QUORUM, _MISCONFIGURED, _CANCELLED, _INVALID (the guard is off), _NO_MEMORY.
+ * Ends the quarantine of all nodes that can be reached. Whoever calls this vouches that no lock is held anywhere that a
+ * node may have forgotten: for a new deployment, or after all clients have been stopped for max_ttl_ms. Nodes of
+ * another deployment, or of another number of nodes, become this client's: so the list or the name is changed; clients
+ * of the old one have no vote on them from then on. Waits for every node's answer or timeout. Returns REDLOCK_OK (a
+ * majority), _NO_QUORUM, _MISCONFIGURED, _CANCELLED, _INVALID (the guard is off), _NO_MEMORY.
  */
 REDLOCK_API int redlock_trust(redlock_client *client, redlock_result *result);
 REDLOCK_API int redlock_trust_async(redlock_client *client, redlock_callback callback, void *arg);
 
 /*
- * Tries out, on all nodes and without any effect, every command that the library uses, on the keys of this resource (size 0: a C string), and reads what is
- * read only on demand: see redlock_node_status. Waits for every node's answers or timeout; who may not run CONFIG GET learns less. For
- * diagnosis: a server logs each refusal in its ACL LOG. result: NULL, or per node GRANTED, or REFUSED with what is lacking.
- * Returns REDLOCK_OK (on a majority nothing is lacking), _NO_QUORUM, _MISCONFIGURED, _CANCELLED, _INVALID, _NO_MEMORY.
+ * Tries out, on all nodes and without any effect, every command that the library uses, on the keys of this resource
+ * (size 0: a C string), and reads what is read only on demand: see redlock_node_status. Waits for every node's answers
+ * or timeout; who may not run CONFIG GET learns less. For diagnosis: a server logs each refusal in its ACL LOG. result:
+ * NULL, or per node GRANTED, or REFUSED with what is lacking. Returns REDLOCK_OK (on a majority nothing is lacking),
+ * _NO_QUORUM, _MISCONFIGURED, _CANCELLED, _INVALID, _NO_MEMORY.
  */
 REDLOCK_API int redlock_inspect(redlock_client *client, const char *resource, size_t size, redlock_result *result);
 REDLOCK_API int redlock_inspect_async(redlock_client *client, const char *resource, size_t size,
@@ -559,8 +586,9 @@ typedef struct redlock_statistics {
 REDLOCK_API int redlock_statistics_get(redlock_client *client, redlock_statistics *statistics);
 
 /*
- * The same, and what is counted per node, as text in the Prometheus exposition format. *needed (may be NULL): the bytes it takes with
- * its final NUL. Returns REDLOCK_OK; _INVALID also when size is too small, the text is cut then. Any thread in the blocking face.
+ * The same, and what is counted per node, as text in the Prometheus exposition format. *needed (may be NULL): the bytes
+ * it takes with its final NUL. Returns REDLOCK_OK; _INVALID also when size is too small, the text is cut then. Any
+ * thread in the blocking face.
  */
 REDLOCK_API int redlock_metrics(redlock_client *client, char *text, size_t size, size_t *needed);
 
@@ -593,8 +621,9 @@ typedef void (*redlock_query_callback)(redlock_client *client, const redlock_sta
                                        void *arg);
 
 /*
- * Is the resource locked, by how many nodes, for how long (size 0: a C string)? Waits for every node's answer or timeout. A look, not a promise: it may change at once.
- * Returns REDLOCK_OK (a majority answered), _NO_QUORUM, _MISCONFIGURED, _CANCELLED, _INVALID, _NO_MEMORY.
+ * Is the resource locked, by how many nodes, for how long (size 0: a C string)? Waits for every node's answer or
+ * timeout. A look, not a promise: it may change at once. Returns REDLOCK_OK (a majority answered), _NO_QUORUM,
+ * _MISCONFIGURED, _CANCELLED, _INVALID, _NO_MEMORY.
  */
 REDLOCK_API int redlock_query(redlock_client *client, const char *resource, size_t size, redlock_state *state,
                               redlock_result *result);
@@ -602,23 +631,25 @@ REDLOCK_API int redlock_query_async(redlock_client *client, const char *resource
                                     redlock_query_callback callback, void *arg);
 
 /*
- * A cancellation is given to operations in their options. redlock_cancel() ends those under way, and those started with it later, with REDLOCK_CANCELLED, and what they
- * left on the nodes is undone; where nothing waits it does nothing. It stays cancelled.
- * redlock_cancel() may be called from any thread and from a signal handler. Create and destroy: any thread in the blocking face, the loop's thread in the other.
- * Destroy only when no operation uses it any more; before or after the client is closed. *cancellation becomes NULL.
+ * A cancellation is given to operations in their options. redlock_cancel() ends those under way, and those started with
+ * it later, with REDLOCK_CANCELLED, and what they left on the nodes is undone; where nothing waits it does nothing. It
+ * stays cancelled. redlock_cancel() may be called from any thread and from a signal handler. Create and destroy: any
+ * thread in the blocking face, the loop's thread in the other. Destroy only when no operation uses it any more; before
+ * or after the client is closed. *cancellation becomes NULL.
  */
 REDLOCK_API int redlock_cancellation_create(redlock_client *client, redlock_cancellation **cancellation);
 REDLOCK_API void redlock_cancel(redlock_cancellation *cancellation);
 REDLOCK_API void redlock_cancellation_destroy(redlock_cancellation **cancellation);
 
 /*
- * Closes a client. Operations under way end with REDLOCK_CANCELLED; locks still held are released (or left to expire: leave_locks) and their handles
- * freed; each node has its timeout to answer what it was sent, then all memory is freed. *client becomes NULL at once.
- * result: NULL, or pending_undos and per node what is unconfirmed.
- * Returns REDLOCK_OK, _NO_QUORUM (something could not be confirmed; it expires), _INVALID (NULL, or *client is NULL: closed already; a blocking client's own loop thread, an
- * asynchronous client, another thread's client).
- * redlock_close: any thread; calls of other threads on this client return first, no new one may start.
- * redlock_close_async: callback (may be NULL) comes last of all, with a NULL client. Of a loop that is not run again it is called never: destroy the loop after the callback.
+ * Closes a client. Operations under way end with REDLOCK_CANCELLED; locks still held are released (or left to expire:
+ * leave_locks) and their handles freed; each node has its timeout to answer what it was sent, then all memory is freed.
+ * *client becomes NULL at once. result: NULL, or pending_undos and per node what is unconfirmed. Returns REDLOCK_OK,
+ * _NO_QUORUM (something could not be confirmed; it expires), _INVALID (NULL, or *client is NULL: closed already; a
+ * blocking client's own loop thread, an asynchronous client, another thread's client). redlock_close: any thread; calls
+ * of other threads on this client return first, no new one may start. redlock_close_async: callback (may be NULL) comes
+ * last of all, with a NULL client. Of a loop that is not run again it is called never: destroy the loop after the
+ * callback.
  */
 REDLOCK_API int redlock_close(redlock_client **client, redlock_result *result);
 REDLOCK_API int redlock_close_async(redlock_client **client, redlock_callback callback, void *arg);

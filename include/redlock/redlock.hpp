@@ -9,19 +9,22 @@
  *     redlock::mutex mutex(client, "reports/daily");                // for what is written for a std::timed_mutex
  *     std::unique_lock guard(mutex, 5s);
  *
- * Header only: it adds no symbol to the library, and a program links what a C program links. What the functions do is told by their
- * namesakes in redlock.h; here is only what C++ adds.
+ * Header only: it adds no symbol to the library, and a program links what a C program links. What the functions do is
+ * told by their namesakes in redlock.h; here is only what C++ adds.
  *
- *   errors        Each operation comes twice. Without a redlock::result it throws redlock::error, which carries the result. With one it
- *                 is noexcept, answers whether it went well (acquire and connect: an optional), and the result says the rest.
+ *   errors        Each operation comes twice. Without a redlock::result it throws redlock::error, which carries the
+ *                 result. With one it is noexcept, answers whether it went well (acquire and connect: an optional), and
+ *                 the result says the rest.
  *   numbers       times are std::chrono durations. What is negative, or too much for the library, is status::invalid.
- *   ownership     client, lock and cancellation are moved, not copied. Empty ones (moved from, released, closed) may be asked
- *                 anything: they hold nothing, and operations on them are status::invalid.
- *   lifetime      A lock may outlive its client: closing the client releases the lock, which is lost from then on (loss::closed).
- *   threads       As in redlock.h: any thread may use a client, and different locks; one lock is one thread's at a time, but for
- *                 validity(), wait_lost() and loss_reason(), which may be asked beside anything but its release.
- *   callbacks     come on the client's own thread, where nothing that asks a node may be called, nor a lock be released. What they throw is
- *                 dropped.
+ *   ownership     client, lock and cancellation are moved, not copied. Empty ones (moved from, released, closed) may be
+ *                 asked anything: they hold nothing, and operations on them are status::invalid.
+ *   lifetime      A lock may outlive its client: closing the client releases the lock, which is lost from then on
+ *                 (loss::closed).
+ *   threads       As in redlock.h: any thread may use a client, and different locks; one lock is one thread's at a
+ *                 time, but for validity(), wait_lost() and loss_reason(), which may be asked beside anything but its
+ *                 release.
+ *   callbacks     come on the client's own thread, where nothing that asks a node may be called, nor a lock be
+ *                 released. What they throw is dropped.
  *
  * The asynchronous face is used from C++ by its C functions: they take a function and a pointer, as libev does.
  */
@@ -61,8 +64,8 @@ inline constexpr milliseconds forever = milliseconds::max();
 
 /* ------------------------------------------------------------------------------------------------------------- status */
 
-/* enum redlock_status. Compares with std::error_code; those that mean the same compare with std::errc, too: timed_out, cancelled
- * (operation_canceled), invalid (invalid_argument), no_memory (not_enough_memory). */
+/* enum redlock_status. Compares with std::error_code; those that mean the same compare with std::errc, too: timed_out,
+ * cancelled (operation_canceled), invalid (invalid_argument), no_memory (not_enough_memory). */
 enum class status : int {
     ok = REDLOCK_OK,
     held = REDLOCK_HELD,
@@ -462,7 +465,8 @@ struct watcher {
     }
 };
 
-/* The library's client, and what it points to. Shared by the client and its locks, so that these know when it was closed. */
+/* The library's client, and what it points to. Shared by the client and its locks, so that these know when it was
+ * closed. */
 class connection
 {
   public:
@@ -566,8 +570,8 @@ std::optional<lock> acquire(const std::shared_ptr<connection> &, std::string_vie
 
 /* --------------------------------------------------------------------------------------------------------------- lock */
 
-/* One successful acquire: a redlock_lock, released by the destructor. That waits for a majority's answer, as release() does, which is at
- * most one node timeout; what it came to is not told. */
+/* One successful acquire: a redlock_lock, released by the destructor. That waits for a majority's answer, as release()
+ * does, which is at most one node timeout; what it came to is not told. */
 class lock
 {
   public:
@@ -670,7 +674,8 @@ class lock
         return status == REDLOCK_OK;
     }
 
-    /* Why it was lost, or nothing when it was not lost within that time. Throws with status::cancelled when the client is closed meanwhile. */
+    /* Why it was lost, or nothing when it was not lost within that time. Throws with status::cancelled when the client
+     * is closed meanwhile. */
     std::optional<loss> wait_lost(milliseconds time = forever)
     {
         result result;
@@ -795,8 +800,8 @@ inline std::optional<lock> acquire(const std::shared_ptr<connection> &connection
 
 /* ------------------------------------------------------------------------------------------------------------- client */
 
-/* A set of nodes and the connections to them: a redlock_client with a thread of its own, closed by the destructor. Closing releases the
- * locks that are still held; a program that must know whether that was confirmed calls close(). */
+/* A set of nodes and the connections to them: a redlock_client with a thread of its own, closed by the destructor.
+ * Closing releases the locks that are still held; a program that must know whether that was confirmed calls close(). */
 class client
 {
   public:
@@ -1030,14 +1035,16 @@ inline cancellation::cancellation(const client &client)
 /* -------------------------------------------------------------------------------------------------------------- mutex */
 
 /*
- * A resource as a std::timed_mutex: for std::unique_lock, std::scoped_lock, std::lock_guard. As there, a mutex is not copied or moved,
- * any number of threads may share one, who locked it unlocks it, and it is not re-entrant: a thread that has it already gets
- * std::errc::resource_deadlock_would_occur from lock(), and false from the others. (Another mutex on the same resource counts as another
- * holder.) For re-entrancy, and for all that a lock can say, use client::acquire().
+ * A resource as a std::timed_mutex: for std::unique_lock, std::scoped_lock, std::lock_guard. As there, a mutex is not
+ * copied or moved, any number of threads may share one, who locked it unlocks it, and it is not re-entrant: a thread
+ * that has it already gets std::errc::resource_deadlock_would_occur from lock(), and false from the others. (Another
+ * mutex on the same resource counts as another holder.) For re-entrancy, and for all that a lock can say, use
+ * client::acquire().
  *
  * false says that others hold it. All else that keeps it from being locked is a redlock::error.
  *
- * A lock can be lost while it is held, which a std::mutex cannot: ask held()->validity() before what must not happen twice.
+ * A lock can be lost while it is held, which a std::mutex cannot: ask held()->validity() before what must not happen
+ * twice.
  */
 class mutex
 {
@@ -1095,8 +1102,8 @@ class mutex
     }
 
   private:
-    /* A lost lock may be held by one thread that does not know it yet and by another that has it now. Its place in memory is its owner's
-     * name, for nobody else. */
+    /* A lost lock may be held by one thread that does not know it yet and by another that has it now. Its place in
+     * memory is its owner's name, for nobody else. */
     struct holding {
         std::thread::id thread;
         redlock::lock lock;

@@ -1,4 +1,5 @@
-/* Where redlock(1) has its settings from: command line, environment, config file; which wins; and what is wrong with a file, by its line. */
+/* Where redlock(1) has its settings from: command line, environment, config file; which wins; and what is wrong with a
+ * file, by its line. */
 #define _GNU_SOURCE
 #include "scene.h"
 

@@ -1,5 +1,6 @@
-/* What redlock run costs: the time and the memory of a command that does nothing, on five healthy nodes. An optimised build without sanitizers is measured, others are
- * skipped. The least of many runs counts: what the machine itself was late by is not redlock's. */
+/* What redlock run costs: the time and the memory of a command that does nothing, on five healthy nodes. An optimised
+ * build without sanitizers is measured, others are skipped. The least of many runs counts: what the machine itself was
+ * late by is not redlock's. */
 #define _GNU_SOURCE
 #include "scene.h"
 

@@ -1,4 +1,5 @@
-/* redlock doctor and trust: what is wrong is found, named, and put right by what they say; quarantine ends when somebody vouches. */
+/* redlock doctor and trust: what is wrong is found, named, and put right by what they say; quarantine ends when
+ * somebody vouches. */
 #define _GNU_SOURCE
 #include "json.h"
 #include "patience.h"

@@ -1,4 +1,5 @@
-/* Is a process group alive? Also one of another user's processes, to which we may send nothing: started by sudo(8), for example. */
+/* Is a process group alive? Also one of another user's processes, to which we may send nothing: started by sudo(8), for
+ * example. */
 #define _GNU_SOURCE
 #include "cli/group.h"
 

@@ -4,7 +4,8 @@
 
 #include "program.h"
 
-/* The answer of `jq -r filter` to the program's output, without its last newline; valid until the end of the test. The output must be whole JSON values. */
+/* The answer of `jq -r filter` to the program's output, without its last newline; valid until the end of the test. The
+ * output must be whole JSON values. */
 const char *json_get(struct program *program, const char *filter);
 
 #define json_is(program, filter, expected) ck_assert_str_eq(json_get(program, filter), expected)

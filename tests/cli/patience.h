@@ -1,4 +1,5 @@
-/* Patience for the programs under test: a config file with timeouts that a loaded machine does not reach. It is in the memory of the test program. */
+/* Patience for the programs under test: a config file with timeouts that a loaded machine does not reach. It is in the
+ * memory of the test program. */
 #ifndef TESTS_CLI_PATIENCE_H
 #define TESTS_CLI_PATIENCE_H
 

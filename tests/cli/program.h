@@ -1,7 +1,9 @@
-/* Programs under test, redlock(1) first of all, driven as a user drives them: by arguments, environment, signals, a terminal.
+/* Programs under test, redlock(1) first of all, driven as a user drives them: by arguments, environment, signals, a
+ * terminal.
  *
- * Standard output and error are kept in memory and may be looked at while the program runs. The programs are killed at the end of the test, and with it.
- * Their environment is the test's, without HOME and all that begins with REDLOCK or XDG; REDLOCK_CONFIG is /dev/null unless set. */
+ * Standard output and error are kept in memory and may be looked at while the program runs. The programs are killed at
+ * the end of the test, and with it. Their environment is the test's, without HOME and all that begins with REDLOCK or
+ * XDG; REDLOCK_CONFIG is /dev/null unless set. */
 #ifndef TESTS_CLI_PROGRAM_H
 #define TESTS_CLI_PROGRAM_H
 
@@ -38,7 +40,8 @@ pid_t program_pid(const struct program *program);
 void program_signal(const struct program *program, int number);
 bool program_is_running(struct program *program);
 
-/* Waits until it has ended, and reaps it: its exit status, or minus the signal that ended it. Ends the test when it does not end soon. */
+/* Waits until it has ended, and reaps it: its exit status, or minus the signal that ended it. Ends the test when it
+ * does not end soon. */
 int program_wait(struct program *program);
 
 /* All it has written so far; valid until the next call. On a terminal both are the same. */

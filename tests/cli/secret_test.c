@@ -1,6 +1,6 @@
 /*
- * Passwords: however redlock(1) is given one, and whatever becomes of it at the nodes, nobody else gets to see it: not in what the command prints, explained
- * step by step or not, and not in the list of processes.
+ * Passwords: however redlock(1) is given one, and whatever becomes of it at the nodes, nobody else gets to see it: not
+ * in what the command prints, explained step by step or not, and not in the list of processes.
  */
 #define _GNU_SOURCE
 #include "patience.h"

@@ -1,5 +1,6 @@
-/* A command for redlock run that does not want to end: four processes of one group that ignore what can be ignored, and note when they were last alive. Argument: the
- * file. Ends by itself after a minute, should the test have failed to end it. */
+/* A command for redlock run that does not want to end: four processes of one group that ignore what can be ignored, and
+ * note when they were last alive. Argument: the file. Ends by itself after a minute, should the test have failed to end
+ * it. */
 #define _GNU_SOURCE
 #include "stamper.h"
 

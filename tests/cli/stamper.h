@@ -1,4 +1,5 @@
-/* What the stamper (stamper.c) writes into a file that its watcher maps: who its processes are, and when each was last alive. */
+/* What the stamper (stamper.c) writes into a file that its watcher maps: who its processes are, and when each was last
+ * alive. */
 #ifndef TESTS_CLI_STAMPER_H
 #define TESTS_CLI_STAMPER_H
 

@@ -33,7 +33,8 @@ static struct program *start(const char *script)
     return program_start(&options, "run", resource, "--", "sh", "-c", script, NULL);
 }
 
-/* An interactive shell with job control. What is looked for in its output must not be in what is typed, which the terminal shows, too: hence be""gun. */
+/* An interactive shell with job control. What is looked for in its output must not be in what is typed, which the
+ * terminal shows, too: hence be""gun. */
 static struct program *start_shell(void)
 {
     static const char *const environment[] = {"PS1=shell$ ", "ENV=", NULL};

@@ -1,4 +1,5 @@
-/* redlock acquire, extend and release: a lock that goes from one process to the next as the text of its token; and one that is kept for a process. */
+/* redlock acquire, extend and release: a lock that goes from one process to the next as the text of its token; and one
+ * that is kept for a process. */
 #define _GNU_SOURCE
 #include "json.h"
 #include "patience.h"

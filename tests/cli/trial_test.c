@@ -1,7 +1,8 @@
 /*
- * Is everything of CMD's process group dead when the lock ends? Trials, each with servers of its own, some at a time: the nodes are stopped, so that
- * renewal is cut off; redlock is killed; both; the process with the lock is killed, or stopped. CMD is four processes that ignore every signal they can, and
- * write down when they were last alive. When the lock ends is computed from what the nodes show, not from what redlock says.
+ * Is everything of CMD's process group dead when the lock ends? Trials, each with servers of its own, some at a time:
+ * the nodes are stopped, so that renewal is cut off; redlock is killed; both; the process with the lock is killed, or
+ * stopped. CMD is four processes that ignore every signal they can, and write down when they were last alive. When the
+ * lock ends is computed from what the nodes show, not from what redlock says.
  *
  * REDLOCK_TRIALS (default 10) is how many; the narrowest margin is printed.
  */

@@ -1,5 +1,5 @@
-/* What redlock(1) makes of a command line, an environment and a config file that are wrong: one line that names the input and the remedy, and a documented exit
- * status. */
+/* What redlock(1) makes of a command line, an environment and a config file that are wrong: one line that names the
+ * input and the remedy, and a documented exit status. */
 #define _GNU_SOURCE
 #include "scene.h"
 

@@ -1,4 +1,5 @@
-/* Node lists and URIs: any text is either taken apart into nodes that make sense, or refused in words that show no password. */
+/* Node lists and URIs: any text is either taken apart into nodes that make sense, or refused in words that show no
+ * password. */
 #include "fuzz.h"
 
 #include "src/address.h"

@@ -1,6 +1,6 @@
 /*
- * The command line of redlock(1): any words are either understood or refused with the exit status of a misuse. The commands are the real ones, but for
- * what they do.
+ * The command line of redlock(1): any words are either understood or refused with the exit status of a misuse. The
+ * commands are the real ones, but for what they do.
  */
 #include "fuzz.h"
 

@@ -1,4 +1,5 @@
-/* The config file of redlock(1): any bytes are either read or refused, with the file, the line and no control character. */
+/* The config file of redlock(1): any bytes are either read or refused, with the file, the line and no control
+ * character. */
 #include "fuzz.h"
 
 #include "cli/config.h"

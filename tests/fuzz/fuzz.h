@@ -1,6 +1,7 @@
 /*
- * What the fuzz targets share. A target is LLVMFuzzerTestOneInput() in one file: built with clang's libFuzzer it invents inputs (preset `fuzz`,
- * scripts/fuzz.sh); everywhere else replay.c feeds it the kept ones, as an ordinary test.
+ * What the fuzz targets share. A target is LLVMFuzzerTestOneInput() in one file: built with clang's libFuzzer it
+ * invents inputs (preset `fuzz`, scripts/fuzz.sh); everywhere else replay.c feeds it the kept ones, as an ordinary
+ * test.
  *
  * Inputs are read front to back as small numbers; what is missing at the end is 0, so that every input means something.
  */

@@ -1,7 +1,8 @@
 /*
- * Nodes that may say anything, in the thread of the client that asks them: listeners on unix sockets, the connections to them, what was asked on each, and
- * what was answered. Nothing is sent but what the caller says. What a node has granted is read off the bytes on the wire by a parser of the
- * tests' own, so that it can be held against what the client believes.
+ * Nodes that may say anything, in the thread of the client that asks them: listeners on unix sockets, the connections
+ * to them, what was asked on each, and what was answered. Nothing is sent but what the caller says. What a node has
+ * granted is read off the bytes on the wire by a parser of the tests' own, so that it can be held against what the
+ * client believes.
  */
 #ifndef TESTS_FUZZ_LIARS_H
 #define TESTS_FUZZ_LIARS_H

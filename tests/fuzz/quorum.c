@@ -1,6 +1,6 @@
 /*
- * Histories of events into the quorum machines: any order, any times, any answers that the contract of a machine allows. The first byte says which
- * machine; what must be true after every step is in the function of its name.
+ * Histories of events into the quorum machines: any order, any times, any answers that the contract of a machine
+ * allows. The first byte says which machine; what must be true after every step is in the function of its name.
  */
 #include "fuzz.h"
 

@@ -1,4 +1,5 @@
-/* Feeds a fuzz target the inputs it is given (files, or directories of them), each also cut short at every length: without clang's fuzzer. */
+/* Feeds a fuzz target the inputs it is given (files, or directories of them), each also cut short at every length:
+ * without clang's fuzzer. */
 #include "fuzz.h"
 
 #include "support/bytes.h"

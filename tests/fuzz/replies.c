@@ -1,9 +1,11 @@
 /*
- * A client among nodes that say anything at any time, through the real reply path: sockets, hiredis, handshake, guard, rounds, renewal, queue,
- * listeners. The input is a programme of what the nodes say and what the client's user does; the clock is moved by hand.
+ * A client among nodes that say anything at any time, through the real reply path: sockets, hiredis, handshake, guard,
+ * rounds, renewal, queue, listeners. The input is a programme of what the nodes say and what the client's user does;
+ * the clock is moved by hand.
  *
- * Whatever they say: no crash, no memory without bound, every operation is told once and by its deadline, the client closes, a lock is only won
- * where a majority has granted it, and nothing a node says gets into a text as a control character.
+ * Whatever they say: no crash, no memory without bound, every operation is told once and by its deadline, the client
+ * closes, a lock is only won where a majority has granted it, and nothing a node says gets into a text as a control
+ * character.
  */
 #include "fuzz.h"
 #include "liars.h"

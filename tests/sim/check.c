@@ -135,7 +135,8 @@ void sim_check_acquiring(struct sim_slot *slot)
     memcpy(slot->holding.floor, sim_world->fences, sizeof slot->holding.floor);
 }
 
-/* Entered again by its owner, perhaps of a handle that has been given back since: the lock was there when the acquire began. */
+/* Entered again by its owner, perhaps of a handle that has been given back since: the lock was there when the acquire
+ * began. */
 static bool is_known(struct sim_process *process, const char *token)
 {
     for (unsigned i = 0; i < SIM_KNOWN && i < process->known_count; i++)
@@ -169,7 +170,8 @@ static void check_fence(const struct sim_slot *slot, unsigned resource)
     sim_at(world->now + slot->process->lag, token_known, &world->fences[resource], holding->fence);
 }
 
-/* What a reader is told is not its own: of whoever wrote last, or a larger one. Nodes that have forgotten do not know it. */
+/* What a reader is told is not its own: of whoever wrote last, or a larger one. Nodes that have forgotten do not know
+ * it. */
 static void check_readers_fence(const struct sim_slot *slot, unsigned resource)
 {
     const struct sim_holding *holding = &slot->holding;
@@ -298,11 +300,12 @@ static void check_healing(const struct sim_process *process, const char *bytes, 
 /* -------------------------------------------------------------------------------------------------------- G8 sparing */
 
 /*
- * Who waits asks a node once a second, and when the lock may be free: when it is called, when a key expires, or after a pause of 40 ms on average, where
- * nobody calls. Being called in vain is answered eight times in a row at most, then by a pause, too. A process waits for at most four locks, and asks for
- * each of a semaphore's four permits: 175 times a second in the long run, and on top what an acquire that begins asks at once. So much is allowed, and
- * 400 times more in a moment: at half that pace, and with half of what an acquire is given, 54 of them were the most in 120,000 operations. One that asks
- * again as soon as it is answered does so 1,000 times a second.
+ * Who waits asks a node once a second, and when the lock may be free: when it is called, when a key expires, or after a
+ * pause of 40 ms on average, where nobody calls. Being called in vain is answered eight times in a row at most, then by
+ * a pause, too. A process waits for at most four locks, and asks for each of a semaphore's four permits: 175 times a
+ * second in the long run, and on top what an acquire that begins asks at once. So much is allowed, and 400 times more
+ * in a moment: at half that pace, and with half of what an acquire is given, 54 of them were the most in 120,000
+ * operations. One that asks again as soon as it is answered does so 1,000 times a second.
  */
 #define ASKING      (QUORUM_SECOND / 200)
 #define SAVED       400

@@ -1,5 +1,6 @@
 /*
- * A clock of a machine: runs at a rate of its own, may stand still or jump. True time is the world's: only the simulator knows it.
+ * A clock of a machine: runs at a rate of its own, may stand still or jump. True time is the world's: only the
+ * simulator knows it.
  */
 #ifndef SIM_CLOCK_H
 #define SIM_CLOCK_H

@@ -1,4 +1,5 @@
-/* What one Redis server stores: strings, hashes and sorted sets with ends, as far as the library's commands and scripts use them. */
+/* What one Redis server stores: strings, hashes and sorted sets with ends, as far as the library's commands and scripts
+ * use them. */
 #ifndef SIM_KEYSPACE_H
 #define SIM_KEYSPACE_H
 

@@ -1,6 +1,7 @@
 /*
- * Is the simulator's node a true model? The same random commands and shipped scripts, sound ones and others, go to it and to a real server whose wall clock
- * stands still at the model's time; every answer, every publication and at the end every key must be the same, to the millisecond.
+ * Is the simulator's node a true model? The same random commands and shipped scripts, sound ones and others, go to it
+ * and to a real server whose wall clock stands still at the model's time; every answer, every publication and at the
+ * end every key must be the same, to the millisecond.
  */
 #include "server_suite.h"
 #include "sim/random.h"
@@ -637,7 +638,8 @@ static void compare_key(const char *name)
     execute_words("ZRANGE", name, "0", "-1", "WITHSCORES");
 }
 
-/* What has expired is gone once both have been asked for it; then they have as many keys, which are those that the model knew. */
+/* What has expired is gone once both have been asked for it; then they have as many keys, which are those that the
+ * model knew. */
 static void compare_all(void)
 {
     static char names[128][128];

@@ -1,4 +1,5 @@
-/* What befalls a world. Each kind has a random stream of its own, so that leaving one out leaves the others as they are. */
+/* What befalls a world. Each kind has a random stream of its own, so that leaving one out leaves the others as they
+ * are. */
 #include <stdio.h>
 #include <string.h>
 

@@ -7,8 +7,8 @@
 #include "world.h"
 
 /*
- * Reading the clock is where a process is most likely to be found preempted, for what it does next depends on it: the rest of the turn then happens later than the
- * world's time, and whatever it sends leaves then.
+ * Reading the clock is where a process is most likely to be found preempted, for what it does next depends on it: the
+ * rest of the turn then happens later than the world's time, and whatever it sends leaves then.
  */
 quorum_time sim_process_clock(const struct sim_process *process)
 {
@@ -66,7 +66,8 @@ static void set_options(struct sim_process *process)
     process->options.log = sim_world->tracing ? log_line : NULL;
     process->options.log_arg = process;
     process->options.log_level = REDLOCK_LOG_DEBUG;
-    /* Those who know of short locks only do not wait for the long ones that a node may have forgotten; who takes these says nothing of them. */
+    /* Those who know of short locks only do not wait for the long ones that a node may have forgotten; who takes these
+     * says nothing of them. */
     if (config->beyond == SIM_BEYOND_MAX_TTL && process->index % 2)
         process->options.max_ttl_ms = config->ttl_ms[0];
     else if (config->beyond == SIM_BEYOND_MAX_TTL)

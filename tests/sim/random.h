@@ -1,4 +1,5 @@
-/* Random numbers that a seed determines: splitmix64. Each concern has a stream of its own, so that one of them can be turned off without moving the others. */
+/* Random numbers that a seed determines: splitmix64. Each concern has a stream of its own, so that one of them can be
+ * turned off without moving the others. */
 #ifndef SIM_RANDOM_H
 #define SIM_RANDOM_H
 

@@ -46,8 +46,8 @@ size_t sim_server_parse(const char *bytes, size_t size, struct sim_text *words, 
 /* ----------------------------------------------------------------------------------------------------------- memory */
 
 /*
- * A script makes a hundred small objects and is done: most of what it costs is getting memory and giving it back. Blocks of a size are kept in a list of their own, and
- * go back to the system with the interpreter.
+ * A script makes a hundred small objects and is done: most of what it costs is getting memory and giving it back.
+ * Blocks of a size are kept in a list of their own, and go back to the system with the interpreter.
  */
 #define GRAIN      16
 #define SMALL      512

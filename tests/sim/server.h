@@ -1,6 +1,6 @@
 /*
- * A model of one Redis server: executes commands, and the very scripts the library ships, in an interpreter of the language they are written in.
- * It has no sockets and no clock: bytes and time come in with each call.
+ * A model of one Redis server: executes commands, and the very scripts the library ships, in an interpreter of the
+ * language they are written in. It has no sockets and no clock: bytes and time come in with each call.
  */
 #ifndef SIM_SERVER_H
 #define SIM_SERVER_H

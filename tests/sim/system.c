@@ -1,6 +1,7 @@
 /*
- * The system as the library and hiredis see it: descriptors, sockets, clocks, random numbers; and libev. The linker prefers these functions to the C library's, so
- * that all code above them is what ships. Descriptors that are not of a world go to the kernel.
+ * The system as the library and hiredis see it: descriptors, sockets, clocks, random numbers; and libev. The linker
+ * prefers these functions to the C library's, so that all code above them is what ships. Descriptors that are not of a
+ * world go to the kernel.
  */
 #include <arpa/inet.h>
 #include <assert.h>

@@ -68,7 +68,8 @@ static void draw_times(struct sim_config *config, struct sim_random *random)
     config->tail = sim_random_chance(random, 500) ? 0 : (unsigned)sim_random_log(random, 1, 30);
 }
 
-/* A node that may have forgotten grants nothing for max_ttl: were it to happen more often than that, nothing else would. */
+/* A node that may have forgotten grants nothing for max_ttl: were it to happen more often than that, nothing else
+ * would. */
 static quorum_duration quarantine_of(const struct sim_config *config)
 {
     return config->max_ttl_ms * QUORUM_MILLISECOND * 11 / 10 + 3 * QUORUM_SECOND;

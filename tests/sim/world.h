@@ -1,7 +1,7 @@
 /*
- * A world: N model nodes, M client processes, the network between them, and what befalls them; all of it in one thread, on a virtual clock, and
- * determined by a seed. The processes run the library as it ships, with hiredis: the simulator takes the place of the system (sockets, clocks, random
- * numbers) and of libev.
+ * A world: N model nodes, M client processes, the network between them, and what befalls them; all of it in one thread,
+ * on a virtual clock, and determined by a seed. The processes run the library as it ships, with hiredis: the simulator
+ * takes the place of the system (sockets, clocks, random numbers) and of libev.
  */
 #ifndef SIM_WORLD_H
 #define SIM_WORLD_H

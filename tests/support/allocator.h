@@ -1,5 +1,5 @@
-/* An allocator that fails when told to, and knows what was never freed. Every function takes it as its user pointer and may
- * be called from any thread.
+/* An allocator that fails when told to, and knows what was never freed. Every function takes it as its user pointer and
+ * may be called from any thread.
  *
  *     for (size_t k = 1; ; k++) {
  *         struct test_allocator *allocator = test_allocator_new();

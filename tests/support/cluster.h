@@ -82,9 +82,11 @@ void cluster_restart(struct cluster *cluster, size_t node);
 void cluster_stop(struct cluster *cluster, size_t node);
 void cluster_resume(struct cluster *cluster, size_t node);
 void cluster_resume_all(struct cluster *cluster);
-/* Its wall clock is so far ahead of the machine's from now on, negative: behind; its monotonic clocks go on. Only with own_clock. */
+/* Its wall clock is so far ahead of the machine's from now on, negative: behind; its monotonic clocks go on. Only with
+ * own_clock. */
 void cluster_shift_clock(struct cluster *cluster, size_t node, int64_t shift_us);
-/* Its wall clock stands still at that time, microseconds since 1970, until it is held at another or shifted. Only with own_clock. */
+/* Its wall clock stands still at that time, microseconds since 1970, until it is held at another or shifted. Only with
+ * own_clock. */
 void cluster_hold_clock(struct cluster *cluster, size_t node, int64_t time_us);
 /* FLUSHALL. */
 void cluster_flush(struct cluster *cluster, size_t node);

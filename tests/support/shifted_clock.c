@@ -1,6 +1,7 @@
-/* Preloaded into a server, it shifts its wall clock by the microseconds that a file holds, or holds it at those that stand behind them, unless they are 0:
- * two numbers of eight bytes in this machine's order, which may be changed at any time. $SHIFTED_CLOCK names the file. Monotonic clocks go on.
- * (libfaketime, which does far more, and Redis' allocator hang each other.) */
+/* Preloaded into a server, it shifts its wall clock by the microseconds that a file holds, or holds it at those that
+ * stand behind them, unless they are 0: two numbers of eight bytes in this machine's order, which may be changed at any
+ * time. $SHIFTED_CLOCK names the file. Monotonic clocks go on. (libfaketime, which does far more, and Redis' allocator
+ * hang each other.) */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdatomic.h>

@@ -298,7 +298,8 @@ static void check_unique(struct check *check, struct check_hold **fenced, size_t
     }
 }
 
-/* Of the fenced holds of one resource, sorted by `held`: none that was held before this one's acquire began may have a larger token. */
+/* Of the fenced holds of one resource, sorted by `held`: none that was held before this one's acquire began may have a
+ * larger token. */
 static void check_order(struct check *check, struct check_hold **fenced, size_t count)
 {
     struct check_hold **largest = calloc(count + 1, sizeof *largest); /* of the first i + 1 */

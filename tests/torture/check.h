@@ -1,10 +1,11 @@
 /*
  * Reads histories and says whether what was promised was kept:
  *
- *   exclusion   while a lock's validity query has promised it, nobody else's has for the same resource: [held, the latest promise, or earlier: its
- *               release began, it was told to be lost]
+ *   exclusion   while a lock's validity query has promised it, nobody else's has for the same resource: [held, the
+ *               latest promise, or earlier: its release began, it was told to be lost]
  *   fencing     tokens of a resource are never equal, and one that was acquired after another was held is larger
- *   told        a lock that ends is told to be lost within the tolerance of its end, but for what the process did not run
+ *   told        a lock that ends is told to be lost within the tolerance of its end, but for what the process did not
+ *               run
  *   bounded     an acquire ends by its deadline, with the same allowance
  *   nothing     no key is left at the end
  */
@@ -67,7 +68,8 @@ extern const char *const check_promise_names[CHECK_PROMISES];
 struct check *check_new(const struct check_terms *terms);
 void check_free(struct check *check);
 
-/* A line, or a file of them; false: it is no history (the last line of a file may be cut). Lines of one WHO in their order; else in any. */
+/* A line, or a file of them; false: it is no history (the last line of a file may be cut). Lines of one WHO in their
+ * order; else in any. */
 bool check_line(struct check *check, const char *text);
 bool check_file(struct check *check, const char *path);
 

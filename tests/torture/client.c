@@ -1,9 +1,11 @@
 /*
- * A client of a torture run: takes locks, holds them for a while, asks how long they are valid, and writes all of it down.
+ * A client of a torture run: takes locks, holds them for a while, asks how long they are valid, and writes all of it
+ * down.
  *
  *     torture_client blocking|async|command NAME NODES HISTORY SEED GUARD [REDLOCK]
  *
- * NODES is a node list, HISTORY a file that is appended to, GUARD 1 or 0, REDLOCK the program redlock(1), which command uses. Ends by itself after SIGTERM: releases, closes, and says so.
+ * NODES is a node list, HISTORY a file that is appended to, GUARD 1 or 0, REDLOCK the program redlock(1), which command
+ * uses. Ends by itself after SIGTERM: releases, closes, and says so.
  */
 #include "history.h"
 

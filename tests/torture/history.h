@@ -1,10 +1,11 @@
 /*
- * What a torture run writes down while it runs: one line per event, appended by one write(2), so that what a killed process has written stays whole.
- * Times are nanoseconds of CLOCK_BOOTTIME, one clock for all processes of the machine.
+ * What a torture run writes down while it runs: one line per event, appended by one write(2), so that what a killed
+ * process has written stays whole. Times are nanoseconds of CLOCK_BOOTTIME, one clock for all processes of the machine.
  *
  *     TIME WHO EVENT HOLD RESOURCE NUMBER TEXT
  *
- * WHO is a client ("b0.2": its process and thread) or "nemesis". HOLD numbers the attempts of one WHO. What is missing is "-" or 0.
+ * WHO is a client ("b0.2": its process and thread) or "nemesis". HOLD numbers the attempts of one WHO. What is missing
+ * is "-" or 0.
  *
  *     start    an acquire begins; NUMBER: its wait_ms
  *     held     it has answered OK, and the query right after it, asked at TIME, NUMBER ms of validity

@@ -1,6 +1,7 @@
 /*
- * A network of a run's own: one namespace for the clients, which this process moves into, and one for each node, joined by a pair of virtual
- * interfaces. All of it is gone with the processes. Needs root, and ip(8), nsenter(1) and iptables(8); without them there is loopback only.
+ * A network of a run's own: one namespace for the clients, which this process moves into, and one for each node, joined
+ * by a pair of virtual interfaces. All of it is gone with the processes. Needs root, and ip(8), nsenter(1) and
+ * iptables(8); without them there is loopback only.
  */
 #ifndef TORTURE_NETWORK_H
 #define TORTURE_NETWORK_H

@@ -8,7 +8,8 @@ bool report_is_clean(const struct check_summary *summary);
 
 void report_text(FILE *out, const struct check_summary *summary, uint64_t seed, bool guard, bool namespaces);
 
-/* One lane for each node and for the clients' faults, one for each resource with its holders. A long run is cut into rows. */
+/* One lane for each node and for the clients' faults, one for each resource with its holders. A long run is cut into
+ * rows. */
 void report_svg(const char *path, const struct check *check, const struct check_summary *summary);
 
 #endif

@@ -1,13 +1,16 @@
 /*
  * Five real servers, clients of both faces, and a nemesis; then the check of what the clients have written down.
  *
- *     torture --seconds S --seed N --directory DIR [--client PROGRAM] [--command REDLOCK] [--no-guard] [--loopback] [--fault NAME] [--told-ms N]
+ *     torture --seconds S --seed N --directory DIR [--client PROGRAM] [--command REDLOCK] [--no-guard] [--loopback]
+ *     [--fault NAME] [--told-ms N]
  *
- * DIR gets the histories, the logs, report.txt and report.svg. Exit status 0: all promises were kept; 1: not; anything else: the run could not be made.
+ * DIR gets the histories, the logs, report.txt and report.svg. Exit status 0: all promises were kept; 1: not; anything
+ * else: the run could not be made.
  *
- * What the nemesis does stays within what the promises rest on: what makes a node forget is either seen at once (a restart breaks its connections)
- * or done only where every lock is left on so many other nodes that this one is not needed (a flush that nobody is told of, a clock that jumps ahead),
- * with nothing else of the kind until it must have been noticed.
+ * What the nemesis does stays within what the promises rest on: what makes a node forget is either seen at once (a
+ * restart breaks its connections) or done only where every lock is left on so many other nodes that this one is not
+ * needed (a flush that nobody is told of, a clock that jumps ahead), with nothing else of the kind until it must have
+ * been noticed.
  */
 #include "check.h"
 #include "history.h"
@@ -312,7 +315,8 @@ static bool flush_and_disconnect(struct active *what)
     return true;
 }
 
-/* Every lock that this node shows is on a quorum's complement of others: whoever comes cannot have a majority without them. */
+/* Every lock that this node shows is on a quorum's complement of others: whoever comes cannot have a majority without
+ * them. */
 static bool can_do_without(unsigned node)
 {
     char key[8], token[NODES][64];

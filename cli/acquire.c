@@ -122,11 +122,9 @@ static void print(const char *resource, const redlock_lock *lock, const redlock_
     cli_json_end();
 }
 
-/* A lock whose token nobody has read is of no use to anybody: a closed pipe must not end this process before it is
- * released. */
+/* A lock whose token nobody has read is of no use to anybody. */
 static int tell(const char *resource, const redlock_lock *lock, const redlock_result *result, pid_t keeper)
 {
-    signal(SIGPIPE, SIG_IGN);
     print(resource, lock, result, keeper);
     if (fflush(stdout) == 0 && ferror(stdout) == 0)
         return CLI_OK;
@@ -211,6 +209,7 @@ static int run(const struct cli_arguments *arguments)
     if (status != CLI_OK)
         return status;
     read_options(&how, &keeping);
+    cli_outlive_readers();
     if (wanted.process > 0)
         status = cli_keeper_start((pid_t)wanted.process, wanted.signal, how.resource, &keeping, &keeper);
     if (status == CLI_OK)

@@ -80,6 +80,7 @@ static int run(const struct cli_arguments *arguments)
         ttl_ms = settings->options.ttl_ms;
     if (!cli_ttl_fits(settings, ttl_ms))
         return CLI_USAGE;
+    cli_outlive_readers();
     status = cli_connect_to_leave(&client);
     if (status == CLI_OK)
         status = extend(client, resource, token);

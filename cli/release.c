@@ -51,6 +51,7 @@ static int run(const struct cli_arguments *arguments)
 
     if (status != CLI_OK)
         return status;
+    cli_outlive_readers();
     status = cli_connect(&client);
     if (status == CLI_OK)
         status = release(client, resource, token);

@@ -39,6 +39,11 @@ void cli_interrupts_catch(void)
             sigaction(numbers[i], &action, NULL);
 }
 
+void cli_outlive_readers(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+}
+
 int cli_interrupted(void)
 {
     return interrupt;

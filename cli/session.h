@@ -44,6 +44,10 @@ const char *cli_acquire_obstacle(redlock_client *client, const struct cli_acquir
  */
 int cli_acquire(redlock_client *client, const struct cli_acquire *how, redlock_lock **lock, redlock_result *result);
 
+/* What is begun on the nodes is brought to its end though nobody reads what is said of it any more: SIGPIPE is ignored
+ * from here on. */
+void cli_outlive_readers(void);
+
 /* From here on SIGINT, SIGTERM and SIGHUP set a flag that ends an acquire, present or later. */
 void cli_interrupts_catch(void);
 

@@ -172,6 +172,18 @@ START_TEST(a_token_that_cannot_be_written_is_no_lock)
 }
 END_TEST
 
+/* Who reads the errors may be gone before the lock is granted: what has been begun is finished. */
+START_TEST(what_nobody_reads_ends_nothing)
+{
+    struct program *program = run_shell("exec 3> >(:); wait $!; token=$(\"$R\" acquire -v \"$1\" 2>&3) &&"
+                                        "  \"$R\" extend -v \"$1\" $token 2>&3 && \"$R\" release -v \"$1\" $token 2>&3",
+                                        real_key("unread"));
+
+    program_exits(program, 0);
+    ck_assert(real_nothing_left(NULL));
+}
+END_TEST
+
 START_TEST(an_interrupt_ends_the_waiting_and_leaves_nothing)
 {
     const char *key = real_key("interrupted");
@@ -531,6 +543,7 @@ static Suite *token_suite(void)
     tcase_add_test(tcase, a_token_goes_through_a_pipe);
     tcase_add_test(tcase, odd_bytes_in_a_name);
     tcase_add_test(tcase, a_token_that_cannot_be_written_is_no_lock);
+    tcase_add_test(tcase, what_nobody_reads_ends_nothing);
     tcase_add_test(tcase, an_interrupt_ends_the_waiting_and_leaves_nothing);
     tcase_add_test(tcase, each_step_is_explained);
     tcase_add_loop_test(tcase, a_command_line_that_is_wrong_is_refused, 0, BAD_LINES);

@@ -442,25 +442,36 @@ void rl_node_resolved(struct rl_node *node)
     if (node->state != RL_NODE_RESOLVING || !atomic_load(&resolution->done))
         return;
     node->attempt = 0;
+    resolution->taken = true;
     if (resolution->count)
         connect_now(node);
     else
         rl_node_break(node, false, "%s", resolution->error);
 }
 
-static void start(struct rl_node *node)
+/* Names are resolved anew for each attempt; but one that is still being resolved, or was when the last attempt ended, is
+ * waited for: a name server that is away for long would be asked by more and more threads. */
+static void resolve(struct rl_node *node)
 {
-    /* Names are resolved anew for each attempt, but the addresses one name gave are tried one after another. */
-    if (node->address.path[0] || node->attempt > 0 || rl_resolver_is_numeric(node->address.host)) {
-        connect_now(node);
-        return;
+    if (!node->resolution || node->resolution->taken) {
+        rl_resolver_release(node->resolution);
+        node->resolution = rl_resolver_start(node->address.host, node->client->wakeup);
     }
     node->state = RL_NODE_RESOLVING;
-    rl_resolver_release(node->resolution);
-    node->resolution = rl_resolver_start(node->address.host, node->client->wakeup);
     schedule(node, quorum_time_add(rl_now(), node->connect_timeout));
-    if (!node->resolution)
+    if (node->resolution)
+        rl_node_resolved(node);
+    else
         rl_node_break(node, false, "cannot resolve the name: no thread or no memory");
+}
+
+static void start(struct rl_node *node)
+{
+    /* The addresses that one name gave are tried one after another. */
+    if (node->address.path[0] || node->attempt > 0 || rl_resolver_is_numeric(node->address.host))
+        connect_now(node);
+    else
+        resolve(node);
 }
 
 static bool send_heartbeat(struct rl_node *node, bool whole)

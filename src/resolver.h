@@ -15,6 +15,7 @@
 #define RL_NUMERIC_SIZE 64 /* an IPv6 address with its scope */
 
 struct rl_resolution {
+    bool taken; /* the loop's: what was found has been used */
     atomic_uint references;
     atomic_bool done; /* the rest may be read */
     struct rl_wakeup *wakeup;

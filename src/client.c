@@ -331,8 +331,8 @@ static void report(redlock_client *client, redlock_result *result)
         unsigned owed = node->sent.count - (node->beating && node->sent.count ? 1 : 0) + node->kept.count;
         result->node[i].outcome = owed ? REDLOCK_NODE_UNREACHABLE : REDLOCK_NODE_GRANTED;
         if (owed)
-            snprintf(result->node[i].text, sizeof result->node[i].text, "%.60s: %u requests not confirmed",
-                     node->address.name, owed);
+            snprintf(result->node[i].text, sizeof result->node[i].text, "%.60s: %u request%s not confirmed",
+                     node->address.name, owed, owed == 1 ? "" : "s");
     }
 }
 

@@ -209,6 +209,6 @@ const char *redlock_result_text(redlock_result *result)
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
         add_class(&text, result, order[i], &separator);
     if (result->pending_undos)
-        add(&text, "; %u undos not confirmed", result->pending_undos);
+        add(&text, "; %u undo%s not confirmed", result->pending_undos, result->pending_undos == 1 ? "" : "s");
     return result->text;
 }

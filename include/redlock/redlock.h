@@ -299,8 +299,8 @@ typedef struct redlock_acquire_options {
  *     rediss://...      the same over TLS, where the library was built with it
  *     unix://[[user]:password@]/path/to/socket[?database=3&timeout_ms=50]
  * User and password may be percent-encoded; a user that needs no password (nopass) takes any. A host name is resolved
- * off the loop, anew at each connect unless that is still under way. The same address twice is an error. Every client of a deployment must name the
- * same nodes: the majority is counted over this list.
+ * off the loop, anew at each connect unless that is still under way. The same address twice is an error. Every client
+ * of a deployment must name the same nodes: the majority is counted over this list.
  */
 
 /* ------------------------------------------------------------------------------------------------------ blocking face */

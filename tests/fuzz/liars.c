@@ -192,6 +192,7 @@ static void parse_commands(struct connection *connection)
         *connection->last = question;
         connection->last = &question->next;
         connection->pending++;
+        match_replies(connection); /* what was said before it was asked is its answer: the client cannot tell */
         bytes_consume(&connection->in, used);
         if (connection->in.length == 0)
             return;

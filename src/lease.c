@@ -426,14 +426,16 @@ static redlock_lock *next_to_tell(const struct rl_lease *lease, int event)
     return handle;
 }
 
-/* Callbacks may release handles, and make new ones: after each the list is looked at from its start. */
+/* Callbacks may release handles, and make new ones: after each the list is looked at from its start. A warning that the
+ * loss has overtaken is still told before it, and tells nothing of it. */
 static void tell(struct rl_lease *lease, int event)
 {
     redlock_lock *handle;
     while ((handle = next_to_tell(lease, event)) != NULL) {
         handle->pending &= ~(1u << event);
         if (handle->event)
-            handle->event(handle, event, atomic_load(&lease->loss),
+            handle->event(handle, event,
+                          event == REDLOCK_EVENT_LOST ? atomic_load(&lease->loss) : (int)REDLOCK_NOT_LOST,
                           (int64_t)(rl_lease_validity(lease) / QUORUM_MILLISECOND), handle->event_arg);
     }
 }

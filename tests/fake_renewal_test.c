@@ -257,6 +257,50 @@ START_TEST(a_close_meanwhile_asks_no_further)
 }
 END_TEST
 
+static struct {
+    int event, loss;
+} told[3];
+static unsigned told_count;
+
+static void note_event(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg)
+{
+    (void)lock;
+    (void)arg;
+    ck_assert_int_eq(validity_ms, 0);
+    ck_assert_uint_lt(told_count, 2);
+    told[told_count].event = event;
+    told[told_count++].loss = loss;
+}
+
+static bool have_told(void *count)
+{
+    return told_count >= *(unsigned *)count;
+}
+
+/* Both in one turn: the loss is told by its own event alone. */
+START_TEST(a_warning_that_the_loss_has_overtaken_tells_no_loss)
+{
+    const struct quorum_lease_event failed = {
+        .type = QUORUM_LEASE_RENEWED, .now = rl_now(), .verdict = QUORUM_LOST_NO_QUORUM};
+    const struct quorum_lease_event stood_still = {.type = QUORUM_LEASE_CLOCK, .now = rl_now()};
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    struct answer held;
+    told_count = 0;
+    options.wait_ms = SCENE_SOON_MS;
+    options.event = note_event;
+    scene_attach();
+    ck_assert_status(scene_acquire(&held, "stock", &options), REDLOCK_OK);
+    rl_lease_step(held.lock->lease, &failed);
+    rl_lease_step(held.lock->lease, &stood_still);
+    ck_assert(scene_run(have_told, &(unsigned){2}));
+    ck_assert_int_eq(told[0].event, REDLOCK_EVENT_RENEWAL_FAILING);
+    ck_assert_int_eq(told[0].loss, REDLOCK_NOT_LOST);
+    ck_assert_int_eq(told[1].event, REDLOCK_EVENT_LOST);
+    ck_assert_int_eq(told[1].loss, REDLOCK_LOSS_CLOCK);
+    ck_assert_status(scene_release(&answers[0], &held.lock), REDLOCK_LOST);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("renewals of many locks");
@@ -270,5 +314,7 @@ int main(void)
     tcase_add_test(tcase, nodes_that_have_forgotten_the_script_are_told_it);
     tcase_add_test(tcase, all_are_asked_at_once_when_time_is_short);
     tcase_add_test(tcase, a_close_meanwhile_asks_no_further);
+    TCase *events = scene_case(suite, "events", five_nodes);
+    tcase_add_test(events, a_warning_that_the_loss_has_overtaken_tells_no_loss);
     return run_suite(suite);
 }

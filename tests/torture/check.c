@@ -117,24 +117,27 @@ static void promise(struct check_hold *hold, const struct history_line *line)
         hold->promised = until;
 }
 
-static void take_of_client(struct check *check, const struct history_line *line)
+/* false: two lives have one name. */
+static bool take_of_client(struct check *check, const struct history_line *line)
 {
     struct client *client = client_of(check, line->who);
     client->last = line->time > client->last ? line->time : client->last;
     if (line->event == HISTORY_END) {
         client->ended = true;
-        return;
+        return true;
     }
     if (line->event == HISTORY_STALL) {
         struct stall *stall = add(&check->stalls);
         memcpy(stall->who, line->who, sizeof stall->who);
         stall->begin = line->time - (uint64_t)line->number * MS;
         stall->end = line->time;
-        return;
+        return true;
     }
     struct check_hold *hold = hold_of(check, line);
     switch ((int)line->event) {
     case HISTORY_START:
+        if (hold->started)
+            return false;
         hold->started = line->time;
         hold->wait_ms = line->number;
         break;
@@ -163,6 +166,7 @@ static void take_of_client(struct check *check, const struct history_line *line)
     default:
         break;
     }
+    return true;
 }
 
 static void violation(struct check *check, enum check_promise which, uint64_t time, const char *format, ...)
@@ -201,7 +205,7 @@ bool check_line(struct check *check, const char *text)
     if (strcmp(line.who, "nemesis") == 0)
         take_of_nemesis(check, &line);
     else
-        take_of_client(check, &line);
+        return take_of_client(check, &line);
     return true;
 }
 

@@ -271,6 +271,15 @@ START_TEST(what_is_no_line_is_refused)
 }
 END_TEST
 
+START_TEST(two_lives_of_one_name_are_refused)
+{
+    hold("a.0", 1, 100);
+    hold("a.0", 2, 300);
+    hold("b.0", 1, 500);
+    ck_assert(!check_line(history, "1600000000 a.0 start 1 r 1000 -\n"));
+}
+END_TEST
+
 START_TEST(faults_begin_and_end)
 {
     const struct check_fault *faults;

@@ -305,6 +305,16 @@ static unsigned run_async(const char *nodes, const redlock_options *options)
 
 /* ------------------------------------------------------------------------------------------------------------ redlock(1) */
 
+/* Its nap, told as a stall where it was far longer: it has no other thread that could tell. */
+static void nap(struct worker *worker)
+{
+    uint64_t before = history_now();
+    usleep(5000);
+    uint64_t now = history_now();
+    if (now - before > 12 * MS)
+        say_at(now, worker, HISTORY_STALL, (int64_t)((now - before) / MS + 1), "-");
+}
+
 /* What redlock run runs: says every few milliseconds that it is alive, for then the lock must be held. */
 static int be_held(char **argv)
 {
@@ -318,7 +328,7 @@ static int be_held(char **argv)
         say(&worker, HISTORY_FENCE, strtoll(fence, NULL, 10), "-");
     while (history_now() < until) {
         say(&worker, HISTORY_VALID, 1, "-");
-        usleep(5000);
+        nap(&worker);
     }
     say(&worker, HISTORY_RELEASE, 0, "-");
     return 0;

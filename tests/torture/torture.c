@@ -54,7 +54,7 @@ static struct cluster *cluster;
 static struct delay_proxy *proxy;
 static struct process clients[CLIENTS];
 static unsigned generation[CLIENTS]; /* how often it has been started */
-static char files[1024][64];
+static char files[16384][64];
 static size_t file_count;
 static int history;
 static uint64_t random_state;
@@ -123,24 +123,25 @@ static const char *nodes_of(size_t client)
 static void start_client(size_t index)
 {
     enum { WORDS = 8 };
-    char letter = (char)('a' + generation[index] % 26);
     const char *face = options.command && (index == 3 || index == 4) ? "command"
                        : index < CLIENTS / 2                         ? "blocking"
                                                                      : "async";
     char *argv[WORDS + 1] = {
         fixture_text("%s", options.client),
         fixture_text("%s", face),
-        fixture_text("%c%zu%c", face[0], index, letter),
+        fixture_text("%c%zu-%u", face[0], index,
+                     generation[index]), /* a life's own, or the checker takes two for one */
         fixture_text("%s", nodes_of(index)),
-        fixture_text("%c%zu%c%u.history", face[0], index, letter, generation[index]),
+        fixture_text("%c%zu-%u.history", face[0], index, generation[index]),
         fixture_text("%llu", (unsigned long long)(options.seed * 1000 + index * 100 + generation[index])),
         fixture_text("%d", !options.no_guard),
         options.command ? fixture_text("%s", options.command) : NULL,
     };
     char *log = fixture_text("%s.log", argv[2]);
     generation[index]++;
-    if (file_count < sizeof files / sizeof *files)
-        snprintf(files[file_count++], sizeof files[0], "%s", argv[4]);
+    if (file_count == sizeof files / sizeof *files)
+        fixture_fail("more than %zu clients' lives", file_count);
+    snprintf(files[file_count++], sizeof files[0], "%s", argv[4]);
     if (!process_start(&clients[index], &(struct process_options){.argv = argv, .output = log}))
         fixture_fail("cannot start %s", options.client);
     for (size_t i = 0; i < WORDS; i++)

@@ -321,6 +321,7 @@ int main(void)
     tcase_add_test(tcase, an_acquire_that_never_ends_is_found);
     tcase_add_test(tcase, a_key_that_is_left_is_found);
     tcase_add_loop_test(tcase, what_is_no_line_is_refused, 0, 6);
+    tcase_add_test(tcase, two_lives_of_one_name_are_refused);
     tcase_add_test(tcase, faults_begin_and_end);
     return run_suite(suite);
 }

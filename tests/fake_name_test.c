@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "src/client.h"
+#include "support/file.h"
 
 static const char slow_name[] = "slow.test";
 
@@ -69,20 +70,34 @@ static bool have_asked(void *count)
     return asked_names() >= *(unsigned *)count;
 }
 
+static size_t descriptors;
+
 static void one_node(void)
 {
     redlock_result result;
     char list[64];
     names.asked = names.answered = 0;
     scene_begin(1);
+    descriptors = file_open_descriptors();
     scene.options.connect_timeout_ms = TIMEOUT_MS;
     snprintf(list, sizeof list, "redis://%s:%u", slow_name, fake_server_port(scene.node[0]));
     ck_assert_int_eq(redlock_attach(scene.loop, list, &scene.options, &scene.client, &result), REDLOCK_OK);
 }
 
+static bool has_ended(void *arg)
+{
+    (void)arg;
+    return file_open_descriptors() <= descriptors;
+}
+
+/* The last thread has the client's wakeup until it has ended, which may be after the client. */
 static void end(void)
 {
+    struct answer closed;
     answer_names(UINT32_MAX, 0);
+    scene_start_close(&closed);
+    scene_wait(&closed);
+    ck_assert(wait_until(has_ended, NULL, SCENE_SOON_MS));
     scene_end();
 }
 

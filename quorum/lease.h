@@ -71,8 +71,8 @@ struct quorum_lease_actions quorum_lease_step(struct quorum_lease *lease, const 
 quorum_time quorum_lease_deadline(const struct quorum_lease *lease);
 
 /*
- * May a node that a won renewal found without the lock have it set again? Not once a later renewal has failed: the
- * majority that confirmed it may have forgotten since.
+ * May a node that a renewal found without the lock have it set again? Only while the last one that was decided has been
+ * won: the majority that had confirmed it before one that failed may have forgotten since.
  */
 bool quorum_lease_may_heal(const struct quorum_lease *lease);
 

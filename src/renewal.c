@@ -453,8 +453,7 @@ static void heal_answered(struct rl_request *request, const struct rl_answer *an
 /* Only locks that a quorum has just confirmed, and that are still held. */
 static bool is_to_heal(const struct item *item, quorum_nodes node)
 {
-    return (item->absent & node) && item->round.verdict == QUORUM_WON && item->lease->listed &&
-           quorum_lease_may_heal(&item->lease->rules);
+    return (item->absent & node) && item->lease->listed && quorum_lease_may_heal(&item->lease->rules);
 }
 
 static void heal_on(struct batch *renewed, struct rl_node *node)

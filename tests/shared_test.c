@@ -333,6 +333,15 @@ static bool waits_on_all(void *count)
     return true;
 }
 
+static bool nobody_waits(void *arg)
+{
+    (void)arg;
+    for (size_t i = 0; i < HELD_NODES; i++)
+        if (cluster_integer(cluster, i, "EXISTS", KEY ":redlock:queue", NULL) != 0)
+            return false;
+    return true;
+}
+
 static void await_waiters(struct face *face, int count)
 {
     ck_assert(face_wait(face, waits_on_all, &count, REAL_SOON_MS));
@@ -362,6 +371,23 @@ START_TEST(a_waiting_writer_holds_off_new_readers)
     ck_assert_int_eq(redlock_release(&newcomer.lock, NULL), REDLOCK_OK);
     ck_assert(real_nothing_left(face));
     held_close(late);
+    held_close(writers);
+    held_close(face);
+}
+END_TEST
+
+/* The lock is the readers', and of another type than the writer's would be. */
+START_TEST(a_writer_that_waits_in_vain_signs_out)
+{
+    struct face *face = open_face(BLOCKING_FACE), *writers = held_open_patient(BLOCKING_FACE, cluster, TTL_MS, 0);
+    redlock_lock *reader = enter(face, true), *none = NULL;
+    redlock_acquire_options impatient = REDLOCK_ACQUIRE_OPTIONS_INIT;
+
+    impatient.wait_ms = 300;
+    ck_assert_int_eq(face_acquire(writers, KEY, &impatient, &none, &result), REDLOCK_TIMED_OUT);
+    ck_assert(face_wait(face, nobody_waits, NULL, REAL_SOON_MS / 2)); /* by itself its place would end after 12 s */
+    held_release(face, &reader);
+    ck_assert(real_nothing_left(face));
     held_close(writers);
     held_close(face);
 }
@@ -489,6 +515,7 @@ int main(void)
     tcase_add_loop_test(alike, readers_see_the_last_writers_token, 0, FACES);
     tcase_add_loop_test(alike, a_query_says_that_it_is_shared, 0, FACES);
     tcase_add_test(waiting, a_waiting_writer_holds_off_new_readers);
+    tcase_add_test(waiting, a_writer_that_waits_in_vain_signs_out);
     tcase_add_test(waiting, readers_behind_a_writer_enter_together);
     tcase_add_test(waiting, a_writer_that_waits_for_ever_does_not_hold_off_readers_for_ever);
     tcase_add_loop_test(waiting, a_writer_is_always_alone, 0, 2);

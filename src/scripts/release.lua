@@ -5,7 +5,11 @@
 -- back, with the time since when the lock is free.
 local call = redis.call
 local deleted = 0
-if call('GET', KEYS[1]) == ARGV[1] then
+local holder = redis.pcall('GET', KEYS[1])
+if type(holder) == 'table' and not ARGV[2] then
+  return holder -- readers, or something that is no lock; but who waits for them signs out all the same
+end
+if holder == ARGV[1] then
   deleted = redis.pcall('DEL', KEYS[1], KEYS[1] .. ':redlock:free')
   if type(deleted) == 'table' then -- a user without rights to the other keys
     return 2 * call('DEL', KEYS[1])

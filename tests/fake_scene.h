@@ -134,7 +134,8 @@ void scene_wait_for_accepted(unsigned node, unsigned count);
 /* The token in an attempt, an undo, an extension. */
 const char *scene_token(const struct fake_record *record);
 
-/* Every attempt on the node that was not answered "held" is followed by its undo on the same connection. */
+/* Turns the loop until every attempt on the node that was not answered "held" is followed by its undo, on the same
+ * connection. */
 void scene_assert_undone(unsigned node);
 
 /* --- Other holders --- */

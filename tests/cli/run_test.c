@@ -476,6 +476,23 @@ static void narrow_link(pid_t holder)
     close(process);
 }
 
+struct renewals {
+    long long left_ms; /* when it was looked at last */
+    unsigned seen;
+};
+
+/* What the key has left rises with each. */
+static bool is_renewed_often(void *arg)
+{
+    enum { OFTEN = 16 }; /* the narrowed link takes half as many messages */
+    struct renewals *renewals = arg;
+    long long left_ms = deployment_integer(real_nodes, 0, "PTTL", resource, NULL);
+
+    renewals->seen += left_ms > renewals->left_ms;
+    renewals->left_ms = left_ms;
+    return renewals->seen >= OFTEN;
+}
+
 /* As by Ctrl-Z over lunch: more ends of validity pass meanwhile than can be told. */
 START_TEST(stopped_for_long_it_knows_how_long_the_lock_is_valid)
 {
@@ -486,7 +503,7 @@ START_TEST(stopped_for_long_it_knows_how_long_the_lock_is_valid)
     read_family(program, &holder, &child);
     narrow_link(holder);
     program_signal(program, SIGSTOP);
-    nanosleep(&(struct timespec){.tv_sec = 6}, NULL);
+    ck_assert(wait_until(is_renewed_often, &(struct renewals){0}, PROGRAM_SOON_MS));
     program_signal(program, SIGCONT);
     program_signal(program, SIGUSR1);
     program_exits(program, 5);

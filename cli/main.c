@@ -26,7 +26,7 @@ const struct cli_option cli_global_options[] = {
     {GLOBAL_NODES, "nodes", "LIST", "the nodes: host:port,host:port,..."},
     {GLOBAL_CONFIG, "config", "FILE", "the config file ($XDG_CONFIG_HOME/redlock/config, /etc/redlock.conf)"},
     {GLOBAL_USER, "user", "NAME", "user at the nodes; the password comes from $REDLOCK_PASSWORD or the file"},
-    {GLOBAL_TIMEOUT, "timeout", "TIME", "how long a node may take to answer (50ms)"},
+    {GLOBAL_TIMEOUT, "timeout", "TIME", "how long a node may take to answer (50ms); for the lock: --wait"},
     {'v', "verbose", NULL, "explain each step, node by node"},
     {'h', "help", NULL, "show this"},
     {GLOBAL_VERSION, "version", NULL, "show the version"},

@@ -216,6 +216,7 @@ static int run(const struct cli_arguments *arguments)
         cli_say("no memory");
         return CLI_SYSTEM;
     }
+    made.front = getpid();
     made.front_group = getpgrp();
     made.terminal = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
     return start(&made);

@@ -25,7 +25,8 @@ struct cli_run {
     int64_t cap_ms;               /* 0: none */
     int not_obtained;             /* the exit status for that: -E */
     int terminal;                 /* -1, or the terminal; CMD gets the foreground if we have it */
-    pid_t front_group;            /* the front's process group */
+    pid_t front;                  /* the front's process */
+    pid_t front_group;            /* its process group */
     _Atomic int64_t *valid_until; /* of both processes: the holder writes, on cli_now_ms()'s clock */
 };
 
@@ -35,7 +36,7 @@ enum { CLI_RUN_LEAST_MS = 200 };
 /* What the holder tells the front, one message a packet: a few in its life, so that none is lost. */
 enum cli_run_word {
     CLI_RUN_STARTED, /* CMD is about to run, or could not be: group, end */
-    CLI_RUN_STOPPED, /* CMD was stopped: signal */
+    CLI_RUN_STOPPED, /* CMD was stopped by the terminal: signal */
     CLI_RUN_TOLD,    /* the group had its SIGTERM for the lock's sake */
     CLI_RUN_ENDED    /* nothing of the group is left; signal: what ended CMD, 0: none */
 };

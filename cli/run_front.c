@@ -55,11 +55,16 @@ static void take_terminal_back(const struct front *front)
         tcsetpgrp(front->run->terminal, getpgrp());
 }
 
+static void give_foreground(const struct front *front)
+{
+    if (have_foreground(front))
+        tcsetpgrp(front->run->terminal, front->group);
+}
+
 static void resume(struct front *front)
 {
     front->must_resume = false;
-    if (have_foreground(front))
-        tcsetpgrp(front->run->terminal, front->group);
+    give_foreground(front);
     kill(-front->group, SIGCONT);
 }
 
@@ -70,10 +75,6 @@ static void stop_here(int number, bool whole_group)
     sigset_t signals;
     sigset_t before;
 
-    if (number == SIGSTOP) {
-        raise(SIGSTOP);
-        return;
-    }
     kill(whole_group ? 0 : getpid(), number);
     sigemptyset(&signals);
     sigaddset(&signals, number);
@@ -90,7 +91,7 @@ static void follow_stop(struct front *front, int number)
         return; /* there is no shell that could continue it */
     if (!have_foreground(front)) {
         take_terminal_back(front);
-        stop_here(number, had_foreground && number != SIGSTOP);
+        stop_here(number, had_foreground);
     }
     front->must_resume = true;
 }
@@ -112,11 +113,13 @@ static void interrupt_waiting(struct front *front, int number)
     }
 }
 
-static void take_signal(struct front *front, int number)
+static void take_signal(struct front *front, int number, pid_t sender)
 {
     if (number == SIGCHLD)
         return;
-    if (front->group > 0 && number == SIGCONT)
+    if (front->group > 0 && number == SIGCONT && front->holder > 0 && sender == front->holder)
+        give_foreground(front); /* CMD goes on already, and may have been stopped again meanwhile */
+    else if (front->group > 0 && number == SIGCONT)
         resume(front);
     else if (front->group > 0)
         kill(-front->group, number);
@@ -129,7 +132,7 @@ static void read_signals(struct front *front)
     struct signalfd_siginfo information;
 
     while (read(front->signals, &information, sizeof(information)) == (ssize_t)sizeof(information))
-        take_signal(front, (int)information.ssi_signo);
+        take_signal(front, (int)information.ssi_signo, (pid_t)information.ssi_pid);
 }
 
 /* --- The holder --- */

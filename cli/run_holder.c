@@ -171,18 +171,40 @@ static void read_signals(struct holder *holder)
             cli_group_terminate(holder->command);
 }
 
+/* Where there is a shell that could continue it. */
+static void signal_front(const struct holder *holder, int number)
+{
+    if (holder->front >= 0 && holder->run->terminal >= 0 && getppid() == holder->run->front)
+        kill(holder->run->front, number);
+}
+
+/*
+ * So is the front, or the shell would go on waiting for its job. SIGSTOP is of a process and not of the terminal, and
+ * whoever sent it may send SIGCONT as well: the front has both from here, so that they come in order.
+ */
+static void note_stopped(const struct holder *holder, int number)
+{
+    if (number == SIGSTOP)
+        signal_front(holder, SIGSTOP);
+    else
+        tell(holder, (struct cli_run_message){.word = CLI_RUN_STOPPED, .signal = number});
+}
+
 static void reap(struct holder *holder)
 {
     int status;
     pid_t pid;
 
-    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0) {
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
         if (pid != holder->command)
             continue;
         if (WIFSTOPPED(status)) {
-            tell(holder, (struct cli_run_message){.word = CLI_RUN_STOPPED, .signal = WSTOPSIG(status)});
+            note_stopped(holder, WSTOPSIG(status));
             continue;
         }
+        signal_front(holder, SIGCONT); /* at its end, too: it may have been continued just before */
+        if (WIFCONTINUED(status))
+            continue;
         holder->exited = true;
         holder->status = status;
     }

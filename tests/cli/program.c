@@ -4,6 +4,7 @@
 #include "support/bytes.h"
 #include "support/clock.h"
 #include "support/fixture.h"
+#include "support/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -244,6 +245,11 @@ static bool has_ended(void *arg)
 bool program_is_running(struct program *program)
 {
     return !has_ended(program);
+}
+
+bool program_is_stopped(const struct program *program)
+{
+    return process_stopped(&(struct process){.pid = program->pid});
 }
 
 int program_wait(struct program *program)

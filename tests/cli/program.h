@@ -39,6 +39,7 @@ void programs_end(void);
 pid_t program_pid(const struct program *program);
 void program_signal(const struct program *program, int number);
 bool program_is_running(struct program *program);
+bool program_is_stopped(const struct program *program);
 
 /* Waits until it has ended, and reaps it: its exit status, or minus the signal that ended it. Ends the test when it
  * does not end soon. */

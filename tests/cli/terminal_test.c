@@ -191,6 +191,64 @@ START_TEST(a_job_may_be_stopped_and_continued_many_times)
 }
 END_TEST
 
+static bool is_stopped(void *program)
+{
+    return program_is_stopped(program);
+}
+
+/* By someone who knows its number: there may be no shell that would continue the job. */
+START_TEST(a_command_that_is_stopped_and_continued_by_itself_goes_on)
+{
+    struct program *program = start("echo pid=$$; while read line; do echo \"line=$line\"; done");
+    char text[32];
+
+    shows(program, "pid=");
+    pid_t command = (pid_t)atoi(strstr(program_output(program), "pid=") + strlen("pid="));
+    for (unsigned i = 1; i <= 5; i++) {
+        kill(command, SIGSTOP);
+        ck_assert(wait_until(is_stopped, program, PROGRAM_SOON_MS));
+        kill(command, SIGCONT);
+        snprintf(text, sizeof(text), "round %u\n", i);
+        program_type(program, text);
+        snprintf(text, sizeof(text), "line=round %u", i);
+        shows(program, text);
+    }
+    program_type(program, "\x04");
+    program_exits(program, 0);
+}
+END_TEST
+
+START_TEST(a_command_that_is_killed_while_it_is_stopped_ends_the_job)
+{
+    struct program *program = start("echo pid=$$; read line");
+
+    shows(program, "pid=");
+    pid_t command = (pid_t)atoi(strstr(program_output(program), "pid=") + strlen("pid="));
+    kill(command, SIGSTOP);
+    ck_assert(wait_until(is_stopped, program, PROGRAM_SOON_MS));
+    kill(command, SIGKILL);
+    program_exits(program, 128 + SIGKILL);
+    ck_assert(real_nothing_left(NULL));
+}
+END_TEST
+
+START_TEST(a_command_that_is_stopped_by_itself_is_a_stopped_job)
+{
+    struct program *shell = start_shell();
+
+    type_run(shell, "echo p\"\"id=$$.; read line; echo \"line=$line\"", "");
+    shows(shell, "pid=");
+    pid_t command = (pid_t)atoi(strstr(program_output(shell), "pid=") + strlen("pid="));
+    kill(command, SIGSTOP);
+    shows(shell, "Stopped");
+    program_type(shell, "fg\n");
+    program_type(shell, "hello\n");
+    shows(shell, "line=hello");
+    ck_assert(real_nothing_left(NULL));
+    type_until_it_ends(shell);
+}
+END_TEST
+
 START_TEST(a_job_in_the_background_does_not_take_the_terminal)
 {
     struct program *shell = start_shell();
@@ -273,6 +331,9 @@ static Suite *terminal_suite(void)
     tcase_add_test(tcase, an_interrupt_stops_the_shells_loop_too);
     tcase_add_test(tcase, a_stopped_job_keeps_its_lock_and_goes_on);
     tcase_add_test(tcase, a_job_may_be_stopped_and_continued_many_times);
+    tcase_add_test(tcase, a_command_that_is_stopped_and_continued_by_itself_goes_on);
+    tcase_add_test(tcase, a_command_that_is_killed_while_it_is_stopped_ends_the_job);
+    tcase_add_test(tcase, a_command_that_is_stopped_by_itself_is_a_stopped_job);
     tcase_add_test(tcase, a_job_in_the_background_does_not_take_the_terminal);
     tcase_add_test(tcase, the_end_of_the_terminal_ends_its_command);
     tcase_add_test(tcase, a_line_shows_what_it_waits_for);

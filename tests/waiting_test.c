@@ -315,12 +315,14 @@ START_TEST(who_waits_asks_once_a_second)
         looks.before[i] = sent(i);
     ck_assert(wait_until(are_made, &looks, REAL_SOON_MS));
     uint64_t took_ms = (test_now_ns() - begun) / MS;
-    /* The first of them may come at once: hearing it all sets off a look. */
-    ck_assert_msg(took_ms >= 2000 && took_ms <= 4000, "%lld looks in %llu ms", looks.count,
-                  (unsigned long long)took_ms);
-    for (size_t i = 0; i < NODES; i++)
-        ck_assert_msg(sent(i) <= looks.before[i] + looks.count + 1, "node %zu: %lld commands in %llu ms", i,
-                      sent(i) - looks.before[i], (unsigned long long)took_ms);
+    /* The first of them may come at once: hearing it all sets off a look. It may be on its way when the time begins. */
+    ck_assert_msg(took_ms >= 1800, "%lld looks in %llu ms", looks.count, (unsigned long long)took_ms);
+    for (size_t i = 0; i < NODES; i++) {
+        long long commands = sent(i) - looks.before[i];
+        uint64_t seconds = (test_now_ns() - begun) / (1000 * MS);
+        ck_assert_msg(commands <= (long long)seconds + 2, "node %zu: %lld commands in %llu s", i, commands,
+                      (unsigned long long)seconds);
+    }
     release_it(lock);
     join_with_it(&waiter);
     close_client(holder);

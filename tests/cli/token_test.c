@@ -127,6 +127,22 @@ START_TEST(an_extension_lengthens_and_never_shortens)
 }
 END_TEST
 
+/* What others call a forced unlock: the holder is told at its next renewal. */
+START_TEST(a_lock_is_broken_by_the_token_that_status_shows)
+{
+    const char *key = real_key("broken");
+    struct program *holder = program_start(&scene_on_nodes, "run", "--ttl", "1200ms", "--grace", "100ms", key, "--",
+                                           "sh", "-c", "echo ready; exec sleep 60", NULL);
+
+    ck_assert(program_says(holder, "ready"));
+    const char *token = json_get(program_run(&scene_on_nodes, "status", key, "--json", NULL), ".resources[0].token");
+    program_exits(run("release", key, token), 0);
+    program_exits(holder, LOST);
+    ck_assert_ptr_nonnull(strstr(program_errors(holder), "does not have it any more"));
+    ck_assert(real_nothing_left(NULL));
+}
+END_TEST
+
 START_TEST(a_token_goes_through_a_pipe)
 {
     program_exits(run_shell("\"$R\" acquire \"$1\" | \"$R\" release \"$1\" -", real_key("pipe")), 0);
@@ -540,6 +556,7 @@ static Suite *token_suite(void)
     TCase *tcase = patient(scene_shared_case(suite, "tokens"));
     tcase_add_test(tcase, every_node_shows_the_token_that_is_written);
     tcase_add_test(tcase, an_extension_lengthens_and_never_shortens);
+    tcase_add_test(tcase, a_lock_is_broken_by_the_token_that_status_shows);
     tcase_add_test(tcase, a_token_goes_through_a_pipe);
     tcase_add_test(tcase, odd_bytes_in_a_name);
     tcase_add_test(tcase, a_token_that_cannot_be_written_is_no_lock);

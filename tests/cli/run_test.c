@@ -10,9 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -534,24 +536,75 @@ START_TEST(that_nobody_reads_its_errors_does_not_keep_it_from_ending_the_group)
 }
 END_TEST
 
-/* By CMD, as early as can be, and faster than the holder is: what it started before is ended all the same. */
+static pid_t holder_of(const struct program *program)
+{
+    char path[64];
+    pid_t holder = 0;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)program_pid(program), (int)program_pid(program));
+    FILE *children = fopen(path, "re");
+    ck_assert_ptr_nonnull(children);
+    ck_assert_int_eq(fscanf(children, "%d", &holder), 1);
+    fclose(children);
+    return holder;
+}
+
+struct forking {
+    pid_t parent, child;
+};
+
+/* ptrace(2) stops both then. */
+static bool has_forked(void *arg)
+{
+    struct forking *forking = arg;
+    unsigned long child;
+    int status;
+
+    if (waitpid(forking->parent, &status, __WALL | WNOHANG) != forking->parent)
+        return false;
+    ck_assert_int_eq(status >> 8, SIGTRAP | PTRACE_EVENT_FORK << 8);
+    ck_assert_int_eq(ptrace(PTRACE_GETEVENTMSG, forking->parent, NULL, &child), 0);
+    forking->child = (pid_t)child;
+    return true;
+}
+
+static void let_child_go_on(const struct forking *forking)
+{
+    ck_assert_int_eq(waitpid(forking->child, NULL, __WALL), forking->child);
+    ck_assert_int_eq(ptrace(PTRACE_DETACH, forking->child, NULL, NULL), 0);
+}
+
+static void kill_parent(const struct forking *forking)
+{
+    kill(forking->parent, SIGKILL);
+    ck_assert_int_eq(waitpid(forking->parent, NULL, __WALL), forking->parent);
+}
+
+static bool tells_a_number(void *program)
+{
+    return strchr(program_output(program), '\n') != NULL;
+}
+
+/* Right after it has forked, and CMD is faster: what CMD started before is ended all the same. */
 START_TEST(killed_as_its_command_begins_the_holder_is_missed)
 {
-    char *line = fixture_text("exec chrt -i 0 %s run %s -- chrt -o 0 sh -c \"$0\"", program_redlock, resource);
-    char *argv[] = {fixture_text("sh"), fixture_text("-c"), line,
-                    fixture_text("sleep 30 & kill -KILL $PPID; echo $!; wait"), NULL};
+    hold_by_another();
+    struct program *program =
+        program_start(&scene_on_nodes, "run", "-v", resource, "--", "sh", "-c", "sleep 30 & echo $!; wait", NULL);
+    pid_t left;
 
-    for (int i = 0; i < 10; i++) {
-        struct program *program = program_start_argv(&scene_on_nodes, argv);
-        pid_t child;
-
-        program_exits(program, LOST);
-        if (sscanf(program_output(program), "%d", &child) == 1)
-            ck_assert(wait_until(is_gone, &child, REAL_SOON_MS));
-        release_by_another();
-    }
-    for (size_t i = 0; i < 4; i++)
-        free(argv[i]);
+    ck_assert(program_says(program, "first attempt"));
+    struct forking forking = {.parent = holder_of(program)};
+    ck_assert_int_eq(ptrace(PTRACE_SEIZE, forking.parent, NULL, PTRACE_O_TRACEFORK), 0);
+    release_by_another();
+    ck_assert(wait_until(has_forked, &forking, PROGRAM_SOON_MS));
+    let_child_go_on(&forking);
+    ck_assert(wait_until(tells_a_number, program, PROGRAM_SOON_MS));
+    ck_assert_int_eq(sscanf(program_output(program), "%d", &left), 1);
+    kill_parent(&forking);
+    program_exits(program, LOST);
+    ck_assert(wait_until(is_gone, &left, PROGRAM_SOON_MS));
+    release_by_another();
 }
 END_TEST
 

@@ -144,6 +144,15 @@ static void do_nothing(int number)
     (void)number;
 }
 
+START_TEST(a_process_is_in_a_group_of_its_own)
+{
+    struct process process = start_shell("while :; do read -r line; done < /dev/zero");
+
+    ck_assert_int_eq(getpgid(process.pid), process.pid);
+    process_kill(&process);
+}
+END_TEST
+
 /* A child must not inherit what the test has done to its own signals. */
 START_TEST(a_process_starts_with_default_signals)
 {
@@ -319,6 +328,7 @@ static Suite *fixture_suite(void)
     tcase_add_test(tcase, a_program_that_does_not_exist_is_an_error);
     tcase_add_test(tcase, a_process_runs_until_it_is_killed);
     tcase_add_test(tcase, a_process_stops_and_goes_on);
+    tcase_add_test(tcase, a_process_is_in_a_group_of_its_own);
     tcase_add_test(tcase, a_process_starts_with_default_signals);
     tcase = add_case(suite, "allocator");
     tcase_add_test(tcase, the_allocator_counts_and_lists_what_is_live);

@@ -57,7 +57,7 @@ static bool bind_to_parent(const struct start *start)
 {
     if (start->options->detached)
         return setsid() >= 0;
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
+    if (setpgid(0, 0) != 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) != 0)
         return false;
     errno = ESRCH; /* the parent may have ended before the line above */
     return getppid() == start->parent;

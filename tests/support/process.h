@@ -22,7 +22,9 @@ struct process_options {
     bool detached;         /* in a session of its own and not killed with the test */
 };
 
-/* false and errno when it cannot be started. Unless detached it is killed when the thread that started it ends. */
+/* false and errno when it cannot be started. Unless detached it is killed when the thread that started it ends. In a
+ * process group of its own: when the shell of a test in the background ends, the kernel hangs up each group in which a
+ * process is stopped and that has no parent in the session any more. */
 bool process_start(struct process *process, const struct process_options *options);
 
 bool process_running(const struct process *process);

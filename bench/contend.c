@@ -2,7 +2,8 @@
  *
  * Each process acquires, holds, releases, again and again, until the time is over. A witness in shared memory, which
  * knows nothing of locks, is told by each holder when it begins and ends and sees two at once. Waits that the end cuts
- * short count with what they had lasted, so that a starved process shows. Answers one line; times in ns. */
+ * short count with what they had lasted, so that a starved process shows. Each wait counts twice: as it was, and less
+ * the time in which the whole machine stood still. Answers one line; times in ns. */
 #include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
@@ -20,6 +21,7 @@
 
 #include "clock.h"
 #include "histogram.h"
+#include "standstill.h"
 
 enum { PROCESSES_MAX = 64, READY_TIMEOUT_MS = 10000, LEAD_MS = 100 };
 
@@ -29,7 +31,7 @@ static const char resource[] = "/0000/contended";
 struct account {
     uint64_t acquired, hand_offs, lost_attempts, failures;
     uint64_t cpu;
-    struct histogram waits;
+    struct histogram waits, running; /* as they were; less standstills */
 };
 
 struct arena {
@@ -38,6 +40,7 @@ struct arena {
     _Atomic unsigned holder;      /* the witness: 1 + number of the process that holds, 0 for none */
     _Atomic unsigned last_holder; /* 1 + number */
     _Atomic uint64_t overlaps;
+    struct standstills standstills;
     struct account accounts[PROCESSES_MAX];
 };
 
@@ -93,6 +96,7 @@ static bool hold_once(redlock_client *client, const struct contest *contest, str
     int status = redlock_acquire(client, resource, &options, &lock, &result);
     uint64_t acquired = clock_now();
     histogram_add(&account->waits, acquired - started);
+    histogram_add(&account->running, acquired - started - standstills_within(&arena->standstills, started, acquired));
     if (status != REDLOCK_OK) {
         account->lost_attempts += result.attempts;
         account->failures += status != REDLOCK_TIMED_OUT;
@@ -195,12 +199,15 @@ static void print_outcome(unsigned processes)
         all.failures += account->failures;
         all.cpu += account->cpu;
         histogram_merge(&all.waits, &account->waits);
+        histogram_merge(&all.running, &account->running);
     }
     printf("contend acquired=%" PRIu64 " hand_offs=%" PRIu64 " lost_attempts=%" PRIu64 " failures=%" PRIu64,
            all.acquired, all.hand_offs, all.lost_attempts, all.failures);
-    printf(" overlaps=%" PRIu64 " cpu=%" PRIu64 " wait=%" PRIu64 ",%" PRIu64 ",%" PRIu64 " jain=%.6f\n",
+    printf(" overlaps=%" PRIu64 " cpu=%" PRIu64 " wait=%" PRIu64 ",%" PRIu64 ",%" PRIu64 " jain=%.6f",
            atomic_load(&arena->overlaps), all.cpu, histogram_quantile(&all.waits, 0.5),
            histogram_quantile(&all.waits, 0.99), all.waits.worst, jain(processes));
+    printf(" running_p99=%" PRIu64 " stood_still=%" PRIu64 "\n", histogram_quantile(&all.running, 0.99),
+           standstills_within(&arena->standstills, atomic_load(&arena->begin), atomic_load(&arena->end)));
 }
 
 static bool parse(int count, char **arguments, struct contest *contest)
@@ -229,6 +236,7 @@ int main(int count, char **arguments)
         fail("no shared memory", "mmap");
     start_all(&contest);
     wait_until_ready(&contest);
+    standstills_watch(&arena->standstills);
     uint64_t begin = clock_now() + LEAD_MS * 1000000u;
     atomic_store(&arena->end, begin + contest.duration);
     atomic_store(&arena->begin, begin);

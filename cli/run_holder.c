@@ -179,8 +179,8 @@ static void signal_front(const struct holder *holder, int number)
 }
 
 /*
- * So is the front, or the shell would go on waiting for its job. SIGSTOP is of a process and not of the terminal, and
- * whoever sent it may send SIGCONT as well: the front has both from here, so that they come in order.
+ * CMD was stopped: so is the front, or the shell would go on waiting for its job. SIGSTOP is of a process and not of
+ * the terminal, and whoever sent it may send SIGCONT as well: the front has both from here, so that they come in order.
  */
 static void note_stopped(const struct holder *holder, int number)
 {

@@ -348,7 +348,7 @@ REDLOCK_API int redlock_adopt(redlock_client *client, const char *resource, cons
  * result: NULL, or filled. Returns REDLOCK_OK (a majority deleted it), _LOST (a majority did not have it), _NO_QUORUM,
  * _MISCONFIGURED (not confirmed by a majority; it may last until its ttl), _CANCELLED, _INVALID (also: this client has
  * a handle of it), _NO_MEMORY, _SYSTEM. With the token that redlock_query() shows it breaks another's lock: others may
- * have it at once, and its holder is told at the next renewal. Any thread.
+ * have it at once; its holder is told at the next renewal, or at the end of its validity. Any thread.
  */
 REDLOCK_API int redlock_release_token(redlock_client *client, const char *resource, size_t size, const char *token,
                                       redlock_result *result);

@@ -26,6 +26,12 @@ static struct program_options on_terminal(void)
     return options;
 }
 
+static pid_t number_shown(struct program *program, const char *label)
+{
+    shows(program, label);
+    return (pid_t)atoi(strstr(program_output(program), label) + strlen(label));
+}
+
 static struct program *start(const char *script)
 {
     struct program_options options = on_terminal();
@@ -74,14 +80,22 @@ static void type_until_it_ends(struct program *shell)
     (void)program_wait(shell);
 }
 
+/* The job, which reads a line. */
+static void goes_on_and_ends(struct program *shell)
+{
+    program_type(shell, "fg\n");
+    program_type(shell, "hello\n");
+    shows(shell, "line=hello");
+    ck_assert(real_nothing_left(NULL));
+}
+
 /* --- The foreground --- */
 
 START_TEST(its_command_has_the_foreground)
 {
     struct program *program = start("echo group=$$; read line; echo \"line=$line\"");
 
-    shows(program, "group=");
-    pid_t group = (pid_t)atoi(strstr(program_output(program), "group=") + strlen("group="));
+    pid_t group = number_shown(program, "group=");
     ck_assert_int_eq(program_foreground(program), group);
     program_type(program, "hello\n");
     program_exits(program, 0);
@@ -158,10 +172,7 @@ START_TEST(a_stopped_job_keeps_its_lock_and_goes_on)
     program_type(shell, "echo me''anwhile\n");
     shows(shell, "meanwhile");
     ck_assert(!wait_until(is_gone, NULL, 3 * TTL_MS / 2)); /* it is about time itself: longer than the ttl */
-    program_type(shell, "fg\n");
-    program_type(shell, "hello\n");
-    shows(shell, "line=hello");
-    ck_assert(real_nothing_left(NULL));
+    goes_on_and_ends(shell);
     program_type(shell, "echo ba''ck\n");
     shows(shell, "back");
     type_until_it_ends(shell);
@@ -202,8 +213,7 @@ START_TEST(a_command_that_is_stopped_and_continued_by_itself_goes_on)
     struct program *program = start("echo pid=$$; while read line; do echo \"line=$line\"; done");
     char text[32];
 
-    shows(program, "pid=");
-    pid_t command = (pid_t)atoi(strstr(program_output(program), "pid=") + strlen("pid="));
+    pid_t command = number_shown(program, "pid=");
     for (unsigned i = 1; i <= 5; i++) {
         kill(command, SIGSTOP);
         ck_assert(wait_until(is_stopped, program, PROGRAM_SOON_MS));
@@ -222,8 +232,7 @@ START_TEST(a_command_that_is_killed_while_it_is_stopped_ends_the_job)
 {
     struct program *program = start("echo pid=$$; read line");
 
-    shows(program, "pid=");
-    pid_t command = (pid_t)atoi(strstr(program_output(program), "pid=") + strlen("pid="));
+    pid_t command = number_shown(program, "pid=");
     kill(command, SIGSTOP);
     ck_assert(wait_until(is_stopped, program, PROGRAM_SOON_MS));
     kill(command, SIGKILL);
@@ -237,14 +246,9 @@ START_TEST(a_command_that_is_stopped_by_itself_is_a_stopped_job)
     struct program *shell = start_shell();
 
     type_run(shell, "echo p\"\"id=$$.; read line; echo \"line=$line\"", "");
-    shows(shell, "pid=");
-    pid_t command = (pid_t)atoi(strstr(program_output(shell), "pid=") + strlen("pid="));
-    kill(command, SIGSTOP);
+    kill(number_shown(shell, "pid="), SIGSTOP);
     shows(shell, "Stopped");
-    program_type(shell, "fg\n");
-    program_type(shell, "hello\n");
-    shows(shell, "line=hello");
-    ck_assert(real_nothing_left(NULL));
+    goes_on_and_ends(shell);
     type_until_it_ends(shell);
 }
 END_TEST
@@ -257,10 +261,7 @@ START_TEST(a_job_in_the_background_does_not_take_the_terminal)
     shows(shell, "begun");
     program_type(shell, "echo mi''ne\n");
     shows(shell, "mine");
-    program_type(shell, "fg\n");
-    program_type(shell, "hello\n");
-    shows(shell, "line=hello");
-    ck_assert(real_nothing_left(NULL));
+    goes_on_and_ends(shell);
     type_until_it_ends(shell);
 }
 END_TEST

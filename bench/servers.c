@@ -24,6 +24,15 @@ static int free_port(void)
     return ntohs(address.sin_port);
 }
 
+static const char *server_program(void)
+{
+    const char *named = getenv("REDLOCK_SERVER_PROGRAM");
+    if (named && *named)
+        return named;
+    bool only_valkey = system("command -v valkey-server >/dev/null && ! command -v redis-server >/dev/null") == 0;
+    return only_valkey ? "valkey-server" : "redis-server";
+}
+
 static bool answers(int port)
 {
     redisContext *connection = redisConnect("127.0.0.1", port);
@@ -36,12 +45,12 @@ static bool answers(int port)
     return ready;
 }
 
-static bool start_one(struct process *process, int port)
+static bool start_one(struct process *process, const char *program, int port)
 {
     char port_text[8];
     snprintf(port_text, sizeof port_text, "%d", port);
-    const char *arguments[] = {"redis-server", "--port", port_text,      "--bind", "127.0.0.1",
-                               "--save",       "",       "--appendonly", "no",     NULL};
+    const char *arguments[] = {program,  "--port", port_text,      "--bind", "127.0.0.1",
+                               "--save", "",       "--appendonly", "no",     NULL};
     process_start(process, arguments, PROCESS_SILENT);
     /* Nothing tells us when it listens: ask until it answers or has ended, because another took the port. */
     while (!process_ended(process)) {
@@ -54,14 +63,15 @@ static bool start_one(struct process *process, int port)
 
 void servers_start(struct servers *servers, unsigned count)
 {
+    const char *program = server_program();
     *servers = (struct servers){.count = count};
     for (unsigned i = 0; i < count; i++) {
         unsigned starts = 0;
         do {
             if (starts++ == STARTS_MAX)
-                die("redis-server does not start; try it by hand: redis-server --port 0 --save ''");
+                die("%s does not start; try it by hand: %s --port 0 --save ''", program, program);
             servers->ports[i] = free_port();
-        } while (!start_one(&servers->processes[i], servers->ports[i]));
+        } while (!start_one(&servers->processes[i], program, servers->ports[i]));
     }
 }
 

@@ -1,4 +1,4 @@
-/* Throw-away redis-server processes on free loopback ports: nothing is written to disk, and they die with us. */
+/* Throw-away server processes on free loopback ports: nothing is written to disk, and they die with us. */
 #ifndef BENCH_SERVERS_H
 #define BENCH_SERVERS_H
 

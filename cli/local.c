@@ -19,10 +19,15 @@
 enum { DEFAULT_COUNT = 5 };
 
 static long count = DEFAULT_COUNT;
+static const char *server; /* NULL: the default */
 
 static bool take(int id, const char *value)
 {
-    (void)id; /* there is only one */
+    if (id == 's') {
+        server = value;
+        return *value != '\0' ||
+               (cli_misused("--server is empty; name a program, as in --server valkey-server"), false);
+    }
     return cli_take_number("count", value, 1, REDLOCK_NODES_MAX, &count);
 }
 
@@ -99,7 +104,7 @@ static int run(const struct cli_arguments *arguments)
         return cli_misused("a command must follow --: redlock local -- CMD");
     if (argv[0] == NULL)
         return cli_misused("there is no command after --");
-    int status = cli_servers_start((unsigned)count, &servers);
+    int status = cli_servers_start((unsigned)count, server, &servers);
     if (status != CLI_OK)
         return status;
     if (argv == shell_argv)
@@ -111,6 +116,7 @@ static int run(const struct cli_arguments *arguments)
 
 static const struct cli_option options[] = {
     {'n', "count", "NUMBER", "how many servers, 1 to 32 (5)"},
+    {'s', "server", "PROGRAM", "the server to start (redis-server, or valkey-server)"},
     {0},
 };
 
@@ -121,7 +127,8 @@ const struct cli_command cli_command_local = {
     .help =
         "The servers listen on free ports of 127.0.0.1, keep nothing on disk, are trusted at once, and end with CMD, also when\n"
         "redlock is killed. CMD (default: $SHELL) finds them in REDLOCK_NODES.\n"
-        "$REDIS_SERVER names another program than redis-server.\n"
+        "They run redis-server, or valkey-server where only that is installed; --server or $REDLOCK_SERVER_PROGRAM names\n"
+        "another program.\n"
         "\n"
         "exit status: CMD's; 128 + signal; 71 when the servers do not start\n",
     .options = options,

@@ -69,17 +69,19 @@ static bool reserve_port(struct server *server)
     return true;
 }
 
-static const char *program(void)
-{
-    const char *named = getenv("REDIS_SERVER");
+static const char default_program[] = "redis-server";
 
-    return named != NULL && *named != '\0' ? named : "redis-server";
+/* `asked` is NULL, or the program that the command line names. */
+static const char *choose_program(const char *asked)
+{
+    const char *named = asked != NULL ? asked : getenv("REDLOCK_SERVER_PROGRAM");
+
+    return named != NULL && *named != '\0' ? named : default_program;
 }
 
 /* A name like ./redis-server is one of the directory that we were started in. */
-static bool find_program(struct cli_servers *servers)
+static bool find_program(struct cli_servers *servers, const char *named)
 {
-    const char *named = program();
     char here[PATH_MAX] = "";
 
     if (named[0] != '/' && strchr(named, '/') != NULL && getcwd(here, sizeof(here)) == NULL)
@@ -87,6 +89,12 @@ static bool find_program(struct cli_servers *servers)
     int length = snprintf(servers->program, sizeof(servers->program), "%s%s%s", here, *here != '\0' ? "/" : "", named);
     errno = ENAMETOOLONG;
     return length < (int)sizeof(servers->program);
+}
+
+static void execute(const char *program, const char *port)
+{
+    execlp(program, program, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize",
+           "no", "--loglevel", "notice", "--logfile", "", (char *)NULL);
 }
 
 /* In a session of its own, so that an interrupt at the terminal is for the user's command alone. */
@@ -100,9 +108,12 @@ _Noreturn static void become(const struct cli_servers *servers, const struct ser
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() == parent && fchdir(servers->directory) == 0 && dup2(nothing, STDIN_FILENO) == STDIN_FILENO &&
         dup2(server->log, STDOUT_FILENO) == STDOUT_FILENO && dup2(server->log, STDERR_FILENO) == STDERR_FILENO)
-        execlp(servers->program, "redis-server", "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly",
-               "no", "--daemonize", "no", "--loglevel", "notice", "--logfile", "", (char *)NULL);
-    dprintf(server->log, "%s: %s\n", program(), strerror(errno));
+        execute(servers->program, port);
+    if (errno == ENOENT && strcmp(servers->program, default_program) == 0) {
+        execute("valkey-server", port);
+        errno = ENOENT;
+    }
+    dprintf(server->log, "%s: %s\n", servers->program, strerror(errno));
     _exit(CLI_NOT_FOUND);
 }
 
@@ -155,7 +166,7 @@ static bool make_directory(struct cli_servers *servers)
 /* --- Ready --- */
 
 /* The last line that it wrote. */
-static void say_last_words(const struct server *server)
+static void say_last_words(const struct cli_servers *servers, const struct server *server)
 {
     char text[4096] = "";
     ssize_t length = pread(server->log, text, sizeof(text) - 1, 0);
@@ -166,8 +177,8 @@ static void say_last_words(const struct server *server)
         *--end = '\0';
     char *line = strrchr(text, '\n');
     bool is_missing = strstr(text, strerror(ENOENT)) != NULL;
-    cli_say("%s did not start: %s%s", program(), line != NULL ? line + 1 : text,
-            is_missing ? "; install it, or name another in REDIS_SERVER" : "");
+    cli_say("%s did not start: %s%s", servers->program, line != NULL ? line + 1 : text,
+            is_missing ? "; install it, or name another with --server" : "");
 }
 
 /* The one that has ended; NULL: all run. */
@@ -197,7 +208,7 @@ static int trust(struct cli_servers *servers, redlock_client *client)
         if (result.granted == servers->count)
             return CLI_OK;
         if ((dead = find_dead(servers)) != NULL)
-            return say_last_words(dead), CLI_SYSTEM;
+            return say_last_words(servers, dead), CLI_SYSTEM;
         pause_a_moment();
     }
     cli_say("the servers were not ready after %d s: %s", READY_WITHIN_MS / 1000, redlock_result_text(&result));
@@ -221,7 +232,7 @@ static int await(struct cli_servers *servers)
     return status;
 }
 
-int cli_servers_start(unsigned count, struct cli_servers **servers)
+int cli_servers_start(unsigned count, const char *program, struct cli_servers **servers)
 {
     struct cli_servers *made = calloc(1, sizeof(*made));
     int status = CLI_OK;
@@ -233,7 +244,7 @@ int cli_servers_start(unsigned count, struct cli_servers **servers)
         made->server[i] = (struct server){.port_holder = -1, .log = -1};
     if (!make_directory(made))
         status = CLI_SYSTEM;
-    else if (!find_program(made) || !start_all(made))
+    else if (!find_program(made, choose_program(program)) || !start_all(made))
         status = fail("cannot start a server");
     if (status == CLI_OK)
         status = await(made);

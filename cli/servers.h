@@ -1,12 +1,13 @@
-/* Throw-away redis-server processes on free ports of 127.0.0.1. */
+/* Throw-away server processes on free ports of 127.0.0.1. */
 #ifndef CLI_SERVERS_H
 #define CLI_SERVERS_H
 
 struct cli_servers;
 
-/* Starts them and waits until all are ready and trusted. Nothing of them is on disk, and they die with the calling
+/* Starts them and waits until all are ready and trusted. `program` NULL: the one that REDLOCK_SERVER_PROGRAM names, or
+ * redis-server, or valkey-server where only that is installed. Nothing of them is on disk, and they die with the calling
  * thread. CLI_OK, or the exit status; the reason has been said. */
-int cli_servers_start(unsigned count, struct cli_servers **servers);
+int cli_servers_start(unsigned count, const char *program, struct cli_servers **servers);
 
 /* "127.0.0.1:4711,127.0.0.1:4712"; lives until they end. */
 const char *cli_servers_nodes(const struct cli_servers *servers);

@@ -3,14 +3,17 @@
 #
 # Usage: try.sh [--nodes N] STATUS PATTERN... -- COMMAND...
 #   --nodes N   on so many throw-away masters, which the command finds in REDLOCK_NODES; exits with 77, skipped, when there
-#               is no redis-server
+#               is no server program
 #   PATTERN     an extended regular expression that a line of the output, standard error included, must match
 set -euo pipefail
 
-nodes=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/scripts/nodes.sh
+scripts=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/scripts
+nodes=$scripts/nodes.sh
+# shellcheck source=scripts/lib/server.sh
+. "$scripts/lib/server.sh"
 run=()
 if [ "$1" = --nodes ]; then
-  command -v "${REDIS_SERVER:-redis-server}" >/dev/null || exit 77
+  server_available || exit 77
   run=("$nodes" run --quiet -n "$2" --)
   shift 2
 fi

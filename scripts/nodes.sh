@@ -9,7 +9,6 @@ base_port=
 quiet=no
 redis_arguments=()
 command=()
-server=${REDIS_SERVER:-redis-server}
 ready_within_s=20
 mark=.redlock-nodes # only a directory that holds this file is ever removed
 bound_to_us=no      # servers that shall not outlive this script
@@ -34,12 +33,15 @@ usage: scripts/nodes.sh COMMAND [OPTION ...]
   --quiet            no messages but errors
 
 The servers keep nothing on disk (--save "" --appendonly no) unless a REDIS_ARGUMENT says otherwise.
-environment: REDIS_SERVER, the program to run (default redis-server)
+environment: REDLOCK_SERVER_PROGRAM, the server to run (default redis-server, or valkey-server where only that is installed)
 USAGE
 }
 
 # shellcheck source=scripts/lib/trust.sh
 . "$(dirname "${BASH_SOURCE[0]}")/lib/trust.sh"
+# shellcheck source=scripts/lib/server.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib/server.sh"
+server=$(server_program)
 
 say() { [ "$quiet" = yes ] || printf 'nodes.sh: %s\n' "$*" >&2; }
 
@@ -135,7 +137,7 @@ launch() {
 # Ready, or failed: 1. Its own log is asked, not its port: there somebody else may answer.
 await_ready() {
   local node=$1 deadline=$((SECONDS + ready_within_s))
-  until grep -q 'Ready to accept connections' "$node/log"; do
+  until grep -qi 'ready to accept connections' "$node/log"; do
     kill -0 "$(cat "$node/pid")" 2>/dev/null || return 1
     ((SECONDS <= deadline)) || return 1
     sleep 0.01
@@ -219,7 +221,7 @@ make_dir() {
 
 need_server() {
   command -v "$server" >/dev/null ||
-    die "there is no $server; install it (Debian: apt-get install redis-server) or set REDIS_SERVER to its path"
+    die "there is no $server; install it (Debian: apt-get install redis-server) or set REDLOCK_SERVER_PROGRAM to its path"
 }
 
 start_all() {

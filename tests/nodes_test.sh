@@ -3,8 +3,10 @@
 set -euo pipefail
 
 nodes=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/scripts/nodes.sh
-command -v "${REDIS_SERVER:-redis-server}" >/dev/null || {
-  echo "skipped: there is no redis-server; install it or set REDIS_SERVER" >&2
+# shellcheck source=scripts/lib/server.sh
+. "$(dirname "$nodes")/lib/server.sh"
+server_available || {
+  echo "skipped: there is no $(server_program); install it or set REDLOCK_SERVER_PROGRAM" >&2
   exit 77
 }
 work=$(mktemp -d)
@@ -66,7 +68,7 @@ fails_saying "no node '4'" "$nodes" node kill 4 --dir "$dir"
 fails_saying 'Address already in use' "$nodes" start -n 1 --base-port "${list[0]##*:}" --dir "$work/other"
 [ ! -e "$work/other" ] || die "a start that failed left its directory"
 fails_saying 'is not empty' "$nodes" start --dir "$work"
-fails_saying 'there is no /none' env REDIS_SERVER=/none "$nodes" start --dir "$work/other"
+fails_saying 'there is no /none' env REDLOCK_SERVER_PROGRAM=/none "$nodes" start --dir "$work/other"
 fails_saying "'0' is not a number from 1 to 32" "$nodes" start -n 0
 fails_saying "'--nonsense' is not understood" "$nodes" start --nonsense
 fails_saying 'no command' "$nodes" nonsense

@@ -4,6 +4,7 @@
 
 #include "support/clock.h"
 #include "support/fixture.h"
+#include "support/server_program.h"
 #include "support/temp_dir.h"
 
 #include <redlock/redlock.h>
@@ -106,13 +107,16 @@ END_TEST
 
 START_TEST(without_a_server_it_says_so)
 {
-    const char *const environment[] = {"REDIS_SERVER=/nonexistent/redis-server", NULL};
+    const char *const environment[] = {"REDLOCK_SERVER_PROGRAM=/nonexistent/redis-server", NULL};
     struct program_options options = {.environment = environment};
     struct program *program = program_run(&options, "local", "--", "true", NULL);
 
     program_exits(program, 71);
     program_says_in_one_line(program, "/nonexistent/redis-server: No such file");
-    program_says_in_one_line(program, "; install it, or name another in REDIS_SERVER");
+    program_says_in_one_line(program, "; install it, or name another with --server");
+    program = program_run(NULL, "local", "--server", "", "--", "true", NULL);
+    program_exits(program, 64);
+    program_says_in_one_line(program, "--server is empty");
     const char *const nowhere[] = {"TMPDIR=/nonexistent/directory", NULL};
     options.environment = nowhere;
     program = program_run(&options, "local", "--", "true", NULL);
@@ -121,12 +125,12 @@ START_TEST(without_a_server_it_says_so)
 }
 END_TEST
 
-/* The servers work in a directory of their own, and the name is one of ours. */
-START_TEST(a_server_may_be_named_from_here)
+/* In an empty directory with links to the server, whose names are relative to it. */
+static void local_runs(const char *command)
 {
-    char *script = fixture_text("cd \"$1\" && ln -s \"$(command -v redis-server)\" here && "
-                                "REDIS_SERVER=./here exec %s local -n 1 -- echo ran",
-                                program_redlock);
+    char *script = fixture_text("cd \"$1\" && server=$(command -v '%s') && ln -s \"$server\" here && mkdir bin && "
+                                "ln -s \"$server\" bin/valkey-server && redlock=%s && exec %s",
+                                server_program(), program_redlock, command);
     char *argv[] = {fixture_text("sh"),
                     fixture_text("-c"),
                     script,
@@ -140,6 +144,17 @@ START_TEST(a_server_may_be_named_from_here)
     ck_assert_str_eq(program_output(program), "ran\n");
     for (size_t i = 0; i < 5; i++)
         free(argv[i]);
+}
+
+START_TEST(server_is_chosen_by_option_or_variable)
+{
+    static const char *const commands[] = {
+        "env REDLOCK_SERVER_PROGRAM=./here $redlock local -n 1 -- echo ran",
+        "env REDLOCK_SERVER_PROGRAM=/nonexistent $redlock local -n 1 --server ./here -- echo ran",
+        "env -u REDLOCK_SERVER_PROGRAM \"PATH=$PWD/bin\" $redlock local -n 1 -- /bin/echo ran", /* only valkey-server is there */
+    };
+
+    local_runs(commands[_i]);
 }
 END_TEST
 
@@ -180,7 +195,7 @@ static Suite *local_suite(void)
     tcase_add_test(nodes, the_users_own_settings_do_not_reach_in);
     tcase_add_test(nodes, without_a_server_it_says_so);
     tcase_add_test(nodes, a_signal_as_its_command_begins_is_not_lost);
-    tcase_add_test(nodes, a_server_may_be_named_from_here);
+    tcase_add_loop_test(nodes, server_is_chosen_by_option_or_variable, 0, 3);
     return suite;
 }
 

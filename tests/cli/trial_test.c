@@ -51,7 +51,8 @@ struct trial {
     char path[64];
     pid_t holder;
     pid_t group;
-    double end_ms; /* of validity, CLOCK_BOOTTIME; late only by the time a request is on its way */
+    unsigned fixtures; /* children of ours before the program starts: servers, and what cleans up after a test */
+    double end_ms;     /* of validity, CLOCK_BOOTTIME; late only by the time a request is on its way */
 };
 
 static double boot_ms(void)
@@ -86,12 +87,28 @@ static bool all_stamped(void *arg)
     return true;
 }
 
+static unsigned count_children(void)
+{
+    char path[64];
+    unsigned count = 0;
+    int pid;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+    FILE *children = fopen(path, "re");
+    while (children != NULL && fscanf(children, "%d", &pid) == 1)
+        count++;
+    if (children != NULL)
+        fclose(children);
+    return count;
+}
+
 static bool begin(struct trial *trial)
 {
     trial->cluster = cluster_create(NODES, NULL);
     scene_trust(cluster_nodes_string(trial->cluster));
     map_stamps(trial);
     struct program_options options = {.nodes = cluster_nodes_string(trial->cluster)};
+    trial->fixtures = count_children();
     trial->program = program_start(&options, "run", "--ttl", "1500ms", "--grace", "200ms", "--timeout", "300ms",
                                    resource, "--", REDLOCK_STAMPER, trial->path, NULL);
     if (!wait_until(all_stamped, trial, PROGRAM_SOON_MS))
@@ -196,30 +213,6 @@ static double last_alive_ms(const struct trial *trial)
     return (double)last / 1e6;
 }
 
-/* Our own children but for the servers: none may be left. */
-static unsigned strangers(void)
-{
-    char path[64];
-    char name[32];
-    unsigned count = 0;
-    int pid;
-
-    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
-    FILE *children = fopen(path, "re");
-    while (children != NULL && fscanf(children, "%d", &pid) == 1) {
-        snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-        FILE *comm = fopen(path, "re");
-        if (comm != NULL && fscanf(comm, "%31s", name) == 1 && strncmp(name, "redis-server", 12) != 0 &&
-            strcmp(name, "sh") != 0)
-            count++;
-        if (comm != NULL)
-            fclose(comm);
-    }
-    if (children != NULL)
-        fclose(children);
-    return count;
-}
-
 __attribute__((format(printf, 2, 3))) static void spoil(struct verdict *verdict, const char *format, ...)
 {
     va_list arguments;
@@ -249,8 +242,8 @@ static void judge(struct trial *trial, struct verdict *verdict)
         spoil(verdict, "exit status %d: %s", status, program_errors(trial->program));
     if (!wait_until(holder_is_gone, trial, PROGRAM_SOON_MS))
         spoil(verdict, "the process with the lock is left");
-    if (strangers() > 0)
-        spoil(verdict, "%u processes are left", strangers());
+    if (count_children() != trial->fixtures)
+        spoil(verdict, "%u processes are left", count_children() - trial->fixtures);
 }
 
 /* --- One trial, in a process of its own --- */

@@ -11,7 +11,9 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 project=$(cd "$here/../.." && pwd)
 outside=$here/outside
 warnings=(-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror)
-command -v "${REDIS_SERVER:-redis-server}" >/dev/null || exit 77
+# shellcheck source=scripts/lib/server.sh
+. "$project/scripts/lib/server.sh"
+server_available || exit 77
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 unset DESTDIR PKG_CONFIG_PATH PKG_CONFIG_LIBDIR PKG_CONFIG_SYSROOT_DIR CMAKE_PREFIX_PATH

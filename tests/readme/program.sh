@@ -13,7 +13,9 @@ libraries=$5
 shift 5
 flags=("$@")
 nodes=$(cd "$(dirname "$readme")" && pwd)/scripts/nodes.sh
-command -v "${REDIS_SERVER:-redis-server}" >/dev/null || exit 77
+# shellcheck source=scripts/lib/server.sh
+. "$(dirname "$nodes")/lib/server.sh"
+server_available || exit 77
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

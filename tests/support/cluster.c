@@ -6,6 +6,7 @@
 #include "fixture.h"
 #include "process.h"
 #include "redis_client.h"
+#include "server_program.h"
 #include "sockets.h"
 #include "temp_dir.h"
 
@@ -28,17 +29,18 @@ enum {
     MOST_WORDS = 64
 };
 
-/* May do anything, whatever the test's own ACL says, without the test's password. */
+/* May do anything, whatever the test's own ACL says, without the test's password. A server without ACL has no users. */
 static const char fixture_user[] = "fixture";
-static const char *const fixture_rights[] = {"on", "nopass", "~*", "&*", "+@all", NULL};
+static const char *const fixture_rights[] = {"on", "nopass", "~*", "+@all", NULL};
 
 struct node {
-    char **arguments; /* of redis-server, ended by NULL */
+    char **arguments; /* of the server, ended by NULL */
     size_t argument_count;
     char *directory;
     char *socket_path;
     char *log;
-    char *clock; /* a file that says how far its clock is shifted */
+    char *clock;    /* a file that says how far its clock is shifted */
+    char *password; /* of the default user; NULL: none */
     char *address;
     uint16_t port;
     int reservation;
@@ -53,26 +55,6 @@ struct cluster {
     struct bytes key_names;
     pid_t owner;
 };
-
-static const char *server_program(void)
-{
-    const char *program = getenv("REDIS_SERVER");
-
-    return program != NULL && *program != '\0' ? program : "redis-server";
-}
-
-bool cluster_available(void)
-{
-    char *const argv[] = {fixture_text("%s", server_program()), fixture_text("--version"), NULL};
-    struct process process;
-    bool available = process_start(&process, &(struct process_options){.argv = argv});
-
-    if (available)
-        process_wait(&process, test_deadline_ns(START_TIMEOUT_MS));
-    free(argv[0]);
-    free(argv[1]);
-    return available;
-}
 
 /* --- The command line of a server --- */
 
@@ -117,11 +99,20 @@ static void add_tls(struct node *node, const struct cluster_tls *tls)
     add_option(node, "--tls-auth-clients", tls->client_certificates ? "yes" : "no");
 }
 
+static void add_fixture_user(struct node *node)
+{
+    add_option(node, "--user", fixture_user);
+    add_arguments(node, fixture_rights);
+    if (server_program_has(SERVER_CHANNEL_ACL))
+        add_argument(node, "&*");
+}
+
 static void add_users(struct node *node, const struct cluster_node_options *options)
 {
+    if (!server_program_has(SERVER_ACL) && options->acl == NULL)
+        return;
     if (options->acl == NULL) {
-        add_option(node, "--user", fixture_user);
-        add_arguments(node, fixture_rights);
+        add_fixture_user(node);
         return;
     }
     char *path = fixture_text("%s/users.acl", node->directory);
@@ -129,7 +120,7 @@ static void add_users(struct node *node, const struct cluster_node_options *opti
     bytes_print(&lines, "user %s", fixture_user);
     for (const char *const *right = fixture_rights; *right != NULL; right++)
         bytes_print(&lines, " %s", *right);
-    bytes_print(&lines, "\n%s\n", options->acl);
+    bytes_print(&lines, "%s\n%s\n", server_program_has(SERVER_CHANNEL_ACL) ? " &*" : "", options->acl);
     file_write(path, lines.data, lines.length);
     add_option(node, "--aclfile", path);
     bytes_free(&lines);
@@ -175,8 +166,10 @@ static void add_all(struct node *node, const struct cluster_options *options, co
     if (own->persistent)
         add_option(node, "--appendfsync", "always");
     add_users(node, own);
-    if (own->password != NULL)
+    if (own->password != NULL) {
         add_option(node, "--requirepass", own->password);
+        node->password = fixture_text("%s", own->password);
+    }
     add_arguments(node, options->arguments);
     add_arguments(node, own->arguments);
 }
@@ -211,8 +204,7 @@ static void launch(struct node *node)
 
     unlink(node->socket_path);
     if (!process_start(&node->process, &options))
-        fixture_fail("cannot start %s: %s; install redis-server or set REDIS_SERVER", node->arguments[0],
-                     strerror(errno));
+        fixture_fail("cannot start %s: %s; %s", node->arguments[0], strerror(errno), server_program_missing());
 }
 
 _Noreturn static void give_up(const struct node *node, const char *what)
@@ -220,15 +212,25 @@ _Noreturn static void give_up(const struct node *node, const char *what)
     struct bytes log = {0};
 
     file_read(node->log, &log);
-    fixture_fail("redis-server on port %u %s; its log:\n%.*s", node->port, what, (int)log.length, log.data);
+    fixture_fail("the server on port %u %s; its log:\n%.*s", node->port, what, (int)log.length, log.data);
+}
+
+static bool ask_node(const struct node *node, uint64_t deadline_ns, size_t argc, const struct resp_argument *argv,
+                     struct bytes *reply)
+{
+    const struct redis_login user = {.user = fixture_user, .password = ""};
+    const struct redis_login password = {.password = node->password};
+
+    return redis_client_ask(node->socket_path, server_program_has(SERVER_ACL) ? &user : &password, deadline_ns, argc,
+                            argv, reply);
 }
 
 static bool answers_ping(const struct node *node, uint64_t deadline_ns)
 {
     struct resp_argument ping = {.data = "PING", .length = 4};
     struct bytes reply = {0};
-    bool answered = redis_client_ask(node->socket_path, fixture_user, deadline_ns, 1, &ping, &reply) &&
-                    reply.length == 7 && memcmp(reply.data, "+PONG\r\n", 7) == 0;
+    bool answered =
+        ask_node(node, deadline_ns, 1, &ping, &reply) && reply.length == 7 && memcmp(reply.data, "+PONG\r\n", 7) == 0;
 
     bytes_free(&reply);
     return answered;
@@ -294,6 +296,7 @@ static void free_node(struct node *node)
     free(node->socket_path);
     free(node->log);
     free(node->clock);
+    free(node->password);
     free(node->address);
     close(node->reservation);
 }
@@ -474,8 +477,7 @@ void cluster_flush_all(struct cluster *cluster)
 static bool ask(const struct cluster *cluster, size_t node, struct bytes *reply, size_t argc,
                 const struct resp_argument *argv)
 {
-    return redis_client_ask(node_at(cluster, node)->socket_path, fixture_user, test_deadline_ns(COMMAND_TIMEOUT_MS),
-                            argc, argv, reply);
+    return ask_node(node_at(cluster, node), test_deadline_ns(COMMAND_TIMEOUT_MS), argc, argv, reply);
 }
 
 bool cluster_command_argv(struct cluster *cluster, size_t node, struct bytes *reply, size_t argc,

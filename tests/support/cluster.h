@@ -23,10 +23,6 @@
 
 struct cluster;
 
-/* For a program's main(): without redis-server its tests are skipped, exit status 77. $REDIS_SERVER names another
- * program than redis-server from PATH. */
-bool cluster_available(void);
-
 struct cluster_tls {
     const char *certificate; /* files in PEM */
     const char *key;
@@ -36,7 +32,7 @@ struct cluster_tls {
 
 /* How one node differs; all zero is an ordinary one. Copied. */
 struct cluster_node_options {
-    const char *const *arguments;  /* of redis-server, ended by NULL: "--maxmemory", "10mb", NULL */
+    const char *const *arguments;  /* of the server, ended by NULL: "--maxmemory", "10mb", NULL */
     const char *password;          /* of the default user */
     const char *acl;               /* lines of an ACL file: "user default off\nuser lock on >secret ~lock:* +set\n" */
     const struct cluster_tls *tls; /* its port speaks TLS only */
@@ -94,7 +90,7 @@ void cluster_flush_all(struct cluster *cluster);
 bool cluster_running(const struct cluster *cluster, size_t node);
 
 /* --- Asking a node, by a connection of the fixture's own that never waits longer than 5 s; user "fixture", who may do
- * anything --- */
+ * anything; on a server without ACL the default user --- */
 
 /* A command of words ended by NULL: cluster_command(cluster, 0, reply, sizeof(reply), "PTTL", key, NULL). The reply as
  * text (resp_reply_text()), cut and NUL-terminated; reply may be NULL. False when the node did not answer: the reply then

@@ -3,6 +3,7 @@
 
 #include "clock.h"
 #include "fixture.h"
+#include "server_program.h"
 
 #include <hiredis/hiredis.h>
 #include <stdarg.h>
@@ -48,10 +49,10 @@ static const char *control_command(void)
 
 bool deployment_available(void)
 {
-    bool available = deployment_is_foreign() || cluster_available();
+    bool available = deployment_is_foreign() || server_program_available();
 
     if (!available)
-        fputs("skipped: there is no redis-server; install it, or set REDIS_SERVER or REDLOCK_TEST_NODES\n", stderr);
+        fprintf(stderr, "skipped: %s; or set REDLOCK_TEST_NODES\n", server_program_missing());
     return available;
 }
 

@@ -38,17 +38,26 @@ static bool receive_reply(int fd, struct bytes *in, size_t *used, uint64_t deadl
     return progress == RESP_WHOLE;
 }
 
-static bool exchange(int fd, const char *user, uint64_t deadline_ns, const struct bytes *command, struct bytes *reply)
+static void write_login(struct bytes *out, const struct redis_login *login)
+{
+    if (login->user != NULL)
+        resp_write_command(out, 3, (struct resp_argument[]){word("AUTH"), word(login->user), word(login->password)});
+    else
+        resp_write_command(out, 2, (struct resp_argument[]){word("AUTH"), word(login->password)});
+}
+
+static bool exchange(int fd, const struct redis_login *login, uint64_t deadline_ns, const struct bytes *command,
+                     struct bytes *reply)
 {
     struct bytes out = {0};
     struct bytes in = {0};
     size_t used = 0;
 
-    if (user != NULL)
-        resp_write_command(&out, 3, (struct resp_argument[]){word("AUTH"), word(user), word("")});
+    if (login->password != NULL)
+        write_login(&out, login);
     bytes_append(&out, command->data, command->length);
     bool answered = socket_send_all(fd, out.data, out.length, deadline_ns);
-    if (answered && user != NULL) {
+    if (answered && login->password != NULL) {
         answered = receive_reply(fd, &in, &used, deadline_ns);
         if (answered)
             bytes_consume(&in, used);
@@ -63,7 +72,7 @@ static bool exchange(int fd, const char *user, uint64_t deadline_ns, const struc
     return answered;
 }
 
-bool redis_client_ask(const char *path, const char *user, uint64_t deadline_ns, size_t argc,
+bool redis_client_ask(const char *path, const struct redis_login *login, uint64_t deadline_ns, size_t argc,
                       const struct resp_argument *argv, struct bytes *reply)
 {
     struct bytes command = {0};
@@ -72,7 +81,7 @@ bool redis_client_ask(const char *path, const char *user, uint64_t deadline_ns, 
     if (fd < 0)
         return explain(reply, path, strerror(errno));
     resp_write_command(&command, argc, argv);
-    bool answered = exchange(fd, user, deadline_ns, &command, reply);
+    bool answered = exchange(fd, login, deadline_ns, &command, reply);
     if (!answered)
         explain(reply, path, strerror(errno));
     bytes_free(&command);

@@ -9,9 +9,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Connects, logs in as `user` (NULL: not at all), sends the command and reads its reply, in RESP. False when the server
- * did not answer in time: the reply then is a text that says why. */
-bool redis_client_ask(const char *path, const char *user, uint64_t deadline_ns, size_t argc,
+struct redis_login {
+    const char *user;     /* NULL: the default user */
+    const char *password; /* NULL: no AUTH */
+};
+
+/* Connects, logs in, sends the command and reads its reply, in RESP. False when the server did not answer in time: the
+ * reply then is a text that says why. */
+bool redis_client_ask(const char *path, const struct redis_login *login, uint64_t deadline_ns, size_t argc,
                       const struct resp_argument *argv, struct bytes *reply);
 
 #endif

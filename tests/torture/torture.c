@@ -23,6 +23,7 @@
 #include "support/delay_proxy.h"
 #include "support/fixture.h"
 #include "support/process.h"
+#include "support/server_program.h"
 #include "support/sockets.h"
 
 #include <redlock/redlock.h>
@@ -636,8 +637,8 @@ int main(int argc, char **argv)
         perror(options.directory);
         return 2;
     }
-    if (!cluster_available()) {
-        fputs("torture: there is no redis-server (Debian: apt-get install redis-server)\n", stderr);
+    if (!server_program_available()) {
+        fprintf(stderr, "torture: %s\n", server_program_missing());
         return 77;
     }
     fixtures_begin();

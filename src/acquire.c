@@ -82,8 +82,9 @@ static void won(struct acquire *acquire, const struct rl_round *round)
     complete(acquire, REDLOCK_OK);
 }
 
-/* Where nobody calls us, we try by ourselves. */
-static void pause_or_give_up(struct acquire *acquire)
+/* Without a wake-up from the nodes the client tries again by itself. If the deadline leaves no time for another attempt,
+ * the operation still waits until then: a node may wake it. */
+static void plan_next_attempt(struct acquire *acquire)
 {
     struct rl_operation *operation = &acquire->base;
     const struct quorum_round *round = &operation->round->rules;
@@ -93,9 +94,7 @@ static void pause_or_give_up(struct acquire *acquire)
     enum quorum_verdict verdict = round->verdict == QUORUM_WON ? QUORUM_LOST_TOO_SLOW : round->verdict;
     quorum_time next =
         quorum_retry_next(&acquire->retry, now, verdict, took, rl_random_u64(&operation->client->random));
-    if (next == QUORUM_NEVER)
-        complete(acquire, REDLOCK_TIMED_OUT);
-    else
+    if (next != QUORUM_NEVER)
         rl_timer_set(&operation->client->timers, &acquire->pause, next);
 }
 
@@ -107,12 +106,12 @@ static void wait_on(struct acquire *acquire)
     if (!waiter->queue && !rl_queue_join(client, acquire->names, waiter, acquire->options.fair))
         return;
     if (waiter->queue && !rl_queue_is_first(waiter))
-        return;                /* a reader that competed together with the first */
-    pause_or_give_up(acquire); /* before the queue is told: it may have called already */
-    if (!waiter->queue || acquire->base.completed)
+        return;                 /* a reader that competed together with the first */
+    plan_next_attempt(acquire); /* before the queue is told: it may have called already */
+    if (!waiter->queue)
         return;
     bool held = acquire->base.round->rules.verdict == QUORUM_LOST_HELD;
-    rl_queue_tried(waiter, held, acquire->pause.due);
+    rl_queue_tried(waiter, held, acquire->pause.set ? acquire->pause.due : acquire->retry.deadline);
     if (rl_queue_is_called(waiter))
         rl_timer_stop(&client->timers, &acquire->pause);
 }
@@ -345,7 +344,7 @@ static void on_uncalled(struct rl_waiter *waiter)
 {
     struct acquire *acquire = (struct acquire *)(void *)((char *)waiter - offsetof(struct acquire, waiter));
     if (!acquire->pause.set && acquire->base.round)
-        pause_or_give_up(acquire);
+        plan_next_attempt(acquire);
 }
 
 static void on_pause_over(struct rl_timer *timer)

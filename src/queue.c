@@ -42,11 +42,17 @@ struct rl_queue *rl_queue_find(redlock_client *client, const struct rl_names *na
     return queue;
 }
 
-bool rl_queue_is_waiting(redlock_client *client, const struct rl_lease *lease)
+static struct rl_queue *find_alike(redlock_client *client, const struct rl_lease *lease)
 {
-    const struct rl_queue *queue = *bucket_of(client, lease);
+    struct rl_queue *queue = *bucket_of(client, lease);
     while (queue && !rl_lease_is_alike(queue->lease, lease))
         queue = queue->next;
+    return queue;
+}
+
+bool rl_queue_is_waiting(redlock_client *client, const struct rl_lease *lease)
+{
+    const struct rl_queue *queue = find_alike(client, lease);
     return queue && queue->first;
 }
 
@@ -236,6 +242,13 @@ void rl_queue_leave(struct rl_waiter *waiter, const struct rl_lease *won)
     }
     stand_anew(queue);
     attempt(queue);
+}
+
+void rl_queue_leave_late(redlock_client *client, const struct rl_lease *won)
+{
+    struct rl_queue *queue = find_alike(client, won);
+    if (queue && !queue->first)
+        sign_out(queue);
 }
 
 /* ----------------------------------------------------------------------------------------------------------- looking */

@@ -73,6 +73,10 @@ bool rl_queue_join(redlock_client *client, const struct rl_names *names, struct 
 /* Leaves, with the lock that was won or with NULL. The next one's turn comes. */
 void rl_queue_leave(struct rl_waiter *waiter, const struct rl_lease *won);
 
+/* A node that had not yet seen the lock's release queued the waiter, after the other nodes had granted it the lock: the
+ * client leaves the queue there, unless another of its waiters has that place by now. */
+void rl_queue_leave_late(redlock_client *client, const struct rl_lease *won);
+
 bool rl_queue_is_first(const struct rl_waiter *waiter);
 
 /*

@@ -398,6 +398,8 @@ static void take_reply(struct rl_round *round, struct rl_request *request, const
         round->rules.verdict != QUORUM_WON) /* a lost attempt's late answer still tells of the queue */
         round->replied(round, index, &vote_of_node, answer->reply);
     vote(round, index, vote_of_node, answer->now);
+    if (vote_of_node.vote == QUORUM_HELD && leaves_place(round))
+        rl_queue_leave_late(round->client, round->lease);
 }
 
 static struct rl_round *round_of(struct rl_request *request, size_t member)

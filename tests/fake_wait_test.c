@@ -219,6 +219,39 @@ START_TEST(waiters_of_one_client_get_it_in_turn)
 }
 END_TEST
 
+static bool both_have_dequeued(void *token)
+{
+    return scene_sent(3, SENT_UNDO, token, 0, NULL) && scene_sent(4, SENT_UNDO, token, 0, NULL);
+}
+
+/* Two nodes refuse the attempt that the other three grant, and their replies come after the lock is won. */
+START_TEST(winner_leaves_the_queue_where_the_reply_was_late)
+{
+    char place[REDLOCK_TOKEN_SIZE]; /* what a waiter leaves the queue with, and no lock has */
+    options.wait_ms = REDLOCK_FOREVER;
+    options.fair = true;
+    scene_attach();
+    for (unsigned i = 0; i < 5; i++)
+        scene_hold(i, "stock");
+    scene_start_acquire(&answer, "stock", &options);
+    ck_assert(scene_run(rests_until_called, NULL));
+    snprintf(place, sizeof place, "%s", queue_for_stock()->lease->token);
+    for (unsigned i = 3; i < 5; i++)
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.hold = true});
+    let_go_of_majority();
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    for (unsigned i = 3; i < 5; i++) {
+        fake_server_clear_rules(scene.node[i]);
+        fake_server_release(scene.node[i]);
+    }
+    ck_assert(scene_run(both_have_dequeued, place));
+    ck_assert_int_gt(redlock_validity_ms(answer.lock), 0);
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+    for (unsigned i = 3; i < 5; i++)
+        scene_let_go(i, "stock");
+}
+END_TEST
+
 /* --- Every stage, every end --- */
 
 enum stage {
@@ -326,12 +359,33 @@ START_TEST(a_deadline_leaves_nothing)
         return;
     }
     assert_ended(REDLOCK_TIMED_OUT);
-    ck_assert_uint_ge(answer.result.elapsed_us, _i == STAGE_PAUSE || _i == STAGE_UNREACHABLE ? 0 : 60000);
+    ck_assert_uint_ge(answer.result.elapsed_us, (uint64_t)options.wait_ms * 1000);
     if (_i == STAGE_PAUSE)
         ck_assert_int_eq(answer.result.cause, REDLOCK_HELD);
     if (_i == STAGE_UNREACHABLE)
         ck_assert_int_eq(answer.result.cause, REDLOCK_NO_QUORUM);
     assert_nothing_stays((enum stage)_i);
+}
+END_TEST
+
+/* The attempt takes more than half of the time to wait, so that another one would end after the deadline. */
+START_TEST(wait_lasts_until_the_deadline_though_no_attempt_fits)
+{
+    options.wait_ms = 200;
+    scene.options.node_timeout_ms = SCENE_SOON_MS;
+    scene_attach();
+    hold_majority();
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "SET", .hold = true});
+    scene_start_acquire(&answer, "stock", &options);
+    scene_idle(110);
+    for (unsigned i = 0; i < 3; i++) {
+        fake_server_clear_rules(scene.node[i]);
+        fake_server_release(scene.node[i]);
+    }
+    ck_assert_status(scene_wait(&answer), REDLOCK_TIMED_OUT);
+    ck_assert_uint_ge(answer.result.elapsed_us, 200000);
+    let_go_of_majority();
 }
 END_TEST
 
@@ -728,7 +782,9 @@ int main(void)
     tcase_add_test(success, a_quorum_that_comes_back_is_waited_for);
     tcase_add_test(success, a_free_lock_that_too_few_nodes_grant_is_not_hammered_at);
     tcase_add_test(success, waiters_of_one_client_get_it_in_turn);
+    tcase_add_test(success, winner_leaves_the_queue_where_the_reply_was_late);
     tcase_add_loop_test(stages, a_deadline_leaves_nothing, 0, STAGES);
+    tcase_add_test(stages, wait_lasts_until_the_deadline_though_no_attempt_fits);
     tcase_add_loop_test(stages, a_cancellation_leaves_nothing, 0, STAGES * WAYS);
     tcase_add_loop_test(stages, a_close_leaves_nothing, 0, STAGES);
     tcase_add_test(rest, cancelled_before_it_starts);

@@ -63,12 +63,15 @@ static quorum_time overdue_at(const struct rl_node *node, quorum_time sent)
     return due - due % QUORUM_MILLISECOND;
 }
 
+/* The silence limit may be below the node's timeout. */
 static void watch_overdue(struct rl_node *node)
 {
-    if (node->waiting)
-        rl_timer_set(&node->client->timers, &node->overdue_timer, overdue_at(node, node->waiting->sent));
-    else if (node->sent.first)
-        rl_timer_set(&node->client->timers, &node->overdue_timer, silence_end(node));
+    if (!node->sent.first)
+        return;
+    quorum_time due = silence_end(node);
+    if (node->waiting && overdue_at(node, node->waiting->sent) < due)
+        due = overdue_at(node, node->waiting->sent);
+    rl_timer_set(&node->client->timers, &node->overdue_timer, due);
 }
 
 static bool has_unread_data(const struct rl_node *node)

@@ -22,7 +22,7 @@ struct acquire {
     struct rl_lease *lease;        /* of the attempt under way; then of the lock */
     redlock_lock *lock;            /* what it came to */
     bool overdue;                  /* the time to wait is over: this attempt is the last */
-    const void *owner;
+    struct rl_owner owner;
     redlock_acquire_callback callback;
     void *arg;
     struct rl_names *names; /* in the memory that follows; cut to their number */
@@ -56,6 +56,13 @@ static uint8_t *remembered(redlock_client *client, const struct rl_names *names)
     return &client->slots[(hash ^ hash >> 16) % RL_SLOTS_REMEMBERED];
 }
 
+/* A permit has an owner only where the caller gives one: threads pass permits on to each other. */
+static struct rl_owner lock_owner(const struct acquire *acquire)
+{
+    bool has_none = acquire->options.permits && acquire->owner.kind != RL_OWNER_GIVEN;
+    return has_none ? rl_owner_none() : acquire->owner;
+}
+
 static void won(struct acquire *acquire, const struct rl_round *round)
 {
     redlock_client *client = acquire->base.client;
@@ -66,7 +73,7 @@ static void won(struct acquire *acquire, const struct rl_round *round)
         .renewal_percent = options->no_renewal ? 0 : client->options.renewal_percent,
         .cap_ms = options->cap_ms,
         .notify_before_ms = options->notify_before_ms,
-        .owner = options->permits ? NULL : acquire->owner,
+        .owner = lock_owner(acquire),
         .event = options->event,
         .event_arg = options->event_arg,
     };
@@ -435,6 +442,9 @@ static void share(struct acquire *acquire)
     redlock_client *client = acquire->base.client;
     acquire->lock = rl_lease_share(acquire->lease, acquire->options.event, acquire->options.event_arg);
     client->statistics.reentered += acquire->lock != NULL;
+    if (acquire->lock && !acquire->base.round)
+        snprintf(acquire->base.text, sizeof acquire->base.text,
+                 "done: held already by this owner: hold count %u; no node was asked", acquire->lease->holds);
     rl_operation_complete(&acquire->base, acquire->lock ? REDLOCK_OK : REDLOCK_NO_MEMORY);
 }
 
@@ -492,9 +502,8 @@ static void reenter(struct acquire *acquire, struct rl_lease *lease)
 {
     acquire->lease = rl_lease_retain(lease);
     if (lease->shared && !acquire->options.shared) {
-        snprintf(
-            acquire->base.text, sizeof acquire->base.text,
-            "its owner holds it shared: to have it exclusively it must be released first, or it would wait for itself");
+        snprintf(acquire->base.text, sizeof acquire->base.text,
+                 "an exclusive lock can never be granted: this owner holds it shared; release that first");
         rl_operation_complete(&acquire->base, REDLOCK_INVALID);
         return;
     }
@@ -509,6 +518,56 @@ static void reenter(struct acquire *acquire, struct rl_lease *lease)
     if (wants_token(acquire))
         propose(acquire);
     extend_first(acquire);
+}
+
+/* ------------------------------------------------------------------------------------------- what can never be had */
+
+/* Refuses what the owner's own lock keeps from it, as long as it does not release that: it would wait for itself. */
+static void refuse_own(struct acquire *acquire, const struct rl_lease *own, struct rl_text name)
+{
+    struct rl_operation *operation = &acquire->base;
+    bool is_lost = rl_lease_validity(own) == 0;
+    int shown = name.size > 64 ? 64 : (int)name.size;
+    if (is_lost)
+        snprintf(operation->text, sizeof operation->text,
+                 "this owner lost its lock on '%.*s'; release the handles of that lock first", shown, name.bytes);
+    else
+        snprintf(operation->text, sizeof operation->text,
+                 "the lock can never be granted: this owner holds '%.*s'%s; release that first, or acquire all of the "
+                 "resources at once",
+                 shown, name.bytes, own->shared ? " shared" : "");
+    rl_operation_complete(operation, is_lost ? REDLOCK_LOST : REDLOCK_INVALID);
+}
+
+static void refuse_permit(struct acquire *acquire)
+{
+    snprintf(acquire->base.text, sizeof acquire->base.text,
+             "no permit can ever be granted: this owner holds all %u permits; release one first",
+             acquire->options.permits);
+    rl_operation_complete(&acquire->base, REDLOCK_INVALID);
+}
+
+/* true: it has, by what the owner holds already, been answered. */
+static bool is_answered_by_own(struct acquire *acquire)
+{
+    redlock_client *client = acquire->base.client;
+    const struct rl_names *names = acquire->names;
+    const redlock_acquire_options *options = &acquire->options;
+    struct rl_owner owner = lock_owner(acquire);
+    struct rl_text name;
+    if (owner.kind == RL_OWNER_NONE)
+        return false;
+    if (options->permits) { /* each acquire takes another permit */
+        if (rl_leases_have_all_permits(client, names->name[0], options->permits, owner))
+            refuse_permit(acquire);
+        return acquire->base.completed;
+    }
+    struct rl_lease *own = rl_leases_find_owned(client, names, owner);
+    if (own)
+        reenter(acquire, own);
+    else if ((own = rl_leases_find_obstacle(client, names, owner, options->shared, &name)) != NULL)
+        refuse_own(acquire, own, name);
+    return own != NULL;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- start */
@@ -532,7 +591,6 @@ static void begin(struct acquire *acquire)
 {
     struct rl_operation *operation = &acquire->base;
     int64_t wait_ms = acquire->options.wait_ms;
-    struct rl_lease *owned = NULL;
     acquire->pause.fire = on_pause_over;
     acquire->waiter.attempt = on_turn;
     acquire->waiter.uncalled = on_uncalled;
@@ -546,12 +604,10 @@ static void begin(struct acquire *acquire)
         rl_operation_wait(operation, wait_ms);
     quorum_retry_init(&acquire->retry, operation->timer.set ? operation->timer.due : QUORUM_NEVER);
     operation->cancellation = acquire->options.cancellation;
-    if (acquire->owner && !acquire->options.permits) /* each acquire takes a permit */
-        owned = rl_leases_find_owned(operation->client, acquire->names, acquire->owner);
     if (operation->cancellation && atomic_load(&operation->cancellation->cancelled))
         rl_operation_complete(operation, REDLOCK_CANCELLED);
-    else if (owned)
-        reenter(acquire, owned);
+    else if (is_answered_by_own(acquire))
+        return;
     else if (wait_ms == 0 || !is_to_queue(acquire) ||
              rl_queue_join(operation->client, acquire->names, &acquire->waiter, acquire->options.fair))
         attempt(acquire);
@@ -579,7 +635,7 @@ static void keep_names(struct acquire *acquire, const struct rl_names *names)
 }
 
 int rl_acquire_start(redlock_client *client, const char *resource, const redlock_acquire_options *given,
-                     const void *owner, redlock_acquire_callback callback, void *arg)
+                     struct rl_owner caller, redlock_acquire_callback callback, void *arg)
 {
     redlock_acquire_options options;
     redlock_result why;
@@ -597,7 +653,7 @@ int rl_acquire_start(redlock_client *client, const char *resource, const redlock
     acquire->options = options;
     acquire->options.fence = options.fence && !options.shared;
     acquire->waiter.shared = options.shared;
-    acquire->owner = options.owner ? options.owner : owner;
+    acquire->owner = rl_owner_of(&options, caller);
     acquire->callback = callback;
     acquire->arg = arg;
     if (status) {

@@ -12,7 +12,7 @@
 struct adopt {
     struct rl_operation base;
     redlock_acquire_options options;
-    const void *owner;
+    struct rl_owner owner;
     struct rl_lease *lease;
     redlock_lock *lock; /* what it came to */
     redlock_acquire_callback callback;
@@ -136,7 +136,7 @@ static int check(redlock_client *client, const char *resource, size_t *size, con
 }
 
 int rl_adopt_start(redlock_client *client, const char *resource, const redlock_acquire_options *given,
-                   const char *token, const void *owner, redlock_acquire_callback callback, void *arg)
+                   const char *token, struct rl_owner caller, redlock_acquire_callback callback, void *arg)
 {
     redlock_acquire_options options;
     redlock_result why;
@@ -159,7 +159,7 @@ int rl_adopt_start(redlock_client *client, const char *resource, const redlock_a
     if (!adopt)
         return created;
     adopt->options = options;
-    adopt->owner = options.owner ? options.owner : owner;
+    adopt->owner = rl_owner_of(&options, caller);
     adopt->callback = callback;
     adopt->arg = arg;
     if (status)

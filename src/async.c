@@ -40,7 +40,7 @@ int redlock_acquire_async(redlock_client *client, const char *resource, const re
     int status = enter(client);
     if (status || !callback)
         return REDLOCK_INVALID;
-    return rl_acquire_start(client, resource, options, NULL, callback, arg);
+    return rl_acquire_start(client, resource, options, rl_owner_none(), callback, arg);
 }
 
 int redlock_adopt_async(redlock_client *client, const char *resource, const redlock_acquire_options *options,
@@ -49,7 +49,7 @@ int redlock_adopt_async(redlock_client *client, const char *resource, const redl
     int status = enter(client);
     if (status || !callback)
         return REDLOCK_INVALID;
-    return rl_adopt_start(client, resource, options, token, NULL, callback, arg);
+    return rl_adopt_start(client, resource, options, token, rl_owner_none(), callback, arg);
 }
 
 int redlock_release_token_async(redlock_client *client, const char *resource, size_t size, const char *token,

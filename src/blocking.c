@@ -14,6 +14,7 @@
 #include "src/memory.h"
 #include "src/options.h"
 #include "src/result.h"
+#include "src/thread.h"
 #include "src/watch.h"
 
 struct call {
@@ -27,7 +28,7 @@ struct call {
     int64_t wait_ms;
     uint32_t ttl_ms;
     const redlock_acquire_options *options;
-    const void *owner;
+    struct rl_owner owner; /* the calling thread */
     redlock_lock *lock;
     const redlock_lock *asked;
     redlock_state *state;
@@ -261,6 +262,8 @@ static int wait_for(struct call *call, void (*start)(struct call *call))
     call->blocking = blocking;
     if (sem_init(&call->done, 0, 0) != 0)
         return rl_result_fail(call->result, REDLOCK_SYSTEM, "the system gives no semaphore");
+    /* A thread that is cancelled takes its stack along: the call is on it, and nobody would get the lock's handle. */
+    int cancel = rl_thread_disable_cancel();
     /* Once it is on the list it may be answered, and the client closed by another thread, before we have rung. */
     struct rl_wakeup *wakeup = rl_wakeup_retain(call->client->wakeup);
     struct call *first = atomic_load(&blocking->calls);
@@ -273,6 +276,7 @@ static int wait_for(struct call *call, void (*start)(struct call *call))
     while (sem_wait(&call->done) != 0 && errno == EINTR)
         ;
     sem_destroy(&call->done);
+    rl_thread_restore_cancel(cancel);
     return call->status;
 }
 
@@ -346,7 +350,8 @@ static int begin(redlock_client *client, struct rl_blocking *blocking, redlock_r
     return REDLOCK_OK;
 }
 
-int redlock_connect(const char *nodes, const redlock_options *options, redlock_client **client, redlock_result *result)
+static int connect_client(const char *nodes, const redlock_options *options, redlock_client **client,
+                          redlock_result *result)
 {
     if (!client)
         return rl_result_fail(result, REDLOCK_INVALID, "client is NULL; give the address of a redlock_client pointer");
@@ -375,6 +380,14 @@ int redlock_connect(const char *nodes, const redlock_options *options, redlock_c
     return status;
 }
 
+int redlock_connect(const char *nodes, const redlock_options *options, redlock_client **client, redlock_result *result)
+{
+    int cancel = rl_thread_disable_cancel();
+    int status = connect_client(nodes, options, client, result);
+    rl_thread_restore_cancel(cancel);
+    return status;
+}
+
 int redlock_ready(redlock_client *client, int64_t wait_ms, redlock_result *result)
 {
     int status = enter(client, result);
@@ -391,8 +404,7 @@ static int get_lock(struct call *call, void (*start)(struct call *call), redlock
     int status = enter(call->client, call->result);
     if (status)
         return status;
-    pthread_t self = pthread_self();
-    call->owner = (const void *)self;
+    call->owner = rl_owner_thread();
     status = wait_for(call, start);
     *lock = call->lock;
     return status;
@@ -523,7 +535,7 @@ static int close_forked(redlock_client *client)
     return REDLOCK_OK;
 }
 
-int redlock_close(redlock_client **client, redlock_result *result)
+static int close_client(redlock_client **client, redlock_result *result)
 {
     redlock_client *closing = client ? *client : NULL;
     if (!closing)
@@ -542,5 +554,13 @@ int redlock_close(redlock_client **client, redlock_result *result)
     status = wait_for(&call, start_close);
     pthread_join(blocking->thread, NULL);
     free_blocking(&allocator, blocking);
+    return status;
+}
+
+int redlock_close(redlock_client **client, redlock_result *result)
+{
+    int cancel = rl_thread_disable_cancel();
+    int status = close_client(client, result);
+    rl_thread_restore_cancel(cancel);
     return status;
 }

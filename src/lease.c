@@ -545,21 +545,29 @@ static struct rl_lease *find(redlock_client *client, const char *resource, size_
     return NULL;
 }
 
-static bool is_valid(const struct rl_lease *lease, const void *owner)
+static bool is_valid(const struct rl_lease *lease, const void *unused)
 {
-    (void)owner;
+    (void)unused;
     return rl_lease_validity(lease) > 0;
 }
 
 struct wanted {
     const struct rl_names *names;
-    const void *owner;
+    struct rl_owner owner;
+    bool shared;
 };
 
 static bool is_owned(const struct rl_lease *lease, const void *what)
 {
     const struct wanted *wanted = what;
-    return lease->owner == wanted->owner && rl_lease_has(lease, wanted->names);
+    return rl_owner_is(lease->owner, wanted->owner) && rl_lease_has(lease, wanted->names);
+}
+
+/* Two readers are never in each other's way. */
+static bool is_obstacle(const struct rl_lease *lease, const void *what)
+{
+    const struct wanted *wanted = what;
+    return rl_owner_is(lease->owner, wanted->owner) && !(lease->shared && wanted->shared);
 }
 
 static bool has_token(const struct rl_lease *lease, const void *token)
@@ -591,10 +599,33 @@ bool rl_leases_have(redlock_client *client, const char *resource, size_t size)
     return found;
 }
 
-struct rl_lease *rl_leases_find_owned(redlock_client *client, const struct rl_names *names, const void *owner)
+struct rl_lease *rl_leases_find_owned(redlock_client *client, const struct rl_names *names, struct rl_owner owner)
 {
-    const struct wanted wanted = {names, owner};
+    const struct wanted wanted = {.names = names, .owner = owner};
     return find(client, names->name[0].bytes, names->name[0].size, is_owned, &wanted);
+}
+
+struct rl_lease *rl_leases_find_obstacle(redlock_client *client, const struct rl_names *names, struct rl_owner owner,
+                                         bool shared, struct rl_text *name)
+{
+    const struct wanted wanted = {.owner = owner, .shared = shared};
+    struct rl_lease *found = NULL;
+    for (unsigned i = 0; !found && i < names->count; i++) {
+        *name = names->name[i];
+        found = find(client, name->bytes, name->size, is_obstacle, &wanted);
+    }
+    return found;
+}
+
+bool rl_leases_have_all_permits(redlock_client *client, struct rl_text semaphore, unsigned permits,
+                                struct rl_owner owner)
+{
+    bool all = true;
+    for (unsigned slot = 0; all && slot < permits; slot++) {
+        const struct rl_lease *lease = rl_leases_find_slot(client, semaphore.bytes, semaphore.size, slot);
+        all = lease && rl_owner_is(lease->owner, owner);
+    }
+    return all;
 }
 
 /* In a forked child, or at the end of a close: nobody is told. */

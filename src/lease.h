@@ -10,6 +10,7 @@
 #include "quorum/round.h"
 #include "redlock/redlock.h"
 #include "src/names.h"
+#include "src/owner.h"
 #include "src/timer.h"
 
 struct rl_lease;
@@ -39,8 +40,8 @@ struct rl_lease {
     redlock_client *client;
     struct redlock_lock first; /* the handle of the first acquire: in the lease's own memory */
     struct redlock_lock *handles;
-    unsigned holds; /* how many handles */
-    const void *owner;
+    unsigned holds;         /* how many handles */
+    struct rl_owner owner;  /* of a permit: only one that the caller gave */
     _Atomic uint64_t fence; /* its fencing token; 0: none, or not yet; shared: the last writer's */
     struct rl_lease *next;  /* of the client's listed ones */
     struct rl_lease *previous;
@@ -90,7 +91,7 @@ struct rl_lease_terms {
     unsigned renewal_percent;
     uint32_t cap_ms;
     uint32_t notify_before_ms;
-    const void *owner;
+    struct rl_owner owner;
     redlock_event_callback event;
     void *event_arg;
 };
@@ -192,7 +193,16 @@ struct rl_lease *rl_leases_find_slot(redlock_client *client, const char *resourc
 bool rl_leases_have(redlock_client *client, const char *resource, size_t size);
 
 /* One that the owner has on all of these, lost or not, or NULL. */
-struct rl_lease *rl_leases_find_owned(redlock_client *client, const struct rl_names *names, const void *owner);
+struct rl_lease *rl_leases_find_owned(redlock_client *client, const struct rl_names *names, struct rl_owner owner);
+
+/* One that the owner has on some of these, lost or not, and that excludes a lock on all of them; or NULL. *name: the
+ * one of them that both are on. */
+struct rl_lease *rl_leases_find_obstacle(redlock_client *client, const struct rl_names *names, struct rl_owner owner,
+                                         bool shared, struct rl_text *name);
+
+/* Does the owner have every permit of the semaphore? */
+bool rl_leases_have_all_permits(redlock_client *client, struct rl_text semaphore, unsigned permits,
+                                struct rl_owner owner);
 void rl_leases_free(redlock_client *client);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "quorum/time.h"
 #include "redlock/redlock.h"
+#include "src/owner.h"
 #include "src/timer.h"
 #include "src/wakeup.h"
 
@@ -87,14 +88,15 @@ void rl_operations_node_changed(redlock_client *client);
 /* In a forked child: frees without a call. */
 void rl_operations_free(redlock_client *client);
 
-/* The operations; see redlock.h. Each is told exactly once when REDLOCK_OK is returned. */
+/* The operations; see redlock.h. Each is told exactly once when REDLOCK_OK is returned. caller: the owner where the
+ * options name none. */
 int rl_acquire_start(redlock_client *client, const char *resource, const redlock_acquire_options *options,
-                     const void *owner, redlock_acquire_callback callback, void *arg);
+                     struct rl_owner caller, redlock_acquire_callback callback, void *arg);
 int rl_extend_start(redlock_lock *lock, uint32_t ttl_ms, redlock_callback callback, void *arg);
 /* A round that extends; its owner sees to the rest. NULL: no memory. */
 struct rl_round *rl_extend_round(struct rl_lease *lease, uint32_t ttl_ms);
 int rl_adopt_start(redlock_client *client, const char *resource, const redlock_acquire_options *options,
-                   const char *token, const void *owner, redlock_acquire_callback callback, void *arg);
+                   const char *token, struct rl_owner caller, redlock_acquire_callback callback, void *arg);
 int rl_release_token_start(redlock_client *client, const char *resource, size_t size, const char *token,
                            redlock_callback callback, void *arg);
 int rl_release_start(redlock_lock *lock, redlock_callback callback, void *arg);

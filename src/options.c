@@ -169,6 +169,14 @@ int rl_options_read_acquire(const redlock_acquire_options *given, const redlock_
     if (options->wait_ms < REDLOCK_FOREVER)
         return rl_result_fail(result, REDLOCK_INVALID, "wait_ms is %lld; it must be 0, more, or REDLOCK_FOREVER",
                               (long long)options->wait_ms);
+    if (options->reentry > REDLOCK_REENTRY_NEVER)
+        return rl_result_fail(result, REDLOCK_INVALID, "reentry is %u; it must be one of enum redlock_reentry, 0 to %d",
+                              options->reentry, REDLOCK_REENTRY_NEVER);
+    if (options->reentry == REDLOCK_REENTRY_OWNER && !options->owner)
+        return rl_result_fail(result, REDLOCK_INVALID,
+                              "owner is NULL; give the address of what the lock belongs to, or a number above 0");
+    if (options->reentry == REDLOCK_REENTRY_NEVER && options->owner)
+        return rl_result_fail(result, REDLOCK_INVALID, "REDLOCK_REENTRY_NEVER takes no owner; give one of the two");
     if (options->keep_waiting > 1)
         return rl_result_fail(result, REDLOCK_INVALID, "keep_waiting is %u; it must be 0 or 1", options->keep_waiting);
     if (options->fair > 1)

@@ -1,6 +1,7 @@
 /* Release: compare and delete on every node that may hold the token, whether it can be reached now or later. Of a
  * handle, or by the token alone. */
 #include <stddef.h>
+#include <stdio.h>
 
 #include "src/client.h"
 #include "src/clock.h"
@@ -173,7 +174,10 @@ int rl_release_start(redlock_lock *lock, redlock_callback callback, void *arg)
         free_lock(release);
     if (lost || !valid) /* what it left on the nodes is being undone; the next holder's is not touched */
         rl_operation_complete(&release->base, REDLOCK_LOST);
-    else if (lease->holds > 0)
+    else if (lease->holds > 0) {
+        snprintf(release->base.text, sizeof release->base.text, "done: still held by its owner: hold count %u",
+                 lease->holds);
         rl_operation_complete(&release->base, REDLOCK_OK);
+    }
     return REDLOCK_OK;
 }

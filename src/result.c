@@ -19,7 +19,9 @@ static const struct word statuses[] = {
     {REDLOCK_TIMED_OUT, "REDLOCK_TIMED_OUT", "the time to wait has passed"},
     {REDLOCK_CANCELLED, "REDLOCK_CANCELLED", "cancelled"},
     {REDLOCK_LOST, "REDLOCK_LOST", "the lock is no longer held"},
-    {REDLOCK_INVALID, "REDLOCK_INVALID", "the call is not allowed so"},
+    {REDLOCK_INVALID, "REDLOCK_INVALID",
+     "invalid call: an argument is wrong, the client is closing or belongs to a parent process, or it is asynchronous "
+     "and belongs to the thread that attached it"},
     {REDLOCK_NO_MEMORY, "REDLOCK_NO_MEMORY", "no memory"},
     {REDLOCK_SYSTEM, "REDLOCK_SYSTEM", "the system refused a thread, a descriptor or random bytes"},
     {REDLOCK_CLOCK, "REDLOCK_CLOCK", "no fencing token: this machine's clock and the nodes' are more than a day apart"},
@@ -192,6 +194,12 @@ static void add_class(struct text *text, const redlock_result *result, int outco
     add(text, ")");
 }
 
+/* Where every node is pending the operation ended without them. */
+static bool was_any_asked(const redlock_result *result)
+{
+    return result->attempts > 0 || count(result, REDLOCK_NODE_PENDING) < result->nodes;
+}
+
 const char *redlock_result_text(redlock_result *result)
 {
     static const int order[] = {REDLOCK_NODE_GRANTED, REDLOCK_NODE_HELD,        REDLOCK_NODE_ABSENT,
@@ -207,7 +215,8 @@ const char *redlock_result_text(redlock_result *result)
         add(&text, "; the last attempt: %s", redlock_status_text(result->cause));
     const char *separator = ": ";
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
-        add_class(&text, result, order[i], &separator);
+        if (order[i] != REDLOCK_NODE_PENDING || was_any_asked(result))
+            add_class(&text, result, order[i], &separator);
     if (result->pending_undos)
         add(&text, "; %u undo%s not confirmed", result->pending_undos, result->pending_undos == 1 ? "" : "s");
     return result->text;

@@ -6,6 +6,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "src/thread.h"
+
 struct rl_wakeup *rl_wakeup_create(void)
 {
     struct rl_wakeup *wakeup = malloc(sizeof *wakeup);
@@ -29,17 +31,20 @@ struct rl_wakeup *rl_wakeup_retain(struct rl_wakeup *wakeup)
 void rl_wakeup_release(struct rl_wakeup *wakeup)
 {
     if (wakeup && atomic_fetch_sub(&wakeup->references, 1) == 1) {
+        int cancel = rl_thread_disable_cancel();
         close(wakeup->descriptor);
         free(wakeup);
+        rl_thread_restore_cancel(cancel);
     }
 }
 
 void rl_wakeup_ring(struct rl_wakeup *wakeup)
 {
-    int saved = errno;
+    int saved = errno, cancel = rl_thread_disable_cancel(); /* what is to be said is noted already */
     uint64_t one = 1;
     ssize_t written = write(wakeup->descriptor, &one, sizeof one);
     (void)written; /* EAGAIN: it rings already */
+    rl_thread_restore_cancel(cancel);
     errno = saved;
 }
 

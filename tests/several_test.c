@@ -202,7 +202,7 @@ START_TEST(its_owner_may_take_a_part_of_it_again)
 {
     struct face *face = open_face(_i);
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    redlock_lock *lock, *part, *more;
+    redlock_lock *lock, *part;
 
     options.owner = &options;
     options.also = c_then_b;
@@ -212,11 +212,105 @@ START_TEST(its_owner_may_take_a_part_of_it_again)
     part = held_acquire(face, C, &options);
     ck_assert_str_eq(redlock_lock_token(part), redlock_lock_token(lock));
     ck_assert_uint_eq(redlock_hold_count(lock), 2);
-    options.also = (redlock_name[]){{real_key("d"), 0}};
-    options.also_count = 1;
-    real_status(face_acquire(face, A, &options, &more, &result), REDLOCK_HELD, &result); /* its own, and another */
     held_release(face, &part);
     held_release(face, &lock);
+    held_close(face);
+}
+END_TEST
+
+/* --- What an owner can never be granted --- */
+
+static const char self[] = "the owner", another[] = "another owner";
+
+struct wish {
+    const char *names; /* a letter each */
+    bool shared;
+    uint32_t permits;
+    const void *owner;
+};
+
+static int acquire_wish(struct face *face, const struct wish *wish, int64_t wait_ms, redlock_lock **lock)
+{
+    static const char *const keys[] = {A, B, C};
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    redlock_name also[2];
+
+    for (size_t i = 1; i < strlen(wish->names); i++)
+        also[i - 1] = (redlock_name){keys[wish->names[i] - 'a'], 0};
+    options.also = also;
+    options.also_count = strlen(wish->names) - 1;
+    options.shared = wish->shared;
+    options.permits = wish->permits;
+    options.owner = wish->owner;
+    options.wait_ms = wait_ms;
+    return face_acquire(face, keys[*wish->names - 'a'], &options, lock, &result);
+}
+
+#define WISH(letters, ...)                                                                                             \
+    {                                                                                                                  \
+        .names = letters, __VA_ARGS__                                                                                  \
+    }
+#define OWN_LOCK "can never be granted: this owner holds '" A "'"
+static const struct {
+    struct wish held, wanted;
+    int status;
+    const char *words;
+} overlaps[] = {
+    {WISH("a", .owner = self), WISH("ab", .owner = self), REDLOCK_INVALID, OWN_LOCK},
+    {WISH("a", .owner = self), WISH("ba", .owner = self), REDLOCK_INVALID, OWN_LOCK},
+    {WISH("ab", .owner = self), WISH("ca", .owner = self), REDLOCK_INVALID, OWN_LOCK},
+    {WISH("a", .owner = self), WISH("ab", .owner = self, .shared = true), REDLOCK_INVALID, OWN_LOCK},
+    {WISH("a", .owner = self, .shared = true), WISH("ab", .owner = self), REDLOCK_INVALID, OWN_LOCK " shared"},
+    {WISH("a", .owner = self, .shared = true), WISH("a", .owner = self), REDLOCK_INVALID, "holds it shared"},
+    {WISH("a", .owner = self, .permits = 1), WISH("a", .owner = self, .permits = 1), REDLOCK_INVALID, "all 1 permits"},
+    {WISH("a", .owner = self, .permits = 2), WISH("a", .owner = self, .permits = 2), REDLOCK_OK, ""},
+    {WISH("a", .permits = 1), WISH("a", .permits = 1), REDLOCK_HELD, ""}, /* another thread may release a permit */
+    {WISH("a", .owner = self, .permits = 1), WISH("a", .owner = self), REDLOCK_OK, ""},
+    {WISH("a", .owner = self, .shared = true), WISH("ab", .owner = self, .shared = true), REDLOCK_OK, ""},
+    {WISH("a", .owner = self), WISH("b", .owner = self), REDLOCK_OK, ""},
+    {WISH("a", .owner = self), WISH("ab", .owner = another), REDLOCK_HELD, ""},
+};
+
+START_TEST(owner_does_not_wait_for_itself)
+{
+    cluster = real_cluster(1, NULL);
+    struct face *face = held_open_patient(_i / (int)(sizeof overlaps / sizeof *overlaps), cluster, TTL_MS, 0);
+    redlock_lock *held, *wanted;
+    int i = _i % (int)(sizeof overlaps / sizeof *overlaps);
+    bool is_refused = overlaps[i].status == REDLOCK_INVALID;
+
+    real_status(acquire_wish(face, &overlaps[i].held, 0, &held), REDLOCK_OK, &result);
+    int status = acquire_wish(face, &overlaps[i].wanted, is_refused ? REDLOCK_FOREVER : 0, &wanted);
+    real_status(status, overlaps[i].status, &result);
+    ck_assert_ptr_nonnull(strstr(redlock_result_text(&result), overlaps[i].words));
+    held_release(face, &held);
+    if (is_refused) /* what the text says to do helps */
+        real_status(acquire_wish(face, &overlaps[i].wanted, REAL_SOON_MS, &wanted), REDLOCK_OK, &result);
+    if (wanted != NULL)
+        held_release(face, &wanted);
+    held_close(face);
+}
+END_TEST
+
+static bool is_lost(void *lock)
+{
+    return redlock_lock_loss(lock) != REDLOCK_NOT_LOST;
+}
+
+START_TEST(lost_part_of_a_wider_lock_is_lost)
+{
+    cluster = real_cluster(1, NULL);
+    struct face *face = held_open_patient(_i, cluster, 300, 0);
+    const struct wish held = {.names = "a", .owner = self}, wanted = {.names = "ab", .owner = self};
+    redlock_lock *lock, *wider;
+
+    real_status(acquire_wish(face, &held, 0, &lock), REDLOCK_OK, &result);
+    ck_assert(face_wait(face, is_lost, lock, REAL_SOON_MS));
+    real_status(acquire_wish(face, &wanted, REDLOCK_FOREVER, &wider), REDLOCK_LOST, &result);
+    ck_assert_ptr_nonnull(strstr(redlock_result_text(&result), "lost its lock on '" A "'"));
+    real_status(face_release(face, &lock, &result), REDLOCK_LOST, &result);
+    real_status(acquire_wish(face, &wanted, REAL_SOON_MS, &wider), REDLOCK_OK, &result);
+    face_release(face, &wider, &result);
     held_close(face);
 }
 END_TEST
@@ -413,6 +507,7 @@ int main(void)
     Suite *suite = suite_create("several");
     TCase *all = real_bare_case(suite, "all");
     TCase *alike = real_bare_case(suite, "alike");
+    TCase *own = real_bare_case(suite, "own");
     TCase *waiting = real_bare_case(suite, "waiting");
 
     tcase_add_loop_test(all, it_is_on_all_of_them, 0, FACES);
@@ -422,6 +517,8 @@ int main(void)
     tcase_add_loop_test(alike, renewed_and_healed_as_one, 0, FACES);
     tcase_add_loop_test(alike, lost_as_one, 0, FACES);
     tcase_add_loop_test(alike, its_owner_may_take_a_part_of_it_again, 0, FACES);
+    tcase_add_loop_test(own, owner_does_not_wait_for_itself, 0, FACES * (int)(sizeof overlaps / sizeof *overlaps));
+    tcase_add_loop_test(own, lost_part_of_a_wider_lock_is_lost, 0, FACES);
     tcase_add_loop_test(alike, one_fencing_token_for_all, 0, FACES);
     tcase_add_test(waiting, woken_by_the_last_of_them);
     tcase_add_test(waiting, whoever_waits_for_one_of_them_is_woken_too);

@@ -16,6 +16,8 @@
  *                 says how long it lives.
  *   errors        functions return REDLOCK_OK (0) or a negative enum redlock_status; the result says the rest in
  *                 numbers and words.
+ *   cancellation  pthread_cancel(3) takes effect after a blocking call, when all it did is done; redlock_cancel() ends
+ *                 one early. The thread that runs an asynchronous client's loop must not be cancelled inside it.
  *   callbacks     exactly one per started operation, never from inside the call that started it, always from the loop
  *                 and never while the library is in the middle of something: every function may be called in one.
  *   processes     a client belongs to the process that made it. In a forked child every call answers REDLOCK_INVALID,
@@ -246,6 +248,16 @@ typedef struct redlock_name {
     size_t size;
 } redlock_name;
 
+/* Which acquires re-enter a lock that is held: see redlock_hold_count(). */
+enum redlock_reentry {
+    /* Those of options.owner, if given; otherwise those of the calling thread; in the asynchronous API none. */
+    REDLOCK_REENTRY_DEFAULT = 0,
+    /* Those of options.owner, which must not be NULL. For callers that compute it: 0 is then an error, not the thread. */
+    REDLOCK_REENTRY_OWNER = 1,
+    /* None: a second acquire waits like any other client's. For tasks that share a thread, as coroutines do. */
+    REDLOCK_REENTRY_NEVER = 2
+};
+
 /* clang-format off */
 /* How to acquire. Start from REDLOCK_ACQUIRE_OPTIONS_INIT, or pass NULL: try once, all else as the client's options
  * say. */
@@ -265,24 +277,26 @@ typedef struct redlock_acquire_options {
                                          with wait_ms 0 a free lock that others wait for is REDLOCK_HELD. A killed
                                          client at the head of the queue holds up the others for 1 to 1.3 s after the release */
     uint32_t keep_waiting;            /* 1: wait on though so many nodes refuse for good that only their repair can help */
-    const void *owner;                /* the same owner acquires the lock again without asking the nodes: see
-                                         redlock_hold_count(). NULL: the calling thread; asynchronous face: nobody */
+    const void *owner;                /* the lock's owner: see redlock_hold_count(). Only compared, never dereferenced.
+                                         NULL: the calling thread's; in the asynchronous API it has none */
     uint32_t all_answers;             /* 1: success is told when every node has answered or had its timeout (connect_timeout_ms
                                          while it is being connected): for who hands the token to another process, whose
                                          release could be overtaken else */
     const redlock_name *also;         /* further resources: the lock is on all of them or on none. Their order does not */
     size_t also_count;                /* matter, and what is named twice counts once; REDLOCK_RESOURCES_MAX in all */
     uint32_t permits;                 /* the resource is a semaphore that so many may have at once, the same number for all; each
-                                         acquire takes one. 0: it is a lock. Without shared, fence and also */
+                                         acquire takes one. 0: it is a lock. Without shared, fence and also. A semaphore
+                                         and a lock of the same name do not exclude each other */
     uint32_t shared;                  /* 1: with others that ask for it so (readers), but not with those who do not (writers). No
                                          way leads from shared to exclusive but releasing it */
     uint32_t fence;                   /* 1: with a fencing token: see redlock_lock_fence(). Not for redlock_adopt() */
+    uint32_t reentry;                 /* which acquires re-enter the lock: enum redlock_reentry */
 } redlock_acquire_options;
 /* clang-format on */
 
 /* clang-format off */
 #define REDLOCK_ACQUIRE_OPTIONS_INIT                                                                                   \
-    { sizeof(redlock_acquire_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL, 0, 0, NULL, 0, NULL, 0, 0, 0, 0 }
+    { sizeof(redlock_acquire_options), 0, 0, 0, 0, NULL, 0, 0, 0, NULL, NULL, 0, 0, NULL, 0, NULL, 0, 0, 0, 0, 0 }
 /* clang-format on */
 
 #ifndef __cplusplus
@@ -450,7 +464,15 @@ REDLOCK_API int redlock_lock_loss(const redlock_lock *lock);
  * Re-entrancy. An owner that acquires a lock it has gets another handle of the same lock, without a round trip as long
  * as the asked minimum of validity is left (else the lock is extended first, as it is when a longer ttl is asked for).
  * Each release ends one handle, the last one frees the lock. Once the lock is lost, acquiring it again answers
- * REDLOCK_LOST until all its handles have been released. How many handles there are:
+ * REDLOCK_LOST until all its handles have been released.
+ *
+ * The owner is options.owner, or else the thread that called redlock_acquire(); in the asynchronous API a lock without
+ * options.owner has none. A handle may be passed to another thread, which may query, extend and release it; the
+ * lock still belongs to the thread that acquired it, and no later thread is taken for that one. Tasks that share a
+ * thread must each give an owner, or use REDLOCK_REENTRY_NEVER.
+ *
+ * A lock that an owner can never be granted, because it holds a part of it or is a reader of it, is REDLOCK_INVALID and
+ * not waited for. How many handles there are:
  */
 REDLOCK_API uint32_t redlock_hold_count(const redlock_lock *lock);
 

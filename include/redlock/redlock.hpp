@@ -97,6 +97,13 @@ enum class event : int {
     lost = REDLOCK_EVENT_LOST
 };
 
+/* enum redlock_reentry: which acquires re-enter a lock that is held */
+enum class reentry : std::uint32_t {
+    by_owner = REDLOCK_REENTRY_DEFAULT,
+    by_given_owner = REDLOCK_REENTRY_OWNER, /* an owner of null is status::invalid */
+    never = REDLOCK_REENTRY_NEVER
+};
+
 /* enum redlock_log_level */
 enum class log_level : int {
     error = REDLOCK_LOG_ERROR,
@@ -444,7 +451,8 @@ struct acquire_options {
     std::vector<std::string> also; /* further resources: a lock on all of them or on none */
     bool keep_waiting = false;
     const void *owner = nullptr; /* who may acquire it again while it is held; null: the calling thread */
-    bool all_answers = false;    /* success is told when every node has answered: for who hands the token on */
+    redlock::reentry reentry = redlock::reentry::by_owner;
+    bool all_answers = false; /* success is told when every node has answered: for who hands the token on */
 };
 
 namespace detail
@@ -785,6 +793,7 @@ inline std::optional<lock> acquire(const std::shared_ptr<connection> &connection
     native.also_count = also.size();
     native.keep_waiting = options.keep_waiting ? 1 : 0;
     native.owner = options.owner;
+    native.reentry = static_cast<std::uint32_t>(options.reentry);
     native.all_answers = options.all_answers ? 1 : 0;
 
     redlock_client *client = connection ? connection->handle : nullptr;
@@ -1102,8 +1111,7 @@ class mutex
     }
 
   private:
-    /* A lost lock may be held by one thread that does not know it yet and by another that has it now. Its place in
-     * memory is its owner's name, for nobody else. */
+    /* A lost lock may be held by one thread that does not know it yet and by another that has it now. */
     struct holding {
         std::thread::id thread;
         redlock::lock lock;
@@ -1124,7 +1132,8 @@ class mutex
         mine.push_back({std::this_thread::get_id(), redlock::lock()});
         acquire_options options = options_;
         options.wait = wait;
-        options.owner = &mine.front();
+        options.owner = nullptr;
+        options.reentry = reentry::never;
         std::optional<redlock::lock> lock =
             detail::guarded(result, [&] { return detail::acquire(connection_, resource_, options, nullptr, result); });
         if (!lock)

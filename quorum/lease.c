@@ -84,6 +84,15 @@ static void renewed(struct quorum_lease *lease, const struct quorum_lease_event 
     }
 }
 
+/* The nodes are late, and not gone. What had failed stays failed, for it may have been an earlier renewal; but the next
+ * one is planned by what is left now. */
+static void confirmed(struct quorum_lease *lease, const struct quorum_lease_event *event)
+{
+    carry_on(lease, event->validity_end, event->now);
+    if (lease->failures && !lease->renewing && lease->renew_at != QUORUM_NEVER)
+        plan_retry(lease, event->now);
+}
+
 static void take(struct quorum_lease *lease, const struct quorum_lease_event *event,
                  struct quorum_lease_actions *actions)
 {
@@ -96,6 +105,9 @@ static void take(struct quorum_lease *lease, const struct quorum_lease_event *ev
         break;
     case QUORUM_LEASE_RENEWED:
         renewed(lease, event, actions);
+        break;
+    case QUORUM_LEASE_CONFIRMED:
+        confirmed(lease, event);
         break;
     case QUORUM_LEASE_EXTENDED:
         if (event->ttl > lease->terms.ttl)

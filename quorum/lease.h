@@ -37,12 +37,13 @@ struct quorum_lease {
 };
 
 enum quorum_lease_event_type {
-    QUORUM_LEASE_GRANTED,  /* validity_end, spread */
-    QUORUM_LEASE_WOKEN,    /* by the clock */
-    QUORUM_LEASE_RENEWED,  /* a renewal has been decided: verdict, validity_end */
-    QUORUM_LEASE_EXTENDED, /* the holder extended it: validity_end, ttl */
-    QUORUM_LEASE_HASTEN,   /* a node came back without its memory: renew, and heal, within `spread` */
-    QUORUM_LEASE_CLOCK,    /* our clock stood still */
+    QUORUM_LEASE_GRANTED,   /* validity_end, spread */
+    QUORUM_LEASE_WOKEN,     /* by the clock */
+    QUORUM_LEASE_RENEWED,   /* a renewal has been decided: verdict, validity_end */
+    QUORUM_LEASE_CONFIRMED, /* a renewal or extension that had failed was confirmed late: validity_end */
+    QUORUM_LEASE_EXTENDED,  /* the holder extended it: validity_end, ttl */
+    QUORUM_LEASE_HASTEN,    /* a node came back without its memory: renew, and heal, within `spread` */
+    QUORUM_LEASE_CLOCK,     /* our clock stood still */
     QUORUM_LEASE_CLOSED
 };
 
@@ -72,7 +73,8 @@ quorum_time quorum_lease_deadline(const struct quorum_lease *lease);
 
 /*
  * May a node that a renewal found without the lock have it set again? Only while the last one that was decided has been
- * won: the majority that had confirmed it before one that failed may have forgotten since.
+ * won: the majority that had confirmed it before one that failed may have forgotten since. A late confirmation does not
+ * change that: it may be of a renewal before the one that failed.
  */
 bool quorum_lease_may_heal(const struct quorum_lease *lease);
 

@@ -107,6 +107,16 @@ static void judge(struct quorum_round *round, struct quorum_actions *actions, qu
         decide(round, actions, judge_lost(round), now);
 }
 
+/* Only what the node was asked can have been done by it. What is decided otherwise than by timeouts stays as it is. */
+static bool may_count_late(const struct quorum_round *round, quorum_nodes node)
+{
+    if (round->terms.kind != QUORUM_EXTEND)
+        return false;
+    if (quorum_round_over(round) && round->verdict != QUORUM_LOST_NO_QUORUM)
+        return false;
+    return round->asked & round->tally.voted[QUORUM_TIMED_OUT] & node;
+}
+
 static void voted(struct quorum_round *round, const struct quorum_event *event)
 {
     quorum_nodes bit = quorum_node(event->node);
@@ -116,13 +126,28 @@ static void voted(struct quorum_round *round, const struct quorum_event *event)
     /* Even a late answer tells what the node has: the undo is then not needed, or still is. */
     if (event->left_nothing)
         round->may_hold &= ~bit;
-    if (quorum_tally_vote(&round->tally, event->node, event->vote, event->permanent) && event->clock)
+    if (event->vote == QUORUM_GRANTED && may_count_late(round, bit))
+        quorum_tally_grant_late(&round->tally, event->node);
+    else if (quorum_tally_vote(&round->tally, event->node, event->vote, event->permanent) && event->clock)
         round->clock |= bit;
+}
+
+/* A lost extension that a majority has confirmed after all. */
+static void confirm_late(struct quorum_round *round, struct quorum_actions *actions, quorum_time now)
+{
+    if (round->terms.kind != QUORUM_EXTEND || round->verdict != QUORUM_LOST_NO_QUORUM || round->confirmed ||
+        !quorum_tally_won(&round->tally))
+        return;
+    quorum_time end = quorum_validity_end(round->sent, round->terms.ttl, round->terms.drift_ppm);
+    if (end <= now || end <= round->terms.validity_end)
+        return;
+    round->confirmed = actions->confirmed = true;
+    round->validity_end = end;
 }
 
 struct quorum_actions quorum_round_step(struct quorum_round *round, const struct quorum_event *event)
 {
-    struct quorum_actions actions = {0, 0, false};
+    struct quorum_actions actions = {0, 0, false, false};
     quorum_nodes pending = round->tally.voted[QUORUM_PENDING];
     switch (event->type) { /* GCOVR_EXCL_BR_LINE: there are no other events */
     case QUORUM_START:
@@ -136,6 +161,7 @@ struct quorum_actions quorum_round_step(struct quorum_round *round, const struct
     case QUORUM_VOTED:
         voted(round, event);
         judge(round, &actions, event->now);
+        confirm_late(round, &actions, event->now);
         break;
     case QUORUM_CANCEL:
         if (!quorum_round_over(round))

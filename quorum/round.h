@@ -3,6 +3,10 @@
  * time; the round says what to do. It decides early, both ways, and once.
  *
  * Redlock, steps 1-5: read the clock; ask all nodes; a majority within the validity wins; else undo everywhere.
+ *
+ * A node's timeout ends the waiting for it, and says nothing about what the node has done. So the grant of an extension
+ * counts however late it arrives: it may still win an open round, and it confirms one that was lost by timeouts, as long
+ * as the validity that it supports, which is counted from the first send, is still ahead.
  */
 #ifndef QUORUM_ROUND_H
 #define QUORUM_ROUND_H
@@ -69,6 +73,7 @@ struct quorum_actions {
     quorum_nodes send; /* ask these nodes now; a release tells nodes that become usable once it is decided, too */
     quorum_nodes undo; /* send these nodes the undo, behind what they were sent; soon, and not if they leave may_hold */
     bool decided;      /* the verdict has just been reached; said once */
+    bool confirmed; /* extend: lost by timeouts before, now confirmed by a majority: validity_end is set; said once */
 };
 
 struct quorum_round {
@@ -80,7 +85,9 @@ struct quorum_round {
     quorum_nodes may_hold; /* asked to acquire, and not known to hold nothing of ours */
     quorum_time sent;      /* when the first request left; QUORUM_NEVER before */
     quorum_time decided_at;
-    quorum_time validity_end;    /* once won: until when the lock may be relied on; never before terms.validity_end */
+    quorum_time validity_end;    /* once won or confirmed late: the lock may be relied on until then; never before
+                                    terms.validity_end */
+    bool confirmed;              /* extend: lost by timeouts, and confirmed by a majority since */
     enum quorum_verdict verdict; /* written once */
 };
 

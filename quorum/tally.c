@@ -42,6 +42,17 @@ bool quorum_tally_vote(struct quorum_tally *tally, unsigned node, enum quorum_vo
     return true;
 }
 
+bool quorum_tally_grant_late(struct quorum_tally *tally, unsigned node)
+{
+    assert(node < tally->nodes);
+    quorum_nodes bit = quorum_node(node);
+    if (!(tally->voted[QUORUM_TIMED_OUT] & bit))
+        return false;
+    tally->voted[QUORUM_TIMED_OUT] &= ~bit;
+    tally->voted[QUORUM_GRANTED] |= bit;
+    return true;
+}
+
 unsigned quorum_tally_count(const struct quorum_tally *tally, enum quorum_vote vote)
 {
     return quorum_count(tally->voted[vote]);

@@ -35,6 +35,9 @@ void quorum_tally_init(struct quorum_tally *tally, unsigned nodes);
 /* Moves a node into a class. A node votes once: what it says after that is ignored, and false returned. */
 bool quorum_tally_vote(struct quorum_tally *tally, unsigned node, enum quorum_vote vote, bool permanent);
 
+/* Counts the grant of a node that had been counted as timed out. false: it was in another class. */
+bool quorum_tally_grant_late(struct quorum_tally *tally, unsigned node);
+
 unsigned quorum_tally_count(const struct quorum_tally *tally, enum quorum_vote vote);
 
 /* Granted by a majority. */

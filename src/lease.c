@@ -396,6 +396,13 @@ void rl_lease_extended(struct rl_lease *lease, const struct quorum_round *round)
     rl_lease_step(lease, &event);
 }
 
+void rl_lease_confirmed(struct rl_lease *lease, const struct quorum_round *round, quorum_time now)
+{
+    const struct quorum_lease_event event = {
+        .type = QUORUM_LEASE_CONFIRMED, .now = now, .validity_end = round->validity_end};
+    rl_lease_step(lease, &event);
+}
+
 void rl_leases_hasten(redlock_client *client, unsigned node)
 {
     for (struct rl_lease *lease = client->leases.first; lease; lease = lease->next) {

@@ -125,6 +125,9 @@ void rl_lease_step(struct rl_lease *lease, const struct quorum_lease_event *even
 /* An extension the holder asked for was decided. */
 void rl_lease_extended(struct rl_lease *lease, const struct quorum_round *round);
 
+/* A renewal or extension that was lost by timeouts has been confirmed by a majority since. */
+void rl_lease_confirmed(struct rl_lease *lease, const struct quorum_round *round, quorum_time now);
+
 /* A node is back without its memory: what it held is renewed, and set again, soon. */
 void rl_leases_hasten(redlock_client *client, unsigned node);
 

@@ -209,6 +209,9 @@ static void count(struct item *item, unsigned node, enum quorum_vote vote, quoru
     struct quorum_actions actions = quorum_round_step(&item->round, &event);
     if (actions.decided)
         decided(item);
+    item->lease->client->statistics.renewed += actions.confirmed;
+    if (actions.confirmed)
+        rl_lease_confirmed(item->lease, &item->round, now);
 }
 
 static void count_all(struct batch *batch, unsigned node, enum quorum_vote vote, quorum_time now)

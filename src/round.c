@@ -276,7 +276,7 @@ static void explain(const struct rl_round *round)
 /* In a release the undo is what is asked. */
 static void apply(struct rl_round *round, struct quorum_actions actions)
 {
-    if (!actions.send && !actions.undo && !actions.decided)
+    if (!actions.send && !actions.undo && !actions.decided && !actions.confirmed)
         return;
     round->references++; /* what is set off here may end the owner's interest */
     if (actions.decided) {
@@ -290,6 +290,8 @@ static void apply(struct rl_round *round, struct quorum_actions actions)
     undo_later(round, actions.undo & round->lease->may_hold);
     if (actions.decided && round->decided)
         round->decided(round);
+    if (actions.confirmed)
+        rl_lease_confirmed(round->lease, &round->rules, rl_now());
     release(round);
 }
 

@@ -257,6 +257,34 @@ START_TEST(a_close_meanwhile_asks_no_further)
 }
 END_TEST
 
+static bool is_valid_beyond(void *end)
+{
+    return answers[0].lock->lease->rules.validity_end > *(quorum_time *)end;
+}
+
+/* Every answer takes longer than the node's timeout: the renewal fails, and its late confirmations count. */
+START_TEST(confirmations_that_come_after_the_timeout_keep_the_lock)
+{
+    const struct fake_rule late = {.command = "EVALSHA", .reply_delay_ms = 60};
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    redlock_statistics statistics;
+    quorum_time end;
+    options.wait_ms = SCENE_SOON_MS;
+    scene_attach();
+    ck_assert_status(scene_acquire(&answers[0], "stock", &options), REDLOCK_OK);
+    for (unsigned i = 0; i < 5; i++)
+        scene.client->nodes[i].timeout = 10 * QUORUM_MILLISECOND;
+    end = answers[0].lock->lease->rules.validity_end;
+    add_rule(5, &late);
+    make_all_due();
+    ck_assert(scene_run(is_valid_beyond, &end));
+    redlock_statistics_get(scene.client, &statistics);
+    ck_assert_uint_gt(statistics.renewals_failed, 0);
+    answer_again(5);
+    ck_assert_status(scene_release(&answers[1], &answers[0].lock), REDLOCK_OK);
+}
+END_TEST
+
 static struct {
     int event, loss;
 } told[3];
@@ -314,6 +342,7 @@ int main(void)
     tcase_add_test(tcase, nodes_that_have_forgotten_the_script_are_told_it);
     tcase_add_test(tcase, all_are_asked_at_once_when_time_is_short);
     tcase_add_test(tcase, a_close_meanwhile_asks_no_further);
+    tcase_add_test(tcase, confirmations_that_come_after_the_timeout_keep_the_lock);
     TCase *events = scene_case(suite, "events", five_nodes);
     tcase_add_test(events, a_warning_that_the_loss_has_overtaken_tells_no_loss);
     return run_suite(suite);

@@ -184,6 +184,52 @@ START_TEST(failed_renewal_is_tried_again_sooner_and_told_once)
 }
 END_TEST
 
+static struct quorum_lease_actions confirmed(struct quorum_lease *lease, quorum_time now, quorum_time validity_end)
+{
+    return step(lease,
+                (struct quorum_lease_event){.type = QUORUM_LEASE_CONFIRMED, .now = now, .validity_end = validity_end});
+}
+
+/* A renewal that has failed by timeouts moves the end when a majority has confirmed it after all. */
+START_TEST(late_confirmation_moves_the_end_and_the_next_try)
+{
+    struct quorum_lease lease = held_as_usual();
+    quorum_time sent = begin + THIRD, now = sent + 200 * MS;
+    wake(&lease, sent);
+    ck_assert(renewed(&lease, sent + 50 * MS, QUORUM_LOST_NO_QUORUM, 0).failing);
+    ck_assert(is_quiet(confirmed(&lease, now, sent + 8900 * MS)));
+    ck_assert_uint_eq(lease.validity_end, sent + 8900 * MS);
+    ck_assert_uint_eq(quorum_lease_deadline(&lease), now + 8700 * MS / 8);
+    ck_assert(!quorum_lease_may_heal(&lease));
+    ck_assert_uint_gt(wake(&lease, now + 8700 * MS / 8).renew, 0);
+}
+END_TEST
+
+START_TEST(late_confirmation_leaves_a_renewal_under_way_alone)
+{
+    struct quorum_lease lease = held_as_usual();
+    wake(&lease, begin + THIRD);
+    ck_assert(is_quiet(confirmed(&lease, begin + THIRD + MS, first_end + 1000 * MS)));
+    ck_assert_uint_eq(quorum_lease_deadline(&lease), first_end + 1000 * MS);
+}
+END_TEST
+
+START_TEST(late_confirmation_never_shortens)
+{
+    struct quorum_lease lease = held_as_usual();
+    confirmed(&lease, begin + MS, first_end - MS);
+    ck_assert_uint_eq(lease.validity_end, first_end);
+    ck_assert_uint_eq(quorum_lease_deadline(&lease), begin + THIRD);
+}
+END_TEST
+
+START_TEST(late_confirmation_after_the_end_brings_nothing_back)
+{
+    struct quorum_lease lease = held_as_usual();
+    ck_assert_int_eq(confirmed(&lease, first_end, first_end + 1000 * MS).lost, QUORUM_LOSS_EXPIRED);
+}
+END_TEST
+
 START_TEST(failing_is_told_again_after_a_success)
 {
     struct quorum_lease lease = held_as_usual();
@@ -426,7 +472,9 @@ static struct quorum_lease_event random_event(const struct life *life, uint64_t 
         event.type = QUORUM_LEASE_EXTENDED;
     else if (dice < 70)
         event.type = QUORUM_LEASE_HASTEN;
-    else if (dice < 71)
+    else if (dice < 75)
+        event.type = QUORUM_LEASE_CONFIRMED;
+    else if (dice < 76)
         event.type = random_below(seed, 2) ? QUORUM_LEASE_CLOCK : QUORUM_LEASE_CLOSED;
     return event;
 }
@@ -555,6 +603,10 @@ static void add_renewal(Suite *suite)
     tcase_add_test(renewal, nothing_is_healed_once_a_renewal_has_failed);
     tcase_add_test(renewal, failed_renewal_is_tried_again_sooner_and_told_once);
     tcase_add_test(renewal, failing_is_told_again_after_a_success);
+    tcase_add_test(renewal, late_confirmation_moves_the_end_and_the_next_try);
+    tcase_add_test(renewal, late_confirmation_leaves_a_renewal_under_way_alone);
+    tcase_add_test(renewal, late_confirmation_never_shortens);
+    tcase_add_test(renewal, late_confirmation_after_the_end_brings_nothing_back);
     tcase_add_test(renewal, without_renewal_it_lasts_until_its_end);
     tcase_add_test(renewal, forgetful_node_brings_the_renewal_forward);
     tcase_add_test(renewal, renewal_does_not_go_beyond_the_cap);

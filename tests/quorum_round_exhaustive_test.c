@@ -462,7 +462,7 @@ START_TEST(stories_at_random)
     unsigned nodes = many[_i], met[PLANS][QUORUM_LOST_CANCELLED + 1] = {{0}};
     uint64_t seed = nodes;
     for (int plan = 0; plan < PLANS; plan++)
-        for (unsigned i = 0; i < 12000 / (nodes + 8); i++)
+        for (unsigned i = 0; i < 20000 / (nodes + 8); i++)
             met[plan][live_at_random(plan, nodes, &seed)]++;
     for (int plan = 0; plan < PLANS; plan++)
         for (enum quorum_verdict verdict = QUORUM_WON; verdict <= QUORUM_LOST_CANCELLED; verdict++) {

@@ -171,10 +171,19 @@ static quorum_nodes start(struct oracle *oracle, const struct quorum_event *even
     return send;
 }
 
+/* A node that was too slow for an extension has done it all the same. */
+static bool is_late_grant(const struct oracle *oracle, const struct oracle_node *node, const struct quorum_event *event)
+{
+    return oracle->terms.kind == QUORUM_EXTEND && node->asked && node->voted && node->vote == QUORUM_TIMED_OUT &&
+           event->vote == QUORUM_GRANTED && (!oracle->over || oracle->verdict == QUORUM_LOST_NO_QUORUM);
+}
+
 static void take_vote(struct oracle *oracle, const struct quorum_event *event)
 {
     struct oracle_node *node = &oracle->node[event->node];
     node->clean |= event->left_nothing;
+    if (is_late_grant(oracle, node, event))
+        node->vote = QUORUM_GRANTED;
     if (node->voted)
         return;
     node->voted = true;
@@ -207,9 +216,25 @@ static void finish(struct oracle *oracle, enum quorum_verdict verdict, quorum_ti
     oracle->validity_end = end > oracle->terms.validity_end ? end : oracle->terms.validity_end;
 }
 
+/* Is this the moment at which an extension that was lost by timeouts turns out to be good for some time to come? */
+static bool confirm_late(struct oracle *oracle, const struct quorum_event *event)
+{
+    if (oracle->confirmed || !oracle->over || event->type != QUORUM_VOTED)
+        return false;
+    if (oracle->terms.kind != QUORUM_EXTEND || oracle->verdict != QUORUM_LOST_NO_QUORUM)
+        return false;
+    if (!oracle_majority(oracle, oracle_count(oracle, QUORUM_GRANTED)))
+        return false;
+    if (own_end(oracle) <= event->now || own_end(oracle) <= oracle->terms.validity_end)
+        return false;
+    oracle->confirmed = true;
+    oracle->validity_end = own_end(oracle);
+    return true;
+}
+
 static struct quorum_actions oracle_step(struct oracle *oracle, const struct quorum_event *event)
 {
-    struct quorum_actions actions = {0, 0, false};
+    struct quorum_actions actions = {0, 0, false, false};
     enum quorum_verdict verdict = QUORUM_UNDECIDED;
     switch (event->type) {
     case QUORUM_START:
@@ -231,6 +256,7 @@ static struct quorum_actions oracle_step(struct oracle *oracle, const struct quo
         if (verdict != QUORUM_WON)
             actions.undo = may_hold(oracle);
     }
+    actions.confirmed = confirm_late(oracle, event);
     return actions;
 }
 
@@ -283,6 +309,7 @@ static void check_verdict(const struct subject *subject)
     check(subject, round->sent == oracle->sent, "the first send");
     check(subject, !oracle->over || round->decided_at == oracle->decided_at, "when it was decided");
     check(subject, round->validity_end == oracle->validity_end, "the end of validity");
+    check(subject, round->confirmed == oracle->confirmed, "confirmed late or not");
 }
 
 /* What a lock may never do, said without the oracle. */
@@ -290,7 +317,7 @@ static void check_promises(const struct subject *subject)
 {
     const struct quorum_round *round = &subject->round;
     const struct quorum_terms *terms = &subject->oracle.terms;
-    if (round->verdict != QUORUM_WON || !gives_validity(terms->kind))
+    if ((round->verdict != QUORUM_WON && !round->confirmed) || !gives_validity(terms->kind))
         return;
     wide latest = (wide)round->sent + terms->ttl - wide_drift(terms->ttl, terms->drift_ppm);
     check(subject, round->validity_end <= latest || round->validity_end == terms->validity_end,
@@ -317,6 +344,7 @@ struct quorum_actions subject_step(struct subject *subject, const struct quorum_
     struct quorum_actions expected = oracle_step(&subject->oracle, event);
     struct quorum_actions actions = quorum_round_step(&subject->round, event);
     check(subject, actions.decided == expected.decided, "decided too early, too late or twice");
+    check(subject, actions.confirmed == expected.confirmed, "confirmed too early, too late or twice");
     check(subject, actions.send == expected.send, "who is asked now");
     check(subject, actions.undo == expected.undo, "who is sent the undo");
     check_votes(subject);

@@ -28,7 +28,8 @@ struct oracle {
     enum quorum_verdict verdict; /* once over */
     quorum_time sent;            /* the first send; QUORUM_NEVER before */
     quorum_time decided_at;
-    quorum_time validity_end; /* once won */
+    quorum_time validity_end; /* once won, or confirmed late */
+    bool confirmed;           /* an extension lost by timeouts has a majority since */
 };
 
 struct subject {

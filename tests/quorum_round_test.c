@@ -1,6 +1,7 @@
 /* The rules of a round one by one, as a reader would tell them. All of their combinations:
  * quorum_round_exhaustive_test.c. */
 #include "quorum/round.h"
+#include "quorum/validity.h"
 
 #include "quorum_suite.h"
 
@@ -334,6 +335,68 @@ START_TEST(extension_after_the_end_is_too_late)
 }
 END_TEST
 
+/* Node timeouts end the waiting; what the nodes have done stays done. */
+START_TEST(extension_lost_by_timeouts_is_confirmed_by_late_grants)
+{
+    struct quorum_round round = begun(QUORUM_EXTEND, 5);
+    for (unsigned i = 0; i < 3; i++)
+        vote(&round, i, QUORUM_TIMED_OUT, begin + 50 * MS);
+    ck_assert_int_eq(round.verdict, QUORUM_LOST_NO_QUORUM);
+    ck_assert(!vote(&round, 0, QUORUM_GRANTED, begin + 60 * MS).confirmed);
+    ck_assert(!vote(&round, 3, QUORUM_GRANTED, begin + 60 * MS).confirmed);
+    struct quorum_actions last = vote(&round, 1, QUORUM_GRANTED, begin + 120 * MS);
+    ck_assert(last.confirmed && !last.decided);
+    ck_assert_uint_eq(round.validity_end, quorum_validity_end(begin, round.terms.ttl, round.terms.drift_ppm));
+    ck_assert(!vote(&round, 2, QUORUM_GRANTED, begin + 130 * MS).confirmed);
+}
+END_TEST
+
+START_TEST(late_grant_wins_an_extension_that_is_still_open)
+{
+    struct quorum_round round = begun(QUORUM_EXTEND, 3);
+    vote(&round, 0, QUORUM_TIMED_OUT, begin + 50 * MS);
+    vote(&round, 0, QUORUM_GRANTED, begin + 60 * MS);
+    ck_assert(vote(&round, 1, QUORUM_GRANTED, begin + 61 * MS).decided);
+    ck_assert_int_eq(round.verdict, QUORUM_WON);
+}
+END_TEST
+
+START_TEST(late_confirmation_counts_while_its_validity_is_ahead)
+{
+    struct quorum_round first = begun(QUORUM_EXTEND, 1), round = first;
+    quorum_time end = quorum_validity_end(begin, first.terms.ttl, first.terms.drift_ppm);
+    vote(&round, 0, QUORUM_TIMED_OUT, begin + 50 * MS);
+    ck_assert(vote(&round, 0, QUORUM_GRANTED, end - 1).confirmed);
+    round = first;
+    vote(&round, 0, QUORUM_TIMED_OUT, begin + 50 * MS);
+    ck_assert(!vote(&round, 0, QUORUM_GRANTED, end).confirmed);
+}
+END_TEST
+
+static struct quorum_round late_with(enum quorum_kind kind, enum quorum_vote late)
+{
+    struct quorum_round round = begun(kind, 1);
+    vote(&round, 0, QUORUM_TIMED_OUT, begin + 50 * MS);
+    ck_assert(!vote(&round, 0, late, begin + 60 * MS).confirmed);
+    return round;
+}
+
+START_TEST(only_a_late_grant_of_an_extension_confirms)
+{
+    ck_assert_uint_eq(late_with(QUORUM_EXTEND, QUORUM_ABSENT).validity_end, 0);
+    ck_assert_uint_eq(late_with(QUORUM_ACQUIRE, QUORUM_GRANTED).validity_end, 0);
+    ck_assert_uint_eq(late_with(QUORUM_ADOPT, QUORUM_GRANTED).validity_end, 0);
+}
+END_TEST
+
+START_TEST(cancelled_extension_is_not_confirmed_late)
+{
+    struct quorum_round round = begun(QUORUM_EXTEND, 1);
+    cancel(&round, begin + 50 * MS);
+    ck_assert(!vote(&round, 0, QUORUM_GRANTED, begin + 60 * MS).confirmed);
+}
+END_TEST
+
 START_TEST(lock_is_gone_when_too_many_do_not_have_it)
 {
     struct quorum_round round = begun(QUORUM_EXTEND, 5);
@@ -522,6 +585,11 @@ static Suite *round_suite(void)
     tcase_add_test(held, extension_moves_the_end);
     tcase_add_test(held, extension_never_shortens);
     tcase_add_test(held, extension_after_the_end_is_too_late);
+    tcase_add_test(held, extension_lost_by_timeouts_is_confirmed_by_late_grants);
+    tcase_add_test(held, late_grant_wins_an_extension_that_is_still_open);
+    tcase_add_test(held, late_confirmation_counts_while_its_validity_is_ahead);
+    tcase_add_test(held, only_a_late_grant_of_an_extension_confirms);
+    tcase_add_test(held, cancelled_extension_is_not_confirmed_late);
     tcase_add_test(held, lock_is_gone_when_too_many_do_not_have_it);
     tcase_add_test(held, adopted_lock_is_valid_from_the_first_send);
     tcase_add_test(held, adoption_has_no_end_but_its_own_and_undoes_nothing);

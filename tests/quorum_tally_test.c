@@ -73,6 +73,21 @@ START_TEST(node_votes_once)
 }
 END_TEST
 
+START_TEST(only_a_node_that_timed_out_grants_late)
+{
+    for (int vote = QUORUM_PENDING; vote < QUORUM_VOTES; vote++) {
+        struct quorum_tally tally;
+        quorum_tally_init(&tally, 3);
+        if (vote != QUORUM_PENDING)
+            quorum_tally_vote(&tally, 1, (enum quorum_vote)vote, false);
+        ck_assert(quorum_tally_grant_late(&tally, 1) == (vote == QUORUM_TIMED_OUT));
+        ck_assert_uint_eq(tally.voted[QUORUM_GRANTED],
+                          vote == QUORUM_TIMED_OUT || vote == QUORUM_GRANTED ? quorum_node(1) : 0);
+        ck_assert_uint_eq(tally.voted[QUORUM_TIMED_OUT], 0);
+    }
+}
+END_TEST
+
 START_TEST(permanent_is_kept_per_node)
 {
     struct quorum_tally tally;
@@ -161,6 +176,7 @@ static Suite *tally_suite(void)
     TCase *votes = tcase_create("votes");
     tcase_add_test(votes, new_tally_waits_for_every_node);
     tcase_add_test(votes, node_votes_once);
+    tcase_add_test(votes, only_a_node_that_timed_out_grants_late);
     tcase_add_test(votes, permanent_is_kept_per_node);
     tcase_add_loop_test(votes, every_way_to_vote, 1, 6);
     tcase_add_loop_test(votes, many_nodes_vote_at_random, 1, QUORUM_NODES_MAX + 1);

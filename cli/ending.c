@@ -38,6 +38,12 @@ void cli_ending_now(struct cli_ending *ending, int64_t now)
     ending->terminated = false;
 }
 
+void cli_ending_over(struct cli_ending *ending, int64_t now)
+{
+    ending->end = least(ending->end, now);
+    ending->kill_by = least(ending->kill_by, now);
+}
+
 enum cli_ending_action cli_ending_step(struct cli_ending *ending, int64_t now)
 {
     if (now >= kill_at(ending))

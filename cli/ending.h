@@ -31,6 +31,10 @@ void cli_ending_prolong(struct cli_ending *ending, int64_t end);
 /* To end at once, whatever the lock does. Only the first time counts. */
 void cli_ending_now(struct cli_ending *ending, int64_t now);
 
+/* Validity has ended: another client may hold the lock. SIGKILL is due now, without a grace, whatever was known
+ * before. */
+void cli_ending_over(struct cli_ending *ending, int64_t now);
+
 /* What is to be done now. CLI_ENDING_TERMINATE comes once; CLI_ENDING_KILL from its time on always. */
 enum cli_ending_action cli_ending_step(struct cli_ending *ending, int64_t now);
 

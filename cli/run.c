@@ -7,6 +7,7 @@
 #include "exit_status.h"
 #include "message.h"
 #include "settings.h"
+#include "tree.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -161,42 +162,44 @@ static bool take_words(struct cli_run *run, const struct cli_arguments *argument
     return false;
 }
 
-/* --- The two processes --- */
+/* --- The processes --- */
 
-/* Out of the front's process group: what is sent to that, by the terminal or by kill(1), is the front's to deal with. */
-_Noreturn static void become_holder(const struct cli_run *run, int front, pid_t parent)
-{
-    setpgid(0, 0);
-    prctl(PR_SET_NAME, "lock-holder"); /* not killed with its watcher by its name */
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent)
-        _exit(CLI_SYSTEM);
-    _exit(cli_run_hold(run, front));
-}
-
-static int start(const struct cli_run *run)
+static bool make_pair(int *ours, int *theirs)
 {
     int ends[2];
-    pid_t self = getpid();
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0) {
         cli_say("cannot make a socket: %s", strerror(errno));
+        return false;
+    }
+    *ours = ends[0];
+    *theirs = ends[1];
+    return true;
+}
+
+static int start(struct cli_run *run)
+{
+    struct cli_run_links links;
+    struct cli_run_links ends;
+
+    if (!make_pair(&links.holder, &ends.holder) || !make_pair(&links.watchdog, &ends.watchdog))
         return CLI_SYSTEM;
-    }
-    /* Should the holder be killed, what it leaves becomes ours to end. */
+    run->stranger_count = cli_tree_children(run->strangers, CLI_RUN_STRANGERS);
+    /* When the other two are killed, what they leave becomes a child of the front. */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    pid_t holder = fork();
-    if (holder == 0) {
-        close(ends[0]);
-        become_holder(run, ends[1], self);
+    pid_t watchdog = fork();
+    if (watchdog == 0) {
+        close(links.holder);
+        close(links.watchdog);
+        cli_run_watch(run, &ends);
     }
-    close(ends[1]);
-    if (holder < 0) {
+    close(ends.holder);
+    close(ends.watchdog);
+    if (watchdog < 0) {
         cli_say("cannot start a process: %s", strerror(errno));
         return CLI_SYSTEM;
     }
-    return cli_run_guard(run, holder, ends[0]);
+    return cli_run_guard(run, watchdog, &links);
 }
 
 static int run(const struct cli_arguments *arguments)
@@ -211,8 +214,8 @@ static int run(const struct cli_arguments *arguments)
         return status;
     if (!settle(&made, settings))
         return CLI_USAGE;
-    made.valid_until = mmap(NULL, sizeof(*made.valid_until), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (made.valid_until == MAP_FAILED) {
+    made.shared = mmap(NULL, sizeof(*made.shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (made.shared == MAP_FAILED) {
         cli_say("no memory");
         return CLI_SYSTEM;
     }
@@ -241,10 +244,11 @@ const struct cli_command cli_command_run = {
     .arguments = "RESOURCE ... -- CMD [ARG ...]",
     .summary = "Hold the lock on RESOURCE while CMD runs",
     .help =
-        "The lock is renewed while CMD runs, and released when nothing of its process group is left. CMD is dead when the lock\n"
-        "ends: when it cannot be renewed CMD's group gets SIGTERM `grace` before that, and SIGKILL 50 ms before it; also when\n"
-        "redlock itself is killed. CMD finds REDLOCK_RESOURCE, REDLOCK_TOKEN and REDLOCK_VALIDITY_MS in its environment, with\n"
-        "--fence REDLOCK_FENCE, too. Of several resources it has all or none.\n"
+        "The lock is renewed while CMD runs, and released when no process that CMD started is left. CMD is dead when the lock\n"
+        "ends, with its whole process tree, daemons included: if the lock cannot be renewed, the tree gets SIGTERM `grace`\n"
+        "before the end and SIGKILL 50 ms before it; also when redlock itself is killed. What CMD leaves running when it exits\n"
+        "is ended in the same way before the release. CMD finds REDLOCK_RESOURCE, REDLOCK_TOKEN and REDLOCK_VALIDITY_MS in\n"
+        "its environment, and REDLOCK_FENCE with --fence. A lock on several resources holds all of them or none.\n"
         "\n"
         "The ttl must be 2 x grace + 1 s at least.\n"
         "\n"

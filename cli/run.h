@@ -1,57 +1,85 @@
 /*
- * redlock run is two processes, and each watches over the other.
+ * redlock run is three processes, each the child of the one before, and each a subreaper:
  *
- *   front    the one that the user started: it has his signals, his terminal and his exit status, and is the guardian
- *   holder   its child: it has the lock and is the parent of CMD, which has a process group of its own
+ *   front     the process that the user started: signals, terminal, exit status
+ *   watchdog  does nothing but watch the other two
+ *   holder    holds the lock; the parent of CMD, which leads its own process group
  *
- * The end of validity is in memory that both have: the front may be stopped for so long that messages would not be
- * taken any more. The holder ends CMD's group in time when the lock ends, and when the front is dead. The front ends
- * the group when the holder is dead, or does not do it in time (it was stopped, say): so one of the two may be killed
- * at any moment. The front may be stopped at the terminal like any job, and the lock is renewed meanwhile.
+ * Each of them ends CMD's process tree in time when the lock ends and the others do not, because they are killed or
+ * stopped: so any two of the three may be killed or stopped at any moment. When one is killed the command is ended with
+ * the usual grace. The end of validity is in memory that all three share: a process that is stopped reads no messages.
+ * The front may be stopped at the terminal like any job, and the holder renews the lock meanwhile.
  */
 #ifndef CLI_RUN_H
 #define CLI_RUN_H
 
 #include "session.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+/* What the three processes share. */
+struct cli_run_shared {
+    _Atomic int64_t valid_until; /* on cli_now_ms()'s clock; written by the holder */
+    atomic_int group;            /* CMD's process group; 0: CMD is not started, or nothing of the tree is left */
+    atomic_bool terminated;      /* the tree has been sent SIGTERM, and no renewal came after it */
+};
+
+enum { CLI_RUN_STRANGERS = 64 };
 
 struct cli_run {
     struct cli_acquire acquire;
     char **command;
     int64_t grace_ms;
-    int64_t cap_ms;               /* 0: none */
-    int not_obtained;             /* the exit status for that: -E */
-    int terminal;                 /* -1, or the terminal; CMD gets the foreground if we have it */
-    pid_t front;                  /* the front's process */
-    pid_t front_group;            /* its process group */
-    _Atomic int64_t *valid_until; /* of both processes: the holder writes, on cli_now_ms()'s clock */
+    int64_t cap_ms;    /* 0: none */
+    int not_obtained;  /* the exit status for that: -E */
+    int terminal;      /* -1, or the terminal; CMD gets the foreground if we have it */
+    pid_t front;       /* the front's process */
+    pid_t front_group; /* its process group */
+    pid_t watchdog;    /* set in the watchdog and the holder */
+    struct cli_run_shared *shared;
+    pid_t strangers[CLI_RUN_STRANGERS]; /* children that redlock did not start: of a shell that executed it, say */
+    size_t stranger_count;
 };
 
 /* So much validity beyond the grace is asked for: CMD is not started to be ended at once. */
 enum { CLI_RUN_LEAST_MS = 200 };
 
-/* What the holder tells the front, one message a packet: a few in its life, so that none is lost. */
+/* The holder's messages to the front, one a packet: a few in its life, so that none is lost. */
 enum cli_run_word {
-    CLI_RUN_STARTED, /* CMD is about to run, or could not be: group, end */
+    CLI_RUN_STARTED, /* CMD is about to run, or could not be: group */
     CLI_RUN_STOPPED, /* CMD was stopped by the terminal: signal */
-    CLI_RUN_TOLD,    /* the group had its SIGTERM for the lock's sake */
-    CLI_RUN_ENDED    /* nothing of the group is left; signal: what ended CMD, 0: none */
+    CLI_RUN_ENDED    /* nothing of the tree is left; signal: what ended CMD, 0: none */
 };
 
 struct cli_run_message {
     enum cli_run_word word;
     int signal;
     pid_t group;
-    int64_t end_ms; /* of validity */
 };
 
-/* The holder's life. Returns its exit status, which is redlock's. front: the other end is the front's. */
+/* What the watchdog reports to the front: first the holder's process, then how it ended. */
+struct cli_run_report {
+    pid_t holder;
+    bool ended;
+    int status; /* as waitpid(2) has it */
+};
+
+/* The front's descriptors of the other two. */
+struct cli_run_links {
+    int holder;
+    int watchdog;
+};
+
+/* The holder's life. Returns its exit status, which is redlock's. front: its end of the link to the front. */
 int cli_run_hold(const struct cli_run *run, int front);
 
-/* The front's life with the holder. Returns the exit status, or ends by the signal that ended the waiting. */
-int cli_run_guard(const struct cli_run *run, pid_t holder, int link);
+/* The watchdog's life: it starts the holder. ends: of the links to the front, as in cli_run_links. */
+_Noreturn void cli_run_watch(struct cli_run *run, const struct cli_run_links *ends);
+
+/* The front's life with the others. Returns the exit status, or ends by the signal that ended the waiting. */
+int cli_run_guard(const struct cli_run *run, pid_t watchdog, const struct cli_run_links *links);
 
 #endif

@@ -1,12 +1,12 @@
-/* The process of redlock run that the user started: signals, terminal, exit status; and the guardian of CMD's group. */
+/* The process of redlock run that the user started: signals, terminal, exit status. It guards CMD's tree, too. */
 #define _GNU_SOURCE
 #include "child.h"
-#include "ending.h"
 #include "exit_status.h"
-#include "group.h"
 #include "message.h"
 #include "moment.h"
 #include "run.h"
+#include "run_guard.h"
+#include "tree.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -18,23 +18,48 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The front leaves the SIGTERM to the holder, unless that is late by so much. */
-enum { LOOK_MS = 10, PATIENCE_MS = 100, HOLDER_PATIENCE_MS = 1000 };
+/* PATIENCE: SIGTERM is left to the other two, unless they are late by this much. AWAKE: how often a watchdog that has not
+ * reported the holder's end is continued, in case it is stopped. */
+enum { PATIENCE_MS = 100, AWAKE_MS = 100 };
 
 struct front {
     const struct cli_run *run;
-    pid_t holder; /* 0: it has ended */
-    int link;     /* to it */
-    int signals;  /* descriptors */
+    struct cli_run_links links;
+    pid_t watchdog;     /* 0: it has ended */
+    pid_t holder;       /* 0: it has ended */
+    bool holder_closed; /* its link: it has ended, and the watchdog is about to report it */
+    int signals;        /* descriptors */
     int alarm;
-    pid_t group; /* CMD's; 0: not started, or nothing of it is left */
+    pid_t group; /* CMD's; 0: not started, or nothing of the tree is left */
     bool started;
-    struct cli_ending ending;
+    struct cli_run_guard guard;
     int interrupt;                /* what ended the waiting; 0: nothing */
     bool interrupted_at_terminal; /* CMD was, and ended by it */
     bool must_resume;             /* CMD is to go on, as we do */
+    bool watchdog_killed;
     int holder_status;
 };
+
+/* --- CMD's processes --- */
+
+static struct cli_tree tree_of(const struct front *front)
+{
+    struct cli_tree tree = {.root = front->watchdog, .spared = front->holder, .group = front->group};
+
+    if (tree.root > 0)
+        return tree;
+    tree.root = front->holder > 0 ? front->holder : getpid();
+    tree.strangers = front->run->strangers;
+    tree.stranger_count = front->run->stranger_count;
+    return tree;
+}
+
+static void signal_group(const struct front *front, int number)
+{
+    struct cli_tree tree = tree_of(front);
+
+    cli_tree_signal_group(&tree, number);
+}
 
 /* --- The terminal --- */
 
@@ -65,7 +90,7 @@ static void resume(struct front *front)
 {
     front->must_resume = false;
     give_foreground(front);
-    kill(-front->group, SIGCONT);
+    signal_group(front, SIGCONT);
 }
 
 /* As the terminal would have done it to us without a group of CMD's own: the whole job stops. Returns when it is
@@ -122,7 +147,7 @@ static void take_signal(struct front *front, int number, pid_t sender)
     else if (front->group > 0 && number == SIGCONT)
         resume(front);
     else if (front->group > 0)
-        kill(-front->group, number);
+        signal_group(front, number);
     else if (!front->started && front->holder > 0)
         interrupt_waiting(front, number);
 }
@@ -135,17 +160,15 @@ static void read_signals(struct front *front)
         take_signal(front, (int)information.ssi_signo, (pid_t)information.ssi_pid);
 }
 
-/* --- The holder --- */
+/* --- What the holder says --- */
 
 /* A signal that came too late to end the waiting is CMD's. */
 static void begin_guarding(struct front *front, const struct cli_run_message *message)
 {
     front->started = true;
     front->group = message->group;
-    cli_ending_begin(&front->ending, message->end_ms,
-                     front->run->grace_ms > PATIENCE_MS ? front->run->grace_ms - PATIENCE_MS : 0);
     if (front->interrupt != 0)
-        kill(-front->group, front->interrupt);
+        signal_group(front, front->interrupt);
     front->interrupt = 0;
 }
 
@@ -166,9 +189,6 @@ static void take_message(struct front *front, const struct cli_run_message *mess
     case CLI_RUN_STOPPED:
         follow_stop(front, message->signal);
         break;
-    case CLI_RUN_TOLD:
-        front->ending.terminated = true;
-        break;
     case CLI_RUN_ENDED:
     default:
         forget_group(front, message->signal);
@@ -176,74 +196,121 @@ static void take_message(struct front *front, const struct cli_run_message *mess
     }
 }
 
-/* It has closed its end: it ends, or was killed. */
-static void lose_holder(struct front *front)
-{
-    while (waitpid(front->holder, &front->holder_status, 0) < 0 && errno == EINTR)
-        ;
-    front->holder = 0;
-    if (WIFSIGNALED(front->holder_status))
-        cli_say("the process with the lock was killed by signal %d%s", WTERMSIG(front->holder_status),
-                front->group > 0 ? ": the command is ended" : "");
-    else if (front->group > 0)
-        forget_group(front, 0);
-    if (front->group > 0)
-        cli_ending_now(&front->ending, cli_now_ms());
-}
-
-static void read_link(struct front *front)
+/* It has closed its end when it ends, or is killed. */
+static void read_holder(struct front *front)
 {
     struct cli_run_message message;
     ssize_t size;
 
-    while (front->holder > 0 && (size = recv(front->link, &message, sizeof(message), 0)) >= 0) {
+    while (!front->holder_closed && (size = recv(front->links.holder, &message, sizeof(message), 0)) >= 0) {
         if (size == (ssize_t)sizeof(message))
             take_message(front, &message);
         else
-            lose_holder(front);
+            front->holder_closed = true;
     }
 }
 
-/* --- The guardian --- */
+/* --- The others' ends --- */
 
-/* What the holder left is ours now. */
-static void reap_orphans(struct front *front)
+static void say_killed(const struct front *front, const char *process, int status)
 {
-    bool alive = cli_group_is_alive(front->group);
+    cli_say("%s was killed by signal %d%s", process, WTERMSIG(status),
+            front->group > 0 ? ": the command is ended" : "");
+}
 
-    while (waitpid(-1, NULL, WNOHANG) > 0)
-        ; /* when none lives, none is left behind this */
-    if (!alive)
+static void lose_holder(struct front *front, int status)
+{
+    read_holder(front);
+    front->holder = 0;
+    front->holder_status = status;
+    if (WIFSIGNALED(status))
+        say_killed(front, "the process with the lock", status);
+    else if (front->group > 0)
         forget_group(front, 0);
+    if (front->group > 0)
+        cli_run_guard_end(&front->guard);
+}
+
+static void lose_watchdog(struct front *front, int status)
+{
+    front->watchdog = 0;
+    front->watchdog_killed = WIFSIGNALED(status);
+    if (WIFSIGNALED(status))
+        say_killed(front, "redlock's watchdog", status);
+}
+
+static void read_watchdog(struct front *front)
+{
+    struct cli_run_report report;
+
+    while (recv(front->links.watchdog, &report, sizeof(report), 0) == (ssize_t)sizeof(report))
+        if (report.ended && front->holder > 0)
+            lose_holder(front, report.status);
+}
+
+/* The watchdog ends when the tree is empty. When it is killed the holder becomes our child, and with it the tree when
+ * the holder is killed, too. The report that the watchdog sent last is read before its end is known. */
+static void reap(struct front *front)
+{
+    int status;
+    pid_t pid;
+
+    read_watchdog(front);
+    while ((pid = waitpid(-1, &status, WNOHANG | __WALL)) > 0) {
+        read_watchdog(front);
+        if (pid == front->watchdog)
+            lose_watchdog(front, status);
+        else if (pid == front->holder)
+            lose_holder(front, status);
+    }
+}
+
+/* --- The guard --- */
+
+/* Both others are dead. */
+static bool is_left_alone(const struct front *front)
+{
+    return front->holder == 0 && front->watchdog == 0;
+}
+
+/* Without strangers the kernel's word is the last: no child, hence no descendant. */
+static bool nothing_is_left(const struct front *front)
+{
+    struct cli_tree tree = tree_of(front);
+
+    if (front->run->stranger_count == 0)
+        return waitpid(-1, NULL, WNOHANG | __WALL) < 0 && errno == ECHILD;
+    return !cli_tree_is_alive(&tree);
+}
+
+static bool awaits_report(const struct front *front)
+{
+    return front->holder_closed && front->holder > 0 && front->watchdog > 0;
 }
 
 static void guard(struct front *front)
 {
-    cli_ending_prolong(&front->ending, *front->run->valid_until);
-    int64_t now = cli_now_ms();
-    enum cli_ending_action action = cli_ending_step(&front->ending, now);
+    struct cli_tree tree = tree_of(front);
 
-    if (action == CLI_ENDING_TERMINATE)
-        cli_group_terminate(front->group);
-    else if (action == CLI_ENDING_KILL)
-        cli_group_kill(front->group);
-    if (front->holder > 0 && now > front->ending.end + HOLDER_PATIENCE_MS)
-        kill(front->holder, SIGKILL); /* it was stopped, say, and does not even reap what is dead */
+    cli_run_guard_step(&front->guard, &tree, front->holder);
+    if (awaits_report(front))
+        kill(front->watchdog, SIGCONT);
 }
+
+/* --- What happens --- */
 
 static int64_t next_wake(const struct front *front)
 {
-    int64_t now = cli_now_ms();
+    int64_t next = front->group > 0 ? cli_run_guard_next(&front->guard) : INT64_MAX;
+    int64_t awake = awaits_report(front) ? cli_now_ms() + AWAKE_MS : INT64_MAX;
 
-    if (front->group == 0)
-        return INT64_MAX;
-    int64_t next = cli_ending_next(&front->ending);
-    return next <= now || front->holder == 0 ? now + LOOK_MS : next;
+    return awake < next ? awake : next;
 }
 
 static void sleep_until_something_happens(struct front *front)
 {
-    struct pollfd events[] = {{.fd = front->holder > 0 ? front->link : -1, .events = POLLIN},
+    struct pollfd events[] = {{.fd = !front->holder_closed ? front->links.holder : -1, .events = POLLIN},
+                              {.fd = front->watchdog > 0 ? front->links.watchdog : -1, .events = POLLIN},
                               {.fd = front->signals, .events = POLLIN},
                               {.fd = front->alarm, .events = POLLIN}};
 
@@ -251,22 +318,23 @@ static void sleep_until_something_happens(struct front *front)
     poll(events, sizeof(events) / sizeof(events[0]), -1);
 }
 
-/* The link first: a group that has ended must not be sent a signal, its number may be another's soon. */
+/* The links first: a group that has ended must not be sent a signal, its number may be another's soon. */
 static void watch(struct front *front)
 {
-    while (front->holder > 0 || front->group > 0) {
-        read_link(front);
-        if (front->must_resume && front->group > 0)
+    for (;;) {
+        read_holder(front);
+        reap(front);
+        if (is_left_alone(front) && front->group > 0 && nothing_is_left(front))
+            forget_group(front, 0);
+        if (is_left_alone(front) && front->group == 0)
+            return;
+        if (front->group == 0)
+            front->must_resume = false;
+        if (front->must_resume)
             resume(front);
         read_signals(front);
-        if (front->holder == 0 && front->group > 0)
-            reap_orphans(front);
-        if (front->group > 0)
-            guard(front);
-        if (front->must_resume && front->group == 0)
-            front->must_resume = false;
-        if (front->holder > 0 || front->group > 0)
-            sleep_until_something_happens(front);
+        guard(front);
+        sleep_until_something_happens(front);
     }
 }
 
@@ -295,21 +363,36 @@ static int exit_status(const struct front *front)
         kill(0, SIGINT);
         cli_interrupt_with(SIGINT);
     }
-    if (WIFEXITED(front->holder_status))
+    if (WIFEXITED(front->holder_status) && (front->started || !front->watchdog_killed))
         return WEXITSTATUS(front->holder_status);
     return front->started ? CLI_LOST : CLI_SYSTEM;
 }
 
-int cli_run_guard(const struct cli_run *run, pid_t holder, int link)
+/* The watchdog's first report; 0: it has said why there is none. */
+static pid_t await_holder(const struct cli_run_links *links)
 {
-    struct front front = {.run = run, .holder = holder, .link = link};
+    struct pollfd event = {.fd = links->watchdog, .events = POLLIN};
+    struct cli_run_report report = {0};
+
+    while (poll(&event, 1, -1) < 0 && errno == EINTR)
+        ;
+    return recv(links->watchdog, &report, sizeof(report), 0) == (ssize_t)sizeof(report) ? report.holder : 0;
+}
+
+int cli_run_guard(const struct cli_run *run, pid_t watchdog, const struct cli_run_links *links)
+{
+    struct front front = {
+        .run = run, .links = *links, .watchdog = watchdog, .guard = {.run = run, .patience_ms = PATIENCE_MS}};
 
     signal(SIGPIPE, SIG_IGN); /* that nobody reads what is said must not keep us from our work */
     if (!make_descriptors(&front)) {
         cli_say("cannot make a descriptor: %s", strerror(errno));
-        kill(holder, SIGTERM);
+        kill(watchdog, SIGKILL); /* the holder gives up, too */
         return CLI_SYSTEM;
     }
+    front.holder = await_holder(links);
+    if (front.holder == 0)
+        return CLI_SYSTEM;
     watch(&front);
     return exit_status(&front);
 }

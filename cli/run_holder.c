@@ -4,10 +4,10 @@
 #include "duration.h"
 #include "ending.h"
 #include "exit_status.h"
-#include "group.h"
 #include "message.h"
 #include "moment.h"
 #include "run.h"
+#include "tree.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -32,10 +32,9 @@ struct holder {
     int signals; /* descriptors */
     int alarm;
     struct cli_ending ending;
-    int64_t told_end; /* of validity, to the front */
-    int64_t look_at;  /* for the group's end when it is due: its last process may be nobody's child here */
+    int64_t told_end; /* of validity, to the other two */
     pid_t command;
-    bool exited;    /* CMD; others of its group may live */
+    bool exited;    /* CMD; others of its tree may live */
     int status;     /* CMD's, as waitpid(2) has it */
     bool cut_short; /* CMD was told to end for the lock's sake */
 };
@@ -124,12 +123,14 @@ static bool has_foreground(const struct cli_run *run)
     return run->terminal >= 0 && tcgetpgrp(run->terminal) == run->front_group;
 }
 
-/* In the child: were it the parent who tells, the front would miss the group of a holder that is killed before. */
+/* In the child: if the parent did it, the others would miss the group of a holder that is killed before. */
 static void announce(void *arg)
 {
     const struct holder *holder = arg;
 
-    tell(holder, (struct cli_run_message){.word = CLI_RUN_STARTED, .group = getpid(), .end_ms = holder->told_end});
+    holder->run->shared->group = getpid();
+    kill(holder->run->watchdog, SIGUSR1);
+    tell(holder, (struct cli_run_message){.word = CLI_RUN_STARTED, .group = getpid()});
 }
 
 static int start_command(struct holder *holder)
@@ -141,7 +142,7 @@ static int start_command(struct holder *holder)
                               .environment = environment,
                               .terminal = has_foreground(holder->run) ? holder->run->terminal : -1,
                               .own_group = true,
-                              .parent_signal = SIGKILL,
+                              .parent_signal = SIGTERM,
                               .announce = announce,
                               .arg = holder};
 
@@ -151,8 +152,10 @@ static int start_command(struct holder *holder)
         cli_say("no memory");
     if (holder->command < 0 && child.terminal >= 0)
         tcsetpgrp(child.terminal, holder->run->front_group); /* it had taken it, before it could not be executed */
-    if (holder->command < 0)
+    if (holder->command < 0) {
+        holder->run->shared->group = 0;
         tell(holder, (struct cli_run_message){.word = CLI_RUN_ENDED});
+    }
     free(environment);
     for (size_t i = 0; i < TEXTS; i++)
         free(texts[i]);
@@ -161,20 +164,27 @@ static int start_command(struct holder *holder)
 
 /* --- What happens --- */
 
-/* The front's own SIGTERM was for the waiting, and came too late: CMD gets the signal itself from it. */
+/* A SIGTERM of redlock's own was for the waiting, and came too late: CMD gets the signal itself from the front. */
+static bool is_of_redlock(const struct holder *holder, uint32_t sender)
+{
+    return sender == (uint32_t)holder->run->front || sender == (uint32_t)holder->run->watchdog;
+}
+
 static void read_signals(struct holder *holder)
 {
     struct signalfd_siginfo information;
 
     while (read(holder->signals, &information, sizeof(information)) == (ssize_t)sizeof(information))
-        if (information.ssi_signo == SIGTERM && information.ssi_pid != (uint32_t)getppid() && !holder->exited)
-            cli_group_terminate(holder->command);
+        if (information.ssi_signo == SIGTERM && !is_of_redlock(holder, information.ssi_pid) && !holder->exited) {
+            kill(-holder->command, SIGTERM);
+            kill(-holder->command, SIGCONT);
+        }
 }
 
 /* Where there is a shell that could continue it. */
 static void signal_front(const struct holder *holder, int number)
 {
-    if (holder->front >= 0 && holder->run->terminal >= 0 && getppid() == holder->run->front)
+    if (holder->front >= 0 && holder->run->terminal >= 0)
         kill(holder->run->front, number);
 }
 
@@ -190,12 +200,13 @@ static void note_stopped(const struct holder *holder, int number)
         tell(holder, (struct cli_run_message){.word = CLI_RUN_STOPPED, .signal = number});
 }
 
-static void reap(struct holder *holder)
+/* False: there is no child left, hence no descendant: an orphan would be our child. */
+static bool reap(struct holder *holder)
 {
     int status;
     pid_t pid;
 
-    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED)) > 0) {
+    while ((pid = waitpid(-1, &status, WNOHANG | WUNTRACED | WCONTINUED | __WALL)) > 0) {
         if (pid != holder->command)
             continue;
         if (WIFSTOPPED(status)) {
@@ -208,6 +219,7 @@ static void reap(struct holder *holder)
         holder->exited = true;
         holder->status = status;
     }
+    return pid == 0 || errno != ECHILD;
 }
 
 static void look_at_front(struct holder *holder)
@@ -221,32 +233,48 @@ static void look_at_front(struct holder *holder)
     cli_ending_now(&holder->ending, cli_now_ms());
 }
 
+/* Its death is said by the front. */
+static void look_at_watchdog(struct holder *holder)
+{
+    if (getppid() != holder->run->watchdog)
+        cli_ending_now(&holder->ending, cli_now_ms());
+}
+
+/* When the lock's validity ends; 0: it has ended. The clock is read first: the other order would put the end too late
+ * by the time between the two. */
+static int64_t end_of_validity(const redlock_lock *lock)
+{
+    int64_t now = cli_now_ms();
+    int64_t validity_ms = redlock_validity_ms(lock);
+
+    return validity_ms > 0 ? now + validity_ms : 0;
+}
+
 static void look_at_lock(struct holder *holder)
 {
     struct pollfd lost = {.fd = holder->lost, .events = POLLIN};
     char quoted[CLI_QUOTED_SIZE];
-    int64_t now = cli_now_ms();
 
     if (holder->lost < 0)
         return;
-    int64_t validity_ms = redlock_validity_ms(holder->lock);
-    if (validity_ms > 0)
-        cli_ending_prolong(&holder->ending, now + validity_ms);
+    cli_ending_prolong(&holder->ending, end_of_validity(holder->lock));
     if (poll(&lost, 1, 0) <= 0)
         return;
+    int64_t now = cli_now_ms();
     int loss = redlock_lock_loss(holder->lock);
     holder->lost = -1;
     cli_say("%s is lost: %s", cli_quote(redlock_lock_resource(holder->lock, NULL), quoted), loss_text(loss));
-    if (loss != REDLOCK_LOSS_GONE)
-        holder->ending.end = now; /* others may have it by now */
-    cli_ending_now(&holder->ending, now);
+    if (loss == REDLOCK_LOSS_GONE)
+        cli_ending_now(&holder->ending, now);
+    else
+        cli_ending_over(&holder->ending, now);
     holder->cut_short = !holder->exited;
 }
 
 /* What CMD leaves behind works under the lock, too: it is told to end, and the lock is kept until it has. */
 static void look_at_leftovers(struct holder *holder)
 {
-    if (holder->exited && holder->ending.kill_by == INT64_MAX && cli_group_is_alive(holder->command))
+    if (holder->exited)
         cli_ending_now(&holder->ending, cli_now_ms());
 }
 
@@ -254,7 +282,7 @@ static void say_ending(const struct holder *holder, const char *action)
 {
     char quoted[CLI_QUOTED_SIZE];
 
-    if (holder->front >= 0 && holder->lost >= 0 && !holder->exited)
+    if (holder->ending.kill_by == INT64_MAX && !holder->exited)
         cli_say("%s %s: the command %s", cli_quote(redlock_lock_resource(holder->lock, NULL), quoted),
                 holder->run->cap_ms > 0 ? "ends, by --cap or because it is not renewed" : "ends, and is not renewed",
                 action);
@@ -262,16 +290,15 @@ static void say_ending(const struct holder *holder, const char *action)
 
 static void step(struct holder *holder)
 {
+    struct cli_tree tree = {.root = getpid(), .group = holder->command};
     enum cli_ending_action action = cli_ending_step(&holder->ending, cli_now_ms());
 
     if (action == CLI_ENDING_WAIT)
         return;
-    if (action == CLI_ENDING_TERMINATE) {
-        cli_group_terminate(holder->command);
-        tell(holder, (struct cli_run_message){.word = CLI_RUN_TOLD});
-    } else {
-        cli_group_kill(holder->command);
-    }
+    if (action == CLI_ENDING_KILL)
+        cli_tree_kill(&tree);
+    else if (!atomic_exchange(&holder->run->shared->terminated, true))
+        cli_tree_terminate(&tree);
     if (!holder->cut_short)
         say_ending(holder, action == CLI_ENDING_TERMINATE ? "is told to end" : "is killed");
     if (!holder->exited && holder->front >= 0)
@@ -283,7 +310,9 @@ static void tell_validity(struct holder *holder)
     if (holder->ending.end <= holder->told_end)
         return;
     holder->told_end = holder->ending.end;
-    *holder->run->valid_until = holder->told_end;
+    holder->run->shared->valid_until = holder->told_end;
+    if (!holder->ending.terminated)
+        holder->run->shared->terminated = false;
 }
 
 /* --- Waiting for it --- */
@@ -310,30 +339,20 @@ static void sleep_until_something_happens(struct holder *holder)
     int64_t now = cli_now_ms();
     int64_t next = least(cli_ending_next(&holder->ending), tell_at(holder, now));
 
-    /* Of the end of others than CMD nobody tells us. */
-    if (next <= now || holder->exited)
+    if (next <= now)
         next = now + LOOK_MS;
     cli_alarm_set(holder->alarm, next);
     poll(events, sizeof(events) / sizeof(events[0]), -1);
-}
-
-/* When none lives all that are dead are our children: nothing is left to be reaped by others. */
-static bool is_over(struct holder *holder)
-{
-    if (!holder->exited || cli_group_is_alive(holder->command))
-        return false;
-    reap(holder);
-    return true;
 }
 
 static void watch(struct holder *holder)
 {
     for (;;) {
         read_signals(holder);
-        reap(holder);
-        if (is_over(holder))
+        if (!reap(holder))
             return;
         look_at_front(holder);
+        look_at_watchdog(holder);
         look_at_lock(holder);
         look_at_leftovers(holder);
         step(holder);
@@ -371,19 +390,21 @@ static bool make_descriptors(struct holder *holder)
     return false;
 }
 
-/* The lock is ours: CMD runs, until nothing of it is left. */
+/* The lock is ours: CMD runs, until nothing of its tree is left. */
 static int run_command(struct holder *holder)
 {
-    int64_t end = cli_now_ms() + redlock_validity_ms(holder->lock);
+    int64_t end = end_of_validity(holder->lock);
 
     if (!make_descriptors(holder))
         return CLI_SYSTEM;
     cli_ending_begin(&holder->ending, end, holder->run->grace_ms);
     holder->told_end = end;
+    holder->run->shared->valid_until = end;
     int status = cli_interrupted() == 0 ? start_command(holder) : CLI_NOT_OBTAINED;
     if (status != CLI_OK)
         return status;
     watch(holder);
+    holder->run->shared->group = 0;
     tell(holder, (struct cli_run_message){.word = CLI_RUN_ENDED,
                                           .signal = WIFSIGNALED(holder->status) ? WTERMSIG(holder->status) : 0});
     return holder->cut_short ? CLI_LOST : cli_child_exit(holder->status);

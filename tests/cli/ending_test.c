@@ -1,4 +1,4 @@
-/* The rule when a command under a lock is told to end, and killed: time by hand. */
+/* The rule when a command under a lock is sent SIGTERM, and when SIGKILL: a table of stories, each told step by step. */
 #include "cli/ending.h"
 #include "quorum_suite.h"
 
@@ -6,71 +6,110 @@
 
 enum { END = 10000, GRACE = 2000 };
 
-static struct cli_ending ending;
+enum what {
+    STOP, /* the end of the story */
+    RENEWED,
+    END_NOW,
+    LOCK_OVER,
+    WAITS,
+    TERMINATES,
+    KILLS,
+    NEXT
+};
 
-static void begin(void)
+struct moment {
+    enum what what;
+    int64_t at; /* RENEWED: the new end; NEXT: what is expected; else the time */
+};
+
+static const struct story {
+    const char *name;
+    int64_t grace;
+    struct moment moments[10];
+} stories[] = {
+    {"without renewal: SIGTERM a grace before the end, SIGKILL 50 ms before it",
+     GRACE,
+     {{NEXT, END - GRACE},
+      {WAITS, END - GRACE - 1},
+      {TERMINATES, END - GRACE},
+      {NEXT, END - 50},
+      {WAITS, END - 51},
+      {KILLS, END - 50},
+      {KILLS, END + 1000}}},
+    {"a renewal moves both on, and never back",
+     GRACE,
+     {{RENEWED, END + 500}, {RENEWED, END}, {WAITS, END - GRACE + 499}, {TERMINATES, END - GRACE + 500}}},
+    {"a renewal after SIGTERM lets it go on, until the next end",
+     GRACE,
+     {{TERMINATES, END - GRACE},
+      {RENEWED, END + 9000},
+      {WAITS, END},
+      {NEXT, END + 9000 - GRACE},
+      {TERMINATES, END + 9000 - GRACE},
+      {KILLS, END + 9000 - 50}}},
+    {"ended at once it has the grace, whatever is renewed, and whoever asks again",
+     GRACE,
+     {{END_NOW, 1000},
+      {TERMINATES, 1000},
+      {RENEWED, 2 * END},
+      {END_NOW, 2000},
+      {WAITS, 1000 + GRACE - 1},
+      {KILLS, 1000 + GRACE}}},
+    {"ended at once after SIGTERM it gets another",
+     GRACE,
+     {{TERMINATES, END - GRACE}, {END_NOW, END - GRACE + 10}, {TERMINATES, END - GRACE + 10}}},
+    {"ended at once it has no more than what is left",
+     GRACE,
+     {{END_NOW, END - 500}, {TERMINATES, END - 500}, {WAITS, END - 51}, {KILLS, END - 50}}},
+    {"too late for SIGTERM", GRACE, {{KILLS, END - 50}}},
+    {"ended at once, too late for SIGTERM", GRACE, {{END_NOW, END - 20}, {KILLS, END - 20}}},
+    {"without a grace there is no SIGTERM", 0, {{WAITS, END - 51}, {NEXT, END - 50}, {KILLS, END - 50}}},
+    {"a lock that is over leaves no grace", GRACE, {{LOCK_OVER, 1000}, {KILLS, 1000}}},
+    {"a lock that is over ends the grace",
+     GRACE,
+     {{END_NOW, 1000}, {TERMINATES, 1000}, {LOCK_OVER, 1100}, {KILLS, 1100}}},
+};
+enum { STORIES = sizeof(stories) / sizeof(stories[0]) };
+
+static void expect(const char *story, size_t moment, int64_t is, int64_t expected)
 {
-    cli_ending_begin(&ending, END, GRACE);
+    ck_assert_msg(is == expected, "%s: moment %zu: %lld, not %lld", story, moment, (long long)is, (long long)expected);
 }
 
-#define at(now, action) ck_assert_int_eq(cli_ending_step(&ending, now), CLI_ENDING_##action)
-
-START_TEST(without_renewal_it_is_told_a_grace_before_the_end_and_killed_50_ms_before)
+START_TEST(the_rule_tells_each_story)
 {
-    ck_assert_int_eq(cli_ending_next(&ending), END - GRACE);
-    at(END - GRACE - 1, WAIT);
-    at(END - GRACE, TERMINATE);
-    ck_assert_int_eq(cli_ending_next(&ending), END - 50);
-    at(END - 51, WAIT);
-    at(END - 50, KILL);
-    at(END + 1000, KILL);
-}
-END_TEST
+    const struct story *story = &stories[_i];
+    struct cli_ending ending;
 
-START_TEST(each_renewal_moves_both_on)
-{
-    cli_ending_prolong(&ending, END + 500);
-    cli_ending_prolong(&ending, END); /* never back */
-    at(END - GRACE + 499, WAIT);
-    at(END - GRACE + 500, TERMINATE);
-    cli_ending_prolong(&ending, END + 9000);
-    at(END, WAIT);
-    ck_assert_int_eq(cli_ending_next(&ending), END + 9000 - GRACE);
-    at(END + 9000 - GRACE, TERMINATE);
-    at(END + 9000 - 50, KILL);
-}
-END_TEST
-
-START_TEST(told_to_end_at_once_it_has_the_grace)
-{
-    cli_ending_now(&ending, 1000);
-    at(1000, TERMINATE);
-    cli_ending_prolong(&ending, 2 * END);
-    cli_ending_now(&ending, 2000); /* said already */
-    at(1000 + GRACE - 1, WAIT);
-    at(1000 + GRACE, KILL);
-}
-END_TEST
-
-START_TEST(told_to_end_at_once_it_has_no_more_than_what_is_left)
-{
-    cli_ending_now(&ending, END - 500);
-    at(END - 500, TERMINATE);
-    at(END - 51, WAIT);
-    at(END - 50, KILL);
-}
-END_TEST
-
-START_TEST(too_late_to_be_told_it_is_killed)
-{
-    at(END - 50, KILL);
-    begin();
-    cli_ending_now(&ending, END - 20);
-    at(END - 20, KILL);
-    cli_ending_begin(&ending, END, 0);
-    at(END - 51, WAIT);
-    ck_assert_int_eq(cli_ending_next(&ending), END - 50);
-    at(END - 50, KILL);
+    cli_ending_begin(&ending, END, story->grace);
+    for (size_t i = 0; story->moments[i].what != STOP; i++) {
+        int64_t at = story->moments[i].at;
+        switch (story->moments[i].what) {
+        case RENEWED:
+            cli_ending_prolong(&ending, at);
+            break;
+        case END_NOW:
+            cli_ending_now(&ending, at);
+            break;
+        case LOCK_OVER:
+            cli_ending_over(&ending, at);
+            break;
+        case WAITS:
+            expect(story->name, i, cli_ending_step(&ending, at), CLI_ENDING_WAIT);
+            break;
+        case TERMINATES:
+            expect(story->name, i, cli_ending_step(&ending, at), CLI_ENDING_TERMINATE);
+            break;
+        case KILLS:
+            expect(story->name, i, cli_ending_step(&ending, at), CLI_ENDING_KILL);
+            break;
+        case NEXT:
+        case STOP:
+        default:
+            expect(story->name, i, cli_ending_next(&ending), at);
+            break;
+        }
+    }
 }
 END_TEST
 
@@ -80,11 +119,6 @@ int main(void)
     TCase *rule = tcase_create("rule");
 
     suite_add_tcase(suite, rule);
-    tcase_add_checked_fixture(rule, begin, NULL);
-    tcase_add_test(rule, without_renewal_it_is_told_a_grace_before_the_end_and_killed_50_ms_before);
-    tcase_add_test(rule, each_renewal_moves_both_on);
-    tcase_add_test(rule, told_to_end_at_once_it_has_the_grace);
-    tcase_add_test(rule, told_to_end_at_once_it_has_no_more_than_what_is_left);
-    tcase_add_test(rule, too_late_to_be_told_it_is_killed);
+    tcase_add_loop_test(rule, the_rule_tells_each_story, 0, STORIES);
     return run_suite(suite);
 }

@@ -227,6 +227,28 @@ pid_t program_pid(const struct program *program)
     return program->pid;
 }
 
+static pid_t first_child(pid_t parent)
+{
+    char path[64];
+    int child = 0;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)parent, (int)parent);
+    FILE *children = fopen(path, "re");
+    if (children == NULL || fscanf(children, "%d", &child) != 1)
+        fixture_fail("process %d has no child", (int)parent);
+    fclose(children);
+    return (pid_t)child;
+}
+
+pid_t program_process(const struct program *program, enum program_process process)
+{
+    pid_t found = program->pid;
+
+    for (enum program_process i = PROGRAM_FRONT; i < process; i++)
+        found = first_child(found);
+    return found;
+}
+
 void program_signal(const struct program *program, int number)
 {
     kill(program->pid, number);

@@ -6,6 +6,7 @@
 #include "support/fixture.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -444,7 +445,127 @@ START_TEST(the_lock_is_kept_until_they_have_ended)
 }
 END_TEST
 
-/* --- Its two processes --- */
+/* Each starts $0, a script, outside CMD's process group. $1 is redlock. */
+static const char *const escapes[] = {
+    "timeout 60 sh -c \"$0\"",           "bash -c 'set -m; sh -c \"$0\" & wait' \"$0\"", "setsid --wait sh -c \"$0\"",
+    "(setsid sh -c \"$0\" &); sleep 60", "\"$1\" run test:inner -- sh -c \"$0\"",
+};
+enum { ESCAPES = sizeof(escapes) / sizeof(escapes[0]) };
+static const char stubborn[] = "trap '' TERM; echo pid=$$; for i in $(seq 1000); do sleep 0.02; done";
+
+static pid_t pid_told(struct program *program)
+{
+    int pid;
+
+    ck_assert(program_says(program, "\n"));
+    ck_assert_int_eq(sscanf(program_output(program), "pid=%d", &pid), 1);
+    return (pid_t)pid;
+}
+
+static bool process_is_gone(pid_t pid)
+{
+    return kill(pid, 0) != 0 && errno == ESRCH;
+}
+
+START_TEST(a_process_that_left_the_group_ends_with_the_lock)
+{
+    struct program *program = program_start(&scene_on_nodes, "run", SHORT_TTL, resource, "--", "sh", "-c", escapes[_i],
+                                            stubborn, program_redlock, NULL);
+    pid_t escaped = pid_told(program);
+
+    release_by_another(); /* of this lock: the nodes do not have it any more */
+    program_exits(program, LOST);
+    ck_assert(process_is_gone(escaped));
+    ck_assert(real_nothing_left(NULL)); /* the inner lock ends with its ttl */
+}
+END_TEST
+
+START_TEST(a_process_that_left_the_session_is_ended_when_its_command_ends)
+{
+    static const char script[] = "read line < <(setsid sh -c \"$0\"); echo \"$line\"; exit 3";
+    struct program *program =
+        program_start(&scene_on_nodes, "run", "--grace", "400ms", resource, "--", "bash", "-c", script, stubborn, NULL);
+    pid_t escaped = pid_told(program);
+
+    program_exits(program, 3);
+    ck_assert(process_is_gone(escaped));
+}
+END_TEST
+
+/* Of a shell that executes redlock. */
+START_TEST(a_child_that_is_not_redlocks_lives_on)
+{
+    char *line =
+        fixture_text("sleep 60 & echo pid=$!; exec %s run %s -- sh -c 'sleep 60 & exit 3'", program_redlock, resource);
+    char *argv[] = {fixture_text("sh"), fixture_text("-c"), line, NULL};
+    struct program *program = program_start_argv(&scene_on_nodes, argv);
+    pid_t other = pid_told(program);
+
+    program_exits(program, 3);
+    ck_assert_int_eq(kill(other, SIGKILL), 0);
+    for (size_t i = 0; i < 3; i++)
+        free(argv[i]);
+}
+END_TEST
+
+/* --- Its processes --- */
+
+/* Sets of them. Any that is left ends CMD as if the lock could not be renewed. */
+static const unsigned victims[] = {1U << PROGRAM_FRONT,
+                                   1U << PROGRAM_WATCHDOG,
+                                   1U << PROGRAM_HOLDER,
+                                   1U << PROGRAM_FRONT | 1U << PROGRAM_WATCHDOG,
+                                   1U << PROGRAM_FRONT | 1U << PROGRAM_HOLDER,
+                                   1U << PROGRAM_WATCHDOG | 1U << PROGRAM_HOLDER};
+enum { VICTIMS = sizeof(victims) / sizeof(victims[0]) };
+
+static void kill_processes(const struct program *program, unsigned set)
+{
+    pid_t process[PROGRAM_PROCESSES];
+
+    for (unsigned i = PROGRAM_FRONT; i < PROGRAM_PROCESSES; i++)
+        process[i] = program_process(program, (enum program_process)i);
+    for (unsigned i = PROGRAM_FRONT; i < PROGRAM_PROCESSES; i++)
+        if (set & 1U << i)
+            ck_assert_int_eq(kill(process[i], SIGKILL), 0);
+}
+
+static bool pid_is_gone(void *pid)
+{
+    return process_is_gone(*(pid_t *)pid);
+}
+
+/* The command takes a while to end, and leaves a process that does not end by itself. */
+START_TEST(when_redlock_is_killed_its_command_has_the_grace)
+{
+    struct program *program = program_start(&scene_on_nodes, "run", SHORT_TTL, resource, "--", "sh", "-c",
+                                            "trap 'sleep 0.2; echo told; exit 0' TERM; setsid sh -c \"$0\" & "
+                                            "while :; do sleep 0.02; done",
+                                            stubborn, NULL);
+    pid_t escaped = pid_told(program);
+
+    kill_processes(program, victims[_i]);
+    program_exits(program, victims[_i] & 1U << PROGRAM_FRONT ? -SIGKILL : LOST);
+    ck_assert(wait_until(pid_is_gone, &escaped, PROGRAM_SOON_MS));
+    ck_assert_ptr_nonnull(strstr(program_output(program), "told\n"));
+    ck_assert(real_nothing_left(NULL));
+}
+END_TEST
+
+START_TEST(when_a_process_of_redlock_is_killed_while_it_waits_nothing_runs)
+{
+    enum program_process victim = _i == 0 ? PROGRAM_WATCHDOG : PROGRAM_HOLDER;
+
+    hold_by_another();
+    struct program *program = program_start(&scene_on_nodes, "run", "-v", resource, "--", "echo", "ran", NULL);
+    ck_assert(program_says(program, "first attempt"));
+    kill_processes(program, 1U << victim);
+    program_exits(program, 71);
+    ck_assert_ptr_nonnull(strstr(program_errors(program), "was killed by signal 9"));
+    release_by_another();
+    ck_assert_str_eq(program_output(program), "");
+}
+END_TEST
 
 /* CMD tells the holder's number and that of a child of its own. */
 static const char family[] = "sleep 30 & echo $PPID $!; trap 'exit 5' USR1; while :; do sleep 0.02; done";
@@ -536,19 +657,6 @@ START_TEST(that_nobody_reads_its_errors_does_not_keep_it_from_ending_the_group)
 }
 END_TEST
 
-static pid_t holder_of(const struct program *program)
-{
-    char path[64];
-    pid_t holder = 0;
-
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)program_pid(program), (int)program_pid(program));
-    FILE *children = fopen(path, "re");
-    ck_assert_ptr_nonnull(children);
-    ck_assert_int_eq(fscanf(children, "%d", &holder), 1);
-    fclose(children);
-    return holder;
-}
-
 struct forking {
     pid_t parent, child;
 };
@@ -594,7 +702,7 @@ START_TEST(killed_as_its_command_begins_the_holder_is_missed)
     pid_t left;
 
     ck_assert(program_says(program, "first attempt"));
-    struct forking forking = {.parent = holder_of(program)};
+    struct forking forking = {.parent = program_process(program, PROGRAM_HOLDER)};
     ck_assert_int_eq(ptrace(PTRACE_SEIZE, forking.parent, NULL, PTRACE_O_TRACEFORK), 0);
     release_by_another();
     ck_assert(wait_until(has_forked, &forking, PROGRAM_SOON_MS));
@@ -760,6 +868,11 @@ static Suite *run_suite(void)
     tcase_add_test(usual, of_several_hosts_one_works_at_a_time);
     tcase_add_test(usual, what_its_command_leaves_behind_ends_before_the_lock_does);
     tcase_add_test(usual, the_lock_is_kept_until_they_have_ended);
+    tcase_add_loop_test(usual, a_process_that_left_the_group_ends_with_the_lock, 0, ESCAPES);
+    tcase_add_test(usual, a_process_that_left_the_session_is_ended_when_its_command_ends);
+    tcase_add_test(usual, a_child_that_is_not_redlocks_lives_on);
+    tcase_add_loop_test(usual, when_redlock_is_killed_its_command_has_the_grace, 0, VICTIMS);
+    tcase_add_loop_test(usual, when_a_process_of_redlock_is_killed_while_it_waits_nothing_runs, 0, 2);
     tcase_add_test(usual, stopped_for_long_it_knows_how_long_the_lock_is_valid);
     tcase_add_test(usual, that_nobody_reads_its_errors_does_not_keep_it_from_ending_the_group);
     tcase_add_test(usual, killed_as_its_command_begins_the_holder_is_missed);

@@ -62,7 +62,6 @@ int main(int argc, char **argv)
     if (stamps == MAP_FAILED)
         return 99;
     ignore_signals();
-    atomic_store(&stamps->parent, getppid());
     atomic_store(&stamps->group, getpgrp());
     start_others(stamps);
     stamp(stamps, 0);

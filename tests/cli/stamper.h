@@ -6,12 +6,11 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* The command itself, its child, a grandchild, and an orphan whose parent has ended. */
+/* The stamper itself, its child, a grandchild, and an orphan whose parent has ended. */
 enum { STAMPER_PROCESSES = 4 };
 
 struct stamps {
     atomic_int group;                         /* the process group of all */
-    atomic_int parent;                        /* of the command */
     atomic_llong alive_ns[STAMPER_PROCESSES]; /* CLOCK_BOOTTIME, every two milliseconds; 0: not yet */
 };
 

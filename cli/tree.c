@@ -1,0 +1,261 @@
+#define _GNU_SOURCE
+#include "tree.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* PASSES: a process that forks while it is killed leaves a child, which the next pass finds. */
+enum { FIRST_SIZE = 64, MOST_PROCESSES = 1 << 20, PASSES = 3 };
+
+struct process {
+    pid_t pid;
+    pid_t parent;
+    pid_t group;
+    bool alive;
+    unsigned long long started; /* clock ticks since boot: distinguishes a process from a later one with its number */
+};
+
+struct list {
+    struct process *processes;
+    size_t count;
+    size_t size;
+};
+
+/* --- Reading /proc --- */
+
+/* False: there is no such process. */
+static bool read_process(pid_t pid, struct process *process)
+{
+    char path[64];
+    char line[1024];
+    char state = 'X';
+    int parent = 0;
+    int group = 0;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    FILE *file = fopen(path, "re");
+    size_t length = file != NULL ? fread(line, 1, sizeof(line) - 1, file) : 0;
+    if (file != NULL)
+        fclose(file);
+    line[length] = '\0';
+    *process = (struct process){.pid = pid};
+    const char *name_end = strrchr(line, ')'); /* the name itself may contain anything */
+    if (name_end == NULL ||
+        sscanf(name_end + 1, " %c %d %d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state,
+               &parent, &group, &process->started) != 4)
+        return false;
+    process->parent = parent;
+    process->group = group;
+    process->alive = state != 'Z' && state != 'X';
+    return true;
+}
+
+static void add(struct list *list, const struct process *process)
+{
+    if (list->count == list->size) {
+        size_t size = list->size > 0 ? 2 * list->size : FIRST_SIZE;
+        struct process *larger =
+            size <= MOST_PROCESSES ? realloc(list->processes, size * sizeof(*list->processes)) : NULL;
+        if (larger == NULL)
+            return; /* those that are listed are signalled; the next pass finds the others */
+        list->processes = larger;
+        list->size = size;
+    }
+    list->processes[list->count++] = *process;
+}
+
+static void add_children_of_thread(struct list *list, pid_t parent, const char *thread)
+{
+    char path[64];
+    struct process child;
+    int pid;
+
+    snprintf(path, sizeof(path), "/proc/%d/task/%.20s/children", (int)parent, thread);
+    FILE *file = fopen(path, "re");
+    while (file != NULL && fscanf(file, "%d", &pid) == 1)
+        if (read_process(pid, &child))
+            add(list, &child);
+    if (file != NULL)
+        fclose(file);
+}
+
+/* A kernel without CONFIG_PROC_CHILDREN: each process names its parent. */
+static void add_children_by_parent(struct list *list, pid_t parent)
+{
+    DIR *processes = opendir("/proc");
+    struct dirent *entry;
+    struct process child;
+
+    while (processes != NULL && (entry = readdir(processes)) != NULL)
+        if (isdigit((unsigned char)entry->d_name[0]) && read_process((pid_t)atoi(entry->d_name), &child) &&
+            child.parent == parent)
+            add(list, &child);
+    if (processes != NULL)
+        closedir(processes);
+}
+
+static bool kernel_lists_children(void)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+    return access(path, F_OK) == 0;
+}
+
+/* A child belongs to the thread that forked it. */
+static void add_children(struct list *list, pid_t parent)
+{
+    char path[64];
+    struct dirent *entry;
+
+    if (!kernel_lists_children()) {
+        add_children_by_parent(list, parent);
+        return;
+    }
+    snprintf(path, sizeof(path), "/proc/%d/task", (int)parent);
+    DIR *threads = opendir(path);
+    while (threads != NULL && (entry = readdir(threads)) != NULL)
+        if (isdigit((unsigned char)entry->d_name[0]))
+            add_children_of_thread(list, parent, entry->d_name);
+    if (threads != NULL)
+        closedir(threads);
+}
+
+static bool is_stranger(const struct cli_tree *tree, pid_t pid)
+{
+    for (size_t i = 0; i < tree->stranger_count; i++)
+        if (tree->strangers[i] == pid)
+            return true;
+    return false;
+}
+
+/* Strangers are dropped before their own children would be listed. */
+static void drop_strangers(const struct cli_tree *tree, struct list *list)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < list->count; i++)
+        if (!is_stranger(tree, list->processes[i].pid))
+            list->processes[kept++] = list->processes[i];
+    list->count = kept;
+}
+
+/* Parents come before their children: an orphan that is adopted meanwhile has been listed with its first parent. */
+static struct list read_tree(const struct cli_tree *tree)
+{
+    struct list list = {0};
+
+    add_children(&list, tree->root);
+    drop_strangers(tree, &list);
+    for (size_t i = 0; i < list.count; i++)
+        add_children(&list, list.processes[i].pid);
+    return list;
+}
+
+/* --- Signals --- */
+
+/* The descriptor is opened first: when the number still has the same start time behind it, it is of that process. */
+static void signal_process(const struct process *process, const int *numbers, size_t count)
+{
+    int descriptor = (int)syscall(SYS_pidfd_open, process->pid, 0);
+    struct process now;
+
+    bool same = read_process(process->pid, &now) && now.started == process->started;
+    for (size_t i = 0; same && i < count; i++)
+        if (descriptor >= 0)
+            syscall(SYS_pidfd_send_signal, descriptor, numbers[i], NULL, 0);
+        else
+            kill(process->pid, numbers[i]); /* Linux before 5.3, or no descriptor is left */
+    if (descriptor >= 0)
+        close(descriptor);
+}
+
+static bool is_target(const struct cli_tree *tree, const struct process *process)
+{
+    return process->alive && process->pid != tree->spared;
+}
+
+/* The group's number cannot have been reused while a process of the tree is in it. Without /proc that cannot be
+ * seen. */
+static void signal_group(const struct cli_tree *tree, const struct list *list, const int *numbers, size_t count)
+{
+    bool used = tree->group > 0 && access("/proc/self/stat", F_OK) != 0;
+
+    for (size_t i = 0; i < list->count && !used; i++)
+        used = tree->group > 0 && list->processes[i].group == tree->group;
+    for (size_t i = 0; used && i < count; i++)
+        kill(-tree->group, numbers[i]);
+}
+
+static size_t count_targets(const struct cli_tree *tree, const struct list *list)
+{
+    size_t targets = 0;
+
+    for (size_t i = 0; i < list->count; i++)
+        targets += is_target(tree, &list->processes[i]);
+    return targets;
+}
+
+/* Returns how many living processes were found. */
+static size_t signal_tree(const struct cli_tree *tree, const int *numbers, size_t count)
+{
+    struct list list = read_tree(tree);
+    size_t targets = count_targets(tree, &list);
+
+    signal_group(tree, &list, numbers, count);
+    for (size_t i = 0; i < list.count; i++)
+        if (is_target(tree, &list.processes[i]) && (tree->group == 0 || list.processes[i].group != tree->group))
+            signal_process(&list.processes[i], numbers, count);
+    free(list.processes);
+    return targets;
+}
+
+void cli_tree_terminate(const struct cli_tree *tree)
+{
+    static const int numbers[] = {SIGTERM, SIGCONT};
+
+    signal_tree(tree, numbers, sizeof(numbers) / sizeof(numbers[0]));
+}
+
+void cli_tree_kill(const struct cli_tree *tree)
+{
+    static const int number = SIGKILL;
+
+    for (int pass = 0; pass < PASSES && signal_tree(tree, &number, 1) > 0; pass++)
+        ;
+}
+
+void cli_tree_signal_group(const struct cli_tree *tree, int number)
+{
+    struct list list = read_tree(tree);
+
+    signal_group(tree, &list, &number, 1);
+    free(list.processes);
+}
+
+bool cli_tree_is_alive(const struct cli_tree *tree)
+{
+    struct list list = read_tree(tree);
+    size_t targets = count_targets(tree, &list);
+
+    free(list.processes);
+    return targets > 0;
+}
+
+size_t cli_tree_children(pid_t *children, size_t max)
+{
+    struct list list = {0};
+    size_t count = 0;
+
+    add_children(&list, getpid());
+    for (size_t i = 0; i < list.count && count < max; i++)
+        children[count++] = list.processes[i].pid;
+    free(list.processes);
+    return count;
+}

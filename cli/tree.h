@@ -1,0 +1,37 @@
+/*
+ * The command's process tree: every process that descends from one of redlock's own. A process can leave its process
+ * group and its session, but not this tree as long as one of redlock's processes lives: each is a subreaper, so an
+ * orphan becomes its child (prctl(2), PR_SET_CHILD_SUBREAPER).
+ */
+#ifndef CLI_TREE_H
+#define CLI_TREE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct cli_tree {
+    pid_t root;             /* its descendants are the tree; it gets no signal itself */
+    pid_t spared;           /* another process of redlock, below the root: no signal; 0: none */
+    pid_t group;            /* the command's process group, signalled as one: no fork(2) can slip through; 0: none */
+    const pid_t *strangers; /* children of the root that are not redlock's: their subtrees get no signal */
+    size_t stranger_count;
+};
+
+/* Sends SIGTERM to each process of the tree, and SIGCONT, because a stopped process does not handle SIGTERM. */
+void cli_tree_terminate(const struct cli_tree *tree);
+
+/* Sends SIGKILL to each process of the tree. A process that forks meanwhile may leave a child: call again until the
+ * tree is empty. */
+void cli_tree_kill(const struct cli_tree *tree);
+
+/* Sends the signal to the group, if a process of the tree is in it: its number may be another group's otherwise. */
+void cli_tree_signal_group(const struct cli_tree *tree, int number);
+
+/* Does a process of the tree live? A zombie does not. */
+bool cli_tree_is_alive(const struct cli_tree *tree);
+
+/* The children of this process: up to max of them are written to children, their number is returned. */
+size_t cli_tree_children(pid_t *children, size_t max);
+
+#endif

@@ -1,0 +1,206 @@
+/* The processes below one of ours: all are found and signalled, whatever group, session or parent they gave themselves. */
+#define _GNU_SOURCE
+#include "cli/tree.h"
+
+#include "quorum_suite.h"
+
+#include <check.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { WAIT_S = 20 };
+
+_Noreturn static void ignore_term_and_wait(int ready)
+{
+    signal(SIGTERM, SIG_IGN);
+    (void)!write(ready, "", 1);
+    for (;;)
+        pause();
+}
+
+_Noreturn static void wait_in_group(int ready)
+{
+    setpgid(0, 0);
+    ignore_term_and_wait(ready);
+}
+
+_Noreturn static void wait_in_session(int ready)
+{
+    setsid();
+    ignore_term_and_wait(ready);
+}
+
+_Noreturn static void wait_stopped(int ready)
+{
+    signal(SIGTERM, SIG_DFL); /* Check has a handler that ends the tests */
+    (void)!write(ready, "", 1);
+    for (;;)
+        raise(SIGSTOP);
+}
+
+_Noreturn static void leave_an_orphan(int ready)
+{
+    if (fork() == 0)
+        wait_in_session(ready);
+    _exit(EXIT_SUCCESS);
+}
+
+_Noreturn static void have_children(int ready)
+{
+    if (fork() == 0)
+        wait_in_group(ready);
+    if (fork() == 0)
+        wait_in_session(ready);
+    ignore_term_and_wait(ready);
+}
+
+static const struct {
+    void (*behave)(int ready);
+    unsigned processes;
+} shapes[] = {{ignore_term_and_wait, 1}, {wait_in_group, 1},   {wait_in_session, 1},
+              {wait_stopped, 1},         {leave_an_orphan, 1}, {have_children, 3}};
+enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
+
+static void become_reaper(void)
+{
+    alarm(WAIT_S); /* ends a test that waits in vain, and its children by their parent's end */
+    ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+}
+
+static pid_t start(void (*behave)(int ready), unsigned processes)
+{
+    int ready[2];
+    char byte;
+
+    ck_assert_int_eq(pipe(ready), 0);
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0)
+        behave(ready[1]);
+    for (unsigned i = 0; i < processes; i++)
+        ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    close(ready[1]);
+    return child;
+}
+
+static void reap_all(void)
+{
+    while (waitpid(-1, NULL, 0) > 0)
+        ;
+    ck_assert_int_eq(errno, ECHILD);
+}
+
+START_TEST(each_process_is_killed_wherever_it_went)
+{
+    struct cli_tree tree = {.root = getpid()};
+
+    become_reaper();
+    start(shapes[_i].behave, shapes[_i].processes);
+    ck_assert(cli_tree_is_alive(&tree));
+    cli_tree_kill(&tree);
+    reap_all();
+    ck_assert(!cli_tree_is_alive(&tree));
+}
+END_TEST
+
+START_TEST(a_stopped_process_is_terminated)
+{
+    struct cli_tree tree = {.root = getpid()};
+    int status;
+
+    become_reaper();
+    pid_t child = start(wait_stopped, 1);
+    ck_assert_int_eq(waitpid(child, &status, WUNTRACED), child);
+    ck_assert(WIFSTOPPED(status));
+    cli_tree_terminate(&tree);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(WTERMSIG(status), SIGTERM);
+}
+END_TEST
+
+START_TEST(a_spared_process_and_a_strangers_tree_live_on)
+{
+    become_reaper();
+    pid_t stranger = start(have_children, 3);
+    pid_t spared = start(have_children, 3);
+    struct cli_tree tree = {.root = getpid(), .spared = spared, .strangers = &stranger, .stranger_count = 1};
+
+    while (cli_tree_is_alive(&tree))
+        cli_tree_kill(&tree);
+    ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), 0);
+    ck_assert(!cli_tree_is_alive(&tree));
+    struct cli_tree all = {.root = getpid()};
+    ck_assert(cli_tree_is_alive(&all));
+    cli_tree_kill(&all);
+    reap_all();
+}
+END_TEST
+
+/* A group that no process of the tree is in may be another's: that of the test program, here. */
+START_TEST(a_group_is_signalled_only_while_the_tree_is_in_it)
+{
+    become_reaper();
+    pid_t child = start(wait_in_group, 1);
+    struct cli_tree own = {.root = getpid(), .group = child};
+    struct cli_tree foreign = {.root = getpid(), .group = getpgrp()};
+
+    ck_assert_int_eq(setpgid(0, 0), 0);
+    foreign.group = getpgrp();
+    cli_tree_signal_group(&foreign, SIGKILL);
+    cli_tree_signal_group(&own, SIGKILL);
+    reap_all();
+}
+END_TEST
+
+START_TEST(a_zombie_does_not_live)
+{
+    struct cli_tree tree = {.root = getpid()};
+    siginfo_t ended;
+
+    become_reaper();
+    pid_t child = start(ignore_term_and_wait, 1);
+    ck_assert_int_eq(kill(child, SIGKILL), 0);
+    ck_assert_int_eq(waitid(P_PID, (id_t)child, &ended, WEXITED | WNOWAIT), 0);
+    ck_assert(!cli_tree_is_alive(&tree));
+    reap_all();
+}
+END_TEST
+
+START_TEST(children_are_listed)
+{
+    pid_t children[4];
+
+    become_reaper();
+    ck_assert_uint_eq(cli_tree_children(children, 4), 0);
+    pid_t child = start(have_children, 3);
+    ck_assert_uint_eq(cli_tree_children(children, 4), 1);
+    ck_assert_int_eq(children[0], child);
+    cli_tree_kill(&(struct cli_tree){.root = getpid()});
+    reap_all();
+}
+END_TEST
+
+static Suite *tree_suite(void)
+{
+    Suite *suite = suite_create("cli_tree");
+    TCase *tcase = tcase_create("tree");
+
+    tcase_add_loop_test(tcase, each_process_is_killed_wherever_it_went, 0, SHAPES);
+    tcase_add_test(tcase, a_stopped_process_is_terminated);
+    tcase_add_test(tcase, a_spared_process_and_a_strangers_tree_live_on);
+    tcase_add_test(tcase, a_group_is_signalled_only_while_the_tree_is_in_it);
+    tcase_add_test(tcase, a_zombie_does_not_live);
+    tcase_add_test(tcase, children_are_listed);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
+
+int main(void)
+{
+    return run_suite(tree_suite());
+}

@@ -54,6 +54,11 @@ static const struct {
     {"refused", "start the server, or correct the address in the list of nodes"},
     {"WRONGPASS", "correct the user, or the password in REDLOCK_PASSWORD or the config file"},
     {"invalid username-password", "correct the user, or the password in REDLOCK_PASSWORD or the config file"},
+    {"invalid password", "correct the password in REDLOCK_PASSWORD or the config file"}, /* Redis 5 */
+    {"arguments for 'auth'", "this server has no users: configure a password without a user, or upgrade to Redis 6.0"},
+    {"no password is set", "the server asks for no password: set requirepass there, or send none"},
+    {"nknown command", "the server has renamed a command: give it its name back"},
+    {"nknown Redis command", "the server has renamed a command: give it its name back"},
     {"without any password", "the server asks for no password: set requirepass or a user there, or send none"},
     {"NOAUTH", "set the password: REDLOCK_PASSWORD, REDLOCK_PASSWORD_FILE or password-file in the config file"},
     {"max number of clients", "raise maxclients on the server, or find who holds so many connections"},

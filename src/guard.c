@@ -187,12 +187,13 @@ static bool refused(struct rl_node *node, const redisReply *reply)
 {
     char text[RL_NODE_TEXT_SIZE];
     rl_reply_text(reply, text, sizeof text);
-    if (rl_reply_is_not_permitted(reply)) {
+    enum rl_reply_error error = rl_reply_error(reply);
+    if (error == RL_ERROR_NOT_PERMITTED) {
         rl_guard_find(node, REDLOCK_FINDING_NOT_PERMITTED, true);
         rl_guard_judge(node);
         return true; /* an answer, and a clear one */
     }
-    rl_node_break(node, false, "the guard: %.80s", text[0] ? text : "an answer that makes no sense");
+    rl_node_break(node, rl_reply_error_is_permanent(error), "the guard: %.80s", text[0] ? text : "an answer that makes no sense");
     return false;
 }
 

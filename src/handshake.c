@@ -277,7 +277,7 @@ static void kill_answered(struct rl_request *request, const struct rl_answer *an
     if (answer->kind != RL_ANSWER_REPLY)
         return; /* owed still: the next link will try again */
     node->debts.client_id[request - node->kill] = 0;
-    if (rl_reply_is_error(answer->reply, "NOPERM"))
+    if (rl_reply_error(answer->reply) == RL_ERROR_NOT_PERMITTED)
         rl_log(node->client, REDLOCK_LOG_WARNING,
                "%s: may not CLIENT KILL ID: what a broken connection left may outlive its undo", node->address.name);
 }

@@ -216,7 +216,7 @@ static void take(struct inspect *inspect, struct rl_request *request, const stru
     }
     if (probe->purpose == TO_KNOW)
         learn(&node->facts, answer->reply);
-    else if (rl_reply_is_not_permitted(answer->reply))
+    else if (rl_reply_error(answer->reply) == RL_ERROR_NOT_PERMITTED)
         note_refusal(inspect, node, probe, answer->reply->str);
     inspect->left[node->index]--;
     judge(inspect, node);

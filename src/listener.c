@@ -70,7 +70,7 @@ static bool take(struct rl_listener *listener, const redisReply *reply)
         listener->replies_left--;
         return reply->type != REDIS_REPLY_ERROR;
     }
-    if (rl_reply_is_not_permitted(reply))
+    if (rl_reply_error(reply) == RL_ERROR_NOT_PERMITTED)
         rl_guard_find(listener->node, REDLOCK_FINDING_NO_SUBSCRIBE, true);
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3)
         return false;

@@ -4,49 +4,152 @@
 
 #include "redlock/redlock.h"
 
-bool rl_reply_is_error(const redisReply *reply, const char *word)
+/* -------------------------------------------------------------------------------------------------------------- errors */
+
+struct span {
+    const char *begin;
+    size_t length;
+};
+
+static bool skip(struct span *span, const char *prefix)
 {
-    size_t size = strlen(word);
-    return reply->type == REDIS_REPLY_ERROR && (size_t)reply->len >= size && memcmp(reply->str, word, size) == 0 &&
-           ((size_t)reply->len == size || reply->str[size] == ' ');
+    size_t size = strlen(prefix);
+    if (span->length < size || memcmp(span->begin, prefix, size) != 0)
+        return false;
+    *span = (struct span){span->begin + size, span->length - size};
+    return true;
 }
 
-/* Before 7.2 what a script may not do is an ordinary error. */
-bool rl_reply_is_not_permitted(const redisReply *reply)
+static bool skip_behind(struct span *span, const char *delimiter)
 {
-    return rl_reply_is_error(reply, "NOPERM") || rl_reply_is_error(reply, "ERR The user executing the script");
+    const char *found = memmem(span->begin, span->length, delimiter, strlen(delimiter));
+    if (!found)
+        return false;
+    *span = (struct span){found, span->length - (size_t)(found - span->begin)};
+    return skip(span, delimiter);
+}
+
+/* "@user_script: 36: " */
+static bool skip_line_number(struct span *span)
+{
+    struct span rest = *span;
+    if (!skip(&rest, "@user_script:") || !skip_behind(&rest, ": "))
+        return false;
+    *span = rest;
+    return true;
+}
+
+/* " script: SHA1, on @user_script:36." at the end; an error of the ACL has " script: " in its middle, too. */
+static void cut_place(struct span *span)
+{
+    static const char mark[] = " script: ";
+    struct span place = *span;
+    const char *begin = NULL;
+    while (skip_behind(&place, mark))
+        begin = place.begin - strlen(mark);
+    if (begin && memmem(place.begin, place.length, "on @user_script:", 16))
+        span->length = (size_t)(begin - span->begin);
+}
+
+/*
+ * What went wrong, without where: servers wrap the error of a command that a script calls.
+ * Up to 6.2: "ERR Error running script (call to f_SHA1): @user_script:36: @user_script: 36: -OOM command not allowed ...",
+ * and the part from the first @ on if the script catches it. Since 7.0: "OOM command not allowed ... script: SHA1, on
+ * @user_script:36."; Valkey 9 leaves the SHA1 out.
+ */
+static struct span cause_of(const redisReply *reply)
+{
+    struct span cause = {reply->str, (size_t)reply->len};
+    if (skip(&cause, "ERR Error running script (call to f_"))
+        skip_behind(&cause, "): ");
+    bool wrapped = false;
+    while (skip_line_number(&cause))
+        wrapped = true;
+    if (wrapped)
+        skip(&cause, "-");
+    cut_place(&cause);
+    while (cause.length && cause.begin[cause.length - 1] == ' ')
+        cause.length--;
+    return cause;
+}
+
+static bool begins_with(struct span text, const char *words)
+{
+    return skip(&text, words) && (text.length == 0 || *text.begin == ' ');
+}
+
+bool rl_reply_is_error(const redisReply *reply, const char *word)
+{
+    return reply->type == REDIS_REPLY_ERROR && begins_with(cause_of(reply), word);
+}
+
+/* The words of every server from Redis 5.0 and Valkey 7.2 on. Errors that are not here may pass by themselves: LOADING,
+ * BUSY, OOM, MISCONF, MASTERDOWN, TRYAGAIN, and unknown ones. */
+static const struct {
+    const char *words;
+    enum rl_reply_error error;
+} known_errors[] = {
+    {"NOSCRIPT", RL_ERROR_NOSCRIPT},
+    {"CLOCK", RL_ERROR_CLOCK}, /* of our scripts */
+    {"NOPERM", RL_ERROR_NOT_PERMITTED},
+    {"ERR ACL failure in script:", RL_ERROR_NOT_PERMITTED},        /* 7.2 and later */
+    {"ERR The user executing the script", RL_ERROR_NOT_PERMITTED}, /* 7.0 */
+    {"The user executing the script", RL_ERROR_NOT_PERMITTED},     /* 6 */
+    {"NOAUTH", RL_ERROR_CREDENTIALS},
+    {"WRONGPASS", RL_ERROR_CREDENTIALS},
+    {"ERR AUTH <password> called without any password", RL_ERROR_CREDENTIALS},
+    {"ERR invalid password", RL_ERROR_CREDENTIALS},                             /* 5 */
+    {"ERR Client sent AUTH, but no password is set", RL_ERROR_CREDENTIALS},     /* 5 */
+    {"ERR wrong number of arguments for 'auth' command", RL_ERROR_CREDENTIALS}, /* 5, which has no users */
+    {"ERR unknown command", RL_ERROR_UNKNOWN_COMMAND},
+    {"ERR Unknown command called from script", RL_ERROR_UNKNOWN_COMMAND},       /* Valkey 8 */
+    {"ERR Unknown Redis command called from script", RL_ERROR_UNKNOWN_COMMAND}, /* 7 and later */
+    {"Unknown Redis command called from Lua script", RL_ERROR_UNKNOWN_COMMAND}, /* 5, 6 */
+    {"WRONGTYPE", RL_ERROR_WRONGTYPE},
+    {"READONLY", RL_ERROR_ELSEWHERE},
+    {"MOVED", RL_ERROR_ELSEWHERE},
+    {"ASK", RL_ERROR_ELSEWHERE},
+    {"CROSSSLOT", RL_ERROR_ELSEWHERE},
+};
+
+enum rl_reply_error rl_reply_error(const redisReply *reply)
+{
+    if (reply->type != REDIS_REPLY_ERROR)
+        return RL_ERROR_NONE;
+    struct span cause = cause_of(reply);
+    for (size_t i = 0; i < sizeof known_errors / sizeof *known_errors; i++)
+        if (begins_with(cause, known_errors[i].words))
+            return known_errors[i].error;
+    return RL_ERROR_PASSING;
+}
+
+bool rl_reply_error_is_permanent(enum rl_reply_error error)
+{
+    return error >= RL_ERROR_NOT_PERMITTED;
 }
 
 void rl_reply_text(const redisReply *reply, char *text, size_t size)
 {
     size_t used = 0;
     if (reply->type == REDIS_REPLY_ERROR) {
-        for (size_t i = 0; i < (size_t)reply->len && used + 1 < size; i++) {
-            unsigned char c = (unsigned char)reply->str[i];
+        struct span cause = cause_of(reply);
+        for (size_t i = 0; i < cause.length && used + 1 < size; i++) {
+            unsigned char c = (unsigned char)cause.begin[i];
             text[used++] = c < ' ' || c == 127 ? '?' : (char)c;
         }
     }
     text[used] = '\0';
 }
 
-/* Refusals that end only when someone acts. LOADING, BUSY, OOM, MISCONF, MASTERDOWN, TRYAGAIN and what is unknown may
- * pass by themselves. */
-static bool is_permanent(const redisReply *reply)
-{
-    static const char *const words[] = {"NOPERM", "NOAUTH", "WRONGPASS", "READONLY",
-                                        "MOVED",  "ASK",    "CROSSSLOT", "WRONGTYPE"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (rl_reply_is_error(reply, words[i]))
-            return true;
-    return rl_reply_is_error(reply, "ERR unknown command") || rl_reply_is_not_permitted(reply);
-}
+/* --------------------------------------------------------------------------------------------------------------- votes */
 
 static struct rl_vote refused(const redisReply *reply)
 {
+    enum rl_reply_error error = rl_reply_error(reply);
     return (struct rl_vote){.vote = QUORUM_REFUSED,
-                            .permanent = is_permanent(reply),
-                            .noscript = rl_reply_is_error(reply, "NOSCRIPT"),
-                            .clock = rl_reply_is_error(reply, "CLOCK")};
+                            .permanent = rl_reply_error_is_permanent(error),
+                            .noscript = error == RL_ERROR_NOSCRIPT,
+                            .clock = error == RL_ERROR_CLOCK};
 }
 
 static const struct rl_vote granted = {.vote = QUORUM_GRANTED};
@@ -93,7 +196,7 @@ static struct rl_vote own_key(const redisReply *reply, long long done)
         return granted;
     if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 0)
         return absent;
-    if (rl_reply_is_error(reply, "WRONGTYPE")) /* a key of another kind: surely not ours */
+    if (rl_reply_error(reply) == RL_ERROR_WRONGTYPE) /* a key of another kind: surely not ours */
         return absent;
     return refused(reply);
 }

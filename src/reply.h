@@ -34,13 +34,27 @@ struct rl_vote {
 
 struct rl_vote rl_reply_vote(enum rl_question question, const redisReply *reply);
 
-/* An error reply's text, cut to fit and without control characters; "" for other replies. */
+/* What a server refuses, whichever server it is, and whether a client or a script asked. */
+enum rl_reply_error {
+    RL_ERROR_NONE,    /* not an error */
+    RL_ERROR_PASSING, /* one that may pass by itself, or an unknown one */
+    RL_ERROR_NOSCRIPT,
+    RL_ERROR_CLOCK,           /* see struct rl_vote */
+    RL_ERROR_NOT_PERMITTED,   /* by the ACL; this and those below end only when someone acts */
+    RL_ERROR_CREDENTIALS,     /* the user or the password is wrong, missing, or not expected */
+    RL_ERROR_UNKNOWN_COMMAND, /* renamed */
+    RL_ERROR_WRONGTYPE,       /* a key of another kind is in the way */
+    RL_ERROR_ELSEWHERE        /* a replica, or a node of a Redis Cluster */
+};
+
+enum rl_reply_error rl_reply_error(const redisReply *reply);
+bool rl_reply_error_is_permanent(enum rl_reply_error error);
+
+/* An error reply's text, cut to fit and without control characters; "" for other replies. The place in a script where it
+ * came up is left out. */
 void rl_reply_text(const redisReply *reply, char *text, size_t size);
 
 /* The reply is an error that begins with this word. */
 bool rl_reply_is_error(const redisReply *reply, const char *word);
-
-/* The user may not do what was asked, or what the script that was asked for does. */
-bool rl_reply_is_not_permitted(const redisReply *reply);
 
 #endif

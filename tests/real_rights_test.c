@@ -343,6 +343,33 @@ START_TEST(a_release_works_though_the_user_may_not_look_who_waits)
 }
 END_TEST
 
+/* Every server words a refusal differently, and a script's refusal differently again: published rights less one, with the
+ * guard, whose script needs it, or without, where the script of the acquisition does. */
+static const struct {
+    const char *right;
+    uint32_t guard;
+} missing[] = {{"+info", 1}, {"+time", 1},   {"+get", 1},  {"+time", 0},
+               {"+get", 0},  {"+exists", 0}, {"+mget", 0}, {"+pttl", 0}};
+enum { MISSING = sizeof(missing) / sizeof(missing[0]) };
+
+START_TEST(missing_right_ends_waiting_as_misconfigured)
+{
+    redlock_options options = user_options();
+    redlock_acquire_options acquire = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    redlock_lock *lock;
+
+    make_cluster(published_rights_without(missing[_i].right));
+    options.guard = missing[_i].guard;
+    acquire.fair = acquire.fence = 1;
+    acquire.wait_ms = REAL_SOON_MS;
+    struct face *face = held_open(BLOCKING_FACE, cluster_nodes_string(cluster), &options);
+    real_status(face_acquire(face, RESOURCE, &acquire, &lock, &result), REDLOCK_MISCONFIGURED, &result);
+    ck_assert_uint_ge(result.refused, NODES / 2 + 1);
+    ck_assert_ptr_null(strstr(redlock_result_text(&result), "f_")); /* the script's hash helps nobody */
+    held_close(face);
+}
+END_TEST
+
 static Suite *rights_suite(void)
 {
     Suite *suite = suite_create("real_rights");
@@ -351,6 +378,7 @@ static Suite *rights_suite(void)
     tcase_add_loop_test(tcase, published_rights_are_enough_and_not_too_many, 0, FACES);
     tcase_add_test(tcase, the_same_is_published_everywhere);
     tcase_add_loop_test(tcase, a_release_works_though_the_user_may_not_look_who_waits, 0, FACES);
+    tcase_add_loop_test(tcase, missing_right_ends_waiting_as_misconfigured, 0, MISSING);
     return suite;
 }
 

@@ -97,6 +97,10 @@ static const struct expectation expectations[] = {
     {RL_ASK_EXTEND, "$-1\r\n", REFUSED_FOR_NOW},
     {RL_ASK_EXTEND, "$1\r\n1\r\n", REFUSED_FOR_NOW},
     {RL_ASK_EXTEND, FAKE_WRONGTYPE, ABSENT},
+    {RL_ASK_EXTEND,
+     "-ERR Error running script (call to f_620cd258c2c9c88c9d10db67812ccf663d96bdc6): @user_script:3: WRONGTYPE Operation "
+     "against a key holding the wrong kind of value\r\n",
+     ABSENT},
     {RL_ASK_EXTEND, FAKE_NOSCRIPT, {.vote = QUORUM_REFUSED, .noscript = true}},
     {RL_ASK_EXTEND, FAKE_NOPERM, REFUSED_FOR_GOOD},
     {RL_ASK_EXTEND, FAKE_LOADING, REFUSED_FOR_NOW},
@@ -172,6 +176,108 @@ START_TEST(a_reply_is_one_vote)
 }
 END_TEST
 
+/* As the servers word them: Redis 5.0.14, 6.0.20, 6.2.16, 7.0.15 and 8.0.2, Valkey 8.1.1 and 9.1.2. */
+#define SHA     "620cd258c2c9c88c9d10db67812ccf663d96bdc6"
+#define BEFORE  "-ERR Error running script (call to f_" SHA "): @user_script:36: "
+#define BEHIND  " script: " SHA ", on @user_script:36.\r\n"
+#define BEHIND9 " script: on @user_script:36.\r\n"
+
+static const struct {
+    const char *bytes;
+    enum rl_reply_error error;
+    const char *text;
+} errors[] = {
+    /* A right is missing: to a command, a key, a channel; asked by the client, by a script, caught by the script. */
+    {"-NOPERM this user has no permissions to run the 'info' command or its subcommand\r\n", RL_ERROR_NOT_PERMITTED,
+     "NOPERM this user has no permissions to run the 'info' command or its subcommand"},
+    {"-NOPERM User u has no permissions to run the 'info' command\r\n", RL_ERROR_NOT_PERMITTED,
+     "NOPERM User u has no permissions to run the 'info' command"},
+    {"-NOPERM No permissions to access a key\r\n", RL_ERROR_NOT_PERMITTED, "NOPERM No permissions to access a key"},
+    {BEFORE "@user_script: 36: The user executing the script can't run this command or subcommand\r\n",
+     RL_ERROR_NOT_PERMITTED, "The user executing the script can't run this command or subcommand"},
+    {BEFORE "@user_script: 36: The user executing the script can't access at least one of the keys mentioned in the "
+            "command arguments\r\n",
+     RL_ERROR_NOT_PERMITTED,
+     "The user executing the script can't access at least one of the keys mentioned in the command arguments"},
+    {BEFORE "@user_script: 36: The user executing the script can't publish to the channel mentioned in the command\r\n",
+     RL_ERROR_NOT_PERMITTED, "The user executing the script can't publish to the channel mentioned in the command"},
+    {"-@user_script: 1: The user executing the script can't run this command or subcommand\r\n", RL_ERROR_NOT_PERMITTED,
+     "The user executing the script can't run this command or subcommand"},
+    {"-ERR The user executing the script can't run this command or subcommand" BEHIND, RL_ERROR_NOT_PERMITTED,
+     "ERR The user executing the script can't run this command or subcommand"},
+    {"-ERR The user executing the script can't run this command or subcommand\r\n", RL_ERROR_NOT_PERMITTED,
+     "ERR The user executing the script can't run this command or subcommand"},
+    {"-ERR ACL failure in script: User u has no permissions to run the 'get' command" BEHIND, RL_ERROR_NOT_PERMITTED,
+     "ERR ACL failure in script: User u has no permissions to run the 'get' command"},
+    {"-ERR ACL failure in script: No permissions to access a channel" BEHIND9, RL_ERROR_NOT_PERMITTED,
+     "ERR ACL failure in script: No permissions to access a channel"},
+
+    {"-NOAUTH Authentication required.\r\n", RL_ERROR_CREDENTIALS, "NOAUTH Authentication required."},
+    {"-WRONGPASS invalid username-password pair\r\n", RL_ERROR_CREDENTIALS, "WRONGPASS invalid username-password pair"},
+    {"-ERR AUTH <password> called without any password configured for the default user. Are you sure your "
+     "configuration is correct?\r\n",
+     RL_ERROR_CREDENTIALS,
+     "ERR AUTH <password> called without any password configured for the default user. Are you sure your "
+     "configuration is correct?"},
+    {"-ERR invalid password\r\n", RL_ERROR_CREDENTIALS, "ERR invalid password"},
+    {"-ERR Client sent AUTH, but no password is set\r\n", RL_ERROR_CREDENTIALS,
+     "ERR Client sent AUTH, but no password is set"},
+    {"-ERR wrong number of arguments for 'auth' command\r\n", RL_ERROR_CREDENTIALS,
+     "ERR wrong number of arguments for 'auth' command"},
+
+    {"-ERR unknown command `TIME`, with args beginning with: \r\n", RL_ERROR_UNKNOWN_COMMAND,
+     "ERR unknown command `TIME`, with args beginning with:"},
+    {BEFORE "@user_script: 36: Unknown Redis command called from Lua script \r\n", RL_ERROR_UNKNOWN_COMMAND,
+     "Unknown Redis command called from Lua script"},
+    {"-ERR Unknown Redis command called from script" BEHIND, RL_ERROR_UNKNOWN_COMMAND,
+     "ERR Unknown Redis command called from script"},
+    {"-ERR Unknown command called from script" BEHIND9, RL_ERROR_UNKNOWN_COMMAND,
+     "ERR Unknown command called from script"},
+
+    {BEFORE "WRONGTYPE Operation against a key holding the wrong kind of value \r\n", RL_ERROR_WRONGTYPE,
+     "WRONGTYPE Operation against a key holding the wrong kind of value"},
+    {"-WRONGTYPE Operation against a key holding the wrong kind of value" BEHIND, RL_ERROR_WRONGTYPE,
+     "WRONGTYPE Operation against a key holding the wrong kind of value"},
+    {BEFORE "@user_script: 36: -READONLY You can't write against a read only replica. \r\n", RL_ERROR_ELSEWHERE,
+     "READONLY You can't write against a read only replica."},
+    {"-READONLY You can't write against a read only replica." BEHIND, RL_ERROR_ELSEWHERE,
+     "READONLY You can't write against a read only replica."},
+
+    {BEFORE "@user_script: 36: -OOM command not allowed when used memory > 'maxmemory'. \r\n", RL_ERROR_PASSING,
+     "OOM command not allowed when used memory > 'maxmemory'."},
+    {"-OOM command not allowed when used memory > 'maxmemory'." BEHIND9, RL_ERROR_PASSING,
+     "OOM command not allowed when used memory > 'maxmemory'."},
+    {BEFORE "user_script:36: attempt to concatenate a table value\r\n", RL_ERROR_PASSING,
+     "user_script:36: attempt to concatenate a table value"},
+    {"-NOSCRIPT No matching script. Please use EVAL.\r\n", RL_ERROR_NOSCRIPT,
+     "NOSCRIPT No matching script. Please use EVAL."},
+    {"-NOSCRIPT No matching script.\r\n", RL_ERROR_NOSCRIPT, "NOSCRIPT No matching script."},
+    {"-CLOCK too far ahead\r\n", RL_ERROR_CLOCK, "CLOCK too far ahead"},
+
+    /* Cut short, or only alike. */
+    {"-ERR Error running script (call to f_\r\n", RL_ERROR_PASSING, ""},
+    {"-ERR Error running script (call to f_" SHA "): \r\n", RL_ERROR_PASSING, ""},
+    {"-ERR Error running script (call to f_" SHA "): @user_script:\r\n", RL_ERROR_PASSING, "@user_script:"},
+    {"-@user_script: 1: -\r\n", RL_ERROR_PASSING, ""},
+    {"- script: on @user_script:1.\r\n", RL_ERROR_PASSING, ""},
+    {"-LOADING script: none\r\n", RL_ERROR_PASSING, "LOADING script: none"},
+    {"-NOPERMS x\r\n", RL_ERROR_PASSING, "NOPERMS x"},
+    {"+NOPERM\r\n", RL_ERROR_NONE, ""},
+};
+enum { ERRORS = sizeof errors / sizeof *errors };
+
+START_TEST(error_of_any_server_is_recognised)
+{
+    char text[256];
+    const redisReply *given = reply_of(errors[_i].bytes);
+    bool permanent = errors[_i].error >= RL_ERROR_NOT_PERMITTED;
+    ck_assert_int_eq(rl_reply_error(given), errors[_i].error);
+    ck_assert_int_eq(rl_reply_vote(RL_ASK_SET, given).permanent, permanent);
+    rl_reply_text(given, text, sizeof text);
+    ck_assert_str_eq(text, errors[_i].text);
+}
+END_TEST
+
 START_TEST(only_errors_have_a_text)
 {
     char text[32];
@@ -215,6 +321,7 @@ static Suite *reply_suite(void)
     suite_add_tcase(suite, tcase);
     tcase_add_checked_fixture(tcase, NULL, forget_reply);
     tcase_add_loop_test(tcase, a_reply_is_one_vote, 0, EXPECTATIONS);
+    tcase_add_loop_test(tcase, error_of_any_server_is_recognised, 0, ERRORS);
     tcase_add_test(tcase, only_errors_have_a_text);
     tcase_add_test(tcase, a_text_is_cut_and_printable);
     tcase_add_test(tcase, an_error_is_known_by_its_first_word);

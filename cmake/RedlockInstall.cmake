@@ -66,8 +66,12 @@ else()
   set(pc_prefix "${CMAKE_INSTALL_PREFIX}")
 endif()
 set(pc_requires hiredis)
+set(pc_libraries "-lev -lm -pthread")
 if(REDLOCK_WITH_TLS)
-  set(pc_requires "hiredis_ssl, hiredis, libssl, libcrypto")
+  # OpenSSL by name, as hiredis_ssl.pc has it: libcrypto.pc would ask for the libraries that a static OpenSSL needs (-lz -lzstd in Debian 13),
+  # which are not there where it is shared.
+  set(pc_requires "hiredis_ssl, hiredis")
+  string(PREPEND pc_libraries "-lssl -lcrypto ")
 endif()
 configure_file("${PROJECT_SOURCE_DIR}/cmake/redlock.pc.in" "${PROJECT_BINARY_DIR}/redlock.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/redlock.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT development)

@@ -84,8 +84,12 @@ who holds what and what is wrong with the servers.")
 redlock_package(library ${library} libs
   SUMMARY "distributed lock over Redis servers - library"
   TEXT "This is the shared library.")
+set(archive_needs libhiredis-dev libev-dev)
+if(REDLOCK_WITH_TLS)
+  list(APPEND archive_needs libssl-dev)
+endif()
 redlock_package(development libredlock-dev libdevel
-  DEPENDS "${library} (= ${version})" libhiredis-dev libev-dev
+  DEPENDS "${library} (= ${version})" ${archive_needs}
   SUGGESTS "redlock (= ${version})" pkg-config
   SUMMARY "distributed lock over Redis servers - development files"
   TEXT "This is what programs in C and C++ are built with: the headers, the

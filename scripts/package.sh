@@ -3,8 +3,8 @@
 #
 # Usage: scripts/package.sh [--output DIR] [--try]
 #   --output DIR   where they are put (default build/packages)
-#   --try          then installs them on a clean Debian 12 in a temporary directory (as root, with debootstrap), and runs what
-#                  was installed
+#   --try          then installs them on a bare Debian of this release in a temporary directory (as root, with debootstrap), and
+#                  runs what was installed
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -1,41 +1,22 @@
 #!/usr/bin/env bash
-# Installs packages on a clean Debian 12 in a temporary directory, and runs what was installed, as a user would who has only these.
+# Installs packages on a bare Debian in a temporary directory, and runs what was installed, as a user would who has only these.
 #
-# Usage: clean_room.sh DIRECTORY_OF_DEBS          as root; debootstrap takes the system from the mirror that apt uses here
+# Usage: clean_room.sh DIRECTORY_OF_DEBS [RELEASE]          as root; RELEASE is the one that they were built on: this one, unless named
 set -euo pipefail
 
 debs=$(realpath "$1")
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 # shellcheck source=scripts/lib/packages.sh
 . scripts/lib/packages.sh
+# shellcheck source=scripts/lib/room.sh
+. scripts/lib/room.sh
 
-[ "$(id -u)" = 0 ] || { echo "clean_room.sh: a system of its own can only be made as root." >&2; exit 1; }
-packages_install clean_room
-mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Codename: bookworm' | sort -u | head -n 1)
-room=$(mktemp -d)
-leave() {
-  umount "$room/proc" 2>/dev/null || true
-  rm -rf --one-file-system "$room"
-}
-trap leave EXIT
-
-debootstrap --variant=minbase bookworm "$room" "${mirror:-http://deb.debian.org/debian}" >"$room.log" 2>&1 || {
-  tail -n 20 "$room.log"
-  exit 1
-}
-rm "$room.log"
-# What reaches the mirror here reaches it in there.
-cp /etc/resolv.conf /etc/hosts "$room/etc/"
-apt-config dump | grep -E '^Acquire::(https?|Check-)' >"$room/etc/apt/apt.conf.d/99clean-room" || true
-mount -t proc proc "$room/proc"
+room_make "${2:-$(. /etc/os-release && echo "${VERSION_CODENAME-}")}"
 mkdir "$room/debs"
 cp "$debs"/*.deb "$room/debs/"
 cp -r tests/install/outside "$room/outside"
 
-inside() { # COMMAND...
-  chroot "$room" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C DEBIAN_FRONTEND=noninteractive \
-    ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} "$@"
-}
+inside() { room_inside env LC_ALL=C "$@"; } # COMMAND...
 apt_get() {
   inside apt-get -q -y --no-install-recommends "$@" >"$room/printed" 2>&1 || { cat "$room/printed"; return 1; }
 }

@@ -5,18 +5,19 @@
 
 packages_for() {
   case $1 in
-    build) echo gcc libc6-dev cmake ninja-build libhiredis-dev libev-dev libinih-dev ;;
-    test) echo g++ clang check liblua5.1-0-dev libsqlite3-dev sqlite3 libsubunit-dev valgrind binutils dpkg-dev file pkg-config mandoc redis-server redis-tools jq iproute2 iptables ;;
+    build) echo gcc libc6-dev cmake ninja-build libhiredis-dev libssl-dev libev-dev libinih-dev ;;
+    test) echo git g++ clang libclang-rt-dev check liblua5.1-0-dev libsqlite3-dev sqlite3 libsubunit-dev valgrind binutils dpkg-dev file pkg-config mandoc redis-server redis-tools jq iproute2 iptables ;;
     neighbour) echo nodejs npm ;;
+    valkey) echo valkey-server valkey-tools ;; # Debian 13 and later
     package) echo dpkg-dev file ;;
-    clean_room) echo debootstrap ;;
+    room) echo debootstrap debian-archive-keyring git ;;
     coverage) echo gcovr ;;
     model) echo gcc libc6-dev spin ;;
     demo) echo redis-server redis-tools ;;
     bench) echo redis-server redis-tools gnuplot-nox strace ;;
     compose) echo docker.io docker-compose debootstrap ;;
     *)
-      echo "packages_for: no purpose '$1'; there are build, test, neighbour, package, clean_room, coverage, model, demo, bench and compose" >&2
+      echo "packages_for: no purpose '$1'; there are build, test, neighbour, valkey, package, room, coverage, model, demo, bench and compose" >&2
       return 2
       ;;
   esac

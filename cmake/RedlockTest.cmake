@@ -9,7 +9,9 @@
 #                    servers  needs redis-server
 #                    timing   measures time: runs alone
 #     [LIBRARIES target...] [TIMEOUT seconds])
-#   A Check program, run once per CK_FORK mode. Exit status 77 is "skipped".
+#   A Check program, run once per CK_FORK mode: NAME (label `forked`) and NAME.nofork. Of tests of servers the latter has the label
+#   `repeated`: such tests take long, and scripts/test.sh leaves it to the other builds than `dev`. Exit status 77 is "skipped".
+#   The targets tests_unit and tests_threads build the programs of these labels alone.
 #
 #   redlock_add_script_test(NAME name COMMAND ... [LABELS ...] [TIMEOUT seconds] [ENVIRONMENT VAR=value...])
 #
@@ -40,15 +42,21 @@ function(redlock_register_test name)
   endif()
   math(EXPR timeout "${arg_TIMEOUT} * ${redlock_test_slowdown}")
   add_test(NAME ${name} COMMAND ${arg_COMMAND})
+  # A test that may take longer starts sooner: the last one to run decides when all have.
   set_tests_properties(${name} PROPERTIES
     LABELS "${arg_LABELS}"
     TIMEOUT ${timeout}
+    COST ${timeout}
     SKIP_RETURN_CODE 77
     ENVIRONMENT "${redlock_test_environment};${arg_ENVIRONMENT}")
   if("timing" IN_LIST arg_LABELS)
     set_tests_properties(${name} PROPERTIES RUN_SERIAL TRUE)
   endif()
 endfunction()
+
+foreach(label IN ITEMS unit threads)
+  add_custom_target(tests_${label})
+endforeach()
 
 function(redlock_add_test)
   cmake_parse_arguments(PARSE_ARGV 0 arg "PURE;INTERNAL;NO_NOFORK" "NAME;TIMEOUT" "SOURCES;LABELS;LIBRARIES")
@@ -70,6 +78,12 @@ function(redlock_add_test)
     target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
   endif()
 
+  foreach(label IN ITEMS unit threads)
+    if(label IN_LIST arg_LABELS)
+      add_dependencies(tests_${label} ${target})
+    endif()
+  endforeach()
+
   set(environment "CK_TIMEOUT_MULTIPLIER=${redlock_test_slowdown}")
   set(rest COMMAND ${REDLOCK_TEST_LAUNCHER} $<TARGET_FILE:${target}> TIMEOUT "${arg_TIMEOUT}")
   if(arg_NO_NOFORK)
@@ -77,7 +91,11 @@ function(redlock_add_test)
   else()
     # Under a launcher one mode is enough; the label 'forked' lets it be left out.
     redlock_register_test(${arg_NAME} ${rest} LABELS ${arg_LABELS} forked ENVIRONMENT ${environment} CK_FORK=yes)
-    redlock_register_test(${arg_NAME}.nofork ${rest} LABELS ${arg_LABELS} ENVIRONMENT ${environment} CK_FORK=no)
+    set(repeated "")
+    if("servers" IN_LIST arg_LABELS)
+      set(repeated repeated)
+    endif()
+    redlock_register_test(${arg_NAME}.nofork ${rest} LABELS ${arg_LABELS} ${repeated} ENVIRONMENT ${environment} CK_FORK=no)
   endif()
 endfunction()
 
@@ -87,5 +105,5 @@ function(redlock_add_script_test)
     message(FATAL_ERROR "redlock_add_script_test: NAME and COMMAND are needed, '${arg_UNPARSED_ARGUMENTS}' is not understood.")
   endif()
   redlock_register_test(${arg_NAME} COMMAND ${arg_COMMAND} TIMEOUT "${arg_TIMEOUT}"
-    LABELS ${arg_LABELS} ENVIRONMENT ${arg_ENVIRONMENT})
+    LABELS ${arg_LABELS} script ENVIRONMENT ${arg_ENVIRONMENT})
 endfunction()

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# From a bare Debian 12 to every test passed: installs what is missing, builds, runs all.
+# From a bare Debian 12 or 13 to every test passed: installs missing packages, builds, runs all. Each test runs once.
 #
-# Usage: scripts/test.sh [--quick]
-#   --quick   the sanitized build only (no ThreadSanitizer, valgrind, clang or fuzzers)
+# Usage: scripts/test.sh [--quick] [--require-tls] [--server PROGRAM]...
+#   --quick            the sanitized build only (no ThreadSanitizer, valgrind, clang or fuzzers)
+#   --require-tls      without a hiredis that offers TLS the build fails; otherwise it goes without
+#   --server PROGRAM   then runs the tests labelled 'servers' of that build once more, against this server, e.g. valkey-server
 #
 # The last line is 'N passed, N failed'; a build that fails counts as one failure. Exit status 0 when nothing failed.
 set -uo pipefail
@@ -13,18 +15,27 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 . scripts/lib/packages.sh
 
 quick=0
-for argument in "$@"; do
-  case $argument in
+configuration=()
+servers=()
+while [ $# -gt 0 ]; do
+  case $1 in
     --quick) quick=1 ;;
+    --require-tls) configuration+=(-DREDLOCK_TLS=ON) ;;
+    --server)
+      [ -n "${2-}" ] || { echo "scripts/test.sh: --server wants a program, e.g. valkey-server." >&2; exit 2; }
+      servers+=("$2")
+      shift
+      ;;
     -h | --help)
       sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}"
       exit 0
       ;;
     *)
-      echo "scripts/test.sh: '$argument' is not understood; there are --quick and --help." >&2
+      echo "scripts/test.sh: '$1' is not understood; there are --quick, --require-tls, --server and --help." >&2
       exit 2
       ;;
   esac
+  shift
 done
 
 jobs=$(nproc)
@@ -32,6 +43,7 @@ passed=0
 failed=0
 table=()
 broken=()
+left_out=()
 
 # The sanitizers of Debian 12's compilers lose their way in kernels that randomise addresses over more bits.
 fixed_addresses=()
@@ -39,7 +51,7 @@ if setarch "$(uname -m)" -R true 2>/dev/null; then
   fixed_addresses=(setarch "$(uname -m)" -R)
 fi
 
-# Reads ctest's JUnit file: prints "passed failed skipped", then the names of what failed.
+# Reads ctest's JUnit file: prints "passed failed skipped", then "failed NAME" or "skipped NAME" for each of these.
 read_results() {
   awk '
     /<testcase / {
@@ -47,53 +59,71 @@ read_results() {
       match($0, /status="[^"]*"/); status = substr($0, RSTART + 8, RLENGTH - 9)
       if (status == "run") passed++
       else if (status == "notrun") pending = name
-      else { failed++; names = names "\n" name }
+      else { failed++; names = names "\nfailed " name }
     }
     # A test whose program is missing is "skipped" as well, in the words of ctest.
     /<skipped / && pending != "" {
-      if ($0 ~ /SKIP_/) skipped++
-      else { failed++; names = names "\n" pending }
+      if ($0 ~ /SKIP_/) { skipped++; names = names "\nskipped " pending; reason = 1 }
+      else { failed++; names = names "\nfailed " pending }
       pending = ""
     }
+    reason && match($0, /skipped: [^<]*/) { names = names ": " substr($0, RSTART + 9, RLENGTH - 9); reason = 0 }
+    /<\/testcase>/ { reason = 0 }
     END { printf "%d %d %d%s\n", passed, failed, skipped, names }' "$1"
 }
 
-# record NAME PASSED FAILED SKIPPED SECONDS
+# record NAME PASSED FAILED SKIPPED SECONDS_BUILDING SECONDS_TESTING
 record() {
   passed=$((passed + $2))
   failed=$((failed + $3))
-  table+=("$(printf '%-16s %7d %7d %8d %7d s' "$@")")
+  table+=("$(printf '%-22s %7d %7d %8d %6d s %6d s' "$@")")
 }
 
+# build PRESET: a failure gets its row here; a success gets it after its tests.
 build() {
-  cmake --preset "$1" && cmake --build --preset "$1" --parallel "$jobs"
+  local start=$SECONDS
+  printf '\n== %s ==\n' "$1"
+  if cmake --preset "$1" "${configuration[@]}" && cmake --build --preset "$1" --parallel "$jobs"; then
+    built_in=$((SECONDS - start))
+    return 0
+  fi
+  broken+=("$1: the build")
+  record "$1" 0 1 0 $((SECONDS - start)) 0
+  return 1
 }
 
-# run_tests PRESET: builds it and runs what its test preset selects.
+# run_tests PRESET NAME OPTION_OF_CTEST...: runs the tests that the test preset and the options select; NAME goes into the table.
 run_tests() {
-  local preset=$1 start=$SECONDS junit results counts name
+  local preset=$1 name=$2 start=$SECONDS junit results counts outcome test
+  shift 2
   junit=$PWD/build/$preset/junit.xml
-  printf '\n== %s ==\n' "$preset"
-  if ! build "$preset"; then
-    broken+=("$preset: the build")
-    record "$preset" 0 1 0 $((SECONDS - start))
-    return
-  fi
-
   rm -f "$junit"
   # Tests of a lock wait more than they work.
-  "${fixed_addresses[@]}" ctest --preset "$preset" --parallel $((jobs + 1)) --output-junit "$junit"
+  "${fixed_addresses[@]}" ctest --preset "$preset" --parallel $((jobs * 2)) --output-junit "$junit" "$@"
   if [ ! -s "$junit" ]; then
-    broken+=("$preset: ctest found or ran no test")
-    record "$preset" 0 1 0 $((SECONDS - start))
+    broken+=("$name: ctest found or ran no test")
+    record "$name" 0 1 0 "$built_in" $((SECONDS - start))
     return
   fi
   mapfile -t results < <(read_results "$junit")
   read -ra counts <<<"${results[0]}"
-  for name in "${results[@]:1}"; do
-    broken+=("$preset: $name")
-  done
-  record "$preset" "${counts[@]}" $((SECONDS - start))
+  while read -r outcome test; do
+    if [ "$outcome" = failed ]; then broken+=("$name: $test"); else left_out+=("$name: $test"); fi
+  done < <(printf '%s\n' "${results[@]:1}" | grep .)
+  record "$name" "${counts[@]}" "$built_in" $((SECONDS - start))
+  built_in=0
+}
+
+# run_servers PROGRAM: the tests of servers once more, on another one.
+run_servers() {
+  printf '\n== dev, on %s ==\n' "$1"
+  if [ "$1" = valkey-server ] && ! command -v valkey-server >/dev/null && ! packages_install valkey || ! command -v "$1" >/dev/null; then
+    echo "There is no $1."
+    broken+=("$1: not there")
+    record "dev, $1" 0 1 0 0 0
+    return
+  fi
+  REDLOCK_SERVER_PROGRAM=$1 run_tests dev "dev, $1" --label-regex servers --label-exclude 'repeated|torture'
 }
 
 packages_install build test || exit
@@ -102,16 +132,24 @@ if ! command -v npm >/dev/null || ! command -v node >/dev/null; then
   packages_install neighbour || echo "Going on without node and npm: the tests beside node-redlock are skipped."
 fi
 
-run_tests dev
+if build dev; then
+  run_tests dev dev --label-exclude repeated
+  for server in "${servers[@]}"; do
+    run_servers "$server"
+  done
+fi
 if [ "$quick" = 0 ]; then
-  run_tests tsan
-  run_tests valgrind
-  run_tests release-clang
-  run_tests fuzz
+  for preset in tsan valgrind release-clang fuzz; do
+    build "$preset" && run_tests "$preset" "$preset"
+  done
 fi
 
-printf '\n%-16s %7s %7s %8s %9s\n' build passed failed skipped time
+printf '\n%-22s %7s %7s %8s %8s %8s\n' build passed failed skipped building testing
 printf '%s\n' "${table[@]}"
+if [ ${#left_out[@]} -gt 0 ]; then
+  printf '\nSkipped:\n'
+  printf '  %s\n' "${left_out[@]}"
+fi
 if [ ${#broken[@]} -gt 0 ]; then
   printf '\nFailed:\n'
   printf '  %s\n' "${broken[@]}"

@@ -28,6 +28,8 @@ says "'--no-such-option' is not understood" sim.sh --seed 1 --no-such-option
 says "'-x' is not understood" sim.sh -x
 says "'--seed' wants a value" sim.sh --boundary --seed
 says BUILDING sim.sh --seed=1 --boundary
+says "'--no-such-option' is not understood" test.sh --quick --no-such-option
+says "--server wants a program" test.sh --server
 says "'--no-such-option' is not understood" demo.sh --no-such-option 5
 says "'--items' wants a value" demo.sh --items
 says BUILDING demo.sh --items 5 --kill 'kill -KILL 1' --sellers=3

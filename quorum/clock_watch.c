@@ -5,13 +5,15 @@
 
 #include "quorum/validity.h"
 
-void quorum_clock_init(struct quorum_clock_watch *watch, unsigned nodes, quorum_duration max_ttl, uint32_t drift_ppm,
-                       quorum_duration patience)
+/* Two clocks differ by no more than this (109 years), and drift by no more in one go: sums of two such bounds fit. */
+#define MOST_APART   (INT64_MAX / 8 * 3)
+#define MOST_DRIFTED (INT64_MAX / 16)
+
+void quorum_clock_init(struct quorum_clock_watch *watch, unsigned nodes, uint32_t drift_ppm, quorum_duration patience)
 {
     assert(nodes >= 1 && nodes <= QUORUM_NODES_MAX);
     memset(watch, 0, sizeof *watch);
     watch->nodes = nodes;
-    watch->max_ttl = max_ttl;
     watch->drift_ppm = drift_ppm;
     watch->patience = patience;
 }
@@ -21,122 +23,203 @@ void quorum_clock_forget(struct quorum_clock_watch *watch, unsigned node)
     memset(&watch->node[node], 0, sizeof watch->node[node]);
 }
 
-/* Saturated: a node may answer any number. */
+/* A node may answer any number. */
 static int64_t difference(quorum_time a, quorum_time b)
 {
-    quorum_duration most = INT64_MAX / 4;
+    quorum_duration most = MOST_APART;
     if (a >= b)
         return (int64_t)(a - b < most ? a - b : most);
     return -(int64_t)(b - a < most ? b - a : most);
 }
 
-static struct quorum_offset offset_of(const struct quorum_clock_sample *sample)
+/* What honest clocks gain or lose in this time at most, by their rates alone. */
+static int64_t rate(const struct quorum_clock_watch *watch, quorum_duration time)
 {
-    return (struct quorum_offset){difference(sample->time, sample->received), difference(sample->time, sample->sent)};
+    quorum_duration gained = quorum_drift(time, watch->drift_ppm) - QUORUM_DRIFT_FLOOR;
+    return gained < MOST_DRIFTED ? (int64_t)gained : MOST_DRIFTED;
 }
 
-/* How far the sample is off what is known: 1 ahead of it, -1 behind, 0 they can both be true. */
-static int direction(struct quorum_offset known, struct quorum_offset sample, int64_t tolerance)
+/* ------------------------------------------------------------------------------------------------------------ samples */
+
+/* As of its receipt: the node may have read its clock as early as the request was sent. */
+static struct quorum_offset offset_of(const struct quorum_clock_watch *watch, const struct quorum_clock_sample *sample)
 {
-    if (sample.low - known.high > tolerance)
-        return 1;
-    return known.low - sample.high > tolerance ? -1 : 0;
+    quorum_duration took = quorum_time_since(sample->sent, sample->received);
+    return (struct quorum_offset){difference(sample->time, sample->received),
+                                  difference(sample->time, sample->sent) + rate(watch, took)};
 }
 
-static void start_anew(struct quorum_clock_node *node, struct quorum_offset offset, quorum_time now)
+static void start_anew(struct quorum_clock_node *node, struct quorum_offset offset,
+                       const struct quorum_clock_sample *sample)
 {
     node->known = true;
     node->offset = offset;
-    node->since = now;
+    node->at = node->since = sample->received;
+    node->low_at = node->high_at = sample->sent;
 }
 
-/* Both bounds hold, the sample's widened by what the clocks may have drifted since. */
-static void narrow(struct quorum_clock_node *node, struct quorum_offset sample, int64_t tolerance)
+/* Both bounds hold: what was known, widened by `drifted`, and the sample. */
+static void narrow(struct quorum_clock_node *node, struct quorum_offset offset, int64_t drifted,
+                   const struct quorum_clock_sample *sample)
 {
-    if (sample.low - tolerance > node->offset.low)
-        node->offset.low = sample.low - tolerance;
-    if (sample.high + tolerance < node->offset.high)
-        node->offset.high = sample.high + tolerance;
+    node->offset.low -= drifted;
+    node->offset.high += drifted;
+    node->at = sample->received;
+    if (offset.low > node->offset.low) {
+        node->offset.low = offset.low;
+        node->low_at = sample->sent;
+    }
+    if (offset.high < node->offset.high) {
+        node->offset.high = offset.high;
+        node->high_at = sample->sent;
+    }
 }
 
-/* What honest clocks may be apart by: for one max_ttl, or for as long as nobody has looked. */
-static int64_t tolerance_of(const struct quorum_clock_watch *watch, const struct quorum_clock_node *node,
-                            quorum_time now)
+/* What the clock gained between what is known and the sample, at least and at most, as if nothing drifted. */
+static struct quorum_offset change_of(const struct quorum_clock_node *node, struct quorum_offset offset)
 {
-    quorum_duration unseen = quorum_time_since(node->since, now);
-    return (int64_t)quorum_drift(unseen > watch->max_ttl ? unseen : watch->max_ttl, watch->drift_ppm);
+    return (struct quorum_offset){offset.low - node->offset.high, offset.high - node->offset.low};
 }
 
-static void take(struct quorum_clock_watch *watch, const struct quorum_clock_sample *sample)
+/* Suspects do not vouch for each other, and are not awaited by each other. */
+static void note_jump(struct quorum_clock_watch *watch, int direction, struct quorum_offset change,
+                      const struct quorum_clock_sample *sample)
 {
     struct quorum_clock_node *node = &watch->node[sample->node];
-    struct quorum_offset offset = offset_of(sample);
-    int64_t tolerance = tolerance_of(watch, node, sample->received);
-    int jump = node->known ? direction(node->offset, offset, tolerance) : 0;
-    if (jump) {
-        node->direction = jump;
-        node->jumped_at = sample->received;
+    node->direction = direction;
+    node->size = direction > 0 ? change.low : -change.high;
+    node->after = direction > 0 ? node->high_at : node->low_at;
+    node->jumped_at = sample->received;
+    node->vouched = node->ignorant = 0;
+    for (unsigned i = 0; i < watch->nodes; i++) {
+        if (!watch->node[i].direction)
+            continue;
+        watch->node[i].ignorant |= quorum_node(sample->node);
+        node->ignorant |= quorum_node(i);
     }
-    if (jump || !node->known || quorum_time_since(node->since, sample->received) >= watch->max_ttl)
-        start_anew(node, offset, sample->received);
-    else
-        narrow(node, offset, tolerance);
 }
 
-static quorum_nodes jumped(const struct quorum_clock_watch *watch, int way)
+/* The node's clock gained `change`: for which suspects does that say that our own clock did not stop? The node must have
+ * been known before the jump, and have read its clock again after it. */
+static void vouch(struct quorum_clock_watch *watch, const struct quorum_clock_sample *sample, quorum_time since,
+                  struct quorum_offset change)
+{
+    for (unsigned i = 0; i < watch->nodes; i++) {
+        struct quorum_clock_node *suspect = &watch->node[i];
+        int64_t moved = suspect->direction > 0 ? change.high : -change.low;
+        if (!suspect->direction || i == sample->node || sample->sent < suspect->jumped_at)
+            continue;
+        if (since > suspect->after)
+            suspect->ignorant |= quorum_node(sample->node);
+        else if (moved <= suspect->size / 2)
+            suspect->vouched |= quorum_node(sample->node);
+    }
+}
+
+/* true: the sample shows a jump. */
+static bool take(struct quorum_clock_watch *watch, const struct quorum_clock_sample *sample)
+{
+    struct quorum_clock_node *node = &watch->node[sample->node];
+    struct quorum_offset offset = offset_of(watch, sample);
+    if (!node->known) {
+        start_anew(node, offset, sample);
+        return false;
+    }
+    struct quorum_offset change = change_of(node, offset);
+    int64_t drifted = rate(watch, quorum_time_since(node->at, sample->received));
+    int64_t most = drifted + (int64_t)QUORUM_DRIFT_FLOOR;
+    int direction = (change.low > most) - (-change.high > most);
+    vouch(watch, sample, node->since, change);
+    if (direction) {
+        note_jump(watch, direction, change, sample);
+        start_anew(node, offset, sample);
+    } else {
+        narrow(node, offset, drifted, sample);
+    }
+    return direction != 0;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- verdicts */
+
+static quorum_nodes suspects(const struct quorum_clock_watch *watch, int direction)
 {
     quorum_nodes nodes = 0;
     for (unsigned i = 0; i < watch->nodes; i++)
-        if (watch->node[i].direction == way)
+        if (watch->node[i].direction == direction)
             nodes |= quorum_node(i);
     return nodes;
 }
 
-static void judged(struct quorum_clock_watch *watch, quorum_nodes nodes)
+static void settle(struct quorum_clock_watch *watch, quorum_nodes nodes)
 {
     for (unsigned i = 0; i < watch->nodes; i++)
         if (nodes & quorum_node(i))
             watch->node[i].direction = 0;
 }
 
-/* A majority the same way: it was us. With a single node nobody can tell, and both are assumed. */
-static void judge_own(struct quorum_clock_watch *watch, struct quorum_clock_actions *actions, int way)
+/* Nodes whose answer can still tell something of this jump. */
+static quorum_nodes awaited(const struct quorum_clock_watch *watch, const struct quorum_clock_node *suspect,
+                            quorum_nodes answering)
 {
-    quorum_nodes nodes = jumped(watch, way);
-    if (quorum_count(nodes) < quorum_majority(watch->nodes))
-        return;
-    actions->own = true;
-    if (watch->nodes == 1)
-        actions->jumped = nodes;
-    judged(watch, nodes);
-    /* The others' clocks are off ours, too, when they are heard next: that is no jump of theirs. */
+    quorum_nodes nodes = 0;
     for (unsigned i = 0; i < watch->nodes; i++)
-        if (!(nodes & quorum_node(i)) && !watch->node[i].direction)
+        if (watch->node[i].known)
+            nodes |= quorum_node(i);
+    return nodes & answering & ~(suspect->vouched | suspect->ignorant);
+}
+
+/* Nothing that could still come would change it, or it has been waited for: by a request that was sent after the patience
+ * was over, for after a standstill of this process the replies are there, but have not been read yet. */
+static bool is_due(const struct quorum_clock_watch *watch, const struct quorum_clock_node *suspect,
+                   const struct quorum_clock_sample *sample)
+{
+    return quorum_count(suspect->vouched) + quorum_majority(watch->nodes) > watch->nodes ||
+           !awaited(watch, suspect, sample->answering) ||
+           quorum_time_since(suspect->jumped_at, sample->sent) >= watch->patience;
+}
+
+/* The clocks of the others are off ours, too, when they answer next: that is no jump of theirs. */
+static void judge_own(struct quorum_clock_watch *watch, struct quorum_clock_actions *actions, quorum_nodes same)
+{
+    actions->own = true;
+    settle(watch, same);
+    for (unsigned i = 0; i < watch->nodes; i++)
+        if (!(same & quorum_node(i)) && !watch->node[i].direction)
             quorum_clock_forget(watch, i);
 }
 
-static void judge_nodes(struct quorum_clock_watch *watch, struct quorum_clock_actions *actions, quorum_time now)
+static void judge(struct quorum_clock_watch *watch, struct quorum_clock_actions *actions,
+                  const struct quorum_clock_sample *sample, int direction)
 {
-    for (unsigned i = 0; i < watch->nodes; i++) {
-        const struct quorum_clock_node *node = &watch->node[i];
-        if (!node->direction)
-            continue;
-        if (quorum_time_since(node->jumped_at, now) >= watch->patience)
-            actions->jumped |= quorum_node(i);
-        else
-            actions->suspect |= quorum_node(i);
+    quorum_nodes same = suspects(watch, direction), jumped = 0;
+    bool outvoted = true;
+    if (watch->nodes > 1 && quorum_count(same) >= quorum_majority(watch->nodes)) {
+        judge_own(watch, actions, same);
+        return;
     }
-    judged(watch, actions->jumped);
+    for (unsigned i = 0; i < watch->nodes; i++) {
+        const struct quorum_clock_node *suspect = &watch->node[i];
+        if (!(same & quorum_node(i)) || !is_due(watch, suspect, sample))
+            continue;
+        jumped |= quorum_node(i);
+        outvoted = outvoted && quorum_count(suspect->vouched) >= quorum_count(same);
+    }
+    if (!outvoted)
+        judge_own(watch, actions, jumped = same);
+    settle(watch, jumped);
+    actions->jumped |= jumped;
+    actions->suspect |= same & ~jumped;
 }
 
 struct quorum_clock_actions quorum_clock_step(struct quorum_clock_watch *watch,
                                               const struct quorum_clock_sample *sample)
 {
-    struct quorum_clock_actions actions = {0, 0, false};
+    struct quorum_clock_actions actions = {0, 0, 0, false};
     assert(sample->node < watch->nodes && sample->sent <= sample->received);
-    take(watch, sample);
-    judge_own(watch, &actions, 1);
-    judge_own(watch, &actions, -1);
-    judge_nodes(watch, &actions, sample->received);
+    bool jump = take(watch, sample);
+    judge(watch, &actions, sample, 1);
+    judge(watch, &actions, sample, -1);
+    if (jump && (actions.suspect & quorum_node(sample->node)))
+        actions.ask = quorum_all(watch->nodes) & ~actions.suspect;
     return actions;
 }

@@ -1,8 +1,13 @@
 /*
- * Did a clock jump? Each answer to TIME bounds what a node's clock is ahead of ours: between TIME - received and TIME -
- * sent. A late answer is a wide bound, not a wrong one. Only bounds that exclude each other by more than the drift,
- * within one max_ttl, say that a clock jumped. One node's: it jumped. A majority's in the same direction: ours stood
- * still, and no node is to blame.
+ * Did a clock jump? Each reply to TIME bounds how far a node's clock is ahead of ours: by at least TIME - received, by at
+ * most TIME - sent. A late reply gives a wide bound, not a wrong one. All samples of a node are kept as one pair of
+ * bounds, which widens by the drift with time: two samples that contradict each other by more than the drift of the time
+ * between them show a jump, however many samples lie between.
+ *
+ * Whose clock was it? The other nodes' samples, sent after the jump was seen, tell. If a majority of all nodes jumped in
+ * the same direction, our own clock stopped, and no node is blamed. A node whose clock did not move by even half of the
+ * jump vouches for our clock. Where fewer nodes vouch than jumped, both are assumed: our clock stopped, and the nodes
+ * jumped.
  */
 #ifndef QUORUM_CLOCK_WATCH_H
 #define QUORUM_CLOCK_WATCH_H
@@ -13,24 +18,32 @@
 #include "quorum/tally.h"
 #include "quorum/time.h"
 
+/* Bounds of the node's clock less ours, in ns. Noise within the constant part of the drift may put `low` above `high`. */
 struct quorum_offset {
-    int64_t low;  /* the node's clock less ours, in ns, is not below this ... */
-    int64_t high; /* ... nor above this */
+    int64_t low;
+    int64_t high;
 };
 
 struct quorum_clock_node {
     bool known;
-    struct quorum_offset offset; /* what all samples since `since` agree on, the drift allowed for */
-    quorum_time since;
-    int direction; /* of a jump that is not judged yet: 1 ahead, -1 back, 0 none */
-    quorum_time jumped_at;
+    struct quorum_offset offset; /* all samples since `since` agree on this; valid at `at`, and widens afterwards */
+    quorum_time at;
+    quorum_time since;   /* the first of these samples was received */
+    quorum_time low_at;  /* the sample that gave the lower bound was sent */
+    quorum_time high_at; /* the sample that gave the upper bound was sent */
+
+    int direction;         /* of a jump whose verdict is open: 1 ahead, -1 back, 0 none */
+    int64_t size;          /* its least size, the drift not allowed for */
+    quorum_time after;     /* it happened after this ... */
+    quorum_time jumped_at; /* ... and before this */
+    quorum_nodes vouched;  /* nodes whose samples show that our clock did not do it */
+    quorum_nodes ignorant; /* nodes that cannot tell: they were not known before it, or jumped, too */
 };
 
 struct quorum_clock_watch {
     unsigned nodes;
-    quorum_duration max_ttl;
     uint32_t drift_ppm;
-    quorum_duration patience; /* how long the other nodes' samples are waited for, before one is blamed */
+    quorum_duration patience; /* how long a verdict waits for nodes that do not answer */
     struct quorum_clock_node node[QUORUM_NODES_MAX];
 };
 
@@ -38,17 +51,18 @@ struct quorum_clock_sample {
     unsigned node;
     quorum_time sent;
     quorum_time received;
-    quorum_time time; /* the node's, in ns */
+    quorum_time time;       /* the node's, in ns */
+    quorum_nodes answering; /* nodes that can be expected to answer: their links are up */
 };
 
 struct quorum_clock_actions {
-    quorum_nodes suspect; /* jumped, or we did: not to grant until it is judged */
-    quorum_nodes jumped;  /* judged: they did */
-    bool own;             /* judged: we did */
+    quorum_nodes ask;     /* request a sample of these nodes at once: the verdict depends on them */
+    quorum_nodes suspect; /* these nodes jumped, or our clock stopped: they must not grant until the verdict */
+    quorum_nodes jumped;  /* verdict: these nodes jumped */
+    bool own;             /* verdict: our clock stopped */
 };
 
-void quorum_clock_init(struct quorum_clock_watch *watch, unsigned nodes, quorum_duration max_ttl, uint32_t drift_ppm,
-                       quorum_duration patience);
+void quorum_clock_init(struct quorum_clock_watch *watch, unsigned nodes, uint32_t drift_ppm, quorum_duration patience);
 
 struct quorum_clock_actions quorum_clock_step(struct quorum_clock_watch *watch,
                                               const struct quorum_clock_sample *sample);

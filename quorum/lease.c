@@ -13,7 +13,7 @@ void quorum_lease_init(struct quorum_lease *lease, const struct quorum_lease_ter
     assert(terms->ttl > 0 && terms->renewal_percent < 100);
     memset(lease, 0, sizeof *lease);
     lease->terms = *terms;
-    lease->renew_at = QUORUM_NEVER;
+    lease->renew_at = lease->hasten_to = QUORUM_NEVER;
 }
 
 static bool is_over(const struct quorum_lease *lease)
@@ -84,6 +84,14 @@ static void renewed(struct quorum_lease *lease, const struct quorum_lease_event 
     }
 }
 
+/* The renewal under way may have been executed by the node before it forgot: then another one follows. */
+static void hasten(struct quorum_lease *lease, const struct quorum_lease_event *event)
+{
+    quorum_time due = quorum_time_add(event->now, event->random % (event->spread + 1));
+    if (due < lease->hasten_to)
+        lease->hasten_to = due;
+}
+
 /* The nodes are late, and not gone. What had failed stays failed, for it may have been an earlier renewal; but the next
  * one is planned by what is left now. */
 static void confirmed(struct quorum_lease *lease, const struct quorum_lease_event *event)
@@ -115,8 +123,7 @@ static void take(struct quorum_lease *lease, const struct quorum_lease_event *ev
         carry_on(lease, event->validity_end, event->now);
         break;
     case QUORUM_LEASE_HASTEN:
-        if (lease->renew_at != QUORUM_NEVER && event->now + event->random % (event->spread + 1) < lease->renew_at)
-            lease->renew_at = event->now + event->random % (event->spread + 1);
+        hasten(lease, event);
         break;
     case QUORUM_LEASE_CLOCK:
         lose(lease, actions, QUORUM_LOSS_CLOCK);
@@ -125,6 +132,12 @@ static void take(struct quorum_lease *lease, const struct quorum_lease_event *ev
         lose(lease, actions, QUORUM_LOSS_CLOSED);
         break;
     }
+}
+
+/* Renewals that are off, over their cap or under way are not hastened. */
+static quorum_time renewal_due(const struct quorum_lease *lease)
+{
+    return lease->renew_at != QUORUM_NEVER && lease->hasten_to < lease->renew_at ? lease->hasten_to : lease->renew_at;
 }
 
 /* What the clock alone brings about. */
@@ -136,10 +149,11 @@ static void look_at_clock(struct quorum_lease *lease, quorum_time now, struct qu
     }
     if (!lease->notified && lease->terms.notify_before && lease->validity_end - now <= lease->terms.notify_before)
         lease->notified = actions->ending = true;
-    if (lease->renewing || now < lease->renew_at)
+    if (lease->renewing || now < renewal_due(lease))
         return;
     actions->renew = renewal_ttl(lease, now);
     lease->renewing = actions->renew > 0;
+    lease->hasten_to = QUORUM_NEVER;
     lease->renew_at = QUORUM_NEVER; /* beyond the cap: the lock ends by itself */
 }
 
@@ -161,8 +175,8 @@ quorum_time quorum_lease_deadline(const struct quorum_lease *lease)
     if (is_over(lease))
         return QUORUM_NEVER;
     quorum_time deadline = lease->validity_end;
-    if (!lease->renewing && lease->renew_at < deadline)
-        deadline = lease->renew_at;
+    if (!lease->renewing && renewal_due(lease) < deadline)
+        deadline = renewal_due(lease);
     if (!lease->notified && lease->terms.notify_before) {
         quorum_duration before =
             lease->terms.notify_before < lease->validity_end ? lease->terms.notify_before : lease->validity_end;

@@ -30,6 +30,7 @@ struct quorum_lease {
     struct quorum_lease_terms terms;
     quorum_time validity_end;
     quorum_time renew_at;  /* QUORUM_NEVER: renewal is off, over its cap, or under way */
+    quorum_time hasten_to; /* the next renewal is not later than this; QUORUM_NEVER: its own time */
     unsigned failures;     /* renewals in a row that came to nothing */
     bool renewing;         /* one is under way */
     bool notified;         /* the end has been announced */
@@ -42,7 +43,7 @@ enum quorum_lease_event_type {
     QUORUM_LEASE_RENEWED,   /* a renewal has been decided: verdict, validity_end */
     QUORUM_LEASE_CONFIRMED, /* a renewal or extension that had failed was confirmed late: validity_end */
     QUORUM_LEASE_EXTENDED,  /* the holder extended it: validity_end, ttl */
-    QUORUM_LEASE_HASTEN,    /* a node came back without its memory: renew, and heal, within `spread` */
+    QUORUM_LEASE_HASTEN,    /* a node forgot the lock, or its clock jumped: renew, and heal, within `spread` */
     QUORUM_LEASE_CLOCK,     /* our clock stood still */
     QUORUM_LEASE_CLOSED
 };

@@ -47,10 +47,18 @@ static void decide(struct quorum_round *round, struct quorum_actions *actions, e
             round->may_hold; /* answered or not: replies are FIFO, so the undo meets whatever arrives late */
 }
 
+/* Validity is counted by our clock, from the first request. */
+static bool counts_validity(enum quorum_kind kind)
+{
+    return kind == QUORUM_ACQUIRE || kind == QUORUM_ADOPT || kind == QUORUM_EXTEND;
+}
+
 /* A majority did it. Did it in time? */
-static enum quorum_verdict judge_won(struct quorum_round *round, quorum_time now)
+static enum quorum_verdict judge_won(struct quorum_round *round, quorum_time now, quorum_time stopped)
 {
     const struct quorum_terms *terms = &round->terms;
+    if (counts_validity(terms->kind) && round->sent <= stopped)
+        return QUORUM_LOST_TOO_SLOW; /* the nodes may have let it expire while our clock stood still */
     quorum_time end = quorum_validity_end(round->sent, terms->ttl, terms->drift_ppm);
     switch (terms->kind) { /* GCOVR_EXCL_BR_LINE: the fourth way out is the assert below */
     case QUORUM_ACQUIRE:
@@ -95,14 +103,14 @@ static bool waits_for_all(const struct quorum_round *round)
     return round->terms.all_answers && (round->terms.kind == QUORUM_RELEASE || quorum_tally_won(&round->tally));
 }
 
-static void judge(struct quorum_round *round, struct quorum_actions *actions, quorum_time now)
+static void judge(struct quorum_round *round, struct quorum_actions *actions, quorum_time now, quorum_time stopped)
 {
     if (quorum_round_over(round))
         return;
     if (waits_for_all(round) && round->tally.voted[QUORUM_PENDING])
         return;
     if (quorum_tally_won(&round->tally))
-        decide(round, actions, judge_won(round, now), now);
+        decide(round, actions, judge_won(round, now, stopped), now);
     else if (quorum_tally_lost(&round->tally))
         decide(round, actions, judge_lost(round), now);
 }
@@ -160,7 +168,7 @@ struct quorum_actions quorum_round_step(struct quorum_round *round, const struct
         break;
     case QUORUM_VOTED:
         voted(round, event);
-        judge(round, &actions, event->now);
+        judge(round, &actions, event->now, event->stopped);
         confirm_late(round, &actions, event->now);
         break;
     case QUORUM_CANCEL:

@@ -31,7 +31,8 @@ enum quorum_verdict {
     QUORUM_LOST_HELD,          /* acquire: without the others' keys a majority would have been there */
     QUORUM_LOST_NO_QUORUM,     /* too many nodes down, silent or refusing */
     QUORUM_LOST_MISCONFIGURED, /* as before, for reasons that waiting does not end */
-    QUORUM_LOST_TOO_SLOW, /* acquire, adopt: too little validity was left; extend: none was, of the end it began with */
+    QUORUM_LOST_TOO_SLOW, /* acquire, adopt: too little validity was left; extend: none was, of the end it began with; or
+                             our clock stopped meanwhile */
     QUORUM_LOST_GONE,     /* extend, adopt, release: too many nodes do not have our key */
     QUORUM_LOST_CANCELLED, /* the host said so */
     QUORUM_LOST_CLOCK      /* too many nodes refuse a fencing token, for their clocks are too far from ours */
@@ -64,6 +65,7 @@ struct quorum_event {
     bool permanent;        /* VOTED: waiting does not end this refusal */
     bool clock;            /* VOTED: refused because of a clock */
     bool left_nothing;     /* VOTED: the node's own answer shows that nothing of ours is there */
+    quorum_time stopped;   /* VOTED: when our clock was last found to have stopped; 0: never */
     quorum_nodes usable;   /* START */
     quorum_nodes coming;   /* START */
 };

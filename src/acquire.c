@@ -190,9 +190,7 @@ static void give_up_lock(struct acquire *acquire, int cause)
 static void decided(struct rl_round *round)
 {
     struct acquire *acquire = round->owner;
-    if (round->rules.verdict == QUORUM_WON && rl_round_is_outdated(round))
-        give_up_lock(acquire, REDLOCK_TOO_SLOW);
-    else if (round->rules.verdict == QUORUM_WON)
+    if (round->rules.verdict == QUORUM_WON)
         confirmed(acquire, round);
     else
         lost(acquire, rl_result_status(round->rules.verdict));
@@ -232,7 +230,7 @@ static void raised(struct rl_round *round)
         give_up_lock(acquire, REDLOCK_TOO_SLOW);
     else if (verdict != QUORUM_WON)
         give_up_lock(acquire, rl_result_status(verdict));
-    else if (rl_round_is_outdated(round) || quorum_time_until(round->rules.validity_end, rl_now()) < least)
+    else if (quorum_time_until(round->rules.validity_end, rl_now()) < least)
         give_up_lock(acquire, REDLOCK_TOO_SLOW);
     else
         confirmed(acquire, round);

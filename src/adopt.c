@@ -41,10 +41,6 @@ static void won(struct adopt *adopt, quorum_time validity_end)
 static void decided(struct rl_round *round)
 {
     struct adopt *adopt = round->owner;
-    if (round->rules.verdict == QUORUM_WON && rl_round_is_outdated(round)) {
-        rl_operation_complete(&adopt->base, REDLOCK_TOO_SLOW);
-        return;
-    }
     if (round->rules.verdict == QUORUM_WON) {
         won(adopt, round->rules.validity_end);
         return;

@@ -219,8 +219,7 @@ static int create(struct ev_loop *loop, bool own_thread, const struct rl_address
         rl_client_destroy(client);
         return status;
     }
-    quorum_clock_init(&client->clock_watch, count, client->options.max_ttl_ms * QUORUM_MILLISECOND,
-                      client->options.drift_ppm, 2500 * QUORUM_MILLISECOND);
+    quorum_clock_init(&client->clock_watch, count, client->options.drift_ppm, QUORUM_SECOND);
     for (unsigned i = 0; i < count; i++)
         rl_node_open(&client->nodes[i], client, i, &addresses[i]);
     start_watchers(client);

@@ -62,27 +62,46 @@ void rl_guard_find(struct rl_node *node, uint32_t finding, bool found)
 
 /* ------------------------------------------------------------------------------------------------------------- clocks */
 
+static quorum_nodes nodes_that_answer(const redlock_client *client)
+{
+    quorum_nodes nodes = 0;
+    for (unsigned i = 0; i < client->nodes_count; i++)
+        if (rl_node_is_ready(&client->nodes[i]))
+            nodes |= quorum_node(i);
+    return nodes;
+}
+
+/* The heartbeat, which leaves at once, writes the jump into the marker. The locks held there may be gone, or end soon. */
+static void handle_jump(struct rl_node *node)
+{
+    redlock_client *client = node->client;
+    node->jumped = true;
+    client->statistics.node_clock_jumps++;
+    rl_log(client, REDLOCK_LOG_WARNING, "%s: its clock jumped", node->address.name);
+    rl_node_beat(node);
+    rl_leases_hasten(client, node->index);
+}
+
+/* A sample of one node's clock can settle the verdict on others. */
 static void note_clock(struct rl_node *node, quorum_time sent, quorum_time received, quorum_time time)
 {
     redlock_client *client = node->client;
-    const struct quorum_clock_sample sample = {node->index, sent, received, time};
+    const struct quorum_clock_sample sample = {node->index, sent, received, time, nodes_that_answer(client)};
     struct quorum_clock_actions actions = quorum_clock_step(&client->clock_watch, &sample);
+    if (actions.own) {
+        rl_log(client, REDLOCK_LOG_ERROR, "this machine's clock stood still, or jumped: all locks are lost");
+        client->stood_still = rl_now();
+        rl_leases_lose(client, QUORUM_LEASE_CLOCK);
+    }
     for (unsigned i = 0; i < client->nodes_count; i++) {
         struct rl_node *other = &client->nodes[i];
         bool jumped = actions.jumped & quorum_node(i);
         other->suspect = (actions.suspect & quorum_node(i)) || jumped || (other->suspect && other->jumped);
-        if (!jumped)
-            continue;
-        other->jumped = true; /* the next heartbeat, which is brought forward, writes it down on the node */
-        client->statistics.node_clock_jumps++;
-        rl_log(client, REDLOCK_LOG_WARNING, "%s: its clock jumped", other->address.name);
-        rl_node_beat(other);
+        if (jumped)
+            handle_jump(other);
+        else if (actions.ask & quorum_node(i))
+            rl_node_beat(other);
     }
-    if (!actions.own)
-        return;
-    rl_log(client, REDLOCK_LOG_ERROR, "this machine's clock stood still, or jumped: all locks are lost");
-    client->stood_still = rl_now();
-    rl_leases_lose(client, QUORUM_LEASE_CLOCK);
 }
 
 void rl_guard_time_told(struct rl_node *node, const redisReply *reply, quorum_time sent, quorum_time received)
@@ -131,6 +150,18 @@ static const char *reason(const redisReply *why)
     return "it is new, or was flushed";
 }
 
+/* A marker with a later start: the node has forgotten locks, or may have. A trusted one (0) starts no quarantine. */
+static void note_since(struct rl_node *node, uint64_t since)
+{
+    bool forgot = node->marker_known && since && since != node->marker_since;
+    node->marker_known = true;
+    node->marker_since = since;
+    if (forgot && node->state == RL_NODE_READY)
+        rl_leases_hasten(node->client, node->index);
+    else if (forgot)
+        node->forgot = true; /* its locks are renewed when the handshake is over */
+}
+
 /* Not a millisecond of a quarantine is given away: the node's clock was read before its answer came. */
 static void set_quarantine(struct rl_node *node, const redisReply *reply, quorum_time received)
 {
@@ -138,6 +169,7 @@ static void set_quarantine(struct rl_node *node, const redisReply *reply, quorum
                                              (quorum_time)reply->element[TIME]->integer * QUORUM_MICROSECOND,
                                              (quorum_duration)reply->element[MAX_TTL]->integer * QUORUM_MILLISECOND,
                                              node->client->options.drift_ppm);
+    note_since(node, (uint64_t)reply->element[SINCE]->integer);
     bool before = node->quarantine_end > received;
     node->quarantine_end = quorum_time_add(received, left);
     node->quarantine_why = left ? reason(reply->element[WHY]) : "";
@@ -157,12 +189,14 @@ static void take_run_id(struct rl_node *node, const redisReply *field)
         run_id[i] = field->str[i] > ' ' && field->str[i] < 127 ? field->str[i] : '?';
     bool changed = node->state == RL_NODE_READY && strcmp(run_id, node->run_id) != 0;
     memcpy(node->run_id, run_id, sizeof run_id);
+    if (node->last_run_id[0] && strcmp(run_id, node->last_run_id) != 0)
+        quorum_clock_forget(&node->client->clock_watch,
+                            node->index); /* another machine, perhaps: its clock is another */
     if (!changed)
         return;
     /* Another server on the same connection: something in between has switched. */
     memcpy(node->last_run_id, run_id, sizeof run_id);
     rl_guard_find(node, REDLOCK_FINDING_SAME_SERVER, rl_handshake_is_double(node));
-    quorum_clock_forget(&node->client->clock_watch, node->index);
     rl_leases_hasten(node->client, node->index);
 }
 

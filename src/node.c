@@ -493,7 +493,10 @@ static bool send_heartbeat(struct rl_node *node, bool whole)
 
 void rl_node_beat(struct rl_node *node)
 {
-    if (node->state == RL_NODE_READY)
+    if (node->state != RL_NODE_READY)
+        return;
+    node->beat_again = node->beating;
+    if (!node->beating)
         schedule(node, rl_now());
 }
 
@@ -567,12 +570,17 @@ static void heartbeat_answered(struct rl_request *request, const struct rl_answe
     struct rl_node *node = request->node;
     if (given->kind == RL_ANSWER_OVERDUE)
         return;
-    node->beating = false;
+    bool again = node->beat_again;
+    node->beating = node->beat_again = false;
     if (given->kind != RL_ANSWER_REPLY || !node->context)
         return;
     const char *unfit = node->unfit;
-    if (!take_heartbeat(node, given))
+    if (!take_heartbeat(node, given)) {
+        node->beat_again = again && node->beating;
         return;
+    }
+    if (again)
+        rl_node_beat(node);
     if (node->kept.first)
         send_kept(node); /* refused before, by a node that was loading or full */
     if (unfit != node->unfit || node->client->operations.first)
@@ -582,9 +590,11 @@ static void heartbeat_answered(struct rl_request *request, const struct rl_answe
 void rl_node_ready(struct rl_node *node)
 {
     quorum_time now = rl_now();
-    bool forgot = node->ready_since && node->last_run_id[0] && strcmp(node->last_run_id, node->run_id) != 0;
+    bool restarted = node->ready_since && node->last_run_id[0] && strcmp(node->last_run_id, node->run_id) != 0;
+    bool forgot = restarted || node->forgot;
     memcpy(node->last_run_id, node->run_id, sizeof node->last_run_id);
-    if (forgot)
+    node->forgot = false;
+    if (restarted)
         quorum_clock_forget(&node->client->clock_watch, node->index);
     node->state = RL_NODE_READY;
     node->ready_since = now;
@@ -598,6 +608,8 @@ void rl_node_ready(struct rl_node *node)
     schedule(node, quorum_time_add(now, HEARTBEAT / 2 + rl_random_u64(&node->client->random) % (HEARTBEAT / 2)));
     rl_log(node->client, REDLOCK_LOG_INFO, "%s: ready, Redis %s%s%s", node->address.name,
            node->version[0] ? node->version : "?", node->unfit ? ", " : "", node->unfit ? node->unfit : "");
+    if (node->jumped)
+        rl_node_beat(node);
     if (forgot)
         rl_leases_hasten(node->client, node->index);
     rl_client_node_changed(node->client, node);

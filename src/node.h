@@ -124,6 +124,10 @@ struct rl_node {
     bool jumped;       /* judged, and to be written down */
     bool writing_jump; /* the heartbeat under way does that */
     bool beating;      /* heartbeat is on its way */
+    bool beat_again;   /* send another heartbeat when this one is answered */
+    bool marker_known;
+    uint64_t marker_since; /* what the marker said last, in ms of the node's clock */
+    bool forgot;           /* its marker started anew while it was away */
 };
 
 /* Whether a round can ask it. */
@@ -146,7 +150,7 @@ void rl_node_close(struct rl_node *node);
 /* granting: for a new lock, which a node in quarantine does not grant. */
 struct rl_usable rl_node_usable(struct rl_node *node, quorum_time now, bool granting);
 
-/* Sends the heartbeat at the next turn, not in its time. */
+/* Sends a heartbeat at the next turn of the loop; where one is under way, behind its reply. */
 void rl_node_beat(struct rl_node *node);
 
 /* Can it be asked to renew? It may be, where it may not grant. */

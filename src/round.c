@@ -122,7 +122,9 @@ static bool send(struct rl_round *round, struct rl_node *node, struct rl_request
 
 static void tell(struct rl_round *round, const struct quorum_event *event)
 {
-    apply(round, quorum_round_step(&round->rules, event));
+    struct quorum_event told = *event;
+    told.stopped = round->client->stood_still;
+    apply(round, quorum_round_step(&round->rules, &told));
 }
 
 /* Has it not been counted yet? What is said of it later is not put over why it was counted so. */
@@ -561,11 +563,6 @@ void rl_round_cancel(struct rl_round *round)
     const struct quorum_event cancel = {.type = QUORUM_CANCEL, .now = rl_now()};
     round->decided = NULL;
     tell(round, &cancel);
-}
-
-bool rl_round_is_outdated(const struct rl_round *round)
-{
-    return round->rules.sent <= round->client->stood_still;
 }
 
 void rl_round_leave(struct rl_round *round)

@@ -52,9 +52,6 @@ void rl_round_cancel(struct rl_round *round);
 /* The owner's reference ends, and with it its interest. */
 void rl_round_leave(struct rl_round *round);
 
-/* Our clock has been found to have stood still since it began: when what it was granted ends nobody knows. */
-bool rl_round_is_outdated(const struct rl_round *round);
-
 /* Sends the undos of lost rounds that have waited for answers so far. */
 void rl_rounds_undo(redlock_client *client);
 

@@ -119,8 +119,9 @@ void rl_status_fill(struct rl_node *node, redlock_node_status *status)
     struct timespec wall;
     clock_gettime(CLOCK_REALTIME, &wall);
     int64_t ahead = (int64_t)((quorum_time)wall.tv_sec * QUORUM_SECOND + (quorum_time)wall.tv_nsec - now);
-    status->clock_low_us = (clock->offset.low - ahead) / 1000;
-    status->clock_high_us = (clock->offset.high - ahead) / 1000;
+    bool crossed = clock->offset.low > clock->offset.high; /* by noise within the drift */
+    status->clock_low_us = ((crossed ? clock->offset.high : clock->offset.low) - ahead) / 1000;
+    status->clock_high_us = ((crossed ? clock->offset.low : clock->offset.high) - ahead) / 1000;
 }
 
 uint32_t redlock_nodes(const redlock_client *client)

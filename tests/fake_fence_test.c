@@ -111,6 +111,12 @@ static bool is_being_raised(void *arg)
     return true;
 }
 
+static bool is_held_up(void *arg)
+{
+    (void)arg;
+    return fake_server_rule_used(scene.node[3], nodes[3].rule) && fake_server_rule_used(scene.node[4], nodes[4].rule);
+}
+
 /* --- A majority raises it --- */
 
 START_TEST(a_minority_that_does_not_raise_it_is_no_matter)
@@ -175,6 +181,28 @@ START_TEST(a_raise_that_takes_too_long_is_too_slow)
 }
 END_TEST
 
+/* The lock was granted before our clock stopped, and may have expired meanwhile. */
+START_TEST(lock_is_given_up_when_our_clock_stops_during_the_raise)
+{
+    static const struct fake_rule refuses = {.argument = "keep", .skip = true, .reply = FAKE_OOM};
+    static const struct fake_rule held = {.argument = "keep", .hold = true};
+    scene.options.node_timeout_ms = SCENE_SOON_MS;
+    scene_attach();
+    scene_know_clocks();
+    fake_server_add_rule(scene.node[2], &refuses);
+    for (unsigned i = 3; i < NODES; i++)
+        nodes[i].rule = fake_server_add_rule(scene.node[i], &held);
+    scene_start_acquire(&answer, "stock", &fenced);
+    ck_assert(scene_run(is_held_up, NULL));
+    scene_stop_our_clock();
+    fake_server_release(scene.node[4]);
+    ck_assert_status(scene_wait(&answer), REDLOCK_TOO_SLOW);
+    ck_assert_ptr_null(answer.lock);
+    fake_server_release(scene.node[3]);
+    ck_assert(scene_run(is_gone, NULL));
+}
+END_TEST
+
 START_TEST(cancelled_while_it_is_raised_it_leaves_nothing)
 {
     redlock_cancellation *cancellation;
@@ -201,6 +229,7 @@ int main(void)
     tcase_add_test(raise, a_majority_that_knows_the_number_already_makes_it_go_beyond);
     tcase_add_loop_test(raise, a_token_that_no_majority_raises_is_no_lock_and_leaves_nothing, 0, MAJORITIES);
     tcase_add_test(raise, a_raise_that_takes_too_long_is_too_slow);
+    tcase_add_test(raise, lock_is_given_up_when_our_clock_stops_during_the_raise);
     tcase_add_test(raise, cancelled_while_it_is_raised_it_leaves_nothing);
     return run_suite(suite);
 }

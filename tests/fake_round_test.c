@@ -157,21 +157,6 @@ START_TEST(a_grant_of_a_node_that_has_turned_out_unfit_does_not_count)
 }
 END_TEST
 
-static bool clocks_are_known(void *arg)
-{
-    (void)arg;
-    bool known = true;
-    for (unsigned i = 0; i < scene.nodes; i++)
-        known = known && scene.client->clock_watch.node[i].known;
-    return known;
-}
-
-static bool clock_stood_still(void *arg)
-{
-    (void)arg;
-    return scene.client->stood_still != 0;
-}
-
 /*
  * Two have granted it when this machine stands still for a minute: whether they have it still nobody knows when the third
  * one's yes comes. Who waits goes on.
@@ -182,15 +167,13 @@ START_TEST(a_lock_that_was_asked_for_before_our_clock_stood_still_is_not_had)
     options.wait_ms = _i ? 4000 : 0; /* longer than it takes to notice */
     scene.options.node_timeout_ms = SCENE_SOON_MS;
     scene_attach();
-    ck_assert(scene_run(clocks_are_known, NULL));
+    scene_know_clocks();
     for (unsigned i = 3; i < 5; i++)
         fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "SET", .hold = true});
     fake_server_add_rule(scene.node[2], &(struct fake_rule){.command = "SET", .reply = FAKE_OOM, .skip = true});
     scene_start_acquire(&answer, "stock", &options);
     scene_wait_for_sent(4, SENT_SET, 1);
-    for (unsigned i = 0; i < 3; i++)
-        fake_server_set_clock_offset_us(scene.node[i], 600000000);
-    ck_assert(scene_run(clock_stood_still, NULL));
+    scene_stop_our_clock();
     fake_server_release(scene.node[4]);
     ck_assert_status(scene_wait(&answer), _i ? REDLOCK_TIMED_OUT : REDLOCK_TOO_SLOW);
     ck_assert_ptr_null(answer.lock);
@@ -200,6 +183,60 @@ START_TEST(a_lock_that_was_asked_for_before_our_clock_stood_still_is_not_had)
     }
     for (unsigned i = 0; i < 5; i++)
         fake_server_set_clock_offset_us(scene.node[i], 0);
+}
+END_TEST
+
+static bool clocks_are_sampled_twice(void *arg)
+{
+    (void)arg;
+    for (unsigned i = 0; i < scene.nodes; i++)
+        if (scene.client->clock_watch.node[i].at == scene.client->clock_watch.node[i].since)
+            return false;
+    return true;
+}
+
+static bool others_owe_a_heartbeat(void *arg)
+{
+    (void)arg;
+    for (unsigned i = 0; i < scene.nodes; i++)
+        if (i != 1 && !scene.client->nodes[i].beating)
+            return false;
+    return true;
+}
+
+static bool second_is_suspect(void *arg)
+{
+    (void)arg;
+    return scene.client->nodes[1].suspect;
+}
+
+static bool jump_is_counted(void *arg)
+{
+    (void)arg;
+    return scene.client->statistics.node_clock_jumps > 0;
+}
+
+/* Replies to requests sent before the jump was seen say nothing of it: others follow them at once, and settle it. */
+START_TEST(jump_of_a_node_has_the_other_nodes_sampled_at_once)
+{
+    scene.options.silence_limit_ms = scene.options.node_timeout_ms = SCENE_SOON_MS;
+    scene_attach();
+    scene_know_clocks();
+    ck_assert(scene_run(clocks_are_sampled_twice, NULL));
+    for (unsigned i = 0; i < 5; i++)
+        if (i != 1)
+            fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "TIME", .hold = true});
+    ck_assert(scene_run(others_owe_a_heartbeat, NULL));
+    fake_server_set_clock_offset_us(scene.node[1], 250000);
+    ck_assert(scene_run(second_is_suspect, NULL));
+    for (unsigned i = 0; i < 5; i++)
+        ck_assert_uint_eq(scene.client->nodes[i].beat_again, i != 1);
+    for (unsigned i = 0; i < 5; i++) {
+        fake_server_clear_rules(scene.node[i]);
+        fake_server_release(scene.node[i]);
+    }
+    ck_assert(scene_run(jump_is_counted, NULL));
+    ck_assert_uint_eq(scene.client->stood_still, 0);
 }
 END_TEST
 
@@ -496,6 +533,7 @@ static Suite *round_suite(void)
     tcase_add_test(votes, late_grants_of_a_won_round_are_kept_and_released);
     tcase_add_test(votes, a_grant_of_a_node_that_has_turned_out_unfit_does_not_count);
     tcase_add_loop_test(votes, a_lock_that_was_asked_for_before_our_clock_stood_still_is_not_had, 0, 2);
+    tcase_add_test(votes, jump_of_a_node_has_the_other_nodes_sampled_at_once);
     tcase_add_test(votes, held_by_another_is_said_at_once);
     tcase_add_test(votes, only_nodes_that_said_held_are_not_undone);
     tcase_add_test(votes, a_split_vote_is_held_and_undone);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/client.h"
 #include "src/script.h"
 #include "support/file.h"
 #include "support/lock_scripts.h"
@@ -157,6 +158,35 @@ void scene_idle(unsigned ms)
     uint64_t deadline = test_deadline_ns(ms);
     while (test_now_ns() < deadline)
         scene_turn();
+}
+
+/* --- Clocks --- */
+
+static bool clocks_are_known(void *arg)
+{
+    (void)arg;
+    for (unsigned i = 0; i < scene.nodes; i++)
+        if (!scene.client->clock_watch.node[i].known)
+            return false;
+    return true;
+}
+
+void scene_know_clocks(void)
+{
+    ck_assert(scene_run(clocks_are_known, NULL));
+}
+
+static bool our_clock_stopped(void *arg)
+{
+    (void)arg;
+    return scene.client->stood_still != 0;
+}
+
+void scene_stop_our_clock(void)
+{
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_set_clock_offset_us(scene.node[i], 600000000);
+    ck_assert(scene_run(our_clock_stopped, NULL));
 }
 
 /* --- Asking --- */

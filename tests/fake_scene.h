@@ -67,6 +67,14 @@ void scene_turn(void);
 /* For a time in which nothing is to happen. */
 void scene_idle(unsigned ms);
 
+/* --- Clocks --- */
+
+/* Turns the loop until the clock of every node has been sampled. */
+void scene_know_clocks(void);
+/* As if our clock had stopped for ten minutes: the first three nodes' clocks jump ahead. Turns the loop until the client
+ * has found out. */
+void scene_stop_our_clock(void);
+
 /* --- Asking --- */
 
 struct answer {

@@ -64,6 +64,29 @@ static void refuse(unsigned nodes, const char *error)
 
 /* --- Adopt --- */
 
+/* Two nodes have extended it when our clock is found to have stopped; the reply of a third one is under way. The lock may
+ * have expired meanwhile, and another client may have it: it is not adopted. */
+START_TEST(lock_is_not_adopted_when_our_clock_stops_meanwhile)
+{
+    scene.options.node_timeout_ms = SCENE_SOON_MS;
+    scene_attach();
+    show(5, 3600000);
+    scene_know_clocks();
+    fake_server_add_rule(scene.node[2], &(struct fake_rule){.argument = TOKEN, .reply = FAKE_OOM, .skip = true});
+    for (unsigned i = 3; i < 5; i++)
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.argument = TOKEN, .hold = true});
+    scene_start_adopt(&answer, "stock", NULL, TOKEN);
+    scene_wait_for_sent(4, SENT_EXTEND, 1);
+    scene_stop_our_clock();
+    fake_server_release(scene.node[4]);
+    scene_wait(&answer);
+    ck_assert_answer(&answer, REDLOCK_TOO_SLOW);
+    ck_assert_ptr_null(answer.lock);
+    fake_server_release(scene.node[3]);
+    forget();
+}
+END_TEST
+
 START_TEST(an_adopted_lock_is_like_any_other)
 {
     scene_attach();
@@ -409,6 +432,7 @@ END_TEST
 static void add_adopt(TCase *tcase)
 {
     tcase_add_test(tcase, an_adopted_lock_is_like_any_other);
+    tcase_add_test(tcase, lock_is_not_adopted_when_our_clock_stops_meanwhile);
     tcase_add_test(tcase, adopting_never_shortens_on_the_nodes);
     tcase_add_test(tcase, all_answers_to_an_adoption_are_waited_for);
     tcase_add_loop_test(tcase, a_majority_that_holds_the_token_is_needed, 0, 6);

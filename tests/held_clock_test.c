@@ -31,10 +31,11 @@ struct scene {
     redlock_lock *lock;
 };
 
+/* By two samples: the handshake's and a heartbeat's. */
 static bool clocks_are_known(void *face)
 {
     for (uint32_t i = 0; i < HELD_NODES; i++)
-        if (!held_node_status(face, i).clock_known)
+        if (!held_node_status(face, i).clock_known || !held_node_status(face, i).round_trip_us)
             return false;
     return true;
 }
@@ -85,7 +86,7 @@ static void assert_only_the_second_is_out(struct face *face)
     }
 }
 
-static const int shifts[] = {SHIFT_US, -SHIFT_US};
+static const int shifts[] = {SHIFT_US, -SHIFT_US, 250000, -250000};
 
 /* Its keys have ended at once, or live too long: it is as good as one that forgot. Other clients see it by the marker. */
 START_TEST(a_node_whose_clock_jumps_is_in_quarantine)
@@ -131,7 +132,10 @@ START_TEST(a_majority_that_jumps_the_same_way_is_our_own_clock)
 
     begin(&scene, _i, guard, TTL_MS, TTL_MS);
     for (size_t i = 0; i < jumping; i++)
+        cluster_stop(scene.cluster, i); /* or a heartbeat might find that only some of them have jumped */
+    for (size_t i = 0; i < jumping; i++)
         cluster_shift_clock(scene.cluster, i, SHIFT_US);
+    cluster_resume_all(scene.cluster);
     ck_assert(face_wait(scene.face, is_lost, &scene, REAL_SOON_MS));
     ck_assert_int_eq(atomic_load(&scene.story.loss), REDLOCK_LOSS_CLOCK);
     ck_assert_int_eq(redlock_validity_ms(scene.lock), 0);
@@ -153,7 +157,7 @@ static Suite *clock_suite(void)
     Suite *suite = suite_create("held_clock");
     TCase *tcase = real_bare_case(suite, "clock");
 
-    real_add_long_test(tcase, a_node_whose_clock_jumps_is_in_quarantine, 2);
+    real_add_long_test(tcase, a_node_whose_clock_jumps_is_in_quarantine, 4);
     real_add_long_test(tcase, a_majority_that_jumps_the_same_way_is_our_own_clock, 4);
     return suite;
 }

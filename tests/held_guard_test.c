@@ -387,6 +387,76 @@ START_TEST(trust_without_the_guard_is_invalid)
 }
 END_TEST
 
+/* Nodes that forget, or whose clocks jump beyond the lock's end, one as soon as the one before is healed: long before the
+ * renewal would be due. */
+static void lose_keys_of(struct cluster *cluster, size_t node, bool jumps)
+{
+    if (jumps)
+        cluster_shift_clock(cluster, node, 3600 * INT64_C(1000000));
+    else
+        cluster_flush(cluster, node);
+}
+
+struct on_node {
+    struct cluster *cluster;
+    size_t node;
+    redlock_lock *lock;
+};
+
+static bool is_on_node(void *arg)
+{
+    struct on_node *on = arg;
+
+    return held_is_on(on->cluster, on->node, key, on->lock);
+}
+
+/* Twice: by the handshake, and by a heartbeat. */
+static bool clocks_are_sampled(void *face)
+{
+    for (uint32_t i = 0; i < HELD_NODES; i++)
+        if (!held_node_status(face, i).round_trip_us)
+            return false;
+    return true;
+}
+
+static void heal_each_in_turn(int i, bool jumps)
+{
+    enum { TTL_MS = 120000 }; /* the renewal is not due before a third of it */
+    struct cluster_node_options clocks[HELD_NODES] = {{0}};
+    for (size_t node = 0; node < HELD_NODES; node++)
+        clocks[node].own_clock = jumps;
+    struct cluster *cluster = real_cluster(HELD_NODES, &(struct cluster_options){.nodes = clocks});
+    redlock_options options = held_options(TTL_MS, 1);
+    struct held_story story;
+    redlock_acquire_options acquire = held_acquire_options(&story);
+
+    options.max_ttl_ms = TTL_MS;
+    struct face *face = held_open_trusted(face_of(i), cluster_nodes_string(cluster), &options);
+    struct on_node on = {.cluster = cluster, .lock = held_acquire(face, key, &acquire)};
+    held_everywhere(face, cluster, key, on.lock);
+    ck_assert(face_wait(face, clocks_are_sampled, face, REAL_SOON_MS));
+    for (; on.node < HELD_NODES; on.node++) {
+        lose_keys_of(cluster, on.node, jumps);
+        ck_assert_msg(!is_on_node(&on), "nothing was lost on node %zu", on.node);
+        ck_assert_msg(face_wait(face, is_on_node, &on, REAL_SOON_MS), "node %zu is not healed in time", on.node);
+    }
+    ck_assert_uint_eq(atomic_load(&story.lost), 0);
+    held_release(face, &on.lock);
+    held_close(face);
+}
+
+START_TEST(nodes_flushed_one_after_the_other_are_healed_in_time)
+{
+    heal_each_in_turn(_i, false);
+}
+END_TEST
+
+START_TEST(nodes_that_jump_one_after_the_other_are_healed_in_time)
+{
+    heal_each_in_turn(_i, true);
+}
+END_TEST
+
 /* Restarted empty, one after the other, 2 s apart: each is healed before the next goes. */
 START_TEST(a_rolling_restart_loses_no_lock)
 {
@@ -644,6 +714,8 @@ static Suite *guard_suite(void)
     real_add_long_test(quarantine, trust_ends_the_quarantine_for_everybody, FACES);
     tcase_add_test(quarantine, trust_without_the_guard_is_invalid);
     real_add_long_test(quarantine, a_rolling_restart_loses_no_lock, FACES);
+    real_add_long_test(quarantine, nodes_flushed_one_after_the_other_are_healed_in_time, FACES);
+    real_add_long_test(quarantine, nodes_that_jump_one_after_the_other_are_healed_in_time, FACES);
     real_add_long_test(others, the_larger_max_ttl_counts, FACES);
     real_add_long_test(others, another_deployment_is_refused, FACES);
     real_add_long_test(others, another_number_of_nodes_is_refused, FACES);

@@ -269,6 +269,29 @@ START_TEST(forgetful_node_brings_the_renewal_forward)
 }
 END_TEST
 
+/* The node may have executed the renewal under way before it forgot: another one follows, in time or at once. */
+START_TEST(renewal_under_way_is_followed_by_the_hastened_one)
+{
+    static const struct {
+        quorum_duration answered;
+        quorum_duration next;
+    } rows[] = {{10 * MS, 300 * MS}, {400 * MS, 400 * MS}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        for (int won = 0; won <= 1; won++) {
+            struct quorum_lease lease = held_as_usual();
+            wake(&lease, begin + THIRD);
+            ck_assert(is_quiet(hasten(&lease, begin + THIRD, 300 * MS)));
+            ck_assert_uint_eq(quorum_lease_deadline(&lease), first_end);
+            enum quorum_verdict verdict = won ? QUORUM_WON : QUORUM_LOST_NO_QUORUM;
+            quorum_duration renew = renewed(&lease, begin + THIRD + rows[i].answered, verdict, first_end + THIRD).renew;
+            if (rows[i].next > rows[i].answered)
+                ck_assert_uint_eq(quorum_lease_deadline(&lease), begin + THIRD + rows[i].next);
+            else
+                ck_assert_uint_eq(renew, 9000 * MS);
+        }
+}
+END_TEST
+
 /* ----------------------------------------------------------------------------------------------------------------- cap */
 
 START_TEST(renewal_does_not_go_beyond_the_cap)
@@ -609,6 +632,7 @@ static void add_renewal(Suite *suite)
     tcase_add_test(renewal, late_confirmation_after_the_end_brings_nothing_back);
     tcase_add_test(renewal, without_renewal_it_lasts_until_its_end);
     tcase_add_test(renewal, forgetful_node_brings_the_renewal_forward);
+    tcase_add_test(renewal, renewal_under_way_is_followed_by_the_hastened_one);
     tcase_add_test(renewal, renewal_does_not_go_beyond_the_cap);
     tcase_add_test(renewal, nodes_are_asked_for_whole_milliseconds);
     tcase_add_test(renewal, at_the_cap_it_ends_by_itself);

@@ -444,6 +444,29 @@ static struct quorum_round begun_for_all(enum quorum_kind kind, unsigned nodes)
     return round;
 }
 
+/* Our clock is found to have stopped while the last answer is on its way: the nodes may have let expire what they granted
+ * before. A round that began afterwards is as good as any. The order is that of the kinds. */
+START_TEST(stopped_clock_voids_what_was_asked_before)
+{
+    static const struct {
+        enum quorum_kind kind;
+        bool voids;
+    } rows[] = {{QUORUM_ACQUIRE, true}, {QUORUM_EXTEND, true}, {QUORUM_ADOPT, true}, {QUORUM_RELEASE, false}};
+    for (quorum_time stopped = begin - 1; stopped <= begin; stopped++) {
+        struct quorum_round round = begun(rows[_i].kind, 5);
+        vote(&round, 0, QUORUM_GRANTED, begin + MS);
+        vote(&round, 1, QUORUM_GRANTED, begin + MS);
+        const struct quorum_event last = {
+            .type = QUORUM_VOTED, .now = begin + 2 * MS, .node = 2, .vote = QUORUM_GRANTED, .stopped = stopped};
+        struct quorum_actions actions = quorum_round_step(&round, &last);
+        bool voided = rows[_i].voids && stopped == begin;
+        ck_assert(actions.decided);
+        ck_assert_int_eq(round.verdict, voided ? QUORUM_LOST_TOO_SLOW : QUORUM_WON);
+        ck_assert_uint_eq(actions.undo, voided && rows[_i].kind == QUORUM_ACQUIRE ? 0x1f : 0);
+    }
+}
+END_TEST
+
 START_TEST(won_for_all_answers_waits_for_each)
 {
     struct quorum_round round = begun_for_all(QUORUM_ACQUIRE, 3);
@@ -595,6 +618,7 @@ static Suite *round_suite(void)
     tcase_add_test(held, adoption_has_no_end_but_its_own_and_undoes_nothing);
     tcase_add_test(held, won_for_all_answers_waits_for_each);
     tcase_add_test(held, settling_is_between_the_majority_and_the_last_answer);
+    tcase_add_loop_test(held, stopped_clock_voids_what_was_asked_before, 0, 4);
     tcase_add_test(held, lost_for_all_answers_is_lost_at_once);
     tcase_add_test(held, release_for_all_answers_waits_though_it_is_lost);
     tcase_add_test(held, release_is_said_to_all_though_it_is_decided);

@@ -2,7 +2,9 @@
 #include "keeper.h"
 
 #include "exit_status.h"
+#include "keeper_watchdog.h"
 #include "message.h"
+#include "moment.h"
 #include "session.h"
 
 #include <errno.h>
@@ -45,10 +47,10 @@ static bool detach(int link, int process)
            syscall(SYS_close_range, OTHERS, ~0U, 0) == 0;
 }
 
-/* SIGTERM and the like become readable here. -1: cannot be. */
+/* SIGTERM and the like become readable here, and the end of a child. -1: cannot be. */
 static int catch_signals(void)
 {
-    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGCHLD};
     sigset_t set;
 
     sigemptyset(&set);
@@ -58,7 +60,7 @@ static int catch_signals(void)
     }
     sigprocmask(SIG_SETMASK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
-    return signalfd(-1, &set, SFD_CLOEXEC);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
 static void report(const redlock_result *result, int exit_status)
@@ -70,15 +72,52 @@ static void report(const redlock_result *result, int exit_status)
     close(LINK);
 }
 
-/* Until the process is gone, the lock is lost, or a signal ends it. True: it is lost, and the process lives. */
-static bool wait_for_the_end(int signals, int lost)
+/* True: a signal asks the keeper to end. */
+static bool read_signals(int signals, struct cli_keeper_watchdog *watchdog)
+{
+    struct signalfd_siginfo information;
+    bool ends = false;
+
+    while (read(signals, &information, sizeof(information)) == (ssize_t)sizeof(information))
+        if (information.ssi_signo == SIGCHLD)
+            cli_keeper_watchdog_renew(watchdog);
+        else
+            ends = true;
+    return ends;
+}
+
+/* When the lock's validity ends; the clock is read first, so that this is never too late. */
+static int64_t end_of_validity(const redlock_lock *lock)
+{
+    int64_t now = cli_now_ms();
+
+    return now + redlock_validity_ms(lock);
+}
+
+/* Until the process has ended, the lock is lost, or a signal ends it. True: the lock is lost, and the process lives. The
+ * watchdog learns the end of validity well before the one that it knows. */
+static bool wait_for_the_end(const redlock_lock *lock, int signals, int lost, struct cli_keeper_watchdog *watchdog)
 {
     struct pollfd ends[] = {
         {.fd = PROCESS, .events = POLLIN}, {.fd = lost, .events = POLLIN}, {.fd = signals, .events = POLLIN}};
 
-    while (poll(ends, sizeof(ends) / sizeof(ends[0]), -1) < 0 && errno == EINTR)
-        ;
-    return ends[0].revents == 0 && ends[1].revents != 0;
+    for (;;) {
+        int64_t validity_ms = redlock_validity_ms(lock);
+        poll(ends, sizeof(ends) / sizeof(ends[0]), watchdog->pid > 0 ? (int)(validity_ms / 2) + 1 : -1);
+        if (ends[0].revents != 0 || ends[1].revents != 0)
+            return ends[0].revents == 0;
+        if (read_signals(signals, watchdog))
+            return false;
+        cli_keeper_watchdog_prolong(watchdog, end_of_validity(lock));
+    }
+}
+
+static void hold(redlock_lock **lock, int signals, int lost, struct cli_keeper_watchdog *watchdog)
+{
+    if (wait_for_the_end(*lock, signals, lost, watchdog))
+        cli_keeper_watchdog_signal_loss(watchdog);
+    cli_keeper_watchdog_end(watchdog);
+    redlock_release(lock, NULL);
 }
 
 static void keep(const char *resource, const redlock_acquire_options *options, const char *token, int signals,
@@ -87,6 +126,7 @@ static void keep(const char *resource, const redlock_acquire_options *options, c
     redlock_client *client;
     redlock_lock *lock = NULL;
     redlock_result result = {.text = "the keeper cannot make a client"};
+    struct cli_keeper_watchdog watchdog;
     int lost = -1;
     int status = cli_connect(&client);
 
@@ -98,12 +138,13 @@ static void keep(const char *resource, const redlock_acquire_options *options, c
     }
     if (status == CLI_OK && chdir("/") != 0)
         status = CLI_SYSTEM;
-    report(&result, status);
-    if (status == CLI_OK) {
-        if (wait_for_the_end(signals, lost) && loss_signal != 0)
-            syscall(SYS_pidfd_send_signal, PROCESS, loss_signal, NULL, 0);
-        redlock_release(&lock, NULL);
+    if (status == CLI_OK && !cli_keeper_watchdog_start(&watchdog, PROCESS, loss_signal, end_of_validity(lock))) {
+        snprintf(result.text, sizeof(result.text), "the keeper cannot start a second process: %s", strerror(errno));
+        status = CLI_SYSTEM;
     }
+    report(&result, status);
+    if (status == CLI_OK)
+        hold(&lock, signals, lost, &watchdog);
     cli_close(&client);
 }
 

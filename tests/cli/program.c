@@ -227,16 +227,17 @@ pid_t program_pid(const struct program *program)
     return program->pid;
 }
 
-static pid_t first_child(pid_t parent)
+pid_t program_child(pid_t parent)
 {
     char path[64];
     int child = 0;
 
     snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)parent, (int)parent);
     FILE *children = fopen(path, "re");
-    if (children == NULL || fscanf(children, "%d", &child) != 1)
-        fixture_fail("process %d has no child", (int)parent);
-    fclose(children);
+    if (children != NULL && fscanf(children, "%d", &child) != 1)
+        child = 0;
+    if (children != NULL)
+        fclose(children);
     return (pid_t)child;
 }
 
@@ -245,7 +246,9 @@ pid_t program_process(const struct program *program, enum program_process proces
     pid_t found = program->pid;
 
     for (enum program_process i = PROGRAM_FRONT; i < process; i++)
-        found = first_child(found);
+        found = program_child(found);
+    if (found == 0)
+        fixture_fail("redlock run has too few processes");
     return found;
 }
 

@@ -40,6 +40,8 @@ pid_t program_pid(const struct program *program);
 /* A process of redlock run, of which each is the first child of the one before. */
 enum program_process { PROGRAM_FRONT, PROGRAM_WATCHDOG, PROGRAM_HOLDER, PROGRAM_PROCESSES };
 pid_t program_process(const struct program *program, enum program_process process);
+/* The first child of a process, 0: it has none. */
+pid_t program_child(pid_t parent);
 void program_signal(const struct program *program, int number);
 bool program_is_running(struct program *program);
 bool program_is_stopped(const struct program *program);

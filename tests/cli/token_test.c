@@ -455,6 +455,41 @@ START_TEST(a_loss_is_told_by_a_signal_that_was_asked_for)
 }
 END_TEST
 
+static bool has_another_watchdog(void *arg)
+{
+    const pid_t *known = arg; /* the keeper, its first watchdog */
+    pid_t child = program_child(known[0]);
+
+    return child != 0 && child != known[1];
+}
+
+/* Killed; stopped; killed after its watchdog was. */
+START_TEST(the_loss_is_signalled_when_the_keeper_is_killed_or_stopped)
+{
+    struct program *process =
+        words_start(NULL, "sh", "-c", "trap 'echo lost; exit 7' USR1; echo ready; while :; do sleep 0.02; done", NULL);
+    char pid[24];
+
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    snprintf(pid, sizeof(pid), "%d", (int)program_pid(process));
+    ck_assert(program_says(process, "ready"));
+    struct program *acquire = program_run(&scene_on_nodes, "acquire", real_key("keeper"), "--for", pid, "--ttl",
+                                          "900ms", "--loss-signal", "USR1", "--json", NULL);
+    program_exits(acquire, 0);
+    pid_t keeper = (pid_t)atol(json_get(acquire, ".keeper"));
+    pid_t known[] = {keeper, program_child(keeper)};
+    ck_assert_int_gt(known[1], 0);
+    if (_i == 2) {
+        kill(known[1], SIGKILL);
+        ck_assert(wait_until(has_another_watchdog, known, PROGRAM_SOON_MS));
+    }
+    kill(keeper, _i == 1 ? SIGSTOP : SIGKILL);
+    program_exits(process, 7);
+    kill(keeper, SIGKILL);
+    ck_assert(real_nothing_left(NULL)); /* after its ttl */
+}
+END_TEST
+
 START_TEST(an_end_that_is_no_loss_is_not_told)
 {
     struct program *process = words_start(NULL, "sleep", "600", NULL);
@@ -577,6 +612,7 @@ static Suite *token_suite(void)
     tcase_add_test(tcase, a_keeper_renews_until_its_process_ends);
     tcase_add_test(tcase, a_keeper_ends_when_it_is_asked_to);
     tcase_add_test(tcase, a_keeper_ends_when_its_lock_is_released);
+    tcase_add_loop_test(tcase, the_loss_is_signalled_when_the_keeper_is_killed_or_stopped, 0, 3);
     tcase_add_test(tcase, a_keeper_holds_no_longer_than_its_cap);
     tcase_add_loop_test(tcase, a_loss_is_told_by_a_signal_that_was_asked_for, 0, 3);
     tcase_add_test(tcase, an_end_that_is_no_loss_is_not_told);

@@ -1,0 +1,130 @@
+#define _GNU_SOURCE
+#include "keeper_watchdog.h"
+
+#include "moment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LINK = 3, PROCESS = 4, OTHERS = 5 }; /* descriptors of the watchdog */
+enum { PATIENCE_MS = 100 };                 /* a keeper that notices the loss itself signals it first */
+
+struct cli_keeper_shared {
+    _Atomic int64_t valid_until;
+    atomic_bool settled; /* the loss was signalled, or will never be */
+};
+
+static void signal_loss(const struct cli_keeper_watchdog *watchdog)
+{
+    if (!atomic_exchange(&watchdog->shared->settled, true))
+        syscall(SYS_pidfd_send_signal, watchdog->process, watchdog->loss_signal, NULL, 0);
+}
+
+/* --- The watchdog --- */
+
+/* Out of the keeper's process group, and with none of its connections. */
+static bool detach(struct cli_keeper_watchdog *watchdog, int link)
+{
+    sigset_t all;
+
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    setpgid(0, 0);
+    prctl(PR_SET_NAME, "keeper-watchdog");
+    int process = fcntl(watchdog->process, F_DUPFD_CLOEXEC, OTHERS);
+    link = fcntl(link, F_DUPFD_CLOEXEC, OTHERS);
+    watchdog->process = PROCESS;
+    return dup3(link, LINK, O_CLOEXEC) == LINK && dup3(process, PROCESS, O_CLOEXEC) == PROCESS &&
+           syscall(SYS_close_range, OTHERS, ~0U, 0) == 0;
+}
+
+/* The child of a process with threads: only async-signal-safe functions (signal-safety(7)) are called here. */
+_Noreturn static void watch(struct cli_keeper_watchdog *watchdog, int link)
+{
+    if (!detach(watchdog, link))
+        _exit(1);
+    struct pollfd events[] = {
+        {.fd = PROCESS, .events = POLLIN}, {.fd = LINK, .events = POLLIN}, {.fd = cli_alarm_make(), .events = POLLIN}};
+    bool keeper_lives = true;
+    while (events[0].revents == 0 && keeper_lives && !watchdog->shared->settled) {
+        int64_t late = watchdog->shared->valid_until + PATIENCE_MS;
+        cli_alarm_set(events[2].fd, late);
+        poll(events, sizeof(events) / sizeof(events[0]), -1);
+        keeper_lives = events[1].revents == 0 && (watchdog->shared->valid_until + PATIENCE_MS > cli_now_ms());
+    }
+    if (events[0].revents == 0)
+        signal_loss(watchdog);
+    _exit(0);
+}
+
+/* --- The keeper --- */
+
+static bool start(struct cli_keeper_watchdog *watchdog)
+{
+    int ends[2];
+
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return false;
+    watchdog->pid = fork();
+    if (watchdog->pid == 0)
+        watch(watchdog, ends[0]);
+    int error = errno;
+    close(ends[0]);
+    if (watchdog->pid < 0)
+        close(ends[1]);
+    else
+        watchdog->link = ends[1];
+    errno = error;
+    return watchdog->pid > 0;
+}
+
+bool cli_keeper_watchdog_start(struct cli_keeper_watchdog *watchdog, int process, int loss_signal, int64_t valid_until)
+{
+    *watchdog = (struct cli_keeper_watchdog){.link = -1, .process = process, .loss_signal = loss_signal};
+    if (loss_signal == 0)
+        return true;
+    void *shared = mmap(NULL, sizeof(*watchdog->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return false;
+    watchdog->shared = shared;
+    watchdog->shared->valid_until = valid_until;
+    return start(watchdog);
+}
+
+void cli_keeper_watchdog_prolong(struct cli_keeper_watchdog *watchdog, int64_t valid_until)
+{
+    if (watchdog->shared != NULL)
+        watchdog->shared->valid_until = valid_until;
+}
+
+void cli_keeper_watchdog_renew(struct cli_keeper_watchdog *watchdog)
+{
+    if (watchdog->pid <= 0 || waitpid(watchdog->pid, NULL, WNOHANG) != watchdog->pid)
+        return;
+    close(watchdog->link);
+    (void)start(watchdog); /* without memory for it the keeper goes on alone */
+}
+
+void cli_keeper_watchdog_signal_loss(struct cli_keeper_watchdog *watchdog)
+{
+    if (watchdog->shared != NULL)
+        signal_loss(watchdog);
+}
+
+void cli_keeper_watchdog_end(struct cli_keeper_watchdog *watchdog)
+{
+    if (watchdog->shared != NULL)
+        watchdog->shared->settled = true;
+    if (watchdog->pid > 0) {
+        kill(watchdog->pid, SIGKILL);
+        waitpid(watchdog->pid, NULL, 0);
+    }
+}

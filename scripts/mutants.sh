@@ -117,6 +117,30 @@ caught_by_tests() {
   return 1
 }
 
+# caught_by_named DIRECTORY TEST[:CASE]...: tests of the library that the list names; prints which.
+caught_by_named() {
+  local directory=$1 named test command status
+  shift
+  for named in "$@"; do
+    test=${named%%:*}
+    ninja -C "$build" "tests/test_$test" >"$directory/output" 2>&1 || return 1
+    command=$(command_of "tests/test_$test")
+    # Linked before the archive, the mutant takes the place of the object in it.
+    command=${command/ src\/libredlock.a/ $directory\/mutant.o src\/libredlock.a}
+    command=${command// -o tests\/test_$test/ -o $directory\/test_$test}
+    (cd "$build" && eval "$command") >"$directory/output" 2>&1 || return 1
+    status=0
+    [ "$test" = "$named" ] || export CK_RUN_CASE=${named#*:}
+    CK_FORK=yes CK_TIMEOUT_MULTIPLIER=2 timeout 300 "$directory/test_$test" >"$directory/output" 2>&1 || status=$?
+    unset CK_RUN_CASE
+    if [ $status != 0 ]; then
+      echo "its test ($test)"
+      return 0
+    fi
+  done
+  return 1
+}
+
 # caught_by_simulation DIRECTORY OBJECT
 caught_by_simulation() {
   local seed status
@@ -141,7 +165,8 @@ note() {
 }
 
 try_one() {
-  local directory=$work/$1 name=$2 file=$3 old=$4 new=$5 source=$3 object by scripts
+  local directory=$work/$1 name=$2 file=$3 old=$4 new=$5 source=$3 object by scripts tests
+  read -r -a tests <<<"$6"
   mkdir -p "$directory"
   if ! replace "$old" "$new" <"$root/$file" >"$directory/planted"; then
     note STALE "$name" "$file has not exactly one line '$old'"
@@ -176,7 +201,9 @@ try_one() {
       return
     fi ;;
   esac
-  if by=$(caught_by_simulation "$directory" "$object"); then
+  if [ ${#tests[@]} -gt 0 ] && by=$(caught_by_named "$directory" "${tests[@]}"); then
+    note caught "$name" "$by"
+  elif by=$(caught_by_simulation "$directory" "$object"); then
     note caught "$name" "$by"
   else
     note MISSED "$name" "$file: $new"
@@ -192,16 +219,20 @@ if ! "$build/tests/sim/sim" --seed 1 --operations 5000 --terse >"$work/log" 2>&1
   exit 2
 fi
 
-number=0
+number=0 tests=''
 while IFS= read -r name; do
-  case $name in '' | '#'*) continue ;; esac
+  case $name in
+    '') tests='' && continue ;;
+    '#'*) continue ;;
+    '= '*) tests=${name#= } && continue ;;
+  esac
   IFS= read -r file && IFS= read -r old && IFS= read -r new
   [[ $name == *"$only"* ]] || continue
   while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do
     wait -n || true
   done
   number=$((number + 1))
-  try_one $number "$name" "$file" "${old#- }" "${new#+ }" >"$work/result.$number" &
+  try_one $number "$name" "$file" "${old#- }" "${new#+ }" "$tests" >"$work/result.$number" &
 done <tests/sim/mutants.txt
 wait
 

@@ -10,7 +10,7 @@
 
 const char *const sim_invariant_names[SIM_INVARIANTS] = {
     "none",    "G1 exclusion",    "G2 fencing", "G3 told in time", "G4 bounded", "G5 leaves nothing",
-    "G6 live", "G7 exactly once", "G8 sparing", "scripts"};
+    "G6 live", "G7 exactly once", "G8 sparing", "clocks",          "scripts"};
 
 /* How long after a moment a process on an idle machine must have acted. */
 #define PROMPT (10 * QUORUM_MILLISECOND)
@@ -570,12 +570,25 @@ bool sim_check_is_free(unsigned resource)
 
 /* ------------------------------------------------------------------------------------------------------------ counts */
 
+/* Clocks drift within the assumptions, and none of them jumps or stops: not by late replies, and not by another server
+ * under a node's name. */
+static void check_clocks(const struct sim_process *process, const redlock_statistics *statistics)
+{
+    unsigned long long jumps = statistics->node_clock_jumps + (process->client->stood_still != 0);
+    if (sim_world->config.beyond)
+        return;
+    look(SIM_CLOCKS);
+    if (jumps)
+        sim_violate(SIM_CLOCKS, "client %u says %llu times that a clock jumped or stopped", process->index + 1, jumps);
+}
+
 void sim_check_count(const struct sim_process *process)
 {
     redlock_statistics statistics;
     struct sim_totals *totals = sim_world->totals;
     if (!process->client || redlock_statistics_get(process->client, &statistics) != REDLOCK_OK)
         return;
+    check_clocks(process, &statistics);
     totals->renewed += statistics.renewed;
     totals->healed += statistics.healed;
     totals->quarantines += statistics.quarantines;

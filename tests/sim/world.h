@@ -71,6 +71,7 @@ enum sim_invariant {
     SIM_LIVE,         /* G6 */
     SIM_ONCE,         /* G7 */
     SIM_SPARING,      /* G8 */
+    SIM_CLOCKS,       /* no clock is said to have jumped */
     SIM_SCRIPT,       /* a script failed by itself */
     SIM_INVARIANTS
 };

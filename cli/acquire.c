@@ -110,7 +110,7 @@ static void print(const char *resource, const redlock_lock *lock, const redlock_
     if (!wanted.json)
         return;
     cli_json_object(NULL);
-    cli_json_bytes("resource", resource, strlen(resource));
+    cli_json_escaped("resource", resource);
     cli_json_text("token", redlock_lock_token(lock));
     if (wanted.fence)
         cli_json_number("fence", (int64_t)fence);
@@ -172,7 +172,7 @@ static int check(const struct cli_arguments *arguments)
         return cli_misused("a resource is needed");
     if (arguments->count > 1)
         return cli_misused("one resource only: a lock on several is redlock run's");
-    if (!cli_resource_is_valid(arguments->words[0]))
+    if (!cli_resource_read(arguments->words[0]))
         return CLI_USAGE;
     if (wanted.insists && wanted.no_wait)
         return cli_misused("--wait and --no-wait contradict each other");

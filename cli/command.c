@@ -33,13 +33,19 @@ bool cli_take_number(const char *option, const char *value, long least, long mos
     return false;
 }
 
-bool cli_resource_is_valid(const char *resource)
+bool cli_resource_read(char *resource)
 {
-    size_t length = strlen(resource);
+    size_t length = redlock_unescape(resource, resource, strlen(resource));
+    bool has_nul = memchr(resource, '\0', length) != NULL;
 
-    if (length >= 1 && length <= REDLOCK_RESOURCE_MAX)
+    if (!has_nul)
+        resource[length] = '\0';
+    if (!has_nul && length >= 1 && length <= REDLOCK_RESOURCE_MAX)
         return true;
-    cli_say("the resource's name has %zu bytes; it must have 1 to %d", length, REDLOCK_RESOURCE_MAX);
+    if (has_nul)
+        cli_say("the resource's name has a NUL byte, \\x00: only programs that use the library can lock it");
+    else
+        cli_say("the resource's name has %zu bytes; it must have 1 to %d", length, REDLOCK_RESOURCE_MAX);
     return false;
 }
 

@@ -47,8 +47,9 @@ bool cli_take_duration(const char *option, const char *value, int64_t *milliseco
 /* A whole number between two bounds, both included. */
 bool cli_take_number(const char *option, const char *value, long least, long most, long *number);
 
-/* The resource's name is one: 1 to REDLOCK_RESOURCE_MAX bytes of any kind. False when it said what is wrong. */
-bool cli_resource_is_valid(const char *resource);
+/* Reads a resource's name, in place, as redlock_unescape() does: 1 to REDLOCK_RESOURCE_MAX bytes, none of them NUL. False
+ * when it said what is wrong. */
+bool cli_resource_read(char *resource);
 
 /* Says what is wrong and where help is found; returns CLI_USAGE. */
 int cli_misused(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -143,9 +143,9 @@ static void judge_quarantine(struct cli_diagnosed_node *node)
     set_remedy(finding, "wait; or, if you know that nobody holds a lock: redlock trust");
 }
 
-static void judge_rights(struct cli_diagnosed_node *node, const redlock_options *options)
+static void judge_rights(struct cli_diagnosed_node *node)
 {
-    const char *user = options->user != NULL && *options->user != '\0' ? options->user : "default";
+    const char *user = node->status.user; /* of the node's address, the settings or the callback: who has logged in */
 
     if (*node->status.lacking == '\0')
         return;
@@ -211,7 +211,7 @@ static void judge_node(struct cli_diagnosed_node *node, const redlock_node_resul
     judge_link(node, result);
     judge_findings(node);
     judge_quarantine(node);
-    judge_rights(node, options);
+    judge_rights(node);
     judge_time(node, options);
     judge_persistence(node, options);
 }

@@ -37,8 +37,7 @@ struct cli_diagnosis {
     struct cli_diagnosed_node node[REDLOCK_NODES_MAX];
 };
 
-/* Asks the nodes, as a holder of locks on this resource would, and judges. user: for the remedies; options: the
- * client's. */
+/* Asks the nodes, as a holder of locks on this resource would, and judges. options: the client's. */
 void cli_diagnose(redlock_client *client, const redlock_options *options, const char *resource,
                   struct cli_diagnosis *diagnosis, redlock_result *result);
 

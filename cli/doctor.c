@@ -246,9 +246,9 @@ static int run(const struct cli_arguments *arguments)
 
     if (arguments->count > 1)
         return cli_misused("one resource at most: whose keys are tried");
-    const char *resource = arguments->count == 1 ? arguments->words[0] : "redlock-doctor";
-    if (!cli_resource_is_valid(resource))
+    if (arguments->count == 1 && !cli_resource_read(arguments->words[0]))
         return CLI_USAGE;
+    const char *resource = arguments->count == 1 ? arguments->words[0] : "redlock-doctor";
     int status = cli_connect(&client);
     if (status == CLI_OK)
         status = diagnose(client, resource);

@@ -26,7 +26,7 @@ static bool take(int id, const char *value)
 static void print(const char *resource, const char *token, const redlock_result *result)
 {
     cli_json_object(NULL);
-    cli_json_bytes("resource", resource, strlen(resource));
+    cli_json_escaped("resource", resource);
     cli_json_text("token", token);
     cli_json_number("validity_ms", result->validity_ms);
     cli_json_number("nodes", result->nodes);
@@ -67,9 +67,9 @@ static int extend(redlock_client *client, const char *resource, const char *toke
 static int run(const struct cli_arguments *arguments)
 {
     const char *resource;
-    char token[REDLOCK_TOKEN_SIZE];
+    const char *token;
     redlock_client *client;
-    int status = cli_token_read(arguments, &resource, token);
+    int status = cli_token_read(arguments, &resource, &token);
 
     if (status != CLI_OK)
         return status;
@@ -99,7 +99,7 @@ const struct cli_command cli_command_extend = {
     .arguments = "RESOURCE TOKEN",
     .summary = "Give a lock that was acquired more time; never shortens",
     .help =
-        "TOKEN is what acquire wrote; - reads it from standard input.\n"
+        "TOKEN is what acquire wrote, or status shows; - reads it from standard input.\n"
         "\n"
         "exit status: 0 extended on a majority; 75 the lock is lost; 69 too few nodes; 78 misconfigured; 64 usage\n",
     .options = options,

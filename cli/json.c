@@ -1,10 +1,12 @@
 #include "json.h"
 
+#include <redlock/redlock.h>
+
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { DEPTH_MAX = 8, KEY_SIZE = 64 };
+enum { DEPTH_MAX = 8 };
 
 static char ends[DEPTH_MAX]; /* of what is open */
 static unsigned depth;
@@ -40,21 +42,17 @@ static void write_character(const unsigned char *bytes, size_t length)
         fwrite(bytes, 1, length, stdout);
 }
 
-/* True when all of it is UTF-8. */
-static bool write_string(const char *text, size_t size)
+static void write_string(const char *text, size_t size)
 {
     const unsigned char *bytes = (const unsigned char *)text;
-    bool is_text = true;
 
     putchar('"');
     for (size_t at = 0; at < size;) {
         size_t length = character_size(bytes + at, size - at);
-        is_text = is_text && length > 0;
         write_character(bytes + at, length);
         at += length > 0 ? length : 1;
     }
     putchar('"');
-    return is_text;
 }
 
 static void member(const char *key)
@@ -120,17 +118,10 @@ void cli_json_null(const char *key)
     fputs("null", stdout);
 }
 
-void cli_json_bytes(const char *key, const char *bytes, size_t size)
+void cli_json_escaped(const char *key, const char *bytes)
 {
-    char hex_key[KEY_SIZE];
+    char text[4 * REDLOCK_RESOURCE_MAX + 1];
 
-    member(key);
-    if (write_string(bytes, size))
-        return;
-    snprintf(hex_key, sizeof(hex_key), "%s_hex", key);
-    member(hex_key);
-    putchar('"');
-    for (size_t i = 0; i < size; i++)
-        printf("%02x", (unsigned char)bytes[i]);
-    putchar('"');
+    redlock_escape(bytes, 0, text, sizeof(text));
+    cli_json_text(key, text);
 }

@@ -16,7 +16,7 @@ void cli_json_number(const char *key, int64_t number);
 void cli_json_bool(const char *key, bool value);
 void cli_json_null(const char *key);
 
-/* Bytes that may be no text: those that are not UTF-8 are shown as U+FFFD, and KEY_hex has all of them then. */
-void cli_json_bytes(const char *key, const char *bytes, size_t size);
+/* The name of a resource, as redlock_escape() writes it. */
+void cli_json_escaped(const char *key, const char *bytes);
 
 #endif

@@ -1,5 +1,6 @@
 #include "message.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -72,8 +73,7 @@ static size_t show_bytes(const char *text, char *shown, size_t size)
 const char *cli_quote(const char *text, char buffer[CLI_QUOTED_SIZE])
 {
     char shown[CLI_QUOTED_SIZE - 8];
-    size_t length = show_bytes(text, shown, sizeof(shown));
-    bool cut = length + SHOWN_MOST >= sizeof(shown);
+    bool cut = redlock_escape(text, 0, shown, sizeof(shown)) > sizeof(shown);
 
     snprintf(buffer, CLI_QUOTED_SIZE, "'%s%s'", shown, cut ? "..." : "");
     return buffer;
@@ -110,6 +110,12 @@ void cli_say(const char *format, ...)
     va_start(arguments, format);
     say(format, arguments);
     va_end(arguments);
+}
+
+void cli_say_no_descriptor(void)
+{
+    cli_say("cannot make a descriptor: %s%s", strerror(errno),
+            errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
 }
 
 void cli_explain(const char *format, ...)

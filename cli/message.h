@@ -15,6 +15,8 @@ bool cli_is_verbose(void);
 
 /* What went wrong or must be known. */
 void cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* That the system refuses a descriptor: errno says why. */
+void cli_say_no_descriptor(void);
 /* Only with --verbose. */
 void cli_explain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Only with --verbose: the result in a line, and a line for each node. */

@@ -45,9 +45,9 @@ static int release(redlock_client *client, const char *resource, const char *tok
 static int run(const struct cli_arguments *arguments)
 {
     const char *resource;
-    char token[REDLOCK_TOKEN_SIZE];
+    const char *token;
     redlock_client *client;
-    int status = cli_token_read(arguments, &resource, token);
+    int status = cli_token_read(arguments, &resource, &token);
 
     if (status != CLI_OK)
         return status;
@@ -64,7 +64,7 @@ const struct cli_command cli_command_release = {
     .arguments = "RESOURCE TOKEN",
     .summary = "Release a lock that was acquired",
     .help =
-        "TOKEN is what acquire wrote; - reads it from standard input. Every node has answered or had its time when this ends.\n"
+        "TOKEN is what acquire wrote, or status shows; - reads it from standard input. Every node has answered or had its time when this ends.\n"
         "\n"
         "exit status: 0 released on a majority; 75 it was no longer held; 69 not confirmed; 78 misconfigured; 64 usage\n",
     .run = run,

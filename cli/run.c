@@ -131,7 +131,7 @@ static bool settle(struct cli_run *run, const struct cli_settings *settings)
 static bool take_resources(struct cli_run *run, const struct cli_arguments *arguments)
 {
     for (int i = 0; i < (int)arguments->count; i++) {
-        if (!cli_resource_is_valid(arguments->words[i]))
+        if (!cli_resource_read(arguments->words[i]))
             return false;
         if (i > 0)
             also[also_count++] = (redlock_name){arguments->words[i], 0};

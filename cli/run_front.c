@@ -386,7 +386,7 @@ int cli_run_guard(const struct cli_run *run, pid_t watchdog, const struct cli_ru
 
     signal(SIGPIPE, SIG_IGN); /* that nobody reads what is said must not keep us from our work */
     if (!make_descriptors(&front)) {
-        cli_say("cannot make a descriptor: %s", strerror(errno));
+        cli_say_no_descriptor();
         kill(watchdog, SIGKILL); /* the holder gives up, too */
         return CLI_SYSTEM;
     }

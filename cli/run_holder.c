@@ -386,7 +386,7 @@ static bool make_descriptors(struct holder *holder)
     if (holder->signals >= 0 && holder->alarm >= 0 &&
         redlock_lost_descriptor(holder->lock, &holder->lost) == REDLOCK_OK)
         return true;
-    cli_say("cannot make a descriptor: %s", strerror(errno));
+    cli_say_no_descriptor();
     return false;
 }
 

@@ -134,7 +134,7 @@ static bool make_descriptors(struct watchdog *watchdog, const sigset_t *all)
     watchdog->alarm = cli_alarm_make();
     if (watchdog->signals >= 0 && watchdog->alarm >= 0)
         return true;
-    cli_say("cannot make a descriptor: %s", strerror(errno));
+    cli_say_no_descriptor();
     return false;
 }
 

@@ -80,7 +80,7 @@ static void write_node(const redlock_node_state *state, const redlock_node_resul
 static void write_look(const struct look *look)
 {
     cli_json_object(NULL);
-    cli_json_bytes("resource", look->resource, strlen(look->resource));
+    cli_json_escaped("resource", look->resource);
     cli_json_text("state", word_for(look));
     if (look->state.locked) {
         cli_json_text("token", look->state.token);
@@ -250,7 +250,7 @@ static int run(const struct cli_arguments *arguments)
     if (arguments->count < 1)
         return cli_misused("a resource is needed, or several");
     for (int i = 0; i < arguments->count; i++)
-        if (!cli_resource_is_valid(arguments->words[i]))
+        if (!cli_resource_read(arguments->words[i]))
             return CLI_USAGE;
     if (interval_ms < SHORTEST_MS)
         return cli_misused("--interval is %d ms at least", SHORTEST_MS);

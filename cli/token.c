@@ -6,12 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
+/* As the library reads it: no remark of redlock status but "(empty)", and not too long. */
 static bool is_token(const char *text)
 {
-    return strlen(text) == REDLOCK_TOKEN_SIZE - 1 && strspn(text, "0123456789abcdef") == REDLOCK_TOKEN_SIZE - 1;
+    if (*text == '\0' || redlock_unescape(text, NULL, 0) > REDLOCK_TOKEN_MAX)
+        return false;
+    return *text != '(' || strcmp(text, "(empty)") == 0;
 }
 
-/* The first word of a line: what acquire wrote. */
+/* The first word of a line: what acquire wrote. A token's text has no spaces. */
 static const char *read_line(char *line, size_t size)
 {
     if (fgets(line, (int)size, stdin) == NULL)
@@ -20,23 +23,22 @@ static const char *read_line(char *line, size_t size)
     return line;
 }
 
-int cli_token_read(const struct cli_arguments *arguments, const char **resource, char token[REDLOCK_TOKEN_SIZE])
+int cli_token_read(const struct cli_arguments *arguments, const char **resource, const char **token)
 {
-    char line[256];
+    static char line[REDLOCK_TOKEN_TEXT_SIZE + 64];
     char quoted[CLI_QUOTED_SIZE];
 
     if (arguments->count != 2)
         return cli_misused("a resource and a token are needed");
-    *resource = arguments->words[0];
-    if (!cli_resource_is_valid(*resource))
+    if (!cli_resource_read(arguments->words[0]))
         return CLI_USAGE;
-    const char *text = arguments->words[1];
-    if (strcmp(text, "-") == 0)
-        text = read_line(line, sizeof(line));
-    if (!is_token(text))
-        return cli_misused("%s is not a token: acquire writes it, %d hexadecimal digits", cli_quote(text, quoted),
-                           REDLOCK_TOKEN_SIZE - 1);
-    memcpy(token, text, REDLOCK_TOKEN_SIZE);
+    *resource = arguments->words[0];
+    *token = arguments->words[1];
+    if (strcmp(*token, "-") == 0)
+        *token = read_line(line, sizeof(line));
+    if (!is_token(*token))
+        return cli_misused("%s is not a token: acquire writes one and status shows it, up to %d bytes",
+                           cli_quote(*token, quoted), REDLOCK_TOKEN_MAX);
     return CLI_OK;
 }
 

@@ -7,8 +7,8 @@
 #include <redlock/redlock.h>
 
 /* Takes them from the command line; a token '-' is read from standard input. CLI_OK, or the exit status; what is wrong
- * has been said. */
-int cli_token_read(const struct cli_arguments *arguments, const char **resource, char token[REDLOCK_TOKEN_SIZE]);
+ * has been said. Both live as long as the process. */
+int cli_token_read(const struct cli_arguments *arguments, const char **resource, const char **token);
 
 /* What is not held by its token may be a lock that cannot be handed on by one: a reader's, or a permit. Then this says
  * so. */

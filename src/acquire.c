@@ -601,13 +601,10 @@ static void begin(struct acquire *acquire)
     if (wait_ms > 0)
         rl_operation_wait(operation, wait_ms);
     quorum_retry_init(&acquire->retry, operation->timer.set ? operation->timer.due : QUORUM_NEVER);
-    operation->cancellation = acquire->options.cancellation;
-    if (operation->cancellation && atomic_load(&operation->cancellation->cancelled))
-        rl_operation_complete(operation, REDLOCK_CANCELLED);
-    else if (is_answered_by_own(acquire))
+    if (rl_operation_heed(operation, acquire->options.cancellation) || is_answered_by_own(acquire))
         return;
-    else if (wait_ms == 0 || !is_to_queue(acquire) ||
-             rl_queue_join(operation->client, acquire->names, &acquire->waiter, acquire->options.fair))
+    if (wait_ms == 0 || !is_to_queue(acquire) ||
+        rl_queue_join(operation->client, acquire->names, &acquire->waiter, acquire->options.fair))
         attempt(acquire);
 }
 

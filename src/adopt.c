@@ -6,6 +6,7 @@
 
 #include "src/client.h"
 #include "src/clock.h"
+#include "src/escape.h"
 #include "src/options.h"
 #include "src/result.h"
 
@@ -98,15 +99,12 @@ static struct rl_round *create_round(const struct adopt *adopt)
     return rl_round_create(client, adopt->lease, RL_ASK_EXTEND, &terms);
 }
 
-static void begin(struct adopt *adopt, const char *resource, size_t size, const char *token)
+static void begin(struct adopt *adopt, const char *resource, size_t size, struct rl_text token)
 {
     int status = REDLOCK_NO_MEMORY;
     struct rl_operation *operation = &adopt->base;
-    operation->cancellation = adopt->options.cancellation;
-    if (operation->cancellation && atomic_load(&operation->cancellation->cancelled)) {
-        rl_operation_complete(operation, REDLOCK_CANCELLED);
+    if (rl_operation_heed(operation, adopt->options.cancellation))
         return;
-    }
     adopt->lease = rl_lease_create_of(operation->client, resource, size, token, &status);
     if (adopt->lease)
         operation->round = create_round(adopt);
@@ -121,21 +119,24 @@ static void begin(struct adopt *adopt, const char *resource, size_t size, const 
 }
 
 /* Two handles of one token in one client would be each other's rivals: the second comes by acquiring again. */
-static int check(redlock_client *client, const char *resource, size_t *size, const char *token, redlock_result *why)
+static int check(redlock_client *client, const char *resource, size_t *size, const char *text, char *bytes,
+                 struct rl_text *token, redlock_result *why)
 {
     int status = rl_resource_check(resource, size, why);
     if (!status)
-        status = rl_token_check(token, why);
-    if (!status && rl_leases_find_token(client, resource, *size, token))
+        status = rl_token_read(text, bytes, &token->size, why);
+    if (!status && rl_leases_find_token(client, resource, *size, *token))
         status = rl_result_fail(why, REDLOCK_INVALID, "this client has a handle of that lock: use the handle");
     return status;
 }
 
-int rl_adopt_start(redlock_client *client, const char *resource, const redlock_acquire_options *given,
-                   const char *token, struct rl_owner caller, redlock_acquire_callback callback, void *arg)
+int rl_adopt_start(redlock_client *client, const char *resource, const redlock_acquire_options *given, const char *text,
+                   struct rl_owner caller, redlock_acquire_callback callback, void *arg)
 {
     redlock_acquire_options options;
     redlock_result why;
+    char bytes[REDLOCK_TOKEN_MAX];
+    struct rl_text token = {bytes, 0};
     int created, status = rl_options_read_acquire(given, &client->options, &options, &why);
     size_t size = options.resource_size;
     if (!status && options.fence)
@@ -150,7 +151,7 @@ int rl_adopt_start(redlock_client *client, const char *resource, const redlock_a
     if (!status)
         status = rl_cancellation_check(client, options.cancellation, &why);
     if (!status)
-        status = check(client, resource, &size, token, &why);
+        status = check(client, resource, &size, text, bytes, &token, &why);
     struct adopt *adopt = (struct adopt *)rl_operation_create(client, &type, sizeof *adopt, &created);
     if (!adopt)
         return created;

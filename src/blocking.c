@@ -206,6 +206,12 @@ static void start_hold_count(struct call *call)
     finish(call, (int)call->asked->lease->holds);
 }
 
+static void start_renewal_result(struct call *call)
+{
+    rl_renewal_fill(call->asked->lease, call->result);
+    finish(call, REDLOCK_OK);
+}
+
 static void start_descriptor(struct call *call)
 {
     finish(call, rl_lease_descriptor(call->asked->lease));
@@ -502,6 +508,12 @@ uint32_t rl_blocking_hold_count(const redlock_lock *lock)
     struct call call = {.client = lock->lease->client, .asked = lock};
     int count = ask(&call, start_hold_count);
     return count < 0 ? 0 : (uint32_t)count;
+}
+
+int rl_blocking_renewal_result(const redlock_lock *lock, redlock_result *result)
+{
+    struct call call = {.client = lock->lease->client, .asked = lock, .result = result};
+    return ask(&call, start_renewal_result);
 }
 
 int rl_blocking_lost_descriptor(const redlock_lock *lock)

@@ -15,6 +15,7 @@ size_t rl_blocking_metrics(redlock_client *client, char *text, size_t size);
 int rl_blocking_node_status(redlock_client *client, uint32_t node, redlock_node_status *status);
 int rl_blocking_held_by_me(redlock_client *client, const char *resource, size_t size);
 uint32_t rl_blocking_hold_count(const redlock_lock *lock);
+int rl_blocking_renewal_result(const redlock_lock *lock, redlock_result *result);
 int rl_blocking_lost_descriptor(const redlock_lock *lock);
 
 #endif

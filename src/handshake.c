@@ -196,6 +196,8 @@ int rl_handshake_auth(struct rl_node *node, struct rl_command *command)
 {
     struct credentials credentials;
     int answer = get_credentials(node, &credentials) ? 0 : -1;
+    bool has_user = answer == 0 && credentials.password[0] && credentials.user[0];
+    snprintf(node->facts.user, sizeof node->facts.user, "%.127s", has_user ? credentials.user : "default");
     if (answer == 0 && credentials.password[0]) {
         rl_command_add_text(command, "AUTH");
         if (credentials.user[0])

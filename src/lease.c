@@ -1,6 +1,7 @@
 #include "src/lease.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 
 #include "src/client.h"
 #include "src/clock.h"
+#include "src/escape.h"
 #include "src/memory.h"
 #include "src/renewal.h"
 #include "src/result.h"
@@ -69,6 +71,8 @@ struct rl_lease *rl_lease_create(redlock_client *client, const struct rl_names *
     }
     lease->references = 1;
     lease->client = client;
+    lease->value = (struct rl_text){lease->token, REDLOCK_TOKEN_SIZE - 1};
+    lease->token_text = lease->token;
     lease->descriptor = -1;
     lease->slot = -1;
     atomic_init(&lease->validity_end, 0);
@@ -109,13 +113,31 @@ struct rl_lease *rl_lease_create_slot(redlock_client *client, const struct rl_na
     return lease;
 }
 
-struct rl_lease *rl_lease_create_of(redlock_client *client, const char *resource, size_t size, const char *token,
+/* Its bytes and its text, which are the same for the library's own. */
+static bool set_token(struct rl_lease *lease, struct rl_text token)
+{
+    char *memory = rl_client_allocate(lease->client, token.size + REDLOCK_TOKEN_TEXT_SIZE);
+    if (!memory)
+        return false;
+    memcpy(memory, token.bytes, token.size);
+    rl_token_show(memory, token.size, memory + token.size);
+    lease->foreign = memory;
+    lease->value = (struct rl_text){memory, token.size};
+    lease->token_text = memory + token.size;
+    return true;
+}
+
+struct rl_lease *rl_lease_create_of(redlock_client *client, const char *resource, size_t size, struct rl_text token,
                                     int *status)
 {
     struct rl_lease *lease = rl_lease_create_one(client, resource, size, status);
     if (!lease)
         return NULL;
-    memcpy(lease->token, token, sizeof lease->token);
+    if (!set_token(lease, token)) {
+        rl_lease_release(lease);
+        *status = REDLOCK_NO_MEMORY;
+        return NULL;
+    }
     lease->may_hold = quorum_all(client->nodes_count);
     return lease;
 }
@@ -138,6 +160,8 @@ void rl_lease_release(struct rl_lease *lease)
     rl_timer_stop(&lease->client->timers, &lease->timer);
     if (lease->descriptor >= 0)
         close(lease->descriptor);
+    if (lease->foreign)
+        rl_client_free(lease->client, lease->foreign);
     rl_client_free(lease->client, lease);
 }
 
@@ -290,8 +314,10 @@ static void lost(struct rl_lease *lease, enum quorum_loss loss)
         rl_lease_ring(lease);
     rl_watches_end(lease);
     bool left = loss == QUORUM_LOSS_CLOSED && client->options.leave_locks;
-    rl_log(client, loss == QUORUM_LOSS_CLOSED ? REDLOCK_LOG_DEBUG : REDLOCK_LOG_WARNING, "lock on %.100s %s: %s",
-           rl_lease_resource(lease, 0).bytes, left ? "is left to expire" : "lost", rl_result_loss(loss));
+    char name[128];
+    redlock_escape(rl_lease_resource(lease, 0).bytes, rl_lease_resource(lease, 0).size, name, sizeof name);
+    rl_log(client, loss == QUORUM_LOSS_CLOSED ? REDLOCK_LOG_DEBUG : REDLOCK_LOG_WARNING, "lock on %s %s: %s", name,
+           left ? "is left to expire" : "lost", rl_result_loss(loss));
     if (left)
         rl_lease_lose(lease);
     else
@@ -477,7 +503,9 @@ int rl_lease_descriptor(struct rl_lease *lease)
     if (lease->descriptor >= 0)
         return lease->descriptor;
     lease->descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (lease->descriptor >= 0 && atomic_load(&lease->loss))
+    if (lease->descriptor < 0)
+        return -errno;
+    if (atomic_load(&lease->loss))
         rl_lease_ring(lease);
     return lease->descriptor;
 }
@@ -577,14 +605,15 @@ static bool is_obstacle(const struct rl_lease *lease, const void *what)
     return rl_owner_is(lease->owner, wanted->owner) && !(lease->shared && wanted->shared);
 }
 
-static bool has_token(const struct rl_lease *lease, const void *token)
+static bool has_token(const struct rl_lease *lease, const void *what)
 {
-    return strcmp(lease->token, token) == 0;
+    const struct rl_text *token = what;
+    return lease->value.size == token->size && memcmp(lease->value.bytes, token->bytes, token->size) == 0;
 }
 
-struct rl_lease *rl_leases_find_token(redlock_client *client, const char *resource, size_t size, const char *token)
+struct rl_lease *rl_leases_find_token(redlock_client *client, const char *resource, size_t size, struct rl_text token)
 {
-    return find(client, resource, size, has_token, token);
+    return find(client, resource, size, has_token, &token);
 }
 
 struct rl_lease *rl_leases_find(redlock_client *client, const char *resource, size_t size)

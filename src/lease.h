@@ -65,7 +65,12 @@ struct rl_lease {
         may_hold; /* nodes that were sent the token and have not said that they do not have it: what an undo goes to */
     _Atomic quorum_time validity_end; /* 0: lost, or not yet held. Read by any thread */
     atomic_int loss;                  /* enum quorum_loss. Read by any thread */
-    char token[REDLOCK_TOKEN_SIZE];
+    char token[REDLOCK_TOKEN_SIZE];   /* of the library's own making */
+    struct rl_text value;             /* what the nodes hold: that, or an adopted token */
+    const char *token_text;           /* of the value */
+    char *foreign;                    /* memory of the last two; NULL: the token's */
+    struct quorum_tally failed_votes; /* of the last renewal, if it failed: failed_verdict */
+    enum quorum_verdict failed_verdict;
     struct rl_text semaphore; /* of a slot: the key that its name begins with, and a NUL */
     uint16_t prefix_size;
     uint16_t key_count;
@@ -101,8 +106,8 @@ struct rl_lease *rl_lease_create(redlock_client *client, const struct rl_names *
 
 /* The same for one resource. */
 struct rl_lease *rl_lease_create_one(redlock_client *client, const char *resource, size_t size, int *status);
-/* The same with a token that somebody else has drawn, and that any node may hold. It must be one: rl_token_check(). */
-struct rl_lease *rl_lease_create_of(redlock_client *client, const char *resource, size_t size, const char *token,
+/* The same with a token that somebody else has drawn, and that any node may hold. */
+struct rl_lease *rl_lease_create_of(redlock_client *client, const char *resource, size_t size, struct rl_text token,
                                     int *status);
 struct rl_lease *rl_lease_retain(struct rl_lease *lease);
 void rl_lease_release(struct rl_lease *lease);
@@ -140,7 +145,7 @@ bool rl_leases_tell(redlock_client *client);
 /* Not valid any more, for whoever asks. */
 void rl_lease_lose(struct rl_lease *lease);
 
-/* The descriptor that is readable once it is lost; -1: the system gives none. */
+/* The descriptor that is readable once it is lost; -errno: the system gives none. */
 int rl_lease_descriptor(struct rl_lease *lease);
 void rl_lease_ring(struct rl_lease *lease);
 
@@ -184,7 +189,7 @@ bool rl_lease_is_alike(const struct rl_lease *lease, const struct rl_lease *othe
 quorum_duration rl_lease_validity(const struct rl_lease *lease);
 
 /* The one with this token, lost or not, or NULL. */
-struct rl_lease *rl_leases_find_token(redlock_client *client, const char *resource, size_t size, const char *token);
+struct rl_lease *rl_leases_find_token(redlock_client *client, const char *resource, size_t size, struct rl_text token);
 
 /* A valid one on the resource, or NULL. */
 struct rl_lease *rl_leases_find(redlock_client *client, const char *resource, size_t size);

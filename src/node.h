@@ -70,7 +70,9 @@ struct rl_facts {
     char append_fsync[12];
     char marker_why[12];
     char marker_deployment[72];
-    char lacking[512]; /* ACL rules that the user lacks */
+    char lacking[512];               /* ACL rules that the user lacks */
+    char user[128];                  /* of the last AUTH, cut; "default" where it named none */
+    char renewal[RL_NODE_TEXT_SIZE]; /* why the last renewal that failed on it did */
 };
 
 struct rl_node {

@@ -132,7 +132,16 @@ bool rl_operations_tell(redlock_client *client)
 
 static bool is_cancelled(const struct rl_operation *operation)
 {
-    return operation->cancellation && atomic_load(&operation->cancellation->cancelled);
+    return operation->cancellation && atomic_load(&operation->cancellation->turns) != operation->turns;
+}
+
+bool rl_operation_heed(struct rl_operation *operation, redlock_cancellation *cancellation)
+{
+    operation->cancellation = cancellation;
+    operation->turns = cancellation ? atomic_load(&cancellation->turns) : 0;
+    if (operation->turns % 2 == 1)
+        rl_operation_complete(operation, REDLOCK_CANCELLED);
+    return operation->completed;
 }
 
 /* The end of one may end the next, which is then on another list. */
@@ -194,18 +203,6 @@ int rl_cancellation_check(const redlock_client *client, const redlock_cancellati
         return rl_result_fail(
             result, REDLOCK_INVALID,
             "the cancellation is of another client; make one with redlock_cancellation_create() of this");
-    return REDLOCK_OK;
-}
-
-int rl_token_check(const char *token, redlock_result *result)
-{
-    if (!token)
-        return rl_result_fail(result, REDLOCK_INVALID, "the token is NULL; give the one that the acquire showed");
-    size_t size = strnlen(token, REDLOCK_TOKEN_SIZE);
-    if (size != REDLOCK_TOKEN_SIZE - 1 || strspn(token, "0123456789abcdef") != size)
-        return rl_result_fail(result, REDLOCK_INVALID,
-                              "the token is not one: it has %d hexadecimal digits, in lower case",
-                              REDLOCK_TOKEN_SIZE - 1);
     return REDLOCK_OK;
 }
 

@@ -20,7 +20,7 @@ struct rl_lease;
 struct rl_round;
 
 struct redlock_cancellation {
-    atomic_bool cancelled;
+    _Atomic uint64_t turns; /* calls of redlock_cancel() and of its reset, in turns: odd while it is cancelled */
     struct rl_wakeup *wakeup;
     redlock_allocator allocator;
 };
@@ -39,9 +39,10 @@ struct rl_operation {
     redlock_client *client;
     struct rl_operation *next; /* under way, or completed */
     struct rl_operation *previous;
-    struct rl_round *round; /* of the last attempt; a reference */
-    redlock_cancellation *cancellation;
-    struct rl_timer timer; /* its deadline */
+    struct rl_round *round;             /* of the last attempt; a reference */
+    redlock_cancellation *cancellation; /* see rl_operation_heed() */
+    uint64_t turns;                     /* of it, when the operation began */
+    struct rl_timer timer;              /* its deadline */
     quorum_time started;
     quorum_time decided;
     unsigned attempts;
@@ -66,6 +67,9 @@ struct rl_operation *rl_operation_create(redlock_client *client, const struct rl
 /* The same without the bound, for what ends something: that must never be kept waiting by what has begun. */
 struct rl_operation *rl_operation_create_always(redlock_client *client, const struct rl_operation_type *type,
                                                 size_t size, int *status);
+
+/* Lets the cancellation, or NULL, end it from now on. true: it is cancelled already, and the operation ends. */
+bool rl_operation_heed(struct rl_operation *operation, redlock_cancellation *cancellation);
 
 /* Notes its end. The first call counts. */
 void rl_operation_complete(struct rl_operation *operation, int status);
@@ -116,8 +120,5 @@ int rl_resource_check(const char *resource, size_t *size, redlock_result *result
 /* One of this client's, or NULL: another's would ring at the other client's loop. */
 int rl_cancellation_check(const redlock_client *client, const redlock_cancellation *cancellation,
                           redlock_result *result);
-
-/* A token as redlock_lock_token() shows it. */
-int rl_token_check(const char *token, redlock_result *result);
 
 #endif

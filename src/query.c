@@ -3,7 +3,12 @@
 
 #include "src/client.h"
 #include "src/clock.h"
+#include "src/escape.h"
 #include "src/result.h"
+
+/* What the script answers in place of a token that is none. */
+#define READERS 1
+#define SHARED  "(shared)"
 
 struct query {
     struct rl_operation base;
@@ -47,13 +52,10 @@ static void replied(struct rl_round *round, unsigned node, const struct rl_vote 
     else
         state->remaining_ms =
             left < 0 || left == INT64_MAX ? REDLOCK_STATE_NO_EXPIRY : left + 1; /* Redis rounds down */
-    if (left == -2 || holder->type != REDIS_REPLY_STRING)
-        return;
-    size_t size = (size_t)holder->len < sizeof state->token ? (size_t)holder->len : sizeof state->token - 1;
-    memcpy(state->token, holder->str, size);
-    for (size_t i = 0; i < size; i++)
-        if ((unsigned char)state->token[i] < ' ' || (unsigned char)state->token[i] > '~')
-            state->token[i] = '?';
+    if (left != -2 && holder->type == REDIS_REPLY_STRING)
+        rl_token_show(holder->str, (size_t)holder->len, state->token);
+    else if (left != -2 && holder->type == REDIS_REPLY_INTEGER)
+        snprintf(state->token, sizeof state->token, "%s", holder->integer == READERS ? SHARED : "(not a string)");
 }
 
 static unsigned showing(const redlock_state *state, unsigned nodes, const char *token)
@@ -127,7 +129,7 @@ static void sum_up(struct query *query)
     state->locked = state->locked_nodes >= quorum_majority(nodes);
     state->remaining_ms = state->locked ? remaining(state, nodes, state->token) : 0;
     const struct rl_lease *mine = rl_leases_find(client, rl_lease_resource(key, 0).bytes, query->resource_size);
-    state->held_by_me = mine && strcmp(mine->shared ? "(shared)" : mine->token, state->token) == 0 && state->locked;
+    state->held_by_me = mine && strcmp(mine->shared ? SHARED : mine->token_text, state->token) == 0 && state->locked;
     sum_up_permits(query, rl_lease_resource(key, 0));
 }
 

@@ -29,7 +29,7 @@ static void call(struct rl_question_command *built, enum rl_script_id script, bo
 
 static void add_token(struct rl_question_command *built, const struct rl_lease *lease)
 {
-    rl_command_add(&built->command, lease->token, REDLOCK_TOKEN_SIZE - 1);
+    rl_command_add(&built->command, lease->value.bytes, lease->value.size);
 }
 
 /* Made only where it is part of what is asked: a release, which is half of all, does without. */

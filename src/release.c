@@ -5,6 +5,7 @@
 
 #include "src/client.h"
 #include "src/clock.h"
+#include "src/escape.h"
 #include "src/result.h"
 
 struct release {
@@ -98,7 +99,7 @@ static struct rl_round *create_token_round(struct rl_lease *lease)
     return rl_round_create(lease->client, lease, RL_ASK_RELEASE, &terms);
 }
 
-static void begin_token(struct release *release, const char *resource, size_t size, const char *token)
+static void begin_token(struct release *release, const char *resource, size_t size, struct rl_text token)
 {
     int status = REDLOCK_NO_MEMORY;
     struct rl_operation *operation = &release->base;
@@ -115,17 +116,19 @@ static void begin_token(struct release *release, const char *resource, size_t si
     rl_round_start(operation->round);
 }
 
-int rl_release_token_start(redlock_client *client, const char *resource, size_t size, const char *token,
+int rl_release_token_start(redlock_client *client, const char *resource, size_t size, const char *text,
                            redlock_callback callback, void *arg)
 {
     int created;
     redlock_result why;
+    char bytes[REDLOCK_TOKEN_MAX];
+    struct rl_text token = {bytes, 0};
     struct release *release = (struct release *)rl_operation_create_always(client, &type, sizeof *release, &created);
     if (!release)
         return created;
     release->callback = callback;
     release->arg = arg;
-    if (rl_resource_check(resource, &size, &why) || rl_token_check(token, &why))
+    if (rl_resource_check(resource, &size, &why) || rl_token_read(text, bytes, &token.size, &why))
         rl_operation_refuse(&release->base, &why);
     else if (rl_leases_find_token(client, resource, size, token)) {
         rl_result_fail(&why, REDLOCK_INVALID, "this client has a handle of that lock: release the handle");

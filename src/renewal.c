@@ -1,6 +1,7 @@
 #include "src/renewal.h"
 
 #include <assert.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "src/client.h"
 #include "src/clock.h"
 #include "src/memory.h"
+#include "src/result.h"
 
 /* One lease's part of a batch. */
 struct item {
@@ -116,7 +118,7 @@ static void add_plain(struct rl_long_command *command, const struct batch *batch
     for (unsigned i = 0; i < batch->count; i++)
         rl_long_command_add(command, batch->items[i].lease->key[0].bytes, batch->items[i].lease->key[0].size);
     for (unsigned i = 0; i < batch->count; i++) {
-        rl_long_command_add(command, batch->items[i].lease->token, REDLOCK_TOKEN_SIZE - 1);
+        rl_long_command_add(command, batch->items[i].lease->value.bytes, batch->items[i].lease->value.size);
         rl_long_command_add_text(command, batch->items[i].ttl);
     }
 }
@@ -129,7 +131,7 @@ static void add_others(struct rl_long_command *command, const struct batch *batc
     rl_long_command_add_text(command, batch->healing ? "heal" : "keep");
     for (unsigned i = 0; i < batch->count; i++) {
         rl_long_command_add_text(command, batch->items[i].keys);
-        rl_long_command_add(command, batch->items[i].lease->token, REDLOCK_TOKEN_SIZE - 1);
+        rl_long_command_add(command, batch->items[i].lease->value.bytes, batch->items[i].lease->value.size);
         rl_long_command_add_text(command, batch->items[i].ttl);
         rl_long_command_add_text(command, batch->items[i].fence);
         rl_long_command_add_text(command, batch->fence_ttl);
@@ -196,8 +198,11 @@ static void decided(struct item *item)
                                              .validity_end = item->round.validity_end,
                                              .verdict = item->round.verdict,
                                              .random = rl_random_u64(&item->lease->client->random)};
-    item->lease->client->statistics.renewed += item->round.verdict == QUORUM_WON;
-    item->lease->client->statistics.renewals_failed += item->round.verdict != QUORUM_WON;
+    bool is_won = item->round.verdict == QUORUM_WON;
+    item->lease->failed_verdict = is_won ? QUORUM_UNDECIDED : item->round.verdict;
+    item->lease->failed_votes = item->round.tally;
+    item->lease->client->statistics.renewed += is_won;
+    item->lease->client->statistics.renewals_failed += !is_won;
     rl_lease_step(item->lease, &event);
 }
 
@@ -210,6 +215,8 @@ static void count(struct item *item, unsigned node, enum quorum_vote vote, quoru
     if (actions.decided)
         decided(item);
     item->lease->client->statistics.renewed += actions.confirmed;
+    if (actions.confirmed)
+        item->lease->failed_verdict = QUORUM_UNDECIDED;
     if (actions.confirmed)
         rl_lease_confirmed(item->lease, &item->round, now);
 }
@@ -227,9 +234,20 @@ static void settled(struct batch *batch)
         heal_after(batch);
 }
 
+/* For redlock_renewal_result(). */
+static void __attribute__((format(printf, 2, 3))) note_failure(struct rl_node *node, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(node->facts.renewal, sizeof node->facts.renewal, format, arguments);
+    va_end(arguments);
+}
+
 static void take_renewals(struct batch *batch, unsigned node, const redisReply *reply, quorum_time now)
 {
     if (!is_answer(batch, reply)) {
+        struct rl_facts *facts = &batch->client->nodes[node].facts;
+        rl_reply_text(reply, facts->renewal, sizeof facts->renewal);
         count_all(batch, node, QUORUM_REFUSED, now);
         return;
     }
@@ -258,6 +276,7 @@ static void ask(struct batch *batch)
         struct rl_node *node = &batch->client->nodes[take_unasked(batch)];
         batch->ask[node->index].type = &renewal_type;
         if (!rl_node_can_renew(node, rl_now()) || !send(batch, node, &batch->command, false)) {
+            note_failure(node, "the link does not take it");
             count_all(batch, node->index, QUORUM_UNREACHABLE, rl_now());
             settled(batch);
         } else if (batch->in_turn) {
@@ -294,6 +313,7 @@ static void renewal_answered(struct rl_request *request, const struct rl_answer 
     bool was_overdue = request->overdue && answer->kind != RL_ANSWER_OVERDUE;
     switch (answer->kind) {
     case RL_ANSWER_OVERDUE:
+        note_failure(node, "no answer within %llu ms", (unsigned long long)(node->timeout / QUORUM_MILLISECOND));
         count_all(batch, node->index, QUORUM_TIMED_OUT, answer->now);
         settled_and_next(batch);
         return;
@@ -307,6 +327,7 @@ static void renewal_answered(struct rl_request *request, const struct rl_answer 
         break;
     case RL_ANSWER_BROKEN:
     case RL_ANSWER_DROPPED:
+        note_failure(node, "the connection broke");
         count_all(batch, node->index, QUORUM_UNREACHABLE, answer->now);
         if (!was_overdue)
             settled_and_next(batch);
@@ -428,6 +449,49 @@ void rl_renewals_gathered(struct rl_timer *timer)
     redlock_client *client = (redlock_client *)(void *)((char *)timer - offsetof(redlock_client, renewal_timer));
     while (client->leases.due && !timer->set && renew_some(client))
         ;
+}
+
+/* ------------------------------------------------------------------------------------------------- why it has failed */
+
+static const char *reason(struct rl_node *node, enum quorum_vote vote)
+{
+    quorum_time now = rl_now();
+    if (vote == QUORUM_ABSENT)
+        return "the key is not there";
+    if (vote == QUORUM_PENDING || vote == QUORUM_GRANTED)
+        return "";
+    if (vote != QUORUM_UNREACHABLE || rl_node_can_renew(node, now))
+        return node->facts.renewal;
+    const char *why = rl_node_usable(node, now, false).reason;
+    return why && why[0] ? why : "not connected";
+}
+
+static enum quorum_vote vote_of(const struct quorum_tally *tally, unsigned node)
+{
+    enum quorum_vote vote = QUORUM_PENDING;
+    while (vote < QUORUM_VOTES && !(tally->voted[vote] & quorum_node(node)))
+        vote++;
+    return vote;
+}
+
+void rl_renewal_fill(const struct rl_lease *lease, redlock_result *result)
+{
+    redlock_client *client = lease->client;
+    const struct quorum_tally *tally = &lease->failed_votes;
+    bool has_failed = lease->failed_verdict != QUORUM_UNDECIDED;
+    rl_result_clear(result, client->nodes_count);
+    result->status = result->cause = has_failed ? rl_result_status(lease->failed_verdict) : REDLOCK_OK;
+    result->validity_ms = (int64_t)(rl_lease_validity(lease) / QUORUM_MILLISECOND);
+    for (unsigned i = 0; i < client->nodes_count; i++) {
+        enum quorum_vote vote = has_failed ? vote_of(tally, i) : QUORUM_PENDING;
+        result->node[i].name = client->nodes[i].address.name;
+        result->node[i].outcome = rl_result_outcome(vote);
+        snprintf(result->node[i].text, sizeof result->node[i].text, "%s", reason(&client->nodes[i], vote));
+    }
+    if (!has_failed)
+        return;
+    result->attempts = 1;
+    rl_result_count(result, tally);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ healing */

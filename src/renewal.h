@@ -20,6 +20,9 @@ void rl_renewals_flush(redlock_client *client);
 /* The timer that ends the gathering. */
 void rl_renewals_gathered(struct rl_timer *timer);
 
+/* What the last renewal came to, if it failed: see redlock_renewal_result(). */
+void rl_renewal_fill(const struct rl_lease *lease, redlock_result *result);
+
 /* Forgets what is due, in a close. */
 void rl_renewals_drop(redlock_client *client);
 

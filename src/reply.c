@@ -220,7 +220,8 @@ static struct rl_vote query(const redisReply *reply)
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 4 || reply->element[1]->type != REDIS_REPLY_INTEGER ||
         reply->element[2]->type != REDIS_REPLY_INTEGER || !are_permits(reply->element[3]))
         return refused(reply);
-    if (reply->element[0]->type != REDIS_REPLY_STRING && reply->element[0]->type != REDIS_REPLY_NIL)
+    if (reply->element[0]->type != REDIS_REPLY_STRING && reply->element[0]->type != REDIS_REPLY_NIL &&
+        reply->element[0]->type != REDIS_REPLY_INTEGER)
         return refused(reply);
     return granted;
 }

@@ -112,6 +112,16 @@ int rl_result_status(enum quorum_verdict verdict)
     return REDLOCK_NO_QUORUM;
 }
 
+void rl_result_count(redlock_result *result, const struct quorum_tally *tally)
+{
+    result->granted = quorum_tally_count(tally, QUORUM_GRANTED);
+    result->held = quorum_tally_count(tally, QUORUM_HELD);
+    result->absent = quorum_tally_count(tally, QUORUM_ABSENT);
+    result->refused = quorum_tally_count(tally, QUORUM_REFUSED);
+    result->unreachable = quorum_tally_count(tally, QUORUM_UNREACHABLE);
+    result->timed_out = quorum_tally_count(tally, QUORUM_TIMED_OUT);
+}
+
 int rl_result_outcome(enum quorum_vote vote)
 {
     switch (vote) {

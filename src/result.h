@@ -19,4 +19,7 @@ int rl_result_outcome(enum quorum_vote vote);
 /* "expired", ... */
 const char *rl_result_loss(enum quorum_loss loss);
 
+/* The votes by class. */
+void rl_result_count(redlock_result *result, const struct quorum_tally *tally);
+
 #endif

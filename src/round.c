@@ -608,12 +608,7 @@ void rl_rounds_node_changed(redlock_client *client, struct rl_node *node)
 void rl_round_fill(const struct rl_round *round, redlock_result *result)
 {
     const struct quorum_tally *tally = &round->rules.tally;
-    result->granted = quorum_tally_count(tally, QUORUM_GRANTED);
-    result->held = quorum_tally_count(tally, QUORUM_HELD);
-    result->absent = quorum_tally_count(tally, QUORUM_ABSENT);
-    result->refused = quorum_tally_count(tally, QUORUM_REFUSED);
-    result->unreachable = quorum_tally_count(tally, QUORUM_UNREACHABLE);
-    result->timed_out = quorum_tally_count(tally, QUORUM_TIMED_OUT);
+    rl_result_count(result, tally);
     for (unsigned i = 0; i < tally->nodes; i++) {
         result->node[i].outcome = rl_result_outcome(vote_of(round, i));
         result->node[i].latency_us = round->slot[i].latency_us;

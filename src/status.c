@@ -92,6 +92,7 @@ static void fill_facts(const struct rl_facts *facts, redlock_node_status *status
     copy(status->marker_why, sizeof status->marker_why, facts->marker_why);
     copy(status->marker_deployment, sizeof status->marker_deployment, facts->marker_deployment);
     copy(status->lacking, sizeof status->lacking, facts->lacking);
+    copy(status->user, sizeof status->user, facts->user);
 }
 
 void rl_status_fill(struct rl_node *node, redlock_node_status *status)

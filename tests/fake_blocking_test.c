@@ -204,6 +204,35 @@ START_TEST(a_wait_is_ended_by_another_thread_or_a_signal)
 }
 END_TEST
 
+START_TEST(reset_cancellation_serves_again)
+{
+    pthread_t thread;
+    int status = 1;
+    scene_connect();
+    hold_majority();
+    ck_assert_status(redlock_cancellation_create(scene.client, &cancellation), REDLOCK_OK);
+    options.wait_ms = REDLOCK_FOREVER;
+    options.cancellation = cancellation;
+    ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_lock, &status), 0);
+    ck_assert(fake_server_wait_for(scene.node[0], "EVALSHA", 1, SCENE_SOON_MS));
+    redlock_cancel(cancellation);
+    redlock_cancellation_reset(cancellation); /* before the loop has looked, as a rule: the wait ends all the same */
+    pthread_join(thread, NULL);
+    ck_assert_status(status, REDLOCK_CANCELLED);
+    options.wait_ms = 20;
+    ck_assert_status(redlock_acquire(scene.client, "stock", &options, &lock, &result), REDLOCK_TIMED_OUT);
+    redlock_cancel(cancellation);
+    redlock_cancel(cancellation);
+    ck_assert_status(redlock_acquire(scene.client, "stock", &options, &lock, &result), REDLOCK_CANCELLED);
+    redlock_cancellation_reset(cancellation);
+    redlock_cancellation_reset(cancellation);
+    ck_assert_status(redlock_acquire(scene.client, "stock", &options, &lock, &result), REDLOCK_TIMED_OUT);
+    redlock_cancellation_reset(NULL);
+    redlock_cancellation_destroy(&cancellation);
+    close_client();
+}
+END_TEST
+
 static atomic_uint interrupted;
 
 static void count_signal(int signal)
@@ -411,6 +440,7 @@ int main(void)
     tcase_add_test(tcase, each_failure_has_its_status);
     tcase_add_test(tcase, threads_exclude_each_other);
     tcase_add_loop_test(tcase, a_wait_is_ended_by_another_thread_or_a_signal, 0, 2);
+    tcase_add_test(tcase, reset_cancellation_serves_again);
     tcase_add_test(tcase, a_signal_by_itself_interrupts_nothing);
     tcase_add_test(tcase, a_close_ends_what_others_wait_for);
     tcase_add_loop_test(tcase, links_break_under_the_clients_own_thread, 0, 3);

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 enum { THREADS_TRIED = 1000, CANCELS = 300, WORKERS = 4 };
 
@@ -225,6 +226,64 @@ START_TEST(pending_cancel_waits_for_the_end_of_a_call)
 }
 END_TEST
 
+/* --- The end of validity, in a worker --- */
+
+static struct {
+    redlock_lock *lock;
+    atomic_bool stop;
+    atomic_uint seen; /* how often the end has moved on */
+} watch;
+
+static void *watch_end(void *unused)
+{
+    (void)unused;
+    for (int64_t last = 0; !atomic_load(&watch.stop);) {
+        int64_t end = redlock_valid_until_ns(watch.lock);
+        ck_assert_int_ge(end, last);
+        ck_assert_int_eq(redlock_lock_loss(watch.lock), REDLOCK_NOT_LOST);
+        atomic_fetch_add(&watch.seen, end > last);
+        last = end;
+    }
+    return NULL;
+}
+
+static bool has_moved_on(void *times)
+{
+    return atomic_load(&watch.seen) >= *(unsigned *)times;
+}
+
+static void attached_nodes(void)
+{
+    scene_begin(3);
+    scene_attach();
+}
+
+START_TEST(worker_thread_sees_the_end_move_on)
+{
+    pthread_t worker;
+    struct answer answer;
+    struct timespec now;
+    atomic_store(&watch.stop, false);
+    atomic_store(&watch.seen, 0);
+    watch.lock = scene_lock("stock");
+    ck_assert_int_eq(pthread_create(&worker, NULL, watch_end, NULL), 0);
+    for (unsigned times = 1; times < 5; times++) {
+        ck_assert(scene_run(has_moved_on, &times));
+        scene_start_extend(&answer, watch.lock, 60000 + 1000 * times);
+        ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    }
+    ck_assert(scene_run(has_moved_on, &(unsigned){5}));
+    atomic_store(&watch.stop, true);
+    pthread_join(worker, NULL);
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    int64_t left_ms = (redlock_valid_until_ns(watch.lock) - now.tv_sec * INT64_C(1000000000) - now.tv_nsec) / 1000000;
+    ck_assert_int_le(redlock_validity_ms(watch.lock), left_ms);
+    ck_assert_int_ge(redlock_validity_ms(watch.lock), left_ms - 5000);
+    ck_assert_int_eq(redlock_valid_until_ns(NULL), 0);
+    ck_assert_status(scene_release(&answer, &watch.lock), REDLOCK_OK);
+}
+END_TEST
+
 #define COUNT(array) (int)(sizeof(array) / sizeof *(array))
 
 static Suite *owner_suite(void)
@@ -236,6 +295,8 @@ static Suite *owner_suite(void)
     tcase_add_test(tcase, thread_does_not_wait_for_itself);
     tcase_add_test(tcase, cancelled_threads_leave_no_lock);
     tcase_add_test(tcase, pending_cancel_waits_for_the_end_of_a_call);
+    TCase *attached = scene_case(suite, "attached", attached_nodes);
+    tcase_add_test(attached, worker_thread_sees_the_end_move_on);
     return suite;
 }
 

@@ -103,18 +103,19 @@ START_TEST(a_key_without_an_end)
 }
 END_TEST
 
-START_TEST(a_long_value_is_cut_and_printable)
+START_TEST(value_is_shown_whole_or_not_at_all)
 {
-    char value[200];
+    char value[REDLOCK_TOKEN_MAX + 2];
     memset(value, 'v', sizeof value - 1);
     value[sizeof value - 1] = '\0';
     value[3] = '\n';
     value[4] = '\xe4';
     for (unsigned i = 0; i < 5; i++)
-        show(i, value, 10000);
+        show(i, value + (i < 3 ? 1 : 0), 10000);
     ck_assert_status(query("stock"), REDLOCK_OK);
-    ck_assert_uint_eq(strlen(answer.state.token), REDLOCK_TOKEN_SIZE - 1);
-    ck_assert_mem_eq(answer.state.token, "vvv??vvv", 8);
+    ck_assert_uint_eq(strlen(answer.state.token), REDLOCK_TOKEN_MAX + 6);
+    ck_assert_mem_eq(answer.state.token, "vv\\x0a\\xe4vvv", 13);
+    ck_assert_str_eq(answer.state.node[4].token, "(129 bytes)");
     forget_all();
 }
 END_TEST
@@ -234,7 +235,7 @@ int main(void)
     tcase_add_test(tcase, a_lock_of_another);
     tcase_add_test(tcase, no_majority_for_anybody);
     tcase_add_test(tcase, a_key_without_an_end);
-    tcase_add_test(tcase, a_long_value_is_cut_and_printable);
+    tcase_add_test(tcase, value_is_shown_whole_or_not_at_all);
     tcase_add_loop_test(tcase, an_answer_that_makes_no_sense_is_none, 0, ODD);
     tcase_add_test(tcase, numbers_at_the_edge);
     tcase_add_test(tcase, waiters_are_the_most_that_a_node_shows);

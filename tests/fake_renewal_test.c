@@ -329,6 +329,67 @@ START_TEST(a_warning_that_the_loss_has_overtaken_tells_no_loss)
 }
 END_TEST
 
+static redlock_result failure;
+
+static void note_renewal(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg)
+{
+    (void)loss;
+    (void)validity_ms;
+    if (event != REDLOCK_EVENT_RENEWAL_FAILING)
+        return;
+    ck_assert_status(redlock_renewal_result(lock, &failure), REDLOCK_OK);
+    ++*(unsigned *)arg;
+}
+
+static bool is_counted(void *count)
+{
+    return *(unsigned *)count > 0;
+}
+
+static bool is_renewed(void *lock)
+{
+    redlock_result now;
+    return redlock_renewal_result(lock, &now) == REDLOCK_OK && now.status == REDLOCK_OK;
+}
+
+/* Each of a majority for another reason. */
+START_TEST(failing_renewal_says_which_nodes_and_why)
+{
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    const char *const silent_list = "?timeout_ms=50";
+    struct answer held;
+    unsigned failing = 0;
+    scene.options.ttl_ms = 3000;
+    options.wait_ms = SCENE_SOON_MS;
+    options.event = note_renewal;
+    options.event_arg = &failing;
+    scene.suffix[1] = silent_list;
+    scene_attach();
+    ck_assert_status(scene_acquire(&held, "stock", &options), REDLOCK_OK);
+    ck_assert_status(redlock_renewal_result(held.lock, &failure), REDLOCK_OK);
+    ck_assert_status(failure.status, REDLOCK_OK); /* none has failed */
+    ck_assert_ptr_null(strstr(redlock_result_text(&failure), "pending"));
+    scene_wait_for_sent(4, SENT_SET, 1);
+    fake_server_add_rule(scene.node[0], &(struct fake_rule){.command = "EVALSHA", .skip = true, .reply = FAKE_LOADING});
+    fake_server_add_rule(scene.node[1], &(struct fake_rule){.command = "EVALSHA", .hold = true});
+    fake_server_add_rule(scene.node[2],
+                         &(struct fake_rule){.command = "EVALSHA", .skip = true, .reply = "$1\r\n0\r\n"});
+    ck_assert(scene_run(is_counted, &failing));
+    ck_assert_status(failure.status, REDLOCK_NO_QUORUM);
+    ck_assert_int_eq(failure.node[0].outcome, REDLOCK_NODE_REFUSED);
+    ck_assert_has(failure.node[0].text, "LOADING");
+    ck_assert_int_eq(failure.node[1].outcome, REDLOCK_NODE_TIMED_OUT);
+    ck_assert_has(failure.node[1].text, "no answer within 50 ms");
+    ck_assert_int_eq(failure.node[2].outcome, REDLOCK_NODE_ABSENT);
+    ck_assert_uint_eq(failure.refused + failure.timed_out + failure.absent, 3);
+    ck_assert_has(redlock_result_text(&failure), "1 absent (");
+    fake_server_clear_rules(scene.node[0]);
+    fake_server_clear_rules(scene.node[2]);
+    ck_assert(scene_run(is_renewed, held.lock));
+    scene_release(&answers[0], &held.lock);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("renewals of many locks");
@@ -344,6 +405,7 @@ int main(void)
     tcase_add_test(tcase, a_close_meanwhile_asks_no_further);
     tcase_add_test(tcase, confirmations_that_come_after_the_timeout_keep_the_lock);
     TCase *events = scene_case(suite, "events", five_nodes);
+    tcase_add_test(events, failing_renewal_says_which_nodes_and_why);
     tcase_add_test(events, a_warning_that_the_loss_has_overtaken_tells_no_loss);
     return run_suite(suite);
 }

@@ -511,7 +511,7 @@ START_TEST(a_query_shows_what_is_no_lock)
     ck_assert_int_eq(state.remaining_ms, 0);
     ck_assert_str_eq(state.token, "theirs");
     ck_assert_str_eq(state.node[2].token, "(not a string)");
-    ck_assert_str_eq(state.node[3].token, "line?break");
+    ck_assert_str_eq(state.node[3].token, "line\\x0abreak");
     ck_assert(state.node[3].remaining_ms == REDLOCK_STATE_NO_EXPIRY);
     for (size_t i = 0; i < NODES; i++)
         real_delete(i, key);

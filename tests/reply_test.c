@@ -153,7 +153,8 @@ static const struct expectation expectations[] = {
     {RL_ASK_QUERY, "*4\r\n$-1\r\n:-2\r\n:0\r\n*4\r\n:0\r\n$1\r\na\r\n:31\r\n$1\r\nb\r\n", GRANTED},
     {RL_ASK_QUERY, "*4\r\n$-1\r\n:-2\r\n:0\r\n*2\r\n:32\r\n$1\r\na\r\n", REFUSED_FOR_NOW},
     {RL_ASK_QUERY, "*3\r\n$3\r\nabc\r\n:5\r\n:0\r\n", REFUSED_FOR_NOW},
-    {RL_ASK_QUERY, "*4\r\n:1\r\n:100\r\n:0\r\n*0\r\n", REFUSED_FOR_NOW},
+    {RL_ASK_QUERY, "*4\r\n:1\r\n:100\r\n:0\r\n*0\r\n", GRANTED}, /* readers */
+    {RL_ASK_QUERY, "*4\r\n*0\r\n:100\r\n:0\r\n*0\r\n", REFUSED_FOR_NOW},
     {RL_ASK_QUERY, "*1\r\n$3\r\nabc\r\n", REFUSED_FOR_NOW},
     {RL_ASK_QUERY, "*4\r\n$3\r\nabc\r\n:1\r\n:1\r\n:1\r\n", REFUSED_FOR_NOW},
     {RL_ASK_QUERY, "*0\r\n", REFUSED_FOR_NOW},

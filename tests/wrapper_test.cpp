@@ -276,8 +276,15 @@ START_TEST(a_wait_can_be_cancelled)
     cancellation.cancel();
     waiter.join();
     ck_assert(error && error->code() == std::errc::operation_canceled);
+    cancellation.reset();
+    redlock::acquire_options options(20ms);
+    options.cancellation = &cancellation;
+    ck_assert(fails([&] { static_cast<void>(other.acquire(key, options)); }).status() == status::timed_out);
     redlock::cancellation moved = std::move(cancellation), empty;
     empty.cancel();
+    empty.reset();
+    ck_assert(redlock::escape({"a\0\\x41", 6}) == "a\\x00\\x5cx41" && redlock::escape({}).empty());
+    ck_assert(redlock::unescape("a\\x00\\x5cx41") == std::string("a\0\\x41", 6));
     ck_assert(moved.native_handle() && !cancellation.native_handle()); // NOLINT
 }
 END_TEST
@@ -348,7 +355,7 @@ START_TEST(a_lock_goes_on_by_its_token)
     redlock::result result;
     ck_assert(!other.adopt(key, token, {}, result) && result.status() == status::lost);
     ck_assert(!other.release_token(key, token, result) && result.status() == status::lost);
-    ck_assert(fails([&] { other.release_token(key, "none"); }).status() == status::invalid);
+    ck_assert(fails([&] { other.release_token(key, "(shared)"); }).status() == status::invalid);
     const redlock::lock another = client.acquire(real_key("another"), options);
     other.release_token(real_key("another"), std::string(another.token()));
     ck_assert(real_nothing_left(nullptr));
@@ -439,6 +446,32 @@ START_TEST(a_loss_is_told_in_every_way)
     ck_assert(!lock.extend(1s, result) && result.status() == status::lost);
     ck_assert(fails([&] { lock.release(); }).status() == status::lost);
     ck_assert(!lock);
+}
+END_TEST
+
+START_TEST(failing_renewal_says_why)
+{
+    redlock::options renewing = patient();
+    renewing.renewal_percent = 33;
+    const redlock::client client(deployment_nodes(real_nodes), renewing);
+    std::atomic<unsigned> failing{0}, reasons{0};
+    redlock::acquire_options options;
+    options.wait = 20s;
+    options.ttl = 2s;
+    options.on_renewal_failing = [&](const redlock::result &renewal) {
+        for (std::uint32_t i = 0; i < renewal.nodes; i++)
+            reasons += renewal.node[i].text[0] != '\0';
+        failing++;
+        throw std::runtime_error("what a callback throws is dropped");
+    };
+    redlock::lock lock = client.acquire(key, options);
+    ck_assert(lock.renewal_result().status() == status::ok);
+    ck_assert(lock.valid_until() > 0ns);
+    for (std::size_t i = 0; i < 3; i++)
+        deployment_kill(real_nodes, i);
+    wait_for([&] { return failing.load() > 0; });
+    ck_assert(reasons >= 2 && lock.renewal_result().status() != status::ok);
+    deployment_repair(real_nodes);
 }
 END_TEST
 
@@ -724,6 +757,8 @@ Suite *wrapper_suite()
     tcase_add_test(tcase, a_lock_may_outlive_its_client);
     tcase_add_test(tcase, a_lock_dropped_by_its_own_callback_does_no_harm);
 
+    tcase = real_own_case(suite, "faults");
+    tcase_add_test(tcase, failing_renewal_says_why);
     tcase = real_shared_case(suite, "client");
     tcase_add_test(tcase, a_client_is_moved);
     tcase_add_test(tcase, a_client_tells_what_it_knows);

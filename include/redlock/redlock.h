@@ -41,16 +41,18 @@ extern "C" {
 #define REDLOCK_API
 #endif
 
-#define REDLOCK_VERSION_MAJOR 0
-#define REDLOCK_VERSION_MINOR 1
-#define REDLOCK_VERSION_PATCH 0
+#define REDLOCK_VERSION_MAJOR   0
+#define REDLOCK_VERSION_MINOR   1
+#define REDLOCK_VERSION_PATCH   0
 
-#define REDLOCK_NODES_MAX     32   /* nodes of one client */
-#define REDLOCK_RESOURCE_MAX  512  /* bytes of a resource's name */
-#define REDLOCK_RESOURCES_MAX 64   /* resources of one lock */
-#define REDLOCK_PERMITS_MAX   32   /* permits of a semaphore */
-#define REDLOCK_TOKEN_SIZE    41   /* bytes of a token's text, with its final NUL */
-#define REDLOCK_FOREVER       (-1) /* as a wait_ms: no limit */
+#define REDLOCK_NODES_MAX       32   /* nodes of one client */
+#define REDLOCK_RESOURCE_MAX    512  /* bytes of a resource's name */
+#define REDLOCK_RESOURCES_MAX   64   /* resources of one lock */
+#define REDLOCK_PERMITS_MAX     32   /* permits of a semaphore */
+#define REDLOCK_TOKEN_SIZE      41   /* bytes of the text of a token of this library, with its final NUL */
+#define REDLOCK_TOKEN_MAX       128  /* bytes of another library's token that can be shown and given */
+#define REDLOCK_TOKEN_TEXT_SIZE 513  /* bytes of any token's text, with its final NUL */
+#define REDLOCK_FOREVER         (-1) /* as a wait_ms: no limit */
 
 struct ev_loop; /* libev's; its header is not needed here */
 
@@ -100,6 +102,15 @@ REDLOCK_API const char *redlock_status_text(int status);
 
 /* "granted", "held", ... Static; never NULL. Any thread. */
 REDLOCK_API const char *redlock_outcome_name(int outcome);
+
+/*
+ * Bytes as text, in the one way in which the library, its log and redlock(1) show them: as they are, except that a byte
+ * that is part of a control character or of no UTF-8 character is written \xNN, and so is a backslash that would
+ * otherwise begin such a sequence. redlock_unescape() reads it back, exactly. size 0: a C string. Both write no more than
+ * fits (whole escapes, and for text a final NUL), and return how many bytes all of it takes. Any thread.
+ */
+REDLOCK_API size_t redlock_escape(const char *bytes, size_t size, char *text, size_t text_size);
+REDLOCK_API size_t redlock_unescape(const char *text, char *bytes, size_t size);
 
 /* The library's version, "0.1.0". Static. Any thread. */
 REDLOCK_API const char *redlock_version(void);
@@ -170,7 +181,7 @@ typedef int (*redlock_credentials_callback)(const char *node, char *user, char *
 /* What a holder is told about its lock. */
 enum redlock_event {
     REDLOCK_EVENT_RENEWAL_FAILING =
-        1,                    /* a renewal came to nothing, the first of a row; it is tried again until the end */
+        1, /* a renewal came to nothing, the first of a row (see redlock_renewal_result()); tried again until the end */
     REDLOCK_EVENT_ENDING = 2, /* no more than notify_before_ms of validity are left */
     REDLOCK_EVENT_LOST = 3    /* the lock is no longer held. Said once, after which nothing more is said of it */
 };
@@ -347,8 +358,8 @@ REDLOCK_API int redlock_acquire(redlock_client *client, const char *resource, co
  * Takes over a lock that another handle, in this process or another, was granted: by its token. An extension over all
  * nodes; when a majority still holds the token the lock is this handle's, too, valid for its ttl from now (never
  * shortened on the nodes), renewed and watched like any other, and whoever releases first ends it for all. options: as
- * in acquire, but it is tried once: wait_ms, fair and keep_waiting are of no use. token: what redlock_lock_token()
- * showed. *lock: the handle, or NULL unless REDLOCK_OK. result: NULL, or filled. Returns REDLOCK_OK, _LOST (a majority
+ * in acquire, but it is tried once: wait_ms, fair and keep_waiting are of no use. token: what redlock_lock_token() or
+ * redlock_query() showed, also of another library's lock. *lock: the handle, or NULL unless REDLOCK_OK. result: NULL, or filled. Returns REDLOCK_OK, _LOST (a majority
  * does not have it: what is left of it is deleted), _NO_QUORUM, _MISCONFIGURED, _TOO_SLOW (it is on the nodes, with
  * less validity than asked for), _CANCELLED, _INVALID (also: this client has a handle of it), _NO_MEMORY, _SYSTEM. Any
  * thread.
@@ -361,7 +372,7 @@ REDLOCK_API int redlock_adopt(redlock_client *client, const char *resource, cons
  * timeout; nodes that did not get the message get it as soon as they can be reached, as long as the client lives.
  * result: NULL, or filled. Returns REDLOCK_OK (a majority deleted it), _LOST (a majority did not have it), _NO_QUORUM,
  * _MISCONFIGURED (not confirmed by a majority; it may last until its ttl), _CANCELLED, _INVALID (also: this client has
- * a handle of it), _NO_MEMORY, _SYSTEM. With the token that redlock_query() shows it breaks another's lock: others may
+ * a handle of it), _NO_MEMORY, _SYSTEM. With the token that redlock_query() shows, of any library, it breaks another's lock: others may
  * have it at once; its holder is told at the next renewal, or at the end of its validity. Any thread.
  */
 REDLOCK_API int redlock_release_token(redlock_client *client, const char *resource, size_t size, const char *token,
@@ -427,9 +438,16 @@ REDLOCK_API int redlock_release_async(redlock_lock **lock, redlock_callback call
 
 /*
  * How long the lock is still valid, by this machine's clock (CLOCK_BOOTTIME), rounded down: 0 in its last millisecond,
- * and when it is lost. Any thread in the blocking face.
+ * and when it is lost. Any thread.
  */
 REDLOCK_API int64_t redlock_validity_ms(const redlock_lock *lock);
+
+/*
+ * The end of validity, in nanoseconds of this machine's CLOCK_BOOTTIME (CLOCK_MONOTONIC on systems without it): compare
+ * it with clock_gettime(). 0 when the lock is lost. A renewal moves it on. Any thread with both APIs, as redlock_validity_ms()
+ * and redlock_lock_loss() are, while no other releases the handle: a worker asks for the end, the owner renews.
+ */
+REDLOCK_API int64_t redlock_valid_until_ns(const redlock_lock *lock);
 
 /* The resource's bytes, NUL-terminated, and their number (size may be NULL); of several the first in the order of
  * bytes. Lives as long as the handle. */
@@ -439,8 +457,8 @@ REDLOCK_API const char *redlock_lock_resource(const redlock_lock *lock, size_t *
 REDLOCK_API uint32_t redlock_lock_resources(const redlock_lock *lock);
 REDLOCK_API const char *redlock_lock_resource_at(const redlock_lock *lock, uint32_t index, size_t *size);
 
-/* The value under the key on the nodes: 40 hexadecimal digits, drawn anew for each attempt. Lives as long as the
- * handle. */
+/* The text of the value under the key on the nodes: 40 hexadecimal digits, drawn anew for each attempt; of a lock that
+ * was adopted the adopted token. Lives as long as the handle. */
 REDLOCK_API const char *redlock_lock_token(const redlock_lock *lock);
 
 /*
@@ -457,8 +475,15 @@ REDLOCK_API uint64_t redlock_lock_fence(const redlock_lock *lock);
  * node. Any thread in the blocking face. */
 REDLOCK_API int redlock_held_by_me(redlock_client *client, const char *resource, size_t size);
 
-/* Why the lock was lost: enum redlock_loss. Any thread in the blocking face. */
+/* Why the lock was lost: enum redlock_loss. Any thread. */
 REDLOCK_API int redlock_lock_loss(const redlock_lock *lock);
+
+/*
+ * What the last renewal came to, node by node, if it failed: status is not REDLOCK_OK, and each node that did not extend
+ * the lock has a text. REDLOCK_OK after one that was won, and before the first. Asks no node; meant for the event
+ * REDLOCK_EVENT_RENEWAL_FAILING. Returns REDLOCK_OK, _INVALID. Any thread in the blocking API, and in callbacks.
+ */
+REDLOCK_API int redlock_renewal_result(redlock_lock *lock, redlock_result *result);
 
 /*
  * Re-entrancy. An owner that acquires a lock it has gets another handle of the same lock, without a round trip as long
@@ -478,7 +503,7 @@ REDLOCK_API uint32_t redlock_hold_count(const redlock_lock *lock);
 
 /*
  * A descriptor that becomes, and stays, readable when the lock is lost: for poll(2). It belongs to the lock: do not
- * read or close it; it is gone with the last handle. Returns REDLOCK_OK, _INVALID, _SYSTEM (no descriptor). Any thread
+ * read or close it; it is gone with the last handle. Returns REDLOCK_OK, _INVALID, _SYSTEM (none: errno says why). Any thread
  * in the blocking face.
  */
 REDLOCK_API int redlock_lost_descriptor(redlock_lock *lock, int *descriptor);
@@ -535,6 +560,7 @@ typedef struct redlock_node_status {
     int32_t snapshots;          /* after redlock_inspect(): 1: it saves by itself, 0: it does not, -1: unknown */
     char append_fsync[12];      /* after redlock_inspect(): "always", "everysec", "no"; "" unknown */
     char lacking[512];          /* after redlock_inspect(): ACL rules that the user lacks, "+pexpire ~jobs/daily" */
+    char user[128]; /* whom the library logs in as, as in the last handshake: "default" without a name; cut */
     uint64_t reserved[8];
 } redlock_node_status;
 
@@ -617,23 +643,27 @@ REDLOCK_API int redlock_metrics(redlock_client *client, char *text, size_t size,
 
 /* ---------------------------------------------------------------------------------------------------- what they show */
 
-/* What the nodes show for a resource. */
+/*
+ * What the nodes show for a resource. A token's text is its bytes as redlock_escape() writes them, with spaces escaped too;
+ * redlock_release_token() and redlock_adopt() take it back. In parentheses it is a remark: (empty), which they also take,
+ * (shared) for readers, (300 bytes) for a value above REDLOCK_TOKEN_MAX, (not a string) for a key that is no lock.
+ */
 typedef struct redlock_node_state {
     int64_t remaining_ms; /* time the node's key has left; 0: no key; -1: no answer; REDLOCK_STATE_NO_EXPIRY */
-    char token[REDLOCK_TOKEN_SIZE]; /* the value of the key, cut to fit; "" without one */
+    char token[REDLOCK_TOKEN_TEXT_SIZE]; /* the text of the key's value; "" without a key */
     int32_t waiters; /* clients that wait for the resource in the node's queue; -1: no answer, not permitted */
 } redlock_node_state;
 
 #define REDLOCK_STATE_NO_EXPIRY INT64_MAX
 
 typedef struct redlock_state {
-    int32_t locked;                 /* 1: a majority shows one and the same holder */
-    int32_t held_by_me;             /* 1: and it is this client; or it has one of the permits that are taken */
-    uint32_t locked_nodes;          /* nodes that show the holder that most nodes show */
-    uint32_t free_nodes;            /* nodes without a key */
-    int64_t remaining_ms;           /* until fewer than a majority show the holder; 0 when not locked */
-    char token[REDLOCK_TOKEN_SIZE]; /* the holder that most nodes show, "" for none */
-    uint32_t waiters;               /* the most that any node shows */
+    int32_t locked;                      /* 1: a majority shows one and the same holder */
+    int32_t held_by_me;                  /* 1: and it is this client; or it has one of the permits that are taken */
+    uint32_t locked_nodes;               /* nodes that show the holder that most nodes show */
+    uint32_t free_nodes;                 /* nodes without a key */
+    int64_t remaining_ms;                /* until fewer than a majority show the holder; 0 when not locked */
+    char token[REDLOCK_TOKEN_TEXT_SIZE]; /* the holder that most nodes show, "" for none */
+    uint32_t waiters;                    /* the most that any node shows */
     uint32_t permits_taken; /* of a semaphore, shown by majorities; its size no node knows: it is never locked */
     uint64_t reserved[7];
     redlock_node_state node[REDLOCK_NODES_MAX];
@@ -656,12 +686,14 @@ REDLOCK_API int redlock_query_async(redlock_client *client, const char *resource
 /*
  * A cancellation is given to operations in their options. redlock_cancel() ends those under way, and those started with
  * it later, with REDLOCK_CANCELLED, and what they left on the nodes is undone; where nothing waits it does nothing. It
- * stays cancelled. redlock_cancel() may be called from any thread and from a signal handler. Create and destroy: any
+ * stays cancelled until redlock_cancellation_reset(), which operations that are started later go by: those under way end
+ * all the same. Both may be called from any thread and from a signal handler. Create and destroy: any
  * thread in the blocking face, the loop's thread in the other. Destroy only when no operation uses it any more; before
  * or after the client is closed. *cancellation becomes NULL.
  */
 REDLOCK_API int redlock_cancellation_create(redlock_client *client, redlock_cancellation **cancellation);
 REDLOCK_API void redlock_cancel(redlock_cancellation *cancellation);
+REDLOCK_API void redlock_cancellation_reset(redlock_cancellation *cancellation);
 REDLOCK_API void redlock_cancellation_destroy(redlock_cancellation **cancellation);
 
 /*

@@ -21,8 +21,8 @@
  *   lifetime      A lock may outlive its client: closing the client releases the lock, which is lost from then on
  *                 (loss::closed).
  *   threads       As in redlock.h: any thread may use a client, and different locks; one lock is one thread's at a
- *                 time, but for validity(), wait_lost() and loss_reason(), which may be asked beside anything but its
- *                 release.
+ *                 time, but for validity(), valid_until(), wait_lost() and loss_reason(), which may be asked beside
+ *                 anything but its release.
  *   callbacks     come on the client's own thread, where nothing that asks a node may be called, nor a lock be
  *                 released. What they throw is dropped.
  *
@@ -326,6 +326,21 @@ inline const char *bytes(std::string_view value) noexcept
 
 } // namespace detail
 
+/* Bytes as text, and back: see redlock_escape(). */
+inline std::string escape(std::string_view bytes)
+{
+    std::string text(redlock_escape(detail::bytes(bytes), bytes.size(), nullptr, 0), '\0');
+    redlock_escape(detail::bytes(bytes), bytes.size(), text.data(), text.size());
+    text.pop_back(); /* the NUL */
+    return text;
+}
+inline std::string unescape(const std::string &text)
+{
+    std::string bytes(redlock_unescape(text.c_str(), nullptr, 0), '\0');
+    redlock_unescape(text.c_str(), bytes.data(), bytes.size());
+    return bytes;
+}
+
 /* ------------------------------------------------------------------------------------------------------------ options */
 
 struct credentials {
@@ -417,6 +432,12 @@ class cancellation
         if (handle_)
             redlock_cancel(handle_);
     }
+    /* For operations that are started later; those under way end all the same. Any thread, and signal handlers. */
+    void reset() noexcept
+    {
+        if (handle_)
+            redlock_cancellation_reset(handle_);
+    }
     redlock_cancellation *native_handle() const noexcept
     {
         return handle_;
@@ -444,6 +465,8 @@ struct acquire_options {
     milliseconds notify_before{0}; /* event::ending comes so long before the end of validity; 0: not at all */
     /* Told of the lock's fate, on the client's thread, while the lock lives. */
     std::function<void(event event, loss loss, milliseconds validity)> on_event;
+    /* With event::renewal_failing: which nodes did not extend it, and why. See redlock_renewal_result(). */
+    std::function<void(const result &renewal)> on_renewal_failing;
     bool fair = false;
     bool fence = false;   /* with a fencing token: lock.fence() */
     bool shared = false;  /* with other readers, but with no writer */
@@ -461,13 +484,27 @@ namespace detail
 /* Where the library's pointer leads to: as long as the lock. */
 struct watcher {
     std::function<void(event, loss, milliseconds)> told;
+    std::function<void(const result &)> failing;
     std::unique_ptr<watcher> next;
 
-    static void notify(redlock_lock *, int event, int loss, std::int64_t validity_ms, void *arg) noexcept
+    static void notify(redlock_lock *lock, int event, int loss, std::int64_t validity_ms, void *arg) noexcept
+    {
+        const auto *self = static_cast<const watcher *>(arg);
+        try {
+            if (self->told)
+                self->told(static_cast<redlock::event>(event), static_cast<redlock::loss>(loss),
+                           milliseconds(validity_ms));
+        } catch (...) {
+        }
+        if (event == REDLOCK_EVENT_RENEWAL_FAILING && self->failing)
+            self->notify_failing(lock);
+    }
+    void notify_failing(redlock_lock *lock) const noexcept
     {
         try {
-            static_cast<watcher *>(arg)->told(static_cast<redlock::event>(event), static_cast<redlock::loss>(loss),
-                                              milliseconds(validity_ms));
+            result renewal;
+            if (redlock_renewal_result(lock, &renewal) == REDLOCK_OK)
+                failing(renewal);
         } catch (...) {
         }
     }
@@ -614,6 +651,19 @@ class lock
     milliseconds validity() const noexcept
     {
         return milliseconds(native_handle() ? redlock_validity_ms(handle_) : 0);
+    }
+    /* The end of validity, on this machine's CLOCK_BOOTTIME; zero when lost or empty. */
+    std::chrono::nanoseconds valid_until() const noexcept
+    {
+        return std::chrono::nanoseconds(native_handle() ? redlock_valid_until_ns(handle_) : 0);
+    }
+    /* What the last renewal came to, node by node, if it failed; otherwise its status is status::ok. */
+    result renewal_result() const
+    {
+        result renewal;
+        if (redlock_renewal_result(native_handle(), &renewal) != REDLOCK_OK)
+            detail::refuse(renewal, status::invalid, redlock_status_text(REDLOCK_INVALID));
+        return renewal;
     }
     loss loss_reason() const noexcept
     {
@@ -776,9 +826,10 @@ inline std::optional<lock> acquire(const std::shared_ptr<connection> &connection
     native.no_renewal = options.renewal ? 0 : 1;
     native.cap_ms = count(options.cap, "cap");
     native.notify_before_ms = count(options.notify_before, "notify_before");
-    if (options.on_event) {
+    if (options.on_event || options.on_renewal_failing) {
         told = std::make_unique<watcher>();
         told->told = options.on_event;
+        told->failing = options.on_renewal_failing;
         native.event = watcher::notify;
         native.event_arg = told.get();
     }

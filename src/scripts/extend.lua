@@ -3,7 +3,8 @@
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return 0
 end
-if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
+local left = redis.call('PTTL', KEYS[1])
+if left >= 0 and left < tonumber(ARGV[2]) then -- -1: a foreign lock that never expires
   redis.call('PEXPIRE', KEYS[1], ARGV[2])
 end
 return 1

@@ -1,5 +1,5 @@
 -- Who holds it, for how long, and how many wait, in one look. KEYS: lock, or semaphore.
--- Answers {token or nil; PTTL: -2 no key, -1 no expiry; waiters that live, -1: the user may not look; of a semaphore
+-- Answers {token or nil, 1 readers, 2 no lock; PTTL: -2 no key, -1 no expiry; waiters that live, -1: the user may not look; of a semaphore
 -- {slot, token, ...} of those that are taken}.
 local holder = redis.pcall('GET', KEYS[1])
 if type(holder) == 'table' and holder.err then
@@ -7,7 +7,7 @@ if type(holder) == 'table' and holder.err then
     return holder
   end
   local readers = redis.pcall('ZSCORE', KEYS[1], '')
-  holder = type(readers) == 'table' and '(not a string)' or '(shared)'
+  holder = type(readers) == 'table' and 2 or 1
 end
 local waiters = 0
 local queue = redis.pcall('ZRANGE', KEYS[1] .. ':redlock:queue', 0, -1)

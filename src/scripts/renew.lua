@@ -4,7 +4,8 @@ local call = redis.call
 local answers = {}
 for i, holder in ipairs(call('MGET', unpack(KEYS))) do -- false where there is none, or something that is not a lock
   if holder == ARGV[2 * i - 1] then
-    if call('PTTL', KEYS[i]) < tonumber(ARGV[2 * i]) then
+    local left = call('PTTL', KEYS[i])
+    if left >= 0 and left < tonumber(ARGV[2 * i]) then -- -1: a foreign lock that was adopted and never expires
       call('PEXPIRE', KEYS[i], ARGV[2 * i])
     end
     answers[i] = '1'

@@ -111,6 +111,23 @@ START_TEST(what_is_wrong_with_servers_is_named)
 }
 END_TEST
 
+/* The user of a node's address is the one who lacks the rights, whatever the settings say. */
+static void check_user_in_address(struct cluster *cluster)
+{
+    char list[512] = "REDLOCK_NODES=", *at = list + strlen(list);
+    const char *const environment[] = {"REDLOCK_USER=another", "REDLOCK_PASSWORD=secret", list, patience_variable(),
+                                       NULL};
+    struct program_options options = {.environment = environment};
+
+    for (size_t i = 0; i < 3; i++)
+        at += snprintf(at, sizeof(list) - (size_t)(at - list), "%sredis://" PUBLISHED_USER ":" PUBLISHED_PASSWORD "@%s",
+                       i > 0 ? "," : "", cluster_address(cluster, i));
+    struct program *program = program_run(&options, "doctor", "--json", NULL);
+    program_exits(program, CRITICAL);
+    json_is(program, ".nodes[0].findings[] | select(.name == \"lacking-rights\") | .remedy[:31]",
+            "on the node: ACL SETUSER " PUBLISHED_USER " ~");
+}
+
 /* The remedy is a command, and does what it says. */
 START_TEST(a_user_who_lacks_rights_is_told_which_to_grant)
 {
@@ -138,6 +155,7 @@ START_TEST(a_user_who_lacks_rights_is_told_which_to_grant)
     program = program_run(&options, "doctor", NULL); /* which this user may not lock */
     program_exits(program, CRITICAL);
     has(program, "user lock lacks ~redlock-doctor");
+    check_user_in_address(cluster);
 }
 END_TEST
 

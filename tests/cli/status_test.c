@@ -79,12 +79,12 @@ START_TEST(a_lock_that_nobody_has)
     deployment_command(real_nodes, 1, NULL, 0, "SET", key, "for ever", NULL);
     struct program *program = status(key, NULL);
     has(program, "' disputed: free on 1 of 5 nodes, nobody has a majority\n");
-    has(program, "of?another");
+    has(program, "of\\x1banother");
     has(program, "no end");
     ck_assert_ptr_null(strchr(program_output(program), '\033'));
     program = status(key, "--json");
     json_is(program, ".resources[0] | [.state, .held_on, .free_on, .token] | join(\" \")", "disputed 2 1 ");
-    json_is(program, ".resources[0].nodes[1] | [.state, .token, .remaining_ms] | join(\" \")", "held for ever ");
+    json_is(program, ".resources[0].nodes[1] | [.state, .token, .remaining_ms] | join(\" \")", "held for\\x20ever ");
     for (size_t i = 0; i < NODES; i++)
         real_delete(i, key);
 }
@@ -225,7 +225,7 @@ START_TEST(several_resources_one_of_them_odd)
 
     program_exits(program, 0);
     json_is(program, ".resources | length", "2");
-    json_is(program, ".resources[1] | .resource == \"test:\xc3\xa4\\n\\\"\" and .resource_hex == null", "true");
+    json_is(program, ".resources[1] | .resource == \"test:\xc3\xa4\\\\x0a\\\"\"", "true");
     ck_assert_ptr_nonnull(strstr(program_errors(program), "5 granted")); /* -v */
 }
 END_TEST

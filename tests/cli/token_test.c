@@ -164,7 +164,8 @@ START_TEST(odd_bytes_in_a_name)
     program_exits(program, 0);
     const char *token = json_get(program, ".token");
     ck_assert(real_shows_everywhere(key, token));
-    json_is(program, ".resource_hex", "746573743a6f646420ff0a225c202d2d2024287829");
+    json_is(program, ".resource", DEPLOYMENT_PREFIX "odd \\xff\\x0a\"\\ -- $(x)"); /* as status and messages show it */
+    program_exits(run("extend", DEPLOYMENT_PREFIX "odd \\xff\\x0a\"\\ -- $(x)", token), 0);
     json_is(program, ".validity_ms > 5000 and .granted == 5 and .nodes == 5", "true");
     program = run("acquire", key, "-n");
     program_exits(program, NOT_OBTAINED);
@@ -175,6 +176,53 @@ START_TEST(odd_bytes_in_a_name)
 END_TEST
 
 /* A lock whose token nobody has would only be in the way. */
+/* Values that other libraries, or people, put under a key. */
+static const char *const foreign_tokens[] = {
+    "forever",
+    "(shared)",
+    "(empty)",
+    "a b\tc",
+    "\xff\x01",
+    "back\\x41slash",
+    "gr\xc3\xb6\xc3\x9f"
+    "e",
+    "$(x) 'y' \"z\"",
+};
+
+START_TEST(token_that_status_shows_is_taken_back)
+{
+    static const char *const commands[] = {"extend", "release"};
+    const char *key = real_key("foreign");
+
+    for (size_t i = 0; i < NODES; i++)
+        ck_assert(real_foreign_set(i, key, foreign_tokens[_i]));
+    struct program *program = program_run(&scene_on_nodes, "status", key, "--json", NULL);
+    program_exits(program, 0);
+    char *token = fixture_text("%s", json_get(program, ".resources[0].token"));
+    ck_assert_ptr_nonnull(strstr(program_output(program_run(&scene_on_nodes, "status", key, NULL)), token));
+    for (size_t i = 0; i < 2; i++) {
+        ck_assert(real_shows_everywhere(key, foreign_tokens[_i]));
+        program_exits(run(commands[i], key, token), 0);
+    }
+    ck_assert(real_shows_everywhere(key, "(nil)"));
+    free(token);
+}
+END_TEST
+
+/* A lock of another library's that never expires is extended without an end being set. */
+START_TEST(extension_never_gives_an_end_to_a_lock_without_one)
+{
+    const char *key = real_key("endless");
+
+    for (size_t i = 0; i < NODES; i++)
+        ck_assert(deployment_command(real_nodes, i, NULL, 0, "SET", key, "forever", NULL));
+    program_exits(run("extend", key, "forever"), 0);
+    for (size_t i = 0; i < NODES; i++)
+        ck_assert_int_eq(deployment_integer(real_nodes, i, "PTTL", key, NULL), -1);
+    program_exits(run("release", key, "forever"), 0);
+}
+END_TEST
+
 START_TEST(a_token_that_cannot_be_written_is_no_lock)
 {
     struct program *program = run_shell("\"$R\" acquire \"$1\" >/dev/full", real_key("full"));
@@ -244,8 +292,10 @@ static const struct {
     {{"acquire", "a", "--loss-signal", "9"}, "--loss-signal '9' is none of HUP, INT, "},
     {{"acquire", "a", "-E", "256"}, "is not a number from 0 to 255"},
     {{"extend", "a"}, "a resource and a token are needed"},
-    {{"extend", "a", "b"}, "'b' is not a token"},
-    {{"extend", "a", TOKEN "0"}, "is not a token"},
+    {{"extend", "a", "(shared)"}, "'(shared)' is not a token"},
+    {{"extend", "a", TOKEN TOKEN TOKEN TOKEN},
+     "is not a token: acquire writes one and status shows it, up to 128 bytes"},
+    {{"acquire", "a\\x00b"}, "has a NUL byte"},
     {{"extend", "a", TOKEN, "--ttl", "x"}, "--ttl 'x' is not a duration"},
     {{"release", "a", TOKEN, "b"}, "a resource and a token are needed"},
     {{"release", "a", "-"}, "'' is not a token"},
@@ -261,6 +311,22 @@ START_TEST(a_command_line_that_is_wrong_is_refused)
     program_exits(program, USAGE);
     program_says_in_one_line(program, bad_lines[_i].says);
     ck_assert_str_eq(program_output(program), "");
+}
+END_TEST
+
+/* Whichever descriptor is one too many, the message gives the reason and the remedy. */
+START_TEST(limit_of_open_files_is_named)
+{
+    struct program *program =
+        run_shell("for limit in {8..24}; do (ulimit -n $limit; \"$R\" run \"$1\" -- true); done", real_key("limit"));
+    const char *errors = program_errors(program);
+
+    program_exits(program, 0);
+    ck_assert_ptr_nonnull(strstr(errors, "descriptor"));
+    for (const char *line = strtok((char *)(uintptr_t)errors, "\n"); line != NULL; line = strtok(NULL, "\n"))
+        ck_assert_msg(strstr(line, "Too many open files; raise the limit of open files (ulimit -n)") != NULL ||
+                          strstr(line, "cannot make a descriptor") == NULL,
+                      "%s", line);
 }
 END_TEST
 
@@ -595,6 +661,10 @@ static Suite *token_suite(void)
     tcase_add_test(tcase, a_token_goes_through_a_pipe);
     tcase_add_test(tcase, odd_bytes_in_a_name);
     tcase_add_test(tcase, a_token_that_cannot_be_written_is_no_lock);
+    tcase_add_test(tcase, limit_of_open_files_is_named);
+    tcase_add_loop_test(tcase, token_that_status_shows_is_taken_back, 0,
+                        (int)(sizeof(foreign_tokens) / sizeof(foreign_tokens[0])));
+    tcase_add_test(tcase, extension_never_gives_an_end_to_a_lock_without_one);
     tcase_add_test(tcase, what_nobody_reads_ends_nothing);
     tcase_add_test(tcase, an_interrupt_ends_the_waiting_and_leaves_nothing);
     tcase_add_test(tcase, each_step_is_explained);

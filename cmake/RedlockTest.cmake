@@ -9,8 +9,8 @@
 #                    servers  needs redis-server
 #                    timing   measures time: runs alone
 #     [LIBRARIES target...] [TIMEOUT seconds])
-#   A Check program, run once per CK_FORK mode: NAME (label `forked`) and NAME.nofork. Of tests of servers the latter has the label
-#   `repeated`: such tests take long, and scripts/test.sh leaves it to the other builds than `dev`. Exit status 77 is "skipped".
+#   A Check program, run once per CK_FORK mode: NAME (label `forked`) and NAME.nofork (label `nofork`). scripts/test.sh runs the former in
+#   `dev` and the latter in the other builds. Exit status 77 is "skipped".
 #   The targets tests_unit and tests_threads build the programs of these labels alone.
 #
 #   redlock_add_script_test(NAME name COMMAND ... [LABELS ...] [TIMEOUT seconds] [ENVIRONMENT VAR=value...])
@@ -91,11 +91,7 @@ function(redlock_add_test)
   else()
     # Under a launcher one mode is enough; the label 'forked' lets it be left out.
     redlock_register_test(${arg_NAME} ${rest} LABELS ${arg_LABELS} forked ENVIRONMENT ${environment} CK_FORK=yes)
-    set(repeated "")
-    if("servers" IN_LIST arg_LABELS)
-      set(repeated repeated)
-    endif()
-    redlock_register_test(${arg_NAME}.nofork ${rest} LABELS ${arg_LABELS} ${repeated} ENVIRONMENT ${environment} CK_FORK=no)
+    redlock_register_test(${arg_NAME}.nofork ${rest} LABELS ${arg_LABELS} nofork ENVIRONMENT ${environment} CK_FORK=no)
   endif()
 endfunction()
 

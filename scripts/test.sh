@@ -123,7 +123,7 @@ run_servers() {
     record "dev, $1" 0 1 0 0 0
     return
   fi
-  REDLOCK_SERVER_PROGRAM=$1 run_tests dev "dev, $1" --label-regex servers --label-exclude 'repeated|torture'
+  REDLOCK_SERVER_PROGRAM=$1 run_tests dev "dev, $1" --label-regex servers --label-exclude 'nofork|torture|install'
 }
 
 packages_install build test || exit
@@ -133,7 +133,7 @@ if ! command -v npm >/dev/null || ! command -v node >/dev/null; then
 fi
 
 if build dev; then
-  run_tests dev dev --label-exclude repeated
+  run_tests dev dev --label-exclude nofork
   for server in "${servers[@]}"; do
     run_servers "$server"
   done

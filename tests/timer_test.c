@@ -93,7 +93,7 @@ START_TEST(set_move_and_stop_at_random)
     random_state = (uint64_t)_i * 7919 + 17;
     for (unsigned i = 0; i < MANY; i++)
         due[i] = 0;
-    for (unsigned step = 0; step < 40000; step++) {
+    for (unsigned step = 0; step < 10000; step++) {
         unsigned i = (unsigned)(random_next() % 500);
         unsigned act = (unsigned)(random_next() % 16);
         if (act < 9) {

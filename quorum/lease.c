@@ -31,6 +31,14 @@ static quorum_duration renewal_ttl(const struct quorum_lease *lease, quorum_time
     return quorum_time_add(now, ttl) > lease->validity_end ? ttl : 0;
 }
 
+quorum_duration quorum_lease_ttl_at(const struct quorum_lease *lease, quorum_duration ttl, quorum_time now)
+{
+    quorum_duration left = lease->terms.cap == QUORUM_NEVER ? QUORUM_NEVER : quorum_time_until(lease->terms.cap, now);
+    if (ttl <= left)
+        return ttl;
+    return left < QUORUM_MILLISECOND ? QUORUM_MILLISECOND : left - left % QUORUM_MILLISECOND;
+}
+
 /*
  * At its share of the ttl, a tenth of it earlier at random: locks taken together need not be renewed together. Very
  * many are spread further, but for a quarter, the first time; they stay so.

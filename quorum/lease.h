@@ -72,6 +72,10 @@ struct quorum_lease_actions quorum_lease_step(struct quorum_lease *lease, const 
 /* When to send QUORUM_LEASE_WOKEN; QUORUM_NEVER: not before something else happens. */
 quorum_time quorum_lease_deadline(const struct quorum_lease *lease);
 
+/* The ttl of a renewal that was planned with `ttl` and is sent at `now`: the keys must still end at the cap. In whole
+ * milliseconds, 1 at least. */
+quorum_duration quorum_lease_ttl_at(const struct quorum_lease *lease, quorum_duration ttl, quorum_time now);
+
 /*
  * May a node that a renewal found without the lock have it set again? Only while the last one that was decided has been
  * won: the majority that had confirmed it before one that failed may have forgotten since. A late confirmation does not

@@ -349,14 +349,15 @@ static quorum_nodes askable(redlock_client *client, quorum_time now)
 static void begin(struct item *item, quorum_nodes nodes, quorum_time now)
 {
     const struct rl_lease *lease = item->lease;
+    quorum_duration ttl = quorum_lease_ttl_at(&lease->rules, lease->renewal_ttl, now);
     const struct quorum_terms terms = {.kind = QUORUM_EXTEND,
                                        .nodes = lease->client->nodes_count,
-                                       .ttl = lease->renewal_ttl,
+                                       .ttl = ttl,
                                        .drift_ppm = lease->client->options.drift_ppm,
                                        .validity_end = lease->rules.validity_end};
     const struct quorum_event start = {.type = QUORUM_START, .now = now, .usable = nodes & lease->may_hold};
     quorum_round_init(&item->round, &terms);
-    snprintf(item->ttl, sizeof item->ttl, "%llu", (unsigned long long)(lease->renewal_ttl / QUORUM_MILLISECOND));
+    snprintf(item->ttl, sizeof item->ttl, "%llu", (unsigned long long)(ttl / QUORUM_MILLISECOND));
     if (!rl_lease_is_plain(lease))
         snprintf(item->fence, sizeof item->fence, "%llu", (unsigned long long)rl_lease_own_fence(lease));
     snprintf(item->keys, sizeof item->keys, "%u", lease->key_count);

@@ -345,7 +345,7 @@ END_TEST
 
 START_TEST(renewal_and_healing_tell_it)
 {
-    enum { SHORT_MS = 2000 };
+    enum { SHORT_MS = 3000 }; /* a busy machine may hold up a renewal, but not for most of it */
     redlock_options options = held_options(SHORT_MS, 0);
 
     cluster = real_cluster(HELD_NODES, NULL);
@@ -359,7 +359,7 @@ START_TEST(renewal_and_healing_tell_it)
     cluster_restart(cluster, 2);
     await_everywhere(face, token);
     held_everywhere(face, cluster, KEY, lock);
-    face_idle(face, 2 * SHORT_MS);
+    face_idle(face, 3 * SHORT_MS / 2);
     ck_assert_int_gt(redlock_validity_ms(lock), 0);
     held_release(face, &lock);
     ck_assert_uint_gt(draw(face), token);

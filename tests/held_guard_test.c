@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* The deployment's longest ttl, and how long a node that forgot grants nothing: it, its drift, and a second. */
-enum { MAX_TTL_MS = 2000, QUARANTINE_MS = 3022, SHORT_TTL_MS = 400 };
+enum { MAX_TTL_MS = 2000, QUARANTINE_MS = 3022, SHORT_TTL_MS = 400, LONG_MAX_TTL_MS = 20000 };
 
 static const char key[] = real_key("guarded");
 static redlock_result result;
@@ -344,9 +344,12 @@ START_TEST(a_new_deployment_is_in_quarantine_and_says_so)
     real_status(face_acquire(face, key, NULL, &lock, &result), REDLOCK_NO_QUORUM, &result);
     ck_assert_uint_eq(result.refused, HELD_NODES);
     ck_assert_msg(strstr(redlock_result_text(&result), "in quarantine for"), "%s", redlock_result_text(&result));
+    int64_t least = QUARANTINE_MS;
     uint64_t before = test_now_ns();
+    for (uint32_t i = 0; i < HELD_NODES; i++)
+        least = held_node_status(face, i).quarantine_ms < least ? held_node_status(face, i).quarantine_ms : least;
     real_status(face_acquire(face, key, REDLOCK_WAIT_MS(REAL_SOON_MS), &lock, &result), REDLOCK_OK, &result);
-    ck_assert_uint_gt(test_now_ns() - before, (QUARANTINE_MS - 1500) * UINT64_C(1000000)); /* it was waited out */
+    ck_assert_int_ge((int64_t)(test_now_ns() - before) / 1000000, least - 10); /* it was waited out */
     held_release(face, &lock);
     ck_assert(face_wait(face, is_usable_everywhere, face, REAL_SOON_MS));
     ck_assert_int_eq(held_node_status(face, 0).quarantine_ms, 0);
@@ -359,6 +362,8 @@ START_TEST(trust_ends_the_quarantine_for_everybody)
 {
     struct cluster *cluster = real_cluster(HELD_NODES, NULL);
     redlock_options options = held_options(MAX_TTL_MS, 1);
+
+    options.max_ttl_ms = LONG_MAX_TTL_MS; /* it lasts far longer than anything here takes on a busy machine */
     struct face *face = held_open(face_of(_i), cluster_nodes_string(cluster), &options);
     struct face *other = held_open(face_of(_i + 1), cluster_nodes_string(cluster), &options);
     uint64_t before = test_now_ns();
@@ -367,7 +372,7 @@ START_TEST(trust_ends_the_quarantine_for_everybody)
     redlock_lock *lock = held_acquire(face, key, NULL);
     held_release(face, &lock);
     ck_assert(face_wait(other, is_usable_everywhere, other, REAL_SOON_MS));
-    ck_assert_uint_lt(test_now_ns() - before, (QUARANTINE_MS - 500) * UINT64_C(1000000));
+    ck_assert_uint_lt(test_now_ns() - before, LONG_MAX_TTL_MS * UINT64_C(1000000));
     lock = held_acquire(other, key, NULL);
     held_release(other, &lock);
     held_close(face);
@@ -457,34 +462,49 @@ START_TEST(nodes_that_jump_one_after_the_other_are_healed_in_time)
 }
 END_TEST
 
-/* Restarted empty, one after the other, 2 s apart: each is healed before the next goes. */
+enum { ROLLED_LOCKS = 20 };
+
+struct rolled {
+    struct cluster *cluster;
+    size_t node;
+    redlock_lock *locks[ROLLED_LOCKS];
+    char names[ROLLED_LOCKS][32];
+};
+
+static bool are_back(void *arg)
+{
+    const struct rolled *rolled = arg;
+
+    for (int i = 0; i < ROLLED_LOCKS; i++)
+        if (!held_is_on(rolled->cluster, rolled->node, rolled->names[i], rolled->locks[i]))
+            return false;
+    return true;
+}
+
+/* Restarted empty, one after the other: each is healed before the next goes. */
 START_TEST(a_rolling_restart_loses_no_lock)
 {
-    enum { LOCKS = 20 };
-    struct cluster *cluster = real_cluster(HELD_NODES, NULL);
-    redlock_options options = held_options(MAX_TTL_MS, 1);
-    struct face *face = held_open_trusted(face_of(_i), cluster_nodes_string(cluster), &options);
-    struct held_story stories[LOCKS];
-    redlock_lock *locks[LOCKS];
-    char names[LOCKS][32];
+    enum { TTL_MS = 3 * MAX_TTL_MS };
+    struct rolled rolled = {.cluster = real_cluster(HELD_NODES, NULL)};
+    redlock_options options = held_options(TTL_MS, 1);
+    struct held_story stories[ROLLED_LOCKS];
 
-    for (int i = 0; i < LOCKS; i++) {
+    options.max_ttl_ms = TTL_MS;
+    struct face *face = held_open_trusted(face_of(_i), cluster_nodes_string(rolled.cluster), &options);
+    for (int i = 0; i < ROLLED_LOCKS; i++) {
         redlock_acquire_options acquire = held_acquire_options(&stories[i]);
-        snprintf(names[i], sizeof(names[i]), real_key("roll%d"), i);
-        locks[i] = held_acquire(face, names[i], &acquire);
+        snprintf(rolled.names[i], sizeof(rolled.names[i]), real_key("roll%d"), i);
+        rolled.locks[i] = held_acquire(face, rolled.names[i], &acquire);
     }
-    for (size_t node = 0; node < HELD_NODES; node++) {
-        uint64_t begun = test_now_ns();
-        cluster_restart(cluster, node);
-        face_idle(face, 2000 - (unsigned)((test_now_ns() - begun) / 1000000));
-        for (int i = 0; i < LOCKS; i++)
-            ck_assert_msg(held_is_on(cluster, node, names[i], locks[i]), "%s is not back on node %zu", names[i], node);
+    for (rolled.node = 0; rolled.node < HELD_NODES; rolled.node++) {
+        cluster_restart(rolled.cluster, rolled.node);
+        ck_assert_msg(face_wait(face, are_back, &rolled, REAL_SOON_MS), "not all are back on node %zu", rolled.node);
     }
-    for (int i = 0; i < LOCKS; i++) {
+    for (int i = 0; i < ROLLED_LOCKS; i++) {
         ck_assert_uint_eq(atomic_load(&stories[i].lost), 0);
-        ck_assert_int_gt(redlock_validity_ms(locks[i]), 0);
-        held_everywhere(face, cluster, names[i], locks[i]);
-        held_release(face, &locks[i]);
+        ck_assert_int_gt(redlock_validity_ms(rolled.locks[i]), 0);
+        held_everywhere(face, rolled.cluster, rolled.names[i], rolled.locks[i]);
+        held_release(face, &rolled.locks[i]);
     }
     held_close(face);
 }
@@ -631,15 +651,15 @@ START_TEST(trust_takes_the_nodes_over_when_their_number_changes)
     struct cluster *cluster = real_cluster(HELD_NODES, NULL);
     redlock_options options = held_options(MAX_TTL_MS, 1);
 
-    options.max_ttl_ms = 2 * MAX_TTL_MS; /* the old deployment's is no longer of interest */
+    options.max_ttl_ms = 2 * LONG_MAX_TTL_MS; /* the old deployment's is no longer of interest */
     use_and_stop(_i, first_of(cluster, number[0]), &options);
-    options.max_ttl_ms = MAX_TTL_MS;
+    options.max_ttl_ms = LONG_MAX_TTL_MS;
     struct face *face = held_open(face_of(_i), first_of(cluster, number[1]), &options);
     assert_unfit(face, 3, "number of nodes");
     uint64_t before = test_now_ns();
     assert_taken_over(face);
-    ck_assert_uint_lt(test_now_ns() - before, (QUARANTINE_MS - 500) * UINT64_C(1000000));
-    ck_assert_int_eq(marked_max_ttl(cluster, 0), MAX_TTL_MS);
+    ck_assert_uint_lt(test_now_ns() - before, LONG_MAX_TTL_MS * UINT64_C(1000000));
+    ck_assert_int_eq(marked_max_ttl(cluster, 0), LONG_MAX_TTL_MS);
     held_close(face);
 }
 END_TEST

@@ -312,6 +312,28 @@ START_TEST(nodes_are_asked_for_whole_milliseconds)
 }
 END_TEST
 
+/* It was planned with a ttl of 5 s. */
+START_TEST(renewal_that_is_sent_late_does_not_go_beyond_the_cap)
+{
+    static const struct {
+        quorum_duration left, ttl;
+    } rows[] = {{QUORUM_NEVER, 5000 * MS},
+                {5000 * MS, 5000 * MS},
+                {5000 * MS - 1, 4999 * MS},
+                {7 * MS, 7 * MS},
+                {2 * MS - 1, MS},
+                {MS - 1, MS},
+                {0, MS}};
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct quorum_lease_terms terms = usual();
+        if (rows[i].left != QUORUM_NEVER)
+            terms.cap = begin + rows[i].left;
+        struct quorum_lease lease = held(&terms, 0);
+        ck_assert_uint_eq(quorum_lease_ttl_at(&lease, 5000 * MS, begin), rows[i].ttl);
+    }
+}
+END_TEST
+
 START_TEST(at_the_cap_it_ends_by_itself)
 {
     struct quorum_lease_terms terms = usual();
@@ -635,6 +657,7 @@ static void add_renewal(Suite *suite)
     tcase_add_test(renewal, renewal_under_way_is_followed_by_the_hastened_one);
     tcase_add_test(renewal, renewal_does_not_go_beyond_the_cap);
     tcase_add_test(renewal, nodes_are_asked_for_whole_milliseconds);
+    tcase_add_test(renewal, renewal_that_is_sent_late_does_not_go_beyond_the_cap);
     tcase_add_test(renewal, at_the_cap_it_ends_by_itself);
     tcase_add_test(renewal, longer_extension_is_renewed_as_long);
     tcase_add_test(renewal, shorter_extension_takes_nothing_away);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NODES = 3, TTL_MS = 900 };
+enum { NODES = 3, TTL_MS = 1800 };
 
 #define RESOURCE real_key("rights")
 #define KEY      PUBLISHED_PREFIX RESOURCE

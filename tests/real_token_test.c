@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NODES = 5, QUORUM = 3, SHORT_TTL_MS = 2000 };
+enum { NODES = 5, QUORUM = 3, SHORT_TTL_MS = 4000 };
 
 static redlock_result result;
 

@@ -80,6 +80,22 @@ static uint64_t release_it(redlock_lock *lock)
     return released;
 }
 
+/* Runs the scene again while it takes the limit or longer: a busy machine delays some of the runs, a fault all of them. */
+static uint64_t least_of_some(uint64_t (*scene)(int i), int i, uint64_t limit_ns)
+{
+    enum { RUNS = 5 };
+    uint64_t least = UINT64_MAX;
+
+    for (int run = 0; run < RUNS && least >= limit_ns; run++) {
+        uint64_t took = scene(i);
+        least = took < least ? took : least;
+    }
+    return least;
+}
+
+#define assert_takes_less(scene, i, limit_ms)                                                                          \
+    ck_assert_uint_lt(least_of_some((scene), (i), (uint64_t)(limit_ms)*MS), (uint64_t)(limit_ms)*MS)
+
 /* --- Waiters --- */
 
 struct waiter {
@@ -220,13 +236,27 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* From the release to the waiter in another client, in the middle of many. */
-static uint64_t median_hand_over(redlock_client *holder, redlock_client *other, bool fair)
-{
-    enum { TIMES = 21 };
-    uint64_t took[TIMES];
+enum { HAND_OVERS = 21 };
 
-    for (int i = 0; i < TIMES; i++) {
+static uint64_t median(uint64_t *took)
+{
+    qsort(took, HAND_OVERS, sizeof(*took), compare);
+    return took[HAND_OVERS / 2];
+}
+
+struct medians {
+    uint64_t hand_over; /* from the release to the waiter in another client */
+    uint64_t control;   /* that client acquires a free lock and releases it */
+};
+
+static struct medians measure_hand_overs(redlock_client *holder, redlock_client *other, bool fair)
+{
+    uint64_t took[HAND_OVERS], control[HAND_OVERS];
+
+    for (int i = 0; i < HAND_OVERS; i++) {
+        uint64_t begun = test_now_ns();
+        release_it(take_it(other));
+        control[i] = test_now_ns() - begun;
         struct waiter waiter = {0};
         redlock_lock *lock = take_it(holder);
         start(&waiter, other, fair);
@@ -236,19 +266,19 @@ static uint64_t median_hand_over(redlock_client *holder, redlock_client *other, 
         join_with_it(&waiter);
         took[i] = waiter.told_ns > released ? waiter.told_ns - released : 0;
     }
-    qsort(took, TIMES, sizeof(took[0]), compare);
-    return took[TIMES / 2];
+    return (struct medians){median(took), median(control)};
 }
 
+/* The limit allows for a busy machine, on which the control takes longer too. Without a wake-up it takes up to 1 s. */
 START_TEST(released_lock_is_handed_over_at_once)
 {
     cluster = real_cluster(_i < 2 ? 1 : NODES, NULL);
     redlock_client *holder = open_here(), *other = open_here();
-    uint64_t median = UINT64_MAX;
+    struct medians medians = {UINT64_MAX, 0};
 
-    for (int batch = 0; batch < 3 && median >= 5 * MS; batch++) /* the machine may be busy with something else */
-        median = median_hand_over(holder, other, _i % 2 == 1);
-    ck_assert_uint_lt(median, 5 * MS);
+    for (int batch = 0; batch < 5 && medians.hand_over >= 5 * MS + 4 * medians.control; batch++)
+        medians = measure_hand_overs(holder, other, _i % 2 == 1);
+    ck_assert_uint_lt(medians.hand_over, 5 * MS + 4 * medians.control);
     close_client(holder);
     close_client(other);
 }
@@ -332,10 +362,11 @@ END_TEST
 
 /* A deployment that is new grants nothing for a while: the nodes say that the lock is free, and when they will grant it
  * is known. */
-START_TEST(a_quarantine_is_waited_out_without_asking)
+enum { TTL_MS = 1100, QUARANTINE_MS = TTL_MS + 13 + 1000 };
+
+static uint64_t wait_for_the_end_of_a_quarantine(int i)
 {
-    /* It ends soon after a look of the waiter, who looks once a second. */
-    enum { TTL_MS = 1100, QUARANTINE_MS = TTL_MS + 13 + 1000, BEFORE_NEXT_LOOK_MS = 700, LITTLE = 12 };
+    enum { LITTLE = 12 };
     cluster = real_cluster(NODES, NULL);
     redlock_options options = client_options();
     redlock_client *client;
@@ -345,15 +376,22 @@ START_TEST(a_quarantine_is_waited_out_without_asking)
     options.guard = 1;
     options.max_ttl_ms = options.ttl_ms = TTL_MS;
     ck_assert_int_eq(redlock_connect(cluster_nodes_string(cluster), &options, &client, &result), REDLOCK_OK);
-    start(&waiter, client, _i);
+    start(&waiter, client, i);
     join_with_it(&waiter);
     uint64_t took_ms = (waiter.told_ns - began) / MS;
     ck_assert_uint_ge(took_ms, QUARANTINE_MS);
-    ck_assert_uint_le(took_ms, QUARANTINE_MS + BEFORE_NEXT_LOOK_MS);
-    for (size_t i = 0; i < NODES; i++)
-        ck_assert_msg(calls(i, "evalsha") <= LITTLE, "node %zu: %lld scripts", i, calls(i, "evalsha"));
+    for (size_t node = 0; node < NODES; node++)
+        ck_assert_msg(calls(node, "evalsha") <= LITTLE + (long long)took_ms / 1000, "node %zu: %lld scripts", node,
+                      calls(node, "evalsha"));
     expect_no_queue(); /* nor on a node whose quarantine ended last, whom nobody asked for the lock */
     close_client(client);
+    return waiter.told_ns - began;
+}
+
+START_TEST(a_quarantine_is_waited_out_without_asking)
+{
+    enum { BEFORE_NEXT_LOOK_MS = 700 }; /* it ends soon after a look of the waiter, who looks once a second */
+    assert_takes_less(wait_for_the_end_of_a_quarantine, _i, QUARANTINE_MS + BEFORE_NEXT_LOOK_MS);
 }
 END_TEST
 
@@ -627,13 +665,14 @@ END_TEST
 
 /* --- Holders that call nobody --- */
 
-START_TEST(foreign_lock_is_found_free)
+/* From the moment when the lock became free. */
+static uint64_t find_foreign_lock_free(int i)
 {
-    bool deleted = _i / 2, fair = _i % 2;
+    bool deleted = i / 2, fair = i % 2;
     struct waiter waiter = {0};
     cluster = real_cluster(NODES, NULL);
     redlock_client *client = open_here();
-    uint64_t begun = test_now_ns(), limit = begun + 1500ull * MS;
+    uint64_t begun = test_now_ns(), free = begun + 800ull * MS;
 
     foreign_set(deleted ? "60000" : "800");
     start(&waiter, client, fair);
@@ -641,13 +680,18 @@ START_TEST(foreign_lock_is_found_free)
     if (deleted) {
         await_listening(1);
         foreign_delete();
-        limit = test_now_ns() + 1500ull * MS; /* the next look, and a busy machine */
+        free = test_now_ns();
     }
     join_with_it(&waiter);
-    ck_assert_uint_lt(waiter.told_ns, limit);
     if (!deleted)
         ck_assert_uint_ge(waiter.told_ns - begun, 790ull * MS);
     close_client(client);
+    return waiter.told_ns > free ? waiter.told_ns - free : 0;
+}
+
+START_TEST(foreign_lock_is_found_free)
+{
+    assert_takes_less(find_foreign_lock_free, _i, _i / 2 ? 1500 : 700); /* the next look; an end that was known */
 }
 END_TEST
 
@@ -726,9 +770,10 @@ static void expect_dead_waiters_to_be_forgotten(void)
     forget_waiters();
 }
 
-START_TEST(killed_waiter_at_the_head_does_not_block_the_others)
+/* Until the last of two others has it. */
+static uint64_t wait_behind_a_killed_waiter(int i)
 {
-    bool fair = _i;
+    bool fair = i;
     struct waiter waiters[2] = {0};
     cluster = real_cluster(NODES, NULL);
     struct victim victim = make_victim(fair);
@@ -736,21 +781,27 @@ START_TEST(killed_waiter_at_the_head_does_not_block_the_others)
     redlock_lock *lock = take_it(holder);
 
     let_wait(&victim);
-    for (unsigned i = 0; i < 2; i++) {
-        start(&waiters[i], open_here(), fair);
-        await_queued(i + 2);
-        await_listening((int)i + 2);
+    for (unsigned w = 0; w < 2; w++) {
+        start(&waiters[w], open_here(), fair);
+        await_queued(w + 2);
+        await_listening((int)w + 2);
     }
     kill_victim(&victim);
-    uint64_t released = release_it(lock);
-    for (unsigned i = 0; i < 2; i++) {
-        join_with_it(&waiters[i]);
-        /* Plain: the second stands in, at the next look at the latest. Fair: after the second that the first is given. */
-        ck_assert_uint_lt(waiters[i].told_ns - released, (fair ? 1900ull : 1500ull) * MS);
-        close_client(waiters[i].client);
+    uint64_t released = release_it(lock), last = released;
+    for (unsigned w = 0; w < 2; w++) {
+        join_with_it(&waiters[w]);
+        last = waiters[w].told_ns > last ? waiters[w].told_ns : last;
+        close_client(waiters[w].client);
     }
     close_client(holder);
     expect_dead_waiters_to_be_forgotten();
+    return last - released;
+}
+
+START_TEST(killed_waiter_at_the_head_does_not_block_the_others)
+{
+    /* Plain: the second stands in, at the next look at the latest. Fair: after the second that the first is given. */
+    assert_takes_less(wait_behind_a_killed_waiter, _i, _i ? 1900 : 1500);
 }
 END_TEST
 
@@ -774,9 +825,9 @@ START_TEST(head_that_leaves_a_lock_free_makes_way_though_nobody_releases)
 }
 END_TEST
 
-START_TEST(client_that_closes_at_the_head_makes_way)
+static uint64_t close_at_the_head(int i)
 {
-    bool fair = _i;
+    bool fair = i;
     struct waiter first = {0}, second = {0};
     cluster = real_cluster(NODES, NULL);
     redlock_client *holder = open_here();
@@ -793,9 +844,14 @@ START_TEST(client_that_closes_at_the_head_makes_way)
     await_queued(1);
     uint64_t released = release_it(lock);
     join_with_it(&second);
-    ck_assert_uint_lt(second.told_ns - released, 500ull * MS);
     close_client(second.client);
     close_client(holder);
+    return second.told_ns - released;
+}
+
+START_TEST(client_that_closes_at_the_head_makes_way)
+{
+    assert_takes_less(close_at_the_head, _i, 500);
 }
 END_TEST
 
@@ -844,29 +900,32 @@ END_TEST
 
 /* --- Where words do not reach --- */
 
-START_TEST(without_channel_rights_it_works_all_the_same)
+static uint64_t wait_without_channel_rights(int i)
 {
-    enum { SLOW_MS = 5000 };
     struct cluster_node_options nodes[NODES] = {0};
     redlock_client *clients[2];
     struct waiter waiter = {0};
 
-    for (size_t i = 0; i < NODES; i++)
-        nodes[i].acl = "user default on nopass ~* +@all resetchannels\n";
+    for (size_t node = 0; node < NODES; node++)
+        nodes[node].acl = "user default on nopass ~* +@all resetchannels\n";
     cluster = real_cluster(NODES, &(struct cluster_options){.nodes = nodes});
-    for (int i = 0; i < 2; i++)
-        clients[i] = open_here();
+    clients[0] = open_here();
+    clients[1] = open_here();
     redlock_lock *lock = take_it(clients[0]);
-    start(&waiter, clients[1], _i);
-    ck_assert(wait_until(
-        is_on_a_majority, NULL,
-        REAL_SOON_MS)); /* it signs in by its attempts, so that the release has somebody to tell, and may not */
+    start(&waiter, clients[1], i);
+    /* It signs in by its attempts, so that the release has somebody to tell, and may not. */
+    ck_assert(wait_until(is_on_a_majority, NULL, REAL_SOON_MS));
     uint64_t released = release_it(lock);
     ck_assert_uint_ge(result.granted, result.quorum);
     join_with_it(&waiter);
-    ck_assert_uint_lt(waiter.told_ns - released, (uint64_t)SLOW_MS * MS);
     close_client(clients[0]);
     close_client(clients[1]);
+    return waiter.told_ns - released;
+}
+
+START_TEST(without_channel_rights_it_works_all_the_same)
+{
+    assert_takes_less(wait_without_channel_rights, _i, 5000);
 }
 END_TEST
 
@@ -880,45 +939,55 @@ static struct delay_proxy *proxy_to_cluster(void)
 }
 
 /* 1: a minority; 3: all of them. */
-START_TEST(nodes_that_cannot_be_listened_to)
+static uint64_t wait_on_deaf_nodes(int i)
 {
-    size_t deaf = _i == 0 ? 1 : NODES;
+    size_t deaf = i == 0 ? 1 : NODES;
     struct waiter waiter = {0};
     cluster = real_cluster(NODES, NULL);
     struct delay_proxy *proxy = proxy_to_cluster();
     redlock_client *holder = open_here(), *other = open_client(delay_proxy_nodes_string(proxy));
     redlock_lock *lock = take_it(holder);
 
-    for (size_t i = 0; i < deaf; i++)
-        delay_proxy_refuse(proxy, i, true); /* the connection that is there stays */
+    for (size_t node = 0; node < deaf; node++)
+        delay_proxy_refuse(proxy, node, true); /* the connection that is there stays */
     start(&waiter, other, false);
     ck_assert(wait_until(is_on_a_majority, NULL, REAL_SOON_MS));
     uint64_t released = release_it(lock);
     join_with_it(&waiter);
-    ck_assert_uint_lt(waiter.told_ns - released, 5000ull * MS);
     close_client(other);
     close_client(holder);
     delay_proxy_stop(proxy);
+    return waiter.told_ns - released;
+}
+
+START_TEST(nodes_that_cannot_be_listened_to)
+{
+    assert_takes_less(wait_on_deaf_nodes, _i, 5000);
 }
 END_TEST
 
-START_TEST(with_a_minority_stopped_it_is_called_still)
+static uint64_t wait_with_a_minority_stopped(int i)
 {
     struct waiter waiter = {0};
     cluster = real_cluster(NODES, NULL);
     redlock_client *holder = open_here(), *other = open_here();
     redlock_lock *lock = take_it(holder);
 
-    start(&waiter, other, _i);
+    start(&waiter, other, i);
     await_queued(1);
     await_listening(1);
     cluster_stop(cluster, 2);
     uint64_t released = release_it(lock);
     join_with_it(&waiter);
-    ck_assert_uint_lt(waiter.told_ns - released, 3000ull * MS);
     cluster_resume_all(cluster);
     close_client(other);
     close_client(holder);
+    return waiter.told_ns - released;
+}
+
+START_TEST(with_a_minority_stopped_it_is_called_still)
+{
+    assert_takes_less(wait_with_a_minority_stopped, _i, 3000);
 }
 END_TEST
 

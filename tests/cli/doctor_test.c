@@ -66,8 +66,8 @@ START_TEST(nodes_that_fail_one_by_one)
             deployment_kill(real_nodes, down);
         struct program *program = doctor(&scene_on_nodes, down < 3 ? WARNING : CRITICAL);
         json_is(program, FOUND(1), "unreachable");
-        json_is(program, ".nodes[1].findings[0].remedy",
-                "start the server, or correct the address in the list of nodes");
+        json_is(program, ".nodes[1].findings[0] | .text + \": \" + .remedy",
+                "cannot connect: Connection refused: start the server, or correct the address in the list of nodes");
         json_is(program, FOUND(0), "");
     }
     struct program *program = program_run(&scene_on_nodes, "doctor", NULL);

@@ -69,11 +69,12 @@ void program_hang_up(struct program *program);
 pid_t program_foreground(const struct program *program);
 
 /* Fails the test unless it exits with the status, showing what it said. Minus a signal is meant by minus its number. */
-#define program_exits(program, status)                                                                                 \
+#define program_exits(which, status)                                                                                   \
     do {                                                                                                               \
-        int program_status = program_wait(program);                                                                    \
+        struct program *program_ended = (which);                                                                       \
+        int program_status = program_wait(program_ended);                                                              \
         ck_assert_msg(program_status == (status), "exit status %d, not %d; errors: %s; output: %s", program_status,    \
-                      (status), program_errors(program), program_output(program));                                     \
+                      (status), program_errors(program_ended), program_output(program_ended));                         \
     } while (0)
 
 /* Fails the test unless its errors are one line with the text in it. */

@@ -1,5 +1,6 @@
 /* redlock run: exit statuses, environment, signals, pipes, waiting, competition, and nodes that fail while CMD runs. */
 #define _GNU_SOURCE
+#include "patience.h"
 #include "scene.h"
 
 #include "support/clock.h"
@@ -24,6 +25,9 @@ enum { MAJORITY = 3 };
 
 /* Nodes have time to answer, on a loaded machine too. */
 #define SHORT_TTL "--ttl", "2s", "--grace", "500ms", "--timeout", "500ms"
+
+/* An attempt ends within it, on a loaded machine too. */
+#define A_WHILE "2s"
 
 static const char resource[] = real_key("run");
 
@@ -75,7 +79,7 @@ START_TEST(a_lock_that_is_held_is_not_obtained)
     program_says_in_one_line(program, "held by another");
     ck_assert_str_eq(program_output(program), "");
     program_exits(program_run(&scene_on_nodes, "run", "--no-wait", "-E", "42", resource, "--", "true", NULL), 42);
-    program = program_run(&scene_on_nodes, "run", "--wait", "100ms", "-E", "0", resource, "--", "echo", "ran", NULL);
+    program = program_run(&scene_on_nodes, "run", "--wait", A_WHILE, "-E", "0", resource, "--", "echo", "ran", NULL);
     program_exits(program, 0);
     ck_assert_str_eq(program_output(program), "");
     release_by_another();
@@ -161,7 +165,7 @@ START_TEST(several_resources_are_held_or_none)
     program_exits(other, 1); /* the one that is free is not blamed */
     program_says_in_one_line(other, "'test:other' and '");
     program_says_in_one_line(other, "-2' is in the way");
-    other = program_run(&scene_on_nodes, "run", "-w", "100ms", "test:a", "test:b", second, "--", "true", NULL);
+    other = program_run(&scene_on_nodes, "run", "-w", A_WHILE, "test:a", "test:b", second, "--", "true", NULL);
     program_exits(other, 1);
     program_says_in_one_line(other, "'test:a' and 2 more not obtained");
     program_says_in_one_line(other, "-2' is in the way");
@@ -841,7 +845,7 @@ END_TEST
 static Suite *run_suite(void)
 {
     Suite *suite = suite_create("cli_run");
-    TCase *usual = scene_shared_case(suite, "usual");
+    TCase *usual = patient(scene_shared_case(suite, "usual"));
     TCase *faults = scene_shared_case(suite, "faults");
     TCase *access = scene_bare_case(suite, "access");
 
@@ -888,5 +892,6 @@ static Suite *run_suite(void)
 
 int main(void)
 {
+    patience_begin();
     return real_run(run_suite(), true);
 }

@@ -30,7 +30,7 @@ enum {
     SYSTEM = 71,
     LOST = 75,
     MISCONFIGURED = 78,
-    TTL_MS = 2000
+    TTL_MS = 4000
 };
 
 #define TOKEN "0123456789abcdef0123456789abcdef01234567"
@@ -84,7 +84,7 @@ START_TEST(every_node_shows_the_token_that_is_written)
 
     ck_assert(real_shows_everywhere(key, token));
     program_exits(run("acquire", key, "-n"), NOT_OBTAINED);
-    struct program *other = program_run(&scene_on_nodes, "acquire", key, "-w", "200ms", "-E", "7", NULL);
+    struct program *other = program_run(&scene_on_nodes, "acquire", key, "-w", "2s", "-E", "7", NULL);
     program_exits(other, 7);
     program_says_in_one_line(other, "held by another");
     ck_assert_str_eq(program_output(other), "");
@@ -131,8 +131,8 @@ END_TEST
 START_TEST(a_lock_is_broken_by_the_token_that_status_shows)
 {
     const char *key = real_key("broken");
-    struct program *holder = program_start(&scene_on_nodes, "run", "--ttl", "1200ms", "--grace", "100ms", key, "--",
-                                           "sh", "-c", "echo ready; exec sleep 60", NULL);
+    struct program *holder = program_start(&scene_on_nodes, "run", "--ttl", "5s", "--grace", "100ms", key, "--", "sh",
+                                           "-c", "echo ready; exec sleep 60", NULL);
 
     ck_assert(program_says(holder, "ready"));
     const char *token = json_get(program_run(&scene_on_nodes, "status", key, "--json", NULL), ".resources[0].token");
@@ -466,7 +466,7 @@ static bool has_passed(void *deadline)
 START_TEST(a_keeper_renews_until_its_process_ends)
 {
     const char *key = real_key("kept");
-    struct kept kept = keep(key, "2s");
+    struct kept kept = keep(key, "4s");
     uint64_t deadline = test_deadline_ns(TTL_MS + TTL_MS / 4);
 
     ck_assert(wait_until(has_passed, &deadline, REAL_SOON_MS));
@@ -491,7 +491,7 @@ END_TEST
 START_TEST(a_keeper_ends_when_its_lock_is_released)
 {
     const char *key = real_key("released");
-    struct kept kept = keep(key, "900ms");
+    struct kept kept = keep(key, "5s");
 
     program_exits(run("release", key, kept.token), 0);
     check_that_it_ends(&kept);
@@ -508,10 +508,10 @@ START_TEST(a_loss_is_told_by_a_signal_that_was_asked_for)
 
     snprintf(pid, sizeof(pid), "%d", (int)program_pid(process));
     ck_assert(program_says(process, "ready"));
-    struct program *acquire = _i == 0 ? program_run(&scene_on_nodes, "acquire", key, "--for", pid, "--ttl", "900ms",
+    struct program *acquire = _i == 0 ? program_run(&scene_on_nodes, "acquire", key, "--for", pid, "--ttl", "5s",
                                                     "--loss-signal", signal, NULL)
-                                      : program_run(&scene_on_nodes, "acquire", key, "--for", pid, "--ttl", "500ms",
-                                                    "--cap", "700ms", "--loss-signal", signal, NULL);
+                                      : program_run(&scene_on_nodes, "acquire", key, "--for", pid, "--ttl", "3s",
+                                                    "--cap", "4s", "--loss-signal", signal, NULL);
     program_exits(acquire, 0);
     if (_i == 0)
         for (size_t i = 0; i < NODES; i++)
@@ -579,9 +579,8 @@ START_TEST(a_keeper_holds_no_longer_than_its_cap)
     char pid[24];
 
     snprintf(pid, sizeof(pid), "%d", (int)program_pid(process));
-    program_exits(program_run(&scene_on_nodes, "acquire", real_key("cap"), "--for", pid, "--ttl", "500ms", "--cap",
-                              "700ms", NULL),
-                  0);
+    program_exits(
+        program_run(&scene_on_nodes, "acquire", real_key("cap"), "--for", pid, "--ttl", "3s", "--cap", "4s", NULL), 0);
     ck_assert(real_nothing_left(NULL));
     ck_assert(program_is_running(process));
 }

@@ -22,6 +22,7 @@ struct acquire {
     struct rl_lease *lease;        /* of the attempt under way; then of the lock */
     redlock_lock *lock;            /* what it came to */
     bool overdue;                  /* the time to wait is over: this attempt is the last */
+    bool spared;                   /* its deadline was put off once, for replies that had arrived */
     struct rl_owner owner;
     redlock_acquire_callback callback;
     void *arg;
@@ -373,13 +374,19 @@ static void stop(struct rl_operation *operation)
     rl_queue_leave(&acquire->waiter, NULL);
 }
 
+/* The loop may be late: replies that have arrived are read first, which may be the lock. */
 static void on_deadline(struct rl_timer *timer)
 {
     struct rl_operation *operation =
         (struct rl_operation *)(void *)((char *)timer - offsetof(struct rl_operation, timer));
+    struct acquire *acquire = (struct acquire *)operation;
     if (operation->round && quorum_round_is_settling(&operation->round->rules)) {
-        ((struct acquire *)operation)->overdue =
-            true; /* the lock is there; the last answers have their nodes' timeouts */
+        acquire->overdue = true; /* the lock is there; the last answers have their nodes' timeouts */
+        return;
+    }
+    if (!acquire->spared && operation->round && rl_round_has_unread_replies(operation->round)) {
+        acquire->spared = true;
+        rl_timer_set(&operation->client->timers, timer, rl_now() + QUORUM_MILLISECOND);
         return;
     }
     stop(operation);

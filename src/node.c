@@ -208,6 +208,11 @@ void rl_node_keep(struct rl_node *node, struct rl_request *request)
 
 /* ------------------------------------------------------------------------------------------------------- usability */
 
+bool rl_node_has_unread_replies(const struct rl_node *node)
+{
+    return node->sent.first && has_unread_data(node);
+}
+
 bool rl_node_is_ready(const struct rl_node *node)
 {
     return node->state == RL_NODE_READY;

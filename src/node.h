@@ -155,6 +155,9 @@ struct rl_usable rl_node_usable(struct rl_node *node, quorum_time now, bool gran
 /* Sends a heartbeat at the next turn of the loop; where one is under way, behind its reply. */
 void rl_node_beat(struct rl_node *node);
 
+/* Replies have arrived, and the loop has not come to read them yet. */
+bool rl_node_has_unread_replies(const struct rl_node *node);
+
 /* Can it be asked to renew? It may be, where it may not grant. */
 bool rl_node_can_renew(const struct rl_node *node, quorum_time now);
 

@@ -565,6 +565,16 @@ void rl_round_cancel(struct rl_round *round)
     tell(round, &cancel);
 }
 
+bool rl_round_has_unread_replies(const struct rl_round *round)
+{
+    if (quorum_round_over(&round->rules))
+        return false;
+    for (unsigned i = 0; i < round->client->nodes_count; i++)
+        if (is_open(round, i) && rl_node_has_unread_replies(&round->client->nodes[i]))
+            return true;
+    return false;
+}
+
 void rl_round_leave(struct rl_round *round)
 {
     if (!round)

@@ -49,6 +49,9 @@ void rl_round_start(struct rl_round *round);
 /* Ends it now, with an undo where needed; decided() is not called. */
 void rl_round_cancel(struct rl_round *round);
 
+/* Not decided, though a node that is counted on may have answered: the loop is late. */
+bool rl_round_has_unread_replies(const struct rl_round *round);
+
 /* The owner's reference ends, and with it its interest. */
 void rl_round_leave(struct rl_round *round);
 

@@ -2,6 +2,7 @@
  * be in. */
 #include "fake_scene.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -386,6 +387,45 @@ START_TEST(wait_lasts_until_the_deadline_though_no_attempt_fits)
     ck_assert_status(scene_wait(&answer), REDLOCK_TIMED_OUT);
     ck_assert_uint_ge(answer.result.elapsed_us, 200000);
     let_go_of_majority();
+}
+END_TEST
+
+static bool majority_has_replied(void *unused)
+{
+    (void)unused;
+    for (unsigned i = 0; i < 3; i++)
+        if (!rl_node_has_unread_replies(&scene.client->nodes[i]))
+            return false;
+    return true;
+}
+
+/* The replies have arrived; the loop is blocked until after the deadline. */
+START_TEST(a_reply_that_has_arrived_counts_though_the_loop_is_late)
+{
+    options.wait_ms = 300;
+    scene.options.node_timeout_ms = SCENE_SOON_MS;
+    scene_attach();
+    for (unsigned i = 0; i < 5; i++)
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "SET", .hold = true});
+    if (_i == 1)
+        hold_majority();
+    uint64_t deadline = test_deadline_ns((unsigned)options.wait_ms + 1);
+    scene_start_acquire(&answer, "stock", &options);
+    for (unsigned i = 0; i < 5; i++)
+        scene_wait_for_sent(i, SENT_SET, 1);
+    for (unsigned i = 0; i < 5; i++) {
+        fake_server_clear_rules(scene.node[i]);
+        fake_server_release(scene.node[i]);
+    }
+    ck_assert(wait_until(majority_has_replied, NULL, SCENE_SOON_MS));
+    while (test_now_ns() < deadline)
+        poll(NULL, 0, test_ms_left(deadline));
+    ck_assert_status(scene_wait(&answer), _i == 0 ? REDLOCK_OK : REDLOCK_TIMED_OUT);
+    ck_assert_int_eq(answer.result.cause, _i == 0 ? REDLOCK_OK : REDLOCK_HELD);
+    if (_i == 0)
+        ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+    else
+        let_go_of_majority();
 }
 END_TEST
 
@@ -785,6 +825,7 @@ int main(void)
     tcase_add_test(success, winner_leaves_the_queue_where_the_reply_was_late);
     tcase_add_loop_test(stages, a_deadline_leaves_nothing, 0, STAGES);
     tcase_add_test(stages, wait_lasts_until_the_deadline_though_no_attempt_fits);
+    tcase_add_loop_test(stages, a_reply_that_has_arrived_counts_though_the_loop_is_late, 0, 2);
     tcase_add_loop_test(stages, a_cancellation_leaves_nothing, 0, STAGES * WAYS);
     tcase_add_loop_test(stages, a_close_leaves_nothing, 0, STAGES);
     tcase_add_test(rest, cancelled_before_it_starts);

@@ -417,6 +417,16 @@ START_TEST(any_number_may_be_answered)
 }
 END_TEST
 
+/* Nor is there too long a time: the drift allowed for is bounded before the sums are. */
+START_TEST(any_time_may_have_passed)
+{
+    struct quorum_clock_watch watch;
+    quorum_clock_init(&watch, 1, 500000, patience);
+    ck_assert(is_quiet(sample(&watch, 0, begin, MS, wall)));
+    ck_assert(is_quiet(sample(&watch, 0, (quorum_time)INT64_MAX / 2, MS, wall)));
+}
+END_TEST
+
 /* Clocks whose rates change within the drift, read with up to 1 ms of noise, replies that take up to seconds: at random,
  * and never a jump. */
 START_TEST(honest_clocks_at_random)
@@ -460,6 +470,7 @@ static Suite *clock_watch_suite(void)
     tcase_add_test(none, another_server_has_another_clock);
     tcase_add_test(none, another_server_is_not_suspect);
     tcase_add_test(none, any_number_may_be_answered);
+    tcase_add_test(none, any_time_may_have_passed);
     tcase_add_test(none, honest_clocks_at_random);
     suite_add_tcase(suite, none);
 

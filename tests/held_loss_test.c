@@ -441,6 +441,7 @@ static void jump(int i, unsigned nodes, bool own)
     struct held_story story;
     redlock_acquire_options acquire = held_acquire_options(&story);
 
+    acquire.no_renewal = 1; /* the nodes take every script for a release */
     for (unsigned node = 0; node < HELD_NODES; node++) {
         server[node] = fake_server_start(FAKE_IPV4);
         fake_server_set_script_handler(server[node], fake_script_compare_and_delete, NULL);

@@ -103,6 +103,11 @@ static void add_library_finding(struct cli_diagnosed_node *node, uint32_t bit)
     struct cli_finding *finding = add_to_node(node, redlock_finding_name(bit), redlock_finding_text(bit));
     char *end = NULL;
 
+    if (bit == REDLOCK_FINDING_TOO_OLD && *node->status.objection != '\0') { /* with its name and version */
+        snprintf(finding->text, sizeof(finding->text), "%s", node->status.objection);
+        set_remedy(finding, "upgrade it");
+        return;
+    }
     for (char *found = strstr(finding->text, ". "); found != NULL; found = strstr(found + 1, ". "))
         end = found;
     if (end == NULL)

@@ -86,6 +86,7 @@ static void write_node(const struct cli_diagnosed_node *node)
     cli_json_bool("works", node->works);
     cli_json_text("state", status->state);
     if (*status->version != '\0') {
+        cli_json_text("server", status->server);
         cli_json_text("version", status->version);
         cli_json_text("role", status->role);
         cli_json_text("run_id", status->run_id);
@@ -146,7 +147,7 @@ static const char *or_unknown(const char *text)
 
 static void print_titles(int width)
 {
-    printf("  %-*s  %-*s  %-8s  %-7s  %10s  %10s  %-12s  %-12s  %s\n", width, "node", STATE_WIDTH, "state", "redis",
+    printf("  %-*s  %-*s  %-12s  %-7s  %10s  %10s  %-12s  %-12s  %s\n", width, "node", STATE_WIDTH, "state", "server",
            "role", "round trip", "clock", "persistence", "eviction", "marker");
 }
 
@@ -156,13 +157,16 @@ static void print_facts(const struct cli_diagnosed_node *node)
     char round_trip[32] = "unknown";
     char clock[32] = "unknown";
     char text[32];
+    char server[48] = "unknown";
 
+    if (*status->version != '\0')
+        snprintf(server, sizeof(server), "%s %s", status->server, status->version);
     if (node->round_trip_us > 0)
         snprintf(round_trip, sizeof(round_trip), "%.1f ms", node->round_trip_us / 1e3);
     if (status->clock_known != 0)
         snprintf(clock, sizeof(clock), "%+.1f ms", (double)(status->clock_low_us + status->clock_high_us) / 2e3);
-    printf("  %-8s  %-7s  %10s  %10s  %-12s  %-12s  %s", or_unknown(status->version), or_unknown(status->role),
-           round_trip, clock, persistence(status, text, sizeof(text)), or_unknown(status->maxmemory_policy),
+    printf("  %-12s  %-7s  %10s  %10s  %-12s  %-12s  %s", server, or_unknown(status->role), round_trip, clock,
+           persistence(status, text, sizeof(text)), or_unknown(status->maxmemory_policy),
            *status->marker_why != '\0' ? status->marker_why : "none");
 }
 

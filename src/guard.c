@@ -30,6 +30,7 @@ static const struct {
     uint32_t finding;
     const char *text;
 } unfit[] = {
+    {REDLOCK_FINDING_TOO_OLD, ""}, /* the node has the text */
     {REDLOCK_FINDING_REPLICA, "a replica, not a master"},
     {REDLOCK_FINDING_SAME_SERVER, "the same server as another node of the list"},
     {REDLOCK_FINDING_OTHER_DEPLOYMENT, "its marker is of another deployment, or of another number of nodes"},
@@ -41,7 +42,7 @@ void rl_guard_judge(struct rl_node *node)
     node->unfit = NULL;
     for (size_t i = 0; i < sizeof unfit / sizeof *unfit && !node->unfit; i++)
         if (node->findings & unfit[i].finding)
-            node->unfit = unfit[i].text;
+            node->unfit = unfit[i].finding == REDLOCK_FINDING_TOO_OLD ? node->too_old : unfit[i].text;
 }
 
 bool rl_guard_may_take_over(const struct rl_node *node)
@@ -227,7 +228,8 @@ static bool refused(struct rl_node *node, const redisReply *reply)
         rl_guard_judge(node);
         return true; /* an answer, and a clear one */
     }
-    rl_node_break(node, rl_reply_error_is_permanent(error), "the guard: %.80s", text[0] ? text : "an answer that makes no sense");
+    rl_node_break(node, rl_reply_error_is_permanent(error), "the guard: %.80s",
+                  text[0] ? text : "an answer that makes no sense");
     return false;
 }
 
@@ -235,7 +237,7 @@ bool rl_guard_told(struct rl_node *node, const redisReply *reply, quorum_time se
 {
     const redlock_options *options = &node->client->options;
     if (!is_whole(reply))
-        return refused(node, reply);
+        return node->findings & REDLOCK_FINDING_TOO_OLD || refused(node, reply); /* its scripts fail; it stays unfit */
     take_run_id(node, reply->element[RUN_ID]);
     rl_guard_find(node, REDLOCK_FINDING_NOT_PERMITTED, false);
     rl_guard_find(node, REDLOCK_FINDING_REPLICA, !says(reply->element[ROLE], "master"));

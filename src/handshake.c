@@ -9,6 +9,8 @@
 #include "src/node.h"
 #include "src/reply.h"
 
+#define OLDEST_REDIS 5
+
 /* --------------------------------------------------------------------------------------------------------- answers */
 
 static void copy_line(const redisReply *info, const char *field, char *value, size_t size)
@@ -42,13 +44,42 @@ bool rl_handshake_is_double(const struct rl_node *node)
     return false;
 }
 
+/* A fork names itself in server_name, which Redis does not have, and its version in a field of that name; redis_version is
+ * that of the Redis it is compatible with. */
+static void take_version(struct rl_node *node, const redisReply *reply)
+{
+    char field[sizeof node->server + sizeof "_version"], own[sizeof node->version];
+    copy_line(reply, "redis_version", node->version, sizeof node->version);
+    copy_line(reply, "server_name", node->server, sizeof node->server);
+    if (!node->server[0] && node->version[0])
+        snprintf(node->server, sizeof node->server, "redis");
+    snprintf(field, sizeof field, "%s_version", node->server);
+    copy_line(reply, field, own, sizeof own);
+    if (own[0])
+        memcpy(node->version, own, sizeof own);
+}
+
+/* Before 5.0 a script that reads the clock must not write. Judged before the scripts fail, which they do in words that
+ * do not say why. */
+static void judge_version(struct rl_node *node)
+{
+    char *end;
+    unsigned long major = strtoul(node->version, &end, 10);
+    if (strcmp(node->server, "redis") != 0 || *end != '.' || major >= OLDEST_REDIS)
+        return;
+    snprintf(node->too_old, sizeof node->too_old, "redis %s is too old: redlock needs Redis %d.0 or later, or Valkey",
+             node->version, OLDEST_REDIS);
+    rl_guard_find(node, REDLOCK_FINDING_TOO_OLD, true);
+}
+
 static void server_told(struct rl_node *node, const redisReply *reply)
 {
-    node->run_id[0] = node->version[0] = '\0';
+    node->run_id[0] = node->server[0] = node->version[0] = '\0';
     if (reply->type != REDIS_REPLY_STRING)
         return;
     copy_line(reply, "run_id", node->run_id, sizeof node->run_id);
-    copy_line(reply, "redis_version", node->version, sizeof node->version);
+    take_version(node, reply);
+    judge_version(node);
 }
 
 static void replication_told(struct rl_node *node, const redisReply *reply)

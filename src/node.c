@@ -611,8 +611,9 @@ void rl_node_ready(struct rl_node *node)
     rl_handshake_settle(node);
     send_kept(node);
     schedule(node, quorum_time_add(now, HEARTBEAT / 2 + rl_random_u64(&node->client->random) % (HEARTBEAT / 2)));
-    rl_log(node->client, REDLOCK_LOG_INFO, "%s: ready, Redis %s%s%s", node->address.name,
-           node->version[0] ? node->version : "?", node->unfit ? ", " : "", node->unfit ? node->unfit : "");
+    rl_log(node->client, REDLOCK_LOG_INFO, "%s: ready, %s %s%s%s", node->address.name,
+           node->server[0] ? node->server : "unknown server", node->version, node->unfit ? ", " : "",
+           node->unfit ? node->unfit : "");
     if (node->jumped)
         rl_node_beat(node);
     if (forgot)

@@ -107,8 +107,10 @@ struct rl_node {
     int64_t client_id;                /* of this link at the server; 0: unknown */
     char run_id[RL_RUN_ID_SIZE];      /* of the server's process; "" unknown */
     char last_run_id[RL_RUN_ID_SIZE]; /* when it was ready last */
+    char server[16];                  /* "redis", "valkey"; "" unknown */
     char version[24];
-    const char *unfit; /* why its vote cannot count though it answers; NULL when it can */
+    char too_old[RL_NODE_TEXT_SIZE]; /* says so, if it is */
+    const char *unfit;               /* why its vote cannot count though it answers; NULL when it can */
 
     unsigned steps_left; /* of the handshake */
     struct rl_request steps[RL_STEPS];

@@ -19,6 +19,8 @@ static const struct {
      "its marker is of another deployment, or of another number of nodes; its vote does not count. Correct the node list, or the deployment's name"},
     {REDLOCK_FINDING_NOT_PERMITTED, "not-permitted",
      "the user may not run what the guard needs (INFO, TIME, GET and SET of the marker key, EVALSHA); its vote does not count. Extend the ACL"},
+    {REDLOCK_FINDING_TOO_OLD, "too-old",
+     "it is older than Redis 5.0; its vote does not count. Upgrade it to Redis 5.0 or later, or to Valkey"},
     {REDLOCK_FINDING_EVICTING, "evicting", "its maxmemory-policy may evict locks. Set noeviction"},
     {REDLOCK_FINDING_NOT_PERSISTENT, "not-persistent",
      "it forgets its locks in a restart, and the guard is off. Turn the guard on, or set appendonly yes, appendfsync always"},
@@ -106,6 +108,7 @@ void rl_status_fill(struct rl_node *node, redlock_node_status *status)
     status->findings = node->findings;
     copy(status->state, sizeof status->state, state_text(node));
     copy(status->error, sizeof status->error, node->error);
+    copy(status->server, sizeof status->server, node->server);
     copy(status->version, sizeof status->version, node->version);
     copy(status->run_id, sizeof status->run_id, node->run_id);
     copy(status->role, sizeof status->role, node->role);

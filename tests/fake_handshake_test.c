@@ -151,6 +151,75 @@ START_TEST(a_database_that_is_not_there_is_a_misconfiguration)
 }
 END_TEST
 
+/* --- Server and version --- */
+
+static const struct {
+    const char *info[3][2];
+    const char *server, *version;
+} servers[] = {
+    {{{"redis_version", "7.0.15"}}, "redis", "7.0.15"},
+    {{{"redis_version", "5.0.0"}}, "redis", "5.0.0"},
+    {{{"redis_version", "255.255.255"}}, "redis", "255.255.255"}, /* built from a branch */
+    {{{"redis_version", "7.2.4"}, {"server_name", "valkey"}, {"valkey_version", "8.1.1"}}, "valkey", "8.1.1"},
+    {{{"redis_version", "4.0.0"}, {"server_name", "valkey"}, {"valkey_version", "12.0.0"}}, "valkey", "12.0.0"},
+    {{{"redis_version", "6.2.0"}, {"server_name", "a-name-of-a-fork-that-is-long"}}, "a-name-of-a-for", "6.2.0"},
+};
+enum { SERVERS = sizeof servers / sizeof *servers };
+
+static redlock_node_status status_of_node_0(void)
+{
+    redlock_node_status status;
+    ck_assert_int_eq(redlock_node_status_get(scene.client, 0, &status), REDLOCK_OK);
+    return status;
+}
+
+START_TEST(server_is_named_with_its_own_version)
+{
+    for (unsigned i = 0; i < 3 && servers[_i].info[i][0]; i++)
+        fake_server_set_info(scene.node[0], servers[_i].info[i][0], servers[_i].info[i][1]);
+    scene_attach();
+    ck_assert_str_eq(status_of_node_0().server, servers[_i].server);
+    ck_assert_str_eq(status_of_node_0().version, servers[_i].version);
+    ck_assert_uint_eq(status_of_node_0().findings & REDLOCK_FINDING_TOO_OLD, 0);
+    lock_and_release();
+}
+END_TEST
+
+static const char *const old_versions[] = {"2.8.24", "3.2.12", "4.0.14"};
+enum { OLD_VERSIONS = sizeof old_versions / sizeof *old_versions };
+
+static bool has_beaten(void *arg)
+{
+    (void)arg;
+    return fake_server_count(scene.node[0], scene.options.guard ? "EVALSHA" : "TIME") > 0;
+}
+
+/* Its scripts fail in words that do not say why, at the handshake and at each heartbeat. */
+START_TEST(old_server_is_refused_by_name_and_version)
+{
+    static const char failure[] =
+        "-ERR Error running script (call to f_62491a): @user_script:36: @user_script: 36: Write "
+        "commands not allowed after non deterministic commands.\r\n";
+    char text[128];
+    scene.options.guard = _i % 2 == 0;
+    scene.options.max_ttl_ms = scene.options.ttl_ms;
+    fake_server_set_info(scene.node[0], "redis_version", old_versions[_i / 2]);
+    for (unsigned i = 0; i < 2; i++)
+        fake_server_add_rule(scene.node[0],
+                             &(struct fake_rule){.command = i ? "EVALSHA" : "EVAL", .skip = true, .reply = failure});
+    scene_attach_only();
+    ck_assert_status(scene_acquire(&answer, "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER)), REDLOCK_MISCONFIGURED);
+    snprintf(text, sizeof text, "redis %s is too old: redlock needs Redis 5.0 or later, or Valkey",
+             old_versions[_i / 2]);
+    ck_assert_str_eq(answer.result.node[0].text, text);
+    ck_assert_str_eq(status_of_node_0().objection, text);
+    ck_assert_uint_ne(status_of_node_0().findings & REDLOCK_FINDING_TOO_OLD, 0);
+    ck_assert(scene_run(has_beaten, NULL));
+    ck_assert_str_eq(status_of_node_0().state, "ready");
+    ck_assert_uint_eq(fake_server_count(scene.node[0], "CLIENT ID"), 1); /* it does not reconnect */
+}
+END_TEST
+
 /* --- AUTH --- */
 
 START_TEST(a_password_of_the_options)
@@ -499,6 +568,8 @@ static void add_one_node(TCase *tcase)
     tcase_add_loop_test(tcase, a_database_is_selected, 0, 3);
     tcase_add_test(tcase, a_uri_says_more_than_the_options);
     tcase_add_test(tcase, a_database_that_is_not_there_is_a_misconfiguration);
+    tcase_add_loop_test(tcase, server_is_named_with_its_own_version, 0, SERVERS);
+    tcase_add_loop_test(tcase, old_server_is_refused_by_name_and_version, 0, 2 * OLD_VERSIONS);
     tcase_add_loop_test(tcase, a_node_can_do_without_these_steps, 0, 28);
 }
 

@@ -517,7 +517,7 @@ REDLOCK_API int redlock_wait_lost(redlock_lock *lock, int64_t wait_ms, int *loss
 
 /* ------------------------------------------------------------------------------------------------------- the nodes */
 
-/* What is remarkable about a node: bits. The first four make it unfit: its votes do not count. */
+/* What is remarkable about a node: bits. The first four, and TOO_OLD, make it unfit: its votes do not count. */
 enum redlock_finding {
     REDLOCK_FINDING_REPLICA = 1,          /* not a master */
     REDLOCK_FINDING_SAME_SERVER = 2,      /* listed twice under different names */
@@ -527,7 +527,8 @@ enum redlock_finding {
     REDLOCK_FINDING_NOT_PERSISTENT = 32,  /* it forgets in a restart, and the guard is off */
     REDLOCK_FINDING_OTHER_MAX_TTL = 64,   /* clients of the deployment differ in max_ttl_ms; the larger counts */
     REDLOCK_FINDING_NO_PUBLISH = 128,     /* the user may not call waiters: they find a free lock only by looking */
-    REDLOCK_FINDING_NO_SUBSCRIBE = 256    /* the user may not be called: it finds a free lock only by looking */
+    REDLOCK_FINDING_NO_SUBSCRIBE = 256,   /* the user may not be called: it finds a free lock only by looking */
+    REDLOCK_FINDING_TOO_OLD = 1024        /* older than Redis 5.0 */
 };
 
 /* "replica", ... and a sentence with the remedy, for one bit. Static; never NULL. Any thread. */
@@ -547,7 +548,7 @@ typedef struct redlock_node_status {
     int64_t clock_high_us;     /* ... and no more than this */
     char state[24];            /* "ready", "connecting", ... */
     char role[16];             /* "master", "slave"; "" unknown */
-    char version[24];          /* Redis' */
+    char version[24];          /* of the server: "7.0.15"; "" unknown */
     char run_id[48];
     char error[96];            /* why it is not connected, or was not last time; "" */
     char objection[96];        /* why it is not asked though it is ready; "" */
@@ -560,7 +561,8 @@ typedef struct redlock_node_status {
     int32_t snapshots;          /* after redlock_inspect(): 1: it saves by itself, 0: it does not, -1: unknown */
     char append_fsync[12];      /* after redlock_inspect(): "always", "everysec", "no"; "" unknown */
     char lacking[512];          /* after redlock_inspect(): ACL rules that the user lacks, "+pexpire ~jobs/daily" */
-    char user[128]; /* whom the library logs in as, as in the last handshake: "default" without a name; cut */
+    char user[128];  /* whom the library logs in as, as in the last handshake: "default" without a name; cut */
+    char server[16]; /* "redis", "valkey"; "" unknown */
     uint64_t reserved[8];
 } redlock_node_status;
 

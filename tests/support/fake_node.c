@@ -69,7 +69,7 @@ static void free_settings(struct settings *settings)
 
 void fake_node_set_info(struct fake_node *node, const char *field, const char *value)
 {
-    set(&node->info, "Others", field, value);
+    set(&node->info, strstr(field, "server") || strstr(field, "_version") ? "Server" : "Others", field, value);
 }
 
 void fake_node_set_config(struct fake_node *node, const char *name, const char *value)

@@ -4,6 +4,7 @@
 #include "support/bytes.h"
 #include "support/file.h"
 #include "support/fixture.h"
+#include "support/server_program.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,17 @@ static void take_paragraph(char *line, const char *from)
     free(copy);
 }
 
+static void take_out(char *line, const char *word)
+{
+    char *at = line;
+
+    while ((at = strstr(at, word)) != NULL && (at[strlen(word)] != ' ' && at[strlen(word)] != '\0'))
+        at++;
+    if (at == NULL || at == line)
+        fixture_fail("'%s' is not in '%s'", word, line);
+    memmove(at - 1, at + strlen(word), strlen(at + strlen(word)) + 1);
+}
+
 static const char *read_rights(char *line, const char *path)
 {
     struct bytes document = {0};
@@ -39,6 +51,10 @@ static const char *read_rights(char *line, const char *path)
         fixture_fail("no '%s' in %s", command, path);
     take_paragraph(line, from + strlen(command));
     bytes_free(&document);
+    if (!server_program_has(SERVER_CHANNEL_ACL)) { /* as the documents say */
+        take_out(line, "resetchannels");
+        take_out(line, "&redlock:*");
+    }
     return line;
 }
 
@@ -54,17 +70,6 @@ const char *published_rights_in_design(void)
     static char line[LINE_SIZE];
 
     return line[0] != '\0' ? line : read_rights(line, DOCUMENTS_DIRECTORY "/docs/design.md");
-}
-
-static void take_out(char *line, const char *word)
-{
-    char *at = line;
-
-    while ((at = strstr(at, word)) != NULL && (at[strlen(word)] != ' ' && at[strlen(word)] != '\0'))
-        at++;
-    if (at == NULL || at == line)
-        fixture_fail("'%s' is not in '%s'", word, line);
-    memmove(at - 1, at + strlen(word), strlen(at + strlen(word)) + 1);
 }
 
 const char *published_rights_without(const char *words)

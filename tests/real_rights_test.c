@@ -5,6 +5,7 @@
 #include "published_rights.h"
 
 #include "support/clock.h"
+#include "support/server_program.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -45,7 +46,8 @@ static void make_cluster(const char *rights)
     static char lines[8192];
     struct cluster_node_options nodes[NODES] = {0};
 
-    snprintf(lines, sizeof(lines), "user default off\nuser friend on >friend ~* &* +@all\nuser %s\n", rights);
+    snprintf(lines, sizeof(lines), "user default off\nuser friend on >friend ~* %s +@all\nuser %s\n",
+             server_program_has(SERVER_CHANNEL_ACL) ? "&*" : "", rights);
     for (size_t i = 0; i < NODES; i++)
         nodes[i].acl = lines;
     cluster = real_cluster(NODES, &(struct cluster_options){.nodes = nodes});

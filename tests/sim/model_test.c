@@ -6,6 +6,7 @@
 #include "server_suite.h"
 #include "sim/random.h"
 #include "sim/server.h"
+#include "src/reply.h"
 #include "src/script.h"
 #include "support/cluster.h"
 #include "support/fixture.h"
@@ -102,7 +103,19 @@ static const char *line_end(const char *line, const char *end)
     return found + 2;
 }
 
-/* An error is its first word; the rest of the reply as it is. */
+/* An error is its first word, or that of the error that a script met: before Redis 7 the server puts its own before it. */
+static void add_error(struct sim_bytes *out, const char *line, size_t size)
+{
+    char copy[512], text[256];
+    ck_assert_uint_lt(size, sizeof copy);
+    memcpy(copy, line, size);
+    redisReply error = {.type = REDIS_REPLY_ERROR, .str = copy + 1, .len = size - 3};
+    rl_reply_text(&error, text, sizeof text);
+    size_t word = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    sim_bytes_print(out, "-%.*s\r\n", word > 1 ? (int)word : 3, word > 1 ? text : "ERR");
+}
+
+/* An error by its kind; the rest of the reply as it is. */
 static void make_canonical(struct sim_bytes *out, const char *reply, size_t size)
 {
     const char *at = reply, *end = reply + size;
@@ -110,7 +123,7 @@ static void make_canonical(struct sim_bytes *out, const char *reply, size_t size
     while (at < end) {
         const char *next = line_end(at, end);
         if (*at == '-')
-            sim_bytes_print(out, "%.*s\r\n", (int)strcspn(at, " \r"), at);
+            add_error(out, at, (size_t)(next - at));
         else
             sim_bytes_add(out, at, (size_t)(next - at));
         long long bulk = *at == '$' ? strtoll(at + 1, NULL, 10) : -1;
@@ -252,6 +265,15 @@ static void add_number_or_not(const char *number)
     add(once_in(12) ? ONE_OF(odd_values) : number);
 }
 
+/* Redis 8 takes neither blanks before a float nor a hexadecimal one, and it and Valkey print floats beyond 2^53 with all
+ * digits. The model is of Redis 7.0, as far as all of them agree. */
+static void add_float_or_not(const char *number)
+{
+    const char *odd = ONE_OF(odd_values);
+    bool differs = odd[0] == ' ' || strncmp(odd, "0x", 2) == 0 || strlen(odd) > 16;
+    add(once_in(12) && !differs ? odd : number);
+}
+
 /* Of a hash, or of a sorted set. */
 static void add_member(void)
 {
@@ -262,7 +284,7 @@ static void add_member(void)
 static void add_bound(void)
 {
     static const char *const bounds[] = {"-inf", "+inf", "(1", "(2", "1.5", "(1700000000000", "2"};
-    add_number_or_not(ONE_OF(bounds));
+    add_float_or_not(ONE_OF(bounds));
 }
 
 static void add_option(void)
@@ -300,7 +322,7 @@ static void add_class(char class)
         add_number_or_not(ONE_OF(integers));
         return;
     case 'f':
-        add_number_or_not(ONE_OF(scores));
+        add_float_or_not(ONE_OF(scores));
         return;
     case 'b':
         add_bound();
@@ -687,9 +709,14 @@ static void learn_run_id(void)
 
 static void setup(void)
 {
-    const struct cluster_node_options node = {.own_clock = true};
+    static const char *const arguments[] = {"--enable-debug-command", "yes", NULL};
+    const struct cluster_node_options node = {.own_clock = true, .arguments = arguments};
+    char reply[64];
     fixtures_begin();
     cluster = cluster_create(1, &(struct cluster_options){.nodes = &node});
+    /* While the clock stands still, Redis 8.0.2 deletes expired keys in the background that a command would still find. */
+    ck_assert(cluster_command(cluster, 0, reply, sizeof reply, "DEBUG", "SET-ACTIVE-EXPIRE", "0", NULL));
+    ck_assert_str_eq(reply, "OK");
     real = raw_client_connect(false, cluster_port(cluster, 0));
     listener = raw_client_connect(false, cluster_port(cluster, 0));
     raw_client_say(listener, "PSUBSCRIBE", "*", NULL);
@@ -785,5 +812,10 @@ static Suite *model_suite(void)
 
 int main(void)
 {
+    if (server_program_available() && !server_program_has(SERVER_AS_MODELLED)) {
+        fputs("skipped: the model is of Redis 7.0 and later\n", stderr);
+        srunner_free(srunner_create(model_suite()));
+        return 77;
+    }
     return run_server_suite(model_suite());
 }

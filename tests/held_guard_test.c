@@ -720,6 +720,7 @@ static Suite *guard_suite(void)
     Suite *suite = suite_create("held_guard");
     TCase *attack = real_bare_case(suite, "attack");
     TCase *quarantine = real_bare_case(suite, "quarantine");
+    TCase *healing = real_bare_case(suite, "healing");
     TCase *others = real_bare_case(suite, "others");
 
     real_add_long_test(attack, a_restarted_node_lets_a_second_holder_in_without_the_guard, ATTACKERS * FACES);
@@ -734,8 +735,8 @@ static Suite *guard_suite(void)
     real_add_long_test(quarantine, trust_ends_the_quarantine_for_everybody, FACES);
     tcase_add_test(quarantine, trust_without_the_guard_is_invalid);
     real_add_long_test(quarantine, a_rolling_restart_loses_no_lock, FACES);
-    real_add_long_test(quarantine, nodes_flushed_one_after_the_other_are_healed_in_time, FACES);
-    real_add_long_test(quarantine, nodes_that_jump_one_after_the_other_are_healed_in_time, FACES);
+    real_add_long_test(healing, nodes_flushed_one_after_the_other_are_healed_in_time, FACES);
+    real_add_long_test(healing, nodes_that_jump_one_after_the_other_are_healed_in_time, FACES);
     real_add_long_test(others, the_larger_max_ttl_counts, FACES);
     real_add_long_test(others, another_deployment_is_refused, FACES);
     real_add_long_test(others, another_number_of_nodes_is_refused, FACES);

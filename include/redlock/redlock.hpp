@@ -1109,7 +1109,7 @@ inline cancellation::cancellation(const client &client)
 class mutex
 {
   public:
-    /* options: how to acquire; their wait and owner are not used. A cancellation in them must outlive the mutex. */
+    /* options: how to acquire; their wait, owner and reentry are not used. A cancellation in them must outlive the mutex. */
     mutex(const client &client, std::string_view resource, acquire_options options = {})
         : connection_(client.connection_), resource_(resource), options_(std::move(options))
     {

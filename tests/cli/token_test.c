@@ -175,7 +175,6 @@ START_TEST(odd_bytes_in_a_name)
 }
 END_TEST
 
-/* A lock whose token nobody has would only be in the way. */
 /* Values that other libraries, or people, put under a key. */
 static const char *const foreign_tokens[] = {
     "forever",
@@ -184,8 +183,7 @@ static const char *const foreign_tokens[] = {
     "a b\tc",
     "\xff\x01",
     "back\\x41slash",
-    "gr\xc3\xb6\xc3\x9f"
-    "e",
+    "gr\xc3\xb6\xc3\x9ft",
     "$(x) 'y' \"z\"",
 };
 
@@ -223,6 +221,7 @@ START_TEST(extension_never_gives_an_end_to_a_lock_without_one)
 }
 END_TEST
 
+/* A lock whose token nobody has would only be in the way. */
 START_TEST(a_token_that_cannot_be_written_is_no_lock)
 {
     struct program *program = run_shell("\"$R\" acquire \"$1\" >/dev/full", real_key("full"));

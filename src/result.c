@@ -20,8 +20,8 @@ static const struct word statuses[] = {
     {REDLOCK_CANCELLED, "REDLOCK_CANCELLED", "cancelled"},
     {REDLOCK_LOST, "REDLOCK_LOST", "the lock is no longer held"},
     {REDLOCK_INVALID, "REDLOCK_INVALID",
-     "invalid call: an argument is wrong, the client is closing or belongs to a parent process, or it is asynchronous "
-     "and belongs to the thread that attached it"},
+     "invalid call: check the arguments; call an asynchronous client, and its locks, only from the thread that attached "
+     "it, and no client in a forked child or after its close"},
     {REDLOCK_NO_MEMORY, "REDLOCK_NO_MEMORY", "no memory"},
     {REDLOCK_SYSTEM, "REDLOCK_SYSTEM", "the system refused a thread, a descriptor or random bytes"},
     {REDLOCK_CLOCK, "REDLOCK_CLOCK", "no fencing token: this machine's clock and the nodes' are more than a day apart"},

@@ -261,6 +261,7 @@ static void *call_all(void *unused)
     ck_assert_status(redlock_ready_async(scene.client, 0, scene_told, NULL), REDLOCK_INVALID);
     ck_assert_status(redlock_acquire_async(scene.client, "stock", NULL, scene_acquired, NULL), REDLOCK_INVALID);
     ck_assert_status(redlock_extend_async(lock, 0, scene_told, NULL), REDLOCK_INVALID);
+    ck_assert_has(redlock_status_text(REDLOCK_INVALID), "only from the thread that attached it");
     ck_assert_status(redlock_release_async(&lock, scene_told, NULL), REDLOCK_INVALID);
     ck_assert_ptr_nonnull(lock);
     ck_assert_status(redlock_query_async(scene.client, "stock", 0, scene_queried, NULL), REDLOCK_INVALID);

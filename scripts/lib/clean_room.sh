@@ -54,6 +54,6 @@ inside sh -ec '
 
 echo "== removed"
 apt_get purge redlock libredlock0 libredlock-dev
-left=$(inside find / -xdev -path /proc -prune -o -path /debs -prune -o -path /outside -prune -o -path /tmp -prune -o -name '*redlock*' -print)
+left=$(inside find / -xdev -path /proc -prune -o -path /debs -prune -o -path /outside -prune -o -path /tmp -prune -o -path /var/cache/man -prune -o -name '*redlock*' -print)
 [ -z "$left" ] || { printf 'left behind: %s\n' "$left"; exit 1; }
 echo "all is well"

@@ -84,8 +84,8 @@ static enum quorum_verdict judge_won(struct quorum_round *round, quorum_time now
 static enum quorum_verdict judge_lost(const struct quorum_round *round)
 {
     const struct quorum_tally *tally = &round->tally;
-    quorum_nodes failed =
-        tally->voted[QUORUM_REFUSED] | tally->voted[QUORUM_UNREACHABLE] | tally->voted[QUORUM_TIMED_OUT];
+    quorum_nodes failed = tally->voted[QUORUM_REFUSED] | tally->voted[QUORUM_UNREACHABLE] |
+                          tally->voted[QUORUM_TIMED_OUT] | tally->voted[QUORUM_UNATTESTED];
     if (quorum_tally_blocked_by(tally, tally->permanent))
         return QUORUM_LOST_MISCONFIGURED;
     if (quorum_tally_blocked_by(tally, tally->permanent | round->clock))

@@ -20,6 +20,7 @@ enum quorum_vote {
     QUORUM_REFUSED,     /* answered with an error */
     QUORUM_UNREACHABLE, /* not connected, not asked, or the connection broke */
     QUORUM_TIMED_OUT,   /* silent beyond its timeout */
+    QUORUM_UNATTESTED,  /* granted, without proof that the node still remembers what it granted before: see attest.h */
     QUORUM_VOTES        /* how many there are */
 };
 

@@ -83,6 +83,7 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *watcher, int events)
         rl_rounds_undo(client); /* the caller may never turn the loop again */
     more = rl_leases_tell(client) || more;
     rl_renewals_flush(client);
+    rl_attest_send(client);
     rl_adapter_flush(&client->writes);
     more =
         more || client->operations.completed || client->leases.noticed; /* a link that broke while it was written to */
@@ -257,6 +258,7 @@ static void free_parts(redlock_client *client)
 {
     redlock_allocator allocator = client->allocator;
     rl_rounds_free_spare(client);
+    rl_attest_free_spare(client);
     rl_leases_free(client);
     rl_timers_close(&client->timers);
     rl_wakeup_release(client->wakeup);

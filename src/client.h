@@ -26,6 +26,7 @@
 #include "src/wakeup.h"
 
 struct rl_blocking;
+struct rl_proof;
 
 #define RL_SLOTS_REMEMBERED 256
 
@@ -62,6 +63,8 @@ struct redlock_client {
     struct rl_round *coming;            /* rounds that wait for a node to become usable */
     struct rl_round *undoing;           /* rounds with undos to be sent soon */
     struct rl_timer undo_timer;
+    quorum_nodes unproven;         /* nodes that were sent grants since the last proof */
+    struct rl_proof *spare_proofs; /* kept for the next ones */
     struct rl_round *spare_rounds; /* kept for the next ones */
     unsigned spare_count;
 

@@ -9,8 +9,8 @@
 #include "src/reply.h"
 #include "src/result.h"
 
-void rl_guard_command(const redlock_client *client, enum rl_guard_task task, bool whole, struct rl_command *command,
-                      struct rl_guard_numbers *numbers)
+void rl_guard_command(redlock_client *client, const struct rl_node *node, enum rl_guard_task task, bool whole,
+                      struct rl_command *command, struct rl_guard_numbers *numbers)
 {
     static const char *const tasks[] = {"look", "jumped", "trust"};
     const redlock_options *options = &client->options;
@@ -22,6 +22,11 @@ void rl_guard_command(const redlock_client *client, enum rl_guard_task task, boo
     rl_command_add_text(command, options->deployment);
     rl_command_add_text(command, numbers->nodes);
     rl_command_add_text(command, tasks[task]);
+    snprintf(numbers->nonce, sizeof numbers->nonce, "%016llx", (unsigned long long)rl_random_u64(&client->random));
+    snprintf(numbers->seen, sizeof numbers->seen, "%llu", (unsigned long long)(node ? node->marker_seen_us : 0));
+    rl_command_add_text(command, numbers->nonce);
+    rl_command_add_text(command, node ? node->marker_nonce : "");
+    rl_command_add_text(command, numbers->seen);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ fitness */
@@ -35,6 +40,7 @@ static const struct {
     {REDLOCK_FINDING_SAME_SERVER, "the same server as another node of the list"},
     {REDLOCK_FINDING_OTHER_DEPLOYMENT, "its marker is of another deployment, or of another number of nodes"},
     {REDLOCK_FINDING_NOT_PERMITTED, "the user may not run what the guard needs"},
+    {REDLOCK_FINDING_MARKER_TAKEN, "its marker key holds what is no marker, or a newer version's"},
 };
 
 void rl_guard_judge(struct rl_node *node)
@@ -121,16 +127,17 @@ void rl_guard_time_told(struct rl_node *node, const redisReply *reply, quorum_ti
 
 /* ------------------------------------------------------------------------------------------------------------- marker */
 
-enum field { RUN_ID, ROLE, TIME, SINCE, MAX_TTL, NODES, WHY, DEPLOYMENT, FIELDS };
+enum field { RUN_ID, ROLE, TIME, SINCE, MAX_TTL, NODES, WHY, DEPLOYMENT, POLICY, NONCE, SHOWN };
 
 static bool is_whole(const redisReply *reply)
 {
-    static const int types[FIELDS] = {REDIS_REPLY_STRING,  REDIS_REPLY_STRING,  REDIS_REPLY_INTEGER,
-                                      REDIS_REPLY_INTEGER, REDIS_REPLY_INTEGER, REDIS_REPLY_INTEGER,
-                                      REDIS_REPLY_STRING,  REDIS_REPLY_STRING};
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != FIELDS)
+    static const int types[RL_GUARD_FIELDS] = {REDIS_REPLY_STRING,  REDIS_REPLY_STRING,  REDIS_REPLY_INTEGER,
+                                               REDIS_REPLY_INTEGER, REDIS_REPLY_INTEGER, REDIS_REPLY_INTEGER,
+                                               REDIS_REPLY_STRING,  REDIS_REPLY_STRING,  REDIS_REPLY_STRING,
+                                               REDIS_REPLY_STRING,  REDIS_REPLY_STRING};
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != RL_GUARD_FIELDS)
         return false;
-    for (unsigned i = 0; i < FIELDS; i++)
+    for (unsigned i = 0; i < RL_GUARD_FIELDS; i++)
         if (reply->element[i]->type != types[i] || (types[i] == REDIS_REPLY_INTEGER && reply->element[i]->integer < 0))
             return false;
     return reply->element[TIME]->integer < INT64_MAX / 1000 && reply->element[SINCE]->integer < INT64_MAX / 1000000 &&
@@ -148,6 +155,12 @@ static const char *reason(const redisReply *why)
         return "the server restarted, or another took over";
     if (says(why, "jumped"))
         return "its clock jumped";
+    if (says(why, "copied"))
+        return "it was a replica, or was failed over";
+    if (says(why, "evicted"))
+        return "it evicted keys";
+    if (says(why, "replaced"))
+        return "its data was replaced by older data";
     return "it is new, or was flushed";
 }
 
@@ -218,9 +231,39 @@ static void take_marker(struct rl_facts *facts, const redisReply *reply)
     copy_word(facts->marker_deployment, sizeof facts->marker_deployment, reply->element[DEPLOYMENT]);
 }
 
+static void take_shown(struct rl_node *node, const redisReply *reply, quorum_time sent)
+{
+    const redisReply *shown = reply->element[SHOWN];
+    const char *end = memchr(shown->str, '\n', (size_t)shown->len);
+    size_t evidence = end ? (size_t)(end - shown->str) + 1 : 0;
+    copy_word(node->facts.maxmemory_policy, sizeof node->facts.maxmemory_policy, reply->element[POLICY]);
+    rl_guard_find(node, REDLOCK_FINDING_EVICTING, rl_guard_evicts(node));
+    node->attest.rules.always_look = rl_guard_evicts(node);
+    quorum_attest_judged(&node->attest.rules, shown->str, (size_t)shown->len, evidence, sent);
+    if (evidence == 0)
+        return; /* the marker is not ours */
+    copy_word(node->marker_nonce, sizeof node->marker_nonce, reply->element[NONCE]);
+    node->marker_seen_us = (uint64_t)reply->element[TIME]->integer;
+}
+
+bool rl_guard_evicts(const struct rl_node *node)
+{
+    return node->facts.maxmemory_policy[0] && strcmp(node->facts.maxmemory_policy, "noeviction") != 0;
+}
+
+void rl_guard_doubt(struct rl_node *node)
+{
+    if (node->attest.rules.size)
+        rl_log(node->client, REDLOCK_LOG_WARNING, "%s: its marker changed: what it granted does not count",
+               node->address.name);
+    quorum_attest_forget(&node->attest.rules);
+    rl_node_beat(node);
+}
+
 static bool refused(struct rl_node *node, const redisReply *reply)
 {
     char text[RL_NODE_TEXT_SIZE];
+    quorum_attest_forget(&node->attest.rules);
     rl_reply_text(reply, text, sizeof text);
     enum rl_reply_error error = rl_reply_error(reply);
     if (error == RL_ERROR_NOT_PERMITTED) {
@@ -241,6 +284,7 @@ bool rl_guard_told(struct rl_node *node, const redisReply *reply, quorum_time se
     take_run_id(node, reply->element[RUN_ID]);
     rl_guard_find(node, REDLOCK_FINDING_NOT_PERMITTED, false);
     rl_guard_find(node, REDLOCK_FINDING_REPLICA, !says(reply->element[ROLE], "master"));
+    rl_guard_find(node, REDLOCK_FINDING_MARKER_TAKEN, says(reply->element[WHY], "taken"));
     rl_guard_find(node, REDLOCK_FINDING_OTHER_DEPLOYMENT,
                   !says(reply->element[DEPLOYMENT], options->deployment) ||
                       reply->element[NODES]->integer != node->client->nodes_count);
@@ -248,6 +292,7 @@ bool rl_guard_told(struct rl_node *node, const redisReply *reply, quorum_time se
     rl_guard_judge(node);
     set_quarantine(node, reply, received);
     take_marker(&node->facts, reply);
+    take_shown(node, reply, sent);
     note_clock(node, sent, received, (quorum_time)reply->element[TIME]->integer * QUORUM_MICROSECOND);
     return true;
 }
@@ -265,6 +310,8 @@ const char *rl_guard_objection(struct rl_node *node, quorum_time now)
         return NULL;
     if (node->suspect)
         return "its clock jumped, or ours did";
+    if (!node->attest.rules.size)
+        return "its marker changed, and is being read again";
     if (node->quarantine_end <= now)
         return NULL;
     snprintf(node->quarantine_text, sizeof node->quarantine_text, "in quarantine for %.1f s: %s",

@@ -97,7 +97,7 @@ static void memory_told(struct rl_node *node, const redisReply *reply)
     char *policy = node->facts.maxmemory_policy;
     if (reply->type == REDIS_REPLY_STRING)
         copy_line(reply, "maxmemory_policy", policy, sizeof node->facts.maxmemory_policy);
-    if (policy[0] && strcmp(policy, "noeviction") != 0)
+    if (rl_guard_evicts(node))
         node->findings |= REDLOCK_FINDING_EVICTING;
 }
 
@@ -177,7 +177,7 @@ static void step_answered(struct rl_request *request, const struct rl_answer *an
 
 static bool ask(struct rl_node *node, unsigned step, struct rl_command *command)
 {
-    static const struct rl_request_type type = {step_answered, NULL};
+    static const struct rl_request_type type = {.answered = step_answered};
     struct rl_request *request = &node->steps[step];
     request->type = &type;
     bool sent = rl_command_format(command) && rl_node_send(node, request, command);
@@ -275,7 +275,7 @@ static bool ask_guard(struct rl_node *node)
     struct rl_guard_numbers numbers;
     if (!node->client->options.guard)
         return true;
-    rl_guard_command(node->client, RL_GUARD_LOOK, true, &command, &numbers);
+    rl_guard_command(node->client, node, RL_GUARD_LOOK, true, &command, &numbers);
     bool asked = ask(node, RL_STEP_GUARD, &command);
     rl_command_free(&command);
     return asked;
@@ -317,7 +317,7 @@ static void kill_answered(struct rl_request *request, const struct rl_answer *an
 
 static void kill_link(struct rl_node *node, unsigned debt)
 {
-    static const struct rl_request_type type = {kill_answered, NULL};
+    static const struct rl_request_type type = {.answered = kill_answered};
     char id[24];
     snprintf(id, sizeof id, "%lld", (long long)node->debts.client_id[debt]);
     struct rl_command command = {0};

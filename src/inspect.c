@@ -59,7 +59,7 @@ static const struct probe {
     {"hset", {"HSET", ALIVE, "f", "v", "g"}, TO_WORK},
     {"hdel", {"HDEL", ALIVE, ""}, TO_WORK},
     {"publish", {"PUBLISH", CHANNEL, ""}, TO_WORK},
-    {"get", {"GET", MARKER}, FOR_THE_GUARD},
+    {"getrange", {"GETRANGE", MARKER, "0", "0"}, FOR_THE_GUARD},
     {"set", {"SET", MARKER, "x", "NX", "XX"}, FOR_THE_GUARD},
     {"config|get", {"CONFIG", "GET", "appendfsync"}, TO_KNOW},
     {"config|get", {"CONFIG", "GET", "save"}, TO_KNOW},
@@ -286,7 +286,7 @@ static void add(struct words *words, const struct inspect *inspect, const char *
 
 static bool ask(struct inspect *inspect, struct rl_node *node, size_t probe)
 {
-    static const struct rl_request_type type = {answered, NULL};
+    static const struct rl_request_type type = {.answered = answered};
     struct inquiry *inquiry = inspect->inquiry;
     struct rl_request *request = &inquiry->ask[node->index * PROBES + probe];
     struct words words;

@@ -305,6 +305,7 @@ void rl_node_break(struct rl_node *node, bool permanent, const char *format, ...
         context->data = NULL;
         redisAsyncFree(context);
     }
+    rl_attest_end(node, rl_now());
 }
 
 /* hiredis shows a failure of TLS as whatever errno happens to be. */
@@ -487,7 +488,7 @@ static bool send_heartbeat(struct rl_node *node, bool whole)
     struct rl_command command = {0};
     struct rl_guard_numbers numbers;
     if (node->client->options.guard)
-        rl_guard_command(node->client, node->jumped ? RL_GUARD_JUMPED : RL_GUARD_LOOK, whole, &command, &numbers);
+        rl_guard_command(node->client, node, node->jumped ? RL_GUARD_JUMPED : RL_GUARD_LOOK, whole, &command, &numbers);
     else
         rl_command_add_text(&command, "TIME");
     node->beating = rl_command_format(&command) && rl_node_send(node, &node->heartbeat, &command);
@@ -623,7 +624,7 @@ void rl_node_ready(struct rl_node *node)
 
 void rl_node_open(struct rl_node *node, redlock_client *client, unsigned index, const struct rl_address *address)
 {
-    static const struct rl_request_type heartbeat = {heartbeat_answered, NULL};
+    static const struct rl_request_type heartbeat = {.answered = heartbeat_answered};
     const redlock_options *options = &client->options;
     node->client = client;
     node->index = index;
@@ -653,6 +654,7 @@ void rl_node_close(struct rl_node *node)
         context->data = NULL;
         redisAsyncFree(context);
     }
+    rl_attest_end(node, 0);
     rl_timer_stop(&node->client->timers, &node->overdue_timer);
     while (node->kept.first)
         answer(take_first(&node->kept), RL_ANSWER_DROPPED, 0, NULL);

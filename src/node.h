@@ -13,6 +13,7 @@
 #include "quorum/tally.h"
 #include "src/adapter.h"
 #include "src/address.h"
+#include "src/attest.h"
 #include "src/command.h"
 #include "src/listener.h"
 #include "src/request.h"
@@ -23,6 +24,7 @@
 #define RL_RUN_ID_SIZE    41
 #define RL_NODE_TEXT_SIZE 96
 #define RL_DEBTS_MAX      8
+#define RL_NONCE_SIZE     17
 
 enum rl_node_state {
     RL_NODE_BACKOFF,
@@ -132,6 +134,9 @@ struct rl_node {
     bool marker_known;
     uint64_t marker_since; /* what the marker said last, in ms of the node's clock */
     bool forgot;           /* its marker started anew while it was away */
+    struct rl_attest attest;
+    char marker_nonce[RL_NONCE_SIZE]; /* of the marker seen last; "" none */
+    uint64_t marker_seen_us;          /* when, by the node's clock */
 };
 
 /* Whether a round can ask it. */

@@ -197,7 +197,7 @@ bool rl_question_format(struct rl_question_command *built, const struct rl_round
         add_lock_key(built, lease);
         break;
     case RL_ASK_TRUST:
-        rl_guard_command(round->client, RL_GUARD_TRUST, whole, &built->command, &built->guard);
+        rl_guard_command(round->client, NULL, RL_GUARD_TRUST, whole, &built->command, &built->guard);
         break;
     case RL_ASK_TRY:
     case RL_ASK_TAKE:

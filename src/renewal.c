@@ -257,8 +257,8 @@ static void take_renewals(struct batch *batch, unsigned node, const redisReply *
 
 static void renewal_answered(struct rl_request *request, const struct rl_answer *answer);
 static void heal_answered(struct rl_request *request, const struct rl_answer *answer);
-static const struct rl_request_type renewal_type = {renewal_answered, NULL};
-static const struct rl_request_type heal_type = {heal_answered, NULL};
+static const struct rl_request_type renewal_type = {.answered = renewal_answered};
+static const struct rl_request_type heal_type = {.answered = heal_answered};
 
 static unsigned take_unasked(struct batch *batch)
 {

@@ -8,6 +8,7 @@
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
 
+#include "quorum/attest.h"
 #include "quorum/time.h"
 
 struct rl_node;
@@ -29,6 +30,8 @@ struct rl_answer {
 struct rl_request_type {
     void (*answered)(struct rl_request *request, const struct rl_answer *answer);
     bool (*send)(struct rl_request *request); /* of those that are kept for a node that is away: sends it now */
+    /* Of those that called rl_attest_await() in answered(): last, unless answered() reports the link's end. */
+    void (*attested)(struct rl_request *request, enum quorum_proof proof, quorum_time now);
 };
 
 struct rl_request {

@@ -31,7 +31,7 @@ static const struct word outcomes[] = {
     {REDLOCK_NODE_PENDING, "pending", ""},     {REDLOCK_NODE_GRANTED, "granted", ""},
     {REDLOCK_NODE_HELD, "held", ""},           {REDLOCK_NODE_ABSENT, "absent", ""},
     {REDLOCK_NODE_REFUSED, "refused", ""},     {REDLOCK_NODE_UNREACHABLE, "unreachable", ""},
-    {REDLOCK_NODE_TIMED_OUT, "timed out", ""},
+    {REDLOCK_NODE_TIMED_OUT, "timed out", ""}, {REDLOCK_NODE_UNATTESTED, "unattested", ""},
 };
 
 static const struct word *find(const struct word *words, size_t count, int value)
@@ -120,6 +120,7 @@ void rl_result_count(redlock_result *result, const struct quorum_tally *tally)
     result->refused = quorum_tally_count(tally, QUORUM_REFUSED);
     result->unreachable = quorum_tally_count(tally, QUORUM_UNREACHABLE);
     result->timed_out = quorum_tally_count(tally, QUORUM_TIMED_OUT);
+    result->unattested = quorum_tally_count(tally, QUORUM_UNATTESTED);
 }
 
 int rl_result_outcome(enum quorum_vote vote)
@@ -137,6 +138,8 @@ int rl_result_outcome(enum quorum_vote vote)
         return REDLOCK_NODE_UNREACHABLE;
     case QUORUM_TIMED_OUT:
         return REDLOCK_NODE_TIMED_OUT;
+    case QUORUM_UNATTESTED:
+        return REDLOCK_NODE_UNATTESTED;
     case QUORUM_PENDING:
     case QUORUM_VOTES:
         break;
@@ -212,9 +215,9 @@ static bool was_any_asked(const redlock_result *result)
 
 const char *redlock_result_text(redlock_result *result)
 {
-    static const int order[] = {REDLOCK_NODE_GRANTED, REDLOCK_NODE_HELD,        REDLOCK_NODE_ABSENT,
-                                REDLOCK_NODE_REFUSED, REDLOCK_NODE_UNREACHABLE, REDLOCK_NODE_TIMED_OUT,
-                                REDLOCK_NODE_PENDING};
+    static const int order[] = {REDLOCK_NODE_GRANTED,    REDLOCK_NODE_HELD,        REDLOCK_NODE_ABSENT,
+                                REDLOCK_NODE_REFUSED,    REDLOCK_NODE_UNREACHABLE, REDLOCK_NODE_TIMED_OUT,
+                                REDLOCK_NODE_UNATTESTED, REDLOCK_NODE_PENDING};
     if (!result)
         return "";
     if (result->text[0])

@@ -115,8 +115,10 @@ static bool send(struct rl_round *round, struct rl_node *node, struct rl_request
     if (!command->bytes || !rl_node_send_at(node, request, command, now))
         return false;
     round->references++;
-    if (is_grant(round) && request == &round->slot[node->index].ask)
+    if (is_grant(round) && request == &round->slot[node->index].ask) {
         round->lease->may_hold |= quorum_node(node->index);
+        rl_attest_owe(node);
+    }
     return true;
 }
 
@@ -360,50 +362,72 @@ static bool is_far_off(const struct rl_round *round, const struct rl_vote *vote)
            !quorum_fence_is_near(round->fence, vote->record);
 }
 
-/* A node may have turned out unfit, or to have forgotten locks, since it was asked: what it grants does not count then. */
-static const char *objection_to(const struct rl_round *round, struct rl_node *node, const struct rl_vote *vote,
-                                quorum_time now)
-{
-    if (!is_grant(round) || vote->vote != QUORUM_GRANTED)
-        return NULL;
-    return node->unfit ? node->unfit : rl_guard_objection(node, now);
-}
-
-static void note_text(struct rl_slot *slot, const struct rl_vote *vote, const redisReply *reply, const char *objection)
+static void note_text(struct rl_slot *slot, const struct rl_vote *vote, const redisReply *reply)
 {
     rl_reply_text(reply, slot->text, sizeof slot->text);
-    if (objection)
-        snprintf(slot->text, sizeof slot->text, "%s", objection);
     if (vote->clock && !slot->text[0])
         snprintf(slot->text, sizeof slot->text, "its clock, or its last fencing token, is more than a day off ours");
 }
 
-static void take_reply(struct rl_round *round, struct rl_request *request, const struct rl_answer *answer)
+static void count_reply(struct rl_round *round, unsigned index, struct rl_vote of_node, const redisReply *reply,
+                        quorum_time now)
+{
+    if (round->replied &&
+        round->rules.verdict != QUORUM_WON) /* a lost attempt's late answer still tells of the queue */
+        round->replied(round, index, &of_node, reply);
+    vote(round, index, of_node, now);
+}
+
+/* A grant counts with its proof; and not from a node that has turned out unfit, or to have forgotten locks, since. */
+static void count_grant(struct rl_round *round, struct rl_node *node, enum quorum_proof proof, quorum_time now)
+{
+    struct rl_slot *slot = &round->slot[node->index];
+    struct rl_vote of_node = {.vote = quorum_attest_vote(QUORUM_GRANTED, proof), .record = slot->record};
+    const char *objection = "marker changed: the node may have forgotten locks";
+    if (of_node.vote == QUORUM_UNATTESTED) {
+        round->client->statistics.unattested++;
+    } else {
+        objection = node->unfit ? node->unfit : rl_guard_objection(node, now);
+        if (objection)
+            of_node = (struct rl_vote){.vote = QUORUM_REFUSED, .permanent = node->unfit};
+    }
+    if (objection && is_open(round, node->index))
+        snprintf(slot->text, sizeof slot->text, "%s", objection);
+    if (quorum_round_over(&round->rules) && round->rules.verdict != QUORUM_WON && of_node.vote == QUORUM_GRANTED)
+        round->client->statistics.late_grants++;
+    count_reply(round, node->index, of_node, NULL, now);
+}
+
+/* true: the request is under way once more, or its grant waits for its proof. */
+static bool take_reply(struct rl_round *round, struct rl_request *request, const struct rl_answer *answer)
 {
     unsigned index = request->node->index;
     struct rl_slot *slot = &round->slot[index];
-    struct rl_vote vote_of_node = rl_reply_vote(round->question, answer->reply);
-    if (is_far_off(round, &vote_of_node))
-        vote_of_node = (struct rl_vote){.vote = QUORUM_REFUSED, .clock = true};
-    const char *objection = objection_to(round, request->node, &vote_of_node, answer->now);
-    if (objection)
-        vote_of_node = (struct rl_vote){.vote = QUORUM_REFUSED, .permanent = request->node->unfit};
-    bool over = quorum_round_over(&round->rules);
-    if (over && round->rules.verdict != QUORUM_WON && vote_of_node.vote == QUORUM_GRANTED && is_grant(round))
-        round->client->statistics.late_grants++;
-    if (vote_of_node.noscript && !request->whole && !over && is_still_asked(round) &&
-        send_whole(round, request, round->question))
-        return;
+    struct rl_vote of_node = rl_reply_vote(round->question, answer->reply);
+    if (is_far_off(round, &of_node))
+        of_node = (struct rl_vote){.vote = QUORUM_REFUSED, .clock = true};
+    if (of_node.noscript && !request->whole && !quorum_round_over(&round->rules) && is_still_asked(round) &&
+        send_whole(round, request, round->question)) {
+        release(round);
+        return true;
+    }
     if (is_open(round, index)) {
         note_latency(slot, request, answer->now);
-        note_text(slot, &vote_of_node, answer->reply, objection);
+        note_text(slot, &of_node, answer->reply);
     }
-    if (round->replied &&
-        round->rules.verdict != QUORUM_WON) /* a lost attempt's late answer still tells of the queue */
-        round->replied(round, index, &vote_of_node, answer->reply);
-    vote(round, index, vote_of_node, answer->now);
-    if (vote_of_node.vote == QUORUM_HELD && leaves_place(round))
+    bool grants = is_grant(round) && of_node.vote == QUORUM_GRANTED;
+    slot->record = of_node.record;
+    if (grants && round->client->options.guard) {
+        rl_attest_await(request);
+        return true;
+    }
+    if (grants)
+        count_grant(round, request->node, QUORUM_PROVEN, answer->now);
+    else
+        count_reply(round, index, of_node, answer->reply, answer->now);
+    if (of_node.vote == QUORUM_HELD && leaves_place(round))
         rl_queue_leave_late(round->client, round->lease);
+    return false;
 }
 
 static struct rl_round *round_of(struct rl_request *request, size_t member)
@@ -416,15 +440,28 @@ static struct rl_round *round_of(struct rl_request *request, size_t member)
 static void ask_answered(struct rl_request *request, const struct rl_answer *answer)
 {
     struct rl_round *round = round_of(request, offsetof(struct rl_slot, ask));
-    if (answer->kind == RL_ANSWER_OVERDUE) {
+    switch (answer->kind) {
+    case RL_ANSWER_OVERDUE:
         count_overdue(round, request, answer->now);
         return;
+    case RL_ANSWER_REPLY:
+        if (take_reply(round, request, answer))
+            return;
+        break;
+    case RL_ANSWER_BROKEN:
+    case RL_ANSWER_DROPPED:
+        if (!quorum_round_over(&round->rules))
+            count_out(round, request->node->index, QUORUM_UNREACHABLE, false,
+                      request->node->error[0] ? request->node->error : "the connection broke", answer->now);
+        break;
     }
-    if (answer->kind == RL_ANSWER_REPLY)
-        take_reply(round, request, answer);
-    else if (!quorum_round_over(&round->rules))
-        count_out(round, request->node->index, QUORUM_UNREACHABLE, false,
-                  request->node->error[0] ? request->node->error : "the connection broke", answer->now);
+    release(round);
+}
+
+static void ask_attested(struct rl_request *request, enum quorum_proof proof, quorum_time now)
+{
+    struct rl_round *round = round_of(request, offsetof(struct rl_slot, ask));
+    count_grant(round, request->node, proof, now);
     release(round);
 }
 
@@ -501,8 +538,8 @@ static bool undo_send(struct rl_request *request)
     return sent;
 }
 
-static const struct rl_request_type ask_type = {ask_answered, NULL};
-static const struct rl_request_type undo_type = {undo_answered, undo_send};
+static const struct rl_request_type ask_type = {.answered = ask_answered, .attested = ask_attested};
+static const struct rl_request_type undo_type = {.answered = undo_answered, .send = undo_send};
 
 /* ------------------------------------------------------------------------------------------------------------ owner */
 

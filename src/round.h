@@ -14,6 +14,7 @@ struct rl_lease;
 struct rl_slot {
     struct rl_request ask;
     struct rl_request undo; /* a release of the lease's token: behind the ask, or by itself in a release */
+    uint64_t record; /* of a grant that waits for its proof: see struct rl_vote */
     uint32_t latency_us;
     char text[RL_NODE_TEXT_SIZE];
 };

@@ -156,6 +156,8 @@ static void add_counters(struct text *text, const redlock_statistics *statistics
     one(text, "healed_total", "counter", "locks set again on a node that had lost them", statistics->healed);
     one(text, "late_grants_undone_total", "counter", "grants that came after their attempt was lost",
         statistics->late_grants);
+    one(text, "unattested_grants_total", "counter", "grants that did not count because the node's marker had changed",
+        statistics->unattested);
     one(text, "undos_dropped_total", "counter", "undos given up", statistics->undos_dropped);
     one(text, "node_clock_jumps_total", "counter", "nodes whose clock jumped", statistics->node_clock_jumps);
     one(text, "quarantines_total", "counter", "nodes that were found to have forgotten", statistics->quarantines);

@@ -472,10 +472,12 @@ END_TEST
 /* What a node says of itself to the guard. */
 static void tell_guard(struct rl_node *node, const char *run_id)
 {
-    redisReply field[8], *element[8], reply = {.type = REDIS_REPLY_ARRAY, .elements = 8, .element = element};
-    const char *texts[8] = {run_id, "master", NULL, NULL, NULL, NULL, "trusted", "default"};
-    const long long numbers[8] = {0, 0, 1, 0, 30000, scene.nodes, 0, 0};
-    for (unsigned i = 0; i < 8; i++) {
+    redisReply field[RL_GUARD_FIELDS], *element[RL_GUARD_FIELDS];
+    redisReply reply = {.type = REDIS_REPLY_ARRAY, .elements = RL_GUARD_FIELDS, .element = element};
+    const char *texts[RL_GUARD_FIELDS] = {
+        run_id, "master", NULL, NULL, NULL, NULL, "trusted", "default", "noeviction", "1f", "evidence\nmarker"};
+    const long long numbers[RL_GUARD_FIELDS] = {[2] = 1, [4] = 30000, [5] = scene.nodes};
+    for (unsigned i = 0; i < RL_GUARD_FIELDS; i++) {
         memset(&field[i], 0, sizeof field[i]);
         element[i] = &field[i];
         field[i].type = texts[i] ? REDIS_REPLY_STRING : REDIS_REPLY_INTEGER;
@@ -489,7 +491,7 @@ static void tell_guard(struct rl_node *node, const char *run_id)
     }
     quorum_time now = rl_now();
     ck_assert(rl_guard_told(node, &reply, now, now));
-    for (unsigned i = 0; i < 8; i++)
+    for (unsigned i = 0; i < RL_GUARD_FIELDS; i++)
         free(field[i].str);
 }
 

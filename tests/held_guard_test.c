@@ -531,7 +531,7 @@ static long long marked_max_ttl(struct cluster *cluster, size_t node)
     long long max_ttl = 0;
 
     ck_assert(cluster_command(cluster, node, marker, sizeof(marker), "GET", "redlock:marker", NULL));
-    ck_assert_msg(sscanf(marker, "1 %*s %*s %lld", &max_ttl) == 1, "marker: %s", marker);
+    ck_assert_msg(sscanf(marker, "2 %*s %*s %*s %*s %*s %*s %lld", &max_ttl) == 1, "marker: %s", marker);
     return max_ttl;
 }
 

@@ -25,16 +25,16 @@ struct outcome {
 };
 
 /* What a node says to an acquire. */
-static const struct outcome acquire_outcomes[] = {{QUORUM_GRANTED, false, false},    {QUORUM_HELD, false, true},
-                                                  {QUORUM_HELD, false, false},       {QUORUM_REFUSED, false, false},
-                                                  {QUORUM_REFUSED, true, false},     {QUORUM_TIMED_OUT, false, false},
-                                                  {QUORUM_UNREACHABLE, false, false}};
+static const struct outcome acquire_outcomes[] = {
+    {QUORUM_GRANTED, false, false},     {QUORUM_HELD, false, true},       {QUORUM_HELD, false, false},
+    {QUORUM_REFUSED, false, false},     {QUORUM_REFUSED, true, false},    {QUORUM_TIMED_OUT, false, false},
+    {QUORUM_UNREACHABLE, false, false}, {QUORUM_UNATTESTED, false, false}};
 
 /* What it says to an extension or a release. */
-static const struct outcome other_outcomes[] = {{QUORUM_GRANTED, false, false},    {QUORUM_ABSENT, false, false},
-                                                {QUORUM_HELD, false, false},       {QUORUM_REFUSED, false, false},
-                                                {QUORUM_REFUSED, true, false},     {QUORUM_TIMED_OUT, false, false},
-                                                {QUORUM_UNREACHABLE, false, false}};
+static const struct outcome other_outcomes[] = {{QUORUM_GRANTED, false, false},     {QUORUM_ABSENT, false, false},
+                                                {QUORUM_HELD, false, false},        {QUORUM_REFUSED, false, false},
+                                                {QUORUM_REFUSED, true, false},      {QUORUM_TIMED_OUT, false, false},
+                                                {QUORUM_UNREACHABLE, false, false}, {QUORUM_ABSENT, false, true}};
 
 /* How a node is counted that was not asked. */
 static const struct outcome unasked_outcomes[] = {

@@ -111,7 +111,7 @@ static enum quorum_verdict verdict_of_majority(const struct oracle *oracle, quor
 static enum quorum_verdict verdict_of_minority(const struct oracle *oracle)
 {
     unsigned down = oracle_count(oracle, QUORUM_REFUSED) + oracle_count(oracle, QUORUM_UNREACHABLE) +
-                    oracle_count(oracle, QUORUM_TIMED_OUT);
+                    oracle_count(oracle, QUORUM_TIMED_OUT) + oracle_count(oracle, QUORUM_UNATTESTED);
     unsigned without_ours = oracle_count(oracle, QUORUM_ABSENT) + oracle_count(oracle, QUORUM_HELD);
     if (!majority_without(oracle, count_permanent(oracle)))
         return QUORUM_LOST_MISCONFIGURED;

@@ -51,10 +51,11 @@ END_TEST
 
 START_TEST(every_outcome_has_its_name)
 {
-    static const char *const names[] = {"pending", "granted", "held", "absent", "refused", "unreachable", "timed out"};
-    for (int i = 0; i < 7; i++)
+    static const char *const names[] = {"pending", "granted",     "held",      "absent",
+                                        "refused", "unreachable", "timed out", "unattested"};
+    for (int i = 0; i < 8; i++)
         ck_assert_str_eq(redlock_outcome_name(i), names[i]);
-    ck_assert_str_eq(redlock_outcome_name(7), "unknown");
+    ck_assert_str_eq(redlock_outcome_name(8), "unknown");
     ck_assert_str_eq(redlock_outcome_name(-1), "unknown");
 }
 END_TEST
@@ -83,6 +84,7 @@ START_TEST(verdicts_and_votes_have_public_words)
     ck_assert_int_eq(rl_result_outcome(QUORUM_REFUSED), REDLOCK_NODE_REFUSED);
     ck_assert_int_eq(rl_result_outcome(QUORUM_UNREACHABLE), REDLOCK_NODE_UNREACHABLE);
     ck_assert_int_eq(rl_result_outcome(QUORUM_TIMED_OUT), REDLOCK_NODE_TIMED_OUT);
+    ck_assert_int_eq(rl_result_outcome(QUORUM_UNATTESTED), REDLOCK_NODE_UNATTESTED);
 }
 END_TEST
 

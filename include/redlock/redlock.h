@@ -91,7 +91,8 @@ enum redlock_outcome {
     REDLOCK_NODE_ABSENT = 3,      /* extend, release: our key is not there (any more) */
     REDLOCK_NODE_REFUSED = 4,     /* answered with an error (LOADING, READONLY, OOM, NOPERM ...): see text */
     REDLOCK_NODE_UNREACHABLE = 5, /* not connected, or the connection broke */
-    REDLOCK_NODE_TIMED_OUT = 6    /* no answer within the node's timeout */
+    REDLOCK_NODE_TIMED_OUT = 6,   /* no answer within the node's timeout */
+    REDLOCK_NODE_UNATTESTED = 7   /* acquire: granted, but the node's marker had changed: it may have forgotten locks */
 };
 
 /* "REDLOCK_OK", "REDLOCK_HELD", ... Static; never NULL. Any thread. */
@@ -136,6 +137,7 @@ typedef struct redlock_result {
     uint32_t refused;
     uint32_t unreachable;
     uint32_t timed_out;
+    uint32_t unattested;
     uint32_t attempts;      /* rounds over the nodes that the operation needed */
     uint32_t pending_undos; /* close: undos that could not be confirmed, over all nodes */
     int64_t validity_ms;    /* what was left of the lock when the operation was decided; 0 when it is not held */
@@ -517,7 +519,7 @@ REDLOCK_API int redlock_wait_lost(redlock_lock *lock, int64_t wait_ms, int *loss
 
 /* ------------------------------------------------------------------------------------------------------- the nodes */
 
-/* What is remarkable about a node: bits. The first four, and TOO_OLD, make it unfit: its votes do not count. */
+/* What is remarkable about a node: bits. The first four and the last two make it unfit: its votes do not count. */
 enum redlock_finding {
     REDLOCK_FINDING_REPLICA = 1,          /* not a master */
     REDLOCK_FINDING_SAME_SERVER = 2,      /* listed twice under different names */
@@ -528,7 +530,8 @@ enum redlock_finding {
     REDLOCK_FINDING_OTHER_MAX_TTL = 64,   /* clients of the deployment differ in max_ttl_ms; the larger counts */
     REDLOCK_FINDING_NO_PUBLISH = 128,     /* the user may not call waiters: they find a free lock only by looking */
     REDLOCK_FINDING_NO_SUBSCRIBE = 256,   /* the user may not be called: it finds a free lock only by looking */
-    REDLOCK_FINDING_TOO_OLD = 1024        /* older than Redis 5.0 */
+    REDLOCK_FINDING_MARKER_TAKEN = 512,   /* unfit: the marker key holds what is no marker, or a newer version's */
+    REDLOCK_FINDING_TOO_OLD = 1024        /* unfit: older than Redis 5.0 */
 };
 
 /* "replica", ... and a sentence with the remedy, for one bit. Static; never NULL. Any thread. */
@@ -556,7 +559,7 @@ typedef struct redlock_node_status {
     int32_t append_only;       /* 1: it keeps an append-only file, 0: none, -1: unknown */
     uint32_t marker_nodes;     /* of its marker: the N it was written for; 0: no guard, or not read yet */
     uint32_t marker_max_ttl_ms;
-    char marker_why[12];        /* "new", "restarted", "jumped", "trusted" */
+    char marker_why[12];        /* "new", "restarted", "copied", "evicted", "replaced", "jumped", "trusted" */
     char marker_deployment[72]; /* whose it is */
     int32_t snapshots;          /* after redlock_inspect(): 1: it saves by itself, 0: it does not, -1: unknown */
     char append_fsync[12];      /* after redlock_inspect(): "always", "everysec", "no"; "" unknown */
@@ -624,6 +627,7 @@ typedef struct redlock_statistics {
     uint64_t renewals_failed;
     uint64_t healed;      /* keys set again on a node that had lost them, or found to be there again */
     uint64_t late_grants; /* grants that came after their attempt was lost; they are undone */
+    uint64_t unattested;  /* grants that did not count, because the node's marker had changed */
     uint64_t undos_dropped;
     uint64_t quarantines; /* nodes found to have forgotten */
     uint64_t node_clock_jumps;

@@ -1,28 +1,53 @@
 -- Who this server is, and since when it may be relied on.
--- A server that restarted, was flushed, took over from another or whose clock jumped has forgotten locks.
--- KEYS: marker. ARGV: max_ttl in ms, deployment, number of nodes, what to do: look, jumped or trust.
--- The marker is: 1 run_id since max_ttl nodes why deployment. since in ms of this server's clock; 0: an operator
--- vouches for it.
--- Answers {run_id, role, time in us, since, max_ttl, nodes, why, deployment}.
-local run_id = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
-local role = string.match(redis.call('INFO', 'replication'), 'role:(%w+)')
-local clock = redis.call('TIME')
+-- A server that restarted, was flushed, took over another's data, evicted keys or whose clock jumped has forgotten
+-- locks.
+-- KEYS: marker. ARGV: max_ttl in ms, deployment, number of nodes, what to do (look, jumped or trust), a fresh nonce; of
+-- the marker that this client saw last: its nonce ('' for none), and when, in us of this server's clock.
+-- The marker is: 2 run_id history evicted swaps since written max_ttl nodes why nonce deployment. since in ms of this
+-- server's clock, 0: an operator vouches for it; written in us; swaps: SWAPDB calls. A nonce of its own makes each
+-- rewritten marker different from all before.
+-- Answers {run_id, role, time in us, since, max_ttl, nodes, why, deployment, eviction policy, nonce, what attest.lua
+-- shows of this}. why is taken, and nothing is written, where the key holds something that is no marker of this format.
+local call = redis.call
+-- include evidence
+local policy = string.match(call('INFO', 'memory'), 'maxmemory_policy:([%w-]+)') or ''
+local swaps = string.match(call('INFO', 'commandstats'), 'cmdstat_swapdb:calls=(%d+)') or '0'
+local run_id, role, history, evicted = evidence()
+local shown = string.format('%s %s %s %s\n', run_id, role, history, evicted)
+local clock = call('TIME')
 local time = clock[1] * 1000000 + clock[2]
 local since, max_ttl, nodes = math.floor(time / 1000), tonumber(ARGV[1]), tonumber(ARGV[3])
 local why, deployment = 'new', ARGV[2]
-local marker = redis.call('GET', KEYS[1])
-if marker then
-  local run, since_text, ttl, count, reason, name = string.match(marker, '^1 (%w+) (%d+) (%d+) (%d+) (%w+) (%S+)$')
-  local other = run and (name ~= ARGV[2] or tonumber(count) ~= nodes)
-  if other and ARGV[4] ~= 'trust' then -- only an operator's word takes it over
-    return {run_id, role, time, tonumber(since_text), tonumber(ttl), tonumber(count), reason, name}
+local marker = redis.pcall('GETRANGE', KEYS[1], 0, 511)
+if type(marker) == 'table' then
+  if string.sub(marker.err, 1, 9) ~= 'WRONGTYPE' then
+    return marker
   end
-  if run and not other then
-    max_ttl = math.max(max_ttl, tonumber(ttl))
+  marker = 'of another type'
+end
+local run, other_history, evicted_then, swaps_then, since_then, written, ttl, count, reason, nonce, name =
+  string.match(marker, '^2 (%w+) (%x+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%w+) (%x+) (%S+)$')
+-- The format before this one, which no release ever wrote, counts as missing.
+if not run and marker ~= '' and not string.find(marker, '^1 %w+ %d+ %d+ %d+ %w+ %S+$') then
+  return {run_id, role, time, since, max_ttl, nodes, 'taken', deployment, policy, '', ''}
+end
+local other = run and (name ~= ARGV[2] or tonumber(count) ~= nodes)
+if other and ARGV[4] ~= 'trust' then -- only an operator's word takes it over
+  return {run_id, role, time, tonumber(since_then), tonumber(ttl), tonumber(count), reason, name, policy, nonce, ''}
+end
+if run and not other then
+  max_ttl = math.max(max_ttl, tonumber(ttl))
+  history = history == '0' and run == run_id and other_history or history
+  if run ~= run_id or tonumber(since_then) > since then
     why = 'restarted'
-    if run == run_id and tonumber(since_text) <= since then
-      since, why = tonumber(since_text), reason
-    end
+  elseif history ~= other_history then
+    why = 'copied'
+  elseif evicted ~= evicted_then then
+    why = 'evicted'
+  elseif swaps ~= swaps_then or nonce ~= ARGV[6] and tonumber(written) + 1000000 < tonumber(ARGV[7]) then
+    why = 'replaced' -- with older data than this client has seen here
+  else
+    since, why = tonumber(since_then), reason
   end
 end
 if ARGV[4] == 'jumped' then
@@ -30,10 +55,13 @@ if ARGV[4] == 'jumped' then
 elseif ARGV[4] == 'trust' then
   since, why = 0, 'trusted'
 end
-if role == 'master' then
-  local text = string.format('1 %s %.0f %.0f %.0f %s %s', run_id, since, max_ttl, nodes, why, deployment)
-  if text ~= marker then
-    redis.call('SET', KEYS[1], text)
-  end
+local function text(at, name_of_it)
+  return string.format('2 %s %s %s %s %.0f %s %.0f %.0f %s %s %s', run_id, history, evicted, swaps, since, at, max_ttl,
+    nodes, why, name_of_it, deployment)
 end
-return {run_id, role, time, since, max_ttl, nodes, why, deployment}
+if role == 'master' and not (run and text(written, nonce) == marker) then
+  nonce = ARGV[5]
+  marker = text(string.format('%.0f', time), nonce)
+  call('SET', KEYS[1], marker)
+end
+return {run_id, role, time, since, max_ttl, nodes, why, deployment, policy, nonce or '', shown .. marker}

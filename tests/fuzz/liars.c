@@ -1,5 +1,6 @@
 #include "liars.h"
 
+#include "src/guard.h"
 #include "src/script.h"
 #include "support/bytes.h"
 #include "support/fixture.h"
@@ -276,9 +277,9 @@ static void info(struct bytes *reply, const struct resp_command *command, unsign
 static void guard(struct bytes *reply, const struct resp_command *command, unsigned node)
 {
     char run_id[41];
-    bool trust = resp_argument_is(&command->argv[command->argc - 1], "trust");
+    bool trust = resp_argument_is(&command->argv[command->argc - 4], "trust");
     snprintf(run_id, sizeof run_id, "%040u", node);
-    resp_write_array(reply, 8);
+    resp_write_array(reply, RL_GUARD_FIELDS);
     resp_write_text(reply, run_id);
     resp_write_text(reply, "master");
     resp_write_integer(reply, 1700000000000000);
@@ -287,12 +288,17 @@ static void guard(struct bytes *reply, const struct resp_command *command, unsig
     resp_write_integer(reply, strtoll(command->argv[6].data, NULL, 10));
     resp_write_text(reply, trust ? "trusted" : "new");
     resp_write_text(reply, command->argv[5].data);
+    resp_write_text(reply, "noeviction");
+    resp_write_text(reply, "0123456789abcdef");
+    resp_write_text(reply, "evidence\nmarker");
 }
 
 static void script(struct bytes *reply, const struct resp_command *command, unsigned node)
 {
     size_t keys = (size_t)strtoull(command->argv[2].data, NULL, 10);
-    if (is_script(command, RL_SCRIPT_GUARD)) {
+    if (is_script(command, RL_SCRIPT_ATTEST)) {
+        resp_write_text(reply, "evidence\nmarker");
+    } else if (is_script(command, RL_SCRIPT_GUARD)) {
         guard(reply, command, node);
     } else if (is_script(command, RL_SCRIPT_RENEW) || is_script(command, RL_SCRIPT_HEAL)) {
         char ones[256];
@@ -334,6 +340,8 @@ static void healthy(struct bytes *reply, const struct resp_command *command, uns
         resp_write_integer(reply, 7);
     else if (resp_command_is(command, "INFO"))
         info(reply, command, node);
+    else if (resp_command_is(command, "GETRANGE"))
+        resp_write_text(reply, "marker");
     else if (resp_command_is(command, "SCRIPT"))
         resp_write_text(reply, "0123456789012345678901234567890123456789");
     else if (resp_command_is(command, "EVAL") || resp_command_is(command, "EVALSHA"))

@@ -287,6 +287,18 @@ static void get(const struct call *call)
         say_nil(call->reply);
 }
 
+/* From the beginning only. */
+static void getrange(const struct call *call)
+{
+    bool wrong;
+    long long last = -1;
+    const struct sim_key *key = find_typed(call, 1, SIM_STRING, &wrong);
+    sim_text_integer(call->words[3], &last);
+    size_t size = key ? key->value_size : 0;
+    if (!wrong)
+        say_text(call->reply, key ? key->value : "", size > (size_t)last + 1 ? (size_t)last + 1 : size);
+}
+
 static void mget(const struct call *call)
 {
     say_array(call->reply, call->count - 1);
@@ -895,6 +907,7 @@ static const struct {
     void (*run)(const struct call *call);
 } commands[] = {
     {WORD("GET"), 2, 2, get},
+    {WORD("GETRANGE"), 4, 4, getrange},
     {WORD("MGET"), 2, 64, mget},
     {WORD("SET"), 3, 16, set},
     {WORD("DEL"), 2, 64, del},

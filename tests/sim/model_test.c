@@ -505,6 +505,15 @@ static void say_guard(void)
     add(once_in(8) ? "elsewhere" : "here");
     add(once_in(8) ? "3" : "5");
     add(ONE_OF(what));
+    add_print("%016zx", draw(4));
+    add(once_in(2) ? "" : "0000000000000001");
+    add_print("%lld", (long long)(now_us - 3000000 + (int64_t)draw(6) * 1000000));
+}
+
+static void say_attest(void)
+{
+    add("1");
+    add(marker);
 }
 
 static void say_wait(void)
@@ -576,8 +585,8 @@ static void say_free(void)
 static void (*const says[RL_SCRIPTS])(void) = {
     [RL_SCRIPT_RELEASE] = say_release, [RL_SCRIPT_EXTEND] = say_extend, [RL_SCRIPT_QUERY] = say_query,
     [RL_SCRIPT_RENEW] = say_each,      [RL_SCRIPT_HEAL] = say_each,     [RL_SCRIPT_GUARD] = say_guard,
-    [RL_SCRIPT_WAIT] = say_wait,       [RL_SCRIPT_GRANT] = say_grant,   [RL_SCRIPT_KEEP] = say_keep,
-    [RL_SCRIPT_FREE] = say_free,
+    [RL_SCRIPT_ATTEST] = say_attest,   [RL_SCRIPT_WAIT] = say_wait,     [RL_SCRIPT_GRANT] = say_grant,
+    [RL_SCRIPT_KEEP] = say_keep,       [RL_SCRIPT_FREE] = say_free,
 };
 
 /* One argument that is not what it should be, or one too few. No large numbers: a script would count up to them. */

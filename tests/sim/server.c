@@ -465,9 +465,17 @@ static void info(const struct sim_server *server, size_t count, const struct sim
     if (sim_text_is(section, "server"))
         size = snprintf(text, sizeof text, "# Server\r\nredis_version:7.0.15\r\nrun_id:%s\r\n", server->run_id);
     else if (sim_text_is(section, "replication"))
-        size = snprintf(text, sizeof text, "# Replication\r\nrole:%s\r\n", server->replica ? "slave" : "master");
+        size = snprintf(text, sizeof text, "# Replication\r\nrole:%s\r\nmaster_replid2:%s\r\n",
+                        server->replica ? "slave" : "master",
+                        server->history[0] ? server->history : "0000000000000000000000000000000000000000");
     else if (sim_text_is(section, "memory"))
-        size = snprintf(text, sizeof text, "# Memory\r\nmaxmemory_policy:noeviction\r\n");
+        size = snprintf(text, sizeof text, "# Memory\r\nmaxmemory_policy:%s\r\n",
+                        server->evicts ? "allkeys-lru" : "noeviction");
+    else if (sim_text_is(section, "stats"))
+        size = snprintf(text, sizeof text, "# Stats\r\nevicted_keys:%llu\r\n", (unsigned long long)server->evicted);
+    else if (sim_text_is(section, "commandstats"))
+        size = snprintf(text, sizeof text, "# Commandstats\r\ncmdstat_swapdb:calls=%llu,usec=9\r\n",
+                        (unsigned long long)server->swaps);
     else if (sim_text_is(section, "persistence"))
         size = snprintf(text, sizeof text, "# Persistence\r\naof_enabled:0\r\n");
     sim_bytes_print(reply, "$%d\r\n", size);

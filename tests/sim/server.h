@@ -31,6 +31,10 @@ struct sim_server {
     struct sim_keyspace keys;
     char run_id[41];
     bool replica;
+    char history[41];    /* master_replid2: of the data it took over last */
+    uint64_t evicted;    /* keys */
+    bool evicts;         /* its maxmemory-policy does */
+    uint64_t swaps;      /* SWAPDB calls */
     int64_t last_id;     /* of connections */
     uint32_t scripts;    /* bits: that it knows */
     const char *refusal; /* an error that answers every command that is not about the connection; NULL */

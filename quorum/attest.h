@@ -1,0 +1,71 @@
+/*
+ * Attested grants. What a client knows of a node may be old when it acts on it: the client was stopped, or busy, or the
+ * node was flushed a millisecond ago. So a grant counts only together with proof, from the same connection and behind
+ * the grant, that the node still shows the marker the client judged, byte for byte, and the same evidence of its
+ * process, which no data set carries along (role, replication history, evicted keys).
+ *
+ * The marker alone proves that the node was not flushed. A failover there and back brings the old marker along with the
+ * copied data; only a look at the evidence shows it. A look costs the server some ten times as much as reading the
+ * marker, so one look vouches for the evidence for QUORUM_LOOK_LASTS.
+ */
+#ifndef QUORUM_ATTEST_H
+#define QUORUM_ATTEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "quorum/tally.h"
+#include "quorum/time.h"
+
+/* From sending the look to receiving what rests on it. A server that becomes a replica, connects to its master, receives
+ * and loads a snapshot and is promoted again takes longer: the master forks for the snapshot alone. */
+#define QUORUM_LOOK_LASTS (10 * QUORUM_MILLISECOND)
+
+/* Evidence and marker of a node, longest. */
+#define QUORUM_SHOWN_MAX 640
+
+struct quorum_attest {
+    quorum_time looked;           /* when the last look that showed the judged evidence was sent; 0: never */
+    quorum_duration took;         /* the last proof, from request to reply */
+    bool always_look;             /* the node may evict keys, which no marker shows */
+    uint16_t evidence;            /* how many of the bytes are evidence; the marker follows */
+    uint16_t size;                /* 0: nothing was judged, and nothing is proof */
+    char shown[QUORUM_SHOWN_MAX]; /* the judged reply */
+};
+
+/* The client has judged the reply to a look that was sent then: `evidence` bytes of evidence, then the marker. A reply
+ * longer than QUORUM_SHOWN_MAX is never proven. */
+void quorum_attest_judged(struct quorum_attest *attest, const char *shown, size_t size, size_t evidence,
+                          quorum_time sent);
+
+/* Nothing is proof until the next judgement. */
+void quorum_attest_forget(struct quorum_attest *attest);
+
+/* Must the proof that is to be sent now be a look? Otherwise the marker alone will do. */
+bool quorum_attest_needs_look(const struct quorum_attest *attest, quorum_time now);
+
+enum quorum_proof {
+    QUORUM_PROVEN,     /* the grants before it count */
+    QUORUM_NOT_PROVEN, /* they do not */
+    QUORUM_LOOK_AGAIN  /* the marker is the same, but the last look is too old: send a look, which decides */
+};
+
+/* A proof: the reply to a look is evidence and marker, otherwise the marker. */
+struct quorum_shown {
+    bool look;
+    quorum_time sent;
+    quorum_time received;
+    const char *bytes;
+    size_t size;
+};
+
+enum quorum_proof quorum_attest_prove(struct quorum_attest *attest, const struct quorum_shown *shown);
+
+/* A vote with its proof: a grant without one is none. */
+static inline enum quorum_vote quorum_attest_vote(enum quorum_vote vote, enum quorum_proof proof)
+{
+    return vote == QUORUM_GRANTED && proof != QUORUM_PROVEN ? QUORUM_UNATTESTED : vote;
+}
+
+#endif

@@ -1,0 +1,5 @@
+-- Proof for a client that compares it with the guard script's last answer: evidence, a newline, and the marker.
+-- KEYS: marker. Writes nothing.
+local call = redis.call
+-- include evidence
+return string.format('%s %s %s %s\n', evidence()) .. call('GETRANGE', KEYS[1], 0, 511)

@@ -307,7 +307,7 @@ static bool is_done(const redlock_client *client, struct rl_node *node, quorum_t
         return true;
     /* A node that answers is let go on, but not one that only answers heartbeats and refuses the undos kept for it. */
     bool answering = node->sent.count > node->beating && node->heard > client->closing_since;
-    if (quorum_time_since(answering ? node->heard : client->closing_since, now) >= node->timeout)
+    if (quorum_time_since(answering ? node->heard : client->closing_since, now) >= rl_node_timeout(node))
         return true;
     /* A link that has just broken is made anew at once, and once more: what is kept for the node gets that chance. */
     return node->state != RL_NODE_READY && (node->permanent || node->failures > 2);

@@ -56,10 +56,20 @@ static quorum_time silence_end(const struct rl_node *node)
     return quorum_time_add(since, node->client->options.silence_limit_ms * QUORUM_MILLISECOND);
 }
 
+quorum_duration rl_node_timeout(const struct rl_node *node)
+{
+    return quorum_deadline_timeout(&node->round_trip, &node->patience);
+}
+
+static quorum_time due_at(const struct rl_node *node, quorum_time sent)
+{
+    return quorum_deadline_due(&node->round_trip, &node->patience, sent, node->heard);
+}
+
 /* In whole milliseconds: nodes that were asked together are looked after in one go. */
 static quorum_time overdue_at(const struct rl_node *node, quorum_time sent)
 {
-    quorum_time due = quorum_time_add(sent, node->timeout + QUORUM_MILLISECOND - 1);
+    quorum_time due = quorum_time_add(due_at(node, sent), QUORUM_MILLISECOND - 1);
     return due - due % QUORUM_MILLISECOND;
 }
 
@@ -97,7 +107,7 @@ static void on_overdue(struct rl_timer *timer)
         rl_node_break(node, false, "silent for %u ms", node->client->options.silence_limit_ms);
         return;
     }
-    while (node->waiting && quorum_time_add(node->waiting->sent, node->timeout) <= now) {
+    while (node->waiting && due_at(node, node->waiting->sent) <= now) {
         struct rl_request *request = node->waiting;
         node->waiting = request->next;
         request->overdue = true;
@@ -152,6 +162,9 @@ static void on_reply(redisAsyncContext *context, void *data, void *private_data)
     take_first(&node->sent);
     if (node->waiting == request)
         node->waiting = request->next;
+    bool timed = node->timed == request;
+    if (timed)
+        node->timed = NULL;
     quorum_time now = rl_now();
     if (reply && !node->sent.first && has_unread_replies(context)) {
         /* One reply too many: hiredis would abort the process at the next. Which one was too many nobody can tell. */
@@ -161,6 +174,8 @@ static void on_reply(redisAsyncContext *context, void *data, void *private_data)
     }
     if (reply) {
         node->heard = now;
+        if (timed)
+            quorum_deadline_measured(&node->round_trip, &node->patience, quorum_time_since(request->sent, now));
         rl_histogram_add(&node->statistics.latency, quorum_time_since(request->sent, now));
     }
     answer(request, reply ? RL_ANSWER_REPLY : RL_ANSWER_BROKEN, now, reply);
@@ -185,8 +200,10 @@ bool rl_node_send_at(struct rl_node *node, struct rl_request *request, const str
     node->statistics.requests++;
     if (!node->waiting)
         node->waiting = request;
+    if (!node->timed && node->state == RL_NODE_READY) /* the handshake waits for the connection first */
+        node->timed = request;
     /* It may be set for the silence limit, which is far later. */
-    if (!node->overdue_timer.set || node->overdue_timer.due > quorum_time_add(request->sent, node->timeout))
+    if (!node->overdue_timer.set || node->overdue_timer.due > due_at(node, request->sent))
         watch_overdue(node);
     return true;
 }
@@ -223,7 +240,7 @@ static bool is_stuck(const struct rl_node *node, quorum_time now)
 {
     const struct rl_request *first = node->sent.first;
     return first && first->overdue &&
-           quorum_time_since(first->sent, now) > 3 * node->timeout + 100 * QUORUM_MILLISECOND;
+           quorum_time_since(first->sent, now) > 3 * rl_node_timeout(node) + 100 * QUORUM_MILLISECOND;
 }
 
 bool rl_node_can_renew(const struct rl_node *node, quorum_time now)
@@ -350,6 +367,7 @@ static void on_connect(const redisAsyncContext *context, int status)
     if (status == REDIS_OK) {
         node->adapter.connected = true;
         node->state = RL_NODE_HANDSHAKE;
+        node->connected_at = rl_now();
         return;
     }
     snprintf(node->error, sizeof node->error, "cannot connect: %.64s", context->c.errstr);
@@ -415,7 +433,7 @@ static bool start_tls(struct rl_node *node)
 
 static void connect_now(struct rl_node *node)
 {
-    assert(!node->sent.first && !node->context);
+    assert(!node->sent.first && !node->context && !node->timed);
     const char *path = node->address.path;
     node->waiting = NULL;
     node->state = RL_NODE_CONNECTING;
@@ -604,6 +622,7 @@ void rl_node_ready(struct rl_node *node)
         quorum_clock_forget(&node->client->clock_watch, node->index);
     node->state = RL_NODE_READY;
     node->ready_since = now;
+    quorum_deadline_measured(&node->round_trip, &node->patience, quorum_time_since(node->connected_at, now));
     node->statistics.connections++;
     node->failures = 0;
     node->attempt = 0;
@@ -629,7 +648,8 @@ void rl_node_open(struct rl_node *node, redlock_client *client, unsigned index, 
     node->client = client;
     node->index = index;
     node->address = *address;
-    node->timeout = (address->timeout_ms ? address->timeout_ms : options->node_timeout_ms) * QUORUM_MILLISECOND;
+    node->patience.least = (address->timeout_ms ? address->timeout_ms : options->node_timeout_ms) * QUORUM_MILLISECOND;
+    node->patience.most = options->silence_limit_ms * QUORUM_MILLISECOND;
     node->connect_timeout =
         (address->connect_timeout_ms ? address->connect_timeout_ms : options->connect_timeout_ms) * QUORUM_MILLISECOND;
     node->adapter.readable = on_readable;

@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 
+#include "quorum/deadline.h"
 #include "quorum/tally.h"
 #include "src/adapter.h"
 #include "src/address.h"
@@ -81,7 +82,8 @@ struct rl_node {
     redlock_client *client;
     unsigned index;
     struct rl_address address;
-    quorum_duration timeout;         /* to answer */
+    struct quorum_patience patience; /* with its answers */
+    struct quorum_round_trip round_trip;
     quorum_duration connect_timeout; /* to connect and shake hands */
 
     enum rl_node_state state;
@@ -94,6 +96,7 @@ struct rl_node {
 
     struct rl_requests sent;    /* waiting for their replies, in order */
     struct rl_request *waiting; /* the first of them that is not overdue */
+    struct rl_request *timed;   /* the one whose round trip is being measured */
     struct rl_requests kept;    /* undos to be sent when the node is back */
     struct rl_debts debts;      /* of earlier links */
 
@@ -102,6 +105,7 @@ struct rl_node {
     unsigned failures;                /* attempts in a row that did not become ready */
     bool permanent;                   /* what failed last will not pass by itself */
     char error[RL_NODE_TEXT_SIZE];    /* why it is not ready; "" before the first attempt ended */
+    quorum_time connected_at;
     quorum_time ready_since;
     quorum_time heard;   /* last reply on this link */
     quorum_time held_up; /* when our own loop was last found too slow to blame the node */
@@ -174,6 +178,9 @@ bool rl_node_send(struct rl_node *node, struct rl_request *request, const struct
 /* now: read for this command, before any node was sent it. */
 bool rl_node_send_at(struct rl_node *node, struct rl_request *request, const struct rl_command *command,
                      quorum_time now);
+
+/* How long an answer of it is waited for, by its measured round trip. */
+quorum_duration rl_node_timeout(const struct rl_node *node);
 
 /* Can something be sent now? */
 bool rl_node_is_ready(const struct rl_node *node);

@@ -313,7 +313,7 @@ static void renewal_answered(struct rl_request *request, const struct rl_answer 
     bool was_overdue = request->overdue && answer->kind != RL_ANSWER_OVERDUE;
     switch (answer->kind) {
     case RL_ANSWER_OVERDUE:
-        note_failure(node, "no answer within %llu ms", (unsigned long long)(node->timeout / QUORUM_MILLISECOND));
+        note_failure(node, "no answer within %llu ms", (unsigned long long)(rl_node_timeout(node) / QUORUM_MILLISECOND));
         count_all(batch, node->index, QUORUM_TIMED_OUT, answer->now);
         settled_and_next(batch);
         return;
@@ -403,7 +403,7 @@ static bool may_ask_in_turn(const struct batch *batch, quorum_time now)
 {
     quorum_duration longest = 0;
     for (unsigned i = 0; i < batch->client->nodes_count; i++)
-        longest += batch->client->nodes[i].timeout;
+        longest += rl_node_timeout(&batch->client->nodes[i]);
     if (batch->count < RL_RENEWALS_IN_TURN)
         return false;
     for (unsigned i = 0; i < batch->count; i++)

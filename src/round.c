@@ -349,7 +349,7 @@ static void count_overdue(struct rl_round *round, const struct rl_request *reque
 {
     char text[RL_NODE_TEXT_SIZE];
     snprintf(text, sizeof text, "no answer within %llu ms",
-             (unsigned long long)(request->node->timeout / QUORUM_MILLISECOND));
+             (unsigned long long)(rl_node_timeout(request->node) / QUORUM_MILLISECOND));
     if (!quorum_round_over(&round->rules))
         count_out(round, request->node->index, QUORUM_TIMED_OUT, false, text, now);
 }

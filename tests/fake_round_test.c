@@ -367,7 +367,7 @@ START_TEST(a_late_grant_counts_as_timed_out_and_is_undone_on_its_link)
         fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "SET", .count = 1, .hold = true});
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
     assert_votes(2, 0, 0, 0, 3);
-    ck_assert_str_eq(answer.result.node[0].text, "no answer within 30 ms");
+    ck_assert_has(answer.result.node[0].text, "no answer within ");
     ck_assert_int_eq(answer.result.node[0].outcome, REDLOCK_NODE_TIMED_OUT);
     for (unsigned i = 0; i < 5; i++) {
         scene_wait_for_sent(i, SENT_UNDO, 1);

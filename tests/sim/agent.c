@@ -101,10 +101,12 @@ static void called(struct sim_operation *operation, int status)
     operation->process->in_call = false;
 }
 
-/* A node has its time to answer; twice, if it has forgotten the script. */
+/* A node has its time to answer; twice, if it has forgotten the script. The time follows the round trips that were
+ * measured, up to the silence limit. */
 static quorum_duration one_answer(const struct sim_process *process)
 {
-    return 2 * process->options.node_timeout_ms * QUORUM_MILLISECOND;
+    uint32_t timeout_ms = process->options.node_timeout_ms, silence_ms = process->options.silence_limit_ms;
+    return 2 * (timeout_ms > silence_ms ? timeout_ms : silence_ms) * QUORUM_MILLISECOND;
 }
 
 /* The same after a connection has been made. */

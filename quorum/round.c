@@ -33,12 +33,20 @@ static void ask(struct quorum_round *round, struct quorum_actions *actions, quor
     actions->send |= nodes;
 }
 
+/* Those whose answers were waited for until now. */
+static void count_overdue(struct quorum_round *round)
+{
+    for (quorum_nodes left = round->overdue & round->tally.voted[QUORUM_PENDING]; left; left &= left - 1)
+        quorum_tally_vote(&round->tally, (unsigned)__builtin_ctz(left), QUORUM_TIMED_OUT, false);
+}
+
 static void decide(struct quorum_round *round, struct quorum_actions *actions, enum quorum_verdict verdict,
                    quorum_time now)
 {
     assert(round->verdict == QUORUM_UNDECIDED && verdict != QUORUM_UNDECIDED);
     round->verdict = verdict;
     round->decided_at = now;
+    count_overdue(round);
     if (!may_ask(round))
         round->coming = 0;
     actions->decided = true;
@@ -96,6 +104,13 @@ static enum quorum_verdict judge_lost(const struct quorum_round *round)
     return quorum_tally_blocked_by(tally, without_ours) ? QUORUM_LOST_GONE : QUORUM_LOST_NO_QUORUM;
 }
 
+/* A late node is waited for only while its answer can decide the round. */
+static quorum_nodes awaited(const struct quorum_round *round)
+{
+    bool open = !quorum_tally_won(&round->tally) && !quorum_tally_lost(&round->tally);
+    return round->tally.voted[QUORUM_PENDING] & (open ? ~0u : ~round->overdue);
+}
+
 static bool waits_for_all(const struct quorum_round *round)
 {
     if (round->terms.kind == QUORUM_LOOK)
@@ -107,7 +122,7 @@ static void judge(struct quorum_round *round, struct quorum_actions *actions, qu
 {
     if (quorum_round_over(round))
         return;
-    if (waits_for_all(round) && round->tally.voted[QUORUM_PENDING])
+    if (waits_for_all(round) && awaited(round))
         return;
     if (quorum_tally_won(&round->tally))
         decide(round, actions, judge_won(round, now, stopped), now);
@@ -141,16 +156,24 @@ static void voted(struct quorum_round *round, const struct quorum_event *event)
 }
 
 /* A lost extension that a majority has confirmed after all. */
-static void confirm_late(struct quorum_round *round, struct quorum_actions *actions, quorum_time now)
+static void confirm_late(struct quorum_round *round, struct quorum_actions *actions, const struct quorum_event *event)
 {
     if (round->terms.kind != QUORUM_EXTEND || round->verdict != QUORUM_LOST_NO_QUORUM || round->confirmed ||
         !quorum_tally_won(&round->tally))
         return;
     quorum_time end = quorum_validity_end(round->sent, round->terms.ttl, round->terms.drift_ppm);
-    if (end <= now || end <= round->terms.validity_end)
+    if (end <= event->now || end <= round->terms.validity_end || round->sent <= event->stopped)
         return;
     round->confirmed = actions->confirmed = true;
     round->validity_end = end;
+}
+
+static void overdue(struct quorum_round *round, unsigned node)
+{
+    if (round->terms.kind == QUORUM_RELEASE)
+        round->overdue |= quorum_node(node);
+    else
+        quorum_tally_vote(&round->tally, node, QUORUM_TIMED_OUT, false);
 }
 
 struct quorum_actions quorum_round_step(struct quorum_round *round, const struct quorum_event *event)
@@ -169,7 +192,11 @@ struct quorum_actions quorum_round_step(struct quorum_round *round, const struct
     case QUORUM_VOTED:
         voted(round, event);
         judge(round, &actions, event->now, event->stopped);
-        confirm_late(round, &actions, event->now);
+        confirm_late(round, &actions, event);
+        break;
+    case QUORUM_OVERDUE:
+        overdue(round, event->node);
+        judge(round, &actions, event->now, event->stopped);
         break;
     case QUORUM_CANCEL:
         if (!quorum_round_over(round))

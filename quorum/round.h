@@ -6,7 +6,8 @@
  *
  * A node's timeout ends the waiting for it, and says nothing about what the node has done. So the grant of an extension
  * counts however late it arrives: it may still win an open round, and it confirms one that was lost by timeouts, as long
- * as the validity that it supports, which is counted from the first send, is still ahead.
+ * as the validity that it supports, which is counted from the first send, is still ahead. And a release waits for late
+ * nodes until a majority has confirmed it: what is on its way is not lost. The host ends that wait, by a vote.
  */
 #ifndef QUORUM_ROUND_H
 #define QUORUM_ROUND_H
@@ -52,20 +53,21 @@ struct quorum_terms {
 
 enum quorum_event_type {
     QUORUM_START, /* usable: can be asked now; coming: may become usable, a QUORUM_USABLE or QUORUM_VOTE follows; others voted before */
-    QUORUM_USABLE, /* node can be asked from now on */
-    QUORUM_VOTED,  /* node has answered, or is counted as vote */
+    QUORUM_USABLE,  /* node can be asked from now on */
+    QUORUM_VOTED,   /* node has answered, or is counted as vote */
+    QUORUM_OVERDUE, /* node's timeout has passed: its answer may still come */
     QUORUM_CANCEL
 };
 
 struct quorum_event {
     enum quorum_event_type type;
     quorum_time now;
-    unsigned node;         /* USABLE, VOTED */
+    unsigned node;         /* USABLE, VOTED, OVERDUE */
     enum quorum_vote vote; /* VOTED */
     bool permanent;        /* VOTED: waiting does not end this refusal */
     bool clock;            /* VOTED: refused because of a clock */
     bool left_nothing;     /* VOTED: the node's own answer shows that nothing of ours is there */
-    quorum_time stopped;   /* VOTED: when our clock was last found to have stopped; 0: never */
+    quorum_time stopped;   /* VOTED, OVERDUE: when our clock was last found to have stopped; 0: never */
     quorum_nodes usable;   /* START */
     quorum_nodes coming;   /* START */
 };
@@ -84,6 +86,7 @@ struct quorum_round {
     quorum_nodes coming;   /* not asked yet, may be */
     quorum_nodes asked;    /* were sent the request */
     quorum_nodes clock;    /* refused because of a clock */
+    quorum_nodes overdue;  /* release: late, and still waited for as long as there is no majority */
     quorum_nodes may_hold; /* asked to acquire, and not known to hold nothing of ours */
     quorum_time sent;      /* when the first request left; QUORUM_NEVER before */
     quorum_time decided_at;

@@ -64,11 +64,33 @@ static void decided(struct rl_round *round)
     rl_operation_complete(&release->base, rl_result_status(round->rules.verdict));
 }
 
+/*
+ * A node that is late has the release on its way, and is waited for: until it has been silent for silence_limit_ms,
+ * which breaks its link, and until the key has ended by itself.
+ */
+static void on_expiry(struct rl_timer *timer)
+{
+    struct rl_operation *operation =
+        (struct rl_operation *)(void *)((char *)timer - offsetof(struct rl_operation, timer));
+    rl_round_stop_waiting(operation->round);
+}
+
+static void overdue(struct rl_round *round)
+{
+    struct release *release = round->owner;
+    struct rl_operation *operation = &release->base;
+    uint32_t ttl_ms = release->lease->ttl_ms;
+    if (operation->timer.set)
+        return;
+    operation->timer.fire = on_expiry;
+    rl_operation_wait(operation, ttl_ms ? ttl_ms : operation->client->options.max_ttl_ms);
+}
+
 /* The handle is gone: what has been sent goes on by itself. */
 static void stop(struct rl_operation *operation)
 {
     if (operation->round)
-        operation->round->decided = NULL;
+        operation->round->decided = operation->round->overdue = NULL;
 }
 
 static void tell(struct rl_operation *operation, redlock_result *result)
@@ -113,6 +135,7 @@ static void begin_token(struct release *release, const char *resource, size_t si
     operation->attempts = 1;
     operation->round->owner = release;
     operation->round->decided = decided;
+    operation->round->overdue = overdue;
     rl_round_start(operation->round);
 }
 
@@ -153,6 +176,7 @@ static void free_lock(struct release *release)
     release->base.attempts = 1;
     round->owner = release;
     round->decided = decided;
+    round->overdue = overdue;
     rl_round_start(round);
 }
 

@@ -350,8 +350,15 @@ static void count_overdue(struct rl_round *round, const struct rl_request *reque
     char text[RL_NODE_TEXT_SIZE];
     snprintf(text, sizeof text, "no answer within %llu ms",
              (unsigned long long)(rl_node_timeout(request->node) / QUORUM_MILLISECOND));
-    if (!quorum_round_over(&round->rules))
-        count_out(round, request->node->index, QUORUM_TIMED_OUT, false, text, now);
+    if (quorum_round_over(&round->rules))
+        return;
+    unsigned node = request->node->index;
+    if (is_open(round, node))
+        snprintf(round->slot[node].text, sizeof round->slot[node].text, "%s", text);
+    const struct quorum_event event = {.type = QUORUM_OVERDUE, .now = now, .node = node};
+    tell(round, &event);
+    if (round->overdue && !quorum_round_over(&round->rules))
+        round->overdue(round);
 }
 
 /* A record beyond reach is of a clock that is not to be followed: the node counts as one that refused, in every round
@@ -476,7 +483,11 @@ static void undo_again(struct rl_round *round, struct rl_request *request, quoru
     }
     round->references++;
     rl_node_keep(node, request);
-    if (round->rules.terms.kind == QUORUM_RELEASE && !quorum_round_over(&round->rules))
+    if (round->rules.terms.kind != QUORUM_RELEASE || quorum_round_over(&round->rules))
+        return;
+    if (request->overdue)
+        count_out(round, node->index, QUORUM_TIMED_OUT, false, "silent; it is sent the release when it is back", now);
+    else
         count_out(round, node->index, QUORUM_UNREACHABLE, false, "the connection broke; it is told when it is back",
                   now);
 }
@@ -612,11 +623,22 @@ bool rl_round_has_unread_replies(const struct rl_round *round)
     return false;
 }
 
+void rl_round_stop_waiting(struct rl_round *round)
+{
+    quorum_time now = rl_now();
+    round->references++;
+    for (unsigned i = 0; i < round->client->nodes_count && !quorum_round_over(&round->rules); i++)
+        if (is_open(round, i))
+            count_out(round, i, QUORUM_TIMED_OUT, false, "no answer before the key's ttl was over", now);
+    release(round);
+}
+
 void rl_round_leave(struct rl_round *round)
 {
     if (!round)
         return;
     round->decided = NULL;
+    round->overdue = NULL;
     round->replied = NULL;
     round->owner = NULL;
     list(round, false);

@@ -31,6 +31,7 @@ struct rl_round {
     struct rl_round *next_undo;              /* of the client's, with a reference each */
     quorum_nodes undo;                       /* nodes that it goes to */
     void (*decided)(struct rl_round *round); /* NULL when nobody waits for it (any more) */
+    void (*overdue)(struct rl_round *round); /* a node is late, and still waited for; may be NULL */
     /* Sees each reply, and what it counts as, before the vote; may be NULL. */
     void (*replied)(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply);
     void *owner;     /* theirs */
@@ -52,6 +53,9 @@ void rl_round_cancel(struct rl_round *round);
 
 /* Not decided, though a node that is counted on may have answered: the loop is late. */
 bool rl_round_has_unread_replies(const struct rl_round *round);
+
+/* Counts out the nodes that have not answered yet. decided() is called. */
+void rl_round_stop_waiting(struct rl_round *round);
 
 /* The owner's reference ends, and with it its interest. */
 void rl_round_leave(struct rl_round *round);

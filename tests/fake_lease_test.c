@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "src/client.h"
+
 static struct answer answer;
 static redlock_lock *lock;
 
@@ -256,21 +258,77 @@ START_TEST(nodes_that_are_away_are_told_when_they_are_back)
 }
 END_TEST
 
-START_TEST(a_release_times_out_and_is_done_all_the_same)
+static void pause_majority(void)
 {
     for (unsigned i = 0; i < 3; i++)
         scene.suffix[i] = "?timeout_ms=30";
     hold_lock();
     for (unsigned i = 0; i < 3; i++)
         fake_server_pause(scene.node[i]);
+}
+
+static bool are_overdue(void *arg)
+{
+    (void)arg;
+    return scene.client->nodes[0].statistics.timeouts && scene.client->nodes[1].statistics.timeouts &&
+           scene.client->nodes[2].statistics.timeouts;
+}
+
+/* What is on its way is not lost. */
+START_TEST(a_release_waits_for_nodes_that_are_late)
+{
+    pause_majority();
+    scene_start_release(&answer, &lock);
+    ck_assert(scene_run(are_overdue, NULL));
+    ck_assert_uint_eq(answer.told, 0);
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_resume(scene.node[i]);
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    for (unsigned i = 0; i < 3; i++) {
+        scene_wait_for_sent(i, SENT_UNDO, 1);
+        ck_assert_uint_eq(fake_server_accepted(scene.node[i]), 1);
+    }
+}
+END_TEST
+
+START_TEST(a_release_does_not_wait_for_a_late_minority)
+{
+    scene.suffix[0] = "?timeout_ms=30";
+    hold_lock();
+    fake_server_pause(scene.node[0]);
+    scene_start_release_token(&answer, "other", redlock_lock_token(lock));
+    ck_assert_status(scene_wait(&answer), REDLOCK_LOST);
+    ck_assert_int_eq(answer.result.node[0].outcome, REDLOCK_NODE_TIMED_OUT);
+    fake_server_resume(scene.node[0]);
+    ck_assert_status(release(), REDLOCK_OK);
+}
+END_TEST
+
+START_TEST(a_release_gives_up_silent_nodes_and_is_sent_again_on_the_next_connection)
+{
+    scene.options.silence_limit_ms = 200;
+    pause_majority();
     ck_assert_status(release(), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(answer.result.timed_out, 3);
     for (unsigned i = 0; i < 3; i++) {
         fake_server_resume(scene.node[i]);
         scene_wait_for_sent(i, SENT_UNDO, 1);
         ck_assert(!scene_has_key(i, "stock"));
-        ck_assert_uint_eq(fake_server_accepted(scene.node[i]), 1);
     }
+}
+END_TEST
+
+/* The key has ended by itself: there is nothing left to be confirmed. */
+START_TEST(a_release_waits_no_longer_than_the_key_lives)
+{
+    scene.options.ttl_ms = 300;
+    scene.options.renewal_percent = 0;
+    scene.options.silence_limit_ms = 60000;
+    pause_majority();
+    ck_assert_status(release(), REDLOCK_NO_QUORUM);
+    ck_assert_uint_eq(answer.result.timed_out, 3);
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_resume(scene.node[i]);
 }
 END_TEST
 
@@ -451,7 +509,10 @@ static void add_release(TCase *tcase)
     tcase_add_test(tcase, a_release_that_was_refused_for_now_is_repeated);
     tcase_add_test(tcase, what_a_node_says_to_a_release_is_not_put_in_other_words);
     tcase_add_test(tcase, nodes_that_are_away_are_told_when_they_are_back);
-    tcase_add_test(tcase, a_release_times_out_and_is_done_all_the_same);
+    tcase_add_test(tcase, a_release_waits_for_nodes_that_are_late);
+    tcase_add_test(tcase, a_release_does_not_wait_for_a_late_minority);
+    tcase_add_test(tcase, a_release_gives_up_silent_nodes_and_is_sent_again_on_the_next_connection);
+    tcase_add_test(tcase, a_release_waits_no_longer_than_the_key_lives);
     tcase_add_test(tcase, a_release_needs_no_callback);
     tcase_add_test(tcase, extend_and_release_at_once);
     tcase_add_test(tcase, taken_again_and_released_at_once);

@@ -115,7 +115,7 @@ static struct quorum_event vote_event(unsigned node, const struct outcome *outco
 /* --------------------------------------------------------------------------------------------------- what can come next */
 
 struct menu {
-    struct quorum_event event[QUORUM_NODES_MAX * (OUTCOMES + 1) + 1];
+    struct quorum_event event[QUORUM_NODES_MAX * (OUTCOMES + 2) + 1];
     unsigned count;
 };
 
@@ -150,6 +150,8 @@ static void add_node(struct menu *menu, const struct path *path, unsigned node, 
     const struct oracle_node *state = &oracle->node[node];
     if (!state->voted)
         add_answers(menu, oracle, node);
+    if (late_events && state->asked && !state->voted && !state->late)
+        add(menu, (struct quorum_event){.type = QUORUM_OVERDUE, .node = node});
     else if (late_events && state->asked && state->vote == QUORUM_TIMED_OUT && !(path->answered_late >> node & 1))
         add_late_answers(menu, oracle, node);
     if (late_events && oracle->started && state->coming && !(path->usable_told >> node & 1))
@@ -370,7 +372,7 @@ static void step_twins(struct twins *twins, struct quorum_event event)
 {
     event.now = twins->path.now;
     struct quorum_actions actions = subject_step(&twins->path.subject, &event);
-    if (event.type == QUORUM_USABLE || event.type == QUORUM_VOTED)
+    if (event.type == QUORUM_USABLE || event.type == QUORUM_VOTED || event.type == QUORUM_OVERDUE)
         event.node = twins->other_name[event.node];
     event.usable = rename_nodes(twins, event.usable);
     event.coming = rename_nodes(twins, event.coming);
@@ -407,7 +409,8 @@ static struct quorum_event draw_event(const struct menu *menu, const struct orac
     struct quorum_event event = menu->event[random_below(seed, menu->count)];
     if (event.type == QUORUM_CANCEL && random_below(seed, 10)) /* seldom, or nothing else would be seen */
         event = menu->event[0];
-    if (event.type != QUORUM_VOTED || !oracle->node[event.node].asked)
+    bool votes = event.type == QUORUM_VOTED || (event.type == QUORUM_OVERDUE && random_below(seed, 8));
+    if (!votes || !oracle->node[event.node].asked)
         return event;
     unsigned percent = random_below(seed, 100);
     if (percent < bias->grants)
@@ -462,7 +465,7 @@ START_TEST(stories_at_random)
     unsigned nodes = many[_i], met[PLANS][QUORUM_LOST_CANCELLED + 1] = {{0}};
     uint64_t seed = nodes;
     for (int plan = 0; plan < PLANS; plan++)
-        for (unsigned i = 0; i < 20000 / (nodes + 8); i++)
+        for (unsigned i = 0; i < 30000 / (nodes + 8); i++)
             met[plan][live_at_random(plan, nodes, &seed)]++;
     for (int plan = 0; plan < PLANS; plan++)
         for (enum quorum_verdict verdict = QUORUM_WON; verdict <= QUORUM_LOST_CANCELLED; verdict++) {

@@ -10,7 +10,7 @@
 #define STORY_MAX 512
 static struct quorum_event story[STORY_MAX];
 
-static const char *const type_names[] = {"start", "usable", "voted", "cancel"};
+static const char *const type_names[] = {"start", "usable", "voted", "overdue", "cancel"};
 static const char *const vote_names[] = {"pending", "granted", "held", "absent", "refused", "unreachable", "timed out"};
 static const char *const kind_names[] = {"acquire", "extend", "adopt", "release", "look"};
 
@@ -19,7 +19,7 @@ static void tell(const struct quorum_event *event)
     fprintf(stderr, "  %" PRIu64 " %s", event->now, type_names[event->type]);
     if (event->type == QUORUM_START)
         fprintf(stderr, " usable %x coming %x", event->usable, event->coming);
-    if (event->type == QUORUM_USABLE || event->type == QUORUM_VOTED)
+    if (event->type == QUORUM_USABLE || event->type == QUORUM_VOTED || event->type == QUORUM_OVERDUE)
         fprintf(stderr, " node %u", event->node);
     if (event->type == QUORUM_VOTED)
         fprintf(stderr, " %s%s%s", vote_names[event->vote], event->permanent ? " for good" : "",
@@ -120,6 +120,16 @@ static enum quorum_verdict verdict_of_minority(const struct oracle *oracle)
     return majority_without(oracle, without_ours) ? QUORUM_LOST_NO_QUORUM : QUORUM_LOST_GONE;
 }
 
+/* Of a release that is as good as decided only nodes that are not late yet are waited for. */
+static unsigned count_awaited(const struct oracle *oracle)
+{
+    unsigned granted = oracle_count(oracle, QUORUM_GRANTED), punctual = 0;
+    for (unsigned i = 0; i < oracle->terms.nodes; i++)
+        punctual += !oracle->node[i].voted && !oracle->node[i].late;
+    bool open = !oracle_majority(oracle, granted) && oracle_majority(oracle, granted + oracle_open(oracle));
+    return open ? oracle_open(oracle) : punctual;
+}
+
 /* Whether it is decided now; if so, how. */
 static bool decide(const struct oracle *oracle, quorum_time now, enum quorum_verdict *verdict)
 {
@@ -128,9 +138,10 @@ static bool decide(const struct oracle *oracle, quorum_time now, enum quorum_ver
         *verdict = QUORUM_LOST_CANCELLED;
     else if (oracle->terms.kind == QUORUM_LOOK && oracle_open(oracle) > 0)
         return false; /* a look is for all there is to see */
-    else if (oracle->terms.all_answers && oracle->terms.kind == QUORUM_RELEASE && oracle_open(oracle) > 0)
+    else if (oracle->terms.all_answers && oracle->terms.kind == QUORUM_RELEASE && count_awaited(oracle) > 0)
         return false; /* nothing of it may arrive when the caller is told */
-    else if (oracle->terms.all_answers && oracle_majority(oracle, granted) && oracle_open(oracle) > 0)
+    else if (oracle->terms.all_answers && oracle->terms.kind != QUORUM_RELEASE && oracle_majority(oracle, granted) &&
+             oracle_open(oracle) > 0)
         return false;
     else if (oracle_majority(oracle, granted))
         *verdict = verdict_of_majority(oracle, now);
@@ -200,6 +211,16 @@ static quorum_nodes may_hold(const struct oracle *oracle)
     return nodes;
 }
 
+static void take_overdue(struct oracle *oracle, unsigned index)
+{
+    struct oracle_node *node = &oracle->node[index];
+    if (node->voted)
+        return;
+    node->late = true;
+    node->voted = oracle->terms.kind != QUORUM_RELEASE;
+    node->vote = QUORUM_TIMED_OUT;
+}
+
 static bool gives_validity(enum quorum_kind kind)
 {
     return kind == QUORUM_ACQUIRE || kind == QUORUM_EXTEND || kind == QUORUM_ADOPT;
@@ -210,6 +231,8 @@ static void finish(struct oracle *oracle, enum quorum_verdict verdict, quorum_ti
     oracle->over = true;
     oracle->verdict = verdict;
     oracle->decided_at = now;
+    for (unsigned i = 0; i < oracle->terms.nodes; i++)
+        oracle->node[i].voted |= oracle->node[i].late;
     if (verdict != QUORUM_WON || !gives_validity(oracle->terms.kind))
         return;
     quorum_time end = own_end(oracle);
@@ -245,6 +268,9 @@ static struct quorum_actions oracle_step(struct oracle *oracle, const struct quo
         break;
     case QUORUM_VOTED:
         take_vote(oracle, event);
+        break;
+    case QUORUM_OVERDUE:
+        take_overdue(oracle, event->node);
         break;
     case QUORUM_CANCEL:
         oracle->cancelled = true;

@@ -15,6 +15,7 @@ struct oracle_node {
     bool asked;  /* was sent the request */
     bool clean;  /* has said that nothing of ours is there */
     bool voted;  /* its first answer is in; later ones do not count */
+    bool late;   /* its timeout passed before it voted */
     bool permanent;
     enum quorum_vote vote;
 };

@@ -389,6 +389,17 @@ START_TEST(only_a_late_grant_of_an_extension_confirms)
 }
 END_TEST
 
+START_TEST(extension_is_not_confirmed_late_when_the_clock_has_stopped_since)
+{
+    struct quorum_round round = begun(QUORUM_EXTEND, 1);
+    struct quorum_event late = {.type = QUORUM_VOTED, .vote = QUORUM_GRANTED, .now = begin + 60 * MS, .stopped = begin};
+    vote(&round, 0, QUORUM_TIMED_OUT, begin + 50 * MS);
+    ck_assert(!quorum_round_step(&round, &late).confirmed);
+    late.stopped = begin - 1;
+    ck_assert(quorum_round_step(&round, &late).confirmed);
+}
+END_TEST
+
 START_TEST(cancelled_extension_is_not_confirmed_late)
 {
     struct quorum_round round = begun(QUORUM_EXTEND, 1);
@@ -530,6 +541,51 @@ START_TEST(release_is_said_to_all_though_it_is_decided)
 }
 END_TEST
 
+static struct quorum_actions overdue(struct quorum_round *round, unsigned node)
+{
+    const struct quorum_event event = {.type = QUORUM_OVERDUE, .now = begin + 50 * MS, .node = node};
+    return quorum_round_step(round, &event);
+}
+
+START_TEST(release_waits_for_late_nodes_until_a_majority_has_confirmed)
+{
+    struct quorum_round round = begun(QUORUM_RELEASE, 3);
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert(!overdue(&round, i).decided);
+    vote(&round, 0, QUORUM_GRANTED, begin + 300 * MS);
+    ck_assert(vote(&round, 1, QUORUM_GRANTED, begin + 300 * MS).decided);
+    ck_assert_int_eq(round.verdict, QUORUM_WON);
+    ck_assert_uint_eq(round.tally.voted[QUORUM_TIMED_OUT], quorum_node(2));
+}
+END_TEST
+
+START_TEST(release_for_all_answers_waits_for_no_late_node_once_it_is_clear)
+{
+    for (int vote_of_most = QUORUM_GRANTED; vote_of_most <= QUORUM_ABSENT;
+         vote_of_most += QUORUM_ABSENT - QUORUM_GRANTED) {
+        struct quorum_terms terms = terms_for(QUORUM_RELEASE, 3);
+        struct quorum_round round;
+        terms.all_answers = true;
+        quorum_round_init(&round, &terms);
+        start(&round, quorum_all(3), 0, begin);
+        vote(&round, 0, (enum quorum_vote)vote_of_most, begin + MS);
+        ck_assert(!vote(&round, 1, (enum quorum_vote)vote_of_most, begin + MS).decided);
+        ck_assert(overdue(&round, 2).decided);
+    }
+}
+END_TEST
+
+START_TEST(only_a_release_waits_for_late_nodes)
+{
+    static const enum quorum_kind kinds[] = {QUORUM_ACQUIRE, QUORUM_EXTEND, QUORUM_ADOPT, QUORUM_LOOK};
+    for (unsigned i = 0; i < 4; i++) {
+        struct quorum_round round = begun(kinds[i], 1);
+        ck_assert(overdue(&round, 0).decided);
+        ck_assert_uint_eq(round.tally.voted[QUORUM_TIMED_OUT], quorum_node(0));
+    }
+}
+END_TEST
+
 START_TEST(look_waits_for_every_node)
 {
     struct quorum_round round = begun(QUORUM_LOOK, 3);
@@ -613,6 +669,7 @@ static Suite *round_suite(void)
     tcase_add_test(held, late_confirmation_counts_while_its_validity_is_ahead);
     tcase_add_test(held, only_a_late_grant_of_an_extension_confirms);
     tcase_add_test(held, cancelled_extension_is_not_confirmed_late);
+    tcase_add_test(held, extension_is_not_confirmed_late_when_the_clock_has_stopped_since);
     tcase_add_test(held, lock_is_gone_when_too_many_do_not_have_it);
     tcase_add_test(held, adopted_lock_is_valid_from_the_first_send);
     tcase_add_test(held, adoption_has_no_end_but_its_own_and_undoes_nothing);
@@ -623,6 +680,9 @@ static Suite *round_suite(void)
     tcase_add_test(held, release_for_all_answers_waits_though_it_is_lost);
     tcase_add_test(held, release_is_said_to_all_though_it_is_decided);
     tcase_add_test(held, look_waits_for_every_node);
+    tcase_add_test(held, release_waits_for_late_nodes_until_a_majority_has_confirmed);
+    tcase_add_test(held, release_for_all_answers_waits_for_no_late_node_once_it_is_clear);
+    tcase_add_test(held, only_a_release_waits_for_late_nodes);
     suite_add_tcase(suite, held);
 
     TCase *cancelled = tcase_create("cancel");

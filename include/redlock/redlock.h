@@ -392,7 +392,8 @@ REDLOCK_API int redlock_extend(redlock_lock *lock, uint32_t ttl_ms, redlock_resu
 
 /*
  * Releases the lock and frees the handle, whatever the status; *lock becomes NULL. Waits for a majority's answer; nodes
- * that did not get the message get it as soon as they can be reached. result: NULL, or filled. Returns REDLOCK_OK (a
+ * that did not get the message get it as soon as they can be reached. A majority that is late is waited for until it has
+ * been silent for silence_limit_ms, and for the lock's ttl at most. result: NULL, or filled. Returns REDLOCK_OK (a
  * majority deleted it), _LOST (it was no longer held: it had expired or was gone on a majority), _NO_QUORUM,
  * _MISCONFIGURED (not confirmed by a majority; it may last until its ttl), _CANCELLED (the client is being closed,
  * which releases it), _INVALID (NULL, or *lock is NULL: released already), _NO_MEMORY (released all the same, not

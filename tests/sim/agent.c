@@ -145,7 +145,9 @@ static void release(struct sim_slot *slot)
 {
     struct sim_process *process = slot->process;
     redlock_lock *lock = slot->holding.lock;
-    struct sim_operation *operation = sim_operation_begin(process, slot, SIM_RELEASE, one_answer(process));
+    /* Late nodes are waited for as long as the key lives. */
+    quorum_duration within = one_answer(process) + sim_world->config.max_ttl_ms * QUORUM_MILLISECOND;
+    struct sim_operation *operation = sim_operation_begin(process, slot, SIM_RELEASE, within);
     SIM_TRACE(who(process), "releases %s (release %llu)", sim_holding_name(&slot->holding),
               (unsigned long long)operation->number);
     let_go(slot);

@@ -16,6 +16,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* PATIENCE: SIGTERM is left to the other two, unless they are late by this much. AWAKE: how often a watchdog that has not
@@ -93,32 +94,65 @@ static void resume(struct front *front)
     signal_group(front, SIGCONT);
 }
 
-/* As the terminal would have done it to us without a group of CMD's own: the whole job stops. Returns when it is
- * continued; at once when nobody could. */
-static void stop_here(int number, bool whole_group)
+/* Was CMD continued since the holder reported its stop? */
+static bool is_outdated(const struct front *front)
 {
+    return front->group > 0 && !cli_process_is_stopped(front->group);
+}
+
+/* The SIGCONT that continued us is taken here, or CMD would get a second one, which may undo the next stop. Returns its
+ * sender; 0: there was none. */
+static pid_t take_continuation(void)
+{
+    static const struct timespec at_once;
+    sigset_t signals;
+    siginfo_t information;
+
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGCONT);
+    return sigtimedwait(&signals, &information, &at_once) == SIGCONT ? information.si_pid : 0;
+}
+
+/*
+ * As the terminal would have done it to us if CMD were in our group: the whole job stops. Returns when it is continued;
+ * at once when no process could do that, or when CMD was continued meanwhile. True: CMD has to be continued.
+ *
+ * The holder sends SIGCONT after it has seen that CMD goes on, and SIGCONT discards a stop that is pending. So the stop
+ * is made pending first, and CMD looked at then: no order of the two can stop us for good.
+ */
+static bool stop_here(const struct front *front, int number, bool whole_group)
+{
+    pid_t stopped = whole_group ? 0 : getpid();
     sigset_t signals;
     sigset_t before;
 
-    kill(whole_group ? 0 : getpid(), number);
+    kill(stopped, number);
+    bool outdated = is_outdated(front);
+    if (outdated)
+        kill(stopped, SIGCONT);
     sigemptyset(&signals);
     sigaddset(&signals, number);
     sigprocmask(SIG_UNBLOCK, &signals, &before);
     sigprocmask(SIG_SETMASK, &before, NULL);
+    return take_continuation() != front->holder && !outdated;
 }
 
 /* CMD was stopped: so are we, or the shell would go on waiting for its job. */
 static void follow_stop(struct front *front, int number)
 {
     bool had_foreground = command_has_foreground(front);
+    bool must_resume = true;
 
     if (front->run->terminal < 0)
         return; /* there is no shell that could continue it */
     if (!have_foreground(front)) {
         take_terminal_back(front);
-        stop_here(number, had_foreground);
+        must_resume = stop_here(front, number, had_foreground);
     }
-    front->must_resume = true;
+    if (must_resume)
+        front->must_resume = true;
+    else
+        give_foreground(front);
 }
 
 /* --- Signals --- */
@@ -130,7 +164,7 @@ static void interrupt_waiting(struct front *front, int number)
         return;
     if (number == SIGTSTP || number == SIGTTIN || number == SIGTTOU) {
         kill(front->holder, SIGSTOP);
-        stop_here(number, false);
+        stop_here(front, number, false);
         kill(front->holder, SIGCONT);
     } else if (number != SIGCONT && number != SIGWINCH) {
         front->interrupt = number;

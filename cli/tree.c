@@ -17,7 +17,7 @@ struct process {
     pid_t pid;
     pid_t parent;
     pid_t group;
-    bool alive;
+    char state;                 /* as in proc(5) */
     unsigned long long started; /* clock ticks since boot: distinguishes a process from a later one with its number */
 };
 
@@ -52,7 +52,7 @@ static bool read_process(pid_t pid, struct process *process)
         return false;
     process->parent = parent;
     process->group = group;
-    process->alive = state != 'Z' && state != 'X';
+    process->state = state;
     return true;
 }
 
@@ -178,7 +178,7 @@ static void signal_process(const struct process *process, const int *numbers, si
 
 static bool is_target(const struct cli_tree *tree, const struct process *process)
 {
-    return process->alive && process->pid != tree->spared;
+    return process->state != 'Z' && process->state != 'X' && process->pid != tree->spared;
 }
 
 /* The group's number cannot have been reused while a process of the tree is in it. Without /proc that cannot be
@@ -246,6 +246,13 @@ bool cli_tree_is_alive(const struct cli_tree *tree)
 
     free(list.processes);
     return targets > 0;
+}
+
+bool cli_process_is_stopped(pid_t pid)
+{
+    struct process process;
+
+    return read_process(pid, &process) && process.state == 'T';
 }
 
 size_t cli_tree_children(pid_t *children, size_t max)

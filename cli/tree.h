@@ -31,6 +31,9 @@ void cli_tree_signal_group(const struct cli_tree *tree, int number);
 /* Does a process of the tree live? A zombie does not. */
 bool cli_tree_is_alive(const struct cli_tree *tree);
 
+/* Was this process stopped, and not continued since? */
+bool cli_process_is_stopped(pid_t pid);
+
 /* The children of this process: up to max of them are written to children, their number is returned. */
 size_t cli_tree_children(pid_t *children, size_t max);
 

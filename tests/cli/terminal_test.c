@@ -4,11 +4,13 @@
 
 #include "support/clock.h"
 #include "support/fixture.h"
+#include "support/process.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { TTL_MS = 1500 };
@@ -253,6 +255,33 @@ START_TEST(a_command_that_is_stopped_by_itself_is_a_stopped_job)
 }
 END_TEST
 
+static bool is_running(void *arg)
+{
+    return !process_stopped(&(struct process){.pid = *(pid_t *)arg});
+}
+
+/* So soon that the second signal may overtake what the first one leads to. The shell may have taken the terminal. */
+START_TEST(a_command_that_is_stopped_and_continued_at_once_is_no_stopped_job)
+{
+    enum { ROUNDS = 60, LONGER_NS = 15000 };
+    struct program *shell = start_shell();
+
+    type_run(shell, "echo p\"\"id=$$.; exec sleep 60", "");
+    pid_t command = number_shown(shell, "pid=");
+    pid_t front = program_child(program_pid(shell));
+    for (long i = 0; i < ROUNDS; i++) {
+        kill(command, SIGTSTP);
+        nanosleep(&(struct timespec){.tv_nsec = i * LONGER_NS}, NULL);
+        kill(command, SIGCONT);
+        ck_assert_msg(wait_until(is_running, &front, REAL_SOON_MS), "round %ld", i);
+    }
+    kill(command, SIGKILL);
+    ck_assert(real_nothing_left(NULL));
+    program_type(shell, "exit\n"); /* refused by an sh that saw the stop and not yet the end; the next is not */
+    type_until_it_ends(shell);
+}
+END_TEST
+
 START_TEST(a_job_in_the_background_does_not_take_the_terminal)
 {
     struct program *shell = start_shell();
@@ -335,6 +364,7 @@ static Suite *terminal_suite(void)
     tcase_add_test(tcase, a_command_that_is_stopped_and_continued_by_itself_goes_on);
     tcase_add_test(tcase, a_command_that_is_killed_while_it_is_stopped_ends_the_job);
     tcase_add_test(tcase, a_command_that_is_stopped_by_itself_is_a_stopped_job);
+    tcase_add_test(tcase, a_command_that_is_stopped_and_continued_at_once_is_no_stopped_job);
     tcase_add_test(tcase, a_job_in_the_background_does_not_take_the_terminal);
     tcase_add_test(tcase, the_end_of_the_terminal_ends_its_command);
     tcase_add_test(tcase, a_line_shows_what_it_waits_for);

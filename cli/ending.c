@@ -40,7 +40,6 @@ void cli_ending_now(struct cli_ending *ending, int64_t now)
 
 void cli_ending_over(struct cli_ending *ending, int64_t now)
 {
-    ending->end = least(ending->end, now);
     ending->kill_by = least(ending->kill_by, now);
 }
 

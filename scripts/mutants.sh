@@ -87,7 +87,7 @@ compile() {
   command=$(command_of "$3")
   command=${command// -o "$3" / -o $1/mutant.o }
   command=${command// -MF "$3".d/ -MF $1/mutant.d}
-  command=${command/% -c */ -O1 -w -c $4}
+  command=${command/% -c */ -O1 -w -iquote "$root/${2%/*}" -c $4}
   (cd "$build" && eval "$command")
 }
 
@@ -104,13 +104,15 @@ link() {
 
 # caught_by_tests DIRECTORY FILE OBJECT: the tests of that rule; prints which.
 caught_by_tests() {
-  local name test
+  local name test tests
   name=${2##*/} && name=${name%.c}
-  for test in "quorum_$name" quorum_round; do
-    grep -q "^tests/test_$test:" "$work/targets" || continue
-    link "$1" "tests/test_$test" "$3" >/dev/null 2>&1 || return 1
-    if ! CK_FORK=no timeout 60 "$1/test_$test" >"$1/output" 2>&1; then
-      echo "its test ($test)"
+  tests=("test_quorum_$name" test_quorum_round)
+  [[ $2 != cli/* ]] || tests=("cli/test_cli_$name")
+  for test in "${tests[@]}"; do
+    grep -q "^tests/$test:" "$work/targets" || continue
+    link "$1" "tests/$test" "$3" >/dev/null 2>&1 || return 1
+    if ! CK_FORK=no timeout 60 "$1/${test##*/}" >"$1/output" 2>&1; then
+      echo "its test (${test##*test_})"
       return 0
     fi
   done
@@ -175,6 +177,7 @@ try_one() {
   case $file in
     quorum/*.c) object=quorum/CMakeFiles/redlock_quorum.dir/${file##*/}.o ;;
     src/*.c) object=src/CMakeFiles/redlock_core.dir/${file##*/}.o ;;
+    cli/*.c) object=tests/cli/CMakeFiles/test_cli_$(basename "$file" .c).dir/__/__/$file.o ;;
     src/clock.h)
       object=src/CMakeFiles/redlock_core.dir/clock.c.o
       sed -e '/#include "src\/clock.h"/{' -e "r $directory/planted" -e d -e '}' "$root/src/clock.c" >"$directory/source.c"
@@ -196,14 +199,14 @@ try_one() {
     return
   fi
   case $file in
-    quorum/*) if by=$(caught_by_tests "$directory" "$file" "$object"); then
+    quorum/* | cli/*) if by=$(caught_by_tests "$directory" "$file" "$object"); then
       note caught "$name" "$by"
       return
     fi ;;
   esac
   if [ ${#tests[@]} -gt 0 ] && by=$(caught_by_named "$directory" "${tests[@]}"); then
     note caught "$name" "$by"
-  elif by=$(caught_by_simulation "$directory" "$object"); then
+  elif [[ $file != cli/* ]] && by=$(caught_by_simulation "$directory" "$object"); then
     note caught "$name" "$by"
   else
     note MISSED "$name" "$file: $new"

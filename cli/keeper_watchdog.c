@@ -2,6 +2,7 @@
 #include "keeper_watchdog.h"
 
 #include "moment.h"
+#include "process_name.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -9,7 +10,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,7 +38,7 @@ static bool detach(struct cli_keeper_watchdog *watchdog, int link)
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
     setpgid(0, 0);
-    prctl(PR_SET_NAME, "keeper-watchdog");
+    cli_process_name_set("keeper-watchdog");
     int process = fcntl(watchdog->process, F_DUPFD_CLOEXEC, OTHERS);
     link = fcntl(link, F_DUPFD_CLOEXEC, OTHERS);
     watchdog->process = PROCESS;

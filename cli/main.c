@@ -4,6 +4,7 @@
 #include "exit_status.h"
 #include "help.h"
 #include "message.h"
+#include "process_name.h"
 #include "session.h"
 #include "settings.h"
 
@@ -234,6 +235,7 @@ static void hold_standard_files(void)
 
 int main(int argc, char **argv)
 {
+    cli_process_name_note(argc, argv);
     hold_standard_files();
     cli_child_note_signals();
     signal(SIGCHLD, SIG_DFL); /* ignored, it would leave no exit status to be waited for */

@@ -3,6 +3,7 @@
 #include "exit_status.h"
 #include "message.h"
 #include "moment.h"
+#include "process_name.h"
 #include "run.h"
 #include "run_guard.h"
 
@@ -107,10 +108,9 @@ static void watch(struct watchdog *watchdog)
 /* --- Its life --- */
 
 /* Signals that the terminal or kill(1) sends to the front's process group are for the front alone. */
-static void become_background_process(const char *name, pid_t parent)
+static void become_background_process(pid_t parent)
 {
     setpgid(0, 0);
-    prctl(PR_SET_NAME, name); /* so that killall(1) of redlock leaves it alive */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
@@ -122,7 +122,8 @@ _Noreturn static void become_holder(const struct watchdog *watchdog, int front, 
     close(watchdog->front);
     close(watchdog->signals);
     close(watchdog->alarm);
-    become_background_process("lock-holder", watchdog->run->watchdog);
+    become_background_process(watchdog->run->watchdog);
+    prctl(PR_SET_NAME, "lock-holder");
     sigprocmask(SIG_SETMASK, signals, NULL);
     _exit(cli_run_hold(watchdog->run, front));
 }
@@ -146,13 +147,14 @@ _Noreturn void cli_run_watch(struct cli_run *run, const struct cli_run_links *en
 
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before);
-    become_background_process("lock-watchdog", run->front);
+    become_background_process(run->front);
     run->watchdog = getpid();
     if (!make_descriptors(&watchdog, &all))
         _exit(CLI_SYSTEM);
     watchdog.holder = fork();
     if (watchdog.holder == 0)
         become_holder(&watchdog, ends->holder, &before);
+    cli_process_name_set("lock-watchdog"); /* the holder needs the arguments, which are CMD's */
     close(ends->holder);
     if (watchdog.holder < 0) {
         cli_say("cannot start a process: %s", strerror(errno));

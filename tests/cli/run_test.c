@@ -556,6 +556,30 @@ START_TEST(when_redlock_is_killed_its_command_has_the_grace)
 }
 END_TEST
 
+/* pkill(1) looks for a text in the command line (-f), or in the name. */
+START_TEST(the_watchdog_is_not_killed_by_redlocks_name)
+{
+    static const char *const files[] = {"cmdline", "comm"};
+    struct program *program = run_shell("echo in; exec sleep 60");
+
+    ck_assert(program_says(program, "in"));
+    for (size_t i = 0; i < 2; i++) {
+        char text[256] = "";
+        char *path = fixture_text("/proc/%d/%s", (int)program_process(program, PROGRAM_WATCHDOG), files[i]);
+        FILE *file = fopen(path, "re");
+        ck_assert_ptr_nonnull(file);
+        ck_assert_uint_gt(fread(text, 1, sizeof(text) - 1, file), 0);
+        fclose(file);
+        free(path);
+        ck_assert_int_eq(strncmp(text, "lock-watchdog", 13), 0);
+        for (size_t j = 14; j < sizeof(text); j++)
+            ck_assert_int_eq(text[j], 0);
+    }
+    program_signal(program, SIGTERM);
+    program_exits(program, 128 + SIGTERM);
+}
+END_TEST
+
 START_TEST(when_a_process_of_redlock_is_killed_while_it_waits_nothing_runs)
 {
     enum program_process victim = _i == 0 ? PROGRAM_WATCHDOG : PROGRAM_HOLDER;
@@ -876,6 +900,7 @@ static Suite *run_suite(void)
     tcase_add_test(usual, a_process_that_left_the_session_is_ended_when_its_command_ends);
     tcase_add_test(usual, a_child_that_is_not_redlocks_lives_on);
     tcase_add_loop_test(usual, when_redlock_is_killed_its_command_has_the_grace, 0, VICTIMS);
+    tcase_add_test(usual, the_watchdog_is_not_killed_by_redlocks_name);
     tcase_add_loop_test(usual, when_a_process_of_redlock_is_killed_while_it_waits_nothing_runs, 0, 2);
     tcase_add_test(usual, stopped_for_long_it_knows_how_long_the_lock_is_valid);
     tcase_add_test(usual, that_nobody_reads_its_errors_does_not_keep_it_from_ending_the_group);

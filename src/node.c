@@ -84,10 +84,11 @@ static void watch_overdue(struct rl_node *node)
     rl_timer_set(&node->client->timers, &node->overdue_timer, due);
 }
 
+/* Not before it is connected: recv() would take away the error of the connection, which hiredis asks for. */
 static bool has_unread_data(const struct rl_node *node)
 {
     char byte;
-    return node->context && recv(node->context->c.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+    return node->context && node->adapter.connected && recv(node->context->c.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
 /* The timer is only moved when it has gone off: requests that were answered in time never touched it. */

@@ -3,12 +3,17 @@
 #include "fake_scene.h"
 #include "support/sigpipe.h"
 
+#include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "src/client.h"
 
 static struct answer answer;
 
@@ -386,6 +391,64 @@ START_TEST(a_reply_nested_too_deep_breaks_the_link)
 }
 END_TEST
 
+/* A port that drops what wants to connect until it is closed, and refuses it then: a second later, by the system's
+ * clock. */
+struct deaf_port {
+    int listener;
+    int pending[8]; /* more than its backlog holds */
+    struct sockaddr_in address;
+};
+
+static void open_deaf_port(struct deaf_port *port)
+{
+    socklen_t size = sizeof port->address;
+    port->address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    port->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(bind(port->listener, (struct sockaddr *)&port->address, size), 0);
+    ck_assert_int_eq(listen(port->listener, 0), 0);
+    ck_assert_int_eq(getsockname(port->listener, (struct sockaddr *)&port->address, &size), 0);
+    for (unsigned i = 0; i < 8; i++) {
+        port->pending[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        connect(port->pending[i], (struct sockaddr *)&port->address, size);
+    }
+}
+
+static void close_deaf_port(const struct deaf_port *port)
+{
+    close(port->listener);
+    for (unsigned i = 0; i < 8; i++)
+        close(port->pending[i]);
+}
+
+static bool is_refused(void *context)
+{
+    struct pollfd asked = {.fd = ((redisAsyncContext *)context)->c.fd, .events = POLLOUT};
+    return poll(&asked, 1, 0) == 1 && (asked.revents & POLLERR);
+}
+
+/* The node's timeout has passed before the loop comes to look at the connection: looking for late replies must not take
+ * the socket's error away. */
+START_TEST(refused_connection_is_reported_though_the_loop_is_late)
+{
+    struct deaf_port port;
+    redlock_result result;
+    char list[64];
+    open_deaf_port(&port);
+    snprintf(list, sizeof list, "redis://127.0.0.1:%u?timeout_ms=1", ntohs(port.address.sin_port));
+    scene.options.connect_timeout_ms = SCENE_SOON_MS;
+    ck_assert_status(redlock_attach(scene.loop, list, &scene.options, &scene.client, &result), REDLOCK_OK);
+    struct rl_node *node = &scene.client->nodes[0];
+    while (node->state != RL_NODE_CONNECTING)
+        ev_run(scene.loop, EVRUN_NOWAIT);
+    close_deaf_port(&port);
+    ck_assert(wait_until(is_refused, node->context, SCENE_SOON_MS));
+    node->overdue_timer.fire(&node->overdue_timer); /* before the loop has asked for events */
+    while (node->failures == 0)
+        scene_turn();
+    ck_assert_str_eq(node->error, "cannot connect: Connection refused");
+}
+END_TEST
+
 /* What an array costs is paid before its elements come: hiredis makes room for as many as it is told. */
 START_TEST(an_array_said_to_be_huge_breaks_the_link_at_once)
 {
@@ -529,6 +592,7 @@ static void add_breaking(Suite *suite)
     tcase_add_loop_test(one, a_reply_without_an_end_is_not_kept, 0, 3);
     tcase_add_test(one, a_long_reply_is_only_a_wrong_one);
     tcase_add_test(one, a_reply_nested_too_deep_breaks_the_link);
+    tcase_add_test(one, refused_connection_is_reported_though_the_loop_is_late);
     tcase_add_loop_test(one, an_array_said_to_be_huge_breaks_the_link_at_once, 0, 3);
     tcase_add_test(one, an_array_of_many_parts_breaks_the_link);
 }

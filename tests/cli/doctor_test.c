@@ -58,7 +58,7 @@ END_TEST
 
 START_TEST(nodes_that_fail_one_by_one)
 {
-    scene_on_nodes.environment = NULL; /* no more patience than usual */
+    scene_on_nodes.environment = patience_short_environment();
     for (size_t down = 1; down <= 3; down++) {
         if (down == 2)
             deployment_stop(real_nodes, down);

@@ -10,16 +10,21 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static char variable[64];
+static char variable[64], short_variable[64];
 
-void patience_begin(void)
+static void make_config(const char *settings, char *made, size_t size)
 {
-    static const char settings[] = "timeout = 10s\nconnect-timeout = 10s\n";
     int file = memfd_create("config", 0);
 
     if (file < 0 || write(file, settings, strlen(settings)) != (ssize_t)strlen(settings))
         fixture_fail("cannot write a config file");
-    snprintf(variable, sizeof(variable), "REDLOCK_CONFIG=/proc/%d/fd/%d", (int)getpid(), file);
+    snprintf(made, size, "REDLOCK_CONFIG=/proc/%d/fd/%d", (int)getpid(), file);
+}
+
+void patience_begin(void)
+{
+    make_config("timeout = 10s\nconnect-timeout = 10s\n", variable, sizeof(variable));
+    make_config("timeout = 1s\n", short_variable, sizeof(short_variable));
 }
 
 const char *patience_variable(void)
@@ -30,6 +35,13 @@ const char *patience_variable(void)
 const char *const *patience_environment(void)
 {
     static const char *const environment[] = {variable, NULL};
+
+    return environment;
+}
+
+const char *const *patience_short_environment(void)
+{
+    static const char *const environment[] = {short_variable, NULL};
 
     return environment;
 }

@@ -11,6 +11,8 @@ void patience_begin(void);
 /* "REDLOCK_CONFIG=..."; and an environment of it alone. */
 const char *patience_variable(void);
 const char *const *patience_environment(void);
+/* The same with the usual time to connect, for nodes that do not answer. */
+const char *const *patience_short_environment(void);
 
 /* Gives scene_on_nodes this environment before each test; returns the case. */
 TCase *patient(TCase *tcase);

@@ -248,6 +248,8 @@ END_TEST
 START_TEST(a_close_meanwhile_asks_no_further)
 {
     struct answer closed;
+    scene.options.ttl_ms = 10 * TTL_MS;
+    scene.options.node_timeout_ms = SCENE_SOON_MS / 2; /* which the close also gives each node */
     hold_many();
     add_rule(5, &silent);
     make_all_due();

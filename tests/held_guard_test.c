@@ -6,6 +6,7 @@
 #include "support/clock.h"
 #include "support/file.h"
 #include "support/fixture.h"
+#include "support/server_program.h"
 #include "support/temp_dir.h"
 
 #include <stdio.h>
@@ -742,7 +743,8 @@ static Suite *guard_suite(void)
     real_add_long_test(others, another_number_of_nodes_is_refused, FACES);
     real_add_long_test(others, trust_takes_the_nodes_over_when_their_number_changes, 2 * FACES);
     real_add_long_test(others, who_was_left_behind_is_unfit, FACES);
-    real_add_long_test(others, a_node_that_does_not_let_itself_be_asked_has_no_vote, 3);
+    if (server_program_has(SERVER_CHANNEL_ACL))
+        real_add_long_test(others, a_node_that_does_not_let_itself_be_asked_has_no_vote, 3);
     return suite;
 }
 

@@ -4,6 +4,8 @@
 #include "held.h"
 #include "published_rights.h"
 
+#include "support/server_program.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -226,13 +228,16 @@ int main(void)
     Suite *suite = suite_create("real_inspect");
     TCase *tcase = real_bare_case(suite, "rights");
 
-    tcase_add_loop_test(tcase, the_published_rights_lack_nothing, 0, FACES);
-    tcase_add_loop_test(tcase, each_right_that_is_lacking_is_named, 0, FACES);
-    tcase_add_loop_test(tcase, keys_and_channels_that_are_lacking_are_named, 0,
-                        (int)(sizeof(patterns) / sizeof(patterns[0])) * FACES);
-    tcase_add_loop_test(tcase, an_inspection_has_no_effect, 0, FACES);
+    if (server_program_has(SERVER_SUBCOMMAND_ACL)) {
+        tcase_add_loop_test(tcase, the_published_rights_lack_nothing, 0, FACES);
+        tcase_add_loop_test(tcase, each_right_that_is_lacking_is_named, 0, FACES);
+        tcase_add_loop_test(tcase, keys_and_channels_that_are_lacking_are_named, 0,
+                            (int)(sizeof(patterns) / sizeof(patterns[0])) * FACES);
+        tcase_add_loop_test(tcase, an_inspection_has_no_effect, 0, FACES);
+    }
     tcase = real_bare_case(suite, "servers");
-    tcase_add_loop_test(tcase, how_servers_keep_what_they_have, 0, FACES);
+    if (server_program_has(SERVER_REPEATED_SAVE))
+        tcase_add_loop_test(tcase, how_servers_keep_what_they_have, 0, FACES);
     tcase_add_loop_test(tcase, a_node_that_is_down_or_hangs_is_counted_out, 0, FACES);
     tcase_add_loop_test(tcase, a_bad_resource_is_told_in_words, 0, FACES);
     return real_run(suite, false);

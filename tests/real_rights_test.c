@@ -377,10 +377,13 @@ static Suite *rights_suite(void)
     Suite *suite = suite_create("real_rights");
     TCase *tcase = real_bare_case(suite, "rights");
 
-    tcase_add_loop_test(tcase, published_rights_are_enough_and_not_too_many, 0, FACES);
+    if (server_program_has(SERVER_ACL))
+        tcase_add_loop_test(tcase, published_rights_are_enough_and_not_too_many, 0, FACES);
     tcase_add_test(tcase, the_same_is_published_everywhere);
-    tcase_add_loop_test(tcase, a_release_works_though_the_user_may_not_look_who_waits, 0, FACES);
-    tcase_add_loop_test(tcase, missing_right_ends_waiting_as_misconfigured, 0, MISSING);
+    if (server_program_has(SERVER_ACL)) {
+        tcase_add_loop_test(tcase, a_release_works_though_the_user_may_not_look_who_waits, 0, FACES);
+        tcase_add_loop_test(tcase, missing_right_ends_waiting_as_misconfigured, 0, MISSING);
+    }
     return suite;
 }
 

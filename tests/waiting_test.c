@@ -6,6 +6,7 @@
 #include "support/clock.h"
 #include "support/delay_proxy.h"
 #include "support/fixture.h"
+#include "support/server_program.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -1059,7 +1060,8 @@ static Suite *waiting_suite(void)
     tcase_add_loop_test(ends, client_that_closes_at_the_head_makes_way, 0, 2);
     tcase_add_loop_test(ends, who_gives_up_leaves_no_entry, 0, 4);
     tcase_add_loop_test(ends, who_has_got_it_waits_no_more, 0, 2);
-    tcase_add_loop_test(faults, without_channel_rights_it_works_all_the_same, 0, 2);
+    if (server_program_has(SERVER_CHANNEL_ACL))
+        tcase_add_loop_test(faults, without_channel_rights_it_works_all_the_same, 0, 2);
     tcase_add_loop_test(faults, nodes_that_cannot_be_listened_to, 0, 2);
     tcase_add_loop_test(faults, with_a_minority_stopped_it_is_called_still, 0, 2);
     tcase_add_loop_test(faults, servers_that_die_before_the_lock_ends_are_waited_for, 0, 2);

@@ -9,6 +9,7 @@
 
 #include "support/file.h"
 #include "support/fixture.h"
+#include "support/server_program.h"
 #include "support/temp_dir.h"
 
 #include <stdio.h>
@@ -313,7 +314,8 @@ static Suite *doctor_suite(void)
 
     tcase = scene_bare_case(suite, "servers");
     tcase_add_test(tcase, what_is_wrong_with_servers_is_named);
-    tcase_add_test(tcase, a_user_who_lacks_rights_is_told_which_to_grant);
+    if (server_program_has(SERVER_CHANNEL_ACL))
+        tcase_add_test(tcase, a_user_who_lacks_rights_is_told_which_to_grant);
     tcase_add_test(tcase, one_node_alone_is_noted);
 
     tcase = scene_bare_case(suite, "trust");

@@ -6,9 +6,11 @@
 
 /* What a server offers, by its version. A Valkey counts as Redis 7.2, of which it is a fork. */
 enum server_feature {
-    SERVER_ACL = 600,         /* users and their rights */
-    SERVER_CHANNEL_ACL = 602, /* rights on channels: "&pattern" */
-    SERVER_AS_MODELLED = 700  /* answers as the model of a node in tests/sim does */
+    SERVER_ACL = 600,            /* users and their rights */
+    SERVER_CHANNEL_ACL = 602,    /* rights on channels: "&pattern" */
+    SERVER_SUBCOMMAND_ACL = 700, /* a single subcommand can be taken away: "-client|id" */
+    SERVER_REPEATED_SAVE = 700,  /* a second --save on the command line replaces --save "" */
+    SERVER_AS_MODELLED = 700     /* answers as the model of a node in tests/sim does */
 };
 
 /* Its name or path. */

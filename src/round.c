@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "quorum/validity.h"
 #include "src/client.h"
 #include "src/clock.h"
 #include "src/guard.h"
@@ -77,6 +78,7 @@ struct rl_round *rl_round_create(redlock_client *client, struct rl_lease *lease,
         slot->undo.type = &undo_type;
         slot->ask.whole = slot->undo.whole = false;
         slot->latency_us = 0;
+        slot->undo_refused = 0;
         slot->text[0] = '\0';
     }
     return round;
@@ -492,6 +494,32 @@ static void undo_again(struct rl_round *round, struct rl_request *request, quoru
                   now);
 }
 
+/* How long a key of this round's can live on a node. */
+static quorum_duration longest_life(const struct rl_round *round)
+{
+    const redlock_options *options = &round->client->options;
+    uint32_t held_ms = round->lease->ttl_ms, unknown_ms = options->max_ttl_ms;
+    quorum_duration asked = round->rules.terms.ttl;
+    quorum_duration held = (held_ms || asked ? held_ms : unknown_ms) * QUORUM_MILLISECOND;
+    quorum_duration life = held > asked ? held : asked;
+    return quorum_time_add(life, quorum_drift(life, options->drift_ppm));
+}
+
+/*
+ * Loading, busy, full, or a replica for now: the node may still have the key, and is asked again. A refusal is behind
+ * all that the connection was sent before. So once the node has refused for as long as the key can live, the key has
+ * ended by itself.
+ */
+static bool is_worth_repeating(const struct rl_round *round, struct rl_slot *slot, const struct rl_vote *vote,
+                               const struct rl_answer *answer)
+{
+    if (vote->vote != QUORUM_REFUSED || (vote->permanent && !rl_reply_is_error(answer->reply, "READONLY")))
+        return false;
+    if (!slot->undo_refused)
+        slot->undo_refused = answer->now;
+    return quorum_time_since(slot->undo_refused, answer->now) < longest_life(round);
+}
+
 static void undo_replied(struct rl_round *round, struct rl_request *request, const struct rl_answer *answer)
 {
     unsigned index = request->node->index;
@@ -509,8 +537,8 @@ static void undo_replied(struct rl_round *round, struct rl_request *request, con
     }
     if (answer->reply->type == REDIS_REPLY_INTEGER && answer->reply->integer == 2)
         rl_guard_find(request->node, REDLOCK_FINDING_NO_PUBLISH, true);
-    if (vote_of_node.vote == QUORUM_REFUSED && !vote_of_node.permanent)
-        undo_again(round, request, answer->now); /* loading, busy: it may still have the key */
+    if (is_worth_repeating(round, slot, &vote_of_node, answer))
+        undo_again(round, request, answer->now);
     else
         round->lease->may_hold &= ~quorum_node(index);
 }

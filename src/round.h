@@ -13,8 +13,9 @@ struct rl_lease;
 /* One node's part. */
 struct rl_slot {
     struct rl_request ask;
-    struct rl_request undo; /* a release of the lease's token: behind the ask, or by itself in a release */
-    uint64_t record; /* of a grant that waits for its proof: see struct rl_vote */
+    struct rl_request undo;   /* a release of the lease's token: behind the ask, or by itself in a release */
+    uint64_t record;          /* of a grant that waits for its proof: see struct rl_vote */
+    quorum_time undo_refused; /* since when the node refuses the undo; 0: it does not */
     uint32_t latency_us;
     char text[RL_NODE_TEXT_SIZE];
 };

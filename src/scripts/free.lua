@@ -3,10 +3,6 @@
 -- ('': none), the semaphore of which it is a slot ('': none).
 -- Answers as release does; 0 also when a part was not ours.
 local call = redis.call
-if ARGV[2] ~= '0' then
-  -- include fence
-  raise(KEYS, ARGV[2], ARGV[3])
-end
 local mine, queues, freed, base = {}, {}, {}, ARGV[6] ~= '' and ARGV[6] or nil
 if ARGV[4] == 'shared' then
   -- include shared
@@ -24,6 +20,11 @@ else
   if #mine > 0 then
     call('DEL', unpack(mine))
   end
+end
+-- Deleted first, raised then: a full node admits it so.
+if ARGV[2] ~= '0' then
+  -- include fence
+  raise(KEYS, ARGV[2], ARGV[3])
 end
 for i, key in ipairs(mine) do
   freed[key] = true

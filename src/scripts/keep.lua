@@ -30,7 +30,10 @@ function act.heal(keys, token, ttl)
     end
   end
   for _, key in ipairs(keys) do
-    if not call('SET', key, token, 'NX', 'PX', ttl) then
+    local set = redis.pcall('SET', key, token, 'NX', 'PX', ttl)
+    if type(set) == 'table' and set.err then -- a full node refuses the first one: nothing has been set
+      return false
+    elseif not set then
       extend(key, ttl)
     end
   end
@@ -43,6 +46,9 @@ function act.shared(keys, token, ttl)
     end
   end
   for _, key in ipairs(keys) do
+    if is_inside(key, token) then -- a full node admits ZADD behind a write that needs no memory
+      call('PEXPIRE', key, string.format('%.0f', math.max(call('PTTL', key), tonumber(ttl))))
+    end
     enter(key, token, ttl)
   end
   return true

@@ -87,7 +87,9 @@ local function sign_in(key, queue, alive, mine)
   if not mine or tonumber(mine) < ticket then
     call('ZADD', queue, ARGV[2], ARGV[1])
   end
+  call('PEXPIRE', queue, 4 * life) -- at once: a user without HSET must leave no key without an expiry
   call('HSET', alive, ARGV[1], now + life)
+  call('PEXPIRE', alive, 4 * life)
   if not shared and slots == 0 then -- how long readers have been held off
     local readers = call('EXISTS', key) == 1 and is_open(key)
     if not (readers and call('HGET', alive, ' writer')) then
@@ -97,8 +99,6 @@ local function sign_in(key, queue, alive, mine)
   if seen < ticket then
     call('HSET', alive, ' seen', ARGV[2])
   end
-  call('PEXPIRE', queue, 4 * life)
-  call('PEXPIRE', alive, 4 * life)
   if call('PEXPIRE', key .. ':redlock:free', 4 * life) == 0 then
     call('SET', key .. ':redlock:free', 0, 'PX', 4 * life)
   end

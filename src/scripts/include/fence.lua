@@ -14,13 +14,15 @@ local function largest(keys)
   end
   return most
 end
--- Raises them, lets them live on, and answers the largest there was.
+-- Raises them, lets them live on, and answers the largest there was. A full node refuses a script's first write only,
+-- if that one may need memory: PEXPIRE, which needs none, comes first.
 local function raise(keys, token, life)
   local most, names, values = 0, records(keys)
   for i, record in ipairs(values) do
     local before = tonumber(record or 0) or 0
     most = math.max(most, before)
     local value = before < tonumber(token) and token or record
+    call('PEXPIRE', names[i], life == '0' and 86400000 or life)
     if life == '0' then
       call('SET', names[i], value)
     else

@@ -12,11 +12,11 @@ local function is_inside(key, token)
   return type(ends) == 'string' and tonumber(ends) > now
 end
 local function enter(key, token, ttl)
+  local before = tonumber(call('ZSCORE', key, token) or 0)
+  call('ZADD', key, string.format('%.0f', math.max(before, now + tonumber(ttl))), token)
   for _, gone in ipairs(call('ZRANGEBYSCORE', key, '-inf', now, 'LIMIT', 0, 64)) do
     call('ZREM', key, gone)
   end
-  local before = tonumber(call('ZSCORE', key, token) or 0)
-  call('ZADD', key, string.format('%.0f', math.max(before, now + tonumber(ttl))), token)
   if call('PTTL', key) < tonumber(ttl) then
     call('PEXPIRE', key, ttl)
   end

@@ -114,13 +114,14 @@ static bool is_grant(const struct rl_round *round)
 static bool send(struct rl_round *round, struct rl_node *node, struct rl_request *request,
                  const struct rl_command *command, quorum_time now)
 {
+    bool grants = is_grant(round) && request == &round->slot[node->index].ask;
+    if (grants)
+        rl_attest_owe(node);
     if (!command->bytes || !rl_node_send_at(node, request, command, now))
         return false;
     round->references++;
-    if (is_grant(round) && request == &round->slot[node->index].ask) {
+    if (grants)
         round->lease->may_hold |= quorum_node(node->index);
-        rl_attest_owe(node);
-    }
     return true;
 }
 

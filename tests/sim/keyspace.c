@@ -159,6 +159,17 @@ void sim_keyspace_clear(struct sim_keyspace *space)
     *space = (struct sim_keyspace){NULL, 0, 0};
 }
 
+unsigned sim_keyspace_evict(struct sim_keyspace *space, uint64_t seed)
+{
+    unsigned evicted = 0;
+    for (size_t i = space->count; i-- > 0; seed = seed >> 1 | seed << 63)
+        if (seed & 1) {
+            delete (space, &space->keys[i]);
+            evicted++;
+        }
+    return evicted;
+}
+
 static struct sim_key *append(struct sim_keyspace *space)
 {
     if (space->count == space->capacity) {

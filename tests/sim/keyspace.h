@@ -61,6 +61,9 @@ void sim_keyspace_clear(struct sim_keyspace *space);
 /* revived: see the keys' field. */
 void sim_keyspace_copy(struct sim_keyspace *to, const struct sim_keyspace *from, bool revived);
 
+/* Removes each key with probability 1/2, drawn by the seed. Returns how many. */
+unsigned sim_keyspace_evict(struct sim_keyspace *space, uint64_t seed);
+
 /* NULL: no such key at `now`, ms of the node's clock. Valid until the next change. */
 struct sim_key *sim_keyspace_find(struct sim_keyspace *space, struct sim_text name, int64_t now);
 

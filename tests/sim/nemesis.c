@@ -3,13 +3,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "quorum/attest.h"
 #include "world.h"
 
-const char *const sim_fault_names[SIM_FAULTS] = {"break",  "partition", "hang",  "restart", "promote",
-                                                 "refuse", "unscript",  "pause", "lag",     "crash",
-                                                 "close",  "cancel",    "slow",  "drift",   "partial"};
-const char *const sim_beyond_names[SIM_BEYONDS] = {"within",    "rate",    "jump",  "stop",
-                                                   "unguarded", "max-ttl", "flush", "failover"};
+const char *const sim_fault_names[SIM_FAULTS] = {
+    "break", "partition", "hang", "restart", "promote", "refuse", "unscript", "pause", "lag",  "crash",
+    "close", "cancel",    "slow", "drift",   "partial", "flush",  "failover", "swap",  "evict"};
+const char *const sim_beyond_names[SIM_BEYONDS] = {"within", "rate", "jump", "stop", "unguarded", "max-ttl"};
 
 static struct sim_random *stream(enum sim_fault fault)
 {
@@ -138,6 +138,9 @@ static void come_back(void *subject, uint64_t incarnation)
     node->up = true;
     name_run(node);
     node->server.last_id = 0; /* it hands the same ids out again */
+    node->server.replica = false;
+    node->server.history[0] = '\0';
+    node->server.evicted = node->server.swaps = 0;
     node->server.scripts = 0;
     TRACE_NODE(node, "is up, with %zu keys, run id %.8s", node->server.keys.count, node->server.run_id);
 }
@@ -233,8 +236,71 @@ static void save(void *subject, uint64_t unused)
         return;
     if (node->up)
         sim_keyspace_copy(&node->snapshot, &node->server.keys, false);
-    quorum_duration most = sim_world->config.beyond == SIM_BEYOND_FAILOVER ? 10 * QUORUM_SECOND : 2 * QUORUM_SECOND;
-    sim_at(sim_world->now + draw(random, 20 * QUORUM_MILLISECOND, most), save, node, 0);
+    sim_at(sim_world->now + draw(random, 20 * QUORUM_MILLISECOND, 10 * QUORUM_SECOND), save, node, 0);
+}
+
+static void flush(struct sim_random *random)
+{
+    struct sim_node *node = any_node(random);
+    TRACE_NODE(node, "is flushed");
+    sim_keyspace_clear(&node->server.keys);
+    sim_world->forgotten = true;
+}
+
+static void name_history(struct sim_node *node)
+{
+    for (size_t i = 0; i < 40; i++)
+        node->server.history[i] = "0123456789abcdef"[sim_random_below(&sim_world->identity, 16)];
+    node->server.history[40] = '\0';
+}
+
+static void be_promoted(void *subject, uint64_t incarnation)
+{
+    struct sim_node *node = subject;
+    if (!node->server.replica || node->incarnation != incarnation)
+        return;
+    TRACE_NODE(node, "is a master again, with %zu keys", node->server.keys.count);
+    node->server.replica = false;
+    name_history(node);
+}
+
+/* A synchronization takes longer than a look at the evidence lasts; the copied data is there when it ends. */
+static void fail_over(struct sim_random *random)
+{
+    struct sim_node *node = any_node(random);
+    quorum_duration time = QUORUM_LOOK_LASTS + draw(random, QUORUM_MILLISECOND, QUORUM_SECOND);
+    if (!node->up || node->server.replica)
+        return;
+    TRACE_NODE(node, "becomes a replica of an old copy for %.0f ms", (double)time / 1e6);
+    sim_keyspace_copy(&node->server.keys, &node->snapshot, true);
+    node->server.replica = true;
+    sim_world->forgotten = true;
+    sim_at(sim_world->now + time, be_promoted, node, node->incarnation);
+}
+
+static void swap_databases(struct sim_random *random)
+{
+    struct sim_node *node = any_node(random);
+    struct sim_keyspace other = node->other;
+    if (!node->up || node->server.replica)
+        return;
+    TRACE_NODE(node, "its databases are exchanged");
+    node->other = node->server.keys;
+    node->server.keys = other;
+    for (size_t i = 0; i < other.count; i++)
+        other.keys[i].revived = true;
+    node->server.swaps++;
+    sim_world->forgotten = true;
+}
+
+/* Half of its keys; the marker, too. */
+static void evict(struct sim_random *random)
+{
+    struct sim_node *node = any_node(random);
+    unsigned evicted = sim_keyspace_evict(&node->server.keys, sim_random_next(random));
+    TRACE_NODE(node, "evicts %u keys", evicted);
+    node->server.evicted += evicted;
+    sim_world->forgotten = sim_world->forgotten || evicted;
 }
 
 /* -------------------------------------------------------------------------------------------------------- processes */
@@ -342,25 +408,6 @@ static void stop_clock(struct sim_random *random)
     sim_at(sim_world->now + time, start_clock, process, 0);
 }
 
-static void flush(struct sim_random *random)
-{
-    struct sim_node *node = any_node(random);
-    TRACE_NODE(node, "is flushed");
-    sim_keyspace_clear(&node->server.keys);
-    sim_world->forgotten = true;
-}
-
-static void fail_over(struct sim_random *random)
-{
-    struct sim_node *node = any_node(random);
-    if (!node->up)
-        return;
-    TRACE_NODE(node, "another server answers in its place, with older data");
-    take_over(node, random);
-    name_run(node);
-    node->server.scripts = 0;
-}
-
 static void go_beyond(void *subject, uint64_t unused)
 {
     struct sim_random *random = &sim_world->nemesis;
@@ -373,10 +420,6 @@ static void go_beyond(void *subject, uint64_t unused)
         jump(random);
     else if (sim_world->config.beyond == SIM_BEYOND_STOP)
         stop_clock(random);
-    else if (sim_world->config.beyond == SIM_BEYOND_FLUSH)
-        flush(random);
-    else if (sim_world->config.beyond == SIM_BEYOND_FAILOVER)
-        fail_over(random);
     else
         return;
     sim_at(sim_world->now + draw(random, 20 * QUORUM_MILLISECOND, 2 * QUORUM_SECOND), go_beyond, NULL, 0);
@@ -385,10 +428,22 @@ static void go_beyond(void *subject, uint64_t unused)
 /* ------------------------------------------------------------------------------------------------------------- course */
 
 static void (*const handlers[SIM_FAULTS])(struct sim_random *) = {
-    [SIM_FAULT_BREAK] = break_link,        [SIM_FAULT_PARTITION] = partition, [SIM_FAULT_HANG] = hang,
-    [SIM_FAULT_RESTART] = restart,         [SIM_FAULT_PROMOTE] = promote,     [SIM_FAULT_REFUSE] = refuse,
-    [SIM_FAULT_UNSCRIPT] = forget_scripts, [SIM_FAULT_PAUSE] = pause_process, [SIM_FAULT_CRASH] = crash,
-    [SIM_FAULT_CLOSE] = close_client,      [SIM_FAULT_SLOW] = slow_down,      [SIM_FAULT_DRIFT] = change_rates,
+    [SIM_FAULT_BREAK] = break_link,
+    [SIM_FAULT_PARTITION] = partition,
+    [SIM_FAULT_HANG] = hang,
+    [SIM_FAULT_RESTART] = restart,
+    [SIM_FAULT_PROMOTE] = promote,
+    [SIM_FAULT_REFUSE] = refuse,
+    [SIM_FAULT_UNSCRIPT] = forget_scripts,
+    [SIM_FAULT_PAUSE] = pause_process,
+    [SIM_FAULT_CRASH] = crash,
+    [SIM_FAULT_CLOSE] = close_client,
+    [SIM_FAULT_SLOW] = slow_down,
+    [SIM_FAULT_DRIFT] = change_rates,
+    [SIM_FAULT_FLUSH] = flush,
+    [SIM_FAULT_FAILOVER] = fail_over,
+    [SIM_FAULT_SWAP] = swap_databases,
+    [SIM_FAULT_EVICT] = evict,
 };
 
 static void befall(void *subject, uint64_t fault)
@@ -440,6 +495,7 @@ void sim_nemesis_start(void)
         node->index = i;
         node->up = true;
         node->server.hooks = &sim_node_hooks;
+        node->server.evicts = world->config.faults & 1u << SIM_FAULT_EVICT;
         name_run(node);
         save(node, 0);
     }
@@ -458,6 +514,7 @@ void sim_nemesis_rest(void)
     for (unsigned i = 0; i < world->config.nodes; i++) {
         struct sim_node *node = &world->nodes[i];
         recover(node, 0);
+        be_promoted(node, node->incarnation);
         come_back(node, node->incarnation);
         if (node->hung)
             sim_node_resume(node);

@@ -550,6 +550,15 @@ static bool execute_session_command(struct sim_server *server, struct sim_sessio
     return true;
 }
 
+/* The library's other scripts, and SET, write in every case or as a rule. */
+static bool may_run_on_replica(size_t count, const struct sim_text *words)
+{
+    struct sim_text script = sim_script_name(count > 1 ? words[1] : words[0]);
+    if (!sim_text_is(words[0], "EVALSHA") && !sim_text_is(words[0], "EVAL"))
+        return !sim_text_is(words[0], "SET");
+    return sim_text_is(script, "guard") || sim_text_is(script, "attest") || sim_text_is(script, "query");
+}
+
 void sim_server_execute(struct sim_server *server, struct sim_session *session, size_t count,
                         const struct sim_text *words, int64_t microseconds, struct sim_bytes *reply)
 {
@@ -557,6 +566,8 @@ void sim_server_execute(struct sim_server *server, struct sim_session *session, 
         return;
     if (server->refusal)
         sim_bytes_print(reply, "-%s\r\n", server->refusal);
+    else if (server->replica && !may_run_on_replica(count, words))
+        sim_bytes_print(reply, "-READONLY You can't write against a read only replica.\r\n");
     else if (sim_text_is(words[0], "EVALSHA") || sim_text_is(words[0], "EVAL"))
         evaluate(server, count, words, microseconds, reply);
     else if (sim_text_is(words[0], "SCRIPT") && count > 1)

@@ -84,6 +84,8 @@ static void draw_faults(struct sim_config *config, struct sim_random *random)
     }
     config->fault_every[SIM_FAULT_RESTART] = sim_random_log(random, forgetting, 8 * forgetting);
     config->fault_every[SIM_FAULT_PROMOTE] = sim_random_log(random, forgetting, 8 * forgetting);
+    for (unsigned fault = SIM_FAULT_FLUSH; fault <= SIM_FAULT_EVICT; fault++)
+        config->fault_every[fault] = sim_random_log(random, forgetting, 8 * forgetting);
 }
 
 static void draw_kinds(struct sim_config *config, struct sim_random *random)
@@ -328,6 +330,7 @@ static void end(void)
     for (unsigned i = 0; i < world->config.nodes; i++) {
         sim_keyspace_clear(&world->nodes[i].server.keys);
         sim_keyspace_clear(&world->nodes[i].snapshot);
+        sim_keyspace_clear(&world->nodes[i].other);
         sim_bytes_free(&world->nodes[i].reply);
     }
     while (world->operation_blocks) {

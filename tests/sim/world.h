@@ -41,6 +41,10 @@ enum sim_fault {
     SIM_FAULT_SLOW,      /* a node answers slowly for a while */
     SIM_FAULT_DRIFT,     /* clocks run at different rates, within the drift */
     SIM_FAULT_PARTIAL,   /* sockets take only a part of what is written */
+    SIM_FAULT_FLUSH,     /* a node is flushed under open connections */
+    SIM_FAULT_FAILOVER,  /* a node becomes a replica of an old copy of itself, and a master again; connections stay */
+    SIM_FAULT_SWAP,      /* a node's databases are exchanged under open connections */
+    SIM_FAULT_EVICT,     /* a node whose maxmemory-policy evicts does so */
     SIM_FAULTS
 };
 
@@ -54,8 +58,6 @@ enum sim_beyond {
     SIM_BEYOND_STOP,      /* clients' clocks stand still: a machine that was suspended unnoticed */
     SIM_BEYOND_UNGUARDED, /* nodes forget, and the guard is off */
     SIM_BEYOND_MAX_TTL,   /* some clients take locks longer than what others hold for the longest */
-    SIM_BEYOND_FLUSH,     /* nodes are flushed under open connections */
-    SIM_BEYOND_FAILOVER,  /* a replica takes over under open connections */
     SIM_BEYONDS
 };
 
@@ -129,6 +131,7 @@ struct sim_node {
     unsigned index;
     struct sim_server server;
     struct sim_keyspace snapshot; /* what a restart from an old one, or a stale replica, has */
+    struct sim_keyspace other;    /* database 1 */
     struct sim_clock clock;       /* wall clock */
     bool up;
     bool hung;

@@ -14,6 +14,7 @@ void group_counts(struct stage *stage);
 void group_start(struct stage *stage);
 void group_fence(struct stage *stage);
 void group_several(struct stage *stage);
+void group_attest(struct stage *stage);
 void group_contend(struct stage *stage);
 void group_hold(struct stage *stage);
 

@@ -25,6 +25,7 @@ static const struct {
     {"fence", "fencing tokens, beside a floor with the same scripts, and by clients in turn, five nodes", group_fence,
      false},
     {"several", "eight resources in one lock, beside one lock and eight in sequence, five nodes", group_several, false},
+    {"attest", "attested grants: the guard on and off, five nodes", group_attest, false},
     {"contend", "8 and 32 processes, one lock held for 1 ms, beside a lone client", group_contend, true},
     {"hold", "100,000 locks held and renewed by one client, five nodes", group_hold, true},
 };

@@ -6,6 +6,10 @@
 
 #include "contender.h"
 
+#ifndef BENCH_GUARD
+#define BENCH_GUARD 0
+#endif
+
 static atomic_ullong allocations;
 
 static void *allocate(size_t size, void *user)
@@ -37,7 +41,7 @@ redlock_options redlock_bench_options(void)
 {
     redlock_options options = REDLOCK_OPTIONS_INIT;
     options.ttl_ms = LOCK_TTL_MS;
-    options.guard = 0; /* the servers are new, and the floors trust theirs too */
+    options.guard = BENCH_GUARD; /* off by default: the servers are new, and the floors trust theirs too */
     options.node_timeout_ms = NODE_TIMEOUT_MS;
     options.allocator = (redlock_allocator){allocate, reallocate, release, NULL};
     return options;

@@ -15,10 +15,22 @@ static void on_ready(redlock_client *from, const redlock_result *result, void *d
     ev_break(data, EVBREAK_ALL);
 }
 
+/* New nodes are in quarantine. */
+static void trust_nodes(const char *nodes, const redlock_options *options)
+{
+    redlock_client *client;
+    redlock_result result;
+    if (redlock_connect(nodes, options, &client, &result) != REDLOCK_OK || redlock_trust(client, &result) != REDLOCK_OK)
+        redlock_die("the nodes are not trusted", &result);
+    redlock_close(&client, NULL);
+}
+
 void contender_connect(struct ev_loop *loop, const char *nodes)
 {
     redlock_result result;
     redlock_options options = redlock_bench_options();
+    if (options.guard)
+        trust_nodes(nodes, &options);
     if (redlock_attach(loop, nodes, &options, &redlock_bench_client, &result) != REDLOCK_OK)
         redlock_die("no client", &result);
     if (redlock_ready_async(redlock_bench_client, CONNECT_TIMEOUT_MS, on_ready, loop) != REDLOCK_OK)

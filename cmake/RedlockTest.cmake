@@ -36,7 +36,7 @@ if(REDLOCK_SANITIZE)
 endif()
 
 function(redlock_register_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "COMMAND;LABELS;ENVIRONMENT")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "COMMAND;LABELS;ENVIRONMENT;TIMEOUT") # TIMEOUT may be given without a value
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 60)
   endif()

@@ -826,7 +826,7 @@ int main(void)
     tcase_add_loop_test(stages, a_deadline_leaves_nothing, 0, STAGES);
     tcase_add_test(stages, wait_lasts_until_the_deadline_though_no_attempt_fits);
     tcase_add_loop_test(stages, a_reply_that_has_arrived_counts_though_the_loop_is_late, 0, 2);
-    tcase_add_loop_test(stages, a_cancellation_leaves_nothing, 0, STAGES * WAYS);
+    tcase_add_loop_test(stages, a_cancellation_leaves_nothing, 0, (int)STAGES * (int)WAYS);
     tcase_add_loop_test(stages, a_close_leaves_nothing, 0, STAGES);
     tcase_add_test(rest, cancelled_before_it_starts);
     tcase_add_test(rest, cancelled_when_it_has_ended);

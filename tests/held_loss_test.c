@@ -301,7 +301,8 @@ static unsigned trials(void)
 START_TEST(its_end_is_told_in_time_whatever_the_nodes_do)
 {
     struct scene scene;
-    unsigned count = (trials() + OUTAGES * FACES - 1) / (OUTAGES * FACES);
+    const unsigned kinds = (unsigned)OUTAGES * (unsigned)FACES;
+    unsigned count = (trials() + kinds - 1) / kinds;
 
     open_scene(&scene, _i);
     unsigned shown = 0, tried = 0;
@@ -748,7 +749,7 @@ static Suite *loss_suite(void)
     TCase *callbacks = real_bare_case(suite, "callbacks");
 
     tcase_set_timeout(outages, 60 + 5.0 * trials());
-    real_add_long_test(outages, its_end_is_told_in_time_whatever_the_nodes_do, OUTAGES * FACES);
+    real_add_long_test(outages, its_end_is_told_in_time_whatever_the_nodes_do, (int)OUTAGES * (int)FACES);
     tcase_add_loop_test(reasons, keys_that_are_gone_from_a_majority_are_noticed_at_the_next_renewal, 0, FACES);
     tcase_add_loop_test(reasons, closing_tells_its_holder, 0, FACES);
     tcase_add_loop_test(reasons, its_end_is_announced_before, 0, FACES);

@@ -676,7 +676,7 @@ static Suite *tls_suite(void)
     tcase_add_test(refused, a_port_that_answers_something_else);
     tcase_add_test(refused, a_plain_redis);
     tcase_add_test(refused, a_server_with_tls_asked_without);
-    tcase_add_loop_test(refused, a_link_that_fails_shows_no_password, 0, FAILURES * WAYS);
+    tcase_add_loop_test(refused, a_link_that_fails_shows_no_password, 0, (int)FAILURES * (int)WAYS);
     suite_add_tcase(suite, refused);
 
     tcase_add_checked_fixture(files, setup, teardown);

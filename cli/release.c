@@ -64,7 +64,8 @@ const struct cli_command cli_command_release = {
     .arguments = "RESOURCE TOKEN",
     .summary = "Release a lock that was acquired",
     .help =
-        "TOKEN is what acquire wrote, or status shows; - reads it from standard input. Every node has answered or had its time when this ends.\n"
+        "TOKEN is what acquire wrote, or status shows; - reads it from standard input. This ends when every node\n"
+        "has answered or timed out.\n"
         "\n"
         "exit status: 0 released on a majority; 75 it was no longer held; 69 not confirmed; 78 misconfigured; 64 usage\n",
     .run = run,

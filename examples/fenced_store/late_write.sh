@@ -38,7 +38,8 @@ stored() {
 "$program" "$store" "from the first" --stall >"$work/first" 2>&1 &
 first=$!
 for _ in $(seq 600); do
-  state=$(cut -d ' ' -f 3 "/proc/$first/stat")
+  # A program that has ended has no state any more.
+  state=$(cut -d ' ' -f 3 "/proc/$first/stat" 2>/dev/null) || break
   if [ "$state" = T ]; then break; fi
   sleep 0.05
 done

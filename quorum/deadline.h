@@ -24,7 +24,7 @@ struct quorum_round_trip {
 
 struct quorum_patience {
     quorum_duration least; /* the configured timeout */
-    quorum_duration most;  /* the silence limit; one below `least` counts as `least` */
+    quorum_duration most;  /* the silence limit, or a quarter of the ttl; one below `least` counts as `least` */
 };
 
 quorum_duration quorum_deadline_timeout(const struct quorum_round_trip *round_trip,

@@ -650,7 +650,10 @@ void rl_node_open(struct rl_node *node, redlock_client *client, unsigned index, 
     node->index = index;
     node->address = *address;
     node->patience.least = (address->timeout_ms ? address->timeout_ms : options->node_timeout_ms) * QUORUM_MILLISECOND;
-    node->patience.most = options->silence_limit_ms * QUORUM_MILLISECOND;
+    /* Renewals must fail early enough for a warning and for more tries, whatever the node's round trip was. */
+    unsigned longest_ms =
+        options->ttl_ms / 4 < options->silence_limit_ms ? options->ttl_ms / 4 : options->silence_limit_ms;
+    node->patience.most = longest_ms * QUORUM_MILLISECOND;
     node->connect_timeout =
         (address->connect_timeout_ms ? address->connect_timeout_ms : options->connect_timeout_ms) * QUORUM_MILLISECOND;
     node->adapter.readable = on_readable;

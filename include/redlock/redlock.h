@@ -212,8 +212,8 @@ typedef struct redlock_options {
     uint32_t ttl_ms;                  /* default life of a lock on the nodes: 10000 */
     uint32_t minimum_validity_ms;     /* default of what must be left of it when acquired: 1 */
     uint32_t node_timeout_ms;         /* least time that a node has for an answer: 50; in a URI: ?timeout_ms=. It grows with the
-                                         measured round trip (smoothed + 4 * mean deviation) up to silence_limit_ms,
-                                         and begins when the node answers the request before */
+                                         measured round trip (smoothed + 4 * mean deviation) up to silence_limit_ms
+                                         or a quarter of ttl_ms, and begins when the node answers the request before */
     uint32_t connect_timeout_ms;      /* to connect and shake hands: 1000; in a URI: ?connect_timeout_ms= */
     uint32_t silence_limit_ms;        /* a node that owes an answer for so long is connected anew: 2000 */
     uint32_t backoff_max_ms;          /* longest pause between attempts to connect: 2000 */

@@ -21,8 +21,9 @@ static bool lengthen(const struct fake_script_call *call, size_t key_index, size
     assert(call->argument_count > token_index + 1);
     int64_t ttl_ms = strtoll(call->arguments[token_index + 1].data, NULL, 10);
     bool ours = holds_at(call, key_index, token_index);
+    int64_t left_ms = fake_node_pttl(call->node, call->database, &call->keys[key_index]);
 
-    if (ours && fake_node_pttl(call->node, call->database, &call->keys[key_index]) < ttl_ms)
+    if (ours && left_ms >= 0 && left_ms < ttl_ms)
         fake_node_set(call->node, call->database, &call->keys[key_index], call->arguments[token_index].data,
                       call->arguments[token_index].length, ttl_ms);
     return ours;

@@ -110,6 +110,8 @@ void cli_keeper_watchdog_renew(struct cli_keeper_watchdog *watchdog)
     if (watchdog->pid <= 0 || waitpid(watchdog->pid, NULL, WNOHANG) != watchdog->pid)
         return;
     close(watchdog->link);
+    watchdog->link = -1;
+    watchdog->pid = 0;     /* reaped: the number may become another process's */
     (void)start(watchdog); /* without memory for it the keeper goes on alone */
 }
 

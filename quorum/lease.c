@@ -104,6 +104,8 @@ static void hasten(struct quorum_lease *lease, const struct quorum_lease_event *
  * one is planned by what is left now. */
 static void confirmed(struct quorum_lease *lease, const struct quorum_lease_event *event)
 {
+    if (event->ttl > lease->terms.ttl)
+        lease->terms.ttl = event->ttl;
     carry_on(lease, event->validity_end, event->now);
     if (lease->failures && !lease->renewing && lease->renew_at != QUORUM_NEVER)
         plan_retry(lease, event->now);

@@ -41,7 +41,7 @@ enum quorum_lease_event_type {
     QUORUM_LEASE_GRANTED,   /* validity_end, spread */
     QUORUM_LEASE_WOKEN,     /* by the clock */
     QUORUM_LEASE_RENEWED,   /* a renewal has been decided: verdict, validity_end */
-    QUORUM_LEASE_CONFIRMED, /* a renewal or extension that had failed was confirmed late: validity_end */
+    QUORUM_LEASE_CONFIRMED, /* a renewal or extension that had failed was confirmed late: validity_end, ttl */
     QUORUM_LEASE_EXTENDED,  /* the holder extended it: validity_end, ttl */
     QUORUM_LEASE_HASTEN,    /* a node forgot the lock, or its clock jumped: renew, and heal, within `spread` */
     QUORUM_LEASE_CLOCK,     /* our clock stood still */

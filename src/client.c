@@ -83,8 +83,11 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *watcher, int events)
         rl_rounds_undo(client); /* the caller may never turn the loop again */
     more = rl_leases_tell(client) || more;
     rl_renewals_flush(client);
-    rl_attest_send(client);
-    rl_adapter_flush(&client->writes);
+    /* A link that breaks while it is written to may start a round, whose grants need their proofs in this turn, too. */
+    do {
+        rl_attest_send(client);
+        rl_adapter_flush(&client->writes);
+    } while (client->unproven);
     more =
         more || client->operations.completed || client->leases.noticed; /* a link that broke while it was written to */
     if (client->closing && finish_if_closed(client))

@@ -203,9 +203,12 @@ static void take_run_id(struct rl_node *node, const redisReply *field)
         run_id[i] = field->str[i] > ' ' && field->str[i] < 127 ? field->str[i] : '?';
     bool changed = node->state == RL_NODE_READY && strcmp(run_id, node->run_id) != 0;
     memcpy(node->run_id, run_id, sizeof run_id);
-    if (node->last_run_id[0] && strcmp(run_id, node->last_run_id) != 0)
-        quorum_clock_forget(&node->client->clock_watch,
-                            node->index); /* another machine, perhaps: its clock is another */
+    if (node->last_run_id[0] && strcmp(run_id, node->last_run_id) != 0) {
+        /* Another machine, perhaps: its clock is another, and says nothing of markers seen before. */
+        quorum_clock_forget(&node->client->clock_watch, node->index);
+        node->marker_nonce[0] = '\0';
+        node->marker_seen_us = 0;
+    }
     if (!changed)
         return;
     /* Another server on the same connection: something in between has switched. */

@@ -425,7 +425,9 @@ void rl_lease_extended(struct rl_lease *lease, const struct quorum_round *round)
 void rl_lease_confirmed(struct rl_lease *lease, const struct quorum_round *round, quorum_time now)
 {
     const struct quorum_lease_event event = {
-        .type = QUORUM_LEASE_CONFIRMED, .now = now, .validity_end = round->validity_end};
+        .type = QUORUM_LEASE_CONFIRMED, .now = now, .validity_end = round->validity_end, .ttl = round->terms.ttl};
+    if (round->terms.ttl / QUORUM_MILLISECOND > lease->ttl_ms)
+        lease->ttl_ms = (uint32_t)(round->terms.ttl / QUORUM_MILLISECOND);
     rl_lease_step(lease, &event);
 }
 

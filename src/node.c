@@ -305,6 +305,7 @@ static void ended(struct rl_node *node)
     rl_log(node->client, node->failures > 1 ? REDLOCK_LOG_DEBUG : REDLOCK_LOG_WARNING, "%s: %s", node->address.name,
            node->error);
     schedule(node, more_addresses ? now : next_attempt(node, now));
+    rl_attest_end(node, now);
     rl_client_node_changed(node->client, node);
 }
 
@@ -323,7 +324,6 @@ void rl_node_break(struct rl_node *node, bool permanent, const char *format, ...
         context->data = NULL;
         redisAsyncFree(context);
     }
-    rl_attest_end(node, rl_now());
 }
 
 /* hiredis shows a failure of TLS as whatever errno happens to be. */

@@ -190,6 +190,16 @@ static struct quorum_lease_actions confirmed(struct quorum_lease *lease, quorum_
                 (struct quorum_lease_event){.type = QUORUM_LEASE_CONFIRMED, .now = now, .validity_end = validity_end});
 }
 
+START_TEST(extension_confirmed_late_is_renewed_by_its_own_ttl)
+{
+    struct quorum_lease lease = held_as_usual();
+    const struct quorum_lease_event late = {
+        .type = QUORUM_LEASE_CONFIRMED, .now = begin + MS, .validity_end = begin + 59000 * MS, .ttl = 60000 * MS};
+    ck_assert(is_quiet(step(&lease, late)));
+    ck_assert_uint_eq(wake(&lease, quorum_lease_deadline(&lease)).renew, 60000 * MS);
+}
+END_TEST
+
 /* A renewal that has failed by timeouts moves the end when a majority has confirmed it after all. */
 START_TEST(late_confirmation_moves_the_end_and_the_next_try)
 {
@@ -535,7 +545,8 @@ static void check_renewal(struct life *life, const struct quorum_lease_event *ev
 {
     if (event->type == QUORUM_LEASE_RENEWED && !life->lost)
         life->renewals--;
-    if (event->type == QUORUM_LEASE_EXTENDED && event->ttl > life->longest_ttl)
+    if ((event->type == QUORUM_LEASE_EXTENDED || event->type == QUORUM_LEASE_CONFIRMED) &&
+        event->ttl > life->longest_ttl)
         life->longest_ttl = event->ttl;
     if (!actions->renew)
         return;
@@ -649,6 +660,7 @@ static void add_renewal(Suite *suite)
     tcase_add_test(renewal, failed_renewal_is_tried_again_sooner_and_told_once);
     tcase_add_test(renewal, failing_is_told_again_after_a_success);
     tcase_add_test(renewal, late_confirmation_moves_the_end_and_the_next_try);
+    tcase_add_test(renewal, extension_confirmed_late_is_renewed_by_its_own_ttl);
     tcase_add_test(renewal, late_confirmation_leaves_a_renewal_under_way_alone);
     tcase_add_test(renewal, late_confirmation_never_shortens);
     tcase_add_test(renewal, late_confirmation_after_the_end_brings_nothing_back);

@@ -95,11 +95,15 @@ static void wait_for_renewal(unsigned nodes)
 static double least_ms_between_turns(void)
 {
     double least = 1e9;
-    for (unsigned a = 0; a < 5; a++)
-        for (unsigned b = 0; b < 5; b++)
-            if (a != b && renewal(a)->received_ns <= renewal(b)->received_ns &&
-                (double)(renewal(b)->received_ns - renewal(a)->received_ns) / 1e6 < least)
-                least = (double)(renewal(b)->received_ns - renewal(a)->received_ns) / 1e6;
+    for (unsigned a = 0; a < 5; a++) {
+        for (unsigned b = 0; b < 5; b++) {
+            const struct fake_record *first = renewal(a), *second = renewal(b);
+            if (a == b || !first || !second || first->received_ns > second->received_ns)
+                continue;
+            double between_ms = (double)(second->received_ns - first->received_ns) / 1e6;
+            least = between_ms < least ? between_ms : least;
+        }
+    }
     return least;
 }
 
@@ -159,7 +163,7 @@ START_TEST(a_node_is_asked_when_the_time_of_the_one_before_is_over)
     hold_many();
     add_rule(5, &silent);
     make_all_due();
-    wait_for_renewal(5);
+    wait_for_renewal(4); /* the last may owe its heartbeat, a held EVALSHA too, for so long that it is not asked */
     ck_assert_double_ge(least_ms_between_turns(), TIMEOUT_MS / 2); /* one may have been read late */
     answer_again(5);
     ck_assert(scene_run(all_are_renewed, NULL));

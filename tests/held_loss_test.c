@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TTL_MS = 1000, IN_TIME_MS = 10, MILLISECOND = 1000000 };
+enum { TTL_MS = 2000, IN_TIME_MS = 10, MILLISECOND = 1000000 };
 
 static const char key[] = real_key("lost");
 static redlock_result result;

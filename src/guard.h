@@ -29,8 +29,8 @@ struct rl_guard_numbers {
 };
 
 /* The script's call. node: which one is to be asked, or NULL for all of them. */
-void rl_guard_command(redlock_client *client, const struct rl_node *node, enum rl_guard_task task, bool whole, struct rl_command *command,
-                      struct rl_guard_numbers *numbers);
+void rl_guard_command(redlock_client *client, const struct rl_node *node, enum rl_guard_task task, bool whole,
+                      struct rl_command *command, struct rl_guard_numbers *numbers);
 
 /* Its answer. false: the node cannot be used as it is, and has been told off; the link may be gone. */
 bool rl_guard_told(struct rl_node *node, const redisReply *reply, quorum_time sent, quorum_time received);

@@ -313,7 +313,8 @@ static void renewal_answered(struct rl_request *request, const struct rl_answer 
     bool was_overdue = request->overdue && answer->kind != RL_ANSWER_OVERDUE;
     switch (answer->kind) {
     case RL_ANSWER_OVERDUE:
-        note_failure(node, "no answer within %llu ms", (unsigned long long)(rl_node_timeout(node) / QUORUM_MILLISECOND));
+        note_failure(node, "no answer within %llu ms",
+                     (unsigned long long)(rl_node_timeout(node) / QUORUM_MILLISECOND));
         count_all(batch, node->index, QUORUM_TIMED_OUT, answer->now);
         settled_and_next(batch);
         return;

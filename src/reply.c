@@ -230,7 +230,8 @@ static struct rl_vote query(const redisReply *reply)
 /* The guard's answer says what its marker has come to: a marker of another deployment is left alone. */
 static struct rl_vote trust(const redisReply *reply)
 {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != RL_GUARD_FIELDS || reply->element[6]->type != REDIS_REPLY_STRING)
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != RL_GUARD_FIELDS ||
+        reply->element[6]->type != REDIS_REPLY_STRING)
         return refused(reply);
     bool trusted = reply->element[6]->len == 7 && memcmp(reply->element[6]->str, "trusted", 7) == 0;
     return (struct rl_vote){.vote = trusted ? QUORUM_GRANTED : QUORUM_REFUSED, .permanent = !trusted};

@@ -177,14 +177,7 @@ END_TEST
 
 /* Values that other libraries, or people, put under a key. */
 static const char *const foreign_tokens[] = {
-    "forever",
-    "(shared)",
-    "(empty)",
-    "a b\tc",
-    "\xff\x01",
-    "back\\x41slash",
-    "gr\xc3\xb6\xc3\x9ft",
-    "$(x) 'y' \"z\"",
+    "forever", "(shared)", "(empty)", "a b\tc", "\xff\x01", "back\\x41slash", "gr\xc3\xb6\xc3\x9ft", "$(x) 'y' \"z\"",
 };
 
 START_TEST(token_that_status_shows_is_taken_back)

@@ -1,4 +1,4 @@
-/* With a fencing token: the library's own scripts, sent as it sends them (src/question.c), with the wall clock for the
+/* With a fencing token: the library's own scripts, sent as it sends them (src/lock/question.c), with the wall clock for the
  * token. What the records said before is not looked at. */
 #include <hiredis/hiredis.h>
 #include <inttypes.h>
@@ -9,7 +9,7 @@
 
 #include "contender.h"
 #include "floor_lock.h"
-#include "src/script.h"
+#include "src/node/script.h"
 
 static const char ttl_text[] = "10000";
 _Static_assert(LOCK_TTL_MS == 10000, "one ttl for all contenders");

@@ -1,5 +1,5 @@
-/* In the place of src/wall.c: a wall clock that is half a second ahead. */
-#include "src/clock.h"
+/* In the place of src/core/wall.c: a wall clock that is half a second ahead. */
+#include "src/core/clock.h"
 
 uint64_t rl_wall_us(void)
 {

@@ -3,7 +3,7 @@
 # connection carries these texts. As they are they are put beside the output, too, as scripts/NAME.lua.
 
 function(redlock_script_text name result)
-  set(directory "${CMAKE_CURRENT_SOURCE_DIR}/scripts")
+  set(directory "${CMAKE_CURRENT_SOURCE_DIR}/node/scripts")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${directory}/${name}.lua")
   file(READ "${directory}/${name}.lua" text)
   while(text MATCHES "-- include ([a-z]+)\n")
@@ -30,8 +30,8 @@ function(redlock_scripts output)
     string(APPEND rows "    {\"${name}\", \"${hash}\", ${name}_text},\n")
   endforeach()
   file(CONFIGURE OUTPUT "${output}" @ONLY CONTENT
-"/* Made from src/scripts by cmake/RedlockScripts.cmake. */
-#include \"src/script.h\"
+"/* Made from src/node/scripts by cmake/RedlockScripts.cmake. */
+#include \"src/node/script.h\"
 
 @texts@
 const struct rl_script rl_scripts[RL_SCRIPTS] = {

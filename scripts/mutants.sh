@@ -176,16 +176,16 @@ try_one() {
   fi
   case $file in
     quorum/*.c) object=quorum/CMakeFiles/redlock_quorum.dir/${file##*/}.o ;;
-    src/*.c) object=src/CMakeFiles/redlock_core.dir/${file##*/}.o ;;
+    src/*.c) object=src/CMakeFiles/redlock_core.dir/${file#src/}.o ;;
     cli/*.c) object=tests/cli/CMakeFiles/test_cli_$(basename "$file" .c).dir/__/__/$file.o ;;
-    src/clock.h)
-      object=src/CMakeFiles/redlock_core.dir/clock.c.o
-      sed -e '/#include "src\/clock.h"/{' -e "r $directory/planted" -e d -e '}' "$root/src/clock.c" >"$directory/source.c"
+    src/core/clock.h)
+      object=src/CMakeFiles/redlock_core.dir/core/clock.c.o
+      sed -e '/#include "src\/core\/clock.h"/{' -e "r $directory/planted" -e d -e '}' "$root/src/core/clock.c" >"$directory/source.c"
       ;;
-    src/scripts/*)
+    src/node/scripts/*)
       object=src/CMakeFiles/redlock_core.dir/script.c.o
       scripts=("$build"/src/scripts/*.lua)
-      case $file in src/scripts/include/*) ;; *) scripts=("$file") ;; esac
+      case $file in src/node/scripts/include/*) ;; *) scripts=("$file") ;; esac
       scripts=("${scripts[@]##*/}")
       if ! replace_in_scripts "$old" "$new" "${scripts[@]%.lua}" <"$build/src/script.c" >"$directory/source.c"; then
         note STALE "$name" "no script in $build has the line '$old'"

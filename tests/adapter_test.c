@@ -1,8 +1,8 @@
 /* hiredis on libev: what is gathered is written at the flush and not before, write interest is the exception, and
  * SIGPIPE stays inside. */
 #include "quorum_suite.h"
-#include "src/adapter.h"
-#include "src/sigpipe.h"
+#include "src/link/adapter.h"
+#include "src/link/sigpipe.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* Node lists: every form that is understood, every error, and that no error shows a secret. */
 #include "quorum_suite.h"
-#include "src/address.h"
+#include "src/link/address.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/client.h"
-#include "src/clock.h"
-#include "src/guard.h"
+#include "src/client/client.h"
+#include "src/core/clock.h"
+#include "src/node/guard.h"
 
 static struct answer answer;
 

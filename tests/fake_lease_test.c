@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "src/client.h"
+#include "src/client/client.h"
 
 static struct answer answer;
 static redlock_lock *lock;

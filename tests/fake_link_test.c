@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "src/client.h"
+#include "src/client/client.h"
 
 static struct answer answer;
 

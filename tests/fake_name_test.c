@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/client.h"
+#include "src/client/client.h"
 #include "support/file.h"
 
 static const char slow_name[] = "slow.test";

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/client.h"
-#include "src/clock.h"
+#include "src/client/client.h"
+#include "src/core/clock.h"
 
 enum { LOCKS = 100, MANY = 16, TTL_MS = 60000, TIMEOUT_MS = 250, MOST_TIMEOUT_MS = 15000 };
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "src/client.h"
+#include "src/client/client.h"
 
 static struct answer answer;
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/client.h"
-#include "src/script.h"
+#include "src/client/client.h"
+#include "src/node/script.h"
 #include "support/file.h"
 #include "support/lock_scripts.h"
 

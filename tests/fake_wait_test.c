@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "src/client.h"
+#include "src/client/client.h"
 
 static struct answer answer;
 static redlock_acquire_options options;

@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "held.h"
 
-#include "src/clock.h"
+#include "src/core/clock.h"
 #include "support/clock.h"
 
 #include <pthread.h>

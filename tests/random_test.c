@@ -1,7 +1,7 @@
 /* Random bits, from a system that gives them by pieces: a signal may cut short, or fail, what asks for more than 256
  * bytes. */
 #include "quorum_suite.h"
-#include "src/random.h"
+#include "src/core/random.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* What each reply of a node counts as. Replies are read by hiredis from the bytes a server sends. */
 #include "quorum_suite.h"
-#include "src/reply.h"
+#include "src/node/reply.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* The timers' heap and their descriptor. Time moves by hand, but for the tests of the descriptor. */
 #include "quorum_suite.h"
-#include "src/clock.h"
-#include "src/timer.h"
+#include "src/core/clock.h"
+#include "src/core/timer.h"
 
 #include <poll.h>
 #include <sys/timerfd.h>

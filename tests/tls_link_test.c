@@ -10,7 +10,7 @@
 #include "tls_certificates.h"
 #include "tls_relay.h"
 
-#include "src/client.h"
+#include "src/client/client.h"
 
 #include <check.h>
 #include <openssl/err.h>

@@ -7,7 +7,7 @@
 # trust_nodes HOST:PORT,HOST:PORT,... - writes the guard's marker, with the library's own script and defaults, on each node.
 trust_nodes() {
   local list=$1 scripts script node count client
-  scripts=$(dirname "${BASH_SOURCE[0]}")/../../src/scripts
+  scripts=$(dirname "${BASH_SOURCE[0]}")/../../src/node/scripts
   script=$(sed "/^-- include evidence\$/r $scripts/include/evidence.lua" "$scripts/guard.lua")
   client=$(server_client) || {
     printf 'trust: there is no redis-cli or valkey-cli: the nodes stay in quarantine for half a minute (Debian: apt-get install redis-tools)\n' >&2

@@ -39,7 +39,7 @@ allowed() {
     quorum:\"quorum/*) resolves "$inner" . ;;
     quorum:*) resolves "$inner" quorum ;;
     src:\"quorum/* | src:\"src/* | src:\"redlock/*) resolves "$inner" . include ;;
-    src:\"*) resolves "$inner" src ;;
+    src:\"*) resolves "$inner" "${file%/*}" ;;
     # The command proves that the public header is enough for a program.
     cli:\<hiredis/* | cli:\<ev.h\>) return 1 ;;
     *:\<quorum/* | *:\<src/*) return 1 ;;

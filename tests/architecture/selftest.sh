@@ -65,14 +65,14 @@ test_purity() {
 # tree FILE LINE: a project in which all is in order, but for the line added to the file.
 tree() {
   rm -rf "$directory/tree"
-  mkdir -p "$directory/tree/"{include/redlock,quorum,src,cli,examples/shop}
+  mkdir -p "$directory/tree/"{include/redlock,quorum,src/node,cli,examples/shop}
   cd "$directory/tree"
   printf '#include <stdint.h>\n' >include/redlock/redlock.h
   printf '#include <redlock/redlock.h>\n#include <string_view>\n' >include/redlock/redlock.hpp
   printf '#include <stdint.h>\n' >quorum/tally.h
   printf '#include "quorum/tally.h"\n#include "tally.h"\n#include <string.h>\n' >quorum/tally.c
-  printf '#include <redlock/redlock.h>\n#include "node.h"\n#include "quorum/tally.h"\n#include <ev.h>\n' >src/node.c
-  touch src/node.h
+  printf '#include <redlock/redlock.h>\n#include "node.h"\n#include "quorum/tally.h"\n#include <ev.h>\n' >src/node/node.c
+  touch src/node/node.h
   printf '#include <redlock/redlock.h>\n#include <stdio.h>\n' | tee cli/main.c >examples/first.c
   printf '#include "stock.h"\n' >examples/shop/shop.c
   touch examples/shop/stock.h
@@ -84,13 +84,13 @@ test_includes() {
   local includes=(bash "$scripts/includes.sh" "$directory/tree")
   tree && accepts "${includes[@]}"
   tree quorum/tally.c '#include <time.h>' && finds 'quorum/tally.c:4: quorum/ must not include <time.h>' "${includes[@]}"
-  tree quorum/tally.h '#  include "../src/node.h"' && finds '"../src/node.h"' "${includes[@]}"
-  tree quorum/tally.h '#include "src/node.h"' && finds '"src/node.h"' "${includes[@]}"
+  tree quorum/tally.h '#  include "../src/node/node.h"' && finds '"../src/node/node.h"' "${includes[@]}"
+  tree quorum/tally.h '#include "src/node/node.h"' && finds '"src/node/node.h"' "${includes[@]}"
   tree include/redlock/redlock.h '#include <ev.h>' && finds '<ev.h>' "${includes[@]}"
   tree include/redlock/redlock.h '#include <string_view>' && finds '<string_view>' "${includes[@]}"
   tree include/redlock/redlock.hpp '#include <ev.h>' && finds '<ev.h>' "${includes[@]}"
-  tree src/node.c '#include "cli/main.h"' && finds '"cli/main.h"' "${includes[@]}"
-  tree cli/main.c '#include "src/node.h"' && finds '"src/node.h"' "${includes[@]}"
+  tree src/node/node.c '#include "cli/main.h"' && finds '"cli/main.h"' "${includes[@]}"
+  tree cli/main.c '#include "src/node/node.h"' && finds '"src/node/node.h"' "${includes[@]}"
   tree cli/main.c '#include <hiredis/hiredis.h>' && finds '<hiredis/hiredis.h>' "${includes[@]}"
   tree examples/first.c '#include "../quorum/tally.h"' && finds '"../quorum/tally.h"' "${includes[@]}"
   tree examples/shop/shop.c '#include "quorum/tally.h"' && finds '"quorum/tally.h"' "${includes[@]}"

@@ -2,7 +2,7 @@
  * password. */
 #include "fuzz.h"
 
-#include "src/address.h"
+#include "src/link/address.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "liars.h"
 
-#include "src/guard.h"
-#include "src/script.h"
+#include "src/node/guard.h"
+#include "src/node/script.h"
 #include "support/bytes.h"
 #include "support/fixture.h"
 #include "support/resp.h"

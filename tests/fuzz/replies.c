@@ -10,8 +10,8 @@
 #include "fuzz.h"
 #include "liars.h"
 
-#include "src/client.h"
-#include "src/clock.h"
+#include "src/client/client.h"
+#include "src/core/clock.h"
 #include "support/fixture.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/client.h"
+#include "src/client/client.h"
 #include "world.h"
 
 /* So soon before its renewal a lock may be extended on purpose. */

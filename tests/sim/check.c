@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/client.h"
+#include "src/client/client.h"
 #include "world.h"
 
 const char *const sim_invariant_names[SIM_INVARIANTS] = {

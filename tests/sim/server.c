@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/script.h"
+#include "src/node/script.h"
 
 unsigned sim_script_errors;
 char sim_script_error[256];

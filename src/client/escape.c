@@ -1,0 +1,134 @@
+#include "src/client/escape.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/client/result.h"
+
+#define EMPTY_TOKEN "(empty)"
+
+static int hex_digit(char digit)
+{
+    if (digit >= '0' && digit <= '9')
+        return digit - '0';
+    if (digit >= 'a' && digit <= 'f')
+        return digit - 'a' + 10;
+    return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
+}
+
+/* The byte that \xNN at the start of the text stands for; -1: there is none. */
+static int escaped_byte(const char *text, size_t size)
+{
+    if (size < 4 || text[0] != '\\' || text[1] != 'x' || hex_digit(text[2]) < 0 || hex_digit(text[3]) < 0)
+        return -1;
+    return hex_digit(text[2]) * 16 + hex_digit(text[3]);
+}
+
+/* The bytes of the character at the start, in UTF-8 as RFC 3629 defines it; 0: there is none. */
+static size_t character_size(const unsigned char *bytes, size_t size)
+{
+    unsigned char first = bytes[0];
+    size_t length = first < 0x80 ? 1 : first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+    if (length > size)
+        return 0;
+    for (size_t i = 1; i < length; i++)
+        if ((bytes[i] & 0xc0) != 0x80)
+            return 0;
+    if ((first == 0xe0 && bytes[1] < 0xa0) || (first == 0xed && bytes[1] > 0x9f) ||
+        (first == 0xf0 && bytes[1] < 0x90) || (first == 0xf4 && bytes[1] > 0x8f))
+        return 0;
+    return length;
+}
+
+/* Control characters, those above ASCII too, command terminals. */
+static bool is_control(const unsigned char *bytes, size_t length)
+{
+    return (length == 1 && (bytes[0] < 0x20 || bytes[0] == 0x7f)) ||
+           (length == 2 && bytes[0] == 0xc2 && bytes[1] < 0xa0);
+}
+
+/* How many bytes at the start are shown as they are; 0: the first is escaped. */
+static size_t plain_size(const char *bytes, size_t size, bool is_token)
+{
+    size_t length = character_size((const unsigned char *)bytes, size);
+    if (length > 0 && is_control((const unsigned char *)bytes, length))
+        return 0;
+    return escaped_byte(bytes, size) >= 0 || (is_token && bytes[0] == ' ') ? 0 : length;
+}
+
+/* What does not fit whole is left out; returns what it needs. */
+static size_t escape(const char *bytes, size_t size, char *text, size_t text_size, bool is_token)
+{
+    size_t needed = 0, written = 0;
+    for (size_t at = 0; at < size;) {
+        size_t plain = is_token && at == 0 && bytes[0] == '(' ? 0 : plain_size(bytes + at, size - at, is_token);
+        size_t taken = plain ? plain : 4;
+        bool fits = needed == written && written + taken < text_size;
+        if (fits && plain)
+            memcpy(text + written, bytes + at, plain);
+        else if (fits)
+            snprintf(text + written, 5, "\\x%02x", (unsigned char)bytes[at]);
+        written += fits ? taken : 0;
+        needed += taken;
+        at += plain ? plain : 1;
+    }
+    if (text_size > 0)
+        text[written] = '\0';
+    return needed + 1;
+}
+
+size_t redlock_escape(const char *bytes, size_t size, char *text, size_t text_size)
+{
+    if (!bytes)
+        bytes = "";
+    return escape(bytes, size ? size : strlen(bytes), text, text_size, false);
+}
+
+size_t redlock_unescape(const char *text, char *bytes, size_t size)
+{
+    size_t count = 0, left = text ? strlen(text) : 0;
+    while (left > 0) {
+        int escaped = escaped_byte(text, left);
+        size_t taken = escaped >= 0 ? 4 : 1;
+        char byte = escaped >= 0 ? (char)(unsigned char)escaped : *text;
+        if (count < size)
+            bytes[count] = byte;
+        count++;
+        text += taken;
+        left -= taken;
+    }
+    return count;
+}
+
+void rl_token_show(const char *bytes, size_t size, char text[REDLOCK_TOKEN_TEXT_SIZE])
+{
+    if (size == 0)
+        snprintf(text, REDLOCK_TOKEN_TEXT_SIZE, EMPTY_TOKEN);
+    else if (size > REDLOCK_TOKEN_MAX)
+        snprintf(text, REDLOCK_TOKEN_TEXT_SIZE, "(%zu bytes)", size);
+    else
+        escape(bytes, size, text, REDLOCK_TOKEN_TEXT_SIZE, true);
+}
+
+int rl_token_read(const char *text, char bytes[REDLOCK_TOKEN_MAX], size_t *size, redlock_result *result)
+{
+    *size = 0;
+    if (!text || !*text)
+        return rl_result_fail(result, REDLOCK_INVALID,
+                              "the token is %s; give the one that the acquire returned, or that redlock_query() shows",
+                              text ? "empty" : "NULL");
+    if (strcmp(text, EMPTY_TOKEN) == 0)
+        return REDLOCK_OK;
+    if (text[0] == '(')
+        return rl_result_fail(result, REDLOCK_INVALID,
+                              "the token is a remark of redlock_query(), '%.40s': no value of this key can be given "
+                              "here; a lock of readers ends with their handles, and any key by DEL on each node",
+                              text);
+    *size = redlock_unescape(text, bytes, REDLOCK_TOKEN_MAX);
+    if (*size > REDLOCK_TOKEN_MAX)
+        return rl_result_fail(result, REDLOCK_INVALID,
+                              "the token is longer than %d bytes; delete such a key by DEL on each node",
+                              REDLOCK_TOKEN_MAX);
+    return REDLOCK_OK;
+}

@@ -1,0 +1,423 @@
+/*
+ * Inspect: what may the user do on each node? Every command the library uses, by itself or in a script, is tried in a
+ * form that cannot have an effect: a server looks at permissions before it looks at arguments. (ACL DRYRUN would tell,
+ * but is for administrators.)
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/client/client.h"
+#include "src/core/clock.h"
+#include "src/node/guard.h"
+#include "src/lock/question.h"
+#include "src/node/reply.h"
+#include "src/client/result.h"
+
+/* Words that stand for what the client uses: the keys of the resource, one beside them that nobody has, and so on. */
+#define LOCK           "$lock"
+#define QUEUE          "$queue"
+#define ALIVE          "$alive"
+#define NOBODYS        "$nobodys"
+#define MARKER         "$marker"
+#define CHANNEL        "$channel"
+#define NAME           "$name"
+
+#define NOBODYS_SUFFIX ":redlock:probe" /* as long as the others */
+#define NO_SCRIPT      "0000000000000000000000000000000000000000"
+#define NO_NUMBER      "?"
+
+enum purpose { TO_WORK, FOR_THE_GUARD, TO_KNOW };
+
+static const struct probe {
+    const char *rule; /* of the ACL, that allows it */
+    const char *word[6];
+    enum purpose purpose;
+} probes[] = {
+    {"time", {"TIME"}, TO_WORK}, /* first: its latency is the round trip */
+    {"info", {"INFO", "server"}, TO_WORK},
+    {"client|setname", {"CLIENT", "SETNAME", NAME}, TO_WORK},
+    {"client|id", {"CLIENT", "ID"}, TO_WORK},
+    {"client|kill", {"CLIENT", "KILL", "ID", "0"}, TO_WORK},
+    {"script|load", {"SCRIPT", "LOAD", "return 1"}, TO_WORK},
+    {"evalsha", {"EVALSHA", NO_SCRIPT, "0"}, TO_WORK},
+    {"eval", {"EVAL", "return 1", "0"}, TO_WORK},
+    {"get", {"GET", LOCK}, TO_WORK},
+    {"mget", {"MGET", LOCK}, TO_WORK},
+    {"set", {"SET", LOCK, "x", "NX", "XX"}, TO_WORK},
+    {"exists", {"EXISTS", LOCK}, TO_WORK},
+    {"pttl", {"PTTL", LOCK}, TO_WORK},
+    {"pexpire", {"PEXPIRE", LOCK, NO_NUMBER}, TO_WORK},
+    {"del", {"DEL", NOBODYS}, TO_WORK},
+    {"zadd", {"ZADD", QUEUE, NO_NUMBER, "m"}, TO_WORK},
+    {"zrem", {"ZREM", QUEUE, ""}, TO_WORK},
+    {"zrange", {"ZRANGE", QUEUE, "0", "0"}, TO_WORK},
+    {"zrangebyscore", {"ZRANGEBYSCORE", QUEUE, NO_NUMBER, NO_NUMBER}, TO_WORK},
+    {"zscore", {"ZSCORE", QUEUE, ""}, TO_WORK},
+    {"hget", {"HGET", ALIVE, ""}, TO_WORK},
+    {"hset", {"HSET", ALIVE, "f", "v", "g"}, TO_WORK},
+    {"hdel", {"HDEL", ALIVE, ""}, TO_WORK},
+    {"publish", {"PUBLISH", CHANNEL, ""}, TO_WORK},
+    {"getrange", {"GETRANGE", MARKER, "0", "0"}, FOR_THE_GUARD},
+    {"set", {"SET", MARKER, "x", "NX", "XX"}, FOR_THE_GUARD},
+    {"config|get", {"CONFIG", "GET", "appendfsync"}, TO_KNOW},
+    {"config|get", {"CONFIG", "GET", "save"}, TO_KNOW},
+};
+#define PROBES (sizeof probes / sizeof *probes)
+
+struct inspect;
+
+/* The requests: they may be answered when nobody waits for that any more. */
+struct inquiry {
+    redlock_client *client;
+    unsigned references; /* the operation's, and one per request under way */
+    struct inspect *inspect;
+    struct rl_request ask[]; /* PROBES per node */
+};
+
+struct inspect {
+    struct rl_operation base;
+    struct inquiry *inquiry;
+    struct rl_lease *lease; /* only its key is of use */
+    quorum_nodes asked;
+    unsigned left[REDLOCK_NODES_MAX]; /* answers */
+    uint32_t latency_us[REDLOCK_NODES_MAX];
+    struct quorum_tally tally;
+    char text[REDLOCK_NODES_MAX][RL_NODE_TEXT_SIZE];
+    redlock_callback callback;
+    void *arg;
+};
+
+static void release(struct inquiry *inquiry)
+{
+    if (--inquiry->references == 0)
+        rl_client_free(inquiry->client, inquiry);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- lacking */
+
+static bool has_word(const char *text, const char *word)
+{
+    size_t size = strlen(word);
+    for (const char *found = strstr(text, word); found; found = strstr(found + 1, word))
+        if ((found == text || found[-1] == ' ') && (found[size] == '\0' || found[size] == ' '))
+            return true;
+    return false;
+}
+
+static void __attribute__((format(printf, 2, 3))) add_rule(struct rl_facts *facts, const char *format, ...)
+{
+    char rule[sizeof facts->lacking / 2];
+    size_t used = strlen(facts->lacking);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(rule, sizeof rule, format, arguments);
+    va_end(arguments);
+    for (char *c = rule; *c; c++)
+        if (*c <= ' ' || *c > '~')
+            *c = '?';
+    if (!has_word(facts->lacking, rule) && used + strlen(rule) + 2 < sizeof facts->lacking)
+        snprintf(facts->lacking + used, sizeof facts->lacking - used, "%s%s", used ? " " : "", rule);
+}
+
+static bool uses(const struct probe *probe, const char *word)
+{
+    for (size_t i = 0; i < sizeof probe->word / sizeof *probe->word && probe->word[i]; i++)
+        if (strcmp(probe->word[i], word) == 0)
+            return true;
+    return false;
+}
+
+/* Redis says of what kind it is, and before 7.2 nothing else of it that could be relied on. */
+static void note_refusal(struct inspect *inspect, struct rl_node *node, const struct probe *probe, const char *error)
+{
+    struct rl_facts *facts = &node->facts;
+    bool command = strstr(error, " command") && !strstr(error, "mentioned in the command");
+    if (command && strcmp(probe->word[0], "EVAL") == 0 && has_word(facts->lacking, "+eval"))
+        return; /* that is known by now, and all that is known */
+    if (command)
+        add_rule(facts, "+%s", probe->rule);
+    else if (strstr(error, "channel"))
+        add_rule(facts, "&%s*", node->client->options.channel_prefix);
+    else if (uses(probe, MARKER))
+        add_rule(facts, "~%s", node->client->options.marker_key);
+    else if (!uses(probe, NOBODYS)) /* that key is tried for the command's sake only */
+        add_rule(facts, "~%s%s", inspect->lease->key[0].bytes, uses(probe, LOCK) ? "" : ":redlock:*");
+}
+
+/* ---------------------------------------------------------------------------------------------------------- verdict */
+
+static void complete_if_done(struct inspect *inspect)
+{
+    const struct quorum_tally *tally = &inspect->tally;
+    if (tally->voted[QUORUM_PENDING])
+        return;
+    int status = REDLOCK_NO_QUORUM;
+    if (quorum_tally_won(tally))
+        status = REDLOCK_OK;
+    else if (quorum_tally_blocked_by(tally, tally->permanent))
+        status = REDLOCK_MISCONFIGURED;
+    rl_operation_complete(&inspect->base, status);
+}
+
+static void count(struct inspect *inspect, unsigned node, enum quorum_vote vote, bool permanent, const char *text)
+{
+    if (quorum_tally_vote(&inspect->tally, node, vote, permanent))
+        snprintf(inspect->text[node], RL_NODE_TEXT_SIZE, "%.*s", RL_NODE_TEXT_SIZE - 1, text);
+    complete_if_done(inspect);
+}
+
+/* Judges the node when all is answered, and it is known whether the user may subscribe. */
+static void judge(struct inspect *inspect, struct rl_node *node)
+{
+    char text[RL_NODE_TEXT_SIZE];
+    struct rl_facts *facts = &node->facts;
+    bool tried = node->listener.up || node->listener.failures;
+    if (!(inspect->asked & quorum_node(node->index)) || inspect->left[node->index] || !tried)
+        return;
+    if (node->findings & REDLOCK_FINDING_NO_SUBSCRIBE && !strchr(facts->lacking, '&'))
+        add_rule(facts, "+subscribe");
+    snprintf(text, sizeof text, "the user lacks %.*s", RL_NODE_TEXT_SIZE - 16, facts->lacking);
+    if (facts->lacking[0])
+        count(inspect, node->index, QUORUM_REFUSED, true, text);
+    else
+        count(inspect, node->index, QUORUM_GRANTED, false, "");
+}
+
+/* ---------------------------------------------------------------------------------------------------------- answers */
+
+/* CONFIG GET: the name and the value. */
+static const char *value_of(const redisReply *reply, const char *name)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 || reply->element[0]->type != REDIS_REPLY_STRING ||
+        reply->element[1]->type != REDIS_REPLY_STRING || strcmp(reply->element[0]->str, name) != 0)
+        return NULL;
+    return reply->element[1]->str;
+}
+
+static void learn(struct rl_facts *facts, const redisReply *reply)
+{
+    const char *fsync = value_of(reply, "appendfsync"), *save = value_of(reply, "save");
+    if (fsync)
+        snprintf(facts->append_fsync, sizeof facts->append_fsync, "%.11s", fsync);
+    if (save)
+        facts->snapshots = save[0] != '\0';
+}
+
+static void take(struct inspect *inspect, struct rl_request *request, const struct probe *probe,
+                 const struct rl_answer *answer)
+{
+    struct rl_node *node = request->node;
+    if (probe == probes) {
+        inspect->latency_us[node->index] =
+            (uint32_t)(quorum_time_since(request->sent, answer->now) / QUORUM_MICROSECOND) + 1;
+        rl_guard_time_told(node, answer->reply, request->sent, answer->now);
+    }
+    if (probe->purpose == TO_KNOW)
+        learn(&node->facts, answer->reply);
+    else if (rl_reply_error(answer->reply) == RL_ERROR_NOT_PERMITTED)
+        note_refusal(inspect, node, probe, answer->reply->str);
+    inspect->left[node->index]--;
+    judge(inspect, node);
+}
+
+static struct inquiry *inquiry_of(struct rl_request *request, size_t *probe)
+{
+    /* The first of all requests belongs to the first node: how far this one is from it tells what was asked. */
+    struct rl_request *of_node = request;
+    *probe = request->tag;
+    of_node -= request->node->index * PROBES + *probe;
+    return (struct inquiry *)(void *)((char *)of_node - offsetof(struct inquiry, ask));
+}
+
+static void answered(struct rl_request *request, const struct rl_answer *answer)
+{
+    size_t probe;
+    struct inquiry *inquiry = inquiry_of(request, &probe);
+    struct inspect *inspect = inquiry->inspect;
+    unsigned node = request->node->index;
+    if (inspect && answer->kind == RL_ANSWER_REPLY)
+        take(inspect, request, &probes[probe], answer);
+    else if (inspect && answer->kind == RL_ANSWER_OVERDUE)
+        count(inspect, node, QUORUM_TIMED_OUT, false, "no answer in time");
+    else if (inspect)
+        count(inspect, node, QUORUM_UNREACHABLE, false,
+              request->node->error[0] ? request->node->error : "the connection broke");
+    if (answer->kind != RL_ANSWER_OVERDUE)
+        release(inquiry);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ asking */
+
+struct words {
+    struct rl_command command;
+    char key[3][RL_KEY_MAX + RL_SUFFIX_MAX];
+};
+
+static void add_helper_key(struct words *words, const struct rl_lease *lease, unsigned which, const char *suffix)
+{
+    memcpy(words->key[which], lease->key[0].bytes, lease->key[0].size);
+    memcpy(words->key[which] + lease->key[0].size, suffix, strlen(suffix));
+    rl_command_add(&words->command, words->key[which], lease->key[0].size + strlen(suffix));
+}
+
+static void add(struct words *words, const struct inspect *inspect, const char *word)
+{
+    const redlock_client *client = inspect->base.client;
+    const struct rl_lease *lease = inspect->lease;
+    if (strcmp(word, LOCK) == 0)
+        rl_command_add(&words->command, lease->key[0].bytes, lease->key[0].size);
+    else if (strcmp(word, QUEUE) == 0)
+        add_helper_key(words, lease, 0, RL_QUEUE_SUFFIX);
+    else if (strcmp(word, ALIVE) == 0)
+        add_helper_key(words, lease, 1, RL_ALIVE_SUFFIX);
+    else if (strcmp(word, NOBODYS) == 0)
+        add_helper_key(words, lease, 2, NOBODYS_SUFFIX);
+    else if (strcmp(word, MARKER) == 0)
+        rl_command_add_text(&words->command, client->options.marker_key);
+    else if (strcmp(word, CHANNEL) == 0)
+        rl_command_add_text(&words->command, client->channel);
+    else if (strcmp(word, NAME) == 0)
+        rl_command_add_text(&words->command, client->options.client_name);
+    else
+        rl_command_add_text(&words->command, word);
+}
+
+static bool ask(struct inspect *inspect, struct rl_node *node, size_t probe)
+{
+    static const struct rl_request_type type = {.answered = answered};
+    struct inquiry *inquiry = inspect->inquiry;
+    struct rl_request *request = &inquiry->ask[node->index * PROBES + probe];
+    struct words words;
+    memset(&words.command, 0, sizeof words.command);
+    for (size_t i = 0; i < sizeof probes->word / sizeof *probes->word && probes[probe].word[i]; i++)
+        add(&words, inspect, probes[probe].word[i]);
+    request->type = &type;
+    request->tag = (unsigned char)probe;
+    bool sent = rl_command_format(&words.command) && rl_node_send(node, request, &words.command);
+    rl_command_free(&words.command);
+    inquiry->references += sent;
+    inspect->left[node->index] += sent;
+    return sent;
+}
+
+static void ask_node(struct inspect *inspect, struct rl_node *node)
+{
+    bool sent = true;
+    node->facts.lacking[0] = '\0';
+    inspect->asked |= quorum_node(node->index);
+    for (size_t i = 0; sent && i < PROBES; i++)
+        if (probes[i].purpose != FOR_THE_GUARD || node->client->options.guard)
+            sent = ask(inspect, node, i);
+    if (!sent)
+        count(inspect, node->index, QUORUM_UNREACHABLE, false, "the link does not take it");
+}
+
+/* A node that has become ready is asked; one that cannot be reached is counted out. Unfit ones are asked, too. */
+static void changed(struct rl_operation *operation)
+{
+    struct inspect *inspect = (struct inspect *)operation;
+    redlock_client *client = operation->client;
+    for (unsigned i = 0; i < client->nodes_count && !operation->completed; i++) {
+        struct rl_node *node = &client->nodes[i];
+        struct rl_usable usable = rl_node_usable(node, rl_now(), false);
+        if (!(inspect->tally.voted[QUORUM_PENDING] & quorum_node(i)))
+            continue;
+        if (inspect->asked & quorum_node(i))
+            judge(inspect, node);
+        else if (rl_node_is_ready(node))
+            ask_node(inspect, node);
+        else if (usable.is == RL_OUT)
+            count(inspect, i, usable.vote, usable.permanent, usable.reason);
+    }
+}
+
+/* -------------------------------------------------------------------------------------------------------- operation */
+
+static void fill(struct rl_operation *operation, redlock_result *result)
+{
+    const struct inspect *inspect = (const struct inspect *)operation;
+    const struct quorum_tally *tally = &inspect->tally;
+    result->granted = quorum_tally_count(tally, QUORUM_GRANTED);
+    result->refused = quorum_tally_count(tally, QUORUM_REFUSED);
+    result->unreachable = quorum_tally_count(tally, QUORUM_UNREACHABLE);
+    result->timed_out = quorum_tally_count(tally, QUORUM_TIMED_OUT);
+    for (unsigned i = 0; i < result->nodes; i++) {
+        enum quorum_vote vote = QUORUM_PENDING;
+        for (unsigned v = QUORUM_GRANTED; v < QUORUM_VOTES; v++)
+            if (tally->voted[v] & quorum_node(i))
+                vote = (enum quorum_vote)v;
+        result->node[i].outcome = rl_result_outcome(vote);
+        result->node[i].latency_us = inspect->latency_us[i];
+        snprintf(result->node[i].text, sizeof result->node[i].text, "%s", inspect->text[i]);
+    }
+}
+
+static void leave(struct inspect *inspect)
+{
+    if (inspect->inquiry) {
+        inspect->inquiry->inspect = NULL;
+        release(inspect->inquiry);
+    }
+    inspect->inquiry = NULL;
+    rl_lease_release(inspect->lease);
+    inspect->lease = NULL;
+}
+
+static void stop(struct rl_operation *operation)
+{
+    leave((struct inspect *)operation);
+}
+
+static void tell(struct rl_operation *operation, redlock_result *result)
+{
+    struct inspect *inspect = (struct inspect *)operation;
+    leave(inspect);
+    inspect->callback(operation->client, result, inspect->arg);
+}
+
+static void drop(struct rl_operation *operation)
+{
+    leave((struct inspect *)operation);
+}
+
+static const struct rl_operation_type operation_type = {stop, tell, fill, changed, drop};
+
+static void begin(struct inspect *inspect, const char *resource, size_t size)
+{
+    redlock_client *client = inspect->base.client;
+    int status = REDLOCK_NO_MEMORY;
+    size_t requests = client->nodes_count * PROBES * sizeof(struct rl_request);
+    inspect->lease = rl_lease_create_one(client, resource, size, &status);
+    if (inspect->lease)
+        inspect->inquiry = rl_client_allocate(client, sizeof *inspect->inquiry + requests);
+    if (!inspect->inquiry) {
+        rl_operation_complete(&inspect->base, status);
+        return;
+    }
+    memset(inspect->inquiry, 0, sizeof *inspect->inquiry + requests);
+    inspect->inquiry->client = client;
+    inspect->inquiry->references = 1;
+    inspect->inquiry->inspect = inspect;
+    inspect->base.attempts = 1;
+    rl_listeners_start(client);
+    changed(&inspect->base);
+}
+
+int rl_inspect_start(redlock_client *client, const char *resource, size_t size, redlock_callback callback, void *arg)
+{
+    int created;
+    redlock_result why;
+    struct inspect *inspect = (struct inspect *)rl_operation_create(client, &operation_type, sizeof *inspect, &created);
+    if (!inspect)
+        return created;
+    inspect->callback = callback;
+    inspect->arg = arg;
+    quorum_tally_init(&inspect->tally, client->nodes_count);
+    if (rl_resource_check(resource, &size, &why))
+        rl_operation_refuse(&inspect->base, &why);
+    else
+        begin(inspect, resource, size);
+    return REDLOCK_OK;
+}

@@ -1,0 +1,155 @@
+/* What both faces can ask of a handle, and cancellations. */
+#include <errno.h>
+
+#include "src/client/blocking.h"
+#include "src/client/client.h"
+#include "src/core/memory.h"
+#include "src/client/result.h"
+
+int64_t redlock_validity_ms(const redlock_lock *lock)
+{
+    if (!lock || !rl_client_is_at_home(lock->lease->client))
+        return 0;
+    return (int64_t)(rl_lease_validity(lock->lease) / QUORUM_MILLISECOND);
+}
+
+int64_t redlock_valid_until_ns(const redlock_lock *lock)
+{
+    if (!lock || !rl_client_is_at_home(lock->lease->client))
+        return 0;
+    return (int64_t)atomic_load_explicit(&lock->lease->validity_end, memory_order_acquire);
+}
+
+int redlock_lock_loss(const redlock_lock *lock)
+{
+    if (!lock || !rl_client_is_at_home(lock->lease->client))
+        return REDLOCK_LOSS_CLOSED;
+    int loss = atomic_load_explicit(&lock->lease->loss, memory_order_acquire);
+    /* Over, and the loop has not come to it yet. */
+    return loss == REDLOCK_NOT_LOST && rl_lease_validity(lock->lease) == 0 ? REDLOCK_LOSS_EXPIRED : loss;
+}
+
+int redlock_renewal_result(redlock_lock *lock, redlock_result *result)
+{
+    if (!lock || !result || !rl_client_is_at_home(lock->lease->client))
+        return REDLOCK_INVALID;
+    if (lock->lease->client->blocking)
+        return rl_blocking_renewal_result(lock, result);
+    if (rl_client_enter(lock->lease->client))
+        return REDLOCK_INVALID;
+    rl_renewal_fill(lock->lease, result);
+    return REDLOCK_OK;
+}
+
+uint32_t redlock_hold_count(const redlock_lock *lock)
+{
+    if (!lock || !rl_client_is_at_home(lock->lease->client))
+        return 0;
+    if (lock->lease->client->blocking)
+        return rl_blocking_hold_count(lock);
+    return lock->lease->holds;
+}
+
+int redlock_lost_descriptor(redlock_lock *lock, int *descriptor)
+{
+    if (!lock || !descriptor || !rl_client_is_at_home(lock->lease->client))
+        return REDLOCK_INVALID;
+    if (!lock->lease->client->blocking && rl_client_enter(lock->lease->client))
+        return REDLOCK_INVALID;
+    if (lock->lease->client->blocking)
+        *descriptor = rl_blocking_lost_descriptor(lock);
+    else
+        *descriptor = rl_lease_descriptor(lock->lease);
+    if (*descriptor >= 0)
+        return REDLOCK_OK;
+    errno = -*descriptor; /* of the loop's thread */
+    *descriptor = -1;
+    return REDLOCK_SYSTEM;
+}
+
+const char *redlock_lock_resource(const redlock_lock *lock, size_t *size)
+{
+    return redlock_lock_resource_at(lock, 0, size);
+}
+
+uint32_t redlock_lock_resources(const redlock_lock *lock)
+{
+    return lock ? lock->lease->key_count : 0;
+}
+
+const char *redlock_lock_resource_at(const redlock_lock *lock, uint32_t index, size_t *size)
+{
+    bool is_there = index < redlock_lock_resources(lock);
+    struct rl_text name = is_there ? rl_lease_resource(lock->lease, index) : (struct rl_text){"", 0};
+    if (size)
+        *size = name.size;
+    return name.bytes;
+}
+
+const char *redlock_lock_token(const redlock_lock *lock)
+{
+    return lock ? lock->lease->token_text : "";
+}
+
+uint64_t redlock_lock_fence(const redlock_lock *lock)
+{
+    return lock ? lock->lease->fence : 0;
+}
+
+int redlock_held_by_me(redlock_client *client, const char *resource, size_t size)
+{
+    if (!client || !rl_client_is_at_home(client) || rl_resource_check(resource, &size, NULL))
+        return 0;
+    if (client->blocking)
+        return rl_blocking_held_by_me(client, resource, size);
+    return rl_client_enter(client) == REDLOCK_OK && rl_leases_have(client, resource, size);
+}
+
+int redlock_cancellation_create(redlock_client *client, redlock_cancellation **cancellation)
+{
+    if (!client || !cancellation || !rl_client_is_at_home(client))
+        return REDLOCK_INVALID;
+    if (!client->blocking && rl_client_enter(client))
+        return REDLOCK_INVALID;
+    redlock_cancellation *made = rl_client_allocate(client, sizeof *made);
+    if (!made)
+        return REDLOCK_NO_MEMORY;
+    atomic_init(&made->turns, 0);
+    made->wakeup = rl_wakeup_retain(client->wakeup);
+    made->allocator = client->allocator;
+    *cancellation = made;
+    return REDLOCK_OK;
+}
+
+/* One step, if it is not there already. Async-signal-safe: the counter is lock-free. */
+static void turn_to(redlock_cancellation *cancellation, bool cancelled)
+{
+    uint64_t turns = atomic_load(&cancellation->turns);
+    while ((turns % 2 == 1) != cancelled && !atomic_compare_exchange_weak(&cancellation->turns, &turns, turns + 1))
+        ;
+}
+
+void redlock_cancel(redlock_cancellation *cancellation)
+{
+    if (!cancellation)
+        return;
+    turn_to(cancellation, true);
+    rl_wakeup_ring(cancellation->wakeup);
+}
+
+void redlock_cancellation_reset(redlock_cancellation *cancellation)
+{
+    if (cancellation)
+        turn_to(cancellation, false);
+}
+
+void redlock_cancellation_destroy(redlock_cancellation **cancellation)
+{
+    if (!cancellation || !*cancellation)
+        return;
+    redlock_cancellation *destroyed = *cancellation;
+    redlock_allocator allocator = destroyed->allocator;
+    *cancellation = NULL;
+    rl_wakeup_release(destroyed->wakeup);
+    rl_free(&allocator, destroyed);
+}

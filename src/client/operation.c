@@ -1,0 +1,233 @@
+#include "src/client/operation.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/client/client.h"
+#include "src/core/clock.h"
+#include "src/lock/question.h"
+#include "src/client/result.h"
+
+/* Ends told in one turn of the loop; the host's other work comes between them. */
+#define TOLD_PER_TURN 1024
+
+struct rl_operation *rl_operation_create(redlock_client *client, const struct rl_operation_type *type, size_t size,
+                                         int *status)
+{
+    if (client->operations.count >= client->options.operations_max) {
+        rl_log(client, REDLOCK_LOG_ERROR, "more than operations_max operations");
+        *status = REDLOCK_INVALID;
+        return NULL;
+    }
+    return rl_operation_create_always(client, type, size, status);
+}
+
+struct rl_operation *rl_operation_create_always(redlock_client *client, const struct rl_operation_type *type,
+                                                size_t size, int *status)
+{
+    struct rl_operations *operations = &client->operations;
+    struct rl_operation *operation = rl_client_allocate(client, size);
+    if (!operation) {
+        rl_log(client, REDLOCK_LOG_ERROR, "no memory for an operation");
+        *status = REDLOCK_NO_MEMORY;
+        return NULL;
+    }
+    memset(operation, 0, size);
+    *status = REDLOCK_OK;
+    operation->type = type;
+    operation->client = client;
+    operation->started = rl_now();
+    operation->next = operations->first;
+    if (operation->next)
+        operation->next->previous = operation;
+    operations->first = operation;
+    operations->count++;
+    return operation;
+}
+
+void rl_operation_complete(struct rl_operation *operation, int status)
+{
+    struct rl_operations *operations = &operation->client->operations;
+    if (operation->completed)
+        return;
+    operation->completed = true;
+    operation->decided = rl_now();
+    operation->status = status;
+    if (status != REDLOCK_TIMED_OUT && status != REDLOCK_CANCELLED)
+        operation->cause = status;
+    rl_timer_stop(&operation->client->timers, &operation->timer);
+    *(operation->previous ? &operation->previous->next : &operations->first) = operation->next;
+    if (operation->next)
+        operation->next->previous = operation->previous;
+    operation->next = NULL;
+    *(operations->completed ? &operations->completed_last->next : &operations->completed) = operation;
+    operations->completed_last = operation;
+}
+
+void rl_operation_wait(struct rl_operation *operation, int64_t wait_ms)
+{
+    if (operation->completed || wait_ms < 0)
+        return;
+    if (wait_ms == 0)
+        rl_operation_complete(operation, REDLOCK_TIMED_OUT);
+    else if ((uint64_t)wait_ms < QUORUM_NEVER / QUORUM_MILLISECOND)
+        rl_timer_set(&operation->client->timers, &operation->timer,
+                     quorum_time_add(operation->started, (quorum_duration)wait_ms * QUORUM_MILLISECOND));
+}
+
+void rl_operation_refuse(struct rl_operation *operation, const redlock_result *why)
+{
+    snprintf(operation->text, sizeof operation->text, "%.*s", (int)sizeof operation->text - 1, why->text);
+    rl_operation_complete(operation, why->status);
+}
+
+static void fill(struct rl_operation *operation, redlock_result *result)
+{
+    const redlock_client *client = operation->client;
+    rl_result_clear(result, client->nodes_count);
+    for (unsigned i = 0; i < client->nodes_count; i++)
+        result->node[i].name = client->nodes[i].address.name;
+    result->status = operation->status;
+    result->cause = operation->cause ? operation->cause : operation->status;
+    result->attempts = operation->attempts;
+    result->elapsed_us = quorum_time_since(operation->started, operation->decided) / QUORUM_MICROSECOND;
+    if (operation->type->fill)
+        operation->type->fill(operation, result);
+    else if (operation->round)
+        rl_round_fill(operation->round, result);
+    snprintf(result->text, sizeof result->text, "%s", operation->text);
+    if (result->status != REDLOCK_OK)
+        redlock_result_text(result); /* callbacks get it const */
+}
+
+static void end(struct rl_operation *operation, bool told)
+{
+    redlock_client *client = operation->client;
+    client->operations.count--; /* before it is told: its callback may start the next */
+    if (told) {
+        redlock_result result;
+        fill(operation, &result);
+        rl_round_leave(operation->round);
+        operation->round = NULL;
+        operation->type->tell(operation, &result);
+    } else {
+        rl_round_leave(operation->round);
+        if (operation->type->drop)
+            operation->type->drop(operation);
+    }
+    rl_client_free(client, operation);
+}
+
+bool rl_operations_tell(redlock_client *client)
+{
+    struct rl_operations *operations = &client->operations;
+    for (unsigned told = 0; operations->completed && told < TOLD_PER_TURN; told++) {
+        struct rl_operation *operation = operations->completed;
+        operations->completed = operation->next;
+        end(operation, true);
+    }
+    return operations->completed != NULL;
+}
+
+static bool is_cancelled(const struct rl_operation *operation)
+{
+    return operation->cancellation && atomic_load(&operation->cancellation->turns) != operation->turns;
+}
+
+bool rl_operation_heed(struct rl_operation *operation, redlock_cancellation *cancellation)
+{
+    operation->cancellation = cancellation;
+    operation->turns = cancellation ? atomic_load(&cancellation->turns) : 0;
+    if (operation->turns % 2 == 1)
+        rl_operation_complete(operation, REDLOCK_CANCELLED);
+    return operation->completed;
+}
+
+/* The end of one may end the next, which is then on another list. */
+void rl_operations_cancel(redlock_client *client, bool all)
+{
+    struct rl_operation *next;
+    for (struct rl_operation *operation = client->operations.first; operation; operation = next) {
+        next = operation->next;
+        if (!all && !is_cancelled(operation))
+            continue;
+        operation->type->stop(operation);
+        rl_operation_complete(operation, REDLOCK_CANCELLED);
+        if (next && next->completed)
+            next = client->operations.first;
+    }
+}
+
+void rl_operations_node_changed(redlock_client *client)
+{
+    struct rl_operation *next;
+    for (struct rl_operation *operation = client->operations.first; operation; operation = next) {
+        next = operation->next;
+        if (operation->type->changed)
+            operation->type->changed(operation);
+    }
+}
+
+void rl_operations_free(redlock_client *client)
+{
+    struct rl_operations *operations = &client->operations;
+    while (operations->first)
+        rl_operation_complete(operations->first, REDLOCK_CANCELLED);
+    while (operations->completed) {
+        struct rl_operation *operation = operations->completed;
+        operations->completed = operation->next;
+        end(operation, false);
+    }
+}
+
+static bool ends_with(const char *resource, size_t size, const char *suffix)
+{
+    size_t length = strlen(suffix);
+    return size >= length && memcmp(resource + size - length, suffix, length) == 0;
+}
+
+/* Of a semaphore: its name, and a number. */
+static bool is_slot(const char *resource, size_t size)
+{
+    size_t name = size;
+    while (name > 0 && resource[name - 1] >= '0' && resource[name - 1] <= '9')
+        name--;
+    return name < size && ends_with(resource, name, RL_SLOT_INFIX);
+}
+
+int rl_cancellation_check(const redlock_client *client, const redlock_cancellation *cancellation,
+                          redlock_result *result)
+{
+    if (cancellation && cancellation->wakeup != client->wakeup)
+        return rl_result_fail(
+            result, REDLOCK_INVALID,
+            "the cancellation is of another client; make one with redlock_cancellation_create() of this");
+    return REDLOCK_OK;
+}
+
+int rl_resource_check(const char *resource, size_t *size, redlock_result *result)
+{
+    if (!resource)
+        return rl_result_fail(result, REDLOCK_INVALID, "the resource is NULL; give it a name");
+    if (*size == 0)
+        *size = strnlen(resource, REDLOCK_RESOURCE_MAX + 1);
+    if (*size == 0)
+        return rl_result_fail(result, REDLOCK_INVALID, "the resource's name is empty; it needs 1 to %d bytes",
+                              REDLOCK_RESOURCE_MAX);
+    if (*size > REDLOCK_RESOURCE_MAX)
+        return rl_result_fail(result, REDLOCK_INVALID, "the resource's name is longer than %d bytes",
+                              REDLOCK_RESOURCE_MAX);
+    static const char *const suffixes[] = {RL_QUEUE_SUFFIX, RL_ALIVE_SUFFIX, RL_FREE_SUFFIX, RL_FENCE_SUFFIX};
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+        if (ends_with(resource, *size, suffixes[i]))
+            return rl_result_fail(result, REDLOCK_INVALID,
+                                  "the resource's name ends in '%s', which is reserved for the library's own keys",
+                                  suffixes[i]);
+    if (is_slot(resource, *size))
+        return rl_result_fail(
+            result, REDLOCK_INVALID,
+            "the resource's name ends in '%s' and a number, which is reserved for the library's own keys",
+            RL_SLOT_INFIX);
+    return REDLOCK_OK;
+}

@@ -1,0 +1,254 @@
+#include "src/client/options.h"
+
+#include <string.h>
+
+#include "quorum/validity.h"
+#include "src/link/address.h"
+#include "src/core/memory.h"
+#include "src/client/result.h"
+
+#define TTL_MAX_MS 86400000u /* a day: a lock is not a reservation, and sums of times stay far from their limits */
+
+struct range {
+    const char *name;
+    uint32_t value, least, most;
+};
+
+static int check_ranges(const struct range *ranges, size_t count, redlock_result *result)
+{
+    for (size_t i = 0; i < count; i++)
+        if (ranges[i].value < ranges[i].least || ranges[i].value > ranges[i].most)
+            return rl_result_fail(result, REDLOCK_INVALID, "%s is %u; it must be from %u to %u", ranges[i].name,
+                                  ranges[i].value, ranges[i].least, ranges[i].most);
+    return REDLOCK_OK;
+}
+
+int rl_options_check_ttl(const redlock_options *options, uint32_t ttl_ms, uint32_t minimum_validity_ms,
+                         redlock_result *result)
+{
+    if (ttl_ms == 0 || ttl_ms > TTL_MAX_MS)
+        return rl_result_fail(result, REDLOCK_INVALID, "ttl_ms is %u; it must be from 1 to %u", ttl_ms, TTL_MAX_MS);
+    if (options->guard && ttl_ms > options->max_ttl_ms)
+        return rl_result_fail(
+            result, REDLOCK_INVALID,
+            "ttl_ms is %u, above the deployment's max_ttl_ms of %u; a longer one needs a longer max_ttl_ms in all clients",
+            ttl_ms, options->max_ttl_ms);
+    if (minimum_validity_ms == 0)
+        return rl_result_fail(result, REDLOCK_INVALID,
+                              "minimum_validity_ms is 0; a lock must be valid for 1 ms at least");
+    quorum_duration shortest = quorum_shortest_ttl(minimum_validity_ms * QUORUM_MILLISECOND, options->drift_ppm);
+    if (ttl_ms * QUORUM_MILLISECOND < shortest)
+        return rl_result_fail(
+            result, REDLOCK_INVALID,
+            "ttl_ms is %u; with a drift of %u ppm + 2 ms and %u ms of validity asked for, it must be %llu at least",
+            ttl_ms, options->drift_ppm, minimum_validity_ms, (unsigned long long)(shortest / QUORUM_MILLISECOND));
+    return REDLOCK_OK;
+}
+
+static int check_allocator(const redlock_allocator *allocator, redlock_result *result)
+{
+    int given = !!allocator->allocate + !!allocator->reallocate + !!allocator->release;
+    if (given != 0 && given != 3)
+        return rl_result_fail(result, REDLOCK_INVALID,
+                              "the allocator needs all of allocate, reallocate and release, or none");
+    return REDLOCK_OK;
+}
+
+/* Part of the marker, whose fields are separated by spaces. */
+static bool is_word(const char *text, size_t most)
+{
+    size_t size = text ? strlen(text) : 0;
+    for (size_t i = 0; i < size; i++)
+        if (text[i] <= ' ' || text[i] > '~')
+            return false;
+    return size > 0 && size <= most;
+}
+
+static int check_words(const redlock_options *options, redlock_result *result)
+{
+    for (const char *c = options->client_name; *c; c++)
+        if (*c <= ' ' || *c > '~')
+            return rl_result_fail(result, REDLOCK_INVALID,
+                                  "client_name holds a space or a control character; Redis does not take it");
+    if (strlen(options->client_name) > 128)
+        return rl_result_fail(result, REDLOCK_INVALID, "client_name is longer than 128 bytes");
+    if (strlen(options->prefix) > 128)
+        return rl_result_fail(result, REDLOCK_INVALID, "prefix is longer than 128 bytes");
+    return REDLOCK_OK;
+}
+
+/* Cut to fit they would only be a wrong password. */
+static int check_credentials(const redlock_options *options, redlock_result *result)
+{
+    if (options->user && strlen(options->user) >= RL_SECRET_SIZE)
+        return rl_result_fail(result, REDLOCK_INVALID, "user is longer than %d bytes", RL_SECRET_SIZE - 1);
+    if (options->password && strlen(options->password) >= RL_SECRET_SIZE)
+        return rl_result_fail(result, REDLOCK_INVALID, "password is longer than %d bytes", RL_SECRET_SIZE - 1);
+    if (options->user && options->user[0] && !(options->password && options->password[0]) && !options->credentials)
+        return rl_result_fail(result, REDLOCK_INVALID,
+                              "user is set without a password; set both, or neither for nodes that ask for none");
+    if (!is_word(options->deployment, 64))
+        return rl_result_fail(result, REDLOCK_INVALID, "deployment must be 1 to 64 characters without spaces");
+    if (!is_word(options->marker_key, 128))
+        return rl_result_fail(result, REDLOCK_INVALID, "marker_key must be 1 to 128 characters without spaces");
+    if (!is_word(options->channel_prefix, 128))
+        return rl_result_fail(result, REDLOCK_INVALID, "channel_prefix must be 1 to 128 characters without spaces");
+    if (!options->tls_certificate_file != !options->tls_key_file)
+        return rl_result_fail(result, REDLOCK_INVALID, "tls_certificate_file and tls_key_file need each other");
+    return REDLOCK_OK;
+}
+
+static int check(const redlock_options *options, redlock_result *result)
+{
+    const struct range ranges[] = {
+        {"guard", options->guard, 0, 1},
+        {"max_ttl_ms", options->max_ttl_ms, 1, TTL_MAX_MS},
+        {"renewal_percent", options->renewal_percent ? options->renewal_percent : 33, 10, 80},
+        {"node_timeout_ms", options->node_timeout_ms, 1, 3600000},
+        {"connect_timeout_ms", options->connect_timeout_ms, 1, 3600000},
+        {"silence_limit_ms", options->silence_limit_ms, 10, 3600000},
+        {"backoff_max_ms", options->backoff_max_ms, 1, 3600000},
+        {"drift_ppm", options->drift_ppm, 0, 500000},
+        {"pending_max", options->pending_max, 16, 1000000},
+        {"undos_max", options->undos_max, 16, 1000000},
+        {"operations_max", options->operations_max, 1, 10000000},
+        {"leave_locks", options->leave_locks, 0, 1},
+        {"tls_no_verify", options->tls_no_verify, 0, 1},
+        {"database", options->database, 0, 1000000},
+        {"fence_ttl_ms", options->fence_ttl_ms ? options->fence_ttl_ms : UINT32_MAX, 1000, UINT32_MAX},
+        {"log_level", options->log_level, REDLOCK_LOG_ERROR, REDLOCK_LOG_DEBUG},
+    };
+    int status = check_ranges(ranges, sizeof ranges / sizeof *ranges, result);
+    if (!status)
+        status = check_allocator(&options->allocator, result);
+    if (!status)
+        status = check_words(options, result);
+    if (!status)
+        status = check_credentials(options, result);
+    if (!status)
+        status = rl_options_check_ttl(options, options->ttl_ms, options->minimum_validity_ms, result);
+    return status;
+}
+
+int rl_options_read(const redlock_options *given, redlock_options *options, redlock_result *result)
+{
+    *options = (redlock_options)REDLOCK_OPTIONS_INIT;
+    if (given) {
+        if (given->struct_size < sizeof given->struct_size || given->struct_size > sizeof *options)
+            return rl_result_fail(
+                result, REDLOCK_INVALID,
+                "options.struct_size is %zu; start from REDLOCK_OPTIONS_INIT of a header no newer than the library",
+                given->struct_size);
+        memcpy(options, given, given->struct_size);
+        options->struct_size = sizeof *options;
+    }
+    if (!options->prefix)
+        options->prefix = "";
+    if (!options->client_name)
+        options->client_name = "";
+    return check(options, result);
+}
+
+int rl_options_read_acquire(const redlock_acquire_options *given, const redlock_options *defaults,
+                            redlock_acquire_options *options, redlock_result *result)
+{
+    *options = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
+    if (given) {
+        if (given->struct_size < sizeof given->struct_size || given->struct_size > sizeof *options)
+            return rl_result_fail(
+                result, REDLOCK_INVALID,
+                "acquire options' struct_size is %zu; start from REDLOCK_ACQUIRE_OPTIONS_INIT of a header no newer "
+                "than the library",
+                given->struct_size);
+        memcpy(options, given, given->struct_size);
+    }
+    if (options->ttl_ms == 0)
+        options->ttl_ms = defaults->ttl_ms;
+    if (options->minimum_validity_ms == 0)
+        options->minimum_validity_ms = defaults->minimum_validity_ms;
+    if (options->wait_ms < REDLOCK_FOREVER)
+        return rl_result_fail(result, REDLOCK_INVALID, "wait_ms is %lld; it must be 0, more, or REDLOCK_FOREVER",
+                              (long long)options->wait_ms);
+    if (options->reentry > REDLOCK_REENTRY_NEVER)
+        return rl_result_fail(result, REDLOCK_INVALID, "reentry is %u; it must be one of enum redlock_reentry, 0 to %d",
+                              options->reentry, REDLOCK_REENTRY_NEVER);
+    if (options->reentry == REDLOCK_REENTRY_OWNER && !options->owner)
+        return rl_result_fail(result, REDLOCK_INVALID,
+                              "owner is NULL; give the address of what the lock belongs to, or a number above 0");
+    if (options->reentry == REDLOCK_REENTRY_NEVER && options->owner)
+        return rl_result_fail(result, REDLOCK_INVALID, "REDLOCK_REENTRY_NEVER takes no owner; give one of the two");
+    if (options->keep_waiting > 1)
+        return rl_result_fail(result, REDLOCK_INVALID, "keep_waiting is %u; it must be 0 or 1", options->keep_waiting);
+    if (options->fair > 1)
+        return rl_result_fail(result, REDLOCK_INVALID, "fair is %u; it must be 0 or 1", options->fair);
+    if (options->all_answers > 1)
+        return rl_result_fail(result, REDLOCK_INVALID, "all_answers is %u; it must be 0 or 1", options->all_answers);
+    if (options->permits > REDLOCK_PERMITS_MAX)
+        return rl_result_fail(result, REDLOCK_INVALID, "permits is %u; a semaphore has %d at most", options->permits,
+                              REDLOCK_PERMITS_MAX);
+    if (options->permits && (options->shared || options->fence || options->also_count))
+        return rl_result_fail(
+            result, REDLOCK_INVALID,
+            "permits cannot be combined with shared, fence or also: a semaphore has many holders, who are not ordered");
+    if (options->shared > 1)
+        return rl_result_fail(result, REDLOCK_INVALID, "shared is %u; it must be 0 or 1", options->shared);
+    if (options->fence > 1)
+        return rl_result_fail(result, REDLOCK_INVALID, "fence is %u; it must be 0 or 1", options->fence);
+    if (options->no_renewal > 1)
+        return rl_result_fail(result, REDLOCK_INVALID, "no_renewal is %u; it must be 0 or 1", options->no_renewal);
+    if (options->cap_ms && options->cap_ms < options->ttl_ms)
+        return rl_result_fail(result, REDLOCK_INVALID, "cap_ms is %u, shorter than the ttl of %u ms", options->cap_ms,
+                              options->ttl_ms);
+    return rl_options_check_ttl(defaults, options->ttl_ms, options->minimum_validity_ms, result);
+}
+
+static const size_t strings[] = {
+    offsetof(redlock_options, prefix),
+    offsetof(redlock_options, client_name),
+    offsetof(redlock_options, user),
+    offsetof(redlock_options, password),
+    offsetof(redlock_options, tls_ca_file),
+    offsetof(redlock_options, tls_ca_directory),
+    offsetof(redlock_options, tls_certificate_file),
+    offsetof(redlock_options, tls_key_file),
+    offsetof(redlock_options, tls_server_name),
+    offsetof(redlock_options, deployment),
+    offsetof(redlock_options, marker_key),
+    offsetof(redlock_options, channel_prefix),
+};
+#define STRINGS (sizeof strings / sizeof *strings)
+
+static char **string_of(redlock_options *options, size_t index)
+{
+    return (char **)(void *)((char *)options + strings[index]);
+}
+
+bool rl_options_copy_strings(redlock_options *options)
+{
+    redlock_options copied = *options;
+    for (size_t i = 0; i < STRINGS; i++)
+        *string_of(&copied, i) = NULL;
+    for (size_t i = 0; i < STRINGS; i++) {
+        const char *from = *string_of(options, i);
+        if (!from)
+            continue;
+        char *copy = rl_copy(&options->allocator, from, strlen(from));
+        if (!copy) {
+            rl_options_free_strings(&copied);
+            return false;
+        }
+        *string_of(&copied, i) = copy;
+    }
+    *options = copied;
+    return true;
+}
+
+void rl_options_free_strings(redlock_options *options)
+{
+    if (options->password)
+        rl_wipe(*string_of(options, 3), strlen(options->password));
+    for (size_t i = 0; i < STRINGS; i++) {
+        rl_free(&options->allocator, *string_of(options, i));
+        *string_of(options, i) = NULL;
+    }
+}

@@ -1,0 +1,201 @@
+/* Query: what every node shows for a resource. */
+#include <string.h>
+
+#include "src/client/client.h"
+#include "src/core/clock.h"
+#include "src/client/escape.h"
+#include "src/client/result.h"
+
+/* What the script answers in place of a token that is none. */
+#define READERS 1
+#define SHARED  "(shared)"
+
+struct query {
+    struct rl_operation base;
+    redlock_state state;
+    redlock_query_callback callback;
+    void *arg;
+    struct rl_lease *lease; /* only its key is of use; nothing is ever set */
+    size_t resource_size;
+    uint64_t holder[REDLOCK_PERMITS_MAX]
+                   [REDLOCK_NODES_MAX]; /* of a semaphore's slots, by node: their tokens' hashes; 0: free */
+};
+
+static uint64_t hash_of(const char *token, size_t size)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ (unsigned char)token[i]) * UINT64_C(1099511628211);
+    return hash | 1;
+}
+
+static void take_permits(struct query *query, unsigned node, const redisReply *taken)
+{
+    for (size_t i = 0; i < taken->elements; i += 2) {
+        const redisReply *token = taken->element[i + 1];
+        query->holder[taken->element[i]->integer][node] = hash_of(token->str, (size_t)token->len);
+    }
+}
+
+static void replied(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)
+{
+    struct query *query = round->owner;
+    redlock_node_state *state = &query->state.node[node];
+    if (vote->vote != QUORUM_GRANTED)
+        return;
+    take_permits(query, node, reply->element[3]);
+    const redisReply *holder = reply->element[0];
+    long long left = reply->element[1]->integer, waiters = reply->element[2]->integer;
+    state->waiters = waiters < 0 ? -1 : waiters > INT32_MAX ? INT32_MAX : (int32_t)waiters;
+    if (left == -2)
+        state->remaining_ms = 0;
+    else
+        state->remaining_ms =
+            left < 0 || left == INT64_MAX ? REDLOCK_STATE_NO_EXPIRY : left + 1; /* Redis rounds down */
+    if (left != -2 && holder->type == REDIS_REPLY_STRING)
+        rl_token_show(holder->str, (size_t)holder->len, state->token);
+    else if (left != -2 && holder->type == REDIS_REPLY_INTEGER)
+        snprintf(state->token, sizeof state->token, "%s", holder->integer == READERS ? SHARED : "(not a string)");
+}
+
+static unsigned showing(const redlock_state *state, unsigned nodes, const char *token)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < nodes; i++)
+        count += state->node[i].remaining_ms > 0 && strcmp(state->node[i].token, token) == 0;
+    return count;
+}
+
+/* The time after which fewer than a majority show the token: the majority-th longest. */
+static int64_t remaining(const redlock_state *state, unsigned nodes, const char *token)
+{
+    int64_t answer = 0;
+    for (unsigned i = 0; i < nodes; i++) {
+        int64_t candidate = state->node[i].remaining_ms;
+        unsigned at_least = 0;
+        if (candidate <= 0 || strcmp(state->node[i].token, token) != 0)
+            continue;
+        for (unsigned j = 0; j < nodes; j++)
+            at_least += strcmp(state->node[j].token, token) == 0 && state->node[j].remaining_ms >= candidate;
+        if (at_least >= quorum_majority(nodes) && candidate > answer)
+            answer = candidate;
+    }
+    return answer;
+}
+
+/* The slot's holder that a majority shows; 0: none. */
+static uint64_t holder_of(const struct query *query, unsigned slot, unsigned nodes)
+{
+    const uint64_t *holder = query->holder[slot];
+    for (unsigned i = 0; i < nodes; i++) {
+        unsigned count = 0;
+        for (unsigned j = 0; j < nodes; j++)
+            count += holder[j] == holder[i];
+        if (holder[i] && count >= quorum_majority(nodes))
+            return holder[i];
+    }
+    return 0;
+}
+
+static void sum_up_permits(struct query *query, struct rl_text semaphore)
+{
+    redlock_client *client = query->base.client;
+    for (unsigned slot = 0; slot < REDLOCK_PERMITS_MAX; slot++) {
+        uint64_t holder = holder_of(query, slot, client->nodes_count);
+        const struct rl_lease *mine =
+            holder ? rl_leases_find_slot(client, semaphore.bytes, semaphore.size, slot) : NULL;
+        query->state.permits_taken += holder != 0;
+        if (mine && hash_of(mine->token, REDLOCK_TOKEN_SIZE - 1) == holder)
+            query->state.held_by_me = 1;
+    }
+}
+
+static void sum_up(struct query *query)
+{
+    redlock_state *state = &query->state;
+    redlock_client *client = query->base.client;
+    unsigned nodes = client->nodes_count;
+    const struct rl_lease *key = query->lease;
+    for (unsigned i = 0; i < nodes; i++) {
+        unsigned count = state->node[i].remaining_ms > 0 ? showing(state, nodes, state->node[i].token) : 0;
+        state->free_nodes += state->node[i].remaining_ms == 0;
+        if (state->node[i].waiters > 0 && (uint32_t)state->node[i].waiters > state->waiters)
+            state->waiters = (uint32_t)state->node[i].waiters;
+        if (count <= state->locked_nodes)
+            continue;
+        state->locked_nodes = count;
+        memcpy(state->token, state->node[i].token, sizeof state->token);
+    }
+    state->locked = state->locked_nodes >= quorum_majority(nodes);
+    state->remaining_ms = state->locked ? remaining(state, nodes, state->token) : 0;
+    const struct rl_lease *mine = rl_leases_find(client, rl_lease_resource(key, 0).bytes, query->resource_size);
+    state->held_by_me = mine && strcmp(mine->shared ? SHARED : mine->token_text, state->token) == 0 && state->locked;
+    sum_up_permits(query, rl_lease_resource(key, 0));
+}
+
+static void decided(struct rl_round *round)
+{
+    struct query *query = round->owner;
+    sum_up(query);
+    rl_operation_complete(&query->base, rl_result_status(round->rules.verdict));
+}
+
+static void stop(struct rl_operation *operation)
+{
+    if (operation->round)
+        rl_round_cancel(operation->round);
+}
+
+static void tell(struct rl_operation *operation, redlock_result *result)
+{
+    struct query *query = (struct query *)operation;
+    rl_lease_release(query->lease);
+    query->callback(operation->client, &query->state, result, query->arg);
+}
+
+static void drop(struct rl_operation *operation)
+{
+    struct query *query = (struct query *)operation;
+    rl_lease_release(query->lease);
+}
+
+static const struct rl_operation_type type = {stop, tell, NULL, NULL, drop};
+
+static void begin(struct query *query, const char *resource, size_t size)
+{
+    redlock_client *client = query->base.client;
+    const struct quorum_terms terms = {.kind = QUORUM_LOOK, .nodes = client->nodes_count};
+    int status = REDLOCK_NO_MEMORY;
+    query->resource_size = size;
+    for (unsigned i = 0; i < client->nodes_count; i++)
+        query->state.node[i].remaining_ms = query->state.node[i].waiters = -1;
+    query->lease = rl_lease_create_one(client, resource, size, &status);
+    if (query->lease)
+        query->base.round = rl_round_create(client, query->lease, RL_ASK_QUERY, &terms);
+    if (!query->base.round) {
+        rl_operation_complete(&query->base, status);
+        return;
+    }
+    query->base.attempts = 1;
+    query->base.round->owner = query;
+    query->base.round->decided = decided;
+    query->base.round->replied = replied;
+    rl_round_start(query->base.round);
+}
+
+int rl_query_start(redlock_client *client, const char *resource, size_t size, redlock_query_callback callback,
+                   void *arg)
+{
+    redlock_result why;
+    int created;
+    struct query *query = (struct query *)rl_operation_create(client, &type, sizeof *query, &created);
+    if (!query)
+        return created;
+    query->callback = callback;
+    query->arg = arg;
+    if (rl_resource_check(resource, &size, &why))
+        rl_operation_refuse(&query->base, &why);
+    else
+        begin(query, resource, size);
+    return REDLOCK_OK;
+}

@@ -1,0 +1,95 @@
+/* Ready: can a majority be asked? Looks again whenever a node's state changes. */
+#include <stddef.h>
+#include <stdio.h>
+
+#include "src/client/client.h"
+#include "src/core/clock.h"
+#include "src/client/result.h"
+
+struct ready {
+    struct rl_operation base;
+    redlock_callback callback;
+    void *arg;
+};
+
+static int look(redlock_client *client)
+{
+    quorum_time now = rl_now();
+    unsigned usable = 0, hopeless = 0, majority = quorum_majority(client->nodes_count);
+    for (unsigned i = 0; i < client->nodes_count; i++) {
+        struct rl_usable node = rl_node_usable(&client->nodes[i], now, true);
+        usable += node.is == RL_USABLE;
+        hopeless += node.is == RL_OUT && node.permanent;
+    }
+    if (usable >= majority)
+        return REDLOCK_OK;
+    return client->nodes_count - hopeless < majority ? REDLOCK_MISCONFIGURED : REDLOCK_NO_QUORUM;
+}
+
+static void changed(struct rl_operation *operation)
+{
+    operation->cause = look(operation->client);
+    if (operation->cause != REDLOCK_NO_QUORUM)
+        rl_operation_complete(operation, operation->cause);
+}
+
+static void fill(struct rl_operation *operation, redlock_result *result)
+{
+    quorum_time now = rl_now();
+    for (unsigned i = 0; i < result->nodes; i++) {
+        struct rl_usable node = rl_node_usable(&operation->client->nodes[i], now, true);
+        redlock_node_result *line = &result->node[i];
+        line->outcome = node.is == RL_USABLE   ? REDLOCK_NODE_GRANTED
+                        : node.is == RL_COMING ? REDLOCK_NODE_PENDING
+                                               : rl_result_outcome(node.vote);
+        snprintf(line->text, sizeof line->text, "%s", node.reason);
+        result->granted += line->outcome == REDLOCK_NODE_GRANTED;
+        result->refused += line->outcome == REDLOCK_NODE_REFUSED;
+        result->unreachable += line->outcome == REDLOCK_NODE_UNREACHABLE;
+        result->timed_out += line->outcome == REDLOCK_NODE_TIMED_OUT;
+    }
+}
+
+static void stop(struct rl_operation *operation)
+{
+    (void)operation;
+}
+
+static void on_deadline(struct rl_timer *timer)
+{
+    struct rl_operation *operation =
+        (struct rl_operation *)(void *)((char *)timer - offsetof(struct rl_operation, timer));
+    rl_operation_complete(operation, REDLOCK_TIMED_OUT);
+}
+
+static void tell(struct rl_operation *operation, redlock_result *result)
+{
+    struct ready *ready = (struct ready *)operation;
+    ready->callback(operation->client, result, ready->arg);
+}
+
+static const struct rl_operation_type type = {stop, tell, fill, changed, NULL};
+
+int rl_ready_start(redlock_client *client, int64_t wait_ms, redlock_callback callback, void *arg)
+{
+    int created;
+    redlock_result why;
+    struct ready *ready = (struct ready *)rl_operation_create(client, &type, sizeof *ready, &created);
+    if (!ready)
+        return created;
+    struct rl_operation *operation = &ready->base;
+    ready->callback = callback;
+    ready->arg = arg;
+    operation->timer.fire = on_deadline;
+    if (wait_ms < REDLOCK_FOREVER) {
+        rl_result_fail(&why, REDLOCK_INVALID, "wait_ms is %lld; it must be 0, more, or REDLOCK_FOREVER",
+                       (long long)wait_ms);
+        rl_operation_refuse(operation, &why);
+        return REDLOCK_OK;
+    }
+    changed(operation);
+    if (wait_ms == 0)
+        rl_operation_complete(operation, operation->cause);
+    rl_operation_wait(operation, wait_ms);
+    return REDLOCK_OK;
+}

@@ -1,0 +1,210 @@
+/* Release: compare and delete on every node that may hold the token, whether it can be reached now or later. Of a
+ * handle, or by the token alone. */
+#include <stddef.h>
+#include <stdio.h>
+
+#include "src/client/client.h"
+#include "src/core/clock.h"
+#include "src/client/escape.h"
+#include "src/client/result.h"
+
+struct release {
+    struct rl_operation base;
+    struct rl_lease *lease;    /* a reference */
+    redlock_callback callback; /* may be NULL */
+    void *arg;
+};
+
+static struct rl_round *create_round(struct rl_lease *lease)
+{
+    const struct quorum_terms terms = {.kind = QUORUM_RELEASE, .nodes = lease->client->nodes_count};
+    return rl_round_create(lease->client, lease, RL_ASK_RELEASE, &terms);
+}
+
+#define RETRY (10 * QUORUM_MILLISECOND)
+
+static bool try_to_forget(struct rl_lease *lease)
+{
+    struct rl_round *round = create_round(lease);
+    if (!round)
+        return false;
+    rl_round_start(round);
+    rl_round_leave(round);
+    return true;
+}
+
+/* Without memory for a round the lease waits, in its own memory, for better times. */
+void rl_release_forget(struct rl_lease *lease)
+{
+    redlock_client *client = lease->client;
+    rl_lease_lose(lease);
+    if (!lease->may_hold || try_to_forget(lease))
+        return;
+    lease->next_unreleased = client->unreleased;
+    client->unreleased = rl_lease_retain(lease);
+    if (!client->release_timer.set)
+        rl_timer_set(&client->timers, &client->release_timer, rl_now() + RETRY);
+}
+
+void rl_release_again(struct rl_timer *timer)
+{
+    redlock_client *client = (redlock_client *)(void *)((char *)timer - offsetof(redlock_client, release_timer));
+    while (client->unreleased && try_to_forget(client->unreleased)) {
+        struct rl_lease *lease = client->unreleased;
+        client->unreleased = lease->next_unreleased;
+        rl_lease_release(lease);
+    }
+    if (client->unreleased)
+        rl_timer_set(&client->timers, timer, rl_now() + RETRY);
+}
+
+static void decided(struct rl_round *round)
+{
+    struct release *release = round->owner;
+    rl_operation_complete(&release->base, rl_result_status(round->rules.verdict));
+}
+
+/*
+ * A node that is late has the release on its way, and is waited for: until it has been silent for silence_limit_ms,
+ * which breaks its link, and until the key has ended by itself.
+ */
+static void on_expiry(struct rl_timer *timer)
+{
+    struct rl_operation *operation =
+        (struct rl_operation *)(void *)((char *)timer - offsetof(struct rl_operation, timer));
+    rl_round_stop_waiting(operation->round);
+}
+
+static void overdue(struct rl_round *round)
+{
+    struct release *release = round->owner;
+    struct rl_operation *operation = &release->base;
+    uint32_t ttl_ms = release->lease->ttl_ms;
+    if (operation->timer.set)
+        return;
+    operation->timer.fire = on_expiry;
+    rl_operation_wait(operation, ttl_ms ? ttl_ms : operation->client->options.max_ttl_ms);
+}
+
+/* The handle is gone: what has been sent goes on by itself. */
+static void stop(struct rl_operation *operation)
+{
+    if (operation->round)
+        operation->round->decided = operation->round->overdue = NULL;
+}
+
+static void tell(struct rl_operation *operation, redlock_result *result)
+{
+    struct release *release = (struct release *)operation;
+    redlock_client *client = operation->client;
+    redlock_callback callback = release->callback;
+    void *arg = release->arg;
+    client->statistics.released += result->status == REDLOCK_OK;
+    rl_lease_release(release->lease);
+    if (callback)
+        callback(client, result, arg);
+}
+
+static void drop(struct rl_operation *operation)
+{
+    struct release *release = (struct release *)operation;
+    rl_lease_release(release->lease);
+}
+
+static const struct rl_operation_type type = {stop, tell, NULL, NULL, drop};
+
+/* Everybody's answer: when this is told, nothing of it is on its way any more. */
+static struct rl_round *create_token_round(struct rl_lease *lease)
+{
+    const struct quorum_terms terms = {
+        .kind = QUORUM_RELEASE, .nodes = lease->client->nodes_count, .all_answers = true};
+    return rl_round_create(lease->client, lease, RL_ASK_RELEASE, &terms);
+}
+
+static void begin_token(struct release *release, const char *resource, size_t size, struct rl_text token)
+{
+    int status = REDLOCK_NO_MEMORY;
+    struct rl_operation *operation = &release->base;
+    release->lease = rl_lease_create_of(operation->client, resource, size, token, &status);
+    if (release->lease)
+        operation->round = create_token_round(release->lease);
+    if (!operation->round) {
+        rl_operation_complete(operation, status);
+        return;
+    }
+    operation->attempts = 1;
+    operation->round->owner = release;
+    operation->round->decided = decided;
+    operation->round->overdue = overdue;
+    rl_round_start(operation->round);
+}
+
+int rl_release_token_start(redlock_client *client, const char *resource, size_t size, const char *text,
+                           redlock_callback callback, void *arg)
+{
+    int created;
+    redlock_result why;
+    char bytes[REDLOCK_TOKEN_MAX];
+    struct rl_text token = {bytes, 0};
+    struct release *release = (struct release *)rl_operation_create_always(client, &type, sizeof *release, &created);
+    if (!release)
+        return created;
+    release->callback = callback;
+    release->arg = arg;
+    if (rl_resource_check(resource, &size, &why) || rl_token_read(text, bytes, &token.size, &why))
+        rl_operation_refuse(&release->base, &why);
+    else if (rl_leases_find_token(client, resource, size, token)) {
+        rl_result_fail(&why, REDLOCK_INVALID, "this client has a handle of that lock: release the handle");
+        rl_operation_refuse(&release->base, &why);
+    } else
+        begin_token(release, resource, size, token);
+    return REDLOCK_OK;
+}
+
+/* The last handle is gone. */
+static void free_lock(struct release *release)
+{
+    struct rl_lease *lease = release->lease;
+    struct rl_round *round = create_round(lease);
+    rl_lease_lose(lease);
+    if (!round) {
+        rl_release_forget(lease);
+        rl_operation_complete(&release->base, REDLOCK_NO_MEMORY);
+        return;
+    }
+    release->base.round = round;
+    release->base.attempts = 1;
+    round->owner = release;
+    round->decided = decided;
+    round->overdue = overdue;
+    rl_round_start(round);
+}
+
+int rl_release_start(redlock_lock *lock, redlock_callback callback, void *arg)
+{
+    struct rl_lease *lease = lock->lease;
+    int created;
+    bool valid = rl_lease_validity(lease) > 0, lost = atomic_load(&lease->loss);
+    rl_lease_end_handle(lock);
+    struct release *release =
+        (struct release *)rl_operation_create_always(lease->client, &type, sizeof *release, &created);
+    if (!release) {
+        if (lease->holds == 0 && !lost)
+            rl_release_forget(lease);
+        rl_lease_release(lease);
+        return created;
+    }
+    release->lease = lease; /* the handle's reference */
+    release->callback = callback;
+    release->arg = arg;
+    if (lease->holds == 0 && !lost)
+        free_lock(release);
+    if (lost || !valid) /* what it left on the nodes is being undone; the next holder's is not touched */
+        rl_operation_complete(&release->base, REDLOCK_LOST);
+    else if (lease->holds > 0) {
+        snprintf(release->base.text, sizeof release->base.text, "done: still held by its owner: hold count %u",
+                 lease->holds);
+        rl_operation_complete(&release->base, REDLOCK_OK);
+    }
+    return REDLOCK_OK;
+}

@@ -1,0 +1,17 @@
+/* Waiting for the loss of a lock, in the blocking face. */
+#ifndef RL_WATCH_H
+#define RL_WATCH_H
+
+#include "quorum/lease.h"
+#include "src/client/operation.h"
+
+struct rl_lease;
+
+/* status: REDLOCK_LOST, _TIMED_OUT or _CANCELLED. */
+typedef void rl_watch_callback(int status, enum quorum_loss loss, void *arg);
+int rl_watch_start(redlock_lock *lock, int64_t wait_ms, rl_watch_callback *callback, void *arg);
+
+/* The lease was lost, or its last handle released: tells those who wait. */
+void rl_watches_end(struct rl_lease *lease);
+
+#endif

@@ -1,0 +1,187 @@
+#include "src/core/timer.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "src/core/clock.h"
+
+bool rl_timers_open(struct rl_timers *timers)
+{
+    timers->root = NULL;
+    memset(timers->leader, 0, sizeof timers->leader);
+    timers->armed = QUORUM_NEVER;
+    timers->firing = 0;
+    timers->descriptor = timerfd_create(RL_CLOCK, TFD_CLOEXEC | TFD_NONBLOCK);
+    return timers->descriptor >= 0;
+}
+
+void rl_timers_close(struct rl_timers *timers)
+{
+    if (timers->descriptor >= 0)
+        close(timers->descriptor);
+    timers->descriptor = -1;
+}
+
+/* Two heaps into one: the later root becomes the first child of the earlier. */
+static struct rl_timer *meld(struct rl_timer *a, struct rl_timer *b)
+{
+    if (!a || !b)
+        return a ? a : b;
+    if (b->due < a->due) {
+        struct rl_timer *swap = a;
+        a = b;
+        b = swap;
+    }
+    b->next = a->child;
+    b->previous = a;
+    if (a->child)
+        a->child->previous = b;
+    a->child = b;
+    return a;
+}
+
+/* A list of siblings into one heap: pairs from the left, then all from the right. Without recursion, for there may be
+ * 100,000. */
+static struct rl_timer *meld_siblings(struct rl_timer *first)
+{
+    struct rl_timer *pairs = NULL;
+    while (first) {
+        struct rl_timer *a = first, *b = a->next;
+        first = b ? b->next : NULL;
+        a->next = a->previous = NULL;
+        if (b)
+            b->next = b->previous = NULL;
+        a = meld(a, b);
+        a->next = pairs;
+        pairs = a;
+    }
+    struct rl_timer *root = NULL;
+    while (pairs) {
+        struct rl_timer *pair = pairs;
+        pairs = pair->next;
+        pair->next = NULL;
+        root = meld(root, pair);
+    }
+    return root;
+}
+
+/* In the place of one that another's link leads to. */
+static void relink(struct rl_timers *timers, struct rl_timer *timer, struct rl_timer *instead)
+{
+    if (!timer->previous)
+        timers->root = instead;
+    else
+        *(timer->previous->child == timer ? &timer->previous->child : &timer->previous->next) = instead;
+}
+
+static void take_out(struct rl_timers *timers, struct rl_timer *timer)
+{
+    struct rl_timer *below = meld_siblings(timer->child);
+    relink(timers, timer, timer->next); /* the root has no siblings */
+    if (timer->next)
+        timer->next->previous = timer->previous;
+    timers->root = meld(timers->root, below);
+}
+
+/* Moments of the next seconds that are some milliseconds apart have places of their own. */
+static struct rl_timer **leader_at(struct rl_timers *timers, quorum_time due)
+{
+    return &timers->leader[(due >> 22) % RL_TIMER_MOMENTS];
+}
+
+static void follow(struct rl_timer *leader, struct rl_timer *timer)
+{
+    timer->follows = true;
+    timer->previous = leader;
+    timer->next = leader->follower;
+    if (timer->next)
+        timer->next->previous = timer;
+    leader->follower = timer;
+}
+
+static void unfollow(struct rl_timer *timer)
+{
+    *(timer->previous->follower == timer ? &timer->previous->follower : &timer->previous->next) = timer->next;
+    if (timer->next)
+        timer->next->previous = timer->previous;
+    timer->follows = false;
+}
+
+/* Its first follower takes its place in the heap. */
+static void resign(struct rl_timers *timers, struct rl_timer *timer)
+{
+    struct rl_timer *heir = timer->follower;
+    heir->follows = false;
+    heir->follower = heir->next;
+    heir->child = timer->child;
+    heir->next = timer->next;
+    heir->previous = timer->previous;
+    relink(timers, timer, heir);
+    if (heir->child)
+        heir->child->previous = heir;
+    if (heir->next)
+        heir->next->previous = heir;
+}
+
+void rl_timer_stop(struct rl_timers *timers, struct rl_timer *timer)
+{
+    if (!timer->set)
+        return;
+    struct rl_timer **leader = leader_at(timers, timer->due);
+    if (*leader == timer)
+        *leader = timer->follower;
+    if (timer->follows)
+        unfollow(timer);
+    else if (timer->follower)
+        resign(timers, timer);
+    else
+        take_out(timers, timer);
+    timer->child = timer->next = timer->previous = timer->follower = NULL;
+    timer->set = false;
+}
+
+void rl_timer_set(struct rl_timers *timers, struct rl_timer *timer, quorum_time due)
+{
+    assert(timer->fire);
+    if (timer->set && timer->due == due)
+        return;
+    rl_timer_stop(timers, timer);
+    timer->due = timers->firing && due <= timers->firing ? timers->firing + 1 : due; /* or the firing would never end */
+    timer->set = true;
+    struct rl_timer **leader = leader_at(timers, timer->due);
+    if (*leader && (*leader)->due == timer->due) {
+        follow(*leader, timer);
+        return;
+    }
+    *leader = timer;
+    timers->root = meld(timers->root, timer);
+}
+
+void rl_timers_fire(struct rl_timers *timers, quorum_time now)
+{
+    uint64_t expirations;
+    ssize_t got = read(timers->descriptor, &expirations,
+                       sizeof expirations); /* quiet again, even if nothing is left to set it for */
+    (void)got;
+    timers->firing = now;
+    while (timers->root && timers->root->due <= now) {
+        struct rl_timer *timer = timers->root;
+        rl_timer_stop(timers, timer);
+        timer->fire(timer);
+    }
+    timers->firing = 0;
+    timers->armed = QUORUM_NEVER; /* the descriptor has gone off, or the time it is set for is of no use any more */
+}
+
+void rl_timers_arm(struct rl_timers *timers)
+{
+    if (!timers->root || timers->root->due >= timers->armed)
+        return;
+    quorum_time due = timers->root->due;
+    struct itimerspec setting = {{0, 0}, {(time_t)(due / QUORUM_SECOND), (long)(due % QUORUM_SECOND)}};
+    if (timerfd_settime(timers->descriptor, TFD_TIMER_ABSTIME, &setting, NULL) == 0)
+        timers->armed = due;
+}

@@ -1,0 +1,56 @@
+#include "src/core/wakeup.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "src/core/thread.h"
+
+struct rl_wakeup *rl_wakeup_create(void)
+{
+    struct rl_wakeup *wakeup = malloc(sizeof *wakeup);
+    if (!wakeup)
+        return NULL;
+    wakeup->descriptor = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (wakeup->descriptor < 0) {
+        free(wakeup);
+        return NULL;
+    }
+    atomic_init(&wakeup->references, 1);
+    return wakeup;
+}
+
+struct rl_wakeup *rl_wakeup_retain(struct rl_wakeup *wakeup)
+{
+    atomic_fetch_add(&wakeup->references, 1);
+    return wakeup;
+}
+
+void rl_wakeup_release(struct rl_wakeup *wakeup)
+{
+    if (wakeup && atomic_fetch_sub(&wakeup->references, 1) == 1) {
+        int cancel = rl_thread_disable_cancel();
+        close(wakeup->descriptor);
+        free(wakeup);
+        rl_thread_restore_cancel(cancel);
+    }
+}
+
+void rl_wakeup_ring(struct rl_wakeup *wakeup)
+{
+    int saved = errno, cancel = rl_thread_disable_cancel(); /* what is to be said is noted already */
+    uint64_t one = 1;
+    ssize_t written = write(wakeup->descriptor, &one, sizeof one);
+    (void)written; /* EAGAIN: it rings already */
+    rl_thread_restore_cancel(cancel);
+    errno = saved;
+}
+
+void rl_wakeup_hush(struct rl_wakeup *wakeup)
+{
+    uint64_t rings;
+    ssize_t got = read(wakeup->descriptor, &rings, sizeof rings);
+    (void)got; /* EAGAIN: it was quiet */
+}

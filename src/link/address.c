@@ -1,0 +1,367 @@
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* memmem, memrchr */
+#endif
+#include "src/link/address.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define LIST_MAX 65536
+#define NODE_MAX 2048
+
+/* A part of the list: not NUL-terminated. */
+struct span {
+    const char *at;
+    size_t size;
+};
+
+struct parser {
+    unsigned node;   /* which one of the list, from 1 */
+    const char *end; /* of the list */
+    char *error;
+    size_t error_size;
+};
+
+static bool __attribute__((format(printf, 2, 3))) wrong(struct parser *parser, const char *format, ...)
+{
+    int used = snprintf(parser->error, parser->error_size, "node %u of the list: ", parser->node);
+    if (used < 0 || (size_t)used >= parser->error_size)
+        return false;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(parser->error + used, parser->error_size - (size_t)used, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+/*
+ * With the part of the list that is wrong. A ',' or '?' in a password that was not encoded tears the password apart,
+ * and a part of it then stands where a host or a number should: so nothing is quoted that an '@' follows, wherever in
+ * the list.
+ */
+static bool wrong_part(struct parser *parser, const char *what, struct span part, const char *why)
+{
+    if (memchr(part.at, '@', (size_t)(parser->end - part.at)))
+        return wrong(parser, "%s'...' %s", what, why);
+    return wrong(parser, "%s'%.*s' %s", what, (int)part.size, part.at, why);
+}
+
+static struct span trimmed(struct span span)
+{
+    while (span.size && strchr(" \t\r\n", span.at[0]) && span.at[0])
+        span.at++, span.size--;
+    while (span.size && strchr(" \t\r\n", span.at[span.size - 1]) && span.at[span.size - 1])
+        span.size--;
+    return span;
+}
+
+/* Cuts off what comes before the first (or last) `mark`; false, and nothing cut, when there is none. */
+static bool cut(struct span *rest, char mark, struct span *before)
+{
+    const char *at = memchr(rest->at, mark, rest->size);
+    if (!at)
+        return false;
+    before->at = rest->at;
+    before->size = (size_t)(at - rest->at);
+    rest->size -= before->size + 1;
+    rest->at = at + 1;
+    return true;
+}
+
+static bool cut_last(struct span *rest, char mark, struct span *before)
+{
+    const char *at = memrchr(rest->at, mark, rest->size);
+    if (!at)
+        return false;
+    before->at = rest->at;
+    before->size = (size_t)(at - rest->at);
+    rest->size -= before->size + 1;
+    rest->at = at + 1;
+    return true;
+}
+
+static bool starts_with(struct span *span, const char *prefix)
+{
+    size_t size = strlen(prefix);
+    if (span->size < size || strncasecmp(span->at, prefix, size) != 0)
+        return false;
+    span->at += size;
+    span->size -= size;
+    return true;
+}
+
+static bool number(struct span span, uint64_t least, uint64_t most, uint64_t *value)
+{
+    if (span.size == 0 || span.size > 10)
+        return false;
+    *value = 0;
+    for (size_t i = 0; i < span.size; i++) {
+        if (span.at[i] < '0' || span.at[i] > '9')
+            return false;
+        *value = *value * 10 + (uint64_t)(span.at[i] - '0');
+    }
+    return *value >= least && *value <= most;
+}
+
+static int hexadecimal(char digit)
+{
+    if (digit >= '0' && digit <= '9')
+        return digit - '0';
+    digit = (char)(digit | 0x20);
+    return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
+}
+
+/* Percent-decodes into a C string; what is not said is never quoted in the error, for it may be a password. */
+static bool decoded(struct parser *parser, struct span span, char *out, size_t size, const char *what)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < span.size; i++) {
+        int byte = (unsigned char)span.at[i];
+        if (byte == '%') {
+            int high = i + 2 < span.size ? hexadecimal(span.at[i + 1]) : -1;
+            int low = high < 0 ? -1 : hexadecimal(span.at[i + 2]);
+            if (low < 0)
+                return wrong(parser, "a %% in the %s is not followed by two hexadecimal digits; write %%25 for a %%",
+                             what);
+            byte = high * 16 + low;
+            i += 2;
+        }
+        if (byte == 0)
+            return wrong(parser, "the %s holds a NUL byte", what);
+        if (used + 1 >= size)
+            return wrong(parser, "the %s is longer than %zu bytes", what, size - 1);
+        out[used++] = (char)byte;
+    }
+    out[used] = '\0';
+    return true;
+}
+
+static bool plain_host(struct span host)
+{
+    for (size_t i = 0; i < host.size; i++) {
+        unsigned char c = (unsigned char)host.at[i];
+        if (c <= ' ' || c == 127 || strchr("/@?#[]\"'\\", c))
+            return false;
+    }
+    return host.size > 0;
+}
+
+static bool set_host(struct parser *parser, struct rl_address *address, struct span host)
+{
+    if (!plain_host(host))
+        return wrong_part(parser, "", host, "is not a host name or address");
+    if (host.size >= sizeof address->host)
+        return wrong(parser, "the host name is longer than %zu bytes", sizeof address->host - 1);
+    memcpy(address->host, host.at, host.size);
+    return true;
+}
+
+static bool set_port(struct parser *parser, struct rl_address *address, struct span port)
+{
+    uint64_t value;
+    if (!number(port, 1, 65535, &value))
+        return wrong_part(parser, "port ", port, "is not a number from 1 to 65535");
+    address->port = (uint16_t)value;
+    return true;
+}
+
+/* host, host:port, [v6], [v6]:port */
+static bool host_and_port(struct parser *parser, struct rl_address *address, struct span rest)
+{
+    struct span host;
+    address->port = 6379;
+    if (memchr(rest.at, '@', rest.size)) /* quoted nowhere: it may be a password */
+        return wrong(parser, "a user and password need the form redis://user:password@host:port");
+    if (rest.size && rest.at[0] == '[') {
+        rest.at++, rest.size--;
+        if (!cut(&rest, ']', &host))
+            return wrong(parser, "'[' without ']' around an IPv6 address");
+        if (rest.size && rest.at[0] != ':')
+            return wrong_part(parser, "", rest, "after ']' is not a :port");
+        if (!set_host(parser, address, host))
+            return false;
+        return rest.size == 0 || set_port(parser, address, (struct span){rest.at + 1, rest.size - 1});
+    }
+    if (!cut(&rest, ':', &host))
+        return set_host(parser, address, rest);
+    if (memchr(rest.at, ':', rest.size))
+        return wrong(parser, "more than one ':'; write an IPv6 address in brackets, [::1]:6379");
+    return set_host(parser, address, host) && set_port(parser, address, rest);
+}
+
+static bool set_path(struct parser *parser, struct rl_address *address, struct span path)
+{
+    if (path.size < 2 || path.at[0] != '/')
+        return wrong(parser, "a unix socket's path must be absolute: unix:///run/redis.sock");
+    return decoded(parser, path, address->path, sizeof address->path, "path");
+}
+
+static bool parameter(struct parser *parser, struct rl_address *address, struct span name, struct span value)
+{
+    uint64_t amount;
+    if (name.size == 10 && !memcmp(name.at, "timeout_ms", 10)) {
+        if (!number(value, 1, 3600000, &amount))
+            return wrong_part(parser, "timeout_ms ", value, "is not a number from 1 to 3600000");
+        address->timeout_ms = (uint32_t)amount;
+    } else if (name.size == 18 && !memcmp(name.at, "connect_timeout_ms", 18)) {
+        if (!number(value, 1, 3600000, &amount))
+            return wrong_part(parser, "connect_timeout_ms ", value, "is not a number from 1 to 3600000");
+        address->connect_timeout_ms = (uint32_t)amount;
+    } else if (name.size == 8 && !memcmp(name.at, "database", 8)) {
+        if (!number(value, 0, 1000000, &amount))
+            return wrong_part(parser, "database ", value, "is not a number");
+        address->database = (int64_t)amount;
+    } else {
+        return wrong_part(parser, "parameter ", name, "is unknown; known are timeout_ms, connect_timeout_ms, database");
+    }
+    return true;
+}
+
+static bool parameters(struct parser *parser, struct rl_address *address, struct span rest)
+{
+    struct span pair, name;
+    bool more = true;
+    while (more) {
+        more = cut(&rest, '&', &pair);
+        if (!more)
+            pair = rest;
+        if (!cut(&pair, '=', &name))
+            return wrong(parser, "what follows '?' is not name=value&name=value; a '?' in a password is written %%3F");
+        if (!parameter(parser, address, name, pair))
+            return false;
+    }
+    return true;
+}
+
+/* user:password@ or :password@. What user@ alone means clients do not agree on: some take it for a password. */
+static bool credentials(struct parser *parser, struct rl_address *address, struct span info)
+{
+    struct span user = {info.at, 0};
+    if (!cut(&info, ':', &user))
+        return wrong(parser, "a user without a password; write user:password@, or :password@ for the default user");
+    if (info.size == 0)
+        return wrong(parser, "an empty password; leave out everything up to the '@' if there is none");
+    address->has_password = true;
+    return decoded(parser, user, address->user, sizeof address->user, "user") &&
+           decoded(parser, info, address->password, sizeof address->password, "password");
+}
+
+/* What follows the scheme of a redis:// or rediss:// URI. */
+static bool tcp_uri(struct parser *parser, struct rl_address *address, struct span rest)
+{
+    struct span authority;
+    if (!cut(&rest, '/', &authority)) {
+        authority = rest;
+        rest.size = 0;
+    }
+    uint64_t database;
+    if (rest.size && !number(rest, 0, 1000000, &database))
+        return wrong_part(parser, "database ", rest, "is not a number");
+    if (rest.size)
+        address->database = (int64_t)database;
+    return host_and_port(parser, address, authority);
+}
+
+static bool uri(struct parser *parser, struct rl_address *address, struct span rest, bool socket)
+{
+    struct span query = {rest.at, 0}, info, target;
+    if (cut(&rest, '?', &target)) {
+        query = rest;
+        rest = target;
+        if (!parameters(parser, address, query))
+            return false;
+    }
+    /* The last '@': one in a password need not be encoded, as long as the host has none. */
+    if (cut_last(&rest, '@', &info) && !credentials(parser, address, info))
+        return false;
+    return socket ? set_path(parser, address, rest) : tcp_uri(parser, address, rest);
+}
+
+static bool one(struct parser *parser, struct rl_address *address, struct span text)
+{
+    struct span rest = text;
+    if (text.size == 0)
+        return wrong(parser, "it is empty; separate nodes by single commas");
+    if (text.size > NODE_MAX)
+        return wrong(parser, "it is longer than %d bytes", NODE_MAX);
+    if (starts_with(&rest, "redis://"))
+        return uri(parser, address, rest, false);
+    if (starts_with(&rest, "rediss://")) {
+        address->tls = true;
+        return uri(parser, address, rest, false);
+    }
+    if (starts_with(&rest, "unix://"))
+        return uri(parser, address, rest, true);
+    if (rest.at[0] == '/')
+        return set_path(parser, address, rest);
+    const char *scheme = memmem(rest.at, rest.size, "://", 3);
+    if (scheme)
+        return wrong_part(parser, "scheme ", (struct span){rest.at, (size_t)(scheme - rest.at)},
+                          "is unknown; known are redis, rediss, unix");
+    return host_and_port(parser, address, rest);
+}
+
+static void set_name(struct rl_address *address)
+{
+    if (address->path[0])
+        snprintf(address->name, sizeof address->name, "%s", address->path);
+    else if (strchr(address->host, ':'))
+        snprintf(address->name, sizeof address->name, "[%s]:%u", address->host, (unsigned)address->port);
+    else
+        snprintf(address->name, sizeof address->name, "%s:%u", address->host, (unsigned)address->port);
+}
+
+/* Host names are the same in any case, paths are not. */
+static bool is_same(const struct rl_address *a, const struct rl_address *b)
+{
+    return a->path[0] ? strcmp(a->path, b->path) == 0 : !b->path[0] && strcasecmp(a->name, b->name) == 0;
+}
+
+/* rest: of the list, behind this node. */
+static bool told_apart(struct parser *parser, const struct rl_address *addresses, unsigned index, struct span rest)
+{
+    /* What looks like a path may be the end of a password that a ',' tore apart. */
+    bool may_be_secret = memchr(rest.at, '@', rest.size) || strchr(addresses[index].name, '@');
+    const char *name = may_be_secret ? "..." : addresses[index].name;
+    for (unsigned earlier = 0; earlier < index; earlier++)
+        if (is_same(&addresses[earlier], &addresses[index]))
+            return wrong(parser, "'%s' is node %u already; the nodes must be different servers", name, earlier + 1);
+    return true;
+}
+
+unsigned rl_address_list(const char *list, struct rl_address addresses[REDLOCK_NODES_MAX], char *error,
+                         size_t error_size)
+{
+    struct span rest = {list, list ? strnlen(list, LIST_MAX + 1) : 0}, text;
+    struct parser parser = {0, list ? list + rest.size : NULL, error, error_size};
+    if (trimmed(rest).size == 0 || rest.size > LIST_MAX) {
+        snprintf(error, error_size,
+                 rest.size > LIST_MAX ? "the node list is too long"
+                                      : "the node list is empty; write host:port,host:port,...");
+        return 0;
+    }
+    unsigned count = 0;
+    for (bool more = true; more; count++) {
+        more = cut(&rest, ',', &text);
+        if (!more) {
+            text = rest;
+            rest.size = 0;
+        }
+        parser.node = count + 1;
+        if (count == REDLOCK_NODES_MAX) {
+            snprintf(error, error_size, "more than %d nodes; a majority of so many is never worth its cost",
+                     REDLOCK_NODES_MAX);
+            return 0;
+        }
+        memset(&addresses[count], 0, sizeof addresses[count]);
+        addresses[count].database = -1;
+        if (!one(&parser, &addresses[count], trimmed(text)))
+            return 0;
+        set_name(&addresses[count]);
+        if (!told_apart(&parser, addresses, count, rest))
+            return 0;
+    }
+    return count;
+}

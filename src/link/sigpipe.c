@@ -1,0 +1,32 @@
+#include "src/link/sigpipe.h"
+
+#include <pthread.h>
+#include <time.h>
+
+static bool is_pending(void)
+{
+    sigset_t pending;
+    return sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE) == 1;
+}
+
+void rl_sigpipe_block(struct rl_sigpipe *guard)
+{
+    sigset_t only;
+    sigemptyset(&only);
+    sigaddset(&only, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &only, &guard->before);
+    /* Only a thread that blocks it anyway can have one waiting: the others are spared the system call. */
+    guard->pending = sigismember(&guard->before, SIGPIPE) == 1 && is_pending();
+}
+
+void rl_sigpipe_restore(struct rl_sigpipe *guard, bool broken)
+{
+    if (broken && !guard->pending && is_pending()) {
+        sigset_t only;
+        sigemptyset(&only);
+        sigaddset(&only, SIGPIPE);
+        const struct timespec now = {0, 0};
+        sigtimedwait(&only, NULL, &now);
+    }
+    pthread_sigmask(SIG_SETMASK, &guard->before, NULL);
+}

@@ -1,0 +1,72 @@
+#include "src/lock/names.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/client/operation.h"
+#include "src/client/result.h"
+
+static int compare(const void *one, const void *other)
+{
+    const struct rl_text *first = one, *second = other;
+    size_t shorter = first->size < second->size ? first->size : second->size;
+    int order = memcmp(first->bytes, second->bytes, shorter);
+    return order ? order : (first->size > second->size) - (first->size < second->size);
+}
+
+static void fold(struct rl_names *names)
+{
+    unsigned kept = 1;
+    qsort(names->name, names->count, sizeof *names->name, compare);
+    for (unsigned i = 1; i < names->count; i++)
+        if (compare(&names->name[kept - 1], &names->name[i]) != 0)
+            names->name[kept++] = names->name[i];
+    names->count = kept;
+}
+
+/* It never ends: who waits for it would wait for ever. */
+static bool is_marker(const char *resource, size_t size, const redlock_options *client)
+{
+    size_t prefix = strlen(client->prefix);
+    return strlen(client->marker_key) == prefix + size && memcmp(client->marker_key, client->prefix, prefix) == 0 &&
+           memcmp(client->marker_key + prefix, resource, size) == 0;
+}
+
+static int add(struct rl_names *names, const char *resource, size_t size, const redlock_options *client,
+               redlock_result *result)
+{
+    int status = rl_resource_check(resource, &size, result);
+    if (!status && is_marker(resource, size, client))
+        status =
+            rl_result_fail(result, REDLOCK_INVALID,
+                           "the resource's key is the nodes' marker, '%s'; use another name, or another marker_key",
+                           client->marker_key);
+    if (!status)
+        names->name[names->count++] = (struct rl_text){resource, size};
+    return status;
+}
+
+int rl_names_read(struct rl_names *names, const char *resource, const redlock_acquire_options *options,
+                  const redlock_options *client, redlock_result *result)
+{
+    names->count = 0;
+    if (options->also_count >= REDLOCK_RESOURCES_MAX)
+        return rl_result_fail(result, REDLOCK_INVALID, "also_count is %zu; one lock has %d resources at most",
+                              options->also_count, REDLOCK_RESOURCES_MAX);
+    if (options->also_count && !options->also)
+        return rl_result_fail(result, REDLOCK_INVALID, "also is NULL, with an also_count of %zu", options->also_count);
+    int status = add(names, resource, options->resource_size, client, result);
+    for (size_t i = 0; !status && i < options->also_count; i++)
+        status = add(names, options->also[i].bytes, options->also[i].size, client, result);
+    if (!status)
+        fold(names);
+    return status;
+}
+
+struct rl_names rl_names_of(const char *resource, size_t size)
+{
+    struct rl_names names;
+    names.count = 1;
+    names.name[0] = (struct rl_text){resource, size};
+    return names;
+}

@@ -1,0 +1,209 @@
+#include "src/lock/question.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "src/client/client.h"
+#include "src/lock/queue.h"
+
+#define TICKET_LAST ((1ull << 53) - 1) /* above all that are drawn; exact in Lua */
+
+/* One key, as the commands and scripts for plain locks take it. */
+static void add_lock_key(struct rl_question_command *built, const struct rl_lease *lease)
+{
+    rl_command_add(&built->command, lease->key[0].bytes, lease->key[0].size);
+}
+
+/* A call of a script with all keys. */
+static void call(struct rl_question_command *built, enum rl_script_id script, bool whole, const struct rl_lease *lease)
+{
+    rl_decimal(built->keys, lease->key_count);
+    rl_command_script(&built->command, script, whole, built->keys);
+    if (lease->semaphore.bytes && (script == RL_SCRIPT_GRANT || script == RL_SCRIPT_WAIT)) {
+        rl_command_add(&built->command, lease->semaphore.bytes, lease->semaphore.size);
+        return;
+    }
+    for (unsigned i = 0; i < lease->key_count; i++)
+        rl_command_add(&built->command, lease->key[i].bytes, lease->key[i].size);
+}
+
+static void add_token(struct rl_question_command *built, const struct rl_lease *lease)
+{
+    rl_command_add(&built->command, lease->value.bytes, lease->value.size);
+}
+
+/* Made only where it is part of what is asked: a release, which is half of all, does without. */
+static void add_ttl(struct rl_question_command *built, const struct rl_round *round)
+{
+    rl_command_add(&built->command, built->ttl, rl_decimal(built->ttl, round->rules.terms.ttl / QUORUM_MILLISECOND));
+}
+
+/* The fencing token and how long its record lives, of a lock that has one; else 0 twice. */
+static void add_fence(struct rl_question_command *built, const struct rl_lease *lease, uint64_t fence)
+{
+    rl_command_add(&built->command, built->fence, rl_decimal(built->fence, fence));
+    rl_command_add(&built->command, built->fence_ttl,
+                   rl_decimal(built->fence_ttl, lease->client->options.fence_ttl_ms));
+}
+
+/* The published pattern, so that clients in other languages exclude ours, and ours theirs. */
+static void set(struct rl_question_command *built, const struct rl_round *round)
+{
+    const struct rl_lease *lease = round->lease;
+    rl_command_add(&built->command, "SET", 3);
+    add_lock_key(built, lease);
+    add_token(built, lease);
+    rl_command_add(&built->command, "NX", 2);
+    rl_command_add(&built->command, "PX", 2);
+    add_ttl(built, round);
+}
+
+static void add_mode(struct rl_question_command *built, const struct rl_lease *lease)
+{
+    rl_command_add_text(&built->command, lease->shared ? "shared" : "exclusive");
+}
+
+/* Of a semaphore, how many slots it has, and which is meant. */
+static void add_slot(struct rl_question_command *built, const struct rl_lease *lease)
+{
+    rl_command_add(&built->command, built->permits, rl_decimal(built->permits, lease->permits));
+    if (lease->slot < 0)
+        rl_command_add(&built->command, "-1", 2);
+    else
+        rl_command_add(&built->command, built->slot, rl_decimal(built->slot, (uint64_t)lease->slot));
+}
+
+static void grant(struct rl_question_command *built, const struct rl_round *round, bool whole)
+{
+    const struct rl_lease *lease = round->lease;
+    call(built, RL_SCRIPT_GRANT, whole, lease);
+    add_token(built, lease);
+    add_ttl(built, round);
+    add_fence(built, lease, round->fence);
+    add_mode(built, lease);
+    add_slot(built, lease);
+}
+
+static void keep(struct rl_question_command *built, const struct rl_round *round, bool whole)
+{
+    const struct rl_lease *lease = round->lease;
+    call(built, RL_SCRIPT_KEEP, whole, lease);
+    rl_command_add_text(&built->command, "keep");
+    rl_command_add_text(&built->command, built->keys);
+    add_token(built, lease);
+    add_ttl(built, round);
+    add_fence(built, lease, round->fence);
+    add_mode(built, lease);
+}
+
+static void extend(struct rl_question_command *built, const struct rl_round *round, bool whole)
+{
+    const struct rl_lease *lease = round->lease;
+    rl_command_script(&built->command, RL_SCRIPT_EXTEND, whole, "1");
+    add_lock_key(built, lease);
+    add_token(built, lease);
+    add_ttl(built, round);
+}
+
+/* The channel on which it is called; and which of this client's waiters it is: of a lock on several resources, of
+ * readers. */
+static const char *waiter_name(struct rl_question_command *built, const struct rl_lease *lease)
+{
+    const char *readers = lease->shared ? " r" : "";
+    if (lease->key_count == 1 && !lease->shared)
+        return lease->client->channel;
+    if (lease->key_count > 1)
+        snprintf(built->waiter, sizeof built->waiter, "%s %08x%s", lease->client->channel, rl_lease_set(lease),
+                 readers);
+    else
+        snprintf(built->waiter, sizeof built->waiter, "%s%s", lease->client->channel, readers);
+    return built->waiter;
+}
+
+static void free_all(struct rl_question_command *built, const struct rl_lease *lease, bool whole, const char *waiter)
+{
+    call(built, RL_SCRIPT_FREE, whole, lease);
+    add_token(built, lease);
+    add_fence(built, lease, rl_lease_own_fence(lease));
+    add_mode(built, lease);
+    rl_command_add_text(&built->command, waiter ? waiter : "");
+    rl_command_add(&built->command, lease->semaphore.bytes ? lease->semaphore.bytes : "", lease->semaphore.size);
+}
+
+/* waiter: NULL, or whom to sign out. */
+static void release(struct rl_question_command *built, const struct rl_lease *lease, bool whole, const char *waiter)
+{
+    if (!rl_lease_is_plain(lease)) {
+        free_all(built, lease, whole, waiter);
+        return;
+    }
+    rl_command_script(&built->command, RL_SCRIPT_RELEASE, whole, "1");
+    add_lock_key(built, lease);
+    add_token(built, lease);
+    if (waiter)
+        rl_command_add_text(&built->command, waiter);
+}
+
+/* Who only tries has no name and comes last: whoever waits is before it, this client's own waiters too. */
+static void wait(struct rl_question_command *built, const struct rl_round *round, enum rl_question question, bool whole)
+{
+    bool tries = question == RL_ASK_TRY;
+    call(built, RL_SCRIPT_WAIT, whole, round->lease);
+    rl_command_add_text(&built->command, tries ? "" : waiter_name(built, round->lease));
+    rl_command_add(&built->command, built->ticket, rl_decimal(built->ticket, tries ? TICKET_LAST : round->ticket));
+    rl_command_add_text(&built->command, RL_WAITER_LIFE_MS);
+    rl_command_add_text(&built->command, round->fair ? "1" : "2");
+    rl_command_add_text(&built->command, tries ? "2" : question == RL_ASK_TAKE ? "1" : "0");
+    add_token(built, round->lease);
+    add_ttl(built, round);
+    add_fence(built, round->lease, round->fence);
+    add_mode(built, round->lease);
+    add_slot(built, round->lease);
+}
+
+/* A release tells the queue that its lock's holder waits no more, unless another of this client's does. */
+static const char *waiter_to_sign_out(struct rl_question_command *built, const struct rl_lease *lease)
+{
+    return lease->queued && !rl_queue_is_waiting(lease->client, lease) ? waiter_name(built, lease) : NULL;
+}
+
+bool rl_question_format(struct rl_question_command *built, const struct rl_round *round, enum rl_question question,
+                        bool whole)
+{
+    const struct rl_lease *lease = round->lease;
+    built->command.count = 0;
+    built->command.bytes = NULL;
+    switch (question) {
+    case RL_ASK_SET:
+        set(built, round);
+        break;
+    case RL_ASK_GRANT:
+        grant(built, round, whole);
+        break;
+    case RL_ASK_KEEP:
+        keep(built, round, whole);
+        break;
+    case RL_ASK_EXTEND:
+        extend(built, round, whole);
+        break;
+    case RL_ASK_RELEASE:
+        release(built, lease, whole, waiter_to_sign_out(built, lease));
+        break;
+    case RL_ASK_LEAVE:
+        release(built, lease, whole, waiter_name(built, lease));
+        break;
+    case RL_ASK_QUERY:
+        rl_command_script(&built->command, RL_SCRIPT_QUERY, whole, "1");
+        add_lock_key(built, lease);
+        break;
+    case RL_ASK_TRUST:
+        rl_guard_command(round->client, NULL, RL_GUARD_TRUST, whole, &built->command, &built->guard);
+        break;
+    case RL_ASK_TRY:
+    case RL_ASK_TAKE:
+    case RL_ASK_SIGN:
+        wait(built, round, question, whole);
+        break;
+    }
+    return rl_command_format(&built->command);
+}

@@ -1,0 +1,42 @@
+/* What a round asks, as a command: the words of the protocol between us and the nodes. */
+#ifndef RL_QUESTION_H
+#define RL_QUESTION_H
+
+#include <stdbool.h>
+
+#include "src/node/command.h"
+#include "src/node/guard.h"
+#include "src/lock/queue.h"
+#include "src/node/reply.h"
+
+struct rl_round;
+
+/* Helper keys are the lock's key and one of these; a resource may not end so. */
+#define RL_QUEUE_SUFFIX ":redlock:queue" /* sorted set: waiter by ticket */
+#define RL_ALIVE_SUFFIX                                                                                                \
+    ":redlock:alive" /* hash: waiter's expiry; and the largest ticket seen, in a field that begins with a space */
+#define RL_FREE_SUFFIX  ":redlock:free"  /* string: there while anybody waits; only scripts use it */
+#define RL_SUFFIX_MAX   14               /* the longest of them */
+#define RL_FENCE_SUFFIX ":redlock:fence" /* the largest fencing token that the node was told */
+
+#define RL_KEY_MAX      (128 + REDLOCK_RESOURCE_MAX)
+
+/* A command under construction, and what its arguments point to. Large: on the stack, for the time of sending. */
+struct rl_question_command {
+    struct rl_command command;
+    char ttl[RL_DECIMAL_SIZE];
+    char ticket[RL_DECIMAL_SIZE];
+    char keys[RL_DECIMAL_SIZE];
+    char permits[RL_DECIMAL_SIZE];
+    char slot[RL_DECIMAL_SIZE];
+    char waiter[RL_CHANNEL_SIZE + 16];
+    char fence[RL_DECIMAL_SIZE];
+    char fence_ttl[RL_DECIMAL_SIZE];
+    struct rl_guard_numbers guard;
+};
+
+/* Formats what the round asks. whole: scripts by their text. false: no memory; to be freed in any case. */
+bool rl_question_format(struct rl_question_command *built, const struct rl_round *round, enum rl_question question,
+                        bool whole);
+
+#endif

@@ -1,0 +1,448 @@
+#include "src/lock/queue.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "src/client/client.h"
+#include "src/core/clock.h"
+#include "src/node/guard.h"
+#include "src/core/memory.h"
+#include "src/lock/question.h"
+
+#define REFRESH  QUORUM_SECOND
+#define STAND_IN (20 * QUORUM_MILLISECOND) /* far longer than a hand-over, short for whoever waits behind a dead one */
+#define LINGER   QUORUM_SECOND
+
+static void step(struct rl_queue *queue, const struct quorum_waiting_event *event);
+
+/* ------------------------------------------------------------------------------------------------------------ table */
+
+/* Those for several resources are few, and have one bucket of their own. */
+static struct rl_queue **bucket(redlock_client *client, unsigned count, const char *key, size_t size)
+{
+    uint32_t hash = 2166136261u;
+    if (count > 1)
+        return &client->queues.buckets[RL_QUEUE_BUCKETS];
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ (unsigned char)key[i]) * 16777619u;
+    return &client->queues.buckets[(hash ^ hash >> 16) % RL_QUEUE_BUCKETS];
+}
+
+static struct rl_queue **bucket_of(redlock_client *client, const struct rl_lease *lease)
+{
+    return bucket(client, lease->key_count, rl_lease_resource(lease, 0).bytes, rl_lease_resource(lease, 0).size);
+}
+
+struct rl_queue *rl_queue_find(redlock_client *client, const struct rl_names *names)
+{
+    struct rl_queue *queue = *bucket(client, names->count, names->name[0].bytes, names->name[0].size);
+    while (queue && !rl_lease_is_on(queue->lease, names))
+        queue = queue->next;
+    return queue;
+}
+
+static struct rl_queue *find_alike(redlock_client *client, const struct rl_lease *lease)
+{
+    struct rl_queue *queue = *bucket_of(client, lease);
+    while (queue && !rl_lease_is_alike(queue->lease, lease))
+        queue = queue->next;
+    return queue;
+}
+
+bool rl_queue_is_waiting(redlock_client *client, const struct rl_lease *lease)
+{
+    const struct rl_queue *queue = find_alike(client, lease);
+    return queue && queue->first;
+}
+
+static void destroy(struct rl_queue *queue)
+{
+    redlock_client *client = queue->client;
+    struct rl_queue **link = bucket_of(client, queue->lease);
+    while (*link != queue)
+        link = &(*link)->next;
+    *link = queue->next;
+    rl_timer_stop(&client->timers, &queue->timer);
+    rl_round_leave(queue->looking);
+    rl_lease_release(queue->lease);
+    rl_client_free(client, queue);
+}
+
+void rl_queues_free(redlock_client *client)
+{
+    for (unsigned i = 0; i <= RL_QUEUE_BUCKETS; i++)
+        while (client->queues.buckets[i])
+            destroy(client->queues.buckets[i]);
+}
+
+static void on_timer(struct rl_timer *timer)
+{
+    struct rl_queue *queue = (struct rl_queue *)(void *)((char *)timer - offsetof(struct rl_queue, timer));
+    const struct quorum_waiting_event woken = {.type = QUORUM_WAITING_WOKEN, .now = rl_now()};
+    if (queue->first)
+        step(queue, &woken);
+    else
+        destroy(queue);
+}
+
+static struct rl_queue *create(redlock_client *client, const struct rl_names *names)
+{
+    int status;
+    struct rl_queue *queue = rl_allocate(&client->allocator, sizeof *queue);
+    if (!queue)
+        return NULL;
+    queue->lease = rl_lease_create(client, names, &status);
+    if (!queue->lease) {
+        rl_client_free(client, queue);
+        return NULL;
+    }
+    queue->client = client;
+    queue->timer.fire = on_timer;
+    struct rl_queue **link = bucket_of(client, queue->lease);
+    queue->next = *link;
+    *link = queue;
+    return queue;
+}
+
+/* --------------------------------------------------------------------------------------------------------- first waiter */
+
+/* By the wall clock, so that tickets of different clients compare; above all we have seen, so that they do where clocks
+ * differ. */
+static uint64_t draw_ticket(redlock_client *client)
+{
+    uint64_t ticket = rl_wall_us();
+    if (ticket <= client->queues.last_ticket)
+        ticket = client->queues.last_ticket + 1;
+    client->queues.last_ticket = ticket;
+    return ticket;
+}
+
+/* A new first waiter: the client takes a new place on the nodes. */
+static void stand_anew(struct rl_queue *queue)
+{
+    redlock_client *client = queue->client;
+    queue->fair = queue->first->fair; /* what it asks for goes for its looks and its attempts alike */
+    const struct quorum_waiting_terms terms = {
+        .nodes = client->nodes_count, .width = queue->fair ? 1 : 2, .refresh = REFRESH, .stand_in = STAND_IN};
+    rl_timer_stop(&client->timers, &queue->timer);
+    rl_round_leave(queue->looking);
+    queue->looking = NULL;
+    quorum_waiting_init(&queue->rules, &terms);
+    queue->rules.listening = rl_listeners_up(client);
+    quorum_waiting_try(&queue->rules);
+    queue->lease->shared = queue->first->shared;
+    queue->lease->permits = (uint8_t)queue->first->permits;
+    queue->ticket = draw_ticket(client);
+    queue->seen = 0;
+    memset(queue->place, 0, sizeof queue->place);
+    queue->raised = false;
+    rl_listeners_start(client);
+}
+
+bool rl_queue_join(redlock_client *client, const struct rl_names *names, struct rl_waiter *waiter, bool fair)
+{
+    struct rl_queue *queue = rl_queue_find(client, names);
+    if (!queue)
+        queue = create(client, names);
+    waiter->queue = queue;
+    if (!queue)
+        return true;
+    waiter->next = NULL;
+    waiter->fair = fair;
+    *(queue->first ? &queue->last->next : &queue->first) = waiter;
+    queue->last = waiter;
+    if (queue->first != waiter)
+        return false;
+    stand_anew(queue);
+    return true;
+}
+
+static void sign_out(struct rl_queue *queue)
+{
+    const struct quorum_terms terms = {.kind = QUORUM_LOOK, .nodes = queue->client->nodes_count};
+    struct rl_round *round = rl_round_create(queue->client, queue->lease, RL_ASK_LEAVE, &terms);
+    if (!round)
+        return; /* the entries end by themselves */
+    rl_round_start(round);
+    rl_round_leave(round);
+}
+
+static void remove_waiter(struct rl_queue *queue, struct rl_waiter *waiter)
+{
+    struct rl_waiter **link = &queue->first, *before = NULL;
+    while (*link != waiter) {
+        before = *link;
+        link = &before->next;
+    }
+    *link = waiter->next;
+    if (queue->last == waiter)
+        queue->last = before;
+    waiter->queue = NULL;
+}
+
+/* The next of the readers at the front that has not tried since the last call. */
+static struct rl_waiter *next_reader(const struct rl_queue *queue)
+{
+    for (struct rl_waiter *waiter = queue->first; waiter && waiter->shared; waiter = waiter->next)
+        if (waiter->call != queue->calls)
+            return waiter;
+    return NULL;
+}
+
+/* The first one tries; and readers together. */
+static void attempt_together(struct rl_queue *queue)
+{
+    struct rl_waiter *waiter = queue->first;
+    queue->calls++;
+    queue->again = false;
+    do {
+        waiter->call = queue->calls;
+        waiter->attempt(waiter);
+        waiter = next_reader(queue);
+    } while (waiter && !queue->again);
+}
+
+/* An attempt may end at once, and its waiter leave: then the next one's turn comes when that has returned, for there
+ * may be thousands who fail in turn. */
+static void attempt(struct rl_queue *queue)
+{
+    queue->again = true;
+    if (queue->attempting)
+        return;
+    queue->attempting = true;
+    while (queue->again && queue->first)
+        attempt_together(queue);
+    queue->attempting = queue->again = false;
+}
+
+bool rl_queue_is_first(const struct rl_waiter *waiter)
+{
+    return waiter->queue->first == waiter;
+}
+
+void rl_queue_leave(struct rl_waiter *waiter, const struct rl_lease *won)
+{
+    struct rl_queue *queue = waiter->queue;
+    if (!queue)
+        return;
+    bool was_first = queue->first == waiter;
+    remove_waiter(queue, waiter);
+    if (!was_first)
+        return;
+    /* Won: the nodes that granted have taken the entry off; the release takes it off where it goes. */
+    if (!won || queue->rules.listed & ~won->may_hold)
+        sign_out(queue);
+    queue->rules.signed_in = queue->rules.listed = 0;
+    if (!queue->first) {
+        rl_round_leave(queue->looking);
+        queue->looking = NULL;
+        rl_timer_set(&queue->client->timers, &queue->timer, rl_now() + LINGER);
+        return;
+    }
+    stand_anew(queue);
+    attempt(queue);
+}
+
+void rl_queue_leave_late(redlock_client *client, const struct rl_lease *won)
+{
+    struct rl_queue *queue = find_alike(client, won);
+    if (queue && !queue->first)
+        sign_out(queue);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- looking */
+
+/* A lock that is free on a node which grants nothing yet is not to be had there before. */
+static struct quorum_waiting_event answer(const struct rl_node *node, const redisReply *reply)
+{
+    long long left = reply->element[1]->integer;
+    quorum_time now = rl_now();
+    quorum_duration remaining = left < 0 ? QUORUM_NEVER : (quorum_duration)left * QUORUM_MILLISECOND;
+    quorum_duration withheld = rl_guard_withholds(node, now);
+    return (struct quorum_waiting_event){
+        .type = QUORUM_WAITING_SIGNED,
+        .now = now,
+        .node = node->index,
+        .remaining = withheld > remaining ? withheld : remaining,
+        .ahead = reply->element[2]->integer < 0 ? 0 : (unsigned)reply->element[2]->integer,
+    };
+}
+
+static void take(struct rl_queue *queue, unsigned node, const redisReply *reply)
+{
+    const struct quorum_waiting_event event = answer(&queue->client->nodes[node], reply);
+    long long told = reply->element[3]->integer;
+    queue->place[node] = told < 0 ? 0 - (uint64_t)told : 0;
+    if (told > 0 && (uint64_t)told > queue->seen)
+        queue->seen = (uint64_t)told;
+    step(queue, &event);
+}
+
+void rl_queue_answered(struct rl_waiter *waiter, unsigned node, const struct rl_vote *vote, const redisReply *reply)
+{
+    if (!waiter->queue)
+        return;
+    if (vote->vote == QUORUM_HELD)
+        take(waiter->queue, node, reply);
+    else if (vote->vote == QUORUM_GRANTED)
+        waiter->queue->place[node] = 0; /* who takes it has no place there any more */
+}
+
+static void looked_at(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)
+{
+    if (vote->vote == QUORUM_GRANTED)
+        take(round->owner, node, reply);
+}
+
+/*
+ * A fair place is behind everybody who was there before, whatever the clocks say. And so many nodes may have sent us to
+ * the end that no majority has us where we were: then we stand there on the others, too. Else each of several waiters
+ * could be the first on some nodes for ever, and take what the others lack.
+ */
+static bool raise_ticket(struct rl_queue *queue)
+{
+    uint64_t ticket = queue->ticket, place = quorum_waiting_place(queue->place, queue->client->nodes_count);
+    if (queue->fair && !queue->raised && queue->seen >= ticket) {
+        queue->raised = true;
+        ticket = queue->seen + 1;
+    }
+    ticket = place > ticket ? place : ticket;
+    if (ticket == queue->ticket)
+        return false;
+    queue->ticket = ticket;
+    if (ticket > queue->client->queues.last_ticket)
+        queue->client->queues.last_ticket = ticket;
+    return true;
+}
+
+static void look(struct rl_queue *queue);
+
+static void looked(struct rl_round *round)
+{
+    struct rl_queue *queue = round->owner;
+    const struct quorum_waiting_event event = {.type = QUORUM_WAITING_LOOKED, .now = rl_now()};
+    rl_round_leave(queue->looking);
+    queue->looking = NULL;
+    if (raise_ticket(queue))
+        look(queue);
+    else
+        step(queue, &event);
+}
+
+static void look(struct rl_queue *queue)
+{
+    const struct quorum_terms terms = {.kind = QUORUM_LOOK, .nodes = queue->client->nodes_count};
+    const struct quorum_waiting_event failed = {.type = QUORUM_WAITING_LOOKED, .now = rl_now()};
+    rl_round_leave(queue->looking);
+    queue->looking = rl_round_create(queue->client, queue->lease, RL_ASK_SIGN, &terms);
+    if (!queue->looking) {
+        step(queue, &failed);
+        return;
+    }
+    queue->looking->ticket = queue->ticket;
+    queue->looking->fair = queue->fair;
+    queue->looking->owner = queue;
+    queue->looking->replied = looked_at;
+    queue->looking->decided = looked;
+    rl_round_start(queue->looking);
+}
+
+/* -------------------------------------------------------------------------------------------------------- the rules */
+
+static void step(struct rl_queue *queue, const struct quorum_waiting_event *event)
+{
+    struct rl_waiter *first = queue->first;
+    if (!first)
+        return;
+    struct quorum_waiting_actions actions = quorum_waiting_step(&queue->rules, event);
+    quorum_time deadline = quorum_waiting_deadline(&queue->rules);
+    if (deadline == QUORUM_NEVER)
+        rl_timer_stop(&queue->client->timers, &queue->timer);
+    else
+        rl_timer_set(&queue->client->timers, &queue->timer, deadline);
+    bool may_have_changed = event->type == QUORUM_WAITING_LOOKED || event->type == QUORUM_WAITING_DEAF;
+    if (actions.sign_out)
+        sign_out(queue);
+    if (actions.look)
+        look(queue);
+    else if (actions.attempt)
+        attempt(queue);
+    else if (may_have_changed && !queue->rules.trying && !rl_queue_is_called(first))
+        first->uncalled(first);
+}
+
+void rl_queue_try(struct rl_waiter *waiter)
+{
+    quorum_waiting_try(&waiter->queue->rules);
+}
+
+void rl_queue_tried(struct rl_waiter *waiter, bool held, quorum_time rest_until)
+{
+    struct rl_queue *queue = waiter->queue;
+    assert(queue->first == waiter);
+    const struct quorum_waiting_event event = {.type = QUORUM_WAITING_TRIED,
+                                               .now = rl_now(),
+                                               .misplaced = raise_ticket(queue),
+                                               .in_the_way = held,
+                                               .rest_until = rest_until};
+    step(queue, &event);
+}
+
+bool rl_queue_is_called(const struct rl_waiter *waiter)
+{
+    return waiter->queue && (waiter->queue->rules.looking || quorum_waiting_is_called(&waiter->queue->rules));
+}
+
+/* Of a lock on several resources one is free: whether the others are is asked by an attempt. */
+static void call(struct rl_queue *queue, const struct quorum_waiting_event *event, const char *resource, size_t size,
+                 int slot)
+{
+    const struct rl_names names = rl_names_of(resource, size);
+    for (struct rl_queue *next; queue; queue = next) {
+        next = queue->next;
+        if (!rl_lease_has(queue->lease, &names))
+            continue;
+        if (slot >= 0 && queue->first)
+            queue->first->slot_called(queue->first, (unsigned)slot);
+        step(queue, event);
+    }
+}
+
+/* Of a semaphore's slot, its number; and the size of the semaphore's key. -1: it is none. */
+static int slot_of(const char *key, size_t *size)
+{
+    size_t infix = sizeof RL_SLOT_INFIX - 1, end = *size;
+    int slot = 0;
+    while (end > 0 && key[end - 1] >= '0' && key[end - 1] <= '9')
+        end--;
+    if (end == *size || *size - end > 2 || end < infix || memcmp(key + end - infix, RL_SLOT_INFIX, infix) != 0)
+        return -1;
+    for (size_t at = end; at < *size; at++)
+        slot = 10 * slot + (key[at] - '0');
+    *size = end - infix;
+    return slot;
+}
+
+void rl_queues_called(redlock_client *client, unsigned node, unsigned ahead, const char *key, size_t size)
+{
+    size_t prefix = strlen(client->options.prefix);
+    const struct quorum_waiting_event event = {
+        .type = QUORUM_WAITING_CALLED, .now = rl_now(), .node = node, .ahead = ahead};
+    if (size <= prefix || rl_guard_withholds(&client->nodes[node], event.now) > 0)
+        return;
+    int slot = slot_of(key, &size);
+    call(*bucket(client, 1, key + prefix, size - prefix), &event, key + prefix, size - prefix, slot);
+    call(client->queues.buckets[RL_QUEUE_BUCKETS], &event, key + prefix, size - prefix, -1);
+}
+
+void rl_queues_listening(redlock_client *client, unsigned node, bool listening)
+{
+    const struct quorum_waiting_event event = {
+        .type = listening ? QUORUM_WAITING_LISTENING : QUORUM_WAITING_DEAF, .now = rl_now(), .node = node};
+    for (unsigned i = 0; i <= RL_QUEUE_BUCKETS; i++)
+        for (struct rl_queue *queue = client->queues.buckets[i], *next; queue; queue = next) {
+            next = queue->next;
+            step(queue, &event);
+        }
+}

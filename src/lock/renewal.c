@@ -1,0 +1,565 @@
+#include "src/lock/renewal.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/client/client.h"
+#include "src/core/clock.h"
+#include "src/core/memory.h"
+#include "src/client/result.h"
+
+/* One lease's part of a batch. */
+struct item {
+    struct rl_lease *lease; /* a reference */
+    struct quorum_round round;
+    quorum_nodes absent; /* nodes that said, or are known, not to have it */
+    char ttl[24];
+    char fence[24];
+    char keys[12];
+    bool asked;
+};
+
+/* Several leases' renewals, or the healing of several on one node. */
+struct batch {
+    redlock_client *client;
+    bool healing;
+    bool plain; /* all of them are, or none */
+    char fence_ttl[24];
+    unsigned references; /* of requests under way, and of whoever is at work on it */
+    unsigned left;       /* nodes that have neither answered nor been counted out */
+    quorum_nodes unasked;
+    unsigned turn;                  /* the node to begin with */
+    bool in_turn;                   /* one node after the other */
+    struct rl_long_command command; /* for those that are still to be asked */
+    unsigned count;
+    struct item *items;
+    struct rl_request ask[];
+};
+
+/* ------------------------------------------------------------------------------------------------------- gathering */
+
+/* A hundredth of the ttl is what the drift allows for anyway. */
+static quorum_duration patience(const struct rl_lease *lease)
+{
+    quorum_duration share = lease->rules.terms.ttl / 100, most = 20 * QUORUM_MILLISECOND;
+    return share < most ? share : most;
+}
+
+void rl_renewal_due(struct rl_lease *lease)
+{
+    redlock_client *client = lease->client;
+    struct rl_leases *leases = &client->leases;
+    if (lease->due)
+        return;
+    lease->due = true;
+    lease->next_due = NULL;
+    *(leases->due ? &leases->due_last->next_due : &leases->due) = rl_lease_retain(lease);
+    leases->due_last = lease;
+    leases->due_count++;
+    quorum_time latest = quorum_time_add(rl_now(), lease->rules.failures ? 0 : patience(lease));
+    if (!client->renewal_timer.set || client->renewal_timer.due > latest)
+        rl_timer_set(&client->timers, &client->renewal_timer, latest);
+}
+
+static struct rl_lease *take_due(struct rl_leases *leases)
+{
+    struct rl_lease *lease = leases->due;
+    leases->due = lease->next_due;
+    leases->due_count--;
+    lease->due = false;
+    return lease;
+}
+
+void rl_renewals_drop(redlock_client *client)
+{
+    while (client->leases.due)
+        rl_lease_release(take_due(&client->leases));
+    rl_timer_stop(&client->timers, &client->renewal_timer);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- batches */
+
+static struct batch *create_batch(redlock_client *client, bool healing, unsigned count)
+{
+    size_t requests = client->nodes_count * sizeof(struct rl_request);
+    struct batch *batch = rl_allocate(&client->allocator, sizeof *batch + requests);
+    struct item *items = batch ? rl_allocate(&client->allocator, count * sizeof *items) : NULL;
+    if (!items) {
+        rl_free(&client->allocator, batch);
+        return NULL;
+    }
+    batch->client = client;
+    batch->healing = healing;
+    snprintf(batch->fence_ttl, sizeof batch->fence_ttl, "%u", client->options.fence_ttl_ms);
+    batch->references = 1;
+    batch->items = items;
+    return batch;
+}
+
+static void heal_after(struct batch *batch);
+
+static void release(struct batch *batch)
+{
+    redlock_client *client = batch->client;
+    if (--batch->references > 0)
+        return;
+    for (unsigned i = 0; i < batch->count; i++)
+        rl_lease_release(batch->items[i].lease);
+    rl_long_command_free(&batch->command, &client->allocator);
+    rl_client_free(client, batch->items);
+    rl_client_free(client, batch);
+}
+
+static void add_plain(struct rl_long_command *command, const struct batch *batch)
+{
+    for (unsigned i = 0; i < batch->count; i++)
+        rl_long_command_add(command, batch->items[i].lease->key[0].bytes, batch->items[i].lease->key[0].size);
+    for (unsigned i = 0; i < batch->count; i++) {
+        rl_long_command_add(command, batch->items[i].lease->value.bytes, batch->items[i].lease->value.size);
+        rl_long_command_add_text(command, batch->items[i].ttl);
+    }
+}
+
+static void add_others(struct rl_long_command *command, const struct batch *batch)
+{
+    for (unsigned i = 0; i < batch->count; i++)
+        for (unsigned k = 0; k < batch->items[i].lease->key_count; k++)
+            rl_long_command_add(command, batch->items[i].lease->key[k].bytes, batch->items[i].lease->key[k].size);
+    rl_long_command_add_text(command, batch->healing ? "heal" : "keep");
+    for (unsigned i = 0; i < batch->count; i++) {
+        rl_long_command_add_text(command, batch->items[i].keys);
+        rl_long_command_add(command, batch->items[i].lease->value.bytes, batch->items[i].lease->value.size);
+        rl_long_command_add_text(command, batch->items[i].ttl);
+        rl_long_command_add_text(command, batch->items[i].fence);
+        rl_long_command_add_text(command, batch->fence_ttl);
+        rl_long_command_add_text(command, batch->items[i].lease->shared ? "shared" : "exclusive");
+    }
+}
+
+static bool format(const struct batch *batch, bool whole, struct rl_long_command *command)
+{
+    unsigned keys = 0, arguments = batch->plain ? 2 * batch->count : 1 + 6 * batch->count;
+    for (unsigned i = 0; i < batch->count; i++)
+        keys += batch->items[i].lease->key_count;
+    enum rl_script_id script = batch->healing ? RL_SCRIPT_HEAL : RL_SCRIPT_RENEW;
+    if (!rl_long_command_begin(command, &batch->client->allocator, batch->plain ? script : RL_SCRIPT_KEEP, whole, keys,
+                               arguments))
+        return false;
+    (batch->plain ? add_plain : add_others)(command, batch);
+    return rl_long_command_format(command);
+}
+
+/* whole: with the script's text. NOSCRIPT is a refusal then, or the two would go on for ever. */
+static bool send(struct batch *batch, struct rl_node *node, const struct rl_long_command *command, bool whole)
+{
+    batch->ask[node->index].whole = whole;
+    bool sent = rl_node_send(node, &batch->ask[node->index], &command->command);
+    batch->references += sent;
+    return sent;
+}
+
+static bool format_and_send(struct batch *batch, struct rl_node *node, bool whole)
+{
+    struct rl_long_command command;
+    bool sent = format(batch, whole, &command) && send(batch, node, &command, whole);
+    rl_long_command_free(&command, &batch->client->allocator);
+    return sent;
+}
+
+/* The scripts' answers: a character for each plain lease, a number for each other. Anything else is a refusal. */
+static bool is_answer(const struct batch *batch, const redisReply *reply)
+{
+    if (batch->plain)
+        return reply->type == REDIS_REPLY_STRING && (size_t)reply->len == batch->count &&
+               strspn(reply->str, "01") == (size_t)reply->len;
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != batch->count)
+        return false;
+    for (size_t i = 0; i < reply->elements; i++)
+        if (reply->element[i]->type != REDIS_REPLY_INTEGER)
+            return false;
+    return true;
+}
+
+/* -1: not ours, or another's. What the nodes think of a token that has been won is of no matter here. */
+static bool is_done(const struct batch *batch, const redisReply *reply, unsigned index)
+{
+    return batch->plain ? reply->str[index] == '1' : reply->element[index]->integer != -1;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- renewing */
+
+static void decided(struct item *item)
+{
+    const struct quorum_lease_event event = {.type = QUORUM_LEASE_RENEWED,
+                                             .now = item->round.decided_at,
+                                             .validity_end = item->round.validity_end,
+                                             .verdict = item->round.verdict,
+                                             .random = rl_random_u64(&item->lease->client->random)};
+    bool is_won = item->round.verdict == QUORUM_WON;
+    item->lease->failed_verdict = is_won ? QUORUM_UNDECIDED : item->round.verdict;
+    item->lease->failed_votes = item->round.tally;
+    item->lease->client->statistics.renewed += is_won;
+    item->lease->client->statistics.renewals_failed += !is_won;
+    rl_lease_step(item->lease, &event);
+}
+
+static void count(struct item *item, unsigned node, enum quorum_vote vote, quorum_time now)
+{
+    const struct quorum_event event = {.type = QUORUM_VOTED, .now = now, .node = node, .vote = vote};
+    if (vote == QUORUM_ABSENT)
+        item->absent |= quorum_node(node);
+    struct quorum_actions actions = quorum_round_step(&item->round, &event);
+    if (actions.decided)
+        decided(item);
+    item->lease->client->statistics.renewed += actions.confirmed;
+    if (actions.confirmed)
+        item->lease->failed_verdict = QUORUM_UNDECIDED;
+    if (actions.confirmed)
+        rl_lease_confirmed(item->lease, &item->round, now);
+}
+
+static void count_all(struct batch *batch, unsigned node, enum quorum_vote vote, quorum_time now)
+{
+    for (unsigned i = 0; i < batch->count; i++)
+        count(&batch->items[i], node, vote, now);
+}
+
+/* The node has had its say, or its time. After the last one the absent are healed. */
+static void settled(struct batch *batch)
+{
+    if (--batch->left == 0 && !batch->healing)
+        heal_after(batch);
+}
+
+/* For redlock_renewal_result(). */
+static void __attribute__((format(printf, 2, 3))) note_failure(struct rl_node *node, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(node->facts.renewal, sizeof node->facts.renewal, format, arguments);
+    va_end(arguments);
+}
+
+static void take_renewals(struct batch *batch, unsigned node, const redisReply *reply, quorum_time now)
+{
+    if (!is_answer(batch, reply)) {
+        struct rl_facts *facts = &batch->client->nodes[node].facts;
+        rl_reply_text(reply, facts->renewal, sizeof facts->renewal);
+        count_all(batch, node, QUORUM_REFUSED, now);
+        return;
+    }
+    for (unsigned i = 0; i < batch->count; i++)
+        count(&batch->items[i], node, is_done(batch, reply, i) ? QUORUM_GRANTED : QUORUM_ABSENT, now);
+}
+
+static void renewal_answered(struct rl_request *request, const struct rl_answer *answer);
+static void heal_answered(struct rl_request *request, const struct rl_answer *answer);
+static const struct rl_request_type renewal_type = {.answered = renewal_answered};
+static const struct rl_request_type heal_type = {.answered = heal_answered};
+
+static unsigned take_unasked(struct batch *batch)
+{
+    unsigned node = batch->turn;
+    while (!(batch->unasked & quorum_node(node)))
+        node = (node + 1) % batch->client->nodes_count;
+    batch->unasked &= ~quorum_node(node);
+    return node;
+}
+
+/* The same bytes to each node: to the next one, or to all that are left. */
+static void ask(struct batch *batch)
+{
+    while (batch->unasked) {
+        struct rl_node *node = &batch->client->nodes[take_unasked(batch)];
+        batch->ask[node->index].type = &renewal_type;
+        if (!rl_node_can_renew(node, rl_now()) || !send(batch, node, &batch->command, false)) {
+            note_failure(node, "the link does not take it");
+            count_all(batch, node->index, QUORUM_UNREACHABLE, rl_now());
+            settled(batch);
+        } else if (batch->in_turn) {
+            return;
+        }
+    }
+}
+
+static void ask_nobody(struct batch *batch)
+{
+    while (batch->unasked) {
+        count_all(batch, take_unasked(batch), QUORUM_UNREACHABLE, rl_now());
+        settled(batch);
+    }
+}
+
+static void settled_and_next(struct batch *batch)
+{
+    bool ending = batch->client->closing || batch->client->forked;
+    (ending ? ask_nobody : ask)(batch);
+    settled(batch);
+}
+
+static struct batch *batch_of(struct rl_request *request)
+{
+    struct rl_request *first = request - request->node->index;
+    return (struct batch *)(void *)((char *)first - offsetof(struct batch, ask));
+}
+
+static void renewal_answered(struct rl_request *request, const struct rl_answer *answer)
+{
+    struct batch *batch = batch_of(request);
+    struct rl_node *node = request->node;
+    bool was_overdue = request->overdue && answer->kind != RL_ANSWER_OVERDUE;
+    switch (answer->kind) {
+    case RL_ANSWER_OVERDUE:
+        note_failure(node, "no answer within %llu ms",
+                     (unsigned long long)(rl_node_timeout(node) / QUORUM_MILLISECOND));
+        count_all(batch, node->index, QUORUM_TIMED_OUT, answer->now);
+        settled_and_next(batch);
+        return;
+    case RL_ANSWER_REPLY:
+        if (rl_reply_is_error(answer->reply, "NOSCRIPT") && !request->whole && !was_overdue &&
+            format_and_send(batch, node, true))
+            break;
+        take_renewals(batch, node->index, answer->reply, answer->now);
+        if (!was_overdue)
+            settled_and_next(batch);
+        break;
+    case RL_ANSWER_BROKEN:
+    case RL_ANSWER_DROPPED:
+        note_failure(node, "the connection broke");
+        count_all(batch, node->index, QUORUM_UNREACHABLE, answer->now);
+        if (!was_overdue)
+            settled_and_next(batch);
+        break;
+    }
+    release(batch);
+}
+
+/* Nodes in quarantine are asked too: what they withhold is new grants. */
+static quorum_nodes askable(redlock_client *client, quorum_time now)
+{
+    quorum_nodes nodes = 0;
+    for (unsigned i = 0; i < client->nodes_count; i++)
+        if (rl_node_can_renew(&client->nodes[i], now))
+            nodes |= quorum_node(i);
+    return nodes;
+}
+
+static void begin(struct item *item, quorum_nodes nodes, quorum_time now)
+{
+    const struct rl_lease *lease = item->lease;
+    quorum_duration ttl = quorum_lease_ttl_at(&lease->rules, lease->renewal_ttl, now);
+    const struct quorum_terms terms = {.kind = QUORUM_EXTEND,
+                                       .nodes = lease->client->nodes_count,
+                                       .ttl = ttl,
+                                       .drift_ppm = lease->client->options.drift_ppm,
+                                       .validity_end = lease->rules.validity_end};
+    const struct quorum_event start = {.type = QUORUM_START, .now = now, .usable = nodes & lease->may_hold};
+    quorum_round_init(&item->round, &terms);
+    snprintf(item->ttl, sizeof item->ttl, "%llu", (unsigned long long)(ttl / QUORUM_MILLISECOND));
+    if (!rl_lease_is_plain(lease))
+        snprintf(item->fence, sizeof item->fence, "%llu", (unsigned long long)rl_lease_own_fence(lease));
+    snprintf(item->keys, sizeof item->keys, "%u", lease->key_count);
+    for (unsigned i = 0; i < lease->client->nodes_count; i++) {
+        if (!(lease->may_hold & quorum_node(i)))
+            count(item, i, QUORUM_ABSENT, now);
+        else if (!(nodes & quorum_node(i)))
+            count(item, i, QUORUM_UNREACHABLE, now);
+    }
+    item->asked = !quorum_round_over(&item->round);
+    struct quorum_actions actions = quorum_round_step(&item->round, &start);
+    if (actions.decided)
+        decided(item);
+}
+
+/* Up to 64 of the due ones, until one of another kind. Those whose round is lost before it begins are done with at
+ * once. */
+static void fill(struct batch *batch, quorum_nodes nodes, quorum_time now)
+{
+    struct rl_leases *leases = &batch->client->leases;
+    batch->plain = rl_lease_is_plain(leases->due);
+    while (leases->due && batch->count < RL_RENEWALS_MAX && rl_lease_is_plain(leases->due) == batch->plain) {
+        struct item *item = &batch->items[batch->count];
+        memset(item, 0, sizeof *item);
+        item->lease = take_due(leases);
+        if (!item->lease->listed || item->lease->rules.loss) {
+            rl_lease_release(item->lease);
+            continue;
+        }
+        begin(item, nodes, now);
+        if (item->asked)
+            batch->count++;
+        else
+            rl_lease_release(item->lease);
+    }
+}
+
+/*
+ * A node is busy with many keys for some tenths of a millisecond. One node after the other, a majority is free at any
+ * time, and a lock that is taken meanwhile does not wait. Not where there is no time to wait for each of them in vain.
+ */
+static bool may_ask_in_turn(const struct batch *batch, quorum_time now)
+{
+    quorum_duration longest = 0;
+    for (unsigned i = 0; i < batch->client->nodes_count; i++)
+        longest += rl_node_timeout(&batch->client->nodes[i]);
+    if (batch->count < RL_RENEWALS_IN_TURN)
+        return false;
+    for (unsigned i = 0; i < batch->count; i++)
+        if (!quorum_lease_may_wait(&batch->items[i].lease->rules, now, longest))
+            return false;
+    return true;
+}
+
+static void ask_first(struct batch *batch, quorum_nodes nodes, quorum_time now)
+{
+    batch->left = quorum_count(nodes);
+    batch->unasked = nodes;
+    batch->turn = batch->client->renewal_turn++ % batch->client->nodes_count;
+    batch->in_turn = may_ask_in_turn(batch, now);
+    (format(batch, false, &batch->command) ? ask : ask_nobody)(batch);
+}
+
+/* false: no memory. They stay due, and are tried again in a moment. */
+static bool renew_some(redlock_client *client)
+{
+    unsigned most = client->leases.due_count < RL_RENEWALS_MAX ? client->leases.due_count : RL_RENEWALS_MAX;
+    struct batch *batch = create_batch(client, false, most);
+    quorum_time now = rl_now();
+    if (!batch) {
+        rl_timer_set(&client->timers, &client->renewal_timer, now + 10 * QUORUM_MILLISECOND);
+        return false;
+    }
+    quorum_nodes nodes = askable(client, now);
+    fill(batch, nodes, now);
+    if (batch->count)
+        ask_first(batch, nodes, now);
+    release(batch);
+    return true;
+}
+
+void rl_renewals_flush(redlock_client *client)
+{
+    while (client->leases.due_count >= RL_RENEWALS_MAX && renew_some(client))
+        ;
+}
+
+void rl_renewals_gathered(struct rl_timer *timer)
+{
+    redlock_client *client = (redlock_client *)(void *)((char *)timer - offsetof(redlock_client, renewal_timer));
+    while (client->leases.due && !timer->set && renew_some(client))
+        ;
+}
+
+/* ------------------------------------------------------------------------------------------------- why it has failed */
+
+static const char *reason(struct rl_node *node, enum quorum_vote vote)
+{
+    quorum_time now = rl_now();
+    if (vote == QUORUM_ABSENT)
+        return "the key is not there";
+    if (vote == QUORUM_PENDING || vote == QUORUM_GRANTED)
+        return "";
+    if (vote != QUORUM_UNREACHABLE || rl_node_can_renew(node, now))
+        return node->facts.renewal;
+    const char *why = rl_node_usable(node, now, false).reason;
+    return why && why[0] ? why : "not connected";
+}
+
+static enum quorum_vote vote_of(const struct quorum_tally *tally, unsigned node)
+{
+    enum quorum_vote vote = QUORUM_PENDING;
+    while (vote < QUORUM_VOTES && !(tally->voted[vote] & quorum_node(node)))
+        vote++;
+    return vote;
+}
+
+void rl_renewal_fill(const struct rl_lease *lease, redlock_result *result)
+{
+    redlock_client *client = lease->client;
+    const struct quorum_tally *tally = &lease->failed_votes;
+    bool has_failed = lease->failed_verdict != QUORUM_UNDECIDED;
+    rl_result_clear(result, client->nodes_count);
+    result->status = result->cause = has_failed ? rl_result_status(lease->failed_verdict) : REDLOCK_OK;
+    result->validity_ms = (int64_t)(rl_lease_validity(lease) / QUORUM_MILLISECOND);
+    for (unsigned i = 0; i < client->nodes_count; i++) {
+        enum quorum_vote vote = has_failed ? vote_of(tally, i) : QUORUM_PENDING;
+        result->node[i].name = client->nodes[i].address.name;
+        result->node[i].outcome = rl_result_outcome(vote);
+        snprintf(result->node[i].text, sizeof result->node[i].text, "%s", reason(&client->nodes[i], vote));
+    }
+    if (!has_failed)
+        return;
+    result->attempts = 1;
+    rl_result_count(result, tally);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ healing */
+
+static void heal_answered(struct rl_request *request, const struct rl_answer *answer)
+{
+    struct batch *batch = batch_of(request);
+    unsigned node = request->node->index;
+    if (answer->kind == RL_ANSWER_OVERDUE)
+        return;
+    if (answer->kind == RL_ANSWER_REPLY) {
+        bool understood = is_answer(batch, answer->reply);
+        for (unsigned i = 0; i < batch->count; i++) {
+            if (understood && !is_done(batch, answer->reply, i))
+                batch->items[i].lease->may_hold &= ~quorum_node(node); /* by its own word it has nothing of ours */
+            else if (understood)
+                batch->client->statistics.healed++;
+        }
+        if (rl_reply_is_error(answer->reply, "NOSCRIPT"))
+            rl_log(batch->client, REDLOCK_LOG_DEBUG, "%s: forgot its scripts; healed at the next renewal",
+                   request->node->address.name);
+    }
+    release(batch);
+}
+
+/* Only locks that a quorum has just confirmed, and that are still held. */
+static bool is_to_heal(const struct item *item, quorum_nodes node)
+{
+    return (item->absent & node) && item->lease->listed && quorum_lease_may_heal(&item->lease->rules);
+}
+
+static void heal_on(struct batch *renewed, struct rl_node *node)
+{
+    quorum_nodes bit = quorum_node(node->index);
+    struct batch *batch = create_batch(renewed->client, true, renewed->count);
+    if (!batch)
+        return; /* at the next renewal */
+    batch->plain = renewed->plain;
+    for (unsigned i = 0; i < renewed->count; i++) {
+        if (!is_to_heal(&renewed->items[i], bit))
+            continue;
+        struct item *item = &batch->items[batch->count++];
+        item->lease = rl_lease_retain(renewed->items[i].lease);
+        memcpy(item->ttl, renewed->items[i].ttl, sizeof item->ttl);
+        memcpy(item->fence, renewed->items[i].fence, sizeof item->fence);
+        memcpy(item->keys, renewed->items[i].keys, sizeof item->keys);
+    }
+    batch->ask[node->index].type = &heal_type;
+    if (batch->count && format_and_send(batch, node, false))
+        for (unsigned i = 0; i < batch->count; i++)
+            batch->items[i].lease->may_hold |= bit;
+    release(batch);
+}
+
+static void heal_after(struct batch *batch)
+{
+    quorum_time now = rl_now();
+    quorum_nodes absent = 0;
+    for (unsigned i = 0; i < batch->count; i++)
+        absent |= batch->items[i].absent;
+    for (quorum_nodes left = absent & askable(batch->client, now); left; left &= left - 1) {
+        struct rl_node *node = &batch->client->nodes[__builtin_ctz(left)];
+        unsigned wanted = 0;
+        for (unsigned i = 0; i < batch->count; i++)
+            wanted += is_to_heal(&batch->items[i], quorum_node(node->index));
+        if (wanted)
+            heal_on(batch, node);
+    }
+}

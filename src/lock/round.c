@@ -1,0 +1,716 @@
+#include "src/lock/round.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "quorum/validity.h"
+#include "src/client/client.h"
+#include "src/core/clock.h"
+#include "src/node/guard.h"
+#include "src/lock/question.h"
+#include "src/client/result.h"
+
+#define SPARE_ROUNDS 64
+
+static void apply(struct rl_round *round, struct quorum_actions actions);
+
+/* ---------------------------------------------------------------------------------------------------------- lifetime */
+
+static size_t round_size(const redlock_client *client)
+{
+    return sizeof(struct rl_round) + client->nodes_count * sizeof(struct rl_slot);
+}
+
+static void release(struct rl_round *round)
+{
+    redlock_client *client = round->client;
+    assert(round->references > 0);
+    if (--round->references > 0)
+        return;
+    assert(!round->on_list);
+    rl_lease_release(round->lease);
+    if (client->spare_count >= SPARE_ROUNDS) {
+        rl_client_free(client, round);
+        return;
+    }
+    round->next = client->spare_rounds;
+    client->spare_rounds = round;
+    client->spare_count++;
+}
+
+static struct rl_round *reuse(redlock_client *client)
+{
+    struct rl_round *round = client->spare_rounds;
+    if (!round)
+        return rl_client_allocate(client, round_size(client));
+    client->spare_rounds = round->next;
+    client->spare_count--;
+    return round;
+}
+
+void rl_rounds_free_spare(redlock_client *client)
+{
+    while (client->spare_rounds) {
+        struct rl_round *round = reuse(client);
+        rl_client_free(client, round);
+    }
+}
+
+static const struct rl_request_type ask_type, undo_type;
+
+struct rl_round *rl_round_create(redlock_client *client, struct rl_lease *lease, enum rl_question question,
+                                 const struct quorum_terms *terms)
+{
+    struct rl_round *round = reuse(client);
+    if (!round)
+        return NULL;
+    memset(round, 0, sizeof *round);
+    quorum_round_init(&round->rules, terms);
+    round->client = client;
+    round->references = 1;
+    round->lease = rl_lease_retain(lease);
+    round->question = question;
+    for (unsigned i = 0; i < client->nodes_count; i++) {
+        struct rl_slot *slot = &round->slot[i];
+        slot->ask.type = &ask_type;
+        slot->undo.type = &undo_type;
+        slot->ask.whole = slot->undo.whole = false;
+        slot->latency_us = 0;
+        slot->undo_refused = 0;
+        slot->text[0] = '\0';
+    }
+    return round;
+}
+
+static void list(struct rl_round *round, bool on)
+{
+    redlock_client *client = round->client;
+    if (round->on_list == on)
+        return;
+    round->on_list = on;
+    if (on) {
+        round->previous = NULL;
+        round->next = client->coming;
+        if (round->next)
+            round->next->previous = round;
+        client->coming = round;
+    } else {
+        *(round->previous ? &round->previous->next : &client->coming) = round->next;
+        if (round->next)
+            round->next->previous = round->previous;
+    }
+}
+
+/* ----------------------------------------------------------------------------------------------------------- sending */
+
+/* It sets keys: a node in quarantine withholds that. */
+static bool is_grant(const struct rl_round *round)
+{
+    return round->rules.terms.kind == QUORUM_ACQUIRE;
+}
+
+static bool send(struct rl_round *round, struct rl_node *node, struct rl_request *request,
+                 const struct rl_command *command, quorum_time now)
+{
+    bool grants = is_grant(round) && request == &round->slot[node->index].ask;
+    if (grants)
+        rl_attest_owe(node);
+    if (!command->bytes || !rl_node_send_at(node, request, command, now))
+        return false;
+    round->references++;
+    if (grants)
+        round->lease->may_hold |= quorum_node(node->index);
+    return true;
+}
+
+static void tell(struct rl_round *round, const struct quorum_event *event)
+{
+    struct quorum_event told = *event;
+    told.stopped = round->client->stood_still;
+    apply(round, quorum_round_step(&round->rules, &told));
+}
+
+/* Has it not been counted yet? What is said of it later is not put over why it was counted so. */
+static bool is_open(const struct rl_round *round, unsigned node)
+{
+    return round->rules.tally.voted[QUORUM_PENDING] & quorum_node(node);
+}
+
+static void count_out(struct rl_round *round, unsigned node, enum quorum_vote vote, bool permanent, const char *reason,
+                      quorum_time now)
+{
+    if (is_open(round, node))
+        snprintf(round->slot[node].text, sizeof round->slot[node].text, "%s", reason);
+    const struct quorum_event event = {
+        .type = QUORUM_VOTED, .now = now, .node = node, .vote = vote, .permanent = permanent};
+    tell(round, &event);
+}
+
+static void ask_nodes(struct rl_round *round, quorum_nodes nodes)
+{
+    struct rl_question_command built;
+    rl_question_format(&built, round, round->question, false);
+    quorum_time now = rl_now();
+    quorum_nodes failed = 0;
+    for (quorum_nodes left = nodes; left; left &= left - 1) {
+        unsigned index = (unsigned)__builtin_ctz(left);
+        if (!send(round, &round->client->nodes[index], &round->slot[index].ask, &built.command, now))
+            failed |= quorum_node(index);
+    }
+    rl_command_free(&built.command);
+    /* After all have been sent: a vote can decide the round, and the rest must have left by then. */
+    for (; failed; failed &= failed - 1)
+        count_out(round, (unsigned)__builtin_ctz(failed), QUORUM_UNREACHABLE, false, "the link does not take it",
+                  rl_now());
+}
+
+/* An undo must reach the node some day: what cannot be sent now is kept for it. */
+static bool undo_node(struct rl_round *round, struct rl_node *node, const struct rl_command *command, quorum_time now)
+{
+    struct rl_request *request = &round->slot[node->index].undo;
+    if (rl_node_is_ready(node) && send(round, node, request, command, now))
+        return true;
+    round->references++;
+    rl_node_keep(node, request);
+    return false;
+}
+
+/* A release that the node hears of when it is back. */
+static void count_untold(struct rl_round *round, unsigned index)
+{
+    const struct rl_node *node = &round->client->nodes[index];
+    char text[RL_NODE_TEXT_SIZE];
+    snprintf(text, sizeof text, "%.66s; told when it is back", node->error[0] ? node->error : "not connected");
+    count_out(round, index, QUORUM_UNREACHABLE, node->permanent && !rl_node_is_ready(node), text, rl_now());
+}
+
+static void undo_nodes(struct rl_round *round, quorum_nodes nodes)
+{
+    struct rl_question_command built;
+    if (!nodes)
+        return;
+    rl_question_format(&built, round, RL_ASK_RELEASE, false);
+    quorum_time now = rl_now();
+    quorum_nodes kept = 0;
+    for (quorum_nodes left = nodes; left; left &= left - 1) {
+        unsigned index = (unsigned)__builtin_ctz(left);
+        if (!undo_node(round, &round->client->nodes[index], &built.command, now))
+            kept |= quorum_node(index);
+    }
+    rl_command_free(&built.command);
+    if (round->rules.terms.kind != QUORUM_RELEASE)
+        return;
+    for (; kept; kept &= kept - 1)
+        count_untold(round, (unsigned)__builtin_ctz(kept));
+}
+
+/*
+ * A contender's attempt is lost when a majority says so, and most of the other answers, which say the same, are on
+ * their way: who has nothing of ours need not be told. The undos wait for that, but not for long, and not when an
+ * operation ends, for the loop may never turn again then, or a round begins, which they would be in the way of.
+ */
+#define UNDO_PATIENCE QUORUM_MILLISECOND
+
+static void undo_later(struct rl_round *round, quorum_nodes nodes)
+{
+    if (!nodes)
+        return;
+    round->undo = nodes;
+    round->references++;
+    round->next_undo = round->client->undoing;
+    round->client->undoing = round;
+    if (!round->client->undo_timer.set)
+        rl_timer_set(&round->client->timers, &round->client->undo_timer, quorum_time_add(rl_now(), UNDO_PATIENCE));
+}
+
+void rl_rounds_undo(redlock_client *client)
+{
+    while (client->undoing) {
+        struct rl_round *round = client->undoing;
+        quorum_nodes nodes = round->undo & round->rules.may_hold & round->lease->may_hold;
+        client->undoing = round->next_undo;
+        round->undo = 0;
+        undo_nodes(round, nodes);
+        release(round);
+    }
+}
+
+void rl_rounds_undo_due(struct rl_timer *timer)
+{
+    rl_rounds_undo((redlock_client *)(void *)((char *)timer - offsetof(redlock_client, undo_timer)));
+}
+
+static enum quorum_vote vote_of(const struct rl_round *round, unsigned node)
+{
+    const struct quorum_tally *tally = &round->rules.tally;
+    for (unsigned v = QUORUM_GRANTED; v < QUORUM_VOTES; v++)
+        if (tally->voted[v] & quorum_node(node))
+            return (enum quorum_vote)v;
+    return QUORUM_PENDING;
+}
+
+static void explain_node(const struct rl_round *round, unsigned node)
+{
+    const struct rl_slot *slot = &round->slot[node];
+    char latency[24] = "";
+    if (slot->latency_us)
+        snprintf(latency, sizeof latency, " after %.1f ms", slot->latency_us / 1000.0);
+    rl_log(round->client, REDLOCK_LOG_DEBUG, "  %s: %s%s%s%s", round->client->nodes[node].address.name,
+           redlock_outcome_name(rl_result_outcome(vote_of(round, node))), latency, slot->text[0] ? ": " : "",
+           slot->text);
+}
+
+/* For whoever wants to know why a lock was, or was not, granted. Looks are no rounds for a lock. */
+static void explain(const struct rl_round *round)
+{
+    static const char *const kinds[] = {[QUORUM_ACQUIRE] = "acquire",
+                                        [QUORUM_EXTEND] = "extend",
+                                        [QUORUM_ADOPT] = "adopt",
+                                        [QUORUM_RELEASE] = "release",
+                                        [QUORUM_LOOK] = NULL};
+    redlock_client *client = round->client;
+    const char *kind = kinds[round->rules.terms.kind];
+    if (!kind || !rl_logs(client, REDLOCK_LOG_DEBUG))
+        return;
+    rl_log(client, REDLOCK_LOG_DEBUG, "%s %.100s: %s", kind, round->lease->key[0].bytes,
+           redlock_status_name(rl_result_status(round->rules.verdict)));
+    for (unsigned i = 0; i < client->nodes_count; i++)
+        explain_node(round, i);
+}
+
+/* In a release the undo is what is asked. */
+static void apply(struct rl_round *round, struct quorum_actions actions)
+{
+    if (!actions.send && !actions.undo && !actions.decided && !actions.confirmed)
+        return;
+    round->references++; /* what is set off here may end the owner's interest */
+    if (actions.decided) {
+        list(round, false);
+        explain(round);
+    }
+    if (actions.send && round->rules.terms.kind == QUORUM_RELEASE)
+        undo_nodes(round, actions.send);
+    else if (actions.send)
+        ask_nodes(round, actions.send);
+    undo_later(round, actions.undo & round->lease->may_hold);
+    if (actions.decided && round->decided)
+        round->decided(round);
+    if (actions.confirmed)
+        rl_lease_confirmed(round->lease, &round->rules, rl_now());
+    release(round);
+}
+
+/* ----------------------------------------------------------------------------------------------------------- answers */
+
+/* A waiter's place in the queue is left where the lock was not to be had: the release of the lock, once won elsewhere,
+ * sees to that. */
+static bool leaves_place(const struct rl_round *round)
+{
+    return round->question == RL_ASK_TAKE && round->rules.verdict == QUORUM_WON;
+}
+
+static void vote(struct rl_round *round, unsigned node, struct rl_vote vote, quorum_time now)
+{
+    if (vote.left_nothing && is_grant(round) && !leaves_place(round))
+        round->lease->may_hold &= ~quorum_node(node);
+    const struct quorum_event event = {.type = QUORUM_VOTED,
+                                       .now = now,
+                                       .node = node,
+                                       .vote = vote.vote,
+                                       .permanent = vote.permanent,
+                                       .clock = vote.clock,
+                                       .left_nothing = vote.left_nothing};
+    tell(round, &event);
+}
+
+static void note_latency(struct rl_slot *slot, const struct rl_request *request, quorum_time now)
+{
+    quorum_duration latency = quorum_time_since(request->sent, now) / QUORUM_MICROSECOND;
+    slot->latency_us = latency > UINT32_MAX ? UINT32_MAX : latency ? (uint32_t)latency : 1;
+}
+
+/* Once more, with the script's whole text; it goes behind all that has been sent meanwhile. */
+static bool send_whole(struct rl_round *round, struct rl_request *request, enum rl_question question)
+{
+    struct rl_question_command built;
+    bool sent = rl_question_format(&built, round, question, true) &&
+                send(round, request->node, request, &built.command, rl_now());
+    rl_command_free(&built.command);
+    request->whole = true;
+    return sent;
+}
+
+/* Behind the next waiter's coming, signing out would take away that one's place: they have the same name. */
+static bool is_still_asked(const struct rl_round *round)
+{
+    return round->question != RL_ASK_LEAVE || !rl_queue_is_waiting(round->client, round->lease);
+}
+
+static void count_overdue(struct rl_round *round, const struct rl_request *request, quorum_time now)
+{
+    char text[RL_NODE_TEXT_SIZE];
+    snprintf(text, sizeof text, "no answer within %llu ms",
+             (unsigned long long)(rl_node_timeout(request->node) / QUORUM_MILLISECOND));
+    if (quorum_round_over(&round->rules))
+        return;
+    unsigned node = request->node->index;
+    if (is_open(round, node))
+        snprintf(round->slot[node].text, sizeof round->slot[node].text, "%s", text);
+    const struct quorum_event event = {.type = QUORUM_OVERDUE, .now = now, .node = node};
+    tell(round, &event);
+    if (round->overdue && !quorum_round_over(&round->rules))
+        round->overdue(round);
+}
+
+/* A record beyond reach is of a clock that is not to be followed: the node counts as one that refused, in every round
+ * that settles a token. Once it is settled the record is of no matter. */
+static bool is_far_off(const struct rl_round *round, const struct rl_vote *vote)
+{
+    return round->fence && !round->lease->fence && vote->vote == QUORUM_GRANTED &&
+           !quorum_fence_is_near(round->fence, vote->record);
+}
+
+static void note_text(struct rl_slot *slot, const struct rl_vote *vote, const redisReply *reply)
+{
+    rl_reply_text(reply, slot->text, sizeof slot->text);
+    if (vote->clock && !slot->text[0])
+        snprintf(slot->text, sizeof slot->text, "its clock, or its last fencing token, is more than a day off ours");
+}
+
+static void count_reply(struct rl_round *round, unsigned index, struct rl_vote of_node, const redisReply *reply,
+                        quorum_time now)
+{
+    if (round->replied &&
+        round->rules.verdict != QUORUM_WON) /* a lost attempt's late answer still tells of the queue */
+        round->replied(round, index, &of_node, reply);
+    vote(round, index, of_node, now);
+}
+
+/* A grant counts with its proof; and not from a node that has turned out unfit, or to have forgotten locks, since. */
+static void count_grant(struct rl_round *round, struct rl_node *node, enum quorum_proof proof, quorum_time now)
+{
+    struct rl_slot *slot = &round->slot[node->index];
+    struct rl_vote of_node = {.vote = quorum_attest_vote(QUORUM_GRANTED, proof), .record = slot->record};
+    const char *objection = "marker changed: the node may have forgotten locks";
+    if (of_node.vote == QUORUM_UNATTESTED) {
+        round->client->statistics.unattested++;
+    } else {
+        objection = node->unfit ? node->unfit : rl_guard_objection(node, now);
+        if (objection)
+            of_node = (struct rl_vote){.vote = QUORUM_REFUSED, .permanent = node->unfit};
+    }
+    if (objection && is_open(round, node->index))
+        snprintf(slot->text, sizeof slot->text, "%s", objection);
+    if (quorum_round_over(&round->rules) && round->rules.verdict != QUORUM_WON && of_node.vote == QUORUM_GRANTED)
+        round->client->statistics.late_grants++;
+    count_reply(round, node->index, of_node, NULL, now);
+}
+
+/* true: the request is under way once more, or its grant waits for its proof. */
+static bool take_reply(struct rl_round *round, struct rl_request *request, const struct rl_answer *answer)
+{
+    unsigned index = request->node->index;
+    struct rl_slot *slot = &round->slot[index];
+    struct rl_vote of_node = rl_reply_vote(round->question, answer->reply);
+    if (is_far_off(round, &of_node))
+        of_node = (struct rl_vote){.vote = QUORUM_REFUSED, .clock = true};
+    if (of_node.noscript && !request->whole && !quorum_round_over(&round->rules) && is_still_asked(round) &&
+        send_whole(round, request, round->question)) {
+        release(round);
+        return true;
+    }
+    if (is_open(round, index)) {
+        note_latency(slot, request, answer->now);
+        note_text(slot, &of_node, answer->reply);
+    }
+    bool grants = is_grant(round) && of_node.vote == QUORUM_GRANTED;
+    slot->record = of_node.record;
+    if (grants && round->client->options.guard) {
+        rl_attest_await(request);
+        return true;
+    }
+    if (grants)
+        count_grant(round, request->node, QUORUM_PROVEN, answer->now);
+    else
+        count_reply(round, index, of_node, answer->reply, answer->now);
+    if (of_node.vote == QUORUM_HELD && leaves_place(round))
+        rl_queue_leave_late(round->client, round->lease);
+    return false;
+}
+
+static struct rl_round *round_of(struct rl_request *request, size_t member)
+{
+    struct rl_slot *slot = (struct rl_slot *)(void *)((char *)request - member);
+    struct rl_slot *first = slot - request->node->index;
+    return (struct rl_round *)(void *)((char *)first - offsetof(struct rl_round, slot));
+}
+
+static void ask_answered(struct rl_request *request, const struct rl_answer *answer)
+{
+    struct rl_round *round = round_of(request, offsetof(struct rl_slot, ask));
+    switch (answer->kind) {
+    case RL_ANSWER_OVERDUE:
+        count_overdue(round, request, answer->now);
+        return;
+    case RL_ANSWER_REPLY:
+        if (take_reply(round, request, answer))
+            return;
+        break;
+    case RL_ANSWER_BROKEN:
+    case RL_ANSWER_DROPPED:
+        if (!quorum_round_over(&round->rules))
+            count_out(round, request->node->index, QUORUM_UNREACHABLE, false,
+                      request->node->error[0] ? request->node->error : "the connection broke", answer->now);
+        break;
+    }
+    release(round);
+}
+
+static void ask_attested(struct rl_request *request, enum quorum_proof proof, quorum_time now)
+{
+    struct rl_round *round = round_of(request, offsetof(struct rl_slot, ask));
+    count_grant(round, request->node, proof, now);
+    release(round);
+}
+
+/* The undo has come to nothing this time: again when the node is back, or at its next heartbeat. */
+static void undo_again(struct rl_round *round, struct rl_request *request, quorum_time now)
+{
+    struct rl_node *node = request->node;
+    if (node->state == RL_NODE_CLOSED) {
+        round->client->pending_undos++;
+        round->client->statistics.undos_dropped++;
+        return;
+    }
+    round->references++;
+    rl_node_keep(node, request);
+    if (round->rules.terms.kind != QUORUM_RELEASE || quorum_round_over(&round->rules))
+        return;
+    if (request->overdue)
+        count_out(round, node->index, QUORUM_TIMED_OUT, false, "silent; it is sent the release when it is back", now);
+    else
+        count_out(round, node->index, QUORUM_UNREACHABLE, false, "the connection broke; it is told when it is back",
+                  now);
+}
+
+/* How long a key of this round's can live on a node. */
+static quorum_duration longest_life(const struct rl_round *round)
+{
+    const redlock_options *options = &round->client->options;
+    uint32_t held_ms = round->lease->ttl_ms, unknown_ms = options->max_ttl_ms;
+    quorum_duration asked = round->rules.terms.ttl;
+    quorum_duration held = (held_ms || asked ? held_ms : unknown_ms) * QUORUM_MILLISECOND;
+    quorum_duration life = held > asked ? held : asked;
+    return quorum_time_add(life, quorum_drift(life, options->drift_ppm));
+}
+
+/*
+ * Loading, busy, full, or a replica for now: the node may still have the key, and is asked again. A refusal is behind
+ * all that the connection was sent before. So once the node has refused for as long as the key can live, the key has
+ * ended by itself.
+ */
+static bool is_worth_repeating(const struct rl_round *round, struct rl_slot *slot, const struct rl_vote *vote,
+                               const struct rl_answer *answer)
+{
+    if (vote->vote != QUORUM_REFUSED || (vote->permanent && !rl_reply_is_error(answer->reply, "READONLY")))
+        return false;
+    if (!slot->undo_refused)
+        slot->undo_refused = answer->now;
+    return quorum_time_since(slot->undo_refused, answer->now) < longest_life(round);
+}
+
+static void undo_replied(struct rl_round *round, struct rl_request *request, const struct rl_answer *answer)
+{
+    unsigned index = request->node->index;
+    struct rl_slot *slot = &round->slot[index];
+    struct rl_vote vote_of_node = rl_reply_vote(RL_ASK_RELEASE, answer->reply);
+    if (vote_of_node.noscript && !request->whole) {
+        if (!send_whole(round, request, RL_ASK_RELEASE))
+            undo_again(round, request, answer->now);
+        return;
+    }
+    if (round->rules.terms.kind == QUORUM_RELEASE && is_open(round, index)) { /* else it is counted, or nobody waits */
+        note_latency(slot, request, answer->now);
+        rl_reply_text(answer->reply, slot->text, sizeof slot->text);
+        vote(round, index, vote_of_node, answer->now);
+    }
+    if (answer->reply->type == REDIS_REPLY_INTEGER && answer->reply->integer == 2)
+        rl_guard_find(request->node, REDLOCK_FINDING_NO_PUBLISH, true);
+    if (is_worth_repeating(round, slot, &vote_of_node, answer))
+        undo_again(round, request, answer->now);
+    else
+        round->lease->may_hold &= ~quorum_node(index);
+}
+
+static void undo_answered(struct rl_request *request, const struct rl_answer *answer)
+{
+    struct rl_round *round = round_of(request, offsetof(struct rl_slot, undo));
+    switch (answer->kind) {
+    case RL_ANSWER_OVERDUE:
+        if (round->rules.terms.kind == QUORUM_RELEASE)
+            count_overdue(round, request, answer->now);
+        return;
+    case RL_ANSWER_REPLY:
+        undo_replied(round, request, answer);
+        break;
+    case RL_ANSWER_BROKEN:
+        undo_again(round, request, answer->now);
+        break;
+    case RL_ANSWER_DROPPED:
+        round->client->pending_undos++;
+        round->client->statistics.undos_dropped++;
+        break;
+    }
+    release(round);
+}
+
+/* A kept undo's turn; the reference that keeping it took becomes the sent one's. */
+static bool undo_send(struct rl_request *request)
+{
+    struct rl_round *round = round_of(request, offsetof(struct rl_slot, undo));
+    struct rl_question_command built;
+    request->whole = false;
+    bool sent = rl_question_format(&built, round, RL_ASK_RELEASE, false) &&
+                rl_node_send(request->node, request, &built.command);
+    rl_command_free(&built.command);
+    return sent;
+}
+
+static const struct rl_request_type ask_type = {.answered = ask_answered, .attested = ask_attested};
+static const struct rl_request_type undo_type = {.answered = undo_answered, .send = undo_send};
+
+/* ------------------------------------------------------------------------------------------------------------ owner */
+
+static struct rl_usable usability(const struct rl_round *round, struct rl_node *node, quorum_time now)
+{
+    if (round->question == RL_ASK_TRUST && rl_guard_may_take_over(node))
+        return (struct rl_usable){RL_USABLE, false, QUORUM_PENDING, ""};
+    return rl_node_usable(node, now, is_grant(round));
+}
+
+/* Counts out the nodes that cannot be asked, and sorts the others. */
+static void sort_nodes(struct rl_round *round, struct quorum_event *start)
+{
+    for (unsigned i = 0; i < round->client->nodes_count; i++) {
+        struct rl_usable usable = usability(round, &round->client->nodes[i], start->now);
+        if (usable.is == RL_USABLE)
+            start->usable |= quorum_node(i);
+        else if (usable.is == RL_COMING)
+            start->coming |= quorum_node(i);
+        else
+            count_out(round, i, usable.vote, usable.permanent, usable.reason, start->now);
+    }
+}
+
+/* Where every answer counts, a node that is being connected is waited for; else it is told when it is there. */
+static void start_release(struct rl_round *round)
+{
+    quorum_nodes told = round->lease->may_hold;
+    struct quorum_event start = {.type = QUORUM_START, .now = rl_now(), .usable = told};
+    for (unsigned i = 0; round->rules.terms.all_answers && i < round->client->nodes_count; i++)
+        if (rl_node_usable(&round->client->nodes[i], start.now, false).is == RL_COMING)
+            start.coming |= told & quorum_node(i);
+    start.usable &= ~start.coming;
+    tell(round, &start);
+    for (unsigned i = 0; i < round->client->nodes_count; i++)
+        if (!(told & quorum_node(i)) && !quorum_round_over(&round->rules))
+            count_out(round, i, QUORUM_ABSENT, false, "never had it", start.now);
+}
+
+void rl_round_start(struct rl_round *round)
+{
+    round->references++;
+    rl_rounds_undo(round->client); /* or what has been lost would be in the way of this one */
+    if (round->rules.terms.kind == QUORUM_RELEASE) {
+        start_release(round);
+    } else {
+        struct quorum_event start = {.type = QUORUM_START, .now = rl_now()};
+        sort_nodes(round, &start);
+        tell(round, &start);
+    }
+    if (!quorum_round_over(&round->rules) && round->rules.coming)
+        list(round, true);
+    release(round);
+}
+
+void rl_round_cancel(struct rl_round *round)
+{
+    const struct quorum_event cancel = {.type = QUORUM_CANCEL, .now = rl_now()};
+    round->decided = NULL;
+    tell(round, &cancel);
+}
+
+bool rl_round_has_unread_replies(const struct rl_round *round)
+{
+    if (quorum_round_over(&round->rules))
+        return false;
+    for (unsigned i = 0; i < round->client->nodes_count; i++)
+        if (is_open(round, i) && rl_node_has_unread_replies(&round->client->nodes[i]))
+            return true;
+    return false;
+}
+
+void rl_round_stop_waiting(struct rl_round *round)
+{
+    quorum_time now = rl_now();
+    round->references++;
+    for (unsigned i = 0; i < round->client->nodes_count && !quorum_round_over(&round->rules); i++)
+        if (is_open(round, i))
+            count_out(round, i, QUORUM_TIMED_OUT, false, "no answer before the key's ttl was over", now);
+    release(round);
+}
+
+void rl_round_leave(struct rl_round *round)
+{
+    if (!round)
+        return;
+    round->decided = NULL;
+    round->overdue = NULL;
+    round->replied = NULL;
+    round->owner = NULL;
+    list(round, false);
+    release(round);
+}
+
+static void node_changed(struct rl_round *round, struct rl_node *node)
+{
+    quorum_time now = rl_now();
+    if (!(round->rules.coming & quorum_node(node->index)))
+        return;
+    struct rl_usable usable = usability(round, node, now);
+    if (usable.is == RL_COMING)
+        return;
+    if (usable.is == RL_OUT && round->rules.terms.kind != QUORUM_RELEASE) {
+        count_out(round, node->index, usable.vote, usable.permanent, usable.reason, now);
+        return;
+    }
+    const struct quorum_event event = {.type = QUORUM_USABLE, .now = now, .node = node->index};
+    tell(round, &event);
+}
+
+/* The end of one may end others: when one has left the list, the list is looked at anew. Who has been told is not told
+ * again. */
+void rl_rounds_node_changed(redlock_client *client, struct rl_node *node)
+{
+    struct rl_round *next;
+    for (struct rl_round *round = client->coming; round; round = next) {
+        round->references++;
+        node_changed(round, node);
+        next = round->on_list ? round->next : client->coming;
+        release(round);
+    }
+}
+
+void rl_round_fill(const struct rl_round *round, redlock_result *result)
+{
+    const struct quorum_tally *tally = &round->rules.tally;
+    rl_result_count(result, tally);
+    for (unsigned i = 0; i < tally->nodes; i++) {
+        result->node[i].outcome = rl_result_outcome(vote_of(round, i));
+        result->node[i].latency_us = round->slot[i].latency_us;
+        if (round->slot[i].text[0])
+            memcpy(result->node[i].text, round->slot[i].text, sizeof result->node[i].text);
+    }
+}

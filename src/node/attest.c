@@ -1,0 +1,200 @@
+#include "src/node/attest.h"
+
+#include <assert.h>
+
+#include "src/client/client.h"
+#include "src/core/clock.h"
+#include "src/node/guard.h"
+#include "src/core/memory.h"
+#include "src/node/node.h"
+
+/* A request for a proof. Several may be under way to one node: each turn that grants sends one. */
+struct rl_proof {
+    struct rl_request request;
+    struct rl_proof *next; /* of the client's spare ones */
+    bool look;
+};
+
+static void answered(struct rl_request *request, const struct rl_answer *answer);
+static const struct rl_request_type type = {.answered = answered};
+
+/* ---------------------------------------------------------------------------------------------------------- lifetime */
+
+static struct rl_proof *create(redlock_client *client)
+{
+    struct rl_proof *proof = client->spare_proofs;
+    if (proof)
+        client->spare_proofs = proof->next;
+    else
+        proof = rl_allocate(&client->allocator, sizeof *proof);
+    if (proof)
+        *proof = (struct rl_proof){.request.type = &type};
+    return proof;
+}
+
+static void keep_spare(redlock_client *client, struct rl_proof *proof)
+{
+    proof->next = client->spare_proofs;
+    client->spare_proofs = proof;
+}
+
+void rl_attest_free_spare(redlock_client *client)
+{
+    while (client->spare_proofs) {
+        struct rl_proof *proof = client->spare_proofs;
+        client->spare_proofs = proof->next;
+        rl_client_free(client, proof);
+    }
+}
+
+/* ----------------------------------------------------------------------------------------------------------- sending */
+
+void rl_attest_owe(struct rl_node *node)
+{
+    if (node->client->options.guard)
+        node->client->unproven |= quorum_node(node->index);
+}
+
+static bool send(struct rl_node *node, struct rl_proof *proof, bool whole)
+{
+    struct rl_command command;
+    command.count = 0;
+    command.bytes = NULL;
+    if (proof->look) {
+        rl_command_script(&command, RL_SCRIPT_ATTEST, whole, "1");
+        rl_command_add_text(&command, node->client->options.marker_key);
+    } else {
+        rl_command_add(&command, "GETRANGE", 8);
+        rl_command_add_text(&command, node->client->options.marker_key);
+        rl_command_add(&command, "0", 1);
+        rl_command_add(&command, RL_MARKER_LAST, sizeof RL_MARKER_LAST - 1);
+    }
+    proof->request.whole = whole;
+    bool sent = rl_command_format(&command) && rl_node_send(node, &proof->request, &command);
+    rl_command_free(&command);
+    return sent;
+}
+
+/* If the proof cannot be sent, break the link: its grants would wait indefinitely. */
+static void prove(struct rl_node *node)
+{
+    struct rl_proof *proof = create(node->client);
+    if (proof)
+        proof->look = quorum_attest_needs_look(&node->attest.rules, rl_now());
+    if (proof && send(node, proof, false))
+        return;
+    if (proof)
+        keep_spare(node->client, proof);
+    if (node->context)
+        rl_node_break(node, false, "no memory for the proof of its grants");
+}
+
+void rl_attest_send(redlock_client *client)
+{
+    while (client->unproven) {
+        struct rl_node *node = &client->nodes[__builtin_ctz(client->unproven)];
+        client->unproven &= client->unproven - 1;
+        if (rl_node_is_ready(node))
+            prove(node);
+    }
+}
+
+/* ----------------------------------------------------------------------------------------------------------- waiting */
+
+void rl_attest_await(struct rl_request *request)
+{
+    struct rl_attest *attest = &request->node->attest;
+    request->next = NULL;
+    *(attest->first ? &attest->last->next : &attest->first) = request;
+    attest->last = request;
+    if (!attest->punctual)
+        attest->punctual = request;
+}
+
+static struct rl_request *take_first(struct rl_attest *attest)
+{
+    struct rl_request *request = attest->first;
+    attest->first = request->next;
+    if (attest->punctual == request)
+        attest->punctual = request->next;
+    return request;
+}
+
+void rl_attest_end(struct rl_node *node, quorum_time now)
+{
+    const struct rl_answer broken = {.kind = RL_ANSWER_BROKEN, .now = now};
+    while (node->attest.first) {
+        struct rl_request *request = take_first(&node->attest);
+        request->type->answered(request, &broken);
+    }
+}
+
+/* Count the waiting grants as timed out. They stay on the list, because the proof may still arrive. */
+static void report_overdue(struct rl_node *node, quorum_time now)
+{
+    const struct rl_answer overdue = {.kind = RL_ANSWER_OVERDUE, .now = now};
+    while (node->attest.punctual) {
+        struct rl_request *request = node->attest.punctual;
+        node->attest.punctual = request->next;
+        if (request->overdue)
+            continue;
+        request->overdue = true;
+        request->type->answered(request, &overdue);
+    }
+}
+
+/* ----------------------------------------------------------------------------------------------------------- answers */
+
+/* Replies on one connection arrive in order, so every grant on the list was executed before this proof. */
+static void settle(struct rl_node *node, enum quorum_proof proof, quorum_time now)
+{
+    while (node->attest.first) {
+        struct rl_request *request = take_first(&node->attest);
+        request->type->attested(request, proof, now);
+    }
+}
+
+static enum quorum_proof judge(struct rl_node *node, const struct rl_proof *proof, const struct rl_answer *answer)
+{
+    if (answer->reply->type != REDIS_REPLY_STRING)
+        return QUORUM_NOT_PROVEN;
+    const struct quorum_shown shown = {.look = proof->look,
+                                       .sent = proof->request.sent,
+                                       .received = answer->now,
+                                       .bytes = answer->reply->str,
+                                       .size = (size_t)answer->reply->len};
+    return quorum_attest_prove(&node->attest.rules, &shown);
+}
+
+/* true: the proof is under way once more. */
+static bool take_reply(struct rl_node *node, struct rl_proof *proof, const struct rl_answer *answer)
+{
+    if (proof->look && !proof->request.whole && rl_reply_is_error(answer->reply, "NOSCRIPT") && send(node, proof, true))
+        return true;
+    enum quorum_proof proven = judge(node, proof, answer);
+    if (proven == QUORUM_LOOK_AGAIN) {
+        proof->look = true;
+        if (send(node, proof, false))
+            return true;
+        proven = QUORUM_NOT_PROVEN;
+    }
+    if (proven != QUORUM_PROVEN)
+        rl_guard_doubt(node);
+    settle(node, proven, answer->now);
+    return false;
+}
+
+static void answered(struct rl_request *request, const struct rl_answer *answer)
+{
+    struct rl_proof *proof = (struct rl_proof *)(void *)request;
+    struct rl_node *node = request->node;
+    if (answer->kind == RL_ANSWER_OVERDUE) {
+        report_overdue(node, answer->now);
+        return;
+    }
+    if (answer->kind == RL_ANSWER_REPLY && take_reply(node, proof, answer))
+        return;
+    if (answer->kind != RL_ANSWER_REPLY)
+        rl_attest_end(node, answer->now);
+    keep_spare(node->client, proof);
+}

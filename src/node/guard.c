@@ -1,0 +1,323 @@
+#include "src/node/guard.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "quorum/guard.h"
+#include "src/client/client.h"
+#include "src/core/clock.h"
+#include "src/node/reply.h"
+#include "src/client/result.h"
+
+void rl_guard_command(redlock_client *client, const struct rl_node *node, enum rl_guard_task task, bool whole,
+                      struct rl_command *command, struct rl_guard_numbers *numbers)
+{
+    static const char *const tasks[] = {"look", "jumped", "trust"};
+    const redlock_options *options = &client->options;
+    snprintf(numbers->max_ttl, sizeof numbers->max_ttl, "%u", options->max_ttl_ms);
+    snprintf(numbers->nodes, sizeof numbers->nodes, "%u", client->nodes_count);
+    rl_command_script(command, RL_SCRIPT_GUARD, whole, "1");
+    rl_command_add_text(command, options->marker_key);
+    rl_command_add_text(command, numbers->max_ttl);
+    rl_command_add_text(command, options->deployment);
+    rl_command_add_text(command, numbers->nodes);
+    rl_command_add_text(command, tasks[task]);
+    snprintf(numbers->nonce, sizeof numbers->nonce, "%016llx", (unsigned long long)rl_random_u64(&client->random));
+    snprintf(numbers->seen, sizeof numbers->seen, "%llu", (unsigned long long)(node ? node->marker_seen_us : 0));
+    rl_command_add_text(command, numbers->nonce);
+    rl_command_add_text(command, node ? node->marker_nonce : "");
+    rl_command_add_text(command, numbers->seen);
+}
+
+/* ------------------------------------------------------------------------------------------------------------ fitness */
+
+static const struct {
+    uint32_t finding;
+    const char *text;
+} unfit[] = {
+    {REDLOCK_FINDING_TOO_OLD, ""}, /* the node has the text */
+    {REDLOCK_FINDING_REPLICA, "a replica, not a master"},
+    {REDLOCK_FINDING_SAME_SERVER, "the same server as another node of the list"},
+    {REDLOCK_FINDING_OTHER_DEPLOYMENT, "its marker is of another deployment, or of another number of nodes"},
+    {REDLOCK_FINDING_NOT_PERMITTED, "the user may not run what the guard needs"},
+    {REDLOCK_FINDING_MARKER_TAKEN, "its marker key holds what is no marker, or a newer version's"},
+};
+
+void rl_guard_judge(struct rl_node *node)
+{
+    node->unfit = NULL;
+    for (size_t i = 0; i < sizeof unfit / sizeof *unfit && !node->unfit; i++)
+        if (node->findings & unfit[i].finding)
+            node->unfit = unfit[i].finding == REDLOCK_FINDING_TOO_OLD ? node->too_old : unfit[i].text;
+}
+
+bool rl_guard_may_take_over(const struct rl_node *node)
+{
+    uint32_t against = 0;
+    for (size_t i = 0; i < sizeof unfit / sizeof *unfit; i++)
+        against |= node->findings & unfit[i].finding;
+    return node->state == RL_NODE_READY && against == REDLOCK_FINDING_OTHER_DEPLOYMENT;
+}
+
+void rl_guard_find(struct rl_node *node, uint32_t finding, bool found)
+{
+    bool before = node->findings & finding;
+    node->findings = found ? node->findings | finding : node->findings & ~finding;
+    if (found && !before)
+        rl_log(node->client, REDLOCK_LOG_WARNING, "%s: %s", node->address.name, redlock_finding_text(finding));
+}
+
+/* ------------------------------------------------------------------------------------------------------------- clocks */
+
+static quorum_nodes nodes_that_answer(const redlock_client *client)
+{
+    quorum_nodes nodes = 0;
+    for (unsigned i = 0; i < client->nodes_count; i++)
+        if (rl_node_is_ready(&client->nodes[i]))
+            nodes |= quorum_node(i);
+    return nodes;
+}
+
+/* The heartbeat, which leaves at once, writes the jump into the marker. The locks held there may be gone, or end soon. */
+static void handle_jump(struct rl_node *node)
+{
+    redlock_client *client = node->client;
+    node->jumped = true;
+    client->statistics.node_clock_jumps++;
+    rl_log(client, REDLOCK_LOG_WARNING, "%s: its clock jumped", node->address.name);
+    rl_node_beat(node);
+    rl_leases_hasten(client, node->index);
+}
+
+/* A sample of one node's clock can settle the verdict on others. */
+static void note_clock(struct rl_node *node, quorum_time sent, quorum_time received, quorum_time time)
+{
+    redlock_client *client = node->client;
+    const struct quorum_clock_sample sample = {node->index, sent, received, time, nodes_that_answer(client)};
+    struct quorum_clock_actions actions = quorum_clock_step(&client->clock_watch, &sample);
+    if (actions.own) {
+        rl_log(client, REDLOCK_LOG_ERROR, "this machine's clock stood still, or jumped: all locks are lost");
+        client->stood_still = rl_now();
+        rl_leases_lose(client, QUORUM_LEASE_CLOCK);
+    }
+    for (unsigned i = 0; i < client->nodes_count; i++) {
+        struct rl_node *other = &client->nodes[i];
+        bool jumped = actions.jumped & quorum_node(i);
+        other->suspect = (actions.suspect & quorum_node(i)) || jumped || (other->suspect && other->jumped);
+        if (jumped)
+            handle_jump(other);
+        else if (actions.ask & quorum_node(i))
+            rl_node_beat(other);
+    }
+}
+
+void rl_guard_time_told(struct rl_node *node, const redisReply *reply, quorum_time sent, quorum_time received)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
+        return;
+    unsigned long long seconds = 0, microseconds = 0;
+    for (size_t i = 0; i < 2; i++)
+        if (reply->element[i]->type != REDIS_REPLY_STRING || reply->element[i]->len > 15)
+            return;
+    if (sscanf(reply->element[0]->str, "%15llu", &seconds) != 1 ||
+        sscanf(reply->element[1]->str, "%15llu", &microseconds) != 1 || seconds > UINT64_MAX / QUORUM_SECOND - 1)
+        return;
+    note_clock(node, sent, received, seconds * QUORUM_SECOND + microseconds * QUORUM_MICROSECOND);
+}
+
+/* ------------------------------------------------------------------------------------------------------------- marker */
+
+enum field { RUN_ID, ROLE, TIME, SINCE, MAX_TTL, NODES, WHY, DEPLOYMENT, POLICY, NONCE, SHOWN };
+
+static bool is_whole(const redisReply *reply)
+{
+    static const int types[RL_GUARD_FIELDS] = {REDIS_REPLY_STRING,  REDIS_REPLY_STRING,  REDIS_REPLY_INTEGER,
+                                               REDIS_REPLY_INTEGER, REDIS_REPLY_INTEGER, REDIS_REPLY_INTEGER,
+                                               REDIS_REPLY_STRING,  REDIS_REPLY_STRING,  REDIS_REPLY_STRING,
+                                               REDIS_REPLY_STRING,  REDIS_REPLY_STRING};
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != RL_GUARD_FIELDS)
+        return false;
+    for (unsigned i = 0; i < RL_GUARD_FIELDS; i++)
+        if (reply->element[i]->type != types[i] || (types[i] == REDIS_REPLY_INTEGER && reply->element[i]->integer < 0))
+            return false;
+    return reply->element[TIME]->integer < INT64_MAX / 1000 && reply->element[SINCE]->integer < INT64_MAX / 1000000 &&
+           reply->element[MAX_TTL]->integer < INT64_MAX / 1000000;
+}
+
+static bool says(const redisReply *field, const char *text)
+{
+    return (size_t)field->len == strlen(text) && memcmp(field->str, text, (size_t)field->len) == 0;
+}
+
+static const char *reason(const redisReply *why)
+{
+    if (says(why, "restarted"))
+        return "the server restarted, or another took over";
+    if (says(why, "jumped"))
+        return "its clock jumped";
+    if (says(why, "copied"))
+        return "it was a replica, or was failed over";
+    if (says(why, "evicted"))
+        return "it evicted keys";
+    if (says(why, "replaced"))
+        return "its data was replaced by older data";
+    return "it is new, or was flushed";
+}
+
+/* A marker with a later start: the node has forgotten locks, or may have. A trusted one (0) starts no quarantine. */
+static void note_since(struct rl_node *node, uint64_t since)
+{
+    bool forgot = node->marker_known && since && since != node->marker_since;
+    node->marker_known = true;
+    node->marker_since = since;
+    if (forgot && node->state == RL_NODE_READY)
+        rl_leases_hasten(node->client, node->index);
+    else if (forgot)
+        node->forgot = true; /* its locks are renewed when the handshake is over */
+}
+
+/* Not a millisecond of a quarantine is given away: the node's clock was read before its answer came. */
+static void set_quarantine(struct rl_node *node, const redisReply *reply, quorum_time received)
+{
+    quorum_duration left = quorum_quarantine((quorum_time)reply->element[SINCE]->integer * QUORUM_MILLISECOND,
+                                             (quorum_time)reply->element[TIME]->integer * QUORUM_MICROSECOND,
+                                             (quorum_duration)reply->element[MAX_TTL]->integer * QUORUM_MILLISECOND,
+                                             node->client->options.drift_ppm);
+    note_since(node, (uint64_t)reply->element[SINCE]->integer);
+    bool before = node->quarantine_end > received;
+    node->quarantine_end = quorum_time_add(received, left);
+    node->quarantine_why = left ? reason(reply->element[WHY]) : "";
+    if (before != (left > 0)) {
+        node->client->statistics.quarantines += left > 0;
+        node->statistics.quarantines += left > 0;
+        rl_log(node->client, left ? REDLOCK_LOG_WARNING : REDLOCK_LOG_INFO,
+               left ? "%s: in quarantine for %.1f s: %s" : "%s: out of quarantine", node->address.name,
+               (double)left / 1e9, node->quarantine_why);
+    }
+}
+
+static void take_run_id(struct rl_node *node, const redisReply *field)
+{
+    char run_id[RL_RUN_ID_SIZE] = "";
+    for (size_t i = 0; i < (size_t)field->len && i + 1 < sizeof run_id; i++)
+        run_id[i] = field->str[i] > ' ' && field->str[i] < 127 ? field->str[i] : '?';
+    bool changed = node->state == RL_NODE_READY && strcmp(run_id, node->run_id) != 0;
+    memcpy(node->run_id, run_id, sizeof run_id);
+    if (node->last_run_id[0] && strcmp(run_id, node->last_run_id) != 0) {
+        /* Another machine, perhaps: its clock is another, and says nothing of markers seen before. */
+        quorum_clock_forget(&node->client->clock_watch, node->index);
+        node->marker_nonce[0] = '\0';
+        node->marker_seen_us = 0;
+    }
+    if (!changed)
+        return;
+    /* Another server on the same connection: something in between has switched. */
+    memcpy(node->last_run_id, run_id, sizeof run_id);
+    rl_guard_find(node, REDLOCK_FINDING_SAME_SERVER, rl_handshake_is_double(node));
+    rl_leases_hasten(node->client, node->index);
+}
+
+static void copy_word(char *to, size_t size, const redisReply *field)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < (size_t)field->len && used + 1 < size; i++)
+        to[used++] = field->str[i] > ' ' && field->str[i] < 127 ? field->str[i] : '?';
+    to[used] = '\0';
+}
+
+static void take_marker(struct rl_facts *facts, const redisReply *reply)
+{
+    long long max_ttl = reply->element[MAX_TTL]->integer, nodes = reply->element[NODES]->integer;
+    facts->marker_max_ttl_ms = max_ttl > UINT32_MAX ? UINT32_MAX : (uint32_t)max_ttl;
+    facts->marker_nodes = nodes > UINT32_MAX ? UINT32_MAX : (uint32_t)nodes;
+    copy_word(facts->marker_why, sizeof facts->marker_why, reply->element[WHY]);
+    copy_word(facts->marker_deployment, sizeof facts->marker_deployment, reply->element[DEPLOYMENT]);
+}
+
+static void take_shown(struct rl_node *node, const redisReply *reply, quorum_time sent)
+{
+    const redisReply *shown = reply->element[SHOWN];
+    const char *end = memchr(shown->str, '\n', (size_t)shown->len);
+    size_t evidence = end ? (size_t)(end - shown->str) + 1 : 0;
+    copy_word(node->facts.maxmemory_policy, sizeof node->facts.maxmemory_policy, reply->element[POLICY]);
+    rl_guard_find(node, REDLOCK_FINDING_EVICTING, rl_guard_evicts(node));
+    node->attest.rules.always_look = rl_guard_evicts(node);
+    quorum_attest_judged(&node->attest.rules, shown->str, (size_t)shown->len, evidence, sent);
+    if (evidence == 0)
+        return; /* the marker is not ours */
+    copy_word(node->marker_nonce, sizeof node->marker_nonce, reply->element[NONCE]);
+    node->marker_seen_us = (uint64_t)reply->element[TIME]->integer;
+}
+
+bool rl_guard_evicts(const struct rl_node *node)
+{
+    return node->facts.maxmemory_policy[0] && strcmp(node->facts.maxmemory_policy, "noeviction") != 0;
+}
+
+void rl_guard_doubt(struct rl_node *node)
+{
+    if (node->attest.rules.size)
+        rl_log(node->client, REDLOCK_LOG_WARNING, "%s: its marker changed: what it granted does not count",
+               node->address.name);
+    quorum_attest_forget(&node->attest.rules);
+    rl_node_beat(node);
+}
+
+static bool refused(struct rl_node *node, const redisReply *reply)
+{
+    char text[RL_NODE_TEXT_SIZE];
+    quorum_attest_forget(&node->attest.rules);
+    rl_reply_text(reply, text, sizeof text);
+    enum rl_reply_error error = rl_reply_error(reply);
+    if (error == RL_ERROR_NOT_PERMITTED) {
+        rl_guard_find(node, REDLOCK_FINDING_NOT_PERMITTED, true);
+        rl_guard_judge(node);
+        return true; /* an answer, and a clear one */
+    }
+    rl_node_break(node, rl_reply_error_is_permanent(error), "the guard: %.80s",
+                  text[0] ? text : "an answer that makes no sense");
+    return false;
+}
+
+bool rl_guard_told(struct rl_node *node, const redisReply *reply, quorum_time sent, quorum_time received)
+{
+    const redlock_options *options = &node->client->options;
+    if (!is_whole(reply))
+        return node->findings & REDLOCK_FINDING_TOO_OLD || refused(node, reply); /* its scripts fail; it stays unfit */
+    take_run_id(node, reply->element[RUN_ID]);
+    rl_guard_find(node, REDLOCK_FINDING_NOT_PERMITTED, false);
+    rl_guard_find(node, REDLOCK_FINDING_REPLICA, !says(reply->element[ROLE], "master"));
+    rl_guard_find(node, REDLOCK_FINDING_MARKER_TAKEN, says(reply->element[WHY], "taken"));
+    rl_guard_find(node, REDLOCK_FINDING_OTHER_DEPLOYMENT,
+                  !says(reply->element[DEPLOYMENT], options->deployment) ||
+                      reply->element[NODES]->integer != node->client->nodes_count);
+    rl_guard_find(node, REDLOCK_FINDING_OTHER_MAX_TTL, reply->element[MAX_TTL]->integer != options->max_ttl_ms);
+    rl_guard_judge(node);
+    set_quarantine(node, reply, received);
+    take_marker(&node->facts, reply);
+    take_shown(node, reply, sent);
+    note_clock(node, sent, received, (quorum_time)reply->element[TIME]->integer * QUORUM_MICROSECOND);
+    return true;
+}
+
+quorum_duration rl_guard_withholds(const struct rl_node *node, quorum_time now)
+{
+    if (!node->client->options.guard)
+        return 0;
+    return node->suspect ? QUORUM_NEVER : quorum_time_until(node->quarantine_end, now);
+}
+
+const char *rl_guard_objection(struct rl_node *node, quorum_time now)
+{
+    if (!node->client->options.guard)
+        return NULL;
+    if (node->suspect)
+        return "its clock jumped, or ours did";
+    if (!node->attest.rules.size)
+        return "its marker changed, and is being read again";
+    if (node->quarantine_end <= now)
+        return NULL;
+    snprintf(node->quarantine_text, sizeof node->quarantine_text, "in quarantine for %.1f s: %s",
+             (double)(node->quarantine_end - now) / 1e9, node->quarantine_why);
+    return node->quarantine_text;
+}

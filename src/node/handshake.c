@@ -1,0 +1,343 @@
+/* What a new link is asked before it is used; all of it leaves at once, so that it costs one round trip. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/client/client.h"
+#include "src/node/guard.h"
+#include "src/core/memory.h"
+#include "src/node/node.h"
+#include "src/node/reply.h"
+
+#define OLDEST_REDIS 5
+
+/* --------------------------------------------------------------------------------------------------------- answers */
+
+static void copy_line(const redisReply *info, const char *field, char *value, size_t size)
+{
+    size_t name = strlen(field), used = 0;
+    const char *end = info->str + info->len;
+    value[0] = '\0';
+    for (const char *line = info->str; line < end;) {
+        const char *stop = memchr(line, '\n', (size_t)(end - line));
+        stop = stop ? stop : end;
+        if ((size_t)(stop - line) > name && memcmp(line, field, name) == 0 && line[name] == ':') {
+            for (const char *c = line + name + 1; c < stop && *c != '\r' && used + 1 < size; c++)
+                value[used++] = *c > ' ' && *c < 127 ? *c : '?';
+            value[used] = '\0';
+            return;
+        }
+        line = stop + 1;
+    }
+}
+
+/* One server behind two names would have two votes. A name that has none does not take the other's. */
+bool rl_handshake_is_double(const struct rl_node *node)
+{
+    const redlock_client *client = node->client;
+    for (unsigned i = 0; i < client->nodes_count; i++) {
+        const struct rl_node *other = &client->nodes[i];
+        if (i != node->index && other->state == RL_NODE_READY && !other->unfit && node->run_id[0] &&
+            strcmp(other->run_id, node->run_id) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A fork names itself in server_name, which Redis does not have, and its version in a field of that name; redis_version is
+ * that of the Redis it is compatible with. */
+static void take_version(struct rl_node *node, const redisReply *reply)
+{
+    char field[sizeof node->server + sizeof "_version"], own[sizeof node->version];
+    copy_line(reply, "redis_version", node->version, sizeof node->version);
+    copy_line(reply, "server_name", node->server, sizeof node->server);
+    if (!node->server[0] && node->version[0])
+        snprintf(node->server, sizeof node->server, "redis");
+    snprintf(field, sizeof field, "%s_version", node->server);
+    copy_line(reply, field, own, sizeof own);
+    if (own[0])
+        memcpy(node->version, own, sizeof own);
+}
+
+/* Before 5.0 a script that reads the clock must not write. Judged before the scripts fail, which they do in words that
+ * do not say why. */
+static void judge_version(struct rl_node *node)
+{
+    char *end;
+    unsigned long major = strtoul(node->version, &end, 10);
+    if (strcmp(node->server, "redis") != 0 || *end != '.' || major >= OLDEST_REDIS)
+        return;
+    snprintf(node->too_old, sizeof node->too_old, "redis %s is too old: redlock needs Redis %d.0 or later, or Valkey",
+             node->version, OLDEST_REDIS);
+    rl_guard_find(node, REDLOCK_FINDING_TOO_OLD, true);
+}
+
+static void server_told(struct rl_node *node, const redisReply *reply)
+{
+    node->run_id[0] = node->server[0] = node->version[0] = '\0';
+    if (reply->type != REDIS_REPLY_STRING)
+        return;
+    copy_line(reply, "run_id", node->run_id, sizeof node->run_id);
+    take_version(node, reply);
+    judge_version(node);
+}
+
+static void replication_told(struct rl_node *node, const redisReply *reply)
+{
+    node->role[0] = '\0';
+    if (reply->type != REDIS_REPLY_STRING)
+        return;
+    copy_line(reply, "role", node->role, sizeof node->role);
+    if (strcmp(node->role, "slave") == 0)
+        node->findings |= REDLOCK_FINDING_REPLICA;
+}
+
+static void memory_told(struct rl_node *node, const redisReply *reply)
+{
+    char *policy = node->facts.maxmemory_policy;
+    if (reply->type == REDIS_REPLY_STRING)
+        copy_line(reply, "maxmemory_policy", policy, sizeof node->facts.maxmemory_policy);
+    if (rl_guard_evicts(node))
+        node->findings |= REDLOCK_FINDING_EVICTING;
+}
+
+static void persistence_told(struct rl_node *node, const redisReply *reply)
+{
+    char aof[8] = "";
+    if (reply->type == REDIS_REPLY_STRING)
+        copy_line(reply, "aof_enabled", aof, sizeof aof);
+    if (aof[0])
+        node->facts.append_only = strcmp(aof, "1") == 0;
+    if (aof[0] && strcmp(aof, "1") != 0 && !node->client->options.guard)
+        node->findings |= REDLOCK_FINDING_NOT_PERSISTENT;
+}
+
+static void take(struct rl_node *node, unsigned step, const redisReply *reply)
+{
+    if (step == RL_STEP_CLIENT_ID)
+        node->client_id = reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0;
+    else if (step == RL_STEP_SERVER)
+        server_told(node, reply);
+    else if (step == RL_STEP_REPLICATION)
+        replication_told(node, reply);
+    else if (step == RL_STEP_MEMORY)
+        memory_told(node, reply);
+    else if (step == RL_STEP_PERSISTENCE)
+        persistence_told(node, reply);
+    else if (reply->type == REDIS_REPLY_ERROR)
+        rl_log(node->client, REDLOCK_LOG_DEBUG, "%s: handshake step %u: %.80s", node->address.name, step, reply->str);
+}
+
+/* Errors that make the link useless. Others concern one step, and the node can do without it. */
+static bool is_fatal(unsigned step, const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_ERROR &&
+           (step == RL_STEP_AUTH || step == RL_STEP_SELECT || rl_reply_is_error(reply, "NOAUTH") ||
+            rl_reply_is_error(reply, "DENIED") || strncmp(reply->str, "ERR max number of clients", 25) == 0);
+}
+
+/* A server whose AUTH was renamed quotes what it was sent: "ERR unknown command 'AUTH', with args beginning with: ...". */
+static void hide_arguments(char *text)
+{
+    char *quoted = strstr(text, ", with args");
+    if (quoted)
+        *quoted = '\0';
+}
+
+static void step_answered(struct rl_request *request, const struct rl_answer *answer)
+{
+    struct rl_node *node = request->node;
+    unsigned step = (unsigned)(request - node->steps);
+    if (answer->kind != RL_ANSWER_REPLY || !node->context)
+        return; /* late: the connect timeout decides; broken: the link is gone, and says so itself */
+    if (is_fatal(step, answer->reply)) {
+        char text[RL_NODE_TEXT_SIZE];
+        rl_reply_text(answer->reply, text, sizeof text);
+        hide_arguments(text);
+        bool permanent = step == RL_STEP_AUTH || step == RL_STEP_SELECT || rl_reply_is_error(answer->reply, "NOAUTH");
+        rl_node_break(node, permanent, "handshake: %.80s", text);
+        return;
+    }
+    if (step != RL_STEP_GUARD)
+        take(node, step, answer->reply);
+    else if (!rl_guard_told(node, answer->reply, request->sent, answer->now))
+        return;
+    rl_guard_judge(node);
+    if (--node->steps_left > 0)
+        return;
+    /* Not sooner: the other may have become ready since this one said who it is. */
+    if (!node->unfit && rl_handshake_is_double(node)) {
+        node->findings |= REDLOCK_FINDING_SAME_SERVER;
+        rl_guard_judge(node);
+    }
+    rl_node_ready(node);
+}
+
+/* ------------------------------------------------------------------------------------------------------- questions */
+
+static bool ask(struct rl_node *node, unsigned step, struct rl_command *command)
+{
+    static const struct rl_request_type type = {.answered = step_answered};
+    struct rl_request *request = &node->steps[step];
+    request->type = &type;
+    bool sent = rl_command_format(command) && rl_node_send(node, request, command);
+    node->steps_left += sent;
+    return sent;
+}
+
+static bool ask_words(struct rl_node *node, unsigned step, const char *first, const char *second, const char *third)
+{
+    struct rl_command command = {0};
+    rl_command_add_text(&command, first);
+    if (second)
+        rl_command_add_text(&command, second);
+    if (third)
+        rl_command_add_text(&command, third);
+    bool asked = ask(node, step, &command);
+    rl_command_free(&command);
+    return asked;
+}
+
+/* Secrets on their way: wiped as soon as the command is made. */
+struct credentials {
+    char user[RL_SECRET_SIZE];
+    char password[RL_SECRET_SIZE];
+};
+
+static bool get_credentials(const struct rl_node *node, struct credentials *credentials)
+{
+    const redlock_options *options = &node->client->options;
+    memset(credentials, 0, sizeof *credentials);
+    if (node->address.has_password) {
+        memcpy(credentials->user, node->address.user, sizeof credentials->user);
+        memcpy(credentials->password, node->address.password, sizeof credentials->password);
+    } else if (options->credentials) {
+        if (options->credentials(node->address.name, credentials->user, credentials->password, RL_SECRET_SIZE,
+                                 options->credentials_arg) != 0)
+            return false;
+        credentials->user[RL_SECRET_SIZE - 1] = credentials->password[RL_SECRET_SIZE - 1] = '\0';
+    } else if (options->password) {
+        snprintf(credentials->user, RL_SECRET_SIZE, "%s", options->user ? options->user : "");
+        snprintf(credentials->password, RL_SECRET_SIZE, "%s", options->password);
+    }
+    return true;
+}
+
+int rl_handshake_auth(struct rl_node *node, struct rl_command *command)
+{
+    struct credentials credentials;
+    int answer = get_credentials(node, &credentials) ? 0 : -1;
+    bool has_user = answer == 0 && credentials.password[0] && credentials.user[0];
+    snprintf(node->facts.user, sizeof node->facts.user, "%.127s", has_user ? credentials.user : "default");
+    if (answer == 0 && credentials.password[0]) {
+        rl_command_add_text(command, "AUTH");
+        if (credentials.user[0])
+            rl_command_add_text(command, credentials.user);
+        rl_command_add_text(command, credentials.password);
+        answer = rl_command_format(command) ? 1 : -1;
+    }
+    rl_wipe(&credentials, sizeof credentials);
+    return answer;
+}
+
+void rl_handshake_auth_free(struct rl_command *command)
+{
+    if (command->bytes)
+        rl_wipe(command->bytes, command->length);
+    rl_command_free(command);
+}
+
+static bool ask_auth(struct rl_node *node)
+{
+    struct rl_command command = {0};
+    int authenticates = rl_handshake_auth(node, &command);
+    if (authenticates < 0)
+        rl_node_break(node, false, "no credentials at the moment");
+    bool asked = authenticates > 0 ? ask(node, RL_STEP_AUTH, &command) : authenticates == 0;
+    rl_handshake_auth_free(&command);
+    return asked;
+}
+
+static bool ask_select(struct rl_node *node)
+{
+    char number[24];
+    int64_t database = node->address.database >= 0 ? node->address.database : node->client->options.database;
+    if (database == 0)
+        return true;
+    snprintf(number, sizeof number, "%lld", (long long)database);
+    return ask_words(node, RL_STEP_SELECT, "SELECT", number, NULL);
+}
+
+/* By its whole text: whether the node knows the script is not known yet. */
+static bool ask_guard(struct rl_node *node)
+{
+    struct rl_command command = {0};
+    struct rl_guard_numbers numbers;
+    if (!node->client->options.guard)
+        return true;
+    rl_guard_command(node->client, node, RL_GUARD_LOOK, true, &command, &numbers);
+    bool asked = ask(node, RL_STEP_GUARD, &command);
+    rl_command_free(&command);
+    return asked;
+}
+
+bool rl_handshake_start(struct rl_node *node)
+{
+    const char *name = node->client->options.client_name;
+    node->steps_left = 0;
+    node->client_id = 0;
+    node->unfit = NULL;
+    node->findings = 0;
+    node->facts = (struct rl_facts){.append_only = -1, .snapshots = -1};
+    bool asked = ask_auth(node) && ask_select(node);
+    if (asked && name[0])
+        asked = ask_words(node, RL_STEP_NAME, "CLIENT", "SETNAME", name);
+    asked = asked && ask_words(node, RL_STEP_CLIENT_ID, "CLIENT", "ID", NULL) &&
+            ask_words(node, RL_STEP_SERVER, "INFO", "server", NULL) &&
+            ask_words(node, RL_STEP_REPLICATION, "INFO", "replication", NULL) &&
+            ask_words(node, RL_STEP_MEMORY, "INFO", "memory", NULL) &&
+            ask_words(node, RL_STEP_PERSISTENCE, "INFO", "persistence", NULL) && ask_guard(node);
+    for (unsigned script = 0; asked && script < RL_SCRIPTS; script++)
+        asked = ask_words(node, RL_STEP_SCRIPTS + script, "SCRIPT", "LOAD", rl_scripts[script].text);
+    return asked;
+}
+
+/* ------------------------------------------------------------------------------------------------ the links before */
+
+static void kill_answered(struct rl_request *request, const struct rl_answer *answer)
+{
+    struct rl_node *node = request->node;
+    if (answer->kind != RL_ANSWER_REPLY)
+        return; /* owed still: the next link will try again */
+    node->debts.client_id[request - node->kill] = 0;
+    if (rl_reply_error(answer->reply) == RL_ERROR_NOT_PERMITTED)
+        rl_log(node->client, REDLOCK_LOG_WARNING,
+               "%s: may not CLIENT KILL ID: what a broken connection left may outlive its undo", node->address.name);
+}
+
+static void kill_link(struct rl_node *node, unsigned debt)
+{
+    static const struct rl_request_type type = {.answered = kill_answered};
+    char id[24];
+    snprintf(id, sizeof id, "%lld", (long long)node->debts.client_id[debt]);
+    struct rl_command command = {0};
+    rl_command_add_text(&command, "CLIENT");
+    rl_command_add_text(&command, "KILL");
+    rl_command_add_text(&command, "ID");
+    rl_command_add_text(&command, id);
+    node->kill[debt].type = &type;
+    if (rl_command_format(&command))
+        rl_node_send(node, &node->kill[debt], &command);
+    rl_command_free(&command);
+}
+
+void rl_handshake_settle(struct rl_node *node)
+{
+    struct rl_debts *debts = &node->debts;
+    /* Another process has none of the old one's connections, but hands the same ids out again. */
+    if (!node->run_id[0] || strcmp(node->run_id, debts->run_id) != 0)
+        memset(debts, 0, sizeof *debts);
+    for (unsigned i = 0; i < RL_DEBTS_MAX; i++)
+        if (debts->client_id[i])
+            kill_link(node, i);
+}

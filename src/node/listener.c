@@ -1,0 +1,270 @@
+#include "src/node/listener.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/client/client.h"
+#include "src/core/clock.h"
+#include "src/node/guard.h"
+#include "src/node/reply.h"
+#include "src/link/sigpipe.h"
+
+static void disconnect(struct rl_listener *listener)
+{
+    struct rl_node *node = listener->node;
+    bool was_up = listener->up;
+    if (listener->context) {
+        ev_io_stop(node->client->loop, &listener->watcher);
+        redisFree(listener->context);
+        listener->context = NULL;
+        listener->tls = NULL; /* freed with it */
+    }
+    listener->up = false;
+    if (was_up)
+        rl_queues_listening(node->client, node->index, false);
+}
+
+static void failed(struct rl_listener *listener)
+{
+    quorum_duration pause = QUORUM_SECOND / 4 << (listener->failures < 5 ? listener->failures : 5);
+    listener->failures++;
+    disconnect(listener);
+    if (listener->wanted && rl_node_is_ready(listener->node))
+        rl_timer_set(&listener->node->client->timers, &listener->timer, rl_now() + pause);
+    rl_operations_node_changed(listener->node->client);
+}
+
+/* --------------------------------------------------------------------------------------------------------- messages */
+
+static bool is(const redisReply *reply, const char *word)
+{
+    return reply->type == REDIS_REPLY_STRING && (size_t)reply->len == strlen(word) &&
+           memcmp(reply->str, word, (size_t)reply->len) == 0;
+}
+
+static void subscribed(struct rl_listener *listener)
+{
+    struct rl_node *node = listener->node;
+    listener->up = true;
+    listener->failures = 0;
+    rl_guard_find(node, REDLOCK_FINDING_NO_SUBSCRIBE, false);
+    rl_timer_stop(&node->client->timers, &listener->timer);
+    rl_queues_listening(node->client, node->index, true);
+    rl_operations_node_changed(node->client);
+}
+
+/* Its text is how many live waiters are before us, one digit, and the key. */
+static void called(struct rl_listener *listener, const redisReply *text)
+{
+    if (text->type != REDIS_REPLY_STRING || text->len < 2 || text->str[0] < '0' || text->str[0] > '9')
+        return;
+    rl_queues_called(listener->node->client, listener->node->index, (unsigned)(text->str[0] - '0'), text->str + 1,
+                     (size_t)text->len - 1);
+}
+
+/* false: not what a server says to a listener. */
+static bool take(struct rl_listener *listener, const redisReply *reply)
+{
+    if (listener->replies_left > 0) {
+        listener->replies_left--;
+        return reply->type != REDIS_REPLY_ERROR;
+    }
+    if (rl_reply_error(reply) == RL_ERROR_NOT_PERMITTED)
+        rl_guard_find(listener->node, REDLOCK_FINDING_NO_SUBSCRIBE, true);
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 3)
+        return false;
+    if (is(reply->element[0], "subscribe"))
+        subscribed(listener);
+    else if (is(reply->element[0], "message"))
+        called(listener, reply->element[2]);
+    return true;
+}
+
+static bool take_all(struct rl_listener *listener)
+{
+    void *reply = NULL;
+    while (listener->context) {
+        if (redisReaderGetReply(listener->context->reader, &reply) != REDIS_OK)
+            return false;
+        if (!reply)
+            return !rl_limit_is_exceeded(&listener->limit, listener->context->reader);
+        bool taken = take(listener, reply);
+        freeReplyObject(reply);
+        if (!taken)
+            return false;
+    }
+    return true; /* closed by what a message set off */
+}
+
+/* ------------------------------------------------------------------------------------------------------- connection */
+
+static void watch(struct rl_listener *listener, int events)
+{
+    struct ev_loop *loop = listener->node->client->loop;
+    if ((listener->watcher.events & (EV_READ | EV_WRITE)) == events)
+        return;
+    ev_io_stop(loop, &listener->watcher);
+    ev_io_set(&listener->watcher, listener->context->fd, events);
+    ev_io_start(loop, &listener->watcher);
+}
+
+/* TLS says when it needs the socket to be writable: while it waits for the server's part, a writable socket is nothing
+ * to wake up for. */
+static bool waits_to_write(const struct rl_listener *listener)
+{
+    return listener->unwritten && (!listener->tls || rl_tls_wants_to_write(listener->tls));
+}
+
+static bool write_out(struct rl_listener *listener)
+{
+    int done = 0;
+    bool written = redisBufferWrite(listener->context, &done) == REDIS_OK;
+    listener->unwritten = !done;
+    return written;
+}
+
+static bool read_in(struct rl_listener *listener)
+{
+    return redisBufferRead(listener->context) == REDIS_OK && take_all(listener);
+}
+
+/* Reading over TLS writes, too, and may let go on what waited to be written. */
+static bool exchange(struct rl_listener *listener, int events)
+{
+    struct rl_sigpipe guard;
+    if (!listener->tls && !(events & EV_WRITE))
+        return read_in(listener); /* a call: nothing is written */
+    rl_sigpipe_block(&guard);
+    rl_tls_enter();
+    bool good = !(events & EV_WRITE) || write_out(listener);
+    good = good && (!(events & EV_READ) || read_in(listener));
+    if (good && listener->context && listener->tls && listener->unwritten)
+        good = write_out(listener);
+    rl_tls_leave();
+    rl_sigpipe_restore(&guard, !good);
+    return good;
+}
+
+static void on_event(struct ev_loop *loop, ev_io *watcher, int events)
+{
+    (void)loop;
+    struct rl_listener *listener = watcher->data;
+    if (!exchange(listener, events))
+        failed(listener);
+    else if (listener->context)
+        watch(listener, waits_to_write(listener) ? EV_READ | EV_WRITE : EV_READ);
+}
+
+static bool start_tls(struct rl_listener *listener)
+{
+    struct rl_node *node = listener->node;
+    char error[RL_NODE_TEXT_SIZE];
+    bool permanent;
+    listener->tls = NULL;
+    if (!node->address.tls)
+        return true;
+    struct rl_sigpipe guard;
+    rl_sigpipe_block(&guard); /* it writes at once */
+    rl_tls_enter();
+    listener->tls =
+        rl_tls_start(node->client->tls, listener->context, node->address.host, error, sizeof error, &permanent);
+    rl_tls_leave();
+    rl_sigpipe_restore(&guard, !listener->tls);
+    return listener->tls;
+}
+
+static bool queue_commands(struct rl_listener *listener)
+{
+    redlock_client *client = listener->node->client;
+    struct rl_command auth = {0}, subscribe = {0};
+    int authenticates = rl_handshake_auth(listener->node, &auth);
+    rl_command_add_text(&subscribe, "SUBSCRIBE");
+    rl_command_add_text(&subscribe, client->channel);
+    bool queued = authenticates >= 0 && rl_command_format(&subscribe);
+    if (queued && authenticates > 0)
+        queued = redisAppendFormattedCommand(listener->context, auth.bytes, auth.length) == REDIS_OK;
+    queued = queued && redisAppendFormattedCommand(listener->context, subscribe.bytes, subscribe.length) == REDIS_OK;
+    listener->replies_left = authenticates > 0;
+    rl_handshake_auth_free(&auth);
+    rl_command_free(&subscribe);
+    return queued;
+}
+
+static void connect_now(struct rl_listener *listener)
+{
+    struct rl_node *node = listener->node;
+    const char *path = node->address.path;
+    listener->context = path[0] ? redisConnectUnixNonBlock(path) : redisConnectNonBlock(node->peer, node->address.port);
+    if (!listener->context || listener->context->err) {
+        if (listener->context)
+            redisFree(listener->context);
+        listener->context = NULL;
+        failed(listener);
+        return;
+    }
+    fcntl(listener->context->fd, F_SETFD, FD_CLOEXEC);
+    rl_limit_attach(&listener->limit, listener->context->reader);
+    ev_io_init(&listener->watcher, on_event, listener->context->fd, EV_WRITE);
+    listener->watcher.data = listener;
+    ev_io_start(node->client->loop, &listener->watcher);
+    rl_timer_set(&node->client->timers, &listener->timer, quorum_time_add(rl_now(), node->connect_timeout));
+    listener->unwritten = true;
+    if (!start_tls(listener) || !queue_commands(listener))
+        failed(listener);
+}
+
+static void on_timer(struct rl_timer *timer)
+{
+    struct rl_listener *listener = (struct rl_listener *)(void *)((char *)timer - offsetof(struct rl_listener, timer));
+    if (listener->context)
+        failed(listener); /* not up in time */
+    else if (listener->wanted && rl_node_is_ready(listener->node))
+        connect_now(listener);
+}
+
+void rl_listener_init(struct rl_listener *listener, struct rl_node *node)
+{
+    listener->node = node;
+    listener->timer.fire = on_timer;
+}
+
+/* A listener lives and dies with the node's link: it could not tell by itself that its server hangs. */
+void rl_listener_node_changed(struct rl_listener *listener)
+{
+    struct rl_node *node = listener->node;
+    bool possible = listener->wanted && rl_node_is_ready(node);
+    if (!possible && listener->context) {
+        rl_timer_stop(&node->client->timers, &listener->timer);
+        disconnect(listener);
+    }
+    if (possible && !listener->context && !listener->timer.set)
+        rl_timer_set(&node->client->timers, &listener->timer, rl_now()); /* not from inside what has changed it */
+}
+
+void rl_listener_close(struct rl_listener *listener)
+{
+    listener->wanted = false;
+    rl_timer_stop(&listener->node->client->timers, &listener->timer);
+    disconnect(listener);
+}
+
+void rl_listeners_start(redlock_client *client)
+{
+    for (unsigned i = 0; i < client->nodes_count; i++) {
+        struct rl_listener *listener = &client->nodes[i].listener;
+        if (listener->wanted)
+            continue;
+        listener->wanted = true;
+        rl_listener_node_changed(listener);
+    }
+}
+
+quorum_nodes rl_listeners_up(const redlock_client *client)
+{
+    quorum_nodes nodes = 0;
+    for (unsigned i = 0; i < client->nodes_count; i++)
+        if (client->nodes[i].listener.up)
+            nodes |= quorum_node(i);
+    return nodes;
+}

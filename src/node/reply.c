@@ -1,0 +1,280 @@
+#include "src/node/reply.h"
+
+#include <string.h>
+
+#include "redlock/redlock.h"
+#include "src/node/guard.h"
+
+/* -------------------------------------------------------------------------------------------------------------- errors */
+
+struct span {
+    const char *begin;
+    size_t length;
+};
+
+static bool skip(struct span *span, const char *prefix)
+{
+    size_t size = strlen(prefix);
+    if (span->length < size || memcmp(span->begin, prefix, size) != 0)
+        return false;
+    *span = (struct span){span->begin + size, span->length - size};
+    return true;
+}
+
+static bool skip_behind(struct span *span, const char *delimiter)
+{
+    const char *found = memmem(span->begin, span->length, delimiter, strlen(delimiter));
+    if (!found)
+        return false;
+    *span = (struct span){found, span->length - (size_t)(found - span->begin)};
+    return skip(span, delimiter);
+}
+
+/* "@user_script: 36: " */
+static bool skip_line_number(struct span *span)
+{
+    struct span rest = *span;
+    if (!skip(&rest, "@user_script:") || !skip_behind(&rest, ": "))
+        return false;
+    *span = rest;
+    return true;
+}
+
+/* " script: SHA1, on @user_script:36." at the end; an error of the ACL has " script: " in its middle, too. */
+static void cut_place(struct span *span)
+{
+    static const char mark[] = " script: ";
+    struct span place = *span;
+    const char *begin = NULL;
+    while (skip_behind(&place, mark))
+        begin = place.begin - strlen(mark);
+    if (begin && memmem(place.begin, place.length, "on @user_script:", 16))
+        span->length = (size_t)(begin - span->begin);
+}
+
+/*
+ * What went wrong, without where: servers wrap the error of a command that a script calls.
+ * Up to 6.2: "ERR Error running script (call to f_SHA1): @user_script:36: @user_script: 36: -OOM command not allowed ...",
+ * and the part from the first @ on if the script catches it. Since 7.0: "OOM command not allowed ... script: SHA1, on
+ * @user_script:36."; Valkey 9 leaves the SHA1 out.
+ */
+static struct span cause_of(const redisReply *reply)
+{
+    struct span cause = {reply->str, (size_t)reply->len};
+    if (skip(&cause, "ERR Error running script (call to f_"))
+        skip_behind(&cause, "): ");
+    bool wrapped = false;
+    while (skip_line_number(&cause))
+        wrapped = true;
+    if (wrapped)
+        skip(&cause, "-");
+    cut_place(&cause);
+    while (cause.length && cause.begin[cause.length - 1] == ' ')
+        cause.length--;
+    return cause;
+}
+
+static bool begins_with(struct span text, const char *words)
+{
+    return skip(&text, words) && (text.length == 0 || *text.begin == ' ');
+}
+
+bool rl_reply_is_error(const redisReply *reply, const char *word)
+{
+    return reply->type == REDIS_REPLY_ERROR && begins_with(cause_of(reply), word);
+}
+
+/* The words of every server from Redis 5.0 and Valkey 7.2 on. Errors that are not here may pass by themselves: LOADING,
+ * BUSY, OOM, MISCONF, MASTERDOWN, TRYAGAIN, and unknown ones. */
+static const struct {
+    const char *words;
+    enum rl_reply_error error;
+} known_errors[] = {
+    {"NOSCRIPT", RL_ERROR_NOSCRIPT},
+    {"CLOCK", RL_ERROR_CLOCK}, /* of our scripts */
+    {"NOPERM", RL_ERROR_NOT_PERMITTED},
+    {"ERR ACL failure in script:", RL_ERROR_NOT_PERMITTED},        /* 7.2 and later */
+    {"ERR The user executing the script", RL_ERROR_NOT_PERMITTED}, /* 7.0 */
+    {"The user executing the script", RL_ERROR_NOT_PERMITTED},     /* 6 */
+    {"NOAUTH", RL_ERROR_CREDENTIALS},
+    {"WRONGPASS", RL_ERROR_CREDENTIALS},
+    {"ERR AUTH <password> called without any password", RL_ERROR_CREDENTIALS},
+    {"ERR invalid password", RL_ERROR_CREDENTIALS},                             /* 5 */
+    {"ERR Client sent AUTH, but no password is set", RL_ERROR_CREDENTIALS},     /* 5 */
+    {"ERR wrong number of arguments for 'auth' command", RL_ERROR_CREDENTIALS}, /* 5, which has no users */
+    {"ERR unknown command", RL_ERROR_UNKNOWN_COMMAND},
+    {"ERR Unknown command called from script", RL_ERROR_UNKNOWN_COMMAND},       /* Valkey 8 */
+    {"ERR Unknown Redis command called from script", RL_ERROR_UNKNOWN_COMMAND}, /* 7 and later */
+    {"Unknown Redis command called from Lua script", RL_ERROR_UNKNOWN_COMMAND}, /* 5, 6 */
+    {"WRONGTYPE", RL_ERROR_WRONGTYPE},
+    {"READONLY", RL_ERROR_ELSEWHERE},
+    {"MOVED", RL_ERROR_ELSEWHERE},
+    {"ASK", RL_ERROR_ELSEWHERE},
+    {"CROSSSLOT", RL_ERROR_ELSEWHERE},
+};
+
+enum rl_reply_error rl_reply_error(const redisReply *reply)
+{
+    if (reply->type != REDIS_REPLY_ERROR)
+        return RL_ERROR_NONE;
+    struct span cause = cause_of(reply);
+    for (size_t i = 0; i < sizeof known_errors / sizeof *known_errors; i++)
+        if (begins_with(cause, known_errors[i].words))
+            return known_errors[i].error;
+    return RL_ERROR_PASSING;
+}
+
+bool rl_reply_error_is_permanent(enum rl_reply_error error)
+{
+    return error >= RL_ERROR_NOT_PERMITTED;
+}
+
+void rl_reply_text(const redisReply *reply, char *text, size_t size)
+{
+    size_t used = 0;
+    if (reply->type == REDIS_REPLY_ERROR) {
+        struct span cause = cause_of(reply);
+        for (size_t i = 0; i < cause.length && used + 1 < size; i++) {
+            unsigned char c = (unsigned char)cause.begin[i];
+            text[used++] = c < ' ' || c == 127 ? '?' : (char)c;
+        }
+    }
+    text[used] = '\0';
+}
+
+/* --------------------------------------------------------------------------------------------------------------- votes */
+
+static struct rl_vote refused(const redisReply *reply)
+{
+    enum rl_reply_error error = rl_reply_error(reply);
+    return (struct rl_vote){.vote = QUORUM_REFUSED,
+                            .permanent = rl_reply_error_is_permanent(error),
+                            .noscript = error == RL_ERROR_NOSCRIPT,
+                            .clock = error == RL_ERROR_CLOCK};
+}
+
+static const struct rl_vote granted = {.vote = QUORUM_GRANTED};
+static const struct rl_vote held = {.vote = QUORUM_HELD, .left_nothing = true};
+static const struct rl_vote absent = {.vote = QUORUM_ABSENT, .left_nothing = true};
+
+/* SET NX: OK, or nil because a key is there already. Ours it cannot be: the token is fresh. */
+static struct rl_vote set(const redisReply *reply)
+{
+    if (reply->type == REDIS_REPLY_STATUS && reply->len == 2 && memcmp(reply->str, "OK", 2) == 0)
+        return granted;
+    if (reply->type == REDIS_REPLY_NIL)
+        return held;
+    return refused(reply);
+}
+
+/* The script that grants whole locks: the fencing record before, or -1. One that refuses has set nothing. */
+static struct rl_vote grant(const redisReply *reply)
+{
+    if (reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0)
+        return (struct rl_vote){.vote = QUORUM_GRANTED, .record = (uint64_t)reply->integer};
+    if (reply->type == REDIS_REPLY_INTEGER && reply->integer >= -1 - (long long)UINT32_MAX)
+        return (struct rl_vote){.vote = QUORUM_HELD, .left_nothing = true, .record = (uint64_t)(-1 - reply->integer)};
+    return refused(reply);
+}
+
+/* The script that keeps locks, asked about one: the fencing record before, or -1 not ours, or -2 the token is refused. */
+static struct rl_vote keep(const redisReply *reply)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 || reply->element[0]->type != REDIS_REPLY_INTEGER)
+        return refused(reply);
+    long long answer = reply->element[0]->integer;
+    if (answer >= 0)
+        return (struct rl_vote){.vote = QUORUM_GRANTED, .record = (uint64_t)answer};
+    if (answer == -1)
+        return (struct rl_vote){.vote = QUORUM_ABSENT};
+    return (struct rl_vote){.vote = QUORUM_REFUSED, .clock = true};
+}
+
+/* The scripts that act on our own key only: done, or 0 not ours. */
+static struct rl_vote own_key(const redisReply *reply, long long done)
+{
+    if (reply->type == REDIS_REPLY_INTEGER && reply->integer >= 1 && reply->integer <= done)
+        return granted;
+    if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 0)
+        return absent;
+    if (rl_reply_error(reply) == RL_ERROR_WRONGTYPE) /* a key of another kind: surely not ours */
+        return absent;
+    return refused(reply);
+}
+
+/* Slots and the tokens in them, in turns. */
+static bool are_permits(const redisReply *reply)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements % 2 != 0)
+        return false;
+    for (size_t i = 0; i < reply->elements; i += 2) {
+        const redisReply *slot = reply->element[i];
+        if (slot->type != REDIS_REPLY_INTEGER || slot->integer < 0 || slot->integer >= REDLOCK_PERMITS_MAX ||
+            reply->element[i + 1]->type != REDIS_REPLY_STRING)
+            return false;
+    }
+    return true;
+}
+
+static struct rl_vote query(const redisReply *reply)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 4 || reply->element[1]->type != REDIS_REPLY_INTEGER ||
+        reply->element[2]->type != REDIS_REPLY_INTEGER || !are_permits(reply->element[3]))
+        return refused(reply);
+    if (reply->element[0]->type != REDIS_REPLY_STRING && reply->element[0]->type != REDIS_REPLY_NIL &&
+        reply->element[0]->type != REDIS_REPLY_INTEGER)
+        return refused(reply);
+    return granted;
+}
+
+/* The guard's answer says what its marker has come to: a marker of another deployment is left alone. */
+static struct rl_vote trust(const redisReply *reply)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != RL_GUARD_FIELDS ||
+        reply->element[6]->type != REDIS_REPLY_STRING)
+        return refused(reply);
+    bool trusted = reply->element[6]->len == 7 && memcmp(reply->element[6]->str, "trusted", 7) == 0;
+    return (struct rl_vote){.vote = trusted ? QUORUM_GRANTED : QUORUM_REFUSED, .permanent = !trusted};
+}
+
+/* The waiting script: taken or not, and more numbers in any case. */
+static struct rl_vote wait(const redisReply *reply, bool take)
+{
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 5)
+        return refused(reply);
+    for (size_t i = 0; i < 5; i++)
+        if (reply->element[i]->type != REDIS_REPLY_INTEGER)
+            return refused(reply);
+    if (!take)
+        return granted;
+    if (reply->element[0]->integer == 1 && reply->element[4]->integer >= 0)
+        return (struct rl_vote){.vote = QUORUM_GRANTED, .record = (uint64_t)reply->element[4]->integer};
+    return (struct rl_vote){.vote = QUORUM_HELD, .left_nothing = true, .record = (uint64_t)reply->element[4]->integer};
+}
+
+struct rl_vote rl_reply_vote(enum rl_question question, const redisReply *reply)
+{
+    switch (question) {
+    case RL_ASK_SET:
+        return set(reply);
+    case RL_ASK_GRANT:
+        return grant(reply);
+    case RL_ASK_EXTEND:
+        return own_key(reply, 1);
+    case RL_ASK_KEEP:
+        return keep(reply);
+    case RL_ASK_RELEASE:
+        return own_key(reply, 2); /* 2: done, but the waiters could not be told */
+    case RL_ASK_QUERY:
+        return query(reply);
+    case RL_ASK_TRY:
+    case RL_ASK_TAKE:
+    case RL_ASK_SIGN:
+        return wait(reply, question != RL_ASK_SIGN);
+    case RL_ASK_LEAVE: /* what else is refused ends by itself, and soon */
+        return rl_reply_is_error(reply, "NOSCRIPT") ? refused(reply) : granted;
+    case RL_ASK_TRUST:
+        return trust(reply);
+    }
+    return refused(reply);
+}

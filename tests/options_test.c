@@ -1,7 +1,7 @@
 /* Options: defaults, every bound from both sides, older headers' smaller structs, and texts that name the field. */
 #include "quorum_suite.h"
-#include "src/link/address.h"
 #include "src/client/options.h"
+#include "src/link/address.h"
 
 #include <stdio.h>
 #include <string.h>

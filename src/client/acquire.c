@@ -5,9 +5,9 @@
 
 #include "quorum/retry.h"
 #include "src/client/client.h"
-#include "src/core/clock.h"
 #include "src/client/options.h"
 #include "src/client/result.h"
+#include "src/core/clock.h"
 
 struct acquire {
     struct rl_operation base;

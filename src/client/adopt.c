@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "src/client/client.h"
-#include "src/core/clock.h"
 #include "src/client/escape.h"
 #include "src/client/options.h"
 #include "src/client/result.h"
+#include "src/core/clock.h"
 
 struct adopt {
     struct rl_operation base;

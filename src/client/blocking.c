@@ -11,11 +11,11 @@
 #include <string.h>
 
 #include "src/client/client.h"
-#include "src/core/memory.h"
 #include "src/client/options.h"
 #include "src/client/result.h"
-#include "src/core/thread.h"
 #include "src/client/watch.h"
+#include "src/core/memory.h"
+#include "src/core/thread.h"
 
 struct call {
     struct call *next;

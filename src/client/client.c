@@ -8,10 +8,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "src/core/clock.h"
-#include "src/core/memory.h"
 #include "src/client/options.h"
 #include "src/client/result.h"
+#include "src/core/clock.h"
+#include "src/core/memory.h"
 
 bool rl_logs(const redlock_client *client, int level)
 {

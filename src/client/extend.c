@@ -1,8 +1,8 @@
 /* Extend: one round over the nodes that may still hold the token. */
 #include "src/client/client.h"
-#include "src/core/clock.h"
 #include "src/client/options.h"
 #include "src/client/result.h"
+#include "src/core/clock.h"
 
 struct extend {
     struct rl_operation base;

@@ -9,11 +9,11 @@
 #include <string.h>
 
 #include "src/client/client.h"
-#include "src/core/clock.h"
-#include "src/node/guard.h"
-#include "src/lock/question.h"
-#include "src/node/reply.h"
 #include "src/client/result.h"
+#include "src/core/clock.h"
+#include "src/lock/question.h"
+#include "src/node/guard.h"
+#include "src/node/reply.h"
 
 /* Words that stand for what the client uses: the keys of the resource, one beside them that nobody has, and so on. */
 #define LOCK           "$lock"

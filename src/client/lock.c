@@ -3,8 +3,8 @@
 
 #include "src/client/blocking.h"
 #include "src/client/client.h"
-#include "src/core/memory.h"
 #include "src/client/result.h"
+#include "src/core/memory.h"
 
 int64_t redlock_validity_ms(const redlock_lock *lock)
 {

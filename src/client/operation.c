@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "src/client/client.h"
+#include "src/client/result.h"
 #include "src/core/clock.h"
 #include "src/lock/question.h"
-#include "src/client/result.h"
 
 /* Ends told in one turn of the loop; the host's other work comes between them. */
 #define TOLD_PER_TURN 1024

@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "src/client/client.h"
-#include "src/core/clock.h"
 #include "src/client/escape.h"
 #include "src/client/result.h"
+#include "src/core/clock.h"
 
 /* What the script answers in place of a token that is none. */
 #define READERS 1

@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "src/client/client.h"
-#include "src/core/clock.h"
 #include "src/client/result.h"
+#include "src/core/clock.h"
 
 struct ready {
     struct rl_operation base;

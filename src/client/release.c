@@ -4,9 +4,9 @@
 #include <stdio.h>
 
 #include "src/client/client.h"
-#include "src/core/clock.h"
 #include "src/client/escape.h"
 #include "src/client/result.h"
+#include "src/core/clock.h"
 
 struct release {
     struct rl_operation base;

@@ -1,7 +1,7 @@
 /* Trust: an operator vouches that no lock can be live, and the nodes' quarantine ends. */
 #include "src/client/client.h"
-#include "src/node/guard.h"
 #include "src/client/result.h"
+#include "src/node/guard.h"
 
 struct trust {
     struct rl_operation base;

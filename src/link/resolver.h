@@ -8,8 +8,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "src/link/address.h"
 #include "src/core/wakeup.h"
+#include "src/link/address.h"
 
 #define RL_RESOLVED_MAX 8
 #define RL_NUMERIC_SIZE 64 /* an IPv6 address with its scope */

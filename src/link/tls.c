@@ -13,9 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/link/address.h"
-#include "src/core/memory.h"
 #include "src/client/result.h"
+#include "src/core/memory.h"
+#include "src/link/address.h"
 
 struct rl_tls {
     SSL_CTX *context;

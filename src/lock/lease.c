@@ -9,12 +9,12 @@
 #include <unistd.h>
 
 #include "src/client/client.h"
-#include "src/core/clock.h"
 #include "src/client/escape.h"
-#include "src/core/memory.h"
-#include "src/lock/renewal.h"
 #include "src/client/result.h"
 #include "src/client/watch.h"
+#include "src/core/clock.h"
+#include "src/core/memory.h"
+#include "src/lock/renewal.h"
 
 #define FIRST_BUCKETS 64
 #define GRAIN_MOST    (5 * QUORUM_MILLISECOND)

@@ -9,9 +9,9 @@
 #include "quorum/lease.h"
 #include "quorum/round.h"
 #include "redlock/redlock.h"
-#include "src/lock/names.h"
 #include "src/core/owner.h"
 #include "src/core/timer.h"
+#include "src/lock/names.h"
 
 struct rl_lease;
 struct rl_watch;

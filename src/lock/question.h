@@ -4,9 +4,9 @@
 
 #include <stdbool.h>
 
+#include "src/lock/queue.h"
 #include "src/node/command.h"
 #include "src/node/guard.h"
-#include "src/lock/queue.h"
 #include "src/node/reply.h"
 
 struct rl_round;

@@ -6,9 +6,9 @@
 
 #include "src/client/client.h"
 #include "src/core/clock.h"
-#include "src/node/guard.h"
 #include "src/core/memory.h"
 #include "src/lock/question.h"
+#include "src/node/guard.h"
 
 #define REFRESH  QUORUM_SECOND
 #define STAND_IN (20 * QUORUM_MILLISECOND) /* far longer than a hand-over, short for whoever waits behind a dead one */

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "src/client/client.h"
+#include "src/client/result.h"
 #include "src/core/clock.h"
 #include "src/core/memory.h"
-#include "src/client/result.h"
 
 /* One lease's part of a batch. */
 struct item {

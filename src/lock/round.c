@@ -7,10 +7,10 @@
 
 #include "quorum/validity.h"
 #include "src/client/client.h"
-#include "src/core/clock.h"
-#include "src/node/guard.h"
-#include "src/lock/question.h"
 #include "src/client/result.h"
+#include "src/core/clock.h"
+#include "src/lock/question.h"
+#include "src/node/guard.h"
 
 #define SPARE_ROUNDS 64
 

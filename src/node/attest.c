@@ -4,8 +4,8 @@
 
 #include "src/client/client.h"
 #include "src/core/clock.h"
-#include "src/node/guard.h"
 #include "src/core/memory.h"
+#include "src/node/guard.h"
 #include "src/node/node.h"
 
 /* A request for a proof. Several may be under way to one node: each turn that grants sends one. */

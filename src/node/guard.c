@@ -5,9 +5,9 @@
 
 #include "quorum/guard.h"
 #include "src/client/client.h"
+#include "src/client/result.h"
 #include "src/core/clock.h"
 #include "src/node/reply.h"
-#include "src/client/result.h"
 
 void rl_guard_command(redlock_client *client, const struct rl_node *node, enum rl_guard_task task, bool whole,
                       struct rl_command *command, struct rl_guard_numbers *numbers)

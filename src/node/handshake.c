@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "src/client/client.h"
-#include "src/node/guard.h"
 #include "src/core/memory.h"
+#include "src/node/guard.h"
 #include "src/node/node.h"
 #include "src/node/reply.h"
 

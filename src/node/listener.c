@@ -6,9 +6,9 @@
 
 #include "src/client/client.h"
 #include "src/core/clock.h"
+#include "src/link/sigpipe.h"
 #include "src/node/guard.h"
 #include "src/node/reply.h"
-#include "src/link/sigpipe.h"
 
 static void disconnect(struct rl_listener *listener)
 {

@@ -11,8 +11,8 @@
 
 #include "quorum/tally.h"
 #include "redlock/redlock.h"
-#include "src/link/limit.h"
 #include "src/core/timer.h"
+#include "src/link/limit.h"
 
 struct rl_node;
 struct ssl_st;

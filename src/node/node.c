@@ -10,10 +10,10 @@
 
 #include "src/client/client.h"
 #include "src/core/clock.h"
-#include "src/node/guard.h"
 #include "src/core/memory.h"
-#include "src/node/reply.h"
 #include "src/link/sigpipe.h"
+#include "src/node/guard.h"
+#include "src/node/reply.h"
 
 #define BACKOFF_FIRST (10 * QUORUM_MILLISECOND)
 #define HEARTBEAT     (QUORUM_SECOND)

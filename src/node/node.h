@@ -12,15 +12,15 @@
 
 #include "quorum/deadline.h"
 #include "quorum/tally.h"
+#include "src/client/statistics.h"
+#include "src/core/timer.h"
 #include "src/link/adapter.h"
 #include "src/link/address.h"
+#include "src/link/resolver.h"
 #include "src/node/attest.h"
 #include "src/node/command.h"
 #include "src/node/listener.h"
 #include "src/node/request.h"
-#include "src/link/resolver.h"
-#include "src/client/statistics.h"
-#include "src/core/timer.h"
 
 #define RL_RUN_ID_SIZE    41
 #define RL_NODE_TEXT_SIZE 96

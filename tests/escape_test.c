@@ -1,5 +1,5 @@
 /* Bytes as text, and back: names of resources, and tokens. */
-#include "src/client/escape.h"
+#include "src/core/escape.h"
 
 #include <check.h>
 #include <string.h>

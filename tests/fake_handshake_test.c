@@ -490,7 +490,7 @@ static void tell_guard(struct rl_node *node, const char *run_id)
         field[i].str = strdup(text);
     }
     quorum_time now = rl_now();
-    ck_assert(rl_guard_told(node, &reply, now, now));
+    ck_assert(rl_guard_take_reply(node, &reply, now, now));
     for (unsigned i = 0; i < RL_GUARD_FIELDS; i++)
         free(field[i].str);
 }
@@ -499,7 +499,7 @@ static void tell_guard(struct rl_node *node, const char *run_id)
 START_TEST(a_server_that_takes_another_names_place_has_one_vote)
 {
     scene_attach();
-    struct rl_node *nodes = scene.client->nodes;
+    struct rl_node *nodes = scene.client->nodes->node;
     tell_guard(&nodes[0], nodes[1].run_id);
     ck_assert_uint_eq(nodes[0].findings & REDLOCK_FINDING_SAME_SERVER, REDLOCK_FINDING_SAME_SERVER);
     ck_assert_ptr_nonnull(nodes[0].unfit);

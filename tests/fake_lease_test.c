@@ -270,8 +270,8 @@ static void pause_majority(void)
 static bool are_overdue(void *arg)
 {
     (void)arg;
-    return scene.client->nodes[0].statistics.timeouts && scene.client->nodes[1].statistics.timeouts &&
-           scene.client->nodes[2].statistics.timeouts;
+    return scene.client->nodes->node[0].statistics.timeouts && scene.client->nodes->node[1].statistics.timeouts &&
+           scene.client->nodes->node[2].statistics.timeouts;
 }
 
 /* What is on its way is not lost. */

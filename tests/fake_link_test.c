@@ -437,7 +437,7 @@ START_TEST(refused_connection_is_reported_though_the_loop_is_late)
     snprintf(list, sizeof list, "redis://127.0.0.1:%u?timeout_ms=1", ntohs(port.address.sin_port));
     scene.options.connect_timeout_ms = SCENE_SOON_MS;
     ck_assert_status(redlock_attach(scene.loop, list, &scene.options, &scene.client, &result), REDLOCK_OK);
-    struct rl_node *node = &scene.client->nodes[0];
+    struct rl_node *node = &scene.client->nodes->node[0];
     while (node->state != RL_NODE_CONNECTING)
         ev_run(scene.loop, EVRUN_NOWAIT);
     close_deaf_port(&port);

@@ -43,8 +43,8 @@ static void make_all_due(void)
 {
     const struct quorum_lease_event now = {.type = QUORUM_LEASE_HASTEN, .now = rl_now()};
     for (unsigned i = 0; i < 5; i++)
-        scene.client->nodes[i].round_trip = (struct quorum_round_trip){0};
-    for (struct rl_lease *lease = scene.client->leases.first; lease; lease = lease->next)
+        scene.client->nodes->node[i].round_trip = (struct quorum_round_trip){0};
+    for (struct rl_lease *lease = scene.client->locks.leases.first; lease; lease = lease->next)
         rl_lease_step(lease, &now);
 }
 
@@ -280,7 +280,7 @@ START_TEST(confirmations_that_come_after_the_timeout_keep_the_lock)
     scene_attach();
     ck_assert_status(scene_acquire(&answers[0], "stock", &options), REDLOCK_OK);
     for (unsigned i = 0; i < 5; i++)
-        scene.client->nodes[i].patience = (struct quorum_patience){.least = 10 * QUORUM_MILLISECOND};
+        scene.client->nodes->node[i].patience = (struct quorum_patience){.least = 10 * QUORUM_MILLISECOND};
     end = answers[0].lock->lease->rules.validity_end;
     add_rule(5, &late);
     make_all_due();
@@ -317,7 +317,7 @@ START_TEST(a_warning_that_the_loss_has_overtaken_tells_no_loss)
 {
     const struct quorum_lease_event failed = {
         .type = QUORUM_LEASE_RENEWED, .now = rl_now(), .verdict = QUORUM_LOST_NO_QUORUM};
-    const struct quorum_lease_event stood_still = {.type = QUORUM_LEASE_CLOCK, .now = rl_now()};
+    const struct quorum_lease_event clock_stopped = {.type = QUORUM_LEASE_CLOCK, .now = rl_now()};
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
     struct answer held;
     told_count = 0;
@@ -326,7 +326,7 @@ START_TEST(a_warning_that_the_loss_has_overtaken_tells_no_loss)
     scene_attach();
     ck_assert_status(scene_acquire(&held, "stock", &options), REDLOCK_OK);
     rl_lease_step(held.lock->lease, &failed);
-    rl_lease_step(held.lock->lease, &stood_still);
+    rl_lease_step(held.lock->lease, &clock_stopped);
     ck_assert(scene_run(have_told, &(unsigned){2}));
     ck_assert_int_eq(told[0].event, REDLOCK_EVENT_RENEWAL_FAILING);
     ck_assert_int_eq(told[0].loss, REDLOCK_NOT_LOST);

@@ -146,14 +146,14 @@ START_TEST(a_grant_of_a_node_that_has_turned_out_unfit_does_not_count)
     scene_start_acquire(&answer, "stock", NULL);
     scene_wait_for_sent(4, SENT_SET, 1);
     ck_assert(scene_run(two_have_granted, NULL));
-    scene.client->nodes[4].unfit = "found out";
+    scene.client->nodes->node[4].unfit = "found out";
     fake_server_release(scene.node[4]);
     ck_assert_status(scene_wait(&answer), REDLOCK_HELD);
     assert_votes(2, 2, 1, 0, 0);
     ck_assert_str_eq(answer.result.node[4].text, "found out");
     scene_wait_for_sent(4, SENT_UNDO, 1);
     scene_assert_undone(4);
-    scene.client->nodes[4].unfit = NULL;
+    scene.client->nodes->node[4].unfit = NULL;
 }
 END_TEST
 
@@ -190,7 +190,7 @@ static bool clocks_are_sampled_twice(void *arg)
 {
     (void)arg;
     for (unsigned i = 0; i < scene.nodes; i++)
-        if (scene.client->clock_watch.node[i].at == scene.client->clock_watch.node[i].since)
+        if (scene.client->nodes->clock_watch.node[i].at == scene.client->nodes->clock_watch.node[i].since)
             return false;
     return true;
 }
@@ -199,7 +199,7 @@ static bool others_owe_a_heartbeat(void *arg)
 {
     (void)arg;
     for (unsigned i = 0; i < scene.nodes; i++)
-        if (i != 1 && !scene.client->nodes[i].beating)
+        if (i != 1 && !scene.client->nodes->node[i].beating)
             return false;
     return true;
 }
@@ -207,13 +207,13 @@ static bool others_owe_a_heartbeat(void *arg)
 static bool second_is_suspect(void *arg)
 {
     (void)arg;
-    return scene.client->nodes[1].suspect;
+    return scene.client->nodes->node[1].suspect;
 }
 
 static bool jump_is_counted(void *arg)
 {
     (void)arg;
-    return scene.client->statistics.node_clock_jumps > 0;
+    return scene.client->core.statistics.node_clock_jumps > 0;
 }
 
 /* Replies to requests sent before the jump was seen say nothing of it: others follow them at once, and settle it. */
@@ -230,13 +230,13 @@ START_TEST(jump_of_a_node_has_the_other_nodes_sampled_at_once)
     fake_server_set_clock_offset_us(scene.node[1], 250000);
     ck_assert(scene_run(second_is_suspect, NULL));
     for (unsigned i = 0; i < 5; i++)
-        ck_assert_uint_eq(scene.client->nodes[i].beat_again, i != 1);
+        ck_assert_uint_eq(scene.client->nodes->node[i].beat_again, i != 1);
     for (unsigned i = 0; i < 5; i++) {
         fake_server_clear_rules(scene.node[i]);
         fake_server_release(scene.node[i]);
     }
     ck_assert(scene_run(jump_is_counted, NULL));
-    ck_assert_uint_eq(scene.client->stood_still, 0);
+    ck_assert_uint_eq(scene.client->nodes->clock_stopped, 0);
 }
 END_TEST
 
@@ -495,7 +495,7 @@ static void leave_both(struct rl_round *round)
 static struct rl_round *start_waiting_round(struct rl_lease *lease)
 {
     const struct quorum_terms terms = {.kind = QUORUM_LOOK, .nodes = 1};
-    struct rl_round *round = rl_round_create(scene.client, lease, RL_ASK_QUERY, &terms);
+    struct rl_round *round = rl_round_create(&scene.client->locks, lease, RL_ASK_QUERY, &terms);
     ck_assert_ptr_nonnull(round);
     rl_round_start(round);
     ck_assert(round->on_list);
@@ -508,15 +508,15 @@ START_TEST(a_round_that_another_ends_when_a_node_fails_is_not_touched_again)
     int status;
     scene_attach_only();
     redlock_client *client = scene.client;
-    struct rl_lease *lease = rl_lease_create_one(client, "stock", 5, &status);
+    struct rl_lease *lease = rl_lease_create_one(&client->locks, "stock", 5, &status);
     other_round = start_waiting_round(lease);
     start_waiting_round(lease)->decided = leave_both;
-    client->nodes[0].failures = 1;
-    rl_client_node_changed(client, &client->nodes[0]);
-    rl_lease_release(lease);
-    ck_assert_ptr_null(client->coming);
-    ck_assert_uint_eq(client->spare_count, 2);
-    ck_assert_ptr_null(client->spare_rounds->next->next);
+    client->nodes->node[0].failures = 1;
+    rl_client_node_changed(client, &client->nodes->node[0]);
+    rl_lease_unref(lease);
+    ck_assert_ptr_null(client->locks.coming);
+    ck_assert_uint_eq(client->locks.spare_count, 2);
+    ck_assert_ptr_null(client->locks.spare_rounds->next->next);
 }
 END_TEST
 

@@ -166,7 +166,7 @@ static bool clocks_are_known(void *arg)
 {
     (void)arg;
     for (unsigned i = 0; i < scene.nodes; i++)
-        if (!scene.client->clock_watch.node[i].known)
+        if (!scene.client->nodes->clock_watch.node[i].known)
             return false;
     return true;
 }
@@ -179,7 +179,7 @@ void scene_know_clocks(void)
 static bool our_clock_stopped(void *arg)
 {
     (void)arg;
-    return scene.client->stood_still != 0;
+    return scene.client->nodes->clock_stopped != 0;
 }
 
 void scene_stop_our_clock(void)

@@ -89,7 +89,7 @@ END_TEST
 static struct rl_queue *queue_for_stock(void)
 {
     const struct rl_names names = rl_names_of("stock", 5);
-    struct rl_queue *queue = rl_queue_find(scene.client, &names);
+    struct rl_queue *queue = rl_queue_find(&scene.client->locks, &names);
     ck_assert_ptr_nonnull(queue);
     return queue;
 }
@@ -143,7 +143,7 @@ START_TEST(silent_nodes_are_told_that_an_attempt_is_lost_before_the_next_look)
     for (unsigned i = 3; i < 5; i++)
         fake_server_add_rule(scene.node[i], &(struct fake_rule){.hold = true});
     snprintf(token, sizeof token, "%s", call_to_a_lost_attempt());
-    rl_timer_stop(&scene.client->timers, &queue_for_stock()->timer);
+    rl_timer_stop(&scene.client->core.timers, &queue_for_stock()->timer);
     ck_assert(scene_run(two_have_undone, token));
     ck_assert_uint_eq(answer.told, 0);
     for (unsigned i = 3; i < 5; i++) {
@@ -394,7 +394,7 @@ static bool majority_has_replied(void *unused)
 {
     (void)unused;
     for (unsigned i = 0; i < 3; i++)
-        if (!rl_node_has_unread_replies(&scene.client->nodes[i]))
+        if (!rl_node_has_unread_replies(&scene.client->nodes->node[i]))
             return false;
     return true;
 }

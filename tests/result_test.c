@@ -1,6 +1,6 @@
 /* Results in words: statuses, outcomes, the one line for a log. */
 #include "quorum_suite.h"
-#include "src/client/result.h"
+#include "src/core/result.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* What a client counts: the histogram by itself, the rest on real servers. */
 #include "quorum_suite.h"
-#include "src/client/statistics.h"
+#include "src/core/histogram.h"
 #include "support/cluster.h"
 #include "support/fixture.h"
 

@@ -3,11 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "quorum/permits.h"
 #include "quorum/retry.h"
 #include "src/client/client.h"
 #include "src/client/options.h"
-#include "src/client/result.h"
 #include "src/core/clock.h"
+#include "src/core/histogram.h"
+#include "src/core/result.h"
+#include "src/lock/detached.h"
 
 struct acquire {
     struct rl_operation base;
@@ -34,7 +37,7 @@ static void leave_attempt(struct acquire *acquire)
 {
     rl_round_leave(acquire->base.round);
     acquire->base.round = NULL;
-    rl_lease_release(acquire->lease);
+    rl_lease_unref(acquire->lease);
     acquire->lease = NULL;
     acquire->raising = false;
     acquire->record = 0;
@@ -43,7 +46,7 @@ static void leave_attempt(struct acquire *acquire)
 /* Ends it, and its place in the queue. */
 static void complete(struct acquire *acquire, int status)
 {
-    rl_timer_stop(&acquire->base.client->timers, &acquire->pause);
+    rl_timer_stop(&acquire->base.client->core.timers, &acquire->pause);
     rl_operation_complete(&acquire->base, status);
     rl_queue_leave(&acquire->waiter, status == REDLOCK_OK ? acquire->lease : NULL);
 }
@@ -71,7 +74,7 @@ static void won(struct acquire *acquire, const struct rl_round *round)
     const struct rl_lease_terms terms = {
         .validity_end = round->rules.validity_end,
         .ttl_ms = options->ttl_ms,
-        .renewal_percent = options->no_renewal ? 0 : client->options.renewal_percent,
+        .renewal_percent = options->no_renewal ? 0 : client->core.options.renewal_percent,
         .cap_ms = options->cap_ms,
         .notify_before_ms = options->notify_before_ms,
         .owner = lock_owner(acquire),
@@ -79,7 +82,7 @@ static void won(struct acquire *acquire, const struct rl_round *round)
         .event_arg = options->event_arg,
     };
     if (!rl_lease_hold(acquire->lease, &terms)) {
-        rl_release_forget(acquire->lease);
+        rl_lease_release_detached(acquire->lease);
         complete(acquire, REDLOCK_NO_MEMORY);
         return;
     }
@@ -101,9 +104,9 @@ static void plan_next_attempt(struct acquire *acquire)
     /* What a majority granted may have been given up all the same: then its time was too short. */
     enum quorum_verdict verdict = round->verdict == QUORUM_WON ? QUORUM_LOST_TOO_SLOW : round->verdict;
     quorum_time next =
-        quorum_retry_next(&acquire->retry, now, verdict, took, rl_random_u64(&operation->client->random));
+        quorum_retry_next(&acquire->retry, now, verdict, took, rl_random_u64(&operation->client->core.random));
     if (next != QUORUM_NEVER)
-        rl_timer_set(&operation->client->timers, &acquire->pause, next);
+        rl_timer_set(&operation->client->core.timers, &acquire->pause, next);
 }
 
 /* Lost, with time left: in the queue, where it is this operation's turn or will be. */
@@ -111,7 +114,7 @@ static void wait_on(struct acquire *acquire)
 {
     redlock_client *client = acquire->base.client;
     struct rl_waiter *waiter = &acquire->waiter;
-    if (!waiter->queue && !rl_queue_join(client, acquire->names, waiter, acquire->options.fair))
+    if (!waiter->queue && !rl_queue_join(&client->locks, acquire->names, waiter, acquire->options.fair))
         return;
     if (waiter->queue && !rl_queue_is_first(waiter))
         return;                 /* a reader that competed together with the first */
@@ -121,7 +124,7 @@ static void wait_on(struct acquire *acquire)
     bool held = acquire->base.round->rules.verdict == QUORUM_LOST_HELD;
     rl_queue_tried(waiter, held, acquire->pause.set ? acquire->pause.due : acquire->retry.deadline);
     if (rl_queue_is_called(waiter))
-        rl_timer_stop(&client->timers, &acquire->pause);
+        rl_timer_stop(&client->core.timers, &acquire->pause);
 }
 
 /* Neither ends by itself while one waits. */
@@ -137,7 +140,7 @@ static bool try_next_slot(struct acquire *acquire, int cause)
 {
     redlock_client *client = acquire->base.client;
     if (!acquire->options.permits || cause != REDLOCK_HELD || acquire->overdue ||
-        !quorum_permits_next(&acquire->permits, rl_random_u64(&client->random)))
+        !quorum_permits_next(&acquire->permits, rl_random_u64(&client->core.random)))
         return false;
     attempt(acquire);
     return true;
@@ -184,7 +187,7 @@ static void confirmed(struct acquire *acquire, const struct rl_round *round)
 static void give_up_lock(struct acquire *acquire, int cause)
 {
     acquire->raising = false;
-    rl_release_forget(acquire->lease);
+    rl_lease_release_detached(acquire->lease);
     lost(acquire, cause);
 }
 
@@ -243,15 +246,15 @@ static void raise_token(struct acquire *acquire)
     struct rl_operation *operation = &acquire->base;
     const struct quorum_terms terms = {
         .kind = QUORUM_EXTEND,
-        .nodes = operation->client->nodes_count,
+        .nodes = operation->client->nodes->count,
         .ttl = acquire->options.ttl_ms * QUORUM_MILLISECOND,
-        .drift_ppm = operation->client->options.drift_ppm,
+        .drift_ppm = operation->client->core.options.drift_ppm,
         .validity_end = operation->round->rules.validity_end,
     };
-    struct rl_round *round = rl_round_create(operation->client, acquire->lease, RL_ASK_KEEP, &terms);
+    struct rl_round *round = rl_round_create(&operation->client->locks, acquire->lease, RL_ASK_KEEP, &terms);
     acquire->raising = round != NULL;
     if (!round) {
-        rl_release_forget(acquire->lease);
+        rl_lease_release_detached(acquire->lease);
         complete(acquire, REDLOCK_NO_MEMORY);
         return;
     }
@@ -280,7 +283,7 @@ static enum rl_question question(const struct acquire *acquire)
 static void propose(struct acquire *acquire)
 {
     redlock_client *client = acquire->base.client;
-    quorum_fence_init(&acquire->fence, client->nodes_count, &client->fence_clock, rl_wall_us(), rl_now());
+    quorum_fence_init(&acquire->fence, client->nodes->count, &client->fence_clock, rl_wall_us(), rl_now());
 }
 
 static struct rl_lease *create_lease(struct acquire *acquire, int *status)
@@ -288,9 +291,9 @@ static struct rl_lease *create_lease(struct acquire *acquire, int *status)
     redlock_client *client = acquire->base.client;
     struct quorum_permits *permits = &acquire->permits;
     if (!acquire->options.permits)
-        return rl_lease_create(client, acquire->names, status);
+        return rl_lease_create(&client->locks, acquire->names, status);
     quorum_permits_try(permits);
-    return rl_lease_create_slot(client, acquire->names, permits->permits, permits->slot, status);
+    return rl_lease_create_slot(&client->locks, acquire->names, permits->permits, permits->slot, status);
 }
 
 static void attempt(struct acquire *acquire)
@@ -300,20 +303,20 @@ static void attempt(struct acquire *acquire)
     const struct rl_queue *queue = acquire->waiter.queue;
     int status = REDLOCK_NO_MEMORY;
     leave_attempt(acquire);
-    rl_timer_stop(&client->timers, &acquire->pause);
+    rl_timer_stop(&client->core.timers, &acquire->pause);
     acquire->lease = create_lease(acquire, &status);
     const struct quorum_terms terms = {
         .kind = QUORUM_ACQUIRE,
-        .nodes = client->nodes_count,
+        .nodes = client->nodes->count,
         .ttl = acquire->options.ttl_ms * QUORUM_MILLISECOND,
-        .drift_ppm = client->options.drift_ppm,
+        .drift_ppm = client->core.options.drift_ppm,
         .minimum_validity = acquire->options.minimum_validity_ms * QUORUM_MILLISECOND,
         .all_answers = acquire->options.all_answers,
     };
     if (acquire->lease)
         acquire->lease->shared = acquire->options.shared;
     if (acquire->lease)
-        operation->round = rl_round_create(client, acquire->lease, question(acquire), &terms);
+        operation->round = rl_round_create(&client->locks, acquire->lease, question(acquire), &terms);
     if (!operation->round) {
         complete(acquire, status);
         return;
@@ -366,11 +369,11 @@ static void on_pause_over(struct rl_timer *timer)
 static void stop(struct rl_operation *operation)
 {
     struct acquire *acquire = (struct acquire *)operation;
-    rl_timer_stop(&operation->client->timers, &acquire->pause);
+    rl_timer_stop(&operation->client->core.timers, &acquire->pause);
     if (operation->round)
         rl_round_cancel(operation->round);
     if (acquire->raising)
-        rl_release_forget(acquire->lease);
+        rl_lease_release_detached(acquire->lease);
     rl_queue_leave(&acquire->waiter, NULL);
 }
 
@@ -386,7 +389,7 @@ static void on_deadline(struct rl_timer *timer)
     }
     if (!acquire->spared && operation->round && rl_round_has_unread_replies(operation->round)) {
         acquire->spared = true;
-        rl_timer_set(&operation->client->timers, timer, rl_now() + QUORUM_MILLISECOND);
+        rl_timer_set(&operation->client->core.timers, timer, rl_now() + QUORUM_MILLISECOND);
         return;
     }
     stop(operation);
@@ -396,7 +399,7 @@ static void on_deadline(struct rl_timer *timer)
 static void count(const struct acquire *acquire, const redlock_result *result)
 {
     const struct rl_operation *operation = &acquire->base;
-    redlock_statistics *statistics = &operation->client->statistics;
+    redlock_statistics *statistics = &operation->client->core.statistics;
     statistics->acquires[-result->status]++;
     statistics->attempts += operation->attempts;
     if (result->status != REDLOCK_OK)
@@ -416,9 +419,9 @@ static void tell(struct rl_operation *operation, redlock_result *result)
         result->validity_ms = (int64_t)(quorum_time_until(end, operation->decided) / QUORUM_MILLISECOND);
         result->fence = acquire->lease->fence;
     }
-    if (acquire->lock && client->closing) { /* between the grant and now: its end has been seen to */
+    if (acquire->lock && client->core.closing) { /* between the grant and now: its end has been seen to */
         rl_lease_end_handle(acquire->lock);
-        rl_lease_release(acquire->lease);
+        rl_lease_unref(acquire->lease);
         acquire->lock = NULL;
         result->status = result->cause = REDLOCK_CANCELLED;
         result->validity_ms = 0;
@@ -427,15 +430,15 @@ static void tell(struct rl_operation *operation, redlock_result *result)
     count(acquire, result);
     if (acquire->lock)
         rl_lease_give(acquire->lock);
-    rl_lease_release(acquire->lease);
+    rl_lease_unref(acquire->lease);
     callback(client, acquire->lock, result, arg);
 }
 
 static void drop(struct rl_operation *operation)
 {
     struct acquire *acquire = (struct acquire *)operation;
-    rl_timer_stop(&operation->client->timers, &acquire->pause);
-    rl_lease_release(acquire->lease);
+    rl_timer_stop(&operation->client->core.timers, &acquire->pause);
+    rl_lease_unref(acquire->lease);
 }
 
 static const struct rl_operation_type type = {stop, tell, NULL, NULL, drop};
@@ -446,7 +449,7 @@ static void share(struct acquire *acquire)
 {
     redlock_client *client = acquire->base.client;
     acquire->lock = rl_lease_share(acquire->lease, acquire->options.event, acquire->options.event_arg);
-    client->statistics.reentered += acquire->lock != NULL;
+    client->core.statistics.reentered += acquire->lock != NULL;
     if (acquire->lock && !acquire->base.round)
         snprintf(acquire->base.text, sizeof acquire->base.text,
                  "done: held already by this owner: hold count %u; no node was asked", acquire->lease->holds);
@@ -505,7 +508,7 @@ static void extend_first(struct acquire *acquire)
 /* The owner has it already. Re-entry into a lost lock is never a success: what the outer section relied on is gone. */
 static void reenter(struct acquire *acquire, struct rl_lease *lease)
 {
-    acquire->lease = rl_lease_retain(lease);
+    acquire->lease = rl_lease_ref(lease);
     if (lease->shared && !acquire->options.shared) {
         snprintf(acquire->base.text, sizeof acquire->base.text,
                  "an exclusive lock can never be granted: this owner holds it shared; release that first");
@@ -563,14 +566,14 @@ static bool is_answered_by_own(struct acquire *acquire)
     if (owner.kind == RL_OWNER_NONE)
         return false;
     if (options->permits) { /* each acquire takes another permit */
-        if (rl_leases_have_all_permits(client, names->name[0], options->permits, owner))
+        if (rl_leases_have_all_permits(&client->locks, names->name[0], options->permits, owner))
             refuse_permit(acquire);
         return acquire->base.completed;
     }
-    struct rl_lease *own = rl_leases_find_owned(client, names, owner);
+    struct rl_lease *own = rl_leases_find_owned(&client->locks, names, owner);
     if (own)
         reenter(acquire, own);
-    else if ((own = rl_leases_find_obstacle(client, names, owner, options->shared, &name)) != NULL)
+    else if ((own = rl_leases_find_obstacle(&client->locks, names, owner, options->shared, &name)) != NULL)
         refuse_own(acquire, own, name);
     return own != NULL;
 }
@@ -580,7 +583,7 @@ static bool is_answered_by_own(struct acquire *acquire)
 /* Who asks for fairness, and who waits where others wait or have waited lately. */
 static bool is_to_queue(const struct acquire *acquire)
 {
-    return acquire->options.fair || rl_queue_find(acquire->base.client, acquire->names);
+    return acquire->options.fair || rl_queue_find(&acquire->base.client->locks, acquire->names);
 }
 
 /* The slot that this client had last, which is likely to be free; at first any. */
@@ -589,7 +592,7 @@ static unsigned first_slot(const struct acquire *acquire)
     redlock_client *client = acquire->base.client;
     unsigned slot = *remembered(client, acquire->names);
     return slot ? (slot - 1) % acquire->options.permits
-                : (unsigned)(rl_random_u64(&client->random) % acquire->options.permits);
+                : (unsigned)(rl_random_u64(&client->core.random) % acquire->options.permits);
 }
 
 static void begin(struct acquire *acquire)
@@ -602,7 +605,7 @@ static void begin(struct acquire *acquire)
     acquire->waiter.slot_called = on_slot_called;
     acquire->waiter.permits = acquire->options.permits;
     if (acquire->options.permits)
-        quorum_permits_init(&acquire->permits, operation->client->nodes_count, acquire->options.permits,
+        quorum_permits_init(&acquire->permits, operation->client->nodes->count, acquire->options.permits,
                             first_slot(acquire));
     operation->timer.fire = on_deadline;
     if (wait_ms > 0)
@@ -611,7 +614,7 @@ static void begin(struct acquire *acquire)
     if (rl_operation_heed(operation, acquire->options.cancellation) || is_answered_by_own(acquire))
         return;
     if (wait_ms == 0 || !is_to_queue(acquire) ||
-        rl_queue_join(operation->client, acquire->names, &acquire->waiter, acquire->options.fair))
+        rl_queue_join(&operation->client->locks, acquire->names, &acquire->waiter, acquire->options.fair))
         attempt(acquire);
 }
 
@@ -642,11 +645,11 @@ int rl_acquire_start(redlock_client *client, const char *resource, const redlock
     redlock_acquire_options options;
     redlock_result why;
     struct rl_names names;
-    int status = rl_options_read_acquire(given, &client->options, &options, &why);
+    int status = rl_options_read_acquire(given, &client->core.options, &options, &why);
     if (!status)
         status = rl_cancellation_check(client, options.cancellation, &why);
     if (!status)
-        status = rl_names_read(&names, resource, &options, &client->options, &why);
+        status = rl_names_read(&names, resource, &options, &client->core.options, &why);
     size_t kept = status ? 0 : memory_for(&names);
     int created;
     struct acquire *acquire = (struct acquire *)rl_operation_create(client, &type, sizeof *acquire + kept, &created);

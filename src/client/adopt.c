@@ -5,10 +5,11 @@
 #include <string.h>
 
 #include "src/client/client.h"
-#include "src/client/escape.h"
 #include "src/client/options.h"
-#include "src/client/result.h"
 #include "src/core/clock.h"
+#include "src/core/escape.h"
+#include "src/core/result.h"
+#include "src/lock/detached.h"
 
 struct adopt {
     struct rl_operation base;
@@ -26,7 +27,7 @@ static void won(struct adopt *adopt, quorum_time validity_end)
     const struct rl_lease_terms terms = {
         .validity_end = validity_end,
         .ttl_ms = options->ttl_ms,
-        .renewal_percent = options->no_renewal ? 0 : adopt->base.client->options.renewal_percent,
+        .renewal_percent = options->no_renewal ? 0 : adopt->base.client->core.options.renewal_percent,
         .cap_ms = options->cap_ms,
         .notify_before_ms = options->notify_before_ms,
         .owner = adopt->owner,
@@ -47,7 +48,7 @@ static void decided(struct rl_round *round)
         return;
     }
     if (round->rules.verdict == QUORUM_LOST_GONE)
-        rl_release_forget(adopt->lease);
+        rl_lease_release_detached(adopt->lease);
     rl_operation_complete(&adopt->base, rl_result_status(round->rules.verdict));
 }
 
@@ -63,9 +64,9 @@ static void tell(struct rl_operation *operation, redlock_result *result)
     redlock_client *client = operation->client;
     redlock_acquire_callback callback = adopt->callback;
     void *arg = adopt->arg;
-    if (adopt->lock && client->closing) { /* between the grant and now: its end has been seen to */
+    if (adopt->lock && client->core.closing) { /* between the grant and now: its end has been seen to */
         rl_lease_end_handle(adopt->lock);
-        rl_lease_release(adopt->lease);
+        rl_lease_unref(adopt->lease);
         adopt->lock = NULL;
         result->status = result->cause = REDLOCK_CANCELLED;
     }
@@ -73,14 +74,14 @@ static void tell(struct rl_operation *operation, redlock_result *result)
         rl_lease_give(adopt->lock);
     if (adopt->lock)
         result->validity_ms = (int64_t)(rl_lease_validity(adopt->lease) / QUORUM_MILLISECOND);
-    rl_lease_release(adopt->lease);
+    rl_lease_unref(adopt->lease);
     callback(client, adopt->lock, result, arg);
 }
 
 static void drop(struct rl_operation *operation)
 {
     struct adopt *adopt = (struct adopt *)operation;
-    rl_lease_release(adopt->lease);
+    rl_lease_unref(adopt->lease);
 }
 
 static const struct rl_operation_type type = {stop, tell, NULL, NULL, drop};
@@ -90,13 +91,13 @@ static struct rl_round *create_round(const struct adopt *adopt)
     redlock_client *client = adopt->base.client;
     const struct quorum_terms terms = {
         .kind = QUORUM_ADOPT,
-        .nodes = client->nodes_count,
+        .nodes = client->nodes->count,
         .ttl = adopt->options.ttl_ms * QUORUM_MILLISECOND,
-        .drift_ppm = client->options.drift_ppm,
+        .drift_ppm = client->core.options.drift_ppm,
         .minimum_validity = adopt->options.minimum_validity_ms * QUORUM_MILLISECOND,
         .all_answers = adopt->options.all_answers,
     };
-    return rl_round_create(client, adopt->lease, RL_ASK_EXTEND, &terms);
+    return rl_round_create(&client->locks, adopt->lease, RL_ASK_EXTEND, &terms);
 }
 
 static void begin(struct adopt *adopt, const char *resource, size_t size, struct rl_text token)
@@ -105,7 +106,7 @@ static void begin(struct adopt *adopt, const char *resource, size_t size, struct
     struct rl_operation *operation = &adopt->base;
     if (rl_operation_heed(operation, adopt->options.cancellation))
         return;
-    adopt->lease = rl_lease_create_of(operation->client, resource, size, token, &status);
+    adopt->lease = rl_lease_create_of(&operation->client->locks, resource, size, token, &status);
     if (adopt->lease)
         operation->round = create_round(adopt);
     if (!operation->round) {
@@ -125,7 +126,7 @@ static int check(redlock_client *client, const char *resource, size_t *size, con
     int status = rl_resource_check(resource, size, why);
     if (!status)
         status = rl_token_read(text, bytes, &token->size, why);
-    if (!status && rl_leases_find_token(client, resource, *size, *token))
+    if (!status && rl_leases_find_token(&client->locks, resource, *size, *token))
         status = rl_result_fail(why, REDLOCK_INVALID, "this client has a handle of that lock: use the handle");
     return status;
 }
@@ -137,7 +138,7 @@ int rl_adopt_start(redlock_client *client, const char *resource, const redlock_a
     redlock_result why;
     char bytes[REDLOCK_TOKEN_MAX];
     struct rl_text token = {bytes, 0};
-    int created, status = rl_options_read_acquire(given, &client->options, &options, &why);
+    int created, status = rl_options_read_acquire(given, &client->core.options, &options, &why);
     size_t size = options.resource_size;
     if (!status && options.fence)
         status = rl_result_fail(&why, REDLOCK_INVALID,

@@ -1,7 +1,7 @@
 /* The asynchronous face: checks who calls, and starts. */
 #include "src/client/blocking.h"
 #include "src/client/client.h"
-#include "src/client/result.h"
+#include "src/core/result.h"
 
 int redlock_attach(struct ev_loop *loop, const char *nodes, const redlock_options *options, redlock_client **client,
                    redlock_result *result)
@@ -23,7 +23,7 @@ static int enter(const redlock_client *client)
 
 static int enter_lock(const redlock_lock *lock)
 {
-    return lock ? enter(lock->lease->client) : REDLOCK_INVALID;
+    return lock ? enter(lock->lease->locks->client) : REDLOCK_INVALID;
 }
 
 int redlock_ready_async(redlock_client *client, int64_t wait_ms, redlock_callback callback, void *arg)
@@ -110,7 +110,7 @@ int redlock_close_async(redlock_client **client, redlock_callback callback, void
     redlock_client *closed = client ? *client : NULL;
     if (!closed || closed->blocking)
         return REDLOCK_INVALID;
-    if (!rl_client_is_at_home(closed)) {
+    if (!rl_client_in_owner_process(closed)) {
         *client = NULL;
         rl_client_destroy(closed);
         return REDLOCK_OK;

@@ -12,10 +12,13 @@
 
 #include "src/client/client.h"
 #include "src/client/options.h"
-#include "src/client/result.h"
+#include "src/client/statistics.h"
+#include "src/client/status.h"
 #include "src/client/watch.h"
 #include "src/core/memory.h"
+#include "src/core/result.h"
 #include "src/core/thread.h"
+#include "src/lock/renewal.h"
 
 struct call {
     struct call *next;
@@ -147,7 +150,7 @@ static void closed(redlock_client *client, const redlock_result *result, void *a
 
 static bool refuses(struct call *call)
 {
-    if (!call->client->closing)
+    if (!call->client->core.closing)
         return false;
     finish(call, rl_result_fail(call->result, REDLOCK_INVALID, "the client is being closed"));
     return true;
@@ -198,7 +201,7 @@ static void start_query(struct call *call)
 
 static void start_held_by_me(struct call *call)
 {
-    finish(call, rl_leases_have(call->client, call->resource, call->size));
+    finish(call, rl_leases_have(&call->client->locks, call->resource, call->size));
 }
 
 static void start_hold_count(struct call *call)
@@ -231,7 +234,7 @@ static void start_inspect(struct call *call)
 
 static void start_node_status(struct call *call)
 {
-    rl_status_fill(&call->client->nodes[call->node], call->node_status);
+    rl_status_fill(&call->client->nodes->node[call->node], call->node_status);
     finish(call, REDLOCK_OK);
 }
 
@@ -271,14 +274,14 @@ static int wait_for(struct call *call, void (*start)(struct call *call))
     /* A thread that is cancelled takes its stack along: the call is on it, and nobody would get the lock's handle. */
     int cancel = rl_thread_disable_cancel();
     /* Once it is on the list it may be answered, and the client closed by another thread, before we have rung. */
-    struct rl_wakeup *wakeup = rl_wakeup_retain(call->client->wakeup);
+    struct rl_wakeup *wakeup = rl_wakeup_ref(call->client->core.wakeup);
     struct call *first = atomic_load(&blocking->calls);
     do
         call->next = first;
     while (!atomic_compare_exchange_weak(&blocking->calls, &first, call));
     if (!first) /* else whoever put the first one there rings, or has */
-        rl_wakeup_ring(wakeup);
-    rl_wakeup_release(wakeup);
+        rl_wakeup_signal(wakeup);
+    rl_wakeup_unref(wakeup);
     while (sem_wait(&call->done) != 0 && errno == EINTR)
         ;
     sem_destroy(&call->done);
@@ -308,7 +311,7 @@ static int enter(const redlock_client *client, redlock_result *result)
 {
     if (!client)
         return rl_result_fail(result, REDLOCK_INVALID, "the client is NULL");
-    if (!rl_client_is_at_home(client))
+    if (!rl_client_in_owner_process(client))
         return rl_result_fail(result, REDLOCK_INVALID,
                               "the client belongs to the process this one was forked from; make another");
     if (!client->blocking)
@@ -323,7 +326,7 @@ static int enter_lock(const redlock_lock *lock, redlock_result *result)
 {
     if (!lock)
         return rl_result_fail(result, REDLOCK_INVALID, "the lock is NULL: never acquired, or released already");
-    return enter(lock->lease->client, result);
+    return enter(lock->lease->locks->client, result);
 }
 
 static bool start_thread(struct rl_blocking *blocking)
@@ -443,7 +446,7 @@ int redlock_extend(redlock_lock *lock, uint32_t ttl_ms, redlock_result *result)
     int status = enter_lock(lock, result);
     if (status)
         return status;
-    struct call call = {.client = lock->lease->client, .lock = lock, .ttl_ms = ttl_ms, .result = result};
+    struct call call = {.client = lock->lease->locks->client, .lock = lock, .ttl_ms = ttl_ms, .result = result};
     return wait_for(&call, start_extend);
 }
 
@@ -452,7 +455,7 @@ int redlock_release(redlock_lock **lock, redlock_result *result)
     int status = enter_lock(lock ? *lock : NULL, result);
     if (status)
         return status;
-    struct call call = {.client = (*lock)->lease->client, .lock = *lock, .result = result};
+    struct call call = {.client = (*lock)->lease->locks->client, .lock = *lock, .result = result};
     *lock = NULL;
     return wait_for(&call, start_release);
 }
@@ -505,20 +508,20 @@ int rl_blocking_held_by_me(redlock_client *client, const char *resource, size_t 
 
 uint32_t rl_blocking_hold_count(const redlock_lock *lock)
 {
-    struct call call = {.client = lock->lease->client, .asked = lock};
+    struct call call = {.client = lock->lease->locks->client, .asked = lock};
     int count = ask(&call, start_hold_count);
     return count < 0 ? 0 : (uint32_t)count;
 }
 
 int rl_blocking_renewal_result(const redlock_lock *lock, redlock_result *result)
 {
-    struct call call = {.client = lock->lease->client, .asked = lock, .result = result};
+    struct call call = {.client = lock->lease->locks->client, .asked = lock, .result = result};
     return ask(&call, start_renewal_result);
 }
 
 int rl_blocking_lost_descriptor(const redlock_lock *lock)
 {
-    struct call call = {.client = lock->lease->client, .asked = lock};
+    struct call call = {.client = lock->lease->locks->client, .asked = lock};
     return ask(&call, start_descriptor);
 }
 
@@ -527,7 +530,7 @@ int redlock_wait_lost(redlock_lock *lock, int64_t wait_ms, int *loss)
     int status = enter_lock(lock, NULL);
     if (status || wait_ms < REDLOCK_FOREVER)
         return REDLOCK_INVALID;
-    struct call call = {.client = lock->lease->client, .lock = lock, .wait_ms = wait_ms};
+    struct call call = {.client = lock->lease->locks->client, .lock = lock, .wait_ms = wait_ms};
     status = wait_for(&call, start_watch);
     if (loss)
         *loss = call.loss;
@@ -537,7 +540,7 @@ int redlock_wait_lost(redlock_lock *lock, int64_t wait_ms, int *loss)
 static int close_forked(redlock_client *client)
 {
     struct rl_blocking *blocking = client->blocking;
-    redlock_allocator allocator = client->allocator;
+    redlock_allocator allocator = client->core.allocator;
     /* The fork has caught the thread in the middle of something, which nobody will finish here: better kept than walked
      * through. */
     if (atomic_load(&blocking->at_work))
@@ -552,7 +555,7 @@ static int close_client(redlock_client **client, redlock_result *result)
     redlock_client *closing = client ? *client : NULL;
     if (!closing)
         return rl_result_fail(result, REDLOCK_INVALID, "the client is NULL: never made, or closed already");
-    if (closing->blocking && !rl_client_is_at_home(closing)) {
+    if (closing->blocking && !rl_client_in_owner_process(closing)) {
         *client = NULL;
         return close_forked(closing);
     }
@@ -561,7 +564,7 @@ static int close_client(redlock_client **client, redlock_result *result)
         return status;
     *client = NULL;
     struct rl_blocking *blocking = closing->blocking;
-    redlock_allocator allocator = closing->allocator;
+    redlock_allocator allocator = closing->core.allocator;
     struct call call = {.client = closing, .result = result};
     status = wait_for(&call, start_close);
     pthread_join(blocking->thread, NULL);

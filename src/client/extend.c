@@ -1,8 +1,8 @@
 /* Extend: one round over the nodes that may still hold the token. */
 #include "src/client/client.h"
 #include "src/client/options.h"
-#include "src/client/result.h"
 #include "src/core/clock.h"
+#include "src/core/result.h"
 
 struct extend {
     struct rl_operation base;
@@ -33,14 +33,14 @@ static void tell(struct rl_operation *operation, redlock_result *result)
     redlock_callback callback = extend->callback;
     void *arg = extend->arg;
     result->validity_ms = (int64_t)(rl_lease_validity(extend->lease) / QUORUM_MILLISECOND);
-    rl_lease_release(extend->lease);
+    rl_lease_unref(extend->lease);
     callback(client, result, arg);
 }
 
 static void drop(struct rl_operation *operation)
 {
     struct extend *extend = (struct extend *)operation;
-    rl_lease_release(extend->lease);
+    rl_lease_unref(extend->lease);
 }
 
 static const struct rl_operation_type type = {stop, tell, NULL, NULL, drop};
@@ -49,13 +49,13 @@ struct rl_round *rl_extend_round(struct rl_lease *lease, uint32_t ttl_ms)
 {
     const struct quorum_terms terms = {
         .kind = QUORUM_EXTEND,
-        .nodes = lease->client->nodes_count,
+        .nodes = lease->locks->client->nodes->count,
         .ttl = ttl_ms * QUORUM_MILLISECOND,
-        .drift_ppm = lease->client->options.drift_ppm,
+        .drift_ppm = lease->locks->client->core.options.drift_ppm,
         .validity_end = atomic_load_explicit(&lease->validity_end, memory_order_acquire),
     };
-    struct rl_round *round =
-        rl_round_create(lease->client, lease, rl_lease_is_plain(lease) ? RL_ASK_EXTEND : RL_ASK_KEEP, &terms);
+    struct rl_round *round = rl_round_create(&lease->locks->client->locks, lease,
+                                             rl_lease_is_plain(lease) ? RL_ASK_EXTEND : RL_ASK_KEEP, &terms);
     if (round)
         round->fence = rl_lease_own_fence(lease); /* told once more: the more nodes know it the more may forget it */
     return round;
@@ -82,17 +82,17 @@ static void begin(struct extend *extend, uint32_t ttl_ms)
 int rl_extend_start(redlock_lock *lock, uint32_t ttl_ms, redlock_callback callback, void *arg)
 {
     struct rl_lease *lease = lock->lease;
-    redlock_client *client = lease->client;
+    redlock_client *client = lease->locks->client;
     redlock_result why;
     int created;
     struct extend *extend = (struct extend *)rl_operation_create(client, &type, sizeof *extend, &created);
     if (!extend)
         return created;
-    extend->lease = rl_lease_retain(lease);
+    extend->lease = rl_lease_ref(lease);
     extend->callback = callback;
     extend->arg = arg;
     ttl_ms = ttl_ms ? ttl_ms : lease->ttl_ms;
-    if (rl_options_check_ttl(&client->options, ttl_ms, 1, &why))
+    if (rl_options_check_ttl(&client->core.options, ttl_ms, 1, &why))
         rl_operation_refuse(&extend->base, &why);
     else
         begin(extend, ttl_ms);

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "src/client/client.h"
-#include "src/client/result.h"
 #include "src/core/clock.h"
+#include "src/core/result.h"
 #include "src/lock/question.h"
 #include "src/node/guard.h"
 #include "src/node/reply.h"
@@ -92,7 +92,7 @@ struct inspect {
 static void release(struct inquiry *inquiry)
 {
     if (--inquiry->references == 0)
-        rl_client_free(inquiry->client, inquiry);
+        rl_core_free(&inquiry->client->core, inquiry);
 }
 
 /* ----------------------------------------------------------------------------------------------------------- lacking */
@@ -139,9 +139,9 @@ static void note_refusal(struct inspect *inspect, struct rl_node *node, const st
     if (command)
         add_rule(facts, "+%s", probe->rule);
     else if (strstr(error, "channel"))
-        add_rule(facts, "&%s*", node->client->options.channel_prefix);
+        add_rule(facts, "&%s*", node->nodes->core->options.channel_prefix);
     else if (uses(probe, MARKER))
-        add_rule(facts, "~%s", node->client->options.marker_key);
+        add_rule(facts, "~%s", node->nodes->core->options.marker_key);
     else if (!uses(probe, NOBODYS)) /* that key is tried for the command's sake only */
         add_rule(facts, "~%s%s", inspect->lease->key[0].bytes, uses(probe, LOCK) ? "" : ":redlock:*");
 }
@@ -212,7 +212,7 @@ static void take(struct inspect *inspect, struct rl_request *request, const stru
     if (probe == probes) {
         inspect->latency_us[node->index] =
             (uint32_t)(quorum_time_since(request->sent, answer->now) / QUORUM_MICROSECOND) + 1;
-        rl_guard_time_told(node, answer->reply, request->sent, answer->now);
+        rl_guard_take_time(node, answer->reply, request->sent, answer->now);
     }
     if (probe->purpose == TO_KNOW)
         learn(&node->facts, answer->reply);
@@ -275,11 +275,11 @@ static void add(struct words *words, const struct inspect *inspect, const char *
     else if (strcmp(word, NOBODYS) == 0)
         add_helper_key(words, lease, 2, NOBODYS_SUFFIX);
     else if (strcmp(word, MARKER) == 0)
-        rl_command_add_text(&words->command, client->options.marker_key);
+        rl_command_add_text(&words->command, client->core.options.marker_key);
     else if (strcmp(word, CHANNEL) == 0)
-        rl_command_add_text(&words->command, client->channel);
+        rl_command_add_text(&words->command, client->nodes->channel);
     else if (strcmp(word, NAME) == 0)
-        rl_command_add_text(&words->command, client->options.client_name);
+        rl_command_add_text(&words->command, client->core.options.client_name);
     else
         rl_command_add_text(&words->command, word);
 }
@@ -308,7 +308,7 @@ static void ask_node(struct inspect *inspect, struct rl_node *node)
     node->facts.lacking[0] = '\0';
     inspect->asked |= quorum_node(node->index);
     for (size_t i = 0; sent && i < PROBES; i++)
-        if (probes[i].purpose != FOR_THE_GUARD || node->client->options.guard)
+        if (probes[i].purpose != FOR_THE_GUARD || node->nodes->core->options.guard)
             sent = ask(inspect, node, i);
     if (!sent)
         count(inspect, node->index, QUORUM_UNREACHABLE, false, "the link does not take it");
@@ -319,8 +319,8 @@ static void changed(struct rl_operation *operation)
 {
     struct inspect *inspect = (struct inspect *)operation;
     redlock_client *client = operation->client;
-    for (unsigned i = 0; i < client->nodes_count && !operation->completed; i++) {
-        struct rl_node *node = &client->nodes[i];
+    for (unsigned i = 0; i < client->nodes->count && !operation->completed; i++) {
+        struct rl_node *node = &client->nodes->node[i];
         struct rl_usable usable = rl_node_usable(node, rl_now(), false);
         if (!(inspect->tally.voted[QUORUM_PENDING] & quorum_node(i)))
             continue;
@@ -361,7 +361,7 @@ static void leave(struct inspect *inspect)
         release(inspect->inquiry);
     }
     inspect->inquiry = NULL;
-    rl_lease_release(inspect->lease);
+    rl_lease_unref(inspect->lease);
     inspect->lease = NULL;
 }
 
@@ -388,10 +388,10 @@ static void begin(struct inspect *inspect, const char *resource, size_t size)
 {
     redlock_client *client = inspect->base.client;
     int status = REDLOCK_NO_MEMORY;
-    size_t requests = client->nodes_count * PROBES * sizeof(struct rl_request);
-    inspect->lease = rl_lease_create_one(client, resource, size, &status);
+    size_t requests = client->nodes->count * PROBES * sizeof(struct rl_request);
+    inspect->lease = rl_lease_create_one(&client->locks, resource, size, &status);
     if (inspect->lease)
-        inspect->inquiry = rl_client_allocate(client, sizeof *inspect->inquiry + requests);
+        inspect->inquiry = rl_core_allocate(&client->core, sizeof *inspect->inquiry + requests);
     if (!inspect->inquiry) {
         rl_operation_complete(&inspect->base, status);
         return;
@@ -401,7 +401,7 @@ static void begin(struct inspect *inspect, const char *resource, size_t size)
     inspect->inquiry->references = 1;
     inspect->inquiry->inspect = inspect;
     inspect->base.attempts = 1;
-    rl_listeners_start(client);
+    rl_listeners_start(client->nodes);
     changed(&inspect->base);
 }
 
@@ -414,7 +414,7 @@ int rl_inspect_start(redlock_client *client, const char *resource, size_t size, 
         return created;
     inspect->callback = callback;
     inspect->arg = arg;
-    quorum_tally_init(&inspect->tally, client->nodes_count);
+    quorum_tally_init(&inspect->tally, client->nodes->count);
     if (rl_resource_check(resource, &size, &why))
         rl_operation_refuse(&inspect->base, &why);
     else

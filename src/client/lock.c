@@ -3,26 +3,27 @@
 
 #include "src/client/blocking.h"
 #include "src/client/client.h"
-#include "src/client/result.h"
 #include "src/core/memory.h"
+#include "src/core/result.h"
+#include "src/lock/renewal.h"
 
 int64_t redlock_validity_ms(const redlock_lock *lock)
 {
-    if (!lock || !rl_client_is_at_home(lock->lease->client))
+    if (!lock || !rl_client_in_owner_process(lock->lease->locks->client))
         return 0;
     return (int64_t)(rl_lease_validity(lock->lease) / QUORUM_MILLISECOND);
 }
 
 int64_t redlock_valid_until_ns(const redlock_lock *lock)
 {
-    if (!lock || !rl_client_is_at_home(lock->lease->client))
+    if (!lock || !rl_client_in_owner_process(lock->lease->locks->client))
         return 0;
     return (int64_t)atomic_load_explicit(&lock->lease->validity_end, memory_order_acquire);
 }
 
 int redlock_lock_loss(const redlock_lock *lock)
 {
-    if (!lock || !rl_client_is_at_home(lock->lease->client))
+    if (!lock || !rl_client_in_owner_process(lock->lease->locks->client))
         return REDLOCK_LOSS_CLOSED;
     int loss = atomic_load_explicit(&lock->lease->loss, memory_order_acquire);
     /* Over, and the loop has not come to it yet. */
@@ -31,11 +32,11 @@ int redlock_lock_loss(const redlock_lock *lock)
 
 int redlock_renewal_result(redlock_lock *lock, redlock_result *result)
 {
-    if (!lock || !result || !rl_client_is_at_home(lock->lease->client))
+    if (!lock || !result || !rl_client_in_owner_process(lock->lease->locks->client))
         return REDLOCK_INVALID;
-    if (lock->lease->client->blocking)
+    if (lock->lease->locks->client->blocking)
         return rl_blocking_renewal_result(lock, result);
-    if (rl_client_enter(lock->lease->client))
+    if (rl_client_enter(lock->lease->locks->client))
         return REDLOCK_INVALID;
     rl_renewal_fill(lock->lease, result);
     return REDLOCK_OK;
@@ -43,20 +44,20 @@ int redlock_renewal_result(redlock_lock *lock, redlock_result *result)
 
 uint32_t redlock_hold_count(const redlock_lock *lock)
 {
-    if (!lock || !rl_client_is_at_home(lock->lease->client))
+    if (!lock || !rl_client_in_owner_process(lock->lease->locks->client))
         return 0;
-    if (lock->lease->client->blocking)
+    if (lock->lease->locks->client->blocking)
         return rl_blocking_hold_count(lock);
     return lock->lease->holds;
 }
 
 int redlock_lost_descriptor(redlock_lock *lock, int *descriptor)
 {
-    if (!lock || !descriptor || !rl_client_is_at_home(lock->lease->client))
+    if (!lock || !descriptor || !rl_client_in_owner_process(lock->lease->locks->client))
         return REDLOCK_INVALID;
-    if (!lock->lease->client->blocking && rl_client_enter(lock->lease->client))
+    if (!lock->lease->locks->client->blocking && rl_client_enter(lock->lease->locks->client))
         return REDLOCK_INVALID;
-    if (lock->lease->client->blocking)
+    if (lock->lease->locks->client->blocking)
         *descriptor = rl_blocking_lost_descriptor(lock);
     else
         *descriptor = rl_lease_descriptor(lock->lease);
@@ -98,25 +99,25 @@ uint64_t redlock_lock_fence(const redlock_lock *lock)
 
 int redlock_held_by_me(redlock_client *client, const char *resource, size_t size)
 {
-    if (!client || !rl_client_is_at_home(client) || rl_resource_check(resource, &size, NULL))
+    if (!client || !rl_client_in_owner_process(client) || rl_resource_check(resource, &size, NULL))
         return 0;
     if (client->blocking)
         return rl_blocking_held_by_me(client, resource, size);
-    return rl_client_enter(client) == REDLOCK_OK && rl_leases_have(client, resource, size);
+    return rl_client_enter(client) == REDLOCK_OK && rl_leases_have(&client->locks, resource, size);
 }
 
 int redlock_cancellation_create(redlock_client *client, redlock_cancellation **cancellation)
 {
-    if (!client || !cancellation || !rl_client_is_at_home(client))
+    if (!client || !cancellation || !rl_client_in_owner_process(client))
         return REDLOCK_INVALID;
     if (!client->blocking && rl_client_enter(client))
         return REDLOCK_INVALID;
-    redlock_cancellation *made = rl_client_allocate(client, sizeof *made);
+    redlock_cancellation *made = rl_core_allocate(&client->core, sizeof *made);
     if (!made)
         return REDLOCK_NO_MEMORY;
     atomic_init(&made->turns, 0);
-    made->wakeup = rl_wakeup_retain(client->wakeup);
-    made->allocator = client->allocator;
+    made->wakeup = rl_wakeup_ref(client->core.wakeup);
+    made->allocator = client->core.allocator;
     *cancellation = made;
     return REDLOCK_OK;
 }
@@ -134,7 +135,7 @@ void redlock_cancel(redlock_cancellation *cancellation)
     if (!cancellation)
         return;
     turn_to(cancellation, true);
-    rl_wakeup_ring(cancellation->wakeup);
+    rl_wakeup_signal(cancellation->wakeup);
 }
 
 void redlock_cancellation_reset(redlock_cancellation *cancellation)
@@ -150,6 +151,6 @@ void redlock_cancellation_destroy(redlock_cancellation **cancellation)
     redlock_cancellation *destroyed = *cancellation;
     redlock_allocator allocator = destroyed->allocator;
     *cancellation = NULL;
-    rl_wakeup_release(destroyed->wakeup);
+    rl_wakeup_unref(destroyed->wakeup);
     rl_free(&allocator, destroyed);
 }

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "src/client/client.h"
-#include "src/client/result.h"
 #include "src/core/clock.h"
+#include "src/core/result.h"
 #include "src/lock/question.h"
 
 /* Ends told in one turn of the loop; the host's other work comes between them. */
@@ -15,8 +15,8 @@
 struct rl_operation *rl_operation_create(redlock_client *client, const struct rl_operation_type *type, size_t size,
                                          int *status)
 {
-    if (client->operations.count >= client->options.operations_max) {
-        rl_log(client, REDLOCK_LOG_ERROR, "more than operations_max operations");
+    if (client->operations.count >= client->core.options.operations_max) {
+        rl_log(&client->core, REDLOCK_LOG_ERROR, "more than operations_max operations");
         *status = REDLOCK_INVALID;
         return NULL;
     }
@@ -27,9 +27,9 @@ struct rl_operation *rl_operation_create_always(redlock_client *client, const st
                                                 size_t size, int *status)
 {
     struct rl_operations *operations = &client->operations;
-    struct rl_operation *operation = rl_client_allocate(client, size);
+    struct rl_operation *operation = rl_core_allocate(&client->core, size);
     if (!operation) {
-        rl_log(client, REDLOCK_LOG_ERROR, "no memory for an operation");
+        rl_log(&client->core, REDLOCK_LOG_ERROR, "no memory for an operation");
         *status = REDLOCK_NO_MEMORY;
         return NULL;
     }
@@ -56,7 +56,7 @@ void rl_operation_complete(struct rl_operation *operation, int status)
     operation->status = status;
     if (status != REDLOCK_TIMED_OUT && status != REDLOCK_CANCELLED)
         operation->cause = status;
-    rl_timer_stop(&operation->client->timers, &operation->timer);
+    rl_timer_stop(&operation->client->core.timers, &operation->timer);
     *(operation->previous ? &operation->previous->next : &operations->first) = operation->next;
     if (operation->next)
         operation->next->previous = operation->previous;
@@ -72,7 +72,7 @@ void rl_operation_wait(struct rl_operation *operation, int64_t wait_ms)
     if (wait_ms == 0)
         rl_operation_complete(operation, REDLOCK_TIMED_OUT);
     else if ((uint64_t)wait_ms < QUORUM_NEVER / QUORUM_MILLISECOND)
-        rl_timer_set(&operation->client->timers, &operation->timer,
+        rl_timer_set(&operation->client->core.timers, &operation->timer,
                      quorum_time_add(operation->started, (quorum_duration)wait_ms * QUORUM_MILLISECOND));
 }
 
@@ -85,9 +85,9 @@ void rl_operation_refuse(struct rl_operation *operation, const redlock_result *w
 static void fill(struct rl_operation *operation, redlock_result *result)
 {
     const redlock_client *client = operation->client;
-    rl_result_clear(result, client->nodes_count);
-    for (unsigned i = 0; i < client->nodes_count; i++)
-        result->node[i].name = client->nodes[i].address.name;
+    rl_result_clear(result, client->nodes->count);
+    for (unsigned i = 0; i < client->nodes->count; i++)
+        result->node[i].name = client->nodes->node[i].address.name;
     result->status = operation->status;
     result->cause = operation->cause ? operation->cause : operation->status;
     result->attempts = operation->attempts;
@@ -116,10 +116,10 @@ static void end(struct rl_operation *operation, bool told)
         if (operation->type->drop)
             operation->type->drop(operation);
     }
-    rl_client_free(client, operation);
+    rl_core_free(&client->core, operation);
 }
 
-bool rl_operations_tell(redlock_client *client)
+bool rl_operations_notify(redlock_client *client)
 {
     struct rl_operations *operations = &client->operations;
     for (unsigned told = 0; operations->completed && told < TOLD_PER_TURN; told++) {
@@ -181,53 +181,12 @@ void rl_operations_free(redlock_client *client)
     }
 }
 
-static bool ends_with(const char *resource, size_t size, const char *suffix)
-{
-    size_t length = strlen(suffix);
-    return size >= length && memcmp(resource + size - length, suffix, length) == 0;
-}
-
-/* Of a semaphore: its name, and a number. */
-static bool is_slot(const char *resource, size_t size)
-{
-    size_t name = size;
-    while (name > 0 && resource[name - 1] >= '0' && resource[name - 1] <= '9')
-        name--;
-    return name < size && ends_with(resource, name, RL_SLOT_INFIX);
-}
-
 int rl_cancellation_check(const redlock_client *client, const redlock_cancellation *cancellation,
                           redlock_result *result)
 {
-    if (cancellation && cancellation->wakeup != client->wakeup)
+    if (cancellation && cancellation->wakeup != client->core.wakeup)
         return rl_result_fail(
             result, REDLOCK_INVALID,
             "the cancellation is of another client; make one with redlock_cancellation_create() of this");
-    return REDLOCK_OK;
-}
-
-int rl_resource_check(const char *resource, size_t *size, redlock_result *result)
-{
-    if (!resource)
-        return rl_result_fail(result, REDLOCK_INVALID, "the resource is NULL; give it a name");
-    if (*size == 0)
-        *size = strnlen(resource, REDLOCK_RESOURCE_MAX + 1);
-    if (*size == 0)
-        return rl_result_fail(result, REDLOCK_INVALID, "the resource's name is empty; it needs 1 to %d bytes",
-                              REDLOCK_RESOURCE_MAX);
-    if (*size > REDLOCK_RESOURCE_MAX)
-        return rl_result_fail(result, REDLOCK_INVALID, "the resource's name is longer than %d bytes",
-                              REDLOCK_RESOURCE_MAX);
-    static const char *const suffixes[] = {RL_QUEUE_SUFFIX, RL_ALIVE_SUFFIX, RL_FREE_SUFFIX, RL_FENCE_SUFFIX};
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
-        if (ends_with(resource, *size, suffixes[i]))
-            return rl_result_fail(result, REDLOCK_INVALID,
-                                  "the resource's name ends in '%s', which is reserved for the library's own keys",
-                                  suffixes[i]);
-    if (is_slot(resource, *size))
-        return rl_result_fail(
-            result, REDLOCK_INVALID,
-            "the resource's name ends in '%s' and a number, which is reserved for the library's own keys",
-            RL_SLOT_INFIX);
     return REDLOCK_OK;
 }

@@ -81,7 +81,7 @@ void rl_operation_refuse(struct rl_operation *operation, const redlock_result *w
 void rl_operation_wait(struct rl_operation *operation, int64_t wait_ms);
 
 /* Tells the ends that have been noted, up to a bound a turn; true: some are left. */
-bool rl_operations_tell(redlock_client *client);
+bool rl_operations_notify(redlock_client *client);
 
 /* Ends those whose cancellation was called; or all of them. */
 void rl_operations_cancel(redlock_client *client, bool all);
@@ -109,13 +109,6 @@ int rl_query_start(redlock_client *client, const char *resource, size_t size, re
 int rl_trust_start(redlock_client *client, redlock_callback callback, void *arg);
 int rl_inspect_start(redlock_client *client, const char *resource, size_t size, redlock_callback callback, void *arg);
 int rl_ready_start(redlock_client *client, int64_t wait_ms, redlock_callback callback, void *arg);
-
-/* Releases without anybody waiting for it. */
-void rl_release_forget(struct rl_lease *lease);
-void rl_release_again(struct rl_timer *timer);
-
-/* A name of 1 to REDLOCK_RESOURCE_MAX bytes. size 0: a C string. */
-int rl_resource_check(const char *resource, size_t *size, redlock_result *result);
 
 /* One of this client's, or NULL: another's would ring at the other client's loop. */
 int rl_cancellation_check(const redlock_client *client, const redlock_cancellation *cancellation,

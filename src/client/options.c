@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "quorum/validity.h"
-#include "src/client/result.h"
 #include "src/core/memory.h"
+#include "src/core/result.h"
 #include "src/link/address.h"
 
 #define TTL_MAX_MS 86400000u /* a day: a lock is not a reservation, and sums of times stay far from their limits */

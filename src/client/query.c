@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "src/client/client.h"
-#include "src/client/escape.h"
-#include "src/client/result.h"
 #include "src/core/clock.h"
+#include "src/core/escape.h"
+#include "src/core/result.h"
 
 /* What the script answers in place of a token that is none. */
 #define READERS 1
@@ -101,9 +101,9 @@ static void sum_up_permits(struct query *query, struct rl_text semaphore)
 {
     redlock_client *client = query->base.client;
     for (unsigned slot = 0; slot < REDLOCK_PERMITS_MAX; slot++) {
-        uint64_t holder = holder_of(query, slot, client->nodes_count);
+        uint64_t holder = holder_of(query, slot, client->nodes->count);
         const struct rl_lease *mine =
-            holder ? rl_leases_find_slot(client, semaphore.bytes, semaphore.size, slot) : NULL;
+            holder ? rl_leases_find_slot(&client->locks, semaphore.bytes, semaphore.size, slot) : NULL;
         query->state.permits_taken += holder != 0;
         if (mine && hash_of(mine->token, REDLOCK_TOKEN_SIZE - 1) == holder)
             query->state.held_by_me = 1;
@@ -114,7 +114,7 @@ static void sum_up(struct query *query)
 {
     redlock_state *state = &query->state;
     redlock_client *client = query->base.client;
-    unsigned nodes = client->nodes_count;
+    unsigned nodes = client->nodes->count;
     const struct rl_lease *key = query->lease;
     for (unsigned i = 0; i < nodes; i++) {
         unsigned count = state->node[i].remaining_ms > 0 ? showing(state, nodes, state->node[i].token) : 0;
@@ -128,7 +128,7 @@ static void sum_up(struct query *query)
     }
     state->locked = state->locked_nodes >= quorum_majority(nodes);
     state->remaining_ms = state->locked ? remaining(state, nodes, state->token) : 0;
-    const struct rl_lease *mine = rl_leases_find(client, rl_lease_resource(key, 0).bytes, query->resource_size);
+    const struct rl_lease *mine = rl_leases_find(&client->locks, rl_lease_resource(key, 0).bytes, query->resource_size);
     state->held_by_me = mine && strcmp(mine->shared ? SHARED : mine->token_text, state->token) == 0 && state->locked;
     sum_up_permits(query, rl_lease_resource(key, 0));
 }
@@ -149,14 +149,14 @@ static void stop(struct rl_operation *operation)
 static void tell(struct rl_operation *operation, redlock_result *result)
 {
     struct query *query = (struct query *)operation;
-    rl_lease_release(query->lease);
+    rl_lease_unref(query->lease);
     query->callback(operation->client, &query->state, result, query->arg);
 }
 
 static void drop(struct rl_operation *operation)
 {
     struct query *query = (struct query *)operation;
-    rl_lease_release(query->lease);
+    rl_lease_unref(query->lease);
 }
 
 static const struct rl_operation_type type = {stop, tell, NULL, NULL, drop};
@@ -164,14 +164,14 @@ static const struct rl_operation_type type = {stop, tell, NULL, NULL, drop};
 static void begin(struct query *query, const char *resource, size_t size)
 {
     redlock_client *client = query->base.client;
-    const struct quorum_terms terms = {.kind = QUORUM_LOOK, .nodes = client->nodes_count};
+    const struct quorum_terms terms = {.kind = QUORUM_LOOK, .nodes = client->nodes->count};
     int status = REDLOCK_NO_MEMORY;
     query->resource_size = size;
-    for (unsigned i = 0; i < client->nodes_count; i++)
+    for (unsigned i = 0; i < client->nodes->count; i++)
         query->state.node[i].remaining_ms = query->state.node[i].waiters = -1;
-    query->lease = rl_lease_create_one(client, resource, size, &status);
+    query->lease = rl_lease_create_one(&client->locks, resource, size, &status);
     if (query->lease)
-        query->base.round = rl_round_create(client, query->lease, RL_ASK_QUERY, &terms);
+        query->base.round = rl_round_create(&client->locks, query->lease, RL_ASK_QUERY, &terms);
     if (!query->base.round) {
         rl_operation_complete(&query->base, status);
         return;

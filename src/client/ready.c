@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "src/client/client.h"
-#include "src/client/result.h"
 #include "src/core/clock.h"
+#include "src/core/result.h"
 
 struct ready {
     struct rl_operation base;
@@ -15,15 +15,15 @@ struct ready {
 static int look(redlock_client *client)
 {
     quorum_time now = rl_now();
-    unsigned usable = 0, hopeless = 0, majority = quorum_majority(client->nodes_count);
-    for (unsigned i = 0; i < client->nodes_count; i++) {
-        struct rl_usable node = rl_node_usable(&client->nodes[i], now, true);
+    unsigned usable = 0, hopeless = 0, majority = quorum_majority(client->nodes->count);
+    for (unsigned i = 0; i < client->nodes->count; i++) {
+        struct rl_usable node = rl_node_usable(&client->nodes->node[i], now, true);
         usable += node.is == RL_USABLE;
         hopeless += node.is == RL_OUT && node.permanent;
     }
     if (usable >= majority)
         return REDLOCK_OK;
-    return client->nodes_count - hopeless < majority ? REDLOCK_MISCONFIGURED : REDLOCK_NO_QUORUM;
+    return client->nodes->count - hopeless < majority ? REDLOCK_MISCONFIGURED : REDLOCK_NO_QUORUM;
 }
 
 static void changed(struct rl_operation *operation)
@@ -37,7 +37,7 @@ static void fill(struct rl_operation *operation, redlock_result *result)
 {
     quorum_time now = rl_now();
     for (unsigned i = 0; i < result->nodes; i++) {
-        struct rl_usable node = rl_node_usable(&operation->client->nodes[i], now, true);
+        struct rl_usable node = rl_node_usable(&operation->client->nodes->node[i], now, true);
         redlock_node_result *line = &result->node[i];
         line->outcome = node.is == RL_USABLE   ? REDLOCK_NODE_GRANTED
                         : node.is == RL_COMING ? REDLOCK_NODE_PENDING

@@ -4,9 +4,10 @@
 #include <stdio.h>
 
 #include "src/client/client.h"
-#include "src/client/escape.h"
-#include "src/client/result.h"
 #include "src/core/clock.h"
+#include "src/core/escape.h"
+#include "src/core/result.h"
+#include "src/lock/detached.h"
 
 struct release {
     struct rl_operation base;
@@ -17,45 +18,8 @@ struct release {
 
 static struct rl_round *create_round(struct rl_lease *lease)
 {
-    const struct quorum_terms terms = {.kind = QUORUM_RELEASE, .nodes = lease->client->nodes_count};
-    return rl_round_create(lease->client, lease, RL_ASK_RELEASE, &terms);
-}
-
-#define RETRY (10 * QUORUM_MILLISECOND)
-
-static bool try_to_forget(struct rl_lease *lease)
-{
-    struct rl_round *round = create_round(lease);
-    if (!round)
-        return false;
-    rl_round_start(round);
-    rl_round_leave(round);
-    return true;
-}
-
-/* Without memory for a round the lease waits, in its own memory, for better times. */
-void rl_release_forget(struct rl_lease *lease)
-{
-    redlock_client *client = lease->client;
-    rl_lease_lose(lease);
-    if (!lease->may_hold || try_to_forget(lease))
-        return;
-    lease->next_unreleased = client->unreleased;
-    client->unreleased = rl_lease_retain(lease);
-    if (!client->release_timer.set)
-        rl_timer_set(&client->timers, &client->release_timer, rl_now() + RETRY);
-}
-
-void rl_release_again(struct rl_timer *timer)
-{
-    redlock_client *client = (redlock_client *)(void *)((char *)timer - offsetof(redlock_client, release_timer));
-    while (client->unreleased && try_to_forget(client->unreleased)) {
-        struct rl_lease *lease = client->unreleased;
-        client->unreleased = lease->next_unreleased;
-        rl_lease_release(lease);
-    }
-    if (client->unreleased)
-        rl_timer_set(&client->timers, timer, rl_now() + RETRY);
+    const struct quorum_terms terms = {.kind = QUORUM_RELEASE, .nodes = lease->locks->nodes->count};
+    return rl_round_create(lease->locks, lease, RL_ASK_RELEASE, &terms);
 }
 
 static void decided(struct rl_round *round)
@@ -83,7 +47,7 @@ static void overdue(struct rl_round *round)
     if (operation->timer.set)
         return;
     operation->timer.fire = on_expiry;
-    rl_operation_wait(operation, ttl_ms ? ttl_ms : operation->client->options.max_ttl_ms);
+    rl_operation_wait(operation, ttl_ms ? ttl_ms : operation->client->core.options.max_ttl_ms);
 }
 
 /* The handle is gone: what has been sent goes on by itself. */
@@ -99,8 +63,8 @@ static void tell(struct rl_operation *operation, redlock_result *result)
     redlock_client *client = operation->client;
     redlock_callback callback = release->callback;
     void *arg = release->arg;
-    client->statistics.released += result->status == REDLOCK_OK;
-    rl_lease_release(release->lease);
+    client->core.statistics.released += result->status == REDLOCK_OK;
+    rl_lease_unref(release->lease);
     if (callback)
         callback(client, result, arg);
 }
@@ -108,7 +72,7 @@ static void tell(struct rl_operation *operation, redlock_result *result)
 static void drop(struct rl_operation *operation)
 {
     struct release *release = (struct release *)operation;
-    rl_lease_release(release->lease);
+    rl_lease_unref(release->lease);
 }
 
 static const struct rl_operation_type type = {stop, tell, NULL, NULL, drop};
@@ -117,15 +81,15 @@ static const struct rl_operation_type type = {stop, tell, NULL, NULL, drop};
 static struct rl_round *create_token_round(struct rl_lease *lease)
 {
     const struct quorum_terms terms = {
-        .kind = QUORUM_RELEASE, .nodes = lease->client->nodes_count, .all_answers = true};
-    return rl_round_create(lease->client, lease, RL_ASK_RELEASE, &terms);
+        .kind = QUORUM_RELEASE, .nodes = lease->locks->client->nodes->count, .all_answers = true};
+    return rl_round_create(lease->locks, lease, RL_ASK_RELEASE, &terms);
 }
 
 static void begin_token(struct release *release, const char *resource, size_t size, struct rl_text token)
 {
     int status = REDLOCK_NO_MEMORY;
     struct rl_operation *operation = &release->base;
-    release->lease = rl_lease_create_of(operation->client, resource, size, token, &status);
+    release->lease = rl_lease_create_of(&operation->client->locks, resource, size, token, &status);
     if (release->lease)
         operation->round = create_token_round(release->lease);
     if (!operation->round) {
@@ -153,7 +117,7 @@ int rl_release_token_start(redlock_client *client, const char *resource, size_t 
     release->arg = arg;
     if (rl_resource_check(resource, &size, &why) || rl_token_read(text, bytes, &token.size, &why))
         rl_operation_refuse(&release->base, &why);
-    else if (rl_leases_find_token(client, resource, size, token)) {
+    else if (rl_leases_find_token(&client->locks, resource, size, token)) {
         rl_result_fail(&why, REDLOCK_INVALID, "this client has a handle of that lock: release the handle");
         rl_operation_refuse(&release->base, &why);
     } else
@@ -166,9 +130,9 @@ static void free_lock(struct release *release)
 {
     struct rl_lease *lease = release->lease;
     struct rl_round *round = create_round(lease);
-    rl_lease_lose(lease);
+    rl_lease_invalidate(lease);
     if (!round) {
-        rl_release_forget(lease);
+        rl_lease_release_detached(lease);
         rl_operation_complete(&release->base, REDLOCK_NO_MEMORY);
         return;
     }
@@ -187,11 +151,11 @@ int rl_release_start(redlock_lock *lock, redlock_callback callback, void *arg)
     bool valid = rl_lease_validity(lease) > 0, lost = atomic_load(&lease->loss);
     rl_lease_end_handle(lock);
     struct release *release =
-        (struct release *)rl_operation_create_always(lease->client, &type, sizeof *release, &created);
+        (struct release *)rl_operation_create_always(lease->locks->client, &type, sizeof *release, &created);
     if (!release) {
         if (lease->holds == 0 && !lost)
-            rl_release_forget(lease);
-        rl_lease_release(lease);
+            rl_lease_release_detached(lease);
+        rl_lease_unref(lease);
         return created;
     }
     release->lease = lease; /* the handle's reference */

@@ -7,73 +7,28 @@
 #include "src/client/blocking.h"
 #include "src/client/client.h"
 #include "src/core/clock.h"
-
-/* -------------------------------------------------------------------------------------------------------- histograms */
-
-/* Four buckets to each power of two: a value is known to a fifth of itself, from a microsecond to an hour. */
-#define PER_POWER 4u
-
-static uint32_t bucket_of(uint64_t us)
-{
-    if (us < PER_POWER)
-        return (uint32_t)us;
-    unsigned power = 63u - (unsigned)__builtin_clzll(us);
-    uint32_t bucket = (power - 1) * PER_POWER + (uint32_t)(us >> (power - 2) & (PER_POWER - 1));
-    return bucket < REDLOCK_HISTOGRAM_BUCKETS ? bucket : REDLOCK_HISTOGRAM_BUCKETS - 1;
-}
-
-uint64_t redlock_histogram_bound_us(uint32_t bucket)
-{
-    if (bucket >= REDLOCK_HISTOGRAM_BUCKETS - 1)
-        return UINT64_MAX;
-    if (bucket < PER_POWER)
-        return bucket;
-    unsigned power = bucket / PER_POWER + 1;
-    return ((uint64_t)PER_POWER + bucket % PER_POWER + 1) * (UINT64_C(1) << (power - 2)) - 1;
-}
-
-void rl_histogram_add(redlock_histogram *histogram, quorum_duration duration)
-{
-    uint64_t us = duration / QUORUM_MICROSECOND;
-    histogram->count++;
-    histogram->sum_us += us;
-    histogram->bucket[bucket_of(us)]++;
-}
-
-uint64_t redlock_histogram_quantile_us(const redlock_histogram *histogram, double quantile)
-{
-    if (!histogram || histogram->count == 0 || !(quantile >= 0 && quantile <= 1))
-        return 0;
-    uint64_t wanted = (uint64_t)(quantile * (double)histogram->count), seen = 0;
-    wanted += wanted < histogram->count;
-    for (uint32_t bucket = 0; bucket < REDLOCK_HISTOGRAM_BUCKETS; bucket++) {
-        seen += histogram->bucket[bucket];
-        if (seen >= wanted)
-            return redlock_histogram_bound_us(bucket);
-    }
-    return UINT64_MAX;
-}
+#include "src/core/histogram.h"
 
 /* --------------------------------------------------------------------------------------------------------- snapshot */
 
 static uint32_t held(const redlock_client *client)
 {
     uint32_t count = 0;
-    for (const struct rl_lease *lease = client->leases.first; lease; lease = lease->next)
+    for (const struct rl_lease *lease = client->locks.leases.first; lease; lease = lease->next)
         count += lease->rules.loss == QUORUM_NOT_LOST;
     return count;
 }
 
 void rl_statistics_fill(redlock_client *client, redlock_statistics *statistics)
 {
-    *statistics = client->statistics;
+    *statistics = client->core.statistics;
     statistics->locks_held = held(client);
     statistics->operations_pending = client->operations.count;
 }
 
 int redlock_statistics_get(redlock_client *client, redlock_statistics *statistics)
 {
-    if (!client || !statistics || !rl_client_is_at_home(client))
+    if (!client || !statistics || !rl_client_in_owner_process(client))
         return REDLOCK_INVALID;
     if (client->blocking)
         return rl_blocking_statistics(client, statistics);
@@ -121,7 +76,7 @@ static void histogram(struct text *text, const char *name, const char *labels, c
     const char *comma = labels[0] ? "," : "";
     for (uint32_t bucket = 0; bucket < REDLOCK_HISTOGRAM_BUCKETS - 1; bucket++) {
         seen += values->bucket[bucket];
-        if (bucket % PER_POWER == PER_POWER - 1)
+        if (bucket % RL_HISTOGRAM_PER_POWER == RL_HISTOGRAM_PER_POWER - 1)
             add(text, "redlock_%s_bucket{%s%sle=\"%.6f\"} %llu\n", name, labels, comma,
                 (double)(redlock_histogram_bound_us(bucket) + 1) / 1e6, (unsigned long long)seen);
     }
@@ -186,10 +141,10 @@ static void add_node_counter(struct text *text, const redlock_client *client, co
 {
     char buffer[LABEL_SIZE];
     head(text, name, "counter", help);
-    for (unsigned i = 0; i < client->nodes_count; i++) {
+    for (unsigned i = 0; i < client->nodes->count; i++) {
         uint64_t value;
-        memcpy(&value, (const char *)&client->nodes[i].statistics + member, sizeof value);
-        add(text, "redlock_%s{%s} %llu\n", name, label(&client->nodes[i], buffer, sizeof buffer),
+        memcpy(&value, (const char *)&client->nodes->node[i].statistics + member, sizeof value);
+        add(text, "redlock_%s{%s} %llu\n", name, label(&client->nodes->node[i], buffer, sizeof buffer),
             (unsigned long long)value);
     }
 }
@@ -206,13 +161,13 @@ static void add_nodes(struct text *text, redlock_client *client)
     add_node_counter(text, client, "node_quarantines_total", "times it was found to have forgotten",
                      offsetof(struct rl_node_statistics, quarantines));
     head(text, "node_usable", "gauge", "1: it is asked for new locks");
-    for (unsigned i = 0; i < client->nodes_count; i++)
-        add(text, "redlock_node_usable{%s} %d\n", label(&client->nodes[i], buffer, sizeof buffer),
-            rl_node_usable(&client->nodes[i], rl_now(), true).is == RL_USABLE);
+    for (unsigned i = 0; i < client->nodes->count; i++)
+        add(text, "redlock_node_usable{%s} %d\n", label(&client->nodes->node[i], buffer, sizeof buffer),
+            rl_node_usable(&client->nodes->node[i], rl_now(), true).is == RL_USABLE);
     head(text, "node_latency_seconds", "histogram", "from a request to its answer");
-    for (unsigned i = 0; i < client->nodes_count; i++)
-        histogram(text, "node_latency_seconds", label(&client->nodes[i], buffer, sizeof buffer),
-                  &client->nodes[i].statistics.latency);
+    for (unsigned i = 0; i < client->nodes->count; i++)
+        histogram(text, "node_latency_seconds", label(&client->nodes->node[i], buffer, sizeof buffer),
+                  &client->nodes->node[i].statistics.latency);
 }
 
 size_t rl_metrics_write(redlock_client *client, char *buffer, size_t size)
@@ -230,7 +185,7 @@ size_t rl_metrics_write(redlock_client *client, char *buffer, size_t size)
 
 int redlock_metrics(redlock_client *client, char *text, size_t size, size_t *needed)
 {
-    if (!client || (!text && size) || !rl_client_is_at_home(client))
+    if (!client || (!text && size) || !rl_client_in_owner_process(client))
         return REDLOCK_INVALID;
     if (!client->blocking && rl_client_enter(client))
         return REDLOCK_INVALID;

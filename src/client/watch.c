@@ -46,7 +46,7 @@ static void tell(struct rl_operation *operation, redlock_result *result)
     rl_watch_callback *callback = watch->callback;
     void *arg = watch->arg;
     enum quorum_loss loss = (enum quorum_loss)atomic_load(&watch->lease->loss);
-    rl_lease_release(watch->lease);
+    rl_lease_unref(watch->lease);
     callback(result->status, loss, arg);
 }
 
@@ -54,7 +54,7 @@ static void drop(struct rl_operation *operation)
 {
     struct rl_watch *watch = (struct rl_watch *)operation;
     stop(operation);
-    rl_lease_release(watch->lease);
+    rl_lease_unref(watch->lease);
 }
 
 static const struct rl_operation_type type = {stop, tell, NULL, NULL, drop};
@@ -63,10 +63,11 @@ int rl_watch_start(redlock_lock *lock, int64_t wait_ms, rl_watch_callback *callb
 {
     struct rl_lease *lease = lock->lease;
     int created;
-    struct rl_watch *watch = (struct rl_watch *)rl_operation_create(lease->client, &type, sizeof *watch, &created);
+    struct rl_watch *watch =
+        (struct rl_watch *)rl_operation_create(lease->locks->client, &type, sizeof *watch, &created);
     if (!watch)
         return created;
-    watch->lease = rl_lease_retain(lease);
+    watch->lease = rl_lease_ref(lease);
     watch->callback = callback;
     watch->arg = arg;
     watch->base.timer.fire = on_deadline;

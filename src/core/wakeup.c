@@ -22,13 +22,13 @@ struct rl_wakeup *rl_wakeup_create(void)
     return wakeup;
 }
 
-struct rl_wakeup *rl_wakeup_retain(struct rl_wakeup *wakeup)
+struct rl_wakeup *rl_wakeup_ref(struct rl_wakeup *wakeup)
 {
     atomic_fetch_add(&wakeup->references, 1);
     return wakeup;
 }
 
-void rl_wakeup_release(struct rl_wakeup *wakeup)
+void rl_wakeup_unref(struct rl_wakeup *wakeup)
 {
     if (wakeup && atomic_fetch_sub(&wakeup->references, 1) == 1) {
         int cancel = rl_thread_disable_cancel();
@@ -38,7 +38,7 @@ void rl_wakeup_release(struct rl_wakeup *wakeup)
     }
 }
 
-void rl_wakeup_ring(struct rl_wakeup *wakeup)
+void rl_wakeup_signal(struct rl_wakeup *wakeup)
 {
     int saved = errno, cancel = rl_thread_disable_cancel(); /* what is to be said is noted already */
     uint64_t one = 1;
@@ -48,7 +48,7 @@ void rl_wakeup_ring(struct rl_wakeup *wakeup)
     errno = saved;
 }
 
-void rl_wakeup_hush(struct rl_wakeup *wakeup)
+void rl_wakeup_drain(struct rl_wakeup *wakeup)
 {
     uint64_t rings;
     ssize_t got = read(wakeup->descriptor, &rings, sizeof rings);

@@ -14,13 +14,13 @@ struct rl_wakeup {
 
 /* NULL: no memory or no descriptor. */
 struct rl_wakeup *rl_wakeup_create(void);
-struct rl_wakeup *rl_wakeup_retain(struct rl_wakeup *wakeup);
-void rl_wakeup_release(struct rl_wakeup *wakeup);
+struct rl_wakeup *rl_wakeup_ref(struct rl_wakeup *wakeup);
+void rl_wakeup_unref(struct rl_wakeup *wakeup);
 
 /* Async-signal-safe; keeps errno. */
-void rl_wakeup_ring(struct rl_wakeup *wakeup);
+void rl_wakeup_signal(struct rl_wakeup *wakeup);
 
 /* Makes it quiet again. What was to be seen by the ring is to be looked at after this. */
-void rl_wakeup_hush(struct rl_wakeup *wakeup);
+void rl_wakeup_drain(struct rl_wakeup *wakeup);
 
 #endif

@@ -40,8 +40,8 @@ static void *resolve(void *data)
         snprintf(resolution->error, sizeof resolution->error, "cannot resolve the name: %s",
                  error ? gai_strerror(error) : "no address");
     atomic_store(&resolution->done, true);
-    rl_wakeup_ring(resolution->wakeup);
-    rl_resolver_release(resolution);
+    rl_wakeup_signal(resolution->wakeup);
+    rl_resolver_unref(resolution);
     return NULL;
 }
 
@@ -69,19 +69,19 @@ struct rl_resolution *rl_resolver_start(const char *host, struct rl_wakeup *wake
         return NULL;
     atomic_init(&resolution->references, 2);
     atomic_init(&resolution->done, false);
-    resolution->wakeup = rl_wakeup_retain(wakeup);
+    resolution->wakeup = rl_wakeup_ref(wakeup);
     snprintf(resolution->host, sizeof resolution->host, "%s", host);
     if (start_thread(resolve, resolution))
         return resolution;
-    rl_resolver_release(resolution);
-    rl_resolver_release(resolution);
+    rl_resolver_unref(resolution);
+    rl_resolver_unref(resolution);
     return NULL;
 }
 
-void rl_resolver_release(struct rl_resolution *resolution)
+void rl_resolver_unref(struct rl_resolution *resolution)
 {
     if (resolution && atomic_fetch_sub(&resolution->references, 1) == 1) {
-        rl_wakeup_release(resolution->wakeup);
+        rl_wakeup_unref(resolution->wakeup);
         free(resolution);
     }
 }

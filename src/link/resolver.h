@@ -31,6 +31,6 @@ bool rl_resolver_is_numeric(const char *host);
 /* Starts; rings the wakeup when done. NULL: no memory or no thread. */
 struct rl_resolution *rl_resolver_start(const char *host, struct rl_wakeup *wakeup);
 
-void rl_resolver_release(struct rl_resolution *resolution);
+void rl_resolver_unref(struct rl_resolution *resolution);
 
 #endif

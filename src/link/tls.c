@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/client/result.h"
 #include "src/core/memory.h"
+#include "src/core/result.h"
 #include "src/link/address.h"
 
 struct rl_tls {

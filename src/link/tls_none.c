@@ -1,7 +1,7 @@
 /* Without TLS: rediss:// is refused when a client is made. */
 #include "src/link/tls.h"
 
-#include "src/client/result.h"
+#include "src/core/result.h"
 
 #ifndef REDLOCK_WITH_TLS
 

@@ -8,12 +8,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "src/client/client.h"
-#include "src/client/escape.h"
-#include "src/client/result.h"
-#include "src/client/watch.h"
 #include "src/core/clock.h"
+#include "src/core/escape.h"
 #include "src/core/memory.h"
+#include "src/core/result.h"
+#include "src/lock/detached.h"
+#include "src/lock/locks.h"
 #include "src/lock/renewal.h"
 
 #define FIRST_BUCKETS 64
@@ -21,9 +21,9 @@
 #define SPREAD_EACH   (300 * QUORUM_MICROSECOND)
 
 /* FNV-1a with the client's own start: resources come from outside, and shall not be made to meet in one bucket. */
-static uint64_t hash_of(const redlock_client *client, const char *key, size_t size)
+static uint64_t hash_of(const struct rl_locks *locks, const char *key, size_t size)
 {
-    uint64_t hash = UINT64_C(14695981039346656037) ^ (uintptr_t)client;
+    uint64_t hash = UINT64_C(14695981039346656037) ^ (uintptr_t)locks;
     for (size_t i = 0; i < size; i++)
         hash = (hash ^ (unsigned char)key[i]) * UINT64_C(1099511628211);
     return hash ^ (hash >> 29);
@@ -39,7 +39,7 @@ static size_t bytes_of(const struct rl_names *names, size_t prefix)
 
 static void write_keys(struct rl_lease *lease, const struct rl_names *names)
 {
-    const char *prefix = lease->client->options.prefix;
+    const char *prefix = lease->locks->core->options.prefix;
     char *at = (char *)&lease->key[names->count];
     for (unsigned i = 0; i < names->count; i++) {
         struct rl_key *key = &lease->key[i];
@@ -54,23 +54,23 @@ static void write_keys(struct rl_lease *lease, const struct rl_names *names)
     lease->key_count = (uint16_t)names->count;
 }
 
-struct rl_lease *rl_lease_create(redlock_client *client, const struct rl_names *names, int *status)
+struct rl_lease *rl_lease_create(struct rl_locks *locks, const struct rl_names *names, int *status)
 {
-    size_t prefix = strlen(client->options.prefix);
+    size_t prefix = strlen(locks->core->options.prefix);
     size_t keys = names->count * sizeof(struct rl_key);
-    struct rl_lease *lease = rl_client_allocate(client, sizeof *lease + keys + bytes_of(names, prefix));
+    struct rl_lease *lease = rl_core_allocate(locks->core, sizeof *lease + keys + bytes_of(names, prefix));
     if (!lease) {
         *status = REDLOCK_NO_MEMORY;
         return NULL;
     }
     memset(lease, 0, sizeof *lease);
-    if (!rl_random_token(&client->random, lease->token)) {
-        rl_client_free(client, lease);
+    if (!rl_random_token(&locks->core->random, lease->token)) {
+        rl_core_free(locks->core, lease);
         *status = REDLOCK_SYSTEM;
         return NULL;
     }
     lease->references = 1;
-    lease->client = client;
+    lease->locks = locks;
     lease->value = (struct rl_text){lease->token, REDLOCK_TOKEN_SIZE - 1};
     lease->token_text = lease->token;
     lease->descriptor = -1;
@@ -83,10 +83,10 @@ struct rl_lease *rl_lease_create(redlock_client *client, const struct rl_names *
     return lease;
 }
 
-struct rl_lease *rl_lease_create_one(redlock_client *client, const char *resource, size_t size, int *status)
+struct rl_lease *rl_lease_create_one(struct rl_locks *locks, const char *resource, size_t size, int *status)
 {
     const struct rl_names names = rl_names_of(resource, size);
-    return rl_lease_create(client, &names, status);
+    return rl_lease_create(locks, &names, status);
 }
 
 static size_t name_slot(char name[REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE], const char *semaphore, size_t size,
@@ -96,14 +96,14 @@ static size_t name_slot(char name[REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE], const ch
     return size + (size_t)snprintf(name + size, RL_SLOT_SIZE, RL_SLOT_INFIX "%u", slot);
 }
 
-struct rl_lease *rl_lease_create_slot(redlock_client *client, const struct rl_names *names, unsigned permits,
+struct rl_lease *rl_lease_create_slot(struct rl_locks *locks, const struct rl_names *names, unsigned permits,
                                       unsigned slot, int *status)
 {
     struct rl_text base = names->name[0];
     char name[REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE];
     /* A second name, which is no key of the lease: the semaphore's. */
     struct rl_names both = {.count = 2, .name = {{name, name_slot(name, base.bytes, base.size, slot)}, base}};
-    struct rl_lease *lease = rl_lease_create(client, &both, status);
+    struct rl_lease *lease = rl_lease_create(locks, &both, status);
     if (!lease)
         return NULL;
     lease->key_count = 1;
@@ -116,7 +116,7 @@ struct rl_lease *rl_lease_create_slot(redlock_client *client, const struct rl_na
 /* Its bytes and its text, which are the same for the library's own. */
 static bool set_token(struct rl_lease *lease, struct rl_text token)
 {
-    char *memory = rl_client_allocate(lease->client, token.size + REDLOCK_TOKEN_TEXT_SIZE);
+    char *memory = rl_core_allocate(lease->locks->core, token.size + REDLOCK_TOKEN_TEXT_SIZE);
     if (!memory)
         return false;
     memcpy(memory, token.bytes, token.size);
@@ -127,29 +127,29 @@ static bool set_token(struct rl_lease *lease, struct rl_text token)
     return true;
 }
 
-struct rl_lease *rl_lease_create_of(redlock_client *client, const char *resource, size_t size, struct rl_text token,
+struct rl_lease *rl_lease_create_of(struct rl_locks *locks, const char *resource, size_t size, struct rl_text token,
                                     int *status)
 {
-    struct rl_lease *lease = rl_lease_create_one(client, resource, size, status);
+    struct rl_lease *lease = rl_lease_create_one(locks, resource, size, status);
     if (!lease)
         return NULL;
     if (!set_token(lease, token)) {
-        rl_lease_release(lease);
+        rl_lease_unref(lease);
         *status = REDLOCK_NO_MEMORY;
         return NULL;
     }
-    lease->may_hold = quorum_all(client->nodes_count);
+    lease->may_hold = quorum_all(locks->nodes->count);
     return lease;
 }
 
-struct rl_lease *rl_lease_retain(struct rl_lease *lease)
+struct rl_lease *rl_lease_ref(struct rl_lease *lease)
 {
     if (lease)
         lease->references++;
     return lease;
 }
 
-void rl_lease_release(struct rl_lease *lease)
+void rl_lease_unref(struct rl_lease *lease)
 {
     if (!lease)
         return;
@@ -157,12 +157,12 @@ void rl_lease_release(struct rl_lease *lease)
     if (--lease->references > 0)
         return;
     assert(!lease->listed && !lease->due && !lease->watches);
-    rl_timer_stop(&lease->client->timers, &lease->timer);
+    rl_timer_stop(&lease->locks->core->timers, &lease->timer);
     if (lease->descriptor >= 0)
         close(lease->descriptor);
     if (lease->foreign)
-        rl_client_free(lease->client, lease->foreign);
-    rl_client_free(lease->client, lease);
+        rl_core_free(lease->locks->core, lease->foreign);
+    rl_core_free(lease->locks->core, lease);
 }
 
 /* ------------------------------------------------------------------------------------------------- list and table */
@@ -189,15 +189,15 @@ static void take_out(struct rl_leases *leases, struct rl_lease *lease)
 }
 
 /* Twice the buckets. Without memory for them the table stays, only slower. */
-static bool grow(redlock_client *client)
+static bool grow(struct rl_locks *locks)
 {
-    struct rl_leases *leases = &client->leases;
+    struct rl_leases *leases = &locks->leases;
     size_t count = leases->bucket_count ? 2 * leases->bucket_count : FIRST_BUCKETS;
-    struct rl_key **buckets = rl_allocate(&client->allocator, count * sizeof *buckets);
+    struct rl_key **buckets = rl_allocate(&locks->core->allocator, count * sizeof *buckets);
     if (!buckets)
         return leases->bucket_count > 0;
     if (leases->buckets)
-        rl_client_free(client, leases->buckets);
+        rl_core_free(locks->core, leases->buckets);
     leases->buckets = buckets;
     leases->bucket_count = count;
     for (struct rl_lease *lease = leases->first; lease; lease = lease->next)
@@ -207,11 +207,11 @@ static bool grow(redlock_client *client)
 
 static bool list(struct rl_lease *lease)
 {
-    struct rl_leases *leases = &lease->client->leases;
-    if (leases->count >= leases->bucket_count && !grow(lease->client))
+    struct rl_leases *leases = &lease->locks->leases;
+    if (leases->count >= leases->bucket_count && !grow(lease->locks))
         return false;
     for (unsigned i = 0; i < lease->key_count; i++)
-        lease->key[i].hash = hash_of(lease->client, lease->key[i].bytes, lease->key[i].size);
+        lease->key[i].hash = hash_of(lease->locks, lease->key[i].bytes, lease->key[i].size);
     lease->listed = true;
     lease->previous = NULL;
     lease->next = leases->first;
@@ -225,7 +225,7 @@ static bool list(struct rl_lease *lease)
 
 static void unlist(struct rl_lease *lease)
 {
-    struct rl_leases *leases = &lease->client->leases;
+    struct rl_leases *leases = &lease->locks->leases;
     if (!lease->listed)
         return;
     lease->listed = false;
@@ -240,7 +240,7 @@ static void unlist(struct rl_lease *lease)
 
 static void add_handle(struct rl_lease *lease, redlock_lock *handle, redlock_event_callback event, void *arg)
 {
-    handle->lease = rl_lease_retain(lease);
+    handle->lease = rl_lease_ref(lease);
     handle->event = event;
     handle->event_arg = arg;
     handle->pending = lease->notices;
@@ -252,7 +252,7 @@ static void add_handle(struct rl_lease *lease, redlock_lock *handle, redlock_eve
 
 redlock_lock *rl_lease_share(struct rl_lease *lease, redlock_event_callback event, void *arg)
 {
-    redlock_lock *handle = rl_client_allocate(lease->client, sizeof *handle);
+    redlock_lock *handle = rl_core_allocate(lease->locks->core, sizeof *handle);
     if (handle)
         add_handle(lease, handle, event, arg);
     return handle;
@@ -267,11 +267,11 @@ void rl_lease_end_handle(redlock_lock *lock)
     *link = lock->next;
     lease->holds--;
     if (lock != &lease->first)
-        rl_client_free(lease->client, lock);
+        rl_core_free(lease->locks->core, lock);
     if (lease->holds == 0) {
         unlist(lease);
-        rl_timer_stop(&lease->client->timers, &lease->timer);
-        rl_watches_end(lease);
+        rl_timer_stop(&lease->locks->core->timers, &lease->timer);
+        lease->locks->events->lease_ended(lease);
     }
 }
 
@@ -279,12 +279,12 @@ void rl_lease_end_handle(redlock_lock *lock)
 
 static void enlist_noticed(struct rl_lease *lease, unsigned notices)
 {
-    struct rl_leases *leases = &lease->client->leases;
+    struct rl_leases *leases = &lease->locks->leases;
     bool first = lease->notices == 0;
     lease->notices |= notices;
     if (!first)
         return;
-    rl_lease_retain(lease);
+    rl_lease_ref(lease);
     lease->next_noticed = NULL;
     *(leases->noticed ? &leases->noticed_last->next_noticed : &leases->noticed) = lease;
     leases->noticed_last = lease;
@@ -306,22 +306,22 @@ void rl_lease_give(redlock_lock *lock)
 
 static void lost(struct rl_lease *lease, enum quorum_loss loss)
 {
-    redlock_client *client = lease->client;
+    struct rl_locks *locks = lease->locks;
     atomic_store_explicit(&lease->loss, (int)loss, memory_order_release);
-    client->statistics.losses[loss]++;
+    locks->core->statistics.losses[loss]++;
     notice(lease, REDLOCK_EVENT_LOST);
     if (lease->descriptor >= 0)
-        rl_lease_ring(lease);
-    rl_watches_end(lease);
-    bool left = loss == QUORUM_LOSS_CLOSED && client->options.leave_locks;
+        rl_lease_signal(lease);
+    lease->locks->events->lease_ended(lease);
+    bool left = loss == QUORUM_LOSS_CLOSED && locks->core->options.leave_locks;
     char name[128];
     redlock_escape(rl_lease_resource(lease, 0).bytes, rl_lease_resource(lease, 0).size, name, sizeof name);
-    rl_log(client, loss == QUORUM_LOSS_CLOSED ? REDLOCK_LOG_DEBUG : REDLOCK_LOG_WARNING, "lock on %s %s: %s", name,
+    rl_log(locks->core, loss == QUORUM_LOSS_CLOSED ? REDLOCK_LOG_DEBUG : REDLOCK_LOG_WARNING, "lock on %s %s: %s", name,
            left ? "is left to expire" : "lost", rl_result_loss(loss));
     if (left)
-        rl_lease_lose(lease);
+        rl_lease_invalidate(lease);
     else
-        rl_release_forget(lease); /* whatever the nodes still have of it */
+        rl_lease_release_detached(lease); /* whatever the nodes still have of it */
 }
 
 static void carry_out(struct rl_lease *lease, const struct quorum_lease_actions *actions)
@@ -361,15 +361,15 @@ void rl_lease_step(struct rl_lease *lease, const struct quorum_lease_event *even
 {
     if (!lease->listed)
         return; /* released: nothing that comes after concerns anybody */
-    rl_lease_retain(lease);
+    rl_lease_ref(lease);
     struct quorum_lease_actions actions = quorum_lease_step(&lease->rules, event);
     carry_out(lease, &actions);
     quorum_time deadline = wake_at(&lease->rules);
     if (deadline == QUORUM_NEVER)
-        rl_timer_stop(&lease->client->timers, &lease->timer);
+        rl_timer_stop(&lease->locks->core->timers, &lease->timer);
     else
-        rl_timer_set(&lease->client->timers, &lease->timer, deadline);
-    rl_lease_release(lease);
+        rl_timer_set(&lease->locks->core->timers, &lease->timer, deadline);
+    rl_lease_unref(lease);
 }
 
 static void on_timer(struct rl_timer *timer)
@@ -398,8 +398,8 @@ bool rl_lease_hold(struct rl_lease *lease, const struct rl_lease_terms *terms)
     const struct quorum_lease_event granted = {.type = QUORUM_LEASE_GRANTED,
                                                .now = now,
                                                .validity_end = terms->validity_end,
-                                               .spread = lease->client->leases.count * SPREAD_EACH,
-                                               .random = rl_random_u64(&lease->client->random)};
+                                               .spread = lease->locks->leases.count * SPREAD_EACH,
+                                               .random = rl_random_u64(&lease->locks->core->random)};
     rl_lease_step(lease, &granted);
     return true;
 }
@@ -431,21 +431,21 @@ void rl_lease_confirmed(struct rl_lease *lease, const struct quorum_round *round
     rl_lease_step(lease, &event);
 }
 
-void rl_leases_hasten(redlock_client *client, unsigned node)
+void rl_leases_hasten(struct rl_locks *locks, unsigned node)
 {
-    for (struct rl_lease *lease = client->leases.first; lease; lease = lease->next) {
+    for (struct rl_lease *lease = locks->leases.first; lease; lease = lease->next) {
         const struct quorum_lease_event event = {.type = QUORUM_LEASE_HASTEN,
                                                  .now = rl_now(),
                                                  .spread = QUORUM_SECOND,
-                                                 .random = rl_random_u64(&client->random)};
+                                                 .random = rl_random_u64(&locks->core->random)};
         if (lease->may_hold & quorum_node(node))
             rl_lease_step(lease, &event);
     }
 }
 
-void rl_leases_lose(redlock_client *client, enum quorum_lease_event_type why)
+void rl_leases_mark_lost(struct rl_locks *locks, enum quorum_lease_event_type why)
 {
-    for (struct rl_lease *lease = client->leases.first; lease; lease = lease->next) {
+    for (struct rl_lease *lease = locks->leases.first; lease; lease = lease->next) {
         const struct quorum_lease_event event = {.type = why, .now = rl_now()};
         rl_lease_step(lease, &event);
     }
@@ -475,9 +475,9 @@ static void tell(struct rl_lease *lease, int event)
     }
 }
 
-bool rl_leases_tell(redlock_client *client)
+bool rl_leases_notify(struct rl_locks *locks)
 {
-    struct rl_leases *leases = &client->leases;
+    struct rl_leases *leases = &locks->leases;
     for (unsigned told = 0; leases->noticed && told < 1024; told++) {
         struct rl_lease *lease = leases->noticed;
         unsigned notices = lease->notices;
@@ -486,14 +486,14 @@ bool rl_leases_tell(redlock_client *client)
         for (int event = REDLOCK_EVENT_RENEWAL_FAILING; event <= REDLOCK_EVENT_LOST; event++)
             if (notices & 1u << event)
                 tell(lease, event);
-        rl_lease_release(lease);
+        rl_lease_unref(lease);
     }
     return leases->noticed != NULL;
 }
 
 /* ------------------------------------------------------------------------------------------------------- questions */
 
-void rl_lease_ring(struct rl_lease *lease)
+void rl_lease_signal(struct rl_lease *lease)
 {
     uint64_t one = 1;
     ssize_t written = write(lease->descriptor, &one, sizeof one);
@@ -508,11 +508,11 @@ int rl_lease_descriptor(struct rl_lease *lease)
     if (lease->descriptor < 0)
         return -errno;
     if (atomic_load(&lease->loss))
-        rl_lease_ring(lease);
+        rl_lease_signal(lease);
     return lease->descriptor;
 }
 
-void rl_lease_lose(struct rl_lease *lease)
+void rl_lease_invalidate(struct rl_lease *lease)
 {
     atomic_store_explicit(&lease->validity_end, 0, memory_order_release);
 }
@@ -564,17 +564,17 @@ uint32_t rl_lease_set(const struct rl_lease *lease)
 
 typedef bool predicate(const struct rl_lease *lease, const void *what);
 
-static struct rl_lease *find(redlock_client *client, const char *resource, size_t size, predicate *fits,
+static struct rl_lease *find(struct rl_locks *locks, const char *resource, size_t size, predicate *fits,
                              const void *what)
 {
-    struct rl_leases *leases = &client->leases;
+    struct rl_leases *leases = &locks->leases;
     char bytes[128 + REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE];
-    size_t prefix = strlen(client->options.prefix);
+    size_t prefix = strlen(locks->core->options.prefix);
     if (!leases->count || prefix + size > sizeof bytes)
         return NULL;
-    memcpy(bytes, client->options.prefix, prefix);
+    memcpy(bytes, locks->core->options.prefix, prefix);
     memcpy(bytes + prefix, resource, size);
-    uint64_t hash = hash_of(client, bytes, prefix + size);
+    uint64_t hash = hash_of(locks, bytes, prefix + size);
     for (struct rl_key *key = leases->buckets[hash & (leases->bucket_count - 1)]; key; key = key->chain)
         if (key->hash == hash && key->size == prefix + size && memcmp(key->bytes, bytes, key->size) == 0 &&
             fits(key->lease, what))
@@ -613,78 +613,78 @@ static bool has_token(const struct rl_lease *lease, const void *what)
     return lease->value.size == token->size && memcmp(lease->value.bytes, token->bytes, token->size) == 0;
 }
 
-struct rl_lease *rl_leases_find_token(redlock_client *client, const char *resource, size_t size, struct rl_text token)
+struct rl_lease *rl_leases_find_token(struct rl_locks *locks, const char *resource, size_t size, struct rl_text token)
 {
-    return find(client, resource, size, has_token, &token);
+    return find(locks, resource, size, has_token, &token);
 }
 
-struct rl_lease *rl_leases_find(redlock_client *client, const char *resource, size_t size)
+struct rl_lease *rl_leases_find(struct rl_locks *locks, const char *resource, size_t size)
 {
-    return find(client, resource, size, is_valid, NULL);
+    return find(locks, resource, size, is_valid, NULL);
 }
 
-struct rl_lease *rl_leases_find_slot(redlock_client *client, const char *resource, size_t size, unsigned slot)
+struct rl_lease *rl_leases_find_slot(struct rl_locks *locks, const char *resource, size_t size, unsigned slot)
 {
     char name[REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE];
-    return find(client, name, name_slot(name, resource, size, slot), is_valid, NULL);
+    return find(locks, name, name_slot(name, resource, size, slot), is_valid, NULL);
 }
 
-bool rl_leases_have(redlock_client *client, const char *resource, size_t size)
+bool rl_leases_have(struct rl_locks *locks, const char *resource, size_t size)
 {
-    bool found = rl_leases_find(client, resource, size);
-    for (unsigned slot = 0; !found && client->leases.count && slot < REDLOCK_PERMITS_MAX; slot++)
-        found = rl_leases_find_slot(client, resource, size, slot);
+    bool found = rl_leases_find(locks, resource, size);
+    for (unsigned slot = 0; !found && locks->leases.count && slot < REDLOCK_PERMITS_MAX; slot++)
+        found = rl_leases_find_slot(locks, resource, size, slot);
     return found;
 }
 
-struct rl_lease *rl_leases_find_owned(redlock_client *client, const struct rl_names *names, struct rl_owner owner)
+struct rl_lease *rl_leases_find_owned(struct rl_locks *locks, const struct rl_names *names, struct rl_owner owner)
 {
     const struct wanted wanted = {.names = names, .owner = owner};
-    return find(client, names->name[0].bytes, names->name[0].size, is_owned, &wanted);
+    return find(locks, names->name[0].bytes, names->name[0].size, is_owned, &wanted);
 }
 
-struct rl_lease *rl_leases_find_obstacle(redlock_client *client, const struct rl_names *names, struct rl_owner owner,
+struct rl_lease *rl_leases_find_obstacle(struct rl_locks *locks, const struct rl_names *names, struct rl_owner owner,
                                          bool shared, struct rl_text *name)
 {
     const struct wanted wanted = {.owner = owner, .shared = shared};
     struct rl_lease *found = NULL;
     for (unsigned i = 0; !found && i < names->count; i++) {
         *name = names->name[i];
-        found = find(client, name->bytes, name->size, is_obstacle, &wanted);
+        found = find(locks, name->bytes, name->size, is_obstacle, &wanted);
     }
     return found;
 }
 
-bool rl_leases_have_all_permits(redlock_client *client, struct rl_text semaphore, unsigned permits,
+bool rl_leases_have_all_permits(struct rl_locks *locks, struct rl_text semaphore, unsigned permits,
                                 struct rl_owner owner)
 {
     bool all = true;
     for (unsigned slot = 0; all && slot < permits; slot++) {
-        const struct rl_lease *lease = rl_leases_find_slot(client, semaphore.bytes, semaphore.size, slot);
+        const struct rl_lease *lease = rl_leases_find_slot(locks, semaphore.bytes, semaphore.size, slot);
         all = lease && rl_owner_is(lease->owner, owner);
     }
     return all;
 }
 
 /* In a forked child, or at the end of a close: nobody is told. */
-void rl_leases_free(redlock_client *client)
+void rl_leases_free(struct rl_locks *locks)
 {
-    struct rl_leases *leases = &client->leases;
+    struct rl_leases *leases = &locks->leases;
     while (leases->noticed) {
         struct rl_lease *lease = leases->noticed;
         leases->noticed = lease->next_noticed;
-        rl_lease_release(lease);
+        rl_lease_unref(lease);
     }
     while (leases->first) {
         struct rl_lease *lease = leases->first;
-        rl_lease_retain(lease);
+        rl_lease_ref(lease);
         while (lease->handles) {
             rl_lease_end_handle(lease->handles);
-            rl_lease_release(lease);
+            rl_lease_unref(lease);
         }
-        rl_lease_release(lease);
+        rl_lease_unref(lease);
     }
     if (leases->buckets)
-        rl_client_free(client, leases->buckets);
+        rl_core_free(locks->core, leases->buckets);
     leases->buckets = NULL;
 }

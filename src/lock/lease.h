@@ -13,6 +13,7 @@
 #include "src/core/timer.h"
 #include "src/lock/names.h"
 
+struct rl_locks;
 struct rl_lease;
 struct rl_watch;
 
@@ -37,7 +38,7 @@ struct rl_key {
 
 struct rl_lease {
     unsigned references; /* of handles, rounds and operations; by the loop's thread only */
-    redlock_client *client;
+    struct rl_locks *locks;
     struct redlock_lock first; /* the handle of the first acquire: in the lease's own memory */
     struct redlock_lock *handles;
     unsigned holds;         /* how many handles */
@@ -102,15 +103,15 @@ struct rl_lease_terms {
 };
 
 /* One reference, the caller's; its token is drawn fresh. NULL: status tells why. */
-struct rl_lease *rl_lease_create(redlock_client *client, const struct rl_names *names, int *status);
+struct rl_lease *rl_lease_create(struct rl_locks *locks, const struct rl_names *names, int *status);
 
 /* The same for one resource. */
-struct rl_lease *rl_lease_create_one(redlock_client *client, const char *resource, size_t size, int *status);
+struct rl_lease *rl_lease_create_one(struct rl_locks *locks, const char *resource, size_t size, int *status);
 /* The same with a token that somebody else has drawn, and that any node may hold. */
-struct rl_lease *rl_lease_create_of(redlock_client *client, const char *resource, size_t size, struct rl_text token,
+struct rl_lease *rl_lease_create_of(struct rl_locks *locks, const char *resource, size_t size, struct rl_text token,
                                     int *status);
-struct rl_lease *rl_lease_retain(struct rl_lease *lease);
-void rl_lease_release(struct rl_lease *lease);
+struct rl_lease *rl_lease_ref(struct rl_lease *lease);
+void rl_lease_unref(struct rl_lease *lease);
 
 /* Acquired: the first handle is out, with a reference. false: no memory for the table. */
 bool rl_lease_hold(struct rl_lease *lease, const struct rl_lease_terms *terms);
@@ -134,23 +135,23 @@ void rl_lease_extended(struct rl_lease *lease, const struct quorum_round *round)
 void rl_lease_confirmed(struct rl_lease *lease, const struct quorum_round *round, quorum_time now);
 
 /* A node is back without its memory: what it held is renewed, and set again, soon. */
-void rl_leases_hasten(redlock_client *client, unsigned node);
+void rl_leases_hasten(struct rl_locks *locks, unsigned node);
 
 /* Ends all of them, for this reason. */
-void rl_leases_lose(redlock_client *client, enum quorum_lease_event_type why);
+void rl_leases_mark_lost(struct rl_locks *locks, enum quorum_lease_event_type why);
 
 /* Calls back for what has happened to leases. true: some is left for the next turn. */
-bool rl_leases_tell(redlock_client *client);
+bool rl_leases_notify(struct rl_locks *locks);
 
 /* Not valid any more, for whoever asks. */
-void rl_lease_lose(struct rl_lease *lease);
+void rl_lease_invalidate(struct rl_lease *lease);
 
 /* The descriptor that is readable once it is lost; -errno: the system gives none. */
 int rl_lease_descriptor(struct rl_lease *lease);
-void rl_lease_ring(struct rl_lease *lease);
+void rl_lease_signal(struct rl_lease *lease);
 
 /* One slot of a semaphore. */
-struct rl_lease *rl_lease_create_slot(redlock_client *client, const struct rl_names *names, unsigned permits,
+struct rl_lease *rl_lease_create_slot(struct rl_locks *locks, const struct rl_names *names, unsigned permits,
                                       unsigned slot, int *status);
 #define RL_SLOT_INFIX ":redlock:slot:"
 #define RL_SLOT_SIZE  (sizeof RL_SLOT_INFIX + 3)
@@ -189,28 +190,28 @@ bool rl_lease_is_alike(const struct rl_lease *lease, const struct rl_lease *othe
 quorum_duration rl_lease_validity(const struct rl_lease *lease);
 
 /* The one with this token, lost or not, or NULL. */
-struct rl_lease *rl_leases_find_token(redlock_client *client, const char *resource, size_t size, struct rl_text token);
+struct rl_lease *rl_leases_find_token(struct rl_locks *locks, const char *resource, size_t size, struct rl_text token);
 
 /* A valid one on the resource, or NULL. */
-struct rl_lease *rl_leases_find(redlock_client *client, const char *resource, size_t size);
+struct rl_lease *rl_leases_find(struct rl_locks *locks, const char *resource, size_t size);
 
 /* The same for a slot of a semaphore. */
-struct rl_lease *rl_leases_find_slot(redlock_client *client, const char *resource, size_t size, unsigned slot);
+struct rl_lease *rl_leases_find_slot(struct rl_locks *locks, const char *resource, size_t size, unsigned slot);
 
 /* Has the client a valid lock on the resource, or a permit of it? */
-bool rl_leases_have(redlock_client *client, const char *resource, size_t size);
+bool rl_leases_have(struct rl_locks *locks, const char *resource, size_t size);
 
 /* One that the owner has on all of these, lost or not, or NULL. */
-struct rl_lease *rl_leases_find_owned(redlock_client *client, const struct rl_names *names, struct rl_owner owner);
+struct rl_lease *rl_leases_find_owned(struct rl_locks *locks, const struct rl_names *names, struct rl_owner owner);
 
 /* One that the owner has on some of these, lost or not, and that excludes a lock on all of them; or NULL. *name: the
  * one of them that both are on. */
-struct rl_lease *rl_leases_find_obstacle(redlock_client *client, const struct rl_names *names, struct rl_owner owner,
+struct rl_lease *rl_leases_find_obstacle(struct rl_locks *locks, const struct rl_names *names, struct rl_owner owner,
                                          bool shared, struct rl_text *name);
 
 /* Does the owner have every permit of the semaphore? */
-bool rl_leases_have_all_permits(redlock_client *client, struct rl_text semaphore, unsigned permits,
+bool rl_leases_have_all_permits(struct rl_locks *locks, struct rl_text semaphore, unsigned permits,
                                 struct rl_owner owner);
-void rl_leases_free(redlock_client *client);
+void rl_leases_free(struct rl_locks *locks);
 
 #endif

@@ -3,8 +3,50 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/client/operation.h"
-#include "src/client/result.h"
+#include "src/core/result.h"
+#include "src/lock/lease.h"
+#include "src/lock/question.h"
+
+static bool ends_with(const char *resource, size_t size, const char *suffix)
+{
+    size_t length = strlen(suffix);
+    return size >= length && memcmp(resource + size - length, suffix, length) == 0;
+}
+
+/* Of a semaphore: its name, and a number. */
+static bool is_slot(const char *resource, size_t size)
+{
+    size_t name = size;
+    while (name > 0 && resource[name - 1] >= '0' && resource[name - 1] <= '9')
+        name--;
+    return name < size && ends_with(resource, name, RL_SLOT_INFIX);
+}
+
+int rl_resource_check(const char *resource, size_t *size, redlock_result *result)
+{
+    if (!resource)
+        return rl_result_fail(result, REDLOCK_INVALID, "the resource is NULL; give it a name");
+    if (*size == 0)
+        *size = strnlen(resource, REDLOCK_RESOURCE_MAX + 1);
+    if (*size == 0)
+        return rl_result_fail(result, REDLOCK_INVALID, "the resource's name is empty; it needs 1 to %d bytes",
+                              REDLOCK_RESOURCE_MAX);
+    if (*size > REDLOCK_RESOURCE_MAX)
+        return rl_result_fail(result, REDLOCK_INVALID, "the resource's name is longer than %d bytes",
+                              REDLOCK_RESOURCE_MAX);
+    static const char *const suffixes[] = {RL_QUEUE_SUFFIX, RL_ALIVE_SUFFIX, RL_FREE_SUFFIX, RL_FENCE_SUFFIX};
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+        if (ends_with(resource, *size, suffixes[i]))
+            return rl_result_fail(result, REDLOCK_INVALID,
+                                  "the resource's name ends in '%s', which is reserved for the library's own keys",
+                                  suffixes[i]);
+    if (is_slot(resource, *size))
+        return rl_result_fail(
+            result, REDLOCK_INVALID,
+            "the resource's name ends in '%s' and a number, which is reserved for the library's own keys",
+            RL_SLOT_INFIX);
+    return REDLOCK_OK;
+}
 
 static int compare(const void *one, const void *other)
 {

@@ -14,6 +14,10 @@ struct rl_names {
     struct rl_text name[REDLOCK_RESOURCES_MAX]; /* point to whoever's memory it is */
 };
 
+/* Checks a resource's name: 1 to REDLOCK_RESOURCE_MAX bytes, and no ending that the library's own keys have. *size 0: a C string, whose
+   length is stored. */
+int rl_resource_check(const char *resource, size_t *size, redlock_result *result);
+
 /* Checks and sorts a resource and the further ones in the options. client: its options. */
 int rl_names_read(struct rl_names *names, const char *resource, const redlock_acquire_options *options,
                   const redlock_options *client, redlock_result *result);

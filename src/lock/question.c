@@ -3,8 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/client/client.h"
+#include "src/lock/locks.h"
 #include "src/lock/queue.h"
+#include "src/lock/round.h"
 
 #define TICKET_LAST ((1ull << 53) - 1) /* above all that are drawn; exact in Lua */
 
@@ -43,7 +44,7 @@ static void add_fence(struct rl_question_command *built, const struct rl_lease *
 {
     rl_command_add(&built->command, built->fence, rl_decimal(built->fence, fence));
     rl_command_add(&built->command, built->fence_ttl,
-                   rl_decimal(built->fence_ttl, lease->client->options.fence_ttl_ms));
+                   rl_decimal(built->fence_ttl, lease->locks->core->options.fence_ttl_ms));
 }
 
 /* The published pattern, so that clients in other languages exclude ours, and ours theirs. */
@@ -111,12 +112,12 @@ static const char *waiter_name(struct rl_question_command *built, const struct r
 {
     const char *readers = lease->shared ? " r" : "";
     if (lease->key_count == 1 && !lease->shared)
-        return lease->client->channel;
+        return lease->locks->nodes->channel;
     if (lease->key_count > 1)
-        snprintf(built->waiter, sizeof built->waiter, "%s %08x%s", lease->client->channel, rl_lease_set(lease),
+        snprintf(built->waiter, sizeof built->waiter, "%s %08x%s", lease->locks->nodes->channel, rl_lease_set(lease),
                  readers);
     else
-        snprintf(built->waiter, sizeof built->waiter, "%s%s", lease->client->channel, readers);
+        snprintf(built->waiter, sizeof built->waiter, "%s%s", lease->locks->nodes->channel, readers);
     return built->waiter;
 }
 
@@ -164,7 +165,7 @@ static void wait(struct rl_question_command *built, const struct rl_round *round
 /* A release tells the queue that its lock's holder waits no more, unless another of this client's does. */
 static const char *waiter_to_sign_out(struct rl_question_command *built, const struct rl_lease *lease)
 {
-    return lease->queued && !rl_queue_is_waiting(lease->client, lease) ? waiter_name(built, lease) : NULL;
+    return lease->queued && !rl_queue_is_waiting(lease->locks, lease) ? waiter_name(built, lease) : NULL;
 }
 
 bool rl_question_format(struct rl_question_command *built, const struct rl_round *round, enum rl_question question,
@@ -197,7 +198,7 @@ bool rl_question_format(struct rl_question_command *built, const struct rl_round
         add_lock_key(built, lease);
         break;
     case RL_ASK_TRUST:
-        rl_guard_command(round->client, NULL, RL_GUARD_TRUST, whole, &built->command, &built->guard);
+        rl_guard_command(round->locks->nodes, NULL, RL_GUARD_TRUST, whole, &built->command, &built->guard);
         break;
     case RL_ASK_TRY:
     case RL_ASK_TAKE:

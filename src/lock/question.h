@@ -7,6 +7,7 @@
 #include "src/lock/queue.h"
 #include "src/node/command.h"
 #include "src/node/guard.h"
+#include "src/node/nodes.h"
 #include "src/node/reply.h"
 
 struct rl_round;

@@ -4,10 +4,11 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "src/client/client.h"
 #include "src/core/clock.h"
 #include "src/core/memory.h"
+#include "src/lock/locks.h"
 #include "src/lock/question.h"
+#include "src/lock/round.h"
 #include "src/node/guard.h"
 
 #define REFRESH  QUORUM_SECOND
@@ -19,61 +20,61 @@ static void step(struct rl_queue *queue, const struct quorum_waiting_event *even
 /* ------------------------------------------------------------------------------------------------------------ table */
 
 /* Those for several resources are few, and have one bucket of their own. */
-static struct rl_queue **bucket(redlock_client *client, unsigned count, const char *key, size_t size)
+static struct rl_queue **bucket(struct rl_locks *locks, unsigned count, const char *key, size_t size)
 {
     uint32_t hash = 2166136261u;
     if (count > 1)
-        return &client->queues.buckets[RL_QUEUE_BUCKETS];
+        return &locks->queues.buckets[RL_QUEUE_BUCKETS];
     for (size_t i = 0; i < size; i++)
         hash = (hash ^ (unsigned char)key[i]) * 16777619u;
-    return &client->queues.buckets[(hash ^ hash >> 16) % RL_QUEUE_BUCKETS];
+    return &locks->queues.buckets[(hash ^ hash >> 16) % RL_QUEUE_BUCKETS];
 }
 
-static struct rl_queue **bucket_of(redlock_client *client, const struct rl_lease *lease)
+static struct rl_queue **bucket_of(struct rl_locks *locks, const struct rl_lease *lease)
 {
-    return bucket(client, lease->key_count, rl_lease_resource(lease, 0).bytes, rl_lease_resource(lease, 0).size);
+    return bucket(locks, lease->key_count, rl_lease_resource(lease, 0).bytes, rl_lease_resource(lease, 0).size);
 }
 
-struct rl_queue *rl_queue_find(redlock_client *client, const struct rl_names *names)
+struct rl_queue *rl_queue_find(struct rl_locks *locks, const struct rl_names *names)
 {
-    struct rl_queue *queue = *bucket(client, names->count, names->name[0].bytes, names->name[0].size);
+    struct rl_queue *queue = *bucket(locks, names->count, names->name[0].bytes, names->name[0].size);
     while (queue && !rl_lease_is_on(queue->lease, names))
         queue = queue->next;
     return queue;
 }
 
-static struct rl_queue *find_alike(redlock_client *client, const struct rl_lease *lease)
+static struct rl_queue *find_alike(struct rl_locks *locks, const struct rl_lease *lease)
 {
-    struct rl_queue *queue = *bucket_of(client, lease);
+    struct rl_queue *queue = *bucket_of(locks, lease);
     while (queue && !rl_lease_is_alike(queue->lease, lease))
         queue = queue->next;
     return queue;
 }
 
-bool rl_queue_is_waiting(redlock_client *client, const struct rl_lease *lease)
+bool rl_queue_is_waiting(struct rl_locks *locks, const struct rl_lease *lease)
 {
-    const struct rl_queue *queue = find_alike(client, lease);
+    const struct rl_queue *queue = find_alike(locks, lease);
     return queue && queue->first;
 }
 
 static void destroy(struct rl_queue *queue)
 {
-    redlock_client *client = queue->client;
-    struct rl_queue **link = bucket_of(client, queue->lease);
+    struct rl_locks *locks = queue->locks;
+    struct rl_queue **link = bucket_of(locks, queue->lease);
     while (*link != queue)
         link = &(*link)->next;
     *link = queue->next;
-    rl_timer_stop(&client->timers, &queue->timer);
+    rl_timer_stop(&locks->core->timers, &queue->timer);
     rl_round_leave(queue->looking);
-    rl_lease_release(queue->lease);
-    rl_client_free(client, queue);
+    rl_lease_unref(queue->lease);
+    rl_core_free(locks->core, queue);
 }
 
-void rl_queues_free(redlock_client *client)
+void rl_queues_free(struct rl_locks *locks)
 {
     for (unsigned i = 0; i <= RL_QUEUE_BUCKETS; i++)
-        while (client->queues.buckets[i])
-            destroy(client->queues.buckets[i]);
+        while (locks->queues.buckets[i])
+            destroy(locks->queues.buckets[i]);
 }
 
 static void on_timer(struct rl_timer *timer)
@@ -86,20 +87,20 @@ static void on_timer(struct rl_timer *timer)
         destroy(queue);
 }
 
-static struct rl_queue *create(redlock_client *client, const struct rl_names *names)
+static struct rl_queue *create(struct rl_locks *locks, const struct rl_names *names)
 {
     int status;
-    struct rl_queue *queue = rl_allocate(&client->allocator, sizeof *queue);
+    struct rl_queue *queue = rl_allocate(&locks->core->allocator, sizeof *queue);
     if (!queue)
         return NULL;
-    queue->lease = rl_lease_create(client, names, &status);
+    queue->lease = rl_lease_create(locks, names, &status);
     if (!queue->lease) {
-        rl_client_free(client, queue);
+        rl_core_free(locks->core, queue);
         return NULL;
     }
-    queue->client = client;
+    queue->locks = locks;
     queue->timer.fire = on_timer;
-    struct rl_queue **link = bucket_of(client, queue->lease);
+    struct rl_queue **link = bucket_of(locks, queue->lease);
     queue->next = *link;
     *link = queue;
     return queue;
@@ -109,42 +110,42 @@ static struct rl_queue *create(redlock_client *client, const struct rl_names *na
 
 /* By the wall clock, so that tickets of different clients compare; above all we have seen, so that they do where clocks
  * differ. */
-static uint64_t draw_ticket(redlock_client *client)
+static uint64_t draw_ticket(struct rl_locks *locks)
 {
     uint64_t ticket = rl_wall_us();
-    if (ticket <= client->queues.last_ticket)
-        ticket = client->queues.last_ticket + 1;
-    client->queues.last_ticket = ticket;
+    if (ticket <= locks->queues.last_ticket)
+        ticket = locks->queues.last_ticket + 1;
+    locks->queues.last_ticket = ticket;
     return ticket;
 }
 
 /* A new first waiter: the client takes a new place on the nodes. */
 static void stand_anew(struct rl_queue *queue)
 {
-    redlock_client *client = queue->client;
+    struct rl_locks *locks = queue->locks;
     queue->fair = queue->first->fair; /* what it asks for goes for its looks and its attempts alike */
     const struct quorum_waiting_terms terms = {
-        .nodes = client->nodes_count, .width = queue->fair ? 1 : 2, .refresh = REFRESH, .stand_in = STAND_IN};
-    rl_timer_stop(&client->timers, &queue->timer);
+        .nodes = locks->nodes->count, .width = queue->fair ? 1 : 2, .refresh = REFRESH, .stand_in = STAND_IN};
+    rl_timer_stop(&locks->core->timers, &queue->timer);
     rl_round_leave(queue->looking);
     queue->looking = NULL;
     quorum_waiting_init(&queue->rules, &terms);
-    queue->rules.listening = rl_listeners_up(client);
+    queue->rules.listening = rl_listeners_up(locks->nodes);
     quorum_waiting_try(&queue->rules);
     queue->lease->shared = queue->first->shared;
     queue->lease->permits = (uint8_t)queue->first->permits;
-    queue->ticket = draw_ticket(client);
+    queue->ticket = draw_ticket(locks);
     queue->seen = 0;
     memset(queue->place, 0, sizeof queue->place);
     queue->raised = false;
-    rl_listeners_start(client);
+    rl_listeners_start(locks->nodes);
 }
 
-bool rl_queue_join(redlock_client *client, const struct rl_names *names, struct rl_waiter *waiter, bool fair)
+bool rl_queue_join(struct rl_locks *locks, const struct rl_names *names, struct rl_waiter *waiter, bool fair)
 {
-    struct rl_queue *queue = rl_queue_find(client, names);
+    struct rl_queue *queue = rl_queue_find(locks, names);
     if (!queue)
-        queue = create(client, names);
+        queue = create(locks, names);
     waiter->queue = queue;
     if (!queue)
         return true;
@@ -160,8 +161,8 @@ bool rl_queue_join(redlock_client *client, const struct rl_names *names, struct 
 
 static void sign_out(struct rl_queue *queue)
 {
-    const struct quorum_terms terms = {.kind = QUORUM_LOOK, .nodes = queue->client->nodes_count};
-    struct rl_round *round = rl_round_create(queue->client, queue->lease, RL_ASK_LEAVE, &terms);
+    const struct quorum_terms terms = {.kind = QUORUM_LOOK, .nodes = queue->locks->nodes->count};
+    struct rl_round *round = rl_round_create(queue->locks, queue->lease, RL_ASK_LEAVE, &terms);
     if (!round)
         return; /* the entries end by themselves */
     rl_round_start(round);
@@ -237,16 +238,16 @@ void rl_queue_leave(struct rl_waiter *waiter, const struct rl_lease *won)
     if (!queue->first) {
         rl_round_leave(queue->looking);
         queue->looking = NULL;
-        rl_timer_set(&queue->client->timers, &queue->timer, rl_now() + LINGER);
+        rl_timer_set(&queue->locks->core->timers, &queue->timer, rl_now() + LINGER);
         return;
     }
     stand_anew(queue);
     attempt(queue);
 }
 
-void rl_queue_leave_late(redlock_client *client, const struct rl_lease *won)
+void rl_queue_leave_late(struct rl_locks *locks, const struct rl_lease *won)
 {
-    struct rl_queue *queue = find_alike(client, won);
+    struct rl_queue *queue = find_alike(locks, won);
     if (queue && !queue->first)
         sign_out(queue);
 }
@@ -271,7 +272,7 @@ static struct quorum_waiting_event answer(const struct rl_node *node, const redi
 
 static void take(struct rl_queue *queue, unsigned node, const redisReply *reply)
 {
-    const struct quorum_waiting_event event = answer(&queue->client->nodes[node], reply);
+    const struct quorum_waiting_event event = answer(&queue->locks->nodes->node[node], reply);
     long long told = reply->element[3]->integer;
     queue->place[node] = told < 0 ? 0 - (uint64_t)told : 0;
     if (told > 0 && (uint64_t)told > queue->seen)
@@ -302,7 +303,7 @@ static void looked_at(struct rl_round *round, unsigned node, const struct rl_vot
  */
 static bool raise_ticket(struct rl_queue *queue)
 {
-    uint64_t ticket = queue->ticket, place = quorum_waiting_place(queue->place, queue->client->nodes_count);
+    uint64_t ticket = queue->ticket, place = quorum_waiting_place(queue->place, queue->locks->nodes->count);
     if (queue->fair && !queue->raised && queue->seen >= ticket) {
         queue->raised = true;
         ticket = queue->seen + 1;
@@ -311,8 +312,8 @@ static bool raise_ticket(struct rl_queue *queue)
     if (ticket == queue->ticket)
         return false;
     queue->ticket = ticket;
-    if (ticket > queue->client->queues.last_ticket)
-        queue->client->queues.last_ticket = ticket;
+    if (ticket > queue->locks->queues.last_ticket)
+        queue->locks->queues.last_ticket = ticket;
     return true;
 }
 
@@ -332,10 +333,10 @@ static void looked(struct rl_round *round)
 
 static void look(struct rl_queue *queue)
 {
-    const struct quorum_terms terms = {.kind = QUORUM_LOOK, .nodes = queue->client->nodes_count};
+    const struct quorum_terms terms = {.kind = QUORUM_LOOK, .nodes = queue->locks->nodes->count};
     const struct quorum_waiting_event failed = {.type = QUORUM_WAITING_LOOKED, .now = rl_now()};
     rl_round_leave(queue->looking);
-    queue->looking = rl_round_create(queue->client, queue->lease, RL_ASK_SIGN, &terms);
+    queue->looking = rl_round_create(queue->locks, queue->lease, RL_ASK_SIGN, &terms);
     if (!queue->looking) {
         step(queue, &failed);
         return;
@@ -358,9 +359,9 @@ static void step(struct rl_queue *queue, const struct quorum_waiting_event *even
     struct quorum_waiting_actions actions = quorum_waiting_step(&queue->rules, event);
     quorum_time deadline = quorum_waiting_deadline(&queue->rules);
     if (deadline == QUORUM_NEVER)
-        rl_timer_stop(&queue->client->timers, &queue->timer);
+        rl_timer_stop(&queue->locks->core->timers, &queue->timer);
     else
-        rl_timer_set(&queue->client->timers, &queue->timer, deadline);
+        rl_timer_set(&queue->locks->core->timers, &queue->timer, deadline);
     bool may_have_changed = event->type == QUORUM_WAITING_LOOKED || event->type == QUORUM_WAITING_DEAF;
     if (actions.sign_out)
         sign_out(queue);
@@ -424,24 +425,24 @@ static int slot_of(const char *key, size_t *size)
     return slot;
 }
 
-void rl_queues_called(redlock_client *client, unsigned node, unsigned ahead, const char *key, size_t size)
+void rl_queues_wake(struct rl_locks *locks, unsigned node, unsigned ahead, const char *key, size_t size)
 {
-    size_t prefix = strlen(client->options.prefix);
+    size_t prefix = strlen(locks->core->options.prefix);
     const struct quorum_waiting_event event = {
         .type = QUORUM_WAITING_CALLED, .now = rl_now(), .node = node, .ahead = ahead};
-    if (size <= prefix || rl_guard_withholds(&client->nodes[node], event.now) > 0)
+    if (size <= prefix || rl_guard_withholds(&locks->nodes->node[node], event.now) > 0)
         return;
     int slot = slot_of(key, &size);
-    call(*bucket(client, 1, key + prefix, size - prefix), &event, key + prefix, size - prefix, slot);
-    call(client->queues.buckets[RL_QUEUE_BUCKETS], &event, key + prefix, size - prefix, -1);
+    call(*bucket(locks, 1, key + prefix, size - prefix), &event, key + prefix, size - prefix, slot);
+    call(locks->queues.buckets[RL_QUEUE_BUCKETS], &event, key + prefix, size - prefix, -1);
 }
 
-void rl_queues_listening(redlock_client *client, unsigned node, bool listening)
+void rl_queues_listening(struct rl_locks *locks, unsigned node, bool listening)
 {
     const struct quorum_waiting_event event = {
         .type = listening ? QUORUM_WAITING_LISTENING : QUORUM_WAITING_DEAF, .now = rl_now(), .node = node};
     for (unsigned i = 0; i <= RL_QUEUE_BUCKETS; i++)
-        for (struct rl_queue *queue = client->queues.buckets[i], *next; queue; queue = next) {
+        for (struct rl_queue *queue = locks->queues.buckets[i], *next; queue; queue = next) {
             next = queue->next;
             step(queue, &event);
         }

@@ -15,6 +15,7 @@
 #include "redlock/redlock.h"
 #include "src/core/timer.h"
 
+struct rl_locks;
 struct rl_lease;
 struct rl_names;
 struct rl_queue;
@@ -22,7 +23,6 @@ struct rl_round;
 struct rl_vote;
 
 #define RL_WAITER_LIFE_MS "3000" /* how long a waiter stands on a node without being refreshed */
-#define RL_CHANNEL_SIZE   (128 + 17)
 #define RL_QUEUE_BUCKETS  256
 
 /* An operation's place in it. */
@@ -40,7 +40,7 @@ struct rl_waiter {
 };
 
 struct rl_queue {
-    redlock_client *client;
+    struct rl_locks *locks;
     struct rl_queue *next;   /* of the bucket */
     struct rl_lease *lease;  /* has the key; is never sent */
     struct rl_waiter *first; /* competes */
@@ -64,18 +64,18 @@ struct rl_queues {
 };
 
 /* The queue for a resource, or NULL: nobody waits, or has waited lately. */
-struct rl_queue *rl_queue_find(redlock_client *client, const struct rl_names *names);
+struct rl_queue *rl_queue_find(struct rl_locks *locks, const struct rl_names *names);
 
 /* Joins, at the end. true: it is the first, and to compete at once. Without memory it is not queued, and its queue is
  * NULL. */
-bool rl_queue_join(redlock_client *client, const struct rl_names *names, struct rl_waiter *waiter, bool fair);
+bool rl_queue_join(struct rl_locks *locks, const struct rl_names *names, struct rl_waiter *waiter, bool fair);
 
 /* Leaves, with the lock that was won or with NULL. The next one's turn comes. */
 void rl_queue_leave(struct rl_waiter *waiter, const struct rl_lease *won);
 
 /* A node that had not yet seen the lock's release queued the waiter, after the other nodes had granted it the lock: the
  * client leaves the queue there, unless another of its waiters has that place by now. */
-void rl_queue_leave_late(redlock_client *client, const struct rl_lease *won);
+void rl_queue_leave_late(struct rl_locks *locks, const struct rl_lease *won);
 
 bool rl_queue_is_first(const struct rl_waiter *waiter);
 
@@ -95,13 +95,13 @@ void rl_queue_answered(struct rl_waiter *waiter, unsigned node, const struct rl_
 bool rl_queue_is_called(const struct rl_waiter *waiter);
 
 /* Does anybody of this client wait for the lease's resource? */
-bool rl_queue_is_waiting(redlock_client *client, const struct rl_lease *lease);
+bool rl_queue_is_waiting(struct rl_locks *locks, const struct rl_lease *lease);
 
 /* From the listeners: a node says that the lock of this key is free for us; a node's word reaches us, or does not any
  * more. */
-void rl_queues_called(redlock_client *client, unsigned node, unsigned ahead, const char *key, size_t size);
-void rl_queues_listening(redlock_client *client, unsigned node, bool listening);
+void rl_queues_wake(struct rl_locks *locks, unsigned node, unsigned ahead, const char *key, size_t size);
+void rl_queues_listening(struct rl_locks *locks, unsigned node, bool listening);
 
-void rl_queues_free(redlock_client *client);
+void rl_queues_free(struct rl_locks *locks);
 
 #endif

@@ -6,10 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/client/client.h"
-#include "src/client/result.h"
 #include "src/core/clock.h"
 #include "src/core/memory.h"
+#include "src/core/result.h"
+#include "src/lock/locks.h"
+#include "src/node/reply.h"
 
 /* One lease's part of a batch. */
 struct item {
@@ -24,7 +25,7 @@ struct item {
 
 /* Several leases' renewals, or the healing of several on one node. */
 struct batch {
-    redlock_client *client;
+    struct rl_locks *locks;
     bool healing;
     bool plain; /* all of them are, or none */
     char fence_ttl[24];
@@ -50,18 +51,18 @@ static quorum_duration patience(const struct rl_lease *lease)
 
 void rl_renewal_due(struct rl_lease *lease)
 {
-    redlock_client *client = lease->client;
-    struct rl_leases *leases = &client->leases;
+    struct rl_locks *locks = lease->locks;
+    struct rl_leases *leases = &locks->leases;
     if (lease->due)
         return;
     lease->due = true;
     lease->next_due = NULL;
-    *(leases->due ? &leases->due_last->next_due : &leases->due) = rl_lease_retain(lease);
+    *(leases->due ? &leases->due_last->next_due : &leases->due) = rl_lease_ref(lease);
     leases->due_last = lease;
     leases->due_count++;
     quorum_time latest = quorum_time_add(rl_now(), lease->rules.failures ? 0 : patience(lease));
-    if (!client->renewal_timer.set || client->renewal_timer.due > latest)
-        rl_timer_set(&client->timers, &client->renewal_timer, latest);
+    if (!locks->renewal_timer.set || locks->renewal_timer.due > latest)
+        rl_timer_set(&locks->core->timers, &locks->renewal_timer, latest);
 }
 
 static struct rl_lease *take_due(struct rl_leases *leases)
@@ -73,27 +74,27 @@ static struct rl_lease *take_due(struct rl_leases *leases)
     return lease;
 }
 
-void rl_renewals_drop(redlock_client *client)
+void rl_renewals_drop(struct rl_locks *locks)
 {
-    while (client->leases.due)
-        rl_lease_release(take_due(&client->leases));
-    rl_timer_stop(&client->timers, &client->renewal_timer);
+    while (locks->leases.due)
+        rl_lease_unref(take_due(&locks->leases));
+    rl_timer_stop(&locks->core->timers, &locks->renewal_timer);
 }
 
 /* ----------------------------------------------------------------------------------------------------------- batches */
 
-static struct batch *create_batch(redlock_client *client, bool healing, unsigned count)
+static struct batch *create_batch(struct rl_locks *locks, bool healing, unsigned count)
 {
-    size_t requests = client->nodes_count * sizeof(struct rl_request);
-    struct batch *batch = rl_allocate(&client->allocator, sizeof *batch + requests);
-    struct item *items = batch ? rl_allocate(&client->allocator, count * sizeof *items) : NULL;
+    size_t requests = locks->nodes->count * sizeof(struct rl_request);
+    struct batch *batch = rl_allocate(&locks->core->allocator, sizeof *batch + requests);
+    struct item *items = batch ? rl_allocate(&locks->core->allocator, count * sizeof *items) : NULL;
     if (!items) {
-        rl_free(&client->allocator, batch);
+        rl_free(&locks->core->allocator, batch);
         return NULL;
     }
-    batch->client = client;
+    batch->locks = locks;
     batch->healing = healing;
-    snprintf(batch->fence_ttl, sizeof batch->fence_ttl, "%u", client->options.fence_ttl_ms);
+    snprintf(batch->fence_ttl, sizeof batch->fence_ttl, "%u", locks->core->options.fence_ttl_ms);
     batch->references = 1;
     batch->items = items;
     return batch;
@@ -103,14 +104,14 @@ static void heal_after(struct batch *batch);
 
 static void release(struct batch *batch)
 {
-    redlock_client *client = batch->client;
+    struct rl_locks *locks = batch->locks;
     if (--batch->references > 0)
         return;
     for (unsigned i = 0; i < batch->count; i++)
-        rl_lease_release(batch->items[i].lease);
-    rl_long_command_free(&batch->command, &client->allocator);
-    rl_client_free(client, batch->items);
-    rl_client_free(client, batch);
+        rl_lease_unref(batch->items[i].lease);
+    rl_long_command_free(&batch->command, &locks->core->allocator);
+    rl_core_free(locks->core, batch->items);
+    rl_core_free(locks->core, batch);
 }
 
 static void add_plain(struct rl_long_command *command, const struct batch *batch)
@@ -145,8 +146,8 @@ static bool format(const struct batch *batch, bool whole, struct rl_long_command
     for (unsigned i = 0; i < batch->count; i++)
         keys += batch->items[i].lease->key_count;
     enum rl_script_id script = batch->healing ? RL_SCRIPT_HEAL : RL_SCRIPT_RENEW;
-    if (!rl_long_command_begin(command, &batch->client->allocator, batch->plain ? script : RL_SCRIPT_KEEP, whole, keys,
-                               arguments))
+    if (!rl_long_command_begin(command, &batch->locks->core->allocator, batch->plain ? script : RL_SCRIPT_KEEP, whole,
+                               keys, arguments))
         return false;
     (batch->plain ? add_plain : add_others)(command, batch);
     return rl_long_command_format(command);
@@ -165,7 +166,7 @@ static bool format_and_send(struct batch *batch, struct rl_node *node, bool whol
 {
     struct rl_long_command command;
     bool sent = format(batch, whole, &command) && send(batch, node, &command, whole);
-    rl_long_command_free(&command, &batch->client->allocator);
+    rl_long_command_free(&command, &batch->locks->core->allocator);
     return sent;
 }
 
@@ -197,12 +198,12 @@ static void decided(struct item *item)
                                              .now = item->round.decided_at,
                                              .validity_end = item->round.validity_end,
                                              .verdict = item->round.verdict,
-                                             .random = rl_random_u64(&item->lease->client->random)};
+                                             .random = rl_random_u64(&item->lease->locks->core->random)};
     bool is_won = item->round.verdict == QUORUM_WON;
     item->lease->failed_verdict = is_won ? QUORUM_UNDECIDED : item->round.verdict;
     item->lease->failed_votes = item->round.tally;
-    item->lease->client->statistics.renewed += is_won;
-    item->lease->client->statistics.renewals_failed += !is_won;
+    item->lease->locks->core->statistics.renewed += is_won;
+    item->lease->locks->core->statistics.renewals_failed += !is_won;
     rl_lease_step(item->lease, &event);
 }
 
@@ -214,7 +215,7 @@ static void count(struct item *item, unsigned node, enum quorum_vote vote, quoru
     struct quorum_actions actions = quorum_round_step(&item->round, &event);
     if (actions.decided)
         decided(item);
-    item->lease->client->statistics.renewed += actions.confirmed;
+    item->lease->locks->core->statistics.renewed += actions.confirmed;
     if (actions.confirmed)
         item->lease->failed_verdict = QUORUM_UNDECIDED;
     if (actions.confirmed)
@@ -246,7 +247,7 @@ static void __attribute__((format(printf, 2, 3))) note_failure(struct rl_node *n
 static void take_renewals(struct batch *batch, unsigned node, const redisReply *reply, quorum_time now)
 {
     if (!is_answer(batch, reply)) {
-        struct rl_facts *facts = &batch->client->nodes[node].facts;
+        struct rl_facts *facts = &batch->locks->nodes->node[node].facts;
         rl_reply_text(reply, facts->renewal, sizeof facts->renewal);
         count_all(batch, node, QUORUM_REFUSED, now);
         return;
@@ -264,7 +265,7 @@ static unsigned take_unasked(struct batch *batch)
 {
     unsigned node = batch->turn;
     while (!(batch->unasked & quorum_node(node)))
-        node = (node + 1) % batch->client->nodes_count;
+        node = (node + 1) % batch->locks->nodes->count;
     batch->unasked &= ~quorum_node(node);
     return node;
 }
@@ -273,7 +274,7 @@ static unsigned take_unasked(struct batch *batch)
 static void ask(struct batch *batch)
 {
     while (batch->unasked) {
-        struct rl_node *node = &batch->client->nodes[take_unasked(batch)];
+        struct rl_node *node = &batch->locks->nodes->node[take_unasked(batch)];
         batch->ask[node->index].type = &renewal_type;
         if (!rl_node_can_renew(node, rl_now()) || !send(batch, node, &batch->command, false)) {
             note_failure(node, "the link does not take it");
@@ -295,7 +296,7 @@ static void ask_nobody(struct batch *batch)
 
 static void settled_and_next(struct batch *batch)
 {
-    bool ending = batch->client->closing || batch->client->forked;
+    bool ending = batch->locks->core->closing || batch->locks->core->forked;
     (ending ? ask_nobody : ask)(batch);
     settled(batch);
 }
@@ -338,11 +339,11 @@ static void renewal_answered(struct rl_request *request, const struct rl_answer 
 }
 
 /* Nodes in quarantine are asked too: what they withhold is new grants. */
-static quorum_nodes askable(redlock_client *client, quorum_time now)
+static quorum_nodes askable(struct rl_locks *locks, quorum_time now)
 {
     quorum_nodes nodes = 0;
-    for (unsigned i = 0; i < client->nodes_count; i++)
-        if (rl_node_can_renew(&client->nodes[i], now))
+    for (unsigned i = 0; i < locks->nodes->count; i++)
+        if (rl_node_can_renew(&locks->nodes->node[i], now))
             nodes |= quorum_node(i);
     return nodes;
 }
@@ -352,9 +353,9 @@ static void begin(struct item *item, quorum_nodes nodes, quorum_time now)
     const struct rl_lease *lease = item->lease;
     quorum_duration ttl = quorum_lease_ttl_at(&lease->rules, lease->renewal_ttl, now);
     const struct quorum_terms terms = {.kind = QUORUM_EXTEND,
-                                       .nodes = lease->client->nodes_count,
+                                       .nodes = lease->locks->nodes->count,
                                        .ttl = ttl,
-                                       .drift_ppm = lease->client->options.drift_ppm,
+                                       .drift_ppm = lease->locks->core->options.drift_ppm,
                                        .validity_end = lease->rules.validity_end};
     const struct quorum_event start = {.type = QUORUM_START, .now = now, .usable = nodes & lease->may_hold};
     quorum_round_init(&item->round, &terms);
@@ -362,7 +363,7 @@ static void begin(struct item *item, quorum_nodes nodes, quorum_time now)
     if (!rl_lease_is_plain(lease))
         snprintf(item->fence, sizeof item->fence, "%llu", (unsigned long long)rl_lease_own_fence(lease));
     snprintf(item->keys, sizeof item->keys, "%u", lease->key_count);
-    for (unsigned i = 0; i < lease->client->nodes_count; i++) {
+    for (unsigned i = 0; i < lease->locks->nodes->count; i++) {
         if (!(lease->may_hold & quorum_node(i)))
             count(item, i, QUORUM_ABSENT, now);
         else if (!(nodes & quorum_node(i)))
@@ -378,21 +379,21 @@ static void begin(struct item *item, quorum_nodes nodes, quorum_time now)
  * once. */
 static void fill(struct batch *batch, quorum_nodes nodes, quorum_time now)
 {
-    struct rl_leases *leases = &batch->client->leases;
+    struct rl_leases *leases = &batch->locks->leases;
     batch->plain = rl_lease_is_plain(leases->due);
     while (leases->due && batch->count < RL_RENEWALS_MAX && rl_lease_is_plain(leases->due) == batch->plain) {
         struct item *item = &batch->items[batch->count];
         memset(item, 0, sizeof *item);
         item->lease = take_due(leases);
         if (!item->lease->listed || item->lease->rules.loss) {
-            rl_lease_release(item->lease);
+            rl_lease_unref(item->lease);
             continue;
         }
         begin(item, nodes, now);
         if (item->asked)
             batch->count++;
         else
-            rl_lease_release(item->lease);
+            rl_lease_unref(item->lease);
     }
 }
 
@@ -403,8 +404,8 @@ static void fill(struct batch *batch, quorum_nodes nodes, quorum_time now)
 static bool may_ask_in_turn(const struct batch *batch, quorum_time now)
 {
     quorum_duration longest = 0;
-    for (unsigned i = 0; i < batch->client->nodes_count; i++)
-        longest += rl_node_timeout(&batch->client->nodes[i]);
+    for (unsigned i = 0; i < batch->locks->nodes->count; i++)
+        longest += rl_node_timeout(&batch->locks->nodes->node[i]);
     if (batch->count < RL_RENEWALS_IN_TURN)
         return false;
     for (unsigned i = 0; i < batch->count; i++)
@@ -417,22 +418,22 @@ static void ask_first(struct batch *batch, quorum_nodes nodes, quorum_time now)
 {
     batch->left = quorum_count(nodes);
     batch->unasked = nodes;
-    batch->turn = batch->client->renewal_turn++ % batch->client->nodes_count;
+    batch->turn = batch->locks->renewal_turn++ % batch->locks->nodes->count;
     batch->in_turn = may_ask_in_turn(batch, now);
     (format(batch, false, &batch->command) ? ask : ask_nobody)(batch);
 }
 
 /* false: no memory. They stay due, and are tried again in a moment. */
-static bool renew_some(redlock_client *client)
+static bool renew_some(struct rl_locks *locks)
 {
-    unsigned most = client->leases.due_count < RL_RENEWALS_MAX ? client->leases.due_count : RL_RENEWALS_MAX;
-    struct batch *batch = create_batch(client, false, most);
+    unsigned most = locks->leases.due_count < RL_RENEWALS_MAX ? locks->leases.due_count : RL_RENEWALS_MAX;
+    struct batch *batch = create_batch(locks, false, most);
     quorum_time now = rl_now();
     if (!batch) {
-        rl_timer_set(&client->timers, &client->renewal_timer, now + 10 * QUORUM_MILLISECOND);
+        rl_timer_set(&locks->core->timers, &locks->renewal_timer, now + 10 * QUORUM_MILLISECOND);
         return false;
     }
-    quorum_nodes nodes = askable(client, now);
+    quorum_nodes nodes = askable(locks, now);
     fill(batch, nodes, now);
     if (batch->count)
         ask_first(batch, nodes, now);
@@ -440,16 +441,16 @@ static bool renew_some(redlock_client *client)
     return true;
 }
 
-void rl_renewals_flush(redlock_client *client)
+void rl_renewals_flush(struct rl_locks *locks)
 {
-    while (client->leases.due_count >= RL_RENEWALS_MAX && renew_some(client))
+    while (locks->leases.due_count >= RL_RENEWALS_MAX && renew_some(locks))
         ;
 }
 
 void rl_renewals_gathered(struct rl_timer *timer)
 {
-    redlock_client *client = (redlock_client *)(void *)((char *)timer - offsetof(redlock_client, renewal_timer));
-    while (client->leases.due && !timer->set && renew_some(client))
+    struct rl_locks *locks = (struct rl_locks *)(void *)((char *)timer - offsetof(struct rl_locks, renewal_timer));
+    while (locks->leases.due && !timer->set && renew_some(locks))
         ;
 }
 
@@ -478,17 +479,17 @@ static enum quorum_vote vote_of(const struct quorum_tally *tally, unsigned node)
 
 void rl_renewal_fill(const struct rl_lease *lease, redlock_result *result)
 {
-    redlock_client *client = lease->client;
+    struct rl_locks *locks = lease->locks;
     const struct quorum_tally *tally = &lease->failed_votes;
     bool has_failed = lease->failed_verdict != QUORUM_UNDECIDED;
-    rl_result_clear(result, client->nodes_count);
+    rl_result_clear(result, locks->nodes->count);
     result->status = result->cause = has_failed ? rl_result_status(lease->failed_verdict) : REDLOCK_OK;
     result->validity_ms = (int64_t)(rl_lease_validity(lease) / QUORUM_MILLISECOND);
-    for (unsigned i = 0; i < client->nodes_count; i++) {
+    for (unsigned i = 0; i < locks->nodes->count; i++) {
         enum quorum_vote vote = has_failed ? vote_of(tally, i) : QUORUM_PENDING;
-        result->node[i].name = client->nodes[i].address.name;
+        result->node[i].name = locks->nodes->node[i].address.name;
         result->node[i].outcome = rl_result_outcome(vote);
-        snprintf(result->node[i].text, sizeof result->node[i].text, "%s", reason(&client->nodes[i], vote));
+        snprintf(result->node[i].text, sizeof result->node[i].text, "%s", reason(&locks->nodes->node[i], vote));
     }
     if (!has_failed)
         return;
@@ -510,10 +511,10 @@ static void heal_answered(struct rl_request *request, const struct rl_answer *an
             if (understood && !is_done(batch, answer->reply, i))
                 batch->items[i].lease->may_hold &= ~quorum_node(node); /* by its own word it has nothing of ours */
             else if (understood)
-                batch->client->statistics.healed++;
+                batch->locks->core->statistics.healed++;
         }
         if (rl_reply_is_error(answer->reply, "NOSCRIPT"))
-            rl_log(batch->client, REDLOCK_LOG_DEBUG, "%s: forgot its scripts; healed at the next renewal",
+            rl_log(batch->locks->core, REDLOCK_LOG_DEBUG, "%s: forgot its scripts; healed at the next renewal",
                    request->node->address.name);
     }
     release(batch);
@@ -528,7 +529,7 @@ static bool is_to_heal(const struct item *item, quorum_nodes node)
 static void heal_on(struct batch *renewed, struct rl_node *node)
 {
     quorum_nodes bit = quorum_node(node->index);
-    struct batch *batch = create_batch(renewed->client, true, renewed->count);
+    struct batch *batch = create_batch(renewed->locks, true, renewed->count);
     if (!batch)
         return; /* at the next renewal */
     batch->plain = renewed->plain;
@@ -536,7 +537,7 @@ static void heal_on(struct batch *renewed, struct rl_node *node)
         if (!is_to_heal(&renewed->items[i], bit))
             continue;
         struct item *item = &batch->items[batch->count++];
-        item->lease = rl_lease_retain(renewed->items[i].lease);
+        item->lease = rl_lease_ref(renewed->items[i].lease);
         memcpy(item->ttl, renewed->items[i].ttl, sizeof item->ttl);
         memcpy(item->fence, renewed->items[i].fence, sizeof item->fence);
         memcpy(item->keys, renewed->items[i].keys, sizeof item->keys);
@@ -554,8 +555,8 @@ static void heal_after(struct batch *batch)
     quorum_nodes absent = 0;
     for (unsigned i = 0; i < batch->count; i++)
         absent |= batch->items[i].absent;
-    for (quorum_nodes left = absent & askable(batch->client, now); left; left &= left - 1) {
-        struct rl_node *node = &batch->client->nodes[__builtin_ctz(left)];
+    for (quorum_nodes left = absent & askable(batch->locks, now); left; left &= left - 1) {
+        struct rl_node *node = &batch->locks->nodes->node[__builtin_ctz(left)];
         unsigned wanted = 0;
         for (unsigned i = 0; i < batch->count; i++)
             wanted += is_to_heal(&batch->items[i], quorum_node(node->index));

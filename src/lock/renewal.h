@@ -7,6 +7,7 @@
 
 #include "src/lock/lease.h"
 
+struct rl_locks;
 #define RL_RENEWALS_MAX 64
 /* From so many on in a command the nodes are asked one after the other. */
 #define RL_RENEWALS_IN_TURN 16
@@ -15,7 +16,7 @@
 void rl_renewal_due(struct rl_lease *lease);
 
 /* Sends what is due, if enough has gathered or it has waited long enough. Called before the loop sleeps. */
-void rl_renewals_flush(redlock_client *client);
+void rl_renewals_flush(struct rl_locks *locks);
 
 /* The timer that ends the gathering. */
 void rl_renewals_gathered(struct rl_timer *timer);
@@ -24,6 +25,6 @@ void rl_renewals_gathered(struct rl_timer *timer);
 void rl_renewal_fill(const struct rl_lease *lease, redlock_result *result);
 
 /* Forgets what is due, in a close. */
-void rl_renewals_drop(redlock_client *client);
+void rl_renewals_drop(struct rl_locks *locks);
 
 #endif

@@ -5,10 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "quorum/fence.h"
 #include "quorum/validity.h"
-#include "src/client/client.h"
-#include "src/client/result.h"
 #include "src/core/clock.h"
+#include "src/core/result.h"
+#include "src/lock/locks.h"
 #include "src/lock/question.h"
 #include "src/node/guard.h"
 
@@ -18,62 +19,62 @@ static void apply(struct rl_round *round, struct quorum_actions actions);
 
 /* ---------------------------------------------------------------------------------------------------------- lifetime */
 
-static size_t round_size(const redlock_client *client)
+static size_t round_size(const struct rl_locks *locks)
 {
-    return sizeof(struct rl_round) + client->nodes_count * sizeof(struct rl_slot);
+    return sizeof(struct rl_round) + locks->nodes->count * sizeof(struct rl_round_node);
 }
 
 static void release(struct rl_round *round)
 {
-    redlock_client *client = round->client;
+    struct rl_locks *locks = round->locks;
     assert(round->references > 0);
     if (--round->references > 0)
         return;
     assert(!round->on_list);
-    rl_lease_release(round->lease);
-    if (client->spare_count >= SPARE_ROUNDS) {
-        rl_client_free(client, round);
+    rl_lease_unref(round->lease);
+    if (locks->spare_count >= SPARE_ROUNDS) {
+        rl_core_free(locks->core, round);
         return;
     }
-    round->next = client->spare_rounds;
-    client->spare_rounds = round;
-    client->spare_count++;
+    round->next = locks->spare_rounds;
+    locks->spare_rounds = round;
+    locks->spare_count++;
 }
 
-static struct rl_round *reuse(redlock_client *client)
+static struct rl_round *reuse(struct rl_locks *locks)
 {
-    struct rl_round *round = client->spare_rounds;
+    struct rl_round *round = locks->spare_rounds;
     if (!round)
-        return rl_client_allocate(client, round_size(client));
-    client->spare_rounds = round->next;
-    client->spare_count--;
+        return rl_core_allocate(locks->core, round_size(locks));
+    locks->spare_rounds = round->next;
+    locks->spare_count--;
     return round;
 }
 
-void rl_rounds_free_spare(redlock_client *client)
+void rl_rounds_free_spare(struct rl_locks *locks)
 {
-    while (client->spare_rounds) {
-        struct rl_round *round = reuse(client);
-        rl_client_free(client, round);
+    while (locks->spare_rounds) {
+        struct rl_round *round = reuse(locks);
+        rl_core_free(locks->core, round);
     }
 }
 
 static const struct rl_request_type ask_type, undo_type;
 
-struct rl_round *rl_round_create(redlock_client *client, struct rl_lease *lease, enum rl_question question,
+struct rl_round *rl_round_create(struct rl_locks *locks, struct rl_lease *lease, enum rl_question question,
                                  const struct quorum_terms *terms)
 {
-    struct rl_round *round = reuse(client);
+    struct rl_round *round = reuse(locks);
     if (!round)
         return NULL;
     memset(round, 0, sizeof *round);
     quorum_round_init(&round->rules, terms);
-    round->client = client;
+    round->locks = locks;
     round->references = 1;
-    round->lease = rl_lease_retain(lease);
+    round->lease = rl_lease_ref(lease);
     round->question = question;
-    for (unsigned i = 0; i < client->nodes_count; i++) {
-        struct rl_slot *slot = &round->slot[i];
+    for (unsigned i = 0; i < locks->nodes->count; i++) {
+        struct rl_round_node *slot = &round->slot[i];
         slot->ask.type = &ask_type;
         slot->undo.type = &undo_type;
         slot->ask.whole = slot->undo.whole = false;
@@ -86,18 +87,18 @@ struct rl_round *rl_round_create(redlock_client *client, struct rl_lease *lease,
 
 static void list(struct rl_round *round, bool on)
 {
-    redlock_client *client = round->client;
+    struct rl_locks *locks = round->locks;
     if (round->on_list == on)
         return;
     round->on_list = on;
     if (on) {
         round->previous = NULL;
-        round->next = client->coming;
+        round->next = locks->coming;
         if (round->next)
             round->next->previous = round;
-        client->coming = round;
+        locks->coming = round;
     } else {
-        *(round->previous ? &round->previous->next : &client->coming) = round->next;
+        *(round->previous ? &round->previous->next : &locks->coming) = round->next;
         if (round->next)
             round->next->previous = round->previous;
     }
@@ -128,7 +129,7 @@ static bool send(struct rl_round *round, struct rl_node *node, struct rl_request
 static void tell(struct rl_round *round, const struct quorum_event *event)
 {
     struct quorum_event told = *event;
-    told.stopped = round->client->stood_still;
+    told.stopped = round->locks->nodes->clock_stopped;
     apply(round, quorum_round_step(&round->rules, &told));
 }
 
@@ -156,7 +157,7 @@ static void ask_nodes(struct rl_round *round, quorum_nodes nodes)
     quorum_nodes failed = 0;
     for (quorum_nodes left = nodes; left; left &= left - 1) {
         unsigned index = (unsigned)__builtin_ctz(left);
-        if (!send(round, &round->client->nodes[index], &round->slot[index].ask, &built.command, now))
+        if (!send(round, &round->locks->nodes->node[index], &round->slot[index].ask, &built.command, now))
             failed |= quorum_node(index);
     }
     rl_command_free(&built.command);
@@ -180,7 +181,7 @@ static bool undo_node(struct rl_round *round, struct rl_node *node, const struct
 /* A release that the node hears of when it is back. */
 static void count_untold(struct rl_round *round, unsigned index)
 {
-    const struct rl_node *node = &round->client->nodes[index];
+    const struct rl_node *node = &round->locks->nodes->node[index];
     char text[RL_NODE_TEXT_SIZE];
     snprintf(text, sizeof text, "%.66s; told when it is back", node->error[0] ? node->error : "not connected");
     count_out(round, index, QUORUM_UNREACHABLE, node->permanent && !rl_node_is_ready(node), text, rl_now());
@@ -196,7 +197,7 @@ static void undo_nodes(struct rl_round *round, quorum_nodes nodes)
     quorum_nodes kept = 0;
     for (quorum_nodes left = nodes; left; left &= left - 1) {
         unsigned index = (unsigned)__builtin_ctz(left);
-        if (!undo_node(round, &round->client->nodes[index], &built.command, now))
+        if (!undo_node(round, &round->locks->nodes->node[index], &built.command, now))
             kept |= quorum_node(index);
     }
     rl_command_free(&built.command);
@@ -219,18 +220,18 @@ static void undo_later(struct rl_round *round, quorum_nodes nodes)
         return;
     round->undo = nodes;
     round->references++;
-    round->next_undo = round->client->undoing;
-    round->client->undoing = round;
-    if (!round->client->undo_timer.set)
-        rl_timer_set(&round->client->timers, &round->client->undo_timer, quorum_time_add(rl_now(), UNDO_PATIENCE));
+    round->next_undo = round->locks->undoing;
+    round->locks->undoing = round;
+    if (!round->locks->undo_timer.set)
+        rl_timer_set(&round->locks->core->timers, &round->locks->undo_timer, quorum_time_add(rl_now(), UNDO_PATIENCE));
 }
 
-void rl_rounds_undo(redlock_client *client)
+void rl_rounds_undo(struct rl_locks *locks)
 {
-    while (client->undoing) {
-        struct rl_round *round = client->undoing;
+    while (locks->undoing) {
+        struct rl_round *round = locks->undoing;
         quorum_nodes nodes = round->undo & round->rules.may_hold & round->lease->may_hold;
-        client->undoing = round->next_undo;
+        locks->undoing = round->next_undo;
         round->undo = 0;
         undo_nodes(round, nodes);
         release(round);
@@ -239,7 +240,7 @@ void rl_rounds_undo(redlock_client *client)
 
 void rl_rounds_undo_due(struct rl_timer *timer)
 {
-    rl_rounds_undo((redlock_client *)(void *)((char *)timer - offsetof(redlock_client, undo_timer)));
+    rl_rounds_undo((struct rl_locks *)(void *)((char *)timer - offsetof(struct rl_locks, undo_timer)));
 }
 
 static enum quorum_vote vote_of(const struct rl_round *round, unsigned node)
@@ -253,11 +254,11 @@ static enum quorum_vote vote_of(const struct rl_round *round, unsigned node)
 
 static void explain_node(const struct rl_round *round, unsigned node)
 {
-    const struct rl_slot *slot = &round->slot[node];
+    const struct rl_round_node *slot = &round->slot[node];
     char latency[24] = "";
     if (slot->latency_us)
         snprintf(latency, sizeof latency, " after %.1f ms", slot->latency_us / 1000.0);
-    rl_log(round->client, REDLOCK_LOG_DEBUG, "  %s: %s%s%s%s", round->client->nodes[node].address.name,
+    rl_log(round->locks->core, REDLOCK_LOG_DEBUG, "  %s: %s%s%s%s", round->locks->nodes->node[node].address.name,
            redlock_outcome_name(rl_result_outcome(vote_of(round, node))), latency, slot->text[0] ? ": " : "",
            slot->text);
 }
@@ -270,13 +271,13 @@ static void explain(const struct rl_round *round)
                                         [QUORUM_ADOPT] = "adopt",
                                         [QUORUM_RELEASE] = "release",
                                         [QUORUM_LOOK] = NULL};
-    redlock_client *client = round->client;
+    struct rl_locks *locks = round->locks;
     const char *kind = kinds[round->rules.terms.kind];
-    if (!kind || !rl_logs(client, REDLOCK_LOG_DEBUG))
+    if (!kind || !rl_logs(locks->core, REDLOCK_LOG_DEBUG))
         return;
-    rl_log(client, REDLOCK_LOG_DEBUG, "%s %.100s: %s", kind, round->lease->key[0].bytes,
+    rl_log(locks->core, REDLOCK_LOG_DEBUG, "%s %.100s: %s", kind, round->lease->key[0].bytes,
            redlock_status_name(rl_result_status(round->rules.verdict)));
-    for (unsigned i = 0; i < client->nodes_count; i++)
+    for (unsigned i = 0; i < locks->nodes->count; i++)
         explain_node(round, i);
 }
 
@@ -325,7 +326,7 @@ static void vote(struct rl_round *round, unsigned node, struct rl_vote vote, quo
     tell(round, &event);
 }
 
-static void note_latency(struct rl_slot *slot, const struct rl_request *request, quorum_time now)
+static void note_latency(struct rl_round_node *slot, const struct rl_request *request, quorum_time now)
 {
     quorum_duration latency = quorum_time_since(request->sent, now) / QUORUM_MICROSECOND;
     slot->latency_us = latency > UINT32_MAX ? UINT32_MAX : latency ? (uint32_t)latency : 1;
@@ -345,7 +346,7 @@ static bool send_whole(struct rl_round *round, struct rl_request *request, enum 
 /* Behind the next waiter's coming, signing out would take away that one's place: they have the same name. */
 static bool is_still_asked(const struct rl_round *round)
 {
-    return round->question != RL_ASK_LEAVE || !rl_queue_is_waiting(round->client, round->lease);
+    return round->question != RL_ASK_LEAVE || !rl_queue_is_waiting(round->locks, round->lease);
 }
 
 static void count_overdue(struct rl_round *round, const struct rl_request *request, quorum_time now)
@@ -372,7 +373,7 @@ static bool is_far_off(const struct rl_round *round, const struct rl_vote *vote)
            !quorum_fence_is_near(round->fence, vote->record);
 }
 
-static void note_text(struct rl_slot *slot, const struct rl_vote *vote, const redisReply *reply)
+static void note_text(struct rl_round_node *slot, const struct rl_vote *vote, const redisReply *reply)
 {
     rl_reply_text(reply, slot->text, sizeof slot->text);
     if (vote->clock && !slot->text[0])
@@ -391,11 +392,11 @@ static void count_reply(struct rl_round *round, unsigned index, struct rl_vote o
 /* A grant counts with its proof; and not from a node that has turned out unfit, or to have forgotten locks, since. */
 static void count_grant(struct rl_round *round, struct rl_node *node, enum quorum_proof proof, quorum_time now)
 {
-    struct rl_slot *slot = &round->slot[node->index];
+    struct rl_round_node *slot = &round->slot[node->index];
     struct rl_vote of_node = {.vote = quorum_attest_vote(QUORUM_GRANTED, proof), .record = slot->record};
     const char *objection = "marker changed: the node may have forgotten locks";
     if (of_node.vote == QUORUM_UNATTESTED) {
-        round->client->statistics.unattested++;
+        round->locks->core->statistics.unattested++;
     } else {
         objection = node->unfit ? node->unfit : rl_guard_objection(node, now);
         if (objection)
@@ -404,7 +405,7 @@ static void count_grant(struct rl_round *round, struct rl_node *node, enum quoru
     if (objection && is_open(round, node->index))
         snprintf(slot->text, sizeof slot->text, "%s", objection);
     if (quorum_round_over(&round->rules) && round->rules.verdict != QUORUM_WON && of_node.vote == QUORUM_GRANTED)
-        round->client->statistics.late_grants++;
+        round->locks->core->statistics.late_grants++;
     count_reply(round, node->index, of_node, NULL, now);
 }
 
@@ -412,7 +413,7 @@ static void count_grant(struct rl_round *round, struct rl_node *node, enum quoru
 static bool take_reply(struct rl_round *round, struct rl_request *request, const struct rl_answer *answer)
 {
     unsigned index = request->node->index;
-    struct rl_slot *slot = &round->slot[index];
+    struct rl_round_node *slot = &round->slot[index];
     struct rl_vote of_node = rl_reply_vote(round->question, answer->reply);
     if (is_far_off(round, &of_node))
         of_node = (struct rl_vote){.vote = QUORUM_REFUSED, .clock = true};
@@ -427,7 +428,7 @@ static bool take_reply(struct rl_round *round, struct rl_request *request, const
     }
     bool grants = is_grant(round) && of_node.vote == QUORUM_GRANTED;
     slot->record = of_node.record;
-    if (grants && round->client->options.guard) {
+    if (grants && round->locks->core->options.guard) {
         rl_attest_await(request);
         return true;
     }
@@ -436,20 +437,20 @@ static bool take_reply(struct rl_round *round, struct rl_request *request, const
     else
         count_reply(round, index, of_node, answer->reply, answer->now);
     if (of_node.vote == QUORUM_HELD && leaves_place(round))
-        rl_queue_leave_late(round->client, round->lease);
+        rl_queue_leave_late(round->locks, round->lease);
     return false;
 }
 
 static struct rl_round *round_of(struct rl_request *request, size_t member)
 {
-    struct rl_slot *slot = (struct rl_slot *)(void *)((char *)request - member);
-    struct rl_slot *first = slot - request->node->index;
+    struct rl_round_node *slot = (struct rl_round_node *)(void *)((char *)request - member);
+    struct rl_round_node *first = slot - request->node->index;
     return (struct rl_round *)(void *)((char *)first - offsetof(struct rl_round, slot));
 }
 
 static void ask_answered(struct rl_request *request, const struct rl_answer *answer)
 {
-    struct rl_round *round = round_of(request, offsetof(struct rl_slot, ask));
+    struct rl_round *round = round_of(request, offsetof(struct rl_round_node, ask));
     switch (answer->kind) {
     case RL_ANSWER_OVERDUE:
         count_overdue(round, request, answer->now);
@@ -470,7 +471,7 @@ static void ask_answered(struct rl_request *request, const struct rl_answer *ans
 
 static void ask_attested(struct rl_request *request, enum quorum_proof proof, quorum_time now)
 {
-    struct rl_round *round = round_of(request, offsetof(struct rl_slot, ask));
+    struct rl_round *round = round_of(request, offsetof(struct rl_round_node, ask));
     count_grant(round, request->node, proof, now);
     release(round);
 }
@@ -480,8 +481,8 @@ static void undo_again(struct rl_round *round, struct rl_request *request, quoru
 {
     struct rl_node *node = request->node;
     if (node->state == RL_NODE_CLOSED) {
-        round->client->pending_undos++;
-        round->client->statistics.undos_dropped++;
+        round->locks->pending_undos++;
+        round->locks->core->statistics.undos_dropped++;
         return;
     }
     round->references++;
@@ -498,7 +499,7 @@ static void undo_again(struct rl_round *round, struct rl_request *request, quoru
 /* How long a key of this round's can live on a node. */
 static quorum_duration longest_life(const struct rl_round *round)
 {
-    const redlock_options *options = &round->client->options;
+    const redlock_options *options = &round->locks->core->options;
     uint32_t held_ms = round->lease->ttl_ms, unknown_ms = options->max_ttl_ms;
     quorum_duration asked = round->rules.terms.ttl;
     quorum_duration held = (held_ms || asked ? held_ms : unknown_ms) * QUORUM_MILLISECOND;
@@ -511,7 +512,7 @@ static quorum_duration longest_life(const struct rl_round *round)
  * all that the connection was sent before. So once the node has refused for as long as the key can live, the key has
  * ended by itself.
  */
-static bool is_worth_repeating(const struct rl_round *round, struct rl_slot *slot, const struct rl_vote *vote,
+static bool is_worth_repeating(const struct rl_round *round, struct rl_round_node *slot, const struct rl_vote *vote,
                                const struct rl_answer *answer)
 {
     if (vote->vote != QUORUM_REFUSED || (vote->permanent && !rl_reply_is_error(answer->reply, "READONLY")))
@@ -524,7 +525,7 @@ static bool is_worth_repeating(const struct rl_round *round, struct rl_slot *slo
 static void undo_replied(struct rl_round *round, struct rl_request *request, const struct rl_answer *answer)
 {
     unsigned index = request->node->index;
-    struct rl_slot *slot = &round->slot[index];
+    struct rl_round_node *slot = &round->slot[index];
     struct rl_vote vote_of_node = rl_reply_vote(RL_ASK_RELEASE, answer->reply);
     if (vote_of_node.noscript && !request->whole) {
         if (!send_whole(round, request, RL_ASK_RELEASE))
@@ -546,7 +547,7 @@ static void undo_replied(struct rl_round *round, struct rl_request *request, con
 
 static void undo_answered(struct rl_request *request, const struct rl_answer *answer)
 {
-    struct rl_round *round = round_of(request, offsetof(struct rl_slot, undo));
+    struct rl_round *round = round_of(request, offsetof(struct rl_round_node, undo));
     switch (answer->kind) {
     case RL_ANSWER_OVERDUE:
         if (round->rules.terms.kind == QUORUM_RELEASE)
@@ -559,8 +560,8 @@ static void undo_answered(struct rl_request *request, const struct rl_answer *an
         undo_again(round, request, answer->now);
         break;
     case RL_ANSWER_DROPPED:
-        round->client->pending_undos++;
-        round->client->statistics.undos_dropped++;
+        round->locks->pending_undos++;
+        round->locks->core->statistics.undos_dropped++;
         break;
     }
     release(round);
@@ -569,7 +570,7 @@ static void undo_answered(struct rl_request *request, const struct rl_answer *an
 /* A kept undo's turn; the reference that keeping it took becomes the sent one's. */
 static bool undo_send(struct rl_request *request)
 {
-    struct rl_round *round = round_of(request, offsetof(struct rl_slot, undo));
+    struct rl_round *round = round_of(request, offsetof(struct rl_round_node, undo));
     struct rl_question_command built;
     request->whole = false;
     bool sent = rl_question_format(&built, round, RL_ASK_RELEASE, false) &&
@@ -593,8 +594,8 @@ static struct rl_usable usability(const struct rl_round *round, struct rl_node *
 /* Counts out the nodes that cannot be asked, and sorts the others. */
 static void sort_nodes(struct rl_round *round, struct quorum_event *start)
 {
-    for (unsigned i = 0; i < round->client->nodes_count; i++) {
-        struct rl_usable usable = usability(round, &round->client->nodes[i], start->now);
+    for (unsigned i = 0; i < round->locks->nodes->count; i++) {
+        struct rl_usable usable = usability(round, &round->locks->nodes->node[i], start->now);
         if (usable.is == RL_USABLE)
             start->usable |= quorum_node(i);
         else if (usable.is == RL_COMING)
@@ -609,12 +610,12 @@ static void start_release(struct rl_round *round)
 {
     quorum_nodes told = round->lease->may_hold;
     struct quorum_event start = {.type = QUORUM_START, .now = rl_now(), .usable = told};
-    for (unsigned i = 0; round->rules.terms.all_answers && i < round->client->nodes_count; i++)
-        if (rl_node_usable(&round->client->nodes[i], start.now, false).is == RL_COMING)
+    for (unsigned i = 0; round->rules.terms.all_answers && i < round->locks->nodes->count; i++)
+        if (rl_node_usable(&round->locks->nodes->node[i], start.now, false).is == RL_COMING)
             start.coming |= told & quorum_node(i);
     start.usable &= ~start.coming;
     tell(round, &start);
-    for (unsigned i = 0; i < round->client->nodes_count; i++)
+    for (unsigned i = 0; i < round->locks->nodes->count; i++)
         if (!(told & quorum_node(i)) && !quorum_round_over(&round->rules))
             count_out(round, i, QUORUM_ABSENT, false, "never had it", start.now);
 }
@@ -622,7 +623,7 @@ static void start_release(struct rl_round *round)
 void rl_round_start(struct rl_round *round)
 {
     round->references++;
-    rl_rounds_undo(round->client); /* or what has been lost would be in the way of this one */
+    rl_rounds_undo(round->locks); /* or what has been lost would be in the way of this one */
     if (round->rules.terms.kind == QUORUM_RELEASE) {
         start_release(round);
     } else {
@@ -646,8 +647,8 @@ bool rl_round_has_unread_replies(const struct rl_round *round)
 {
     if (quorum_round_over(&round->rules))
         return false;
-    for (unsigned i = 0; i < round->client->nodes_count; i++)
-        if (is_open(round, i) && rl_node_has_unread_replies(&round->client->nodes[i]))
+    for (unsigned i = 0; i < round->locks->nodes->count; i++)
+        if (is_open(round, i) && rl_node_has_unread_replies(&round->locks->nodes->node[i]))
             return true;
     return false;
 }
@@ -656,7 +657,7 @@ void rl_round_stop_waiting(struct rl_round *round)
 {
     quorum_time now = rl_now();
     round->references++;
-    for (unsigned i = 0; i < round->client->nodes_count && !quorum_round_over(&round->rules); i++)
+    for (unsigned i = 0; i < round->locks->nodes->count && !quorum_round_over(&round->rules); i++)
         if (is_open(round, i))
             count_out(round, i, QUORUM_TIMED_OUT, false, "no answer before the key's ttl was over", now);
     release(round);
@@ -692,13 +693,13 @@ static void node_changed(struct rl_round *round, struct rl_node *node)
 
 /* The end of one may end others: when one has left the list, the list is looked at anew. Who has been told is not told
  * again. */
-void rl_rounds_node_changed(redlock_client *client, struct rl_node *node)
+void rl_rounds_node_changed(struct rl_locks *locks, struct rl_node *node)
 {
     struct rl_round *next;
-    for (struct rl_round *round = client->coming; round; round = next) {
+    for (struct rl_round *round = locks->coming; round; round = next) {
         round->references++;
         node_changed(round, node);
-        next = round->on_list ? round->next : client->coming;
+        next = round->on_list ? round->next : locks->coming;
         release(round);
     }
 }

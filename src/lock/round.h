@@ -8,10 +8,11 @@
 #include "src/node/reply.h"
 #include "src/node/request.h"
 
+struct rl_locks;
 struct rl_lease;
 
 /* One node's part. */
-struct rl_slot {
+struct rl_round_node {
     struct rl_request ask;
     struct rl_request undo;   /* a release of the lease's token: behind the ask, or by itself in a release */
     uint64_t record;          /* of a grant that waits for its proof: see struct rl_vote */
@@ -22,7 +23,7 @@ struct rl_slot {
 
 struct rl_round {
     struct quorum_round rules;
-    redlock_client *client;
+    struct rl_locks *locks;
     unsigned references;    /* the owner's, and one per request under way or kept */
     struct rl_lease *lease; /* a reference */
     enum rl_question question;
@@ -39,11 +40,11 @@ struct rl_round {
     uint64_t fence;  /* the fencing token that nodes are told; 0: none */
     uint64_t ticket; /* TAKE, SIGN: the waiter's place */
     bool fair;
-    struct rl_slot slot[]; /* one per node */
+    struct rl_round_node slot[]; /* one per node */
 };
 
 /* NULL: no memory. One reference, the caller's. */
-struct rl_round *rl_round_create(redlock_client *client, struct rl_lease *lease, enum rl_question question,
+struct rl_round *rl_round_create(struct rl_locks *locks, struct rl_lease *lease, enum rl_question question,
                                  const struct quorum_terms *terms);
 
 /* Asks all nodes that can be asked. decided() may be called before it returns. */
@@ -62,17 +63,17 @@ void rl_round_stop_waiting(struct rl_round *round);
 void rl_round_leave(struct rl_round *round);
 
 /* Sends the undos of lost rounds that have waited for answers so far. */
-void rl_rounds_undo(redlock_client *client);
+void rl_rounds_undo(struct rl_locks *locks);
 
 /* The timer that ends their waiting. */
 void rl_rounds_undo_due(struct rl_timer *timer);
 
 /* A node's state has changed, for the rounds that wait for it. */
-void rl_rounds_node_changed(redlock_client *client, struct rl_node *node);
+void rl_rounds_node_changed(struct rl_locks *locks, struct rl_node *node);
 
 /* Per node outcomes and counts. */
 void rl_round_fill(const struct rl_round *round, redlock_result *result);
 
-void rl_rounds_free_spare(redlock_client *client);
+void rl_rounds_free_spare(struct rl_locks *locks);
 
 #endif

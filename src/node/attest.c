@@ -2,11 +2,12 @@
 
 #include <assert.h>
 
-#include "src/client/client.h"
 #include "src/core/clock.h"
 #include "src/core/memory.h"
 #include "src/node/guard.h"
 #include "src/node/node.h"
+#include "src/node/nodes.h"
+#include "src/node/reply.h"
 
 /* A request for a proof. Several may be under way to one node: each turn that grants sends one. */
 struct rl_proof {
@@ -20,30 +21,30 @@ static const struct rl_request_type type = {.answered = answered};
 
 /* ---------------------------------------------------------------------------------------------------------- lifetime */
 
-static struct rl_proof *create(redlock_client *client)
+static struct rl_proof *create(struct rl_nodes *nodes)
 {
-    struct rl_proof *proof = client->spare_proofs;
+    struct rl_proof *proof = nodes->spare_proofs;
     if (proof)
-        client->spare_proofs = proof->next;
+        nodes->spare_proofs = proof->next;
     else
-        proof = rl_allocate(&client->allocator, sizeof *proof);
+        proof = rl_allocate(&nodes->core->allocator, sizeof *proof);
     if (proof)
         *proof = (struct rl_proof){.request.type = &type};
     return proof;
 }
 
-static void keep_spare(redlock_client *client, struct rl_proof *proof)
+static void keep_spare(struct rl_nodes *nodes, struct rl_proof *proof)
 {
-    proof->next = client->spare_proofs;
-    client->spare_proofs = proof;
+    proof->next = nodes->spare_proofs;
+    nodes->spare_proofs = proof;
 }
 
-void rl_attest_free_spare(redlock_client *client)
+void rl_attest_free_spare(struct rl_nodes *nodes)
 {
-    while (client->spare_proofs) {
-        struct rl_proof *proof = client->spare_proofs;
-        client->spare_proofs = proof->next;
-        rl_client_free(client, proof);
+    while (nodes->spare_proofs) {
+        struct rl_proof *proof = nodes->spare_proofs;
+        nodes->spare_proofs = proof->next;
+        rl_core_free(nodes->core, proof);
     }
 }
 
@@ -51,8 +52,8 @@ void rl_attest_free_spare(redlock_client *client)
 
 void rl_attest_owe(struct rl_node *node)
 {
-    if (node->client->options.guard)
-        node->client->unproven |= quorum_node(node->index);
+    if (node->nodes->core->options.guard)
+        node->nodes->unproven |= quorum_node(node->index);
 }
 
 static bool send(struct rl_node *node, struct rl_proof *proof, bool whole)
@@ -62,10 +63,10 @@ static bool send(struct rl_node *node, struct rl_proof *proof, bool whole)
     command.bytes = NULL;
     if (proof->look) {
         rl_command_script(&command, RL_SCRIPT_ATTEST, whole, "1");
-        rl_command_add_text(&command, node->client->options.marker_key);
+        rl_command_add_text(&command, node->nodes->core->options.marker_key);
     } else {
         rl_command_add(&command, "GETRANGE", 8);
-        rl_command_add_text(&command, node->client->options.marker_key);
+        rl_command_add_text(&command, node->nodes->core->options.marker_key);
         rl_command_add(&command, "0", 1);
         rl_command_add(&command, RL_MARKER_LAST, sizeof RL_MARKER_LAST - 1);
     }
@@ -78,22 +79,22 @@ static bool send(struct rl_node *node, struct rl_proof *proof, bool whole)
 /* If the proof cannot be sent, break the link: its grants would wait indefinitely. */
 static void prove(struct rl_node *node)
 {
-    struct rl_proof *proof = create(node->client);
+    struct rl_proof *proof = create(node->nodes);
     if (proof)
         proof->look = quorum_attest_needs_look(&node->attest.rules, rl_now());
     if (proof && send(node, proof, false))
         return;
     if (proof)
-        keep_spare(node->client, proof);
+        keep_spare(node->nodes, proof);
     if (node->context)
         rl_node_break(node, false, "no memory for the proof of its grants");
 }
 
-void rl_attest_send(redlock_client *client)
+void rl_attest_send(struct rl_nodes *nodes)
 {
-    while (client->unproven) {
-        struct rl_node *node = &client->nodes[__builtin_ctz(client->unproven)];
-        client->unproven &= client->unproven - 1;
+    while (nodes->unproven) {
+        struct rl_node *node = &nodes->node[__builtin_ctz(nodes->unproven)];
+        nodes->unproven &= nodes->unproven - 1;
         if (rl_node_is_ready(node))
             prove(node);
     }
@@ -196,5 +197,5 @@ static void answered(struct rl_request *request, const struct rl_answer *answer)
         return;
     if (answer->kind != RL_ANSWER_REPLY)
         rl_attest_end(node, answer->now);
-    keep_spare(node->client, proof);
+    keep_spare(node->nodes, proof);
 }

@@ -7,6 +7,7 @@
 #include "src/node/request.h"
 
 struct rl_node;
+struct rl_nodes;
 
 /* One node's. */
 struct rl_attest {
@@ -20,7 +21,7 @@ struct rl_attest {
 void rl_attest_owe(struct rl_node *node);
 
 /* Sends the proofs that are owed, before the connections are written. */
-void rl_attest_send(redlock_client *client);
+void rl_attest_send(struct rl_nodes *nodes);
 
 /* The request was granted: its attested() is called when the node has shown its marker. */
 void rl_attest_await(struct rl_request *request);
@@ -28,6 +29,6 @@ void rl_attest_await(struct rl_request *request);
 /* The link is gone: what waits for a proof is answered as broken. */
 void rl_attest_end(struct rl_node *node, quorum_time now);
 
-void rl_attest_free_spare(redlock_client *client);
+void rl_attest_free_spare(struct rl_nodes *nodes);
 
 #endif

@@ -4,25 +4,25 @@
 #include <string.h>
 
 #include "quorum/guard.h"
-#include "src/client/client.h"
-#include "src/client/result.h"
 #include "src/core/clock.h"
+#include "src/core/result.h"
+#include "src/node/nodes.h"
 #include "src/node/reply.h"
 
-void rl_guard_command(redlock_client *client, const struct rl_node *node, enum rl_guard_task task, bool whole,
+void rl_guard_command(struct rl_nodes *nodes, const struct rl_node *node, enum rl_guard_task task, bool whole,
                       struct rl_command *command, struct rl_guard_numbers *numbers)
 {
     static const char *const tasks[] = {"look", "jumped", "trust"};
-    const redlock_options *options = &client->options;
+    const redlock_options *options = &nodes->core->options;
     snprintf(numbers->max_ttl, sizeof numbers->max_ttl, "%u", options->max_ttl_ms);
-    snprintf(numbers->nodes, sizeof numbers->nodes, "%u", client->nodes_count);
+    snprintf(numbers->nodes, sizeof numbers->nodes, "%u", nodes->count);
     rl_command_script(command, RL_SCRIPT_GUARD, whole, "1");
     rl_command_add_text(command, options->marker_key);
     rl_command_add_text(command, numbers->max_ttl);
     rl_command_add_text(command, options->deployment);
     rl_command_add_text(command, numbers->nodes);
     rl_command_add_text(command, tasks[task]);
-    snprintf(numbers->nonce, sizeof numbers->nonce, "%016llx", (unsigned long long)rl_random_u64(&client->random));
+    snprintf(numbers->nonce, sizeof numbers->nonce, "%016llx", (unsigned long long)rl_random_u64(&nodes->core->random));
     snprintf(numbers->seen, sizeof numbers->seen, "%llu", (unsigned long long)(node ? node->marker_seen_us : 0));
     rl_command_add_text(command, numbers->nonce);
     rl_command_add_text(command, node ? node->marker_nonce : "");
@@ -64,44 +64,44 @@ void rl_guard_find(struct rl_node *node, uint32_t finding, bool found)
     bool before = node->findings & finding;
     node->findings = found ? node->findings | finding : node->findings & ~finding;
     if (found && !before)
-        rl_log(node->client, REDLOCK_LOG_WARNING, "%s: %s", node->address.name, redlock_finding_text(finding));
+        rl_log(node->nodes->core, REDLOCK_LOG_WARNING, "%s: %s", node->address.name, redlock_finding_text(finding));
 }
 
 /* ------------------------------------------------------------------------------------------------------------- clocks */
 
-static quorum_nodes nodes_that_answer(const redlock_client *client)
+static quorum_nodes nodes_that_answer(const struct rl_nodes *nodes)
 {
-    quorum_nodes nodes = 0;
-    for (unsigned i = 0; i < client->nodes_count; i++)
-        if (rl_node_is_ready(&client->nodes[i]))
-            nodes |= quorum_node(i);
-    return nodes;
+    quorum_nodes answering = 0;
+    for (unsigned i = 0; i < nodes->count; i++)
+        if (rl_node_is_ready(&nodes->node[i]))
+            answering |= quorum_node(i);
+    return answering;
 }
 
 /* The heartbeat, which leaves at once, writes the jump into the marker. The locks held there may be gone, or end soon. */
 static void handle_jump(struct rl_node *node)
 {
-    redlock_client *client = node->client;
+    struct rl_nodes *nodes = node->nodes;
     node->jumped = true;
-    client->statistics.node_clock_jumps++;
-    rl_log(client, REDLOCK_LOG_WARNING, "%s: its clock jumped", node->address.name);
+    nodes->core->statistics.node_clock_jumps++;
+    rl_log(nodes->core, REDLOCK_LOG_WARNING, "%s: its clock jumped", node->address.name);
     rl_node_beat(node);
-    rl_leases_hasten(client, node->index);
+    nodes->events->node_forgot(nodes->client, node->index);
 }
 
 /* A sample of one node's clock can settle the verdict on others. */
 static void note_clock(struct rl_node *node, quorum_time sent, quorum_time received, quorum_time time)
 {
-    redlock_client *client = node->client;
-    const struct quorum_clock_sample sample = {node->index, sent, received, time, nodes_that_answer(client)};
-    struct quorum_clock_actions actions = quorum_clock_step(&client->clock_watch, &sample);
+    struct rl_nodes *nodes = node->nodes;
+    const struct quorum_clock_sample sample = {node->index, sent, received, time, nodes_that_answer(nodes)};
+    struct quorum_clock_actions actions = quorum_clock_step(&nodes->clock_watch, &sample);
     if (actions.own) {
-        rl_log(client, REDLOCK_LOG_ERROR, "this machine's clock stood still, or jumped: all locks are lost");
-        client->stood_still = rl_now();
-        rl_leases_lose(client, QUORUM_LEASE_CLOCK);
+        rl_log(nodes->core, REDLOCK_LOG_ERROR, "this machine's clock stood still, or jumped: all locks are lost");
+        nodes->clock_stopped = rl_now();
+        nodes->events->clock_stopped(nodes->client);
     }
-    for (unsigned i = 0; i < client->nodes_count; i++) {
-        struct rl_node *other = &client->nodes[i];
+    for (unsigned i = 0; i < nodes->count; i++) {
+        struct rl_node *other = &nodes->node[i];
         bool jumped = actions.jumped & quorum_node(i);
         other->suspect = (actions.suspect & quorum_node(i)) || jumped || (other->suspect && other->jumped);
         if (jumped)
@@ -111,7 +111,7 @@ static void note_clock(struct rl_node *node, quorum_time sent, quorum_time recei
     }
 }
 
-void rl_guard_time_told(struct rl_node *node, const redisReply *reply, quorum_time sent, quorum_time received)
+void rl_guard_take_time(struct rl_node *node, const redisReply *reply, quorum_time sent, quorum_time received)
 {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
         return;
@@ -171,7 +171,7 @@ static void note_since(struct rl_node *node, uint64_t since)
     node->marker_known = true;
     node->marker_since = since;
     if (forgot && node->state == RL_NODE_READY)
-        rl_leases_hasten(node->client, node->index);
+        node->nodes->events->node_forgot(node->nodes->client, node->index);
     else if (forgot)
         node->forgot = true; /* its locks are renewed when the handshake is over */
 }
@@ -182,15 +182,15 @@ static void set_quarantine(struct rl_node *node, const redisReply *reply, quorum
     quorum_duration left = quorum_quarantine((quorum_time)reply->element[SINCE]->integer * QUORUM_MILLISECOND,
                                              (quorum_time)reply->element[TIME]->integer * QUORUM_MICROSECOND,
                                              (quorum_duration)reply->element[MAX_TTL]->integer * QUORUM_MILLISECOND,
-                                             node->client->options.drift_ppm);
+                                             node->nodes->core->options.drift_ppm);
     note_since(node, (uint64_t)reply->element[SINCE]->integer);
     bool before = node->quarantine_end > received;
     node->quarantine_end = quorum_time_add(received, left);
     node->quarantine_why = left ? reason(reply->element[WHY]) : "";
     if (before != (left > 0)) {
-        node->client->statistics.quarantines += left > 0;
+        node->nodes->core->statistics.quarantines += left > 0;
         node->statistics.quarantines += left > 0;
-        rl_log(node->client, left ? REDLOCK_LOG_WARNING : REDLOCK_LOG_INFO,
+        rl_log(node->nodes->core, left ? REDLOCK_LOG_WARNING : REDLOCK_LOG_INFO,
                left ? "%s: in quarantine for %.1f s: %s" : "%s: out of quarantine", node->address.name,
                (double)left / 1e9, node->quarantine_why);
     }
@@ -205,7 +205,7 @@ static void take_run_id(struct rl_node *node, const redisReply *field)
     memcpy(node->run_id, run_id, sizeof run_id);
     if (node->last_run_id[0] && strcmp(run_id, node->last_run_id) != 0) {
         /* Another machine, perhaps: its clock is another, and says nothing of markers seen before. */
-        quorum_clock_forget(&node->client->clock_watch, node->index);
+        quorum_clock_forget(&node->nodes->clock_watch, node->index);
         node->marker_nonce[0] = '\0';
         node->marker_seen_us = 0;
     }
@@ -213,8 +213,8 @@ static void take_run_id(struct rl_node *node, const redisReply *field)
         return;
     /* Another server on the same connection: something in between has switched. */
     memcpy(node->last_run_id, run_id, sizeof run_id);
-    rl_guard_find(node, REDLOCK_FINDING_SAME_SERVER, rl_handshake_is_double(node));
-    rl_leases_hasten(node->client, node->index);
+    rl_guard_find(node, REDLOCK_FINDING_SAME_SERVER, rl_handshake_is_duplicate(node));
+    node->nodes->events->node_forgot(node->nodes->client, node->index);
 }
 
 static void copy_word(char *to, size_t size, const redisReply *field)
@@ -257,7 +257,7 @@ bool rl_guard_evicts(const struct rl_node *node)
 void rl_guard_doubt(struct rl_node *node)
 {
     if (node->attest.rules.size)
-        rl_log(node->client, REDLOCK_LOG_WARNING, "%s: its marker changed: what it granted does not count",
+        rl_log(node->nodes->core, REDLOCK_LOG_WARNING, "%s: its marker changed: what it granted does not count",
                node->address.name);
     quorum_attest_forget(&node->attest.rules);
     rl_node_beat(node);
@@ -279,9 +279,9 @@ static bool refused(struct rl_node *node, const redisReply *reply)
     return false;
 }
 
-bool rl_guard_told(struct rl_node *node, const redisReply *reply, quorum_time sent, quorum_time received)
+bool rl_guard_take_reply(struct rl_node *node, const redisReply *reply, quorum_time sent, quorum_time received)
 {
-    const redlock_options *options = &node->client->options;
+    const redlock_options *options = &node->nodes->core->options;
     if (!is_whole(reply))
         return node->findings & REDLOCK_FINDING_TOO_OLD || refused(node, reply); /* its scripts fail; it stays unfit */
     take_run_id(node, reply->element[RUN_ID]);
@@ -290,7 +290,7 @@ bool rl_guard_told(struct rl_node *node, const redisReply *reply, quorum_time se
     rl_guard_find(node, REDLOCK_FINDING_MARKER_TAKEN, says(reply->element[WHY], "taken"));
     rl_guard_find(node, REDLOCK_FINDING_OTHER_DEPLOYMENT,
                   !says(reply->element[DEPLOYMENT], options->deployment) ||
-                      reply->element[NODES]->integer != node->client->nodes_count);
+                      reply->element[NODES]->integer != node->nodes->count);
     rl_guard_find(node, REDLOCK_FINDING_OTHER_MAX_TTL, reply->element[MAX_TTL]->integer != options->max_ttl_ms);
     rl_guard_judge(node);
     set_quarantine(node, reply, received);
@@ -302,14 +302,14 @@ bool rl_guard_told(struct rl_node *node, const redisReply *reply, quorum_time se
 
 quorum_duration rl_guard_withholds(const struct rl_node *node, quorum_time now)
 {
-    if (!node->client->options.guard)
+    if (!node->nodes->core->options.guard)
         return 0;
     return node->suspect ? QUORUM_NEVER : quorum_time_until(node->quarantine_end, now);
 }
 
 const char *rl_guard_objection(struct rl_node *node, quorum_time now)
 {
-    if (!node->client->options.guard)
+    if (!node->nodes->core->options.guard)
         return NULL;
     if (node->suspect)
         return "its clock jumped, or ours did";

@@ -10,6 +10,7 @@
 #include "src/node/command.h"
 
 struct rl_node;
+struct rl_nodes;
 
 /* What the script is to do besides looking. */
 enum rl_guard_task { RL_GUARD_LOOK, RL_GUARD_JUMPED, RL_GUARD_TRUST };
@@ -29,14 +30,14 @@ struct rl_guard_numbers {
 };
 
 /* The script's call. node: which one is to be asked, or NULL for all of them. */
-void rl_guard_command(redlock_client *client, const struct rl_node *node, enum rl_guard_task task, bool whole,
+void rl_guard_command(struct rl_nodes *nodes, const struct rl_node *node, enum rl_guard_task task, bool whole,
                       struct rl_command *command, struct rl_guard_numbers *numbers);
 
 /* Its answer. false: the node cannot be used as it is, and has been told off; the link may be gone. */
-bool rl_guard_told(struct rl_node *node, const redisReply *reply, quorum_time sent, quorum_time received);
+bool rl_guard_take_reply(struct rl_node *node, const redisReply *reply, quorum_time sent, quorum_time received);
 
 /* The answer to TIME, where there is no guard. */
-void rl_guard_time_told(struct rl_node *node, const redisReply *reply, quorum_time sent, quorum_time received);
+void rl_guard_take_time(struct rl_node *node, const redisReply *reply, quorum_time sent, quorum_time received);
 
 /* For how long the node is not to grant; 0: it may now. QUORUM_NEVER: it is not known. */
 quorum_duration rl_guard_withholds(const struct rl_node *node, quorum_time now);

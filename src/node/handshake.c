@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/client/client.h"
 #include "src/core/memory.h"
 #include "src/node/guard.h"
 #include "src/node/node.h"
+#include "src/node/nodes.h"
 #include "src/node/reply.h"
 
 #define OLDEST_REDIS 5
@@ -32,11 +32,11 @@ static void copy_line(const redisReply *info, const char *field, char *value, si
 }
 
 /* One server behind two names would have two votes. A name that has none does not take the other's. */
-bool rl_handshake_is_double(const struct rl_node *node)
+bool rl_handshake_is_duplicate(const struct rl_node *node)
 {
-    const redlock_client *client = node->client;
-    for (unsigned i = 0; i < client->nodes_count; i++) {
-        const struct rl_node *other = &client->nodes[i];
+    const struct rl_nodes *nodes = node->nodes;
+    for (unsigned i = 0; i < nodes->count; i++) {
+        const struct rl_node *other = &nodes->node[i];
         if (i != node->index && other->state == RL_NODE_READY && !other->unfit && node->run_id[0] &&
             strcmp(other->run_id, node->run_id) == 0)
             return true;
@@ -108,7 +108,7 @@ static void persistence_told(struct rl_node *node, const redisReply *reply)
         copy_line(reply, "aof_enabled", aof, sizeof aof);
     if (aof[0])
         node->facts.append_only = strcmp(aof, "1") == 0;
-    if (aof[0] && strcmp(aof, "1") != 0 && !node->client->options.guard)
+    if (aof[0] && strcmp(aof, "1") != 0 && !node->nodes->core->options.guard)
         node->findings |= REDLOCK_FINDING_NOT_PERSISTENT;
 }
 
@@ -125,7 +125,8 @@ static void take(struct rl_node *node, unsigned step, const redisReply *reply)
     else if (step == RL_STEP_PERSISTENCE)
         persistence_told(node, reply);
     else if (reply->type == REDIS_REPLY_ERROR)
-        rl_log(node->client, REDLOCK_LOG_DEBUG, "%s: handshake step %u: %.80s", node->address.name, step, reply->str);
+        rl_log(node->nodes->core, REDLOCK_LOG_DEBUG, "%s: handshake step %u: %.80s", node->address.name, step,
+               reply->str);
 }
 
 /* Errors that make the link useless. Others concern one step, and the node can do without it. */
@@ -160,13 +161,13 @@ static void step_answered(struct rl_request *request, const struct rl_answer *an
     }
     if (step != RL_STEP_GUARD)
         take(node, step, answer->reply);
-    else if (!rl_guard_told(node, answer->reply, request->sent, answer->now))
+    else if (!rl_guard_take_reply(node, answer->reply, request->sent, answer->now))
         return;
     rl_guard_judge(node);
     if (--node->steps_left > 0)
         return;
     /* Not sooner: the other may have become ready since this one said who it is. */
-    if (!node->unfit && rl_handshake_is_double(node)) {
+    if (!node->unfit && rl_handshake_is_duplicate(node)) {
         node->findings |= REDLOCK_FINDING_SAME_SERVER;
         rl_guard_judge(node);
     }
@@ -206,7 +207,7 @@ struct credentials {
 
 static bool get_credentials(const struct rl_node *node, struct credentials *credentials)
 {
-    const redlock_options *options = &node->client->options;
+    const redlock_options *options = &node->nodes->core->options;
     memset(credentials, 0, sizeof *credentials);
     if (node->address.has_password) {
         memcpy(credentials->user, node->address.user, sizeof credentials->user);
@@ -261,7 +262,7 @@ static bool ask_auth(struct rl_node *node)
 static bool ask_select(struct rl_node *node)
 {
     char number[24];
-    int64_t database = node->address.database >= 0 ? node->address.database : node->client->options.database;
+    int64_t database = node->address.database >= 0 ? node->address.database : node->nodes->core->options.database;
     if (database == 0)
         return true;
     snprintf(number, sizeof number, "%lld", (long long)database);
@@ -273,9 +274,9 @@ static bool ask_guard(struct rl_node *node)
 {
     struct rl_command command = {0};
     struct rl_guard_numbers numbers;
-    if (!node->client->options.guard)
+    if (!node->nodes->core->options.guard)
         return true;
-    rl_guard_command(node->client, node, RL_GUARD_LOOK, true, &command, &numbers);
+    rl_guard_command(node->nodes, node, RL_GUARD_LOOK, true, &command, &numbers);
     bool asked = ask(node, RL_STEP_GUARD, &command);
     rl_command_free(&command);
     return asked;
@@ -283,7 +284,7 @@ static bool ask_guard(struct rl_node *node)
 
 bool rl_handshake_start(struct rl_node *node)
 {
-    const char *name = node->client->options.client_name;
+    const char *name = node->nodes->core->options.client_name;
     node->steps_left = 0;
     node->client_id = 0;
     node->unfit = NULL;
@@ -311,7 +312,7 @@ static void kill_answered(struct rl_request *request, const struct rl_answer *an
         return; /* owed still: the next link will try again */
     node->debts.client_id[request - node->kill] = 0;
     if (rl_reply_error(answer->reply) == RL_ERROR_NOT_PERMITTED)
-        rl_log(node->client, REDLOCK_LOG_WARNING,
+        rl_log(node->nodes->core, REDLOCK_LOG_WARNING,
                "%s: may not CLIENT KILL ID: what a broken connection left may outlive its undo", node->address.name);
 }
 
@@ -333,11 +334,11 @@ static void kill_link(struct rl_node *node, unsigned debt)
 
 void rl_handshake_settle(struct rl_node *node)
 {
-    struct rl_debts *debts = &node->debts;
+    struct rl_stale_links *debts = &node->debts;
     /* Another process has none of the old one's connections, but hands the same ids out again. */
     if (!node->run_id[0] || strcmp(node->run_id, debts->run_id) != 0)
         memset(debts, 0, sizeof *debts);
-    for (unsigned i = 0; i < RL_DEBTS_MAX; i++)
+    for (unsigned i = 0; i < RL_STALE_LINKS_MAX; i++)
         if (debts->client_id[i])
             kill_link(node, i);
 }

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/client/client.h"
 #include "src/core/clock.h"
 #include "src/link/sigpipe.h"
 #include "src/node/guard.h"
+#include "src/node/nodes.h"
 #include "src/node/reply.h"
 
 static void disconnect(struct rl_listener *listener)
@@ -15,14 +15,14 @@ static void disconnect(struct rl_listener *listener)
     struct rl_node *node = listener->node;
     bool was_up = listener->up;
     if (listener->context) {
-        ev_io_stop(node->client->loop, &listener->watcher);
+        ev_io_stop(node->nodes->core->loop, &listener->watcher);
         redisFree(listener->context);
         listener->context = NULL;
         listener->tls = NULL; /* freed with it */
     }
     listener->up = false;
     if (was_up)
-        rl_queues_listening(node->client, node->index, false);
+        node->nodes->events->listening(node->nodes->client, node->index, false);
 }
 
 static void failed(struct rl_listener *listener)
@@ -31,8 +31,8 @@ static void failed(struct rl_listener *listener)
     listener->failures++;
     disconnect(listener);
     if (listener->wanted && rl_node_is_ready(listener->node))
-        rl_timer_set(&listener->node->client->timers, &listener->timer, rl_now() + pause);
-    rl_operations_node_changed(listener->node->client);
+        rl_timer_set(&listener->node->nodes->core->timers, &listener->timer, rl_now() + pause);
+    listener->node->nodes->events->listener_changed(listener->node->nodes->client);
 }
 
 /* --------------------------------------------------------------------------------------------------------- messages */
@@ -49,9 +49,9 @@ static void subscribed(struct rl_listener *listener)
     listener->up = true;
     listener->failures = 0;
     rl_guard_find(node, REDLOCK_FINDING_NO_SUBSCRIBE, false);
-    rl_timer_stop(&node->client->timers, &listener->timer);
-    rl_queues_listening(node->client, node->index, true);
-    rl_operations_node_changed(node->client);
+    rl_timer_stop(&node->nodes->core->timers, &listener->timer);
+    node->nodes->events->listening(node->nodes->client, node->index, true);
+    node->nodes->events->listener_changed(node->nodes->client);
 }
 
 /* Its text is how many live waiters are before us, one digit, and the key. */
@@ -59,8 +59,8 @@ static void called(struct rl_listener *listener, const redisReply *text)
 {
     if (text->type != REDIS_REPLY_STRING || text->len < 2 || text->str[0] < '0' || text->str[0] > '9')
         return;
-    rl_queues_called(listener->node->client, listener->node->index, (unsigned)(text->str[0] - '0'), text->str + 1,
-                     (size_t)text->len - 1);
+    listener->node->nodes->events->woken(listener->node->nodes->client, listener->node->index,
+                                         (unsigned)(text->str[0] - '0'), text->str + 1, (size_t)text->len - 1);
 }
 
 /* false: not what a server says to a listener. */
@@ -101,7 +101,7 @@ static bool take_all(struct rl_listener *listener)
 
 static void watch(struct rl_listener *listener, int events)
 {
-    struct ev_loop *loop = listener->node->client->loop;
+    struct ev_loop *loop = listener->node->nodes->core->loop;
     if ((listener->watcher.events & (EV_READ | EV_WRITE)) == events)
         return;
     ev_io_stop(loop, &listener->watcher);
@@ -168,7 +168,7 @@ static bool start_tls(struct rl_listener *listener)
     rl_sigpipe_block(&guard); /* it writes at once */
     rl_tls_enter();
     listener->tls =
-        rl_tls_start(node->client->tls, listener->context, node->address.host, error, sizeof error, &permanent);
+        rl_tls_start(node->nodes->tls, listener->context, node->address.host, error, sizeof error, &permanent);
     rl_tls_leave();
     rl_sigpipe_restore(&guard, !listener->tls);
     return listener->tls;
@@ -176,11 +176,11 @@ static bool start_tls(struct rl_listener *listener)
 
 static bool queue_commands(struct rl_listener *listener)
 {
-    redlock_client *client = listener->node->client;
+    struct rl_nodes *nodes = listener->node->nodes;
     struct rl_command auth = {0}, subscribe = {0};
     int authenticates = rl_handshake_auth(listener->node, &auth);
     rl_command_add_text(&subscribe, "SUBSCRIBE");
-    rl_command_add_text(&subscribe, client->channel);
+    rl_command_add_text(&subscribe, nodes->channel);
     bool queued = authenticates >= 0 && rl_command_format(&subscribe);
     if (queued && authenticates > 0)
         queued = redisAppendFormattedCommand(listener->context, auth.bytes, auth.length) == REDIS_OK;
@@ -207,8 +207,8 @@ static void connect_now(struct rl_listener *listener)
     rl_limit_attach(&listener->limit, listener->context->reader);
     ev_io_init(&listener->watcher, on_event, listener->context->fd, EV_WRITE);
     listener->watcher.data = listener;
-    ev_io_start(node->client->loop, &listener->watcher);
-    rl_timer_set(&node->client->timers, &listener->timer, quorum_time_add(rl_now(), node->connect_timeout));
+    ev_io_start(node->nodes->core->loop, &listener->watcher);
+    rl_timer_set(&node->nodes->core->timers, &listener->timer, quorum_time_add(rl_now(), node->connect_timeout));
     listener->unwritten = true;
     if (!start_tls(listener) || !queue_commands(listener))
         failed(listener);
@@ -235,24 +235,24 @@ void rl_listener_node_changed(struct rl_listener *listener)
     struct rl_node *node = listener->node;
     bool possible = listener->wanted && rl_node_is_ready(node);
     if (!possible && listener->context) {
-        rl_timer_stop(&node->client->timers, &listener->timer);
+        rl_timer_stop(&node->nodes->core->timers, &listener->timer);
         disconnect(listener);
     }
     if (possible && !listener->context && !listener->timer.set)
-        rl_timer_set(&node->client->timers, &listener->timer, rl_now()); /* not from inside what has changed it */
+        rl_timer_set(&node->nodes->core->timers, &listener->timer, rl_now()); /* not from inside what has changed it */
 }
 
 void rl_listener_close(struct rl_listener *listener)
 {
     listener->wanted = false;
-    rl_timer_stop(&listener->node->client->timers, &listener->timer);
+    rl_timer_stop(&listener->node->nodes->core->timers, &listener->timer);
     disconnect(listener);
 }
 
-void rl_listeners_start(redlock_client *client)
+void rl_listeners_start(struct rl_nodes *nodes)
 {
-    for (unsigned i = 0; i < client->nodes_count; i++) {
-        struct rl_listener *listener = &client->nodes[i].listener;
+    for (unsigned i = 0; i < nodes->count; i++) {
+        struct rl_listener *listener = &nodes->node[i].listener;
         if (listener->wanted)
             continue;
         listener->wanted = true;
@@ -260,11 +260,11 @@ void rl_listeners_start(redlock_client *client)
     }
 }
 
-quorum_nodes rl_listeners_up(const redlock_client *client)
+quorum_nodes rl_listeners_up(const struct rl_nodes *nodes)
 {
-    quorum_nodes nodes = 0;
-    for (unsigned i = 0; i < client->nodes_count; i++)
-        if (client->nodes[i].listener.up)
-            nodes |= quorum_node(i);
-    return nodes;
+    quorum_nodes up = 0;
+    for (unsigned i = 0; i < nodes->count; i++)
+        if (nodes->node[i].listener.up)
+            up |= quorum_node(i);
+    return up;
 }

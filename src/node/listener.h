@@ -15,6 +15,7 @@
 #include "src/link/limit.h"
 
 struct rl_node;
+struct rl_nodes;
 struct ssl_st;
 
 struct rl_listener {
@@ -39,9 +40,9 @@ void rl_listener_node_changed(struct rl_listener *listener);
 void rl_listener_close(struct rl_listener *listener);
 
 /* Somebody waits: listeners are made for all nodes, and kept. */
-void rl_listeners_start(redlock_client *client);
+void rl_listeners_start(struct rl_nodes *nodes);
 
 /* The nodes whose word reaches us. */
-quorum_nodes rl_listeners_up(const redlock_client *client);
+quorum_nodes rl_listeners_up(const struct rl_nodes *nodes);
 
 #endif

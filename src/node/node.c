@@ -8,11 +8,12 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "src/client/client.h"
 #include "src/core/clock.h"
+#include "src/core/histogram.h"
 #include "src/core/memory.h"
 #include "src/link/sigpipe.h"
 #include "src/node/guard.h"
+#include "src/node/nodes.h"
 #include "src/node/reply.h"
 
 #define BACKOFF_FIRST (10 * QUORUM_MILLISECOND)
@@ -22,7 +23,14 @@
 
 static void schedule(struct rl_node *node, quorum_time due)
 {
-    rl_timer_set(&node->client->timers, &node->timer, due);
+    rl_timer_set(&node->nodes->core->timers, &node->timer, due);
+}
+
+/* The node became usable, or stopped being so. */
+static void changed(struct rl_node *node)
+{
+    rl_listener_node_changed(&node->listener);
+    node->nodes->events->node_changed(node->nodes->client, node);
 }
 
 static void append(struct rl_requests *queue, struct rl_request *request)
@@ -53,7 +61,7 @@ static quorum_time silence_end(const struct rl_node *node)
 {
     quorum_time since = node->sent.first->sent > node->heard ? node->sent.first->sent : node->heard;
     since = since > node->held_up ? since : node->held_up;
-    return quorum_time_add(since, node->client->options.silence_limit_ms * QUORUM_MILLISECOND);
+    return quorum_time_add(since, node->nodes->core->options.silence_limit_ms * QUORUM_MILLISECOND);
 }
 
 quorum_duration rl_node_timeout(const struct rl_node *node)
@@ -81,7 +89,7 @@ static void watch_overdue(struct rl_node *node)
     quorum_time due = silence_end(node);
     if (node->waiting && overdue_at(node, node->waiting->sent) < due)
         due = overdue_at(node, node->waiting->sent);
-    rl_timer_set(&node->client->timers, &node->overdue_timer, due);
+    rl_timer_set(&node->nodes->core->timers, &node->overdue_timer, due);
 }
 
 /* Not before it is connected: recv() would take away the error of the connection, which hiredis asks for. */
@@ -101,11 +109,11 @@ static void on_overdue(struct rl_timer *timer)
     /* It is not the node that was slow but this loop: what it has to say, and what the node has said, goes first. */
     if (node->adapter.waiting || has_unread_data(node)) {
         node->held_up = now;
-        rl_timer_set(&node->client->timers, timer, now + QUORUM_MILLISECOND);
+        rl_timer_set(&node->nodes->core->timers, timer, now + QUORUM_MILLISECOND);
         return;
     }
     if (node->sent.first && node->context && now >= silence_end(node)) {
-        rl_node_break(node, false, "silent for %u ms", node->client->options.silence_limit_ms);
+        rl_node_break(node, false, "silent for %u ms", node->nodes->core->options.silence_limit_ms);
         return;
     }
     while (node->waiting && due_at(node, node->waiting->sent) <= now) {
@@ -129,14 +137,14 @@ static void remember_debt(struct rl_node *node)
 {
     if (!node->sent.first || node->state != RL_NODE_READY || node->client_id == 0)
         return;
-    struct rl_debts *debts = &node->debts;
+    struct rl_stale_links *debts = &node->debts;
     if (strcmp(debts->run_id, node->run_id) != 0)
         memset(debts, 0, sizeof *debts);
     memcpy(debts->run_id, node->run_id, sizeof debts->run_id);
-    for (unsigned i = 0; i < RL_DEBTS_MAX; i++)
+    for (unsigned i = 0; i < RL_STALE_LINKS_MAX; i++)
         if (debts->client_id[i] == node->client_id)
             return; /* it breaks once, and is told so for each request */
-    debts->client_id[debts->count++ % RL_DEBTS_MAX] = node->client_id;
+    debts->client_id[debts->count++ % RL_STALE_LINKS_MAX] = node->client_id;
 }
 
 static bool has_sent_too_much(const struct rl_node *node, const redisAsyncContext *context)
@@ -216,9 +224,10 @@ void rl_node_keep(struct rl_node *node, struct rl_request *request)
         answer(request, RL_ANSWER_DROPPED, 0, NULL);
         return;
     }
-    if (node->kept.count >= node->client->options.undos_max) {
-        rl_log(node->client, REDLOCK_LOG_WARNING, "%s: more than %u undos kept; the oldest is dropped, its key expires",
-               node->address.name, node->client->options.undos_max);
+    if (node->kept.count >= node->nodes->core->options.undos_max) {
+        rl_log(node->nodes->core, REDLOCK_LOG_WARNING,
+               "%s: more than %u undos kept; the oldest is dropped, its key expires", node->address.name,
+               node->nodes->core->options.undos_max);
         answer(take_first(&node->kept), RL_ANSWER_DROPPED, rl_now(), NULL);
     }
     append(&node->kept, request);
@@ -247,7 +256,7 @@ static bool is_stuck(const struct rl_node *node, quorum_time now)
 bool rl_node_can_renew(const struct rl_node *node, quorum_time now)
 {
     return node->state == RL_NODE_READY && !node->unfit && !is_stuck(node, now) &&
-           node->sent.count < node->client->options.pending_max;
+           node->sent.count < node->nodes->core->options.pending_max;
 }
 
 struct rl_usable rl_node_usable(struct rl_node *node, quorum_time now, bool granting)
@@ -260,7 +269,7 @@ struct rl_usable rl_node_usable(struct rl_node *node, quorum_time now, bool gran
             return (struct rl_usable){RL_OUT, false, QUORUM_REFUSED, objection};
         if (is_stuck(node, now))
             return (struct rl_usable){RL_OUT, false, QUORUM_TIMED_OUT, "not asked: it owes older answers"};
-        if (node->sent.count >= node->client->options.pending_max)
+        if (node->sent.count >= node->nodes->core->options.pending_max)
             return (struct rl_usable){RL_OUT, false, QUORUM_UNREACHABLE, "not asked: too many requests wait for it"};
         return (struct rl_usable){RL_USABLE, false, QUORUM_PENDING, ""};
     }
@@ -278,12 +287,12 @@ static quorum_time next_attempt(struct rl_node *node, quorum_time now)
     if (node->failures == 0)
         return now;
     unsigned doublings = node->failures < 16 ? node->failures - 1 : 15;
-    quorum_duration longest = node->client->options.backoff_max_ms * QUORUM_MILLISECOND;
+    quorum_duration longest = node->nodes->core->options.backoff_max_ms * QUORUM_MILLISECOND;
     quorum_duration pause = BACKOFF_FIRST << doublings;
     if (pause > longest)
         pause = longest;
     /* Half of it is jitter: the clients of a node that comes back do not all come at once. */
-    return now + pause / 2 + rl_random_u64(&node->client->random) % (pause / 2 + 1);
+    return now + pause / 2 + rl_random_u64(&node->nodes->core->random) % (pause / 2 + 1);
 }
 
 /* The link has ended, or was never made. */
@@ -302,11 +311,11 @@ static void ended(struct rl_node *node)
     node->attempt = more_addresses ? node->attempt + 1 : 0;
     node->state = RL_NODE_BACKOFF;
     node->context = NULL;
-    rl_log(node->client, node->failures > 1 ? REDLOCK_LOG_DEBUG : REDLOCK_LOG_WARNING, "%s: %s", node->address.name,
-           node->error);
+    rl_log(node->nodes->core, node->failures > 1 ? REDLOCK_LOG_DEBUG : REDLOCK_LOG_WARNING, "%s: %s",
+           node->address.name, node->error);
     schedule(node, more_addresses ? now : next_attempt(node, now));
     rl_attest_end(node, now);
-    rl_client_node_changed(node->client, node);
+    changed(node);
 }
 
 void rl_node_break(struct rl_node *node, bool permanent, const char *format, ...)
@@ -332,7 +341,7 @@ static bool is_told_by_tls(struct rl_node *node)
     char why[RL_NODE_TEXT_SIZE];
     if (!node->adapter.tls)
         return false;
-    bool permanent = rl_tls_explain(node->client->tls, node->adapter.tls, node->address.host, why, sizeof why);
+    bool permanent = rl_tls_explain(node->nodes->tls, node->adapter.tls, node->address.host, why, sizeof why);
     if (!why[0])
         return false;
     memcpy(node->error, why, sizeof node->error);
@@ -424,7 +433,7 @@ static bool start_tls(struct rl_node *node)
     rl_sigpipe_block(&guard);
     rl_tls_enter();
     node->adapter.tls =
-        rl_tls_start(node->client->tls, &node->context->c, node->address.host, error, sizeof error, &permanent);
+        rl_tls_start(node->nodes->tls, &node->context->c, node->address.host, error, sizeof error, &permanent);
     rl_tls_leave();
     rl_sigpipe_restore(&guard, !node->adapter.tls);
     if (!node->adapter.tls)
@@ -452,7 +461,7 @@ static void connect_now(struct rl_node *node)
     context->data = node;
     node->context = context;
     settle_socket(context, !path[0]);
-    rl_adapter_attach(&node->adapter, context, &node->client->writes);
+    rl_adapter_attach(&node->adapter, context, &node->nodes->writes);
     schedule(node, quorum_time_add(rl_now(), node->connect_timeout));
     if (!start_tls(node))
         return;
@@ -482,8 +491,8 @@ void rl_node_resolved(struct rl_node *node)
 static void resolve(struct rl_node *node)
 {
     if (!node->resolution || node->resolution->taken) {
-        rl_resolver_release(node->resolution);
-        node->resolution = rl_resolver_start(node->address.host, node->client->wakeup);
+        rl_resolver_unref(node->resolution);
+        node->resolution = rl_resolver_start(node->address.host, node->nodes->core->wakeup);
     }
     node->state = RL_NODE_RESOLVING;
     schedule(node, quorum_time_add(rl_now(), node->connect_timeout));
@@ -506,8 +515,8 @@ static bool send_heartbeat(struct rl_node *node, bool whole)
 {
     struct rl_command command = {0};
     struct rl_guard_numbers numbers;
-    if (node->client->options.guard)
-        rl_guard_command(node->client, node, node->jumped ? RL_GUARD_JUMPED : RL_GUARD_LOOK, whole, &command, &numbers);
+    if (node->nodes->core->options.guard)
+        rl_guard_command(node->nodes, node, node->jumped ? RL_GUARD_JUMPED : RL_GUARD_LOOK, whole, &command, &numbers);
     else
         rl_command_add_text(&command, "TIME");
     node->beating = rl_command_format(&command) && rl_node_send(node, &node->heartbeat, &command);
@@ -576,14 +585,14 @@ static bool take_heartbeat(struct rl_node *node, const struct rl_answer *given)
 {
     quorum_time sent = node->heartbeat.sent;
     node->round_trip_us = (uint32_t)((given->now - sent) / QUORUM_MICROSECOND);
-    if (!node->client->options.guard) {
-        rl_guard_time_told(node, given->reply, sent, given->now);
+    if (!node->nodes->core->options.guard) {
+        rl_guard_take_time(node, given->reply, sent, given->now);
         return true;
     }
     if (rl_reply_is_error(given->reply, "NOSCRIPT") && send_heartbeat(node, true))
         return false;
     bool jump_written = node->writing_jump;
-    if (!rl_guard_told(node, given->reply, sent, given->now))
+    if (!rl_guard_take_reply(node, given->reply, sent, given->now))
         return false;
     if (jump_written)
         node->jumped = node->suspect = false;
@@ -599,7 +608,6 @@ static void heartbeat_answered(struct rl_request *request, const struct rl_answe
     node->beating = node->beat_again = false;
     if (given->kind != RL_ANSWER_REPLY || !node->context)
         return;
-    const char *unfit = node->unfit;
     if (!take_heartbeat(node, given)) {
         node->beat_again = again && node->beating;
         return;
@@ -608,8 +616,7 @@ static void heartbeat_answered(struct rl_request *request, const struct rl_answe
         rl_node_beat(node);
     if (node->kept.first)
         send_kept(node); /* refused before, by a node that was loading or full */
-    if (unfit != node->unfit || node->client->operations.first)
-        rl_client_node_changed(node->client, node); /* a quarantine may have ended */
+    changed(node);       /* a quarantine may have ended */
 }
 
 void rl_node_ready(struct rl_node *node)
@@ -620,7 +627,7 @@ void rl_node_ready(struct rl_node *node)
     memcpy(node->last_run_id, node->run_id, sizeof node->last_run_id);
     node->forgot = false;
     if (restarted)
-        quorum_clock_forget(&node->client->clock_watch, node->index);
+        quorum_clock_forget(&node->nodes->clock_watch, node->index);
     node->state = RL_NODE_READY;
     node->ready_since = now;
     quorum_deadline_measured(&node->round_trip, &node->patience, quorum_time_since(node->connected_at, now));
@@ -631,22 +638,22 @@ void rl_node_ready(struct rl_node *node)
     node->error[0] = '\0';
     rl_handshake_settle(node);
     send_kept(node);
-    schedule(node, quorum_time_add(now, HEARTBEAT / 2 + rl_random_u64(&node->client->random) % (HEARTBEAT / 2)));
-    rl_log(node->client, REDLOCK_LOG_INFO, "%s: ready, %s %s%s%s", node->address.name,
+    schedule(node, quorum_time_add(now, HEARTBEAT / 2 + rl_random_u64(&node->nodes->core->random) % (HEARTBEAT / 2)));
+    rl_log(node->nodes->core, REDLOCK_LOG_INFO, "%s: ready, %s %s%s%s", node->address.name,
            node->server[0] ? node->server : "unknown server", node->version, node->unfit ? ", " : "",
            node->unfit ? node->unfit : "");
     if (node->jumped)
         rl_node_beat(node);
     if (forgot)
-        rl_leases_hasten(node->client, node->index);
-    rl_client_node_changed(node->client, node);
+        node->nodes->events->node_forgot(node->nodes->client, node->index);
+    changed(node);
 }
 
-void rl_node_open(struct rl_node *node, redlock_client *client, unsigned index, const struct rl_address *address)
+void rl_node_open(struct rl_node *node, struct rl_nodes *nodes, unsigned index, const struct rl_address *address)
 {
     static const struct rl_request_type heartbeat = {.answered = heartbeat_answered};
-    const redlock_options *options = &client->options;
-    node->client = client;
+    const redlock_options *options = &nodes->core->options;
+    node->nodes = nodes;
     node->index = index;
     node->address = *address;
     node->patience.least = (address->timeout_ms ? address->timeout_ms : options->node_timeout_ms) * QUORUM_MILLISECOND;
@@ -672,17 +679,17 @@ void rl_node_close(struct rl_node *node)
     redisAsyncContext *context = node->context;
     node->state = RL_NODE_CLOSED;
     node->context = NULL;
-    rl_timer_stop(&node->client->timers, &node->timer);
+    rl_timer_stop(&node->nodes->core->timers, &node->timer);
     rl_listener_close(&node->listener);
     if (context) {
         context->data = NULL;
         redisAsyncFree(context);
     }
     rl_attest_end(node, 0);
-    rl_timer_stop(&node->client->timers, &node->overdue_timer);
+    rl_timer_stop(&node->nodes->core->timers, &node->overdue_timer);
     while (node->kept.first)
         answer(take_first(&node->kept), RL_ANSWER_DROPPED, 0, NULL);
-    rl_resolver_release(node->resolution);
+    rl_resolver_unref(node->resolution);
     node->resolution = NULL;
     rl_wipe(&node->address, sizeof node->address);
 }

@@ -12,7 +12,6 @@
 
 #include "quorum/deadline.h"
 #include "quorum/tally.h"
-#include "src/client/statistics.h"
 #include "src/core/timer.h"
 #include "src/link/adapter.h"
 #include "src/link/address.h"
@@ -22,10 +21,10 @@
 #include "src/node/listener.h"
 #include "src/node/request.h"
 
-#define RL_RUN_ID_SIZE    41
-#define RL_NODE_TEXT_SIZE 96
-#define RL_DEBTS_MAX      8
-#define RL_NONCE_SIZE     17
+#define RL_RUN_ID_SIZE     41
+#define RL_NODE_TEXT_SIZE  96
+#define RL_STALE_LINKS_MAX 8
+#define RL_NONCE_SIZE      17
 
 enum rl_node_state {
     RL_NODE_BACKOFF,
@@ -50,6 +49,8 @@ enum rl_handshake_step {
     RL_STEPS = RL_STEP_SCRIPTS + RL_SCRIPTS
 };
 
+struct rl_nodes;
+
 struct rl_requests {
     struct rl_request *first;
     struct rl_request *last;
@@ -57,10 +58,10 @@ struct rl_requests {
 };
 
 /* Links that broke with replies outstanding: what they were sent the server may still execute. */
-struct rl_debts {
-    int64_t client_id[RL_DEBTS_MAX]; /* at the server; 0: none */
-    unsigned count;                  /* that were ever noted; the oldest makes way */
-    char run_id[RL_RUN_ID_SIZE];     /* of the server's process that knows them */
+struct rl_stale_links {
+    int64_t client_id[RL_STALE_LINKS_MAX]; /* at the server; 0: none */
+    unsigned count;                        /* that were ever noted; the oldest makes way */
+    char run_id[RL_RUN_ID_SIZE];           /* of the server's process that knows them */
 };
 
 /* What it is like, for people: nothing is decided by it. */
@@ -78,9 +79,17 @@ struct rl_facts {
     char renewal[RL_NODE_TEXT_SIZE]; /* why the last renewal that failed on it did */
 };
 
+struct rl_node_statistics {
+    uint64_t requests;
+    uint64_t timeouts;
+    uint64_t connections; /* that became ready */
+    uint64_t quarantines;
+    redlock_histogram latency;
+};
+
 struct rl_node {
-    redlock_client *client;
-    unsigned index;
+    struct rl_nodes *nodes; /* the set it belongs to */
+    unsigned index;         /* in the set */
     struct rl_address address;
     struct quorum_patience patience; /* with its answers */
     struct quorum_round_trip round_trip;
@@ -94,11 +103,11 @@ struct rl_node {
     struct rl_timer timer;         /* backoff: next attempt; up to ready: give up; ready: heartbeat */
     struct rl_timer overdue_timer; /* the first of `sent` that is not overdue yet, or the silence limit */
 
-    struct rl_requests sent;    /* waiting for their replies, in order */
-    struct rl_request *waiting; /* the first of them that is not overdue */
-    struct rl_request *timed;   /* the one whose round trip is being measured */
-    struct rl_requests kept;    /* undos to be sent when the node is back */
-    struct rl_debts debts;      /* of earlier links */
+    struct rl_requests sent;     /* waiting for their replies, in order */
+    struct rl_request *waiting;  /* the first of them that is not overdue */
+    struct rl_request *timed;    /* the one whose round trip is being measured */
+    struct rl_requests kept;     /* undos to be sent when the node is back */
+    struct rl_stale_links debts; /* of earlier links */
 
     struct rl_resolution *resolution; /* under way, or the last */
     unsigned attempt;                 /* which of the resolved addresses is tried */
@@ -120,7 +129,7 @@ struct rl_node {
 
     unsigned steps_left; /* of the handshake */
     struct rl_request steps[RL_STEPS];
-    struct rl_request kill[RL_DEBTS_MAX];
+    struct rl_request kill[RL_STALE_LINKS_MAX];
     struct rl_request heartbeat;
     struct rl_node_statistics statistics;
     uint32_t findings; /* bits of enum redlock_finding */
@@ -154,7 +163,7 @@ struct rl_usable {
 };
 
 /* Prepares and starts connecting at the next turn. address is copied. */
-void rl_node_open(struct rl_node *node, redlock_client *client, unsigned index, const struct rl_address *address);
+void rl_node_open(struct rl_node *node, struct rl_nodes *nodes, unsigned index, const struct rl_address *address);
 
 /* Ends the link; everything on it, and everything kept, is answered now. In a forked child nothing but memory and
  * descriptors is touched. */
@@ -195,9 +204,6 @@ void rl_node_ready(struct rl_node *node);
 /* The client's wakeup rang: a name may have been resolved. */
 void rl_node_resolved(struct rl_node *node);
 
-/* status.c */
-void rl_status_fill(struct rl_node *node, redlock_node_status *status);
-
 /* handshake.c: what authenticates a link, for the other connection: 1 a command, 0 none is needed, -1 none can be had. */
 int rl_handshake_auth(struct rl_node *node, struct rl_command *command);
 void rl_handshake_auth_free(struct rl_command *command);
@@ -205,7 +211,7 @@ void rl_handshake_auth_free(struct rl_command *command);
 /* handshake.c: queues all of it. false: the link does not take it. */
 bool rl_handshake_start(struct rl_node *node);
 /* Is it the server of another node that has a vote? */
-bool rl_handshake_is_double(const struct rl_node *node);
+bool rl_handshake_is_duplicate(const struct rl_node *node);
 /* Kills what is left of the links before, and undoes what may be left on the node, before anything else is sent. */
 void rl_handshake_settle(struct rl_node *node);
 

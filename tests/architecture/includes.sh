@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Which layer includes what: include <- quorum <- src, and cli and examples on the public header alone.
+# Which layer includes what: include <- quorum <- src, and cli and examples on the public header alone. Inside src a
+# floor includes itself and the floors below it: core <- link <- node <- lock <- client.
 #
 # Usage: includes.sh PROJECT_DIRECTORY
 set -euo pipefail
@@ -25,6 +26,18 @@ resolves() {
   return 1
 }
 
+floors=(core link node lock client)
+
+# is_below FILE HEADER: whether src/FLOOR/... HEADER is on the file's own floor or a lower one.
+is_below() {
+  local floor
+  for floor in "${floors[@]}"; do
+    case $2 in src/"$floor"/*) return 0 ;; esac
+    case $1 in src/"$floor"/*) return 1 ;; esac
+  done
+  return 1
+}
+
 # allowed LAYER FILE HEADER
 allowed() {
   local layer=$1 file=$2 header=$3 inner
@@ -38,8 +51,9 @@ allowed() {
     quorum:\<*) [[ $header =~ ^$types$ ]] ;;
     quorum:\"quorum/*) resolves "$inner" . ;;
     quorum:*) resolves "$inner" quorum ;;
-    src:\"quorum/* | src:\"src/* | src:\"redlock/*) resolves "$inner" . include ;;
-    src:\"*) resolves "$inner" "${file%/*}" ;;
+    src:\"src/*) is_below "$file" "$inner" && resolves "$inner" . ;;
+    src:\"quorum/* | src:\"redlock/*) resolves "$inner" . include ;;
+    src:\"*) return 1 ;;
     # The command proves that the public header is enough for a program.
     cli:\<hiredis/* | cli:\<ev.h\>) return 1 ;;
     *:\<quorum/* | *:\<src/*) return 1 ;;

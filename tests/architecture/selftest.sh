@@ -65,14 +65,14 @@ test_purity() {
 # tree FILE LINE: a project in which all is in order, but for the line added to the file.
 tree() {
   rm -rf "$directory/tree"
-  mkdir -p "$directory/tree/"{include/redlock,quorum,src/node,cli,examples/shop}
+  mkdir -p "$directory/tree/"{include/redlock,quorum,src/{core,node,client},cli,examples/shop}
   cd "$directory/tree"
   printf '#include <stdint.h>\n' >include/redlock/redlock.h
   printf '#include <redlock/redlock.h>\n#include <string_view>\n' >include/redlock/redlock.hpp
   printf '#include <stdint.h>\n' >quorum/tally.h
   printf '#include "quorum/tally.h"\n#include "tally.h"\n#include <string.h>\n' >quorum/tally.c
-  printf '#include <redlock/redlock.h>\n#include "node.h"\n#include "quorum/tally.h"\n#include <ev.h>\n' >src/node/node.c
-  touch src/node/node.h
+  printf '#include <redlock/redlock.h>\n#include "src/node/node.h"\n#include "src/core/clock.h"\n#include "quorum/tally.h"\n#include <ev.h>\n' >src/node/node.c
+  touch src/node/node.h src/core/clock.h src/client/client.h
   printf '#include <redlock/redlock.h>\n#include <stdio.h>\n' | tee cli/main.c >examples/first.c
   printf '#include "stock.h"\n' >examples/shop/shop.c
   touch examples/shop/stock.h
@@ -89,6 +89,9 @@ test_includes() {
   tree include/redlock/redlock.h '#include <ev.h>' && finds '<ev.h>' "${includes[@]}"
   tree include/redlock/redlock.h '#include <string_view>' && finds '<string_view>' "${includes[@]}"
   tree include/redlock/redlock.hpp '#include <ev.h>' && finds '<ev.h>' "${includes[@]}"
+  tree src/node/node.c '#include "src/client/client.h"' && finds 'src/node/node.c:6: src/ must not include "src/client/client.h"' "${includes[@]}"
+  tree src/core/clock.h '#include "src/node/node.h"' && finds '"src/node/node.h"' "${includes[@]}"
+  tree src/node/node.c '#include "node.h"' && finds '"node.h"' "${includes[@]}"
   tree src/node/node.c '#include "cli/main.h"' && finds '"cli/main.h"' "${includes[@]}"
   tree cli/main.c '#include "src/node/node.h"' && finds '"src/node/node.h"' "${includes[@]}"
   tree cli/main.c '#include <hiredis/hiredis.h>' && finds '<hiredis/hiredis.h>' "${includes[@]}"

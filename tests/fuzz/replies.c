@@ -135,7 +135,7 @@ static void on_log(int level, const char *line, void *arg)
 static void turn(void)
 {
     if (!closed && client)
-        rl_timers_fire(&client->timers, now);
+        rl_timers_fire(&client->core.timers, now);
     ev_run(loop, EVRUN_NOWAIT);
 }
 

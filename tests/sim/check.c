@@ -574,7 +574,7 @@ bool sim_check_is_free(unsigned resource)
  * under a node's name. */
 static void check_clocks(const struct sim_process *process, const redlock_statistics *statistics)
 {
-    unsigned long long jumps = statistics->node_clock_jumps + (process->client->stood_still != 0);
+    unsigned long long jumps = statistics->node_clock_jumps + (process->client->nodes->clock_stopped != 0);
     if (sim_world->config.beyond)
         return;
     look(SIM_CLOCKS);

@@ -1,10 +1,10 @@
-#include "src/client/escape.h"
+#include "src/core/escape.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "src/client/result.h"
+#include "src/core/result.h"
 
 #define EMPTY_TOKEN "(empty)"
 

@@ -1,4 +1,4 @@
-#include "src/client/result.h"
+#include "src/core/result.h"
 
 #include <stdarg.h>
 #include <stdio.h>

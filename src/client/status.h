@@ -1,0 +1,11 @@
+/* The state of one node, as redlock_node_status_get() reports it. On the loop's thread. */
+#ifndef RL_STATUS_H
+#define RL_STATUS_H
+
+#include "redlock/redlock.h"
+
+struct rl_node;
+
+void rl_status_fill(struct rl_node *node, redlock_node_status *status);
+
+#endif

@@ -1,0 +1,24 @@
+#include "src/core/core.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+bool rl_logs(const struct rl_core *core, int level)
+{
+    return core->options.log && level <= (int)core->options.log_level && !core->forked;
+}
+
+void rl_log(const struct rl_core *core, int level, const char *format, ...)
+{
+    char line[256];
+    if (!rl_logs(core, level))
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    for (char *c = line; *c; c++) /* a node may send any bytes: they must not move a terminal's cursor */
+        if ((unsigned char)*c < ' ' || *c == 127)
+            *c = '?';
+    core->options.log(level, line, core->options.log_arg);
+}

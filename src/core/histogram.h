@@ -1,0 +1,13 @@
+/* Adds a duration to a histogram of the public statistics. */
+#ifndef RL_HISTOGRAM_H
+#define RL_HISTOGRAM_H
+
+#include "quorum/time.h"
+#include "redlock/redlock.h"
+
+/* Buckets to each power of two: a value is known to a fifth of itself, from a microsecond to an hour. */
+#define RL_HISTOGRAM_PER_POWER 4u
+
+void rl_histogram_add(redlock_histogram *histogram, quorum_duration duration);
+
+#endif

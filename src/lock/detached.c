@@ -1,0 +1,62 @@
+#include "src/lock/detached.h"
+
+#include <stddef.h>
+
+#include "src/core/clock.h"
+#include "src/lock/lease.h"
+#include "src/lock/locks.h"
+#include "src/lock/round.h"
+
+#define RETRY (10 * QUORUM_MILLISECOND)
+
+static bool try_to_release(struct rl_lease *lease)
+{
+    const struct quorum_terms terms = {.kind = QUORUM_RELEASE, .nodes = lease->locks->nodes->count};
+    struct rl_round *round = rl_round_create(lease->locks, lease, RL_ASK_RELEASE, &terms);
+    if (!round)
+        return false;
+    rl_round_start(round);
+    rl_round_leave(round);
+    return true;
+}
+
+void rl_lease_release_detached(struct rl_lease *lease)
+{
+    struct rl_locks *locks = lease->locks;
+    rl_lease_invalidate(lease);
+    if (!lease->may_hold || try_to_release(lease))
+        return;
+    lease->next_unreleased = locks->unreleased;
+    locks->unreleased = rl_lease_ref(lease);
+    if (!locks->release_timer.set)
+        rl_timer_set(&locks->core->timers, &locks->release_timer, rl_now() + RETRY);
+}
+
+static struct rl_lease *take_unreleased(struct rl_locks *locks)
+{
+    struct rl_lease *lease = locks->unreleased;
+    locks->unreleased = lease->next_unreleased;
+    return lease;
+}
+
+void rl_detached_retry(struct rl_locks *locks)
+{
+    while (locks->unreleased && try_to_release(locks->unreleased))
+        rl_lease_unref(take_unreleased(locks));
+    if (locks->unreleased)
+        rl_timer_set(&locks->core->timers, &locks->release_timer, rl_now() + RETRY);
+}
+
+void rl_detached_on_timer(struct rl_timer *timer)
+{
+    rl_detached_retry((struct rl_locks *)(void *)((char *)timer - offsetof(struct rl_locks, release_timer)));
+}
+
+void rl_detached_drop(struct rl_locks *locks)
+{
+    while (locks->unreleased) {
+        struct rl_lease *lease = take_unreleased(locks);
+        locks->pending_undos += quorum_count(lease->may_hold);
+        rl_lease_unref(lease);
+    }
+}

@@ -1,0 +1,30 @@
+#include "src/lock/locks.h"
+
+#include "src/lock/detached.h"
+#include "src/lock/renewal.h"
+#include "src/lock/round.h"
+
+void rl_locks_open(struct rl_locks *locks, struct rl_core *core, struct rl_nodes *nodes,
+                   const struct rl_locks_events *events, redlock_client *client)
+{
+    locks->core = core;
+    locks->nodes = nodes;
+    locks->events = events;
+    locks->client = client;
+    locks->release_timer.fire = rl_detached_on_timer;
+    locks->renewal_timer.fire = rl_renewals_gathered;
+    locks->undo_timer.fire = rl_rounds_undo_due;
+}
+
+void rl_locks_drop(struct rl_locks *locks)
+{
+    rl_queues_free(locks);
+    rl_rounds_undo(locks); /* which are dropped */
+    rl_detached_drop(locks);
+}
+
+void rl_locks_free(struct rl_locks *locks)
+{
+    rl_rounds_free_spare(locks);
+    rl_leases_free(locks);
+}

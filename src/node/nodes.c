@@ -1,0 +1,71 @@
+#include "src/node/nodes.h"
+
+#include <stdio.h>
+
+#include "src/core/memory.h"
+#include "src/core/result.h"
+#include "src/node/attest.h"
+
+struct rl_nodes *rl_nodes_create(struct rl_core *core, unsigned count, bool own_thread,
+                                 const struct rl_nodes_events *events, redlock_client *client)
+{
+    struct rl_nodes *nodes = rl_allocate(&core->allocator, sizeof *nodes + count * sizeof *nodes->node);
+    if (!nodes)
+        return NULL;
+    nodes->core = core;
+    nodes->events = events;
+    nodes->client = client;
+    nodes->writes.loop = core->loop;
+    nodes->writes.own_thread = own_thread;
+    nodes->count = count;
+    return nodes;
+}
+
+static bool needs_tls(const struct rl_address *addresses, unsigned count)
+{
+    bool needed = false;
+    for (unsigned i = 0; i < count; i++)
+        needed = needed || addresses[i].tls;
+    return needed;
+}
+
+int rl_nodes_open(struct rl_nodes *nodes, const struct rl_address *addresses, redlock_result *result)
+{
+    const redlock_options *options = &nodes->core->options;
+    char token[REDLOCK_TOKEN_SIZE];
+    if (!rl_random_token(&nodes->core->random, token))
+        return rl_result_fail(result, REDLOCK_SYSTEM, "the system gives no random bytes yet");
+    snprintf(nodes->channel, sizeof nodes->channel, "%.*s%.16s", RL_CHANNEL_SIZE - 17, options->channel_prefix, token);
+    int status = REDLOCK_OK;
+    if (needs_tls(addresses, nodes->count))
+        status = rl_tls_create(options, &nodes->tls, result);
+    if (status)
+        return status;
+    quorum_clock_init(&nodes->clock_watch, nodes->count, options->drift_ppm, QUORUM_SECOND);
+    for (unsigned i = 0; i < nodes->count; i++)
+        rl_node_open(&nodes->node[i], nodes, i, &addresses[i]);
+    return REDLOCK_OK;
+}
+
+void rl_nodes_close(struct rl_nodes *nodes)
+{
+    for (unsigned i = 0; i < nodes->count; i++)
+        if (nodes->node[i].nodes)
+            rl_node_close(&nodes->node[i]);
+}
+
+void rl_nodes_free(struct rl_nodes *nodes)
+{
+    rl_attest_free_spare(nodes);
+    rl_tls_destroy(nodes->tls, &nodes->core->allocator);
+    rl_core_free(nodes->core, nodes);
+}
+
+void rl_nodes_flush(struct rl_nodes *nodes)
+{
+    /* A link that breaks while it is written to may start a round, whose grants need their proofs in this turn, too. */
+    do {
+        rl_attest_send(nodes);
+        rl_adapter_flush(&nodes->writes);
+    } while (nodes->unproven);
+}

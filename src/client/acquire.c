@@ -204,7 +204,7 @@ static void decided(struct rl_round *round)
 static void explain_refusal(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)
 {
     if (vote->vote == QUORUM_HELD && reply->element[1]->integer == 0)
-        snprintf(round->slot[node].text, sizeof round->slot[node].text, "free, but others wait for it");
+        snprintf(round->node[node].text, sizeof round->node[node].text, "free, but others wait for it");
 }
 
 static void replied(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)

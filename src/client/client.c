@@ -15,6 +15,7 @@
 #include "src/core/result.h"
 #include "src/lock/detached.h"
 #include "src/lock/renewal.h"
+#include "src/lock/undo.h"
 
 /* ------------------------------------------------------------------------------------------------------ who may call */
 
@@ -129,6 +130,7 @@ static void stop_watchers(redlock_client *client)
 
 void rl_client_node_changed(redlock_client *client, struct rl_node *node)
 {
+    rl_listener_node_changed(&node->listener);
     rl_rounds_node_changed(&client->locks, node);
     rl_operations_node_changed(client);
 }
@@ -159,7 +161,16 @@ static const struct rl_nodes_events nodes_events = {.node_changed = rl_client_no
                                                     .listening = on_listening,
                                                     .listener_changed = rl_operations_node_changed,
                                                     .woken = on_woken};
-static const struct rl_locks_events locks_events = {.lease_ended = rl_watches_end};
+static void on_lease_lost(struct rl_lease *lease, bool leave)
+{
+    rl_watches_end(lease);
+    if (leave)
+        rl_lease_invalidate(lease);
+    else
+        rl_lease_release_detached(lease); /* the nodes may still hold it */
+}
+
+static const struct rl_locks_events locks_events = {.lease_lost = on_lease_lost, .lease_ended = rl_watches_end};
 
 /* ------------------------------------------------------------------------------------------------------------ making */
 

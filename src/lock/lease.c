@@ -12,22 +12,10 @@
 #include "src/core/escape.h"
 #include "src/core/memory.h"
 #include "src/core/result.h"
-#include "src/lock/detached.h"
 #include "src/lock/locks.h"
-#include "src/lock/renewal.h"
 
-#define FIRST_BUCKETS 64
-#define GRAIN_MOST    (5 * QUORUM_MILLISECOND)
-#define SPREAD_EACH   (300 * QUORUM_MICROSECOND)
-
-/* FNV-1a with the client's own start: resources come from outside, and shall not be made to meet in one bucket. */
-static uint64_t hash_of(const struct rl_locks *locks, const char *key, size_t size)
-{
-    uint64_t hash = UINT64_C(14695981039346656037) ^ (uintptr_t)locks;
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ (unsigned char)key[i]) * UINT64_C(1099511628211);
-    return hash ^ (hash >> 29);
-}
+#define GRAIN_MOST  (5 * QUORUM_MILLISECOND)
+#define SPREAD_EACH (300 * QUORUM_MICROSECOND)
 
 static size_t bytes_of(const struct rl_names *names, size_t prefix)
 {
@@ -89,8 +77,7 @@ struct rl_lease *rl_lease_create_one(struct rl_locks *locks, const char *resourc
     return rl_lease_create(locks, &names, status);
 }
 
-static size_t name_slot(char name[REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE], const char *semaphore, size_t size,
-                        unsigned slot)
+size_t rl_slot_name(char name[REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE], const char *semaphore, size_t size, unsigned slot)
 {
     memcpy(name, semaphore, size);
     return size + (size_t)snprintf(name + size, RL_SLOT_SIZE, RL_SLOT_INFIX "%u", slot);
@@ -102,7 +89,7 @@ struct rl_lease *rl_lease_create_slot(struct rl_locks *locks, const struct rl_na
     struct rl_text base = names->name[0];
     char name[REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE];
     /* A second name, which is no key of the lease: the semaphore's. */
-    struct rl_names both = {.count = 2, .name = {{name, name_slot(name, base.bytes, base.size, slot)}, base}};
+    struct rl_names both = {.count = 2, .name = {{name, rl_slot_name(name, base.bytes, base.size, slot)}, base}};
     struct rl_lease *lease = rl_lease_create(locks, &both, status);
     if (!lease)
         return NULL;
@@ -165,77 +152,6 @@ void rl_lease_unref(struct rl_lease *lease)
     rl_core_free(lease->locks->core, lease);
 }
 
-/* ------------------------------------------------------------------------------------------------- list and table */
-
-static void insert(struct rl_leases *leases, struct rl_lease *lease)
-{
-    for (unsigned i = 0; i < lease->key_count; i++) {
-        struct rl_key *key = &lease->key[i];
-        struct rl_key **bucket = &leases->buckets[key->hash & (leases->bucket_count - 1)];
-        key->chain = *bucket;
-        *bucket = key;
-    }
-}
-
-static void take_out(struct rl_leases *leases, struct rl_lease *lease)
-{
-    for (unsigned i = 0; i < lease->key_count; i++) {
-        struct rl_key *key = &lease->key[i];
-        struct rl_key **link = &leases->buckets[key->hash & (leases->bucket_count - 1)];
-        while (*link != key)
-            link = &(*link)->chain;
-        *link = key->chain;
-    }
-}
-
-/* Twice the buckets. Without memory for them the table stays, only slower. */
-static bool grow(struct rl_locks *locks)
-{
-    struct rl_leases *leases = &locks->leases;
-    size_t count = leases->bucket_count ? 2 * leases->bucket_count : FIRST_BUCKETS;
-    struct rl_key **buckets = rl_allocate(&locks->core->allocator, count * sizeof *buckets);
-    if (!buckets)
-        return leases->bucket_count > 0;
-    if (leases->buckets)
-        rl_core_free(locks->core, leases->buckets);
-    leases->buckets = buckets;
-    leases->bucket_count = count;
-    for (struct rl_lease *lease = leases->first; lease; lease = lease->next)
-        insert(leases, lease);
-    return true;
-}
-
-static bool list(struct rl_lease *lease)
-{
-    struct rl_leases *leases = &lease->locks->leases;
-    if (leases->count >= leases->bucket_count && !grow(lease->locks))
-        return false;
-    for (unsigned i = 0; i < lease->key_count; i++)
-        lease->key[i].hash = hash_of(lease->locks, lease->key[i].bytes, lease->key[i].size);
-    lease->listed = true;
-    lease->previous = NULL;
-    lease->next = leases->first;
-    if (lease->next)
-        lease->next->previous = lease;
-    leases->first = lease;
-    leases->count += lease->key_count;
-    insert(leases, lease);
-    return true;
-}
-
-static void unlist(struct rl_lease *lease)
-{
-    struct rl_leases *leases = &lease->locks->leases;
-    if (!lease->listed)
-        return;
-    lease->listed = false;
-    *(lease->previous ? &lease->previous->next : &leases->first) = lease->next;
-    if (lease->next)
-        lease->next->previous = lease->previous;
-    take_out(leases, lease);
-    leases->count -= lease->key_count;
-}
-
 /* --------------------------------------------------------------------------------------------------------- handles */
 
 static void add_handle(struct rl_lease *lease, redlock_lock *handle, redlock_event_callback event, void *arg)
@@ -269,7 +185,7 @@ void rl_lease_end_handle(redlock_lock *lock)
     if (lock != &lease->first)
         rl_core_free(lease->locks->core, lock);
     if (lease->holds == 0) {
-        unlist(lease);
+        rl_leases_remove(lease);
         rl_timer_stop(&lease->locks->core->timers, &lease->timer);
         lease->locks->events->lease_ended(lease);
     }
@@ -277,31 +193,18 @@ void rl_lease_end_handle(redlock_lock *lock)
 
 /* ------------------------------------------------------------------------------------------------ the rules' words */
 
-static void enlist_noticed(struct rl_lease *lease, unsigned notices)
-{
-    struct rl_leases *leases = &lease->locks->leases;
-    bool first = lease->notices == 0;
-    lease->notices |= notices;
-    if (!first)
-        return;
-    rl_lease_ref(lease);
-    lease->next_noticed = NULL;
-    *(leases->noticed ? &leases->noticed_last->next_noticed : &leases->noticed) = lease;
-    leases->noticed_last = lease;
-}
-
 static void notice(struct rl_lease *lease, int event)
 {
     for (redlock_lock *handle = lease->handles; handle; handle = handle->next)
         handle->pending |= 1u << event;
-    enlist_noticed(lease, 1u << event);
+    rl_leases_notice(lease, 1u << event);
 }
 
 void rl_lease_give(redlock_lock *lock)
 {
     lock->given = true;
     if (lock->pending)
-        enlist_noticed(lock->lease, lock->pending);
+        rl_leases_notice(lock->lease, lock->pending);
 }
 
 static void lost(struct rl_lease *lease, enum quorum_loss loss)
@@ -312,16 +215,12 @@ static void lost(struct rl_lease *lease, enum quorum_loss loss)
     notice(lease, REDLOCK_EVENT_LOST);
     if (lease->descriptor >= 0)
         rl_lease_signal(lease);
-    lease->locks->events->lease_ended(lease);
     bool left = loss == QUORUM_LOSS_CLOSED && locks->core->options.leave_locks;
     char name[128];
     redlock_escape(rl_lease_resource(lease, 0).bytes, rl_lease_resource(lease, 0).size, name, sizeof name);
     rl_log(locks->core, loss == QUORUM_LOSS_CLOSED ? REDLOCK_LOG_DEBUG : REDLOCK_LOG_WARNING, "lock on %s %s: %s", name,
            left ? "is left to expire" : "lost", rl_result_loss(loss));
-    if (left)
-        rl_lease_invalidate(lease);
-    else
-        rl_lease_release_detached(lease); /* whatever the nodes still have of it */
+    locks->events->lease_lost(lease, left);
 }
 
 static void carry_out(struct rl_lease *lease, const struct quorum_lease_actions *actions)
@@ -339,7 +238,7 @@ static void carry_out(struct rl_lease *lease, const struct quorum_lease_actions 
         notice(lease, REDLOCK_EVENT_ENDING);
     if (actions->renew) {
         lease->renewal_ttl = actions->renew;
-        rl_renewal_due(lease);
+        rl_leases_renew(lease);
     }
 }
 
@@ -381,7 +280,7 @@ static void on_timer(struct rl_timer *timer)
 
 bool rl_lease_hold(struct rl_lease *lease, const struct rl_lease_terms *terms)
 {
-    if (!list(lease))
+    if (!rl_leases_add(lease))
         return false;
     quorum_time now = rl_now();
     const struct quorum_lease_terms rules = {
@@ -429,66 +328,6 @@ void rl_lease_confirmed(struct rl_lease *lease, const struct quorum_round *round
     if (round->terms.ttl / QUORUM_MILLISECOND > lease->ttl_ms)
         lease->ttl_ms = (uint32_t)(round->terms.ttl / QUORUM_MILLISECOND);
     rl_lease_step(lease, &event);
-}
-
-void rl_leases_hasten(struct rl_locks *locks, unsigned node)
-{
-    for (struct rl_lease *lease = locks->leases.first; lease; lease = lease->next) {
-        const struct quorum_lease_event event = {.type = QUORUM_LEASE_HASTEN,
-                                                 .now = rl_now(),
-                                                 .spread = QUORUM_SECOND,
-                                                 .random = rl_random_u64(&locks->core->random)};
-        if (lease->may_hold & quorum_node(node))
-            rl_lease_step(lease, &event);
-    }
-}
-
-void rl_leases_mark_lost(struct rl_locks *locks, enum quorum_lease_event_type why)
-{
-    for (struct rl_lease *lease = locks->leases.first; lease; lease = lease->next) {
-        const struct quorum_lease_event event = {.type = why, .now = rl_now()};
-        rl_lease_step(lease, &event);
-    }
-}
-
-/* ---------------------------------------------------------------------------------------------------------- telling */
-
-static redlock_lock *next_to_tell(const struct rl_lease *lease, int event)
-{
-    redlock_lock *handle = lease->handles;
-    while (handle && !(handle->given && handle->pending & 1u << event))
-        handle = handle->next;
-    return handle;
-}
-
-/* Callbacks may release handles, and make new ones: after each the list is looked at from its start. A warning that the
- * loss has overtaken is still told before it, and tells nothing of it. */
-static void tell(struct rl_lease *lease, int event)
-{
-    redlock_lock *handle;
-    while ((handle = next_to_tell(lease, event)) != NULL) {
-        handle->pending &= ~(1u << event);
-        if (handle->event)
-            handle->event(handle, event,
-                          event == REDLOCK_EVENT_LOST ? atomic_load(&lease->loss) : (int)REDLOCK_NOT_LOST,
-                          (int64_t)(rl_lease_validity(lease) / QUORUM_MILLISECOND), handle->event_arg);
-    }
-}
-
-bool rl_leases_notify(struct rl_locks *locks)
-{
-    struct rl_leases *leases = &locks->leases;
-    for (unsigned told = 0; leases->noticed && told < 1024; told++) {
-        struct rl_lease *lease = leases->noticed;
-        unsigned notices = lease->notices;
-        leases->noticed = lease->next_noticed;
-        lease->notices = 0;
-        for (int event = REDLOCK_EVENT_RENEWAL_FAILING; event <= REDLOCK_EVENT_LOST; event++)
-            if (notices & 1u << event)
-                tell(lease, event);
-        rl_lease_unref(lease);
-    }
-    return leases->noticed != NULL;
 }
 
 /* ------------------------------------------------------------------------------------------------------- questions */
@@ -560,131 +399,4 @@ uint32_t rl_lease_set(const struct rl_lease *lease)
         for (size_t at = 0; at <= lease->key[i].size; at++)
             hash = (hash ^ (unsigned char)lease->key[i].bytes[at]) * 16777619u;
     return hash;
-}
-
-typedef bool predicate(const struct rl_lease *lease, const void *what);
-
-static struct rl_lease *find(struct rl_locks *locks, const char *resource, size_t size, predicate *fits,
-                             const void *what)
-{
-    struct rl_leases *leases = &locks->leases;
-    char bytes[128 + REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE];
-    size_t prefix = strlen(locks->core->options.prefix);
-    if (!leases->count || prefix + size > sizeof bytes)
-        return NULL;
-    memcpy(bytes, locks->core->options.prefix, prefix);
-    memcpy(bytes + prefix, resource, size);
-    uint64_t hash = hash_of(locks, bytes, prefix + size);
-    for (struct rl_key *key = leases->buckets[hash & (leases->bucket_count - 1)]; key; key = key->chain)
-        if (key->hash == hash && key->size == prefix + size && memcmp(key->bytes, bytes, key->size) == 0 &&
-            fits(key->lease, what))
-            return key->lease;
-    return NULL;
-}
-
-static bool is_valid(const struct rl_lease *lease, const void *unused)
-{
-    (void)unused;
-    return rl_lease_validity(lease) > 0;
-}
-
-struct wanted {
-    const struct rl_names *names;
-    struct rl_owner owner;
-    bool shared;
-};
-
-static bool is_owned(const struct rl_lease *lease, const void *what)
-{
-    const struct wanted *wanted = what;
-    return rl_owner_is(lease->owner, wanted->owner) && rl_lease_has(lease, wanted->names);
-}
-
-/* Two readers are never in each other's way. */
-static bool is_obstacle(const struct rl_lease *lease, const void *what)
-{
-    const struct wanted *wanted = what;
-    return rl_owner_is(lease->owner, wanted->owner) && !(lease->shared && wanted->shared);
-}
-
-static bool has_token(const struct rl_lease *lease, const void *what)
-{
-    const struct rl_text *token = what;
-    return lease->value.size == token->size && memcmp(lease->value.bytes, token->bytes, token->size) == 0;
-}
-
-struct rl_lease *rl_leases_find_token(struct rl_locks *locks, const char *resource, size_t size, struct rl_text token)
-{
-    return find(locks, resource, size, has_token, &token);
-}
-
-struct rl_lease *rl_leases_find(struct rl_locks *locks, const char *resource, size_t size)
-{
-    return find(locks, resource, size, is_valid, NULL);
-}
-
-struct rl_lease *rl_leases_find_slot(struct rl_locks *locks, const char *resource, size_t size, unsigned slot)
-{
-    char name[REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE];
-    return find(locks, name, name_slot(name, resource, size, slot), is_valid, NULL);
-}
-
-bool rl_leases_have(struct rl_locks *locks, const char *resource, size_t size)
-{
-    bool found = rl_leases_find(locks, resource, size);
-    for (unsigned slot = 0; !found && locks->leases.count && slot < REDLOCK_PERMITS_MAX; slot++)
-        found = rl_leases_find_slot(locks, resource, size, slot);
-    return found;
-}
-
-struct rl_lease *rl_leases_find_owned(struct rl_locks *locks, const struct rl_names *names, struct rl_owner owner)
-{
-    const struct wanted wanted = {.names = names, .owner = owner};
-    return find(locks, names->name[0].bytes, names->name[0].size, is_owned, &wanted);
-}
-
-struct rl_lease *rl_leases_find_obstacle(struct rl_locks *locks, const struct rl_names *names, struct rl_owner owner,
-                                         bool shared, struct rl_text *name)
-{
-    const struct wanted wanted = {.owner = owner, .shared = shared};
-    struct rl_lease *found = NULL;
-    for (unsigned i = 0; !found && i < names->count; i++) {
-        *name = names->name[i];
-        found = find(locks, name->bytes, name->size, is_obstacle, &wanted);
-    }
-    return found;
-}
-
-bool rl_leases_have_all_permits(struct rl_locks *locks, struct rl_text semaphore, unsigned permits,
-                                struct rl_owner owner)
-{
-    bool all = true;
-    for (unsigned slot = 0; all && slot < permits; slot++) {
-        const struct rl_lease *lease = rl_leases_find_slot(locks, semaphore.bytes, semaphore.size, slot);
-        all = lease && rl_owner_is(lease->owner, owner);
-    }
-    return all;
-}
-
-/* In a forked child, or at the end of a close: nobody is told. */
-void rl_leases_free(struct rl_locks *locks)
-{
-    struct rl_leases *leases = &locks->leases;
-    while (leases->noticed) {
-        struct rl_lease *lease = leases->noticed;
-        leases->noticed = lease->next_noticed;
-        rl_lease_unref(lease);
-    }
-    while (leases->first) {
-        struct rl_lease *lease = leases->first;
-        rl_lease_ref(lease);
-        while (lease->handles) {
-            rl_lease_end_handle(lease->handles);
-            rl_lease_unref(lease);
-        }
-        rl_lease_unref(lease);
-    }
-    if (leases->buckets)
-        rl_core_free(locks->core, leases->buckets);
-    leases->buckets = NULL;
 }

@@ -78,18 +78,6 @@ struct rl_lease {
     struct rl_key key[]; /* in the order of their bytes, which follow */
 };
 
-struct rl_leases {
-    struct rl_lease *first;
-    struct rl_key **buckets; /* by hash of the key; NULL until the first */
-    size_t bucket_count;     /* a power of two */
-    size_t count;            /* of keys */
-    struct rl_lease *due;    /* for renewal, oldest first */
-    struct rl_lease *due_last;
-    unsigned due_count;
-    struct rl_lease *noticed; /* with something to tell, oldest first; references */
-    struct rl_lease *noticed_last;
-};
-
 /* How a lock is to be held. */
 struct rl_lease_terms {
     quorum_time validity_end;
@@ -134,15 +122,6 @@ void rl_lease_extended(struct rl_lease *lease, const struct quorum_round *round)
 /* A renewal or extension that was lost by timeouts has been confirmed by a majority since. */
 void rl_lease_confirmed(struct rl_lease *lease, const struct quorum_round *round, quorum_time now);
 
-/* A node is back without its memory: what it held is renewed, and set again, soon. */
-void rl_leases_hasten(struct rl_locks *locks, unsigned node);
-
-/* Ends all of them, for this reason. */
-void rl_leases_mark_lost(struct rl_locks *locks, enum quorum_lease_event_type why);
-
-/* Calls back for what has happened to leases. true: some is left for the next turn. */
-bool rl_leases_notify(struct rl_locks *locks);
-
 /* Not valid any more, for whoever asks. */
 void rl_lease_invalidate(struct rl_lease *lease);
 
@@ -155,6 +134,9 @@ struct rl_lease *rl_lease_create_slot(struct rl_locks *locks, const struct rl_na
                                       unsigned slot, int *status);
 #define RL_SLOT_INFIX ":redlock:slot:"
 #define RL_SLOT_SIZE  (sizeof RL_SLOT_INFIX + 3)
+
+/* Writes the name of a semaphore's slot; returns its size. */
+size_t rl_slot_name(char name[REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE], const char *semaphore, size_t size, unsigned slot);
 
 /* Nothing but a key and a token: what the commands and scripts for ordinary locks deal with. */
 static inline bool rl_lease_is_plain(const struct rl_lease *lease)
@@ -188,30 +170,5 @@ bool rl_lease_is_alike(const struct rl_lease *lease, const struct rl_lease *othe
 
 /* What is left of it; 0 when it is over. Any thread. */
 quorum_duration rl_lease_validity(const struct rl_lease *lease);
-
-/* The one with this token, lost or not, or NULL. */
-struct rl_lease *rl_leases_find_token(struct rl_locks *locks, const char *resource, size_t size, struct rl_text token);
-
-/* A valid one on the resource, or NULL. */
-struct rl_lease *rl_leases_find(struct rl_locks *locks, const char *resource, size_t size);
-
-/* The same for a slot of a semaphore. */
-struct rl_lease *rl_leases_find_slot(struct rl_locks *locks, const char *resource, size_t size, unsigned slot);
-
-/* Has the client a valid lock on the resource, or a permit of it? */
-bool rl_leases_have(struct rl_locks *locks, const char *resource, size_t size);
-
-/* One that the owner has on all of these, lost or not, or NULL. */
-struct rl_lease *rl_leases_find_owned(struct rl_locks *locks, const struct rl_names *names, struct rl_owner owner);
-
-/* One that the owner has on some of these, lost or not, and that excludes a lock on all of them; or NULL. *name: the
- * one of them that both are on. */
-struct rl_lease *rl_leases_find_obstacle(struct rl_locks *locks, const struct rl_names *names, struct rl_owner owner,
-                                         bool shared, struct rl_text *name);
-
-/* Does the owner have every permit of the semaphore? */
-bool rl_leases_have_all_permits(struct rl_locks *locks, struct rl_text semaphore, unsigned permits,
-                                struct rl_owner owner);
-void rl_leases_free(struct rl_locks *locks);
 
 #endif

@@ -7,12 +7,14 @@
 
 #include "redlock/redlock.h"
 #include "src/core/core.h"
-#include "src/lock/lease.h"
+#include "src/lock/leases.h"
 #include "src/lock/queue.h"
 #include "src/node/nodes.h"
 
 struct rl_locks_events {
-    /* The lease was lost, or its last handle was released. */
+    /* The lease was lost: whoever waits for that is woken, and what the nodes may still hold of it is released, unless it is left to expire. */
+    void (*lease_lost)(struct rl_lease *lease, bool leave);
+    /* The last handle was released. */
     void (*lease_ended)(struct rl_lease *lease);
 };
 

@@ -42,42 +42,10 @@ struct batch {
 
 /* ------------------------------------------------------------------------------------------------------- gathering */
 
-/* A hundredth of the ttl is what the drift allows for anyway. */
-static quorum_duration patience(const struct rl_lease *lease)
-{
-    quorum_duration share = lease->rules.terms.ttl / 100, most = 20 * QUORUM_MILLISECOND;
-    return share < most ? share : most;
-}
-
-void rl_renewal_due(struct rl_lease *lease)
-{
-    struct rl_locks *locks = lease->locks;
-    struct rl_leases *leases = &locks->leases;
-    if (lease->due)
-        return;
-    lease->due = true;
-    lease->next_due = NULL;
-    *(leases->due ? &leases->due_last->next_due : &leases->due) = rl_lease_ref(lease);
-    leases->due_last = lease;
-    leases->due_count++;
-    quorum_time latest = quorum_time_add(rl_now(), lease->rules.failures ? 0 : patience(lease));
-    if (!locks->renewal_timer.set || locks->renewal_timer.due > latest)
-        rl_timer_set(&locks->core->timers, &locks->renewal_timer, latest);
-}
-
-static struct rl_lease *take_due(struct rl_leases *leases)
-{
-    struct rl_lease *lease = leases->due;
-    leases->due = lease->next_due;
-    leases->due_count--;
-    lease->due = false;
-    return lease;
-}
-
 void rl_renewals_drop(struct rl_locks *locks)
 {
     while (locks->leases.due)
-        rl_lease_unref(take_due(&locks->leases));
+        rl_lease_unref(rl_leases_take_due(&locks->leases));
     rl_timer_stop(&locks->core->timers, &locks->renewal_timer);
 }
 
@@ -384,7 +352,7 @@ static void fill(struct batch *batch, quorum_nodes nodes, quorum_time now)
     while (leases->due && batch->count < RL_RENEWALS_MAX && rl_lease_is_plain(leases->due) == batch->plain) {
         struct item *item = &batch->items[batch->count];
         memset(item, 0, sizeof *item);
-        item->lease = take_due(leases);
+        item->lease = rl_leases_take_due(leases);
         if (!item->lease->listed || item->lease->rules.loss) {
             rl_lease_unref(item->lease);
             continue;

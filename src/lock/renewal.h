@@ -12,9 +12,6 @@ struct rl_locks;
 /* From so many on in a command the nodes are asked one after the other. */
 #define RL_RENEWALS_IN_TURN 16
 
-/* The rules want the lease renewed, with its renewal_ttl. */
-void rl_renewal_due(struct rl_lease *lease);
-
 /* Sends what is due, if enough has gathered or it has waited long enough. Called before the loop sleeps. */
 void rl_renewals_flush(struct rl_locks *locks);
 

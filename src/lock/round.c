@@ -11,6 +11,7 @@
 #include "src/core/result.h"
 #include "src/lock/locks.h"
 #include "src/lock/question.h"
+#include "src/lock/undo.h"
 #include "src/node/guard.h"
 
 #define SPARE_ROUNDS 64
@@ -24,7 +25,7 @@ static size_t round_size(const struct rl_locks *locks)
     return sizeof(struct rl_round) + locks->nodes->count * sizeof(struct rl_round_node);
 }
 
-static void release(struct rl_round *round)
+void rl_round_unref(struct rl_round *round)
 {
     struct rl_locks *locks = round->locks;
     assert(round->references > 0);
@@ -59,7 +60,7 @@ void rl_rounds_free_spare(struct rl_locks *locks)
     }
 }
 
-static const struct rl_request_type ask_type, undo_type;
+static const struct rl_request_type ask_type;
 
 struct rl_round *rl_round_create(struct rl_locks *locks, struct rl_lease *lease, enum rl_question question,
                                  const struct quorum_terms *terms)
@@ -74,13 +75,13 @@ struct rl_round *rl_round_create(struct rl_locks *locks, struct rl_lease *lease,
     round->lease = rl_lease_ref(lease);
     round->question = question;
     for (unsigned i = 0; i < locks->nodes->count; i++) {
-        struct rl_round_node *slot = &round->slot[i];
-        slot->ask.type = &ask_type;
-        slot->undo.type = &undo_type;
-        slot->ask.whole = slot->undo.whole = false;
-        slot->latency_us = 0;
-        slot->undo_refused = 0;
-        slot->text[0] = '\0';
+        struct rl_round_node *part = &round->node[i];
+        part->ask.type = &ask_type;
+        part->undo.type = &rl_undo_type;
+        part->ask.whole = part->undo.whole = false;
+        part->latency_us = 0;
+        part->undo_refused = 0;
+        part->text[0] = '\0';
     }
     return round;
 }
@@ -112,10 +113,10 @@ static bool is_grant(const struct rl_round *round)
     return round->rules.terms.kind == QUORUM_ACQUIRE;
 }
 
-static bool send(struct rl_round *round, struct rl_node *node, struct rl_request *request,
-                 const struct rl_command *command, quorum_time now)
+bool rl_round_send(struct rl_round *round, struct rl_node *node, struct rl_request *request,
+                   const struct rl_command *command, quorum_time now)
 {
-    bool grants = is_grant(round) && request == &round->slot[node->index].ask;
+    bool grants = is_grant(round) && request == &round->node[node->index].ask;
     if (grants)
         rl_attest_owe(node);
     if (!command->bytes || !rl_node_send_at(node, request, command, now))
@@ -134,16 +135,16 @@ static void tell(struct rl_round *round, const struct quorum_event *event)
 }
 
 /* Has it not been counted yet? What is said of it later is not put over why it was counted so. */
-static bool is_open(const struct rl_round *round, unsigned node)
+bool rl_round_is_open(const struct rl_round *round, unsigned node)
 {
     return round->rules.tally.voted[QUORUM_PENDING] & quorum_node(node);
 }
 
-static void count_out(struct rl_round *round, unsigned node, enum quorum_vote vote, bool permanent, const char *reason,
-                      quorum_time now)
+void rl_round_count_out(struct rl_round *round, unsigned node, enum quorum_vote vote, bool permanent,
+                        const char *reason, quorum_time now)
 {
-    if (is_open(round, node))
-        snprintf(round->slot[node].text, sizeof round->slot[node].text, "%s", reason);
+    if (rl_round_is_open(round, node))
+        snprintf(round->node[node].text, sizeof round->node[node].text, "%s", reason);
     const struct quorum_event event = {
         .type = QUORUM_VOTED, .now = now, .node = node, .vote = vote, .permanent = permanent};
     tell(round, &event);
@@ -157,90 +158,14 @@ static void ask_nodes(struct rl_round *round, quorum_nodes nodes)
     quorum_nodes failed = 0;
     for (quorum_nodes left = nodes; left; left &= left - 1) {
         unsigned index = (unsigned)__builtin_ctz(left);
-        if (!send(round, &round->locks->nodes->node[index], &round->slot[index].ask, &built.command, now))
+        if (!rl_round_send(round, &round->locks->nodes->node[index], &round->node[index].ask, &built.command, now))
             failed |= quorum_node(index);
     }
     rl_command_free(&built.command);
     /* After all have been sent: a vote can decide the round, and the rest must have left by then. */
     for (; failed; failed &= failed - 1)
-        count_out(round, (unsigned)__builtin_ctz(failed), QUORUM_UNREACHABLE, false, "the link does not take it",
-                  rl_now());
-}
-
-/* An undo must reach the node some day: what cannot be sent now is kept for it. */
-static bool undo_node(struct rl_round *round, struct rl_node *node, const struct rl_command *command, quorum_time now)
-{
-    struct rl_request *request = &round->slot[node->index].undo;
-    if (rl_node_is_ready(node) && send(round, node, request, command, now))
-        return true;
-    round->references++;
-    rl_node_keep(node, request);
-    return false;
-}
-
-/* A release that the node hears of when it is back. */
-static void count_untold(struct rl_round *round, unsigned index)
-{
-    const struct rl_node *node = &round->locks->nodes->node[index];
-    char text[RL_NODE_TEXT_SIZE];
-    snprintf(text, sizeof text, "%.66s; told when it is back", node->error[0] ? node->error : "not connected");
-    count_out(round, index, QUORUM_UNREACHABLE, node->permanent && !rl_node_is_ready(node), text, rl_now());
-}
-
-static void undo_nodes(struct rl_round *round, quorum_nodes nodes)
-{
-    struct rl_question_command built;
-    if (!nodes)
-        return;
-    rl_question_format(&built, round, RL_ASK_RELEASE, false);
-    quorum_time now = rl_now();
-    quorum_nodes kept = 0;
-    for (quorum_nodes left = nodes; left; left &= left - 1) {
-        unsigned index = (unsigned)__builtin_ctz(left);
-        if (!undo_node(round, &round->locks->nodes->node[index], &built.command, now))
-            kept |= quorum_node(index);
-    }
-    rl_command_free(&built.command);
-    if (round->rules.terms.kind != QUORUM_RELEASE)
-        return;
-    for (; kept; kept &= kept - 1)
-        count_untold(round, (unsigned)__builtin_ctz(kept));
-}
-
-/*
- * A contender's attempt is lost when a majority says so, and most of the other answers, which say the same, are on
- * their way: who has nothing of ours need not be told. The undos wait for that, but not for long, and not when an
- * operation ends, for the loop may never turn again then, or a round begins, which they would be in the way of.
- */
-#define UNDO_PATIENCE QUORUM_MILLISECOND
-
-static void undo_later(struct rl_round *round, quorum_nodes nodes)
-{
-    if (!nodes)
-        return;
-    round->undo = nodes;
-    round->references++;
-    round->next_undo = round->locks->undoing;
-    round->locks->undoing = round;
-    if (!round->locks->undo_timer.set)
-        rl_timer_set(&round->locks->core->timers, &round->locks->undo_timer, quorum_time_add(rl_now(), UNDO_PATIENCE));
-}
-
-void rl_rounds_undo(struct rl_locks *locks)
-{
-    while (locks->undoing) {
-        struct rl_round *round = locks->undoing;
-        quorum_nodes nodes = round->undo & round->rules.may_hold & round->lease->may_hold;
-        locks->undoing = round->next_undo;
-        round->undo = 0;
-        undo_nodes(round, nodes);
-        release(round);
-    }
-}
-
-void rl_rounds_undo_due(struct rl_timer *timer)
-{
-    rl_rounds_undo((struct rl_locks *)(void *)((char *)timer - offsetof(struct rl_locks, undo_timer)));
+        rl_round_count_out(round, (unsigned)__builtin_ctz(failed), QUORUM_UNREACHABLE, false,
+                           "the link does not take it", rl_now());
 }
 
 static enum quorum_vote vote_of(const struct rl_round *round, unsigned node)
@@ -254,13 +179,13 @@ static enum quorum_vote vote_of(const struct rl_round *round, unsigned node)
 
 static void explain_node(const struct rl_round *round, unsigned node)
 {
-    const struct rl_round_node *slot = &round->slot[node];
+    const struct rl_round_node *part = &round->node[node];
     char latency[24] = "";
-    if (slot->latency_us)
-        snprintf(latency, sizeof latency, " after %.1f ms", slot->latency_us / 1000.0);
+    if (part->latency_us)
+        snprintf(latency, sizeof latency, " after %.1f ms", part->latency_us / 1000.0);
     rl_log(round->locks->core, REDLOCK_LOG_DEBUG, "  %s: %s%s%s%s", round->locks->nodes->node[node].address.name,
-           redlock_outcome_name(rl_result_outcome(vote_of(round, node))), latency, slot->text[0] ? ": " : "",
-           slot->text);
+           redlock_outcome_name(rl_result_outcome(vote_of(round, node))), latency, part->text[0] ? ": " : "",
+           part->text);
 }
 
 /* For whoever wants to know why a lock was, or was not, granted. Looks are no rounds for a lock. */
@@ -292,15 +217,15 @@ static void apply(struct rl_round *round, struct quorum_actions actions)
         explain(round);
     }
     if (actions.send && round->rules.terms.kind == QUORUM_RELEASE)
-        undo_nodes(round, actions.send);
+        rl_round_undo_nodes(round, actions.send);
     else if (actions.send)
         ask_nodes(round, actions.send);
-    undo_later(round, actions.undo & round->lease->may_hold);
+    rl_round_undo_later(round, actions.undo & round->lease->may_hold);
     if (actions.decided && round->decided)
         round->decided(round);
     if (actions.confirmed)
         rl_lease_confirmed(round->lease, &round->rules, rl_now());
-    release(round);
+    rl_round_unref(round);
 }
 
 /* ----------------------------------------------------------------------------------------------------------- answers */
@@ -312,7 +237,7 @@ static bool leaves_place(const struct rl_round *round)
     return round->question == RL_ASK_TAKE && round->rules.verdict == QUORUM_WON;
 }
 
-static void vote(struct rl_round *round, unsigned node, struct rl_vote vote, quorum_time now)
+void rl_round_vote(struct rl_round *round, unsigned node, struct rl_vote vote, quorum_time now)
 {
     if (vote.left_nothing && is_grant(round) && !leaves_place(round))
         round->lease->may_hold &= ~quorum_node(node);
@@ -326,18 +251,18 @@ static void vote(struct rl_round *round, unsigned node, struct rl_vote vote, quo
     tell(round, &event);
 }
 
-static void note_latency(struct rl_round_node *slot, const struct rl_request *request, quorum_time now)
+void rl_round_note_latency(struct rl_round_node *part, const struct rl_request *request, quorum_time now)
 {
     quorum_duration latency = quorum_time_since(request->sent, now) / QUORUM_MICROSECOND;
-    slot->latency_us = latency > UINT32_MAX ? UINT32_MAX : latency ? (uint32_t)latency : 1;
+    part->latency_us = latency > UINT32_MAX ? UINT32_MAX : latency ? (uint32_t)latency : 1;
 }
 
 /* Once more, with the script's whole text; it goes behind all that has been sent meanwhile. */
-static bool send_whole(struct rl_round *round, struct rl_request *request, enum rl_question question)
+bool rl_round_send_text(struct rl_round *round, struct rl_request *request, enum rl_question question)
 {
     struct rl_question_command built;
     bool sent = rl_question_format(&built, round, question, true) &&
-                send(round, request->node, request, &built.command, rl_now());
+                rl_round_send(round, request->node, request, &built.command, rl_now());
     rl_command_free(&built.command);
     request->whole = true;
     return sent;
@@ -349,7 +274,7 @@ static bool is_still_asked(const struct rl_round *round)
     return round->question != RL_ASK_LEAVE || !rl_queue_is_waiting(round->locks, round->lease);
 }
 
-static void count_overdue(struct rl_round *round, const struct rl_request *request, quorum_time now)
+void rl_round_count_overdue(struct rl_round *round, const struct rl_request *request, quorum_time now)
 {
     char text[RL_NODE_TEXT_SIZE];
     snprintf(text, sizeof text, "no answer within %llu ms",
@@ -357,8 +282,8 @@ static void count_overdue(struct rl_round *round, const struct rl_request *reque
     if (quorum_round_over(&round->rules))
         return;
     unsigned node = request->node->index;
-    if (is_open(round, node))
-        snprintf(round->slot[node].text, sizeof round->slot[node].text, "%s", text);
+    if (rl_round_is_open(round, node))
+        snprintf(round->node[node].text, sizeof round->node[node].text, "%s", text);
     const struct quorum_event event = {.type = QUORUM_OVERDUE, .now = now, .node = node};
     tell(round, &event);
     if (round->overdue && !quorum_round_over(&round->rules))
@@ -373,11 +298,11 @@ static bool is_far_off(const struct rl_round *round, const struct rl_vote *vote)
            !quorum_fence_is_near(round->fence, vote->record);
 }
 
-static void note_text(struct rl_round_node *slot, const struct rl_vote *vote, const redisReply *reply)
+static void note_text(struct rl_round_node *part, const struct rl_vote *vote, const redisReply *reply)
 {
-    rl_reply_text(reply, slot->text, sizeof slot->text);
-    if (vote->clock && !slot->text[0])
-        snprintf(slot->text, sizeof slot->text, "its clock, or its last fencing token, is more than a day off ours");
+    rl_reply_text(reply, part->text, sizeof part->text);
+    if (vote->clock && !part->text[0])
+        snprintf(part->text, sizeof part->text, "its clock, or its last fencing token, is more than a day off ours");
 }
 
 static void count_reply(struct rl_round *round, unsigned index, struct rl_vote of_node, const redisReply *reply,
@@ -386,14 +311,14 @@ static void count_reply(struct rl_round *round, unsigned index, struct rl_vote o
     if (round->replied &&
         round->rules.verdict != QUORUM_WON) /* a lost attempt's late answer still tells of the queue */
         round->replied(round, index, &of_node, reply);
-    vote(round, index, of_node, now);
+    rl_round_vote(round, index, of_node, now);
 }
 
 /* A grant counts with its proof; and not from a node that has turned out unfit, or to have forgotten locks, since. */
 static void count_grant(struct rl_round *round, struct rl_node *node, enum quorum_proof proof, quorum_time now)
 {
-    struct rl_round_node *slot = &round->slot[node->index];
-    struct rl_vote of_node = {.vote = quorum_attest_vote(QUORUM_GRANTED, proof), .record = slot->record};
+    struct rl_round_node *part = &round->node[node->index];
+    struct rl_vote of_node = {.vote = quorum_attest_vote(QUORUM_GRANTED, proof), .record = part->record};
     const char *objection = "marker changed: the node may have forgotten locks";
     if (of_node.vote == QUORUM_UNATTESTED) {
         round->locks->core->statistics.unattested++;
@@ -402,8 +327,8 @@ static void count_grant(struct rl_round *round, struct rl_node *node, enum quoru
         if (objection)
             of_node = (struct rl_vote){.vote = QUORUM_REFUSED, .permanent = node->unfit};
     }
-    if (objection && is_open(round, node->index))
-        snprintf(slot->text, sizeof slot->text, "%s", objection);
+    if (objection && rl_round_is_open(round, node->index))
+        snprintf(part->text, sizeof part->text, "%s", objection);
     if (quorum_round_over(&round->rules) && round->rules.verdict != QUORUM_WON && of_node.vote == QUORUM_GRANTED)
         round->locks->core->statistics.late_grants++;
     count_reply(round, node->index, of_node, NULL, now);
@@ -413,21 +338,21 @@ static void count_grant(struct rl_round *round, struct rl_node *node, enum quoru
 static bool take_reply(struct rl_round *round, struct rl_request *request, const struct rl_answer *answer)
 {
     unsigned index = request->node->index;
-    struct rl_round_node *slot = &round->slot[index];
+    struct rl_round_node *part = &round->node[index];
     struct rl_vote of_node = rl_reply_vote(round->question, answer->reply);
     if (is_far_off(round, &of_node))
         of_node = (struct rl_vote){.vote = QUORUM_REFUSED, .clock = true};
     if (of_node.noscript && !request->whole && !quorum_round_over(&round->rules) && is_still_asked(round) &&
-        send_whole(round, request, round->question)) {
-        release(round);
+        rl_round_send_text(round, request, round->question)) {
+        rl_round_unref(round);
         return true;
     }
-    if (is_open(round, index)) {
-        note_latency(slot, request, answer->now);
-        note_text(slot, &of_node, answer->reply);
+    if (rl_round_is_open(round, index)) {
+        rl_round_note_latency(part, request, answer->now);
+        note_text(part, &of_node, answer->reply);
     }
     bool grants = is_grant(round) && of_node.vote == QUORUM_GRANTED;
-    slot->record = of_node.record;
+    part->record = of_node.record;
     if (grants && round->locks->core->options.guard) {
         rl_attest_await(request);
         return true;
@@ -441,19 +366,19 @@ static bool take_reply(struct rl_round *round, struct rl_request *request, const
     return false;
 }
 
-static struct rl_round *round_of(struct rl_request *request, size_t member)
+struct rl_round *rl_round_of(struct rl_request *request, size_t member)
 {
-    struct rl_round_node *slot = (struct rl_round_node *)(void *)((char *)request - member);
-    struct rl_round_node *first = slot - request->node->index;
-    return (struct rl_round *)(void *)((char *)first - offsetof(struct rl_round, slot));
+    struct rl_round_node *part = (struct rl_round_node *)(void *)((char *)request - member);
+    struct rl_round_node *first = part - request->node->index;
+    return (struct rl_round *)(void *)((char *)first - offsetof(struct rl_round, node));
 }
 
 static void ask_answered(struct rl_request *request, const struct rl_answer *answer)
 {
-    struct rl_round *round = round_of(request, offsetof(struct rl_round_node, ask));
+    struct rl_round *round = rl_round_of(request, offsetof(struct rl_round_node, ask));
     switch (answer->kind) {
     case RL_ANSWER_OVERDUE:
-        count_overdue(round, request, answer->now);
+        rl_round_count_overdue(round, request, answer->now);
         return;
     case RL_ANSWER_REPLY:
         if (take_reply(round, request, answer))
@@ -462,125 +387,21 @@ static void ask_answered(struct rl_request *request, const struct rl_answer *ans
     case RL_ANSWER_BROKEN:
     case RL_ANSWER_DROPPED:
         if (!quorum_round_over(&round->rules))
-            count_out(round, request->node->index, QUORUM_UNREACHABLE, false,
-                      request->node->error[0] ? request->node->error : "the connection broke", answer->now);
+            rl_round_count_out(round, request->node->index, QUORUM_UNREACHABLE, false,
+                               request->node->error[0] ? request->node->error : "the connection broke", answer->now);
         break;
     }
-    release(round);
+    rl_round_unref(round);
 }
 
 static void ask_attested(struct rl_request *request, enum quorum_proof proof, quorum_time now)
 {
-    struct rl_round *round = round_of(request, offsetof(struct rl_round_node, ask));
+    struct rl_round *round = rl_round_of(request, offsetof(struct rl_round_node, ask));
     count_grant(round, request->node, proof, now);
-    release(round);
-}
-
-/* The undo has come to nothing this time: again when the node is back, or at its next heartbeat. */
-static void undo_again(struct rl_round *round, struct rl_request *request, quorum_time now)
-{
-    struct rl_node *node = request->node;
-    if (node->state == RL_NODE_CLOSED) {
-        round->locks->pending_undos++;
-        round->locks->core->statistics.undos_dropped++;
-        return;
-    }
-    round->references++;
-    rl_node_keep(node, request);
-    if (round->rules.terms.kind != QUORUM_RELEASE || quorum_round_over(&round->rules))
-        return;
-    if (request->overdue)
-        count_out(round, node->index, QUORUM_TIMED_OUT, false, "silent; it is sent the release when it is back", now);
-    else
-        count_out(round, node->index, QUORUM_UNREACHABLE, false, "the connection broke; it is told when it is back",
-                  now);
-}
-
-/* How long a key of this round's can live on a node. */
-static quorum_duration longest_life(const struct rl_round *round)
-{
-    const redlock_options *options = &round->locks->core->options;
-    uint32_t held_ms = round->lease->ttl_ms, unknown_ms = options->max_ttl_ms;
-    quorum_duration asked = round->rules.terms.ttl;
-    quorum_duration held = (held_ms || asked ? held_ms : unknown_ms) * QUORUM_MILLISECOND;
-    quorum_duration life = held > asked ? held : asked;
-    return quorum_time_add(life, quorum_drift(life, options->drift_ppm));
-}
-
-/*
- * Loading, busy, full, or a replica for now: the node may still have the key, and is asked again. A refusal is behind
- * all that the connection was sent before. So once the node has refused for as long as the key can live, the key has
- * ended by itself.
- */
-static bool is_worth_repeating(const struct rl_round *round, struct rl_round_node *slot, const struct rl_vote *vote,
-                               const struct rl_answer *answer)
-{
-    if (vote->vote != QUORUM_REFUSED || (vote->permanent && !rl_reply_is_error(answer->reply, "READONLY")))
-        return false;
-    if (!slot->undo_refused)
-        slot->undo_refused = answer->now;
-    return quorum_time_since(slot->undo_refused, answer->now) < longest_life(round);
-}
-
-static void undo_replied(struct rl_round *round, struct rl_request *request, const struct rl_answer *answer)
-{
-    unsigned index = request->node->index;
-    struct rl_round_node *slot = &round->slot[index];
-    struct rl_vote vote_of_node = rl_reply_vote(RL_ASK_RELEASE, answer->reply);
-    if (vote_of_node.noscript && !request->whole) {
-        if (!send_whole(round, request, RL_ASK_RELEASE))
-            undo_again(round, request, answer->now);
-        return;
-    }
-    if (round->rules.terms.kind == QUORUM_RELEASE && is_open(round, index)) { /* else it is counted, or nobody waits */
-        note_latency(slot, request, answer->now);
-        rl_reply_text(answer->reply, slot->text, sizeof slot->text);
-        vote(round, index, vote_of_node, answer->now);
-    }
-    if (answer->reply->type == REDIS_REPLY_INTEGER && answer->reply->integer == 2)
-        rl_guard_find(request->node, REDLOCK_FINDING_NO_PUBLISH, true);
-    if (is_worth_repeating(round, slot, &vote_of_node, answer))
-        undo_again(round, request, answer->now);
-    else
-        round->lease->may_hold &= ~quorum_node(index);
-}
-
-static void undo_answered(struct rl_request *request, const struct rl_answer *answer)
-{
-    struct rl_round *round = round_of(request, offsetof(struct rl_round_node, undo));
-    switch (answer->kind) {
-    case RL_ANSWER_OVERDUE:
-        if (round->rules.terms.kind == QUORUM_RELEASE)
-            count_overdue(round, request, answer->now);
-        return;
-    case RL_ANSWER_REPLY:
-        undo_replied(round, request, answer);
-        break;
-    case RL_ANSWER_BROKEN:
-        undo_again(round, request, answer->now);
-        break;
-    case RL_ANSWER_DROPPED:
-        round->locks->pending_undos++;
-        round->locks->core->statistics.undos_dropped++;
-        break;
-    }
-    release(round);
-}
-
-/* A kept undo's turn; the reference that keeping it took becomes the sent one's. */
-static bool undo_send(struct rl_request *request)
-{
-    struct rl_round *round = round_of(request, offsetof(struct rl_round_node, undo));
-    struct rl_question_command built;
-    request->whole = false;
-    bool sent = rl_question_format(&built, round, RL_ASK_RELEASE, false) &&
-                rl_node_send(request->node, request, &built.command);
-    rl_command_free(&built.command);
-    return sent;
+    rl_round_unref(round);
 }
 
 static const struct rl_request_type ask_type = {.answered = ask_answered, .attested = ask_attested};
-static const struct rl_request_type undo_type = {.answered = undo_answered, .send = undo_send};
 
 /* ------------------------------------------------------------------------------------------------------------ owner */
 
@@ -601,7 +422,7 @@ static void sort_nodes(struct rl_round *round, struct quorum_event *start)
         else if (usable.is == RL_COMING)
             start->coming |= quorum_node(i);
         else
-            count_out(round, i, usable.vote, usable.permanent, usable.reason, start->now);
+            rl_round_count_out(round, i, usable.vote, usable.permanent, usable.reason, start->now);
     }
 }
 
@@ -617,7 +438,7 @@ static void start_release(struct rl_round *round)
     tell(round, &start);
     for (unsigned i = 0; i < round->locks->nodes->count; i++)
         if (!(told & quorum_node(i)) && !quorum_round_over(&round->rules))
-            count_out(round, i, QUORUM_ABSENT, false, "never had it", start.now);
+            rl_round_count_out(round, i, QUORUM_ABSENT, false, "never had it", start.now);
 }
 
 void rl_round_start(struct rl_round *round)
@@ -633,7 +454,7 @@ void rl_round_start(struct rl_round *round)
     }
     if (!quorum_round_over(&round->rules) && round->rules.coming)
         list(round, true);
-    release(round);
+    rl_round_unref(round);
 }
 
 void rl_round_cancel(struct rl_round *round)
@@ -648,7 +469,7 @@ bool rl_round_has_unread_replies(const struct rl_round *round)
     if (quorum_round_over(&round->rules))
         return false;
     for (unsigned i = 0; i < round->locks->nodes->count; i++)
-        if (is_open(round, i) && rl_node_has_unread_replies(&round->locks->nodes->node[i]))
+        if (rl_round_is_open(round, i) && rl_node_has_unread_replies(&round->locks->nodes->node[i]))
             return true;
     return false;
 }
@@ -658,9 +479,9 @@ void rl_round_stop_waiting(struct rl_round *round)
     quorum_time now = rl_now();
     round->references++;
     for (unsigned i = 0; i < round->locks->nodes->count && !quorum_round_over(&round->rules); i++)
-        if (is_open(round, i))
-            count_out(round, i, QUORUM_TIMED_OUT, false, "no answer before the key's ttl was over", now);
-    release(round);
+        if (rl_round_is_open(round, i))
+            rl_round_count_out(round, i, QUORUM_TIMED_OUT, false, "no answer before the key's ttl was over", now);
+    rl_round_unref(round);
 }
 
 void rl_round_leave(struct rl_round *round)
@@ -672,7 +493,7 @@ void rl_round_leave(struct rl_round *round)
     round->replied = NULL;
     round->owner = NULL;
     list(round, false);
-    release(round);
+    rl_round_unref(round);
 }
 
 static void node_changed(struct rl_round *round, struct rl_node *node)
@@ -684,7 +505,7 @@ static void node_changed(struct rl_round *round, struct rl_node *node)
     if (usable.is == RL_COMING)
         return;
     if (usable.is == RL_OUT && round->rules.terms.kind != QUORUM_RELEASE) {
-        count_out(round, node->index, usable.vote, usable.permanent, usable.reason, now);
+        rl_round_count_out(round, node->index, usable.vote, usable.permanent, usable.reason, now);
         return;
     }
     const struct quorum_event event = {.type = QUORUM_USABLE, .now = now, .node = node->index};
@@ -700,7 +521,7 @@ void rl_rounds_node_changed(struct rl_locks *locks, struct rl_node *node)
         round->references++;
         node_changed(round, node);
         next = round->on_list ? round->next : locks->coming;
-        release(round);
+        rl_round_unref(round);
     }
 }
 
@@ -710,8 +531,8 @@ void rl_round_fill(const struct rl_round *round, redlock_result *result)
     rl_result_count(result, tally);
     for (unsigned i = 0; i < tally->nodes; i++) {
         result->node[i].outcome = rl_result_outcome(vote_of(round, i));
-        result->node[i].latency_us = round->slot[i].latency_us;
-        if (round->slot[i].text[0])
-            memcpy(result->node[i].text, round->slot[i].text, sizeof result->node[i].text);
+        result->node[i].latency_us = round->node[i].latency_us;
+        if (round->node[i].text[0])
+            memcpy(result->node[i].text, round->node[i].text, sizeof result->node[i].text);
     }
 }

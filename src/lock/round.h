@@ -40,7 +40,7 @@ struct rl_round {
     uint64_t fence;  /* the fencing token that nodes are told; 0: none */
     uint64_t ticket; /* TAKE, SIGN: the waiter's place */
     bool fair;
-    struct rl_round_node slot[]; /* one per node */
+    struct rl_round_node node[]; /* one per node */
 };
 
 /* NULL: no memory. One reference, the caller's. */
@@ -62,12 +62,6 @@ void rl_round_stop_waiting(struct rl_round *round);
 /* The owner's reference ends, and with it its interest. */
 void rl_round_leave(struct rl_round *round);
 
-/* Sends the undos of lost rounds that have waited for answers so far. */
-void rl_rounds_undo(struct rl_locks *locks);
-
-/* The timer that ends their waiting. */
-void rl_rounds_undo_due(struct rl_timer *timer);
-
 /* A node's state has changed, for the rounds that wait for it. */
 void rl_rounds_node_changed(struct rl_locks *locks, struct rl_node *node);
 
@@ -75,5 +69,30 @@ void rl_rounds_node_changed(struct rl_locks *locks, struct rl_node *node);
 void rl_round_fill(const struct rl_round *round, redlock_result *result);
 
 void rl_rounds_free_spare(struct rl_locks *locks);
+
+/* For undo.c, whose requests belong to a round: */
+
+/* Ends one reference; the last one frees the round. */
+void rl_round_unref(struct rl_round *round);
+
+/* The round of a request; member: the request's offset in struct rl_round_node. */
+struct rl_round *rl_round_of(struct rl_request *request, size_t member);
+
+/* Sends with a reference. false: the link does not take it. */
+bool rl_round_send(struct rl_round *round, struct rl_node *node, struct rl_request *request,
+                   const struct rl_command *command, quorum_time now);
+
+/* Sends once more, with the script's text instead of its hash, behind all that has been sent meanwhile. */
+bool rl_round_send_text(struct rl_round *round, struct rl_request *request, enum rl_question question);
+
+/* Whether the node has not been counted yet. What it says later does not replace the text that says why it was counted so. */
+bool rl_round_is_open(const struct rl_round *round, unsigned node);
+
+/* Counts the node without a reply, for this reason. */
+void rl_round_count_out(struct rl_round *round, unsigned node, enum quorum_vote vote, bool permanent,
+                        const char *reason, quorum_time now);
+void rl_round_count_overdue(struct rl_round *round, const struct rl_request *request, quorum_time now);
+void rl_round_vote(struct rl_round *round, unsigned node, struct rl_vote vote, quorum_time now);
+void rl_round_note_latency(struct rl_round_node *part, const struct rl_request *request, quorum_time now);
 
 #endif

@@ -29,7 +29,6 @@ static void schedule(struct rl_node *node, quorum_time due)
 /* The node became usable, or stopped being so. */
 static void changed(struct rl_node *node)
 {
-    rl_listener_node_changed(&node->listener);
     node->nodes->events->node_changed(node->nodes->client, node);
 }
 
@@ -665,7 +664,6 @@ void rl_node_open(struct rl_node *node, struct rl_nodes *nodes, unsigned index, 
         (address->connect_timeout_ms ? address->connect_timeout_ms : options->connect_timeout_ms) * QUORUM_MILLISECOND;
     node->adapter.readable = on_readable;
     node->timer.fire = on_timer;
-    rl_listener_init(&node->listener, node);
     node->overdue_timer.fire = on_overdue;
     node->heartbeat.type = &heartbeat;
     node->heartbeat.node = node;
@@ -680,7 +678,6 @@ void rl_node_close(struct rl_node *node)
     node->state = RL_NODE_CLOSED;
     node->context = NULL;
     rl_timer_stop(&node->nodes->core->timers, &node->timer);
-    rl_listener_close(&node->listener);
     if (context) {
         context->data = NULL;
         redisAsyncFree(context);

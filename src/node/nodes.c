@@ -42,16 +42,22 @@ int rl_nodes_open(struct rl_nodes *nodes, const struct rl_address *addresses, re
     if (status)
         return status;
     quorum_clock_init(&nodes->clock_watch, nodes->count, options->drift_ppm, QUORUM_SECOND);
-    for (unsigned i = 0; i < nodes->count; i++)
+    for (unsigned i = 0; i < nodes->count; i++) {
         rl_node_open(&nodes->node[i], nodes, i, &addresses[i]);
+        rl_listener_init(&nodes->node[i].listener, &nodes->node[i]);
+    }
     return REDLOCK_OK;
 }
 
 void rl_nodes_close(struct rl_nodes *nodes)
 {
-    for (unsigned i = 0; i < nodes->count; i++)
-        if (nodes->node[i].nodes)
-            rl_node_close(&nodes->node[i]);
+    for (unsigned i = 0; i < nodes->count; i++) {
+        struct rl_node *node = &nodes->node[i];
+        if (!node->nodes)
+            continue; /* the set was never opened */
+        rl_listener_close(&node->listener);
+        rl_node_close(node);
+    }
 }
 
 void rl_nodes_free(struct rl_nodes *nodes)

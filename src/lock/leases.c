@@ -1,0 +1,324 @@
+#include "src/lock/leases.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "src/core/clock.h"
+#include "src/core/memory.h"
+#include "src/lock/locks.h"
+
+#define FIRST_BUCKETS 64
+
+/* FNV-1a with the client's own start: resources come from outside, and shall not be made to meet in one bucket. */
+static uint64_t hash_of(const struct rl_locks *locks, const char *key, size_t size)
+{
+    uint64_t hash = UINT64_C(14695981039346656037) ^ (uintptr_t)locks;
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ (unsigned char)key[i]) * UINT64_C(1099511628211);
+    return hash ^ (hash >> 29);
+}
+
+static void insert(struct rl_leases *leases, struct rl_lease *lease)
+{
+    for (unsigned i = 0; i < lease->key_count; i++) {
+        struct rl_key *key = &lease->key[i];
+        struct rl_key **bucket = &leases->buckets[key->hash & (leases->bucket_count - 1)];
+        key->chain = *bucket;
+        *bucket = key;
+    }
+}
+
+static void take_out(struct rl_leases *leases, struct rl_lease *lease)
+{
+    for (unsigned i = 0; i < lease->key_count; i++) {
+        struct rl_key *key = &lease->key[i];
+        struct rl_key **link = &leases->buckets[key->hash & (leases->bucket_count - 1)];
+        while (*link != key)
+            link = &(*link)->chain;
+        *link = key->chain;
+    }
+}
+
+/* Twice the buckets. Without memory for them the table stays, only slower. */
+static bool grow(struct rl_locks *locks)
+{
+    struct rl_leases *leases = &locks->leases;
+    size_t count = leases->bucket_count ? 2 * leases->bucket_count : FIRST_BUCKETS;
+    struct rl_key **buckets = rl_allocate(&locks->core->allocator, count * sizeof *buckets);
+    if (!buckets)
+        return leases->bucket_count > 0;
+    if (leases->buckets)
+        rl_core_free(locks->core, leases->buckets);
+    leases->buckets = buckets;
+    leases->bucket_count = count;
+    for (struct rl_lease *lease = leases->first; lease; lease = lease->next)
+        insert(leases, lease);
+    return true;
+}
+
+bool rl_leases_add(struct rl_lease *lease)
+{
+    struct rl_leases *leases = &lease->locks->leases;
+    if (leases->count >= leases->bucket_count && !grow(lease->locks))
+        return false;
+    for (unsigned i = 0; i < lease->key_count; i++)
+        lease->key[i].hash = hash_of(lease->locks, lease->key[i].bytes, lease->key[i].size);
+    lease->listed = true;
+    lease->previous = NULL;
+    lease->next = leases->first;
+    if (lease->next)
+        lease->next->previous = lease;
+    leases->first = lease;
+    leases->count += lease->key_count;
+    insert(leases, lease);
+    return true;
+}
+
+void rl_leases_remove(struct rl_lease *lease)
+{
+    struct rl_leases *leases = &lease->locks->leases;
+    if (!lease->listed)
+        return;
+    lease->listed = false;
+    *(lease->previous ? &lease->previous->next : &leases->first) = lease->next;
+    if (lease->next)
+        lease->next->previous = lease->previous;
+    take_out(leases, lease);
+    leases->count -= lease->key_count;
+}
+
+/* ------------------------------------------------------------------------------------------------------ due renewals */
+
+/* A hundredth of the ttl is what the drift allows for anyway. */
+static quorum_duration patience(const struct rl_lease *lease)
+{
+    quorum_duration share = lease->rules.terms.ttl / 100, most = 20 * QUORUM_MILLISECOND;
+    return share < most ? share : most;
+}
+
+void rl_leases_renew(struct rl_lease *lease)
+{
+    struct rl_locks *locks = lease->locks;
+    struct rl_leases *leases = &locks->leases;
+    if (lease->due)
+        return;
+    lease->due = true;
+    lease->next_due = NULL;
+    *(leases->due ? &leases->due_last->next_due : &leases->due) = rl_lease_ref(lease);
+    leases->due_last = lease;
+    leases->due_count++;
+    quorum_time latest = quorum_time_add(rl_now(), lease->rules.failures ? 0 : patience(lease));
+    if (!locks->renewal_timer.set || locks->renewal_timer.due > latest)
+        rl_timer_set(&locks->core->timers, &locks->renewal_timer, latest);
+}
+
+struct rl_lease *rl_leases_take_due(struct rl_leases *leases)
+{
+    struct rl_lease *lease = leases->due;
+    leases->due = lease->next_due;
+    leases->due_count--;
+    lease->due = false;
+    return lease;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- events */
+
+void rl_leases_hasten(struct rl_locks *locks, unsigned node)
+{
+    for (struct rl_lease *lease = locks->leases.first; lease; lease = lease->next) {
+        const struct quorum_lease_event event = {.type = QUORUM_LEASE_HASTEN,
+                                                 .now = rl_now(),
+                                                 .spread = QUORUM_SECOND,
+                                                 .random = rl_random_u64(&locks->core->random)};
+        if (lease->may_hold & quorum_node(node))
+            rl_lease_step(lease, &event);
+    }
+}
+
+void rl_leases_mark_lost(struct rl_locks *locks, enum quorum_lease_event_type why)
+{
+    for (struct rl_lease *lease = locks->leases.first; lease; lease = lease->next) {
+        const struct quorum_lease_event event = {.type = why, .now = rl_now()};
+        rl_lease_step(lease, &event);
+    }
+}
+
+void rl_leases_notice(struct rl_lease *lease, unsigned notices)
+{
+    struct rl_leases *leases = &lease->locks->leases;
+    bool first = lease->notices == 0;
+    lease->notices |= notices;
+    if (!first)
+        return;
+    rl_lease_ref(lease);
+    lease->next_noticed = NULL;
+    *(leases->noticed ? &leases->noticed_last->next_noticed : &leases->noticed) = lease;
+    leases->noticed_last = lease;
+}
+
+static redlock_lock *next_to_tell(const struct rl_lease *lease, int event)
+{
+    redlock_lock *handle = lease->handles;
+    while (handle && !(handle->given && handle->pending & 1u << event))
+        handle = handle->next;
+    return handle;
+}
+
+/* Callbacks may release handles, and make new ones: after each the list is looked at from its start. A warning that the
+ * loss has overtaken is still told before it, and tells nothing of it. */
+static void tell(struct rl_lease *lease, int event)
+{
+    redlock_lock *handle;
+    while ((handle = next_to_tell(lease, event)) != NULL) {
+        handle->pending &= ~(1u << event);
+        if (handle->event)
+            handle->event(handle, event,
+                          event == REDLOCK_EVENT_LOST ? atomic_load(&lease->loss) : (int)REDLOCK_NOT_LOST,
+                          (int64_t)(rl_lease_validity(lease) / QUORUM_MILLISECOND), handle->event_arg);
+    }
+}
+
+bool rl_leases_notify(struct rl_locks *locks)
+{
+    struct rl_leases *leases = &locks->leases;
+    for (unsigned told = 0; leases->noticed && told < 1024; told++) {
+        struct rl_lease *lease = leases->noticed;
+        unsigned notices = lease->notices;
+        leases->noticed = lease->next_noticed;
+        lease->notices = 0;
+        for (int event = REDLOCK_EVENT_RENEWAL_FAILING; event <= REDLOCK_EVENT_LOST; event++)
+            if (notices & 1u << event)
+                tell(lease, event);
+        rl_lease_unref(lease);
+    }
+    return leases->noticed != NULL;
+}
+
+/* ------------------------------------------------------------------------------------------------------------- search */
+
+typedef bool predicate(const struct rl_lease *lease, const void *what);
+
+static struct rl_lease *find(struct rl_locks *locks, const char *resource, size_t size, predicate *fits,
+                             const void *what)
+{
+    struct rl_leases *leases = &locks->leases;
+    char bytes[128 + REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE];
+    size_t prefix = strlen(locks->core->options.prefix);
+    if (!leases->count || prefix + size > sizeof bytes)
+        return NULL;
+    memcpy(bytes, locks->core->options.prefix, prefix);
+    memcpy(bytes + prefix, resource, size);
+    uint64_t hash = hash_of(locks, bytes, prefix + size);
+    for (struct rl_key *key = leases->buckets[hash & (leases->bucket_count - 1)]; key; key = key->chain)
+        if (key->hash == hash && key->size == prefix + size && memcmp(key->bytes, bytes, key->size) == 0 &&
+            fits(key->lease, what))
+            return key->lease;
+    return NULL;
+}
+
+static bool is_valid(const struct rl_lease *lease, const void *unused)
+{
+    (void)unused;
+    return rl_lease_validity(lease) > 0;
+}
+
+struct wanted {
+    const struct rl_names *names;
+    struct rl_owner owner;
+    bool shared;
+};
+
+static bool is_owned(const struct rl_lease *lease, const void *what)
+{
+    const struct wanted *wanted = what;
+    return rl_owner_is(lease->owner, wanted->owner) && rl_lease_has(lease, wanted->names);
+}
+
+/* Two readers are never in each other's way. */
+static bool is_obstacle(const struct rl_lease *lease, const void *what)
+{
+    const struct wanted *wanted = what;
+    return rl_owner_is(lease->owner, wanted->owner) && !(lease->shared && wanted->shared);
+}
+
+static bool has_token(const struct rl_lease *lease, const void *what)
+{
+    const struct rl_text *token = what;
+    return lease->value.size == token->size && memcmp(lease->value.bytes, token->bytes, token->size) == 0;
+}
+
+struct rl_lease *rl_leases_find_token(struct rl_locks *locks, const char *resource, size_t size, struct rl_text token)
+{
+    return find(locks, resource, size, has_token, &token);
+}
+
+struct rl_lease *rl_leases_find(struct rl_locks *locks, const char *resource, size_t size)
+{
+    return find(locks, resource, size, is_valid, NULL);
+}
+
+struct rl_lease *rl_leases_find_slot(struct rl_locks *locks, const char *resource, size_t size, unsigned slot)
+{
+    char name[REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE];
+    return find(locks, name, rl_slot_name(name, resource, size, slot), is_valid, NULL);
+}
+
+bool rl_leases_have(struct rl_locks *locks, const char *resource, size_t size)
+{
+    bool found = rl_leases_find(locks, resource, size);
+    for (unsigned slot = 0; !found && locks->leases.count && slot < REDLOCK_PERMITS_MAX; slot++)
+        found = rl_leases_find_slot(locks, resource, size, slot);
+    return found;
+}
+
+struct rl_lease *rl_leases_find_owned(struct rl_locks *locks, const struct rl_names *names, struct rl_owner owner)
+{
+    const struct wanted wanted = {.names = names, .owner = owner};
+    return find(locks, names->name[0].bytes, names->name[0].size, is_owned, &wanted);
+}
+
+struct rl_lease *rl_leases_find_obstacle(struct rl_locks *locks, const struct rl_names *names, struct rl_owner owner,
+                                         bool shared, struct rl_text *name)
+{
+    const struct wanted wanted = {.owner = owner, .shared = shared};
+    struct rl_lease *found = NULL;
+    for (unsigned i = 0; !found && i < names->count; i++) {
+        *name = names->name[i];
+        found = find(locks, name->bytes, name->size, is_obstacle, &wanted);
+    }
+    return found;
+}
+
+bool rl_leases_have_all_permits(struct rl_locks *locks, struct rl_text semaphore, unsigned permits,
+                                struct rl_owner owner)
+{
+    bool all = true;
+    for (unsigned slot = 0; all && slot < permits; slot++) {
+        const struct rl_lease *lease = rl_leases_find_slot(locks, semaphore.bytes, semaphore.size, slot);
+        all = lease && rl_owner_is(lease->owner, owner);
+    }
+    return all;
+}
+
+/* In a forked child, or at the end of a close: nobody is told. */
+void rl_leases_free(struct rl_locks *locks)
+{
+    struct rl_leases *leases = &locks->leases;
+    while (leases->noticed) {
+        struct rl_lease *lease = leases->noticed;
+        leases->noticed = lease->next_noticed;
+        rl_lease_unref(lease);
+    }
+    while (leases->first) {
+        struct rl_lease *lease = leases->first;
+        rl_lease_ref(lease);
+        while (lease->handles) {
+            rl_lease_end_handle(lease->handles);
+            rl_lease_unref(lease);
+        }
+        rl_lease_unref(lease);
+    }
+    if (leases->buckets)
+        rl_core_free(locks->core, leases->buckets);
+    leases->buckets = NULL;
+}

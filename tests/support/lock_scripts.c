@@ -91,9 +91,9 @@ static const struct {
     fake_script_handler *model;
 } models[] = {
     {"-- Compare and delete", fake_script_compare_and_delete},
-    {"-- Never shortens", extend},
-    {"-- Extend, for several", renew},
-    {"-- Who holds it", query},
+    {"-- Extends a lock", extend},
+    {"-- Extends several", renew},
+    {"-- Reads who holds", query},
     {"-- Sign in as a waiter", wait_for_lock},
     {"return 1", do_nothing},
     {"local taken = ", do_nothing},

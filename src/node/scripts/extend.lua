@@ -1,10 +1,11 @@
--- Never shortens: an answer that was lost must not leave the key a shorter life than its holder counts on.
--- KEYS: lock. ARGV: token, ttl in ms. 1: has at least ttl now, 0: not ours.
-if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+-- Extends a lock. Never shortens it: when a reply is lost, the key must live at least as long as the holder relies on.
+-- KEYS: lock. ARGV: token, ttl in ms. Answers 1: the key has at least this ttl now, 0: another token, or no key.
+local token, ttl = ARGV[1], tonumber(ARGV[2])
+if redis.call('GET', KEYS[1]) ~= token then
   return 0
 end
 local left = redis.call('PTTL', KEYS[1])
-if left >= 0 and left < tonumber(ARGV[2]) then -- -1: a foreign lock that never expires
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
+if left >= 0 and left < ttl then -- -1: a foreign lock that never expires
+  redis.call('PEXPIRE', KEYS[1], ttl)
 end
 return 1

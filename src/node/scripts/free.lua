@@ -1,19 +1,20 @@
--- Compare and delete, of a lock that has more to it than a key and a token.
--- KEYS: locks. ARGV: token, fencing token (0: none), life of its record in ms, exclusive or shared, waiter to sign out
--- ('': none), the semaphore of which it is a slot ('': none).
--- Answers as release does; 0 also when a part was not ours.
+-- Compare and delete, for a lock with several keys, a fencing token, readers or permits.
+-- KEYS: locks. ARGV: token, fencing token (0: none), life of its record in ms (0: forever), mode (exclusive or shared),
+-- waiter to dequeue ('': none), the semaphore whose slot the lock is ('': none).
+-- Answers as release.lua does; 0 also when one of the keys had another token.
+local token, fence, fence_life, mode, waiter, semaphore = unpack(ARGV)
 local call = redis.call
-local mine, queues, freed, base = {}, {}, {}, ARGV[6] ~= '' and ARGV[6] or nil
-if ARGV[4] == 'shared' then
+local mine, queues, freed, base = {}, {}, {}, semaphore ~= '' and semaphore or nil
+if mode == 'shared' then
   -- include shared
   for _, key in ipairs(KEYS) do
-    if leave(key, ARGV[1]) then
+    if leave(key, token) then
       mine[#mine + 1] = key
     end
   end
 else
   for i, holder in ipairs(call('MGET', unpack(KEYS))) do
-    if holder == ARGV[1] then
+    if holder == token then
       mine[#mine + 1] = KEYS[i]
     end
   end
@@ -21,17 +22,17 @@ else
     call('DEL', unpack(mine))
   end
 end
--- Deleted first, raised then: a full node admits it so.
-if ARGV[2] ~= '0' then
+-- The keys are deleted before the record is raised: a full node accepts writes only in this order.
+if fence ~= '0' then
   -- include fence
-  raise(KEYS, ARGV[2], ARGV[3])
+  raise(KEYS, fence, fence_life)
 end
 for i, key in ipairs(mine) do
   freed[key] = true
   queues[i] = (base or key) .. ':redlock:queue'
 end
 local deleted = #mine == #KEYS and 1 or 0
-local out = ARGV[5] ~= '' and ARGV[5]
+local out = waiter ~= '' and waiter
 if not out and (#mine == 0 or redis.pcall('EXISTS', unpack(queues)) == 0) then
   return deleted
 end

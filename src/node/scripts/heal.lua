@@ -1,12 +1,13 @@
--- Sets locks that a quorum has confirmed on a node that does not have them, or may have got them meanwhile.
--- KEYS: locks. ARGV: token and ttl in ms of each. Answers one character a lock: 1 has it, 0 another holder's key is there.
+-- Sets locks that a majority has confirmed on a node that lacks them; other nodes' keys may have expired meanwhile.
+-- KEYS: locks. ARGV: token and ttl in ms of each. Answers one character per lock. 1: the key has the token, 0: another
+-- holder's key is there, or the node is full.
 local call = redis.call
 local answers = {}
 for i, key in ipairs(KEYS) do
   local token, ttl = ARGV[2 * i - 1], ARGV[2 * i]
   local set = redis.pcall('SET', key, token, 'NX', 'PX', ttl)
-  set = type(set) == 'table' and set.ok -- a full node sets nothing, and may have it all the same
-  local mine = set or call('MGET', key)[1] == token -- GET would fail where something that is not a lock is there
+  set = type(set) == 'table' and set.ok -- a full node sets nothing, but may have the key already
+  local mine = set or call('MGET', key)[1] == token -- GET would fail on a key of another type
   if mine and not set and call('PTTL', key) < tonumber(ttl) then
     call('PEXPIRE', key, ttl)
   end

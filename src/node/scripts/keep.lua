@@ -1,8 +1,9 @@
--- Extends locks, or sets them again where they are missing, and tells their fencing tokens.
--- KEYS: the locks' keys, one lock after the other. ARGV: keep or heal, then of each lock: how many keys, token, ttl in
--- ms, fencing token (0: none), life of its record in ms, exclusive or shared.
--- Answers for each lock -2: done, but the fencing token is refused; -1: not ours, or not whole; else the largest
--- fencing record there was before.
+-- Extends locks (keep), or sets them again where they are missing (heal), and raises their fencing records.
+-- KEYS: the locks' keys, one lock after the other. ARGV: keep or heal; then of each lock the number of keys, token, ttl
+-- in ms, fencing token (0: none), life of its record in ms (0: forever), mode (exclusive or shared).
+-- Answers for each lock the largest fencing record from before; -1: a key is missing or another holder's; -2: done, but
+-- the fencing token is refused.
+local task = ARGV[1]
 local call = redis.call
 -- include fence
 -- include shared
@@ -41,7 +42,7 @@ function act.heal(keys, token, ttl)
 end
 function act.shared(keys, token, ttl)
   for _, key in ipairs(keys) do
-    if not (ARGV[1] == 'heal' and is_open(key) or is_inside(key, token)) then
+    if not (task == 'heal' and is_open(key) or is_inside(key, token)) then
       return false
     end
   end
@@ -55,16 +56,17 @@ function act.shared(keys, token, ttl)
 end
 local answers, at = {}, 0
 for lock = 2, #ARGV, 6 do
-  local keys, fence, answer = {}, ARGV[lock + 3], 0
-  for i = 1, tonumber(ARGV[lock]) do
+  local count, token, ttl, fence, fence_life, mode = unpack(ARGV, lock, lock + 5)
+  local keys, answer = {}, 0
+  for i = 1, tonumber(count) do
     keys[i] = KEYS[at + i]
   end
   at = at + #keys
-  local mine = act[ARGV[lock + 5] == 'shared' and 'shared' or ARGV[1]](keys, ARGV[lock + 1], ARGV[lock + 2])
+  local mine = act[mode == 'shared' and 'shared' or task](keys, token, ttl)
   if not mine then
     answer = -1
   elseif fence ~= '0' then
-    answer = is_far(fence) and -2 or raise(keys, fence, ARGV[lock + 4])
+    answer = is_far(fence) and -2 or raise(keys, fence, fence_life)
   end
   answers[#answers + 1] = answer
 end

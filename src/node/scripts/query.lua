@@ -1,6 +1,7 @@
--- Who holds it, for how long, and how many wait, in one look. KEYS: lock, or semaphore.
--- Answers {token or nil, 1 readers, 2 no lock; PTTL: -2 no key, -1 no expiry; waiters that live, -1: the user may not look; of a semaphore
--- {slot, token, ...} of those that are taken}.
+-- Reads who holds a lock, for how long, and how many clients wait. KEYS: lock, or semaphore.
+-- Answers {holder, left, waiters, taken}. holder: token, nil: none, 1: readers, 2: a key that is not a lock. left: PTTL
+-- (-2: no key, -1: no expiry). waiters: live ones, -1: the user may not read the queue. taken: {slot, token, ...} of a
+-- semaphore.
 local holder = redis.pcall('GET', KEYS[1])
 if type(holder) == 'table' and holder.err then
   if string.sub(holder.err, 1, 9) ~= 'WRONGTYPE' then
@@ -23,7 +24,7 @@ elseif #queue > 0 then
   end
 end
 local names, taken = {}, {}
-for number = 0, 31 do -- as many as a semaphore may have: how many this one has only its users know
+for number = 0, 31 do -- the most that a semaphore may have: only its users know the number
   names[number + 1] = KEYS[1] .. ':redlock:slot:' .. number
 end
 for i, token in ipairs(redis.pcall('MGET', unpack(names))) do

@@ -1,4 +1,4 @@
--- A fencing record holds the largest token told.
+-- A fencing record is the largest token that the node was sent.
 local function records(keys)
   local names = {}
   for i, key in ipairs(keys) do
@@ -6,7 +6,7 @@ local function records(keys)
   end
   return names, call('MGET', unpack(names))
 end
--- The largest there is.
+-- The largest record.
 local function largest(keys)
   local most, _, values = 0, records(keys)
   for _, record in ipairs(values) do
@@ -14,8 +14,8 @@ local function largest(keys)
   end
   return most
 end
--- Raises them, lets them live on, and answers the largest there was. A full node refuses a script's first write only,
--- if that one may need memory: PEXPIRE, which needs none, comes first.
+-- Raises the records, prolongs their lives, and returns the largest from before. A full node refuses a script only at
+-- its first write, and only if that write may need memory: PEXPIRE, which needs none, comes first.
 local function raise(keys, token, life)
   local most, names, values = 0, records(keys)
   for i, record in ipairs(values) do
@@ -31,7 +31,7 @@ local function raise(keys, token, life)
   end
   return most
 end
--- More than a day ahead of this node's clock: one mad clock must not spoil the record for all.
+-- More than a day ahead of this node's clock: one client with a wrong clock must not raise the record for all others.
 local function is_far(token)
   return tonumber(token) > (call('TIME')[1] + 86400) * 1000000
 end

@@ -1,8 +1,8 @@
--- A lock that readers share is a sorted set: their tokens by when each ends. The key ends with the last of them, so
--- that for everybody else it is a key that is there.
+-- A lock that readers share is a sorted set of their tokens, scored by the time at which each expires. The key expires
+-- with the last of them; for other clients it is a key that exists.
 local stamp = call('TIME')
 local now = stamp[1] * 1000 + math.floor(stamp[2] / 1000)
--- Free, or shared: no other kind of key.
+-- Free, or shared; not a key of another type.
 local function is_open(key)
   local answer = redis.pcall('ZSCORE', key, '')
   return not (type(answer) == 'table' and answer.err)
@@ -21,7 +21,7 @@ local function enter(key, token, ttl)
     call('PEXPIRE', key, ttl)
   end
 end
--- true: it was inside.
+-- Returns whether the token was in the set.
 local function leave(key, token)
   local left = redis.pcall('ZREM', key, token)
   if left ~= 1 then
@@ -33,8 +33,8 @@ local function leave(key, token)
   end
   return true
 end
--- A writer that waits keeps new readers out, for 10 s of every 20: readers who stay for ever must not keep out others
--- for as long.
+-- A waiting writer keeps new readers out, for 10 s of every 20 s: readers that stay indefinitely must not block other
+-- readers indefinitely.
 local function is_held_off(key, below, always)
   local alive = key .. ':redlock:alive'
   local since = tonumber(call('HGET', alive, ' writer') or 0)

@@ -12,7 +12,7 @@ local function free_slots(key, count)
   end
   return bits
 end
--- How long until one is: 0, ms, or -1 for never.
+-- The time in ms until a slot is free: 0 now, -1 never.
 local function until_free(key, count)
   local least = -1
   for number = 0, count - 1 do

@@ -1,32 +1,32 @@
 /*
- * redlock.hpp - the blocking face of redlock.h for C++17
+ * redlock.hpp - the blocking API of redlock.h for C++17
  *
  *     redlock::client client(nodes);
- *     redlock::lock lock = client.acquire("reports/daily", 5s);     // waits for up to 5 s
+ *     redlock::lock lock = client.acquire("reports/daily", 5s);     // waits up to 5 s
  *     while (more_to_do() && lock.validity() > 500ms)
  *         do_some();
- *                                                                   // released where its scope ends
- *     redlock::mutex mutex(client, "reports/daily");                // for what is written for a std::timed_mutex
+ *                                                                   // released at the end of the scope
+ *     redlock::mutex mutex(client, "reports/daily");                // for code written for a std::timed_mutex
  *     std::unique_lock guard(mutex, 5s);
  *
- * Header only: it adds no symbol to the library, and a program links what a C program links. What the functions do is
- * told by their namesakes in redlock.h; here is only what C++ adds.
+ * Header only: it adds no symbol to the library, and a program links the same library as a C program. redlock.h
+ * documents each function under its C name; the comments here cover only the differences.
  *
- *   errors        Each operation comes twice. Without a redlock::result it throws redlock::error, which carries the
- *                 result. With one it is noexcept, answers whether it went well (acquire and connect: an optional), and
- *                 the result says the rest.
- *   numbers       times are std::chrono durations. What is negative, or too much for the library, is status::invalid.
- *   ownership     client, lock and cancellation are moved, not copied. Empty ones (moved from, released, closed) may be
- *                 asked anything: they hold nothing, and operations on them are status::invalid.
- *   lifetime      A lock may outlive its client: closing the client releases the lock, which is lost from then on
+ *   errors        each operation has two forms. Without a redlock::result argument it throws redlock::error, which
+ *                 contains the result. With one it is noexcept, returns whether it succeeded (acquire and connect: an
+ *                 optional), and fills the result.
+ *   durations     times are std::chrono durations. A negative or too large one is status::invalid.
+ *   ownership     client, lock and cancellation can be moved, not copied. Queries on an empty one (moved from,
+ *                 released, closed) return that it holds nothing; operations on it are status::invalid.
+ *   lifetime      a lock may outlive its client: closing the client releases the lock, which is then lost
  *                 (loss::closed).
- *   threads       As in redlock.h: any thread may use a client, and different locks; one lock is one thread's at a
- *                 time, but for validity(), valid_until(), wait_lost() and loss_reason(), which may be asked beside
- *                 anything but its release.
- *   callbacks     come on the client's own thread, where nothing that asks a node may be called, nor a lock be
- *                 released. What they throw is dropped.
+ *   threads       any thread may use a client, and different locks. Only one thread at a time may use one lock, except
+ *                 for validity(), valid_until(), wait_lost() and loss_reason(), which may run in parallel with
+ *                 everything but its release.
+ *   callbacks     run on the client's own thread. They must not call functions that send requests to nodes, nor release
+ *                 a lock. An exception that leaves a callback is dropped.
  *
- * The asynchronous face is used from C++ by its C functions: they take a function and a pointer, as libev does.
+ * For the asynchronous API use the C functions; they take a function and a pointer, as libev does.
  */
 #ifndef REDLOCK_REDLOCK_HPP
 #define REDLOCK_REDLOCK_HPP
@@ -59,13 +59,14 @@ class lock;
 
 using std::chrono::milliseconds;
 
-/* As a time to wait: no limit. */
+/* No limit, as a time to wait. */
 inline constexpr milliseconds forever = milliseconds::max();
 
-/* ------------------------------------------------------------------------------------------------------------- status */
+/* -------------------------------------------------------------------------------------------------------------
+ * status */
 
-/* enum redlock_status. Compares with std::error_code; those that mean the same compare with std::errc, too: timed_out,
- * cancelled (operation_canceled), invalid (invalid_argument), no_memory (not_enough_memory). */
+/* enum redlock_status. Comparable with std::error_code; timed_out, cancelled (operation_canceled), invalid
+ * (invalid_argument) and no_memory (not_enough_memory) also with std::errc. */
 enum class status : int {
     ok = REDLOCK_OK,
     held = REDLOCK_HELD,
@@ -97,10 +98,10 @@ enum class event : int {
     lost = REDLOCK_EVENT_LOST
 };
 
-/* enum redlock_reentry: which acquires re-enter a lock that is held */
+/* enum redlock_reentry: which acquires re-enter a held lock */
 enum class reentry : std::uint32_t {
     by_owner = REDLOCK_REENTRY_DEFAULT,
-    by_given_owner = REDLOCK_REENTRY_OWNER, /* an owner of null is status::invalid */
+    by_given_owner = REDLOCK_REENTRY_OWNER, /* a null owner is status::invalid */
     never = REDLOCK_REENTRY_NEVER
 };
 
@@ -156,9 +157,10 @@ inline std::error_code make_error_code(status code) noexcept
     return {static_cast<int>(code), category()};
 }
 
-/* ------------------------------------------------------------------------------------------------------------- result */
+/* -------------------------------------------------------------------------------------------------------------
+ * result */
 
-/* A redlock_result with its numbers in C++ types. Plain data: copy it freely. */
+/* A redlock_result with accessors in C++ types. Plain data: copy it freely. */
 class result : public redlock_result
 {
   public:
@@ -185,7 +187,7 @@ class result : public redlock_result
     {
         return std::chrono::microseconds(static_cast<std::int64_t>(elapsed_us));
     }
-    /* One line for a log, as of redlock_result_text(). */
+    /* One log line: see redlock_result_text(). */
     std::string text() const
     {
         redlock_result copy = *this;
@@ -193,38 +195,38 @@ class result : public redlock_result
     }
 };
 
-/* What an operation came to, when it did not go well. what(): the operation and result().text(). */
+/* A failed operation. what(): its name and result().text(). */
 class error : public std::system_error
 {
   public:
     error(const char *operation, const redlock::result &result)
         : std::system_error(result.error_code()),
-          told_(std::make_shared<const told>(told{std::string(operation) + ": " + result.text(), result}))
+          details_(std::make_shared<const details>(details{std::string(operation) + ": " + result.text(), result}))
     {
     }
     const char *what() const noexcept override
     {
-        return told_->what.c_str();
+        return details_->what.c_str();
     }
     /* Lives as long as the error. */
     const redlock::result &result() const noexcept
     {
-        return told_->result;
+        return details_->result;
     }
     redlock::status status() const noexcept
     {
-        return told_->result.status();
+        return details_->result.status();
     }
 
   private:
-    struct told {
+    struct details {
         std::string what;
         redlock::result result;
     };
-    std::shared_ptr<const told> told_;
+    std::shared_ptr<const details> details_;
 };
 
-/* What the nodes show for a resource: a redlock_state. */
+/* The state of a resource on the nodes: a redlock_state. */
 class state : public redlock_state
 {
   public:
@@ -240,7 +242,7 @@ class state : public redlock_state
 namespace detail
 {
 
-/* An argument that does not even reach the library. */
+/* An argument that the wrapper rejects before it calls the library. */
 class bad_argument : public std::exception
 {
   public:
@@ -264,7 +266,7 @@ inline bool refuse(result &result, status status, const char *text) noexcept
     return false;
 }
 
-/* Runs it; what it throws becomes the result. */
+/* Runs the body and converts an exception to the result. */
 template <class Body> auto guarded(result &result, Body body) noexcept -> decltype(body())
 {
     try {
@@ -287,7 +289,7 @@ inline std::uint32_t count(milliseconds time, const char *name)
     return static_cast<std::uint32_t>(time.count());
 }
 
-/* As a wait_ms. */
+/* Converts a time to a wait_ms. */
 inline std::int64_t wait(milliseconds time)
 {
     if (time.count() < 0)
@@ -295,7 +297,7 @@ inline std::int64_t wait(milliseconds time)
     return time == forever ? REDLOCK_FOREVER : time.count();
 }
 
-/* Never shorter than what was asked for. */
+/* Rounds up to milliseconds; saturates. */
 template <class Rep, class Period> milliseconds ceiling(std::chrono::duration<Rep, Period> time) noexcept
 {
     using seconds = std::chrono::duration<long double>;
@@ -318,7 +320,7 @@ inline const char *text_or_null(const std::optional<std::string> &value, const c
     return value ? text(*value, name) : nullptr;
 }
 
-/* NULL with size 0 would be no string at all. */
+/* The library rejects NULL; an empty view may have it. */
 inline const char *bytes(std::string_view value) noexcept
 {
     return value.empty() ? "" : value.data();
@@ -326,7 +328,7 @@ inline const char *bytes(std::string_view value) noexcept
 
 } // namespace detail
 
-/* Bytes as text, and back: see redlock_escape(). */
+/* Convert bytes to text and back: see redlock_escape(). */
 inline std::string escape(std::string_view bytes)
 {
     std::string text(redlock_escape(detail::bytes(bytes), bytes.size(), nullptr, 0), '\0');
@@ -341,14 +343,15 @@ inline std::string unescape(const std::string &text)
     return bytes;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ options */
+/* ------------------------------------------------------------------------------------------------------------
+ * options */
 
 struct credentials {
     std::string user; /* "" for none */
     std::string password;
 };
 
-/* Settings of a client, with the library's defaults: those of redlock_options, each under its name without the unit. */
+/* A client's settings, with the library's defaults: redlock_options, with names without the unit. */
 struct options {
     options() : options(redlock_options REDLOCK_OPTIONS_INIT)
     {
@@ -370,9 +373,9 @@ struct options {
     std::string client_name;
     std::optional<std::string> user;
     std::optional<std::string> password;
-    /* Asked at each connect, on the client's thread; nothing: none now. Must not block. */
+    /* Called at each connect, on the client's thread; nullopt: no credentials now. Must not block. */
     std::function<std::optional<redlock::credentials>(std::string_view node)> credentials;
-    /* On the client's thread, and during the calls of others. */
+    /* Called on the client's thread, and in other threads during their calls. */
     std::function<void(redlock::log_level level, std::string_view line)> log;
     redlock::log_level log_level;
     bool tls_no_verify;
@@ -388,7 +391,7 @@ struct options {
     std::string deployment;
     std::string marker_key;
     std::string channel_prefix;
-    milliseconds fence_ttl; /* 0: for ever */
+    milliseconds fence_ttl; /* 0: indefinitely */
 
   private:
     explicit options(const redlock_options &defaults)
@@ -406,7 +409,7 @@ struct options {
     }
 };
 
-/* Ends operations that are under way: see redlock_cancel(). Must outlive the operations that it is given to. */
+/* Ends operations in progress: see redlock_cancel(). Must outlive the operations that use it. */
 class cancellation
 {
   public:
@@ -432,7 +435,7 @@ class cancellation
         if (handle_)
             redlock_cancel(handle_);
     }
-    /* For operations that are started later; those under way end all the same. Any thread, and signal handlers. */
+    /* Affects only operations that are started later. Any thread, and signal handlers. */
     void reset() noexcept
     {
         if (handle_)
@@ -447,7 +450,7 @@ class cancellation
     redlock_cancellation *handle_ = nullptr;
 };
 
-/* How to acquire. A duration stands for options that wait for so long: acquire(resource, 5s). */
+/* How to acquire. A duration converts to options with this wait: acquire(resource, 5s). */
 struct acquire_options {
     acquire_options() = default;
     template <class Rep, class Period>
@@ -456,47 +459,47 @@ struct acquire_options {
     {
     }
 
-    milliseconds wait{0};             /* 0: try once; forever; else keep trying for so long */
+    milliseconds wait{0};             /* 0: try once; otherwise the longest wait; forever */
     milliseconds ttl{0};              /* 0: the client's */
     milliseconds minimum_validity{0}; /* 0: the client's */
     const redlock::cancellation *cancellation = nullptr;
     bool renewal = true;
-    milliseconds cap{0};           /* not renewed beyond so long after it was acquired; 0: no cap */
-    milliseconds notify_before{0}; /* event::ending comes so long before the end of validity; 0: not at all */
-    /* Told of the lock's fate, on the client's thread, while the lock lives. */
+    milliseconds cap{0};           /* renew for at most this long after the acquire; 0: no cap */
+    milliseconds notify_before{0}; /* event::ending comes this long before the end of validity; 0: never */
+    /* The lock's events, on the client's thread, while the lock lives. */
     std::function<void(event event, loss loss, milliseconds validity)> on_event;
-    /* With event::renewal_failing: which nodes did not extend it, and why. See redlock_renewal_result(). */
+    /* At event::renewal_failing: which nodes did not extend the lock, and why. See redlock_renewal_result(). */
     std::function<void(const result &renewal)> on_renewal_failing;
     bool fair = false;
-    bool fence = false;   /* with a fencing token: lock.fence() */
-    bool shared = false;  /* with other readers, but with no writer */
-    unsigned permits = 0; /* the resource is a semaphore that so many may have at once; each acquire takes one */
-    std::vector<std::string> also; /* further resources: a lock on all of them or on none */
+    bool fence = false;            /* with a fencing token: lock.fence() */
+    bool shared = false;           /* a reader: excludes writers, not other readers */
+    unsigned permits = 0;          /* the resource is a semaphore with this number of permits; each acquire takes one */
+    std::vector<std::string> also; /* further resources: the lock covers all or none */
     bool keep_waiting = false;
-    const void *owner = nullptr; /* who may acquire it again while it is held; null: the calling thread */
+    const void *owner = nullptr; /* which acquires re-enter the lock; null: those of the calling thread */
     redlock::reentry reentry = redlock::reentry::by_owner;
-    bool all_answers = false; /* success is told when every node has answered: for who hands the token on */
+    bool all_answers = false; /* succeed only after every node has replied or timed out */
 };
 
 namespace detail
 {
 
-/* Where the library's pointer leads to: as long as the lock. */
+/* The argument of the library's event callback. Lives as long as the lock. */
 struct watcher {
-    std::function<void(event, loss, milliseconds)> told;
-    std::function<void(const result &)> failing;
+    std::function<void(event, loss, milliseconds)> on_event;
+    std::function<void(const result &)> on_renewal_failing;
     std::unique_ptr<watcher> next;
 
     static void notify(redlock_lock *lock, int event, int loss, std::int64_t validity_ms, void *arg) noexcept
     {
         const auto *self = static_cast<const watcher *>(arg);
         try {
-            if (self->told)
-                self->told(static_cast<redlock::event>(event), static_cast<redlock::loss>(loss),
-                           milliseconds(validity_ms));
+            if (self->on_event)
+                self->on_event(static_cast<redlock::event>(event), static_cast<redlock::loss>(loss),
+                               milliseconds(validity_ms));
         } catch (...) {
         }
-        if (event == REDLOCK_EVENT_RENEWAL_FAILING && self->failing)
+        if (event == REDLOCK_EVENT_RENEWAL_FAILING && self->on_renewal_failing)
             self->notify_failing(lock);
     }
     void notify_failing(redlock_lock *lock) const noexcept
@@ -504,14 +507,14 @@ struct watcher {
         try {
             result renewal;
             if (redlock_renewal_result(lock, &renewal) == REDLOCK_OK)
-                failing(renewal);
+                on_renewal_failing(renewal);
         } catch (...) {
         }
     }
 };
 
-/* The library's client, and what it points to. Shared by the client and its locks, so that these know when it was
- * closed. */
+/* The library's client and the objects that it points to. The client and its locks share it, so locks notice a
+ * close. */
 class connection
 {
   public:
@@ -523,7 +526,7 @@ class connection
         redlock_close(&handle, nullptr);
     }
 
-    /* A lock that cannot be released here (on the client's own thread, in a forked child) still points to its watcher. */
+    /* Keeps the watcher of a lock that cannot be released here: on the client's own thread, or in a forked child. */
     void keep(std::unique_ptr<watcher> orphan) noexcept
     {
         const std::lock_guard<std::mutex> guard(mutex_);
@@ -553,7 +556,7 @@ class connection
         to.user = text_or_null(from.user, "user");
         to.password = text_or_null(from.password, "password");
         if (credentials_)
-            to.credentials = give_credentials;
+            to.credentials = write_credentials;
         to.credentials_arg = this;
         if (log_)
             to.log = write_log;
@@ -587,7 +590,7 @@ class connection
         }
     }
 
-    static int give_credentials(const char *node, char *user, char *password, size_t size, void *arg) noexcept
+    static int write_credentials(const char *node, char *user, char *password, size_t size, void *arg) noexcept
     {
         try {
             const auto given = static_cast<connection *>(arg)->credentials_(node);
@@ -607,16 +610,17 @@ class connection
     std::unique_ptr<watcher> orphans_;
 };
 
-/* token: null, or of the lock to adopt */
+/* token: null, or the token of the lock to adopt */
 std::optional<lock> acquire(const std::shared_ptr<connection> &, std::string_view, const acquire_options &,
                             const char *token, result &);
 
 } // namespace detail
 
-/* --------------------------------------------------------------------------------------------------------------- lock */
+/* ---------------------------------------------------------------------------------------------------------------
+ * lock */
 
-/* One successful acquire: a redlock_lock, released by the destructor. That waits for a majority's answer, as release()
- * does, which is at most one node timeout; what it came to is not told. */
+/* One successful acquire: a redlock_lock. The destructor releases it and drops the result; like release() it waits
+ * until a majority has replied. */
 class lock
 {
   public:
@@ -642,22 +646,22 @@ class lock
         drop();
     }
 
-    /* Not empty: there is something to release. Whether it is still held is validity()'s to say. */
+    /* Not empty: there is a handle to release. To check whether the lock is still held, use validity(). */
     explicit operator bool() const noexcept
     {
         return native_handle() != nullptr;
     }
-    /* How long it is still valid, rounded down; 0 when lost or empty. Asks nobody. */
+    /* The validity left, rounded down; 0 if lost or empty. Sends no request. */
     milliseconds validity() const noexcept
     {
         return milliseconds(native_handle() ? redlock_validity_ms(handle_) : 0);
     }
-    /* The end of validity, on this machine's CLOCK_BOOTTIME; zero when lost or empty. */
+    /* The end of validity, on this machine's CLOCK_BOOTTIME; zero if lost or empty. */
     std::chrono::nanoseconds valid_until() const noexcept
     {
         return std::chrono::nanoseconds(native_handle() ? redlock_valid_until_ns(handle_) : 0);
     }
-    /* What the last renewal came to, node by node, if it failed; otherwise its status is status::ok. */
+    /* The result of the last renewal; status::ok unless it failed. */
     result renewal_result() const
     {
         result renewal;
@@ -678,7 +682,7 @@ class lock
         const char *name = native_handle() ? redlock_lock_resource(handle_, &size) : "";
         return {name, size};
     }
-    /* Of a lock on several, in the order of their bytes. */
+    /* All resources of the lock, in byte order. */
     std::vector<std::string_view> resources() const
     {
         std::vector<std::string_view> names(native_handle() ? redlock_lock_resources(handle_) : 0);
@@ -693,18 +697,18 @@ class lock
     {
         return native_handle() ? redlock_lock_token(handle_) : "";
     }
-    /* The fencing token, larger than those of all who acquired it before; 0: not asked for. */
+    /* The fencing token, larger than every earlier one; 0: not requested. */
     std::uint64_t fence() const noexcept
     {
         return native_handle() ? redlock_lock_fence(handle_) : 0;
     }
-    /* How many locks of this owner are this one, by re-entrancy. */
+    /* The number of handles of this lock: 1, or more by re-entrancy. */
     std::uint32_t hold_count() const noexcept
     {
         return native_handle() ? redlock_hold_count(handle_) : 0;
     }
 
-    /* At least so long from now on; 0: the ttl it was acquired with. Never shortens. */
+    /* Extends the lock to at least this long from now; 0: the ttl it was acquired with. Never shortens it. */
     void extend(milliseconds ttl = milliseconds(0))
     {
         result result;
@@ -717,7 +721,7 @@ class lock
             result, [&] { return redlock_extend(native_handle(), detail::count(ttl, "ttl"), &result) == REDLOCK_OK; });
     }
 
-    /* The lock is empty after it, whatever it came to. */
+    /* The lock is empty afterwards, also on failure. */
     void release()
     {
         result result;
@@ -728,12 +732,12 @@ class lock
     {
         redlock_lock *handle = native_handle();
         const int status = redlock_release(&handle, &result);
-        forget(handle != nullptr);
+        drop_handle(handle != nullptr);
         return status == REDLOCK_OK;
     }
 
-    /* Why it was lost, or nothing when it was not lost within that time. Throws with status::cancelled when the client
-     * is closed meanwhile. */
+    /* The reason of the loss; nullopt: not lost within that time. Throws with status::cancelled if the client is closed
+     * meanwhile. */
     std::optional<loss> wait_lost(milliseconds time = forever)
     {
         result result;
@@ -759,7 +763,7 @@ class lock
         });
     }
 
-    /* For poll(2): readable from the loss on. The lock's own: not to be read or closed. */
+    /* For poll(2): readable after a loss. The lock owns it: do not read or close it. */
     int lost_descriptor()
     {
         result result;
@@ -792,12 +796,12 @@ class lock
         redlock_lock *handle = native_handle();
         if (handle)
             redlock_release(&handle, nullptr);
-        forget(handle != nullptr);
+        drop_handle(handle != nullptr);
     }
 
-    void forget(bool lives_on) noexcept
+    void drop_handle(bool keep_watcher) noexcept
     {
-        if (lives_on && watcher_)
+        if (keep_watcher && watcher_)
             connection_->keep(std::move(watcher_));
         handle_ = nullptr;
         watcher_.reset();
@@ -815,7 +819,7 @@ namespace detail
 inline std::optional<lock> acquire(const std::shared_ptr<connection> &connection, std::string_view resource,
                                    const acquire_options &options, const char *token, result &result)
 {
-    std::unique_ptr<watcher> told;
+    std::unique_ptr<watcher> watch;
     redlock_acquire_options native = REDLOCK_ACQUIRE_OPTIONS_INIT;
     native.wait_ms = wait(options.wait);
     native.ttl_ms = count(options.ttl, "ttl");
@@ -827,11 +831,11 @@ inline std::optional<lock> acquire(const std::shared_ptr<connection> &connection
     native.cap_ms = count(options.cap, "cap");
     native.notify_before_ms = count(options.notify_before, "notify_before");
     if (options.on_event || options.on_renewal_failing) {
-        told = std::make_unique<watcher>();
-        told->told = options.on_event;
-        told->failing = options.on_renewal_failing;
+        watch = std::make_unique<watcher>();
+        watch->on_event = options.on_event;
+        watch->on_renewal_failing = options.on_renewal_failing;
         native.event = watcher::notify;
-        native.event_arg = told.get();
+        native.event_arg = watch.get();
     }
     native.fair = options.fair ? 1 : 0;
     native.fence = options.fence ? 1 : 0;
@@ -853,15 +857,16 @@ inline std::optional<lock> acquire(const std::shared_ptr<connection> &connection
                              : redlock_acquire(client, bytes(resource), &native, &handle, &result);
     if (status != REDLOCK_OK)
         return std::nullopt;
-    return lock(connection, std::move(told), handle);
+    return lock(connection, std::move(watch), handle);
 }
 
 } // namespace detail
 
-/* ------------------------------------------------------------------------------------------------------------- client */
+/* -------------------------------------------------------------------------------------------------------------
+ * client */
 
-/* A set of nodes and the connections to them: a redlock_client with a thread of its own, closed by the destructor.
- * Closing releases the locks that are still held; a program that must know whether that was confirmed calls close(). */
+/* A set of nodes and the connections to them: a redlock_client with its own loop thread. The destructor closes it,
+ * which releases the held locks; to learn whether that was confirmed, call close(). */
 class client
 {
   public:
@@ -909,7 +914,7 @@ class client
                                [&] { return detail::acquire(connection_, resource, options, nullptr, result); });
     }
 
-    /* Takes over a lock that another handle was granted, in this process or another. */
+    /* Takes over a lock by its token, from a handle in this process or another. */
     lock adopt(std::string_view resource, const std::string &token, const acquire_options &options = {}) const
     {
         result result;
@@ -940,7 +945,7 @@ class client
         });
     }
 
-    /* Waits until a majority of the nodes can be asked. Not needed before an acquire. */
+    /* Waits until a majority of the nodes is usable. Optional before an acquire. */
     void ready(milliseconds time = forever) const
     {
         result result;
@@ -953,7 +958,7 @@ class client
             result, [&] { return redlock_ready(native_handle(), detail::wait(time), &result) == REDLOCK_OK; });
     }
 
-    /* What the nodes show: a look, not a promise. */
+    /* The state on the nodes: a snapshot. */
     redlock::state query(std::string_view resource) const
     {
         result result;
@@ -970,13 +975,13 @@ class client
         return state;
     }
 
-    /* Does this client hold a valid lock on it? Asks nobody. */
+    /* Whether this client holds a valid lock on the resource. Sends no request. */
     bool held_by_me(std::string_view resource) const noexcept
     {
         return native_handle() && redlock_held_by_me(native_handle(), detail::bytes(resource), resource.size()) != 0;
     }
 
-    /* What is known of each node. The names in it live as long as the client. */
+    /* The client's current knowledge of each node. The names in it live as long as the client. */
     std::vector<redlock_node_status> nodes() const
     {
         std::vector<redlock_node_status> all(native_handle() ? redlock_nodes(native_handle()) : 0);
@@ -985,7 +990,7 @@ class client
         return all;
     }
 
-    /* Ends the quarantine of nodes that may have forgotten locks: whoever calls it vouches that none is held. */
+    /* Ends the quarantine of nodes that may have lost locks: the caller vouches that no client holds one. */
     void trust() const
     {
         result result;
@@ -997,7 +1002,7 @@ class client
         return redlock_trust(native_handle(), &result) == REDLOCK_OK;
     }
 
-    /* Tries out, without any effect, what the user may do: told in nodes() from then on. */
+    /* Tries every command that the library uses, without any effect; nodes() then reports the missing permissions. */
     void inspect(std::string_view resource) const
     {
         result result;
@@ -1009,7 +1014,7 @@ class client
         return redlock_inspect(native_handle(), detail::bytes(resource), resource.size(), &result) == REDLOCK_OK;
     }
 
-    /* A snapshot of what the client has counted; all zero when it is empty. */
+    /* A copy of the client's counters; all zero if the client is empty. */
     redlock_statistics statistics() const noexcept
     {
         redlock_statistics counted{};
@@ -1025,13 +1030,13 @@ class client
             text.resize(needed + needed / 8);
             if (redlock_metrics(native_handle(), text.data(), text.size(), &needed) != REDLOCK_OK &&
                 needed <= text.size())
-                needed = 1; /* refused for another reason than its size */
+                needed = 1; /* failed for another reason than the size */
             text.resize(needed <= text.size() ? needed - 1 : text.size());
         }
         return text;
     }
 
-    /* The client is empty after it. Throws with status::no_quorum when something could not be confirmed: it expires. */
+    /* The client is empty afterwards. Throws with status::no_quorum if something is unconfirmed; it will expire. */
     void close()
     {
         result result;
@@ -1092,24 +1097,24 @@ inline cancellation::cancellation(const client &client)
     }
 }
 
-/* -------------------------------------------------------------------------------------------------------------- mutex */
+/* --------------------------------------------------------------------------------------------------------------
+ * mutex */
 
 /*
- * A resource as a std::timed_mutex: for std::unique_lock, std::scoped_lock, std::lock_guard. As there, a mutex is not
- * copied or moved, any number of threads may share one, who locked it unlocks it, and it is not re-entrant: a thread
- * that has it already gets std::errc::resource_deadlock_would_occur from lock(), and false from the others. (Another
- * mutex on the same resource counts as another holder.) For re-entrancy, and for all that a lock can say, use
- * client::acquire().
+ * A resource as a std::timed_mutex: for std::unique_lock, std::scoped_lock, std::lock_guard. Like a std::timed_mutex it
+ * is neither copied nor moved, threads may share it, the thread that locked it must unlock it, and it is not
+ * re-entrant: in a thread that already holds it, lock() throws std::errc::resource_deadlock_would_occur and the other
+ * functions return false. (Another mutex on the same resource counts as another holder.) For re-entrancy and the other
+ * features of a lock use client::acquire().
  *
- * false says that others hold it. All else that keeps it from being locked is a redlock::error.
+ * false means that another holder has the lock. Any other failure throws redlock::error.
  *
- * A lock can be lost while it is held, which a std::mutex cannot: ask held()->validity() before what must not happen
- * twice.
+ * Unlike a std::mutex, a held lock can be lost: check held()->validity() before each effect that must not happen twice.
  */
 class mutex
 {
   public:
-    /* options: how to acquire; their wait, owner and reentry are not used. A cancellation in them must outlive the mutex. */
+    /* options: wait, owner and reentry are not used. A cancellation in them must outlive the mutex. */
     mutex(const client &client, std::string_view resource, acquire_options options = {})
         : connection_(client.connection_), resource_(resource), options_(std::move(options))
     {
@@ -1137,7 +1142,7 @@ class mutex
     {
         return attempt(detail::ceiling(time - Clock::now()));
     }
-    /* Waits as the destructor of a lock does. What the calling thread does not have stays as it is. */
+    /* Waits like the destructor of a lock. Does nothing if the calling thread does not hold the mutex. */
     void unlock() noexcept
     {
         std::list<holding> mine;
@@ -1149,7 +1154,7 @@ class mutex
         }
     }
 
-    /* The calling thread's lock, until it unlocks it; null when it has none. */
+    /* The calling thread's lock, valid until it unlocks the mutex; null if it holds none. */
     redlock::lock *held() noexcept
     {
         const std::lock_guard<std::mutex> guard(mutex_);
@@ -1162,7 +1167,7 @@ class mutex
     }
 
   private:
-    /* A lost lock may be held by one thread that does not know it yet and by another that has it now. */
+    /* After a loss, a thread that has not noticed it and the new holder can both have an entry. */
     struct holding {
         std::thread::id thread;
         redlock::lock lock;

@@ -50,7 +50,7 @@ inside sh -ec '
     redlock local -n 3 -- $program
   done
   man -P cat redlock_extend | grep -q "never shortens"
-  man -P cat 7 redlock | grep -q PROMISES'
+  man -P cat 7 redlock | grep -q GUARANTEES'
 
 echo "== removed"
 apt_get purge redlock libredlock0 libredlock-dev

@@ -1,11 +1,11 @@
 /*
- * Attested grants. What a client knows of a node may be old when it acts on it: the client was stopped, or busy, or the
- * node was flushed a millisecond ago. So a grant counts only together with proof, from the same connection and behind
- * the grant, that the node still shows the marker the client judged, byte for byte, and the same evidence of its
- * process, which no data set carries along (role, replication history, evicted keys).
+ * Attested grants. A client's knowledge of a node may be out of date when it acts on it: the client was stopped or
+ * busy, or the node was flushed a millisecond ago. So a grant counts only together with proof, from the same connection
+ * and behind the grant, that the node still has the marker that the client has judged, byte for byte, and the same
+ * evidence of its process, which a copy of the data does not bring along (role, replication history, evicted keys).
  *
  * The marker alone proves that the node was not flushed. A failover there and back brings the old marker along with the
- * copied data; only a look at the evidence shows it. A look costs the server some ten times as much as reading the
+ * copied data; only a look at the evidence shows it. A look costs the server about ten times as much as reading the
  * marker, so one look vouches for the evidence for QUORUM_LOOK_LASTS.
  */
 #ifndef QUORUM_ATTEST_H
@@ -18,31 +18,31 @@
 #include "quorum/tally.h"
 #include "quorum/time.h"
 
-/* From sending the look to receiving what rests on it. A server that becomes a replica, connects to its master, receives
- * and loads a snapshot and is promoted again takes longer: the master forks for the snapshot alone. */
+/* From sending the look to receiving a proof that relies on it. A server that becomes a replica, connects to its
+ * master, receives and loads a snapshot and is promoted again takes longer: the master forks for the snapshot alone. */
 #define QUORUM_LOOK_LASTS (10 * QUORUM_MILLISECOND)
 
-/* Evidence and marker of a node, longest. */
+/* Maximum size of a node's evidence and marker. */
 #define QUORUM_SHOWN_MAX 640
 
 struct quorum_attest {
     quorum_time looked;           /* when the last look that showed the judged evidence was sent; 0: never */
     quorum_duration took;         /* the last proof, from request to reply */
     bool always_look;             /* the node may evict keys, which no marker shows */
-    uint16_t evidence;            /* how many of the bytes are evidence; the marker follows */
-    uint16_t size;                /* 0: nothing was judged, and nothing is proof */
+    uint16_t evidence;            /* bytes of evidence; the marker follows */
+    uint16_t size;                /* 0: no judgement, and no reply is proof */
     char shown[QUORUM_SHOWN_MAX]; /* the judged reply */
 };
 
-/* The client has judged the reply to a look that was sent then: `evidence` bytes of evidence, then the marker. A reply
+/* The client has judged the reply to a look that left at `sent`: `evidence` bytes of evidence, then the marker. A reply
  * longer than QUORUM_SHOWN_MAX is never proven. */
 void quorum_attest_judged(struct quorum_attest *attest, const char *shown, size_t size, size_t evidence,
                           quorum_time sent);
 
-/* Nothing is proof until the next judgement. */
+/* No reply is proof until the next judgement. */
 void quorum_attest_forget(struct quorum_attest *attest);
 
-/* Must the proof that is to be sent now be a look? Otherwise the marker alone will do. */
+/* Whether the next proof must be a look. Otherwise the marker alone suffices. */
 bool quorum_attest_needs_look(const struct quorum_attest *attest, quorum_time now);
 
 enum quorum_proof {
@@ -62,7 +62,7 @@ struct quorum_shown {
 
 enum quorum_proof quorum_attest_prove(struct quorum_attest *attest, const struct quorum_shown *shown);
 
-/* A vote with its proof: a grant without one is none. */
+/* A vote with its proof: a grant without proof does not count. */
 static inline enum quorum_vote quorum_attest_vote(enum quorum_vote vote, enum quorum_proof proof)
 {
     return vote == QUORUM_GRANTED && proof != QUORUM_PROVEN ? QUORUM_UNATTESTED : vote;

@@ -5,7 +5,7 @@
 
 #include "quorum/validity.h"
 
-/* Two clocks differ by no more than this (109 years), and drift by no more in one go: sums of two such bounds fit. */
+/* Bound on the difference of two clocks (109 years), and on one drift: sums of two such values fit. */
 #define MOST_APART   (INT64_MAX / 8 * 3)
 #define MOST_DRIFTED (INT64_MAX / 16)
 
@@ -23,7 +23,7 @@ void quorum_clock_forget(struct quorum_clock_watch *watch, unsigned node)
     memset(&watch->node[node], 0, sizeof watch->node[node]);
 }
 
-/* A node may answer any number. */
+/* A node may send any number. */
 static int64_t difference(quorum_time a, quorum_time b)
 {
     quorum_duration most = MOST_APART;
@@ -32,14 +32,14 @@ static int64_t difference(quorum_time a, quorum_time b)
     return -(int64_t)(b - a < most ? b - a : most);
 }
 
-/* What honest clocks gain or lose in this time at most, by their rates alone. */
+/* The most that correct clocks gain or lose in this time, by their rates. */
 static int64_t rate(const struct quorum_clock_watch *watch, quorum_duration time)
 {
     quorum_duration gained = quorum_drift(time, watch->drift_ppm) - QUORUM_DRIFT_FLOOR;
     return gained < MOST_DRIFTED ? (int64_t)gained : MOST_DRIFTED;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ samples */
+/* ---------------------------------------------------------------------------------------------------------- samples */
 
 /* As of its receipt: the node may have read its clock as early as the request was sent. */
 static struct quorum_offset offset_of(const struct quorum_clock_watch *watch, const struct quorum_clock_sample *sample)
@@ -58,7 +58,7 @@ static void start_anew(struct quorum_clock_node *node, struct quorum_offset offs
     node->low_at = node->high_at = sample->sent;
 }
 
-/* Both bounds hold: what was known, widened by `drifted`, and the sample. */
+/* Intersects the old bounds, widened by `drifted`, with the sample. */
 static void narrow(struct quorum_clock_node *node, struct quorum_offset offset, int64_t drifted,
                    const struct quorum_clock_sample *sample)
 {
@@ -75,13 +75,13 @@ static void narrow(struct quorum_clock_node *node, struct quorum_offset offset, 
     }
 }
 
-/* What the clock gained between what is known and the sample, at least and at most, as if nothing drifted. */
+/* Bounds of the clock's gain between the known offset and the sample, without drift. */
 static struct quorum_offset change_of(const struct quorum_clock_node *node, struct quorum_offset offset)
 {
     return (struct quorum_offset){offset.low - node->offset.high, offset.high - node->offset.low};
 }
 
-/* Suspects do not vouch for each other, and are not awaited by each other. */
+/* Suspects do not vouch for each other, and do not wait for each other. */
 static void note_jump(struct quorum_clock_watch *watch, int direction, struct quorum_offset change,
                       const struct quorum_clock_sample *sample)
 {
@@ -99,8 +99,8 @@ static void note_jump(struct quorum_clock_watch *watch, int direction, struct qu
     }
 }
 
-/* The node's clock gained `change`: for which suspects does that say that our own clock did not stop? The node must have
- * been known before the jump, and have read its clock again after it. */
+/* The node's clock gained `change`. Marks the suspects for which this shows that our clock did not stop: the node must
+ * have been sampled before the jump, and again after it. */
 static void vouch(struct quorum_clock_watch *watch, const struct quorum_clock_sample *sample, quorum_time since,
                   struct quorum_offset change)
 {
@@ -139,7 +139,7 @@ static bool take(struct quorum_clock_watch *watch, const struct quorum_clock_sam
     return direction != 0;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- verdicts */
+/* --------------------------------------------------------------------------------------------------------- verdicts */
 
 static quorum_nodes suspects(const struct quorum_clock_watch *watch, int direction)
 {
@@ -157,7 +157,7 @@ static void settle(struct quorum_clock_watch *watch, quorum_nodes nodes)
             watch->node[i].direction = 0;
 }
 
-/* Nodes whose answer can still tell something of this jump. */
+/* Nodes whose reply can still contribute to this verdict. */
 static quorum_nodes awaited(const struct quorum_clock_watch *watch, const struct quorum_clock_node *suspect,
                             quorum_nodes answering)
 {
@@ -168,8 +168,8 @@ static quorum_nodes awaited(const struct quorum_clock_watch *watch, const struct
     return nodes & answering & ~(suspect->vouched | suspect->ignorant);
 }
 
-/* Nothing that could still come would change it, or it has been waited for: by a request that was sent after the patience
- * was over, for after a standstill of this process the replies are there, but have not been read yet. */
+/* No further reply would change the verdict, or the wait for it is over. The wait ends with a request that was sent
+ * after the patience: after a pause of this process, replies have arrived but have not been read yet. */
 static bool is_due(const struct quorum_clock_watch *watch, const struct quorum_clock_node *suspect,
                    const struct quorum_clock_sample *sample)
 {
@@ -178,7 +178,7 @@ static bool is_due(const struct quorum_clock_watch *watch, const struct quorum_c
            quorum_time_since(suspect->jumped_at, sample->sent) >= watch->patience;
 }
 
-/* The clocks of the others are off ours, too, when they answer next: that is no jump of theirs. */
+/* The other nodes' clocks will differ from ours in their next replies too: that is no jump of theirs. */
 static void judge_own(struct quorum_clock_watch *watch, struct quorum_clock_actions *actions, quorum_nodes same)
 {
     actions->own = true;

@@ -1,12 +1,12 @@
 /*
- * Did a clock jump? Each reply to TIME bounds how far a node's clock is ahead of ours: by at least TIME - received, by at
- * most TIME - sent. A late reply gives a wide bound, not a wrong one. All samples of a node are kept as one pair of
- * bounds, which widens by the drift with time: two samples that contradict each other by more than the drift of the time
- * between them show a jump, however many samples lie between.
+ * Detects clock jumps. Each reply to TIME bounds how far a node's clock is ahead of ours: by at least TIME - received,
+ * by at most TIME - sent. A late reply gives a wide bound, not a wrong one. All samples of a node form one pair of
+ * bounds, which widens by the drift with time: two samples that contradict each other by more than the drift of the
+ * time between them show a jump, however many samples lie between.
  *
- * Whose clock was it? The other nodes' samples, sent after the jump was seen, tell. If a majority of all nodes jumped in
- * the same direction, our own clock stopped, and no node is blamed. A node whose clock did not move by even half of the
- * jump vouches for our clock. Where fewer nodes vouch than jumped, both are assumed: our clock stopped, and the nodes
+ * The other nodes' samples, sent after the jump was seen, decide whose clock it was. If a majority of all nodes jumped
+ * in the same direction, our own clock stopped, and no node is blamed. A node whose clock did not move by even half of
+ * the jump vouches for our clock. If fewer nodes vouch than jumped, both are assumed: our clock stopped, and the nodes
  * jumped.
  */
 #ifndef QUORUM_CLOCK_WATCH_H
@@ -18,7 +18,8 @@
 #include "quorum/tally.h"
 #include "quorum/time.h"
 
-/* Bounds of the node's clock less ours, in ns. Noise within the constant part of the drift may put `low` above `high`. */
+/* Bounds of the node's clock less ours, in ns. Noise within the constant part of the drift may put `low` above
+ * `high`. */
 struct quorum_offset {
     int64_t low;
     int64_t high;
@@ -33,17 +34,17 @@ struct quorum_clock_node {
     quorum_time high_at; /* the sample that gave the upper bound was sent */
 
     int direction;         /* of a jump whose verdict is open: 1 ahead, -1 back, 0 none */
-    int64_t size;          /* its least size, the drift not allowed for */
+    int64_t size;          /* its minimum size, without an allowance for drift */
     quorum_time after;     /* it happened after this ... */
     quorum_time jumped_at; /* ... and before this */
-    quorum_nodes vouched;  /* nodes whose samples show that our clock did not do it */
-    quorum_nodes ignorant; /* nodes that cannot tell: they were not known before it, or jumped, too */
+    quorum_nodes vouched;  /* nodes whose samples show that our clock did not stop */
+    quorum_nodes ignorant; /* nodes that cannot vouch: not sampled before the jump, or jumped too */
 };
 
 struct quorum_clock_watch {
     unsigned nodes;
     uint32_t drift_ppm;
-    quorum_duration patience; /* how long a verdict waits for nodes that do not answer */
+    quorum_duration patience; /* how long a verdict waits for nodes that do not reply */
     struct quorum_clock_node node[QUORUM_NODES_MAX];
 };
 
@@ -51,8 +52,8 @@ struct quorum_clock_sample {
     unsigned node;
     quorum_time sent;
     quorum_time received;
-    quorum_time time;       /* the node's, in ns */
-    quorum_nodes answering; /* nodes that can be expected to answer: their links are up */
+    quorum_time time;       /* the node's TIME, in ns */
+    quorum_nodes answering; /* nodes that are expected to reply: they are connected */
 };
 
 struct quorum_clock_actions {
@@ -67,7 +68,7 @@ void quorum_clock_init(struct quorum_clock_watch *watch, unsigned nodes, uint32_
 struct quorum_clock_actions quorum_clock_step(struct quorum_clock_watch *watch,
                                               const struct quorum_clock_sample *sample);
 
-/* Another server answers under the node's name: its clock is another one. */
+/* Another server has the node's name: it has a different clock. */
 void quorum_clock_forget(struct quorum_clock_watch *watch, unsigned node);
 
 #endif

@@ -19,7 +19,7 @@ void quorum_deadline_measured(struct quorum_round_trip *round_trip, const struct
 {
     quorum_duration most = 2 * quorum_deadline_timeout(round_trip, patience);
     if (!round_trip->measured) {
-        took = took < longest(patience) ? took : longest(patience); /* the first one has nothing to be compared with */
+        took = took < longest(patience) ? took : longest(patience); /* there is no earlier one to compare it with */
         *round_trip = (struct quorum_round_trip){.smoothed = took, .deviation = took / 2, .measured = true};
         return;
     }

@@ -1,13 +1,13 @@
 /*
- * How long to wait for a node's answer. As TCP does for its retransmissions (RFC 6298), the wait follows the measured
- * round trip:
+ * How long to wait for a node's reply. As in TCP's retransmissions (RFC 6298), the timeout follows the measured round
+ * trip:
  *
  *     timeout = smoothed round trip + 4 * its mean deviation, between the configured timeout and the silence limit
- *     due     = max(when the request was sent, when the node last answered) + timeout,
+ *     due     = max(when the request was sent, when the node last replied) + timeout,
  *               and no later than the silence limit after the request was sent
  *
- * A node answers its requests in order. So the wait for one begins when the node answers the one before it: a burst of
- * one's own making is queued, and not lost. The end of the wait says nothing about what the node has done; see round.h.
+ * A node executes its requests in order. So the timeout of one starts when the node replies to the one before it: a
+ * burst of requests is queued, not lost. A timeout does not show whether the node executed the request; see round.h.
  */
 #ifndef QUORUM_DEADLINE_H
 #define QUORUM_DEADLINE_H
@@ -19,7 +19,7 @@
 struct quorum_round_trip {
     quorum_duration smoothed;
     quorum_duration deviation; /* mean */
-    bool measured;             /* once at least */
+    bool measured;             /* at least once */
 };
 
 struct quorum_patience {
@@ -30,12 +30,12 @@ struct quorum_patience {
 quorum_duration quorum_deadline_timeout(const struct quorum_round_trip *round_trip,
                                         const struct quorum_patience *patience);
 
-/* Takes one more measurement. It counts as twice the present timeout at most: one standstill of a node, or of this
- * process, must not delay for long the discovery of a node that hangs. */
+/* Adds a measurement, which counts as twice the present timeout at most: one pause of a node, or of this process, must
+ * not delay the detection of a hanging node for long. */
 void quorum_deadline_measured(struct quorum_round_trip *round_trip, const struct quorum_patience *patience,
                               quorum_duration took);
 
-/* heard: when the node answered last on this connection; 0: it has not. */
+/* heard: the node's last reply on this connection; 0: none yet. */
 quorum_time quorum_deadline_due(const struct quorum_round_trip *round_trip, const struct quorum_patience *patience,
                                 quorum_time sent, quorum_time heard);
 

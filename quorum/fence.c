@@ -8,7 +8,7 @@ static uint64_t larger(uint64_t one, uint64_t other)
     return one > other ? one : other;
 }
 
-/* Above all that went before. */
+/* Above all earlier tokens. */
 static uint64_t propose(struct quorum_fence_clock *clock, uint64_t wall_us, uint64_t steady_us)
 {
     uint64_t time_us = clock->lead ? larger(wall_us, steady_us + clock->lead) : wall_us;
@@ -38,7 +38,7 @@ void quorum_fence_init(struct quorum_fence *fence, unsigned nodes, struct quorum
     fence->token = propose(clock, wall_us, fence->steady_us);
 }
 
-/* A record that is the token already does not count: another may have put it there. */
+/* A record equal to the token does not count: it may be another client's. */
 static void answered(struct quorum_fence *fence, const struct quorum_fence_event *event)
 {
     assert(event->node < fence->nodes);
@@ -53,7 +53,7 @@ static enum quorum_fence_action confirmed(struct quorum_fence *fence)
     fence->settled = quorum_count(fence->counted) >= quorum_majority(fence->nodes);
     if (fence->settled)
         return QUORUM_FENCE_SETTLED;
-    assert(fence->seen >= fence->token); /* a majority has answered, and some of it did not count */
+    assert(fence->seen >= fence->token); /* a majority has replied, and some of it did not count */
     fence->token = fence->seen + 1;
     fence->counted = 0;
     fence->raises++;
@@ -63,7 +63,7 @@ static enum quorum_fence_action confirmed(struct quorum_fence *fence)
 enum quorum_fence_action quorum_fence_step(struct quorum_fence *fence, const struct quorum_fence_event *event)
 {
     if (fence->settled)
-        return QUORUM_FENCE_NOTHING; /* what comes late is told by renewal and release */
+        return QUORUM_FENCE_NOTHING; /* renewal and release send the token to late nodes */
     if (event->type == QUORUM_FENCE_CONFIRMED)
         return confirmed(fence);
     answered(fence, event);

@@ -1,11 +1,12 @@
 /*
- * Fencing tokens: numbers that grow with each acquisition of a resource, in one round trip as a rule. Each node keeps a
- * record per resource, the largest token it was told. The client proposes one; it is the token when a majority has it
- * and had less before. Else a larger one is raised to on the nodes that still have the lock.
+ * Fencing tokens: numbers that increase with each acquire of a resource, usually in one round trip. Each node keeps a
+ * record per resource, the largest token it has received. The client proposes a number; it becomes the token if a
+ * majority records it and had a smaller record before. Otherwise the client raises the records to a larger number, on
+ * the nodes that still have the lock.
  *
- * Two tokens cannot be equal: of two majorities one node would have gone from below to the same number twice. And they
- * grow: when a holder has token a, a majority has a record of a or more; whoever acquires later counts on one node of
- * it, which had less than the new token.
+ * Two tokens cannot be equal: one node of both majorities would have gone from a smaller record to the same number
+ * twice. And they increase: when a holder has token a, a majority has a record of a or more. A later acquire counts on
+ * one node of that majority, whose record was smaller than the new token.
  */
 #ifndef QUORUM_FENCE_H
 #define QUORUM_FENCE_H
@@ -16,37 +17,37 @@
 #include "quorum/tally.h"
 #include "quorum/time.h"
 
-/* A proposal so far above a node's clock, or so far below its record, is a mad clock's: in microseconds, a day. */
+/* A proposal this far above a node's clock, or below its record, comes from a wrong clock: a day, in microseconds. */
 #define QUORUM_FENCE_FAR UINT64_C(86400000000)
 
 /*
- * What a client proposes by: microseconds of the wall clock, which make tokens of different clients comparable, but
- * prove nothing. How far others are ahead is counted from the steady clock: where it added to a wall clock that is set
- * later, every such setting would push all clients further on.
+ * The source of proposals: microseconds of the wall clock, so that the tokens of different clients are comparable; no
+ * guarantee depends on it. The lead of other clients is relative to the steady clock: relative to a wall clock that is
+ * then set forward, each step would push all clients further.
  */
 struct quorum_fence_clock {
-    uint64_t lead; /* from our steady clock, in microseconds, to the largest record that we had to go beyond */
+    uint64_t lead; /* from our steady clock to the largest record that we had to go beyond, in microseconds */
     uint64_t last; /* the largest token proposed or seen */
 };
 
-/* Can a record be what others' clocks brought about? If not one side's clock is more than a day off: the two do not
- * make tokens together. */
+/* Whether the record can come from a correct clock. Otherwise one side's clock is more than a day off, and the record
+ * does not count. */
 bool quorum_fence_is_near(uint64_t token, uint64_t record);
 
-/* One acquisition. */
+/* The token of one acquire. */
 struct quorum_fence {
     unsigned nodes;
     uint64_t steady_us;   /* when the proposal was made */
-    uint64_t token;       /* proposed, or being raised to */
-    uint64_t seen;        /* the largest record that stood in its way */
-    quorum_nodes counted; /* nodes whose record was below the token, and is the token now */
+    uint64_t token;       /* the proposal, or the number that the records are raised to */
+    uint64_t seen;        /* the largest record that prevented it */
+    quorum_nodes counted; /* nodes whose record was below the token, and is now the token */
     unsigned raises;      /* rounds beyond the first */
     bool settled;         /* the token is the lock's */
 };
 
 enum quorum_fence_event_type {
-    QUORUM_FENCE_ANSWERED, /* node granted, or still has the lock; its record was `record` before it was told the token */
-    QUORUM_FENCE_CONFIRMED /* a majority has answered so */
+    QUORUM_FENCE_ANSWERED, /* node granted, or still has the lock; its record was `record` before it got the token */
+    QUORUM_FENCE_CONFIRMED /* a majority has done so */
 };
 
 struct quorum_fence_event {
@@ -58,14 +59,14 @@ struct quorum_fence_event {
 enum quorum_fence_action {
     QUORUM_FENCE_NOTHING,
     QUORUM_FENCE_SETTLED, /* `token` is the lock's token */
-    QUORUM_FENCE_RAISE    /* tell `token` to the nodes that still have the lock, in a new round */
+    QUORUM_FENCE_RAISE    /* send `token` to the nodes that still have the lock, in a new round */
 };
 
-/* Makes a proposal, as `token`. */
+/* Sets `token` to a new proposal. */
 void quorum_fence_init(struct quorum_fence *fence, unsigned nodes, struct quorum_fence_clock *clock, uint64_t wall_us,
                        quorum_time now);
 
-/* What the acquisition had to go up to: the next proposal at its moment would be enough. */
+/* Learns the lead from an acquire: the same proposal, made with it, would have sufficed. */
 void quorum_fence_learn(struct quorum_fence_clock *clock, const struct quorum_fence *fence);
 
 enum quorum_fence_action quorum_fence_step(struct quorum_fence *fence, const struct quorum_fence_event *event);

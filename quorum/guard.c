@@ -8,6 +8,6 @@ quorum_duration quorum_quarantine(quorum_time since, quorum_time time, quorum_du
         return 0;
     quorum_duration whole =
         quorum_time_add(quorum_time_add(max_ttl, quorum_drift(max_ttl, drift_ppm)), QUORUM_GUARD_MARGIN);
-    /* A marker from the future: the clock has gone back, and what it says of the time passed is worth nothing. */
+    /* A marker from the future: the clock was set back, so the elapsed time is unknown. */
     return time < since ? whole : quorum_time_until(quorum_time_add(since, whole), time);
 }

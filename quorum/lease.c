@@ -3,8 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
-/* A renewal that failed is tried again at an eighth of what is left: about a dozen tries before the end, the last ones
- * close to it. */
+/* A failed renewal is retried after an eighth of the remaining validity: about a dozen retries, the last ones close to
+ * the end. */
 #define RETRY_DIVISOR 8
 static const quorum_duration retry_least = 20 * QUORUM_MILLISECOND;
 
@@ -21,13 +21,13 @@ static bool is_over(const struct quorum_lease *lease)
     return lease->loss != QUORUM_NOT_LOST;
 }
 
-/* The ttl to ask for, in whole milliseconds as the nodes count, so that their keys end at the cap; 0 when that would
- * give nothing. */
+/* The ttl of the request, in whole milliseconds as on the nodes, so that the keys expire at the cap; 0 if that would
+ * extend nothing. */
 static quorum_duration renewal_ttl(const struct quorum_lease *lease, quorum_time now)
 {
     quorum_duration left = lease->terms.cap == QUORUM_NEVER ? QUORUM_NEVER : quorum_time_until(lease->terms.cap, now);
     quorum_duration ttl = lease->terms.ttl < left ? lease->terms.ttl : left;
-    ttl -= ttl % QUORUM_MILLISECOND; /* more than the nodes grant must not be counted on */
+    ttl -= ttl % QUORUM_MILLISECOND; /* the nodes do not count fractions */
     return quorum_time_add(now, ttl) > lease->validity_end ? ttl : 0;
 }
 
@@ -40,8 +40,8 @@ quorum_duration quorum_lease_ttl_at(const struct quorum_lease *lease, quorum_dur
 }
 
 /*
- * At its share of the ttl, a tenth of it earlier at random: locks taken together need not be renewed together. Very
- * many are spread further, but for a quarter, the first time; they stay so.
+ * At renewal_percent of the ttl, minus a random tenth, so that locks acquired together are not renewed together. With
+ * very many locks the first renewals are spread further, down to a quarter of that time; later ones stay spread.
  */
 static void plan_renewal(struct quorum_lease *lease, const struct quorum_lease_event *event)
 {
@@ -67,7 +67,7 @@ static void lose(struct quorum_lease *lease, struct quorum_lease_actions *action
     actions->lost = loss;
 }
 
-/* The later of the two ends counts: an answer that comes late says less than one we have. */
+/* The later of the two ends counts: a late reply may support less than an earlier one. */
 static void carry_on(struct quorum_lease *lease, quorum_time validity_end, quorum_time now)
 {
     if (validity_end > lease->validity_end)
@@ -85,14 +85,14 @@ static void renewed(struct quorum_lease *lease, const struct quorum_lease_event 
         carry_on(lease, event->validity_end, event->now);
         plan_renewal(lease, event);
     } else if (event->verdict == QUORUM_LOST_GONE) {
-        lose(lease, actions, QUORUM_LOSS_GONE); /* were its end past, it would have been found before */
+        lose(lease, actions, QUORUM_LOSS_GONE); /* an end in the past would have been detected before */
     } else {
         actions->failing = lease->failures++ == 0;
         plan_retry(lease, event->now);
     }
 }
 
-/* The renewal under way may have been executed by the node before it forgot: then another one follows. */
+/* The node may have executed the present renewal before it lost its data: then another one follows. */
 static void hasten(struct quorum_lease *lease, const struct quorum_lease_event *event)
 {
     quorum_time due = quorum_time_add(event->now, event->random % (event->spread + 1));
@@ -100,8 +100,8 @@ static void hasten(struct quorum_lease *lease, const struct quorum_lease_event *
         lease->hasten_to = due;
 }
 
-/* The nodes are late, and not gone. What had failed stays failed, for it may have been an earlier renewal; but the next
- * one is planned by what is left now. */
+/* The nodes are late, not gone. The failure stays recorded, because this may confirm an earlier renewal; but the next
+ * renewal follows from the present validity. */
 static void confirmed(struct quorum_lease *lease, const struct quorum_lease_event *event)
 {
     if (event->ttl > lease->terms.ttl)
@@ -144,13 +144,13 @@ static void take(struct quorum_lease *lease, const struct quorum_lease_event *ev
     }
 }
 
-/* Renewals that are off, over their cap or under way are not hastened. */
+/* Renewals that are off, beyond their cap or in progress are not hastened. */
 static quorum_time renewal_due(const struct quorum_lease *lease)
 {
     return lease->renew_at != QUORUM_NEVER && lease->hasten_to < lease->renew_at ? lease->hasten_to : lease->renew_at;
 }
 
-/* What the clock alone brings about. */
+/* Events of the clock alone. */
 static void look_at_clock(struct quorum_lease *lease, quorum_time now, struct quorum_lease_actions *actions)
 {
     if (now >= lease->validity_end) {
@@ -171,8 +171,8 @@ struct quorum_lease_actions quorum_lease_step(struct quorum_lease *lease, const 
 {
     struct quorum_lease_actions actions = {0, false, false, QUORUM_NOT_LOST};
     if (is_over(lease))
-        return actions; /* for good: nothing that comes later brings it back */
-    /* What comes after the end cannot prolong it: the nodes may have let another in. */
+        return actions; /* final: no later event restores it */
+    /* An event after the end cannot extend the lock: another client may hold it. */
     if (event->type == QUORUM_LEASE_GRANTED || event->now < lease->validity_end)
         take(lease, event, &actions);
     if (!is_over(lease))

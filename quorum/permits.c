@@ -31,7 +31,7 @@ void quorum_permits_refused(struct quorum_permits *permits, uint64_t free)
         permits->free_on[slot] = (uint8_t)(permits->free_on[slot] + (free >> slot & 1));
 }
 
-/* Each slot once: where nodes differ for long nobody may turn in circles. */
+/* Each slot once: a client must not loop while nodes differ. */
 bool quorum_permits_next(struct quorum_permits *permits, uint64_t random)
 {
     unsigned candidate[QUORUM_PERMITS_MAX], candidates = 0;

@@ -3,15 +3,15 @@
 #include <assert.h>
 #include <string.h>
 
-/* Measured best: 0-5 ms for 8 contenders, 0-20 ms for 32; beyond 100 ms the lock lies free while all sleep. */
+/* Measured best: 0-5 ms for 8 contenders, 0-20 ms for 32; beyond 100 ms the lock is free while all clients sleep. */
 static const quorum_duration contended_first = 5 * QUORUM_MILLISECOND;
 static const quorum_duration contended_last = 80 * QUORUM_MILLISECOND;
-/* Nodes come back in their own time: asking more often only costs. */
+/* More frequent attempts do not bring nodes back sooner. */
 static const quorum_duration broken_first = 20 * QUORUM_MILLISECOND;
 static const quorum_duration broken_last = 640 * QUORUM_MILLISECOND;
-/* A round in which the machine was suspended took hours by this clock: no reason to sleep for as long again. */
+/* A round during a suspend may have taken hours by this clock: do not pause for as long again. */
 static const quorum_duration longest_floor = QUORUM_SECOND;
-/* With less than this until the deadline another attempt is not worth it. */
+/* Below this time until the deadline another attempt is useless. */
 static const quorum_duration shortest_rest = QUORUM_MILLISECOND;
 
 void quorum_retry_init(struct quorum_retry *retry, quorum_time deadline)
@@ -41,7 +41,7 @@ quorum_time quorum_retry_next(struct quorum_retry *retry, quorum_time now, enum 
     quorum_duration rest = quorum_time_until(retry->deadline, earliest);
     if (rest < shortest_rest)
         return QUORUM_NEVER;
-    /* A window beyond the deadline is cut there: who waits for a second does not give up after half of it. */
+    /* Cut the window at the deadline: a client that waits a second must not give up after half of it. */
     quorum_duration width = window(retry);
     return earliest + random % (width < rest ? width : rest);
 }

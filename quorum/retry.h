@@ -1,6 +1,6 @@
 /*
- * When to try again. Full-jitter exponential backoff: the pause is drawn from a window that grows with the contention
- * met, above a floor of one round's duration (a second at most), so that two contenders who split the votes do not meet
+ * When to try again: full-jitter exponential backoff. The pause is drawn from a window that grows with the contention
+ * met, above a floor of one round's duration (at most a second), so that two contenders with a split vote do not meet
  * again. Never past the deadline.
  */
 #ifndef QUORUM_RETRY_H
@@ -12,17 +12,17 @@
 #include "quorum/time.h"
 
 struct quorum_retry {
-    quorum_time deadline;     /* of the waiting; QUORUM_NEVER: none */
-    enum quorum_verdict last; /* what the last attempt met; UNDECIDED before the first */
-    unsigned losses;          /* attempts in a row that met the same */
+    quorum_time deadline;     /* of the wait; QUORUM_NEVER: none */
+    enum quorum_verdict last; /* the last attempt's verdict; UNDECIDED before the first */
+    unsigned losses;          /* attempts in a row with this verdict */
     quorum_duration round;    /* how long the last attempt took */
 };
 
 void quorum_retry_init(struct quorum_retry *retry, quorum_time deadline);
 
 /*
- * The moment of the next attempt, after one that took `round` and was lost with `verdict`; QUORUM_NEVER when the
- * deadline leaves no time for one. random: 64 random bits.
+ * The time of the next attempt, after one that took `round` and failed with `verdict`; QUORUM_NEVER if the deadline
+ * leaves no time for one. random: 64 random bits.
  */
 quorum_time quorum_retry_next(struct quorum_retry *retry, quorum_time now, enum quorum_verdict verdict,
                               quorum_duration round, uint64_t random);

@@ -14,7 +14,7 @@ void quorum_round_init(struct quorum_round *round, const struct quorum_terms *te
     quorum_tally_init(&round->tally, terms->nodes);
 }
 
-/* Once it is over nobody need be asked; but a node that may hold the key is told of its release in any case. */
+/* A decided round sends no requests; except a release, to nodes that may hold the key. */
 static bool may_ask(const struct quorum_round *round)
 {
     return !quorum_round_over(round) || round->terms.kind == QUORUM_RELEASE;
@@ -33,7 +33,7 @@ static void ask(struct quorum_round *round, struct quorum_actions *actions, quor
     actions->send |= nodes;
 }
 
-/* Those whose answers were waited for until now. */
+/* The nodes that the round has waited for until now. */
 static void count_overdue(struct quorum_round *round)
 {
     for (quorum_nodes left = round->overdue & round->tally.voted[QUORUM_PENDING]; left; left &= left - 1)
@@ -51,8 +51,7 @@ static void decide(struct quorum_round *round, struct quorum_actions *actions, e
         round->coming = 0;
     actions->decided = true;
     if (verdict != QUORUM_WON)
-        actions->undo =
-            round->may_hold; /* answered or not: replies are FIFO, so the undo meets whatever arrives late */
+        actions->undo = round->may_hold; /* replied or not: replies are FIFO, so the undo follows a late grant */
 }
 
 /* Validity is counted by our clock, from the first request. */
@@ -61,14 +60,14 @@ static bool counts_validity(enum quorum_kind kind)
     return kind == QUORUM_ACQUIRE || kind == QUORUM_ADOPT || kind == QUORUM_EXTEND;
 }
 
-/* A majority did it. Did it in time? */
+/* A majority granted. Checks the time. */
 static enum quorum_verdict judge_won(struct quorum_round *round, quorum_time now, quorum_time stopped)
 {
     const struct quorum_terms *terms = &round->terms;
     if (counts_validity(terms->kind) && round->sent <= stopped)
-        return QUORUM_LOST_TOO_SLOW; /* the nodes may have let it expire while our clock stood still */
+        return QUORUM_LOST_TOO_SLOW; /* the lock may have expired on the nodes while our clock stopped */
     quorum_time end = quorum_validity_end(round->sent, terms->ttl, terms->drift_ppm);
-    switch (terms->kind) { /* GCOVR_EXCL_BR_LINE: the fourth way out is the assert below */
+    switch (terms->kind) { /* GCOVR_EXCL_BR_LINE: the fourth exit is the assert below */
     case QUORUM_ACQUIRE:
     case QUORUM_ADOPT:
         if (quorum_time_until(end, now) < terms->minimum_validity)
@@ -77,7 +76,7 @@ static enum quorum_verdict judge_won(struct quorum_round *round, quorum_time now
         return QUORUM_WON;
     case QUORUM_EXTEND:
         if (now >= terms->validity_end)
-            return QUORUM_LOST_TOO_SLOW; /* as far as this round knows: another may have extended it meanwhile */
+            return QUORUM_LOST_TOO_SLOW; /* as this round sees it: another round may have extended it meanwhile */
         round->validity_end = end > terms->validity_end ? end : terms->validity_end;
         return QUORUM_WON;
     case QUORUM_RELEASE:
@@ -88,7 +87,7 @@ static enum quorum_verdict judge_won(struct quorum_round *round, quorum_time now
     return QUORUM_LOST_NO_QUORUM; /* GCOVR_EXCL_LINE */
 }
 
-/* A majority cannot do it any more. Whose fault is it? */
+/* A majority is impossible. Finds the cause. */
 static enum quorum_verdict judge_lost(const struct quorum_round *round)
 {
     const struct quorum_tally *tally = &round->tally;
@@ -104,7 +103,7 @@ static enum quorum_verdict judge_lost(const struct quorum_round *round)
     return quorum_tally_blocked_by(tally, without_ours) ? QUORUM_LOST_GONE : QUORUM_LOST_NO_QUORUM;
 }
 
-/* A late node is waited for only while its answer can decide the round. */
+/* The round waits for a late node only while its reply can decide it. */
 static quorum_nodes awaited(const struct quorum_round *round)
 {
     bool open = !quorum_tally_won(&round->tally) && !quorum_tally_lost(&round->tally);
@@ -130,7 +129,7 @@ static void judge(struct quorum_round *round, struct quorum_actions *actions, qu
         decide(round, actions, judge_lost(round), now);
 }
 
-/* Only what the node was asked can have been done by it. What is decided otherwise than by timeouts stays as it is. */
+/* A node that got no request cannot grant. A verdict that timeouts did not cause stays as it is. */
 static bool may_count_late(const struct quorum_round *round, quorum_nodes node)
 {
     if (round->terms.kind != QUORUM_EXTEND)
@@ -143,10 +142,10 @@ static bool may_count_late(const struct quorum_round *round, quorum_nodes node)
 static void voted(struct quorum_round *round, const struct quorum_event *event)
 {
     quorum_nodes bit = quorum_node(event->node);
-    /* Validity counts from the first send: if a grant counted that was not asked for, it would be valid for ever. */
+    /* Validity counts from the first send: a grant without a request would be valid indefinitely. */
     assert(event->vote != QUORUM_GRANTED || (round->asked & bit) || !(round->tally.voted[QUORUM_PENDING] & bit));
     round->coming &= ~bit;
-    /* Even a late answer tells what the node has: the undo is then not needed, or still is. */
+    /* Even a late reply shows whether the node has our key, and so whether the undo is needed. */
     if (event->left_nothing)
         round->may_hold &= ~bit;
     if (event->vote == QUORUM_GRANTED && may_count_late(round, bit))
@@ -155,7 +154,7 @@ static void voted(struct quorum_round *round, const struct quorum_event *event)
         round->clock |= bit;
 }
 
-/* A lost extension that a majority has confirmed after all. */
+/* A lost extension that a majority has confirmed late. */
 static void confirm_late(struct quorum_round *round, struct quorum_actions *actions, const struct quorum_event *event)
 {
     if (round->terms.kind != QUORUM_EXTEND || round->verdict != QUORUM_LOST_NO_QUORUM || round->confirmed ||

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* A lock that others take at once is lost a few times at a hand-over; not so often. */
+/* An attempt may fail a few times at a hand-over, because others acquire at once; not more often than this. */
 static const unsigned losses_on_end = 8;
 
 void quorum_waiting_init(struct quorum_waiting *waiting, const struct quorum_waiting_terms *terms)
@@ -58,9 +58,9 @@ static void called(struct quorum_waiting *waiting, const struct quorum_waiting_e
         set(&waiting->left, event->node, true);
 }
 
-/* Nodes send a waiter to the end that leaves a free lock for a refresh interval, but only when they are asked. Who was
- * called asks right then, with a margin for the word's way; who has only seen the lock free does not know since when,
- * and asks more often. */
+/* A node moves a waiter that leaves a free lock for a refresh interval to the tail, but only on a request. A waiter
+ * that was notified sends it exactly then, with a margin for the message's way. One that has only seen the lock free
+ * does not know since when, and sends it more often. */
 static void plan_overtaking(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
 {
     const struct quorum_waiting_terms *terms = &waiting->terms;
@@ -72,8 +72,8 @@ static void plan_overtaking(struct quorum_waiting *waiting, const struct quorum_
         waiting->overtake_at = quorum_time_add(event->now, terms->refresh / 4);
 }
 
-/* What one node calls us to the others will, too, and at once. If not, their lists differ from its own: a look mends
- * that. But only once: others may remind us again and again of a node that is free while a majority is not. */
+/* When one node notifies us, the others will too, at once. If not, their queues differ: a look repairs that. But only
+ * once: nodes may notify us repeatedly of one that is free while a majority is not. */
 static void look_soon(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
 {
     quorum_time soon = quorum_time_add(event->now, 3 * waiting->terms.stand_in);
@@ -84,7 +84,7 @@ static void look_soon(struct quorum_waiting *waiting, const struct quorum_waitin
         waiting->look_at = soon;
 }
 
-/* The first's time begins when it, too, may take the lock; while it may not there is nothing to wake up for. */
+/* The first waiter's time starts when it may take the lock; until then there is no reason to wake. */
 static void plan_stand_in(struct quorum_waiting *waiting, quorum_time now)
 {
     if (!is_majority(waiting, waiting->free | waiting->second))
@@ -93,8 +93,8 @@ static void plan_stand_in(struct quorum_waiting *waiting, quorum_time now)
         waiting->stand_in_at = quorum_time_add(now, waiting->terms.stand_in);
 }
 
-/* A call comes on another connection than an answer, which may be the older of the two: it does not take back what was
- * called. */
+/* A notification and a reply arrive on different connections: the reply may be older, and does not cancel the
+ * notification. */
 static void signed_in(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
 {
     set(&waiting->signed_in, event->node, true);
@@ -103,7 +103,7 @@ static void signed_in(struct quorum_waiting *waiting, const struct quorum_waitin
     waiting->second &= ~quorum_node(event->node) | waiting->called;
     set(&waiting->left, event->node, false);
     if (event->remaining == QUORUM_FREE)
-        called(waiting, event); /* or others are before us: they are told, and so are we in our turn */
+        called(waiting, event); /* or others are ahead of us: they are notified first */
     else
         waiting->free_at[event->node] = quorum_time_add(event->now, event->remaining);
 }
@@ -112,7 +112,7 @@ static void ask(struct quorum_waiting *waiting)
 {
     waiting->heard = waiting->listening;
     waiting->called = waiting->left = 0;
-    waiting->signed_in = 0; /* an attempt that is granted takes us off the list */
+    waiting->signed_in = 0; /* a granted attempt removes our entry */
 }
 
 void quorum_waiting_try(struct quorum_waiting *waiting)
@@ -129,7 +129,7 @@ static void start_look(struct quorum_waiting *waiting, struct quorum_waiting_act
     if (waiting->overtake_at <= now)
         waiting->overtake_at = QUORUM_NEVER;
     ask(waiting);
-    /* They are asked now: one that does not answer must not be asked in every turn. */
+    /* These nodes get a request now: one that does not reply must not get one in every turn. */
     for (unsigned i = 0; i < waiting->terms.nodes; i++)
         if (waiting->free_at[i] <= now)
             waiting->free_at[i] = QUORUM_NEVER;
@@ -137,7 +137,7 @@ static void start_look(struct quorum_waiting *waiting, struct quorum_waiting_act
 
 static void sign_out_of_few(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions)
 {
-    if (waiting->trying || waiting->looking) /* and signs in by that */
+    if (waiting->trying || waiting->looking) /* which enters the queue */
         return;
     if (is_majority(waiting, waiting->signed_in) || !waiting->signed_in)
         return;
@@ -152,7 +152,7 @@ static void looked(struct quorum_waiting *waiting, struct quorum_waiting_actions
     sign_out_of_few(waiting, actions);
 }
 
-/* A word that was said before we listened is lost: what it said is found by looking. */
+/* A message that was sent before we listened is lost: look instead. */
 static void look_if_worthwhile(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions, quorum_time now)
 {
     if (is_majority(waiting, waiting->listening) && !quorum_waiting_is_called(waiting))
@@ -160,9 +160,9 @@ static void look_if_worthwhile(struct quorum_waiting *waiting, struct quorum_wai
 }
 
 /*
- * Nobody was in the way: the nodes had said that the lock is free, it is not to be had, and they will say the same
- * again. Or it was lost many times on end: of two who share the nodes between them each hears, when the other gives up,
- * that its turn has come, and they could do that as fast as they can.
+ * Back off if no client was in the way: the nodes reported the lock free, it is not available, and they will report the
+ * same again. Or if the attempt failed many times in a row: of two clients that share the nodes each is notified when
+ * the other gives up, and they would alternate as fast as they can.
  */
 static bool is_to_rest(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
 {
@@ -172,7 +172,7 @@ static bool is_to_rest(struct quorum_waiting *waiting, const struct quorum_waiti
     return !event->in_the_way || waiting->losses >= losses_on_end;
 }
 
-/* An attempt signs us in as a look does, and need not be followed by one: unless a word may have been said before we
+/* An attempt enters the queue like a look, and needs no look after it, unless a message may have been sent before we
  * listened. */
 static void tried(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions,
                   const struct quorum_waiting_event *event)
@@ -239,10 +239,10 @@ static void consider(struct quorum_waiting *waiting, struct quorum_waiting_actio
     if (is_majority(waiting, open) && waiting->rest_until <= now) {
         actions->attempt = true;
         quorum_waiting_try(waiting);
-        waiting->free = 0; /* what is still free the attempt will say */
+        waiting->free = 0; /* the attempt's replies will report the free nodes */
         return;
     }
-    /* An expiry may have been put off since we were told: that is asked, not assumed. */
+    /* The lock may have been extended since: check an expiry, do not assume it. */
     bool may_be_open = expired(waiting, now) && is_majority(waiting, open | expired(waiting, now));
     if (may_be_open || waiting->overtake_at <= now ||
         (is_majority(waiting, waiting->listening) && waiting->look_at <= now))
@@ -260,7 +260,7 @@ struct quorum_waiting_actions quorum_waiting_step(struct quorum_waiting *waiting
     return actions;
 }
 
-/* The moment at which as many nodes as a majority needs are, or may be, free. */
+/* When enough nodes for a majority are, or may be, free. */
 static quorum_time majority_free_at(const struct quorum_waiting *waiting)
 {
     quorum_time earliest = QUORUM_NEVER;
@@ -272,7 +272,7 @@ static quorum_time majority_free_at(const struct quorum_waiting *waiting)
     return earliest;
 }
 
-/* The moment at which it tries by what the nodes have said. */
+/* When it tries, by the nodes' messages and replies. */
 static quorum_time attempt_at(const struct quorum_waiting *waiting)
 {
     quorum_time called_at = is_majority(waiting, waiting->free) ? 0 : waiting->stand_in_at;

@@ -92,7 +92,7 @@ START_TEST(a_wrong_password_on_a_minority_does_no_harm_on_a_majority_it_ends_at_
         real_status(face_release(face, &lock, &result), REDLOCK_OK, &result);
         ck_assert(real_nothing_left(face));
     } else {
-        refuse(face, server_program_has(SERVER_ACL) ? "WRONGPASS" : "invalid password");
+        refuse(face, server_program_wrong_password());
         ck_assert_ptr_null(strstr(redlock_result_text(&result), "mistaken"));
     }
     face_close(&face, NULL);

@@ -5,6 +5,7 @@
 
 #include "support/clock.h"
 #include "support/fixture.h"
+#include "support/server_program.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -108,7 +109,7 @@ START_TEST(a_wrong_password_is_misconfigured)
     struct program *program = program_run(&options, "run", resource, "--", "true", NULL);
 
     program_exits(program, MISCONFIGURED);
-    program_says_in_one_line(program, "WRONGPASS");
+    program_says_in_one_line(program, server_program_wrong_password());
     ck_assert_ptr_null(strstr(program_errors(program), "=wrong"));
 }
 END_TEST

@@ -127,14 +127,11 @@ static void try_all_ways(const char *what, const char *address, const char *user
     }
 }
 
-/* By a command, and not by the server's arguments: those are in the list of processes. */
 static const char *protected_node(const char *password)
 {
     struct cluster *cluster = real_cluster(1, NULL);
-    char reply[128];
 
-    cluster_command(cluster, 0, reply, sizeof(reply), "CONFIG", "SET", "requirepass", password, NULL);
-    ck_assert_str_eq(reply, "OK");
+    cluster_set_password(cluster, 0, password);
     return cluster_address(cluster, 0);
 }
 

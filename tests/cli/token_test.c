@@ -9,6 +9,7 @@
 #include "support/clock.h"
 #include "support/file.h"
 #include "support/fixture.h"
+#include "support/server_program.h"
 #include "support/temp_dir.h"
 
 #include <errno.h>
@@ -375,7 +376,7 @@ START_TEST(a_wrong_password_is_told_at_once)
     struct program *program = program_run(&options, "acquire", "x", NULL);
 
     program_exits(program, MISCONFIGURED);
-    ck_assert_ptr_nonnull(strstr(program_errors(program), "WRONGPASS"));
+    ck_assert_ptr_nonnull(strstr(program_errors(program), server_program_wrong_password()));
     ck_assert_ptr_null(strstr(program_errors(program), "wrong-one"));
     program_exits(program_run(&options, "release", "x", TOKEN, NULL), MISCONFIGURED);
     options.environment = right;

@@ -162,6 +162,9 @@ static void add_all(struct node *node, const struct cluster_options *options, co
     add_option(node, "--unixsocket", node->socket_path);
     add_option(node, "--daemonize", "no");
     add_option(node, "--save", "");
+    /* Before Redis 7 a master writes a file for its replica, and loads it when it starts again. */
+    add_option(node, "--repl-diskless-sync", "yes");
+    add_option(node, "--repl-diskless-sync-delay", "0");
     add_option(node, "--appendonly", own->persistent ? "yes" : "no");
     if (own->persistent)
         add_option(node, "--appendfsync", "always");
@@ -450,6 +453,18 @@ void cluster_shift_clock(struct cluster *cluster, size_t node, int64_t shift_us)
 void cluster_hold_clock(struct cluster *cluster, size_t node, int64_t time_us)
 {
     set_clock(cluster, node, 0, time_us);
+}
+
+void cluster_set_password(struct cluster *cluster, size_t node, const char *password)
+{
+    struct node *protected = node_at(cluster, node);
+    char reply[256];
+
+    if (!cluster_command(cluster, node, reply, sizeof(reply), "CONFIG", "SET", "requirepass", password, NULL) ||
+        strcmp(reply, "OK") != 0)
+        fixture_fail("CONFIG SET requirepass on node %zu: %s", node, reply);
+    free(protected->password);
+    protected->password = fixture_text("%s", password);
 }
 
 void cluster_flush(struct cluster *cluster, size_t node)

@@ -84,6 +84,8 @@ void cluster_shift_clock(struct cluster *cluster, size_t node, int64_t shift_us)
 /* Its wall clock stands still at that time, microseconds since 1970, until it is held at another or shifted. Only with
  * own_clock. */
 void cluster_hold_clock(struct cluster *cluster, size_t node, int64_t time_us);
+/* CONFIG SET requirepass: it is in no process's arguments. */
+void cluster_set_password(struct cluster *cluster, size_t node, const char *password);
 /* FLUSHALL. */
 void cluster_flush(struct cluster *cluster, size_t node);
 void cluster_flush_all(struct cluster *cluster);

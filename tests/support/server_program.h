@@ -21,6 +21,9 @@ bool server_program_available(void);
 
 bool server_program_has(enum server_feature feature);
 
+/* What is in its answer to a wrong password. */
+const char *server_program_wrong_password(void);
+
 /* Why a program is skipped, and what to do about it. */
 const char *server_program_missing(void);
 

@@ -3,10 +3,14 @@
  * time. $SHIFTED_CLOCK names the file. Monotonic clocks go on. (libfaketime, which does far more, and Redis' allocator
  * hang each other.) */
 #define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -68,4 +72,21 @@ __attribute__((visibility("default"))) time_t time(time_t *result)
     if (result != NULL)
         *result = now;
     return now;
+}
+
+/* Valkey 9.1 takes the time of day from the processor's own counter if this file says that the counter's rate is constant.
+ * Without the file it reads the system's clocks. */
+__attribute__((visibility("default"))) FILE *fopen(const char *restrict path, const char *restrict mode)
+{
+    FILE *(*open_file)(const char *, const char *) = dlsym(RTLD_NEXT, "fopen64");
+
+    if (strcmp(path, "/proc/cpuinfo") != 0)
+        return open_file(path, mode);
+    errno = ENOENT;
+    return NULL;
+}
+
+__attribute__((visibility("default"))) FILE *fopen64(const char *restrict path, const char *restrict mode)
+{
+    return fopen(path, mode);
 }

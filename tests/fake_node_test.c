@@ -101,11 +101,13 @@ static const char *const keys[] = {"key", "another", "third"};
 static const char *const tokens[] = {"token", "other", ""};
 static const char *const ttls[] = {"100000", "200000", "300000"};
 
+static const char *const bounds[] = {"0", "2", "511"};
+
 static const char *say_key_command(const char *key, const char *token, const char *ttl)
 {
     const char *other = keys[draw(3)];
 
-    switch (draw(12)) {
+    switch (draw(13)) {
     case 0:
     case 1:
         SAY("SET", key, token, "NX", "PX", ttl);
@@ -135,6 +137,9 @@ static const char *say_key_command(const char *key, const char *token, const cha
         SAY("PEXPIRE", key, ttl);
         return "PEXPIRE";
     case 10:
+        SAY("GETRANGE", key, bounds[draw(3)], bounds[draw(3)]);
+        return "GETRANGE";
+    case 11:
         SAY("DBSIZE");
         return "DBSIZE";
     default:

@@ -328,6 +328,21 @@ static void command_get(const struct call *call)
         resp_write_bulk(call->reply, key->value, key->value_length);
 }
 
+/* With offsets from the beginning only. */
+static void command_getrange(const struct call *call)
+{
+    const struct fake_key *key = fake_node_find(call->node, call->database, &call->argv[1]);
+    long long first, last;
+
+    if (!number_argument(call, 2, &first) || !number_argument(call, 3, &last)) {
+        resp_write_error(call->reply, "ERR value is not an integer or out of range");
+        return;
+    }
+    long long length = key == NULL ? 0 : (long long)key->value_length;
+    long long end = last < length ? last + 1 : length;
+    resp_write_bulk(call->reply, first < end ? key->value + first : "", first < end ? (size_t)(end - first) : 0);
+}
+
 static void command_del(const struct call *call)
 {
     long long deleted = 0;
@@ -617,12 +632,13 @@ struct command {
 };
 
 static const struct command commands[] = {
-    {"SET", 3, 0, command_set},           {"GET", 2, 2, command_get},          {"DEL", 2, 0, command_del},
-    {"UNLINK", 2, 0, command_del},        {"EXISTS", 2, 0, command_exists},    {"PTTL", 2, 2, command_pttl},
-    {"PEXPIRE", 3, 3, command_pexpire},   {"KEYS", 2, 2, command_keys},        {"DBSIZE", 1, 1, command_dbsize},
-    {"FLUSHALL", 1, 2, command_flushall}, {"FLUSHDB", 1, 2, command_flushall}, {"TIME", 1, 1, command_time},
-    {"INFO", 1, 0, command_info},         {"CONFIG", 2, 0, command_config},    {"ROLE", 1, 1, command_role},
-    {"SCRIPT", 2, 0, command_script},     {"EVAL", 3, 0, command_eval},        {"EVALSHA", 3, 0, command_evalsha},
+    {"SET", 3, 0, command_set},         {"GET", 2, 2, command_get},           {"GETRANGE", 4, 4, command_getrange},
+    {"DEL", 2, 0, command_del},         {"UNLINK", 2, 0, command_del},        {"EXISTS", 2, 0, command_exists},
+    {"PTTL", 2, 2, command_pttl},       {"PEXPIRE", 3, 3, command_pexpire},   {"KEYS", 2, 2, command_keys},
+    {"DBSIZE", 1, 1, command_dbsize},   {"FLUSHALL", 1, 2, command_flushall}, {"FLUSHDB", 1, 2, command_flushall},
+    {"TIME", 1, 1, command_time},       {"INFO", 1, 0, command_info},         {"CONFIG", 2, 0, command_config},
+    {"ROLE", 1, 1, command_role},       {"SCRIPT", 2, 0, command_script},     {"EVAL", 3, 0, command_eval},
+    {"EVALSHA", 3, 0, command_evalsha},
 };
 
 bool fake_node_execute(struct fake_node *node, unsigned database, const struct resp_command *command,

@@ -1,6 +1,6 @@
 /* The model of a healthy Redis node behind the fake server: keys with values and ends, scripts, INFO, CONFIG, TIME.
  *
- * Of the key space it knows SET [NX|XX] [PX|EX], GET, DEL, EXISTS, PTTL, PEXPIRE, KEYS, DBSIZE, FLUSHALL, FLUSHDB; of
+ * Of the key space it knows SET [NX|XX] [PX|EX], GET, GETRANGE, DEL, EXISTS, PTTL, PEXPIRE, KEYS, DBSIZE, FLUSHALL, FLUSHDB; of
  * scripts SCRIPT LOAD/EXISTS/FLUSH, EVAL, EVALSHA, which the test's own handler answers; of the rest INFO, CONFIG GET,
  * TIME, ROLE. What belongs to one connection (AUTH, SELECT, CLIENT, SUBSCRIBE …) is in fake_session.c. */
 #ifndef TESTS_SUPPORT_FAKE_NODE_H

@@ -81,7 +81,7 @@ static void five_marked_nodes(void)
 
 static struct rl_node *decider(void)
 {
-    return &scene.client->nodes[DECIDER];
+    return &scene.client->nodes->node[DECIDER];
 }
 
 static bool is_quiet(void *arg)
@@ -95,7 +95,7 @@ static void attach_quietly(void)
 {
     scene_attach();
     ck_assert(scene_run(is_quiet, NULL));
-    rl_timer_set(&scene.client->timers, &decider()->timer, rl_now() + HOUR * QUORUM_SECOND);
+    rl_timer_set(&scene.client->core.timers, &decider()->timer, rl_now() + HOUR * QUORUM_SECOND);
     fake_server_forget_records(scene.node[DECIDER]);
 }
 
@@ -129,7 +129,7 @@ static bool has_read_again(void *arg)
 
 static bool is_counted(void *count)
 {
-    return scene.client->statistics.unattested == *(uint64_t *)count;
+    return scene.client->core.statistics.unattested == *(uint64_t *)count;
 }
 
 /* Once, in the result and in the statistics. */
@@ -163,7 +163,7 @@ static void assert_read_again(void)
     ck_assert(scene_run(has_read_again, NULL));
     ck_assert_uint_eq(script_calls(RL_SCRIPT_GUARD, "EVALSHA"), 1);
     ck_assert_status(scene_acquire(&answer, "other", NULL), REDLOCK_OK);
-    ck_assert_uint_eq(scene.client->statistics.unattested, 1);
+    ck_assert_uint_eq(scene.client->core.statistics.unattested, 1);
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
 }
 
@@ -272,7 +272,7 @@ START_TEST(a_late_marker_is_followed_by_a_look)
     ck_assert_uint_eq(script_calls(RL_SCRIPT_ATTEST, "EVALSHA"), 1);
     if (same) {
         ck_assert_answer(&answer, REDLOCK_OK);
-        ck_assert_uint_eq(scene.client->statistics.unattested, 0);
+        ck_assert_uint_eq(scene.client->core.statistics.unattested, 0);
         ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
     } else {
         assert_unattested();

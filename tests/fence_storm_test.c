@@ -9,6 +9,7 @@
 #include "held.h"
 
 #include "src/core/clock.h"
+#include "src/core/wall.h"
 #include "support/clock.h"
 
 #include <errno.h>

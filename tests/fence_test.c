@@ -4,6 +4,7 @@
 #include "held.h"
 
 #include "src/core/clock.h"
+#include "src/core/wall.h"
 #include "support/clock.h"
 
 #include <pthread.h>

@@ -5,11 +5,14 @@
 
 #include "quorum/permits.h"
 #include "quorum/retry.h"
+#include "src/client/acquire.h"
 #include "src/client/client.h"
+#include "src/client/extend.h"
 #include "src/client/options.h"
 #include "src/core/clock.h"
 #include "src/core/histogram.h"
 #include "src/core/result.h"
+#include "src/core/wall.h"
 #include "src/lock/detached.h"
 
 struct acquire {

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "src/client/adopt.h"
 #include "src/client/client.h"
 #include "src/client/options.h"
 #include "src/core/clock.h"

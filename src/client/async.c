@@ -1,6 +1,14 @@
 /* The asynchronous face: checks who calls, and starts. */
+#include "src/client/acquire.h"
+#include "src/client/adopt.h"
 #include "src/client/blocking.h"
 #include "src/client/client.h"
+#include "src/client/extend.h"
+#include "src/client/inspect.h"
+#include "src/client/query.h"
+#include "src/client/ready.h"
+#include "src/client/release.h"
+#include "src/client/trust.h"
 #include "src/core/result.h"
 
 int redlock_attach(struct ev_loop *loop, const char *nodes, const redlock_options *options, redlock_client **client,

@@ -10,10 +10,18 @@
 #include <signal.h>
 #include <string.h>
 
+#include "src/client/acquire.h"
+#include "src/client/adopt.h"
 #include "src/client/client.h"
+#include "src/client/extend.h"
+#include "src/client/inspect.h"
 #include "src/client/options.h"
+#include "src/client/query.h"
+#include "src/client/ready.h"
+#include "src/client/release.h"
 #include "src/client/statistics.h"
 #include "src/client/status.h"
+#include "src/client/trust.h"
 #include "src/client/watch.h"
 #include "src/core/memory.h"
 #include "src/core/result.h"

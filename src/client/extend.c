@@ -1,4 +1,5 @@
 /* Extend: one round over the nodes that may still hold the token. */
+#include "src/client/extend.h"
 #include "src/client/client.h"
 #include "src/client/options.h"
 #include "src/core/clock.h"

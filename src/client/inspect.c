@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "src/client/client.h"
+#include "src/client/inspect.h"
 #include "src/core/clock.h"
 #include "src/core/result.h"
 #include "src/lock/question.h"

@@ -92,24 +92,6 @@ void rl_operations_node_changed(redlock_client *client);
 /* In a forked child: frees without a call. */
 void rl_operations_free(redlock_client *client);
 
-/* The operations; see redlock.h. Each is told exactly once when REDLOCK_OK is returned. caller: the owner where the
- * options name none. */
-int rl_acquire_start(redlock_client *client, const char *resource, const redlock_acquire_options *options,
-                     struct rl_owner caller, redlock_acquire_callback callback, void *arg);
-int rl_extend_start(redlock_lock *lock, uint32_t ttl_ms, redlock_callback callback, void *arg);
-/* A round that extends; its owner sees to the rest. NULL: no memory. */
-struct rl_round *rl_extend_round(struct rl_lease *lease, uint32_t ttl_ms);
-int rl_adopt_start(redlock_client *client, const char *resource, const redlock_acquire_options *options,
-                   const char *token, struct rl_owner caller, redlock_acquire_callback callback, void *arg);
-int rl_release_token_start(redlock_client *client, const char *resource, size_t size, const char *token,
-                           redlock_callback callback, void *arg);
-int rl_release_start(redlock_lock *lock, redlock_callback callback, void *arg);
-int rl_query_start(redlock_client *client, const char *resource, size_t size, redlock_query_callback callback,
-                   void *arg);
-int rl_trust_start(redlock_client *client, redlock_callback callback, void *arg);
-int rl_inspect_start(redlock_client *client, const char *resource, size_t size, redlock_callback callback, void *arg);
-int rl_ready_start(redlock_client *client, int64_t wait_ms, redlock_callback callback, void *arg);
-
 /* One of this client's, or NULL: another's would ring at the other client's loop. */
 int rl_cancellation_check(const redlock_client *client, const redlock_cancellation *cancellation,
                           redlock_result *result);

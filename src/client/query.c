@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "src/client/client.h"
+#include "src/client/query.h"
 #include "src/core/clock.h"
 #include "src/core/escape.h"
 #include "src/core/result.h"

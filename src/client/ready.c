@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "src/client/client.h"
+#include "src/client/ready.h"
 #include "src/core/clock.h"
 #include "src/core/result.h"
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "src/client/client.h"
+#include "src/client/release.h"
 #include "src/core/clock.h"
 #include "src/core/escape.h"
 #include "src/core/result.h"

@@ -1,4 +1,5 @@
 /* Trust: an operator vouches that no lock can be live, and the nodes' quarantine ends. */
+#include "src/client/trust.h"
 #include "src/client/client.h"
 #include "src/core/result.h"
 #include "src/node/guard.h"

@@ -15,7 +15,4 @@
 
 quorum_time rl_now(void);
 
-/* The wall clock, in microseconds since 1970: for numbers that clients are to agree on roughly, never for a decision. */
-uint64_t rl_wall_us(void);
-
 #endif

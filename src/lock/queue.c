@@ -6,6 +6,7 @@
 
 #include "src/core/clock.h"
 #include "src/core/memory.h"
+#include "src/core/wall.h"
 #include "src/lock/locks.h"
 #include "src/lock/question.h"
 #include "src/lock/round.h"

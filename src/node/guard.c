@@ -6,6 +6,7 @@
 #include "quorum/guard.h"
 #include "src/core/clock.h"
 #include "src/core/result.h"
+#include "src/node/handshake.h"
 #include "src/node/nodes.h"
 #include "src/node/reply.h"
 

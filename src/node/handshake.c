@@ -5,6 +5,7 @@
 
 #include "src/core/memory.h"
 #include "src/node/guard.h"
+#include "src/node/handshake.h"
 #include "src/node/node.h"
 #include "src/node/nodes.h"
 #include "src/node/reply.h"

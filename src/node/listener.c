@@ -7,6 +7,7 @@
 #include "src/core/clock.h"
 #include "src/link/sigpipe.h"
 #include "src/node/guard.h"
+#include "src/node/handshake.h"
 #include "src/node/nodes.h"
 #include "src/node/reply.h"
 

@@ -204,15 +204,4 @@ void rl_node_ready(struct rl_node *node);
 /* The client's wakeup rang: a name may have been resolved. */
 void rl_node_resolved(struct rl_node *node);
 
-/* handshake.c: what authenticates a link, for the other connection: 1 a command, 0 none is needed, -1 none can be had. */
-int rl_handshake_auth(struct rl_node *node, struct rl_command *command);
-void rl_handshake_auth_free(struct rl_command *command);
-
-/* handshake.c: queues all of it. false: the link does not take it. */
-bool rl_handshake_start(struct rl_node *node);
-/* Is it the server of another node that has a vote? */
-bool rl_handshake_is_duplicate(const struct rl_node *node);
-/* Kills what is left of the links before, and undoes what may be left on the node, before anything else is sent. */
-void rl_handshake_settle(struct rl_node *node);
-
 #endif

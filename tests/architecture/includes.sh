@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Which layer includes what: include <- quorum <- src, and cli and examples on the public header alone. Inside src a
-# floor includes itself and the floors below it: core <- link <- node <- lock <- client.
+# floor includes itself and the floors below it: core <- link <- node <- lock <- client; and what a file there exports is
+# declared in a header of its own name.
 #
 # Usage: includes.sh PROJECT_DIRECTORY
 set -euo pipefail
@@ -78,4 +79,17 @@ check_layer() {
 for layer in include quorum src cli examples; do
   [ ! -d "$layer" ] || check_layer "$layer"
 done
+
+# Exported functions are declared in the header of the file's own name. tls_none.c stands in for tls.c.
+check_own_header() {
+  local file name
+  while read -r file; do
+    [ ! -f "${file%.c}.h" ] || continue
+    name=$(sed -nE '/^static/d;s/^[a-z][a-z0-9_ ]*[ *](rl_[a-z0-9_]+)\(.*[^;]$/\1/p' "$file" | head -n 1)
+    [ -n "$name" ] || continue
+    echo "$file: exports $name, but there is no ${file%.c}.h"
+    violations=$((violations + 1))
+  done < <(find src -mindepth 2 -name '*.c' ! -name tls_none.c | sort)
+}
+[ ! -d src ] || check_own_header
 [ "$violations" -eq 0 ]

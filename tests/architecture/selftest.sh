@@ -91,6 +91,7 @@ test_includes() {
   tree include/redlock/redlock.hpp '#include <ev.h>' && finds '<ev.h>' "${includes[@]}"
   tree src/node/node.c '#include "src/client/client.h"' && finds 'src/node/node.c:6: src/ must not include "src/client/client.h"' "${includes[@]}"
   tree src/core/clock.h '#include "src/node/node.h"' && finds '"src/node/node.h"' "${includes[@]}"
+  tree src/client/release.c 'int rl_release_start(void) {' && finds 'src/client/release.c: exports rl_release_start, but there is no src/client/release.h' "${includes[@]}"
   tree src/node/node.c '#include "node.h"' && finds '"node.h"' "${includes[@]}"
   tree src/node/node.c '#include "cli/main.h"' && finds '"cli/main.h"' "${includes[@]}"
   tree cli/main.c '#include "src/node/node.h"' && finds '"src/node/node.h"' "${includes[@]}"

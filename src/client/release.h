@@ -1,0 +1,11 @@
+/* The release operations: of a handle, or of a token alone. Returns REDLOCK_OK if the callback will be called, exactly once. */
+#ifndef RL_RELEASE_H
+#define RL_RELEASE_H
+
+#include "redlock/redlock.h"
+
+int rl_release_start(redlock_lock *lock, redlock_callback callback, void *arg);
+int rl_release_token_start(redlock_client *client, const char *resource, size_t size, const char *token,
+                           redlock_callback callback, void *arg);
+
+#endif

@@ -1,0 +1,9 @@
+/* The trust operation: an operator ends the quarantine of all nodes. Returns REDLOCK_OK if the callback will be called, exactly once. */
+#ifndef RL_TRUST_H
+#define RL_TRUST_H
+
+#include "redlock/redlock.h"
+
+int rl_trust_start(redlock_client *client, redlock_callback callback, void *arg);
+
+#endif

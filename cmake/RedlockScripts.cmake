@@ -1,6 +1,16 @@
 # The Lua scripts as C: text and SHA1, which is what EVALSHA names them by. The .lua files stay the only source.
 # A line "-- include NAME" stands for include/NAME.lua. Lines that are comments, but for the first, and indentation are left out: every new
-# connection carries these texts. As they are they are put beside the output, too, as scripts/NAME.lua.
+# connection carries these texts. The numbers of src/node/limits.h replace their names. The texts that result are put beside
+# the output, too, as scripts/NAME.lua.
+
+# The limits as a list of names and values.
+function(redlock_script_limits result)
+  set(header "${CMAKE_CURRENT_SOURCE_DIR}/node/limits.h")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${header}")
+  file(STRINGS "${header}" lines REGEX "^#define RL_[A-Z_]+ [0-9]+$")
+  list(TRANSFORM lines REPLACE "^#define (RL_[A-Z_]+) ([0-9]+)$" "\\1;\\2")
+  set(${result} "${lines}" PARENT_SCOPE)
+endfunction()
 
 function(redlock_script_text name result)
   set(directory "${CMAKE_CURRENT_SOURCE_DIR}/node/scripts")
@@ -11,6 +21,14 @@ function(redlock_script_text name result)
     file(READ "${directory}/include/${CMAKE_MATCH_1}.lua" part)
     string(REPLACE "-- include ${CMAKE_MATCH_1}\n" "${part}" text "${text}")
   endwhile()
+  redlock_script_limits(limits)
+  while(limits)
+    list(POP_FRONT limits limit value)
+    string(REPLACE "${limit}" "${value}" text "${text}")
+  endwhile()
+  if(text MATCHES "RL_[A-Z_]+")
+    message(FATAL_ERROR "${name}.lua: ${CMAKE_MATCH_0} is not defined in src/node/limits.h")
+  endif()
   string(REGEX REPLACE "\n *--[^\n]*" "" text "${text}")
   string(REGEX REPLACE "\n +" "\n" text "${text}")
   set(${result} "${text}" PARENT_SCOPE)

@@ -105,7 +105,7 @@ static const char *const bounds[] = {"0", "2", "511"};
 
 static const char *say_key_command(const char *key, const char *token, const char *ttl)
 {
-    const char *other = keys[draw(3)];
+    const char *other = keys[draw(3)], *first, *last;
 
     switch (draw(13)) {
     case 0:
@@ -137,7 +137,9 @@ static const char *say_key_command(const char *key, const char *token, const cha
         SAY("PEXPIRE", key, ttl);
         return "PEXPIRE";
     case 10:
-        SAY("GETRANGE", key, bounds[draw(3)], bounds[draw(3)]);
+        first = bounds[draw(3)];
+        last = bounds[draw(3)];
+        SAY("GETRANGE", key, first, last);
         return "GETRANGE";
     case 11:
         SAY("DBSIZE");

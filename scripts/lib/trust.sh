@@ -8,7 +8,9 @@
 trust_nodes() {
   local list=$1 scripts script node count client
   scripts=$(dirname "${BASH_SOURCE[0]}")/../../src/node/scripts
-  script=$(sed "/^-- include evidence\$/r $scripts/include/evidence.lua" "$scripts/guard.lua")
+  # As cmake/RedlockScripts.cmake does: what the script includes, and the numbers of limits.h.
+  script=$(sed "/^-- include evidence\$/r $scripts/include/evidence.lua" "$scripts/guard.lua" |
+    sed -f <(sed -nE 's/^#define (RL_[A-Z_]+) ([0-9]+)$/s,\1,\2,g/p' "$scripts/../limits.h"))
   client=$(server_client) || {
     printf 'trust: there is no redis-cli or valkey-cli: the nodes stay in quarantine for half a minute (Debian: apt-get install redis-tools)\n' >&2
     return

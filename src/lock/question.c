@@ -6,6 +6,7 @@
 #include "src/lock/locks.h"
 #include "src/lock/queue.h"
 #include "src/lock/round.h"
+#include "src/node/limits.h"
 
 #define TICKET_LAST ((1ull << 53) - 1) /* above all that are drawn; exact in Lua */
 
@@ -152,7 +153,7 @@ static void wait(struct rl_question_command *built, const struct rl_round *round
     call(built, RL_SCRIPT_WAIT, whole, round->lease);
     rl_command_add_text(&built->command, tries ? "" : waiter_name(built, round->lease));
     rl_command_add(&built->command, built->ticket, rl_decimal(built->ticket, tries ? TICKET_LAST : round->ticket));
-    rl_command_add_text(&built->command, RL_WAITER_LIFE_MS);
+    rl_command_add_text(&built->command, RL_LIMIT_TEXT(RL_WAITER_LIFE_MS));
     rl_command_add_text(&built->command, round->fair ? "1" : "2");
     rl_command_add_text(&built->command, tries ? "2" : question == RL_ASK_TAKE ? "1" : "0");
     add_token(built, round->lease);

@@ -22,7 +22,6 @@ struct rl_queue;
 struct rl_round;
 struct rl_vote;
 
-#define RL_WAITER_LIFE_MS "3000" /* how long a waiter stands on a node without being refreshed */
 #define RL_QUEUE_BUCKETS  256
 
 /* An operation's place in it. */

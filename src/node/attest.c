@@ -6,6 +6,7 @@
 #include "src/core/memory.h"
 #include "src/node/guard.h"
 #include "src/node/node.h"
+#include "src/node/limits.h"
 #include "src/node/nodes.h"
 #include "src/node/reply.h"
 
@@ -68,7 +69,7 @@ static bool send(struct rl_node *node, struct rl_proof *proof, bool whole)
         rl_command_add(&command, "GETRANGE", 8);
         rl_command_add_text(&command, node->nodes->core->options.marker_key);
         rl_command_add(&command, "0", 1);
-        rl_command_add(&command, RL_MARKER_LAST, sizeof RL_MARKER_LAST - 1);
+        rl_command_add(&command, RL_LIMIT_TEXT(RL_MARKER_LAST), sizeof RL_LIMIT_TEXT(RL_MARKER_LAST) - 1);
     }
     proof->request.whole = whole;
     bool sent = rl_command_format(&command) && rl_node_send(node, &proof->request, &command);

@@ -8,6 +8,7 @@
 
 #include "quorum/time.h"
 #include "src/node/command.h"
+#include "src/node/limits.h"
 
 struct rl_node;
 struct rl_nodes;
@@ -17,9 +18,6 @@ enum rl_guard_task { RL_GUARD_LOOK, RL_GUARD_JUMPED, RL_GUARD_TRUST };
 
 /* How many elements the script's answer has. */
 #define RL_GUARD_FIELDS 11
-
-/* Offset of the last byte of the marker key that anybody reads: markers of ours are shorter. */
-#define RL_MARKER_LAST "511"
 
 /* Texts that a command under construction points to. */
 struct rl_guard_numbers {

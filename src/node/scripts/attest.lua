@@ -2,4 +2,4 @@
 -- KEYS: marker. Writes nothing.
 local call = redis.call
 -- include evidence
-return string.format('%s %s %s %s\n', evidence()) .. call('GETRANGE', KEYS[1], 0, 511)
+return string.format('%s %s %s %s\n', evidence()) .. call('GETRANGE', KEYS[1], 0, RL_MARKER_LAST)

@@ -18,7 +18,7 @@ local clock = call('TIME')
 local time = clock[1] * 1000000 + clock[2]
 local since, max_ttl, nodes = math.floor(time / 1000), tonumber(ARGV[1]), tonumber(ARGV[3])
 local why, deployment = 'new', ARGV[2]
-local marker = redis.pcall('GETRANGE', KEYS[1], 0, 511)
+local marker = redis.pcall('GETRANGE', KEYS[1], 0, RL_MARKER_LAST)
 if type(marker) == 'table' then
   if string.sub(marker.err, 1, 9) ~= 'WRONGTYPE' then
     return marker

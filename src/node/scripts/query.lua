@@ -24,7 +24,7 @@ elseif #queue > 0 then
   end
 end
 local names, taken = {}, {}
-for number = 0, 31 do -- the most that a semaphore may have: only its users know the number
+for number = 0, RL_SLOT_LAST do -- the most that a semaphore may have: only its users know the number
   names[number + 1] = KEYS[1] .. ':redlock:slot:' .. number
 end
 for i, token in ipairs(redis.pcall('MGET', unpack(names))) do

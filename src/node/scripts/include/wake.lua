@@ -45,14 +45,13 @@ local function wake(key, out, freed, most, base)
         may_publish = false
       end
       told = told + 1
-      -- a waiter's life is 3000 (RL_WAITER_LIFE_MS): it was refreshed less than 200 ms ago
-      if not reader and ends > now + 2800 then
+      if not reader and ends > now + RL_WAITER_LIFE_MS - RL_WAITER_FRESH_MS then
         break
       end
     end
   end
   if not held and (freed or (call('GET', free) or '0') == '0') then
-    call('SET', free, now, 'PX', 12000) -- as long as the queue lasts: four lives
+    call('SET', free, now, 'PX', 4 * RL_WAITER_LIFE_MS) -- as long as the queue lives
   end
   return may_publish
 end

@@ -303,6 +303,39 @@ START_TEST(a_close_ends_what_others_wait_for)
 }
 END_TEST
 
+static bool is_closed(void *unused)
+{
+    (void)unused;
+    return redlock_lock_loss(lock) == REDLOCK_LOSS_CLOSED;
+}
+
+/* The close waits for nodes that owe an answer to another thread's acquire. */
+START_TEST(release_during_close_is_cancelled_and_ends_the_handle)
+{
+    static const char *const texts[] = {"releases the lock", "leaves the lock to expire"};
+    pthread_t waiting, closing;
+    int status = 1, close_status = 1;
+    scene.options.leave_locks = (uint32_t)_i;
+    scene.keys_may_stay = _i;
+    scene_connect();
+    ck_assert_status(redlock_acquire(scene.client, "held by close", NULL, &lock, NULL), REDLOCK_OK);
+    for (unsigned i = 0; i < scene.nodes; i++)
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "SET", .argument = "stock", .hold = true});
+    ck_assert_int_eq(pthread_create(&waiting, NULL, wait_for_lock, &status), 0);
+    ck_assert(fake_server_wait_for(scene.node[0], "SET", 2, SCENE_SOON_MS));
+    ck_assert_int_eq(pthread_create(&closing, NULL, close_from_here, &close_status), 0);
+    ck_assert(wait_until(is_closed, NULL, SCENE_SOON_MS));
+    ck_assert_status(redlock_release(&lock, &result), REDLOCK_CANCELLED);
+    ck_assert_ptr_null(lock);
+    ck_assert_has(result.text, texts[_i]);
+    for (unsigned i = 0; i < scene.nodes; i++)
+        fake_server_release(scene.node[i]);
+    ck_assert_int_eq(pthread_join(waiting, NULL), 0);
+    ck_assert_int_eq(pthread_join(closing, NULL), 0);
+    ck_assert_status(close_status, REDLOCK_OK);
+}
+END_TEST
+
 /* --- Nodes that misbehave --- */
 
 START_TEST(links_break_under_the_clients_own_thread)
@@ -443,6 +476,7 @@ int main(void)
     tcase_add_test(tcase, reset_cancellation_serves_again);
     tcase_add_test(tcase, a_signal_by_itself_interrupts_nothing);
     tcase_add_test(tcase, a_close_ends_what_others_wait_for);
+    tcase_add_loop_test(tcase, release_during_close_is_cancelled_and_ends_the_handle, 0, 2);
     tcase_add_loop_test(tcase, links_break_under_the_clients_own_thread, 0, 3);
     tcase_add_test(tcase, unasked_replies_under_the_clients_own_thread);
     tcase_add_loop_test(tcase, a_client_is_closed_while_nodes_cannot_be_reached, 0, 2);

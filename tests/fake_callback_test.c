@@ -278,9 +278,25 @@ START_TEST(what_a_silent_node_owes_is_counted)
     ck_assert_int_eq(answer.result.node[0].outcome, REDLOCK_NODE_UNREACHABLE);
     ck_assert_has(answer.result.node[0].text, "not confirmed");
     ck_assert_int_eq(answer.result.node[4].outcome, REDLOCK_NODE_GRANTED);
-    ck_assert_has(redlock_result_text(&answer.result), "2 undos not confirmed");
+    ck_assert_has(redlock_result_text(&answer.result), "closed, with 2 undos not confirmed");
     for (unsigned i = 0; i < 2; i++) /* the bytes are in its socket */
         fake_server_resume(scene.node[i]);
+}
+END_TEST
+
+/* Handshakes, looks and heartbeats leave nothing on a node. */
+START_TEST(requests_that_leave_nothing_need_no_confirmation)
+{
+    for (unsigned i = 0; i < scene.nodes; i++)
+        scene.suffix[i] = "?timeout_ms=20";
+    _i ? scene_attach() : scene_attach_only();
+    for (unsigned i = 0; i < scene.nodes; i++)
+        fake_server_pause(scene.node[i]);
+    scene_start_query(&answer, "stock");
+    scene_turn();
+    ck_assert_status(scene_close(&closed), REDLOCK_OK);
+    ck_assert_answer(&answer, REDLOCK_CANCELLED);
+    ck_assert_str_eq(redlock_result_text(&closed.result), "done: 5 granted");
 }
 END_TEST
 
@@ -382,6 +398,10 @@ static void begin_extension(struct answer *told)
 {
     scene_start_extend(told, held, 0);
 }
+static void begin_release(struct answer *told)
+{
+    scene_start_release(told, &held);
+}
 static void begin_release_of_token(struct answer *told)
 {
     scene_start_release_token(told, "stock", TOKEN);
@@ -390,8 +410,9 @@ static void begin_acquire(struct answer *told)
 {
     scene_start_acquire(told, "other", NULL);
 }
-static void (*const beginnings[])(struct answer *told) = {begin_query,     begin_inspection,       begin_adoption,
-                                                          begin_extension, begin_release_of_token, begin_acquire};
+static void (*const beginnings[])(struct answer *told) = {begin_query,     begin_inspection, begin_adoption,
+                                                          begin_extension, begin_release,    begin_release_of_token,
+                                                          begin_acquire};
 enum { BEGINNINGS = sizeof beginnings / sizeof *beginnings };
 
 /* By nodes that are silent; when they go on nothing is left on them. */
@@ -465,6 +486,7 @@ int main(void)
     tcase_add_test(closing, locks_can_be_left_to_expire);
     tcase_add_test(closing, releases_under_way_are_confirmed);
     tcase_add_test(closing, what_a_silent_node_owes_is_counted);
+    tcase_add_loop_test(closing, requests_that_leave_nothing_need_no_confirmation, 0, 2);
     tcase_add_test(closing, nodes_that_are_away_are_not_waited_for);
     tcase_add_loop_test(closing, a_client_can_be_closed_before_the_loop_turns, 0, 2);
     tcase_add_test(closing, a_close_needs_no_callback);

@@ -147,10 +147,10 @@ START_TEST(undos_that_are_not_confirmed_are_told)
     rl_result_clear(&result, 0);
     result.status = result.cause = REDLOCK_NO_QUORUM;
     result.pending_undos = 3;
-    ck_assert_ptr_nonnull(strstr(redlock_result_text(&result), "; 3 undos not confirmed"));
+    ck_assert_ptr_nonnull(strstr(redlock_result_text(&result), "closed, with 3 undos not confirmed ("));
     result.pending_undos = 1;
     result.text[0] = '\0';
-    ck_assert_ptr_nonnull(strstr(redlock_result_text(&result), "; 1 undo not confirmed"));
+    ck_assert_ptr_nonnull(strstr(redlock_result_text(&result), "closed, with 1 undo not confirmed ("));
 }
 END_TEST
 

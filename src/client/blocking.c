@@ -197,8 +197,14 @@ static void start_extend(struct call *call)
 
 static void start_release(struct call *call)
 {
-    if (!refuses(call))
+    const redlock_client *client = call->client;
+    if (!client->core.closing) {
         started(call, rl_release_start(call->lock, told, call));
+        return;
+    }
+    rl_release_in_close(call->lock);
+    finish(call, rl_result_fail(call->result, REDLOCK_CANCELLED, "the client is being closed, which %s",
+                                client->core.options.leave_locks ? "leaves the lock to expire" : "releases the lock"));
 }
 
 static void start_query(struct call *call)

@@ -319,10 +319,10 @@ static void report(redlock_client *client, redlock_result *result)
     rl_result_clear(result, client->nodes->count);
     for (unsigned i = 0; i < client->nodes->count; i++) {
         struct rl_node *node = &client->nodes->node[i];
-        unsigned owed = node->sent.count - (node->beating && node->sent.count ? 1 : 0) + node->kept.count;
+        unsigned owed = rl_node_unconfirmed_undos(node);
         result->node[i].outcome = owed ? REDLOCK_NODE_UNREACHABLE : REDLOCK_NODE_GRANTED;
         if (owed)
-            snprintf(result->node[i].text, sizeof result->node[i].text, "%.60s: %u request%s not confirmed",
+            snprintf(result->node[i].text, sizeof result->node[i].text, "%.60s: %u undo%s not confirmed",
                      node->address.name, owed, owed == 1 ? "" : "s");
     }
 }

@@ -145,6 +145,13 @@ static void free_lock(struct release *release)
     rl_round_start(round);
 }
 
+void rl_release_in_close(redlock_lock *lock)
+{
+    struct rl_lease *lease = lock->lease;
+    rl_lease_end_handle(lock);
+    rl_lease_unref(lease);
+}
+
 int rl_release_start(redlock_lock *lock, redlock_callback callback, void *arg)
 {
     struct rl_lease *lease = lock->lease;

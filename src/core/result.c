@@ -223,14 +223,16 @@ const char *redlock_result_text(redlock_result *result)
     if (result->text[0])
         return result->text;
     struct text text = {result->text, sizeof result->text, 0};
-    add(&text, "%s", redlock_status_text(result->status));
+    if (result->pending_undos) /* a close */
+        add(&text, "closed, with %u undo%s not confirmed (the keys expire)", result->pending_undos,
+            result->pending_undos == 1 ? "" : "s");
+    else
+        add(&text, "%s", redlock_status_text(result->status));
     if (result->cause != result->status)
         add(&text, "; the last attempt: %s", redlock_status_text(result->cause));
     const char *separator = ": ";
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
         if (order[i] != REDLOCK_NODE_PENDING || was_any_asked(result))
             add_class(&text, result, order[i], &separator);
-    if (result->pending_undos)
-        add(&text, "; %u undo%s not confirmed", result->pending_undos, result->pending_undos == 1 ? "" : "s");
     return result->text;
 }

@@ -233,6 +233,15 @@ void rl_node_keep(struct rl_node *node, struct rl_request *request)
     append(&node->kept, request);
 }
 
+/* Only undos can be kept, and have the function that sends kept ones. */
+unsigned rl_node_unconfirmed_undos(const struct rl_node *node)
+{
+    unsigned undos = node->kept.count;
+    for (const struct rl_request *request = node->sent.first; request; request = request->next)
+        undos += request->type->send != NULL;
+    return undos;
+}
+
 /* ------------------------------------------------------------------------------------------------------- usability */
 
 bool rl_node_has_unread_replies(const struct rl_node *node)

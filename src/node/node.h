@@ -197,6 +197,9 @@ bool rl_node_is_ready(const struct rl_node *node);
 /* Keeps a request for when the node can be reached; the oldest kept is dropped beyond the bound. */
 void rl_node_keep(struct rl_node *node, struct rl_request *request);
 
+/* Undos that the node has not answered, sent and kept. What else it owes leaves nothing on it. */
+unsigned rl_node_unconfirmed_undos(const struct rl_node *node);
+
 /* For the node's other files: the link is of no use (any more), and why. */
 void rl_node_break(struct rl_node *node, bool permanent, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void rl_node_ready(struct rl_node *node);

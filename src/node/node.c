@@ -112,10 +112,7 @@ static void on_overdue(struct rl_timer *timer)
         rl_timer_set(&node->nodes->core->timers, timer, now + QUORUM_MILLISECOND);
         return;
     }
-    if (node->sent.first && node->context && now >= silence_end(node)) {
-        rl_node_break(node, false, "silent for %u ms", node->nodes->core->options.silence_limit_ms);
-        return;
-    }
+    /* Before the silence limit: a loop that was late sees both pass at once, and the requests have timed out all the same. */
     while (node->waiting && due_at(node, node->waiting->sent) <= now) {
         struct rl_request *request = node->waiting;
         node->waiting = request->next;
@@ -123,7 +120,10 @@ static void on_overdue(struct rl_timer *timer)
         node->statistics.timeouts++;
         answer(request, RL_ANSWER_OVERDUE, now, NULL);
     }
-    watch_overdue(node);
+    if (node->sent.first && node->context && now >= silence_end(node))
+        rl_node_break(node, false, "silent for %u ms", node->nodes->core->options.silence_limit_ms);
+    else
+        watch_overdue(node);
 }
 
 static bool has_unread_replies(const redisAsyncContext *context)

@@ -201,7 +201,7 @@ bool quorum_lease_may_heal(const struct quorum_lease *lease)
     return !lease->loss && !lease->failures;
 }
 
-bool quorum_lease_may_wait(const struct quorum_lease *lease, quorum_time now, quorum_duration longest)
+quorum_duration quorum_lease_patience(const struct quorum_lease *lease, quorum_time now)
 {
-    return quorum_time_until(lease->validity_end, now) / 2 >= longest;
+    return quorum_time_until(lease->validity_end, now) / 2;
 }

@@ -83,7 +83,7 @@ quorum_duration quorum_lease_ttl_at(const struct quorum_lease *lease, quorum_dur
  */
 bool quorum_lease_may_heal(const struct quorum_lease *lease);
 
-/* Whether a renewal may take this long: at most half of the remaining validity. */
-bool quorum_lease_may_wait(const struct quorum_lease *lease, quorum_time now, quorum_duration longest);
+/* How long a renewal may wait for some nodes before it asks the others: half of the remaining validity. */
+quorum_duration quorum_lease_patience(const struct quorum_lease *lease, quorum_time now);
 
 #endif

@@ -34,7 +34,7 @@ static void hold_many(void)
         ck_assert_status(scene_wait(&answers[i]), REDLOCK_OK);
         locks[i] = answers[i].lock;
     }
-    for (unsigned i = 0; i < 5; i++)
+    for (unsigned i = 0; i < scene.nodes; i++)
         scene_wait_for_sent(i, SENT_SET, LOCKS);
 }
 
@@ -42,7 +42,7 @@ static void hold_many(void)
 static void make_all_due(void)
 {
     const struct quorum_lease_event now = {.type = QUORUM_LEASE_HASTEN, .now = rl_now()};
-    for (unsigned i = 0; i < 5; i++)
+    for (unsigned i = 0; i < scene.nodes; i++)
         scene.client->nodes->node[i].round_trip = (struct quorum_round_trip){0};
     for (struct rl_lease *lease = scene.client->locks.leases.first; lease; lease = lease->next)
         rl_lease_step(lease, &now);
@@ -249,6 +249,39 @@ START_TEST(all_are_asked_at_once_when_time_is_short)
 }
 END_TEST
 
+enum { BACKLOGS = 3, BACKLOG_TTL_MS = 8000 };
+
+static void seven_nodes(void)
+{
+    scene_begin(7);
+    scene.options.ttl_ms = BACKLOG_TTL_MS;
+    scene.options.silence_limit_ms = BACKLOG_TTL_MS / 4;
+    scene.options.node_timeout_ms = TIMEOUT_MS;
+}
+
+/* As if these nodes answered requests that were sent before the renewal. */
+static bool all_are_renewed_beside_backlogs(void *arg)
+{
+    for (unsigned i = 0; i < BACKLOGS; i++)
+        scene.client->nodes->node[i].heard = rl_now();
+    return all_are_renewed(arg);
+}
+
+/* Each of three nodes could take the silence limit, a quarter of the ttl, before the next one is asked. */
+START_TEST(nodes_with_backlog_hold_up_renewal_for_half_of_validity_at_most)
+{
+    hold_many();
+    add_rule(BACKLOGS, &silent);
+    scene.client->locks.renewal_turn = 0;
+    quorum_time due = rl_now();
+    make_all_due();
+    ck_assert(scene_run(all_are_renewed_beside_backlogs, NULL));
+    ck_assert_uint_le(quorum_time_since(due, rl_now()), BACKLOG_TTL_MS * QUORUM_MILLISECOND / 8 * 5);
+    answer_again(BACKLOGS);
+    release_all();
+}
+END_TEST
+
 START_TEST(a_close_meanwhile_asks_no_further)
 {
     struct answer closed;
@@ -411,6 +444,8 @@ int main(void)
     tcase_add_test(tcase, all_are_asked_at_once_when_time_is_short);
     tcase_add_test(tcase, a_close_meanwhile_asks_no_further);
     tcase_add_test(tcase, confirmations_that_come_after_the_timeout_keep_the_lock);
+    TCase *backlog = scene_case(suite, "backlog", seven_nodes);
+    tcase_add_test(backlog, nodes_with_backlog_hold_up_renewal_for_half_of_validity_at_most);
     TCase *events = scene_case(suite, "events", five_nodes);
     tcase_add_test(events, failing_renewal_says_which_nodes_and_why);
     tcase_add_test(events, a_warning_that_the_loss_has_overtaken_tells_no_loss);

@@ -34,6 +34,7 @@ struct batch {
     quorum_nodes unasked;
     unsigned turn;                  /* the node to begin with */
     bool in_turn;                   /* one node after the other */
+    struct rl_timer turns_end;      /* in_turn: when all nodes that are left are asked at once */
     struct rl_long_command command; /* for those that are still to be asked */
     unsigned count;
     struct item *items;
@@ -75,6 +76,7 @@ static void release(struct batch *batch)
     struct rl_locks *locks = batch->locks;
     if (--batch->references > 0)
         return;
+    rl_timer_stop(&locks->core->timers, &batch->turns_end);
     for (unsigned i = 0; i < batch->count; i++)
         rl_lease_unref(batch->items[i].lease);
     rl_long_command_free(&batch->command, &locks->core->allocator);
@@ -262,11 +264,25 @@ static void ask_nobody(struct batch *batch)
     }
 }
 
-static void settled_and_next(struct batch *batch)
+static void ask_next(struct batch *batch)
 {
     bool ending = batch->locks->core->closing || batch->locks->core->forked;
     (ending ? ask_nobody : ask)(batch);
+}
+
+static void settled_and_next(struct batch *batch)
+{
+    ask_next(batch);
     settled(batch);
+}
+
+static void on_turns_end(struct rl_timer *timer)
+{
+    struct batch *batch = (struct batch *)(void *)((char *)timer - offsetof(struct batch, turns_end));
+    batch->in_turn = false;
+    batch->references++;
+    ask_next(batch);
+    release(batch);
 }
 
 static struct batch *batch_of(struct rl_request *request)
@@ -368,26 +384,33 @@ static void fill(struct batch *batch, quorum_nodes nodes, quorum_time now)
 /*
  * A node is busy with many keys for some tenths of a millisecond. One node after the other, a majority is free at any
  * time, and a lock that is taken meanwhile does not wait. Not where there is no time to wait for each of them in vain.
+ * Returns how long the nodes may be asked in turn; 0: not at all.
  */
-static bool may_ask_in_turn(const struct batch *batch, quorum_time now)
+static quorum_duration time_for_turns(const struct batch *batch, quorum_time now)
 {
-    quorum_duration longest = 0;
-    for (unsigned i = 0; i < batch->locks->nodes->count; i++)
-        longest += rl_node_timeout(&batch->locks->nodes->node[i]);
+    quorum_duration timeouts = 0, patience = QUORUM_NEVER;
     if (batch->count < RL_RENEWALS_IN_TURN)
-        return false;
-    for (unsigned i = 0; i < batch->count; i++)
-        if (!quorum_lease_may_wait(&batch->items[i].lease->rules, now, longest))
-            return false;
-    return true;
+        return 0;
+    for (unsigned i = 0; i < batch->locks->nodes->count; i++)
+        timeouts += rl_node_timeout(&batch->locks->nodes->node[i]);
+    for (unsigned i = 0; i < batch->count; i++) {
+        quorum_duration left = quorum_lease_patience(&batch->items[i].lease->rules, now);
+        patience = left < patience ? left : patience;
+    }
+    return timeouts <= patience ? patience : 0;
 }
 
+/* The turns have an end, because the timeouts of a node with a backlog begin anew with each of its replies. */
 static void ask_first(struct batch *batch, quorum_nodes nodes, quorum_time now)
 {
+    quorum_duration turns = time_for_turns(batch, now);
     batch->left = quorum_count(nodes);
     batch->unasked = nodes;
     batch->turn = batch->locks->renewal_turn++ % batch->locks->nodes->count;
-    batch->in_turn = may_ask_in_turn(batch, now);
+    batch->in_turn = turns > 0;
+    batch->turns_end.fire = on_turns_end;
+    if (batch->in_turn)
+        rl_timer_set(&batch->locks->core->timers, &batch->turns_end, quorum_time_add(now, turns));
     (format(batch, false, &batch->command) ? ask : ask_nobody)(batch);
 }
 

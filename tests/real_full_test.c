@@ -77,11 +77,80 @@ START_TEST(locks_on_full_nodes_are_renewed_and_released)
 }
 END_TEST
 
+/* --- The marker --- */
+
+static unsigned full_nodes(struct face *face)
+{
+    unsigned full = 0;
+
+    for (uint32_t i = 0; i < NODES; i++)
+        full += (held_node_status(face, i).findings & REDLOCK_FINDING_FULL) != 0;
+    return full;
+}
+
+static bool are_all_full(void *face)
+{
+    return full_nodes(face) == NODES;
+}
+
+static bool is_none_full(void *face)
+{
+    return full_nodes(face) == 0;
+}
+
+static struct face *open_guarded(int i)
+{
+    redlock_options options = held_options(TTL_MS, 1);
+
+    options.max_ttl_ms = 10 * TTL_MS;
+    cluster = real_cluster(NODES, NULL);
+    real_note_descriptors();
+    return held_open_trusted(face_of(i), cluster_nodes_string(cluster), &options);
+}
+
+static void assert_first_connections(struct face *face)
+{
+    char text[65536], line[128];
+
+    ck_assert_int_eq(redlock_metrics(face_client(face), text, sizeof text, NULL), REDLOCK_OK);
+    for (size_t i = 0; i < NODES; i++) {
+        snprintf(line, sizeof line, "redlock_node_connections_total{node=\"%s\"} 1\n", cluster_address(cluster, i));
+        ck_assert_msg(strstr(text, line) != NULL, "not '%s' in %s", line, text);
+    }
+}
+
+/* A full node with an intact marker has no finding. One whose marker is missing grants nothing, and says why; it keeps
+ * its link, and renews what it holds. */
+START_TEST(full_node_without_marker_grants_nothing_and_renews)
+{
+    struct face *face = open_guarded(_i);
+    redlock_lock *lock = held_acquire(face, real_key("full"), NULL), *other;
+
+    set_limit("1");
+    ck_assert(face_wait(face, is_renewed, face, REAL_SOON_MS));
+    ck_assert(is_none_full(face));
+    for (size_t i = 0; i < NODES; i++)
+        ck_assert_int_eq(cluster_integer(cluster, i, "DEL", "redlock:marker", NULL), 1);
+    ck_assert(face_wait(face, are_all_full, face, REAL_SOON_MS));
+    real_status(face_acquire(face, real_key("other"), NULL, &other, &result), REDLOCK_NO_QUORUM, &result);
+    ck_assert_ptr_nonnull(strstr(redlock_result_text(&result), "maxmemory"));
+    face_idle(face, 2 * TTL_MS);
+    ck_assert_int_gt(redlock_validity_ms(lock), 0);
+    set_limit("0");
+    ck_assert(face_wait(face, is_none_full, face, REAL_SOON_MS));
+    ck_assert_int_gt(held_node_status(face, 0).quarantine_ms, 0);
+    assert_first_connections(face);
+    held_release(face, &lock);
+    held_close(face);
+}
+END_TEST
+
 static Suite *full_suite(void)
 {
     Suite *suite = suite_create("real_full");
     TCase *tcase = real_bare_case(suite, "full");
     tcase_add_loop_test(tcase, locks_on_full_nodes_are_renewed_and_released, 0, KINDS * FACES);
+    tcase_add_loop_test(tcase, full_node_without_marker_grants_nothing_and_renews, 0, FACES);
     return suite;
 }
 

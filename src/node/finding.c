@@ -17,6 +17,8 @@ static const struct {
      "its marker key holds a value that is not a marker, or one of a newer version of redlock, and is left alone; its vote does not count. Set another marker_key, or delete the key if nothing needs it"},
     {REDLOCK_FINDING_TOO_OLD, "too-old",
      "it is older than Redis 5.0; its vote does not count. Upgrade it to Redis 5.0 or later, or to Valkey"},
+    {REDLOCK_FINDING_FULL, "full",
+     "it is at its memory limit, and its marker has to be written: it grants no lock, and renews those that it has. Raise maxmemory, or free memory"},
     {REDLOCK_FINDING_EVICTING, "evicting",
      "its maxmemory-policy may evict locks: with the guard on it grants no lock while it evicts keys, and for max_ttl after. Set noeviction"},
     {REDLOCK_FINDING_NOT_PERSISTENT, "not-persistent",

@@ -184,7 +184,8 @@ static void set_quarantine(struct rl_node *node, const redisReply *reply, quorum
                                              (quorum_time)reply->element[TIME]->integer * QUORUM_MICROSECOND,
                                              (quorum_duration)reply->element[MAX_TTL]->integer * QUORUM_MILLISECOND,
                                              node->nodes->core->options.drift_ppm);
-    note_since(node, (uint64_t)reply->element[SINCE]->integer);
+    if (!says(reply->element[WHY], "full")) /* not written: it would be another one at each heartbeat */
+        note_since(node, (uint64_t)reply->element[SINCE]->integer);
     bool before = node->quarantine_end > received;
     node->quarantine_end = quorum_time_add(received, left);
     node->quarantine_why = left ? reason(reply->element[WHY]) : "";
@@ -289,6 +290,7 @@ bool rl_guard_take_reply(struct rl_node *node, const redisReply *reply, quorum_t
     rl_guard_find(node, REDLOCK_FINDING_NOT_PERMITTED, false);
     rl_guard_find(node, REDLOCK_FINDING_REPLICA, !says(reply->element[ROLE], "master"));
     rl_guard_find(node, REDLOCK_FINDING_MARKER_TAKEN, says(reply->element[WHY], "taken"));
+    rl_guard_find(node, REDLOCK_FINDING_FULL, says(reply->element[WHY], "full"));
     rl_guard_find(node, REDLOCK_FINDING_OTHER_DEPLOYMENT,
                   !says(reply->element[DEPLOYMENT], options->deployment) ||
                       reply->element[NODES]->integer != node->nodes->count);
@@ -314,6 +316,8 @@ const char *rl_guard_objection(struct rl_node *node, quorum_time now)
         return NULL;
     if (node->suspect)
         return "its clock jumped, or ours did";
+    if (node->findings & REDLOCK_FINDING_FULL)
+        return "full: its marker cannot be written; raise maxmemory, or free memory";
     if (!node->attest.rules.size)
         return "its marker changed, and is being read again";
     if (node->quarantine_end <= now)

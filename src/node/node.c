@@ -603,7 +603,7 @@ static bool take_heartbeat(struct rl_node *node, const struct rl_answer *given)
     bool jump_written = node->writing_jump;
     if (!rl_guard_take_reply(node, given->reply, sent, given->now))
         return false;
-    if (jump_written)
+    if (jump_written && !(node->findings & REDLOCK_FINDING_FULL))
         node->jumped = node->suspect = false;
     return true;
 }

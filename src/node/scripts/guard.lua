@@ -7,7 +7,8 @@
 -- server's clock, 0: an operator vouches for it; written in us; swaps: SWAPDB calls. A nonce of its own makes each
 -- rewritten marker different from all before.
 -- Answers {run_id, role, time in us, since, max_ttl, nodes, why, deployment, eviction policy, nonce, what attest.lua
--- shows of this}. why is taken, and nothing is written, where the key holds something that is no marker of this format.
+-- shows of this}. why is taken, and nothing is written, where the key holds something that is no marker of this format;
+-- full where the marker has to be written, and the server is at its memory limit.
 local call = redis.call
 -- include evidence
 local policy = string.match(call('INFO', 'memory'), 'maxmemory_policy:([%w-]+)') or ''
@@ -62,6 +63,12 @@ end
 if role == 'master' and not (run and text(written, nonce) == marker) then
   nonce = ARGV[5]
   marker = text(string.format('%.0f', time), nonce)
-  call('SET', KEYS[1], marker)
+  local set = redis.pcall('SET', KEYS[1], marker)
+  if type(set) == 'table' and set.err then
+    if ARGV[4] == 'trust' or not string.match(set.err, '^%-?OOM ') then
+      return set
+    end
+    return {run_id, role, time, since, max_ttl, nodes, 'full', deployment, policy, '', ''}
+  end
 end
 return {run_id, role, time, since, max_ttl, nodes, why, deployment, policy, nonce or '', shown .. marker}

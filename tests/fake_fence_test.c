@@ -203,6 +203,26 @@ START_TEST(lock_is_given_up_when_our_clock_stops_during_the_raise)
 }
 END_TEST
 
+/* A majority grants in time; the last answer, which all_answers waits for, is given up after the deadline. */
+START_TEST(token_is_not_raised_after_deadline)
+{
+    static const struct fake_rule held = {.command = "EVALSHA", .hold = true, .count = 1};
+    unsigned raises[NODES];
+    fenced.all_answers = 1;
+    fenced.wait_ms = 200; /* less than the node's timeout */
+    scene_attach();
+    fake_server_add_rule(scene.node[0], &held);
+    for (unsigned i = 0; i < NODES; i++)
+        raises[i] = fake_server_add_rule(scene.node[i], &(struct fake_rule){.argument = "keep"});
+    ck_assert_status(scene_acquire(&answer, "stock", &fenced), REDLOCK_TIMED_OUT);
+    ck_assert_ptr_null(answer.lock);
+    for (unsigned i = 0; i < NODES; i++)
+        ck_assert_uint_eq(fake_server_rule_used(scene.node[i], raises[i]), 0);
+    fake_server_release(scene.node[0]);
+    ck_assert(scene_run(is_gone, NULL));
+}
+END_TEST
+
 START_TEST(cancelled_while_it_is_raised_it_leaves_nothing)
 {
     redlock_cancellation *cancellation;
@@ -230,6 +250,7 @@ int main(void)
     tcase_add_loop_test(raise, a_token_that_no_majority_raises_is_no_lock_and_leaves_nothing, 0, MAJORITIES);
     tcase_add_test(raise, a_raise_that_takes_too_long_is_too_slow);
     tcase_add_test(raise, lock_is_given_up_when_our_clock_stops_during_the_raise);
+    tcase_add_test(raise, token_is_not_raised_after_deadline);
     tcase_add_test(raise, cancelled_while_it_is_raised_it_leaves_nothing);
     return run_suite(suite);
 }

@@ -176,22 +176,24 @@ static bool settle_token(struct acquire *acquire)
     return settled;
 }
 
-static void confirmed(struct acquire *acquire, const struct rl_round *round)
-{
-    if (acquire->options.shared)
-        acquire->lease->fence = acquire->record; /* for what it reads */
-    if (!acquire->options.fence || settle_token(acquire))
-        won(acquire, round);
-    else
-        raise_token(acquire);
-}
-
 /* What the nodes have of the attempt is undone behind all that they were sent. */
 static void give_up_lock(struct acquire *acquire, int cause)
 {
     acquire->raising = false;
     rl_lease_release_detached(acquire->lease);
     lost(acquire, cause);
+}
+
+static void confirmed(struct acquire *acquire, const struct rl_round *round)
+{
+    if (acquire->options.shared)
+        acquire->lease->fence = acquire->record; /* for what it reads */
+    if (!acquire->options.fence || settle_token(acquire))
+        won(acquire, round);
+    else if (acquire->overdue) /* the deadline has passed while the last answers were awaited */
+        give_up_lock(acquire, REDLOCK_TOO_SLOW);
+    else
+        raise_token(acquire);
 }
 
 static void decided(struct rl_round *round)

@@ -430,6 +430,46 @@ START_TEST(failing_renewal_says_which_nodes_and_why)
 }
 END_TEST
 
+static bool have_failed(void *count)
+{
+    redlock_statistics statistics;
+    redlock_statistics_get(scene.client, &statistics);
+    return statistics.renewals_failed >= *(unsigned *)count;
+}
+
+static bool is_one_renewed(void *arg)
+{
+    redlock_statistics statistics;
+    (void)arg;
+    redlock_statistics_get(scene.client, &statistics);
+    return statistics.renewed == 1;
+}
+
+/* The replies of the first renewal come after the second has failed. */
+START_TEST(late_confirmation_of_older_renewal_leaves_failure_of_later_one)
+{
+    struct answer held;
+    scene_attach();
+    ck_assert_status(scene_acquire(&held, "stock", REDLOCK_WAIT_MS(SCENE_SOON_MS)), REDLOCK_OK);
+    const char *token = redlock_lock_token(held.lock);
+    add_rule(3, &(struct fake_rule){.command = "EVALSHA", .argument = token, .hold = true, .count = 1});
+    add_rule(5, &(struct fake_rule){
+                    .command = "EVALSHA", .argument = token, .first = 2, .skip = true, .reply = FAKE_LOADING});
+    for (unsigned failed = 1; failed <= 2; failed++) {
+        make_all_due();
+        ck_assert(scene_run(have_failed, &failed));
+    }
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_release(scene.node[i]);
+    ck_assert(scene_run(is_one_renewed, NULL));
+    ck_assert_status(redlock_renewal_result(held.lock, &failure), REDLOCK_OK);
+    ck_assert_status(failure.status, REDLOCK_NO_QUORUM);
+    ck_assert_uint_eq(failure.refused, 2);
+    answer_again(5);
+    ck_assert_status(scene_release(&answers[0], &held.lock), REDLOCK_OK);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("renewals of many locks");
@@ -448,6 +488,7 @@ int main(void)
     tcase_add_test(backlog, nodes_with_backlog_hold_up_renewal_for_half_of_validity_at_most);
     TCase *events = scene_case(suite, "events", five_nodes);
     tcase_add_test(events, failing_renewal_says_which_nodes_and_why);
+    tcase_add_test(events, late_confirmation_of_older_renewal_leaves_failure_of_later_one);
     tcase_add_test(events, a_warning_that_the_loss_has_overtaken_tells_no_loss);
     return run_suite(suite);
 }

@@ -171,6 +171,7 @@ static void decided(struct item *item)
                                              .random = rl_random_u64(&item->lease->locks->core->random)};
     bool is_won = item->round.verdict == QUORUM_WON;
     item->lease->failed_verdict = is_won ? QUORUM_UNDECIDED : item->round.verdict;
+    item->lease->failed_sent = item->round.sent;
     item->lease->failed_votes = item->round.tally;
     item->lease->locks->core->statistics.renewed += is_won;
     item->lease->locks->core->statistics.renewals_failed += !is_won;
@@ -186,7 +187,7 @@ static void count(struct item *item, unsigned node, enum quorum_vote vote, quoru
     if (actions.decided)
         decided(item);
     item->lease->locks->core->statistics.renewed += actions.confirmed;
-    if (actions.confirmed)
+    if (actions.confirmed && item->round.sent >= item->lease->failed_sent)
         item->lease->failed_verdict = QUORUM_UNDECIDED;
     if (actions.confirmed)
         rl_lease_confirmed(item->lease, &item->round, now);

@@ -184,7 +184,10 @@ static int start(struct cli_run *run)
 
     if (!make_pair(&links.holder, &ends.holder) || !make_pair(&links.watchdog, &ends.watchdog))
         return CLI_SYSTEM;
-    run->stranger_count = cli_tree_children(run->strangers, CLI_RUN_STRANGERS);
+    if (!cli_tree_children(&run->strangers, &run->stranger_count)) {
+        cli_say("no memory");
+        return CLI_SYSTEM;
+    }
     /* When the other two are killed, what they leave becomes a child of the front. */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     pid_t watchdog = fork();

@@ -27,8 +27,6 @@ struct cli_run_shared {
     atomic_bool terminated;      /* the tree has been sent SIGTERM, and no renewal came after it */
 };
 
-enum { CLI_RUN_STRANGERS = 64 };
-
 struct cli_run {
     struct cli_acquire acquire;
     char **command;
@@ -40,7 +38,7 @@ struct cli_run {
     pid_t front_group; /* its process group */
     pid_t watchdog;    /* set in the watchdog and the holder */
     struct cli_run_shared *shared;
-    pid_t strangers[CLI_RUN_STRANGERS]; /* children that redlock did not start: of a shell that executed it, say */
+    struct cli_process *strangers; /* children that redlock did not start: of a shell that executed it, say */
     size_t stranger_count;
 };
 

@@ -14,17 +14,17 @@
 enum { FIRST_SIZE = 64, MOST_PROCESSES = 1 << 20, PASSES = 3 };
 
 struct process {
-    pid_t pid;
+    struct cli_process id;
     pid_t parent;
     pid_t group;
-    char state;                 /* as in proc(5) */
-    unsigned long long started; /* clock ticks since boot: distinguishes a process from a later one with its number */
+    char state; /* as in proc(5) */
 };
 
 struct list {
     struct process *processes;
     size_t count;
     size_t size;
+    bool torn; /* processes may be missing: one ended while its children were read, or there was no memory */
 };
 
 /* --- Reading /proc --- */
@@ -44,11 +44,11 @@ static bool read_process(pid_t pid, struct process *process)
     if (file != NULL)
         fclose(file);
     line[length] = '\0';
-    *process = (struct process){.pid = pid};
+    *process = (struct process){.id.pid = pid};
     const char *name_end = strrchr(line, ')'); /* the name itself may contain anything */
     if (name_end == NULL ||
         sscanf(name_end + 1, " %c %d %d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state,
-               &parent, &group, &process->started) != 4)
+               &parent, &group, &process->id.started) != 4)
         return false;
     process->parent = parent;
     process->group = group;
@@ -62,8 +62,10 @@ static void add(struct list *list, const struct process *process)
         size_t size = list->size > 0 ? 2 * list->size : FIRST_SIZE;
         struct process *larger =
             size <= MOST_PROCESSES ? realloc(list->processes, size * sizeof(*list->processes)) : NULL;
-        if (larger == NULL)
+        if (larger == NULL) {
+            list->torn = true;
             return; /* those that are listed are signalled; the next pass finds the others */
+        }
         list->processes = larger;
         list->size = size;
     }
@@ -109,7 +111,7 @@ static bool kernel_lists_children(void)
 }
 
 /* A child belongs to the thread that forked it. */
-static void add_children(struct list *list, pid_t parent)
+static void add_children_of(struct list *list, pid_t parent)
 {
     char path[64];
     struct dirent *entry;
@@ -127,10 +129,37 @@ static void add_children(struct list *list, pid_t parent)
         closedir(threads);
 }
 
-static bool is_stranger(const struct cli_tree *tree, pid_t pid)
+static bool is_same(const struct cli_process *a, const struct cli_process *b)
+{
+    return a->pid == b->pid && a->started == b->started;
+}
+
+/* The parent's number, or a child's, may have become that of a process that has nothing to do with the tree. */
+static void drop_others(struct list *list, const struct cli_process *parent, size_t first)
+{
+    struct process now;
+    bool same = read_process(parent->pid, &now) && is_same(&now.id, parent);
+    size_t kept = first;
+
+    for (size_t i = first; same && i < list->count; i++)
+        if (list->processes[i].parent == parent->pid)
+            list->processes[kept++] = list->processes[i];
+    list->torn = list->torn || !same || kept < list->count;
+    list->count = kept;
+}
+
+static void add_children(struct list *list, struct cli_process parent)
+{
+    size_t first = list->count;
+
+    add_children_of(list, parent.pid);
+    drop_others(list, &parent, first);
+}
+
+static bool is_stranger(const struct cli_tree *tree, const struct cli_process *process)
 {
     for (size_t i = 0; i < tree->stranger_count; i++)
-        if (tree->strangers[i] == pid)
+        if (is_same(&tree->strangers[i], process))
             return true;
     return false;
 }
@@ -141,20 +170,34 @@ static void drop_strangers(const struct cli_tree *tree, struct list *list)
     size_t kept = 0;
 
     for (size_t i = 0; i < list->count; i++)
-        if (!is_stranger(tree, list->processes[i].pid))
+        if (!is_stranger(tree, &list->processes[i].id))
             list->processes[kept++] = list->processes[i];
     list->count = kept;
 }
 
 /* Parents come before their children: an orphan that is adopted meanwhile has been listed with its first parent. */
-static struct list read_tree(const struct cli_tree *tree)
+static struct list read_once(const struct cli_tree *tree)
 {
     struct list list = {0};
+    struct process root;
 
-    add_children(&list, tree->root);
+    if (!read_process(tree->root, &root))
+        return list;
+    add_children(&list, root.id);
     drop_strangers(tree, &list);
     for (size_t i = 0; i < list.count; i++)
-        add_children(&list, list.processes[i].pid);
+        add_children(&list, list.processes[i].id);
+    return list;
+}
+
+static struct list read_tree(const struct cli_tree *tree)
+{
+    struct list list = read_once(tree);
+
+    for (int pass = 1; list.torn && pass < PASSES; pass++) {
+        free(list.processes);
+        list = read_once(tree);
+    }
     return list;
 }
 
@@ -163,22 +206,22 @@ static struct list read_tree(const struct cli_tree *tree)
 /* The descriptor is opened first: when the number still has the same start time behind it, it is of that process. */
 static void signal_process(const struct process *process, const int *numbers, size_t count)
 {
-    int descriptor = (int)syscall(SYS_pidfd_open, process->pid, 0);
+    int descriptor = (int)syscall(SYS_pidfd_open, process->id.pid, 0);
     struct process now;
 
-    bool same = read_process(process->pid, &now) && now.started == process->started;
+    bool same = read_process(process->id.pid, &now) && now.id.started == process->id.started;
     for (size_t i = 0; same && i < count; i++)
         if (descriptor >= 0)
             syscall(SYS_pidfd_send_signal, descriptor, numbers[i], NULL, 0);
         else
-            kill(process->pid, numbers[i]); /* Linux before 5.3, or no descriptor is left */
+            kill(process->id.pid, numbers[i]); /* Linux before 5.3, or no descriptor is left */
     if (descriptor >= 0)
         close(descriptor);
 }
 
 static bool is_target(const struct cli_tree *tree, const struct process *process)
 {
-    return process->state != 'Z' && process->state != 'X' && process->pid != tree->spared;
+    return process->state != 'Z' && process->state != 'X' && process->id.pid != tree->spared;
 }
 
 /* The group's number cannot have been reused while a process of the tree is in it. Without /proc that cannot be
@@ -202,7 +245,7 @@ static size_t count_targets(const struct cli_tree *tree, const struct list *list
     return targets;
 }
 
-/* Returns how many living processes were found. */
+/* Returns how many living processes were found; one more if others may live. */
 static size_t signal_tree(const struct cli_tree *tree, const int *numbers, size_t count)
 {
     struct list list = read_tree(tree);
@@ -213,7 +256,7 @@ static size_t signal_tree(const struct cli_tree *tree, const int *numbers, size_
         if (is_target(tree, &list.processes[i]) && (tree->group == 0 || list.processes[i].group != tree->group))
             signal_process(&list.processes[i], numbers, count);
     free(list.processes);
-    return targets;
+    return targets + list.torn;
 }
 
 void cli_tree_terminate(const struct cli_tree *tree)
@@ -245,7 +288,7 @@ bool cli_tree_is_alive(const struct cli_tree *tree)
     size_t targets = count_targets(tree, &list);
 
     free(list.processes);
-    return targets > 0;
+    return targets > 0 || list.torn;
 }
 
 bool cli_process_is_stopped(pid_t pid)
@@ -255,14 +298,20 @@ bool cli_process_is_stopped(pid_t pid)
     return read_process(pid, &process) && process.state == 'T';
 }
 
-size_t cli_tree_children(pid_t *children, size_t max)
+bool cli_tree_children(struct cli_process **children, size_t *count)
 {
     struct list list = {0};
-    size_t count = 0;
+    struct process self;
 
-    add_children(&list, getpid());
-    for (size_t i = 0; i < list.count && count < max; i++)
-        children[count++] = list.processes[i].pid;
+    *children = NULL;
+    *count = 0;
+    if (read_process(getpid(), &self))
+        add_children(&list, self.id);
+    if (list.count > 0)
+        *children = malloc(list.count * sizeof(**children));
+    for (size_t i = 0; *children != NULL && i < list.count; i++)
+        (*children)[(*count)++] = list.processes[i].id;
+    bool complete = *count == list.count && !list.torn;
     free(list.processes);
-    return count;
+    return complete;
 }

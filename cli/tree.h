@@ -10,11 +10,17 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+/* A process; the start time distinguishes it from a later one with the same number. */
+struct cli_process {
+    pid_t pid;
+    unsigned long long started; /* clock ticks since boot */
+};
+
 struct cli_tree {
-    pid_t root;             /* its descendants are the tree; it gets no signal itself */
-    pid_t spared;           /* another process of redlock, below the root: no signal; 0: none */
-    pid_t group;            /* the command's process group, signalled as one: no fork(2) can slip through; 0: none */
-    const pid_t *strangers; /* children of the root that are not redlock's: their subtrees get no signal */
+    pid_t root;   /* its descendants are the tree; it gets no signal itself */
+    pid_t spared; /* another process of redlock, below the root: no signal; 0: none */
+    pid_t group;  /* the command's process group, signalled as one: no fork(2) can slip through; 0: none */
+    const struct cli_process *strangers; /* children of the root that are not redlock's: their subtrees get no signal */
     size_t stranger_count;
 };
 
@@ -34,7 +40,7 @@ bool cli_tree_is_alive(const struct cli_tree *tree);
 /* Was this process stopped, and not continued since? */
 bool cli_process_is_stopped(pid_t pid);
 
-/* The children of this process: up to max of them are written to children, their number is returned. */
-size_t cli_tree_children(pid_t *children, size_t max);
+/* The children of this process, in memory that the caller frees; NULL where there are none. False: no memory. */
+bool cli_tree_children(struct cli_process **children, size_t *count);
 
 #endif

@@ -73,16 +73,13 @@ static void report(const redlock_result *result, int exit_status)
 }
 
 /* True: a signal asks the keeper to end. */
-static bool read_signals(int signals, struct cli_keeper_watchdog *watchdog)
+static bool read_signals(int signals)
 {
     struct signalfd_siginfo information;
     bool ends = false;
 
     while (read(signals, &information, sizeof(information)) == (ssize_t)sizeof(information))
-        if (information.ssi_signo == SIGCHLD)
-            cli_keeper_watchdog_renew(watchdog);
-        else
-            ends = true;
+        ends = ends || information.ssi_signo != SIGCHLD;
     return ends;
 }
 
@@ -103,11 +100,12 @@ static bool wait_for_the_end(const redlock_lock *lock, int signals, int lost, st
 
     for (;;) {
         int64_t validity_ms = redlock_validity_ms(lock);
-        poll(ends, sizeof(ends) / sizeof(ends[0]), watchdog->pid > 0 ? (int)(validity_ms / 2) + 1 : -1);
+        poll(ends, sizeof(ends) / sizeof(ends[0]), cli_keeper_watchdog_wake_ms(watchdog, validity_ms));
         if (ends[0].revents != 0 || ends[1].revents != 0)
             return ends[0].revents == 0;
-        if (read_signals(signals, watchdog))
+        if (read_signals(signals))
             return false;
+        cli_keeper_watchdog_renew(watchdog);
         cli_keeper_watchdog_prolong(watchdog, end_of_validity(lock));
     }
 }

@@ -16,6 +16,7 @@
 
 enum { LINK = 3, PROCESS = 4, OTHERS = 5 }; /* descriptors of the watchdog */
 enum { PATIENCE_MS = 100 };                 /* a keeper that notices the loss itself signals it first */
+enum { PAUSE_MS = 250 };                    /* from the start of a watchdog to that of the next */
 
 struct cli_keeper_shared {
     _Atomic int64_t valid_until;
@@ -71,6 +72,7 @@ static bool start(struct cli_keeper_watchdog *watchdog)
 {
     int ends[2];
 
+    watchdog->started_ms = cli_now_ms();
     if (pipe2(ends, O_CLOEXEC) != 0)
         return false;
     watchdog->pid = fork();
@@ -78,10 +80,12 @@ static bool start(struct cli_keeper_watchdog *watchdog)
         watch(watchdog, ends[0]);
     int error = errno;
     close(ends[0]);
-    if (watchdog->pid < 0)
+    if (watchdog->pid < 0) {
         close(ends[1]);
-    else
+        watchdog->pid = 0;
+    } else {
         watchdog->link = ends[1];
+    }
     errno = error;
     return watchdog->pid > 0;
 }
@@ -105,14 +109,29 @@ void cli_keeper_watchdog_prolong(struct cli_keeper_watchdog *watchdog, int64_t v
         watchdog->shared->valid_until = valid_until;
 }
 
+static int64_t pause_left(const struct cli_keeper_watchdog *watchdog)
+{
+    int64_t left = watchdog->started_ms + PAUSE_MS - cli_now_ms();
+
+    return left > 0 ? left : 0;
+}
+
 void cli_keeper_watchdog_renew(struct cli_keeper_watchdog *watchdog)
 {
-    if (watchdog->pid <= 0 || waitpid(watchdog->pid, NULL, WNOHANG) != watchdog->pid)
-        return;
-    close(watchdog->link);
-    watchdog->link = -1;
-    watchdog->pid = 0;     /* reaped: the number may become another process's */
-    (void)start(watchdog); /* without memory for it the keeper goes on alone */
+    if (watchdog->pid > 0 && waitpid(watchdog->pid, NULL, WNOHANG) == watchdog->pid) {
+        close(watchdog->link);
+        watchdog->link = -1;
+        watchdog->pid = 0; /* reaped: the number may become another process's */
+    }
+    if (watchdog->shared != NULL && watchdog->pid <= 0 && pause_left(watchdog) == 0)
+        (void)start(watchdog); /* without memory for it: again after the pause */
+}
+
+int cli_keeper_watchdog_wake_ms(const struct cli_keeper_watchdog *watchdog, int64_t validity_ms)
+{
+    if (watchdog->shared == NULL)
+        return -1;
+    return watchdog->pid > 0 ? (int)(validity_ms / 2) + 1 : (int)pause_left(watchdog);
 }
 
 void cli_keeper_watchdog_signal_loss(struct cli_keeper_watchdog *watchdog)

@@ -12,10 +12,11 @@
 struct cli_keeper_shared; /* memory of both processes */
 
 struct cli_keeper_watchdog {
-    pid_t pid;       /* 0: none */
-    int link;        /* its other end breaks when the keeper ends */
-    int process;     /* a pidfd: of the process that is signalled */
-    int loss_signal; /* 0: no loss is signalled, and there is no watchdog */
+    pid_t pid;          /* 0: none */
+    int link;           /* its other end breaks when the keeper ends */
+    int process;        /* a pidfd: of the process that is signalled */
+    int loss_signal;    /* 0: no loss is signalled, and there is no watchdog */
+    int64_t started_ms; /* when the last one was started, on cli_now_ms()'s clock */
     struct cli_keeper_shared *shared;
 };
 
@@ -25,8 +26,13 @@ bool cli_keeper_watchdog_start(struct cli_keeper_watchdog *watchdog, int process
 /* The lock is valid until this moment. */
 void cli_keeper_watchdog_prolong(struct cli_keeper_watchdog *watchdog, int64_t valid_until);
 
-/* A child has ended (SIGCHLD): if it was the watchdog, another one is started. */
+/* If the watchdog has ended, starts another one; after a pause where the last one has just been started, because it may
+ * end at once for want of memory or descriptors. To be called on SIGCHLD, and as cli_keeper_watchdog_wake_ms() says. */
 void cli_keeper_watchdog_renew(struct cli_keeper_watchdog *watchdog);
+
+/* How long the keeper may sleep before the watchdog has to be renewed or told of a new end of validity; -1: for as long
+ * as it likes. */
+int cli_keeper_watchdog_wake_ms(const struct cli_keeper_watchdog *watchdog, int64_t validity_ms);
 
 /* Signals the loss, unless the watchdog has done so. */
 void cli_keeper_watchdog_signal_loss(struct cli_keeper_watchdog *watchdog);

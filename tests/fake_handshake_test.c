@@ -470,12 +470,12 @@ START_TEST(the_vote_survives_its_link)
 END_TEST
 
 /* What a node says of itself to the guard. */
-static void tell_guard(struct rl_node *node, const char *run_id)
+static void tell_guard_shown(struct rl_node *node, const char *run_id, const char *shown)
 {
     redisReply field[RL_GUARD_FIELDS], *element[RL_GUARD_FIELDS];
     redisReply reply = {.type = REDIS_REPLY_ARRAY, .elements = RL_GUARD_FIELDS, .element = element};
-    const char *texts[RL_GUARD_FIELDS] = {
-        run_id, "master", NULL, NULL, NULL, NULL, "trusted", "default", "noeviction", "1f", "evidence\nmarker"};
+    const char *texts[RL_GUARD_FIELDS] = {run_id,    "master",  NULL,         NULL, NULL, NULL,
+                                          "trusted", "default", "noeviction", "1f", shown};
     const long long numbers[RL_GUARD_FIELDS] = {[2] = 1, [4] = 30000, [5] = scene.nodes};
     for (unsigned i = 0; i < RL_GUARD_FIELDS; i++) {
         memset(&field[i], 0, sizeof field[i]);
@@ -494,6 +494,25 @@ static void tell_guard(struct rl_node *node, const char *run_id)
     for (unsigned i = 0; i < RL_GUARD_FIELDS; i++)
         free(field[i].str);
 }
+
+static void tell_guard(struct rl_node *node, const char *run_id)
+{
+    tell_guard_shown(node, run_id, "evidence\nmarker");
+}
+
+/* Times by the clock of the server before say nothing of a marker that another server shows. */
+START_TEST(markers_of_a_new_server_are_not_compared_with_those_of_the_one_before)
+{
+    scene_attach();
+    struct rl_node *node = scene.client->nodes->node;
+    tell_guard(node, node->run_id);
+    ck_assert_str_eq(node->marker_nonce, "1f");
+    ck_assert_uint_eq(node->marker_seen_us, 1);
+    tell_guard_shown(node, "0123456789012345678901234567890123456789", "");
+    ck_assert_str_eq(node->marker_nonce, "");
+    ck_assert_uint_eq(node->marker_seen_us, 0);
+}
+END_TEST
 
 /* Something between us and the nodes leads two names to one server, on connections that stay. */
 START_TEST(a_server_that_takes_another_names_place_has_one_vote)
@@ -596,6 +615,7 @@ static void add_three_nodes(TCase *tcase)
     tcase_add_test(tcase, one_server_under_two_names_has_one_vote);
     tcase_add_test(tcase, the_vote_survives_its_link);
     tcase_add_test(tcase, not_even_when_both_shake_hands_at_once);
+    tcase_add_test(tcase, markers_of_a_new_server_are_not_compared_with_those_of_the_one_before);
     tcase_add_test(tcase, a_server_that_takes_another_names_place_has_one_vote);
     tcase_add_test(tcase, a_replica_has_no_vote);
     tcase_add_test(tcase, a_majority_of_replicas_is_a_misconfiguration);

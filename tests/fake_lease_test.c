@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "src/client/client.h"
+#include "src/core/clock.h"
 
 static struct answer answer;
 static redlock_lock *lock;
@@ -208,18 +209,50 @@ START_TEST(only_the_own_token_is_deleted)
 }
 END_TEST
 
+/* A replica may become a master again. */
+static const struct {
+    const char *error;
+    int status;
+} refusals[] = {{FAKE_BUSY, REDLOCK_NO_QUORUM}, {FAKE_OOM, REDLOCK_NO_QUORUM}, {FAKE_READONLY, REDLOCK_MISCONFIGURED}};
+enum { REFUSALS = sizeof refusals / sizeof *refusals };
+
 /* Nobody is waiting any more, but the node is asked again until it does it. */
 START_TEST(a_release_that_was_refused_for_now_is_repeated)
 {
     hold_lock();
     for (unsigned i = 0; i < 3; i++)
-        fake_server_refuse(scene.node[i], "EVALSHA", 1, FAKE_BUSY);
-    ck_assert_status(release(), REDLOCK_NO_QUORUM);
+        fake_server_refuse(scene.node[i], "EVALSHA", 1, refusals[_i].error);
+    ck_assert_status(release(), refusals[_i].status);
     ck_assert_uint_eq(answer.result.refused, 3);
     for (unsigned i = 0; i < 3; i++) {
         scene_wait_for_sent(i, SENT_UNDO, 2);
         ck_assert(!scene_has_key(i, "stock"));
     }
+}
+END_TEST
+
+/* Each reply to a heartbeat sends what is kept once more. */
+static bool owes_no_undo(void *arg)
+{
+    struct rl_node *node = scene.client->nodes->node;
+    (void)arg;
+    rl_node_beat(node);
+    return rl_node_unconfirmed_undos(node) == 0;
+}
+
+START_TEST(an_undo_that_is_refused_is_given_up_when_the_key_has_ended)
+{
+    scene.options.ttl_ms = 300;
+    scene.options.renewal_percent = 0;
+    hold_lock();
+    quorum_time held = rl_now();
+    fake_server_refuse(scene.node[0], "EVALSHA", 0, refusals[_i].error);
+    scene_start_release(&answer, &lock);
+    scene_wait_for_sent(0, SENT_UNDO, 1);
+    ck_assert(scene_run(owes_no_undo, NULL));
+    ck_assert_uint_ge(quorum_time_since(held, rl_now()), 300 * QUORUM_MILLISECOND);
+    ck_assert_uint_eq(answer.told, 1);
+    ck_assert_status(scene_close(&answer), REDLOCK_OK);
 }
 END_TEST
 
@@ -517,7 +550,8 @@ static void add_release(TCase *tcase)
     tcase_add_test(tcase, a_release_is_told_to_every_node_and_waits_for_a_majority);
     tcase_add_test(tcase, a_release_of_what_a_majority_forgot_is_lost);
     tcase_add_test(tcase, only_the_own_token_is_deleted);
-    tcase_add_test(tcase, a_release_that_was_refused_for_now_is_repeated);
+    tcase_add_loop_test(tcase, a_release_that_was_refused_for_now_is_repeated, 0, REFUSALS);
+    tcase_add_loop_test(tcase, an_undo_that_is_refused_is_given_up_when_the_key_has_ended, 0, REFUSALS);
     tcase_add_test(tcase, what_a_node_says_to_a_release_is_not_put_in_other_words);
     tcase_add_test(tcase, nodes_that_are_away_are_told_when_they_are_back);
     tcase_add_test(tcase, a_release_waits_for_nodes_that_are_late);

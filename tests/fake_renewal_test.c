@@ -325,6 +325,36 @@ START_TEST(confirmations_that_come_after_the_timeout_keep_the_lock)
 }
 END_TEST
 
+/* The extension fails by its timeout and is confirmed late: with its ttl, so that re-entry with the same asks no node. */
+START_TEST(ttl_of_an_extension_that_is_confirmed_late_counts)
+{
+    const struct fake_rule late = {.command = "EVALSHA", .reply_delay_ms = 60};
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    quorum_time end;
+    options.wait_ms = SCENE_SOON_MS;
+    options.ttl_ms = TTL_MS / 2;
+    options.owner = &end;
+    scene_attach();
+    ck_assert_status(scene_acquire(&answers[0], "stock", &options), REDLOCK_OK);
+    for (unsigned i = 0; i < 5; i++) {
+        scene_wait_for_sent(i, SENT_SET, 1);
+        scene.client->nodes->node[i].patience = (struct quorum_patience){.least = 10 * QUORUM_MILLISECOND};
+        scene.client->nodes->node[i].round_trip = (struct quorum_round_trip){0};
+    }
+    end = answers[0].lock->lease->rules.validity_end;
+    add_rule(5, &late);
+    scene_start_extend(&answers[1], answers[0].lock, TTL_MS);
+    ck_assert_status(scene_wait(&answers[1]), REDLOCK_NO_QUORUM);
+    ck_assert(scene_run(is_valid_beyond, &end));
+    answer_again(5);
+    options.ttl_ms = TTL_MS;
+    ck_assert_status(scene_acquire(&answers[1], "stock", &options), REDLOCK_OK);
+    ck_assert_uint_eq(answers[1].result.attempts, 0);
+    ck_assert_status(scene_release(&answers[2], &answers[1].lock), REDLOCK_OK);
+    ck_assert_status(scene_release(&answers[2], &answers[0].lock), REDLOCK_OK);
+}
+END_TEST
+
 static struct {
     int event, loss;
 } told[3];
@@ -487,6 +517,7 @@ int main(void)
     TCase *backlog = scene_case(suite, "backlog", seven_nodes);
     tcase_add_test(backlog, nodes_with_backlog_hold_up_renewal_for_half_of_validity_at_most);
     TCase *events = scene_case(suite, "events", five_nodes);
+    tcase_add_test(events, ttl_of_an_extension_that_is_confirmed_late_counts);
     tcase_add_test(events, failing_renewal_says_which_nodes_and_why);
     tcase_add_test(events, late_confirmation_of_older_renewal_leaves_failure_of_later_one);
     tcase_add_test(events, a_warning_that_the_loss_has_overtaken_tells_no_loss);

@@ -593,6 +593,57 @@ START_TEST(another_deployment_is_refused)
 }
 END_TEST
 
+/* Of another program, or of a newer version of this one. */
+static const char *const foreign_values[][5] = {
+    {"SET", "redlock:marker", "theirs"},
+    {"HSET", "redlock:marker", "field", "theirs"},
+    {"SET", "redlock:marker", "3 0123 theirs"},
+};
+enum { FOREIGN_VALUES = sizeof(foreign_values) / sizeof(foreign_values[0]) };
+
+static void dump_marker(struct cluster *cluster, char dump[512])
+{
+    ck_assert(cluster_command(cluster, 0, dump, 512, "DUMP", "redlock:marker", NULL));
+}
+
+static bool is_marker_taken(void *face)
+{
+    return held_node_status(face, 0).findings & REDLOCK_FINDING_MARKER_TAKEN;
+}
+
+static bool is_marker_ours(void *face)
+{
+    return !is_marker_taken(face);
+}
+
+START_TEST(foreign_value_under_marker_key_is_never_overwritten)
+{
+    struct cluster *cluster = real_cluster(3, NULL);
+    redlock_options options = held_options(MAX_TTL_MS, 1);
+    const char *const *value = foreign_values[_i / FACES];
+    char before[512] = "", after[512] = "";
+    redlock_lock *lock;
+    struct face *face = held_open_trusted(face_of(_i), cluster_nodes_string(cluster), &options);
+
+    cluster_integer(cluster, 0, "DEL", "redlock:marker", NULL);
+    ck_assert(cluster_command(cluster, 0, NULL, 0, value[0], value[1], value[2], value[3], NULL));
+    dump_marker(cluster, before);
+    ck_assert(face_wait(face, is_marker_taken, face, REAL_SOON_MS));
+    ck_assert_uint_eq(held_node_status(face, 0).usable, 0);
+    ck_assert_str_eq(held_node_status(face, 0).marker_why, "taken");
+    ck_assert_ptr_nonnull(strstr(redlock_finding_text(REDLOCK_FINDING_MARKER_TAKEN), "marker_key"));
+    held_trust(face); /* the others: it is no operator's word for this one */
+    real_status(face_acquire(face, key, REDLOCK_WAIT_MS(REAL_SOON_MS), &lock, &result), REDLOCK_OK, &result);
+    ck_assert_int_eq(result.node[0].outcome, REDLOCK_NODE_REFUSED);
+    held_release(face, &lock);
+    dump_marker(cluster, after);
+    ck_assert_str_eq(before, after);
+    cluster_integer(cluster, 0, "DEL", "redlock:marker", NULL);
+    ck_assert(face_wait(face, is_marker_ours, face, REAL_SOON_MS));
+    held_close(face);
+}
+END_TEST
+
 START_TEST(another_number_of_nodes_is_refused)
 {
     struct cluster *cluster = real_cluster(HELD_NODES, NULL);
@@ -741,6 +792,7 @@ static Suite *guard_suite(void)
     real_add_long_test(others, the_larger_max_ttl_counts, FACES);
     real_add_long_test(others, another_deployment_is_refused, FACES);
     real_add_long_test(others, another_number_of_nodes_is_refused, FACES);
+    real_add_long_test(others, foreign_value_under_marker_key_is_never_overwritten, FOREIGN_VALUES * FACES);
     real_add_long_test(others, trust_takes_the_nodes_over_when_their_number_changes, 2 * FACES);
     real_add_long_test(others, who_was_left_behind_is_unfit, FACES);
     if (server_program_has(SERVER_CHANNEL_ACL))

@@ -4,6 +4,7 @@
 
 #include "support/clock.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -74,6 +75,65 @@ START_TEST(locks_on_full_nodes_are_renewed_and_released)
         ck_assert_int_eq(cluster_integer(cluster, i, "EXISTS", real_key("full"), NULL), 0);
     set_limit("0");
     face_close(&face, NULL);
+}
+END_TEST
+
+/* --- Waiting --- */
+
+static bool is_refused(void *arg)
+{
+    char statistics[16384];
+
+    (void)arg;
+    for (size_t i = 0; i < NODES; i++) {
+        ck_assert(cluster_command(cluster, i, statistics, sizeof statistics, "INFO", "commandstats", NULL));
+        if (!strstr(statistics, "zadd"))
+            return false;
+    }
+    return true;
+}
+
+struct waiter {
+    redlock_client *client;
+    redlock_lock *lock;
+    int status;
+};
+
+static void *wait_for_it(void *arg)
+{
+    struct waiter *waiter = arg;
+
+    waiter->status =
+        redlock_acquire(waiter->client, real_key("full"), REDLOCK_WAIT_MS(REAL_SOON_MS), &waiter->lock, NULL);
+    return NULL;
+}
+
+/* Its place in the queue is refused; it obtains the lock once there is memory. */
+START_TEST(waiter_on_full_nodes_leaves_no_key_without_expiry)
+{
+    static const char *const keys[] = {real_key("full") ":redlock:queue", real_key("full") ":redlock:alive",
+                                       real_key("full") ":redlock:free"};
+    struct face *face = open_face(BLOCKING_FACE);
+    redlock_lock *lock = held_acquire(face, real_key("full"), NULL);
+    redlock_options options = held_options(TTL_MS, 0);
+    struct face *other = face_open_ready(BLOCKING_FACE, cluster_nodes_string(cluster), &options);
+    struct waiter waiter = {.client = face_client(other)};
+    pthread_t thread;
+
+    held_everywhere(face, cluster, real_key("full"), lock);
+    set_limit("1");
+    ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_it, &waiter), 0);
+    ck_assert(face_wait(face, is_refused, NULL, REAL_SOON_MS));
+    for (size_t i = 0; i < NODES; i++)
+        for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++)
+            ck_assert_int_ne(cluster_integer(cluster, i, "PTTL", keys[k], NULL), -1);
+    held_release(face, &lock);
+    set_limit("0");
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_int_eq(waiter.status, REDLOCK_OK);
+    held_release(other, &waiter.lock);
+    held_close(other);
+    held_close(face);
 }
 END_TEST
 
@@ -150,6 +210,7 @@ static Suite *full_suite(void)
     Suite *suite = suite_create("real_full");
     TCase *tcase = real_bare_case(suite, "full");
     tcase_add_loop_test(tcase, locks_on_full_nodes_are_renewed_and_released, 0, KINDS * FACES);
+    tcase_add_test(tcase, waiter_on_full_nodes_leaves_no_key_without_expiry);
     tcase_add_loop_test(tcase, full_node_without_marker_grants_nothing_and_renews, 0, FACES);
     return suite;
 }

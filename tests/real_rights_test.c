@@ -345,6 +345,31 @@ START_TEST(a_release_works_though_the_user_may_not_look_who_waits)
 }
 END_TEST
 
+/* It may make the queue, and not the entry beside it. */
+START_TEST(waiter_without_hset_leaves_no_key_without_expiry)
+{
+    static const char *const keys[] = {KEY ":redlock:queue", KEY ":redlock:alive", KEY ":redlock:free"};
+    redlock_options options = user_options(), friend_options = user_options();
+    redlock_acquire_options acquire = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    redlock_lock *lock, *none;
+
+    make_cluster(published_rights_without("+hset"));
+    friend_options.user = friend_options.password = "friend";
+    struct face *face = held_open_trusted(BLOCKING_FACE, cluster_nodes_string(cluster), &friend_options);
+    struct face *other = held_open_trusted(BLOCKING_FACE, cluster_nodes_string(cluster), &options);
+    lock = held_acquire(face, RESOURCE, NULL);
+    held_everywhere(face, cluster, KEY, lock);
+    acquire.wait_ms = REAL_SOON_MS;
+    ck_assert_int_ne(face_acquire(other, RESOURCE, &acquire, &none, &result), REDLOCK_OK);
+    for (size_t i = 0; i < NODES; i++)
+        for (size_t k = 0; k < sizeof(keys) / sizeof(keys[0]); k++)
+            ck_assert_int_ne(cluster_integer(cluster, i, "PTTL", keys[k], NULL), -1);
+    held_release(face, &lock);
+    held_close(other);
+    held_close(face);
+}
+END_TEST
+
 /* Every server words a refusal differently, and a script's refusal differently again: published rights less one, with the
  * guard, whose script needs it, or without, where the script of the acquisition does. */
 static const struct {
@@ -382,6 +407,7 @@ static Suite *rights_suite(void)
     tcase_add_test(tcase, the_same_is_published_everywhere);
     if (server_program_has(SERVER_ACL)) {
         tcase_add_loop_test(tcase, a_release_works_though_the_user_may_not_look_who_waits, 0, FACES);
+        tcase_add_test(tcase, waiter_without_hset_leaves_no_key_without_expiry);
         tcase_add_loop_test(tcase, missing_right_ends_waiting_as_misconfigured, 0, MISSING);
     }
     return suite;

@@ -209,6 +209,17 @@ START_TEST(a_resource_may_hold_any_byte)
         ck_assert_mem_eq(key->data + 2, name, sizeof name - 1);
     }
     struct answer other;
+    memset(&other, 0, sizeof other);
+    scene.started += 2;
+    ck_assert_status(redlock_release_token_async(scene.client, name, sizeof name - 1, redlock_lock_token(answer.lock),
+                                                 scene_told, &other),
+                     REDLOCK_OK);
+    ck_assert_status(scene_wait(&other), REDLOCK_INVALID);
+    ck_assert_has(other.result.text, "has a handle of that lock");
+    memset(&other, 0, sizeof other);
+    ck_assert_status(redlock_query_async(scene.client, name, sizeof name - 1, scene_queried, &other), REDLOCK_OK);
+    ck_assert_status(scene_wait(&other), REDLOCK_OK);
+    ck_assert_int_eq(other.state.held_by_me, 1);
     ck_assert_status(scene_acquire(&other, name, NULL), REDLOCK_OK); /* "a" is another resource */
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
     ck_assert_status(scene_release(&other, &other.lock), REDLOCK_OK);

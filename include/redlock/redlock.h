@@ -13,7 +13,9 @@
  *
  * Conventions, unless a declaration says otherwise:
  *   units         the name of a number ends in its unit: _ms, _us, _ns.
- *   bytes         a string argument followed by a size may hold any byte; size 0: it is a C string.
+ *   bytes         a string argument followed by a size may hold any byte; size 0: it is a C string. Acquire and adopt
+ *                 take the resource's size in their options (resource_size), so that a call with a C string needs no
+ *                 further argument; functions without options take it as an argument.
  *   ownership     the library copies its arguments before the call returns. The client owns every object that the
  *                 library returns; each declaration says how long the object lives.
  *   errors        functions return REDLOCK_OK (0) or a negative enum redlock_status; each function lists its own,
@@ -398,8 +400,8 @@ REDLOCK_API int redlock_extend(redlock_lock *lock, uint32_t ttl_ms, redlock_resu
  * a late one until it has been silent for silence_limit_ms, and at most for the lock's ttl. A node that did not get the
  * request gets it when it is reachable again. Returns OK (a majority deleted it), LOST (it had expired, or a majority
  * no longer had it), NO_QUORUM or MISCONFIGURED (no majority confirmed; the lock may last until its ttl), CANCELLED
- * (the client is closing, which releases it), INVALID (NULL, or *lock is NULL: already released), NO_MEMORY (released,
- * but not confirmed).
+ * (the client is closing, which releases the lock or leaves it to expire), INVALID (NULL, or *lock is NULL: already
+ * released), NO_MEMORY (released, but not confirmed).
  */
 REDLOCK_API int redlock_release(redlock_lock **lock, redlock_result *result);
 
@@ -523,7 +525,7 @@ REDLOCK_API int redlock_wait_lost(redlock_lock *lock, int64_t wait_ms, int *loss
 
 /* ------------------------------------------------------------------------------------------------------------ nodes */
 
-/* Findings about a node, as bits. The first four and the last two make it unfit: its votes do not count. */
+/* Findings about a node, as bits. The first four, MARKER_TAKEN and TOO_OLD make it unfit: its votes do not count. */
 enum redlock_finding {
     REDLOCK_FINDING_REPLICA = 1,          /* not a master */
     REDLOCK_FINDING_SAME_SERVER = 2,      /* listed twice under different names */
@@ -535,7 +537,8 @@ enum redlock_finding {
     REDLOCK_FINDING_NO_PUBLISH = 128,     /* the user cannot notify waiters: they must poll */
     REDLOCK_FINDING_NO_SUBSCRIBE = 256,   /* the user cannot be notified: it must poll */
     REDLOCK_FINDING_MARKER_TAKEN = 512,   /* unfit: the marker key holds another value, or a newer version's marker */
-    REDLOCK_FINDING_TOO_OLD = 1024        /* unfit: older than Redis 5.0 */
+    REDLOCK_FINDING_TOO_OLD = 1024,       /* unfit: older than Redis 5.0 */
+    REDLOCK_FINDING_FULL = 2048           /* at its memory limit, and its marker must be written: it grants nothing */
 };
 
 /* The name of one bit ("replica", ...), and a sentence with the remedy. Static; never NULL. Any thread. */
@@ -563,7 +566,7 @@ typedef struct redlock_node_status {
     int32_t append_only;       /* 1: it has an append-only file; 0: it has none; -1: unknown */
     uint32_t marker_nodes;     /* the N in its marker; 0: guard off, or not read yet */
     uint32_t marker_max_ttl_ms;
-    char marker_why[12];        /* "new", "restarted", "copied", "evicted", "replaced", "jumped", "trusted" */
+    char marker_why[12]; /* "new", "restarted", "copied", "evicted", "replaced", "jumped", "trusted", "taken", "full" */
     char marker_deployment[72]; /* the deployment's name in its marker */
     int32_t snapshots;          /* after redlock_inspect(): 1: it saves snapshots; 0: it does not; -1: unknown */
     char append_fsync[12];      /* after redlock_inspect(): "always", "everysec", "no"; "": unknown */
@@ -706,8 +709,8 @@ REDLOCK_API void redlock_cancellation_destroy(redlock_cancellation **cancellatio
 /*
  * Closes a client. Operations in progress end with REDLOCK_CANCELLED. Held locks are released (leave_locks: left to
  * expire) and their handles freed. Each node gets its timeout to reply to the requests sent; then all memory is freed.
- * *client becomes NULL at once. result: pending_undos, and per node the unconfirmed requests. Returns OK, NO_QUORUM
- * (something is unconfirmed; it will expire), INVALID (NULL, or *client is NULL: already closed; called on a blocking
+ * *client becomes NULL at once. result: pending_undos, and per node the unconfirmed undos. Returns OK (all undos are
+ * confirmed), NO_QUORUM (some are not; their keys will expire), INVALID (NULL, or *client is NULL: already closed; called on a blocking
  * client's own loop thread; an asynchronous client; another thread's client).
  * redlock_close(): other threads' calls on this client return first, and no new one may start.
  * redlock_close_async(): callback (may be NULL) is the client's last, with a NULL client. It needs

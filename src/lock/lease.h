@@ -72,7 +72,7 @@ struct rl_lease {
     char *foreign;                    /* memory of the last two; NULL: the token's */
     struct quorum_tally failed_votes; /* of the last renewal, if it failed: failed_verdict */
     enum quorum_verdict failed_verdict;
-    quorum_time failed_sent; /* when that renewal was sent: a late confirmation of an earlier one does not clear it */
+    quorum_time failed_sent;  /* when that renewal was sent: a late confirmation of an earlier one does not clear it */
     struct rl_text semaphore; /* of a slot: the key that its name begins with, and a NUL */
     uint16_t prefix_size;
     uint16_t key_count;

@@ -18,7 +18,7 @@ static const struct {
     {REDLOCK_FINDING_TOO_OLD, "too-old",
      "it is older than Redis 5.0; its vote does not count. Upgrade it to Redis 5.0 or later, or to Valkey"},
     {REDLOCK_FINDING_FULL, "full",
-     "it is at its memory limit, and its marker has to be written: it grants no lock, and renews those that it has. Raise maxmemory, or free memory"},
+     "it is at its memory limit, and its marker must be written: it grants no lock, and renews those that it holds. Raise maxmemory, or free memory"},
     {REDLOCK_FINDING_EVICTING, "evicting",
      "its maxmemory-policy may evict locks: with the guard on it grants no lock while it evicts keys, and for max_ttl after. Set noeviction"},
     {REDLOCK_FINDING_NOT_PERSISTENT, "not-persistent",

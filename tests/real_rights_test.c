@@ -345,7 +345,7 @@ START_TEST(a_release_works_though_the_user_may_not_look_who_waits)
 }
 END_TEST
 
-/* It may make the queue, and not the entry beside it. */
+/* It may make the queue, but not the entry beside it; nor dequeue, as if it were killed then. */
 START_TEST(waiter_without_hset_leaves_no_key_without_expiry)
 {
     static const char *const keys[] = {KEY ":redlock:queue", KEY ":redlock:alive", KEY ":redlock:free"};
@@ -353,7 +353,7 @@ START_TEST(waiter_without_hset_leaves_no_key_without_expiry)
     redlock_acquire_options acquire = REDLOCK_ACQUIRE_OPTIONS_INIT;
     redlock_lock *lock, *none;
 
-    make_cluster(published_rights_without("+hset"));
+    make_cluster(published_rights_without("+hset +zrem"));
     friend_options.user = friend_options.password = "friend";
     struct face *face = held_open_trusted(BLOCKING_FACE, cluster_nodes_string(cluster), &friend_options);
     struct face *other = held_open_trusted(BLOCKING_FACE, cluster_nodes_string(cluster), &options);
@@ -364,6 +364,9 @@ START_TEST(waiter_without_hset_leaves_no_key_without_expiry)
     for (size_t i = 0; i < NODES; i++)
         for (size_t k = 0; k < sizeof(keys) / sizeof(keys[0]); k++)
             ck_assert_int_ne(cluster_integer(cluster, i, "PTTL", keys[k], NULL), -1);
+    ck_assert_int_gt(cluster_integer(cluster, 0, "PTTL", keys[0], NULL), 0);
+    for (size_t i = 0; i < NODES; i++)
+        cluster_integer(cluster, i, "DEL", keys[0], keys[1], keys[2], NULL);
     held_release(face, &lock);
     held_close(other);
     held_close(face);

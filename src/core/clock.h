@@ -1,4 +1,5 @@
-/* The one clock: monotonic, and counting suspend, because the nodes' ttls do. Read afresh before each decision. */
+/* The library's only clock for durations: monotonic, and it counts suspend, as the nodes' ttls do. Each decision
+ * reads it anew. */
 #ifndef RL_CLOCK_H
 #define RL_CLOCK_H
 
@@ -6,7 +7,7 @@
 
 #include "quorum/time.h"
 
-/* CLOCK_BOOTTIME where there is one, else CLOCK_MONOTONIC: for the clock and for timerfds alike. */
+/* The clock of rl_now() and of the timerfd. Linux has CLOCK_BOOTTIME; CLOCK_MONOTONIC stops during suspend. */
 #ifdef CLOCK_BOOTTIME
 #define RL_CLOCK CLOCK_BOOTTIME
 #else

@@ -17,7 +17,8 @@ void rl_log(const struct rl_core *core, int level, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    for (char *c = line; *c; c++) /* a node may send any bytes: they must not move a terminal's cursor */
+    /* A node may send any bytes; control characters must not reach the terminal that shows the log. */
+    for (char *c = line; *c; c++)
         if ((unsigned char)*c < ' ' || *c == 127)
             *c = '?';
     core->options.log(level, line, core->options.log_arg);

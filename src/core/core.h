@@ -1,6 +1,9 @@
 /*
- * What every floor of one client stands on: its memory, options, loop, timers, random numbers, log and counters. The client owns it;
- * the floors above this one keep a pointer. Only the loop's thread uses it.
+ * src/core is the lowest floor: clock, timers, memory, random numbers, threads, wake-ups, and the text of results and
+ * tokens. It knows no nodes and no locks. Its files do not call each other in cycles.
+ *
+ * struct rl_core is the state that all floors of one client share. The client owns it; each floor above keeps a
+ * pointer. Only the loop's thread uses it.
  */
 #ifndef RL_CORE_H
 #define RL_CORE_H
@@ -16,14 +19,14 @@
 
 struct rl_core {
     redlock_allocator allocator;
-    redlock_options options; /* the strings are owned by the client */
+    redlock_options options; /* the client owns the strings */
     struct ev_loop *loop;
     struct rl_timers timers;
     struct rl_random random;
     struct rl_wakeup *wakeup; /* wakes the loop from other threads */
     redlock_statistics statistics;
     bool closing;
-    bool forked; /* being freed in a forked child: nothing is sent, nothing is logged, no callback runs */
+    bool forked; /* a forked child frees the client: it sends nothing, logs nothing and calls no callback */
 };
 
 /* Uninitialised memory, or NULL. */
@@ -37,7 +40,7 @@ static inline void rl_core_free(struct rl_core *core, void *memory)
     core->allocator.release(memory, core->allocator.user);
 }
 
-/* Whether a line of this level reaches the user's log callback. */
+/* True if the log callback receives lines of this level: worth formatting them. */
 bool rl_logs(const struct rl_core *core, int level);
 void rl_log(const struct rl_core *core, int level, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

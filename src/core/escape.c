@@ -17,7 +17,7 @@ static int hex_digit(char digit)
     return digit >= 'A' && digit <= 'F' ? digit - 'A' + 10 : -1;
 }
 
-/* The byte that \xNN at the start of the text stands for; -1: there is none. */
+/* The byte that the \xNN at the start of the text encodes; -1 if there is no such sequence. */
 static int escaped_byte(const char *text, size_t size)
 {
     if (size < 4 || text[0] != '\\' || text[1] != 'x' || hex_digit(text[2]) < 0 || hex_digit(text[3]) < 0)
@@ -25,7 +25,7 @@ static int escaped_byte(const char *text, size_t size)
     return hex_digit(text[2]) * 16 + hex_digit(text[3]);
 }
 
-/* The bytes of the character at the start, in UTF-8 as RFC 3629 defines it; 0: there is none. */
+/* The size of the UTF-8 character (RFC 3629) at the start; 0 if the bytes are not valid UTF-8. */
 static size_t character_size(const unsigned char *bytes, size_t size)
 {
     unsigned char first = bytes[0];
@@ -41,14 +41,14 @@ static size_t character_size(const unsigned char *bytes, size_t size)
     return length;
 }
 
-/* Control characters, those above ASCII too, command terminals. */
+/* Control characters of ASCII and of Latin-1 (U+0080 to U+009F): terminals execute both. */
 static bool is_control(const unsigned char *bytes, size_t length)
 {
     return (length == 1 && (bytes[0] < 0x20 || bytes[0] == 0x7f)) ||
            (length == 2 && bytes[0] == 0xc2 && bytes[1] < 0xa0);
 }
 
-/* How many bytes at the start are shown as they are; 0: the first is escaped. */
+/* The number of bytes at the start to copy unchanged; 0 if the first must be escaped. */
 static size_t plain_size(const char *bytes, size_t size, bool is_token)
 {
     size_t length = character_size((const unsigned char *)bytes, size);
@@ -57,7 +57,7 @@ static size_t plain_size(const char *bytes, size_t size, bool is_token)
     return escaped_byte(bytes, size) >= 0 || (is_token && bytes[0] == ' ') ? 0 : length;
 }
 
-/* What does not fit whole is left out; returns what it needs. */
+/* Writes the sequences that fit completely. Returns the size of the complete text, with its NUL. */
 static size_t escape(const char *bytes, size_t size, char *text, size_t text_size, bool is_token)
 {
     size_t needed = 0, written = 0;

@@ -1,4 +1,4 @@
-/* The one way in which bytes are shown as text: names of resources, and tokens. */
+/* Converts names of resources, and tokens, to text and back. All texts of the library use this form. */
 #ifndef RL_ESCAPE_H
 #define RL_ESCAPE_H
 
@@ -6,10 +6,10 @@
 
 #include "redlock/redlock.h"
 
-/* A token's text: that of redlock_escape(), without spaces and without a '(' at its start, which begins a remark. */
+/* A token's text: that of redlock_escape(), with spaces escaped, too, and a '(' at its start, which marks a remark. */
 void rl_token_show(const char *bytes, size_t size, char text[REDLOCK_TOKEN_TEXT_SIZE]);
 
-/* Reads a token from its text: *size bytes, which may be 0. */
+/* Converts a token's text to *size bytes, which may be 0. Returns a status; result has the error. */
 int rl_token_read(const char *text, char bytes[REDLOCK_TOKEN_MAX], size_t *size, redlock_result *result);
 
 #endif

@@ -5,7 +5,7 @@
 #include "quorum/time.h"
 #include "redlock/redlock.h"
 
-/* Buckets to each power of two: a value is known to a fifth of itself, from a microsecond to an hour. */
+/* Buckets per power of two: a bucket's width is at most a fifth of its upper bound, from 4 us to an hour. */
 #define RL_HISTOGRAM_PER_POWER 4u
 
 void rl_histogram_add(redlock_histogram *histogram, quorum_duration duration);

@@ -1,4 +1,4 @@
-/* Memory of one client, through the allocator of its options. */
+/* One client's memory, from the allocator in its options. */
 #ifndef RL_MEMORY_H
 #define RL_MEMORY_H
 
@@ -6,7 +6,7 @@
 
 #include "redlock/redlock.h"
 
-/* The allocator to use for what the user gave: theirs when set, else malloc(3)'s. */
+/* The user's allocator if it is set, otherwise malloc(3)'s. */
 redlock_allocator rl_memory_allocator(const redlock_allocator *given);
 
 /* Zeroed memory, or NULL. */
@@ -14,10 +14,10 @@ void *rl_allocate(const redlock_allocator *allocator, size_t size);
 
 void rl_free(const redlock_allocator *allocator, void *memory);
 
-/* A copy of size bytes with a NUL behind them, or NULL. */
+/* A copy of size bytes, followed by a NUL; or NULL. */
 char *rl_copy(const redlock_allocator *allocator, const char *bytes, size_t size);
 
-/* Overwrites a secret in a way the compiler keeps. */
+/* Overwrites a secret. The compiler does not optimize this away. */
 void rl_wipe(void *memory, size_t size);
 
 #endif

@@ -10,7 +10,7 @@
 static bool refill(struct rl_random *random)
 {
     size_t filled = 0;
-    /* A signal may cut short, or fail, what asks for more than 256 bytes. */
+    /* A signal can interrupt a request for more than 256 bytes, or shorten its result. */
     while (filled < sizeof random->block) {
         ssize_t got = getrandom(random->block + filled, sizeof random->block - filled, GRND_NONBLOCK);
         if (got <= 0 && !(got < 0 && errno == EINTR))
@@ -28,7 +28,7 @@ bool rl_random_bytes(struct rl_random *random, void *bytes, size_t size)
         return false;
     unsigned char *from = random->block + sizeof random->block - random->left;
     memcpy(bytes, from, size);
-    rl_wipe(from, size); /* a token is not to be found in memory by another's mistake */
+    rl_wipe(from, size); /* a stray read of this memory must not find a token */
     random->left -= size;
     return true;
 }

@@ -1,4 +1,4 @@
-/* Random bits from getrandom(2), drawn in blocks so that a token costs a fraction of a system call. */
+/* Random bits from getrandom(2), read in blocks, so that a token costs a fraction of a system call. */
 #ifndef RL_RANDOM_H
 #define RL_RANDOM_H
 
@@ -10,16 +10,16 @@
 
 struct rl_random {
     unsigned char block[512];
-    size_t left; /* bytes of the block, at its end, not handed out yet */
+    size_t left; /* unused bytes, at the end of the block */
 };
 
-/* Fills bytes; false when the system has none (early boot). Never blocks. */
+/* Never blocks. false: the system has no random bits yet (early boot). */
 bool rl_random_bytes(struct rl_random *random, void *bytes, size_t size);
 
-/* 64 random bits for jitter; 0 when there are none: jitter then is lost, nothing else. */
+/* For jitter only: returns 0, which means no jitter, if the system has no random bits. */
 uint64_t rl_random_u64(struct rl_random *random);
 
-/* A fresh token: 160 random bits as hexadecimal digits. */
+/* A new token: 160 random bits in hexadecimal. false: as above. */
 bool rl_random_token(struct rl_random *random, char token[REDLOCK_TOKEN_SIZE]);
 
 #endif

@@ -158,7 +158,7 @@ const char *rl_result_loss(enum quorum_loss loss)
     return find(losses, sizeof losses / sizeof *losses, (int)loss)->name;
 }
 
-/* A text that is being written into the result's buffer; what does not fit is left out. */
+/* A text in the result's buffer. It is truncated at the buffer's end. */
 struct text {
     char *at;
     size_t size;
@@ -200,14 +200,15 @@ static void add_class(struct text *text, const redlock_result *result, int outco
         const redlock_node_result *node = &result->node[i];
         if (node->outcome != outcome)
             continue;
-        const char *name = node->name ? node->name : ""; /* of a closed client: gone with it, its text says it */
+        /* A close reports no names, because they end with the client; the nodes' texts begin with them. */
+        const char *name = node->name ? node->name : "";
         add(text, "%s%s%s%s", inner, name, name[0] && node->text[0] ? " " : "", node->text);
         inner = "; ";
     }
     add(text, ")");
 }
 
-/* Where every node is pending the operation ended without them. */
+/* If all nodes are pending, the operation ended before its first round: listing them says nothing. */
 static bool was_any_asked(const redlock_result *result)
 {
     return result->attempts > 0 || count(result, REDLOCK_NODE_PENDING) < result->nodes;

@@ -1,4 +1,4 @@
-/* Results in the making: what the public structs are filled with. */
+/* Fills redlock_result: statuses, texts and votes. */
 #ifndef RL_RESULT_H
 #define RL_RESULT_H
 
@@ -6,20 +6,20 @@
 #include "quorum/round.h"
 #include "redlock/redlock.h"
 
-/* Empties a result without touching the entries of nodes beyond `nodes`. */
+/* Clears a result, but only the first `nodes` entries of node[]: the array is most of its 4 KiB. */
 void rl_result_clear(redlock_result *result, unsigned nodes);
 
-/* Sets status and a text; result may be NULL. Returns the status, for `return rl_result_fail(...)`. */
+/* Sets status and text, and returns the status. result may be NULL. */
 int rl_result_fail(redlock_result *result, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* The public words for the rules' verdicts and votes. */
+/* Map the rules' verdicts and votes to enum redlock_status and enum redlock_outcome. */
 int rl_result_status(enum quorum_verdict verdict);
 int rl_result_outcome(enum quorum_vote vote);
 
-/* "expired", ... */
+/* The loss as a phrase: "expired", ... */
 const char *rl_result_loss(enum quorum_loss loss);
 
-/* The votes by class. */
+/* Sets the result's number of votes per class. */
 void rl_result_count(redlock_result *result, const struct quorum_tally *tally);
 
 #endif

@@ -4,8 +4,8 @@
 #include <stdatomic.h>
 
 /*
- * The library's only variables outside a client. A thread's identity belongs to the process: a counter in each client
- * would need a pthread_key_t per client, of which a process has 1024. Neither is read for anything but this number.
+ * The library's only variables outside a client. A thread belongs to the process: with a counter per client each client
+ * would need a pthread_key_t, of which a process has 1024. They serve no other purpose than rl_thread_id().
  */
 static _Atomic uint64_t last_id;
 static _Thread_local uint64_t own_id;

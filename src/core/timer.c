@@ -25,7 +25,7 @@ void rl_timers_close(struct rl_timers *timers)
     timers->descriptor = -1;
 }
 
-/* Two heaps into one: the later root becomes the first child of the earlier. */
+/* Merges two heaps: the later root becomes the first child of the earlier one. */
 static struct rl_timer *meld(struct rl_timer *a, struct rl_timer *b)
 {
     if (!a || !b)
@@ -43,8 +43,8 @@ static struct rl_timer *meld(struct rl_timer *a, struct rl_timer *b)
     return a;
 }
 
-/* A list of siblings into one heap: pairs from the left, then all from the right. Without recursion, for there may be
- * 100,000. */
+/* Merges a list of siblings into one heap: in pairs from the left, then all of them from the right. It does not
+ * recurse, because there may be 100,000 siblings. */
 static struct rl_timer *meld_siblings(struct rl_timer *first)
 {
     struct rl_timer *pairs = NULL;
@@ -68,7 +68,7 @@ static struct rl_timer *meld_siblings(struct rl_timer *first)
     return root;
 }
 
-/* In the place of one that another's link leads to. */
+/* Makes the link to `timer` point to `instead`. */
 static void relink(struct rl_timers *timers, struct rl_timer *timer, struct rl_timer *instead)
 {
     if (!timer->previous)
@@ -86,7 +86,7 @@ static void take_out(struct rl_timers *timers, struct rl_timer *timer)
     timers->root = meld(timers->root, below);
 }
 
-/* Moments of the next seconds that are some milliseconds apart have places of their own. */
+/* One entry per 2^22 ns (4.2 ms): only due times less than 4.2 ms or more than 2 s apart can share one. */
 static struct rl_timer **leader_at(struct rl_timers *timers, quorum_time due)
 {
     return &timers->leader[(due >> 22) % RL_TIMER_MOMENTS];
@@ -110,7 +110,7 @@ static void unfollow(struct rl_timer *timer)
     timer->follows = false;
 }
 
-/* Its first follower takes its place in the heap. */
+/* Replaces a leader by its first follower in the heap. */
 static void resign(struct rl_timers *timers, struct rl_timer *timer)
 {
     struct rl_timer *heir = timer->follower;
@@ -149,7 +149,8 @@ void rl_timer_set(struct rl_timers *timers, struct rl_timer *timer, quorum_time 
     if (timer->set && timer->due == due)
         return;
     rl_timer_stop(timers, timer);
-    timer->due = timers->firing && due <= timers->firing ? timers->firing + 1 : due; /* or the firing would never end */
+    /* A timer that a handler sets for now fires in the next call; otherwise rl_timers_fire() might not end. */
+    timer->due = timers->firing && due <= timers->firing ? timers->firing + 1 : due;
     timer->set = true;
     struct rl_timer **leader = leader_at(timers, timer->due);
     if (*leader && (*leader)->due == timer->due) {
@@ -163,8 +164,8 @@ void rl_timer_set(struct rl_timers *timers, struct rl_timer *timer, quorum_time 
 void rl_timers_fire(struct rl_timers *timers, quorum_time now)
 {
     uint64_t expirations;
-    ssize_t got = read(timers->descriptor, &expirations,
-                       sizeof expirations); /* quiet again, even if nothing is left to set it for */
+    /* Makes the descriptor unreadable, even if no timer is left to set it for. */
+    ssize_t got = read(timers->descriptor, &expirations, sizeof expirations);
     (void)got;
     timers->firing = now;
     while (timers->root && timers->root->due <= now) {
@@ -173,7 +174,7 @@ void rl_timers_fire(struct rl_timers *timers, quorum_time now)
         timer->fire(timer);
     }
     timers->firing = 0;
-    timers->armed = QUORUM_NEVER; /* the descriptor has gone off, or the time it is set for is of no use any more */
+    timers->armed = QUORUM_NEVER; /* it has expired, or its time belongs to a timer that has just fired */
 }
 
 void rl_timers_arm(struct rl_timers *timers)

@@ -1,13 +1,13 @@
 /*
- * Timers on the one clock. They are wake-ups only: who is woken reads the clock and decides again. All of a client's
- * timers share one timerfd, which counts suspend as ev_timer does not, and which is set at most once per loop turn, and
- * only when something is due earlier than it is set for: an operation that ends before its deadline costs no system
- * call.
+ * Timers on the library's clock. A timer only wakes: its handler reads the clock and decides. All timers of a client
+ * share one timerfd, because it counts suspend and ev_timer does not. It is set at most once per loop turn, and only if
+ * a timer is due earlier than it is set for: an operation that ends before its deadline costs no system call.
  *
- * The order is kept in a pairing heap, whose links are in the timers: setting one cannot fail. (Fredman, Sedgewick,
- * Sleator, Tarjan, "The pairing heap", 1986.) Of those due at the very same moment only the first is in the heap, if it
- * is remembered by the time the others come: 100,000 locks that are renewed at a few thousand moments make a small
- * heap, and most are set and fired at the cost of a link in a list.
+ * The timers form a pairing heap (Fredman, Sedgewick, Sleator, Tarjan, "The pairing heap", 1986). Its links are part of
+ * the timers, so setting one cannot fail. Of the timers that are due at the same time only one, the leader, is in the
+ * heap; the others follow it in a list. With 100,000 locks that are renewed at a few thousand different times, the heap
+ * stays small and most timers cost one link. A small hash table finds the leader; a collision there only costs one
+ * more timer in the heap.
  */
 #ifndef RL_TIMER_H
 #define RL_TIMER_H
@@ -18,38 +18,38 @@
 
 #define RL_TIMER_MOMENTS 512
 
-/* Of a follower next and previous are those in its leader's list, of which the first has the leader before it. */
+/* In a follower, next and previous link its leader's list; the first follower's previous is the leader. */
 struct rl_timer {
-    struct rl_timer *child;    /* the first of those that are due later */
+    struct rl_timer *child;    /* the first child, due no earlier */
     struct rl_timer *next;     /* sibling */
-    struct rl_timer *previous; /* sibling, or the parent of a first child; NULL for the root */
-    struct rl_timer *follower; /* of a leader: the first that is due when it is, and not in the heap */
+    struct rl_timer *previous; /* sibling; of a first child the parent; NULL in the root */
+    struct rl_timer *follower; /* of a leader: the first timer with the same due time, not in the heap */
     quorum_time due;
     bool set;
-    bool follows;                         /* is a follower */
-    void (*fire)(struct rl_timer *timer); /* called once per setting, with the timer no longer set */
+    bool follows;                         /* is a follower, and not in the heap */
+    void (*fire)(struct rl_timer *timer); /* called once each time it is set; the timer is no longer set then */
 };
 
 struct rl_timers {
     struct rl_timer *root;
-    struct rl_timer *leader[RL_TIMER_MOMENTS]; /* by a hash of its moment: in the heap, or NULL */
-    quorum_time firing;                        /* the time rl_timers_fire() was called with, while it runs; else 0 */
-    quorum_time armed;                         /* what the descriptor is set for; QUORUM_NEVER: not set */
-    int descriptor;                            /* timerfd, readable when something may be due */
+    struct rl_timer *leader[RL_TIMER_MOMENTS]; /* by a hash of the due time; NULL: none */
+    quorum_time firing;                        /* while rl_timers_fire() runs: its `now`; otherwise 0 */
+    quorum_time armed;                         /* the time that the descriptor is set for; QUORUM_NEVER: not set */
+    int descriptor;                            /* timerfd, readable when a timer may be due */
 };
 
-/* false: no descriptor. */
+/* false: the system refused a descriptor. */
 bool rl_timers_open(struct rl_timers *timers);
 void rl_timers_close(struct rl_timers *timers);
 
-/* Sets, or moves. */
+/* Sets the timer, or moves it. */
 void rl_timer_set(struct rl_timers *timers, struct rl_timer *timer, quorum_time due);
 void rl_timer_stop(struct rl_timers *timers, struct rl_timer *timer);
 
-/* Fires what is due at `now`. Timers set meanwhile wait for the next call. */
+/* Fires the timers that are due at `now`. Timers that are set meanwhile wait for the next call. */
 void rl_timers_fire(struct rl_timers *timers, quorum_time now);
 
-/* Sets the descriptor for the earliest timer. Called before the loop sleeps. */
+/* Sets the descriptor for the earliest timer. Call it before the loop sleeps. */
 void rl_timers_arm(struct rl_timers *timers);
 
 #endif

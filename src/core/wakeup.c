@@ -40,10 +40,11 @@ void rl_wakeup_unref(struct rl_wakeup *wakeup)
 
 void rl_wakeup_signal(struct rl_wakeup *wakeup)
 {
-    int saved = errno, cancel = rl_thread_disable_cancel(); /* what is to be said is noted already */
+    /* write(2) is a cancellation point: a cancelled thread would leave a recorded event without its wake-up. */
+    int saved = errno, cancel = rl_thread_disable_cancel();
     uint64_t one = 1;
     ssize_t written = write(wakeup->descriptor, &one, sizeof one);
-    (void)written; /* EAGAIN: it rings already */
+    (void)written; /* EAGAIN: the counter is at its maximum, so the loop wakes anyway */
     rl_thread_restore_cancel(cancel);
     errno = saved;
 }
@@ -52,5 +53,5 @@ void rl_wakeup_drain(struct rl_wakeup *wakeup)
 {
     uint64_t rings;
     ssize_t got = read(wakeup->descriptor, &rings, sizeof rings);
-    (void)got; /* EAGAIN: it was quiet */
+    (void)got; /* EAGAIN: it was not signalled */
 }

@@ -1,6 +1,7 @@
 /*
- * A bell that any thread, and a signal handler, may ring to wake a client's loop. Counted, so that a ringer (a
- * resolver's thread, a cancellation) may outlive the client; its memory is therefore malloc's, not the client's.
+ * An eventfd that any thread, and a signal handler, may write to wake a client's loop. It is reference-counted and
+ * allocated with malloc(3), not with the client's allocator, because a resolver's thread or a cancellation may outlive
+ * the client.
  */
 #ifndef RL_WAKEUP_H
 #define RL_WAKEUP_H
@@ -9,7 +10,7 @@
 
 struct rl_wakeup {
     atomic_uint references;
-    int descriptor; /* eventfd, readable when rung */
+    int descriptor; /* eventfd, readable once signalled */
 };
 
 /* NULL: no memory or no descriptor. */
@@ -17,10 +18,10 @@ struct rl_wakeup *rl_wakeup_create(void);
 struct rl_wakeup *rl_wakeup_ref(struct rl_wakeup *wakeup);
 void rl_wakeup_unref(struct rl_wakeup *wakeup);
 
-/* Async-signal-safe; keeps errno. */
+/* Async-signal-safe; preserves errno. Record the event first, then signal. */
 void rl_wakeup_signal(struct rl_wakeup *wakeup);
 
-/* Makes it quiet again. What was to be seen by the ring is to be looked at after this. */
+/* Resets the eventfd. Check for events after this, not before: a later signal would be lost. */
 void rl_wakeup_drain(struct rl_wakeup *wakeup);
 
 #endif

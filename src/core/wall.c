@@ -1,4 +1,4 @@
-/* In a file of its own, so that a test can put another clock in its place. */
+/* A separate file, so that a test can replace the clock at link time. */
 #include "src/core/wall.h"
 
 #include <time.h>

@@ -1,4 +1,5 @@
-/* The wall clock: for tickets of waiters and fencing tokens, which must compare between machines. Nothing is timed by it. */
+/* The wall clock, for waiters' tickets and fencing tokens, which must be comparable between machines. No duration is
+ * measured with it. */
 #ifndef RL_WALL_H
 #define RL_WALL_H
 

@@ -64,20 +64,20 @@ static void cleanup(void *data)
 static bool has_bytes_to_write(const struct rl_adapter *adapter)
 {
     const char *bytes = adapter->context->c.obuf;
-    return bytes && bytes[0]; /* they are commands: they do not begin with a NUL */
+    return bytes && bytes[0]; /* the buffer has commands, which do not begin with a NUL */
 }
 
 static void write_out_tls(struct rl_adapter *adapter)
 {
     rl_tls_enter();
     redisAsyncHandleWrite(adapter->context);
-    /* hiredis waits for something to read instead, if the last read gave nothing but messages of TLS' own. */
+    /* If the last read returned only TLS messages and no data, hiredis waits for reads here, not for writes. */
     if (adapter->context && has_bytes_to_write(adapter) && rl_tls_wants_to_write(adapter->tls))
         ev_io_start(adapter->writes->loop, &adapter->writer);
     rl_tls_leave();
 }
 
-/* One write; the connection may be gone after it. */
+/* One write. It may end the connection. */
 static void write_out(struct rl_adapter *adapter)
 {
     adapter->writing = true;
@@ -109,7 +109,7 @@ static void read_in(struct rl_adapter *adapter)
         redisAsyncFree(adapter->context);
 }
 
-/* TLS answers some of what it reads by itself (an alert, say): reading writes. */
+/* TLS replies to some records itself, such as alerts, so reading can write and raise SIGPIPE. */
 static void read_in_tls(struct rl_adapter *adapter)
 {
     struct rl_sigpipe guard;

@@ -1,8 +1,11 @@
 /*
- * hiredis on libev, one adapter per connection. The stock adapter turns write interest on and off for each command: two
- * epoll_ctl per command. Here a connection with something to write is put on a list, and the list is written once per
- * loop turn, before the loop sleeps; write interest is only asked for while connecting or when a socket's buffer is
- * full.
+ * src/link is one connection to a server, below Redis' semantics: addresses, name resolution, hiredis on libev, TLS,
+ * and the limits on replies. Its files do not call each other in cycles.
+ *
+ * The adapter connects hiredis to libev, one adapter per connection. hiredis' own adapter switches write interest on
+ * and off for each command, two epoll_ctl(2) per command. This one lists the connections with pending data and writes
+ * each once per loop turn, before the loop sleeps. It enables write interest only while connecting, and while the
+ * socket's buffer is full.
  */
 #ifndef RL_ADAPTER_H
 #define RL_ADAPTER_H
@@ -16,35 +19,36 @@
 struct rl_adapter;
 struct ssl_st;
 
-/* What all connections of one client share. */
+/* Shared by all connections of one client. */
 struct rl_writes {
     struct ev_loop *loop;
-    struct rl_adapter *first; /* with something to write */
+    struct rl_adapter *first; /* the list of connections with pending data */
     struct rl_adapter *last;
-    bool own_thread; /* all signals are blocked in it: SIGPIPE need not be */
-    bool broken;     /* a connection ended since the writes began */
+    bool own_thread; /* the loop runs on the library's own thread, which blocks all signals, SIGPIPE included */
+    bool broken;     /* a connection has ended since the writes began: one of them may have raised SIGPIPE */
 };
 
 struct rl_adapter {
     struct rl_writes *writes;
     struct rl_adapter *next;
-    redisAsyncContext *context; /* NULL once hiredis has cleaned up */
-    struct ssl_st *tls;         /* set by the owner on a link with TLS; lives as long as the context */
+    redisAsyncContext *context; /* NULL after hiredis has ended the connection */
+    struct ssl_st *tls;         /* set by the node for a connection with TLS; lives as long as the context */
     ev_io reader;
     ev_io writer;
     bool waiting; /* on the list */
-    bool
-        connected; /* told by the owner from hiredis' callback: hiredis' own flag is set before it or after, depending on version */
+    /* Set by the node in hiredis' connect callback. Versions of hiredis set their own flag before it or after it. */
+    bool connected;
     struct rl_limit limit;
-    bool writing; /* inside a write: asking for write interest now means the socket is full */
-    /* There is data: true lets hiredis read it. False: the owner has dealt with it, the connection may be gone. */
+    bool writing; /* inside a write: hiredis requests write interest now only if the socket is full */
+    /* The socket is readable. true: hiredis reads the data. false: the node has handled the event, and may have ended
+     * the connection. */
     bool (*readable)(struct rl_adapter *adapter);
 };
 
-/* Takes the context over; to be called before its callbacks are set. */
+/* Attaches the adapter to a context. Call it before setting the context's callbacks. */
 void rl_adapter_attach(struct rl_adapter *adapter, redisAsyncContext *context, struct rl_writes *writes);
 
-/* Writes what the connections have gathered. */
+/* Writes the pending data of all connections. */
 void rl_adapter_flush(struct rl_writes *writes);
 
 #endif

@@ -18,7 +18,7 @@ struct span {
 };
 
 struct parser {
-    unsigned node;   /* which one of the list, from 1 */
+    unsigned node;   /* its position in the list, from 1 */
     const char *end; /* of the list */
     char *error;
     size_t error_size;
@@ -37,9 +37,8 @@ static bool __attribute__((format(printf, 2, 3))) wrong(struct parser *parser, c
 }
 
 /*
- * With the part of the list that is wrong. A ',' or '?' in a password that was not encoded tears the password apart,
- * and a part of it then stands where a host or a number should: so nothing is quoted that an '@' follows, wherever in
- * the list.
+ * Reports an error and quotes the wrong part. An unencoded ',' or '?' in a password splits it, so that a part of the
+ * password appears as a host or a number. So a part is not quoted if an '@' follows anywhere in the list.
  */
 static bool wrong_part(struct parser *parser, const char *what, struct span part, const char *why)
 {
@@ -57,7 +56,7 @@ static struct span trimmed(struct span span)
     return span;
 }
 
-/* Cuts off what comes before the first (or last) `mark`; false, and nothing cut, when there is none. */
+/* Splits `rest` at the first (cut_last: the last) `mark`. false: it has none, and is unchanged. */
 static bool cut(struct span *rest, char mark, struct span *before)
 {
     const char *at = memchr(rest->at, mark, rest->size);
@@ -113,7 +112,7 @@ static int hexadecimal(char digit)
     return digit >= 'a' && digit <= 'f' ? digit - 'a' + 10 : -1;
 }
 
-/* Percent-decodes into a C string; what is not said is never quoted in the error, for it may be a password. */
+/* Percent-decodes into a C string. The error never quotes the input, which may be a password. */
 static bool decoded(struct parser *parser, struct span span, char *out, size_t size, const char *what)
 {
     size_t used = 0;
@@ -172,7 +171,7 @@ static bool host_and_port(struct parser *parser, struct rl_address *address, str
 {
     struct span host;
     address->port = 6379;
-    if (memchr(rest.at, '@', rest.size)) /* quoted nowhere: it may be a password */
+    if (memchr(rest.at, '@', rest.size)) /* not quoted: it may be a password */
         return wrong(parser, "a user and password need the form redis://user:password@host:port");
     if (rest.size && rest.at[0] == '[') {
         rest.at++, rest.size--;
@@ -235,7 +234,7 @@ static bool parameters(struct parser *parser, struct rl_address *address, struct
     return true;
 }
 
-/* user:password@ or :password@. What user@ alone means clients do not agree on: some take it for a password. */
+/* user:password@ or :password@. A user@ alone is refused, because some clients read it as a password. */
 static bool credentials(struct parser *parser, struct rl_address *address, struct span info)
 {
     struct span user = {info.at, 0};
@@ -248,7 +247,7 @@ static bool credentials(struct parser *parser, struct rl_address *address, struc
            decoded(parser, info, address->password, sizeof address->password, "password");
 }
 
-/* What follows the scheme of a redis:// or rediss:// URI. */
+/* The part of a redis:// or rediss:// URI behind the scheme. */
 static bool tcp_uri(struct parser *parser, struct rl_address *address, struct span rest)
 {
     struct span authority;
@@ -273,7 +272,7 @@ static bool uri(struct parser *parser, struct rl_address *address, struct span r
         if (!parameters(parser, address, query))
             return false;
     }
-    /* The last '@': one in a password need not be encoded, as long as the host has none. */
+    /* The last '@', so that an '@' in a password need not be encoded; a host has none. */
     if (cut_last(&rest, '@', &info) && !credentials(parser, address, info))
         return false;
     return socket ? set_path(parser, address, rest) : tcp_uri(parser, address, rest);
@@ -313,16 +312,16 @@ static void set_name(struct rl_address *address)
         snprintf(address->name, sizeof address->name, "%s:%u", address->host, (unsigned)address->port);
 }
 
-/* Host names are the same in any case, paths are not. */
+/* Host names are compared without regard to case, paths with it. */
 static bool is_same(const struct rl_address *a, const struct rl_address *b)
 {
     return a->path[0] ? strcmp(a->path, b->path) == 0 : !b->path[0] && strcasecmp(a->name, b->name) == 0;
 }
 
-/* rest: of the list, behind this node. */
+/* rest: the list behind this node. */
 static bool told_apart(struct parser *parser, const struct rl_address *addresses, unsigned index, struct span rest)
 {
-    /* What looks like a path may be the end of a password that a ',' tore apart. */
+    /* A node that looks like a path may be the end of a password that an unencoded ',' split. */
     bool may_be_secret = memchr(rest.at, '@', rest.size) || strchr(addresses[index].name, '@');
     const char *name = may_be_secret ? "..." : addresses[index].name;
     for (unsigned earlier = 0; earlier < index; earlier++)

@@ -14,7 +14,7 @@ static unsigned depth(const redisReadTask *task)
     return arrays;
 }
 
-/* Counts the bytes in; false: that is too much for one reply, or nested too deep. */
+/* Adds bytes to the reply's total. false: the reply is too large or nested too deep. */
 static bool spend(struct rl_limit *limit, const redisReadTask *task, size_t bytes)
 {
     if (!task->parent)
@@ -33,7 +33,7 @@ static void *create_string(const redisReadTask *task, char *text, size_t size)
     return spend(limit, task, size) ? limit->original->createString(task, text, size) : NULL;
 }
 
-/* Its elements are paid for here, whatever they will be. */
+/* Counts the memory of the elements, which hiredis allocates before it reads the first. */
 static void *create_array(const redisReadTask *task, elements_type elements)
 {
     struct rl_limit *limit = task->privdata;

@@ -45,7 +45,7 @@ static void *resolve(void *data)
     return NULL;
 }
 
-/* A detached thread that takes no signals meant for the host. */
+/* Starts a detached thread with all signals blocked, so that it handles none of the host program's signals. */
 static bool start_thread(void *(*run)(void *), void *data)
 {
     sigset_t all, before;

@@ -15,7 +15,7 @@ void rl_sigpipe_block(struct rl_sigpipe *guard)
     sigemptyset(&only);
     sigaddset(&only, SIGPIPE);
     pthread_sigmask(SIG_BLOCK, &only, &guard->before);
-    /* Only a thread that blocks it anyway can have one waiting: the others are spared the system call. */
+    /* Only a thread that had SIGPIPE blocked can have one pending: the others need no system call to find out. */
     guard->pending = sigismember(&guard->before, SIGPIPE) == 1 && is_pending();
 }
 

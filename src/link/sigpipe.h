@@ -1,6 +1,6 @@
 /*
- * hiredis writes to sockets without MSG_NOSIGNAL. Around its writes SIGPIPE is blocked for the thread, and one that a
- * write raised is taken off again: the process' own dispositions and pending signals stay as they were.
+ * hiredis writes to sockets without MSG_NOSIGNAL. The adapter blocks SIGPIPE for the thread around these writes and
+ * consumes a raised one, so that the process' dispositions and pending signals do not change.
  */
 #ifndef RL_SIGPIPE_H
 #define RL_SIGPIPE_H
@@ -10,7 +10,7 @@
 
 struct rl_sigpipe {
     sigset_t before; /* the thread's mask */
-    bool pending;    /* one was waiting before: it is the host's */
+    bool pending;    /* one was pending before: it belongs to the host program */
 };
 
 void rl_sigpipe_block(struct rl_sigpipe *guard);

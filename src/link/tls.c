@@ -19,7 +19,7 @@
 
 struct rl_tls {
     SSL_CTX *context;
-    const char *server_name; /* the options'; NULL: each node's own host */
+    const char *server_name; /* from the options; NULL: each node's host */
 };
 
 /* ------------------------------------------------------------------------------------------- certificates and keys */
@@ -30,7 +30,7 @@ static const char *reason(void)
     return text ? text : "OpenSSL gives no reason";
 }
 
-/* OpenSSL's own words for a file that is not there are poor. */
+/* OpenSSL's error for a missing file does not name the file. */
 static int check_readable(const char *option, const char *path, redlock_result *result)
 {
     FILE *file = fopen(path, "re");
@@ -46,7 +46,7 @@ static bool is_hashed_name(const char *name)
     return strspn(name, "0123456789abcdef") == 8 && name[8] == '.' && strspn(name + 9, "0123456789") > 0;
 }
 
-/* OpenSSL looks into it only when a certificate is to be verified, and then says no more than that it found no issuer. */
+/* OpenSSL reads the directory only to verify a certificate, and then reports only that it found no issuer. */
 static int check_directory(const char *path, redlock_result *result)
 {
     bool found = false;
@@ -83,7 +83,7 @@ static int trust(SSL_CTX *context, const redlock_options *options, redlock_resul
                           file ? file : directory, reason());
 }
 
-/* OpenSSL's own would ask on the terminal. */
+/* OpenSSL's default callback would prompt on the terminal. */
 static int refuse_passphrase(char *buffer, int size, int writing, void *asked)
 {
     (void)buffer;
@@ -128,7 +128,7 @@ static int use_key(SSL_CTX *context, const redlock_options *options, redlock_res
     return status;
 }
 
-/* The client's own certificate, for servers that ask for one. */
+/* Sets the client's certificate, for servers that request one. */
 static int present(SSL_CTX *context, const redlock_options *options, redlock_result *result)
 {
     const char *path = options->tls_certificate_file;
@@ -190,7 +190,8 @@ void rl_tls_destroy(struct rl_tls *tls, const redlock_allocator *allocator)
 
 /* ----------------------------------------------------------------------------------------------------------- a link */
 
-/* As certificates and SNI have it: without an IPv6 scope and without the dot that ends an absolute name. */
+/* The name in the form of certificates and SNI: without an IPv6 scope and without the dot that ends an absolute name.
+ * */
 static void bare_name(const struct rl_tls *tls, const char *host, char name[RL_HOST_SIZE])
 {
     snprintf(name, RL_HOST_SIZE, "%s", tls->server_name ? tls->server_name : host);
@@ -219,7 +220,7 @@ static SSL *new_link(const struct rl_tls *tls, const char *host)
     char name[RL_HOST_SIZE];
     bare_name(tls, host, name);
     SSL *link = SSL_new(tls->context);
-    /* An empty name would be checked by none. */
+    /* OpenSSL would accept every certificate for an empty name. */
     if (link && name[0] && expect(link, name))
         return link;
     SSL_free(link);
@@ -288,7 +289,7 @@ static void explain_certificate(const struct rl_tls *tls, long verdict, const ch
         snprintf(text, size, "TLS: certificate not trusted: %s", X509_verify_cert_error_string(verdict));
 }
 
-/* Alerts that speak of what is configured here or there. Others, such as an internal error, may pass. */
+/* Alerts about the configuration of client or server. Others, such as an internal error, may be temporary. */
 static bool is_lasting_alert(int alert)
 {
     static const int lasting[] = {
@@ -320,7 +321,7 @@ static bool explain_alert(SSL *link, int alert, const char *words, char *text, s
     return is_lasting_alert(alert);
 }
 
-/* With TLS' own farewell, or without it, as a server that dies does. */
+/* The server closed the connection: with close_notify, or without it, as a killed server does. */
 static bool has_ended(const SSL *link, unsigned long error)
 {
 #ifdef SSL_R_UNEXPECTED_EOF_WHILE_READING
@@ -354,7 +355,7 @@ static bool explain_error(SSL *link, unsigned long error, char *text, size_t siz
 bool rl_tls_explain(const struct rl_tls *tls, struct ssl_st *link, const char *host, char *text, size_t size)
 {
     text[0] = '\0';
-    /* A write that met a closed connection says nothing; the server's reason may wait to be read. */
+    /* A write to a closed connection leaves no error in the queue; the server's alert may still be unread. */
     if (ERR_peek_error() == 0)
         rl_tls_look(link);
     long verdict = SSL_get_verify_result(link);

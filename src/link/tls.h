@@ -1,9 +1,9 @@
 /*
- * TLS to the nodes, where hiredis offers it; else a clear refusal.
+ * TLS to the nodes, if hiredis was built with it; otherwise tls_none.c refuses rediss://.
  *
- * hiredis does the reading and writing; certificates, names and OpenSSL's error queue are ours. That queue belongs to
- * the thread, and what another link or the host's own program left in it would be taken for an error of this link:
- * hence rl_tls_enter() and rl_tls_leave().
+ * hiredis reads and writes; this file handles certificates, names and OpenSSL's error queue. That queue belongs to the
+ * thread: an error that another connection or the host program left in it would be reported as this connection's. So
+ * every read and write is between rl_tls_enter() and rl_tls_leave(), which clear it.
  */
 #ifndef RL_TLS_H
 #define RL_TLS_H
@@ -15,37 +15,37 @@
 #include "redlock/redlock.h"
 
 struct rl_tls;
-struct ssl_st; /* OpenSSL's SSL: one link. hiredis frees it with the link's context. */
+struct ssl_st; /* OpenSSL's SSL: one connection. hiredis frees it with the connection's context. */
 
-/* Reads certificates and keys. Returns a status; result tells what is wrong. The options must outlive it. */
+/* Reads certificates and keys. Returns a status; result has the error. The options must outlive the rl_tls. */
 int rl_tls_create(const redlock_options *options, struct rl_tls **tls, redlock_result *result);
 void rl_tls_destroy(struct rl_tls *tls, const redlock_allocator *allocator);
 
 /*
- * Starts TLS on a link that is connecting. host: what the certificate must be for, unless the options name a server.
- * NULL: why not, in error, and whether another attempt is of use.
+ * Starts TLS on a connection that is being opened. The certificate must be for `host`, unless the options name a
+ * server. NULL: it failed; error has the reason, and permanent says that another attempt would not help.
  */
 struct ssl_st *rl_tls_start(struct rl_tls *tls, redisContext *context, const char *host, char *error, size_t size,
                             bool *permanent);
 
-/* Before and after whatever reads or writes a link. */
+/* Call them before and after every read and write of a connection. */
 void rl_tls_enter(void);
 void rl_tls_leave(void);
 
-/* The last write stopped because the socket is full. hiredis then may wait for data to read, which may never come. */
+/* The last write stopped because the socket is full. hiredis may wait for reads instead, and none may come. */
 bool rl_tls_wants_to_write(const struct ssl_st *link);
 
 enum rl_tls_sight { RL_TLS_NOTHING, RL_TLS_DATA, RL_TLS_END };
 
-/* Has the server sent application data, or ended? Looked at, not taken; what TLS has to say to itself is dealt with. */
+/* Peeks whether the server has sent application data or closed the connection. Processes TLS messages on the way. */
 enum rl_tls_sight rl_tls_look(struct ssl_st *link);
 
-/* Is the handshake over? */
+/* The TLS handshake is complete. */
 bool rl_tls_is_established(const struct ssl_st *link);
 
 /*
- * Why a link has failed, asked before its rl_tls_leave(): in text, "" when TLS knows of no reason. Returns whether
- * another attempt is of no use before somebody changes something.
+ * Writes the reason why a connection failed to text; "" if TLS has none. Call it before rl_tls_leave(). Returns true if
+ * another attempt fails, too, until an operator changes the configuration.
  */
 bool rl_tls_explain(const struct rl_tls *tls, struct ssl_st *link, const char *host, char *text, size_t size);
 

@@ -1,4 +1,4 @@
-/* Without TLS: rediss:// is refused when a client is made. */
+/* A build without TLS: creating a client with a rediss:// node fails. */
 #include "src/link/tls.h"
 
 #include "src/core/result.h"
@@ -20,7 +20,7 @@ void rl_tls_destroy(struct rl_tls *tls, const redlock_allocator *allocator)
     (void)allocator;
 }
 
-/* No client with a node that needs it is made, so none of these is reached with a link. */
+/* No client has a node that needs TLS, so the functions below are never called with a connection. */
 
 struct ssl_st *rl_tls_start(struct rl_tls *tls, redisContext *context, const char *host, char *error, size_t size,
                             bool *permanent)

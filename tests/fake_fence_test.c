@@ -241,6 +241,32 @@ START_TEST(cancelled_while_it_is_raised_it_leaves_nothing)
 }
 END_TEST
 
+/* --- After the raise --- */
+
+static bool is_renewed(void *arg)
+{
+    redlock_statistics statistics;
+    (void)arg;
+    redlock_statistics_get(scene.client, &statistics);
+    return statistics.renewed > 0;
+}
+
+/* Nodes whose clocks are more than a day behind the token refuse to record it, and prolong the lock all the same. */
+START_TEST(clocks_that_are_a_day_off_do_not_stop_renewals)
+{
+    fenced.no_renewal = 0;
+    fenced.ttl_ms = 3000;
+    scene_attach();
+    ck_assert_status(scene_acquire(&answer, "stock", &fenced), REDLOCK_OK);
+    redlock_lock *lock = answer.lock;
+    let(NODES, TOO_FAR);
+    ck_assert(scene_run(is_renewed, NULL));
+    scene_start_extend(&answer, lock, 0);
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("fencing tokens, raised");
@@ -252,5 +278,7 @@ int main(void)
     tcase_add_test(raise, lock_is_given_up_when_our_clock_stops_during_the_raise);
     tcase_add_test(raise, token_is_not_raised_after_deadline);
     tcase_add_test(raise, cancelled_while_it_is_raised_it_leaves_nothing);
+    TCase *life = scene_case(suite, "life", five_nodes);
+    tcase_add_test(life, clocks_that_are_a_day_off_do_not_stop_renewals);
     return run_suite(suite);
 }

@@ -5,6 +5,7 @@
 
 #include "src/core/clock.h"
 #include "src/core/wall.h"
+#include "src/node/script.h"
 #include "support/clock.h"
 
 #include <pthread.h>
@@ -368,6 +369,27 @@ START_TEST(renewal_and_healing_tell_it)
 }
 END_TEST
 
+/* A node where readers hold the resource keeps their key as it is. */
+START_TEST(healing_does_not_prolong_readers)
+{
+    enum { READERS_MS = 20000 };
+    char reply[64];
+
+    cluster = real_cluster(1, NULL);
+    cluster_integer(cluster, 0, "ZADD", KEY, "9999999999999", "reader", NULL);
+    cluster_integer(cluster, 0, "PEXPIRE", KEY, "20000", NULL);
+    if (_i == 0)
+        cluster_command(cluster, 0, reply, sizeof(reply), "EVAL", rl_scripts[RL_SCRIPT_KEEP].text, "1", KEY, "heal",
+                        "1", "token", "60000", "1000000", "0", "exclusive", NULL);
+    else
+        cluster_command(cluster, 0, reply, sizeof(reply), "EVAL", rl_scripts[RL_SCRIPT_HEAL].text, "1", KEY, "token",
+                        "60000", NULL);
+    ck_assert_str_eq(reply, _i == 0 ? "-1" : "0");
+    ck_assert_int_le(cluster_integer(cluster, 0, "PTTL", KEY, NULL), READERS_MS);
+    cluster_integer(cluster, 0, "DEL", KEY, NULL);
+}
+END_TEST
+
 /* A lock that was taken without a token gets one when its owner asks for it: another round, no other lock. */
 START_TEST(an_owner_may_ask_for_one_later)
 {
@@ -500,6 +522,7 @@ int main(void)
     tcase_add_loop_test(clocks, a_minority_with_mad_records_is_not_followed_in_a_second_round, 0, FACES);
     tcase_add_loop_test(life, what_is_done_with_the_lock_leaves_it_and_tells_it, 0, FACES);
     tcase_add_loop_test(life, renewal_and_healing_tell_it, 0, FACES);
+    tcase_add_loop_test(life, healing_does_not_prolong_readers, 0, 2);
     tcase_add_loop_test(life, an_owner_may_ask_for_one_later, 0, FACES);
     tcase_add_loop_test(life, servers_that_forgot_the_scripts_are_told_them, 0, FACES);
     tcase_add_test(others, a_waiter_gets_the_next_one);

@@ -298,6 +298,16 @@ static bool is_far_off(const struct rl_round *round, const struct rl_vote *vote)
            !quorum_fence_is_near(round->fence, vote->record);
 }
 
+/* A node that refuses to record a settled token has prolonged the lock all the same. */
+static struct rl_vote judge_fence(const struct rl_round *round, struct rl_vote vote)
+{
+    if (is_far_off(round, &vote))
+        return (struct rl_vote){.vote = QUORUM_REFUSED, .clock = true};
+    if (vote.clock && round->question == RL_ASK_KEEP && round->lease->fence)
+        return (struct rl_vote){.vote = QUORUM_GRANTED};
+    return vote;
+}
+
 static void note_text(struct rl_round_node *part, const struct rl_vote *vote, const redisReply *reply)
 {
     rl_reply_text(reply, part->text, sizeof part->text);
@@ -339,9 +349,7 @@ static bool take_reply(struct rl_round *round, struct rl_request *request, const
 {
     unsigned index = request->node->index;
     struct rl_round_node *part = &round->node[index];
-    struct rl_vote of_node = rl_reply_vote(round->question, answer->reply);
-    if (is_far_off(round, &of_node))
-        of_node = (struct rl_vote){.vote = QUORUM_REFUSED, .clock = true};
+    struct rl_vote of_node = judge_fence(round, rl_reply_vote(round->question, answer->reply));
     if (of_node.noscript && !request->whole && !quorum_round_over(&round->rules) && is_still_asked(round) &&
         rl_round_send_text(round, request, round->question)) {
         rl_round_unref(round);

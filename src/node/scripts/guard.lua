@@ -28,6 +28,9 @@ if type(marker) == 'table' then
 end
 local run, other_history, evicted_then, swaps_then, since_then, written, ttl, count, reason, nonce, name =
   string.match(marker, '^2 (%w+) (%x+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%w+) (%x+) (%S+)$')
+if run and (tonumber(since_then) > 9e12 or tonumber(ttl) > 4294967295 or tonumber(count) > 4294967295) then
+  run = nil -- numbers that no client writes, and no reply can carry
+end
 -- The format before this one, which no release ever wrote, counts as missing.
 if not run and marker ~= '' and not string.find(marker, '^1 %w+ %d+ %d+ %d+ %w+ %S+$') then
   return {run_id, role, time, since, max_ttl, nodes, 'taken', deployment, policy, '', ''}

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { NODES = 3, SOON_MS = 5000, MOMENT_MS = 20 };
+enum { NODES = 3, SOON_MS = 20000, MOMENT_MS = 20 };
 
 static struct cluster *cluster;
 static char reply[512];

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SOON_MS = 5000, MOMENT_MS = 20, MS = 1000000 };
+enum { SOON_MS = 20000, MOMENT_MS = 20, MS = 1000000 };
 
 static struct fake_server *servers[2];
 static struct delay_proxy *proxy;

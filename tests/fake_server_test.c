@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SOON_MS = 5000, MOMENT_MS = 20 };
+enum { SOON_MS = 20000, MOMENT_MS = 20 };
 
 static struct fake_server *server;
 static struct raw_client *client;
@@ -315,6 +315,12 @@ START_TEST(rules_count_commands_by_name_argument_and_connection)
 }
 END_TEST
 
+static bool half_a_reply_has_come(void *unused)
+{
+    (void)unused;
+    return strcmp(raw_client_reply_within(client, MOMENT_MS), "<silence>") != 0 || raw_client_unread(client) == 2;
+}
+
 START_TEST(half_a_reply_then_nothing_or_the_end)
 {
     static const enum fake_ending endings[] = {FAKE_STALL, FAKE_SHUTDOWN, FAKE_CLOSE};
@@ -322,6 +328,8 @@ START_TEST(half_a_reply_then_nothing_or_the_end)
 
     fake_server_add_rule(server, &(struct fake_rule){.command = "SET", .half = true, .ending = endings[_i]});
     raw_client_say(client, "SET", "key", "token", NULL);
+    if (_i == 0)
+        ck_assert(wait_until(half_a_reply_has_come, NULL, SOON_MS));
     ck_assert_str_eq(raw_client_reply_within(client, _i == 0 ? MOMENT_MS : SOON_MS), seen[_i]);
     ck_assert_uint_eq(raw_client_unread(client), 2);
     ck_assert_uint_eq(fake_server_keys_left(server, NULL), 1);

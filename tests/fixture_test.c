@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SOON_MS = 5000, MOMENT_MS = 20 };
+enum { SOON_MS = 20000, MOMENT_MS = 20 };
 
 /* --- Clean-up --- */
 

@@ -22,7 +22,7 @@ struct rl_queue;
 struct rl_round;
 struct rl_vote;
 
-#define RL_QUEUE_BUCKETS  256
+#define RL_QUEUE_BUCKETS 256
 
 /* An operation's place in it. */
 struct rl_waiter {

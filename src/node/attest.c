@@ -5,8 +5,8 @@
 #include "src/core/clock.h"
 #include "src/core/memory.h"
 #include "src/node/guard.h"
-#include "src/node/node.h"
 #include "src/node/limits.h"
+#include "src/node/node.h"
 #include "src/node/nodes.h"
 #include "src/node/reply.h"
 

@@ -1,4 +1,4 @@
-/* redlock acquire: a lock for a script, as a token; or for as long as a process lives. */
+/* redlock acquire: acquires a lock for a script, by its token, or for the life of a process. */
 #define _GNU_SOURCE
 #include "commands.h"
 #include "duration.h"
@@ -30,8 +30,8 @@ static struct {
     bool fence;
     bool json;
     long process;  /* 0: none */
-    int signal;    /* for it, when the lock is lost; 0: none */
-    long conflict; /* exit status of a lock not obtained */
+    int signal;    /* sent to it when the lock is lost; 0: none */
+    long conflict; /* exit status if the lock is not acquired */
 } wanted = {.wait_ms = REDLOCK_FOREVER, .ttl_ms = NOT_GIVEN, .cap_ms = NOT_GIVEN, .conflict = CLI_NOT_OBTAINED};
 
 static const struct {
@@ -49,7 +49,7 @@ static bool take_signal(const char *value)
     for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
         if (strcmp(signals[i].name, name) == 0)
             return wanted.signal = signals[i].number, true;
-    cli_say("--loss-signal %s is none of HUP, INT, QUIT, ABRT, KILL, USR1, USR2, ALRM and TERM",
+    cli_say("--loss-signal %s is not one of HUP, INT, QUIT, ABRT, KILL, USR1, USR2, ALRM and TERM",
             cli_quote(value, quoted));
     return false;
 }
@@ -81,13 +81,13 @@ static bool take(int id, const char *value)
     }
 }
 
-/* How it is acquired, and how a keeper holds it. The first is not renewed: this process will be gone. */
+/* The options for this process and for a keeper. This process does not renew the lock, because it ends. */
 static void read_options(struct cli_acquire *acquire, redlock_acquire_options *keeping)
 {
     *keeping = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
     keeping->ttl_ms = (uint32_t)wanted.ttl_ms;
     keeping->cap_ms = wanted.cap_ms == NOT_GIVEN ? 0 : (uint32_t)wanted.cap_ms;
-    keeping->all_answers = 1; /* or a late grant could come behind the next process' release */
+    keeping->all_answers = 1; /* otherwise the next process' release could overtake a late grant */
     acquire->options = *keeping;
     acquire->options.cap_ms = 0;
     acquire->options.fair = wanted.fair;
@@ -97,7 +97,7 @@ static void read_options(struct cli_acquire *acquire, redlock_acquire_options *k
     acquire->insists = wanted.insists;
 }
 
-/* --- Telling --- */
+/* --- Output --- */
 
 static void print(const char *resource, const redlock_lock *lock, const redlock_result *result, pid_t keeper)
 {
@@ -122,7 +122,7 @@ static void print(const char *resource, const redlock_lock *lock, const redlock_
     cli_json_end();
 }
 
-/* A lock whose token nobody has read is of no use to anybody. */
+/* No process can use a lock without its token. */
 static int tell(const char *resource, const redlock_lock *lock, const redlock_result *result, pid_t keeper)
 {
     print(resource, lock, result, keeper);
@@ -165,21 +165,21 @@ static int acquire(const char *resource, struct cli_acquire *how, struct cli_kee
     return status;
 }
 
-/* CLI_OK, or the exit status; what is wrong has been said. */
+/* CLI_OK, or the exit status, after a message. */
 static int check(const struct cli_arguments *arguments)
 {
     if (arguments->count == 0)
         return cli_misused("a resource is needed");
     if (arguments->count > 1)
-        return cli_misused("one resource only: a lock on several is redlock run's");
+        return cli_misused("one resource only: use redlock run for a lock on several");
     if (!cli_resource_read(arguments->words[0]))
         return CLI_USAGE;
     if (wanted.insists && wanted.no_wait)
         return cli_misused("--wait and --no-wait contradict each other");
     if (wanted.cap_ms != NOT_GIVEN && wanted.process == 0)
-        return cli_misused("--cap is for a lock that is renewed, by --for PID");
+        return cli_misused("--cap limits the renewal: it needs --for PID");
     if (wanted.signal != 0 && wanted.process == 0)
-        return cli_misused("--loss-signal is sent to a process: --for PID names it");
+        return cli_misused("--loss-signal needs --for PID, the process that gets the signal");
     return CLI_OK;
 }
 
@@ -202,7 +202,7 @@ static int run(const struct cli_arguments *arguments)
     if (status != CLI_OK)
         return status;
     const struct cli_settings *settings =
-        cli_settings_get(&status); /* before there is a keeper, who has them too then */
+        cli_settings_get(&status); /* before the keeper is forked, which needs them too */
     if (settings == NULL)
         return status;
     status = settle_times(settings);
@@ -220,16 +220,16 @@ static int run(const struct cli_arguments *arguments)
 }
 
 static const struct cli_option options[] = {
-    {'w', "wait", "TIME", "wait for the lock for so long; without it, for as long as it takes"},
-    {'n', "no-wait", NULL, "do not wait: give up when the lock is held"},
-    {OPTION_FAIR, "fair", NULL, "first come, first served, among all who say so"},
-    {OPTION_TTL, "ttl", "TIME", "how long the lock lives unless it is extended (10s)"},
-    {OPTION_FOR, "for", "PID", "renew it until this process ends, from the background"},
-    {OPTION_CAP, "cap", "TIME", "with --for: no longer than this"},
-    {OPTION_LOSS_SIGNAL, "loss-signal", "SIGNAL", "with --for: sent to the process when the lock is lost"},
-    {OPTION_FENCE, "fence", NULL, "write a fencing token behind the token: it grows with each acquisition"},
-    {'E', "conflict-exit-code", "NUMBER", "exit status when the lock is not obtained (1)"},
-    {OPTION_JSON, "json", NULL, "write an object, with the token and the validity that is left"},
+    {'w', "wait", "TIME", "wait for the lock for up to this long; default: while it is held"},
+    {'n', "no-wait", NULL, "do not wait: give up if the lock is held"},
+    {OPTION_FAIR, "fair", NULL, "first come, first served among waiters with --fair"},
+    {OPTION_TTL, "ttl", "TIME", "the lock's ttl, unless it is extended (10s)"},
+    {OPTION_FOR, "for", "PID", "renew the lock in the background until this process ends"},
+    {OPTION_CAP, "cap", "TIME", "with --for: hold the lock for at most this long"},
+    {OPTION_LOSS_SIGNAL, "loss-signal", "SIGNAL", "with --for: send this to the process when the lock is lost"},
+    {OPTION_FENCE, "fence", NULL, "write a fencing token after the token: larger with each acquire"},
+    {'E', "conflict-exit-code", "NUMBER", "exit status if the lock is not acquired (1)"},
+    {OPTION_JSON, "json", NULL, "write an object, with the token and the remaining validity"},
     {0},
 };
 
@@ -238,12 +238,12 @@ const struct cli_command cli_command_acquire = {
     .arguments = "RESOURCE",
     .summary = "Acquire a lock and write its token, for extend and release",
     .help =
-        "The lock ends with its ttl unless it is extended: --for PID has that done until the process is gone. All nodes have\n"
-        "answered or had their time when the token is written.\n"
+        "The lock ends with its ttl unless it is extended; with --for PID it is renewed until the process ends. The token is\n"
+        "written after every node has replied or timed out.\n"
         "\n"
-        "Only redlock run has --shared, --permits and locks on several resources: these cannot be handed on by a token.\n"
+        "Use redlock run for --shared, --permits and locks on several resources: a token cannot pass these on.\n"
         "\n"
-        "exit status: 0 acquired; 1 (-E) others hold it; 69 too few nodes; 78 misconfigured; 64 usage; 71 this machine\n",
+        "exit status: 0 acquired; 1 (-E) held by another; 69 too few nodes; 78 misconfigured; 64 usage; 71 system error\n",
     .options = options,
     .take = take,
     .run = run,

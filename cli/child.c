@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static sigset_t ignored; /* when redlock began */
+static sigset_t ignored; /* at redlock's start */
 
 void cli_child_note_signals(void)
 {
@@ -36,13 +36,13 @@ static void reset_signals(void)
 
     for (int number = 1; number < NSIG; number++) {
         action.sa_handler = cli_child_ignores(number) ? SIG_IGN : SIG_DFL;
-        (void)sigaction(number, &action, NULL); /* KILL, STOP and those of libc refuse */
+        (void)sigaction(number, &action, NULL); /* fails for KILL, STOP and libc's signals */
     }
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* The signals are still blocked here: a group in the background may set the foreground only so. */
+/* Signals are still blocked here, which lets a background group set the foreground. */
 static void join_group(const struct cli_child *child)
 {
     if (child->own_group)
@@ -57,7 +57,7 @@ _Noreturn static void become(const struct cli_child *child, int report, pid_t pa
     if (child->parent_signal != 0)
         prctl(PR_SET_PDEATHSIG, child->parent_signal);
     if (child->parent_signal != 0 && getppid() != parent)
-        _exit(CLI_SYSTEM); /* it was gone before */
+        _exit(CLI_SYSTEM); /* the parent had already ended */
     if (child->announce != NULL)
         child->announce(child->arg);
     reset_signals();
@@ -91,7 +91,7 @@ static pid_t fork_with_signals_blocked(const struct cli_child *child, int report
     return pid;
 }
 
-/* 0 when it was executed: the descriptor closed itself. */
+/* 0: executed, which closed the descriptor. */
 static int read_error(int report)
 {
     int error = 0;

@@ -57,6 +57,6 @@ int cli_misused(const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
-    cli_say("%s (--help tells more)", text);
+    cli_say("%s (see --help)", text);
     return CLI_USAGE;
 }

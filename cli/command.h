@@ -5,53 +5,52 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One option; a table of them ends with {0}. Help, parsing and completion are made of it. */
+/* One option; a table of them ends with {0}. Help, parser and completion use the table. */
 struct cli_option {
-    int id;               /* its letter, or from CLI_LONG_ONLY on for one without */
+    int id;               /* its letter; without one a number from CLI_LONG_ONLY on */
     const char *name;     /* without the -- */
-    const char *argument; /* "TIME"; NULL: it takes none */
+    const char *argument; /* "TIME"; NULL: none */
     const char *help;     /* one line */
 };
 
 enum { CLI_LONG_ONLY = 256, CLI_GLOBAL = 512 };
 
-/* What is left of the command line when its options have been taken. */
+/* The command line without its options. */
 struct cli_arguments {
     int count;
     char **words;   /* `count` of them, ended by NULL */
-    char **command; /* what follows --, ended by NULL; NULL when there is no -- */
+    char **command; /* the words after --, ended by NULL; NULL without -- */
 };
 
 struct cli_command {
     const char *name;
     const char *arguments;            /* for the usage line: "RESOURCE -- CMD [ARG ...]" */
     const char *summary;              /* one line */
-    const char *help;                 /* what follows the options in --help; NULL: nothing */
-    const struct cli_option *options; /* NULL: the global ones only */
-    bool takes_command;               /* -- ends the words and begins a command of the user's */
+    const char *help;                 /* the text after the options in --help; NULL: none */
+    const struct cli_option *options; /* NULL: only the global ones */
+    bool takes_command;               /* -- starts a command of the user */
 
-    /* Takes one of the options; value NULL if it has no argument. False when it said what is wrong with it: exit status
-     * CLI_USAGE. */
+    /* Handles one option; value is NULL if it has no argument. False after a message: the exit status is CLI_USAGE. */
     bool (*take)(int id, const char *value);
     /* Returns the exit status, an enum cli_exit. */
     int (*run)(const struct cli_arguments *arguments);
 };
 
-/* All of them; ended by NULL. */
+/* All commands, ended by NULL. */
 extern const struct cli_command *const cli_commands[];
-/* The options that every command has. */
+/* The options of all commands. */
 extern const struct cli_option cli_global_options[];
 
-/* For take(): a duration, with the option's name in the message when it is none. */
+/* For take(): reads a duration. False after a message with the option's name. */
 bool cli_take_duration(const char *option, const char *value, int64_t *milliseconds);
-/* A whole number between two bounds, both included. */
+/* Reads an integer from least to most. */
 bool cli_take_number(const char *option, const char *value, long least, long most, long *number);
 
-/* Reads a resource's name, in place, as redlock_unescape() does: 1 to REDLOCK_RESOURCE_MAX bytes, none of them NUL. False
- * when it said what is wrong. */
+/* Unescapes a resource's name in place, like redlock_unescape(): 1 to REDLOCK_RESOURCE_MAX bytes, none of them NUL.
+ * False after a message. */
 bool cli_resource_read(char *resource);
 
-/* Says what is wrong and where help is found; returns CLI_USAGE. */
+/* Prints the error with a hint to --help; returns CLI_USAGE. */
 int cli_misused(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { PASSWORD_LINE_SIZE = 1024 }; /* more than the library takes */
+enum { PASSWORD_LINE_SIZE = 1024 }; /* more than the library accepts */
 enum kind { TEXT, PASSWORD_FILE, NODES, MILLISECONDS, NUMBER, YES_NO };
 
 /* One key of the file, and the option that it sets. */
@@ -22,7 +22,7 @@ struct key {
     const char *name;
     enum kind kind;
     size_t offset; /* in redlock_options */
-    uint32_t most; /* of a number; of milliseconds, which are 1 at least */
+    uint32_t most; /* upper bound of a number; of milliseconds, at least 1 */
 };
 
 #define OPTION(field) offsetof(redlock_options, field)
@@ -50,17 +50,17 @@ static const struct key keys[] = {
     {"tls-server-name", TEXT, OPTION(tls_server_name), 0},
 };
 
-/* What the callbacks of the parser share. */
+/* Shared by the parser's callbacks. */
 struct reading {
     const char *path;
     FILE *file;
     struct cli_settings *settings;
     int line;
-    bool holds_password; /* itself */
-    bool said;           /* an error is said once: the first */
+    bool holds_password; /* not in another file */
+    bool said;           /* the first error has been reported; later ones are not */
 };
 
-/* Texts that live until the process ends, whoever still points to them. */
+/* Texts that live until the process ends. */
 struct kept {
     struct kept *before;
     char text[];
@@ -110,7 +110,7 @@ char *cli_password_read(const char *path)
     if (file == NULL)
         cli_say("cannot read a password from %s: %s", path, strerror(errno));
     else if (fgets(line, sizeof(line), file) == NULL)
-        cli_say("cannot read a password from %s: it is empty, or no file", path);
+        cli_say("cannot read a password from %s: it is empty, or not a file", path);
     else if (strchr(line, '\n') == NULL && !feof(file))
         cli_say("cannot read a password from %s: its first line is longer than %d bytes", path, PASSWORD_LINE_SIZE - 2);
     else {
@@ -133,14 +133,14 @@ static bool take_password_file(struct reading *reading, const struct key *key, c
     return true;
 }
 
-/* The key may come again, and go on in indented lines: one node or more in each. */
+/* The key may occur again, and continue in indented lines: each has one or more nodes. */
 static bool take_nodes(struct reading *reading, const char *value)
 {
     const char *before = reading->settings->nodes;
     char *joined;
 
     if (*value == '\0')
-        return wrong(reading, "nodes: there is none; write for example: nodes = 10.0.0.1,10.0.0.2,10.0.0.3");
+        return wrong(reading, "nodes: the list is empty; write for example: nodes = 10.0.0.1,10.0.0.2,10.0.0.3");
     if (cli_nodes_hold_password(value))
         reading->holds_password = true;
     if (asprintf(&joined, "%s%s%s", before != NULL ? before : "", before != NULL ? "," : "", value) < 0)
@@ -213,14 +213,14 @@ static int on_value(void *user, const char *section, const char *name, const cha
     struct reading *reading = user;
 
     if (*section != '\0' && strcmp(section, "redlock") != 0)
-        return wrong(reading, "there is no section [%s]; all keys belong into [redlock]", section);
+        return wrong(reading, "there is no section [%s]; put all keys in [redlock]", section);
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
         if (strcmp(keys[i].name, name) == 0)
             return take_value(reading, &keys[i], value);
     return wrong(reading, "there is no key '%s'; redlock(1) lists them", name);
 }
 
-/* Counts the lines, which the parser does not tell, and refuses what it would cut in two. */
+/* Counts the lines, because the parser does not, and rejects lines that it would split. */
 static char *read_line(char *line, int size, void *user)
 {
     struct reading *reading = user;
@@ -229,7 +229,7 @@ static char *read_line(char *line, int size, void *user)
         return NULL;
     reading->line++;
     if (strchr(line, '\n') == NULL && !feof(reading->file)) {
-        wrong(reading, "this line is longer than %d bytes; of nodes there may be several lines: nodes = ...", size - 3);
+        wrong(reading, "this line is longer than %d bytes; write nodes in several lines: nodes = ...", size - 3);
         return NULL;
     }
     return line;
@@ -241,7 +241,7 @@ static void warn_of_readers(const struct reading *reading)
 
     if (reading->holds_password && fstat(fileno(reading->file), &status) == 0 && S_ISREG(status.st_mode) &&
         (status.st_mode & S_IROTH) != 0)
-        cli_say("%s holds a password and everybody may read it; chmod 600 %s", reading->path, reading->path);
+        cli_say("%s contains a password and every user can read it; run chmod 600 %s", reading->path, reading->path);
 }
 
 bool cli_config_read(const char *path, struct cli_settings *settings)

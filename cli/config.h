@@ -4,14 +4,13 @@
 
 #include "settings.h"
 
-/* Fills what the file says into the settings. False when it cannot be read or understood: it has been said, with the
- * line. */
+/* Reads the file into the settings. False if it cannot be read or parsed, after a message with the line. */
 bool cli_config_read(const char *path, struct cli_settings *settings);
 
-/* Copies a text for the life of the process; ends it with CLI_SYSTEM when there is no memory. */
+/* Copies a text for the life of the process; exits with CLI_SYSTEM without memory. */
 char *cli_keep(const char *text);
 
-/* Reads a password from a file: its first line. NULL when it cannot be read; said. Lives until the process ends. */
+/* Reads a password, the first line of a file. NULL after a message. Lives until the process ends. */
 char *cli_password_read(const char *path);
 
 #endif

@@ -55,21 +55,22 @@ static const struct {
     {"WRONGPASS", "correct the user, or the password in REDLOCK_PASSWORD or the config file"},
     {"invalid username-password", "correct the user, or the password in REDLOCK_PASSWORD or the config file"},
     {"invalid password", "correct the password in REDLOCK_PASSWORD or the config file"}, /* Redis 5 */
-    {"arguments for 'auth'", "this server has no users: configure a password without a user, or upgrade to Redis 6.0"},
-    {"no password is set", "the server asks for no password: set requirepass there, or send none"},
-    {"nknown command", "the server has renamed a command: give it its name back"},
-    {"nknown Redis command", "the server has renamed a command: give it its name back"},
-    {"without any password", "the server asks for no password: set requirepass or a user there, or send none"},
+    {"arguments for 'auth'",
+     "this server has no ACL users: configure a password without a user, or upgrade to Redis 6.0"},
+    {"no password is set", "the server has no password: set requirepass there, or configure none"},
+    {"nknown command", "the server has renamed a command: restore its name"},
+    {"nknown Redis command", "the server has renamed a command: restore its name"},
+    {"without any password", "the server has no password: set requirepass or a user there, or configure none"},
     {"NOAUTH", "set the password: REDLOCK_PASSWORD, REDLOCK_PASSWORD_FILE or password-file in the config file"},
-    {"max number of clients", "raise maxclients on the server, or find who holds so many connections"},
-    {"TLS", "look at rediss:// in the list of nodes and at the tls- settings: certificates, names, dates"},
-    {"certificate", "look at the tls- settings: certificates, names, dates"},
+    {"max number of clients", "raise maxclients on the server, or find the clients with many connections"},
+    {"TLS", "check rediss:// in the list of nodes and the tls- settings: certificates, names, dates"},
+    {"certificate", "check the tls- settings: certificates, names, dates"},
     {"DB index", "correct the database: /N in the list of nodes, or database in the config file"},
     {"resolve", "correct the name in the list of nodes, or the resolver of this machine"},
     {"Name or service", "correct the name in the list of nodes, or the resolver of this machine"},
-    {"no answer to the handshake", "the server hangs, or the port is not a Redis server's; look at its log"},
-    {"no connection within", "look whether its host is up, and for a firewall in between"},
-    {"No route", "look whether its host is up, and for a firewall in between"},
+    {"no answer to the handshake", "the server hangs, or the port is not a Redis server's; check its log"},
+    {"no connection within", "check that its host is up, and for a firewall in between"},
+    {"No route", "check that its host is up, and for a firewall in between"},
     {"No such file", "start the server, or correct the path in the list of nodes"},
 };
 
@@ -78,7 +79,7 @@ static const char *remedy_for(const char *error)
     for (size_t i = 0; i < COUNT(remedies); i++)
         if (strstr(error, remedies[i].part) != NULL)
             return remedies[i].remedy;
-    return "look at the server's log";
+    return "check the server's log";
 }
 
 static bool is_ready(const struct cli_diagnosed_node *node)
@@ -93,17 +94,18 @@ static void judge_link(struct cli_diagnosed_node *node, const redlock_node_resul
     if (!is_ready(node))
         set_remedy(add_to_node(node, "unreachable", *error != '\0' ? error : node->status.state), remedy_for(error));
     else if (result->outcome == REDLOCK_NODE_TIMED_OUT)
-        set_remedy(add_to_node(node, "slow", "it is connected and did not answer within its timeout"),
-                   "look at its load, or give it more time with --timeout");
+        set_remedy(add_to_node(node, "slow", "it is connected, but did not reply within its timeout"),
+                   "check its load, or raise --timeout");
 }
 
-/* The library's sentences end in the remedy. */
+/* A finding's text ends in the remedy. */
 static void add_library_finding(struct cli_diagnosed_node *node, uint32_t bit)
 {
     struct cli_finding *finding = add_to_node(node, redlock_finding_name(bit), redlock_finding_text(bit));
     char *end = NULL;
 
-    if (bit == REDLOCK_FINDING_TOO_OLD && *node->status.objection != '\0') { /* with its name and version */
+    if (bit == REDLOCK_FINDING_TOO_OLD && *node->status.objection != '\0') { /* the objection has the server's name and
+                                                                                version */
         snprintf(finding->text, sizeof(finding->text), "%s", node->status.objection);
         set_remedy(finding, "upgrade it");
         return;
@@ -128,11 +130,10 @@ static void judge_findings(struct cli_diagnosed_node *node)
     for (unsigned i = 0; i < node->count; i++)
         if (strcmp(node->finding[i].name, redlock_finding_name(REDLOCK_FINDING_OTHER_DEPLOYMENT)) == 0)
             last = &node->finding[i];
-    snprintf(last->text, sizeof(last->text), "its marker is of deployment '%s' with %u nodes; its vote does not count",
+    snprintf(last->text, sizeof(last->text), "its marker names deployment '%s' with %u nodes; its vote does not count",
              node->status.marker_deployment, node->status.marker_nodes);
-    set_remedy(
-        last,
-        "correct the list of nodes or the deployment's name; if all its clients are stopped for good: redlock trust");
+    set_remedy(last,
+               "correct the list of nodes or the deployment's name; or, if all its clients are stopped: redlock trust");
 }
 
 static void judge_quarantine(struct cli_diagnosed_node *node)
@@ -142,15 +143,15 @@ static void judge_quarantine(struct cli_diagnosed_node *node)
     if (!is_ready(node) || node->status.quarantine_ms == 0)
         return;
     const char *why = strstr(node->status.objection, ": ");
-    const char *text = print("it may have forgotten locks, and grants none for %s%s",
+    const char *text = print("it may have lost locks, and grants none for %s%s",
                              cli_duration_text(node->status.quarantine_ms, left), why != NULL ? why : "");
     struct cli_finding *finding = add_to_node(node, "quarantine", text);
-    set_remedy(finding, "wait; or, if you know that nobody holds a lock: redlock trust");
+    set_remedy(finding, "wait; or, if no client holds a lock: redlock trust");
 }
 
 static void judge_rights(struct cli_diagnosed_node *node)
 {
-    const char *user = node->status.user; /* of the node's address, the settings or the callback: who has logged in */
+    const char *user = node->status.user; /* from the node's address, the settings or the callback */
 
     if (*node->status.lacking == '\0')
         return;
@@ -167,12 +168,12 @@ static void judge_time(struct cli_diagnosed_node *node, const redlock_options *o
         set_remedy(add_to_node(node, "clock",
                                print("its clock is %.1f s %s this machine's",
                                      (low > 0 ? 1 : -1) * (double)(low + high) / 2e6, low > 0 ? "ahead of" : "behind")),
-                   "have both set their clocks by NTP");
+                   "synchronise both clocks by NTP");
     if (node->round_trip_us > options->node_timeout_ms * 500)
         set_remedy(add_to_node(node, "slow",
                                print("its round trip of %.1f ms is more than half of its timeout of %u ms",
                                      node->round_trip_us / 1e3, options->node_timeout_ms)),
-                   "give it more time with --timeout, or bring it closer");
+                   "raise --timeout, or use a closer node");
 }
 
 static void judge_persistence(struct cli_diagnosed_node *node, const redlock_options *options)
@@ -180,12 +181,12 @@ static void judge_persistence(struct cli_diagnosed_node *node, const redlock_opt
     if (options->guard == 0 && node->status.append_only == 1 && *node->status.append_fsync != '\0' &&
         strcmp(node->status.append_fsync, "always") != 0)
         set_remedy(add_to_node(node, "not-persistent",
-                               print("with appendfsync %s it forgets its last locks in a crash, and the guard is off",
+                               print("with appendfsync %s it loses its last locks in a crash, and the guard is off",
                                      node->status.append_fsync)),
                    "turn the guard on, or set appendfsync always");
 }
 
-/* Locks are held without these; only waiting and mending suffer. */
+/* Locks work without these rights; only waiting and healing suffer. */
 static bool can_do_without(const char *rule)
 {
     static const char *const beginnings[] = {"+client|", "+script|", "+publish", "+subscribe",
@@ -229,14 +230,14 @@ static void judge_number(struct cli_diagnosis *diagnosis)
 
     if (diagnosis->nodes % 2 == 1 && diagnosis->nodes > 1)
         return;
-    const char *text = diagnosis->nodes == 1 ? "a single node: when it fails there are no locks"
-                                             : print("%u nodes survive no more failures than %u would",
-                                                     diagnosis->nodes, diagnosis->nodes - 1);
+    const char *text = diagnosis->nodes == 1 ? "a single node: if it fails, no lock can be acquired"
+                                             : print("%u nodes tolerate no more failures than %u", diagnosis->nodes,
+                                                     diagnosis->nodes - 1);
     finding = add(diagnosis->finding, &diagnosis->count, CLI_NOTE, "number", text);
-    set_remedy(finding, diagnosis->nodes == 1 ? "five nodes survive two failures" : "an odd number is cheaper");
+    set_remedy(finding, diagnosis->nodes == 1 ? "five nodes tolerate two failures" : "use an odd number");
 }
 
-/* When the quorum-th node will be out of quarantine, if nothing else keeps the others. */
+/* When the quorum-th node leaves quarantine, if the others have no other problem. */
 static int64_t recovery(const struct cli_diagnosis *diagnosis)
 {
     int64_t needed = 0;
@@ -269,7 +270,7 @@ static void judge_whole(struct cli_diagnosis *diagnosis)
     diagnosis->recovers_ms = recovery(diagnosis);
 }
 
-/* A question by itself: an inspection's come in a crowd. */
+/* A separate query: an inspection sends many commands at once. */
 static void measure(redlock_client *client, const char *resource, struct cli_diagnosis *diagnosis)
 {
     redlock_state state;

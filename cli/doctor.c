@@ -1,4 +1,4 @@
-/* redlock doctor: what is wrong with the nodes, and what to do about it. */
+/* redlock doctor: finds problems of the nodes, and prints a remedy for each. */
 #include "commands.h"
 #include "diagnosis.h"
 #include "duration.h"
@@ -173,7 +173,7 @@ static void print_facts(const struct cli_diagnosed_node *node)
 static void print_node(const struct cli_diagnosed_node *node, int width)
 {
     bool is_ready = strcmp(node->status.state, "ready") == 0;
-    int columns = is_ready ? STATE_WIDTH : 0; /* nothing follows the state of one that is away */
+    int columns = is_ready ? STATE_WIDTH : 0; /* nothing follows the state of an unreachable node */
 
     printf("  %-*s  ", width, node->status.name);
     if (node->count == 0)
@@ -241,7 +241,7 @@ static int diagnose(redlock_client *client, const char *resource)
         write_diagnosis(&diagnosis);
     else
         print_diagnosis(&diagnosis);
-    return (int)diagnosis.severity; /* 0, 1, 2: as monitoring plugins have it */
+    return (int)diagnosis.severity; /* 0, 1, 2: like monitoring plugins */
 }
 
 static int run(const struct cli_arguments *arguments)
@@ -249,7 +249,7 @@ static int run(const struct cli_arguments *arguments)
     redlock_client *client;
 
     if (arguments->count > 1)
-        return cli_misused("one resource at most: whose keys are tried");
+        return cli_misused("at most one resource: the one whose keys are checked");
     if (arguments->count == 1 && !cli_resource_read(arguments->words[0]))
         return CLI_USAGE;
     const char *resource = arguments->count == 1 ? arguments->words[0] : "redlock-doctor";
@@ -268,12 +268,13 @@ static const struct cli_option options[] = {
 const struct cli_command cli_command_doctor = {
     .name = "doctor",
     .arguments = "[RESOURCE]",
-    .summary = "Look for what is wrong with the nodes, and say what to do about it",
-    .help = "Rights are tried out, without any effect, on the keys of RESOURCE: name one that the user may lock.\n"
-            "A server lists each refusal in its ACL LOG.\n"
-            "\n"
-            "exit status, for monitoring: 0 ok; 1 warning: locks can be acquired, something is to be mended;\n"
-            "2 critical: none can be acquired; 64 usage; 78 the settings are wrong; 71 this machine\n",
+    .summary = "Check the nodes, and print a remedy for each problem",
+    .help =
+        "It tries the user's rights, without any effect, on the keys of RESOURCE: name one that the user may lock.\n"
+        "The server records each refusal in its ACL LOG.\n"
+        "\n"
+        "exit status, for monitoring: 0 ok; 1 warning: locks can be acquired, but there are problems;\n"
+        "2 critical: no lock can be acquired; 64 usage; 78 misconfigured; 71 system error\n",
     .options = options,
     .take = take,
     .run = run,

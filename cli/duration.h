@@ -1,14 +1,14 @@
-/* Durations as people write them. */
+/* Durations on the command line and in messages. */
 #ifndef CLI_DURATION_H
 #define CLI_DURATION_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* For messages: what is understood. */
+/* The accepted form, for messages. */
 #define CLI_DURATION_FORM "a number and ms, s, m, h or d (seconds without a unit), 366d at most"
 
-/* "500ms", "2s", "1.5m", "1h", "1d"; seconds without a unit, as sleep(1) and flock(1) have it. At most
+/* "500ms", "2s", "1.5m", "1h", "1d"; seconds without a unit, as in sleep(1) and flock(1). At most
  * CLI_DURATION_MAX_MS. False: not a duration. */
 bool cli_duration_read(const char *text, int64_t *milliseconds);
 

@@ -20,7 +20,7 @@ void cli_ending_begin(struct cli_ending *ending, int64_t end, int64_t grace)
     *ending = (struct cli_ending){.end = end, .grace = grace, .kill_by = INT64_MAX};
 }
 
-/* A command that outlived a SIGTERM goes on under the renewed lock; the next end is told anew. */
+/* A command that survived SIGTERM continues under the renewed lock; at the next end it gets SIGTERM again. */
 void cli_ending_prolong(struct cli_ending *ending, int64_t end)
 {
     if (end <= ending->end)

@@ -1,4 +1,4 @@
-/* redlock extend: more time for a lock that is known by its token. */
+/* redlock extend: extends a lock by its token. */
 #include "commands.h"
 #include "exit_status.h"
 #include "json.h"
@@ -52,7 +52,7 @@ static int extend(redlock_client *client, const char *resource, const char *toke
 
     options.ttl_ms = (uint32_t)ttl_ms;
     options.no_renewal = 1;
-    options.all_answers = 1; /* or nodes that are connected last would keep the old end */
+    options.all_answers = 1; /* otherwise nodes that connect last would keep the old end */
     redlock_adopt(client, resource, &options, token, &lock, &result);
     cli_explain("extension: %s", redlock_result_text(&result));
     if (lock == NULL && result.status == REDLOCK_LOST)
@@ -89,17 +89,17 @@ static int run(const struct cli_arguments *arguments)
 }
 
 static const struct cli_option options[] = {
-    {OPTION_TTL, "ttl", "TIME", "how long it lives from now on, at least (10s)"},
-    {OPTION_JSON, "json", NULL, "write an object, with the validity that is left"},
+    {OPTION_TTL, "ttl", "TIME", "the lock's ttl from now, at least (10s)"},
+    {OPTION_JSON, "json", NULL, "write an object, with the remaining validity"},
     {0},
 };
 
 const struct cli_command cli_command_extend = {
     .name = "extend",
     .arguments = "RESOURCE TOKEN",
-    .summary = "Give a lock that was acquired more time; never shortens",
+    .summary = "Extend a lock by its token; never shortens it",
     .help =
-        "TOKEN is what acquire wrote, or status shows; - reads it from standard input.\n"
+        "TOKEN is the output of acquire, or a token from status; - reads it from standard input.\n"
         "\n"
         "exit status: 0 extended on a majority; 75 the lock is lost; 69 too few nodes; 78 misconfigured; 64 usage\n",
     .options = options,

@@ -29,12 +29,11 @@ void cli_help(void)
 {
     printf("usage: redlock [OPTION ...] COMMAND ...\n\n"
            "A distributed lock over independent Redis masters.\n\n"
-           "commands; 'redlock COMMAND --help' tells more of each:\n");
+           "commands; 'redlock COMMAND --help' has the options of each:\n");
     for (const struct cli_command *const *command = cli_commands; *command != NULL; command++)
         printf("  %-*s %s\n", 10, (*command)->name, (*command)->summary);
     print_options("options, before or after the command:", cli_global_options);
-    printf(
-        "\nThe nodes come from --nodes, else from $REDLOCK_NODES, else from the config file. redlock(1) has the rest.\n");
+    printf("\nThe nodes come from --nodes, $REDLOCK_NODES or the config file, in this order. See redlock(1).\n");
 }
 
 void cli_command_help(const struct cli_command *command)

@@ -1,4 +1,4 @@
-/* --help, made of the tables of options. */
+/* --help, from the tables of options. */
 #ifndef CLI_HELP_H
 #define CLI_HELP_H
 

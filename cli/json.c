@@ -8,7 +8,7 @@
 
 enum { DEPTH_MAX = 8 };
 
-static char ends[DEPTH_MAX]; /* of what is open */
+static char ends[DEPTH_MAX]; /* of open objects and arrays */
 static unsigned depth;
 static bool has_members;
 

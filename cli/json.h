@@ -1,4 +1,4 @@
-/* JSON on standard output: one value, a line. What is begun must be ended; a key is NULL for the members of an array. */
+/* JSON on standard output: one value per line. Each begin needs its end; the key is NULL for members of an array. */
 #ifndef CLI_JSON_H
 #define CLI_JSON_H
 
@@ -8,7 +8,7 @@
 
 void cli_json_object(const char *key);
 void cli_json_array(const char *key);
-/* Ends the object or array begun last; the outermost with its line. */
+/* Ends the innermost object or array; the outermost also ends the line. */
 void cli_json_end(void);
 
 void cli_json_text(const char *key, const char *text);
@@ -16,7 +16,7 @@ void cli_json_number(const char *key, int64_t number);
 void cli_json_bool(const char *key, bool value);
 void cli_json_null(const char *key);
 
-/* The name of a resource, as redlock_escape() writes it. */
+/* A resource's name in the form of redlock_escape(). */
 void cli_json_escaped(const char *key, const char *bytes);
 
 #endif

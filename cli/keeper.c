@@ -22,7 +22,7 @@
 
 enum { LINK = 3, PROCESS = 4, OTHERS = 5 }; /* descriptors of the keeper */
 
-/* The keeper's answer to the token. */
+/* The keeper's reply to the token. */
 struct report {
     int exit_status;
     char text[sizeof(((redlock_result *)NULL)->text)];
@@ -30,15 +30,15 @@ struct report {
 
 /* --- The keeper --- */
 
-/* Nothing of whoever started it: neither its files and pipes nor its terminal. Its directory goes when the files that
- * settings name have been read. */
+/* Detaches from the parent's files, pipes and terminal. It leaves the directory after it has read the files that the
+ * settings name. */
 static bool detach(int link, int process)
 {
     int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
 
     setsid();
     prctl(PR_SET_NAME, "redlock-keeper");
-    link = fcntl(link, F_DUPFD_CLOEXEC, OTHERS); /* out of the way of what is put in its place */
+    link = fcntl(link, F_DUPFD_CLOEXEC, OTHERS); /* its descriptor number is about to be reused */
     process = fcntl(process, F_DUPFD_CLOEXEC, OTHERS);
     for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++)
         if (dup2(nothing, file) < 0)
@@ -47,7 +47,7 @@ static bool detach(int link, int process)
            syscall(SYS_close_range, OTHERS, ~0U, 0) == 0;
 }
 
-/* SIGTERM and the like become readable here, and the end of a child. -1: cannot be. */
+/* A descriptor for SIGTERM and similar signals, and for the end of a child. -1: failed. */
 static int catch_signals(void)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGCHLD};
@@ -55,7 +55,7 @@ static int catch_signals(void)
 
     sigemptyset(&set);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        signal(numbers[i], SIG_DFL); /* what is ignored does not come */
+        signal(numbers[i], SIG_DFL); /* an ignored signal is not delivered */
         sigaddset(&set, numbers[i]);
     }
     sigprocmask(SIG_SETMASK, &set, NULL);
@@ -72,7 +72,7 @@ static void report(const redlock_result *result, int exit_status)
     close(LINK);
 }
 
-/* True: a signal asks the keeper to end. */
+/* True: a signal requests the keeper's end. */
 static bool read_signals(int signals)
 {
     struct signalfd_siginfo information;
@@ -83,7 +83,7 @@ static bool read_signals(int signals)
     return ends;
 }
 
-/* When the lock's validity ends; the clock is read first, so that this is never too late. */
+/* The end of the lock's validity; reads the clock first, so that the result is never too late. */
 static int64_t end_of_validity(const redlock_lock *lock)
 {
     int64_t now = cli_now_ms();
@@ -91,8 +91,8 @@ static int64_t end_of_validity(const redlock_lock *lock)
     return now + redlock_validity_ms(lock);
 }
 
-/* Until the process has ended, the lock is lost, or a signal ends it. True: the lock is lost, and the process lives. The
- * watchdog learns the end of validity well before the one that it knows. */
+/* Runs until the process ends, the lock is lost, or a signal arrives. True: the lock is lost, and the process lives.
+ * The watchdog gets each new end of validity well before the old one. */
 static bool wait_for_the_end(const redlock_lock *lock, int signals, int lost, struct cli_keeper_watchdog *watchdog)
 {
     struct pollfd ends[] = {
@@ -123,7 +123,7 @@ static void keep(const char *resource, const redlock_acquire_options *options, c
 {
     redlock_client *client;
     redlock_lock *lock = NULL;
-    redlock_result result = {.text = "the keeper cannot make a client"};
+    redlock_result result = {.text = "the keeper cannot create a client"};
     struct cli_keeper_watchdog watchdog;
     int lost = -1;
     int status = cli_connect(&client);
@@ -131,7 +131,7 @@ static void keep(const char *resource, const redlock_acquire_options *options, c
     if (status == CLI_OK && redlock_adopt(client, resource, options, token, &lock, &result) != REDLOCK_OK)
         status = cli_exit_of(&result);
     if (status == CLI_OK && redlock_lost_descriptor(lock, &lost) != REDLOCK_OK) {
-        snprintf(result.text, sizeof(result.text), "the keeper gets no descriptor");
+        snprintf(result.text, sizeof(result.text), "the keeper cannot create a descriptor");
         status = CLI_SYSTEM;
     }
     if (status == CLI_OK && chdir("/") != 0)
@@ -154,20 +154,20 @@ _Noreturn static void become(int link, int process, int loss_signal, const char 
     if (!detach(link, process))
         _exit(CLI_SYSTEM);
     int signals = catch_signals();
-    /* Nothing comes when whoever is to hand over has failed, or is gone. */
+    /* End of file: the parent failed, or has ended. */
     if (signals >= 0 && read(LINK, token, sizeof(token)) == (ssize_t)sizeof(token))
         keep(resource, options, token, signals, loss_signal);
     _exit(CLI_OK);
 }
 
-/* --- Whoever starts it --- */
+/* --- The parent --- */
 
 static int open_process(pid_t process)
 {
     int descriptor = (int)syscall(SYS_pidfd_open, process, 0);
 
     if (descriptor < 0 && errno == ENOSYS)
-        cli_say("this kernel has no pidfd_open(2), which --for needs; Linux 5.3 has it");
+        cli_say("--for needs pidfd_open(2), which this kernel does not have; use Linux 5.3 or later");
     else if (descriptor < 0)
         cli_say("cannot watch process %ld: %s", (long)process,
                 errno == EINVAL ? "it is a thread, not a process" : strerror(errno));
@@ -211,7 +211,7 @@ int cli_keeper_take(struct cli_keeper *keeper, const char *token)
         count = read(keeper->link, &report, sizeof(report));
     while (count < 0 && errno == EINTR);
     if (report.exit_status != CLI_OK)
-        cli_say("the keeper could not take the lock over: %s", *report.text != '\0' ? report.text : "it has ended");
+        cli_say("the keeper could not adopt the lock: %s", *report.text != '\0' ? report.text : "it has ended");
     return report.exit_status;
 }
 

@@ -15,12 +15,12 @@
 #include <unistd.h>
 
 enum { LINK = 3, PROCESS = 4, OTHERS = 5 }; /* descriptors of the watchdog */
-enum { PATIENCE_MS = 100 };                 /* a keeper that notices the loss itself signals it first */
+enum { PATIENCE_MS = 100 };                 /* a keeper that notices the loss sends the signal first */
 enum { PAUSE_MS = 250 };                    /* from the start of a watchdog to that of the next */
 
 struct cli_keeper_shared {
     _Atomic int64_t valid_until;
-    atomic_bool settled; /* the loss was signalled, or will never be */
+    atomic_bool settled; /* the signal was sent, or will never be */
 };
 
 static void signal_loss(const struct cli_keeper_watchdog *watchdog)
@@ -31,7 +31,7 @@ static void signal_loss(const struct cli_keeper_watchdog *watchdog)
 
 /* --- The watchdog --- */
 
-/* Out of the keeper's process group, and with none of its connections. */
+/* Leaves the keeper's process group, and closes its connections. */
 static bool detach(struct cli_keeper_watchdog *watchdog, int link)
 {
     sigset_t all;
@@ -47,7 +47,7 @@ static bool detach(struct cli_keeper_watchdog *watchdog, int link)
            syscall(SYS_close_range, OTHERS, ~0U, 0) == 0;
 }
 
-/* The child of a process with threads: only async-signal-safe functions (signal-safety(7)) are called here. */
+/* The child of a process with threads: calls only async-signal-safe functions (signal-safety(7)). */
 _Noreturn static void watch(struct cli_keeper_watchdog *watchdog, int link)
 {
     if (!detach(watchdog, link))
@@ -121,10 +121,10 @@ void cli_keeper_watchdog_renew(struct cli_keeper_watchdog *watchdog)
     if (watchdog->pid > 0 && waitpid(watchdog->pid, NULL, WNOHANG) == watchdog->pid) {
         close(watchdog->link);
         watchdog->link = -1;
-        watchdog->pid = 0; /* reaped: the number may become another process's */
+        watchdog->pid = 0; /* reaped: the PID may be reused */
     }
     if (watchdog->shared != NULL && watchdog->pid <= 0 && pause_left(watchdog) == 0)
-        (void)start(watchdog); /* without memory for it: again after the pause */
+        (void)start(watchdog); /* without memory: again after the pause */
 }
 
 int cli_keeper_watchdog_wake_ms(const struct cli_keeper_watchdog *watchdog, int64_t validity_ms)

@@ -1,4 +1,4 @@
-/* redlock local: throw-away servers for as long as a command runs. */
+/* redlock local: runs temporary servers while a command runs. */
 #define _GNU_SOURCE
 #include "child.h"
 #include "commands.h"
@@ -35,7 +35,7 @@ static bool take(int id, const char *value)
 
 static volatile sig_atomic_t command_pid;
 
-/* What the terminal sends the command has from it, too. */
+/* The command gets the terminal's signals directly. */
 static void forward(int number, siginfo_t *information, void *context)
 {
     int error = errno;
@@ -64,7 +64,7 @@ static int run_command(char **argv)
     sigset_t before;
 
     sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, &before); /* what comes now is forwarded when there is a process */
+    sigprocmask(SIG_SETMASK, &all, &before); /* a signal that arrives now is forwarded when the process exists */
     forward_signals();
     command_pid = cli_child_start(&child, &status);
     sigprocmask(SIG_SETMASK, &before, NULL);
@@ -78,7 +78,7 @@ static int run_command(char **argv)
 
 /* --- Its environment --- */
 
-/* The user's own deployment must not reach into this one, by its password for example. */
+/* Settings of the user's deployment, such as its password, must not affect this one. */
 static bool export(const struct cli_servers *servers)
 {
     return setenv("REDLOCK_NODES", cli_servers_nodes(servers), 1) == 0 &&
@@ -108,14 +108,14 @@ static int run(const struct cli_arguments *arguments)
     if (status != CLI_OK)
         return status;
     if (argv == shell_argv)
-        cli_say("%ld throw-away nodes, trusted: %s; they end with this shell", count, cli_servers_nodes(servers));
+        cli_say("%ld temporary nodes, trusted: %s; they end with this shell", count, cli_servers_nodes(servers));
     status = export(servers) ? run_command(argv) : CLI_SYSTEM;
     cli_servers_end(servers);
     return status;
 }
 
 static const struct cli_option options[] = {
-    {'n', "count", "NUMBER", "how many servers, 1 to 32 (5)"},
+    {'n', "count", "NUMBER", "number of servers, 1 to 32 (5)"},
     {'s', "server", "PROGRAM", "the server to start (redis-server, or valkey-server)"},
     {0},
 };
@@ -123,14 +123,14 @@ static const struct cli_option options[] = {
 const struct cli_command cli_command_local = {
     .name = "local",
     .arguments = "[-- CMD [ARG ...]]",
-    .summary = "Start throw-away nodes on this machine, and run CMD or a shell with them",
+    .summary = "Start temporary nodes on this machine, and run CMD or a shell with them",
     .help =
         "The servers listen on free ports of 127.0.0.1, keep nothing on disk, are trusted at once, and end with CMD, also when\n"
         "redlock is killed. CMD (default: $SHELL) finds them in REDLOCK_NODES.\n"
         "They run redis-server, or valkey-server where only that is installed; --server or $REDLOCK_SERVER_PROGRAM names\n"
         "another program.\n"
         "\n"
-        "exit status: CMD's; 128 + signal; 71 when the servers do not start\n",
+        "exit status: CMD's; 128 + signal; 71 the servers did not start\n",
     .options = options,
     .takes_command = true,
     .take = take,

@@ -1,4 +1,4 @@
-/* redlock(1): takes the command line apart and starts the command. */
+/* redlock(1): parses the command line and starts the command. */
 #include "child.h"
 #include "command.h"
 #include "exit_status.h"
@@ -26,10 +26,10 @@ enum { GLOBAL_NODES = CLI_GLOBAL, GLOBAL_CONFIG, GLOBAL_USER, GLOBAL_TIMEOUT, GL
 const struct cli_option cli_global_options[] = {
     {GLOBAL_NODES, "nodes", "LIST", "the nodes: host:port,host:port,..."},
     {GLOBAL_CONFIG, "config", "FILE", "the config file ($XDG_CONFIG_HOME/redlock/config, /etc/redlock.conf)"},
-    {GLOBAL_USER, "user", "NAME", "user at the nodes; the password comes from $REDLOCK_PASSWORD or the file"},
-    {GLOBAL_TIMEOUT, "timeout", "TIME", "how long a node may take to answer (50ms); for the lock: --wait"},
+    {GLOBAL_USER, "user", "NAME", "the ACL user; the password comes from $REDLOCK_PASSWORD or the file"},
+    {GLOBAL_TIMEOUT, "timeout", "TIME", "lower bound of a node's reply timeout (50ms); for the lock: --wait"},
     {'v', "verbose", NULL, "explain each step, node by node"},
-    {'h', "help", NULL, "show this"},
+    {'h', "help", NULL, "show this help"},
     {GLOBAL_VERSION, "version", NULL, "show the version"},
     {0},
 };
@@ -58,7 +58,7 @@ static void parser_add(struct parser *parser, const struct cli_option *options)
     *end = '\0';
 }
 
-/* --- Options that every command has --- */
+/* --- Options of all commands --- */
 
 static bool take_global(int id)
 {
@@ -122,7 +122,7 @@ static int refuse_unknown(const struct cli_command *command, const char *word, c
     if (other == NULL)
         return cli_misused("%s is not an option, or could be several", quoted);
     if (command == NULL)
-        return cli_misused("%s is an option of redlock %s: write it behind that", quoted, other->name);
+        return cli_misused("%s is an option of redlock %s: write it after that", quoted, other->name);
     return cli_misused("%s is not an option of redlock %s, but of redlock %s", quoted, command->name, other->name);
 }
 
@@ -134,16 +134,16 @@ static int refuse_option(const struct cli_command *command, int answer, char *co
     const char *word = is_long ? argv[optind - 1] : letter;
 
     if (answer == ':')
-        return cli_misused("%s wants a value", cli_quote(word, quoted));
+        return cli_misused("%s needs a value", cli_quote(word, quoted));
     return refuse_unknown(command, word, cli_quote(word, quoted));
 }
 
-/* Takes the options of argv[1] and on; -1 when there is no reason to end here, else the exit status. */
+/* Parses the options from argv[1] on. Returns -1 to continue, otherwise the exit status. */
 static int take_options(const struct cli_command *command, struct parser *parser, int argc, char **argv)
 {
     int id;
 
-    optind = 0; /* glibc: begin anew */
+    optind = 0; /* glibc: start again */
     opterr = 0;
     while ((id = getopt_long(argc, argv, parser->shorts, parser->longs, NULL)) != -1) {
         if (id == 'h')
@@ -168,7 +168,7 @@ static const struct cli_command *find_command(const char *name)
     return NULL;
 }
 
-/* Where the user's command begins: at the first --; argc when there is none, or the command takes none. */
+/* The index of the first --, before the user's command; argc if there is none, or the command takes none. */
 static int find_end(const struct cli_command *command, int argc, char **argv)
 {
     int end = 1;
@@ -185,7 +185,7 @@ static int run_command(const struct cli_command *command, int argc, char **argv)
     struct cli_arguments arguments = {.command = end < argc ? argv + end + 1 : NULL};
 
     cli_message_command(command->name);
-    argv[end] = NULL; /* the -- itself, or NULL already */
+    argv[end] = NULL; /* the --, or already NULL */
     parser_add(&parser, command->options);
     parser_add(&parser, cli_global_options);
     int status = take_options(command, &parser, end, argv);
@@ -198,7 +198,7 @@ static int run_command(const struct cli_command *command, int argc, char **argv)
 
 static int dispatch(int argc, char **argv)
 {
-    struct parser parser = {.shorts = "+:"}; /* +: what follows the command is the command's */
+    struct parser parser = {.shorts = "+:"}; /* +: words after the command belong to it */
     char quoted[CLI_QUOTED_SIZE];
 
     parser_add(&parser, cli_global_options);
@@ -214,7 +214,7 @@ static int dispatch(int argc, char **argv)
     return run_command(command, argc - first, argv + first);
 }
 
-/* What was printed may still have to be written, on a full disk for example. */
+/* Reports buffered output that cannot be written, for example to a full disk. */
 static int finish_output(int status)
 {
     errno = 0;
@@ -224,8 +224,8 @@ static int finish_output(int status)
     return status == CLI_OK ? CLI_SYSTEM : status;
 }
 
-/* One that is closed must stay of no use: else the next that is opened, a connection to a node for example, would take
- * its place and be written to. */
+/* Occupies a closed standard descriptor: otherwise the next one opened, for example a connection to a node, would get
+ * its number and the output. */
 static void hold_standard_files(void)
 {
     for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++)
@@ -238,7 +238,7 @@ int main(int argc, char **argv)
     cli_process_name_note(argc, argv);
     hold_standard_files();
     cli_child_note_signals();
-    signal(SIGCHLD, SIG_DFL); /* ignored, it would leave no exit status to be waited for */
+    signal(SIGCHLD, SIG_DFL); /* if it is ignored, waitpid() finds no exit status */
     int status = finish_output(dispatch(argc, argv));
 
     cli_interrupt_again();

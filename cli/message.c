@@ -12,7 +12,7 @@ enum { LINE_SIZE = 2048, DEFAULT_COLUMNS = 80 };
 
 static const char *command_name;
 static bool is_verbose;
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* of the terminal's line */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; /* for the terminal's line */
 static bool live_shown;
 
 void cli_message_command(const char *command)
@@ -30,9 +30,9 @@ bool cli_is_verbose(void)
     return is_verbose;
 }
 
-enum { SHOWN_MOST = 16 }; /* bytes that show a character, of four bytes at most */
+enum { SHOWN_MOST = 16 }; /* bytes of an escaped character, which has up to four bytes */
 
-/* The bytes of the character here, in UTF-8; 0: it is none. */
+/* The length of the UTF-8 character at this position; 0: none. */
 static size_t character_size(const unsigned char *text)
 {
     size_t size = text[0] < 0x80   ? 1
@@ -48,7 +48,7 @@ static size_t character_size(const unsigned char *text)
     return size;
 }
 
-/* Those above ASCII, too: terminals obey them. */
+/* Includes those above ASCII: terminals execute them. */
 static bool is_control(const unsigned char *text, size_t size)
 {
     return (size == 1 && (text[0] < 0x20 || text[0] == 0x7f)) || (size == 2 && text[0] == 0xc2 && text[1] < 0xa0);
@@ -79,7 +79,7 @@ const char *cli_quote(const char *text, char buffer[CLI_QUOTED_SIZE])
     return buffer;
 }
 
-/* In one write, so that lines of several processes do not mix. */
+/* One write(), so that lines of several processes do not mix. */
 static void write_line(const char *line, size_t length)
 {
     pthread_mutex_lock(&mutex);
@@ -114,7 +114,7 @@ void cli_say(const char *format, ...)
 
 void cli_say_no_descriptor(void)
 {
-    cli_say("cannot make a descriptor: %s%s", strerror(errno),
+    cli_say("cannot create a descriptor: %s%s", strerror(errno),
             errno == EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
 }
 
@@ -145,7 +145,7 @@ void cli_explain_result(const char *step, const redlock_result *result)
 
     if (!is_verbose)
         return;
-    copy = *result; /* its text may have to be written */
+    copy = *result; /* redlock_result_text() may write its text */
     cli_explain("%s: %s", step, redlock_result_text(&copy));
     for (uint32_t i = 0; i < copy.nodes; i++)
         explain_node(&copy.node[i]);
@@ -176,7 +176,7 @@ void cli_live(const char *format, ...)
     va_end(arguments);
     size_t length = show_bytes(text, line + 4, sizeof(line) - 4);
     if (length >= terminal_columns())
-        length = terminal_columns() - 1;                    /* or it would wrap, and could not be taken away */
+        length = terminal_columns() - 1;                    /* a wrapped line could not be erased */
     while (length > 0 && (line[4 + length] & 0xc0) == 0x80) /* within a character */
         length--;
     pthread_mutex_lock(&mutex);

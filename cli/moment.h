@@ -1,15 +1,15 @@
-/* The clock that validity is counted on, and waking at a moment of it. */
+/* The clock of validity, and a timer on it. */
 #ifndef CLI_MOMENT_H
 #define CLI_MOMENT_H
 
 #include <stdint.h>
 
-/* CLOCK_BOOTTIME in milliseconds, rounded down: it goes on while the machine sleeps. */
+/* CLOCK_BOOTTIME in milliseconds, rounded down: it counts suspend. */
 int64_t cli_now_ms(void);
 
-/* A descriptor that becomes readable at a moment of this clock, close-on-exec; -1 and errno. */
+/* A descriptor that becomes readable at a time of this clock, close-on-exec; -1: see errno. */
 int cli_alarm_make(void);
-/* At this moment, at once if it is past; INT64_MAX: never. Until then it is not readable. */
+/* Sets the time; one in the past is at once; INT64_MAX: never. Until then it is not readable. */
 void cli_alarm_set(int alarm, int64_t moment_ms);
 
 #endif

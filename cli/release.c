@@ -1,4 +1,4 @@
-/* redlock release: ends a lock that is known by its token. */
+/* redlock release: releases a lock by its token. */
 #include "commands.h"
 #include "exit_status.h"
 #include "message.h"
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-/* A client tells nodes that are away when they are back: not one that ends with this process. */
+/* The library promises to release on unreachable nodes later; this process ends before that. */
 static void cut_promises(redlock_result *result)
 {
     for (uint32_t i = 0; i < result->nodes; i++) {
@@ -18,7 +18,7 @@ static void cut_promises(redlock_result *result)
         while (promise != NULL && promise > text && *promise != ';')
             promise--;
         if (promise != NULL)
-            *promise = result->text[0] = '\0'; /* the whole is written anew */
+            *promise = result->text[0] = '\0'; /* the text is written again */
     }
 }
 
@@ -62,10 +62,10 @@ static int run(const struct cli_arguments *arguments)
 const struct cli_command cli_command_release = {
     .name = "release",
     .arguments = "RESOURCE TOKEN",
-    .summary = "Release a lock that was acquired",
+    .summary = "Release a lock by its token",
     .help =
-        "TOKEN is what acquire wrote, or status shows; - reads it from standard input. This ends when every node\n"
-        "has answered or timed out.\n"
+        "TOKEN is the output of acquire, or a token from status; - reads it from standard input. Waits until every node has\n"
+        "replied or timed out.\n"
         "\n"
         "exit status: 0 released on a majority; 75 it was no longer held; 69 not confirmed; 78 misconfigured; 64 usage\n",
     .run = run,

@@ -73,9 +73,9 @@ static bool take(int id, const char *value)
     }
 }
 
-/* --- What was given, together --- */
+/* --- Checks of the options --- */
 
-/* What ends CMD needs time: without renewal it must be able to run, be told, and end. */
+/* Ending CMD takes time: without renewal it must have time to start, get SIGTERM, and end. */
 static bool settle_times(struct cli_run *run, const struct cli_settings *settings)
 {
     int64_t ttl_ms = given.ttl_ms != NOT_GIVEN ? given.ttl_ms : settings->options.ttl_ms;
@@ -89,7 +89,7 @@ static bool settle_times(struct cli_run *run, const struct cli_settings *setting
     if (!cli_ttl_fits(settings, ttl_ms))
         return false;
     if (ttl_ms < 2 * grace_ms + LEAST_BEYOND_GRACE_MS) {
-        cli_say("a ttl of %s does not do with this grace: it must be 2 x grace + 1 s at least, that is %s",
+        cli_say("a ttl of %s is too short for this grace: it must be at least 2 x grace + 1 s, that is %s",
                 cli_duration_exact(ttl_ms, ttl), cli_duration_exact(2 * grace_ms + LEAST_BEYOND_GRACE_MS, needed));
         return false;
     }
@@ -108,7 +108,7 @@ static bool settle_cap(struct cli_run *run)
     return cli_cap_fits(given.cap_ms, run->acquire.options.ttl_ms);
 }
 
-/* What is named behind the first. */
+/* The resources after the first. */
 static redlock_name also[REDLOCK_RESOURCES_MAX];
 static size_t also_count;
 
@@ -152,11 +152,11 @@ static bool take_words(struct cli_run *run, const struct cli_arguments *argument
     else if (given.no_wait && given.wait_given)
         cli_misused("--wait and --no-wait contradict each other");
     else if (arguments->count > REDLOCK_RESOURCES_MAX)
-        cli_misused("one lock has 64 resources at most");
+        cli_misused("a lock has at most 64 resources");
     else if (given.permits && (given.shared || given.fence || arguments->count > 1))
-        cli_misused("--permits does not go together with --shared, --fence or several resources");
+        cli_misused("--permits cannot be combined with --shared, --fence or several resources");
     else if (given.shared && given.fence)
-        cli_misused("--shared does not go together with --fence: readers have no token of their own");
+        cli_misused("--shared cannot be combined with --fence: a reader gets no fencing token");
     else
         return take_resources(run, arguments);
     return false;
@@ -188,7 +188,7 @@ static int start(struct cli_run *run)
         cli_say("no memory");
         return CLI_SYSTEM;
     }
-    /* When the other two are killed, what they leave becomes a child of the front. */
+    /* If the other two are killed, their descendants become children of the front. */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     pid_t watchdog = fork();
     if (watchdog == 0) {
@@ -229,16 +229,16 @@ static int run(const struct cli_arguments *arguments)
 }
 
 static const struct cli_option options[] = {
-    {'w', "wait", "TIME", "wait for the lock for so long; without it, for as long as it takes"},
-    {'n', "no-wait", NULL, "do not wait: give up when the lock is held"},
-    {FAIR, "fair", NULL, "first come, first served, among all who say so"},
+    {'w', "wait", "TIME", "wait for the lock for up to this long; default: while it is held"},
+    {'n', "no-wait", NULL, "do not wait: give up if the lock is held"},
+    {FAIR, "fair", NULL, "first come, first served among waiters with --fair"},
     {FENCE, "fence", NULL, "draw a fencing token: REDLOCK_FENCE, larger each time"},
-    {SHARED, "shared", NULL, "together with others that say so, and with nobody else"},
-    {PERMITS, "permits", "K", "as one of K at once: the resource is a semaphore, the same K for all"},
-    {TTL, "ttl", "TIME", "what others wait at most when this machine dies (10s)"},
-    {GRACE, "grace", "TIME", "from SIGTERM to the end of the lock, when it cannot be kept (2s)"},
-    {CAP, "cap", "TIME", "do not hold the lock for longer: CMD is ended in time"},
-    {'E', "conflict-exit-code", "NUMBER", "exit status when the lock is not obtained (1)"},
+    {SHARED, "shared", NULL, "as a reader: together with other readers, but not with a writer"},
+    {PERMITS, "permits", "K", "the resource is a semaphore with K permits; the same K for all"},
+    {TTL, "ttl", "TIME", "the lock's ttl: the longest wait of others if this machine dies (10s)"},
+    {GRACE, "grace", "TIME", "from SIGTERM to the end of a lock that cannot be renewed (2s)"},
+    {CAP, "cap", "TIME", "hold the lock for at most this long; CMD is ended in time"},
+    {'E', "conflict-exit-code", "NUMBER", "exit status if the lock is not acquired (1)"},
     {0},
 };
 
@@ -247,17 +247,18 @@ const struct cli_command cli_command_run = {
     .arguments = "RESOURCE ... -- CMD [ARG ...]",
     .summary = "Hold the lock on RESOURCE while CMD runs",
     .help =
-        "The lock is renewed while CMD runs, and released when no process that CMD started is left. CMD is dead when the lock\n"
-        "ends, with its whole process tree, daemons included: if the lock cannot be renewed, the tree gets SIGTERM `grace`\n"
-        "before the end and SIGKILL 50 ms before it; also when redlock itself is killed. What CMD leaves running when it exits\n"
-        "is ended in the same way before the release. CMD finds REDLOCK_RESOURCE, REDLOCK_TOKEN and REDLOCK_VALIDITY_MS in\n"
-        "its environment, and REDLOCK_FENCE with --fence. A lock on several resources holds all of them or none.\n"
+        "The lock is renewed while CMD runs, and released when no process that CMD started is left. CMD ends before the lock\n"
+        "does, with its whole process tree, including daemons: if the lock cannot be renewed, the tree gets SIGTERM `grace`\n"
+        "before the end and SIGKILL 50 ms before it, even if redlock itself is killed. Processes that CMD leaves running when\n"
+        "it exits are ended in the same way before the release. CMD has REDLOCK_RESOURCE, REDLOCK_TOKEN and\n"
+        "REDLOCK_VALIDITY_MS in its environment, and REDLOCK_FENCE with --fence. A lock on several resources covers all of\n"
+        "them or none.\n"
         "\n"
-        "The ttl must be 2 x grace + 1 s at least.\n"
+        "The ttl must be at least 2 x grace + 1 s.\n"
         "\n"
         "exit status: CMD's; 128 + signal; 1 (see -E) the lock is held by another; 64 usage; 69 no quorum of nodes;\n"
-        "71 this machine; 75 the lock was lost or ended before CMD did; 78 misconfigured;\n"
-        "126, 127 CMD cannot be run, is not there\n",
+        "71 system error; 75 the lock was lost or ended before CMD did; 78 misconfigured;\n"
+        "126, 127 CMD cannot be executed, was not found\n",
     .options = options,
     .takes_command = true,
     .take = take,

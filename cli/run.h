@@ -2,13 +2,13 @@
  * redlock run is three processes, each the child of the one before, and each a subreaper:
  *
  *   front     the process that the user started: signals, terminal, exit status
- *   watchdog  does nothing but watch the other two
+ *   watchdog  only watches the other two
  *   holder    holds the lock; the parent of CMD, which leads its own process group
  *
- * Each of them ends CMD's process tree in time when the lock ends and the others do not, because they are killed or
- * stopped: so any two of the three may be killed or stopped at any moment. When one is killed the command is ended with
- * the usual grace. The end of validity is in memory that all three share: a process that is stopped reads no messages.
- * The front may be stopped at the terminal like any job, and the holder renews the lock meanwhile.
+ * Each of them ends CMD's process tree in time if the lock ends and the others do not, because they were killed or
+ * stopped. So any two of the three may be killed or stopped at any moment. If one is killed, the command is ended with
+ * the usual grace. The end of validity is in shared memory: a stopped process reads no messages. The front may be
+ * stopped at the terminal like any job, and the holder renews the lock meanwhile.
  */
 #ifndef CLI_RUN_H
 #define CLI_RUN_H
@@ -20,11 +20,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* What the three processes share. */
+/* Memory that the three processes share. */
 struct cli_run_shared {
     _Atomic int64_t valid_until; /* on cli_now_ms()'s clock; written by the holder */
-    atomic_int group;            /* CMD's process group; 0: CMD is not started, or nothing of the tree is left */
-    atomic_bool terminated;      /* the tree has been sent SIGTERM, and no renewal came after it */
+    atomic_int group;            /* CMD's process group; 0: CMD has not started, or the tree is empty */
+    atomic_bool terminated;      /* the tree got SIGTERM, and no renewal came after it */
 };
 
 struct cli_run {
@@ -32,24 +32,24 @@ struct cli_run {
     char **command;
     int64_t grace_ms;
     int64_t cap_ms;    /* 0: none */
-    int not_obtained;  /* the exit status for that: -E */
-    int terminal;      /* -1, or the terminal; CMD gets the foreground if we have it */
+    int not_obtained;  /* exit status if the lock is not acquired: -E */
+    int terminal;      /* the terminal, -1: none; CMD gets the foreground if we have it */
     pid_t front;       /* the front's process */
     pid_t front_group; /* its process group */
     pid_t watchdog;    /* set in the watchdog and the holder */
     struct cli_run_shared *shared;
-    struct cli_process *strangers; /* children that redlock did not start: of a shell that executed it, say */
+    struct cli_process *strangers; /* children that redlock did not start, but a shell that executed it */
     size_t stranger_count;
 };
 
-/* So much validity beyond the grace is asked for: CMD is not started to be ended at once. */
+/* The minimum validity beyond the grace: CMD must not start only to be ended at once. */
 enum { CLI_RUN_LEAST_MS = 200 };
 
-/* The holder's messages to the front, one a packet: a few in its life, so that none is lost. */
+/* The holder's messages to the front, one per packet; so few that none is lost. */
 enum cli_run_word {
-    CLI_RUN_STARTED, /* CMD is about to run, or could not be: group */
+    CLI_RUN_STARTED, /* CMD is about to run, or failed to: group */
     CLI_RUN_STOPPED, /* CMD was stopped by the terminal: signal */
-    CLI_RUN_ENDED    /* nothing of the tree is left; signal: what ended CMD, 0: none */
+    CLI_RUN_ENDED    /* the tree is empty; signal: the one that ended CMD, 0: none */
 };
 
 struct cli_run_message {
@@ -58,11 +58,11 @@ struct cli_run_message {
     pid_t group;
 };
 
-/* What the watchdog reports to the front: first the holder's process, then how it ended. */
+/* The watchdog's reports to the front: first the holder's PID, then its exit status. */
 struct cli_run_report {
     pid_t holder;
     bool ended;
-    int status; /* as waitpid(2) has it */
+    int status; /* from waitpid(2) */
 };
 
 /* The front's descriptors of the other two. */
@@ -71,13 +71,13 @@ struct cli_run_links {
     int watchdog;
 };
 
-/* The holder's life. Returns its exit status, which is redlock's. front: its end of the link to the front. */
+/* Runs the holder. Returns its exit status, which is redlock's. front: its end of the link to the front. */
 int cli_run_hold(const struct cli_run *run, int front);
 
-/* The watchdog's life: it starts the holder. ends: of the links to the front, as in cli_run_links. */
+/* Runs the watchdog, which starts the holder. ends: of the links to the front, as in cli_run_links. */
 _Noreturn void cli_run_watch(struct cli_run *run, const struct cli_run_links *ends);
 
-/* The front's life with the others. Returns the exit status, or ends by the signal that ended the waiting. */
+/* Runs the front. Returns the exit status, or ends by the signal that ended the wait. */
 int cli_run_guard(const struct cli_run *run, pid_t watchdog, const struct cli_run_links *links);
 
 #endif

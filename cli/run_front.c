@@ -1,4 +1,4 @@
-/* The process of redlock run that the user started: signals, terminal, exit status. It guards CMD's tree, too. */
+/* The process of redlock run that the user started: signals, terminal, exit status. It also guards CMD's tree. */
 #define _GNU_SOURCE
 #include "child.h"
 #include "exit_status.h"
@@ -19,8 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* PATIENCE: SIGTERM is left to the other two, unless they are late by this much. AWAKE: how often a watchdog that has not
- * reported the holder's end is continued, in case it is stopped. */
+/* PATIENCE: the other two send SIGTERM, unless they are late by this much. AWAKE: how often a watchdog that has not
+ * reported the holder's end gets SIGCONT, in case it is stopped. */
 enum { PATIENCE_MS = 100, AWAKE_MS = 100 };
 
 struct front {
@@ -34,9 +34,9 @@ struct front {
     pid_t group; /* CMD's; 0: not started, or nothing of the tree is left */
     bool started;
     struct cli_run_guard guard;
-    int interrupt;                /* what ended the waiting; 0: nothing */
-    bool interrupted_at_terminal; /* CMD was, and ended by it */
-    bool must_resume;             /* CMD is to go on, as we do */
+    int interrupt;                /* the signal that ended the wait; 0: none */
+    bool interrupted_at_terminal; /* CMD was interrupted, and ended by it */
+    bool must_resume;             /* CMD must continue, because we do */
     bool watchdog_killed;
     int holder_status;
 };
@@ -94,14 +94,14 @@ static void resume(struct front *front)
     signal_group(front, SIGCONT);
 }
 
-/* Was CMD continued since the holder reported its stop? */
+/* Whether CMD was continued since the holder reported its stop. */
 static bool is_outdated(const struct front *front)
 {
     return front->group > 0 && !cli_process_is_stopped(front->group);
 }
 
-/* The SIGCONT that continued us is taken here, or CMD would get a second one, which may undo the next stop. Returns its
- * sender; 0: there was none. */
+/* Consumes the SIGCONT that continued us: otherwise CMD would get a second one, which may cancel the next stop. Returns
+ * its sender; 0: there was none. */
 static pid_t take_continuation(void)
 {
     static const struct timespec at_once;
@@ -114,11 +114,11 @@ static pid_t take_continuation(void)
 }
 
 /*
- * As the terminal would have done it to us if CMD were in our group: the whole job stops. Returns when it is continued;
- * at once when no process could do that, or when CMD was continued meanwhile. True: CMD has to be continued.
+ * Stops the whole job, as the terminal would if CMD were in our group. Returns when it is continued; at once if no
+ * process could continue it, or if CMD was continued meanwhile. True: CMD must be continued.
  *
- * The holder sends SIGCONT after it has seen that CMD goes on, and SIGCONT discards a stop that is pending. So the stop
- * is made pending first, and CMD looked at then: no order of the two can stop us for good.
+ * The holder sends SIGCONT after it has seen that CMD continues, and SIGCONT discards a pending stop. So make the stop
+ * pending first, then check CMD: no order of the two can stop us permanently.
  */
 static bool stop_here(const struct front *front, int number, bool whole_group)
 {
@@ -137,14 +137,14 @@ static bool stop_here(const struct front *front, int number, bool whole_group)
     return take_continuation() != front->holder && !outdated;
 }
 
-/* CMD was stopped: so are we, or the shell would go on waiting for its job. */
+/* CMD was stopped: stop too, otherwise the shell would keep waiting for its job. */
 static void follow_stop(struct front *front, int number)
 {
     bool had_foreground = command_has_foreground(front);
     bool must_resume = true;
 
     if (front->run->terminal < 0)
-        return; /* there is no shell that could continue it */
+        return; /* no shell could continue it */
     if (!have_foreground(front)) {
         take_terminal_back(front);
         must_resume = stop_here(front, number, had_foreground);
@@ -157,7 +157,7 @@ static void follow_stop(struct front *front, int number)
 
 /* --- Signals --- */
 
-/* A blocked signal comes to its descriptor even if it is ignored, as under nohup(1). */
+/* A blocked signal reaches its descriptor even if it is ignored, as under nohup(1). */
 static void interrupt_waiting(struct front *front, int number)
 {
     if (cli_child_ignores(number))
@@ -177,7 +177,7 @@ static void take_signal(struct front *front, int number, pid_t sender)
     if (number == SIGCHLD)
         return;
     if (front->group > 0 && number == SIGCONT && front->holder > 0 && sender == front->holder)
-        give_foreground(front); /* CMD goes on already, and may have been stopped again meanwhile */
+        give_foreground(front); /* CMD has continued, and may have been stopped again */
     else if (front->group > 0 && number == SIGCONT)
         resume(front);
     else if (front->group > 0)
@@ -194,9 +194,9 @@ static void read_signals(struct front *front)
         take_signal(front, (int)information.ssi_signo, (pid_t)information.ssi_pid);
 }
 
-/* --- What the holder says --- */
+/* --- The holder's messages --- */
 
-/* A signal that came too late to end the waiting is CMD's. */
+/* A signal that came too late to end the wait goes to CMD. */
 static void begin_guarding(struct front *front, const struct cli_run_message *message)
 {
     front->started = true;
@@ -206,7 +206,7 @@ static void begin_guarding(struct front *front, const struct cli_run_message *me
     front->interrupt = 0;
 }
 
-/* Who presses Ctrl-C means the whole job: the shell, and a script that waits for us, are to see it as well. */
+/* Ctrl-C is for the whole job: the shell, and a script that waits for us, must see it too. */
 static void forget_group(struct front *front, int number)
 {
     front->interrupted_at_terminal = number == SIGINT && command_has_foreground(front);
@@ -230,7 +230,7 @@ static void take_message(struct front *front, const struct cli_run_message *mess
     }
 }
 
-/* It has closed its end when it ends, or is killed. */
+/* End of file: it has ended, or was killed. */
 static void read_holder(struct front *front)
 {
     struct cli_run_message message;
@@ -248,8 +248,7 @@ static void read_holder(struct front *front)
 
 static void say_killed(const struct front *front, const char *process, int status)
 {
-    cli_say("%s was killed by signal %d%s", process, WTERMSIG(status),
-            front->group > 0 ? ": the command is ended" : "");
+    cli_say("%s was killed by signal %d%s", process, WTERMSIG(status), front->group > 0 ? "; ending the command" : "");
 }
 
 static void lose_holder(struct front *front, int status)
@@ -282,8 +281,8 @@ static void read_watchdog(struct front *front)
             lose_holder(front, report.status);
 }
 
-/* The watchdog ends when the tree is empty. When it is killed the holder becomes our child, and with it the tree when
- * the holder is killed, too. The report that the watchdog sent last is read before its end is known. */
+/* The watchdog ends when the tree is empty. If it is killed, the holder becomes our child, and so does the tree if the
+ * holder is killed too. Read the watchdog's last report before handling its end. */
 static void reap(struct front *front)
 {
     int status;
@@ -307,7 +306,7 @@ static bool is_left_alone(const struct front *front)
     return front->holder == 0 && front->watchdog == 0;
 }
 
-/* Without strangers the kernel's word is the last: no child, hence no descendant. */
+/* Without strangers the kernel decides: no child, hence no descendant. */
 static bool nothing_is_left(const struct front *front)
 {
     struct cli_tree tree = tree_of(front);
@@ -331,7 +330,7 @@ static void guard(struct front *front)
         kill(front->watchdog, SIGCONT);
 }
 
-/* --- What happens --- */
+/* --- Events --- */
 
 static int64_t next_wake(const struct front *front)
 {
@@ -352,7 +351,7 @@ static void sleep_until_something_happens(struct front *front)
     poll(events, sizeof(events) / sizeof(events[0]), -1);
 }
 
-/* The links first: a group that has ended must not be sent a signal, its number may be another's soon. */
+/* The links first: do not signal a group that has ended, its number may be reused. */
 static void watch(struct front *front)
 {
     for (;;) {
@@ -372,7 +371,7 @@ static void watch(struct front *front)
     }
 }
 
-/* --- Its life --- */
+/* --- Main loop --- */
 
 static bool make_descriptors(struct front *front)
 {
@@ -402,7 +401,7 @@ static int exit_status(const struct front *front)
     return front->started ? CLI_LOST : CLI_SYSTEM;
 }
 
-/* The watchdog's first report; 0: it has said why there is none. */
+/* The watchdog's first report; 0: none, it has printed the reason. */
 static pid_t await_holder(const struct cli_run_links *links)
 {
     struct pollfd event = {.fd = links->watchdog, .events = POLLIN};
@@ -418,7 +417,7 @@ int cli_run_guard(const struct cli_run *run, pid_t watchdog, const struct cli_ru
     struct front front = {
         .run = run, .links = *links, .watchdog = watchdog, .guard = {.run = run, .patience_ms = PATIENCE_MS}};
 
-    signal(SIGPIPE, SIG_IGN); /* that nobody reads what is said must not keep us from our work */
+    signal(SIGPIPE, SIG_IGN); /* a closed standard error must not end us */
     if (!make_descriptors(&front)) {
         cli_say_no_descriptor();
         kill(watchdog, SIGKILL); /* the holder gives up, too */

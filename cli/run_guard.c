@@ -16,7 +16,7 @@ static void begin(struct cli_run_guard *guard)
     cli_ending_begin(&guard->ending, guard->run->shared->valid_until, grace > 0 ? grace : 0);
 }
 
-/* The group is there before CMD runs, and until nothing of the tree is left. */
+/* The group exists before CMD runs, and until the tree is empty. */
 static bool has_work(const struct cli_run_guard *guard)
 {
     return guard->holder_is_dead || guard->run->shared->group != 0;
@@ -52,7 +52,7 @@ void cli_run_guard_step(struct cli_run_guard *guard, const struct cli_tree *tree
     else if (action == CLI_ENDING_KILL)
         cli_tree_kill(tree);
     if (holder > 0 && now > guard->ending.end + HOLDER_PATIENCE_MS)
-        kill(holder, SIGKILL); /* it was stopped, say, and does not even reap what is dead */
+        kill(holder, SIGKILL); /* it may be stopped, and does not reap its children */
 }
 
 int64_t cli_run_guard_next(const struct cli_run_guard *guard)

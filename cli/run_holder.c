@@ -1,4 +1,4 @@
-/* The process of redlock run that has the lock, and is CMD's parent. */
+/* The process of redlock run that holds the lock, and is CMD's parent. */
 #define _GNU_SOURCE
 #include "child.h"
 #include "duration.h"
@@ -20,7 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* How long before the front would act on the end it knows it is told of a later one; and how often then. */
+/* How long before the front would act on the end that it knows to publish a later one; and how often from then on. */
 enum { TELL_BEFORE_MS = 500, TELL_AGAIN_MS = 50, LOOK_MS = 10 };
 
 struct holder {
@@ -28,18 +28,18 @@ struct holder {
     int front; /* -1: it is dead */
     redlock_client *client;
     redlock_lock *lock;
-    int lost;    /* readable when the lock is lost; -1: known already */
+    int lost;    /* readable when the lock is lost; -1: already handled */
     int signals; /* descriptors */
     int alarm;
     struct cli_ending ending;
-    int64_t told_end; /* of validity, to the other two */
+    int64_t told_end; /* the end of validity that the other two know */
     pid_t command;
-    bool exited;    /* CMD; others of its tree may live */
-    int status;     /* CMD's, as waitpid(2) has it */
-    bool cut_short; /* CMD was told to end for the lock's sake */
+    bool exited;    /* CMD has exited; others of its tree may live */
+    int status;     /* CMD's, from waitpid(2) */
+    bool cut_short; /* CMD was ended because of the lock */
 };
 
-/* --- Telling --- */
+/* --- Messages --- */
 
 static void tell(const struct holder *holder, struct cli_run_message message)
 {
@@ -56,7 +56,7 @@ static void on_event(redlock_lock *lock, int event, int loss, int64_t validity_m
     (void)loss;
     (void)arg;
     if (event == REDLOCK_EVENT_RENEWAL_FAILING)
-        cli_say("%s is not renewed, and tried again; it ends in %s",
+        cli_say("%s: renewal failed and is retried; the lock ends in %s",
                 cli_quote(redlock_lock_resource(lock, NULL), quoted), cli_duration_text(validity_ms, left));
 }
 
@@ -64,11 +64,11 @@ static const char *loss_text(int loss)
 {
     switch (loss) {
     case REDLOCK_LOSS_GONE:
-        return "a majority of the nodes does not have it any more";
+        return "a majority of the nodes no longer has it";
     case REDLOCK_LOSS_CLOCK:
-        return "this machine's clock stood still";
+        return "this machine's clock stopped";
     default:
-        return "its time was over";
+        return "its validity ended";
     }
 }
 
@@ -87,7 +87,7 @@ static bool is_ours(const char *variable)
 
 enum { TEXTS = 4 };
 
-/* What CMD is told of its lock; false: no memory. */
+/* CMD's environment variables; false: no memory. */
 static bool write_texts(const redlock_lock *lock, char *texts[TEXTS])
 {
     uint64_t fence = redlock_lock_fence(lock);
@@ -98,7 +98,7 @@ static bool write_texts(const redlock_lock *lock, char *texts[TEXTS])
            (fence == 0 || asprintf(&texts[3], "REDLOCK_FENCE=%llu", (unsigned long long)fence) >= 0);
 }
 
-/* Not by setenv(3): the client has a thread that may read the environment. */
+/* Not with setenv(3): the client's thread may read the environment. */
 static char **make_environment(char *const texts[TEXTS])
 {
     size_t count = 0;
@@ -123,7 +123,7 @@ static bool has_foreground(const struct cli_run *run)
     return run->terminal >= 0 && tcgetpgrp(run->terminal) == run->front_group;
 }
 
-/* In the child: if the parent did it, the others would miss the group of a holder that is killed before. */
+/* In the child: otherwise the other processes would miss the group if the holder is killed first. */
 static void announce(void *arg)
 {
     const struct holder *holder = arg;
@@ -151,7 +151,7 @@ static int start_command(struct holder *holder)
     else
         cli_say("no memory");
     if (holder->command < 0 && child.terminal >= 0)
-        tcsetpgrp(child.terminal, holder->run->front_group); /* it had taken it, before it could not be executed */
+        tcsetpgrp(child.terminal, holder->run->front_group); /* the child had taken it before its exec failed */
     if (holder->command < 0) {
         holder->run->shared->group = 0;
         tell(holder, (struct cli_run_message){.word = CLI_RUN_ENDED});
@@ -162,9 +162,9 @@ static int start_command(struct holder *holder)
     return holder->command > 0 ? CLI_OK : status;
 }
 
-/* --- What happens --- */
+/* --- Events --- */
 
-/* A SIGTERM of redlock's own was for the waiting, and came too late: CMD gets the signal itself from the front. */
+/* SIGTERM from redlock itself was to end the wait, and came too late: the front sends CMD the signal itself. */
 static bool is_of_redlock(const struct holder *holder, uint32_t sender)
 {
     return sender == (uint32_t)holder->run->front || sender == (uint32_t)holder->run->watchdog;
@@ -181,7 +181,7 @@ static void read_signals(struct holder *holder)
         }
 }
 
-/* Where there is a shell that could continue it. */
+/* Whether a shell could continue it. */
 static void signal_front(const struct holder *holder, int number)
 {
     if (holder->front >= 0 && holder->run->terminal >= 0)
@@ -189,8 +189,9 @@ static void signal_front(const struct holder *holder, int number)
 }
 
 /*
- * CMD was stopped: so is the front, or the shell would go on waiting for its job. SIGSTOP is of a process and not of
- * the terminal, and whoever sent it may send SIGCONT as well: the front has both from here, so that they come in order.
+ * CMD was stopped: stop the front, otherwise the shell would keep waiting for its job. SIGSTOP comes from a process,
+ * not from the terminal, and that process may send SIGCONT too. The front gets both from here, so that they stay in
+ * order.
  */
 static void note_stopped(const struct holder *holder, int number)
 {
@@ -200,7 +201,7 @@ static void note_stopped(const struct holder *holder, int number)
         tell(holder, (struct cli_run_message){.word = CLI_RUN_STOPPED, .signal = number});
 }
 
-/* False: there is no child left, hence no descendant: an orphan would be our child. */
+/* False: no child is left, hence no descendant: an orphan would be our child. */
 static bool reap(struct holder *holder)
 {
     int status;
@@ -213,7 +214,7 @@ static bool reap(struct holder *holder)
             note_stopped(holder, WSTOPSIG(status));
             continue;
         }
-        signal_front(holder, SIGCONT); /* at its end, too: it may have been continued just before */
+        signal_front(holder, SIGCONT); /* also at its end: it may have been continued just before */
         if (WIFCONTINUED(status))
             continue;
         holder->exited = true;
@@ -233,14 +234,14 @@ static void look_at_front(struct holder *holder)
     cli_ending_now(&holder->ending, cli_now_ms());
 }
 
-/* Its death is said by the front. */
+/* The front reports its death. */
 static void look_at_watchdog(struct holder *holder)
 {
     if (getppid() != holder->run->watchdog)
         cli_ending_now(&holder->ending, cli_now_ms());
 }
 
-/* When the lock's validity ends; 0: it has ended. The clock is read first: the other order would put the end too late
+/* The end of the lock's validity; 0: it has ended. Reads the clock first: in the other order the end would be too late
  * by the time between the two. */
 static int64_t end_of_validity(const redlock_lock *lock)
 {
@@ -271,7 +272,7 @@ static void look_at_lock(struct holder *holder)
     holder->cut_short = !holder->exited;
 }
 
-/* What CMD leaves behind works under the lock, too: it is told to end, and the lock is kept until it has. */
+/* Processes that CMD leaves behind depend on the lock too: end them, and hold the lock until they have ended. */
 static void look_at_leftovers(struct holder *holder)
 {
     if (holder->exited)
@@ -284,7 +285,8 @@ static void say_ending(const struct holder *holder, const char *action)
 
     if (holder->ending.kill_by == INT64_MAX && !holder->exited)
         cli_say("%s %s: the command %s", cli_quote(redlock_lock_resource(holder->lock, NULL), quoted),
-                holder->run->cap_ms > 0 ? "ends, by --cap or because it is not renewed" : "ends, and is not renewed",
+                holder->run->cap_ms > 0 ? "ends, by --cap or because its renewal failed"
+                                        : "ends, because its renewal failed",
                 action);
 }
 
@@ -300,7 +302,7 @@ static void step(struct holder *holder)
     else if (!atomic_exchange(&holder->run->shared->terminated, true))
         cli_tree_terminate(&tree);
     if (!holder->cut_short)
-        say_ending(holder, action == CLI_ENDING_TERMINATE ? "is told to end" : "is killed");
+        say_ending(holder, action == CLI_ENDING_TERMINATE ? "gets SIGTERM" : "gets SIGKILL");
     if (!holder->exited && holder->front >= 0)
         holder->cut_short = true;
 }
@@ -322,7 +324,7 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* Shortly before the front would take the end it knows for the last one. */
+/* Shortly before the front would act on the end that it knows. */
 static int64_t tell_at(const struct holder *holder, int64_t now)
 {
     int64_t at = holder->told_end - holder->ending.grace - TELL_BEFORE_MS;
@@ -361,9 +363,9 @@ static void watch(struct holder *holder)
     }
 }
 
-/* --- Its life --- */
+/* --- Main loop --- */
 
-/* All but what ends the waiting; a group in the background may write to its terminal only so. */
+/* Blocks all signals except those that end the wait; this also lets a background group write to its terminal. */
 static void block_signals(void)
 {
     sigset_t signals;
@@ -390,7 +392,7 @@ static bool make_descriptors(struct holder *holder)
     return false;
 }
 
-/* The lock is ours: CMD runs, until nothing of its tree is left. */
+/* The lock is acquired: runs CMD, until its tree is empty. */
 static int run_command(struct holder *holder)
 {
     int64_t end = end_of_validity(holder->lock);
@@ -410,7 +412,7 @@ static int run_command(struct holder *holder)
     return holder->cut_short ? CLI_LOST : cli_child_exit(holder->status);
 }
 
-/* That it was lost while CMD worked is told, too, when it is only the release that learns of it. */
+/* Reports a loss during CMD's run even if only the release finds it. */
 static int release(struct holder *holder, int status)
 {
     char quoted[CLI_QUOTED_SIZE];
@@ -418,7 +420,7 @@ static int release(struct holder *holder, int status)
 
     if (redlock_release(&holder->lock, &result) == REDLOCK_OK || status == CLI_LOST)
         return status;
-    cli_say("%s was not released as it should be: %s", cli_quote(holder->run->acquire.resource, quoted),
+    cli_say("%s: the release failed: %s", cli_quote(holder->run->acquire.resource, quoted),
             redlock_result_text(&result));
     return result.status == REDLOCK_LOST && status == CLI_OK ? CLI_LOST : status;
 }

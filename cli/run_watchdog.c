@@ -1,4 +1,5 @@
-/* The process of redlock run that watches the other two, and ends CMD's tree in time when they are killed or stopped. */
+/* The process of redlock run that watches the other two, and ends CMD's tree in time when they are killed or
+ * stopped. */
 #define _GNU_SOURCE
 #include "exit_status.h"
 #include "message.h"
@@ -17,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* The front leaves more time to the others than the watchdog does. */
+/* The front waits longer than the watchdog. */
 enum { PATIENCE_MS = 50 };
 
 struct watchdog {
@@ -35,9 +36,9 @@ static void report(const struct watchdog *watchdog, struct cli_run_report report
     (void)!send(watchdog->front, &report, sizeof(report), MSG_NOSIGNAL);
 }
 
-/* --- What happens --- */
+/* --- Events --- */
 
-/* Signals only wake the watchdog: waitid(2), getppid(2) and the shared memory say what has happened. */
+/* Signals only wake the watchdog: waitid(2), getppid(2) and the shared memory have the events. */
 static void drain_signals(const struct watchdog *watchdog)
 {
     struct signalfd_siginfo information;
@@ -46,7 +47,7 @@ static void drain_signals(const struct watchdog *watchdog)
         ;
 }
 
-/* A holder that still waits for the lock gives up. One that runs CMD sees for itself that the front is dead. */
+/* A holder that still waits for the lock gives up. One that runs CMD detects the front's death itself. */
 static void look_at_front(struct watchdog *watchdog)
 {
     if (watchdog->front_is_dead || getppid() == watchdog->run->front)
@@ -65,8 +66,8 @@ static void lose_holder(struct watchdog *watchdog, const siginfo_t *end)
     cli_run_guard_end(&watchdog->guard); /* its children are ours now */
 }
 
-/* The holder's end is reported before it is reaped: a watchdog that is killed in between leaves it to the front, as its
- * child. False: there is no child left, hence no descendant. */
+/* Reports the holder's end before reaping it: if the watchdog is killed in between, the holder becomes the front's
+ * child. False: no child is left, hence no descendant. */
 static bool reap(struct watchdog *watchdog)
 {
     for (;;) {
@@ -105,7 +106,7 @@ static void watch(struct watchdog *watchdog)
     }
 }
 
-/* --- Its life --- */
+/* --- Main loop --- */
 
 /* Signals that the terminal or kill(1) sends to the front's process group are for the front alone. */
 static void become_background_process(pid_t parent)
@@ -128,7 +129,7 @@ _Noreturn static void become_holder(const struct watchdog *watchdog, int front, 
     _exit(cli_run_hold(watchdog->run, front));
 }
 
-/* All signals are blocked: SIGCHLD, the SIGTERM of the front's death and the SIGUSR1 of CMD's start come here. */
+/* All signals are blocked: SIGCHLD, SIGTERM at the front's death and SIGUSR1 at CMD's start arrive here. */
 static bool make_descriptors(struct watchdog *watchdog, const sigset_t *all)
 {
     watchdog->signals = signalfd(-1, all, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -154,7 +155,7 @@ _Noreturn void cli_run_watch(struct cli_run *run, const struct cli_run_links *en
     watchdog.holder = fork();
     if (watchdog.holder == 0)
         become_holder(&watchdog, ends->holder, &before);
-    cli_process_name_set("lock-watchdog"); /* the holder needs the arguments, which are CMD's */
+    cli_process_name_set("lock-watchdog"); /* after the fork: the holder needs the arguments for CMD */
     close(ends->holder);
     if (watchdog.holder < 0) {
         cli_say("cannot start a process: %s", strerror(errno));

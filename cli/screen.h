@@ -1,4 +1,4 @@
-/* What is written for people on standard output: colours where there is a terminal that shows them. */
+/* Readable output on standard output, coloured on a terminal that supports it. */
 #ifndef CLI_SCREEN_H
 #define CLI_SCREEN_H
 
@@ -6,14 +6,13 @@
 
 enum cli_colour { CLI_PLAIN, CLI_GOOD, CLI_DOUBTFUL, CLI_BAD, CLI_BRIGHT };
 
-/* The text in the colour, if standard output is a terminal and NO_COLOR is not set. width: at least so many columns,
- * filled with spaces. */
+/* Prints the text, coloured if standard output is a terminal and NO_COLOR is not set, padded to `width` columns. */
 void cli_print(enum cli_colour colour, int width, const char *text);
 
-/* Begins the screen anew, on a terminal. */
+/* Clears the screen, on a terminal. */
 void cli_screen_clear(void);
 
-/* So that what comes next is seen at once. False: nobody reads any more. */
+/* Flushes the output. False: standard output is closed. */
 bool cli_screen_show(void);
 
 #endif

@@ -27,7 +27,7 @@ enum { READY_WITHIN_MS = 20000, LOOK_MS = 10, ADDRESS_SIZE = 24 };
 
 struct server {
     pid_t pid;
-    int port_holder; /* a socket that keeps the port ours for as long as it is open */
+    int port_holder; /* a socket that reserves the port while it is open */
     int log;         /* in memory */
     unsigned port;
 };
@@ -36,8 +36,8 @@ struct cli_servers {
     unsigned count;
     struct server server[REDLOCK_NODES_MAX];
     char nodes[REDLOCK_NODES_MAX * ADDRESS_SIZE];
-    char program[PATH_MAX]; /* as it is found from any directory */
-    int directory;          /* their working directory: removed already, so that nobody can leave a file in it */
+    char program[PATH_MAX]; /* valid from any directory */
+    int directory;          /* their working directory: already removed, so that no file can be left in it */
 };
 
 const char *cli_servers_nodes(const struct cli_servers *servers)
@@ -53,7 +53,8 @@ static int fail(const char *what)
     return CLI_SYSTEM;
 }
 
-/* Bound, not listening: the kernel gives the port to nobody else, and a server with SO_REUSEADDR may listen on it. */
+/* Bound, not listening: the kernel gives the port to no other process, and a server with SO_REUSEADDR may listen on
+ * it. */
 static bool reserve_port(struct server *server)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -71,7 +72,7 @@ static bool reserve_port(struct server *server)
 
 static const char default_program[] = "redis-server";
 
-/* `asked` is NULL, or the program that the command line names. */
+/* asked: the program named on the command line, or NULL. */
 static const char *choose_program(const char *asked)
 {
     const char *named = asked != NULL ? asked : getenv("REDLOCK_SERVER_PROGRAM");
@@ -79,7 +80,7 @@ static const char *choose_program(const char *asked)
     return named != NULL && *named != '\0' ? named : default_program;
 }
 
-/* A name like ./redis-server is one of the directory that we were started in. */
+/* A name like ./redis-server is relative to the directory in which redlock was started. */
 static bool find_program(struct cli_servers *servers, const char *named)
 {
     char here[PATH_MAX] = "";
@@ -97,7 +98,7 @@ static void execute(const char *program, const char *port)
            "no", "--loglevel", "notice", "--logfile", "", (char *)NULL);
 }
 
-/* In a session of its own, so that an interrupt at the terminal is for the user's command alone. */
+/* In its own session, so that an interrupt at the terminal reaches only the user's command. */
 _Noreturn static void become(const struct cli_servers *servers, const struct server *server, pid_t parent)
 {
     char port[16];
@@ -159,7 +160,8 @@ static bool make_directory(struct cli_servers *servers)
         servers->directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (servers->directory >= 0 && rmdir(path) == 0)
         return true;
-    cli_say("cannot make a directory for the servers in %s: %s; TMPDIR names another place", parent, strerror(errno));
+    cli_say("cannot create a directory for the servers in %s: %s; set TMPDIR to another directory", parent,
+            strerror(errno));
     return false;
 }
 
@@ -178,10 +180,10 @@ static void say_last_words(const struct cli_servers *servers, const struct serve
     char *line = strrchr(text, '\n');
     bool is_missing = strstr(text, strerror(ENOENT)) != NULL;
     cli_say("%s did not start: %s%s", servers->program, line != NULL ? line + 1 : text,
-            is_missing ? "; install it, or name another with --server" : "");
+            is_missing ? "; install it, or choose another with --server" : "");
 }
 
-/* The one that has ended; NULL: all run. */
+/* A server that has ended; NULL: all are running. */
 static struct server *find_dead(struct cli_servers *servers)
 {
     for (unsigned i = 0; i < servers->count; i++)
@@ -197,7 +199,7 @@ static void pause_a_moment(void)
     nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * 1000000L}, NULL);
 }
 
-/* They are new, so no lock can be live on them: that is what trusting them asserts. */
+/* They are new, so no lock can be held on them: they can be trusted. */
 static int trust(struct cli_servers *servers, redlock_client *client)
 {
     redlock_result result;

@@ -35,7 +35,7 @@ void cli_interrupts_catch(void)
 
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN) /* as under nohup(1) */
+        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN) /* under nohup(1) */
             sigaction(numbers[i], &action, NULL);
 }
 
@@ -62,7 +62,7 @@ void cli_interrupt_again(void)
         return;
     signal(interrupt, SIG_DFL);
     raise(interrupt);
-    sigemptyset(&signals); /* it may be blocked, and is pending then */
+    sigemptyset(&signals); /* a blocked signal stays pending */
     sigaddset(&signals, interrupt);
     sigprocmask(SIG_UNBLOCK, &signals, NULL);
 }
@@ -99,7 +99,7 @@ static int connect_nodes(redlock_client **client, bool leave_locks)
     if (settings == NULL)
         return status;
     if (settings->nodes == NULL) {
-        cli_say("no nodes are named; use --nodes LIST, REDLOCK_NODES, or 'nodes =' in the config file");
+        cli_say("no nodes are listed; use --nodes LIST, REDLOCK_NODES, or 'nodes =' in the config file");
         return CLI_MISCONFIGURED;
     }
     redlock_options options = settings->options;
@@ -128,7 +128,7 @@ void cli_close(redlock_client **client)
     if (*client == NULL)
         return;
     if (redlock_close(client, &result) != REDLOCK_OK)
-        cli_explain("close: %s", redlock_result_text(&result)); /* names the nodes, which are gone */
+        cli_explain("close: %s", redlock_result_text(&result)); /* names the nodes, whose structs are freed */
 }
 
 /* --- Acquiring --- */
@@ -182,7 +182,7 @@ const char *cli_acquire_obstacle(redlock_client *client, const struct cli_acquir
 
 /* --- One acquire --- */
 
-/* Are so many nodes there, or in quarantine, that a majority can come of them by itself? */
+/* Whether waiting can help: a majority of the nodes is usable or in quarantine. */
 static bool may_recover(redlock_client *client, const redlock_result *result)
 {
     redlock_node_status node;
@@ -208,7 +208,7 @@ static bool is_worth_waiting(redlock_client *client, const struct cli_acquire *h
 
 enum { HINT_SIZE = CLI_QUOTED_SIZE + 64 };
 
-/* Of several resources, the one that others have. */
+/* For several resources, names the one that is not free. */
 static void name_obstacle(redlock_client *client, const struct cli_acquire *how, char hint[HINT_SIZE])
 {
     char quoted[CLI_QUOTED_SIZE];
@@ -220,7 +220,7 @@ static void name_obstacle(redlock_client *client, const struct cli_acquire *how,
         return;
     const char *resource = cli_acquire_obstacle(client, how, &state, &look);
     if (look.status == REDLOCK_OK && !is_free(&state, &look))
-        snprintf(hint, HINT_SIZE, "; %s is in the way", cli_quote(resource, quoted));
+        snprintf(hint, HINT_SIZE, "; %s is not free", cli_quote(resource, quoted));
 }
 
 static bool has_quarantine(redlock_client *client)
@@ -237,12 +237,12 @@ static void name_remedy(redlock_client *client, int status, char hint[HINT_SIZE]
 {
     *hint = '\0';
     if (has_quarantine(client))
-        snprintf(hint, HINT_SIZE, "; redlock trust ends a quarantine, when nobody holds a lock");
+        snprintf(hint, HINT_SIZE, "; if no client holds a lock, redlock trust ends the quarantine");
     else if (status == CLI_NO_QUORUM || status == CLI_MISCONFIGURED)
-        snprintf(hint, HINT_SIZE, "; redlock doctor tells what to do");
+        snprintf(hint, HINT_SIZE, "; redlock doctor shows the remedy");
 }
 
-/* The first attempt tells at once what there is to wait for; then it waits for what is left of the time. */
+/* The first attempt shows at once the reason to wait; then it waits for the remaining time. */
 static int acquire(redlock_client *client, const struct cli_acquire *how, redlock_acquire_options *options,
                    redlock_lock **lock, redlock_result *result)
 {
@@ -281,7 +281,7 @@ static int explain_failure(redlock_client *client, const struct cli_acquire *how
         name_obstacle(client, how, hint);
     else
         name_remedy(client, status, hint);
-    cli_say("%s not obtained: %s%s", cli_acquire_names(how, names), redlock_result_text(result), hint);
+    cli_say("%s not acquired: %s%s", cli_acquire_names(how, names), redlock_result_text(result), hint);
     return status;
 }
 

@@ -25,21 +25,21 @@ static const char *variable(const char *name)
 
 /* --- The file --- */
 
-/* $XDG_CONFIG_HOME/redlock/config, its default being ~/.config; false where there is no home. */
+/* $XDG_CONFIG_HOME/redlock/config, by default in ~/.config; false without a home directory. */
 static bool user_config(char path[CLI_SOURCE_SIZE])
 {
     const char *base = variable("XDG_CONFIG_HOME");
     const char *home = variable("HOME");
     int length = -1;
 
-    if (base != NULL && base[0] == '/') /* relative ones are to be ignored, says the specification */
+    if (base != NULL && base[0] == '/') /* the specification says to ignore relative paths */
         length = snprintf(path, CLI_SOURCE_SIZE, "%s/redlock/config", base);
     else if (home != NULL)
         length = snprintf(path, CLI_SOURCE_SIZE, "%s/.config/redlock/config", home);
     return length > 0 && length < CLI_SOURCE_SIZE;
 }
 
-/* The file that is named must be there; of the usual ones the first that is. "": none. */
+/* A file that is named must exist; otherwise the first default file that exists. "": none. */
 static bool find_config(char path[CLI_SOURCE_SIZE])
 {
     const char *named = cli_overrides.config != NULL ? cli_overrides.config : variable("REDLOCK_CONFIG");
@@ -79,7 +79,7 @@ static bool take_environment(struct cli_settings *settings)
 
 /* --- The command line --- */
 
-/* A password may hold a '/', which is nothing special before the last '@'. */
+/* A password may contain '/', which has no meaning before the last '@'. */
 bool cli_nodes_hold_password(const char *nodes)
 {
     const char *scheme;
@@ -118,7 +118,7 @@ static bool take_command_line(struct cli_settings *settings)
         snprintf(settings->nodes_source, CLI_SOURCE_SIZE, "--nodes");
         if (cli_nodes_hold_password(cli_overrides.nodes)) {
             cli_say(
-                "--nodes holds a password, which everybody can read in the list of processes; put it into REDLOCK_PASSWORD, "
+                "--nodes contains a password, which every user can read in the process list; put it in REDLOCK_PASSWORD, "
                 "REDLOCK_NODES or the config file");
             return false;
         }
@@ -128,7 +128,7 @@ static bool take_command_line(struct cli_settings *settings)
     return take_timeout(settings);
 }
 
-/* --- Together --- */
+/* --- Checks --- */
 
 bool cli_ttl_fits(const struct cli_settings *settings, int64_t ttl_ms)
 {
@@ -140,8 +140,8 @@ bool cli_ttl_fits(const struct cli_settings *settings, int64_t ttl_ms)
     if (ttl_ms >= CLI_TTL_LEAST_MS && ttl_ms <= most)
         return true;
     if (ttl_ms > most && guarded)
-        cli_say("a ttl of %s is above max-ttl, %s, the longest anybody in the deployment uses; "
-                "a longer one needs a longer max-ttl in the config file of every machine",
+        cli_say("a ttl of %s is above max-ttl, %s, the longest ttl in the deployment; "
+                "raise max-ttl in the config file of every machine",
                 cli_duration_exact(ttl_ms, given), cli_duration_exact(most, bound));
     else
         cli_say("a ttl of %s is not from %d ms to %s", cli_duration_exact(ttl_ms, given), CLI_TTL_LEAST_MS,
@@ -155,7 +155,7 @@ bool cli_cap_fits(int64_t cap_ms, int64_t ttl_ms)
 
     if (cap_ms >= ttl_ms && cap_ms <= UINT32_MAX)
         return true;
-    cli_say("--cap must be the ttl at least, that is %s, and 49 days at most", cli_duration_exact(ttl_ms, ttl));
+    cli_say("--cap must be at least the ttl, that is %s, and at most 49 days", cli_duration_exact(ttl_ms, ttl));
     return false;
 }
 

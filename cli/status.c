@@ -1,4 +1,4 @@
-/* redlock status: who holds what, node by node. */
+/* redlock status: shows the holder of each resource, node by node. */
 #define _GNU_SOURCE
 #include "commands.h"
 #include "duration.h"
@@ -30,14 +30,14 @@ static bool take(int id, const char *value)
     return *(id == OPTION_JSON ? &json : &watch) = true;
 }
 
-/* What the nodes show of a resource. */
+/* The state of a resource on the nodes. */
 struct look {
     const char *resource;
     redlock_state state;
     redlock_result result;
 };
 
-/* Free is what a majority shows as free: an acquire can have it. */
+/* Free on a majority: it can be acquired. */
 static const char *word_for(const struct look *look)
 {
     if (look->result.status != REDLOCK_OK)
@@ -144,16 +144,16 @@ static void print_summary(const struct look *look)
     char left[CLI_DURATION_SIZE];
 
     if (look->result.status != REDLOCK_OK)
-        printf(": too few nodes answer, %u of %u", look->result.granted, look->result.nodes);
+        printf(": too few nodes reply, %u of %u", look->result.granted, look->result.nodes);
     else if (state->locked && state->remaining_ms == REDLOCK_STATE_NO_EXPIRY)
-        printf(" on %u of %u nodes, without an end", state->locked_nodes, look->result.nodes);
+        printf(" on %u of %u nodes, without an expiry", state->locked_nodes, look->result.nodes);
     else if (state->locked)
         printf(" on %u of %u nodes, for %s unless extended", state->locked_nodes, look->result.nodes,
                left_text(state->remaining_ms, left));
     else if (state->permits_taken > 0)
         printf(", %u %s taken", state->permits_taken, state->permits_taken == 1 ? "permit" : "permits");
     else if (state->locked_nodes > 0)
-        printf(": free on %u of %u nodes, nobody has a majority", state->free_nodes, look->result.nodes);
+        printf(": free on %u of %u nodes, no client has a majority", state->free_nodes, look->result.nodes);
     if (state->waiters > 0)
         printf("; %u waiting", state->waiters);
 }
@@ -207,7 +207,7 @@ static int show(redlock_client *client, char *const *resources)
     return status;
 }
 
-/* Until the next look, or an interrupt: one that came since the last pause is not slept over. */
+/* Sleeps until the next snapshot or an interrupt, also one that arrived since the last pause. */
 static void pause_a_while(void)
 {
     struct timespec pause = {.tv_sec = interval_ms / 1000, .tv_nsec = interval_ms % 1000 * 1000000};
@@ -221,7 +221,7 @@ static void pause_a_while(void)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* Until it is interrupted, or nobody reads it. */
+/* Runs until it is interrupted, or standard output is closed. */
 static int show_again_and_again(redlock_client *client, char *const *resources)
 {
     char clock[32];
@@ -248,12 +248,12 @@ static int run(const struct cli_arguments *arguments)
     redlock_client *client;
 
     if (arguments->count < 1)
-        return cli_misused("a resource is needed, or several");
+        return cli_misused("at least one resource is needed");
     for (int i = 0; i < arguments->count; i++)
         if (!cli_resource_read(arguments->words[i]))
             return CLI_USAGE;
     if (interval_ms < SHORTEST_MS)
-        return cli_misused("--interval is %d ms at least", SHORTEST_MS);
+        return cli_misused("--interval must be at least %d ms", SHORTEST_MS);
     int status = cli_connect(&client);
     if (status == CLI_OK && watch) {
         cli_interrupts_catch();
@@ -266,8 +266,8 @@ static int run(const struct cli_arguments *arguments)
 }
 
 static const struct cli_option options[] = {
-    {'w', "watch", NULL, "look again each second, until interrupted"},
-    {OPTION_INTERVAL, "interval", "TIME", "with --watch: how often (1s)"},
+    {'w', "watch", NULL, "repeat each second, until interrupted"},
+    {OPTION_INTERVAL, "interval", "TIME", "with --watch: the interval (1s)"},
     {OPTION_JSON, "json", NULL, "write an object, on one line"},
     {0},
 };
@@ -275,12 +275,12 @@ static const struct cli_option options[] = {
 const struct cli_command cli_command_status = {
     .name = "status",
     .arguments = "RESOURCE ...",
-    .summary = "Show who holds a lock, on which nodes, for how long, and how many wait",
+    .summary = "Show the holder of a lock, its nodes, the remaining time and the number of waiters",
     .help =
-        "held: a majority shows the same token. free: a majority shows none. disputed: neither, as while several try to get it.\n"
-        "semaphore: permits are taken; how many there are only those know who take them. A look, not a promise.\n"
+        "held: a majority has the same token. free: a majority has none. disputed: neither, for example while several clients\n"
+        "try to acquire it. semaphore: permits are taken; the nodes do not know how many there are. The output is a snapshot.\n"
         "\n"
-        "exit status: 0 a majority answered; 69 too few nodes; 78 misconfigured; 64 usage\n",
+        "exit status: 0 a majority replied; 69 too few nodes; 78 misconfigured; 64 usage\n",
     .options = options,
     .take = take,
     .run = run,

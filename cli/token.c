@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* As the library reads it: no remark of redlock status but "(empty)", and not too long. */
+/* Whether the library accepts it: no remark of redlock status except "(empty)", and not too long. */
 static bool is_token(const char *text)
 {
     if (*text == '\0' || redlock_unescape(text, NULL, 0) > REDLOCK_TOKEN_MAX)
@@ -14,7 +14,7 @@ static bool is_token(const char *text)
     return *text != '(' || strcmp(text, "(empty)") == 0;
 }
 
-/* The first word of a line: what acquire wrote. A token's text has no spaces. */
+/* The first word of a line, as written by acquire. A token's text has no spaces. */
 static const char *read_line(char *line, size_t size)
 {
     if (fgets(line, (int)size, stdin) == NULL)
@@ -37,7 +37,7 @@ int cli_token_read(const struct cli_arguments *arguments, const char **resource,
     if (strcmp(*token, "-") == 0)
         *token = read_line(line, sizeof(line));
     if (!is_token(*token))
-        return cli_misused("%s is not a token: acquire writes one and status shows it, up to %d bytes",
+        return cli_misused("%s is not a token: use the output of acquire, or a token from status, of up to %d bytes",
                            cli_quote(*token, quoted), REDLOCK_TOKEN_MAX);
     return CLI_OK;
 }
@@ -51,9 +51,8 @@ void cli_token_explain_loss(redlock_client *client, const char *resource)
     if (redlock_query(client, resource, 0, &state, &result) != REDLOCK_OK)
         return;
     if (state.locked && strcmp(state.token, "(shared)") == 0)
-        cli_say("%s is shared: a reader's lock is extended and released by its redlock run alone",
+        cli_say("%s is shared: only its redlock run can extend or release a reader's lock",
                 cli_quote(resource, quoted));
     else if (state.permits_taken > 0)
-        cli_say("%s is a semaphore: a permit is extended and released by its redlock run alone",
-                cli_quote(resource, quoted));
+        cli_say("%s is a semaphore: only its redlock run can extend or release a permit", cli_quote(resource, quoted));
 }

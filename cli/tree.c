@@ -64,7 +64,7 @@ static void add(struct list *list, const struct process *process)
             size <= MOST_PROCESSES ? realloc(list->processes, size * sizeof(*list->processes)) : NULL;
         if (larger == NULL) {
             list->torn = true;
-            return; /* those that are listed are signalled; the next pass finds the others */
+            return; /* the next pass finds the others */
         }
         list->processes = larger;
         list->size = size;
@@ -164,7 +164,7 @@ static bool is_stranger(const struct cli_tree *tree, const struct cli_process *p
     return false;
 }
 
-/* Strangers are dropped before their own children would be listed. */
+/* Drops strangers before their children would be listed. */
 static void drop_strangers(const struct cli_tree *tree, struct list *list)
 {
     size_t kept = 0;
@@ -203,7 +203,7 @@ static struct list read_tree(const struct cli_tree *tree)
 
 /* --- Signals --- */
 
-/* The descriptor is opened first: when the number still has the same start time behind it, it is of that process. */
+/* Opens the descriptor first: if the PID still has the same start time afterwards, it refers to that process. */
 static void signal_process(const struct process *process, const int *numbers, size_t count)
 {
     int descriptor = (int)syscall(SYS_pidfd_open, process->id.pid, 0);

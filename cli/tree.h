@@ -34,10 +34,10 @@ void cli_tree_kill(const struct cli_tree *tree);
 /* Sends the signal to the group, if a process of the tree is in it: its number may be another group's otherwise. */
 void cli_tree_signal_group(const struct cli_tree *tree, int number);
 
-/* Does a process of the tree live? A zombie does not. */
+/* Whether a process of the tree lives. A zombie does not. */
 bool cli_tree_is_alive(const struct cli_tree *tree);
 
-/* Was this process stopped, and not continued since? */
+/* Whether this process is stopped. */
 bool cli_process_is_stopped(pid_t pid);
 
 /* The children of this process, in memory that the caller frees; NULL where there are none. False: no memory. */

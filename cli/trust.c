@@ -1,4 +1,4 @@
-/* redlock trust: an operator vouches that no lock is held, and the nodes' quarantine ends. */
+/* redlock trust: ends the nodes' quarantine, because an operator vouches that no lock is held. */
 #define _GNU_SOURCE
 #include "commands.h"
 #include "duration.h"
@@ -22,7 +22,7 @@ static bool take(int id, const char *value)
     return yes = true;
 }
 
-/* --- What there is to trust --- */
+/* --- Nodes in quarantine --- */
 
 static bool is_untrusted(const redlock_node_status *node)
 {
@@ -34,7 +34,7 @@ static void print_node(const redlock_node_status *node)
     if (strcmp(node->state, "ready") != 0)
         printf("  %s: cannot be reached: %s\n", node->name, node->error);
     else if ((node->findings & REDLOCK_FINDING_OTHER_DEPLOYMENT) != 0)
-        printf("  %s: belongs to deployment '%s' of %u nodes, from which it is taken\n", node->name,
+        printf("  %s: belongs to deployment '%s' of %u nodes, and will be taken from it\n", node->name,
                node->marker_deployment, node->marker_nodes);
     else if (*node->objection != '\0')
         printf("  %s: %s\n", node->name, node->objection);
@@ -42,7 +42,7 @@ static void print_node(const redlock_node_status *node)
         printf("  %s: grants locks already\n", node->name);
 }
 
-/* Shows all of them; how many there are to be trusted. */
+/* Prints all nodes; returns the number of those to trust. */
 static unsigned print_nodes(redlock_client *client)
 {
     redlock_node_status node;
@@ -56,17 +56,17 @@ static unsigned print_nodes(redlock_client *client)
     return untrusted;
 }
 
-/* --- Asking --- */
+/* --- Confirmation --- */
 
 static void print_assertion(int64_t max_ttl_ms)
 {
     char text[CLI_DURATION_SIZE];
 
     printf("\n"
-           "A node in quarantine may have forgotten locks that are still held, and waits\n"
-           "until each of them has ended. To trust it is to vouch that nobody holds a lock:\n"
-           "the deployment is new, or all its clients have been stopped for %s (max-ttl).\n"
-           "A lock that is held all the same will be granted a second time.\n\n",
+           "A node in quarantine may have lost locks that are still held, and waits until\n"
+           "each of them has expired. Trust it only if no client holds a lock: the\n"
+           "deployment is new, or all its clients have been stopped for %s (max-ttl).\n"
+           "A lock that is held nevertheless may be granted a second time.\n\n",
            cli_duration_exact(max_ttl_ms, text));
 }
 
@@ -74,7 +74,7 @@ static bool is_confirmed(void)
 {
     char answer[64];
 
-    printf("Does nobody hold a lock, so that they can be trusted? [y/N] ");
+    printf("Are you sure that no client holds a lock? [y/N] ");
     fflush(stdout);
     if (fgets(answer, sizeof(answer), stdin) == NULL)
         return putchar('\n'), false;
@@ -97,7 +97,7 @@ static int trust(redlock_client *client)
             cli_say("%s is not trusted: %s%s%s", result.node[i].name, redlock_outcome_name(result.node[i].outcome),
                     *result.node[i].text != '\0' ? ": " : "", result.node[i].text);
     if (status != REDLOCK_OK)
-        cli_say("too few nodes are trusted; mend the others, or wait for them to come out of quarantine");
+        cli_say("too few nodes are trusted; repair the others, or wait until their quarantine ends");
     return cli_exit_of(&result);
 }
 
@@ -106,17 +106,17 @@ static int decide(redlock_client *client, const redlock_options *settings)
     redlock_state state;
     redlock_result result;
 
-    redlock_query(client, "redlock-trust", 0, &state, &result); /* waits until each node has answered or failed */
+    redlock_query(client, "redlock-trust", 0, &state, &result); /* waits until each node has replied or failed */
     cli_explain_result("connecting", &result);
     if (print_nodes(client) == 0) {
         printf(result.status == REDLOCK_OK ? "There is nothing to trust: no node is in quarantine.\n"
-                                           : "There is nothing to trust among the nodes that can be reached.\n");
+                                           : "There is nothing to trust among the reachable nodes.\n");
         return cli_exit_of(&result);
     }
     print_assertion(settings->max_ttl_ms);
-    fflush(stdout); /* before what is said on the other */
+    fflush(stdout); /* before a message on standard error */
     if (!yes && isatty(STDIN_FILENO) != 1)
-        return cli_misused("there is no terminal to ask on; --yes says that nobody holds a lock");
+        return cli_misused("there is no terminal for the confirmation; use --yes if no client holds a lock");
     if (!yes && !is_confirmed()) {
         cli_say("nothing was changed");
         return CLI_NOT_OBTAINED;
@@ -146,17 +146,17 @@ static int run(const struct cli_arguments *arguments)
 }
 
 static const struct cli_option options[] = {
-    {'y', "yes", NULL, "do not ask: nobody holds a lock"},
+    {'y', "yes", NULL, "do not ask: no client holds a lock"},
     {0},
 };
 
 const struct cli_command cli_command_trust = {
     .name = "trust",
     .arguments = "",
-    .summary = "End the quarantine of new nodes: vouch that no lock is held",
+    .summary = "End the quarantine of new nodes, if no client holds a lock",
     .help =
-        "New nodes, and those that restarted, grant no lock until every one that they may have forgotten has ended:\n"
-        "max-ttl and a bit. Nodes of another deployment become this one's.\n"
+        "Nodes that are new or have restarted grant no lock until every lock that they may have lost has expired: max-ttl\n"
+        "plus a margin. Nodes of another deployment become part of this one.\n"
         "\n"
         "exit status: 0 a majority is trusted; 1 not confirmed; 69 too few nodes; 78 misconfigured; 64 usage\n",
     .options = options,

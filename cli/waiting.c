@@ -19,7 +19,7 @@ struct cli_waiting {
     int64_t wait_ms;
     int64_t began_ms;
     pthread_t thread;
-    pthread_mutex_t mutex; /* of over */
+    pthread_mutex_t mutex; /* for `over` */
     pthread_cond_t changed;
     bool over;
 };
@@ -39,7 +39,7 @@ static void tell_state(const redlock_state *state, redlock_result *result, char 
     if (result->status != REDLOCK_OK)
         snprintf(text, size, "%s", redlock_result_text(result));
     else if (state->locked && state->remaining_ms == REDLOCK_STATE_NO_EXPIRY)
-        snprintf(text, size, "held on %u of %u nodes, without an end", state->locked_nodes, result->nodes);
+        snprintf(text, size, "held on %u of %u nodes, without an expiry", state->locked_nodes, result->nodes);
     else if (state->locked)
         snprintf(text, size, "held on %u of %u nodes, for %s unless renewed", state->locked_nodes, result->nodes,
                  cli_duration_text(state->remaining_ms, left));
@@ -50,7 +50,7 @@ static void tell_state(const redlock_state *state, redlock_result *result, char 
                  state->free_nodes);
 }
 
-/* Of several resources it is told of the one that is in the way. */
+/* For several resources, describes the one that is not free. */
 static void tell_holder(redlock_client *client, const struct cli_acquire *how, char *text, size_t size)
 {
     char quoted[CLI_QUOTED_SIZE];
@@ -81,7 +81,7 @@ static void draw(const struct cli_waiting *waiting)
                  cli_duration_text(left_ms > 0 ? left_ms : 0, left));
 }
 
-/* True when it is over. */
+/* True: the wait is over. */
 static bool pause_a_second(struct cli_waiting *waiting)
 {
     struct timespec until;
@@ -106,7 +106,7 @@ static void *show(void *arg)
     return NULL;
 }
 
-/* Signals are for the thread that waits. */
+/* Signals go to the thread that waits. */
 static bool start_thread(struct cli_waiting *waiting)
 {
     sigset_t all;

@@ -1,4 +1,4 @@
-/* The line on a terminal that shows what an acquire waits for. */
+/* The status line on a terminal while an acquire waits. */
 #ifndef CLI_WAITING_H
 #define CLI_WAITING_H
 
@@ -10,11 +10,11 @@
 
 struct cli_waiting;
 
-/* Shows it until cli_waiting_hide(); wait_ms: for how long, or REDLOCK_FOREVER. NULL where there is no terminal. The
- * client and what it acquires are used by a thread meanwhile. */
+/* Shows it until cli_waiting_hide(); wait_ms: the longest wait, or REDLOCK_FOREVER. NULL without a terminal. A thread
+ * uses the client and `how` meanwhile. */
 struct cli_waiting *cli_waiting_show(redlock_client *client, const struct cli_acquire *how, int64_t wait_ms);
 
-/* Takes it away; NULL does nothing. */
+/* Erases it; NULL does nothing. */
 void cli_waiting_hide(struct cli_waiting *waiting);
 
 #endif

@@ -35,10 +35,10 @@ case ${1-} in
   --)
     shift
     command=("$@")
-    [ $# -gt 0 ] || { room_say "after -- a command is wanted; --help tells more"; exit 2; }
+    [ $# -gt 0 ] || { room_say "a command must follow --; see --help"; exit 2; }
     ;;
   *)
-    room_say "'$1' is not understood; --help tells more"
+    room_say "'$1' is not understood; see --help"
     exit 2
     ;;
 esac

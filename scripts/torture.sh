@@ -24,7 +24,7 @@ while [ $# -gt 0 ]; do
   case $1 in
     --seconds | --seed | --fault | --directory)
       if [ $# -lt 2 ]; then
-        echo "scripts/torture.sh: $1 wants a value." >&2
+        echo "scripts/torture.sh: $1 needs a value." >&2
         exit 2
       fi
       case $1 in

@@ -62,7 +62,7 @@ fresh 0 'Usage: scripts/fresh.sh' --help
 fresh 2 "'sarge' is not a release that can be made here; there are: bookworm trixie" sarge
 fresh 2 "'--trixie' is not a release" --trixie
 fresh 2 "'now' is not understood" trixie now
-fresh 2 "after -- a command is wanted" trixie --
+fresh 2 "a command must follow --" trixie --
 
 # The output and the exit status of COMMAND; the system made by debootstrap, then from the kept file.
 fresh 0 'making a bare trixie' trixie -- true

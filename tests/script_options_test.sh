@@ -26,12 +26,12 @@ says() { # TEXT SCRIPT WORD ...
 
 says "'--no-such-option' is not understood" sim.sh --seed 1 --no-such-option
 says "'-x' is not understood" sim.sh -x
-says "'--seed' wants a value" sim.sh --boundary --seed
+says "'--seed' needs a value" sim.sh --boundary --seed
 says BUILDING sim.sh --seed=1 --boundary
 says "'--no-such-option' is not understood" test.sh --quick --no-such-option
 says "--server wants a program" test.sh --server
 says "'--no-such-option' is not understood" demo.sh --no-such-option 5
-says "'--items' wants a value" demo.sh --items
+says "'--items' needs a value" demo.sh --items
 says BUILDING demo.sh --items 5 --kill 'kill -KILL 1' --sellers=3
 for option in $("$sim" --help | grep -oE -- '--[a-z]+( [A-Z])?' | sed 's/ [A-Z]$/=1/' | sort -u); do
   says BUILDING sim.sh "$option"

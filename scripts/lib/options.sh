@@ -18,7 +18,7 @@ options_check() {
       continue
     elif [[ $word == --* && $with_value == *" $name "* ]]; then
       if [ $# -eq 0 ]; then
-        echo "$0: '$word' wants a value; --help tells more." >&2
+        echo "$0: '$word' needs a value; see --help." >&2
         return 2
       fi
       shift

@@ -51,7 +51,7 @@ static const struct {
     {"nodes = a\n[other]\nttl = 1s\n", "config:3: there is no section [other]"},
     {"; first\n\nttl = 10x\n", "config:3: ttl: '10x' is not a duration"},
     {"ttl =\n", "config:1: ttl: '' is not a duration"},
-    {"nodes =\n", "config:1: nodes: there is none"},
+    {"nodes =\n", "config:1: nodes: the list is empty"},
     {"guard = maybe\n", "config:1: guard: 'maybe' is neither yes nor no"},
     {"database = -1\n", "config:1: database: '-1' is not a number"},
     {"password-file = /nonexistent/password\n", "cannot read a password from /nonexistent/password"},
@@ -103,7 +103,7 @@ START_TEST(without_nodes_it_says_where_they_can_be_named)
     struct program *program = program_run(NULL, "run", "x", "--", "true", NULL);
 
     program_exits(program, MISCONFIGURED);
-    program_says_in_one_line(program, "no nodes are named; use --nodes LIST, REDLOCK_NODES, or");
+    program_says_in_one_line(program, "no nodes are listed; use --nodes LIST, REDLOCK_NODES, or");
 }
 END_TEST
 
@@ -114,7 +114,7 @@ START_TEST(a_password_that_all_may_read_is_warned_of)
     ck_assert_int_eq(chmod(path, 0644), 0);
     struct program *program = program_run(NULL, "--config", path, "run", resource, "--", "true", NULL);
     program_exits(program, NO_QUORUM);
-    ck_assert_ptr_nonnull(strstr(program_errors(program), "everybody may read it"));
+    ck_assert_ptr_nonnull(strstr(program_errors(program), "every user can read it"));
     ck_assert_ptr_null(strstr(program_errors(program), "secret"));
 }
 END_TEST
@@ -135,9 +135,9 @@ START_TEST(a_warning_is_for_the_file_that_has_the_password)
     char *password = fixture_text("%s", write_config("password", "secret\n"));
     char *text = fixture_text("nodes = 127.0.0.1:1\npassword-file = %s\n", password);
 
-    ck_assert_ptr_null(strstr(program_errors(run_with_readable(text)), "everybody may read it"));
+    ck_assert_ptr_null(strstr(program_errors(run_with_readable(text)), "every user can read it"));
     struct program *program = run_with_readable("nodes = 127.0.0.1:2\nnodes = redis://me:sec/ret@127.0.0.1:1\n");
-    ck_assert_ptr_nonnull(strstr(program_errors(program), "everybody may read it"));
+    ck_assert_ptr_nonnull(strstr(program_errors(program), "every user can read it"));
     free(password);
     free(text);
 }
@@ -214,7 +214,7 @@ START_TEST(the_environment_wins_over_the_file)
 
     struct program *program = program_run(NULL, "--config", path, "run", resource, "--", "true", NULL);
     program_exits(program, NO_QUORUM);
-    program_says_in_one_line(program, "; redlock doctor tells what to do");
+    program_says_in_one_line(program, "; redlock doctor shows the remedy");
     works(program_run(&scene_on_nodes, "--config", path, "run", resource, "--", "true", NULL));
     free(text);
 }

@@ -166,13 +166,13 @@ START_TEST(one_node_alone_is_noted)
     struct program_options options = options_for(real_cluster(1, NULL), NULL);
 
     program_exits(program_run(&options, "trust", "-y", NULL), 0);
-    json_is(doctor(&options, OK), ".findings[0].text", "a single node: when it fails there are no locks");
+    json_is(doctor(&options, OK), ".findings[0].text", "a single node: if it fails, no lock can be acquired");
 }
 END_TEST
 
 /* --- Trust --- */
 
-static const char assertion[] = "To trust it is to vouch that nobody holds a lock";
+static const char assertion[] = "Trust it only if no client holds a lock";
 
 START_TEST(new_nodes_are_in_quarantine_until_they_are_trusted)
 {
@@ -180,12 +180,12 @@ START_TEST(new_nodes_are_in_quarantine_until_they_are_trusted)
     struct program *program = doctor(&options, CRITICAL);
 
     json_is(program, "[.nodes[].findings[].name] | unique | join(\" \")", "quarantine");
-    json_is(program, ".nodes[0].findings[0].remedy", "wait; or, if you know that nobody holds a lock: redlock trust");
+    json_is(program, ".nodes[0].findings[0].remedy", "wait; or, if no client holds a lock: redlock trust");
     json_is(program, ".recovers_ms | . > 20000 and . < 40000", "true");
     program = program_run(&options, "trust", NULL);
     program_exits(program, USAGE);
     has(program, assertion);
-    ck_assert_ptr_nonnull(strstr(program_errors(program), "--yes says that nobody holds a lock"));
+    ck_assert_ptr_nonnull(strstr(program_errors(program), "use --yes if no client holds a lock"));
     doctor(&options, CRITICAL);
     program = program_run(&options, "trust", "--yes", NULL);
     program_exits(program, 0);
@@ -237,10 +237,10 @@ START_TEST(nodes_of_another_deployment_are_taken_over_by_name)
     struct program *program = doctor(&options, CRITICAL);
     json_is(program, FOUND(0), "other-deployment");
     json_is(program, ".nodes[0].findings[0].text",
-            "its marker is of deployment 'default' with 3 nodes; its vote does not count");
+            "its marker names deployment 'default' with 3 nodes; its vote does not count");
     program = program_run(&options, "trust", "-y", NULL);
     program_exits(program, 0);
-    has(program, "belongs to deployment 'default' of 3 nodes, from which it is taken");
+    has(program, "belongs to deployment 'default' of 3 nodes, and will be taken from it");
     doctor(&options, OK);
 }
 END_TEST
@@ -285,7 +285,7 @@ static const struct {
     const char *words[3];
     const char *says;
 } bad_lines[] = {
-    {{"doctor", "a", "b"}, "one resource at most"},
+    {{"doctor", "a", "b"}, "at most one resource"},
     {{"doctor", ""}, "has 0 bytes"},
     {{"trust", "a"}, "it takes no arguments"},
     {{"trust", "--maybe"}, "'--maybe' is not an option"},

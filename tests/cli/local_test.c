@@ -113,7 +113,7 @@ START_TEST(without_a_server_it_says_so)
 
     program_exits(program, 71);
     program_says_in_one_line(program, "/nonexistent/redis-server: No such file");
-    program_says_in_one_line(program, "; install it, or name another with --server");
+    program_says_in_one_line(program, "; install it, or choose another with --server");
     program = program_run(NULL, "local", "--server", "", "--", "true", NULL);
     program_exits(program, 64);
     program_says_in_one_line(program, "--server is empty");

@@ -165,11 +165,11 @@ START_TEST(several_resources_are_held_or_none)
     struct program *other = program_run(&scene_on_nodes, "run", "-n", "test:other", second, "--", "true", NULL);
     program_exits(other, 1); /* the one that is free is not blamed */
     program_says_in_one_line(other, "'test:other' and '");
-    program_says_in_one_line(other, "-2' is in the way");
+    program_says_in_one_line(other, "-2' is not free");
     other = program_run(&scene_on_nodes, "run", "-w", A_WHILE, "test:a", "test:b", second, "--", "true", NULL);
     program_exits(other, 1);
-    program_says_in_one_line(other, "'test:a' and 2 more not obtained");
-    program_says_in_one_line(other, "-2' is in the way");
+    program_says_in_one_line(other, "'test:a' and 2 more not acquired");
+    program_says_in_one_line(other, "-2' is not free");
     program_exits(program_run(&scene_on_nodes, "run", "-n", "test:other", "--", "true", NULL), 0);
     program_signal(holder, SIGTERM);
     program_exits(holder, 128 + SIGTERM);
@@ -381,7 +381,7 @@ START_TEST(not_on_a_terminal_it_waits_without_a_word)
     hold_by_another();
     struct program *program = program_run(&scene_on_nodes, "run", "--wait", "1500ms", resource, "--", "true", NULL);
     program_exits(program, NOT_OBTAINED);
-    program_says_in_one_line(program, "not obtained");
+    program_says_in_one_line(program, "not acquired");
     release_by_another();
 }
 END_TEST
@@ -787,7 +787,7 @@ START_TEST(without_a_majority_its_command_is_ended)
         deployment_stop(real_nodes, i);
     program_exits(program, LOST);
     ck_assert_str_eq(program_output(program), "ready\ntold\n");
-    ck_assert_ptr_nonnull(strstr(program_errors(program), "is not renewed"));
+    ck_assert_ptr_nonnull(strstr(program_errors(program), "renewal failed"));
 }
 END_TEST
 
@@ -802,7 +802,7 @@ START_TEST(a_lock_that_is_gone_ends_its_command)
         real_delete(i, resource);
     program_exits(program, LOST);
     ck_assert_str_eq(program_output(program), "ready\ntold\n");
-    ck_assert_ptr_nonnull(strstr(program_errors(program), "a majority of the nodes does not have it any more"));
+    ck_assert_ptr_nonnull(strstr(program_errors(program), "a majority of the nodes no longer has it"));
 }
 END_TEST
 
@@ -844,10 +844,10 @@ static const struct {
     {{"run", "--ttl", "2s", "--grace", "1s", "x", "--", "true"}, "2 x grace + 1 s"},
     {{"run", "--ttl", "500ms", "x", "--", "true"}, "2 x grace + 1 s"},
     {{"run", "--ttl", "60s", "x", "--", "true"}, "max-ttl"},
-    {{"run", "--cap", "1s", "x", "--", "true"}, "--cap must be the ttl at least"},
+    {{"run", "--cap", "1s", "x", "--", "true"}, "--cap must be at least the ttl"},
     {{"run", "-E", "256", "x", "--", "true"}, "'256' is not a number from 0 to 255"},
-    {{"run", "--nodes", "redis://me:secret@127.0.0.1:1", "x", "--", "true"}, "--nodes holds a password"},
-    {{"run", "--nodes", "redis://me:sec/ret@127.0.0.1:1", "x", "--", "true"}, "--nodes holds a password"},
+    {{"run", "--nodes", "redis://me:secret@127.0.0.1:1", "x", "--", "true"}, "--nodes contains a password"},
+    {{"run", "--nodes", "redis://me:sec/ret@127.0.0.1:1", "x", "--", "true"}, "--nodes contains a password"},
 };
 enum { REFUSED = sizeof(refused) / sizeof(refused[0]) };
 

@@ -78,7 +78,7 @@ START_TEST(a_lock_that_nobody_has)
     ck_assert(real_foreign_set(0, key, "of\033another"));
     deployment_command(real_nodes, 1, NULL, 0, "SET", key, "for ever", NULL);
     struct program *program = status(key, NULL);
-    has(program, "' disputed: free on 1 of 5 nodes, nobody has a majority\n");
+    has(program, "' disputed: free on 1 of 5 nodes, no client has a majority\n");
     has(program, "of\\x1banother");
     has(program, "no end");
     ck_assert_ptr_null(strchr(program_output(program), '\033'));
@@ -177,7 +177,7 @@ START_TEST(the_permits_of_a_semaphore_that_are_taken)
     struct program *first = run_with("--permits", "3", key), *second = run_with("--permits", "3", key);
 
     has(status(key, NULL), "' semaphore, 2 permits taken\n");
-    is_not_handed_on(first, key, "is a semaphore: a permit is extended and released by its redlock run alone");
+    is_not_handed_on(first, key, "is a semaphore: only its redlock run can extend or release a permit");
     ends(first);
     has(status(key, NULL), "' semaphore, 1 permit taken\n");
     ends(second);
@@ -192,7 +192,7 @@ START_TEST(the_lock_of_a_reader)
 
     has(status(key, NULL), "' held on "); /* a majority is enough to begin */
     json_is(status(key, "--json"), ".resources[0] | [.state, .token] | join(\" \")", "held (shared)");
-    is_not_handed_on(run, key, "is shared: a reader's lock is extended and released by its redlock run alone");
+    is_not_handed_on(run, key, "is shared: only its redlock run can extend or release a reader's lock");
     ends(run);
     has(status(key, NULL), "' free\n");
 }
@@ -246,7 +246,7 @@ START_TEST(nodes_that_do_not_answer_are_named)
     program_exits(program, NO_QUORUM);
     json_is(program, ".resources[0].state", "unknown");
     json_is(program, "[.resources[0].nodes[] | select(.error)] | length", "3");
-    has(program_run(&scene_on_nodes, "status", key, NULL), "' unknown: too few nodes answer, 2 of 5\n");
+    has(program_run(&scene_on_nodes, "status", key, NULL), "' unknown: too few nodes reply, 2 of 5\n");
     deployment_resume(real_nodes, 1);
     for (size_t i = 0; i < NODES; i++)
         if (i != 0 && i != 2)
@@ -295,9 +295,9 @@ START_TEST(a_command_line_that_is_wrong_is_refused)
         const char *words[3];
         const char *says;
     } lines[] = {
-        {{NULL}, "a resource is needed"},
+        {{NULL}, "at least one resource is needed"},
         {{""}, "has 0 bytes"},
-        {{"a", "--interval", "1ms"}, "--interval is 50 ms at least"},
+        {{"a", "--interval", "1ms"}, "--interval must be at least 50 ms"},
         {{"a", "--interval", "often"}, "--interval 'often' is not a duration"},
     };
     struct program *program =
@@ -313,7 +313,7 @@ START_TEST(without_nodes_it_says_how_to_name_them)
     struct program *program = program_run(NULL, "status", "a", NULL);
 
     program_exits(program, MISCONFIGURED);
-    program_says_in_one_line(program, "no nodes are named");
+    program_says_in_one_line(program, "no nodes are listed");
 }
 END_TEST
 

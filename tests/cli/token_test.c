@@ -139,7 +139,7 @@ START_TEST(a_lock_is_broken_by_the_token_that_status_shows)
     const char *token = json_get(program_run(&scene_on_nodes, "status", key, "--json", NULL), ".resources[0].token");
     program_exits(run("release", key, token), 0);
     program_exits(holder, LOST);
-    ck_assert_ptr_nonnull(strstr(program_errors(holder), "does not have it any more"));
+    ck_assert_ptr_nonnull(strstr(program_errors(holder), "no longer has it"));
     ck_assert(real_nothing_left(NULL));
 }
 END_TEST
@@ -275,19 +275,19 @@ static const struct {
     const char *says;
 } bad_lines[] = {
     {{"acquire"}, "a resource is needed"},
-    {{"acquire", "a", "b"}, "one resource only: a lock on several is redlock run's"},
+    {{"acquire", "a", "b"}, "one resource only: use redlock run for a lock on several"},
     {{"acquire", ""}, "has 0 bytes"},
     {{"acquire", "a", "--wait", "soon"}, "--wait 'soon' is not a duration"},
     {{"acquire", "a", "--ttl", "-1"}, "--ttl '-1' is not a duration"},
     {{"acquire", "a", "--for", "me"}, "--for 'me' is not a number"},
-    {{"acquire", "a", "--cap", "1s"}, "--cap is for a lock that is renewed"},
-    {{"acquire", "a", "--loss-signal", "TERM"}, "--loss-signal is sent to a process: --for PID names it"},
-    {{"acquire", "a", "--loss-signal", "9"}, "--loss-signal '9' is none of HUP, INT, "},
+    {{"acquire", "a", "--cap", "1s"}, "--cap limits the renewal"},
+    {{"acquire", "a", "--loss-signal", "TERM"}, "--loss-signal needs --for PID, the process that gets the signal"},
+    {{"acquire", "a", "--loss-signal", "9"}, "--loss-signal '9' is not one of HUP, INT, "},
     {{"acquire", "a", "-E", "256"}, "is not a number from 0 to 255"},
     {{"extend", "a"}, "a resource and a token are needed"},
     {{"extend", "a", "(shared)"}, "'(shared)' is not a token"},
     {{"extend", "a", TOKEN TOKEN TOKEN TOKEN},
-     "is not a token: acquire writes one and status shows it, up to 128 bytes"},
+     "is not a token: use the output of acquire, or a token from status, of up to 128 bytes"},
     {{"acquire", "a\\x00b"}, "has a NUL byte"},
     {{"extend", "a", TOKEN, "--ttl", "x"}, "--ttl 'x' is not a duration"},
     {{"release", "a", TOKEN, "b"}, "a resource and a token are needed"},
@@ -318,7 +318,7 @@ START_TEST(limit_of_open_files_is_named)
     ck_assert_ptr_nonnull(strstr(errors, "descriptor"));
     for (const char *line = strtok((char *)(uintptr_t)errors, "\n"); line != NULL; line = strtok(NULL, "\n"))
         ck_assert_msg(strstr(line, "Too many open files; raise the limit of open files (ulimit -n)") != NULL ||
-                          strstr(line, "cannot make a descriptor") == NULL,
+                          strstr(line, "cannot create a descriptor") == NULL,
                       "%s", line);
 }
 END_TEST
@@ -399,7 +399,7 @@ START_TEST(a_quarantine_is_shown_and_waited_out)
     struct program *program = program_run(&options, "acquire", "x", "--no-wait", NULL);
     program_exits(program, NO_QUORUM);
     program_says_in_one_line(program, "in quarantine for");
-    program_says_in_one_line(program, "; redlock trust ends a quarantine");
+    program_says_in_one_line(program, "; if no client holds a lock, redlock trust ends the quarantine");
     program = program_run(&options, "acquire", "x", NULL);
     token_of(program);
     ck_assert_ptr_nonnull(strstr(program_errors(program), "waiting: "));

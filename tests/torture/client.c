@@ -362,7 +362,7 @@ static void run_once(struct worker *worker, char **argv)
     }
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
     if (code == 1 || code == 69)
-        say(worker, HISTORY_FAILED, 0, code == 1 ? "not obtained" : "no quorum");
+        say(worker, HISTORY_FAILED, 0, code == 1 ? "not acquired" : "no quorum");
     if (code == 64 || code == 78 || code == 126 || code == 127) {
         fprintf(stderr, "torture_client: redlock run exits with %d\n", code);
         exit(2);

@@ -1,11 +1,12 @@
-/* The acquire operation: attempts, waiting, fencing tokens, permits, re-entry. Returns REDLOCK_OK if the callback will be called, exactly once. */
+/* The acquire operation: attempts, waiting, fencing tokens, permits, re-entry. Returns REDLOCK_OK if it will call the
+ * callback. */
 #ifndef RL_ACQUIRE_H
 #define RL_ACQUIRE_H
 
 #include "redlock/redlock.h"
 #include "src/core/owner.h"
 
-/* caller: the owner where the options name none. */
+/* caller: the owner if the options have none. */
 int rl_acquire_start(redlock_client *client, const char *resource, const redlock_acquire_options *options,
                      struct rl_owner caller, redlock_acquire_callback callback, void *arg);
 

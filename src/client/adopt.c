@@ -1,5 +1,4 @@
-/* Adopt: a lock that somebody else was granted becomes a handle of ours, when a majority of the nodes still holds its
- * token. */
+/* Adopt: creates a handle of a lock that another process acquired, if a majority of the nodes still has its token. */
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
@@ -17,7 +16,7 @@ struct adopt {
     redlock_acquire_options options;
     struct rl_owner owner;
     struct rl_lease *lease;
-    redlock_lock *lock; /* what it came to */
+    redlock_lock *lock; /* the handle; NULL until the lock is adopted */
     redlock_acquire_callback callback;
     void *arg;
 };
@@ -40,7 +39,8 @@ static void won(struct adopt *adopt, quorum_time validity_end)
     rl_operation_complete(&adopt->base, adopt->lock ? REDLOCK_OK : REDLOCK_NO_MEMORY);
 }
 
-/* A lock that is lost is lost for all; one that could not be asked about is still somebody's. */
+/* If a majority does not have the token, the lock is lost for every holder, and the remaining keys are deleted. After
+ * any other failure another process may still hold it. */
 static void decided(struct rl_round *round)
 {
     struct adopt *adopt = round->owner;
@@ -65,7 +65,8 @@ static void tell(struct rl_operation *operation, redlock_result *result)
     redlock_client *client = operation->client;
     redlock_acquire_callback callback = adopt->callback;
     void *arg = adopt->arg;
-    if (adopt->lock && client->core.closing) { /* between the grant and now: its end has been seen to */
+    if (adopt->lock &&
+        client->core.closing) { /* the client began to close after the grant, and has released the lock */
         rl_lease_end_handle(adopt->lock);
         rl_lease_unref(adopt->lease);
         adopt->lock = NULL;
@@ -120,7 +121,8 @@ static void begin(struct adopt *adopt, const char *resource, size_t size, struct
     rl_round_start(operation->round);
 }
 
-/* Two handles of one token in one client would be each other's rivals: the second comes by acquiring again. */
+/* Two leases with one token would release and renew each other's keys. The second handle comes from a re-entrant
+ * acquire. */
 static int check(redlock_client *client, const char *resource, size_t *size, const char *text, char *bytes,
                  struct rl_text *token, redlock_result *why)
 {

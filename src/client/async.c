@@ -1,4 +1,4 @@
-/* The asynchronous face: checks who calls, and starts. */
+/* The asynchronous API: checks the calling thread and process, and starts the operation. */
 #include "src/client/acquire.h"
 #include "src/client/adopt.h"
 #include "src/client/blocking.h"
@@ -22,7 +22,7 @@ int redlock_attach(struct ev_loop *loop, const char *nodes, const redlock_option
     return rl_client_create(loop, false, nodes, options, client, result);
 }
 
-/* A client of the other face is entered through its own functions only. */
+/* A client of the blocking API accepts no asynchronous calls. */
 static int enter(const redlock_client *client)
 {
     int status = rl_client_enter(client);

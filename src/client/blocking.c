@@ -1,7 +1,7 @@
 /*
- * The blocking face is written on the asynchronous one: a call is put on a list, the loop's thread starts the
- * operation, and its callback wakes the caller. The caller's stack holds all of it, so a call allocates nothing and
- * cannot fail half way.
+ * The blocking API is built on the asynchronous one: the caller pushes its call to a list, the loop's thread starts the
+ * operation, and its callback wakes the caller. The call is on the caller's stack, so it allocates nothing and cannot
+ * fail half way.
  */
 #include "src/client/blocking.h"
 
@@ -30,9 +30,9 @@
 
 struct call {
     struct call *next;
-    void (*start)(struct call *call); /* on the loop's thread */
+    void (*start)(struct call *call); /* runs on the loop's thread */
     redlock_client *client;
-    struct rl_blocking *blocking; /* outlives the client in a close */
+    struct rl_blocking *blocking; /* outlives the client during a close */
     const char *resource;
     const char *token;
     size_t size;
@@ -56,8 +56,8 @@ struct call {
 struct rl_blocking {
     struct ev_loop *loop;
     pthread_t thread;
-    atomic_bool at_work;          /* the thread is not asleep in the loop: what it works on is half changed */
-    _Atomic(struct call *) calls; /* last first */
+    atomic_bool at_work; /* the loop's thread is not waiting for events: the client may be in the middle of a change */
+    _Atomic(struct call *) calls; /* a lock-free stack, newest first */
 };
 
 /* --------------------------------------------------------------------------------------------------- loop's thread */
@@ -75,7 +75,7 @@ void rl_blocking_take_calls(redlock_client *client)
         call = next;
     }
     while (in_order) {
-        struct call *next = in_order->next; /* the call is over, and its memory gone, as soon as it is started */
+        struct call *next = in_order->next; /* starting a call may end it, and its memory with it */
         in_order->start(in_order);
         in_order = next;
     }
@@ -285,15 +285,15 @@ static int wait_for(struct call *call, void (*start)(struct call *call))
     call->blocking = blocking;
     if (sem_init(&call->done, 0, 0) != 0)
         return rl_result_fail(call->result, REDLOCK_SYSTEM, "the system gives no semaphore");
-    /* A thread that is cancelled takes its stack along: the call is on it, and nobody would get the lock's handle. */
+    /* The call is on this thread's stack: if the thread were cancelled, an acquired lock's handle would be lost. */
     int cancel = rl_thread_disable_cancel();
-    /* Once it is on the list it may be answered, and the client closed by another thread, before we have rung. */
+    /* Once the call is listed, it may end, and another thread may close the client, before this thread signals. */
     struct rl_wakeup *wakeup = rl_wakeup_ref(call->client->core.wakeup);
     struct call *first = atomic_load(&blocking->calls);
     do
         call->next = first;
     while (!atomic_compare_exchange_weak(&blocking->calls, &first, call));
-    if (!first) /* else whoever put the first one there rings, or has */
+    if (!first) /* otherwise the thread that pushed the first call signals, or has done so */
         rl_wakeup_signal(wakeup);
     rl_wakeup_unref(wakeup);
     while (sem_wait(&call->done) != 0 && errno == EINTR)
@@ -308,8 +308,8 @@ static bool is_own_thread(const redlock_client *client)
     return pthread_equal(client->blocking->thread, pthread_self());
 }
 
-/* What the loop's thread can answer without waiting. In a callback that is this thread, and nothing else is at work on
- * the client. */
+/* For calls that wait for no node. In an event callback this already is the loop's thread, which may run the call
+ * directly. */
 static int ask(struct call *call, void (*start)(struct call *call))
 {
     if (!is_own_thread(call->client))
@@ -379,7 +379,7 @@ static int connect_client(const char *nodes, const redlock_options *options, red
     if (!client)
         return rl_result_fail(result, REDLOCK_INVALID, "client is NULL; give the address of a redlock_client pointer");
     *client = NULL;
-    redlock_options checked; /* before its allocator is used */
+    redlock_options checked; /* checked before their allocator is used */
     int status = rl_options_read(options, &checked, result);
     if (status)
         return status;
@@ -555,8 +555,8 @@ static int close_forked(redlock_client *client)
 {
     struct rl_blocking *blocking = client->blocking;
     redlock_allocator allocator = client->core.allocator;
-    /* The fork has caught the thread in the middle of something, which nobody will finish here: better kept than walked
-     * through. */
+    /* The loop's thread was busy during the fork and does not exist in the child, so the client's memory may be
+     * inconsistent: leave it alone. */
     if (atomic_load(&blocking->at_work))
         return REDLOCK_OK;
     rl_client_destroy(client);

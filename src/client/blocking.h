@@ -1,4 +1,4 @@
-/* The blocking face: a thread that runs the loop, and calls that are handed to it. */
+/* The blocking API: passes calls to the thread that runs the loop. */
 #ifndef RL_BLOCKING_H
 #define RL_BLOCKING_H
 
@@ -7,7 +7,7 @@
 
 #include "redlock/redlock.h"
 
-/* On the loop's thread: starts what other threads have asked for. */
+/* Starts the calls of other threads. Runs on the loop's thread. */
 void rl_blocking_take_calls(redlock_client *client);
 
 int rl_blocking_statistics(redlock_client *client, redlock_statistics *statistics);

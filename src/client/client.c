@@ -17,9 +17,9 @@
 #include "src/lock/renewal.h"
 #include "src/lock/undo.h"
 
-/* ------------------------------------------------------------------------------------------------------ who may call */
+/* ----------------------------------------------------------------------------------------------- process and thread */
 
-/* A page that the kernel wipes in a forked child tells the two apart without a system call per call. */
+/* The kernel wipes this page in a forked child, so recognizing the child takes no system call. */
 static volatile unsigned char *create_fork_canary(void)
 {
     long size = sysconf(_SC_PAGESIZE);
@@ -56,7 +56,8 @@ int rl_client_enter(const redlock_client *client)
 
 static bool finish_if_closed(redlock_client *client);
 
-/* Before the loop sleeps: tells what has ended, writes what has gathered, and sets the alarm. */
+/* Before the loop sleeps: calls the callbacks of ended operations, sends renewals, writes pending data, sets the
+ * timerfd. See "One turn of the loop" in docs/design.md. */
 static void on_prepare(struct ev_loop *loop, ev_prepare *watcher, int events)
 {
     (void)events;
@@ -64,12 +65,12 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *watcher, int events)
     bool ended = client->operations.completed;
     bool more = rl_operations_notify(client);
     if (ended || client->operations.completed || client->core.closing)
-        rl_rounds_undo(&client->locks); /* the caller may never turn the loop again */
+        rl_rounds_undo(&client->locks); /* the host may never run the loop again */
     more = rl_leases_notify(&client->locks) || more;
     rl_renewals_flush(&client->locks);
     rl_nodes_flush(client->nodes);
-    more = more || client->operations.completed ||
-           client->locks.leases.noticed; /* a link that broke while it was written to */
+    /* A connection that broke during the write may have ended operations. */
+    more = more || client->operations.completed || client->locks.leases.noticed;
     if (client->core.closing && finish_if_closed(client))
         return;
     if (more)
@@ -167,20 +168,20 @@ static void on_lease_lost(struct rl_lease *lease, bool leave)
     if (leave)
         rl_lease_invalidate(lease);
     else
-        rl_lease_release_detached(lease); /* the nodes may still hold it */
+        rl_lease_release_detached(lease); /* nodes may still have the key */
 }
 
 static const struct rl_locks_events locks_events = {.lease_lost = on_lease_lost, .lease_ended = rl_watches_end};
 
-/* ------------------------------------------------------------------------------------------------------------ making */
+/* --------------------------------------------------------------------------------------------------------- creating */
 
-/* What a client needs besides its nodes. On failure what has been made is left for rl_client_destroy(). */
+/* Creates all parts of a client except its nodes. After a failure rl_client_destroy() frees the existing parts. */
 static int equip(redlock_client *client, redlock_result *result)
 {
     struct rl_core *core = &client->core;
     core->timers.descriptor = -1;
     if (!rl_options_copy_strings(&core->options)) {
-        memset(&core->options, 0, sizeof core->options); /* the strings in it are still the caller's */
+        memset(&core->options, 0, sizeof core->options); /* its strings still belong to the caller */
         return rl_result_fail(result, REDLOCK_NO_MEMORY, "no memory for the options");
     }
     if (!rl_timers_open(&core->timers))
@@ -290,16 +291,17 @@ void rl_client_destroy(redlock_client *client)
     free_parts(client);
 }
 
-/* Has it answered all it was sent, or had its time? */
+/* The node has replied to all requests, or its time is over. */
 static bool is_done(const redlock_client *client, struct rl_node *node, quorum_time now)
 {
     if (!node->sent.first && !node->kept.first)
         return true;
-    /* A node that answers is let go on, but not one that only answers heartbeats and refuses the undos kept for it. */
+    /* A node that keeps replying gets more time; but not one that replies only to heartbeats, and refuses the undos
+     * that are kept for it. */
     bool answering = node->sent.count > node->beating && node->heard > client->closing_since;
     if (quorum_time_since(answering ? node->heard : client->closing_since, now) >= rl_node_timeout(node))
         return true;
-    /* A link that has just broken is made anew at once, and once more: what is kept for the node gets that chance. */
+    /* A broken connection is reopened at once, and once more, so that the undos kept for the node can be sent. */
     return node->state != RL_NODE_READY && (node->permanent || node->failures > 2);
 }
 
@@ -348,7 +350,7 @@ static bool finish_if_closed(redlock_client *client)
 
 static void on_close_timer(struct rl_timer *timer)
 {
-    (void)timer; /* the turn it wakes looks */
+    (void)timer; /* it only wakes the loop: on_prepare() checks */
 }
 
 int rl_client_close(redlock_client *client, redlock_callback callback, void *arg)
@@ -360,7 +362,7 @@ int rl_client_close(redlock_client *client, redlock_callback callback, void *arg
     client->close_timer.fire = on_close_timer;
     rl_operations_cancel(client, true);
     rl_leases_mark_lost(&client->locks, QUORUM_LEASE_CLOSED);
-    rl_detached_retry(&client->locks); /* the last occasion for those that found no memory */
+    rl_detached_retry(&client->locks); /* the last chance for releases that found no memory */
     rl_timer_set(&client->core.timers, &client->close_timer, client->closing_since);
     return REDLOCK_OK;
 }

@@ -1,4 +1,11 @@
-/* A client: the nodes, what is under way on them, and the loop turn that moves both. */
+/*
+ * src/client is the top floor: the public functions, options, results and statistics, and both APIs. redlock_client is
+ * the nodes, the locks, the operations in progress, and one handler per loop turn; only this floor knows the struct.
+ *
+ * Four files form a call cycle: client, blocking, statistics and status. In the blocking API a call of the last two
+ * passes through blocking to the loop's thread and returns there; and the loop's turn in client starts the calls that
+ * blocking has queued.
+ */
 #ifndef RL_CLIENT_H
 #define RL_CLIENT_H
 
@@ -23,41 +30,41 @@ struct redlock_client {
     struct rl_nodes *nodes;
     struct rl_locks locks;
     struct rl_operations operations;
-    pthread_t thread; /* the only one that may call */
+    pthread_t thread; /* asynchronous API: the only thread that may call */
     volatile unsigned char
-        *fork_canary; /* a page that the kernel wipes in a forked child: 1 in the process that made the client */
-    struct rl_blocking *blocking; /* the blocking API's half; NULL with the asynchronous API */
+        *fork_canary;             /* 1 in the process that created the client; see rl_client_in_owner_process() */
+    struct rl_blocking *blocking; /* NULL in the asynchronous API */
 
     ev_prepare prepare;
-    ev_idle idle; /* started when completions are left for the next turn, which must not sleep then */
+    ev_idle idle; /* active if callbacks are left for the next turn, so that the loop does not sleep before it */
     ev_io timers_watcher;
     ev_io wakeup_watcher;
 
     struct quorum_fence_clock fence_clock;
-    uint8_t slots[RL_SLOTS_REMEMBERED]; /* the last slot of a semaphore that was acquired, plus one, by hash; 0: none */
+    uint8_t slots[RL_SLOTS_REMEMBERED]; /* by the semaphore's hash: the last slot acquired, plus one; 0: none */
 
-    struct rl_timer close_timer; /* closing: the end of a node's time to reply */
+    struct rl_timer close_timer; /* closing: wakes the loop to check whether the nodes are done */
     quorum_time closing_since;
     redlock_callback closed;
     void *closed_arg;
 };
 
-/* The status of a call: NULL, another process, another thread, closing. */
+/* REDLOCK_INVALID if the client is NULL or is closing, or if this is the wrong process or thread. */
 int rl_client_enter(const redlock_client *client);
 
-/* Whether this is the process that made it, not a forked child. */
+/* True in the process that created the client, false in a forked child. Costs one read. */
 bool rl_client_in_owner_process(const redlock_client *client);
 
-/* Makes a client on a loop. own_thread: the loop's thread is ours. */
+/* Creates a client on a loop. own_thread: the library runs the loop on its own thread. */
 int rl_client_create(struct ev_loop *loop, bool own_thread, const char *nodes, const redlock_options *options,
                      redlock_client **client, redlock_result *result);
 
-/* Frees everything at once, in a forked child or before the loop has ever run. */
+/* Frees everything at once and sends nothing: in a forked child, or if the loop has never run. */
 void rl_client_destroy(redlock_client *client);
 
 int rl_client_close(redlock_client *client, redlock_callback callback, void *arg);
 
-/* A node has become usable, or is not any more. */
+/* A node has become usable or unusable. */
 void rl_client_node_changed(redlock_client *client, struct rl_node *node);
 
 #endif

@@ -1,4 +1,4 @@
-/* Extend: one round over the nodes that may still hold the token. */
+/* Extend: one round that sets the lock's ttl on the nodes that still have its token. */
 #include "src/client/extend.h"
 #include "src/client/client.h"
 #include "src/client/options.h"
@@ -16,7 +16,7 @@ static void decided(struct rl_round *round)
 {
     struct extend *extend = round->owner;
     rl_lease_extended(extend->lease, &round->rules);
-    /* Won too late, or lost meanwhile: the end is the end. */
+    /* A loss or release meanwhile is final, even if the round has won. */
     bool over = atomic_load(&extend->lease->loss) || !extend->lease->listed;
     rl_operation_complete(&extend->base, over ? REDLOCK_LOST : rl_result_status(round->rules.verdict));
 }
@@ -57,8 +57,9 @@ struct rl_round *rl_extend_round(struct rl_lease *lease, uint32_t ttl_ms)
     };
     struct rl_round *round = rl_round_create(&lease->locks->client->locks, lease,
                                              rl_lease_is_plain(lease) ? RL_ASK_EXTEND : RL_ASK_KEEP, &terms);
+    /* Send the fencing token again: with each further node that stores it, one more node may lose its data. */
     if (round)
-        round->fence = rl_lease_own_fence(lease); /* told once more: the more nodes know it the more may forget it */
+        round->fence = rl_lease_own_fence(lease);
     return round;
 }
 

@@ -1,7 +1,6 @@
 /*
- * Inspect: what may the user do on each node? Every command the library uses, by itself or in a script, is tried in a
- * form that cannot have an effect: a server looks at permissions before it looks at arguments. (ACL DRYRUN would tell,
- * but is for administrators.)
+ * Inspect: finds the user's missing rights on each node. It tries every command that the library sends or uses in a
+ * script, in a form without effect: a server checks permissions before arguments. (ACL DRYRUN is for administrators.)
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +15,7 @@
 #include "src/node/guard.h"
 #include "src/node/reply.h"
 
-/* Words that stand for what the client uses: the keys of the resource, one beside them that nobody has, and so on. */
+/* Placeholders in the probes, for keys of the resource, for a key that does not exist, and so on. */
 #define LOCK           "$lock"
 #define QUEUE          "$queue"
 #define ALIVE          "$alive"
@@ -25,14 +24,14 @@
 #define CHANNEL        "$channel"
 #define NAME           "$name"
 
-#define NOBODYS_SUFFIX ":redlock:probe" /* as long as the others */
+#define NOBODYS_SUFFIX ":redlock:probe" /* fits in RL_SUFFIX_MAX */
 #define NO_SCRIPT      "0000000000000000000000000000000000000000"
 #define NO_NUMBER      "?"
 
 enum purpose { TO_WORK, FOR_THE_GUARD, TO_KNOW };
 
 static const struct probe {
-    const char *rule; /* of the ACL, that allows it */
+    const char *rule; /* the ACL rule that permits it */
     const char *word[6];
     enum purpose purpose;
 } probes[] = {
@@ -69,10 +68,10 @@ static const struct probe {
 
 struct inspect;
 
-/* The requests: they may be answered when nobody waits for that any more. */
+/* The requests. Replies may arrive after the operation has ended. */
 struct inquiry {
     redlock_client *client;
-    unsigned references; /* the operation's, and one per request under way */
+    unsigned references; /* the operation's, and one per request in flight */
     struct inspect *inspect;
     struct rl_request ask[]; /* PROBES per node */
 };
@@ -80,9 +79,9 @@ struct inquiry {
 struct inspect {
     struct rl_operation base;
     struct inquiry *inquiry;
-    struct rl_lease *lease; /* only its key is of use */
+    struct rl_lease *lease; /* provides the key only */
     quorum_nodes asked;
-    unsigned left[REDLOCK_NODES_MAX]; /* answers */
+    unsigned left[REDLOCK_NODES_MAX]; /* replies that have not arrived */
     uint32_t latency_us[REDLOCK_NODES_MAX];
     struct quorum_tally tally;
     char text[REDLOCK_NODES_MAX][RL_NODE_TEXT_SIZE];
@@ -96,7 +95,7 @@ static void release(struct inquiry *inquiry)
         rl_core_free(&inquiry->client->core, inquiry);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- lacking */
+/* --------------------------------------------------------------------------------------------------- missing rights */
 
 static bool has_word(const char *text, const char *word)
 {
@@ -130,20 +129,20 @@ static bool uses(const struct probe *probe, const char *word)
     return false;
 }
 
-/* Redis says of what kind it is, and before 7.2 nothing else of it that could be relied on. */
+/* Redis' error names the kind of right: command, key or channel. Before 7.2 nothing else in it is reliable. */
 static void note_refusal(struct inspect *inspect, struct rl_node *node, const struct probe *probe, const char *error)
 {
     struct rl_facts *facts = &node->facts;
     bool command = strstr(error, " command") && !strstr(error, "mentioned in the command");
     if (command && strcmp(probe->word[0], "EVAL") == 0 && has_word(facts->lacking, "+eval"))
-        return; /* that is known by now, and all that is known */
+        return; /* recorded already, and the error says no more */
     if (command)
         add_rule(facts, "+%s", probe->rule);
     else if (strstr(error, "channel"))
         add_rule(facts, "&%s*", node->nodes->core->options.channel_prefix);
     else if (uses(probe, MARKER))
         add_rule(facts, "~%s", node->nodes->core->options.marker_key);
-    else if (!uses(probe, NOBODYS)) /* that key is tried for the command's sake only */
+    else if (!uses(probe, NOBODYS)) /* that key is there to test the command */
         add_rule(facts, "~%s%s", inspect->lease->key[0].bytes, uses(probe, LOCK) ? "" : ":redlock:*");
 }
 
@@ -169,7 +168,7 @@ static void count(struct inspect *inspect, unsigned node, enum quorum_vote vote,
     complete_if_done(inspect);
 }
 
-/* Judges the node when all is answered, and it is known whether the user may subscribe. */
+/* Judges a node after it has replied to all probes and its listener has shown whether the user may subscribe. */
 static void judge(struct inspect *inspect, struct rl_node *node)
 {
     char text[RL_NODE_TEXT_SIZE];
@@ -186,9 +185,9 @@ static void judge(struct inspect *inspect, struct rl_node *node)
         count(inspect, node->index, QUORUM_GRANTED, false, "");
 }
 
-/* ---------------------------------------------------------------------------------------------------------- answers */
+/* ---------------------------------------------------------------------------------------------------------- replies */
 
-/* CONFIG GET: the name and the value. */
+/* The value in CONFIG GET's reply, an array of the name and the value; NULL if it is not that. */
 static const char *value_of(const redisReply *reply, const char *name)
 {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 || reply->element[0]->type != REDIS_REPLY_STRING ||
@@ -225,7 +224,7 @@ static void take(struct inspect *inspect, struct rl_request *request, const stru
 
 static struct inquiry *inquiry_of(struct rl_request *request, size_t *probe)
 {
-    /* The first of all requests belongs to the first node: how far this one is from it tells what was asked. */
+    /* The requests form an array by node and probe; both indices lead back to its start. */
     struct rl_request *of_node = request;
     *probe = request->tag;
     of_node -= request->node->index * PROBES + *probe;
@@ -249,7 +248,7 @@ static void answered(struct rl_request *request, const struct rl_answer *answer)
         release(inquiry);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ asking */
+/* --------------------------------------------------------------------------------------------------------- requests */
 
 struct words {
     struct rl_command command;
@@ -315,7 +314,7 @@ static void ask_node(struct inspect *inspect, struct rl_node *node)
         count(inspect, node->index, QUORUM_UNREACHABLE, false, "the link does not take it");
 }
 
-/* A node that has become ready is asked; one that cannot be reached is counted out. Unfit ones are asked, too. */
+/* Sends the probes to nodes that have become ready, unfit ones included, and counts those that are unreachable. */
 static void changed(struct rl_operation *operation)
 {
     struct inspect *inspect = (struct inspect *)operation;

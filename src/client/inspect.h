@@ -1,4 +1,5 @@
-/* The inspect operation: finds out what the user may do on each node. Returns REDLOCK_OK if the callback will be called, exactly once. */
+/* The inspect operation: finds the user's missing rights on each node. Returns REDLOCK_OK if it will call the callback.
+ * */
 #ifndef RL_INSPECT_H
 #define RL_INSPECT_H
 

@@ -1,4 +1,4 @@
-/* What both faces can ask of a handle, and cancellations. */
+/* Functions of a handle that both APIs share, and cancellations. */
 #include <errno.h>
 
 #include "src/client/blocking.h"
@@ -26,7 +26,7 @@ int redlock_lock_loss(const redlock_lock *lock)
     if (!lock || !rl_client_in_owner_process(lock->lease->locks->client))
         return REDLOCK_LOSS_CLOSED;
     int loss = atomic_load_explicit(&lock->lease->loss, memory_order_acquire);
-    /* Over, and the loop has not come to it yet. */
+    /* The validity has ended, but the loop has not recorded the loss yet. */
     return loss == REDLOCK_NOT_LOST && rl_lease_validity(lock->lease) == 0 ? REDLOCK_LOSS_EXPIRED : loss;
 }
 
@@ -63,7 +63,7 @@ int redlock_lost_descriptor(redlock_lock *lock, int *descriptor)
         *descriptor = rl_lease_descriptor(lock->lease);
     if (*descriptor >= 0)
         return REDLOCK_OK;
-    errno = -*descriptor; /* of the loop's thread */
+    errno = -*descriptor; /* errno of the loop's thread */
     *descriptor = -1;
     return REDLOCK_SYSTEM;
 }
@@ -122,7 +122,7 @@ int redlock_cancellation_create(redlock_client *client, redlock_cancellation **c
     return REDLOCK_OK;
 }
 
-/* One step, if it is not there already. Async-signal-safe: the counter is lock-free. */
+/* Increments the counter, unless it already has that state. Async-signal-safe, because the counter is lock-free. */
 static void turn_to(redlock_cancellation *cancellation, bool cancelled)
 {
     uint64_t turns = atomic_load(&cancellation->turns);

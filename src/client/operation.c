@@ -9,7 +9,7 @@
 #include "src/core/result.h"
 #include "src/lock/question.h"
 
-/* Ends told in one turn of the loop; the host's other work comes between them. */
+/* Callbacks per turn of the loop, so that the host's other events get their turn. */
 #define TOLD_PER_TURN 1024
 
 struct rl_operation *rl_operation_create(redlock_client *client, const struct rl_operation_type *type, size_t size,
@@ -98,13 +98,13 @@ static void fill(struct rl_operation *operation, redlock_result *result)
         rl_round_fill(operation->round, result);
     snprintf(result->text, sizeof result->text, "%s", operation->text);
     if (result->status != REDLOCK_OK)
-        redlock_result_text(result); /* callbacks get it const */
+        redlock_result_text(result); /* formats the text now: callbacks get a const result */
 }
 
 static void end(struct rl_operation *operation, bool told)
 {
     redlock_client *client = operation->client;
-    client->operations.count--; /* before it is told: its callback may start the next */
+    client->operations.count--; /* before the callback, which may start another operation */
     if (told) {
         redlock_result result;
         fill(operation, &result);
@@ -144,7 +144,7 @@ bool rl_operation_heed(struct rl_operation *operation, redlock_cancellation *can
     return operation->completed;
 }
 
-/* The end of one may end the next, which is then on another list. */
+/* Stopping one operation may end the next one, which then is in the list of completed ones. */
 void rl_operations_cancel(redlock_client *client, bool all)
 {
     struct rl_operation *next;

@@ -7,7 +7,7 @@
 #include "src/core/result.h"
 #include "src/link/address.h"
 
-#define TTL_MAX_MS 86400000u /* a day: a lock is not a reservation, and sums of times stay far from their limits */
+#define TTL_MAX_MS 86400000u /* a day, so that sums of times stay far from overflow */
 
 struct range {
     const char *name;
@@ -54,7 +54,7 @@ static int check_allocator(const redlock_allocator *allocator, redlock_result *r
     return REDLOCK_OK;
 }
 
-/* Part of the marker, whose fields are separated by spaces. */
+/* The text fits in one field of the marker, whose fields are separated by spaces. */
 static bool is_word(const char *text, size_t most)
 {
     size_t size = text ? strlen(text) : 0;
@@ -77,7 +77,7 @@ static int check_words(const redlock_options *options, redlock_result *result)
     return REDLOCK_OK;
 }
 
-/* Cut to fit they would only be a wrong password. */
+/* A truncated password would only be a wrong one, so a long one is refused. */
 static int check_credentials(const redlock_options *options, redlock_result *result)
 {
     if (options->user && strlen(options->user) >= RL_SECRET_SIZE)

@@ -1,4 +1,4 @@
-/* Query: what every node shows for a resource. */
+/* Query: reads the state of a resource's lock on every node. */
 #include <string.h>
 
 #include "src/client/client.h"
@@ -7,7 +7,7 @@
 #include "src/core/escape.h"
 #include "src/core/result.h"
 
-/* What the script answers in place of a token that is none. */
+/* The script's replies in place of a token: */
 #define READERS 1
 #define SHARED  "(shared)"
 
@@ -16,10 +16,10 @@ struct query {
     redlock_state state;
     redlock_query_callback callback;
     void *arg;
-    struct rl_lease *lease; /* only its key is of use; nothing is ever set */
+    struct rl_lease *lease; /* provides the key only; it is never acquired */
     size_t resource_size;
-    uint64_t holder[REDLOCK_PERMITS_MAX]
-                   [REDLOCK_NODES_MAX]; /* of a semaphore's slots, by node: their tokens' hashes; 0: free */
+    /* A semaphore: by slot and node, the hash of the holder's token; 0: free. */
+    uint64_t holder[REDLOCK_PERMITS_MAX][REDLOCK_NODES_MAX];
 };
 
 static uint64_t hash_of(const char *token, size_t size)
@@ -67,7 +67,7 @@ static unsigned showing(const redlock_state *state, unsigned nodes, const char *
     return count;
 }
 
-/* The time after which fewer than a majority show the token: the majority-th longest. */
+/* The time until fewer nodes than a majority have the token: with N/2+1 = 3, the third longest remaining ttl. */
 static int64_t remaining(const redlock_state *state, unsigned nodes, const char *token)
 {
     int64_t answer = 0;
@@ -84,7 +84,7 @@ static int64_t remaining(const redlock_state *state, unsigned nodes, const char 
     return answer;
 }
 
-/* The slot's holder that a majority shows; 0: none. */
+/* The slot's holder on a majority; 0: there is none. */
 static uint64_t holder_of(const struct query *query, unsigned slot, unsigned nodes)
 {
     const uint64_t *holder = query->holder[slot];

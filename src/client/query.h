@@ -1,4 +1,4 @@
-/* The query operation: who holds a lock. Returns REDLOCK_OK if the callback will be called, exactly once. */
+/* The query operation: finds a lock's holder. Returns REDLOCK_OK if it will call the callback. */
 #ifndef RL_QUERY_H
 #define RL_QUERY_H
 

@@ -1,4 +1,4 @@
-/* Ready: can a majority be asked? Looks again whenever a node's state changes. */
+/* Ready: waits until a majority of the nodes is usable. Checks again at every change of a node's state. */
 #include <stddef.h>
 #include <stdio.h>
 

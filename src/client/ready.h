@@ -1,4 +1,4 @@
-/* The ready operation: waits for a majority of usable nodes. Returns REDLOCK_OK if the callback will be called, exactly once. */
+/* The ready operation: waits for a majority of usable nodes. Returns REDLOCK_OK if it will call the callback. */
 #ifndef RL_READY_H
 #define RL_READY_H
 

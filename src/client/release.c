@@ -1,5 +1,5 @@
-/* Release: compare and delete on every node that may hold the token, whether it can be reached now or later. Of a
- * handle, or by the token alone. */
+/* Releases a handle, or a lock by its token: compare-and-delete on every node that may have the token; on a
+ * disconnected one later. */
 #include <stddef.h>
 #include <stdio.h>
 
@@ -30,8 +30,8 @@ static void decided(struct rl_round *round)
 }
 
 /*
- * A node that is late has the release on its way, and is waited for: until it has been silent for silence_limit_ms,
- * which breaks its link, and until the key has ended by itself.
+ * The release of a late node is on its way. So the operation waits for the node, until it has been silent for
+ * silence_limit_ms, which breaks its connection, and at most until the key has expired.
  */
 static void on_expiry(struct rl_timer *timer)
 {
@@ -51,7 +51,7 @@ static void overdue(struct rl_round *round)
     rl_operation_wait(operation, ttl_ms ? ttl_ms : operation->client->core.options.max_ttl_ms);
 }
 
-/* The handle is gone: what has been sent goes on by itself. */
+/* The handle has ended already: the round continues without the operation. */
 static void stop(struct rl_operation *operation)
 {
     if (operation->round)
@@ -78,7 +78,7 @@ static void drop(struct rl_operation *operation)
 
 static const struct rl_operation_type type = {stop, tell, NULL, NULL, drop};
 
-/* Everybody's answer: when this is told, nothing of it is on its way any more. */
+/* Waits for every node, so that no request is in flight when the callback runs. */
 static struct rl_round *create_token_round(struct rl_lease *lease)
 {
     const struct quorum_terms terms = {
@@ -126,7 +126,7 @@ int rl_release_token_start(redlock_client *client, const char *resource, size_t 
     return REDLOCK_OK;
 }
 
-/* The last handle is gone. */
+/* Frees the lock after its last handle has ended. */
 static void free_lock(struct release *release)
 {
     struct rl_lease *lease = release->lease;
@@ -171,7 +171,7 @@ int rl_release_start(redlock_lock *lock, redlock_callback callback, void *arg)
     release->arg = arg;
     if (lease->holds == 0 && !lost)
         free_lock(release);
-    if (lost || !valid) /* what it left on the nodes is being undone; the next holder's is not touched */
+    if (lost || !valid) /* its keys are being undone; those of the next holder are not touched */
         rl_operation_complete(&release->base, REDLOCK_LOST);
     else if (lease->holds > 0) {
         snprintf(release->base.text, sizeof release->base.text, "done: still held by its owner: hold count %u",

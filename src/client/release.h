@@ -1,4 +1,4 @@
-/* The release operations: of a handle, or of a token alone. Returns REDLOCK_OK if the callback will be called, exactly once. */
+/* The release operations: of a handle, or of a lock by its token. Return REDLOCK_OK if they will call the callback. */
 #ifndef RL_RELEASE_H
 #define RL_RELEASE_H
 

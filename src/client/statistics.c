@@ -40,7 +40,7 @@ int redlock_statistics_get(redlock_client *client, redlock_statistics *statistic
 
 /* ------------------------------------------------------------------------------------------------------------- text */
 
-/* A text in the making. What does not fit is counted all the same, so that the caller learns the size. */
+/* A text in the caller's buffer. Text that does not fit is counted, too, so that the caller learns the size. */
 struct text {
     char *at;
     size_t size;
@@ -69,7 +69,7 @@ static void one(struct text *text, const char *name, const char *type, const cha
     add(text, "redlock_%s %llu\n", name, (unsigned long long)value);
 }
 
-/* Bounds at the powers of two: enough for a monitor, and a fourth of the lines. */
+/* One bound per power of two: precise enough for monitoring, with a quarter of the lines. */
 static void histogram(struct text *text, const char *name, const char *labels, const redlock_histogram *values)
 {
     uint64_t seen = 0;
@@ -120,9 +120,9 @@ static void add_counters(struct text *text, const redlock_statistics *statistics
     one(text, "operations_pending", "gauge", "operations under way", statistics->operations_pending);
 }
 
-#define LABEL_SIZE 600 /* a name, every character of it escaped */
+#define LABEL_SIZE 600 /* a name with every character escaped */
 
-/* A socket's path may hold any character. */
+/* Escapes the name, because a socket's path may have any character. */
 static const char *label(const struct rl_node *node, char *buffer, size_t size)
 {
     size_t used = (size_t)snprintf(buffer, size, "node=\"");

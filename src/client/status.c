@@ -1,4 +1,4 @@
-/* What is known of the nodes, for people and for monitoring. */
+/* The state of the nodes, for operators and for monitoring. */
 #include <stdio.h>
 #include <string.h>
 
@@ -32,7 +32,7 @@ static void copy(char *to, size_t size, const char *from)
     snprintf(to, size, "%s", from ? from : "");
 }
 
-/* What the guard has against it, for how long. */
+/* Why the node has no vote, and how long its quarantine lasts. */
 static void fill_objection(struct rl_node *node, redlock_node_status *status, quorum_time now)
 {
     const char *objection = node->unfit ? node->unfit : rl_guard_objection(node, now);
@@ -82,7 +82,7 @@ void rl_status_fill(struct rl_node *node, redlock_node_status *status)
     struct timespec wall;
     clock_gettime(CLOCK_REALTIME, &wall);
     int64_t ahead = (int64_t)((quorum_time)wall.tv_sec * QUORUM_SECOND + (quorum_time)wall.tv_nsec - now);
-    bool crossed = clock->offset.low > clock->offset.high; /* by noise within the drift */
+    bool crossed = clock->offset.low > clock->offset.high; /* noise within the drift crosses the bounds */
     status->clock_low_us = ((crossed ? clock->offset.high : clock->offset.low) - ahead) / 1000;
     status->clock_high_us = ((crossed ? clock->offset.low : clock->offset.high) - ahead) / 1000;
 }

@@ -1,4 +1,4 @@
-/* The state of one node, as redlock_node_status_get() reports it. On the loop's thread. */
+/* The state of one node, for redlock_node_status_get(). Call it on the loop's thread. */
 #ifndef RL_STATUS_H
 #define RL_STATUS_H
 

@@ -1,4 +1,4 @@
-/* Trust: an operator vouches that no lock can be live, and the nodes' quarantine ends. */
+/* Trust: ends the nodes' quarantine. An operator vouches that no lock is held. */
 #include "src/client/trust.h"
 #include "src/client/client.h"
 #include "src/core/result.h"
@@ -6,7 +6,7 @@
 
 struct trust {
     struct rl_operation base;
-    struct rl_lease *lease; /* a round has one; nothing of it is ever sent */
+    struct rl_lease *lease; /* a round needs one; none of it is sent */
     redlock_callback callback;
     void *arg;
 };

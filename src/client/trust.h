@@ -1,4 +1,4 @@
-/* The trust operation: an operator ends the quarantine of all nodes. Returns REDLOCK_OK if the callback will be called, exactly once. */
+/* The trust operation: ends the quarantine of all nodes. Returns REDLOCK_OK if it will call the callback. */
 #ifndef RL_TRUST_H
 #define RL_TRUST_H
 

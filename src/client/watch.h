@@ -1,4 +1,4 @@
-/* Waiting for the loss of a lock, in the blocking face. */
+/* Waits for the loss of a lock: redlock_wait_lost(). */
 #ifndef RL_WATCH_H
 #define RL_WATCH_H
 
@@ -11,7 +11,7 @@ struct rl_lease;
 typedef void rl_watch_callback(int status, enum quorum_loss loss, void *arg);
 int rl_watch_start(redlock_lock *lock, int64_t wait_ms, rl_watch_callback *callback, void *arg);
 
-/* The lease was lost, or its last handle released: tells those who wait. */
+/* Ends the watches of a lease that was lost, or whose last handle was released. */
 void rl_watches_end(struct rl_lease *lease);
 
 #endif

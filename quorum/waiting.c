@@ -12,6 +12,7 @@ void quorum_waiting_init(struct quorum_waiting *waiting, const struct quorum_wai
     memset(waiting, 0, sizeof *waiting);
     waiting->terms = *terms;
     waiting->stand_in_at = waiting->overtake_at = QUORUM_NEVER;
+    waiting->pause = terms->refresh;
     for (unsigned i = 0; i < QUORUM_NODES_MAX; i++)
         waiting->free_at[i] = QUORUM_NEVER;
 }
@@ -19,6 +20,12 @@ void quorum_waiting_init(struct quorum_waiting *waiting, const struct quorum_wai
 static bool is_majority(const struct quorum_waiting *waiting, quorum_nodes nodes)
 {
     return quorum_count(nodes) >= quorum_majority(waiting->terms.nodes);
+}
+
+quorum_time quorum_waiting_last_attempt(quorum_time now, quorum_time deadline, quorum_duration timeout)
+{
+    quorum_duration half = quorum_time_until(deadline, now) / 2;
+    return deadline == QUORUM_NEVER ? QUORUM_NEVER : deadline - (timeout < half ? timeout : half);
 }
 
 uint64_t quorum_waiting_place(const uint64_t *places, unsigned nodes)
@@ -93,6 +100,15 @@ static void plan_stand_in(struct quorum_waiting *waiting, quorum_time now)
         waiting->stand_in_at = quorum_time_add(now, waiting->terms.stand_in);
 }
 
+static void note_holder(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
+{
+    set(&waiting->foreign, event->node, event->holder);
+    if (event->holder && event->holder != waiting->holder[event->node]) {
+        waiting->holder[event->node] = event->holder;
+        set(&waiting->succeeded, event->node, true);
+    }
+}
+
 /* A notification and a reply arrive on different connections: the reply may be older, and does not cancel the
  * notification. */
 static void signed_in(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
@@ -102,6 +118,7 @@ static void signed_in(struct quorum_waiting *waiting, const struct quorum_waitin
     waiting->free &= ~quorum_node(event->node) | waiting->called;
     waiting->second &= ~quorum_node(event->node) | waiting->called;
     set(&waiting->left, event->node, false);
+    note_holder(waiting, event);
     if (event->remaining == QUORUM_FREE)
         called(waiting, event); /* or others are ahead of us: they are notified first */
     else
@@ -112,6 +129,7 @@ static void ask(struct quorum_waiting *waiting)
 {
     waiting->heard = waiting->listening;
     waiting->called = waiting->left = 0;
+    waiting->succeeded = 0;
     waiting->signed_in = 0; /* a granted attempt removes our entry */
 }
 
@@ -145,10 +163,31 @@ static void sign_out_of_few(struct quorum_waiting *waiting, struct quorum_waitin
     waiting->signed_in = waiting->listed = 0;
 }
 
+/*
+ * The nodes without a foreign holder are no majority: no release of ours will say when that ends. A
+ * holder that is still there after a pause is likely to stay as long again. Where the next one follows within the
+ * shortest pause, foreign clients retry every few milliseconds: less frequent attempts hardly ever find the lock free,
+ * and a look that finds it free is too late for an attempt.
+ */
+static void plan_look(struct quorum_waiting *waiting, quorum_time now)
+{
+    const struct quorum_waiting_terms *terms = &waiting->terms;
+    quorum_nodes foreign = waiting->foreign & waiting->signed_in;
+    bool was_watching = waiting->watching;
+    waiting->watching = foreign && !is_majority(waiting, waiting->signed_in & ~foreign);
+    if (!waiting->watching)
+        waiting->pause = terms->refresh;
+    else if (!was_watching || is_majority(waiting, waiting->succeeded))
+        waiting->pause = waiting->pause <= terms->watch ? terms->watch / 2 : terms->watch;
+    else
+        waiting->pause = waiting->pause < terms->refresh / 2 ? 2 * waiting->pause : terms->refresh;
+    waiting->look_at = quorum_time_add(now, waiting->pause);
+}
+
 static void looked(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions, quorum_time now)
 {
     waiting->looking = false;
-    waiting->look_at = quorum_time_add(now, waiting->terms.refresh);
+    plan_look(waiting, now);
     sign_out_of_few(waiting, actions);
 }
 
@@ -166,6 +205,8 @@ static void look_if_worthwhile(struct quorum_waiting *waiting, struct quorum_wai
  */
 static bool is_to_rest(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
 {
+    if (waiting->probing) /* the growing pause limits the rate */
+        return !event->in_the_way;
     bool close = quorum_time_since(waiting->lost_at, event->now) < 5 * waiting->terms.stand_in;
     waiting->losses = close ? waiting->losses + 1 : 0;
     waiting->lost_at = event->now;
@@ -182,7 +223,7 @@ static void tried(struct quorum_waiting *waiting, struct quorum_waiting_actions 
     waiting->second = waiting->left = 0;
     waiting->overtake_at = QUORUM_NEVER;
     if (!event->misplaced && is_majority(waiting, waiting->heard & waiting->signed_in))
-        waiting->look_at = quorum_time_add(event->now, waiting->terms.refresh);
+        plan_look(waiting, event->now);
     else
         waiting->look_at = event->now;
     look_if_worthwhile(waiting, actions, event->now);
@@ -236,7 +277,11 @@ static void consider(struct quorum_waiting *waiting, struct quorum_waiting_actio
         return;
     if (waiting->stand_in_at <= now)
         open |= waiting->second;
-    if (is_majority(waiting, open) && waiting->rest_until <= now) {
+    bool is_last = waiting->terms.last_attempt <= now;
+    bool is_look_due = is_majority(waiting, waiting->listening) && waiting->look_at <= now;
+    waiting->probing = waiting->watching && is_look_due;
+    if (is_last || waiting->probing || (is_majority(waiting, open) && waiting->rest_until <= now)) {
+        waiting->terms.last_attempt = is_last ? QUORUM_NEVER : waiting->terms.last_attempt;
         actions->attempt = true;
         quorum_waiting_try(waiting);
         waiting->free = 0; /* the attempt's replies will report the free nodes */
@@ -244,8 +289,7 @@ static void consider(struct quorum_waiting *waiting, struct quorum_waiting_actio
     }
     /* The lock may have been extended since: check an expiry, do not assume it. */
     bool may_be_open = expired(waiting, now) && is_majority(waiting, open | expired(waiting, now));
-    if (may_be_open || waiting->overtake_at <= now ||
-        (is_majority(waiting, waiting->listening) && waiting->look_at <= now))
+    if (may_be_open || waiting->overtake_at <= now || is_look_due)
         start_look(waiting, actions, now);
 }
 
@@ -287,6 +331,7 @@ quorum_time quorum_waiting_deadline(const struct quorum_waiting *waiting)
     quorum_time free_at = majority_free_at(waiting);
     deadline = free_at < deadline ? free_at : deadline;
     deadline = waiting->overtake_at < deadline ? waiting->overtake_at : deadline;
+    deadline = waiting->terms.last_attempt < deadline ? waiting->terms.last_attempt : deadline;
     quorum_time attempt = attempt_at(waiting);
     return attempt < deadline ? attempt : deadline;
 }

@@ -3,6 +3,10 @@
  * when its turn has come. It tries when a majority is free for it, by the nodes' messages or by an expiry it knows. It
  * polls once a second (a look), in case a message was lost. It leaves all queues if a majority does not have its entry,
  * because an entry counts only on a majority.
+ *
+ * A client of another library publishes nothing when it releases. While such a client holds the lock, the waiter makes
+ * attempts at growing intervals, which begin anew with each holder. And it makes one attempt shortly before its
+ * deadline.
  */
 #ifndef QUORUM_WAITING_H
 #define QUORUM_WAITING_H
@@ -18,6 +22,8 @@ struct quorum_waiting_terms {
     unsigned width; /* how many at the head may take a free lock: 1 fair; 2 with a stand-in for a dead waiter */
     quorum_duration refresh;  /* between looks */
     quorum_duration stand_in; /* how long the second waiter leaves the lock to the first */
+    quorum_duration watch;    /* before the first attempt behind a foreign holder; doubles with each */
+    quorum_time last_attempt; /* the attempt before the deadline; QUORUM_NEVER: none */
 };
 
 struct quorum_waiting {
@@ -36,6 +42,12 @@ struct quorum_waiting {
     quorum_time rest_until;                /* no attempt before this */
     quorum_time lost_at;                   /* when the last attempt failed */
     unsigned losses;                       /* failed attempts in quick succession */
+    uint64_t holder[QUORUM_NODES_MAX];     /* the last foreign holder seen there; 0: none yet */
+    quorum_nodes foreign;                  /* nodes where a foreign client holds the lock */
+    quorum_nodes succeeded;                /* nodes where another foreign holder has followed, by the last replies */
+    quorum_duration pause;                 /* before the next look */
+    bool watching;                         /* foreign holders have too many nodes: attempts take the place of looks */
+    bool probing;                          /* the attempt in progress, or the last one, took the place of a look */
     quorum_time overtake_at;               /* when nodes move a first waiter that leaves the lock free to the tail */
     bool looking;                          /* a look is in progress */
     bool trying;                           /* an attempt is in progress */
@@ -59,6 +71,7 @@ struct quorum_waiting_event {
     unsigned node;
     quorum_duration remaining; /* SIGNED: the key's remaining ttl; QUORUM_FREE; QUORUM_NEVER */
     unsigned ahead;            /* SIGNED, CALLED: live waiters ahead of us, counted up to width */
+    uint64_t holder;           /* SIGNED: a number for the token of a foreign holder; 0: none, or one of ours */
     bool misplaced;            /* TRIED: enter the queue again, at another place */
     quorum_time rest_until;    /* TRIED: when to try again without a message */
     bool in_the_way;           /* TRIED: another client holds the lock, or part of it */
@@ -79,6 +92,10 @@ struct quorum_waiting_actions quorum_waiting_step(struct quorum_waiting *waiting
                                                   const struct quorum_waiting_event *event);
 
 quorum_time quorum_waiting_deadline(const struct quorum_waiting *waiting);
+
+/* When a waiter that begins now makes its attempt before the deadline: early enough for an attempt that takes a node's
+ * whole timeout, and not in the first half of a short wait. */
+quorum_time quorum_waiting_last_attempt(quorum_time now, quorum_time deadline, quorum_duration timeout);
 
 /* Of our places on the nodes, the smallest that is at or behind our place on a majority. */
 uint64_t quorum_waiting_place(const uint64_t *places, unsigned nodes);

@@ -11,13 +11,18 @@ static const quorum_time begin = 1000 * QUORUM_SECOND;
 #define REFRESH  QUORUM_SECOND
 #define STAND_IN (20 * MS)
 #define SOON     (3 * STAND_IN)
+#define WATCH    (20 * MS)
 #define FAIR     1
 #define PLAIN    2
 
 static struct quorum_waiting waiting_with(unsigned nodes, unsigned width)
 {
-    const struct quorum_waiting_terms terms = {
-        .nodes = nodes, .width = width, .refresh = REFRESH, .stand_in = STAND_IN};
+    const struct quorum_waiting_terms terms = {.nodes = nodes,
+                                               .width = width,
+                                               .refresh = REFRESH,
+                                               .stand_in = STAND_IN,
+                                               .watch = WATCH,
+                                               .last_attempt = QUORUM_NEVER};
     struct quorum_waiting waiting;
     quorum_waiting_init(&waiting, &terms);
     return waiting;
@@ -57,6 +62,14 @@ static struct quorum_waiting_actions answered(struct quorum_waiting *waiting, un
 {
     const struct quorum_waiting_event event = {
         .type = QUORUM_WAITING_SIGNED, .now = now, .node = node, .remaining = remaining, .ahead = ahead};
+    return quorum_waiting_step(waiting, &event);
+}
+
+static struct quorum_waiting_actions held_by(struct quorum_waiting *waiting, unsigned node, uint64_t holder,
+                                             quorum_time now)
+{
+    const struct quorum_waiting_event event = {
+        .type = QUORUM_WAITING_SIGNED, .now = now, .node = node, .remaining = QUORUM_NEVER, .holder = holder};
     return quorum_waiting_step(waiting, &event);
 }
 
@@ -654,6 +667,146 @@ START_TEST(lost_attempt_is_looked_after)
 }
 END_TEST
 
+/* ------------------------------------------------------------------------------------------------------ foreign holders */
+
+/* The attempt that is due now is lost to this holder on the nodes up to `last`, and to one of ours on the others. */
+static void probe(struct quorum_waiting *waiting, uint64_t holder, unsigned last, quorum_time now)
+{
+    const struct quorum_waiting_event lost = {
+        .type = QUORUM_WAITING_TRIED, .now = now, .in_the_way = true, .rest_until = QUORUM_NEVER};
+    ck_assert_uint_eq(quorum_waiting_deadline(waiting), now);
+    ck_assert(is_quiet(wake(waiting, now - 1)));
+    ck_assert(is_attempt(wake(waiting, now)));
+    for (unsigned i = 0; i < waiting->terms.nodes; i++)
+        ck_assert(is_quiet(held_by(waiting, i, i <= last ? holder : 0, now)));
+    ck_assert(is_quiet(quorum_waiting_step(waiting, &lost)));
+}
+
+/* Five nodes; a foreign client holds the lock on those up to `last`. */
+static struct quorum_waiting behind_foreign_holder(unsigned last)
+{
+    struct quorum_waiting waiting = looking_with(5, PLAIN);
+    for (unsigned i = 0; i < 5; i++)
+        ck_assert(is_quiet(held_by(&waiting, i, i <= last ? 7 : 0, begin)));
+    ck_assert(is_quiet(looked(&waiting, begin)));
+    return waiting;
+}
+
+START_TEST(foreign_holder_is_tried_at_growing_intervals)
+{
+    static const unsigned pauses_ms[] = {20, 40, 80, 160, 320, 640, 1000, 1000, 1000, 1000};
+    struct quorum_waiting waiting = behind_foreign_holder(4);
+    quorum_time now = begin;
+    for (unsigned i = 0; i < sizeof pauses_ms / sizeof *pauses_ms; i++) {
+        now += pauses_ms[i] * MS;
+        probe(&waiting, 7, 4, now);
+    }
+    ck_assert_uint_eq(waiting.losses, 0); /* no reason to rest */
+}
+END_TEST
+
+START_TEST(next_foreign_holder_is_tried_soon)
+{
+    static const unsigned holders[] = {7, 7, 8, 9, 10, 10, 10};
+    static const unsigned pauses_ms[] = {20, 40, 80, 20, 10, 10, 20};
+    struct quorum_waiting waiting = behind_foreign_holder(2);
+    quorum_time now = begin;
+    for (unsigned i = 0; i < sizeof pauses_ms / sizeof *pauses_ms; i++) {
+        now += pauses_ms[i] * MS;
+        probe(&waiting, holders[i], 2, now);
+    }
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), now + 40 * MS);
+}
+END_TEST
+
+START_TEST(next_foreign_holder_on_a_minority_is_no_reason_to_hurry)
+{
+    struct quorum_waiting waiting = behind_foreign_holder(4);
+    quorum_time now = begin + WATCH;
+    const struct quorum_waiting_event lost = {.type = QUORUM_WAITING_TRIED, .now = now, .in_the_way = true};
+    ck_assert(is_attempt(wake(&waiting, now)));
+    for (unsigned i = 0; i < 5; i++)
+        held_by(&waiting, i, i < 2 ? 8 : 7, now);
+    ck_assert(is_quiet(quorum_waiting_step(&waiting, &lost)));
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), now + 2 * WATCH);
+}
+END_TEST
+
+START_TEST(foreign_holder_of_a_minority_is_looked_at_once_a_second)
+{
+    struct quorum_waiting waiting = behind_foreign_holder(1);
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + REFRESH);
+    ck_assert(is_look(wake(&waiting, begin + REFRESH)));
+}
+END_TEST
+
+/* Nodes that do not answer do not count as nodes without a foreign holder. */
+START_TEST(silent_nodes_do_not_hide_a_foreign_holder)
+{
+    struct quorum_waiting waiting = looking_with(5, PLAIN);
+    for (unsigned i = 0; i < 3; i++)
+        held_by(&waiting, i, i == 0 ? 7 : 0, begin);
+    ck_assert(is_quiet(looked(&waiting, begin)));
+    ck_assert_uint_lt(quorum_waiting_deadline(&waiting), begin + REFRESH);
+}
+END_TEST
+
+START_TEST(holder_of_ours_after_a_foreign_one_is_looked_at_once_a_second)
+{
+    struct quorum_waiting waiting = behind_foreign_holder(4);
+    probe(&waiting, 0, 4, begin + WATCH);
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + WATCH + REFRESH);
+    ck_assert(is_look(wake(&waiting, begin + WATCH + REFRESH)));
+}
+END_TEST
+
+/* ---------------------------------------------------------------------------------------------------------- the deadline */
+
+START_TEST(last_attempt_leaves_time_for_its_answers)
+{
+    static const struct {
+        quorum_time deadline;
+        quorum_duration timeout;
+        quorum_time expected;
+    } cases[] = {{begin + 900 * MS, 50 * MS, begin + 850 * MS},
+                 {begin + 60 * MS, 50 * MS, begin + 30 * MS},
+                 {begin, 50 * MS, begin},
+                 {begin - MS, 50 * MS, begin - MS},
+                 {QUORUM_NEVER, 50 * MS, QUORUM_NEVER}};
+    ck_assert_uint_eq(quorum_waiting_last_attempt(begin, cases[_i].deadline, cases[_i].timeout), cases[_i].expected);
+}
+END_TEST
+
+/* _i 0: behind a holder of ours; 1: it rests; 2: no node's words reach it. */
+START_TEST(waiter_tries_once_more_before_its_deadline)
+{
+    const quorum_time last = begin + 500 * MS;
+    struct quorum_waiting waiting = queued(3, PLAIN, QUORUM_NEVER);
+    waiting.terms.last_attempt = last;
+    waiting.rest_until = _i == 1 ? begin + 10 * REFRESH : 0;
+    waiting.listening = _i == 2 ? 0 : waiting.listening;
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), last);
+    ck_assert(is_quiet(wake(&waiting, last - 1)));
+    ck_assert(is_attempt(wake(&waiting, last)));
+    for (unsigned i = 0; i < 3; i++)
+        answered(&waiting, i, QUORUM_NEVER, 1, last);
+    const struct quorum_waiting_event lost = {.type = QUORUM_WAITING_TRIED, .now = last, .in_the_way = true};
+    ck_assert(!quorum_waiting_step(&waiting, &lost).attempt);
+    ck_assert(!wake(&waiting, last + MS).attempt); /* once */
+}
+END_TEST
+
+START_TEST(last_attempt_waits_for_the_end_of_a_look)
+{
+    struct quorum_waiting waiting = looking_with(3, PLAIN);
+    waiting.terms.last_attempt = begin + MS;
+    ck_assert(is_quiet(wake(&waiting, begin + MS)));
+    for (unsigned i = 0; i < 3; i++)
+        answered(&waiting, i, QUORUM_NEVER, 1, begin + 2 * MS);
+    ck_assert(is_attempt(looked(&waiting, begin + 2 * MS)));
+}
+END_TEST
+
 /* -------------------------------------------------------------------------------------------------------------- expiry */
 
 START_TEST(expired_lock_is_asked_for_not_assumed)
@@ -809,6 +962,7 @@ static struct quorum_waiting_event random_event(struct run *run)
     event.node = (unsigned)(next_random(&run->seed) % run->waiting.terms.nodes);
     event.remaining = random_remaining(&run->seed);
     event.ahead = (unsigned)(next_random(&run->seed) % 3);
+    event.holder = next_random(&run->seed) % 4;
     event.in_the_way = next_random(&run->seed) % 2 == 0;
     event.rest_until = next_random(&run->seed) % 4 == 0 ? run->now + next_random(&run->seed) % QUORUM_SECOND : 0;
     if ((event.type == QUORUM_WAITING_LOOKED && !run->looking) || (event.type == QUORUM_WAITING_TRIED && !run->trying))
@@ -834,8 +988,9 @@ static void note_said(struct run *run, const struct quorum_waiting_event *event)
 static bool is_sound(const struct run *run, struct quorum_waiting_actions actions)
 {
     bool busy = run->looking || run->trying;
-    bool tries_in_vain = actions.attempt && (quorum_count(run->said_free) < quorum_majority(run->waiting.terms.nodes) ||
-                                             run->now < run->rest_until);
+    bool tries_in_vain =
+        actions.attempt && !run->waiting.probing &&
+        (quorum_count(run->said_free) < quorum_majority(run->waiting.terms.nodes) || run->now < run->rest_until);
     return !(actions.look && actions.attempt) && !(busy && (actions.look || actions.attempt)) && !tries_in_vain &&
            (!actions.sign_out || run->waiting.signed_in == 0) && quorum_waiting_deadline(&run->waiting) > run->now;
 }
@@ -943,6 +1098,18 @@ static Suite *waiting_suite(void)
     tcase_add_test(stand_in, minority_of_words_is_looked_after_once);
     tcase_add_test(stand_in, stand_in_is_off_when_the_lock_has_been_taken);
     suite_add_tcase(suite, stand_in);
+
+    TCase *foreign = tcase_create("foreign");
+    tcase_add_test(foreign, foreign_holder_is_tried_at_growing_intervals);
+    tcase_add_test(foreign, next_foreign_holder_is_tried_soon);
+    tcase_add_test(foreign, next_foreign_holder_on_a_minority_is_no_reason_to_hurry);
+    tcase_add_test(foreign, foreign_holder_of_a_minority_is_looked_at_once_a_second);
+    tcase_add_test(foreign, silent_nodes_do_not_hide_a_foreign_holder);
+    tcase_add_test(foreign, holder_of_ours_after_a_foreign_one_is_looked_at_once_a_second);
+    tcase_add_loop_test(foreign, last_attempt_leaves_time_for_its_answers, 0, 5);
+    tcase_add_loop_test(foreign, waiter_tries_once_more_before_its_deadline, 0, 3);
+    tcase_add_test(foreign, last_attempt_waits_for_the_end_of_a_look);
+    suite_add_tcase(suite, foreign);
 
     TCase *expiry = tcase_create("expiry");
     tcase_add_test(expiry, expired_lock_is_asked_for_not_assumed);

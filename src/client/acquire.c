@@ -615,7 +615,8 @@ static void begin(struct acquire *acquire)
     operation->timer.fire = on_deadline;
     if (wait_ms > 0)
         rl_operation_wait(operation, wait_ms);
-    quorum_retry_init(&acquire->retry, operation->timer.set ? operation->timer.due : QUORUM_NEVER);
+    acquire->waiter.deadline = operation->timer.set ? operation->timer.due : QUORUM_NEVER;
+    quorum_retry_init(&acquire->retry, acquire->waiter.deadline);
     if (rl_operation_heed(operation, acquire->options.cancellation) || is_answered_by_own(acquire))
         return;
     if (wait_ms == 0 || !is_to_queue(acquire) ||

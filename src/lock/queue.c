@@ -14,6 +14,7 @@
 
 #define REFRESH  QUORUM_SECOND
 #define STAND_IN (20 * QUORUM_MILLISECOND) /* far longer than a hand-over, short for whoever waits behind a dead one */
+#define WATCH    (20 * QUORUM_MILLISECOND)
 #define LINGER   QUORUM_SECOND
 
 static void step(struct rl_queue *queue, const struct quorum_waiting_event *event);
@@ -120,13 +121,29 @@ static uint64_t draw_ticket(struct rl_locks *locks)
     return ticket;
 }
 
+static quorum_duration longest_timeout(const struct rl_nodes *nodes)
+{
+    quorum_duration longest = 0;
+    for (unsigned i = 0; i < nodes->count; i++)
+        if (rl_node_timeout(&nodes->node[i]) > longest)
+            longest = rl_node_timeout(&nodes->node[i]);
+    return longest;
+}
+
 /* A new first waiter: the client takes a new place on the nodes. */
 static void stand_anew(struct rl_queue *queue)
 {
     struct rl_locks *locks = queue->locks;
     queue->fair = queue->first->fair; /* what it asks for goes for its looks and its attempts alike */
+    quorum_time deadline = queue->first->deadline;
     const struct quorum_waiting_terms terms = {
-        .nodes = locks->nodes->count, .width = queue->fair ? 1 : 2, .refresh = REFRESH, .stand_in = STAND_IN};
+        .nodes = locks->nodes->count,
+        .width = queue->fair ? 1 : 2,
+        .refresh = REFRESH,
+        .stand_in = STAND_IN,
+        .watch = WATCH,
+        .last_attempt = quorum_waiting_last_attempt(rl_now(), deadline, longest_timeout(locks->nodes)),
+    };
     rl_timer_stop(&locks->core->timers, &queue->timer);
     rl_round_leave(queue->looking);
     queue->looking = NULL;
@@ -256,7 +273,7 @@ void rl_queue_leave_late(struct rl_locks *locks, const struct rl_lease *won)
 /* ----------------------------------------------------------------------------------------------------------- looking */
 
 /* A lock that is free on a node which grants nothing yet is not to be had there before. */
-static struct quorum_waiting_event answer(const struct rl_node *node, const redisReply *reply)
+static struct quorum_waiting_event answer(const struct rl_node *node, const redisReply *reply, bool is_semaphore)
 {
     long long left = reply->element[1]->integer;
     quorum_time now = rl_now();
@@ -268,12 +285,13 @@ static struct quorum_waiting_event answer(const struct rl_node *node, const redi
         .node = node->index,
         .remaining = withheld > remaining ? withheld : remaining,
         .ahead = reply->element[2]->integer < 0 ? 0 : (unsigned)reply->element[2]->integer,
+        .holder = is_semaphore || reply->element[4]->integer < 0 ? 0 : (uint64_t)reply->element[4]->integer,
     };
 }
 
 static void take(struct rl_queue *queue, unsigned node, const redisReply *reply)
 {
-    const struct quorum_waiting_event event = answer(&queue->locks->nodes->node[node], reply);
+    const struct quorum_waiting_event event = answer(&queue->locks->nodes->node[node], reply, queue->lease->permits);
     long long told = reply->element[3]->integer;
     queue->place[node] = told < 0 ? 0 - (uint64_t)told : 0;
     if (told > 0 && (uint64_t)told > queue->seen)

@@ -28,6 +28,7 @@ struct rl_vote;
 struct rl_waiter {
     struct rl_queue *queue; /* NULL: not queued */
     struct rl_waiter *next;
+    quorum_time deadline;                                         /* of the operation; QUORUM_NEVER: none */
     unsigned permits;                                             /* of a semaphore */
     void (*slot_called)(struct rl_waiter *waiter, unsigned slot); /* one of its slots is free on a node */
     bool fair;

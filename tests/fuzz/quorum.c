@@ -214,6 +214,7 @@ static struct quorum_waiting_event waiting_event(struct fuzz_input *input, const
     struct quorum_waiting_event event = {.now = now, .node = fuzz_byte(input) % waiting->terms.nodes};
     event.type = (enum quorum_waiting_event_type)(fuzz_byte(input) % (QUORUM_WAITING_WOKEN + 1));
     event.ahead = fuzz_byte(input) % 10;
+    event.holder = event.ahead % 3;
     event.remaining = any_duration(input);
     if ((event.type == QUORUM_WAITING_TRIED && !waiting->trying) ||
         (event.type == QUORUM_WAITING_LOOKED && !waiting->looking))
@@ -231,17 +232,19 @@ static void check_waiting(const struct quorum_waiting *before, const struct quor
     fuzz_require(!actions.attempt || after->trying, "an attempt that it does not know of");
     fuzz_require(!actions.look || after->looking, "a look that it does not know of");
     quorum_nodes heard = before->free | before->second | quorum_node(event->node);
-    fuzz_require(!actions.attempt || quorum_count(heard) >= quorum_majority(after->terms.nodes),
+    bool is_own_idea = after->probing || before->terms.last_attempt <= event->now;
+    fuzz_require(!actions.attempt || is_own_idea || quorum_count(heard) >= quorum_majority(after->terms.nodes),
                  "an attempt that too few nodes have called for");
     fuzz_require(!(after->signed_in & ~quorum_all(after->terms.nodes)), "a node that is not there");
 }
 
 static void run_waiting(struct fuzz_input *input)
 {
-    const struct quorum_waiting_terms terms = {.nodes = 1 + fuzz_byte(input) % QUORUM_NODES_MAX,
-                                               .width = 1 + fuzz_byte(input) % 2,
-                                               .refresh = any_duration(input),
-                                               .stand_in = any_duration(input)};
+    struct quorum_waiting_terms terms = {.nodes = 1 + fuzz_byte(input) % QUORUM_NODES_MAX,
+                                         .width = 1 + fuzz_byte(input) % 2,
+                                         .refresh = any_duration(input),
+                                         .stand_in = any_duration(input)};
+    terms.watch = terms.last_attempt = terms.stand_in;
     struct quorum_waiting waiting, before;
     quorum_waiting_init(&waiting, &terms);
     waiting.listening = fuzz_number(input) & quorum_all(terms.nodes);

@@ -7,8 +7,8 @@
 #include "world.h"
 
 const char *const sim_fault_names[SIM_FAULTS] = {
-    "break", "partition", "hang", "restart", "promote", "refuse", "unscript", "pause", "lag",  "crash",
-    "close", "cancel",    "slow", "drift",   "partial", "flush",  "failover", "swap",  "evict"};
+    "break", "partition", "hang", "restart", "promote", "refuse", "unscript", "pause", "lag",   "crash",
+    "close", "cancel",    "slow", "drift",   "partial", "flush",  "failover", "swap",  "evict", "foreign"};
 const char *const sim_beyond_names[SIM_BEYONDS] = {"within", "rate", "jump", "stop", "unguarded", "max-ttl"};
 
 static struct sim_random *stream(enum sim_fault fault)
@@ -303,6 +303,60 @@ static void evict(struct sim_random *random)
     sim_world->forgotten = sim_world->forgotten || evicted;
 }
 
+/* -------------------------------------------------------------------------------------------------- foreign clients */
+
+static struct sim_text text_of(const char *text)
+{
+    return (struct sim_text){text, strlen(text)};
+}
+
+static int64_t microseconds(const struct sim_node *node)
+{
+    return (int64_t)(sim_clock_read(&node->clock, sim_world->now) / QUORUM_MICROSECOND);
+}
+
+/* The published pattern's compare-and-delete, on every node that is up. */
+static void release_as_foreigner(void *subject, uint64_t number)
+{
+    const char *name = sim_resource_name(*(unsigned *)subject);
+    char token[32];
+    snprintf(token, sizeof token, "foreign %llu", (unsigned long long)number);
+    for (unsigned i = 0; i < sim_world->config.nodes; i++) {
+        struct sim_node *node = &sim_world->nodes[i];
+        struct sim_key *key = sim_keyspace_find(&node->server.keys, text_of(name), microseconds(node) / 1000);
+        if (!node->up || !key || key->value_size != strlen(token) || memcmp(key->value, token, key->value_size) != 0)
+            continue;
+        struct sim_bytes reply = {0};
+        const struct sim_text words[] = {text_of("DEL"), text_of(name)};
+        sim_keyspace_execute(&node->server.keys, 2, words, microseconds(node), &reply);
+        sim_bytes_free(&reply);
+    }
+}
+
+/* SET NX PX on every node that is up and not a replica, at once. */
+static void hold_as_foreigner(struct sim_random *random)
+{
+    static unsigned names[SIM_RESOURCES_MAX];
+    unsigned *name = &names[sim_random_below(random, sim_world->config.resources)];
+    uint64_t number = sim_random_next(random);
+    char token[32], ttl[24];
+    *name = (unsigned)(name - names);
+    snprintf(token, sizeof token, "foreign %llu", (unsigned long long)number);
+    snprintf(ttl, sizeof ttl, "%llu", (unsigned long long)sim_random_log(random, 50, 3000));
+    SIM_TRACE("foreigner", "takes '%s' for %s ms", sim_resource_name(*name), ttl);
+    for (unsigned i = 0; i < sim_world->config.nodes; i++) {
+        struct sim_node *node = &sim_world->nodes[i];
+        struct sim_bytes reply = {0};
+        const struct sim_text words[] = {text_of("SET"), text_of(sim_resource_name(*name)),
+                                         text_of(token), text_of("NX"),
+                                         text_of("PX"),  text_of(ttl)};
+        if (node->up && !node->server.replica)
+            sim_keyspace_execute(&node->server.keys, 6, words, microseconds(node), &reply);
+        sim_bytes_free(&reply);
+    }
+    sim_at(sim_world->now + draw(random, QUORUM_MILLISECOND, 2 * QUORUM_SECOND), release_as_foreigner, name, number);
+}
+
 /* -------------------------------------------------------------------------------------------------------- processes */
 
 static void pause_process(struct sim_random *random)
@@ -444,6 +498,7 @@ static void (*const handlers[SIM_FAULTS])(struct sim_random *) = {
     [SIM_FAULT_FAILOVER] = fail_over,
     [SIM_FAULT_SWAP] = swap_databases,
     [SIM_FAULT_EVICT] = evict,
+    [SIM_FAULT_FOREIGN] = hold_as_foreigner,
 };
 
 static void befall(void *subject, uint64_t fault)

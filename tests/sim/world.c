@@ -78,7 +78,7 @@ static quorum_duration quarantine_of(const struct sim_config *config)
 static void draw_faults(struct sim_config *config, struct sim_random *random)
 {
     const quorum_duration forgetting = quarantine_of(config) / config->nodes;
-    for (unsigned fault = 0; fault < SIM_FAULTS; fault++) {
+    for (unsigned fault = 0; fault < SIM_FAULT_FOREIGN; fault++) {
         config->faults |= sim_random_chance(random, 350) ? 1u << fault : 0;
         config->fault_every[fault] = sim_random_log(random, 100 * QUORUM_MILLISECOND, 10 * QUORUM_SECOND);
     }
@@ -127,6 +127,8 @@ void sim_config_draw(struct sim_config *config, uint64_t seed, enum sim_beyond b
     draw_times(config, &random);
     draw_faults(config, &random);
     draw_kinds(config, &random);
+    config->faults |= sim_random_chance(&random, 350) ? 1u << SIM_FAULT_FOREIGN : 0;
+    config->fault_every[SIM_FAULT_FOREIGN] = sim_random_log(&random, 20 * QUORUM_MILLISECOND, 5 * QUORUM_SECOND);
     go_beyond(config);
     config->faults &= ~without;
 }

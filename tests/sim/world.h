@@ -45,6 +45,7 @@ enum sim_fault {
     SIM_FAULT_FAILOVER,  /* a node becomes a replica of an old copy of itself, and a master again; connections stay */
     SIM_FAULT_SWAP,      /* a node's databases are exchanged under open connections */
     SIM_FAULT_EVICT,     /* a node whose maxmemory-policy evicts does so */
+    SIM_FAULT_FOREIGN,   /* a client of another library holds a lock, and publishes nothing when it releases */
     SIM_FAULTS
 };
 

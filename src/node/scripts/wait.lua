@@ -6,8 +6,9 @@
 -- reader's name ends with ' r'. Of a semaphore: how many slots it has (0: it is none), and which to take (-1: none, any
 -- is free).
 -- Answers {taken, remaining ms of the lock (0: free, -1: no expiry), live waiters ahead up to width, largest ticket
--- before ours (new here), or less 0 the later ticket at which we stand here, largest fencing record before; of a
--- semaphore that is not taken, one bit for each slot that is free}.
+-- before ours (new here), or less 0 the later ticket at which we stand here, largest fencing record before; of a lock
+-- that is not taken, a number for the token of a foreign holder (0: none); of a semaphore that is not taken, one bit for
+-- each slot that is free}.
 local call = redis.call
 -- include fence
 -- include shared
@@ -17,6 +18,21 @@ local ticket, life, width = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[
 local slots = tonumber(ARGV[11])
 local function lock_of(key)
   return slots > 0 and slot(key, ARGV[12]) or key
+end
+-- A client of another library, which publishes nothing when it releases, has other tokens than ours, which are 40
+-- hexadecimal digits. A lock that readers share is a sorted set, and ours.
+local function foreign_holder(key)
+  local token, number = redis.pcall('GET', key), 1
+  if type(token) == 'table' then
+    return is_open(key) and 0 or number
+  end
+  if not token or #token == 40 and not string.find(token, '[^0-9a-f]') then
+    return 0
+  end
+  for i = 1, math.min(#token, 64) do
+    number = (31 * number + string.byte(token, i)) % 4294967296
+  end
+  return math.max(number, 1)
 end
 -- What one key's lock has left, and who is ahead of us.
 local function look(key, queue, alive)
@@ -137,13 +153,14 @@ if ARGV[5] ~= '0' and longest == 0 and most < width then
   end
   return {1, tonumber(ARGV[7]), most, 0, record}
 end
-local seen, place = 0, 0
+local seen, place, holder = 0, 0, 0
 for i, key in ipairs(KEYS) do
   local before, at = sign_in(key, queues[i], alives[i], mines[i])
   seen, place = math.max(seen, before), math.max(place, at)
+  holder = holder + (slots == 0 and longest ~= 0 and foreign_holder(key) or 0)
   if heads[i] then
     -- whoever was told that it is free may have gone to a later place since
     redis.pcall('PUBLISH', string.match(heads[i], '^%S+'), '0' .. lock_of(key))
   end
 end
-return {0, longest, most, place > 0 and -place or seen, slots > 0 and free_slots(KEYS[1], slots) or 0}
+return {0, longest, most, place > 0 and -place or seen, slots > 0 and free_slots(KEYS[1], slots) or holder}

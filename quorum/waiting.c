@@ -43,7 +43,7 @@ uint64_t quorum_waiting_place(const uint64_t *places, unsigned nodes)
 
 bool quorum_waiting_is_called(const struct quorum_waiting *waiting)
 {
-    return is_majority(waiting, waiting->listening & waiting->signed_in);
+    return is_majority(waiting, waiting->heard & waiting->signed_in);
 }
 
 static void set(quorum_nodes *nodes, unsigned node, bool on)
@@ -163,6 +163,15 @@ static void sign_out_of_few(struct quorum_waiting *waiting, struct quorum_waitin
     waiting->signed_in = waiting->listed = 0;
 }
 
+/* A node drops the entry of a dead waiter at once, but only if its client was subscribed when it refreshed the entry. One
+ * more look reports the subscriptions that came after the last; the others follow within milliseconds. */
+static void report_subscriptions(struct quorum_waiting *waiting, quorum_time now)
+{
+    quorum_time soon = quorum_time_add(now, waiting->terms.stand_in);
+    if (waiting->listening & waiting->signed_in & ~waiting->heard && soon < waiting->look_at)
+        waiting->look_at = soon;
+}
+
 /*
  * The nodes without a foreign holder are no majority: no release of ours will say when that ends. A
  * holder that is still there after a pause is likely to stay as long again. Where the next one follows within the
@@ -182,6 +191,7 @@ static void plan_look(struct quorum_waiting *waiting, quorum_time now)
     else
         waiting->pause = waiting->pause < terms->refresh / 2 ? 2 * waiting->pause : terms->refresh;
     waiting->look_at = quorum_time_add(now, waiting->pause);
+    report_subscriptions(waiting, now);
 }
 
 static void looked(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions, quorum_time now)
@@ -247,6 +257,7 @@ static void take(struct quorum_waiting *waiting, const struct quorum_waiting_eve
     case QUORUM_WAITING_DEAF:
         set(&waiting->listening, event->node, event->type == QUORUM_WAITING_LISTENING);
         waiting->heard &= waiting->listening;
+        report_subscriptions(waiting, event->now);
         look_if_worthwhile(waiting, actions, event->now);
         break;
     case QUORUM_WAITING_SIGNED:

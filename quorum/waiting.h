@@ -100,7 +100,8 @@ quorum_time quorum_waiting_last_attempt(quorum_time now, quorum_time deadline, q
 /* Of our places on the nodes, the smallest that is at or behind our place on a majority. */
 uint64_t quorum_waiting_place(const uint64_t *places, unsigned nodes);
 
-/* A majority can notify us: no need to try at random. */
+/* A majority can notify us: it has our entry, and our subscription has been up since the entry was refreshed. While the
+ * subscription is down a node may drop the entry. No need to try at random. */
 bool quorum_waiting_is_called(const struct quorum_waiting *waiting);
 
 #endif

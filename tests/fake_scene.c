@@ -328,7 +328,7 @@ static bool is_script(const struct resp_command *command, enum rl_script_id id)
 /* A waiter's script that is to take the lock when it is free. */
 static bool is_taking(const struct resp_command *command)
 {
-    return is_script(command, RL_SCRIPT_WAIT) && command->argc == 16 && resp_argument_is(&command->argv[8], "1");
+    return is_script(command, RL_SCRIPT_WAIT) && command->argc == 17 && resp_argument_is(&command->argv[8], "1");
 }
 
 static bool is_sent(const struct resp_command *command, enum sent what)

@@ -98,6 +98,7 @@ static struct quorum_waiting looking_with(unsigned nodes, unsigned width)
         ck_assert(i + 1 == quorum_majority(nodes) ? is_look(actions) : is_quiet(actions));
         ck_assert(majority == waiting.looking);
     }
+    waiting.heard = waiting.listening; /* as if all had been up when the look was sent */
     return waiting;
 }
 
@@ -154,6 +155,39 @@ START_TEST(deafness_to_a_majority_ends_the_looking)
     ck_assert_uint_eq(quorum_waiting_deadline(&waiting), QUORUM_NEVER);
     ck_assert(is_quiet(wake(&waiting, begin + 2 * REFRESH)));
     ck_assert(is_look(step(&waiting, QUORUM_WAITING_LISTENING, 1, begin + 2 * REFRESH)));
+}
+END_TEST
+
+/* While its subscriptions were down the nodes may have dropped its entry. */
+START_TEST(waiter_looks_when_its_subscriptions_are_up_again)
+{
+    struct quorum_waiting waiting = queued(3, FAIR, QUORUM_NEVER);
+    ck_assert(is_quiet(step(&waiting, QUORUM_WAITING_DEAF, 0, begin)));
+    ck_assert(is_quiet(step(&waiting, QUORUM_WAITING_DEAF, 1, begin)));
+    ck_assert(is_look(step(&waiting, QUORUM_WAITING_LISTENING, 1, begin)));
+}
+END_TEST
+
+/* A node drops the entry of a dead waiter only if the entry says that its client was subscribed. _i 0: the subscription
+ * comes after the look; 1: before its replies. */
+START_TEST(subscription_that_comes_after_a_look_is_reported_by_one_more)
+{
+    struct quorum_waiting waiting = looking_with(3, FAIR);
+    quorum_time now = begin + MS;
+    step(&waiting, QUORUM_WAITING_DEAF, 2, begin);
+    if (_i == 1)
+        step(&waiting, QUORUM_WAITING_LISTENING, 2, begin);
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert(is_quiet(answered(&waiting, i, QUORUM_NEVER, 1, now)));
+    ck_assert(is_quiet(looked(&waiting, now)));
+    if (_i == 0)
+        ck_assert(is_quiet(step(&waiting, QUORUM_WAITING_LISTENING, 2, now)));
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), now + STAND_IN);
+    ck_assert(is_look(wake(&waiting, now + STAND_IN)));
+    for (unsigned i = 0; i < 3; i++)
+        answered(&waiting, i, QUORUM_NEVER, 1, now + STAND_IN);
+    ck_assert(is_quiet(looked(&waiting, now + STAND_IN)));
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), now + STAND_IN + REFRESH);
 }
 END_TEST
 
@@ -1048,6 +1082,8 @@ static void add_looking(Suite *suite)
     tcase_add_test(looking, only_nodes_that_have_it_and_reach_it_can_call_it);
     tcase_add_test(looking, deafness_to_a_majority_ends_the_looking);
     tcase_add_test(looking, it_looks_once_a_second);
+    tcase_add_test(looking, waiter_looks_when_its_subscriptions_are_up_again);
+    tcase_add_loop_test(looking, subscription_that_comes_after_a_look_is_reported_by_one_more, 0, 2);
     tcase_add_test(looking, look_that_nobody_answers_is_repeated_after_a_second);
     tcase_add_test(looking, without_refresh_and_stand_in_it_sleeps_until_it_is_called);
     tcase_add_loop_test(looking, with_too_few_nodes_it_signs_out, 2, 4);

@@ -193,6 +193,21 @@ static bool are_listening(void *count)
     return true;
 }
 
+/* The servers have noticed that the others are gone. */
+static bool is_one_listening(void *arg)
+{
+    char reply[4096];
+    int found = 0;
+
+    (void)arg;
+    for (size_t i = 0; i < cluster_size(cluster); i++) {
+        cluster_command(cluster, i, reply, sizeof(reply), "PUBSUB", "CHANNELS", NULL);
+        for (const char *at = reply; (at = strstr(at, "redlock:")) != NULL; at++)
+            found++;
+    }
+    return found == (int)cluster_size(cluster);
+}
+
 static void await_listening(int count)
 {
     ck_assert_msg(wait_until(are_listening, &count, REAL_SOON_MS), "not %d listen everywhere", count);
@@ -806,6 +821,89 @@ START_TEST(killed_waiter_at_the_head_does_not_block_the_others)
 }
 END_TEST
 
+/* Until a fair waiter behind them has it. */
+static uint64_t wait_behind_many_killed_waiters(int i)
+{
+    enum { KILLED = 9 };
+    struct victim victims[KILLED];
+    struct waiter waiter = {0};
+
+    (void)i;
+    cluster = real_cluster(NODES, NULL);
+    for (int v = 0; v < KILLED; v++)
+        victims[v] = make_victim(true);
+    redlock_client *holder = open_here();
+    redlock_lock *lock = take_it(holder);
+    for (int v = 0; v < KILLED; v++) {
+        ck_assert_int_eq(write(victims[v].go, "", 1), 1);
+        await_queued(v + 1);
+        await_listening(v + 1);
+    }
+    start(&waiter, open_here(), true);
+    await_queued(KILLED + 1);
+    await_listening(KILLED + 1);
+    for (int v = 0; v < KILLED; v++)
+        kill_victim(&victims[v]);
+    ck_assert(wait_until(is_one_listening, NULL, REAL_SOON_MS));
+    uint64_t released = release_it(lock);
+    join_with_it(&waiter);
+    close_client(waiter.client);
+    close_client(holder);
+    expect_dead_waiters_to_be_forgotten();
+    return waiter.told_ns > released ? waiter.told_ns - released : 0;
+}
+
+START_TEST(killed_fair_waiters_cost_next_to_nothing)
+{
+    assert_takes_less(wait_behind_many_killed_waiters, _i, 50);
+}
+END_TEST
+
+/* _i 0: the waiter was not subscribed when it refreshed its entry; 1: it was, and is dead. */
+START_TEST(only_waiters_that_were_subscribed_are_dropped)
+{
+    cluster = real_cluster(NODES, NULL);
+    redlock_client *holder = open_here();
+    redlock_lock *lock = take_it(holder);
+
+    put_waiter(NODES, true);
+    for (size_t i = 0; i < NODES && _i == 1; i++)
+        cluster_integer(cluster, i, "HSET", ALIVE, "redlock:ghost", "9999999999999.5", NULL);
+    for (size_t i = 0; i < NODES; i++)
+        cluster_command(cluster, i, NULL, 0, "SET", FREE, "0", NULL); /* there while clients wait */
+    release_it(lock);
+    await_queued(_i == 0);
+    close_client(holder);
+    forget_waiters();
+}
+END_TEST
+
+/* The lock ends by itself: no release drops the dead waiter at the head, but the look of the one behind it does. */
+static uint64_t wait_for_an_expiry_behind_a_dead_waiter(int i)
+{
+    enum { TTL = 700 };
+    struct waiter waiter = {0};
+
+    (void)i;
+    cluster = real_cluster(NODES, NULL);
+    redlock_client *client = open_here();
+    uint64_t free = test_now_ns() + TTL * (uint64_t)MS;
+    foreign_set("700");
+    put_waiter(NODES, true);
+    for (size_t node = 0; node < NODES; node++)
+        cluster_integer(cluster, node, "HSET", ALIVE, "redlock:ghost", "9999999999999.5", NULL);
+    start(&waiter, client, true);
+    join_with_it(&waiter);
+    close_client(client);
+    return waiter.told_ns > free ? waiter.told_ns - free : 0;
+}
+
+START_TEST(dead_waiter_is_dropped_when_the_lock_has_expired)
+{
+    assert_takes_less(wait_for_an_expiry_behind_a_dead_waiter, _i, 250);
+}
+END_TEST
+
 /* Lists that differ, after faults, may have heads that each lack a majority: though nobody releases anything, such a
  * head makes way. */
 START_TEST(head_that_leaves_a_lock_free_makes_way_though_nobody_releases)
@@ -1056,6 +1154,9 @@ static Suite *waiting_suite(void)
     tcase_add_loop_test(turns, foreign_lock_is_found_free, 0, 4);
     tcase_add_test(turns, names_of_the_librarys_own_keys_are_refused);
     tcase_add_loop_test(ends, killed_waiter_at_the_head_does_not_block_the_others, 0, 2);
+    tcase_add_test(ends, killed_fair_waiters_cost_next_to_nothing);
+    tcase_add_loop_test(ends, only_waiters_that_were_subscribed_are_dropped, 0, 2);
+    tcase_add_test(ends, dead_waiter_is_dropped_when_the_lock_has_expired);
     tcase_add_loop_test(ends, head_that_leaves_a_lock_free_makes_way_though_nobody_releases, 1, 2);
     tcase_add_loop_test(ends, client_that_closes_at_the_head_makes_way, 0, 2);
     tcase_add_loop_test(ends, who_gives_up_leaves_no_entry, 0, 4);

@@ -161,6 +161,7 @@ static void wait(struct rl_question_command *built, const struct rl_round *round
     add_fence(built, round->lease, round->fence);
     add_mode(built, round->lease);
     add_slot(built, round->lease);
+    rl_command_add(&built->command, built->subscribed ? "1" : "0", 1);
 }
 
 /* A release tells the queue that its lock's holder waits no more, unless another of this client's does. */

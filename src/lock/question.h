@@ -25,6 +25,7 @@ struct rl_round;
 /* A command under construction, and what its arguments point to. Large: on the stack, for the time of sending. */
 struct rl_question_command {
     struct rl_command command;
+    bool subscribed; /* set by the sender: the client is subscribed on the nodes that get the command */
     char ttl[RL_DECIMAL_SIZE];
     char ticket[RL_DECIMAL_SIZE];
     char keys[RL_DECIMAL_SIZE];

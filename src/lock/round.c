@@ -150,9 +150,13 @@ void rl_round_count_out(struct rl_round *round, unsigned node, enum quorum_vote 
     tell(round, &event);
 }
 
-static void ask_nodes(struct rl_round *round, quorum_nodes nodes)
+/* Returns the nodes that could not be asked. */
+static quorum_nodes ask_some(struct rl_round *round, quorum_nodes nodes, bool subscribed)
 {
     struct rl_question_command built;
+    if (!nodes)
+        return 0;
+    built.subscribed = subscribed;
     rl_question_format(&built, round, round->question, false);
     quorum_time now = rl_now();
     quorum_nodes failed = 0;
@@ -162,6 +166,18 @@ static void ask_nodes(struct rl_round *round, quorum_nodes nodes)
             failed |= quorum_node(index);
     }
     rl_command_free(&built.command);
+    return failed;
+}
+
+static bool enqueues(const struct rl_round *round)
+{
+    return round->question == RL_ASK_SIGN || round->question == RL_ASK_TAKE;
+}
+
+static void ask_nodes(struct rl_round *round, quorum_nodes nodes)
+{
+    quorum_nodes subscribed = enqueues(round) ? nodes & rl_listeners_up(round->locks->nodes) : 0;
+    quorum_nodes failed = ask_some(round, subscribed, true) | ask_some(round, nodes & ~subscribed, false);
     /* After all have been sent: a vote can decide the round, and the rest must have left by then. */
     for (; failed; failed &= failed - 1)
         rl_round_count_out(round, (unsigned)__builtin_ctz(failed), QUORUM_UNREACHABLE, false,
@@ -261,6 +277,7 @@ void rl_round_note_latency(struct rl_round_node *part, const struct rl_request *
 bool rl_round_send_text(struct rl_round *round, struct rl_request *request, enum rl_question question)
 {
     struct rl_question_command built;
+    built.subscribed = request->node->listener.up;
     bool sent = rl_question_format(&built, round, question, true) &&
                 rl_round_send(round, request->node, request, &built.command, rl_now());
     rl_command_free(&built.command);

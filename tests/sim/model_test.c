@@ -534,6 +534,7 @@ static void say_wait(void)
     add(shared ? "shared" : "exclusive");
     add_print("%zu", slots);
     add_print("%d", slots ? (int)draw(slots + 1) - 1 : -1);
+    add(once_in(2) ? "1" : "0");
 }
 
 static void say_grant(void)

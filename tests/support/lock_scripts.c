@@ -62,7 +62,7 @@ static void query(const struct fake_script_call *call)
 /* The model has no queue: whoever asks is the first in it; and it keeps no fencing records. */
 static void wait_for_lock(const struct fake_script_call *call)
 {
-    assert(call->key_count == 1 && call->argument_count == 12);
+    assert(call->key_count == 1 && call->argument_count == 13);
     const struct fake_key *key = fake_node_find(call->node, call->database, &call->keys[0]);
     bool take = key == NULL && call->arguments[4].data[0] == '1';
     int64_t ttl_ms = strtoll(call->arguments[6].data, NULL, 10);

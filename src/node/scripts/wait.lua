@@ -4,7 +4,7 @@
 -- KEYS: locks, which are taken all or none. ARGV: waiter, ticket, life in ms, width, take (1; 0; 2: or go, without
 -- signing in), token, ttl in ms, proposed fencing token (0: none), life of its record in ms, exclusive or shared. A
 -- reader's name ends with ' r'. Of a semaphore: how many slots it has (0: it is none), and which to take (-1: none, any
--- is free).
+-- is free), and whether the waiter is subscribed on this node (1; 0).
 -- Answers {taken, remaining ms of the lock (0: free, -1: no expiry), live waiters ahead up to width, largest ticket
 -- before ours (new here), or less 0 the later ticket at which we stand here, largest fencing record before; of a lock
 -- that is not taken, a number for the token of a foreign holder (0: none); of a semaphore that is not taken, one bit for
@@ -33,6 +33,10 @@ local function foreign_holder(key)
     number = (31 * number + string.byte(token, i)) % 4294967296
   end
   return math.max(number, 1)
+end
+-- The first waiter of a free lock is woken by those behind it, who cannot take it.
+local function is_to_wake(remaining)
+  return remaining == 0 and (ARGV[5] == '0' or ARGV[5] == '1' and width == 1)
 end
 -- What one key's lock has left, and who is ahead of us.
 local function look(key, queue, alive)
@@ -63,25 +67,32 @@ local function look(key, queue, alive)
     local below = '(' .. (mine or ARGV[2])
     return is_open(key) and 0 or remaining, is_held_off(key, below, width == 1) and width or 0, mine, nil
   end
-  for _, waiter in ipairs(call('ZRANGEBYSCORE', queue, '-inf', '(' .. (mine or ARGV[2]), 'LIMIT', 0, 8)) do
-    if waiter ~= ARGV[1] then
-      if tonumber(call('HGET', alive, waiter) or 0) >= now then
-        ahead = ahead + 1
-        head = head or waiter
-      else
+  local called, dropped
+  repeat
+    ahead, head, dropped = 0, nil, 0
+    for _, waiter in ipairs(call('ZRANGEBYSCORE', queue, '-inf', '(' .. (mine or ARGV[2]), 'LIMIT', 0, 8)) do
+      local ends = tonumber(call('HGET', alive, waiter) or 0)
+      local wakes = ends >= now and waiter ~= ARGV[1] and not head and waiter ~= called and is_to_wake(remaining)
+      local published = wakes and redis.pcall('PUBLISH', string.match(waiter, '^%S+'), '0' .. lock_of(key))
+      if ends < now or published == 0 and ends % 1 ~= 0 then
         call('ZREM', queue, waiter)
         call('HDEL', alive, waiter)
+        dropped = dropped + 1
+      elseif waiter ~= ARGV[1] then
+        ahead = ahead + 1
+        head = head or waiter
+        called = wakes and waiter or called
+      end
+      if ahead >= width then
+        break
       end
     end
-    if ahead >= width then
-      break
-    end
-  end
+  until dropped == 0 or ahead >= width -- as in wake(): dead ones are dropped
   -- Nobody has released it, perhaps: who stands behind others sees that it is free.
   if remaining == 0 and free_since == 0 and ahead > 0 then
     call('SET', free, now, 'PX', 4 * life)
   end
-  return remaining, ahead, mine, head
+  return remaining, ahead, mine, head ~= called and head
 end
 local function take(key, queue, alive)
   if shared then
@@ -104,7 +115,7 @@ local function sign_in(key, queue, alive, mine)
     call('ZADD', queue, ARGV[2], ARGV[1])
   end
   call('PEXPIRE', queue, 4 * life) -- at once: a user without HSET must leave no key without an expiry
-  call('HSET', alive, ARGV[1], now + life)
+  call('HSET', alive, ARGV[1], now + life + (ARGV[13] == '1' and 0.5 or 0)) -- .5: subscribed
   call('PEXPIRE', alive, 4 * life)
   if not shared and slots == 0 then -- how long readers have been held off
     local readers = call('EXISTS', key) == 1 and is_open(key)

@@ -3,6 +3,8 @@
 -- been heard of just now: waking it is most of what a hand-over costs. Readers at the front are told together, also
 -- while others share the lock. freed: we have freed it. most: whom to look at, less one. false: the user may not
 -- publish. base: of a semaphore's slot, whose queue is the semaphore's.
+-- A waiter that was subscribed when it refreshed its entry (.5 in the end of its life), and is not now, is dropped: its
+-- process is dead. If it lives, its client looks as soon as it is subscribed again, and enqueues it with the same ticket.
 local function wake(key, out, freed, most, base)
   base = base or key
   local queue, alive, free = base .. ':redlock:queue', base .. ':redlock:alive', base .. ':redlock:free'
@@ -16,40 +18,43 @@ local function wake(key, out, freed, most, base)
     call('ZREM', queue, out)
     call('HDEL', alive, out)
   end
-  local first = call('ZRANGE', queue, 0, most or 7)
-  if #first == 0 then
+  if call('EXISTS', queue) == 0 then
     call('DEL', alive, free) -- nobody waits: nothing to remember
+    return true
   end
   local held = call('EXISTS', key) == 1
-  if #first == 0 or held and type(redis.pcall('ZSCORE', key, '')) == 'table' then
+  if held and type(redis.pcall('ZSCORE', key, '')) == 'table' then
     return true
   end
   local clock = call('TIME')
   local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-  local told, may_publish, readers = 0, true, nil
-  for _, waiter in ipairs(first) do
-    local ends = tonumber(call('HGET', alive, waiter) or 0)
-    if ends < now then
-      call('ZREM', queue, waiter)
-      call('HDEL', alive, waiter)
-    else
-      local reader = string.sub(waiter, -2) == ' r'
-      if readers == nil then
-        readers = reader
+  local told, may_publish, readers, first, dropped = 0, true, nil, nil, 0
+  repeat
+    first, dropped = call('ZRANGE', queue, 0, most or 7), 0
+    for _, waiter in ipairs(first) do
+      local ends = tonumber(call('HGET', alive, waiter) or 0)
+      local reader, published = string.sub(waiter, -2) == ' r', nil
+      if ends >= now then
+        if readers ~= nil and reader ~= readers or not reader and (held or told == 2) then
+          break
+        end
+        published = redis.pcall('PUBLISH', string.match(waiter, '^%S+'), (reader and 0 or told) .. key)
       end
-      if reader ~= readers or not reader and (held or told == 2) then
-        break
-      end
-      local published = redis.pcall('PUBLISH', string.match(waiter, '^%S+'), (reader and 0 or told) .. key)
-      if type(published) == 'table' and published.err then
-        may_publish = false
-      end
-      told = told + 1
-      if not reader and ends > now + RL_WAITER_LIFE_MS - RL_WAITER_FRESH_MS then
-        break
+      if ends < now or published == 0 and ends % 1 ~= 0 then
+        call('ZREM', queue, waiter)
+        call('HDEL', alive, waiter)
+        dropped = dropped + 1
+      else
+        if type(published) == 'table' and published.err then
+          may_publish = false
+        end
+        told, readers = told + 1, reader
+        if not reader and ends > now + RL_WAITER_LIFE_MS - RL_WAITER_FRESH_MS then
+          break
+        end
       end
     end
-  end
+  until #first == 0 or dropped < #first -- all of these were dead: the next ones
   if not held and (freed or (call('GET', free) or '0') == '0') then
     call('SET', free, now, 'PX', 4 * RL_WAITER_LIFE_MS) -- as long as the queue lives
   end

@@ -2,6 +2,7 @@
 #include "fake_scene.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "src/client/client.h"
 
@@ -472,6 +473,95 @@ START_TEST(a_close_cancels_all_operations_though_the_end_of_one_ends_the_next)
 }
 END_TEST
 
+/* --- A busy loop --- */
+
+enum { SLICE_NS = 100000000 };
+
+/* A host that keeps the loop busy in slices. The lock ends in the middle of one. */
+static struct host {
+    ev_check check; /* comes before the client's own watchers */
+    ev_idle idle;
+    int64_t end_ns;  /* of validity; 0: not busy */
+    int64_t late_ns; /* how late the loss was reported; -1: not yet */
+} host;
+
+static int64_t boottime_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Until the next moment that is half a slice away from the end, and some whole ones. */
+static void be_busy(struct ev_loop *loop, ev_check *check, int events)
+{
+    int64_t left_ns = (host.end_ns - boottime_ns() + 1000ll * SLICE_NS + SLICE_NS / 2) % SLICE_NS;
+    struct timespec pause = {0, (long)left_ns};
+    (void)loop;
+    (void)check;
+    (void)events;
+    if (host.end_ns)
+        nanosleep(&pause, NULL);
+}
+
+static void do_nothing(struct ev_loop *loop, ev_idle *idle, int events)
+{
+    (void)loop;
+    (void)idle;
+    (void)events;
+}
+
+static void on_loss(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg)
+{
+    (void)lock;
+    (void)loss;
+    (void)validity_ms;
+    (void)arg;
+    if (event == REDLOCK_EVENT_LOST)
+        host.late_ns = boottime_ns() - host.end_ns;
+}
+
+static bool is_lost(void *arg)
+{
+    (void)arg;
+    return host.late_ns >= 0;
+}
+
+static int64_t lose_in_a_busy_loop(void)
+{
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    options.ttl_ms = 500;
+    options.no_renewal = 1;
+    options.event = on_loss;
+    host.late_ns = -1;
+    ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_OK);
+    host.end_ns = redlock_valid_until_ns(answer.lock);
+    ck_assert(scene_run(is_lost, NULL));
+    host.end_ns = 0;
+    scene_release(&answer, &answer.lock);
+    return host.late_ns;
+}
+
+/* A busy machine may delay some of the runs; a fault delays all. */
+START_TEST(loss_is_reported_at_the_end_of_the_slice)
+{
+    int64_t least_ns = INT64_MAX;
+    scene_attach();
+    ev_check_init(&host.check, be_busy);
+    ev_set_priority(&host.check, EV_MAXPRI);
+    ev_check_start(scene.loop, &host.check);
+    ev_idle_init(&host.idle, do_nothing);
+    ev_idle_start(scene.loop, &host.idle);
+    for (int run = 0; run < 5 && least_ns >= SLICE_NS; run++) {
+        int64_t late_ns = lose_in_a_busy_loop();
+        least_ns = late_ns < least_ns ? late_ns : least_ns;
+    }
+    ev_idle_stop(scene.loop, &host.idle);
+    ev_check_stop(scene.loop, &host.check);
+    ck_assert_int_lt(least_ns, SLICE_NS);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("callbacks");
@@ -493,5 +583,6 @@ int main(void)
     tcase_add_test(closing, a_close_cancels_all_operations_though_the_end_of_one_ends_the_next);
     tcase_add_loop_test(closing, a_close_ends_each_kind_of_operation, 0, BEGINNINGS);
     tcase_add_test(one, many_clients_on_one_loop);
+    tcase_add_test(one, loss_is_reported_at_the_end_of_the_slice);
     return run_suite(suite);
 }

@@ -62,10 +62,13 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *watcher, int events)
 {
     (void)events;
     redlock_client *client = watcher->data;
+    rl_leases_wake_due(&client->locks);
     bool ended = client->operations.completed;
     bool more = rl_operations_notify(client);
     if (ended || client->operations.completed || client->core.closing)
         rl_rounds_undo(&client->locks); /* the host may never run the loop again */
+    if (ended)
+        rl_leases_wake_due(&client->locks); /* the callbacks may have taken long */
     more = rl_leases_notify(&client->locks) || more;
     rl_renewals_flush(&client->locks);
     rl_nodes_flush(client->nodes);

@@ -143,6 +143,19 @@ void rl_leases_mark_lost(struct rl_locks *locks, enum quorum_lease_event_type wh
     }
 }
 
+void rl_leases_wake_due(struct rl_locks *locks)
+{
+    const struct rl_timers *timers = &locks->core->timers;
+    quorum_time now;
+    if (!locks->leases.first || !timers->root || timers->root->due > (now = rl_now()))
+        return;
+    for (struct rl_lease *lease = locks->leases.first; lease; lease = lease->next) {
+        const struct quorum_lease_event event = {.type = QUORUM_LEASE_WOKEN, .now = now};
+        if (lease->timer.set && lease->timer.due <= now)
+            rl_lease_step(lease, &event);
+    }
+}
+
 void rl_leases_notice(struct rl_lease *lease, unsigned notices)
 {
     struct rl_leases *leases = &lease->locks->leases;

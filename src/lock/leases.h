@@ -40,6 +40,9 @@ void rl_leases_hasten(struct rl_locks *locks, unsigned node);
 /* Ends all of them, for this reason. */
 void rl_leases_mark_lost(struct rl_locks *locks, enum quorum_lease_event_type why);
 
+/* Steps the leases that are due. For a loop that is late: the timers' turn would come after the host's next callbacks. */
+void rl_leases_wake_due(struct rl_locks *locks);
+
 /* Calls back for what has happened to leases. true: some is left for the next turn. */
 bool rl_leases_notify(struct rl_locks *locks);
 

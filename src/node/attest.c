@@ -57,33 +57,45 @@ void rl_attest_owe(struct rl_node *node)
         node->nodes->unproven |= quorum_node(node->index);
 }
 
-static bool send(struct rl_node *node, struct rl_proof *proof, bool whole)
+/* Formatted when the first node needs it; the same bytes go to every node. */
+static bool format(const struct rl_nodes *nodes, bool look, bool whole, struct rl_command *command)
+{
+    if (command->bytes)
+        return true;
+    command->count = 0;
+    if (look) {
+        rl_command_script(command, RL_SCRIPT_ATTEST, whole, "1");
+        rl_command_add_text(command, nodes->core->options.marker_key);
+    } else {
+        rl_command_add(command, "GETRANGE", 8);
+        rl_command_add_text(command, nodes->core->options.marker_key);
+        rl_command_add(command, "0", 1);
+        rl_command_add(command, RL_LIMIT_TEXT(RL_MARKER_LAST), sizeof RL_LIMIT_TEXT(RL_MARKER_LAST) - 1);
+    }
+    return rl_command_format(command);
+}
+
+/* A look that decides about grants whose proof has been answered already. */
+static bool send_look(struct rl_node *node, struct rl_proof *proof, bool whole)
 {
     struct rl_command command;
-    command.count = 0;
     command.bytes = NULL;
-    if (proof->look) {
-        rl_command_script(&command, RL_SCRIPT_ATTEST, whole, "1");
-        rl_command_add_text(&command, node->nodes->core->options.marker_key);
-    } else {
-        rl_command_add(&command, "GETRANGE", 8);
-        rl_command_add_text(&command, node->nodes->core->options.marker_key);
-        rl_command_add(&command, "0", 1);
-        rl_command_add(&command, RL_LIMIT_TEXT(RL_MARKER_LAST), sizeof RL_LIMIT_TEXT(RL_MARKER_LAST) - 1);
-    }
+    proof->look = true;
     proof->request.whole = whole;
-    bool sent = rl_command_format(&command) && rl_node_send(node, &proof->request, &command);
+    bool sent = format(node->nodes, true, whole, &command) && rl_node_send(node, &proof->request, &command);
     rl_command_free(&command);
     return sent;
 }
 
 /* If the proof cannot be sent, break the link: its grants would wait indefinitely. */
-static void prove(struct rl_node *node)
+static void prove(struct rl_node *node, struct rl_command kinds[2], quorum_time now)
 {
+    bool look = quorum_attest_needs_look(&node->attest.rules, now);
     struct rl_proof *proof = create(node->nodes);
     if (proof)
-        proof->look = quorum_attest_needs_look(&node->attest.rules, rl_now());
-    if (proof && send(node, proof, false))
+        proof->look = look;
+    if (proof && format(node->nodes, look, false, &kinds[look]) &&
+        rl_node_send_at(node, &proof->request, &kinds[look], now))
         return;
     if (proof)
         keep_spare(node->nodes, proof);
@@ -93,12 +105,19 @@ static void prove(struct rl_node *node)
 
 void rl_attest_send(struct rl_nodes *nodes)
 {
+    struct rl_command kinds[2]; /* the marker alone, a look */
+    if (!nodes->unproven)
+        return;
+    kinds[false].bytes = kinds[true].bytes = NULL;
+    quorum_time now = rl_now();
     while (nodes->unproven) {
         struct rl_node *node = &nodes->node[__builtin_ctz(nodes->unproven)];
         nodes->unproven &= nodes->unproven - 1;
         if (rl_node_is_ready(node))
-            prove(node);
+            prove(node, kinds, now);
     }
+    rl_command_free(&kinds[false]);
+    rl_command_free(&kinds[true]);
 }
 
 /* ----------------------------------------------------------------------------------------------------------- waiting */
@@ -171,12 +190,12 @@ static enum quorum_proof judge(struct rl_node *node, const struct rl_proof *proo
 /* true: the proof is under way once more. */
 static bool take_reply(struct rl_node *node, struct rl_proof *proof, const struct rl_answer *answer)
 {
-    if (proof->look && !proof->request.whole && rl_reply_is_error(answer->reply, "NOSCRIPT") && send(node, proof, true))
+    if (proof->look && !proof->request.whole && rl_reply_is_error(answer->reply, "NOSCRIPT") &&
+        send_look(node, proof, true))
         return true;
     enum quorum_proof proven = judge(node, proof, answer);
     if (proven == QUORUM_LOOK_AGAIN) {
-        proof->look = true;
-        if (send(node, proof, false))
+        if (send_look(node, proof, false))
             return true;
         proven = QUORUM_NOT_PROVEN;
     }

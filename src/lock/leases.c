@@ -8,6 +8,7 @@
 #include "src/lock/locks.h"
 
 #define FIRST_BUCKETS 64
+#define LATE          (5 * QUORUM_MILLISECOND) /* a loop that was blocked, not one that is busy: the list may be long */
 
 /* FNV-1a with the client's own start: resources come from outside, and shall not be made to meet in one bucket. */
 static uint64_t hash_of(const struct rl_locks *locks, const char *key, size_t size)
@@ -145,9 +146,11 @@ void rl_leases_mark_lost(struct rl_locks *locks, enum quorum_lease_event_type wh
 
 void rl_leases_wake_due(struct rl_locks *locks)
 {
-    const struct rl_timers *timers = &locks->core->timers;
-    quorum_time now;
-    if (!locks->leases.first || !timers->root || timers->root->due > (now = rl_now()))
+    const struct rl_timer *earliest = locks->core->timers.root;
+    quorum_time now = 0;
+    if (locks->leases.first && earliest)
+        now = rl_now();
+    if (now == 0 || quorum_time_since(earliest->due, now) < LATE)
         return;
     for (struct rl_lease *lease = locks->leases.first; lease; lease = lease->next) {
         const struct quorum_lease_event event = {.type = QUORUM_LEASE_WOKEN, .now = now};

@@ -1,11 +1,14 @@
 /* redlock run: exit statuses, environment, signals, pipes, waiting, competition, and nodes that fail while CMD runs. */
 #define _GNU_SOURCE
 #include "patience.h"
+#include "published_rights.h"
 #include "scene.h"
 
 #include "support/clock.h"
+#include "support/file.h"
 #include "support/fixture.h"
 #include "support/server_program.h"
+#include "support/temp_dir.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -111,6 +114,40 @@ START_TEST(a_wrong_password_is_misconfigured)
     program_exits(program, MISCONFIGURED);
     program_says_in_one_line(program, server_program_wrong_password());
     ck_assert_ptr_null(strstr(program_errors(program), "=wrong"));
+}
+END_TEST
+
+/* The published rights except one. The guard's script needs it; without the guard the script of the acquisition does. */
+static const struct {
+    const char *right;
+    const char *guard;
+} missing[] = {{"+info", "yes"}, {"+time", "yes"},  {"+getrange", "yes"}, {"+time", "no"},
+               {"+get", "no"},   {"+exists", "no"}, {"+mget", "no"},      {"+pttl", "no"}};
+enum { MISSING = sizeof(missing) / sizeof(missing[0]) };
+
+START_TEST(missing_right_is_misconfigured_and_ends_the_wait)
+{
+    struct temp_dir *directory = temp_dir_make();
+    char *config = fixture_text("%s/config", temp_dir_path(directory));
+    char *variable = fixture_text("REDLOCK_CONFIG=%s", config);
+    char *settings = fixture_text("guard = %s\ntimeout = 10s\nconnect-timeout = 10s\n", missing[_i].guard);
+    char *acl = fixture_text("user default off\nuser %s\n", published_rights_without(missing[_i].right));
+    const struct cluster_node_options node = {.acl = acl}, nodes[] = {node, node, node};
+    struct cluster *cluster = real_cluster(3, &(struct cluster_options){.nodes = nodes});
+    const char *const environment[] = {variable, "REDLOCK_USER=" PUBLISHED_USER, "REDLOCK_PASSWORD=" PUBLISHED_PASSWORD,
+                                       NULL};
+    struct program_options options = {.nodes = cluster_nodes_string(cluster), .environment = environment};
+
+    file_write(config, settings, strlen(settings));
+    struct program *program =
+        program_run(&options, "run", "--fair", "--fence", PUBLISHED_PREFIX "run", "--", "echo", "ran", NULL);
+    program_exits(program, MISCONFIGURED);
+    ck_assert_str_eq(program_output(program), "");
+    temp_dir_remove(directory);
+    free(config);
+    free(variable);
+    free(settings);
+    free(acl);
 }
 END_TEST
 
@@ -913,6 +950,8 @@ static Suite *run_suite(void)
     tcase_add_test(faults, a_lock_that_is_gone_ends_its_command);
     tcase_add_test(faults, a_cap_ends_its_command);
     tcase_add_test(access, a_wrong_password_is_misconfigured);
+    if (server_program_has(SERVER_ACL))
+        tcase_add_loop_test(access, missing_right_is_misconfigured_and_ends_the_wait, 0, MISSING);
     return suite;
 }
 

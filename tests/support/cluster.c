@@ -162,9 +162,7 @@ static void add_all(struct node *node, const struct cluster_options *options, co
     add_option(node, "--unixsocket", node->socket_path);
     add_option(node, "--daemonize", "no");
     add_option(node, "--save", "");
-    /* Before Redis 7 a master writes a file for its replica, and loads it when it starts again. */
-    add_option(node, "--repl-diskless-sync", "yes");
-    add_option(node, "--repl-diskless-sync-delay", "0");
+    add_option(node, "--repl-diskless-sync-delay", "0"); /* or a failover outlasts the lock */
     add_option(node, "--appendonly", own->persistent ? "yes" : "no");
     if (own->persistent)
         add_option(node, "--appendfsync", "always");

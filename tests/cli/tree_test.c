@@ -260,7 +260,9 @@ static bool replace(pid_t number)
     kill(number, SIGKILL);
     while (kill(number, 0) == 0)
         ;
-    reuse.successor = (pid_t)syscall(SYS_clone3, &how, sizeof(how));
+    do /* the kernel gives the number back a little later */
+        reuse.successor = (pid_t)syscall(SYS_clone3, &how, sizeof(how));
+    while (reuse.successor < 0 && errno == EEXIST);
     if (reuse.successor == 0)
         succeed(ready[1]);
     close(ready[1]);
@@ -288,6 +290,7 @@ FILE *__wrap_fopen(const char *path, const char *mode)
 
 _Noreturn static void have_a_child(int ready)
 {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGCHLD, SIG_IGN); /* reaps it */
     pid_t child = fork();
     if (child == 0) {

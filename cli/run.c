@@ -202,7 +202,9 @@ static int start(struct cli_run *run)
         cli_say("cannot start a process: %s", strerror(errno));
         return CLI_SYSTEM;
     }
-    return cli_run_guard(run, watchdog, &links);
+    int status = cli_run_guard(run, watchdog, &links);
+    free(run->strangers);
+    return status;
 }
 
 static int run(const struct cli_arguments *arguments)

@@ -30,7 +30,8 @@ void cli_keeper_watchdog_prolong(struct cli_keeper_watchdog *watchdog, int64_t v
  * memory or descriptors. Call it on SIGCHLD, and after cli_keeper_watchdog_wake_ms(). */
 void cli_keeper_watchdog_renew(struct cli_keeper_watchdog *watchdog);
 
-/* How long the keeper may sleep until the watchdog needs to be replaced or needs a new end of validity; -1: no limit. */
+/* How long the keeper may sleep until the watchdog needs to be replaced or needs a new end of validity; -1: no
+ * limit. */
 int cli_keeper_watchdog_wake_ms(const struct cli_keeper_watchdog *watchdog, int64_t validity_ms);
 
 /* Sends the loss signal, unless the watchdog has done so. */

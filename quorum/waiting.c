@@ -163,8 +163,8 @@ static void sign_out_of_few(struct quorum_waiting *waiting, struct quorum_waitin
     waiting->signed_in = waiting->listed = 0;
 }
 
-/* A node drops the entry of a dead waiter at once, but only if its client was subscribed when it refreshed the entry. One
- * more look reports the subscriptions that came after the last; the others follow within milliseconds. */
+/* A node drops the entry of a dead waiter at once, but only if its client was subscribed when it refreshed the entry.
+ * One more look reports the subscriptions that came after the last; the others follow within milliseconds. */
 static void report_subscriptions(struct quorum_waiting *waiting, quorum_time now)
 {
     quorum_time soon = quorum_time_add(now, waiting->terms.stand_in);

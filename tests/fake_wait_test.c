@@ -44,6 +44,27 @@ START_TEST(trying_once_is_one_round)
 }
 END_TEST
 
+/* Three nodes are lost and accept connections, but do not complete the handshake. */
+START_TEST(trying_once_does_not_wait_for_lost_nodes)
+{
+    const struct fake_rule mute = {.silent = true};
+    scene.options.node_timeout_ms = 100;
+    scene.options.connect_timeout_ms = SCENE_SOON_MS / 2;
+    scene_attach();
+    for (unsigned i = 0; i < 3; i++) {
+        scene.client->nodes->node[i].ready_since -=
+            QUORUM_SECOND; /* a link that was up for long is made anew at once */
+        fake_server_add_rule(scene.node[i], &mute);
+        fake_server_drop(scene.node[i], FAKE_CLOSE);
+    }
+    while (scene_ready_nodes() > 2)
+        ;
+    ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_NO_QUORUM);
+    ck_assert_uint_eq(answer.result.unreachable, 3);
+    ck_assert_uint_lt(answer.result.elapsed_us, SCENE_SOON_MS / 4 * 1000);
+}
+END_TEST
+
 START_TEST(a_lock_that_becomes_free_is_acquired)
 {
     options.wait_ms = _i == 0 ? SCENE_SOON_MS : _i == 1 ? REDLOCK_FOREVER : INT64_MAX;
@@ -816,6 +837,7 @@ int main(void)
     TCase *success = scene_case(suite, "success", five_nodes), *stages = scene_case(suite, "stages", five_nodes),
           *rest = scene_case(suite, "ends", five_nodes);
     tcase_add_test(success, trying_once_is_one_round);
+    tcase_add_test(success, trying_once_does_not_wait_for_lost_nodes);
     tcase_add_test(success, silent_nodes_are_told_that_an_attempt_is_lost);
     tcase_add_test(success, silent_nodes_are_told_that_an_attempt_is_lost_before_the_next_look);
     tcase_add_loop_test(success, a_lock_that_becomes_free_is_acquired, 0, 3);

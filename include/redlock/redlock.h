@@ -286,7 +286,9 @@ enum redlock_reentry {
 /* How to acquire. Start from REDLOCK_ACQUIRE_OPTIONS_INIT, or pass NULL to try once with the client's settings. */
 typedef struct redlock_acquire_options {
     size_t struct_size;               /* set by REDLOCK_ACQUIRE_OPTIONS_INIT */
-    int64_t wait_ms;                  /* 0: try once; otherwise the longest wait; REDLOCK_FOREVER */
+    int64_t wait_ms;                  /* 0: try once; otherwise the longest wait; REDLOCK_FOREVER. An acquire that tries
+                                         once waits for connections: for a node's first one as long as
+                                         connect_timeout_ms, for one that is made again as long as node_timeout_ms */
     uint32_t ttl_ms;                  /* 0: the client's */
     uint32_t minimum_validity_ms;     /* 0: the client's */
     size_t resource_size;             /* bytes of the resource; 0: a C string */

@@ -301,6 +301,16 @@ static struct rl_lease *create_lease(struct acquire *acquire, int *status)
     return rl_lease_create_slot(&client->locks, acquire->names, permits->permits, permits->slot, status);
 }
 
+/* Without a wait a node that was lost has as long to come back as a ready one has for its reply. The first connections
+ * have their own timeout: a client that has just been made must not find its nodes unreachable. */
+static void on_reconnecting_late(struct rl_timer *timer)
+{
+    struct rl_operation *operation =
+        (struct rl_operation *)(void *)((char *)timer - offsetof(struct rl_operation, timer));
+    if (operation->round)
+        rl_round_stop_reconnecting(operation->round);
+}
+
 static void attempt(struct acquire *acquire)
 {
     struct rl_operation *operation = &acquire->base;
@@ -338,6 +348,9 @@ static void attempt(struct acquire *acquire)
         operation->round->fence = acquire->fence.token;
     }
     rl_round_start(operation->round);
+    if (acquire->options.wait_ms == 0 && !operation->completed && operation->round->rules.coming)
+        rl_timer_set(&client->core.timers, &operation->timer,
+                     quorum_time_add(rl_now(), rl_nodes_timeout(client->nodes)));
 }
 
 static void on_turn(struct rl_waiter *waiter)
@@ -612,7 +625,7 @@ static void begin(struct acquire *acquire)
     if (acquire->options.permits)
         quorum_permits_init(&acquire->permits, operation->client->nodes->count, acquire->options.permits,
                             first_slot(acquire));
-    operation->timer.fire = on_deadline;
+    operation->timer.fire = wait_ms == 0 ? on_reconnecting_late : on_deadline;
     if (wait_ms > 0)
         rl_operation_wait(operation, wait_ms);
     acquire->waiter.deadline = operation->timer.set ? operation->timer.due : QUORUM_NEVER;

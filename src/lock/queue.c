@@ -121,15 +121,6 @@ static uint64_t draw_ticket(struct rl_locks *locks)
     return ticket;
 }
 
-static quorum_duration longest_timeout(const struct rl_nodes *nodes)
-{
-    quorum_duration longest = 0;
-    for (unsigned i = 0; i < nodes->count; i++)
-        if (rl_node_timeout(&nodes->node[i]) > longest)
-            longest = rl_node_timeout(&nodes->node[i]);
-    return longest;
-}
-
 /* A new first waiter: the client takes a new place on the nodes. */
 static void stand_anew(struct rl_queue *queue)
 {
@@ -142,7 +133,7 @@ static void stand_anew(struct rl_queue *queue)
         .refresh = REFRESH,
         .stand_in = STAND_IN,
         .watch = WATCH,
-        .last_attempt = quorum_waiting_last_attempt(rl_now(), deadline, longest_timeout(locks->nodes)),
+        .last_attempt = quorum_waiting_last_attempt(rl_now(), deadline, rl_nodes_timeout(locks->nodes)),
     };
     rl_timer_stop(&locks->core->timers, &queue->timer);
     rl_round_leave(queue->looking);

@@ -509,6 +509,19 @@ void rl_round_stop_waiting(struct rl_round *round)
     rl_round_unref(round);
 }
 
+void rl_round_stop_reconnecting(struct rl_round *round)
+{
+    quorum_time now = rl_now();
+    round->references++;
+    for (quorum_nodes left = round->rules.coming; left && !quorum_round_over(&round->rules); left &= left - 1) {
+        const struct rl_node *node = &round->locks->nodes->node[__builtin_ctz(left)];
+        if (node->ready_since)
+            rl_round_count_out(round, node->index, QUORUM_UNREACHABLE, false,
+                               node->error[0] ? node->error : "it is being connected again", now);
+    }
+    rl_round_unref(round);
+}
+
 void rl_round_leave(struct rl_round *round)
 {
     if (!round)

@@ -59,6 +59,9 @@ bool rl_round_has_unread_replies(const struct rl_round *round);
 /* Counts out the nodes that have not answered yet. decided() is called. */
 void rl_round_stop_waiting(struct rl_round *round);
 
+/* Counts out the nodes that have been ready before and are still being connected again. */
+void rl_round_stop_reconnecting(struct rl_round *round);
+
 /* The owner's reference ends, and with it its interest. */
 void rl_round_leave(struct rl_round *round);
 

@@ -69,6 +69,15 @@ quorum_duration rl_node_timeout(const struct rl_node *node)
     return quorum_deadline_timeout(&node->round_trip, &node->patience);
 }
 
+quorum_duration rl_nodes_timeout(const struct rl_nodes *nodes)
+{
+    quorum_duration longest = 0;
+    for (unsigned i = 0; i < nodes->count; i++)
+        if (rl_node_timeout(&nodes->node[i]) > longest)
+            longest = rl_node_timeout(&nodes->node[i]);
+    return longest;
+}
+
 static quorum_time due_at(const struct rl_node *node, quorum_time sent)
 {
     return quorum_deadline_due(&node->round_trip, &node->patience, sent, node->heard);

@@ -191,6 +191,9 @@ bool rl_node_send_at(struct rl_node *node, struct rl_request *request, const str
 /* How long an answer of it is waited for, by its measured round trip. */
 quorum_duration rl_node_timeout(const struct rl_node *node);
 
+/* The longest of them. */
+quorum_duration rl_nodes_timeout(const struct rl_nodes *nodes);
+
 /* Can something be sent now? */
 bool rl_node_is_ready(const struct rl_node *node);
 

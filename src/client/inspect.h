@@ -1,5 +1,5 @@
-/* The inspect operation: finds the user's missing rights on each node. Returns REDLOCK_OK if it will call the callback.
- * */
+/* The inspect operation: finds the user's missing rights on each node. Returns REDLOCK_OK if it will call the
+ * callback. */
 #ifndef RL_INSPECT_H
 #define RL_INSPECT_H
 

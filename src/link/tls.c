@@ -190,8 +190,8 @@ void rl_tls_destroy(struct rl_tls *tls, const redlock_allocator *allocator)
 
 /* ----------------------------------------------------------------------------------------------------------- a link */
 
-/* The name in the form of certificates and SNI: without an IPv6 scope and without the dot that ends an absolute name.
- * */
+/* The name in the form of certificates and SNI: without an IPv6 scope and without the dot that ends an absolute
+ * name. */
 static void bare_name(const struct rl_tls *tls, const char *host, char name[RL_HOST_SIZE])
 {
     snprintf(name, RL_HOST_SIZE, "%s", tls->server_name ? tls->server_name : host);

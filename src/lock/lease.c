@@ -88,7 +88,7 @@ struct rl_lease *rl_lease_create_slot(struct rl_locks *locks, const struct rl_na
 {
     struct rl_text base = names->name[0];
     char name[REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE];
-    /* A second name, which is no key of the lease: the semaphore's. */
+    /* The second name is the semaphore's: its key is stored with the lease, but is no key of the lease. */
     struct rl_names both = {.count = 2, .name = {{name, rl_slot_name(name, base.bytes, base.size, slot)}, base}};
     struct rl_lease *lease = rl_lease_create(locks, &both, status);
     if (!lease)
@@ -100,7 +100,7 @@ struct rl_lease *rl_lease_create_slot(struct rl_locks *locks, const struct rl_na
     return lease;
 }
 
-/* Its bytes and its text, which are the same for the library's own. */
+/* Sets an adopted token: its bytes and its text. (This library's tokens are their own text.) */
 static bool set_token(struct rl_lease *lease, struct rl_text token)
 {
     char *memory = rl_core_allocate(lease->locks->core, token.size + REDLOCK_TOKEN_TEXT_SIZE);
@@ -191,7 +191,7 @@ void rl_lease_end_handle(redlock_lock *lock)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ the rules' words */
+/* --------------------------------------------------------------------------------------------- actions of the rules */
 
 static void notice(struct rl_lease *lease, int event)
 {
@@ -230,7 +230,7 @@ static void carry_out(struct rl_lease *lease, const struct quorum_lease_actions 
         return;
     }
     if (lease->rules.loss)
-        return; /* over before: an answer that was under way then must not give it its validity back */
+        return; /* lost before: a late reply must not restore the validity */
     atomic_store_explicit(&lease->validity_end, lease->rules.validity_end, memory_order_release);
     if (actions->failing)
         notice(lease, REDLOCK_EVENT_RENEWAL_FAILING);
@@ -243,8 +243,8 @@ static void carry_out(struct rl_lease *lease, const struct quorum_lease_actions 
 }
 
 /*
- * When to be woken. Renewals wait for each other anyway: those of many locks share a wake-up. All else, and a renewal
- * that is tried again, has its exact time.
+ * The time of the next wake-up. Renewals are gathered anyway, so those of many locks share one. Everything else, and a
+ * retried renewal, has its exact time.
  */
 static quorum_time wake_at(const struct quorum_lease *rules)
 {
@@ -259,7 +259,7 @@ static quorum_time wake_at(const struct quorum_lease *rules)
 void rl_lease_step(struct rl_lease *lease, const struct quorum_lease_event *event)
 {
     if (!lease->listed)
-        return; /* released: nothing that comes after concerns anybody */
+        return; /* released: later events have no effect */
     rl_lease_ref(lease);
     struct quorum_lease_actions actions = quorum_lease_step(&lease->rules, event);
     carry_out(lease, &actions);
@@ -310,11 +310,10 @@ void rl_lease_extended(struct rl_lease *lease, const struct quorum_round *round)
                                        .validity_end = round->validity_end,
                                        .ttl = round->terms.ttl};
     if (round->verdict == QUORUM_LOST_GONE) {
-        event.type =
-            QUORUM_LEASE_RENEWED; /* that a majority does not have it is as true as when a renewal had found it */
+        event.type = QUORUM_LEASE_RENEWED; /* a majority lacks the key: a loss, as after a renewal */
         event.verdict = round->verdict;
     } else if (round->verdict != QUORUM_WON) {
-        event.type = QUORUM_LEASE_WOKEN; /* too late, perhaps: the lease itself knows its end */
+        event.type = QUORUM_LEASE_WOKEN; /* the rules check whether the validity has ended */
     }
     if (round->verdict == QUORUM_WON && round->terms.ttl / QUORUM_MILLISECOND > lease->ttl_ms)
         lease->ttl_ms = (uint32_t)(round->terms.ttl / QUORUM_MILLISECOND);
@@ -330,13 +329,13 @@ void rl_lease_confirmed(struct rl_lease *lease, const struct quorum_round *round
     rl_lease_step(lease, &event);
 }
 
-/* ------------------------------------------------------------------------------------------------------- questions */
+/* ------------------------------------------------------------------------------------------------------------ state */
 
 void rl_lease_signal(struct rl_lease *lease)
 {
     uint64_t one = 1;
     ssize_t written = write(lease->descriptor, &one, sizeof one);
-    (void)written; /* EAGAIN: readable it is */
+    (void)written; /* EAGAIN: it is readable already */
 }
 
 int rl_lease_descriptor(struct rl_lease *lease)
@@ -383,7 +382,7 @@ bool rl_lease_is_alike(const struct rl_lease *lease, const struct rl_lease *othe
     return same;
 }
 
-/* Both are in order. */
+/* Both lists are sorted. */
 bool rl_lease_has(const struct rl_lease *lease, const struct rl_names *names)
 {
     unsigned found = 0;

@@ -20,7 +20,7 @@ void rl_locks_open(struct rl_locks *locks, struct rl_core *core, struct rl_nodes
 void rl_locks_drop(struct rl_locks *locks)
 {
     rl_queues_free(locks);
-    rl_rounds_undo(locks); /* which are dropped */
+    rl_rounds_undo(locks); /* the closed nodes drop them */
     rl_detached_drop(locks);
 }
 

@@ -1,6 +1,11 @@
 /*
- * All locks of one client: the leases, the queues of waiters, and the rounds under way for them. The client floor owns it, and hears of what
- * happens through `events`.
+ * src/lock is locks over all nodes: rounds and their undos, leases and their renewal, and the queues of waiters. struct
+ * rl_locks has those of one client. The client floor owns it and receives its events through `struct rl_locks_events`.
+ *
+ * Two groups of files form call cycles. round sends the commands that question builds; undo sends those of a round that
+ * failed, with requests that are part of the round; queue polls with rounds; and both round and question ask queue
+ * whether another waiter of the client uses the entry that they would remove. A lease adds itself to the lists in
+ * leases, and leases steps and ends the leases in its lists.
  */
 #ifndef RL_LOCKS_H
 #define RL_LOCKS_H
@@ -12,7 +17,7 @@
 #include "src/node/nodes.h"
 
 struct rl_locks_events {
-    /* The lease was lost: whoever waits for that is woken, and what the nodes may still hold of it is released, unless it is left to expire. */
+    /* The lease was lost. The client floor ends its watches, and releases its keys or leaves them to expire. */
     void (*lease_lost)(struct rl_lease *lease, bool leave);
     /* The last handle was released. */
     void (*lease_ended)(struct rl_lease *lease);
@@ -26,18 +31,18 @@ struct rl_locks {
 
     struct rl_leases leases;
     struct rl_queues queues;
-    struct rl_timer renewal_timer; /* due renewals have been gathered for long enough */
-    unsigned renewal_turn;         /* the node that the next batch of many renewals asks first */
+    struct rl_timer renewal_timer; /* the due renewals have been gathered for long enough */
+    unsigned renewal_turn;         /* the node that gets the next batch of many renewals first */
 
     struct rl_round *coming;  /* rounds that wait for a node to become usable */
-    struct rl_round *undoing; /* rounds whose undos are sent soon */
+    struct rl_round *undoing; /* rounds with delayed undos */
     struct rl_timer undo_timer;
     struct rl_round *spare_rounds; /* kept for reuse */
     unsigned spare_count;
 
     struct rl_lease *unreleased;   /* detached releases that found no memory */
-    struct rl_timer release_timer; /* tries them again */
-    unsigned pending_undos;        /* given up while the client closes */
+    struct rl_timer release_timer; /* retries them */
+    unsigned pending_undos;        /* undos dropped while the client closes */
 };
 
 void rl_locks_open(struct rl_locks *locks, struct rl_core *core, struct rl_nodes *nodes,
@@ -46,7 +51,7 @@ void rl_locks_open(struct rl_locks *locks, struct rl_core *core, struct rl_nodes
 /* Drops everything without a reply: at the end of a close, or in a forked child. */
 void rl_locks_drop(struct rl_locks *locks);
 
-/* After rl_locks_drop() and the end of the client's operations. */
+/* Call it after rl_locks_drop() and the end of the client's operations. */
 void rl_locks_free(struct rl_locks *locks);
 
 #endif

@@ -13,7 +13,7 @@ static bool ends_with(const char *resource, size_t size, const char *suffix)
     return size >= length && memcmp(resource + size - length, suffix, length) == 0;
 }
 
-/* Of a semaphore: its name, and a number. */
+/* The resource is named like a slot of a semaphore. */
 static bool is_slot(const char *resource, size_t size)
 {
     size_t name = size;
@@ -66,7 +66,7 @@ static void fold(struct rl_names *names)
     names->count = kept;
 }
 
-/* It never ends: who waits for it would wait for ever. */
+/* The marker never expires, so a wait for a lock of this name would never end. */
 static bool is_marker(const char *resource, size_t size, const redlock_options *client)
 {
     size_t prefix = strlen(client->prefix);

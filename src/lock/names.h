@@ -1,4 +1,4 @@
-/* The resources of one lock, as they are asked for. */
+/* The resources of one lock, as requested. */
 #ifndef RL_NAMES_H
 #define RL_NAMES_H
 
@@ -8,21 +8,21 @@
 #include "redlock/redlock.h"
 #include "src/node/command.h"
 
-/* In the order of their bytes, none twice: so that the same resources are the same lock, however they are named. */
+/* Sorted by their bytes, without duplicates, so that equal sets are the same lock, listed in any order. */
 struct rl_names {
     unsigned count;
-    struct rl_text name[REDLOCK_RESOURCES_MAX]; /* point to whoever's memory it is */
+    struct rl_text name[REDLOCK_RESOURCES_MAX]; /* the names stay in the caller's memory */
 };
 
-/* Checks a resource's name: 1 to REDLOCK_RESOURCE_MAX bytes, and no ending that the library's own keys have. *size 0: a C string, whose
-   length is stored. */
+/* Checks a resource's name: 1 to REDLOCK_RESOURCE_MAX bytes, and no suffix of the library's own keys. *size 0: it is a
+ * C string, and its length is stored. */
 int rl_resource_check(const char *resource, size_t *size, redlock_result *result);
 
-/* Checks and sorts a resource and the further ones in the options. client: its options. */
+/* Checks and sorts a resource and the further ones in the options. client: the client's options. */
 int rl_names_read(struct rl_names *names, const char *resource, const redlock_acquire_options *options,
                   const redlock_options *client, redlock_result *result);
 
-/* One that has been checked. */
+/* A single resource that has been checked. */
 struct rl_names rl_names_of(const char *resource, size_t size);
 
 #endif

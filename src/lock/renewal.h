@@ -1,6 +1,6 @@
 /*
- * Renewal of held locks. Those that are due travel together, up to 64 keys a command, each with its own answer and its own
- * round; when the quorum of one is confirmed, nodes that do not have it are healed.
+ * Renewal of held locks. Those that are due travel together, up to 64 keys a command, each with its own answer and its
+ * own round; when the quorum of one is confirmed, nodes that do not have it are healed.
  */
 #ifndef RL_RENEWAL_H
 #define RL_RENEWAL_H

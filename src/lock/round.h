@@ -88,7 +88,8 @@ bool rl_round_send(struct rl_round *round, struct rl_node *node, struct rl_reque
 /* Sends once more, with the script's text instead of its hash, behind all that has been sent meanwhile. */
 bool rl_round_send_text(struct rl_round *round, struct rl_request *request, enum rl_question question);
 
-/* Whether the node has not been counted yet. What it says later does not replace the text that says why it was counted so. */
+/* Whether the node has not been counted yet. What it says later does not replace the text that says why it was counted
+ * so. */
 bool rl_round_is_open(const struct rl_round *round, unsigned node);
 
 /* Counts the node without a reply, for this reason. */

@@ -11,7 +11,7 @@
 #include "src/node/guard.h"
 #include "src/node/reply.h"
 
-/* An undo must reach the node some day: what cannot be sent now is kept for it. */
+/* An undo must reach its node eventually: one that cannot be sent now is kept for the node. */
 static bool undo_node(struct rl_round *round, struct rl_node *node, const struct rl_command *command, quorum_time now)
 {
     struct rl_request *request = &round->node[node->index].undo;
@@ -22,7 +22,7 @@ static bool undo_node(struct rl_round *round, struct rl_node *node, const struct
     return false;
 }
 
-/* A release that the node hears of when it is back. */
+/* Counts a node that gets the release when it is connected again. */
 static void count_untold(struct rl_round *round, unsigned index)
 {
     const struct rl_node *node = &round->locks->nodes->node[index];
@@ -52,9 +52,9 @@ void rl_round_undo_nodes(struct rl_round *round, quorum_nodes nodes)
 }
 
 /*
- * A contender's attempt is lost when a majority says so, and most of the other answers, which say the same, are on
- * their way: who has nothing of ours need not be told. The undos wait for that, but not for long, and not when an
- * operation ends, for the loop may never turn again then, or a round begins, which they would be in the way of.
+ * When a contended attempt fails, most of the other replies are on their way. They also say "held", and such a node
+ * needs no undo. So the undos wait for a millisecond. They do not wait if an operation ends, because the loop may never
+ * run again, or if a round starts, because the keys could block it.
  */
 #define UNDO_PATIENCE QUORUM_MILLISECOND
 
@@ -87,7 +87,7 @@ void rl_rounds_undo_due(struct rl_timer *timer)
     rl_rounds_undo((struct rl_locks *)(void *)((char *)timer - offsetof(struct rl_locks, undo_timer)));
 }
 
-/* The undo has come to nothing this time: again when the node is back, or at its next heartbeat. */
+/* The undo failed. It is kept until the node is connected again, or until its next heartbeat. */
 static void undo_again(struct rl_round *round, struct rl_request *request, quorum_time now)
 {
     struct rl_node *node = request->node;
@@ -108,7 +108,7 @@ static void undo_again(struct rl_round *round, struct rl_request *request, quoru
                            "the connection broke; it is told when it is back", now);
 }
 
-/* How long a key of this round's can live on a node. */
+/* The longest time that a key of this round can exist on a node. */
 static quorum_duration longest_life(const struct rl_round *round)
 {
     const redlock_options *options = &round->locks->core->options;
@@ -120,9 +120,9 @@ static quorum_duration longest_life(const struct rl_round *round)
 }
 
 /*
- * Loading, busy, full, or a replica for now: the node may still have the key, and is asked again. A refusal is behind
- * all that the connection was sent before. So once the node has refused for as long as the key can live, the key has
- * ended by itself.
+ * A node that is loading, busy, full, or a replica for now may still have the key, so the undo is repeated. The refusal
+ * follows all earlier commands of the connection: once the node has refused for as long as the key can exist, the key
+ * has expired.
  */
 static bool is_worth_repeating(const struct rl_round *round, struct rl_round_node *part, const struct rl_vote *vote,
                                const struct rl_answer *answer)
@@ -144,8 +144,7 @@ static void undo_replied(struct rl_round *round, struct rl_request *request, con
             undo_again(round, request, answer->now);
         return;
     }
-    if (round->rules.terms.kind == QUORUM_RELEASE &&
-        rl_round_is_open(round, index)) { /* else it is counted, or nobody waits */
+    if (round->rules.terms.kind == QUORUM_RELEASE && rl_round_is_open(round, index)) {
         rl_round_note_latency(part, request, answer->now);
         rl_reply_text(answer->reply, part->text, sizeof part->text);
         rl_round_vote(round, index, vote_of_node, answer->now);
@@ -180,7 +179,7 @@ static void undo_answered(struct rl_request *request, const struct rl_answer *an
     rl_round_unref(round);
 }
 
-/* A kept undo's turn; the reference that keeping it took becomes the sent one's. */
+/* Sends a kept undo. The request in flight takes over the reference of the kept one. */
 static bool undo_send(struct rl_request *request)
 {
     struct rl_round *round = rl_round_of(request, offsetof(struct rl_round_node, undo));

@@ -1,4 +1,4 @@
-/* The proofs that grants count: requests behind the grants of a turn, one for each node. quorum/attest.h has the rules. */
+/* Requests the proofs of grants: one request per node, behind the grants of a turn. quorum/attest.h has the rules. */
 #ifndef RL_ATTEST_H
 #define RL_ATTEST_H
 
@@ -9,24 +9,24 @@
 struct rl_node;
 struct rl_nodes;
 
-/* One node's. */
+/* One node's part. */
 struct rl_attest {
     struct quorum_attest rules;
-    struct rl_request *first; /* grants that have been answered and wait for their proof, oldest first */
+    struct rl_request *first; /* granted requests that wait for their proof, oldest first */
     struct rl_request *last;
-    struct rl_request *punctual; /* the first of them that has not been reported overdue */
+    struct rl_request *punctual; /* the first one that has not been reported as overdue */
 };
 
-/* A request that may grant was sent to the node: its proof leaves with the same write. */
+/* Call it before sending a request that may grant: the request for its proof goes into the same write. */
 void rl_attest_owe(struct rl_node *node);
 
-/* Sends the proofs that are owed, before the connections are written. */
+/* Sends the pending requests for proofs. Call it before the connections are written. */
 void rl_attest_send(struct rl_nodes *nodes);
 
-/* The request was granted: its attested() is called when the node has shown its marker. */
+/* Holds a grant back until the node has shown its marker; then the request's attested() is called. */
 void rl_attest_await(struct rl_request *request);
 
-/* The link is gone: what waits for a proof is answered as broken. */
+/* The connection has ended: the grants that wait for a proof end as broken. */
 void rl_attest_end(struct rl_node *node, quorum_time now);
 
 void rl_attest_free_spare(struct rl_nodes *nodes);

@@ -40,7 +40,7 @@ size_t rl_decimal(char text[RL_DECIMAL_SIZE], uint64_t number)
     return length;
 }
 
-/* RESP: a kind, a number, and the end of the line. */
+/* RESP: a type, a number, and the end of the line. */
 static char *put_number(char *at, char kind, size_t number)
 {
     *at++ = kind;
@@ -50,7 +50,7 @@ static char *put_number(char *at, char kind, size_t number)
     return at;
 }
 
-#define AROUND_ARGUMENT (1 + RL_DECIMAL_SIZE + 2 + 2) /* its length before it, the end of the line after it */
+#define AROUND_ARGUMENT (1 + RL_DECIMAL_SIZE + 2 + 2) /* its length, and two ends of lines */
 
 static bool is_small(unsigned count, const size_t *size)
 {
@@ -60,7 +60,7 @@ static bool is_small(unsigned count, const size_t *size)
     return bytes <= RL_COMMAND_SMALL;
 }
 
-/* Two are made for each lock: hiredis' printf and malloc for them were a tenth of a client's work. */
+/* Each lock needs two such commands; hiredis' printf and malloc for them were a tenth of a client's CPU time. */
 static void format_small(struct rl_command *command, unsigned count, const char **argument, const size_t *size)
 {
     char *at = put_number(command->small, '*', count);

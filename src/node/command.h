@@ -1,4 +1,4 @@
-/* Commands in the form they travel in. Made once, sent to every node. */
+/* Commands in RESP, Redis' protocol. One is formatted once and sent to every node. */
 #ifndef RL_COMMAND_H
 #define RL_COMMAND_H
 
@@ -10,7 +10,7 @@
 #include "src/node/script.h"
 
 #define RL_COMMAND_ARGUMENTS (REDLOCK_RESOURCES_MAX + 16)
-#define RL_COMMAND_SMALL     1280 /* bytes of a command that needs no memory of its own: one on a single lock */
+#define RL_COMMAND_SMALL     1280 /* bytes of a command that needs no allocation, as for a single lock */
 #define RL_DECIMAL_SIZE      21   /* the largest number's digits and a NUL */
 
 struct rl_text {
@@ -18,36 +18,36 @@ struct rl_text {
     size_t size;
 };
 
-/* A command under construction: arguments are not copied until it is formatted. */
+/* A command under construction. Formatting copies the arguments; until then they must stay valid. */
 struct rl_command {
     const char *argument[RL_COMMAND_ARGUMENTS];
     size_t size[RL_COMMAND_ARGUMENTS];
     unsigned count;
-    char *bytes; /* formatted: small, or hiredis' memory; NULL before */
+    char *bytes; /* formatted: `small`, or hiredis' memory; NULL before */
     size_t length;
     char small[RL_COMMAND_SMALL];
 };
 
-/* number's digits and a NUL, without the cost of printf; returns how many digits. */
+/* Writes the number's digits and a NUL, faster than printf(3); returns the number of digits. */
 size_t rl_decimal(char text[RL_DECIMAL_SIZE], uint64_t number);
 
 void rl_command_add(struct rl_command *command, const char *bytes, size_t size);
 void rl_command_add_text(struct rl_command *command, const char *text);
 
-/* Starts a call of a script with so many keys, to be added next: by its hash, or by its whole text for a node that does
- * not know the hash. */
+/* Starts a script's call. keys: the number of keys, which are added next. whole: by its text, for a node that does not
+ * know its hash. */
 void rl_command_script(struct rl_command *command, enum rl_script_id script, bool whole, const char *keys);
 
-/* A script's call over many keys. */
+/* A script's call with any number of keys. */
 struct rl_long_command {
-    struct rl_command command; /* formatted: what is sent */
+    struct rl_command command; /* the formatted command */
     const char **argument;
     size_t *size;
     unsigned count, most;
     char number[12];
 };
 
-/* So many keys and other arguments are to be added, in their order. false: no memory. To be freed in any case. */
+/* Starts a call; keys and arguments are their numbers, and are added next. false: no memory. Free it in any case. */
 bool rl_long_command_begin(struct rl_long_command *command, const redlock_allocator *allocator,
                            enum rl_script_id script, bool whole, unsigned keys, unsigned arguments);
 void rl_long_command_add(struct rl_long_command *command, const char *bytes, size_t size);

@@ -1,4 +1,4 @@
-/* What a new link is asked before it is used; all of it leaves at once, so that it costs one round trip. */
+/* The commands on a new connection before it is used. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 #define OLDEST_REDIS 5
 
-/* --------------------------------------------------------------------------------------------------------- answers */
+/* ---------------------------------------------------------------------------------------------------------- replies */
 
 static void copy_line(const redisReply *info, const char *field, char *value, size_t size)
 {
@@ -32,7 +32,8 @@ static void copy_line(const redisReply *info, const char *field, char *value, si
     }
 }
 
-/* One server behind two names would have two votes. A name that has none does not take the other's. */
+/* One server behind two names would have two votes. A duplicate that has no vote does not cost the other name its
+ * vote. */
 bool rl_handshake_is_duplicate(const struct rl_node *node)
 {
     const struct rl_nodes *nodes = node->nodes;
@@ -45,8 +46,8 @@ bool rl_handshake_is_duplicate(const struct rl_node *node)
     return false;
 }
 
-/* A fork names itself in server_name, which Redis does not have, and its version in a field of that name; redis_version is
- * that of the Redis it is compatible with. */
+/* A fork of Redis has a field server_name, and its version in a field of that name; redis_version is the version of
+ * Redis that it is compatible with. */
 static void take_version(struct rl_node *node, const redisReply *reply)
 {
     char field[sizeof node->server + sizeof "_version"], own[sizeof node->version];
@@ -60,8 +61,8 @@ static void take_version(struct rl_node *node, const redisReply *reply)
         memcpy(node->version, own, sizeof own);
 }
 
-/* Before 5.0 a script that reads the clock must not write. Judged before the scripts fail, which they do in words that
- * do not say why. */
+/* Before 5.0 a script that reads the clock must not write. Judged before the scripts fail, because their error does not
+ * name the reason. */
 static void judge_version(struct rl_node *node)
 {
     char *end;
@@ -130,7 +131,7 @@ static void take(struct rl_node *node, unsigned step, const redisReply *reply)
                reply->str);
 }
 
-/* Errors that make the link useless. Others concern one step, and the node can do without it. */
+/* Errors that make the connection useless. Other errors concern one step, which the node can do without. */
 static bool is_fatal(unsigned step, const redisReply *reply)
 {
     return reply->type == REDIS_REPLY_ERROR &&
@@ -138,7 +139,7 @@ static bool is_fatal(unsigned step, const redisReply *reply)
             rl_reply_is_error(reply, "DENIED") || strncmp(reply->str, "ERR max number of clients", 25) == 0);
 }
 
-/* A server whose AUTH was renamed quotes what it was sent: "ERR unknown command 'AUTH', with args beginning with: ...". */
+/* A server with a renamed AUTH quotes the password: "ERR unknown command 'AUTH', with args beginning with: ...". */
 static void hide_arguments(char *text)
 {
     char *quoted = strstr(text, ", with args");
@@ -151,7 +152,7 @@ static void step_answered(struct rl_request *request, const struct rl_answer *an
     struct rl_node *node = request->node;
     unsigned step = (unsigned)(request - node->steps);
     if (answer->kind != RL_ANSWER_REPLY || !node->context)
-        return; /* late: the connect timeout decides; broken: the link is gone, and says so itself */
+        return; /* overdue: the connect timeout decides; broken: the end of the connection is handled elsewhere */
     if (is_fatal(step, answer->reply)) {
         char text[RL_NODE_TEXT_SIZE];
         rl_reply_text(answer->reply, text, sizeof text);
@@ -167,7 +168,7 @@ static void step_answered(struct rl_request *request, const struct rl_answer *an
     rl_guard_judge(node);
     if (--node->steps_left > 0)
         return;
-    /* Not sooner: the other may have become ready since this one said who it is. */
+    /* Not earlier, because the other node may have become ready after this one's reply to INFO. */
     if (!node->unfit && rl_handshake_is_duplicate(node)) {
         node->findings |= REDLOCK_FINDING_SAME_SERVER;
         rl_guard_judge(node);
@@ -175,7 +176,7 @@ static void step_answered(struct rl_request *request, const struct rl_answer *an
     rl_node_ready(node);
 }
 
-/* ------------------------------------------------------------------------------------------------------- questions */
+/* --------------------------------------------------------------------------------------------------------- requests */
 
 static bool ask(struct rl_node *node, unsigned step, struct rl_command *command)
 {
@@ -200,7 +201,7 @@ static bool ask_words(struct rl_node *node, unsigned step, const char *first, co
     return asked;
 }
 
-/* Secrets on their way: wiped as soon as the command is made. */
+/* Secrets. They are wiped as soon as the command is formatted. */
 struct credentials {
     char user[RL_SECRET_SIZE];
     char password[RL_SECRET_SIZE];
@@ -270,7 +271,7 @@ static bool ask_select(struct rl_node *node)
     return ask_words(node, RL_STEP_SELECT, "SELECT", number, NULL);
 }
 
-/* By its whole text: whether the node knows the script is not known yet. */
+/* With the script's text, because the node may not know its hash yet. */
 static bool ask_guard(struct rl_node *node)
 {
     struct rl_command command = {0};
@@ -304,13 +305,13 @@ bool rl_handshake_start(struct rl_node *node)
     return asked;
 }
 
-/* ------------------------------------------------------------------------------------------------ the links before */
+/* ------------------------------------------------------------------------------------------------ stale connections */
 
 static void kill_answered(struct rl_request *request, const struct rl_answer *answer)
 {
     struct rl_node *node = request->node;
     if (answer->kind != RL_ANSWER_REPLY)
-        return; /* owed still: the next link will try again */
+        return; /* still stale: the next connection retries */
     node->debts.client_id[request - node->kill] = 0;
     if (rl_reply_error(answer->reply) == RL_ERROR_NOT_PERMITTED)
         rl_log(node->nodes->core, REDLOCK_LOG_WARNING,
@@ -336,7 +337,7 @@ static void kill_link(struct rl_node *node, unsigned debt)
 void rl_handshake_settle(struct rl_node *node)
 {
     struct rl_stale_links *debts = &node->debts;
-    /* Another process has none of the old one's connections, but hands the same ids out again. */
+    /* A new server process has none of the old one's connections, and may assign their IDs to other clients. */
     if (!node->run_id[0] || strcmp(node->run_id, debts->run_id) != 0)
         memset(debts, 0, sizeof *debts);
     for (unsigned i = 0; i < RL_STALE_LINKS_MAX; i++)

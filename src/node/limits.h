@@ -1,19 +1,19 @@
 /*
- * Numbers that the C code and the Lua scripts share. cmake/RedlockScripts.cmake puts the values in place of the names in the scripts; it reads
- * lines of the form '#define NAME number' here.
+ * Numbers that the C code and the Lua scripts share. cmake/RedlockScripts.cmake reads the lines of the form '#define
+ * NAME number', and replaces the names in the scripts by the numbers.
  */
 #ifndef RL_LIMITS_H
 #define RL_LIMITS_H
 
 #include "redlock/redlock.h"
 
-/* How long a waiter's entry lives on a node without being refreshed. The keys of a queue live four times as long. */
+/* How long a waiter's entry lives on a node without a refresh. The keys of a queue live four times as long. */
 #define RL_WAITER_LIFE_MS 3000
 
-/* A waiter refreshed this recently answers its wake-up: a second one need not be woken to stand in for it. */
+/* A waiter with an entry this fresh is alive: no second waiter is woken in case it is dead. */
 #define RL_WAITER_FRESH_MS 200
 
-/* Offset of the last byte of the marker key that is read: our markers are shorter. */
+/* Offset of the last byte that is read of the marker key; a marker is shorter. */
 #define RL_MARKER_LAST 511
 
 /* Number of the last slot that a semaphore can have. */

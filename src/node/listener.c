@@ -55,7 +55,7 @@ static void subscribed(struct rl_listener *listener)
     node->nodes->events->listener_changed(node->nodes->client);
 }
 
-/* Its text is how many live waiters are before us, one digit, and the key. */
+/* The message is one digit, the number of live waiters ahead of this client, and the key. */
 static void called(struct rl_listener *listener, const redisReply *text)
 {
     if (text->type != REDIS_REPLY_STRING || text->len < 2 || text->str[0] < '0' || text->str[0] > '9')
@@ -64,7 +64,7 @@ static void called(struct rl_listener *listener, const redisReply *text)
                                          (unsigned)(text->str[0] - '0'), text->str + 1, (size_t)text->len - 1);
 }
 
-/* false: not what a server says to a listener. */
+/* false: an error, or no reply to a subscriber. */
 static bool take(struct rl_listener *listener, const redisReply *reply)
 {
     if (listener->replies_left > 0) {
@@ -95,7 +95,7 @@ static bool take_all(struct rl_listener *listener)
         if (!taken)
             return false;
     }
-    return true; /* closed by what a message set off */
+    return true; /* the handling of a message closed it */
 }
 
 /* ------------------------------------------------------------------------------------------------------- connection */
@@ -110,8 +110,8 @@ static void watch(struct rl_listener *listener, int events)
     ev_io_start(loop, &listener->watcher);
 }
 
-/* TLS says when it needs the socket to be writable: while it waits for the server's part, a writable socket is nothing
- * to wake up for. */
+/* TLS reports when it needs a writable socket. While it waits for the server, write interest would only spin the
+ * loop. */
 static bool waits_to_write(const struct rl_listener *listener)
 {
     return listener->unwritten && (!listener->tls || rl_tls_wants_to_write(listener->tls));
@@ -130,12 +130,12 @@ static bool read_in(struct rl_listener *listener)
     return redisBufferRead(listener->context) == REDIS_OK && take_all(listener);
 }
 
-/* Reading over TLS writes, too, and may let go on what waited to be written. */
+/* Reading over TLS can write, too, and can unblock the pending write. */
 static bool exchange(struct rl_listener *listener, int events)
 {
     struct rl_sigpipe guard;
     if (!listener->tls && !(events & EV_WRITE))
-        return read_in(listener); /* a call: nothing is written */
+        return read_in(listener); /* a message: nothing is written */
     rl_sigpipe_block(&guard);
     rl_tls_enter();
     bool good = !(events & EV_WRITE) || write_out(listener);
@@ -166,7 +166,7 @@ static bool start_tls(struct rl_listener *listener)
     if (!node->address.tls)
         return true;
     struct rl_sigpipe guard;
-    rl_sigpipe_block(&guard); /* it writes at once */
+    rl_sigpipe_block(&guard); /* TLS writes at once */
     rl_tls_enter();
     listener->tls =
         rl_tls_start(node->nodes->tls, listener->context, node->address.host, error, sizeof error, &permanent);
@@ -230,7 +230,7 @@ void rl_listener_init(struct rl_listener *listener, struct rl_node *node)
     listener->timer.fire = on_timer;
 }
 
-/* A listener lives and dies with the node's link: it could not tell by itself that its server hangs. */
+/* A listener ends with the node's first connection, because it cannot notice by itself that its server hangs. */
 void rl_listener_node_changed(struct rl_listener *listener)
 {
     struct rl_node *node = listener->node;
@@ -240,7 +240,7 @@ void rl_listener_node_changed(struct rl_listener *listener)
         disconnect(listener);
     }
     if (possible && !listener->context && !listener->timer.set)
-        rl_timer_set(&node->nodes->core->timers, &listener->timer, rl_now()); /* not from inside what has changed it */
+        rl_timer_set(&node->nodes->core->timers, &listener->timer, rl_now()); /* later, not inside the node's change */
 }
 
 void rl_listener_close(struct rl_listener *listener)

@@ -1,6 +1,6 @@
 /*
- * The second connection to a node, made when somebody first waits: it listens on the client's channel. hiredis' plain
- * context and reader, not its asynchronous one: that aborts the process on messages of a shape it does not expect.
+ * The second connection to a node, opened for the client's first waiter. It is subscribed to the client's channel. It
+ * uses hiredis' plain context and reader, because the asynchronous one aborts the process on an unexpected message.
  */
 #ifndef RL_LISTENER_H
 #define RL_LISTENER_H
@@ -22,27 +22,27 @@ struct rl_listener {
     struct rl_node *node;
     redisContext *context;
     struct rl_limit limit;
-    struct ssl_st *tls; /* of a link over TLS */
-    bool unwritten;     /* something is still to be written */
+    struct ssl_st *tls; /* of a connection with TLS */
+    bool unwritten;     /* data is left to write */
     ev_io watcher;
-    struct rl_timer timer; /* to be up by, or to try again */
+    struct rl_timer timer; /* deadline to be up, or the next attempt */
     unsigned failures;
-    unsigned replies_left; /* before the subscription's */
+    unsigned replies_left; /* to commands before SUBSCRIBE */
     bool wanted;
     bool up;
 };
 
 void rl_listener_init(struct rl_listener *listener, struct rl_node *node);
 
-/* The node has become ready, or is not any more. */
+/* The node has become ready, or is no longer. */
 void rl_listener_node_changed(struct rl_listener *listener);
 
 void rl_listener_close(struct rl_listener *listener);
 
-/* Somebody waits: listeners are made for all nodes, and kept. */
+/* Opens the listeners of all nodes, which stay open. */
 void rl_listeners_start(struct rl_nodes *nodes);
 
-/* The nodes whose word reaches us. */
+/* The nodes whose messages reach this client. */
 quorum_nodes rl_listeners_up(const struct rl_nodes *nodes);
 
 #endif

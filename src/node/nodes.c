@@ -54,7 +54,7 @@ void rl_nodes_close(struct rl_nodes *nodes)
     for (unsigned i = 0; i < nodes->count; i++) {
         struct rl_node *node = &nodes->node[i];
         if (!node->nodes)
-            continue; /* the set was never opened */
+            continue; /* the set was not opened */
         rl_listener_close(&node->listener);
         rl_node_close(node);
     }
@@ -69,7 +69,7 @@ void rl_nodes_free(struct rl_nodes *nodes)
 
 void rl_nodes_flush(struct rl_nodes *nodes)
 {
-    /* A link that breaks while it is written to may start a round, whose grants need their proofs in this turn, too. */
+    /* A connection that breaks during the write may start a round, whose grants need their proofs in this turn, too. */
     do {
         rl_attest_send(nodes);
         rl_adapter_flush(&nodes->writes);

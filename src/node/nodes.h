@@ -1,5 +1,11 @@
 /*
- * The set of nodes of one client, and what its members share. The lock and client floors hear of what happens through `events`.
+ * src/node is one node: its connection and handshake, the guard and the proofs of its grants, requests and replies, the
+ * Lua scripts, and the listener that receives wake-ups. struct rl_nodes is the set of a client's nodes. The floors
+ * above receive its events through `struct rl_nodes_events`.
+ *
+ * Four files form a call cycle: attest, guard, handshake and node. node runs the connection and starts the handshake;
+ * handshake, guard and attest send their requests through node, and make it break a connection that fails them. A reply
+ * of the handshake or of a proof can change the guard's verdict, and the guard compares servers with handshake's help.
  */
 #ifndef RL_NODES_H
 #define RL_NODES_H
@@ -15,19 +21,19 @@ struct rl_proof;
 
 #define RL_CHANNEL_SIZE (128 + 17)
 
-/* client: the owner given to rl_nodes_create(), opaque on this floor. */
+/* client: as given to rl_nodes_create(); opaque on this floor. */
 struct rl_nodes_events {
-    /* The node became usable, or stopped being so. */
+    /* The node became usable or unusable. */
     void (*node_changed)(redlock_client *client, struct rl_node *node);
-    /* The node may have lost what it held: it restarted, was flushed, or its clock jumped. */
+    /* The node may have lost keys: it restarted, was flushed, or its clock jumped. */
     void (*node_forgot)(redlock_client *client, unsigned node);
     /* Our own clock stopped, or jumped. */
     void (*clock_stopped)(redlock_client *client);
-    /* Messages of the node reach us, or no longer do. */
+    /* The node's messages reach this client from now on, or no longer do. */
     void (*listening)(redlock_client *client, unsigned node, bool listening);
     /* The node's second connection is up, or failed. */
     void (*listener_changed)(redlock_client *client);
-    /* The node says that the lock of this key is free for us; `ahead` live waiters come first. */
+    /* The node notifies this client that the lock of this key is free; `ahead` live waiters are ahead of it. */
     void (*woken)(redlock_client *client, unsigned node, unsigned ahead, const char *key, size_t size);
 };
 
@@ -36,30 +42,29 @@ struct rl_nodes {
     const struct rl_nodes_events *events;
     redlock_client *client;
     struct rl_writes writes;
-    struct rl_tls *tls; /* NULL when no node needs it */
-    char channel
-        [RL_CHANNEL_SIZE]; /* where waiters of this client are woken, and its name in queues: the prefix and 16 random digits */
+    struct rl_tls *tls;            /* NULL if no node uses TLS */
+    char channel[RL_CHANNEL_SIZE]; /* the prefix and 16 random digits: wakes our waiters, and names them in queues */
     struct quorum_clock_watch clock_watch;
     quorum_time clock_stopped;     /* when our own clock was last found to have stopped; 0: never */
-    quorum_nodes unproven;         /* nodes that were sent grants since the last proof */
+    quorum_nodes unproven;         /* nodes that were sent requests for grants since the last proof */
     struct rl_proof *spare_proofs; /* kept for reuse */
     unsigned count;
     struct rl_node node[];
 };
 
-/* No node is open yet. NULL: no memory. own_thread: the loop's thread is ours. */
+/* Creates the set; its nodes are not open. own_thread: the library runs the loop on its own thread. NULL: no memory. */
 struct rl_nodes *rl_nodes_create(struct rl_core *core, unsigned count, bool own_thread,
                                  const struct rl_nodes_events *events, redlock_client *client);
 
-/* Gives the set its name and TLS context, and opens the nodes; nothing is sent before the loop turns. */
+/* Creates the channel's name and the TLS context, and opens the nodes. Sends nothing before the loop runs. */
 int rl_nodes_open(struct rl_nodes *nodes, const struct rl_address *addresses, redlock_result *result);
 
-/* Ends all links; requests under way, and kept ones, are answered as dropped. */
+/* Closes all connections. Requests in flight end as broken, kept ones as dropped. */
 void rl_nodes_close(struct rl_nodes *nodes);
 
 void rl_nodes_free(struct rl_nodes *nodes);
 
-/* Sends the proofs that are owed and writes what has gathered. */
+/* Sends the pending requests for proofs, and writes all pending data. */
 void rl_nodes_flush(struct rl_nodes *nodes);
 
 #endif

@@ -53,10 +53,10 @@ static void cut_place(struct span *span)
 }
 
 /*
- * What went wrong, without where: servers wrap the error of a command that a script calls.
- * Up to 6.2: "ERR Error running script (call to f_SHA1): @user_script:36: @user_script: 36: -OOM command not allowed ...",
- * and the part from the first @ on if the script catches it. Since 7.0: "OOM command not allowed ... script: SHA1, on
- * @user_script:36."; Valkey 9 leaves the SHA1 out.
+ * The error without its place. Servers wrap the error of a command that a script calls.
+ * Up to 6.2: "ERR Error running script (call to f_SHA1): @user_script:36: @user_script: 36: -OOM command not allowed
+ * ...", and the part from the first @ on if the script catches it. Since 7.0: "OOM command not allowed ... script:
+ * SHA1, on @user_script:36."; Valkey 9 leaves the SHA1 out.
  */
 static struct span cause_of(const redisReply *reply)
 {
@@ -84,8 +84,8 @@ bool rl_reply_is_error(const redisReply *reply, const char *word)
     return reply->type == REDIS_REPLY_ERROR && begins_with(cause_of(reply), word);
 }
 
-/* The words of every server from Redis 5.0 and Valkey 7.2 on. Errors that are not here may pass by themselves: LOADING,
- * BUSY, OOM, MISCONF, MASTERDOWN, TRYAGAIN, and unknown ones. */
+/* The error texts of every server from Redis 5.0 and Valkey 7.2 on. Errors that are not listed may be temporary:
+ * LOADING, BUSY, OOM, MISCONF, MASTERDOWN, TRYAGAIN, and unknown ones. */
 static const struct {
     const char *words;
     enum rl_reply_error error;
@@ -157,7 +157,7 @@ static const struct rl_vote granted = {.vote = QUORUM_GRANTED};
 static const struct rl_vote held = {.vote = QUORUM_HELD, .left_nothing = true};
 static const struct rl_vote absent = {.vote = QUORUM_ABSENT, .left_nothing = true};
 
-/* SET NX: OK, or nil because a key is there already. Ours it cannot be: the token is fresh. */
+/* SET NX: OK, or nil because there is a key. It is not ours: the token is new. */
 static struct rl_vote set(const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_STATUS && reply->len == 2 && memcmp(reply->str, "OK", 2) == 0)
@@ -167,7 +167,7 @@ static struct rl_vote set(const redisReply *reply)
     return refused(reply);
 }
 
-/* The script that grants whole locks: the fencing record before, or -1. One that refuses has set nothing. */
+/* grant.lua: the fencing record from before, or below 0: held. A script that refuses has set nothing. */
 static struct rl_vote grant(const redisReply *reply)
 {
     if (reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0)
@@ -177,7 +177,7 @@ static struct rl_vote grant(const redisReply *reply)
     return refused(reply);
 }
 
-/* The script that keeps locks, asked about one: the fencing record before, or -1 not ours, or -2 the token is refused. */
+/* keep.lua, for one lock: the fencing record from before; -1: not ours; -2: the fencing token is refused. */
 static struct rl_vote keep(const redisReply *reply)
 {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 || reply->element[0]->type != REDIS_REPLY_INTEGER)
@@ -190,19 +190,19 @@ static struct rl_vote keep(const redisReply *reply)
     return (struct rl_vote){.vote = QUORUM_REFUSED, .clock = true};
 }
 
-/* The scripts that act on our own key only: done, or 0 not ours. */
+/* release.lua, free.lua and extend.lua: done; 0: not ours. */
 static struct rl_vote own_key(const redisReply *reply, long long done)
 {
     if (reply->type == REDIS_REPLY_INTEGER && reply->integer >= 1 && reply->integer <= done)
         return granted;
     if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 0)
         return absent;
-    if (rl_reply_error(reply) == RL_ERROR_WRONGTYPE) /* a key of another kind: surely not ours */
+    if (rl_reply_error(reply) == RL_ERROR_WRONGTYPE) /* a key of another type is not ours */
         return absent;
     return refused(reply);
 }
 
-/* Slots and the tokens in them, in turns. */
+/* Slots, each followed by its token. */
 static bool are_permits(const redisReply *reply)
 {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements % 2 != 0)
@@ -227,7 +227,7 @@ static struct rl_vote query(const redisReply *reply)
     return granted;
 }
 
-/* The guard's answer says what its marker has come to: a marker of another deployment is left alone. */
+/* guard.lua reports why the marker was written: "trusted" if this request has succeeded. */
 static struct rl_vote trust(const redisReply *reply)
 {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != RL_GUARD_FIELDS ||
@@ -237,7 +237,7 @@ static struct rl_vote trust(const redisReply *reply)
     return (struct rl_vote){.vote = trusted ? QUORUM_GRANTED : QUORUM_REFUSED, .permanent = !trusted};
 }
 
-/* The waiting script: taken or not, and more numbers in any case. */
+/* wait.lua: taken or not, followed by four numbers. */
 static struct rl_vote wait(const redisReply *reply, bool take)
 {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 5)
@@ -264,14 +264,14 @@ struct rl_vote rl_reply_vote(enum rl_question question, const redisReply *reply)
     case RL_ASK_KEEP:
         return keep(reply);
     case RL_ASK_RELEASE:
-        return own_key(reply, 2); /* 2: done, but the waiters could not be told */
+        return own_key(reply, 2); /* 2: done, but the user may not notify the waiters */
     case RL_ASK_QUERY:
         return query(reply);
     case RL_ASK_TRY:
     case RL_ASK_TAKE:
     case RL_ASK_SIGN:
         return wait(reply, question != RL_ASK_SIGN);
-    case RL_ASK_LEAVE: /* what else is refused ends by itself, and soon */
+    case RL_ASK_LEAVE: /* after any other error the entry expires soon */
         return rl_reply_is_error(reply, "NOSCRIPT") ? refused(reply) : granted;
     case RL_ASK_TRUST:
         return trust(reply);

@@ -1,6 +1,6 @@
 /*
- * One command on its way to one node and back. Its memory belongs to whoever asks (a round, the node itself), who keeps
- * it until the last answer: hiredis cannot take a queued command back.
+ * One command in flight to one node. It is part of its sender (a round, a batch, the node), which must stay in memory
+ * until the request's last answer, because hiredis cannot cancel a queued command.
  */
 #ifndef RL_REQUEST_H
 #define RL_REQUEST_H
@@ -15,10 +15,10 @@ struct rl_node;
 struct rl_request;
 
 enum rl_answer_kind {
-    RL_ANSWER_REPLY,   /* last: the node's reply is here */
-    RL_ANSWER_OVERDUE, /* not last: the node's timeout has passed; the link is kept, a late reply still comes */
-    RL_ANSWER_BROKEN,  /* last: the link broke; whether the node did what was asked is unknown */
-    RL_ANSWER_DROPPED  /* last, of kept ones only: it will not be sent any more */
+    RL_ANSWER_REPLY,   /* last: the node's reply */
+    RL_ANSWER_OVERDUE, /* not last: the node's timeout has passed; the connection stays, and a late reply may arrive */
+    RL_ANSWER_BROKEN,  /* last: the connection broke; the node may have executed the command or not */
+    RL_ANSWER_DROPPED  /* last, for kept requests only: it will not be sent */
 };
 
 struct rl_answer {
@@ -29,19 +29,19 @@ struct rl_answer {
 
 struct rl_request_type {
     void (*answered)(struct rl_request *request, const struct rl_answer *answer);
-    bool (*send)(struct rl_request *request); /* of those that are kept for a node that is away: sends it now */
-    /* Of those that called rl_attest_await() in answered(): last, unless answered() reports the link's end. */
+    bool (*send)(struct rl_request *request); /* sends a request that was kept for a disconnected node */
+    /* The last call after rl_attest_await() in answered(), unless answered() reports the end of the connection. */
     void (*attested)(struct rl_request *request, enum quorum_proof proof, quorum_time now);
 };
 
 struct rl_request {
     const struct rl_request_type *type;
     struct rl_node *node;
-    struct rl_request *next; /* in the order sent, or kept */
+    struct rl_request *next; /* in the order of sending or keeping */
     quorum_time sent;
-    bool overdue;      /* OVERDUE has been told */
-    unsigned char tag; /* its owner's */
-    bool whole; /* went with its script's whole text: NOSCRIPT is a refusal now, or the two would go on for ever */
+    bool overdue;      /* RL_ANSWER_OVERDUE was reported */
+    unsigned char tag; /* for the sender */
+    bool whole;        /* was sent with its script's text: NOSCRIPT now is a refusal, or resending would never end */
 };
 
 #endif

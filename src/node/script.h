@@ -20,7 +20,7 @@ enum rl_script_id {
 
 struct rl_script {
     const char *name;
-    const char *sha1; /* what EVALSHA calls it */
+    const char *sha1; /* for EVALSHA */
     const char *text;
 };
 

@@ -65,8 +65,8 @@ static void tell(struct rl_operation *operation, redlock_result *result)
     redlock_client *client = operation->client;
     redlock_acquire_callback callback = adopt->callback;
     void *arg = adopt->arg;
-    if (adopt->lock &&
-        client->core.closing) { /* the client began to close after the grant, and has released the lock */
+    /* If the client began to close after the grant, it has released the lock already. */
+    if (adopt->lock && client->core.closing) {
         rl_lease_end_handle(adopt->lock);
         rl_lease_unref(adopt->lease);
         adopt->lock = NULL;

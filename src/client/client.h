@@ -31,8 +31,8 @@ struct redlock_client {
     struct rl_locks locks;
     struct rl_operations operations;
     pthread_t thread; /* asynchronous API: the only thread that may call */
-    volatile unsigned char
-        *fork_canary;             /* 1 in the process that created the client; see rl_client_in_owner_process() */
+    /* 1 in the process that created the client: the kernel wipes the page in a forked child. */
+    volatile unsigned char *fork_canary;
     struct rl_blocking *blocking; /* NULL in the asynchronous API */
 
     ev_prepare prepare;

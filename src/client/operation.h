@@ -68,8 +68,8 @@ struct rl_operation *rl_operation_create(redlock_client *client, const struct rl
 struct rl_operation *rl_operation_create_always(redlock_client *client, const struct rl_operation_type *type,
                                                 size_t size, int *status);
 
-/* Makes the cancellation (may be NULL) end the operation. true: it is cancelled already, and the operation has ended.
- * */
+/* Makes the cancellation (may be NULL) end the operation. true: it was cancelled before, and the operation has
+ * ended. */
 bool rl_operation_heed(struct rl_operation *operation, redlock_cancellation *cancellation);
 
 /* Records the operation's end. Later calls have no effect. */

@@ -10,7 +10,7 @@
 #define FIRST_BUCKETS 64
 #define LATE          (5 * QUORUM_MILLISECOND) /* a loop that was blocked, not one that is busy: the list may be long */
 
-/* FNV-1a with the client's own start: resources come from outside, and shall not be made to meet in one bucket. */
+/* FNV-1a with a different start per client: names chosen by an outsider must not all fall into one bucket. */
 static uint64_t hash_of(const struct rl_locks *locks, const char *key, size_t size)
 {
     uint64_t hash = UINT64_C(14695981039346656037) ^ (uintptr_t)locks;
@@ -40,7 +40,7 @@ static void take_out(struct rl_leases *leases, struct rl_lease *lease)
     }
 }
 
-/* Twice the buckets. Without memory for them the table stays, only slower. */
+/* Doubles the buckets. Without memory the table keeps its size and becomes slower. */
 static bool grow(struct rl_locks *locks)
 {
     struct rl_leases *leases = &locks->leases;
@@ -90,7 +90,7 @@ void rl_leases_remove(struct rl_lease *lease)
 
 /* ------------------------------------------------------------------------------------------------------ due renewals */
 
-/* A hundredth of the ttl is what the drift allows for anyway. */
+/* How long a renewal may wait for others: a hundredth of the ttl, the default allowance for drift, up to 20 ms. */
 static quorum_duration patience(const struct rl_lease *lease)
 {
     quorum_duration share = lease->rules.terms.ttl / 100, most = 20 * QUORUM_MILLISECOND;
@@ -180,8 +180,8 @@ static redlock_lock *next_to_tell(const struct rl_lease *lease, int event)
     return handle;
 }
 
-/* Callbacks may release handles, and make new ones: after each the list is looked at from its start. A warning that the
- * loss has overtaken is still told before it, and tells nothing of it. */
+/* A callback may release handles and create new ones, so the search restarts after each. A warning that was recorded
+ * before the loss is reported before it, without a loss. */
 static void tell(struct rl_lease *lease, int event)
 {
     redlock_lock *handle;
@@ -250,7 +250,7 @@ static bool is_owned(const struct rl_lease *lease, const void *what)
     return rl_owner_is(lease->owner, wanted->owner) && rl_lease_has(lease, wanted->names);
 }
 
-/* Two readers are never in each other's way. */
+/* Readers do not exclude each other. */
 static bool is_obstacle(const struct rl_lease *lease, const void *what)
 {
     const struct wanted *wanted = what;
@@ -316,7 +316,7 @@ bool rl_leases_have_all_permits(struct rl_locks *locks, struct rl_text semaphore
     return all;
 }
 
-/* In a forked child, or at the end of a close: nobody is told. */
+/* In a forked child, or at the end of a close: reports no events. */
 void rl_leases_free(struct rl_locks *locks)
 {
     struct rl_leases *leases = &locks->leases;

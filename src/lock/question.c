@@ -8,15 +8,15 @@
 #include "src/lock/round.h"
 #include "src/node/limits.h"
 
-#define TICKET_LAST ((1ull << 53) - 1) /* above all that are drawn; exact in Lua */
+#define TICKET_LAST ((1ull << 53) - 1) /* above every waiter's ticket; exact in Lua */
 
-/* One key, as the commands and scripts for plain locks take it. */
+/* The one key of a plain lock. */
 static void add_lock_key(struct rl_question_command *built, const struct rl_lease *lease)
 {
     rl_command_add(&built->command, lease->key[0].bytes, lease->key[0].size);
 }
 
-/* A call of a script with all keys. */
+/* Calls a script with all keys. */
 static void call(struct rl_question_command *built, enum rl_script_id script, bool whole, const struct rl_lease *lease)
 {
     rl_decimal(built->keys, lease->key_count);
@@ -34,13 +34,13 @@ static void add_token(struct rl_question_command *built, const struct rl_lease *
     rl_command_add(&built->command, lease->value.bytes, lease->value.size);
 }
 
-/* Made only where it is part of what is asked: a release, which is half of all, does without. */
+/* Formatted only for commands that need it: releases, half of all commands, do not. */
 static void add_ttl(struct rl_question_command *built, const struct rl_round *round)
 {
     rl_command_add(&built->command, built->ttl, rl_decimal(built->ttl, round->rules.terms.ttl / QUORUM_MILLISECOND));
 }
 
-/* The fencing token and how long its record lives, of a lock that has one; else 0 twice. */
+/* The fencing token, 0 for none, and the ttl of its record. */
 static void add_fence(struct rl_question_command *built, const struct rl_lease *lease, uint64_t fence)
 {
     rl_command_add(&built->command, built->fence, rl_decimal(built->fence, fence));
@@ -48,7 +48,7 @@ static void add_fence(struct rl_question_command *built, const struct rl_lease *
                    rl_decimal(built->fence_ttl, lease->locks->core->options.fence_ttl_ms));
 }
 
-/* The published pattern, so that clients in other languages exclude ours, and ours theirs. */
+/* The published pattern, so that clients in other languages and this one exclude each other. */
 static void set(struct rl_question_command *built, const struct rl_round *round)
 {
     const struct rl_lease *lease = round->lease;
@@ -65,7 +65,7 @@ static void add_mode(struct rl_question_command *built, const struct rl_lease *l
     rl_command_add_text(&built->command, lease->shared ? "shared" : "exclusive");
 }
 
-/* Of a semaphore, how many slots it has, and which is meant. */
+/* The semaphore's number of slots, 0 for a lock, and the requested slot, -1 for none. */
 static void add_slot(struct rl_question_command *built, const struct rl_lease *lease)
 {
     rl_command_add(&built->command, built->permits, rl_decimal(built->permits, lease->permits));
@@ -107,8 +107,7 @@ static void extend(struct rl_question_command *built, const struct rl_round *rou
     add_ttl(built, round);
 }
 
-/* The channel on which it is called; and which of this client's waiters it is: of a lock on several resources, of
- * readers. */
+/* The waiter's name in the queues: the client's channel; for several resources a hash of them; for readers " r". */
 static const char *waiter_name(struct rl_question_command *built, const struct rl_lease *lease)
 {
     const char *readers = lease->shared ? " r" : "";
@@ -132,7 +131,7 @@ static void free_all(struct rl_question_command *built, const struct rl_lease *l
     rl_command_add(&built->command, lease->semaphore.bytes ? lease->semaphore.bytes : "", lease->semaphore.size);
 }
 
-/* waiter: NULL, or whom to sign out. */
+/* waiter: the waiter to dequeue, or NULL. */
 static void release(struct rl_question_command *built, const struct rl_lease *lease, bool whole, const char *waiter)
 {
     if (!rl_lease_is_plain(lease)) {
@@ -146,7 +145,7 @@ static void release(struct rl_question_command *built, const struct rl_lease *le
         rl_command_add_text(&built->command, waiter);
 }
 
-/* Who only tries has no name and comes last: whoever waits is before it, this client's own waiters too. */
+/* A try has no name and the last ticket: every waiter is ahead of it, this client's own included. */
 static void wait(struct rl_question_command *built, const struct rl_round *round, enum rl_question question, bool whole)
 {
     bool tries = question == RL_ASK_TRY;
@@ -164,7 +163,7 @@ static void wait(struct rl_question_command *built, const struct rl_round *round
     rl_command_add(&built->command, built->subscribed ? "1" : "0", 1);
 }
 
-/* A release tells the queue that its lock's holder waits no more, unless another of this client's does. */
+/* A release dequeues the holder, unless another waiter of this client uses its entry. */
 static const char *waiter_to_sign_out(struct rl_question_command *built, const struct rl_lease *lease)
 {
     return lease->queued && !rl_queue_is_waiting(lease->locks, lease) ? waiter_name(built, lease) : NULL;

@@ -1,4 +1,4 @@
-/* What a round asks, as a command: the words of the protocol between us and the nodes. */
+/* Builds the command of a round: SET, or a script with its arguments. */
 #ifndef RL_QUESTION_H
 #define RL_QUESTION_H
 
@@ -12,17 +12,17 @@
 
 struct rl_round;
 
-/* Helper keys are the lock's key and one of these; a resource may not end so. */
+/* A helper key is the lock's key and one of these suffixes; a resource must not end in one. */
 #define RL_QUEUE_SUFFIX ":redlock:queue" /* sorted set: waiter by ticket */
 #define RL_ALIVE_SUFFIX                                                                                                \
     ":redlock:alive" /* hash: waiter's expiry; and the largest ticket seen, in a field that begins with a space */
-#define RL_FREE_SUFFIX  ":redlock:free"  /* string: there while anybody waits; only scripts use it */
+#define RL_FREE_SUFFIX  ":redlock:free"  /* string: exists while there are waiters; only scripts use it */
 #define RL_SUFFIX_MAX   14               /* the longest of them */
-#define RL_FENCE_SUFFIX ":redlock:fence" /* the largest fencing token that the node was told */
+#define RL_FENCE_SUFFIX ":redlock:fence" /* the largest fencing token that the node has received */
 
 #define RL_KEY_MAX      (128 + REDLOCK_RESOURCE_MAX)
 
-/* A command under construction, and what its arguments point to. Large: on the stack, for the time of sending. */
+/* A command under construction, with the memory of its arguments. It is large: keep it on the stack while sending. */
 struct rl_question_command {
     struct rl_command command;
     bool subscribed; /* set by the sender: the client is subscribed on the nodes that get the command */
@@ -37,7 +37,7 @@ struct rl_question_command {
     struct rl_guard_numbers guard;
 };
 
-/* Formats what the round asks. whole: scripts by their text. false: no memory; to be freed in any case. */
+/* Formats the round's command. whole: send a script's text. false: no memory. Free the command in any case. */
 bool rl_question_format(struct rl_question_command *built, const struct rl_round *round, enum rl_question question,
                         bool whole);
 

@@ -10,10 +10,10 @@
 #include "src/node/nodes.h"
 #include "src/node/reply.h"
 
-/* A request for a proof. Several may be under way to one node: each turn that grants sends one. */
+/* A request for a proof. Several may be in flight to one node: each turn that sends grants sends one. */
 struct rl_proof {
     struct rl_request request;
-    struct rl_proof *next; /* of the client's spare ones */
+    struct rl_proof *next; /* in the list of spare ones */
     bool look;
 };
 
@@ -57,7 +57,7 @@ void rl_attest_owe(struct rl_node *node)
         node->nodes->unproven |= quorum_node(node->index);
 }
 
-/* Formatted when the first node needs it; the same bytes go to every node. */
+/* Formats the command for the first node that needs it; the same bytes go to every node. */
 static bool format(const struct rl_nodes *nodes, bool look, bool whole, struct rl_command *command)
 {
     if (command->bytes)
@@ -87,7 +87,7 @@ static bool send_look(struct rl_node *node, struct rl_proof *proof, bool whole)
     return sent;
 }
 
-/* If the proof cannot be sent, break the link: its grants would wait indefinitely. */
+/* If the proof cannot be requested, break the connection: its grants would wait indefinitely. */
 static void prove(struct rl_node *node, struct rl_command kinds[2], quorum_time now)
 {
     bool look = quorum_attest_needs_look(&node->attest.rules, now);
@@ -164,7 +164,7 @@ static void report_overdue(struct rl_node *node, quorum_time now)
     }
 }
 
-/* ----------------------------------------------------------------------------------------------------------- answers */
+/* ---------------------------------------------------------------------------------------------------------- replies */
 
 /* Replies on one connection arrive in order, so every grant on the list was executed before this proof. */
 static void settle(struct rl_node *node, enum quorum_proof proof, quorum_time now)
@@ -187,7 +187,7 @@ static enum quorum_proof judge(struct rl_node *node, const struct rl_proof *proo
     return quorum_attest_prove(&node->attest.rules, &shown);
 }
 
-/* true: the proof is under way once more. */
+/* true: the proof was requested again. */
 static bool take_reply(struct rl_node *node, struct rl_proof *proof, const struct rl_answer *answer)
 {
     if (proof->look && !proof->request.whole && rl_reply_is_error(answer->reply, "NOSCRIPT") &&

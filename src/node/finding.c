@@ -1,4 +1,4 @@
-/* What redlock_node_status_get() can find wrong with a node, by name and with the remedy. */
+/* The findings of redlock_node_status_get(): names, and texts with the remedy. */
 #include "redlock/redlock.h"
 
 static const struct {

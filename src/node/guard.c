@@ -79,7 +79,7 @@ static quorum_nodes nodes_that_answer(const struct rl_nodes *nodes)
     return answering;
 }
 
-/* The heartbeat, which leaves at once, writes the jump into the marker. The locks held there may be gone, or end soon. */
+/* A heartbeat, sent at once, writes the jump to the marker. The node's keys may have expired, or may expire early. */
 static void handle_jump(struct rl_node *node)
 {
     struct rl_nodes *nodes = node->nodes;
@@ -165,7 +165,7 @@ static const char *reason(const redisReply *why)
     return "it is new, or was flushed";
 }
 
-/* A marker with a later start: the node has forgotten locks, or may have. A trusted one (0) starts no quarantine. */
+/* A marker with a later start: the node may have lost locks. A trusted marker (0) starts no quarantine. */
 static void note_since(struct rl_node *node, uint64_t since)
 {
     bool forgot = node->marker_known && since && since != node->marker_since;
@@ -174,17 +174,17 @@ static void note_since(struct rl_node *node, uint64_t since)
     if (forgot && node->state == RL_NODE_READY)
         node->nodes->events->node_forgot(node->nodes->client, node->index);
     else if (forgot)
-        node->forgot = true; /* its locks are renewed when the handshake is over */
+        node->forgot = true; /* its locks are renewed after the handshake */
 }
 
-/* Not a millisecond of a quarantine is given away: the node's clock was read before its answer came. */
+/* Counts from the reply: the node read its clock before that, so the quarantine is never too short. */
 static void set_quarantine(struct rl_node *node, const redisReply *reply, quorum_time received)
 {
     quorum_duration left = quorum_quarantine((quorum_time)reply->element[SINCE]->integer * QUORUM_MILLISECOND,
                                              (quorum_time)reply->element[TIME]->integer * QUORUM_MICROSECOND,
                                              (quorum_duration)reply->element[MAX_TTL]->integer * QUORUM_MILLISECOND,
                                              node->nodes->core->options.drift_ppm);
-    if (!says(reply->element[WHY], "full")) /* not written: it would be another one at each heartbeat */
+    if (!says(reply->element[WHY], "full")) /* the marker was not written, so its start differs at each heartbeat */
         note_since(node, (uint64_t)reply->element[SINCE]->integer);
     bool before = node->quarantine_end > received;
     node->quarantine_end = quorum_time_add(received, left);
@@ -206,14 +206,14 @@ static void take_run_id(struct rl_node *node, const redisReply *field)
     bool changed = node->state == RL_NODE_READY && strcmp(run_id, node->run_id) != 0;
     memcpy(node->run_id, run_id, sizeof run_id);
     if (node->last_run_id[0] && strcmp(run_id, node->last_run_id) != 0) {
-        /* Another machine, perhaps: its clock is another, and says nothing of markers seen before. */
+        /* It may be another machine with another clock, and earlier markers cannot be compared with it. */
         quorum_clock_forget(&node->nodes->clock_watch, node->index);
         node->marker_nonce[0] = '\0';
         node->marker_seen_us = 0;
     }
     if (!changed)
         return;
-    /* Another server on the same connection: something in between has switched. */
+    /* Another server replies on the same connection: a proxy has switched. */
     memcpy(node->last_run_id, run_id, sizeof run_id);
     rl_guard_find(node, REDLOCK_FINDING_SAME_SERVER, rl_handshake_is_duplicate(node));
     node->nodes->events->node_forgot(node->nodes->client, node->index);
@@ -246,7 +246,7 @@ static void take_shown(struct rl_node *node, const redisReply *reply, quorum_tim
     node->attest.rules.always_look = rl_guard_evicts(node);
     quorum_attest_judged(&node->attest.rules, shown->str, (size_t)shown->len, evidence, sent);
     if (evidence == 0)
-        return; /* the marker is not ours */
+        return; /* the marker is not of this deployment */
     copy_word(node->marker_nonce, sizeof node->marker_nonce, reply->element[NONCE]);
     node->marker_seen_us = (uint64_t)reply->element[TIME]->integer;
 }
@@ -274,7 +274,7 @@ static bool refused(struct rl_node *node, const redisReply *reply)
     if (error == RL_ERROR_NOT_PERMITTED) {
         rl_guard_find(node, REDLOCK_FINDING_NOT_PERMITTED, true);
         rl_guard_judge(node);
-        return true; /* an answer, and a clear one */
+        return true; /* a valid reply: the node is unfit */
     }
     rl_node_break(node, rl_reply_error_is_permanent(error), "the guard: %.80s",
                   text[0] ? text : "an answer that makes no sense");
@@ -284,8 +284,8 @@ static bool refused(struct rl_node *node, const redisReply *reply)
 bool rl_guard_take_reply(struct rl_node *node, const redisReply *reply, quorum_time sent, quorum_time received)
 {
     const redlock_options *options = &node->nodes->core->options;
-    if (!is_whole(reply))
-        return node->findings & REDLOCK_FINDING_TOO_OLD || refused(node, reply); /* its scripts fail; it stays unfit */
+    if (!is_whole(reply)) /* an old server's scripts fail: it stays unfit */
+        return node->findings & REDLOCK_FINDING_TOO_OLD || refused(node, reply);
     take_run_id(node, reply->element[RUN_ID]);
     rl_guard_find(node, REDLOCK_FINDING_NOT_PERMITTED, false);
     rl_guard_find(node, REDLOCK_FINDING_REPLICA, !says(reply->element[ROLE], "master"));

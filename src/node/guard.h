@@ -1,4 +1,4 @@
-/* What a node says of itself at the handshake and at each heartbeat: who it is, since when, and what its clock shows. */
+/* The guard: reads a node's marker, evidence and clock at the handshake and at each heartbeat, and judges the node. */
 #ifndef RL_GUARD_H
 #define RL_GUARD_H
 
@@ -13,13 +13,13 @@
 struct rl_node;
 struct rl_nodes;
 
-/* What the script is to do besides looking. */
+/* What the script does besides reading. */
 enum rl_guard_task { RL_GUARD_LOOK, RL_GUARD_JUMPED, RL_GUARD_TRUST };
 
-/* How many elements the script's answer has. */
+/* The number of elements of the script's reply. */
 #define RL_GUARD_FIELDS 11
 
-/* Texts that a command under construction points to. */
+/* The memory of a command's arguments. */
 struct rl_guard_numbers {
     char max_ttl[24];
     char nodes[12];
@@ -27,35 +27,36 @@ struct rl_guard_numbers {
     char seen[24];
 };
 
-/* The script's call. node: which one is to be asked, or NULL for all of them. */
+/* Builds the script's call for one node, or for all nodes (NULL). */
 void rl_guard_command(struct rl_nodes *nodes, const struct rl_node *node, enum rl_guard_task task, bool whole,
                       struct rl_command *command, struct rl_guard_numbers *numbers);
 
-/* Its answer. false: the node cannot be used as it is, and has been told off; the link may be gone. */
+/* Handles the script's reply. false: an error was recorded, and the connection may have ended. */
 bool rl_guard_take_reply(struct rl_node *node, const redisReply *reply, quorum_time sent, quorum_time received);
 
-/* The answer to TIME, where there is no guard. */
+/* Handles the reply to TIME, which is the heartbeat without the guard. */
 void rl_guard_take_time(struct rl_node *node, const redisReply *reply, quorum_time sent, quorum_time received);
 
-/* For how long the node is not to grant; 0: it may now. QUORUM_NEVER: it is not known. */
+/* How long the node must not grant; 0: it may grant now; QUORUM_NEVER: not known. */
 quorum_duration rl_guard_withholds(const struct rl_node *node, quorum_time now);
 
 /* Why the node must not grant now, or NULL. */
 const char *rl_guard_objection(struct rl_node *node, quorum_time now);
 
-/* Nothing is against it but that its marker is of another deployment: an operator's word makes it ours. */
+/* The node is unfit only because its marker is of another deployment: redlock_trust() may take it over. */
 bool rl_guard_may_take_over(const struct rl_node *node);
 
-/* Its marker is not what was judged: it grants nothing until it has been read again, which is asked for now. */
+/* The node's marker differs from the one that was judged: the node grants nothing until it has been read again, which
+ * this requests now. */
 void rl_guard_doubt(struct rl_node *node);
 
 /* Its maxmemory-policy may evict keys. */
 bool rl_guard_evicts(const struct rl_node *node);
 
-/* Notes a finding, or its end; a new one is logged. */
+/* Sets or clears a finding, and logs a new one. */
 void rl_guard_find(struct rl_node *node, uint32_t finding, bool found);
 
-/* Sets what of the node's findings makes it unfit. */
+/* Sets node->unfit by the node's findings. */
 void rl_guard_judge(struct rl_node *node);
 
 #endif

@@ -1,5 +1,6 @@
--- What only the server's process knows, and no data set brings along: who it is, its role, whose data it took over last
--- as a replica (0: nobody's; a server that frees its backlog forgets it), how many keys it has evicted.
+-- Facts that only the server's process has, and no copied data brings along: its run_id, its role, the ID of the
+-- replication history that it followed before (0: none; a server that frees its backlog clears it), and the number of
+-- keys that it evicted.
 local function evidence()
   local function field(text, name, pattern) -- a plain search first: a pattern would be tried at each byte
     local _, last = string.find(text, name, 1, true)

@@ -5,6 +5,8 @@
 
 /* An attempt may fail a few times at a hand-over, because others acquire at once; not more often than this. */
 static const unsigned losses_on_end = 8;
+/* With less time until the deadline another attempt is not worth it. */
+static const quorum_duration least_time_for_attempt = 4 * QUORUM_MILLISECOND;
 
 void quorum_waiting_init(struct quorum_waiting *waiting, const struct quorum_waiting_terms *terms)
 {
@@ -281,6 +283,12 @@ static void take(struct quorum_waiting *waiting, const struct quorum_waiting_eve
     }
 }
 
+static quorum_time next_last_attempt(const struct quorum_waiting *waiting, quorum_time now)
+{
+    quorum_duration half = quorum_time_until(waiting->terms.deadline, now) / 2;
+    return waiting->watching && half >= least_time_for_attempt ? now + half : QUORUM_NEVER;
+}
+
 static void consider(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions, quorum_time now)
 {
     quorum_nodes open = waiting->free;
@@ -292,7 +300,7 @@ static void consider(struct quorum_waiting *waiting, struct quorum_waiting_actio
     bool is_look_due = is_majority(waiting, waiting->listening) && waiting->look_at <= now;
     waiting->probing = waiting->watching && is_look_due;
     if (is_last || waiting->probing || (is_majority(waiting, open) && waiting->rest_until <= now)) {
-        waiting->terms.last_attempt = is_last ? QUORUM_NEVER : waiting->terms.last_attempt;
+        waiting->terms.last_attempt = is_last ? next_last_attempt(waiting, now) : waiting->terms.last_attempt;
         actions->attempt = true;
         quorum_waiting_try(waiting);
         waiting->free = 0; /* the attempt's replies will report the free nodes */

@@ -24,6 +24,7 @@ struct quorum_waiting_terms {
     quorum_duration stand_in; /* how long the second waiter leaves the lock to the first */
     quorum_duration watch;    /* before the first attempt behind a foreign holder; doubles with each */
     quorum_time last_attempt; /* the attempt before the deadline; QUORUM_NEVER: none */
+    quorum_time deadline; /* behind a foreign holder each next attempt is made after half of the time that is left */
 };
 
 struct quorum_waiting {

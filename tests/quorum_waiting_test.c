@@ -830,6 +830,28 @@ START_TEST(waiter_tries_once_more_before_its_deadline)
 }
 END_TEST
 
+/* A release after the last attempt would be missed. */
+START_TEST(foreign_holder_is_tried_until_the_deadline)
+{
+    static const unsigned attempts_ms[] = {300, 450, 525, 562, 581, 590, 595};
+    struct quorum_waiting waiting = behind_foreign_holder(4);
+    waiting.look_at = begin + REFRESH;
+    waiting.terms.last_attempt = begin + 300 * MS;
+    waiting.terms.deadline = begin + 600 * MS;
+    waiting.pause = REFRESH;
+    for (unsigned i = 0; i < sizeof attempts_ms / sizeof *attempts_ms; i++) {
+        quorum_time now = quorum_waiting_deadline(&waiting);
+        ck_assert_uint_eq((now - begin) / MS, attempts_ms[i]);
+        ck_assert(is_attempt(wake(&waiting, now)));
+        for (unsigned node = 0; node < 5; node++)
+            held_by(&waiting, node, 7, now);
+        const struct quorum_waiting_event lost = {.type = QUORUM_WAITING_TRIED, .now = now, .in_the_way = true};
+        ck_assert(is_quiet(quorum_waiting_step(&waiting, &lost)));
+    }
+    ck_assert_uint_gt(quorum_waiting_deadline(&waiting), begin + 600 * MS);
+}
+END_TEST
+
 START_TEST(last_attempt_waits_for_the_end_of_a_look)
 {
     struct quorum_waiting waiting = looking_with(3, PLAIN);
@@ -1144,6 +1166,7 @@ static Suite *waiting_suite(void)
     tcase_add_test(foreign, holder_of_ours_after_a_foreign_one_is_looked_at_once_a_second);
     tcase_add_loop_test(foreign, last_attempt_leaves_time_for_its_answers, 0, 5);
     tcase_add_loop_test(foreign, waiter_tries_once_more_before_its_deadline, 0, 3);
+    tcase_add_test(foreign, foreign_holder_is_tried_until_the_deadline);
     tcase_add_test(foreign, last_attempt_waits_for_the_end_of_a_look);
     suite_add_tcase(suite, foreign);
 

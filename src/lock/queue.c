@@ -134,6 +134,7 @@ static void stand_anew(struct rl_queue *queue)
         .stand_in = STAND_IN,
         .watch = WATCH,
         .last_attempt = quorum_waiting_last_attempt(rl_now(), deadline, rl_nodes_timeout(locks->nodes)),
+        .deadline = deadline,
     };
     rl_timer_stop(&locks->core->timers, &queue->timer);
     rl_round_leave(queue->looking);

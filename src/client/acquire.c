@@ -1,4 +1,4 @@
-/* Acquire: rounds, each with a lease of its own, until one is won, the time is over, or waiting is of no use. */
+/* Acquire: rounds, each with a new lease, until one is won, the time is over, or waiting does not help. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,16 +23,16 @@ struct acquire {
     struct rl_waiter waiter;
     struct quorum_fence fence;     /* of the attempt */
     struct quorum_permits permits; /* of a semaphore */
-    uint64_t record;               /* the largest fencing record that nodes who granted had */
-    bool raising;                  /* the attempt's round was won, and another makes its fencing token larger */
-    struct rl_lease *lease;        /* of the attempt under way; then of the lock */
-    redlock_lock *lock;            /* what it came to */
-    bool overdue;                  /* the time to wait is over: this attempt is the last */
-    bool spared;                   /* its deadline was put off once, for replies that had arrived */
+    uint64_t record;               /* the largest fencing record of the nodes that granted */
+    bool raising;                  /* the attempt's round was won, and another one raises its fencing token */
+    struct rl_lease *lease;        /* of the attempt in progress; then of the lock */
+    redlock_lock *lock;            /* the handle; NULL until the lock is acquired */
+    bool overdue;                  /* the deadline has passed: this attempt is the last */
+    bool spared;                   /* the deadline was postponed once, to read replies that had arrived */
     struct rl_owner owner;
     redlock_acquire_callback callback;
     void *arg;
-    struct rl_names *names; /* in the memory that follows; cut to their number */
+    struct rl_names *names; /* in `memory`, without the unused entries */
     uint64_t memory[];
 };
 
@@ -46,7 +46,7 @@ static void leave_attempt(struct acquire *acquire)
     acquire->record = 0;
 }
 
-/* Ends it, and its place in the queue. */
+/* Ends the operation and its place in the queue. */
 static void complete(struct acquire *acquire, int status)
 {
     rl_timer_stop(&acquire->base.client->core.timers, &acquire->pause);
@@ -54,7 +54,7 @@ static void complete(struct acquire *acquire, int status)
     rl_queue_leave(&acquire->waiter, status == REDLOCK_OK ? acquire->lease : NULL);
 }
 
-/* Which slot of the semaphore this client had last, and one; 0: none yet. */
+/* The semaphore's slot that this client used last, plus one; 0: none. */
 static uint8_t *remembered(redlock_client *client, const struct rl_names *names)
 {
     uint32_t hash = 2166136261u;
@@ -63,7 +63,7 @@ static uint8_t *remembered(redlock_client *client, const struct rl_names *names)
     return &client->slots[(hash ^ hash >> 16) % RL_SLOTS_REMEMBERED];
 }
 
-/* A permit has an owner only where the caller gives one: threads pass permits on to each other. */
+/* A permit has an owner only if the caller gives one: threads pass permits on to each other. */
 static struct rl_owner lock_owner(const struct acquire *acquire)
 {
     bool has_none = acquire->options.permits && acquire->owner.kind != RL_OWNER_GIVEN;
@@ -96,15 +96,15 @@ static void won(struct acquire *acquire, const struct rl_round *round)
     complete(acquire, REDLOCK_OK);
 }
 
-/* Without a wake-up from the nodes the client tries again by itself. If the deadline leaves no time for another attempt,
- * the operation still waits until then: a node may wake it. */
+/* Without a wake-up from the nodes the client tries again by itself. If the deadline leaves no time for another
+ * attempt, the operation still waits until then: a node may wake it. */
 static void plan_next_attempt(struct acquire *acquire)
 {
     struct rl_operation *operation = &acquire->base;
     const struct quorum_round *round = &operation->round->rules;
     quorum_time now = rl_now();
     quorum_duration took = round->sent == QUORUM_NEVER ? 0 : quorum_time_since(round->sent, now);
-    /* What a majority granted may have been given up all the same: then its time was too short. */
+    /* An attempt that a majority granted was given up because its validity was too short. */
     enum quorum_verdict verdict = round->verdict == QUORUM_WON ? QUORUM_LOST_TOO_SLOW : round->verdict;
     quorum_time next =
         quorum_retry_next(&acquire->retry, now, verdict, took, rl_random_u64(&operation->client->core.random));
@@ -112,7 +112,7 @@ static void plan_next_attempt(struct acquire *acquire)
         rl_timer_set(&operation->client->core.timers, &acquire->pause, next);
 }
 
-/* Lost, with time left: in the queue, where it is this operation's turn or will be. */
+/* The attempt has failed, and time is left: waits in the queue. */
 static void wait_on(struct acquire *acquire)
 {
     redlock_client *client = acquire->base.client;
@@ -120,8 +120,8 @@ static void wait_on(struct acquire *acquire)
     if (!waiter->queue && !rl_queue_join(&client->locks, acquire->names, waiter, acquire->options.fair))
         return;
     if (waiter->queue && !rl_queue_is_first(waiter))
-        return;                 /* a reader that competed together with the first */
-    plan_next_attempt(acquire); /* before the queue is told: it may have called already */
+        return;                 /* a reader that tried together with the first waiter */
+    plan_next_attempt(acquire); /* before rl_queue_tried(), which may start an attempt */
     if (!waiter->queue)
         return;
     bool held = acquire->base.round->rules.verdict == QUORUM_LOST_HELD;
@@ -130,7 +130,7 @@ static void wait_on(struct acquire *acquire)
         rl_timer_stop(&client->core.timers, &acquire->pause);
 }
 
-/* Neither ends by itself while one waits. */
+/* Waiting repairs neither. */
 static bool needs_repair(int status)
 {
     return status == REDLOCK_MISCONFIGURED || status == REDLOCK_CLOCK;
@@ -138,7 +138,7 @@ static bool needs_repair(int status)
 
 static void attempt(struct acquire *acquire);
 
-/* Another slot of the semaphore is free. */
+/* Tries another free slot of the semaphore, if there is one. */
 static bool try_next_slot(struct acquire *acquire, int cause)
 {
     redlock_client *client = acquire->base.client;
@@ -164,8 +164,8 @@ static void lost(struct acquire *acquire, int cause)
 
 static void raise_token(struct acquire *acquire);
 
-/* A majority has granted, or still has, the lock. Does it have a fencing token, too, that is larger than all before?
- * false: not so far. */
+/* A majority has the lock. true: a majority also has its fencing token, above all earlier ones. false: the token must
+ * be raised. */
 static bool settle_token(struct acquire *acquire)
 {
     const struct quorum_fence_event event = {.type = QUORUM_FENCE_CONFIRMED};
@@ -176,7 +176,7 @@ static bool settle_token(struct acquire *acquire)
     return settled;
 }
 
-/* What the nodes have of the attempt is undone behind all that they were sent. */
+/* Gives up a granted lock. The undo follows all its requests. */
 static void give_up_lock(struct acquire *acquire, int cause)
 {
     acquire->raising = false;
@@ -187,7 +187,7 @@ static void give_up_lock(struct acquire *acquire, int cause)
 static void confirmed(struct acquire *acquire, const struct rl_round *round)
 {
     if (acquire->options.shared)
-        acquire->lease->fence = acquire->record; /* for what it reads */
+        acquire->lease->fence = acquire->record; /* readers get the last writer's token */
     if (!acquire->options.fence || settle_token(acquire))
         won(acquire, round);
     else if (acquire->overdue) /* the deadline has passed while the last answers were awaited */
@@ -205,7 +205,7 @@ static void decided(struct rl_round *round)
         lost(acquire, rl_result_status(round->rules.verdict));
 }
 
-/* Free, and not for us: this has to be said, or "held" is a riddle. */
+/* Explains "held" for a lock that is free, but not for this client. */
 static void explain_refusal(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)
 {
     if (vote->vote == QUORUM_HELD && reply->element[1]->integer == 0)
@@ -245,7 +245,7 @@ static void raised(struct rl_round *round)
         confirmed(acquire, round);
 }
 
-/* An extension that tells the token. */
+/* Sends the larger token with an extension. */
 static void raise_token(struct acquire *acquire)
 {
     struct rl_operation *operation = &acquire->base;
@@ -275,7 +275,7 @@ static void raise_token(struct acquire *acquire)
 
 /* -------------------------------------------------------------------------------------------------------- attempts */
 
-/* fair without a place in the queue: it tries once. */
+/* A fair acquire that is not queued tries once. */
 static enum rl_question question(const struct acquire *acquire)
 {
     if (acquire->waiter.queue)
@@ -301,8 +301,8 @@ static struct rl_lease *create_lease(struct acquire *acquire, int *status)
     return rl_lease_create_slot(&client->locks, acquire->names, permits->permits, permits->slot, status);
 }
 
-/* Without a wait a node that was lost has as long to come back as a ready one has for its reply. The first connections
- * have their own timeout: a client that has just been made must not find its nodes unreachable. */
+/* Without a wait, a disconnected node has as long to reconnect as a ready node has to reply. The first connections have
+ * their own timeout: a new client must not find its nodes unreachable. */
 static void on_reconnecting_late(struct rl_timer *timer)
 {
     struct rl_operation *operation =
@@ -378,7 +378,7 @@ static void on_pause_over(struct rl_timer *timer)
 {
     struct acquire *acquire = (struct acquire *)(void *)((char *)timer - offsetof(struct acquire, pause));
     if (rl_queue_is_called(&acquire->waiter))
-        return; /* it has been signed in since, or is about to be */
+        return; /* a majority can wake it by now, or a look is in progress */
     if (acquire->waiter.queue)
         rl_queue_try(&acquire->waiter);
     attempt(acquire);
@@ -395,14 +395,14 @@ static void stop(struct rl_operation *operation)
     rl_queue_leave(&acquire->waiter, NULL);
 }
 
-/* The loop may be late: replies that have arrived are read first, which may be the lock. */
+/* If the loop is late, it first reads the replies that have arrived: they may grant the lock. */
 static void on_deadline(struct rl_timer *timer)
 {
     struct rl_operation *operation =
         (struct rl_operation *)(void *)((char *)timer - offsetof(struct rl_operation, timer));
     struct acquire *acquire = (struct acquire *)operation;
     if (operation->round && quorum_round_is_settling(&operation->round->rules)) {
-        acquire->overdue = true; /* the lock is there; the last answers have their nodes' timeouts */
+        acquire->overdue = true; /* a majority has granted; the last replies have until their nodes' timeouts */
         return;
     }
     if (!acquire->spared && operation->round && rl_round_has_unread_replies(operation->round)) {
@@ -437,7 +437,8 @@ static void tell(struct rl_operation *operation, redlock_result *result)
         result->validity_ms = (int64_t)(quorum_time_until(end, operation->decided) / QUORUM_MILLISECOND);
         result->fence = acquire->lease->fence;
     }
-    if (acquire->lock && client->core.closing) { /* between the grant and now: its end has been seen to */
+    /* If the client began to close after the grant, it has released the lock already. */
+    if (acquire->lock && client->core.closing) {
         rl_lease_end_handle(acquire->lock);
         rl_lease_unref(acquire->lease);
         acquire->lock = NULL;
@@ -490,8 +491,8 @@ static void reentry_decided(struct rl_round *round)
 {
     struct acquire *acquire = round->owner;
     rl_lease_extended(acquire->lease, &round->rules);
-    if (atomic_load(&acquire->lease->loss) ||
-        !acquire->lease->listed) /* or all its handles have been released meanwhile */
+    /* Lost, or all its handles were released meanwhile. */
+    if (atomic_load(&acquire->lease->loss) || !acquire->lease->listed)
         rl_operation_complete(&acquire->base, REDLOCK_LOST);
     else if (round->rules.verdict != QUORUM_WON)
         rl_operation_complete(&acquire->base, rl_result_status(round->rules.verdict));
@@ -523,7 +524,8 @@ static void extend_first(struct acquire *acquire)
     rl_round_start(operation->round);
 }
 
-/* The owner has it already. Re-entry into a lost lock is never a success: what the outer section relied on is gone. */
+/* The owner holds the lock already. Re-entry into a lost lock fails, because the outer section has lost its
+ * protection. */
 static void reenter(struct acquire *acquire, struct rl_lease *lease)
 {
     acquire->lease = rl_lease_ref(lease);
@@ -546,9 +548,9 @@ static void reenter(struct acquire *acquire, struct rl_lease *lease)
     extend_first(acquire);
 }
 
-/* ------------------------------------------------------------------------------------------- what can never be had */
+/* ------------------------------------------------------------------------------------ locks that the owner prevents */
 
-/* Refuses what the owner's own lock keeps from it, as long as it does not release that: it would wait for itself. */
+/* Refuses a lock that another lock of the owner excludes: the owner would wait for itself. */
 static void refuse_own(struct acquire *acquire, const struct rl_lease *own, struct rl_text name)
 {
     struct rl_operation *operation = &acquire->base;
@@ -573,7 +575,7 @@ static void refuse_permit(struct acquire *acquire)
     rl_operation_complete(&acquire->base, REDLOCK_INVALID);
 }
 
-/* true: it has, by what the owner holds already, been answered. */
+/* true: the owner's locks decide the acquire, by a re-entry or a refusal. */
 static bool is_answered_by_own(struct acquire *acquire)
 {
     redlock_client *client = acquire->base.client;
@@ -598,13 +600,13 @@ static bool is_answered_by_own(struct acquire *acquire)
 
 /* ----------------------------------------------------------------------------------------------------------- start */
 
-/* Who asks for fairness, and who waits where others wait or have waited lately. */
+/* An acquire queues at once if it is fair, or if others of this client wait there or waited within the last second. */
 static bool is_to_queue(const struct acquire *acquire)
 {
     return acquire->options.fair || rl_queue_find(&acquire->base.client->locks, acquire->names);
 }
 
-/* The slot that this client had last, which is likely to be free; at first any. */
+/* The slot that this client used last, which is likely to be free; otherwise a random one. */
 static unsigned first_slot(const struct acquire *acquire)
 {
     redlock_client *client = acquire->base.client;

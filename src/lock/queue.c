@@ -13,7 +13,7 @@
 #include "src/node/guard.h"
 
 #define REFRESH  QUORUM_SECOND
-#define STAND_IN (20 * QUORUM_MILLISECOND) /* far longer than a hand-over, short for whoever waits behind a dead one */
+#define STAND_IN (20 * QUORUM_MILLISECOND) /* much longer than a hand-over, and short for a waiter behind a dead one */
 #define WATCH    (20 * QUORUM_MILLISECOND)
 #define LINGER   QUORUM_SECOND
 
@@ -21,7 +21,7 @@ static void step(struct rl_queue *queue, const struct quorum_waiting_event *even
 
 /* ------------------------------------------------------------------------------------------------------------ table */
 
-/* Those for several resources are few, and have one bucket of their own. */
+/* Queues for several resources are few, and share one bucket. */
 static struct rl_queue **bucket(struct rl_locks *locks, unsigned count, const char *key, size_t size)
 {
     uint32_t hash = 2166136261u;
@@ -110,8 +110,8 @@ static struct rl_queue *create(struct rl_locks *locks, const struct rl_names *na
 
 /* --------------------------------------------------------------------------------------------------------- first waiter */
 
-/* By the wall clock, so that tickets of different clients compare; above all we have seen, so that they do where clocks
- * differ. */
+/* From the wall clock, so that tickets of different clients are comparable; and above all tickets that this client has
+ * seen, in case the clocks differ. */
 static uint64_t draw_ticket(struct rl_locks *locks)
 {
     uint64_t ticket = rl_wall_us();
@@ -121,11 +121,11 @@ static uint64_t draw_ticket(struct rl_locks *locks)
     return ticket;
 }
 
-/* A new first waiter: the client takes a new place on the nodes. */
+/* A new first waiter: the client gets a new entry on the nodes. */
 static void stand_anew(struct rl_queue *queue)
 {
     struct rl_locks *locks = queue->locks;
-    queue->fair = queue->first->fair; /* what it asks for goes for its looks and its attempts alike */
+    queue->fair = queue->first->fair; /* for its looks and its attempts */
     quorum_time deadline = queue->first->deadline;
     const struct quorum_waiting_terms terms = {
         .nodes = locks->nodes->count,
@@ -174,7 +174,7 @@ static void sign_out(struct rl_queue *queue)
     const struct quorum_terms terms = {.kind = QUORUM_LOOK, .nodes = queue->locks->nodes->count};
     struct rl_round *round = rl_round_create(queue->locks, queue->lease, RL_ASK_LEAVE, &terms);
     if (!round)
-        return; /* the entries end by themselves */
+        return; /* the entries expire by themselves */
     rl_round_start(round);
     rl_round_leave(round);
 }
@@ -192,7 +192,7 @@ static void remove_waiter(struct rl_queue *queue, struct rl_waiter *waiter)
     waiter->queue = NULL;
 }
 
-/* The next of the readers at the front that has not tried since the last call. */
+/* The next reader at the head that has not tried in this turn. */
 static struct rl_waiter *next_reader(const struct rl_queue *queue)
 {
     for (struct rl_waiter *waiter = queue->first; waiter && waiter->shared; waiter = waiter->next)
@@ -201,7 +201,7 @@ static struct rl_waiter *next_reader(const struct rl_queue *queue)
     return NULL;
 }
 
-/* The first one tries; and readers together. */
+/* The first waiter tries; readers at the head try together. */
 static void attempt_together(struct rl_queue *queue)
 {
     struct rl_waiter *waiter = queue->first;
@@ -214,8 +214,8 @@ static void attempt_together(struct rl_queue *queue)
     } while (waiter && !queue->again);
 }
 
-/* An attempt may end at once, and its waiter leave: then the next one's turn comes when that has returned, for there
- * may be thousands who fail in turn. */
+/* An attempt may end at once, and its waiter leave. The next waiter gets its turn after that call has returned, not
+ * inside it, because thousands may fail in a row. */
 static void attempt(struct rl_queue *queue)
 {
     queue->again = true;
@@ -241,7 +241,8 @@ void rl_queue_leave(struct rl_waiter *waiter, const struct rl_lease *won)
     remove_waiter(queue, waiter);
     if (!was_first)
         return;
-    /* Won: the nodes that granted have taken the entry off; the release takes it off where it goes. */
+    /* After a success the nodes that granted have removed the entry; the release removes it on the nodes that it goes
+     * to. */
     if (!won || queue->rules.listed & ~won->may_hold)
         sign_out(queue);
     queue->rules.signed_in = queue->rules.listed = 0;
@@ -264,7 +265,7 @@ void rl_queue_leave_late(struct rl_locks *locks, const struct rl_lease *won)
 
 /* ----------------------------------------------------------------------------------------------------------- looking */
 
-/* A lock that is free on a node which grants nothing yet is not to be had there before. */
+/* A lock that is free on a node in quarantine is not available there before the end of the quarantine. */
 static struct quorum_waiting_event answer(const struct rl_node *node, const redisReply *reply, bool is_semaphore)
 {
     long long left = reply->element[1]->integer;
@@ -298,7 +299,7 @@ void rl_queue_answered(struct rl_waiter *waiter, unsigned node, const struct rl_
     if (vote->vote == QUORUM_HELD)
         take(waiter->queue, node, reply);
     else if (vote->vote == QUORUM_GRANTED)
-        waiter->queue->place[node] = 0; /* who takes it has no place there any more */
+        waiter->queue->place[node] = 0; /* the grant has removed the entry */
 }
 
 static void looked_at(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)
@@ -308,9 +309,9 @@ static void looked_at(struct rl_round *round, unsigned node, const struct rl_vot
 }
 
 /*
- * A fair place is behind everybody who was there before, whatever the clocks say. And so many nodes may have sent us to
- * the end that no majority has us where we were: then we stand there on the others, too. Else each of several waiters
- * could be the first on some nodes for ever, and take what the others lack.
+ * A fair waiter is behind all earlier ones, even if the clocks differ. And if no majority has the waiter's old place,
+ * because nodes have moved it to the tail, it takes the later place on the other nodes, too. Otherwise each of several
+ * waiters could be the first on some nodes indefinitely, and hold the nodes that the others lack.
  */
 static bool raise_ticket(struct rl_queue *queue)
 {
@@ -406,7 +407,7 @@ bool rl_queue_is_called(const struct rl_waiter *waiter)
     return waiter->queue && (waiter->queue->rules.looking || quorum_waiting_is_called(&waiter->queue->rules));
 }
 
-/* Of a lock on several resources one is free: whether the others are is asked by an attempt. */
+/* One resource is free. For a lock on several, an attempt shows whether the others are. */
 static void call(struct rl_queue *queue, const struct quorum_waiting_event *event, const char *resource, size_t size,
                  int slot)
 {
@@ -421,7 +422,7 @@ static void call(struct rl_queue *queue, const struct quorum_waiting_event *even
     }
 }
 
-/* Of a semaphore's slot, its number; and the size of the semaphore's key. -1: it is none. */
+/* The number of the slot that the key belongs to, and in *size the size of the semaphore's key. -1: no slot. */
 static int slot_of(const char *key, size_t *size)
 {
     size_t infix = sizeof RL_SLOT_INFIX - 1, end = *size;

@@ -1,7 +1,7 @@
 /*
- * A client's own waiters for one resource, or for the same ones. They queue first come, first served; only the first of
- * them stands in the queue on the nodes, for the whole client. A queue is kept for a while after its last waiter,
- * because whoever waited here will soon want to again.
+ * The local queues: a client's waiters for one resource, or one set of them, first come, first served. Only the first
+ * waiter has an entry in the nodes' queues, for the whole client. A queue is kept for a second after its last waiter,
+ * because the next acquire is likely to wait, too.
  */
 #ifndef RL_QUEUE_H
 #define RL_QUEUE_H
@@ -24,38 +24,39 @@ struct rl_vote;
 
 #define RL_QUEUE_BUCKETS 256
 
-/* An operation's place in it. */
+/* An operation's place in a queue. */
 struct rl_waiter {
     struct rl_queue *queue; /* NULL: not queued */
     struct rl_waiter *next;
-    quorum_time deadline;                                         /* of the operation; QUORUM_NEVER: none */
+    quorum_time deadline;                                         /* the operation's; QUORUM_NEVER: none */
     unsigned permits;                                             /* of a semaphore */
     void (*slot_called)(struct rl_waiter *waiter, unsigned slot); /* one of its slots is free on a node */
     bool fair;
-    bool shared;   /* a reader: competes together with those before it, if all of them are readers */
-    uint64_t call; /* the queue's call it has made an attempt for */
-    void (*attempt)(struct rl_waiter *waiter); /* its turn: try to take the lock, then tell rl_queue_tried() or leave */
-    void (*uncalled)(
-        struct rl_waiter *waiter); /* no majority will call it: it has to try by itself, by rl_queue_try() */
+    bool shared;   /* a reader: tries together with the waiters ahead of it if all of them are readers */
+    uint64_t call; /* the queue's `calls` at its last attempt */
+    /* Its turn: try to take the lock, then call rl_queue_tried() or rl_queue_leave(). */
+    void (*attempt)(struct rl_waiter *waiter);
+    /* No majority can wake it: it must try by itself, by rl_queue_try(). */
+    void (*uncalled)(struct rl_waiter *waiter);
 };
 
 struct rl_queue {
     struct rl_locks *locks;
-    struct rl_queue *next;   /* of the bucket */
-    struct rl_lease *lease;  /* has the key; is never sent */
-    struct rl_waiter *first; /* competes */
+    struct rl_queue *next;   /* in the bucket */
+    struct rl_lease *lease;  /* provides the key; it is never acquired */
+    struct rl_waiter *first; /* tries to take the lock */
     struct rl_waiter *last;
     struct quorum_waiting rules;
     struct rl_timer timer;            /* the rules' deadline; without waiters: the end of the queue */
-    struct rl_round *looking;         /* a look under way; a reference */
-    uint64_t ticket;                  /* the first waiter's place on the nodes */
-    uint64_t seen;                    /* the largest ticket that was there before */
-    uint64_t place[QUORUM_NODES_MAX]; /* where each node has it, as of its last answer; 0: at the ticket */
-    uint64_t calls;                   /* how often the first was told to try */
+    struct rl_round *looking;         /* the look in progress; a reference */
+    uint64_t ticket;                  /* the first waiter's ticket on the nodes */
+    uint64_t seen;                    /* the largest ticket that a node had seen before */
+    uint64_t place[QUORUM_NODES_MAX]; /* by node: a later place, as of its last reply; 0: the ticket */
+    uint64_t calls;                   /* the number of turns of the first waiter */
     bool fair;
-    bool attempting; /* its waiters are being told to try */
-    bool again;      /* and there is a new first one to be told, too */
-    bool raised;     /* the ticket has been raised above what a majority had seen */
+    bool attempting; /* waiters are making attempts */
+    bool again;      /* another turn must follow, for a new first waiter */
+    bool raised;     /* the ticket has been raised above `seen` */
 };
 
 struct rl_queues {
@@ -63,14 +64,14 @@ struct rl_queues {
     uint64_t last_ticket;
 };
 
-/* The queue for a resource, or NULL: nobody waits, or has waited lately. */
+/* The queue for a resource; NULL: no operation waits there, and none has within the last second. */
 struct rl_queue *rl_queue_find(struct rl_locks *locks, const struct rl_names *names);
 
-/* Joins, at the end. true: it is the first, and to compete at once. Without memory it is not queued, and its queue is
- * NULL. */
+/* Adds a waiter at the tail. true: it is the first, and must try at once. Without memory it is not queued, and its
+ * queue is NULL. */
 bool rl_queue_join(struct rl_locks *locks, const struct rl_names *names, struct rl_waiter *waiter, bool fair);
 
-/* Leaves, with the lock that was won or with NULL. The next one's turn comes. */
+/* Removes a waiter, with the lock that it won or NULL. The next waiter gets its turn. */
 void rl_queue_leave(struct rl_waiter *waiter, const struct rl_lease *won);
 
 /* A node that had not yet seen the lock's release queued the waiter, after the other nodes had granted it the lock: the
@@ -80,25 +81,25 @@ void rl_queue_leave_late(struct rl_locks *locks, const struct rl_lease *won);
 bool rl_queue_is_first(const struct rl_waiter *waiter);
 
 /*
- * The first waiter begins to wait after an attempt that did not stand in the queue, or one that did. held: others had
- * it, or part of it. rest_until: when it would try again by itself; it may be called before.
+ * The first waiter's attempt has failed, and it waits. held: other clients had the lock, or part of it. rest_until:
+ * when it would try again by itself; it may be woken before.
  */
 void rl_queue_tried(struct rl_waiter *waiter, bool held, quorum_time rest_until);
 
 /* The first waiter makes an attempt by itself. */
 void rl_queue_try(struct rl_waiter *waiter);
 
-/* A node's answer to an attempt that stands in the queue. */
+/* A node's reply to an attempt from the queue. */
 void rl_queue_answered(struct rl_waiter *waiter, unsigned node, const struct rl_vote *vote, const redisReply *reply);
 
-/* Will a majority of the nodes call it? Else it has to try by itself now and then. */
+/* A majority of the nodes can wake the waiter. Otherwise it must try by itself now and then. */
 bool rl_queue_is_called(const struct rl_waiter *waiter);
 
-/* Does anybody of this client wait for the lease's resource? */
+/* An operation of this client waits for the lease's resource. */
 bool rl_queue_is_waiting(struct rl_locks *locks, const struct rl_lease *lease);
 
-/* From the listeners: a node says that the lock of this key is free for us; a node's word reaches us, or does not any
- * more. */
+/* From the listeners: a node notifies this client that the lock of this key is free; a node's messages reach this
+ * client from now on, or no longer do. */
 void rl_queues_wake(struct rl_locks *locks, unsigned node, unsigned ahead, const char *key, size_t size);
 void rl_queues_listening(struct rl_locks *locks, unsigned node, bool listening);
 

@@ -16,26 +16,26 @@
 struct item {
     struct rl_lease *lease; /* a reference */
     struct quorum_round round;
-    quorum_nodes absent; /* nodes that said, or are known, not to have it */
+    quorum_nodes absent; /* nodes that lack the lock, by their replies or by may_hold */
     char ttl[24];
     char fence[24];
     char keys[12];
     bool asked;
 };
 
-/* Several leases' renewals, or the healing of several on one node. */
+/* The renewals of several leases, or the healing of several on one node. */
 struct batch {
     struct rl_locks *locks;
     bool healing;
-    bool plain; /* all of them are, or none */
+    bool plain; /* all leases are plain, or none is */
     char fence_ttl[24];
-    unsigned references; /* of requests under way, and of whoever is at work on it */
-    unsigned left;       /* nodes that have neither answered nor been counted out */
+    unsigned references; /* by requests in flight, and by functions that work on it */
+    unsigned left;       /* nodes that have not replied and have not been counted */
     quorum_nodes unasked;
-    unsigned turn;                  /* the node to begin with */
+    unsigned turn;                  /* the first node */
     bool in_turn;                   /* one node after the other */
-    struct rl_timer turns_end;      /* in_turn: when all nodes that are left are asked at once */
-    struct rl_long_command command; /* for those that are still to be asked */
+    struct rl_timer turns_end;      /* in_turn: when all remaining nodes get the command at once */
+    struct rl_long_command command; /* for the nodes that have not got it */
     unsigned count;
     struct item *items;
     struct rl_request ask[];
@@ -123,7 +123,7 @@ static bool format(const struct batch *batch, bool whole, struct rl_long_command
     return rl_long_command_format(command);
 }
 
-/* whole: with the script's text. NOSCRIPT is a refusal then, or the two would go on for ever. */
+/* whole: with the script's text. NOSCRIPT is a refusal then, otherwise resending would never end. */
 static bool send(struct batch *batch, struct rl_node *node, const struct rl_long_command *command, bool whole)
 {
     batch->ask[node->index].whole = whole;
@@ -140,7 +140,7 @@ static bool format_and_send(struct batch *batch, struct rl_node *node, bool whol
     return sent;
 }
 
-/* The scripts' answers: a character for each plain lease, a number for each other. Anything else is a refusal. */
+/* The scripts reply with a character per plain lease, or a number per other lease. Any other reply is a refusal. */
 static bool is_answer(const struct batch *batch, const redisReply *reply)
 {
     if (batch->plain)
@@ -154,7 +154,7 @@ static bool is_answer(const struct batch *batch, const redisReply *reply)
     return true;
 }
 
-/* -1: not ours, or another's. What the nodes think of a token that has been won is of no matter here. */
+/* -1: the lock is missing or another holder's. Whether the node refuses the fencing token does not matter here. */
 static bool is_done(const struct batch *batch, const redisReply *reply, unsigned index)
 {
     return batch->plain ? reply->str[index] == '1' : reply->element[index]->integer != -1;
@@ -199,7 +199,7 @@ static void count_all(struct batch *batch, unsigned node, enum quorum_vote vote,
         count(&batch->items[i], node, vote, now);
 }
 
-/* The node has had its say, or its time. After the last one the absent are healed. */
+/* The node has replied or timed out. After the last one, the nodes that lack locks are healed. */
 static void settled(struct batch *batch)
 {
     if (--batch->left == 0 && !batch->healing)
@@ -241,7 +241,7 @@ static unsigned take_unasked(struct batch *batch)
     return node;
 }
 
-/* The same bytes to each node: to the next one, or to all that are left. */
+/* Sends the same bytes to the next node, or to all that are left. */
 static void ask(struct batch *batch)
 {
     while (batch->unasked) {
@@ -323,7 +323,7 @@ static void renewal_answered(struct rl_request *request, const struct rl_answer 
     release(batch);
 }
 
-/* Nodes in quarantine are asked too: what they withhold is new grants. */
+/* Includes nodes in quarantine, which withhold only new grants. */
 static quorum_nodes askable(struct rl_locks *locks, quorum_time now)
 {
     quorum_nodes nodes = 0;
@@ -360,8 +360,7 @@ static void begin(struct item *item, quorum_nodes nodes, quorum_time now)
         decided(item);
 }
 
-/* Up to 64 of the due ones, until one of another kind. Those whose round is lost before it begins are done with at
- * once. */
+/* Takes up to 64 due leases, until one of the other kind. A round that is lost before it begins ends at once. */
 static void fill(struct batch *batch, quorum_nodes nodes, quorum_time now)
 {
     struct rl_leases *leases = &batch->locks->leases;
@@ -383,9 +382,9 @@ static void fill(struct batch *batch, quorum_nodes nodes, quorum_time now)
 }
 
 /*
- * A node is busy with many keys for some tenths of a millisecond. One node after the other, a majority is free at any
- * time, and a lock that is taken meanwhile does not wait. Not where there is no time to wait for each of them in vain.
- * Returns how long the nodes may be asked in turn; 0: not at all.
+ * A command with many keys occupies a node for some tenths of a millisecond. Sent to one node after the other, it
+ * leaves a majority free for other requests at any time. But there must be time to wait for every node's timeout.
+ * Returns how long the nodes may get the command in turn; 0: not at all.
  */
 static quorum_duration time_for_turns(const struct batch *batch, quorum_time now)
 {
@@ -401,7 +400,7 @@ static quorum_duration time_for_turns(const struct batch *batch, quorum_time now
     return timeouts <= patience ? patience : 0;
 }
 
-/* The turns have an end, because the timeouts of a node with a backlog begin anew with each of its replies. */
+/* The turns have an end, because the timeout of a node with a backlog starts again with each of its replies. */
 static void ask_first(struct batch *batch, quorum_nodes nodes, quorum_time now)
 {
     quorum_duration turns = time_for_turns(batch, now);
@@ -415,7 +414,7 @@ static void ask_first(struct batch *batch, quorum_nodes nodes, quorum_time now)
     (format(batch, false, &batch->command) ? ask : ask_nobody)(batch);
 }
 
-/* false: no memory. They stay due, and are tried again in a moment. */
+/* false: no memory. The leases stay due, and are retried after 10 ms. */
 static bool renew_some(struct rl_locks *locks)
 {
     unsigned most = locks->leases.due_count < RL_RENEWALS_MAX ? locks->leases.due_count : RL_RENEWALS_MAX;
@@ -446,7 +445,7 @@ void rl_renewals_gathered(struct rl_timer *timer)
         ;
 }
 
-/* ------------------------------------------------------------------------------------------------- why it has failed */
+/* --------------------------------------------------------------------------------------------------------- failures */
 
 static const char *reason(struct rl_node *node, enum quorum_vote vote)
 {
@@ -501,7 +500,7 @@ static void heal_answered(struct rl_request *request, const struct rl_answer *an
         bool understood = is_answer(batch, answer->reply);
         for (unsigned i = 0; i < batch->count; i++) {
             if (understood && !is_done(batch, answer->reply, i))
-                batch->items[i].lease->may_hold &= ~quorum_node(node); /* by its own word it has nothing of ours */
+                batch->items[i].lease->may_hold &= ~quorum_node(node); /* by its reply it has nothing of ours */
             else if (understood)
                 batch->locks->core->statistics.healed++;
         }
@@ -512,7 +511,7 @@ static void heal_answered(struct rl_request *request, const struct rl_answer *an
     release(batch);
 }
 
-/* Only locks that a quorum has just confirmed, and that are still held. */
+/* Only locks that a majority has just confirmed, and that are still held. */
 static bool is_to_heal(const struct item *item, quorum_nodes node)
 {
     return (item->absent & node) && item->lease->listed && quorum_lease_may_heal(&item->lease->rules);
@@ -523,7 +522,7 @@ static void heal_on(struct batch *renewed, struct rl_node *node)
     quorum_nodes bit = quorum_node(node->index);
     struct batch *batch = create_batch(renewed->locks, true, renewed->count);
     if (!batch)
-        return; /* at the next renewal */
+        return; /* the next renewal heals the node */
     batch->plain = renewed->plain;
     for (unsigned i = 0; i < renewed->count; i++) {
         if (!is_to_heal(&renewed->items[i], bit))

@@ -107,7 +107,7 @@ static void list(struct rl_round *round, bool on)
 
 /* ----------------------------------------------------------------------------------------------------------- sending */
 
-/* It sets keys: a node in quarantine withholds that. */
+/* The round sets keys, which a node in quarantine does not grant. */
 static bool is_grant(const struct rl_round *round)
 {
     return round->rules.terms.kind == QUORUM_ACQUIRE;
@@ -134,7 +134,7 @@ static void tell(struct rl_round *round, const struct quorum_event *event)
     apply(round, quorum_round_step(&round->rules, &told));
 }
 
-/* Has it not been counted yet? What is said of it later is not put over why it was counted so. */
+/* The node has not been counted. A later reply must not replace the text that says why it was counted. */
 bool rl_round_is_open(const struct rl_round *round, unsigned node)
 {
     return round->rules.tally.voted[QUORUM_PENDING] & quorum_node(node);
@@ -150,7 +150,7 @@ void rl_round_count_out(struct rl_round *round, unsigned node, enum quorum_vote 
     tell(round, &event);
 }
 
-/* Returns the nodes that could not be asked. */
+/* Returns the nodes that could not be sent to. */
 static quorum_nodes ask_some(struct rl_round *round, quorum_nodes nodes, bool subscribed)
 {
     struct rl_question_command built;
@@ -178,7 +178,7 @@ static void ask_nodes(struct rl_round *round, quorum_nodes nodes)
 {
     quorum_nodes subscribed = enqueues(round) ? nodes & rl_listeners_up(round->locks->nodes) : 0;
     quorum_nodes failed = ask_some(round, subscribed, true) | ask_some(round, nodes & ~subscribed, false);
-    /* After all have been sent: a vote can decide the round, and the rest must have left by then. */
+    /* After all sends, because a vote can decide the round, which ends the sending. */
     for (; failed; failed &= failed - 1)
         rl_round_count_out(round, (unsigned)__builtin_ctz(failed), QUORUM_UNREACHABLE, false,
                            "the link does not take it", rl_now());
@@ -204,7 +204,7 @@ static void explain_node(const struct rl_round *round, unsigned node)
            part->text);
 }
 
-/* For whoever wants to know why a lock was, or was not, granted. Looks are no rounds for a lock. */
+/* Logs why a lock was granted or not. Looks are left out: they are not about one lock's outcome. */
 static void explain(const struct rl_round *round)
 {
     static const char *const kinds[] = {[QUORUM_ACQUIRE] = "acquire",
@@ -222,12 +222,12 @@ static void explain(const struct rl_round *round)
         explain_node(round, i);
 }
 
-/* In a release the undo is what is asked. */
+/* In a release the request is the undo. */
 static void apply(struct rl_round *round, struct quorum_actions actions)
 {
     if (!actions.send && !actions.undo && !actions.decided && !actions.confirmed)
         return;
-    round->references++; /* what is set off here may end the owner's interest */
+    round->references++; /* an action may end the owner's reference */
     if (actions.decided) {
         list(round, false);
         explain(round);
@@ -244,10 +244,10 @@ static void apply(struct rl_round *round, struct quorum_actions actions)
     rl_round_unref(round);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- answers */
+/* ---------------------------------------------------------------------------------------------------------- replies */
 
-/* A waiter's place in the queue is left where the lock was not to be had: the release of the lock, once won elsewhere,
- * sees to that. */
+/* A node that did not grant the lock keeps the winner's entry in its queue. It stays in may_hold, so that the release
+ * removes the entry. */
 static bool leaves_place(const struct rl_round *round)
 {
     return round->question == RL_ASK_TAKE && round->rules.verdict == QUORUM_WON;
@@ -273,7 +273,7 @@ void rl_round_note_latency(struct rl_round_node *part, const struct rl_request *
     part->latency_us = latency > UINT32_MAX ? UINT32_MAX : latency ? (uint32_t)latency : 1;
 }
 
-/* Once more, with the script's whole text; it goes behind all that has been sent meanwhile. */
+/* Sends the request again with the script's text, behind everything sent meanwhile. */
 bool rl_round_send_text(struct rl_round *round, struct rl_request *request, enum rl_question question)
 {
     struct rl_question_command built;
@@ -285,7 +285,8 @@ bool rl_round_send_text(struct rl_round *round, struct rl_request *request, enum
     return sent;
 }
 
-/* Behind the next waiter's coming, signing out would take away that one's place: they have the same name. */
+/* A removal that is sent again may follow the next waiter into the queue. Both have the same name, so it would remove
+ * that waiter's entry. */
 static bool is_still_asked(const struct rl_round *round)
 {
     return round->question != RL_ASK_LEAVE || !rl_queue_is_waiting(round->locks, round->lease);
@@ -307,8 +308,8 @@ void rl_round_count_overdue(struct rl_round *round, const struct rl_request *req
         round->overdue(round);
 }
 
-/* A record beyond reach is of a clock that is not to be followed: the node counts as one that refused, in every round
- * that settles a token. Once it is settled the record is of no matter. */
+/* A record too far ahead comes from a wrong clock: the node counts as refused, in every round that chooses the fencing
+ * token. After the choice the record does not matter. */
 static bool is_far_off(const struct rl_round *round, const struct rl_vote *vote)
 {
     return round->fence && !round->lease->fence && vote->vote == QUORUM_GRANTED &&
@@ -336,12 +337,12 @@ static void count_reply(struct rl_round *round, unsigned index, struct rl_vote o
                         quorum_time now)
 {
     if (round->replied &&
-        round->rules.verdict != QUORUM_WON) /* a lost attempt's late answer still tells of the queue */
+        round->rules.verdict != QUORUM_WON) /* a failed attempt's late reply still reports the queue */
         round->replied(round, index, &of_node, reply);
     rl_round_vote(round, index, of_node, now);
 }
 
-/* A grant counts with its proof; and not from a node that has turned out unfit, or to have forgotten locks, since. */
+/* A grant counts with its proof, unless the node has turned out to be unfit, or to have lost data, since. */
 static void count_grant(struct rl_round *round, struct rl_node *node, enum quorum_proof proof, quorum_time now)
 {
     struct rl_round_node *part = &round->node[node->index];
@@ -361,7 +362,7 @@ static void count_grant(struct rl_round *round, struct rl_node *node, enum quoru
     count_reply(round, node->index, of_node, NULL, now);
 }
 
-/* true: the request is under way once more, or its grant waits for its proof. */
+/* true: the request was sent again, or its grant waits for its proof. */
 static bool take_reply(struct rl_round *round, struct rl_request *request, const struct rl_answer *answer)
 {
     unsigned index = request->node->index;
@@ -437,7 +438,7 @@ static struct rl_usable usability(const struct rl_round *round, struct rl_node *
     return rl_node_usable(node, now, is_grant(round));
 }
 
-/* Counts out the nodes that cannot be asked, and sorts the others. */
+/* Counts the nodes that cannot be sent to, and sorts the others into usable and coming ones. */
 static void sort_nodes(struct rl_round *round, struct quorum_event *start)
 {
     for (unsigned i = 0; i < round->locks->nodes->count; i++) {
@@ -451,7 +452,7 @@ static void sort_nodes(struct rl_round *round, struct quorum_event *start)
     }
 }
 
-/* Where every answer counts, a node that is being connected is waited for; else it is told when it is there. */
+/* With all_answers the round waits for a node that is connecting; otherwise that node gets the kept undo later. */
 static void start_release(struct rl_round *round)
 {
     quorum_nodes told = round->lease->may_hold;
@@ -469,7 +470,7 @@ static void start_release(struct rl_round *round)
 void rl_round_start(struct rl_round *round)
 {
     round->references++;
-    rl_rounds_undo(round->locks); /* or what has been lost would be in the way of this one */
+    rl_rounds_undo(round->locks); /* otherwise the keys of failed attempts could block this round */
     if (round->rules.terms.kind == QUORUM_RELEASE) {
         start_release(round);
     } else {
@@ -550,8 +551,8 @@ static void node_changed(struct rl_round *round, struct rl_node *node)
     tell(round, &event);
 }
 
-/* The end of one may end others: when one has left the list, the list is looked at anew. Who has been told is not told
- * again. */
+/* The end of one round may end others: after a round has left the list, the walk starts again. A round handles each
+ * change once. */
 void rl_rounds_node_changed(struct rl_locks *locks, struct rl_node *node)
 {
     struct rl_round *next;

@@ -75,7 +75,7 @@ static bool format(const struct rl_nodes *nodes, bool look, bool whole, struct r
     return rl_command_format(command);
 }
 
-/* A look that decides about grants whose proof has been answered already. */
+/* A look that decides about grants whose proof has arrived already. */
 static bool send_look(struct rl_node *node, struct rl_proof *proof, bool whole)
 {
     struct rl_command command;

@@ -19,15 +19,14 @@
 
 #define BACKOFF_FIRST (10 * QUORUM_MILLISECOND)
 #define HEARTBEAT     (QUORUM_SECOND)
-#define STEADY                                                                                                         \
-    (QUORUM_SECOND) /* a link that broke sooner than this after it became ready has failed, as if it never had */
+#define STEADY        (QUORUM_SECOND) /* a connection that breaks sooner once ready counts as a failed attempt */
 
 static void schedule(struct rl_node *node, quorum_time due)
 {
     rl_timer_set(&node->nodes->core->timers, &node->timer, due);
 }
 
-/* The node became usable, or stopped being so. */
+/* The node became usable or unusable. */
 static void changed(struct rl_node *node)
 {
     node->nodes->events->node_changed(node->nodes->client, node);
@@ -55,7 +54,7 @@ static void answer(struct rl_request *request, enum rl_answer_kind kind, quorum_
     request->type->answered(request, &answer);
 }
 
-/* ---------------------------------------------------------------------------------------------- requests under way */
+/* ----------------------------------------------------------------------------------------------- requests in flight */
 
 static quorum_time silence_end(const struct rl_node *node)
 {
@@ -83,7 +82,7 @@ static quorum_time due_at(const struct rl_node *node, quorum_time sent)
     return quorum_deadline_due(&node->round_trip, &node->patience, sent, node->heard);
 }
 
-/* In whole milliseconds: nodes that were asked together are looked after in one go. */
+/* Rounded up to milliseconds, so that the nodes of one round share a wake-up. */
 static quorum_time overdue_at(const struct rl_node *node, quorum_time sent)
 {
     quorum_time due = quorum_time_add(due_at(node, sent), QUORUM_MILLISECOND - 1);
@@ -101,27 +100,27 @@ static void watch_overdue(struct rl_node *node)
     rl_timer_set(&node->nodes->core->timers, &node->overdue_timer, due);
 }
 
-/* Not before it is connected: recv() would take away the error of the connection, which hiredis asks for. */
+/* Not before it is connected: recv() would consume the connection's error, which hiredis reads. */
 static bool has_unread_data(const struct rl_node *node)
 {
     char byte;
     return node->context && node->adapter.connected && recv(node->context->c.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
-/* The timer is only moved when it has gone off: requests that were answered in time never touched it. */
+/* The timer is moved only when it fires, so a request with a timely reply does not touch it. */
 static void on_overdue(struct rl_timer *timer)
 {
     struct rl_node *node = (struct rl_node *)(void *)((char *)timer - offsetof(struct rl_node, overdue_timer));
     quorum_time now = rl_now();
     if (!node->sent.first)
         return;
-    /* It is not the node that was slow but this loop: what it has to say, and what the node has said, goes first. */
+    /* This loop was late, not the node: write the pending requests and read the replies first. */
     if (node->adapter.waiting || has_unread_data(node)) {
         node->held_up = now;
         rl_timer_set(&node->nodes->core->timers, timer, now + QUORUM_MILLISECOND);
         return;
     }
-    /* Before the silence limit: a loop that was late sees both pass at once, and the requests have timed out all the same. */
+    /* Before the silence limit: a late loop sees both pass at once, and the requests must time out in any case. */
     while (node->waiting && due_at(node, node->waiting->sent) <= now) {
         struct rl_request *request = node->waiting;
         node->waiting = request->next;
@@ -140,8 +139,8 @@ static bool has_unread_replies(const redisAsyncContext *context)
     return context->c.reader->pos < context->c.reader->len;
 }
 
-/* Remembers what the server may still execute from a link that is gone. A handshake is no debt, and must not hide one
- * of an earlier link. */
+/* Records a broken connection whose commands the server may still execute. A handshake sets no keys: it is not
+ * recorded, and must not replace an earlier connection. */
 static void remember_debt(struct rl_node *node)
 {
     if (!node->sent.first || node->state != RL_NODE_READY || node->client_id == 0)
@@ -152,7 +151,7 @@ static void remember_debt(struct rl_node *node)
     memcpy(debts->run_id, node->run_id, sizeof debts->run_id);
     for (unsigned i = 0; i < RL_STALE_LINKS_MAX; i++)
         if (debts->client_id[i] == node->client_id)
-            return; /* it breaks once, and is told so for each request */
+            return; /* recorded already, for an earlier request of this connection */
     debts->client_id[debts->count++ % RL_STALE_LINKS_MAX] = node->client_id;
 }
 
@@ -174,9 +173,9 @@ static void on_reply(redisAsyncContext *context, void *data, void *private_data)
     const redisReply *reply = data;
     assert(node->sent.first == request);
     if (!reply && node->context && has_sent_too_much(node, context))
-        note_too_much(node); /* for what ends with the link */
+        note_too_much(node); /* the reason, for the requests that end with the connection */
     if (!reply && node->context)
-        remember_debt(node); /* hiredis has ended the link, and tells so only when all of this is over */
+        remember_debt(node); /* hiredis has ended the connection, but calls on_disconnect() only after all requests */
     take_first(&node->sent);
     if (node->waiting == request)
         node->waiting = request->next;
@@ -185,7 +184,8 @@ static void on_reply(redisAsyncContext *context, void *data, void *private_data)
         node->timed = NULL;
     quorum_time now = rl_now();
     if (reply && !node->sent.first && has_unread_replies(context)) {
-        /* One reply too many: hiredis would abort the process at the next. Which one was too many nobody can tell. */
+        /* One reply too many: hiredis would abort the process at the next one. Any of the replies may be the extra
+         * one. */
         if (node->context)
             rl_node_break(node, false, "sent a reply to no request");
         reply = NULL;
@@ -218,9 +218,9 @@ bool rl_node_send_at(struct rl_node *node, struct rl_request *request, const str
     node->statistics.requests++;
     if (!node->waiting)
         node->waiting = request;
-    if (!node->timed && node->state == RL_NODE_READY) /* the handshake waits for the connection first */
+    if (!node->timed && node->state == RL_NODE_READY) /* a handshake's time includes connecting */
         node->timed = request;
-    /* It may be set for the silence limit, which is far later. */
+    /* The timer may be set for the silence limit, which is much later. */
     if (!node->overdue_timer.set || node->overdue_timer.due > due_at(node, request->sent))
         watch_overdue(node);
     return true;
@@ -242,7 +242,7 @@ void rl_node_keep(struct rl_node *node, struct rl_request *request)
     append(&node->kept, request);
 }
 
-/* Only undos can be kept, and have the function that sends kept ones. */
+/* Only undos can be kept, so only they have a send(). */
 unsigned rl_node_unconfirmed_undos(const struct rl_node *node)
 {
     unsigned undos = node->kept.count;
@@ -263,7 +263,7 @@ bool rl_node_is_ready(const struct rl_node *node)
     return node->state == RL_NODE_READY;
 }
 
-/* It owes an answer for so long that another question is only one more to undo. */
+/* The node owes a reply for three timeouts: another request would only be one more to undo. */
 static bool is_stuck(const struct rl_node *node, quorum_time now)
 {
     const struct rl_request *first = node->sent.first;
@@ -296,7 +296,7 @@ struct rl_usable rl_node_usable(struct rl_node *node, quorum_time now, bool gran
     return (struct rl_usable){RL_OUT, node->permanent, QUORUM_UNREACHABLE, node->error};
 }
 
-/* --------------------------------------------------------------------------------------------------- coming and going */
+/* ------------------------------------------------------------------------------------- connecting and disconnecting */
 
 static void connect_now(struct rl_node *node);
 
@@ -309,11 +309,11 @@ static quorum_time next_attempt(struct rl_node *node, quorum_time now)
     quorum_duration pause = BACKOFF_FIRST << doublings;
     if (pause > longest)
         pause = longest;
-    /* Half of it is jitter: the clients of a node that comes back do not all come at once. */
+    /* Half of it is jitter, so that the clients of a recovering node do not all connect at once. */
     return now + pause / 2 + rl_random_u64(&node->nodes->core->random) % (pause / 2 + 1);
 }
 
-/* The link has ended, or was never made. */
+/* The connection has ended, or was not established. */
 static void ended(struct rl_node *node)
 {
     quorum_time now = rl_now();
@@ -345,7 +345,7 @@ void rl_node_break(struct rl_node *node, bool permanent, const char *format, ...
     va_end(arguments);
     node->permanent = permanent;
     remember_debt(node);
-    /* Ended first: what the answers to the outstanding requests set off must not use this link again. */
+    /* The state changes first: handlers of the ending requests must not use this connection. */
     ended(node);
     if (context) {
         context->data = NULL;
@@ -353,7 +353,7 @@ void rl_node_break(struct rl_node *node, bool permanent, const char *format, ...
     }
 }
 
-/* hiredis shows a failure of TLS as whatever errno happens to be. */
+/* After a failure of TLS hiredis reports an unrelated errno. */
 static bool is_told_by_tls(struct rl_node *node)
 {
     char why[RL_NODE_TEXT_SIZE];
@@ -367,12 +367,12 @@ static bool is_told_by_tls(struct rl_node *node)
     return true;
 }
 
-/* hiredis has ended the link; it frees the context when this returns. */
+/* hiredis has ended the connection, and frees the context when this returns. */
 static void on_disconnect(const redisAsyncContext *context, int status)
 {
     struct rl_node *node = context->data;
     if (!node)
-        return; /* we have */
+        return; /* this client has ended it */
     if (is_told_by_tls(node)) {
         ended(node);
         return;
@@ -403,7 +403,7 @@ static void on_connect(const redisAsyncContext *context, int status)
     ended(node);
 }
 
-/* An end or an error is hiredis' to find. */
+/* hiredis handles the end of the connection and errors. */
 static bool on_readable_tls(struct rl_node *node)
 {
     enum rl_tls_sight sight = rl_tls_look(node->adapter.tls);
@@ -425,7 +425,8 @@ static bool on_readable(struct rl_adapter *adapter)
         rl_node_break(node, false, "sent a reply to no request");
         return false;
     }
-    /* An end or an error is hiredis' to find; with nothing there, what may come until it looks is not. */
+    /* hiredis handles the end of the connection and errors. Without data it must not read: a reply may arrive
+     * meanwhile. */
     return !(got < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
@@ -485,8 +486,8 @@ static void connect_now(struct rl_node *node)
         return;
     redisAsyncSetConnectCallback(context, on_connect);
     redisAsyncSetDisconnectCallback(context, on_disconnect);
-    /* Queued now, so that it leaves with the connection's first write. By half it would leave out the database, or the
-     * guard. */
+    /* Queued now, so that it leaves with the connection's first write. A partial handshake could lack the database or
+     * the guard. */
     if (!rl_handshake_start(node) && node->context)
         rl_node_break(node, false, "no memory for the handshake");
 }
@@ -504,8 +505,8 @@ void rl_node_resolved(struct rl_node *node)
         rl_node_break(node, false, "%s", resolution->error);
 }
 
-/* Names are resolved anew for each attempt; but one that is still being resolved, or was when the last attempt ended, is
- * waited for: a name server that is away for long would be asked by more and more threads. */
+/* Each attempt resolves the name again; but if the last resolution is still in progress or unused, it waits for that
+ * one: otherwise an unreachable name server would cost more and more threads. */
 static void resolve(struct rl_node *node)
 {
     if (!node->resolution || node->resolution->taken) {
@@ -522,7 +523,7 @@ static void resolve(struct rl_node *node)
 
 static void start(struct rl_node *node)
 {
-    /* The addresses that one name gave are tried one after another. */
+    /* Tries the addresses of one name in turn. */
     if (node->address.path[0] || node->attempt > 0 || rl_resolver_is_numeric(node->address.host))
         connect_now(node);
     else
@@ -598,7 +599,7 @@ static void send_kept(struct rl_node *node)
     }
 }
 
-/* What it says of itself. false: the link is gone, or another heartbeat is under way. */
+/* Handles a heartbeat's reply. false: the connection has ended, or the heartbeat was sent again. */
 static bool take_heartbeat(struct rl_node *node, const struct rl_answer *given)
 {
     quorum_time sent = node->heartbeat.sent;
@@ -633,7 +634,7 @@ static void heartbeat_answered(struct rl_request *request, const struct rl_answe
     if (again)
         rl_node_beat(node);
     if (node->kept.first)
-        send_kept(node); /* refused before, by a node that was loading or full */
+        send_kept(node); /* undos that the node refused while loading or full */
     changed(node);       /* a quarantine may have ended */
 }
 
@@ -675,7 +676,7 @@ void rl_node_open(struct rl_node *node, struct rl_nodes *nodes, unsigned index, 
     node->index = index;
     node->address = *address;
     node->patience.least = (address->timeout_ms ? address->timeout_ms : options->node_timeout_ms) * QUORUM_MILLISECOND;
-    /* Renewals must fail early enough for a warning and for more tries, whatever the node's round trip was. */
+    /* A renewal must fail early enough for a warning and for retries, at any measured round trip. */
     unsigned longest_ms =
         options->ttl_ms / 4 < options->silence_limit_ms ? options->ttl_ms / 4 : options->silence_limit_ms;
     node->patience.most = longest_ms * QUORUM_MILLISECOND;

@@ -1,9 +1,8 @@
 /*
- * One node: its connection and what is under way on it. Never blocks the loop.
+ * One node: its connection and the requests on it. Never blocks the loop.
  *
  *   backoff -> resolving -> connecting -> handshake -> ready -> backoff ...
- *
- * Requests are answered in the order they were sent, on one connection: that is what makes an undo final.
+ * All requests go over one connection, which replies in order: so an undo is final, because it follows the request.
  */
 #ifndef RL_NODE_H
 #define RL_NODE_H
@@ -57,14 +56,14 @@ struct rl_requests {
     unsigned count;
 };
 
-/* Links that broke with replies outstanding: what they were sent the server may still execute. */
+/* Connections that broke while replies were outstanding: the server may still execute their commands. */
 struct rl_stale_links {
-    int64_t client_id[RL_STALE_LINKS_MAX]; /* at the server; 0: none */
-    unsigned count;                        /* that were ever noted; the oldest makes way */
-    char run_id[RL_RUN_ID_SIZE];           /* of the server's process that knows them */
+    int64_t client_id[RL_STALE_LINKS_MAX]; /* the server's ID of the connection; 0: none */
+    unsigned count;                        /* ever recorded; a new one replaces the oldest */
+    char run_id[RL_RUN_ID_SIZE];           /* of the server process that assigned the IDs */
 };
 
-/* What it is like, for people: nothing is decided by it. */
+/* Facts for operators. Only maxmemory_policy affects decisions: see rl_guard_evicts(). */
 struct rl_facts {
     int append_only; /* 1, 0, -1 unknown */
     int snapshots;
@@ -74,15 +73,15 @@ struct rl_facts {
     char append_fsync[12];
     char marker_why[12];
     char marker_deployment[72];
-    char lacking[512];               /* ACL rules that the user lacks */
-    char user[128];                  /* of the last AUTH, cut; "default" where it named none */
-    char renewal[RL_NODE_TEXT_SIZE]; /* why the last renewal that failed on it did */
+    char lacking[512];               /* missing ACL rules */
+    char user[128];                  /* of the last AUTH, truncated; "default" if unnamed */
+    char renewal[RL_NODE_TEXT_SIZE]; /* why the last failed renewal failed on this node */
 };
 
 struct rl_node_statistics {
     uint64_t requests;
     uint64_t timeouts;
-    uint64_t connections; /* that became ready */
+    uint64_t connections; /* those that became ready */
     uint64_t quarantines;
     redlock_histogram latency;
 };
@@ -91,41 +90,41 @@ struct rl_node {
     struct rl_nodes *nodes; /* the set it belongs to */
     unsigned index;         /* in the set */
     struct rl_address address;
-    struct quorum_patience patience; /* with its answers */
+    struct quorum_patience patience; /* the bounds of its reply timeout */
     struct quorum_round_trip round_trip;
-    quorum_duration connect_timeout; /* to connect and shake hands */
+    quorum_duration connect_timeout; /* for connect and handshake */
 
     enum rl_node_state state;
-    char peer[RL_NUMERIC_SIZE];  /* the address of the link, or of the last one */
+    char peer[RL_NUMERIC_SIZE];  /* the address of the present or the last connection */
     struct rl_listener listener; /* the second connection */
-    redisAsyncContext *context;  /* NULL: none, or on its way out */
+    redisAsyncContext *context;  /* NULL: none, or it is being closed */
     struct rl_adapter adapter;
-    struct rl_timer timer;         /* backoff: next attempt; up to ready: give up; ready: heartbeat */
-    struct rl_timer overdue_timer; /* the first of `sent` that is not overdue yet, or the silence limit */
+    struct rl_timer timer; /* backoff: the next attempt; then until ready: the timeout; ready: the next heartbeat */
+    struct rl_timer overdue_timer; /* the next timeout of a request in `sent`, or the silence limit */
 
-    struct rl_requests sent;     /* waiting for their replies, in order */
-    struct rl_request *waiting;  /* the first of them that is not overdue */
-    struct rl_request *timed;    /* the one whose round trip is being measured */
-    struct rl_requests kept;     /* undos to be sent when the node is back */
-    struct rl_stale_links debts; /* of earlier links */
+    struct rl_requests sent;     /* in flight, in order */
+    struct rl_request *waiting;  /* the first one that is not overdue */
+    struct rl_request *timed;    /* the one that measures the round trip */
+    struct rl_requests kept;     /* undos to send when the node is connected again */
+    struct rl_stale_links debts; /* stale connections, to be killed before any undo */
 
-    struct rl_resolution *resolution; /* under way, or the last */
-    unsigned attempt;                 /* which of the resolved addresses is tried */
+    struct rl_resolution *resolution; /* in progress, or the last one */
+    unsigned attempt;                 /* index of the resolved address in use */
     unsigned failures;                /* attempts in a row that did not become ready */
-    bool permanent;                   /* what failed last will not pass by itself */
-    char error[RL_NODE_TEXT_SIZE];    /* why it is not ready; "" before the first attempt ended */
+    bool permanent;                   /* the last failure lasts until an operator acts */
+    char error[RL_NODE_TEXT_SIZE];    /* why it is not ready; "" before the end of the first attempt */
     quorum_time connected_at;
     quorum_time ready_since;
-    quorum_time heard;   /* last reply on this link */
-    quorum_time held_up; /* when our own loop was last found too slow to blame the node */
+    quorum_time heard;   /* the last reply on this connection */
+    quorum_time held_up; /* when this client's loop was last found to be the late one */
 
-    int64_t client_id;                /* of this link at the server; 0: unknown */
-    char run_id[RL_RUN_ID_SIZE];      /* of the server's process; "" unknown */
-    char last_run_id[RL_RUN_ID_SIZE]; /* when it was ready last */
+    int64_t client_id;                /* the server's ID of this connection; 0: unknown */
+    char run_id[RL_RUN_ID_SIZE];      /* of the server process; "": unknown */
+    char last_run_id[RL_RUN_ID_SIZE]; /* when the node was last ready */
     char server[16];                  /* "redis", "valkey"; "" unknown */
     char version[24];
-    char too_old[RL_NODE_TEXT_SIZE]; /* says so, if it is */
-    const char *unfit;               /* why its vote cannot count though it answers; NULL when it can */
+    char too_old[RL_NODE_TEXT_SIZE]; /* the error text, if the server is too old */
+    const char *unfit;               /* why its vote does not count although it replies; NULL: it counts */
 
     unsigned steps_left; /* of the handshake */
     struct rl_request steps[RL_STEPS];
@@ -136,78 +135,78 @@ struct rl_node {
     struct rl_facts facts;
     char role[16];
     uint32_t round_trip_us;     /* of the last heartbeat */
-    quorum_time quarantine_end; /* it grants no new lock before */
+    quorum_time quarantine_end; /* grants no new lock before */
     const char *quarantine_why;
     char quarantine_text[RL_NODE_TEXT_SIZE];
-    bool suspect;      /* its clock jumped, or ours: not judged yet, or not written down on it yet */
-    bool jumped;       /* judged, and to be written down */
-    bool writing_jump; /* the heartbeat under way does that */
-    bool beating;      /* heartbeat is on its way */
-    bool beat_again;   /* send another heartbeat when this one is answered */
+    bool suspect;      /* its clock or ours jumped: no verdict yet, or its marker does not say so yet */
+    bool jumped;       /* the verdict: its marker must say so */
+    bool writing_jump; /* the heartbeat in flight writes that */
+    bool beating;      /* a heartbeat is in flight */
+    bool beat_again;   /* send another heartbeat after its reply */
     bool marker_known;
-    uint64_t marker_since; /* what the marker said last, in ms of the node's clock */
-    bool forgot;           /* its marker started anew while it was away */
+    uint64_t marker_since; /* the marker's last start, in ms of the node's clock */
+    bool forgot;           /* the node lost data while it was disconnected: renew its locks when it is ready */
     struct rl_attest attest;
-    char marker_nonce[RL_NONCE_SIZE]; /* of the marker seen last; "" none */
+    char marker_nonce[RL_NONCE_SIZE]; /* of the marker seen last; "": none */
     uint64_t marker_seen_us;          /* when, by the node's clock */
 };
 
-/* Whether a round can ask it. */
+/* Whether a round can send to the node: now, perhaps soon, or not. */
 enum rl_usability { RL_USABLE, RL_COMING, RL_OUT };
 
 struct rl_usable {
     enum rl_usability is;
     bool permanent;        /* OUT: waiting does not help */
-    enum quorum_vote vote; /* OUT: how it counts */
-    const char *reason;    /* OUT: a text of the node's, or static */
+    enum quorum_vote vote; /* OUT: the vote that it counts as */
+    const char *reason;    /* OUT: a text in the node, or static */
 };
 
-/* Prepares and starts connecting at the next turn. address is copied. */
+/* Prepares the node, which connects in the next turn. Copies the address. */
 void rl_node_open(struct rl_node *node, struct rl_nodes *nodes, unsigned index, const struct rl_address *address);
 
-/* Ends the link; everything on it, and everything kept, is answered now. In a forked child nothing but memory and
- * descriptors is touched. */
+/* Closes the connection. Its requests, and the kept ones, end now. In a forked child it touches only memory and
+ * descriptors. */
 void rl_node_close(struct rl_node *node);
 
 /* granting: for a new lock, which a node in quarantine does not grant. */
 struct rl_usable rl_node_usable(struct rl_node *node, quorum_time now, bool granting);
 
-/* Sends a heartbeat at the next turn of the loop; where one is under way, behind its reply. */
+/* Sends a heartbeat in the next turn of the loop, or after the reply to the one in flight. */
 void rl_node_beat(struct rl_node *node);
 
-/* Replies have arrived, and the loop has not come to read them yet. */
+/* Replies have arrived that the loop has not read yet. */
 bool rl_node_has_unread_replies(const struct rl_node *node);
 
-/* Can it be asked to renew? It may be, where it may not grant. */
+/* The node can renew locks; it may, even where it may not grant new ones. */
 bool rl_node_can_renew(const struct rl_node *node, quorum_time now);
 
-/* Sends a formatted command. false: the link does not take it, and there will be no answer. */
+/* Sends a formatted command. false: the connection does not accept it, and answered() will not be called. */
 bool rl_node_send(struct rl_node *node, struct rl_request *request, const struct rl_command *command);
 
-/* now: read for this command, before any node was sent it. */
+/* now: the time before the first node was sent this command. */
 bool rl_node_send_at(struct rl_node *node, struct rl_request *request, const struct rl_command *command,
                      quorum_time now);
 
-/* How long an answer of it is waited for, by its measured round trip. */
+/* The node's reply timeout, by its measured round trip. */
 quorum_duration rl_node_timeout(const struct rl_node *node);
 
-/* The longest of them. */
+/* The longest reply timeout of all nodes. */
 quorum_duration rl_nodes_timeout(const struct rl_nodes *nodes);
 
-/* Can something be sent now? */
+/* A request can be sent now. */
 bool rl_node_is_ready(const struct rl_node *node);
 
-/* Keeps a request for when the node can be reached; the oldest kept is dropped beyond the bound. */
+/* Keeps a request until the node is connected again. Beyond undos_max it drops the oldest. */
 void rl_node_keep(struct rl_node *node, struct rl_request *request);
 
-/* Undos that the node has not answered, sent and kept. What else it owes leaves nothing on it. */
+/* The number of undos without a reply, sent and kept. Other requests leave no key on the node. */
 unsigned rl_node_unconfirmed_undos(const struct rl_node *node);
 
-/* For the node's other files: the link is of no use (any more), and why. */
+/* For the other files of this floor: breaks a connection that cannot be used, with the reason. */
 void rl_node_break(struct rl_node *node, bool permanent, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void rl_node_ready(struct rl_node *node);
 
-/* The client's wakeup rang: a name may have been resolved. */
+/* The client's wakeup was signalled: a resolution may be done. */
 void rl_node_resolved(struct rl_node *node);
 
 #endif

@@ -1,11 +1,11 @@
 -- Who this server is, and since when it may be relied on.
--- A server that restarted, was flushed, took over another's data, evicted keys or whose clock jumped has forgotten
+-- A server that restarted, was flushed, took over another's data, evicted keys or whose clock jumped has lost
 -- locks.
 -- KEYS: marker. ARGV: max_ttl in ms, deployment, number of nodes, what to do (look, jumped or trust), a fresh nonce; of
 -- the marker that this client saw last: its nonce ('' for none), and when, in us of this server's clock.
 -- The marker is: 2 run_id history evicted swaps since written max_ttl nodes why nonce deployment. since in ms of this
--- server's clock, 0: an operator vouches for it; written in us; swaps: SWAPDB calls. A nonce of its own makes each
--- rewritten marker different from all before.
+-- server's clock, 0: an operator vouches for it; written in us; swaps: SWAPDB calls. The nonce makes each rewritten
+-- marker unique.
 -- Answers {run_id, role, time in us, since, max_ttl, nodes, why, deployment, eviction policy, nonce, what attest.lua
 -- shows of this}. why is taken, and nothing is written, where the key holds something that is no marker of this format;
 -- full where the marker has to be written, and the server is at its memory limit.

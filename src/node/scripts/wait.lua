@@ -1,14 +1,14 @@
--- Sign in as a waiter, or refresh that; take the lock if that is asked, and it is our turn.
--- It is when the lock is free, and fewer than `width` live waiters are ahead. For readers a lock that others share is
--- free, and only writers are ahead.
--- KEYS: locks, which are taken all or none. ARGV: waiter, ticket, life in ms, width, take (1; 0; 2: or go, without
--- signing in), token, ttl in ms, proposed fencing token (0: none), life of its record in ms, exclusive or shared. A
--- reader's name ends with ' r'. Of a semaphore: how many slots it has (0: it is none), and which to take (-1: none, any
--- is free), and whether the waiter is subscribed on this node (1; 0).
+-- Sign in as a waiter, or refresh the entry; take the lock if that is requested, and it is this waiter's turn.
+-- It is its turn if the lock is free, and fewer than `width` live waiters are ahead. For readers a lock that readers
+-- hold is free, and only writers are ahead.
+-- KEYS: locks, which are taken all or none. ARGV: waiter, ticket, life in ms, width, take (1; 0; 2: without an entry in
+-- the queue), token, ttl in ms, proposed fencing token (0: none), life of its record in ms (0: forever), mode
+-- (exclusive or shared); for a semaphore the number of its slots (otherwise 0) and the slot to take (-1: none; it is
+-- free if any slot is); whether the waiter is subscribed on this node (1; 0). A reader's name ends with ' r'.
 -- Answers {taken, remaining ms of the lock (0: free, -1: no expiry), live waiters ahead up to width, largest ticket
--- before ours (new here), or less 0 the later ticket at which we stand here, largest fencing record before; of a lock
--- that is not taken, a number for the token of a foreign holder (0: none); of a semaphore that is not taken, one bit for
--- each slot that is free}.
+-- before this one (for a new entry), or below 0: minus the later ticket that the entry has here, largest fencing record
+-- from before; of a lock that is not taken, a number for the token of a foreign holder (0: none); of a semaphore that
+-- is not taken, one bit for each free slot}.
 local call = redis.call
 -- include fence
 -- include shared
@@ -19,8 +19,8 @@ local slots = tonumber(ARGV[11])
 local function lock_of(key)
   return slots > 0 and slot(key, ARGV[12]) or key
 end
--- A client of another library, which publishes nothing when it releases, has other tokens than ours, which are 40
--- hexadecimal digits. A lock that readers share is a sorted set, and ours.
+-- A client of another library publishes nothing when it releases. Its tokens differ from ours, which are 40 hexadecimal
+-- digits. A lock that readers hold is a sorted set, and ours.
 local function foreign_holder(key)
   local token, number = redis.pcall('GET', key), 1
   if type(token) == 'table' then
@@ -34,11 +34,11 @@ local function foreign_holder(key)
   end
   return math.max(number, 1)
 end
--- The first waiter of a free lock is woken by those behind it, who cannot take it.
+-- The first waiter of a free lock is woken by the waiters behind it, which cannot take it.
 local function is_to_wake(remaining)
   return remaining == 0 and (ARGV[5] == '0' or ARGV[5] == '1' and width == 1)
 end
--- What one key's lock has left, and who is ahead of us.
+-- The remaining time of one key's lock, and the waiters ahead of this one.
 local function look(key, queue, alive)
   local remaining, free = call('PTTL', lock_of(key)), key .. ':redlock:free'
   remaining = remaining == -2 and 0 or remaining == -1 and -1 or remaining + 1
@@ -48,12 +48,12 @@ local function look(key, queue, alive)
       remaining = 1 -- another slot is free, not this one
     end
   end
-  -- There while anybody waits: since when the lock is free, 0 while it is not or nobody has said so.
+  -- Exists while there are waiters: since when the lock is free; 0: it is held, or no client has noticed its end.
   local free_since = tonumber(call('GET', free) or 0)
   if remaining ~= 0 and free_since > 0 then
-    call('SET', free, 0, 'PX', 4 * life) -- taken by somebody who does not know of the queue
+    call('SET', free, 0, 'PX', 4 * life) -- taken by a client that does not know of the queue
   end
-  -- A first waiter that leaves a free lock for a whole second goes to the end.
+  -- If the first waiter leaves the lock free for a second, move it to the tail.
   if remaining == 0 and free_since > 0 and now - free_since > 1000 then
     local head = call('ZRANGE', queue, 0, 0)[1]
     local tail = call('ZRANGE', queue, -1, -1, 'WITHSCORES')[2]
@@ -87,8 +87,8 @@ local function look(key, queue, alive)
         break
       end
     end
-  until dropped == 0 or ahead >= width -- as in wake(): dead ones are dropped
-  -- Nobody has released it, perhaps: who stands behind others sees that it is free.
+  until dropped == 0 or ahead >= width -- dead waiters are removed, as in wake()
+  -- An expired lock has no release that notes the time: a waiter behind others notes it.
   if remaining == 0 and free_since == 0 and ahead > 0 then
     call('SET', free, now, 'PX', 4 * life)
   end
@@ -104,7 +104,7 @@ local function take(key, queue, alive)
   call('ZREM', queue, ARGV[1])
   call('HDEL', alive, ARGV[1])
   if call('EXISTS', queue) == 0 then
-    call('DEL', alive, key .. ':redlock:free') -- nobody waits: nothing to remember
+    call('DEL', alive, key .. ':redlock:free') -- no waiters: nothing to remember
   else
     call('SET', key .. ':redlock:free', 0, 'PX', 4 * life)
   end
@@ -154,11 +154,11 @@ if ARGV[5] ~= '0' and longest == 0 and most < width then
   local record = shared and largest(KEYS) or fence ~= '0' and raise(KEYS, fence, ARGV[9]) or 0
   -- include wake
   for _, key in ipairs(shared and KEYS or {}) do
-    pcall(wake, key, nil, false, 1) -- the next readers, who tell those after them
+    pcall(wake, key, nil, false, 1) -- the next readers, which wake the readers after them
   end
   for number = 0, slots - 1 do
     if call('EXISTS', slot(KEYS[1], number)) == 0 then
-      pcall(wake, slot(KEYS[1], number), nil, false, 0, KEYS[1]) -- one more slot is free: for the next one
+      pcall(wake, slot(KEYS[1], number), nil, false, 0, KEYS[1]) -- one more slot is free: for the next waiter
       break
     end
   end
@@ -170,7 +170,7 @@ for i, key in ipairs(KEYS) do
   seen, place = math.max(seen, before), math.max(place, at)
   holder = holder + (slots == 0 and longest ~= 0 and foreign_holder(key) or 0)
   if heads[i] then
-    -- whoever was told that it is free may have gone to a later place since
+    -- The waiter that was woken before may have moved to a later place.
     redis.pcall('PUBLISH', string.match(heads[i], '^%S+'), '0' .. lock_of(key))
   end
 end

@@ -1,10 +1,12 @@
--- The lock of this key may have become free: signs a waiter out (if one is named) and, when it is free, tells the first
--- waiter that lives, on the channel that its name begins with; and the second, to stand in for it, unless the first has
--- been heard of just now: waking it is most of what a hand-over costs. Readers at the front are told together, also
--- while others share the lock. freed: we have freed it. most: whom to look at, less one. false: the user may not
--- publish. base: of a semaphore's slot, whose queue is the semaphore's.
--- A waiter that was subscribed when it refreshed its entry (.5 in the end of its life), and is not now, is dropped: its
--- process is dead. If it lives, its client looks as soon as it is subscribed again, and enqueues it with the same ticket.
+-- The lock of this key may have become free. Removes the waiter `out` from the queue, if given. If the lock is free,
+-- wakes the first live waiter, on the channel that its name begins with; and the second, in case the first is dead,
+-- unless the first refreshed its entry just now: waking the second is most of the cost of a hand-over. Readers at the
+-- head are woken together, also while other readers hold the lock. freed: the caller has freed the lock. most: the
+-- number of waiters to look at, minus one. base: of a slot, the semaphore's key, which has the queue. Returns false if
+-- the user may not publish.
+-- A waiter that was subscribed when it refreshed its entry (.5 in the end of its life), and is not now, is removed:
+-- its process is dead. If it lives, its client looks as soon as it is subscribed again, and enqueues it with the same
+-- ticket.
 local function wake(key, out, freed, most, base)
   base = base or key
   local queue, alive, free = base .. ':redlock:queue', base .. ':redlock:alive', base .. ':redlock:free'
@@ -19,7 +21,7 @@ local function wake(key, out, freed, most, base)
     call('HDEL', alive, out)
   end
   if call('EXISTS', queue) == 0 then
-    call('DEL', alive, free) -- nobody waits: nothing to remember
+    call('DEL', alive, free) -- no waiters: nothing to remember
     return true
   end
   local held = call('EXISTS', key) == 1

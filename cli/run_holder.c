@@ -269,7 +269,7 @@ static void look_at_lock(struct holder *holder)
         cli_ending_now(&holder->ending, now);
     else
         cli_ending_over(&holder->ending, now);
-    holder->cut_short = !holder->exited;
+    holder->cut_short = holder->cut_short || !holder->exited;
 }
 
 /* Processes that CMD leaves behind depend on the lock too: end them, and hold the lock until they have ended. */

@@ -210,19 +210,25 @@ static double shown_end(struct trial *trial, size_t node)
 struct renewal {
     struct trial *trial;
     double before[NODES];
+    double not_yet_ms; /* when the nodes were last seen without the renewal */
 };
 
 static bool is_renewed(void *arg)
 {
-    const struct renewal *renewal = arg;
+    struct renewal *renewal = arg;
+    double now = boot_ms();
 
-    for (size_t i = 0; i < NODES; i++)
-        if (shown_end(renewal->trial, i) < renewal->before[i] + UNTIL_RENEWAL_MS / 2.0)
+    for (size_t i = 0; i < NODES; i++) {
+        if (shown_end(renewal->trial, i) < renewal->before[i] + UNTIL_RENEWAL_MS / 2.0) {
+            renewal->not_yet_ms = now;
             return false;
+        }
+    }
     return true;
 }
 
-/* Right behind a renewal on all nodes, so that no other slips in before the fate strikes. */
+/* Right behind a renewal on all nodes, so that no other slips in before the fate strikes. Returns a time before it: on a
+ * busy machine it may be seen late. */
 static double await_renewal(struct trial *trial)
 {
     struct renewal renewal = {.trial = trial};
@@ -231,7 +237,7 @@ static double await_renewal(struct trial *trial)
         renewal.before[i] = shown_end(trial, i);
     ck_assert_msg(wait_until(is_renewed, &renewal, PROGRAM_SOON_MS), "the lock is not renewed: %s",
                   program_errors(trial->program));
-    return boot_ms();
+    return renewal.not_yet_ms;
 }
 
 static void signal_processes(const struct trial *trial, unsigned set, int number)

@@ -30,6 +30,8 @@ names() { # DOCUMENT: identifiers in code
 # Everything that is written by hand, but the documents: names made up there do not count.
 find include quorum src cli tests bench examples scripts cmake CMakeLists.txt CMakePresets.json docker-compose.yml -type f \
   ! -name '*.md' ! -path 'tests/readme/*' -exec cat {} + >"$work/tree"
+# The metrics: the library puts the prefix before each.
+grep -oE '"[a-z]+(_[a-z]+)+"' src/client/statistics.c | tr -d '"' | sed 's/^/redlock_/' >>"$work/tree"
 
 check() { # DOCUMENT...: prints what is wrong
   local document target name

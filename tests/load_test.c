@@ -1,7 +1,7 @@
 /*
- * Many at once, and one for long: 1,000 blocking threads in one process, 200 clients of five nodes, 500 waiters that
- * start together, and a client under churn of all kinds, which must not grow. $REDLOCK_CHURN_SECONDS makes the last
- * longer than the few seconds it takes as a test.
+ * Load: 1,000 blocking threads in one process, 200 clients of five nodes, 500 waiters that start together, and one
+ * client under mixed operations and node faults whose memory must not grow. The last test runs for a few seconds;
+ * $REDLOCK_CHURN_SECONDS makes it run longer.
  */
 #define _GNU_SOURCE
 #include "real.h"
@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define RESIDENT_SAYS_NOTHING 1 /* freed memory is kept in quarantine */
+#define RESIDENT_SAYS_NOTHING 1 /* the sanitizer keeps freed memory in quarantine */
 #else
 #define RESIDENT_SAYS_NOTHING 0
 #endif
@@ -40,7 +40,7 @@ enum { PATIENCE_MS = 120000, CHURNERS = 8, CHURN_SECONDS = 8, CHURN_RESOURCES = 
 
 static redlock_result result;
 
-/* Who holds a resource, by what the locks say; more than one is the end. */
+/* Number of holders of each resource, as the test counts them. Two holders break exclusion. */
 static atomic_int holders[RESOURCES];
 
 static void enter(unsigned resource)
@@ -59,7 +59,7 @@ static const char *resource_name(unsigned resource, char name[32])
     return name;
 }
 
-/* As many descriptors as the system lets us have. */
+/* Raises the descriptor limit to the hard limit. */
 static void raise_limit(void)
 {
     struct rlimit limit;
@@ -69,7 +69,7 @@ static void raise_limit(void)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* ------------------------------------------------------------------------------------------------------- 1,000 threads */
+/* ---------------------------------------------------------------------------------------------------- 1,000 threads */
 
 struct caller {
     pthread_t thread;
@@ -78,7 +78,7 @@ struct caller {
     atomic_uint *done;
 };
 
-/* Check's assertions belong to the main thread: what goes wrong is counted and shown by it. */
+/* Check's assertions work only in the main thread: other threads count errors, and the main thread reports them. */
 static atomic_uint wrong_answers, wrong_holders;
 
 static void *call(void *arg)
@@ -132,7 +132,7 @@ START_TEST(a_thousand_threads_share_a_client)
 }
 END_TEST
 
-/* --------------------------------------------------------------------------------------------------------- 200 clients */
+/* ------------------------------------------------------------------------------------------------------ 200 clients */
 
 struct contender {
     redlock_client *client;
@@ -164,7 +164,7 @@ static void on_acquired(redlock_client *client, redlock_lock *lock, const redloc
     (void)client;
     real_status(copy.status, REDLOCK_OK, &copy);
     enter(contender->resource);
-    leave(contender->resource); /* the release is under way when this returns */
+    leave(contender->resource); /* the release is already in progress when this returns */
     contender->left--;
     ck_assert_int_eq(redlock_release_async(&lock, on_released, contender), REDLOCK_OK);
 }
@@ -195,7 +195,7 @@ static void turn_until_all_are_done(struct ev_loop *loop, unsigned count)
 
 /* --- 500 waiters --- */
 
-/* Each has its entry on the first node. */
+/* Whether each waiter has its queue entry on the first node. */
 static bool are_queued(void)
 {
     return deployment_integer(real_nodes, 0, "ZCARD", DEPLOYMENT_PREFIX "load0:redlock:queue", NULL) == WAITERS;
@@ -226,7 +226,7 @@ static uint64_t late_grants(redlock_client *client)
     return statistics.late_grants;
 }
 
-/* As many clients as there are waiters, which connect at the same time. The holder keeps its lock meanwhile. */
+/* One client per waiter; all of them connect at the same time. The holder keeps its lock meanwhile. */
 START_TEST(five_hundred_waiters_start_at_once)
 {
     static struct contender waiters[WAITERS];
@@ -254,7 +254,8 @@ START_TEST(five_hundred_waiters_start_at_once)
         redlock_close_async(&waiters[i].client, on_closed, NULL);
     }
     turn_until_all_are_done(loop, WAITERS);
-    ck_assert_uint_lt(late, WAITERS / 10); /* some, where two waiters meet; timeouts in the burst would make hundreds */
+    ck_assert_uint_lt(
+        late, WAITERS / 10); /* a few are late when two waiters collide; timeouts in the burst would delay hundreds */
     ev_loop_destroy(loop);
     redlock_close(&holder, NULL);
     ck_assert(real_nothing_left(NULL));
@@ -287,7 +288,7 @@ START_TEST(two_hundred_clients_share_five_nodes)
 }
 END_TEST
 
-/* --------------------------------------------------------------------------------------------------------------- churn */
+/* ------------------------------------------------------------------------------------------------------------ churn */
 
 struct churner {
     pthread_t thread;
@@ -299,7 +300,7 @@ struct churner {
 static atomic_bool churning;
 static atomic_uint churned;
 
-/* Takes a lock in one way or another, or does not get it. */
+/* Tries to acquire a lock with random options, and uses it if that succeeds. */
 static void churn_once(struct churner *churner)
 {
     char name[32];
@@ -318,7 +319,7 @@ static void churn_once(struct churner *churner)
         return;
     atomic_fetch_add(&churned, 1);
     if (random_below(&churner->random, 8) == 0)
-        redlock_wait_lost(lock, random_below(&churner->random, 400), NULL); /* some end by themselves */
+        redlock_wait_lost(lock, random_below(&churner->random, 400), NULL); /* some locks expire meanwhile */
     if (random_below(&churner->random, 4) == 0)
         redlock_extend(lock, 0, NULL);
     redlock_release(&lock, NULL);
@@ -341,8 +342,8 @@ static size_t resident(void)
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* One fault after another, each of which ends. The pauses are how long a fault lasts, and how far it is to the next:
- * the load itself. */
+/* Causes one temporary fault. The pauses are the length of a fault and the interval between faults: they are the
+ * load itself. */
 static void disturb(uint64_t *random)
 {
     unsigned node = random_below(random, (unsigned)deployment_size(real_nodes));
@@ -380,7 +381,7 @@ struct footprint {
     size_t descriptors;
 };
 
-/* With nothing under way: what is left is what is kept. */
+/* Measures while no operation is in progress, so only the client's reserves count. */
 static struct footprint footprint(struct churner *churners, struct test_allocator *allocator, redlock_client *client)
 {
     atomic_store(&churning, false);
@@ -411,7 +412,7 @@ static redlock_options churn_options(struct test_allocator *allocator)
 {
     redlock_options options = REDLOCK_OPTIONS_INIT;
     options.ttl_ms = 2000;
-    options.guard = 0; /* nodes would spend the time in quarantine */
+    options.guard = 0; /* with the guard, restarted nodes would spend most of the time in quarantine */
     options.backoff_max_ms = 100;
     options.allocator = (redlock_allocator){test_allocate, test_reallocate, test_release, allocator};
     return options;
@@ -427,7 +428,7 @@ START_TEST(churn_leaves_memory_and_descriptors_flat)
     redlock_client *client;
     real_status(redlock_connect(deployment_nodes(real_nodes), &options, &client, &result), REDLOCK_OK, &result);
     start_churning(churners, client);
-    disturb_for(seconds / 4 + 1, &random); /* until all that is kept for reuse is there */
+    disturb_for(seconds / 4 + 1, &random); /* until the client has allocated all that it keeps for reuse */
     struct footprint before = footprint(churners, allocator, client);
     start_churning(churners, client);
     disturb_for(seconds - seconds / 4, &random);
@@ -437,7 +438,7 @@ START_TEST(churn_leaves_memory_and_descriptors_flat)
            churned, before.live / 1024, after.live / 1024, before.descriptors, after.descriptors,
            before.resident / 1024, after.resident / 1024);
     ck_assert_uint_gt(churned, 20);
-    /* Two connections a node, which may be coming or going. */
+    /* Each node has two connections, which may be opening or closing. */
     ck_assert_uint_le(after.descriptors, before.descriptors + 2 * deployment_size(real_nodes));
     ck_assert_uint_le(after.live, before.live + 64 * 1024);
     if (!RESIDENT_SAYS_NOTHING)

@@ -1,6 +1,6 @@
 /*
- * Every allocation of the public API fails once, in a life of a client that does everything there is: nothing crashes,
- * nothing leaks, every operation is answered, with NO_MEMORY or as if nothing had been, and no key stays.
+ * Fails each allocation of the public API once, while a client uses every function. The library must not crash or leak,
+ * every operation must end with NO_MEMORY or as if the allocation had succeeded, and no key may be left.
  */
 #include "fake_scene.h"
 
@@ -13,10 +13,10 @@ static void three_nodes(void)
     scene_begin(3);
 }
 
-/* How allocations fail in one life. */
+/* How allocations fail in one run. */
 enum mode {
-    MODE_ONCE, /* the k-th */
-    MODE_LONG, /* the k-th and all after it, until the client is closed: memory is short for a while */
+    MODE_ONCE, /* only the k-th */
+    MODE_LONG, /* the k-th and all later ones until the client is closed: memory is short for a while */
     MODES
 };
 
@@ -30,7 +30,7 @@ static void begin_life(enum mode mode, size_t k)
         test_allocator_fail_from(allocator, k);
 }
 
-/* true: this life had no failure, so there are no more allocations to fail. */
+/* true: no allocation failed in this run, so k has passed the last one. */
 static bool end_life(size_t k)
 {
     bool flawless = test_allocator_failures(allocator) == 0;
@@ -57,13 +57,13 @@ static bool is_fine(int status, int expected)
                       redlock_status_name(status_), redlock_status_name(expected));                                    \
     } while (0)
 
-/* --- The asynchronous face --- */
+/* --- The asynchronous API --- */
 
 #define TOKEN "0123456789abcdef0123456789abcdef01234567"
 
 static struct answer answer;
 
-/* The call's own status, or the one the callback told. */
+/* The status of the call itself, or else of its callback. */
 static int finish(int called)
 {
     if (called != REDLOCK_OK)
@@ -140,11 +140,11 @@ START_TEST(every_allocation_of_the_asynchronous_face)
     size_t k = 1;
     while (!live_asynchronously((enum mode)_i, k))
         k++;
-    ck_assert_uint_gt(k, 10); /* the failures did happen */
+    ck_assert_uint_gt(k, 10); /* so allocations did fail */
 }
 END_TEST
 
-/* --- The blocking face --- */
+/* --- The blocking API --- */
 
 static void use_blocking_client(void)
 {
@@ -189,9 +189,9 @@ START_TEST(every_allocation_of_the_blocking_face)
 }
 END_TEST
 
-/* --- Locks that are lost while there is no memory to release them --- */
+/* --- Locks that are lost while no memory is available to release them --- */
 
-enum { MANY = 100 }; /* more than the client keeps rounds for */
+enum { MANY = 100 }; /* more rounds than the client keeps for reuse */
 
 static unsigned losses;
 
@@ -226,7 +226,7 @@ START_TEST(every_lock_that_is_lost_is_told_of)
 }
 END_TEST
 
-/* --- Renewals that are due while there is no memory for them --- */
+/* --- Renewals that are due while no memory is available --- */
 
 enum { SHORT_MS = 3000, WITHOUT_MS = 600 };
 
@@ -244,7 +244,7 @@ START_TEST(renewals_wait_for_memory_and_the_loop_does_not)
         locks[i] = answer.lock;
     }
     test_allocator_fail_from(allocator, 1);
-    scene_idle(WITHOUT_MS); /* twice the time in which all of them become due */
+    scene_idle(WITHOUT_MS); /* twice the time after which all of them are due */
     test_allocator_fail_at(allocator, 0);
     scene_idle(SHORT_MS);
     for (unsigned i = 0; i < MANY; i++) {

@@ -1,5 +1,5 @@
-/* Living with others: node-redlock, in the two major versions that are in use, and this library share a key on real
- * servers. Never two holders; each sees the other's lock, and extends and releases only its own. */
+/* Coexistence with node-redlock: both of its major versions in use and this library lock the same key on real
+ * servers. There are never two holders; each library sees the other's lock, and extends and releases only its own. */
 #define _GNU_SOURCE
 #include "real.h"
 
@@ -34,7 +34,7 @@ enum {
 static const char key[] = real_key("shared");
 static redlock_result result;
 
-/* --- The neighbour: a process that is told by lines what to do --- */
+/* --- The neighbour: a node-redlock process that reads commands as lines --- */
 
 struct neighbour {
     struct process process;
@@ -55,7 +55,7 @@ static void kill_neighbour(void *object)
     free(neighbour);
 }
 
-/* What a test opened is looked for before the fixtures end. */
+/* Cleans up before the fixtures check for leaks. */
 static void part(struct neighbour *neighbour)
 {
     struct temp_dir *directory = neighbour->directory;
@@ -82,7 +82,7 @@ static void read_some(struct neighbour *neighbour, uint64_t deadline)
     neighbour->answer[neighbour->filled] = '\0';
 }
 
-/* Its next line, without the newline; it never writes more than one unasked. */
+/* Reads the neighbour's next line, without the newline. The neighbour writes one line per command. */
 static const char *hear(struct neighbour *neighbour)
 {
     uint64_t deadline = test_deadline_ns(ANSWER_MS);
@@ -141,7 +141,7 @@ static void says(struct neighbour *neighbour, const char *beginning)
                   beginning);
 }
 
-/* The value that it put under the key. */
+/* Returns the value of the neighbour's key. */
 static const char *they_acquire(struct neighbour *neighbour, unsigned ttl_ms)
 {
     tell(neighbour, "acquire %s %u 0\n", key, ttl_ms);
@@ -161,7 +161,7 @@ static void they_release(struct neighbour *neighbour)
     says(neighbour, "ok");
 }
 
-/* --- We --- */
+/* --- This library --- */
 
 static int version_of(int i)
 {
@@ -204,7 +204,8 @@ static bool is_free(void *arg)
     return real_shows_everywhere(key, "(nil)");
 }
 
-/* Its key lasts longer than the 10 s that it was set for; the last node's may be told behind the majority's answers. */
+/* Whether the key lasts longer than its original 10 s on every node. The last node may get the extension after the
+ * majority has replied. */
 static bool is_extended(void *arg)
 {
     (void)arg;
@@ -236,7 +237,8 @@ START_TEST(we_see_their_lock)
 }
 END_TEST
 
-/* They tell nobody that they release; who waits finds it by looking, long before their ttl is over. */
+/* node-redlock publishes nothing when it releases. Our waiter finds the free lock by polling, long before the ttl
+ * ends. */
 START_TEST(we_wait_for_their_lock)
 {
     struct neighbour *neighbour = meet(version_of(_i));
@@ -342,11 +344,11 @@ START_TEST(we_do_nothing_to_a_lock_that_is_theirs_now)
 }
 END_TEST
 
-/* --- All at once --- */
+/* --- Contention between both libraries --- */
 
 struct contest {
     redlock_client *client;
-    char *witness; /* a directory that only the holder makes */
+    char *witness; /* a directory that only the holder creates */
     atomic_bool over;
     atomic_uint held;
     atomic_uint overlaps;
@@ -379,7 +381,7 @@ static void *contend(void *arg)
         }
         if (status != REDLOCK_OK && status != REDLOCK_TIMED_OUT)
             atomic_fetch_add(&contest->failures, 1);
-        poll(NULL, 0, rand_r(&seed) % THINK_MS); /* what it does without the lock */
+        poll(NULL, 0, rand_r(&seed) % THINK_MS); /* work without the lock */
     }
     return NULL;
 }

@@ -1,4 +1,5 @@
-/* Options: defaults, every bound from both sides, older headers' smaller structs, and texts that name the field. */
+/* Options: defaults, both sides of every bound, smaller structs of older headers, and error texts that name the
+ * field. */
 #include "quorum_suite.h"
 #include "src/client/options.h"
 #include "src/link/address.h"
@@ -158,13 +159,13 @@ START_TEST(a_ttl_must_outlast_its_drift)
     assert_refused("ttl_ms is 86400001");
     given.ttl_ms = 86400000;
     ck_assert_int_eq(read_given(), REDLOCK_OK);
-    given.ttl_ms = 3; /* drift: 2.03 ms; left: 0.97 ms of the 1 asked for */
+    given.ttl_ms = 3; /* drift: 2.03 ms, so 0.97 ms of the required 1 ms are left */
     assert_refused("it must be 4 at least");
     given.ttl_ms = 4;
     ck_assert_int_eq(read_given(), REDLOCK_OK);
     given.minimum_validity_ms = 500;
     assert_refused("500 ms of validity");
-    given.ttl_ms = 507; /* x - x/100 - 2 >= 500: from 507.07 on */
+    given.ttl_ms = 507; /* x - x/100 - 2 >= 500 from x = 507.07 on */
     assert_refused("it must be 508 at least");
     given.ttl_ms = 508;
     ck_assert_int_eq(read_given(), REDLOCK_OK);
@@ -218,7 +219,7 @@ START_TEST(words_that_redis_would_not_take)
 }
 END_TEST
 
-/* What is part of the marker, or of a name on the nodes. */
+/* Texts that become part of the marker or of a name on the nodes. */
 static const struct {
     const char *name;
     size_t field, most;
@@ -282,7 +283,7 @@ START_TEST(a_smaller_struct_is_completed_with_defaults)
 {
     given.ttl_ms = 500;
     given.node_timeout_ms = 70;
-    given.drift_ppm = UINT32_MAX; /* beyond what this header knows: not looked at */
+    given.drift_ppm = UINT32_MAX; /* beyond the size of this older header's struct: ignored */
     given.struct_size = offsetof(redlock_options, drift_ppm);
     ck_assert_int_eq(read_given(), REDLOCK_OK);
     ck_assert_uint_eq(completed.ttl_ms, 500);
@@ -301,13 +302,13 @@ START_TEST(a_size_that_cannot_be_is_refused)
     assert_refused("REDLOCK_OPTIONS_INIT");
     given.struct_size = sizeof given + 1;
     assert_refused("no newer than the library");
-    given.struct_size = sizeof(size_t); /* a header that knew no field yet */
+    given.struct_size = sizeof(size_t); /* a header with no other field */
     ck_assert_int_eq(read_given(), REDLOCK_OK);
     ck_assert_uint_eq(completed.ttl_ms, 10000);
 }
 END_TEST
 
-/* --- One acquire --- */
+/* --- Acquire options --- */
 
 static redlock_acquire_options asked, answered;
 
@@ -344,7 +345,7 @@ END_TEST
 
 START_TEST(what_an_acquire_cannot_have_is_named)
 {
-    asked.ttl_ms = 60; /* less than the client's least validity */
+    asked.ttl_ms = 60; /* less than the client's minimum validity */
     ck_assert_int_eq(read_asked(), REDLOCK_INVALID);
     ck_assert_ptr_nonnull(strstr(result.text, "ttl_ms is 60"));
     asked.ttl_ms = 0;

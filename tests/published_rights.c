@@ -14,7 +14,7 @@ enum { LINE_SIZE = 4096 };
 
 static const char command[] = "ACL SETUSER ";
 
-/* The paragraph that begins there, as one line. */
+/* Reads the paragraph that begins at `from`, as one line. */
 static void take_paragraph(char *line, const char *from)
 {
     char *copy = fixture_text("%s", from), *rest = copy, *text;
@@ -51,7 +51,7 @@ static const char *read_rights(char *line, const char *path)
         fixture_fail("no '%s' in %s", command, path);
     take_paragraph(line, from + strlen(command));
     bytes_free(&document);
-    if (!server_program_has(SERVER_CHANNEL_ACL)) { /* as the documents say */
+    if (!server_program_has(SERVER_CHANNEL_ACL)) { /* redlock(7) says so, too */
         take_out(line, "resetchannels");
         take_out(line, "&redlock:*");
     }

@@ -1,4 +1,4 @@
-/* A grant counts exactly if a proof behind it shows the judged marker, and the judged evidence where a look is due. */
+/* A grant counts exactly if a later proof shows the judged marker, and the judged evidence too when a look is due. */
 #include "quorum/attest.h"
 
 #include <stdio.h>
@@ -32,7 +32,7 @@ static enum quorum_proof prove_text(struct quorum_attest *attest, bool look, con
     return prove(attest, look, text, strlen(text), received - MS, received);
 }
 
-/* Moments from the look that was judged on: when a plain proof comes that rests on it, and whether it still may. */
+/* Time from the judged look to a plain proof that relies on it, and whether the look is still fresh enough. */
 static const struct {
     quorum_duration after;
     bool fresh;
@@ -62,7 +62,7 @@ START_TEST(look_proves_at_any_time_and_lets_the_marker_prove_again)
 }
 END_TEST
 
-/* A look that was sent before the one that was judged and is answered after it vouches for no longer. */
+/* A look that was sent before the judged one and answered after it does not extend the time. */
 START_TEST(older_look_does_not_replace_a_newer_one)
 {
     struct quorum_attest attest = judged_at(noon);
@@ -73,7 +73,7 @@ START_TEST(older_look_does_not_replace_a_newer_one)
 }
 END_TEST
 
-/* Each byte counts, and so does each byte too few or too many, in both kinds of proof. */
+/* Every byte counts, and so does a missing or an additional byte, in both kinds of proof. */
 START_TEST(any_other_byte_is_no_proof)
 {
     char shown[128], other[130];
@@ -123,13 +123,13 @@ START_TEST(what_is_too_long_to_remember_is_never_proof)
 }
 END_TEST
 
-/* Not one that would have to be followed by a look: that costs a round trip. */
+/* The rule avoids a proof that a look would have to follow, because that costs a round trip. */
 START_TEST(look_is_sent_where_the_marker_would_come_too_late)
 {
     struct quorum_attest attest = judged_at(noon);
     ck_assert(!quorum_attest_needs_look(&attest, noon + 10 * MS));
     ck_assert(quorum_attest_needs_look(&attest, noon + 10 * MS + 1));
-    prove(&attest, false, marker, strlen(marker), noon, noon + 3 * MS); /* the node takes 3 ms to answer */
+    prove(&attest, false, marker, strlen(marker), noon, noon + 3 * MS); /* the node takes 3 ms to reply */
     ck_assert(!quorum_attest_needs_look(&attest, noon + 7 * MS));
     ck_assert(quorum_attest_needs_look(&attest, noon + 7 * MS + 1));
     attest.always_look = true;

@@ -1,5 +1,5 @@
-/* Whose clock jumped: nothing that a late answer or honest drift can bring about is taken for a jump, every real one is
- * found, and the right one is blamed. */
+/* Finding the clock that jumped: a late reply or honest drift never counts as a jump, every real jump is found, and
+ * the right clock is blamed. */
 #include "quorum/clock_watch.h"
 
 #include "quorum/validity.h"
@@ -13,8 +13,8 @@
 enum { NODES = 5 };
 
 static const quorum_duration patience = 1000 * MS;
-static const quorum_time begin = 5000 * SECOND;               /* of our clock */
-static const int64_t wall = 1700000000 * INT64_C(1000000000); /* the nodes' clocks less ours */
+static const quorum_time begin = 5000 * SECOND;               /* by our clock */
+static const int64_t wall = 1700000000 * INT64_C(1000000000); /* the nodes' clocks minus ours */
 
 static struct quorum_clock_watch watch_of(unsigned nodes)
 {
@@ -23,8 +23,8 @@ static struct quorum_clock_watch watch_of(unsigned nodes)
     return watch;
 }
 
-/* A reply to a TIME sent at `sent`, which took `took`, of a clock that was ahead by `offset` half way, while these nodes
- * can be expected to answer. */
+/* A reply to a TIME sent at `sent`, which took `took`. Half way through, the node's clock was ahead by `offset`.
+ * `answering`: the nodes that are expected to reply. */
 static struct quorum_clock_actions sample_among(struct quorum_clock_watch *watch, quorum_nodes answering, unsigned node,
                                                 quorum_time sent, quorum_duration took, int64_t offset)
 {
@@ -44,7 +44,7 @@ static bool is_quiet(struct quorum_clock_actions actions)
     return !actions.suspect && !actions.jumped && !actions.own;
 }
 
-/* All nodes' clocks known for a second, at `begin`. */
+/* At `begin`, the clocks of all nodes have been known for one second. */
 static struct quorum_clock_watch known(unsigned nodes)
 {
     struct quorum_clock_watch watch = watch_of(nodes);
@@ -54,7 +54,7 @@ static struct quorum_clock_watch known(unsigned nodes)
     return watch;
 }
 
-/* ------------------------------------------------------------------------------------------------------------- no jump */
+/* ---------------------------------------------------------------------------------------------------------- no jump */
 
 START_TEST(first_answer_says_nothing)
 {
@@ -66,7 +66,7 @@ START_TEST(first_answer_says_nothing)
 }
 END_TEST
 
-/* The rate counts while the reply was under way, too: 1 % of 7 ms. */
+/* Drift also counts while the reply was on its way: 1 % of 7 ms. */
 START_TEST(bounds_of_an_answer)
 {
     struct quorum_clock_watch watch = watch_of(1);
@@ -77,8 +77,8 @@ START_TEST(bounds_of_an_answer)
 }
 END_TEST
 
-/* Between two samples a clock may gain the drift of the time between them, and what the two replies leave open: 1 ms and
- * 1 % of it. To the nanosecond, in both directions. */
+/* Between two samples a clock may gain the drift of the interval plus the uncertainty of both replies, 1 ms and 1 %
+ * of it. The limit is exact to the nanosecond in both directions. */
 START_TEST(drift_between_two_samples_is_no_jump)
 {
     static const quorum_duration apart[] = {MS, 100 * MS, SECOND, 30 * SECOND, 3600 * SECOND};
@@ -93,7 +93,7 @@ START_TEST(drift_between_two_samples_is_no_jump)
 }
 END_TEST
 
-/* Steps that two samples in a row cannot tell from drift show in time. */
+/* Steps that look like drift in two consecutive samples become visible over several samples. */
 START_TEST(small_steps_add_up_to_a_jump)
 {
     static const struct {
@@ -112,7 +112,7 @@ START_TEST(small_steps_add_up_to_a_jump)
 }
 END_TEST
 
-/* It is wide, not wrong: however late, the truth is in it. */
+/* A late reply gives a wide interval, not a wrong one: the true offset is always in it. */
 START_TEST(late_answer_is_no_jump)
 {
     for (quorum_duration took = MS; took < 20 * SECOND; took = took * 3 / 2) {
@@ -128,7 +128,7 @@ START_TEST(late_answer_is_no_jump)
 }
 END_TEST
 
-/* Slowly, but in the end far. */
+/* A small rate error adds up to a large offset. */
 START_TEST(rate_within_the_drift_is_never_a_jump)
 {
     for (int way = -1; way <= 1; way += 2) {
@@ -158,7 +158,7 @@ START_TEST(drift_since_the_last_answer_is_no_jump)
 }
 END_TEST
 
-/* A reply that took 10 s says little, but takes nothing back of what a better one said. */
+/* A reply that took 10 s is imprecise, but does not widen the interval that a better reply gave. */
 START_TEST(late_answer_does_not_hide_a_jump)
 {
     const int64_t most = (int64_t)(quorum_drift(12 * SECOND, ONE_PERCENT) + MS) + 10000;
@@ -184,7 +184,7 @@ START_TEST(another_server_has_another_clock)
 }
 END_TEST
 
-/* Nor is the new one suspected of what the old one did. */
+/* A new server does not inherit the suspicion against the old one. */
 START_TEST(another_server_is_not_suspect)
 {
     struct quorum_clock_watch watch = known(NODES);
@@ -194,17 +194,17 @@ START_TEST(another_server_is_not_suspect)
 }
 END_TEST
 
-/* ------------------------------------------------------------------------------------------------------------ verdicts */
+/* --------------------------------------------------------------------------------------------------------- verdicts */
 
 #define JUMP (5 * (int64_t)SECOND)
-#define SEEN (begin + SECOND + MS) /* the first sample that shows a jump has been received */
+#define SEEN (begin + SECOND + MS) /* the time at which the first sample that shows a jump has been received */
 
-/* Which nodes jump, which answer afterwards, and what is concluded when the last of them has. */
+/* Which clocks jump, which nodes reply afterwards, and the verdict after the last of these replies. */
 struct verdict {
     const char *name;
     unsigned nodes;
-    quorum_nodes ahead, back; /* jump by JUMP, and are heard of first */
-    quorum_nodes steady;      /* are heard of then, one after the other */
+    quorum_nodes ahead, back; /* clocks that jump by JUMP; these nodes reply first */
+    quorum_nodes steady;      /* clocks that do not jump; these nodes reply then, one after the other */
     quorum_nodes answering;
     quorum_nodes jumped;
     bool own;
@@ -213,7 +213,7 @@ struct verdict {
 static const struct verdict verdicts[] = {
     {"one of two", 2, 1, 0, 2, 3, 1, false},
     {"one of three", 3, 4, 0, 3, 7, 4, false},
-    {"one of four", 4, 1, 0, 6, 15, 1, false}, /* three cannot have jumped any more */
+    {"one of four", 4, 1, 0, 6, 15, 1, false}, /* a majority of three jumped clocks is no longer possible */
     {"one of five", 5, 8, 0, 7, 31, 8, false},
     {"one of five, back", 5, 0, 8, 7, 31, 8, false},
     {"one of five, two are away", 5, 1, 0, 6, 7, 1, false},
@@ -261,7 +261,8 @@ START_TEST(verdict_comes_with_the_last_answer_it_needs)
     hear(&watch, verdict, verdict->steady, SEEN, 0, &all);
     ck_assert_msg(all.jumped == verdict->jumped, "%s: nodes %x", verdict->name, all.jumped);
     ck_assert_msg(all.own == verdict->own, "%s: %d", verdict->name, all.own);
-    /* It is reached once. The clocks go on from where they are; those not heard of yet are off our own clock, too. */
+    /* The verdict is reached once. The clocks continue from their offsets. If our own clock is to blame, nodes that
+     * have not replied yet show the jump, too. */
     for (unsigned i = 0; i < verdict->nodes; i++) {
         int64_t offset = verdict->ahead & quorum_node(i)                       ? JUMP
                          : verdict->back & quorum_node(i)                      ? -JUMP
@@ -274,7 +275,7 @@ START_TEST(verdict_comes_with_the_last_answer_it_needs)
 }
 END_TEST
 
-/* The others are requested at once, and the node itself grants nothing until the verdict. */
+/* The other nodes are sampled at once, and the suspect grants nothing until the verdict. */
 START_TEST(jump_asks_the_other_nodes)
 {
     struct quorum_clock_watch watch = known(NODES);
@@ -290,7 +291,7 @@ START_TEST(jump_asks_the_other_nodes)
 }
 END_TEST
 
-/* The second of two suspects need not be asked about the first. */
+/* When a second node becomes a suspect, the first suspect is not sampled again. */
 START_TEST(suspects_are_not_asked)
 {
     struct quorum_clock_watch watch = known(NODES);
@@ -300,8 +301,8 @@ START_TEST(suspects_are_not_asked)
 }
 END_TEST
 
-/* Does this answer of a second node say that our clock did not stop? Together with that of a third one it settles the
- * verdict then. */
+/* Whether this reply of a second node shows that our clock did not stop. If so, the reply of a third node settles
+ * the verdict. */
 static const struct {
     const char *name;
     quorum_time sent;
@@ -332,7 +333,7 @@ START_TEST(answer_that_leaves_it_open_does_not_settle_it)
 }
 END_TEST
 
-/* A node that was sampled for the first time after the jump cannot vouch. It can jump, too: so its answer is awaited. */
+/* A node whose first sample came after the jump cannot vouch. Its clock can jump as well, so its reply is awaited. */
 START_TEST(node_that_was_not_known_before_does_not_vouch)
 {
     struct quorum_clock_watch watch = known(3);
@@ -352,8 +353,8 @@ START_TEST(node_that_was_not_known_before_does_not_vouch)
 }
 END_TEST
 
-/* Nodes that are connected and do not answer are waited for, until a request that left after the patience is answered:
- * the replies to earlier ones may be there, unread, when this process has been stopped. */
+/* The watch waits for connected nodes that do not reply, until a request that was sent after the patience has been
+ * answered. If this process was stopped, the replies to earlier requests may have arrived unread. */
 START_TEST(silent_nodes_are_waited_for_until_the_patience_is_over)
 {
     for (unsigned vouching = 0; vouching <= 1; vouching++) {
@@ -369,7 +370,7 @@ START_TEST(silent_nodes_are_waited_for_until_the_patience_is_over)
 }
 END_TEST
 
-/* One machine has the client and a node, and was paused as a whole: the others say so. */
+/* The client and one node run on the same machine, which was paused; the other nodes show it. */
 START_TEST(node_that_stopped_with_us_does_not_outvote_the_others)
 {
     struct quorum_clock_watch watch = known(NODES);
@@ -382,7 +383,7 @@ START_TEST(node_that_stopped_with_us_does_not_outvote_the_others)
 }
 END_TEST
 
-/* What a node did by itself before is not forgotten over that. */
+/* The verdict on our clock does not clear a node whose own clock had jumped before. */
 START_TEST(node_that_jumped_the_other_way_is_still_blamed)
 {
     struct quorum_clock_watch watch = known(NODES);
@@ -396,7 +397,7 @@ START_TEST(node_that_jumped_the_other_way_is_still_blamed)
 }
 END_TEST
 
-/* ----------------------------------------------------------------------------------------------------------- any number */
+/* ------------------------------------------------------------------------------------------------------- any number */
 
 START_TEST(any_number_may_be_answered)
 {
@@ -411,13 +412,14 @@ START_TEST(any_number_may_be_answered)
             ck_assert(is_quiet(quorum_clock_step(&watch, &first)));
             struct quorum_clock_actions actions = quorum_clock_step(&watch, &second);
             quorum_nodes expected =
-                i > 2 && j > 2 ? 0 : quorum_node(0); /* beyond all measure, or it stands still, or jumps */
+                i > 2 && j > 2 ? 0
+                               : quorum_node(0); /* the times are far out of range, or the clock stops, or it jumps */
             ck_assert_msg(actions.suspect == expected, "from %lu to %lu", times[i], times[j]);
         }
 }
 END_TEST
 
-/* Nor is there too long a time: the drift allowed for is bounded before the sums are. */
+/* No interval is too long: the allowed drift is bounded before it is added. */
 START_TEST(any_time_may_have_passed)
 {
     struct quorum_clock_watch watch;
@@ -427,8 +429,8 @@ START_TEST(any_time_may_have_passed)
 }
 END_TEST
 
-/* Clocks whose rates change within the drift, read with up to 1 ms of noise, replies that take up to seconds: at random,
- * and never a jump. */
+/* Random runs: clocks whose rates vary within the drift, up to 1 ms of noise, and replies that take up to seconds.
+ * No jump is ever reported. */
 START_TEST(honest_clocks_at_random)
 {
     uint64_t seed = 1;

@@ -1,5 +1,5 @@
-/* What the rules do not take from their host: they stop, in Release too, rather than go on with a lock that no longer
- * means anything. */
+/* Events that violate the host's contract: the rules abort, also in a Release build, instead of continuing with a
+ * lock that guarantees nothing. */
 #include "quorum/retry.h"
 #include "quorum/round.h"
 #include "quorum/tally.h"
@@ -30,7 +30,7 @@ static void vote(struct quorum_round *round, unsigned node, enum quorum_vote vot
     quorum_round_step(round, &event);
 }
 
-/* It would be valid for ever: validity counts from the first send. */
+/* Such a lock would be valid forever, because validity counts from the first send. */
 START_TEST(grant_of_a_node_that_was_not_asked)
 {
     struct quorum_round round = new_round(QUORUM_ACQUIRE);

@@ -1,4 +1,4 @@
-/* How long a node's answer is waited for: it follows the measured round trip, between its two bounds. */
+/* A node's reply timeout: it follows the measured round trip, between its two bounds. */
 #include "quorum/deadline.h"
 
 #include "quorum_random.h"
@@ -22,7 +22,8 @@ static quorum_duration timeout_of(struct quorum_round_trip round_trip)
     return quorum_deadline_timeout(&round_trip, &usual);
 }
 
-/* took, measurements, expected: three times the first, then towards the round trip itself. */
+/* took, timeout, times: after the first measurement the timeout is three times the round trip, then it approaches
+ * the round trip. */
 static const struct {
     quorum_duration took, timeout;
     unsigned times;
@@ -46,7 +47,7 @@ START_TEST(steady_round_trip_needs_little_more_than_itself)
 }
 END_TEST
 
-/* From loopback to 120 ms: each late answer raises it, and the third comes in time. */
+/* The round trip grows from loopback to 120 ms: each late reply raises the timeout, and the third reply is in time. */
 START_TEST(longer_round_trip_is_learned_from_late_answers)
 {
     struct quorum_round_trip round_trip = measured(MS / 5, 100);
@@ -85,15 +86,15 @@ START_TEST(silence_limit_below_the_timeout_leaves_the_timeout)
 }
 END_TEST
 
-/* sent, heard, due: of a node whose timeout is 50 ms. */
+/* sent, heard, due: the timeout of this node is 50 ms. */
 static const struct {
     quorum_time sent, heard, due;
 } dues[] = {
-    {now, 0, now + 50 * MS},                             /* nothing heard yet */
-    {now, now - 1, now + 50 * MS},                       /* heard before it was sent */
-    {now, now + 30 * MS, now + 80 * MS},                 /* the node is at work on those before */
-    {now, now + 1950 * MS, now + 2000 * MS},             /* up to the silence limit */
-    {now, now + 1990 * MS, now + 2000 * MS},             /* and no further */
+    {now, 0, now + 50 * MS},                             /* no reply yet */
+    {now, now - 1, now + 50 * MS},                       /* the last reply came before the request was sent */
+    {now, now + 30 * MS, now + 80 * MS},                 /* the node is executing earlier requests */
+    {now, now + 1950 * MS, now + 2000 * MS},             /* the silence limit */
+    {now, now + 1990 * MS, now + 2000 * MS},             /* never beyond the silence limit */
     {QUORUM_NEVER - MS, QUORUM_NEVER - 1, QUORUM_NEVER}, /* sums saturate */
 };
 
@@ -104,7 +105,7 @@ START_TEST(wait_begins_when_the_request_before_was_answered)
 }
 END_TEST
 
-/* Requests are counted out in the order in which they were sent. */
+/* Requests time out in the order in which they were sent. */
 START_TEST(later_request_is_never_due_before_an_earlier_one)
 {
     uint64_t seed = 1;

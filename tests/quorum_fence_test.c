@@ -1,7 +1,8 @@
 /*
- * Fencing tokens. The rules alone, step by step; then a world in which everything that may go wrong does, drawn at
- * random: clocks that show anything, answers that get lost, locks that end at any moment, holders who tell their token
- * to some nodes. In it no two holders have the same token, and whoever began after another held has the larger one.
+ * Fencing tokens. First the rules alone, step by step; then a random simulation of all faults: clocks that show any
+ * time, lost replies, locks that end at any moment, and holders that send their token only to some nodes. No two
+ * holders ever have the same token, and a holder's token is larger than that of every lock acquired before its attempt
+ * began.
  */
 #include "quorum/fence.h"
 
@@ -27,7 +28,7 @@ static enum quorum_fence_action confirm(void)
     return quorum_fence_step(&fence, &event);
 }
 
-/* With a proposal of so much. */
+/* Starts an acquisition with this proposal. */
 static void begin_at(unsigned nodes, uint64_t proposal)
 {
     struct quorum_fence_clock clock = {0};
@@ -83,7 +84,7 @@ START_TEST(it_is_raised_above_the_largest_again_and_again)
     ck_assert_int_eq(confirm(), QUORUM_FENCE_RAISE);
     ck_assert_uint_eq(fence.token, 301);
     answer(0, 300);
-    answer(1, 301); /* another was as fast */
+    answer(1, 301); /* another client was as fast */
     answer(2, 400);
     ck_assert_int_eq(confirm(), QUORUM_FENCE_RAISE);
     ck_assert_uint_eq(fence.token, 401);
@@ -105,7 +106,7 @@ START_TEST(what_counted_for_a_smaller_token_does_not_count_for_a_larger_one)
     answer(3, 2);
     answer(4, 2);
     answer(2, 901);
-    ck_assert_int_eq(confirm(), QUORUM_FENCE_RAISE); /* 0 and 1 have 100, not 901 */
+    ck_assert_int_eq(confirm(), QUORUM_FENCE_RAISE); /* nodes 0 and 1 have stored 100, not 901 */
     ck_assert_uint_eq(fence.token, 902);
 }
 END_TEST
@@ -150,12 +151,12 @@ START_TEST(a_slow_clock_learns_how_far_it_is_behind)
     ck_assert_uint_eq(propose(&clock, 1100, 110), 1600);
     answer(0, 1599);
     ck_assert_int_eq(confirm(), QUORUM_FENCE_SETTLED);
-    quorum_fence_learn(&clock, &fence); /* it was enough */
+    quorum_fence_learn(&clock, &fence); /* one round was enough */
     ck_assert_uint_eq(clock.lead, 1490);
 }
 END_TEST
 
-/* Setting the wall clock, either way, does not add up with what was learned. */
+/* Setting the wall clock forward or back does not add to the learned lead. */
 START_TEST(a_wall_clock_that_is_set_is_not_added_to_the_lead)
 {
     struct quorum_fence_clock clock = {.lead = 5000};
@@ -172,7 +173,7 @@ START_TEST(a_lead_never_shrinks_nor_runs_below_the_steady_clock)
     propose(&clock, 1000, 100);
     answer(0, 5100);
     confirm();
-    fence.token = 4000; /* as of a record that we know to be passed */
+    fence.token = 4000; /* as if a larger token were known to be stored */
     quorum_fence_learn(&clock, &fence);
     ck_assert_uint_eq(clock.lead, 5000);
     fence.token = 50;
@@ -191,7 +192,8 @@ START_TEST(records_beyond_a_day_are_too_far)
 }
 END_TEST
 
-/* Two clients take turns, one clock half a second behind: how often is one round trip enough? */
+/* Two clients take turns, and the clock of one is half a second behind. Nearly every acquisition must need only one
+ * round trip. */
 START_TEST(clients_with_different_clocks_soon_need_one_round)
 {
     enum { TURNS = 10000 };
@@ -213,23 +215,23 @@ START_TEST(clients_with_different_clocks_soon_need_one_round)
 }
 END_TEST
 
-/* --- The world --- */
+/* --- The simulation --- */
 
 enum { CLIENTS = 4, KEEP = 3 };
 
 struct node {
-    unsigned holder; /* the attempt whose lock it has; 0: none */
+    unsigned holder; /* the attempt that holds the node's lock; 0: none */
     uint64_t record;
 };
 
-/* A client's attempt; or, held, what it may still tell. */
+/* A client's attempt; once it holds the lock, the token that it may still send. */
 struct attempt {
     unsigned id; /* 0: none */
     uint64_t begun;
     struct quorum_fence fence;
-    quorum_nodes asked;   /* in the present round, whether answered or not */
-    quorum_nodes granted; /* ever */
-    unsigned answers;     /* in the present round */
+    quorum_nodes asked;   /* in the current round, answered or not */
+    quorum_nodes granted; /* in any round */
+    unsigned answers;     /* in the current round */
     bool held;
 };
 
@@ -239,11 +241,11 @@ struct world {
     struct quorum_fence_clock clock[CLIENTS];
     struct attempt attempt[CLIENTS];
     unsigned ids, holders;
-    uint64_t largest;      /* of all tokens that were ever held */
-    uint64_t tokens[2000]; /* all of them */
+    uint64_t largest;      /* the largest token of all holders so far */
+    uint64_t tokens[2000]; /* the tokens of all holders so far */
 };
 
-/* What the rule is broken by, on purpose, to see that the world notices. */
+/* Deliberate violations of the rule, which the simulation must detect. */
 enum fault { NONE, COUNTS_EQUAL, NO_RAISE, TAKES_MAXIMUM, FAULTS };
 
 static bool draw(struct world *world, unsigned of_hundred)
@@ -251,7 +253,7 @@ static bool draw(struct world *world, unsigned of_hundred)
     return random_below(&world->random, 100) < of_hundred;
 }
 
-/* Any time: clocks err by anything, but tend to agree, or nothing would ever collide. */
+/* Clocks may show any time, but mostly agree; otherwise tokens would never collide. */
 static uint64_t wall(struct world *world)
 {
     return 1000 + world->now / 4 + random_below(&world->random, draw(world, 10) ? 100 : 4);
@@ -274,7 +276,7 @@ static void begin(struct world *world, unsigned client)
     quorum_fence_init(&attempt->fence, N, &world->clock[client], wall(world), world->now * QUORUM_MICROSECOND);
 }
 
-/* true: it is held. */
+/* true: the attempt now holds the lock. */
 static bool settle(struct world *world, unsigned client, enum fault fault)
 {
     struct attempt *attempt = &world->attempt[client];
@@ -293,7 +295,7 @@ static bool settle(struct world *world, unsigned client, enum fault fault)
     return action == QUORUM_FENCE_SETTLED;
 }
 
-/* Asks a node it has not asked in this round; the lock is there or free, or it is not. false: the rules are broken. */
+/* Sends the request to a random node, which may hold another attempt's lock, and whose reply may be lost. */
 static void ask(struct world *world, unsigned client, enum fault fault)
 {
     struct attempt *attempt = &world->attempt[client];
@@ -304,20 +306,20 @@ static void ask(struct world *world, unsigned client, enum fault fault)
     attempt->asked |= quorum_node(at);
     bool first_round = attempt->fence.raises == 0;
     if (node->holder != attempt->id && !(first_round && node->holder == 0))
-        return; /* another's, or ours no more */
+        return; /* another attempt's lock, or ours has expired */
     node->holder = attempt->id;
     uint64_t before = tell(node, attempt->fence.token);
     if (fault == COUNTS_EQUAL && before == attempt->fence.token)
         before--;
     if (draw(world, 10))
-        return; /* the answer gets lost */
+        return; /* the reply is lost */
     const struct quorum_fence_event event = {QUORUM_FENCE_ANSWERED, at, before};
     quorum_fence_step(&attempt->fence, &event);
     attempt->granted |= quorum_node(at);
     attempt->answers++;
 }
 
-/* false: it broke a promise. */
+/* false: a guarantee was broken. */
 static bool hold(struct world *world, struct attempt *attempt)
 {
     uint64_t token = attempt->fence.token;
@@ -331,7 +333,7 @@ static bool hold(struct world *world, struct attempt *attempt)
     return kept;
 }
 
-/* Ended by its owner, or forgotten: the locks are gone from some nodes now, from others whenever their time is over. */
+/* The lock is released or abandoned: some nodes lose it now, others when it expires. */
 static void end(struct world *world, struct attempt *attempt)
 {
     for (unsigned i = 0; i < N; i++)
@@ -347,7 +349,8 @@ static bool act(struct world *world, unsigned client, enum fault fault)
         begin(world, client);
     } else if (attempt->held) {
         if (draw(world, 50))
-            tell(&world->node[random_below(&world->random, N)], attempt->fence.token); /* renewal, heal, release */
+            tell(&world->node[random_below(&world->random, N)],
+                 attempt->fence.token); /* as a renewal, a heal or a release does */
         if (draw(world, 30))
             end(world, attempt);
     } else if (attempt->answers >= Q) {
@@ -360,7 +363,7 @@ static bool act(struct world *world, unsigned client, enum fault fault)
     return true;
 }
 
-/* How many steps the promises lasted; all of them when they are kept. */
+/* Returns the number of steps until a guarantee was broken; `steps` if none was. */
 static unsigned live(uint64_t seed, unsigned steps, enum fault fault)
 {
     static struct world world;

@@ -1,5 +1,4 @@
-/* How long a node that may have forgotten its locks grants none: never shorter than the longest lock it may have
- * forgotten. */
+/* The quarantine of a node that may have lost its locks: never shorter than the longest lock that it may have lost. */
 #include "quorum/guard.h"
 
 #include "quorum/validity.h"
@@ -10,9 +9,9 @@
 #define ONE_PERCENT 10000u
 #define MS          QUORUM_MILLISECOND
 
-static const quorum_time noon = 1700000000 * QUORUM_SECOND; /* of the node's clock */
+static const quorum_time noon = 1700000000 * QUORUM_SECOND; /* by the node's clock */
 
-/* max_ttl + drift + 1 s, by the formula of the manual. */
+/* max_ttl + drift + 1 s: the formula in the manual. */
 static wide whole(quorum_duration max_ttl, uint32_t drift_ppm)
 {
     return (wide)max_ttl + wide_drift(max_ttl, drift_ppm) + QUORUM_SECOND;
@@ -42,7 +41,7 @@ START_TEST(what_an_operator_vouches_for_is_trusted)
 }
 END_TEST
 
-/* Its clock has gone back since: nobody knows how much time has passed, so none is counted. */
+/* The node's clock has gone back since: the elapsed time is unknown, so none of it counts. */
 START_TEST(marker_from_the_future_is_as_new)
 {
     static const quorum_duration ahead[] = {1, MS, QUORUM_SECOND, 86400 * QUORUM_SECOND};
@@ -52,7 +51,8 @@ START_TEST(marker_from_the_future_is_as_new)
 }
 END_TEST
 
-/* A lock of max_ttl set just before the node forgot, on a clock as slow as may be, has ended; and the margin is left. */
+/* A lock of max_ttl that was set just before the node lost its data has expired even by the slowest clock, and the
+ * margin is left. */
 START_TEST(it_outlasts_the_longest_lock)
 {
     for (quorum_duration ttl = MS; ttl < 100000 * MS; ttl = ttl * 3 / 2 + MS) {
@@ -69,7 +69,7 @@ START_TEST(shortest_lock_and_no_drift_leave_the_margin)
 }
 END_TEST
 
-/* Numbers that a node may answer, whoever wrote them. */
+/* A marker may contain any number. */
 START_TEST(nothing_overflows)
 {
     ck_assert_uint_eq(quorum_quarantine(noon, noon, QUORUM_NEVER, ONE_PERCENT), QUORUM_NEVER - noon);

@@ -1,5 +1,5 @@
-/* A held lock in time: when it is renewed, when its holder is warned, and that its end is told once, whatever comes
- * before and after. */
+/* The timing of a held lock: its renewals, its warning, and its loss, which is reported exactly once in every
+ * sequence of events. */
 #include "quorum/lease.h"
 
 #include "quorum_random.h"
@@ -9,7 +9,7 @@
 
 static const quorum_time begin = 1000 * QUORUM_SECOND;
 
-/* ttl 9 s, renewed at a third; valid for 8.9 s. */
+/* ttl 9 s, renewed after a third; valid for 8.9 s. */
 static struct quorum_lease_terms usual(void)
 {
     return (struct quorum_lease_terms){.ttl = 9000 * MS, .renewal_percent = 33, .cap = QUORUM_NEVER};
@@ -70,7 +70,7 @@ static bool is_quiet(struct quorum_lease_actions actions)
     return !actions.renew && !actions.failing && !actions.ending && !actions.lost;
 }
 
-/* ------------------------------------------------------------------------------------------------------------- renewal */
+/* ---------------------------------------------------------------------------------------------------------- renewal */
 
 START_TEST(it_is_renewed_at_its_share_of_the_ttl)
 {
@@ -78,7 +78,7 @@ START_TEST(it_is_renewed_at_its_share_of_the_ttl)
     ck_assert_uint_eq(quorum_lease_deadline(&lease), begin + THIRD);
     ck_assert(is_quiet(wake(&lease, begin + THIRD - 1)));
     ck_assert_uint_eq(wake(&lease, begin + THIRD).renew, 9000 * MS);
-    ck_assert(is_quiet(wake(&lease, begin + THIRD + 1))); /* it is under way */
+    ck_assert(is_quiet(wake(&lease, begin + THIRD + 1))); /* the renewal is in progress */
     ck_assert_uint_eq(quorum_lease_deadline(&lease), first_end);
 }
 END_TEST
@@ -96,7 +96,7 @@ START_TEST(jitter_is_up_to_a_tenth_earlier)
         if (pause < earliest)
             earliest = pause;
     }
-    ck_assert_uint_lt(earliest, THIRD - THIRD / 11); /* and all of it is used */
+    ck_assert_uint_lt(earliest, THIRD - THIRD / 11); /* the whole range is used */
 }
 END_TEST
 
@@ -112,7 +112,7 @@ static quorum_duration first_pause(quorum_duration spread, uint64_t random)
     return quorum_lease_deadline(&lease) - begin;
 }
 
-/* Never sooner than a quarter of its time, however many there are. */
+/* The first renewal never comes before a quarter of its time, however many locks there are. */
 START_TEST(the_first_renewals_of_very_many_are_spread)
 {
     static const quorum_duration spreads[] = {THIRD / 10, THIRD / 2, THIRD - THIRD / 4};
@@ -200,7 +200,7 @@ START_TEST(extension_confirmed_late_is_renewed_by_its_own_ttl)
 }
 END_TEST
 
-/* A renewal that has failed by timeouts moves the end when a majority has confirmed it after all. */
+/* A renewal fails by timeouts. When a majority confirms it later, it still moves the end of validity. */
 START_TEST(late_confirmation_moves_the_end_and_the_next_try)
 {
     struct quorum_lease lease = held_as_usual();
@@ -271,7 +271,7 @@ START_TEST(forgetful_node_brings_the_renewal_forward)
     struct quorum_lease lease = held_as_usual();
     hasten(&lease, begin + MS, 300 * MS);
     ck_assert_uint_eq(quorum_lease_deadline(&lease), begin + 301 * MS);
-    hasten(&lease, begin + 2 * MS, 900 * MS); /* never later */
+    hasten(&lease, begin + 2 * MS, 900 * MS); /* never later than planned */
     ck_assert_uint_eq(quorum_lease_deadline(&lease), begin + 301 * MS);
     hasten(&lease, begin + 3 * MS, QUORUM_SECOND + 1 + 200 * MS); /* spread over one second */
     ck_assert_uint_eq(quorum_lease_deadline(&lease), begin + 203 * MS);
@@ -279,7 +279,8 @@ START_TEST(forgetful_node_brings_the_renewal_forward)
 }
 END_TEST
 
-/* The node may have executed the renewal under way before it forgot: another one follows, in time or at once. */
+/* The node may have executed the renewal in progress before it lost its data: another renewal follows, at the
+ * planned time or at once. */
 START_TEST(renewal_under_way_is_followed_by_the_hastened_one)
 {
     static const struct {
@@ -302,7 +303,7 @@ START_TEST(renewal_under_way_is_followed_by_the_hastened_one)
 }
 END_TEST
 
-/* ----------------------------------------------------------------------------------------------------------------- cap */
+/* -------------------------------------------------------------------------------------------------------------- cap */
 
 START_TEST(renewal_does_not_go_beyond_the_cap)
 {
@@ -322,7 +323,7 @@ START_TEST(nodes_are_asked_for_whole_milliseconds)
 }
 END_TEST
 
-/* It was planned with a ttl of 5 s. */
+/* The renewal was planned with a ttl of 5 s. */
 START_TEST(renewal_that_is_sent_late_does_not_go_beyond_the_cap)
 {
     static const struct {
@@ -354,7 +355,7 @@ START_TEST(at_the_cap_it_ends_by_itself)
 }
 END_TEST
 
-/* ------------------------------------------------------------------------------------------------------------- warning */
+/* ---------------------------------------------------------------------------------------------------------- warning */
 
 START_TEST(its_end_is_announced_once)
 {
@@ -377,8 +378,8 @@ START_TEST(after_an_extension_it_is_announced_again)
     terms.notify_before = 500 * MS;
     struct quorum_lease lease = held(&terms, 0);
     wake(&lease, first_end - 500 * MS);
-    ck_assert(
-        is_quiet(extended(&lease, first_end - MS, first_end + 100 * MS, 9000 * MS))); /* still within the notice */
+    ck_assert(is_quiet(
+        extended(&lease, first_end - MS, first_end + 100 * MS, 9000 * MS))); /* less validity is left than the notice */
     ck_assert(is_quiet(extended(&lease, first_end, first_end + 8000 * MS, 9000 * MS)));
     ck_assert_uint_eq(quorum_lease_deadline(&lease), first_end + 7500 * MS);
     ck_assert(wake(&lease, first_end + 7500 * MS).ending);
@@ -397,7 +398,7 @@ START_TEST(notice_longer_than_the_lock_is_given_at_once)
 }
 END_TEST
 
-/* ----------------------------------------------------------------------------------------------------------- extension */
+/* -------------------------------------------------------------------------------------------------------- extension */
 
 START_TEST(longer_extension_is_renewed_as_long)
 {
@@ -418,7 +419,7 @@ START_TEST(shorter_extension_takes_nothing_away)
 }
 END_TEST
 
-/* ---------------------------------------------------------------------------------------------------------------- loss */
+/* ------------------------------------------------------------------------------------------------------------- loss */
 
 START_TEST(its_end_is_exact)
 {
@@ -430,7 +431,7 @@ START_TEST(its_end_is_exact)
 }
 END_TEST
 
-/* Whatever the news, its end came first. */
+/* The lock has ended, and no later event revives it. */
 START_TEST(nothing_that_comes_after_the_end_brings_it_back)
 {
     for (enum quorum_lease_event_type type = QUORUM_LEASE_WOKEN; type <= QUORUM_LEASE_CLOSED; type++) {
@@ -479,16 +480,16 @@ START_TEST(loss_is_told_once_and_for_good)
 }
 END_TEST
 
-/* ----------------------------------------------------------------------------------------------------------- at random */
+/* -------------------------------------------------------------------------------------------------------- at random */
 
-/* A life: a host that wakes the lease when it asks for it, or later, and whose renewals come to whatever they come to. */
+/* A random run: a host that wakes the lease at its deadline or later, and renewals with any result. */
 struct life {
     struct quorum_lease lease;
     struct quorum_lease_terms terms;
     quorum_time now;
-    quorum_duration longest_ttl; /* of all asked for */
-    unsigned renewals;           /* under way */
-    bool failing;                /* as it was told */
+    quorum_duration longest_ttl; /* of all requested ttls */
+    unsigned renewals;           /* in progress */
+    bool failing;                /* as last reported */
     bool lost;
 };
 
@@ -583,7 +584,7 @@ static void check_deadline(const struct life *life, uint64_t seed)
         require(is_quiet(wake(&early, deadline - 1)), "it does something before its deadline", seed);
 }
 
-/* Returns how many steps the lock lived. */
+/* Returns the number of steps for which the lock was held. */
 static unsigned live(uint64_t seed)
 {
     uint64_t state = seed;
@@ -614,11 +615,11 @@ START_TEST(lives_at_random)
     unsigned long long steps = 0;
     for (uint64_t seed = 1; seed <= 20000; seed++)
         steps += live(seed);
-    ck_assert_uint_gt(steps, 20000 * 5); /* or most were over before anything could happen */
+    ck_assert_uint_gt(steps, 20000 * 5); /* otherwise most locks ended before much could happen */
 }
 END_TEST
 
-/* By half of what is left, from both sides; not at all when nothing is. */
+/* A renewal may take half of the remaining validity, and no time when the validity has ended. */
 START_TEST(renewal_may_take_half_of_what_is_left)
 {
     struct quorum_lease lease = held_as_usual();
@@ -628,7 +629,7 @@ START_TEST(renewal_may_take_half_of_what_is_left)
 }
 END_TEST
 
-/* Renewals overlap: one that was won still waits for its last node when the next fails. */
+/* Renewals overlap: a successful one may still be waiting for its last node when the next one fails. */
 START_TEST(nothing_is_healed_once_a_renewal_has_failed)
 {
     struct quorum_lease lease = held_as_usual();

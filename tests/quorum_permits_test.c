@@ -1,4 +1,5 @@
-/* Which slot of a semaphore is tried: the one that is free on a majority, each once, until word comes from outside. */
+/* Which slot of a semaphore an attempt tries: the next slot that is free on a majority, each once, until a message
+ * reports a free slot. */
 #include "quorum/permits.h"
 
 #include "quorum_random.h"
@@ -68,7 +69,7 @@ START_TEST(each_slot_is_tried_once)
         }
         ck_assert_uint_eq(tries, count);
         refused_by(NODES, UINT64_MAX);
-        ck_assert_int_eq(quorum_permits_next(&permits, 0), 1); /* later it begins anew */
+        ck_assert_int_eq(quorum_permits_next(&permits, 0), 1); /* a later attempt begins anew */
     }
 }
 END_TEST
@@ -97,7 +98,7 @@ START_TEST(word_of_a_free_slot_is_followed)
     quorum_permits_called(&permits, 2);
     ck_assert_uint_eq(permits.slot, 2);
     ck_assert_uint_eq(permits.tried, 0);
-    quorum_permits_called(&permits, 3); /* there is none */
+    quorum_permits_called(&permits, 3); /* there is no slot 3 */
     ck_assert_uint_eq(permits.slot, 2);
 }
 END_TEST

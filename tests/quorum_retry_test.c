@@ -1,5 +1,5 @@
-/* When to try again: never before a round's time has passed nor after the deadline, in windows that grow with what was
- * met. */
+/* When to try again: never before one round's time has passed, never after the deadline, and in windows that grow
+ * with the losses. */
 #include "quorum/retry.h"
 
 #include "quorum_random.h"
@@ -14,7 +14,7 @@ struct schedule {
     quorum_duration first, last;
 };
 
-/* Held: others are quick. Anything else: nodes have to recover first. */
+/* Held: the other holders are quick. Other verdicts: nodes have to recover first. */
 static const struct schedule schedules[] = {{QUORUM_LOST_HELD, 5 * MS, 80 * MS},
                                             {QUORUM_LOST_NO_QUORUM, 20 * MS, 640 * MS},
                                             {QUORUM_LOST_MISCONFIGURED, 20 * MS, 640 * MS},
@@ -30,7 +30,7 @@ static struct quorum_retry lost_so_often(unsigned losses, enum quorum_verdict ve
     return retry;
 }
 
-/* The pause that the next loss leads to. */
+/* The pause that follows the next loss. */
 static quorum_duration pause_after(struct quorum_retry retry, enum quorum_verdict verdict, uint64_t random)
 {
     return quorum_retry_next(&retry, now, verdict, 0, random) - now;
@@ -44,7 +44,7 @@ static quorum_duration expected_window(const struct schedule *schedule, unsigned
     return window;
 }
 
-/* The random number is taken modulo the window: the least that starts anew is the window. */
+/* The random number is taken modulo the window: the smallest number that gives a pause of 0 again is the window. */
 START_TEST(window_doubles_up_to_its_last)
 {
     const struct schedule *schedule = &schedules[_i];
@@ -82,7 +82,7 @@ START_TEST(window_grows_again_after_it_started_anew)
 }
 END_TEST
 
-/* Two that split the votes must not meet in the very next round again. */
+/* Two clients that split the votes must not collide in the next round again. */
 START_TEST(pause_is_never_below_one_round)
 {
     static const quorum_duration rounds[] = {0, 1, 100 * QUORUM_MICROSECOND, 50 * MS, 300 * MS};
@@ -99,7 +99,8 @@ START_TEST(pause_is_never_below_one_round)
 }
 END_TEST
 
-/* A machine that was suspended in the middle of a round saw it take hours; who waits does not sleep for as long again. */
+/* When the machine was suspended during a round, the round seems to have taken hours. The pause must not become as
+ * long. */
 START_TEST(round_that_took_hours_does_not_make_the_pause_as_long)
 {
     for (int i = 0; i < SCHEDULES; i++) {
@@ -110,7 +111,7 @@ START_TEST(round_that_took_hours_does_not_make_the_pause_as_long)
 }
 END_TEST
 
-/* After a round of 2 ms, with so much left until the deadline. */
+/* A round of 2 ms, and this much time left until the deadline. */
 START_TEST(deadline_is_never_passed_nor_met)
 {
     static const quorum_duration rests[] = {MS, MS + 1, 2 * MS, 5 * MS - 1, 5 * MS, 5 * MS + 1};
@@ -136,7 +137,8 @@ START_TEST(no_time_for_another_attempt)
 }
 END_TEST
 
-/* Who said that he would wait for a second does not give up after half of it because the window is wider than the rest. */
+/* A client that waits for a second must not give up after half of it because the window is wider than the remaining
+ * time. */
 START_TEST(wait_is_used_to_its_end)
 {
     for (int i = 0; i < SCHEDULES; i++)
@@ -153,7 +155,7 @@ START_TEST(wait_is_used_to_its_end)
             }
             ck_assert_uint_lt(last, deadline);
             ck_assert_uint_gt(last + 2 * MS, deadline);
-            ck_assert_uint_lt(attempts, 60); /* and not by trying over and over at the end */
+            ck_assert_uint_lt(attempts, 60); /* without a burst of attempts at the end */
         }
 }
 END_TEST
@@ -187,7 +189,8 @@ START_TEST(at_the_end_of_time_there_is_none)
 }
 END_TEST
 
-/* Full jitter: all of the window, evenly. 64 bins of 1000 draws are within 5 standard deviations of 1000. */
+/* Full jitter: the pauses cover the whole window evenly. 64 bins of 1000 draws are within 5 standard deviations of
+ * 1000. */
 START_TEST(pauses_are_spread_evenly_over_the_window)
 {
     enum { BINS = 64, DRAWS = 1000 * BINS };

@@ -1,8 +1,8 @@
 /*
- * Every story a round can have, each step of it compared with the oracle: for up to five nodes every answer in every
- * order, with a cancellation at every point and the deciding vote on both sides of the last moment; for up to three
- * also every way in which nodes become usable late, give up, or answer twice; for more, at random. A prefix of a story
- * is a story in which the rest of the nodes never answers.
+ * Every sequence of events that a round can have, each step compared with the oracle. Up to five nodes: every reply in
+ * every order, with a cancellation at every point, and with the deciding vote on both sides of the last moment. Up to
+ * three nodes also: nodes that become usable late, give up, or reply twice. More nodes: random sequences. A prefix of a
+ * sequence covers the case that the other nodes never reply.
  */
 #include "quorum/round.h"
 
@@ -24,29 +24,29 @@ struct outcome {
     bool left_nothing;
 };
 
-/* What a node says to an acquire. */
+/* A node's possible votes on an acquire. */
 static const struct outcome acquire_outcomes[] = {
     {QUORUM_GRANTED, false, false},     {QUORUM_HELD, false, true},       {QUORUM_HELD, false, false},
     {QUORUM_REFUSED, false, false},     {QUORUM_REFUSED, true, false},    {QUORUM_TIMED_OUT, false, false},
     {QUORUM_UNREACHABLE, false, false}, {QUORUM_UNATTESTED, false, false}};
 
-/* What it says to an extension or a release. */
+/* A node's possible votes on an extension or a release. */
 static const struct outcome other_outcomes[] = {{QUORUM_GRANTED, false, false},     {QUORUM_ABSENT, false, false},
                                                 {QUORUM_HELD, false, false},        {QUORUM_REFUSED, false, false},
                                                 {QUORUM_REFUSED, true, false},      {QUORUM_TIMED_OUT, false, false},
                                                 {QUORUM_UNREACHABLE, false, false}, {QUORUM_ABSENT, false, true}};
 
-/* How a node is counted that was not asked. */
+/* The possible votes of a node that got no request. */
 static const struct outcome unasked_outcomes[] = {
     {QUORUM_TIMED_OUT, false, false}, {QUORUM_UNREACHABLE, false, false}, {QUORUM_UNREACHABLE, true, false}};
 #define OUTCOMES      ((unsigned)(sizeof acquire_outcomes / sizeof *acquire_outcomes))
-#define LATE_OUTCOMES 3u /* the first three: once there is a vote, what else is said does not matter */
+#define LATE_OUTCOMES 3u /* the first three: after a node's first vote the others make no difference */
 #define UNASKED       ((unsigned)(sizeof unasked_outcomes / sizeof *unasked_outcomes))
 _Static_assert(sizeof acquire_outcomes == sizeof other_outcomes, "one number for both");
 
-/* ------------------------------------------------------------------------------------------------------------- stories */
+/* -------------------------------------------------------------------------------------------------------- sequences */
 
-/* The terms under test: an extension reaches further than the lock as it is, and in the last plan it does not. */
+/* The terms under test. EXTEND moves the end of validity; EXTEND_SHORT does not. */
 enum { ACQUIRE, EXTEND, RELEASE, LOOK, EXTEND_SHORT, ADOPT, ACQUIRE_ALL, RELEASE_ALL, PLANS };
 
 static struct quorum_terms terms_of(int plan, unsigned nodes)
@@ -71,15 +71,19 @@ static struct quorum_terms terms_of(int plan, unsigned nodes)
 struct path {
     struct subject subject;
     quorum_time now;
-    quorum_nodes usable_told; /* QUORUM_USABLE was said of them */
+    quorum_nodes usable_told; /* nodes that already had QUORUM_USABLE */
     quorum_nodes answered_late;
 };
 
 struct tree {
-    unsigned slow_from;                  /* the step before which an hour passes; NOT_SLOW: none */
-    bool late_events;                    /* nodes become usable late, and answer after their timeout */
-    bool one_order;                      /* of nodes that differ by their number alone, the first one acts first */
-    enum { NEVER, LAST, AND_ON } cancel; /* is a path ever cancelled, and if so does it go on then? */
+    unsigned slow_from; /* an hour passes before this step; NOT_SLOW: never */
+    bool late_events;   /* nodes become usable late, and reply after their timeout */
+    bool one_order;     /* of nodes that differ only by their number, the first one acts first */
+    enum {
+        NEVER,
+        LAST,
+        AND_ON
+    } cancel; /* never cancelled; cancelled at the end of a path; cancelled, and the path continues */
     uint64_t paths;
 };
 #define NOT_SLOW UINT32_MAX
@@ -112,7 +116,7 @@ static struct quorum_event vote_event(unsigned node, const struct outcome *outco
                                  .left_nothing = outcome->left_nothing};
 }
 
-/* --------------------------------------------------------------------------------------------------- what can come next */
+/* --------------------------------------------------------------------------------------------- possible next events */
 
 struct menu {
     struct quorum_event event[QUORUM_NODES_MAX * (OUTCOMES + 2) + 1];
@@ -136,7 +140,7 @@ static void add_answers(struct menu *menu, const struct oracle *oracle, unsigned
         add(menu, vote_event(node, &outcomes[i]));
 }
 
-/* The node's own words, after it has been counted as timed out. */
+/* The node's reply, after the node was counted as timed out. */
 static void add_late_answers(struct menu *menu, const struct oracle *oracle, unsigned node)
 {
     const struct outcome *outcomes = oracle->terms.kind == QUORUM_ACQUIRE ? acquire_outcomes : other_outcomes;
@@ -163,7 +167,7 @@ static bool untouched(const struct path *path, unsigned node)
     return !path->subject.oracle.node[node].voted && !(path->usable_told >> node & 1);
 }
 
-/* A node that nothing has happened to acts after the untouched ones of its sort that come before it. */
+/* Of the untouched nodes of one kind, the one with the lowest number acts first. */
 static bool is_in_turn(const struct path *path, unsigned node)
 {
     const struct oracle_node *nodes = path->subject.oracle.node;
@@ -185,7 +189,7 @@ static void list_events(const struct tree *tree, const struct path *path, struct
         add(menu, (struct quorum_event){.type = QUORUM_CANCEL});
 }
 
-/* What is said once is not on the menu again. */
+/* Events that occur once are not offered again. */
 static void note(struct path *path, const struct quorum_event *event)
 {
     if (event->type == QUORUM_USABLE)
@@ -202,7 +206,7 @@ static void take(const struct tree *tree, struct path *path, const struct quorum
     step(path, *event);
 }
 
-/* --------------------------------------------------------------------------------------------------------------- trees */
+/* ------------------------------------------------------------------------------------------------------------ trees */
 
 static bool is_deciding_grant(const struct oracle *oracle, const struct quorum_event *event)
 {
@@ -212,7 +216,7 @@ static bool is_deciding_grant(const struct oracle *oracle, const struct quorum_e
            !oracle->node[event->node].voted && oracle_majority(oracle, oracle_count(oracle, QUORUM_GRANTED) + 1);
 }
 
-/* The grant that makes a majority, just in time and just too late. */
+/* The grant that makes a majority, at the last moment and just after it. */
 static void try_last_moment(const struct path *path, const struct quorum_event *event)
 {
     const struct oracle *oracle = &path->subject.oracle;
@@ -229,11 +233,12 @@ static void try_last_moment(const struct path *path, const struct quorum_event *
 
 static void walk(struct tree *tree, const struct path *path);
 
-/* Every node is usable or coming; also one that has been counted out, which is to make no difference. */
+/* Every node is usable or coming. That includes a node that has already been counted out, which must make no
+ * difference. */
 static void walk_splits(struct tree *tree, const struct path *path)
 {
     quorum_nodes all = quorum_all(path->subject.oracle.terms.nodes);
-    quorum_nodes coming = all; /* every subset of it */
+    quorum_nodes coming = all; /* iterates over every subset of `all` */
     for (;; coming = (coming - 1) & all) {
         struct path next = *path;
         start(&next, all & ~coming, coming);
@@ -245,7 +250,7 @@ static void walk_splits(struct tree *tree, const struct path *path)
 
 static void walk(struct tree *tree, const struct path *path)
 {
-    static struct menu menus[32]; /* one for each step of the path: large, and not to be set up each time */
+    static struct menu menus[32]; /* one for each step of the path; static because they are large */
     struct menu *menu = &menus[path->subject.steps];
     tree->paths++;
     if (!path->subject.oracle.started)
@@ -262,7 +267,7 @@ static void walk(struct tree *tree, const struct path *path)
     }
 }
 
-/* How many paths a tree of answers has, when each of `nodes` gives one of OUTCOMES. */
+/* The number of paths in a tree of replies if each of `nodes` has OUTCOMES possible votes. */
 static uint64_t expected_paths(const struct tree *tree, unsigned nodes, bool cancelled)
 {
     unsigned next = nodes && tree->one_order ? 1 : nodes;
@@ -286,7 +291,7 @@ static void walk_answers(int plan, unsigned nodes, struct tree tree)
     ck_assert_uint_eq(tree.paths, expected_paths(&tree, nodes, false));
 }
 
-/* Steps are counted with the start: step 1 is the first answer or the cancellation, step nodes + 1 the last. */
+/* Steps are counted from the start: step 1 is the first reply or the cancellation, step nodes + 1 the last one. */
 START_TEST(every_answer_in_every_order)
 {
     for (unsigned nodes = 1; nodes <= 4; nodes++) {
@@ -303,7 +308,7 @@ START_TEST(every_answer_of_five_in_every_order)
 }
 END_TEST
 
-/* That the numbers of the nodes make no difference is tested below. */
+/* A separate test below shows that the numbers of the nodes make no difference. */
 START_TEST(every_answer_of_five_cancelled_and_slow)
 {
     for (unsigned slow_from = 1; slow_from <= 7; slow_from++)
@@ -337,9 +342,9 @@ START_TEST(every_way_of_three_to_come_late)
 }
 END_TEST
 
-/* ------------------------------------------------------------------------------------------------- more nodes, at random */
+/* -------------------------------------------------------------------------------------------- more nodes, at random */
 
-/* One story in two rounds: in the second, node i goes by the name of other_name[i]. */
+/* One sequence in two rounds: in the second round, node i has the number other_name[i]. */
 struct twins {
     struct path path;
     struct quorum_round renamed;
@@ -394,12 +399,12 @@ static void begin_twins(struct twins *twins, const struct quorum_terms *terms, u
     }
 }
 
-/* What most nodes say in one story, in percent; without a bias, hardly a round of many nodes would be won, or lost for
- * one reason. */
+/* The most frequent votes of one sequence, in percent. Without a bias, hardly any round of many nodes would be won,
+ * or lost for a single reason. */
 struct bias {
     unsigned grants;
     unsigned favourites;
-    unsigned favourite; /* which of the outcomes */
+    unsigned favourite; /* index of the favourite outcome */
 };
 
 static struct quorum_event draw_event(const struct menu *menu, const struct oracle *oracle, const struct bias *bias,
@@ -407,7 +412,8 @@ static struct quorum_event draw_event(const struct menu *menu, const struct orac
 {
     const struct outcome *outcomes = oracle->terms.kind == QUORUM_ACQUIRE ? acquire_outcomes : other_outcomes;
     struct quorum_event event = menu->event[random_below(seed, menu->count)];
-    if (event.type == QUORUM_CANCEL && random_below(seed, 10)) /* seldom, or nothing else would be seen */
+    if (event.type == QUORUM_CANCEL &&
+        random_below(seed, 10)) /* cancel seldom; otherwise most rounds would end with it */
         event = menu->event[0];
     bool votes = event.type == QUORUM_VOTED || (event.type == QUORUM_OVERDUE && random_below(seed, 8));
     if (!votes || !oracle->node[event.node].asked)
@@ -420,7 +426,7 @@ static struct quorum_event draw_event(const struct menu *menu, const struct orac
     return event;
 }
 
-/* In every other story some nodes are usable late. */
+/* In every other sequence some nodes become usable late. */
 static void start_at_random(struct twins *twins, uint64_t *seed)
 {
     quorum_nodes coming = random_below(seed, 2) ? (quorum_nodes)next_random(seed) & (quorum_nodes)next_random(seed) : 0;
@@ -429,7 +435,7 @@ static void start_at_random(struct twins *twins, uint64_t *seed)
     twins->path.now += MS;
 }
 
-/* Returns the verdict at the end of the story. */
+/* Returns the verdict at the end of the sequence. */
 static enum quorum_verdict live_at_random(int plan, unsigned nodes, uint64_t *seed)
 {
     static struct menu menu;
@@ -459,7 +465,7 @@ static enum quorum_verdict live_at_random(int plan, unsigned nodes, uint64_t *se
 static const unsigned many[] = {2, 3, 4, 5, 6, 7, 8, 31, 32};
 #define MANY ((int)(sizeof many / sizeof *many))
 
-/* Each verdict that a plan knows is met, or the stories are not worth telling. */
+/* Each verdict that is possible in a plan must occur; otherwise the sequences cover too little. */
 START_TEST(stories_at_random)
 {
     unsigned nodes = many[_i], met[PLANS][QUORUM_LOST_CANCELLED + 1] = {{0}};
@@ -493,7 +499,7 @@ static enum quorum_verdict verdict_of_grants(unsigned nodes, unsigned grants, in
     return path.subject.round.verdict;
 }
 
-/* Grants first, last, and spread among the failures. */
+/* Grants come first, last, or spread among the failures. */
 START_TEST(majority_is_where_it_should_be)
 {
     unsigned nodes = (unsigned)_i;

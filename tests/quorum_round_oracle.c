@@ -6,7 +6,8 @@
 
 #include "quorum_wide.h"
 
-/* The events so far. Walking a tree of events overwrites what a subject that was given up has left behind its `steps`. */
+/* The events so far. While the test walks a tree of events, each subject overwrites the entries beyond its `steps`,
+ * which belong to an abandoned subject. */
 #define STORY_MAX 512
 static struct quorum_event story[STORY_MAX];
 
@@ -38,7 +39,7 @@ void subject_fail(const struct subject *subject, const char *why)
     ck_abort_msg("%s", why);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ counting */
+/* --------------------------------------------------------------------------------------------------------- counting */
 
 unsigned oracle_count(const struct oracle *oracle, enum quorum_vote vote)
 {
@@ -69,13 +70,13 @@ bool oracle_majority(const struct oracle *oracle, unsigned count)
     return 2 * count > oracle->terms.nodes;
 }
 
-/* Would a majority be left if so many nodes were out? */
+/* Whether a majority is left without this many nodes. */
 static bool majority_without(const struct oracle *oracle, unsigned count)
 {
     return oracle_majority(oracle, oracle->terms.nodes - count);
 }
 
-/* ------------------------------------------------------------------------------------------------------------- verdict */
+/* ---------------------------------------------------------------------------------------------------------- verdict */
 
 static quorum_time own_end(const struct oracle *oracle)
 {
@@ -120,7 +121,7 @@ static enum quorum_verdict verdict_of_minority(const struct oracle *oracle)
     return majority_without(oracle, without_ours) ? QUORUM_LOST_NO_QUORUM : QUORUM_LOST_GONE;
 }
 
-/* Of a release that is as good as decided only nodes that are not late yet are waited for. */
+/* Once a release can no longer change its verdict, it waits only for nodes that are not late yet. */
 static unsigned count_awaited(const struct oracle *oracle)
 {
     unsigned granted = oracle_count(oracle, QUORUM_GRANTED), punctual = 0;
@@ -130,16 +131,16 @@ static unsigned count_awaited(const struct oracle *oracle)
     return open ? oracle_open(oracle) : punctual;
 }
 
-/* Whether it is decided now; if so, how. */
+/* Whether the round is decided now, and with which verdict. */
 static bool decide(const struct oracle *oracle, quorum_time now, enum quorum_verdict *verdict)
 {
     unsigned granted = oracle_count(oracle, QUORUM_GRANTED);
     if (oracle->cancelled)
         *verdict = QUORUM_LOST_CANCELLED;
     else if (oracle->terms.kind == QUORUM_LOOK && oracle_open(oracle) > 0)
-        return false; /* a look is for all there is to see */
+        return false; /* a look waits for every reply */
     else if (oracle->terms.all_answers && oracle->terms.kind == QUORUM_RELEASE && count_awaited(oracle) > 0)
-        return false; /* nothing of it may arrive when the caller is told */
+        return false; /* no request of the round may arrive after the caller's callback */
     else if (oracle->terms.all_answers && oracle->terms.kind != QUORUM_RELEASE && oracle_majority(oracle, granted) &&
              oracle_open(oracle) > 0)
         return false;
@@ -152,9 +153,9 @@ static bool decide(const struct oracle *oracle, quorum_time now, enum quorum_ver
     return true;
 }
 
-/* --------------------------------------------------------------------------------------------------------------- steps */
+/* ------------------------------------------------------------------------------------------------------------ steps */
 
-/* Nothing is sent once it is over, but for a release: whoever may hold the key is told. */
+/* Nothing is sent after the verdict, except by a release: every node that may have the key gets it. */
 static bool may_ask(const struct oracle *oracle, unsigned node)
 {
     return !oracle->node[node].asked && !oracle->node[node].voted &&
@@ -182,7 +183,7 @@ static quorum_nodes start(struct oracle *oracle, const struct quorum_event *even
     return send;
 }
 
-/* A node that was too slow for an extension has done it all the same. */
+/* A node that replied too late to an extension has executed it all the same. */
 static bool is_late_grant(const struct oracle *oracle, const struct oracle_node *node, const struct quorum_event *event)
 {
     return oracle->terms.kind == QUORUM_EXTEND && node->asked && node->voted && node->vote == QUORUM_TIMED_OUT &&
@@ -239,7 +240,7 @@ static void finish(struct oracle *oracle, enum quorum_verdict verdict, quorum_ti
     oracle->validity_end = end > oracle->terms.validity_end ? end : oracle->terms.validity_end;
 }
 
-/* Is this the moment at which an extension that was lost by timeouts turns out to be good for some time to come? */
+/* Whether this event confirms an extension that was lost by timeouts, with validity left. */
 static bool confirm_late(struct oracle *oracle, const struct quorum_event *event)
 {
     if (oracle->confirmed || !oracle->over || event->type != QUORUM_VOTED)
@@ -286,7 +287,7 @@ static struct quorum_actions oracle_step(struct oracle *oracle, const struct quo
     return actions;
 }
 
-/* ---------------------------------------------------------------------------------------------------------- comparison */
+/* ------------------------------------------------------------------------------------------------------- comparison */
 
 static void check(const struct subject *subject, bool holds, const char *what)
 {
@@ -294,7 +295,7 @@ static void check(const struct subject *subject, bool holds, const char *what)
         subject_fail(subject, what);
 }
 
-/* Every node in its class, and in no other. */
+/* Every node is in its class, and in no other. */
 static void check_votes(const struct subject *subject)
 {
     const struct oracle *oracle = &subject->oracle;
@@ -338,7 +339,7 @@ static void check_verdict(const struct subject *subject)
     check(subject, round->confirmed == oracle->confirmed, "confirmed late or not");
 }
 
-/* What a lock may never do, said without the oracle. */
+/* The guarantees of a lock, checked without the oracle. */
 static void check_promises(const struct subject *subject)
 {
     const struct quorum_round *round = &subject->round;

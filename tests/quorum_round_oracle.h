@@ -1,7 +1,7 @@
 /*
- * What one round must do, worked out a second time and in the dullest way: one record per node, plain counting, no sets
- * of bits to keep. A subject is a round under test together with its oracle; subject_step() drives both and fails the
- * test, with the story so far, where they differ.
+ * The rules of one round, computed a second time in the simplest way: one record per node, plain counting, no bit sets.
+ * A subject is a round under test together with its oracle. subject_step() drives both; where they differ, it fails the
+ * test and prints the events so far.
  */
 #ifndef TESTS_QUORUM_ROUND_ORACLE_H
 #define TESTS_QUORUM_ROUND_ORACLE_H
@@ -11,10 +11,10 @@
 #include "quorum/round.h"
 
 struct oracle_node {
-    bool coming; /* so named at START */
-    bool asked;  /* was sent the request */
-    bool clean;  /* has said that nothing of ours is there */
-    bool voted;  /* its first answer is in; later ones do not count */
+    bool coming; /* named in `coming` of START */
+    bool asked;  /* got the request */
+    bool clean;  /* its reply showed that the node has nothing of ours */
+    bool voted;  /* its first vote has been counted; later ones do not count */
     bool late;   /* its timeout passed before it voted */
     bool permanent;
     enum quorum_vote vote;
@@ -26,17 +26,17 @@ struct oracle {
     bool started;
     bool cancelled;
     bool over;
-    enum quorum_verdict verdict; /* once over */
-    quorum_time sent;            /* the first send; QUORUM_NEVER before */
+    enum quorum_verdict verdict; /* valid once `over` */
+    quorum_time sent;            /* the first send; QUORUM_NEVER before it */
     quorum_time decided_at;
-    quorum_time validity_end; /* once won, or confirmed late */
-    bool confirmed;           /* an extension lost by timeouts has a majority since */
+    quorum_time validity_end; /* valid once won, or confirmed late */
+    bool confirmed;           /* an extension that was lost by timeouts got a majority later */
 };
 
 struct subject {
     struct quorum_round round;
     struct oracle oracle;
-    unsigned steps; /* how long the story is */
+    unsigned steps; /* the number of events so far */
 };
 
 void subject_init(struct subject *subject, const struct quorum_terms *terms);
@@ -48,10 +48,10 @@ unsigned oracle_count(const struct oracle *oracle, enum quorum_vote vote);
 unsigned oracle_open(const struct oracle *oracle);
 bool oracle_majority(const struct oracle *oracle, unsigned count);
 
-/* The last moment at which a majority still wins. */
+/* The last moment at which a majority still wins the round. */
 quorum_time oracle_last_moment(const struct oracle *oracle);
 
-/* Fails the test, and tells the events that led there. */
+/* Fails the test, and prints the events that led to the failure. */
 _Noreturn void subject_fail(const struct subject *subject, const char *why);
 
 #endif

@@ -1,5 +1,4 @@
-/* The rules of a round one by one, as a reader would tell them. All of their combinations:
- * quorum_round_exhaustive_test.c. */
+/* The rules of a round, one by one. quorum_round_exhaustive_test.c tests all of their combinations. */
 #include "quorum/round.h"
 #include "quorum/validity.h"
 
@@ -9,7 +8,7 @@
 
 static const quorum_time begin = 1000 * QUORUM_SECOND;
 
-/* ttl 1 s, drift 1 % + 2 ms: until `begin` + 988 ms. */
+/* ttl 1 s, drift 1 % + 2 ms: valid until `begin` + 988 ms. */
 static struct quorum_terms terms_for(enum quorum_kind kind, unsigned nodes)
 {
     return (struct quorum_terms){.kind = kind,
@@ -39,7 +38,7 @@ static struct quorum_actions vote(struct quorum_round *round, unsigned node, enu
     return quorum_round_step(round, &event);
 }
 
-/* The node's own answer, which shows that nothing of ours is there. */
+/* A reply which shows that the node has nothing of ours. */
 static struct quorum_actions held_cleanly(struct quorum_round *round, unsigned node, quorum_time now)
 {
     const struct quorum_event event = {
@@ -69,7 +68,7 @@ static struct quorum_round begun(enum quorum_kind kind, unsigned nodes)
     return round;
 }
 
-/* ------------------------------------------------------------------------------------------------------------- acquire */
+/* ---------------------------------------------------------------------------------------------------------- acquire */
 
 START_TEST(all_usable_nodes_are_asked_at_once)
 {
@@ -140,7 +139,7 @@ START_TEST(undo_leaves_out_who_said_that_nothing_of_ours_is_there)
 }
 END_TEST
 
-/* A node that was counted out for its silence has spoken after all. */
+/* A node that was counted as timed out replies after all. */
 START_TEST(late_answer_counts_for_the_undo_and_not_as_a_vote)
 {
     struct quorum_round round = begun(QUORUM_ACQUIRE, 5);
@@ -244,11 +243,11 @@ START_TEST(held_is_said_when_others_alone_prevent_a_majority)
     vote(&round, 0, QUORUM_UNREACHABLE, begin);
     vote(&round, 1, QUORUM_TIMED_OUT, begin);
     held_cleanly(&round, 2, begin);
-    ck_assert_int_eq(round.verdict, QUORUM_LOST_HELD); /* without that key, three nodes would be left */
+    ck_assert_int_eq(round.verdict, QUORUM_LOST_HELD); /* without the other holder, three nodes could still grant it */
 }
 END_TEST
 
-/* A host that asks for many locks at once hears of some that it did not ask this node for. */
+/* A batch renews many locks with one request, so a round may get a reply from a node that it did not send to. */
 START_TEST(grant_of_a_node_that_was_counted_out_is_no_grant)
 {
     struct quorum_terms terms = terms_for(QUORUM_EXTEND, 3);
@@ -282,7 +281,7 @@ static struct quorum_actions refuse_by_clock(struct quorum_round *round, unsigne
     return quorum_round_step(round, &event);
 }
 
-/* Alone, or together with refusals that waiting does not end either; whoever granted is undone. */
+/* Clock refusals alone, or together with other permanent refusals. The round undoes the grant. */
 START_TEST(too_many_clocks_too_far_off_is_its_own_loss)
 {
     for (unsigned by_clock = 0; by_clock <= 3; by_clock++) {
@@ -293,14 +292,14 @@ START_TEST(too_many_clocks_too_far_off_is_its_own_loss)
         ck_assert(actions.decided);
         ck_assert_uint_eq(actions.undo, 0x1f);
         ck_assert_int_eq(round.verdict, by_clock ? QUORUM_LOST_CLOCK : QUORUM_LOST_MISCONFIGURED);
-        refuse_by_clock(&round, 0); /* once it has voted a node's word does not count again */
+        refuse_by_clock(&round, 0); /* a second vote of the same node does not count */
         refuse_by_clock(&round, 4);
         ck_assert_uint_eq(round.clock, quorum_node(by_clock) - 1);
     }
 }
 END_TEST
 
-/* ------------------------------------------------------------------------------------------------------ extend, release */
+/* -------------------------------------------------------------------------------------------------- extend, release */
 
 START_TEST(extension_moves_the_end)
 {
@@ -335,7 +334,7 @@ START_TEST(extension_after_the_end_is_too_late)
 }
 END_TEST
 
-/* Node timeouts end the waiting; what the nodes have done stays done. */
+/* Node timeouts decide the round, but an extension that a node has executed stays executed. */
 START_TEST(extension_lost_by_timeouts_is_confirmed_by_late_grants)
 {
     struct quorum_round round = begun(QUORUM_EXTEND, 5);
@@ -412,11 +411,11 @@ START_TEST(lock_is_gone_when_too_many_do_not_have_it)
 {
     struct quorum_round round = begun(QUORUM_EXTEND, 5);
     vote(&round, 0, QUORUM_ABSENT, begin);
-    vote(&round, 1, QUORUM_HELD, begin); /* another's key there: not ours either */
+    vote(&round, 1, QUORUM_HELD, begin); /* another holder's key: not ours either */
     struct quorum_round other = round;
     ck_assert_uint_eq(vote(&round, 2, QUORUM_ABSENT, begin).undo, 0);
     ck_assert_int_eq(round.verdict, QUORUM_LOST_GONE);
-    vote(&other, 2, QUORUM_TIMED_OUT, begin); /* it may still have it */
+    vote(&other, 2, QUORUM_TIMED_OUT, begin); /* node 2 may still have it */
     ck_assert_int_eq(other.verdict, QUORUM_LOST_NO_QUORUM);
 }
 END_TEST
@@ -455,8 +454,8 @@ static struct quorum_round begun_for_all(enum quorum_kind kind, unsigned nodes)
     return round;
 }
 
-/* Our clock is found to have stopped while the last answer is on its way: the nodes may have let expire what they granted
- * before. A round that began afterwards is as good as any. The order is that of the kinds. */
+/* The client learns that its clock stopped while the last reply is on its way: the nodes may have let earlier grants
+ * expire. A round that began after the stop is not affected. _i: the kind. */
 START_TEST(stopped_clock_voids_what_was_asked_before)
 {
     static const struct {
@@ -499,7 +498,7 @@ START_TEST(settling_is_between_the_majority_and_the_last_answer)
     ck_assert(quorum_round_is_settling(&round));
     vote(&round, 2, QUORUM_GRANTED, begin);
     ck_assert(!quorum_round_is_settling(&round));
-    struct quorum_round look = begun(QUORUM_LOOK, 3); /* has nothing to settle, however many answer */
+    struct quorum_round look = begun(QUORUM_LOOK, 3); /* a look has nothing to settle, with any number of replies */
     vote(&look, 0, QUORUM_GRANTED, begin);
     vote(&look, 1, QUORUM_GRANTED, begin);
     ck_assert(!quorum_round_over(&look));
@@ -596,7 +595,7 @@ START_TEST(look_waits_for_every_node)
 }
 END_TEST
 
-/* -------------------------------------------------------------------------------------------------------------- cancel */
+/* ----------------------------------------------------------------------------------------------------------- cancel */
 
 START_TEST(cancelled_acquire_is_undone_where_it_was_asked)
 {

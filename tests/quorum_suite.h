@@ -1,4 +1,4 @@
-/* The frame of a test program of one suite, for tests that need the rules alone. */
+/* The main function of a test program with one suite, for tests that need only the rules. */
 #ifndef TESTS_QUORUM_SUITE_H
 #define TESTS_QUORUM_SUITE_H
 

@@ -1,4 +1,4 @@
-/* The count of votes: for every number of nodes, and for small numbers every way they can vote. */
+/* The count of votes: for every number of nodes; for small numbers with every combination of votes. */
 #include "quorum/tally.h"
 
 #include "quorum_random.h"
@@ -14,7 +14,7 @@ START_TEST(majority_is_more_than_half)
 }
 END_TEST
 
-/* What exclusion rests on, even numbers included. */
+/* Exclusion relies on this, for even numbers of nodes too. */
 START_TEST(two_majorities_share_a_node)
 {
     for (unsigned nodes = 1; nodes <= 10; nodes++)
@@ -149,7 +149,7 @@ START_TEST(many_nodes_vote_at_random)
     for (int round = 0; round < 200; round++) {
         struct quorum_tally tally;
         enum quorum_vote votes[QUORUM_NODES_MAX] = {QUORUM_PENDING};
-        unsigned classes = 2 + random_below(&seed, QUORUM_VOTES - 1); /* few classes: large counts */
+        unsigned classes = 2 + random_below(&seed, QUORUM_VOTES - 1); /* few classes give large counts */
         quorum_tally_init(&tally, nodes);
         for (unsigned i = 0; i < nodes; i++) {
             unsigned node = random_below(&seed, nodes);

@@ -4,7 +4,7 @@
 #include "quorum_suite.h"
 #include "quorum_wide.h"
 
-/* Where sums and differences turn: both ends, both sides of the middle, and ordinary moments. */
+/* The points where sums and differences saturate or wrap: both ends, both sides of the middle, and ordinary times. */
 static const uint64_t corners[] = {0,
                                    1,
                                    2,

@@ -1,4 +1,4 @@
-/* Drift and validity: exact against 128 bit arithmetic, for a ttl of nothing as for one of centuries. */
+/* Drift and validity: exact, compared with 128 bit arithmetic, for a ttl from zero to centuries. */
 #include "quorum/validity.h"
 
 #include "quorum_random.h"
@@ -89,7 +89,7 @@ START_TEST(ttl_of_no_more_than_its_drift_gives_nothing)
 }
 END_TEST
 
-/* The shortest of whole milliseconds, by trying one after the other. */
+/* Finds the shortest ttl in whole milliseconds by trying one after the other. */
 static quorum_duration shortest_by_trying(quorum_duration validity, uint32_t drift_ppm)
 {
     quorum_duration ttl = QUORUM_MILLISECOND;
@@ -102,7 +102,7 @@ START_TEST(shortest_ttl_is_the_least_that_does)
 {
     uint32_t rate = rates[_i];
     if (rate > 500000)
-        return; /* tried out below, where one need not try for ever */
+        return; /* check_shortest() covers these rates, because trying every ttl would take too long */
     for (quorum_duration validity = 1; validity < 400 * QUORUM_MILLISECOND; validity += 333333)
         ck_assert_uint_eq(quorum_shortest_ttl(validity, rate), shortest_by_trying(validity, rate));
     for (quorum_duration ms = 1; ms < 300; ms++)
@@ -112,7 +112,7 @@ START_TEST(shortest_ttl_is_the_least_that_does)
 }
 END_TEST
 
-/* Too long to try them all: enough with it, and not with a millisecond less. */
+/* The range is too long to try every ttl: the result must be enough, and one millisecond less must not be. */
 static void check_shortest(quorum_duration validity, uint32_t drift_ppm)
 {
     quorum_duration ttl = quorum_shortest_ttl(validity, drift_ppm);
@@ -129,7 +129,7 @@ static void check_shortest(quorum_duration validity, uint32_t drift_ppm)
 START_TEST(shortest_ttl_at_any_rate_and_size)
 {
     uint64_t seed = 2;
-    for (int i = 0; i < RATES - 1; i++) { /* at the last rate nothing is ever left */
+    for (int i = 0; i < RATES - 1; i++) { /* at the last rate no validity is ever left */
         for (int j = 1; j < TTLS; j++)
             check_shortest(ttls[j], rates[i]);
         for (int j = 0; j < 500; j++)

@@ -1,4 +1,4 @@
-/* Whole numbers of 128 bits: what the rules compute with care in 64 bits, a test computes without. */
+/* 128 bit integers: a test computes with them, without overflow, the results that the rules compute in 64 bits. */
 #ifndef TESTS_QUORUM_WIDE_H
 #define TESTS_QUORUM_WIDE_H
 
@@ -6,13 +6,13 @@
 
 __extension__ typedef unsigned __int128 wide;
 
-/* The nearest that fits into a quorum_time. */
+/* The nearest value that fits into a quorum_time. */
 static inline quorum_time narrow(wide value)
 {
     return value < QUORUM_NEVER ? (quorum_time)value : QUORUM_NEVER;
 }
 
-/* The share of a ttl that drift takes, by the formula of the manual: ttl x rate + 2 ms. */
+/* The drift allowance of a ttl, by the formula in the manual: ttl x rate + 2 ms. */
 static inline wide wide_drift(quorum_duration ttl, uint32_t drift_ppm)
 {
     return (wide)ttl * drift_ppm / 1000000 + 2 * QUORUM_MILLISECOND;

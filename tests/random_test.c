@@ -1,5 +1,5 @@
-/* Random bits, from a system that gives them by pieces: a signal may cut short, or fail, what asks for more than 256
- * bytes. */
+/* Random bytes from a system that returns fewer than requested: a signal may shorten or interrupt a request for more
+ * than 256 bytes. */
 #include "quorum_suite.h"
 #include "src/core/random.h"
 
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* What the system answers, in turn: bytes, or an errno less than 0; 0: all that was asked for. */
+/* The system's results, in order: a number of bytes, a negative errno, or 0 for all requested bytes. */
 static long answers[4];
 static unsigned asked;
 
@@ -51,7 +51,7 @@ END_TEST
 
 START_TEST(not_at_all)
 {
-    ck_assert(!draw((const long[]){-EAGAIN, 0, 0, 0})); /* early boot */
+    ck_assert(!draw((const long[]){-EAGAIN, 0, 0, 0})); /* early in the boot */
     ck_assert(!draw((const long[]){256, -ENOSYS, 0, 0}));
 }
 END_TEST

@@ -1,5 +1,4 @@
-/* Node lists and URIs: any text is either taken apart into nodes that make sense, or refused in words that show no
- * password. */
+/* Node lists and URIs. Any text is either parsed into valid nodes or rejected with an error that shows no password. */
 #include "fuzz.h"
 
 #include "src/link/address.h"
@@ -10,7 +9,7 @@
 
 static struct rl_address addresses[REDLOCK_NODES_MAX], again[REDLOCK_NODES_MAX];
 
-/* What stands somewhere before an '@' may be a part of a password. */
+/* Text before an '@' may be part of a password. */
 static void require_no_secret(const char *list, const char *error)
 {
     static const char marker[] = "s3cret";
@@ -39,7 +38,7 @@ static void require_sense(const struct rl_address *address)
     fuzz_require(address->name[0], "no name");
 }
 
-/* A name names the node: read again it gives the same. */
+/* A node's name identifies it: parsing the name again gives the same address. */
 static void require_round_trip(const struct rl_address *address)
 {
     char error[256];

@@ -1,6 +1,6 @@
 /*
- * The command line of redlock(1): any words are either understood or refused with the exit status of a misuse. The
- * commands are the real ones, but for what they do.
+ * The command line of redlock(1). Any words are either accepted or rejected with the exit status for misuse. The
+ * commands are the real ones, except that they do nothing.
  */
 #include "fuzz.h"
 
@@ -15,7 +15,7 @@
 
 enum { WORDS_MAX = 24, COMMANDS_MAX = 16 };
 
-int redlock_main(int argc, char **argv); /* cli/main.c's */
+int redlock_main(int argc, char **argv); /* defined in cli/main.c */
 
 static unsigned ran;
 
@@ -29,7 +29,7 @@ static int run_nothing(const struct cli_arguments *arguments)
     return CLI_OK;
 }
 
-/* Linked in the place of the table that cli/main.c looks in. */
+/* Linked in place of the table in which cli/main.c looks up commands. */
 extern const struct cli_command *const __wrap_cli_commands[];
 static struct cli_command copies[COMMANDS_MAX];
 const struct cli_command *const __wrap_cli_commands[] = {
@@ -49,7 +49,7 @@ static void copy_commands(void)
         copies[i] = copies[0];
 }
 
-/* It has much to say of bad command lines. */
+/* Discards standard output, because the commands print much for random command lines. */
 static void be_quiet(void)
 {
     int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -74,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t at = 0; at < size + 8 && count < WORDS_MAX; at += strlen(text + at) + 1)
         words[count++] = strdup(text + at);
     char *kept[WORDS_MAX + 2];
-    memcpy(kept, words, sizeof kept); /* it changes their order */
+    memcpy(kept, words, sizeof kept); /* redlock_main() reorders the words */
     unsigned before = ran;
     int status = redlock_main(count, words);
     fuzz_require(status == CLI_OK || status == CLI_USAGE || status == CLI_MISCONFIGURED, "exit status %d", status);

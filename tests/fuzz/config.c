@@ -1,5 +1,5 @@
-/* The config file of redlock(1): any bytes are either read or refused, with the file, the line and no control
- * character. */
+/* The config file of redlock(1). Any bytes are either read or rejected with a message that has the file, the line
+ * and no control character. */
 #include "fuzz.h"
 
 #include "cli/config.h"
@@ -14,12 +14,13 @@
 #include <unistd.h>
 
 static char path[32];
-static bool said; /* with the file's name */
+static bool said; /* a message with the file's name was printed */
 
-/* What the command keeps until it ends: here, until the input ends, or ten minutes of inputs would fill the memory. */
+/* Allocations that the command keeps until it exits. Here they are freed after each input: ten minutes of inputs
+ * would otherwise fill the memory. */
 static void *kept[4096];
 static size_t kept_count;
-static bool reading; /* the fuzzer's own memory comes this way, too */
+static bool reading; /* the fuzzer's own allocations also come through the wrapped functions */
 
 void *__wrap_malloc(size_t size);
 void *__real_malloc(size_t size);
@@ -41,7 +42,7 @@ static void forget_kept(void)
 
 void __wrap_cli_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Control characters are the real one's to hide: only that something was said matters here. */
+/* The real function escapes control characters. Here it only matters that a message was printed. */
 void __wrap_cli_say(const char *format, ...)
 {
     char text[4096];
@@ -52,13 +53,13 @@ void __wrap_cli_say(const char *format, ...)
     said = said || strstr(text, path);
 }
 
-/* What the file may name is read, too: only what is harmless. */
+/* The config file may name other files, which are read too. Only harmless ones are opened. */
 FILE *__wrap_fopen(const char *name, const char *mode);
 FILE *__real_fopen(const char *name, const char *mode);
 
 FILE *__wrap_fopen(const char *name, const char *mode)
 {
-    bool own = strcmp(name, path) == 0; /* no other descriptor: reading a pipe would wait for ever */
+    bool own = strcmp(name, path) == 0; /* no other descriptor: reading from a pipe would block indefinitely */
     return __real_fopen(own ? name : "/dev/null", mode);
 }
 

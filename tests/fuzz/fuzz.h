@@ -1,9 +1,9 @@
 /*
- * What the fuzz targets share. A target is LLVMFuzzerTestOneInput() in one file: built with clang's libFuzzer it
- * invents inputs (preset `fuzz`, scripts/fuzz.sh); everywhere else replay.c feeds it the kept ones, as an ordinary
- * test.
+ * Functions that all fuzz targets share. A target is LLVMFuzzerTestOneInput() in one file. With clang's libFuzzer it
+ * gets generated inputs (preset `fuzz`, scripts/fuzz.sh); in other builds replay.c runs it on the stored inputs as an
+ * ordinary test.
  *
- * Inputs are read front to back as small numbers; what is missing at the end is 0, so that every input means something.
+ * An input is read from front to back as small numbers. Numbers beyond its end are 0, so every input is valid.
  */
 #ifndef TESTS_FUZZ_FUZZ_H
 #define TESTS_FUZZ_FUZZ_H
@@ -22,10 +22,10 @@ struct fuzz_input {
 uint8_t fuzz_byte(struct fuzz_input *input);
 uint16_t fuzz_word(struct fuzz_input *input);
 uint32_t fuzz_number(struct fuzz_input *input);
-/* Up to so many bytes; *taken says how many there were. */
+/* Returns up to `wanted` bytes; *taken is their number. */
 const uint8_t *fuzz_bytes(struct fuzz_input *input, size_t wanted, size_t *taken);
 
-/* A promise was broken: says which, and aborts, which the fuzzer keeps the input for. */
+/* Aborts with a message if a guarantee is broken. The fuzzer then stores the input. */
 #define fuzz_require(condition, ...)                                                                                   \
     do {                                                                                                               \
         if (!(condition))                                                                                              \
@@ -34,7 +34,7 @@ const uint8_t *fuzz_bytes(struct fuzz_input *input, size_t wanted, size_t *taken
 _Noreturn void fuzz_fail(const char *file, int line, const char *condition, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Text that may stand in a log: no control characters. */
+/* True if the text may be logged: it has no control characters. */
 bool fuzz_is_printable(const char *text);
 
 #endif

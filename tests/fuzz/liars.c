@@ -28,11 +28,11 @@ struct connection {
     int fd;
     unsigned node;
     struct bytes in;        /* from the client, not parsed yet */
-    struct bytes out;       /* said, and not a whole reply yet */
-    struct question *first; /* not answered in full */
+    struct bytes out;       /* sent, and not yet a complete reply */
+    struct question *first; /* the oldest one without a complete reply */
     struct question **last;
     size_t pending;
-    bool lost_track; /* it said what is no reply: nothing after it counts */
+    bool lost_track; /* the node sent bytes that are no reply: later bytes do not count */
 };
 
 static int listeners[LIARS];
@@ -46,8 +46,7 @@ static struct grant {
     char token[TOKEN + 1];
 } grants[4096];
 static size_t grant_count;
-static unsigned
-    unreadable; /* nodes that said what the parser here does not read, and hiredis may: they may have granted anything */
+static unsigned unreadable; /* nodes that sent bytes which hiredis may read and this parser rejects: possible grants */
 
 void liars_listen(void)
 {
@@ -68,7 +67,7 @@ const char *liars_list(const char *login, const char *parameters)
     return list;
 }
 
-/* ----------------------------------------------------------------------------------------------------- what was granted */
+/* ----------------------------------------------------------------------------------------------------------- grants */
 
 static bool is_token(const struct resp_argument *argument)
 {
@@ -91,7 +90,7 @@ static bool is_script(const struct resp_command *command, enum rl_script_id scri
     return text && strcmp(text, rl_scripts[script].text) == 0;
 }
 
-/* By the most generous reading. */
+/* Any reply that could count as a grant counts as one. */
 static bool may_be_grant(const struct resp_command *command, const char *reply, size_t length)
 {
     if (resp_command_is(command, "SET"))
@@ -134,10 +133,11 @@ static void drop_question(struct connection *connection)
     free(question);
 }
 
-/* More than this in one reply ends the link; so does nesting, which the parser here would follow. */
+/* The client closes the connection after a larger reply. It does so for deep nesting too, which this parser would
+ * follow recursively. */
 enum { REPLY_MOST = 1 << 16 };
 
-/* Whole replies go to the questions, in order. */
+/* Assigns complete replies to the requests, in order. */
 static void match_replies(struct connection *connection)
 {
     size_t used;
@@ -193,14 +193,14 @@ static void parse_commands(struct connection *connection)
         *connection->last = question;
         connection->last = &question->next;
         connection->pending++;
-        match_replies(connection); /* what was said before it was asked is its answer: the client cannot tell */
+        match_replies(connection); /* bytes sent before the request count as its reply, for the client too */
         bytes_consume(&connection->in, used);
         if (connection->in.length == 0)
             return;
     }
 }
 
-/* false: it has ended. */
+/* Returns false if the connection has ended. */
 static bool read_all(struct connection *connection, bool *news)
 {
     while (true) {
@@ -249,7 +249,7 @@ void liars_forget(void)
     unreadable = 0;
 }
 
-/* ------------------------------------------------------------------------------------------------------------- speaking */
+/* ---------------------------------------------------------------------------------------------------------- sending */
 
 void liars_say(size_t index, const void *bytes, size_t size)
 {
@@ -260,7 +260,7 @@ void liars_say(size_t index, const void *bytes, size_t size)
     while (size) {
         ssize_t sent = send(connection->fd, at, size, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent <= 0)
-            return; /* it does not listen any more: then it does not matter what was said */
+            return; /* the client has closed the connection, so the bytes sent do not matter */
         at += sent;
         size -= (size_t)sent;
     }
@@ -333,7 +333,7 @@ static void subscribe(struct bytes *reply, const struct resp_command *command)
     resp_write_integer(reply, 1);
 }
 
-/* What a healthy and friendly node answers. */
+/* The reply of a healthy node. */
 static void healthy(struct bytes *reply, const struct resp_command *command, unsigned node)
 {
     if (resp_command_is(command, "CLIENT ID"))

@@ -1,8 +1,8 @@
 /*
- * Nodes that may say anything, in the thread of the client that asks them: listeners on unix sockets, the connections
- * to them, what was asked on each, and what was answered. Nothing is sent but what the caller says. What a node has
- * granted is read off the bytes on the wire by a parser of the tests' own, so that it can be held against what the
- * client believes.
+ * Nodes that may send anything. They run in the thread of the client under test: listeners on unix sockets, their
+ * connections, the requests on each connection, and the replies. They send only the bytes that the caller passes. A
+ * parser that is independent of the library determines from the bytes on the wire which tokens a node has granted. So
+ * the test can compare the grants with the client's results.
  */
 #ifndef TESTS_FUZZ_LIARS_H
 #define TESTS_FUZZ_LIARS_H
@@ -13,27 +13,29 @@
 
 enum { LIARS = 3 };
 
-/* Once per process. */
+/* Call this once per process. */
 void liars_listen(void);
-/* "unix:///tmp/.../0,..." with this before each path, "user:password@", and this behind it, "?timeout_ms=20". */
+/* Returns "unix:///tmp/.../0,..." with `login` ("user:password@") before each path and `parameters`
+ * ("?timeout_ms=20") after it. */
 const char *liars_list(const char *login, const char *parameters);
 
-/* Takes what has come: new connections, commands, ends. true: there was something. */
+/* Processes new connections, commands and ends of connections. Returns true if there were any. */
 bool liars_take(void);
 
 size_t liars_connections(void);
-/* What is asked on the connection and has no answer yet. */
+/* Number of requests on the connection that have no reply yet. */
 size_t liars_pending(size_t connection);
 
-/* A healthy node's answer to the next question, cut to so many bytes, with one byte changed (at < 0: none). */
+/* Sends a healthy node's reply to the next request, cut to `cut` bytes, with the byte at `at` replaced (at < 0: no
+ * byte). */
 void liars_answer(size_t connection, size_t cut, long at, uint8_t byte);
-/* Bytes of the caller's own. */
+/* Sends the caller's bytes. */
 void liars_say(size_t connection, const void *bytes, size_t size);
 void liars_hang_up(size_t connection);
-/* All of them, and what is known of them. */
+/* Drops all connections and everything recorded about them. */
 void liars_forget(void);
 
-/* How many nodes have, by any reading of their words, granted the lock with this token. */
+/* Number of nodes that may have granted the lock with this token, if every ambiguous reply counts as a grant. */
 unsigned liars_granted(const char *token);
 
 #endif

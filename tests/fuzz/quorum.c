@@ -1,6 +1,7 @@
 /*
- * Histories of events into the quorum machines: any order, any times, any answers that the contract of a machine
- * allows. The first byte says which machine; what must be true after every step is in the function of its name.
+ * Histories of events for the quorum machines: any order, any times and any replies that the contract of a machine
+ * allows. The first byte selects the machine. The function named after a machine checks its invariants after every
+ * step.
  */
 #include "fuzz.h"
 
@@ -14,7 +15,7 @@
 
 #include <string.h>
 
-/* Time goes on by anything from nothing to an hour; now and then it is at its end. */
+/* Advances the time by anything from nothing to an hour, and sometimes to its maximum. */
 static quorum_time pass(struct fuzz_input *input, quorum_time now)
 {
     unsigned how = fuzz_byte(input);
@@ -33,7 +34,7 @@ static quorum_duration any_duration(struct fuzz_input *input)
 
 struct round_history {
     struct quorum_round round;
-    quorum_nodes usable; /* were told to be */
+    quorum_nodes usable; /* reported as usable */
     quorum_nodes sent;
     unsigned decisions;
     quorum_time first_send;
@@ -59,7 +60,7 @@ static struct quorum_event start_event(struct fuzz_input *input, quorum_nodes al
     return event;
 }
 
-/* A vote of a node that was not asked is no grant: hosts count such nodes out. */
+/* A vote of a node that got no request is never a grant: the callers of the machine exclude such nodes. */
 static struct quorum_event next_event(struct fuzz_input *input, const struct round_history *history, quorum_time now)
 {
     unsigned kind = fuzz_byte(input), node = fuzz_byte(input) % history->round.terms.nodes;
@@ -136,7 +137,7 @@ struct lease_history {
     bool renewing;
     unsigned losses;
     quorum_time end;
-    quorum_time asked; /* when the renewal under way was asked for */
+    quorum_time asked; /* when the renewal in progress was requested */
     quorum_duration asked_for;
 };
 

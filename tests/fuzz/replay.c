@@ -1,5 +1,5 @@
-/* Feeds a fuzz target the inputs it is given (files, or directories of them), each also cut short at every length:
- * without clang's fuzzer. */
+/* Runs a fuzz target on the given inputs (files, or directories of files), and on each of them truncated at every
+ * length. It does not need clang's fuzzer. */
 #include "fuzz.h"
 
 #include "support/bytes.h"
@@ -11,14 +11,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Every length costs a run: long inputs are cut in so many places. */
+/* Each length costs a run, so a long input is truncated at no more than this many lengths. */
 enum { CUTS = 64 };
 
 static unsigned inputs, runs;
 
 static void run(const uint8_t *data, size_t size)
 {
-    uint8_t *exact = malloc(size ? size : 1); /* so that a sanitizer sees a byte too many */
+    uint8_t *exact = malloc(size ? size : 1); /* exact size, so that a sanitizer detects a read of one byte too many */
     if (!exact)
         abort();
     memcpy(exact, data, size);

@@ -1,11 +1,11 @@
 /*
- * A client among nodes that say anything at any time, through the real reply path: sockets, hiredis, handshake, guard,
- * rounds, renewal, queue, listeners. The input is a programme of what the nodes say and what the client's user does;
- * the clock is moved by hand.
+ * A client among nodes that send anything at any time, through the real reply path: sockets, hiredis, handshake, guard,
+ * rounds, renewal, queue, listeners. The input is a program: the bytes that the nodes send, and the calls of the
+ * client's user. The test advances the clock.
  *
- * Whatever they say: no crash, no memory without bound, every operation is told once and by its deadline, the client
- * closes, a lock is only won where a majority has granted it, and nothing a node says gets into a text as a control
- * character.
+ * Whatever the nodes send: the client does not crash, its memory is bounded, it reports every operation once and by its
+ * deadline, it closes, it acquires a lock only if a majority has granted it, and no text contains a control character
+ * from a node.
  */
 #include "fuzz.h"
 #include "liars.h"
@@ -39,7 +39,7 @@ quorum_time __wrap_rl_now(void)
     return now;
 }
 
-/* The same in every run of an input. */
+/* The same bytes in every run of an input. */
 ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags)
 {
     (void)flags;
@@ -50,7 +50,7 @@ ssize_t __wrap_getrandom(void *bytes, size_t size, unsigned flags)
     return (ssize_t)size;
 }
 
-/* --- What the user is told --- */
+/* --- What the callbacks check --- */
 
 static void check_result(const redlock_result *result)
 {
@@ -130,7 +130,7 @@ static void on_log(int level, const char *line, void *arg)
     fuzz_require(fuzz_is_printable(line), "a control character in the log: %s", line);
 }
 
-/* --- The world turns --- */
+/* --- The loop --- */
 
 static void turn(void)
 {
@@ -139,7 +139,7 @@ static void turn(void)
     ev_run(loop, EVRUN_NOWAIT);
 }
 
-/* Until nobody has anything to say by himself. */
+/* Turns the loop until neither the client nor a node has anything to send. */
 static void settle(void)
 {
     for (unsigned quiet = 0, turns = 0; quiet < 2 && turns < 50; turns++) {
@@ -211,7 +211,7 @@ static void step_say(struct fuzz_input *input)
     liars_say(connection, bytes, size);
 }
 
-/* What servers, and things that are no servers, say. */
+/* Sends typical replies of servers, and bytes of services that are no servers. */
 static void step_canned(struct fuzz_input *input)
 {
     static const char *const words[] = {
@@ -267,7 +267,7 @@ static void step_canned(struct fuzz_input *input)
     liars_say(connection, word, strlen(word));
 }
 
-/* The same bytes over and over: what has no end. */
+/* Sends the same bytes repeatedly, as an endless stream. */
 static void step_flood(struct fuzz_input *input)
 {
     enum { TIMES = 512, MOST = 32 };
@@ -357,7 +357,7 @@ static void step_ask(struct fuzz_input *input)
     }
 }
 
-/* --- A life --- */
+/* --- One input --- */
 
 static void run_steps(struct fuzz_input *input)
 {
@@ -406,7 +406,7 @@ static void look_at_everything(void)
     fuzz_require(redlock_metrics(client, text, sizeof text, NULL) == REDLOCK_OK, "metrics");
 }
 
-/* All deadlines pass, and no node says another word. */
+/* All deadlines pass, and no node sends another byte. */
 static void end(void)
 {
     for (unsigned i = 0; i < 8; i++)

@@ -17,7 +17,7 @@ struct stall {
 
 struct client {
     char who[16];
-    uint64_t last; /* its last line */
+    uint64_t last; /* time of its last line */
     bool ended;
 };
 
@@ -25,13 +25,13 @@ struct list {
     void *items;
     size_t count;
     size_t room;
-    size_t size; /* of an item */
+    size_t size; /* of one item */
 };
 
 struct check {
     struct check_terms terms;
     struct list holds, faults, stalls, clients;
-    uint64_t *told; /* how late losses were told, in ns */
+    uint64_t *told; /* how late each loss was reported, in ns */
     size_t told_count;
     struct check_summary summary;
     FILE *out;
@@ -91,7 +91,7 @@ static struct client *client_of(struct check *check, const char *who)
     return client;
 }
 
-/* Its latest holds are the likeliest: they are looked for from the end. */
+/* Searches from the end, because a line most likely belongs to one of the client's latest holds. */
 static struct check_hold *hold_of(struct check *check, const struct history_line *line)
 {
     for (size_t i = check->holds.count; i-- > 0;) {
@@ -117,7 +117,7 @@ static void promise(struct check_hold *hold, const struct history_line *line)
         hold->promised = until;
 }
 
-/* false: two lives have one name. */
+/* Returns false if two runs of a client have the same name. */
 static bool take_of_client(struct check *check, const struct history_line *line)
 {
     struct client *client = client_of(check, line->who);
@@ -257,7 +257,7 @@ static int by_resource_and_time(const void *a, const void *b)
     return first->held < second->held ? -1 : first->held > second->held;
 }
 
-/* Sorted by their beginnings, a hold is compared with the one that lasts longest of those before it. */
+/* Sorts the holds by their beginnings and compares each with the one that ends last among those before it. */
 static void check_exclusion(struct check *check)
 {
     struct check_hold *longest = NULL;
@@ -279,7 +279,7 @@ static void check_exclusion(struct check *check)
     }
 }
 
-/* Were two ever the same? */
+/* Detects two equal tokens. */
 static int by_fence(const void *a, const void *b)
 {
     const struct check_hold *const *first = a, *const *second = b;
@@ -302,8 +302,8 @@ static void check_unique(struct check *check, struct check_hold **fenced, size_t
     }
 }
 
-/* Of the fenced holds of one resource, sorted by `held`: none that was held before this one's acquire began may have a
- * larger token. */
+/* Checks the fenced holds of one resource, sorted by `held`. No hold that was held before the acquire of another one
+ * began may have a larger token than it. */
 static void check_order(struct check *check, struct check_hold **fenced, size_t count)
 {
     struct check_hold **largest = calloc(count + 1, sizeof *largest); /* of the first i + 1 */
@@ -312,7 +312,7 @@ static void check_order(struct check *check, struct check_hold **fenced, size_t 
     for (size_t i = 0; i < count; i++) {
         struct check_hold *hold = fenced[i];
         largest[i] = i && largest[i - 1]->fence > hold->fence ? largest[i - 1] : hold;
-        size_t low = 0, high = i; /* how many were held before it began */
+        size_t low = 0, high = i; /* number of holds that were held before this acquire began */
         while (low < high) {
             size_t middle = (low + high) / 2;
             if (fenced[middle]->held < hold->started)
@@ -356,7 +356,7 @@ static bool same_process(const char *a, const char *b)
     return process == strcspn(b, ".") && memcmp(a, b, process) == 0;
 }
 
-/* How much of the time from `begin` to `end` the process did not run. */
+/* The part of the time from `begin` to `end` in which the process did not run. */
 static uint64_t stalled(const struct check *check, const char *who, uint64_t begin, uint64_t end)
 {
     const struct stall *stalls = check->stalls.items;
@@ -378,7 +378,7 @@ static uint64_t lateness(const struct check *check, const char *who, uint64_t du
     return done - due > excused ? done - due - excused : 0;
 }
 
-/* Answers are rounded down to milliseconds: the end is up to one later than promised. */
+/* Validity is rounded down to milliseconds, so the end is up to 1 ms later than promised. */
 static void check_told(struct check *check, const struct check_hold *hold)
 {
     uint64_t allowed = (uint64_t)check->terms.told_ms * MS, end = hold->promised + MS;

@@ -1,13 +1,15 @@
 /*
- * Reads histories and says whether what was promised was kept:
+ * Reads histories and checks that the guarantees were kept:
  *
- *   exclusion   while a lock's validity query has promised it, nobody else's has for the same resource: [held, the
- *               latest promise, or earlier: its release began, it was told to be lost]
- *   fencing     tokens of a resource are never equal, and one that was acquired after another was held is larger
- *   told        a lock that ends is told to be lost within the tolerance of its end, but for what the process did not
- *               run
- *   bounded     an acquire ends by its deadline, with the same allowance
- *   nothing     no key is left at the end
+ *   exclusion   While a lock's validity query has promised the lock to one client, no other client's query promises the
+ *               same resource. The interval begins with `held` and ends with the latest promise, or earlier when its
+ *               release began or its loss was reported.
+ *   fencing     Tokens of a resource are never equal. If a lock is acquired after another was held, its token is
+ *               larger.
+ *   told        The loss of a lock is reported within the tolerance after its end. Time in which the process did not
+ *               run is not counted.
+ *   bounded     An acquire ends by its deadline, with the same allowance.
+ *   nothing     No key remains at the end.
  */
 #ifndef TORTURE_CHECK_H
 #define TORTURE_CHECK_H
@@ -19,22 +21,22 @@
 struct check;
 
 struct check_terms {
-    unsigned told_ms;  /* how late a loss may be told */
-    unsigned bound_ms; /* how far beyond its wait an acquire may end */
+    unsigned told_ms;  /* how late a loss may be reported */
+    unsigned bound_ms; /* by how much an acquire may exceed its wait */
 };
 
-/* One lock from its acquire to its end. Times 0: it did not happen. */
+/* One lock from its acquire to its end. A time of 0: the event did not happen. */
 struct check_hold {
     char who[16];
     char resource[16];
     unsigned hold;
     uint64_t started;
     int64_t wait_ms;
-    uint64_t answered; /* the acquire ended */
+    uint64_t answered; /* when the acquire ended */
     uint64_t held;     /* when it was first known to be valid */
-    uint64_t promised; /* until when, by the latest answer */
+    uint64_t promised; /* the end of validity by the latest reply */
     uint64_t released; /* when the release began */
-    uint64_t lost;     /* when it was told */
+    uint64_t lost;     /* when the loss was reported */
     char why[64];
     int64_t fence;
     bool violates;
@@ -55,7 +57,7 @@ struct check_summary {
     size_t losses;
     size_t fences;
     size_t faults;
-    size_t clients; /* that held at least one */
+    size_t clients; /* clients that held at least one */
     uint64_t latest_told_us;
     uint64_t median_told_us;
     size_t violations[CHECK_PROMISES];
@@ -68,18 +70,18 @@ extern const char *const check_promise_names[CHECK_PROMISES];
 struct check *check_new(const struct check_terms *terms);
 void check_free(struct check *check);
 
-/* A line, or a file of them; false: it is no history (the last line of a file may be cut). Lines of one WHO in their
- * order; else in any. */
+/* Adds one line, or a file of lines. Returns false if it is no history (the last line of a file may be cut). The
+ * lines of one WHO must be in order; lines of different clients may come in any order. */
 bool check_line(struct check *check, const char *text);
 bool check_file(struct check *check, const char *path);
 
-/* After the last line. Says each violation on `out` (NULL: silently). */
+/* Call this after the last line. Prints each violation to `out` (NULL: prints nothing). */
 struct check_summary check_all(struct check *check, FILE *out);
 
-/* For a report; after check_all(). */
+/* For a report; call it after check_all(). */
 size_t check_holds(const struct check *check, const struct check_hold **holds);
 size_t check_faults(const struct check *check, const struct check_fault **faults);
-/* Until when the lock was promised, its release and loss allowed for. */
+/* The end of the promised validity, or an earlier release or loss. */
 uint64_t check_hold_end(const struct check_hold *hold);
 
 #endif

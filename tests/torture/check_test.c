@@ -1,4 +1,5 @@
-/* The checker, on histories written by hand: it accepts what keeps the promises, and names each promise that is broken. */
+/* Tests the checker with histories written by hand. It accepts those that keep the guarantees, and names each
+ * guarantee that is broken. */
 #include "check.h"
 
 #include "quorum_suite.h"
@@ -19,7 +20,7 @@ static void end(void)
     check_free(history);
 }
 
-/* Times in ms; the rest as in history.h. */
+/* Times in ms. For the other fields see history.h. */
 static void say(unsigned ms, const char *who, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 static void say(unsigned ms, const char *who, const char *format, ...)
@@ -33,7 +34,7 @@ static void say(unsigned ms, const char *who, const char *format, ...)
     ck_assert_msg(check_line(history, line), "%s", line);
 }
 
-/* A lock of r from `from`, promised for 100 ms. */
+/* A lock of r that begins at `from` and is promised for 100 ms. */
 static void hold(const char *who, unsigned number, unsigned from)
 {
     say(from - 1, who, "start %u r 1000 -", number);
@@ -80,7 +81,7 @@ START_TEST(two_at_once_are_found)
 }
 END_TEST
 
-/* The first was promised longer than the second held: the third meets the first. */
+/* The first was promised for longer than the second held, so the third overlaps the first. */
 START_TEST(the_longest_counts_not_the_last)
 {
     hold("a", 1, 100);
@@ -94,7 +95,7 @@ START_TEST(the_longest_counts_not_the_last)
 }
 END_TEST
 
-/* A promise that was made holds though its client was killed, or stopped, right after it. */
+/* A promise still counts if its client was killed or stopped right after it. */
 START_TEST(a_promise_outlives_its_client)
 {
     hold("a", 1, 100);
@@ -182,7 +183,7 @@ START_TEST(a_token_twice_is_found)
 }
 END_TEST
 
-/* Only what was held before the other began has to be smaller. */
+/* Tokens have an order only if one lock was held before the acquire of the other began. */
 START_TEST(acquires_that_overlap_have_no_order)
 {
     fenced("a", 100, 90, 9);
@@ -191,7 +192,7 @@ START_TEST(acquires_that_overlap_have_no_order)
 }
 END_TEST
 
-/* --- Told, bounded, nothing left --- */
+/* --- Loss notification, deadlines, leftover keys --- */
 
 START_TEST(told_within_the_tolerance)
 {
@@ -199,7 +200,7 @@ START_TEST(told_within_the_tolerance)
     say(209, "a", "lost 1 r 0 expired");
     struct check_summary summary = check_all(history, NULL);
     ck_assert_uint_eq(summary.violations[CHECK_TOLD], 0);
-    ck_assert_uint_eq(summary.latest_told_us, 8000); /* the answer was rounded down */
+    ck_assert_uint_eq(summary.latest_told_us, 8000); /* the validity was rounded down */
     ck_assert_uint_eq(summary.losses, 1);
 }
 END_TEST

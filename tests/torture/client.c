@@ -1,11 +1,12 @@
 /*
- * A client of a torture run: takes locks, holds them for a while, asks how long they are valid, and writes all of it
- * down.
+ * A client of a torture run. It acquires locks, holds them for a while, queries their validity, and records all of this
+ * in its history.
  *
- *     torture_client blocking|async|command NAME NODES HISTORY SEED GUARD [REDLOCK]
+ * torture_client blocking|async|command NAME NODES HISTORY SEED GUARD [REDLOCK]
  *
- * NODES is a node list, HISTORY a file that is appended to, GUARD 1 or 0, REDLOCK the program redlock(1), which command
- * uses. Ends by itself after SIGTERM: releases, closes, and says so.
+ * NODES is a node list. HISTORY is a file that the client appends to. GUARD is 1 or 0. REDLOCK is the program
+ * redlock(1), which the mode `command` uses. After SIGTERM the client releases its locks, closes, records the end and
+ * exits.
  */
 #include "history.h"
 
@@ -35,18 +36,18 @@ static redlock_client *client;
 static redlock_cancellation *cancellation;
 static atomic_bool stopping;
 
-/* One attempt after another. */
+/* Makes one attempt after another. */
 struct worker {
     unsigned number;
     uint64_t random;
     char who[16];
     char resource[16];
     unsigned hold;
-    unsigned hold_ms; /* how long it is to be held */
+    unsigned hold_ms; /* planned duration of the hold */
     bool by_descriptor;
     atomic_bool lost;
     redlock_acquire_options options;
-    /* The asynchronous face. */
+    /* Asynchronous API. */
     struct ev_loop *loop;
     ev_timer timer;
     redlock_lock *lock;
@@ -87,7 +88,7 @@ static void on_event(redlock_lock *lock, int event, int loss, int64_t validity_m
         say(worker, HISTORY_LOST, 0, why[loss]);
 }
 
-/* Mostly short, some long enough to be renewed, some left to end by themselves. */
+/* Most holds are short. Some are long enough to be renewed, and some end by themselves. */
 static void plan(struct worker *worker)
 {
     unsigned kind = random_below(&worker->random, 100);
@@ -112,7 +113,7 @@ static void plan(struct worker *worker)
 
 static void ask(struct worker *worker, redlock_lock *lock, enum history_event event)
 {
-    uint64_t now = history_now(); /* before the query: what it promises counts from then at the latest */
+    uint64_t now = history_now(); /* before the query: its promise counts from this time at the latest */
     int64_t validity = redlock_validity_ms(lock);
     if (validity > 0 || event == HISTORY_HELD)
         say_at(now, worker, event, validity, "-");
@@ -129,7 +130,7 @@ static unsigned pause_ms(struct worker *worker)
     return 1 + random_below(&worker->random, 20);
 }
 
-/* -------------------------------------------------------------------------------------------------------- blocking face */
+/* ----------------------------------------------------------------------------------------------------- blocking API */
 
 static void hold(struct worker *worker, redlock_lock *lock)
 {
@@ -199,7 +200,7 @@ static unsigned run_blocking(const char *nodes, const redlock_options *options)
     return result.pending_undos;
 }
 
-/* ---------------------------------------------------------------------------------------------------- asynchronous face */
+/* ------------------------------------------------------------------------------------------------- asynchronous API */
 
 static unsigned pending_undos;
 
@@ -268,7 +269,7 @@ static void on_closed(redlock_client *owner, const redlock_result *result, void 
     ev_break(arg, EVBREAK_ALL);
 }
 
-/* What is held is released by the close, which ends it: said before. */
+/* The close releases the held locks, so their release is recorded before it. */
 static void on_stop(struct ev_loop *loop, ev_signal *watcher, int events)
 {
     (void)watcher;
@@ -305,7 +306,7 @@ static unsigned run_async(const char *nodes, const redlock_options *options)
 
 /* ------------------------------------------------------------------------------------------------------------ redlock(1) */
 
-/* Its nap, told as a stall where it was far longer: it has no other thread that could tell. */
+/* Sleeps. Records a much longer sleep as a stall, because this process has no other thread that measures stalls. */
 static void nap(struct worker *worker)
 {
     uint64_t before = history_now();
@@ -315,7 +316,8 @@ static void nap(struct worker *worker)
         say_at(now, worker, HISTORY_STALL, (int64_t)((now - before) / MS + 1), "-");
 }
 
-/* What redlock run runs: says every few milliseconds that it is alive, for then the lock must be held. */
+/* The command that redlock run executes. It records every few milliseconds that it is alive, because the lock must
+ * then be held. */
 static int be_held(char **argv)
 {
     struct worker worker = {.hold = (unsigned)strtoul(argv[4], NULL, 10)};
@@ -334,7 +336,7 @@ static int be_held(char **argv)
     return 0;
 }
 
-/* argv as main() has it: [1] the program, [3] nodes, [4] the history. */
+/* argv as main() got it: [1] is the program, [3] the nodes, [4] the history. */
 static void exec_redlock(const struct worker *worker, char **argv)
 {
     char number[16], ms[16];
@@ -375,10 +377,10 @@ static void note_stop(int signal)
     atomic_store(&stopping, true);
 }
 
-/* Each lock has a WHO of its own: what redlock run ended says no more. */
+/* Each lock has a separate WHO, because a command that redlock run has ended records nothing more. */
 static unsigned run_command(char **argv)
 {
-    struct sigaction action = {.sa_handler = note_stop}; /* without SA_RESTART: it ends the wait */
+    struct sigaction action = {.sa_handler = note_stop}; /* without SA_RESTART, to interrupt the wait */
     struct worker *worker = &workers[0];
     sigaction(SIGTERM, &action, NULL);
     while (!atomic_load(&stopping)) {
@@ -391,7 +393,7 @@ static unsigned run_command(char **argv)
 
 /* ---------------------------------------------------------------------------------------------------------------- main */
 
-/* Notices when the process does not run: stopped, or the machine is loaded. */
+/* Measures the time in which the process does not run because it is stopped or the machine is loaded. */
 static void *measure_stalls(void *arg)
 {
     const struct timespec nap = {.tv_nsec = 2 * MS};

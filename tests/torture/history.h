@@ -1,27 +1,27 @@
 /*
- * What a torture run writes down while it runs: one line per event, appended by one write(2), so that what a killed
- * process has written stays whole. Times are nanoseconds of CLOCK_BOOTTIME, one clock for all processes of the machine.
+ * The record of a torture run: one line per event, appended by one write(2), so that the lines of a killed process are
+ * complete. Times are in nanoseconds of CLOCK_BOOTTIME, which all processes of the machine share.
  *
- *     TIME WHO EVENT HOLD RESOURCE NUMBER TEXT
+ *   TIME WHO EVENT HOLD RESOURCE NUMBER TEXT
  *
- * WHO is a client ("b0.2": its process and thread) or "nemesis". HOLD numbers the attempts of one WHO. What is missing
+ * WHO is a client ("b0.2": its process and thread) or "nemesis". HOLD numbers the attempts of one WHO. A missing value
  * is "-" or 0.
  *
- *     start    an acquire begins; NUMBER: its wait_ms
- *     held     it has answered OK, and the query right after it, asked at TIME, NUMBER ms of validity
- *     fence    the fencing token NUMBER of the hold
- *     valid    a query asked at TIME answered NUMBER ms
- *     release  it is about to be released
- *     released TEXT: the status
- *     lost     it was told that it is lost; TEXT: why, and by what
- *     failed   the acquire ended without a lock; TEXT: the status
- *     stall    the process did not run for NUMBER ms until TIME: not the library's fault
- *     end      the client has closed, and was told NUMBER unconfirmed undos
+ *   start    an acquire begins; NUMBER: its wait_ms
+ *   held     the acquire returned OK, and the query right after it, sent at TIME, returned NUMBER ms of validity
+ *   fence    NUMBER is the fencing token of the hold
+ *   valid    a query sent at TIME returned NUMBER ms
+ *   release  the client is about to release the lock
+ *   released the release returned; TEXT: the status
+ *   lost     the library reported the loss; TEXT: the reason, and the call or callback that reported it
+ *   failed   the acquire ended without a lock; TEXT: the status
+ *   stall    the process did not run for NUMBER ms until TIME, which is not the library's fault
+ *   end      the client has closed, and the result had NUMBER unconfirmed undos
  *
- *     begin    a fault begins; HOLD: the node, or the client's number; TEXT: which
- *     finish   it ends
- *     left     a key was left on node HOLD at the end; TEXT: its name
- *     note     TEXT
+ *   begin    a fault begins; HOLD: the node's or the client's number; TEXT: its name
+ *   finish   the fault ends
+ *   left     a key remained on node HOLD at the end; TEXT: its name
+ *   note     TEXT
  */
 #ifndef TORTURE_HISTORY_H
 #define TORTURE_HISTORY_H
@@ -60,12 +60,12 @@ struct history_line {
 
 uint64_t history_now(void);
 
-/* A descriptor to append to; -1 and errno. */
+/* Opens a history for appending. Returns the descriptor, or -1 and errno. */
 int history_open(const char *path);
-/* false: it could not be written. Any thread. */
+/* Returns false if the line could not be written. Any thread. */
 bool history_write(int file, const struct history_line *line);
 
-/* false: it is no line of a history. */
+/* Returns false if the text is no line of a history. */
 bool history_parse(const char *text, struct history_line *line);
 
 #endif

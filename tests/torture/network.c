@@ -16,7 +16,7 @@ static struct process owners[NETWORK_NODES];
 static char hosts[NETWORK_NODES][16];
 static bool made;
 
-/* Without a shell's help nothing of it depends on quoting. */
+/* Runs a command without a shell, so that nothing depends on quoting. */
 static bool run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 static bool run(const char *format, ...)
@@ -33,7 +33,7 @@ static bool run(const char *format, ...)
         words[count++] = word;
     if (!process_start(&process, &(struct process_options){.argv = words}))
         return false;
-    /* Its exit status is not to be had from the fixture: what matters is looked at afterwards. */
+    /* The fixture does not return the exit status. The callers check the effect instead. */
     return process_wait(&process, test_deadline_ns(10000));
 }
 
@@ -66,7 +66,7 @@ static bool make_node(size_t node)
            run("nsenter --target %ld --net iptables -A OUTPUT -j cut", pid);
 }
 
-/* A packet that comes back says that all of it is there. */
+/* A packet that comes back shows that the whole path works. */
 static bool answers(size_t node)
 {
     char path[64], line[256];

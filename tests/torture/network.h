@@ -1,7 +1,7 @@
 /*
- * A network of a run's own: one namespace for the clients, which this process moves into, and one for each node, joined
- * by a pair of virtual interfaces. All of it is gone with the processes. Needs root, and ip(8), nsenter(1) and
- * iptables(8); without them there is loopback only.
+ * A private network for one run: a namespace for the clients, which this process enters, and one for each node,
+ * connected by a pair of virtual interfaces. The network disappears with its processes. It needs root, ip(8),
+ * nsenter(1) and iptables(8); without them only loopback is used.
  */
 #ifndef TORTURE_NETWORK_H
 #define TORTURE_NETWORK_H
@@ -14,15 +14,17 @@ enum { NETWORK_NODES = 9 };
 
 enum network_way { NETWORK_TO_NODE = 1, NETWORK_FROM_NODE = 2 };
 
-/* false: not possible here, and *why says why. Before any thread or server is started. */
+/* Returns false, with the reason in *why, if this is not possible here. Call it before any thread or server is
+ * started. */
 bool network_make(size_t nodes, const char **why);
 bool network_is_made(void);
 
-/* The address of a node in its namespace, and a process in it; "127.0.0.1" and 0 without a network. */
+/* The address of a node in its namespace, and the PID of a process in it. Without a network these are "127.0.0.1"
+ * and 0. */
 const char *network_host(size_t node);
 pid_t network_owner(size_t node);
 
-/* Drops the packets of these ways (a set of enum network_way), or none. */
+/* Drops the packets in these directions (a set of enum network_way; 0: drops none). */
 void network_cut(size_t node, unsigned ways);
 
 #endif

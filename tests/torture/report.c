@@ -60,7 +60,7 @@ static unsigned y_of(unsigned row, unsigned lane)
     return TOP + row * (LANES * LANE + GAP) + lane * LANE;
 }
 
-/* In each row that it reaches into. */
+/* Draws the bar in each row that it reaches. */
 static void bar(const struct picture *picture, unsigned lane, uint64_t from, uint64_t to, const char *style,
                 const char *title)
 {
@@ -108,7 +108,7 @@ static void draw_faults(const struct picture *picture, const struct check *check
     }
 }
 
-/* A colour for each client process, so that a change of holders is seen. */
+/* Each client process has its own color, so that a change of holders is visible. */
 static unsigned hue(const char *who)
 {
     return ((unsigned)who[1] - '0') * 45 % 360;

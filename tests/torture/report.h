@@ -1,4 +1,4 @@
-/* What a torture run came to, for people: a few lines, and a picture of faults and holders in time. */
+/* The report of a torture run: a short summary, and a picture of faults and holders over time. */
 #ifndef TORTURE_REPORT_H
 #define TORTURE_REPORT_H
 
@@ -8,8 +8,8 @@ bool report_is_clean(const struct check_summary *summary);
 
 void report_text(FILE *out, const struct check_summary *summary, uint64_t seed, bool guard, bool namespaces);
 
-/* One lane for each node and for the clients' faults, one for each resource with its holders. A long run is cut into
- * rows. */
+/* The picture has one lane for each node, one for the clients' faults, and one for each resource with its holders. A
+ * long run is split into rows. */
 void report_svg(const char *path, const struct check *check, const struct check_summary *summary);
 
 #endif

@@ -1,16 +1,17 @@
 /*
- * Five real servers, clients of both faces, and a nemesis; then the check of what the clients have written down.
+ * Runs five real servers, clients of both APIs, and a nemesis that causes faults. Then it checks the clients'
+ * histories.
  *
- *     torture --seconds S --seed N --directory DIR [--client PROGRAM] [--command REDLOCK] [--no-guard] [--loopback]
- *     [--fault NAME] [--told-ms N]
+ * torture --seconds S --seed N --directory DIR [--client PROGRAM] [--command REDLOCK] [--no-guard] [--loopback]
+ *         [--fault NAME] [--told-ms N]
  *
- * DIR gets the histories, the logs, report.txt and report.svg. Exit status 0: all promises were kept; 1: not; anything
- * else: the run could not be made.
+ * DIR gets the histories, the logs, report.txt and report.svg. Exit status 0: all guarantees were kept; 1: not; any
+ * other status: the run could not be made.
  *
- * What the nemesis does stays within what the promises rest on: what makes a node forget is either seen at once (a
- * restart breaks its connections) or done only where every lock is left on so many other nodes that this one is not
- * needed (a flush that nobody is told of, a clock that jumps ahead), with nothing else of the kind until it must have
- * been noticed.
+ * The nemesis stays within the assumptions of the guarantees. A fault that makes a node lose its keys is either
+ * detected at once (a restart breaks the connections), or the nemesis causes it only if every lock is on enough other
+ * nodes that this node is not needed. The latter are a flush without notice and a clock that jumps ahead. After such a
+ * fault, no other fault of this kind starts until the clients must have detected it.
  */
 #include "check.h"
 #include "history.h"
@@ -47,20 +48,20 @@ static struct {
     bool no_guard;
     bool loopback;
     const char *command; /* redlock(1); NULL: not used */
-    const char *fault;   /* the only one; NULL: all */
+    const char *fault;   /* the only fault to cause; NULL: all */
     unsigned told_ms;
 } options = {.seconds = 60, .seed = 1, .directory = ".", .client = "torture_client", .told_ms = 100};
 
 static struct cluster *cluster;
 static struct delay_proxy *proxy;
 static struct process clients[CLIENTS];
-static unsigned generation[CLIENTS]; /* how often it has been started */
+static unsigned generation[CLIENTS]; /* number of times that each client has been started */
 static char files[16384][64];
 static size_t file_count;
 static int history;
 static uint64_t random_state;
 static int64_t shift_us[NODES];
-static uint64_t quiet_until; /* no fault that makes nodes forget, or hides that one has, before */
+static uint64_t quiet_until; /* earlier, no fault starts that makes a node lose keys, or hides that */
 
 static unsigned chance(unsigned below)
 {
@@ -93,7 +94,7 @@ static void start_nodes(void)
     proxy = delay_proxy_start_to(hosts, ports, NODES);
 }
 
-/* No lock can be live yet. */
+/* The servers are new, so no lock can be held. */
 static void trust(void)
 {
     redlock_options trusting = REDLOCK_OPTIONS_INIT;
@@ -115,7 +116,8 @@ static void write_command_settings(void)
         fixture_fail("cannot write command.conf");
 }
 
-/* Even ones ask the nodes themselves (where there is a network that can be cut), odd ones through the proxy. */
+/* Clients with even numbers connect to the nodes themselves, if there is a network that can be cut. Those with odd
+ * numbers use the proxy. */
 static const char *nodes_of(size_t client)
 {
     return client % 2 || !network_is_made() ? delay_proxy_nodes_string(proxy) : cluster_nodes_string(cluster);
@@ -130,8 +132,7 @@ static void start_client(size_t index)
     char *argv[WORDS + 1] = {
         fixture_text("%s", options.client),
         fixture_text("%s", face),
-        fixture_text("%c%zu-%u", face[0], index,
-                     generation[index]), /* a life's own, or the checker takes two for one */
+        fixture_text("%c%zu-%u", face[0], index, generation[index]), /* unique for each run of a client */
         fixture_text("%s", nodes_of(index)),
         fixture_text("%c%zu-%u.history", face[0], index, generation[index]),
         fixture_text("%llu", (unsigned long long)(options.seed * 1000 + index * 100 + generation[index])),
@@ -152,7 +153,7 @@ static void start_client(size_t index)
 
 /* --------------------------------------------------------------------------------------------------------------- faults */
 
-/* What is under way on a node, or a client. */
+/* A fault in progress on a node or a client. */
 struct active {
     const struct fault *fault;
     unsigned target;
@@ -166,8 +167,8 @@ struct fault {
     unsigned shortest_ms;
     unsigned longest_ms;
     bool of_client;
-    bool forgets;                       /* or may keep others from noticing that a node has forgotten */
-    bool (*begin)(struct active *what); /* false: not now */
+    bool forgets;                       /* or may prevent clients from detecting a loss of keys */
+    bool (*begin)(struct active *what); /* false: the fault cannot start now */
     void (*finish)(struct active *what);
 };
 
@@ -192,7 +193,7 @@ static unsigned nodes_touched(void)
 
 static uint64_t forgot_at[NODES];
 
-/* Touched, or in quarantine. */
+/* Number of nodes that have a fault or are in quarantine. */
 static unsigned nodes_out(void)
 {
     uint64_t now = history_now();
@@ -225,7 +226,7 @@ static void resume_node(struct active *what)
     cluster_resume(cluster, what->target);
 }
 
-/* A majority loses its memory at once: what Redlock without a guard does not survive. */
+/* A majority loses its memory at once. Redlock without a guard does not survive this. */
 static bool restart_majority(struct active *what)
 {
     if (nodes_touched() > NODES - QUORUM)
@@ -239,7 +240,7 @@ static bool restart_majority(struct active *what)
             cluster_start(cluster, i);
             forgot_at[i] = history_now();
         }
-    /* Locks must be taken again before there is something to forget. */
+    /* The clients must first acquire locks again: otherwise the nodes have nothing to lose. */
     quiet_until = history_now() + (uint64_t)(options.no_guard ? 1500 : QUARANTINE_MS + 1000) * MS;
     return true;
 }
@@ -294,7 +295,8 @@ static bool drop_connections(struct active *what)
     return true;
 }
 
-/* In one transaction: nobody asks between the flush and the end of the connections. (A script may not end connections.) */
+/* One transaction, so that no client sends a request between the flush and the end of the connections. (A script may
+ * not end connections.) */
 static bool flush_and_disconnect(struct active *what)
 {
     static const char commands[] = "AUTH fixture \"\"\r\nMULTI\r\nFLUSHALL\r\nCLIENT KILL TYPE normal\r\nEXEC\r\n";
@@ -317,8 +319,7 @@ static bool flush_and_disconnect(struct active *what)
     return true;
 }
 
-/* Every lock that this node shows is on a quorum's complement of others: whoever comes cannot have a majority without
- * them. */
+/* True if every lock on this node is also on enough others that no other client can get a majority. */
 static bool can_do_without(unsigned node)
 {
     char key[8], token[NODES][64];
@@ -344,7 +345,7 @@ static bool pause_clients(void)
     for (unsigned i = 0; i < CLIENTS; i++)
         while (!process_stopped(&clients[i]) && test_ms_left(deadline) > 0)
             usleep(200);
-    usleep(5000); /* what they had sent arrives: delays are off, for no node is touched */
+    usleep(5000); /* their last requests arrive: no node has a fault, so there are no delays */
     return true;
 }
 
@@ -355,7 +356,8 @@ static void resume_clients(void)
             process_signal(&clients[i], SIGCONT);
 }
 
-/* Something that nobody is told of: with the clients stopped, and only where it can make no difference. */
+/* Causes a fault that no client is notified of. The clients are stopped meanwhile, and the fault happens only if it
+ * can break no lock. */
 static bool unnoticed(struct active *what, void (*act)(unsigned node), unsigned seen_ms)
 {
     if (nodes_touched() > 0)
@@ -458,7 +460,7 @@ static const struct fault *draw_fault(void)
     return &faults[i];
 }
 
-/* Mostly a majority is left alone, so that there is something to check. */
+/* In most cases a majority stays untouched, so that clients hold locks that can be checked. */
 static bool may_begin(const struct fault *fault, unsigned target)
 {
     if (is_touched(target) || (fault->forgets && history_now() < quiet_until))
@@ -505,7 +507,7 @@ static void check_clients_live(void)
 static void run_nemesis(void)
 {
     uint64_t end = history_now() + (uint64_t)options.seconds * 1000 * MS;
-    usleep(500000); /* for the clients to have locks */
+    usleep(500000); /* the clients need time to acquire locks */
     while (history_now() < end) {
         finish_due(history_now());
         if (chance(10) == 0)
@@ -516,7 +518,7 @@ static void run_nemesis(void)
     finish_due(UINT64_MAX);
 }
 
-/* --------------------------------------------------------------------------------------------------------------- the end */
+/* -------------------------------------------------------------------------------------------------------------- end */
 
 static void stop_clients(void)
 {
@@ -536,7 +538,7 @@ static bool is_empty(void *arg)
     return cluster_keys_left(cluster, NULL, marks) == 0;
 }
 
-/* A helper key of theirs that would stay for ever. */
+/* Finds helper keys of the clients that never expire. */
 static void look_for_endless_keys(void)
 {
     static const char script[] =
@@ -548,7 +550,7 @@ static void look_for_endless_keys(void)
             say(HISTORY_LEFT, i, reply);
 }
 
-/* What killed clients held ends with its ttl. */
+/* Keys that killed clients held expire with their ttl. */
 static void look_for_keys(void)
 {
     look_for_endless_keys();

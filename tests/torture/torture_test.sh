@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# A torture run keeps the promises; and it can fail: without the guard the same faults break exclusion, and so does a client with a planted bug.
+# A torture run keeps the guarantees. It can also fail: without the guard, the same faults break exclusion, and so does
+# a
+# client with a planted bug.
 #
 # Usage: torture_test.sh kept SECONDS | no_guard | planted   TORTURE CLIENT PLANTED [REDLOCK]
 set -uo pipefail
@@ -17,7 +19,7 @@ command=${5:-}
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 
-# run EXPECTED_STATUS ARGUMENT...: shows what came of it when it is not what was expected.
+# run EXPECTED_STATUS ARGUMENT...: shows the output if the exit status is not the expected one.
 run() {
   local expected=$1 status=0
   shift

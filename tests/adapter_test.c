@@ -1,5 +1,5 @@
-/* hiredis on libev: what is gathered is written at the flush and not before, write interest is the exception, and
- * SIGPIPE stays inside. */
+/* The libev adapter for hiredis: commands are written at the flush and not before, write interest is on only while a
+ * socket is full, and SIGPIPE does not reach the process. */
 #include "quorum_suite.h"
 #include "src/link/adapter.h"
 #include "src/link/sigpipe.h"
@@ -199,7 +199,7 @@ START_TEST(a_flush_of_nothing_does_nothing)
 }
 END_TEST
 
-/* --- A socket that is full --- */
+/* --- A full socket --- */
 
 START_TEST(write_interest_is_for_a_full_socket_only)
 {
@@ -214,7 +214,7 @@ START_TEST(write_interest_is_for_a_full_socket_only)
         say(0, word);
     rl_adapter_flush(&writes);
     ck_assert(ev_is_active(&adapters[0].writer));
-    say(0, "behind"); /* what comes now waits for the socket, not on the list */
+    say(0, "behind"); /* a later command waits for the socket, not on the list */
     ck_assert(!is_waiting(0));
     fake_server_resume(server);
     expected_replies = WORDS + 1;
@@ -300,13 +300,13 @@ START_TEST(one_of_the_hosts_stays_pending_once)
 }
 END_TEST
 
-/* Without a broken write nothing is looked for: no system call more than the two masks. */
+/* If no write failed, the guard does not look for a signal: the two mask changes are its only system calls. */
 START_TEST(a_good_write_costs_nothing)
 {
     struct rl_sigpipe guard;
     sigpipe_mask(SIG_BLOCK);
     rl_sigpipe_block(&guard);
-    raise(SIGPIPE); /* by somebody else, meanwhile */
+    raise(SIGPIPE); /* raised meanwhile by other code of the process */
     rl_sigpipe_restore(&guard, false);
     sigpipe_take();
     sigpipe_mask(SIG_UNBLOCK);

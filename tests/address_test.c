@@ -1,4 +1,4 @@
-/* Node lists: every form that is understood, every error, and that no error shows a secret. */
+/* Node lists: every accepted form, every error, and that no error shows a password. */
 #include "quorum_suite.h"
 #include "src/link/address.h"
 
@@ -16,7 +16,7 @@ static unsigned read_list(const char *list)
 
 #define ck_assert_read(list, count) ck_assert_msg(read_list(list) == (count), "'%s': %s", (list), error)
 
-/* --- What is understood --- */
+/* --- Accepted forms --- */
 
 struct target {
     const char *text, *host, *path, *name;
@@ -128,7 +128,7 @@ START_TEST(forms_may_be_mixed_and_spaced)
     ck_assert_str_eq(nodes[3].name, "/run/b");
     ck_assert_str_eq(nodes[4].name, "[::1]:6379");
     ck_assert_str_eq(nodes[1].password, "p");
-    ck_assert(!nodes[2].has_password && !nodes[4].has_password); /* nothing is left over from the one before */
+    ck_assert(!nodes[2].has_password && !nodes[4].has_password); /* settings do not carry over to the next node */
     ck_assert_int_eq(nodes[4].database, -1);
     ck_assert_uint_eq(nodes[4].timeout_ms, 0);
 }
@@ -141,7 +141,7 @@ START_TEST(paths_are_told_apart_by_case_and_names_are_not)
 }
 END_TEST
 
-/* --- How many and how long --- */
+/* --- Numbers and lengths --- */
 
 static const char *list_of(unsigned count)
 {
@@ -161,7 +161,7 @@ START_TEST(up_to_32_nodes)
 }
 END_TEST
 
-/* "prefix" and so many bytes of 'x' and "suffix", in turn. */
+/* Returns prefix, then size bytes of 'x', then suffix. */
 static const char *text_of(const char *prefix, size_t size, const char *suffix)
 {
     static char text[70000];
@@ -203,7 +203,7 @@ START_TEST(an_error_is_cut_to_the_room_there_is)
 }
 END_TEST
 
-/* --- What is refused --- */
+/* --- Rejected lists --- */
 
 struct bad {
     const char *text, *words;
@@ -279,7 +279,7 @@ START_TEST(each_mistake_is_named)
 }
 END_TEST
 
-/* Lists that are wrong in some way, with "hidden" or 43210 in what is, or was meant to be, a password. */
+/* Wrong lists. "hidden" or 43210 is part of a password, or of text that was meant to be one. */
 static const char *const leaky[] = {
     "redis://lock:hidden%@node1",
     "redis://lock:hidden%0g@node1",
@@ -296,13 +296,13 @@ static const char *const leaky[] = {
     "http://lock:hidden@node1",
     "rediss://lock:hidden@node1:x",
     "unix://lock:hidden@run",
-    /* a '?' that was not encoded */
+    /* an unencoded '?' */
     "redis://lock:x?hidden@node1",
     "redis://lock:x?hidden=1@node1",
     "redis://lock:x?timeout_ms=hidden@node1",
     "redis://lock:x?timeout_ms=1&connect_timeout_ms=hidden@node1",
     "redis://lock:x?database=hidden@node1",
-    /* a ',' that was not encoded */
+    /* an unencoded ',' */
     "redis://lock:hidden,x@node1",
     "redis://lock:43210,x@node1",
     "redis://:hidden,x@node1",

@@ -1,4 +1,4 @@
-/* The cluster of real servers: what its faults do, and that it leaves nothing behind. */
+/* The cluster of real servers: the effect of its faults, and that it leaves no process, descriptor or file behind. */
 #define _GNU_SOURCE
 
 #include "server_suite.h"
@@ -219,9 +219,9 @@ START_TEST(destroying_leaves_no_process_descriptor_or_file)
 }
 END_TEST
 
-/* --- A test program that does not come back --- */
+/* --- A test program that dies --- */
 
-/* What a child of this process made, told through a pipe before the child dies. */
+/* The server and directory that a child of this process created. The child writes this to a pipe before it dies. */
 struct made {
     pid_t server;
     char directory[256];
@@ -242,7 +242,7 @@ static void make_and_die(int out, int how)
     exit(0);
 }
 
-/* Also true of one whose parent has not taken notice of its end: a container's first process may never do so. */
+/* Also true of a zombie: the first process of a container may never reap it. */
 static bool has_ended(pid_t pid)
 {
     struct bytes command_line = {0};

@@ -66,7 +66,7 @@ START_TEST(each_route_reaches_its_server)
 }
 END_TEST
 
-/* Never sooner than asked; and of many round trips one at least is nearly exact, on a loaded machine too. */
+/* No round trip is faster than the delay. The fastest of many is close to it, on a loaded machine too. */
 START_TEST(delays_are_kept_and_can_change)
 {
     delay_proxy_set_delay_us(proxy, 0, PROXY_BOTH, 500);
@@ -179,7 +179,7 @@ START_TEST(a_dead_server_resets_the_client)
     char byte;
 
     fake_server_stop_listening(servers[0]);
-    /* The reset may come before the client has seen that it is connected. */
+    /* The reset may arrive before connect(2) has reported success. */
     int fd = socket_connect(false, delay_proxy_port(proxy, 0), deadline);
     ck_assert(fd < 0 || socket_receive(fd, &byte, 1, deadline) < 0);
     ck_assert_int_eq(errno, ECONNRESET);

@@ -1,4 +1,4 @@
-/* Bytes as text, and back: names of resources, and tokens. */
+/* Conversion of resource names and tokens from bytes to text, and back. */
 #include "src/core/escape.h"
 
 #include <check.h>
@@ -10,7 +10,7 @@ static const struct {
     const char *bytes;
     size_t size;
     const char *text;
-    const char *token; /* its text as a token, where that differs */
+    const char *token; /* the text as a token; NULL: the same as text */
 } shown[] = {
     {"reports/daily", 13, "reports/daily", NULL},
     {"gr\xc3\xb6\xc3\x9f"
@@ -22,8 +22,8 @@ static const struct {
     {"a b", 3, "a b", "a\\x20b"},
     {"(shared)", 8, "(shared)", "\\x28shared)"},
     {"a\0b\n\x7f", 5, "a\\x00b\\x0a\\x7f", NULL},
-    {"\xc3", 1, "\\xc3", NULL},                                     /* half a character */
-    {"\xc0\xaf\xed\xa0\x80", 5, "\\xc0\\xaf\\xed\\xa0\\x80", NULL}, /* overlong, and a surrogate */
+    {"\xc3", 1, "\\xc3", NULL},                                     /* half a UTF-8 sequence */
+    {"\xc0\xaf\xed\xa0\x80", 5, "\\xc0\\xaf\\xed\\xa0\\x80", NULL}, /* an overlong encoding, and a surrogate */
     {"\xc2\x9b", 2, "\\xc2\\x9b", NULL},                            /* a control character above ASCII */
     {"C:\\x\\temp", 9, "C:\\x\\temp", NULL},
     {"\\x41", 4, "\\x5cx41", NULL},
@@ -53,11 +53,11 @@ START_TEST(tokens_are_shown_and_read_back)
 }
 END_TEST
 
-/* All of four bytes that mean something to either side. */
+/* All sequences of four bytes from an alphabet of bytes with a meaning in either direction. */
 START_TEST(every_sequence_is_read_back)
 {
     static const char alphabet[] = "\\x4aF(\xc3\xa4\x9b\n ";
-    enum { LETTERS = sizeof alphabet }; /* with the NUL */
+    enum { LETTERS = sizeof alphabet }; /* the NUL included */
     for (unsigned i = 0; i < LETTERS * LETTERS * LETTERS * LETTERS; i++) {
         char bytes[4], text[17], token[REDLOCK_TOKEN_TEXT_SIZE], back[REDLOCK_TOKEN_MAX];
         size_t size;
@@ -79,7 +79,7 @@ START_TEST(no_more_is_written_than_fits)
 {
     char text[6] = "?????";
     ck_assert_uint_eq(redlock_escape("a\n\xc3\xa4", 4, text, 5), 8);
-    ck_assert_str_eq(text, "a"); /* the escape would not fit whole; what follows it is left out, too */
+    ck_assert_str_eq(text, "a"); /* the escape does not fit: it and the rest are left out */
     ck_assert_uint_eq(redlock_escape("ab", 0, NULL, 0), 3);
     ck_assert_uint_eq(redlock_escape(NULL, 0, text, sizeof text), 1);
     ck_assert_str_eq(text, "");

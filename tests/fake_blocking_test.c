@@ -1,4 +1,4 @@
-/* The blocking face against fake nodes: from several threads, interrupted, with the nodes' misbehaviour. Also under
+/* The blocking API against fake nodes: several threads, interruption, and misbehaving nodes. Also runs under
  * ThreadSanitizer. */
 #include "fake_scene.h"
 
@@ -90,12 +90,12 @@ END_TEST
 
 /* --- Several threads --- */
 
-/* A fake node calls no waiters: a hand-over takes until they look again. So there are few of them, and many locks of
- * each thread's own. */
+/* A fake node does not wake waiters, so a hand-over lasts until the next waiter polls. Therefore there are few
+ * hand-overs, and many locks that only one thread uses. */
 enum { THREADS = 4, HAND_OVERS = 2, OWN_LOCKS = 40 };
 
 static struct {
-    int shared; /* not atomic: only one thread at a time may be here, as ThreadSanitizer sees it, too */
+    int shared; /* not atomic: ThreadSanitizer reports two threads in the section */
     atomic_uint inside;
     atomic_uint failed;
     atomic_uint names;
@@ -157,7 +157,7 @@ START_TEST(threads_exclude_each_other)
 }
 END_TEST
 
-/* --- Interrupted --- */
+/* --- Interruption --- */
 
 static redlock_cancellation *cancellation;
 
@@ -216,7 +216,7 @@ START_TEST(reset_cancellation_serves_again)
     ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_lock, &status), 0);
     ck_assert(fake_server_wait_for(scene.node[0], "EVALSHA", 1, SCENE_SOON_MS));
     redlock_cancel(cancellation);
-    redlock_cancellation_reset(cancellation); /* before the loop has looked, as a rule: the wait ends all the same */
+    redlock_cancellation_reset(cancellation); /* usually before the loop has seen it; the wait ends anyway */
     pthread_join(thread, NULL);
     ck_assert_status(status, REDLOCK_CANCELLED);
     options.wait_ms = 20;
@@ -247,7 +247,8 @@ static bool was_interrupted(void *arg)
     return atomic_load(&interrupted) > 0;
 }
 
-/* A signal without redlock_cancel() does not end a call; and it is never delivered to the client's own thread. */
+/* A signal whose handler does not call redlock_cancel() does not end a call. The client's own thread never receives
+ * one. */
 START_TEST(a_signal_by_itself_interrupts_nothing)
 {
     pthread_t thread;
@@ -280,7 +281,7 @@ static void *close_from_here(void *status)
     return NULL;
 }
 
-/* Operations of other threads end first. */
+/* The close first ends the operations of other threads. */
 START_TEST(a_close_ends_what_others_wait_for)
 {
     pthread_t waiting, closing;
@@ -309,7 +310,7 @@ static bool is_closed(void *unused)
     return redlock_lock_loss(lock) == REDLOCK_LOSS_CLOSED;
 }
 
-/* The close waits for nodes that owe an answer to another thread's acquire. */
+/* The close waits for nodes that owe a reply to another thread's acquire. */
 START_TEST(release_during_close_is_cancelled_and_ends_the_handle)
 {
     static const char *const texts[] = {"releases the lock", "leaves the lock to expire"};
@@ -336,7 +337,7 @@ START_TEST(release_during_close_is_cancelled_and_ends_the_handle)
 }
 END_TEST
 
-/* --- Nodes that misbehave --- */
+/* --- Misbehaving nodes --- */
 
 START_TEST(links_break_under_the_clients_own_thread)
 {
@@ -356,7 +357,7 @@ END_TEST
 START_TEST(unasked_replies_under_the_clients_own_thread)
 {
     options.wait_ms = SCENE_SOON_MS;
-    scene.keys_may_stay = true; /* an undo whose answer was one of these is repeated, but not for ever */
+    scene.keys_may_stay = true; /* an undo that got such a reply is repeated, but not indefinitely */
     scene_connect();
     for (unsigned round = 0; round < 10; round++) {
         for (unsigned i = 0; i < 3; i++)
@@ -364,7 +365,7 @@ START_TEST(unasked_replies_under_the_clients_own_thread)
         ck_assert_status(redlock_acquire(scene.client, "stock", &options, &lock, &result), REDLOCK_OK);
         redlock_release(&lock, &result);
     }
-    redlock_close(&scene.client, &result); /* may or may not be told all by such nodes */
+    redlock_close(&scene.client, &result); /* the status depends on whether such nodes confirmed every undo */
     ck_assert_ptr_null(scene.client);
 }
 END_TEST
@@ -380,7 +381,7 @@ START_TEST(a_client_is_closed_while_nodes_cannot_be_reached)
 }
 END_TEST
 
-/* --- A log callback that calls the library, which it must not --- */
+/* --- A log callback that calls the library, which is not allowed --- */
 
 static atomic_int inner_status;
 static _Atomic(redlock_client *) known;
@@ -411,7 +412,7 @@ START_TEST(a_call_on_the_clients_own_thread_is_refused)
 }
 END_TEST
 
-/* --- An event callback asks what it may --- */
+/* --- Calls that an event callback may make --- */
 
 static struct {
     atomic_bool told;
@@ -448,7 +449,7 @@ START_TEST(an_event_callback_may_ask_what_no_node_is_asked_for)
     scene_connect();
     atomic_store(&known, scene.client);
     options.event = ask_in_event;
-    options.notify_before_ms = 59000; /* of 60 s, less the drift */
+    options.notify_before_ms = 59000; /* of 60 s minus the drift */
     ck_assert_status(redlock_acquire(scene.client, "stock", &options, &lock, &result), REDLOCK_OK);
     ck_assert(wait_until(is_told_inside, NULL, SCENE_SOON_MS));
     ck_assert_int_eq(inside.held, 1);

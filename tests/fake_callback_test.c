@@ -1,4 +1,5 @@
-/* Everything may be called in a callback: release, acquire again, close. Closing: what it ends, confirms and counts. */
+/* A callback may call every function: release, acquire again, close. Closing: which operations it ends, and which
+ * requests it confirms and counts. */
 #include "fake_scene.h"
 
 #include <string.h>
@@ -24,7 +25,7 @@ enum { ROUNDS = 300 };
 
 static struct chain {
     unsigned left;
-    unsigned depth; /* callbacks on the stack */
+    unsigned depth; /* number of callbacks on the stack */
     unsigned released;
     unsigned acquired;
     redlock_lock *lock;
@@ -63,7 +64,7 @@ static bool chain_is_over(void *arg)
 START_TEST(release_and_acquire_in_callbacks)
 {
     chain = (struct chain){.left = ROUNDS};
-    scene.options.operations_max = 1; /* an operation that is being told is over */
+    scene.options.operations_max = 1; /* an operation whose callback runs has already ended */
     scene_attach();
     ck_assert_status(redlock_acquire_async(scene.client, "stock", NULL, chain_acquired, NULL), REDLOCK_OK);
     ck_assert(scene_run(chain_is_over, NULL));
@@ -75,9 +76,9 @@ END_TEST
 /* --- Events --- */
 
 static struct {
-    redlock_lock *known[2]; /* handles that an acquire has told of */
+    redlock_lock *known[2]; /* handles that an acquire's callback has reported */
     unsigned count;
-    unsigned ending[2]; /* times told so */
+    unsigned ending[2]; /* number of ENDING events per handle */
 } holder;
 
 static void told_of_the_end(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg);
@@ -100,7 +101,8 @@ static void take_again(void)
     ck_assert_status(redlock_acquire_async(scene.client, "stock", &options, told_of_a_handle, NULL), REDLOCK_OK);
 }
 
-/* Takes the lock again when it is told of its end: that handle is told of nothing before its acquire is. */
+/* Acquires the lock again on the first ENDING event. The new handle gets no event before the callback of its
+ * acquire. */
 static void told_of_the_end(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg)
 {
     (void)loss;
@@ -128,7 +130,7 @@ START_TEST(taking_again_in_an_event)
     ck_assert(scene_run(two_are_known, NULL));
     scene_turn();
     ck_assert_uint_eq(holder.ending[0], 1);
-    ck_assert_uint_eq(holder.ending[1], 0); /* it was made after the end had been announced */
+    ck_assert_uint_eq(holder.ending[1], 0); /* it was created after the ENDING event */
     ck_assert_status(redlock_release_async(&holder.known[0], NULL, NULL), REDLOCK_OK);
     ck_assert_status(scene_release(&answer, &holder.known[1]), REDLOCK_OK);
 }
@@ -162,7 +164,7 @@ static void close_in_callback(redlock_client *client, redlock_lock *lock, const 
     ck_assert_status(redlock_close_async(&same, scene_told, &closed), REDLOCK_OK);
     ck_assert_ptr_null(same);
     scene.client = NULL;
-    /* closing: nothing new may start */
+    /* no operation can start on a client that is closing */
     same = client;
     ck_assert_status(redlock_close_async(&same, scene_told, &closed), REDLOCK_INVALID);
     ck_assert_status(redlock_acquire_async(client, "more", NULL, scene_acquired, &closed), REDLOCK_INVALID);
@@ -228,7 +230,7 @@ START_TEST(locks_still_held_are_released)
     ck_assert_uint_eq(answer.result.pending_undos, 0);
     ck_assert_uint_eq(answer.result.nodes, 5);
     for (unsigned i = 0; i < 5; i++)
-        ck_assert_uint_eq(fake_server_keys_left(scene.node[i], NULL), 0); /* confirmed when it is told */
+        ck_assert_uint_eq(fake_server_keys_left(scene.node[i], NULL), 0); /* confirmed by now */
 }
 END_TEST
 
@@ -248,7 +250,7 @@ START_TEST(locks_can_be_left_to_expire)
 }
 END_TEST
 
-/* It is answered all it sent, though nobody waits for the answers. */
+/* The close waits for the replies to a release, although the test does not wait for the release. */
 START_TEST(releases_under_way_are_confirmed)
 {
     scene_attach();
@@ -280,12 +282,12 @@ START_TEST(what_a_silent_node_owes_is_counted)
     ck_assert_has(answer.result.node[0].text, "not confirmed");
     ck_assert_int_eq(answer.result.node[4].outcome, REDLOCK_NODE_GRANTED);
     ck_assert_has(redlock_result_text(&answer.result), "closed, with 2 undos not confirmed");
-    for (unsigned i = 0; i < 2; i++) /* the bytes are in its socket */
+    for (unsigned i = 0; i < 2; i++) /* the undo is in the socket buffer of the paused server */
         fake_server_resume(scene.node[i]);
 }
 END_TEST
 
-/* Handshakes, looks and heartbeats leave nothing on a node. */
+/* A handshake, a query or a heartbeat leaves nothing on a node. */
 START_TEST(requests_that_leave_nothing_need_no_confirmation)
 {
     for (unsigned i = 0; i < scene.nodes; i++)
@@ -303,7 +305,7 @@ END_TEST
 
 START_TEST(nodes_that_are_away_are_not_waited_for)
 {
-    scene.keys_may_stay = true; /* they cannot be told */
+    scene.keys_may_stay = true; /* the undo cannot reach these nodes */
     scene_attach();
     scene_lock("stock");
     for (unsigned i = 0; i < 5; i++)
@@ -341,11 +343,11 @@ START_TEST(a_close_needs_no_callback)
     ck_assert_ptr_null(scene.client);
     ck_assert_status(redlock_close_async(&scene.client, NULL, NULL), REDLOCK_INVALID);
     ck_assert_ptr_nonnull(client);
-    ev_run(scene.loop, 0); /* ends by itself: a closed client does not keep the loop alive */
+    ev_run(scene.loop, 0); /* returns, because a closed client does not keep the loop alive */
 }
 END_TEST
 
-/* Each of them with pending operations, at once. */
+/* Each client has a pending operation when all of them are closed in one turn. */
 START_TEST(many_clients_on_one_loop)
 {
     enum { CLIENTS = 10 };
@@ -377,7 +379,7 @@ START_TEST(many_clients_on_one_loop)
 }
 END_TEST
 
-/* --- What is under way when it is closed --- */
+/* --- Operations in progress at a close --- */
 
 #define TOKEN "0123456789abcdef0123456789abcdef01234567"
 
@@ -416,7 +418,7 @@ static void (*const beginnings[])(struct answer *told) = {begin_query,     begin
                                                           begin_acquire};
 enum { BEGINNINGS = sizeof beginnings / sizeof *beginnings };
 
-/* By nodes that are silent; when they go on nothing is left on them. */
+/* All nodes are silent at the close. When they resume, no key stays on them. */
 START_TEST(a_close_ends_each_kind_of_operation)
 {
     static struct answer closing;
@@ -437,7 +439,7 @@ START_TEST(a_close_ends_each_kind_of_operation)
 }
 END_TEST
 
-/* --- Ends that bring others about --- */
+/* --- An operation whose end ends another --- */
 
 static struct rl_operation *brought_about;
 static unsigned cancelled;
@@ -454,11 +456,11 @@ static void count_cancelled(struct rl_operation *operation, redlock_result *resu
     cancelled += result->status == REDLOCK_CANCELLED;
 }
 
-/* As when the first of a queue leaves, and the next one's attempt fails at once. */
+/* This happens if the first waiter leaves the local queue and the next one's attempt fails at once. */
 START_TEST(a_close_cancels_all_operations_though_the_end_of_one_ends_the_next)
 {
     static const struct rl_operation_type type = {end_another, count_cancelled, NULL, NULL, NULL};
-    struct rl_operation *operation[3]; /* the latest is cancelled first */
+    struct rl_operation *operation[3]; /* the close cancels the newest first */
     int status;
     scene_attach();
     for (unsigned i = 0; i < 3; i++)
@@ -477,12 +479,12 @@ END_TEST
 
 enum { SLICE_NS = 100000000 };
 
-/* A host that keeps the loop busy in slices. The lock ends in the middle of one. */
+/* A host that blocks the loop in slices. The validity ends in the middle of a slice. */
 static struct host {
-    ev_check check; /* comes before the client's own watchers */
+    ev_check check; /* runs before the client's own watchers */
     ev_idle idle;
-    int64_t end_ns;  /* of validity; 0: not busy */
-    int64_t late_ns; /* how late the loss was reported; -1: not yet */
+    int64_t end_ns;  /* end of validity; 0: the host does not block the loop */
+    int64_t late_ns; /* delay of the loss notification; -1: no notification yet */
 } host;
 
 static int64_t boottime_ns(void)
@@ -492,7 +494,7 @@ static int64_t boottime_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Until the next moment that is half a slice away from the end, and some whole ones. */
+/* Sleeps until half a slice before the end of validity, plus or minus whole slices. */
 static void be_busy(struct ev_loop *loop, ev_check *check, int events)
 {
     int64_t left_ns = (host.end_ns - boottime_ns() + 1000ll * SLICE_NS + SLICE_NS / 2) % SLICE_NS;
@@ -542,7 +544,7 @@ static int64_t lose_in_a_busy_loop(void)
     return host.late_ns;
 }
 
-/* A busy machine may delay some of the runs; a fault delays all. */
+/* A busy machine may delay some of the runs; a defect delays all of them. */
 START_TEST(loss_is_reported_at_the_end_of_the_slice)
 {
     int64_t least_ns = INT64_MAX;

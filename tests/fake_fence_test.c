@@ -1,5 +1,5 @@
-/* The second round of a fencing token, in which it is raised above a record that was ahead: what fails in it, and what
- * must be left then. The lock itself is had already, on every node. */
+/* The second round of an acquire with a fencing token. It raises the token above a fencing record that was ahead. The
+ * tests cover its failures, and what each leaves on the nodes. Every node has granted the lock in the first round. */
 #include "fake_scene.h"
 
 #include <stdlib.h>
@@ -7,13 +7,13 @@
 
 enum { NODES = 5, HOUR_S = 3600 };
 
-/* What a node makes of the raise. */
+/* How a node responds to the raise. */
 enum raise { RAISES, EXPIRED, TOO_FAR, KNOWS_IT, REFUSES, BREAKS, KEEPS_SILENT };
 
 static struct node {
     enum raise raise;
     unsigned asked;
-    unsigned rule; /* its number */
+    unsigned rule; /* the number of its rule */
 } nodes[NODES];
 static struct answer answer;
 static redlock_acquire_options fenced;
@@ -24,7 +24,7 @@ static unsigned long long number(const struct fake_script_call *call, size_t arg
     return strtoull(call->arguments[argument].data, NULL, 10);
 }
 
-/* Takes it; the record was an hour ahead. */
+/* Grants the lock and returns a fencing record that is an hour ahead of the token. */
 static void grant(const struct fake_script_call *call)
 {
     fake_node_set(call->node, call->database, &call->keys[0], call->arguments[0].data, call->arguments[0].length,
@@ -70,10 +70,10 @@ static void five_nodes(void)
     fenced = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
     fenced.fence = 1;
     fenced.no_renewal = 1;
-    scene.options.node_timeout_ms = 500; /* for those that keep silent */
+    scene.options.node_timeout_ms = 500; /* for the silent nodes */
 }
 
-/* The first of the nodes behave so from the raise on; the others do what they are asked. */
+/* Makes the first count nodes respond in this way to the raise. The others execute it. */
 static void let(unsigned count, enum raise raise)
 {
     static const struct fake_rule refuses = {.argument = "keep", .skip = true, .reply = FAKE_OOM};
@@ -117,7 +117,7 @@ static bool is_held_up(void *arg)
     return fake_server_rule_used(scene.node[3], nodes[3].rule) && fake_server_rule_used(scene.node[4], nodes[4].rule);
 }
 
-/* --- A majority raises it --- */
+/* --- A majority raises the record --- */
 
 START_TEST(a_minority_that_does_not_raise_it_is_no_matter)
 {
@@ -132,7 +132,7 @@ START_TEST(a_minority_that_does_not_raise_it_is_no_matter)
 }
 END_TEST
 
-/* Another has the same number then: it must go beyond. */
+/* Another client may have drawn the same token in this case, so the client must draw a larger one. */
 START_TEST(a_majority_that_knows_the_number_already_makes_it_go_beyond)
 {
     scene_attach();
@@ -144,7 +144,7 @@ START_TEST(a_majority_that_knows_the_number_already_makes_it_go_beyond)
 }
 END_TEST
 
-/* --- A majority does not --- */
+/* --- A majority does not raise the record --- */
 
 static const struct {
     enum raise raise;
@@ -203,13 +203,14 @@ START_TEST(lock_is_given_up_when_our_clock_stops_during_the_raise)
 }
 END_TEST
 
-/* A majority grants in time; the last answer, which all_answers waits for, is given up after the deadline. */
+/* A majority grants in time. Because of all_answers the client waits for the last node, which times out after the
+ * deadline. */
 START_TEST(token_is_not_raised_after_deadline)
 {
     static const struct fake_rule held = {.command = "EVALSHA", .hold = true, .count = 1};
     unsigned raises[NODES];
     fenced.all_answers = 1;
-    fenced.wait_ms = 200; /* less than the node's timeout */
+    fenced.wait_ms = 200; /* less than the node timeout */
     scene_attach();
     fake_server_add_rule(scene.node[0], &held);
     for (unsigned i = 0; i < NODES; i++)
@@ -251,7 +252,7 @@ static bool is_renewed(void *arg)
     return statistics.renewed > 0;
 }
 
-/* Nodes whose clocks are more than a day behind the token refuse to record it, and prolong the lock all the same. */
+/* Nodes whose clocks are more than a day behind the token refuse to record it, but still extend the lock. */
 START_TEST(clocks_that_are_a_day_off_do_not_stop_renewals)
 {
     fenced.no_renewal = 0;

@@ -1,4 +1,4 @@
-/* What a new link is asked, what its answers mean, and that all of it costs one round trip. */
+/* The handshake of a new connection: its requests, the meaning of the replies, and its cost of one round trip. */
 #include "fake_scene.h"
 
 #include <stdio.h>
@@ -74,7 +74,8 @@ static bool is_of_handshake(const struct resp_command *command)
            resp_command_is(command, "SCRIPT LOAD");
 }
 
-/* Connect, handshake, SET: what is asked for before the nodes are ready leaves with the last answer of the handshake. */
+/* Connect, handshake, SET. A request that was queued before the nodes are ready leaves with the last reply of the
+ * handshake. */
 START_TEST(the_first_lock_takes_two_round_trips_after_connecting)
 {
     scene_attach_only();
@@ -86,7 +87,7 @@ START_TEST(the_first_lock_takes_two_round_trips_after_connecting)
         if (!scene_sent(i, SENT_SET, NULL, 0, &set_at))
             continue;
         asked++;
-        /* the one round trip before it is the handshake, which leaves as a whole: see the test above */
+        /* the only round trip before the SET is the handshake, which leaves in one write: see the test above */
         for (unsigned at = 0; at < set_at; at++)
             ck_assert(is_of_handshake(fake_server_record(scene.node[i], NULL, at)->command));
     }
@@ -159,7 +160,7 @@ static const struct {
 } servers[] = {
     {{{"redis_version", "7.0.15"}}, "redis", "7.0.15"},
     {{{"redis_version", "5.0.0"}}, "redis", "5.0.0"},
-    {{{"redis_version", "255.255.255"}}, "redis", "255.255.255"}, /* built from a branch */
+    {{{"redis_version", "255.255.255"}}, "redis", "255.255.255"}, /* of a development build */
     {{{"redis_version", "7.2.4"}, {"server_name", "valkey"}, {"valkey_version", "8.1.1"}}, "valkey", "8.1.1"},
     {{{"redis_version", "4.0.0"}, {"server_name", "valkey"}, {"valkey_version", "12.0.0"}}, "valkey", "12.0.0"},
     {{{"redis_version", "6.2.0"}, {"server_name", "a-name-of-a-fork-that-is-long"}}, "a-name-of-a-for", "6.2.0"},
@@ -194,7 +195,8 @@ static bool has_beaten(void *arg)
     return fake_server_count(scene.node[0], scene.options.guard ? "EVALSHA" : "TIME") > 0;
 }
 
-/* Its scripts fail in words that do not say why, at the handshake and at each heartbeat. */
+/* On an old server the scripts fail with an error that does not name the cause. The node is refused in the handshake
+ * and at each heartbeat. */
 START_TEST(old_server_is_refused_by_name_and_version)
 {
     static const char failure[] =
@@ -216,7 +218,7 @@ START_TEST(old_server_is_refused_by_name_and_version)
     ck_assert_uint_ne(status_of_node_0().findings & REDLOCK_FINDING_TOO_OLD, 0);
     ck_assert(scene_run(has_beaten, NULL));
     ck_assert_str_eq(status_of_node_0().state, "ready");
-    ck_assert_uint_eq(fake_server_count(scene.node[0], "CLIENT ID"), 1); /* it does not reconnect */
+    ck_assert_uint_eq(fake_server_count(scene.node[0], "CLIENT ID"), 1); /* the client does not reconnect */
 }
 END_TEST
 
@@ -243,7 +245,7 @@ START_TEST(a_user_and_password_of_the_options)
 }
 END_TEST
 
-/* A client whose only node is node 0, with this before its address. */
+/* Attaches a client whose only node is node 0, with this text before its address. */
 static void attach_uri(const char *scheme_and_login)
 {
     char list[256];
@@ -254,7 +256,7 @@ static void attach_uri(const char *scheme_and_login)
     ck_assert(!strstr(redlock_result_text(&result), SCENE_SECRET));
 }
 
-/* rename-command AUTH "" */
+/* The server has the setting: rename-command AUTH "" */
 START_TEST(an_error_that_quotes_the_password_is_cut)
 {
     redlock_result result;
@@ -288,7 +290,7 @@ END_TEST
 
 static struct vault {
     unsigned asked;
-    unsigned empty; /* so many times it has nothing to give */
+    unsigned empty; /* number of times that it has no credentials */
     const char *user, *password;
     char node[64];
 } vault;
@@ -392,7 +394,7 @@ START_TEST(a_password_that_is_missing_is_a_misconfiguration)
 }
 END_TEST
 
-/* What the last attempt met counts, not what the one before met. */
+/* The status follows from the last connection attempt, not from an earlier one. */
 START_TEST(a_misconfiguration_that_has_passed_is_forgotten)
 {
     fake_server_set_password(scene.node[0], NULL, SCENE_SECRET);
@@ -406,7 +408,7 @@ START_TEST(a_misconfiguration_that_has_passed_is_forgotten)
 }
 END_TEST
 
-/* --- Who is there --- */
+/* --- Identity of a server --- */
 
 static bool three_answered(void *arg)
 {
@@ -424,7 +426,7 @@ static void same_server_twice(void)
         fake_server_set_info(scene.node[i], "run_id", "0123456789abcdef0123456789abcdef01234567");
 }
 
-/* How the two of them count at last: one is ready, and says of the other what it is. */
+/* Waits until exactly one of the two nodes is ready. The other one is refused as a duplicate server. */
 static void assert_one_vote(void)
 {
     redlock_result *result = &answer.result;
@@ -456,7 +458,7 @@ START_TEST(one_server_under_two_names_has_one_vote)
 }
 END_TEST
 
-/* The one that has the vote goes away and comes back: the other's having none is no reason to lose it. */
+/* The node that has the vote reconnects. It keeps its vote, because the other node has none. */
 START_TEST(the_vote_survives_its_link)
 {
     same_server_twice();
@@ -469,7 +471,7 @@ START_TEST(the_vote_survives_its_link)
 }
 END_TEST
 
-/* What a node says of itself to the guard. */
+/* Passes to the guard the reply that a node with this run_id and marker would send. */
 static void tell_guard_shown(struct rl_node *node, const char *run_id, const char *shown)
 {
     redisReply field[RL_GUARD_FIELDS], *element[RL_GUARD_FIELDS];
@@ -500,7 +502,7 @@ static void tell_guard(struct rl_node *node, const char *run_id)
     tell_guard_shown(node, run_id, "evidence\nmarker");
 }
 
-/* Times by the clock of the server before say nothing of a marker that another server shows. */
+/* A time by the previous server's clock must not be compared with the marker of another server. */
 START_TEST(markers_of_a_new_server_are_not_compared_with_those_of_the_one_before)
 {
     scene_attach();
@@ -514,7 +516,7 @@ START_TEST(markers_of_a_new_server_are_not_compared_with_those_of_the_one_before
 }
 END_TEST
 
-/* Something between us and the nodes leads two names to one server, on connections that stay. */
+/* A proxy redirects two names to one server, on connections that stay open. */
 START_TEST(a_server_that_takes_another_names_place_has_one_vote)
 {
     scene_attach();
@@ -529,7 +531,7 @@ START_TEST(a_server_that_takes_another_names_place_has_one_vote)
 }
 END_TEST
 
-/* Both have said who they are before either is ready. */
+/* Both nodes have reported the run_id before either is ready. */
 START_TEST(not_even_when_both_shake_hands_at_once)
 {
     same_server_twice();
@@ -537,7 +539,7 @@ START_TEST(not_even_when_both_shake_hands_at_once)
         fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "SCRIPT LOAD", .count = 1, .hold = true});
     scene_attach_only();
     ck_assert(scene_run(three_answered, NULL));
-    scene_idle(20); /* the answers to INFO arrive */
+    scene_idle(20); /* until the replies to INFO have arrived */
     fake_server_release(scene.node[0]);
     fake_server_release(scene.node[1]);
     assert_one_vote();
@@ -568,7 +570,7 @@ START_TEST(a_majority_of_replicas_is_a_misconfiguration)
 }
 END_TEST
 
-/* --- Answers that are missing --- */
+/* --- Missing replies --- */
 
 START_TEST(a_node_can_do_without_these_steps)
 {

@@ -1,5 +1,4 @@
-/* What is done with a lock that is held: extend and release, with nodes that forget it, refuse, or do not know the
- * scripts. */
+/* Extend and release of a held lock, with nodes that lost the key, refuse the request, or do not know the scripts. */
 #include "fake_scene.h"
 
 #include <string.h>
@@ -17,7 +16,7 @@ static void five_nodes(void)
     lock = NULL;
 }
 
-/* Attached, with a lock whose key is on every node. */
+/* Attaches a client and acquires a lock whose key is on every node. */
 static void hold_lock(void)
 {
     scene_attach();
@@ -106,7 +105,7 @@ START_TEST(a_majority_that_forgot_is_a_loss)
     ck_assert_int_eq(answer.result.validity_ms, 0);
     ck_assert_int_eq(redlock_validity_ms(lock), 0);
     ck_assert(!redlock_held_by_me(scene.client, "stock", 0));
-    ck_assert_status(extend(120000), REDLOCK_LOST); /* for good */
+    ck_assert_status(extend(120000), REDLOCK_LOST); /* the loss is final */
     ck_assert_status(release(), REDLOCK_LOST);
 }
 END_TEST
@@ -125,7 +124,7 @@ START_TEST(keys_of_another_holder_are_a_loss_and_stay)
 }
 END_TEST
 
-/* It stays valid until its old end. */
+/* The lock stays valid until its previous end. */
 START_TEST(an_extension_that_fails_does_not_end_the_lock)
 {
     hold_lock();
@@ -161,7 +160,7 @@ START_TEST(an_expired_lock_is_lost_and_nobody_is_asked)
     lock = answer.lock;
     uint64_t deadline = test_deadline_ns(SCENE_SOON_MS);
     while (redlock_held_by_me(scene.client, "stock", 0) && test_now_ns() < deadline)
-        ; /* the loop does not turn: nothing but the clock says so */
+        ; /* the loop does not turn: only the clock ends the validity */
     ck_assert_int_eq(redlock_validity_ms(lock), 0);
     unsigned before = scene_count(0, SENT_EXTEND);
     ck_assert_status(extend(60000), REDLOCK_LOST);
@@ -209,14 +208,14 @@ START_TEST(only_the_own_token_is_deleted)
 }
 END_TEST
 
-/* A replica may become a master again. */
+/* READONLY is temporary too: a replica may become a master again. */
 static const struct {
     const char *error;
     int status;
 } refusals[] = {{FAKE_BUSY, REDLOCK_NO_QUORUM}, {FAKE_OOM, REDLOCK_NO_QUORUM}, {FAKE_READONLY, REDLOCK_MISCONFIGURED}};
 enum { REFUSALS = sizeof refusals / sizeof *refusals };
 
-/* Nobody is waiting any more, but the node is asked again until it does it. */
+/* No caller waits for it any more, but the client repeats the undo until the node executes it. */
 START_TEST(a_release_that_was_refused_for_now_is_repeated)
 {
     hold_lock();
@@ -231,7 +230,7 @@ START_TEST(a_release_that_was_refused_for_now_is_repeated)
 }
 END_TEST
 
-/* Each reply to a heartbeat sends what is kept once more. */
+/* The reply to each heartbeat makes the client send the kept undos again. */
 static bool owes_no_undo(void *arg)
 {
     struct rl_node *node = scene.client->nodes->node;
@@ -263,7 +262,7 @@ START_TEST(what_a_node_says_to_a_release_is_not_put_in_other_words)
     for (unsigned i = 1; i < 5; i++)
         fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "EVALSHA", .count = 1, .hold = true});
     scene_start_release(&answer, &lock);
-    scene_wait_for_sent(0, SENT_UNDO, 2); /* the refusal has been taken */
+    scene_wait_for_sent(0, SENT_UNDO, 2); /* the client has received the refusal */
     for (unsigned i = 1; i < 5; i++)
         fake_server_release(scene.node[i]);
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
@@ -308,7 +307,7 @@ static bool are_overdue(void *arg)
            scene.client->nodes->node[2].statistics.timeouts;
 }
 
-/* What is on its way is not lost. */
+/* A request that is on its way is not lost. */
 START_TEST(a_release_waits_for_nodes_that_are_late)
 {
     pause_majority();
@@ -344,7 +343,7 @@ static void stall_loop(unsigned ms)
     nanosleep(&pause, NULL);
 }
 
-/* Also when the loop has stalled, and sees the end of the timeout and that of the silence limit together. */
+/* Also if the loop was blocked, and the node's timeout and the silence limit expire in one turn. */
 START_TEST(a_release_gives_up_silent_nodes_and_is_sent_again_on_the_next_connection)
 {
     scene.options.silence_limit_ms = 200;
@@ -362,7 +361,7 @@ START_TEST(a_release_gives_up_silent_nodes_and_is_sent_again_on_the_next_connect
 }
 END_TEST
 
-/* The key has ended by itself: there is nothing left to be confirmed. */
+/* The key has expired by then, so no confirmation is needed. */
 START_TEST(a_release_waits_no_longer_than_the_key_lives)
 {
     scene.options.ttl_ms = 300;
@@ -388,7 +387,7 @@ START_TEST(a_release_needs_no_callback)
 }
 END_TEST
 
-/* The answer arrives when the handle is long gone. */
+/* The reply to the extension arrives after the release has ended the handle. */
 START_TEST(extend_and_release_at_once)
 {
     struct answer extended;
@@ -407,7 +406,8 @@ START_TEST(extend_and_release_at_once)
 }
 END_TEST
 
-/* The inner section waits for an extension, the outer one ends: there is nothing left to share. */
+/* The inner acquire waits for an extension while the outer handle is released. No lock is left that they could
+ * share. */
 START_TEST(taken_again_and_released_at_once)
 {
     struct answer again;
@@ -459,7 +459,7 @@ START_TEST(an_extension_falls_back_to_the_whole_script)
     unsigned extended = 0;
     for (unsigned i = 0; i < 5; i++) {
         if (scene_count(i, SENT_EXTEND) < 2)
-            continue; /* it answered when the others had decided: an extension that is over is not sent again */
+            continue; /* it replied when the extension was decided; a decided extension is not sent again */
         assert_asked_twice(i, SENT_EXTEND);
         ck_assert_int_gt(fake_server_pttl(scene.node[i], "stock"), 110000);
         extended++;
@@ -480,7 +480,7 @@ START_TEST(a_query_falls_back_to_the_whole_script)
 }
 END_TEST
 
-/* What is sent again goes behind all that was sent meanwhile, and its undo behind it again. */
+/* A script whose text is sent again goes behind everything sent meanwhile. Its undo goes behind that. */
 START_TEST(the_fallback_of_an_undo_stays_the_last_word)
 {
     struct answer extended;
@@ -493,7 +493,7 @@ START_TEST(the_fallback_of_an_undo_stays_the_last_word)
     for (unsigned i = 0; i < 5; i++) {
         unsigned extend_at = 0, undo_at;
         assert_asked_twice(i, SENT_UNDO);
-        scene_sent(i, SENT_EXTEND, NULL, 1, &extend_at); /* not sent when the extension was over by then */
+        scene_sent(i, SENT_EXTEND, NULL, 1, &extend_at); /* absent if the extension was decided by then */
         scene_sent(i, SENT_UNDO, NULL, 1, &undo_at);
         ck_assert_uint_gt(undo_at, extend_at);
         ck_assert(!scene_has_key(i, "stock"));
@@ -515,7 +515,7 @@ START_TEST(the_undo_of_a_lost_attempt_falls_back_too)
 }
 END_TEST
 
-/* A node that does not even know the script when it is sent whole must not be asked for ever. */
+/* A node that replies NOSCRIPT even to EVAL must not be sent the request indefinitely. */
 START_TEST(a_node_that_never_knows_a_script_has_refused)
 {
     hold_lock();
@@ -528,7 +528,7 @@ START_TEST(a_node_that_never_knows_a_script_has_refused)
     ck_assert_uint_eq(scene_count(0, SENT_EXTEND), 2);
     ck_assert_status(release(), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(answer.result.refused, 3);
-    ck_assert_uint_le(scene_count(0, SENT_UNDO), 4); /* twice, and perhaps twice at a heartbeat */
+    ck_assert_uint_le(scene_count(0, SENT_UNDO), 4); /* two for the release, and up to two at a heartbeat */
 }
 END_TEST
 

@@ -1,4 +1,4 @@
-/* Bounds: operations, requests waiting for one node, undos kept for one node. */
+/* Bounds: operations in progress, requests in flight to one node, undos kept for one node. */
 #include "fake_scene.h"
 
 #include <stdio.h>
@@ -28,7 +28,8 @@ static int make(int face, redlock_result *result)
                 : redlock_attach(scene.loop, scene_list(), &scene.options, &scene.client, result);
 }
 
-/* However many there are short of what it takes: a status and words, and those it had got are given back. */
+/* With any number of missing descriptors, the call returns a status with a text, and closes the descriptors that it has
+ * opened. */
 START_TEST(without_descriptors_there_is_no_client)
 {
     enum { ENOUGH = 32 };
@@ -74,11 +75,11 @@ START_TEST(more_operations_than_allowed_are_refused)
     ck_assert_status(redlock_ready_async(scene.client, 0, scene_told, &answer), REDLOCK_INVALID);
     ck_assert_status(redlock_query_async(scene.client, "third", 0, scene_queried, &answer), REDLOCK_INVALID);
     ck_assert_status(scene_wait(&second), REDLOCK_OK);
-    ck_assert_status(scene_acquire(&answer, "third", NULL), REDLOCK_OK); /* there is room again */
+    ck_assert_status(scene_acquire(&answer, "third", NULL), REDLOCK_OK); /* one operation has ended */
 }
 END_TEST
 
-/* It ends something: there must always be room for it. */
+/* A release ends a lock, so the limit must not refuse it. */
 START_TEST(a_release_is_never_refused)
 {
     static struct answer waiting;
@@ -128,7 +129,7 @@ END_TEST
 
 /* --- undos_max --- */
 
-/* The oldest is dropped: its key expires first. */
+/* The client drops the oldest undo, because its key expires first. */
 START_TEST(more_undos_than_allowed_are_not_kept)
 {
     enum { LOCKS = 40 };
@@ -162,7 +163,7 @@ START_TEST(more_undos_than_allowed_are_not_kept)
 }
 END_TEST
 
-/* A node that is stopped for the whole run costs no memory that grows. */
+/* A node that is stopped for the whole test must not make memory grow. */
 START_TEST(memory_is_bounded_while_a_node_is_silent)
 {
     struct test_allocator *allocator = test_allocator_new();
@@ -176,7 +177,7 @@ START_TEST(memory_is_bounded_while_a_node_is_silent)
     fake_server_pause(scene.node[0]);
     for (unsigned i = 0; i < 150; i++) {
         redlock_lock *lock = scene_lock("stock");
-        scene_release(&answer, &lock); /* on a busy machine others may be silent for as long, too */
+        scene_release(&answer, &lock); /* may fail: on a busy machine other nodes may be silent for 100 ms, too */
         if (i == 50)
             early = test_allocator_live_bytes(allocator);
     }
@@ -185,11 +186,11 @@ START_TEST(memory_is_bounded_while_a_node_is_silent)
     scene_wait_for_ready();
     scene_close(&answer);
     ck_assert_uint_eq(test_allocator_live(allocator), 0);
-    fake_server_forget_keys(scene.node[0]); /* of undos that were dropped */
+    fake_server_forget_keys(scene.node[0]); /* keys whose undos were dropped */
 }
 END_TEST
 
-/* --- Late answers, after all handles are gone --- */
+/* --- Late replies, after all handles are gone --- */
 
 START_TEST(answers_may_come_when_nobody_waits)
 {

@@ -1,5 +1,5 @@
-/* Links that break, and nodes that say what nobody asked for. The process keeps the default signal dispositions: none
- * of it may end it. */
+/* Broken connections, and nodes that send unexpected replies. The process keeps the default signal dispositions, and no
+ * signal may end it. */
 #include "fake_scene.h"
 #include "support/sigpipe.h"
 
@@ -32,7 +32,7 @@ static void five_nodes(void)
     scene_begin(5);
 }
 
-/* The node is of use again: it votes in a lock. */
+/* Waits until the node votes again. */
 static void assert_whole_again(void)
 {
     scene_wait_for_ready();
@@ -40,7 +40,7 @@ static void assert_whole_again(void)
     ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK);
 }
 
-/* --- The link breaks at a request --- */
+/* --- The connection breaks at a request --- */
 
 struct breaking {
     struct fake_rule rule;
@@ -64,7 +64,7 @@ static const struct breaking breakings[] = {
 };
 enum { BREAKINGS = sizeof breakings / sizeof *breakings };
 
-/* Whether it was executed nobody knows: so it is undone, on the new link before anything else. */
+/* The client does not know whether the node executed the request. On the new connection it sends the undo first. */
 START_TEST(a_link_that_breaks_at_a_request_is_made_anew_and_the_request_undone)
 {
     const struct breaking *breaking = &breakings[_i];
@@ -101,7 +101,8 @@ START_TEST(a_minority_of_broken_links_is_no_matter)
 }
 END_TEST
 
-/* The old link may have bytes of ours that are still to be executed, behind the undo then: it is killed first. */
+/* The server may still execute bytes from the old connection, after the undo. So the client kills that connection
+ * first. */
 START_TEST(the_old_link_is_killed_before_the_undo)
 {
     scene_attach();
@@ -115,13 +116,14 @@ START_TEST(the_old_link_is_killed_before_the_undo)
     ck_assert_str_eq(kill->command->argv[2].data, "ID");
     ck_assert_str_eq(kill->command->argv[3].data, "1");
     scene_sent(0, SENT_UNDO, NULL, 0, &undo_at);
-    ck_assert_uint_eq(undo_at, kill_at + 1); /* before anything else */
+    ck_assert_uint_eq(undo_at, kill_at + 1); /* with no command between them */
     ck_assert_ptr_null(scene_sent(0, SENT_KILL, NULL, 1, NULL));
     assert_whole_again();
 }
 END_TEST
 
-/* A link that breaks before its server has answered the kill owes, too, and does not hide what an earlier one owes. */
+/* A connection that breaks before the server has replied to the kill must be killed as well, in addition to the earlier
+ * ones (eight at most). */
 START_TEST(every_link_that_owes_is_killed)
 {
     const struct fake_rule breaks_at_kill = {
@@ -139,7 +141,7 @@ START_TEST(every_link_that_owes_is_killed)
     scene_wait_for_sent(0, SENT_UNDO, 1);
     unsigned total = scene_count(0, SENT_KILL), last = links - begin;
     ck_assert_uint_gt(total, last - 1);
-    for (unsigned i = 0; i < last; i++) { /* those of the last link */
+    for (unsigned i = 0; i < last; i++) { /* the kills on the last connection */
         unsigned found = 0;
         snprintf(id, sizeof id, "%u", begin + i + 1);
         for (unsigned k = total - last; k < total; k++) {
@@ -164,7 +166,7 @@ START_TEST(an_idle_link_that_breaks_owes_nothing)
 }
 END_TEST
 
-/* A restarted server hands the same ids out again: killing one would hit somebody else. */
+/* A restarted server reuses client IDs, so a kill could hit another client's connection. */
 START_TEST(another_process_behind_the_address_is_not_told_to_kill)
 {
     scene_attach();
@@ -174,7 +176,7 @@ START_TEST(another_process_behind_the_address_is_not_told_to_kill)
     scene_wait_for_sent(0, SENT_SET, 1);
     fake_server_restart(scene.node[0]);
     ck_assert_status(scene_wait(&asked), REDLOCK_NO_QUORUM);
-    scene_wait_for_sent(0, SENT_UNDO, 1); /* it may have kept its keys over the restart */
+    scene_wait_for_sent(0, SENT_UNDO, 1); /* the server may have kept its keys through the restart */
     ck_assert_uint_eq(scene_count(0, SENT_KILL), 0);
     assert_whole_again();
 }
@@ -209,7 +211,7 @@ START_TEST(a_node_that_closes_after_its_answer_has_voted)
 }
 END_TEST
 
-/* --- Nobody is there --- */
+/* --- No server is listening --- */
 
 START_TEST(a_node_that_does_not_listen_says_so_in_the_result)
 {
@@ -235,7 +237,7 @@ START_TEST(too_many_clients_is_not_for_ever)
 }
 END_TEST
 
-/* --- What nobody asked for --- */
+/* --- Unexpected replies --- */
 
 static const char *const unasked[] = {
     "+EXTRA\r\n", "+EX",        ":1\r\n:2\r\n+three\r\n", "-ERR four\r\n", "$-1\r\n", "*2\r\n+a\r\n+b\r\n",
@@ -243,7 +245,7 @@ static const char *const unasked[] = {
 };
 enum { UNASKED = sizeof unasked / sizeof *unasked, UNFINISHED = 1, NIL = 4 };
 
-/* A word that is not finished may be taken for the beginning of the next answer, which is then a wrong one: the link
+/* An unfinished line may be read as the beginning of the next reply. That reply is then wrong, but the connection
  * stays. */
 static void wait_for_new_links(unsigned nodes, int which)
 {
@@ -291,7 +293,7 @@ START_TEST(behind_the_last_word_of_the_handshake)
 }
 END_TEST
 
-/* Which of the two was the answer nobody can tell: it counts as neither. */
+/* The client cannot distinguish the reply from the extra one, so neither counts. */
 START_TEST(behind_an_answer)
 {
     scene_attach();
@@ -305,8 +307,8 @@ START_TEST(behind_an_answer)
 }
 END_TEST
 
-/* A nil nobody asked for is taken for the second lock's answer, "held by another": then there is nothing to undo. Its
- * key expires. */
+/* An unexpected nil is read as the second lock's reply, "held by another", after which there is nothing to undo. That
+ * lock's key expires. */
 START_TEST(between_answers)
 {
     struct answer other;
@@ -337,7 +339,7 @@ START_TEST(and_then_the_end)
 }
 END_TEST
 
-/* --- Too much --- */
+/* --- Oversized replies --- */
 
 static char *filled(const char *beginning, size_t size)
 {
@@ -349,7 +351,8 @@ static char *filled(const char *beginning, size_t size)
     return text;
 }
 
-/* A whole reply, however long, is an answer; one without an end is cut off while it comes. */
+/* A complete reply of any length is accepted. The client closes the connection while it receives a reply without an
+ * end. */
 START_TEST(a_reply_without_an_end_is_not_kept)
 {
     static const char *const beginnings[] = {"+", "-ERR ", "$536870912\r\n"};
@@ -391,11 +394,11 @@ START_TEST(a_reply_nested_too_deep_breaks_the_link)
 }
 END_TEST
 
-/* A port that drops what wants to connect until it is closed, and refuses it then: a second later, by the system's
- * clock. */
+/* A port that drops connection attempts while it is open, and refuses them after it is closed. The refusal comes with
+ * the kernel's retry, a second later. */
 struct deaf_port {
     int listener;
-    int pending[8]; /* more than its backlog holds */
+    int pending[8]; /* more than the listener's backlog holds */
     struct sockaddr_in address;
 };
 
@@ -426,8 +429,8 @@ static bool is_refused(void *context)
     return poll(&asked, 1, 0) == 1 && (asked.revents & POLLERR);
 }
 
-/* The node's timeout has passed before the loop comes to look at the connection: looking for late replies must not take
- * the socket's error away. */
+/* The node's timeout passes before the loop looks at the connection. The search for late replies must not consume the
+ * socket's error. */
 START_TEST(refused_connection_is_reported_though_the_loop_is_late)
 {
     struct deaf_port port;
@@ -442,28 +445,28 @@ START_TEST(refused_connection_is_reported_though_the_loop_is_late)
         ev_run(scene.loop, EVRUN_NOWAIT);
     close_deaf_port(&port);
     ck_assert(wait_until(is_refused, node->context, SCENE_SOON_MS));
-    node->overdue_timer.fire(&node->overdue_timer); /* before the loop has asked for events */
+    node->overdue_timer.fire(&node->overdue_timer); /* before the loop has polled for events */
     while (node->failures == 0)
         scene_turn();
     ck_assert_str_eq(node->error, "cannot connect: Connection refused");
 }
 END_TEST
 
-/* What an array costs is paid before its elements come: hiredis makes room for as many as it is told. */
+/* hiredis allocates an array before its elements arrive, with as many elements as the header announces. */
 START_TEST(an_array_said_to_be_huge_breaks_the_link_at_once)
 {
     static const char *const huge[] = {"*2000000000\r\n", "*50000\r\n", "*2\r\n*2000000000\r\n"};
     scene_attach();
     fake_server_add_rule(scene.node[0], &(struct fake_rule){.command = "SET", .count = 1, .reply = huge[_i]});
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
-    ck_assert_uint_eq(answer.result.unreachable, 1); /* and was not waited for until its time was over */
+    ck_assert_uint_eq(answer.result.unreachable, 1); /* the client did not wait for the timeout */
     ck_assert_has(answer.result.node[0].text, "a reply of more than 1024 KiB");
     scene_wait_for_accepted(0, 2);
     assert_whole_again();
 }
 END_TEST
 
-/* Each part is short, and hiredis' buffer with it: only the whole is without an end. */
+/* Each element is short, and so is hiredis' buffer. Only the whole reply is without an end. */
 START_TEST(an_array_of_many_parts_breaks_the_link)
 {
     enum { PARTS = 200, PART = 10000 };
@@ -495,7 +498,8 @@ static void catch (int signal)
     caught++;
 }
 
-/* A write to a unix socket whose other end is closed raises SIGPIPE at once; the loop has not seen the end yet. */
+/* A write to a unix socket whose peer has closed raises SIGPIPE at once, before the loop has read the end of the
+ * stream. */
 static void write_to_a_closed_link(void)
 {
     fake_server_drop(scene.node[0], FAKE_CLOSE);
@@ -509,7 +513,7 @@ static void unix_node(void)
     scene_begin_on(1, FAKE_UNIX);
 }
 
-/* The others are worth something only when such a write does raise it. */
+/* The other tests are only valid if such a write raises SIGPIPE. */
 START_TEST(such_a_write_raises_sigpipe)
 {
     struct raw_client *raw = raw_client_connect_unix(fake_server_path(scene.node[0]));

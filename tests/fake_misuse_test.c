@@ -1,5 +1,5 @@
-/* Calls that are not allowed: NULL, wrong arguments, another thread, a forked child, twice. A status and words; nothing
- * half done. */
+/* Invalid calls: NULL, wrong arguments, another thread, a forked child, repeated calls. Each returns a status with a
+ * text and has no effect. */
 #include "fake_scene.h"
 
 #include <dirent.h>
@@ -159,7 +159,7 @@ START_TEST(a_bad_argument_is_told_by_the_callback_in_words)
 }
 END_TEST
 
-/* Its key, not its name, is the marker's. */
+/* The key is the marker's key, although the name is not. */
 START_TEST(a_resource_may_have_the_markers_name_behind_a_prefix)
 {
     const redlock_name marker = {"marker", 0};
@@ -187,7 +187,7 @@ START_TEST(the_blocking_face_tells_the_same)
 }
 END_TEST
 
-/* Any bytes, with NULs: in the key on the nodes, in the handle, in the answers. */
+/* The name may contain any byte, NUL included: in the key on the nodes, in the handle, in the results. */
 START_TEST(a_resource_may_hold_any_byte)
 {
     static const char name[] = "a\0b\r\n$5\r\n\xff\x01 *";
@@ -199,7 +199,7 @@ START_TEST(a_resource_may_hold_any_byte)
     ck_assert_status(scene_acquire(&answer, name, &options), REDLOCK_OK);
     const char *resource = redlock_lock_resource(answer.lock, &size);
     ck_assert_uint_eq(size, sizeof name - 1);
-    ck_assert_mem_eq(resource, name, sizeof name); /* with the NUL behind it */
+    ck_assert_mem_eq(resource, name, sizeof name); /* the NUL after the name included */
     ck_assert(redlock_held_by_me(scene.client, name, sizeof name - 1));
     ck_assert(!redlock_held_by_me(scene.client, name, 0)); /* "a" */
     for (unsigned i = 0; i < 3; i++) {
@@ -220,7 +220,7 @@ START_TEST(a_resource_may_hold_any_byte)
     ck_assert_status(redlock_query_async(scene.client, name, sizeof name - 1, scene_queried, &other), REDLOCK_OK);
     ck_assert_status(scene_wait(&other), REDLOCK_OK);
     ck_assert_int_eq(other.state.held_by_me, 1);
-    ck_assert_status(scene_acquire(&other, name, NULL), REDLOCK_OK); /* "a" is another resource */
+    ck_assert_status(scene_acquire(&other, name, NULL), REDLOCK_OK); /* a C string: "a", which is another resource */
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
     ck_assert_status(scene_release(&other, &other.lock), REDLOCK_OK);
 }
@@ -238,7 +238,7 @@ START_TEST(a_resource_may_be_as_long_as_allowed)
 }
 END_TEST
 
-/* --- The other face, another thread --- */
+/* --- The other API, another thread --- */
 
 START_TEST(the_faces_are_not_mixed)
 {
@@ -313,7 +313,7 @@ static void count_memory(void)
     scene.options.allocator = (redlock_allocator){test_allocate, test_reallocate, test_release, allocator};
 }
 
-/* The child's answers as bits; 0: all as they must be. */
+/* Returns the wrong results in the child as bits; 0 if all are as expected. */
 static int in_child_asynchronous(void)
 {
     redlock_cancellation *cancellation;
@@ -357,8 +357,7 @@ static bool is_running(const char *thread)
     return running;
 }
 
-/* A fork in the middle of another thread's work takes that along half done: the client's thread has to have come to
- * rest. */
+/* A fork copies another thread's work half done. So the client's thread must sleep before the fork. */
 static bool others_rest(void *unused)
 {
     bool rest = true;
@@ -372,7 +371,7 @@ static bool others_rest(void *unused)
     return rest;
 }
 
-/* quiet: nothing is on its way at the moment, so that every byte that arrives is the child's. */
+/* quiet: no traffic of the parent is in flight, so every byte that arrives is the child's. */
 static void assert_child_is_harmless(int (*child)(void), bool quiet)
 {
     unsigned before = records();
@@ -386,7 +385,7 @@ static void assert_child_is_harmless(int (*child)(void), bool quiet)
         wrong = (unsigned char)child();
         ssize_t written = write(ends[1], &wrong, 1);
         (void)written;
-        raise(SIGKILL); /* without any more ado: the fake nodes' memory is the parent's affair */
+        raise(SIGKILL); /* no cleanup: the fake nodes belong to the parent */
     }
     close(ends[1]);
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
@@ -404,7 +403,7 @@ static void assert_child_is_harmless(int (*child)(void), bool quiet)
     }
 }
 
-/* What the parent had gathered to be written was not written by the child as well. */
+/* A command that the parent had buffered must not be written by the child as well. */
 static void assert_nothing_came_twice(void)
 {
     const struct fake_record *set;
@@ -413,7 +412,7 @@ static void assert_nothing_came_twice(void)
             ck_assert_ptr_null(scene_sent(i, SENT_SET, scene_token(set), 1, NULL));
 }
 
-/* In the child every kind of operation is under way, or answered and not yet told. */
+/* At the fork every kind of operation is in progress, or has ended and waits for its callback. */
 START_TEST(a_forked_child_sends_nothing)
 {
     static struct answer others[4];
@@ -443,8 +442,8 @@ START_TEST(a_forked_child_sends_nothing)
     if (_i > 0)
         ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     assert_nothing_came_twice();
-    ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK); /* the parent's works on */
-    for (unsigned i = 0; i < scene.nodes; i++)                   /* none was broken and made anew */
+    ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK); /* the parent's lock still works */
+    for (unsigned i = 0; i < scene.nodes; i++)                   /* no connection was broken and replaced */
         ck_assert_uint_eq(fake_server_open_connections(scene.node[i]), fake_server_accepted(scene.node[i]));
 }
 END_TEST

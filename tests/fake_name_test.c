@@ -1,4 +1,4 @@
-/* A node that is named, and a name server that takes long: how often it is asked, and what becomes of a late answer. */
+/* A node with a host name whose resolution is slow: the number of lookups, and the handling of a late answer. */
 #define _GNU_SOURCE
 #include "fake_scene.h"
 
@@ -19,7 +19,7 @@ static struct {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     unsigned asked;
-    unsigned answered; /* so many of them may be, or have been */
+    unsigned answered; /* number of lookups that may return, or have returned */
     int error;
 } names = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
@@ -36,7 +36,7 @@ static int wait_for_answer(void)
     return error;
 }
 
-/* Instead of the C library's, for hiredis, too. */
+/* Replaces the C library's function, for hiredis, too. */
 int getaddrinfo(const char *restrict name, const char *restrict service, const struct addrinfo *restrict hints,
                 struct addrinfo **restrict found)
 {
@@ -90,7 +90,7 @@ static bool has_ended(void *arg)
     return file_open_descriptors() <= descriptors;
 }
 
-/* The last thread has the client's wakeup until it has ended, which may be after the client. */
+/* The last resolver thread references the client's wakeup until it ends, which may be after the end of the client. */
 static void end(void)
 {
     struct answer closed;
@@ -107,7 +107,7 @@ static bool has_failed_often(void *arg)
     return scene.client->nodes->node[0].failures >= ATTEMPTS;
 }
 
-/* So that what follows is not a matter of speed. */
+/* Makes the rest of the test independent of the machine's speed. */
 static void fail_often_then_wait_for_long(void)
 {
     ck_assert(scene_run(has_failed_often, NULL));

@@ -1,4 +1,4 @@
-/* Is the fake node a true model? The same random commands go to it and to a real server; every answer must be the same. */
+/* Compares the fake node with a real server: both get the same random commands, and every reply must be the same. */
 #define _GNU_SOURCE
 #include "server_suite.h"
 #include "support/cluster.h"
@@ -57,8 +57,8 @@ static void teardown(void)
     fixtures_end();
 }
 
-/* All times to live are multiples of ROUND_MS and nothing takes that long: what is left of one is rounded up again.
-   Of an error only the code is kept: each server words the rest in its own way. */
+/* All times to live are multiples of ROUND_MS, and no test runs for that long, so rounding restores the original value.
+ * Only the code of an error is compared, because servers word the rest differently. */
 static void append_comparable(struct bytes *out, const char *reply)
 {
     char *end;
@@ -94,7 +94,7 @@ static void compare(unsigned seed, int step, const char *command)
     bytes_free(&answer);
 }
 
-/* Both are told the same; what the arguments are made of must not be drawn twice. */
+/* Sends the command to both. The arguments are evaluated twice, so they must not draw random numbers. */
 #define SAY(...) (raw_client_say(real, __VA_ARGS__, NULL), raw_client_say(fake, __VA_ARGS__, NULL))
 
 static const char *const keys[] = {"key", "another", "third"};
@@ -210,7 +210,7 @@ static const char *say_odd_command(const char *key, const char *token)
         SAY("CLIENT", "GETNAME");
         return "CLIENT GETNAME";
     default:
-        if (!server_program_has(SERVER_ACL)) { /* the fake node has users, such a server has none */
+        if (!server_program_has(SERVER_ACL)) { /* the fake node has ACL users, this server has none */
             SAY("PING");
             return "PING";
         }

@@ -103,7 +103,7 @@ START_TEST(new_thread_is_another_owner_than_dead_one_of_same_pthread_t)
 }
 END_TEST
 
-/* --- Asking for re-entry, or for none --- */
+/* --- Options for re-entry --- */
 
 static const struct {
     uint32_t reentry;
@@ -162,7 +162,7 @@ static void release_at_exit(void *arg)
     release(arg);
 }
 
-/* A worker's lock is released by its cleanup handler alone: whatever is acquired must have reached *lock by then. */
+/* Only a worker's cleanup handler releases its lock, so *lock must be set before a cancellation takes effect. */
 static void *work_until_cancelled(void *arg)
 {
     char name[24];
@@ -190,7 +190,7 @@ START_TEST(cancelled_threads_leave_no_lock)
             numbers[i] = i;
             ck_assert_int_eq(pthread_create(&threads[i], NULL, work_until_cancelled, &numbers[i]), 0);
         }
-        redlock_query(scene.client, "own-0", 0, NULL, NULL); /* a round trip's time in which they get somewhere */
+        redlock_query(scene.client, "own-0", 0, NULL, NULL); /* takes a round trip, during which the workers run */
         for (unsigned i = 0; i < WORKERS; i++)
             pthread_cancel(threads[i]);
         for (unsigned i = 0; i < WORKERS; i++)
@@ -203,7 +203,7 @@ START_TEST(cancelled_threads_leave_no_lock)
 }
 END_TEST
 
-/* A cancelled thread completes its calls: a client is opened and closed whole. */
+/* A cancelled thread completes its calls: the client is created and closed completely. */
 static void *open_and_close(void *unused)
 {
     redlock_client *client;
@@ -231,7 +231,7 @@ END_TEST
 static struct {
     redlock_lock *lock;
     atomic_bool stop;
-    atomic_uint seen; /* how often the end has moved on */
+    atomic_uint seen; /* number of times that the end has moved */
 } watch;
 
 static void *watch_end(void *unused)

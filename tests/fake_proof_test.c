@@ -1,5 +1,6 @@
-/* The proof that a grant needs, over fake nodes with the guard on: a proof that is overdue, lost or wrong. The grant then
- * does not count, the client undoes it once, counts it as unattested, and reads the node's marker again. */
+/* The proof that a grant needs, over fake nodes with the guard on: overdue, lost and wrong proofs. Such a grant does
+ * not count, and the client undoes it once. After a wrong proof the client counts the grant as unattested and reads the
+ * node's marker again. */
 #include "fake_scene.h"
 
 #include <stdio.h>
@@ -33,7 +34,7 @@ static void show_marker(const struct fake_script_call *call)
     resp_write_text(call->reply, shown);
 }
 
-/* A missing marker is written, as the nonce alone; every marker is trusted. */
+/* Writes a missing marker, which is only the nonce. Trusts every marker. */
 static void look_after_marker(const struct fake_script_call *call)
 {
     const struct resp_argument *given = call->arguments, *nonce = &given[4];
@@ -90,7 +91,7 @@ static bool is_quiet(void *arg)
     return !decider()->beating;
 }
 
-/* No heartbeat comes between: it would judge the marker anew. */
+/* No heartbeat may follow: it would judge the marker again. */
 static void attach_quietly(void)
 {
     scene_attach();
@@ -99,7 +100,7 @@ static void attach_quietly(void)
     fake_server_forget_records(scene.node[DECIDER]);
 }
 
-/* The next proof is a look at the evidence, or the marker alone. */
+/* by_look: the next proof is a look at all the evidence. Otherwise it is the marker alone. */
 static void let_prove(bool by_look)
 {
     decider()->attest.rules.looked = by_look ? 0 : rl_now() + HOUR * QUORUM_SECOND;
@@ -132,7 +133,7 @@ static bool is_counted(void *count)
     return scene.client->core.statistics.unattested == *(uint64_t *)count;
 }
 
-/* Once, in the result and in the statistics. */
+/* The grant counts as unattested once, in the result and in the statistics. */
 static void assert_unattested(void)
 {
     uint64_t once = 1;
@@ -196,7 +197,7 @@ START_TEST(a_wrong_proof_does_not_attest)
 }
 END_TEST
 
-/* Flushed between the client's judgement and the grant. */
+/* The node is flushed between the client's judgement and the grant. */
 START_TEST(a_missing_marker_does_not_attest)
 {
     attach_quietly();
@@ -238,7 +239,7 @@ static bool awaits_proof(void *arg)
     return decider()->attest.first != NULL;
 }
 
-/* The decider has granted, and its proof is in the server's hands. */
+/* The decider has granted. Its server holds back the reply that carries the proof. */
 static void acquire_with_held_proof(void)
 {
     fake_server_add_rule(scene.node[DECIDER], &(struct fake_rule){.command = "GETRANGE", .count = 1, .hold = true});
@@ -256,7 +257,8 @@ static void change_evidence(const struct fake_script_call *call)
         run_script(call);
 }
 
-/* The marker alone came too late to rest on the last look: the look that follows decides. */
+/* The marker alone arrives too long after the last look at the evidence. The client looks again, and the second look
+ * decides. */
 START_TEST(a_late_marker_is_followed_by_a_look)
 {
     bool same = _i;
@@ -281,7 +283,7 @@ START_TEST(a_late_marker_is_followed_by_a_look)
 }
 END_TEST
 
-/* The grant came in time, its proof does not: the node has timed out. What the proof then shows changes nothing. */
+/* The grant arrives in time, its proof does not: the node times out. The late proof does not change the result. */
 START_TEST(an_overdue_proof_is_a_timeout)
 {
     bool proven = _i;

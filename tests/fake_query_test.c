@@ -1,4 +1,4 @@
-/* What nodes show for a resource, and what is made of it. */
+/* The nodes' replies to a query, and the state computed from them. */
 #include "fake_scene.h"
 
 #include <string.h>
@@ -19,7 +19,7 @@ static int query(const char *resource)
 
 static void show(unsigned node, const char *value, int64_t ttl_ms)
 {
-    scene_hold(node, "stock"); /* to be forgotten at the end */
+    scene_hold(node, "stock"); /* registers the key for removal at the end */
     fake_server_set_key(scene.node[node], "stock", value, ttl_ms);
 }
 
@@ -71,7 +71,7 @@ START_TEST(a_lock_of_another)
     ck_assert_uint_eq(answer.state.locked_nodes, 3);
     ck_assert_uint_eq(answer.state.free_nodes, 1);
     ck_assert_str_eq(answer.state.token, "somebody");
-    ck_assert_int_le(answer.state.remaining_ms, 10001); /* then only two show it */
+    ck_assert_int_le(answer.state.remaining_ms, 10001); /* after that only two nodes have the key */
     ck_assert_int_gt(answer.state.remaining_ms, 5000);
     ck_assert_str_eq(answer.state.node[3].token, "nobody");
     forget_all();
@@ -159,7 +159,7 @@ START_TEST(an_answer_that_makes_no_sense_is_none)
 }
 END_TEST
 
-/* -2 is no key, whatever value came with it; other negative numbers are for ever. */
+/* -2 means no key, even if the reply has a value. Other negative numbers mean no expiry. */
 START_TEST(numbers_at_the_edge)
 {
     static const struct {

@@ -1,5 +1,5 @@
-/* Renewals of many locks at once: the nodes are asked one after the other, so that most of them are free for others; but
- * never so that a lock ends for waiting. */
+/* Renewals of many locks at once. The client sends to one node after the other, so that most nodes are free for other
+ * requests, but no lock expires because of that. */
 #include "fake_scene.h"
 
 #include <stdio.h>
@@ -13,8 +13,8 @@ enum {
     MANY = 16,
     TTL_MS = 60000,
     TIMEOUT_MS = 250,
-    LONG_TIMEOUT_MS = 1000, /* an answer that is ready arrives within it on a busy machine, too */
-    PATIENCE_MS = 5000,     /* five of it are less than half of the ttl: the nodes are still asked in turn */
+    LONG_TIMEOUT_MS = 1000, /* a reply that is ready arrives within it, on a busy machine too */
+    PATIENCE_MS = 5000,     /* five times it is less than half of the ttl: still one node after the other */
     MOST_TIMEOUT_MS = 15000
 };
 
@@ -46,7 +46,8 @@ static void hold_many(void)
         scene_wait_for_sent(i, SENT_SET, LOCKS);
 }
 
-/* Their own time would be in seconds. The nodes' timeouts are as configured: on a busy machine they have grown. */
+/* By themselves the locks would be due seconds later. The nodes' timeouts are reset to the configured value, because a
+ * busy machine has raised them. */
 static void make_all_due(void)
 {
     const struct quorum_lease_event now = {.type = QUORUM_LEASE_HASTEN, .now = rl_now()};
@@ -61,7 +62,7 @@ static bool renews_many(const struct fake_record *record)
     return record->command->argc >= 3 + 3 * (size_t)MANY;
 }
 
-/* The first command that renews many of all nodes'; NULL: none yet. */
+/* The first command with many keys that any node received; NULL: none yet. */
 static const struct fake_record *first_renewal(void)
 {
     const struct fake_record *first = NULL, *record;
@@ -72,7 +73,7 @@ static const struct fake_record *first_renewal(void)
     return first;
 }
 
-/* The same command on this node. It is known by its first key. */
+/* The same command on this node, identified by its first key. */
 static const struct fake_record *renewal(unsigned node)
 {
     const struct fake_record *first = first_renewal(), *record;
@@ -123,7 +124,8 @@ static bool all_are_renewed(void *arg)
     return statistics.renewed >= LOCKS;
 }
 
-/* Within these short timeouts a busy machine may not confirm all; the keys go all the same, as the scene's end shows. */
+/* With these short timeouts a busy machine may not confirm every release. The keys are deleted anyway; scene_end()
+ * checks it. */
 static void release_all(void)
 {
     for (unsigned i = 0; i < LOCKS; i++) {
@@ -173,8 +175,8 @@ START_TEST(a_node_is_asked_when_the_time_of_the_one_before_is_over)
     hold_many();
     add_rule(5, &silent);
     make_all_due();
-    wait_for_renewal(4); /* the last may owe its heartbeat, a held EVALSHA too, for so long that it is not asked */
-    ck_assert_double_ge(least_ms_between_turns(), LONG_TIMEOUT_MS / 2); /* one may have been read late */
+    wait_for_renewal(4); /* the last node may be left out: the held heartbeat is an overdue EVALSHA, too */
+    ck_assert_double_ge(least_ms_between_turns(), LONG_TIMEOUT_MS / 2); /* a command may have been read late */
     answer_again(5);
     ck_assert(scene_run(all_are_renewed, NULL));
     release_all();
@@ -198,7 +200,7 @@ START_TEST(silent_nodes_keep_nothing_from_being_renewed)
 }
 END_TEST
 
-/* A node's own timeout may be far longer than the client's. */
+/* A node's own timeout may be much longer than the client's. */
 START_TEST(silent_nodes_with_time_of_their_own_keep_nothing_from_being_renewed)
 {
     scene.suffix[0] = scene.suffix[1] = "?timeout_ms=20000";
@@ -245,7 +247,7 @@ START_TEST(nodes_that_have_forgotten_the_script_are_told_it)
 }
 END_TEST
 
-/* Five timeouts of 15 s are more than half of what is left. */
+/* Five timeouts of 15 s are more than half of the remaining validity. */
 START_TEST(all_are_asked_at_once_when_time_is_short)
 {
     scene.options.node_timeout_ms = MOST_TIMEOUT_MS;
@@ -270,7 +272,7 @@ static void seven_nodes(void)
     scene.options.node_timeout_ms = TIMEOUT_MS;
 }
 
-/* As if these nodes answered requests that were sent before the renewal. */
+/* Simulates that these nodes reply to requests from before the renewal. */
 static bool all_are_renewed_beside_backlogs(void *arg)
 {
     for (unsigned i = 0; i < BACKLOGS; i++)
@@ -278,7 +280,7 @@ static bool all_are_renewed_beside_backlogs(void *arg)
     return all_are_renewed(arg);
 }
 
-/* Each of three nodes could take the silence limit, a quarter of the ttl, before the next one is asked. */
+/* Each of three nodes may take the silence limit, a quarter of the ttl, before the client sends to the next one. */
 START_TEST(nodes_with_backlog_hold_up_renewal_for_half_of_validity_at_most)
 {
     hold_many();
@@ -296,7 +298,7 @@ END_TEST
 START_TEST(a_close_meanwhile_asks_no_further)
 {
     struct answer closed;
-    scene.options.node_timeout_ms = SCENE_SOON_MS / 2; /* which the close also gives each node */
+    scene.options.node_timeout_ms = SCENE_SOON_MS / 2; /* the close waits for each node this long, too */
     hold_many();
     add_rule(5, &silent);
     make_all_due();
@@ -313,7 +315,7 @@ static bool is_valid_beyond(void *end)
     return answers[0].lock->lease->rules.validity_end > *(quorum_time *)end;
 }
 
-/* Every answer takes longer than the node's timeout: the renewal fails, and its late confirmations count. */
+/* Every reply arrives after the node's timeout. The renewal fails, and its late confirmations count. */
 START_TEST(confirmations_that_come_after_the_timeout_keep_the_lock)
 {
     const struct fake_rule late = {.command = "EVALSHA", .reply_delay_ms = 60};
@@ -336,7 +338,7 @@ START_TEST(confirmations_that_come_after_the_timeout_keep_the_lock)
 }
 END_TEST
 
-/* The extension fails by its timeout and is confirmed late: with its ttl, so that re-entry with the same asks no node. */
+/* The extension times out and is confirmed late. Its ttl counts, so re-entry with the same ttl sends no request. */
 START_TEST(ttl_of_an_extension_that_is_confirmed_late_counts)
 {
     const struct fake_rule late = {.command = "EVALSHA", .reply_delay_ms = 60};
@@ -386,7 +388,7 @@ static bool have_told(void *count)
     return told_count >= *(unsigned *)count;
 }
 
-/* Both in one turn: the loss is told by its own event alone. */
+/* Both happen in one turn. Only the LOST event carries the loss, the warning before it does not. */
 START_TEST(a_warning_that_the_loss_has_overtaken_tells_no_loss)
 {
     const struct quorum_lease_event failed = {
@@ -433,7 +435,7 @@ static bool is_renewed(void *lock)
     return redlock_renewal_result(lock, &now) == REDLOCK_OK && now.status == REDLOCK_OK;
 }
 
-/* Each of a majority for another reason. */
+/* Each node of the majority fails for a different reason. */
 START_TEST(failing_renewal_says_which_nodes_and_why)
 {
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
@@ -448,7 +450,7 @@ START_TEST(failing_renewal_says_which_nodes_and_why)
     scene_attach();
     ck_assert_status(scene_acquire(&held, "stock", &options), REDLOCK_OK);
     ck_assert_status(redlock_renewal_result(held.lock, &failure), REDLOCK_OK);
-    ck_assert_status(failure.status, REDLOCK_OK); /* none has failed */
+    ck_assert_status(failure.status, REDLOCK_OK); /* no renewal has failed */
     ck_assert_ptr_null(strstr(redlock_result_text(&failure), "pending"));
     scene_wait_for_sent(4, SENT_SET, 1);
     fake_server_add_rule(scene.node[0], &(struct fake_rule){.command = "EVALSHA", .skip = true, .reply = FAKE_LOADING});

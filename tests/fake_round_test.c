@@ -1,4 +1,4 @@
-/* One round over fake nodes: what each misbehaviour counts as, and that nothing stays on a node. */
+/* One round over fake nodes: the vote that each misbehaviour counts as. No key may stay on a node. */
 #include "fake_scene.h"
 
 #include <string.h>
@@ -17,7 +17,7 @@ static void five_nodes(void)
     scene_begin(5);
 }
 
-/* So many nodes answer every SET with this error. */
+/* The first nodes reply to every SET with this error. */
 static void refuse(unsigned nodes, const char *error)
 {
     for (unsigned i = 0; i < nodes; i++)
@@ -59,7 +59,7 @@ START_TEST(a_free_lock_is_granted_and_released)
 }
 END_TEST
 
-/* What clients in other languages do, too: SET key token NX PX ttl. */
+/* The published command, which clients in other languages send, too: SET key token NX PX ttl. */
 START_TEST(the_command_is_the_published_one)
 {
     scene.options.prefix = "lock:";
@@ -106,7 +106,7 @@ START_TEST(every_attempt_has_a_fresh_token)
 }
 END_TEST
 
-/* A grant that arrives after the round was won is one more holder, and released with the lock. */
+/* A grant that arrives after the round was won adds a node to the lock. The release deletes the key there, too. */
 START_TEST(late_grants_of_a_won_round_are_kept_and_released)
 {
     scene_attach();
@@ -126,7 +126,7 @@ START_TEST(late_grants_of_a_won_round_are_kept_and_released)
 }
 END_TEST
 
-/* The others' answers are in before the one that decides. */
+/* All votes have arrived except the deciding one. */
 static bool two_have_granted(void *arg)
 {
     const struct rl_round *round = scene.client->operations.first->round;
@@ -135,7 +135,7 @@ static bool two_have_granted(void *arg)
            quorum_tally_count(&round->rules.tally, QUORUM_HELD) == 2;
 }
 
-/* Two of five say yes, two no. The fifth is found to be a replica, or whatever, while its yes is on its way. */
+/* Two of five nodes grant the lock, two reply that it is held. The fifth becomes unfit while its grant is in flight. */
 START_TEST(a_grant_of_a_node_that_has_turned_out_unfit_does_not_count)
 {
     scene.options.node_timeout_ms = SCENE_SOON_MS;
@@ -157,14 +157,12 @@ START_TEST(a_grant_of_a_node_that_has_turned_out_unfit_does_not_count)
 }
 END_TEST
 
-/*
- * Two have granted it when this machine stands still for a minute: whether they have it still nobody knows when the third
- * one's yes comes. Who waits goes on.
- */
+/* Two nodes have granted the lock when this machine's clock stops for ten minutes. They may have lost it when the third
+ * grant arrives, so the client does not hold the lock. A waiter continues to wait. */
 START_TEST(a_lock_that_was_asked_for_before_our_clock_stood_still_is_not_had)
 {
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    options.wait_ms = _i ? 4000 : 0; /* longer than it takes to notice */
+    options.wait_ms = _i ? 4000 : 0; /* longer than the detection takes */
     scene.options.node_timeout_ms = SCENE_SOON_MS;
     scene_attach();
     scene_know_clocks();
@@ -216,7 +214,8 @@ static bool jump_is_counted(void *arg)
     return scene.client->core.statistics.node_clock_jumps > 0;
 }
 
-/* Replies to requests sent before the jump was seen say nothing of it: others follow them at once, and settle it. */
+/* Replies to requests that were sent before the jump was detected do not show whether other clocks jumped. The client
+ * sends further requests at once, and their replies decide. */
 START_TEST(jump_of_a_node_has_the_other_nodes_sampled_at_once)
 {
     scene.options.silence_limit_ms = scene.options.node_timeout_ms = SCENE_SOON_MS;
@@ -247,7 +246,7 @@ START_TEST(held_by_another_is_said_at_once)
     scene_attach();
     for (unsigned i = 0; i < 3; i++)
         scene_hold(i, "stock");
-    for (unsigned i = 3; i < 5; i++) /* not waited for: three have decided it */
+    for (unsigned i = 3; i < 5; i++) /* their replies are not needed: three votes decide */
         fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "SET", .hold = true});
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_HELD);
     ck_assert_uint_eq(answer.result.held, 3);
@@ -256,7 +255,7 @@ START_TEST(held_by_another_is_said_at_once)
 }
 END_TEST
 
-/* The node's own word is that nothing of ours is there: nothing to undo. But one that is silent may have it. */
+/* A node that replied "held" does not have our key, so there is nothing to undo. A silent node may have it. */
 START_TEST(only_nodes_that_said_held_are_not_undone)
 {
     scene_attach();
@@ -350,7 +349,7 @@ START_TEST(the_links_outlive_refusals)
 }
 END_TEST
 
-/* --- Too late --- */
+/* --- Late replies --- */
 
 static void short_timeouts(unsigned nodes)
 {
@@ -358,13 +357,14 @@ static void short_timeouts(unsigned nodes)
         scene.suffix[i] = "?timeout_ms=30";
 }
 
-/* Within these timeouts a busy machine may not confirm it; the keys go all the same, as the scene's end shows. */
+/* With these timeouts a busy machine may not confirm the release. The keys are deleted anyway; scene_end() checks
+ * it. */
 static void release_soon(redlock_lock *lock)
 {
     scene_release(&answer, &lock);
 }
 
-/* The node has set the key and says so later than it may. Its link is kept, and the undo follows on it. */
+/* The node sets the key, but its reply is late. The connection is kept, and the undo follows on it. */
 START_TEST(a_late_grant_counts_as_timed_out_and_is_undone_on_its_link)
 {
     short_timeouts(3);
@@ -389,7 +389,7 @@ START_TEST(a_late_grant_counts_as_timed_out_and_is_undone_on_its_link)
 }
 END_TEST
 
-/* Not even executed yet when it is given up: what is undone is what was sent, in order. */
+/* The node executes the SET after the timeout, and then the undo, which follows on the same connection. */
 START_TEST(a_set_that_is_executed_late_is_undone_behind_it)
 {
     short_timeouts(5);
@@ -413,7 +413,7 @@ START_TEST(a_majority_is_not_kept_waiting_by_silent_nodes)
     for (unsigned i = 0; i < 2; i++)
         fake_server_pause(scene.node[i]);
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_OK);
-    ck_assert_uint_lt(answer.result.elapsed_us, 5000 * 1000); /* the nodes' timeout */
+    ck_assert_uint_lt(answer.result.elapsed_us, 5000 * 1000); /* the node timeout */
     ck_assert_int_eq(answer.result.node[0].outcome, REDLOCK_NODE_PENDING);
     ck_assert_uint_eq(answer.result.node[0].latency_us, 0);
     ck_assert_uint_gt(answer.result.node[4].latency_us + answer.result.node[3].latency_us, 0);
@@ -425,7 +425,7 @@ START_TEST(a_grant_with_too_little_validity_left_is_undone)
 {
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
     options.ttl_ms = 1000;
-    options.minimum_validity_ms = 960; /* of 988 */
+    options.minimum_validity_ms = 960; /* of 988 ms */
     scene_attach();
     for (unsigned i = 0; i < 3; i++)
         fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "SET", .reply_delay_ms = 50});
@@ -440,7 +440,7 @@ START_TEST(a_grant_with_too_little_validity_left_is_undone)
 }
 END_TEST
 
-/* A node that owes answers is not asked more and more. */
+/* A node that owes replies gets no further requests. */
 START_TEST(a_node_stuck_for_long_is_not_asked)
 {
     short_timeouts(5);
@@ -461,14 +461,14 @@ START_TEST(a_node_stuck_for_long_is_not_asked)
 }
 END_TEST
 
-/* A server that is silent for the limit is hung, or the path to it is: a new connection may do better. */
+/* A server that is silent for the limit hangs, or the path to it is broken. A new connection may work. */
 START_TEST(a_silent_link_is_made_anew_after_the_limit)
 {
     scene.options.silence_limit_ms = 200;
     if (_i == 0)
         short_timeouts(1);
     else
-        scene.options.node_timeout_ms = SCENE_SOON_MS; /* the limit is below it */
+        scene.options.node_timeout_ms = SCENE_SOON_MS; /* the limit is shorter */
     scene_attach();
     fake_server_add_rule(scene.node[0],
                          &(struct fake_rule){.command = "SET", .count = 1, .silent = true, .ending = FAKE_STALL});
@@ -476,7 +476,7 @@ START_TEST(a_silent_link_is_made_anew_after_the_limit)
     ck_assert_uint_lt(answer.result.elapsed_us, SCENE_SOON_MS * 1000u);
     scene_wait_for_accepted(0, 2);
     scene_wait_for_ready();
-    scene_wait_for_sent(0, SENT_UNDO, 1); /* of the first, on the second link */
+    scene_wait_for_sent(0, SENT_UNDO, 1); /* the undo of the first attempt, on the second connection */
     redlock_lock *lock = scene_lock("stock");
     release_soon(lock);
 }
@@ -502,7 +502,7 @@ static struct rl_round *start_waiting_round(struct rl_lease *lease)
     return round;
 }
 
-/* As when a waiter's attempt ends, and with it the look that it had under way. */
+/* This happens when a waiter's attempt ends while its poll is still in progress. */
 START_TEST(a_round_that_another_ends_when_a_node_fails_is_not_touched_again)
 {
     int status;

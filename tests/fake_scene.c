@@ -13,7 +13,7 @@
 
 struct scene scene;
 
-static size_t descriptors; /* open before there was a client */
+static size_t descriptors; /* number of open descriptors before the client was created */
 
 /* --- Beginning --- */
 
@@ -28,7 +28,7 @@ static void log_line(int level, const char *line, void *arg)
         fprintf(stderr, "[%d] %s\n", level, line);
 }
 
-/* Timeouts that a loaded machine does not reach: those a test is about are set by it. */
+/* Timeouts that a loaded machine does not reach. A test about a timeout sets its own. */
 static redlock_options patient_options(void)
 {
     redlock_options options = REDLOCK_OPTIONS_INIT;
@@ -132,7 +132,7 @@ static void woken(struct ev_loop *loop, ev_timer *timer, int events)
     (void)events;
 }
 
-/* At most a millisecond: for what another thread does there is no event. */
+/* Turns the loop for a millisecond at most, because the actions of other threads do not wake it. */
 void scene_turn(void)
 {
     static ev_timer timer; /* not on the stack: a test that fails in a callback leaves it started */
@@ -190,7 +190,7 @@ void scene_stop_our_clock(void)
     ck_assert(scene_run(our_clock_stopped, NULL));
 }
 
-/* --- Asking --- */
+/* --- Operations --- */
 
 void scene_told(redlock_client *client, const redlock_result *result, void *arg)
 {
@@ -257,7 +257,7 @@ void scene_start_extend(struct answer *answer, redlock_lock *lock, uint32_t ttl_
 
 void scene_start_release(struct answer *answer, redlock_lock **lock)
 {
-    redlock_lock *released = *lock; /* may be in the answer */
+    redlock_lock *released = *lock; /* *lock may be part of the answer, which is cleared next */
     memset(answer, 0, sizeof *answer);
     started(answer, redlock_release_async(&released, scene_told, answer));
     ck_assert_ptr_null(released);
@@ -315,7 +315,7 @@ redlock_lock *scene_lock(const char *resource)
     return answer.lock;
 }
 
-/* --- What the nodes were sent --- */
+/* --- Commands that the nodes received --- */
 
 static bool is_script(const struct resp_command *command, enum rl_script_id id)
 {
@@ -325,7 +325,7 @@ static bool is_script(const struct resp_command *command, enum rl_script_id id)
            (resp_command_is(command, "EVAL") && resp_argument_is(&command->argv[1], rl_scripts[id].text));
 }
 
-/* A waiter's script that is to take the lock when it is free. */
+/* Is it a waiter's script that acquires the lock if it is free? */
 static bool is_taking(const struct resp_command *command)
 {
     return is_script(command, RL_SCRIPT_WAIT) && command->argc == 17 && resp_argument_is(&command->argv[8], "1");
@@ -361,7 +361,7 @@ const char *scene_token(const struct fake_record *record)
         return command->argv[2].data;
     if (is_taking(command))
         return command->argv[9].data;
-    size_t first = 3 + strtoul(command->argv[2].data, NULL, 10); /* argument behind the keys */
+    size_t first = 3 + strtoul(command->argv[2].data, NULL, 10); /* the first argument after the keys */
     return first < command->argc ? command->argv[first].data : "";
 }
 
@@ -433,7 +433,7 @@ static bool is_undone(void *arg)
     return undone->undo != NULL;
 }
 
-/* A majority's answers end a release: this node may not have read its own yet. */
+/* A release ends with a majority of the replies. This node may not have read its undo yet. */
 void scene_assert_undone(unsigned node)
 {
     struct undone undone = {.node = node};
@@ -462,14 +462,14 @@ void scene_hold(unsigned node, const char *key)
     snprintf(held[held_count++].key, sizeof held->key, "%s", key);
 }
 
-/* As the release script does, which this server does not run: its waiters are called. */
+/* Notifies the waiters like the release script, which the fake node does not run. */
 void scene_call_waiters(unsigned node, const char *key)
 {
     const struct fake_record *record;
     for (unsigned i = 0; (record = scene_sent(node, SENT_WAIT, NULL, i, NULL)); i++) {
         if (!resp_argument_is(&record->command->argv[3], key))
             continue;
-        const char *name = record->command->argv[4].data; /* the channel, and perhaps another word */
+        const char *name = record->command->argv[4].data; /* the channel, and for some waiters another word */
         char *channel = fixture_text("%.*s", (int)strcspn(name, " "), name);
         char *message = fixture_text("0%s", key);
         fake_server_publish(scene.node[node], channel, message);

@@ -1,7 +1,7 @@
 /*
- * A scene for tests of the library against fake nodes: N of them, a loop, and a client on it. What must be true at the
- * end of every test is checked when the scene ends: each operation was answered exactly once, no key of ours is on any
- * node, no descriptor is left, and no log line held a secret.
+ * A scene for tests of the library against fake nodes: N nodes, a loop, and a client on the loop. scene_end() checks
+ * what must be true after every test: each operation had exactly one callback, no key of ours is on any node, no
+ * descriptor is open, and no log line contained a password.
  *
  *     TCase *tcase = scene_case(suite, "votes", five_nodes);
  */
@@ -22,75 +22,75 @@
 
 enum { SCENE_NODES = 7, SCENE_SOON_MS = 10000, SCENE_TIMEOUT_S = 30 };
 
-/* Never in a log line or an error. */
+/* A password that must not appear in a log line or an error. */
 #define SCENE_SECRET "s3cret-word"
 
 struct scene {
     unsigned nodes;
     struct fake_server *node[SCENE_NODES];
-    const char *suffix[SCENE_NODES]; /* of the node's URI, "?timeout_ms=20"; NULL: none */
+    const char *suffix[SCENE_NODES]; /* end of the node's URI, "?timeout_ms=20"; NULL: none */
     struct ev_loop *loop;
-    redlock_client *client; /* closed at the end if a test has not */
+    redlock_client *client; /* scene_end() closes it if the test has not */
     redlock_options options;
-    bool keys_may_stay; /* a test whose nodes cannot be reached at the end */
+    bool keys_may_stay; /* set by a test whose nodes are unreachable at its end */
     unsigned started;
     unsigned told;
 };
 extern struct scene scene;
 
 void scene_begin(unsigned nodes);
-/* The same on other transports than IPv4. */
+/* The same over the given transport; the default is IPv4. */
 void scene_begin_on(unsigned nodes, enum fake_transport transport);
 void scene_end(void);
 
-/* A case of the suite's whose tests begin with setup, which calls scene_begin(), and end with scene_end(). */
+/* Adds a test case to the suite. Its tests begin with setup, which calls scene_begin(), and end with scene_end(). */
 TCase *scene_case(Suite *suite, const char *name, void (*setup)(void));
 
 /* "redis://127.0.0.1:4711?timeout_ms=20,..." Valid until the next call. */
 const char *scene_list(void);
 
-/* A client on the loop with scene.options, and every node ready; or without waiting for the nodes. */
+/* Attaches a client to the loop, with scene.options. scene_attach() waits until every node is ready. */
 void scene_attach(void);
 void scene_attach_only(void);
-/* A client of the blocking face, with every node ready. Must be closed by the test. */
+/* Creates a client of the blocking API and waits until every node is ready. The test must close it. */
 void scene_connect(void);
 
-/* Until every node can be asked. */
+/* Waits until every node is ready. */
 void scene_wait_for_ready(void);
-/* Is exactly this number of nodes ready? Takes a turn of the loop or more. */
+/* Returns the number of ready nodes. Turns the loop at least once. */
 unsigned scene_ready_nodes(void);
 
 /* --- Turning the loop --- */
 
 bool scene_run(bool (*happened)(void *arg), void *arg);
 void scene_turn(void);
-/* For a time in which nothing is to happen. */
+/* Turns the loop for this time, in which nothing is expected to happen. */
 void scene_idle(unsigned ms);
 
 /* --- Clocks --- */
 
-/* Turns the loop until the clock of every node has been sampled. */
+/* Turns the loop until the client has sampled the clock of every node. */
 void scene_know_clocks(void);
-/* As if our clock had stopped for ten minutes: the first three nodes' clocks jump ahead. Turns the loop until the client
- * has found out. */
+/* Simulates a stop of our clock for ten minutes: the clocks of the first three nodes jump ahead. Turns the loop until
+ * the client has detected it. */
 void scene_stop_our_clock(void);
 
-/* --- Asking --- */
+/* --- Operations --- */
 
 struct answer {
-    unsigned told;  /* how often */
-    unsigned place; /* the how manieth of all answers it was */
+    unsigned told;  /* number of callbacks */
+    unsigned place; /* position of its callback among all callbacks of the scene, from 1 */
     redlock_lock *lock;
     redlock_result result;
     redlock_state state;
 };
 
-/* Callbacks for an answer as their arg. */
+/* Callbacks that fill the struct answer passed as arg. */
 void scene_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *answer);
 void scene_told(redlock_client *client, const redlock_result *result, void *answer);
 void scene_queried(redlock_client *client, const redlock_state *state, const redlock_result *result, void *answer);
 
-/* Starts one; the answer is emptied first. */
+/* Each clears the answer and starts an operation. */
 void scene_start_acquire(struct answer *answer, const char *resource, const redlock_acquire_options *options);
 void scene_start_adopt(struct answer *answer, const char *resource, const redlock_acquire_options *options,
                        const char *token);
@@ -101,13 +101,13 @@ void scene_start_release(struct answer *answer, redlock_lock **lock);
 void scene_start_query(struct answer *answer, const char *resource);
 void scene_start_close(struct answer *answer);
 
-/* Until it is told; its status. */
+/* Turns the loop until the operation has ended; returns its status. */
 int scene_wait(struct answer *answer);
 
 int scene_acquire(struct answer *answer, const char *resource, const redlock_acquire_options *options);
 int scene_release(struct answer *answer, redlock_lock **lock);
 int scene_close(struct answer *answer);
-/* A lock that must be granted, after a while at the latest. */
+/* Acquires a lock; fails the test if it is not granted within SCENE_SOON_MS. */
 redlock_lock *scene_lock(const char *resource);
 
 #define ck_assert_status(actual, expected)                                                                             \
@@ -126,24 +126,24 @@ redlock_lock *scene_lock(const char *resource);
 
 #define ck_assert_has(text, part) ck_assert_msg(strstr((text), (part)) != NULL, "'%s' lacks '%s'", (text), (part))
 
-/* --- What the nodes were sent --- */
+/* --- Commands that the nodes received --- */
 
-/* SENT_WAIT is a waiter that signs in or looks; an attempt is a SET, or such a waiter that takes the lock when it is
- * free. */
+/* SENT_WAIT: a waiter's script, which enqueues it or polls. SENT_ATTEMPT: a SET, or a waiter's script that acquires the
+ * lock if it is free. */
 enum sent { SENT_ANY, SENT_SET, SENT_ATTEMPT, SENT_WAIT, SENT_UNDO, SENT_EXTEND, SENT_QUERY, SENT_KILL };
 
-/* The index-th such command that this node has received, and its place among all; NULL: not so many. token NULL: any. */
+/* Returns the index-th such command that the node has received, with its position among all its commands; NULL if there
+ * are fewer. token NULL: any token. */
 const struct fake_record *scene_sent(unsigned node, enum sent what, const char *token, unsigned index, unsigned *place);
 unsigned scene_count(unsigned node, enum sent what);
-/* Turns the loop until the node has received so many. */
+/* Turns the loop until the node has received count such commands. */
 void scene_wait_for_sent(unsigned node, enum sent what, unsigned count);
-/* Turns the loop until the node has accepted so many connections since it began. */
+/* Turns the loop until the node has accepted count connections since it was started. */
 void scene_wait_for_accepted(unsigned node, unsigned count);
-/* The token in an attempt, an undo, an extension. */
+/* Returns the token of an attempt, an undo or an extension. */
 const char *scene_token(const struct fake_record *record);
 
-/* Turns the loop until every attempt on the node that was not answered "held" is followed by its undo, on the same
- * connection. */
+/* Turns the loop until every attempt that the node received is followed by its undo, on the same connection. */
 void scene_assert_undone(unsigned node);
 
 /* --- Other holders --- */
@@ -151,7 +151,7 @@ void scene_assert_undone(unsigned node);
 #define SCENE_OTHER "another-holder"
 void scene_hold(unsigned node, const char *key);
 void scene_let_go(unsigned node, const char *key);
-void scene_call_waiters(unsigned node, const char *key); /* as if it had been let go */
+void scene_call_waiters(unsigned node, const char *key); /* notifies the waiters as a release does */
 bool scene_has_key(unsigned node, const char *key);
 
 #endif

@@ -1,4 +1,4 @@
-/* The fake server is as good a witness as these tests show it to be. */
+/* Tests of the fake server, on which other tests rely. */
 #include "quorum_suite.h"
 #include "support/clock.h"
 #include "support/fake_server.h"
@@ -433,7 +433,7 @@ START_TEST(too_many_clients_are_told_so)
 }
 END_TEST
 
-/* --- Faults now, and what came --- */
+/* --- Immediate faults, and records --- */
 
 START_TEST(drop_breaks_every_connection)
 {

@@ -1,5 +1,5 @@
-/* Locks that are known by their token alone: taken over, released; and an acquire that hands one on waits for every
- * answer. */
+/* Locks that are known only by their token: adopting and releasing them. An acquire with all_answers, whose lock is
+ * passed on, waits for every reply. */
 #include "fake_scene.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ static void five_nodes(void)
     all.all_answers = 1;
 }
 
-/* Somebody's lock, with so long to live, on the first of the nodes. */
+/* Puts another process's lock with this ttl on the first nodes. */
 static void show(unsigned nodes, int64_t ttl_ms)
 {
     for (unsigned i = 0; i < nodes; i++)
@@ -64,8 +64,8 @@ static void refuse(unsigned nodes, const char *error)
 
 /* --- Adopt --- */
 
-/* Two nodes have extended it when our clock is found to have stopped; the reply of a third one is under way. The lock may
- * have expired meanwhile, and another client may have it: it is not adopted. */
+/* Two nodes have extended the lock when the client detects that our clock stopped. The reply of a third node is in
+ * flight. The lock may have expired meanwhile, and another client may hold it: it is not adopted. */
 START_TEST(lock_is_not_adopted_when_our_clock_stops_meanwhile)
 {
     scene.options.node_timeout_ms = SCENE_SOON_MS;
@@ -140,7 +140,7 @@ START_TEST(a_majority_that_holds_the_token_is_needed)
     show((unsigned)_i, 600000);
     ck_assert_status(adopt(NULL, TOKEN), _i < 3 ? REDLOCK_LOST : REDLOCK_OK);
     if (_i < 3)
-        ck_assert(scene_run(is_gone, NULL)); /* what was left of it */
+        ck_assert(scene_run(is_gone, NULL)); /* the keys on the minority */
 }
 END_TEST
 
@@ -155,7 +155,7 @@ START_TEST(the_locks_of_others_are_not_adopted_and_stay)
 }
 END_TEST
 
-/* Nobody knows whether it is lost: it is left as it is. */
+/* The client cannot know whether the lock is lost, so it deletes nothing. */
 START_TEST(what_cannot_be_asked_about_is_left_alone)
 {
     scene_attach();
@@ -168,7 +168,7 @@ START_TEST(what_cannot_be_asked_about_is_left_alone)
 }
 END_TEST
 
-/* What is more than a key and a token has no way to another handle; nobody is asked. */
+/* A lock that is more than a key and a token cannot be adopted. The call sends no request. */
 START_TEST(only_a_plain_lock_can_be_adopted)
 {
     static const redlock_name second = {"other", 0};
@@ -218,7 +218,7 @@ START_TEST(an_adoption_can_be_cancelled_and_takes_nothing_away)
     ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
     for (unsigned i = 0; i < 5; i++)
         fake_server_release(scene.node[i]);
-    ck_assert_status(adopt(&options, TOKEN), REDLOCK_CANCELLED); /* it stays cancelled */
+    ck_assert_status(adopt(&options, TOKEN), REDLOCK_CANCELLED); /* the cancellation stays in effect */
     ck_assert_uint_eq(showing(), 5);
     redlock_cancellation_destroy(&options.cancellation);
     forget();
@@ -267,7 +267,7 @@ END_TEST
 START_TEST(a_release_by_token_waits_for_every_answer)
 {
     scene_attach();
-    show(_i ? 5 : 1, 600000); /* also where a majority says at once that it does not have it */
+    show(_i ? 5 : 1, 600000); /* also if a majority replies at once that it does not have the token */
     fake_server_add_rule(scene.node[4], &(struct fake_rule){.command = "EVALSHA", .count = 1, .hold = true});
     scene_start_release_token(&answer, "stock", TOKEN);
     scene_wait_for_sent(4, SENT_UNDO, 1);
@@ -347,7 +347,7 @@ START_TEST(a_release_that_the_client_did_not_wait_for_is_cancelled)
     scene_close(&closed);
     ck_assert_status(answer.result.status, REDLOCK_CANCELLED);
     ck_assert_status(closed.result.status, REDLOCK_OK);
-    ck_assert_uint_eq(showing(), 0); /* what was sent went on */
+    ck_assert_uint_eq(showing(), 0); /* the nodes executed the requests */
 }
 END_TEST
 
@@ -368,7 +368,7 @@ START_TEST(all_answers_are_waited_for)
 }
 END_TEST
 
-/* And no longer; the deadline of the whole does not take away what a majority has granted. */
+/* The client waits no longer than that, and the end of wait_ms does not revoke the majority's grants. */
 START_TEST(a_silent_node_is_waited_for_until_its_timeout)
 {
     scene.suffix[4] = "?timeout_ms=1000";
@@ -406,7 +406,7 @@ START_TEST(what_is_lost_is_told_at_once)
 }
 END_TEST
 
-/* Too late at the end of a time to wait that was over before: it is not tried again. */
+/* The validity is too short when the last node times out. The client does not try again, because wait_ms has passed. */
 START_TEST(validity_that_the_last_answer_cost_is_too_slow)
 {
     scene.suffix[4] = "?timeout_ms=1000";

@@ -1,5 +1,4 @@
-/* Waiting for a lock, and how a wait ends: by success, deadline, cancellation or close, at every stage an acquire can
- * be in. */
+/* Waiting for a lock. A wait ends by success, deadline, cancellation or close, at every stage of an acquire. */
 #include "fake_scene.h"
 
 #include <poll.h>
@@ -44,7 +43,7 @@ START_TEST(trying_once_is_one_round)
 }
 END_TEST
 
-/* Three nodes are lost and accept connections, but do not complete the handshake. */
+/* Three nodes are lost: they accept connections, but do not complete the handshake. */
 START_TEST(trying_once_does_not_wait_for_lost_nodes)
 {
     const struct fake_rule mute = {.silent = true};
@@ -53,7 +52,7 @@ START_TEST(trying_once_does_not_wait_for_lost_nodes)
     scene_attach();
     for (unsigned i = 0; i < 3; i++) {
         scene.client->nodes->node[i].ready_since -=
-            QUORUM_SECOND; /* a link that was up for long is made anew at once */
+            QUORUM_SECOND; /* a connection that was up for a long time is replaced at once */
         fake_server_add_rule(scene.node[i], &mute);
         fake_server_drop(scene.node[i], FAKE_CLOSE);
     }
@@ -81,7 +80,8 @@ START_TEST(a_lock_that_becomes_free_is_acquired)
 }
 END_TEST
 
-/* Of two nodes whose answers do not come one has granted it. They are told while the wait goes on, not at its end. */
+/* Two nodes do not reply, and one of them has granted the lock. Both receive the undo during the wait, not at its
+ * end. */
 START_TEST(silent_nodes_are_told_that_an_attempt_is_lost)
 {
     const struct fake_rule silent = {.hold = true};
@@ -115,7 +115,7 @@ static struct rl_queue *queue_for_stock(void)
     return queue;
 }
 
-/* Between attempts and looks: the first so many nodes have answered the last one, and will call. */
+/* Between attempts and polls: the first nodes have replied to the last poll, and will notify the waiter. */
 static bool rests(unsigned callers)
 {
     const struct quorum_waiting *rules = &queue_for_stock()->rules;
@@ -134,7 +134,7 @@ static bool rests_after_attempts(void *count)
     return rests(3) && scene_count(0, SENT_ATTEMPT) >= *(unsigned *)count;
 }
 
-/* Nobody gives it back: the attempt is lost. */
+/* Notifies the waiter while the lock is held, so its attempt fails. Returns the token of the attempt. */
 static const char *call_to_a_lost_attempt(void)
 {
     unsigned count = scene_count(0, SENT_ATTEMPT) + 1;
@@ -149,8 +149,8 @@ static bool two_have_undone(void *token)
     return scene_sent(3, SENT_UNDO, token, 0, NULL) && scene_sent(4, SENT_UNDO, token, 0, NULL);
 }
 
-/* A waiter that will be called does not try by itself, and the undos would leave with its next look: which does not
- * come here. */
+/* A waiter that expects a notification does not make attempts by itself. The undos would leave with its next poll at
+ * the latest, but the test stops the poll's timer. */
 START_TEST(silent_nodes_are_told_that_an_attempt_is_lost_before_the_next_look)
 {
     char token[REDLOCK_TOKEN_SIZE];
@@ -194,12 +194,12 @@ START_TEST(a_quorum_that_comes_back_is_waited_for)
 }
 END_TEST
 
-/* Nodes that say that the lock is free, and refuse to grant it: a quarantine, no memory, an unfit server. It must not
- * be asked for in every turn. */
+/* Nodes that report the lock as free, but refuse to grant it: quarantine, out of memory, an unfit server. The client
+ * must not make an attempt in every turn of the loop. */
 START_TEST(a_free_lock_that_too_few_nodes_grant_is_not_hammered_at)
 {
     options.wait_ms = REDLOCK_FOREVER;
-    options.ttl_ms = 54321; /* so that attempts can be told from looks */
+    options.ttl_ms = 54321; /* distinguishes attempts from polls */
     scene_attach();
     for (unsigned i = 0; i < 3; i++)
         fake_server_add_rule(scene.node[i], &(struct fake_rule){.argument = "54321", .skip = true, .reply = FAKE_OOM});
@@ -249,7 +249,7 @@ static bool both_have_dequeued(void *token)
 /* Two nodes refuse the attempt that the other three grant, and their replies come after the lock is won. */
 START_TEST(winner_leaves_the_queue_where_the_reply_was_late)
 {
-    char place[REDLOCK_TOKEN_SIZE]; /* what a waiter leaves the queue with, and no lock has */
+    char place[REDLOCK_TOKEN_SIZE]; /* the token that dequeues a waiter; no lock has it */
     options.wait_ms = REDLOCK_FOREVER;
     options.fair = true;
     scene_attach();
@@ -274,15 +274,15 @@ START_TEST(winner_leaves_the_queue_where_the_reply_was_late)
 }
 END_TEST
 
-/* --- Every stage, every end --- */
+/* --- Each end at each stage --- */
 
 enum stage {
-    STAGE_BEGINNING,   /* nothing has been sent anywhere */
-    STAGE_UNREACHABLE, /* nobody listens */
-    STAGE_HANDSHAKE,   /* connected, and shaking hands */
-    STAGE_ROUND,       /* executed by all nodes, answered by a minority */
+    STAGE_BEGINNING,   /* nothing has been sent */
+    STAGE_UNREACHABLE, /* no server listens */
+    STAGE_HANDSHAKE,   /* connected, handshake in progress */
+    STAGE_ROUND,       /* executed by all nodes, a minority has replied */
     STAGE_SILENCE,     /* sent to all nodes, executed by a minority */
-    STAGE_PAUSE,       /* between attempts: signed in as a waiter */
+    STAGE_PAUSE,       /* between attempts: the waiter is in the queue */
     STAGES
 };
 
@@ -312,7 +312,7 @@ static bool is_there(void *arg)
 {
     const enum stage *stage = arg;
     if (answer.told)
-        return true; /* a deadline may come first */
+        return true; /* the deadline may come first */
     switch (*stage) {
     case STAGE_BEGINNING:
         return true;
@@ -350,7 +350,7 @@ static void assert_ended(int status)
     ck_assert_int_eq(answer.result.validity_ms, 0);
 }
 
-/* Whatever was sent is undone, when its answers come. */
+/* Every request that was sent is undone once the nodes reply. */
 static void assert_nothing_stays(enum stage stage)
 {
     if (!scene.client)
@@ -371,12 +371,12 @@ static void assert_nothing_stays(enum stage stage)
 START_TEST(a_deadline_leaves_nothing)
 {
     options.wait_ms = 60;
-    if (_i == STAGE_PAUSE) { /* the attempts before have their answers, however busy the machine is */
+    if (_i == STAGE_PAUSE) { /* the earlier attempts must have their replies, even on a busy machine */
         options.wait_ms = 1000;
         scene.options.node_timeout_ms = SCENE_SOON_MS;
     }
     start_and_reach((enum stage)_i);
-    if (_i == STAGE_BEGINNING && scene_wait(&answer) == REDLOCK_OK) { /* quick enough */
+    if (_i == STAGE_BEGINNING && scene_wait(&answer) == REDLOCK_OK) { /* acquired before the deadline */
         ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
         return;
     }
@@ -390,7 +390,7 @@ START_TEST(a_deadline_leaves_nothing)
 }
 END_TEST
 
-/* The attempt takes more than half of the time to wait, so that another one would end after the deadline. */
+/* The attempt takes more than half of wait_ms, so another one would end after the deadline. */
 START_TEST(wait_lasts_until_the_deadline_though_no_attempt_fits)
 {
     options.wait_ms = 200;
@@ -420,7 +420,7 @@ static bool majority_has_replied(void *unused)
     return true;
 }
 
-/* The replies have arrived; the loop is blocked until after the deadline. */
+/* The replies have arrived, but the loop is blocked until after the deadline. */
 START_TEST(a_reply_that_has_arrived_counts_though_the_loop_is_late)
 {
     options.wait_ms = 300;
@@ -599,9 +599,9 @@ START_TEST(a_cancellation_outlives_its_client)
 }
 END_TEST
 
-/* --- A place in the queue, given up where the node has forgotten the script --- */
+/* --- Dequeuing a waiter where the node has lost the script --- */
 
-static char place[REDLOCK_TOKEN_SIZE]; /* what a client signs out with, and no lock has */
+static char place[REDLOCK_TOKEN_SIZE]; /* the token that dequeues a waiter; no lock has it */
 
 static void wait_where_scripts_are_forgotten(void)
 {
@@ -626,7 +626,8 @@ static bool all_have_had(void *token)
     return true;
 }
 
-/* When all have answered what came before, and been sent what follows. */
+/* Waits until all nodes have replied to the earlier commands and received the later ones. Then checks that each
+ * was sent count commands that dequeue the waiter. */
 static void expect_signings_out(unsigned count)
 {
     char token[REDLOCK_TOKEN_SIZE];
@@ -641,11 +642,11 @@ static void expect_signings_out(unsigned count)
         ck_assert_ptr_nonnull(last);
         ck_assert_ptr_null(scene_sent(i, SENT_UNDO, place, count, NULL));
         ck_assert(resp_command_is(last->command, count > 1 ? "EVAL" : "EVALSHA"));
-        ck_assert_uint_eq(last->command->argc, 6); /* the last one is who waits no more */
+        ck_assert_uint_eq(last->command->argc, 6); /* the last argument is the name of the dequeued waiter */
     }
 }
 
-/* And once only, should the node not take that either. */
+/* The client sends the script's text only once, even if the node replies NOSCRIPT again. */
 START_TEST(a_place_is_given_up_where_the_script_is_forgotten)
 {
     wait_where_scripts_are_forgotten();
@@ -660,7 +661,7 @@ START_TEST(a_place_is_given_up_where_the_script_is_forgotten)
 }
 END_TEST
 
-/* What would take away the place of this client's next waiter, who has the same name, is not sent again. */
+/* A command that would dequeue this client's next waiter, which has the same name, is not sent again. */
 START_TEST(a_place_is_kept_for_the_next_waiter)
 {
     struct answer second;
@@ -687,7 +688,7 @@ START_TEST(a_close_leaves_nothing)
     struct answer closed;
     options.wait_ms = REDLOCK_FOREVER;
     if (stage == STAGE_SILENCE || stage == STAGE_HANDSHAKE) {
-        scene.options.node_timeout_ms = 200; /* what silent nodes are given to answer */
+        scene.options.node_timeout_ms = 200; /* time that silent nodes have to reply */
         scene.options.connect_timeout_ms = 200;
     } else {
         scene.options.node_timeout_ms = SCENE_SOON_MS;
@@ -699,11 +700,11 @@ START_TEST(a_close_leaves_nothing)
         for (unsigned i = 0; i < 3; i++)
             fake_server_release(scene.node[i]);
     scene_wait(&closed);
-    ck_assert_uint_gt(closed.place, answer.place); /* comes last of all */
+    ck_assert_uint_gt(closed.place, answer.place); /* the close ends last */
     ck_assert_status(closed.result.status,
-                     stage == STAGE_SILENCE ? REDLOCK_NO_QUORUM : REDLOCK_OK); /* 200 ms without a word */
+                     stage == STAGE_SILENCE ? REDLOCK_NO_QUORUM : REDLOCK_OK); /* silent for 200 ms */
     ck_assert_uint_eq(closed.result.pending_undos, stage == STAGE_SILENCE ? 3 : 0);
-    if (stage == STAGE_SILENCE) /* what is in a silent server's socket it executes in order, when it resumes */
+    if (stage == STAGE_SILENCE) /* a silent server executes the commands in its socket buffer when it resumes */
         for (unsigned i = 0; i < 3; i++)
             fake_server_resume(scene.node[i]);
 }
@@ -756,7 +757,6 @@ START_TEST(ready_does_not_wait_for_what_cannot_be)
 }
 END_TEST
 
-/* The first one is not fair, or alone is: the attempt and the look of the one after it both say so. */
 enum { CROWD = 4000, SMALL_STACK = 1 << 20 };
 
 static void count_misconfigured(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
@@ -772,7 +772,7 @@ static bool is_whole_crowd(void *told)
     return *(unsigned *)told == CROWD;
 }
 
-/* One waiter's end is the next one's turn: however many there are, they do not stand on one stack. */
+/* The end of each waiter starts the attempt of the next one. Any number of these must not nest on the stack. */
 START_TEST(a_crowd_whose_turns_all_come_to_nothing_at_once)
 {
     unsigned told = 0;
@@ -780,7 +780,7 @@ START_TEST(a_crowd_whose_turns_all_come_to_nothing_at_once)
     ck_assert_int_eq(getrlimit(RLIMIT_STACK, &before), 0);
     small = (struct rlimit){SMALL_STACK, before.rlim_max};
     ck_assert_int_eq(setrlimit(RLIMIT_STACK, &small), 0);
-    scene.options.log = NULL; /* it would tell of each waiter and node */
+    scene.options.log = NULL; /* it would have a line for each waiter and node */
     scene_attach();
     for (unsigned i = 0; i < scene.nodes; i++)
         scene_hold(i, "stock");
@@ -789,7 +789,7 @@ START_TEST(a_crowd_whose_turns_all_come_to_nothing_at_once)
             redlock_acquire_async(scene.client, "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER), count_misconfigured, &told);
         ck_assert_status(status, REDLOCK_OK);
         if (i == 0)
-            scene_wait_for_sent(0, SENT_WAIT, 1); /* the others find a queue, and ask no node */
+            scene_wait_for_sent(0, SENT_WAIT, 1); /* the others join the queue and send no request */
     }
     for (unsigned i = 0; i < scene.nodes; i++) {
         fake_server_set_password(scene.node[i], NULL, "changed");
@@ -805,6 +805,7 @@ START_TEST(a_crowd_whose_turns_all_come_to_nothing_at_once)
 }
 END_TEST
 
+/* One of the two waiters is fair, the other is not. Every script of the second one has its own setting. */
 START_TEST(next_waiter_is_as_fair_as_it_asked_to_be)
 {
     struct answer first, second;
@@ -822,7 +823,7 @@ START_TEST(next_waiter_is_as_fair_as_it_asked_to_be)
     cancel(BY_CALL);
     ck_assert_status(scene_wait(&first), REDLOCK_CANCELLED);
     unsigned before = scene_count(0, SENT_WAIT);
-    scene_wait_for_sent(0, SENT_WAIT, before + 3); /* the last of the first's may be among them */
+    scene_wait_for_sent(0, SENT_WAIT, before + 3); /* one of the first waiter's may be among them */
     for (unsigned i = before + 1; (record = scene_sent(0, SENT_WAIT, NULL, i, NULL)); i++)
         ck_assert(resp_argument_is(&record->command->argv[7], after.fair ? "1" : "2"));
     let_go_of_majority();

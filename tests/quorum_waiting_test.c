@@ -1,4 +1,5 @@
-/* A waiter in time: when it looks, when it tries, when it signs out, and that it never does more than it has to. */
+/* The timing of a waiter: when it looks, when it tries, when it leaves the queue, and that it does no more than
+ * necessary. */
 #include "quorum/waiting.h"
 
 #include "quorum_random.h"
@@ -88,7 +89,7 @@ static bool is_attempt(struct quorum_waiting_actions actions)
     return actions.attempt && !actions.look && !actions.sign_out;
 }
 
-/* Listens on all nodes and is looking. */
+/* A waiter that is subscribed on all nodes and whose first look is in progress. */
 static struct quorum_waiting looking_with(unsigned nodes, unsigned width)
 {
     struct quorum_waiting waiting = waiting_with(nodes, width);
@@ -98,11 +99,11 @@ static struct quorum_waiting looking_with(unsigned nodes, unsigned width)
         ck_assert(i + 1 == quorum_majority(nodes) ? is_look(actions) : is_quiet(actions));
         ck_assert(majority == waiting.looking);
     }
-    waiting.heard = waiting.listening; /* as if all had been up when the look was sent */
+    waiting.heard = waiting.listening; /* as if all subscriptions had been up when the look was sent */
     return waiting;
 }
 
-/* All nodes have answered that the key there lasts so long, with one before us. */
+/* All nodes have replied: the key there expires after `remaining`, and one waiter is ahead of ours. */
 static struct quorum_waiting queued(unsigned nodes, unsigned width, quorum_duration remaining)
 {
     struct quorum_waiting waiting = looking_with(nodes, width);
@@ -113,7 +114,7 @@ static struct quorum_waiting queued(unsigned nodes, unsigned width, quorum_durat
     return waiting;
 }
 
-/* ------------------------------------------------------------------------------------------------------------- looking */
+/* ---------------------------------------------------------------------------------------------------------- looking */
 
 START_TEST(it_looks_as_soon_as_a_majority_would_tell_it)
 {
@@ -139,9 +140,10 @@ START_TEST(only_nodes_that_have_it_and_reach_it_can_call_it)
         answered(&waiting, i, QUORUM_NEVER, 0, begin);
     looked(&waiting, begin);
     ck_assert(quorum_waiting_is_called(&waiting));
-    step(&waiting, QUORUM_WAITING_DEAF, 4, begin); /* it was not on its list */
+    step(&waiting, QUORUM_WAITING_DEAF, 4, begin); /* node 4 did not have its entry */
     ck_assert(quorum_waiting_is_called(&waiting));
-    ck_assert(is_look(step(&waiting, QUORUM_WAITING_DEAF, 0, begin))); /* perhaps another has it by now */
+    ck_assert(
+        is_look(step(&waiting, QUORUM_WAITING_DEAF, 0, begin))); /* another waiter may have been notified meanwhile */
     ck_assert(!quorum_waiting_is_called(&waiting));
 }
 END_TEST
@@ -158,7 +160,7 @@ START_TEST(deafness_to_a_majority_ends_the_looking)
 }
 END_TEST
 
-/* While its subscriptions were down the nodes may have dropped its entry. */
+/* While its subscriptions were down, the nodes may have dropped its entry. */
 START_TEST(waiter_looks_when_its_subscriptions_are_up_again)
 {
     struct quorum_waiting waiting = queued(3, FAIR, QUORUM_NEVER);
@@ -168,8 +170,8 @@ START_TEST(waiter_looks_when_its_subscriptions_are_up_again)
 }
 END_TEST
 
-/* A node drops the entry of a dead waiter only if the entry says that its client was subscribed. _i 0: the subscription
- * comes after the look; 1: before its replies. */
+/* A node drops the entry of a dead waiter only if the entry says that its client was subscribed. _i 0: the
+ * subscription comes after the look; 1: before the replies to it. */
 START_TEST(subscription_that_comes_after_a_look_is_reported_by_one_more)
 {
     struct quorum_waiting waiting = looking_with(3, FAIR);
@@ -200,7 +202,7 @@ START_TEST(it_looks_once_a_second)
         ck_assert(is_quiet(wake(&waiting, now + REFRESH - 1)));
         now += REFRESH;
         ck_assert(is_look(wake(&waiting, now)));
-        ck_assert_uint_eq(quorum_waiting_deadline(&waiting), QUORUM_NEVER); /* until it is answered */
+        ck_assert_uint_eq(quorum_waiting_deadline(&waiting), QUORUM_NEVER); /* until the look ends */
         ck_assert(is_quiet(wake(&waiting, now + 10 * REFRESH)));
         now += 3 * MS;
         for (unsigned i = 0; i < 5; i++)
@@ -214,7 +216,7 @@ START_TEST(look_that_nobody_answers_is_repeated_after_a_second)
 {
     struct quorum_waiting waiting = queued(3, PLAIN, QUORUM_NEVER);
     ck_assert(is_look(wake(&waiting, begin + REFRESH)));
-    ck_assert(is_quiet(looked(&waiting, begin + REFRESH))); /* nobody has it on its list: nothing to sign out of */
+    ck_assert(is_quiet(looked(&waiting, begin + REFRESH))); /* no node has its entry, so there is none to remove */
     ck_assert(!quorum_waiting_is_called(&waiting));
     ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + 2 * REFRESH);
 }
@@ -233,7 +235,7 @@ START_TEST(without_refresh_and_stand_in_it_sleeps_until_it_is_called)
 }
 END_TEST
 
-/* --------------------------------------------------------------------------------------------------------- signing out */
+/* ------------------------------------------------------------------------------------------------ leaving the queue */
 
 START_TEST(with_too_few_nodes_it_signs_out)
 {
@@ -246,8 +248,8 @@ START_TEST(with_too_few_nodes_it_signs_out)
     ck_assert(!actions.look && !actions.attempt);
     ck_assert_int_eq(actions.sign_out, _i == 2);
     ck_assert_uint_eq(waiting.signed_in, _i == 2 ? 0 : 7);
-    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + REFRESH); /* it signs in again then */
-    ck_assert(is_quiet(wake(&waiting, begin + 1)));                        /* once */
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + REFRESH); /* then it enters the queue again */
+    ck_assert(is_quiet(wake(&waiting, begin + 1)));                        /* leaves only once */
 }
 END_TEST
 
@@ -260,7 +262,7 @@ START_TEST(what_earlier_looks_signed_does_not_count)
 }
 END_TEST
 
-/* An attempt has signed it in where it was lost; nobody will ever look. */
+/* The failed attempt has entered the queues of a minority of the nodes, and no look will follow. */
 START_TEST(attempt_that_too_few_heard_of_is_signed_out)
 {
     struct quorum_waiting waiting = waiting_with(5, FAIR);
@@ -284,7 +286,7 @@ START_TEST(attempt_that_a_majority_heard_of_stays_signed_in)
 }
 END_TEST
 
-/* Neither a look nor an attempt goes to a node that cannot be asked just now: it keeps what it has. */
+/* A node that is not usable gets neither looks nor attempts, and keeps the entry that it has. */
 START_TEST(who_may_have_it_on_its_list_is_known_until_it_signs_out)
 {
     struct quorum_waiting waiting = queued(5, PLAIN, QUORUM_NEVER);
@@ -297,7 +299,7 @@ START_TEST(who_may_have_it_on_its_list_is_known_until_it_signs_out)
 }
 END_TEST
 
-/* -------------------------------------------------------------------------------------------------------------- trying */
+/* ----------------------------------------------------------------------------------------------------------- trying */
 
 START_TEST(it_tries_when_a_majority_calls_it)
 {
@@ -306,7 +308,7 @@ START_TEST(it_tries_when_a_majority_calls_it)
     ck_assert(is_quiet(called(&waiting, 4, 0, begin + 2)));
     ck_assert(is_quiet(called(&waiting, 0, 0, begin + 3)));
     ck_assert(is_attempt(called(&waiting, 2, 0, begin + 4)));
-    ck_assert(is_quiet(called(&waiting, 1, 0, begin + 5))); /* it is at it */
+    ck_assert(is_quiet(called(&waiting, 1, 0, begin + 5))); /* the attempt is already in progress */
     ck_assert_uint_eq(quorum_waiting_deadline(&waiting), QUORUM_NEVER);
     ck_assert(is_quiet(wake(&waiting, begin + 10 * REFRESH)));
 }
@@ -323,7 +325,7 @@ START_TEST(it_tries_when_a_look_finds_a_majority_free)
 {
     struct quorum_waiting waiting = looking_with(3, FAIR);
     answered(&waiting, 0, QUORUM_FREE, 0, begin);
-    ck_assert(is_quiet(answered(&waiting, 2, QUORUM_FREE, 0, begin))); /* the look is not over */
+    ck_assert(is_quiet(answered(&waiting, 2, QUORUM_FREE, 0, begin))); /* the look is still in progress */
     ck_assert(is_attempt(looked(&waiting, begin)));
 }
 END_TEST
@@ -335,11 +337,11 @@ START_TEST(look_does_not_begin_while_it_tries)
     ck_assert(is_attempt(called(&waiting, 1, 0, begin)));
     ck_assert(is_quiet(step(&waiting, QUORUM_WAITING_DEAF, 2, begin)));
     ck_assert(is_quiet(step(&waiting, QUORUM_WAITING_LISTENING, 2, begin)));
-    waiting.signed_in = 0; /* nobody would call it */
+    waiting.signed_in = 0; /* too few nodes would notify it */
     ck_assert(is_quiet(step(&waiting, QUORUM_WAITING_LISTENING, 2, begin)));
     ck_assert(is_quiet(wake(&waiting, begin + 10 * MS)));
     ck_assert(!waiting.looking);
-    ck_assert(is_look(tried(&waiting, begin + 10 * MS))); /* and then it does, at once */
+    ck_assert(is_look(tried(&waiting, begin + 10 * MS))); /* the look follows at once */
 }
 END_TEST
 
@@ -352,7 +354,7 @@ START_TEST(lost_attempt_says_what_is_free)
     answered(&waiting, 1, 50 * MS, 0, begin);
     answered(&waiting, 2, 50 * MS, 0, begin);
     ck_assert(is_quiet(tried(&waiting, begin)));
-    ck_assert(is_quiet(called(&waiting, 0, 0, begin))); /* what it was told before is over */
+    ck_assert(is_quiet(called(&waiting, 0, 0, begin))); /* earlier messages do not count any more */
     ck_assert(is_attempt(called(&waiting, 2, 0, begin)));
 }
 END_TEST
@@ -370,7 +372,7 @@ START_TEST(word_that_comes_during_an_attempt_counts_after_it)
 }
 END_TEST
 
-/* Two connections: a call may overtake an answer that was given before it. */
+/* Messages and replies come over two connections: a message may overtake a reply that was sent before it. */
 START_TEST(answers_that_calls_have_overtaken_are_tried)
 {
     for (unsigned calls = 0; calls <= 5; calls++) {
@@ -387,7 +389,7 @@ START_TEST(answers_that_calls_have_overtaken_are_tried)
         for (unsigned i = 0; i < 5 && calls >= 3; i++)
             answered(&waiting, i, QUORUM_SECOND, 0, begin);
         if (calls >= 3)
-            ck_assert(is_quiet(tried(&waiting, begin))); /* once */
+            ck_assert(is_quiet(tried(&waiting, begin))); /* only once */
     }
 }
 END_TEST
@@ -442,14 +444,14 @@ START_TEST(free_for_others_is_not_free_for_us)
 }
 END_TEST
 
-/* ----------------------------------------------------------------------------------------------------------- stand-in */
+/* --------------------------------------------------------------------------------------------------------- stand-in */
 
 START_TEST(second_stands_in_after_a_while)
 {
     struct quorum_waiting waiting = queued(3, PLAIN, QUORUM_NEVER);
     ck_assert(is_quiet(called(&waiting, 0, 1, begin)));
     ck_assert(is_quiet(called(&waiting, 1, 1, begin + 1)));
-    ck_assert(is_quiet(called(&waiting, 2, 1, begin + 2))); /* puts nothing off */
+    ck_assert(is_quiet(called(&waiting, 2, 1, begin + 2))); /* does not delay the stand-in */
     ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + 1 + STAND_IN);
     ck_assert(is_quiet(wake(&waiting, begin + STAND_IN)));
     ck_assert(is_attempt(wake(&waiting, begin + 1 + STAND_IN)));
@@ -481,7 +483,7 @@ START_TEST(lost_stand_in_waits_for_new_words)
     called(&waiting, 0, 1, begin);
     called(&waiting, 1, 1, begin);
     ck_assert(is_attempt(wake(&waiting, begin + STAND_IN)));
-    for (unsigned i = 0; i < 3 && _i == 0; i++) /* or no answer came */
+    for (unsigned i = 0; i < 3 && _i == 0; i++) /* _i 1: no reply arrived */
         answered(&waiting, i, QUORUM_NEVER, 1, begin + STAND_IN);
     ck_assert(_i == 0 ? is_quiet(tried(&waiting, begin + STAND_IN)) : is_look(tried(&waiting, begin + STAND_IN)));
     for (unsigned i = 0; i < 3 && _i == 1; i++)
@@ -490,13 +492,12 @@ START_TEST(lost_stand_in_waits_for_new_words)
         ck_assert(is_quiet(looked(&waiting, begin + STAND_IN)));
     ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + STAND_IN + REFRESH);
     ck_assert(is_quiet(called(&waiting, 0, 1, begin + 50 * MS)));
-    ck_assert(is_quiet(called(&waiting, 1, 1, begin + 50 * MS))); /* the first gets its time again */
+    ck_assert(is_quiet(called(&waiting, 1, 1, begin + 50 * MS))); /* the first waiter gets its time again */
     ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + 50 * MS + STAND_IN);
 }
 END_TEST
 
-/* The first of a queue is told by whoever signs in behind it that a node is free; the others are not, for as long as
- * they like. */
+/* Whenever a waiter enters a queue behind others, the node notifies the first one again that the lock is free. */
 START_TEST(known_word_is_no_reason_to_look_again)
 {
     struct quorum_waiting waiting = queued(5, PLAIN, QUORUM_NEVER);
@@ -510,11 +511,11 @@ START_TEST(known_word_is_no_reason_to_look_again)
         ck_assert(is_quiet(called(&waiting, 0, 0, begin + SOON + i * MS)));
     ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + SOON + REFRESH);
     called(&waiting, 1, 1, begin + SOON + 100 * MS);
-    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + SOON + 100 * MS + SOON); /* that is news */
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + SOON + 100 * MS + SOON); /* this message is new */
 }
 END_TEST
 
-/* A minority's word is not enough to stand in. It is a reason to look, but not again and again. */
+/* The messages of a minority are not enough to stand in. They are a reason for one look, but not for repeated looks. */
 START_TEST(minority_of_words_is_looked_after_once)
 {
     struct quorum_waiting waiting = queued(5, PLAIN, QUORUM_NEVER);
@@ -527,7 +528,7 @@ START_TEST(minority_of_words_is_looked_after_once)
     ck_assert(is_quiet(looked(&waiting, begin + SOON)));
     ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + SOON + REFRESH);
     called(&waiting, 1, 1, begin + 500 * MS);
-    ck_assert(is_quiet(called(&waiting, 2, 1, begin + 500 * MS))); /* the first gets its time then */
+    ck_assert(is_quiet(called(&waiting, 2, 1, begin + 500 * MS))); /* from then on the first waiter gets its time */
     ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + 500 * MS + STAND_IN);
     ck_assert(is_attempt(wake(&waiting, begin + 500 * MS + STAND_IN)));
 }
@@ -561,7 +562,7 @@ START_TEST(look_that_ends_during_an_attempt_does_not_sign_out)
 }
 END_TEST
 
-/* The answer to a look was given before the call, and is read after it. */
+/* A node replied to the look before it notified the waiter, but the reply is read later. */
 START_TEST(older_answer_does_not_take_back_a_call)
 {
     struct quorum_waiting waiting = queued(3, PLAIN, QUORUM_NEVER);
@@ -589,7 +590,7 @@ START_TEST(older_answer_does_not_take_back_a_call_to_stand_in)
 }
 END_TEST
 
-/* What was said meanwhile is lost. */
+/* Messages that were sent while the subscription was down are lost. */
 START_TEST(lost_attempt_of_one_who_was_deaf_meanwhile_is_looked_after)
 {
     struct quorum_waiting waiting = waiting_with(3, PLAIN);
@@ -605,7 +606,7 @@ START_TEST(lost_attempt_of_one_who_was_deaf_meanwhile_is_looked_after)
 }
 END_TEST
 
-/* An attempt signs us in as a look does; when it was sent we listened already. */
+/* An attempt enters the queue as a look does, and the subscriptions were up when it was sent. */
 START_TEST(lost_attempt_of_one_who_listens_needs_no_look)
 {
     struct quorum_waiting waiting = waiting_with(3, PLAIN);
@@ -619,8 +620,8 @@ START_TEST(lost_attempt_of_one_who_listens_needs_no_look)
 }
 END_TEST
 
-/* The nodes call it free, and too few of them grant it: their word is not taken for more than it is. _i 0: they say it
- * in the look after the attempt, 1: they call it, 2: to stand in. */
+/* The nodes report that the lock is free, but too few of them grant it: the waiter must rest. _i 0: they report it
+ * in the look after the attempt; 1: by a message; 2: by a message to the second waiter. */
 START_TEST(lost_attempt_that_nobody_was_in_the_way_of_is_rested_after)
 {
     const quorum_time later = begin + 300 * MS;
@@ -647,13 +648,14 @@ START_TEST(lost_attempt_that_nobody_was_in_the_way_of_is_rested_after)
     ck_assert_uint_eq(quorum_waiting_deadline(&waiting), later);
     ck_assert(is_attempt(wake(&waiting, later)));
     ck_assert(is_look(tried(&waiting, later)));
-    for (unsigned i = 0; i < 5; i++) /* others had it this time: no rest any more */
+    for (unsigned i = 0; i < 5; i++) /* another client held the lock this time, so there is no rest */
         ck_assert(is_quiet(answered(&waiting, i, QUORUM_FREE, 0, later)));
     ck_assert(is_attempt(looked(&waiting, later)));
 }
 END_TEST
 
-/* Called by a majority, it tries; others are in the way, and it would try again at that time. */
+/* A majority notifies the waiter, and its attempt fails because another client is in the way. Returns whether it
+ * tried at once. rest_until: the next attempt without a message. */
 static bool tries_at_once(struct quorum_waiting *waiting, quorum_time now, quorum_time rest_until)
 {
     called(waiting, 0, 0, now);
@@ -667,26 +669,27 @@ static bool tries_at_once(struct quorum_waiting *waiting, quorum_time now, quoru
     return true;
 }
 
-/* Two who share the nodes between them call each other, whenever one gives up. */
+/* Two waiters with some of the nodes each notify each other whenever one of them gives up. */
 START_TEST(attempts_lost_many_times_on_end_are_rested_after)
 {
     struct quorum_waiting waiting = queued(3, FAIR, QUORUM_NEVER);
     quorum_time now = begin;
     for (unsigned i = 0; i < 9; i++, now += MS)
         ck_assert_msg(tries_at_once(&waiting, now, now + 70 * MS), "after %u losses", i);
-    ck_assert(!tries_at_once(&waiting, now, now + 70 * MS)); /* the ninth was too many */
+    ck_assert(!tries_at_once(&waiting, now, now + 70 * MS)); /* nine losses are too many */
     ck_assert(is_attempt(wake(&waiting, now - MS + 70 * MS)));
     for (unsigned i = 0; i < 3; i++)
         answered(&waiting, i, QUORUM_NEVER, 0, now);
     const struct quorum_waiting_event lost = {.type = QUORUM_WAITING_TRIED, .now = now, .in_the_way = true};
     quorum_waiting_step(&waiting, &lost);
     now += 5 * STAND_IN + MS;
-    for (unsigned i = 0; i < 9; i++, now += MS) /* a new hand-over */
+    for (unsigned i = 0; i < 9; i++, now += MS) /* the next hand-over */
         ck_assert_msg(tries_at_once(&waiting, now, now + 70 * MS), "after %u losses", i);
 }
 END_TEST
 
-/* _i 0: we listen only since it was sent; 1: one node less has us; 2: our place is not the right one. */
+/* _i 0: the subscriptions came after the attempt was sent; 1: a minority has our entry; 2: our place differs between
+ * the nodes. */
 START_TEST(lost_attempt_is_looked_after)
 {
     struct quorum_waiting waiting = waiting_with(3, PLAIN);
@@ -701,9 +704,10 @@ START_TEST(lost_attempt_is_looked_after)
 }
 END_TEST
 
-/* ------------------------------------------------------------------------------------------------------ foreign holders */
+/* -------------------------------------------------------------------------------------------------- foreign holders */
 
-/* The attempt that is due now is lost to this holder on the nodes up to `last`, and to one of ours on the others. */
+/* The attempt that is due now fails: this foreign client holds the nodes up to `last`, and one of our clients the
+ * others. */
 static void probe(struct quorum_waiting *waiting, uint64_t holder, unsigned last, quorum_time now)
 {
     const struct quorum_waiting_event lost = {
@@ -716,7 +720,7 @@ static void probe(struct quorum_waiting *waiting, uint64_t holder, unsigned last
     ck_assert(is_quiet(quorum_waiting_step(waiting, &lost)));
 }
 
-/* Five nodes; a foreign client holds the lock on those up to `last`. */
+/* Five nodes; a foreign client holds the lock on the nodes up to `last`. */
 static struct quorum_waiting behind_foreign_holder(unsigned last)
 {
     struct quorum_waiting waiting = looking_with(5, PLAIN);
@@ -735,7 +739,7 @@ START_TEST(foreign_holder_is_tried_at_growing_intervals)
         now += pauses_ms[i] * MS;
         probe(&waiting, 7, 4, now);
     }
-    ck_assert_uint_eq(waiting.losses, 0); /* no reason to rest */
+    ck_assert_uint_eq(waiting.losses, 0); /* so the waiter does not rest */
 }
 END_TEST
 
@@ -774,7 +778,7 @@ START_TEST(foreign_holder_of_a_minority_is_looked_at_once_a_second)
 }
 END_TEST
 
-/* Nodes that do not answer do not count as nodes without a foreign holder. */
+/* Nodes that have not replied do not count as nodes without a foreign holder. */
 START_TEST(silent_nodes_do_not_hide_a_foreign_holder)
 {
     struct quorum_waiting waiting = looking_with(5, PLAIN);
@@ -794,7 +798,7 @@ START_TEST(holder_of_ours_after_a_foreign_one_is_looked_at_once_a_second)
 }
 END_TEST
 
-/* ---------------------------------------------------------------------------------------------------------- the deadline */
+/* ----------------------------------------------------------------------------------------------------- the deadline */
 
 START_TEST(last_attempt_leaves_time_for_its_answers)
 {
@@ -811,7 +815,7 @@ START_TEST(last_attempt_leaves_time_for_its_answers)
 }
 END_TEST
 
-/* _i 0: behind a holder of ours; 1: it rests; 2: no node's words reach it. */
+/* _i 0: behind a holder that notifies; 1: the waiter rests; 2: it has no subscription. */
 START_TEST(waiter_tries_once_more_before_its_deadline)
 {
     const quorum_time last = begin + 500 * MS;
@@ -826,11 +830,11 @@ START_TEST(waiter_tries_once_more_before_its_deadline)
         answered(&waiting, i, QUORUM_NEVER, 1, last);
     const struct quorum_waiting_event lost = {.type = QUORUM_WAITING_TRIED, .now = last, .in_the_way = true};
     ck_assert(!quorum_waiting_step(&waiting, &lost).attempt);
-    ck_assert(!wake(&waiting, last + MS).attempt); /* once */
+    ck_assert(!wake(&waiting, last + MS).attempt); /* only once */
 }
 END_TEST
 
-/* A release after the last attempt would be missed. */
+/* Otherwise the waiter would miss a release after the last attempt. */
 START_TEST(foreign_holder_is_tried_until_the_deadline)
 {
     static const unsigned attempts_ms[] = {300, 450, 525, 562, 581, 590, 595};
@@ -863,7 +867,7 @@ START_TEST(last_attempt_waits_for_the_end_of_a_look)
 }
 END_TEST
 
-/* -------------------------------------------------------------------------------------------------------------- expiry */
+/* ----------------------------------------------------------------------------------------------------------- expiry */
 
 START_TEST(expired_lock_is_asked_for_not_assumed)
 {
@@ -871,7 +875,7 @@ START_TEST(expired_lock_is_asked_for_not_assumed)
     ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + 300 * MS);
     ck_assert(is_quiet(wake(&waiting, begin + 300 * MS - 1)));
     ck_assert(is_look(wake(&waiting, begin + 300 * MS)));
-    for (unsigned i = 0; i < 3; i++) /* it had been put off */
+    for (unsigned i = 0; i < 3; i++) /* the expiry had moved */
         answered(&waiting, i, 100 * MS, 0, begin + 301 * MS);
     ck_assert(is_quiet(looked(&waiting, begin + 301 * MS)));
     ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + 401 * MS);
@@ -890,14 +894,15 @@ START_TEST(majoritys_expiry_counts)
     looked(&waiting, begin);
     ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + 30 * MS);
     called(&waiting, 0, 0, begin);
-    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + 20 * MS); /* free there, and perhaps on 3 and 4 */
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting),
+                      begin + 20 * MS); /* the lock is free on node 0, and expires on nodes 3 and 4 */
     ck_assert(is_quiet(wake(&waiting, begin + 10 * MS)));
     ck_assert(is_look(wake(&waiting, begin + 20 * MS)));
 }
 END_TEST
 
-/* Strict order: behind one that has died. The nodes give it a refresh interval from the release on, and are asked right
- * then. */
+/* Strict order behind a dead waiter. From the release on, the nodes leave it the lock for one refresh interval. The
+ * second waiter looks when that has passed. */
 START_TEST(fair_second_asks_when_the_first_has_had_its_time)
 {
     struct quorum_waiting waiting = looking_with(3, FAIR);
@@ -908,18 +913,18 @@ START_TEST(fair_second_asks_when_the_first_has_had_its_time)
     for (unsigned node = 0; node < 3; node++)
         ck_assert(is_quiet(called(&waiting, node, 1, released)));
     ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + REFRESH);
-    ck_assert(is_look(wake(&waiting, begin + REFRESH))); /* the usual one, too early */
+    ck_assert(is_look(wake(&waiting, begin + REFRESH))); /* the regular look, which comes too early */
     for (unsigned node = 0; node < 3; node++)
         answered(&waiting, node, QUORUM_FREE, 1, begin + REFRESH);
     ck_assert(is_quiet(looked(&waiting, begin + REFRESH)));
-    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), over); /* not another interval later */
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), over); /* not one more interval later */
     ck_assert(is_quiet(wake(&waiting, over - 1)));
     ck_assert(is_look(wake(&waiting, over)));
-    if (_i == 0) { /* the first is at the end: it is our turn */
+    if (_i == 0) { /* the nodes moved the first waiter to the tail: ours is now the first */
         answered(&waiting, 0, QUORUM_FREE, 0, over);
         answered(&waiting, 1, QUORUM_FREE, 0, over);
         ck_assert(is_attempt(looked(&waiting, over)));
-    } else { /* the first lives, and has it */
+    } else { /* the first waiter is alive and has acquired the lock */
         for (unsigned node = 0; node < 3; node++)
             answered(&waiting, node, QUORUM_NEVER, 0, over);
         ck_assert(is_quiet(looked(&waiting, over)));
@@ -928,7 +933,7 @@ START_TEST(fair_second_asks_when_the_first_has_had_its_time)
 }
 END_TEST
 
-/* A minority without the key is what a holder on the others looks like: it is looked at once a second. */
+/* When another client holds a majority, the key is missing on a minority. One look per second is enough then. */
 START_TEST(free_on_a_minority_is_no_reason_to_ask_more_often)
 {
     struct quorum_waiting waiting = looking_with(5, _i ? PLAIN : FAIR);
@@ -941,7 +946,8 @@ START_TEST(free_on_a_minority_is_no_reason_to_ask_more_often)
 }
 END_TEST
 
-/* Nobody called it, for the first had been heard of just before: since when the lock is free it does not know. */
+/* No node notified the waiter, because the first waiter had just refreshed its entry. So it does not know since when
+ * the lock has been free. */
 START_TEST(fair_second_that_sees_it_free_asks_again_soon)
 {
     struct quorum_waiting waiting = looking_with(3, FAIR);
@@ -963,23 +969,23 @@ END_TEST
 START_TEST(word_that_it_is_free_ends_the_expiry)
 {
     struct quorum_waiting waiting = queued(3, FAIR, 300 * MS);
-    called(&waiting, 0, 1, begin); /* free, and others are before us */
+    called(&waiting, 0, 1, begin); /* the lock is free, and another waiter is ahead of us */
     called(&waiting, 1, 1, begin);
     ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + REFRESH);
 }
 END_TEST
 
-/* What a node said before it fell silent is asked once, not in every turn of the loop. */
+/* An expiry that a node reported before it fell silent causes one look, not one in each turn of the loop. */
 START_TEST(expiry_on_a_node_that_is_gone_is_asked_once)
 {
     struct quorum_waiting waiting = queued(3, FAIR, 300 * MS);
     quorum_time now = begin + 300 * MS;
     ck_assert(is_look(wake(&waiting, now)));
-    if (_i == 0) { /* one is free, one is held, one does not answer */
+    if (_i == 0) { /* one node is free, one is held, one does not reply */
         answered(&waiting, 1, QUORUM_FREE, 0, now);
         answered(&waiting, 2, 10 * QUORUM_SECOND, 0, now);
         ck_assert(is_quiet(looked(&waiting, now)));
-    } else { /* two do not answer */
+    } else { /* two nodes do not reply */
         answered(&waiting, 1, 10 * QUORUM_SECOND, 0, now);
         struct quorum_waiting_actions actions = looked(&waiting, now);
         ck_assert(actions.sign_out && !actions.look && !actions.attempt);
@@ -988,7 +994,7 @@ START_TEST(expiry_on_a_node_that_is_gone_is_asked_once)
 }
 END_TEST
 
-/* ------------------------------------------------------------------------------------------------------------- at random */
+/* -------------------------------------------------------------------------------------------------------- at random */
 
 struct run {
     struct quorum_waiting waiting;
@@ -996,8 +1002,8 @@ struct run {
     quorum_time now;
     bool looking;
     bool trying;
-    quorum_nodes said_free; /* by words and answers since the last attempt */
-    quorum_nodes called;    /* since the last question */
+    quorum_nodes said_free; /* by messages and replies since the last attempt */
+    quorum_nodes called;    /* since the last request */
     quorum_time rest_until;
     unsigned attempts;
 };
@@ -1040,7 +1046,8 @@ static void note_said(struct run *run, const struct quorum_waiting_event *event)
         run->said_free &= ~quorum_node(event->node);
 }
 
-/* Never two things at once, never an attempt that too few have said is of use; and it sleeps when it has nothing to do. */
+/* A look and an attempt never overlap, no attempt is made without a majority of nodes that reported the lock free,
+ * and the waiter sleeps when it has nothing to do. */
 static bool is_sound(const struct run *run, struct quorum_waiting_actions actions)
 {
     bool busy = run->looking || run->trying;
@@ -1091,7 +1098,7 @@ START_TEST(waits_at_random)
 }
 END_TEST
 
-/* ------------------------------------------------------------------------------------------------------------- the suite */
+/* ------------------------------------------------------------------------------------------------------------ suite */
 
 static void add_looking(Suite *suite)
 {

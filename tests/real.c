@@ -33,7 +33,7 @@ static void note_state(void)
 {
     own_cluster = NULL;
     if (real_nodes != NULL) {
-        deployment_repair(real_nodes); /* after a test that failed in a child */
+        deployment_repair(real_nodes); /* after a test that failed in its child process */
         deployment_remove_keys(real_nodes);
     }
     descriptors_before = file_open_descriptors();
@@ -74,7 +74,7 @@ bool real_nothing_left(struct face *face)
     return wait_until(keys_gone, NULL, REAL_SOON_MS);
 }
 
-/* A server that was killed is one descriptor less. */
+/* A killed server leaves the test program with one descriptor less. */
 static bool descriptors_closed(void *arg)
 {
     (void)arg;

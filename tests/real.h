@@ -1,7 +1,8 @@
-/* What the tests against real servers share: the nodes, and a look after each test that nothing is left on them.
- *
- * A case with nodes that live as long as the program (real_shared_case) is fast; one whose tests kill and start servers
- * needs nodes of its own for each test (real_own_case). */
+/*
+ * Shared by the tests against real servers: the nodes, and the check after each test that no key is left on them.
+ * Cases whose nodes live as long as the program are fast (real_shared_case). Tests that kill and start servers need
+ * separate nodes for each test (real_own_case).
+ */
 #ifndef TESTS_REAL_H
 #define TESTS_REAL_H
 
@@ -14,28 +15,28 @@ enum { REAL_SOON_MS = 20000 };
 
 extern struct deployment *real_nodes;
 
-/* Cases that clean up before each test, and after it wait until no key and no descriptor is left. */
+/* Cases that clean up before each test, and wait after it until no key and no descriptor is left. */
 TCase *real_shared_case(Suite *suite, const char *name);
 TCase *real_own_case(Suite *suite, const char *name);
-/* The same without nodes: the tests make their own cluster. */
+/* A case without nodes: its tests start their own clusters. */
 TCase *real_bare_case(Suite *suite, const char *name);
-/* The test that calls it makes a cluster of its own, which is looked at after the test, too. */
+/* Starts a cluster for the calling test. The check after the test covers it, too. */
 struct cluster *real_cluster(size_t nodes, const struct cluster_options *options);
-/* What is open now is the fixtures': more than that is a leak. */
+/* Takes the descriptors that are open now as the fixtures'. Any more at the end of the test are a leak. */
 void real_note_descriptors(void);
 
-/* Nothing of a lock is left on any node that answers, soon. Lets the face work meanwhile, if not NULL. */
+/* Waits until no key is left on any node that replies. Runs the face's loop meanwhile, if face is not NULL. */
 bool real_nothing_left(struct face *face);
 
-/* Adds a test that takes seconds: all of its `count` runs where each has a process of its own; one where all tests
- * share one, which is about what they leave behind to the next. */
+/* Adds a test that takes seconds. If each test has its own process, it makes all of its `count` runs. If all tests
+ * share one process, it makes one: that mode checks for the effects of earlier tests on later ones. */
 #define real_add_long_test(tcase, test, count) tcase_add_loop_test(tcase, test, 0, real_runs(count))
 int real_runs(int count);
 
-/* Runs it; the program's exit status. */
+/* Runs the suite, and returns the program's exit status. */
 int real_run(Suite *suite, bool needs_control);
 
-/* Fails with the result in words. */
+/* On failure, prints the result as text. */
 #define real_status(actual, expected, result)                                                                          \
     do {                                                                                                               \
         int real_actual = (actual);                                                                                    \
@@ -43,14 +44,14 @@ int real_run(Suite *suite, bool needs_control);
                       redlock_status_name(expected), redlock_result_text(result));                                     \
     } while (0)
 
-/* The name of a resource: a key that cannot be anybody else's. */
+/* The name of a resource, as a key that no other program uses. */
 #define real_key(name) DEPLOYMENT_PREFIX name
 
-/* Shows every node the key with this value? */
+/* Whether the key has this value on every node. */
 bool real_shows_everywhere(const char *key, const char *value);
-/* The same, soon: late grants arrive behind the decision. */
+/* Waits until it has, because late grants arrive after the decision. */
 bool real_soon_everywhere(const char *key, const char *value);
-/* SET key value NX PX 60000 by somebody else; was it set? */
+/* SET key value NX PX 60000 by another client. Returns whether the key was set. */
 bool real_foreign_set(size_t node, const char *key, const char *value);
 void real_delete(size_t node, const char *key);
 

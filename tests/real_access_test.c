@@ -1,5 +1,5 @@
-/* Ways to real servers, both faces: passwords, users, databases, unix sockets, IPv6, names; and servers that may not
- * vote. */
+/* Access to real servers by both APIs: passwords, users, databases, Unix sockets, IPv6, host names; and servers that
+ * must not vote. */
 #define _GNU_SOURCE
 #include "published_rights.h"
 #include "real.h"
@@ -39,7 +39,7 @@ static void use(int i, const char *nodes, const redlock_options *options, size_t
     real_status(face_close(&face, &result), REDLOCK_OK, &result);
 }
 
-/* Ends at once, though it was to wait for ever, and says why. */
+/* The operations must fail at once, although they may wait forever, and the result must give the reason. */
 static void refuse(struct face *face, const char *why)
 {
     redlock_lock *lock;
@@ -63,7 +63,7 @@ static struct cluster *protected_cluster(void)
     return real_cluster(NODES, &(struct cluster_options){.nodes = nodes});
 }
 
-/* One node after the other, printed by a format that takes its port. */
+/* The node list, with one format per node, which the port follows. */
 static const char *list_of(struct cluster *cluster, const char *const *formats)
 {
     static char list[4096];
@@ -120,7 +120,7 @@ END_TEST
 
 static atomic_uint asked;
 
-/* Nothing at first, then what does not fit, then what does: as when they are rotated. */
+/* Simulates rotation: first no credentials, then outdated ones, then valid ones. */
 static int credentials(const char *node, char *user, char *password, size_t size, void *arg)
 {
     static const char *const passwords[] = {"stale", "secret"};
@@ -159,7 +159,7 @@ static struct cluster *acl_cluster(void)
     return real_cluster(NODES, &(struct cluster_options){.nodes = nodes});
 }
 
-/* What the user may do is the theme of real_rights_test.c. */
+/* real_rights_test.c tests the rights in detail. */
 START_TEST(a_name_the_user_may_not_touch_ends_at_once)
 {
     redlock_options options = face_options();
@@ -220,7 +220,7 @@ static bool localhost_has_ipv6(void)
     return true;
 }
 
-/* The name has two addresses, and the servers listen on the other one than in the test before. */
+/* The name resolves to two addresses. The servers listen on the address that the test before did not use. */
 START_TEST(names_with_two_addresses)
 {
     static const char *const formats[] = {"localhost", "localhost", "localhost"};
@@ -296,7 +296,7 @@ END_TEST
 
 static const size_t sizes[] = {1, 2, 3, 4, 7};
 
-/* Of N nodes as many may be down as a majority can do without; one more is too many. */
+/* The largest number of nodes that a majority can do without, and one more. */
 START_TEST(every_size_has_its_quorum)
 {
     size_t nodes = sizes[_i / FACES], quorum = nodes / 2 + 1;

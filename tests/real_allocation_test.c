@@ -1,7 +1,7 @@
 /*
- * Every allocation fails once while a lock is held long enough to be renewed, and while another is waited for in the
- * queue on the nodes: what memory_failure_test.c, whose nodes are fakes, does not reach. Nothing crashes or leaks,
- * every call is answered, and no key stays.
+ * Fails each allocation once, while a lock is held until it has been renewed, and while a waiter is in the queue on the
+ * nodes. memory_failure_test.c does not cover these, because it uses fake nodes. The library must not crash or leak,
+ * every call must return, and no key may be left.
  */
 #include "real.h"
 
@@ -15,7 +15,7 @@
 enum { TTL_MS = 150, LOOK_MS = 10, LOOKS_MAX = 200, RELEASED_AFTER_MS = 20, LIVES_MAX = 600 };
 
 static struct test_allocator *allocator;
-static redlock_client *other; /* whose lock is waited for */
+static redlock_client *other; /* the holder for which the client under test waits */
 static redlock_result result;
 
 static void connect_other(void)
@@ -44,7 +44,7 @@ static void hold_until_renewed(redlock_client *client, redlock_lock *lock)
     }
 }
 
-/* Its renewal may fail for want of memory; then it is tried again, or the lock is lost, which is told. */
+/* The renewal may fail for lack of memory. Then the client retries it, or loses the lock and reports the loss. */
 static void hold_and_renew(redlock_client *client, size_t k)
 {
     redlock_lock *lock;
@@ -65,7 +65,8 @@ static void hold_and_renew(redlock_client *client, size_t k)
 static void *release_soon(void *lock)
 {
     redlock_lock *held = lock;
-    usleep(RELEASED_AFTER_MS * 1000); /* how long it is held: where the waiter is by then differs with the failure */
+    usleep(RELEASED_AFTER_MS *
+           1000); /* the hold time: the failed allocation decides how far the waiter has come by then */
     redlock_release(&held, NULL);
     return NULL;
 }
@@ -87,7 +88,7 @@ static void wait_in_the_queue(redlock_client *client, size_t k)
         assert_fine(redlock_release(&ours, NULL), k);
 }
 
-/* true: this life had no failure, so there are no more allocations to fail. */
+/* true: no allocation failed in this run, so k has passed the last one. */
 static bool live(size_t k)
 {
     redlock_client *client = NULL;
@@ -118,7 +119,7 @@ START_TEST(every_allocation_of_a_renewed_lock_and_of_a_waiter)
     connect_other();
     while (k < LIVES_MAX && !live(k))
         k++;
-    ck_assert_uint_gt(k, 20); /* the failures did happen */
+    ck_assert_uint_gt(k, 20); /* so allocations did fail */
     ck_assert_uint_lt(k, LIVES_MAX);
     ck_assert(real_nothing_left(NULL));
     redlock_close(&other, NULL);

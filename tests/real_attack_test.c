@@ -1,7 +1,7 @@
-/* Attacks on exclusion, against real servers: a client that was stopped or busy while nodes forgot locks, nodes flushed
- * at any time, a failover there and back, databases exchanged, a restart from an old snapshot, keys evicted. With the
- * guard on no attack yields a second holder; with the guard off the same attacks do. REDLOCK_ATTACKS (default 2) is the
- * number of trials of each; the test then prints the counts. */
+/* Attacks on exclusion, against real servers: a client that was stopped or busy while nodes lost locks, flushes at
+ * any time, a failover and back, swapped databases, a restart from an old snapshot, evicted keys. With the guard no
+ * attack yields a second holder; without it the same attacks do. REDLOCK_ATTACKS (default 2) is the number of trials
+ * of each attack; if it is set, the test prints the counts. */
 #define _GNU_SOURCE
 #include "held.h"
 
@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A failover must end before the lock does. Before Redis 7 a replica begins each step of it once a second. */
+/* A failover must be shorter than the ttl. Before Redis 7 a replica takes each of its steps only once a second. */
 enum { TTL_MS = 2000, FAILOVER_TTL_MS = 8000, SPARE = HELD_NODES, DEFAULT_TRIALS = 2 };
 
 static const char key[] = real_key("attacked");
@@ -63,7 +63,7 @@ static int take_async(redlock_client *client, struct ev_loop *loop)
     return status;
 }
 
-/* Tries again and again from the order on, until it has the lock or the time is over. */
+/* On the parent's order, tries repeatedly until it has the lock or its time has passed. */
 static void steal(enum thief_kind kind, const char *nodes, const redlock_options *options, int orders, int reports)
 {
     struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
@@ -123,7 +123,7 @@ static void stop(const struct thief *thief)
     waitpid(thief->pid, &status, WUNTRACED);
 }
 
-/* The thief has the lock or has given up: its status. */
+/* Returns the thief's status, once it has the lock or has given up. */
 static int end_thief(struct thief *thief)
 {
     int status, ended;
@@ -142,9 +142,9 @@ struct attack {
     const char *name;
     uint32_t ttl_ms;
     enum thief_kind thief;
-    bool stopped; /* the thief, while the nodes forget */
-    unsigned on;  /* how many nodes the holder's lock is on; the others are free when the thief comes */
-    void (*prepare)(struct cluster *cluster, struct face *holder); /* before the lock is taken; may be NULL */
+    bool stopped; /* the thief is stopped while the nodes lose the lock */
+    unsigned on;  /* how many nodes have the holder's lock; the thief finds the others free */
+    void (*prepare)(struct cluster *cluster, struct face *holder); /* runs before the holder acquires; may be NULL */
     void (*strike)(struct cluster *cluster, unsigned i);
 };
 
@@ -176,7 +176,7 @@ static void flush_one_or_two(struct cluster *cluster, unsigned i)
         cluster_flush(cluster, node);
 }
 
-/* Two nodes, three, all: the lock is on all of them. */
+/* Flushes three, four or all five nodes, by trial. The lock is on all of them. */
 static void flush_several(struct cluster *cluster, unsigned i)
 {
     for (size_t node = 0; node < 3 + i % 3; node++)
@@ -233,7 +233,7 @@ static void trust(struct face *holder)
         held_trust(holder);
 }
 
-/* The other database has a separate marker, which the holder's client trusts. */
+/* The other database has its own marker, which the holder's client trusts. */
 static void trust_other_database(struct cluster *cluster, struct face *holder)
 {
     command(cluster, 2, "SWAPDB", "0", "1");
@@ -260,7 +260,7 @@ static void let_evict(struct cluster *cluster, struct face *holder)
     config(cluster, 2, "maxmemory-policy", "allkeys-lru");
 }
 
-/* Other keys fill the memory until the server has evicted the lock's key. */
+/* Fills the memory with other keys until the server evicts the lock's key. */
 static void evict_lock(struct cluster *cluster, unsigned i)
 {
     enum { FILLER = 256 * 1024, MOST = 2000 };
@@ -301,13 +301,13 @@ static unsigned trials(void)
     return asked != NULL ? (unsigned)strtoul(asked, NULL, 10) : DEFAULT_TRIALS;
 }
 
-/* Of the first `on` nodes; the others have another holder's key meanwhile. */
+/* Acquires the lock on the first `on` nodes. The other nodes have another holder's key meanwhile. */
 static redlock_lock *take(struct face *holder, struct cluster *cluster, unsigned on)
 {
     redlock_acquire_options acquire = REDLOCK_ACQUIRE_OPTIONS_INIT;
 
     acquire.no_renewal = 1;
-    acquire.wait_ms = REAL_SOON_MS; /* for a node that the trial before restarted */
+    acquire.wait_ms = REAL_SOON_MS; /* waits for a node that the previous trial restarted */
     for (size_t node = on; node < HELD_NODES; node++)
         cluster_command(cluster, node, NULL, 0, "SET", key, "theirs", NULL);
     redlock_lock *lock = held_acquire(holder, key, &acquire);
@@ -321,13 +321,13 @@ static void pause_at_random(unsigned most_ms)
     usleep((useconds_t)(rand() % (int)(most_ms * 1000 + 1)));
 }
 
-/* Does the thief get the lock while the holder has it? */
+/* Whether the thief gets the lock while the holder has it. */
 static bool breaks(const struct attack *attack, struct cluster *cluster, struct face *holder, const char *nodes,
                    const redlock_options *options, unsigned i)
 {
     const uint32_t patience_ms = TTL_MS;
 
-    cluster_flush_all(cluster); /* the trial before may have left anything */
+    cluster_flush_all(cluster); /* the previous trial may have left keys and markers */
     trust(holder);
     if (attack->prepare != NULL)
         attack->prepare(cluster, holder);
@@ -367,7 +367,7 @@ static unsigned count_broken(const struct attack *attack, uint32_t guard)
     if (getenv("REDLOCK_ATTACKS") != NULL)
         printf("%s, guard %s: %u of %u trials gave two holders\n", attack->name, guard ? "on" : "off", broken,
                trials());
-    ck_assert(face_wait_all_ready(holder)); /* it may have seen a replica and still have an undo for it */
+    ck_assert(face_wait_all_ready(holder)); /* the client may have seen a replica, and may still have an undo for it */
     held_close(holder);
     cluster_flush_all(cluster);
     free(nodes);

@@ -1,5 +1,5 @@
-/* Operations on real servers cancelled, interrupted and closed at any moment: each ends exactly once, and nothing is
- * left. */
+/* Operations on real servers that are cancelled, interrupted or closed at any moment: each ends exactly once, and no
+ * key is left. */
 #define _GNU_SOURCE
 #include "real.h"
 
@@ -25,7 +25,7 @@ static struct face *open_face(int kind)
     return face_open_ready((enum face_kind)kind, deployment_nodes(real_nodes), NULL);
 }
 
-/* The one or the other, and what goes with it. */
+/* Checks that the status is OK or CANCELLED, and that there is a handle only with OK. */
 static bool acquired_or_cancelled(int status, const redlock_lock *lock)
 {
     ck_assert_msg(status == REDLOCK_OK || status == REDLOCK_CANCELLED, "%s", redlock_result_text(&result));
@@ -38,7 +38,7 @@ static bool acquired_or_cancelled(int status, const redlock_lock *lock)
 struct canceller {
     redlock_cancellation *cancellation;
     long after_ns;
-    bool (*when)(void *unused); /* instead of a time; may be NULL */
+    bool (*when)(void *unused); /* the condition to cancel on, instead of a time; may be NULL */
 };
 
 static void *cancel(void *arg)
@@ -133,7 +133,7 @@ static bool is_set_on_the_last(void *unused)
     return deployment_integer(real_nodes, NODES - 1, "EXISTS", key, NULL) == 1;
 }
 
-/* A majority has been asked and does not answer. */
+/* A majority got the request and does not reply. */
 START_TEST(while_nodes_hang)
 {
     struct face *face = open_face(_i);
@@ -143,7 +143,7 @@ START_TEST(while_nodes_hang)
     for (size_t i = 0; i < QUORUM; i++)
         deployment_stop(real_nodes, i);
     real_status(acquire_and_cancel(face, &canceller, &lock), REDLOCK_CANCELLED, &result);
-    ck_assert(real_nothing_left(face)); /* on the others, at once */
+    ck_assert(real_nothing_left(face)); /* no key stays on the running nodes */
     deployment_repair(real_nodes);
     ck_assert(face_wait_all_ready(face));
     ck_assert(real_nothing_left(face));
@@ -166,7 +166,7 @@ START_TEST(while_no_node_is_connected)
 }
 END_TEST
 
-/* --- From a signal handler, and signals that mean nothing to us --- */
+/* --- From a signal handler, and unrelated signals --- */
 
 static redlock_cancellation *cancelled_by_signal;
 static atomic_uint signals;
@@ -215,7 +215,7 @@ static bool enough_signals(void)
     return atomic_load(&signals) >= 100;
 }
 
-/* The handler's redlock_cancel(NULL) does nothing; the interrupted system calls must not show. */
+/* The handler's redlock_cancel(NULL) has no effect, and the interrupted system calls must have none. */
 START_TEST(signals_interrupt_nothing)
 {
     struct face *face = open_face(_i);
@@ -235,7 +235,7 @@ START_TEST(signals_interrupt_nothing)
 }
 END_TEST
 
-/* --- Turn by turn of the loop --- */
+/* --- In each turn of the loop --- */
 
 struct turns {
     struct ev_loop *loop;
@@ -319,12 +319,12 @@ static void close_and_destroy(struct turns *turns)
     ck_assert_int_eq(redlock_close_async(&turns->client, on_closed, turns), REDLOCK_OK);
     ck_assert_ptr_null(turns->client);
     while (turns->closed == 0)
-        ev_run(turns->loop, 0); /* ended by each callback */
+        ev_run(turns->loop, 0); /* each callback ends it */
     ck_assert_uint_eq(turns->closed, 1);
     ev_loop_destroy(turns->loop);
 }
 
-/* From the very first connection on. */
+/* From the first connection on. */
 START_TEST(in_every_turn_of_the_loop)
 {
     struct turns turns;
@@ -338,7 +338,7 @@ START_TEST(in_every_turn_of_the_loop)
         redlock_cancel(cancellation);
         wait_told(&turns);
         ck_assert(turns.status == REDLOCK_OK || turns.status == REDLOCK_CANCELLED);
-        close_and_destroy(&turns); /* releases it, if it was acquired */
+        close_and_destroy(&turns); /* releases the lock, if it was acquired */
         redlock_cancellation_destroy(&cancellation);
         ck_assert_uint_eq(turns.told, 1);
         ck_assert_uint_eq(deployment_keys_left(real_nodes), 0);
@@ -361,7 +361,8 @@ START_TEST(closed_in_every_turn_of_the_loop)
 }
 END_TEST
 
-/* Acquires, extensions, releases and queries under way when the client is closed; the loop goes right after it. */
+/* Acquires, extensions, releases and queries are in progress when the client is closed. The loop is destroyed right
+ * after the close. */
 static void on_queried(redlock_client *client, const redlock_state *state, const redlock_result *given, void *arg)
 {
     ck_assert_ptr_nonnull(state);
@@ -400,7 +401,7 @@ START_TEST(closed_under_load)
 }
 END_TEST
 
-/* --- Inside a callback --- */
+/* --- From a callback --- */
 
 static void close_inside(redlock_client *client, redlock_lock *lock, const redlock_result *given, void *arg)
 {
@@ -471,7 +472,7 @@ START_TEST(each_callback_may_start_the_next)
 }
 END_TEST
 
-/* A thousand at the same time. */
+/* A thousand operations at the same time. */
 static void flood_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *given, void *arg)
 {
     struct turns *turns = arg;

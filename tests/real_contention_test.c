@@ -1,5 +1,5 @@
-/* Many want the same lock on real servers: threads with one client, with a client each, operations of one loop, processes;
- * a witness outside of Redis sees whether two were inside. */
+/* Contention for one lock on real servers: threads that share a client, threads with a client each, operations on
+ * one loop, and processes. A witness outside Redis detects two holders at a time. */
 #define _GNU_SOURCE
 #include "real.h"
 
@@ -20,7 +20,8 @@ enum { NODES = 5, CONTENDERS = 8, TURNS = 15, PROCESSES = 4 };
 
 static const char key[] = real_key("contended");
 
-/* What the lock protects. The count is read and written apart: two inside would lose some. */
+/* The protected data. Reading and writing the count are separate steps, so two holders at a time would lose
+ * increments. */
 struct witness {
     atomic_int inside;
     atomic_int count;
@@ -51,7 +52,7 @@ static void expect(struct witness *witness, int count)
     ck_assert_int_eq(atomic_load(&witness->count), count);
 }
 
-/* Nodes that hang are given up soon: a round that got two of three has to wait for them. */
+/* A short timeout for nodes that hang: a round with two of three votes may have to wait for them. */
 static redlock_client *connect_client(void)
 {
     redlock_options options = face_options();
@@ -61,7 +62,7 @@ static redlock_client *connect_client(void)
     return redlock_connect(deployment_nodes(real_nodes), &options, &client, NULL) == REDLOCK_OK ? client : NULL;
 }
 
-/* A majority may confirm too late that the lock is released, when nodes hang meanwhile. */
+/* While nodes hang, a majority may confirm the release too late. */
 static atomic_bool nodes_hang;
 
 static bool is_released(int status)
@@ -69,7 +70,7 @@ static bool is_released(int status)
     return status == REDLOCK_OK || (status == REDLOCK_NO_QUORUM && atomic_load(&nodes_hang));
 }
 
-/* How many turns went wrong. */
+/* Returns the number of failed turns. */
 static int take_turns(redlock_client *client, struct witness *witness, int turns)
 {
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
@@ -94,7 +95,7 @@ static int take_turns(redlock_client *client, struct witness *witness, int turns
 
 struct contender {
     pthread_t thread;
-    redlock_client *client; /* NULL: one of its own */
+    redlock_client *client; /* NULL: the thread opens a separate client */
     int wrong;
     bool unconfirmed;
 };
@@ -149,7 +150,7 @@ struct runner {
     struct ev_loop *loop;
     redlock_client *client;
     redlock_lock *lock;
-    ev_timer inside; /* the lock is held for a turn of the loop and more */
+    ev_timer inside; /* holds the lock for one turn of the loop or more */
     int left;
     int *running;
 };
@@ -206,7 +207,7 @@ static void on_closed(redlock_client *client, const redlock_result *result, void
     ev_break(arg, EVBREAK_ALL);
 }
 
-/* Half of them share a client, the others have one each. */
+/* Half of the operations share a client; the others have one each. */
 START_TEST(operations_of_one_loop)
 {
     struct ev_loop *loop = ev_loop_new(EVFLAG_NOENV);
@@ -277,7 +278,7 @@ START_TEST(processes)
 }
 END_TEST
 
-/* Its process is killed while it holds the lock, which ends with its ttl. */
+/* The process is killed while it holds the lock, so the lock ends with its ttl. */
 _Noreturn static void hold_and_die(uint32_t ttl_ms)
 {
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
@@ -320,7 +321,7 @@ static bool has_progressed(void *count)
     return now > *(int *)count || now == CONTENDERS * TURNS;
 }
 
-/* The lock has changed hands: with two nodes stopped, or after they have resumed. */
+/* Waits until the lock has changed hands, while two nodes are stopped or after they have resumed. */
 static void await_progress(void)
 {
     int count = atomic_load(&here.count);

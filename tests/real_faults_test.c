@@ -1,5 +1,5 @@
-/* Real servers killed, stopped, resumed and restarted, both faces: every operation ends in time with the right words, a
- * minority costs nothing, and nothing is left on any node that comes back. */
+/* Real servers killed, stopped, resumed and restarted, with both APIs: every operation ends in time with the right
+ * error text, the failure of a minority has no effect, and no key is left on a node that comes back. */
 #define _GNU_SOURCE
 #include "real.h"
 
@@ -17,7 +17,7 @@ enum { NODES = 5, QUORUM = 3, MINORITY = NODES - QUORUM, NODE_TIMEOUT_MS = 200 }
 static redlock_result result;
 static const char key[] = real_key("fault");
 
-/* A loop test's number is a face and a number of nodes, from 1. */
+/* A loop test's index encodes the API and a number of nodes, from 1. */
 static size_t nodes_of(int i)
 {
     return (size_t)i / FACES + 1;
@@ -28,7 +28,7 @@ static struct face *open_face(int i)
     return face_open_ready(face_of(i), deployment_nodes(real_nodes), NULL);
 }
 
-/* Gives hung nodes up soon. */
+/* Opens a client that soon gives up nodes that hang. */
 static struct face *open_impatient(int i)
 {
     redlock_options options = face_options();
@@ -79,7 +79,7 @@ static bool is_noticed(void *arg)
     return result.unreachable >= outage->nodes;
 }
 
-/* Killed, noticed by the client, started, and used by it again. */
+/* Kills nodes, waits until the client has noticed, restarts them, and waits until the client uses them again. */
 static void restart_nodes(struct face *face, size_t count)
 {
     struct outage outage = {face, count};
@@ -148,7 +148,7 @@ START_TEST(a_killed_majority_is_no_quorum)
     acquire_everywhere(face, &held);
     kill_nodes(killed);
     real_status(face_extend(face, held, 0, &result), REDLOCK_NO_QUORUM, &result);
-    ck_assert_int_gt(redlock_validity_ms(held), 0); /* it is held until its end, all the same */
+    ck_assert_int_gt(redlock_validity_ms(held), 0); /* the lock is held until its end all the same */
     real_status(face_acquire(face, real_key("other"), NULL, &none, &result), REDLOCK_NO_QUORUM, &result);
     ck_assert_ptr_null(none);
     ck_assert_uint_ge(result.unreachable, QUORUM);
@@ -160,7 +160,7 @@ START_TEST(a_killed_majority_is_no_quorum)
     ck_assert(face_wait(face, is_noticed, &outage, REAL_SOON_MS));
     real_status(face_ready(face, 0, &result), REDLOCK_NO_QUORUM, &result);
     real_status(face_release(face, &held, &result), REDLOCK_NO_QUORUM, &result);
-    ck_assert(real_nothing_left(face)); /* on the nodes that still run */
+    ck_assert(real_nothing_left(face)); /* on the nodes that are still running */
     deployment_repair(real_nodes);
     ck_assert(face_wait_all_ready(face));
     acquire_everywhere(face, &held);
@@ -195,7 +195,7 @@ static bool has_begun(void *waiter)
     return atomic_load(&((struct waiter *)waiter)->begun);
 }
 
-/* Its nodes are killed around the time it starts to wait: before, in the middle of a round, or between two. */
+/* The nodes are killed about when the waiter starts: before its first round, during a round, or between two rounds. */
 START_TEST(waiting_outlives_the_loss_of_all_nodes)
 {
     struct waiter waiter = {.kind = face_of(_i)};
@@ -210,7 +210,7 @@ START_TEST(waiting_outlives_the_loss_of_all_nodes)
     face_idle(holder, 50);
     struct outage outage = {holder, NODES};
     ck_assert(face_wait(holder, is_noticed, &outage, REAL_SOON_MS));
-    deployment_repair(real_nodes); /* empty: the lock is gone with them */
+    deployment_repair(real_nodes); /* the nodes come back empty, without the lock */
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     real_status(waiter.status, REDLOCK_OK, &waiter.result);
     ck_assert(face_wait_all_ready(holder));
@@ -221,7 +221,7 @@ END_TEST
 
 /* --- Stopped --- */
 
-/* What a stopped server was sent it executes when it resumes: the acquire, and behind it what undoes it. */
+/* When a stopped server resumes, it executes the requests that it got: the acquire, and its undo behind it. */
 START_TEST(a_stopped_minority_does_no_harm)
 {
     enum { LOCKS = 50 };
@@ -233,7 +233,7 @@ START_TEST(a_stopped_minority_does_no_harm)
     stop_nodes(stopped);
     for (int i = 0; i < LOCKS; i++) {
         acquire(face, &lock);
-        ck_assert_uint_eq(result.timed_out, 0); /* nobody waited for the node's timeout */
+        ck_assert_uint_eq(result.timed_out, 0); /* the round did not wait for the stopped node's timeout */
         real_status(face_extend(face, lock, 0, &result), REDLOCK_OK, &result);
         release(face, &lock);
         ck_assert_uint_eq(result.timed_out, 0);
@@ -241,7 +241,7 @@ START_TEST(a_stopped_minority_does_no_harm)
     deployment_repair(real_nodes);
     ck_assert(face_wait_all_ready(face));
     ck_assert(real_nothing_left(face));
-    ck_assert_int_gt(calls_of(0, "set"), before); /* or there would have been nothing to undo */
+    ck_assert_int_gt(calls_of(0, "set"), before); /* otherwise there was nothing to undo */
     close_face(face);
 }
 END_TEST
@@ -289,7 +289,7 @@ START_TEST(with_a_stopped_majority_everything_ends)
 }
 END_TEST
 
-/* The list of the nodes, of which the first get little time for the handshake. */
+/* The node list, in which the first nodes get a short connect timeout. */
 static char *list_with_impatience(size_t impatient)
 {
     char *copy = fixture_text("%s", deployment_nodes(real_nodes)), *rest = copy, *address;
@@ -331,7 +331,8 @@ START_TEST(a_node_that_hangs_in_the_handshake_is_not_waited_for)
 }
 END_TEST
 
-/* The link to a silent node is given up; what it was sent, and what it could not be sent, is undone when it is back. */
+/* The client closes the connection to a silent node. When the node is back, the client undoes the requests that it
+ * sent, and those that it could not send. */
 START_TEST(a_silent_node_is_cleaned_up_when_it_is_back)
 {
     redlock_options options = face_options();
@@ -392,7 +393,7 @@ START_TEST(a_lock_is_lost_with_the_restart_of_a_majority)
 }
 END_TEST
 
-/* Under another run_id, but with its keys: the undo is owed to the node, not to the process. */
+/* The restarted server has another run_id, but its old keys. The undo belongs to the node, not to the process. */
 START_TEST(what_a_node_kept_on_disk_is_undone_when_it_is_back)
 {
     const struct cluster_node_options persistent[3] = {{.persistent = true}, {0}, {0}};
@@ -404,7 +405,7 @@ START_TEST(what_a_node_kept_on_disk_is_undone_when_it_is_back)
         acquire(face, &lock);
         if (cluster_integer(cluster, 0, "EXISTS", key, NULL) == 1)
             break;
-        release(face, &lock); /* the two others were faster, and it had not been asked yet */
+        release(face, &lock); /* the other two nodes were faster, and this one had not got the request yet */
     } while (true);
     cluster_kill(cluster, 0);
     release(face, &lock);
@@ -417,7 +418,7 @@ START_TEST(what_a_node_kept_on_disk_is_undone_when_it_is_back)
 }
 END_TEST
 
-/* A node comes and goes while locks are taken: whatever it was doing at the time. */
+/* A node restarts while locks are acquired and released, at any point of its work. */
 START_TEST(restarts_in_the_middle_of_anything)
 {
     enum { RESTARTS = 10, LOCKS = 20 };

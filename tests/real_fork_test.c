@@ -1,5 +1,5 @@
-/* A forked child and the client of its parent, on real servers: the child can do nothing with it but free it, and the
- * parent notices nothing. */
+/* A forked child and its parent's client, on real servers: the child can only free the client, and the parent is not
+ * affected. */
 #define _GNU_SOURCE
 #include "real.h"
 
@@ -18,7 +18,7 @@ enum { NODES = 5 };
 static const char key[] = real_key("fork");
 static redlock_result result;
 
-/* In a child nothing may fail by Check's means. */
+/* Check's assertions must not be used in the child. */
 static void require(bool met, const char *what)
 {
     if (met)
@@ -37,7 +37,8 @@ static void wait_for(pid_t child)
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS, "the child ended with %#x", status);
 }
 
-/* Connections the nodes have seen since they started, ours to ask included: one more each time. */
+/* Connections that the node has accepted since it started. The connection of this request counts, so each call adds
+ * one. */
 static long long connections_of(size_t node)
 {
     char reply[16384];
@@ -70,7 +71,7 @@ static void require_nothing_works(void)
     require_that(redlock_validity_ms(lock) == 0);
 }
 
-/* --- The blocking face --- */
+/* --- The blocking API --- */
 
 static bool all_ready(void *unused)
 {
@@ -113,7 +114,8 @@ START_TEST(a_child_frees_a_blocking_client)
     }
     wait_for(child);
     real_status(redlock_extend(lock, 0, &result), REDLOCK_OK, &result);
-    ck_assert_int_eq(connections_of(0), connections + 1); /* the one that asks: ours has not been broken */
+    ck_assert_int_eq(connections_of(0),
+                     connections + 1); /* only the connection of this request was added: the client kept its own */
     end_blocking();
 }
 END_TEST
@@ -139,7 +141,7 @@ START_TEST(a_child_makes_a_client_of_its_own)
 }
 END_TEST
 
-/* It ends without a word about the client: its descriptors are closed with it, and nothing is sent. */
+/* The child exits without closing the client: its descriptors are closed with it, and it sends nothing. */
 START_TEST(a_child_just_ends)
 {
     begin_blocking();
@@ -151,7 +153,7 @@ START_TEST(a_child_just_ends)
 }
 END_TEST
 
-/* --- The asynchronous face --- */
+/* --- The asynchronous API --- */
 
 static struct ev_loop *loop;
 
@@ -205,7 +207,7 @@ static void never(redlock_client *from, const redlock_result *given, void *arg)
     require(false, "silent: a callback came");
 }
 
-/* With an operation under way, which is the parent's alone. */
+/* An operation is in progress, which belongs to the parent only. */
 START_TEST(a_child_frees_an_asynchronous_client)
 {
     size_t before = file_open_descriptors();
@@ -230,7 +232,7 @@ START_TEST(a_child_frees_an_asynchronous_client)
 }
 END_TEST
 
-/* The child's loop goes on with a client of its own, its parent's freed. */
+/* The child frees its parent's client, and continues to use the loop with a new one. */
 START_TEST(a_child_uses_the_loop)
 {
     begin_asynchronous();

@@ -1,4 +1,4 @@
-/* Nodes at their memory limit: what is held there is renewed and released, and nothing new is granted. */
+/* Nodes at their memory limit: held locks are renewed and released, and no new lock is granted. */
 #define _GNU_SOURCE
 #include "held.h"
 
@@ -28,7 +28,7 @@ static struct face *open_face(int i)
     return face_open_ready(face_of(i), cluster_nodes_string(cluster), &options);
 }
 
-/* The kinds of locks, which go by different scripts. */
+/* The kinds of locks, each with a different script. */
 static redlock_acquire_options kind(int i)
 {
     static const redlock_name also = {real_key("full-too"), 0};
@@ -108,7 +108,7 @@ static void *wait_for_it(void *arg)
     return NULL;
 }
 
-/* Its place in the queue is refused; it obtains the lock once there is memory. */
+/* The nodes refuse its queue entry. It acquires the lock once there is memory again. */
 START_TEST(waiter_on_full_nodes_leaves_no_key_without_expiry)
 {
     static const char *const keys[] = {real_key("full") ":redlock:queue", real_key("full") ":redlock:alive",
@@ -179,8 +179,8 @@ static void assert_first_connections(struct face *face)
     }
 }
 
-/* A full node with an intact marker has no finding. One whose marker is missing grants nothing, and says why; it keeps
- * its link, and renews what it holds. */
+/* A full node with an intact marker has no finding. A full node without its marker grants nothing and reports why;
+ * it keeps its connection and renews held locks. */
 START_TEST(full_node_without_marker_grants_nothing_and_renews)
 {
     struct face *face = open_guarded(_i);

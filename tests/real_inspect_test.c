@@ -1,5 +1,5 @@
-/* What an inspection tells of real servers, both faces: which rights a user lacks, by name; how a server keeps what it
- * has. */
+/* The report of an inspection on real servers, with both APIs: the missing rights by name, and the servers'
+ * persistence and eviction settings. */
 #define _GNU_SOURCE
 #include "held.h"
 #include "published_rights.h"
@@ -74,7 +74,8 @@ static void change(const char *rule)
     ck_assert_msg(strcmp(reply, "OK") == 0, "ACL SETUSER %s: %s", rule, reply);
 }
 
-/* Not tried: what makes the link what it is, and what a user who has not the next one is not asked for. */
+/* Whether the test removes this right. AUTH and SELECT are needed for the connection itself; a missing SUBSCRIBE is
+ * found only when the client subscribes. */
 static bool is_tried(const char *word)
 {
     return word[0] == '+' && strcmp(word, "+auth") != 0 && strcmp(word, "+select") != 0 &&
@@ -165,7 +166,7 @@ END_TEST
 
 /* --- What a server is like --- */
 
-/* No node is given up because the machine is busy. */
+/* With long timeouts, so that a busy machine does not make the client give up nodes. */
 static redlock_options patient_options(void)
 {
     redlock_options options = held_options(4 * REAL_SOON_MS, 1);

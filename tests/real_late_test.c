@@ -1,7 +1,9 @@
-/* Nodes that are slow and not gone, with the timeouts that users have: far away, or behind a burst of the client's own.
+/*
+ * Slow nodes with the default timeouts: far away, or behind a burst of the client's own requests.
  *
  *     REDLOCK_HOLD_SECONDS=600 CK_RUN_CASE=distant test_real_late     # holds for 600 s, with the default ttl
- *     REDLOCK_BURST=10000 CK_RUN_CASE=burst test_real_late            # so many at once, 3000 if not told */
+ *     REDLOCK_BURST=10000 CK_RUN_CASE=burst test_real_late            # locks in the burst; default 3000
+ */
 #define _GNU_SOURCE
 #include "held.h"
 
@@ -25,7 +27,7 @@ static unsigned number_of(const char *variable, unsigned usual)
 static redlock_options usual_options(void)
 {
     redlock_options options = REDLOCK_OPTIONS_INIT;
-    options.guard = 0; /* the servers are new */
+    options.guard = 0; /* the servers are new: they would be in quarantine */
     return options;
 }
 
@@ -44,7 +46,8 @@ static struct delay_proxy *start_distant_nodes(void)
     return proxy;
 }
 
-/* A round trip of 120 ms, and the default timeout of 50. The first attempt knows the round trip from the handshake. */
+/* The round trip takes 120 ms, and the default timeout is 50 ms. The first attempt knows the round trip from the
+ * handshake. */
 START_TEST(locks_on_distant_nodes_are_acquired_renewed_and_held)
 {
     struct delay_proxy *proxy = start_distant_nodes();

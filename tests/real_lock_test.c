@@ -1,4 +1,4 @@
-/* One lock on real servers, both faces: what is promised when all is well. */
+/* One lock on real servers without faults, with both APIs: the documented guarantees. */
 #define _GNU_SOURCE
 #include "real.h"
 
@@ -207,7 +207,7 @@ START_TEST(a_name_may_hold_any_byte)
     ck_assert_uint_eq(size, sizeof(name));
     ck_assert_int_eq(redlock_held_by_me(face_client(face), name, sizeof(name)), 1);
     ck_assert_int_eq(redlock_held_by_me(face_client(face), name, sizeof(name) - 1), 0);
-    redlock_lock *other = acquire(face, real_key(""), NULL); /* a beginning of the other's name */
+    redlock_lock *other = acquire(face, real_key(""), NULL); /* a prefix of the other lock's name */
     release(face, &other);
     release(face, &lock);
     close_face(face);
@@ -240,7 +240,7 @@ END_TEST
 
 /* --- Validity --- */
 
-/* A node's key outlives what the holder counts on by the term for drift, at any moment; 2 ms for rounding. */
+/* A node's key always outlives the holder's validity by the drift allowance. 2 ms are for rounding. */
 static void assert_covered(redlock_lock *lock, const char *key, uint32_t ttl_ms)
 {
     int64_t drift = ttl_ms / 100 + 2;
@@ -255,7 +255,7 @@ static void assert_covered(redlock_lock *lock, const char *key, uint32_t ttl_ms)
     }
 }
 
-/* When the node's key ends, in ms, or a little sooner. */
+/* When the node's key ends, in ms; at most a little too early. */
 static int64_t end_of(size_t node, const char *key)
 {
     return (int64_t)(test_now_ns() / NANOSECONDS) + pttl(node, key);
@@ -276,7 +276,7 @@ static bool is_lengthened(void *arg)
     return true;
 }
 
-/* An extension is decided by a majority; the other nodes take it a moment later. */
+/* A majority decides an extension; the other nodes execute it a moment later. */
 static void await_extension(struct face *face, const char *key, int64_t end)
 {
     struct lengthened lengthened = {key, end};
@@ -303,7 +303,7 @@ START_TEST(a_lock_is_valid_for_less_than_the_nodes_keep_it)
             int64_t left = pttl(i, key), end = (int64_t)(test_now_ns() / NANOSECONDS) + left;
             last = end > last ? end : last;
         }
-        face_idle(face, 10); /* by so much it is longer afterwards, at least */
+        face_idle(face, 10); /* the extension moves the end by at least this much */
         real_status(face_extend(face, lock, 0, &result), REDLOCK_OK, &result);
         await_extension(face, key, last + 3);
         assert_covered(lock, key, ttls[t]);
@@ -321,7 +321,7 @@ START_TEST(too_little_validity_is_no_lock)
     redlock_lock *lock;
 
     options.ttl_ms = 1000;
-    options.minimum_validity_ms = 988; /* the exact limit: any time at all is too much */
+    options.minimum_validity_ms = 988; /* the exact limit: any elapsed time exceeds it */
     int status = face_acquire(face, real_key("slow"), &options, &lock, &result);
     real_status(status, REDLOCK_TOO_SLOW, &result);
     ck_assert_ptr_null(lock);
@@ -403,7 +403,7 @@ START_TEST(what_has_expired_is_lost)
     options.wait_ms = REDLOCK_FOREVER;
     redlock_lock *lock = acquire(face, key, &options);
     ck_assert(face_wait(face, lock_is_over, lock, REAL_SOON_MS));
-    face_idle(face, 2); /* what is left of the last millisecond counts as none, but is some */
+    face_idle(face, 2); /* in its last millisecond the lock reads as 0, but is still valid */
     real_status(face_extend(face, lock, 0, &result), REDLOCK_LOST, &result);
     ck_assert_int_eq(redlock_validity_ms(lock), 0);
     ck_assert_int_eq(redlock_held_by_me(face_client(face), key, 0), 0);
@@ -424,7 +424,7 @@ START_TEST(what_is_lost_does_not_touch_the_next_holder)
     options.wait_ms = REDLOCK_FOREVER;
     redlock_lock *lost = acquire(late, key, &options);
     redlock_lock *lock = acquire(next, key, REDLOCK_WAIT_MS(REAL_SOON_MS));
-    ck_assert_int_eq(redlock_validity_ms(lost), 0); /* or two would hold it */
+    ck_assert_int_eq(redlock_validity_ms(lost), 0); /* otherwise two clients hold the lock */
     ck_assert(face_wait(next, lock_is_over, lost, REAL_SOON_MS));
     real_status(face_extend(late, lost, 0, &result), REDLOCK_LOST, &result);
     real_status(face_release(late, &lost, &result), REDLOCK_LOST, &result);
@@ -583,7 +583,7 @@ START_TEST(closing_releases_what_is_held)
         acquire(face, key, NULL);
     }
     real_status(face_close(&face, &result), REDLOCK_OK, &result);
-    ck_assert_uint_eq(deployment_keys_left(real_nodes), 0); /* at once: it has waited for every node */
+    ck_assert_uint_eq(deployment_keys_left(real_nodes), 0); /* at once: the close has waited for every node */
 }
 END_TEST
 
@@ -621,7 +621,7 @@ START_TEST(a_prefix_is_put_before_the_name)
 }
 END_TEST
 
-/* Thousands one after the other: nothing is left of any, and each frees the resource for the next. */
+/* Many locks in a row: each leaves no key, and frees the resource for the next. */
 START_TEST(many_in_a_row)
 {
     struct face *face = open_face(_i);

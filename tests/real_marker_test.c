@@ -1,5 +1,6 @@
-/* Marker keys with content that is no marker: binary, huge, of another type, of a newer version, with impossible
- * numbers. The node has no vote, the finding says why, the client leaves the key as it is, and reads it again. */
+/* Marker keys whose content is no marker: binary, huge, of another type, of a newer version, with impossible
+ * numbers. The node has no vote, the finding gives the reason, and the client leaves the key unchanged and keeps
+ * reading it. */
 #define _GNU_SOURCE
 #include "held.h"
 
@@ -18,7 +19,7 @@ static struct cluster *cluster;
 
 static const struct {
     const char *name;
-    const char *script; /* puts it under KEYS[1] */
+    const char *script; /* writes the content to KEYS[1] */
 } contents[] = {
     {"1 MiB", SET "string.rep('x', 1048576))"},
     {"512 bytes of a marker", SET "'2 ab 0 0 0 1 1 2000 3 new ab ' .. string.rep('d ', 256))"},
@@ -44,7 +45,7 @@ static void put(const char *script)
     ck_assert_msg(strncmp(reply, "ERR", 3) != 0, "%s", reply);
 }
 
-/* A hash of the key. */
+/* Returns a hash of the marker key's content. */
 static char *digest(void)
 {
     static const char script[] = "return redis.sha1hex(redis.call('DUMP', KEYS[1]) or '')";
@@ -64,7 +65,7 @@ static bool is_free(void *face)
     return !is_taken(face);
 }
 
-/* The others make a majority. */
+/* The node has no vote, and the other nodes make a majority. */
 static void assert_no_vote(struct face *face)
 {
     redlock_lock *lock;
@@ -78,7 +79,7 @@ static void assert_no_vote(struct face *face)
     ck_assert_int_eq(cluster_integer(cluster, 0, "EXISTS", real_key("marked"), NULL), 0);
 }
 
-/* Found by a client whose connection is open, and by a new one. */
+/* A client with an open connection finds the content, and so does a new client. */
 START_TEST(content_that_is_no_marker_costs_the_vote)
 {
     redlock_options options = held_options(TTL_MS, 1);

@@ -1,4 +1,4 @@
-/* Memory stays flat while a real server hangs: what is owed to it is bounded. */
+/* Memory stays bounded while a real server hangs: the requests and undos that the client keeps for it are limited. */
 #define _GNU_SOURCE
 #include "real.h"
 
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define RESIDENT_SAYS_NOTHING 1 /* freed memory is kept in quarantine */
+#define RESIDENT_SAYS_NOTHING 1 /* the sanitizer keeps freed memory in quarantine */
 #else
 #define RESIDENT_SAYS_NOTHING 0
 #endif
@@ -19,13 +19,13 @@
 enum {
     WARM_UP = 2000,
     LOCKS = 20000,
-    FEW_LOCKS = 3000, /* of the face that makes one after the other */
+    FEW_LOCKS = 3000, /* for the blocking API, which makes one lock at a time */
     RUNNERS = 16,
-    BOUND = 256, /* of what is owed to one node */
+    BOUND = 256, /* requests and undos kept for one node */
     NODES = 5
 };
 
-/* Owed to each node at most: a round and a lease for each request. */
+/* The most that the client may keep for all nodes: a round and a lease for each request. */
 static const size_t most_bytes = (size_t)NODES * BOUND * 3072;
 static const size_t most_resident = (size_t)4 * 1024 * 1024;
 
@@ -59,7 +59,7 @@ static void assert_flat(struct test_allocator *allocator, size_t resident_before
         ck_assert_uint_le(resident(), resident_before + most_resident);
 }
 
-/* --- The blocking face --- */
+/* --- The blocking API --- */
 
 static void take_locks(struct face *face, int count)
 {
@@ -90,7 +90,7 @@ START_TEST(one_after_the_other)
 }
 END_TEST
 
-/* --- The asynchronous face --- */
+/* --- The asynchronous API --- */
 
 struct crowd {
     struct ev_loop *loop;
@@ -162,7 +162,7 @@ static void on_told(redlock_client *client, const redlock_result *given, void *a
     ev_break(crowd->loop, EVBREAK_ALL);
 }
 
-/* Every node can be asked, and owes nothing. */
+/* Every node is usable, without pending requests or undos. */
 static bool is_settled(redlock_client *client)
 {
     redlock_node_status status;
@@ -203,7 +203,7 @@ static void close_crowd(struct crowd *crowd)
     ev_loop_destroy(crowd->loop);
 }
 
-/* Of a node that is given up soon nothing is owed but undos, which are kept for it. */
+/* With a short silence limit the client soon closes the connection, and keeps only the undos for the node. */
 static const uint32_t silence_limits_ms[] = {30000, 200};
 
 START_TEST(many_at_the_same_time)
@@ -219,7 +219,7 @@ START_TEST(many_at_the_same_time)
     ck_assert_int_eq(crowd.started, WARM_UP + LOCKS);
     assert_flat(allocator, before);
     deployment_resume(real_nodes, 0);
-    settle(&crowd); /* the client connects to the node again and confirms what it owed, however long that takes */
+    settle(&crowd); /* the client reconnects to the node and sends the undos, however long that takes */
     close_crowd(&crowd);
     ck_assert_uint_eq(test_allocator_live(allocator), 0);
 }

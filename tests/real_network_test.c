@@ -1,4 +1,4 @@
-/* The network between the library and real servers, both faces: slow, one-way, breaking in the middle of a round. */
+/* Network faults between the client and real servers, with both APIs: slow, one-way, and broken connections. */
 #define _GNU_SOURCE
 #include "real.h"
 
@@ -68,7 +68,7 @@ static bool all_answer(void *face)
     return face_query(face, key, &state, &result) == REDLOCK_OK && result.granted == NODES;
 }
 
-/* Every node answers in time again: what was on its way through the proxy has arrived. */
+/* Waits until every node replies in time again: all data that the proxy delayed has arrived. */
 static void settle(struct face *face)
 {
     ck_assert(face_wait(face, all_answer, face, REAL_SOON_MS));
@@ -109,7 +109,7 @@ START_TEST(a_slow_majority_is_no_quorum_and_its_late_grants_are_undone)
 }
 END_TEST
 
-/* Round trips of 1, 1, 1, 5 and 20 ms: the third answer decides, the slow ones are not waited for. */
+/* Round trips of 1, 1, 1, 5 and 20 ms: the third reply decides the round, without waiting for the slow nodes. */
 START_TEST(a_round_takes_as_long_as_its_quorum)
 {
     enum { LOCKS = 40 };
@@ -120,10 +120,11 @@ START_TEST(a_round_takes_as_long_as_its_quorum)
 
     for (size_t i = 0; i < NODES; i++)
         set_delay(i, 1, round_trip_us[i] / 2);
-    /* A loop that is woken late finds all answers there, and counts them as they come: on a busy machine, in most of them. */
+    /* A loop that wakes late finds all replies there and counts them. On a busy machine that happens in most rounds. */
     for (int i = 0; i < LOCKS || (i < 20 * LOCKS && not_waited_for < LOCKS / 2); i++) {
         char name[64];
-        snprintf(name, sizeof(name), "%s:%d", key, i); /* or the undo of the one before may still be on its way */
+        snprintf(name, sizeof(name), "%s:%d", key,
+                 i); /* a new name: the undo of the previous lock may still be on its way */
         real_status(face_acquire(face, name, NULL, &lock, &result), REDLOCK_OK, &result);
         ck_assert_uint_ge(result.elapsed_us, 1000);
         not_waited_for += result.node[4].outcome == REDLOCK_NODE_PENDING;
@@ -156,7 +157,7 @@ START_TEST(what_is_done_but_not_confirmed_is_undone)
     hold(PROXY_TO_CLIENT);
     refuse(face);
     ck_assert_uint_eq(result.timed_out, QUORUM);
-    ck_assert(real_nothing_left(face)); /* the nodes hear us, so the undo needs no answer */
+    ck_assert(real_nothing_left(face)); /* the nodes receive our requests, so the undo works without replies */
     let_go(PROXY_TO_CLIENT);
     settle(face);
     lock_and_release(face);
@@ -189,12 +190,12 @@ START_TEST(a_one_way_partition_outlives_the_client)
     refuse(face);
     real_status(face_close(&face, &result), REDLOCK_NO_QUORUM, &result);
     ck_assert_uint_ge(result.pending_undos, QUORUM);
-    let_go(PROXY_TO_SERVER); /* what was written before the close still arrives */
+    let_go(PROXY_TO_SERVER); /* the data that was written before the close still arrives */
     ck_assert(real_nothing_left(NULL));
 }
 END_TEST
 
-/* --- Breaking --- */
+/* --- Broken connections --- */
 
 static bool granted_by_a_majority(void *unused)
 {
@@ -215,7 +216,7 @@ static void *break_when_granted(void *reset)
     return granted ? reset : NULL;
 }
 
-/* The nodes have granted, but the answers are lost with the links. */
+/* The nodes grant the lock, but their replies are lost with the connections. */
 START_TEST(a_grant_whose_answer_is_lost_with_the_link_is_undone)
 {
     redlock_options options = face_options();
@@ -256,7 +257,7 @@ static void *break_links(void *unused)
     return NULL;
 }
 
-/* Links break at any moment: one lock at a time, and none is left behind. */
+/* Connections break at any moment while the client acquires one lock after the other. No key is left. */
 START_TEST(links_that_break_at_any_moment_leave_nothing)
 {
     enum { LOCKS = 100 };

@@ -1,5 +1,5 @@
-/* All that a client does, as a user who has exactly the rights that redlock(7) says it needs: none is missing, and none
- * is too many. */
+/* Every kind of operation, as a user with exactly the rights that redlock(7) documents: no right is missing, and
+ * none is unnecessary. */
 #define _GNU_SOURCE
 #include "held.h"
 #include "published_rights.h"
@@ -54,7 +54,7 @@ static void make_cluster(const char *rights)
     atomic_store(&complaints, 0);
 }
 
-/* --- What a client does --- */
+/* --- The operations --- */
 
 static redlock_statistics counted(struct face *face)
 {
@@ -100,8 +100,8 @@ static void hold(struct face *face, uint32_t fence)
     ck_assert(real_nothing_left(face));
 }
 
-/* Its link breaks while it owes an answer: what the server may still do for it is ended by CLIENT KILL, and then
- * undone. */
+/* The connection breaks while a reply is pending. CLIENT KILL ends the requests that the server may still execute;
+ * then the client undoes them. */
 static bool is_away(void *face)
 {
     return strcmp(held_node_status(face, 0).state, "ready") != 0;
@@ -162,7 +162,7 @@ static bool is_listening_and_queued(void *arg)
     return true;
 }
 
-/* Who waits is called when it is released. */
+/* A waiter is notified when the lock is released. */
 static void hand_to(struct waiter *waiter, struct face *face, redlock_lock *lock)
 {
     ck_assert_int_eq(pthread_create(&waiter->thread, NULL, wait_for_it, waiter), 0);
@@ -179,11 +179,12 @@ static void hand_over(struct face *face, struct face *other, bool fair)
     redlock_lock *lock = held_acquire(face, RESOURCE, NULL);
     struct waiter waiter = start(other, REAL_SOON_MS, fair);
 
-    held_everywhere(face, cluster, KEY, lock); /* or the waiter might be before it on the slowest node */
+    held_everywhere(face, cluster, KEY,
+                    lock); /* otherwise the waiter might get ahead of the holder on the slowest node */
     hand_to(&waiter, face, lock);
 }
 
-/* A lock of another kind is kept, healed, and waited for by somebody whom it keeps out. */
+/* A lock of another kind is renewed and healed, and a client that it excludes waits for it. */
 static void hold_of_kind(struct face *face, struct face *other, const redlock_acquire_options *kind)
 {
     struct waiter waiter = start(other, REAL_SOON_MS, false);
@@ -217,7 +218,7 @@ static void hold_each_kind(struct face *face, struct face *other)
     hold_of_kind(face, other, &several);
 }
 
-/* In vain: it signs out. */
+/* The waiter times out, and leaves the queue. */
 static void wait_in_vain(struct face *face, struct face *other)
 {
     redlock_lock *lock = held_acquire(face, RESOURCE, NULL);
@@ -259,7 +260,7 @@ static void do_everything(enum face_kind kind)
     use_a_database(kind);
 }
 
-/* --- What the nodes have seen --- */
+/* --- The servers' statistics --- */
 
 static void assert_nothing_was_denied(void)
 {
@@ -282,7 +283,7 @@ static bool was_called(const char *statistics, const char *command)
     return strstr(statistics, subcommand) || strstr(statistics, whole);
 }
 
-/* Nothing is published that is not needed. */
+/* The documentation lists no right that is not needed. */
 static void assert_every_right_was_used(void)
 {
     char *line = strdup(published_rights()), *rest = line, *word, statistics[16384];
@@ -308,7 +309,7 @@ START_TEST(the_same_is_published_everywhere)
 }
 END_TEST
 
-/* --- Fewer rights --- */
+/* --- Missing rights --- */
 
 static const char waiting_rights[] = "+zadd +zrem +zrange +zrangebyscore +zscore";
 
@@ -327,7 +328,8 @@ static bool are_found(void *arg)
     return true;
 }
 
-/* A client that never waits is given no rights to the queue. Others wait all the same, and its release is a release. */
+/* A user whose clients never wait needs no rights to the queue. Other clients may wait all the same, and this client
+ * can still release. */
 START_TEST(a_release_works_though_the_user_may_not_look_who_waits)
 {
     redlock_options options = user_options(), friend_options = user_options();
@@ -336,16 +338,16 @@ START_TEST(a_release_works_though_the_user_may_not_look_who_waits)
     friend_options.user = friend_options.password = "friend";
     struct face *face = held_open_trusted((enum face_kind)_i, cluster_nodes_string(cluster), &options);
     struct face *other = held_open_trusted(BLOCKING_FACE, cluster_nodes_string(cluster), &friend_options);
-    hand_over(face, other, false); /* found free by looking */
+    hand_over(face, other, false); /* the waiter finds the free lock by polling */
     struct expected poor = {face, REDLOCK_FINDING_NO_PUBLISH}, rich = {other, 0};
-    ck_assert(face_wait(face, are_found, &poor, REAL_SOON_MS)); /* the slowest node answers behind the decision */
+    ck_assert(face_wait(face, are_found, &poor, REAL_SOON_MS)); /* the slowest node replies after the decision */
     ck_assert(are_found(&rich));
     held_close(other);
     held_close(face);
 }
 END_TEST
 
-/* It may make the queue, but not the entry beside it; nor dequeue, as if it were killed then. */
+/* The user may create the queue, but not the entry beside it. It cannot dequeue either, as if it were killed then. */
 START_TEST(waiter_without_hset_leaves_no_key_without_expiry)
 {
     static const char *const keys[] = {KEY ":redlock:queue", KEY ":redlock:alive", KEY ":redlock:free"};
@@ -373,8 +375,8 @@ START_TEST(waiter_without_hset_leaves_no_key_without_expiry)
 }
 END_TEST
 
-/* Every server words a refusal differently, and a script's refusal differently again: published rights less one, with the
- * guard, whose script needs it, or without, where the script of the acquisition does. */
+/* Each server words a refusal differently, and differently again in a script. The tests remove one of the published
+ * rights: with the guard, one that the guard's script needs; without it, one that the acquire's script needs. */
 static const struct {
     const char *right;
     uint32_t guard;
@@ -395,7 +397,7 @@ START_TEST(missing_right_ends_waiting_as_misconfigured)
     struct face *face = held_open(BLOCKING_FACE, cluster_nodes_string(cluster), &options);
     real_status(face_acquire(face, RESOURCE, &acquire, &lock, &result), REDLOCK_MISCONFIGURED, &result);
     ck_assert_uint_ge(result.refused, NODES / 2 + 1);
-    ck_assert_ptr_null(strstr(redlock_result_text(&result), "f_")); /* the script's hash helps nobody */
+    ck_assert_ptr_null(strstr(redlock_result_text(&result), "f_")); /* the script's hash would not help an operator */
     held_close(face);
 }
 END_TEST

@@ -1,4 +1,4 @@
-/* Locks that go from one client to another by their token, both faces, on real servers. */
+/* Locks that one client passes to another by their token, with both APIs, on real servers. */
 #define _GNU_SOURCE
 #include "real.h"
 
@@ -20,7 +20,7 @@ static struct face *open_face(int kind, uint32_t leave_locks)
     return face_open_ready((enum face_kind)kind, deployment_nodes(real_nodes), &options);
 }
 
-/* A client acquires, says the token, and is gone. */
+/* A client acquires the lock, reports its token, and is closed. */
 static void acquire_and_go(int kind, const char *key, uint32_t ttl_ms, char *token)
 {
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
@@ -34,7 +34,7 @@ static void acquire_and_go(int kind, const char *key, uint32_t ttl_ms, char *tok
     ck_assert_uint_eq(result.granted, NODES);
     snprintf(token, REDLOCK_TOKEN_SIZE, "%s", redlock_lock_token(lock));
     face_close(&face, NULL);
-    ck_assert(real_shows_everywhere(key, token)); /* at once: every answer was there */
+    ck_assert(real_shows_everywhere(key, token)); /* at once: every node had replied */
 }
 
 struct lock_until {
@@ -88,7 +88,7 @@ START_TEST(adopting_is_what_extends_a_lock_by_its_token)
         ck_assert_int_gt(deployment_integer(real_nodes, i, "PTTL", key, NULL), 20000);
     face = open_face(_i, 0);
     real_status(face_release_token(face, key, token, &result), REDLOCK_OK, &result);
-    ck_assert(real_shows_everywhere(key, "(nil)")); /* at once */
+    ck_assert(real_shows_everywhere(key, "(nil)")); /* at once: every node had replied */
     real_status(face_release_token(face, key, token, &result), REDLOCK_LOST, &result);
     real_status(face_adopt(face, key, NULL, token, &lock, &result), REDLOCK_LOST, &result);
     ck_assert_ptr_null(lock);
@@ -111,7 +111,7 @@ START_TEST(who_releases_by_token_ends_it_for_the_holder)
 }
 END_TEST
 
-/* --- Who waits --- */
+/* --- Waiters --- */
 
 static struct waiting {
     redlock_client *client;
@@ -163,7 +163,7 @@ START_TEST(a_query_counts_who_waits)
     }
     counted.waiters = 3;
     ck_assert(face_wait(holder, shows_waiters, &counted, REAL_SOON_MS));
-    /* One that died does not count when its life there is over. */
+    /* A dead waiter does not count when its entry has expired. */
     deployment_command(real_nodes, 0, NULL, 0, "ZADD", real_key("awaited") ":redlock:queue", "1", "dead", NULL);
     ck_assert(shows_waiters(&counted));
     real_status(face_release(holder, &lock, &result), REDLOCK_OK, &result);

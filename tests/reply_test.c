@@ -1,4 +1,4 @@
-/* What each reply of a node counts as. Replies are read by hiredis from the bytes a server sends. */
+/* The vote for each reply of a node. hiredis parses the replies from the bytes that a server sends. */
 #include "quorum_suite.h"
 #include "src/node/reply.h"
 
@@ -6,7 +6,7 @@
 
 #include "support/fake_server.h"
 
-/* Checked: valid until the next call or the end of the test. */
+/* The current reply; freed by the next call or at the end of the test. */
 static redisReply *reply;
 
 static void forget_reply(void)
@@ -177,7 +177,7 @@ START_TEST(a_reply_is_one_vote)
 }
 END_TEST
 
-/* As the servers word them: Redis 5.0.14, 6.0.20, 6.2.16, 7.0.15 and 8.0.2, Valkey 8.1.1 and 9.1.2. */
+/* The wording of the servers: Redis 5.0.14, 6.0.20, 6.2.16, 7.0.15 and 8.0.2, Valkey 8.1.1 and 9.1.2. */
 #define SHA     "620cd258c2c9c88c9d10db67812ccf663d96bdc6"
 #define BEFORE  "-ERR Error running script (call to f_" SHA "): @user_script:36: "
 #define BEHIND  " script: " SHA ", on @user_script:36.\r\n"
@@ -188,7 +188,7 @@ static const struct {
     enum rl_reply_error error;
     const char *text;
 } errors[] = {
-    /* A right is missing: to a command, a key, a channel; asked by the client, by a script, caught by the script. */
+    /* A missing right to a command, a key or a channel: refused to the client, to a script, or caught by the script. */
     {"-NOPERM this user has no permissions to run the 'info' command or its subcommand\r\n", RL_ERROR_NOT_PERMITTED,
      "NOPERM this user has no permissions to run the 'info' command or its subcommand"},
     {"-NOPERM User u has no permissions to run the 'info' command\r\n", RL_ERROR_NOT_PERMITTED,
@@ -255,7 +255,7 @@ static const struct {
     {"-NOSCRIPT No matching script.\r\n", RL_ERROR_NOSCRIPT, "NOSCRIPT No matching script."},
     {"-CLOCK too far ahead\r\n", RL_ERROR_CLOCK, "CLOCK too far ahead"},
 
-    /* Cut short, or only alike. */
+    /* Truncated, or similar to such an error. */
     {"-ERR Error running script (call to f_\r\n", RL_ERROR_PASSING, ""},
     {"-ERR Error running script (call to f_" SHA "): \r\n", RL_ERROR_PASSING, ""},
     {"-ERR Error running script (call to f_" SHA "): @user_script:\r\n", RL_ERROR_PASSING, "@user_script:"},

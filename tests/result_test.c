@@ -1,4 +1,4 @@
-/* Results in words: statuses, outcomes, the one line for a log. */
+/* The texts of results: names of statuses and outcomes, and the log line. */
 #include "quorum_suite.h"
 #include "src/core/result.h"
 
@@ -88,7 +88,7 @@ START_TEST(verdicts_and_votes_have_public_words)
 }
 END_TEST
 
-/* --- The line --- */
+/* --- The log line --- */
 
 static void set_node(unsigned i, const char *name, int outcome, const char *text)
 {

@@ -1,8 +1,8 @@
 /*
- * Semaphores on real servers: so many at once and never one more, also while nodes die.
+ * Semaphores on real servers: never more holders than permits, also while nodes fail.
  *
- * REDLOCK_SEMAPHORE_SECONDS: how long the contention lasts; then nine tenths of the permits must be in use. Without it
- * 3 s, and a part that a busy machine reaches.
+ * REDLOCK_SEMAPHORE_SECONDS is the length of the contention; with it, nine tenths of the permits must be in use. The
+ * default is 3 s, with a lower limit that a busy machine reaches.
  */
 #define _GNU_SOURCE
 #include "held.h"
@@ -87,7 +87,7 @@ static void show(struct face *face, uint32_t taken, int mine)
     ck_assert_uint_eq(state.permits_taken, taken);
     ck_assert_int_eq(state.held_by_me, mine);
     ck_assert_int_eq(state.locked, 0);
-    ck_assert_uint_eq(state.free_nodes, HELD_NODES); /* the semaphore's own name is no key */
+    ck_assert_uint_eq(state.free_nodes, HELD_NODES); /* a semaphore has no key of its plain name */
     ck_assert_int_eq(redlock_held_by_me(face_client(face), KEY, 0), mine);
 }
 
@@ -109,14 +109,14 @@ START_TEST(permits_are_shown_to_all_and_known_to_their_client)
     show(other, 1, 1);
     for (size_t i = 0; i < HELD_QUORUM; i++)
         cluster_flush(cluster, i);
-    show(face, 0, 0); /* a minority shows it */
+    show(face, 0, 0); /* only a minority still has the permit's key */
     real_status(face_release(other, &second, &result), REDLOCK_LOST, &result);
     held_close(other);
     held_close(face);
 }
 END_TEST
 
-/* Each client comes back to the slot it had. */
+/* Each client takes the slot again that it used last. */
 START_TEST(one_round_trip_as_a_rule)
 {
     enum { TURNS = 100 };
@@ -139,7 +139,7 @@ END_TEST
 
 START_TEST(a_permit_is_renewed_healed_and_lost_like_a_lock)
 {
-    enum { SHORT_MS = 3000 }; /* a busy machine may hold up a renewal, but not for most of it */
+    enum { SHORT_MS = 3000 }; /* a busy machine may delay a renewal, but not by most of this time */
     cluster = real_cluster(HELD_NODES, NULL);
     struct face *face = held_open_patient(_i, cluster, SHORT_MS, 33);
     redlock_lock *lock = take(face);
@@ -205,7 +205,7 @@ static bool waits_on_all(void *count)
     return true;
 }
 
-/* Whichever is given back; and two at once call two. */
+/* A waiter is notified of whichever slot is released, and two releases at once notify two waiters. */
 START_TEST(waiters_are_called)
 {
     struct face *face = open_face(BLOCKING_FACE), *faces[2];
@@ -230,7 +230,8 @@ START_TEST(waiters_are_called)
         for (int i = 0; i < 2; i++) {
             ck_assert_int_eq(pthread_join(takers[i].thread, NULL), 0);
             ck_assert_int_eq(takers[i].status, REDLOCK_OK);
-            slow += takers[i].got_ns - freed > 900000000; /* not called: its next look is a second away */
+            slow +=
+                takers[i].got_ns - freed > 900000000; /* without a notification the next look comes a second later */
         }
         refuse(face);
         for (int i = 0; i < 2; i++)
@@ -267,7 +268,7 @@ static void *contend(void *arg)
         int now = atomic_fetch_add(&inside, 1) + 1, most = atomic_load(&most_inside);
         while (most < now && !atomic_compare_exchange_weak(&most_inside, &most, now))
             ;
-        usleep(HOLD_US); /* the work that a permit is for */
+        usleep(HOLD_US); /* simulates work under the permit */
         atomic_fetch_sub(&inside, 1);
         atomic_fetch_add(&used_ns, (long long)(test_now_ns() - begun));
         redlock_release(&taker->lock, NULL);
@@ -281,8 +282,8 @@ static void trouble(unsigned seconds)
     uint64_t deadline = test_deadline_ns(seconds * 1000);
 
     for (size_t node = 0; test_now_ns() < deadline;
-         node = (node + 1) % 2) { /* each is in quarantine for a while: a majority must be left */
-        usleep(700000);           /* how often nodes die, and for how long: the load itself */
+         node = (node + 1) % 2) { /* each node is in quarantine for a while: a majority must be left */
+        usleep(700000);           /* the time between failures: the load itself */
         cluster_kill(cluster, node);
         usleep(300000);
         cluster_start(cluster, node);
@@ -295,8 +296,7 @@ START_TEST(sixteen_contend_while_nodes_die)
     unsigned seconds = given ? (unsigned)atoi(given) : 3;
     struct taker takers[CONTENDERS];
     struct face *faces[CONTENDERS];
-    redlock_options options =
-        held_options(2000, 1); /* the nodes come back empty: the guard keeps them from granting twice */
+    redlock_options options = held_options(2000, 1); /* nodes restart empty: the guard prevents second grants */
 
     cluster = real_cluster(HELD_NODES, NULL);
     for (int i = 0; i < CONTENDERS; i++) {

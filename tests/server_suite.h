@@ -1,4 +1,5 @@
-/* The frame of a test program of one suite that starts servers of its own: without a server program it is skipped. */
+/* The main function of a test program with one suite that starts its servers. Without a server program it is
+ * skipped. */
 #ifndef TESTS_SERVER_SUITE_H
 #define TESTS_SERVER_SUITE_H
 

@@ -1,5 +1,5 @@
-/* Locks on several resources, on real servers: all of them or none, in one round trip, and in everything else as a lock
- * on one. */
+/* Locks on several resources, on real servers: all of them or none, in one round trip, and otherwise like a lock on
+ * one resource. */
 #define _GNU_SOURCE
 #include "held.h"
 
@@ -25,7 +25,7 @@ static struct face *open_face(int i)
     return held_open_patient(i, cluster, TTL_MS, 0);
 }
 
-/* Tries once; more names end with NULL. */
+/* Tries once. `also`: further names. */
 static int try(struct face *face, redlock_lock **lock, const char *first, const redlock_name *also, size_t count)
 {
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
@@ -154,19 +154,19 @@ START_TEST(so_many_and_no_more)
 }
 END_TEST
 
-/* --- A lock like any other --- */
+/* --- Like any other lock --- */
 
 START_TEST(renewed_and_healed_as_one)
 {
-    enum { SHORT_MS = 3000 }; /* a busy machine may hold up a renewal, but not for most of it */
+    enum { SHORT_MS = 3000 }; /* a busy machine may delay a renewal, but not by most of this time */
     static const char *const keys[] = {A, B, C};
     cluster = real_cluster(HELD_NODES, NULL);
     struct face *face = held_open_patient(_i, cluster, SHORT_MS, 33);
     redlock_lock *lock = take_abc(face);
 
     held_everywhere(face, cluster, A, lock);
-    cluster_integer(cluster, 0, "DEL", B, NULL); /* a part */
-    cluster_flush(cluster, 1);                   /* all */
+    cluster_integer(cluster, 0, "DEL", B, NULL); /* one of the resources */
+    cluster_flush(cluster, 1);                   /* all of them */
     face_idle(face, 3 * SHORT_MS / 2);
     ck_assert_int_gt(redlock_validity_ms(lock), 0);
     for (unsigned i = 0; i < 3; i++)
@@ -176,7 +176,7 @@ START_TEST(renewed_and_healed_as_one)
 }
 END_TEST
 
-/* It is one lock: with a part of it gone on a majority all of it is lost, and undone. */
+/* If one resource is lost on a majority, the whole lock is lost and undone. */
 START_TEST(lost_as_one)
 {
     struct held_story story;
@@ -218,12 +218,12 @@ START_TEST(its_owner_may_take_a_part_of_it_again)
 }
 END_TEST
 
-/* --- What an owner can never be granted --- */
+/* --- Requests that can never be granted to the same owner --- */
 
 static const char self[] = "the owner", another[] = "another owner";
 
 struct wish {
-    const char *names; /* a letter each */
+    const char *names; /* one letter per resource */
     bool shared;
     uint32_t permits;
     const void *owner;
@@ -264,7 +264,7 @@ static const struct {
     {WISH("a", .owner = self, .shared = true), WISH("a", .owner = self), REDLOCK_INVALID, "holds it shared"},
     {WISH("a", .owner = self, .permits = 1), WISH("a", .owner = self, .permits = 1), REDLOCK_INVALID, "all 1 permits"},
     {WISH("a", .owner = self, .permits = 2), WISH("a", .owner = self, .permits = 2), REDLOCK_OK, ""},
-    {WISH("a", .permits = 1), WISH("a", .permits = 1), REDLOCK_HELD, ""}, /* another thread may release a permit */
+    {WISH("a", .permits = 1), WISH("a", .permits = 1), REDLOCK_HELD, ""}, /* another thread may release the permit */
     {WISH("a", .owner = self, .permits = 1), WISH("a", .owner = self), REDLOCK_OK, ""},
     {WISH("a", .owner = self, .shared = true), WISH("ab", .owner = self, .shared = true), REDLOCK_OK, ""},
     {WISH("a", .owner = self), WISH("b", .owner = self), REDLOCK_OK, ""},
@@ -284,7 +284,7 @@ START_TEST(owner_does_not_wait_for_itself)
     real_status(status, overlaps[i].status, &result);
     ck_assert_ptr_nonnull(strstr(redlock_result_text(&result), overlaps[i].words));
     held_release(face, &held);
-    if (is_refused) /* what the text says to do helps */
+    if (is_refused) /* the remedy in the error text works */
         real_status(acquire_wish(face, &overlaps[i].wanted, REAL_SOON_MS, &wanted), REDLOCK_OK, &result);
     if (wanted != NULL)
         held_release(face, &wanted);
@@ -410,9 +410,9 @@ START_TEST(woken_by_the_last_of_them)
         uint64_t freed = test_now_ns();
         held_release(face, i % 3 ? &second : &first);
         finish(&waiter);
-        slow += test_now_ns() - freed > 900000000; /* called: its next look is a second away */
+        slow += test_now_ns() - freed > 900000000; /* without a notification the next look comes a second later */
     }
-    ck_assert_int_le(slow, 2); /* a busy machine */
+    ck_assert_int_le(slow, 2); /* a busy machine delays a few */
     held_close(other);
     held_close(face);
 }
@@ -432,7 +432,7 @@ START_TEST(whoever_waits_for_one_of_them_is_woken_too)
     start(&for_both, other, A, b, 1, 0);
     ck_assert(face_wait(face, waits_for_a_and_b, &two, REAL_SOON_MS));
     held_release(face, &lock);
-    /* In whatever order: each gives way to the others. */
+    /* Any order: a waiter gets its lock once the others have released theirs. */
     for (unsigned done = 0; done != 7;) {
         struct waiter *waiters[] = {&for_a, &for_b, &for_both};
         for (unsigned i = 0; i < 3; i++) {
@@ -449,7 +449,8 @@ START_TEST(whoever_waits_for_one_of_them_is_woken_too)
 }
 END_TEST
 
-/* Pairs that overlap, taken and given back by many: nobody waits for ever, and no resource has two holders. */
+/* Many threads acquire and release overlapping pairs: each one gets its pair in the end, and no resource has two
+ * holders. */
 enum { TAKERS = 6, TURNS = 25, FORKS = 5 };
 
 static atomic_int on_the_table[FORKS];
@@ -488,7 +489,7 @@ START_TEST(philosophers_do_not_starve)
     for (int i = 0; i < TAKERS; i++)
         faces[i] = held_open_patient(BLOCKING_FACE, cluster, TTL_MS, 0);
     for (int i = 0; i < TAKERS; i++) {
-        takers[i].client = face_client(faces[i / 2]); /* some share a client */
+        takers[i].client = face_client(faces[i / 2]); /* two threads share each client */
         takers[i].options = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
         takers[i].options.wait_ms = 4 * REAL_SOON_MS;
         ck_assert_int_eq(pthread_create(&takers[i].thread, NULL, eat, &takers[i]), 0);

@@ -1,5 +1,5 @@
-/* Readers and writers on real servers: many or one; each reader with an end of its own; a writer that waits is not
- * overtaken for ever, nor are the readers behind it. */
+/* Shared locks on real servers: many readers or one writer; each reader with its own end of validity; later readers
+ * do not overtake a waiting writer forever, and a waiting writer does not hold off readers forever. */
 #define _GNU_SOURCE
 #include "held.h"
 
@@ -13,7 +13,7 @@
 #define KEY real_key("book")
 
 enum { TTL_MS = 20000, READERS = 64 };
-enum { SHORT_MS = 3000 }; /* a busy machine may hold up what happens meanwhile, but not for most of it */
+enum { SHORT_MS = 3000 }; /* a busy machine may delay the test, but not by most of this time */
 
 static redlock_result result;
 static struct cluster *cluster;
@@ -37,7 +37,7 @@ static redlock_lock *enter(struct face *face, bool shared)
     redlock_acquire_options options = mode(shared);
     char owner;
 
-    options.owner = shared ? NULL : &owner; /* nobody's, so that it is never the same lock */
+    options.owner = shared ? NULL : &owner; /* a unique owner, so that a writer never re-enters a lock */
     return held_acquire(face, KEY, &options);
 }
 
@@ -46,7 +46,7 @@ static void refuse(struct face *face, bool shared)
     redlock_acquire_options options = mode(shared);
     redlock_lock *lock;
 
-    options.owner = &options; /* somebody new */
+    options.owner = &options; /* a different owner */
     real_status(face_acquire(face, KEY, &options, &lock, &result), REDLOCK_HELD, &result);
     ck_assert_ptr_null(lock);
 }
@@ -70,7 +70,7 @@ static void await_readers(struct face *face, long long count)
                   count);
 }
 
-/* --- Who may be in together --- */
+/* --- Combinations of readers and writers --- */
 
 START_TEST(readers_together_a_writer_alone)
 {
@@ -119,7 +119,7 @@ START_TEST(sixty_four_enter_in_one_round_trip_each)
 }
 END_TEST
 
-/* A SET NX by a client that knows nothing of readers finds a key there. */
+/* A foreign client's SET NX finds the readers' key. */
 START_TEST(foreign_clients_are_excluded_and_exclude)
 {
     struct face *face = open_face(_i);
@@ -159,7 +159,8 @@ START_TEST(each_reader_ends_by_itself)
     ck_assert_int_gt(cluster_integer(cluster, 0, "PTTL", KEY, NULL), SHORT_MS);
     held_release(face, &longer);
     await_readers(face, 1);
-    ck_assert_int_le(cluster_integer(cluster, 0, "PTTL", KEY, NULL), SHORT_MS); /* as long as the last of them */
+    ck_assert_int_le(cluster_integer(cluster, 0, "PTTL", KEY, NULL),
+                     SHORT_MS); /* the key lasts as long as the last reader */
     ck_assert(real_nothing_left(face));
     real_status(face_release(face, &shorter, &result), REDLOCK_LOST, &result);
     redlock_lock *writer = enter(face, false);
@@ -168,7 +169,7 @@ START_TEST(each_reader_ends_by_itself)
 }
 END_TEST
 
-/* --- A lock like any other --- */
+/* --- Like any other lock --- */
 
 START_TEST(renewed_healed_and_extended)
 {
@@ -181,7 +182,7 @@ START_TEST(renewed_healed_and_extended)
     cluster_flush(cluster, 0);
     face_idle(face, 3 * SHORT_MS / 2);
     ck_assert_int_gt(redlock_validity_ms(first), 0);
-    if (face_of(_i) == BLOCKING_FACE) { /* the other loop has been turned, too */
+    if (face_of(_i) == BLOCKING_FACE) { /* an asynchronous `other` has not run its loop meanwhile */
         await_readers(face, 2);
         ck_assert_int_gt(redlock_validity_ms(second), 0);
     }
@@ -234,7 +235,7 @@ START_TEST(no_way_leads_from_reading_to_writing)
     ck_assert_int_gt(redlock_validity_ms(lock), 0);
     held_release(face, &lock);
     lock = held_acquire(face, KEY, &options);
-    options.shared = 1; /* the other way: what it has is more */
+    options.shared = 1; /* a writer may re-enter as a reader */
     again = held_acquire(face, KEY, &options);
     held_release(face, &again);
     held_release(face, &lock);
@@ -258,7 +259,7 @@ START_TEST(readers_see_the_last_writers_token)
     held_release(face, &lock);
     for (int i = 0; i < 5; i++) {
         options = mode(true);
-        options.fence = (uint32_t)(i & 1); /* no difference */
+        options.fence = (uint32_t)(i & 1); /* `fence` makes no difference for readers */
         lock = held_acquire(face, KEY, &options);
         ck_assert_uint_eq(redlock_lock_fence(lock), token);
         real_status(face_extend(face, lock, 0, &result), REDLOCK_OK, &result);
@@ -347,7 +348,8 @@ static void await_waiters(struct face *face, int count)
     ck_assert(face_wait(face, waits_on_all, &count, REAL_SOON_MS));
 }
 
-/* The writer goes in when the last of those before it has left, and the reader that came after it waits for it. */
+/* The writer acquires the lock when the earlier readers have left it, and the later reader acquires it after the
+ * writer. */
 START_TEST(a_waiting_writer_holds_off_new_readers)
 {
     struct face *face = open_face(BLOCKING_FACE), *writers = held_open_patient(BLOCKING_FACE, cluster, TTL_MS, 0),
@@ -376,7 +378,7 @@ START_TEST(a_waiting_writer_holds_off_new_readers)
 }
 END_TEST
 
-/* The lock is the readers', and of another type than the writer's would be. */
+/* The key is a reader's, and has another type than a writer's. */
 START_TEST(a_writer_that_waits_in_vain_signs_out)
 {
     struct face *face = open_face(BLOCKING_FACE), *writers = held_open_patient(BLOCKING_FACE, cluster, TTL_MS, 0);
@@ -385,7 +387,8 @@ START_TEST(a_writer_that_waits_in_vain_signs_out)
 
     impatient.wait_ms = 300;
     ck_assert_int_eq(face_acquire(writers, KEY, &impatient, &none, &result), REDLOCK_TIMED_OUT);
-    ck_assert(face_wait(face, nobody_waits, NULL, REAL_SOON_MS / 2)); /* by itself its place would end after 12 s */
+    ck_assert(
+        face_wait(face, nobody_waits, NULL, REAL_SOON_MS / 2)); /* without the dequeue, its entry would last for 12 s */
     held_release(face, &reader);
     ck_assert(real_nothing_left(face));
     held_close(writers);
@@ -393,7 +396,7 @@ START_TEST(a_writer_that_waits_in_vain_signs_out)
 }
 END_TEST
 
-/* Threads of some clients, and of others, all behind one writer: they are let in together. */
+/* Threads of several clients wait behind one writer, and acquire the lock together. */
 START_TEST(readers_behind_a_writer_enter_together)
 {
     enum { CLIENTS = 3, EACH = 5 };
@@ -410,7 +413,7 @@ START_TEST(readers_behind_a_writer_enter_together)
     held_release(face, &writer);
     for (int i = 0; i < CLIENTS * EACH; i++)
         finish(&readers[i]);
-    for (int i = 0; i < CLIENTS * EACH; i++) /* none had to wait for another to leave */
+    for (int i = 0; i < CLIENTS * EACH; i++) /* no reader waited until another one left */
         ck_assert_int_gt(redlock_validity_ms(readers[i].lock), 0);
     for (int i = 0; i < CLIENTS * EACH; i++)
         ck_assert_int_eq(redlock_release(&readers[i].lock, NULL), REDLOCK_OK);
@@ -421,7 +424,7 @@ START_TEST(readers_behind_a_writer_enter_together)
 }
 END_TEST
 
-/* A reader that never leaves: the writer waits, but others read again when it has held them off for its time. */
+/* A reader never releases. The writer waits, but holds off new readers only for a limited time. */
 START_TEST(a_writer_that_waits_for_ever_does_not_hold_off_readers_for_ever)
 {
     struct face *face = open_face(BLOCKING_FACE), *writers = held_open_patient(BLOCKING_FACE, cluster, TTL_MS, 0),
@@ -447,10 +450,10 @@ START_TEST(a_writer_that_waits_for_ever_does_not_hold_off_readers_for_ever)
 }
 END_TEST
 
-/* Many of both kinds for a while: never a writer beside anybody. */
+/* Many readers and writers for a while: a writer never holds the lock together with another client. */
 enum { TAKERS = 8, TURNS = 30 };
 
-static atomic_int inside; /* readers, and 1000 for a writer */
+static atomic_int inside; /* 1 for each reader, 1000 for a writer */
 
 static void *come_and_go(void *arg)
 {

@@ -1,4 +1,4 @@
-/* What a client counts: the histogram by itself, the rest on real servers. */
+/* A client's statistics: the histogram alone, the counters on real servers. */
 #include "quorum_suite.h"
 #include "src/core/histogram.h"
 #include "support/cluster.h"
@@ -79,7 +79,7 @@ static redlock_lock *acquire(const char *resource, int status)
 {
     redlock_lock *lock;
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    options.owner = resource; /* not the thread: that would enter again */
+    options.owner = resource; /* not the thread, which would re-enter the lock */
     ck_assert_int_eq(redlock_acquire(client, resource, &options, &lock, NULL), status);
     return lock;
 }
@@ -105,7 +105,7 @@ START_TEST(operations_are_counted_by_their_ends)
 }
 END_TEST
 
-/* Each line is a comment or `name{labels} value`; every family says its type before its values. */
+/* Each line is a comment or `name{labels} value`, and the type of a family precedes its values. */
 static void check_exposition(char *text)
 {
     char family[128] = "";
@@ -127,7 +127,7 @@ START_TEST(the_text_is_whole_and_says_what_it_needs)
     ck_assert_int_eq(redlock_release(&lock, NULL), REDLOCK_OK);
     ck_assert_int_eq(redlock_metrics(client, NULL, 0, &needed), REDLOCK_INVALID);
     ck_assert_uint_gt(needed, 1000);
-    char *text = malloc(needed + 64); /* numbers may have grown a digit */
+    char *text = malloc(needed + 64); /* numbers may have grown by a digit */
     ck_assert_int_eq(redlock_metrics(client, text, needed + 64, &again), REDLOCK_OK);
     ck_assert_uint_eq(strlen(text) + 1, again);
     ck_assert_ptr_nonnull(strstr(text, "\nredlock_acquires_total{status=\"OK\"} 1\n"));

@@ -1,4 +1,4 @@
-/* The timers' heap and their descriptor. Time moves by hand, but for the tests of the descriptor. */
+/* The heap of timers and its descriptor. The test sets the time, except in the tests of the descriptor. */
 #include "quorum_suite.h"
 #include "src/core/clock.h"
 #include "src/core/timer.h"
@@ -9,15 +9,15 @@
 enum { MANY = 10000 };
 
 struct counted {
-    struct rl_timer timer; /* first: a timer is its counted */
+    struct rl_timer timer; /* must be first: the tests cast a timer to its struct counted */
     unsigned fired;
-    unsigned order; /* when it fired, among all */
+    unsigned order; /* its place in the order of firing */
 };
 
 static struct rl_timers timers;
 static struct counted counted[MANY];
 static unsigned fired;
-static quorum_time latest; /* due of the last that fired */
+static quorum_time latest; /* the due time of the last timer that fired */
 
 static void count(struct rl_timer *timer)
 {
@@ -64,7 +64,7 @@ START_TEST(ten_thousand_in_random_order)
 {
     random_state = (uint64_t)_i + 1;
     for (unsigned i = 0; i < MANY; i++)
-        set(i, 1 + random_next() % (_i == 0 ? MANY : 50)); /* few moments: many at the same one */
+        set(i, 1 + random_next() % (_i == 0 ? MANY : 50)); /* few distinct times: many timers share one */
     rl_timers_fire(&timers, MANY / 2);
     for (unsigned i = 0; i < MANY; i++)
         ck_assert_uint_eq(counted[i].fired, counted[i].timer.due <= MANY / 2);
@@ -83,7 +83,8 @@ START_TEST(in_rising_and_falling_order)
 }
 END_TEST
 
-/* Against a model: what is set, and for when. Every other time for few moments, so that most are in somebody's list. */
+/* Compares the heap with an array of due times. Every other run uses few distinct times, so that most timers share
+ * one. */
 START_TEST(set_move_and_stop_at_random)
 {
     static quorum_time due[MANY];
@@ -142,9 +143,9 @@ START_TEST(setting_again_moves)
 }
 END_TEST
 
-/* --- From inside a firing --- */
+/* --- From a timer's callback --- */
 
-static struct rl_timer *victim; /* what the next firing sets or stops */
+static struct rl_timer *victim; /* the timer that the next callback sets or stops */
 static quorum_time victim_due;
 
 static void set_victim(struct rl_timer *timer)
@@ -239,7 +240,7 @@ START_TEST(the_descriptor_is_set_only_for_something_earlier)
     rl_timers_arm(&timers);
     ck_assert(!armed());
     set(0, now + 1000 * QUORUM_SECOND);
-    ck_assert(!armed()); /* not before the loop sleeps */
+    ck_assert(!armed()); /* armed only before the loop sleeps */
     rl_timers_arm(&timers);
     ck_assert(armed());
     ck_assert_uint_eq(timers.armed, now + 1000 * QUORUM_SECOND);
@@ -252,7 +253,8 @@ START_TEST(the_descriptor_is_set_only_for_something_earlier)
 }
 END_TEST
 
-/* A timer was stopped, so the descriptor goes off for nothing: harmless, and set anew for the next. */
+/* A timer was stopped, so the descriptor becomes readable although no timer is due. That is harmless, and the
+ * descriptor is set again for the next timer. */
 START_TEST(a_wake_up_for_nothing_is_followed_by_the_right_one)
 {
     quorum_time now = rl_now();

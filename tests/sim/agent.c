@@ -1,4 +1,4 @@
-/* What the processes use the library for: locks taken, kept, extended, given back, waited for, cancelled, lost. */
+/* The simulated processes' use of the library: they acquire, hold, extend, release, wait, cancel and lose locks. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "src/client/client.h"
 #include "world.h"
 
-/* So soon before its renewal a lock may be extended on purpose. */
+/* A lock is sometimes extended deliberately this long before its renewal. */
 #define RENEWAL_NEAR (2 * QUORUM_MILLISECOND)
 
 static quorum_time local(const struct sim_process *process)
@@ -38,7 +38,7 @@ static const char *who(const struct sim_process *process)
     return text;
 }
 
-/* Around an average, with a few that are far longer. */
+/* Draws a duration around an average; a few are far longer. */
 static quorum_duration draw_duration(quorum_duration average)
 {
     struct sim_random *random = &sim_world->workload;
@@ -58,7 +58,7 @@ static struct sim_operation *make_operation(void)
     return operation;
 }
 
-/* within: 0 for no bound. */
+/* within: time limit of the operation; 0: no limit. */
 struct sim_operation *sim_operation_begin(struct sim_process *process, struct sim_slot *slot,
                                           enum sim_operation_kind kind, quorum_duration within)
 {
@@ -101,15 +101,15 @@ static void called(struct sim_operation *operation, int status)
     operation->process->in_call = false;
 }
 
-/* A node has its time to answer; twice, if it has forgotten the script. The time follows the round trips that were
- * measured, up to the silence limit. */
+/* Time for one node to reply, doubled in case it no longer knows the script. The reply timeout follows the measured
+ * round trips, up to the silence limit. */
 static quorum_duration one_answer(const struct sim_process *process)
 {
     uint32_t timeout_ms = process->options.node_timeout_ms, silence_ms = process->options.silence_limit_ms;
     return 2 * (timeout_ms > silence_ms ? timeout_ms : silence_ms) * QUORUM_MILLISECOND;
 }
 
-/* The same after a connection has been made. */
+/* The same, after a new connection. */
 static quorum_duration one_round(const struct sim_process *process)
 {
     return process->options.connect_timeout_ms * QUORUM_MILLISECOND + one_answer(process);
@@ -145,7 +145,7 @@ static void release(struct sim_slot *slot)
 {
     struct sim_process *process = slot->process;
     redlock_lock *lock = slot->holding.lock;
-    /* Late nodes are waited for as long as the key lives. */
+    /* late nodes are awaited until the key expires */
     quorum_duration within = one_answer(process) + sim_world->config.max_ttl_ms * QUORUM_MILLISECOND;
     struct sim_operation *operation = sim_operation_begin(process, slot, SIM_RELEASE, within);
     SIM_TRACE(who(process), "releases %s (release %llu)", sim_holding_name(&slot->holding),
@@ -184,10 +184,10 @@ static void extend(struct sim_slot *slot)
     process->in_call = true;
     called(operation, redlock_extend_async(slot->holding.lock, ttl, extended, operation));
     if (sim_random_chance(random, 100))
-        release(slot); /* while it is extended */
+        release(slot); /* while its extension is in progress */
 }
 
-/* It is given back a little later; meanwhile the owner's other threads may want to enter what is lost. */
+/* Releases the lost lock a little later. Meanwhile other threads of the owner may try to re-enter it. */
 static void wait_lost(struct sim_slot *slot)
 {
     struct sim_process *process = slot->process;
@@ -221,7 +221,7 @@ static void event(redlock_lock *lock, int what, int loss, int64_t validity_ms, v
         wait_lost(slot);
 }
 
-/* Its renewal is about to be sent: an extension just before is under way with it. */
+/* True if its renewal is about to be sent. An extension just before would be in progress together with it. */
 static bool is_due(const struct sim_slot *slot)
 {
     quorum_time renewal = slot->holding.lock->lease->rules.renew_at, now = local(slot->process);
@@ -246,7 +246,8 @@ static void drop_cancellation(struct sim_slot *slot)
     slot->cancel_at = QUORUM_NEVER;
 }
 
-/* What the lock is on. An owner who asks again for a part of what it has gets another handle of the whole. */
+/* The resources of the lock. If an owner acquires a part of the resources that it holds, it gets another handle of
+ * the whole lock. */
 static uint32_t resources_of(const redlock_lock *lock)
 {
     uint32_t resources = 0;
@@ -339,7 +340,7 @@ static const char *first_name(const struct sim_holding *holding)
     return sim_resource_name((unsigned)__builtin_ctz(holding->resources));
 }
 
-/* The others than the first. */
+/* All resources except the first. */
 static void name_others(const struct sim_holding *holding, redlock_name *names, redlock_acquire_options *options)
 {
     uint32_t others = holding->resources & (holding->resources - 1);
@@ -360,7 +361,7 @@ static void start(struct sim_slot *slot, const redlock_acquire_options *options)
            redlock_acquire_async(process->client, first_name(&slot->holding), options, acquired, slot->operation));
 }
 
-/* On what: the semaphore, one resource or several, alone or with other readers. */
+/* Chooses the resources: the semaphore, one resource or several, exclusive or shared. */
 static void choose(struct sim_holding *holding)
 {
     const struct sim_config *config = &sim_world->config;
@@ -427,7 +428,7 @@ void sim_agent_probe(struct sim_process *process, unsigned resource, bool shared
     sim_process_wake(process, sim_world->now);
 }
 
-/* ------------------------------------------------------------------------------------------------------------- others */
+/* ------------------------------------------------------------------------------------------------- other operations */
 
 static void answered(redlock_client *client, const redlock_result *result, void *arg)
 {
@@ -484,7 +485,7 @@ void sim_agent_close(struct sim_process *process)
     if (process->closing)
         return;
     SIM_TRACE(who(process), "is being closed");
-    sim_check_count(process); /* its statistics end with it */
+    sim_check_count(process); /* its statistics end with the client */
     struct sim_operation *operation = sim_operation_begin(process, NULL, SIM_CLOSE, 20 * QUORUM_SECOND);
     process->closing = true;
     process->in_call = true;

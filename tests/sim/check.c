@@ -1,4 +1,4 @@
-/* The promises, by name: looked at after every step. */
+/* The guarantees, by name. They are checked after every step. */
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@ const char *const sim_invariant_names[SIM_INVARIANTS] = {
     "none",    "G1 exclusion",    "G2 fencing", "G3 told in time", "G4 bounded", "G5 leaves nothing",
     "G6 live", "G7 exactly once", "G8 sparing", "clocks",          "scripts"};
 
-/* How long after a moment a process on an idle machine must have acted. */
+/* A process on an idle machine must act within this time. */
 #define PROMPT (10 * QUORUM_MILLISECOND)
 
 void sim_violate(enum sim_invariant invariant, const char *format, ...)
@@ -25,7 +25,7 @@ void sim_violate(enum sim_invariant invariant, const char *format, ...)
     va_end(arguments);
     sim_world->totals->violations[invariant]++;
     SIM_TRACE("broken", "%s: %s", sim_invariant_names[invariant], text);
-    /* Beyond the assumptions two may have one lock: it is counted, and the world goes on. */
+    /* beyond the assumptions two clients may hold one lock: this is counted, and the world continues */
     bool allowed = invariant == SIM_EXCLUSION && sim_world->config.beyond;
     if (violation->invariant != SIM_SOUND || allowed)
         return;
@@ -47,13 +47,13 @@ quorum_time sim_holding_end(const struct sim_holding *holding)
     return atomic_load(&holding->lock->lease->validity_end);
 }
 
-/* Would its validity query answer that it has the lock, at this true time? */
+/* True if the validity query would return at this true time that the process holds the lock. */
 static bool is_held(const struct sim_slot *slot, quorum_time at)
 {
     return slot->holding.since <= at && sim_holding_end(&slot->holding) > sim_clock_read(&slot->process->clock, at);
 }
 
-/* Of one lock there is one holder, or there are readers; of a semaphore as many as it has permits. */
+/* A lock has one holder or several readers; a semaphore has as many holders as permits. */
 static bool may_be_beside(const struct sim_slot *slot, const struct sim_slot *other, unsigned resource)
 {
     return other == slot || other->holding.lock->lease == slot->holding.lock->lease || resource == SIM_SEMAPHORE ||
@@ -97,7 +97,7 @@ static void check_exclusion(const struct sim_slot *slot, quorum_time at)
 
 /* -------------------------------------------------------------------------------------------------------- G2 fencing */
 
-/* From now on others may know of the token. */
+/* From now on other clients may know the token. */
 static void token_known(void *subject, uint64_t token)
 {
     uint64_t *largest = subject;
@@ -124,7 +124,7 @@ static void note_token(struct sim_fences *given, uint64_t token, const void *lea
     given->fence[given->count++] = (struct sim_fence){token, lease};
 }
 
-/* Once nodes have forgotten, the order rests on the clients' wall clocks. */
+/* After nodes have lost keys, the order of the tokens depends on the clients' wall clocks. */
 static bool rests_on_clocks(void)
 {
     return sim_world->forgotten && !sim_world->config.exact_walls;
@@ -135,8 +135,8 @@ void sim_check_acquiring(struct sim_slot *slot)
     memcpy(slot->holding.floor, sim_world->fences, sizeof slot->holding.floor);
 }
 
-/* Entered again by its owner, perhaps of a handle that has been given back since: the lock was there when the acquire
- * began. */
+/* True if the owner has re-entered the lock, possibly one whose first handle has been released since. The lock was
+ * then held when the acquire began. */
 static bool is_known(struct sim_process *process, const char *token)
 {
     for (unsigned i = 0; i < SIM_KNOWN && i < process->known_count; i++)
@@ -154,7 +154,7 @@ static void check_fence(const struct sim_slot *slot, unsigned resource)
     const struct sim_fence *before = find_token(given, holding->fence);
     bool new = !before;
     if (before && before->lease == holding->lock->lease)
-        return; /* entered again by its owner */
+        return; /* the owner has re-entered the lock */
     look(SIM_FENCING);
     if (new)
         note_token(given, holding->fence, holding->lock->lease);
@@ -170,7 +170,7 @@ static void check_fence(const struct sim_slot *slot, unsigned resource)
     sim_at(world->now + slot->process->lag, token_known, &world->fences[resource], holding->fence);
 }
 
-/* What a reader is told is not its own: of whoever wrote last, or a larger one. Nodes that have forgotten do not know
+/* A reader's token is not its own. It is the last writer's, or a larger one. Nodes that have lost keys do not know
  * it. */
 static void check_readers_fence(const struct sim_slot *slot, unsigned resource)
 {
@@ -195,7 +195,7 @@ static void check_fences(const struct sim_slot *slot)
             check_fence(slot, i);
 }
 
-/* ---------------------------------------------------------------------------------------------------- G3 told in time */
+/* --------------------------------------------------------------------------------------------- G3 loss notification */
 
 static bool can_act(const struct sim_process *process)
 {
@@ -204,7 +204,7 @@ static bool can_act(const struct sim_process *process)
 
 static void plan_look(struct sim_slot *slot, quorum_time end);
 
-/* When its end has passed by so much, its process must have woken and told. */
+/* When this time has passed after the end of validity, the process must have woken and reported the loss. */
 static void look_at_end(void *subject, uint64_t number)
 {
     struct sim_slot *slot = subject;
@@ -226,7 +226,7 @@ static void look_at_end(void *subject, uint64_t number)
 static void plan_look(struct sim_slot *slot, quorum_time end)
 {
     quorum_time at = sim_clock_when(&slot->process->clock, end + PROMPT, sim_world->now);
-    if (at == QUORUM_NEVER) /* its clock stands still */
+    if (at == QUORUM_NEVER) /* its clock is stopped */
         at = sim_world->now + 100 * QUORUM_MILLISECOND;
     sim_at(at > sim_world->now ? at : sim_world->now + 1, look_at_end, slot, slot->holding.number);
 }
@@ -285,7 +285,7 @@ static bool sets_again(const char *bytes, size_t size)
     return contains(bytes, size, rl_scripts[RL_SCRIPT_HEAL].sha1) || contains(bytes, size, "$4\r\nheal\r\n");
 }
 
-/* A key is set again only where a majority has just confirmed its lock. */
+/* A key may be set again only if a majority has just confirmed the lock. */
 static void check_healing(const struct sim_process *process, const char *bytes, size_t size)
 {
     for (unsigned i = 0; i < sim_world->config.slots; i++) {
@@ -297,21 +297,23 @@ static void check_healing(const struct sim_process *process, const char *bytes, 
     }
 }
 
-/* -------------------------------------------------------------------------------------------------------- G8 sparing */
+/* ----------------------------------------------------------------------------------------------- G8 bounded polling */
 
 /*
- * Who waits asks a node once a second, and when the lock may be free: when it is called, when a key expires, or after a
- * pause of 40 ms on average, where nobody calls. Being called in vain is answered eight times in a row at most, then by
- * a pause, too. A process waits for at most four locks, and asks for each of a semaphore's four permits: 175 times a
- * second in the long run, and on top what an acquire that begins asks at once. So much is allowed, and 400 times more
- * in a moment: at half that pace, and with half of what an acquire is given, 54 of them were the most in 120,000
- * operations. One that asks again as soon as it is answered does so 1,000 times a second.
+ * A waiter polls a node once a second, and when the lock may be free: when it is woken, when a key expires, or, with a
+ * holder that wakes no waiter, after a pause of 40 ms on average. After eight wake-ups in vain in a row it pauses too.
+ * A process waits for at most four locks, and requests each of a semaphore's four permits. That makes 175 requests per
+ * second in the long run, plus the first requests of each acquire.
+ *
+ * The check allows a little more than this rate, and a burst of 400 requests. Measured with half the rate and half the
+ * allowance per acquire, the largest excess in 120,000 operations was 54. A waiter that polls again as soon as it gets
+ * a reply sends 1,000 requests per second.
  */
 #define ASKING      (QUORUM_SECOND / 200)
 #define SAVED       400
 #define PER_ACQUIRE 8
 
-/* What a process has asked a node is counted as time spent, which passes by itself. */
+/* The requests of a process to a node are counted as time spent. Spent time recovers as time passes. */
 void sim_check_waits(struct sim_process *process)
 {
     const quorum_duration given = PER_ACQUIRE * ASKING;
@@ -321,7 +323,7 @@ void sim_check_waits(struct sim_process *process)
 
 static unsigned askings_in(const char *bytes, size_t size)
 {
-    const size_t length = 40; /* of the digest; the whole text, where it is forgotten, is the same asking again */
+    const size_t length = 40; /* of the digest; EVAL with the text only repeats a request after NOSCRIPT */
     const char *end = bytes + size;
     unsigned askings = 0;
     while ((bytes = memmem(bytes, (size_t)(end - bytes), rl_scripts[RL_SCRIPT_WAIT].sha1, length))) {
@@ -359,7 +361,8 @@ void sim_check_released(struct sim_slot *slot)
     slot->process->holds--;
 }
 
-/* After a turn: whose time was over when it began must have been told; and what was promised before is promised still. */
+/* After a turn: if the lock's validity had ended when the turn began, its loss must have been reported. A validity
+ * that was returned before must not have shrunk. */
 static void check_holding(struct sim_slot *slot, quorum_time began)
 {
     struct sim_process *process = slot->process;
@@ -394,7 +397,7 @@ void sim_check_turn(const struct sim_process *process)
 
 /* ---------------------------------------------------------------------------------------- G4 bounded, G7 exactly once */
 
-/* A process that stood still meanwhile has its time from then on: what it was about to send has left only then. */
+/* If the process was stopped meanwhile, its time starts when it continues: its pending requests left only then. */
 static quorum_time latest_answer(const struct sim_operation *operation)
 {
     const struct sim_process *process = operation->process;
@@ -452,7 +455,7 @@ static struct sim_author *author_of(struct sim_text token)
     return author;
 }
 
-/* Who set which token: for what is found in the end. */
+/* Records which client set a token, for the keys that remain at the end. */
 void sim_check_note_author(const struct sim_link *link, struct sim_text token)
 {
     struct sim_author *author = author_of(token);
@@ -491,7 +494,8 @@ bool sim_check_is_undone(struct sim_node *node, struct sim_text token)
 
 void sim_check_executed(struct sim_node *node, struct sim_text token)
 {
-    /* Beyond, a server that takes over connections executes what came before the undo on another. */
+    /* beyond the assumptions, a server that takes over connections executes earlier commands of another connection
+     * after the undo */
     if (!sim_world->config.beyond && has_token(node, token))
         sim_violate(SIM_NOTHING_LEFT, "node %u has executed the undo of %.8s, of client %u, and then sets it",
                     node->index + 1, token.bytes, author_of(token)->process + 1);
@@ -506,13 +510,13 @@ static bool is_excused(struct sim_text token)
 {
     const struct sim_author *author = author_of(token);
     if (memcmp(author->token, token.bytes, sizeof author->token) != 0)
-        return true; /* too many since */
+        return true; /* too many tokens since: the entry was overwritten */
     return sim_world->processes[author->process].excused_lives & UINT64_C(1) << author->life % 64;
 }
 
 #define SLOT_INFIX ":redlock:slot:"
 
-/* Not one of the keys that go with it. */
+/* True for the key of a lock, false for the keys of its queue and its fencing record. */
 static bool is_lock(const struct sim_key *key)
 {
     return key->name_size == 1 || strncmp(key->name + 1, SLOT_INFIX, sizeof SLOT_INFIX - 1) == 0;
@@ -528,7 +532,7 @@ static bool is_left(const struct sim_node *node, const struct sim_key *key, stru
     return true;
 }
 
-/* Of a lock that is shared each reader's token has an end of its own. */
+/* Each reader's token of a shared lock has a separate end. */
 static bool is_key_left(const struct sim_node *node, const struct sim_key *key)
 {
     if (!is_lock(key) || key->revived || sim_node_clock(node) / 1000 > key->expires)
@@ -570,8 +574,8 @@ bool sim_check_is_free(unsigned resource)
 
 /* ------------------------------------------------------------------------------------------------------------ counts */
 
-/* Clocks drift within the assumptions, and none of them jumps or stops: not by late replies, and not by another server
- * under a node's name. */
+/* Clocks drift within the assumptions, and no clock jumps or stops. Neither late replies nor another server under a
+ * node's name may be reported as a jump or a stop. */
 static void check_clocks(const struct sim_process *process, const redlock_statistics *statistics)
 {
     unsigned long long jumps = statistics->node_clock_jumps + (process->client->nodes->clock_stopped != 0);

@@ -1,6 +1,6 @@
 /*
- * A clock of a machine: runs at a rate of its own, may stand still or jump. True time is the world's: only the
- * simulator knows it.
+ * A machine's clock. It runs at its own rate, and may stop or jump. True time is the world's time, which only the
+ * simulator knows.
  */
 #ifndef SIM_CLOCK_H
 #define SIM_CLOCK_H
@@ -14,8 +14,8 @@
 struct sim_clock {
     quorum_time since;      /* true time at which it showed ... */
     quorum_time shown;      /* ... this */
-    int64_t rate;           /* its error in billionths; SIM_STOPPED: it stands still */
-    int64_t rate_by_itself; /* what it returns to */
+    int64_t rate;           /* its error in billionths; SIM_STOPPED: the clock is stopped */
+    int64_t rate_by_itself; /* the rate to which it returns */
 };
 
 #define SIM_BILLION INT64_C(1000000000)
@@ -27,7 +27,7 @@ static inline quorum_time sim_clock_read(const struct sim_clock *clock, quorum_t
     return clock->shown + (quorum_time)(passed + error);
 }
 
-/* From now on at this rate. */
+/* Sets the rate from now on. */
 static inline void sim_clock_turn(struct sim_clock *clock, quorum_time now, int64_t rate)
 {
     clock->shown = sim_clock_read(clock, now);
@@ -41,7 +41,7 @@ static inline void sim_clock_jump(struct sim_clock *clock, quorum_time now, int6
     clock->since = now;
 }
 
-/* The true time at which it will show this; QUORUM_NEVER while it stands still. */
+/* The true time at which the clock will show this value; QUORUM_NEVER while it is stopped. */
 static inline quorum_time sim_clock_when(const struct sim_clock *clock, quorum_time shown, quorum_time now)
 {
     if (sim_clock_read(clock, now) >= shown)

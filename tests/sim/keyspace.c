@@ -202,7 +202,7 @@ void sim_keyspace_copy(struct sim_keyspace *to, const struct sim_keyspace *from,
     }
 }
 
-/* Redis: expired when the clock shows more than the end, not when it shows as much. */
+/* As in Redis, a key has expired when the clock shows more than its end, not when it shows exactly the end. */
 struct sim_key *sim_keyspace_find(struct sim_keyspace *space, struct sim_text name, int64_t now)
 {
     for (size_t i = 0; i < space->count; i++) {
@@ -278,7 +278,7 @@ static struct sim_key *find(const struct call *call, size_t word)
     return sim_keyspace_find(call->space, call->words[word], call->now);
 }
 
-/* NULL and no error: not there. */
+/* Returns NULL without an error if the key does not exist. */
 static struct sim_key *find_typed(const struct call *call, size_t word, enum sim_type type, bool *wrong)
 {
     struct sim_key *key = find(call, word);
@@ -298,7 +298,7 @@ static void get(const struct call *call)
         say_nil(call->reply);
 }
 
-/* From the beginning only. */
+/* Supports offsets from the beginning only. */
 static void getrange(const struct call *call)
 {
     bool wrong;
@@ -545,7 +545,7 @@ static void take_out(struct sim_key *key, const struct sim_member *at)
     memmove(&key->members[index], &key->members[index + 1], (key->members_count - index) * sizeof *key->members);
 }
 
-/* true: it was there. A collection without members is no key. */
+/* Returns true if the member existed. A collection that becomes empty is deleted. */
 static bool erase(const struct call *call, struct sim_key *key, struct sim_text name)
 {
     struct sim_member *found = member(key, name);
@@ -804,7 +804,7 @@ struct bound {
     bool excluded;
 };
 
-/* Unlike a score: nothing is 0, and what spaces stand before is a number. */
+/* Reads a bound. Unlike a score, an empty text is 0, and leading spaces are allowed. */
 static bool read_bound(struct sim_text text, struct bound *bound)
 {
     char copy[64], *end;
@@ -817,7 +817,7 @@ static bool read_bound(struct sim_text text, struct bound *bound)
     return *end == '\0' && !isnan(bound->value);
 }
 
-/* The two words behind the key. */
+/* Reads the two words after the key. */
 static bool read_bounds(const struct call *call, struct bound *low, struct bound *high)
 {
     bool read = read_bound(call->words[2], low) && read_bound(call->words[3], high);
@@ -913,7 +913,7 @@ static void zcount(const struct call *call)
     }
 static const struct {
     struct sim_text name;
-    size_t least; /* words, with the name */
+    size_t least; /* number of words, including the name */
     size_t most;
     void (*run)(const struct call *call);
 } commands[] = {

@@ -1,5 +1,5 @@
-/* What one Redis server stores: strings, hashes and sorted sets with ends, as far as the library's commands and scripts
- * use them. */
+/* The data of one Redis server: strings, hashes and sorted sets with expiry, to the extent that the library's
+ * commands and scripts use them. */
 #ifndef SIM_KEYSPACE_H
 #define SIM_KEYSPACE_H
 
@@ -9,13 +9,13 @@
 #include <string.h>
 #include <strings.h>
 
-/* Bytes of a command; not ended by a NUL. */
+/* Bytes of a command, without a final NUL. */
 struct sim_text {
     const char *bytes;
     size_t size;
 };
 
-/* Growing bytes. */
+/* A growing byte array. */
 struct sim_bytes {
     char *bytes;
     size_t size;
@@ -45,9 +45,9 @@ struct sim_key {
     size_t name_size;
     char *value;
     size_t value_size;
-    struct sim_member *members; /* of a sorted set: by score, then by name */
+    struct sim_member *members; /* of a sorted set: ordered by score, then by name */
     size_t members_count;
-    bool revived;    /* from a snapshot: what was done to it since is forgotten */
+    bool revived;    /* restored from a snapshot: later changes to it are lost */
     int64_t expires; /* ms of the node's clock: gone when the clock shows more */
 };
 
@@ -58,26 +58,26 @@ struct sim_keyspace {
 };
 
 void sim_keyspace_clear(struct sim_keyspace *space);
-/* revived: see the keys' field. */
+/* revived: see the field of the keys. */
 void sim_keyspace_copy(struct sim_keyspace *to, const struct sim_keyspace *from, bool revived);
 
-/* Removes each key with probability 1/2, drawn by the seed. Returns how many. */
+/* Removes each key with probability 1/2, by the seed. Returns the number of removed keys. */
 unsigned sim_keyspace_evict(struct sim_keyspace *space, uint64_t seed);
 
-/* NULL: no such key at `now`, ms of the node's clock. Valid until the next change. */
+/* Returns NULL if no such key exists at `now` (ms of the node's clock). The result is valid until the next change. */
 struct sim_key *sim_keyspace_find(struct sim_keyspace *space, struct sim_text name, int64_t now);
 
 /*
- * Executes a command on the keys and writes its reply as RESP. false: no command of the key space.
- * microseconds: the node's clock.
+ * Executes a command on the keys and writes its reply as RESP. Returns false if the command is not one of the key
+ * space. microseconds: the node's clock.
  */
 bool sim_keyspace_execute(struct sim_keyspace *space, size_t count, const struct sim_text *words, int64_t microseconds,
                           struct sim_bytes *reply);
 
-/* As Redis reads a number: without spaces, a plus or leading zeros. */
+/* Reads a number as Redis does: without spaces, a plus sign or leading zeros. */
 bool sim_text_integer(struct sim_text text, long long *number);
 
-/* Without regard to case. Of most words their size and their first letter say that they are others. */
+/* Compares without regard to case. The size and the first letter distinguish most words early. */
 static inline bool sim_text_equal(struct sim_text a, struct sim_text b)
 {
     return a.size == b.size && (a.size == 0 || ((a.bytes[0] ^ b.bytes[0]) & ~32) == 0) &&
@@ -89,10 +89,10 @@ static inline bool sim_text_is(struct sim_text text, const char *word)
     return sim_text_equal(text, (struct sim_text){word, strlen(word)});
 }
 
-/* In decimal, without a NUL. Returns how many bytes. */
+/* Writes the number in decimal, without a NUL. Returns the number of bytes. */
 #define SIM_INTEGER_SIZE 24
 size_t sim_integer_write(char *to, long long number);
-/* The same of any number, as "%.17g" does, of which whole numbers need not ask printf. */
+/* The same for any number, as "%.17g" does. Whole numbers are written without printf, which is faster. */
 size_t sim_number_write(char *to, size_t size, double number);
 
 #endif

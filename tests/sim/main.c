@@ -1,4 +1,4 @@
-/* sim: runs worlds until so many operations have been simulated. See scripts/sim.sh and docs/testing.md. */
+/* sim: runs worlds until the given number of operations has been simulated. See scripts/sim.sh and docs/testing.md. */
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,16 +13,16 @@
 struct choice {
     uint64_t seed;
     uint64_t operations;
-    bool one_world; /* the seed is a world's own */
+    bool one_world; /* the seed is that of one world */
     bool tracing;
-    bool terse;    /* a failure is not cut down */
-    bool boundary; /* each class beyond the assumptions, too */
+    bool terse;    /* do not shrink a failure */
+    bool boundary; /* also run each class beyond the assumptions */
     enum sim_beyond beyond;
     uint32_t without;
     unsigned processes; /* 0: as drawn */
 };
 
-/* Of one processor: what else the machine does is not counted. */
+/* Processor time of this process, so that other load on the machine is not counted. */
 static double seconds_now(void)
 {
     struct timespec now;
@@ -49,7 +49,7 @@ static bool still_fails(uint64_t seed, const struct choice *choice, enum sim_inv
     return violation->invariant == invariant;
 }
 
-/* Leaves out what the failure does not need: kinds of faults, then clients. */
+/* Removes everything that the failure does not need: kinds of faults, then clients. */
 static void shrink(uint64_t seed, struct choice *choice, struct sim_violation *violation)
 {
     enum sim_invariant invariant = violation->invariant;
@@ -146,7 +146,7 @@ static void print_summary(const struct choice *choice, const struct sim_totals *
 
 /* ------------------------------------------------------------------------------------------------------------ running */
 
-/* false: a promise was broken. */
+/* Returns false if a guarantee was broken. */
 static bool run_worlds(const struct choice *choice, struct sim_totals *totals)
 {
     struct sim_random seeds = sim_random_stream(choice->seed, 0);
@@ -165,7 +165,7 @@ static bool run_worlds(const struct choice *choice, struct sim_totals *totals)
     return true;
 }
 
-/* How far the promises hold beyond what they rest on. false: one broke that must not. */
+/* Measures how far the guarantees hold beyond their assumptions. Returns false if one was broken that must hold. */
 static bool run_boundary(const struct choice *given)
 {
     bool sound = true;
@@ -189,7 +189,7 @@ static bool run_boundary(const struct choice *given)
     return sound;
 }
 
-/* An assertion of the library's, which asserts what it rests on. */
+/* An assertion of the library failed. The library asserts its own assumptions. */
 static void on_abort(int signal)
 {
     static char text[160];

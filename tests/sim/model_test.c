@@ -1,7 +1,7 @@
 /*
- * Is the simulator's node a true model? The same random commands and shipped scripts, sound ones and others, go to it
- * and to a real server whose wall clock stands still at the model's time; every answer, every publication and at the
- * end every key must be the same, to the millisecond.
+ * Tests that the simulator's node is a true model. The same random commands and scripts of the library, valid and
+ * invalid ones, go to the model and to a real server whose wall clock is held at the model's time. Every reply, every
+ * published message and, at the end, every key must be equal, to the millisecond.
  */
 #include "server_suite.h"
 #include "sim/random.h"
@@ -23,10 +23,10 @@ enum { SEEDS = 4, STEPS = 3000, WORDS = 64, PUBLISHED = 64 };
 
 static struct cluster *cluster;
 static struct raw_client *real;
-static struct raw_client *listener; /* hears what the real server publishes */
+static struct raw_client *listener; /* receives the messages that the real server publishes */
 static struct sim_server model;
 static struct sim_session session;
-static struct sim_bytes published[PUBLISHED]; /* what the listener must hear, in RESP */
+static struct sim_bytes published[PUBLISHED]; /* the messages that the listener must receive, in RESP */
 static size_t published_count;
 static int64_t now_us;
 static struct sim_random random_stream;
@@ -89,12 +89,12 @@ static const char *command_text(void)
     return text;
 }
 
-/* ------------------------------------------------------------------------------------------------------- both answer */
+/* ------------------------------------------------------------------------------------------------------- both reply */
 
-/* Here, not where they are used: a test that fails does not come back there. */
+/* File scope, because a failing test does not return to the code that would free them. */
 static struct sim_bytes answer, a, b;
 
-/* The end of one line of a reply, behind its CRLF. */
+/* The end of one line of a reply, after its CRLF. */
 static const char *line_end(const char *line, const char *end)
 {
     const char *found = memmem(line, (size_t)(end - line), "\r\n", 2);
@@ -103,7 +103,8 @@ static const char *line_end(const char *line, const char *end)
     return found + 2;
 }
 
-/* An error is its first word, or that of the error that a script met: before Redis 7 the server puts its own before it. */
+/* Reduces an error to its first word, or to that of the error inside a script's error: before Redis 7 the server
+ * puts its own word first. */
 static void add_error(struct sim_bytes *out, const char *line, size_t size)
 {
     char copy[512], text[256];
@@ -115,7 +116,7 @@ static void add_error(struct sim_bytes *out, const char *line, size_t size)
     sim_bytes_print(out, "-%.*s\r\n", word > 1 ? (int)word : 3, word > 1 ? text : "ERR");
 }
 
-/* An error by its kind; the rest of the reply as it is. */
+/* Reduces an error to its kind, and copies the rest of the reply unchanged. */
 static void make_canonical(struct sim_bytes *out, const char *reply, size_t size)
 {
     const char *at = reply, *end = reply + size;
@@ -180,7 +181,7 @@ static void require_same_publications(void)
     ck_assert_uint_eq(raw_client_unread(listener), 0);
 }
 
-/* The command of words, to both. True: it was no error. */
+/* Executes the command in `words` on both. Returns true if the reply was no error. */
 static bool execute(void)
 {
     struct resp_argument argv[WORDS];
@@ -203,7 +204,7 @@ static bool execute(void)
     return succeeded;
 }
 
-/* ---------------------------------------------------------------------------------------------------- what to draw from */
+/* ---------------------------------------------------------------------------------------------------- random values */
 
 static const char *const locks[] = {"lock", "other", "a third"};
 static const char *const suffixes[] = {":redlock:queue",  ":redlock:alive",  ":redlock:free",  ":redlock:fence",
@@ -265,8 +266,8 @@ static void add_number_or_not(const char *number)
     add(once_in(12) ? ONE_OF(odd_values) : number);
 }
 
-/* Redis 8 takes neither blanks before a float nor a hexadecimal one, and it and Valkey print floats beyond 2^53 with all
- * digits. The model is of Redis 7.0, as far as all of them agree. */
+/* Redis 8 accepts neither blanks before a float nor a hexadecimal float. Redis 8 and Valkey print floats beyond 2^53
+ * with all digits. The model follows Redis 7.0 where all of them agree. */
 static void add_float_or_not(const char *number)
 {
     const char *odd = ONE_OF(odd_values);
@@ -274,7 +275,7 @@ static void add_float_or_not(const char *number)
     add(once_in(12) && !differs ? odd : number);
 }
 
-/* Of a hash, or of a sorted set. */
+/* A member of a hash or of a sorted set. */
 static void add_member(void)
 {
     static const char *const members[] = {" seen", " writer", "token-1", "token-2", "", "m"};
@@ -293,7 +294,7 @@ static void add_option(void)
     add(ONE_OF(options));
 }
 
-/* One that there is not: the test needs its own. */
+/* The ID of a connection that does not exist, because the test needs its own connections. */
 static void add_connection(void)
 {
     static const char *const ids[] = {"0", "-1", "soon", "", "1000000"};
@@ -306,10 +307,10 @@ static void add_class(char class)
     case 'k':
         add_key();
         return;
-    case 'h': /* likely a hash */
+    case 'h': /* most likely a hash */
         add_print("%s%s", ONE_OF(locks), once_in(15) ? "" : ":redlock:alive");
         return;
-    case 'z': /* likely a sorted set */
+    case 'z': /* most likely a sorted set */
         add_print("%s%s", ONE_OF(locks), once_in(4) ? "" : ":redlock:queue");
         return;
     case 'v':
@@ -342,7 +343,7 @@ static void add_class(char class)
     }
 }
 
-/* A small letter stands for one of its kind; see add_class(). */
+/* A small letter stands for a random word of its kind; see add_class(). */
 static void add_pattern(const char *pattern)
 {
     while (*pattern != '\0') {
@@ -415,7 +416,7 @@ static const char *const patterns[] = {
     "FLUSHALL",
 };
 
-/* Sometimes one word too few, or too many. */
+/* Sometimes removes or adds a word. */
 static void spoil_count(void)
 {
     if (once_in(40) && count > 1)
@@ -440,7 +441,7 @@ static void add_keys(size_t most)
         add(locks[(i + draw(sizeof locks / sizeof *locks)) % (sizeof locks / sizeof *locks)]);
 }
 
-/* A wall clock's microseconds, of one that may be days off, or none. */
+/* Microseconds of a wall clock, which may be days off, or no number. */
 static void add_fence(void)
 {
     static const int64_t offsets[] = {0, 1, -1, -1000000, 86400000000, 86399000000, 90000000000};
@@ -483,7 +484,7 @@ static void say_query(void)
     add(ONE_OF(locks));
 }
 
-/* Renew and heal. */
+/* The scripts that renew and heal. */
 static void say_each(void)
 {
     size_t keys = 1 + draw(3);
@@ -590,7 +591,7 @@ static void (*const says[RL_SCRIPTS])(void) = {
     [RL_SCRIPT_KEEP] = say_keep,       [RL_SCRIPT_FREE] = say_free,
 };
 
-/* One argument that is not what it should be, or one too few. No large numbers: a script would count up to them. */
+/* Makes one argument invalid, or removes one. Uses no large numbers, because a script would count up to them. */
 static void spoil_script(void)
 {
     static const char *const spoilt[] = {"",    "0",   "soon",    "007", "-1", "1.5",
@@ -633,7 +634,7 @@ static void say_load(void)
     add(rl_scripts[draw(RL_SCRIPTS)].text);
 }
 
-/* A marker as another incarnation, another deployment or nobody would have left it. */
+/* A marker as another incarnation or another deployment would have written it, or none. */
 static void say_marker(void)
 {
     static const char *const others[] = {"1 x", "2 abc 1 1 1 new here", "", "1 abc 1 1 1 new here"};
@@ -647,7 +648,7 @@ static void say_marker(void)
                   once_in(2) ? "new" : "restarted");
 }
 
-/* ------------------------------------------------------------------------------------------------- time, and what is left */
+/* ---------------------------------------------------------------------------------------- time, and the final state */
 
 static void execute_words(const char *first, const char *second, const char *third, const char *fourth,
                           const char *fifth)
@@ -659,7 +660,7 @@ static void execute_words(const char *first, const char *second, const char *thi
     execute();
 }
 
-/* Its type, its end to the millisecond, and all that is in it; errors, too, are the same. */
+/* Compares the key's type, its end to the millisecond, and its contents. Errors must be equal too. */
 static void compare_key(const char *name)
 {
     execute_words("EXISTS", name, NULL, NULL, NULL);
@@ -670,8 +671,8 @@ static void compare_key(const char *name)
     execute_words("ZRANGE", name, "0", "-1", "WITHSCORES");
 }
 
-/* What has expired is gone once both have been asked for it; then they have as many keys, which are those that the
- * model knew. */
+/* Expired keys disappear when both have received a command for them. Then both have the same number of keys, and
+ * these are the keys that the model has. */
 static void compare_all(void)
 {
     static char names[128][128];
@@ -690,13 +691,13 @@ static void set_time(int64_t microseconds)
     cluster_hold_clock(cluster, 0, now_us);
 }
 
-/* By steps that the scripts make a difference of; now and then it jumps back. */
+/* Advances the time by steps that matter to the scripts. Sometimes the time jumps back. */
 static void move_time(void)
 {
     static const int64_t ms[] = {1,    1,    2,    49,   150,  199,  200,   201,   999,
                                  1000, 1001, 2800, 3000, 3001, 5000, 10000, 12000, 30000};
     if (once_in(60)) {
-        compare_all(); /* an expired key would come back where nobody has asked for it yet */
+        compare_all(); /* otherwise an expired key would come back if no command has accessed it yet */
         set_time(now_us - (int64_t)draw(5000000));
     } else if (once_in(400)) {
         set_time(now_us + INT64_C(90000000000));
@@ -724,7 +725,7 @@ static void setup(void)
     char reply[64];
     fixtures_begin();
     cluster = cluster_create(1, &(struct cluster_options){.nodes = &node});
-    /* While the clock stands still, Redis 8.0.2 deletes expired keys in the background that a command would still find. */
+    /* With a stopped clock, Redis 8.0.2 deletes expired keys in the background that a command would still find. */
     ck_assert(cluster_command(cluster, 0, reply, sizeof reply, "DEBUG", "SET-ACTIVE-EXPIRE", "0", NULL));
     ck_assert_str_eq(reply, "OK");
     real = raw_client_connect(false, cluster_port(cluster, 0));

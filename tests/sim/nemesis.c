@@ -1,5 +1,4 @@
-/* What befalls a world. Each kind has a random stream of its own, so that leaving one out leaves the others as they
- * are. */
+/* The faults of a world. Each kind has its own random stream, so that leaving one out does not change the others. */
 #include <stdio.h>
 #include <string.h>
 
@@ -137,7 +136,7 @@ static void come_back(void *subject, uint64_t incarnation)
         return;
     node->up = true;
     name_run(node);
-    node->server.last_id = 0; /* it hands the same ids out again */
+    node->server.last_id = 0; /* it assigns the same connection IDs again */
     node->server.replica = false;
     node->server.history[0] = '\0';
     node->server.evicted = node->server.swaps = 0;
@@ -175,7 +174,7 @@ static void restart(struct sim_random *random)
 static void take_over(struct sim_node *node, struct sim_random *random)
 {
     sim_keyspace_copy(&node->server.keys, &node->snapshot, true);
-    /* Another machine, with a clock of its own. */
+    /* A different machine, with a different clock. */
     sim_clock_jump(&node->clock, sim_world->now,
                    (int64_t)sim_random_below(random, QUORUM_SECOND) - (int64_t)(QUORUM_SECOND / 2));
     sim_world->forgotten = true;
@@ -221,7 +220,7 @@ static void slow_down(struct sim_random *random)
 static void forget_scripts(struct sim_random *random)
 {
     struct sim_node *node = any_node(random);
-    /* All; or those that nobody has called since. */
+    /* All of them, or a random part. */
     bool all = sim_random_chance(random, 500);
     node->server.scripts &= all ? 0 : (uint32_t)sim_random_next(random);
     TRACE_NODE(node, "forgets %s of its scripts", all ? "all" : "some");
@@ -264,7 +263,7 @@ static void be_promoted(void *subject, uint64_t incarnation)
     name_history(node);
 }
 
-/* A synchronization takes longer than a look at the evidence lasts; the copied data is there when it ends. */
+/* A synchronization takes longer than the check of the evidence. The copied data is available when it ends. */
 static void fail_over(struct sim_random *random)
 {
     struct sim_node *node = any_node(random);
@@ -293,7 +292,7 @@ static void swap_databases(struct sim_random *random)
     sim_world->forgotten = true;
 }
 
-/* Half of its keys; the marker, too. */
+/* Evicts half of the keys, possibly with the marker. */
 static void evict(struct sim_random *random)
 {
     struct sim_node *node = any_node(random);
@@ -408,7 +407,7 @@ static void close_client(struct sim_random *random)
 
 static int64_t draw_rate(struct sim_random *random)
 {
-    return (int64_t)sim_random_below(random, 9000001) - 4500000; /* two of them differ by less than 1 % */
+    return (int64_t)sim_random_below(random, 9000001) - 4500000; /* the rates of two clocks differ by less than 1 % */
 }
 
 static void change_rates(struct sim_random *random)
@@ -419,7 +418,8 @@ static void change_rates(struct sim_random *random)
         node->clock.rate_by_itself = draw_rate(random);
         sim_clock_turn(&node->clock, sim_world->now, node->clock.rate_by_itself);
     }
-    /* What it does now may be ahead of the world's time: a clock that slows down before would run back. */
+    /* A process' last action may be ahead of the world's time. If its clock slowed down before that action, it would
+     * run backwards. */
     if (process->clock.rate == SIM_STOPPED || process->busy_until > sim_world->now)
         return;
     process->clock.rate_by_itself = draw_rate(random);

@@ -7,7 +7,7 @@
 
 #include "world.h"
 
-/* Bytes on their way. */
+/* Bytes in transit. */
 struct packet {
     struct sim_link *link;
     size_t size;
@@ -42,13 +42,13 @@ void sim_link_release(struct sim_link *link)
     free(link);
 }
 
-/* The process' time when it acts, which may be ahead of the world's. */
+/* The time at which the process acts, which may be ahead of the world's time. */
 static quorum_time time_of(const struct sim_process *process)
 {
     return sim_world->now + process->lag;
 }
 
-/* Packets of one direction keep their order. */
+/* Packets of one direction stay in order. */
 static quorum_time arrival(struct sim_link *link, bool up)
 {
     quorum_time *last = up ? &link->last_up : &link->last_down;
@@ -144,7 +144,7 @@ static void trace_command(const struct sim_link *link, size_t count, const struc
         if (word.size > 44)
             word.size = 12; /* a script's text */
         if (word.size == 40)
-            word.size = 8; /* a token, or a script's name */
+            word.size = 8; /* a token, or a script's hash */
         used += (size_t)snprintf(text + used, sizeof text - used, "%.*s ", (int)word.size, word.bytes);
     }
     const struct sim_bytes *reply = &link->node->reply;
@@ -169,7 +169,8 @@ static bool is_script(const struct sim_text *words)
     return sim_text_is(words[0], "EVALSHA") || sim_text_is(words[0], "EVAL");
 }
 
-/* Notes whose tokens they are. Returns the first that this node has undone; nothing has to set it again. */
+/* Records which client set these tokens. Returns the first one that this node has undone: no command may set it
+ * again. */
 static struct sim_text note_tokens(const struct sim_link *link, size_t count, const struct sim_text *words)
 {
     struct sim_text undone = {NULL, 0};
@@ -183,7 +184,7 @@ static struct sim_text note_tokens(const struct sim_link *link, size_t count, co
     return undone;
 }
 
-/* The token is what follows the keys. */
+/* The token is the word after the keys. */
 static void note_undo(const struct sim_link *link, size_t count, const struct sim_text *words, bool succeeded)
 {
     long long keys;
@@ -225,7 +226,7 @@ void sim_node_execute(struct sim_link *link)
         taken += size;
         execute_one(link, count, words);
     }
-    if (taken) /* else there may be no bytes at all */
+    if (taken) /* otherwise `bytes` may be NULL */
         memmove(link->unexecuted.bytes, link->unexecuted.bytes + taken, link->unexecuted.size - taken);
     link->unexecuted.size -= taken;
     if (node->reply.size && link->client_open && !link->severed)
@@ -260,7 +261,7 @@ static void server_closes(struct sim_link *link)
     sim_link_release(link);
 }
 
-/* The client has closed its end: what it had sent before is executed still. */
+/* The client has closed its end. The node still executes the commands that were sent before. */
 static void end_arrives(void *subject, uint64_t incarnation)
 {
     struct packet *packet = subject;
@@ -270,7 +271,7 @@ static void end_arrives(void *subject, uint64_t incarnation)
     packet_end(packet);
 }
 
-/* A node that hangs accepts all the same: its kernel does. */
+/* A hung node still accepts connections, because its kernel does. */
 static void connection_arrives(void *subject, uint64_t incarnation)
 {
     struct packet *packet = subject;
@@ -332,7 +333,7 @@ void sim_link_close(struct sim_link *link)
     sim_link_release(link);
 }
 
-/* ---------------------------------------------------------------------------------------------------- what befalls */
+/* ---------------------------------------------------------------------------------------------------------- faults */
 
 void sim_link_cut(struct sim_link *link, bool client_told, bool server_told)
 {
@@ -343,7 +344,7 @@ void sim_link_cut(struct sim_link *link, bool client_told, bool server_told)
     if (server_told)
         server_closes(link);
     else
-        link->severed = true; /* what is under way arrives; the end of the connection does not */
+        link->severed = true; /* packets in transit arrive; the end of the connection does not */
 }
 
 void sim_node_die(struct sim_node *node)
@@ -360,7 +361,7 @@ void sim_node_die(struct sim_node *node)
     }
 }
 
-/* In any order: the kernel's is as good as another. */
+/* The order of the links does not matter, because the kernel guarantees none. */
 void sim_node_resume(struct sim_node *node)
 {
     struct sim_link *waiting[256];

@@ -1,4 +1,4 @@
-/* A process: a loop with one client of the library on it, and the code that uses it. */
+/* A process: a loop with one client of the library, and the code that uses it. */
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +7,8 @@
 #include "world.h"
 
 /*
- * Reading the clock is where a process is most likely to be found preempted, for what it does next depends on it: the
- * rest of the turn then happens later than the world's time, and whatever it sends leaves then.
+ * A process is most likely to be preempted where it reads the clock, because its next action depends on the reading.
+ * The rest of the turn then happens later than the world's time, and its requests leave only then.
  */
 quorum_time sim_process_clock(const struct sim_process *process)
 {
@@ -66,8 +66,8 @@ static void set_options(struct sim_process *process)
     process->options.log = sim_world->tracing ? log_line : NULL;
     process->options.log_arg = process;
     process->options.log_level = REDLOCK_LOG_DEBUG;
-    /* Those who know of short locks only do not wait for the long ones that a node may have forgotten; who takes these
-     * says nothing of them. */
+    /* Clients that use only short locks do not wait for the long ones that a node may have lost. The clients with
+     * long locks have no guard. */
     if (config->beyond == SIM_BEYOND_MAX_TTL && process->index % 2)
         process->options.max_ttl_ms = config->ttl_ms[0];
     else if (config->beyond == SIM_BEYOND_MAX_TTL)
@@ -76,7 +76,7 @@ static void set_options(struct sim_process *process)
 
 static void plan(struct sim_process *process);
 
-/* One turn: what is ready is dispatched, then all else before it sleeps. */
+/* One turn: dispatches the ready events, then does the work that comes before sleeping. */
 static void turn(struct sim_process *process)
 {
     unsigned again = 0;
@@ -97,7 +97,7 @@ static void turn(struct sim_process *process)
     sim_current = NULL;
 }
 
-/* Its client is closed, and has said its last word. */
+/* The client is closed and has called its last callback. */
 static void leave(struct sim_process *process)
 {
     sim_process_end(process);
@@ -133,7 +133,7 @@ void sim_process_wake(struct sim_process *process, quorum_time at)
     sim_at(at, turn_due, process, ++process->turn_number);
 }
 
-/* When it wakes by itself. */
+/* Plans the next time at which the process wakes by itself. */
 static void plan(struct sim_process *process)
 {
     quorum_time alarm = sim_watch_alarm(process), work = sim_agent_wake(process);
@@ -187,7 +187,7 @@ void sim_process_start(struct sim_process *process)
     sim_process_wake(process, sim_world->now);
 }
 
-/* Its memory and its descriptors are gone; nothing is said to anybody. */
+/* Frees its memory and closes its descriptors. No callback is called. */
 void sim_process_end(struct sim_process *process)
 {
     process->alive = false;
@@ -197,7 +197,7 @@ void sim_process_end(struct sim_process *process)
         rl_client_destroy(client);
     process->client = process->ending = NULL;
     sim_agent_end(process);
-    sim_world->operations_under_way -= process->under_way; /* nobody waits for them any more */
+    sim_world->operations_under_way -= process->under_way; /* no process waits for them any more */
     process->under_way = 0;
     sim_watch_destroy(process->watch);
     process->watch = NULL;

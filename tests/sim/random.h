@@ -1,5 +1,5 @@
-/* Random numbers that a seed determines: splitmix64. Each concern has a stream of its own, so that one of them can be
- * turned off without moving the others. */
+/* Random numbers that are determined by a seed: splitmix64. Each purpose has its own stream, so that one can be
+ * turned off without changing the others. */
 #ifndef SIM_RANDOM_H
 #define SIM_RANDOM_H
 
@@ -18,7 +18,7 @@ static inline uint64_t sim_random_next(struct sim_random *random)
     return z ^ z >> 31;
 }
 
-/* A stream that depends on the seed and on what it is for. */
+/* A stream that depends on the seed and on its purpose. */
 static inline struct sim_random sim_random_stream(uint64_t seed, uint64_t purpose)
 {
     struct sim_random random = {seed};
@@ -27,7 +27,7 @@ static inline struct sim_random sim_random_stream(uint64_t seed, uint64_t purpos
     return random;
 }
 
-/* 0 to bound - 1; bound 0: 0. */
+/* Returns 0 to bound - 1; with bound 0 it returns 0. */
 static inline uint64_t sim_random_below(struct sim_random *random, uint64_t bound)
 {
     return bound ? sim_random_next(random) % bound : 0;
@@ -38,13 +38,13 @@ static inline uint64_t sim_random_between(struct sim_random *random, uint64_t le
     return least + sim_random_below(random, most - least + 1);
 }
 
-/* True so many times of a thousand. */
+/* True with a probability of per_mille / 1000. */
 static inline bool sim_random_chance(struct sim_random *random, unsigned per_mille)
 {
     return sim_random_below(random, 1000) < per_mille;
 }
 
-/* Small values are as likely as large ones: each power of two between the two gets the same share. */
+/* Each power of two between the limits gets the same share, so small values are likely too. */
 static inline uint64_t sim_random_log(struct sim_random *random, uint64_t least, uint64_t most)
 {
     unsigned doublings = 0;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The same seed gives the same world, to the last command: what fails once fails again.
+# The same seed gives the same world, to the last command, so every failure can be reproduced.
 #
 # Usage: replay.sh SIM
 set -euo pipefail
@@ -9,7 +9,7 @@ directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 
 for world in 11 12 13; do
-  # The last lines tell how long it took.
+  # The last lines contain the elapsed time.
   "$sim" --world $world --trace | sed '/^seed /,$d' >"$directory/first"
   "$sim" --world $world --trace | sed '/^seed /,$d' >"$directory/second"
   if ! cmp "$directory/first" "$directory/second"; then

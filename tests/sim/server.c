@@ -15,13 +15,13 @@ char sim_script_error[256];
 
 /* ---------------------------------------------------------------------------------------------------------- reading */
 
-/* A number between a mark and the end of its line. NULL: the line is not complete. */
+/* Reads a number between a mark and the end of its line. Returns NULL if the line is incomplete. */
 static const char *read_number(const char *at, const char *end, char mark, size_t *number)
 {
     if (at == end)
         return NULL;
     if (*at++ != mark)
-        abort(); /* hiredis writes no such thing */
+        abort(); /* hiredis never writes this */
     *number = 0;
     for (; at < end && *at != '\r'; at++)
         *number = 10 * *number + (size_t)(*at - '0');
@@ -46,8 +46,8 @@ size_t sim_server_parse(const char *bytes, size_t size, struct sim_text *words, 
 /* ----------------------------------------------------------------------------------------------------------- memory */
 
 /*
- * A script makes a hundred small objects and is done: most of what it costs is getting memory and giving it back.
- * Blocks of a size are kept in a list of their own, and go back to the system with the interpreter.
+ * A script creates about a hundred small objects and ends, so allocating and freeing memory is most of its cost. Free
+ * blocks of one size are kept in a list, and returned to the system with the interpreter.
  */
 #define GRAIN      16
 #define SMALL      512
@@ -142,7 +142,7 @@ static void free_chunks(void)
 static lua_State *lua;
 static int compiled[RL_SCRIPTS];
 
-/* Whose command a script is running. */
+/* The command that the running script executes. */
 static struct {
     struct sim_server *server;
     int64_t microseconds;
@@ -170,7 +170,7 @@ static void push_line(const char *field, const char *line, size_t size)
     lua_setfield(lua, -2, field);
 }
 
-/* RESP to what a script sees of it. Returns what follows. */
+/* Converts RESP to the value that a script sees. Returns the rest of the reply. */
 static const char *push_reply(const char *at)
 {
     const char *line = at + 1, *stop;
@@ -277,7 +277,7 @@ static void open_interpreter(void)
     lua = lua_newstate(allocate, NULL);
     if (!lua)
         abort();
-    lua_gc(lua, LUA_GCSETPAUSE, 400); /* what lives is little, what dies much: it need not be looked for so often */
+    lua_gc(lua, LUA_GCSETPAUSE, 400); /* few objects live and most die, so garbage collection can run less often */
     luaL_openlibs(lua);
     luaL_register(lua, "redis", functions);
     lua_settop(lua, 0);
@@ -309,7 +309,7 @@ static void set_words(const char *name, size_t count, const struct sim_text *wor
     lua_setglobal(lua, name);
 }
 
-/* What a script returned, at the top of the stack, to RESP. */
+/* Converts the script's return value, at the top of the stack, to RESP. */
 static void write_value(struct sim_bytes *reply)
 {
     size_t size;
@@ -358,7 +358,7 @@ static void write_value(struct sim_bytes *reply)
     }
 }
 
-/* An error that a command answered is passed on; any other is the script's own, or the model's. */
+/* Passes on the error of a command. Any other error is a bug of the script or of the model. */
 static void write_error(struct sim_bytes *reply, const char *name)
 {
     if (lua_type(lua, -1) == LUA_TTABLE) {
@@ -393,7 +393,7 @@ struct sim_text sim_script_name(struct sim_text word)
     return script < 0 ? word : (struct sim_text){rl_scripts[script].name, strlen(rl_scripts[script].name)};
 }
 
-/* How many of the words are keys. false: it is said why that cannot be. */
+/* Reads the number of keys among the words. Returns false after it has written an error reply. */
 static bool read_keys(size_t count, const struct sim_text *words, size_t *keys, struct sim_bytes *reply)
 {
     long long number = 0;
@@ -483,7 +483,7 @@ static void info(const struct sim_server *server, size_t count, const struct sim
     sim_bytes_add(reply, "\r\n", 2);
 }
 
-/* What a script, too, may call. */
+/* Executes a command that scripts may call too. */
 static void execute_key_command(struct sim_server *server, size_t count, const struct sim_text *words,
                                 int64_t microseconds, struct sim_bytes *reply)
 {
@@ -533,7 +533,7 @@ static void subscribe(struct sim_session *session, struct sim_text channel, stru
                     channel.bytes);
 }
 
-/* What concerns the connection alone; answered in any state. */
+/* Commands about the connection alone; the server executes them in any state. */
 static bool execute_session_command(struct sim_server *server, struct sim_session *session, size_t count,
                                     const struct sim_text *words, struct sim_bytes *reply)
 {
@@ -550,7 +550,7 @@ static bool execute_session_command(struct sim_server *server, struct sim_sessio
     return true;
 }
 
-/* The library's other scripts, and SET, write in every case or as a rule. */
+/* True for commands that write nothing. The library's other scripts, and SET, write always or normally. */
 static bool may_run_on_replica(size_t count, const struct sim_text *words)
 {
     struct sim_text script = sim_script_name(count > 1 ? words[1] : words[0]);

@@ -1,7 +1,7 @@
 /*
- * The system as the library and hiredis see it: descriptors, sockets, clocks, random numbers; and libev. The linker
- * prefers these functions to the C library's, so that all code above them is what ships. Descriptors that are not of a
- * world go to the kernel.
+ * The system that the library and hiredis use: descriptors, sockets, clocks, random numbers; and libev. The linker
+ * prefers these functions to the C library's, so all code above them is the production code. Calls with descriptors
+ * that belong to no world go to the kernel.
  */
 #include <arpa/inet.h>
 #include <assert.h>
@@ -26,10 +26,10 @@
 
 #include "world.h"
 
-/* Interposed: hidden, they would be the program's own only. */
+/* These functions interpose. With hidden visibility they would serve only the program itself. */
 #define SYSTEM    __attribute__((visibility("default")))
 
-#define FIRST     1000000 /* no descriptor of the kernel's is so large */
+#define FIRST     1000000 /* larger than any descriptor of the kernel */
 #define MOST      1024
 #define PER_WATCH 64
 #define WATCHERS  2
@@ -39,13 +39,13 @@ enum kind { NOTHING, TIMER, BELL, SOCKET };
 struct descriptor {
     enum kind kind;
     struct sim_watch *watch;
-    quorum_time armed;     /* TIMER: QUORUM_NEVER not */
-    uint64_t rung;         /* BELL */
+    quorum_time armed;     /* TIMER: when it fires; QUORUM_NEVER: disarmed */
+    uint64_t rung;         /* BELL: the eventfd's counter */
     struct sim_link *link; /* SOCKET; NULL before connect(2) */
     ev_io *watchers[WATCHERS];
 };
 
-/* Of one process. */
+/* The descriptors and watchers of one process. */
 struct sim_watch {
     unsigned open[PER_WATCH];
     unsigned count;
@@ -169,7 +169,7 @@ SYSTEM int eventfd(unsigned initial, int flags)
     return fd;
 }
 
-/* Signals are not simulated: what is blocked around writes need not be. */
+/* Signals are not simulated, so writes need not block any. */
 SYSTEM int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
     if (sim_current && old)
@@ -254,7 +254,7 @@ SYSTEM int fcntl64(int fd, int command, ...)
 
 SYSTEM int poll(struct pollfd *fds, nfds_t count, int timeout)
 {
-    assert(!sim_current); /* nobody blocks in a loop */
+    assert(!sim_current); /* no code blocks inside a loop */
     return (int)syscall(SYS_poll, fds, count, timeout);
 }
 
@@ -461,7 +461,8 @@ static bool call_watchers(struct sim_process *process, unsigned index)
     return called;
 }
 
-/* From any of them on: the kernel gives no order. What is opened or closed meanwhile is seen as it is by then. */
+/* Starts with a random descriptor, because the kernel guarantees no order. A descriptor that is opened or closed
+ * meanwhile is seen in its new state. */
 bool sim_watch_dispatch(struct sim_process *process)
 {
     struct sim_watch *watch = process->watch;

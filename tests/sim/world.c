@@ -1,4 +1,4 @@
-/* The course of a world: a storm, then a calm in which everything must come to rest, then its end. */
+/* The phases of a world: a storm of faults, a calm in which all activity must settle, and the end. */
 #include "world.h"
 
 #include <assert.h>
@@ -68,8 +68,8 @@ static void draw_times(struct sim_config *config, struct sim_random *random)
     config->tail = sim_random_chance(random, 500) ? 0 : (unsigned)sim_random_log(random, 1, 30);
 }
 
-/* A node that may have forgotten grants nothing for max_ttl: were it to happen more often than that, nothing else
- * would. */
+/* A node that may have lost keys grants nothing for max_ttl. If this happened more often, the clients would acquire
+ * nothing. */
 static quorum_duration quarantine_of(const struct sim_config *config)
 {
     return config->max_ttl_ms * QUORUM_MILLISECOND * 11 / 10 + 3 * QUORUM_SECOND;
@@ -96,7 +96,7 @@ static void draw_kinds(struct sim_config *config, struct sim_random *random)
     config->permits = sim_random_chance(random, 700) ? 0 : (unsigned)sim_random_between(random, 2, 4);
 }
 
-/* What shows a boundary must come about often enough. */
+/* The fault that shows a boundary must be frequent enough. */
 static void go_beyond(struct sim_config *config)
 {
     const uint32_t forgetting = 1u << SIM_FAULT_RESTART;
@@ -144,7 +144,7 @@ static struct {
     enum phase phase;
     quorum_time since;
     quorum_time calm_since;
-    unsigned probed; /* resources; then readers together */
+    unsigned probed; /* number of resources probed, then the two readers together */
 } course;
 
 static void enter(enum phase phase)
@@ -182,7 +182,8 @@ static void calm(void)
         enter(OVER);
 }
 
-/* Links that died without a word are found after the silence limit; what was kept for them is sent, and executed. */
+/* Waits until links that broke without notice are detected, after the silence limit, and the undos kept for them are
+ * sent and executed. */
 static void settle(void)
 {
     if (sim_world->now - course.calm_since < 6 * QUORUM_SECOND || sim_world->now - course.since < 2 * QUORUM_SECOND)
@@ -309,7 +310,7 @@ static void begin(uint64_t seed, const struct sim_config *config, bool tracing, 
         sim_process_start(&world->processes[i]);
     }
     if (world->processes[0].options.guard)
-        world->processes[0].wanted = SIM_TRUST; /* a new deployment: somebody vouches for it */
+        world->processes[0].wanted = SIM_TRUST; /* a new deployment: its operator trusts it */
     sim_at(world->now, tick, NULL, 0);
 }
 

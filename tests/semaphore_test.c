@@ -205,7 +205,7 @@ static bool waits_on_all(void *count)
     return true;
 }
 
-/* A waiter is notified of whichever slot is released, and two releases at once notify two waiters. */
+/* Releasing any slot notifies a waiter, and releasing two slots at once notifies two waiters. */
 START_TEST(waiters_are_called)
 {
     struct face *face = open_face(BLOCKING_FACE), *faces[2];

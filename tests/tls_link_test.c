@@ -1,4 +1,4 @@
-/* What TLS does beside carrying bytes: its own messages, the thread's error queue, full sockets, links that break. */
+/* TLS beyond transport: protocol messages, the thread's error queue, full sockets, and broken connections. */
 #define _GNU_SOURCE
 #include "server_suite.h"
 #include "support/clock.h"
@@ -27,9 +27,9 @@ enum { SOON_MS = 10000, LONG_MS = 60000, YEAR = 365, MANY = 8000, KEY_UPDATE = 2
 
 static const int protocols[] = {TLS1_2_VERSION, TLS1_3_VERSION};
 
-static const struct identity *trusted, *untrusted; /* servers */
+static const struct identity *trusted, *untrusted; /* server certificates */
 static redlock_options options;
-static redlock_client *client; /* of the blocking face */
+static redlock_client *client; /* the client of the blocking API */
 static redlock_result result;
 static struct ev_loop *loop;
 static char nodes[256];
@@ -107,14 +107,14 @@ static struct fake_server *start_fake_server(void)
     return server;
 }
 
-/* --- Messages nobody asked for --- */
+/* --- Unexpected messages --- */
 
 static bool has_changed_keys(void *relay)
 {
     return tls_relay_key_changes(relay) > 0;
 }
 
-/* TLS' own are no reply to no request, and some want an answer. */
+/* TLS' own messages are not replies to requests, and some of them must be answered. */
 START_TEST(keys_are_changed_on_an_idle_link)
 {
     struct cluster *cluster = cluster_create(1, NULL);
@@ -160,7 +160,7 @@ START_TEST(a_reply_too_many_closes_the_link)
 }
 END_TEST
 
-/* --- Links that break --- */
+/* --- Broken connections --- */
 
 START_TEST(handshakes_that_break_are_tried_again)
 {
@@ -174,7 +174,7 @@ START_TEST(handshakes_that_break_are_tried_again)
 }
 END_TEST
 
-/* --- The asynchronous face, whose thread belongs to the host --- */
+/* --- The asynchronous API, whose thread belongs to the host --- */
 
 static redlock_client *attached;
 static unsigned answers, granted;
@@ -188,7 +188,7 @@ static void run_until(unsigned wanted)
     ck_assert_uint_eq(answers, wanted);
 }
 
-/* It may come from right before the loop sleeps. */
+/* The callback may run just before the loop sleeps, so it must end ev_run(). */
 static void answered(void)
 {
     answers++;
@@ -238,7 +238,7 @@ static void detach(void)
     run_until(1);
 }
 
-/* --- Errors of OpenSSL belong to the thread, and hiredis takes any it finds for one of the link --- */
+/* --- OpenSSL's error queue is per thread, and hiredis attributes any error in it to its own connection --- */
 
 static ev_prepare before_sleep;
 static ev_check after_sleep;
@@ -268,7 +268,7 @@ static void on_check(struct ev_loop *in, ev_check *watcher, int events)
     leave_an_error();
 }
 
-/* From now on the host leaves errors wherever the library's turn may come. */
+/* From now on the host leaves an error in the queue at each point after which the library may run. */
 static void leave_errors(void)
 {
     ev_prepare_init(&before_sleep, on_prepare);
@@ -355,7 +355,7 @@ static void watch_messages(int is_write, int version, int content_type, const vo
         told_to_change_keys = true;
 }
 
-/* hiredis then thinks that TLS must read before it can write. */
+/* hiredis then assumes that TLS must read before it can write. */
 static void read_a_message_without_data(struct tls_relay *relay)
 {
     uint64_t deadline = test_deadline_ns(SOON_MS);
@@ -406,7 +406,7 @@ START_TEST(a_full_socket_is_written_to_when_there_is_room)
 }
 END_TEST
 
-/* In a program that does nothing about SIGPIPE. */
+/* The program has the default disposition of SIGPIPE. */
 START_TEST(a_server_that_dies_while_it_is_written_to)
 {
     struct cluster *cluster = cluster_create(1, NULL);

@@ -1,4 +1,4 @@
-/* A library without TLS says so, and asks no node in the clear that was to be asked over TLS. */
+/* A library without TLS refuses a node list that requires TLS, and never connects to such a node without it. */
 #include "quorum_suite.h"
 #include "support/fake_server.h"
 #include "support/fixture.h"

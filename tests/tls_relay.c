@@ -28,7 +28,7 @@ struct tls_relay {
     int reservation;
     int listener;
     int wake;
-    SSL *client; /* NULL: none; with its server */
+    SSL *client; /* NULL: no client, and no connection to the server */
     int client_fd;
     int server_fd;
     atomic_bool quit;
@@ -37,10 +37,10 @@ struct tls_relay {
     atomic_bool key_change_wanted;
     atomic_uint breaks_wanted;
     atomic_uint handshakes;
-    atomic_uint key_changes; /* of the client's */
+    atomic_uint key_changes; /* key changes made by the client */
 };
 
-/* --- The thread's side --- */
+/* --- The relay's thread --- */
 
 static void hang_up(struct tls_relay *relay)
 {
@@ -115,7 +115,7 @@ static void change_keys(struct tls_relay *relay)
         hang_up(relay);
 }
 
-/* What poll() saw may be nothing but messages of TLS' own: the read must not wait for more. */
+/* The readable data may be only TLS' own messages, so the read must not block. */
 static void from_client(struct tls_relay *relay)
 {
     char data[CHUNK];
@@ -171,7 +171,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-/* --- The test's side --- */
+/* --- The test's thread --- */
 
 static void stop(void *object)
 {
@@ -198,7 +198,7 @@ static SSL_CTX *make_context(const struct identity *identity, int protocol)
     return context;
 }
 
-/* Its signals are the test's affair: a thread that may be interrupted takes them from where they are expected. */
+/* The relay's thread blocks all signals: they must interrupt the thread in which a test expects them. */
 static void start_thread(struct tls_relay *relay)
 {
     sigset_t all, before;

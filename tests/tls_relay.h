@@ -1,5 +1,5 @@
-/* A TLS server in front of a plain one on loopback, in a thread of its own, for what a real server with TLS cannot be
- * made to do. One connection at a time: a new one takes the place of the old. */
+/* A TLS server in front of a plain server on loopback, for behaviour that a real TLS server cannot be made to show.
+ * It runs in a separate thread. One connection at a time: a new one replaces the old one. */
 #ifndef TESTS_TLS_RELAY_H
 #define TESTS_TLS_RELAY_H
 
@@ -11,24 +11,24 @@
 
 struct tls_relay;
 
-/* Shows the identity's certificate. protocol: TLS1_2_VERSION or TLS1_3_VERSION. Registers itself for fixtures_end(). */
+/* Presents the identity's certificate. protocol: TLS1_2_VERSION or TLS1_3_VERSION. fixtures_end() stops the relay. */
 struct tls_relay *tls_relay_start(const struct identity *identity, int protocol, uint16_t server_port);
 void tls_relay_stop(struct tls_relay *relay);
 
 uint16_t tls_relay_port(const struct tls_relay *relay);
 
-/* How many handshakes were finished. */
+/* The number of completed handshakes. */
 unsigned tls_relay_handshakes(const struct tls_relay *relay);
 
-/* TLS 1.3: sends nothing but a message of TLS' own, which changes the keys and asks the client to do the same. */
+/* TLS 1.3: sends a key update, without data, and requests one from the client. */
 void tls_relay_change_keys(struct tls_relay *relay);
-/* How often the client has. */
+/* The number of key updates by the client. */
 unsigned tls_relay_key_changes(const struct tls_relay *relay);
 
-/* Breaks the connection by an RST in the middle of the next `count` handshakes. */
+/* Resets the connection (RST) in the middle of the next `count` handshakes. */
 void tls_relay_break_handshakes(struct tls_relay *relay, unsigned count);
 
-/* Reads nothing more from the client until it is let go. */
+/* held: stop reading from the client; not held: continue. */
 void tls_relay_hold(struct tls_relay *relay, bool held);
 
 #endif

@@ -1,4 +1,4 @@
-/* TLS to real servers: who is trusted, who is refused, and in which words. */
+/* TLS connections to real servers: which servers the client trusts, which it refuses, and the error texts. */
 #define _GNU_SOURCE
 #include "server_suite.h"
 #include "support/allocator.h"
@@ -24,7 +24,7 @@
 enum { NODES = 3, SOON_MS = 10000, YEAR = 365 };
 enum { PATH_SIZE = 256 };
 
-/* What the tests write, all of it in one directory. */
+/* The files that the tests write, all in one directory. */
 static const struct identity *authority, *stranger;
 static char authority_file[PATH_SIZE], stranger_file[PATH_SIZE];
 static char client_certificate[PATH_SIZE], client_key[PATH_SIZE];
@@ -83,11 +83,11 @@ static void teardown(void)
 struct servers {
     size_t count;
     const struct identity *issuer; /* NULL: the authority */
-    const char *names;             /* NULL: of loopback */
+    const char *names;             /* NULL: the names of loopback */
     int days;                      /* 0: a year */
     bool client_certificates;
     bool ipv6;
-    const char *protocols; /* NULL: as Redis likes */
+    const char *protocols; /* NULL: the server's default */
 };
 
 static void start(struct servers servers)
@@ -146,7 +146,7 @@ static void expect_works(const char *host)
     ck_assert_msg(cluster_keys_left(cluster, NULL, NULL) == 0, "%s", cluster_key_names(cluster, NULL, NULL));
 }
 
-/* Waiting does not help, and the node says why. */
+/* The nodes are misconfigured, so waiting does not help, and each node's text gives the reason. */
 static void expect_refused(const char *nodes, const char *words)
 {
     make_client(nodes);
@@ -158,7 +158,7 @@ static void expect_refused(const char *nodes, const char *words)
     ck_assert_int_eq(redlock_close(&client, NULL), REDLOCK_OK);
 }
 
-/* --- Trusted --- */
+/* --- Trusted servers --- */
 
 START_TEST(a_lock_over_tls)
 {
@@ -186,7 +186,7 @@ static void *wait_for_lock(void *data)
     return NULL;
 }
 
-/* Every node has a listener, and the waiter on its list. */
+/* Every node has a subscriber and the waiter's queue entry. */
 static bool waiter_is_heard(void *data)
 {
     char reply[256];
@@ -320,7 +320,7 @@ START_TEST(a_server_that_is_restarted_is_met_again)
 }
 END_TEST
 
-/* --- Refused --- */
+/* --- Refused servers --- */
 
 START_TEST(an_unknown_authority)
 {
@@ -377,8 +377,8 @@ START_TEST(a_port_that_answers_something_else)
 }
 END_TEST
 
-/* A plain Redis reads a handshake as the beginning of a line, and waits for its end. Where chance put one into the
- * handshake it answers. */
+/* A plain Redis reads the handshake as the beginning of a line, and waits for its end. If the random bytes of the
+ * handshake contain a line end, it replies. */
 START_TEST(a_plain_redis)
 {
     redlock_lock *lock;
@@ -407,16 +407,16 @@ START_TEST(a_server_with_tls_asked_without)
 }
 END_TEST
 
-/* --- Secrets: however a link fails, what is said and shown of it has no password, and no part of one --- */
+/* --- Secrets: no log line, result or status of a failed connection contains a password or a part of one --- */
 
 #define PASSWORD "hush51v/Kx7mw@silent83z"
 #define ENCODED  "hush51v%2FKx7mw%40silent83z"
 
 static const char *const secrets[] = {"hush51v", "Kx7mw", "silent83z"};
 
-static atomic_uint lines;         /* logged */
-static atomic_bool line_is_shown; /* one with a secret */
-static char shown_line[1024];     /* the first of them */
+static atomic_uint lines;         /* number of logged lines */
+static atomic_bool line_is_shown; /* a logged line contains a secret */
+static char shown_line[1024];     /* the first such line */
 
 static const char *secret_in(const void *bytes, size_t size)
 {
@@ -426,7 +426,7 @@ static const char *secret_in(const void *bytes, size_t size)
     return NULL;
 }
 
-/* On the client's thread, where no test may fail. */
+/* Runs on the client's thread, where Check's assertions must not be used. */
 static void log_line(int level, const char *line, void *arg)
 {
     (void)level;
@@ -530,7 +530,7 @@ START_TEST(a_link_that_fails_shows_no_password)
 }
 END_TEST
 
-/* --- Files and names that cannot be used: told when the client is made --- */
+/* --- Unusable files and names: refused when the client is created --- */
 
 static void expect_invalid(const char *words, const char *path)
 {
@@ -594,7 +594,7 @@ START_TEST(bad_client_certificates)
 }
 END_TEST
 
-/* And nobody is asked for the passphrase. */
+/* OpenSSL does not prompt for the passphrase. */
 START_TEST(an_encrypted_key)
 {
     char path[PATH_SIZE];

@@ -1,5 +1,5 @@
-/* Waiting on real servers: who waits is called and does not poll, gets the lock in turn, stands behind no dead waiter
- * for long, and leaves nothing. */
+/* Waiting on real servers: nodes notify a waiter, so that it does not poll continuously; waiters acquire in turn; a
+ * dead waiter delays the others only briefly; no key is left. */
 #define _GNU_SOURCE
 #include "real.h"
 
@@ -44,7 +44,7 @@ static bool all_are_ready(void *client)
     return redlock_ready(client, 0, &result) == REDLOCK_OK && result.granted == result.nodes;
 }
 
-/* All of its nodes can be asked. */
+/* Opens a client, and waits until all of its nodes are usable. */
 static redlock_client *open_client(const char *nodes)
 {
     redlock_options options = client_options();
@@ -81,7 +81,8 @@ static uint64_t release_it(redlock_lock *lock)
     return released;
 }
 
-/* Runs the scene again while it takes the limit or longer: a busy machine delays some of the runs, a fault all of them. */
+/* Repeats the scene until it takes less than the limit, at most RUNS times. A busy machine delays some of the runs,
+ * a fault delays all of them. */
 static uint64_t least_of_some(uint64_t (*scene)(int i), int i, uint64_t limit_ns)
 {
     enum { RUNS = 5 };
@@ -106,8 +107,8 @@ struct waiter {
     redlock_lock *lock;
     int status;
     uint64_t told_ns; /* when the acquire returned */
-    unsigned place;   /* in the order in which they got it, from 1 */
-    bool keeps;       /* the lock, else it is released at once */
+    unsigned place;   /* in the order of acquiring, from 1 */
+    bool keeps;       /* keeps the lock; otherwise releases it at once */
 };
 
 static atomic_uint places;
@@ -150,7 +151,7 @@ static void join_with_it(struct waiter *waiter)
     ck_assert_msg(waiter->status == REDLOCK_OK, "%s", redlock_status_name(waiter->status));
 }
 
-/* --- What the nodes show --- */
+/* --- The state of the nodes --- */
 
 static bool are_queued(void *count)
 {
@@ -160,13 +161,13 @@ static bool are_queued(void *count)
     return true;
 }
 
-/* So many clients stand in the queue on every node. */
+/* Waits until this many clients are queued on every node. */
 static void await_queued(long long count)
 {
     ck_assert_msg(wait_until(are_queued, &count, REAL_SOON_MS), "not %lld are queued everywhere", count);
 }
 
-/* Attempts end with a majority's answers: the slowest node may not have taken it in. */
+/* An attempt ends with a majority's replies: the slowest node may not have executed it yet. */
 static bool is_on_a_majority(void *arg)
 {
     size_t found = 0;
@@ -177,7 +178,7 @@ static bool is_on_a_majority(void *arg)
     return found > cluster_size(cluster) / 2;
 }
 
-/* So many listen on every node. */
+/* This many clients are subscribed on every node. */
 static bool are_listening(void *count)
 {
     char reply[4096];
@@ -193,7 +194,7 @@ static bool are_listening(void *count)
     return true;
 }
 
-/* The servers have noticed that the others are gone. */
+/* The servers have noticed that the other clients are gone. */
 static bool is_one_listening(void *arg)
 {
     char reply[4096];
@@ -213,14 +214,14 @@ static void await_listening(int count)
     ck_assert_msg(wait_until(are_listening, &count, REAL_SOON_MS), "not %d listen everywhere", count);
 }
 
-/* No helper key, though the lock may be there. */
+/* None of the queue's keys is left; the lock's key may be. */
 static bool is_queue_gone(void *arg)
 {
     (void)arg;
     return cluster_keys_left(cluster, "*:redlock:*", NULL) == 0;
 }
 
-/* Long before the entries of the dead end. */
+/* The queue's keys must go long before a dead waiter's entry would expire. */
 static void expect_no_queue(void)
 {
     ck_assert_msg(wait_until(is_queue_gone, NULL, 1500), "left on the nodes: %s",
@@ -243,7 +244,7 @@ static void foreign_delete(void)
         cluster_integer(cluster, i, "DEL", KEY, NULL);
 }
 
-/* --- Called, not polling --- */
+/* --- Notification instead of polling --- */
 
 static int compare(const void *a, const void *b)
 {
@@ -261,8 +262,8 @@ static uint64_t median(uint64_t *took)
 }
 
 struct medians {
-    uint64_t hand_over; /* from the release to the waiter in another client */
-    uint64_t control;   /* that client acquires a free lock and releases it */
+    uint64_t hand_over; /* from the release until a waiter in another client has the lock */
+    uint64_t control;   /* the same client acquires a free lock and releases it */
 };
 
 static struct medians measure_hand_overs(redlock_client *holder, redlock_client *other, bool fair)
@@ -285,7 +286,8 @@ static struct medians measure_hand_overs(redlock_client *holder, redlock_client 
     return (struct medians){median(took), median(control)};
 }
 
-/* The limit allows for a busy machine, on which the control takes longer too. Without a wake-up it takes up to 1 s. */
+/* The limit allows for a busy machine, on which the control takes longer too. Without a notification a hand-over
+ * takes up to 1 s. */
 START_TEST(released_lock_is_handed_over_at_once)
 {
     cluster = real_cluster(_i < 2 ? 1 : NODES, NULL);
@@ -310,7 +312,8 @@ static long long calls(size_t node, const char *command)
     return at != NULL ? atoll(at + strlen(name)) : 0;
 }
 
-/* All that the library sends while nothing happens, but for the heartbeats' INFO, which the test itself uses. */
+/* All commands that the library sends while the lock is idle, except the heartbeats' INFO, which the test itself
+ * uses. */
 static long long sent(size_t node)
 {
     return calls(node, "evalsha") + calls(node, "eval") + calls(node, "set") + calls(node, "subscribe") +
@@ -332,7 +335,7 @@ static bool are_made(void *arg)
     return true;
 }
 
-/* Not renewed, so that whatever is sent while it is held comes from who waits. */
+/* Without renewal, so that all commands during the hold come from the waiter. */
 static redlock_lock *take_it_for_long(redlock_client *client)
 {
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
@@ -361,7 +364,8 @@ START_TEST(who_waits_asks_once_a_second)
         looks.before[i] = sent(i);
     ck_assert(wait_until(are_made, &looks, REAL_SOON_MS));
     uint64_t took_ms = (test_now_ns() - begun) / MS;
-    /* The first of them may come at once: hearing it all sets off a look. It may be on its way when the time begins. */
+    /* The first look may come at once, because the waiter looks when its last subscription is up. That look may
+     * still be on its way when the measurement begins. */
     ck_assert_msg(took_ms >= 1800, "%lld looks in %llu ms", looks.count, (unsigned long long)took_ms);
     for (size_t i = 0; i < NODES; i++) {
         long long commands = sent(i) - looks.before[i];
@@ -376,8 +380,8 @@ START_TEST(who_waits_asks_once_a_second)
 }
 END_TEST
 
-/* A deployment that is new grants nothing for a while: the nodes say that the lock is free, and when they will grant it
- * is known. */
+/* The nodes of a new deployment are in quarantine: they report the lock as free, and the client knows when they will
+ * grant it. */
 enum { TTL_MS = 1100, QUARANTINE_MS = TTL_MS + 13 + 1000 };
 
 static uint64_t wait_for_the_end_of_a_quarantine(int i)
@@ -399,14 +403,14 @@ static uint64_t wait_for_the_end_of_a_quarantine(int i)
     for (size_t node = 0; node < NODES; node++)
         ck_assert_msg(calls(node, "evalsha") <= LITTLE + (long long)took_ms / 1000, "node %zu: %lld scripts", node,
                       calls(node, "evalsha"));
-    expect_no_queue(); /* nor on a node whose quarantine ended last, whom nobody asked for the lock */
+    expect_no_queue(); /* not even on the node whose quarantine ended last, which got no acquire */
     close_client(client);
     return waiter.told_ns - began;
 }
 
 START_TEST(a_quarantine_is_waited_out_without_asking)
 {
-    enum { BEFORE_NEXT_LOOK_MS = 700 }; /* it ends soon after a look of the waiter, who looks once a second */
+    enum { BEFORE_NEXT_LOOK_MS = 700 }; /* the quarantine ends soon after a look, and the waiter looks once a second */
     assert_takes_less(wait_for_the_end_of_a_quarantine, _i, QUARANTINE_MS + BEFORE_NEXT_LOOK_MS);
 }
 END_TEST
@@ -436,9 +440,9 @@ START_TEST(waiters_of_one_client_come_in_turn)
         start(&waiters[i], other, _i);
         ck_assert(wait_until(are_pending, &expected, REAL_SOON_MS));
         if (i == 0)
-            await_queued(1); /* from then on the others join behind it at once */
+            await_queued(1); /* the later waiters then queue behind it at once */
     }
-    await_queued(1); /* one for all of them */
+    await_queued(1); /* one entry for all of them */
     release_it(lock);
     for (unsigned i = 0; i < WAITERS; i++) {
         join_with_it(&waiters[i]);
@@ -457,7 +461,7 @@ static bool has_text(size_t node, const char *text, const char *command, const c
     return cluster_command(cluster, node, reply, sizeof(reply), command, key, field, NULL) && strcmp(reply, text) == 0;
 }
 
-/* Whoever is first has come from a machine whose clock is ten years ahead. */
+/* Gives the first waiter's ticket the time of a clock that is years ahead. */
 static void put_tickets_ahead(void)
 {
     char first[64];
@@ -470,7 +474,7 @@ static void put_tickets_ahead(void)
     }
 }
 
-/* When its entry ends, by the node's clock. */
+/* When the first waiter's entry expires, by the node's clock. */
 static long long life_of_first(size_t node)
 {
     char first[64], ends[64];
@@ -480,7 +484,7 @@ static long long life_of_first(size_t node)
     return atoll(ends);
 }
 
-/* The waiter has looked on every node since its time there ended at these moments. */
+/* The waiter has refreshed its entry on every node since the entry had these ends. */
 static bool have_refreshed(void *arg)
 {
     long long(*ends)[NODES] = arg;
@@ -491,7 +495,7 @@ static bool have_refreshed(void *arg)
     return true;
 }
 
-/* What a node has seen it does not forget when one with a lower ticket refreshes its place. */
+/* A node keeps the largest ticket it has seen, also when a waiter with a smaller one refreshes its entry. */
 START_TEST(refresh_leaves_the_largest_ticket)
 {
     struct waiter waiter = {0};
@@ -524,8 +528,9 @@ static bool is_later_everywhere(void *unused)
     return true;
 }
 
-/* Nodes send a waiter to the end that leaves a free lock. When a majority has, it stands there on all of them: else two
- * could each be the first on some nodes for ever, and each take what the other lacks. A minority moves nobody. */
+/* Nodes move a waiter that leaves a free lock to the tail. When a majority has moved it, the waiter moves its entry
+ * on all nodes. Otherwise two waiters could each stay first on some nodes, and each hold the nodes that the other
+ * one lacks. A minority moves no waiter. */
 START_TEST(place_that_a_majority_has_changed_is_changed_everywhere)
 {
     const size_t moved = _i == 0 ? 1 : 2;
@@ -541,7 +546,7 @@ START_TEST(place_that_a_majority_has_changed_is_changed_everywhere)
     ck_assert(cluster_command(cluster, 0, name, sizeof(name), "ZRANGE", QUEUE, "0", "0", NULL));
     for (size_t i = 0; i < moved; i++)
         ck_assert_int_eq(cluster_integer(cluster, i, "ZADD", QUEUE, "XX", "CH", "2100000000000000", name, NULL), 1);
-    for (unsigned look = 0; look < 2; look++) { /* the first tells where it stands */
+    for (unsigned look = 0; look < 2; look++) { /* with the replies to the first look, the waiter knows its places */
         for (size_t i = 0; i < NODES; i++)
             ends[i] = life_of_first(i);
         ck_assert(wait_until(have_refreshed, &ends, REAL_SOON_MS));
@@ -554,7 +559,7 @@ START_TEST(place_that_a_majority_has_changed_is_changed_everywhere)
 }
 END_TEST
 
-/* All tickets are above that clock's, on every node. */
+/* On every node, this many tickets are above the time that put_tickets_ahead() sets. */
 static bool are_raised(void *count)
 {
     for (size_t i = 0; i < NODES; i++)
@@ -593,7 +598,7 @@ END_TEST
 
 /* --- Trying once --- */
 
-/* A waiter that has been heard of just now, or whose time is over, on so many nodes. */
+/* Enters a waiter on this many nodes, either alive or with an expired entry. */
 static void put_waiter(size_t nodes, bool lives)
 {
     char ends[32];
@@ -630,20 +635,20 @@ START_TEST(fair_try_leaves_a_free_lock_to_who_waits)
     struct face *face = face_open_ready((enum face_kind)_i, cluster_nodes_string(cluster), &options);
 
     try_once(face, true, REDLOCK_OK);
-    expect_no_queue(); /* it leaves no trace */
+    expect_no_queue(); /* the attempt leaves no key */
     put_waiter(NODES, true);
     try_once(face, true, REDLOCK_HELD);
     ck_assert_ptr_nonnull(strstr(redlock_result_text(&result), "others wait for it"));
     ck_assert_uint_ge(result.held, 2);
     for (size_t i = 0; i < NODES; i++)
-        ck_assert_int_eq(cluster_integer(cluster, i, "ZCARD", QUEUE, NULL), 1); /* nor has it queued */
-    try_once(face, false, REDLOCK_OK);                                          /* plain ones may go ahead */
+        ck_assert_int_eq(cluster_integer(cluster, i, "ZCARD", QUEUE, NULL), 1); /* nor does it enter the queue */
+    try_once(face, false, REDLOCK_OK);                                          /* plain attempts may overtake */
     forget_waiters();
     put_waiter(NODES, false);
-    try_once(face, true, REDLOCK_OK); /* nobody waits for the dead */
+    try_once(face, true, REDLOCK_OK); /* a dead waiter does not count */
     forget_waiters();
     put_waiter(1, true);
-    try_once(face, true, REDLOCK_OK); /* an entry counts where a majority has it */
+    try_once(face, true, REDLOCK_OK); /* an entry counts only on a majority */
     forget_waiters();
     foreign_set("60000");
     try_once(face, true, REDLOCK_HELD);
@@ -653,8 +658,8 @@ START_TEST(fair_try_leaves_a_free_lock_to_who_waits)
 }
 END_TEST
 
-/* Another thread of the same client: one name on the nodes, and yet one of them waits and the other only tries. The
- * waiter may find the lock free by itself and have it before the other tries; then all of it is done again. */
+/* Two threads of one client have one name on the nodes, although one of them waits and the other tries only once. If
+ * the waiter finds the free lock by polling and acquires it before the other thread tries, the test repeats. */
 START_TEST(fair_try_stands_behind_its_own_clients_waiters)
 {
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
@@ -679,9 +684,9 @@ START_TEST(fair_try_stands_behind_its_own_clients_waiters)
 }
 END_TEST
 
-/* --- Holders that call nobody --- */
+/* --- Holders that notify no waiter --- */
 
-/* From the moment when the lock became free. */
+/* Returns the time since the lock became free. */
 static uint64_t find_foreign_lock_free(int i)
 {
     bool deleted = i / 2, fair = i % 2;
@@ -707,13 +712,13 @@ static uint64_t find_foreign_lock_free(int i)
 
 START_TEST(foreign_lock_is_found_free)
 {
-    assert_takes_less(find_foreign_lock_free, _i, _i / 2 ? 1500 : 700); /* the next look; an end that was known */
+    assert_takes_less(find_foreign_lock_free, _i, _i / 2 ? 1500 : 700); /* until the next look; until a known expiry */
 }
 END_TEST
 
-/* --- Waiters that die, close, give up --- */
+/* --- Waiters that are killed, close, or give up --- */
 
-/* A process that waits when it is told to. */
+/* A child process that starts to wait when it reads a byte. */
 struct victim {
     pid_t pid;
     int go;
@@ -736,7 +741,7 @@ _Noreturn static void wait_in_child(int go, bool fair)
     _exit(EXIT_FAILURE);
 }
 
-/* Before the test has threads. */
+/* Must be called before the test starts threads, because it forks. */
 static struct victim make_victim(bool fair)
 {
     struct victim victim;
@@ -771,8 +776,8 @@ static void kill_victim(const struct victim *victim)
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-/* Nobody is there to take off what a dead waiter has left: each key ends by itself, four times the life of an entry
- * after it was last used. */
+/* After a test with dead waiters no client is left to delete their keys. Each key expires 12 s after its last use,
+ * four times the life of an entry. */
 static void expect_dead_waiters_to_be_forgotten(void)
 {
     static const char *const names[] = {QUEUE, ALIVE, FREE};
@@ -786,7 +791,7 @@ static void expect_dead_waiters_to_be_forgotten(void)
     forget_waiters();
 }
 
-/* Until the last of two others has it. */
+/* Returns the time until the last of two waiters behind it has the lock. */
 static uint64_t wait_behind_a_killed_waiter(int i)
 {
     bool fair = i;
@@ -816,12 +821,13 @@ static uint64_t wait_behind_a_killed_waiter(int i)
 
 START_TEST(killed_waiter_at_the_head_does_not_block_the_others)
 {
-    /* Plain: the second stands in, at the next look at the latest. Fair: after the second that the first is given. */
+    /* Plain: the second waiter stands in, at its next look at the latest. Fair: after the one second that the first
+     * waiter gets. */
     assert_takes_less(wait_behind_a_killed_waiter, _i, _i ? 1900 : 1500);
 }
 END_TEST
 
-/* Until a fair waiter behind them has it. */
+/* Returns the time until a fair waiter behind them has the lock. */
 static uint64_t wait_behind_many_killed_waiters(int i)
 {
     enum { KILLED = 9 };
@@ -859,7 +865,7 @@ START_TEST(killed_fair_waiters_cost_next_to_nothing)
 }
 END_TEST
 
-/* _i 0: the waiter was not subscribed when it refreshed its entry; 1: it was, and is dead. */
+/* _i 0: the waiter was not subscribed when it refreshed its entry; 1: it was subscribed, and is dead. */
 START_TEST(only_waiters_that_were_subscribed_are_dropped)
 {
     cluster = real_cluster(NODES, NULL);
@@ -870,7 +876,7 @@ START_TEST(only_waiters_that_were_subscribed_are_dropped)
     for (size_t i = 0; i < NODES && _i == 1; i++)
         cluster_integer(cluster, i, "HSET", ALIVE, "redlock:ghost", "9999999999999.5", NULL);
     for (size_t i = 0; i < NODES; i++)
-        cluster_command(cluster, i, NULL, 0, "SET", FREE, "0", NULL); /* there while clients wait */
+        cluster_command(cluster, i, NULL, 0, "SET", FREE, "0", NULL); /* this key exists while clients wait */
     release_it(lock);
     await_queued(_i == 0);
     close_client(holder);
@@ -878,7 +884,7 @@ START_TEST(only_waiters_that_were_subscribed_are_dropped)
 }
 END_TEST
 
-/* The lock ends by itself: no release drops the dead waiter at the head, but the look of the one behind it does. */
+/* The lock expires. So no release drops the dead waiter at the head, but the look of the waiter behind it does. */
 static uint64_t wait_for_an_expiry_behind_a_dead_waiter(int i)
 {
     enum { TTL = 700 };
@@ -904,8 +910,8 @@ START_TEST(dead_waiter_is_dropped_when_the_lock_has_expired)
 }
 END_TEST
 
-/* Lists that differ, after faults, may have heads that each lack a majority: though nobody releases anything, such a
- * head makes way. */
+/* After faults the queues may differ, and the first waiters may each lack a majority. Such a first waiter is moved
+ * to the tail, although no holder releases anything. */
 START_TEST(head_that_leaves_a_lock_free_makes_way_though_nobody_releases)
 {
     struct waiter waiter = {.options = {.wait_ms = 8000}};
@@ -997,7 +1003,7 @@ START_TEST(who_has_got_it_waits_no_more)
 }
 END_TEST
 
-/* --- Where words do not reach --- */
+/* --- Without notifications --- */
 
 static uint64_t wait_without_channel_rights(int i)
 {
@@ -1012,7 +1018,7 @@ static uint64_t wait_without_channel_rights(int i)
     clients[1] = open_here();
     redlock_lock *lock = take_it(clients[0]);
     start(&waiter, clients[1], i);
-    /* It signs in by its attempts, so that the release has somebody to tell, and may not. */
+    /* Its attempts enter the queue. So the release has a waiter to notify, but lacks the right to publish. */
     ck_assert(wait_until(is_on_a_majority, NULL, REAL_SOON_MS));
     uint64_t released = release_it(lock);
     ck_assert_uint_ge(result.granted, result.quorum);
@@ -1037,7 +1043,7 @@ static struct delay_proxy *proxy_to_cluster(void)
     return delay_proxy_start(ports, NODES);
 }
 
-/* 1: a minority; 3: all of them. */
+/* i 0: one node refuses subscriptions; otherwise all nodes do. */
 static uint64_t wait_on_deaf_nodes(int i)
 {
     size_t deaf = i == 0 ? 1 : NODES;
@@ -1048,7 +1054,7 @@ static uint64_t wait_on_deaf_nodes(int i)
     redlock_lock *lock = take_it(holder);
 
     for (size_t node = 0; node < deaf; node++)
-        delay_proxy_refuse(proxy, node, true); /* the connection that is there stays */
+        delay_proxy_refuse(proxy, node, true); /* the existing connection stays */
     start(&waiter, other, false);
     ck_assert(wait_until(is_on_a_majority, NULL, REAL_SOON_MS));
     uint64_t released = release_it(lock);
@@ -1090,7 +1096,7 @@ START_TEST(with_a_minority_stopped_it_is_called_still)
 }
 END_TEST
 
-/* It knows when the lock ends; when that comes nobody can be asked. */
+/* The waiter knows when the lock expires, but no node can be reached then. */
 START_TEST(servers_that_die_before_the_lock_ends_are_waited_for)
 {
     struct waiter waiter = {0};
@@ -1113,7 +1119,7 @@ START_TEST(servers_that_die_before_the_lock_ends_are_waited_for)
 }
 END_TEST
 
-/* --- Names --- */
+/* --- Reserved names --- */
 
 START_TEST(names_of_the_librarys_own_keys_are_refused)
 {

@@ -1,4 +1,4 @@
-// The C++ wrapper on real servers: what it adds to the C functions, which have their own tests.
+// The C++ wrapper on real servers: only what it adds to the C functions, which have separate tests.
 #include <algorithm>
 #include <atomic>
 #include <check.h>
@@ -34,7 +34,7 @@ static_assert(std::is_nothrow_move_constructible_v<redlock::cancellation>);
 static_assert(std::is_nothrow_destructible_v<redlock::lock> && std::is_copy_constructible_v<redlock::error>);
 static_assert(std::is_trivially_copyable_v<redlock::result>);
 
-// Locks that outlive any test and timeouts that a loaded machine does not reach, as face_options() has them.
+// Like face_options(): locks that outlive any test, and timeouts that a loaded machine does not reach.
 redlock::options patient()
 {
     const redlock_options from = face_options();
@@ -57,7 +57,7 @@ void wait_for(const std::function<bool()> &predicate)
     ck_assert(predicate());
 }
 
-// Every node can be asked, so that a lock is on each.
+// Waits until every node is usable, so that each lock is on all nodes.
 redlock::client open()
 {
     redlock::client client(deployment_nodes(real_nodes), patient());
@@ -70,7 +70,7 @@ redlock::client open()
 
 redlock::client open_nowhere()
 {
-    return redlock::client("127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"); // nobody has these ports
+    return redlock::client("127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"); // no server uses these ports
 }
 
 bool is_on_every_node(const redlock::lock &lock)
@@ -522,7 +522,7 @@ START_TEST(a_lock_may_outlive_its_client)
     ck_assert(lock.wait_lost() == redlock::loss::closed);
     redlock::result result;
     ck_assert(!lock.release(result) && result.status() == status::invalid);
-    lock = open().acquire(key); // its client ends with the line
+    lock = open().acquire(key); // the temporary client is closed at the end of this statement
     ck_assert(lock.loss_reason() == redlock::loss::closed);
 }
 END_TEST
@@ -538,7 +538,7 @@ START_TEST(a_lock_dropped_by_its_own_callback_does_no_harm)
     options.renewal = false;
     options.on_event = [&](redlock::event, redlock::loss, std::chrono::milliseconds) {
         const std::lock_guard guard(handing_over);
-        lock.reset(); // not allowed here: refused by the library, which frees it when the client is closed
+        lock.reset(); // an invalid call here: the library refuses it, and frees the lock when the client is closed
         dropped = true;
     };
     {
@@ -641,7 +641,7 @@ START_TEST(a_mutex_excludes)
     ck_assert(!mutex.held() && real_nothing_left(nullptr));
     ck_assert(other.try_lock());
     other.unlock();
-    other.unlock(); // what is not held stays so
+    other.unlock(); // unlocking a mutex that is not held has no effect
 }
 END_TEST
 
@@ -657,7 +657,7 @@ START_TEST(a_mutex_is_not_reentrant)
     } catch (const std::system_error &error) {
         ck_assert(error.code() == std::errc::resource_deadlock_would_occur);
     }
-    std::thread([&] { mutex.unlock(); }).join(); // not its own
+    std::thread([&] { mutex.unlock(); }).join(); // a thread that does not hold it
     ck_assert(client.held_by_me(key));
     guard.unlock();
     ck_assert(!client.held_by_me(key));
@@ -686,7 +686,7 @@ START_TEST(threads_share_a_mutex)
 {
     const redlock::client client = open();
     redlock::mutex mutex(client, key);
-    int counted = 0; // not atomic: the mutex orders them
+    int counted = 0; // not atomic: the mutex synchronizes the threads
     std::vector<std::thread> threads;
     for (int t = 0; t < 4; t++)
         threads.emplace_back([&] {

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The completion for bash completes what redlock itself knows: commands, options, values, and the user's own command line.
+# The bash completion offers everything that redlock accepts: commands, options, values, and the words of the user's own
+# command.
 #
 # Usage: completion_test.sh COMPLETION DIRECTORY_OF_REDLOCK
 set -euo pipefail
@@ -10,7 +11,7 @@ source "$1"
 complete -p redlock | grep -q 'complete -F _redlock redlock'
 failed=0
 
-# WORD ... [CURRENT]: what is completed for the last one, sorted.
+# WORD ... [CURRENT]: prints the sorted completions of the last word.
 completes() {
   COMP_WORDS=("$@")
   COMP_CWORD=$(($# - 1))
@@ -40,7 +41,7 @@ expect_among() { # EXPECTED WORD ...
 
 expect 'release' redlock rel
 expect 'doctor' redlock -v --nodes a:1 d
-expect 'acquire' redlock --nodes acquire a # the first is a value
+expect 'acquire' redlock --nodes acquire a # the first `acquire` is a value
 expect '--nodes' redlock --no
 expect '--fair --fence --for' redlock acquire --f
 expect 'TERM' redlock acquire --loss-signal TE
@@ -53,7 +54,7 @@ expect_among "$BASHPID" redlock acquire --for "$BASHPID"
 expect_among '/etc/passwd' redlock --config /etc/passw
 expect_among 'true' redlock local -- tru
 expect_among '/etc/passwd' redlock local -n 3 -- cat /etc/passw
-# Every command there is, and each of its options, is completed.
+# The completion offers every command and each of its options.
 redlock --help | sed -n '/^commands/,/^$/s/^  \([a-z]*\) .*/\1/p' >"${TMPDIR:-/tmp}/redlock-commands.$$"
 while read -r command; do
   expect_among "$command" redlock ''

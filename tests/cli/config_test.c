@@ -1,5 +1,5 @@
-/* Where redlock(1) has its settings from: command line, environment, config file; which wins; and what is wrong with a
- * file, by its line. */
+/* The sources of redlock(1)'s settings: command line, environment, config file. Tests their precedence, and that a
+ * message about a config file names the line. */
 #define _GNU_SOURCE
 #include "scene.h"
 
@@ -18,7 +18,7 @@ enum { USAGE = 64, NO_QUORUM = 69, MISCONFIGURED = 78 };
 static const char resource[] = real_key("config");
 static const char nowhere[] = "127.0.0.1:1";
 
-/* In a directory of the test's own; readable by its owner alone. */
+/* Writes a file in a directory of the test. Only its owner can read it. */
 static const char *write_config(const char *name, const char *text)
 {
     static char path[512];
@@ -34,13 +34,13 @@ static const char *write_config(const char *name, const char *text)
     return path;
 }
 
-/* redlock run with this text as its config file; true. */
+/* Executes `redlock run` with this text as its config file and `true` as the command. */
 static struct program *run_with(const char *text)
 {
     return program_run(NULL, "--config", write_config("config", text), "run", resource, "--", "true", NULL);
 }
 
-/* --- Wrong files --- */
+/* --- Invalid files --- */
 
 static const struct {
     const char *text;
@@ -129,7 +129,7 @@ static struct program *run_with_readable(const char *text)
     return program;
 }
 
-/* That of a file that names a password file is no secret. */
+/* A file that only names a password file holds no secret. */
 START_TEST(a_warning_is_for_the_file_that_has_the_password)
 {
     char *password = fixture_text("%s", write_config("password", "secret\n"));
@@ -154,7 +154,7 @@ START_TEST(a_password_file_without_an_end_is_refused)
 }
 END_TEST
 
-/* --- Which wins --- */
+/* --- Precedence --- */
 
 static void works(struct program *program)
 {
@@ -241,7 +241,7 @@ START_TEST(passwords_come_from_the_environment_or_files)
     const char *nodes = cluster_nodes_string(real_cluster(1, &protected));
     const char *const by_value[] = {"REDLOCK_PASSWORD=the secret", NULL};
     struct program_options options = {.nodes = nodes, .environment = by_value};
-    /* With one node that is new, in quarantine: that it may say so shows that it let us in. */
+    /* with one new node, which is in quarantine: its reply shows that it accepted the login */
     struct program *program = program_run(&options, "run", "-n", resource, "--", "true", NULL);
     program_exits(program, NO_QUORUM);
     ck_assert_ptr_nonnull(strstr(program_errors(program), "quarantine"));

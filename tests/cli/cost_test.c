@@ -1,6 +1,6 @@
-/* What redlock run costs: the time and the memory of a command that does nothing, on five healthy nodes. An optimised
- * build without sanitizers is measured, others are skipped. The least of many runs counts: what the machine itself was
- * late by is not redlock's. */
+/* The cost of redlock run: time and memory of a command that does nothing, on five healthy nodes. Only an optimized
+ * build without sanitizers is measured; others are skipped. The minimum of many runs counts, because delays by the
+ * machine are not redlock's. */
 #define _GNU_SOURCE
 #include "scene.h"
 
@@ -26,7 +26,7 @@
 
 enum { RUNS = 30, MOST_MS = 15, MOST_KIB = 8 * 1024, SKIPPED = 77 };
 
-/* The largest of the processes that were waited for. */
+/* The memory of the largest process that was waited for. */
 static long most_kib(void)
 {
     struct rusage usage;

@@ -1,5 +1,5 @@
-/* redlock doctor and trust: what is wrong is found, named, and put right by what they say; quarantine ends when
- * somebody vouches. */
+/* redlock doctor and trust. Doctor finds and names each fault, and its remedy repairs it. Trust ends the quarantine
+ * when the operator confirms. */
 #define _GNU_SOURCE
 #include "json.h"
 #include "patience.h"
@@ -28,7 +28,7 @@ static struct program *doctor(const struct program_options *options, int expecte
     return program;
 }
 
-/* The names of what was found of a node, separated by spaces. */
+/* The names of a node's findings, separated by spaces. */
 #define FOUND(node) ".nodes[" #node "] | [.findings[].name] | join(\" \")"
 
 static void has(struct program *program, const char *text)
@@ -97,7 +97,7 @@ START_TEST(what_is_wrong_with_servers_is_named)
     cluster_command(cluster, 2, NULL, 0, "REPLICAOF", "127.0.0.1", port, NULL);
     snprintf(list, sizeof(list), "%s,localhost:%s", cluster_nodes_string(cluster), port);
     struct program_options options = {.nodes = list, .environment = patience_environment()};
-    program_exits(program_run(&options, "trust", "--yes", NULL), MISCONFIGURED); /* three can be */
+    program_exits(program_run(&options, "trust", "--yes", NULL), MISCONFIGURED); /* three of the nodes can be trusted */
     struct program *program = doctor(&options, CRITICAL);
     json_is(program, FOUND(0), "evicting");
     json_is(program, ".nodes[0].works", "true");
@@ -113,7 +113,7 @@ START_TEST(what_is_wrong_with_servers_is_named)
 }
 END_TEST
 
-/* The user of a node's address is the one who lacks the rights, whatever the settings say. */
+/* The user in a node's address is the one without the rights, regardless of the settings. */
 static void check_user_in_address(struct cluster *cluster)
 {
     char list[512] = "REDLOCK_NODES=", *at = list + strlen(list);
@@ -130,7 +130,7 @@ static void check_user_in_address(struct cluster *cluster)
             "on the node: ACL SETUSER " PUBLISHED_USER " ~");
 }
 
-/* The remedy is a command, and does what it says. */
+/* The remedy is a command, and it works. */
 START_TEST(a_user_who_lacks_rights_is_told_which_to_grant)
 {
     const char *const environment[] = {"REDLOCK_USER=" PUBLISHED_USER, "REDLOCK_PASSWORD=" PUBLISHED_PASSWORD,
@@ -154,7 +154,7 @@ START_TEST(a_user_who_lacks_rights_is_told_which_to_grant)
         ck_assert_str_eq(words, "OK");
     }
     program_exits(program_run(&options, "doctor", PUBLISHED_PREFIX "daily", NULL), OK);
-    program = program_run(&options, "doctor", NULL); /* which this user may not lock */
+    program = program_run(&options, "doctor", NULL); /* this user may not lock */
     program_exits(program, CRITICAL);
     has(program, "user lock lacks ~redlock-doctor");
     check_user_in_address(cluster);
@@ -274,7 +274,7 @@ START_TEST(without_a_guard_there_is_nothing_to_trust)
     struct program *program = program_run(&options, "trust", "--yes", NULL);
     program_exits(program, MISCONFIGURED);
     program_says_in_one_line(program, "the guard is off");
-    program = doctor(&options, WARNING); /* it forgets everything in a restart */
+    program = doctor(&options, WARNING); /* the node loses everything in a restart */
     json_is(program, FOUND(0), "not-persistent");
     free(config);
     free(variable);

@@ -1,4 +1,5 @@
-/* The rule when a command under a lock is sent SIGTERM, and when SIGKILL: a table of stories, each told step by step. */
+/* Tests the rule that decides when a command under a lock gets SIGTERM and SIGKILL: a table of stories, each a
+ * sequence of steps. */
 #include "cli/ending.h"
 #include "quorum_suite.h"
 
@@ -7,7 +8,7 @@
 enum { END = 10000, GRACE = 2000 };
 
 enum what {
-    STOP, /* the end of the story */
+    STOP, /* the end of a story */
     RENEWED,
     END_NOW,
     LOCK_OVER,
@@ -19,7 +20,7 @@ enum what {
 
 struct moment {
     enum what what;
-    int64_t at; /* RENEWED: the new end; NEXT: what is expected; else the time */
+    int64_t at; /* RENEWED: the new end; NEXT: the expected time; otherwise the time of the step */
 };
 
 static const struct story {

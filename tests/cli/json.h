@@ -1,4 +1,4 @@
-/* What a program wrote, as JSON: asked by jq(1), so that it is another's judgement whether it is any. */
+/* Reads a program's output as JSON with jq(1), so that an independent program decides whether it is valid. */
 #ifndef TESTS_CLI_JSON_H
 #define TESTS_CLI_JSON_H
 
@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-/* The answer of `jq -r filter` to the program's output, without its last newline; valid until the end of the test. The
- * output must be whole JSON values. */
+/* Returns the output of `jq -r filter` for the program's output, without its last newline. It is valid until the end
+ * of the test. The program's output must consist of complete JSON values. */
 const char *json_get(struct program *program, const char *filter);
 
 #define json_is(program, filter, expected)                                                                             \

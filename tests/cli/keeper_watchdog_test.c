@@ -1,4 +1,4 @@
-/* When a keeper's watchdog that has ended is replaced, and when it is not. */
+/* Tests when the keeper replaces a watchdog that has ended, and when it does not. */
 #include "cli/keeper_watchdog.h"
 #include "cli/moment.h"
 #include "quorum_suite.h"
@@ -26,7 +26,7 @@ static void start_watchdog(void)
     ck_assert_int_gt(watchdog.pid, 0);
 }
 
-/* As if the last watchdog had been started so long ago. */
+/* Sets the start of the last watchdog to this long ago. */
 static void move_start(int64_t ago_ms)
 {
     watchdog.started_ms = cli_now_ms() - ago_ms;
@@ -35,7 +35,7 @@ static void move_start(int64_t ago_ms)
 static int made[LIMIT];
 static int made_count;
 
-/* Leaves this many descriptors to be made. */
+/* Leaves only this many descriptors available. */
 static void leave_descriptors(int count)
 {
     while ((made[made_count] = dup(STDERR_FILENO)) >= 0)
@@ -81,7 +81,7 @@ START_TEST(watchdog_that_is_killed_is_replaced)
 }
 END_TEST
 
-/* Its number may become another process's, which must not be killed in its place. */
+/* The PID may be reused by another process, which must not be killed instead. */
 START_TEST(number_of_watchdog_that_cannot_be_replaced_is_forgotten)
 {
     start_watchdog();
@@ -94,13 +94,13 @@ START_TEST(number_of_watchdog_that_cannot_be_replaced_is_forgotten)
 }
 END_TEST
 
-/* The pipe takes the last two descriptors, so that the watchdog ends at once. */
+/* The pipe takes the last two descriptors, so the watchdog ends at once. */
 START_TEST(watchdog_that_ends_at_once_is_replaced_after_a_pause)
 {
     start_watchdog();
     move_start(LONG_MS);
     kill_watchdog();
-    leave_descriptors(1); /* and that of the first pipe */
+    leave_descriptors(1); /* the other one is that of the first pipe */
     cli_keeper_watchdog_renew(&watchdog);
     ck_assert_int_gt(watchdog.pid, 0);
     await_end();

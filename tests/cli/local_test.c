@@ -1,4 +1,4 @@
-/* redlock local: throw-away nodes that CMD finds, and that are gone with it, however it ends. */
+/* redlock local: temporary nodes that CMD finds in its environment. They end with CMD, however it ends. */
 #define _GNU_SOURCE
 #include "scene.h"
 
@@ -24,7 +24,7 @@ static bool is_gone(void *arg)
     return kill(*pid, 0) != 0;
 }
 
-/* CMD writes "NODES=...", and the servers' processes are its siblings: "SERVER=pid". */
+/* CMD writes "NODES=...". The servers' processes are its siblings, which it writes as "SERVER=pid". */
 static const char describe[] =
     "echo \"NODES=$REDLOCK_NODES\"; for p in /proc/[0-9]*; do "
     "read -r pid name state parent rest <$p/stat 2>/dev/null || continue; "
@@ -125,7 +125,7 @@ START_TEST(without_a_server_it_says_so)
 }
 END_TEST
 
-/* In an empty directory with links to the server, whose names are relative to it. */
+/* Runs in an empty directory with links to the server, whose names are relative to it. */
 static void local_runs(const char *command)
 {
     char *script = fixture_text("cd \"$1\" && server=$(command -v '%s') && ln -s \"$server\" here && mkdir bin && "
@@ -151,14 +151,14 @@ START_TEST(server_is_chosen_by_option_or_variable)
     static const char *const commands[] = {
         "env REDLOCK_SERVER_PROGRAM=./here $redlock local -n 1 -- echo ran",
         "env REDLOCK_SERVER_PROGRAM=/nonexistent $redlock local -n 1 --server ./here -- echo ran",
-        "env -u REDLOCK_SERVER_PROGRAM \"PATH=$PWD/bin\" $redlock local -n 1 -- /bin/echo ran", /* only valkey-server is there */
+        "env -u REDLOCK_SERVER_PROGRAM \"PATH=$PWD/bin\" $redlock local -n 1 -- /bin/echo ran", /* only valkey-server */
     };
 
     local_runs(commands[_i]);
 }
 END_TEST
 
-/* CMD's process beside the server's, executed or not yet. */
+/* CMD's process and the server's process exist, before or after exec. */
 static bool has_two_children(void *arg)
 {
     struct program *program = arg;

@@ -8,12 +8,12 @@ page=$1
 redlock=$2/redlock
 failed=0
 
-# The section of a command: some share one, ".Ss acquire, extend, release".
+# The section of a command. Some commands share one: ".Ss acquire, extend, release".
 section() {
   awk -v name="$1" '/^\.S[sh] / { inside = $0 ~ "^\\.Ss (.*[ ,])?" name "(,|$)" } inside' "$page"
 }
 
-options() { # COMMAND: long options of its own
+options() { # COMMAND: its own long options
   "$redlock" "$1" --help | sed -n '/^options:/,/^$/p' | grep -oE -- '--[a-z-]+' | sort -u
 }
 

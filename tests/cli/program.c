@@ -29,15 +29,15 @@ struct program {
     struct program *next;
     pid_t pid; /* 0: reaped */
     int status;
-    int output; /* in memory, or the terminal's master */
-    int errors; /* in memory; -1: on a terminal */
+    int output; /* a memory file, or the terminal's master */
+    int errors; /* a memory file; -1: on a terminal */
     struct bytes output_text;
     struct bytes errors_text;
 };
 
 static struct program *programs; /* all of them, newest first */
 
-/* --- Starting --- */
+/* --- Start --- */
 
 static bool is_kept(const char *variable)
 {
@@ -45,7 +45,7 @@ static bool is_kept(const char *variable)
            strncmp(variable, "HOME=", 5) != 0;
 }
 
-/* Where a variable is set twice the first one counts for getenv(3). */
+/* If a variable is set twice, getenv(3) uses the first one. */
 static char **make_environment(const struct program_options *options)
 {
     char **made = fixture_allocate(VARIABLES_MAX * sizeof(*made));
@@ -89,13 +89,12 @@ _Noreturn static void become(const struct program *program, const char *terminal
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (int number = 1; number < NSIG; number++)
         (void)signal(number,
-                     SIG_DFL); /* as on a terminal, though the tests were started by nohup(1) or in the background */
+                     SIG_DFL); /* as on a terminal, although the tests may run under nohup(1) or in the background */
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     if (terminal_name != NULL) {
         setsid();
-        terminal =
-            open(terminal_name, O_RDWR | O_CLOEXEC); /* the first one a session's leader opens is the session's */
+        terminal = open(terminal_name, O_RDWR | O_CLOEXEC); /* becomes the terminal of the session */
     }
     if (place_descriptors(program, terminal))
         execvpe(argv[0], argv, environment);
@@ -220,7 +219,7 @@ void programs_end(void)
     }
 }
 
-/* --- Its life --- */
+/* --- Process --- */
 
 pid_t program_pid(const struct program *program)
 {
@@ -262,7 +261,7 @@ static bool has_ended(void *arg)
     struct program *program = arg;
     siginfo_t information = {0};
 
-    (void)program_output(program); /* a terminal that nobody reads stops its writer */
+    (void)program_output(program); /* a terminal that no process reads stops its writer */
     return program->pid == 0 || (waitid(P_PID, (id_t)program->pid, &information, WEXITED | WNOHANG | WNOWAIT) == 0 &&
                                  information.si_pid > 0);
 }
@@ -287,7 +286,7 @@ int program_wait(struct program *program)
     return program->status;
 }
 
-/* --- What it says --- */
+/* --- Output --- */
 
 static const char *end_text(struct bytes *text)
 {
@@ -328,7 +327,7 @@ const char *program_errors(struct program *program)
 struct expected {
     struct program *program;
     const char *text;
-    unsigned before; /* so often it was there */
+    unsigned before; /* number of occurrences before */
 };
 
 static bool says(void *arg)
@@ -369,7 +368,7 @@ bool program_says_again(struct program *program, const char *text, unsigned befo
     return wait_until(says_again, &expected, PROGRAM_SOON_MS);
 }
 
-/* --- Its terminal --- */
+/* --- Terminal --- */
 
 void program_type(struct program *program, const char *keys)
 {

@@ -1,9 +1,9 @@
-/* Programs under test, redlock(1) first of all, driven as a user drives them: by arguments, environment, signals, a
+/* Programs under test, mostly redlock(1), driven as a user drives them: by arguments, environment, signals and a
  * terminal.
  *
- * Standard output and error are kept in memory and may be looked at while the program runs. The programs are killed at
- * the end of the test, and with it. Their environment is the test's, without HOME and all that begins with REDLOCK or
- * XDG; REDLOCK_CONFIG is /dev/null unless set. */
+ * Standard output and error are kept in memory and may be read while the program runs. The programs are killed at
+ * the end of the test, or when the test ends early. Their environment is the test's without HOME and without
+ * variables that begin with REDLOCK or XDG. REDLOCK_CONFIG is /dev/null unless set. */
 #ifndef TESTS_CLI_PROGRAM_H
 #define TESTS_CLI_PROGRAM_H
 
@@ -11,64 +11,65 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* The redlock that was built. */
+/* The redlock program of this build. */
 extern const char program_redlock[];
 
 struct program;
 
 struct program_options {
     const char *nodes;              /* REDLOCK_NODES; NULL: not set */
-    const char *const *environment; /* more of it: "NAME=VALUE", ended by NULL; NULL: nothing */
-    bool terminal; /* in a session of its own on a terminal of its own, which output and error both go to */
+    const char *const *environment; /* additional variables: "NAME=VALUE", ended by NULL; NULL: none */
+    bool terminal; /* in a separate session on a separate terminal, which gets standard output and error */
 };
 
 enum { PROGRAM_SOON_MS = 20000 };
 
-/* options NULL: no nodes, no terminal. argv[0] is looked for in PATH. */
+/* options NULL: no nodes, no terminal. argv[0] is searched in PATH. */
 struct program *program_start_argv(const struct program_options *options, char *const *argv);
-/* first (NULL: none), then these words, ended by NULL. */
+/* Starts `first` (NULL: none) followed by these words, ended by NULL. */
 struct program *program_start_list(const struct program_options *options, const char *first, va_list words);
-/* redlock with these arguments, ended by NULL. */
+/* Starts redlock with these arguments, ended by NULL. */
 struct program *program_start(const struct program_options *options, ...) __attribute__((sentinel));
-/* The same, and waits for its end. */
+/* The same, and waits for the end of the program. */
 struct program *program_run(const struct program_options *options, ...) __attribute__((sentinel));
 
-/* Kills and forgets all of them; the texts they handed out are gone. */
+/* Kills all programs and frees them. The texts that they returned become invalid. */
 void programs_end(void);
 
 pid_t program_pid(const struct program *program);
-/* A process of redlock run, of which each is the first child of the one before. */
+/* The processes of redlock run. Each is the first child of the one before. */
 enum program_process { PROGRAM_FRONT, PROGRAM_WATCHDOG, PROGRAM_HOLDER, PROGRAM_PROCESSES };
 pid_t program_process(const struct program *program, enum program_process process);
-/* The first child of a process, 0: it has none. */
+/* The first child of a process; 0 if it has none. */
 pid_t program_child(pid_t parent);
 void program_signal(const struct program *program, int number);
 bool program_is_running(struct program *program);
 bool program_is_stopped(const struct program *program);
 
-/* Waits until it has ended, and reaps it: its exit status, or minus the signal that ended it. Ends the test when it
- * does not end soon. */
+/* Waits until the program has ended, and reaps it. Returns its exit status, or minus the signal that ended it. Ends
+ * the test if the program does not end soon. */
 int program_wait(struct program *program);
 
-/* All it has written so far; valid until the next call. On a terminal both are the same. */
+/* Everything it has written so far; valid until the next call. On a terminal both functions return the same text. */
 const char *program_output(struct program *program);
 const char *program_errors(struct program *program);
 
-/* Waits until its output, or its errors, hold the text; false when they do not soon. */
+/* Waits until its output, or its errors, contain the text. Returns false if they do not soon. */
 bool program_says(struct program *program, const char *text);
-/* How often its output holds the text. */
+/* Number of occurrences of the text in its output. */
 unsigned program_count(struct program *program, const char *text);
-/* Waits until its output holds the text more often than this; false when it does not soon. */
+/* Waits until its output contains the text more often than `before`. Returns false if it does not soon. */
 bool program_says_again(struct program *program, const char *text, unsigned before);
 
-/* Keys pressed on its terminal. */
+/* Types keys on its terminal. */
 void program_type(struct program *program, const char *keys);
-/* The terminal is gone, as when its window is closed. */
+/* Closes the terminal, as when its window is closed. */
 void program_hang_up(struct program *program);
-/* The process group in the foreground of its terminal. */
+/* The foreground process group of its terminal. */
 pid_t program_foreground(const struct program *program);
 
-/* Fails the test unless it exits with the status, showing what it said. Minus a signal is meant by minus its number. */
+/* Fails the test unless the program exits with the status; shows its output then. A status of minus N means signal
+ * N. */
 #define program_exits(which, status)                                                                                   \
     do {                                                                                                               \
         struct program *program_ended = (which);                                                                       \
@@ -77,7 +78,7 @@ pid_t program_foreground(const struct program *program);
                       (status), program_errors(program_ended), program_output(program_ended));                         \
     } while (0)
 
-/* Fails the test unless its errors are one line with the text in it. */
+/* Fails the test unless its errors are one line that contains the text. */
 #define program_says_in_one_line(program, text)                                                                        \
     do {                                                                                                               \
         const char *program_text = program_errors(program);                                                            \

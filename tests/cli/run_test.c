@@ -27,10 +27,10 @@
 enum { NOT_OBTAINED = 1, USAGE = 64, NO_QUORUM = 69, LOST = 75, MISCONFIGURED = 78 };
 enum { MAJORITY = 3 };
 
-/* Nodes have time to answer, on a loaded machine too. */
+/* Long enough for nodes to reply, even on a loaded machine. */
 #define SHORT_TTL "--ttl", "2s", "--grace", "500ms", "--timeout", "500ms"
 
-/* An attempt ends within it, on a loaded machine too. */
+/* An attempt ends within this time, even on a loaded machine. */
 #define A_WHILE "2s"
 
 static const char resource[] = real_key("run");
@@ -117,7 +117,8 @@ START_TEST(a_wrong_password_is_misconfigured)
 }
 END_TEST
 
-/* The published rights except one. The guard's script needs it; without the guard the script of the acquisition does. */
+/* The published rights except one. The guard's script needs this right; without the guard, the acquisition's script
+ * does. */
 static const struct {
     const char *right;
     const char *guard;
@@ -151,7 +152,7 @@ START_TEST(missing_right_is_misconfigured_and_ends_the_wait)
 }
 END_TEST
 
-/* --- What CMD is given --- */
+/* --- Environment of CMD --- */
 
 START_TEST(its_command_knows_the_lock)
 {
@@ -185,7 +186,7 @@ START_TEST(with_fence_it_knows_a_token_that_grows)
         last = fence;
     }
     program_exits(program_run(&scene_on_nodes, "run", resource, "--", "printenv", "REDLOCK_FENCE", NULL), 1);
-    deployment_remove_keys(real_nodes); /* the nodes remember the last one */
+    deployment_remove_keys(real_nodes); /* the nodes still have the previous one */
 }
 END_TEST
 
@@ -200,7 +201,7 @@ START_TEST(several_resources_are_held_or_none)
     ck_assert(program_says(holder, "in"));
     program_exits(program_run(&scene_on_nodes, "run", "-n", second, "--", "true", NULL), 1);
     struct program *other = program_run(&scene_on_nodes, "run", "-n", "test:other", second, "--", "true", NULL);
-    program_exits(other, 1); /* the one that is free is not blamed */
+    program_exits(other, 1); /* the message does not blame the resource that is free */
     program_says_in_one_line(other, "'test:other' and '");
     program_says_in_one_line(other, "-2' is not free");
     other = program_run(&scene_on_nodes, "run", "-w", A_WHILE, "test:a", "test:b", second, "--", "true", NULL);
@@ -256,7 +257,7 @@ START_TEST(each_round_is_explained_node_by_node)
 }
 END_TEST
 
-/* 32 and 33: whoever was started by posix_spawn(3) ignores them, and no program can change that. */
+/* 32 and 33: posix_spawn(3) leaves them ignored in its child, and no program can change that. */
 static const unsigned long long of_libc = 3ULL << 31;
 
 static unsigned long long signals_of(struct program *program, const char *name)
@@ -267,7 +268,8 @@ static unsigned long long signals_of(struct program *program, const char *name)
     return strtoull(found + strlen(name), NULL, 16);
 }
 
-/* Whatever is open here is open there, too: the comparison is with the same command without redlock. */
+/* Descriptors that are open in the test are open in CMD too, so the test compares CMD with the same command without
+ * redlock. */
 START_TEST(its_command_has_signals_and_descriptors_as_usual)
 {
     static const char script[] = "grep -E 'SigBlk|SigIgn' /proc/self/status; ls /proc/self/fd";
@@ -331,7 +333,7 @@ START_TEST(signals_are_forwarded)
 }
 END_TEST
 
-/* As under a supervisor that leaves its children to the kernel, or under nohup(1). */
+/* As under a supervisor that ignores SIGCHLD, or under nohup(1). */
 static struct program *run_ignoring(const char *name, const char *command)
 {
     char *line =
@@ -365,7 +367,7 @@ START_TEST(what_is_ignored_does_not_end_the_waiting)
 }
 END_TEST
 
-/* A sleeping machine is slower than the promise, an idle one is not: one of some tries must keep it. */
+/* An idle virtual CPU may wake too late to keep this promise. At least one of several tries must keep it. */
 START_TEST(interrupted_while_waiting_it_is_gone_at_once)
 {
     uint64_t least_ns = UINT64_MAX;
@@ -382,7 +384,7 @@ START_TEST(interrupted_while_waiting_it_is_gone_at_once)
         ck_assert_str_eq(program_output(program), "");
     }
     ck_assert_msg(least_ns <= 100000000, "%.1f ms", (double)least_ns / 1e6);
-    release_by_another(); /* that no other key is left is looked at after each test */
+    release_by_another(); /* each test's teardown checks that no other key is left */
 }
 END_TEST
 
@@ -399,7 +401,7 @@ START_TEST(killed_while_waiting_it_leaves_nothing)
 }
 END_TEST
 
-/* --- Waiting, competing --- */
+/* --- Waiting and competition --- */
 
 START_TEST(it_waits_for_its_turn)
 {
@@ -423,7 +425,7 @@ START_TEST(not_on_a_terminal_it_waits_without_a_word)
 }
 END_TEST
 
-/* What one does under the lock shows if another is at it. */
+/* The command itself detects whether another host works at the same time. */
 START_TEST(of_several_hosts_one_works_at_a_time)
 {
     enum { HOSTS = 4 };
@@ -443,7 +445,7 @@ START_TEST(of_several_hosts_one_works_at_a_time)
 }
 END_TEST
 
-/* --- What CMD leaves behind --- */
+/* --- Processes that CMD leaves behind --- */
 
 static bool group_is_gone(void *arg)
 {
@@ -487,7 +489,7 @@ START_TEST(the_lock_is_kept_until_they_have_ended)
 }
 END_TEST
 
-/* Each starts $0, a script, outside CMD's process group. $1 is redlock. */
+/* Each starts the script $0 outside CMD's process group. $1 is redlock. */
 static const char *const escapes[] = {
     "timeout 60 sh -c \"$0\"",           "bash -c 'set -m; sh -c \"$0\" & wait' \"$0\"", "setsid --wait sh -c \"$0\"",
     "(setsid sh -c \"$0\" &); sleep 60", "\"$1\" run test:inner -- sh -c \"$0\"",
@@ -515,7 +517,7 @@ START_TEST(a_process_that_left_the_group_ends_with_the_lock)
                                             stubborn, program_redlock, NULL);
     pid_t escaped = pid_told(program);
 
-    release_by_another(); /* of this lock: the nodes do not have it any more */
+    release_by_another(); /* the outer lock: the nodes no longer have it */
     program_exits(program, LOST);
     ck_assert(process_is_gone(escaped));
     ck_assert(real_nothing_left(NULL)); /* the inner lock ends with its ttl */
@@ -534,7 +536,7 @@ START_TEST(a_process_that_left_the_session_is_ended_when_its_command_ends)
 }
 END_TEST
 
-/* Of a shell that executes redlock. */
+/* A child of the shell that executes redlock. */
 START_TEST(a_child_that_is_not_redlocks_lives_on)
 {
     char *line =
@@ -550,9 +552,9 @@ START_TEST(a_child_that_is_not_redlocks_lives_on)
 }
 END_TEST
 
-/* --- Its processes --- */
+/* --- Processes of redlock run --- */
 
-/* Sets of them. Any that is left ends CMD as if the lock could not be renewed. */
+/* Sets of processes. The ones that remain end CMD as if the lock could not be renewed. */
 static const unsigned victims[] = {1U << PROGRAM_FRONT,
                                    1U << PROGRAM_WATCHDOG,
                                    1U << PROGRAM_HOLDER,
@@ -577,7 +579,7 @@ static bool pid_is_gone(void *pid)
     return process_is_gone(*(pid_t *)pid);
 }
 
-/* The command takes a while to end, and leaves a process that does not end by itself. */
+/* The command needs a while to end, and leaves a process that does not end by itself. */
 START_TEST(when_redlock_is_killed_its_command_has_the_grace)
 {
     struct program *program = program_start(&scene_on_nodes, "run", SHORT_TTL, resource, "--", "sh", "-c",
@@ -594,7 +596,7 @@ START_TEST(when_redlock_is_killed_its_command_has_the_grace)
 }
 END_TEST
 
-/* pkill(1) looks for a text in the command line (-f), or in the name. */
+/* pkill(1) searches the command line (-f), or the name, for a text. */
 START_TEST(the_watchdog_is_not_killed_by_redlocks_name)
 {
     static const char *const files[] = {"cmdline", "comm"};
@@ -633,7 +635,7 @@ START_TEST(when_a_process_of_redlock_is_killed_while_it_waits_nothing_runs)
 }
 END_TEST
 
-/* CMD tells the holder's number and that of a child of its own. */
+/* CMD writes the PIDs of the holder and of CMD's child. */
 static const char family[] = "sleep 30 & echo $PPID $!; trap 'exit 5' USR1; while :; do sleep 0.02; done";
 
 static void read_family(struct program *program, pid_t *holder, pid_t *child)
@@ -646,7 +648,8 @@ static void read_family(struct program *program, pid_t *holder, pid_t *child)
     *child = (pid_t)numbers[1];
 }
 
-/* So that the link of the two takes few messages only, as if each were one of many: where we may reach into the holder. */
+/* Limits the link of these two processes to few messages, as if each sent many, by changing the holder's socket from
+ * outside. */
 static void narrow_link(pid_t holder)
 {
     int process = (int)syscall(SYS_pidfd_open, holder, 0);
@@ -666,14 +669,14 @@ static void narrow_link(pid_t holder)
 }
 
 struct renewals {
-    long long left_ms; /* when it was looked at last */
+    long long left_ms; /* at the last check */
     unsigned seen;
 };
 
-/* What the key has left rises with each. */
+/* The remaining ttl of the key increases with each renewal. */
 static bool is_renewed_often(void *arg)
 {
-    enum { OFTEN = 16 }; /* the narrowed link takes half as many messages */
+    enum { OFTEN = 16 }; /* the limited link holds half as many messages */
     struct renewals *renewals = arg;
     long long left_ms = deployment_integer(real_nodes, 0, "PTTL", resource, NULL);
 
@@ -682,7 +685,7 @@ static bool is_renewed_often(void *arg)
     return renewals->seen >= OFTEN;
 }
 
-/* As by Ctrl-Z over lunch: more ends of validity pass meanwhile than can be told. */
+/* As after a long Ctrl-Z: meanwhile more ends of validity pass than the link holds messages. */
 START_TEST(stopped_for_long_it_knows_how_long_the_lock_is_valid)
 {
     struct program *program = program_start(&scene_on_nodes, "run", "--ttl", "1s", "--grace", "0", "--timeout", "300ms",
@@ -716,7 +719,7 @@ START_TEST(that_nobody_reads_its_errors_does_not_keep_it_from_ending_the_group)
     read_family(program, &holder, &child);
     ck_assert_int_eq(kill(holder, SIGKILL), 0);
     ck_assert(wait_until(is_gone, &child, REAL_SOON_MS));
-    program_exits(program, 0);          /* true's */
+    program_exits(program, 0);          /* the exit status of true(1) */
     ck_assert(real_nothing_left(NULL)); /* after its ttl */
     for (size_t i = 0; i < 4; i++)
         free(argv[i]);
@@ -727,7 +730,7 @@ struct forking {
     pid_t parent, child;
 };
 
-/* ptrace(2) stops both then. */
+/* ptrace(2) stops both processes at the fork. */
 static bool has_forked(void *arg)
 {
     struct forking *forking = arg;
@@ -759,7 +762,8 @@ static bool tells_a_number(void *program)
     return strchr(program_output(program), '\n') != NULL;
 }
 
-/* Right after it has forked, and CMD is faster: what CMD started before is ended all the same. */
+/* The holder is killed right after its fork, and CMD is faster. Processes that CMD has started before are ended all
+ * the same. */
 START_TEST(killed_as_its_command_begins_the_holder_is_missed)
 {
     hold_by_another();
@@ -782,7 +786,7 @@ START_TEST(killed_as_its_command_begins_the_holder_is_missed)
 }
 END_TEST
 
-/* --- Nodes that fail --- */
+/* --- Failing nodes --- */
 
 static bool is_held_everywhere(void *arg)
 {
@@ -793,7 +797,7 @@ static bool is_held_everywhere(void *arg)
     return true;
 }
 
-/* A node that was still being connected is given the lock with the next renewal only. */
+/* A node that was still connecting gets the lock only with the next renewal. */
 static void await_command(struct program *program)
 {
     ck_assert(program_says(program, "ready"));

@@ -1,4 +1,4 @@
-/* What the tests of redlock(1) share: trusted nodes, and a look after each test that nothing is left on them. */
+/* Shared by the tests of redlock(1): trusted nodes, and a check after each test that no key is left on them. */
 #ifndef TESTS_CLI_SCENE_H
 #define TESTS_CLI_SCENE_H
 
@@ -10,7 +10,7 @@
 /* As real_shared_case() and real_own_case(), with nodes that are trusted before each test. */
 TCase *scene_shared_case(Suite *suite, const char *name);
 TCase *scene_own_case(Suite *suite, const char *name);
-/* Without nodes. */
+/* A case without nodes. */
 TCase *scene_bare_case(Suite *suite, const char *name);
 
 /* Ends the quarantine of these nodes. */

@@ -1,6 +1,6 @@
 /*
- * Passwords: however redlock(1) is given one, and whatever becomes of it at the nodes, nobody else gets to see it: not
- * in what the command prints, explained step by step or not, and not in the list of processes.
+ * Passwords. Whatever way redlock(1) gets a password, and however the nodes treat it, no other user sees it: not in the
+ * output of the command, with or without -v, and not in the process list.
  */
 #define _GNU_SOURCE
 #include "patience.h"
@@ -21,7 +21,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* In an address it stands percent-encoded: neither form may be shown. */
+/* An address contains it percent-encoded. Neither form may be shown. */
 #define PASSWORD "hush51v/Kx7mw@silent83z"
 #define ENCODED  "hush51v%2FKx7mw%40silent83z"
 
@@ -43,14 +43,14 @@ static void is_silent(struct program *program, const char *what)
     shows_nothing(what, program_errors(program));
 }
 
-/* --- The ways to give a password --- */
+/* --- Ways to pass a password --- */
 
 enum way { VARIABLE, VARIABLE_FILE, VARIABLE_NODES, CONFIG, CONFIG_FILE, CONFIG_NODES, WAYS };
 
 static const char *const way_names[WAYS] = {"REDLOCK_PASSWORD", "REDLOCK_PASSWORD_FILE", "REDLOCK_NODES",
                                             "password",         "password-file",         "nodes"};
 
-/* In a directory of its own. Returns its path. */
+/* Writes a file in a separate directory. Returns its path. */
 static char *write_file(const char *text)
 {
     char *path = fixture_text("%s/file", temp_dir_path(temp_dir_make()));
@@ -61,14 +61,14 @@ static char *write_file(const char *text)
     return path;
 }
 
-/* What the program is given: at most three variables. */
+/* The environment of the program: up to three variables. */
 struct given {
     char *text[3];
     const char *environment[4];
     struct program_options options;
 };
 
-/* An address without a scheme is meant without TLS. */
+/* An address without a scheme means no TLS. */
 static struct given give(enum way way, const char *address, const char *user)
 {
     struct given given = {0};
@@ -105,7 +105,7 @@ static void forget(struct given *given)
         free(given->text[i]);
 }
 
-/* --- What becomes of it --- */
+/* --- Treatment by the nodes --- */
 
 static void speaks(struct given *given, const char *what)
 {
@@ -165,7 +165,7 @@ START_TEST(nobody_listens)
 }
 END_TEST
 
-/* A Redis whose AUTH has another name quotes in its error what it was sent. */
+/* A Redis with a renamed AUTH quotes the arguments of the unknown command in its error. */
 START_TEST(the_server_quotes_it)
 {
     static const char *const renamed[] = {"--rename-command", "AUTH", "AUTHENTICATE", NULL};
@@ -176,7 +176,7 @@ START_TEST(the_server_quotes_it)
 }
 END_TEST
 
-/* It answers a handshake with something else; without TLS in the library the address is refused. */
+/* The port replies to a TLS handshake with other bytes. Without TLS in the library the address is rejected. */
 START_TEST(the_port_does_not_speak_tls)
 {
     struct fake_server *server = fake_server_start(FAKE_IPV4);
@@ -189,7 +189,7 @@ START_TEST(the_port_does_not_speak_tls)
 }
 END_TEST
 
-/* --- What is wrong with an address that has it --- */
+/* --- Malformed addresses with a password --- */
 
 static const char *const malformed[] = {
     "redis://:" ENCODED "@127.0.0.1:99999",
@@ -249,7 +249,7 @@ START_TEST(a_line_that_is_wrong_is_refused_without_it)
 }
 END_TEST
 
-/* --- The list of processes --- */
+/* --- Process list --- */
 
 static void read_command_line(const char *pid, char *text, size_t size)
 {
@@ -265,7 +265,7 @@ static void read_command_line(const char *pid, char *text, size_t size)
         fclose(file);
 }
 
-/* Of all processes there are; returns how many are redlock(1)'s. */
+/* Checks all processes. Returns the number that are redlock(1)'s. */
 static unsigned look_at_processes(const char *what)
 {
     DIR *all = opendir("/proc");

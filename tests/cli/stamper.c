@@ -1,6 +1,6 @@
-/* A command for redlock run that does not want to end: four processes of one group that ignore what can be ignored, and
- * note when they were last alive. Argument: the file. Ends by itself after a minute, should the test have failed to end
- * it. */
+/* A command for redlock run that does not end when asked to: four processes of one group that ignore every signal
+ * they can, and record when they were last alive. Argument: the file. It ends by itself after a minute, in case the
+ * test did not end it. */
 #define _GNU_SOURCE
 #include "stamper.h"
 

@@ -1,4 +1,4 @@
-/* redlock status: what it makes of the nodes' answers, for people, for programs, on a terminal. */
+/* redlock status: how it presents the nodes' replies, for people, for programs and on a terminal. */
 #define _GNU_SOURCE
 #include "json.h"
 #include "patience.h"
@@ -67,7 +67,7 @@ START_TEST(a_held_lock)
 }
 END_TEST
 
-/* Another's key is in the way on two nodes, one has none: only two are left to the holder. */
+/* Two nodes have another holder's key and one has none, so the holder has only two nodes. */
 START_TEST(a_lock_that_nobody_has)
 {
     const char *key = real_key("disputed"), *token[1];
@@ -99,7 +99,7 @@ START_TEST(a_semaphore_with_a_permit_taken)
     has(status(key, NULL), "' semaphore, 1 permit taken\n");
     json_is(status(key, "--json"), ".resources[0] | [.state, .permits_taken] | join(\" \")", "semaphore 1");
     real_delete(0, slot);
-    has(status(key, NULL), "' free\n"); /* a minority shows it */
+    has(status(key, NULL), "' free\n"); /* a minority has the key */
     for (size_t i = 1; i < 3; i++)
         real_delete(i, slot);
 }
@@ -124,7 +124,7 @@ START_TEST(a_watch_shows_who_comes_to_wait_until_it_is_interrupted)
     ck_assert(program_count(watch, "' held on ") > 1);
     program_signal(watch, SIGINT);
     program_exits(watch, -SIGINT);
-    ck_assert_ptr_null(strchr(program_output(watch), '\033')); /* it is no terminal */
+    ck_assert_ptr_null(strchr(program_output(watch), '\033')); /* the output is no terminal */
     for (size_t i = 0; i < NODES; i++)
         real_delete(i, key);
 }
@@ -138,11 +138,12 @@ START_TEST(a_watch_for_programs_is_a_line_each_time)
     ck_assert(program_says(watch, "}\n{"));
     program_signal(watch, SIGTERM);
     program_exits(watch, -SIGTERM);
-    json_is(watch, "[.resources[0].state] | unique | join(\" \")", "free"); /* of the first line */
+    json_is(watch, "[.resources[0].state] | unique | join(\" \")", "free"); /* in the first line */
 }
 END_TEST
 
-/* Locks that redlock run alone can have: status shows them, and who has the token of one is told what it is. */
+/* Kinds of locks that only redlock run creates. status shows them, and extend and release by token report which kind
+ * it is. */
 static struct program *run_with(const char *option, const char *value, const char *key)
 {
     struct program *run = program_start(&scene_on_nodes, "run", option, value, key, "--", "sh", "-c",
@@ -190,7 +191,7 @@ START_TEST(the_lock_of_a_reader)
     const char *key = real_key("readers");
     struct program *run = run_with("--shared", "--fair", key);
 
-    has(status(key, NULL), "' held on "); /* a majority is enough to begin */
+    has(status(key, NULL), "' held on "); /* a majority suffices to begin */
     json_is(status(key, "--json"), ".resources[0] | [.state, .token] | join(\" \")", "held (shared)");
     is_not_handed_on(run, key, "is shared: only its redlock run can extend or release a reader's lock");
     ends(run);
@@ -237,7 +238,7 @@ START_TEST(nodes_that_do_not_answer_are_named)
     acquire(key, token);
     deployment_kill(real_nodes, 0);
     deployment_stop(real_nodes, 1);
-    scene_on_nodes.environment = NULL; /* no more patience than usual */
+    scene_on_nodes.environment = NULL; /* the default timeouts */
     struct program *program = status(key, NULL);
     has(program, "' held on 3 of 5 nodes");
     has(program, "cannot connect: Connection refused");
@@ -254,7 +255,7 @@ START_TEST(nodes_that_do_not_answer_are_named)
 }
 END_TEST
 
-/* Has it become redlock, and does that catch interrupts, as it does when it begins to look? */
+/* True when the process has become redlock and catches interrupts, as it does before its first query. */
 static bool catches_interrupts(void *arg)
 {
     struct program *program = arg;
@@ -274,7 +275,7 @@ static bool catches_interrupts(void *arg)
     return is_redlock && (caught & 1ULL << (SIGINT - 1)) != 0;
 }
 
-/* Nodes that do not answer make the look last: it comes before the pause, which must not be begun. */
+/* Nodes that do not reply make the query long. The interrupt comes before the pause, which must then not begin. */
 START_TEST(an_interrupt_during_a_look_is_not_slept_over)
 {
     for (size_t i = 0; i < QUORUM; i++)

@@ -1,4 +1,5 @@
-/* redlock run at a terminal: the foreground, Ctrl-C, Ctrl-Z and fg under a shell, and the line that shows the waiting. */
+/* redlock run on a terminal: the foreground, Ctrl-C, Ctrl-Z and fg under a shell, and the line that it shows while
+ * it waits. */
 #define _GNU_SOURCE
 #include "scene.h"
 
@@ -41,8 +42,8 @@ static struct program *start(const char *script)
     return program_start(&options, "run", resource, "--", "sh", "-c", script, NULL);
 }
 
-/* An interactive shell with job control. What is looked for in its output must not be in what is typed, which the
- * terminal shows, too: hence be""gun. */
+/* An interactive shell with job control. The terminal echoes the typed text, so that must not contain the text that
+ * the test searches in the output: hence be""gun. */
 static struct program *start_shell(void)
 {
     static const char *const environment[] = {"PS1=shell$ ", "ENV=", NULL};
@@ -82,7 +83,7 @@ static void type_until_it_ends(struct program *shell)
     (void)program_wait(shell);
 }
 
-/* The job, which reads a line. */
+/* Continues the job, which reads a line. */
 static void goes_on_and_ends(struct program *shell)
 {
     program_type(shell, "fg\n");
@@ -91,7 +92,7 @@ static void goes_on_and_ends(struct program *shell)
     ck_assert(real_nothing_left(NULL));
 }
 
-/* --- The foreground --- */
+/* --- Foreground --- */
 
 START_TEST(its_command_has_the_foreground)
 {
@@ -105,7 +106,7 @@ START_TEST(its_command_has_the_foreground)
 }
 END_TEST
 
-/* A script without job control does not take it back itself: it could not read any more. */
+/* A script without job control does not take the foreground back itself, so it could no longer read. */
 START_TEST(a_command_that_cannot_be_run_gives_the_foreground_back)
 {
     struct program_options options = on_terminal();
@@ -173,7 +174,7 @@ START_TEST(a_stopped_job_keeps_its_lock_and_goes_on)
     shows(shell, "Stopped");
     program_type(shell, "echo me''anwhile\n");
     shows(shell, "meanwhile");
-    ck_assert(!wait_until(is_gone, NULL, 3 * TTL_MS / 2)); /* it is about time itself: longer than the ttl */
+    ck_assert(!wait_until(is_gone, NULL, 3 * TTL_MS / 2)); /* this test is about time itself: longer than the ttl */
     goes_on_and_ends(shell);
     program_type(shell, "echo ba''ck\n");
     shows(shell, "back");
@@ -209,7 +210,7 @@ static bool is_stopped(void *program)
     return program_is_stopped(program);
 }
 
-/* By someone who knows its number: there may be no shell that would continue the job. */
+/* The command is stopped by a process that knows its PID. There may be no shell that would continue the job. */
 START_TEST(a_command_that_is_stopped_and_continued_by_itself_goes_on)
 {
     struct program *program = start("echo pid=$$; while read line; do echo \"line=$line\"; done");
@@ -260,7 +261,7 @@ static bool is_running(void *arg)
     return !process_stopped(&(struct process){.pid = *(pid_t *)arg});
 }
 
-/* So soon that the second signal may overtake what the first one leads to. The shell may have taken the terminal. */
+/* The second signal may overtake the effect of the first one. The shell may have taken the terminal. */
 START_TEST(a_command_that_is_stopped_and_continued_at_once_is_no_stopped_job)
 {
     enum { ROUNDS = 60, LONGER_NS = 15000 };
@@ -277,7 +278,7 @@ START_TEST(a_command_that_is_stopped_and_continued_at_once_is_no_stopped_job)
     }
     kill(command, SIGKILL);
     ck_assert(real_nothing_left(NULL));
-    program_type(shell, "exit\n"); /* refused by an sh that saw the stop and not yet the end; the next is not */
+    program_type(shell, "exit\n"); /* a shell that saw the stop but not yet the end refuses; the next `exit` works */
     type_until_it_ends(shell);
 }
 END_TEST
@@ -319,7 +320,7 @@ START_TEST(a_line_shows_what_it_waits_for)
     for (size_t i = 0; i < deployment_size(real_nodes); i++)
         real_delete(i, resource);
     program_exits(program, 0);
-    /* Taken away before the command began. */
+    /* The line is removed before the command begins. */
     const char *ran = strstr(program_output(program), "ran");
     ck_assert_ptr_nonnull(ran);
     ck_assert_int_eq(strncmp(ran - 4, "\r\033[K", 4), 0);
@@ -338,7 +339,7 @@ START_TEST(a_wait_can_be_stopped_and_interrupted)
     unsigned before = program_count(shell, "held on 5 of 5 nodes");
     program_type(shell, "fg\n");
     ck_assert(
-        program_says_again(shell, "held on 5 of 5 nodes", before)); /* an interrupt discards what was typed before */
+        program_says_again(shell, "held on 5 of 5 nodes", before)); /* an interrupt discards the input before it */
     program_type(shell, "\x03");
     program_type(shell, "echo af''ter\n");
     shows(shell, "after");

@@ -1,5 +1,5 @@
-/* redlock acquire, extend and release: a lock that goes from one process to the next as the text of its token; and one
- * that is kept for a process. */
+/* redlock acquire, extend and release: a lock that is passed from one process to the next as the text of its token,
+ * and a lock that a keeper keeps for a process. */
 #define _GNU_SOURCE
 #include "json.h"
 #include "patience.h"
@@ -36,7 +36,7 @@ enum {
 
 #define TOKEN "0123456789abcdef0123456789abcdef01234567"
 
-/* On the nodes, with this in its environment. */
+/* Options for the nodes with this environment. */
 static struct program_options with(const char *const *environment)
 {
     struct program_options options = scene_on_nodes;
@@ -45,7 +45,7 @@ static struct program_options with(const char *const *environment)
     return options;
 }
 
-/* What acquire writes: the token and a newline, and nothing else. */
+/* The output of acquire: the token and a newline, nothing more. */
 static const char *token_of(struct program *program)
 {
     static char token[REDLOCK_TOKEN_SIZE];
@@ -64,7 +64,7 @@ static struct program *run(const char *command, const char *resource, const char
     return program_run(&scene_on_nodes, command, resource, word, NULL);
 }
 
-/* A shell's line, in which $R is redlock and $1 the resource. */
+/* Runs a shell command line in which $R is redlock and $1 the resource. */
 static struct program *run_shell(const char *line, const char *resource)
 {
     char *program = fixture_text("R=%s", program_redlock);
@@ -128,7 +128,7 @@ START_TEST(an_extension_lengthens_and_never_shortens)
 }
 END_TEST
 
-/* What others call a forced unlock: the holder is told at its next renewal. */
+/* A forced unlock: the holder notices it at its next renewal. */
 START_TEST(a_lock_is_broken_by_the_token_that_status_shows)
 {
     const char *key = real_key("broken");
@@ -156,7 +156,7 @@ START_TEST(a_token_goes_through_a_pipe)
 }
 END_TEST
 
-/* Any byte but NUL may be in a name. */
+/* A name may contain any byte except NUL. */
 START_TEST(odd_bytes_in_a_name)
 {
     static const char key[] = DEPLOYMENT_PREFIX "odd \xff\n\"\\ -- $(x)";
@@ -176,7 +176,7 @@ START_TEST(odd_bytes_in_a_name)
 }
 END_TEST
 
-/* Values that other libraries, or people, put under a key. */
+/* Values that other libraries, or people, store in a key. */
 static const char *const foreign_tokens[] = {
     "forever", "(shared)", "(empty)", "a b\tc", "\xff\x01", "back\\x41slash", "gr\xc3\xb6\xc3\x9ft", "$(x) 'y' \"z\"",
 };
@@ -201,7 +201,7 @@ START_TEST(token_that_status_shows_is_taken_back)
 }
 END_TEST
 
-/* A lock of another library's that never expires is extended without an end being set. */
+/* A lock of another library may never expire. Extending it sets no expiry. */
 START_TEST(extension_never_gives_an_end_to_a_lock_without_one)
 {
     const char *key = real_key("endless");
@@ -215,7 +215,7 @@ START_TEST(extension_never_gives_an_end_to_a_lock_without_one)
 }
 END_TEST
 
-/* A lock whose token nobody has would only be in the way. */
+/* No process would have the token of such a lock, which would only be in the way. */
 START_TEST(a_token_that_cannot_be_written_is_no_lock)
 {
     struct program *program = run_shell("\"$R\" acquire \"$1\" >/dev/full", real_key("full"));
@@ -229,7 +229,7 @@ START_TEST(a_token_that_cannot_be_written_is_no_lock)
 }
 END_TEST
 
-/* Who reads the errors may be gone before the lock is granted: what has been begun is finished. */
+/* The reader of the errors may have ended before the lock is granted. The operation still completes. */
 START_TEST(what_nobody_reads_ends_nothing)
 {
     struct program *program = run_shell("exec 3> >(:); wait $!; token=$(\"$R\" acquire -v \"$1\" 2>&3) &&"
@@ -307,7 +307,7 @@ START_TEST(a_command_line_that_is_wrong_is_refused)
 }
 END_TEST
 
-/* Whichever descriptor is one too many, the message gives the reason and the remedy. */
+/* Whichever descriptor exceeds the limit, the message names the cause and the remedy. */
 START_TEST(limit_of_open_files_is_named)
 {
     struct program *program =
@@ -323,7 +323,7 @@ START_TEST(limit_of_open_files_is_named)
 }
 END_TEST
 
-/* --- Nodes that fail --- */
+/* --- Failing nodes --- */
 
 START_TEST(a_minority_that_hangs_or_is_down_does_no_harm)
 {
@@ -331,7 +331,7 @@ START_TEST(a_minority_that_hangs_or_is_down_does_no_harm)
 
     deployment_stop(real_nodes, 0);
     deployment_kill(real_nodes, 1);
-    scene_on_nodes.environment = NULL; /* no more patience than usual */
+    scene_on_nodes.environment = NULL; /* the default timeouts */
     struct program *program = program_run(&scene_on_nodes, "acquire", key, "--timeout", "500ms", NULL);
     const char *token = token_of(program);
     program_exits(run("extend", key, token), 0);
@@ -357,7 +357,7 @@ START_TEST(without_a_majority_there_is_no_lock)
     program = run("release", key, TOKEN);
     program_exits(program, NO_QUORUM);
     program_says_in_one_line(program, "not confirmed by a majority");
-    ck_assert_ptr_null(strstr(program_errors(program), "told when")); /* nobody is left to do it */
+    ck_assert_ptr_null(strstr(program_errors(program), "told when")); /* no process is left that could do it */
     program = program_run(&scene_on_nodes, "release", "-v", key, TOKEN, NULL);
     program_exits(program, NO_QUORUM);
     ck_assert_ptr_nonnull(strstr(program_errors(program), "close: "));
@@ -386,7 +386,7 @@ START_TEST(a_wrong_password_is_told_at_once)
 }
 END_TEST
 
-/* New nodes grant nothing for a while: an acquire says so, and waits it out. */
+/* New nodes grant nothing for a while. acquire says so, and waits until it is over. */
 START_TEST(a_quarantine_is_shown_and_waited_out)
 {
     char *config = fixture_text("%s/config", temp_dir_path(temp_dir_make()));
@@ -408,10 +408,10 @@ START_TEST(a_quarantine_is_shown_and_waited_out)
 }
 END_TEST
 
-/* --- A keeper --- */
+/* --- Keeper --- */
 
 struct kept {
-    struct program *process; /* for as long as it lives */
+    struct program *process; /* the process for which the lock is kept */
     pid_t keeper;
     const char *token;
 };
@@ -421,7 +421,7 @@ static struct kept keep(const char *key, const char *ttl)
     char pid[24];
     struct kept kept;
 
-    prctl(PR_SET_CHILD_SUBREAPER, 1); /* a keeper whose parent has ended becomes this process' child */
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* a keeper whose parent has ended becomes a child of this process */
     kept.process = words_start(NULL, "sleep", "600", NULL);
     snprintf(pid, sizeof(pid), "%d", (int)program_pid(kept.process));
     struct program *program =
@@ -491,7 +491,7 @@ START_TEST(a_keeper_ends_when_its_lock_is_released)
 }
 END_TEST
 
-/* The lock is deleted behind its back, or its time is over. */
+/* The lock is deleted by another client, or expires. */
 START_TEST(a_loss_is_told_by_a_signal_that_was_asked_for)
 {
     const char *key = real_key("told"), *signal = _i == 2 ? "SIGTERM" : "USR1";
@@ -516,13 +516,13 @@ END_TEST
 
 static bool has_another_watchdog(void *arg)
 {
-    const pid_t *known = arg; /* the keeper, its first watchdog */
+    const pid_t *known = arg; /* the keeper and its first watchdog */
     pid_t child = program_child(known[0]);
 
     return child != 0 && child != known[1];
 }
 
-/* Killed; stopped; killed after its watchdog was. */
+/* The keeper is killed; stopped; killed after its watchdog was killed. */
 START_TEST(the_loss_is_signalled_when_the_keeper_is_killed_or_stopped)
 {
     struct program *process =
@@ -588,13 +588,13 @@ static void check_link(pid_t pid, const char *name, const char *target)
     ck_assert_str_eq(to, target);
 }
 
-/* A pipe that the keeper held would never end, a directory never be free. */
+/* An inherited pipe would never end, and an inherited directory could not be unmounted. */
 START_TEST(a_keeper_holds_nothing_of_who_started_it)
 {
     static const char line[] = "sleep 600 & P=$!; \"$R\" acquire \"$1\" --for $P --json 9>&1 2>&1 | cat; kill $P";
 
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    struct program *shell = run_shell(line, real_key("nothing")); /* it ends, so the pipe does */
+    struct program *shell = run_shell(line, real_key("nothing")); /* the pipe ends, so the shell does */
     program_exits(shell, 0);
     struct kept kept = {.keeper = (pid_t)atol(json_get(shell, ".keeper"))};
     check_that_it_ends(&kept);
@@ -637,7 +637,7 @@ START_TEST(a_keeper_of_a_lock_that_is_not_obtained_ends)
     const char *token = token_of(run("acquire", key, NULL));
     program_exits(program_run(&scene_on_nodes, "acquire", key, "-n", "--for", pid, NULL), NOT_OBTAINED);
     int status;
-    ck_assert_int_gt(waitpid(-1, &status, __WALL), 0); /* the sleeping process is not over: this is the keeper */
+    ck_assert_int_gt(waitpid(-1, &status, __WALL), 0); /* the sleeping process still runs, so this is the keeper */
     ck_assert(program_is_running(process));
     program_exits(run("release", key, token), 0);
 }

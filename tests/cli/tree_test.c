@@ -1,4 +1,5 @@
-/* The processes below one of ours: all are found and signalled, whatever group, session or parent they gave themselves. */
+/* The tree of processes below this one. All are found and get the signal, regardless of their group, session or
+ * parent. */
 #define _GNU_SOURCE
 #include "cli/tree.h"
 
@@ -72,7 +73,7 @@ enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
 
 static void become_reaper(void)
 {
-    alarm(WAIT_S); /* ends a test that waits in vain, and its children by their parent's end */
+    alarm(WAIT_S); /* ends a test that would wait indefinitely; its children end with their parent */
     ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
 }
 
@@ -150,7 +151,7 @@ START_TEST(a_spared_process_and_a_strangers_tree_live_on)
 }
 END_TEST
 
-/* It ended, and its number was given to a process of the tree. */
+/* The process has ended, and its PID was reused by a process of the tree. */
 START_TEST(process_with_number_of_former_stranger_is_killed)
 {
     become_reaper();
@@ -164,7 +165,7 @@ START_TEST(process_with_number_of_former_stranger_is_killed)
 }
 END_TEST
 
-/* A group that no process of the tree is in may be another's: that of the test program, here. */
+/* A group without a process of the tree may be another program's. Here it is the group of the test program. */
 START_TEST(a_group_is_signalled_only_while_the_tree_is_in_it)
 {
     become_reaper();
@@ -216,16 +217,16 @@ START_TEST(children_are_listed)
 }
 END_TEST
 
-/* --- A number that another process gets while the tree is read --- */
+/* --- A PID is reused while the tree is read --- */
 
 static struct {
     pid_t number; /* 0: no process is replaced */
     pid_t successor;
-    pid_t child; /* of the successor */
+    pid_t child; /* of the process that takes the PID */
     int answers; /* of that child */
 } reuse;
 
-/* Its child says its number, and that it lives when it gets SIGUSR1. */
+/* Its child writes its PID, and reports that it is alive when it gets SIGUSR1. */
 _Noreturn static void succeed(int ready)
 {
     sigset_t asked;
@@ -248,7 +249,7 @@ _Noreturn static void succeed(int ready)
         pause();
 }
 
-/* False: this kernel, or this user, cannot choose a process's number. */
+/* Returns false if this kernel, or this user, cannot choose a process's PID. */
 static bool replace(pid_t number)
 {
     int ready[2];
@@ -260,7 +261,7 @@ static bool replace(pid_t number)
     kill(number, SIGKILL);
     while (kill(number, 0) == 0)
         ;
-    do /* the kernel gives the number back a little later */
+    do /* the kernel releases the PID a little later */
         reuse.successor = (pid_t)syscall(SYS_clone3, &how, sizeof(how));
     while (reuse.successor < 0 && errno == EEXIST);
     if (reuse.successor == 0)
@@ -273,7 +274,7 @@ static bool replace(pid_t number)
 FILE *__real_fopen(const char *path, const char *mode);
 FILE *__wrap_fopen(const char *path, const char *mode);
 
-/* The linker puts this in the place of fopen(3). */
+/* The linker uses this in place of fopen(3). */
 FILE *__wrap_fopen(const char *path, const char *mode)
 {
     char children[64];
@@ -291,7 +292,7 @@ FILE *__wrap_fopen(const char *path, const char *mode)
 _Noreturn static void have_a_child(int ready)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    signal(SIGCHLD, SIG_IGN); /* reaps it */
+    signal(SIGCHLD, SIG_IGN); /* reaps the process */
     pid_t child = fork();
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -1,12 +1,12 @@
 /*
- * Is every process of CMD's tree dead when the lock ends? Trials, each with servers of its own, some at a time: the
- * nodes are stopped, so that no renewal succeeds; redlock's own processes are killed or stopped, any one or two of the
- * three. CMD starts four processes that ignore every signal they can and record when they were last alive, in the
- * command's process group or outside it. The end of the lock is computed from what the nodes show, not from what
- * redlock says.
+ * Is every process of CMD's tree dead when the lock ends? Each trial has its own servers, and several trials run at
+ * once. The nodes are stopped, so that no renewal succeeds. One or two of redlock's three processes are killed or
+ * stopped. CMD starts four processes that ignore every signal they can and record when they were last alive, in the
+ * command's process group or outside it. The end of the lock is computed from the nodes' replies, not from redlock's
+ * output.
  *
- * REDLOCK_TRIALS is how many (default: each fate once); the narrowest margin is printed. Each fate has met each shape
- * of the tree after FATES * SHAPES trials.
+ * REDLOCK_TRIALS is the number of trials (default: each fate once). The smallest margin is printed. After FATES *
+ * SHAPES trials each fate has been combined with each shape of the tree.
  */
 #define _GNU_SOURCE
 #include "scene.h"
@@ -31,7 +31,7 @@
 #include <unistd.h>
 
 enum { TTL_MS = 1500, DRIFT_MS = TTL_MS / 100 + 2, NODES = 3, AT_ONCE = 7, LOST = 75 };
-/* A renewal comes no earlier than this after the last one: a third of the ttl, less its jitter. */
+/* A renewal starts no earlier than this after the previous one: a third of the ttl minus its jitter. */
 enum { UNTIL_RENEWAL_MS = 350 };
 
 enum { FRONT = 1 << PROGRAM_FRONT, WATCHDOG = 1 << PROGRAM_WATCHDOG, HOLDER = 1 << PROGRAM_HOLDER };
@@ -59,7 +59,7 @@ static const struct fate {
 };
 enum { FATES = sizeof(fates) / sizeof(fates[0]) };
 
-/* How the processes are started: $0 with the argument $1. $2 is redlock. */
+/* The ways to start the processes: $0 with the argument $1. $2 is redlock. */
 static const struct shape {
     const char *name;
     const char *script;
@@ -78,7 +78,7 @@ static const char resource[] = real_key("trial");
 struct verdict {
     bool passed;
     double margin_ms; /* from the last sign of life to the end of the lock */
-    double late_ms;   /* by how much the machine woke the control too late, at most */
+    double late_ms;   /* maximum delay with which the machine woke the control */
     char text[256];
 };
 
@@ -91,12 +91,12 @@ struct trial {
     char path[64];
     pid_t processes[PROGRAM_PROCESSES];
     pid_t group;
-    unsigned fixtures; /* children of ours before the program starts: servers, and what cleans up after a test */
-    double end_ms;     /* of validity, CLOCK_BOOTTIME; late only by the time a request is on its way */
+    unsigned fixtures; /* our children before the program starts: servers, and the process that cleans up */
+    double end_ms;     /* end of validity, CLOCK_BOOTTIME; late by no more than the time a request is in transit */
 };
 
-/* Redlock wakes to kill the tree 50 ms before the end. A control that does nothing but wake at short intervals measures by
- * how much the machine wakes a process too late. */
+/* Redlock wakes to kill the tree 50 ms before the end. The control only wakes at short intervals, and so measures
+ * how late the machine wakes a process. */
 static struct control {
     pthread_t thread;
     atomic_bool over;
@@ -139,11 +139,11 @@ static double end_control(void)
     return control.late_ms;
 }
 
-/* --- Its scene --- */
+/* --- Set-up --- */
 
 static void map_stamps(struct trial *trial)
 {
-    int file = memfd_create("stamps", 0); /* inherited: it is opened by its name in /proc */
+    int file = memfd_create("stamps", 0); /* inherited, so the command opens it by its name in /proc */
 
     if (file < 0 || ftruncate(file, sizeof(struct stamps)) != 0)
         fixture_fail("memfd_create: %s", strerror(errno));
@@ -163,7 +163,8 @@ static bool all_stamped(void *arg)
     return true;
 }
 
-/* Those that live. An orphan becomes our child, because we are a subreaper; what has ended is reaped. */
+/* Counts our live children. An orphan becomes our child, because we are a subreaper. Children that have ended are
+ * reaped. */
 static unsigned count_children(void)
 {
     char path[64];
@@ -197,7 +198,7 @@ static bool begin(struct trial *trial)
     return true;
 }
 
-/* --- When the lock ends --- */
+/* --- The end of the lock --- */
 
 static double shown_end(struct trial *trial, size_t node)
 {
@@ -227,8 +228,8 @@ static bool is_renewed(void *arg)
     return true;
 }
 
-/* Right behind a renewal on all nodes, so that no other slips in before the fate strikes. Returns a time before it: on a
- * busy machine it may be seen late. */
+/* Returns right after a renewal on all nodes, so that no other renewal precedes the fault. Returns a time before the
+ * renewal, because on a busy machine it may be seen late. */
 static double await_renewal(struct trial *trial)
 {
     struct renewal renewal = {.trial = trial};
@@ -255,7 +256,7 @@ static void strike(struct trial *trial)
     signal_processes(trial, trial->fate->killed, SIGKILL);
 }
 
-/* False when the machine was so slow that it is not known which renewal was the last. */
+/* Returns false if the machine was too slow to know which renewal was the last. */
 static bool strike_behind_renewal(struct trial *trial)
 {
     double renewed_ms = await_renewal(trial);
@@ -263,14 +264,14 @@ static bool strike_behind_renewal(struct trial *trial)
     trial->end_ms = shown_end(trial, 0);
     for (size_t i = 1; i < NODES; i++) {
         double end = shown_end(trial, i);
-        trial->end_ms = end > trial->end_ms ? end : trial->end_ms; /* one may be without the key, or behind */
+        trial->end_ms = end > trial->end_ms ? end : trial->end_ms; /* a node may be without the key, or behind */
     }
     trial->end_ms -= DRIFT_MS;
     strike(trial);
     return boot_ms() - renewed_ms < UNTIL_RENEWAL_MS;
 }
 
-/* --- What is left --- */
+/* --- Leftover processes --- */
 
 static bool group_is_gone(void *arg)
 {
@@ -318,12 +319,12 @@ static void judge(struct trial *trial, struct verdict *verdict)
     verdict->margin_ms = trial->end_ms - last_alive_ms(trial);
     if (!gone)
         spoil(verdict, "processes of the tree are left");
-    if (verdict->margin_ms + verdict->late_ms < 0) /* between that and 0 the trial shows nothing, and is made again */
+    if (verdict->margin_ms + verdict->late_ms < 0) /* between that and 0 the trial proves nothing, and is repeated */
         spoil(verdict, "the tree was alive %.1f ms after the end of the lock; the machine was late by %.1f ms",
               -verdict->margin_ms, verdict->late_ms);
     signal_processes(trial, trial->fate->stopped & FRONT, SIGCONT); /* as its shell would do */
     if (!(trial->fate->killed & FRONT))
-        cluster_resume_all(trial->cluster); /* or it waits for them with the release, which is another matter */
+        cluster_resume_all(trial->cluster); /* otherwise the release waits for the nodes, which is not tested here */
     int status = program_wait(trial->program);
     if (status != (trial->fate->killed & FRONT ? -SIGKILL : LOST))
         spoil(verdict, "exit status %d: %s", status, program_errors(trial->program));
@@ -331,7 +332,7 @@ static void judge(struct trial *trial, struct verdict *verdict)
         spoil(verdict, "%u processes are left", count_children() - trial->fixtures);
 }
 
-/* --- One trial, in a process of its own --- */
+/* --- One trial, in a separate process --- */
 
 static const struct fate *fate_of(unsigned number)
 {
@@ -352,7 +353,7 @@ static struct verdict try_once(unsigned number)
     if (!begin(&trial))
         spoil(&verdict, "CMD was not started: %s", program_errors(trial.program));
     else if (!strike_behind_renewal(&trial))
-        verdict.margin_ms = -1; /* tried again */
+        verdict.margin_ms = -1; /* repeated */
     else
         judge(&trial, &verdict);
     return verdict;

@@ -1,5 +1,5 @@
-/* What redlock(1) makes of a command line, an environment and a config file that are wrong: one line that names the
- * input and the remedy, and a documented exit status. */
+/* Tests how redlock(1) reports an invalid command line, environment and config file: one line that names the input
+ * and the remedy, and a documented exit status. */
 #define _GNU_SOURCE
 #include "scene.h"
 
@@ -14,7 +14,7 @@
 
 enum { USAGE = 64, MISCONFIGURED = 78 };
 
-/* --- The command line --- */
+/* --- Command line --- */
 
 static const struct {
     const char *words[8];
@@ -90,7 +90,7 @@ START_TEST(help_goes_to_standard_output)
 }
 END_TEST
 
-/* On nodes that are nowhere: none of these gets so far as to ask them. */
+/* With unreachable nodes: each of these fails before it sends a request. */
 static const struct {
     const char *words[10];
     const char *says;
@@ -114,7 +114,7 @@ static const struct {
 };
 enum { BAD_TIMES = sizeof(bad_times) / sizeof(bad_times[0]) };
 
-/* In the words of the command line, not in those of the library. */
+/* The message uses the names of the command line, not those of the library. */
 START_TEST(a_time_that_cannot_be_is_refused)
 {
     const struct program_options nowhere = {.nodes = "127.0.0.1:1"};

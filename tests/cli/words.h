@@ -1,12 +1,12 @@
-/* Any program, started by its words. */
+/* Starts any program from a list of words. */
 #ifndef TESTS_CLI_WORDS_H
 #define TESTS_CLI_WORDS_H
 
 #include "program.h"
 
-/* The words ended by NULL; the first one is looked for in PATH. */
+/* The list is ended by NULL. The first word is searched in PATH. */
 struct program *words_start(const struct program_options *options, ...) __attribute__((sentinel));
-/* The same, and waits for its end. */
+/* The same, and waits for the end of the program. */
 struct program *words_run(const struct program_options *options, ...) __attribute__((sentinel));
 
 #endif

@@ -47,7 +47,7 @@ struct sim_key {
     size_t value_size;
     struct sim_member *members; /* of a sorted set: ordered by score, then by name */
     size_t members_count;
-    bool revived;    /* restored from a snapshot: later changes to it are lost */
+    bool revived;    /* restored from a snapshot: changes since then are lost */
     int64_t expires; /* ms of the node's clock: gone when the clock shows more */
 };
 

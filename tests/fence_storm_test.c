@@ -1,9 +1,10 @@
 /*
- * Many processes, each with a wall clock that is set by hand all the time, acquire many resources with fencing tokens,
- * while nodes are killed, come back empty, or hang. No two tokens of one resource are equal, and who began after
- * another had its token has the larger one.
+ * Many processes acquire many resources with fencing tokens. Each process sets its own wall clock to a new value again
+ * and again, while nodes are killed, restarted empty, or suspended. No two tokens of one resource may be equal. An
+ * acquire that begins after another one has returned must get a larger token.
  *
- * REDLOCK_STORM_ACQUISITIONS: so many, however long it takes. Without it 50,000, or as many as there are in 15 seconds.
+ * REDLOCK_STORM_ACQUISITIONS: number of acquisitions, without a time limit. By default the test ends after 50,000
+ * acquisitions or 15 seconds.
  */
 #define _GNU_SOURCE
 #include "held.h"
@@ -26,16 +27,16 @@ enum { PROCESSES = 16, RESOURCES = 64, TTL_MS = 1000, USUAL = 50000, USUAL_S = 1
 
 static const int64_t hour_us = INT64_C(3600000000);
 
-/* What all processes see. */
+/* Memory that all processes share. */
 struct record {
-    _Atomic uint64_t largest[RESOURCES]; /* token that somebody has, or had */
+    _Atomic uint64_t largest[RESOURCES]; /* largest token that a client has received */
     _Atomic uint64_t acquisitions;
-    _Atomic uint64_t raised; /* of them, with more than one round */
+    _Atomic uint64_t raised; /* acquisitions with more than one round */
     _Atomic uint64_t refused_clock;
-    _Atomic uint64_t equal, smaller; /* what must not be */
+    _Atomic uint64_t equal, smaller; /* violations */
     atomic_bool over;
     uint64_t slots;           /* a power of two */
-    _Atomic uint64_t token[]; /* a hash table: token and resource in one number */
+    _Atomic uint64_t token[]; /* a hash table; an entry combines token and resource */
 };
 
 static struct record *record;
@@ -68,7 +69,7 @@ static void make_record(void)
     record->slots = slots;
 }
 
-/* false: there was one like it. */
+/* Returns false if the resource already had this token. */
 static bool enter_token(unsigned resource, uint64_t token)
 {
     uint64_t entry = token * RESOURCES + resource;
@@ -112,7 +113,7 @@ static void acquire_one(redlock_client *client, unsigned resource)
     atomic_fetch_add(&record->refused_clock, result.status == REDLOCK_CLOCK);
 }
 
-/* A process of its own. Its clock is set to anything from ten hours behind to ten hours ahead, again and again. */
+/* Runs in its own process. Sets the clock again and again, to a value from ten hours behind to ten hours ahead. */
 static int acquire_many(const char *nodes, unsigned seed)
 {
     redlock_options options = held_options(TTL_MS, 1);
@@ -160,7 +161,7 @@ static bool is_over(void *arg)
     return atomic_load(&record->over);
 }
 
-/* One node after the other, and the next only when the last is of use again. */
+/* Disturbs one node after the other. Each one has time to vote again before the next. */
 static unsigned trouble(struct cluster *cluster, uint64_t deadline)
 {
     unsigned faults = 0;
@@ -175,7 +176,7 @@ static unsigned trouble(struct cluster *cluster, uint64_t deadline)
         } else {
             cluster_kill(cluster, node);
             wait_until(is_over, NULL, 200);
-            cluster_start(cluster, node); /* empty: in quarantine for its max_ttl, and a second */
+            cluster_start(cluster, node); /* empty: in quarantine for max_ttl and a second */
             wait_until(is_over, NULL, 3500);
         }
     }

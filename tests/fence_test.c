@@ -1,5 +1,5 @@
-/* Fencing tokens on real servers: larger with each acquisition, whatever the clocks; in one round trip, as a rule; told
- * to every node. The clock that proposals follow is the test's. */
+/* Fencing tokens on real servers. Each acquisition gets a larger one, regardless of the clocks, usually in one round
+ * trip. Every node receives the token. The test sets the clock from which the client proposes tokens. */
 #define _GNU_SOURCE
 #include "held.h"
 
@@ -22,7 +22,7 @@ static const uint64_t day_us = UINT64_C(86400000000);
 static redlock_result result;
 static struct cluster *cluster;
 
-/* In the place of the library's own: what this machine shows, and as much more as the test says. */
+/* Replaces the library's function: this machine's time plus an offset that the test sets. */
 static _Atomic int64_t ahead_us;
 
 uint64_t rl_wall_us(void)
@@ -51,7 +51,7 @@ static struct face *open_with(int i, const redlock_options *options)
     return held_open_trusted(face_of(i), cluster_nodes_string(cluster), options);
 }
 
-/* Of nodes that all answer, however slow the machine is. */
+/* Options for nodes that all reply, with timeouts for a slow machine. */
 static redlock_options patient(void)
 {
     redlock_options options = face_options();
@@ -81,7 +81,7 @@ static redlock_lock *take(struct face *face)
     return lock;
 }
 
-/* Takes it and gives it back; its token. */
+/* Acquires and releases the lock; returns its token. */
 static uint64_t draw(struct face *face)
 {
     redlock_lock *lock = take(face);
@@ -122,7 +122,7 @@ static void await_everywhere(struct face *face, uint64_t token)
                   (unsigned long long)record_on(3), (unsigned long long)record_on(4), (unsigned long long)token);
 }
 
-/* --- What a token is --- */
+/* --- Properties of a token --- */
 
 START_TEST(each_acquisition_has_a_larger_one)
 {
@@ -194,10 +194,9 @@ END_TEST
 
 /* --- Clocks --- */
 
-/*
- * Half a second apart, in turns, without a pause: one round trip, but for the few in which the slow one learns, or in
- * which a busy machine has put more time than usual between two turns. (bench fence has the figure.)
- */
+/* Two clients whose clocks are half a second apart acquire in turns, without a pause. Each acquire takes one round
+ * trip, except a few: the client with the slow clock learns the other's tokens, or a busy machine pauses longer than
+ * usual between two turns. (bench fence measures this.) */
 START_TEST(clocks_apart_cost_no_round_trip)
 {
     enum { TURNS = 2000 };
@@ -235,7 +234,7 @@ START_TEST(a_record_ahead_of_us_is_gone_beyond_in_a_second_round)
     ck_assert_int_gt(redlock_validity_ms(lock), TTL_MS / 2);
     held_release(face, &lock);
     lock = take(face);
-    ck_assert_uint_eq(result.attempts, 1); /* it has learned */
+    ck_assert_uint_eq(result.attempts, 1); /* the client knows the record now */
     held_release(face, &lock);
     held_close(face);
 }
@@ -246,7 +245,7 @@ static void refuse_clock(struct face *face)
     redlock_acquire_options options = fenced();
     redlock_lock *lock;
 
-    options.wait_ms = REDLOCK_FOREVER; /* waiting does not help: it is told at once */
+    options.wait_ms = REDLOCK_FOREVER; /* waiting does not help, so the error is returned at once */
     real_status(face_acquire(face, KEY, &options, &lock, &result), REDLOCK_CLOCK, &result);
     ck_assert_ptr_null(lock);
     ck_assert_uint_ge(result.refused, HELD_QUORUM);
@@ -294,7 +293,8 @@ START_TEST(a_minority_with_mad_records_is_no_matter)
 }
 END_TEST
 
-/* A majority of records that are gone beyond is no reason to follow those that are not. */
+/* The second round raises the token above the records of the majority. It must not follow the larger records of a
+ * minority. */
 START_TEST(a_minority_with_mad_records_is_not_followed_in_a_second_round)
 {
     struct face *face = open_face(_i);
@@ -306,7 +306,7 @@ START_TEST(a_minority_with_mad_records_is_not_followed_in_a_second_round)
         uint64_t token = draw(face);
         ck_assert_uint_gt(token, record);
         ck_assert_uint_lt(token, record + 60 * UINT64_C(1000000));
-        set_record(2, token + 10 * UINT64_C(1000000)); /* the next one needs a second round, too */
+        set_record(2, token + 10 * UINT64_C(1000000)); /* the next acquire needs a second round, too */
         set_record(3, token + 10 * UINT64_C(1000000));
         set_record(4, token + 10 * UINT64_C(1000000));
         record = token + 10 * UINT64_C(1000000);
@@ -315,7 +315,7 @@ START_TEST(a_minority_with_mad_records_is_not_followed_in_a_second_round)
 }
 END_TEST
 
-/* --- It goes wherever the lock goes --- */
+/* --- The token follows the lock --- */
 
 START_TEST(what_is_done_with_the_lock_leaves_it_and_tells_it)
 {
@@ -347,7 +347,7 @@ END_TEST
 
 START_TEST(renewal_and_healing_tell_it)
 {
-    enum { SHORT_MS = 3000 }; /* a busy machine may hold up a renewal, but not for most of it */
+    enum { SHORT_MS = 3000 }; /* a busy machine may delay a renewal, but not by most of this ttl */
     redlock_options options = held_options(SHORT_MS, 0);
 
     cluster = real_cluster(HELD_NODES, NULL);
@@ -356,8 +356,8 @@ START_TEST(renewal_and_healing_tell_it)
     redlock_lock *lock = take(face);
     uint64_t token = redlock_lock_fence(lock);
     await_everywhere(face, token);
-    cluster_integer(cluster, 0, "DEL", RECORD, NULL); /* renewed with its lock */
-    cluster_flush(cluster, 1);                        /* healed with it */
+    cluster_integer(cluster, 0, "DEL", RECORD, NULL); /* a renewal writes the record again */
+    cluster_flush(cluster, 1);                        /* healing writes key and record again */
     cluster_restart(cluster, 2);
     await_everywhere(face, token);
     held_everywhere(face, cluster, KEY, lock);
@@ -369,7 +369,7 @@ START_TEST(renewal_and_healing_tell_it)
 }
 END_TEST
 
-/* A node where readers hold the resource keeps their key as it is. */
+/* Healing must not change the key on a node where readers hold the resource. */
 START_TEST(healing_does_not_prolong_readers)
 {
     enum { READERS_MS = 20000 };
@@ -390,7 +390,8 @@ START_TEST(healing_does_not_prolong_readers)
 }
 END_TEST
 
-/* A lock that was taken without a token gets one when its owner asks for it: another round, no other lock. */
+/* An owner that acquired a lock without a token may request one later. This takes another round, but it is the same
+ * lock. */
 START_TEST(an_owner_may_ask_for_one_later)
 {
     struct face *face = open_face(_i);
@@ -433,7 +434,7 @@ START_TEST(servers_that_forgot_the_scripts_are_told_them)
 }
 END_TEST
 
-/* --- With others --- */
+/* --- With other clients --- */
 
 struct waiter {
     redlock_client *client;
@@ -478,7 +479,7 @@ START_TEST(a_waiter_gets_the_next_one)
 }
 END_TEST
 
-/* A plain SET by a client that knows nothing of tokens excludes, and is excluded. */
+/* A plain SET by a client that uses no tokens excludes the library's clients, and the other way round. */
 START_TEST(plain_holders_and_fenced_ones_exclude_each_other)
 {
     struct face *face = open_face(_i);

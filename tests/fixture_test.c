@@ -1,4 +1,4 @@
-/* The small fixtures: clean-up, processes, temporary directories, the failing allocator, waiting. */
+/* Small fixtures: clean-up, processes, temporary directories, the failing allocator, waiting. */
 #define _GNU_SOURCE
 #include "quorum_suite.h"
 #include "support/fixture.h"
@@ -153,7 +153,7 @@ START_TEST(a_process_is_in_a_group_of_its_own)
 }
 END_TEST
 
-/* A child must not inherit what the test has done to its own signals. */
+/* A child process must not inherit the signal settings that the test has changed. */
 START_TEST(a_process_starts_with_default_signals)
 {
     sigset_t blocked;

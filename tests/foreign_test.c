@@ -1,5 +1,5 @@
-/* Waiting behind clients of other libraries: they take the lock with SET NX PX, delete it by a script that compares, retry
- * every few milliseconds, and publish nothing. */
+/* Waiting behind clients of other libraries. They acquire the lock with SET NX PX, delete it by a script that compares,
+ * retry every few milliseconds, and publish nothing. */
 #include "real.h"
 
 #include "support/clock.h"
@@ -54,7 +54,7 @@ static void connect_foreigner(struct foreigner *foreigner, char name)
     real_note_descriptors();
 }
 
-/* Asks all nodes at once. */
+/* Sends the script to all nodes at once. */
 static void foreigner_release(struct foreigner *foreigner)
 {
     static const char compare_and_delete[] = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', "
@@ -109,8 +109,8 @@ static bool is_queued(void *arg)
     return cluster_integer(cluster, 0, "ZCARD", QUEUE, NULL) == 1;
 }
 
-/* A wait of 300 ms; the holder releases 20 ms after the waiter has been queued. false: this machine was so late with
- * that that the trial shows nothing. */
+/* The waiter waits for 300 ms. The holder releases 20 ms after the waiter was queued. Returns false if this machine was
+ * so late that the trial is invalid. */
 static bool wait_behind(struct foreigner *holder, redlock_client *client, bool fair, int *status)
 {
     struct waiter waiter = {.client = client, .options = REDLOCK_ACQUIRE_OPTIONS_INIT};
@@ -128,7 +128,8 @@ static bool wait_behind(struct foreigner *holder, redlock_client *client, bool f
     return waiter.status == REDLOCK_OK || released_ns - waiter.began_ns < 150 * (uint64_t)MS;
 }
 
-/* _i 1: fair. Each trial has its own client: a waiter that waited before is queued before its first attempt. */
+/* _i 1: fair. Each trial has a new client, because a waiter of a client that has waited before is queued before its
+ * first attempt. */
 START_TEST(waiter_finds_a_foreign_lock_free_before_its_deadline)
 {
     const char *given = getenv("REDLOCK_TRIALS");
@@ -169,7 +170,7 @@ static void hold_it(void)
 struct rival {
     pthread_t thread;
     struct foreigner foreigner;
-    redlock_client *client; /* of one of ours */
+    redlock_client *client; /* one of our clients */
     unsigned turns;
     uint64_t longest_ns;
     int failed;
@@ -216,7 +217,7 @@ static void *compete_as_ours(void *arg)
 struct outcome {
     unsigned all;
     unsigned ours;
-    uint64_t longest_ns; /* of our waits */
+    uint64_t longest_ns; /* longest wait of our clients */
 };
 
 static struct outcome hold_contest(struct rival *theirs, struct rival *ours)
@@ -249,7 +250,7 @@ static bool is_good(const struct outcome *outcome)
     return outcome->all > 0 && 3 * outcome->ours >= outcome->all && outcome->longest_ns < 2000ull * MS;
 }
 
-/* A busy machine may spoil some of the contests; a fault spoils all. */
+/* A busy machine may spoil some of the contests; a defect spoils all of them. */
 START_TEST(waiters_have_their_share_beside_clients_that_retry)
 {
     struct rival theirs[RIVALS] = {0}, ours[RIVALS] = {0};

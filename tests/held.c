@@ -11,7 +11,7 @@ redlock_options held_options(uint32_t ttl_ms, uint32_t guard)
 
     options.ttl_ms = ttl_ms;
     options.renewal_percent = 33;
-    options.node_timeout_ms = 500; /* for what is not about silence: on a busy machine, too */
+    options.node_timeout_ms = 500; /* long enough for a busy machine */
     options.connect_timeout_ms = 1000;
     options.silence_limit_ms = 1000;
     options.guard = guard;
@@ -94,7 +94,7 @@ void held_trust(struct face *face)
 {
     struct told told = {.status = redlock_trust(face_client(face), NULL)};
 
-    if (told.status == REDLOCK_INVALID) { /* the asynchronous face */
+    if (told.status == REDLOCK_INVALID) { /* the asynchronous API */
         ck_assert_int_eq(redlock_trust_async(face_client(face), on_told, &told), REDLOCK_OK);
         ck_assert(face_wait(face, is_told, &told, REAL_SOON_MS));
     }

@@ -1,5 +1,5 @@
-/* Real servers whose clocks jump: one is put in quarantine, and nobody else blamed; a majority that jumps the same way
- * says that it was our own clock that stood still. */
+/* Real servers whose clocks jump. One node whose clock jumps is put in quarantine, and no other node is blamed. If the
+ * clocks of a majority jump by the same amount, our own clock has stopped. */
 #define _GNU_SOURCE
 #include "held.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Locks outlive the shift, so that a lock that is lost was not just expired by it. */
+/* Locks outlive the shift, so a lost lock has not merely expired. */
 enum { TTL_MS = 60000, MAX_TTL_MS = 2000, SHIFT_US = 20000000 };
 
 static const char key[] = real_key("clocked");
@@ -31,7 +31,7 @@ struct scene {
     redlock_lock *lock;
 };
 
-/* By two samples: the handshake's and a heartbeat's. */
+/* After two samples of each clock: in the handshake and in a heartbeat. */
 static bool clocks_are_known(void *face)
 {
     for (uint32_t i = 0; i < HELD_NODES; i++)
@@ -88,7 +88,8 @@ static void assert_only_the_second_is_out(struct face *face)
 
 static const int shifts[] = {SHIFT_US, -SHIFT_US, 250000, -250000};
 
-/* Its keys have ended at once, or live too long: it is as good as one that forgot. Other clients see it by the marker. */
+/* The node's keys expire at once, or live too long, so it counts as a node that lost data. Other clients learn of it
+ * from the marker. */
 START_TEST(a_node_whose_clock_jumps_is_in_quarantine)
 {
     struct scene scene;
@@ -104,12 +105,12 @@ START_TEST(a_node_whose_clock_jumps_is_in_quarantine)
     redlock_options options = held_options(MAX_TTL_MS, 1);
     struct face *late = held_open(face_of(_i + 1), cluster_nodes_string(scene.cluster), &options);
     assert_only_the_second_is_out(late);
-    ck_assert_uint_eq(counted(late).node_clock_jumps, 0); /* it has not seen it jump: it is told */
+    ck_assert_uint_eq(counted(late).node_clock_jumps, 0); /* this client did not see the jump; the marker shows it */
     real_status(face_acquire(late, real_key("meanwhile"), NULL, &other, &result), REDLOCK_OK, &result);
     held_release(late, &other);
 
     ck_assert(face_wait(scene.face, all_are_usable, scene.face, REAL_SOON_MS));
-    ck_assert_uint_eq(atomic_load(&scene.story.lost), 0); /* all the time */
+    ck_assert_uint_eq(atomic_load(&scene.story.lost), 0); /* at no time */
     held_everywhere(scene.face, scene.cluster, key, scene.lock);
     held_release(scene.face, &scene.lock);
     held_close(scene.face);
@@ -122,17 +123,17 @@ static bool is_lost(void *arg)
     return atomic_load(&((struct scene *)arg)->story.lost) > 0;
 }
 
-/* As a virtual machine that was paused, with a clock that does not count it, sees it: the nodes' clocks are ahead. A
- * minority that did not answer changes nothing. With the guard or without it. */
+/* This happens when a virtual machine was paused and its clock does not count the pause: the nodes' clocks are ahead. A
+ * minority whose clocks do not jump changes nothing, and neither does the guard. */
 START_TEST(a_majority_that_jumps_the_same_way_is_our_own_clock)
 {
     size_t jumping = _i / 2 ? HELD_QUORUM : HELD_NODES;
-    uint32_t guard = (uint32_t)(_i % 2 ^ _i / 2); /* each with each of face, guard and number */
+    uint32_t guard = (uint32_t)(_i % 2 ^ _i / 2); /* every pair of values of API, guard and number occurs */
     struct scene scene;
 
     begin(&scene, _i, guard, TTL_MS, TTL_MS);
     for (size_t i = 0; i < jumping; i++)
-        cluster_stop(scene.cluster, i); /* or a heartbeat might find that only some of them have jumped */
+        cluster_stop(scene.cluster, i); /* otherwise a heartbeat might see only some of the jumps */
     for (size_t i = 0; i < jumping; i++)
         cluster_shift_clock(scene.cluster, i, SHIFT_US);
     cluster_resume_all(scene.cluster);
@@ -145,7 +146,7 @@ START_TEST(a_majority_that_jumps_the_same_way_is_our_own_clock)
     for (uint32_t i = 0; i < HELD_NODES; i++)
         ck_assert_int_eq(held_node_status(scene.face, i).quarantine_ms, 0);
     ck_assert_uint_eq(counted(scene.face).node_clock_jumps, 0);
-    scene.lock = held_acquire(scene.face, key, NULL); /* from now on all is well */
+    scene.lock = held_acquire(scene.face, key, NULL); /* locks work again */
     ck_assert_int_gt(redlock_validity_ms(scene.lock), 0);
     held_release(scene.face, &scene.lock);
     held_close(scene.face);

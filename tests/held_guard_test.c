@@ -1,5 +1,5 @@
-/* Nodes that forget, real ones: a restart, FLUSHALL and a failover to a stale replica let two clients hold one lock
- * with the guard off, and do not with it on. */
+/* Real nodes that lose data. A restart, FLUSHALL and a failover to a stale replica let two clients hold one lock with
+ * the guard off, and not with it on. */
 #define _GNU_SOURCE
 #include "held.h"
 
@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The deployment's longest ttl, and how long a node that forgot grants nothing: it, its drift, and a second. */
+/* The deployment's longest ttl, and the quarantine of a node that lost data: this ttl, its drift, and a second. */
 enum { MAX_TTL_MS = 2000, QUARANTINE_MS = 3022, SHORT_TTL_MS = 400, LONG_MAX_TTL_MS = 20000 };
 
 static const char key[] = real_key("guarded");
@@ -22,7 +22,7 @@ static redlock_result result;
 
 /* --- The attack --- */
 
-/* Who may attack: a client of the longest ttl, or of a short one, which must not trust a node sooner for that. */
+/* The attacker's ttl: the longest one, or a short one. A short one must not make the client trust a node sooner. */
 static const uint32_t attackers_ttl[] = {MAX_TTL_MS, SHORT_TTL_MS};
 enum { ATTACKERS = 2 };
 
@@ -40,7 +40,7 @@ static void foreign_set(struct cluster *cluster, size_t node)
     ck_assert(cluster_command(cluster, node, reply, sizeof(reply), "SET", key, "theirs", "PX", "60000", NULL));
 }
 
-/* Held on the first three nodes of five, not renewed; free on the other two. */
+/* Acquires the lock on the first three of five nodes, without renewal. The other two do not have the key. */
 static void hold_on_three(struct attack *attack)
 {
     redlock_acquire_options acquire = REDLOCK_ACQUIRE_OPTIONS_INIT;
@@ -55,7 +55,7 @@ static void hold_on_three(struct attack *attack)
     cluster_integer(attack->cluster, 4, "DEL", key, NULL);
 }
 
-/* By one client, for MAX_TTL_MS. */
+/* One client holds the lock for MAX_TTL_MS, another one will attack. */
 static struct attack begin(int i, uint32_t guard, struct cluster *cluster, const char *nodes)
 {
     redlock_options options = held_options(MAX_TTL_MS, guard);
@@ -97,7 +97,7 @@ static bool is_quarantined(void *arg)
     return held_node_status(heard->face, heard->node).quarantine_ms > 0;
 }
 
-/* Both hold it. */
+/* Both clients hold the lock. */
 static void assert_broken(struct attack *attack)
 {
     redlock_lock *stolen = held_acquire(attack->attacker, key, NULL);
@@ -107,7 +107,7 @@ static void assert_broken(struct attack *attack)
     held_release(attack->attacker, &stolen);
 }
 
-/* Tries until it succeeds: not before the holder's end. */
+/* Tries to acquire the lock until that succeeds. It must not succeed before the end of the holder's validity. */
 static void assert_excluded(struct attack *attack)
 {
     redlock_lock *later = NULL;
@@ -140,7 +140,7 @@ static void end(struct attack *attack, uint32_t guard)
     else
         assert_broken(attack);
     face_release(attack->holder, &attack->held, &result);
-    face_close(&attack->holder, &result); /* its node may be away: nothing is left all the same */
+    face_close(&attack->holder, &result); /* any status: a node may be down */
     face_close(&attack->attacker, &result);
 }
 
@@ -167,7 +167,7 @@ START_TEST(a_restarted_node_lets_nobody_in)
 }
 END_TEST
 
-/* Seen by the heartbeat; until then nobody can know. */
+/* With the guard the attacker's heartbeat detects the flush. Until then no client can know of it. */
 static void flush_attack(int i, uint32_t guard)
 {
     struct cluster *cluster = real_cluster(HELD_NODES, NULL);
@@ -199,7 +199,7 @@ struct copied {
     const char *key;
 };
 
-/* The replica has what its master has. */
+/* Has the replica copied the key? */
 static bool is_copied(void *arg)
 {
     struct copied *copied = arg;
@@ -217,7 +217,8 @@ static void point_to(const char *link, const char *socket)
         fixture_fail("no link %s", link);
 }
 
-/* Node 2 is a link to a socket: first the master's, then that of a replica which was promoted and missed the lock. */
+/* Node 2 is a symbolic link to a socket: first to the master's, then to that of a promoted replica that missed the
+ * lock. */
 static void failover_attack(int i, uint32_t guard)
 {
     const struct cluster_options sockets = {.unix_sockets = true};
@@ -232,7 +233,7 @@ static void failover_attack(int i, uint32_t guard)
 
     real_note_descriptors();
     point_to(link, cluster_socket_path(cluster, 2));
-    struct face *first = held_open_trusted(face_of(i), nodes, &options); /* the marker is there to be copied */
+    struct face *first = held_open_trusted(face_of(i), nodes, &options); /* the replica copies its marker */
     held_close(first);
     cluster_command(cluster, 2, NULL, 0, "SET", "copied", "1", NULL);
     cluster_command(cluster, 5, NULL, 0, "REPLICAOF", "127.0.0.1", port, NULL);
@@ -250,7 +251,7 @@ static void failover_attack(int i, uint32_t guard)
         ck_assert_str_eq(held_node_status(attack.attacker, 3).role, "master");
     end(&attack, guard);
     cluster_start(cluster, 2);
-    cluster_flush(cluster, 2); /* before Redis 7 a master starts with the file that it wrote for its replica */
+    cluster_flush(cluster, 2); /* before Redis 7 a restarted master loads the file that it wrote for its replica */
     temp_dir_remove(directory);
     free(link);
     free(port);
@@ -271,8 +272,8 @@ END_TEST
 
 /* --- Ttls of 2 s and of 20 s --- */
 
-/* The holder's lock lives for 20 s. A client whose own locks live for 2 s must not trust the node that forgot after its
- * 2 s and a bit. */
+/* The holder's lock lives for 20 s. A client whose own locks live for 2 s must not trust the node that lost data sooner
+ * for that. */
 static void mixed_attack(int i, uint32_t guard)
 {
     enum { HOLDERS_TTL_MS = 20000, ATTACKERS_TTL_MS = 2000, SOONER_MS = 3022 };
@@ -325,7 +326,7 @@ static bool is_usable_everywhere(void *arg)
     return true;
 }
 
-/* By the node's own clock. */
+/* Measured by the node's own clock. */
 static bool quarantine_is_over(struct cluster *cluster, size_t node)
 {
     char marker[256], time[64];
@@ -363,7 +364,7 @@ START_TEST(a_new_deployment_is_in_quarantine_and_says_so)
     size_t over = 0;
     for (size_t i = 0; i < HELD_NODES; i++)
         over += quarantine_is_over(cluster, i);
-    ck_assert_uint_ge(over, HELD_QUORUM); /* it was waited out */
+    ck_assert_uint_ge(over, HELD_QUORUM); /* the acquire waited for the end of the quarantine */
     held_release(face, &lock);
     ck_assert(face_wait(face, is_usable_everywhere, face, REAL_SOON_MS));
     ck_assert_int_eq(held_node_status(face, 0).quarantine_ms, 0);
@@ -371,13 +372,13 @@ START_TEST(a_new_deployment_is_in_quarantine_and_says_so)
 }
 END_TEST
 
-/* By one client, for all: the others see it at their next heartbeat. */
+/* One client calls redlock_trust(). The others see the trusted marker at their next heartbeat. */
 START_TEST(trust_ends_the_quarantine_for_everybody)
 {
     struct cluster *cluster = real_cluster(HELD_NODES, NULL);
     redlock_options options = held_options(MAX_TTL_MS, 1);
 
-    options.max_ttl_ms = LONG_MAX_TTL_MS; /* it lasts far longer than anything here takes on a busy machine */
+    options.max_ttl_ms = LONG_MAX_TTL_MS; /* the quarantine lasts far longer than this test, on a busy machine too */
     struct face *face = held_open(face_of(_i), cluster_nodes_string(cluster), &options);
     struct face *other = held_open(face_of(_i + 1), cluster_nodes_string(cluster), &options);
     uint64_t before = test_now_ns();
@@ -406,8 +407,8 @@ START_TEST(trust_without_the_guard_is_invalid)
 }
 END_TEST
 
-/* Nodes that forget, or whose clocks jump beyond the lock's end, one as soon as the one before is healed: long before the
- * renewal would be due. */
+/* Makes a node lose its keys: by a flush, or by a jump of its clock beyond their expiry. The test does this to each
+ * node as soon as the previous one is healed, long before a renewal is due. */
 static void lose_keys_of(struct cluster *cluster, size_t node, bool jumps)
 {
     if (jumps)
@@ -429,7 +430,7 @@ static bool is_on_node(void *arg)
     return held_is_on(on->cluster, on->node, key, on->lock);
 }
 
-/* Twice: by the handshake, and by a heartbeat. */
+/* After two samples of each clock: in the handshake and in a heartbeat. */
 static bool clocks_are_sampled(void *face)
 {
     for (uint32_t i = 0; i < HELD_NODES; i++)
@@ -440,7 +441,7 @@ static bool clocks_are_sampled(void *face)
 
 static void heal_each_in_turn(int i, bool jumps)
 {
-    enum { TTL_MS = 120000 }; /* the renewal is not due before a third of it */
+    enum { TTL_MS = 120000 }; /* a renewal is due after about a third of it */
     struct cluster_node_options clocks[HELD_NODES] = {{0}};
     for (size_t node = 0; node < HELD_NODES; node++)
         clocks[node].own_clock = jumps;
@@ -495,7 +496,7 @@ static bool are_back(void *arg)
     return true;
 }
 
-/* Restarted empty, one after the other: each is healed before the next goes. */
+/* The nodes are restarted empty, one after the other. Each is healed before the next one is restarted. */
 START_TEST(a_rolling_restart_loses_no_lock)
 {
     enum { TTL_MS = 3 * MAX_TTL_MS };
@@ -564,7 +565,7 @@ START_TEST(the_larger_max_ttl_counts)
     ck_assert_int_eq(marked_max_ttl(cluster, 0), 2 * MAX_TTL_MS);
     cluster_flush(cluster, 0);
     ck_assert_str_eq(redlock_finding_name(REDLOCK_FINDING_OTHER_MAX_TTL), "other-max-ttl");
-    redlock_lock *lock = held_acquire(face, key, REDLOCK_WAIT_MS(REAL_SOON_MS)); /* a warning: their votes count */
+    redlock_lock *lock = held_acquire(face, key, REDLOCK_WAIT_MS(REAL_SOON_MS)); /* only a warning: their votes count */
     held_release(face, &lock);
     held_close(face);
     held_close(longer);
@@ -598,7 +599,7 @@ START_TEST(another_deployment_is_refused)
     ck_assert(has_finding(other, REDLOCK_FINDING_OTHER_DEPLOYMENT));
     assert_unfit(other, HELD_NODES, "deployment");
     cluster_command(cluster, 0, after, sizeof(after), "GET", "redlock:marker", NULL);
-    ck_assert_str_eq(before, after); /* it is not taken over */
+    ck_assert_str_eq(before, after); /* the marker is not taken over */
     redlock_lock *lock = held_acquire(face, key, NULL);
     held_release(face, &lock);
     held_close(face);
@@ -606,7 +607,7 @@ START_TEST(another_deployment_is_refused)
 }
 END_TEST
 
-/* Of another program, or of a newer version of this one. */
+/* A value of another program, or of a newer version of this library. */
 static const char *const foreign_values[][5] = {
     {"SET", "redlock:marker", "theirs"},
     {"HSET", "redlock:marker", "field", "theirs"},
@@ -645,7 +646,7 @@ START_TEST(foreign_value_under_marker_key_is_never_overwritten)
     ck_assert_uint_eq(held_node_status(face, 0).usable, 0);
     ck_assert_str_eq(held_node_status(face, 0).marker_why, "taken");
     ck_assert_ptr_nonnull(strstr(redlock_finding_text(REDLOCK_FINDING_MARKER_TAKEN), "marker_key"));
-    held_trust(face); /* the others: it is no operator's word for this one */
+    held_trust(face); /* trusts the other nodes, but not this one */
     real_status(face_acquire(face, key, REDLOCK_WAIT_MS(REAL_SOON_MS), &lock, &result), REDLOCK_OK, &result);
     ck_assert_int_eq(result.node[0].outcome, REDLOCK_NODE_REFUSED);
     held_release(face, &lock);
@@ -675,7 +676,7 @@ START_TEST(another_number_of_nodes_is_refused)
 }
 END_TEST
 
-/* --- Taken over --- */
+/* --- Taking nodes over --- */
 
 static const char *first_of(struct cluster *cluster, size_t nodes)
 {
@@ -688,7 +689,8 @@ static const char *first_of(struct cluster *cluster, size_t nodes)
     return list;
 }
 
-/* One whose clients have been stopped: a lock was released, and the markers are there. */
+/* Uses the nodes and closes the client, as a deployment whose clients have been stopped: the lock is released, the
+ * markers stay. */
 static void use_and_stop(int i, const char *nodes, const redlock_options *options)
 {
     struct face *face = held_open_trusted(face_of(i), nodes, options);
@@ -701,14 +703,15 @@ static void use_and_stop(int i, const char *nodes, const redlock_options *option
 static void assert_taken_over(struct face *face)
 {
     held_trust(face);
-    ck_assert(face_wait_all_ready(face)); /* without a quarantine, and no other deployment's any more */
+    ck_assert(face_wait_all_ready(face)); /* without a quarantine */
     for (uint32_t i = 0; i < redlock_nodes(face_client(face)); i++)
         ck_assert_uint_eq(held_node_status(face, i).findings, 0);
     redlock_lock *lock = held_acquire(face, key, NULL);
     held_release(face, &lock);
 }
 
-/* N grows or shrinks with all clients stopped, and an operator says so: no marker has to be deleted by hand. */
+/* The number of nodes changes while all clients are stopped. redlock_trust() takes the nodes over, so the operator does
+ * not have to delete a marker. */
 START_TEST(trust_takes_the_nodes_over_when_their_number_changes)
 {
     static const size_t numbers[][2] = {{3, 5}, {5, 3}};
@@ -716,7 +719,7 @@ START_TEST(trust_takes_the_nodes_over_when_their_number_changes)
     struct cluster *cluster = real_cluster(HELD_NODES, NULL);
     redlock_options options = held_options(MAX_TTL_MS, 1);
 
-    options.max_ttl_ms = 2 * LONG_MAX_TTL_MS; /* the old deployment's is no longer of interest */
+    options.max_ttl_ms = 2 * LONG_MAX_TTL_MS; /* the old deployment's value no longer counts */
     use_and_stop(_i, first_of(cluster, number[0]), &options);
     options.max_ttl_ms = LONG_MAX_TTL_MS;
     struct face *face = held_open(face_of(_i), first_of(cluster, number[1]), &options);
@@ -734,7 +737,7 @@ static bool finds_other_deployment(void *face)
     return has_finding(face, REDLOCK_FINDING_OTHER_DEPLOYMENT);
 }
 
-/* A client that was not stopped loses its vote on the nodes, and with it its lock, in time. */
+/* A client that was not stopped finds its nodes unfit. It loses its lock before another client can acquire it. */
 START_TEST(who_was_left_behind_is_unfit)
 {
     struct cluster *cluster = real_cluster(HELD_NODES, NULL);

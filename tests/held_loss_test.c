@@ -1,5 +1,5 @@
-/* The end of a lock, on real servers: told once, in time, with its reason, whatever the nodes do; and never while a
- * majority answers. REDLOCK_TRIALS (default 30) is how many outages are tried. */
+/* The end of a lock on real servers. The client reports it once, in time and with its reason, in all states of the
+ * nodes, and never while a majority replies. REDLOCK_TRIALS (default 30) is the number of outages. */
 #define _GNU_SOURCE
 #include "held.h"
 
@@ -25,9 +25,9 @@ enum { TTL_MS = 2000, IN_TIME_MS = 10, MILLISECOND = 1000000 };
 static const char key[] = real_key("lost");
 static redlock_result result;
 
-/* --- A witness of the machine --- */
+/* --- Delays caused by the machine --- */
 
-/* How long threads of this process have been kept waiting for a processor, so far. */
+/* Returns the total time that threads of this process have waited for a processor. */
 static double waited_for_processor_ms(void)
 {
     DIR *tasks = opendir("/proc/self/task");
@@ -49,8 +49,8 @@ static double waited_for_processor_ms(void)
     return waited_ms;
 }
 
-/* Sleeps a millisecond at a time and notes the longest it was kept waiting beyond: what the machine itself was late by.
- * The sleep is what is measured. */
+/* Sleeps for a millisecond again and again, and notes the longest delay of a wake-up, which the machine itself has
+ * caused. The sleep is the measurement. */
 struct witness {
     pthread_t thread;
     atomic_bool over;
@@ -80,7 +80,7 @@ static void witness_begin(struct witness *witness)
     ck_assert_int_eq(pthread_create(&witness->thread, NULL, watch_machine, witness), 0);
 }
 
-/* On an idle machine about nothing, so that the limit is the limit. */
+/* Returns the delay caused by the machine. It is close to 0 on an idle machine, and the limit stays strict. */
 static double witness_end_ms(struct witness *witness)
 {
     double waited_ms = waited_for_processor_ms() - witness->waited_ms;
@@ -100,7 +100,7 @@ struct scene {
     struct delay_proxy *proxy;
     struct face *face;
     enum outage outage;
-    size_t nodes; /* that are out */
+    size_t nodes; /* number of nodes that are out */
 };
 
 static void strike(struct scene *scene)
@@ -149,12 +149,12 @@ static void close_scene(struct scene *scene)
     delay_proxy_stop(scene->proxy);
 }
 
-/* --- Its end --- */
+/* --- The end of a lock --- */
 
-/* Who waits for it in the blocking face. */
+/* A thread that waits for the loss in the blocking API. */
 struct waiter {
     pthread_t thread;
-    atomic_int id; /* of the thread, from when it is about to wait */
+    atomic_int id; /* the thread's ID, set just before it waits */
     redlock_lock *lock;
     int status;
     int loss;
@@ -171,7 +171,7 @@ static void *wait_for_loss(void *arg)
     return NULL;
 }
 
-/* Its thread sleeps: in the wait, for it does nothing else. */
+/* Does its thread sleep? It only sleeps in the wait. */
 static bool is_waiting(void *arg)
 {
     struct waiter *waiter = arg;
@@ -186,13 +186,13 @@ static bool is_waiting(void *arg)
     return state == 'S';
 }
 
-/* What is seen of the lock's end from outside. */
+/* The end of the lock as its holder can observe it. */
 struct sight {
     redlock_lock *lock;
     int descriptor;
-    uint64_t end_ns;      /* of its validity, as the query told it last; exact to a millisecond */
-    uint64_t readable_ns; /* when the descriptor was first found readable */
-    uint64_t until_ns;    /* looked at no longer */
+    uint64_t end_ns;      /* end of validity by the last query; exact to a millisecond */
+    uint64_t readable_ns; /* when the descriptor was first readable */
+    uint64_t until_ns;    /* end of the observation */
 };
 
 static bool is_readable(int descriptor)
@@ -202,7 +202,7 @@ static bool is_readable(int descriptor)
     return poll(&asked, 1, 0) == 1 && (asked.revents & POLLIN);
 }
 
-/* To be asked every millisecond. */
+/* Must be called every millisecond. */
 static bool has_ended(void *arg)
 {
     struct sight *sight = arg;
@@ -234,11 +234,11 @@ static void assert_lost(const struct scene *scene, const struct sight *sight, co
     ck_assert_int_eq(atomic_load(&story->loss), REDLOCK_LOSS_EXPIRED);
     ck_assert_int_eq(atomic_load(&story->validity_ms), 0);
     ck_assert_ptr_eq(story->lock, sight->lock);
-    if (slack_ms <= TTL_MS / 4) /* otherwise the machine kept the client from trying in time */
+    if (slack_ms <= TTL_MS / 4) /* otherwise the machine delayed the renewals */
         ck_assert_uint_ge(atomic_load(&story->failing), 1);
     ck_assert_int_eq(redlock_validity_ms(sight->lock), 0);
     ck_assert_int_eq(redlock_lock_loss(sight->lock), REDLOCK_LOSS_EXPIRED);
-    ck_assert(is_readable(sight->descriptor)); /* stays so */
+    ck_assert(is_readable(sight->descriptor)); /* it stays readable */
     assert_in_time(scene, "called back", (uint64_t)atomic_load(&story->told_ns), sight->end_ns, slack_ms);
     assert_in_time(scene, "descriptor seen", sight->readable_ns, sight->end_ns, slack_ms + 2);
     if (!waiter->lock)
@@ -248,7 +248,7 @@ static void assert_lost(const struct scene *scene, const struct sight *sight, co
     assert_in_time(scene, "wait_lost returned", waiter->told_ns, sight->end_ns, slack_ms);
 }
 
-/* False: the machine was so late that it shows nothing. */
+/* Returns false if the machine was so late that the trial is invalid. */
 static bool try_outage(struct scene *scene, size_t nodes)
 {
     bool fatal = nodes >= HELD_QUORUM;
@@ -260,7 +260,7 @@ static bool try_outage(struct scene *scene, size_t nodes)
 
     scene->nodes = nodes;
     ck_assert_int_eq(redlock_lost_descriptor(sight.lock, &sight.descriptor), REDLOCK_OK);
-    if (fatal && redlock_wait_lost(sight.lock, 0, NULL) == REDLOCK_TIMED_OUT) { /* the blocking face */
+    if (fatal && redlock_wait_lost(sight.lock, 0, NULL) == REDLOCK_TIMED_OUT) { /* only in the blocking API */
         waiter.lock = sight.lock;
         ck_assert_int_eq(pthread_create(&waiter.thread, NULL, wait_for_loss, &waiter), 0);
     }
@@ -269,12 +269,12 @@ static bool try_outage(struct scene *scene, size_t nodes)
     witness_begin(&witness);
     sight.until_ns = test_deadline_ns(fatal ? REAL_SOON_MS : 3 * TTL_MS / 2);
     face_wait(scene->face, has_ended, &sight, REAL_SOON_MS);
-    held_settle(scene->face); /* what would be told twice is told now */
+    held_settle(scene->face); /* a second notification would arrive now */
     double slack_ms = witness_end_ms(&witness);
     if (waiter.lock)
         pthread_join(waiter.thread, NULL);
     if (!fatal && atomic_load(&story.lost) > 0 && slack_ms > TTL_MS / 4)
-        early = false; /* the machine kept the client itself from renewing */
+        early = false; /* the machine kept the client from renewing */
     if (early && fatal) {
         assert_lost(scene, &sight, &story, &waiter, slack_ms);
     } else if (early) {
@@ -307,7 +307,7 @@ START_TEST(its_end_is_told_in_time_whatever_the_nodes_do)
 
     open_scene(&scene, _i);
     unsigned shown = 0, tried = 0;
-    while (shown < count && tried++ < 6 * count + 20) /* a busy machine shows nothing in some of them */
+    while (shown < count && tried++ < 6 * count + 20) /* on a busy machine some of the trials are invalid */
         shown += try_outage(&scene, shown % HELD_NODES + 1);
     ck_assert_uint_eq(shown, count);
     close_scene(&scene);
@@ -338,11 +338,11 @@ START_TEST(keys_that_are_gone_from_a_majority_are_noticed_at_the_next_renewal)
     for (size_t i = 0; i < HELD_QUORUM; i++)
         cluster_integer(cluster, i, "DEL", key, NULL);
     ck_assert(face_wait(face, is_told, &story, REAL_SOON_MS));
-    ck_assert_int_eq(atomic_load(&story.loss), REDLOCK_LOSS_GONE); /* not at its end */
+    ck_assert_int_eq(atomic_load(&story.loss), REDLOCK_LOSS_GONE); /* not at the end of validity */
     ck_assert_int_eq(redlock_lock_loss(lock), REDLOCK_LOSS_GONE);
     ck_assert_int_eq(redlock_validity_ms(lock), 0);
     real_status(face_extend(face, lock, 0, &result), REDLOCK_LOST, &result);
-    ck_assert(real_nothing_left(face)); /* what the minority still had is undone before the handle goes */
+    ck_assert(real_nothing_left(face)); /* the keys on the minority are undone while the handle exists */
     real_status(face_release(face, &lock, &result), REDLOCK_LOST, &result);
     ck_assert_uint_eq(atomic_load(&story.lost), 1);
     held_close(face);
@@ -423,7 +423,7 @@ struct asked {
     size_t times;
 };
 
-/* Each node's clock has been read so often. */
+/* Has each node's clock been read this many times? */
 static bool is_asked(void *arg)
 {
     const struct asked *asked = arg;
@@ -434,8 +434,8 @@ static bool is_asked(void *arg)
     return true;
 }
 
-/* A majority's clocks jump ahead of ours: it is ours that stood still. Fake nodes, as no real one has a clock of its
- * own. */
+/* Makes the clocks of the first nodes jump ahead of ours. If these are a majority (own), the client concludes that our
+ * clock stopped. The nodes are fake. */
 static void jump(int i, unsigned nodes, bool own)
 {
     struct fake_server *server[HELD_NODES];
@@ -443,7 +443,7 @@ static void jump(int i, unsigned nodes, bool own)
     struct held_story story;
     redlock_acquire_options acquire = held_acquire_options(&story);
 
-    acquire.no_renewal = 1; /* the nodes take every script for a release */
+    acquire.no_renewal = 1; /* the nodes treat every script as a release */
     for (unsigned node = 0; node < HELD_NODES; node++) {
         server[node] = fake_server_start(FAKE_IPV4);
         fake_server_set_script_handler(server[node], fake_script_compare_and_delete, NULL);
@@ -453,7 +453,7 @@ static void jump(int i, unsigned nodes, bool own)
     options.max_ttl_ms = 60 * TTL_MS;
     struct face *face = held_open_trusted(face_of(i), list, &options);
     redlock_lock *lock = held_acquire(face, key, &acquire);
-    struct asked before = {server, 2}, after = {server, 8}; /* the first is answered when the second is asked */
+    struct asked before = {server, 2}, after = {server, 8}; /* the first reply precedes the second request */
     ck_assert(face_wait(face, is_asked, &before, REAL_SOON_MS));
     for (unsigned node = 0; node < nodes; node++)
         fake_server_set_clock_offset_us(server[node], 5000000);
@@ -462,7 +462,7 @@ static void jump(int i, unsigned nodes, bool own)
         ck_assert_int_eq(atomic_load(&story.loss), REDLOCK_LOSS_CLOCK);
         ck_assert_int_eq(redlock_validity_ms(lock), 0);
     } else {
-        ck_assert(face_wait(face, is_asked, &after, REAL_SOON_MS)); /* longer than any jump is thought about */
+        ck_assert(face_wait(face, is_asked, &after, REAL_SOON_MS)); /* longer than a jump can stay undecided */
         ck_assert_uint_eq(atomic_load(&story.lost), 0);
     }
     real_status(face_release(face, &lock, &result), own ? REDLOCK_LOST : REDLOCK_OK, &result);
@@ -483,7 +483,7 @@ START_TEST(clocks_of_a_minority_that_jump_lose_none)
 }
 END_TEST
 
-/* --- Callbacks that do things --- */
+/* --- Callbacks that call the library --- */
 
 struct actor {
     struct held_story story;
@@ -552,7 +552,7 @@ static void event_closes(redlock_lock *lock, int event, int loss, int64_t validi
         ck_assert_int_eq(redlock_close_async(&actor->client, on_closed, actor), REDLOCK_OK);
 }
 
-/* Releases while it ends: the last moment at which a lock is one. */
+/* Releases at the ENDING event, while the lock is still held. */
 static void ending_releases(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg)
 {
     struct actor *actor = arg;
@@ -581,7 +581,7 @@ static redlock_lock *begin_actor(struct actor *actor, redlock_event_callback eve
     actor->face = held_open_trusted(ASYNCHRONOUS_FACE, cluster_nodes_string(cluster), &options);
     actor->client = face_client(actor->face);
     acquire.no_renewal = 1;
-    acquire.notify_before_ms = 3 * TTL_MS / 2; /* a busy machine announces it late, but not after its end */
+    acquire.notify_before_ms = 3 * TTL_MS / 2; /* on a busy machine the event is late, but not after the end */
     acquire.event = event;
     acquire.event_arg = actor;
     return held_acquire(actor->face, key, &acquire);
@@ -610,7 +610,7 @@ START_TEST(a_callback_may_release_before_the_end)
     redlock_acquire_options acquire = held_acquire_options(&later);
     acquire.no_renewal = 1;
     redlock_lock *lock = held_acquire(actor.face, key, &acquire);
-    ck_assert(face_wait(actor.face, is_told, &later, REAL_SOON_MS)); /* one that was acquired later has ended */
+    ck_assert(face_wait(actor.face, is_told, &later, REAL_SOON_MS)); /* this lock was acquired later and has ended */
     real_status(face_release(actor.face, &lock, &result), REDLOCK_LOST, &result);
     ck_assert_uint_eq(atomic_load(&actor.story.lost), 0);
     held_close(actor.face);
@@ -638,8 +638,8 @@ static void on_held(redlock_client *client, redlock_lock *lock, const redlock_re
     ck_assert_ptr_nonnull(lock);
 }
 
-/* Two locks end at the same time, and the first one's callback closes the client. By hand: a face would close it once
- * more. */
+/* Two locks end at the same time, and the first callback closes the client. The test does not use a face, which would
+ * close the client again. */
 START_TEST(a_callback_may_close)
 {
     struct cluster *cluster = real_cluster(HELD_NODES, NULL);
@@ -654,7 +654,7 @@ START_TEST(a_callback_may_close)
     acquire.event_arg = &actor;
     ck_assert_int_eq(redlock_acquire_async(actor.client, real_key("a"), &acquire, on_held, NULL), REDLOCK_OK);
     ck_assert_int_eq(redlock_acquire_async(actor.client, real_key("b"), &acquire, on_held, NULL), REDLOCK_OK);
-    ev_run(loop, 0); /* until nothing keeps it alive: the client is closed */
+    ev_run(loop, 0); /* returns when nothing keeps the loop alive: the client is closed */
     ck_assert_uint_eq(actor.closed, 1);
     ck_assert_ptr_null(actor.client);
     ck_assert_uint_eq(atomic_load(&actor.story.lost), 2);
@@ -662,14 +662,14 @@ START_TEST(a_callback_may_close)
 }
 END_TEST
 
-/* --- Stopped itself --- */
+/* --- The holder's process is stopped --- */
 
 struct message {
     uint64_t readable_ns;
     int64_t validity_ms;
     int32_t loss;
     int32_t before;
-    double waited_ms; /* for a processor, so far */
+    double waited_ms; /* total wait for a processor */
 };
 
 static void say(int to, const struct message *message)
@@ -678,7 +678,7 @@ static void say(int to, const struct message *message)
         _exit(2);
 }
 
-/* Holds a lock, and waits for its loss by the descriptor alone. */
+/* Holds a lock and waits for its loss only by the descriptor. */
 static _Noreturn void hold(const char *nodes, int to)
 {
     redlock_options options = held_options(TTL_MS, 0);
@@ -701,7 +701,7 @@ static _Noreturn void hold(const char *nodes, int to)
     _exit(0);
 }
 
-/* On every node, later than its holder may count on it. */
+/* Have the keys expired on every node? They outlive the holder's validity. */
 static bool has_run_out(void *cluster)
 {
     return cluster_keys_left(cluster, NULL, deployment_marks) == 0;

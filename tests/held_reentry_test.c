@@ -1,5 +1,5 @@
-/* The owner of a lock takes it again, on real servers: without asking them, as often as it likes, and each time is
- * given back. */
+/* An owner re-enters its lock, on real servers: any number of times, without a request to the nodes unless the lock has
+ * to be extended. Each handle is released once. */
 #define _GNU_SOURCE
 #include "held.h"
 
@@ -81,7 +81,7 @@ START_TEST(its_owner_takes_it_again_without_asking_a_node)
         ck_assert_uint_eq(redlock_hold_count(locks[0]), i + 1);
         ck_assert_str_eq(redlock_lock_token(locks[i]), redlock_lock_token(locks[0]));
     }
-    for (uint32_t i = 0; i + 1 < TIMES; i++) { /* the first handle is no other than the rest */
+    for (uint32_t i = 0; i + 1 < TIMES; i++) { /* the first handle is like the others */
         held_release(scene.face, &locks[i]);
         ck_assert_uint_eq(redlock_hold_count(locks[TIMES - 1]), TIMES - 1 - i);
         ck_assert_int_eq(redlock_held_by_me(face_client(scene.face), key, 0), 1);
@@ -110,7 +110,7 @@ START_TEST(another_owner_is_refused)
 }
 END_TEST
 
-/* In the asynchronous face nobody owns a lock that names no owner. */
+/* In the asynchronous API an acquire that names no owner does not re-enter a lock. */
 START_TEST(nobody_is_no_owner)
 {
     struct scene scene = open_scene(ASYNCHRONOUS_FACE, TTL_MS);
@@ -161,7 +161,7 @@ START_TEST(a_longer_ttl_extends_it)
     redlock_lock *second = take(&scene);
     ck_assert_int_gt(calls(scene.cluster), before);
     ck_assert_int_gt(redlock_validity_ms(first), 3 * TTL_MS / 2);
-    scene.acquire.ttl_ms = TTL_MS / 2; /* never shortens */
+    scene.acquire.ttl_ms = TTL_MS / 2; /* an acquire never shortens the validity */
     redlock_lock *third = take(&scene);
     ck_assert_int_gt(redlock_validity_ms(third), 3 * TTL_MS / 2);
     held_release(scene.face, &first);
@@ -193,7 +193,7 @@ START_TEST(too_little_that_is_left_is_extended_first)
 }
 END_TEST
 
-/* Not by its validity, which is 0 in whole milliseconds a little sooner. */
+/* Not judged by redlock_validity_ms(): in whole milliseconds it is 0 slightly before the loss. */
 static bool is_over(void *lock)
 {
     return redlock_lock_loss(lock) != REDLOCK_NOT_LOST;
@@ -204,7 +204,7 @@ static bool is_told(void *story)
     return atomic_load(&((struct held_story *)story)->lost) > 0;
 }
 
-/* What the outer section relied on is gone: until it has ended, too, there is no inner one. */
+/* The outer section has lost its protection. No inner section may begin until the outer one has ended, too. */
 START_TEST(a_lost_lock_is_not_taken_again_before_all_is_released)
 {
     struct scene scene = open_scene(_i, 300);
@@ -248,7 +248,7 @@ START_TEST(nothing_is_released_twice)
 }
 END_TEST
 
-/* Each handle has its own callback, and each is told once. */
+/* Each handle has its own callback, which reports the loss once. */
 START_TEST(every_handle_is_told_of_the_loss)
 {
     struct scene scene = open_scene(_i, 400);
@@ -261,7 +261,7 @@ START_TEST(every_handle_is_told_of_the_loss)
     redlock_lock *second = held_acquire(scene.face, key, &second_options);
     ck_assert(face_wait(scene.face, is_told, &first_story, REAL_SOON_MS));
     ck_assert(face_wait(scene.face, is_told, &second_story, REAL_SOON_MS));
-    face_idle(scene.face, 20); /* what would be told twice is told now */
+    face_idle(scene.face, 20); /* a second notification would arrive now */
     ck_assert_uint_eq(atomic_load(&first_story.lost), 1);
     ck_assert_uint_eq(atomic_load(&second_story.lost), 1);
     ck_assert_ptr_eq(first_story.lock, first);

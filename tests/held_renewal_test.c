@@ -1,5 +1,5 @@
-/* Renewal on real servers: a lock lives for as long as it is wanted, however short its ttl; together, in few commands;
- * and what a node has lost is put back on it, but only behind a quorum. */
+/* Renewal on real servers. A lock with a short ttl lives until it is released. Renewals of many locks share commands. A
+ * node that lost the key gets it again, but only while a majority has it. */
 #define _GNU_SOURCE
 #include "held.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A busy machine may hold up a renewal, but not for most of a ttl. */
+/* A busy machine may delay a renewal, but not by most of a ttl. */
 enum { TTL_MS = 3000, LONG_TTL_MS = 40000, TTLS = 3 };
 
 static const char key[] = real_key("renewed");
@@ -23,7 +23,7 @@ struct scene {
     redlock_lock *lock;
 };
 
-/* A node that is silent is given up before the lock ends, but not before the next renewal. */
+/* A silent node is given up before the lock ends, but not before the next renewal. */
 static redlock_options options_for_ttl(uint32_t ttl_ms)
 {
     redlock_options options = held_options(ttl_ms, 0);
@@ -34,7 +34,7 @@ static redlock_options options_for_ttl(uint32_t ttl_ms)
     return options;
 }
 
-/* A lock on every node. */
+/* Acquires a lock on every node. */
 static void begin(struct scene *scene, int i, uint32_t ttl_ms, uint32_t no_renewal)
 {
     redlock_options options = options_for_ttl(ttl_ms);
@@ -65,7 +65,7 @@ static bool is_lost(void *arg)
     struct scene *scene = arg;
 
     return atomic_load(&scene->story.lost) >
-           0; /* not by its validity, which is 0 in whole milliseconds a little sooner */
+           0; /* redlock_validity_ms() is 0 slightly before the loss, because it counts whole milliseconds */
 }
 
 static void assert_held(struct scene *scene)
@@ -75,7 +75,7 @@ static void assert_held(struct scene *scene)
     held_everywhere(scene->face, scene->cluster, key, scene->lock);
 }
 
-/* --- Keeping it --- */
+/* --- Keeping a lock --- */
 
 START_TEST(a_short_ttl_is_renewed_for_as_long_as_it_is_wanted)
 {
@@ -88,7 +88,7 @@ START_TEST(a_short_ttl_is_renewed_for_as_long_as_it_is_wanted)
 }
 END_TEST
 
-/* A short and a long one side by side, in one client. */
+/* One client holds a lock with a short ttl and one with a long ttl. */
 START_TEST(each_lock_is_renewed_in_its_own_time)
 {
     struct scene scene;
@@ -100,20 +100,20 @@ START_TEST(each_lock_is_renewed_in_its_own_time)
     redlock_lock *slow = held_acquire(scene.face, real_key("slow"), &acquire);
     ck_assert(!face_wait(scene.face, is_lost, &scene, 3 * TTL_MS));
     assert_held(&scene);
-    ck_assert_int_lt(redlock_validity_ms(slow), LONG_TTL_MS - 2 * TTL_MS); /* not renewed for the other's sake */
+    ck_assert_int_lt(redlock_validity_ms(slow), LONG_TTL_MS - 2 * TTL_MS); /* not renewed together with the other */
     ck_assert_uint_eq(atomic_load(&story.lost), 0);
     held_release(scene.face, &slow);
     end(&scene, REDLOCK_OK);
 }
 END_TEST
 
-/* The key was given a long life by an extension; renewals ask for as long. */
+/* A renewal keeps a longer time to live that a key already has. */
 START_TEST(a_renewal_never_shortens)
 {
     struct scene scene;
 
     begin(&scene, _i, TTL_MS, 0);
-    for (size_t node = 0; node < HELD_NODES; node++) /* by hand: the client does not know */
+    for (size_t node = 0; node < HELD_NODES; node++) /* set without the client's knowledge */
         ck_assert_int_eq(cluster_integer(scene.cluster, node, "PEXPIRE", key, "30000", NULL), 1);
     face_idle(scene.face, 2 * TTL_MS);
     for (size_t node = 0; node < HELD_NODES; node++)
@@ -171,7 +171,7 @@ static bool is_lost_after_promises(void *arg)
     return is_lost(promise->scene);
 }
 
-/* Beyond the ttl, up to the cap, and no further: neither the lock nor the keys. */
+/* With a cap, lock and keys live longer than the ttl, up to the cap and no longer. */
 START_TEST(a_cap_ends_it)
 {
     enum { CAP_MS = 5 * TTL_MS / 2 };
@@ -217,7 +217,7 @@ END_TEST
 
 /* --- Healing --- */
 
-/* Emptied, twice: it is put back each time. */
+/* Two nodes are flushed, one after the other. Each gets the key again. */
 START_TEST(what_a_node_has_lost_is_put_back)
 {
     struct scene scene;
@@ -245,7 +245,7 @@ static bool is_back(void *arg)
     return held_is_on(place->scene->cluster, place->node, key, place->scene->lock);
 }
 
-/* It breaks the connection, so that it is noticed, and not only at the next renewal, which is far. */
+/* The restart breaks the connection. So the client notices it long before the next renewal. */
 START_TEST(a_restarted_node_is_healed_soon)
 {
     struct scene scene;
@@ -261,7 +261,7 @@ START_TEST(a_restarted_node_is_healed_soon)
 }
 END_TEST
 
-/* A majority has lost it: then it is lost, and is not put back anywhere. */
+/* A majority has lost the key, so the lock is lost. No node gets the key again. */
 START_TEST(nothing_is_put_back_without_a_quorum)
 {
     struct scene scene;
@@ -308,8 +308,9 @@ static bool has_renewed(void *arg)
     return statistics_of(renewals->face).renewed >= renewals->count;
 }
 
-/* While one renewal waits for a silent node the next begins, and finds the same node without the lock, too. Healed for the
- * second time the node has the lock already, and must be known to: only what may be there is released. */
+/* While one renewal waits for a silent node, the next one begins, and also finds the key missing on the other node. The
+ * second healing then finds the key set. The client must know that this node has it, because a release goes only to
+ * nodes that may have the key. */
 START_TEST(a_node_that_is_healed_twice_is_released)
 {
     struct scene scene;
@@ -323,11 +324,11 @@ START_TEST(a_node_that_is_healed_twice_is_released)
     cluster_resume(scene.cluster, 3);
     assert_held(&scene);
     real_status(face_extend(scene.face, scene.lock, 6 * REAL_SOON_MS, &result), REDLOCK_OK, &result);
-    end(&scene, REDLOCK_OK); /* not by itself, for a minute */
+    end(&scene, REDLOCK_OK); /* the key would not expire by itself for a minute */
 }
 END_TEST
 
-/* Somebody else has the key there by now: it is not touched. */
+/* Another client has set the key on that node meanwhile. Healing must not touch it. */
 START_TEST(another_holders_key_is_left_alone)
 {
     struct scene scene;
@@ -346,7 +347,7 @@ START_TEST(another_holders_key_is_left_alone)
 }
 END_TEST
 
-/* --- Many --- */
+/* --- Many locks --- */
 
 static long long calls_of(struct cluster *cluster, size_t node, const char *command)
 {
@@ -379,8 +380,8 @@ static void release_many(struct face *face, redlock_lock **locks, unsigned count
 
 struct counts {
     struct cluster *cluster;
-    long long keys[HELD_NODES], commands[HELD_NODES]; /* so far */
-    long long more;                                   /* keys, at least */
+    long long keys[HELD_NODES], commands[HELD_NODES]; /* totals */
+    long long more;                                   /* minimum number of further keys */
 };
 
 static void count_renewals(struct counts *counts)
@@ -401,8 +402,8 @@ static bool are_renewed(void *arg)
     return true;
 }
 
-/* 200 locks are at least four commands of 64 keys; those of their own time, which have waited for company, are some
- * more. */
+/* 200 locks need at least four commands of 64 keys. Locks that are due at other times need some more commands, although
+ * they wait for others. */
 START_TEST(renewals_travel_together)
 {
     enum { LOCKS = 200, MANY_TTL_MS = 3000, PERIODS = 4, MOST = 25 };
@@ -414,7 +415,7 @@ START_TEST(renewals_travel_together)
     struct counts before = {.cluster = cluster, .more = PERIODS * LOCKS}, after = {.cluster = cluster};
 
     hold_many(face, locks, LOCKS, &story);
-    face_idle(face, 100); /* late grants */
+    face_idle(face, 100); /* time for late grants */
     count_renewals(&before);
     ck_assert(face_wait(face, are_renewed, &before, REAL_SOON_MS));
     count_renewals(&after);
@@ -430,7 +431,7 @@ START_TEST(renewals_travel_together)
 }
 END_TEST
 
-/* As bench hold does with 100,000. Each lock is renewed once, a third of the ttl after it was acquired. */
+/* bench hold does this with 100,000 locks. Each lock is renewed once, a third of the ttl after it was acquired. */
 START_TEST(thousands_are_held)
 {
     enum { LOCKS = 2000, MANY_TTL_MS = 30000 };
@@ -452,7 +453,7 @@ START_TEST(thousands_are_held)
 }
 END_TEST
 
-/* More than a node's queue takes at once. */
+/* More releases than one node's queue accepts at once. */
 START_TEST(closing_releases_thousands)
 {
     enum { LOCKS = 12000 };

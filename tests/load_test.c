@@ -254,8 +254,8 @@ START_TEST(five_hundred_waiters_start_at_once)
         redlock_close_async(&waiters[i].client, on_closed, NULL);
     }
     turn_until_all_are_done(loop, WAITERS);
-    ck_assert_uint_lt(
-        late, WAITERS / 10); /* a few are late when two waiters collide; timeouts in the burst would delay hundreds */
+    /* A few are late when two waiters collide; timeouts in the burst would delay hundreds. */
+    ck_assert_uint_lt(late, WAITERS / 10);
     ev_loop_destroy(loop);
     redlock_close(&holder, NULL);
     ck_assert(real_nothing_left(NULL));

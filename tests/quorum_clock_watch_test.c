@@ -411,9 +411,8 @@ START_TEST(any_number_may_be_answered)
                                                        quorum_all(NODES)};
             ck_assert(is_quiet(quorum_clock_step(&watch, &first)));
             struct quorum_clock_actions actions = quorum_clock_step(&watch, &second);
-            quorum_nodes expected =
-                i > 2 && j > 2 ? 0
-                               : quorum_node(0); /* the times are far out of range, or the clock stops, or it jumps */
+            /* The times are far out of range, or the clock stops, or it jumps. */
+            quorum_nodes expected = i > 2 && j > 2 ? 0 : quorum_node(0);
             ck_assert_msg(actions.suspect == expected, "from %lu to %lu", times[i], times[j]);
         }
 }

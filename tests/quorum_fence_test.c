@@ -241,8 +241,8 @@ struct world {
     struct quorum_fence_clock clock[CLIENTS];
     struct attempt attempt[CLIENTS];
     unsigned ids, holders;
-    uint64_t largest;      /* the largest token of all holders so far */
-    uint64_t tokens[2000]; /* the tokens of all holders so far */
+    uint64_t largest;      /* the largest token that any holder had */
+    uint64_t tokens[2000]; /* the tokens of all holders */
 };
 
 /* Deliberate violations of the rule, which the simulation must detect. */
@@ -349,8 +349,7 @@ static bool act(struct world *world, unsigned client, enum fault fault)
         begin(world, client);
     } else if (attempt->held) {
         if (draw(world, 50))
-            tell(&world->node[random_below(&world->random, N)],
-                 attempt->fence.token); /* as a renewal, a heal or a release does */
+            tell(&world->node[random_below(&world->random, N)], attempt->fence.token); /* a renewal, heal or release */
         if (draw(world, 30))
             end(world, attempt);
     } else if (attempt->answers >= Q) {

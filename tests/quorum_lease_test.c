@@ -378,8 +378,8 @@ START_TEST(after_an_extension_it_is_announced_again)
     terms.notify_before = 500 * MS;
     struct quorum_lease lease = held(&terms, 0);
     wake(&lease, first_end - 500 * MS);
-    ck_assert(is_quiet(
-        extended(&lease, first_end - MS, first_end + 100 * MS, 9000 * MS))); /* less validity is left than the notice */
+    /* Less validity is left than the notice. */
+    ck_assert(is_quiet(extended(&lease, first_end - MS, first_end + 100 * MS, 9000 * MS)));
     ck_assert(is_quiet(extended(&lease, first_end, first_end + 8000 * MS, 9000 * MS)));
     ck_assert_uint_eq(quorum_lease_deadline(&lease), first_end + 7500 * MS);
     ck_assert(wake(&lease, first_end + 7500 * MS).ending);

@@ -76,14 +76,10 @@ struct path {
 };
 
 struct tree {
-    unsigned slow_from; /* an hour passes before this step; NOT_SLOW: never */
-    bool late_events;   /* nodes become usable late, and reply after their timeout */
-    bool one_order;     /* of nodes that differ only by their number, the first one acts first */
-    enum {
-        NEVER,
-        LAST,
-        AND_ON
-    } cancel; /* never cancelled; cancelled at the end of a path; cancelled, and the path continues */
+    unsigned slow_from;                  /* an hour passes before this step; NOT_SLOW: never */
+    bool late_events;                    /* nodes become usable late, and reply after their timeout */
+    bool one_order;                      /* of nodes that differ only by their number, the first one acts first */
+    enum { NEVER, LAST, AND_ON } cancel; /* LAST: a path ends with it; AND_ON: a path continues */
     uint64_t paths;
 };
 #define NOT_SLOW UINT32_MAX
@@ -412,8 +408,7 @@ static struct quorum_event draw_event(const struct menu *menu, const struct orac
 {
     const struct outcome *outcomes = oracle->terms.kind == QUORUM_ACQUIRE ? acquire_outcomes : other_outcomes;
     struct quorum_event event = menu->event[random_below(seed, menu->count)];
-    if (event.type == QUORUM_CANCEL &&
-        random_below(seed, 10)) /* cancel seldom; otherwise most rounds would end with it */
+    if (event.type == QUORUM_CANCEL && random_below(seed, 10)) /* seldom; otherwise most rounds would end with it */
         event = menu->event[0];
     bool votes = event.type == QUORUM_VOTED || (event.type == QUORUM_OVERDUE && random_below(seed, 8));
     if (!votes || !oracle->node[event.node].asked)

@@ -6,7 +6,7 @@
 
 #include "quorum_wide.h"
 
-/* The events so far. While the test walks a tree of events, each subject overwrites the entries beyond its `steps`,
+/* The recorded events. While the test walks a tree of events, each subject overwrites the entries beyond its `steps`,
  * which belong to an abandoned subject. */
 #define STORY_MAX 512
 static struct quorum_event story[STORY_MAX];

@@ -1,7 +1,7 @@
 /*
  * The rules of one round, computed a second time in the simplest way: one record per node, plain counting, no bit sets.
  * A subject is a round under test together with its oracle. subject_step() drives both; where they differ, it fails the
- * test and prints the events so far.
+ * test and prints the recorded events.
  */
 #ifndef TESTS_QUORUM_ROUND_ORACLE_H
 #define TESTS_QUORUM_ROUND_ORACLE_H
@@ -36,7 +36,7 @@ struct oracle {
 struct subject {
     struct quorum_round round;
     struct oracle oracle;
-    unsigned steps; /* the number of events so far */
+    unsigned steps; /* the number of recorded events */
 };
 
 void subject_init(struct subject *subject, const struct quorum_terms *terms);

@@ -142,8 +142,7 @@ START_TEST(only_nodes_that_have_it_and_reach_it_can_call_it)
     ck_assert(quorum_waiting_is_called(&waiting));
     step(&waiting, QUORUM_WAITING_DEAF, 4, begin); /* node 4 did not have its entry */
     ck_assert(quorum_waiting_is_called(&waiting));
-    ck_assert(
-        is_look(step(&waiting, QUORUM_WAITING_DEAF, 0, begin))); /* another waiter may have been notified meanwhile */
+    ck_assert(is_look(step(&waiting, QUORUM_WAITING_DEAF, 0, begin))); /* another may have been notified */
     ck_assert(!quorum_waiting_is_called(&waiting));
 }
 END_TEST
@@ -894,8 +893,7 @@ START_TEST(majoritys_expiry_counts)
     looked(&waiting, begin);
     ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + 30 * MS);
     called(&waiting, 0, 0, begin);
-    ck_assert_uint_eq(quorum_waiting_deadline(&waiting),
-                      begin + 20 * MS); /* the lock is free on node 0, and expires on nodes 3 and 4 */
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + 20 * MS); /* free on node 0, expires on 3 and 4 */
     ck_assert(is_quiet(wake(&waiting, begin + 10 * MS)));
     ck_assert(is_look(wake(&waiting, begin + 20 * MS)));
 }

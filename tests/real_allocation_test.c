@@ -65,8 +65,8 @@ static void hold_and_renew(redlock_client *client, size_t k)
 static void *release_soon(void *lock)
 {
     redlock_lock *held = lock;
-    usleep(RELEASED_AFTER_MS *
-           1000); /* the hold time: the failed allocation decides how far the waiter has come by then */
+    /* The hold time. The failed allocation decides how far the waiter has come by then. */
+    usleep(RELEASED_AFTER_MS * 1000);
     redlock_release(&held, NULL);
     return NULL;
 }

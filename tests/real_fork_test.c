@@ -114,8 +114,7 @@ START_TEST(a_child_frees_a_blocking_client)
     }
     wait_for(child);
     real_status(redlock_extend(lock, 0, &result), REDLOCK_OK, &result);
-    ck_assert_int_eq(connections_of(0),
-                     connections + 1); /* only the connection of this request was added: the client kept its own */
+    ck_assert_int_eq(connections_of(0), connections + 1); /* this request's: the client kept its connection */
     end_blocking();
 }
 END_TEST

@@ -123,8 +123,7 @@ START_TEST(a_round_takes_as_long_as_its_quorum)
     /* A loop that wakes late finds all replies there and counts them. On a busy machine that happens in most rounds. */
     for (int i = 0; i < LOCKS || (i < 20 * LOCKS && not_waited_for < LOCKS / 2); i++) {
         char name[64];
-        snprintf(name, sizeof(name), "%s:%d", key,
-                 i); /* a new name: the undo of the previous lock may still be on its way */
+        snprintf(name, sizeof(name), "%s:%d", key, i); /* a new name: the last undo may be in flight */
         real_status(face_acquire(face, name, NULL, &lock, &result), REDLOCK_OK, &result);
         ck_assert_uint_ge(result.elapsed_us, 1000);
         not_waited_for += result.node[4].outcome == REDLOCK_NODE_PENDING;

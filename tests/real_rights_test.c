@@ -179,8 +179,7 @@ static void hand_over(struct face *face, struct face *other, bool fair)
     redlock_lock *lock = held_acquire(face, RESOURCE, NULL);
     struct waiter waiter = start(other, REAL_SOON_MS, fair);
 
-    held_everywhere(face, cluster, KEY,
-                    lock); /* otherwise the waiter might get ahead of the holder on the slowest node */
+    held_everywhere(face, cluster, KEY, lock); /* otherwise the waiter may be first on the slowest node */
     hand_to(&waiter, face, lock);
 }
 

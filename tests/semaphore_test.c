@@ -230,8 +230,7 @@ START_TEST(waiters_are_called)
         for (int i = 0; i < 2; i++) {
             ck_assert_int_eq(pthread_join(takers[i].thread, NULL), 0);
             ck_assert_int_eq(takers[i].status, REDLOCK_OK);
-            slow +=
-                takers[i].got_ns - freed > 900000000; /* without a notification the next look comes a second later */
+            slow += takers[i].got_ns - freed > 900000000; /* not notified: the next look comes after 1 s */
         }
         refuse(face);
         for (int i = 0; i < 2; i++)

@@ -159,8 +159,7 @@ START_TEST(each_reader_ends_by_itself)
     ck_assert_int_gt(cluster_integer(cluster, 0, "PTTL", KEY, NULL), SHORT_MS);
     held_release(face, &longer);
     await_readers(face, 1);
-    ck_assert_int_le(cluster_integer(cluster, 0, "PTTL", KEY, NULL),
-                     SHORT_MS); /* the key lasts as long as the last reader */
+    ck_assert_int_le(cluster_integer(cluster, 0, "PTTL", KEY, NULL), SHORT_MS); /* as long as the last reader */
     ck_assert(real_nothing_left(face));
     real_status(face_release(face, &shorter, &result), REDLOCK_LOST, &result);
     redlock_lock *writer = enter(face, false);
@@ -387,8 +386,8 @@ START_TEST(a_writer_that_waits_in_vain_signs_out)
 
     impatient.wait_ms = 300;
     ck_assert_int_eq(face_acquire(writers, KEY, &impatient, &none, &result), REDLOCK_TIMED_OUT);
-    ck_assert(
-        face_wait(face, nobody_waits, NULL, REAL_SOON_MS / 2)); /* without the dequeue, its entry would last for 12 s */
+    /* Without the dequeue, the entry would last for 12 s. */
+    ck_assert(face_wait(face, nobody_waits, NULL, REAL_SOON_MS / 2));
     held_release(face, &reader);
     ck_assert(real_nothing_left(face));
     held_close(writers);

@@ -1,4 +1,4 @@
-// The C++ wrapper on real servers: only what it adds to the C functions, which have separate tests.
+// The C++ wrapper on real servers: only its additions to the C functions, which have separate tests.
 #include <algorithm>
 #include <atomic>
 #include <check.h>
@@ -91,7 +91,7 @@ template <class Body> redlock::error fails(Body body)
 
 } // namespace
 
-// --- Words and numbers
+// --- Texts and numbers
 
 START_TEST(the_options_are_the_librarys_own)
 {

@@ -51,7 +51,7 @@ static const char *read_rights(char *line, const char *path)
         fixture_fail("no '%s' in %s", command, path);
     take_paragraph(line, from + strlen(command));
     bytes_free(&document);
-    if (!server_program_has(SERVER_CHANNEL_ACL)) { /* redlock(7) says so, too */
+    if (!server_program_has(SERVER_CHANNEL_ACL)) { /* redlock(7): leave these out */
         take_out(line, "resetchannels");
         take_out(line, "&redlock:*");
     }

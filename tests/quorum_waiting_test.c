@@ -687,8 +687,8 @@ START_TEST(attempts_lost_many_times_on_end_are_rested_after)
 }
 END_TEST
 
-/* _i 0: the subscriptions came after the attempt was sent; 1: a minority has our entry; 2: our place differs between
- * the nodes. */
+/* _i 0: the subscriptions came after the attempt was sent; 1: only one node has our entry; 2: our place differs
+ * between the nodes. */
 START_TEST(lost_attempt_is_looked_after)
 {
     struct quorum_waiting waiting = waiting_with(3, PLAIN);
@@ -899,8 +899,8 @@ START_TEST(majoritys_expiry_counts)
 }
 END_TEST
 
-/* Strict order behind a dead waiter. From the release on, the nodes leave it the lock for one refresh interval. The
- * second waiter looks when that has passed. */
+/* Strict order behind a dead waiter. From the release on, the nodes reserve the lock for it for one refresh
+ * interval. The second waiter looks when that has passed. */
 START_TEST(fair_second_asks_when_the_first_has_had_its_time)
 {
     struct quorum_waiting waiting = looking_with(3, FAIR);

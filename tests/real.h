@@ -22,7 +22,7 @@ TCase *real_own_case(Suite *suite, const char *name);
 TCase *real_bare_case(Suite *suite, const char *name);
 /* Starts a cluster for the calling test. The check after the test covers it, too. */
 struct cluster *real_cluster(size_t nodes, const struct cluster_options *options);
-/* Takes the descriptors that are open now as the fixtures'. Any more at the end of the test are a leak. */
+/* Records the number of open descriptors. A larger number at the end of the test is a leak. */
 void real_note_descriptors(void);
 
 /* Waits until no key is left on any node that replies. Runs the face's loop meanwhile, if face is not NULL. */
@@ -36,7 +36,7 @@ int real_runs(int count);
 /* Runs the suite, and returns the program's exit status. */
 int real_run(Suite *suite, bool needs_control);
 
-/* On failure, prints the result as text. */
+/* Fails unless the status is the expected one, and prints the result as text. */
 #define real_status(actual, expected, result)                                                                          \
     do {                                                                                                               \
         int real_actual = (actual);                                                                                    \

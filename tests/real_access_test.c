@@ -63,7 +63,7 @@ static struct cluster *protected_cluster(void)
     return real_cluster(NODES, &(struct cluster_options){.nodes = nodes});
 }
 
-/* The node list, with one format per node, which the port follows. */
+/* The node list: for each node its format, then a colon and its port. */
 static const char *list_of(struct cluster *cluster, const char *const *formats)
 {
     static char list[4096];

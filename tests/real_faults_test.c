@@ -28,7 +28,7 @@ static struct face *open_face(int i)
     return face_open_ready(face_of(i), deployment_nodes(real_nodes), NULL);
 }
 
-/* Opens a client that soon gives up nodes that hang. */
+/* Opens a client with short timeouts for nodes that hang. */
 static struct face *open_impatient(int i)
 {
     redlock_options options = face_options();

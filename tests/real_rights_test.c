@@ -346,7 +346,8 @@ START_TEST(a_release_works_though_the_user_may_not_look_who_waits)
 }
 END_TEST
 
-/* The user may create the queue, but not the entry beside it. It cannot dequeue either, as if it were killed then. */
+/* The user may create the queue, but not the entry beside it. Without ZREM it cannot dequeue either, like a killed
+ * waiter. */
 START_TEST(waiter_without_hset_leaves_no_key_without_expiry)
 {
     static const char *const keys[] = {KEY ":redlock:queue", KEY ":redlock:alive", KEY ":redlock:free"};

@@ -686,7 +686,7 @@ END_TEST
 
 /* --- Holders that notify no waiter --- */
 
-/* Returns the time since the lock became free. */
+/* Returns the time from the moment when the lock became free until the waiter has it. */
 static uint64_t find_foreign_lock_free(int i)
 {
     bool deleted = i / 2, fair = i % 2;

@@ -74,8 +74,8 @@ static bool is_of_handshake(const struct resp_command *command)
            resp_command_is(command, "SCRIPT LOAD");
 }
 
-/* Connect, handshake, SET. A request that was queued before the nodes are ready leaves with the last reply of the
- * handshake. */
+/* Connect, handshake, SET. A request that was queued before the nodes are ready is sent when the last reply of the
+ * handshake arrives. */
 START_TEST(the_first_lock_takes_two_round_trips_after_connecting)
 {
     scene_attach_only();
@@ -87,7 +87,7 @@ START_TEST(the_first_lock_takes_two_round_trips_after_connecting)
         if (!scene_sent(i, SENT_SET, NULL, 0, &set_at))
             continue;
         asked++;
-        /* the only round trip before the SET is the handshake, which leaves in one write: see the test above */
+        /* the only round trip before the SET is the handshake, which is sent as a whole: see the test above */
         for (unsigned at = 0; at < set_at; at++)
             ck_assert(is_of_handshake(fake_server_record(scene.node[i], NULL, at)->command));
     }
@@ -195,8 +195,8 @@ static bool has_beaten(void *arg)
     return fake_server_count(scene.node[0], scene.options.guard ? "EVALSHA" : "TIME") > 0;
 }
 
-/* On an old server the scripts fail with an error that does not name the cause. The node is refused in the handshake
- * and at each heartbeat. */
+/* On an old server the scripts fail, in the handshake and at each heartbeat, with an error that does not name the
+ * cause. */
 START_TEST(old_server_is_refused_by_name_and_version)
 {
     static const char failure[] =
@@ -458,7 +458,8 @@ START_TEST(one_server_under_two_names_has_one_vote)
 }
 END_TEST
 
-/* The node that has the vote reconnects. It keeps its vote, because the other node has none. */
+/* The node that has the vote reconnects. The client must not refuse both nodes then: the other one, a duplicate, has no
+ * vote. */
 START_TEST(the_vote_survives_its_link)
 {
     same_server_twice();

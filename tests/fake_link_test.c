@@ -64,7 +64,8 @@ static const struct breaking breakings[] = {
 };
 enum { BREAKINGS = sizeof breakings / sizeof *breakings };
 
-/* The client does not know whether the node executed the request. On the new connection it sends the undo first. */
+/* The client does not know whether the node executed the request. On the new connection it sends the undo before other
+ * requests. */
 START_TEST(a_link_that_breaks_at_a_request_is_made_anew_and_the_request_undone)
 {
     const struct breaking *breaking = &breakings[_i];
@@ -351,8 +352,8 @@ static char *filled(const char *beginning, size_t size)
     return text;
 }
 
-/* A complete reply of any length is accepted. The client closes the connection while it receives a reply without an
- * end. */
+/* A long reply below the limit does not break the connection. The client closes the connection when an unfinished reply
+ * exceeds the limit. */
 START_TEST(a_reply_without_an_end_is_not_kept)
 {
     static const char *const beginnings[] = {"+", "-ERR ", "$536870912\r\n"};

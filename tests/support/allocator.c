@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Before each block; its size keeps the block aligned for everything. */
+/* Precedes each block. Its size keeps the block aligned for any type. */
 struct header {
     _Alignas(max_align_t) struct header *next;
     struct header *previous;
@@ -24,7 +24,7 @@ struct test_allocator {
     size_t peak_bytes;
     size_t allocations;
     size_t failures;
-    size_t fail_first; /* numbers of the allocations that fail; 0: none */
+    size_t fail_first; /* ordinals of the allocations that fail; 0: none */
     size_t fail_last;
 };
 
@@ -111,7 +111,7 @@ void *test_allocate(size_t size, void *user)
     return block;
 }
 
-/* Always moves, so that a pointer kept to the old place is found by the sanitizers. */
+/* Always moves the block, so that the sanitizers find pointers that still refer to the old place. */
 void *test_reallocate(void *old, size_t size, void *user)
 {
     struct test_allocator *allocator = user;

@@ -1,18 +1,18 @@
-/* An allocator that fails when told to, and knows what was never freed. Every function takes it as its user pointer and
- * may be called from any thread.
+/* An allocator that fails on request and knows which blocks were never freed. Every function takes the allocator as
+ * its user pointer and may be called from any thread.
  *
- *     for (size_t k = 1; ; k++) {
- *         struct test_allocator *allocator = test_allocator_new();
- *         test_allocator_fail_at(allocator, k);
- *         …use the library with test_allocate, test_reallocate, test_release and allocator…
- *         bool done = test_allocator_failures(allocator) == 0;
- *         ck_assert_uint_eq(test_allocator_live(allocator), 0);
- *         test_allocator_free(allocator);
- *         if (done)
- *             break;
- *     }
+ *   for (size_t k = 1; ; k++) {
+ *       struct test_allocator *allocator = test_allocator_new();
+ *       test_allocator_fail_at(allocator, k);
+ *       …use the library with test_allocate, test_reallocate, test_release and allocator…
+ *       bool done = test_allocator_failures(allocator) == 0;
+ *       ck_assert_uint_eq(test_allocator_live(allocator), 0);
+ *       test_allocator_free(allocator);
+ *       if (done)
+ *           break;
+ *   }
  *
- * New memory is filled with 0xA5, freed memory with 0x5A. Freeing what is not allocated here ends the test. */
+ * New memory is filled with 0xA5, freed memory with 0x5A. Freeing a block that was not allocated here ends the test. */
 #ifndef TESTS_SUPPORT_ALLOCATOR_H
 #define TESTS_SUPPORT_ALLOCATOR_H
 
@@ -24,26 +24,26 @@ struct test_allocator;
 
 /* Registers itself for fixtures_end(). */
 struct test_allocator *test_allocator_new(void);
-/* Frees what is still live, too. */
+/* Also frees the blocks that are still live. */
 void test_allocator_free(struct test_allocator *allocator);
 
 void *test_allocate(size_t size, void *allocator);
 void *test_reallocate(void *block, size_t size, void *allocator);
 void test_release(void *block, void *allocator);
 
-/* From now on the k-th allocation (a reallocation counts as one) fails, or it and all after it; 0: none. */
+/* From now on the k-th allocation fails (a reallocation counts as one), or it and all later ones; 0: none fails. */
 void test_allocator_fail_at(struct test_allocator *allocator, size_t k);
 void test_allocator_fail_from(struct test_allocator *allocator, size_t k);
 
-/* Since it was made. */
-size_t test_allocator_allocations(struct test_allocator *allocator); /* asked for, failed ones included */
+/* Since the allocator was created. */
+size_t test_allocator_allocations(struct test_allocator *allocator); /* including those that failed */
 size_t test_allocator_failures(struct test_allocator *allocator);
 
 size_t test_allocator_live(struct test_allocator *allocator); /* blocks not freed */
 size_t test_allocator_live_bytes(struct test_allocator *allocator);
 size_t test_allocator_peak_bytes(struct test_allocator *allocator);
 
-/* One line per live block: the number of its allocation (for fail_at and a breakpoint) and its size. */
+/* Prints one line per live block: the ordinal of its allocation (for fail_at and a breakpoint) and its size. */
 void test_allocator_list(struct test_allocator *allocator, FILE *out);
 
 #endif

@@ -1,4 +1,4 @@
-/* A growing sequence of bytes; all zero is the empty one. */
+/* A growing byte array. A zeroed struct is an empty one. */
 #ifndef TESTS_SUPPORT_BYTES_H
 #define TESTS_SUPPORT_BYTES_H
 
@@ -10,7 +10,7 @@ struct bytes {
     size_t capacity;
 };
 
-/* Room for `size` more bytes behind the present end; the caller adds to `length` what it has used. */
+/* Makes room for `size` more bytes after the end. The caller adds the number of bytes used to `length`. */
 char *bytes_room(struct bytes *bytes, size_t size);
 
 void bytes_append(struct bytes *bytes, const void *data, size_t length);

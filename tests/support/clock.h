@@ -12,13 +12,13 @@ uint64_t test_now_ns(void);
 /* The point in time timeout_ms from now, on the clock of test_now_ns(). */
 uint64_t test_deadline_ns(unsigned timeout_ms);
 
-/* What is left until deadline_ns, rounded up to whole milliseconds for poll(2); 0 when it has passed. */
+/* The time left until deadline_ns, rounded up to whole milliseconds for poll(2); 0 when it has passed. */
 int test_ms_left(uint64_t deadline_ns);
 
 struct timespec test_timespec(uint64_t ns);
 
-/* Asks the predicate again every millisecond until it says true or the time is over; returns its last answer.
- * For state nobody announces; where a fixture has a wait function of its own, that one wakes at once. */
+/* Calls the predicate every millisecond until it returns true or the time is over. Returns its last result. Use it
+ * for state without notification; a fixture's own wait function wakes at once. */
 bool wait_until(bool (*predicate)(void *arg), void *arg, unsigned timeout_ms);
 
 #endif

@@ -23,13 +23,13 @@
 #include <unistd.h>
 
 enum {
-    START_TIMEOUT_MS = 20000, /* generous: under valgrind on a loaded machine */
+    START_TIMEOUT_MS = 20000, /* enough for valgrind on a loaded machine */
     COMMAND_TIMEOUT_MS = 5000,
     STOP_TIMEOUT_MS = 5000,
     MOST_WORDS = 64
 };
 
-/* May do anything, whatever the test's own ACL says, without the test's password. A server without ACL has no users. */
+/* Has all rights, regardless of the test's ACL and without the test's password. A server without ACL has no users. */
 static const char fixture_user[] = "fixture";
 static const char *const fixture_rights[] = {"on", "nopass", "~*", "+@all", NULL};
 
@@ -39,7 +39,7 @@ struct node {
     char *directory;
     char *socket_path;
     char *log;
-    char *clock;    /* a file that says how far its clock is shifted */
+    char *clock;    /* a file with the shift of its clock */
     char *password; /* of the default user; NULL: none */
     char *address;
     uint16_t port;
@@ -162,7 +162,7 @@ static void add_all(struct node *node, const struct cluster_options *options, co
     add_option(node, "--unixsocket", node->socket_path);
     add_option(node, "--daemonize", "no");
     add_option(node, "--save", "");
-    add_option(node, "--repl-diskless-sync-delay", "0"); /* or a failover outlasts the lock */
+    add_option(node, "--repl-diskless-sync-delay", "0"); /* otherwise a failover takes longer than the lock lives */
     add_option(node, "--appendonly", own->persistent ? "yes" : "no");
     if (own->persistent)
         add_option(node, "--appendfsync", "always");
@@ -237,8 +237,8 @@ static bool answers_ping(const struct node *node, uint64_t deadline_ns)
     return answered;
 }
 
-/* The socket appears, and loading ends, without any notice: asked every two milliseconds. The end of the process is seen
- * at once. */
+/* The server creates its socket and ends loading without notification, so both are polled every two milliseconds.
+ * The end of its process is noticed at once. */
 static void await_ready(const struct node *node)
 {
     enum { INTERVAL_MS = 2 };
@@ -320,7 +320,7 @@ void cluster_destroy(struct cluster *cluster)
     free(cluster);
 }
 
-/* --- Where they are --- */
+/* --- Addresses --- */
 
 static struct node *node_at(const struct cluster *cluster, size_t node)
 {
@@ -435,7 +435,7 @@ void cluster_resume_all(struct cluster *cluster)
 
 static void set_clock(struct cluster *cluster, size_t node, int64_t shift_us, int64_t held_us)
 {
-    const int64_t microseconds[] = {shift_us, held_us}; /* as shifted_clock.c reads them */
+    const int64_t microseconds[] = {shift_us, held_us}; /* in the order in which shifted_clock.c reads them */
     int file = open(node_at(cluster, node)->clock, O_WRONLY | O_CLOEXEC);
 
     if (file < 0 || pwrite(file, microseconds, sizeof(microseconds), 0) != sizeof(microseconds))
@@ -485,7 +485,7 @@ void cluster_flush_all(struct cluster *cluster)
             cluster_flush(cluster, i);
 }
 
-/* --- Asking a node --- */
+/* --- Requests to a node --- */
 
 static bool ask(const struct cluster *cluster, size_t node, struct bytes *reply, size_t argc,
                 const struct resp_argument *argv)
@@ -564,7 +564,7 @@ static bool excepted(const char *name, const char *const *except)
     return false;
 }
 
-/* All keys of the node; NULL when it has none. */
+/* All keys of the node; NULL if it has none. */
 static struct resp_command *fetch_keys(struct cluster *cluster, size_t node, const char *pattern)
 {
     const char *wanted = pattern != NULL ? pattern : "*";
@@ -575,14 +575,14 @@ static struct resp_command *fetch_keys(struct cluster *cluster, size_t node, con
 
     if (!ask(cluster, node, &reply, 2, argv) || reply.data[0] != '*')
         fixture_fail("KEYS on node %zu: %.*s", node, (int)reply.length, reply.data);
-    /* An array of bulk strings, as a command is; of none, as no command is. */
+    /* A reply with the keys has the form of a command: an array of bulk strings. An empty array is no command. */
     if (resp_parse_command(reply.data, reply.length, &used, &keys) != RESP_WHOLE)
         keys = NULL;
     bytes_free(&reply);
     return keys;
 }
 
-/* Adds the names to `names` when it is not NULL. */
+/* Appends the names to `names` unless it is NULL. */
 static size_t list_keys(struct cluster *cluster, size_t node, const char *pattern, const char *const *except,
                         struct bytes *names)
 {

@@ -1,13 +1,14 @@
-/* N real, independent Redis masters for a test: started in parallel, each with a directory of its own under one that is
- * removed at the end, without persistence unless asked for. The ports belong to the cluster for its whole life, also while
- * a server is down, so nobody else can answer there.
+/* N real, independent Redis masters for a test. They start in parallel. Each has its own directory below one that is
+ * removed at the end, and no persistence by default. The cluster owns its ports for its whole life, also while a
+ * server is down, so that no other process can take them.
  *
- *     static struct cluster *cluster;
- *     static void setup(void)    { fixtures_begin(); cluster = cluster_create(5, NULL); }
- *     static void teardown(void) { fixtures_end(); }
+ *   static struct cluster *cluster;
+ *   static void setup(void)    { fixtures_begin(); cluster = cluster_create(5, NULL); }
+ *   static void teardown(void) { fixtures_end(); }
  *
- * Started by an unchecked fixture the servers serve all tests of a case; tests that Check runs in a forked child may then
- * stop, resume, flush and ask them, but not kill or start them. The servers die with the thread that started them.
+ * If an unchecked fixture starts the servers, they serve all tests of a case. Tests that Check runs in a forked
+ * child may then stop, resume and flush them and send commands, but not kill or start them. The servers die with the
+ * thread that started them.
  *
  * A failure of the fixture itself ends the test with a message. */
 #ifndef TESTS_SUPPORT_CLUSTER_H
@@ -24,37 +25,37 @@
 struct cluster;
 
 struct cluster_tls {
-    const char *certificate; /* files in PEM */
+    const char *certificate; /* PEM files */
     const char *key;
     const char *authority;
-    bool client_certificates; /* ask for them */
+    bool client_certificates; /* request certificates from clients */
 };
 
-/* How one node differs; all zero is an ordinary one. Copied. */
+/* Options of one node. A zeroed struct is an ordinary node. The options are copied. */
 struct cluster_node_options {
-    const char *const *arguments;  /* of the server, ended by NULL: "--maxmemory", "10mb", NULL */
+    const char *const *arguments;  /* extra arguments of the server, ended by NULL: "--maxmemory", "10mb", NULL */
     const char *password;          /* of the default user */
     const char *acl;               /* lines of an ACL file: "user default off\nuser lock on >secret ~lock:* +set\n" */
-    const struct cluster_tls *tls; /* its port speaks TLS only */
-    bool own_clock;                /* its wall clock can be shifted and held: see cluster_shift_clock() */
-    const char *host; /* listens there, not on loopback; its socket and commands by the fixture are as ever */
-    pid_t network;    /* 0, or a process in whose network namespace it runs; needs root */
-    bool persistent;  /* append-only file, fsync at every write: a restart keeps the keys */
+    const struct cluster_tls *tls; /* its port accepts only TLS */
+    bool own_clock;                /* its wall clock can be shifted and stopped: see cluster_shift_clock() */
+    const char *host;              /* listens on this address instead of loopback; its unix socket does not change */
+    pid_t network;                 /* 0, or a process whose network namespace it uses; needs root */
+    bool persistent;               /* append-only file, fsync at every write: a restart keeps the keys */
 };
 
 struct cluster_options {
-    const char *const *arguments;             /* of every server, ended by NULL; NULL: none */
-    const struct cluster_node_options *nodes; /* as many as there are nodes; NULL: all ordinary */
-    bool unix_sockets;                        /* cluster_nodes_string() names these instead of ports */
+    const char *const *arguments;             /* extra arguments of every server, ended by NULL; NULL: none */
+    const struct cluster_node_options *nodes; /* one per node; NULL: all are ordinary */
+    bool unix_sockets;                        /* cluster_nodes_string() lists the sockets instead of the ports */
     bool ipv6;                                /* ::1 instead of 127.0.0.1 */
 };
 
-/* options NULL: ordinary nodes on 127.0.0.1. Registers itself for fixtures_end(). */
+/* options NULL: ordinary nodes on 127.0.0.1. The cluster registers itself for fixtures_end(). */
 struct cluster *cluster_create(size_t nodes, const struct cluster_options *options);
 /* NULL does nothing. */
 void cluster_destroy(struct cluster *cluster);
 
-/* --- Where they are; all valid until destroy --- */
+/* --- Addresses, valid until destroy --- */
 
 size_t cluster_size(const struct cluster *cluster);
 /* "127.0.0.1:4711,127.0.0.1:4712" */
@@ -68,46 +69,47 @@ pid_t cluster_pid(const struct cluster *cluster, size_t node);
 
 /* --- Faults; each has taken effect when the function returns --- */
 
-/* SIGKILL. Connections are refused until it is started again. */
+/* SIGKILL. The port refuses connections until the server is started again. */
 void cluster_kill(struct cluster *cluster, size_t node);
-/* On the same port, with the same directory; answers PING when it returns. */
+/* Starts the server on the same port, with the same directory. It replies to PING when the function returns. */
 void cluster_start(struct cluster *cluster, size_t node);
-/* Kill and start: without persistence an empty server under a new run_id. */
+/* Kills and starts the server. Without persistence it is then empty and has a new run_id. */
 void cluster_restart(struct cluster *cluster, size_t node);
 /* SIGSTOP and SIGCONT. A stopped server still accepts connections and bytes, and executes them when it resumes. */
 void cluster_stop(struct cluster *cluster, size_t node);
 void cluster_resume(struct cluster *cluster, size_t node);
 void cluster_resume_all(struct cluster *cluster);
-/* Its wall clock is so far ahead of the machine's from now on, negative: behind; its monotonic clocks go on. Only with
- * own_clock. */
+/* Shifts its wall clock against the machine's from now on (negative: into the past). Its monotonic clocks do not
+ * change. Only with own_clock. */
 void cluster_shift_clock(struct cluster *cluster, size_t node, int64_t shift_us);
-/* Its wall clock stands still at that time, microseconds since 1970, until it is held at another or shifted. Only with
- * own_clock. */
+/* Stops its wall clock at this time, in microseconds since 1970, until the clock is stopped at another time or
+ * shifted. Only with own_clock. */
 void cluster_hold_clock(struct cluster *cluster, size_t node, int64_t time_us);
-/* CONFIG SET requirepass: it is in no process's arguments. */
+/* CONFIG SET requirepass, so that the password is not in the arguments of a process. */
 void cluster_set_password(struct cluster *cluster, size_t node, const char *password);
 /* FLUSHALL. */
 void cluster_flush(struct cluster *cluster, size_t node);
 void cluster_flush_all(struct cluster *cluster);
 bool cluster_running(const struct cluster *cluster, size_t node);
 
-/* --- Asking a node, by a connection of the fixture's own that never waits longer than 5 s; user "fixture", who may do
- * anything; on a server without ACL the default user --- */
+/* --- Requests to a node ---
+ * The fixture uses a separate connection with a timeout of 5 s, and the user "fixture", which has all rights. On a
+ * server without ACL it uses the default user. */
 
-/* A command of words ended by NULL: cluster_command(cluster, 0, reply, sizeof(reply), "PTTL", key, NULL). The reply as
- * text (resp_reply_text()), cut and NUL-terminated; reply may be NULL. False when the node did not answer: the reply then
- * says why. */
+/* Sends a command of words ended by NULL: cluster_command(cluster, 0, reply, sizeof(reply), "PTTL", key, NULL).
+ * Returns the reply as text (resp_reply_text()), truncated and NUL-terminated; reply may be NULL. Returns false if
+ * the node did not reply; the reply then contains the reason. */
 bool cluster_command(struct cluster *cluster, size_t node, char *reply, size_t size, ...) __attribute__((sentinel));
-/* Binary safe, the whole reply. */
+/* The same for any bytes, with the complete reply. */
 bool cluster_command_argv(struct cluster *cluster, size_t node, struct bytes *reply, size_t argc,
                           const struct resp_argument *argv);
-/* The same for an integer reply; anything else ends the test. */
+/* The same for an integer reply. Any other reply ends the test. */
 long long cluster_integer(struct cluster *cluster, size_t node, ...) __attribute__((sentinel));
 
-/* How many keys match the pattern (glob, NULL: all) and none of the patterns in `except` (a list ended by NULL, or NULL).
- * The node must be running. */
+/* Number of keys that match the pattern (glob, NULL: all) and none of the patterns in `except` (a list ended by
+ * NULL, or NULL). The node must be running. */
 size_t cluster_keys(struct cluster *cluster, size_t node, const char *pattern, const char *const *except);
-/* On all nodes that run, stopped ones left out. */
+/* On all running nodes, without stopped ones. */
 size_t cluster_keys_left(struct cluster *cluster, const char *pattern, const char *const *except);
 /* Their names for a message, "1: lock:a lock:b"; valid until the next call for this cluster. */
 const char *cluster_key_names(struct cluster *cluster, const char *pattern, const char *const *except);

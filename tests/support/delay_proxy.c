@@ -20,13 +20,13 @@
 
 enum {
     CHUNK = 65536,
-    MOST_QUEUED = 1 << 20, /* bytes on their way in one direction; then the sender has to wait, as on a network */
+    MOST_QUEUED = 1 << 20, /* bytes in transit in one direction; beyond this the sender has to wait, as on a network */
     TO_SERVER = 0,
     TO_CLIENT = 1,
     DIRECTIONS = 2
 };
 
-/* Data on its way; no data is the end of the stream. */
+/* Data in transit. An empty packet is the end of the stream. */
 struct packet {
     struct packet *next;
     uint64_t due_ns;
@@ -44,10 +44,11 @@ struct stream {
     uint64_t last_due_ns;
     size_t queued;
     bool at_end;   /* `from` has ended */
-    bool finished; /* and `to` has been told */
+    bool finished; /* the end has been forwarded to `to` */
 };
 
-/* What a test wants of a connection; the thread does it, for only it may close what it polls. */
+/* The action that a test requests for a connection. The proxy's thread executes it, because only that thread may
+ * close the descriptors that it polls. */
 enum wish { LIVE, END_BY_FIN, END_BY_RST };
 
 struct link {
@@ -67,7 +68,7 @@ struct route {
     uint16_t port;
     int reservation;
     int listener;
-    bool refused; /* wanted; the thread closes the listener */
+    bool refused; /* a test requests it; the thread closes the listener */
     char *address;
     uint64_t delay_ns[DIRECTIONS];
     bool held[DIRECTIONS];
@@ -78,7 +79,7 @@ struct delay_proxy {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t turned;
-    uint64_t asked; /* turns of the thread that were asked for */
+    uint64_t asked; /* number of turns of the thread that were requested */
     uint64_t done;
     bool quit;
     int wake;
@@ -120,7 +121,7 @@ static void queue_packet(const struct route *route, struct stream *stream, int d
     struct packet *packet = fixture_allocate(sizeof(*packet) + length);
     uint64_t due = test_now_ns() + route->delay_ns[direction];
 
-    /* A delay made shorter must not let later bytes overtake. */
+    /* If the delay becomes shorter, later bytes must not overtake earlier ones. */
     stream->last_due_ns = due > stream->last_due_ns ? due : stream->last_due_ns;
     packet->due_ns = stream->last_due_ns;
     packet->length = length;
@@ -154,7 +155,7 @@ static bool stream_due(const struct route *route, const struct link *link, int d
     return packet != NULL && !route->held[direction] && packet->due_ns <= now_ns;
 }
 
-/* False when the socket takes no more, or is broken. */
+/* Returns false if the socket is full or broken. */
 static bool send_packet(struct link *link, struct stream *stream, struct packet *packet)
 {
     while (packet->sent < packet->length) {
@@ -268,7 +269,7 @@ static short wanted(const struct delay_proxy *proxy, const struct link *link, in
     int writing = reading == TO_SERVER ? TO_CLIENT : TO_SERVER;
     short events = 0;
 
-    /* The client's socket is read for TO_SERVER and written for TO_CLIENT; the server's the other way round. */
+    /* The client's socket is read for TO_SERVER and written for TO_CLIENT; the server's socket the other way round. */
     if (wants_read(link, reading))
         events |= POLLIN;
     if (link->connecting ? reading == TO_CLIENT : stream_due(route, link, writing, now_ns))
@@ -296,7 +297,7 @@ static struct pollfd *describe(const struct delay_proxy *proxy, size_t *count, u
     return polled;
 }
 
-/* The nearest time at which a packet is due; one that is due already waits for its socket. */
+/* The earliest time at which a packet becomes due. A packet that is due already waits for its socket. */
 static uint64_t next_ns(const struct delay_proxy *proxy, uint64_t now_ns)
 {
     uint64_t next = UINT64_MAX;
@@ -385,7 +386,7 @@ static void *run(void *arg)
 {
     struct delay_proxy *proxy = arg;
 
-    (void)prctl(PR_SET_TIMERSLACK, 1ul); /* the default lets a wake-up be 50 us late */
+    (void)prctl(PR_SET_TIMERSLACK, 1ul); /* by default a wake-up may be 50 us late */
     pthread_mutex_lock(&proxy->lock);
     while (!proxy->quit)
         turn(proxy);
@@ -429,7 +430,7 @@ static char *join_addresses(const struct delay_proxy *proxy)
     return joined.data;
 }
 
-/* The thread takes no signal: they are the test's. */
+/* The thread blocks all signals, which belong to the test. */
 static void start_thread(struct delay_proxy *proxy)
 {
     sigset_t all;
@@ -517,7 +518,7 @@ const char *delay_proxy_nodes_string(const struct delay_proxy *proxy)
     return proxy->nodes_string;
 }
 
-/* Called with the lock, which it gives up: returns when the thread works by what was changed. */
+/* Call it with the lock held; it releases the lock. Returns when the thread works with the new settings. */
 static void apply(struct delay_proxy *proxy)
 {
     uint64_t ticket = ++proxy->asked;

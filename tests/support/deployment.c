@@ -30,7 +30,7 @@ struct deployment {
     struct bytes key_names;
 };
 
-/* What the library keeps on a node for itself is no leftover of a lock. */
+/* Keys that the library keeps on a node permanently; they do not count as keys left by a lock. */
 const char *const deployment_marks[] = {"redlock:*", "{redlock}*", "*:redlock:fence", NULL};
 
 static const char *foreign_list(void)
@@ -66,7 +66,7 @@ bool deployment_has_control(void)
     return !deployment_is_foreign() || control_command() != NULL;
 }
 
-/* --- Making --- */
+/* --- Setup --- */
 
 static void add_foreign(struct deployment *deployment, const char *address)
 {
@@ -132,7 +132,7 @@ const char *deployment_nodes(const struct deployment *deployment)
     return deployment->nodes;
 }
 
-/* --- Asking --- */
+/* --- Requests --- */
 
 static void print_reply(const redisReply *reply, struct bytes *text)
 {
@@ -345,7 +345,7 @@ void deployment_resume(struct deployment *deployment, size_t node)
 void deployment_repair(struct deployment *deployment)
 {
     for (size_t i = 0; i < deployment->size; i++) {
-        bool may_be_stopped = deployment->cluster != NULL && deployment->condition[i] == UP; /* by a child */
+        bool may_be_stopped = deployment->cluster != NULL && deployment->condition[i] == UP; /* by a forked child */
         if (deployment->condition[i] == STOPPED || may_be_stopped)
             deployment_resume(deployment, i);
         if (deployment->condition[i] == KILLED)

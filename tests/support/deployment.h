@@ -1,7 +1,7 @@
-/* The nodes that the tests against real servers use: five servers of their own, or those that run already.
+/* The nodes that the tests against real servers use: five new servers, or servers that run already.
  *
- * $REDLOCK_TEST_NODES names running ones, host:port,host:port. $REDLOCK_NODE_CONTROL is then a command that takes an
- * action (kill, start, pause, unpause) and a node's number, counted from 1; without it nothing can be made to fail. Of
+ * $REDLOCK_TEST_NODES names running servers: host:port,host:port. Then $REDLOCK_NODE_CONTROL is a command that takes
+ * an action (kill, start, pause, unpause) and a node's number, counted from 1. Without it no faults are possible. On
  * foreign nodes only keys under DEPLOYMENT_PREFIX are counted and removed. */
 #ifndef TESTS_SUPPORT_DEPLOYMENT_H
 #define TESTS_SUPPORT_DEPLOYMENT_H
@@ -11,26 +11,26 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What every key of a test begins with. */
+/* The prefix of every key of a test. */
 #define DEPLOYMENT_PREFIX "test:"
 
-/* Patterns of the keys that the library keeps on a node for itself; ended by NULL. */
+/* Patterns of the keys that the library keeps on a node permanently; ended by NULL. */
 extern const char *const deployment_marks[];
 
 struct deployment;
 
-/* Is there anything to run against? Says on stderr what is missing. */
+/* Returns true if there are nodes, or a server program, for the tests. Otherwise prints the missing part to stderr. */
 bool deployment_available(void);
 
-/* Were the nodes started by somebody else? */
+/* True if the test did not start the nodes. */
 bool deployment_is_foreign(void);
 
-/* Can nodes be stopped and killed? */
+/* True if nodes can be stopped and killed. */
 bool deployment_has_control(void);
 
 /* Registers itself for fixtures_end(). */
 struct deployment *deployment_create(void);
-/* NULL does nothing. Foreign nodes that were made to fail are repaired. */
+/* NULL does nothing. Repairs foreign nodes that still have a fault. */
 void deployment_destroy(struct deployment *deployment);
 
 size_t deployment_size(const struct deployment *deployment);
@@ -41,7 +41,7 @@ bool deployment_command(struct deployment *deployment, size_t node, char *reply,
     __attribute__((sentinel));
 long long deployment_integer(struct deployment *deployment, size_t node, ...) __attribute__((sentinel));
 
-/* Keys on the nodes that answer, the library's own marks left out. */
+/* Number of keys on the nodes that reply, without the library's permanent keys. */
 size_t deployment_keys_left(struct deployment *deployment);
 /* Their names, for a message; valid until the next call. */
 const char *deployment_key_names(struct deployment *deployment);

@@ -13,10 +13,10 @@ enum { LIMIT_MS = 60000, READY_MS = 20000 };
 struct face {
     enum face_kind kind;
     redlock_client *client;
-    struct ev_loop *loop; /* of the asynchronous face */
+    struct ev_loop *loop; /* of the asynchronous API */
 };
 
-/* What a callback has to say, and to whom. */
+/* The result of a callback, and where to store it. */
 struct told {
     struct ev_loop *loop;
     unsigned calls;
@@ -37,7 +37,7 @@ redlock_options face_options(void)
     redlock_options options = REDLOCK_OPTIONS_INIT;
 
     options.ttl_ms = 60000;
-    options.guard = 0; /* the servers are the test's own; what the guard does has tests of its own */
+    options.guard = 0; /* the test owns the servers; the guard has separate tests */
     options.node_timeout_ms = 10000;
     options.connect_timeout_ms = 10000;
     options.silence_limit_ms = 30000;
@@ -170,7 +170,7 @@ static void on_told(redlock_client *client, const redlock_result *result, void *
         fixture_fail("a callback from inside the call that started it, or more than one");
     told->status = result->status;
     *told->result = *result;
-    ev_break(told->loop, EVBREAK_ONE); /* or ev_run() waits for one event more */
+    ev_break(told->loop, EVBREAK_ONE); /* otherwise ev_run() waits for one more event */
 }
 
 static void on_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)

@@ -1,8 +1,9 @@
-/* Both faces of the library behind one set of functions, so that a test is written once and run with each.
+/* The blocking and the asynchronous API behind one set of functions, so that a test is written once and run with
+ * both.
  *
- * Every function waits for the answer: the blocking face by itself, the asynchronous one by turning its loop. What is
- * always true of a result is checked on the way: the status in it is the status that was returned, exactly one
- * callback came, and it did not come from inside the call. */
+ * Every function waits for the result: the blocking API does so itself, and for the asynchronous API the function
+ * runs the loop. Each call also checks that the status in the result is the status that was returned, that exactly
+ * one callback was called, and that it was not called inside the call that started it. */
 #ifndef TESTS_SUPPORT_FACE_H
 #define TESTS_SUPPORT_FACE_H
 
@@ -12,18 +13,18 @@
 
 enum face_kind { BLOCKING_FACE, ASYNCHRONOUS_FACE, FACES };
 
-/* Of a loop test's number: the kinds in turn. */
+/* The API for the number of a loop test: the two alternate. */
 enum face_kind face_of(int i);
 
 struct face;
 
-/* Defaults for tests: locks that outlive any test (ttl 60 s), so that a key that is gone was taken away and did not
- * expire; no renewal; timeouts that a loaded machine does not reach (10 s). */
+/* Defaults for tests. Locks outlive any test (ttl 60 s), so that a missing key was deleted and has not expired.
+ * There is no renewal. A loaded machine does not reach the timeouts (10 s). */
 redlock_options face_options(void);
 
-/* options NULL: face_options(). Ends the test when the client cannot be made. */
+/* options NULL: face_options(). Ends the test if the client cannot be created. */
 struct face *face_open(enum face_kind kind, const char *nodes, const redlock_options *options);
-/* The same, ready: every one of the nodes can be asked. */
+/* The same, and waits until every node is ready for requests. */
 struct face *face_open_ready(enum face_kind kind, const char *nodes, const redlock_options *options);
 /* Closes and frees; the face becomes NULL. */
 int face_close(struct face **face, redlock_result *result);
@@ -41,11 +42,11 @@ int face_extend(struct face *face, redlock_lock *lock, uint32_t ttl_ms, redlock_
 int face_release(struct face *face, redlock_lock **lock, redlock_result *result);
 int face_query(struct face *face, const char *resource, redlock_state *state, redlock_result *result);
 
-/* Waits for a predicate while the client lives on. */
+/* Waits for a predicate while the client's loop runs. */
 bool face_wait(struct face *face, bool (*predicate)(void *arg), void *arg, unsigned timeout_ms);
-/* For a time in which nothing is to happen. */
+/* Lets time pass in which nothing must happen. */
 void face_idle(struct face *face, unsigned duration_ms);
-/* Every node can be asked. */
+/* Waits until every node is ready for requests. */
 bool face_wait_all_ready(struct face *face);
 
 #endif

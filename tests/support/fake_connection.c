@@ -1,4 +1,5 @@
-/* One connection of the fake server: reads commands, lets rules shape the replies, sends these in order and in time. */
+/* One connection of the fake server. It reads commands, lets rules change the replies, and sends these in order and
+ * on time. */
 #define _GNU_SOURCE
 #include "fake_server_internal.h"
 
@@ -12,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* --- Out --- */
+/* --- Output --- */
 
 static void queue_segment(struct fake_connection *connection, const struct bytes *reply, const struct fake_rule *rule)
 {
@@ -46,7 +47,7 @@ static void drop_segments(struct fake_connection *connection)
         drop_first_segment(connection);
 }
 
-/* False when the socket takes no more, or is broken. */
+/* Returns false if the socket is full or broken. */
 static bool send_segment(struct fake_connection *connection, struct fake_segment *segment)
 {
     while (segment->sent < segment->length) {
@@ -113,7 +114,7 @@ void fake_connection_end(struct fake_connection *connection, enum fake_ending en
     connection->state = FAKE_STATE_CLOSED;
 }
 
-/* --- In --- */
+/* --- Input --- */
 
 static const struct resp_command *record(struct fake_server *server, const struct fake_connection *connection,
                                          struct resp_command *command)
@@ -159,7 +160,7 @@ static bool reading(const struct fake_connection *connection)
     return connection->state == FAKE_STATE_OPEN && connection->resume_ns == 0;
 }
 
-/* As Redis: says so and hangs up. */
+/* As Redis does: sends an error and closes. */
 static void complain(struct fake_server *server, struct fake_connection *connection)
 {
     static const char complaint[] = "-ERR Protocol error: expected '*' or '$'\r\n";
@@ -169,7 +170,7 @@ static void complain(struct fake_server *server, struct fake_connection *connect
     fake_connection_end(connection, FAKE_SHUTDOWN);
 }
 
-/* True when a command was taken from the input. */
+/* Returns true if it has taken a command from the input. */
 static bool take_command(struct fake_server *server, struct fake_connection *connection)
 {
     struct resp_command *command;
@@ -197,7 +198,7 @@ static bool take_command(struct fake_server *server, struct fake_connection *con
     return true;
 }
 
-/* After an ending that is still on its way out nothing more is executed: the server is going. */
+/* After a reply that ends the connection, the server executes no more commands: it is about to close. */
 static bool ending_queued(const struct fake_connection *connection)
 {
     for (const struct fake_segment *segment = connection->first; segment != NULL; segment = segment->next)
@@ -257,14 +258,14 @@ uint64_t fake_connection_next_ns(const struct fake_connection *connection, uint6
         return next;
     if (connection->resume_ns > 0)
         next = connection->resume_ns;
-    /* What is due already waits for room in the socket, not for time. */
+    /* A segment that is due already waits for room in the socket, not for a time. */
     if (connection->first != NULL && !connection->first->held && connection->first->due_ns > now_ns &&
         connection->first->due_ns < next)
         next = connection->first->due_ns;
     return next;
 }
 
-/* --- Beginning and end --- */
+/* --- Start and end --- */
 
 static void greet(struct fake_server *server, struct fake_connection *connection)
 {

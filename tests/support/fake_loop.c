@@ -1,4 +1,5 @@
-/* The fake server's thread: waits for input, for room, for the time of a delayed reply, and for what a test asks of it. */
+/* The fake server's thread. It waits for input, for room in a socket, for the time of a delayed reply, and for
+ * requests of a test. */
 #define _GNU_SOURCE
 #include "fake_server_internal.h"
 
@@ -38,7 +39,7 @@ static struct pollfd *describe(const struct fake_server *server, size_t *count, 
     *count = FIRST_CONNECTION;
     for (const struct fake_connection *c = server->connections; c != NULL; c = c->next) {
         short events = wanted(server, c, now_ns);
-        /* A descriptor nothing is wanted of is left out: its hang-up would wake the loop for ever. */
+        /* An unused descriptor is left out: its hang-up would wake the loop repeatedly. */
         polled[(*count)++] = (struct pollfd){.fd = events != 0 ? c->fd : -1, .events = events};
     }
     return polled;

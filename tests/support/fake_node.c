@@ -328,7 +328,7 @@ static void command_get(const struct call *call)
         resp_write_bulk(call->reply, key->value, key->value_length);
 }
 
-/* With offsets from the beginning only. */
+/* Supports offsets from the beginning only. */
 static void command_getrange(const struct call *call)
 {
     const struct fake_key *key = fake_node_find(call->node, call->database, &call->argv[1]);
@@ -553,7 +553,7 @@ static void command_script(const struct call *call)
     }
 }
 
-/* Redis looks at the number of keys first, then for the script. */
+/* As in Redis, the number of keys is checked before the script is looked up. */
 static bool read_key_count(const struct call *call, size_t *keys)
 {
     size_t before = call->reply->length;
@@ -622,12 +622,12 @@ void fake_script_compare_and_delete(const struct fake_script_call *call)
     resp_write_integer(call->reply, ours && fake_node_delete(call->node, call->database, &call->keys[0]));
 }
 
-/* --- Which command --- */
+/* --- Dispatch --- */
 
 struct command {
     const char *name;
-    size_t least; /* arguments, the name included */
-    size_t most;  /* 0: as many as there are */
+    size_t least; /* arguments, including the name */
+    size_t most;  /* 0: no limit */
     void (*run)(const struct call *call);
 };
 

@@ -1,8 +1,8 @@
-/* The model of a healthy Redis node behind the fake server: keys with values and ends, scripts, INFO, CONFIG, TIME.
+/* The model of a healthy Redis node for the fake server: keys with values and expiry, scripts, INFO, CONFIG, TIME.
  *
- * Of the key space it knows SET [NX|XX] [PX|EX], GET, GETRANGE, DEL, EXISTS, PTTL, PEXPIRE, KEYS, DBSIZE, FLUSHALL, FLUSHDB; of
- * scripts SCRIPT LOAD/EXISTS/FLUSH, EVAL, EVALSHA, which the test's own handler answers; of the rest INFO, CONFIG GET,
- * TIME, ROLE. What belongs to one connection (AUTH, SELECT, CLIENT, SUBSCRIBE …) is in fake_session.c. */
+ * Key space: SET [NX|XX] [PX|EX], GET, GETRANGE, DEL, EXISTS, PTTL, PEXPIRE, KEYS, DBSIZE, FLUSHALL, FLUSHDB.
+ * Scripts: SCRIPT LOAD/EXISTS/FLUSH, and EVAL and EVALSHA, which the test's handler executes. Others: INFO, CONFIG
+ * GET, TIME, ROLE. The commands about one connection (AUTH, SELECT, CLIENT, SUBSCRIBE …) are in fake_session.c. */
 #ifndef TESTS_SUPPORT_FAKE_NODE_H
 #define TESTS_SUPPORT_FAKE_NODE_H
 
@@ -16,9 +16,9 @@
 struct fake_node;
 
 struct fake_script_call {
-    struct fake_node *node; /* may be read and changed with the functions below */
+    struct fake_node *node; /* may be read, and changed with the functions below */
     unsigned database;
-    const char *script; /* its text, also when called by its digest */
+    const char *script; /* its text, also for a call by digest */
     size_t key_count;
     const struct resp_argument *keys;
     size_t argument_count;
@@ -29,7 +29,7 @@ struct fake_script_call {
 
 typedef void fake_script_handler(const struct fake_script_call *call);
 
-/* A handler for the usual release script: deletes KEYS[1] if it holds ARGV[1]; answers 1 or 0. */
+/* A handler for the usual release script: deletes KEYS[1] if its value is ARGV[1]; returns 1 or 0. */
 fake_script_handler fake_script_compare_and_delete;
 
 struct fake_key {
@@ -37,17 +37,17 @@ struct fake_key {
     size_t name_length;
     char *value;
     size_t value_length;
-    int64_t expires_us; /* by the node's own clock; INT64_MAX: never */
+    int64_t expires_us; /* by the node's clock; INT64_MAX: never */
     unsigned database;
 };
 
-/* NULL: no such key, or its time is over. Valid until the node is changed. */
+/* Returns NULL if the key does not exist or has expired. The result is valid until the node changes. */
 const struct fake_key *fake_node_find(struct fake_node *node, unsigned database, const struct resp_argument *name);
-/* A ttl_ms below 0 is for ever. */
+/* A negative ttl_ms means no expiry. */
 void fake_node_set(struct fake_node *node, unsigned database, const struct resp_argument *name, const void *value,
                    size_t length, int64_t ttl_ms);
 bool fake_node_delete(struct fake_node *node, unsigned database, const struct resp_argument *name);
-/* As PTTL: -2 no such key, -1 without an end. */
+/* As PTTL: -2 if the key does not exist, -1 without expiry. */
 int64_t fake_node_pttl(struct fake_node *node, unsigned database, const struct resp_argument *name);
 /* The node's wall clock in microseconds. */
 int64_t fake_node_clock_us(const struct fake_node *node);
@@ -63,7 +63,7 @@ void fake_node_set_config(struct fake_node *node, const char *name, const char *
 void fake_node_set_clock_offset_us(struct fake_node *node, int64_t offset_us);
 void fake_node_set_script_handler(struct fake_node *node, fake_script_handler *handler, void *arg);
 size_t fake_node_keys_left(struct fake_node *node, const char *const *except);
-/* Writes the reply; false: it is no command of the node. */
+/* Writes the reply. Returns false if the node has no such command. */
 bool fake_node_execute(struct fake_node *node, unsigned database, const struct resp_command *command,
                        struct bytes *reply);
 

@@ -25,7 +25,7 @@ static const char *copy_text(const char *text)
     return copy(text, text != NULL ? strlen(text) : 0);
 }
 
-/* The entry owns what its rule points to, though the rule promises not to change it. */
+/* The entry owns the memory that its rule points to, although the rule declares it const. */
 static void free_text(const char *text)
 {
     union {
@@ -159,7 +159,8 @@ const struct fake_rule *fake_rules_apply(struct fake_server *server, const struc
     static const struct fake_rule healthy = {0};
     struct fake_rule_entry *chosen = NULL;
 
-    /* Every rule counts, whichever is chosen, so that "the third SET" does not depend on other rules. */
+    /* Every rule counts the command, even if another one is applied, so that "the third SET" does not depend on
+     * other rules. */
     for (struct fake_rule_entry *entry = server->rules; entry != NULL; entry = entry->next) {
         if (entry->removed || !matches(&entry->rule, connection, command))
             continue;

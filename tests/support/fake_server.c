@@ -45,7 +45,7 @@ static void make_lock(struct fake_server *server)
     pthread_condattr_destroy(&attributes);
 }
 
-/* The thread takes no signal: they are the test's. */
+/* The thread blocks all signals, which belong to the test. */
 static void start_thread(struct fake_server *server)
 {
     sigset_t all;
@@ -149,7 +149,7 @@ const char *fake_server_path(const struct fake_server *server)
     return server->path;
 }
 
-/* --- What the server's thread does for a test --- */
+/* --- Jobs of the server's thread for a test --- */
 
 static void ask(struct fake_server *server, fake_job *job, const void *arg)
 {
@@ -232,7 +232,7 @@ static void listen_job(struct fake_server *server, const void *arg)
     if (*listening && server->listener < 0) {
         listen_again(server);
     } else if (!*listening && server->listener >= 0) {
-        fake_connection_accept_all(server); /* for the client these are open */
+        fake_connection_accept_all(server); /* the client already considers these connections open */
         close(server->listener);
         server->listener = -1;
     }
@@ -401,7 +401,7 @@ size_t fake_server_keys_left(struct fake_server *server, const char *const *exce
     return left;
 }
 
-/* --- What came --- */
+/* --- Records --- */
 
 static size_t count_records(const struct fake_server *server, const char *command)
 {
@@ -472,7 +472,7 @@ size_t fake_server_protocol_errors(struct fake_server *server)
     return errors;
 }
 
-/* What is waited for; called under the lock. */
+/* A condition that a test waits for. Evaluated under the lock. */
 struct goal {
     bool (*reached)(const struct fake_server *server, const struct goal *goal);
     const char *name;

@@ -1,11 +1,11 @@
-/* A fake Redis node: a thread of its own that speaks RESP over TCP or a unix socket.
+/* A fake Redis node: a separate thread that uses RESP over TCP or a unix socket.
  *
- * Left alone it behaves as a healthy node (fake_node.h lists the commands). Rules make it misbehave: on the k-th command
- * of a name it answers late, with an error, by half, twice, not at all, or breaks the connection. It records every command
- * in the order of arrival, and the test waits for them, so no test has to sleep.
+ * By default it behaves as a healthy node (fake_node.h lists the commands). Rules make it misbehave. On the k-th
+ * command of a name it replies late, with an error, incompletely, twice or not at all, or it breaks the connection.
+ * It records every command in the order of arrival. A test can wait for a record, so no test has to sleep.
  *
- * Every function may be called from any thread of the process that started the server; none from a script handler.
- * What a function changes has happened when it returns. */
+ * Every function may be called from any thread of the process that started the server, but not from a script
+ * handler. The effect of a function is complete when it returns. */
 #ifndef TESTS_SUPPORT_FAKE_SERVER_H
 #define TESTS_SUPPORT_FAKE_SERVER_H
 
@@ -20,10 +20,10 @@ struct fake_server;
 
 enum fake_transport { FAKE_IPV4, FAKE_IPV6, FAKE_UNIX };
 
-/* Registers itself for fixtures_end(); never fails, or ends the test. */
+/* Registers itself for fixtures_end(). Ends the test if it fails. */
 struct fake_server *fake_server_start(enum fake_transport transport);
 
-/* Closes every connection and frees everything, the records too. NULL does nothing. */
+/* Closes every connection and frees everything, including the records. NULL does nothing. */
 void fake_server_stop(struct fake_server *server);
 
 /* "127.0.0.1:4711", "[::1]:4711" or "unix:///tmp/…"; valid until stop. */
@@ -33,56 +33,58 @@ const char *fake_server_path(const struct fake_server *server); /* NULL on TCP *
 
 /* --- Rules ------------------------------------------------------------------------------------------------------- */
 
-/* What becomes of the connection after the reply. */
+/* The state of the connection after the reply. */
 enum fake_ending {
     FAKE_GO_ON,
     FAKE_STALL,    /* stays open; nothing more is read or sent */
-    FAKE_SHUTDOWN, /* FIN; what still comes is read and thrown away, so that the reply arrives for certain */
-    FAKE_CLOSE,    /* close(2), as a server that exits: what the client sends later is answered by an RST */
+    FAKE_SHUTDOWN, /* FIN; later input is read and dropped, so that the reply is sure to arrive */
+    FAKE_CLOSE,    /* close(2), as a server that exits: the kernel replies with an RST to later data */
     FAKE_RESET     /* RST at once; a reply before it may or may not arrive */
 };
 
-/* All zero is a rule that changes nothing for every command; set what shall differ. Texts and bytes are copied. */
+/* A zeroed rule changes nothing for every command: set the fields that must differ. Texts and bytes are copied. */
 struct fake_rule {
-    /* Which commands. */
+    /* Selects commands. */
     const char *command;  /* "SET", "CLIENT ID", FAKE_ACCEPT for a new connection; NULL: any command */
-    const char *argument; /* only commands with this argument; NULL: all */
-    unsigned connection;  /* only this connection (numbered from 1); 0: all */
-    unsigned first;       /* begins with the first-th that matches since the rule was added; 0 and 1: at once */
-    unsigned count;       /* for so many of them; 0: for all that follow */
+    const char *argument; /* only commands with this argument; NULL: any */
+    unsigned connection;  /* only this connection (numbered from 1); 0: any */
+    unsigned first;       /* begins with this match since the rule was added; 0 and 1: the first one */
+    unsigned count;       /* for this number of matches; 0: for all that follow */
 
-    /* What happens. */
-    unsigned delay_ms;       /* the command waits so long before it is executed, and all behind it on its connection */
-    bool skip;               /* it is not executed */
+    /* Selects the effect. */
+    unsigned delay_ms;       /* the command, and all behind it on its connection, waits this long before execution */
+    bool skip;               /* not executed */
     const char *reply;       /* these bytes instead of the node's reply */
     size_t reply_length;     /* 0: strlen(reply) */
     bool silent;             /* no reply */
     bool half;               /* only the first half of the reply's bytes */
-    const char *extra;       /* these bytes behind the reply, which nobody asked for */
+    const char *extra;       /* additional bytes after the reply, without a request */
     size_t extra_length;     /* 0: strlen(extra) */
-    unsigned reply_delay_ms; /* executed at once, the reply sent later */
-    bool hold;               /* executed at once, the reply kept until fake_server_release() */
+    unsigned reply_delay_ms; /* executed at once; the reply is sent later */
+    bool hold;               /* executed at once; the reply is kept until fake_server_release() */
     enum fake_ending ending;
 };
 
-/* The name of a new connection in a rule. Of what happens only reply, delay_ms, hold and ending count. */
+/* The name of a new connection in a rule. Only the effects reply, delay_ms, hold and ending apply to it. */
 #define FAKE_ACCEPT "*accept*"
 
-/* The first rule that applies to a command, in the order they were added, is the one that is used. Returns its number. */
+/* The first matching rule, in the order in which they were added, is applied to a command. Returns the rule's
+ * number. */
 unsigned fake_server_add_rule(struct fake_server *server, const struct fake_rule *rule);
 void fake_server_remove_rule(struct fake_server *server, unsigned number);
 void fake_server_clear_rules(struct fake_server *server);
 
-/* How many commands (or connections) the rule was used for. */
+/* Number of commands (or connections) to which the rule was applied. */
 unsigned fake_server_rule_used(struct fake_server *server, unsigned number);
 
-/* The common rule: the next `count` commands of that name (0: all) are not executed and answered by `error`. */
+/* The most common rule: the next `count` commands of that name (0: all) are not executed, and get `error` as their
+ * reply. */
 unsigned fake_server_refuse(struct fake_server *server, const char *command, unsigned count, const char *error);
 
-/* Every new connection is told that there are too many, then closed; 0: all that follow. */
+/* The next `count` new connections (0: all) get the error that there are too many clients, and are closed. */
 unsigned fake_server_refuse_connections(struct fake_server *server, unsigned count);
 
-/* Redis' own words. */
+/* The errors that Redis sends. */
 #define FAKE_LOADING  "-LOADING Redis is loading the dataset in memory\r\n"
 #define FAKE_READONLY "-READONLY You can't write against a read only replica.\r\n"
 #define FAKE_NOAUTH   "-NOAUTH Authentication required.\r\n"
@@ -98,31 +100,31 @@ unsigned fake_server_refuse_connections(struct fake_server *server, unsigned cou
 #define FAKE_MAXCLIENTS "-ERR max number of clients reached\r\n"
 #define FAKE_GARBAGE    "\001\377\376HTTP/1.1 400 Bad Request\r\n\r\n"
 
-/* --- Faults now -------------------------------------------------------------------------------------------------- */
+/* --- Immediate faults -------------------------------------------------------------------------------------------- */
 
-/* Sends what was held. */
+/* Sends the held replies. */
 void fake_server_release(struct fake_server *server);
 
-/* Sends bytes that nobody asked for on every open connection. */
+/* Sends bytes without a request on every open connection. */
 void fake_server_push(struct fake_server *server, const void *data, size_t length);
 
 /* Breaks every open connection: FAKE_SHUTDOWN, FAKE_CLOSE or FAKE_RESET. */
 void fake_server_drop(struct fake_server *server, enum fake_ending ending);
 
-/* As SIGSTOP and SIGCONT: the kernel accepts and stores, nothing is read or sent until it resumes. */
+/* As SIGSTOP and SIGCONT: the kernel accepts and buffers; the server reads and sends nothing until it resumes. */
 void fake_server_pause(struct fake_server *server);
 void fake_server_resume(struct fake_server *server);
 
-/* Connections are refused (open ones stay) until the server listens again, on the same port. */
+/* Refuses new connections until the server listens again, on the same port. Open connections stay. */
 void fake_server_stop_listening(struct fake_server *server);
 void fake_server_listen(struct fake_server *server);
 
-/* As a server without persistence that is restarted: connections closed, keys and scripts gone, a new run_id. */
+/* As a restart of a server without persistence: connections are closed, keys and scripts are lost, run_id changes. */
 void fake_server_restart(struct fake_server *server);
 
 /* --- The node ---------------------------------------------------------------------------------------------------- */
 
-/* Answers EVAL and EVALSHA; called on the server's thread. */
+/* Executes EVAL and EVALSHA, on the server's thread. */
 void fake_server_set_script_handler(struct fake_server *server, fake_script_handler *handler, void *arg);
 
 /* As FLUSHALL and SCRIPT FLUSH. */
@@ -133,56 +135,56 @@ void fake_server_forget_scripts(struct fake_server *server);
 void fake_server_set_info(struct fake_server *server, const char *field, const char *value);
 void fake_server_set_config(struct fake_server *server, const char *name, const char *value);
 
-/* Asked from connections made from now on; user NULL is "default", password NULL ends it. */
+/* Required on connections opened from now on. user NULL is "default"; password NULL removes the requirement. */
 void fake_server_set_password(struct fake_server *server, const char *user, const char *password);
 
-/* The node's clock against CLOCK_REALTIME; TIME and the expiry of keys follow it. */
+/* The node's clock minus CLOCK_REALTIME. TIME and the expiry of keys use it. */
 void fake_server_set_clock_offset_us(struct fake_server *server, int64_t offset_us);
 
-/* Publishes as PUBLISH does; returns the number of receivers. */
+/* As PUBLISH. Returns the number of receivers. */
 size_t fake_server_publish(struct fake_server *server, const char *channel, const char *message);
 
 /* --- Keys -------------------------------------------------------------------------------------------------------- */
 
-/* Database 0. A ttl_ms below 0 is for ever. */
+/* Uses database 0. A negative ttl_ms means no expiry. */
 void fake_server_set_key(struct fake_server *server, const char *key, const char *value, int64_t ttl_ms);
 void fake_server_delete_key(struct fake_server *server, const char *key);
-/* Copied into value (cut and NUL-terminated); false: no such key. */
+/* Copies the value (truncated and NUL-terminated). Returns false if the key does not exist. */
 bool fake_server_get_key(struct fake_server *server, const char *key, char *value, size_t size);
-/* As PTTL: -2 no such key, -1 without an end. */
+/* As PTTL: -2 if the key does not exist, -1 without expiry. */
 int64_t fake_server_pttl(struct fake_server *server, const char *key);
-/* Keys of all databases whose names match none of the patterns (glob, a list ended by NULL, or NULL). */
+/* Number of keys in all databases whose names match none of the patterns (glob, a list ended by NULL, or NULL). */
 size_t fake_server_keys_left(struct fake_server *server, const char *const *except);
 
-/* --- What came --------------------------------------------------------------------------------------------------- */
+/* --- Records ----------------------------------------------------------------------------------------------------- */
 
 struct fake_record {
     unsigned connection;  /* numbered from 1 in the order of accepting; also the CLIENT ID */
-    uint64_t received_ns; /* when it was read whole, by test_now_ns() */
+    uint64_t received_ns; /* when it was read completely, by test_now_ns() */
     const struct resp_command *command;
 };
 
-/* Records of a name as in a rule (NULL: any) since start or the last fake_server_forget_records(). */
+/* Number of records of a name as in a rule (NULL: any) since start or the last fake_server_forget_records(). */
 size_t fake_server_count(struct fake_server *server, const char *command);
-/* The index-th of them, from 0; NULL: not so many. Stays valid until stop. */
+/* The index-th of them, from 0; NULL if there are fewer. It stays valid until stop. */
 const struct fake_record *fake_server_record(struct fake_server *server, const char *command, size_t index);
 void fake_server_forget_records(struct fake_server *server);
 
-/* Waits until at least `count` records of that name are there: false when the time is over. */
+/* Waits until there are at least `count` records of that name. Returns false if the time is over. */
 bool fake_server_wait_for(struct fake_server *server, const char *command, size_t count, unsigned timeout_ms);
 
-/* Waits until exactly so many connections are open. */
+/* Waits until exactly `open` connections are open. */
 bool fake_server_wait_for_open(struct fake_server *server, size_t open, unsigned timeout_ms);
-/* Waits until so many connections have been accepted since start. */
+/* Waits until `accepted` connections have been accepted since start. */
 bool fake_server_wait_for_accepted(struct fake_server *server, size_t accepted, unsigned timeout_ms);
-/* Waits until so many subscriptions are in force. */
+/* Waits until this number of subscriptions is active. */
 bool fake_server_wait_for_subscribers(struct fake_server *server, const char *channel, size_t count,
                                       unsigned timeout_ms);
 
 size_t fake_server_open_connections(struct fake_server *server);
 size_t fake_server_accepted(struct fake_server *server);
 
-/* How often something came that is no RESP command (answered as Redis does, then the connection is closed). */
+/* Number of inputs that were no RESP command. As Redis does, the server sends an error and closes the connection. */
 size_t fake_server_protocol_errors(struct fake_server *server);
 
 #endif

@@ -1,6 +1,6 @@
-/* Shared by the parts of the fake server: fake_server.c (what tests call), fake_loop.c (its thread), fake_connection.c
- * (bytes in and out), fake_rules.c, fake_session.c (commands about the connection itself). All of it runs under
- * server->lock. */
+/* Shared by the parts of the fake server: fake_server.c (functions for tests), fake_loop.c (its thread),
+ * fake_connection.c (input and output), fake_rules.c, fake_session.c (commands about the connection itself). All of
+ * it runs under server->lock. */
 #ifndef TESTS_SUPPORT_FAKE_SERVER_INTERNAL_H
 #define TESTS_SUPPORT_FAKE_SERVER_INTERNAL_H
 
@@ -10,14 +10,14 @@
 
 #include <pthread.h>
 
-/* A reply, or what is left of it, on its way out; replies leave in order. */
+/* A reply, or its rest, that waits to be sent. Replies are sent in order. */
 struct fake_segment {
     struct fake_segment *next;
     char *data;
     size_t length;
     size_t sent;
-    uint64_t due_ns; /* not before */
-    bool held;       /* not before fake_server_release() */
+    uint64_t due_ns; /* not sent before this time */
+    bool held;       /* not sent before fake_server_release() */
     enum fake_ending ending;
 };
 
@@ -29,17 +29,17 @@ struct fake_channel {
 enum fake_state {
     FAKE_STATE_OPEN,
     FAKE_STATE_STALLED,    /* nothing is read or sent */
-    FAKE_STATE_DISCARDING, /* FIN sent; input is thrown away until the peer closes */
+    FAKE_STATE_DISCARDING, /* FIN sent; input is dropped until the peer closes */
     FAKE_STATE_CLOSED      /* descriptor closed; freed at the end of the turn */
 };
 
 struct fake_rule_entry {
     struct fake_rule_entry *next;
-    struct fake_rule rule; /* its texts are this entry's own */
+    struct fake_rule rule; /* owns its texts */
     unsigned number;
     unsigned seen; /* commands that matched */
-    unsigned used; /* of these, how many it was applied to */
-    bool removed;  /* kept, because a delayed command may still point here */
+    unsigned used; /* number of commands to which it was applied */
+    bool removed;  /* still allocated, because a delayed command may point to it */
 };
 
 struct fake_connection {
@@ -50,22 +50,22 @@ struct fake_connection {
     struct bytes input;
     struct fake_segment *first;
     struct fake_segment **last;
-    const struct resp_command *delayed; /* read, not yet executed; a record's */
+    const struct resp_command *delayed; /* read, not yet executed; owned by a record */
     const struct fake_rule *delayed_rule;
-    uint64_t resume_ns; /* when the delayed command, or reading on, is due; 0: no delay */
+    uint64_t resume_ns; /* when the delayed command, or the next read, is due; 0: no delay */
     bool authenticated;
     unsigned database;
     char *name;
     struct fake_channel *channels;
 };
 
-/* Something done by the server's thread for a test's. */
+/* A job that the server's thread executes for a test's thread. */
 typedef void fake_job(struct fake_server *server, const void *arg);
 
 struct fake_server {
     pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* anything a test may wait for */
+    pthread_cond_t changed; /* signals every change that a test may wait for */
     bool quit;
     bool paused;
     fake_job *job;
@@ -75,7 +75,7 @@ struct fake_server {
 
     enum fake_transport transport;
     int wake;        /* eventfd */
-    int reservation; /* of the TCP port; -1 on a unix socket */
+    int reservation; /* keeps the TCP port reserved; -1 on a unix socket */
     int listener;    /* -1: not listening */
     uint16_t port;
     char *path;
@@ -92,7 +92,7 @@ struct fake_server {
 
     struct fake_record **records;
     size_t record_count;
-    size_t first_record; /* earlier ones are forgotten, but kept */
+    size_t first_record; /* earlier ones no longer count, but stay allocated */
 
     struct fake_rule_entry *rules;
     unsigned last_rule;
@@ -102,21 +102,21 @@ struct fake_server {
 void *fake_loop_run(void *server);
 
 /* fake_connection.c */
-/* What the kernel has accepted already. */
+/* Accepts every connection that the kernel has accepted already. */
 void fake_connection_accept_all(struct fake_server *server);
 void fake_connection_free(struct fake_connection *connection);
 bool fake_connection_wants_input(const struct fake_connection *connection);
 bool fake_connection_wants_output(const struct fake_connection *connection, uint64_t now_ns);
-/* When it has to be looked at again without any event; UINT64_MAX: never. */
+/* When the connection needs attention without an event; UINT64_MAX: never. */
 uint64_t fake_connection_next_ns(const struct fake_connection *connection, uint64_t now_ns);
 void fake_connection_read(struct fake_server *server, struct fake_connection *connection);
-/* Executes a delayed command that is due, and what stands behind it. */
+/* Executes a delayed command that is due, and the commands behind it. */
 void fake_connection_resume(struct fake_server *server, struct fake_connection *connection, uint64_t now_ns);
 void fake_connection_write(struct fake_connection *connection);
 void fake_connection_send(struct fake_connection *connection, const void *data, size_t length);
 void fake_connection_end(struct fake_connection *connection, enum fake_ending ending);
 
-/* fake_rules.c; NULL for accept stands for a new connection. */
+/* fake_rules.c. A NULL command means a new connection. */
 const struct fake_rule *fake_rules_apply(struct fake_server *server, const struct fake_connection *connection,
                                          const struct resp_command *command);
 void fake_rules_free(struct fake_server *server);

@@ -255,11 +255,11 @@ void fake_session_free(struct fake_connection *connection)
     free(connection->name);
 }
 
-/* --- Which command --- */
+/* --- Dispatch --- */
 
 struct session_command {
     const char *name;
-    size_t least; /* arguments, the name included */
+    size_t least; /* arguments, including the name */
     size_t most;
     bool before_auth;
     bool while_subscribed;

@@ -57,5 +57,5 @@ size_t file_open_descriptors(void)
     while (readdir(directory) != NULL)
         count++;
     closedir(directory);
-    return count - 3; /* ".", ".." and the directory's own */
+    return count - 3; /* without ".", ".." and the descriptor of the directory itself */
 }

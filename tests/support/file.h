@@ -1,4 +1,4 @@
-/* Whole files, and the descriptors this process has open. */
+/* Complete files, and the open descriptors of this process. */
 #ifndef TESTS_SUPPORT_FILE_H
 #define TESTS_SUPPORT_FILE_H
 
@@ -7,13 +7,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Appends the whole file and, not counted in the length, a NUL. False and errno when it cannot be read. */
+/* Appends the complete file, and a NUL that the length does not include. Returns false and sets errno if the file
+ * cannot be read. */
 bool file_read(const char *path, struct bytes *content);
 
-/* Replaces the file; ends the test when it cannot. */
+/* Replaces the file. Ends the test if it cannot. */
 void file_write(const char *path, const void *data, size_t length);
 
-/* How many descriptors are open in this process. */
+/* Number of open descriptors of this process. */
 size_t file_open_descriptors(void);
 
 #endif

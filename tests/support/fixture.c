@@ -62,7 +62,7 @@ char *fixture_text(const char *format, ...)
     return text;
 }
 
-/* Takes the newest entry that this process made after `serial` out of the list. */
+/* Removes the newest entry that this process created after `serial` from the list. */
 static struct entry *take_newest(uint64_t serial)
 {
     pthread_mutex_lock(&lock);

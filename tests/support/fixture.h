@@ -1,15 +1,15 @@
-/* What all fixtures share: how they fail, and how they are cleaned up when a test does not come back.
+/* Failure and cleanup of all fixtures.
  *
- * In Check's fork mode a failing test leaves by _exit(), in no-fork mode by longjmp(): either way past any clean-up
- * in its body. So every fixture registers itself, and
+ * In Check's fork mode a failing test ends with _exit(), in no-fork mode with longjmp(). Both skip the cleanup in
+ * its body. So every fixture registers itself, and
  *
- *     tcase_add_checked_fixture(tcase, fixtures_begin, fixtures_end);
+ *   tcase_add_checked_fixture(tcase, fixtures_begin, fixtures_end);
  *
- * destroys, after each test and newest first, whatever the test made and did not destroy itself. Fixtures made before
- * fixtures_begin() (by an unchecked fixture) stay. At exit(3) the rest is destroyed. After _exit() or a crash the kernel
- * kills the servers (PR_SET_PDEATHSIG) and a guard process removes temporary directories.
+ * destroys after each test, newest first, every fixture that the test created and did not destroy. Fixtures from
+ * before fixtures_begin() (of an unchecked fixture) stay, and are destroyed at exit(3). After _exit() or a crash the
+ * kernel kills the servers (PR_SET_PDEATHSIG), and a guard process removes temporary directories.
  *
- * A forked child never destroys what its parent made. */
+ * A forked child never destroys the fixtures of its parent. */
 #ifndef TESTS_SUPPORT_FIXTURE_H
 #define TESTS_SUPPORT_FIXTURE_H
 
@@ -18,11 +18,11 @@
 void fixtures_begin(void);
 void fixtures_end(void);
 
-/* For the fixtures themselves. */
+/* For fixtures only. */
 void fixture_register(void *object, void (*destroy)(void *object));
 void fixture_unregister(void *object);
 
-/* A fixture that cannot do its work makes every answer of the test worthless: says why and aborts. */
+/* If a fixture fails, no result of the test is meaningful: prints the reason and aborts. */
 _Noreturn void fixture_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Never return NULL. */

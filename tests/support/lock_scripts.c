@@ -56,10 +56,10 @@ static void query(const struct fake_script_call *call)
         resp_write_bulk(call->reply, key->value, key->value_length);
     resp_write_integer(call->reply, fake_node_pttl(call->node, call->database, &call->keys[0]));
     resp_write_integer(call->reply, 0); /* the model has no queue */
-    resp_write_array(call->reply, 0);   /* nor semaphores */
+    resp_write_array(call->reply, 0);   /* and no semaphores */
 }
 
-/* The model has no queue: whoever asks is the first in it; and it keeps no fencing records. */
+/* The model has no queue, so each waiter is the first one. It has no fencing records. */
 static void wait_for_lock(const struct fake_script_call *call)
 {
     assert(call->key_count == 1 && call->argument_count == 13);
@@ -79,13 +79,13 @@ static void wait_for_lock(const struct fake_script_call *call)
     resp_write_integer(call->reply, 0);
 }
 
-/* What an inspection tries out. */
+/* Scripts that an inspection executes only to test the rights. */
 static void do_nothing(const struct fake_script_call *call)
 {
     resp_write_integer(call->reply, 1);
 }
 
-/* Each script is known by how its first comment begins. */
+/* Each script is identified by the beginning of its first comment. */
 static const struct {
     const char *beginning;
     fake_script_handler *model;

@@ -17,12 +17,12 @@
 
 enum { ALIVE_DESCRIPTOR = 3, KILL_TIMEOUT_MS = 10000 };
 
-/* The child's side of a start; all of it safe after fork() in a program with threads. */
+/* The child's part of a start. All of it is safe after fork() in a program with threads. */
 struct start {
     const struct process_options *options;
     pid_t parent;
-    int alive;  /* to hold on to */
-    int status; /* to say on it why exec failed */
+    int alive;  /* a descriptor to keep open */
+    int status; /* where to report why exec failed */
 };
 
 static void default_signals(void)
@@ -47,7 +47,7 @@ static bool place_descriptors(const struct start *start)
     int input = options->input > 0 ? options->input : open("/dev/null", O_RDONLY | O_CLOEXEC);
     int log = open(output, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 
-    /* Out of the way of descriptor 3, in case a pipe end or the log itself sits there. */
+    /* Moves it beyond descriptor 3, because a pipe end or the log itself may have that number. */
     int alive = fcntl(start->alive, F_DUPFD_CLOEXEC, ALIVE_DESCRIPTOR + 1);
     return place_descriptor(input, STDIN_FILENO) && place_descriptor(log, STDOUT_FILENO) &&
            place_descriptor(log, STDERR_FILENO) && place_descriptor(alive, ALIVE_DESCRIPTOR);
@@ -76,7 +76,7 @@ _Noreturn static void become(const struct start *start)
     _exit(127);
 }
 
-/* With all signals blocked no handler of the test runs in the child. */
+/* All signals are blocked, so no handler of the test runs in the child. */
 static pid_t fork_and_become(const struct start *start)
 {
     sigset_t all;

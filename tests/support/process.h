@@ -1,7 +1,7 @@
-/* Child processes for fixtures: never outlive the test, never disturb its signals or its own children.
+/* Child processes for fixtures. They never outlive the test, and never disturb its signals or its other children.
  *
- * The end of a child is seen on a pipe that only the child holds, so neither SIGCHLD nor waitpid(-1) of the program under
- * test (libev's default loop reaps every child) matters. */
+ * The end of a child is detected by a pipe that only the child holds. So SIGCHLD and waitpid(-1) of the program
+ * under test (libev's default loop reaps every child) do not matter. */
 #ifndef TESTS_SUPPORT_PROCESS_H
 #define TESTS_SUPPORT_PROCESS_H
 
@@ -11,35 +11,35 @@
 
 struct process {
     pid_t pid; /* 0: none */
-    int alive; /* end of file: it has ended; -1: none */
+    int alive; /* end of file when the child has ended; -1: none */
 };
 
 struct process_options {
-    char *const *argv;     /* argv[0] is looked for in PATH */
-    const char *directory; /* to work in; NULL: as here */
-    const char *output;    /* file its standard output and error go to; NULL: /dev/null */
+    char *const *argv;     /* argv[0] is searched in PATH */
+    const char *directory; /* working directory; NULL: the current one */
+    const char *output;    /* file for its standard output and error; NULL: /dev/null */
     int input;             /* its standard input; 0 or -1: /dev/null */
-    bool detached;         /* in a session of its own and not killed with the test */
+    bool detached;         /* in a separate session, and not killed with the test */
 };
 
-/* false and errno when it cannot be started. Unless detached it is killed when the thread that started it ends. In a
- * process group of its own: when the shell of a test in the background ends, the kernel hangs up each group in which a
- * process is stopped and that has no parent in the session any more. */
+/* Returns false and sets errno if it cannot be started. Unless detached, it is killed when the thread that started
+ * it ends. It gets its own process group: when the shell of a test in the background ends, the kernel sends SIGHUP
+ * to each group that has a stopped process and no parent left in the session. */
 bool process_start(struct process *process, const struct process_options *options);
 
 bool process_running(const struct process *process);
 void process_signal(const struct process *process, int signal);
 
-/* Waits until it has ended and reaps it; false when the time is over. */
+/* Waits until it has ended, and reaps it. Returns false if the time is over. */
 bool process_wait(struct process *process, uint64_t deadline_ns);
 
-/* SIGKILL, and waits for the end. */
+/* Sends SIGKILL and waits for the end. */
 void process_kill(struct process *process);
 
-/* Forgets a process that another process started: closes what this one holds of it. */
+/* Closes this process' descriptors for a process that another process started. */
 void process_forget(struct process *process);
 
-/* Has SIGSTOP taken effect? */
+/* True if SIGSTOP has taken effect. */
 bool process_stopped(const struct process *process);
 
 #endif

@@ -98,7 +98,7 @@ static const char *explain(long count)
     return errno == ETIMEDOUT ? "<silence>" : "<reset>";
 }
 
-/* NULL: a whole reply has been read, of so many bytes. Else what there is instead of one. */
+/* Returns NULL if a complete reply of *used bytes has been read; otherwise the text that stands for it. */
 static const char *read_reply(struct raw_client *client, unsigned timeout_ms, size_t *used)
 {
     uint64_t deadline = test_deadline_ns(timeout_ms);

@@ -1,5 +1,5 @@
-/* One connection that says exactly what a test tells it to say and shows exactly what came back; never waits longer than
- * five seconds. */
+/* One connection that sends exactly the bytes of a test and returns exactly the received ones. It never waits longer
+ * than five seconds. */
 #ifndef TESTS_SUPPORT_RAW_CLIENT_H
 #define TESTS_SUPPORT_RAW_CLIENT_H
 
@@ -11,26 +11,27 @@
 
 struct raw_client;
 
-/* Register themselves for fixtures_end(); end the test when the server cannot be reached. */
+/* They register themselves for fixtures_end(), and end the test if the server cannot be reached. */
 struct raw_client *raw_client_connect(bool ipv6, uint16_t port);
 struct raw_client *raw_client_connect_unix(const char *path);
 /* NULL does nothing. */
 void raw_client_close(struct raw_client *client);
 int raw_client_descriptor(const struct raw_client *client);
 
-/* A command of words ended by NULL. False and errno when it could not be sent. */
+/* Sends a command of words ended by NULL. Returns false and sets errno if it could not be sent. */
 bool raw_client_say(struct raw_client *client, ...) __attribute__((sentinel));
 bool raw_client_send(struct raw_client *client, const void *data, size_t length);
 
-/* The next reply as text (resp_reply_text()), valid until the next call. Instead of one: "<end>" at the end of the stream,
- * "<reset>" after an RST, "<silence>" when the time is over, "<garbage>" for what is no RESP. */
+/* Returns the next reply as text (resp_reply_text()), valid until the next call. Without a reply it returns "<end>"
+ * at the end of the stream, "<reset>" after an RST, "<silence>" after the timeout, "<garbage>" for bytes that are
+ * not RESP. */
 const char *raw_client_reply(struct raw_client *client);
-/* The same as it came, in RESP, with a NUL behind its *size bytes: what is a text and what a number stays to be seen. */
+/* Returns the same as raw RESP, with a NUL after its *size bytes. So a string can be distinguished from a number. */
 const char *raw_client_reply_bytes(struct raw_client *client, size_t *size);
-/* The same, waiting so long only. */
+/* The same with this timeout. */
 const char *raw_client_reply_within(struct raw_client *client, unsigned timeout_ms);
 
-/* What is read but no whole reply yet. */
+/* Number of bytes read that are not yet a complete reply. */
 size_t raw_client_unread(const struct raw_client *client);
 
 #endif

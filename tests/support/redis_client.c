@@ -21,7 +21,7 @@ static struct resp_argument word(const char *text)
     return (struct resp_argument){.data = text, .length = strlen(text)};
 }
 
-/* True with the first whole reply at the beginning of `in`, *used long. */
+/* Returns true when `in` begins with a complete reply of *used bytes. */
 static bool receive_reply(int fd, struct bytes *in, size_t *used, uint64_t deadline_ns)
 {
     enum resp_progress progress;

@@ -12,7 +12,7 @@
 
 enum { MOST_ARGUMENTS = 1 << 20, LONGEST_ARGUMENT = 512 << 20 };
 
-/* Where reading has got to. */
+/* The reading position. */
 struct cursor {
     const char *data;
     size_t length;
@@ -49,7 +49,7 @@ static bool to_number(const char *digits, size_t length, long long *number)
     return errno == 0 && end == copy + length;
 }
 
-/* A line of `type` followed by a count, as "*3" and "$5". */
+/* Reads a line of `type` followed by a count, as "*3" and "$5". */
 static enum resp_progress read_count(struct cursor *cursor, char type, long long most, long long *count)
 {
     const char *line;
@@ -85,7 +85,7 @@ static struct resp_command *allocate_command(size_t argc, size_t bytes)
     return command;
 }
 
-/* Reads the arguments twice: once to know how much there is, once to copy it. */
+/* Reads the arguments twice: first to compute their size, then to copy them. */
 static enum resp_progress read_arguments(struct cursor *cursor, size_t argc, struct resp_command **command)
 {
     struct cursor ahead = *cursor;
@@ -199,7 +199,7 @@ void resp_write_array(struct bytes *out, size_t count)
     bytes_print(out, "*%zu\r\n", count);
 }
 
-/* What one line of a reply announces. */
+/* The content of the first line of a reply. */
 struct reply_head {
     char type;
     const char *text;
@@ -239,7 +239,7 @@ enum resp_progress resp_parse_reply(const char *data, size_t length, size_t *use
 {
     struct cursor cursor = {.data = data, .length = length};
 
-    /* An array of n elements is one reply that owes n more. */
+    /* An array of n elements requires n more replies. */
     for (long long owed = 1; owed > 0; owed--) {
         struct reply_head head;
         enum resp_progress progress = read_reply_head(&cursor, &head);

@@ -1,4 +1,4 @@
-/* RESP2, as far as fixtures need it: reading commands and replies, writing both. Binary safe. */
+/* RESP2 to the extent that fixtures need it: reads and writes commands and replies. Binary safe. */
 #ifndef TESTS_SUPPORT_RESP_H
 #define TESTS_SUPPORT_RESP_H
 
@@ -8,11 +8,11 @@
 #include <stddef.h>
 
 struct resp_argument {
-    const char *data; /* followed by a NUL that does not belong to it */
+    const char *data; /* followed by a NUL that length does not include */
     size_t length;
 };
 
-/* One block: free() frees all of it. */
+/* A single block: free() frees all of it. */
 struct resp_command {
     size_t argc;
     struct resp_argument argv[];
@@ -20,10 +20,10 @@ struct resp_command {
 
 enum resp_progress { RESP_WHOLE, RESP_INCOMPLETE, RESP_MALFORMED };
 
-/* The first command in the bytes; when whole, *used is its length and *command the caller's to free. */
+/* Parses the first command in the bytes. If it is complete, *used is its length, and the caller frees *command. */
 enum resp_progress resp_parse_command(const char *data, size_t length, size_t *used, struct resp_command **command);
 
-/* Is its name `name`, in any case? "CLIENT ID" also asks for the first argument; NULL is every command. */
+/* True if its name is `name`, in any case. "CLIENT ID" also compares the first argument; NULL matches every command. */
 bool resp_command_is(const struct resp_command *command, const char *name);
 
 bool resp_argument_is(const struct resp_argument *argument, const char *text);
@@ -31,7 +31,7 @@ bool resp_argument_is(const struct resp_argument *argument, const char *text);
 void resp_write_command(struct bytes *out, size_t argc, const struct resp_argument *argv);
 void resp_write_status(struct bytes *out, const char *text);
 void resp_write_error(struct bytes *out, const char *text);
-/* Redis' words for a command with too few or too many arguments. */
+/* The error of Redis for a command with too few or too many arguments. */
 void resp_write_wrong_arguments(struct bytes *out, const char *command);
 void resp_write_integer(struct bytes *out, long long value);
 void resp_write_bulk(struct bytes *out, const void *data, size_t length);
@@ -39,11 +39,11 @@ void resp_write_text(struct bytes *out, const char *text);
 void resp_write_nil(struct bytes *out);
 void resp_write_array(struct bytes *out, size_t count);
 
-/* The first reply in the bytes; when whole, *used is its length. */
+/* Parses the first reply in the bytes. If it is complete, *used is its length. */
 enum resp_progress resp_parse_reply(const char *data, size_t length, size_t *used);
 
-/* A whole reply for people and for comparisons: "OK", "17", the bytes of a bulk string, "(nil)", "-ERR text", and the
- * elements of an array one per line. */
+/* Converts a complete reply to text for messages and comparisons: "OK", "17", the bytes of a bulk string, "(nil)",
+ * "-ERR text", and the elements of an array one per line. */
 void resp_reply_text(const char *data, size_t length, struct bytes *out);
 
 #endif

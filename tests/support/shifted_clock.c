@@ -1,7 +1,7 @@
-/* Preloaded into a server, it shifts its wall clock by the microseconds that a file holds, or holds it at those that
- * stand behind them, unless they are 0: two numbers of eight bytes in this machine's order, which may be changed at any
- * time. $SHIFTED_CLOCK names the file. Monotonic clocks go on. (libfaketime, which does far more, and Redis' allocator
- * hang each other.) */
+/* Preloaded into a server, this shifts its wall clock by the number of microseconds in a file, or stops it at a
+ * second number unless that is 0. Both numbers have eight bytes in this machine's byte order, and may change at any
+ * time. $SHIFTED_CLOCK names the file. Monotonic clocks do not change. (libfaketime, which does far more, deadlocks
+ * with Redis' allocator.) */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -29,7 +29,7 @@ __attribute__((constructor)) static void begin(void)
     void *map = file >= 0 ? mmap(NULL, sizeof(none), PROT_READ, MAP_SHARED, file, 0) : MAP_FAILED;
 
     if (map == MAP_FAILED)
-        abort(); /* a test without what it is about must not pass */
+        abort(); /* a test must not pass without the shifted clock */
     microseconds = map;
     close(file);
 }
@@ -74,8 +74,8 @@ __attribute__((visibility("default"))) time_t time(time_t *result)
     return now;
 }
 
-/* Valkey 9.1 takes the time of day from the processor's own counter if this file says that the counter's rate is constant.
- * Without the file it reads the system's clocks. */
+/* Valkey 9.1 reads the time of day from the processor's counter if this file says that the counter's rate is
+ * constant. Without the file it reads the system's clocks. */
 __attribute__((visibility("default"))) FILE *fopen(const char *restrict path, const char *restrict mode)
 {
     FILE *(*open_file)(const char *, const char *) = dlsym(RTLD_NEXT, "fopen64");

@@ -1,4 +1,4 @@
-/* What this thread would know of SIGPIPE. */
+/* The state of SIGPIPE in this thread. */
 #ifndef TESTS_SUPPORT_SIGPIPE_H
 #define TESTS_SUPPORT_SIGPIPE_H
 
@@ -37,7 +37,7 @@ static inline void sigpipe_mask(int how)
     ck_assert_int_eq(pthread_sigmask(how, &only, NULL), 0);
 }
 
-/* Takes the one that is pending. */
+/* Consumes the pending signal. */
 static inline void sigpipe_take(void)
 {
     const struct timespec now = {0, 0};

@@ -1,4 +1,4 @@
-/* Loopback and unix sockets for fixtures: close-on-exec, never raising SIGPIPE, every wait bounded. */
+/* Loopback and unix sockets for fixtures: close-on-exec, without SIGPIPE, and with a limit for every wait. */
 #ifndef TESTS_SUPPORT_SOCKETS_H
 #define TESTS_SUPPORT_SOCKETS_H
 
@@ -6,31 +6,32 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Some machines have no ::1; what needs it is skipped there. */
+/* Some machines have no ::1; tests that need it are then skipped. */
 bool socket_ipv6_available(void);
 
-/* A port of 127.0.0.1 (or ::1) that is ours for as long as the returned descriptor stays open: bound, not listening.
- * Nobody else is given it, a connect() to it is refused, and a listener with SO_REUSEADDR may come and go on it. */
+/* Reserves a port of 127.0.0.1 (or ::1) for as long as the returned descriptor stays open: bound, not listening. The
+ * kernel assigns the port to no other socket, a connect() to it is refused, and a listener with SO_REUSEADDR may use
+ * it. */
 int socket_reserve_port(bool ipv6, uint16_t *port);
 
-/* Non-blocking listeners; they end the test if they cannot be had. */
+/* Non-blocking listeners. They end the test if they fail. */
 int socket_listen(bool ipv6, uint16_t port);
 int socket_listen_unix(const char *path);
 
-/* Non-blocking connection under way to the loopback address; -1 and errno. */
+/* Starts a non-blocking connection to the loopback address. Returns -1 and sets errno on failure. */
 int socket_connect_start(bool ipv6, uint16_t port);
 
 /* The same to a numeric IPv4 address. */
 int socket_connect_start_to(const char *ipv4, uint16_t port);
 
-/* Connected non-blocking sockets; -1 and errno (ETIMEDOUT when the deadline passed). */
+/* Returns a connected non-blocking socket, or -1 and errno (ETIMEDOUT when the deadline passed). */
 int socket_connect(bool ipv6, uint16_t port, uint64_t deadline_ns);
 int socket_connect_unix(const char *path, uint64_t deadline_ns);
 
-/* All bytes, or false and errno. */
+/* Sends all bytes. Returns false and sets errno otherwise. */
 bool socket_send_all(int fd, const void *data, size_t length, uint64_t deadline_ns);
 
-/* At least one byte; 0 at the end of the stream; -1 and errno. */
+/* Receives at least one byte. Returns 0 at the end of the stream, -1 and errno on failure. */
 long socket_receive(int fd, void *data, size_t size, uint64_t deadline_ns);
 
 void socket_no_delay(int fd);

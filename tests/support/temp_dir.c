@@ -14,7 +14,7 @@
 
 struct temp_dir {
     char *path;
-    struct process guard; /* waits for the test's end and removes what the test has left */
+    struct process guard; /* waits for the end of the test, and removes the files that the test has left */
     int guard_input;      /* closed by the test, or by its death */
 };
 
@@ -25,7 +25,7 @@ static void remove_object(void *dir)
 
 static void start_guard(struct temp_dir *dir)
 {
-    /* A server killed at the same moment may still be writing a file: hence the second try. */
+    /* Tries twice, because a server that is killed at the same moment may still write a file. */
     static char script[] = "trap '' INT TERM HUP; read -r end; rm -rf -- \"$1\" || { sleep 1; rm -rf -- \"$1\"; }";
     static char shell[] = "/bin/sh";
     static char option[] = "-c";

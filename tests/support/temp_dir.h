@@ -1,4 +1,4 @@
-/* A directory of its own for a test, removed with all it holds when the test ends, however it ends. */
+/* A private directory for a test. It is removed with its contents when the test ends, however it ends. */
 #ifndef TESTS_SUPPORT_TEMP_DIR_H
 #define TESTS_SUPPORT_TEMP_DIR_H
 

@@ -1,4 +1,4 @@
-/* A lock on the program's own libev loop: asynchronous [NODES], the nodes else from REDLOCK_NODES. */
+/* A lock on the program's own libev loop: asynchronous [NODES]. Without NODES the program uses REDLOCK_NODES. */
 #include <ev.h>
 #include <redlock/redlock.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@ struct program {
 
 static int went_well(const char *step, const redlock_result *result)
 {
-    redlock_result copy = *result; /* the callback's own is not ours to write a text to */
+    redlock_result copy = *result; /* the callback's result is const, and the text is written to the result */
     if (result->status == REDLOCK_OK)
         return printf("%s: %u of %u nodes, %lld ms\n", step, copy.granted, copy.nodes, (long long)copy.validity_ms);
     fprintf(stderr, "%s: %s\n", step, redlock_result_text(&copy));
@@ -26,7 +26,7 @@ static void on_released(redlock_client *client, const redlock_result *result, vo
     redlock_close_async(&client, NULL, NULL);
 }
 
-/* Whatever fails ends in closing the client: it releases what is still held, and lets ev_run() return. */
+/* Every failure closes the client. The close releases a held lock and lets ev_run() return. */
 static void on_extended(redlock_client *client, const redlock_result *result, void *arg)
 {
     struct program *program = arg;

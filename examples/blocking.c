@@ -1,4 +1,4 @@
-/* A lock from ordinary blocking code: blocking [NODES], the nodes else from REDLOCK_NODES. */
+/* A lock in ordinary blocking code: blocking [NODES]. Without NODES the program uses REDLOCK_NODES. */
 #include <redlock/redlock.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static int work_under(redlock_lock *lock, redlock_result *result)
         return complain("extend", result);
     printf("extended by %u of %u nodes\n", result->granted, result->nodes);
 
-    /* The last look before what must not happen twice: is there still time to finish it? */
+    /* Check right before a step that must not happen twice: is there enough time left to finish it? */
     if (redlock_validity_ms(lock) < 1000)
         return complain("too late for step 2", result);
     printf("step 2, with %lld ms left\n", (long long)redlock_validity_ms(lock));

@@ -1,4 +1,4 @@
-// A lock in C++17, by the wrapper: cpp [NODES], the nodes else from REDLOCK_NODES.
+// A lock in C++17 with the wrapper: cpp [NODES]. Without NODES the program uses REDLOCK_NODES.
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
@@ -14,10 +14,10 @@ void work_under(redlock::lock lock)
     std::printf("step 1, with %lld ms left\n", static_cast<long long>(lock.validity().count()));
     lock.extend(20s);
 
-    // The last look before what must not happen twice: is there still time to finish it?
+    // Check right before a step that must not happen twice: is there enough time left to finish it?
     if (lock.validity() > 1s)
         std::printf("step 2, with %lld ms left\n", static_cast<long long>(lock.validity().count()));
-} // released here, whatever was thrown
+} // releases the lock here, also after an exception
 
 void try_once(const redlock::client &client)
 {
@@ -25,7 +25,7 @@ void try_once(const redlock::client &client)
     if (const auto lock = client.acquire("examples/cpp", {}, result))
         std::printf("free, and mine now\n");
     else if (result.status() == redlock::status::held)
-        std::printf("not mine: %s\n", result.text().c_str()); // no exception for what is nothing exceptional
+        std::printf("not mine: %s\n", result.text().c_str()); // no exception: a held lock is a normal case
     else
         throw redlock::error("acquire", result);
 }
@@ -35,7 +35,7 @@ void run(const char *nodes)
     const redlock::client client(nodes);
     work_under(client.acquire("examples/cpp", 5s));
 
-    // What knows std::timed_mutex knows this.
+    // The interface of std::timed_mutex.
     redlock::mutex mutex(client, "examples/cpp");
     const std::unique_lock guard(mutex, 5s);
     std::printf("as a mutex: %s\n", guard ? "locked" : "not locked");

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs an example and looks at what it printed and how it ended.
+# Runs an example and checks its output and its exit status.
 #
 # Usage: try.sh [--nodes N] STATUS PATTERN... -- COMMAND...
-#   --nodes N   on so many throw-away masters, which the command finds in REDLOCK_NODES; exits with 77, skipped, when there
-#               is no server program
-#   PATTERN     an extended regular expression that a line of the output, standard error included, must match
+#   --nodes N   on N temporary masters, which the command finds in REDLOCK_NODES; exits with 77 (skipped) if there is no
+#               server program
+#   PATTERN     an extended regular expression that must match a line of the output, including standard error
 set -euo pipefail
 
 scripts=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/scripts

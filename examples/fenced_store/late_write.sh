@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A holder is stopped right before it writes, for longer than its lock lives; another acquires the lock and writes; the first goes on and writes too late. The
-# store refuses it.
+# A holder is stopped right before it writes, for longer than the validity of its lock. Another process acquires the
+# lock
+# and writes. Then the first one continues and writes too late: the store rejects it.
 #
 # Usage: late_write.sh PROGRAM sqlite|redis      needs REDLOCK_NODES
 set -euo pipefail
@@ -18,7 +19,7 @@ cleanup() {
 trap cleanup EXIT
 
 if [ "$kind" = redis ]; then
-  # The application's Redis may as well be one of the nodes: its key is not the lock's.
+  # The application's Redis may be one of the nodes, because its key differs from the lock's.
   node=${REDLOCK_NODES%%,*}
   port=${node##*:}
   port=${port%%[!0-9]*}
@@ -38,7 +39,7 @@ stored() {
 "$program" "$store" "from the first" --stall >"$work/first" 2>&1 &
 first=$!
 for _ in $(seq 600); do
-  # A program that has ended has no state any more.
+  # A program that has ended has no state.
   state=$(cut -d ' ' -f 3 "/proc/$first/stat" 2>/dev/null) || break
   if [ "$state" = T ]; then break; fi
   sleep 0.05

@@ -1,11 +1,13 @@
 /*
- * A store that refuses who comes too late: fenced_store STORE VALUE [--stall], the nodes from REDLOCK_NODES.
+ * A store that rejects writes of an outdated holder: fenced_store STORE VALUE [--stall]. The nodes come from
+ * REDLOCK_NODES.
  *
  * Acquires a lock with a fencing token, and writes VALUE together with the token. --stall stops the process right
- * before it writes, as a long pause of the machine would; SIGCONT lets it go on, when its lock has long been another's.
+ * before the write, as a long pause of the machine would. After SIGCONT it continues, when another process has long
+ * acquired the lock.
  *
- *     STORE   sqlite:FILE   a row with a conditional UPDATE
- *             redis:PORT    a key on a Redis of the application's own, with a script
+ * STORE   sqlite:FILE   a row with a conditional UPDATE
+ *         redis:PORT    a key on the application's own Redis, with a script
  */
 #include <redlock/redlock.h>
 #include <signal.h>
@@ -54,10 +56,10 @@ static int run(redlock_client *client, const char *store, const char *value, int
            (long long)redlock_validity_ms(lock));
     fflush(stdout);
     if (stall)
-        raise(SIGSTOP); /* between the last look at the validity and the write: no look can be late enough */
+        raise(SIGSTOP); /* after the last check of the validity and before the write: no check can be late enough */
     int status = write_value(store, value, fence);
     if (redlock_release(&lock, &result) != REDLOCK_OK)
-        complain("release", &result); /* lost, after a stall: nothing to mend */
+        complain("release", &result); /* after a stall the lock is lost: nothing to repair */
     return status;
 }
 

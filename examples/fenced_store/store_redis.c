@@ -1,11 +1,11 @@
-/* A hash with its token, on a Redis that the application keeps its data on; a script looks and writes in one step. */
+/* A hash with its token, on the application's own Redis. A script checks and writes in one step. */
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "store.h"
 
-/* 0: written; else the larger token that was seen. */
+/* Returns 0 if it has written, otherwise the larger token. */
 static const char script[] = "local seen = tonumber(redis.call('HGET', KEYS[1], 'fence') or 0) "
                              "if tonumber(ARGV[2]) < seen then return seen end "
                              "redis.call('HSET', KEYS[1], 'value', ARGV[1], 'fence', ARGV[2]) "

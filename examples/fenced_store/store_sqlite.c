@@ -1,4 +1,4 @@
-/* A row with its token; an UPDATE that matches it only for the same token or a larger one. */
+/* A row with its token. The UPDATE matches only for the same or a larger token. */
 #include <sqlite3.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /*
- * durations.h - how long things took, and what was usual and what was rare
+ * durations.h - a list of durations and its percentiles
  */
 #ifndef FLASH_SALE_DURATIONS_H
 #define FLASH_SALE_DURATIONS_H
@@ -13,10 +13,11 @@ struct durations {
     size_t capacity;
 };
 
-/* They end the process when there is no memory. */
+/* Both end the process if memory is exhausted. */
 void durations_add(struct durations *durations, uint64_t us);
 
-/* The shortest of them that so many percent do not exceed, in milliseconds. Sorts them; there must be one. */
+/* The shortest duration that `percent` percent of them do not exceed, in milliseconds. Sorts them. There must be at
+ * least one. */
 double durations_percentile_ms(struct durations *durations, unsigned percent);
 
 void durations_free(struct durations *durations);

@@ -1,6 +1,6 @@
 /*
- * A flash sale that cannot oversell: several processes sell a limited stock, first without a lock, then under one, then
- * while masters fail. flash_sale --help tells the rest.
+ * A flash sale that cannot oversell: several processes sell a limited stock, first without a lock, then under a lock,
+ * then under a lock while masters fail. `flash_sale --help` describes the options.
  */
 #include "flash_sale/nodes.h"
 #include "flash_sale/sale.h"
@@ -29,7 +29,7 @@ static void print_sale(const struct settings *settings, struct sale *sale)
     print_acquire("acquire in one round", &sale->acquire_at_once, sale->orders);
 }
 
-/* Holds and prints one of the three sales. */
+/* Runs and prints one of the three sales. */
 static void hold(const struct settings *settings, const char *title, struct sale_plan plan, struct sale *sale)
 {
     plan.items = settings->items;
@@ -58,7 +58,7 @@ static int sell_without_lock(const struct settings *settings)
     return status;
 }
 
-/* NULL when all is as promised. */
+/* Returns the first failed check, or NULL if the sale is correct. */
 static const char *what_is_wrong(const struct settings *settings, const struct sale *sale)
 {
     if (sale->orders > settings->items)
@@ -120,6 +120,6 @@ int main(int argc, char **argv)
 {
     struct settings settings;
     settings_take(&settings, argc, argv);
-    setvbuf(stdout, NULL, _IOLBF, 0); /* a story is told while it happens, into a pipe too */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* line by line, so that a pipe too gets the output during the sale */
     return run(&settings);
 }

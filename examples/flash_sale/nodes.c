@@ -42,7 +42,7 @@ static int judge(const redlock_state *state, const redlock_result *result, int e
     return state->locked_nodes == 0 && enough_missing ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-/* A seller's last release is confirmed by a majority; the others may be about to answer it. */
+/* A majority confirms the last release of a seller. The other nodes may still be about to execute it. */
 static int query_until_free(redlock_client *client, redlock_state *state, redlock_result *result)
 {
     const struct timespec pause = {0, 10000000};
@@ -70,7 +70,7 @@ static int connect_and_look(const char *nodes, int expected_missing)
     redlock_options options = REDLOCK_OPTIONS_INIT;
     redlock_client *client;
     redlock_result result;
-    options.node_timeout_ms = 1000; /* who answers at all is asked here, not who answers in time */
+    options.node_timeout_ms = 1000; /* long, because only silent nodes count as missing here, not slow ones */
     if (redlock_connect(nodes, &options, &client, &result) != REDLOCK_OK)
         return complain("connect", &result);
     int status = look(client, expected_missing);

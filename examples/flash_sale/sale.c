@@ -19,16 +19,16 @@ struct pipes {
     int faults[2];
 };
 
-/* The shop while it is open: the sellers write to one end of the desk, we read from the other. */
+/* The shop while it is open: the sellers write to one end of the desk's pipe, and this process reads the other. */
 struct shop {
     const struct sale_plan *plan;
     struct sale *sale;
     int stock;
     int desk;
-    int faults; /* closed when all have been tried */
+    int faults; /* closed after all faults have been tried */
     int faults_tried;
     int last_seller;
-    int *sold; /* by item: how many orders there are for it */
+    int *sold; /* by item: its number of orders */
 };
 
 static void fail(const char *what)
@@ -48,12 +48,12 @@ static void make_pipes(struct pipes *pipes)
 {
     if (pipe(pipes->desk) != 0 || pipe(pipes->start) != 0 || pipe(pipes->faults) != 0)
         fail("pipe");
-    /* What a fault's command leaves running shall not keep it open. */
+    /* Processes that a fault's command leaves running must not keep it open. */
     if (fcntl(pipes->faults[1], F_SETFD, FD_CLOEXEC) != 0)
         fail("fcntl");
 }
 
-/* The seller's process keeps his ends of the pipes only: a pipe has ended when the last writer has closed it. */
+/* A seller's process keeps only its ends of the pipes: a pipe ends when its last writer has closed it. */
 static void hire(const struct shop *shop, int number, const struct pipes *pipes)
 {
     fflush(NULL);

@@ -1,41 +1,41 @@
 /*
- * sale.h - one sale, from the first order to the last: sellers in processes of their own, and what came of it
+ * sale.h - runs one sale in separate seller processes and collects its results
  */
 #ifndef FLASH_SALE_SALE_H
 #define FLASH_SALE_SALE_H
 
 #include "flash_sale/durations.h"
 
-/* Something that happens in the middle of the sale. */
+/* A fault during the sale. */
 struct fault {
-    const char *what;    /* for the reader: "a master is killed" */
-    const char *command; /* for the shell */
+    const char *what;    /* description: "a master is killed" */
+    const char *command; /* shell command */
     int after_orders;
 };
 
 struct sale_plan {
-    const char *nodes; /* of the lock; NULL sells without one */
+    const char *nodes; /* of the lock; NULL: sells without a lock */
     int items;
     int sellers;
     int think_ms;
-    const struct fault *faults; /* in the order in which they happen */
+    const struct fault *faults; /* in the order of their execution */
     int fault_count;
-    int held_back; /* so many items are for sale only when all faults have happened */
+    int held_back; /* number of items that are for sale only after all faults */
 };
 
 struct sale {
     int orders;
-    int items_sold_twice; /* or more often */
-    int hand_offs;        /* orders taken by another seller than the one before */
-    int items_left;       /* by the stock's file */
+    int items_sold_twice; /* including those sold more often */
+    int hand_offs;        /* orders taken by a different seller than the previous one */
+    int items_left;       /* according to the stock's file */
     int sellers_failed;
-    int faults_done; /* with their command's success */
+    int faults_done; /* whose command succeeded */
     double seconds;
-    struct durations acquire;         /* of each order: until the lock was held, waiting for one's turn included */
-    struct durations acquire_at_once; /* of those that got it in the first round */
+    struct durations acquire;         /* time to acquire, per order, including the wait */
+    struct durations acquire_at_once; /* the same, for orders that acquired the lock in the first round */
 };
 
-/* Holds it, and prints what happens on the way. sale: freed by sale_free(). */
+/* Runs the sale and prints its events. Free `sale` with sale_free(). */
 void sale_hold(const struct sale_plan *plan, struct sale *sale);
 
 void sale_free(struct sale *sale);

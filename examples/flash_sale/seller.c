@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 enum {
-    TTL_MS = 5000,               /* how long the others wait for a seller that died with the lock */
-    CONNECT_WAIT_MS = 5000,      /* to reach a majority of the nodes */
-    ACQUIRE_WAIT_MS = 20000,     /* for one's turn */
-    WRITE_NEEDS_MS = TTL_MS / 10 /* the write takes microseconds; this is for what may delay it */
+    TTL_MS = 5000,               /* how long the other sellers wait after a seller died with the lock */
+    CONNECT_WAIT_MS = 5000,      /* to connect to a majority of the nodes */
+    ACQUIRE_WAIT_MS = 20000,     /* including the other sellers' turns */
+    WRITE_NEEDS_MS = TTL_MS / 10 /* the write takes microseconds; the rest is for delays */
 };
 
 enum sale { SOLD, SOLD_OUT, NOT_YET, TOO_LATE, IMPOSSIBLE };
@@ -42,7 +42,7 @@ static bool has_ended(int pipe)
     return poll(&end, 1, 0) > 0;
 }
 
-/* Read, think, write. Whoever reads in between sells the same item again, unless a lock keeps others out. */
+/* Reads, thinks and writes. A seller that reads in between sells the same item again, unless a lock excludes it. */
 static enum sale sell_one(const struct seller *seller, const redlock_lock *lock, struct news *order)
 {
     int left = stock_read(seller->stock);
@@ -50,10 +50,10 @@ static enum sale sell_one(const struct seller *seller, const redlock_lock *lock,
         return SOLD_OUT;
     if (left <= seller->held_back && !has_ended(seller->faults))
         return NOT_YET;
-    spend(seller->think_ms); /* the card is being charged */
+    spend(seller->think_ms); /* the customer's card is charged */
 
-    /* This process may have been paused for longer than the lock lasts. What must not happen twice comes after a look
-     * at the time that is left, and with enough of it. */
+    /* This process may have been paused for longer than the validity of the lock. Before a step that must not happen
+     * twice, check that enough time is left for it. */
     if (lock && redlock_validity_ms(lock) < WRITE_NEEDS_MS) {
         tell(seller, NEWS_TROUBLE, "too late", "the lock is about to end, so this sale is left to whoever comes next");
         return TOO_LATE;
@@ -92,7 +92,7 @@ static int serve_customers(const struct seller *seller, redlock_client *client)
             desk_tell(seller->desk, &order);
             served++;
         }
-        spend(seller->think_ms); /* the next customer wants to be greeted, and the others have their turn */
+        spend(seller->think_ms); /* time for the next customer, and for the other sellers to get the lock */
     }
     return sale == IMPOSSIBLE ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -1,5 +1,5 @@
 /*
- * seller.h - one seller: a process that sells items as long as there are any
+ * seller.h - one seller: a process that sells items until none are left
  */
 #ifndef FLASH_SALE_SELLER_H
 #define FLASH_SALE_SELLER_H
@@ -8,17 +8,18 @@
 
 struct seller {
     int number;
-    const char *nodes; /* of the lock; NULL sells without one */
+    const char *nodes; /* of the lock; NULL: sells without a lock */
     int stock;
     int desk;
-    int start;     /* a pipe: the sale starts when it has ended */
-    int faults;    /* a pipe: all that is to go wrong has gone wrong when it has ended ... */
-    int held_back; /* ... and until then so many items are not for sale */
-    int customers; /* he serves at most so many */
-    int think_ms;  /* between looking at the stock and taking an item, and between two customers */
+    int start;     /* a pipe: the sale starts at its end of file */
+    int faults;    /* a pipe: all faults have happened at its end of file ... */
+    int held_back; /* ... and until then this many items are not for sale */
+    int customers; /* maximum number of customers to serve */
+    int think_ms;  /* between reading the stock and taking an item, and between two customers */
 };
 
-/* Sells. Returns the exit status of its process, forked for it: a client belongs to the process that made it. */
+/* Sells. Returns the exit status of its process, which is forked for it because a client belongs to the process that
+ * created it. */
 int seller_run(const struct seller *seller);
 
 #endif

@@ -10,7 +10,7 @@
 
 _Static_assert(sizeof(struct news) <= _POSIX_PIPE_BUF, "a write of more than PIPE_BUF can be torn by another's");
 
-/* As wide as any number, so that a new one covers the old one. */
+/* As wide as any number, so that a new number overwrites the old one completely. */
 #define STOCK_FORMAT "%11d\n"
 enum { STOCK_SIZE = 12 };
 

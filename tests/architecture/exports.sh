@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The shared library exports what the public header declares: nothing else, and nothing less. A program that takes the
-# address of every declared function links against it, as C and as C++, and meets the version it was built for.
+# The shared library exports exactly the functions that the public header declares. A program that takes the address of
+# each declared function links against it, as C and as C++, and finds the version it was built for.
 #
 # Usage: exports.sh CC CXX NM INCLUDE_DIRECTORY LIBRARY VERSION [COMPILER_FLAG...]
 set -euo pipefail
@@ -16,7 +16,7 @@ shift 6
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 
-# One declaration per record; what has a body, or names a type, declares no symbol.
+# One declaration per record. Declarations with a body, and types, declare no symbol.
 echo '#include <redlock/redlock.h>' | "$cc" -E -P -I "$include" -x c - |
   awk 'BEGIN { RS = ";" }
     { gsub(/[[:space:]]+/, " ") }

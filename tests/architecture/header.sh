@@ -1,5 +1,7 @@
 #!/usr/bin/env bash
-# The public header compiles alone, without a warning, as every C and C++ a user may choose; the C++ wrapper from C++17 on.
+# The public header compiles alone and without a warning in every supported version of C and C++; the C++ wrapper does
+# from
+# C++17 on.
 #
 # Usage: header.sh CC CXX INCLUDE_DIRECTORY SOURCE [CXX_SOURCE]
 #   SOURCE       includes the header, compiled as C and as C++

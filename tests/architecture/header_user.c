@@ -1,7 +1,8 @@
-/* A user's first lines, compiled by header.sh as C and as C++: every macro of the public header is expanded here. */
+/* The includes of a user's program. header.sh compiles it as C and as C++. It expands every macro of the public
+ * header. */
 #include <redlock/redlock.h>
 
-/* Once more does no harm. */
+/* A second include has no effect. */
 #include <redlock/redlock.h>
 
 int main(void)

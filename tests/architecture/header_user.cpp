@@ -1,7 +1,8 @@
-// A user's first lines with the wrapper, compiled by header.sh: every template of it is instantiated here.
+// The includes of a user's program with the wrapper, which header.sh compiles. It instantiates every template of the
+// wrapper.
 #include <redlock/redlock.hpp>
 
-// Once more does no harm.
+// A second include has no effect.
 #include <redlock/redlock.hpp>
 
 int main()

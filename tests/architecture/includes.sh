@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Which layer includes what: include <- quorum <- src, and cli and examples on the public header alone. Inside src a
-# floor includes itself and the floors below it: core <- link <- node <- lock <- client; and what a file there exports is
-# declared in a header of its own name.
+# The allowed includes between the layers: include <- quorum <- src; cli and examples use only the public header. Inside
+# src
+# a floor includes itself and the floors below it: core <- link <- node <- lock <- client. A file there declares its
+# exported functions in a header of the same name.
 #
 # Usage: includes.sh PROJECT_DIRECTORY
 set -euo pipefail
@@ -16,7 +17,7 @@ includes() {
   sed -nE 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*([<"][^>"]*[>"]).*/\1/;T;=;p' "$1" | paste -d ' ' - -
 }
 
-# resolves HEADER DIRECTORY...: whether the quoted header is a file under one of the directories.
+# resolves HEADER DIRECTORY...: whether the quoted header is a file in one of the directories.
 resolves() {
   local header=$1 directory
   shift
@@ -45,7 +46,7 @@ allowed() {
   inner=${header:1:-1}
   case $layer:$header in
     include:\<stddef.h\> | include:\<stdint.h\>) return 0 ;;
-    # The wrapper needs the header beside it and the C++ library, whose headers have no ending.
+    # The wrapper needs the header beside it and the C++ library, whose headers have no suffix.
     include:\<redlock/redlock.h\>) [[ $file == *.hpp ]] ;;
     include:\<*) [[ $file == *.hpp && $inner =~ ^[a-z_]+$ ]] ;;
     include:*) return 1 ;;
@@ -55,7 +56,7 @@ allowed() {
     src:\"src/*) is_below "$file" "$inner" && resolves "$inner" . ;;
     src:\"quorum/* | src:\"redlock/*) resolves "$inner" . include ;;
     src:\"*) return 1 ;;
-    # The command proves that the public header is enough for a program.
+    # The command proves that the public header suffices for a program.
     cli:\<hiredis/* | cli:\<ev.h\>) return 1 ;;
     *:\<quorum/* | *:\<src/*) return 1 ;;
     *:\<redlock/*) resolves "$inner" include ;;
@@ -80,7 +81,7 @@ for layer in include quorum src cli examples; do
   [ ! -d "$layer" ] || check_layer "$layer"
 done
 
-# Exported functions are declared in the header of the file's own name. tls_none.c stands in for tls.c.
+# A file's exported functions are declared in the header of the same name. tls_none.c replaces tls.c.
 check_own_header() {
   local file name
   while read -r file; do

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The rules need no I/O, no clock, no randomness and no memory of their own: what the objects of quorum/ leave undefined,
+# The rules use no I/O, no clock, no random numbers and no heap. The symbols that the objects of quorum/ leave
+# undefined,
 # and do not define for each other, must be on a short list.
 #
 # Usage: purity.sh NM plain|instrumented OBJECT...
@@ -13,7 +14,7 @@ if [ $# -eq 0 ]; then
   exit 1
 fi
 
-# Compilers call the mem* functions by themselves (clang says bcmp for memcmp); the rest is assert() and hardening.
+# Compilers emit calls of the mem* functions (clang: bcmp for memcmp). The others belong to assert() and hardening.
 allowed='mem(cpy|set|move|cmp)|__mem(cpy|set|move)_chk|bcmp|__assert_fail|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_'
 if [ "$build" = instrumented ]; then
   allowed+='|__(asan|ubsan|tsan|sanitizer|gcov|llvm_profile|start_asan|stop_asan)_.*|___asan_.*'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Plants one violation of every rule that the other scripts here keep, and fails unless each is found and named.
+# Plants one violation of every rule of the other scripts in this directory, and fails unless each is found and named.
 #
 # Usage: selftest.sh CC CXX NM SCRIPT_DIRECTORY
 set -euo pipefail
@@ -12,7 +12,7 @@ directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 failures=0
 
-# finds WORD COMMAND...: the command must fail and its output must have the word in it.
+# finds WORD COMMAND...: the command must fail, and its output must contain the word.
 finds() {
   local word=$1 output
   shift
@@ -35,7 +35,7 @@ accepts() {
   fi
 }
 
-# object NAME CODE: compiles it, as the rules would be, and prints the object's path.
+# object NAME CODE: compiles the code like the rules, and prints the object's path.
 object() {
   echo "$2" | "$cc" -O1 -c -x c - -o "$directory/$1.o"
   echo "$directory/$1.o"
@@ -62,7 +62,7 @@ test_purity() {
   finds "no objects" purity
 }
 
-# tree FILE LINE: a project in which all is in order, but for the line added to the file.
+# tree FILE LINE: a project that is correct except for the line added to the file.
 tree() {
   rm -rf "$directory/tree"
   mkdir -p "$directory/tree/"{include/redlock,quorum,src/{core,node,client},cli,examples/shop}
@@ -101,7 +101,7 @@ test_includes() {
   tree examples/first.c '#include <redlock/internal.h>' && finds '<redlock/internal.h>' "${includes[@]}"
 }
 
-# header DECLARATIONS: a public header with them.
+# header DECLARATIONS: a public header with these declarations.
 header() {
   mkdir -p "$directory/include/redlock"
   {

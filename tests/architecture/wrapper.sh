@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The C++ wrapper keeps up with the header: it calls every function of the blocking face and sets every option.
+# The C++ wrapper is complete: it calls every function of the blocking API and sets every option.
 #
 # Usage: wrapper.sh INCLUDE_DIRECTORY
 set -euo pipefail
 
-# What a C++ program calls itself: words, numbers, and the asynchronous face.
+# C++ programs call these functions directly: texts, numbers, and the asynchronous API.
 left_out='redlock_(attach|version|status_name|outcome_name|finding_name|finding_text|histogram_bound_us|histogram_quantile_us)'
 
 fields() { # HEADER STRUCT

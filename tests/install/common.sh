@@ -1,6 +1,7 @@
 # shellcheck shell=bash
-# What the tests of the installed library share. Source it with: CMAKE BUILD_DIRECTORY LIBRARY_DIRECTORY CC CXX [COMPILER_FLAG...]
-#   LIBRARY_DIRECTORY   where the library is installed to, below the prefix
+# Shared by the tests of the installed library. Source it with the arguments
+# CMAKE BUILD_DIRECTORY LIBRARY_DIRECTORY CC CXX [COMPILER_FLAG...]
+#   LIBRARY_DIRECTORY   the library's directory below the prefix
 set -euo pipefail
 
 # shellcheck disable=SC2034
@@ -23,19 +24,20 @@ die() {
   exit 1
 }
 
-# quietly COMMAND...: shows what it printed only when it failed.
+# quietly COMMAND...: prints the command's output only if it fails.
 quietly() {
   "$@" >"$work/printed" 2>&1 || { cat "$work/printed"; die "failed: $*"; }
 }
 
-# The library is installed into a prefix that is then renamed: what is found must be found where it is.
+# Installs the library into a prefix and renames the prefix. Its files must be found at the new place.
 install_and_move() { # PREFIX
   quietly "$cmake" --install "$build" --prefix "$work/before"
   mv "$work/before" "$1"
   if grep -rl "$work/before" "$1"; then die "these files name the directory that was installed into"; fi
 }
 
-# works PROGRAM LANGUAGE shared|static: it takes a lock on three nodes, with the library that it was to be linked with.
+# works PROGRAM LANGUAGE shared|static: the program acquires a lock on three nodes, and was linked with this kind of
+# library.
 works() {
   local printed needs
   needs=$(readelf -d "$1" | grep -c 'NEEDED.*libredlock\.so\.0' || true)

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Packagers' ways to install: into a staging directory (DESTDIR), with a library directory outside of the prefix, without the shared
-# library. pkg-config and find_package follow.
+# Installations as packagers make them: into a staging directory (DESTDIR), with a library directory outside the prefix,
+# and
+# without the shared library. pkg-config and find_package follow these settings.
 #
-# Usage: directories.sh, and what common.sh takes
+# Usage: directories.sh with the arguments of common.sh
 . "$(dirname "$0")/common.sh"
 
 command -v pkg-config >/dev/null || exit 77
@@ -26,7 +27,7 @@ read -ra words <<<"$(pkg-config --static --cflags --libs redlock)"
 quietly "$cc" -std=c11 "${warnings[@]}" "$outside/program.c" "${words[@]}" -o "$work/c_pkg_config"
 works "$work/c_pkg_config" C static
 
-# redlock::redlock is then the archive.
+# redlock::redlock is then the static library.
 quietly "$cmake" -S "$outside" -B "$work/outside" -G Ninja -Dredlock_DIR="$work/libraries/cmake/redlock" \
   -DCMAKE_C_COMPILER="$cc" -DCMAKE_CXX_COMPILER="$cxx" -DTARGETS=redlock
 quietly "$cmake" --build "$work/outside" --target c_redlock

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# An outside CMake project finds the installed library, links its targets in C and in C++, and runs. What does not fit is refused.
+# A separate CMake project finds the installed library, links its targets in C and in C++, and runs. Unsuitable versions
+# and
+# components are rejected.
 #
-# Usage: find_package.sh, and what common.sh takes
+# Usage: find_package.sh with the arguments of common.sh
 . "$(dirname "$0")/common.sh"
 
 prefix=$work/prefix
@@ -25,7 +27,7 @@ for i in "${!kinds[@]}"; do
   works "$work/outside/cpp_${targets[i]}" C++ "${kinds[i]}"
 done
 
-# refuses WORD LINE OPTION...: a project with this find_package line must not configure, and be told why.
+# refuses WORD LINE OPTION...: a project with this find_package line must not configure; the error contains the word.
 refuses() {
   mkdir -p "$work/refused"
   printf 'cmake_minimum_required(VERSION 3.16)\nproject(refused LANGUAGES CXX)\n%s\n' "$2" >"$work/refused/CMakeLists.txt"
@@ -39,7 +41,7 @@ refuses 'needs Hiredis' 'find_package(redlock 0.1 REQUIRED COMPONENTS static)' -
 refuses 'redlock' 'find_package(redlock 0.1 REQUIRED COMPONENTS nonsense)'
 [ "${kinds[0]}" = static ] && exit
 
-# Who links the shared library needs neither hiredis nor libev.
+# A program that links the shared library needs neither hiredis nor libev.
 mkdir "$work/shared"
 printf '%s\n' 'cmake_minimum_required(VERSION 3.16)' 'project(shared LANGUAGES CXX)' 'find_package(redlock 0.1.0 REQUIRED)' \
   'if(TARGET redlock::redlock_static OR NOT TARGET redlock::redlock)' '  message(FATAL_ERROR "not what is there")' 'endif()' \

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The Debian packages: together they have what 'cmake --install' installs, each file once; their fields are right; what is in them runs.
-# scripts/package.sh --try shows the same on a clean system, where that can be made.
+# The Debian packages together contain the files that 'cmake --install' installs, each file once. Their fields are
+# correct,
+# and their programs run. scripts/package.sh --try tests the same on a clean system, if one can be created.
 #
-# Usage: package.sh, and what common.sh takes
+# Usage: package.sh with the arguments of common.sh
 . "$(dirname "$0")/common.sh"
 
 for tool in dpkg-deb dpkg-shlibdeps dpkg-buildflags file; do
@@ -35,7 +36,7 @@ has libredlock0 Section '^libs$'
 has libredlock-dev Section '^libdevel$'
 [ "$(dpkg-deb -I "$(deb libredlock0)" shlibs)" = 'libredlock 0 libredlock0 (>= 0.1.0)' ] || die "libredlock0: other programs would depend on something else"
 
-# The same files as an ordinary installation, by the name without its directory of libraries or its build type.
+# The same files as an ordinary installation, without the library directory and the build type in their names.
 names() { sed -E 's:^lib/[^/]+-[^/]+/:lib/:; s:-(none|debug|release|relwithdebinfo)\.cmake$:-TYPE.cmake:' | sort; }
 for package in redlock libredlock0 libredlock-dev; do
   files "$(deb "$package")" | grep -v "^share/doc/$package/"

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# An outside program is built and runs by what pkg-config says of the installed library: in C and in C++, shared and static.
+# A separate program is built with the flags that pkg-config prints for the installed library, and runs: in C and in
+# C++,
+# shared and static.
 #
-# Usage: pkg_config.sh, and what common.sh takes
+# Usage: pkg_config.sh with the arguments of common.sh
 . "$(dirname "$0")/common.sh"
 
 command -v pkg-config >/dev/null || exit 77
@@ -9,7 +11,7 @@ prefix=$work/prefix
 install_and_move "$prefix"
 export LD_LIBRARY_PATH=$prefix/$libraries
 
-# asks MODE QUESTION: pkg-config's answer as words
+# asks MODE OPTION: prints the words of pkg-config's output
 asks() {
   local mode=()
   [ "$1" = shared ] || mode=(--static)
@@ -30,5 +32,5 @@ build_all() { # MODE
 }
 
 [ ! -e "$prefix/$libraries/libredlock.so" ] || build_all shared
-rm -f "$prefix/$libraries"/libredlock.so* # with both there, -l takes the shared one
+rm -f "$prefix/$libraries"/libredlock.so* # if both are installed, -l takes the shared one
 build_all static

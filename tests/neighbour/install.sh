@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fetches the packages of package-lock.json, and no others, into a directory of the build. Skipped (77) where there is no npm, or where
-# npm cannot reach a registry.
+# Installs exactly the packages of package-lock.json into a directory of the build. Exits with 77 (skipped) if
+# there is no npm, or if npm cannot reach a registry.
 #
 # Usage: install.sh DIRECTORY
 set -euo pipefail
@@ -19,7 +19,8 @@ if cmp -s "$here/package-lock.json" installed.json; then
 fi
 rm -rf node_modules installed.json
 cp "$here/package.json" "$here/package-lock.json" .
-# 'npm ci' takes exactly what the lock file names, and refuses what differs from its hashes. Nothing of the packages is run here.
+# 'npm ci' installs exactly the packages of the lock file and rejects any with another hash. No script of a package is
+# executed here.
 if ! npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier --cache "$PWD/cache" \
   --fetch-retries=1 --fetch-retry-mintimeout=1000 --fetch-timeout=20000 >log 2>&1; then
   cat log

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A CMake project that takes the library in as the README says builds, with the shared library and with the static one.
+# A CMake project that includes the library as the README describes can be built, with the shared library and with the
+# static one.
 #
 # Usage: consumer.sh README CMAKE CC
 set -euo pipefail
@@ -13,7 +14,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 
 awk '/^```c$/ { inside = 1; next } /^```$/ && inside { exit } inside' "$readme" >program.c
-# Taken in as source; tests/install takes it in as the block's first line does.
+# This test adds the library as source. tests/install uses the first line of the block.
 awk '/^```cmake$/ { inside = 1; next } /^```$/ && inside { exit } inside' "$readme" |
   sed 's/^find_package(redlock .*: \(add_subdirectory(redlock)\)$/\1/' >block
 grep -q '^add_subdirectory(redlock)$' block || { echo "consumer.sh: $readme has no CMake block with add_subdirectory(redlock)"; exit 1; }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The documents keep up with the tree: every file they link to or name in `code` is there, and every identifier in `code` that
-# has a '_' occurs in the tree outside the documents. Plants such faults first, and fails unless they are found.
+# The documents match the tree. Every file that they link to or name in `code` exists. Every identifier in `code` that
+# contains a '_' occurs in the tree outside the documents. The test first plants such faults, and fails unless they are
+# found.
 #
 # Usage: documents.sh PROJECT_DIRECTORY
 set -euo pipefail
@@ -9,17 +10,17 @@ cd "$1"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-links() { # DOCUMENT: the relative targets of its links and pictures, without anchors
+links() { # DOCUMENT: the relative targets of its links and images, without anchors
   grep -oE '\]\([^)]+\)' "$1" | sed -E 's/^\]\(//; s/\)$//; s/#.*//' | grep -vE '^(https?:|mailto:|$)' || true
 }
 
-# What stands in backquotes, without options' -D and libcheck's variables.
+# The text in backquotes, without -D of options and libcheck's variables.
 code() { # DOCUMENT
   # shellcheck disable=SC2016
   grep -oE '`[^`]+`' "$1" | tr -d '`' | sed 's/-D//g; s/CK_[A-Z_]*//g' || true
 }
 
-paths() { # DOCUMENT: in code; may be patterns
+paths() { # DOCUMENT: paths in code; may be patterns
   code "$1" | grep -oE '(^|[ "])(include|quorum|src|cli|tests|bench|examples|scripts|cmake|docs)/[A-Za-z0-9_./*-]*' | tr -d ' "' | sort -u || true
 }
 
@@ -27,13 +28,13 @@ names() { # DOCUMENT: identifiers in code
   code "$1" | sed 's|[a-z]*/[A-Za-z0-9_./*-]*||g' | grep -oE '[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)+' | sort -u || true
 }
 
-# Everything that is written by hand, but the documents: names made up there do not count.
+# Everything written by hand except the documents, because invented names in them must not count.
 find include quorum src cli tests bench examples scripts cmake CMakeLists.txt CMakePresets.json docker-compose.yml -type f \
   ! -name '*.md' ! -path 'tests/readme/*' -exec cat {} + >"$work/tree"
-# The metrics: the library puts the prefix before each.
+# The metrics, to which the library adds the prefix.
 grep -oE '"[a-z]+(_[a-z]+)+"' src/client/statistics.c | tr -d '"' | sed 's/^/redlock_/' >>"$work/tree"
 
-check() { # DOCUMENT...: prints what is wrong
+check() { # DOCUMENT...: prints the faults
   local document target name
   for document in "$@"; do
     while read -r target; do

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The manual pages are well-formed. Every function of the public header is in the NAME and the SYNOPSIS of exactly one page, with the
-# header's arguments, and redlock_result_text(3) explains every status.
+# The manual pages are well-formed. Every function of the public header is in the NAME and the SYNOPSIS of exactly one
+# page,
+# with the header's arguments. redlock_result_text(3) explains every status.
 #
 # Usage: manual.sh PROJECT_DIRECTORY
 set -euo pipefail
@@ -28,7 +29,7 @@ statuses() { # HEADER
   sed -n '/^enum redlock_status/,/^}/p' "$1" | grep -oE 'REDLOCK_[A-Z_]+'
 }
 
-wrong() { # HEADER PAGE...: what the pages lack, have in excess, or have in another way
+wrong() { # HEADER PAGE...: the declarations that the pages lack, have in excess, or have in another form
   local header=$1 status
   shift
   declared "$header" | sort >"$work/declared"

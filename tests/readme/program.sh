@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The README's program, built by the README's own command lines against an installed library, does what the README says.
+# The README's program, built with the README's command lines against an installed library, behaves as the README
+# describes.
 #
 # Usage: program.sh README CMAKE CC BUILD_DIRECTORY LIBRARY_DIRECTORY [COMPILER_FLAG...]
-#   LIBRARY_DIRECTORY   where the library is installed to, below the prefix
+#   LIBRARY_DIRECTORY   the library's directory below the prefix
 set -euo pipefail
 
 readme=$1

@@ -1,4 +1,4 @@
-/* Somebody else's program: takes a lock on $REDLOCK_NODES, and says which library it met. */
+/* A user's program: acquires a lock on $REDLOCK_NODES, and prints the version of the library. */
 #include <redlock/redlock.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// Somebody else's program in C++: the same by the wrapper.
+// The same user's program in C++ with the wrapper.
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>

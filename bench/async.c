@@ -1,4 +1,4 @@
-/* Runner of contenders on an event loop: every slot goes on from the callback that ended its last step. */
+/* Runner of contenders on an event loop. Each slot continues in the callback that ended its last step. */
 #include <ev.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static void grow_slots(unsigned count)
 {
     if (count <= slot_count)
         return;
-    free(slots); /* none is busy between blocks */
+    free(slots); /* no slot is busy between blocks */
     slots = calloc(count, sizeof *slots);
     if (!slots)
         abort();
@@ -68,7 +68,7 @@ void runner_start(const struct block *bounds)
         next(&slots[i]);
 }
 
-/* Byte by byte, so that nothing of the line behind it is taken. */
+/* Reads single bytes, so that no byte of the next line is consumed. */
 static bool read_line(int fd, char *line, size_t size)
 {
     size_t length = 0;
@@ -90,7 +90,7 @@ static void on_command(struct ev_loop *running, ev_io *watcher, int events)
     }
     worker_command(line);
     if (busy)
-        ev_io_stop(running, watcher); /* until the block is over */
+        ev_io_stop(running, watcher); /* until the block has ended */
 }
 
 void runner_connect(const char *nodes)

@@ -1,4 +1,5 @@
-/* Runner of contenders whose calls block: the first slot on the main thread, each further one on a thread of its own. */
+/* Runner of contenders whose calls block. The first slot runs on the main thread, each further one on a separate
+ * thread. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Time as the benchmark reads it: nanoseconds. */
+/* The clock of the benchmark, in nanoseconds. */
 #ifndef BENCH_CLOCK_H
 #define BENCH_CLOCK_H
 

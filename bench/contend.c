@@ -1,9 +1,10 @@
 /* Many processes, one lock: bench-contend NODES PROCESSES SECONDS HOLD_US.
  *
- * Each process acquires, holds, releases, again and again, until the time is over. A witness in shared memory, which
- * knows nothing of locks, is told by each holder when it begins and ends and sees two at once. Waits that the end cuts
- * short count with what they had lasted, so that a starved process shows. Each wait counts twice: as it was, and less
- * the time in which the whole machine stood still. Answers one line; times in ns. */
+ * Each process repeatedly acquires, holds and releases the lock until the time is over. A witness in shared memory,
+ * which knows nothing about locks, records when each holder begins and ends, and so detects two simultaneous
+ * holders. A wait that is cut short by the end counts with its duration until then, so that a starved process is
+ * visible. Each wait is recorded twice: as measured, and minus the time in which the whole machine stopped. Prints
+ * one line; times in ns. */
 #include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
@@ -27,17 +28,17 @@ enum { PROCESSES_MAX = 64, READY_TIMEOUT_MS = 10000, LEAD_MS = 100 };
 
 static const char resource[] = "/0000/contended";
 
-/* One process' account; only it writes. */
+/* The record of one process, which only that process writes. */
 struct account {
     uint64_t acquired, hand_offs, lost_attempts, failures;
     uint64_t cpu;
-    struct histogram waits, running; /* as they were; less standstills */
+    struct histogram waits, running; /* as measured; minus standstills */
 };
 
 struct arena {
     _Atomic unsigned ready;       /* processes that have connected */
-    _Atomic uint64_t begin, end;  /* clock; 0: not known yet */
-    _Atomic unsigned holder;      /* the witness: 1 + number of the process that holds, 0 for none */
+    _Atomic uint64_t begin, end;  /* clock; 0: unknown yet */
+    _Atomic unsigned holder;      /* the witness: 1 + number of the process that holds the lock, 0: none */
     _Atomic unsigned last_holder; /* 1 + number */
     _Atomic uint64_t overlaps;
     struct standstills standstills;
@@ -82,7 +83,7 @@ static void witness_end(unsigned self)
         atomic_fetch_add(&arena->overlaps, 1);
 }
 
-/* False when the contest was over first. */
+/* Returns false if the contest ended first. */
 static bool hold_once(redlock_client *client, const struct contest *contest, struct account *account, unsigned self)
 {
     redlock_lock *lock;
@@ -117,7 +118,7 @@ static redlock_client *connect_client(const char *nodes)
     redlock_client *client;
     redlock_result result;
     redlock_options options = REDLOCK_OPTIONS_INIT;
-    options.guard = 0; /* the servers are new, and the only clients are ours */
+    options.guard = 0; /* the servers are new, and have no other clients */
     if (redlock_connect(nodes, &options, &client, &result) != REDLOCK_OK ||
         redlock_ready(client, READY_TIMEOUT_MS, &result) != REDLOCK_OK)
         fail("no client", redlock_result_text(&result));
@@ -127,7 +128,7 @@ static redlock_client *connect_client(const char *nodes)
 static void contend(const struct contest *contest, unsigned number)
 {
     struct account *account = &arena->accounts[number];
-    prctl(PR_SET_TIMERSLACK, 1); /* the lock is held for what was asked, not for 50 us more */
+    prctl(PR_SET_TIMERSLACK, 1); /* so that the hold does not last 50 us longer than requested */
     redlock_client *client = connect_client(contest->nodes);
     atomic_fetch_add(&arena->ready, 1);
     while (atomic_load(&arena->begin) == 0)
@@ -157,7 +158,7 @@ static void start_all(const struct contest *contest)
     }
 }
 
-/* Returns early, with an error, when a process has ended before its time. */
+/* Returns early with an error if a process has ended prematurely. */
 static void wait_until_ready(const struct contest *contest)
 {
     while (atomic_load(&arena->ready) < contest->processes) {
@@ -176,7 +177,7 @@ static void wait_for_all(unsigned processes)
     }
 }
 
-/* 1 when all acquire equally often, 1/n when one takes all. */
+/* 1 if all processes acquire equally often, 1/n if one process takes every turn. */
 static double jain(unsigned processes)
 {
     double sum = 0, squares = 0;

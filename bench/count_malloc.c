@@ -1,5 +1,5 @@
-/* To be preloaded: counts how often memory is asked for by anything in the process, and writes the number at its end to
- * the file that BENCH_MALLOC_COUNT names. */
+/* A preloaded library that counts all allocations of the process. At the end it writes the count to the file named
+ * by BENCH_MALLOC_COUNT. */
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@ static void *(*next_malloc)(size_t);
 static void *(*next_calloc)(size_t, size_t);
 static void *(*next_realloc)(void *, size_t);
 
-/* dlsym may ask for memory before we know the next calloc; it is never given back. */
+/* dlsym may allocate before the next calloc is known. This memory is never freed. */
 static char early[4096];
 static size_t early_used;
 
@@ -26,7 +26,7 @@ static void *find(const char *name)
 __attribute__((constructor)) static void start(void)
 {
     void *functions[] = {find("malloc"), find("calloc"), find("realloc")};
-    /* ISO C knows no conversion from an object pointer to a function pointer; POSIX promises it works. */
+    /* ISO C defines no conversion from an object pointer to a function pointer; POSIX guarantees that it works. */
     memcpy(&next_malloc, &functions[0], sizeof next_malloc);
     memcpy(&next_realloc, &functions[2], sizeof next_realloc);
     memcpy(&next_calloc, &functions[1], sizeof next_calloc);

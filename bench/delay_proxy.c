@@ -1,5 +1,5 @@
-/* Makes near servers far: DELAY_PROXY PORT:ROUND_TRIP_US... listens once for each, prints the ports it listens on in
- * one line, and passes every piece of data on half a round trip after it came. Making a connection takes no time. */
+/* Simulates distant servers: DELAY_PROXY PORT:ROUND_TRIP_US... listens once for each, prints its ports in one line,
+ * and forwards each piece of data half a round trip after its arrival. Connecting takes no time. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -20,7 +20,7 @@ enum { ROUTES_MAX = 32, PIPES_MAX = 512, PIECE_SIZE = 16384 };
 struct route {
     int listener;
     in_port_t target; /* network order */
-    uint64_t delay;   /* ns, one way */
+    uint64_t delay;   /* ns, one-way */
 };
 
 struct piece {
@@ -34,13 +34,13 @@ struct piece {
 struct pipe {
     int from, to;
     uint64_t delay;
-    bool ended; /* nothing more will be read */
+    bool ended; /* no more data will be read */
     struct piece *first, *last;
 };
 
 static struct route routes[ROUTES_MAX];
 static unsigned route_count;
-static struct pipe *pipes[PIPES_MAX]; /* the two directions of a connection side by side */
+static struct pipe *pipes[PIPES_MAX]; /* the two directions of a connection are adjacent */
 static unsigned pipe_count;
 
 static _Noreturn void fail(const char *what)
@@ -118,7 +118,7 @@ static void take(struct pipe *pipe)
     pipe->last = piece;
 }
 
-/* Returns when the next piece is due, or 0. */
+/* Returns the time when the next piece is due, or 0. */
 static uint64_t pass_on(struct pipe *pipe)
 {
     while (pipe->first && pipe->first->due <= clock_now()) {
@@ -129,7 +129,7 @@ static uint64_t pass_on(struct pipe *pipe)
         if (piece->size == 0)
             shutdown(pipe->to, SHUT_WR);
         else
-            send(pipe->to, piece->bytes, piece->size, MSG_NOSIGNAL); /* an error shows when reading from there */
+            send(pipe->to, piece->bytes, piece->size, MSG_NOSIGNAL); /* errors appear when reading from it */
         free(piece);
     }
     return pipe->first ? pipe->first->due : 0;

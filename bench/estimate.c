@@ -9,9 +9,9 @@ static int ascending(const void *left, const void *right)
     return (*a > *b) - (*a < *b);
 }
 
-/* How many of the lowest, and of the highest, values lie outside the interval: the most heads that `count` fair coins
- * stay at or below with a probability of no more than 2.5 %. Fewer than six values have no such interval; theirs is
- * their range. */
+/* Number of lowest values, and of highest values, outside the interval: the largest number of heads that `count`
+ * fair coins show or stay below with a probability of at most 2.5 %. Fewer than six values have no such interval;
+ * their range is used instead. */
 static unsigned outside(unsigned count)
 {
     double probability = pow(0.5, count), sum = probability;

@@ -1,5 +1,5 @@
-/* What many short blocks say about a figure: their median, and the 95 % interval around it that follows from ranks alone
- * (the sign test turned round), whatever the noise is distributed like. */
+/* An estimate from many short blocks: the median, and a 95 % interval around it that is computed from ranks only
+ * (the inverted sign test), for any distribution of the noise. */
 #ifndef BENCH_ESTIMATE_H
 #define BENCH_ESTIMATE_H
 
@@ -7,10 +7,10 @@ struct estimate {
     double value, low, high;
 };
 
-/* Of `count` values, which are put in order. */
+/* Of `count` values. Sorts them. */
 struct estimate estimate_median(double *values, unsigned count);
 
-/* A figure that was counted, not sampled. */
+/* A counted value, without an interval. */
 struct estimate estimate_exact(double value);
 
 #endif

@@ -1,8 +1,8 @@
-/* The least a lock over N masters has to do on hiredis and libev, for the floors to measure: a command that takes it to
- * all, go on at the majority's grant, one that gives it back to all, done at the majority's answer. No deadline, no
- * reconnect, no validity. floor_plain.c and floor_fence.c say which commands these are.
+/* The minimum work of a lock over N masters with hiredis and libev, as a lower bound: send the acquire to all nodes,
+ * continue at the majority's grant, send the release to all, end at the majority's reply. There are no deadlines, no
+ * reconnect and no validity check. floor_plain.c and floor_fence.c define the commands.
  *
- * FLOOR_FORMATS_ONCE: a command is put into its wire form once for all nodes instead of once per node. */
+ * FLOOR_FORMATS_ONCE: a command is encoded once for all nodes instead of once per node. */
 #include "floor.h"
 
 #include <ev.h>
@@ -22,8 +22,8 @@ enum { NODES_MAX = 32 };
 
 struct attempt {
     struct slot *slot;
-    struct attempt *next; /* among the unused */
-    unsigned pending;     /* replies on their way */
+    struct attempt *next; /* in the list of unused attempts */
+    unsigned pending;     /* replies in transit */
     unsigned granted, refused, released;
     struct floor_lock lock;
 };
@@ -34,7 +34,7 @@ static struct attempt *unused;
 static uint64_t token_state[3];
 static unsigned long long allocations;
 
-/* Random once, then splitmix64: unique, and as cheap as a token can be. */
+/* The first token is random, the next ones come from splitmix64: unique, and as cheap as possible. */
 static void draw_token(char *token)
 {
     for (unsigned i = 0, digit = 0; i < 3; i++) {
@@ -194,7 +194,7 @@ static void stop_loop(int events, void *loop)
 
 void contender_disconnect(struct ev_loop *loop)
 {
-    /* What is on its way arrives: closing a connection with unread replies would take unread commands along. */
+    /* Wait for data in transit: closing a connection with unread replies would also discard unread commands. */
     ev_once(loop, -1, 0, DRAIN_S, stop_loop, loop);
     ev_run(loop, 0);
     for (unsigned i = 0; i < node_count; i++)

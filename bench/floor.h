@@ -1,4 +1,4 @@
-/* The two floors differ only in how hiredis is tied to libev. */
+/* The two floors differ only in the adapter between hiredis and libev. */
 #ifndef BENCH_FLOOR_H
 #define BENCH_FLOOR_H
 

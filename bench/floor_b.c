@@ -1,5 +1,5 @@
-/* Floor B: every connection with something to send is written once per loop turn, right before the loop waits. Interest in
- * writing is only ever registered while a connection is being made and when a socket is full. */
+/* Floor B: every connection with pending data is written once per loop turn, right before the loop waits. Write
+ * interest is registered only while connecting and when a socket is full. */
 #include <ev.h>
 #include <hiredis/async.h>
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 struct link {
     redisAsyncContext *connection;
     struct ev_loop *loop;
-    struct link *next; /* among those with something to send */
+    struct link *next; /* in the list of connections with pending data */
     bool queued, flushing;
     ev_io read, write;
 };

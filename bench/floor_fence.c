@@ -1,5 +1,5 @@
-/* With a fencing token: the library's own scripts, sent as it sends them (src/lock/question.c), with the wall clock for the
- * token. What the records said before is not looked at. */
+/* With a fencing token: the library's scripts, sent as the library sends them (src/lock/question.c), with the wall
+ * clock as the token. The previous values of the fencing records are ignored. */
 #include <hiredis/hiredis.h>
 #include <inttypes.h>
 #include <stdint.h>
@@ -26,7 +26,7 @@ const char *floor_script(unsigned number)
 
 void floor_script_loaded(const char *sha1)
 {
-    (void)sha1; /* known: were it another, the nodes would answer NOSCRIPT and every lock fail */
+    (void)sha1; /* the digest is known; if it were wrong, the nodes would return NOSCRIPT and every lock would fail */
 }
 
 static void draw_fence(char *fence)
@@ -69,7 +69,7 @@ void floor_release(struct floor_command *command, struct floor_lock *lock)
 {
     begin(command, RL_SCRIPT_FREE, lock);
     add_fence(command, lock);
-    floor_word(command, "", 0); /* nobody waits */
+    floor_word(command, "", 0); /* no waiter */
     floor_word(command, "", 0);
 }
 

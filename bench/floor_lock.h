@@ -1,4 +1,4 @@
-/* The commands of a floor: what it takes and gives back a lock with. */
+/* The commands with which a floor acquires and releases a lock. */
 #ifndef BENCH_FLOOR_LOCK_H
 #define BENCH_FLOOR_LOCK_H
 
@@ -12,8 +12,8 @@ struct redisReply;
 struct floor_lock {
     const char *resource;
     size_t resource_length;
-    char token[FLOOR_TOKEN_LENGTH]; /* no NUL at its end */
-    char fence[FLOOR_FENCE_SIZE];   /* the fencing token, of a floor that has them */
+    char token[FLOOR_TOKEN_LENGTH]; /* no final NUL */
+    char fence[FLOOR_FENCE_SIZE];   /* the fencing token, for floors that have one */
 };
 
 struct floor_command {
@@ -22,12 +22,12 @@ struct floor_command {
     size_t lengths[FLOOR_WORDS_MAX];
 };
 
-/* Scripts that every node gets before the first lock, and what a node calls each. */
+/* Scripts that are loaded on every node before the first lock, and their digests. */
 extern const unsigned floor_script_count;
 const char *floor_script(unsigned number);
 void floor_script_loaded(const char *sha1);
 
-/* They fill in an empty command, whose words live as long as the lock. */
+/* They fill an empty command. Its words live as long as the lock. */
 void floor_acquire(struct floor_command *command, struct floor_lock *lock);
 void floor_release(struct floor_command *command, struct floor_lock *lock);
 

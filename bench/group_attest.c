@@ -1,4 +1,5 @@
-/* What the guard's attested grants cost: the same client with the guard on and off, one lock at a time and many. */
+/* The cost of the guard's attested grants: the same client with and without the guard, with one lock at a time and
+ * with many. */
 #include "groups.h"
 #include "report.h"
 #include "servers.h"

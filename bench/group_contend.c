@@ -1,4 +1,4 @@
-/* Several processes, one lock, held for 1 ms; a lone client does the same in turn with them. */
+/* Several processes, one lock, held for 1 ms. A lone client runs in turn with them. */
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>
@@ -18,7 +18,7 @@ static const struct contest {
 struct outcome {
     uint64_t acquired, hand_offs, lost_attempts, failures, overlaps, cpu;
     uint64_t wait_p50, wait_p99, wait_worst; /* ns */
-    uint64_t running_p99, stood_still;       /* ns: less the time in which the machine stood still; that time */
+    uint64_t running_p99, stood_still;       /* ns: minus the time in which the machine stopped; that time */
     double jain;
 };
 

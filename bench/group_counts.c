@@ -1,5 +1,5 @@
-/* Free of noise: system calls and allocations of one lock and unlock on five nodes in the steady state. Two runs of
- * different length are counted whole; their difference is without starting, connecting and ending. */
+/* Figures without noise: system calls and allocations of one acquire and release on five nodes in the steady state.
+ * Two runs of different length are counted; their difference excludes start, connecting and end. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -17,7 +17,7 @@ enum {
     SHORT_RUN = 1000,
     LONG_RUN = 3000,
     SYSTEM_CALLS_LIMIT = 30,
-    HAND_OVER_CALLS = 8, /* blocking face: two calls, each rung for, hushed, waited for and woken */
+    HAND_OVER_CALLS = 8, /* blocking API: two calls, each with an eventfd write, a drain, a wait and a wake-up */
     OWN_ALLOCATIONS_LIMIT = 4
 };
 
@@ -51,7 +51,7 @@ static void make_temporary(char *path)
     close(descriptor);
 }
 
-/* Runs a command that is a contender, so many locks long; what it asked for memory itself. */
+/* Runs a contender's command for this number of locks. Returns the number of its own allocations. */
 static double run(const char *const *arguments, unsigned locks)
 {
     char line[256];
@@ -74,7 +74,7 @@ static double run(const char *const *arguments, unsigned locks)
     return (double)allocations;
 }
 
-/* A line of strace -c: percent, seconds, microseconds a call, calls, maybe errors, name. */
+/* A line of strace -c: percent, seconds, microseconds per call, calls, errors if any, name. */
 static void read_calls(const char *path, struct calls *calls)
 {
     char line[256], name[32], errors[32];
@@ -135,7 +135,7 @@ static void count_system_calls(const struct client *client, const char *nodes)
     target_at_most(name, estimate_exact(epoll_ctl), 0.01);
 }
 
-/* Of the whole process; own: of the contender alone. */
+/* Allocations of the whole process; own: of the contender alone. */
 static double count_mallocs(const char *program, const char *nodes, unsigned locks, double *own)
 {
     char path[PATH_MAX], output[64], library[PATH_MAX], preload[PATH_MAX + 16], name[96];

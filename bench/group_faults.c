@@ -1,5 +1,5 @@
-/* The same client on five healthy nodes, and on five of which one or two were killed or stopped after it had connected.
- * Each condition has its own five servers, so that all conditions are measured in turn. */
+/* The same client on five healthy nodes, and on five nodes of which one or two were killed or stopped after it had
+ * connected. Each condition has its own five servers, so that all conditions are measured in turn. */
 #include "contender.h"
 #include "groups.h"
 #include "report.h"
@@ -18,7 +18,7 @@ static const struct condition conditions[CONDITIONS] = {
 
 static const struct {
     const char *name;
-    const char *face; /* NULL: shown for comparison; a floor has no deadlines to keep */
+    const char *face; /* NULL: for comparison only, because a floor has no deadlines */
     const char *program;
 } clients[CLIENTS] = {
     {"redlock async", "async", "bench-redlock-async"},

@@ -1,5 +1,5 @@
-/* Locks with fencing tokens: beside a floor that sends the same scripts, and by clients who take turns, their clocks
- * apart. */
+/* Locks with fencing tokens: beside a floor that sends the same scripts, and by two clients that take turns, whose
+ * clocks differ. */
 #include <limits.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ static void add(struct measurement *sum, const struct measurement *part)
     sum->again += part->again;
 }
 
-/* Of all locks: a median over blocks would hide those in which it went wrong. */
+/* The share of all locks: a median over blocks would hide the blocks with retries. */
 static struct estimate one_round_share(const struct measurement *sum)
 {
     return estimate_exact(1 - (double)sum->again / (double)sum->operations);
@@ -42,7 +42,8 @@ static void add_turn(const struct process *process, struct measurement *sum)
     add(sum, &turn);
 }
 
-/* One lock each, in turn, on the same names; from the very first on, when neither knows yet how far ahead the other is. */
+/* The clients take turns with one lock each on the same names. This includes the first locks, when neither client
+ * knows the lead of the other's clock. */
 static void take_turns(const char *const programs[CLIENTS], const char *nodes, struct measurement *sum)
 {
     struct process clients[CLIENTS];
@@ -55,7 +56,8 @@ static void take_turns(const char *const programs[CLIENTS], const char *nodes, s
             die("%s did not end well", programs[i]);
 }
 
-/* Quick or not, as many turns: what is learned is learned once, and would weigh more in fewer. */
+/* The number of turns is the same with --quick: a client learns the lead once, which would weigh more in fewer
+ * turns. */
 static void judge_turns(const char *nodes)
 {
     static const char *const one[] = {"bench-redlock-turns-1", "bench-redlock-turns-1-ahead"};

@@ -1,4 +1,4 @@
-/* One client that holds and renews very many locks: what that costs, and what it does to one more lock. */
+/* One client that holds and renews very many locks: the cost, and the effect on one more lock. */
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* One lock at a time: five nodes, and other numbers of them. */
+/* One lock at a time, on five nodes and on other numbers of nodes. */
 #include "groups.h"
 #include "report.h"
 #include "servers.h"

@@ -1,4 +1,4 @@
-/* Does a client grow while one of its five nodes takes what it is sent and never answers? */
+/* Tests whether a client's memory grows while one of its five nodes accepts requests and never replies. */
 #include "groups.h"
 #include "report.h"
 #include "servers.h"
@@ -17,7 +17,7 @@ static double resident_kib(const struct entrant *entrant)
     return (double)kib;
 }
 
-/* Resident memory after every part of the run; what counts is what the second half adds. */
+/* Resident memory after every part of the run. The growth in the second half counts. */
 static double measure(const struct stage *stage, const struct entrant *entrant)
 {
     struct measurement measurement;

@@ -1,4 +1,4 @@
-/* Eight resources in one lock, beside one plain lock and eight of them one after the other. */
+/* One lock on eight resources, beside one plain lock and eight plain locks in sequence. */
 #include "groups.h"
 #include "report.h"
 #include "servers.h"

@@ -7,7 +7,7 @@ enum { NODES = 5 };
 
 static const unsigned round_trips[NODES] = {1000, 1000, 1000, 5000, 20000}; /* us */
 
-/* The acquire, less all that the limit of 1.05 round trips + 100 us allows, in the moments of the same rounds. */
+/* The acquire time minus 1.05 round trips, measured in the same rounds. The limit for it is 100 us. */
 static struct estimate beyond_limit(const struct stage *stage, const struct entrant *entrant,
                                     const struct entrant *ping)
 {

@@ -1,6 +1,6 @@
-/* From the start of a process to its first lock: how many round trips, and how long besides. The round trips are the
- * slope over two distances, so that what a process needs anyway drops out. Making the connections takes no time through
- * the proxy. */
+/* From the start of a process to its first lock: the number of round trips, and the remaining time. The number is
+ * the slope over two distances, which excludes the process' constant costs. Connecting takes no time through the
+ * proxy. */
 #include <limits.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ static const char *const names[] = {"floor B (SCRIPT LOAD as handshake)", "redlo
 
 enum { PROGRAMS = 3 };
 
-/* us until the first lock was held. */
+/* Time until the first lock was acquired; us. */
 static double time_first_lock(const char *program, const char *nodes)
 {
     char path[PATH_MAX], line[64];
@@ -40,7 +40,7 @@ static double time_first_lock(const char *program, const char *nodes)
 struct places {
     struct servers servers;
     struct proxy near_proxy, far_proxy;
-    char here[NODE_LIST_SIZE], near[NODE_LIST_SIZE], far[NODE_LIST_SIZE]; /* the nodes as seen from there */
+    char here[NODE_LIST_SIZE], near[NODE_LIST_SIZE], far[NODE_LIST_SIZE]; /* the nodes at each distance */
 };
 
 static void open_places(struct places *places)

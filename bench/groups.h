@@ -1,4 +1,4 @@
-/* What can be measured. Each fills a fresh stage, reports it and sets its targets. */
+/* The groups of measurements. Each fills a new stage, reports it and sets its targets. */
 #ifndef BENCH_GROUPS_H
 #define BENCH_GROUPS_H
 

@@ -1,8 +1,8 @@
-/* Many locks, one client that holds and renews them all: bench-hold NODES LOCKS SECONDS TTL_MS.
+/* One client that holds and renews many locks: bench-hold NODES LOCKS SECONDS TTL_MS.
  *
- * First the client is idle, then it takes the locks, then it holds them; in the first and the last phase a probe takes
- * and gives back one more lock every few milliseconds. Memory is counted through the allocator hook. Answers one line;
- * times in ns. */
+ * First the client is idle, then it acquires the locks, then it holds them. In the first and the last phase a probe
+ * acquires and releases one more lock every few milliseconds. Memory is counted by the allocator callbacks. Prints
+ * one line; times in ns. */
 #include <ev.h>
 #include <inttypes.h>
 #include <stdbool.h>
@@ -112,7 +112,7 @@ static void on_probe_acquired(redlock_client *from, redlock_lock *lock, const re
     probing = false;
 }
 
-/* Half a period to one and a half: a fixed one would meet the client's own period each time, or never. */
+/* Between half a period and one and a half. A fixed period could always, or never, coincide with the client's own. */
 static double next_probe(void)
 {
     static uint32_t random = 1;
@@ -142,7 +142,7 @@ static void on_over(struct ev_loop *on, ev_timer *timer, int events)
     ev_break(on, EVBREAK_ALL);
 }
 
-/* Whoever reads our answer must not take us for hung. */
+/* Shows the reader of our output that this process is alive. */
 static void on_beat(struct ev_loop *on, ev_timer *timer, int events)
 {
     (void)on, (void)timer, (void)events;
@@ -260,7 +260,7 @@ static void open_client(const char *nodes, uint32_t ttl_ms)
     loop = ev_loop_new(EVFLAG_AUTO);
     if (!loop || redlock_attach(loop, nodes, &options, &client, &result) != REDLOCK_OK)
         fail("no client", loop ? redlock_result_text(&result) : "no loop");
-    redlock_trust_async(client, on_answer, not_trusted); /* the servers are new: nothing can be forgotten */
+    redlock_trust_async(client, on_answer, not_trusted); /* the servers are new and cannot have lost a lock */
     ev_run(loop, 0);
     redlock_ready_async(client, READY_TIMEOUT_MS, on_answer, not_ready);
     ev_run(loop, 0);

@@ -18,7 +18,8 @@ static double used_by(int who)
 
 struct machine_use machine_use_now(void)
 {
-    /* user, nice, system, idle, iowait, irq, softirq, steal: the last is work of other machines on our processors. */
+    /* user, nice, system, idle, iowait, irq, softirq, steal. Steal is the time that other virtual machines took from
+     * our processors. */
     double ticks[8] = {0}, all = 0;
     long per_second = sysconf(_SC_CLK_TCK);
     FILE *file = fopen("/proc/stat", "r");

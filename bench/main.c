@@ -1,4 +1,4 @@
-/* The benchmark's driver: starts servers and contenders, lets them play in turn, reports. */
+/* The benchmark's driver: starts servers and contenders, runs them in turn, and reports. */
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>

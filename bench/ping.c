@@ -1,4 +1,4 @@
-/* The unit of account: one PING on one blocking hiredis connection, to the first node. Unlocking does nothing. */
+/* The unit of cost: one PING on one blocking hiredis connection, to the first node. Its release does nothing. */
 #include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -31,7 +31,7 @@ static void redirect(int from, int to)
 
 static _Noreturn void become(const char *const *arguments, int input, int output, pid_t parent)
 {
-    char *copies[ARGUMENTS_MAX + 1] = {NULL}; /* exec wants them not const */
+    char *copies[ARGUMENTS_MAX + 1] = {NULL}; /* exec requires them non-const */
     for (size_t i = 0; i < ARGUMENTS_MAX && arguments[i]; i++)
         copies[i] = strdup(arguments[i]);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -66,7 +66,7 @@ void process_start(struct process *process, const char *const *arguments, enum p
     int input[2], output[2];
     *process = (struct process){0};
     open_ends(io, input, output);
-    fflush(NULL); /* or the child would have our unwritten output too */
+    fflush(NULL); /* otherwise the child would inherit our unwritten output */
     pid_t parent = getpid();
     process->pid = fork();
     if (process->pid < 0)
@@ -126,7 +126,7 @@ static void on_alarm(int number)
     static const char text[] = "bench: a contender hangs\n";
     (void)number;
     (void)!write(STDERR_FILENO, text, sizeof text - 1);
-    _exit(2); /* the children go with us */
+    _exit(2); /* the children die with this process */
 }
 
 void process_read_line(struct process *process, char *line, size_t size)

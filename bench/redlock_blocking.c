@@ -1,4 +1,4 @@
-/* This library in its blocking form: one client for all threads. */
+/* This library's blocking API: one client for all threads. */
 #include "contender.h"
 
 #include <redlock/redlock.h>

@@ -41,7 +41,7 @@ redlock_options redlock_bench_options(void)
 {
     redlock_options options = REDLOCK_OPTIONS_INIT;
     options.ttl_ms = LOCK_TTL_MS;
-    options.guard = BENCH_GUARD; /* off by default: the servers are new, and the floors trust theirs too */
+    options.guard = BENCH_GUARD; /* off by default: the servers are new, and the floors have no guard either */
     options.node_timeout_ms = NODE_TIMEOUT_MS;
     options.allocator = (redlock_allocator){allocate, reallocate, release, NULL};
     return options;

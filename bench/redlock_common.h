@@ -1,4 +1,4 @@
-/* What both faces of the library are measured with. */
+/* Shared by the contenders of both APIs of the library. */
 #ifndef BENCH_REDLOCK_COMMON_H
 #define BENCH_REDLOCK_COMMON_H
 
@@ -6,10 +6,10 @@
 
 enum { CONNECT_TIMEOUT_MS = 5000 };
 
-/* The defaults, but for an allocator that counts and a node timeout that cannot be mistaken for noise. */
+/* The default options, except for a counting allocator and a node timeout much longer than any noise. */
 redlock_options redlock_bench_options(void);
 
-/* On the event loop: the client, and how a contender acquires; NULL: plainly. It may rename the slot. */
+/* On the event loop: the client, and the function that acquires; NULL: a plain acquire. It may rename the slot. */
 extern redlock_client *redlock_bench_client;
 struct slot;
 const redlock_acquire_options *redlock_bench_how(struct slot *slot);

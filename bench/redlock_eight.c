@@ -1,4 +1,4 @@
-/* Eight plain locks one after the other, and given back so: what a lock on several resources stands against. */
+/* Eight plain locks, acquired and released one after another, for comparison with one lock on several resources. */
 #include <stdlib.h>
 
 #include "contender.h"

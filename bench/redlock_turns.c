@@ -1,4 +1,4 @@
-/* A lock with a fencing token, on TURNS_NAMES names that another process uses too: they take turns. */
+/* A lock with a fencing token on TURNS_NAMES names that another process also uses. The two take turns. */
 #include <stdio.h>
 
 #include "contender.h"

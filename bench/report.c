@@ -19,7 +19,7 @@ struct target {
     char name[64];
     struct estimate value;
     double limit;
-    bool at_least; /* else at most */
+    bool at_least; /* otherwise at most */
 };
 
 static const char *directory;
@@ -209,7 +209,7 @@ static void ask_distribution(const struct entrant *entrant, struct distribution 
     }
 }
 
-/* One block of the file per entrant: its label, then "us share" lines, no more than a plot can show. */
+/* One block of the file per entrant: its label, then "us share" lines, limited to the number that a plot can show. */
 static void write_distribution(FILE *file, const struct entrant *entrant)
 {
     static struct distribution distribution;
@@ -268,7 +268,7 @@ void report_conduct(const struct stage *stage)
     target_at_most(name, estimate_exact((double)stage->left_over_keys), 0);
 }
 
-/* A value that is not a number was not measured, and that is a miss too. */
+/* NaN means that the value was not measured, which is a miss too. */
 static const char *verdict(const struct target *target)
 {
     const struct estimate *value = &target->value;

@@ -52,7 +52,8 @@ static bool start_one(struct process *process, const char *program, int port)
     const char *arguments[] = {program,  "--port", port_text,      "--bind", "127.0.0.1",
                                "--save", "",       "--appendonly", "no",     NULL};
     process_start(process, arguments, PROCESS_SILENT);
-    /* Nothing tells us when it listens: ask until it answers or has ended, because another took the port. */
+    /* The server does not report that it listens: poll until it replies, or has ended because another process took
+     * the port. */
     while (!process_ended(process)) {
         if (answers(port))
             return true;
@@ -121,7 +122,7 @@ static unsigned long count_keys(int port, const char *pattern)
     return keys;
 }
 
-/* Fencing records are meant to stay. */
+/* Fencing records are kept deliberately. */
 static unsigned long lock_keys(const struct servers *servers, unsigned count)
 {
     unsigned long keys = 0;

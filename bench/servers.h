@@ -1,4 +1,4 @@
-/* Throw-away server processes on free loopback ports: nothing is written to disk, and they die with us. */
+/* Temporary server processes on free loopback ports. They write nothing to disk, and die with this process. */
 #ifndef BENCH_SERVERS_H
 #define BENCH_SERVERS_H
 
@@ -15,15 +15,17 @@ struct servers {
 void servers_start(struct servers *servers, unsigned count);
 void servers_end(struct servers *servers);
 
-/* Counted from the last one: the first `count` servers of the list stay. */
+/* Kills the last servers of the list; the first `count` stay. */
 void servers_kill(struct servers *servers, unsigned count);
 void servers_stop(struct servers *servers, unsigned count);
 
-/* "host:port,host:port" of the first `count`, as every contender takes it. The list has room for NODE_LIST_SIZE. */
+/* "host:port,host:port" of the first `count`, in the form that every contender accepts. The list has room for
+ * NODE_LIST_SIZE. */
 const char *servers_list(const struct servers *servers, unsigned count, char *list);
 const char *ports_list(const int *ports, unsigned count, char *list);
 
-/* Keys that contenders which have ended left on the first `count` servers, after a moment for what is still on its way. */
+/* Number of keys that contenders which have ended left on the first `count` servers. Waits a moment for requests in
+ * transit. */
 unsigned long servers_left_over(const struct servers *servers, unsigned count);
 
 #endif

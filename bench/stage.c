@@ -107,7 +107,7 @@ void stage_warm_up(struct stage *stage)
         warm_up(&stage->entrants[i]);
 }
 
-/* Each entrant comes first equally often, and before each other as often as after it. */
+/* The order of the entrants: each is first equally often, and runs before each other one as often as after it. */
 static unsigned turn(const struct stage *stage, unsigned round, unsigned position)
 {
     unsigned count = stage->entrant_count, place = (position + round / 2) % count;

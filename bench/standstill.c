@@ -8,7 +8,7 @@
 
 #define PERIOD 2000000u /* ns */
 
-/* Only one thread sees a standstill: the first one that runs again. */
+/* Only one thread detects a standstill: the first one that runs again. */
 static void look(struct standstills *standstills)
 {
     uint64_t now = clock_now(), last = atomic_exchange(&standstills->alive, now);

@@ -1,4 +1,4 @@
-/* In the place of src/core/wall.c: a wall clock that is half a second ahead. */
+/* Replaces src/core/wall.c: a wall clock that is half a second ahead. */
 #include "src/core/clock.h"
 #include "src/core/wall.h"
 

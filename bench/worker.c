@@ -1,11 +1,11 @@
-/* A contender's process: WORKER NODES, then one command per line on standard input, one answer per line on standard
- * output.
+/* A contender's process: WORKER NODES. It reads one command per line from standard input and writes one answer per
+ * line to standard output.
  *
- *   block IN_FLIGHT MICROSECONDS [OPERATIONS]   locks and unlocks; answers what it measured, times in ns: p50, p99,
- *                                               worst
- *   distribution                                every block so far: "acquire NS COUNT" and "both NS COUNT" lines, then
- *                                               "."
- *   memory                                      resident memory, and how often the contender itself asked for some
+ *   block IN_FLIGHT MICROSECONDS [OPERATIONS]   acquires and releases locks; prints the results, times in ns: p50,
+ *   p99, worst
+ *   distribution                                every block so far: "acquire NS COUNT" and "both NS COUNT" lines,
+ *                                               then "."
+ *   memory                                      resident memory, and the number of the contender's own allocations
  *
  * By hand: printf 'block 1 1000000\n' | bench-floor-a 127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003 */
 #include "worker.h"
@@ -90,7 +90,7 @@ void worker_block_over(const struct record *record)
     histogram_merge(&total.both, &record->both);
 }
 
-/* No formatted printing: naming is outside what is timed, but inside the client's CPU time. */
+/* Without printf: creating the name is not timed, but it counts as the client's CPU time. */
 static size_t name_resource(char *name, uint64_t number)
 {
     static uint64_t process;

@@ -1,4 +1,4 @@
-/* The contender's process as its runner sees it. */
+/* The contender's process, for its runner. */
 #ifndef BENCH_WORKER_H
 #define BENCH_WORKER_H
 
@@ -9,33 +9,33 @@
 
 struct slot;
 
-/* One stretch of locking and unlocking. */
+/* One period of acquiring and releasing locks. */
 struct block {
     unsigned in_flight;  /* slots */
-    uint64_t end;        /* no lock is started after this clock */
-    uint64_t operations; /* no thread starts more locks than this; 0: no bound */
+    uint64_t end;        /* no lock is started after this time */
+    uint64_t operations; /* maximum number of locks that a thread starts; 0: no limit */
 };
 
-/* What one thread saw of a block. */
+/* The results of one thread in a block. */
 struct record {
-    struct histogram acquire; /* asked for until held */
-    struct histogram both;    /* asked for until given back */
+    struct histogram acquire; /* from the call until the lock is held */
+    struct histogram both;    /* from the call until the release */
     uint64_t started;         /* locks */
-    uint64_t failed;          /* of them, not acquired or not released */
-    uint64_t again;           /* of them, acquired in more than one round over the nodes */
-    uint64_t first;           /* clock when the first one was held */
+    uint64_t failed;          /* number of these that were not acquired or not released */
+    uint64_t again;           /* number of these that needed more than one round over the nodes */
+    uint64_t first;           /* clock when the first one was acquired */
 };
 
-/* The runner offers: */
+/* Defined by the runner: */
 void runner_connect(const char *nodes);
-void runner_serve(void); /* hands every line of standard input to worker_command; returns at its end */
-void runner_start(const struct block *block); /* ends, now or later, by worker_block_over */
+void runner_serve(void); /* passes every line of standard input to worker_command; returns at end of file */
+void runner_start(const struct block *block); /* calls worker_block_over at its end, now or later */
 
-/* The worker offers: */
+/* Defined by the worker: */
 void worker_command(const char *line);
 void worker_block_over(const struct record *record);
 
-/* Names the slot anew and starts its clock; false when the block is over. */
+/* Gives the slot a new name and starts its clock. Returns false if the block is over. */
 bool record_next(struct record *record, const struct block *block, struct slot *slot);
 void record_acquired(struct record *record, struct slot *slot);
 void record_released(struct record *record, const struct slot *slot);

@@ -46,7 +46,7 @@ static _Noreturn void fail(const char *what, const char *why)
     exit(1);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- memory */
+/* ----------------------------------------------------------------------------------------------------------- memory */
 
 /* Keeps the alignment of malloc(3). */
 union header {
@@ -93,7 +93,7 @@ static void release(void *memory, void *user)
     free(header - 1);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- probe */
+/* ------------------------------------------------------------------------------------------------------------ probe */
 
 static void on_probe_released(redlock_client *from, const redlock_result *result, void *data)
 {
@@ -171,7 +171,7 @@ static void watch(struct phase *watched, double seconds)
         ev_run(loop, EVRUN_ONCE);
 }
 
-/* ------------------------------------------------------------------------------------------------------- the locks */
+/* -------------------------------------------------------------------------------------------------------- the locks */
 
 static void on_event(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *data)
 {
@@ -237,7 +237,7 @@ static void give_all_back(void)
     ev_run(loop, 0);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- client */
+/* ----------------------------------------------------------------------------------------------------------- client */
 
 static void on_answer(redlock_client *from, const redlock_result *result, void *data)
 {

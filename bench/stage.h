@@ -47,7 +47,7 @@ metric_function acquire_p50, acquire_p99, acquire_worst, both_p50, both_p99, loc
 struct entrant *stage_enter(struct stage *stage, const char *label, const char *program, const char *nodes,
                             unsigned in_flight);
 
-/* The same process with another number of locks in flight. */
+/* Adds an entrant in the same process, with another number of locks in flight. */
 struct entrant *stage_enter_again(struct stage *stage, const char *label, const struct entrant *entrant,
                                   unsigned in_flight);
 

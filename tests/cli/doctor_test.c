@@ -154,7 +154,7 @@ START_TEST(a_user_who_lacks_rights_is_told_which_to_grant)
         ck_assert_str_eq(words, "OK");
     }
     program_exits(program_run(&options, "doctor", PUBLISHED_PREFIX "daily", NULL), OK);
-    program = program_run(&options, "doctor", NULL); /* this user may not lock */
+    program = program_run(&options, "doctor", NULL); /* this user has no rights for its key */
     program_exits(program, CRITICAL);
     has(program, "user lock lacks ~redlock-doctor");
     check_user_in_address(cluster);

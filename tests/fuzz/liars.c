@@ -157,7 +157,7 @@ static void match_replies(struct connection *connection)
     }
 }
 
-/* --------------------------------------------------------------------------------------------------------- connections */
+/* ------------------------------------------------------------------------------------------------------ connections */
 
 static void accept_all(unsigned node, bool *news)
 {

@@ -30,7 +30,7 @@ static quorum_duration any_duration(struct fuzz_input *input)
     return how == 255 ? QUORUM_NEVER : (quorum_duration)fuzz_word(input) << how % 48;
 }
 
-/* --------------------------------------------------------------------------------------------------------------- round */
+/* ------------------------------------------------------------------------------------------------------------ round */
 
 struct round_history {
     struct quorum_round round;
@@ -130,7 +130,7 @@ static void run_round(struct fuzz_input *input)
     } while (input->left);
 }
 
-/* --------------------------------------------------------------------------------------------------------------- lease */
+/* ------------------------------------------------------------------------------------------------------------ lease */
 
 struct lease_history {
     struct quorum_lease lease;
@@ -207,7 +207,7 @@ static void run_lease(struct fuzz_input *input)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------------------- waiting */
+/* ---------------------------------------------------------------------------------------------------------- waiting */
 
 static struct quorum_waiting_event waiting_event(struct fuzz_input *input, const struct quorum_waiting *waiting,
                                                  quorum_time now)
@@ -258,7 +258,7 @@ static void run_waiting(struct fuzz_input *input)
     }
 }
 
-/* ---------------------------------------------------------------------------------------------- clock watch, guard, retry */
+/* ---------------------------------------------------------------------------------------- clock watch, guard, retry */
 
 static void run_clock_watch(struct fuzz_input *input)
 {

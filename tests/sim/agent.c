@@ -115,7 +115,7 @@ static quorum_duration one_round(const struct sim_process *process)
     return process->options.connect_timeout_ms * QUORUM_MILLISECOND + one_answer(process);
 }
 
-/* ----------------------------------------------------------------------------------------------------------- holding */
+/* ---------------------------------------------------------------------------------------------------------- holding */
 
 static void rest(struct sim_slot *slot)
 {
@@ -237,7 +237,7 @@ static void hold_on(struct sim_slot *slot)
         release(slot);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- acquiring */
+/* -------------------------------------------------------------------------------------------------------- acquiring */
 
 static void drop_cancellation(struct sim_slot *slot)
 {
@@ -493,7 +493,7 @@ void sim_agent_close(struct sim_process *process)
     called(operation, redlock_close_async(&process->client, closed, operation));
 }
 
-/* ---------------------------------------------------------------------------------------------------------- the agent */
+/* -------------------------------------------------------------------------------------------------------- the agent */
 
 void sim_agent_start(struct sim_process *process)
 {

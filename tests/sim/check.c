@@ -40,7 +40,7 @@ static void look(enum sim_invariant invariant)
     sim_world->totals->checks[invariant]++;
 }
 
-/* ------------------------------------------------------------------------------------------------------ G1 exclusion */
+/* ----------------------------------------------------------------------------------------------------- G1 exclusion */
 
 quorum_time sim_holding_end(const struct sim_holding *holding)
 {
@@ -95,7 +95,7 @@ static void check_exclusion(const struct sim_slot *slot, quorum_time at)
         check_permits(at);
 }
 
-/* -------------------------------------------------------------------------------------------------------- G2 fencing */
+/* ------------------------------------------------------------------------------------------------------- G2 fencing */
 
 /* From now on other clients may know the token. */
 static void token_known(void *subject, uint64_t token)
@@ -395,7 +395,7 @@ void sim_check_turn(const struct sim_process *process)
         sim_violate(SIM_SCRIPT, "%s", sim_script_error);
 }
 
-/* ---------------------------------------------------------------------------------------- G4 bounded, G7 exactly once */
+/* -------------------------------------------------------------------------------------- G4 bounded, G7 exactly once */
 
 /* If the process was stopped meanwhile, its time starts when it continues: its pending requests left only then. */
 static quorum_time latest_answer(const struct sim_operation *operation)
@@ -444,7 +444,7 @@ void sim_check_answer(struct sim_operation *operation, int status)
         sim_operation_end(operation);
 }
 
-/* -------------------------------------------------------------------------------------------------- G5 leaves nothing */
+/* ------------------------------------------------------------------------------------------------ G5 leaves nothing */
 
 static struct sim_author *author_of(struct sim_text token)
 {
@@ -572,7 +572,7 @@ bool sim_check_is_free(unsigned resource)
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ counts */
+/* ----------------------------------------------------------------------------------------------------------- counts */
 
 /* Clocks drift within the assumptions, and no clock jumps or stops. Neither late replies nor another server under a
  * node's name may be reported as a jump or a stop. */

@@ -520,7 +520,7 @@ static void dbsize(const struct call *call)
     say_integer(call->reply, (long long)call->space->count);
 }
 
-/* ------------------------------------------------------------------------------------------------- hashes, sorted sets */
+/* ---------------------------------------------------------------------------------------------- hashes, sorted sets */
 
 static struct sim_member *member(const struct sim_key *key, struct sim_text name)
 {

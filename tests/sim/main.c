@@ -103,7 +103,7 @@ static void report_failure(uint64_t seed, const struct choice *given, struct sim
     }
 }
 
-/* ----------------------------------------------------------------------------------------------------------- reports */
+/* ---------------------------------------------------------------------------------------------------------- reports */
 
 static void print_counts(const struct sim_totals *totals)
 {
@@ -144,7 +144,7 @@ static void print_summary(const struct choice *choice, const struct sim_totals *
     print_counts(totals);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ running */
+/* ---------------------------------------------------------------------------------------------------------- running */
 
 /* Returns false if a guarantee was broken. */
 static bool run_worlds(const struct choice *choice, struct sim_totals *totals)
@@ -202,7 +202,7 @@ static void on_abort(int signal)
     syscall(SYS_write, STDOUT_FILENO, text, (size_t)size);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- arguments */
+/* -------------------------------------------------------------------------------------------------------- arguments */
 
 static void usage(FILE *to)
 {

@@ -427,7 +427,7 @@ static void change_rates(struct sim_random *random)
     sim_process_alarm_moved(process);
 }
 
-/* ------------------------------------------------------------------------------------------------------------ beyond */
+/* ----------------------------------------------------------------------------------------------------------- beyond */
 
 static void jump(struct sim_random *random)
 {
@@ -479,7 +479,7 @@ static void go_beyond(void *subject, uint64_t unused)
     sim_at(sim_world->now + draw(random, 20 * QUORUM_MILLISECOND, 2 * QUORUM_SECOND), go_beyond, NULL, 0);
 }
 
-/* ------------------------------------------------------------------------------------------------------------- course */
+/* ----------------------------------------------------------------------------------------------------------- course */
 
 static void (*const handlers[SIM_FAULTS])(struct sim_random *) = {
     [SIM_FAULT_BREAK] = break_link,

@@ -78,7 +78,7 @@ static void packet_end(struct packet *packet)
     free(packet);
 }
 
-/* ------------------------------------------------------------------------------------------------- to the process */
+/* --------------------------------------------------------------------------------------------------- to the process */
 
 static void tell_client(struct sim_link *link)
 {
@@ -128,7 +128,7 @@ static void send_reset(struct sim_link *link)
         send_after(link, false, reset_arrives, NULL, 0);
 }
 
-/* ---------------------------------------------------------------------------------------------------- to the node */
+/* ------------------------------------------------------------------------------------------------------ to the node */
 
 int64_t sim_node_clock(const struct sim_node *node)
 {
@@ -298,7 +298,7 @@ void sim_packet_drop(const struct sim_event *event)
             packet_end(event->subject);
 }
 
-/* ------------------------------------------------------------------------------------------------ by the process */
+/* --------------------------------------------------------------------------------------------------- by the process */
 
 struct sim_link *sim_link_open(struct sim_process *process, unsigned node)
 {
@@ -333,7 +333,7 @@ void sim_link_close(struct sim_link *link)
     sim_link_release(link);
 }
 
-/* ---------------------------------------------------------------------------------------------------------- faults */
+/* ----------------------------------------------------------------------------------------------------------- faults */
 
 void sim_link_cut(struct sim_link *link, bool client_told, bool server_told)
 {

@@ -24,7 +24,7 @@ struct sim_server;
 /* Effects of a command beyond its keys. publish returns the number of receivers. */
 struct sim_server_hooks {
     long long (*publish)(struct sim_server *server, struct sim_text channel, struct sim_text text);
-    bool (*kill)(struct sim_server *server, int64_t id); /* kills a connection; false: it does not exist */
+    bool (*kill)(struct sim_server *server, int64_t id); /* false: no such connection */
 };
 
 struct sim_server {

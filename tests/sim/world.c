@@ -47,7 +47,7 @@ static struct sim_event take_first(struct sim_events *events)
     return first;
 }
 
-/* ------------------------------------------------------------------------------------------------------------- plans */
+/* ------------------------------------------------------------------------------------------------------------ plans */
 
 static unsigned draw_nodes(struct sim_random *random)
 {
@@ -133,7 +133,7 @@ void sim_config_draw(struct sim_config *config, uint64_t seed, enum sim_beyond b
     config->faults &= ~without;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ phases */
+/* ----------------------------------------------------------------------------------------------------------- phases */
 
 enum phase { STORM, CALM, SETTLE, PROBE, CLOSING, OVER };
 
@@ -281,7 +281,7 @@ bool sim_is_closing(void)
     return course.phase >= CLOSING;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ course */
+/* ----------------------------------------------------------------------------------------------------------- course */
 
 static void begin(uint64_t seed, const struct sim_config *config, bool tracing, struct sim_totals *totals)
 {

@@ -81,7 +81,7 @@ enum sim_invariant {
 
 extern const char *const sim_invariant_names[SIM_INVARIANTS];
 
-/* ---------------------------------------------------------------------------------------------------------- events */
+/* ----------------------------------------------------------------------------------------------------------- events */
 
 struct sim_event {
     quorum_time at;
@@ -100,7 +100,7 @@ struct sim_events {
 
 void sim_at(quorum_time at, void (*happen)(void *subject, uint64_t datum), void *subject, uint64_t datum);
 
-/* --------------------------------------------------------------------------------------------------------- network */
+/* ---------------------------------------------------------------------------------------------------------- network */
 
 struct sim_process;
 struct sim_node;

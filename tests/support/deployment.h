@@ -52,7 +52,7 @@ void deployment_kill(struct deployment *deployment, size_t node);
 void deployment_start(struct deployment *deployment, size_t node);
 void deployment_stop(struct deployment *deployment, size_t node);
 void deployment_resume(struct deployment *deployment, size_t node);
-/* Resumes what is stopped and starts what is killed. */
+/* Resumes stopped nodes and starts killed ones. */
 void deployment_repair(struct deployment *deployment);
 
 #endif

@@ -26,7 +26,7 @@ redlock_options face_options(void);
 struct face *face_open(enum face_kind kind, const char *nodes, const redlock_options *options);
 /* The same, and waits until every node is ready for requests. */
 struct face *face_open_ready(enum face_kind kind, const char *nodes, const redlock_options *options);
-/* Closes and frees; the face becomes NULL. */
+/* Closes the client and frees the face; *face becomes NULL. */
 int face_close(struct face **face, redlock_result *result);
 
 redlock_client *face_client(struct face *face);

@@ -31,7 +31,7 @@ const char *fake_server_address(const struct fake_server *server);
 uint16_t fake_server_port(const struct fake_server *server);    /* 0 on a unix socket */
 const char *fake_server_path(const struct fake_server *server); /* NULL on TCP */
 
-/* --- Rules ------------------------------------------------------------------------------------------------------- */
+/* --- Rules -------------------------------------------------------------------------------------------------------- */
 
 /* The state of the connection after the reply. */
 enum fake_ending {
@@ -100,7 +100,7 @@ unsigned fake_server_refuse_connections(struct fake_server *server, unsigned cou
 #define FAKE_MAXCLIENTS "-ERR max number of clients reached\r\n"
 #define FAKE_GARBAGE    "\001\377\376HTTP/1.1 400 Bad Request\r\n\r\n"
 
-/* --- Immediate faults -------------------------------------------------------------------------------------------- */
+/* --- Immediate faults --------------------------------------------------------------------------------------------- */
 
 /* Sends the held replies. */
 void fake_server_release(struct fake_server *server);
@@ -122,7 +122,7 @@ void fake_server_listen(struct fake_server *server);
 /* As a restart of a server without persistence: connections are closed, keys and scripts are lost, run_id changes. */
 void fake_server_restart(struct fake_server *server);
 
-/* --- The node ---------------------------------------------------------------------------------------------------- */
+/* --- The node ----------------------------------------------------------------------------------------------------- */
 
 /* Executes EVAL and EVALSHA, on the server's thread. */
 void fake_server_set_script_handler(struct fake_server *server, fake_script_handler *handler, void *arg);
@@ -144,7 +144,7 @@ void fake_server_set_clock_offset_us(struct fake_server *server, int64_t offset_
 /* As PUBLISH. Returns the number of receivers. */
 size_t fake_server_publish(struct fake_server *server, const char *channel, const char *message);
 
-/* --- Keys -------------------------------------------------------------------------------------------------------- */
+/* --- Keys --------------------------------------------------------------------------------------------------------- */
 
 /* Uses database 0. A negative ttl_ms means no expiry. */
 void fake_server_set_key(struct fake_server *server, const char *key, const char *value, int64_t ttl_ms);
@@ -156,7 +156,7 @@ int64_t fake_server_pttl(struct fake_server *server, const char *key);
 /* Number of keys in all databases whose names match none of the patterns (glob, a list ended by NULL, or NULL). */
 size_t fake_server_keys_left(struct fake_server *server, const char *const *except);
 
-/* --- Records ----------------------------------------------------------------------------------------------------- */
+/* --- Records ------------------------------------------------------------------------------------------------------ */
 
 struct fake_record {
     unsigned connection;  /* numbered from 1 in the order of accepting; also the CLIENT ID */

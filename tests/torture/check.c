@@ -78,7 +78,7 @@ void check_free(struct check *check)
     free(check);
 }
 
-/* ------------------------------------------------------------------------------------------------------------- reading */
+/* ---------------------------------------------------------------------------------------------------------- reading */
 
 static struct client *client_of(struct check *check, const char *who)
 {
@@ -222,7 +222,7 @@ bool check_file(struct check *check, const char *path)
     return whole;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ checking */
+/* --------------------------------------------------------------------------------------------------------- checking */
 
 static void violation(struct check *check, enum check_promise which, uint64_t time, const char *format, ...)
 {

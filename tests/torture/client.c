@@ -73,7 +73,7 @@ static void say(const struct worker *worker, enum history_event event, int64_t n
     say_at(history_now(), worker, event, number, text);
 }
 
-/* ------------------------------------------------------------------------------------------------------------- a worker */
+/* --------------------------------------------------------------------------------------------------------- a worker */
 
 static void on_event(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg)
 {
@@ -304,7 +304,7 @@ static unsigned run_async(const char *nodes, const redlock_options *options)
     return pending_undos;
 }
 
-/* ------------------------------------------------------------------------------------------------------------ redlock(1) */
+/* ------------------------------------------------------------------------------------------------------- redlock(1) */
 
 /* Sleeps. Records a much longer sleep as a stall, because this process has no other thread that measures stalls. */
 static void nap(struct worker *worker)
@@ -391,7 +391,7 @@ static unsigned run_command(char **argv)
     return 0;
 }
 
-/* ---------------------------------------------------------------------------------------------------------------- main */
+/* ------------------------------------------------------------------------------------------------------------- main */
 
 /* Measures the time in which the process does not run because it is stopped or the machine is loaded. */
 static void *measure_stalls(void *arg)

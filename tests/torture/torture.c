@@ -76,7 +76,7 @@ static void say(enum history_event event, unsigned target, const char *text)
         fixture_fail("cannot write the nemesis' history");
 }
 
-/* -------------------------------------------------------------------------------------------------------------- set-up */
+/* ----------------------------------------------------------------------------------------------------------- set-up */
 
 static void start_nodes(void)
 {
@@ -151,7 +151,7 @@ static void start_client(size_t index)
     free(log);
 }
 
-/* --------------------------------------------------------------------------------------------------------------- faults */
+/* ----------------------------------------------------------------------------------------------------------- faults */
 
 /* A fault in progress on a node or a client. */
 struct active {
@@ -440,7 +440,7 @@ static const struct fault faults[] = {
 };
 enum { FAULTS = sizeof faults / sizeof *faults };
 
-/* ------------------------------------------------------------------------------------------------------------- nemesis */
+/* ---------------------------------------------------------------------------------------------------------- nemesis */
 
 static unsigned weight(const struct fault *fault)
 {
@@ -584,7 +584,7 @@ static int judge(void)
     return report_is_clean(&summary) ? 0 : 1;
 }
 
-/* --------------------------------------------------------------------------------------------------------- command line */
+/* ----------------------------------------------------------------------------------------------------- command line */
 
 static void read_options(int argc, char **argv)
 {

@@ -2,13 +2,16 @@
 # A line "-- include NAME" stands for include/NAME.lua. Lines that are comments, but for the first, and indentation are left out: every new
 # connection carries these texts. The numbers of src/node/limits.h replace their names. The texts that result are put beside
 # the output, too, as scripts/NAME.lua.
+#
+# A line "-- Answers {one, other}" in a script names the elements of its answer: the C code must have them, in this
+# order, as RL_SCRIPT_ONE, RL_SCRIPT_OTHER and RL_SCRIPT_ELEMENTS.
 
 # The limits as a list of names and values.
 function(redlock_script_limits result)
   set(header "${CMAKE_CURRENT_SOURCE_DIR}/node/limits.h")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${header}")
-  file(STRINGS "${header}" lines REGEX "^#define RL_[A-Z_]+ [0-9]+$")
-  list(TRANSFORM lines REPLACE "^#define (RL_[A-Z_]+) ([0-9]+)$" "\\1;\\2")
+  file(STRINGS "${header}" lines REGEX "^#define RL_[A-Z_]+ +([0-9]+|\"[^\"]+\")$")
+  list(TRANSFORM lines REPLACE "^#define (RL_[A-Z_]+) +([^ ]+)$" "\\1;\\2")
   set(${result} "${lines}" PARENT_SCOPE)
 endfunction()
 
@@ -34,6 +37,27 @@ function(redlock_script_text name result)
   set(${result} "${text}" PARENT_SCOPE)
 endfunction()
 
+# Static asserts that the C code agrees with the script's list of answers.
+function(redlock_script_elements name result)
+  file(STRINGS "${CMAKE_CURRENT_SOURCE_DIR}/node/scripts/${name}.lua" line REGEX "^-- Answers {[a-z_, ]+}$")
+  if(NOT line)
+    set(${result} "" PARENT_SCOPE)
+    return()
+  endif()
+  string(REGEX MATCHALL "[a-z_]+" elements "${line}")
+  list(REMOVE_ITEM elements "nswers")
+  list(APPEND elements "elements")
+  string(TOUPPER "${name}" prefix)
+  set(index 0)
+  set(asserts "")
+  foreach(element IN LISTS elements)
+    string(TOUPPER "${element}" element)
+    string(APPEND asserts "_Static_assert(RL_${prefix}_${element} == ${index}, \"as in ${name}.lua\");\n")
+    math(EXPR index "${index} + 1")
+  endforeach()
+  set(${result} "${asserts}" PARENT_SCOPE)
+endfunction()
+
 function(redlock_scripts output)
   cmake_path(GET output PARENT_PATH directory)
   set(rows "")
@@ -44,12 +68,15 @@ function(redlock_scripts output)
     string(SHA1 hash "${text}")
     string(HEX "${text}" bytes)
     string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
-    string(APPEND texts "static const char ${name}_text[] = {${bytes}0};\n")
+    redlock_script_elements(${name} asserts)
+    string(APPEND texts "${asserts}static const char ${name}_text[] = {${bytes}0};\n")
     string(APPEND rows "    {\"${name}\", \"${hash}\", ${name}_text},\n")
   endforeach()
   file(CONFIGURE OUTPUT "${output}" @ONLY CONTENT
 "/* Made from src/node/scripts by cmake/RedlockScripts.cmake. */
 #include \"src/node/script.h\"
+
+#include \"src/node/reply.h\"
 
 @texts@
 const struct rl_script rl_scripts[RL_SCRIPTS] = {

@@ -825,7 +825,7 @@ START_TEST(next_waiter_is_as_fair_as_it_asked_to_be)
     unsigned before = scene_count(0, SENT_WAIT);
     scene_wait_for_sent(0, SENT_WAIT, before + 3); /* one of the first waiter's may be among them */
     for (unsigned i = before + 1; (record = scene_sent(0, SENT_WAIT, NULL, i, NULL)); i++)
-        ck_assert(resp_argument_is(&record->command->argv[7], after.fair ? "1" : "2"));
+        ck_assert(resp_argument_is(&record->command->argv[6], after.fair ? "1" : "2"));
     let_go_of_majority();
     ck_assert_status(scene_wait(&second), REDLOCK_OK);
     redlock_cancellation_destroy(&cancellation);

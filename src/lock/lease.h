@@ -12,6 +12,7 @@
 #include "src/core/owner.h"
 #include "src/core/timer.h"
 #include "src/lock/names.h"
+#include "src/node/limits.h"
 
 struct rl_locks;
 struct rl_lease;
@@ -132,8 +133,7 @@ void rl_lease_signal(struct rl_lease *lease);
 /* Creates a lease of one slot of a semaphore. */
 struct rl_lease *rl_lease_create_slot(struct rl_locks *locks, const struct rl_names *names, unsigned permits,
                                       unsigned slot, int *status);
-#define RL_SLOT_INFIX ":redlock:slot:"
-#define RL_SLOT_SIZE  (sizeof RL_SLOT_INFIX + 3)
+#define RL_SLOT_SIZE (sizeof RL_SLOT_INFIX + 3)
 
 /* Writes the name of a semaphore's slot; returns its size. */
 size_t rl_slot_name(char name[REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE], const char *semaphore, size_t size, unsigned slot);

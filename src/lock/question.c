@@ -145,6 +145,11 @@ static void release(struct rl_question_command *built, const struct rl_lease *le
         rl_command_add_text(&built->command, waiter);
 }
 
+static const char *waiting_task(enum rl_question question)
+{
+    return question == RL_ASK_TRY ? "try" : question == RL_ASK_TAKE ? "take" : "enqueue";
+}
+
 /* A try has no name and the last ticket: every waiter is ahead of it, this client's own included. */
 static void wait(struct rl_question_command *built, const struct rl_round *round, enum rl_question question, bool whole)
 {
@@ -152,9 +157,8 @@ static void wait(struct rl_question_command *built, const struct rl_round *round
     call(built, RL_SCRIPT_WAIT, whole, round->lease);
     rl_command_add_text(&built->command, tries ? "" : waiter_name(built, round->lease));
     rl_command_add(&built->command, built->ticket, rl_decimal(built->ticket, tries ? TICKET_LAST : round->ticket));
-    rl_command_add_text(&built->command, RL_LIMIT_TEXT(RL_WAITER_LIFE_MS));
     rl_command_add_text(&built->command, round->fair ? "1" : "2");
-    rl_command_add_text(&built->command, tries ? "2" : question == RL_ASK_TAKE ? "1" : "0");
+    rl_command_add_text(&built->command, waiting_task(question));
     add_token(built, round->lease);
     add_ttl(built, round);
     add_fence(built, round->lease, round->fence);

@@ -7,20 +7,13 @@
 #include "src/lock/queue.h"
 #include "src/node/command.h"
 #include "src/node/guard.h"
+#include "src/node/limits.h"
 #include "src/node/nodes.h"
 #include "src/node/reply.h"
 
 struct rl_round;
 
-/* A helper key is the lock's key and one of these suffixes; a resource must not end in one. */
-#define RL_QUEUE_SUFFIX ":redlock:queue" /* sorted set: waiter by ticket */
-#define RL_ALIVE_SUFFIX                                                                                                \
-    ":redlock:alive" /* hash: waiter's expiry; and the largest ticket seen, in a field that begins with a space */
-#define RL_FREE_SUFFIX  ":redlock:free"  /* string: exists while there are waiters; only scripts use it */
-#define RL_SUFFIX_MAX   14               /* the longest of them */
-#define RL_FENCE_SUFFIX ":redlock:fence" /* the largest fencing token that the node has received */
-
-#define RL_KEY_MAX      (128 + REDLOCK_RESOURCE_MAX)
+#define RL_KEY_MAX (128 + REDLOCK_RESOURCE_MAX)
 
 /* A command under construction, with the memory of its arguments. It is large: keep it on the stack while sending. */
 struct rl_question_command {

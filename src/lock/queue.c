@@ -12,10 +12,11 @@
 #include "src/lock/round.h"
 #include "src/node/guard.h"
 
-#define REFRESH  QUORUM_SECOND
+#define REFRESH  (RL_OVERTAKE_MS * QUORUM_MILLISECOND)
 #define STAND_IN (20 * QUORUM_MILLISECOND) /* much longer than a hand-over, and short for a waiter behind a dead one */
 #define WATCH    (20 * QUORUM_MILLISECOND)
 #define LINGER   QUORUM_SECOND
+_Static_assert(2 * RL_OVERTAKE_MS < RL_WAITER_LIFE_MS, "an entry outlives a refresh that is lost");
 
 static void step(struct rl_queue *queue, const struct quorum_waiting_event *event);
 
@@ -268,7 +269,8 @@ void rl_queue_leave_late(struct rl_locks *locks, const struct rl_lease *won)
 /* A lock that is free on a node in quarantine is not available there before the end of the quarantine. */
 static struct quorum_waiting_event answer(const struct rl_node *node, const redisReply *reply, bool is_semaphore)
 {
-    long long left = reply->element[1]->integer;
+    long long left = reply->element[RL_WAIT_REMAINING]->integer, ahead = reply->element[RL_WAIT_AHEAD]->integer;
+    long long holder = reply->element[RL_WAIT_RECORD]->integer;
     quorum_time now = rl_now();
     quorum_duration remaining = left < 0 ? QUORUM_NEVER : (quorum_duration)left * QUORUM_MILLISECOND;
     quorum_duration withheld = rl_guard_withholds(node, now);
@@ -277,18 +279,18 @@ static struct quorum_waiting_event answer(const struct rl_node *node, const redi
         .now = now,
         .node = node->index,
         .remaining = withheld > remaining ? withheld : remaining,
-        .ahead = reply->element[2]->integer < 0 ? 0 : (unsigned)reply->element[2]->integer,
-        .holder = is_semaphore || reply->element[4]->integer < 0 ? 0 : (uint64_t)reply->element[4]->integer,
+        .ahead = ahead < 0 ? 0 : (unsigned)ahead,
+        .holder = is_semaphore || holder < 0 ? 0 : (uint64_t)holder,
     };
 }
 
 static void take(struct rl_queue *queue, unsigned node, const redisReply *reply)
 {
     const struct quorum_waiting_event event = answer(&queue->locks->nodes->node[node], reply, queue->lease->permits);
-    long long told = reply->element[3]->integer;
-    queue->place[node] = told < 0 ? 0 - (uint64_t)told : 0;
-    if (told > 0 && (uint64_t)told > queue->seen)
-        queue->seen = (uint64_t)told;
+    long long seen = reply->element[RL_WAIT_SEEN]->integer;
+    queue->place[node] = seen < 0 ? 0 - (uint64_t)seen : 0;
+    if (seen > 0 && (uint64_t)seen > queue->seen)
+        queue->seen = (uint64_t)seen;
     step(queue, &event);
 }
 

@@ -1,14 +1,36 @@
 /*
- * Numbers that the C code and the Lua scripts share. cmake/RedlockScripts.cmake reads the lines of the form '#define
- * NAME number', and replaces the names in the scripts by the numbers.
+ * Numbers and names that the C code and the Lua scripts share. cmake/RedlockScripts.cmake reads the lines of the form
+ * '#define NAME number' or '#define NAME "text"', and replaces the names in the scripts by the values.
  */
 #ifndef RL_LIMITS_H
 #define RL_LIMITS_H
 
+#include "quorum/fence.h"
 #include "redlock/redlock.h"
 
-/* How long a waiter's entry lives on a node without a refresh. The keys of a queue live four times as long. */
+/* A helper key is the lock's key and one of these suffixes; a resource must not end in one. */
+#define RL_QUEUE_SUFFIX ":redlock:queue"
+#define RL_ALIVE_SUFFIX ":redlock:alive"
+#define RL_FREE_SUFFIX  ":redlock:free"
+#define RL_FENCE_SUFFIX ":redlock:fence"
+/*
+ * queue  sorted set: waiters by ticket
+ * alive  hash: each waiter's expiry; and in a field that begins with a space the largest ticket seen
+ * free   string: exists while there are waiters; only scripts use it
+ * fence  string: the largest fencing token that the node has received
+ */
+#define RL_SUFFIX_MAX (sizeof RL_QUEUE_SUFFIX - 1)
+_Static_assert(sizeof RL_ALIVE_SUFFIX - 1 <= RL_SUFFIX_MAX && sizeof RL_FREE_SUFFIX - 1 <= RL_SUFFIX_MAX &&
+                   sizeof RL_FENCE_SUFFIX - 1 <= RL_SUFFIX_MAX,
+               "no suffix is longer than the queue's");
+
+/* Between a semaphore's key and a slot's number. */
+#define RL_SLOT_INFIX ":redlock:slot:"
+
+/* How long a waiter's entry lives on a node without a refresh, and the keys of a queue. */
 #define RL_WAITER_LIFE_MS 3000
+#define RL_QUEUE_LIFE_MS  12000
+_Static_assert(RL_QUEUE_LIFE_MS > RL_WAITER_LIFE_MS, "a queue lives longer than its waiters");
 
 /* A waiter with an entry this fresh is alive: no second waiter is woken in case it is dead. */
 #define RL_WAITER_FRESH_MS 200
@@ -19,6 +41,18 @@
 /* Number of the last slot that a semaphore can have. */
 #define RL_SLOT_LAST 31
 _Static_assert(RL_SLOT_LAST == REDLOCK_PERMITS_MAX - 1, "a semaphore has REDLOCK_PERMITS_MAX slots");
+
+/* A first waiter that leaves a free lock for longer than this loses its place to the others. */
+#define RL_OVERTAKE_MS 1000
+
+/* A node refuses a fencing token that is further ahead of its clock. */
+#define RL_FENCE_FAR_S 86400
+_Static_assert(RL_FENCE_FAR_S * 1000000ull == QUORUM_FENCE_FAR, "nodes and client agree on a far fencing token");
+
+/* The answers of release.lua, free.lua and extend.lua, which has nothing to notify. */
+#define RL_KEY_NOT_OURS    0
+#define RL_KEY_DONE        1
+#define RL_KEY_UNANNOUNCED 2
 
 /* A limit as the text of a command's argument. */
 #define RL_LIMIT_TEXT(limit)  RL_LIMIT_TEXT_(limit)

@@ -4,6 +4,7 @@
 
 #include "redlock/redlock.h"
 #include "src/node/guard.h"
+#include "src/node/limits.h"
 
 /* -------------------------------------------------------------------------------------------------------------- errors */
 
@@ -190,12 +191,12 @@ static struct rl_vote keep(const redisReply *reply)
     return (struct rl_vote){.vote = QUORUM_REFUSED, .clock = true};
 }
 
-/* release.lua, free.lua and extend.lua: done; 0: not ours. */
-static struct rl_vote own_key(const redisReply *reply, long long done)
+/* release.lua, free.lua and extend.lua. last: the largest answer that says that the key was ours. */
+static struct rl_vote own_key(const redisReply *reply, long long last)
 {
-    if (reply->type == REDIS_REPLY_INTEGER && reply->integer >= 1 && reply->integer <= done)
+    if (reply->type == REDIS_REPLY_INTEGER && reply->integer >= RL_KEY_DONE && reply->integer <= last)
         return granted;
-    if (reply->type == REDIS_REPLY_INTEGER && reply->integer == 0)
+    if (reply->type == REDIS_REPLY_INTEGER && reply->integer == RL_KEY_NOT_OURS)
         return absent;
     if (rl_reply_error(reply) == RL_ERROR_WRONGTYPE) /* a key of another type is not ours */
         return absent;
@@ -237,19 +238,20 @@ static struct rl_vote trust(const redisReply *reply)
     return (struct rl_vote){.vote = trusted ? QUORUM_GRANTED : QUORUM_REFUSED, .permanent = !trusted};
 }
 
-/* wait.lua: taken or not, followed by four numbers. */
+/* wait.lua */
 static struct rl_vote wait(const redisReply *reply, bool take)
 {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 5)
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != RL_WAIT_ELEMENTS)
         return refused(reply);
-    for (size_t i = 0; i < 5; i++)
+    for (size_t i = 0; i < RL_WAIT_ELEMENTS; i++)
         if (reply->element[i]->type != REDIS_REPLY_INTEGER)
             return refused(reply);
     if (!take)
         return granted;
-    if (reply->element[0]->integer == 1 && reply->element[4]->integer >= 0)
-        return (struct rl_vote){.vote = QUORUM_GRANTED, .record = (uint64_t)reply->element[4]->integer};
-    return (struct rl_vote){.vote = QUORUM_HELD, .left_nothing = true, .record = (uint64_t)reply->element[4]->integer};
+    long long record = reply->element[RL_WAIT_RECORD]->integer;
+    if (reply->element[RL_WAIT_TAKEN]->integer == 1 && record >= 0)
+        return (struct rl_vote){.vote = QUORUM_GRANTED, .record = (uint64_t)record};
+    return (struct rl_vote){.vote = QUORUM_HELD, .left_nothing = true, .record = (uint64_t)record};
 }
 
 struct rl_vote rl_reply_vote(enum rl_question question, const redisReply *reply)
@@ -260,11 +262,11 @@ struct rl_vote rl_reply_vote(enum rl_question question, const redisReply *reply)
     case RL_ASK_GRANT:
         return grant(reply);
     case RL_ASK_EXTEND:
-        return own_key(reply, 1);
+        return own_key(reply, RL_KEY_DONE);
     case RL_ASK_KEEP:
         return keep(reply);
     case RL_ASK_RELEASE:
-        return own_key(reply, 2); /* 2: done, but the user may not notify the waiters */
+        return own_key(reply, RL_KEY_UNANNOUNCED);
     case RL_ASK_QUERY:
         return query(reply);
     case RL_ASK_TRY:

@@ -22,6 +22,16 @@ enum rl_question {
     RL_ASK_LEAVE /* leave the queue */
 };
 
+/* The elements of wait.lua's answer, which describes them. The build compares this list with the script's. */
+enum rl_wait_element {
+    RL_WAIT_TAKEN,
+    RL_WAIT_REMAINING,
+    RL_WAIT_AHEAD,
+    RL_WAIT_SEEN,
+    RL_WAIT_RECORD,
+    RL_WAIT_ELEMENTS
+};
+
 struct rl_vote {
     enum quorum_vote vote;
     bool permanent;    /* the refusal lasts until an operator changes the server or the settings */

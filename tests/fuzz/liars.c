@@ -313,9 +313,9 @@ static void script(struct bytes *reply, const struct resp_command *command, unsi
         resp_write_integer(reply, node);
         resp_write_bulk(reply, "permit", 6);
     } else if (is_script(command, RL_SCRIPT_WAIT)) {
-        const struct resp_argument *take = &command->argv[keys + 7];
+        const struct resp_argument *task = &command->argv[keys + 6];
         resp_write_array(reply, 5);
-        resp_write_integer(reply, !resp_argument_is(take, "0"));
+        resp_write_integer(reply, !resp_argument_is(task, "enqueue"));
         resp_write_integer(reply, 100);
         resp_write_integer(reply, 0);
         resp_write_integer(reply, 0);

@@ -519,15 +519,14 @@ static void say_attest(void)
 
 static void say_wait(void)
 {
-    static const char *const take[] = {"1", "1", "0", "2"};
+    static const char *const tasks[] = {"take", "take", "enqueue", "try"};
     bool shared = once_in(3);
     size_t slots = once_in(4) ? 1 + draw(3) : 0;
     add_keys(3);
     add_print("w%zu%s", draw(5), shared ? " r" : "");
     add_print("%lld", (long long)(now_us - (int64_t)draw(4) * 1000));
-    add("3000");
     add(once_in(3) ? "2" : "1");
-    add(ONE_OF(take));
+    add(ONE_OF(tasks));
     add(ONE_OF(tokens));
     add(ONE_OF(lives));
     add_fence();

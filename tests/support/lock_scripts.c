@@ -62,14 +62,14 @@ static void query(const struct fake_script_call *call)
 /* The model has no queue, so each waiter is the first one. It has no fencing records. */
 static void wait_for_lock(const struct fake_script_call *call)
 {
-    assert(call->key_count == 1 && call->argument_count == 13);
+    assert(call->key_count == 1 && call->argument_count == 12);
     const struct fake_key *key = fake_node_find(call->node, call->database, &call->keys[0]);
-    bool take = key == NULL && call->arguments[4].data[0] == '1';
-    int64_t ttl_ms = strtoll(call->arguments[6].data, NULL, 10);
+    bool take = key == NULL && resp_argument_is(&call->arguments[3], "take");
+    int64_t ttl_ms = strtoll(call->arguments[5].data, NULL, 10);
     int64_t remaining = key == NULL ? 0 : fake_node_pttl(call->node, call->database, &call->keys[0]) + 1;
 
     if (take)
-        fake_node_set(call->node, call->database, &call->keys[0], call->arguments[5].data, call->arguments[5].length,
+        fake_node_set(call->node, call->database, &call->keys[0], call->arguments[4].data, call->arguments[4].length,
                       ttl_ms);
     resp_write_array(call->reply, 5);
     resp_write_integer(call->reply, take);
@@ -94,7 +94,7 @@ static const struct {
     {"-- Extends a lock", extend},
     {"-- Extends several", renew},
     {"-- Reads who holds", query},
-    {"-- Sign in as a waiter", wait_for_lock},
+    {"-- Enqueues a waiter", wait_for_lock},
     {"return 1", do_nothing},
     {"local taken = ", do_nothing},
 };

@@ -1,11 +1,12 @@
 -- Extends a lock. Never shortens it: when a reply is lost, the key must live at least as long as the holder relies on.
--- KEYS: lock. ARGV: token, ttl in ms. Answers 1: the key has at least this ttl now, 0: another token, or no key.
+-- KEYS: lock. ARGV: token, ttl in ms.
+-- Answers RL_KEY_DONE: the key has at least this ttl now; RL_KEY_NOT_OURS: another token, or no key.
 local token, ttl = ARGV[1], tonumber(ARGV[2])
 if redis.call('GET', KEYS[1]) ~= token then
-  return 0
+  return RL_KEY_NOT_OURS
 end
 local left = redis.call('PTTL', KEYS[1])
 if left >= 0 and left < ttl then -- -1: a foreign lock that never expires
   redis.call('PEXPIRE', KEYS[1], ttl)
 end
-return 1
+return RL_KEY_DONE

@@ -1,7 +1,7 @@
 -- Compare and delete, for a lock with several keys, a fencing token, readers or permits.
 -- KEYS: locks. ARGV: token, fencing token (0: none), life of its record in ms (0: forever), mode (exclusive or shared),
 -- waiter to dequeue ('': none), the semaphore whose slot the lock is ('': none).
--- Answers as release.lua does; 0 also when one of the keys had another token.
+-- Answers as release.lua does; RL_KEY_NOT_OURS also when one of the keys had another token.
 local token, fence, fence_life, mode, waiter, semaphore = unpack(ARGV)
 local call = redis.call
 local mine, queues, freed, base = {}, {}, {}, semaphore ~= '' and semaphore or nil
@@ -29,18 +29,18 @@ if fence ~= '0' then
 end
 for i, key in ipairs(mine) do
   freed[key] = true
-  queues[i] = (base or key) .. ':redlock:queue'
+  queues[i] = (base or key) .. RL_QUEUE_SUFFIX
 end
-local deleted = #mine == #KEYS and 1 or 0
+local deleted = #mine == #KEYS and RL_KEY_DONE or RL_KEY_NOT_OURS
 local out = waiter ~= '' and waiter
 if not out and (#mine == 0 or redis.pcall('EXISTS', unpack(queues)) == 0) then
   return deleted
 end
 -- include wake
 for _, key in ipairs(out and KEYS or mine) do
-  local could, told = pcall(wake, key, out, freed[key], nil, base)
-  if not (could and told) then
-    deleted = 2 * math.min(deleted, 1)
+  local ran, published = pcall(wake, key, out, freed[key], nil, base)
+  if deleted == RL_KEY_DONE and not (ran and published) then
+    deleted = RL_KEY_UNANNOUNCED
   end
 end
 return deleted

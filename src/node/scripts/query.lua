@@ -11,21 +11,21 @@ if type(holder) == 'table' and holder.err then
   holder = type(readers) == 'table' and 2 or 1
 end
 local waiters = 0
-local queue = redis.pcall('ZRANGE', KEYS[1] .. ':redlock:queue', 0, -1)
+local queue = redis.pcall('ZRANGE', KEYS[1] .. RL_QUEUE_SUFFIX, 0, -1)
 if queue.err then
   waiters = -1
 elseif #queue > 0 then
   local clock = redis.call('TIME')
   local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
   for _, waiter in ipairs(queue) do
-    if tonumber(redis.call('HGET', KEYS[1] .. ':redlock:alive', waiter) or 0) >= now then
+    if tonumber(redis.call('HGET', KEYS[1] .. RL_ALIVE_SUFFIX, waiter) or 0) >= now then
       waiters = waiters + 1
     end
   end
 end
 local names, taken = {}, {}
 for number = 0, RL_SLOT_LAST do -- the most that a semaphore may have: only its users know the number
-  names[number + 1] = KEYS[1] .. ':redlock:slot:' .. number
+  names[number + 1] = KEYS[1] .. RL_SLOT_INFIX .. number
 end
 for i, token in ipairs(redis.pcall('MGET', unpack(names))) do
   if token then

@@ -2,7 +2,7 @@
 local function records(keys)
   local names = {}
   for i, key in ipairs(keys) do
-    names[i] = key .. ':redlock:fence'
+    names[i] = key .. RL_FENCE_SUFFIX
   end
   return names, call('MGET', unpack(names))
 end
@@ -33,5 +33,5 @@ local function raise(keys, token, life)
 end
 -- More than a day ahead of this node's clock: one client with a wrong clock must not raise the record for all others.
 local function is_far(token)
-  return tonumber(token) > (call('TIME')[1] + 86400) * 1000000
+  return tonumber(token) > (call('TIME')[1] + RL_FENCE_FAR_S) * 1000000
 end

@@ -36,12 +36,12 @@ end
 -- A waiting writer keeps new readers out, for 10 s of every 20 s: readers that stay indefinitely must not block other
 -- readers indefinitely.
 local function is_held_off(key, below, always)
-  local alive = key .. ':redlock:alive'
+  local alive = key .. RL_ALIVE_SUFFIX
   local since = tonumber(call('HGET', alive, ' writer') or 0)
   if not always and (since == 0 or (now - since) % 20000 >= 10000) then
     return false
   end
-  for _, waiter in ipairs(call('ZRANGEBYSCORE', key .. ':redlock:queue', '-inf', below, 'LIMIT', 0, 64)) do
+  for _, waiter in ipairs(call('ZRANGEBYSCORE', key .. RL_QUEUE_SUFFIX, '-inf', below, 'LIMIT', 0, 64)) do
     if string.sub(waiter, -2) ~= ' r' and tonumber(call('HGET', alive, waiter) or 0) >= now then
       return true
     end

@@ -1,6 +1,6 @@
 -- A semaphore is as many locks as it has permits, its slots. They share the queue of the semaphore's own name.
 local function slot(key, number)
-  return key .. ':redlock:slot:' .. number
+  return key .. RL_SLOT_INFIX .. number
 end
 -- One bit for each slot that is free.
 local function free_slots(key, count)

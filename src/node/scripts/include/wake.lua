@@ -9,7 +9,7 @@
 -- ticket.
 local function wake(key, out, freed, most, base)
   base = base or key
-  local queue, alive, free = base .. ':redlock:queue', base .. ':redlock:alive', base .. ':redlock:free'
+  local queue, alive, free = base .. RL_QUEUE_SUFFIX, base .. RL_ALIVE_SUFFIX, base .. RL_FREE_SUFFIX
   if call('EXISTS', queue) == 0 then
     if out then
       call('DEL', alive, free)
@@ -30,17 +30,17 @@ local function wake(key, out, freed, most, base)
   end
   local clock = call('TIME')
   local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-  local told, may_publish, readers, first, dropped = 0, true, nil, nil, 0
+  local woken, may_publish, readers, first, dropped = 0, true, nil, nil, 0
   repeat
     first, dropped = call('ZRANGE', queue, 0, most or 7), 0
     for _, waiter in ipairs(first) do
       local ends = tonumber(call('HGET', alive, waiter) or 0)
       local reader, published = string.sub(waiter, -2) == ' r', nil
       if ends >= now then
-        if readers ~= nil and reader ~= readers or not reader and (held or told == 2) then
+        if readers ~= nil and reader ~= readers or not reader and (held or woken == 2) then
           break
         end
-        published = redis.pcall('PUBLISH', string.match(waiter, '^%S+'), (reader and 0 or told) .. key)
+        published = redis.pcall('PUBLISH', string.match(waiter, '^%S+'), (reader and 0 or woken) .. key)
       end
       if ends < now or published == 0 and ends % 1 ~= 0 then
         call('ZREM', queue, waiter)
@@ -50,7 +50,7 @@ local function wake(key, out, freed, most, base)
         if type(published) == 'table' and published.err then
           may_publish = false
         end
-        told, readers = told + 1, reader
+        woken, readers = woken + 1, reader
         if not reader and ends > now + RL_WAITER_LIFE_MS - RL_WAITER_FRESH_MS then
           break
         end
@@ -58,7 +58,7 @@ local function wake(key, out, freed, most, base)
     end
   until #first == 0 or dropped < #first -- all of these were dead: the next ones
   if not held and (freed or (call('GET', free) or '0') == '0') then
-    call('SET', free, now, 'PX', 4 * RL_WAITER_LIFE_MS) -- as long as the queue lives
+    call('SET', free, now, 'PX', RL_QUEUE_LIFE_MS) -- as long as the queue lives
   end
   return may_publish
 end

@@ -66,6 +66,8 @@ function(redlock_add_test)
 
   set(target test_${arg_NAME})
   add_executable(${target} ${arg_SOURCES})
+  # All in one place, so that a test is started as build/dev/tests/test_NAME, whichever folder has its source.
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
   target_compile_definitions(${target} PRIVATE $<$<COMPILE_LANGUAGE:C>:_GNU_SOURCE=>) # C++ compilers define it themselves
   target_link_libraries(${target} PRIVATE redlock_compile_options Check::Check ${arg_LIBRARIES})
   if(arg_PURE)

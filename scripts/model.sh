@@ -4,7 +4,7 @@
 # Usage: scripts/model.sh
 #
 # Three runs: with the guard two clients never hold the lock at once; without it spin must find that they do; and without it fencing tokens stay unique and
-# in order all the same. Takes a minute or two and up to 3.5 GiB. The model is tests/model/redlock.pml.
+# in order all the same. Takes a minute or two and up to 3.5 GiB. The model is tests/simulation/model/redlock.pml.
 # Exit status 0 when all three came out so.
 set -euo pipefail
 
@@ -49,7 +49,7 @@ check() {
   fi
 }
 
-cp tests/model/redlock.pml "$work"
+cp tests/simulation/model/redlock.pml "$work"
 check 'with the guard: exclusion and fencing' holds -DGUARD=1
 check 'without it: exclusion (spin is to find that it breaks)' breaks -DGUARD=0
 check 'without it: fencing' holds -DGUARD=0 -DEXCLUSION=0

@@ -8,7 +8,7 @@
 #   --only TEXT        those whose names contain this
 #   --quick            of the bugs that need named tests, only whether they still fit the source
 #
-# The bugs are in tests/sim/mutants.txt; one that does not fit the source any more is an error. The last line is 'planted N caught N'.
+# The bugs are in tests/simulation/mutants.txt; one that does not fit the source any more is an error. The last line is 'planted N caught N'.
 # Exit status 0 when every one was caught.
 set -euo pipefail
 
@@ -109,7 +109,7 @@ caught_by_tests() {
   local name test tests
   name=${2##*/} && name=${name%.c}
   tests=("test_quorum_$name" test_quorum_round)
-  [[ $2 != cli/* ]] || tests=("cli/test_cli_$name")
+  [[ $2 != cli/* ]] || tests=("test_cli_$name")
   for test in "${tests[@]}"; do
     grep -q "^tests/$test:" "$work/targets" || continue
     link "$1" "tests/$test" "$3" >/dev/null 2>&1 || return 1
@@ -148,7 +148,7 @@ caught_by_named() {
 # caught_by_simulation DIRECTORY OBJECT
 caught_by_simulation() {
   local seed status
-  link "$1" tests/sim/sim "$2" >"$1/output" 2>&1 || return 2
+  link "$1" tests/simulation/sim "$2" >"$1/output" 2>&1 || return 2
   for seed in {1..20}; do
     status=0
     # A limit on processor time: a busy machine is not a simulation that does not end.
@@ -184,7 +184,7 @@ try_one() {
   case $file in
     quorum/*.c) object=quorum/CMakeFiles/redlock_quorum.dir/${file##*/}.o ;;
     src/*.c) object=src/CMakeFiles/redlock_core.dir/${file#src/}.o ;;
-    cli/*.c) object=tests/cli/CMakeFiles/test_cli_$(basename "$file" .c).dir/__/__/$file.o ;;
+    cli/*.c) object=tests/command/CMakeFiles/test_cli_$(basename "$file" .c).dir/__/__/$file.o ;;
     src/core/clock.h)
       object=src/CMakeFiles/redlock_core.dir/core/clock.c.o
       sed -e '/#include "src\/core\/clock.h"/{' -e "r $directory/planted" -e d -e '}' "$root/src/core/clock.c" >"$directory/source.c"
@@ -226,7 +226,7 @@ try_one() {
 # --- All of them ---
 
 ninja -C "$build" -t targets all >"$work/targets"
-if ! "$build/tests/sim/sim" --seed 1 --operations 5000 --terse >"$work/log" 2>&1; then
+if ! "$build/tests/simulation/sim" --seed 1 --operations 5000 --terse >"$work/log" 2>&1; then
   echo "scripts/mutants.sh: the simulator finds something without any planted bug:" >&2
   cat "$work/log" >&2
   exit 2
@@ -246,7 +246,7 @@ while IFS= read -r name; do
   done
   number=$((number + 1))
   try_one $number "$name" "$file" "${old#- }" "${new#+ }" "$tests" >"$work/result.$number" &
-done <tests/sim/mutants.txt
+done <tests/simulation/mutants.txt
 wait
 
 for ((i = 1; i <= number; i++)); do

@@ -31,4 +31,4 @@ if ! { cmake --preset release && cmake --build --preset release --parallel "$(np
   cat "$log" >&2
   exit 2
 fi
-build/release/tests/sim/sim "$@"
+build/release/tests/simulation/sim "$@"

@@ -2,7 +2,7 @@
  * guarantee that is broken. */
 #include "check.h"
 
-#include "quorum_suite.h"
+#include "support/suite.h"
 
 #include <check.h>
 #include <stdarg.h>

@@ -25,7 +25,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "quorum_random.h"
+#include "rules/random.h"
 
 enum { WORKERS = 3, RESOURCES = 3, ASK_MS = 20, MAX_TTL_MS = 3000, WAIT_MS = 3000 };
 enum { MS = 1000000 };

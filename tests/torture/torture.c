@@ -18,7 +18,7 @@
 #include "network.h"
 #include "report.h"
 
-#include "quorum_random.h"
+#include "rules/random.h"
 #include "support/clock.h"
 #include "support/cluster.h"
 #include "support/delay_proxy.h"

@@ -1,0 +1,125 @@
+/* Tests the rule that decides when a command under a lock gets SIGTERM and SIGKILL: a table of stories, each a
+ * sequence of steps. */
+#include "cli/ending.h"
+#include "support/suite.h"
+
+#include <check.h>
+
+enum { END = 10000, GRACE = 2000 };
+
+enum what {
+    STOP, /* the end of a story */
+    RENEWED,
+    END_NOW,
+    LOCK_OVER,
+    WAITS,
+    TERMINATES,
+    KILLS,
+    NEXT
+};
+
+struct moment {
+    enum what what;
+    int64_t at; /* RENEWED: the new end; NEXT: the expected time; otherwise the time of the step */
+};
+
+static const struct story {
+    const char *name;
+    int64_t grace;
+    struct moment moments[10];
+} stories[] = {
+    {"without renewal: SIGTERM a grace before the end, SIGKILL 50 ms before it",
+     GRACE,
+     {{NEXT, END - GRACE},
+      {WAITS, END - GRACE - 1},
+      {TERMINATES, END - GRACE},
+      {NEXT, END - 50},
+      {WAITS, END - 51},
+      {KILLS, END - 50},
+      {KILLS, END + 1000}}},
+    {"a renewal moves both on, and never back",
+     GRACE,
+     {{RENEWED, END + 500}, {RENEWED, END}, {WAITS, END - GRACE + 499}, {TERMINATES, END - GRACE + 500}}},
+    {"a renewal after SIGTERM lets it go on, until the next end",
+     GRACE,
+     {{TERMINATES, END - GRACE},
+      {RENEWED, END + 9000},
+      {WAITS, END},
+      {NEXT, END + 9000 - GRACE},
+      {TERMINATES, END + 9000 - GRACE},
+      {KILLS, END + 9000 - 50}}},
+    {"ended at once it has the grace, whatever is renewed, and whoever asks again",
+     GRACE,
+     {{END_NOW, 1000},
+      {TERMINATES, 1000},
+      {RENEWED, 2 * END},
+      {END_NOW, 2000},
+      {WAITS, 1000 + GRACE - 1},
+      {KILLS, 1000 + GRACE}}},
+    {"ended at once after SIGTERM it gets another",
+     GRACE,
+     {{TERMINATES, END - GRACE}, {END_NOW, END - GRACE + 10}, {TERMINATES, END - GRACE + 10}}},
+    {"ended at once it has no more than what is left",
+     GRACE,
+     {{END_NOW, END - 500}, {TERMINATES, END - 500}, {WAITS, END - 51}, {KILLS, END - 50}}},
+    {"too late for SIGTERM", GRACE, {{KILLS, END - 50}}},
+    {"ended at once, too late for SIGTERM", GRACE, {{END_NOW, END - 20}, {KILLS, END - 20}}},
+    {"without a grace there is no SIGTERM", 0, {{WAITS, END - 51}, {NEXT, END - 50}, {KILLS, END - 50}}},
+    {"a lock that is over leaves no grace", GRACE, {{LOCK_OVER, 1000}, {KILLS, 1000}}},
+    {"a lock that is over ends the grace",
+     GRACE,
+     {{END_NOW, 1000}, {TERMINATES, 1000}, {LOCK_OVER, 1100}, {KILLS, 1100}}},
+};
+enum { STORIES = sizeof(stories) / sizeof(stories[0]) };
+
+static void expect(const char *story, size_t moment, int64_t is, int64_t expected)
+{
+    ck_assert_msg(is == expected, "%s: moment %zu: %lld, not %lld", story, moment, (long long)is, (long long)expected);
+}
+
+START_TEST(the_rule_tells_each_story)
+{
+    const struct story *story = &stories[_i];
+    struct cli_ending ending;
+
+    cli_ending_begin(&ending, END, story->grace);
+    for (size_t i = 0; story->moments[i].what != STOP; i++) {
+        int64_t at = story->moments[i].at;
+        switch (story->moments[i].what) {
+        case RENEWED:
+            cli_ending_prolong(&ending, at);
+            break;
+        case END_NOW:
+            cli_ending_now(&ending, at);
+            break;
+        case LOCK_OVER:
+            cli_ending_over(&ending, at);
+            break;
+        case WAITS:
+            expect(story->name, i, cli_ending_step(&ending, at), CLI_ENDING_WAIT);
+            break;
+        case TERMINATES:
+            expect(story->name, i, cli_ending_step(&ending, at), CLI_ENDING_TERMINATE);
+            break;
+        case KILLS:
+            expect(story->name, i, cli_ending_step(&ending, at), CLI_ENDING_KILL);
+            break;
+        case NEXT:
+        case STOP:
+        default:
+            expect(story->name, i, cli_ending_next(&ending), at);
+            break;
+        }
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("cli_ending");
+    TCase *rule = tcase_create("rule");
+
+    suite_add_tcase(suite, rule);
+    tcase_add_loop_test(rule, the_rule_tells_each_story, 0, STORIES);
+    return run_suite(suite);
+}

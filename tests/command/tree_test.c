@@ -1,0 +1,356 @@
+/* The tree of processes below this one. All are found and get the signal, regardless of their group, session or
+ * parent. */
+#define _GNU_SOURCE
+#include "cli/tree.h"
+
+#include "support/suite.h"
+
+#include <check.h>
+#include <errno.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { WAIT_S = 20 };
+
+_Noreturn static void ignore_term_and_wait(int ready)
+{
+    signal(SIGTERM, SIG_IGN);
+    (void)!write(ready, "", 1);
+    for (;;)
+        pause();
+}
+
+_Noreturn static void wait_in_group(int ready)
+{
+    setpgid(0, 0);
+    ignore_term_and_wait(ready);
+}
+
+_Noreturn static void wait_in_session(int ready)
+{
+    setsid();
+    ignore_term_and_wait(ready);
+}
+
+_Noreturn static void wait_stopped(int ready)
+{
+    signal(SIGTERM, SIG_DFL); /* Check has a handler that ends the tests */
+    (void)!write(ready, "", 1);
+    for (;;)
+        raise(SIGSTOP);
+}
+
+_Noreturn static void leave_an_orphan(int ready)
+{
+    if (fork() == 0)
+        wait_in_session(ready);
+    _exit(EXIT_SUCCESS);
+}
+
+_Noreturn static void have_children(int ready)
+{
+    if (fork() == 0)
+        wait_in_group(ready);
+    if (fork() == 0)
+        wait_in_session(ready);
+    ignore_term_and_wait(ready);
+}
+
+static const struct {
+    void (*behave)(int ready);
+    unsigned processes;
+} shapes[] = {{ignore_term_and_wait, 1}, {wait_in_group, 1},   {wait_in_session, 1},
+              {wait_stopped, 1},         {leave_an_orphan, 1}, {have_children, 3}};
+enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
+
+static void become_reaper(void)
+{
+    alarm(WAIT_S); /* ends a test that would wait indefinitely; its children end with their parent */
+    ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+}
+
+static pid_t start(void (*behave)(int ready), unsigned processes)
+{
+    int ready[2];
+    char byte;
+
+    ck_assert_int_eq(pipe(ready), 0);
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0)
+        behave(ready[1]);
+    for (unsigned i = 0; i < processes; i++)
+        ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    close(ready[1]);
+    return child;
+}
+
+static void reap_all(void)
+{
+    while (waitpid(-1, NULL, 0) > 0)
+        ;
+    ck_assert_int_eq(errno, ECHILD);
+}
+
+START_TEST(each_process_is_killed_wherever_it_went)
+{
+    struct cli_tree tree = {.root = getpid()};
+
+    become_reaper();
+    start(shapes[_i].behave, shapes[_i].processes);
+    ck_assert(cli_tree_is_alive(&tree));
+    cli_tree_kill(&tree);
+    reap_all();
+    ck_assert(!cli_tree_is_alive(&tree));
+}
+END_TEST
+
+START_TEST(a_stopped_process_is_terminated)
+{
+    struct cli_tree tree = {.root = getpid()};
+    int status;
+
+    become_reaper();
+    pid_t child = start(wait_stopped, 1);
+    ck_assert_int_eq(waitpid(child, &status, WUNTRACED), child);
+    ck_assert(WIFSTOPPED(status));
+    cli_tree_terminate(&tree);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(WTERMSIG(status), SIGTERM);
+}
+END_TEST
+
+START_TEST(a_spared_process_and_a_strangers_tree_live_on)
+{
+    become_reaper();
+    struct cli_process *strangers;
+    size_t count;
+    start(have_children, 3);
+    ck_assert(cli_tree_children(&strangers, &count));
+    pid_t spared = start(have_children, 3);
+    struct cli_tree tree = {.root = getpid(), .spared = spared, .strangers = strangers, .stranger_count = count};
+
+    while (cli_tree_is_alive(&tree))
+        cli_tree_kill(&tree);
+    ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), 0);
+    ck_assert(!cli_tree_is_alive(&tree));
+    struct cli_tree all = {.root = getpid()};
+    ck_assert(cli_tree_is_alive(&all));
+    cli_tree_kill(&all);
+    reap_all();
+    free(strangers);
+}
+END_TEST
+
+/* The process has ended, and its PID was reused by a process of the tree. */
+START_TEST(process_with_number_of_former_stranger_is_killed)
+{
+    become_reaper();
+    pid_t child = start(ignore_term_and_wait, 1);
+    struct cli_process former = {.pid = child, .started = 1};
+    struct cli_tree tree = {.root = getpid(), .strangers = &former, .stranger_count = 1};
+
+    ck_assert(cli_tree_is_alive(&tree));
+    cli_tree_kill(&tree);
+    reap_all();
+}
+END_TEST
+
+/* A group without a process of the tree may be another program's. Here it is the group of the test program. */
+START_TEST(a_group_is_signalled_only_while_the_tree_is_in_it)
+{
+    become_reaper();
+    pid_t child = start(wait_in_group, 1);
+    struct cli_tree own = {.root = getpid(), .group = child};
+    struct cli_tree foreign = {.root = getpid(), .group = getpgrp()};
+
+    ck_assert_int_eq(setpgid(0, 0), 0);
+    foreign.group = getpgrp();
+    cli_tree_signal_group(&foreign, SIGKILL);
+    cli_tree_signal_group(&own, SIGKILL);
+    reap_all();
+}
+END_TEST
+
+START_TEST(a_zombie_does_not_live)
+{
+    struct cli_tree tree = {.root = getpid()};
+    siginfo_t ended;
+
+    become_reaper();
+    pid_t child = start(ignore_term_and_wait, 1);
+    ck_assert_int_eq(kill(child, SIGKILL), 0);
+    ck_assert_int_eq(waitid(P_PID, (id_t)child, &ended, WEXITED | WNOWAIT), 0);
+    ck_assert(!cli_tree_is_alive(&tree));
+    reap_all();
+}
+END_TEST
+
+START_TEST(children_are_listed)
+{
+    enum { CHILDREN = 70 };
+    struct cli_process *children;
+    size_t count;
+
+    become_reaper();
+    ck_assert(cli_tree_children(&children, &count));
+    ck_assert_uint_eq(count, 0);
+    free(children);
+    pid_t first = start(have_children, 3);
+    for (unsigned i = 1; i < CHILDREN; i++)
+        start(ignore_term_and_wait, 1);
+    ck_assert(cli_tree_children(&children, &count));
+    ck_assert_uint_eq(count, CHILDREN);
+    ck_assert_int_eq(children[0].pid, first);
+    free(children);
+    cli_tree_kill(&(struct cli_tree){.root = getpid()});
+    reap_all();
+}
+END_TEST
+
+/* --- A PID is reused while the tree is read --- */
+
+static struct {
+    pid_t number; /* 0: no process is replaced */
+    pid_t successor;
+    pid_t child; /* of the process that takes the PID */
+    int answers; /* of that child */
+} reuse;
+
+/* Its child writes its PID, and reports that it is alive when it gets SIGUSR1. */
+_Noreturn static void succeed(int ready)
+{
+    sigset_t asked;
+    int number;
+
+    sigemptyset(&asked);
+    sigaddset(&asked, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &asked, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        child = getpid();
+        (void)!write(ready, &child, sizeof(child));
+        sigwait(&asked, &number);
+        (void)!write(ready, "", 1);
+    }
+    close(ready);
+    for (;;)
+        pause();
+}
+
+/* Returns false if this kernel, or this user, cannot choose a process's PID. */
+static bool replace(pid_t number)
+{
+    int ready[2];
+    struct clone_args how = {.exit_signal = SIGCHLD,
+                             .set_tid = (uint64_t)(uintptr_t)&number,
+                             .set_tid_size = sizeof(number) / sizeof(pid_t)};
+
+    ck_assert_int_eq(pipe(ready), 0);
+    kill(number, SIGKILL);
+    while (kill(number, 0) == 0)
+        ;
+    do /* the kernel releases the PID a little later */
+        reuse.successor = (pid_t)syscall(SYS_clone3, &how, sizeof(how));
+    while (reuse.successor < 0 && errno == EEXIST);
+    if (reuse.successor == 0)
+        succeed(ready[1]);
+    close(ready[1]);
+    reuse.answers = ready[0];
+    return reuse.successor > 0 && read(ready[0], &reuse.child, sizeof(reuse.child)) == (ssize_t)sizeof(reuse.child);
+}
+
+FILE *__real_fopen(const char *path, const char *mode);
+FILE *__wrap_fopen(const char *path, const char *mode);
+
+/* The linker uses this in place of fopen(3). */
+FILE *__wrap_fopen(const char *path, const char *mode)
+{
+    char children[64];
+
+    snprintf(children, sizeof(children), "/proc/%d/task/%d/children", (int)reuse.number, (int)reuse.number);
+    if (reuse.number > 0 && strcmp(path, children) == 0) {
+        pid_t number = reuse.number;
+        reuse.number = 0;
+        if (!replace(number))
+            printf("# skipped: no process with a chosen number: %s\n", strerror(errno));
+    }
+    return __real_fopen(path, mode);
+}
+
+_Noreturn static void have_a_child(int ready)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    signal(SIGCHLD, SIG_IGN); /* reaps the process */
+    pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            pause();
+    }
+    (void)!write(ready, &child, sizeof(child));
+    for (;;)
+        pause();
+}
+
+START_TEST(children_of_a_process_with_a_reused_number_are_spared)
+{
+    int ready[2];
+    char byte;
+
+    alarm(WAIT_S);
+    ck_assert_int_eq(pipe(ready), 0);
+    pid_t root = fork();
+    if (root == 0)
+        have_a_child(ready[1]);
+    ck_assert_int_eq(read(ready[0], &reuse.number, sizeof(reuse.number)), sizeof(reuse.number));
+    cli_tree_kill(&(struct cli_tree){.root = root});
+    ck_assert_int_eq(reuse.number, 0);
+    if (reuse.successor > 0) {
+        ck_assert_int_eq(kill(reuse.child, SIGUSR1), 0);
+        ck_assert_int_eq(read(reuse.answers, &byte, 1), 1);
+        ck_assert_int_eq(kill(reuse.successor, SIGKILL), 0);
+        ck_assert_int_eq(waitpid(reuse.successor, NULL, 0), reuse.successor);
+    }
+    kill(root, SIGKILL);
+    ck_assert_int_eq(waitpid(root, NULL, 0), root);
+    close(ready[0]);
+    close(ready[1]);
+    close(reuse.answers);
+}
+END_TEST
+
+static Suite *tree_suite(void)
+{
+    Suite *suite = suite_create("cli_tree");
+    TCase *tcase = tcase_create("tree");
+
+    tcase_set_timeout(tcase, WAIT_S);
+
+    tcase_add_loop_test(tcase, each_process_is_killed_wherever_it_went, 0, SHAPES);
+    tcase_add_test(tcase, a_stopped_process_is_terminated);
+    tcase_add_test(tcase, a_spared_process_and_a_strangers_tree_live_on);
+    tcase_add_test(tcase, a_group_is_signalled_only_while_the_tree_is_in_it);
+    tcase_add_test(tcase, a_zombie_does_not_live);
+    tcase_add_test(tcase, process_with_number_of_former_stranger_is_killed);
+    tcase_add_test(tcase, children_are_listed);
+    tcase_add_test(tcase, children_of_a_process_with_a_reused_number_are_spared);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
+
+int main(void)
+{
+    return run_suite(tree_suite());
+}

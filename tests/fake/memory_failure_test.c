@@ -1,0 +1,270 @@
+/*
+ * Fails each allocation of the public API once, while a client uses every function. The library must not crash or leak,
+ * every operation must end with NO_MEMORY or as if the allocation had succeeded, and no key may be left.
+ */
+#include "fake/scene.h"
+
+#include <string.h>
+
+static struct test_allocator *allocator;
+
+static void three_nodes(void)
+{
+    scene_begin(3);
+}
+
+/* How allocations fail in one run. */
+enum mode {
+    MODE_ONCE, /* only the k-th */
+    MODE_LONG, /* the k-th and all later ones until the client is closed: memory is short for a while */
+    MODES
+};
+
+static void begin_life(enum mode mode, size_t k)
+{
+    allocator = test_allocator_new();
+    scene.options.allocator = (redlock_allocator){test_allocate, test_reallocate, test_release, allocator};
+    if (mode == MODE_ONCE)
+        test_allocator_fail_at(allocator, k);
+    else
+        test_allocator_fail_from(allocator, k);
+}
+
+/* true: no allocation failed in this run, so k has passed the last one. */
+static bool end_life(size_t k)
+{
+    bool flawless = test_allocator_failures(allocator) == 0;
+    if (test_allocator_live(allocator) > 0)
+        test_allocator_list(allocator, stderr);
+    ck_assert_msg(test_allocator_live(allocator) == 0, "allocation %zu failed, and memory leaked", k);
+    for (unsigned i = 0; i < scene.nodes; i++) {
+        scene_let_go(i, "held");
+        ck_assert_msg(fake_server_keys_left(scene.node[i], NULL) == 0, "allocation %zu failed, and a key is left", k);
+    }
+    test_allocator_free(allocator);
+    return flawless;
+}
+
+static bool is_fine(int status, int expected)
+{
+    return status == expected || (status == REDLOCK_NO_MEMORY && test_allocator_failures(allocator) > 0);
+}
+
+#define ck_assert_fine(status, expected)                                                                               \
+    do {                                                                                                               \
+        int status_ = (status);                                                                                        \
+        ck_assert_msg(is_fine(status_, expected), "%s instead of %s or REDLOCK_NO_MEMORY",                             \
+                      redlock_status_name(status_), redlock_status_name(expected));                                    \
+    } while (0)
+
+/* --- The asynchronous API --- */
+
+#define TOKEN "0123456789abcdef0123456789abcdef01234567"
+
+static struct answer answer;
+
+/* The status of the call itself, or else of its callback. */
+static int finish(int called)
+{
+    if (called != REDLOCK_OK)
+        return called;
+    scene.started++;
+    return scene_wait(&answer);
+}
+
+#define FRESH (memset(&answer, 0, sizeof answer), &answer)
+
+static int acquire(const char *resource, int64_t wait_ms, redlock_lock **lock)
+{
+    int status = finish(redlock_acquire_async(scene.client, resource, REDLOCK_WAIT_MS(wait_ms), scene_acquired, FRESH));
+    *lock = status == REDLOCK_OK ? answer.lock : NULL;
+    return status;
+}
+
+static void use_lock(redlock_lock *lock)
+{
+    ck_assert_fine(finish(redlock_extend_async(lock, 0, scene_told, FRESH)), REDLOCK_OK);
+    ck_assert_fine(finish(redlock_query_async(scene.client, "stock", 0, scene_queried, FRESH)), REDLOCK_OK);
+    ck_assert(redlock_held_by_me(scene.client, "stock", 0));
+    ck_assert_fine(finish(redlock_release_async(&lock, scene_told, FRESH)), REDLOCK_OK);
+    ck_assert_ptr_null(lock);
+}
+
+static void use_client(void)
+{
+    redlock_lock *lock;
+    redlock_cancellation *cancellation = NULL;
+    ck_assert_fine(finish(redlock_ready_async(scene.client, REDLOCK_FOREVER, scene_told, FRESH)), REDLOCK_OK);
+    ck_assert_fine(redlock_cancellation_create(scene.client, &cancellation), REDLOCK_OK);
+    redlock_cancellation_destroy(&cancellation);
+    ck_assert_fine(acquire("stock", SCENE_SOON_MS, &lock), REDLOCK_OK);
+    if (lock)
+        use_lock(lock);
+    ck_assert_fine(acquire("held", 15, &lock), REDLOCK_TIMED_OUT);
+    ck_assert_fine(acquire("left to close", 0, &lock), REDLOCK_OK);
+}
+
+static void use_tokens(void)
+{
+    ck_assert_fine(finish(redlock_adopt_async(scene.client, "gone", NULL, TOKEN, scene_acquired, FRESH)), REDLOCK_LOST);
+    ck_assert_fine(finish(redlock_release_token_async(scene.client, "gone", 0, TOKEN, scene_told, FRESH)),
+                   REDLOCK_LOST);
+    for (unsigned i = 0; i < scene.nodes; i++)
+        fake_server_set_key(scene.node[i], "adopted", TOKEN, 60000);
+    int status = finish(redlock_adopt_async(scene.client, "adopted", NULL, TOKEN, scene_acquired, FRESH));
+    ck_assert_fine(status, REDLOCK_OK);
+    for (unsigned i = 0; status != REDLOCK_OK && i < scene.nodes; i++)
+        fake_server_delete_key(scene.node[i], "adopted");
+    ck_assert_fine(finish(redlock_inspect_async(scene.client, "stock", 0, scene_told, FRESH)), REDLOCK_OK);
+}
+
+static bool live_asynchronously(enum mode mode, size_t k)
+{
+    begin_life(mode, k);
+    for (unsigned i = 0; i < 2; i++)
+        scene_hold(i, "held");
+    int status = redlock_attach(scene.loop, scene_list(), &scene.options, &scene.client, &answer.result);
+    ck_assert_fine(status, REDLOCK_OK);
+    if (status == REDLOCK_OK) {
+        use_client();
+        use_tokens();
+        test_allocator_fail_at(allocator, 0);
+        ck_assert_status(finish(redlock_close_async(&scene.client, scene_told, FRESH)), REDLOCK_OK);
+    }
+    ck_assert_ptr_null(scene.client);
+    return end_life(k);
+}
+
+START_TEST(every_allocation_of_the_asynchronous_face)
+{
+    size_t k = 1;
+    while (!live_asynchronously((enum mode)_i, k))
+        k++;
+    ck_assert_uint_gt(k, 10); /* so allocations did fail */
+}
+END_TEST
+
+/* --- The blocking API --- */
+
+static void use_blocking_client(void)
+{
+    redlock_lock *lock;
+    redlock_state state;
+    redlock_result result;
+    ck_assert_fine(redlock_ready(scene.client, REDLOCK_FOREVER, &result), REDLOCK_OK);
+    ck_assert_fine(redlock_acquire(scene.client, "stock", REDLOCK_WAIT_MS(SCENE_SOON_MS), &lock, &result), REDLOCK_OK);
+    if (lock) {
+        ck_assert_fine(redlock_extend(lock, 0, &result), REDLOCK_OK);
+        ck_assert_fine(redlock_query(scene.client, "stock", 0, &state, &result), REDLOCK_OK);
+        ck_assert_fine(redlock_release(&lock, &result), REDLOCK_OK);
+        ck_assert_ptr_null(lock);
+    }
+    ck_assert_fine(redlock_acquire(scene.client, "held", REDLOCK_WAIT_MS(15), &lock, &result), REDLOCK_TIMED_OUT);
+    ck_assert_fine(redlock_acquire(scene.client, "left to close", NULL, &lock, &result), REDLOCK_OK);
+}
+
+static bool live_blocking(enum mode mode, size_t k)
+{
+    redlock_result result;
+    begin_life(mode, k);
+    for (unsigned i = 0; i < 2; i++)
+        scene_hold(i, "held");
+    int status = redlock_connect(scene_list(), &scene.options, &scene.client, &result);
+    ck_assert_fine(status, REDLOCK_OK);
+    if (status == REDLOCK_OK) {
+        use_blocking_client();
+        test_allocator_fail_at(allocator, 0);
+        ck_assert_status(redlock_close(&scene.client, &result), REDLOCK_OK);
+    }
+    ck_assert_ptr_null(scene.client);
+    return end_life(k);
+}
+
+START_TEST(every_allocation_of_the_blocking_face)
+{
+    size_t k = 1;
+    while (!live_blocking((enum mode)_i, k))
+        k++;
+    ck_assert_uint_gt(k, 10);
+}
+END_TEST
+
+/* --- Locks that are lost while no memory is available to release them --- */
+
+enum { MANY = 100 }; /* more rounds than the client keeps for reuse */
+
+static unsigned losses;
+
+static void lost(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg)
+{
+    (void)lock;
+    (void)validity_ms;
+    (void)arg;
+    losses += event == REDLOCK_EVENT_LOST && loss == REDLOCK_LOSS_CLOSED;
+}
+
+START_TEST(every_lock_that_is_lost_is_told_of)
+{
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    losses = 0;
+    options.event = lost;
+    begin_life(MODE_ONCE, 0);
+    scene_attach();
+    for (unsigned i = 0; i < MANY; i++) {
+        char resource[16];
+        snprintf(resource, sizeof resource, "lost %u", i);
+        ck_assert_status(scene_acquire(&answer, resource, &options), REDLOCK_OK);
+    }
+    test_allocator_fail_from(allocator, 1);
+    scene_start_close(&answer);
+    test_allocator_fail_at(allocator, 0);
+    scene_wait(&answer);
+    ck_assert_uint_eq(losses, MANY);
+    ck_assert_uint_eq(test_allocator_live(allocator), 0);
+    test_allocator_free(allocator);
+    scene.keys_may_stay = true;
+}
+END_TEST
+
+/* --- Renewals that are due while no memory is available --- */
+
+enum { SHORT_MS = 3000, WITHOUT_MS = 600 };
+
+START_TEST(renewals_wait_for_memory_and_the_loop_does_not)
+{
+    static redlock_lock *locks[MANY];
+    begin_life(MODE_ONCE, 0);
+    scene.options.ttl_ms = SHORT_MS;
+    scene.options.renewal_percent = 10;
+    scene_attach();
+    for (unsigned i = 0; i < MANY; i++) {
+        char resource[16];
+        snprintf(resource, sizeof resource, "due %u", i);
+        ck_assert_status(scene_acquire(&answer, resource, NULL), REDLOCK_OK);
+        locks[i] = answer.lock;
+    }
+    test_allocator_fail_from(allocator, 1);
+    scene_idle(WITHOUT_MS); /* twice the time after which all of them are due */
+    test_allocator_fail_at(allocator, 0);
+    scene_idle(SHORT_MS);
+    for (unsigned i = 0; i < MANY; i++) {
+        ck_assert_int_gt(redlock_validity_ms(locks[i]), 0);
+        ck_assert_status(scene_release(&answer, &locks[i]), REDLOCK_OK);
+    }
+    scene_close(&answer);
+    ck_assert_uint_eq(test_allocator_live(allocator), 0);
+    test_allocator_free(allocator);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("memory failures");
+    TCase *tcase = scene_case(suite, "every allocation", three_nodes);
+    tcase_set_timeout(tcase, 2 * SCENE_TIMEOUT_S);
+    tcase_add_loop_test(tcase, every_allocation_of_the_asynchronous_face, 0, MODES);
+    tcase_add_loop_test(tcase, every_allocation_of_the_blocking_face, 0, MODES);
+    tcase_add_test(tcase, every_lock_that_is_lost_is_told_of);
+    tcase_add_test(tcase, renewals_wait_for_memory_and_the_loop_does_not);
+    return run_suite(suite);
+}

@@ -1,0 +1,167 @@
+/* A node with a host name whose resolution is slow: the number of lookups, and the handling of a late answer. */
+#define _GNU_SOURCE
+#include "fake/scene.h"
+
+#include <dlfcn.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "src/client/client.h"
+#include "support/file.h"
+
+static const char slow_name[] = "slow.test";
+
+enum { ATTEMPTS = 5, TIMEOUT_MS = 20 };
+
+static struct {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    unsigned asked;
+    unsigned answered; /* number of lookups that may return, or have returned */
+    int error;
+} names = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+typedef int getaddrinfo_function(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+
+static int wait_for_answer(void)
+{
+    pthread_mutex_lock(&names.mutex);
+    unsigned number = ++names.asked;
+    while (names.answered < number)
+        pthread_cond_wait(&names.changed, &names.mutex);
+    int error = names.error;
+    pthread_mutex_unlock(&names.mutex);
+    return error;
+}
+
+/* Replaces the C library's function, for hiredis, too. */
+int getaddrinfo(const char *restrict name, const char *restrict service, const struct addrinfo *restrict hints,
+                struct addrinfo **restrict found)
+{
+    getaddrinfo_function *real = NULL;
+    *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+    if (strcmp(name, slow_name) != 0 || (hints && hints->ai_flags & AI_NUMERICHOST))
+        return real(name, service, hints, found);
+    int error = wait_for_answer();
+    return error ? error : real("127.0.0.1", service, hints, found);
+}
+
+static void answer_names(unsigned count, int error)
+{
+    pthread_mutex_lock(&names.mutex);
+    names.answered = count;
+    names.error = error;
+    pthread_cond_broadcast(&names.changed);
+    pthread_mutex_unlock(&names.mutex);
+}
+
+static unsigned asked_names(void)
+{
+    pthread_mutex_lock(&names.mutex);
+    unsigned asked = names.asked;
+    pthread_mutex_unlock(&names.mutex);
+    return asked;
+}
+
+static bool have_asked(void *count)
+{
+    return asked_names() >= *(unsigned *)count;
+}
+
+static size_t descriptors;
+
+static void one_node(void)
+{
+    redlock_result result;
+    char list[64];
+    names.asked = names.answered = 0;
+    scene_begin(1);
+    descriptors = file_open_descriptors();
+    scene.options.connect_timeout_ms = TIMEOUT_MS;
+    snprintf(list, sizeof list, "redis://%s:%u", slow_name, fake_server_port(scene.node[0]));
+    ck_assert_int_eq(redlock_attach(scene.loop, list, &scene.options, &scene.client, &result), REDLOCK_OK);
+}
+
+static bool has_ended(void *arg)
+{
+    (void)arg;
+    return file_open_descriptors() <= descriptors;
+}
+
+/* The last resolver thread references the client's wakeup until it ends, which may be after the end of the client. */
+static void end(void)
+{
+    struct answer closed;
+    answer_names(UINT32_MAX, 0);
+    scene_start_close(&closed);
+    scene_wait(&closed);
+    ck_assert(wait_until(has_ended, NULL, SCENE_SOON_MS));
+    scene_end();
+}
+
+static bool has_failed_often(void *arg)
+{
+    (void)arg;
+    return scene.client->nodes->node[0].failures >= ATTEMPTS;
+}
+
+/* Makes the rest of the test independent of the machine's speed. */
+static void fail_often_then_wait_for_long(void)
+{
+    ck_assert(scene_run(has_failed_often, NULL));
+    ck_assert_has(scene.client->nodes->node[0].error, "not resolved within 20 ms");
+    scene.client->nodes->node[0].connect_timeout = SCENE_SOON_MS * QUORUM_MILLISECOND;
+}
+
+START_TEST(while_it_is_being_resolved_it_is_not_asked_for_again)
+{
+    fail_often_then_wait_for_long();
+    ck_assert(wait_until(have_asked, &(unsigned){1}, SCENE_SOON_MS)); /* the resolver's thread may be late */
+    ck_assert_uint_eq(asked_names(), 1);
+}
+END_TEST
+
+START_TEST(a_late_answer_is_used)
+{
+    fail_often_then_wait_for_long();
+    answer_names(1, 0);
+    scene_wait_for_ready();
+    ck_assert_uint_eq(asked_names(), 1);
+}
+END_TEST
+
+START_TEST(after_a_late_refusal_it_is_asked_for_anew)
+{
+    fail_often_then_wait_for_long();
+    answer_names(1, EAI_NONAME);
+    ck_assert(scene_run(have_asked, &(unsigned){2}));
+    ck_assert_has(scene.client->nodes->node[0].error, "cannot resolve the name: ");
+}
+END_TEST
+
+START_TEST(each_link_is_made_to_where_the_name_leads_then)
+{
+    scene.client->nodes->node[0].connect_timeout = SCENE_SOON_MS * QUORUM_MILLISECOND;
+    answer_names(UINT32_MAX, 0);
+    scene_wait_for_ready();
+    fake_server_drop(scene.node[0], FAKE_CLOSE);
+    ck_assert(scene_run(have_asked, &(unsigned){2}));
+    scene_wait_for_ready();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("names");
+    TCase *tcase = tcase_create("a slow name server");
+    suite_add_tcase(suite, tcase);
+    tcase_add_checked_fixture(tcase, one_node, end);
+    tcase_set_timeout(tcase, SCENE_TIMEOUT_S);
+    tcase_add_test(tcase, while_it_is_being_resolved_it_is_not_asked_for_again);
+    tcase_add_test(tcase, a_late_answer_is_used);
+    tcase_add_test(tcase, after_a_late_refusal_it_is_asked_for_anew);
+    tcase_add_test(tcase, each_link_is_made_to_where_the_name_leads_then);
+    return run_suite(suite);
+}

@@ -1,0 +1,306 @@
+/* Threads as owners of locks, and threads that are cancelled: the blocking API against fake nodes. Also under
+ * ThreadSanitizer. */
+#include "fake/scene.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { THREADS_TRIED = 1000, CANCELS = 300, WORKERS = 4 };
+
+static const char self[] = "the owner";
+static redlock_result result;
+
+static void three_nodes(void)
+{
+    scene_begin(3);
+    scene_connect();
+}
+
+static void close_client(void)
+{
+    ck_assert_status(redlock_close(&scene.client, &result), REDLOCK_OK);
+}
+
+static void release(redlock_lock **lock)
+{
+    if (*lock)
+        redlock_release(lock, &result);
+}
+
+/* --- A thread as the owner --- */
+
+struct visit {
+    pthread_t thread;
+    redlock_acquire_options options;
+    redlock_lock *lock;
+    int status;
+};
+
+static void *acquire_stock(void *arg)
+{
+    struct visit *visit = arg;
+    visit->thread = pthread_self();
+    visit->status = redlock_acquire(scene.client, "stock", &visit->options, &visit->lock, NULL);
+    return NULL;
+}
+
+static void *note_thread(void *arg)
+{
+    *(pthread_t *)arg = pthread_self();
+    return NULL;
+}
+
+/* Runs acquire_stock() in a thread that has the pthread_t of an earlier one that has ended. */
+static void visit_as(struct visit *visit, pthread_t earlier)
+{
+    for (unsigned i = 0; i < THREADS_TRIED; i++) {
+        pthread_t thread, seen;
+        ck_assert_int_eq(pthread_create(&thread, NULL, note_thread, &seen), 0);
+        pthread_join(thread, NULL);
+        if (!pthread_equal(seen, earlier))
+            continue;
+        ck_assert_int_eq(pthread_create(&thread, NULL, acquire_stock, visit), 0);
+        pthread_join(thread, NULL);
+        if (pthread_equal(visit->thread, earlier))
+            return;
+        release(&visit->lock);
+    }
+    ck_abort_msg("no thread got the pthread_t of the first one");
+}
+
+static bool is_lost(void *lock)
+{
+    return redlock_lock_loss(lock) != REDLOCK_NOT_LOST;
+}
+
+static const struct {
+    uint32_t ttl_ms; /* of the first thread's lock, which is not renewed */
+    int status;      /* of the second thread's acquire */
+} visits[] = {{60000, REDLOCK_HELD}, {300, REDLOCK_OK}};
+
+START_TEST(new_thread_is_another_owner_than_dead_one_of_same_pthread_t)
+{
+    struct visit first = {.options = REDLOCK_ACQUIRE_OPTIONS_INIT}, second = first;
+    pthread_t thread;
+    bool expires = visits[_i].status == REDLOCK_OK;
+    first.options.ttl_ms = visits[_i].ttl_ms;
+    first.options.no_renewal = 1;
+    second.options.wait_ms = expires ? SCENE_SOON_MS : 0; /* the key outlives the lock by the drift */
+    ck_assert_int_eq(pthread_create(&thread, NULL, acquire_stock, &first), 0);
+    pthread_join(thread, NULL);
+    ck_assert_status(first.status, REDLOCK_OK);
+    if (expires)
+        ck_assert(wait_until(is_lost, first.lock, SCENE_SOON_MS));
+    visit_as(&second, first.thread);
+    ck_assert_status(second.status, visits[_i].status);
+    ck_assert_uint_eq(redlock_hold_count(first.lock), 1);
+    release(&second.lock);
+    release(&first.lock);
+    close_client();
+}
+END_TEST
+
+/* --- Options for re-entry --- */
+
+static const struct {
+    uint32_t reentry;
+    const void *owner;
+    int status; /* of the second acquire by the same thread, with the same options */
+    const char *words;
+} reentries[] = {
+    {REDLOCK_REENTRY_DEFAULT, NULL, REDLOCK_OK, "held already by this owner: hold count 2; no node was asked"},
+    {REDLOCK_REENTRY_DEFAULT, self, REDLOCK_OK, "hold count 2"},
+    {REDLOCK_REENTRY_OWNER, self, REDLOCK_OK, "hold count 2"},
+    {REDLOCK_REENTRY_NEVER, NULL, REDLOCK_HELD, "held by another"},
+    {REDLOCK_REENTRY_OWNER, NULL, REDLOCK_INVALID, "owner is NULL; give the address of what the lock belongs to"},
+    {REDLOCK_REENTRY_NEVER, self, REDLOCK_INVALID, "REDLOCK_REENTRY_NEVER takes no owner"},
+    {3, NULL, REDLOCK_INVALID, "reentry is 3"},
+};
+
+START_TEST(owner_is_asked_for)
+{
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    redlock_lock *first, *second;
+    options.reentry = reentries[_i].reentry;
+    options.owner = reentries[_i].owner;
+    int status = redlock_acquire(scene.client, "stock", &options, &first, &result);
+    ck_assert_status(status, reentries[_i].status == REDLOCK_INVALID ? REDLOCK_INVALID : REDLOCK_OK);
+    ck_assert_status(redlock_acquire(scene.client, "stock", &options, &second, &result), reentries[_i].status);
+    ck_assert_has(redlock_result_text(&result), reentries[_i].words);
+    release(&second);
+    if (reentries[_i].status == REDLOCK_OK)
+        ck_assert_has(redlock_result_text(&result), "still held by its owner: hold count 1");
+    release(&first);
+    close_client();
+}
+END_TEST
+
+/* Several resources: tests/real/several_test.c has all cases. */
+START_TEST(thread_does_not_wait_for_itself)
+{
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    const redlock_name also = {"paper", 0};
+    redlock_lock *held, *wanted;
+    ck_assert_status(redlock_acquire(scene.client, "stock", NULL, &held, &result), REDLOCK_OK);
+    options.also = &also;
+    options.also_count = 1;
+    options.wait_ms = REDLOCK_FOREVER;
+    ck_assert_status(redlock_acquire(scene.client, "stock", &options, &wanted, &result), REDLOCK_INVALID);
+    ck_assert_has(redlock_result_text(&result), "this owner holds 'stock'; release that first");
+    release(&held);
+    close_client();
+}
+END_TEST
+
+/* --- pthread_cancel(3) --- */
+
+static void release_at_exit(void *arg)
+{
+    release(arg);
+}
+
+/* Only a worker's cleanup handler releases its lock, so *lock must be set before a cancellation takes effect. */
+static void *work_until_cancelled(void *arg)
+{
+    char name[24];
+    redlock_lock *lock = NULL;
+    snprintf(name, sizeof name, "own-%u", *(unsigned *)arg);
+    pthread_cleanup_push(release_at_exit, &lock);
+    for (;;) {
+        redlock_acquire(scene.client, name, NULL, &lock, NULL);
+        pthread_testcancel();
+        redlock_extend(lock, 0, NULL);
+        redlock_wait_lost(lock, 0, NULL);
+        redlock_release(&lock, NULL);
+    }
+    pthread_cleanup_pop(1);
+    return NULL;
+}
+
+START_TEST(cancelled_threads_leave_no_lock)
+{
+    pthread_t threads[WORKERS];
+    unsigned numbers[WORKERS];
+    redlock_statistics statistics;
+    for (unsigned cancel = 0; cancel < CANCELS / WORKERS; cancel++) {
+        for (unsigned i = 0; i < WORKERS; i++) {
+            numbers[i] = i;
+            ck_assert_int_eq(pthread_create(&threads[i], NULL, work_until_cancelled, &numbers[i]), 0);
+        }
+        redlock_query(scene.client, "own-0", 0, NULL, NULL); /* takes a round trip, during which the workers run */
+        for (unsigned i = 0; i < WORKERS; i++)
+            pthread_cancel(threads[i]);
+        for (unsigned i = 0; i < WORKERS; i++)
+            pthread_join(threads[i], NULL);
+    }
+    ck_assert_status(redlock_statistics_get(scene.client, &statistics), REDLOCK_OK);
+    ck_assert_uint_eq(statistics.locks_held, 0);
+    ck_assert_uint_eq(statistics.operations_pending, 0);
+    close_client();
+}
+END_TEST
+
+/* A cancelled thread completes its calls: the client is created and closed completely. */
+static void *open_and_close(void *unused)
+{
+    redlock_client *client;
+    (void)unused;
+    pthread_cancel(pthread_self());
+    if (redlock_connect(scene_list(), &scene.options, &client, NULL) == REDLOCK_OK)
+        redlock_close(&client, NULL);
+    pthread_testcancel();
+    return NULL;
+}
+
+START_TEST(pending_cancel_waits_for_the_end_of_a_call)
+{
+    pthread_t thread;
+    void *end;
+    ck_assert_int_eq(pthread_create(&thread, NULL, open_and_close, NULL), 0);
+    pthread_join(thread, &end);
+    ck_assert_ptr_eq(end, PTHREAD_CANCELED);
+    close_client();
+}
+END_TEST
+
+/* --- The end of validity, in a worker --- */
+
+static struct {
+    redlock_lock *lock;
+    atomic_bool stop;
+    atomic_uint seen; /* number of times that the end has moved */
+} watch;
+
+static void *watch_end(void *unused)
+{
+    (void)unused;
+    for (int64_t last = 0; !atomic_load(&watch.stop);) {
+        int64_t end = redlock_valid_until_ns(watch.lock);
+        ck_assert_int_ge(end, last);
+        ck_assert_int_eq(redlock_lock_loss(watch.lock), REDLOCK_NOT_LOST);
+        atomic_fetch_add(&watch.seen, end > last);
+        last = end;
+    }
+    return NULL;
+}
+
+static bool has_moved_on(void *times)
+{
+    return atomic_load(&watch.seen) >= *(unsigned *)times;
+}
+
+static void attached_nodes(void)
+{
+    scene_begin(3);
+    scene_attach();
+}
+
+START_TEST(worker_thread_sees_the_end_move_on)
+{
+    pthread_t worker;
+    struct answer answer;
+    struct timespec now;
+    atomic_store(&watch.stop, false);
+    atomic_store(&watch.seen, 0);
+    watch.lock = scene_lock("stock");
+    ck_assert_int_eq(pthread_create(&worker, NULL, watch_end, NULL), 0);
+    for (unsigned times = 1; times < 5; times++) {
+        ck_assert(scene_run(has_moved_on, &times));
+        scene_start_extend(&answer, watch.lock, 60000 + 1000 * times);
+        ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    }
+    ck_assert(scene_run(has_moved_on, &(unsigned){5}));
+    atomic_store(&watch.stop, true);
+    pthread_join(worker, NULL);
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    int64_t left_ms = (redlock_valid_until_ns(watch.lock) - now.tv_sec * INT64_C(1000000000) - now.tv_nsec) / 1000000;
+    ck_assert_int_le(redlock_validity_ms(watch.lock), left_ms);
+    ck_assert_int_ge(redlock_validity_ms(watch.lock), left_ms - 5000);
+    ck_assert_int_eq(redlock_valid_until_ns(NULL), 0);
+    ck_assert_status(scene_release(&answer, &watch.lock), REDLOCK_OK);
+}
+END_TEST
+
+#define COUNT(array) (int)(sizeof(array) / sizeof *(array))
+
+static Suite *owner_suite(void)
+{
+    Suite *suite = suite_create("fake_owner");
+    TCase *tcase = scene_case(suite, "owner", three_nodes);
+    tcase_add_loop_test(tcase, new_thread_is_another_owner_than_dead_one_of_same_pthread_t, 0, COUNT(visits));
+    tcase_add_loop_test(tcase, owner_is_asked_for, 0, COUNT(reentries));
+    tcase_add_test(tcase, thread_does_not_wait_for_itself);
+    tcase_add_test(tcase, cancelled_threads_leave_no_lock);
+    tcase_add_test(tcase, pending_cancel_waits_for_the_end_of_a_call);
+    TCase *attached = scene_case(suite, "attached", attached_nodes);
+    tcase_add_test(attached, worker_thread_sees_the_end_move_on);
+    return suite;
+}
+
+int main(void)
+{
+    return run_suite(owner_suite());
+}

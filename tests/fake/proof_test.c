@@ -1,0 +1,380 @@
+/* The proof that a grant needs, over fake nodes with the guard on: overdue, lost and wrong proofs. Such a grant does
+ * not count, and the client undoes it once. After a wrong proof the client counts the grant as unattested and reads the
+ * node's marker again. */
+#include "fake/scene.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "src/client/client.h"
+#include "src/core/clock.h"
+#include "src/node/guard.h"
+#include "src/node/script.h"
+#include "support/lock_scripts.h"
+
+enum { DECIDER = 4, HOUR = 3600 };
+
+#define MARKER   "redlock:marker"
+#define EVIDENCE "evidence\n"
+
+static struct answer answer;
+
+/* --- Nodes with a marker --- */
+
+static bool is_script_text(const struct fake_script_call *call, enum rl_script_id id)
+{
+    return strcmp(call->script, rl_scripts[id].text) == 0;
+}
+
+static void show_marker(const struct fake_script_call *call)
+{
+    char shown[128];
+    const struct fake_key *marker = fake_node_find(call->node, call->database, &call->keys[0]);
+    snprintf(shown, sizeof shown, EVIDENCE "%.*s", marker ? (int)marker->value_length : 0, marker ? marker->value : "");
+    resp_write_text(call->reply, shown);
+}
+
+/* Writes a missing marker, which is only the nonce. Trusts every marker. */
+static void look_after_marker(const struct fake_script_call *call)
+{
+    const struct resp_argument *given = call->arguments, *nonce = &given[4];
+    char run_id[16];
+    snprintf(run_id, sizeof run_id, "run%u", *(const unsigned *)call->arg);
+    if (!fake_node_find(call->node, call->database, &call->keys[0]))
+        fake_node_set(call->node, call->database, &call->keys[0], nonce->data, nonce->length, -1);
+    resp_write_array(call->reply, RL_GUARD_FIELDS);
+    resp_write_text(call->reply, run_id);
+    resp_write_text(call->reply, "master");
+    resp_write_integer(call->reply, fake_node_clock_us(call->node));
+    resp_write_integer(call->reply, 0);
+    resp_write_integer(call->reply, strtoll(given[0].data, NULL, 10));
+    resp_write_integer(call->reply, strtoll(given[2].data, NULL, 10));
+    resp_write_text(call->reply, "trusted");
+    resp_write_text(call->reply, given[1].data);
+    resp_write_text(call->reply, "noeviction");
+    resp_write_text(call->reply, nonce->data);
+    show_marker(call);
+}
+
+static void run_script(const struct fake_script_call *call)
+{
+    if (is_script_text(call, RL_SCRIPT_GUARD))
+        look_after_marker(call);
+    else if (is_script_text(call, RL_SCRIPT_ATTEST))
+        show_marker(call);
+    else
+        lock_scripts_run(call);
+}
+
+static void five_marked_nodes(void)
+{
+    static unsigned number[SCENE_NODES];
+    scene_begin(5);
+    scene.options.guard = 1;
+    scene.options.max_ttl_ms = scene.options.ttl_ms;
+    for (unsigned i = 0; i < 5; i++) {
+        number[i] = i;
+        fake_server_set_script_handler(scene.node[i], run_script, &number[i]);
+    }
+}
+
+/* --- One node decides --- */
+
+static struct rl_node *decider(void)
+{
+    return &scene.client->nodes->node[DECIDER];
+}
+
+static bool is_quiet(void *arg)
+{
+    (void)arg;
+    return !decider()->beating;
+}
+
+/* No heartbeat may follow: it would judge the marker again. */
+static void attach_quietly(void)
+{
+    scene_attach();
+    ck_assert(scene_run(is_quiet, NULL));
+    rl_timer_set(&scene.client->core.timers, &decider()->timer, rl_now() + HOUR * QUORUM_SECOND);
+    fake_server_forget_records(scene.node[DECIDER]);
+}
+
+/* by_look: the next proof is a look at all the evidence. Otherwise it is the marker alone. */
+static void let_prove(bool by_look)
+{
+    decider()->attest.rules.looked = by_look ? 0 : rl_now() + HOUR * QUORUM_SECOND;
+}
+
+static void let_others_disagree(void)
+{
+    for (unsigned i = 2; i < DECIDER; i++)
+        scene_hold(i, "stock");
+}
+
+static unsigned script_calls(enum rl_script_id id, const char *command)
+{
+    unsigned calls = 0;
+    const struct fake_record *record;
+    const char *called = strcmp(command, "EVAL") == 0 ? rl_scripts[id].text : rl_scripts[id].sha1;
+    for (unsigned i = 0; (record = fake_server_record(scene.node[DECIDER], command, i)); i++)
+        calls += resp_argument_is(&record->command->argv[1], called);
+    return calls;
+}
+
+static bool has_read_again(void *arg)
+{
+    (void)arg;
+    return decider()->attest.rules.size > 0;
+}
+
+static bool is_counted(void *count)
+{
+    return scene.client->core.statistics.unattested == *(uint64_t *)count;
+}
+
+/* The grant counts as unattested once, in the result and in the statistics. */
+static void assert_unattested(void)
+{
+    uint64_t once = 1;
+    ck_assert(scene_run(is_counted, &once));
+    ck_assert_answer(&answer, REDLOCK_HELD);
+    ck_assert_uint_eq(answer.result.unattested, 1);
+    ck_assert_int_eq(answer.result.node[DECIDER].outcome, REDLOCK_NODE_UNATTESTED);
+    ck_assert_has(answer.result.node[DECIDER].text, "marker changed");
+}
+
+static void assert_undos(unsigned undos)
+{
+    scene_wait_for_sent(DECIDER, SENT_UNDO, undos);
+    ck_assert_status(scene_close(&answer), REDLOCK_OK); /* the nodes have answered all commands */
+    ck_assert_uint_eq(scene_count(DECIDER, SENT_UNDO), undos);
+}
+
+static void assert_undone_once(void)
+{
+    scene_assert_undone(DECIDER);
+    assert_undos(1);
+    ck_assert(!scene_has_key(DECIDER, "stock"));
+}
+
+/* The node counts again as soon as its marker has been read. */
+static void assert_read_again(void)
+{
+    ck_assert(scene_run(has_read_again, NULL));
+    ck_assert_uint_eq(script_calls(RL_SCRIPT_GUARD, "EVALSHA"), 1);
+    ck_assert_status(scene_acquire(&answer, "other", NULL), REDLOCK_OK);
+    ck_assert_uint_eq(scene.client->core.statistics.unattested, 1);
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+}
+
+/* --- Wrong proofs --- */
+
+static const char *const wrong[] = {
+    "$-1\r\n", "$0\r\n\r\n",        "$1\r\nx\r\n",  ":1\r\n",    "+OK\r\n",
+    "*0\r\n",  "*1\r\n$1\r\nx\r\n", FAKE_WRONGTYPE, FAKE_NOPERM, FAKE_LOADING,
+};
+enum { WRONG = sizeof wrong / sizeof *wrong };
+
+START_TEST(a_wrong_proof_does_not_attest)
+{
+    bool by_look = _i % 2;
+    attach_quietly();
+    let_others_disagree();
+    let_prove(by_look);
+    unsigned rule = fake_server_add_rule(
+        scene.node[DECIDER], &(struct fake_rule){.command = by_look ? "EVALSHA" : "GETRANGE",
+                                                 .argument = by_look ? rl_scripts[RL_SCRIPT_ATTEST].sha1 : NULL,
+                                                 .count = 1,
+                                                 .skip = true,
+                                                 .reply = wrong[_i / 2]});
+    scene_acquire(&answer, "stock", NULL);
+    assert_unattested();
+    ck_assert_uint_eq(fake_server_rule_used(scene.node[DECIDER], rule), 1);
+    assert_read_again();
+    scene_assert_undone(DECIDER);
+    assert_undos(2);
+}
+END_TEST
+
+/* The node is flushed between the client's judgement and the grant. */
+START_TEST(a_missing_marker_does_not_attest)
+{
+    attach_quietly();
+    let_others_disagree();
+    let_prove(_i);
+    fake_server_delete_key(scene.node[DECIDER], MARKER);
+    scene_acquire(&answer, "stock", NULL);
+    assert_unattested();
+    assert_undone_once();
+}
+END_TEST
+
+START_TEST(a_node_grants_nothing_until_its_marker_is_read_again)
+{
+    attach_quietly();
+    fake_server_delete_key(scene.node[DECIDER], MARKER);
+    fake_server_add_rule(scene.node[DECIDER], &(struct fake_rule){.command = "EVALSHA",
+                                                                  .argument = rl_scripts[RL_SCRIPT_GUARD].sha1,
+                                                                  .count = 1,
+                                                                  .hold = true});
+    let_others_disagree();
+    scene_acquire(&answer, "stock", NULL);
+    assert_unattested();
+    scene_acquire(&answer, "stock", NULL);
+    ck_assert_answer(&answer, REDLOCK_HELD);
+    ck_assert_uint_eq(answer.result.refused, 1);
+    ck_assert_has(answer.result.node[DECIDER].text, "is being read again");
+    ck_assert_uint_eq(scene_count(DECIDER, SENT_SET), 1);
+    fake_server_release(scene.node[DECIDER]);
+    assert_read_again();
+}
+END_TEST
+
+/* --- Proofs that come late, or never --- */
+
+static bool awaits_proof(void *arg)
+{
+    (void)arg;
+    return decider()->attest.first != NULL;
+}
+
+/* The decider has granted. Its server holds back the reply that carries the proof. */
+static void acquire_with_held_proof(void)
+{
+    fake_server_add_rule(scene.node[DECIDER], &(struct fake_rule){.command = "GETRANGE", .count = 1, .hold = true});
+    let_prove(false);
+    scene_start_acquire(&answer, "stock", NULL);
+    ck_assert(scene_run(awaits_proof, NULL));
+    ck_assert(fake_server_wait_for(scene.node[DECIDER], "GETRANGE", 1, SCENE_SOON_MS));
+}
+
+static void change_evidence(const struct fake_script_call *call)
+{
+    if (is_script_text(call, RL_SCRIPT_ATTEST))
+        resp_write_text(call->reply, "other\nmarker");
+    else
+        run_script(call);
+}
+
+/* The marker alone arrives too long after the last look at the evidence. The client looks again, and the second look
+ * decides. */
+START_TEST(a_late_marker_is_followed_by_a_look)
+{
+    bool same = _i;
+    static unsigned number = DECIDER;
+    attach_quietly();
+    let_others_disagree();
+    acquire_with_held_proof();
+    if (!same)
+        fake_server_set_script_handler(scene.node[DECIDER], change_evidence, &number);
+    decider()->attest.rules.looked = 0;
+    fake_server_release(scene.node[DECIDER]);
+    scene_wait(&answer);
+    ck_assert_uint_eq(script_calls(RL_SCRIPT_ATTEST, "EVALSHA"), 1);
+    if (same) {
+        ck_assert_answer(&answer, REDLOCK_OK);
+        ck_assert_uint_eq(scene.client->core.statistics.unattested, 0);
+        ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+    } else {
+        assert_unattested();
+    }
+    assert_undone_once();
+}
+END_TEST
+
+/* The grant arrives in time, its proof does not: the node times out. The late proof does not change the result. */
+START_TEST(an_overdue_proof_is_a_timeout)
+{
+    bool proven = _i;
+    scene.suffix[DECIDER] = "?timeout_ms=20";
+    attach_quietly();
+    let_others_disagree();
+    acquire_with_held_proof();
+    ck_assert_status(scene_wait(&answer), REDLOCK_HELD);
+    ck_assert_uint_eq(answer.result.timed_out, 1);
+    ck_assert_uint_eq(answer.result.unattested, 0);
+    if (!proven)
+        quorum_attest_forget(&decider()->attest.rules);
+    fake_server_release(scene.node[DECIDER]);
+    uint64_t unattested = !proven;
+    ck_assert(scene_run(is_counted, &unattested));
+    assert_undone_once();
+}
+END_TEST
+
+/* The connection ends between the grant and its proof. */
+START_TEST(a_grant_whose_proof_is_lost_is_unreachable)
+{
+    attach_quietly();
+    let_others_disagree();
+    fake_server_add_rule(scene.node[DECIDER],
+                         &(struct fake_rule){.command = "GETRANGE", .count = 1, .silent = true, .ending = FAKE_CLOSE});
+    let_prove(false);
+    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_HELD);
+    ck_assert_uint_eq(answer.result.unreachable, 1);
+    ck_assert_uint_eq(answer.result.unattested, 0);
+    scene_wait_for_ready();
+    ck_assert_ptr_null(decider()->attest.first);
+    assert_undos(1);
+}
+END_TEST
+
+/* --- Scripts that are gone --- */
+
+START_TEST(a_look_is_sent_again_as_a_whole)
+{
+    bool refused_as_whole = _i;
+    attach_quietly();
+    let_others_disagree();
+    let_prove(true);
+    fake_server_forget_scripts(scene.node[DECIDER]);
+    if (refused_as_whole)
+        fake_server_refuse(scene.node[DECIDER], "EVAL", 1, FAKE_NOSCRIPT);
+    scene_acquire(&answer, "stock", NULL);
+    ck_assert_uint_eq(script_calls(RL_SCRIPT_ATTEST, "EVALSHA"), 1);
+    ck_assert_uint_eq(script_calls(RL_SCRIPT_ATTEST, "EVAL"), 1);
+    if (refused_as_whole) {
+        assert_unattested();
+    } else {
+        ck_assert_answer(&answer, REDLOCK_OK);
+        ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+    }
+    scene_assert_undone(DECIDER); /* the script of the undo is gone, too */
+}
+END_TEST
+
+/* --- Cost --- */
+
+START_TEST(one_proof_serves_all_grants_of_a_write)
+{
+    struct answer others[3];
+    static const char *const names[] = {"a", "b", "c"};
+    attach_quietly();
+    let_prove(false);
+    for (unsigned i = 0; i < 3; i++)
+        scene_start_acquire(&others[i], names[i], NULL);
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert_status(scene_wait(&others[i]), REDLOCK_OK);
+    scene_wait_for_sent(DECIDER, SENT_SET, 3);
+    ck_assert(fake_server_wait_for(scene.node[DECIDER], "GETRANGE", 1, SCENE_SOON_MS));
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert_status(scene_release(&answer, &others[i].lock), REDLOCK_OK);
+    ck_assert_uint_eq(fake_server_count(scene.node[DECIDER], "GETRANGE"), 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("fake_proof");
+    TCase *tcase = scene_case(suite, "proofs", five_marked_nodes);
+    tcase_add_loop_test(tcase, a_wrong_proof_does_not_attest, 0, 2 * WRONG);
+    tcase_add_loop_test(tcase, a_missing_marker_does_not_attest, 0, 2);
+    tcase_add_test(tcase, a_node_grants_nothing_until_its_marker_is_read_again);
+    tcase_add_loop_test(tcase, a_late_marker_is_followed_by_a_look, 0, 2);
+    tcase_add_loop_test(tcase, an_overdue_proof_is_a_timeout, 0, 2);
+    tcase_add_test(tcase, a_grant_whose_proof_is_lost_is_unreachable);
+    tcase_add_loop_test(tcase, a_look_is_sent_again_as_a_whole, 0, 2);
+    tcase_add_test(tcase, one_proof_serves_all_grants_of_a_write);
+    return run_suite(suite);
+}

@@ -1,0 +1,543 @@
+#include "fake/scene.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/client/client.h"
+#include "src/node/script.h"
+#include "support/deployment.h"
+#include "support/file.h"
+#include "support/lock_scripts.h"
+
+struct scene scene;
+
+static size_t descriptors; /* number of open descriptors before the client was created */
+
+/* --- Beginning --- */
+
+static void log_line(int level, const char *line, void *arg)
+{
+    (void)arg;
+    ck_assert_int_le(level, REDLOCK_LOG_DEBUG);
+    ck_assert_msg(!strstr(line, SCENE_SECRET), "logged: %s", line);
+    for (const char *c = line; *c; c++)
+        ck_assert_msg((unsigned char)*c >= ' ' && *c != 127, "logged, with byte %d: %s", *c, line);
+    if (getenv("SCENE_VERBOSE"))
+        fprintf(stderr, "[%d] %s\n", level, line);
+}
+
+/* Timeouts that a loaded machine does not reach. A test about a timeout sets its own. */
+static redlock_options patient_options(void)
+{
+    redlock_options options = REDLOCK_OPTIONS_INIT;
+    options.ttl_ms = 60000;
+    options.node_timeout_ms = 5000;
+    options.connect_timeout_ms = 5000;
+    options.silence_limit_ms = 60000;
+    options.backoff_max_ms = 20;
+    options.guard = 0; /* a new deployment would be in quarantine for max_ttl */
+    options.log = log_line;
+    options.log_level = REDLOCK_LOG_DEBUG;
+    return options;
+}
+
+void scene_begin(unsigned nodes)
+{
+    scene_begin_on(nodes, FAKE_IPV4);
+}
+
+void scene_begin_on(unsigned nodes, enum fake_transport transport)
+{
+    fixtures_begin();
+    memset(&scene, 0, sizeof scene);
+    scene.nodes = nodes;
+    for (unsigned i = 0; i < nodes; i++) {
+        scene.node[i] = fake_server_start(transport);
+        fake_server_set_script_handler(scene.node[i], lock_scripts_run, NULL);
+    }
+    scene.options = patient_options();
+    descriptors = file_open_descriptors();
+    scene.loop = ev_loop_new(EVFLAG_NOENV);
+    ck_assert_ptr_nonnull(scene.loop);
+}
+
+const char *scene_list(void)
+{
+    static char list[SCENE_NODES * 256];
+    size_t used = 0;
+    for (unsigned i = 0; i < scene.nodes; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s%s%s%s", i ? "," : "",
+                                 fake_server_path(scene.node[i]) ? "" : "redis://", fake_server_address(scene.node[i]),
+                                 scene.suffix[i] ? scene.suffix[i] : "");
+    return list;
+}
+
+void scene_attach_only(void)
+{
+    redlock_result result;
+    int status = redlock_attach(scene.loop, scene_list(), &scene.options, &scene.client, &result);
+    ck_assert_msg(status == REDLOCK_OK, "%s", redlock_result_text(&result));
+}
+
+static bool connected_to_all(void *arg)
+{
+    redlock_result result;
+    (void)arg;
+    redlock_ready(scene.client, 0, &result);
+    return result.granted == scene.nodes;
+}
+
+void scene_connect(void)
+{
+    redlock_result result;
+    int status = redlock_connect(scene_list(), &scene.options, &scene.client, &result);
+    ck_assert_msg(status == REDLOCK_OK, "%s", redlock_result_text(&result));
+    ck_assert(wait_until(connected_to_all, NULL, SCENE_SOON_MS));
+}
+
+void scene_attach(void)
+{
+    scene_attach_only();
+    scene_wait_for_ready();
+}
+
+unsigned scene_ready_nodes(void)
+{
+    struct answer answer = {0};
+    scene.started++;
+    ck_assert_int_eq(redlock_ready_async(scene.client, 0, scene_told, &answer), REDLOCK_OK);
+    scene_wait(&answer);
+    return answer.result.granted;
+}
+
+static bool all_ready(void *arg)
+{
+    (void)arg;
+    return scene_ready_nodes() == scene.nodes;
+}
+
+void scene_wait_for_ready(void)
+{
+    ck_assert(scene_run(all_ready, NULL));
+}
+
+/* --- Turning the loop --- */
+
+static void woken(struct ev_loop *loop, ev_timer *timer, int events)
+{
+    (void)loop;
+    (void)timer;
+    (void)events;
+}
+
+/* Turns the loop for a millisecond at most, because the actions of other threads do not wake it. */
+void scene_turn(void)
+{
+    static ev_timer timer; /* not on the stack: a test that fails in a callback leaves it started */
+    ev_timer_init(&timer, woken, 0.001, 0.);
+    ev_now_update(scene.loop);
+    ev_timer_start(scene.loop, &timer);
+    ev_run(scene.loop, EVRUN_ONCE);
+    ev_timer_stop(scene.loop, &timer);
+}
+
+bool scene_run(bool (*happened)(void *arg), void *arg)
+{
+    uint64_t deadline = test_deadline_ns(SCENE_SOON_MS);
+    bool yes = happened(arg);
+    while (!yes && test_now_ns() < deadline) {
+        scene_turn();
+        yes = happened(arg);
+    }
+    return yes;
+}
+
+void scene_idle(unsigned ms)
+{
+    uint64_t deadline = test_deadline_ns(ms);
+    while (test_now_ns() < deadline)
+        scene_turn();
+}
+
+/* --- Clocks --- */
+
+static bool clocks_are_known(void *arg)
+{
+    (void)arg;
+    for (unsigned i = 0; i < scene.nodes; i++)
+        if (!scene.client->nodes->clock_watch.node[i].known)
+            return false;
+    return true;
+}
+
+void scene_know_clocks(void)
+{
+    ck_assert(scene_run(clocks_are_known, NULL));
+}
+
+static bool our_clock_stopped(void *arg)
+{
+    (void)arg;
+    return scene.client->nodes->clock_stopped != 0;
+}
+
+void scene_stop_our_clock(void)
+{
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_set_clock_offset_us(scene.node[i], 600000000);
+    ck_assert(scene_run(our_clock_stopped, NULL));
+}
+
+/* --- Operations --- */
+
+void scene_told(redlock_client *client, const redlock_result *result, void *arg)
+{
+    struct answer *answer = arg;
+    (void)client;
+    answer->told++;
+    answer->place = ++scene.told;
+    answer->result = *result;
+    ck_assert_msg(!strstr(redlock_result_text(&answer->result), SCENE_SECRET), "%s", answer->result.text);
+}
+
+void scene_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
+{
+    struct answer *answer = arg;
+    ck_assert_int_eq(lock != NULL, result->status == REDLOCK_OK);
+    answer->lock = lock;
+    scene_told(client, result, arg);
+}
+
+void scene_queried(redlock_client *client, const redlock_state *state, const redlock_result *result, void *arg)
+{
+    struct answer *answer = arg;
+    answer->state = *state;
+    scene_told(client, result, arg);
+}
+
+static void started(struct answer *answer, int status)
+{
+    ck_assert_status(status, REDLOCK_OK);
+    ck_assert_msg(answer->told == 0, "called back from inside the call");
+    scene.started++;
+}
+
+void scene_start_acquire(struct answer *answer, const char *resource, const redlock_acquire_options *options)
+{
+    memset(answer, 0, sizeof *answer);
+    started(answer, redlock_acquire_async(scene.client, resource, options, scene_acquired, answer));
+}
+
+void scene_start_adopt(struct answer *answer, const char *resource, const redlock_acquire_options *options,
+                       const char *token)
+{
+    memset(answer, 0, sizeof *answer);
+    started(answer, redlock_adopt_async(scene.client, resource, options, token, scene_acquired, answer));
+}
+
+void scene_start_release_token(struct answer *answer, const char *resource, const char *token)
+{
+    memset(answer, 0, sizeof *answer);
+    started(answer, redlock_release_token_async(scene.client, resource, 0, token, scene_told, answer));
+}
+
+void scene_start_inspect(struct answer *answer, const char *resource)
+{
+    memset(answer, 0, sizeof *answer);
+    started(answer, redlock_inspect_async(scene.client, resource, 0, scene_told, answer));
+}
+
+void scene_start_extend(struct answer *answer, redlock_lock *lock, uint32_t ttl_ms)
+{
+    memset(answer, 0, sizeof *answer);
+    started(answer, redlock_extend_async(lock, ttl_ms, scene_told, answer));
+}
+
+void scene_start_release(struct answer *answer, redlock_lock **lock)
+{
+    redlock_lock *released = *lock; /* *lock may be part of the answer, which is cleared next */
+    memset(answer, 0, sizeof *answer);
+    started(answer, redlock_release_async(&released, scene_told, answer));
+    ck_assert_ptr_null(released);
+    *lock = NULL;
+}
+
+void scene_start_query(struct answer *answer, const char *resource)
+{
+    memset(answer, 0, sizeof *answer);
+    started(answer, redlock_query_async(scene.client, resource, 0, scene_queried, answer));
+}
+
+void scene_start_close(struct answer *answer)
+{
+    memset(answer, 0, sizeof *answer);
+    started(answer, redlock_close_async(&scene.client, scene_told, answer));
+    ck_assert_ptr_null(scene.client);
+}
+
+static bool is_told(void *arg)
+{
+    const struct answer *answer = arg;
+    return answer->told > 0;
+}
+
+int scene_wait(struct answer *answer)
+{
+    ck_assert_msg(scene_run(is_told, answer), "no callback came");
+    return answer->result.status;
+}
+
+int scene_acquire(struct answer *answer, const char *resource, const redlock_acquire_options *options)
+{
+    scene_start_acquire(answer, resource, options);
+    return scene_wait(answer);
+}
+
+int scene_release(struct answer *answer, redlock_lock **lock)
+{
+    scene_start_release(answer, lock);
+    return scene_wait(answer);
+}
+
+int scene_close(struct answer *answer)
+{
+    scene_start_close(answer);
+    return scene_wait(answer);
+}
+
+redlock_lock *scene_lock(const char *resource)
+{
+    struct answer answer;
+    scene_acquire(&answer, resource, REDLOCK_WAIT_MS(SCENE_SOON_MS));
+    ck_assert_answer(&answer, REDLOCK_OK);
+    return answer.lock;
+}
+
+/* --- Commands that the nodes received --- */
+
+static bool is_script(const struct resp_command *command, enum rl_script_id id)
+{
+    if (command->argc < 4)
+        return false;
+    return (resp_command_is(command, "EVALSHA") && resp_argument_is(&command->argv[1], rl_scripts[id].sha1)) ||
+           (resp_command_is(command, "EVAL") && resp_argument_is(&command->argv[1], rl_scripts[id].text));
+}
+
+/* Is it a waiter's script that acquires the lock if it is free? */
+static bool is_taking(const struct resp_command *command)
+{
+    return is_script(command, RL_SCRIPT_WAIT) && command->argc == 16 && resp_argument_is(&command->argv[7], "take");
+}
+
+static bool is_sent(const struct resp_command *command, enum sent what)
+{
+    switch (what) {
+    case SENT_ANY:
+        return true;
+    case SENT_SET:
+        return resp_command_is(command, "SET");
+    case SENT_ATTEMPT:
+        return resp_command_is(command, "SET") || is_taking(command);
+    case SENT_WAIT:
+        return is_script(command, RL_SCRIPT_WAIT);
+    case SENT_UNDO:
+        return is_script(command, RL_SCRIPT_RELEASE);
+    case SENT_EXTEND:
+        return is_script(command, RL_SCRIPT_EXTEND);
+    case SENT_QUERY:
+        return is_script(command, RL_SCRIPT_QUERY);
+    case SENT_KILL:
+        return resp_command_is(command, "CLIENT KILL");
+    }
+    return false;
+}
+
+const char *scene_token(const struct fake_record *record)
+{
+    const struct resp_command *command = record->command;
+    if (resp_command_is(command, "SET"))
+        return command->argv[2].data;
+    if (is_taking(command))
+        return command->argv[8].data;
+    size_t first = 3 + strtoul(command->argv[2].data, NULL, 10); /* the first argument after the keys */
+    return first < command->argc ? command->argv[first].data : "";
+}
+
+static bool has_token(const struct fake_record *record, const char *token)
+{
+    return !token || strcmp(scene_token(record), token) == 0;
+}
+
+const struct fake_record *scene_sent(unsigned node, enum sent what, const char *token, unsigned index, unsigned *place)
+{
+    const struct fake_record *record;
+    for (unsigned at = 0; (record = fake_server_record(scene.node[node], NULL, at)); at++) {
+        if (!is_sent(record->command, what) || !has_token(record, token) || index-- > 0)
+            continue;
+        if (place)
+            *place = at;
+        return record;
+    }
+    return NULL;
+}
+
+unsigned scene_count(unsigned node, enum sent what)
+{
+    unsigned count = 0;
+    while (scene_sent(node, what, NULL, count, NULL))
+        count++;
+    return count;
+}
+
+struct awaited {
+    unsigned node, count;
+    enum sent what;
+};
+
+static bool has_accepted(void *arg)
+{
+    const struct awaited *awaited = arg;
+    return fake_server_accepted(scene.node[awaited->node]) >= awaited->count;
+}
+
+void scene_wait_for_accepted(unsigned node, unsigned count)
+{
+    struct awaited awaited = {node, count, SENT_ANY};
+    ck_assert_msg(scene_run(has_accepted, &awaited), "node %u has accepted %zu connections of %u", node,
+                  fake_server_accepted(scene.node[node]), count);
+}
+
+static bool has_come(void *arg)
+{
+    const struct awaited *awaited = arg;
+    return scene_count(awaited->node, awaited->what) >= awaited->count;
+}
+
+void scene_wait_for_sent(unsigned node, enum sent what, unsigned count)
+{
+    struct awaited awaited = {node, count, what};
+    ck_assert_msg(scene_run(has_come, &awaited), "node %u was sent %u of %u", node, scene_count(node, what), count);
+}
+
+struct undone {
+    unsigned node, at;
+    const struct fake_record *set, *undo;
+};
+
+static bool is_undone(void *arg)
+{
+    struct undone *undone = arg;
+    undone->undo = scene_sent(undone->node, SENT_UNDO, scene_token(undone->set), 0, &undone->at);
+    return undone->undo != NULL;
+}
+
+/* A release ends with a majority of the replies. This node may not have read its undo yet. */
+void scene_assert_undone(unsigned node)
+{
+    struct undone undone = {.node = node};
+    unsigned set_at;
+    for (unsigned i = 0; (undone.set = scene_sent(node, SENT_ATTEMPT, NULL, i, &set_at)); i++) {
+        ck_assert_msg(scene_run(is_undone, &undone), "node %u: the SET of token %s was not undone", node,
+                      scene_token(undone.set));
+        ck_assert_uint_gt(undone.at, set_at);
+        ck_assert_uint_eq(undone.undo->connection, undone.set->connection);
+    }
+}
+
+/* --- Other holders --- */
+
+static struct held {
+    unsigned node;
+    char key[64];
+} held[256];
+static unsigned held_count;
+
+void scene_hold(unsigned node, const char *key)
+{
+    fake_server_set_key(scene.node[node], key, SCENE_OTHER, 600000);
+    ck_assert_uint_lt(held_count, sizeof held / sizeof *held);
+    held[held_count].node = node;
+    snprintf(held[held_count++].key, sizeof held->key, "%s", key);
+}
+
+/* Notifies the waiters like the release script, which the fake node does not run. */
+void scene_call_waiters(unsigned node, const char *key)
+{
+    const struct fake_record *record;
+    for (unsigned i = 0; (record = scene_sent(node, SENT_WAIT, NULL, i, NULL)); i++) {
+        if (!resp_argument_is(&record->command->argv[3], key))
+            continue;
+        const char *name = record->command->argv[4].data; /* the channel, and for some waiters another word */
+        char *channel = fixture_text("%.*s", (int)strcspn(name, " "), name);
+        char *message = fixture_text("0%s", key);
+        fake_server_publish(scene.node[node], channel, message);
+        free(channel);
+        free(message);
+        return;
+    }
+}
+
+void scene_let_go(unsigned node, const char *key)
+{
+    char value[64];
+    if (fake_server_get_key(scene.node[node], key, value, sizeof value) && strcmp(value, SCENE_OTHER) == 0) {
+        fake_server_delete_key(scene.node[node], key);
+        scene_call_waiters(node, key);
+    }
+}
+
+bool scene_has_key(unsigned node, const char *key)
+{
+    char value[64];
+    return fake_server_get_key(scene.node[node], key, value, sizeof value);
+}
+
+/* --- End --- */
+
+static void calm_nodes(void)
+{
+    for (unsigned i = 0; i < scene.nodes; i++) {
+        fake_server_clear_rules(scene.node[i]);
+        fake_server_release(scene.node[i]);
+        fake_server_resume(scene.node[i]);
+        fake_server_listen(scene.node[i]);
+    }
+}
+
+static void assert_nothing_left(void)
+{
+    for (unsigned i = 0; i < scene.nodes; i++) {
+        ck_assert_msg(fake_server_wait_for_open(scene.node[i], 0, SCENE_SOON_MS), "node %u: a connection is open", i);
+        if (!scene.keys_may_stay)
+            ck_assert_msg(fake_server_keys_left(scene.node[i], deployment_marks) == 0, "node %u: %zu keys are left", i,
+                          fake_server_keys_left(scene.node[i], deployment_marks));
+        ck_assert_uint_eq(fake_server_protocol_errors(scene.node[i]), 0);
+    }
+    ck_assert_uint_eq(file_open_descriptors(), descriptors);
+}
+
+void scene_end(void)
+{
+    struct answer closed;
+    calm_nodes();
+    if (scene.client)
+        scene_close(&closed);
+    ev_loop_destroy(scene.loop);
+    for (unsigned i = 0; i < held_count; i++)
+        scene_let_go(held[i].node, held[i].key);
+    held_count = 0;
+    ck_assert_uint_eq(scene.told, scene.started);
+    assert_nothing_left();
+    fixtures_end();
+}
+
+TCase *scene_case(Suite *suite, const char *name, void (*setup)(void))
+{
+    TCase *tcase = tcase_create(name);
+    suite_add_tcase(suite, tcase);
+    tcase_add_checked_fixture(tcase, setup, scene_end);
+    tcase_set_timeout(tcase, SCENE_TIMEOUT_S);
+    return tcase;
+}

@@ -1,0 +1,157 @@
+/*
+ * A scene for tests of the library against fake nodes: N nodes, a loop, and a client on the loop. scene_end() checks
+ * what must be true after every test: each operation had exactly one callback, no key of ours is on any node, no
+ * descriptor is open, and no log line contained a password.
+ *
+ *     TCase *tcase = scene_case(suite, "votes", five_nodes);
+ */
+#ifndef TESTS_FAKE_SCENE_H
+#define TESTS_FAKE_SCENE_H
+
+#include <check.h>
+#include <ev.h>
+#include <stdbool.h>
+
+#include "redlock/redlock.h"
+#include "support/allocator.h"
+#include "support/clock.h"
+#include "support/fake_server.h"
+#include "support/fixture.h"
+#include "support/raw_client.h"
+#include "support/suite.h"
+
+enum { SCENE_NODES = 7, SCENE_SOON_MS = 10000, SCENE_TIMEOUT_S = 30 };
+
+/* A password that must not appear in a log line or an error. */
+#define SCENE_SECRET "s3cret-word"
+
+struct scene {
+    unsigned nodes;
+    struct fake_server *node[SCENE_NODES];
+    const char *suffix[SCENE_NODES]; /* end of the node's URI, "?timeout_ms=20"; NULL: none */
+    struct ev_loop *loop;
+    redlock_client *client; /* scene_end() closes it if the test has not */
+    redlock_options options;
+    bool keys_may_stay; /* set by a test whose nodes are unreachable at its end */
+    unsigned started;
+    unsigned told;
+};
+extern struct scene scene;
+
+void scene_begin(unsigned nodes);
+/* The same over the given transport; the default is IPv4. */
+void scene_begin_on(unsigned nodes, enum fake_transport transport);
+void scene_end(void);
+
+/* Adds a test case to the suite. Its tests begin with setup, which calls scene_begin(), and end with scene_end(). */
+TCase *scene_case(Suite *suite, const char *name, void (*setup)(void));
+
+/* "redis://127.0.0.1:4711?timeout_ms=20,..." Valid until the next call. */
+const char *scene_list(void);
+
+/* Attaches a client to the loop, with scene.options. scene_attach() waits until every node is ready. */
+void scene_attach(void);
+void scene_attach_only(void);
+/* Creates a client of the blocking API and waits until every node is ready. The test must close it. */
+void scene_connect(void);
+
+/* Waits until every node is ready. */
+void scene_wait_for_ready(void);
+/* Returns the number of ready nodes. Turns the loop at least once. */
+unsigned scene_ready_nodes(void);
+
+/* --- Turning the loop --- */
+
+bool scene_run(bool (*happened)(void *arg), void *arg);
+void scene_turn(void);
+/* Turns the loop for this time, in which nothing is expected to happen. */
+void scene_idle(unsigned ms);
+
+/* --- Clocks --- */
+
+/* Turns the loop until the client has sampled the clock of every node. */
+void scene_know_clocks(void);
+/* Simulates a stop of our clock for ten minutes: the clocks of the first three nodes jump ahead. Turns the loop until
+ * the client has detected it. */
+void scene_stop_our_clock(void);
+
+/* --- Operations --- */
+
+struct answer {
+    unsigned told;  /* number of callbacks */
+    unsigned place; /* position of its callback among all callbacks of the scene, from 1 */
+    redlock_lock *lock;
+    redlock_result result;
+    redlock_state state;
+};
+
+/* Callbacks that fill the struct answer passed as arg. */
+void scene_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *answer);
+void scene_told(redlock_client *client, const redlock_result *result, void *answer);
+void scene_queried(redlock_client *client, const redlock_state *state, const redlock_result *result, void *answer);
+
+/* Each clears the answer and starts an operation. */
+void scene_start_acquire(struct answer *answer, const char *resource, const redlock_acquire_options *options);
+void scene_start_adopt(struct answer *answer, const char *resource, const redlock_acquire_options *options,
+                       const char *token);
+void scene_start_release_token(struct answer *answer, const char *resource, const char *token);
+void scene_start_inspect(struct answer *answer, const char *resource);
+void scene_start_extend(struct answer *answer, redlock_lock *lock, uint32_t ttl_ms);
+void scene_start_release(struct answer *answer, redlock_lock **lock);
+void scene_start_query(struct answer *answer, const char *resource);
+void scene_start_close(struct answer *answer);
+
+/* Turns the loop until the operation has ended; returns its status. */
+int scene_wait(struct answer *answer);
+
+int scene_acquire(struct answer *answer, const char *resource, const redlock_acquire_options *options);
+int scene_release(struct answer *answer, redlock_lock **lock);
+int scene_close(struct answer *answer);
+/* Acquires a lock; fails the test if it is not granted within SCENE_SOON_MS. */
+redlock_lock *scene_lock(const char *resource);
+
+#define ck_assert_status(actual, expected)                                                                             \
+    do {                                                                                                               \
+        int actual_ = (actual), expected_ = (expected);                                                                \
+        ck_assert_msg(actual_ == expected_, "%s instead of %s", redlock_status_name(actual_),                          \
+                      redlock_status_name(expected_));                                                                 \
+    } while (0)
+
+#define ck_assert_answer(told_answer, expected)                                                                        \
+    do {                                                                                                               \
+        redlock_result *result_ = &(told_answer)->result;                                                              \
+        ck_assert_msg(result_->status == (expected), "%s instead of %s: %s", redlock_status_name(result_->status),     \
+                      redlock_status_name(expected), redlock_result_text(result_));                                    \
+    } while (0)
+
+#define ck_assert_has(text, part) ck_assert_msg(strstr((text), (part)) != NULL, "'%s' lacks '%s'", (text), (part))
+
+/* --- Commands that the nodes received --- */
+
+/* SENT_WAIT: a waiter's script, which enqueues it or polls. SENT_ATTEMPT: a SET, or a waiter's script that acquires the
+ * lock if it is free. */
+enum sent { SENT_ANY, SENT_SET, SENT_ATTEMPT, SENT_WAIT, SENT_UNDO, SENT_EXTEND, SENT_QUERY, SENT_KILL };
+
+/* Returns the index-th such command that the node has received, with its position among all its commands; NULL if there
+ * are fewer. token NULL: any token. */
+const struct fake_record *scene_sent(unsigned node, enum sent what, const char *token, unsigned index, unsigned *place);
+unsigned scene_count(unsigned node, enum sent what);
+/* Turns the loop until the node has received count such commands. */
+void scene_wait_for_sent(unsigned node, enum sent what, unsigned count);
+/* Turns the loop until the node has accepted count connections since it was started. */
+void scene_wait_for_accepted(unsigned node, unsigned count);
+/* Returns the token of an attempt, an undo or an extension. */
+const char *scene_token(const struct fake_record *record);
+
+/* Turns the loop until every attempt that the node received is followed by its undo, on the same connection. */
+void scene_assert_undone(unsigned node);
+
+/* --- Other holders --- */
+
+#define SCENE_OTHER "another-holder"
+void scene_hold(unsigned node, const char *key);
+void scene_let_go(unsigned node, const char *key);
+void scene_call_waiters(unsigned node, const char *key); /* notifies the waiters as a release does */
+bool scene_has_key(unsigned node, const char *key);
+
+#endif

@@ -1,0 +1,480 @@
+/* Locks that are known only by their token: adopting and releasing them. An acquire with all_answers, whose lock is
+ * passed on, waits for every reply. */
+#include "fake/scene.h"
+
+#include <string.h>
+
+#define TOKEN "0123456789abcdef0123456789abcdef01234567"
+
+static struct answer answer;
+static redlock_acquire_options all;
+
+static void five_nodes(void)
+{
+    scene_begin(5);
+    all = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
+    all.all_answers = 1;
+}
+
+/* Puts another process's lock with this ttl on the first nodes. */
+static void show(unsigned nodes, int64_t ttl_ms)
+{
+    for (unsigned i = 0; i < nodes; i++)
+        fake_server_set_key(scene.node[i], "stock", TOKEN, ttl_ms);
+}
+
+static unsigned showing(void)
+{
+    char value[64];
+    unsigned count = 0;
+    for (unsigned i = 0; i < scene.nodes; i++)
+        count += fake_server_get_key(scene.node[i], "stock", value, sizeof value) && strcmp(value, TOKEN) == 0;
+    return count;
+}
+
+static bool is_gone(void *arg)
+{
+    (void)arg;
+    return showing() == 0;
+}
+
+static void forget(void)
+{
+    for (unsigned i = 0; i < scene.nodes; i++)
+        fake_server_delete_key(scene.node[i], "stock");
+}
+
+static int adopt(const redlock_acquire_options *options, const char *token)
+{
+    scene_start_adopt(&answer, "stock", options, token);
+    return scene_wait(&answer);
+}
+
+static int release_token(const char *token)
+{
+    scene_start_release_token(&answer, "stock", token);
+    return scene_wait(&answer);
+}
+
+static void refuse(unsigned nodes, const char *error)
+{
+    for (unsigned i = 0; i < nodes; i++)
+        fake_server_refuse(scene.node[i], "EVALSHA", 0, error);
+}
+
+/* --- Adopt --- */
+
+/* Two nodes have extended the lock when the client detects that our clock stopped. The reply of a third node is in
+ * flight. The lock may have expired meanwhile, and another client may hold it: it is not adopted. */
+START_TEST(lock_is_not_adopted_when_our_clock_stops_meanwhile)
+{
+    scene.options.node_timeout_ms = SCENE_SOON_MS;
+    scene_attach();
+    show(5, 3600000);
+    scene_know_clocks();
+    fake_server_add_rule(scene.node[2], &(struct fake_rule){.argument = TOKEN, .reply = FAKE_OOM, .skip = true});
+    for (unsigned i = 3; i < 5; i++)
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.argument = TOKEN, .hold = true});
+    scene_start_adopt(&answer, "stock", NULL, TOKEN);
+    scene_wait_for_sent(4, SENT_EXTEND, 1);
+    scene_stop_our_clock();
+    fake_server_release(scene.node[4]);
+    scene_wait(&answer);
+    ck_assert_answer(&answer, REDLOCK_TOO_SLOW);
+    ck_assert_ptr_null(answer.lock);
+    fake_server_release(scene.node[3]);
+    forget();
+}
+END_TEST
+
+START_TEST(an_adopted_lock_is_like_any_other)
+{
+    scene_attach();
+    show(5, 3000);
+    ck_assert_status(adopt(NULL, TOKEN), REDLOCK_OK);
+    redlock_lock *lock = answer.lock;
+    ck_assert_str_eq(redlock_lock_token(lock), TOKEN);
+    ck_assert_str_eq(redlock_lock_resource(lock, NULL), "stock");
+    ck_assert_int_gt(answer.result.validity_ms, 50000);
+    ck_assert_int_gt(redlock_validity_ms(lock), 50000);
+    ck_assert_int_lt(redlock_validity_ms(lock), 60000);
+    ck_assert(redlock_held_by_me(scene.client, "stock", 0));
+    for (unsigned i = 0; i < 5; i++) {
+        scene_wait_for_sent(i, SENT_EXTEND, 1);
+        ck_assert_int_gt(fake_server_pttl(scene.node[i], "stock"), 50000);
+    }
+    ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK);
+    ck_assert(scene_run(is_gone, NULL));
+}
+END_TEST
+
+START_TEST(adopting_never_shortens_on_the_nodes)
+{
+    scene_attach();
+    show(5, 500000);
+    ck_assert_status(adopt(NULL, TOKEN), REDLOCK_OK);
+    ck_assert_int_lt(redlock_validity_ms(answer.lock), 60000);
+    for (unsigned i = 0; i < 5; i++) {
+        scene_wait_for_sent(i, SENT_EXTEND, 1);
+        ck_assert_int_gt(fake_server_pttl(scene.node[i], "stock"), 400000);
+    }
+}
+END_TEST
+
+START_TEST(all_answers_to_an_adoption_are_waited_for)
+{
+    for (unsigned i = 0; i < 5; i++)
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = FAKE_ACCEPT, .delay_ms = 10 * i});
+    show(5, 3000);
+    scene_attach_only();
+    ck_assert_status(adopt(&all, TOKEN), REDLOCK_OK);
+    ck_assert_uint_eq(answer.result.granted, 5);
+    for (unsigned i = 0; i < 5; i++)
+        ck_assert_int_gt(fake_server_pttl(scene.node[i], "stock"), 50000);
+}
+END_TEST
+
+START_TEST(a_majority_that_holds_the_token_is_needed)
+{
+    scene_attach();
+    show((unsigned)_i, 600000);
+    ck_assert_status(adopt(NULL, TOKEN), _i < 3 ? REDLOCK_LOST : REDLOCK_OK);
+    if (_i < 3)
+        ck_assert(scene_run(is_gone, NULL)); /* the keys on the minority */
+}
+END_TEST
+
+START_TEST(the_locks_of_others_are_not_adopted_and_stay)
+{
+    scene_attach();
+    for (unsigned i = 0; i < 3; i++)
+        scene_hold(i, "stock");
+    ck_assert_status(adopt(NULL, TOKEN), REDLOCK_LOST);
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert(scene_has_key(i, "stock"));
+}
+END_TEST
+
+/* The client cannot know whether the lock is lost, so it deletes nothing. */
+START_TEST(what_cannot_be_asked_about_is_left_alone)
+{
+    scene_attach();
+    show(5, 600000);
+    refuse(3, _i ? FAKE_NOPERM : FAKE_OOM);
+    ck_assert_status(adopt(NULL, TOKEN), _i ? REDLOCK_MISCONFIGURED : REDLOCK_NO_QUORUM);
+    scene_idle(20);
+    ck_assert_uint_eq(showing(), 5);
+    forget();
+}
+END_TEST
+
+/* A lock that is more than a key and a token cannot be adopted. The call sends no request. */
+START_TEST(only_a_plain_lock_can_be_adopted)
+{
+    static const redlock_name second = {"other", 0};
+    static const char *const says[] = {"has no fencing token", "on one resource", "a permit of a semaphore",
+                                       "a shared lock"};
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    options.fence = _i == 0;
+    options.also = _i == 1 ? &second : NULL;
+    options.also_count = _i == 1;
+    options.permits = _i == 2;
+    options.shared = _i == 3;
+    scene_attach();
+    ck_assert_status(adopt(&options, TOKEN), REDLOCK_INVALID);
+    ck_assert_has(answer.result.text, says[_i]);
+    for (unsigned i = 0; i < 5; i++)
+        ck_assert_uint_eq(scene_count(i, SENT_EXTEND), 0);
+}
+END_TEST
+
+START_TEST(less_validity_than_asked_for_is_too_slow)
+{
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    options.ttl_ms = 300;
+    options.minimum_validity_ms = 250;
+    scene_attach();
+    show(5, 600000);
+    for (unsigned i = 0; i < 5; i++)
+        fake_server_add_rule(scene.node[i],
+                             &(struct fake_rule){.command = "EVALSHA", .count = 1, .reply_delay_ms = 60});
+    ck_assert_status(adopt(&options, TOKEN), REDLOCK_TOO_SLOW);
+    ck_assert_uint_eq(showing(), 5);
+    forget();
+}
+END_TEST
+
+START_TEST(an_adoption_can_be_cancelled_and_takes_nothing_away)
+{
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    scene_attach();
+    ck_assert_status(redlock_cancellation_create(scene.client, &options.cancellation), REDLOCK_OK);
+    show(5, 600000);
+    for (unsigned i = 0; i < 5; i++)
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "EVALSHA", .count = 1, .hold = true});
+    scene_start_adopt(&answer, "stock", &options, TOKEN);
+    scene_wait_for_sent(0, SENT_EXTEND, 1);
+    redlock_cancel(options.cancellation);
+    ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
+    for (unsigned i = 0; i < 5; i++)
+        fake_server_release(scene.node[i]);
+    ck_assert_status(adopt(&options, TOKEN), REDLOCK_CANCELLED); /* the cancellation stays in effect */
+    ck_assert_uint_eq(showing(), 5);
+    redlock_cancellation_destroy(&options.cancellation);
+    forget();
+}
+END_TEST
+
+START_TEST(a_client_has_one_handle_of_a_token)
+{
+    scene_attach();
+    redlock_lock *lock = scene_lock("stock");
+    char token[REDLOCK_TOKEN_SIZE];
+    memcpy(token, redlock_lock_token(lock), sizeof token);
+    ck_assert_status(adopt(NULL, token), REDLOCK_INVALID);
+    ck_assert_has(answer.result.text, "has a handle");
+    ck_assert_status(release_token(token), REDLOCK_INVALID);
+    ck_assert_has(answer.result.text, "has a handle");
+    ck_assert_int_gt(redlock_validity_ms(lock), 0);
+}
+END_TEST
+
+static const char *const no_tokens[] = {
+    NULL,
+    "",
+    "(shared)",
+    TOKEN TOKEN TOKEN TOKEN,
+};
+
+START_TEST(what_is_no_token_is_told_in_words)
+{
+    scene_attach();
+    ck_assert_status(adopt(NULL, no_tokens[_i]), REDLOCK_INVALID);
+    ck_assert_has(answer.result.text, "the token is");
+    ck_assert_status(release_token(no_tokens[_i]), REDLOCK_INVALID);
+    ck_assert_has(answer.result.text, "the token is");
+    scene_start_release_token(&answer, "", TOKEN);
+    ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
+    ck_assert_has(answer.result.text, "empty");
+    scene_start_adopt(&answer, "", NULL, TOKEN);
+    ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
+    ck_assert_has(answer.result.text, "empty");
+}
+END_TEST
+
+/* --- Release --- */
+
+START_TEST(a_release_by_token_waits_for_every_answer)
+{
+    scene_attach();
+    show(_i ? 5 : 1, 600000); /* also if a majority replies at once that it does not have the token */
+    fake_server_add_rule(scene.node[4], &(struct fake_rule){.command = "EVALSHA", .count = 1, .hold = true});
+    scene_start_release_token(&answer, "stock", TOKEN);
+    scene_wait_for_sent(4, SENT_UNDO, 1);
+    scene_idle(30);
+    ck_assert_uint_eq(answer.told, 0);
+    fake_server_release(scene.node[4]);
+    ck_assert_status(scene_wait(&answer), _i ? REDLOCK_OK : REDLOCK_LOST);
+    ck_assert_uint_eq(answer.result.granted, _i ? 5 : 1);
+    ck_assert_uint_eq(answer.result.absent, _i ? 0 : 4);
+    ck_assert_uint_eq(showing(), 0);
+}
+END_TEST
+
+START_TEST(a_release_by_token_waits_for_nodes_that_are_being_connected)
+{
+    for (unsigned i = 0; i < 5; i++)
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = FAKE_ACCEPT, .delay_ms = 10 * i});
+    show(5, 600000);
+    scene_attach_only();
+    ck_assert_status(release_token(TOKEN), REDLOCK_OK);
+    ck_assert_uint_eq(answer.result.granted, 5);
+    ck_assert_uint_eq(showing(), 0);
+}
+END_TEST
+
+START_TEST(a_node_that_is_away_is_told_when_it_is_back)
+{
+    show(5, 600000);
+    fake_server_stop_listening(scene.node[0]);
+    scene_attach_only();
+    ck_assert_status(release_token(TOKEN), REDLOCK_OK);
+    ck_assert_uint_eq(answer.result.granted, 4);
+    ck_assert_int_eq(answer.result.node[0].outcome, REDLOCK_NODE_UNREACHABLE);
+    ck_assert_has(answer.result.node[0].text, "refused");
+    ck_assert_has(answer.result.node[0].text, "told when it is back");
+    ck_assert_uint_eq(showing(), 1);
+    fake_server_listen(scene.node[0]);
+    ck_assert(scene_run(is_gone, NULL));
+}
+END_TEST
+
+START_TEST(without_the_right_password_no_release_is_misconfigured)
+{
+    show(5, 600000);
+    for (unsigned i = 0; i < 5; i++)
+        fake_server_set_password(scene.node[i], NULL, i < 3 ? "another" : SCENE_SECRET);
+    scene.options.password = SCENE_SECRET;
+    scene_attach_only();
+    ck_assert_status(release_token(TOKEN), REDLOCK_MISCONFIGURED);
+    ck_assert_has(answer.result.node[0].text, "WRONGPASS");
+    ck_assert_uint_eq(answer.result.granted, 2);
+    forget();
+    scene.keys_may_stay = true;
+}
+END_TEST
+
+START_TEST(a_release_by_token_leaves_others_alone)
+{
+    scene_attach();
+    for (unsigned i = 0; i < 5; i++)
+        scene_hold(i, "stock");
+    ck_assert_status(release_token(TOKEN), REDLOCK_LOST);
+    for (unsigned i = 0; i < 5; i++)
+        ck_assert(scene_has_key(i, "stock"));
+}
+END_TEST
+
+START_TEST(a_release_that_the_client_did_not_wait_for_is_cancelled)
+{
+    struct answer closed;
+    scene_attach();
+    show(5, 600000);
+    for (unsigned i = 0; i < 5; i++)
+        fake_server_add_rule(scene.node[i],
+                             &(struct fake_rule){.command = "EVALSHA", .count = 1, .reply_delay_ms = 20});
+    scene_start_release_token(&answer, "stock", TOKEN);
+    scene_close(&closed);
+    ck_assert_status(answer.result.status, REDLOCK_CANCELLED);
+    ck_assert_status(closed.result.status, REDLOCK_OK);
+    ck_assert_uint_eq(showing(), 0); /* the nodes executed the requests */
+}
+END_TEST
+
+/* --- All answers --- */
+
+START_TEST(all_answers_are_waited_for)
+{
+    scene_attach();
+    fake_server_add_rule(scene.node[4], &(struct fake_rule){.command = "SET", .count = 1, .hold = true});
+    scene_start_acquire(&answer, "stock", &all);
+    for (unsigned i = 0; i < 5; i++)
+        scene_wait_for_sent(i, SENT_SET, 1);
+    scene_idle(30);
+    ck_assert_uint_eq(answer.told, 0);
+    fake_server_release(scene.node[4]);
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    ck_assert_uint_eq(answer.result.granted, 5);
+}
+END_TEST
+
+/* The client waits no longer than that, and the end of wait_ms does not revoke the majority's grants. */
+START_TEST(a_silent_node_is_waited_for_until_its_timeout)
+{
+    scene.suffix[4] = "?timeout_ms=1000";
+    all.wait_ms = _i ? 500 : 0;
+    scene_attach();
+    fake_server_pause(scene.node[4]);
+    ck_assert_status(scene_acquire(&answer, "stock", &all), REDLOCK_OK);
+    ck_assert_uint_ge(answer.result.elapsed_us, 1000000);
+    ck_assert_uint_eq(answer.result.granted, 4);
+    ck_assert_int_eq(answer.result.node[4].outcome, REDLOCK_NODE_TIMED_OUT);
+    ck_assert_int_lt(answer.result.validity_ms, 60000 - 600 - 950);
+    fake_server_resume(scene.node[4]);
+}
+END_TEST
+
+START_TEST(nodes_that_are_being_connected_are_waited_for)
+{
+    for (unsigned i = 0; i < 5; i++)
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = FAKE_ACCEPT, .delay_ms = 10 * i});
+    scene_attach_only();
+    ck_assert_status(scene_acquire(&answer, "stock", &all), REDLOCK_OK);
+    ck_assert_uint_eq(answer.result.granted, 5);
+}
+END_TEST
+
+START_TEST(what_is_lost_is_told_at_once)
+{
+    scene_attach();
+    for (unsigned i = 0; i < 3; i++)
+        scene_hold(i, "stock");
+    fake_server_add_rule(scene.node[4], &(struct fake_rule){.command = "SET", .count = 1, .hold = true});
+    ck_assert_status(scene_acquire(&answer, "stock", &all), REDLOCK_HELD);
+    ck_assert_int_eq(answer.result.node[4].outcome, REDLOCK_NODE_PENDING);
+    fake_server_release(scene.node[4]);
+}
+END_TEST
+
+/* The validity is too short when the last node times out. The client does not try again, because wait_ms has passed. */
+START_TEST(validity_that_the_last_answer_cost_is_too_slow)
+{
+    scene.suffix[4] = "?timeout_ms=1000";
+    all.ttl_ms = 2000;
+    all.minimum_validity_ms = 1500;
+    all.wait_ms = _i ? 500 : 0;
+    scene_attach();
+    fake_server_pause(scene.node[4]);
+    ck_assert_status(scene_acquire(&answer, "stock", &all), _i ? REDLOCK_TIMED_OUT : REDLOCK_TOO_SLOW);
+    ck_assert_int_eq(answer.result.cause, REDLOCK_TOO_SLOW);
+    fake_server_resume(scene.node[4]);
+    ck_assert_uint_eq(answer.result.attempts, 1);
+}
+END_TEST
+
+START_TEST(a_wrong_option_is_told_in_words)
+{
+    all.all_answers = 2;
+    scene_attach();
+    ck_assert_status(scene_acquire(&answer, "stock", &all), REDLOCK_INVALID);
+    ck_assert_has(answer.result.text, "all_answers is 2");
+}
+END_TEST
+
+static void add_adopt(TCase *tcase)
+{
+    tcase_add_test(tcase, an_adopted_lock_is_like_any_other);
+    tcase_add_test(tcase, lock_is_not_adopted_when_our_clock_stops_meanwhile);
+    tcase_add_test(tcase, adopting_never_shortens_on_the_nodes);
+    tcase_add_test(tcase, all_answers_to_an_adoption_are_waited_for);
+    tcase_add_loop_test(tcase, a_majority_that_holds_the_token_is_needed, 0, 6);
+    tcase_add_test(tcase, the_locks_of_others_are_not_adopted_and_stay);
+    tcase_add_loop_test(tcase, what_cannot_be_asked_about_is_left_alone, 0, 2);
+    tcase_add_test(tcase, less_validity_than_asked_for_is_too_slow);
+    tcase_add_loop_test(tcase, only_a_plain_lock_can_be_adopted, 0, 4);
+    tcase_add_test(tcase, an_adoption_can_be_cancelled_and_takes_nothing_away);
+    tcase_add_test(tcase, a_client_has_one_handle_of_a_token);
+    tcase_add_loop_test(tcase, what_is_no_token_is_told_in_words, 0, (int)(sizeof no_tokens / sizeof *no_tokens));
+}
+
+static void add_release(TCase *tcase)
+{
+    tcase_add_loop_test(tcase, a_release_by_token_waits_for_every_answer, 0, 2);
+    tcase_add_test(tcase, a_release_by_token_waits_for_nodes_that_are_being_connected);
+    tcase_add_test(tcase, a_node_that_is_away_is_told_when_it_is_back);
+    tcase_add_test(tcase, without_the_right_password_no_release_is_misconfigured);
+    tcase_add_test(tcase, a_release_by_token_leaves_others_alone);
+    tcase_add_test(tcase, a_release_that_the_client_did_not_wait_for_is_cancelled);
+}
+
+static void add_all_answers(TCase *tcase)
+{
+    tcase_add_test(tcase, all_answers_are_waited_for);
+    tcase_add_loop_test(tcase, a_silent_node_is_waited_for_until_its_timeout, 0, 2);
+    tcase_add_test(tcase, nodes_that_are_being_connected_are_waited_for);
+    tcase_add_test(tcase, what_is_lost_is_told_at_once);
+    tcase_add_loop_test(tcase, validity_that_the_last_answer_cost_is_too_slow, 0, 2);
+    tcase_add_test(tcase, a_wrong_option_is_told_in_words);
+}
+
+int main(void)
+{
+    static void (*const add[])(TCase *) = {add_adopt, add_release, add_all_answers};
+    static const char *const names[] = {"adopt", "release", "all answers"};
+    Suite *suite = suite_create("tokens");
+    for (size_t i = 0; i < sizeof add / sizeof *add; i++) {
+        TCase *tcase = scene_case(suite, names[i], five_nodes);
+        add[i](tcase);
+    }
+    return run_suite(suite);
+}

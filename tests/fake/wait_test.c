@@ -1,0 +1,866 @@
+/* Waiting for a lock. A wait ends by success, deadline, cancellation or close, at every stage of an acquire. */
+#include "fake/scene.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "src/client/client.h"
+
+static struct answer answer;
+static redlock_acquire_options options;
+
+static void five_nodes(void)
+{
+    scene_begin(5);
+    options = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
+}
+
+static void hold_majority(void)
+{
+    for (unsigned i = 0; i < 3; i++)
+        scene_hold(i, "stock");
+}
+
+static void let_go_of_majority(void)
+{
+    for (unsigned i = 0; i < 3; i++)
+        scene_let_go(i, "stock");
+}
+
+/* --- Success --- */
+
+START_TEST(trying_once_is_one_round)
+{
+    scene_attach();
+    hold_majority();
+    ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_HELD);
+    ck_assert_uint_eq(answer.result.attempts, 1);
+    ck_assert_int_eq(answer.result.cause, REDLOCK_HELD);
+}
+END_TEST
+
+/* Three nodes are lost: they accept connections, but do not complete the handshake. */
+START_TEST(trying_once_does_not_wait_for_lost_nodes)
+{
+    const struct fake_rule mute = {.silent = true};
+    scene.options.node_timeout_ms = 100;
+    scene.options.connect_timeout_ms = SCENE_SOON_MS / 2;
+    scene_attach();
+    for (unsigned i = 0; i < 3; i++) {
+        scene.client->nodes->node[i].ready_since -=
+            QUORUM_SECOND; /* a connection that was up for a long time is replaced at once */
+        fake_server_add_rule(scene.node[i], &mute);
+        fake_server_drop(scene.node[i], FAKE_CLOSE);
+    }
+    while (scene_ready_nodes() > 2)
+        ;
+    ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_NO_QUORUM);
+    ck_assert_uint_eq(answer.result.unreachable, 3);
+    ck_assert_uint_lt(answer.result.elapsed_us, SCENE_SOON_MS / 4 * 1000);
+}
+END_TEST
+
+START_TEST(a_lock_that_becomes_free_is_acquired)
+{
+    options.wait_ms = _i == 0 ? SCENE_SOON_MS : _i == 1 ? REDLOCK_FOREVER : INT64_MAX;
+    scene_attach();
+    hold_majority();
+    scene_start_acquire(&answer, "stock", &options);
+    scene_wait_for_sent(0, SENT_WAIT, 1);
+    ck_assert_uint_eq(answer.told, 0);
+    let_go_of_majority();
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    ck_assert_uint_ge(answer.result.attempts, 2);
+    ck_assert_int_eq(answer.result.cause, REDLOCK_OK);
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+}
+END_TEST
+
+/* Two nodes do not reply, and one of them has granted the lock. Both receive the undo during the wait, not at its
+ * end. */
+START_TEST(silent_nodes_are_told_that_an_attempt_is_lost)
+{
+    const struct fake_rule silent = {.hold = true};
+    options.wait_ms = REDLOCK_FOREVER;
+    scene_attach();
+    hold_majority();
+    scene_hold(3, "stock");
+    for (unsigned i = 3; i < 5; i++)
+        fake_server_add_rule(scene.node[i], &silent);
+    scene_start_acquire(&answer, "stock", &options);
+    for (unsigned i = 3; i < 5; i++)
+        scene_wait_for_sent(i, SENT_UNDO, 1);
+    ck_assert_uint_eq(answer.told, 0);
+    for (unsigned i = 3; i < 5; i++) {
+        fake_server_clear_rules(scene.node[i]);
+        fake_server_release(scene.node[i]);
+    }
+    let_go_of_majority();
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+    scene_let_go(3, "stock");
+    scene_assert_undone(4);
+}
+END_TEST
+
+static struct rl_queue *queue_for_stock(void)
+{
+    const struct rl_names names = rl_names_of("stock", 5);
+    struct rl_queue *queue = rl_queue_find(&scene.client->locks, &names);
+    ck_assert_ptr_nonnull(queue);
+    return queue;
+}
+
+/* Between attempts and polls: the first nodes have replied to the last poll, and will notify the waiter. */
+static bool rests(unsigned callers)
+{
+    const struct quorum_waiting *rules = &queue_for_stock()->rules;
+    quorum_nodes nodes = quorum_node(callers) - 1;
+    return (rules->listening & rules->signed_in & nodes) == nodes && !rules->looking && !rules->trying;
+}
+
+static bool rests_until_called(void *arg)
+{
+    (void)arg;
+    return rests(5);
+}
+
+static bool rests_after_attempts(void *count)
+{
+    return rests(3) && scene_count(0, SENT_ATTEMPT) >= *(unsigned *)count;
+}
+
+/* Notifies the waiter while the lock is held, so its attempt fails. Returns the token of the attempt. */
+static const char *call_to_a_lost_attempt(void)
+{
+    unsigned count = scene_count(0, SENT_ATTEMPT) + 1;
+    for (unsigned i = 0; i < 3; i++)
+        scene_call_waiters(i, "stock");
+    ck_assert(scene_run(rests_after_attempts, &count));
+    return scene_token(scene_sent(0, SENT_ATTEMPT, NULL, count - 1, NULL));
+}
+
+static bool two_have_undone(void *token)
+{
+    return scene_sent(3, SENT_UNDO, token, 0, NULL) && scene_sent(4, SENT_UNDO, token, 0, NULL);
+}
+
+/* A waiter that expects a notification does not make attempts by itself. The undos would leave with its next poll at
+ * the latest, but the test stops the poll's timer. */
+START_TEST(silent_nodes_are_told_that_an_attempt_is_lost_before_the_next_look)
+{
+    char token[REDLOCK_TOKEN_SIZE];
+    options.wait_ms = REDLOCK_FOREVER;
+    options.fair = true;
+    scene_attach();
+    for (unsigned i = 0; i < 5; i++)
+        scene_hold(i, "stock");
+    scene_start_acquire(&answer, "stock", &options);
+    ck_assert(scene_run(rests_until_called, NULL));
+    for (unsigned i = 3; i < 5; i++)
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.hold = true});
+    snprintf(token, sizeof token, "%s", call_to_a_lost_attempt());
+    rl_timer_stop(&scene.client->core.timers, &queue_for_stock()->timer);
+    ck_assert(scene_run(two_have_undone, token));
+    ck_assert_uint_eq(answer.told, 0);
+    for (unsigned i = 3; i < 5; i++) {
+        fake_server_clear_rules(scene.node[i]);
+        fake_server_release(scene.node[i]);
+    }
+    for (unsigned i = 0; i < 5; i++)
+        scene_let_go(i, "stock");
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+}
+END_TEST
+
+START_TEST(a_quorum_that_comes_back_is_waited_for)
+{
+    options.wait_ms = REDLOCK_FOREVER;
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_stop_listening(scene.node[i]);
+    scene_attach_only();
+    scene_start_acquire(&answer, "stock", &options);
+    while (scene_ready_nodes() != 2)
+        scene_turn();
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_listen(scene.node[i]);
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+}
+END_TEST
+
+/* Nodes that report the lock as free, but refuse to grant it: quarantine, out of memory, an unfit server. The client
+ * must not make an attempt in every turn of the loop. */
+START_TEST(a_free_lock_that_too_few_nodes_grant_is_not_hammered_at)
+{
+    options.wait_ms = REDLOCK_FOREVER;
+    options.ttl_ms = 54321; /* distinguishes attempts from polls */
+    scene_attach();
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.argument = "54321", .skip = true, .reply = FAKE_OOM});
+    scene_start_acquire(&answer, "stock", &options);
+    scene_wait_for_sent(0, SENT_WAIT, 1);
+    scene_idle(400);
+    ck_assert_uint_le(scene_count(0, SENT_ANY), 150);
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_clear_rules(scene.node[i]);
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+}
+END_TEST
+
+START_TEST(waiters_of_one_client_get_it_in_turn)
+{
+    enum { WAITERS = 8 };
+    static struct answer answers[WAITERS];
+    unsigned served = 0;
+    options.wait_ms = REDLOCK_FOREVER;
+    scene_attach();
+    for (unsigned i = 0; i < WAITERS; i++)
+        scene_start_acquire(&answers[i], "stock", &options);
+    uint64_t deadline = test_deadline_ns(SCENE_SOON_MS);
+    while (served < WAITERS && test_now_ns() < deadline) {
+        unsigned holders = 0;
+        scene_turn();
+        for (unsigned i = 0; i < WAITERS; i++)
+            holders += answers[i].lock != NULL;
+        ck_assert_uint_le(holders, 1);
+        for (unsigned i = 0; i < WAITERS; i++) {
+            if (!answers[i].lock)
+                continue;
+            ck_assert_status(redlock_release_async(&answers[i].lock, NULL, NULL), REDLOCK_OK);
+            served++;
+        }
+    }
+    ck_assert_uint_eq(served, WAITERS);
+}
+END_TEST
+
+static bool both_have_dequeued(void *token)
+{
+    return scene_sent(3, SENT_UNDO, token, 0, NULL) && scene_sent(4, SENT_UNDO, token, 0, NULL);
+}
+
+/* Two nodes refuse the attempt that the other three grant, and their replies come after the lock is won. */
+START_TEST(winner_leaves_the_queue_where_the_reply_was_late)
+{
+    char place[REDLOCK_TOKEN_SIZE]; /* the token that dequeues a waiter; no lock has it */
+    options.wait_ms = REDLOCK_FOREVER;
+    options.fair = true;
+    scene_attach();
+    for (unsigned i = 0; i < 5; i++)
+        scene_hold(i, "stock");
+    scene_start_acquire(&answer, "stock", &options);
+    ck_assert(scene_run(rests_until_called, NULL));
+    snprintf(place, sizeof place, "%s", queue_for_stock()->lease->token);
+    for (unsigned i = 3; i < 5; i++)
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.hold = true});
+    let_go_of_majority();
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    for (unsigned i = 3; i < 5; i++) {
+        fake_server_clear_rules(scene.node[i]);
+        fake_server_release(scene.node[i]);
+    }
+    ck_assert(scene_run(both_have_dequeued, place));
+    ck_assert_int_gt(redlock_validity_ms(answer.lock), 0);
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+    for (unsigned i = 3; i < 5; i++)
+        scene_let_go(i, "stock");
+}
+END_TEST
+
+/* --- Each end at each stage --- */
+
+enum stage {
+    STAGE_BEGINNING,   /* nothing has been sent */
+    STAGE_UNREACHABLE, /* no server listens */
+    STAGE_HANDSHAKE,   /* connected, handshake in progress */
+    STAGE_ROUND,       /* executed by all nodes, a minority has replied */
+    STAGE_SILENCE,     /* sent to all nodes, executed by a minority */
+    STAGE_PAUSE,       /* between attempts: the waiter is in the queue */
+    STAGES
+};
+
+static void prepare(enum stage stage)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        if (stage == STAGE_UNREACHABLE)
+            fake_server_stop_listening(scene.node[i]);
+        if (stage == STAGE_HANDSHAKE)
+            fake_server_add_rule(scene.node[i], &(struct fake_rule){.hold = true});
+    }
+    if (stage <= STAGE_HANDSHAKE)
+        scene_attach_only();
+    else
+        scene_attach();
+    for (unsigned i = 0; i < 3; i++) {
+        if (stage == STAGE_ROUND)
+            fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "SET", .hold = true});
+        if (stage == STAGE_SILENCE)
+            fake_server_pause(scene.node[i]);
+    }
+    if (stage == STAGE_PAUSE)
+        hold_majority();
+}
+
+static bool is_there(void *arg)
+{
+    const enum stage *stage = arg;
+    if (answer.told)
+        return true; /* the deadline may come first */
+    switch (*stage) {
+    case STAGE_BEGINNING:
+        return true;
+    case STAGE_UNREACHABLE:
+        return scene_ready_nodes() == 2;
+    case STAGE_HANDSHAKE:
+        return fake_server_count(scene.node[0], "SCRIPT LOAD") > 0 && scene_count(4, SENT_SET) == 1;
+    case STAGE_ROUND:
+        for (unsigned i = 0; i < 5; i++)
+            if (scene_count(i, SENT_SET) == 0)
+                return false;
+        return true;
+    case STAGE_SILENCE:
+        return scene_count(3, SENT_SET) == 1 && scene_count(4, SENT_SET) == 1;
+    case STAGE_PAUSE:
+        return scene_count(0, SENT_WAIT) >= 1;
+    case STAGES:
+        break;
+    }
+    return false;
+}
+
+static void start_and_reach(enum stage stage)
+{
+    prepare(stage);
+    scene_start_acquire(&answer, "stock", &options);
+    ck_assert(scene_run(is_there, &stage));
+}
+
+static void assert_ended(int status)
+{
+    ck_assert_status(scene_wait(&answer), status);
+    ck_assert_ptr_null(answer.lock);
+    ck_assert_uint_eq(answer.told, 1);
+    ck_assert_int_eq(answer.result.validity_ms, 0);
+}
+
+/* Every request that was sent is undone once the nodes reply. */
+static void assert_nothing_stays(enum stage stage)
+{
+    if (!scene.client)
+        return;
+    for (unsigned i = 0; i < 3; i++) {
+        fake_server_clear_rules(scene.node[i]);
+        fake_server_release(scene.node[i]);
+        fake_server_resume(scene.node[i]);
+        fake_server_listen(scene.node[i]);
+    }
+    if (stage == STAGE_PAUSE)
+        let_go_of_majority();
+    scene_wait_for_ready();
+    redlock_lock *lock = scene_lock("stock");
+    ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK);
+}
+
+START_TEST(a_deadline_leaves_nothing)
+{
+    options.wait_ms = 60;
+    if (_i == STAGE_PAUSE) { /* the earlier attempts must have their replies, even on a busy machine */
+        options.wait_ms = 1000;
+        scene.options.node_timeout_ms = SCENE_SOON_MS;
+    }
+    start_and_reach((enum stage)_i);
+    if (_i == STAGE_BEGINNING && scene_wait(&answer) == REDLOCK_OK) { /* acquired before the deadline */
+        ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+        return;
+    }
+    assert_ended(REDLOCK_TIMED_OUT);
+    ck_assert_uint_ge(answer.result.elapsed_us, (uint64_t)options.wait_ms * 1000);
+    if (_i == STAGE_PAUSE)
+        ck_assert_int_eq(answer.result.cause, REDLOCK_HELD);
+    if (_i == STAGE_UNREACHABLE)
+        ck_assert_int_eq(answer.result.cause, REDLOCK_NO_QUORUM);
+    assert_nothing_stays((enum stage)_i);
+}
+END_TEST
+
+/* The attempt takes more than half of wait_ms, so another one would end after the deadline. */
+START_TEST(wait_lasts_until_the_deadline_though_no_attempt_fits)
+{
+    options.wait_ms = 200;
+    scene.options.node_timeout_ms = SCENE_SOON_MS;
+    scene_attach();
+    hold_majority();
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "SET", .hold = true});
+    scene_start_acquire(&answer, "stock", &options);
+    scene_idle(110);
+    for (unsigned i = 0; i < 3; i++) {
+        fake_server_clear_rules(scene.node[i]);
+        fake_server_release(scene.node[i]);
+    }
+    ck_assert_status(scene_wait(&answer), REDLOCK_TIMED_OUT);
+    ck_assert_uint_ge(answer.result.elapsed_us, 200000);
+    let_go_of_majority();
+}
+END_TEST
+
+static bool majority_has_replied(void *unused)
+{
+    (void)unused;
+    for (unsigned i = 0; i < 3; i++)
+        if (!rl_node_has_unread_replies(&scene.client->nodes->node[i]))
+            return false;
+    return true;
+}
+
+/* The replies have arrived, but the loop is blocked until after the deadline. */
+START_TEST(a_reply_that_has_arrived_counts_though_the_loop_is_late)
+{
+    options.wait_ms = 300;
+    scene.options.node_timeout_ms = SCENE_SOON_MS;
+    scene_attach();
+    for (unsigned i = 0; i < 5; i++)
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "SET", .hold = true});
+    if (_i == 1)
+        hold_majority();
+    uint64_t deadline = test_deadline_ns((unsigned)options.wait_ms + 1);
+    scene_start_acquire(&answer, "stock", &options);
+    for (unsigned i = 0; i < 5; i++)
+        scene_wait_for_sent(i, SENT_SET, 1);
+    for (unsigned i = 0; i < 5; i++) {
+        fake_server_clear_rules(scene.node[i]);
+        fake_server_release(scene.node[i]);
+    }
+    ck_assert(wait_until(majority_has_replied, NULL, SCENE_SOON_MS));
+    while (test_now_ns() < deadline)
+        poll(NULL, 0, test_ms_left(deadline));
+    ck_assert_status(scene_wait(&answer), _i == 0 ? REDLOCK_OK : REDLOCK_TIMED_OUT);
+    ck_assert_int_eq(answer.result.cause, _i == 0 ? REDLOCK_OK : REDLOCK_HELD);
+    if (_i == 0)
+        ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+    else
+        let_go_of_majority();
+}
+END_TEST
+
+/* --- Cancelled --- */
+
+static redlock_cancellation *cancellation;
+
+static void create_cancellation(void)
+{
+    ck_assert_status(redlock_cancellation_create(scene.client, &cancellation), REDLOCK_OK);
+    options.cancellation = cancellation;
+}
+
+static void *cancel_in_thread(void *unused)
+{
+    (void)unused;
+    redlock_cancel(cancellation);
+    return NULL;
+}
+
+static void cancel_in_handler(int signal)
+{
+    (void)signal;
+    redlock_cancel(cancellation);
+}
+
+enum way { BY_CALL, BY_THREAD, BY_HANDLER, WAYS };
+
+static void cancel(enum way way)
+{
+    pthread_t thread;
+    struct sigaction action = {.sa_handler = cancel_in_handler}, before;
+    switch (way) {
+    case BY_CALL:
+        redlock_cancel(cancellation);
+        break;
+    case BY_THREAD:
+        ck_assert_int_eq(pthread_create(&thread, NULL, cancel_in_thread, NULL), 0);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+        break;
+    case BY_HANDLER:
+        sigaction(SIGUSR2, &action, &before);
+        raise(SIGUSR2);
+        sigaction(SIGUSR2, &before, NULL);
+        break;
+    case WAYS:
+        break;
+    }
+}
+
+START_TEST(a_cancellation_leaves_nothing)
+{
+    enum stage stage = (enum stage)(_i % STAGES);
+    options.wait_ms = REDLOCK_FOREVER;
+    prepare(stage);
+    create_cancellation();
+    scene_start_acquire(&answer, "stock", &options);
+    ck_assert(scene_run(is_there, &stage));
+    cancel((enum way)(_i / STAGES));
+    assert_ended(REDLOCK_CANCELLED);
+    if (stage == STAGE_PAUSE)
+        ck_assert_int_eq(answer.result.cause, REDLOCK_HELD);
+    redlock_cancellation_destroy(&cancellation);
+    ck_assert_ptr_null(cancellation);
+    assert_nothing_stays(stage);
+}
+END_TEST
+
+START_TEST(cancelled_before_it_starts)
+{
+    scene_attach();
+    create_cancellation();
+    cancel(BY_CALL);
+    ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_CANCELLED);
+    ck_assert_uint_eq(answer.result.attempts, 0);
+    for (unsigned i = 0; i < 5; i++)
+        ck_assert_uint_eq(scene_count(i, SENT_SET), 0);
+    redlock_cancellation_destroy(&cancellation);
+}
+END_TEST
+
+START_TEST(cancelled_when_it_has_ended)
+{
+    scene_attach();
+    create_cancellation();
+    ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_OK);
+    cancel(BY_CALL);
+    scene_turn();
+    ck_assert_int_gt(redlock_validity_ms(answer.lock), 0);
+    ck_assert(redlock_held_by_me(scene.client, "stock", 0));
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+    redlock_cancellation_destroy(&cancellation);
+}
+END_TEST
+
+START_TEST(one_cancellation_ends_all_that_use_it_and_no_other)
+{
+    struct answer with[3], without;
+    redlock_acquire_options plain = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    scene_attach();
+    create_cancellation();
+    hold_majority();
+    options.wait_ms = plain.wait_ms = REDLOCK_FOREVER;
+    for (unsigned i = 0; i < 3; i++)
+        scene_start_acquire(&with[i], "stock", &options);
+    scene_start_acquire(&without, "stock", &plain);
+    scene_wait_for_sent(0, SENT_WAIT, 1);
+    cancel(BY_CALL);
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert_status(scene_wait(&with[i]), REDLOCK_CANCELLED);
+    ck_assert_uint_eq(without.told, 0);
+    let_go_of_majority();
+    ck_assert_status(scene_wait(&without), REDLOCK_OK);
+    redlock_cancellation_destroy(&cancellation);
+}
+END_TEST
+
+START_TEST(a_cancellation_of_another_client_is_refused)
+{
+    redlock_client *other;
+    redlock_cancellation *foreign;
+    struct answer closed;
+    memset(&closed, 0, sizeof closed);
+    scene_attach();
+    ck_assert_status(redlock_attach(scene.loop, scene_list(), &scene.options, &other, NULL), REDLOCK_OK);
+    ck_assert_status(redlock_cancellation_create(other, &foreign), REDLOCK_OK);
+    options.cancellation = foreign;
+    ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_INVALID);
+    ck_assert_has(answer.result.text, "of another client");
+    scene_start_adopt(&answer, "stock", &options, "0123456789abcdef0123456789abcdef01234567");
+    ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
+    redlock_cancellation_destroy(&foreign);
+    scene.started++;
+    ck_assert_status(redlock_close_async(&other, scene_told, &closed), REDLOCK_OK);
+    scene_wait(&closed);
+}
+END_TEST
+
+START_TEST(a_cancellation_outlives_its_client)
+{
+    scene_attach();
+    create_cancellation();
+    ck_assert_status(scene_close(&answer), REDLOCK_OK);
+    redlock_cancel(cancellation);
+    redlock_cancel(cancellation);
+    redlock_cancellation_destroy(&cancellation);
+    redlock_cancellation_destroy(&cancellation);
+    redlock_cancellation_destroy(NULL);
+    redlock_cancel(NULL);
+}
+END_TEST
+
+/* --- Dequeuing a waiter where the node has lost the script --- */
+
+static char place[REDLOCK_TOKEN_SIZE]; /* the token that dequeues a waiter; no lock has it */
+
+static void wait_where_scripts_are_forgotten(void)
+{
+    scene_attach();
+    create_cancellation();
+    for (unsigned i = 0; i < 5; i++)
+        scene_hold(i, "stock");
+    options.wait_ms = REDLOCK_FOREVER;
+    options.fair = true;
+    scene_start_acquire(&answer, "stock", &options);
+    ck_assert(scene_run(rests_until_called, NULL));
+    snprintf(place, sizeof place, "%s", queue_for_stock()->lease->token);
+    for (unsigned i = 0; i < 5; i++)
+        fake_server_forget_scripts(scene.node[i]);
+}
+
+static bool all_have_had(void *token)
+{
+    for (unsigned i = 0; i < 5; i++)
+        if (!scene_sent(i, SENT_UNDO, token, 0, NULL))
+            return false;
+    return true;
+}
+
+/* Waits until all nodes have replied to the earlier commands and received the later ones. Then checks that each
+ * was sent count commands that dequeue the waiter. */
+static void expect_signings_out(unsigned count)
+{
+    char token[REDLOCK_TOKEN_SIZE];
+    redlock_acquire_options all = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    all.all_answers = true;
+    ck_assert_status(scene_acquire(&answer, "other", &all), REDLOCK_OK);
+    snprintf(token, sizeof token, "%s", redlock_lock_token(answer.lock));
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+    ck_assert(scene_run(all_have_had, token));
+    for (unsigned i = 0; i < 5; i++) {
+        const struct fake_record *last = scene_sent(i, SENT_UNDO, place, count - 1, NULL);
+        ck_assert_ptr_nonnull(last);
+        ck_assert_ptr_null(scene_sent(i, SENT_UNDO, place, count, NULL));
+        ck_assert(resp_command_is(last->command, count > 1 ? "EVAL" : "EVALSHA"));
+        ck_assert_uint_eq(last->command->argc, 6); /* the last argument is the name of the dequeued waiter */
+    }
+}
+
+/* The client sends the script's text only once, even if the node replies NOSCRIPT again. */
+START_TEST(a_place_is_given_up_where_the_script_is_forgotten)
+{
+    wait_where_scripts_are_forgotten();
+    for (unsigned i = 0; i < 5 && _i == 1; i++)
+        fake_server_add_rule(
+            scene.node[i],
+            &(struct fake_rule){.command = "EVAL", .argument = place, .skip = true, .reply = FAKE_NOSCRIPT});
+    cancel(BY_CALL);
+    ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
+    expect_signings_out(2);
+    redlock_cancellation_destroy(&cancellation);
+}
+END_TEST
+
+/* A command that would dequeue this client's next waiter, which has the same name, is not sent again. */
+START_TEST(a_place_is_kept_for_the_next_waiter)
+{
+    struct answer second;
+    wait_where_scripts_are_forgotten();
+    options.cancellation = NULL;
+    scene_start_acquire(&second, "stock", &options);
+    cancel(BY_CALL);
+    ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
+    ck_assert(scene_run(rests_until_called, NULL));
+    expect_signings_out(1);
+    for (unsigned i = 0; i < 5; i++)
+        scene_let_go(i, "stock");
+    ck_assert_status(scene_wait(&second), REDLOCK_OK);
+    ck_assert_status(scene_release(&second, &second.lock), REDLOCK_OK);
+    redlock_cancellation_destroy(&cancellation);
+}
+END_TEST
+
+/* --- Closed --- */
+
+START_TEST(a_close_leaves_nothing)
+{
+    enum stage stage = (enum stage)_i;
+    struct answer closed;
+    options.wait_ms = REDLOCK_FOREVER;
+    if (stage == STAGE_SILENCE || stage == STAGE_HANDSHAKE) {
+        scene.options.node_timeout_ms = 200; /* time that silent nodes have to reply */
+        scene.options.connect_timeout_ms = 200;
+    } else {
+        scene.options.node_timeout_ms = SCENE_SOON_MS;
+    }
+    start_and_reach(stage);
+    scene_start_close(&closed);
+    assert_ended(REDLOCK_CANCELLED);
+    if (stage == STAGE_ROUND)
+        for (unsigned i = 0; i < 3; i++)
+            fake_server_release(scene.node[i]);
+    scene_wait(&closed);
+    ck_assert_uint_gt(closed.place, answer.place); /* the close ends last */
+    ck_assert_status(closed.result.status,
+                     stage == STAGE_SILENCE ? REDLOCK_NO_QUORUM : REDLOCK_OK); /* silent for 200 ms */
+    ck_assert_uint_eq(closed.result.pending_undos, stage == STAGE_SILENCE ? 3 : 0);
+    if (stage == STAGE_SILENCE) /* a silent server executes the commands in its socket buffer when it resumes */
+        for (unsigned i = 0; i < 3; i++)
+            fake_server_resume(scene.node[i]);
+}
+END_TEST
+
+/* --- Ready --- */
+
+static int ready(int64_t wait_ms)
+{
+    memset(&answer, 0, sizeof answer);
+    scene.started++;
+    ck_assert_status(redlock_ready_async(scene.client, wait_ms, scene_told, &answer), REDLOCK_OK);
+    ck_assert_uint_eq(answer.told, 0);
+    return scene_wait(&answer);
+}
+
+START_TEST(ready_looks_or_waits)
+{
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_stop_listening(scene.node[i]);
+    scene_attach_only();
+    ck_assert_status(ready(0), REDLOCK_NO_QUORUM);
+    ck_assert_status(ready(50), REDLOCK_TIMED_OUT);
+    ck_assert_int_eq(answer.result.cause, REDLOCK_NO_QUORUM);
+    ck_assert_uint_le(answer.result.granted, 2);
+    ck_assert_int_eq(answer.result.node[0].outcome, REDLOCK_NODE_UNREACHABLE);
+    ck_assert_has(answer.result.node[0].text, "Connection refused");
+    scene.started++;
+    memset(&answer, 0, sizeof answer);
+    ck_assert_status(redlock_ready_async(scene.client, REDLOCK_FOREVER, scene_told, &answer), REDLOCK_OK);
+    scene_turn();
+    ck_assert_uint_eq(answer.told, 0);
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_listen(scene.node[i]);
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    ck_assert_uint_ge(answer.result.granted, 3);
+    ck_assert_status(ready(INT64_MAX), REDLOCK_OK);
+    ck_assert_status(ready(-2), REDLOCK_INVALID);
+    ck_assert_has(answer.result.text, "wait_ms is -2");
+}
+END_TEST
+
+START_TEST(ready_does_not_wait_for_what_cannot_be)
+{
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_set_password(scene.node[i], NULL, SCENE_SECRET);
+    scene_attach_only();
+    ck_assert_status(ready(REDLOCK_FOREVER), REDLOCK_MISCONFIGURED);
+    ck_assert_has(redlock_result_text(&answer.result), "NOAUTH");
+}
+END_TEST
+
+enum { CROWD = 4000, SMALL_STACK = 1 << 20 };
+
+static void count_misconfigured(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
+{
+    (void)client;
+    if (lock || result->status != REDLOCK_MISCONFIGURED)
+        ck_abort_msg("%s", redlock_status_name(result->status));
+    ++*(unsigned *)arg;
+}
+
+static bool is_whole_crowd(void *told)
+{
+    return *(unsigned *)told == CROWD;
+}
+
+/* The end of each waiter starts the attempt of the next one. Any number of these must not nest on the stack. */
+START_TEST(a_crowd_whose_turns_all_come_to_nothing_at_once)
+{
+    unsigned told = 0;
+    struct rlimit before, small;
+    ck_assert_int_eq(getrlimit(RLIMIT_STACK, &before), 0);
+    small = (struct rlimit){SMALL_STACK, before.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_STACK, &small), 0);
+    scene.options.log = NULL; /* it would have a line for each waiter and node */
+    scene_attach();
+    for (unsigned i = 0; i < scene.nodes; i++)
+        scene_hold(i, "stock");
+    for (unsigned i = 0; i < CROWD; i++) {
+        int status =
+            redlock_acquire_async(scene.client, "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER), count_misconfigured, &told);
+        ck_assert_status(status, REDLOCK_OK);
+        if (i == 0)
+            scene_wait_for_sent(0, SENT_WAIT, 1); /* the others join the queue and send no request */
+    }
+    for (unsigned i = 0; i < scene.nodes; i++) {
+        fake_server_set_password(scene.node[i], NULL, "changed");
+        fake_server_drop(scene.node[i], FAKE_SHUTDOWN);
+    }
+    ck_assert(scene_run(is_whole_crowd, &told));
+    ck_assert_int_eq(setrlimit(RLIMIT_STACK, &before), 0);
+    for (unsigned i = 0; i < scene.nodes; i++) {
+        fake_server_set_password(scene.node[i], NULL, NULL);
+        scene_let_go(i, "stock");
+    }
+    scene.keys_may_stay = true;
+}
+END_TEST
+
+/* One of the two waiters is fair, the other is not. Every script of the second one has its own setting. */
+START_TEST(next_waiter_is_as_fair_as_it_asked_to_be)
+{
+    struct answer first, second;
+    redlock_acquire_options after = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    const struct fake_record *record;
+    scene_attach();
+    create_cancellation();
+    hold_majority();
+    options.wait_ms = after.wait_ms = REDLOCK_FOREVER;
+    options.fair = _i == 1;
+    after.fair = _i == 0;
+    scene_start_acquire(&first, "stock", &options);
+    scene_start_acquire(&second, "stock", &after);
+    scene_wait_for_sent(0, SENT_WAIT, 1);
+    cancel(BY_CALL);
+    ck_assert_status(scene_wait(&first), REDLOCK_CANCELLED);
+    unsigned before = scene_count(0, SENT_WAIT);
+    scene_wait_for_sent(0, SENT_WAIT, before + 3); /* one of the first waiter's may be among them */
+    for (unsigned i = before + 1; (record = scene_sent(0, SENT_WAIT, NULL, i, NULL)); i++)
+        ck_assert(resp_argument_is(&record->command->argv[6], after.fair ? "1" : "2"));
+    let_go_of_majority();
+    ck_assert_status(scene_wait(&second), REDLOCK_OK);
+    redlock_cancellation_destroy(&cancellation);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("waiting");
+    TCase *success = scene_case(suite, "success", five_nodes), *stages = scene_case(suite, "stages", five_nodes),
+          *rest = scene_case(suite, "ends", five_nodes);
+    tcase_add_test(success, trying_once_is_one_round);
+    tcase_add_test(success, trying_once_does_not_wait_for_lost_nodes);
+    tcase_add_test(success, silent_nodes_are_told_that_an_attempt_is_lost);
+    tcase_add_test(success, silent_nodes_are_told_that_an_attempt_is_lost_before_the_next_look);
+    tcase_add_loop_test(success, a_lock_that_becomes_free_is_acquired, 0, 3);
+    tcase_add_test(success, a_quorum_that_comes_back_is_waited_for);
+    tcase_add_test(success, a_free_lock_that_too_few_nodes_grant_is_not_hammered_at);
+    tcase_add_test(success, waiters_of_one_client_get_it_in_turn);
+    tcase_add_test(success, winner_leaves_the_queue_where_the_reply_was_late);
+    tcase_add_loop_test(stages, a_deadline_leaves_nothing, 0, STAGES);
+    tcase_add_test(stages, wait_lasts_until_the_deadline_though_no_attempt_fits);
+    tcase_add_loop_test(stages, a_reply_that_has_arrived_counts_though_the_loop_is_late, 0, 2);
+    tcase_add_loop_test(stages, a_cancellation_leaves_nothing, 0, (int)STAGES * (int)WAYS);
+    tcase_add_loop_test(stages, a_close_leaves_nothing, 0, STAGES);
+    tcase_add_test(rest, cancelled_before_it_starts);
+    tcase_add_test(rest, cancelled_when_it_has_ended);
+    tcase_add_test(rest, one_cancellation_ends_all_that_use_it_and_no_other);
+    tcase_add_loop_test(rest, a_place_is_given_up_where_the_script_is_forgotten, 0, 2);
+    tcase_add_test(rest, a_place_is_kept_for_the_next_waiter);
+    tcase_add_test(rest, a_crowd_whose_turns_all_come_to_nothing_at_once);
+    tcase_add_loop_test(rest, next_waiter_is_as_fair_as_it_asked_to_be, 0, 2);
+    tcase_add_test(rest, a_cancellation_of_another_client_is_refused);
+    tcase_add_test(rest, a_cancellation_outlives_its_client);
+    tcase_add_test(rest, ready_looks_or_waits);
+    tcase_add_test(rest, ready_does_not_wait_for_what_cannot_be);
+    return run_suite(suite);
+}

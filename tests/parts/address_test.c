@@ -1,0 +1,349 @@
+/* Node lists: every accepted form, every error, and that no error shows a password. */
+#include "src/link/address.h"
+#include "support/suite.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct rl_address nodes[REDLOCK_NODES_MAX];
+static char error[256];
+
+static unsigned read_list(const char *list)
+{
+    snprintf(error, sizeof error, "(no error was written)");
+    return rl_address_list(list, nodes, error, sizeof error);
+}
+
+#define ck_assert_read(list, count) ck_assert_msg(read_list(list) == (count), "'%s': %s", (list), error)
+
+/* --- Accepted forms --- */
+
+struct target {
+    const char *text, *host, *path, *name;
+    unsigned port;
+    bool tls;
+};
+
+static const struct target targets[] = {
+    {"node1", "node1", "", "node1:6379", 6379, false},
+    {"10.0.0.4", "10.0.0.4", "", "10.0.0.4:6379", 6379, false},
+    {"node1:1", "node1", "", "node1:1", 1, false},
+    {"node1:65535", "node1", "", "node1:65535", 65535, false},
+    {"node-1.example.org:7000", "node-1.example.org", "", "node-1.example.org:7000", 7000, false},
+    {"[::1]", "::1", "", "[::1]:6379", 6379, false},
+    {"[::1]:7000", "::1", "", "[::1]:7000", 7000, false},
+    {"[fe80::1%eth0]:7000", "fe80::1%eth0", "", "[fe80::1%eth0]:7000", 7000, false},
+    {"/run/redis.sock", "", "/run/redis.sock", "/run/redis.sock", 0, false},
+    {"redis://node1", "node1", "", "node1:6379", 6379, false},
+    {"REDIS://node1", "node1", "", "node1:6379", 6379, false},
+    {"redis://node1/", "node1", "", "node1:6379", 6379, false},
+    {"redis://node1:7000", "node1", "", "node1:7000", 7000, false},
+    {"redis://[2001:db8::7]:7000/3", "2001:db8::7", "", "[2001:db8::7]:7000", 7000, false},
+    {"rediss://node1:7000", "node1", "", "node1:7000", 7000, true},
+    {"unix:///run/redis.sock", "", "/run/redis.sock", "/run/redis.sock", 0, false},
+    {"unix:///run/with%20space%2Csock", "", "/run/with space,sock", "/run/with space,sock", 0, false},
+    {" \t node1:7000 \r\n", "node1", "", "node1:7000", 7000, false},
+};
+enum { TARGETS = sizeof targets / sizeof *targets };
+
+START_TEST(one_node_in_each_form)
+{
+    const struct target *target = &targets[_i];
+    ck_assert_read(target->text, 1);
+    ck_assert_str_eq(nodes[0].host, target->host);
+    ck_assert_str_eq(nodes[0].path, target->path);
+    ck_assert_str_eq(nodes[0].name, target->name);
+    ck_assert_uint_eq(nodes[0].port, target->port);
+    ck_assert_int_eq(nodes[0].tls, target->tls);
+    ck_assert(!nodes[0].has_password);
+    ck_assert_str_eq(nodes[0].user, "");
+    ck_assert_str_eq(nodes[0].password, "");
+}
+END_TEST
+
+struct login {
+    const char *text, *user, *password, *name;
+};
+
+static const struct login logins[] = {
+    {"redis://lock:secret@node1", "lock", "secret", "node1:6379"},
+    {"redis://:secret@node1:7000", "", "secret", "node1:7000"},
+    {"rediss://lock:secret@[::1]:7000/1", "lock", "secret", "[::1]:7000"},
+    {"redis://lo%3Ack:p%40ss%2Fw%3Frd%2c%25@node1", "lo:ck", "p@ss/w?rd,%", "node1:6379"},
+    {"redis://lock:with:colons@node1", "lock", "with:colons", "node1:6379"},
+    {"redis://lock:with@at@node1", "lock", "with@at", "node1:6379"},
+    {"redis://lock:with/slash@node1/3", "lock", "with/slash", "node1:6379"},
+    {"redis://lock:%C3%A4%01@node1", "lock", "\xc3\xa4\x01", "node1:6379"},
+    {"unix://lock:secret@/run/redis.sock", "lock", "secret", "/run/redis.sock"},
+    {"unix://:secret@/run/redis.sock?database=2", "", "secret", "/run/redis.sock"},
+};
+enum { LOGINS = sizeof logins / sizeof *logins };
+
+START_TEST(user_and_password_in_each_form)
+{
+    const struct login *login = &logins[_i];
+    ck_assert_read(login->text, 1);
+    ck_assert(nodes[0].has_password);
+    ck_assert_str_eq(nodes[0].user, login->user);
+    ck_assert_str_eq(nodes[0].password, login->password);
+    ck_assert_str_eq(nodes[0].name, login->name);
+}
+END_TEST
+
+struct settings {
+    const char *text;
+    int64_t database;
+    uint32_t timeout_ms, connect_timeout_ms;
+};
+
+static const struct settings settings[] = {
+    {"node1", -1, 0, 0},
+    {"redis://node1/0", 0, 0, 0},
+    {"redis://node1/15", 15, 0, 0},
+    {"redis://node1/1000000", 1000000, 0, 0},
+    {"redis://node1?timeout_ms=1", -1, 1, 0},
+    {"redis://node1/3?timeout_ms=20&connect_timeout_ms=300", 3, 20, 300},
+    {"redis://lock:secret@node1:7000/4?connect_timeout_ms=3600000&timeout_ms=3600000", 4, 3600000, 3600000},
+    {"unix:///run/redis.sock?database=7&timeout_ms=5", 7, 5, 0},
+    {"redis://node1?database=7", 7, 0, 0},
+};
+enum { SETTINGS = sizeof settings / sizeof *settings };
+
+START_TEST(settings_of_one_node)
+{
+    const struct settings *wanted = &settings[_i];
+    ck_assert_read(wanted->text, 1);
+    ck_assert_int_eq(nodes[0].database, wanted->database);
+    ck_assert_uint_eq(nodes[0].timeout_ms, wanted->timeout_ms);
+    ck_assert_uint_eq(nodes[0].connect_timeout_ms, wanted->connect_timeout_ms);
+}
+END_TEST
+
+START_TEST(forms_may_be_mixed_and_spaced)
+{
+    ck_assert_read("node1 , redis://u:p@node1:7000/2?timeout_ms=9,\tunix:///run/a,/run/b,\n[::1]", 5);
+    ck_assert_str_eq(nodes[0].name, "node1:6379");
+    ck_assert_str_eq(nodes[1].name, "node1:7000");
+    ck_assert_str_eq(nodes[2].name, "/run/a");
+    ck_assert_str_eq(nodes[3].name, "/run/b");
+    ck_assert_str_eq(nodes[4].name, "[::1]:6379");
+    ck_assert_str_eq(nodes[1].password, "p");
+    ck_assert(!nodes[2].has_password && !nodes[4].has_password); /* settings do not carry over to the next node */
+    ck_assert_int_eq(nodes[4].database, -1);
+    ck_assert_uint_eq(nodes[4].timeout_ms, 0);
+}
+END_TEST
+
+START_TEST(paths_are_told_apart_by_case_and_names_are_not)
+{
+    ck_assert_read("/run/redis-A.sock,/run/redis-a.sock", 2);
+    ck_assert_read("node1,NODE1:6379", 0);
+}
+END_TEST
+
+/* --- Numbers and lengths --- */
+
+static const char *list_of(unsigned count)
+{
+    static char list[16 * (REDLOCK_NODES_MAX + 8)];
+    size_t used = 0;
+    for (unsigned i = 0; i < count; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%snode:%u", i ? "," : "", i + 1);
+    return list;
+}
+
+START_TEST(up_to_32_nodes)
+{
+    ck_assert_read(list_of(REDLOCK_NODES_MAX), REDLOCK_NODES_MAX);
+    ck_assert_str_eq(nodes[31].name, "node:32");
+    ck_assert_read(list_of(REDLOCK_NODES_MAX + 1), 0);
+    ck_assert_ptr_nonnull(strstr(error, "more than 32 nodes"));
+}
+END_TEST
+
+/* Returns prefix, then size bytes of 'x', then suffix. */
+static const char *text_of(const char *prefix, size_t size, const char *suffix)
+{
+    static char text[70000];
+    size_t before = strlen(prefix);
+    memcpy(text, prefix, before);
+    memset(text + before, 'x', size);
+    strcpy(text + before + size, suffix);
+    return text;
+}
+
+START_TEST(lengths_are_bounded)
+{
+    ck_assert_read(text_of("", RL_HOST_SIZE - 1, ":65535"), 1);
+    ck_assert_uint_eq(strlen(nodes[0].name), RL_HOST_SIZE - 1 + strlen(":65535"));
+    ck_assert_read(text_of("", RL_HOST_SIZE, ""), 0);
+    ck_assert_ptr_nonnull(strstr(error, "host name is longer than 255 bytes"));
+    ck_assert_read(text_of("/", RL_PATH_SIZE - 2, ""), 1);
+    ck_assert_read(text_of("/", RL_PATH_SIZE - 1, ""), 0);
+    ck_assert_ptr_nonnull(strstr(error, "path is longer than 107 bytes"));
+    ck_assert_read(text_of("redis://:", RL_SECRET_SIZE - 1, "@node1"), 1);
+    ck_assert_read(text_of("redis://:", RL_SECRET_SIZE, "@node1"), 0);
+    ck_assert_ptr_nonnull(strstr(error, "password is longer than 511 bytes"));
+    ck_assert_read(text_of("redis://", RL_SECRET_SIZE, ":p@node1"), 0);
+    ck_assert_ptr_nonnull(strstr(error, "user is longer than 511 bytes"));
+    ck_assert_read(text_of("redis://", 2048, ""), 0);
+    ck_assert_ptr_nonnull(strstr(error, "longer than 2048 bytes"));
+    ck_assert_read(text_of("node1,", 66000, ""), 0);
+    ck_assert_ptr_nonnull(strstr(error, "list is too long"));
+}
+END_TEST
+
+START_TEST(an_error_is_cut_to_the_room_there_is)
+{
+    char small[24];
+    memset(small, '!', sizeof small);
+    ck_assert_uint_eq(rl_address_list("node1:0", nodes, small, 16), 0);
+    ck_assert_uint_eq(strlen(small), 15);
+    ck_assert_int_eq(small[16], '!');
+}
+END_TEST
+
+/* --- Rejected lists --- */
+
+struct bad {
+    const char *text, *words;
+};
+
+static const struct bad bad[] = {
+    {NULL, "the node list is empty"},
+    {"", "the node list is empty"},
+    {"  \t\n", "the node list is empty"},
+    {",", "node 1 of the list: it is empty"},
+    {"node1,", "node 2 of the list: it is empty"},
+    {"node1,,node2", "node 2 of the list: it is empty"},
+    {"node1, ,node2", "node 2 of the list: it is empty"},
+    {":6379", "'' is not a host name"},
+    {"node1:", "port '' is not a number from 1 to 65535"},
+    {"node1:0", "port '0' is not a number"},
+    {"node1:65536", "port '65536' is not"},
+    {"node1:-1", "port '-1' is not"},
+    {"node1:6379x", "port '6379x' is not"},
+    {"node1:99999999999999999999", "is not a number from 1 to 65535"},
+    {"node1:6379:1", "in brackets"},
+    {"::1", "in brackets"},
+    {"[::1", "'[' without ']'"},
+    {"[::1]6379", "after ']' is not a :port"},
+    {"[]", "'' is not a host name"},
+    {"no de", "'no de' is not a host name"},
+    {"node\001", "is not a host name"},
+    {"node\\1", "is not a host name"},
+    {"node\"1", "is not a host name"},
+    {"node1/3", "is not a host name"},
+    {"http://node1", "scheme 'http' is unknown; known are redis, rediss, unix"},
+    {"tcp://node1:6379", "scheme 'tcp' is unknown"},
+    {"redis:///3", "'' is not a host name"},
+    {"redis://", "'' is not a host name"},
+    {"redis://node1/x", "database 'x' is not a number"},
+    {"redis://node1/-1", "is not a number"},
+    {"redis://node1/1000001", "is not a number"},
+    {"redis://node1?", "name=value"},
+    {"redis://node1?timeout_ms", "name=value"},
+    {"redis://node1?timeout_ms=1&", "name=value"},
+    {"redis://node1?timeout_ms=0", "timeout_ms '0' is not a number from 1 to 3600000"},
+    {"redis://node1?timeout_ms=3600001", "timeout_ms '3600001' is not"},
+    {"redis://node1?timeout_ms=5ms", "timeout_ms '5ms' is not"},
+    {"redis://node1?connect_timeout_ms=0", "connect_timeout_ms '0' is not"},
+    {"redis://node1?database=x", "database 'x' is not a number"},
+    {"redis://node1?timeout=5", "parameter 'timeout' is unknown; known are timeout_ms"},
+    {"redis://node1?Timeout_ms=5", "parameter 'Timeout_ms' is unknown"},
+    {"redis://lock@node1", "a user without a password"},
+    {"redis://lock:@node1", "an empty password"},
+    {"redis://:@node1", "an empty password"},
+    {"redis://:se%cret@node1", "a % in the password is not followed by two hexadecimal digits"},
+    {"redis://:secret%4@node1", "a % in the password is not"},
+    {"redis://:secret%@node1", "a % in the password is not"},
+    {"redis://l%zz:secret@node1", "a % in the user is not"},
+    {"redis://:sec%00ret@node1", "the password holds a NUL byte"},
+    {"unix://run/redis.sock", "path must be absolute"},
+    {"unix://", "path must be absolute"},
+    {"unix:///", "path must be absolute"},
+    {"/", "path must be absolute"},
+    {"unix:///run/%0", "a % in the path is not"},
+    {"node1,node2,node1", "node 3 of the list: 'node1:6379' is node 1 already"},
+    {"node1,redis://lock:secret@NODE1:6379/3", "'NODE1:6379' is node 1 already"},
+    {"unix:///run/a,/run/a", "node 2 of the list: '/run/a' is node 1 already"},
+    {"[::1]:7000,redis://[::1]:7000", "'[::1]:7000' is node 1 already"},
+};
+enum { BADS = sizeof bad / sizeof *bad };
+
+START_TEST(each_mistake_is_named)
+{
+    ck_assert_uint_eq(read_list(bad[_i].text), 0);
+    ck_assert_msg(strstr(error, bad[_i].words), "'%s' was answered by '%s', which lacks '%s'",
+                  bad[_i].text ? bad[_i].text : "NULL", error, bad[_i].words);
+}
+END_TEST
+
+/* Wrong lists. "hidden" or 43210 is part of a password, or of text that was meant to be one. */
+static const char *const leaky[] = {
+    "redis://lock:hidden%@node1",
+    "redis://lock:hidden%0g@node1",
+    "redis://lock:hidden%00@node1",
+    "redis://hidden@node1",
+    "redis://lock:hidden@",
+    "redis://lock:hidden@node1:99999",
+    "redis://lock:hidden@node1/x",
+    "redis://lock:hidden@node1?timeout_ms=0",
+    "redis://lock:hidden@no de",
+    "redis://lock:hidden@node1,node2:0",
+    "lock:hidden@node1:6379",
+    "hidden@node1",
+    "http://lock:hidden@node1",
+    "rediss://lock:hidden@node1:x",
+    "unix://lock:hidden@run",
+    /* an unencoded '?' */
+    "redis://lock:x?hidden@node1",
+    "redis://lock:x?hidden=1@node1",
+    "redis://lock:x?timeout_ms=hidden@node1",
+    "redis://lock:x?timeout_ms=1&connect_timeout_ms=hidden@node1",
+    "redis://lock:x?database=hidden@node1",
+    /* an unencoded ',' */
+    "redis://lock:hidden,x@node1",
+    "redis://lock:43210,x@node1",
+    "redis://:hidden,x@node1",
+    "redis://lock:x/hidden,x@node1",
+    "redis://lock:1,hid?hidden,x@node1",
+    "redis://lock:1,hidden://,x@node1",
+    "redis://lock:1,x:hidden,x@node1",
+    "redis://lock:1,[::1]hidden,x@node1",
+    "lock:hidden,x@node1",
+    "redis://lock:1,hidden,hidden,x@node1",
+};
+enum { LEAKY = sizeof leaky / sizeof *leaky };
+
+START_TEST(no_error_shows_a_secret)
+{
+    ck_assert_uint_eq(read_list(leaky[_i]), 0);
+    ck_assert_msg(!strstr(error, "hidden") && !strstr(error, "43210"), "'%s' was answered by '%s'", leaky[_i], error);
+    ck_assert_msg(strstr(error, "node "), "'%s' was answered by '%s', which names no node", leaky[_i], error);
+}
+END_TEST
+
+static Suite *address_suite(void)
+{
+    Suite *suite = suite_create("addresses");
+    TCase *good = tcase_create("understood"), *wrong = tcase_create("refused");
+    suite_add_tcase(suite, good);
+    tcase_add_loop_test(good, one_node_in_each_form, 0, TARGETS);
+    tcase_add_loop_test(good, user_and_password_in_each_form, 0, LOGINS);
+    tcase_add_loop_test(good, settings_of_one_node, 0, SETTINGS);
+    tcase_add_test(good, forms_may_be_mixed_and_spaced);
+    tcase_add_test(good, paths_are_told_apart_by_case_and_names_are_not);
+    suite_add_tcase(suite, wrong);
+    tcase_add_test(wrong, up_to_32_nodes);
+    tcase_add_test(wrong, lengths_are_bounded);
+    tcase_add_test(wrong, an_error_is_cut_to_the_room_there_is);
+    tcase_add_loop_test(wrong, each_mistake_is_named, 0, BADS);
+    tcase_add_loop_test(wrong, no_error_shows_a_secret, 0, LEAKY);
+    return suite;
+}
+
+int main(void)
+{
+    return run_suite(address_suite());
+}

@@ -1,0 +1,146 @@
+/* Conversion of resource names and tokens from bytes to text, and back. */
+#include "src/core/escape.h"
+
+#include <check.h>
+#include <string.h>
+
+#include "support/suite.h"
+
+static const struct {
+    const char *bytes;
+    size_t size;
+    const char *text;
+    const char *token; /* the text as a token; NULL: the same as text */
+} shown[] = {
+    {"reports/daily", 13, "reports/daily", NULL},
+    {"gr\xc3\xb6\xc3\x9f"
+     "e",
+     7,
+     "gr\xc3\xb6\xc3\x9f"
+     "e",
+     NULL},
+    {"a b", 3, "a b", "a\\x20b"},
+    {"(shared)", 8, "(shared)", "\\x28shared)"},
+    {"a\0b\n\x7f", 5, "a\\x00b\\x0a\\x7f", NULL},
+    {"\xc3", 1, "\\xc3", NULL},                                     /* half a UTF-8 sequence */
+    {"\xc0\xaf\xed\xa0\x80", 5, "\\xc0\\xaf\\xed\\xa0\\x80", NULL}, /* an overlong encoding, and a surrogate */
+    {"\xc2\x9b", 2, "\\xc2\\x9b", NULL},                            /* a control character above ASCII */
+    {"C:\\x\\temp", 9, "C:\\x\\temp", NULL},
+    {"\\x41", 4, "\\x5cx41", NULL},
+    {"\\\x01", 2, "\\\\x01", NULL},
+};
+
+START_TEST(bytes_are_shown_and_read_back)
+{
+    char text[64], bytes[64];
+    size_t size = shown[_i].size;
+    ck_assert_uint_eq(redlock_escape(shown[_i].bytes, size, text, sizeof text), strlen(shown[_i].text) + 1);
+    ck_assert_str_eq(text, shown[_i].text);
+    ck_assert_uint_eq(redlock_unescape(text, bytes, sizeof bytes), size);
+    ck_assert_mem_eq(bytes, shown[_i].bytes, size);
+}
+END_TEST
+
+START_TEST(tokens_are_shown_and_read_back)
+{
+    char text[REDLOCK_TOKEN_TEXT_SIZE], bytes[REDLOCK_TOKEN_MAX];
+    size_t size;
+    rl_token_show(shown[_i].bytes, shown[_i].size, text);
+    ck_assert_str_eq(text, shown[_i].token ? shown[_i].token : shown[_i].text);
+    ck_assert_int_eq(rl_token_read(text, bytes, &size, NULL), REDLOCK_OK);
+    ck_assert_uint_eq(size, shown[_i].size);
+    ck_assert_mem_eq(bytes, shown[_i].bytes, size);
+}
+END_TEST
+
+/* All sequences of four bytes from an alphabet of bytes with a meaning in either direction. */
+START_TEST(every_sequence_is_read_back)
+{
+    static const char alphabet[] = "\\x4aF(\xc3\xa4\x9b\n ";
+    enum { LETTERS = sizeof alphabet }; /* the NUL included */
+    for (unsigned i = 0; i < LETTERS * LETTERS * LETTERS * LETTERS; i++) {
+        char bytes[4], text[17], token[REDLOCK_TOKEN_TEXT_SIZE], back[REDLOCK_TOKEN_MAX];
+        size_t size;
+        for (unsigned at = 0, rest = i; at < sizeof bytes; at++, rest /= LETTERS)
+            bytes[at] = alphabet[rest % LETTERS];
+        ck_assert_uint_le(redlock_escape(bytes, sizeof bytes, text, sizeof text), sizeof text);
+        ck_assert_uint_eq(redlock_unescape(text, back, sizeof back), sizeof bytes);
+        ck_assert_mem_eq(back, bytes, sizeof bytes);
+        rl_token_show(bytes, sizeof bytes, token);
+        ck_assert_int_eq(rl_token_read(token, back, &size, NULL), REDLOCK_OK);
+        ck_assert_uint_eq(size, sizeof bytes);
+        ck_assert_mem_eq(back, bytes, sizeof bytes);
+        ck_assert_ptr_null(strpbrk(token, " \n"));
+    }
+}
+END_TEST
+
+START_TEST(no_more_is_written_than_fits)
+{
+    char text[6] = "?????";
+    ck_assert_uint_eq(redlock_escape("a\n\xc3\xa4", 4, text, 5), 8);
+    ck_assert_str_eq(text, "a"); /* the escape does not fit: it and the rest are left out */
+    ck_assert_uint_eq(redlock_escape("ab", 0, NULL, 0), 3);
+    ck_assert_uint_eq(redlock_escape(NULL, 0, text, sizeof text), 1);
+    ck_assert_str_eq(text, "");
+    ck_assert_uint_eq(redlock_unescape("\\x41\\x42", text, 1), 2);
+    ck_assert_int_eq(text[0], 'A');
+    ck_assert_uint_eq(redlock_unescape(NULL, text, sizeof text), 0);
+}
+END_TEST
+
+static char long_token[REDLOCK_TOKEN_MAX + 2];
+
+static const struct {
+    const char *text;
+    const char *words;
+} no_tokens[] = {
+    {NULL, "the token is NULL"},
+    {"", "the token is empty"},
+    {"(shared)", "the token is a remark"},
+    {long_token, "the token is longer than 128 bytes"},
+};
+
+START_TEST(what_is_no_token_is_refused_in_words)
+{
+    redlock_result result;
+    char bytes[REDLOCK_TOKEN_MAX];
+    size_t size;
+    memset(long_token, 'x', REDLOCK_TOKEN_MAX + 1);
+    ck_assert_int_eq(rl_token_read(no_tokens[_i].text, bytes, &size, &result), REDLOCK_INVALID);
+    ck_assert_msg(strstr(result.text, no_tokens[_i].words), "%s", result.text);
+}
+END_TEST
+
+START_TEST(tokens_of_no_length_and_of_too_much)
+{
+    char text[REDLOCK_TOKEN_TEXT_SIZE], bytes[REDLOCK_TOKEN_MAX], zeros[REDLOCK_TOKEN_MAX + 1] = {0};
+    size_t size = 1;
+    rl_token_show("", 0, text);
+    ck_assert_str_eq(text, "(empty)");
+    ck_assert_int_eq(rl_token_read(text, bytes, &size, NULL), REDLOCK_OK);
+    ck_assert_uint_eq(size, 0);
+    rl_token_show(zeros, REDLOCK_TOKEN_MAX, text);
+    ck_assert_uint_eq(strlen(text), REDLOCK_TOKEN_TEXT_SIZE - 1);
+    ck_assert_int_eq(rl_token_read(text, bytes, &size, NULL), REDLOCK_OK);
+    ck_assert_uint_eq(size, REDLOCK_TOKEN_MAX);
+    rl_token_show(zeros, REDLOCK_TOKEN_MAX + 1, text);
+    ck_assert_str_eq(text, "(129 bytes)");
+}
+END_TEST
+
+#define COUNT(array) (int)(sizeof(array) / sizeof *(array))
+
+int main(void)
+{
+    Suite *suite = suite_create("escape");
+    TCase *tcase = tcase_create("escape");
+    suite_add_tcase(suite, tcase);
+    tcase_add_loop_test(tcase, bytes_are_shown_and_read_back, 0, COUNT(shown));
+    tcase_add_loop_test(tcase, tokens_are_shown_and_read_back, 0, COUNT(shown));
+    tcase_add_test(tcase, every_sequence_is_read_back);
+    tcase_add_test(tcase, no_more_is_written_than_fits);
+    tcase_add_loop_test(tcase, what_is_no_token_is_refused_in_words, 0, COUNT(no_tokens));
+    tcase_add_test(tcase, tokens_of_no_length_and_of_too_much);
+    return run_suite(suite);
+}

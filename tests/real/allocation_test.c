@@ -1,0 +1,136 @@
+/*
+ * Fails each allocation once, while a lock is held until it has been renewed, and while a waiter is in the queue on the
+ * nodes. memory_failure_test.c does not cover these, because it uses fake nodes. The library must not crash or leak,
+ * every call must return, and no key may be left.
+ */
+#include "real/real.h"
+
+#include "support/allocator.h"
+#include "support/clock.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TTL_MS = 150, LOOK_MS = 10, LOOKS_MAX = 200, RELEASED_AFTER_MS = 20, LIVES_MAX = 600 };
+
+static struct test_allocator *allocator;
+static redlock_client *other; /* the holder for which the client under test waits */
+static redlock_result result;
+
+static void connect_other(void)
+{
+    const redlock_options options = face_options();
+    real_status(redlock_connect(deployment_nodes(real_nodes), &options, &other, &result), REDLOCK_OK, &result);
+}
+
+static bool is_fine(int status)
+{
+    return status == REDLOCK_OK || (status == REDLOCK_NO_MEMORY && test_allocator_failures(allocator) > 0);
+}
+
+static void assert_fine(int status, size_t k)
+{
+    ck_assert_msg(is_fine(status), "%s, when allocation %zu failed", redlock_status_name(status), k);
+}
+
+static void hold_until_renewed(redlock_client *client, redlock_lock *lock)
+{
+    redlock_statistics statistics;
+    for (unsigned i = 0; i < LOOKS_MAX && redlock_wait_lost(lock, LOOK_MS, NULL) == REDLOCK_TIMED_OUT; i++) {
+        ck_assert_int_eq(redlock_statistics_get(client, &statistics), REDLOCK_OK);
+        if (statistics.renewed > 0)
+            return;
+    }
+}
+
+/* The renewal may fail for lack of memory. Then the client retries it, or loses the lock and reports the loss. */
+static void hold_and_renew(redlock_client *client, size_t k)
+{
+    redlock_lock *lock;
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    options.wait_ms = REAL_SOON_MS;
+    options.ttl_ms = TTL_MS;
+    int status = redlock_acquire(client, real_key("renewed"), &options, &lock, NULL);
+    assert_fine(status, k);
+    if (status != REDLOCK_OK)
+        return;
+    hold_until_renewed(client, lock);
+    status = redlock_release(&lock, NULL);
+    ck_assert_msg(is_fine(status) || status == REDLOCK_LOST, "%s, when allocation %zu failed",
+                  redlock_status_name(status), k);
+    ck_assert_ptr_null(lock);
+}
+
+static void *release_soon(void *lock)
+{
+    redlock_lock *held = lock;
+    /* The hold time. The failed allocation decides how far the waiter has come by then. */
+    usleep(RELEASED_AFTER_MS * 1000);
+    redlock_release(&held, NULL);
+    return NULL;
+}
+
+static void wait_in_the_queue(redlock_client *client, size_t k)
+{
+    redlock_lock *theirs, *ours;
+    pthread_t releasing;
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    options.wait_ms = REAL_SOON_MS;
+    options.fair = k % 2;
+    real_status(redlock_acquire(other, real_key("waited"), REDLOCK_WAIT_MS(REAL_SOON_MS), &theirs, &result), REDLOCK_OK,
+                &result);
+    ck_assert_int_eq(pthread_create(&releasing, NULL, release_soon, theirs), 0);
+    int status = redlock_acquire(client, real_key("waited"), &options, &ours, NULL);
+    pthread_join(releasing, NULL);
+    assert_fine(status, k);
+    if (status == REDLOCK_OK)
+        assert_fine(redlock_release(&ours, NULL), k);
+}
+
+/* true: no allocation failed in this run, so k has passed the last one. */
+static bool live(size_t k)
+{
+    redlock_client *client = NULL;
+    redlock_options options = face_options();
+    allocator = test_allocator_new();
+    options.allocator = (redlock_allocator){test_allocate, test_reallocate, test_release, allocator};
+    options.renewal_percent = 33;
+    test_allocator_fail_at(allocator, k);
+    int status = redlock_connect(deployment_nodes(real_nodes), &options, &client, NULL);
+    assert_fine(status, k);
+    if (status == REDLOCK_OK) {
+        hold_and_renew(client, k);
+        wait_in_the_queue(client, k);
+        test_allocator_fail_at(allocator, 0);
+        real_status(redlock_close(&client, &result), REDLOCK_OK, &result);
+    }
+    bool flawless = test_allocator_failures(allocator) == 0;
+    if (test_allocator_live(allocator) > 0)
+        test_allocator_list(allocator, stderr);
+    ck_assert_msg(test_allocator_live(allocator) == 0, "allocation %zu failed, and memory leaked", k);
+    test_allocator_free(allocator);
+    return flawless;
+}
+
+START_TEST(every_allocation_of_a_renewed_lock_and_of_a_waiter)
+{
+    size_t k = 1;
+    connect_other();
+    while (k < LIVES_MAX && !live(k))
+        k++;
+    ck_assert_uint_gt(k, 20); /* so allocations did fail */
+    ck_assert_uint_lt(k, LIVES_MAX);
+    ck_assert(real_nothing_left(NULL));
+    redlock_close(&other, NULL);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("allocations on real servers");
+    TCase *tcase = real_own_case(suite, "every allocation");
+    tcase_set_timeout(tcase, 120);
+    tcase_add_test(tcase, every_allocation_of_a_renewed_lock_and_of_a_waiter);
+    return real_run(suite, false);
+}

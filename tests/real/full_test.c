@@ -1,0 +1,221 @@
+/* Nodes at their memory limit: held locks are renewed and released, and no new lock is granted. */
+#define _GNU_SOURCE
+#include "real/held.h"
+
+#include "support/clock.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NODES = 3, TTL_MS = 3000 };
+
+static redlock_result result;
+static struct cluster *cluster;
+
+static void set_limit(const char *maxmemory)
+{
+    for (size_t i = 0; i < NODES; i++)
+        ck_assert(cluster_command(cluster, i, NULL, 0, "CONFIG", "SET", "maxmemory", maxmemory, NULL));
+}
+
+static struct face *open_face(int i)
+{
+    redlock_options options = held_options(TTL_MS, 0);
+
+    cluster = real_cluster(NODES, NULL);
+    real_note_descriptors();
+    return face_open_ready(face_of(i), cluster_nodes_string(cluster), &options);
+}
+
+/* The kinds of locks, each with a different script. */
+static redlock_acquire_options kind(int i)
+{
+    static const redlock_name also = {real_key("full-too"), 0};
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+
+    options.wait_ms = REAL_SOON_MS;
+    options.fence = i == 1 || i == 4;
+    options.shared = i == 2;
+    if (i == 3 || i == 4) {
+        options.also = &also;
+        options.also_count = 1;
+    }
+    options.permits = i == 5 ? 3 : 0;
+    return options;
+}
+enum { KINDS = 6 };
+
+static bool is_renewed(void *arg)
+{
+    redlock_statistics statistics;
+
+    redlock_statistics_get(face_client(arg), &statistics);
+    return statistics.renewed >= 2;
+}
+
+START_TEST(locks_on_full_nodes_are_renewed_and_released)
+{
+    struct face *face = open_face(_i);
+    redlock_acquire_options options = kind(_i / FACES);
+    redlock_statistics statistics;
+    redlock_lock *lock, *other;
+
+    real_status(face_acquire(face, real_key("full"), &options, &lock, &result), REDLOCK_OK, &result);
+    set_limit("1");
+    ck_assert(face_wait(face, is_renewed, face, REAL_SOON_MS));
+    redlock_statistics_get(face_client(face), &statistics);
+    ck_assert_uint_eq(statistics.renewals_failed, 0);
+    options.wait_ms = 0;
+    options.also_count = 0;
+    real_status(face_acquire(face, real_key("other"), &options, &other, &result), REDLOCK_NO_QUORUM, &result);
+    ck_assert_uint_ge(result.refused, NODES / 2 + 1);
+    real_status(face_release(face, &lock, &result), REDLOCK_OK, &result);
+    for (size_t i = 0; i < NODES; i++)
+        ck_assert_int_eq(cluster_integer(cluster, i, "EXISTS", real_key("full"), NULL), 0);
+    set_limit("0");
+    face_close(&face, NULL);
+}
+END_TEST
+
+/* --- Waiting --- */
+
+static bool is_refused(void *arg)
+{
+    char statistics[16384];
+
+    (void)arg;
+    for (size_t i = 0; i < NODES; i++) {
+        ck_assert(cluster_command(cluster, i, statistics, sizeof statistics, "INFO", "commandstats", NULL));
+        if (!strstr(statistics, "zadd"))
+            return false;
+    }
+    return true;
+}
+
+struct waiter {
+    redlock_client *client;
+    redlock_lock *lock;
+    int status;
+};
+
+static void *wait_for_it(void *arg)
+{
+    struct waiter *waiter = arg;
+
+    waiter->status =
+        redlock_acquire(waiter->client, real_key("full"), REDLOCK_WAIT_MS(REAL_SOON_MS), &waiter->lock, NULL);
+    return NULL;
+}
+
+/* The nodes refuse its queue entry. It acquires the lock once there is memory again. */
+START_TEST(waiter_on_full_nodes_leaves_no_key_without_expiry)
+{
+    static const char *const keys[] = {real_key("full") ":redlock:queue", real_key("full") ":redlock:alive",
+                                       real_key("full") ":redlock:free"};
+    struct face *face = open_face(BLOCKING_FACE);
+    redlock_lock *lock = held_acquire(face, real_key("full"), NULL);
+    redlock_options options = held_options(TTL_MS, 0);
+    struct face *other = face_open_ready(BLOCKING_FACE, cluster_nodes_string(cluster), &options);
+    struct waiter waiter = {.client = face_client(other)};
+    pthread_t thread;
+
+    held_everywhere(face, cluster, real_key("full"), lock);
+    set_limit("1");
+    ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_it, &waiter), 0);
+    ck_assert(face_wait(face, is_refused, NULL, REAL_SOON_MS));
+    for (size_t i = 0; i < NODES; i++)
+        for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++)
+            ck_assert_int_ne(cluster_integer(cluster, i, "PTTL", keys[k], NULL), -1);
+    held_release(face, &lock);
+    set_limit("0");
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_int_eq(waiter.status, REDLOCK_OK);
+    held_release(other, &waiter.lock);
+    held_close(other);
+    held_close(face);
+}
+END_TEST
+
+/* --- The marker --- */
+
+static unsigned full_nodes(struct face *face)
+{
+    unsigned full = 0;
+
+    for (uint32_t i = 0; i < NODES; i++)
+        full += (held_node_status(face, i).findings & REDLOCK_FINDING_FULL) != 0;
+    return full;
+}
+
+static bool are_all_full(void *face)
+{
+    return full_nodes(face) == NODES;
+}
+
+static bool is_none_full(void *face)
+{
+    return full_nodes(face) == 0;
+}
+
+static struct face *open_guarded(int i)
+{
+    redlock_options options = held_options(TTL_MS, 1);
+
+    options.max_ttl_ms = 10 * TTL_MS;
+    cluster = real_cluster(NODES, NULL);
+    real_note_descriptors();
+    return held_open_trusted(face_of(i), cluster_nodes_string(cluster), &options);
+}
+
+static void assert_first_connections(struct face *face)
+{
+    char text[65536], line[128];
+
+    ck_assert_int_eq(redlock_metrics(face_client(face), text, sizeof text, NULL), REDLOCK_OK);
+    for (size_t i = 0; i < NODES; i++) {
+        snprintf(line, sizeof line, "redlock_node_connections_total{node=\"%s\"} 1\n", cluster_address(cluster, i));
+        ck_assert_msg(strstr(text, line) != NULL, "not '%s' in %s", line, text);
+    }
+}
+
+/* A full node with an intact marker has no finding. A full node without its marker grants nothing and reports why;
+ * it keeps its connection and renews held locks. */
+START_TEST(full_node_without_marker_grants_nothing_and_renews)
+{
+    struct face *face = open_guarded(_i);
+    redlock_lock *lock = held_acquire(face, real_key("full"), NULL), *other;
+
+    set_limit("1");
+    ck_assert(face_wait(face, is_renewed, face, REAL_SOON_MS));
+    ck_assert(is_none_full(face));
+    for (size_t i = 0; i < NODES; i++)
+        ck_assert_int_eq(cluster_integer(cluster, i, "DEL", "redlock:marker", NULL), 1);
+    ck_assert(face_wait(face, are_all_full, face, REAL_SOON_MS));
+    real_status(face_acquire(face, real_key("other"), NULL, &other, &result), REDLOCK_NO_QUORUM, &result);
+    ck_assert_ptr_nonnull(strstr(redlock_result_text(&result), "maxmemory"));
+    face_idle(face, 2 * TTL_MS);
+    ck_assert_int_gt(redlock_validity_ms(lock), 0);
+    set_limit("0");
+    ck_assert(face_wait(face, is_none_full, face, REAL_SOON_MS));
+    ck_assert_int_gt(held_node_status(face, 0).quarantine_ms, 0);
+    assert_first_connections(face);
+    held_release(face, &lock);
+    held_close(face);
+}
+END_TEST
+
+static Suite *full_suite(void)
+{
+    Suite *suite = suite_create("real_full");
+    TCase *tcase = real_bare_case(suite, "full");
+    tcase_add_loop_test(tcase, locks_on_full_nodes_are_renewed_and_released, 0, KINDS * FACES);
+    tcase_add_test(tcase, waiter_on_full_nodes_leaves_no_key_without_expiry);
+    tcase_add_loop_test(tcase, full_node_without_marker_grants_nothing_and_renews, 0, FACES);
+    return suite;
+}
+
+int main(void)
+{
+    return real_run(full_suite(), false);
+}

@@ -1,0 +1,193 @@
+#define _GNU_SOURCE
+#include "real/held.h"
+
+#include "support/clock.h"
+
+#include <string.h>
+
+redlock_options held_options(uint32_t ttl_ms, uint32_t guard)
+{
+    redlock_options options = face_options();
+
+    options.ttl_ms = ttl_ms;
+    options.renewal_percent = 33;
+    options.node_timeout_ms = 500; /* long enough for a busy machine */
+    options.connect_timeout_ms = 1000;
+    options.silence_limit_ms = 1000;
+    options.guard = guard;
+    if (guard)
+        options.max_ttl_ms = 2000;
+    return options;
+}
+
+void held_event(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg)
+{
+    struct held_story *story = arg;
+
+    if (event == REDLOCK_EVENT_RENEWAL_FAILING) {
+        atomic_fetch_add(&story->failing, 1);
+        return;
+    }
+    if (event == REDLOCK_EVENT_ENDING) {
+        atomic_store(&story->ending_validity, validity_ms);
+        atomic_fetch_add(&story->ending, 1);
+        return;
+    }
+    atomic_store(&story->told_ns, (long long)test_now_ns());
+    atomic_store(&story->validity_ms, validity_ms);
+    atomic_store(&story->loss, loss);
+    story->lock = lock;
+    atomic_fetch_add(&story->lost, 1);
+}
+
+redlock_acquire_options held_acquire_options(struct held_story *story)
+{
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+
+    memset(story, 0, sizeof(*story));
+    options.event = held_event;
+    options.event_arg = story;
+    options.wait_ms = REAL_SOON_MS;
+    return options;
+}
+
+/* --- Clients --- */
+
+static bool all_answer(void *arg)
+{
+    struct face *face = arg;
+
+    for (uint32_t i = 0; i < redlock_nodes(face_client(face)); i++)
+        if (strcmp(held_node_status(face, i).state, "ready") != 0)
+            return false;
+    return true;
+}
+
+struct face *held_open(enum face_kind kind, const char *nodes, const redlock_options *options)
+{
+    struct face *face = face_open(kind, nodes, options);
+
+    ck_assert_msg(face_wait(face, all_answer, face, REAL_SOON_MS), "not all nodes answer");
+    return face;
+}
+
+struct told {
+    bool told;
+    int status;
+};
+
+static void on_told(redlock_client *client, const redlock_result *result, void *arg)
+{
+    struct told *told = arg;
+
+    (void)client;
+    told->status = result->status;
+    told->told = true;
+}
+
+static bool is_told(void *told)
+{
+    return ((struct told *)told)->told;
+}
+
+void held_trust(struct face *face)
+{
+    struct told told = {.status = redlock_trust(face_client(face), NULL)};
+
+    if (told.status == REDLOCK_INVALID) { /* the asynchronous API */
+        ck_assert_int_eq(redlock_trust_async(face_client(face), on_told, &told), REDLOCK_OK);
+        ck_assert(face_wait(face, is_told, &told, REAL_SOON_MS));
+    }
+    ck_assert_msg(told.status == REDLOCK_OK, "trust: %s", redlock_status_name(told.status));
+}
+
+struct face *held_open_trusted(enum face_kind kind, const char *nodes, const redlock_options *options)
+{
+    struct face *face = held_open(kind, nodes, options);
+
+    if (options->guard)
+        held_trust(face);
+    ck_assert(face_wait_all_ready(face));
+    return face;
+}
+
+struct face *held_open_patient(int i, struct cluster *cluster, uint32_t ttl_ms, uint32_t renewal_percent)
+{
+    redlock_options options = face_options();
+
+    options.ttl_ms = ttl_ms;
+    options.renewal_percent = renewal_percent;
+    return held_open_trusted(face_of(i), cluster_nodes_string(cluster), &options);
+}
+
+redlock_lock *held_acquire(struct face *face, const char *key, const redlock_acquire_options *options)
+{
+    redlock_result result;
+    redlock_lock *lock;
+
+    real_status(face_acquire(face, key, options, &lock, &result), REDLOCK_OK, &result);
+    return lock;
+}
+
+void held_release(struct face *face, redlock_lock **lock)
+{
+    redlock_result result;
+
+    real_status(face_release(face, lock, &result), REDLOCK_OK, &result);
+}
+
+void held_close(struct face *face)
+{
+    redlock_result result;
+
+    real_status(face_close(&face, &result), REDLOCK_OK, &result);
+}
+
+void held_settle(struct face *face)
+{
+    redlock_result unused;
+
+    for (int turns = 0; turns < 2; turns++)
+        face_ready(face, 0, &unused);
+}
+
+redlock_node_status held_node_status(struct face *face, uint32_t node)
+{
+    redlock_node_status status;
+
+    ck_assert_int_eq(redlock_node_status_get(face_client(face), node, &status), REDLOCK_OK);
+    return status;
+}
+
+/* --- Keys --- */
+
+bool held_is_on(struct cluster *cluster, size_t node, const char *key, const redlock_lock *lock)
+{
+    char reply[256];
+
+    return cluster_command(cluster, node, reply, sizeof(reply), "GET", key, NULL) &&
+           strcmp(reply, redlock_lock_token(lock)) == 0;
+}
+
+struct place {
+    struct cluster *cluster;
+    const char *key;
+    const redlock_lock *lock;
+};
+
+static bool is_everywhere(void *arg)
+{
+    const struct place *place = arg;
+
+    for (size_t i = 0; i < cluster_size(place->cluster); i++)
+        if (!held_is_on(place->cluster, i, place->key, place->lock))
+            return false;
+    return true;
+}
+
+void held_everywhere(struct face *face, struct cluster *cluster, const char *key, const redlock_lock *lock)
+{
+    struct place place = {cluster, key, lock};
+
+    ck_assert_msg(face_wait(face, is_everywhere, &place, REAL_SOON_MS), "%s is not on every node", key);
+}

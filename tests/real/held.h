@@ -1,0 +1,53 @@
+/* Helpers for the tests of held locks: clients that renew their locks, and records of a lock's events. */
+#ifndef TESTS_REAL_HELD_H
+#define TESTS_REAL_HELD_H
+
+#include "real/real.h"
+
+#include <stdatomic.h>
+
+enum { HELD_NODES = 5, HELD_QUORUM = 3 };
+
+/* Options with renewal, this ttl, and short limits for silent nodes. guard: 0 or 1, with a max_ttl of 2 s. */
+redlock_options held_options(uint32_t ttl_ms, uint32_t guard);
+
+/* The events that the holder of a lock has received. Any thread may read it. */
+struct held_story {
+    atomic_uint failing;
+    atomic_uint ending;
+    atomic_uint lost;
+    atomic_int loss;
+    atomic_llong told_ns;         /* time of the LOST event, by test_now_ns() */
+    atomic_llong validity_ms;     /* validity that the LOST event reported */
+    atomic_llong ending_validity; /* validity that the ENDING event reported */
+    redlock_lock *lock;           /* the handle that the event named */
+};
+
+/* Acquire options with held_event() as the event callback. Its arg is the story, in which it records the events. */
+redlock_acquire_options held_acquire_options(struct held_story *story);
+void held_event(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *story);
+
+/* Opens a face on the nodes and waits until each is ready. With the guard on, held_open_trusted() also calls
+ * redlock_trust(), which ends the quarantine of new servers. */
+struct face *held_open(enum face_kind kind, const char *nodes, const redlock_options *options);
+struct face *held_open_trusted(enum face_kind kind, const char *nodes, const redlock_options *options);
+void held_trust(struct face *face);
+/* Opens the i-th kind of face, without the guard, for nodes that all reply, with timeouts for a slow machine. */
+struct face *held_open_patient(int i, struct cluster *cluster, uint32_t ttl_ms, uint32_t renewal_percent);
+
+/* Waits until the lock is acquired; fails the test if it is not. */
+redlock_lock *held_acquire(struct face *face, const char *key, const redlock_acquire_options *options);
+void held_release(struct face *face, redlock_lock **lock);
+void held_close(struct face *face);
+
+/* Waits until all earlier events have been reported. Makes a round trip through the loop and sends no request. */
+void held_settle(struct face *face);
+
+redlock_node_status held_node_status(struct face *face, uint32_t node);
+
+/* Does the node have the key with the lock's token? */
+bool held_is_on(struct cluster *cluster, size_t node, const char *key, const redlock_lock *lock);
+/* Waits until every node has it. */
+void held_everywhere(struct face *face, struct cluster *cluster, const char *key, const redlock_lock *lock);
+
+#endif

@@ -1,0 +1,113 @@
+/* Marker keys whose content is no marker: binary, huge, of another type, of a newer version, with impossible
+ * numbers. The node has no vote, the finding gives the reason, and the client leaves the key unchanged and keeps
+ * reading it. */
+#define _GNU_SOURCE
+#include "real/held.h"
+
+#include "support/fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NODES = 3, TTL_MS = 2000 };
+
+static redlock_result result;
+static struct cluster *cluster;
+
+#define SET "redis.call('SET', KEYS[1], "
+
+static const struct {
+    const char *name;
+    const char *script; /* writes the content to KEYS[1] */
+} contents[] = {
+    {"1 MiB", SET "string.rep('x', 1048576))"},
+    {"512 bytes of a marker", SET "'2 ab 0 0 0 1 1 2000 3 new ab ' .. string.rep('d ', 256))"},
+    {"binary", SET "'\\0\\255\\r\\n$-1\\r\\n')"},
+    {"a hash", "redis.call('HSET', KEYS[1], 'field', 'value')"},
+    {"a list", "redis.call('RPUSH', KEYS[1], 'value')"},
+    {"a sorted set, as readers have", "redis.call('ZADD', KEYS[1], 9999999999999, 'token')"},
+    {"a newer version's", SET "'3 ab 0 0 0 1 1 2000 3 new ab default')"},
+    {"a word short", SET "'2 ab 0 0 0 1 1 2000 3 new default')"},
+    {"a line too long", SET "'2 ab 0 0 0 1 1 2000 3 new ab default\\n')"},
+    {"max_ttl beyond all numbers", SET "'2 ab 0 0 0 1 1 ' .. string.rep('9', 30) .. ' 3 new ab default')"},
+    {"number of nodes beyond all numbers", SET "'2 ab 0 0 0 1 1 2000 ' .. string.rep('9', 30) .. ' new ab default')"},
+    {"since beyond all numbers", SET "'2 ab 0 0 0 ' .. string.rep('9', 30) .. ' 1 2000 4 new ab default')"},
+};
+enum { CONTENTS = sizeof(contents) / sizeof(*contents) };
+
+static void put(const char *script)
+{
+    char reply[256] = "";
+
+    cluster_command(cluster, 0, NULL, 0, "DEL", "redlock:marker", NULL);
+    ck_assert(cluster_command(cluster, 0, reply, sizeof(reply), "EVAL", script, "1", "redlock:marker", NULL));
+    ck_assert_msg(strncmp(reply, "ERR", 3) != 0, "%s", reply);
+}
+
+/* Returns a hash of the marker key's content. */
+static char *digest(void)
+{
+    static const char script[] = "return redis.sha1hex(redis.call('DUMP', KEYS[1]) or '')";
+    char reply[64] = "";
+
+    ck_assert(cluster_command(cluster, 0, reply, sizeof(reply), "EVAL", script, "1", "redlock:marker", NULL));
+    return fixture_text("%s", reply);
+}
+
+static bool is_taken(void *face)
+{
+    return held_node_status(face, 0).findings & REDLOCK_FINDING_MARKER_TAKEN;
+}
+
+static bool is_free(void *face)
+{
+    return !is_taken(face);
+}
+
+/* The node has no vote, and the other nodes make a majority. */
+static void assert_no_vote(struct face *face)
+{
+    redlock_lock *lock;
+    redlock_node_status status = held_node_status(face, 0);
+
+    ck_assert_uint_eq(status.usable, 0);
+    ck_assert_msg(strstr(status.objection, "marker key") != NULL, "objection: %s", status.objection);
+    real_status(face_acquire(face, real_key("marked"), NULL, &lock, &result), REDLOCK_OK, &result);
+    ck_assert_int_ne(result.node[0].outcome, REDLOCK_NODE_GRANTED);
+    held_release(face, &lock);
+    ck_assert_int_eq(cluster_integer(cluster, 0, "EXISTS", real_key("marked"), NULL), 0);
+}
+
+/* A client with an open connection finds the content, and so does a new client. */
+START_TEST(content_that_is_no_marker_costs_the_vote)
+{
+    redlock_options options = held_options(TTL_MS, 1);
+
+    cluster = real_cluster(NODES, NULL);
+    struct face *face = held_open_trusted(face_of(_i), cluster_nodes_string(cluster), &options);
+    put(contents[_i].script);
+    char *before = digest();
+    ck_assert_msg(face_wait(face, is_taken, face, REAL_SOON_MS), "%s: not found", contents[_i].name);
+    assert_no_vote(face);
+    struct face *late = held_open(face_of(_i), cluster_nodes_string(cluster), &options);
+    ck_assert_msg(is_taken(late), "%s: not found by a new client", contents[_i].name);
+    assert_no_vote(late);
+    char *after = digest();
+    ck_assert_str_eq(before, after);
+    cluster_integer(cluster, 0, "DEL", "redlock:marker", NULL);
+    ck_assert_msg(face_wait(face, is_free, face, REAL_SOON_MS), "%s: found after its end", contents[_i].name);
+    held_close(late);
+    held_close(face);
+    free(before);
+    free(after);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("real_marker");
+
+    real_add_long_test(real_bare_case(suite, "content"), content_that_is_no_marker_costs_the_vote, CONTENTS);
+    return real_run(suite, true);
+}

@@ -1,0 +1,440 @@
+/* Coexistence with node-redlock: both of its major versions in use and this library lock the same key on real
+ * servers. There are never two holders; each library sees the other's lock, and extends and releases only its own. */
+#define _GNU_SOURCE
+#include "real/real.h"
+
+#include "support/clock.h"
+#include "support/fixture.h"
+#include "support/process.h"
+#include "support/temp_dir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    ANSWER_MS = 60000,
+    VERSIONS = 2,
+    KINDS = VERSIONS * FACES,
+    TIMES = 6,
+    ENOUGH = 40, /* then the threads stop: the neighbours poll, and would wait too long on a busy machine */
+    HOLD_MS = 2,
+    THINK_MS = 40,
+    SHORT_TTL_MS = 300
+};
+
+static const char key[] = real_key("shared");
+static redlock_result result;
+
+/* --- The neighbour: a node-redlock process that reads commands as lines --- */
+
+struct neighbour {
+    struct process process;
+    struct temp_dir *directory;
+    int to;
+    int from;
+    size_t filled;
+    char answer[1024];
+};
+
+static void kill_neighbour(void *object)
+{
+    struct neighbour *neighbour = object;
+
+    process_kill(&neighbour->process);
+    close(neighbour->to);
+    close(neighbour->from);
+    free(neighbour);
+}
+
+/* Cleans up before the fixtures check for leaks. */
+static void part(struct neighbour *neighbour)
+{
+    struct temp_dir *directory = neighbour->directory;
+
+    fixture_unregister(neighbour);
+    kill_neighbour(neighbour);
+    temp_dir_remove(directory);
+}
+
+static void read_some(struct neighbour *neighbour, uint64_t deadline)
+{
+    struct pollfd readable = {.fd = neighbour->from, .events = POLLIN};
+    ssize_t got;
+
+    if (poll(&readable, 1, test_ms_left(deadline)) == 0)
+        fixture_fail("the neighbour does not answer; so far: '%s'; on the nodes: %s", neighbour->answer,
+                     deployment_key_names(real_nodes));
+    got =
+        read(neighbour->from, neighbour->answer + neighbour->filled, sizeof(neighbour->answer) - 1 - neighbour->filled);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
+        fixture_fail("the neighbour has ended: %s", neighbour->answer);
+    if (got > 0)
+        neighbour->filled += (size_t)got;
+    neighbour->answer[neighbour->filled] = '\0';
+}
+
+/* Reads the neighbour's next line, without the newline. The neighbour writes one line per command. */
+static const char *hear(struct neighbour *neighbour)
+{
+    uint64_t deadline = test_deadline_ns(ANSWER_MS);
+
+    neighbour->filled = 0;
+    neighbour->answer[0] = '\0';
+    while (neighbour->filled == 0 || neighbour->answer[neighbour->filled - 1] != '\n')
+        read_some(neighbour, deadline);
+    neighbour->answer[neighbour->filled - 1] = '\0';
+    return neighbour->answer;
+}
+
+static void tell(struct neighbour *neighbour, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void tell(struct neighbour *neighbour, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    ck_assert_int_gt(vdprintf(neighbour->to, format, arguments), 0);
+    va_end(arguments);
+}
+
+static struct neighbour *meet(int version)
+{
+    struct neighbour *neighbour = fixture_allocate(sizeof(*neighbour));
+    struct temp_dir *directory = temp_dir_make();
+    char *path = fixture_text("%s/answers", temp_dir_path(directory));
+    char number[2] = {(char)('0' + version), '\0'};
+    char node[] = "node", program[] = NEIGHBOUR_PROGRAM;
+    char *nodes = fixture_text("%s", deployment_nodes(real_nodes));
+    char *argv[] = {node, program, number, nodes, NULL};
+    int input[2];
+
+    setenv("NODE_PATH", NEIGHBOUR_MODULES, 1);
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    ck_assert_int_eq(pipe2(input, O_CLOEXEC), 0);
+    neighbour->directory = directory;
+    neighbour->from = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    neighbour->to = input[1];
+    ck_assert(
+        process_start(&neighbour->process, &(struct process_options){.argv = argv, .output = path, .input = input[0]}));
+    close(input[0]);
+    free(path);
+    free(nodes);
+    fixture_register(neighbour, kill_neighbour);
+    ck_assert_str_eq(hear(neighbour), "ready");
+    return neighbour;
+}
+
+static void says(struct neighbour *neighbour, const char *beginning)
+{
+    const char *answer = hear(neighbour);
+
+    ck_assert_msg(strncmp(answer, beginning, strlen(beginning)) == 0, "the neighbour says '%s', not '%s'", answer,
+                  beginning);
+}
+
+/* Returns the value of the neighbour's key. */
+static const char *they_acquire(struct neighbour *neighbour, unsigned ttl_ms)
+{
+    tell(neighbour, "acquire %s %u 0\n", key, ttl_ms);
+    says(neighbour, "ok ");
+    return neighbour->answer + strlen("ok ");
+}
+
+static void they_are_refused(struct neighbour *neighbour)
+{
+    tell(neighbour, "acquire %s 60000 1\n", key);
+    says(neighbour, "refused ");
+}
+
+static void they_release(struct neighbour *neighbour)
+{
+    tell(neighbour, "release\n");
+    says(neighbour, "ok");
+}
+
+/* --- This library --- */
+
+static int version_of(int i)
+{
+    return i % VERSIONS == 0 ? 4 : 5;
+}
+
+static struct face *open_face(int i)
+{
+    return face_open_ready((enum face_kind)(i / VERSIONS), deployment_nodes(real_nodes), NULL);
+}
+
+static void close_face(struct face *face)
+{
+    real_status(face_close(&face, &result), REDLOCK_OK, &result);
+}
+
+static redlock_lock *we_acquire(struct face *face, const redlock_acquire_options *options)
+{
+    redlock_lock *lock;
+
+    real_status(face_acquire(face, key, options, &lock, &result), REDLOCK_OK, &result);
+    return lock;
+}
+
+static void we_are_refused(struct face *face)
+{
+    redlock_lock *lock;
+
+    real_status(face_acquire(face, key, NULL, &lock, &result), REDLOCK_HELD, &result);
+}
+
+static void we_release(struct face *face, redlock_lock **lock)
+{
+    real_status(face_release(face, lock, &result), REDLOCK_OK, &result);
+}
+
+static bool is_free(void *arg)
+{
+    (void)arg;
+    return real_shows_everywhere(key, "(nil)");
+}
+
+/* Whether the key lasts longer than its original 10 s on every node. The last node may get the extension after the
+ * majority has replied. */
+static bool is_extended(void *arg)
+{
+    (void)arg;
+    for (size_t i = 0; i < deployment_size(real_nodes); i++)
+        if (deployment_integer(real_nodes, i, "PTTL", key, NULL) <= 10000)
+            return false;
+    return true;
+}
+
+START_TEST(we_see_their_lock)
+{
+    struct neighbour *neighbour = meet(version_of(_i));
+    struct face *face = open_face(_i);
+    const char *value = they_acquire(neighbour, 60000);
+    redlock_state state;
+
+    we_are_refused(face);
+    ck_assert_uint_ge(result.held, result.quorum);
+    real_status(face_query(face, key, &state, &result), REDLOCK_OK, &result);
+    ck_assert_int_eq(state.locked, 1);
+    ck_assert_int_eq(state.held_by_me, 0);
+    ck_assert_str_eq(state.token, value);
+    ck_assert(real_shows_everywhere(key, value));
+    they_release(neighbour);
+    redlock_lock *lock = we_acquire(face, NULL);
+    we_release(face, &lock);
+    close_face(face);
+    part(neighbour);
+}
+END_TEST
+
+/* node-redlock publishes nothing when it releases. Our waiter finds the free lock by polling, long before the ttl
+ * ends. */
+START_TEST(we_wait_for_their_lock)
+{
+    struct neighbour *neighbour = meet(version_of(_i));
+    struct face *face = open_face(_i);
+
+    they_acquire(neighbour, 60000);
+    tell(neighbour, "release-when-queued %s\n", key);
+    redlock_lock *lock = we_acquire(face, REDLOCK_WAIT_MS(50000));
+    ck_assert_uint_lt(result.elapsed_us, 30000000);
+    says(neighbour, "ok");
+    we_release(face, &lock);
+    close_face(face);
+    part(neighbour);
+}
+END_TEST
+
+START_TEST(they_see_our_lock)
+{
+    struct neighbour *neighbour = meet(version_of(_i));
+    struct face *face = open_face(_i);
+    redlock_lock *lock = we_acquire(face, NULL);
+
+    ck_assert(real_soon_everywhere(key, redlock_lock_token(lock)));
+    they_are_refused(neighbour);
+    ck_assert(real_shows_everywhere(key, redlock_lock_token(lock)));
+    we_release(face, &lock);
+    they_acquire(neighbour, 60000);
+    they_release(neighbour);
+    close_face(face);
+    part(neighbour);
+}
+END_TEST
+
+START_TEST(each_extends_its_own)
+{
+    struct neighbour *neighbour = meet(version_of(_i));
+    struct face *face = open_face(_i);
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+
+    char *value = fixture_text("%s", they_acquire(neighbour, 10000));
+    ck_assert(real_soon_everywhere(key, value));
+    tell(neighbour, "extend 50000\n");
+    says(neighbour, "ok");
+    ck_assert(wait_until(is_extended, NULL, REAL_SOON_MS));
+    we_are_refused(face);
+    ck_assert(real_shows_everywhere(key, value));
+    free(value);
+    they_release(neighbour);
+    ck_assert(wait_until(is_free, NULL, REAL_SOON_MS));
+
+    options.ttl_ms = 10000;
+    redlock_lock *lock = we_acquire(face, &options);
+    ck_assert(real_soon_everywhere(key, redlock_lock_token(lock)));
+    real_status(face_extend(face, lock, 29000, &result), REDLOCK_OK, &result);
+    ck_assert(face_wait(face, is_extended, NULL, REAL_SOON_MS));
+    they_are_refused(neighbour);
+    we_release(face, &lock);
+    close_face(face);
+    part(neighbour);
+}
+END_TEST
+
+START_TEST(they_do_nothing_to_a_lock_that_is_ours_now)
+{
+    struct neighbour *neighbour = meet(version_of(_i));
+    struct face *face = open_face(_i);
+
+    they_acquire(neighbour, SHORT_TTL_MS);
+    ck_assert(wait_until(is_free, NULL, REAL_SOON_MS));
+    redlock_lock *lock = we_acquire(face, NULL);
+    ck_assert(real_soon_everywhere(key, redlock_lock_token(lock)));
+    tell(neighbour, "extend 60000\n");
+    says(neighbour, "refused ");
+    tell(neighbour, "release\n");
+    says(neighbour, "refused ");
+    ck_assert(real_shows_everywhere(key, redlock_lock_token(lock)));
+    real_status(face_extend(face, lock, 0, &result), REDLOCK_OK, &result);
+    we_release(face, &lock);
+    close_face(face);
+    part(neighbour);
+}
+END_TEST
+
+START_TEST(we_do_nothing_to_a_lock_that_is_theirs_now)
+{
+    struct neighbour *neighbour = meet(version_of(_i));
+    struct face *face = open_face(_i);
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+
+    options.ttl_ms = SHORT_TTL_MS;
+    redlock_lock *lock = we_acquire(face, &options);
+    ck_assert(face_wait(face, is_free, NULL, REAL_SOON_MS));
+    char *value = fixture_text("%s", they_acquire(neighbour, 60000));
+    ck_assert_int_eq(redlock_validity_ms(lock), 0);
+    real_status(face_extend(face, lock, 0, &result), REDLOCK_LOST, &result);
+    real_status(face_release(face, &lock, &result), REDLOCK_LOST, &result);
+    we_are_refused(face);
+    close_face(face);
+    ck_assert(real_shows_everywhere(key, value));
+    free(value);
+    they_release(neighbour);
+    part(neighbour);
+}
+END_TEST
+
+/* --- Contention between both libraries --- */
+
+struct contest {
+    redlock_client *client;
+    char *witness; /* a directory that only the holder creates */
+    atomic_bool over;
+    atomic_uint held;
+    atomic_uint overlaps;
+    atomic_uint failures;
+};
+
+static void hold(struct contest *contest)
+{
+    if (mkdir(contest->witness, 0700) != 0) {
+        atomic_fetch_add(&contest->overlaps, 1);
+        return;
+    }
+    poll(NULL, 0, HOLD_MS);
+    rmdir(contest->witness);
+    atomic_fetch_add(&contest->held, 1);
+}
+
+static void *contend(void *arg)
+{
+    struct contest *contest = arg;
+    unsigned seed = (unsigned)(uintptr_t)&seed;
+
+    while (!atomic_load(&contest->over) && atomic_load(&contest->held) < ENOUGH) {
+        redlock_lock *lock;
+        int status = redlock_acquire(contest->client, key, REDLOCK_WAIT_MS(100), &lock, NULL);
+
+        if (status == REDLOCK_OK) {
+            hold(contest);
+            status = redlock_release(&lock, NULL);
+        }
+        if (status != REDLOCK_OK && status != REDLOCK_TIMED_OUT)
+            atomic_fetch_add(&contest->failures, 1);
+        poll(NULL, 0, rand_r(&seed) % THINK_MS); /* work without the lock */
+    }
+    return NULL;
+}
+
+START_TEST(never_two_holders)
+{
+    struct neighbour *neighbours[] = {meet(4), meet(5)};
+    size_t count = sizeof(neighbours) / sizeof(neighbours[0]);
+    struct face *face = face_open_ready(BLOCKING_FACE, deployment_nodes(real_nodes), NULL);
+    struct contest contest = {.client = face_client(face)};
+    pthread_t threads[2];
+
+    contest.witness = fixture_text("%s/witness", temp_dir_path(neighbours[0]->directory));
+    for (size_t i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, contend, &contest), 0);
+    for (size_t i = 0; i < count; i++)
+        tell(neighbours[i], "compete %s %s %d\n", key, contest.witness, TIMES);
+    for (size_t i = 0; i < count; i++)
+        says(neighbours[i], "ok 0");
+    atomic_store(&contest.over, true);
+    for (size_t i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    ck_assert_uint_eq(contest.overlaps, 0);
+    ck_assert_uint_eq(contest.failures, 0);
+    ck_assert_uint_gt(contest.held, 0);
+    free(contest.witness);
+    close_face(face);
+    for (size_t i = 0; i < count; i++)
+        part(neighbours[i]);
+}
+END_TEST
+
+static Suite *neighbour_suite(void)
+{
+    Suite *suite = suite_create("neighbour");
+    TCase *tcase = real_shared_case(suite, "one at a time");
+
+    tcase_add_loop_test(tcase, we_see_their_lock, 0, real_runs(KINDS));
+    tcase_add_loop_test(tcase, we_wait_for_their_lock, 0, real_runs(KINDS));
+    tcase_add_loop_test(tcase, they_see_our_lock, 0, real_runs(KINDS));
+    tcase_add_loop_test(tcase, each_extends_its_own, 0, real_runs(KINDS));
+    tcase_add_loop_test(tcase, they_do_nothing_to_a_lock_that_is_ours_now, 0, real_runs(KINDS));
+    tcase_add_loop_test(tcase, we_do_nothing_to_a_lock_that_is_theirs_now, 0, real_runs(KINDS));
+    tcase = real_shared_case(suite, "all at once");
+    tcase_add_test(tcase, never_two_holders);
+    return suite;
+}
+
+int main(void)
+{
+    if (access(NEIGHBOUR_MODULES "/redlock-5", F_OK) != 0) {
+        fputs("skipped: node-redlock is not there; the test neighbour.install says why\n", stderr);
+        return 77;
+    }
+    return real_run(neighbour_suite(), false);
+}

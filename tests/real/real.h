@@ -1,0 +1,58 @@
+/*
+ * Shared by the tests against real servers: the nodes, and the check after each test that no key is left on them.
+ * Cases whose nodes live as long as the program are fast (real_shared_case). Tests that kill and start servers need
+ * separate nodes for each test (real_own_case).
+ */
+#ifndef TESTS_REAL_REAL_H
+#define TESTS_REAL_REAL_H
+
+#include "support/deployment.h"
+#include "support/face.h"
+
+#include <check.h>
+
+enum { REAL_SOON_MS = 20000 };
+
+extern struct deployment *real_nodes;
+
+/* Cases that clean up before each test, and wait after it until no key and no descriptor is left. */
+TCase *real_shared_case(Suite *suite, const char *name);
+TCase *real_own_case(Suite *suite, const char *name);
+/* A case without nodes: its tests start their own clusters. */
+TCase *real_bare_case(Suite *suite, const char *name);
+/* Starts a cluster for the calling test. The check after the test covers it, too. */
+struct cluster *real_cluster(size_t nodes, const struct cluster_options *options);
+/* Records the number of open descriptors. A larger number at the end of the test is a leak. */
+void real_note_descriptors(void);
+
+/* Waits until no key is left on any node that replies. Runs the face's loop meanwhile, if face is not NULL. */
+bool real_nothing_left(struct face *face);
+
+/* Adds a test that takes seconds. If each test has its own process, it makes all of its `count` runs. If all tests
+ * share one process, it makes one: that mode checks for the effects of earlier tests on later ones. */
+#define real_add_long_test(tcase, test, count) tcase_add_loop_test(tcase, test, 0, real_runs(count))
+int real_runs(int count);
+
+/* Runs the suite, and returns the program's exit status. */
+int real_run(Suite *suite, bool needs_control);
+
+/* Fails unless the status is the expected one, and prints the result as text. */
+#define real_status(actual, expected, result)                                                                          \
+    do {                                                                                                               \
+        int real_actual = (actual);                                                                                    \
+        ck_assert_msg(real_actual == (expected), "%s, not %s: %s", redlock_status_name(real_actual),                   \
+                      redlock_status_name(expected), redlock_result_text(result));                                     \
+    } while (0)
+
+/* The name of a resource, as a key that no other program uses. */
+#define real_key(name) DEPLOYMENT_PREFIX name
+
+/* Whether the key has this value on every node. */
+bool real_shows_everywhere(const char *key, const char *value);
+/* Waits until it has, because late grants arrive after the decision. */
+bool real_soon_everywhere(const char *key, const char *value);
+/* SET key value NX PX 60000 by another client. Returns whether the key was set. */
+bool real_foreign_set(size_t node, const char *key, const char *value);
+void real_delete(size_t node, const char *key);
+
+#endif

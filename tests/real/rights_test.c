@@ -1,0 +1,424 @@
+/* Every kind of operation, as a user with exactly the rights that redlock(7) documents: no right is missing, and
+ * none is unnecessary. */
+#define _GNU_SOURCE
+#include "real/held.h"
+#include "real/published_rights.h"
+
+#include "support/clock.h"
+#include "support/server_program.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NODES = 3, TTL_MS = 1800 };
+
+#define RESOURCE real_key("rights")
+#define KEY      PUBLISHED_PREFIX RESOURCE
+
+static struct cluster *cluster;
+static redlock_result result;
+static atomic_uint complaints;
+
+static void on_log(int level, const char *line, void *arg)
+{
+    (void)level;
+    (void)arg;
+    if (strstr(line, "NOPERM") || strstr(line, "may not") || strstr(line, "permi"))
+        atomic_fetch_add(&complaints, 1);
+}
+
+static redlock_options user_options(void)
+{
+    redlock_options options = held_options(TTL_MS, 1);
+
+    options.prefix = PUBLISHED_PREFIX;
+    options.user = PUBLISHED_USER;
+    options.password = PUBLISHED_PASSWORD;
+    options.log = on_log;
+    options.log_level = REDLOCK_LOG_DEBUG;
+    return options;
+}
+
+static void make_cluster(const char *rights)
+{
+    static char lines[8192];
+    struct cluster_node_options nodes[NODES] = {0};
+
+    snprintf(lines, sizeof(lines), "user default off\nuser friend on >friend ~* %s +@all\nuser %s\n",
+             server_program_has(SERVER_CHANNEL_ACL) ? "&*" : "", rights);
+    for (size_t i = 0; i < NODES; i++)
+        nodes[i].acl = lines;
+    cluster = real_cluster(NODES, &(struct cluster_options){.nodes = nodes});
+    atomic_store(&complaints, 0);
+}
+
+/* --- The operations --- */
+
+static redlock_statistics counted(struct face *face)
+{
+    redlock_statistics statistics;
+
+    ck_assert_int_eq(redlock_statistics_get(face_client(face), &statistics), REDLOCK_OK);
+    return statistics;
+}
+
+static uint64_t renewed_before, healed_before;
+
+static bool is_renewed(void *face)
+{
+    return counted(face).renewed > renewed_before;
+}
+
+static bool is_healed(void *face)
+{
+    return counted(face).healed > healed_before;
+}
+
+static void hold(struct face *face, uint32_t fence)
+{
+    struct held_story story;
+    redlock_acquire_options acquire = held_acquire_options(&story);
+    redlock_state state;
+
+    renewed_before = counted(face).renewed;
+    healed_before = counted(face).healed;
+    acquire.fence = fence;
+    redlock_lock *lock = held_acquire(face, RESOURCE, &acquire);
+
+    held_everywhere(face, cluster, KEY, lock);
+    real_status(face_extend(face, lock, 0, &result), REDLOCK_OK, &result);
+    real_status(face_query(face, RESOURCE, &state, &result), REDLOCK_OK, &result);
+    ck_assert_int_eq(state.held_by_me, 1);
+    ck_assert(face_wait(face, is_renewed, face, REAL_SOON_MS));
+    cluster_integer(cluster, 0, "DEL", KEY, NULL);
+    ck_assert(face_wait(face, is_healed, face, REAL_SOON_MS));
+    held_everywhere(face, cluster, KEY, lock);
+    ck_assert_uint_eq(atomic_load(&story.lost), 0);
+    held_release(face, &lock);
+    ck_assert(real_nothing_left(face));
+}
+
+/* The connection breaks while a reply is pending. CLIENT KILL ends the requests that the server may still execute;
+ * then the client undoes them. */
+static bool is_away(void *face)
+{
+    return strcmp(held_node_status(face, 0).state, "ready") != 0;
+}
+
+static bool is_back(void *face)
+{
+    return !is_away(face);
+}
+
+static void break_a_link(struct face *face)
+{
+    cluster_stop(cluster, 0);
+    redlock_lock *lock = held_acquire(face, RESOURCE, NULL);
+    ck_assert(face_wait(face, is_away, face, REAL_SOON_MS));
+    cluster_resume(cluster, 0);
+    ck_assert(face_wait(face, is_back, face, REAL_SOON_MS));
+    held_release(face, &lock);
+    ck_assert(real_nothing_left(face));
+}
+
+struct waiter {
+    pthread_t thread;
+    redlock_client *client;
+    redlock_acquire_options options;
+    redlock_lock *lock;
+    redlock_result result;
+    int status;
+};
+
+static void *wait_for_it(void *arg)
+{
+    struct waiter *waiter = arg;
+
+    waiter->status = redlock_acquire(waiter->client, RESOURCE, &waiter->options, &waiter->lock, &waiter->result);
+    return NULL;
+}
+
+static struct waiter start(struct face *face, int64_t wait_ms, bool fair)
+{
+    struct waiter waiter = {
+        .client = face_client(face),
+        .options = {.struct_size = sizeof(redlock_acquire_options), .wait_ms = wait_ms, .fair = fair}};
+
+    return waiter;
+}
+
+static bool is_listening_and_queued(void *arg)
+{
+    char reply[1024];
+
+    (void)arg;
+    for (size_t i = 0; i < NODES; i++) {
+        cluster_command(cluster, i, reply, sizeof(reply), "PUBSUB", "CHANNELS", NULL);
+        if (!strstr(reply, "redlock:") || cluster_integer(cluster, i, "ZCARD", KEY ":redlock:queue", NULL) != 1)
+            return false;
+    }
+    return true;
+}
+
+/* A waiter is notified when the lock is released. */
+static void hand_to(struct waiter *waiter, struct face *face, redlock_lock *lock)
+{
+    ck_assert_int_eq(pthread_create(&waiter->thread, NULL, wait_for_it, waiter), 0);
+    ck_assert(face_wait(face, is_listening_and_queued, NULL, REAL_SOON_MS));
+    held_release(face, &lock);
+    ck_assert_int_eq(pthread_join(waiter->thread, NULL), 0);
+    real_status(waiter->status, REDLOCK_OK, &waiter->result);
+    real_status(redlock_release(&waiter->lock, &result), REDLOCK_OK, &result);
+    ck_assert(real_nothing_left(face));
+}
+
+static void hand_over(struct face *face, struct face *other, bool fair)
+{
+    redlock_lock *lock = held_acquire(face, RESOURCE, NULL);
+    struct waiter waiter = start(other, REAL_SOON_MS, fair);
+
+    held_everywhere(face, cluster, KEY, lock); /* otherwise the waiter may be first on the slowest node */
+    hand_to(&waiter, face, lock);
+}
+
+/* A lock of another kind is renewed and healed, and a client that it excludes waits for it. */
+static void hold_of_kind(struct face *face, struct face *other, const redlock_acquire_options *kind)
+{
+    struct waiter waiter = start(other, REAL_SOON_MS, false);
+    redlock_state state;
+
+    renewed_before = counted(face).renewed;
+    healed_before = counted(face).healed;
+    redlock_lock *lock = held_acquire(face, RESOURCE, kind);
+    real_status(face_extend(face, lock, 0, &result), REDLOCK_OK, &result);
+    real_status(face_query(face, RESOURCE, &state, &result), REDLOCK_OK, &result);
+    ck_assert_int_eq(state.held_by_me, 1);
+    ck_assert(face_wait(face, is_renewed, face, REAL_SOON_MS));
+    cluster_integer(cluster, 0, "DEL", KEY, KEY "-2", KEY ":redlock:slot:0", NULL);
+    ck_assert(face_wait(face, is_healed, face, REAL_SOON_MS));
+    waiter.options.permits = kind->permits;
+    hand_to(&waiter, face, lock);
+}
+
+static void hold_each_kind(struct face *face, struct face *other)
+{
+    static const redlock_name second = {RESOURCE "-2", 0};
+    redlock_acquire_options readers = REDLOCK_ACQUIRE_OPTIONS_INIT, permit = REDLOCK_ACQUIRE_OPTIONS_INIT,
+                            several = REDLOCK_ACQUIRE_OPTIONS_INIT;
+
+    readers.shared = 1;
+    permit.permits = 1;
+    several.also = &second;
+    several.also_count = several.fence = 1;
+    hold_of_kind(face, other, &readers);
+    hold_of_kind(face, other, &permit);
+    hold_of_kind(face, other, &several);
+}
+
+/* The waiter times out, and leaves the queue. */
+static void wait_in_vain(struct face *face, struct face *other)
+{
+    redlock_lock *lock = held_acquire(face, RESOURCE, NULL);
+    struct waiter waiter = start(other, 300, false);
+
+    ck_assert_int_eq(pthread_create(&waiter.thread, NULL, wait_for_it, &waiter), 0);
+    ck_assert_int_eq(pthread_join(waiter.thread, NULL), 0);
+    ck_assert_int_eq(waiter.status, REDLOCK_TIMED_OUT);
+    held_release(face, &lock);
+    ck_assert(real_nothing_left(face));
+}
+
+static void use_a_database(enum face_kind kind)
+{
+    redlock_options options = user_options();
+
+    options.database = 3;
+    struct face *face = held_open_trusted(kind, cluster_nodes_string(cluster), &options);
+    redlock_lock *lock = held_acquire(face, RESOURCE, NULL);
+    held_release(face, &lock);
+    held_close(face);
+}
+
+static void do_everything(enum face_kind kind)
+{
+    redlock_options options = user_options();
+    struct face *face = held_open_trusted(kind, cluster_nodes_string(cluster), &options);
+    struct face *other = held_open_trusted(BLOCKING_FACE, cluster_nodes_string(cluster), &options);
+
+    hold(face, 0);
+    hold(face, 1);
+    break_a_link(face);
+    hand_over(face, other, false);
+    hand_over(face, other, true);
+    wait_in_vain(face, other);
+    hold_each_kind(face, other);
+    held_close(other);
+    held_close(face);
+    use_a_database(kind);
+}
+
+/* --- The servers' statistics --- */
+
+static void assert_nothing_was_denied(void)
+{
+    char reply[8192];
+
+    for (size_t i = 0; i < NODES; i++) {
+        ck_assert(cluster_command(cluster, i, reply, sizeof(reply), "ACL", "LOG", NULL));
+        ck_assert_msg(reply[0] == '\0', "denied by node %zu: %s", i, reply);
+    }
+    ck_assert_uint_eq(atomic_load(&complaints), 0);
+}
+
+static bool was_called(const char *statistics, const char *command)
+{
+    char subcommand[64], whole[64];
+    size_t length = strcspn(command, "|");
+
+    snprintf(subcommand, sizeof(subcommand), "cmdstat_%s:", command);
+    snprintf(whole, sizeof(whole), "cmdstat_%.*s:", (int)length, command); /* before Redis 7 */
+    return strstr(statistics, subcommand) || strstr(statistics, whole);
+}
+
+/* The documentation lists no right that is not needed. */
+static void assert_every_right_was_used(void)
+{
+    char *line = strdup(published_rights()), *rest = line, *word, statistics[16384];
+
+    ck_assert(cluster_command(cluster, 0, statistics, sizeof(statistics), "INFO", "commandstats", NULL));
+    while ((word = strsep(&rest, " ")) != NULL)
+        ck_assert_msg(*word != '+' || was_called(statistics, word + 1), "nobody needs %s", word);
+    free(line);
+}
+
+START_TEST(published_rights_are_enough_and_not_too_many)
+{
+    make_cluster(published_rights());
+    do_everything((enum face_kind)_i);
+    assert_nothing_was_denied();
+    assert_every_right_was_used();
+}
+END_TEST
+
+START_TEST(the_same_is_published_everywhere)
+{
+    ck_assert_str_eq(published_rights(), published_rights_in_design());
+}
+END_TEST
+
+/* --- Missing rights --- */
+
+static const char waiting_rights[] = "+zadd +zrem +zrange +zrangebyscore +zscore";
+
+struct expected {
+    struct face *face;
+    uint32_t findings;
+};
+
+static bool are_found(void *arg)
+{
+    const struct expected *expected = arg;
+
+    for (uint32_t i = 0; i < NODES; i++)
+        if (held_node_status(expected->face, i).findings != expected->findings)
+            return false;
+    return true;
+}
+
+/* A user whose clients never wait needs no rights to the queue. Other clients may wait all the same, and this client
+ * can still release. */
+START_TEST(a_release_works_though_the_user_may_not_look_who_waits)
+{
+    redlock_options options = user_options(), friend_options = user_options();
+
+    make_cluster(published_rights_without(waiting_rights));
+    friend_options.user = friend_options.password = "friend";
+    struct face *face = held_open_trusted((enum face_kind)_i, cluster_nodes_string(cluster), &options);
+    struct face *other = held_open_trusted(BLOCKING_FACE, cluster_nodes_string(cluster), &friend_options);
+    hand_over(face, other, false); /* the waiter finds the free lock by polling */
+    struct expected poor = {face, REDLOCK_FINDING_NO_PUBLISH}, rich = {other, 0};
+    ck_assert(face_wait(face, are_found, &poor, REAL_SOON_MS)); /* the slowest node replies after the decision */
+    ck_assert(are_found(&rich));
+    held_close(other);
+    held_close(face);
+}
+END_TEST
+
+/* The user may create the queue, but not the entry beside it. Without ZREM it cannot dequeue either, like a killed
+ * waiter. */
+START_TEST(waiter_without_hset_leaves_no_key_without_expiry)
+{
+    static const char *const keys[] = {KEY ":redlock:queue", KEY ":redlock:alive", KEY ":redlock:free"};
+    redlock_options options = user_options(), friend_options = user_options();
+    redlock_acquire_options acquire = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    redlock_lock *lock, *none;
+
+    make_cluster(published_rights_without("+hset +zrem"));
+    friend_options.user = friend_options.password = "friend";
+    struct face *face = held_open_trusted(BLOCKING_FACE, cluster_nodes_string(cluster), &friend_options);
+    struct face *other = held_open_trusted(BLOCKING_FACE, cluster_nodes_string(cluster), &options);
+    lock = held_acquire(face, RESOURCE, NULL);
+    held_everywhere(face, cluster, KEY, lock);
+    acquire.wait_ms = REAL_SOON_MS;
+    ck_assert_int_ne(face_acquire(other, RESOURCE, &acquire, &none, &result), REDLOCK_OK);
+    for (size_t i = 0; i < NODES; i++)
+        for (size_t k = 0; k < sizeof(keys) / sizeof(keys[0]); k++)
+            ck_assert_int_ne(cluster_integer(cluster, i, "PTTL", keys[k], NULL), -1);
+    ck_assert_int_gt(cluster_integer(cluster, 0, "PTTL", keys[0], NULL), 0);
+    for (size_t i = 0; i < NODES; i++)
+        cluster_integer(cluster, i, "DEL", keys[0], keys[1], keys[2], NULL);
+    held_release(face, &lock);
+    held_close(other);
+    held_close(face);
+}
+END_TEST
+
+/* Each server words a refusal differently, and differently again in a script. The tests remove one of the published
+ * rights: with the guard, one that the guard's script needs; without it, one that the acquire's script needs. */
+static const struct {
+    const char *right;
+    uint32_t guard;
+} missing[] = {{"+info", 1}, {"+time", 1},   {"+get", 1},  {"+time", 0},
+               {"+get", 0},  {"+exists", 0}, {"+mget", 0}, {"+pttl", 0}};
+enum { MISSING = sizeof(missing) / sizeof(missing[0]) };
+
+START_TEST(missing_right_ends_waiting_as_misconfigured)
+{
+    redlock_options options = user_options();
+    redlock_acquire_options acquire = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    redlock_lock *lock;
+
+    make_cluster(published_rights_without(missing[_i].right));
+    options.guard = missing[_i].guard;
+    acquire.fair = acquire.fence = 1;
+    acquire.wait_ms = REAL_SOON_MS;
+    struct face *face = held_open(BLOCKING_FACE, cluster_nodes_string(cluster), &options);
+    real_status(face_acquire(face, RESOURCE, &acquire, &lock, &result), REDLOCK_MISCONFIGURED, &result);
+    ck_assert_uint_ge(result.refused, NODES / 2 + 1);
+    ck_assert_ptr_null(strstr(redlock_result_text(&result), "f_")); /* the script's hash would not help an operator */
+    held_close(face);
+}
+END_TEST
+
+static Suite *rights_suite(void)
+{
+    Suite *suite = suite_create("real_rights");
+    TCase *tcase = real_bare_case(suite, "rights");
+
+    if (server_program_has(SERVER_ACL))
+        tcase_add_loop_test(tcase, published_rights_are_enough_and_not_too_many, 0, FACES);
+    tcase_add_test(tcase, the_same_is_published_everywhere);
+    if (server_program_has(SERVER_ACL)) {
+        tcase_add_loop_test(tcase, a_release_works_though_the_user_may_not_look_who_waits, 0, FACES);
+        tcase_add_test(tcase, waiter_without_hset_leaves_no_key_without_expiry);
+        tcase_add_loop_test(tcase, missing_right_ends_waiting_as_misconfigured, 0, MISSING);
+    }
+    return suite;
+}
+
+int main(void)
+{
+    return real_run(rights_suite(), false);
+}

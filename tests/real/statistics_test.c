@@ -1,0 +1,159 @@
+/* A client's statistics: the histogram alone, the counters on real servers. */
+#include "src/core/histogram.h"
+#include "support/cluster.h"
+#include "support/fixture.h"
+#include "support/suite.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- Histogram --- */
+
+START_TEST(buckets_are_contiguous_and_grow_by_a_quarter_at_most)
+{
+    for (uint32_t bucket = 1; bucket < REDLOCK_HISTOGRAM_BUCKETS - 1; bucket++) {
+        uint64_t before = redlock_histogram_bound_us(bucket - 1), bound = redlock_histogram_bound_us(bucket);
+        ck_assert_uint_gt(bound, before);
+        ck_assert_uint_le(bound - before, before / 4 + 1);
+    }
+    ck_assert_uint_eq(redlock_histogram_bound_us(REDLOCK_HISTOGRAM_BUCKETS - 1), UINT64_MAX);
+}
+END_TEST
+
+START_TEST(a_value_is_in_the_first_bucket_that_bounds_it)
+{
+    for (uint64_t us = 0; us < 5000000; us += us / 7 + 1) {
+        redlock_histogram histogram = {0, 0, {0}};
+        rl_histogram_add(&histogram, us * QUORUM_MICROSECOND);
+        uint64_t bound = redlock_histogram_quantile_us(&histogram, 0.5);
+        ck_assert_uint_ge(bound, us);
+        ck_assert_uint_le(bound, us + us / 4);
+        ck_assert_uint_eq(histogram.sum_us, us);
+    }
+}
+END_TEST
+
+START_TEST(quantiles_count_from_below)
+{
+    redlock_histogram histogram = {0, 0, {0}};
+    ck_assert_uint_eq(redlock_histogram_quantile_us(&histogram, 0.5), 0);
+    ck_assert_uint_eq(redlock_histogram_quantile_us(NULL, 0.5), 0);
+    for (int i = 0; i < 99; i++)
+        rl_histogram_add(&histogram, QUORUM_MICROSECOND);
+    rl_histogram_add(&histogram, QUORUM_SECOND);
+    ck_assert_uint_eq(redlock_histogram_quantile_us(&histogram, 0.5), 1);
+    ck_assert_uint_eq(redlock_histogram_quantile_us(&histogram, 0.98), 1);
+    ck_assert_uint_ge(redlock_histogram_quantile_us(&histogram, 1), 1000000);
+    ck_assert_uint_eq(redlock_histogram_quantile_us(&histogram, -1), 0);
+    rl_histogram_add(&histogram, QUORUM_NEVER);
+    ck_assert_uint_eq(redlock_histogram_quantile_us(&histogram, 1), UINT64_MAX);
+}
+END_TEST
+
+/* --- Counters --- */
+
+static struct cluster *servers;
+static redlock_client *client;
+
+static void setup(void)
+{
+    redlock_options options = REDLOCK_OPTIONS_INIT;
+    fixtures_begin();
+    options.guard = 0;
+    options.node_timeout_ms = 5000;
+    servers = cluster_create(3, NULL);
+    client = NULL;
+    ck_assert_int_eq(redlock_connect(cluster_nodes_string(servers), &options, &client, NULL), REDLOCK_OK);
+    ck_assert_int_eq(redlock_ready(client, 20000, NULL), REDLOCK_OK);
+}
+
+static void teardown(void)
+{
+    redlock_close(&client, NULL);
+    fixtures_end();
+}
+
+static redlock_lock *acquire(const char *resource, int status)
+{
+    redlock_lock *lock;
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    options.owner = resource; /* not the thread, which would re-enter the lock */
+    ck_assert_int_eq(redlock_acquire(client, resource, &options, &lock, NULL), status);
+    return lock;
+}
+
+START_TEST(operations_are_counted_by_their_ends)
+{
+    static char other[] = "stock";
+    redlock_statistics statistics;
+    redlock_lock *lock = acquire("stock", REDLOCK_OK);
+    ck_assert_ptr_null(acquire(other, REDLOCK_HELD));
+    ck_assert_int_eq(redlock_statistics_get(client, &statistics), REDLOCK_OK);
+    ck_assert_uint_eq(statistics.acquires[0], 1);
+    ck_assert_uint_eq(statistics.acquires[-REDLOCK_HELD], 1);
+    ck_assert_uint_eq(statistics.locks_held, 1);
+    ck_assert_uint_eq(statistics.attempts, 2);
+    ck_assert_uint_eq(statistics.acquire_latency.count, 1);
+    ck_assert_int_eq(redlock_release(&lock, NULL), REDLOCK_OK);
+    ck_assert_int_eq(redlock_statistics_get(client, &statistics), REDLOCK_OK);
+    ck_assert_uint_eq(statistics.released, 1);
+    ck_assert_uint_eq(statistics.locks_held, 0);
+    ck_assert_int_eq(redlock_statistics_get(NULL, &statistics), REDLOCK_INVALID);
+    ck_assert_int_eq(redlock_statistics_get(client, NULL), REDLOCK_INVALID);
+}
+END_TEST
+
+/* Each line is a comment or `name{labels} value`, and the type of a family precedes its values. */
+static void check_exposition(char *text)
+{
+    char family[128] = "";
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+        double value;
+        char name[128];
+        if (sscanf(line, "# TYPE %127s", family) == 1 || strncmp(line, "# HELP ", 7) == 0)
+            continue;
+        ck_assert_msg(sscanf(line, "%127[a-z_]", name) == 1, "%s", line);
+        ck_assert_msg(strncmp(name, family, strlen(family)) == 0, "%s is not of %s", line, family);
+        ck_assert_msg(sscanf(strrchr(line, ' '), "%lf", &value) == 1, "%s", line);
+    }
+}
+
+START_TEST(the_text_is_whole_and_says_what_it_needs)
+{
+    size_t needed = 0, again = 0;
+    redlock_lock *lock = acquire("stock", REDLOCK_OK);
+    ck_assert_int_eq(redlock_release(&lock, NULL), REDLOCK_OK);
+    ck_assert_int_eq(redlock_metrics(client, NULL, 0, &needed), REDLOCK_INVALID);
+    ck_assert_uint_gt(needed, 1000);
+    char *text = malloc(needed + 64); /* numbers may have grown by a digit */
+    ck_assert_int_eq(redlock_metrics(client, text, needed + 64, &again), REDLOCK_OK);
+    ck_assert_uint_eq(strlen(text) + 1, again);
+    ck_assert_ptr_nonnull(strstr(text, "\nredlock_acquires_total{status=\"OK\"} 1\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\nredlock_acquire_seconds_count 1\n"));
+    check_exposition(text);
+    free(text);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *made = suite_create("statistics");
+    TCase *pure = tcase_create("histogram"), *real = tcase_create("counters");
+    tcase_add_test(pure, buckets_are_contiguous_and_grow_by_a_quarter_at_most);
+    tcase_add_test(pure, a_value_is_in_the_first_bucket_that_bounds_it);
+    tcase_add_test(pure, quantiles_count_from_below);
+    suite_add_tcase(made, pure);
+    tcase_add_checked_fixture(real, setup, teardown);
+    tcase_set_timeout(real, 60);
+    tcase_add_test(real, operations_are_counted_by_their_ends);
+    tcase_add_test(real, the_text_is_whole_and_says_what_it_needs);
+    suite_add_tcase(made, real);
+    return made;
+}
+
+int main(void)
+{
+    return run_suite(suite());
+}

@@ -1,0 +1,272 @@
+#define _GNU_SOURCE
+#include "real/tls_relay.h"
+
+#include "support/clock.h"
+#include "support/fixture.h"
+#include "support/sockets.h"
+
+#include <fcntl.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { PATIENCE_MS = 5000, CHUNK = 16384, KEY_UPDATE = 24 };
+enum { WAKE, LISTENER, CLIENT, SERVER, WATCHED };
+
+struct tls_relay {
+    pthread_t thread;
+    SSL_CTX *context;
+    uint16_t port;
+    uint16_t server_port;
+    int reservation;
+    int listener;
+    int wake;
+    SSL *client; /* NULL: no client, and no connection to the server */
+    int client_fd;
+    int server_fd;
+    atomic_bool quit;
+    atomic_bool hold_wanted;
+    atomic_bool held;
+    atomic_bool key_change_wanted;
+    atomic_uint breaks_wanted;
+    atomic_uint handshakes;
+    atomic_uint key_changes; /* key changes made by the client */
+};
+
+/* --- The relay's thread --- */
+
+static void hang_up(struct tls_relay *relay)
+{
+    if (relay->client == NULL)
+        return;
+    SSL_free(relay->client);
+    relay->client = NULL;
+    close(relay->client_fd);
+    close(relay->server_fd);
+}
+
+static void make_blocking(int fd)
+{
+    const struct timeval patience = {.tv_sec = PATIENCE_MS / 1000};
+
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    socket_no_delay(fd);
+}
+
+static void watch_messages(int is_write, int version, int content_type, const void *data, size_t length, SSL *ssl,
+                           void *arg)
+{
+    struct tls_relay *relay = arg;
+
+    (void)version;
+    (void)ssl;
+    if (is_write == 0 && content_type == SSL3_RT_HANDSHAKE && length > 0 && *(const unsigned char *)data == KEY_UPDATE)
+        atomic_fetch_add(&relay->key_changes, 1);
+}
+
+static void break_handshake(struct tls_relay *relay, int fd)
+{
+    char byte;
+
+    atomic_fetch_sub(&relay->breaks_wanted, 1);
+    socket_receive(fd, &byte, 1, test_deadline_ns(PATIENCE_MS));
+    socket_close_with_reset(fd);
+}
+
+static void take_client(struct tls_relay *relay)
+{
+    int fd = accept4(relay->listener, NULL, NULL, SOCK_CLOEXEC);
+
+    if (fd < 0)
+        return;
+    if (atomic_load(&relay->breaks_wanted) > 0) {
+        break_handshake(relay, fd);
+        return;
+    }
+    hang_up(relay);
+    relay->client_fd = fd;
+    relay->server_fd = socket_connect(false, relay->server_port, test_deadline_ns(PATIENCE_MS));
+    make_blocking(relay->client_fd);
+    make_blocking(relay->server_fd);
+    relay->client = SSL_new(relay->context);
+    SSL_set_fd(relay->client, fd);
+    SSL_set_msg_callback(relay->client, watch_messages);
+    SSL_set_msg_callback_arg(relay->client, relay);
+    if (SSL_accept(relay->client) == 1)
+        atomic_fetch_add(&relay->handshakes, 1);
+    else
+        hang_up(relay);
+}
+
+static void change_keys(struct tls_relay *relay)
+{
+    if (relay->client == NULL || !atomic_exchange(&relay->key_change_wanted, false))
+        return;
+    if (SSL_key_update(relay->client, SSL_KEY_UPDATE_REQUESTED) != 1 || SSL_do_handshake(relay->client) != 1)
+        hang_up(relay);
+}
+
+/* The readable data may be only TLS' own messages, so the read must not block. */
+static void from_client(struct tls_relay *relay)
+{
+    char data[CHUNK];
+
+    fcntl(relay->client_fd, F_SETFL, O_NONBLOCK);
+    int length = SSL_read(relay->client, data, sizeof(data));
+    int error = SSL_get_error(relay->client, length);
+    make_blocking(relay->client_fd);
+    if (length > 0 ? !socket_send_all(relay->server_fd, data, (size_t)length, test_deadline_ns(PATIENCE_MS))
+                   : error != SSL_ERROR_WANT_READ)
+        hang_up(relay);
+}
+
+static void from_server(struct tls_relay *relay)
+{
+    char data[CHUNK];
+    ssize_t length = read(relay->server_fd, data, sizeof(data));
+
+    if (length <= 0 || SSL_write(relay->client, data, (int)length) != length)
+        hang_up(relay);
+}
+
+static void turn(struct tls_relay *relay)
+{
+    bool linked = relay->client != NULL, held = atomic_load(&relay->hold_wanted);
+    struct pollfd watched[WATCHED] = {[WAKE] = {.fd = relay->wake, .events = POLLIN},
+                                      [LISTENER] = {.fd = relay->listener, .events = POLLIN},
+                                      [CLIENT] = {.fd = linked && !held ? relay->client_fd : -1, .events = POLLIN},
+                                      [SERVER] = {.fd = linked ? relay->server_fd : -1, .events = POLLIN}};
+    eventfd_t count;
+
+    atomic_store(&relay->held, held);
+    poll(watched, WATCHED, -1);
+    ERR_clear_error();
+    if (watched[WAKE].revents != 0)
+        eventfd_read(relay->wake, &count);
+    if (watched[CLIENT].revents != 0)
+        from_client(relay);
+    if (watched[SERVER].revents != 0 && relay->client != NULL)
+        from_server(relay);
+    change_keys(relay);
+    if (watched[LISTENER].revents != 0)
+        take_client(relay);
+}
+
+static void *run(void *arg)
+{
+    struct tls_relay *relay = arg;
+
+    while (!atomic_load(&relay->quit))
+        turn(relay);
+    hang_up(relay);
+    return NULL;
+}
+
+/* --- The test's thread --- */
+
+static void stop(void *object)
+{
+    struct tls_relay *relay = object;
+
+    atomic_store(&relay->quit, true);
+    eventfd_write(relay->wake, 1);
+    pthread_join(relay->thread, NULL);
+    close(relay->wake);
+    close(relay->listener);
+    close(relay->reservation);
+    SSL_CTX_free(relay->context);
+    free(relay);
+}
+
+static SSL_CTX *make_context(const struct identity *identity, int protocol)
+{
+    SSL_CTX *context = SSL_CTX_new(TLS_server_method());
+
+    if (context == NULL || SSL_CTX_use_certificate(context, identity->certificate) != 1 ||
+        SSL_CTX_use_PrivateKey(context, identity->key) != 1 || SSL_CTX_set_min_proto_version(context, protocol) != 1 ||
+        SSL_CTX_set_max_proto_version(context, protocol) != 1)
+        fixture_fail("TLS relay: cannot make a context");
+    return context;
+}
+
+/* The relay's thread blocks all signals: they must interrupt the thread in which a test expects them. */
+static void start_thread(struct tls_relay *relay)
+{
+    sigset_t all, before;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (pthread_create(&relay->thread, NULL, run, relay) != 0)
+        fixture_fail("TLS relay: no thread");
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+struct tls_relay *tls_relay_start(const struct identity *identity, int protocol, uint16_t server_port)
+{
+    struct tls_relay *relay = fixture_allocate(sizeof(*relay));
+
+    relay->context = make_context(identity, protocol);
+    relay->server_port = server_port;
+    relay->reservation = socket_reserve_port(false, &relay->port);
+    relay->listener = socket_listen(false, relay->port);
+    relay->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    start_thread(relay);
+    fixture_register(relay, stop);
+    return relay;
+}
+
+void tls_relay_stop(struct tls_relay *relay)
+{
+    fixture_unregister(relay);
+    stop(relay);
+}
+
+uint16_t tls_relay_port(const struct tls_relay *relay)
+{
+    return relay->port;
+}
+
+unsigned tls_relay_handshakes(const struct tls_relay *relay)
+{
+    return atomic_load(&relay->handshakes);
+}
+
+void tls_relay_change_keys(struct tls_relay *relay)
+{
+    atomic_store(&relay->key_change_wanted, true);
+    eventfd_write(relay->wake, 1);
+}
+
+unsigned tls_relay_key_changes(const struct tls_relay *relay)
+{
+    return atomic_load(&relay->key_changes);
+}
+
+void tls_relay_break_handshakes(struct tls_relay *relay, unsigned count)
+{
+    atomic_store(&relay->breaks_wanted, count);
+}
+
+static bool is_as_wanted(void *arg)
+{
+    struct tls_relay *relay = arg;
+
+    return atomic_load(&relay->held) == atomic_load(&relay->hold_wanted);
+}
+
+void tls_relay_hold(struct tls_relay *relay, bool held)
+{
+    atomic_store(&relay->hold_wanted, held);
+    eventfd_write(relay->wake, 1);
+    if (!wait_until(is_as_wanted, relay, PATIENCE_MS))
+        fixture_fail("TLS relay: it hangs");
+}

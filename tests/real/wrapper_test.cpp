@@ -1,0 +1,783 @@
+// The C++ wrapper on real servers: only its additions to the C functions, which have separate tests.
+#include <algorithm>
+#include <atomic>
+#include <check.h>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <poll.h>
+#include <redlock/redlock.hpp>
+#include <thread>
+#include <type_traits>
+
+extern "C" {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpedantic" // a flexible array in C
+#include "real/real.h"
+#pragma GCC diagnostic pop
+}
+
+using namespace std::chrono_literals;
+using redlock::status;
+
+namespace
+{
+
+const std::string_view key = real_key("wrapper");
+const char *const key_text = real_key("wrapper");
+
+static_assert(std::is_nothrow_move_constructible_v<redlock::lock> && std::is_nothrow_move_assignable_v<redlock::lock>);
+static_assert(!std::is_copy_constructible_v<redlock::lock> && !std::is_copy_assignable_v<redlock::lock>);
+static_assert(std::is_nothrow_move_constructible_v<redlock::client> && !std::is_copy_constructible_v<redlock::client>);
+static_assert(std::is_nothrow_move_constructible_v<redlock::cancellation>);
+static_assert(std::is_nothrow_destructible_v<redlock::lock> && std::is_copy_constructible_v<redlock::error>);
+static_assert(std::is_trivially_copyable_v<redlock::result>);
+
+// Like face_options(): locks that outlive any test, and timeouts that a loaded machine does not reach.
+redlock::options patient()
+{
+    const redlock_options from = face_options();
+    redlock::options options;
+    options.ttl = std::chrono::milliseconds(from.ttl_ms);
+    options.max_ttl = std::chrono::milliseconds(from.max_ttl_ms);
+    options.node_timeout = std::chrono::milliseconds(from.node_timeout_ms);
+    options.connect_timeout = std::chrono::milliseconds(from.connect_timeout_ms);
+    options.silence_limit = std::chrono::milliseconds(from.silence_limit_ms);
+    options.renewal_percent = from.renewal_percent;
+    options.guard = from.guard != 0;
+    return options;
+}
+
+void wait_for(const std::function<bool()> &predicate)
+{
+    const auto deadline = std::chrono::steady_clock::now() + 20s;
+    while (!predicate() && std::chrono::steady_clock::now() < deadline)
+        std::this_thread::sleep_for(1ms);
+    ck_assert(predicate());
+}
+
+// Waits until every node is usable, so that each lock is on all nodes.
+redlock::client open()
+{
+    redlock::client client(deployment_nodes(real_nodes), patient());
+    wait_for([&] {
+        const auto nodes = client.nodes();
+        return std::all_of(nodes.begin(), nodes.end(), [](const auto &node) { return node.usable != 0; });
+    });
+    return client;
+}
+
+redlock::client open_nowhere()
+{
+    return redlock::client("127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"); // no server uses these ports
+}
+
+bool is_on_every_node(const redlock::lock &lock)
+{
+    return real_soon_everywhere(key_text, std::string(lock.token()).c_str());
+}
+
+template <class Body> redlock::error fails(Body body)
+{
+    try {
+        body();
+    } catch (const redlock::error &error) {
+        return error;
+    }
+    ck_abort_msg("nothing was thrown");
+    std::abort();
+}
+
+} // namespace
+
+// --- Texts and numbers
+
+START_TEST(the_options_are_the_librarys_own)
+{
+    const redlock_options defaults = REDLOCK_OPTIONS_INIT;
+    const redlock::options options;
+    redlock::detail::connection connection;
+    const redlock_options native = connection.native(options);
+
+    ck_assert_uint_eq(native.struct_size, defaults.struct_size);
+    ck_assert_uint_eq(native.ttl_ms, defaults.ttl_ms);
+    ck_assert_uint_eq(native.minimum_validity_ms, defaults.minimum_validity_ms);
+    ck_assert_uint_eq(native.node_timeout_ms, defaults.node_timeout_ms);
+    ck_assert_uint_eq(native.connect_timeout_ms, defaults.connect_timeout_ms);
+    ck_assert_uint_eq(native.silence_limit_ms, defaults.silence_limit_ms);
+    ck_assert_uint_eq(native.backoff_max_ms, defaults.backoff_max_ms);
+    ck_assert_uint_eq(native.drift_ppm, defaults.drift_ppm);
+    ck_assert_uint_eq(native.pending_max, defaults.pending_max);
+    ck_assert_uint_eq(native.undos_max, defaults.undos_max);
+    ck_assert_uint_eq(native.operations_max, defaults.operations_max);
+    ck_assert_uint_eq(native.leave_locks, defaults.leave_locks);
+    ck_assert_uint_eq(native.database, defaults.database);
+    ck_assert_str_eq(native.prefix, defaults.prefix);
+    ck_assert_str_eq(native.client_name, defaults.client_name);
+    ck_assert(!native.user && !native.password && !native.credentials && !native.log);
+    ck_assert_uint_eq(native.log_level, defaults.log_level);
+    ck_assert_uint_eq(native.tls_no_verify, defaults.tls_no_verify);
+    ck_assert(!native.tls_ca_file && !native.tls_ca_directory && !native.tls_certificate_file);
+    ck_assert(!native.tls_key_file && !native.tls_server_name && !native.allocator.allocate);
+    ck_assert_uint_eq(native.renewal_percent, defaults.renewal_percent);
+    ck_assert_uint_eq(native.guard, defaults.guard);
+    ck_assert_uint_eq(native.max_ttl_ms, defaults.max_ttl_ms);
+    ck_assert_str_eq(native.deployment, defaults.deployment);
+    ck_assert_str_eq(native.marker_key, defaults.marker_key);
+    ck_assert_str_eq(native.channel_prefix, defaults.channel_prefix);
+    ck_assert_uint_eq(native.fence_ttl_ms, defaults.fence_ttl_ms);
+}
+END_TEST
+
+START_TEST(a_status_is_an_error_code)
+{
+    const std::error_code held = status::held;
+    ck_assert(held && held == status::held && held != status::lost);
+    ck_assert_str_eq(held.category().name(), "redlock");
+    ck_assert(held.message() == redlock_status_text(REDLOCK_HELD));
+    ck_assert(!make_error_code(status::ok));
+    ck_assert(make_error_code(status::timed_out) == std::errc::timed_out);
+    ck_assert(make_error_code(status::cancelled) == std::errc::operation_canceled);
+    ck_assert(make_error_code(status::invalid) == std::errc::invalid_argument);
+    ck_assert(make_error_code(status::no_memory) == std::errc::not_enough_memory);
+    ck_assert(held != std::errc::timed_out);
+}
+END_TEST
+
+START_TEST(durations_are_rounded_up_and_bounded)
+{
+    using redlock::detail::ceiling;
+    ck_assert(ceiling(1us) == 1ms && ceiling(1000us) == 1ms && ceiling(-1us) == 0ms);
+    ck_assert(ceiling(std::chrono::duration<double>(0.0015)) == 2ms);
+    ck_assert(ceiling(std::chrono::hours::max()) == redlock::forever);
+    ck_assert(ceiling(std::chrono::hours::min()) == std::chrono::milliseconds::min());
+    ck_assert(redlock::acquire_options(2s).wait == 2s &&
+              redlock::acquire_options(redlock::forever).wait == redlock::forever);
+}
+END_TEST
+
+START_TEST(bad_arguments_are_named)
+{
+    const redlock::client client = open();
+    redlock::result result;
+    const auto names = [&](const char *word) {
+        ck_assert(result.status() == status::invalid);
+        ck_assert_msg(result.text().find(word) != std::string::npos, "%s", result.text().c_str());
+    };
+
+    ck_assert(!client.acquire(key, -1ms, result));
+    names("wait: -1 ms is negative");
+    redlock::acquire_options options;
+    options.ttl = -5s;
+    ck_assert(!client.acquire(key, options, result));
+    names("ttl: -5000 ms is negative");
+    options.ttl = std::chrono::hours(24 * 60);
+    ck_assert(!client.acquire(key, options, result));
+    names("ttl: 5184000000 ms is more than");
+    ck_assert(!client.acquire("", {}, result));
+    names("resource");
+    ck_assert(!redlock::client::connect("", {}, result));
+    names("the node list is empty");
+    ck_assert(!redlock::client::connect(std::string_view("a\0b", 3), {}, result));
+    names("nodes: there is a NUL byte");
+    redlock::options nameless = patient();
+    nameless.prefix = std::string("p\0q", 3);
+    ck_assert(!redlock::client::connect("localhost", nameless, result));
+    names("prefix: there is a NUL byte");
+    ck_assert(fails([] { redlock::client twice("a,a"); }).status() == status::invalid);
+}
+END_TEST
+
+// --- A lock
+
+START_TEST(a_lock_ends_with_its_scope)
+{
+    const redlock::client client = open();
+    {
+        const redlock::lock lock = client.acquire(key);
+        ck_assert(lock && lock.validity() > 50s && lock.resource() == key && lock.hold_count() == 1);
+        ck_assert(is_on_every_node(lock) && client.held_by_me(key));
+        const redlock::state state = client.query(key);
+        ck_assert(state.locked && state.held_by_me && state.remaining() > 50s && state.token == lock.token());
+    }
+    ck_assert(!client.held_by_me(key) && real_nothing_left(nullptr));
+}
+END_TEST
+
+START_TEST(a_resource_may_hold_any_byte)
+{
+    const redlock::client client = open();
+    const std::string_view odd(real_key("a\0b"), std::strlen(real_key("a")) + 2);
+    const redlock::lock lock = client.acquire(odd);
+    ck_assert(lock.resource() == odd && client.held_by_me(odd) && client.query(odd).locked);
+    ck_assert(!client.held_by_me(real_key("a")) && !client.query(real_key("a")).locked);
+}
+END_TEST
+
+START_TEST(a_moved_lock_is_held_once)
+{
+    const redlock::client client = open();
+    redlock::lock first = client.acquire(real_key("first"));
+    redlock::lock moved = std::move(first);
+    ck_assert(moved && !first); // NOLINT: a moved-from lock is an empty one
+    ck_assert(first.validity() == 0ms && first.token().empty() && first.resource().empty() && !first.hold_count());
+    ck_assert(moved.validity() > 50s);
+    moved = client.acquire(key);
+    ck_assert(!client.held_by_me(real_key("first")) && client.held_by_me(key));
+    redlock::lock &itself = moved;
+    moved = std::move(itself);
+    ck_assert(client.held_by_me(key));
+    moved.release();
+    ck_assert(!moved && real_nothing_left(nullptr));
+}
+END_TEST
+
+START_TEST(what_others_hold_is_refused_in_words)
+{
+    const redlock::client client = open(), other = open();
+    const redlock::lock lock = client.acquire(key);
+    ck_assert(is_on_every_node(lock));
+    redlock::result result;
+    ck_assert(!other.acquire(key, {}, result));
+    ck_assert(result.status() == status::held && result.error_code() == status::held && result.held >= 3);
+    const redlock::error error = fails([&] { static_cast<void>(other.acquire(key)); });
+    ck_assert(error.status() == status::held && error.code() == status::held && error.result().held >= 3);
+    ck_assert(error.what() == "acquire: " + error.result().text());
+    ck_assert(other.query(key).locked && !other.query(key).held_by_me);
+}
+END_TEST
+
+START_TEST(a_wait_ends_when_the_lock_is_released)
+{
+    const redlock::client client = open(), other = open();
+    redlock::lock lock = client.acquire(key);
+    redlock::lock theirs;
+    std::thread waiter([&] { theirs = other.acquire(key, 20s); });
+    wait_for([&] { return other.statistics().operations_pending > 0; });
+    lock.release();
+    waiter.join();
+    ck_assert(theirs.validity() > 50s && other.held_by_me(key) && other.statistics().acquires[0] == 1);
+}
+END_TEST
+
+START_TEST(a_wait_can_be_cancelled)
+{
+    const redlock::client client = open(), other = open();
+    const redlock::lock lock = client.acquire(key);
+    redlock::cancellation cancellation(other);
+    std::optional<redlock::error> error;
+    std::thread waiter([&] {
+        redlock::acquire_options options(redlock::forever);
+        options.cancellation = &cancellation;
+        error = fails([&] { static_cast<void>(other.acquire(key, options)); });
+    });
+    wait_for([&] { return other.statistics().operations_pending > 0; });
+    cancellation.cancel();
+    waiter.join();
+    ck_assert(error && error->code() == std::errc::operation_canceled);
+    cancellation.reset();
+    redlock::acquire_options options(20ms);
+    options.cancellation = &cancellation;
+    ck_assert(fails([&] { static_cast<void>(other.acquire(key, options)); }).status() == status::timed_out);
+    redlock::cancellation moved = std::move(cancellation), empty;
+    empty.cancel();
+    empty.reset();
+    ck_assert(redlock::escape({"a\0\\x41", 6}) == "a\\x00\\x5cx41" && redlock::escape({}).empty());
+    ck_assert(redlock::unescape("a\\x00\\x5cx41") == std::string("a\0\\x41", 6));
+    ck_assert(moved.native_handle() && !cancellation.native_handle()); // NOLINT
+}
+END_TEST
+
+START_TEST(a_lock_on_several_has_one_fencing_token)
+{
+    const redlock::client client = open();
+    redlock::acquire_options options;
+    options.fence = true;
+    options.also = {std::string(key) + "-2", std::string(key) + "-1", std::string(key)};
+    redlock::lock lock = client.acquire(key, options);
+    const std::uint64_t before = lock.fence();
+    ck_assert(before > 0 && lock.resources().size() == 3 && lock.resources()[1] == std::string(key) + "-1");
+    ck_assert(client.held_by_me(options.also[0]));
+    lock.release();
+    ck_assert(lock.fence() == 0 && lock.resources().empty());
+    lock = client.acquire(options.also[1], options);
+    ck_assert(lock.fence() > before);
+    options.also = {""};
+    redlock::result result;
+    ck_assert(!client.acquire(key, options, result) && result.status() == status::invalid);
+}
+END_TEST
+
+START_TEST(an_extension_prolongs)
+{
+    const redlock::client client = open();
+    redlock::acquire_options options;
+    options.ttl = 10s;
+    redlock::lock lock = client.acquire(key, options);
+    ck_assert(lock.validity() <= 10s);
+    lock.extend(20s);
+    ck_assert(lock.validity() > 15s && lock.validity() <= 20s);
+    redlock::result result;
+    ck_assert(lock.extend(0ms, result) && result.validity() > 15s && result.elapsed() > 0us);
+    ck_assert(!lock.extend(-1s, result) && result.status() == status::invalid);
+    ck_assert(lock.validity() > 15s);
+}
+END_TEST
+
+START_TEST(an_owner_may_come_again)
+{
+    const redlock::client client = open();
+    const int somebody = 0;
+    redlock::acquire_options options;
+    options.owner = &somebody;
+    redlock::lock lock = client.acquire(key, options), again = client.acquire(key, options);
+    ck_assert(lock.hold_count() == 2 && again.token() == lock.token());
+    lock.release();
+    ck_assert(again.hold_count() == 1 && client.held_by_me(key));
+    redlock::result result;
+    ck_assert(!client.acquire(key, {}, result) && result.status() == status::held);
+}
+END_TEST
+
+START_TEST(a_lock_goes_on_by_its_token)
+{
+    redlock::client client = open();
+    redlock::acquire_options options;
+    options.all_answers = true;
+    const redlock::lock lock = client.acquire(key, options);
+    const std::string token(lock.token());
+    const redlock::client other = open();
+    redlock::lock theirs = other.adopt(key, token);
+    ck_assert(theirs.token() == token && theirs.validity() > 50s);
+    theirs.release();
+    ck_assert(real_nothing_left(nullptr));
+    redlock::result result;
+    ck_assert(!other.adopt(key, token, {}, result) && result.status() == status::lost);
+    ck_assert(!other.release_token(key, token, result) && result.status() == status::lost);
+    ck_assert(fails([&] { other.release_token(key, "(shared)"); }).status() == status::invalid);
+    const redlock::lock another = client.acquire(real_key("another"), options);
+    other.release_token(real_key("another"), std::string(another.token()));
+    ck_assert(real_nothing_left(nullptr));
+}
+END_TEST
+
+START_TEST(a_fence_grows)
+{
+    const redlock::client client = open();
+    redlock::acquire_options options;
+    ck_assert_uint_eq(client.acquire(key, options).fence(), 0);
+    options.fence = true;
+    redlock::result result;
+    const std::uint64_t first = client.acquire(key, options, result)->fence();
+    ck_assert(first > 0 && result.fence == first);
+    redlock::lock lock = client.acquire(key, options);
+    ck_assert(lock.fence() > first);
+    lock.release();
+    ck_assert_uint_eq(lock.fence(), 0);
+}
+END_TEST
+
+START_TEST(a_semaphore_has_its_permits)
+{
+    const redlock::client client = open();
+    redlock::acquire_options options;
+    options.permits = 2;
+    redlock::lock first = client.acquire(key, options);
+    const redlock::lock second = client.acquire(key, options);
+    redlock::result result;
+    ck_assert(first.token() != second.token());
+    ck_assert(!client.acquire(key, options, result) && result.status() == status::held);
+    first.release();
+    ck_assert(client.acquire(key, options, result));
+}
+END_TEST
+
+START_TEST(readers_share_it_and_a_writer_does_not)
+{
+    const redlock::client client = open(), other = open(), third = open();
+    redlock::acquire_options options;
+    options.shared = true;
+    redlock::lock first = client.acquire(key, options);
+    redlock::lock second = other.acquire(key, options);
+    redlock::result result;
+    ck_assert(first.token() != second.token());
+    ck_assert(!third.acquire(key, {}, result) && result.status() == status::held);
+    ck_assert(client.query(key).locked);
+    first.release();
+    ck_assert(second && !third.acquire(key, {}, result));
+    second.release();
+    const redlock::lock writer = third.acquire(key);
+    ck_assert(!other.acquire(key, options, result) && result.status() == status::held);
+}
+END_TEST
+
+// --- Its end
+
+START_TEST(a_loss_is_told_in_every_way)
+{
+    const redlock::client client = open();
+    std::atomic<int> ending{0}, lost{0};
+    std::atomic<redlock::loss> reason{redlock::loss::none};
+    redlock::acquire_options options;
+    options.ttl = 400ms;
+    options.renewal = false;
+    options.notify_before = 200ms;
+    options.on_event = [&](redlock::event event, redlock::loss loss, std::chrono::milliseconds validity) {
+        if (event == redlock::event::ending)
+            ending += validity <= 200ms ? 1 : 100;
+        if (event != redlock::event::lost)
+            return;
+        reason = loss;
+        lost++;
+        throw std::runtime_error("what a callback throws is dropped");
+    };
+    redlock::lock lock = client.acquire(key, options);
+    ck_assert(lock.loss_reason() == redlock::loss::none);
+    struct pollfd descriptor = {lock.lost_descriptor(), POLLIN, 0};
+    ck_assert(!lock.wait_lost(0ms));
+    ck_assert(lock.wait_lost(20s) == redlock::loss::expired);
+    ck_assert_int_eq(poll(&descriptor, 1, 20000), 1);
+    wait_for([&] { return lost.load() > 0; });
+    ck_assert(ending == 1 && lost == 1 && reason == redlock::loss::expired);
+    ck_assert(lock && lock.validity() == 0ms && lock.loss_reason() == redlock::loss::expired);
+    redlock::result result;
+    ck_assert(lock.wait_lost(redlock::forever, result) == redlock::loss::expired && result.status() == status::lost);
+    ck_assert(!lock.extend(1s, result) && result.status() == status::lost);
+    ck_assert(fails([&] { lock.release(); }).status() == status::lost);
+    ck_assert(!lock);
+}
+END_TEST
+
+START_TEST(failing_renewal_says_why)
+{
+    redlock::options renewing = patient();
+    renewing.renewal_percent = 33;
+    const redlock::client client(deployment_nodes(real_nodes), renewing);
+    std::atomic<unsigned> failing{0}, reasons{0};
+    redlock::acquire_options options;
+    options.wait = 20s;
+    options.ttl = 2s;
+    options.on_renewal_failing = [&](const redlock::result &renewal) {
+        for (std::uint32_t i = 0; i < renewal.nodes; i++)
+            reasons += renewal.node[i].text[0] != '\0';
+        failing++;
+        throw std::runtime_error("what a callback throws is dropped");
+    };
+    redlock::lock lock = client.acquire(key, options);
+    ck_assert(lock.renewal_result().status() == status::ok);
+    ck_assert(lock.valid_until() > 0ns);
+    for (std::size_t i = 0; i < 3; i++)
+        deployment_kill(real_nodes, i);
+    wait_for([&] { return failing.load() > 0; });
+    ck_assert(reasons >= 2 && lock.renewal_result().status() != status::ok);
+    deployment_repair(real_nodes);
+}
+END_TEST
+
+START_TEST(an_empty_lock_answers)
+{
+    redlock::lock lock;
+    redlock::result result;
+    ck_assert(!lock && lock.validity() == 0ms && lock.loss_reason() == redlock::loss::none);
+    ck_assert(!lock.extend(1s, result) && result.status() == status::invalid);
+    ck_assert(!lock.release(result) && result.status() == status::invalid);
+    ck_assert(!lock.wait_lost(1s, result) && result.status() == status::invalid);
+    ck_assert(fails([&] { lock.lost_descriptor(); }).status() == status::invalid);
+    ck_assert(fails([&] { lock.wait_lost(1s); }).status() == status::invalid);
+}
+END_TEST
+
+START_TEST(an_empty_client_answers)
+{
+    redlock::client client;
+    redlock::result result;
+    ck_assert(!client && client.nodes().empty() && client.metrics().empty() && !client.held_by_me(key));
+    ck_assert(!client.acquire(key, 1s, result) && result.status() == status::invalid);
+    ck_assert(!client.ready(1s, result) && result.status() == status::invalid);
+    ck_assert(!client.query(key, result) && result.status() == status::invalid);
+    ck_assert(!client.trust(result) && result.status() == status::invalid);
+    ck_assert(!client.close(result) && result.status() == status::invalid);
+    ck_assert_uint_eq(client.statistics().attempts, 0);
+    ck_assert(fails([&] { redlock::cancellation cancellation(client); }).status() == status::invalid);
+    redlock::mutex mutex(client, key);
+    ck_assert(fails([&] { mutex.lock(); }).status() == status::invalid);
+}
+END_TEST
+
+START_TEST(a_lock_may_outlive_its_client)
+{
+    redlock::client client = open();
+    std::atomic<int> closed{0};
+    redlock::acquire_options options;
+    options.on_event = [&](redlock::event, redlock::loss loss, std::chrono::milliseconds) {
+        closed += loss == redlock::loss::closed ? 1 : 100;
+    };
+    redlock::lock lock = client.acquire(key, options);
+    ck_assert(is_on_every_node(lock));
+    client.close();
+    ck_assert(!client && !lock && lock.validity() == 0ms && lock.loss_reason() == redlock::loss::closed);
+    ck_assert_int_eq(closed, 1);
+    ck_assert(real_nothing_left(nullptr));
+    ck_assert(lock.wait_lost() == redlock::loss::closed);
+    redlock::result result;
+    ck_assert(!lock.release(result) && result.status() == status::invalid);
+    lock = open().acquire(key); // the temporary client is closed at the end of this statement
+    ck_assert(lock.loss_reason() == redlock::loss::closed);
+}
+END_TEST
+
+START_TEST(a_lock_dropped_by_its_own_callback_does_no_harm)
+{
+    std::optional<redlock::client> client = open();
+    std::mutex handing_over;
+    std::optional<redlock::lock> lock;
+    std::atomic<bool> dropped{false};
+    redlock::acquire_options options;
+    options.ttl = 300ms;
+    options.renewal = false;
+    options.on_event = [&](redlock::event, redlock::loss, std::chrono::milliseconds) {
+        const std::lock_guard guard(handing_over);
+        lock.reset(); // an invalid call here: the library refuses it, and frees the lock when the client is closed
+        dropped = true;
+    };
+    {
+        const std::lock_guard guard(handing_over);
+        lock = client->acquire(key, options);
+    }
+    wait_for([&] { return dropped.load(); });
+    client.reset();
+}
+END_TEST
+
+// --- A client
+
+START_TEST(a_client_is_moved)
+{
+    redlock::client client = open();
+    redlock::lock lock = client.acquire(key);
+    redlock::client moved = std::move(client);
+    ck_assert(moved && !client && moved.held_by_me(key)); // NOLINT: a moved-from client is an empty one
+    moved = open();
+    ck_assert(lock.loss_reason() == redlock::loss::closed && !moved.query(key).locked);
+}
+END_TEST
+
+START_TEST(a_client_tells_what_it_knows)
+{
+    const redlock::client client = open();
+    client.acquire(key).release();
+    const auto nodes = client.nodes();
+    ck_assert_uint_eq(nodes.size(), deployment_size(real_nodes));
+    ck_assert_str_eq(nodes[0].role, "master");
+    client.inspect(key);
+    ck_assert(std::string(client.nodes()[0].lacking).empty());
+    ck_assert(client.statistics().released == 1 && client.statistics().locks_held == 0);
+    const std::string metrics = client.metrics();
+    ck_assert(metrics.size() > 1000 && metrics.back() == '\n' && metrics.find('\0') == std::string::npos);
+}
+END_TEST
+
+START_TEST(an_unreachable_quorum_is_no_quorum)
+{
+    redlock::client client = open_nowhere();
+    redlock::result result;
+    ck_assert(!client.ready(0ms, result) && result.status() == status::no_quorum);
+    ck_assert(fails([&] { static_cast<void>(client.query(key)); }).status() == status::no_quorum);
+    redlock::mutex mutex(client, key);
+    ck_assert(fails([&] { mutex.try_lock(); }).status() == status::no_quorum);
+    ck_assert(fails([&] { mutex.try_lock_for(30ms); }).status() == status::timed_out);
+}
+END_TEST
+
+START_TEST(credentials_are_asked_and_logs_are_written)
+{
+    struct cluster_node_options nodes[3] = {};
+    for (auto &node : nodes)
+        node.password = "secret";
+    struct cluster_options cluster_options = {};
+    cluster_options.nodes = nodes;
+    struct cluster *cluster = real_cluster(3, &cluster_options);
+    std::atomic<int> asked{0}, lines{0};
+    redlock::options options = patient();
+    options.guard = true;
+    options.ttl = 20s;
+    options.max_ttl = 30s;
+    options.backoff_max = 10ms;
+    options.credentials = [&](std::string_view) -> std::optional<redlock::credentials> {
+        if (asked++ == 0)
+            return std::nullopt;
+        if (asked == 2)
+            throw std::runtime_error("none now, too");
+        return redlock::credentials{"", "secret"};
+    };
+    options.log_level = redlock::log_level::debug;
+    options.log = [&](redlock::log_level, std::string_view line) {
+        lines += line.find("secret") == std::string_view::npos ? 1 : 1000000;
+        throw std::runtime_error("what a callback throws is dropped");
+    };
+    const redlock::client client(cluster_nodes_string(cluster), options);
+    wait_for([&] { return client.trust(*std::make_unique<redlock::result>()); });
+    const redlock::lock lock = client.acquire(key, 20s);
+    ck_assert(asked >= 4 && lines > 0 && lines < 1000000);
+}
+END_TEST
+
+// --- As a mutex
+
+START_TEST(a_mutex_excludes)
+{
+    const redlock::client client = open();
+    redlock::mutex mutex(client, key), other(client, key);
+    {
+        const std::lock_guard guard(mutex);
+        ck_assert(mutex.held() && mutex.held()->validity() > 50s && mutex.resource() == key);
+        ck_assert(!other.try_lock() && !other.held());
+        const auto start = std::chrono::steady_clock::now();
+        ck_assert(!other.try_lock_for(30ms) && std::chrono::steady_clock::now() - start >= 30ms);
+        ck_assert(!other.try_lock_until(std::chrono::system_clock::now() - 1h));
+        ck_assert(!std::unique_lock(other, std::chrono::steady_clock::now() + 5ms));
+    }
+    ck_assert(!mutex.held() && real_nothing_left(nullptr));
+    ck_assert(other.try_lock());
+    other.unlock();
+    other.unlock(); // unlocking a mutex that is not held has no effect
+}
+END_TEST
+
+START_TEST(a_mutex_is_not_reentrant)
+{
+    const redlock::client client = open();
+    redlock::mutex mutex(client, key);
+    std::unique_lock guard(mutex);
+    ck_assert(!mutex.try_lock());
+    try {
+        mutex.lock();
+        ck_abort_msg("locked twice");
+    } catch (const std::system_error &error) {
+        ck_assert(error.code() == std::errc::resource_deadlock_would_occur);
+    }
+    std::thread([&] { mutex.unlock(); }).join(); // a thread that does not hold it
+    ck_assert(client.held_by_me(key));
+    guard.unlock();
+    ck_assert(!client.held_by_me(key));
+}
+END_TEST
+
+START_TEST(several_mutexes_are_locked_at_once)
+{
+    const redlock::client client = open();
+    redlock::mutex first(client, real_key("one")), second(client, real_key("two"));
+    int both = 0;
+    const auto work = [&](redlock::mutex &a, redlock::mutex &b) {
+        for (int i = 0; i < 5; i++) {
+            const std::scoped_lock guard(a, b);
+            both++;
+        }
+    };
+    std::thread other([&] { work(second, first); });
+    work(first, second);
+    other.join();
+    ck_assert_int_eq(both, 10);
+}
+END_TEST
+
+START_TEST(threads_share_a_mutex)
+{
+    const redlock::client client = open();
+    redlock::mutex mutex(client, key);
+    int counted = 0; // not atomic: the mutex synchronizes the threads
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; t++)
+        threads.emplace_back([&] {
+            for (int i = 0; i < 10; i++) {
+                const std::unique_lock guard(mutex, 20s);
+                ck_assert(guard.owns_lock());
+                counted++;
+            }
+        });
+    for (std::thread &thread : threads)
+        thread.join();
+    ck_assert_int_eq(counted, 40);
+}
+END_TEST
+
+START_TEST(a_lost_mutex_goes_to_another_thread)
+{
+    const redlock::client client = open();
+    redlock::acquire_options options;
+    options.ttl = 300ms;
+    options.renewal = false;
+    redlock::mutex mutex(client, key, options);
+    mutex.lock();
+    ck_assert(mutex.held()->wait_lost(20s) == redlock::loss::expired);
+    std::thread([&] {
+        const std::unique_lock guard(mutex, 20s);
+        ck_assert(guard.owns_lock() && mutex.held()->validity() > 0ms);
+    }).join();
+    ck_assert(mutex.held() && mutex.held()->validity() == 0ms);
+    mutex.unlock();
+    ck_assert(mutex.try_lock());
+    mutex.unlock();
+}
+END_TEST
+
+namespace
+{
+
+Suite *wrapper_suite()
+{
+    Suite *suite = suite_create("wrapper");
+
+    TCase *tcase = real_shared_case(suite, "words");
+    tcase_add_test(tcase, the_options_are_the_librarys_own);
+    tcase_add_test(tcase, a_status_is_an_error_code);
+    tcase_add_test(tcase, durations_are_rounded_up_and_bounded);
+    tcase_add_test(tcase, bad_arguments_are_named);
+
+    tcase = real_shared_case(suite, "lock");
+    tcase_add_test(tcase, a_lock_ends_with_its_scope);
+    tcase_add_test(tcase, a_resource_may_hold_any_byte);
+    tcase_add_test(tcase, a_moved_lock_is_held_once);
+    tcase_add_test(tcase, what_others_hold_is_refused_in_words);
+    tcase_add_test(tcase, a_wait_ends_when_the_lock_is_released);
+    tcase_add_test(tcase, a_wait_can_be_cancelled);
+    tcase_add_test(tcase, a_lock_on_several_has_one_fencing_token);
+    tcase_add_test(tcase, an_extension_prolongs);
+    tcase_add_test(tcase, an_owner_may_come_again);
+    tcase_add_test(tcase, a_lock_goes_on_by_its_token);
+    tcase_add_test(tcase, a_fence_grows);
+    tcase_add_test(tcase, a_semaphore_has_its_permits);
+    tcase_add_test(tcase, readers_share_it_and_a_writer_does_not);
+
+    tcase = real_shared_case(suite, "end");
+    tcase_add_test(tcase, a_loss_is_told_in_every_way);
+    tcase_add_test(tcase, an_empty_lock_answers);
+    tcase_add_test(tcase, an_empty_client_answers);
+    tcase_add_test(tcase, a_lock_may_outlive_its_client);
+    tcase_add_test(tcase, a_lock_dropped_by_its_own_callback_does_no_harm);
+
+    tcase = real_own_case(suite, "faults");
+    tcase_add_test(tcase, failing_renewal_says_why);
+    tcase = real_shared_case(suite, "client");
+    tcase_add_test(tcase, a_client_is_moved);
+    tcase_add_test(tcase, a_client_tells_what_it_knows);
+    tcase_add_test(tcase, an_unreachable_quorum_is_no_quorum);
+    tcase = real_bare_case(suite, "credentials");
+    tcase_add_test(tcase, credentials_are_asked_and_logs_are_written);
+
+    tcase = real_shared_case(suite, "mutex");
+    tcase_add_test(tcase, a_mutex_excludes);
+    tcase_add_test(tcase, a_mutex_is_not_reentrant);
+    tcase_add_test(tcase, several_mutexes_are_locked_at_once);
+    tcase_add_test(tcase, threads_share_a_mutex);
+    tcase_add_test(tcase, a_lost_mutex_goes_to_another_thread);
+    return suite;
+}
+
+} // namespace
+
+int main()
+{
+    return real_run(wrapper_suite(), false);
+}

@@ -1,0 +1,119 @@
+/* Which slot of a semaphore an attempt tries: the next slot that is free on a majority, each once, until a message
+ * reports a free slot. */
+#include "quorum/permits.h"
+
+#include "rules/random.h"
+#include "support/suite.h"
+
+enum { NODES = 5, QUORUM = 3 };
+
+static struct quorum_permits permits;
+
+static void refused_by(unsigned nodes, uint64_t free)
+{
+    for (unsigned i = 0; i < nodes; i++)
+        quorum_permits_refused(&permits, free);
+}
+
+START_TEST(it_begins_where_it_is_told)
+{
+    quorum_permits_init(&permits, NODES, 8, 5);
+    ck_assert_uint_eq(permits.slot, 5);
+}
+END_TEST
+
+START_TEST(free_on_a_majority_is_tried_next)
+{
+    quorum_permits_init(&permits, NODES, 3, 0);
+    quorum_permits_try(&permits);
+    refused_by(QUORUM - 1, 2);
+    quorum_permits_refused(&permits, 6);
+    ck_assert(quorum_permits_next(&permits, 12345));
+    ck_assert_uint_eq(permits.slot, 1);
+}
+END_TEST
+
+START_TEST(free_on_a_minority_is_not)
+{
+    quorum_permits_init(&permits, NODES, 3, 0);
+    quorum_permits_try(&permits);
+    refused_by(QUORUM - 1, 7);
+    ck_assert(!quorum_permits_next(&permits, 0));
+    ck_assert_uint_eq(permits.slot, 0);
+}
+END_TEST
+
+START_TEST(answers_to_an_earlier_attempt_do_not_count)
+{
+    quorum_permits_init(&permits, NODES, 3, 0);
+    quorum_permits_try(&permits);
+    refused_by(NODES, 2);
+    quorum_permits_try(&permits);
+    ck_assert(!quorum_permits_next(&permits, 0));
+}
+END_TEST
+
+START_TEST(each_slot_is_tried_once)
+{
+    uint64_t random = 1;
+    for (unsigned count = 1; count <= QUORUM_PERMITS_MAX; count++) {
+        unsigned tries = 1;
+        quorum_permits_init(&permits, NODES, count, count / 2);
+        quorum_permits_try(&permits);
+        refused_by(NODES, UINT64_MAX);
+        while (quorum_permits_next(&permits, next_random(&random))) {
+            tries++;
+            ck_assert_uint_lt(permits.slot, count);
+            quorum_permits_try(&permits);
+            refused_by(NODES, UINT64_MAX);
+        }
+        ck_assert_uint_eq(tries, count);
+        refused_by(NODES, UINT64_MAX);
+        ck_assert_int_eq(quorum_permits_next(&permits, 0), 1); /* a later attempt begins anew */
+    }
+}
+END_TEST
+
+START_TEST(who_come_at_once_part)
+{
+    unsigned chosen[8] = {0};
+    uint64_t random = 3;
+    for (unsigned i = 0; i < 8000; i++) {
+        quorum_permits_init(&permits, NODES, 8, 0);
+        quorum_permits_try(&permits);
+        refused_by(NODES, 0xfe);
+        ck_assert(quorum_permits_next(&permits, next_random(&random)));
+        chosen[permits.slot]++;
+    }
+    ck_assert_uint_eq(chosen[0], 0);
+    for (unsigned slot = 1; slot < 8; slot++)
+        ck_assert_uint_gt(chosen[slot], 900);
+}
+END_TEST
+
+START_TEST(word_of_a_free_slot_is_followed)
+{
+    quorum_permits_init(&permits, NODES, 3, 0);
+    quorum_permits_try(&permits);
+    quorum_permits_called(&permits, 2);
+    ck_assert_uint_eq(permits.slot, 2);
+    ck_assert_uint_eq(permits.tried, 0);
+    quorum_permits_called(&permits, 3); /* there is no slot 3 */
+    ck_assert_uint_eq(permits.slot, 2);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("permits");
+    TCase *all = tcase_create("permits");
+    tcase_add_test(all, it_begins_where_it_is_told);
+    tcase_add_test(all, free_on_a_majority_is_tried_next);
+    tcase_add_test(all, free_on_a_minority_is_not);
+    tcase_add_test(all, answers_to_an_earlier_attempt_do_not_count);
+    tcase_add_test(all, each_slot_is_tried_once);
+    tcase_add_test(all, who_come_at_once_part);
+    tcase_add_test(all, word_of_a_free_slot_is_followed);
+    suite_add_tcase(suite, all);
+    return run_suite(suite);
+}

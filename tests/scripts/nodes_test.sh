@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# scripts/nodes.sh: starts, names, breaks, mends and stops nodes, cleans up whatever happens, and is clear about bad input.
+set -euo pipefail
+
+nodes=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/scripts/nodes.sh
+# shellcheck source=scripts/lib/server.sh
+. "$(dirname "$nodes")/lib/server.sh"
+server_available || {
+  echo "skipped: there is no $(server_program); install it or set REDLOCK_SERVER_PROGRAM" >&2
+  exit 77
+}
+work=$(mktemp -d)
+dir=$work/nodes
+export TMPDIR=$work
+
+clean_up() {
+  "$nodes" stop --dir "$dir" --quiet 2>/dev/null || true
+  rm -rf "$work"
+}
+trap clean_up EXIT
+
+die() {
+  echo "nodes_test.sh: $*" >&2
+  exit 1
+}
+
+ping() { # host:port
+  local reply=
+  exec 3<>"/dev/tcp/${1%:*}/${1##*:}" || return 1
+  printf 'PING\r\n' >&3
+  read -r -t 5 reply <&3 || true
+  exec 3>&-
+  [ "$reply" = $'+PONG\r' ]
+} 2>/dev/null
+
+fails_saying() { # words command...
+  local words=$1 said
+  shift
+  if said=$("$@" 2>&1); then die "$* should fail"; fi
+  case $said in
+    *"$words"*) ;;
+    *) die "$* should say '$words', but says: $said" ;;
+  esac
+}
+
+variables=$("$nodes" start -n 3 --dir "$dir" --quiet -- --maxmemory 10mb)
+eval "$variables"
+IFS=, read -r -a list <<<"$REDLOCK_NODES"
+[ ${#list[@]} = 3 ] || die "three nodes were asked for, not: $REDLOCK_NODES"
+for node in "${list[@]}"; do ping "$node" || die "$node does not answer"; done
+"$nodes" status --dir "$dir" >/dev/null || die "status does not say that all run"
+[ "$("$nodes" env --dir "$dir")" = "$variables" ] || die "env and start differ"
+
+$REDLOCK_NODE_CONTROL kill 2
+if ping "${list[1]}"; then die "node 2 answers though it was killed"; fi
+ping "${list[0]}" || die "node 1 died with node 2"
+if "$nodes" status --dir "$dir" >"$work/status"; then die "status says that all run, but node 2 is down"; fi
+grep -q '^2 .* down$' "$work/status" || die "status does not show node 2 down"
+$REDLOCK_NODE_CONTROL start 2
+ping "${list[1]}" || die "node 2 does not answer after its start"
+$REDLOCK_NODE_CONTROL pause 3
+grep -q '^3 .* paused$' <("$nodes" status --dir "$dir" || true) || die "status does not show node 3 paused"
+$REDLOCK_NODE_CONTROL unpause 3
+ping "${list[2]}" || die "node 3 does not answer after it was unpaused"
+
+fails_saying 'there are nodes in' "$nodes" start --dir "$dir"
+fails_saying "no node '4'" "$nodes" node kill 4 --dir "$dir"
+fails_saying 'Address already in use' "$nodes" start -n 1 --base-port "${list[0]##*:}" --dir "$work/other"
+[ ! -e "$work/other" ] || die "a start that failed left its directory"
+fails_saying 'is not empty' "$nodes" start --dir "$work"
+fails_saying 'there is no /none' env REDLOCK_SERVER_PROGRAM=/none "$nodes" start --dir "$work/other"
+fails_saying "'0' is not a number from 1 to 32" "$nodes" start -n 0
+fails_saying "'--nonsense' is not understood" "$nodes" start --nonsense
+fails_saying 'no command' "$nodes" nonsense
+fails_saying 'wants a command' "$nodes" run
+
+"$nodes" stop --dir "$dir" --quiet
+[ ! -e "$dir" ] || die "stop left $dir"
+for node in "${list[@]}"; do if ping "$node"; then die "$node answers after stop"; fi; done
+fails_saying 'there are no nodes' "$nodes" stop --dir "$dir"
+
+status=0
+# shellcheck disable=SC2016 # for the shell that run starts
+"$nodes" run -n 2 --quiet -- sh -c 'echo "$REDLOCK_NODES"; cat; exit 7' <<<input >"$work/out" || status=$?
+[ "$status" = 7 ] || die "run gives $status instead of the command's 7"
+grep -qx input "$work/out" || die "the command of run did not get its input"
+
+# The command is told of the signal, and the nodes are gone when run is.
+mkfifo "$work/ready"
+# shellcheck disable=SC2016
+"$nodes" run -n 2 --quiet -- sh -c 'trap "exit 3" TERM; echo "$REDLOCK_NODES" > "$1"; while :; do sleep 0.05; done' sh "$work/ready" &
+run=$!
+IFS=, read -r -a list <"$work/ready"
+ping "${list[1]}" || die "run's node ${list[1]} does not answer"
+kill -TERM "$run"
+status=0
+wait "$run" || status=$?
+[ "$status" = 3 ] || die "run gives $status instead of the 3 of the command that was ended"
+if ping "${list[1]}"; then die "${list[1]} outlived its run"; fi
+[ "$(ls "$work")" = "out
+ready
+status" ] || die "left over: $(ls "$work")"

@@ -1,0 +1,98 @@
+/* The data of one Redis server: strings, hashes and sorted sets with expiry, to the extent that the library's
+ * commands and scripts use them. */
+#ifndef SIMULATION_KEYSPACE_H
+#define SIMULATION_KEYSPACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <strings.h>
+
+/* Bytes of a command, without a final NUL. */
+struct sim_text {
+    const char *bytes;
+    size_t size;
+};
+
+/* A growing byte array. */
+struct sim_bytes {
+    char *bytes;
+    size_t size;
+    size_t capacity;
+};
+
+void sim_bytes_add(struct sim_bytes *bytes, const void *more, size_t size);
+void sim_bytes_print(struct sim_bytes *bytes, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void sim_bytes_add_number(struct sim_bytes *bytes, char mark, long long number); /* ":12\r\n" */
+void sim_bytes_free(struct sim_bytes *bytes);
+
+enum sim_type { SIM_STRING, SIM_HASH, SIM_SORTED };
+
+struct sim_member {
+    char *name;
+    size_t name_size;
+    char *value; /* of a hash's field */
+    size_t value_size;
+    double score; /* of a sorted set's member */
+};
+
+#define SIM_NO_EXPIRY INT64_MAX
+
+struct sim_key {
+    enum sim_type type;
+    char *name;
+    size_t name_size;
+    char *value;
+    size_t value_size;
+    struct sim_member *members; /* of a sorted set: ordered by score, then by name */
+    size_t members_count;
+    bool revived;    /* restored from a snapshot: changes since then are lost */
+    int64_t expires; /* ms of the node's clock: gone when the clock shows more */
+};
+
+struct sim_keyspace {
+    struct sim_key *keys;
+    size_t count;
+    size_t capacity;
+};
+
+void sim_keyspace_clear(struct sim_keyspace *space);
+/* revived: see the field of the keys. */
+void sim_keyspace_copy(struct sim_keyspace *to, const struct sim_keyspace *from, bool revived);
+
+/* Removes each key with probability 1/2, by the seed. Returns the number of removed keys. */
+unsigned sim_keyspace_evict(struct sim_keyspace *space, uint64_t seed);
+
+/* Returns NULL if no such key exists at `now` (ms of the node's clock). The result is valid until the next change. */
+struct sim_key *sim_keyspace_find(struct sim_keyspace *space, struct sim_text name, int64_t now);
+
+/*
+ * Executes a command on the keys and writes its reply as RESP. Returns false if the command is not one of the key
+ * space. microseconds: the node's clock.
+ */
+bool sim_keyspace_execute(struct sim_keyspace *space, size_t count, const struct sim_text *words, int64_t microseconds,
+                          struct sim_bytes *reply);
+
+/* Reads a number as Redis does: without spaces, a plus sign or leading zeros. */
+bool sim_text_integer(struct sim_text text, long long *number);
+
+/* Compares without regard to case. The size and the first letter distinguish most words early. */
+static inline bool sim_text_equal(struct sim_text a, struct sim_text b)
+{
+    return a.size == b.size && (a.size == 0 || ((a.bytes[0] ^ b.bytes[0]) & ~32) == 0) &&
+           strncasecmp(a.bytes, b.bytes, a.size) == 0;
+}
+
+static inline bool sim_text_is(struct sim_text text, const char *word)
+{
+    return sim_text_equal(text, (struct sim_text){word, strlen(word)});
+}
+
+/* Writes the number in decimal, without a NUL. Returns the number of bytes. */
+#define SIM_INTEGER_SIZE 24
+size_t sim_integer_write(char *to, long long number);
+/* The same for any number, as "%.17g" does. Whole numbers are written without printf, which is faster. */
+size_t sim_number_write(char *to, size_t size, double number);
+
+#endif

@@ -1,0 +1,831 @@
+/*
+ * Tests that the simulator's node is a true model. The same random commands and scripts of the library, valid and
+ * invalid ones, go to the model and to a real server whose wall clock is held at the model's time. Every reply, every
+ * published message and, at the end, every key must be equal, to the millisecond.
+ */
+#include "simulation/random.h"
+#include "simulation/server.h"
+#include "src/node/reply.h"
+#include "src/node/script.h"
+#include "support/cluster.h"
+#include "support/fixture.h"
+#include "support/raw_client.h"
+#include "support/resp.h"
+#include "support/server_suite.h"
+
+#include <check.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SEEDS = 4, STEPS = 3000, WORDS = 64, PUBLISHED = 64 };
+
+static struct cluster *cluster;
+static struct raw_client *real;
+static struct raw_client *listener; /* receives the messages that the real server publishes */
+static struct sim_server model;
+static struct sim_session session;
+static struct sim_bytes published[PUBLISHED]; /* the messages that the listener must receive, in RESP */
+static size_t published_count;
+static int64_t now_us;
+static struct sim_random random_stream;
+static unsigned seed;
+static int step;
+
+static size_t draw(size_t below)
+{
+    return (size_t)sim_random_below(&random_stream, below);
+}
+
+static bool once_in(size_t times)
+{
+    return draw(times) == 0;
+}
+
+#define ONE_OF(list) ((list)[draw(sizeof(list) / sizeof(list)[0])])
+
+/* ------------------------------------------------------------------------------------------------ a command's words */
+
+static struct sim_text words[WORDS];
+static char *texts[WORDS];
+static size_t count;
+
+static void add_bytes(const char *bytes, size_t size)
+{
+    ck_assert_uint_lt(count, WORDS);
+    free(texts[count]);
+    texts[count] = fixture_allocate(size + 1);
+    memcpy(texts[count], bytes, size);
+    words[count] = (struct sim_text){texts[count], size};
+    count++;
+}
+
+static void add(const char *word)
+{
+    add_bytes(word, strlen(word));
+}
+
+static void add_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static void add_print(const char *format, ...)
+{
+    char text[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    add(text);
+}
+
+static const char *command_text(void)
+{
+    static char text[1024];
+    size_t used = 0;
+    for (size_t i = 0; i < count && used < sizeof text; i++) {
+        struct sim_text word = i < 2 ? sim_script_name(words[i]) : words[i];
+        used += (size_t)snprintf(text + used, sizeof text - used, "'%.*s' ", (int)word.size, word.bytes);
+    }
+    return text;
+}
+
+/* ------------------------------------------------------------------------------------------------------- both reply */
+
+/* File scope, because a failing test does not return to the code that would free them. */
+static struct sim_bytes answer, a, b;
+
+/* The end of one line of a reply, after its CRLF. */
+static const char *line_end(const char *line, const char *end)
+{
+    const char *found = memmem(line, (size_t)(end - line), "\r\n", 2);
+    ck_assert_msg(found, "seed %u, step %d, %s: a line without an end: %.*s", seed, step, command_text(),
+                  (int)(end - line), line);
+    return found + 2;
+}
+
+/* Reduces an error to its first word, or to that of the error inside a script's error: before Redis 7 the server
+ * puts its own word first. */
+static void add_error(struct sim_bytes *out, const char *line, size_t size)
+{
+    char copy[512], text[256];
+    ck_assert_uint_lt(size, sizeof copy);
+    memcpy(copy, line, size);
+    redisReply error = {.type = REDIS_REPLY_ERROR, .str = copy + 1, .len = size - 3};
+    rl_reply_text(&error, text, sizeof text);
+    size_t word = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+    sim_bytes_print(out, "-%.*s\r\n", word > 1 ? (int)word : 3, word > 1 ? text : "ERR");
+}
+
+/* Reduces an error to its kind, and copies the rest of the reply unchanged. */
+static void make_canonical(struct sim_bytes *out, const char *reply, size_t size)
+{
+    const char *at = reply, *end = reply + size;
+    out->size = 0;
+    while (at < end) {
+        const char *next = line_end(at, end);
+        if (*at == '-')
+            add_error(out, at, (size_t)(next - at));
+        else
+            sim_bytes_add(out, at, (size_t)(next - at));
+        long long bulk = *at == '$' ? strtoll(at + 1, NULL, 10) : -1;
+        if (bulk >= 0) {
+            sim_bytes_add(out, next, (size_t)bulk + 2);
+            next += bulk + 2;
+        }
+        at = next;
+    }
+    sim_bytes_add(out, "", 1);
+}
+
+static void require_same(const char *what, const char *expected, size_t expected_size, const char *got, size_t got_size)
+{
+    make_canonical(&a, expected, expected_size);
+    make_canonical(&b, got, got_size);
+    ck_assert_msg(a.size == b.size && memcmp(a.bytes, b.bytes, a.size) == 0,
+                  "seed %u, step %d, %s%s\nredis-server says\n%s\nand the model\n%s", seed, step, command_text(), what,
+                  expected, got);
+}
+
+static long long publish(struct sim_server *server, struct sim_text channel, struct sim_text text)
+{
+    (void)server;
+    ck_assert_uint_lt(published_count, PUBLISHED);
+    struct sim_bytes *message = &published[published_count++];
+    message->size = 0;
+    sim_bytes_print(message, "*4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$%zu\r\n", channel.size);
+    sim_bytes_add(message, channel.bytes, channel.size);
+    sim_bytes_print(message, "\r\n$%zu\r\n", text.size);
+    sim_bytes_add(message, text.bytes, text.size);
+    sim_bytes_add(message, "\r\n", 2);
+    return 1;
+}
+
+static bool kill_session(struct sim_server *server, int64_t id)
+{
+    (void)server;
+    (void)id;
+    return false;
+}
+
+static const struct sim_server_hooks hooks = {publish, kill_session};
+
+static void require_same_publications(void)
+{
+    for (size_t i = 0; i < published_count; i++) {
+        size_t size;
+        const char *message = raw_client_reply_bytes(listener, &size);
+        sim_bytes_add(&published[i], "", 1);
+        require_same(": what is published", message, size, published[i].bytes, published[i].size - 1);
+    }
+    published_count = 0;
+    ck_assert_uint_eq(raw_client_unread(listener), 0);
+}
+
+/* Executes the command in `words` on both. Returns true if the reply was no error. */
+static bool execute(void)
+{
+    struct resp_argument argv[WORDS];
+    struct bytes command = {0};
+    size_t size;
+    for (size_t i = 0; i < count; i++)
+        argv[i] = (struct resp_argument){.data = words[i].bytes, .length = words[i].size};
+    resp_write_command(&command, count, argv);
+    ck_assert(raw_client_send(real, command.data, command.length));
+    bytes_free(&command);
+
+    answer.size = 0;
+    sim_server_execute(&model, &session, count, words, now_us, &answer);
+    size_t answer_size = answer.size;
+    sim_bytes_add(&answer, "", 1);
+    const char *expected = raw_client_reply_bytes(real, &size);
+    require_same("", expected, size, answer.bytes, answer_size);
+    bool succeeded = expected[0] != '-';
+    require_same_publications();
+    return succeeded;
+}
+
+/* ---------------------------------------------------------------------------------------------------- random values */
+
+static const char *const locks[] = {"lock", "other", "a third"};
+static const char *const suffixes[] = {":redlock:queue",  ":redlock:alive",  ":redlock:free",  ":redlock:fence",
+                                       ":redlock:slot:0", ":redlock:slot:1", ":redlock:slot:2"};
+static const char marker[] = "redlock:marker";
+static const char *const tokens[] = {"token-1", "token-2", "token-3"};
+static const char *const waiters[] = {"w1", "w2", "w3", "w4 1", "w5 r", "w6 r"};
+static const char *const lives[] = {"1", "2", "150", "1000", "3000", "5000", "10000", "30000", "86400000"};
+static const char *const integers[] = {"0", "1", "2", "-1", "-2", "5", "100", "1000000"};
+static const char *const scores[] = {"1",  "2",   "3",   "1.5", "-2.25", "1700000000000", "1700000000000001",
+                                     "+4", "1e3", "inf", "-inf"};
+static const char *const odd_values[] = {"",
+                                         "soon",
+                                         " 12",
+                                         "12 ",
+                                         "+3",
+                                         "007",
+                                         "-0",
+                                         "-",
+                                         "0x10",
+                                         "1.5",
+                                         "1e3",
+                                         "nan",
+                                         "inf",
+                                         "(1",
+                                         "(",
+                                         "-5",
+                                         "9223372036854775807",
+                                         "9223372036854775808",
+                                         "-9223372036854775809",
+                                         "99999999999999999999",
+                                         "1e400",
+                                         "as long as a hash's fields may be if they are to stay in order"};
+
+static void add_key(void)
+{
+    if (once_in(30))
+        add(marker);
+    else
+        add_print("%s%s", ONE_OF(locks), draw(3) ? "" : ONE_OF(suffixes));
+}
+
+static void add_value(void)
+{
+    static const char binary[] = "a\0b\r\nc";
+    size_t kind = draw(12);
+    if (kind < 5)
+        add(ONE_OF(tokens));
+    else if (kind < 9)
+        add(ONE_OF(integers));
+    else if (kind < 11)
+        add(ONE_OF(odd_values));
+    else
+        add_bytes(binary, sizeof binary - 1);
+}
+
+static void add_number_or_not(const char *number)
+{
+    add(once_in(12) ? ONE_OF(odd_values) : number);
+}
+
+/* Redis 8 accepts neither blanks before a float nor a hexadecimal float. Redis 8 and Valkey print floats beyond 2^53
+ * with all digits. The model follows Redis 7.0 where all of them agree. */
+static void add_float_or_not(const char *number)
+{
+    const char *odd = ONE_OF(odd_values);
+    bool differs = odd[0] == ' ' || strncmp(odd, "0x", 2) == 0 || strlen(odd) > 16;
+    add(once_in(12) && !differs ? odd : number);
+}
+
+/* A member of a hash or of a sorted set. */
+static void add_member(void)
+{
+    static const char *const members[] = {" seen", " writer", "token-1", "token-2", "", "m"};
+    add(once_in(3) ? ONE_OF(members) : ONE_OF(waiters));
+}
+
+static void add_bound(void)
+{
+    static const char *const bounds[] = {"-inf", "+inf", "(1", "(2", "1.5", "(1700000000000", "2"};
+    add_float_or_not(ONE_OF(bounds));
+}
+
+static void add_option(void)
+{
+    static const char *const options[] = {"NX", "xx", "GET", "PX", "ex", "1000", "bogus"};
+    add(ONE_OF(options));
+}
+
+/* The ID of a connection that does not exist, because the test needs its own connections. */
+static void add_connection(void)
+{
+    static const char *const ids[] = {"0", "-1", "soon", "", "1000000"};
+    add(ONE_OF(ids));
+}
+
+static void add_class(char class)
+{
+    switch (class) {
+    case 'k':
+        add_key();
+        return;
+    case 'h': /* most likely a hash */
+        add_print("%s%s", ONE_OF(locks), once_in(15) ? "" : ":redlock:alive");
+        return;
+    case 'z': /* most likely a sorted set */
+        add_print("%s%s", ONE_OF(locks), once_in(4) ? "" : ":redlock:queue");
+        return;
+    case 'v':
+        add_value();
+        return;
+    case 't':
+        add_number_or_not(ONE_OF(lives));
+        return;
+    case 'i':
+        add_number_or_not(ONE_OF(integers));
+        return;
+    case 'f':
+        add_float_or_not(ONE_OF(scores));
+        return;
+    case 'b':
+        add_bound();
+        return;
+    case 'm':
+        add_member();
+        return;
+    case 'c':
+        add(ONE_OF(waiters));
+        return;
+    case 'x':
+        add_connection();
+        return;
+    default:
+        ck_assert_int_eq(class, 'o');
+        add_option();
+    }
+}
+
+/* A small letter stands for a random word of its kind; see add_class(). */
+static void add_pattern(const char *pattern)
+{
+    while (*pattern != '\0') {
+        size_t size = strcspn(pattern, " ");
+        if (size == 1 && pattern[0] >= 'a' && pattern[0] <= 'z')
+            add_class(pattern[0]);
+        else
+            add_bytes(pattern, size);
+        pattern += size + (pattern[size] == ' ');
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------- commands */
+
+static const char *const patterns[] = {
+    "GET k",
+    "get k",
+    "MGET k k k",
+    "SET k v",
+    "SET k v NX PX t",
+    "SET k v XX EX i",
+    "SET k v px t",
+    "SET k v o",
+    "SET k v o o",
+    "SET k v o o o",
+    "SET k v PX t GET",
+    "DEL k",
+    "DEL k k k",
+    "EXISTS k",
+    "EXISTS k k k",
+    "PTTL k",
+    "PEXPIRE k t",
+    "PEXPIRE k i",
+    "PERSIST k",
+    "TYPE k",
+    "INCR k",
+    "INCRBY k i",
+    "TIME",
+    "HGET h m",
+    "HMGET h m m m",
+    "HSET h m v",
+    "HSET h m v m v",
+    "HSET h m v m",
+    "HSETNX h m v",
+    "HDEL h m m",
+    "HLEN h",
+    "HGETALL h",
+    "ZADD z f m",
+    "ZADD z f m f m",
+    "ZADD z f m f",
+    "ZREM z m m",
+    "ZCARD z",
+    "ZCOUNT z b b",
+    "ZSCORE z m",
+    "ZRANGE z i i",
+    "ZRANGE z i i WITHSCORES",
+    "ZRANGE z 0 -1 o",
+    "ZRANGEBYSCORE z b b",
+    "ZRANGEBYSCORE z b b LIMIT i i",
+    "ZRANGEBYSCORE z b b LIMIT i",
+    "ZREMRANGEBYSCORE z b b",
+    "CLIENT ID",
+    "CLIENT SETNAME m",
+    "CLIENT KILL ID x",
+    "SCRIPT FLUSH",
+    "SCRIPT NONESUCH",
+    "PUBLISH c v",
+    "NONESUCH k",
+    "SELECT 0",
+    "FLUSHALL",
+};
+
+/* Sometimes removes or adds a word. */
+static void spoil_count(void)
+{
+    if (once_in(40) && count > 1)
+        count--;
+    else if (once_in(40))
+        add_value();
+}
+
+static void say_command(void)
+{
+    add_pattern(ONE_OF(patterns));
+    spoil_count();
+}
+
+/* ---------------------------------------------------------------------------------------------------------- scripts */
+
+static void add_keys(size_t most)
+{
+    size_t keys = draw(4) ? 1 : 1 + draw(most);
+    add_print("%zu", keys);
+    for (size_t i = 0; i < keys; i++)
+        add(locks[(i + draw(sizeof locks / sizeof *locks)) % (sizeof locks / sizeof *locks)]);
+}
+
+/* Microseconds of a wall clock, which may be days off, or no number. */
+static void add_fence(void)
+{
+    static const int64_t offsets[] = {0, 1, -1, -1000000, 86400000000, 86399000000, 90000000000};
+    if (draw(3))
+        add_print("%lld", (long long)(now_us + ONE_OF(offsets)));
+    else
+        add("0");
+}
+
+static void add_record_life(void)
+{
+    add(draw(3) ? "86400000" : "0");
+}
+
+static void add_mode(void)
+{
+    add(draw(3) ? "exclusive" : "shared");
+}
+
+static void say_release(void)
+{
+    add("1");
+    add(ONE_OF(locks));
+    add(ONE_OF(tokens));
+    if (once_in(3))
+        add(ONE_OF(waiters));
+}
+
+static void say_extend(void)
+{
+    add("1");
+    add(ONE_OF(locks));
+    add(ONE_OF(tokens));
+    add(ONE_OF(lives));
+}
+
+static void say_query(void)
+{
+    add("1");
+    add(ONE_OF(locks));
+}
+
+/* The scripts that renew and heal. */
+static void say_each(void)
+{
+    size_t keys = 1 + draw(3);
+    add_print("%zu", keys);
+    for (size_t i = 0; i < keys; i++)
+        add(locks[i]);
+    for (size_t i = 0; i < keys; i++) {
+        add(ONE_OF(tokens));
+        add(ONE_OF(lives));
+    }
+}
+
+static void say_guard(void)
+{
+    static const char *const what[] = {"look", "look", "look", "jumped", "trust"};
+    add("1");
+    add(marker);
+    add(once_in(4) ? "60000" : "30000");
+    add(once_in(8) ? "elsewhere" : "here");
+    add(once_in(8) ? "3" : "5");
+    add(ONE_OF(what));
+    add_print("%016zx", draw(4));
+    add(once_in(2) ? "" : "0000000000000001");
+    add_print("%lld", (long long)(now_us - 3000000 + (int64_t)draw(6) * 1000000));
+}
+
+static void say_attest(void)
+{
+    add("1");
+    add(marker);
+}
+
+static void say_wait(void)
+{
+    static const char *const tasks[] = {"take", "take", "enqueue", "try"};
+    bool shared = once_in(3);
+    size_t slots = once_in(4) ? 1 + draw(3) : 0;
+    add_keys(3);
+    add_print("w%zu%s", draw(5), shared ? " r" : "");
+    add_print("%lld", (long long)(now_us - (int64_t)draw(4) * 1000));
+    add(once_in(3) ? "2" : "1");
+    add(ONE_OF(tasks));
+    add(ONE_OF(tokens));
+    add(ONE_OF(lives));
+    add_fence();
+    add_record_life();
+    add(shared ? "shared" : "exclusive");
+    add_print("%zu", slots);
+    add_print("%d", slots ? (int)draw(slots + 1) - 1 : -1);
+    add(once_in(2) ? "1" : "0");
+}
+
+static void say_grant(void)
+{
+    size_t slots = once_in(4) ? 1 + draw(3) : 0;
+    add_keys(3);
+    add(ONE_OF(tokens));
+    add(ONE_OF(lives));
+    add_fence();
+    add_record_life();
+    add_mode();
+    add_print("%zu", slots);
+    add_print("%zu", slots ? draw(slots) : 0);
+}
+
+static void say_keep(void)
+{
+    size_t each[3], lock_count = 1 + draw(3), keys = 0;
+    for (size_t i = 0; i < lock_count; i++)
+        keys += each[i] = 1 + draw(2);
+    add_print("%zu", keys);
+    for (size_t i = 0; i < keys; i++)
+        add(ONE_OF(locks));
+    add(once_in(2) ? "keep" : "heal");
+    for (size_t i = 0; i < lock_count; i++) {
+        add_print("%zu", each[i]);
+        add(ONE_OF(tokens));
+        add(ONE_OF(lives));
+        add_fence();
+        add_record_life();
+        add_mode();
+    }
+}
+
+static void say_free(void)
+{
+    bool slot = once_in(4);
+    const char *base = ONE_OF(locks);
+    add("1");
+    add_print("%s%s", base, slot ? ":redlock:slot:1" : "");
+    add(ONE_OF(tokens));
+    add_fence();
+    add_record_life();
+    add_mode();
+    add(once_in(3) ? ONE_OF(waiters) : "");
+    add(slot ? base : "");
+}
+
+static void (*const says[RL_SCRIPTS])(void) = {
+    [RL_SCRIPT_RELEASE] = say_release, [RL_SCRIPT_EXTEND] = say_extend, [RL_SCRIPT_QUERY] = say_query,
+    [RL_SCRIPT_RENEW] = say_each,      [RL_SCRIPT_HEAL] = say_each,     [RL_SCRIPT_GUARD] = say_guard,
+    [RL_SCRIPT_ATTEST] = say_attest,   [RL_SCRIPT_WAIT] = say_wait,     [RL_SCRIPT_GRANT] = say_grant,
+    [RL_SCRIPT_KEEP] = say_keep,       [RL_SCRIPT_FREE] = say_free,
+};
+
+/* Makes one argument invalid, or removes one. Uses no large numbers, because a script would count up to them. */
+static void spoil_script(void)
+{
+    static const char *const spoilt[] = {"",    "0",   "soon",    "007", "-1", "1.5",
+                                         "1e1", " 12", "token-1", "100", "w1", "shared"};
+    size_t from = 2 + draw(count - 2);
+    struct sim_text kept[WORDS];
+    char *copies[WORDS];
+    size_t all = count;
+    if (draw(20))
+        return;
+    for (size_t i = from; i < all; i++) {
+        copies[i] = fixture_allocate(words[i].size + 1);
+        memcpy(copies[i], words[i].bytes, words[i].size);
+        kept[i] = (struct sim_text){copies[i], words[i].size};
+    }
+    count = from;
+    if (draw(3))
+        add(ONE_OF(spoilt));
+    for (size_t i = from + 1; i < all; i++)
+        add_bytes(kept[i].bytes, kept[i].size);
+    for (size_t i = from; i < all; i++)
+        free(copies[i]);
+}
+
+static size_t say_script(void)
+{
+    size_t script = draw(RL_SCRIPTS);
+    bool whole = draw(4) == 0;
+    add(whole ? "EVAL" : "EVALSHA");
+    add(whole ? rl_scripts[script].text : rl_scripts[script].sha1);
+    says[script]();
+    spoil_script();
+    return script;
+}
+
+static void say_load(void)
+{
+    add("SCRIPT");
+    add("LOAD");
+    add(rl_scripts[draw(RL_SCRIPTS)].text);
+}
+
+/* A marker as another incarnation or another deployment would have written it, or none. */
+static void say_marker(void)
+{
+    static const char *const others[] = {"1 x", "2 abc 1 1 1 new here", "", "1 abc 1 1 1 new here"};
+    add("SET");
+    add(marker);
+    if (once_in(3))
+        add(ONE_OF(others));
+    else
+        add_print("1 %s %lld 30000 5 %s here", once_in(2) ? model.run_id : "abc",
+                  (long long)(once_in(3) ? 0 : now_us / 1000 + (int64_t)draw(3000) - 2000),
+                  once_in(2) ? "new" : "restarted");
+}
+
+/* ---------------------------------------------------------------------------------------- time, and the final state */
+
+static void execute_words(const char *first, const char *second, const char *third, const char *fourth,
+                          const char *fifth)
+{
+    const char *const all[] = {first, second, third, fourth, fifth};
+    count = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all && all[i]; i++)
+        add(all[i]);
+    execute();
+}
+
+/* Compares the key's type, its end to the millisecond, and its contents. Errors must be equal too. */
+static void compare_key(const char *name)
+{
+    execute_words("EXISTS", name, NULL, NULL, NULL);
+    execute_words("TYPE", name, NULL, NULL, NULL);
+    execute_words("PTTL", name, NULL, NULL, NULL);
+    execute_words("GET", name, NULL, NULL, NULL);
+    execute_words("HGETALL", name, NULL, NULL, NULL);
+    execute_words("ZRANGE", name, "0", "-1", "WITHSCORES");
+}
+
+/* Expired keys disappear when both have received a command for them. Then both have the same number of keys, and
+ * these are the keys that the model has. */
+static void compare_all(void)
+{
+    static char names[128][128];
+    size_t keys = model.keys.count;
+    ck_assert_uint_le(keys, sizeof names / sizeof *names);
+    for (size_t i = 0; i < keys; i++)
+        snprintf(names[i], sizeof names[i], "%s", model.keys.keys[i].name);
+    for (size_t i = 0; i < keys; i++)
+        compare_key(names[i]);
+    execute_words("DBSIZE", NULL, NULL, NULL, NULL);
+}
+
+static void set_time(int64_t microseconds)
+{
+    now_us = microseconds;
+    cluster_hold_clock(cluster, 0, now_us);
+}
+
+/* Advances the time by steps that matter to the scripts. Sometimes the time jumps back. */
+static void move_time(void)
+{
+    static const int64_t ms[] = {1,    1,    2,    49,   150,  199,  200,   201,   999,
+                                 1000, 1001, 2800, 3000, 3001, 5000, 10000, 12000, 30000};
+    if (once_in(60)) {
+        compare_all(); /* otherwise an expired key would come back if no command has accessed it yet */
+        set_time(now_us - (int64_t)draw(5000000));
+    } else if (once_in(400)) {
+        set_time(now_us + INT64_C(90000000000));
+    } else {
+        set_time(now_us + ONE_OF(ms) * 1000 + (once_in(3) ? (int64_t)draw(1000) : 0));
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------- the test */
+
+static void learn_run_id(void)
+{
+    raw_client_say(real, "INFO", "server", NULL);
+    const char *line = strstr(raw_client_reply(real), "run_id:");
+    ck_assert_ptr_nonnull(line);
+    snprintf(model.run_id, sizeof model.run_id, "%.40s", line + strlen("run_id:"));
+    raw_client_say(real, "CLIENT", "ID", NULL);
+    session.id = strtoll(raw_client_reply(real), NULL, 10);
+}
+
+static void setup(void)
+{
+    static const char *const arguments[] = {"--enable-debug-command", "yes", NULL};
+    const struct cluster_node_options node = {.own_clock = true, .arguments = arguments};
+    char reply[64];
+    fixtures_begin();
+    cluster = cluster_create(1, &(struct cluster_options){.nodes = &node});
+    /* With a stopped clock, Redis 8.0.2 deletes expired keys in the background that a command would still find. */
+    ck_assert(cluster_command(cluster, 0, reply, sizeof reply, "DEBUG", "SET-ACTIVE-EXPIRE", "0", NULL));
+    ck_assert_str_eq(reply, "OK");
+    real = raw_client_connect(false, cluster_port(cluster, 0));
+    listener = raw_client_connect(false, cluster_port(cluster, 0));
+    raw_client_say(listener, "PSUBSCRIBE", "*", NULL);
+    raw_client_reply(listener);
+    model = (struct sim_server){.hooks = &hooks};
+    session = (struct sim_session){.id = 0};
+    learn_run_id();
+}
+
+static void teardown(void)
+{
+    sim_keyspace_clear(&model.keys);
+    sim_scripts_close();
+    sim_bytes_free(&answer);
+    sim_bytes_free(&a);
+    sim_bytes_free(&b);
+    for (size_t i = 0; i < PUBLISHED; i++)
+        sim_bytes_free(&published[i]);
+    for (size_t i = 0; i < WORDS; i++) {
+        free(texts[i]);
+        texts[i] = NULL;
+    }
+    published_count = 0;
+    fixtures_end();
+}
+
+static void take_step(unsigned *done)
+{
+    size_t kind = draw(100);
+    count = 0;
+    if (kind < 60) {
+        size_t script = say_script();
+        done[script] += execute();
+        return;
+    }
+    if (kind < 62)
+        say_load();
+    else if (kind < 63)
+        say_marker();
+    else
+        say_command();
+    execute();
+}
+
+START_TEST(the_model_answers_as_redis_does)
+{
+    unsigned done[RL_SCRIPTS] = {0};
+    seed = (unsigned)_i + 1;
+    random_stream = sim_random_stream(seed, 0);
+    set_time(INT64_C(1700000000000000));
+    for (step = 0; step < STEPS; step++) {
+        take_step(done);
+        if (once_in(4))
+            move_time();
+    }
+    compare_all();
+    for (int i = 0; i < RL_SCRIPTS; i++)
+        ck_assert_msg(done[i] > STEPS / 100, "%s ran %u times without an error", rl_scripts[i].name, done[i]);
+}
+END_TEST
+
+/* The lines of INFO that the library reads. */
+START_TEST(the_model_describes_itself_as_redis_does)
+{
+    static const char *const sections[] = {"server", "replication", "memory", "persistence"};
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
+        count = 0;
+        add("INFO");
+        add(sections[i]);
+        answer.size = 0;
+        sim_server_execute(&model, &session, count, words, now_us, &answer);
+        sim_bytes_add(&answer, "", 1);
+        raw_client_say(real, "INFO", sections[i], NULL);
+        const char *expected = raw_client_reply(real);
+        for (char *line = strtok(strchr(answer.bytes, '\n') + 1, "\r\n"); line; line = strtok(NULL, "\r\n"))
+            ck_assert_msg(strncmp(line, "redis_version:", 14) == 0 || strstr(expected, line), "%s: '%s' is not in\n%s",
+                          sections[i], line, expected);
+    }
+}
+END_TEST
+
+static Suite *model_suite(void)
+{
+    Suite *suite = suite_create("model of a node");
+    TCase *tcase = tcase_create("against redis-server");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_set_timeout(tcase, 30);
+    tcase_add_loop_test(tcase, the_model_answers_as_redis_does, 0, SEEDS);
+    tcase_add_test(tcase, the_model_describes_itself_as_redis_does);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
+
+int main(void)
+{
+    if (server_program_available() && !server_program_has(SERVER_AS_MODELLED)) {
+        fputs("skipped: the model is of Redis 7.0 and later\n", stderr);
+        srunner_free(srunner_create(model_suite()));
+        return 77;
+    }
+    return run_server_suite(model_suite());
+}

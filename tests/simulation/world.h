@@ -1,0 +1,448 @@
+/*
+ * A world: N model nodes, M client processes, the network between them, and their faults. It runs in one thread on a
+ * virtual clock, and a seed determines it. The processes run the production code of the library and hiredis. The
+ * simulator replaces the system (sockets, clocks, random numbers) and libev.
+ */
+#ifndef SIMULATION_WORLD_H
+#define SIMULATION_WORLD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "clock.h"
+#include "quorum/time.h"
+#include "random.h"
+#include "redlock/redlock.h"
+#include "server.h"
+
+#define SIM_NODES_MAX     9
+#define SIM_PROCESSES_MAX 8
+#define SIM_RESOURCES_MAX 3
+#define SIM_SEMAPHORE     SIM_RESOURCES_MAX       /* number of the resource that is a semaphore */
+#define SIM_NAMES         (SIM_RESOURCES_MAX + 1) /* number of all resources */
+#define SIM_SLOTS_MAX     4
+#define SIM_KNOWN         64
+
+/* Faults within the assumptions of the guarantees ... */
+enum sim_fault {
+    SIM_FAULT_BREAK, /* a connection breaks, before or after its commands took effect; one end, both or none see it */
+    SIM_FAULT_PARTITION, /* packets between a client and a node, or all packets of one, are held up, one way or both */
+    SIM_FAULT_HANG,      /* a node stops, and executes its pending requests later */
+    SIM_FAULT_RESTART,   /* a node's process dies, and comes back with its data, without it, or with an old copy */
+    SIM_FAULT_PROMOTE,   /* a replica that missed the last writes takes over from a node that died */
+    SIM_FAULT_REFUSE,    /* a node replies with errors for a while */
+    SIM_FAULT_UNSCRIPT,  /* a node loses its scripts */
+    SIM_FAULT_PAUSE,     /* a client's process stops between two turns of its loop */
+    SIM_FAULT_LAG,       /* the same, in the middle of a turn */
+    SIM_FAULT_CRASH,     /* a client's process dies */
+    SIM_FAULT_CLOSE,     /* a client is closed in any state */
+    SIM_FAULT_CANCEL,    /* operations are cancelled */
+    SIM_FAULT_SLOW,      /* a node replies slowly for a while */
+    SIM_FAULT_DRIFT,     /* clocks run at different rates, within the drift */
+    SIM_FAULT_PARTIAL,   /* sockets accept only a part of each write */
+    SIM_FAULT_FLUSH,     /* a node is flushed under open connections */
+    SIM_FAULT_FAILOVER,  /* a node becomes a replica of an old copy of itself, then a master again; connections stay */
+    SIM_FAULT_SWAP,      /* a node's databases are exchanged under open connections */
+    SIM_FAULT_EVICT,     /* a node with an evicting maxmemory-policy evicts keys */
+    SIM_FAULT_FOREIGN,   /* a client of another library holds a lock, and publishes nothing when it releases */
+    SIM_FAULTS
+};
+
+extern const char *const sim_fault_names[SIM_FAULTS];
+
+/* ... and faults beyond them, one kind at a time. */
+enum sim_beyond {
+    SIM_WITHIN,
+    SIM_BEYOND_RATE,      /* nodes' clocks run faster than the drift allows for */
+    SIM_BEYOND_JUMP,      /* nodes' clocks jump */
+    SIM_BEYOND_STOP,      /* clients' clocks stop: a machine was suspended unnoticed */
+    SIM_BEYOND_UNGUARDED, /* nodes lose keys, and the guard is off */
+    SIM_BEYOND_MAX_TTL,   /* some clients take locks with a larger ttl than other clients' max_ttl_ms */
+    SIM_BEYONDS
+};
+
+extern const char *const sim_beyond_names[SIM_BEYONDS];
+
+enum sim_invariant {
+    SIM_SOUND,
+    SIM_EXCLUSION,    /* G1 */
+    SIM_FENCING,      /* G2 */
+    SIM_TOLD,         /* G3 */
+    SIM_BOUNDED,      /* G4 */
+    SIM_NOTHING_LEFT, /* G5 */
+    SIM_LIVE,         /* G6 */
+    SIM_ONCE,         /* G7 */
+    SIM_SPARING,      /* G8 */
+    SIM_CLOCKS,       /* no clock may be reported as jumped or stopped */
+    SIM_SCRIPT,       /* a script failed by itself */
+    SIM_INVARIANTS
+};
+
+extern const char *const sim_invariant_names[SIM_INVARIANTS];
+
+/* ----------------------------------------------------------------------------------------------------------- events */
+
+struct sim_event {
+    quorum_time at;
+    uint64_t order; /* order of events at the same time */
+    void (*happen)(void *subject, uint64_t datum);
+    void *subject;
+    uint64_t datum;
+};
+
+struct sim_events {
+    struct sim_event *heap;
+    size_t count;
+    size_t capacity;
+    uint64_t order;
+};
+
+void sim_at(quorum_time at, void (*happen)(void *subject, uint64_t datum), void *subject, uint64_t datum);
+
+/* ---------------------------------------------------------------------------------------------------------- network */
+
+struct sim_process;
+struct sim_node;
+
+/* A connection. Each end may be closed without the other end's knowledge. */
+struct sim_link {
+    struct sim_link *next; /* in the world's list */
+    struct sim_link *previous;
+    unsigned references; /* of its two ends and of its packets in transit */
+    struct sim_process *process;
+    struct sim_node *node;
+    unsigned life;    /* of the process */
+    bool client_open; /* the process has not closed the descriptor */
+    bool connected;   /* the process has seen that it is connected */
+    int error;        /* of the client's end: ECONNREFUSED, ECONNRESET */
+    bool ended;       /* the client's end has seen that the server closed */
+    bool server_open;
+    quorum_time held_up_until; /* packets to the node arrive no earlier */
+    bool severed;              /* nothing arrives any more, and neither end sees the break */
+    struct sim_session session;
+    struct sim_bytes inbox; /* arrived at the client's end; unread from `read` on */
+    size_t read;
+    struct sim_bytes unexecuted; /* arrived at the server's end */
+    quorum_time last_up;         /* when the last sent bytes arrive at the node */
+    quorum_time last_down;
+};
+
+struct sim_node {
+    unsigned index;
+    struct sim_server server;
+    struct sim_keyspace snapshot; /* the data after a restart from an old copy, or of an outdated replica */
+    struct sim_keyspace other;    /* database 1 */
+    struct sim_clock clock;       /* wall clock */
+    bool up;
+    bool hung;
+    quorum_duration slow; /* additional delay */
+    unsigned incarnation;
+    struct sim_bytes reply; /* being written */
+};
+
+/* The network between a process and a node. */
+struct sim_path {
+    quorum_time up_blocked_until;
+    quorum_time down_blocked_until;
+};
+
+/* -------------------------------------------------------------------------------------------------------- processes */
+
+enum sim_slot_state { SIM_IDLE, SIM_ACQUIRING, SIM_HOLDING, SIM_EXTENDING, SIM_RELEASING };
+
+struct sim_slot;
+
+enum sim_operation_kind { SIM_ACQUIRE, SIM_EXTEND, SIM_RELEASE, SIM_QUERY, SIM_READY, SIM_TRUST, SIM_CLOSE };
+
+/* One call of the library that must be answered exactly once. */
+struct sim_operation {
+    struct sim_operation *next;       /* in the world's list of unused ones */
+    struct sim_operation *next_block; /* in the list of all that were ever allocated */
+    struct sim_process *process;
+    struct sim_slot *slot; /* NULL: an operation of the process itself */
+    enum sim_operation_kind kind;
+    unsigned life; /* of the process */
+    uint64_t number;
+    quorum_time started; /* true time */
+    quorum_duration within;
+    quorum_time latest; /* the latest time for the result, by the process' clock */
+    unsigned answers;
+    bool cancelled;
+};
+
+/* A lock that a process believes it holds. */
+struct sim_holding {
+    redlock_lock *lock;
+    uint32_t resources; /* bits */
+    bool shared;
+    quorum_time since;    /* true time */
+    quorum_time told_end; /* the latest end of validity seen, by the process' clock */
+    bool lost_told;
+    uint64_t fence;            /* its fencing token; 0: none */
+    uint64_t floor[SIM_NAMES]; /* the resource's largest token that any client had when this acquire began */
+    uint64_t number;           /* unique among all holdings; checks planned for an older one are void */
+};
+
+static inline bool sim_is_on(const struct sim_holding *holding, unsigned resource)
+{
+    return holding->resources & 1u << resource;
+}
+
+struct sim_slot {
+    struct sim_process *process;
+    unsigned index;
+    enum sim_slot_state state;
+    quorum_time wake; /* by the process' clock; QUORUM_NEVER */
+    struct sim_holding holding;
+    struct sim_operation *operation; /* in progress */
+    redlock_cancellation *cancellation;
+    quorum_time cancel_at;
+    unsigned ttl_ms;
+    bool probing;
+    unsigned extensions;
+};
+
+struct sim_watch;
+
+struct sim_process {
+    unsigned index;
+    bool alive;
+    unsigned life; /* counts its restarts */
+    redlock_client *client;
+    redlock_client *ending;    /* while the client is being closed; freed after a crash */
+    struct sim_clock clock;    /* CLOCK_BOOTTIME */
+    int64_t wall_offset;       /* CLOCK_REALTIME minus true time; wall clocks differ */
+    struct sim_random entropy; /* getrandom(2) */
+    quorum_time paused_until;
+    quorum_time busy_until;   /* true time at which its last action ends */
+    quorum_time lagged_until; /* the end of the last turn that lagged */
+    quorum_duration lag;      /* of the current turn: how far it is ahead of the world's time */
+    quorum_time turn_at;      /* planned */
+    uint64_t turn_number;     /* of the planned turn; older ones are void */
+    bool in_turn;
+    bool in_call;            /* inside a call of the library: no callback may be called */
+    bool idle;               /* the library's idle watcher is started */
+    struct sim_watch *watch; /* its watchers and descriptors */
+    struct sim_slot slots[SIM_SLOTS_MAX];
+    redlock_options options;
+    bool closing;
+    bool closed;                      /* the last callback has been called */
+    unsigned under_way;               /* operations */
+    unsigned holds;                   /* locks */
+    enum sim_operation_kind wanted;   /* SIM_ACQUIRE: nothing except its slots' work */
+    char known[SIM_KNOWN][12];        /* the first bytes of the tokens of its last locks */
+    unsigned known_count;             /* number of locks it ever had */
+    uint64_t excused_lives;           /* bits: lives that may have left keys on the nodes */
+    quorum_time spent[SIM_NODES_MAX]; /* true time by which its requests as a waiter are paid for */
+};
+
+/* ------------------------------------------------------------------------------------------------------------ world */
+
+struct sim_config {
+    unsigned nodes;
+    unsigned processes;
+    unsigned resources;
+    unsigned slots;
+    unsigned operations; /* number of operations before the calm */
+    enum sim_beyond beyond;
+    uint32_t faults; /* bits */
+    uint32_t max_ttl_ms;
+    uint32_t ttl_ms[3];    /* the ttls of locks */
+    unsigned fair;         /* per mille of the acquires */
+    unsigned fence;        /* per mille: with a fencing token */
+    unsigned shared;       /* per mille of the acquires: with other readers */
+    unsigned several;      /* per mille: on several resources */
+    unsigned permits;      /* of the semaphore; 0: there is none */
+    bool exact_walls;      /* the clients' wall clocks are equal */
+    quorum_duration think; /* average */
+    quorum_duration hold;
+    quorum_duration delay;                   /* minimum delay of a packet */
+    quorum_duration jitter;                  /* additional delay, in most cases less */
+    unsigned tail;                           /* per mille of the packets that take far longer */
+    quorum_duration fault_every[SIM_FAULTS]; /* on average */
+};
+
+/* Slots that believe they hold a resource. */
+struct sim_holders {
+    unsigned count;
+    struct sim_slot *slot[SIM_PROCESSES_MAX * SIM_SLOTS_MAX];
+};
+
+/* All tokens of a resource, with the leases they were returned for. An owner that re-enters its lock gets the same
+ * token again. */
+struct sim_fences {
+    struct sim_fence {
+        uint64_t token;
+        const void *lease;
+    } * fence;
+    size_t count;
+    size_t capacity;
+};
+
+/* The client that set a token. */
+#define SIM_AUTHORS 8192
+struct sim_author {
+    char token[12]; /* its first bytes */
+    unsigned process;
+    unsigned life;
+    uint32_t undone; /* bits: nodes that have executed its undo */
+};
+
+/* Counts over many worlds. */
+struct sim_totals {
+    uint64_t worlds;
+    uint64_t operations;
+    uint64_t steps;
+    uint64_t virtual_ns;
+    uint64_t acquired;
+    uint64_t commands;
+    uint64_t faults[SIM_FAULTS];
+    uint64_t beyond; /* faults beyond the assumptions */
+    uint64_t lost[5];
+    uint64_t renewed;
+    uint64_t healed;
+    uint64_t quarantines;
+    uint64_t late_grants;
+    uint64_t undos_dropped;
+    uint64_t hand_offs;
+    uint64_t fenced;
+    uint64_t together;   /* readers that acquired the lock while other readers held it */
+    uint64_t several;    /* locks on several resources */
+    uint64_t permits;    /* of the semaphore */
+    uint64_t disordered; /* tokens out of order after nodes lost keys, with unequal wall clocks: not guaranteed */
+    uint64_t checks[SIM_INVARIANTS];
+    uint64_t violations[SIM_INVARIANTS];
+};
+
+struct sim_violation {
+    enum sim_invariant invariant;
+    quorum_time at;
+    uint64_t operations; /* operations started before this one */
+    char text[400];
+};
+
+struct sim_world {
+    uint64_t seed;
+    struct sim_config config;
+    quorum_time now;
+    struct sim_events events;
+    struct sim_random network, workload, nemesis, identity;
+    struct sim_node nodes[SIM_NODES_MAX];
+    struct sim_process processes[SIM_PROCESSES_MAX];
+    struct sim_path paths[SIM_PROCESSES_MAX][SIM_NODES_MAX];
+    struct sim_link *links;
+    struct sim_operation *spare_operations;
+    struct sim_operation *operation_blocks;
+    struct sim_random fault_streams[SIM_FAULTS];
+    bool calm; /* no more faults and no new operations */
+    bool tracing;
+    uint64_t operations; /* operations started */
+    uint64_t operations_under_way;
+    uint64_t holdings;
+    struct sim_holders holders[SIM_NAMES];
+    struct sim_author authors[SIM_AUTHORS];
+    uint64_t fences[SIM_NAMES]; /* the largest token returned */
+    struct sim_fences given[SIM_NAMES];
+    bool forgotten; /* a node has lost keys */
+    struct sim_violation violation;
+    struct sim_totals *totals;
+};
+
+/* The current world. */
+extern struct sim_world *sim_world;
+
+/* Plans a world by its seed, without the faults in `without` (bits). */
+void sim_config_draw(struct sim_config *config, uint64_t seed, enum sim_beyond beyond, uint32_t without);
+
+/* Runs it to its end or to its first violation. Adds to totals. */
+struct sim_violation sim_run(uint64_t seed, const struct sim_config *config, bool tracing, struct sim_totals *totals);
+
+/* Records the first violation of a world, which ends the world. */
+void sim_violate(enum sim_invariant invariant, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Prints one line about an event if the world is traced. */
+void sim_trace(const char *who, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define SIM_TRACE(...)                                                                                                 \
+    do {                                                                                                               \
+        if (sim_world->tracing)                                                                                        \
+            sim_trace(__VA_ARGS__);                                                                                    \
+    } while (0)
+
+/* True when processes are no longer replaced. */
+bool sim_is_closing(void);
+
+/* network.c */
+void sim_packet_drop(const struct sim_event *event); /* frees the data of an event that will not happen */
+struct sim_link *sim_link_open(struct sim_process *process, unsigned node);
+void sim_link_write(struct sim_link *link, const void *bytes, size_t size); /* by the process */
+void sim_link_close(struct sim_link *link);                                 /* by the process */
+void sim_link_release(struct sim_link *link);
+void sim_link_cut(struct sim_link *link, bool client_told, bool server_told);
+void sim_node_execute(struct sim_link *link);
+void sim_node_die(struct sim_node *node);
+void sim_node_resume(struct sim_node *node);
+int64_t sim_node_clock(const struct sim_node *node); /* microseconds */
+extern const struct sim_server_hooks sim_node_hooks;
+
+/* system.c */
+struct sim_watch *sim_watch_create(void);
+void sim_watch_destroy(struct sim_watch *watch); /* closes the open descriptors, as the end of a process does */
+void sim_descriptors_reset(void);
+bool sim_watch_dispatch(struct sim_process *process); /* true: a callback was called */
+bool sim_watch_is_ready(const struct sim_process *process);
+quorum_time sim_watch_alarm(const struct sim_process *process); /* by the process' clock */
+void sim_watch_prepare(struct sim_process *process);
+extern struct sim_process *sim_current; /* the process whose code runs */
+
+/* process.c */
+void sim_process_start(struct sim_process *process);
+void sim_process_end(struct sim_process *process); /* dies */
+void sim_process_wake(struct sim_process *process, quorum_time at);
+void sim_process_alarm_moved(struct sim_process *process); /* its clock has changed */
+quorum_time sim_process_clock(const struct sim_process *process);
+quorum_time sim_process_wall(const struct sim_process *process);
+void sim_process_preempt(struct sim_process *process); /* may preempt it, when it reads its clock */
+
+/* agent.c */
+void sim_agent_start(struct sim_process *process);
+void sim_agent_calm(struct sim_process *process); /* holders release their locks soon */
+void sim_agent_end(struct sim_process *process);  /* its process has died */
+void sim_agent_run(struct sim_process *process);  /* does the work that is due */
+quorum_time sim_agent_wake(const struct sim_process *process);
+void sim_agent_close(struct sim_process *process);
+void sim_agent_trust(struct sim_process *process);
+void sim_agent_probe(struct sim_process *process, unsigned resource, bool shared); /* one round must acquire it */
+bool sim_agent_is_at_rest(const struct sim_process *process);
+struct sim_operation *sim_operation_begin(struct sim_process *process, struct sim_slot *slot,
+                                          enum sim_operation_kind kind, quorum_duration within);
+void sim_operation_end(struct sim_operation *operation);
+const char *sim_resource_name(unsigned resource);
+const char *sim_holding_name(const struct sim_holding *holding); /* "a+c, shared"; valid until the next call */
+
+/* nemesis.c */
+void sim_nemesis_start(void);
+void sim_nemesis_rest(void);                           /* repairs everything */
+void sim_process_replace(struct sim_process *process); /* a new process replaces it later */
+
+/* check.c */
+quorum_time sim_holding_end(const struct sim_holding *holding); /* end of validity, by the process' clock; 0: lost */
+void sim_check_granted(struct sim_slot *slot);
+void sim_check_released(struct sim_slot *slot);
+void sim_check_acquiring(struct sim_slot *slot);
+void sim_check_sent(struct sim_process *process, unsigned node, const char *bytes, size_t size);
+void sim_check_waits(struct sim_process *process); /* an acquire begins, which may wait */
+void sim_check_bound(struct sim_operation *operation);
+void sim_check_note_author(const struct sim_link *link, struct sim_text token);
+void sim_check_undone(const struct sim_node *node, struct sim_text token);
+bool sim_check_is_undone(struct sim_node *node, struct sim_text token); /* and the node does not have it */
+void sim_check_executed(struct sim_node *node,
+                        struct sim_text token);     /* after a command with a token that was undone before */
+void sim_check_excuse(struct sim_process *process); /* ignores the keys that its current life leaves */
+void sim_check_count(const struct sim_process *process);
+void sim_check_turn(const struct sim_process *process);
+void sim_check_answer(struct sim_operation *operation, int status);
+void sim_check_nothing_left(void);
+bool sim_check_is_free(unsigned resource); /* on all nodes */
+
+#endif

@@ -1,0 +1,326 @@
+/* The cluster of real servers: the effect of its faults, and that it leaves no process, descriptor or file behind. */
+#define _GNU_SOURCE
+
+#include "support/clock.h"
+#include "support/cluster.h"
+#include "support/file.h"
+#include "support/fixture.h"
+#include "support/raw_client.h"
+#include "support/server_program.h"
+#include "support/server_suite.h"
+#include "support/sockets.h"
+
+#include <check.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { NODES = 3, SOON_MS = 20000, MOMENT_MS = 20 };
+
+static struct cluster *cluster;
+static char reply[512];
+
+static void setup(void)
+{
+    fixtures_begin();
+    cluster = cluster_create(NODES, NULL);
+}
+
+static const char *ask(size_t node, const char *command, const char *argument)
+{
+    cluster_command(cluster, node, reply, sizeof(reply), command, argument, NULL);
+    return reply;
+}
+
+static void set_everywhere(const char *key)
+{
+    for (size_t i = 0; i < cluster_size(cluster); i++) {
+        ck_assert(cluster_command(cluster, i, reply, sizeof(reply), "SET", key, "token", NULL));
+        ck_assert_str_eq(reply, "OK");
+    }
+}
+
+START_TEST(nodes_are_independent_and_answer_at_their_addresses)
+{
+    char expected[128];
+
+    snprintf(expected, sizeof(expected), "127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u", cluster_port(cluster, 0),
+             cluster_port(cluster, 1), cluster_port(cluster, 2));
+    ck_assert_str_eq(cluster_nodes_string(cluster), expected);
+    ck_assert(cluster_command(cluster, 1, NULL, 0, "SET", "key", "token", NULL));
+    for (size_t i = 0; i < NODES; i++) {
+        struct raw_client *client = raw_client_connect(false, cluster_port(cluster, i));
+        raw_client_say(client, "EXISTS", "key", NULL);
+        ck_assert_str_eq(raw_client_reply(client), i == 1 ? "1" : "0");
+    }
+}
+END_TEST
+
+START_TEST(keys_are_counted_and_named)
+{
+    const char *const markers[] = {"marker:*", NULL};
+
+    set_everywhere("marker:one");
+    ck_assert_uint_eq(cluster_keys_left(cluster, NULL, markers), 0);
+    ck_assert_str_eq(cluster_key_names(cluster, NULL, markers), "");
+    cluster_command(cluster, 2, NULL, 0, "SET", "lock:a", "token", NULL);
+    ck_assert_uint_eq(cluster_keys_left(cluster, NULL, markers), 1);
+    ck_assert_uint_eq(cluster_keys(cluster, 2, NULL, NULL), 2);
+    ck_assert_uint_eq(cluster_keys(cluster, 2, "lock:*", NULL), 1);
+    ck_assert_str_eq(cluster_key_names(cluster, NULL, markers), "2: lock:a");
+    cluster_flush_all(cluster);
+    ck_assert_uint_eq(cluster_keys_left(cluster, NULL, NULL), 0);
+}
+END_TEST
+
+START_TEST(odd_key_names_are_one_key_each)
+{
+    struct resp_argument set[] = {{"SET", 3}, {"a\nb\0c", 5}, {"", 0}};
+    struct bytes answer = {0};
+
+    ck_assert(cluster_command_argv(cluster, 0, &answer, 3, set));
+    set[1] = (struct resp_argument){"", 0};
+    ck_assert(cluster_command_argv(cluster, 0, &answer, 3, set));
+    bytes_free(&answer);
+    ck_assert_uint_eq(cluster_keys(cluster, 0, NULL, NULL), 2);
+}
+END_TEST
+
+START_TEST(replies_of_every_kind_become_text)
+{
+    ck_assert_str_eq(ask(0, "GET", "missing"), "(nil)");
+    ck_assert_str_eq(ask(0, "ECHO", "some text"), "some text");
+    ck_assert_int_eq(strncmp(ask(0, "NONSENSE", NULL), "-ERR unknown command", 20), 0);
+    ck_assert(cluster_command(cluster, 0, reply, sizeof(reply), "CONFIG", "GET", "appendonly", NULL));
+    ck_assert_str_eq(reply, "appendonly\nno");
+    ck_assert_int_eq(cluster_integer(cluster, 0, "PTTL", "missing", NULL), -2);
+}
+END_TEST
+
+START_TEST(a_killed_node_refuses_and_a_started_one_is_empty)
+{
+    uint16_t port = cluster_port(cluster, 0);
+
+    set_everywhere("key");
+    cluster_kill(cluster, 0);
+    ck_assert(!cluster_running(cluster, 0));
+    ck_assert_int_eq(socket_connect(false, port, test_deadline_ns(SOON_MS)), -1);
+    ck_assert_int_eq(errno, ECONNREFUSED);
+    ck_assert(!cluster_command(cluster, 0, reply, sizeof(reply), "PING", NULL));
+    ck_assert_uint_eq(cluster_keys_left(cluster, NULL, NULL), NODES - 1);
+    cluster_start(cluster, 0);
+    ck_assert_uint_eq(cluster_port(cluster, 0), port);
+    raw_client_connect(false, port);
+    ck_assert_uint_eq(cluster_keys(cluster, 0, NULL, NULL), 0);
+}
+END_TEST
+
+START_TEST(a_killed_node_can_be_started_again_and_again)
+{
+    for (int i = 0; i < 5; i++) {
+        cluster_restart(cluster, 0);
+        raw_client_connect(false, cluster_port(cluster, 0));
+    }
+}
+END_TEST
+
+START_TEST(a_stopped_node_executes_when_it_resumes)
+{
+    cluster_stop(cluster, 1);
+    struct raw_client *client = raw_client_connect(false, cluster_port(cluster, 1));
+    raw_client_say(client, "SET", "key", "token", NULL);
+    ck_assert_str_eq(raw_client_reply_within(client, MOMENT_MS), "<silence>");
+    ck_assert(cluster_running(cluster, 1));
+    cluster_resume_all(cluster);
+    ck_assert_str_eq(raw_client_reply(client), "OK");
+    ck_assert_uint_eq(cluster_keys(cluster, 1, NULL, NULL), 1);
+}
+END_TEST
+
+START_TEST(a_stopped_node_can_be_killed)
+{
+    cluster_stop(cluster, 1);
+    cluster_restart(cluster, 1);
+    ck_assert_str_eq(ask(1, "PING", NULL), "PONG");
+}
+END_TEST
+
+START_TEST(nodes_can_have_users)
+{
+    const struct cluster_node_options node = {.acl = "user default off\nuser lock on >word ~lock:* +set"};
+
+    cluster_destroy(cluster);
+    cluster = cluster_create(1, &(struct cluster_options){.nodes = &node});
+    struct raw_client *client = raw_client_connect(false, cluster_port(cluster, 0));
+    raw_client_say(client, "AUTH", "lock", "word", NULL);
+    ck_assert_str_eq(raw_client_reply(client), "OK");
+    raw_client_say(client, "SET", "other", "token", NULL);
+    ck_assert_int_eq(strncmp(raw_client_reply(client), "-NOPERM", 7), 0);
+}
+END_TEST
+
+START_TEST(nodes_can_differ)
+{
+    const struct cluster_node_options nodes[NODES] = {
+        {.password = "secret"},
+        {0},
+        {.persistent = true, .arguments = (const char *const[]){"--maxmemory-policy", "allkeys-lru", NULL}}};
+    struct cluster_options options = {.nodes = nodes, .arguments = (const char *const[]){"--maxclients", "77", NULL}};
+
+    cluster_destroy(cluster);
+    cluster = cluster_create(NODES, &options);
+    struct raw_client *client = raw_client_connect(false, cluster_port(cluster, 0));
+    raw_client_say(client, "PING", NULL);
+    ck_assert_str_eq(raw_client_reply(client), "-NOAUTH Authentication required.");
+    set_everywhere("lock:a");
+    cluster_restart(cluster, 2);
+    ck_assert_uint_eq(cluster_keys(cluster, 2, NULL, NULL), 1);
+    cluster_command(cluster, 2, reply, sizeof(reply), "CONFIG", "GET", "max[cm][le][im]*[sy]", NULL);
+    ck_assert_ptr_nonnull(strstr(reply, "maxclients\n77"));
+    ck_assert_ptr_nonnull(strstr(reply, "maxmemory-policy\nallkeys-lru"));
+}
+END_TEST
+
+START_TEST(unix_sockets_and_ipv6)
+{
+    cluster_destroy(cluster);
+    cluster = cluster_create(2, &(struct cluster_options){.unix_sockets = true});
+    ck_assert_int_eq(strncmp(cluster_nodes_string(cluster), "unix:///", 8), 0);
+    struct raw_client *client = raw_client_connect_unix(cluster_address(cluster, 1) + strlen("unix://"));
+    raw_client_say(client, "PING", NULL);
+    ck_assert_str_eq(raw_client_reply(client), "PONG");
+    if (!socket_ipv6_available())
+        return;
+    cluster = cluster_create(1, &(struct cluster_options){.ipv6 = true});
+    client = raw_client_connect(true, cluster_port(cluster, 0));
+    raw_client_say(client, "PING", NULL);
+    ck_assert_str_eq(raw_client_reply(client), "PONG");
+}
+END_TEST
+
+START_TEST(destroying_leaves_no_process_descriptor_or_file)
+{
+    size_t descriptors = file_open_descriptors();
+    struct cluster *other = cluster_create(NODES, NULL);
+    pid_t pid = cluster_pid(other, 0);
+    char *directory = fixture_text("%s/..", cluster_directory(other, 0));
+
+    cluster_stop(other, 1);
+    cluster_kill(other, 2);
+    cluster_destroy(other);
+    ck_assert_int_eq(kill(pid, 0), -1);
+    ck_assert_int_eq(access(directory, F_OK), -1);
+    ck_assert_uint_eq(file_open_descriptors(), descriptors);
+    free(directory);
+}
+END_TEST
+
+/* --- A test program that dies --- */
+
+/* The server and directory that a child of this process created. The child writes this to a pipe before it dies. */
+struct made {
+    pid_t server;
+    char directory[256];
+};
+
+static void make_and_die(int out, int how)
+{
+    struct made made = {0};
+
+    cluster = cluster_create(1, NULL);
+    made.server = cluster_pid(cluster, 0);
+    snprintf(made.directory, sizeof(made.directory), "%s", cluster_directory(cluster, 0));
+    ck_assert_int_eq(write(out, &made, sizeof(made)), (int)sizeof(made));
+    if (how == 0)
+        _exit(1);
+    if (how == 1)
+        raise(SIGKILL);
+    exit(0);
+}
+
+/* Also true of a zombie: the first process of a container may never reap it. */
+static bool has_ended(pid_t pid)
+{
+    struct bytes command_line = {0};
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+    bool ended = !file_read(path, &command_line) || command_line.length == 0;
+    bytes_free(&command_line);
+    return ended;
+}
+
+static bool is_gone(void *made)
+{
+    const struct made *gone = made;
+
+    return has_ended(gone->server) && access(gone->directory, F_OK) != 0;
+}
+
+START_TEST(a_test_that_dies_leaves_nothing)
+{
+    struct made made;
+    int ends[2];
+
+    ck_assert_int_eq(pipe(ends), 0);
+    fflush(NULL);
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0)
+        make_and_die(ends[1], _i);
+    ck_assert_int_eq(read(ends[0], &made, sizeof(made)), (int)sizeof(made));
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+    ck_assert(wait_until(is_gone, &made, SOON_MS));
+    close(ends[0]);
+    close(ends[1]);
+    ck_assert_str_eq(ask(0, "PING", NULL), "PONG");
+}
+END_TEST
+
+START_TEST(a_program_that_reaps_every_child_does_no_harm)
+{
+    pid_t pid = cluster_pid(cluster, 0);
+
+    cluster_command(cluster, 0, NULL, 0, "SHUTDOWN", "NOSAVE", NULL);
+    while (waitpid(-1, NULL, 0) != pid)
+        ;
+    ck_assert(!cluster_running(cluster, 0));
+    cluster_start(cluster, 0);
+    ck_assert_str_eq(ask(0, "PING", NULL), "PONG");
+}
+END_TEST
+
+static Suite *cluster_suite(void)
+{
+    Suite *suite = suite_create("cluster");
+    TCase *tcase = tcase_create("cluster");
+
+    tcase_add_checked_fixture(tcase, setup, fixtures_end);
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase, nodes_are_independent_and_answer_at_their_addresses);
+    tcase_add_test(tcase, keys_are_counted_and_named);
+    tcase_add_test(tcase, odd_key_names_are_one_key_each);
+    tcase_add_test(tcase, replies_of_every_kind_become_text);
+    tcase_add_test(tcase, a_killed_node_refuses_and_a_started_one_is_empty);
+    tcase_add_test(tcase, a_killed_node_can_be_started_again_and_again);
+    tcase_add_test(tcase, a_stopped_node_executes_when_it_resumes);
+    tcase_add_test(tcase, a_stopped_node_can_be_killed);
+    tcase_add_test(tcase, nodes_can_differ);
+    if (server_program_has(SERVER_ACL))
+        tcase_add_test(tcase, nodes_can_have_users);
+    tcase_add_test(tcase, unix_sockets_and_ipv6);
+    tcase_add_test(tcase, destroying_leaves_no_process_descriptor_or_file);
+    tcase_add_loop_test(tcase, a_test_that_dies_leaves_nothing, 0, 3);
+    tcase_add_test(tcase, a_program_that_reaps_every_child_does_no_harm);
+    suite_add_tcase(suite, tcase);
+    return suite;
+}
+
+int main(void)
+{
+    return run_server_suite(cluster_suite());
+}

@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Runs the job as its schedules do, on four "machines" whose clocks differ, while nodes are killed and frozen: each time
+# exactly one machine runs it, and none without a majority.
+#
+# Usage: try.sh DIRECTORY_OF_REDLOCK      needs REDLOCK_NODES and REDLOCK_NODE_CONTROL
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+PATH=$work/bin:$1:$PATH
+export REPORTS=$work/reports
+mkdir "$work/bin"
+cp "$here/at_least.sh" "$work/bin"
+# shellcheck disable=SC2016 # for the job
+printf '#!/bin/sh\necho "$REDLOCK_RESOURCE" >>"$REPORTS"\n' >"$work/bin/make-report"
+# The job takes no time. at_least.sh sleeps until the other machines have ended, instead of most of a minute.
+# shellcheck disable=SC2016
+printf '#!/bin/sh\nuntil [ -e "$REPORTS.over" ]; do /bin/sleep 0.05; done\n[ "$1" -ge 30 ] && [ "$1" -le 60 ]\n' >"$work/bin/sleep"
+chmod +x "$work/bin/"*
+
+die() {
+  echo "VERDICT: WRONG: $*"
+  exit 1
+}
+
+python3 "$here/commands.py" >"$work/commands"
+mapfile -t commands <"$work/commands"
+[ ${#commands[@]} = 3 ] || die "there are not three schedules: ${commands[*]}"
+for command in "${commands[@]}"; do
+  [ "$command" = "${commands[0]}" ] || die "the schedules differ: '$command' and '${commands[0]}'"
+done
+
+runs=0
+tick() { # WHAT STATUSES: four machines start the job, and exit with one of these
+  local machines=() machine status try command=${commands[runs % 3]}
+  : >"$REPORTS"
+  rm -f "$REPORTS.over"
+  for machine in 1 2 3 4; do
+    sh -c "$command" 2>>"$work/errors" &
+    machines+=($!)
+    /bin/sleep 0.3
+  done
+  for ((try = 0; try < 600; try++)); do
+    [ "$(jobs -r | wc -l)" -gt 1 ] || break
+    /bin/sleep 0.05
+  done
+  touch "$REPORTS.over"
+  for machine in "${machines[@]}"; do
+    status=0
+    wait "$machine" || status=$?
+    [[ $2 = *" $status "* ]] || die "$1: a machine exits with $status: $(tail -n 1 "$work/errors")"
+  done
+  runs=$((runs + 1))
+}
+
+ran_once() {
+  [ "$(cat "$REPORTS")" = jobs/report ] || die "$1: the job ran $(wc -l <"$REPORTS") times"
+  echo "$1: the job ran once"
+}
+
+node() { # ACTION NUMBER
+  # shellcheck disable=SC2086 # a command with its arguments
+  $REDLOCK_NODE_CONTROL "$@"
+}
+
+tick "all nodes" ' 0 '
+ran_once "all nodes"
+node kill 1
+tick "one node killed" ' 0 '
+ran_once "one node killed"
+node pause 2
+tick "one killed, one frozen" ' 0 '
+ran_once "one killed, one frozen"
+node pause 3
+# A machine may see the two votes of another one, and exit with 0: skipped.
+tick "a majority failed" ' 0 69 '
+[ ! -s "$REPORTS" ] || die "the job ran without a majority"
+grep -q 'no majority of the nodes can be reached' "$work/errors" || die "no machine says why: $(tail -n 1 "$work/errors")"
+echo "a majority failed: no machine ran the job"
+node unpause 2
+node unpause 3
+tick "two nodes are back" ' 0 '
+ran_once "two nodes are back"
+echo "VERDICT: never twice"

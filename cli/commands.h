@@ -5,6 +5,7 @@
 #include "command.h"
 
 extern const struct cli_command cli_command_acquire;
+extern const struct cli_command cli_command_bench;
 extern const struct cli_command cli_command_doctor;
 extern const struct cli_command cli_command_extend;
 extern const struct cli_command cli_command_local;

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 enum { USUAL_GRACE_MS = 2000, LEAST_BEYOND_GRACE_MS = 1000, NOT_GIVEN = -1 };
-enum { TTL = CLI_LONG_ONLY, GRACE, CAP, FAIR, FENCE, SHARED, PERMITS };
+enum { TTL = CLI_LONG_ONLY, GRACE, CAP, FAIR, FENCE, SHARED, PERMITS, ON_LOST };
 
 static struct {
     int64_t wait_ms;
@@ -35,6 +35,7 @@ static struct {
     bool fence;
     bool shared;
     long permits;
+    const char *on_lost;
 } given = {.wait_ms = REDLOCK_FOREVER,
            .ttl_ms = NOT_GIVEN,
            .grace_ms = NOT_GIVEN,
@@ -67,6 +68,9 @@ static bool take(int id, const char *value)
         return true;
     case PERMITS:
         return cli_take_number("permits", value, 1, REDLOCK_PERMITS_MAX, &given.permits);
+    case ON_LOST:
+        given.on_lost = value;
+        return true;
     case 'E':
     default:
         return cli_take_number("conflict-exit-code", value, 0, 255, &given.not_obtained);
@@ -125,6 +129,7 @@ static bool settle(struct cli_run *run, const struct cli_settings *settings)
     run->acquire.wait_ms = given.no_wait ? 0 : given.wait_ms;
     run->acquire.insists = given.wait_given;
     run->not_obtained = (int)given.not_obtained;
+    run->on_lost = given.on_lost;
     return settle_times(run, settings) && settle_cap(run);
 }
 
@@ -240,6 +245,7 @@ static const struct cli_option options[] = {
     {TTL, "ttl", "TIME", "the lock's ttl: the longest wait of others if this machine dies (10s)"},
     {GRACE, "grace", "TIME", "from SIGTERM to the end of a lock that cannot be renewed (2s)"},
     {CAP, "cap", "TIME", "hold the lock for at most this long; CMD is ended in time"},
+    {ON_LOST, "on-lost", "COMMAND", "a shell command to run if the lock is lost, after CMD has ended"},
     {'E', "conflict-exit-code", "NUMBER", "exit status if the lock is not acquired (1)"},
     {0},
 };
@@ -255,6 +261,9 @@ const struct cli_command cli_command_run = {
         "it exits are ended in the same way before the release. CMD has REDLOCK_RESOURCE, REDLOCK_TOKEN and\n"
         "REDLOCK_VALIDITY_MS in its environment, and REDLOCK_FENCE with --fence. A lock on several resources covers all of\n"
         "them or none.\n"
+        "\n"
+        "The command of --on-lost runs when no process of CMD is left, without the lock: another machine may hold it. It\n"
+        "has REDLOCK_RESOURCE and REDLOCK_LOSS (ended, expired, gone, clock or killed). The exit status stays 75.\n"
         "\n"
         "The ttl must be at least 2 x grace + 1 s.\n"
         "\n"

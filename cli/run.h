@@ -25,11 +25,14 @@ struct cli_run_shared {
     _Atomic int64_t valid_until; /* on cli_now_ms()'s clock; written by the holder */
     atomic_int group;            /* CMD's process group; 0: CMD has not started, or the tree is empty */
     atomic_bool terminated;      /* the tree got SIGTERM, and no renewal came after it */
+    atomic_bool lost;            /* CMD was ended because of the lock, or ran without it at its end */
+    atomic_int loss;             /* enum redlock_loss, if the client reported one */
 };
 
 struct cli_run {
     struct cli_acquire acquire;
     char **command;
+    const char *on_lost; /* a shell command; NULL: none */
     int64_t grace_ms;
     int64_t cap_ms;    /* 0: none */
     int not_obtained;  /* exit status if the lock is not acquired: -E */

@@ -6,6 +6,7 @@
 #include "moment.h"
 #include "run.h"
 #include "run_guard.h"
+#include "run_lost.h"
 #include "tree.h"
 
 #include <errno.h>
@@ -388,6 +389,15 @@ static bool make_descriptors(struct front *front)
     return front->signals >= 0 && front->alarm >= 0;
 }
 
+/* After watch(): no process of CMD is left. */
+static void report_loss(const struct front *front)
+{
+    bool killed = front->started && WIFSIGNALED(front->holder_status);
+
+    if (front->run->on_lost != NULL && (front->run->shared->lost || killed))
+        cli_run_on_lost(front->run, killed);
+}
+
 static int exit_status(const struct front *front)
 {
     if (front->interrupt != 0 && !front->started)
@@ -427,5 +437,6 @@ int cli_run_guard(const struct cli_run *run, pid_t watchdog, const struct cli_ru
     if (front.holder == 0)
         return CLI_SYSTEM;
     watch(&front);
+    report_loss(&front);
     return exit_status(&front);
 }

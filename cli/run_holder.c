@@ -264,6 +264,7 @@ static void look_at_lock(struct holder *holder)
     int64_t now = cli_now_ms();
     int loss = redlock_lock_loss(holder->lock);
     holder->lost = -1;
+    holder->run->shared->loss = loss;
     cli_say("%s is lost: %s", cli_quote(redlock_lock_resource(holder->lock, NULL), quoted), loss_text(loss));
     if (loss == REDLOCK_LOSS_GONE)
         cli_ending_now(&holder->ending, now);
@@ -418,11 +419,15 @@ static int release(struct holder *holder, int status)
     char quoted[CLI_QUOTED_SIZE];
     redlock_result result;
 
+    holder->run->shared->lost = holder->cut_short;
     if (redlock_release(&holder->lock, &result) == REDLOCK_OK || status == CLI_LOST)
         return status;
     cli_say("%s: the release failed: %s", cli_quote(holder->run->acquire.resource, quoted),
             redlock_result_text(&result));
-    return result.status == REDLOCK_LOST && status == CLI_OK ? CLI_LOST : status;
+    if (result.status != REDLOCK_LOST)
+        return status;
+    holder->run->shared->lost = true;
+    return status == CLI_OK ? CLI_LOST : status;
 }
 
 static int hold(struct holder *holder)

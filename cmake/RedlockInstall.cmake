@@ -25,6 +25,14 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/redlock" DESTINATION "${CMAKE_I
 if(TARGET redlock_command)
   install(FILES "${PROJECT_SOURCE_DIR}/completions/redlock.bash"
     DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" RENAME redlock COMPONENT command)
+  # Debian's zsh searches another directory for packages than zsh does upstream.
+  set(zsh_completions "${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
+  if(CMAKE_INSTALL_PREFIX STREQUAL "/usr" AND EXISTS /etc/debian_version)
+    set(zsh_completions "${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions")
+  endif()
+  install(FILES "${PROJECT_SOURCE_DIR}/completions/_redlock" DESTINATION "${zsh_completions}" COMPONENT command)
+  install(FILES "${PROJECT_SOURCE_DIR}/completions/redlock.fish"
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d" COMPONENT command)
   install(TARGETS redlock_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT command)
   # Outside of the system's own directories nobody else tells it where the library is.
   if(REDLOCK_BUILD_SHARED AND NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")

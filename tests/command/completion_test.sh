@@ -50,6 +50,8 @@ expect '--watch' redlock status x --w
 expect '' redlock acquire --wait ''
 expect '' redlock status ''
 expect '--yes' redlock trust --y
+expect '--on-lost' redlock run --o
+expect '--parallel' redlock bench --p
 expect_among "$BASHPID" redlock acquire --for "$BASHPID"
 expect_among '/etc/passwd' redlock --config /etc/passw
 expect_among 'true' redlock local -- tru

@@ -209,7 +209,7 @@ static void decided(struct rl_round *round)
 static void explain_refusal(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)
 {
     if (vote->vote == QUORUM_HELD && reply->element[1]->integer == 0)
-        snprintf(round->node[node].text, sizeof round->node[node].text, "free, but others wait for it");
+        rl_round_note(round, node, "free, but others wait for it");
 }
 
 static void replied(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)
@@ -328,10 +328,11 @@ static void attempt(struct acquire *acquire)
         .minimum_validity = acquire->options.minimum_validity_ms * QUORUM_MILLISECOND,
         .all_answers = acquire->options.all_answers,
     };
-    if (acquire->lease)
+    if (acquire->lease) {
         acquire->lease->shared = acquire->options.shared;
-    if (acquire->lease)
+        acquire->lease->ttl_ms = acquire->options.ttl_ms;
         operation->round = rl_round_create(&client->locks, acquire->lease, question(acquire), &terms);
+    }
     if (!operation->round) {
         complete(acquire, status);
         return;

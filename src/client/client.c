@@ -66,7 +66,7 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *watcher, int events)
     bool ended = client->operations.completed;
     bool more = rl_operations_notify(client);
     if (ended || client->operations.completed || client->core.closing)
-        rl_rounds_undo(&client->locks); /* the host may never run the loop again */
+        rl_detached_retry(&client->locks); /* the host may never run the loop again */
     if (ended)
         rl_leases_wake_due(&client->locks); /* the callbacks may have taken long */
     more = rl_leases_notify(&client->locks) || more;

@@ -3,7 +3,6 @@
  * script, in a form without effect: a server checks permissions before arguments. (ACL DRYRUN is for administrators.)
  */
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +11,7 @@
 #include "src/core/clock.h"
 #include "src/core/result.h"
 #include "src/lock/question.h"
+#include "src/node/fanout.h"
 #include "src/node/guard.h"
 #include "src/node/reply.h"
 
@@ -67,13 +67,22 @@ static const struct probe {
 #define PROBES (sizeof probes / sizeof *probes)
 
 struct inspect;
+struct inquiry;
 
-/* The requests. Replies may arrive after the operation has ended. */
+/* One probe, on every node. */
+struct probing {
+    struct rl_fanout fanout;
+    struct inquiry *inquiry;
+    const struct probe *probe;
+};
+
+/* The probes. Replies may arrive after the operation has ended. */
 struct inquiry {
     redlock_client *client;
-    unsigned references; /* the operation's, and one per request in flight */
-    struct inspect *inspect;
-    struct rl_request ask[]; /* PROBES per node */
+    struct inspect *inspect; /* NULL: it has ended */
+    unsigned left;           /* probes that still have references */
+    struct probing probing[PROBES];
+    struct rl_slot slot[]; /* by probe and node */
 };
 
 struct inspect {
@@ -88,12 +97,6 @@ struct inspect {
     redlock_callback callback;
     void *arg;
 };
-
-static void release(struct inquiry *inquiry)
-{
-    if (--inquiry->references == 0)
-        rl_core_free(&inquiry->client->core, inquiry);
-}
 
 /* --------------------------------------------------------------------------------------------------- missing rights */
 
@@ -210,8 +213,8 @@ static void take(struct inspect *inspect, struct rl_request *request, const stru
 {
     struct rl_node *node = request->node;
     if (probe == probes) {
-        inspect->latency_us[node->index] =
-            (uint32_t)(quorum_time_since(request->sent, answer->now) / QUORUM_MICROSECOND) + 1;
+        rl_fanout_note_latency(request, answer->now);
+        inspect->latency_us[node->index] = request->latency_us;
         rl_guard_take_time(node, answer->reply, request->sent, answer->now);
     }
     if (probe->purpose == TO_KNOW)
@@ -222,30 +225,48 @@ static void take(struct inspect *inspect, struct rl_request *request, const stru
     judge(inspect, node);
 }
 
-static struct inquiry *inquiry_of(struct rl_request *request, size_t *probe)
+static void answered(struct rl_fanout *fanout, struct rl_request *request, const struct rl_answer *answer)
 {
-    /* The requests form an array by node and probe; both indices lead back to its start. */
-    struct rl_request *of_node = request;
-    *probe = request->tag;
-    of_node -= request->node->index * PROBES + *probe;
-    return (struct inquiry *)(void *)((char *)of_node - offsetof(struct inquiry, ask));
-}
-
-static void answered(struct rl_request *request, const struct rl_answer *answer)
-{
-    size_t probe;
-    struct inquiry *inquiry = inquiry_of(request, &probe);
-    struct inspect *inspect = inquiry->inspect;
+    const struct probing *probing = (const struct probing *)fanout;
+    struct inspect *inspect = probing->inquiry->inspect;
     unsigned node = request->node->index;
-    if (inspect && answer->kind == RL_ANSWER_REPLY)
-        take(inspect, request, &probes[probe], answer);
-    else if (inspect && answer->kind == RL_ANSWER_OVERDUE)
+    if (!inspect)
+        return;
+    if (answer->kind == RL_ANSWER_REPLY)
+        take(inspect, request, probing->probe, answer);
+    else if (answer->kind == RL_ANSWER_OVERDUE)
         count(inspect, node, QUORUM_TIMED_OUT, false, "no answer in time");
-    else if (inspect)
+    else
         count(inspect, node, QUORUM_UNREACHABLE, false,
               request->node->error[0] ? request->node->error : "the connection broke");
-    if (answer->kind != RL_ANSWER_OVERDUE)
-        release(inquiry);
+}
+
+static void destroy(struct rl_fanout *fanout)
+{
+    struct inquiry *inquiry = ((struct probing *)fanout)->inquiry;
+    if (--inquiry->left == 0)
+        rl_core_free(&inquiry->client->core, inquiry);
+}
+
+static const struct rl_fanout_type probing_type = {.answered = answered, .destroy = destroy};
+
+static struct inquiry *create_inquiry(struct inspect *inspect)
+{
+    redlock_client *client = inspect->base.client;
+    unsigned nodes = client->nodes->count;
+    struct inquiry *inquiry = rl_core_allocate(&client->core, sizeof *inquiry + PROBES * nodes * sizeof *inquiry->slot);
+    if (!inquiry)
+        return NULL;
+    inquiry->client = client;
+    inquiry->inspect = inspect;
+    inquiry->left = PROBES;
+    for (size_t i = 0; i < PROBES; i++) {
+        struct probing *probing = &inquiry->probing[i];
+        rl_fanout_init(&probing->fanout, &probing_type, client->nodes, &inquiry->slot[i * nodes], false);
+        probing->inquiry = inquiry;
+        probing->probe = &probes[i];
+    }
+    return inquiry;
 }
 
 /* --------------------------------------------------------------------------------------------------------- requests */
@@ -284,20 +305,16 @@ static void add(struct words *words, const struct inspect *inspect, const char *
         rl_command_add_text(&words->command, word);
 }
 
-static bool ask(struct inspect *inspect, struct rl_node *node, size_t probe)
+static bool ask(struct inspect *inspect, struct rl_node *node, struct probing *probing)
 {
-    static const struct rl_request_type type = {.answered = answered};
-    struct inquiry *inquiry = inspect->inquiry;
-    struct rl_request *request = &inquiry->ask[node->index * PROBES + probe];
     struct words words;
-    memset(&words.command, 0, sizeof words.command);
-    for (size_t i = 0; i < sizeof probes->word / sizeof *probes->word && probes[probe].word[i]; i++)
-        add(&words, inspect, probes[probe].word[i]);
-    request->type = &type;
-    request->tag = (unsigned char)probe;
-    bool sent = rl_command_format(&words.command) && rl_node_send(node, request, &words.command);
+    words.command.count = 0;
+    words.command.bytes = NULL;
+    for (size_t i = 0; i < sizeof probes->word / sizeof *probes->word && probing->probe->word[i]; i++)
+        add(&words, inspect, probing->probe->word[i]);
+    bool sent = rl_command_format(&words.command) &&
+                rl_fanout_send(&probing->fanout, quorum_node(node->index), &words.command) == 0;
     rl_command_free(&words.command);
-    inquiry->references += sent;
     inspect->left[node->index] += sent;
     return sent;
 }
@@ -309,7 +326,7 @@ static void ask_node(struct inspect *inspect, struct rl_node *node)
     inspect->asked |= quorum_node(node->index);
     for (size_t i = 0; sent && i < PROBES; i++)
         if (probes[i].purpose != FOR_THE_GUARD || node->nodes->core->options.guard)
-            sent = ask(inspect, node, i);
+            sent = ask(inspect, node, &inspect->inquiry->probing[i]);
     if (!sent)
         count(inspect, node->index, QUORUM_UNREACHABLE, false, "the link does not take it");
 }
@@ -356,10 +373,11 @@ static void fill(struct rl_operation *operation, redlock_result *result)
 
 static void leave(struct inspect *inspect)
 {
-    if (inspect->inquiry) {
-        inspect->inquiry->inspect = NULL;
-        release(inspect->inquiry);
-    }
+    struct inquiry *inquiry = inspect->inquiry;
+    if (inquiry)
+        inquiry->inspect = NULL;
+    for (size_t i = PROBES; inquiry && i-- > 0;) /* the last one may free it */
+        rl_fanout_unref(&inquiry->probing[i].fanout);
     inspect->inquiry = NULL;
     rl_lease_unref(inspect->lease);
     inspect->lease = NULL;
@@ -388,18 +406,13 @@ static void begin(struct inspect *inspect, const char *resource, size_t size)
 {
     redlock_client *client = inspect->base.client;
     int status = REDLOCK_NO_MEMORY;
-    size_t requests = client->nodes->count * PROBES * sizeof(struct rl_request);
     inspect->lease = rl_lease_create_one(&client->locks, resource, size, &status);
     if (inspect->lease)
-        inspect->inquiry = rl_core_allocate(&client->core, sizeof *inspect->inquiry + requests);
+        inspect->inquiry = create_inquiry(inspect);
     if (!inspect->inquiry) {
         rl_operation_complete(&inspect->base, status);
         return;
     }
-    memset(inspect->inquiry, 0, sizeof *inspect->inquiry + requests);
-    inspect->inquiry->client = client;
-    inspect->inquiry->references = 1;
-    inspect->inquiry->inspect = inspect;
     inspect->base.attempts = 1;
     rl_listeners_start(client->nodes);
     changed(&inspect->base);

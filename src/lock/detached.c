@@ -9,9 +9,18 @@
 
 #define RETRY (10 * QUORUM_MILLISECOND)
 
+/*
+ * When a contended attempt fails, most of the other replies are on their way. They also say "held", and such a node
+ * needs no undo. So the undos wait for a millisecond. They do not wait if an operation ends, because the loop may never
+ * run again, or if a round starts, because the keys could block it.
+ */
+#define PATIENCE QUORUM_MILLISECOND
+
 static bool try_to_release(struct rl_lease *lease)
 {
     const struct quorum_terms terms = {.kind = QUORUM_RELEASE, .nodes = lease->locks->nodes->count};
+    if (!lease->may_hold)
+        return true;
     struct rl_round *round = rl_round_create(lease->locks, lease, RL_ASK_RELEASE, &terms);
     if (!round)
         return false;
@@ -20,22 +29,35 @@ static bool try_to_release(struct rl_lease *lease)
     return true;
 }
 
-void rl_lease_release_detached(struct rl_lease *lease)
+static void release_later(struct rl_lease *lease, quorum_duration delay)
 {
     struct rl_locks *locks = lease->locks;
-    rl_lease_invalidate(lease);
-    if (!lease->may_hold || try_to_release(lease))
+    if (lease->unreleased)
         return;
+    lease->unreleased = true;
     lease->next_unreleased = locks->unreleased;
     locks->unreleased = rl_lease_ref(lease);
     if (!locks->release_timer.set)
-        rl_timer_set(&locks->core->timers, &locks->release_timer, rl_now() + RETRY);
+        rl_timer_set(&locks->core->timers, &locks->release_timer, quorum_time_add(rl_now(), delay));
+}
+
+void rl_lease_release_detached(struct rl_lease *lease)
+{
+    rl_lease_invalidate(lease);
+    if (!try_to_release(lease))
+        release_later(lease, RETRY);
+}
+
+void rl_lease_undo_later(struct rl_lease *lease)
+{
+    release_later(lease, PATIENCE);
 }
 
 static struct rl_lease *take_unreleased(struct rl_locks *locks)
 {
     struct rl_lease *lease = locks->unreleased;
     locks->unreleased = lease->next_unreleased;
+    lease->unreleased = false;
     return lease;
 }
 
@@ -57,6 +79,7 @@ void rl_detached_drop(struct rl_locks *locks)
     while (locks->unreleased) {
         struct rl_lease *lease = take_unreleased(locks);
         locks->pending_undos += quorum_count(lease->may_hold);
+        locks->core->statistics.undos_dropped += quorum_count(lease->may_hold);
         rl_lease_unref(lease);
     }
 }

@@ -56,7 +56,8 @@ struct rl_lease {
     unsigned notices; /* events to report, as bits; not 0: in the list of noticed leases */
     struct rl_lease *next_due;
     struct rl_lease *next_noticed;
-    struct rl_lease *next_unreleased; /* in the list of releases without memory; it may be listed, too */
+    struct rl_lease *next_unreleased; /* in the list of delayed releases; it may be listed, too */
+    bool unreleased;                  /* is in that list, which has a reference */
     struct rl_watch *watches;         /* operations that wait for its loss */
     struct rl_timer timer;            /* the rules' next deadline */
     struct quorum_lease rules;

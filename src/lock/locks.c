@@ -3,7 +3,6 @@
 #include "src/lock/detached.h"
 #include "src/lock/renewal.h"
 #include "src/lock/round.h"
-#include "src/lock/undo.h"
 
 void rl_locks_open(struct rl_locks *locks, struct rl_core *core, struct rl_nodes *nodes,
                    const struct rl_locks_events *events, redlock_client *client)
@@ -14,13 +13,11 @@ void rl_locks_open(struct rl_locks *locks, struct rl_core *core, struct rl_nodes
     locks->client = client;
     locks->release_timer.fire = rl_detached_on_timer;
     locks->renewal_timer.fire = rl_renewals_gathered;
-    locks->undo_timer.fire = rl_rounds_undo_due;
 }
 
 void rl_locks_drop(struct rl_locks *locks)
 {
     rl_queues_free(locks);
-    rl_rounds_undo(locks); /* the closed nodes drop them */
     rl_detached_drop(locks);
 }
 

@@ -2,10 +2,10 @@
  * src/lock is locks over all nodes: rounds and their undos, leases and their renewal, and the queues of waiters. struct
  * rl_locks has those of one client. The client floor owns it and receives its events through `struct rl_locks_events`.
  *
- * Two groups of files form call cycles. round sends the commands that question builds; undo sends those of a round that
- * failed, with requests that are part of the round; queue polls with rounds; and both round and question ask queue
- * whether another waiter of the client uses the entry that they would remove. A lease adds itself to the lists in
- * leases, and leases steps and ends the leases in its lists.
+ * Two groups of files form call cycles. round sends the commands that question builds; vote and undo handle the answers
+ * to its requests; detached starts the release round of an acquire round that failed; queue polls with rounds; and both
+ * vote and question ask queue whether another waiter of the client uses the entry that they would remove. A lease adds
+ * itself to the lists in leases, and leases steps and ends the leases in its lists.
  */
 #ifndef RL_LOCKS_H
 #define RL_LOCKS_H
@@ -34,14 +34,12 @@ struct rl_locks {
     struct rl_timer renewal_timer; /* the due renewals have been gathered for long enough */
     unsigned renewal_turn;         /* the node that gets the next batch of many renewals first */
 
-    struct rl_round *coming;  /* rounds that wait for a node to become usable */
-    struct rl_round *undoing; /* rounds with delayed undos */
-    struct rl_timer undo_timer;
+    struct rl_round *coming;       /* rounds that wait for a node to become usable */
     struct rl_round *spare_rounds; /* kept for reuse */
     unsigned spare_count;
 
-    struct rl_lease *unreleased;   /* detached releases that found no memory */
-    struct rl_timer release_timer; /* retries them */
+    struct rl_lease *unreleased;   /* undos that are delayed, and releases that found no memory */
+    struct rl_timer release_timer; /* sends them */
     unsigned pending_undos;        /* undos dropped while the client closes */
 };
 

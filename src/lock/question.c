@@ -17,10 +17,11 @@ static void add_lock_key(struct rl_question_command *built, const struct rl_leas
 }
 
 /* Calls a script with all keys. */
-static void call(struct rl_question_command *built, enum rl_script_id script, bool whole, const struct rl_lease *lease)
+static void call(struct rl_question_command *built, enum rl_script_id script, bool use_eval,
+                 const struct rl_lease *lease)
 {
     rl_decimal(built->keys, lease->key_count);
-    rl_command_script(&built->command, script, whole, built->keys);
+    rl_command_script(&built->command, script, use_eval, built->keys);
     if (lease->semaphore.bytes && (script == RL_SCRIPT_GRANT || script == RL_SCRIPT_WAIT)) {
         rl_command_add(&built->command, lease->semaphore.bytes, lease->semaphore.size);
         return;
@@ -75,10 +76,10 @@ static void add_slot(struct rl_question_command *built, const struct rl_lease *l
         rl_command_add(&built->command, built->slot, rl_decimal(built->slot, (uint64_t)lease->slot));
 }
 
-static void grant(struct rl_question_command *built, const struct rl_round *round, bool whole)
+static void grant(struct rl_question_command *built, const struct rl_round *round, bool use_eval)
 {
     const struct rl_lease *lease = round->lease;
-    call(built, RL_SCRIPT_GRANT, whole, lease);
+    call(built, RL_SCRIPT_GRANT, use_eval, lease);
     add_token(built, lease);
     add_ttl(built, round);
     add_fence(built, lease, round->fence);
@@ -86,10 +87,10 @@ static void grant(struct rl_question_command *built, const struct rl_round *roun
     add_slot(built, lease);
 }
 
-static void keep(struct rl_question_command *built, const struct rl_round *round, bool whole)
+static void keep(struct rl_question_command *built, const struct rl_round *round, bool use_eval)
 {
     const struct rl_lease *lease = round->lease;
-    call(built, RL_SCRIPT_KEEP, whole, lease);
+    call(built, RL_SCRIPT_KEEP, use_eval, lease);
     rl_command_add_text(&built->command, "keep");
     rl_command_add_text(&built->command, built->keys);
     add_token(built, lease);
@@ -98,10 +99,10 @@ static void keep(struct rl_question_command *built, const struct rl_round *round
     add_mode(built, lease);
 }
 
-static void extend(struct rl_question_command *built, const struct rl_round *round, bool whole)
+static void extend(struct rl_question_command *built, const struct rl_round *round, bool use_eval)
 {
     const struct rl_lease *lease = round->lease;
-    rl_command_script(&built->command, RL_SCRIPT_EXTEND, whole, "1");
+    rl_command_script(&built->command, RL_SCRIPT_EXTEND, use_eval, "1");
     add_lock_key(built, lease);
     add_token(built, lease);
     add_ttl(built, round);
@@ -121,9 +122,9 @@ static const char *waiter_name(struct rl_question_command *built, const struct r
     return built->waiter;
 }
 
-static void free_all(struct rl_question_command *built, const struct rl_lease *lease, bool whole, const char *waiter)
+static void free_all(struct rl_question_command *built, const struct rl_lease *lease, bool use_eval, const char *waiter)
 {
-    call(built, RL_SCRIPT_FREE, whole, lease);
+    call(built, RL_SCRIPT_FREE, use_eval, lease);
     add_token(built, lease);
     add_fence(built, lease, rl_lease_own_fence(lease));
     add_mode(built, lease);
@@ -132,13 +133,13 @@ static void free_all(struct rl_question_command *built, const struct rl_lease *l
 }
 
 /* waiter: the waiter to dequeue, or NULL. */
-static void release(struct rl_question_command *built, const struct rl_lease *lease, bool whole, const char *waiter)
+static void release(struct rl_question_command *built, const struct rl_lease *lease, bool use_eval, const char *waiter)
 {
     if (!rl_lease_is_plain(lease)) {
-        free_all(built, lease, whole, waiter);
+        free_all(built, lease, use_eval, waiter);
         return;
     }
-    rl_command_script(&built->command, RL_SCRIPT_RELEASE, whole, "1");
+    rl_command_script(&built->command, RL_SCRIPT_RELEASE, use_eval, "1");
     add_lock_key(built, lease);
     add_token(built, lease);
     if (waiter)
@@ -151,14 +152,14 @@ static const char *waiting_task(enum rl_question question)
 }
 
 /* A try has no name and the last ticket: every waiter is ahead of it, this client's own included. */
-static void wait(struct rl_question_command *built, const struct rl_round *round, enum rl_question question, bool whole)
+static void wait(struct rl_question_command *built, const struct rl_round *round, bool use_eval)
 {
-    bool tries = question == RL_ASK_TRY;
-    call(built, RL_SCRIPT_WAIT, whole, round->lease);
+    bool tries = round->question == RL_ASK_TRY;
+    call(built, RL_SCRIPT_WAIT, use_eval, round->lease);
     rl_command_add_text(&built->command, tries ? "" : waiter_name(built, round->lease));
     rl_command_add(&built->command, built->ticket, rl_decimal(built->ticket, tries ? TICKET_LAST : round->ticket));
     rl_command_add_text(&built->command, round->fair ? "1" : "2");
-    rl_command_add_text(&built->command, waiting_task(question));
+    rl_command_add_text(&built->command, waiting_task(round->question));
     add_token(built, round->lease);
     add_ttl(built, round);
     add_fence(built, round->lease, round->fence);
@@ -173,42 +174,41 @@ static const char *waiter_to_sign_out(struct rl_question_command *built, const s
     return lease->queued && !rl_queue_is_waiting(lease->locks, lease) ? waiter_name(built, lease) : NULL;
 }
 
-bool rl_question_format(struct rl_question_command *built, const struct rl_round *round, enum rl_question question,
-                        bool whole)
+bool rl_question_format(struct rl_question_command *built, const struct rl_round *round, bool use_eval)
 {
     const struct rl_lease *lease = round->lease;
     built->command.count = 0;
     built->command.bytes = NULL;
-    switch (question) {
+    switch (round->question) {
     case RL_ASK_SET:
         set(built, round);
         break;
     case RL_ASK_GRANT:
-        grant(built, round, whole);
+        grant(built, round, use_eval);
         break;
     case RL_ASK_KEEP:
-        keep(built, round, whole);
+        keep(built, round, use_eval);
         break;
     case RL_ASK_EXTEND:
-        extend(built, round, whole);
+        extend(built, round, use_eval);
         break;
     case RL_ASK_RELEASE:
-        release(built, lease, whole, waiter_to_sign_out(built, lease));
+        release(built, lease, use_eval, waiter_to_sign_out(built, lease));
         break;
     case RL_ASK_LEAVE:
-        release(built, lease, whole, waiter_name(built, lease));
+        release(built, lease, use_eval, waiter_name(built, lease));
         break;
     case RL_ASK_QUERY:
-        rl_command_script(&built->command, RL_SCRIPT_QUERY, whole, "1");
+        rl_command_script(&built->command, RL_SCRIPT_QUERY, use_eval, "1");
         add_lock_key(built, lease);
         break;
     case RL_ASK_TRUST:
-        rl_guard_command(round->locks->nodes, NULL, RL_GUARD_TRUST, whole, &built->command, &built->guard);
+        rl_guard_command(round->locks->nodes, NULL, RL_GUARD_TRUST, use_eval, &built->command, &built->guard);
         break;
     case RL_ASK_TRY:
     case RL_ASK_TAKE:
     case RL_ASK_SIGN:
-        wait(built, round, question, whole);
+        wait(built, round, use_eval);
         break;
     }
     return rl_command_format(&built->command);

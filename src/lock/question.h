@@ -30,8 +30,7 @@ struct rl_question_command {
     struct rl_guard_numbers guard;
 };
 
-/* Formats the round's command. whole: send a script's text. false: no memory. Free the command in any case. */
-bool rl_question_format(struct rl_question_command *built, const struct rl_round *round, enum rl_question question,
-                        bool whole);
+/* Formats the round's command. use_eval: with a script's text. false: no memory. Free the command in any case. */
+bool rl_question_format(struct rl_question_command *built, const struct rl_round *round, bool use_eval);
 
 #endif

@@ -8,7 +8,6 @@
 #include "src/lock/lease.h"
 
 struct rl_locks;
-#define RL_RENEWALS_MAX 64
 /* A command with this many or more locks goes to one node after the other. */
 #define RL_RENEWALS_IN_TURN 16
 

@@ -1,38 +1,32 @@
 #include "src/lock/round.h"
 
 #include <assert.h>
-#include <stddef.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "quorum/fence.h"
-#include "quorum/validity.h"
 #include "src/core/clock.h"
+#include "src/core/memory.h"
 #include "src/core/result.h"
+#include "src/lock/detached.h"
 #include "src/lock/locks.h"
 #include "src/lock/question.h"
 #include "src/lock/undo.h"
+#include "src/lock/vote.h"
 #include "src/node/guard.h"
 
 #define SPARE_ROUNDS 64
 
-static void apply(struct rl_round *round, struct quorum_actions actions);
-
 /* ---------------------------------------------------------------------------------------------------------- lifetime */
 
-static size_t round_size(const struct rl_locks *locks)
+static void destroy(struct rl_fanout *fanout)
 {
-    return sizeof(struct rl_round) + locks->nodes->count * sizeof(struct rl_round_node);
-}
-
-void rl_round_unref(struct rl_round *round)
-{
+    struct rl_round *round = (struct rl_round *)fanout;
     struct rl_locks *locks = round->locks;
-    assert(round->references > 0);
-    if (--round->references > 0)
-        return;
     assert(!round->on_list);
     rl_lease_unref(round->lease);
+    if (round->text)
+        rl_core_free(locks->core, round->text);
     if (locks->spare_count >= SPARE_ROUNDS) {
         rl_core_free(locks->core, round);
         return;
@@ -46,7 +40,7 @@ static struct rl_round *reuse(struct rl_locks *locks)
 {
     struct rl_round *round = locks->spare_rounds;
     if (!round)
-        return rl_core_allocate(locks->core, round_size(locks));
+        return rl_core_allocate(locks->core, sizeof *round + locks->nodes->count * sizeof *round->slot);
     locks->spare_rounds = round->next;
     locks->spare_count--;
     return round;
@@ -60,29 +54,23 @@ void rl_rounds_free_spare(struct rl_locks *locks)
     }
 }
 
-static const struct rl_request_type ask_type;
+static const struct rl_fanout_type ask_type = {rl_vote_answered, rl_vote_attested, rl_vote_resend, destroy};
+static const struct rl_fanout_type release_type = {rl_undo_answered, NULL, rl_undo_resend, destroy};
 
 struct rl_round *rl_round_create(struct rl_locks *locks, struct rl_lease *lease, enum rl_question question,
                                  const struct quorum_terms *terms)
 {
+    bool releases = terms->kind == QUORUM_RELEASE;
     struct rl_round *round = reuse(locks);
     if (!round)
         return NULL;
     memset(round, 0, sizeof *round);
+    rl_fanout_init(&round->fanout, releases ? &release_type : &ask_type, locks->nodes, round->slot, releases);
+    round->fanout.grants = terms->kind == QUORUM_ACQUIRE;
     quorum_round_init(&round->rules, terms);
     round->locks = locks;
-    round->references = 1;
     round->lease = rl_lease_ref(lease);
     round->question = question;
-    for (unsigned i = 0; i < locks->nodes->count; i++) {
-        struct rl_round_node *part = &round->node[i];
-        part->ask.type = &ask_type;
-        part->undo.type = &rl_undo_type;
-        part->ask.whole = part->undo.whole = false;
-        part->latency_us = 0;
-        part->undo_refused = 0;
-        part->text[0] = '\0';
-    }
     return round;
 }
 
@@ -105,83 +93,31 @@ static void list(struct rl_round *round, bool on)
     }
 }
 
-/* ----------------------------------------------------------------------------------------------------------- sending */
+/* ------------------------------------------------------------------------------------------------------------ texts */
 
-/* The round sets keys, which a node in quarantine does not grant. */
-static bool is_grant(const struct rl_round *round)
+/* Without an owner only the log reads the texts. */
+static bool is_read(const struct rl_round *round)
 {
-    return round->rules.terms.kind == QUORUM_ACQUIRE;
+    return round->owner || rl_logs(round->locks->core, REDLOCK_LOG_DEBUG);
 }
 
-bool rl_round_send(struct rl_round *round, struct rl_node *node, struct rl_request *request,
-                   const struct rl_command *command, quorum_time now)
+void rl_round_note(struct rl_round *round, unsigned node, const char *format, ...)
 {
-    bool grants = is_grant(round) && request == &round->node[node->index].ask;
-    if (grants)
-        rl_attest_owe(node);
-    if (!command->bytes || !rl_node_send_at(node, request, command, now))
-        return false;
-    round->references++;
-    if (grants)
-        round->lease->may_hold |= quorum_node(node->index);
-    return true;
+    if (!rl_round_is_open(round, node) || !is_read(round))
+        return;
+    if (!round->text)
+        round->text = rl_allocate(&round->locks->core->allocator, round->rules.terms.nodes * sizeof *round->text);
+    if (!round->text)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(round->text[node], sizeof round->text[node], format, arguments);
+    va_end(arguments);
 }
 
-static void tell(struct rl_round *round, const struct quorum_event *event)
+static const char *text_of(const struct rl_round *round, unsigned node)
 {
-    struct quorum_event told = *event;
-    told.stopped = round->locks->nodes->clock_stopped;
-    apply(round, quorum_round_step(&round->rules, &told));
-}
-
-/* The node has not been counted. A later reply must not replace the text that says why it was counted. */
-bool rl_round_is_open(const struct rl_round *round, unsigned node)
-{
-    return round->rules.tally.voted[QUORUM_PENDING] & quorum_node(node);
-}
-
-void rl_round_count_out(struct rl_round *round, unsigned node, enum quorum_vote vote, bool permanent,
-                        const char *reason, quorum_time now)
-{
-    if (rl_round_is_open(round, node))
-        snprintf(round->node[node].text, sizeof round->node[node].text, "%s", reason);
-    const struct quorum_event event = {
-        .type = QUORUM_VOTED, .now = now, .node = node, .vote = vote, .permanent = permanent};
-    tell(round, &event);
-}
-
-/* Returns the nodes that could not be sent to. */
-static quorum_nodes ask_some(struct rl_round *round, quorum_nodes nodes, bool subscribed)
-{
-    struct rl_question_command built;
-    if (!nodes)
-        return 0;
-    built.subscribed = subscribed;
-    rl_question_format(&built, round, round->question, false);
-    quorum_time now = rl_now();
-    quorum_nodes failed = 0;
-    for (quorum_nodes left = nodes; left; left &= left - 1) {
-        unsigned index = (unsigned)__builtin_ctz(left);
-        if (!rl_round_send(round, &round->locks->nodes->node[index], &round->node[index].ask, &built.command, now))
-            failed |= quorum_node(index);
-    }
-    rl_command_free(&built.command);
-    return failed;
-}
-
-static bool enqueues(const struct rl_round *round)
-{
-    return round->question == RL_ASK_SIGN || round->question == RL_ASK_TAKE;
-}
-
-static void ask_nodes(struct rl_round *round, quorum_nodes nodes)
-{
-    quorum_nodes subscribed = enqueues(round) ? nodes & rl_listeners_up(round->locks->nodes) : 0;
-    quorum_nodes failed = ask_some(round, subscribed, true) | ask_some(round, nodes & ~subscribed, false);
-    /* After all sends, because a vote can decide the round, which ends the sending. */
-    for (; failed; failed &= failed - 1)
-        rl_round_count_out(round, (unsigned)__builtin_ctz(failed), QUORUM_UNREACHABLE, false,
-                           "the link does not take it", rl_now());
+    return round->text ? round->text[node] : "";
 }
 
 static enum quorum_vote vote_of(const struct rl_round *round, unsigned node)
@@ -195,13 +131,13 @@ static enum quorum_vote vote_of(const struct rl_round *round, unsigned node)
 
 static void explain_node(const struct rl_round *round, unsigned node)
 {
-    const struct rl_round_node *part = &round->node[node];
+    const char *text = text_of(round, node);
+    uint32_t latency_us = round->slot[node].request.latency_us;
     char latency[24] = "";
-    if (part->latency_us)
-        snprintf(latency, sizeof latency, " after %.1f ms", part->latency_us / 1000.0);
+    if (latency_us)
+        snprintf(latency, sizeof latency, " after %.1f ms", latency_us / 1000.0);
     rl_log(round->locks->core, REDLOCK_LOG_DEBUG, "  %s: %s%s%s%s", round->locks->nodes->node[node].address.name,
-           redlock_outcome_name(rl_result_outcome(vote_of(round, node))), latency, part->text[0] ? ": " : "",
-           part->text);
+           redlock_outcome_name(rl_result_outcome(vote_of(round, node))), latency, text[0] ? ": " : "", text);
 }
 
 /* Logs why a lock was granted or not. Looks are left out: they are not about one lock's outcome. */
@@ -222,212 +158,87 @@ static void explain(const struct rl_round *round)
         explain_node(round, i);
 }
 
-/* In a release the request is the undo. */
-static void apply(struct rl_round *round, struct quorum_actions actions)
+void rl_round_fill(const struct rl_round *round, redlock_result *result)
 {
+    const struct quorum_tally *tally = &round->rules.tally;
+    rl_result_count(result, tally);
+    for (unsigned i = 0; i < tally->nodes; i++) {
+        result->node[i].outcome = rl_result_outcome(vote_of(round, i));
+        result->node[i].latency_us = round->slot[i].request.latency_us;
+        if (round->text)
+            memcpy(result->node[i].text, round->text[i], sizeof result->node[i].text);
+    }
+}
+
+/* ---------------------------------------------------------------------------------------------------------- actions */
+
+static quorum_nodes send(struct rl_round *round, quorum_nodes nodes, bool subscribed, bool use_eval)
+{
+    struct rl_question_command built;
+    if (!nodes)
+        return 0;
+    built.subscribed = subscribed;
+    rl_question_format(&built, round, use_eval);
+    quorum_nodes failed = rl_fanout_send(&round->fanout, nodes, &built.command);
+    rl_command_free(&built.command);
+    if (rl_round_is_grant(round))
+        round->lease->may_hold |= nodes & ~failed;
+    return failed;
+}
+
+static bool enqueues(const struct rl_round *round)
+{
+    return round->question == RL_ASK_SIGN || round->question == RL_ASK_TAKE;
+}
+
+quorum_nodes rl_round_send(struct rl_round *round, quorum_nodes nodes, bool use_eval)
+{
+    quorum_nodes subscribed = enqueues(round) ? nodes & rl_listeners_up(round->locks->nodes) : 0;
+    return send(round, subscribed, true, use_eval) | send(round, nodes & ~subscribed, false, use_eval);
+}
+
+void rl_round_count_out(struct rl_round *round, unsigned node, enum quorum_vote vote, bool permanent, quorum_time now)
+{
+    const struct quorum_event event = {
+        .type = QUORUM_VOTED, .now = now, .node = node, .vote = vote, .permanent = permanent};
+    rl_round_step(round, &event);
+}
+
+static void ask_nodes(struct rl_round *round, quorum_nodes nodes)
+{
+    quorum_nodes failed = rl_round_send(round, nodes, false);
+    /* After all sends, because a vote can decide the round, which ends the sending. */
+    for (; failed; failed &= failed - 1) {
+        unsigned node = (unsigned)__builtin_ctz(failed);
+        rl_round_note(round, node, "the link does not take it");
+        rl_round_count_out(round, node, QUORUM_UNREACHABLE, false, rl_now());
+    }
+}
+
+void rl_round_step(struct rl_round *round, const struct quorum_event *event)
+{
+    struct quorum_event stamped = *event;
+    stamped.stopped = round->locks->nodes->clock_stopped;
+    struct quorum_actions actions = quorum_round_step(&round->rules, &stamped);
     if (!actions.send && !actions.undo && !actions.decided && !actions.confirmed)
         return;
-    round->references++; /* an action may end the owner's reference */
+    rl_fanout_ref(&round->fanout); /* an action may end the owner's reference */
     if (actions.decided) {
         list(round, false);
         explain(round);
     }
     if (actions.send && round->rules.terms.kind == QUORUM_RELEASE)
-        rl_round_undo_nodes(round, actions.send);
+        rl_undo_send(round, actions.send);
     else if (actions.send)
         ask_nodes(round, actions.send);
-    rl_round_undo_later(round, actions.undo & round->lease->may_hold);
+    if (actions.undo & round->lease->may_hold)
+        rl_lease_undo_later(round->lease);
     if (actions.decided && round->decided)
         round->decided(round);
     if (actions.confirmed)
         rl_lease_confirmed(round->lease, &round->rules, rl_now());
-    rl_round_unref(round);
+    rl_fanout_unref(&round->fanout);
 }
-
-/* ---------------------------------------------------------------------------------------------------------- replies */
-
-/* A node that did not grant the lock keeps the winner's entry in its queue. It stays in may_hold, so that the release
- * removes the entry. */
-static bool leaves_place(const struct rl_round *round)
-{
-    return round->question == RL_ASK_TAKE && round->rules.verdict == QUORUM_WON;
-}
-
-void rl_round_vote(struct rl_round *round, unsigned node, struct rl_vote vote, quorum_time now)
-{
-    if (vote.left_nothing && is_grant(round) && !leaves_place(round))
-        round->lease->may_hold &= ~quorum_node(node);
-    const struct quorum_event event = {.type = QUORUM_VOTED,
-                                       .now = now,
-                                       .node = node,
-                                       .vote = vote.vote,
-                                       .permanent = vote.permanent,
-                                       .clock = vote.clock,
-                                       .left_nothing = vote.left_nothing};
-    tell(round, &event);
-}
-
-void rl_round_note_latency(struct rl_round_node *part, const struct rl_request *request, quorum_time now)
-{
-    quorum_duration latency = quorum_time_since(request->sent, now) / QUORUM_MICROSECOND;
-    part->latency_us = latency > UINT32_MAX ? UINT32_MAX : latency ? (uint32_t)latency : 1;
-}
-
-/* Sends the request again with the script's text, behind everything sent meanwhile. */
-bool rl_round_send_text(struct rl_round *round, struct rl_request *request, enum rl_question question)
-{
-    struct rl_question_command built;
-    built.subscribed = request->node->listener.up;
-    bool sent = rl_question_format(&built, round, question, true) &&
-                rl_round_send(round, request->node, request, &built.command, rl_now());
-    rl_command_free(&built.command);
-    request->whole = true;
-    return sent;
-}
-
-/* A removal that is sent again may follow the next waiter into the queue. Both have the same name, so it would remove
- * that waiter's entry. */
-static bool is_still_asked(const struct rl_round *round)
-{
-    return round->question != RL_ASK_LEAVE || !rl_queue_is_waiting(round->locks, round->lease);
-}
-
-void rl_round_count_overdue(struct rl_round *round, const struct rl_request *request, quorum_time now)
-{
-    char text[RL_NODE_TEXT_SIZE];
-    snprintf(text, sizeof text, "no answer within %llu ms",
-             (unsigned long long)(rl_node_timeout(request->node) / QUORUM_MILLISECOND));
-    if (quorum_round_over(&round->rules))
-        return;
-    unsigned node = request->node->index;
-    if (rl_round_is_open(round, node))
-        snprintf(round->node[node].text, sizeof round->node[node].text, "%s", text);
-    const struct quorum_event event = {.type = QUORUM_OVERDUE, .now = now, .node = node};
-    tell(round, &event);
-    if (round->overdue && !quorum_round_over(&round->rules))
-        round->overdue(round);
-}
-
-/* A record too far ahead comes from a wrong clock: the node counts as refused, in every round that chooses the fencing
- * token. After the choice the record does not matter. */
-static bool is_far_off(const struct rl_round *round, const struct rl_vote *vote)
-{
-    return round->fence && !round->lease->fence && vote->vote == QUORUM_GRANTED &&
-           !quorum_fence_is_near(round->fence, vote->record);
-}
-
-/* A node that refuses to record a settled token has prolonged the lock all the same. */
-static struct rl_vote judge_fence(const struct rl_round *round, struct rl_vote vote)
-{
-    if (is_far_off(round, &vote))
-        return (struct rl_vote){.vote = QUORUM_REFUSED, .clock = true};
-    if (vote.clock && round->question == RL_ASK_KEEP && round->lease->fence)
-        return (struct rl_vote){.vote = QUORUM_GRANTED};
-    return vote;
-}
-
-static void note_text(struct rl_round_node *part, const struct rl_vote *vote, const redisReply *reply)
-{
-    rl_reply_text(reply, part->text, sizeof part->text);
-    if (vote->clock && !part->text[0])
-        snprintf(part->text, sizeof part->text, "its clock, or its last fencing token, is more than a day off ours");
-}
-
-static void count_reply(struct rl_round *round, unsigned index, struct rl_vote of_node, const redisReply *reply,
-                        quorum_time now)
-{
-    if (round->replied &&
-        round->rules.verdict != QUORUM_WON) /* a failed attempt's late reply still reports the queue */
-        round->replied(round, index, &of_node, reply);
-    rl_round_vote(round, index, of_node, now);
-}
-
-/* A grant counts with its proof, unless the node has turned out to be unfit, or to have lost data, since. */
-static void count_grant(struct rl_round *round, struct rl_node *node, enum quorum_proof proof, quorum_time now)
-{
-    struct rl_round_node *part = &round->node[node->index];
-    struct rl_vote of_node = {.vote = quorum_attest_vote(QUORUM_GRANTED, proof), .record = part->record};
-    const char *objection = "marker changed: the node may have forgotten locks";
-    if (of_node.vote == QUORUM_UNATTESTED) {
-        round->locks->core->statistics.unattested++;
-    } else {
-        objection = node->unfit ? node->unfit : rl_guard_objection(node, now);
-        if (objection)
-            of_node = (struct rl_vote){.vote = QUORUM_REFUSED, .permanent = node->unfit};
-    }
-    if (objection && rl_round_is_open(round, node->index))
-        snprintf(part->text, sizeof part->text, "%s", objection);
-    if (quorum_round_over(&round->rules) && round->rules.verdict != QUORUM_WON && of_node.vote == QUORUM_GRANTED)
-        round->locks->core->statistics.late_grants++;
-    count_reply(round, node->index, of_node, NULL, now);
-}
-
-/* true: the request was sent again, or its grant waits for its proof. */
-static bool take_reply(struct rl_round *round, struct rl_request *request, const struct rl_answer *answer)
-{
-    unsigned index = request->node->index;
-    struct rl_round_node *part = &round->node[index];
-    struct rl_vote of_node = judge_fence(round, rl_reply_vote(round->question, answer->reply));
-    if (of_node.noscript && !request->whole && !quorum_round_over(&round->rules) && is_still_asked(round) &&
-        rl_round_send_text(round, request, round->question)) {
-        rl_round_unref(round);
-        return true;
-    }
-    if (rl_round_is_open(round, index)) {
-        rl_round_note_latency(part, request, answer->now);
-        note_text(part, &of_node, answer->reply);
-    }
-    bool grants = is_grant(round) && of_node.vote == QUORUM_GRANTED;
-    part->record = of_node.record;
-    if (grants && round->locks->core->options.guard) {
-        rl_attest_await(request);
-        return true;
-    }
-    if (grants)
-        count_grant(round, request->node, QUORUM_PROVEN, answer->now);
-    else
-        count_reply(round, index, of_node, answer->reply, answer->now);
-    if (of_node.vote == QUORUM_HELD && leaves_place(round))
-        rl_queue_leave_late(round->locks, round->lease);
-    return false;
-}
-
-struct rl_round *rl_round_of(struct rl_request *request, size_t member)
-{
-    struct rl_round_node *part = (struct rl_round_node *)(void *)((char *)request - member);
-    struct rl_round_node *first = part - request->node->index;
-    return (struct rl_round *)(void *)((char *)first - offsetof(struct rl_round, node));
-}
-
-static void ask_answered(struct rl_request *request, const struct rl_answer *answer)
-{
-    struct rl_round *round = rl_round_of(request, offsetof(struct rl_round_node, ask));
-    switch (answer->kind) {
-    case RL_ANSWER_OVERDUE:
-        rl_round_count_overdue(round, request, answer->now);
-        return;
-    case RL_ANSWER_REPLY:
-        if (take_reply(round, request, answer))
-            return;
-        break;
-    case RL_ANSWER_BROKEN:
-    case RL_ANSWER_DROPPED:
-        if (!quorum_round_over(&round->rules))
-            rl_round_count_out(round, request->node->index, QUORUM_UNREACHABLE, false,
-                               request->node->error[0] ? request->node->error : "the connection broke", answer->now);
-        break;
-    }
-    rl_round_unref(round);
-}
-
-static void ask_attested(struct rl_request *request, enum quorum_proof proof, quorum_time now)
-{
-    struct rl_round *round = rl_round_of(request, offsetof(struct rl_round_node, ask));
-    count_grant(round, request->node, proof, now);
-    rl_round_unref(round);
-}
-
-static const struct rl_request_type ask_type = {.answered = ask_answered, .attested = ask_attested};
 
 /* ------------------------------------------------------------------------------------------------------------ owner */
 
@@ -435,7 +246,13 @@ static struct rl_usable usability(const struct rl_round *round, struct rl_node *
 {
     if (round->question == RL_ASK_TRUST && rl_guard_may_take_over(node))
         return (struct rl_usable){RL_USABLE, false, QUORUM_PENDING, ""};
-    return rl_node_usable(node, now, is_grant(round));
+    return rl_node_usable(node, now, rl_round_is_grant(round));
+}
+
+static void count_unusable(struct rl_round *round, unsigned node, const struct rl_usable *usable, quorum_time now)
+{
+    rl_round_note(round, node, "%s", usable->reason);
+    rl_round_count_out(round, node, usable->vote, usable->permanent, now);
 }
 
 /* Counts the nodes that cannot be sent to, and sorts the others into usable and coming ones. */
@@ -448,7 +265,7 @@ static void sort_nodes(struct rl_round *round, struct quorum_event *start)
         else if (usable.is == RL_COMING)
             start->coming |= quorum_node(i);
         else
-            rl_round_count_out(round, i, usable.vote, usable.permanent, usable.reason, start->now);
+            count_unusable(round, i, &usable, start->now);
     }
 }
 
@@ -461,33 +278,35 @@ static void start_release(struct rl_round *round)
         if (rl_node_usable(&round->locks->nodes->node[i], start.now, false).is == RL_COMING)
             start.coming |= told & quorum_node(i);
     start.usable &= ~start.coming;
-    tell(round, &start);
+    rl_round_step(round, &start);
     for (unsigned i = 0; i < round->locks->nodes->count; i++)
-        if (!(told & quorum_node(i)) && !quorum_round_over(&round->rules))
-            rl_round_count_out(round, i, QUORUM_ABSENT, false, "never had it", start.now);
+        if (!(told & quorum_node(i)) && !quorum_round_over(&round->rules)) {
+            rl_round_note(round, i, "never had it");
+            rl_round_count_out(round, i, QUORUM_ABSENT, false, start.now);
+        }
 }
 
 void rl_round_start(struct rl_round *round)
 {
-    round->references++;
-    rl_rounds_undo(round->locks); /* otherwise the keys of failed attempts could block this round */
+    rl_fanout_ref(&round->fanout);
     if (round->rules.terms.kind == QUORUM_RELEASE) {
         start_release(round);
     } else {
+        rl_detached_retry(round->locks); /* otherwise the keys of failed attempts could block this round */
         struct quorum_event start = {.type = QUORUM_START, .now = rl_now()};
         sort_nodes(round, &start);
-        tell(round, &start);
+        rl_round_step(round, &start);
     }
     if (!quorum_round_over(&round->rules) && round->rules.coming)
         list(round, true);
-    rl_round_unref(round);
+    rl_fanout_unref(&round->fanout);
 }
 
 void rl_round_cancel(struct rl_round *round)
 {
     const struct quorum_event cancel = {.type = QUORUM_CANCEL, .now = rl_now()};
     round->decided = NULL;
-    tell(round, &cancel);
+    rl_round_step(round, &cancel);
 }
 
 bool rl_round_has_unread_replies(const struct rl_round *round)
@@ -503,24 +322,27 @@ bool rl_round_has_unread_replies(const struct rl_round *round)
 void rl_round_stop_waiting(struct rl_round *round)
 {
     quorum_time now = rl_now();
-    round->references++;
+    rl_fanout_ref(&round->fanout);
     for (unsigned i = 0; i < round->locks->nodes->count && !quorum_round_over(&round->rules); i++)
-        if (rl_round_is_open(round, i))
-            rl_round_count_out(round, i, QUORUM_TIMED_OUT, false, "no answer before the key's ttl was over", now);
-    rl_round_unref(round);
+        if (rl_round_is_open(round, i)) {
+            rl_round_note(round, i, "no answer before the key's ttl was over");
+            rl_round_count_out(round, i, QUORUM_TIMED_OUT, false, now);
+        }
+    rl_fanout_unref(&round->fanout);
 }
 
 void rl_round_stop_reconnecting(struct rl_round *round)
 {
     quorum_time now = rl_now();
-    round->references++;
+    rl_fanout_ref(&round->fanout);
     for (quorum_nodes left = round->rules.coming; left && !quorum_round_over(&round->rules); left &= left - 1) {
         const struct rl_node *node = &round->locks->nodes->node[__builtin_ctz(left)];
-        if (node->ready_since)
-            rl_round_count_out(round, node->index, QUORUM_UNREACHABLE, false,
-                               node->error[0] ? node->error : "it is being connected again", now);
+        if (!node->ready_since)
+            continue;
+        rl_round_note(round, node->index, "%s", node->error[0] ? node->error : "it is being connected again");
+        rl_round_count_out(round, node->index, QUORUM_UNREACHABLE, false, now);
     }
-    rl_round_unref(round);
+    rl_fanout_unref(&round->fanout);
 }
 
 void rl_round_leave(struct rl_round *round)
@@ -532,7 +354,7 @@ void rl_round_leave(struct rl_round *round)
     round->replied = NULL;
     round->owner = NULL;
     list(round, false);
-    rl_round_unref(round);
+    rl_fanout_unref(&round->fanout);
 }
 
 static void node_changed(struct rl_round *round, struct rl_node *node)
@@ -544,11 +366,11 @@ static void node_changed(struct rl_round *round, struct rl_node *node)
     if (usable.is == RL_COMING)
         return;
     if (usable.is == RL_OUT && round->rules.terms.kind != QUORUM_RELEASE) {
-        rl_round_count_out(round, node->index, usable.vote, usable.permanent, usable.reason, now);
+        count_unusable(round, node->index, &usable, now);
         return;
     }
     const struct quorum_event event = {.type = QUORUM_USABLE, .now = now, .node = node->index};
-    tell(round, &event);
+    rl_round_step(round, &event);
 }
 
 /* The end of one round may end others: after a round has left the list, the walk starts again. A round handles each
@@ -557,21 +379,9 @@ void rl_rounds_node_changed(struct rl_locks *locks, struct rl_node *node)
 {
     struct rl_round *next;
     for (struct rl_round *round = locks->coming; round; round = next) {
-        round->references++;
+        rl_fanout_ref(&round->fanout);
         node_changed(round, node);
         next = round->on_list ? round->next : locks->coming;
-        rl_round_unref(round);
-    }
-}
-
-void rl_round_fill(const struct rl_round *round, redlock_result *result)
-{
-    const struct quorum_tally *tally = &round->rules.tally;
-    rl_result_count(result, tally);
-    for (unsigned i = 0; i < tally->nodes; i++) {
-        result->node[i].outcome = rl_result_outcome(vote_of(round, i));
-        result->node[i].latency_us = round->node[i].latency_us;
-        if (round->node[i].text[0])
-            memcpy(result->node[i].text, round->node[i].text, sizeof result->node[i].text);
+        rl_fanout_unref(&round->fanout);
     }
 }

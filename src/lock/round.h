@@ -4,43 +4,32 @@
 
 #include "quorum/round.h"
 #include "redlock/redlock.h"
+#include "src/node/fanout.h"
 #include "src/node/node.h"
 #include "src/node/reply.h"
-#include "src/node/request.h"
 
 struct rl_locks;
 struct rl_lease;
 
-/* One node's part of the round. */
-struct rl_round_node {
-    struct rl_request ask;
-    struct rl_request undo;   /* the undo: behind the request, or the only one in a release */
-    uint64_t record;          /* of a grant that waits for its proof: see struct rl_vote */
-    quorum_time undo_refused; /* since when the node refuses the undo; 0: it does not */
-    uint32_t latency_us;
-    char text[RL_NODE_TEXT_SIZE];
-};
-
 struct rl_round {
+    struct rl_fanout fanout; /* its references are the round's */
     struct quorum_round rules;
     struct rl_locks *locks;
-    unsigned references;    /* the owner's, and one per request in flight or kept */
     struct rl_lease *lease; /* a reference */
     enum rl_question question;
     struct rl_round *next; /* in the list of rounds that wait for a node, or of spare rounds */
     struct rl_round *previous;
     bool on_list;
-    struct rl_round *next_undo;              /* in the list of delayed undos, each with a reference */
-    quorum_nodes undo;                       /* the nodes that it goes to */
+    bool fair;
     void (*decided)(struct rl_round *round); /* NULL if no owner waits for it */
     void (*overdue)(struct rl_round *round); /* a node is late, and the round waits for it; may be NULL */
     /* Called for each reply, with its vote, before the vote is counted; may be NULL. */
     void (*replied)(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply);
-    void *owner;     /* for the callbacks */
-    uint64_t fence;  /* the fencing token to send; 0: none */
-    uint64_t ticket; /* TAKE, SIGN: the waiter's ticket */
-    bool fair;
-    struct rl_round_node node[]; /* one per node */
+    void *owner;                     /* for the callbacks */
+    uint64_t fence;                  /* the fencing token to send; 0: none */
+    uint64_t ticket;                 /* TAKE, SIGN: the waiter's ticket */
+    char (*text)[RL_NODE_TEXT_SIZE]; /* per node, why it did not grant; NULL: there is nothing to say */
+    struct rl_slot slot[];           /* one per node */
 };
 
 /* Creates a round with one reference, the caller's. NULL: no memory. */
@@ -73,29 +62,32 @@ void rl_round_fill(const struct rl_round *round, redlock_result *result);
 
 void rl_rounds_free_spare(struct rl_locks *locks);
 
-/* For undo.c, whose requests are part of a round: */
+/* For vote.c and undo.c, which handle the answers: */
 
-/* Ends one reference; the last one frees the round. */
-void rl_round_unref(struct rl_round *round);
+/* Passes an event to the rules and executes their actions. */
+void rl_round_step(struct rl_round *round, const struct quorum_event *event);
 
-/* The round of a request; member: the request's offset in struct rl_round_node. */
-struct rl_round *rl_round_of(struct rl_request *request, size_t member);
+/* Builds the round's command and sends it. Returns the nodes that it was not sent to. */
+quorum_nodes rl_round_send(struct rl_round *round, quorum_nodes nodes, bool use_eval);
 
-/* Sends a request, which takes a reference. false: the connection does not accept it. */
-bool rl_round_send(struct rl_round *round, struct rl_node *node, struct rl_request *request,
-                   const struct rl_command *command, quorum_time now);
-
-/* Sends a request again with the script's text instead of its hash. */
-bool rl_round_send_text(struct rl_round *round, struct rl_request *request, enum rl_question question);
+/* The round sets keys, which a node in quarantine does not grant. */
+static inline bool rl_round_is_grant(const struct rl_round *round)
+{
+    return round->rules.terms.kind == QUORUM_ACQUIRE;
+}
 
 /* The node has not been counted yet. */
-bool rl_round_is_open(const struct rl_round *round, unsigned node);
+static inline bool rl_round_is_open(const struct rl_round *round, unsigned node)
+{
+    return round->rules.tally.voted[QUORUM_PENDING] & quorum_node(node);
+}
 
-/* Counts a node without a reply, for this reason. */
-void rl_round_count_out(struct rl_round *round, unsigned node, enum quorum_vote vote, bool permanent,
-                        const char *reason, quorum_time now);
-void rl_round_count_overdue(struct rl_round *round, const struct rl_request *request, quorum_time now);
-void rl_round_vote(struct rl_round *round, unsigned node, struct rl_vote vote, quorum_time now);
-void rl_round_note_latency(struct rl_round_node *part, const struct rl_request *request, quorum_time now);
+/* Sets a node's text, if anyone will read it and the node has not been counted: a later reply must not replace the text
+ * that says why it was counted. */
+void rl_round_note(struct rl_round *round, unsigned node, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Counts a node without a reply. */
+void rl_round_count_out(struct rl_round *round, unsigned node, enum quorum_vote vote, bool permanent, quorum_time now);
 
 #endif

@@ -19,6 +19,7 @@ struct rl_proof {
 
 static void answered(struct rl_request *request, const struct rl_answer *answer);
 static const struct rl_request_type type = {.answered = answered};
+static const struct rl_sender sender = {&type};
 
 /* ---------------------------------------------------------------------------------------------------------- lifetime */
 
@@ -30,7 +31,7 @@ static struct rl_proof *create(struct rl_nodes *nodes)
     else
         proof = rl_allocate(&nodes->core->allocator, sizeof *proof);
     if (proof)
-        *proof = (struct rl_proof){.request.type = &type};
+        *proof = (struct rl_proof){.request.sender = &sender};
     return proof;
 }
 
@@ -81,7 +82,7 @@ static bool send_look(struct rl_node *node, struct rl_proof *proof, bool whole)
     struct rl_command command;
     command.bytes = NULL;
     proof->look = true;
-    proof->request.whole = whole;
+    proof->request.use_eval = whole;
     bool sent = format(node->nodes, true, whole, &command) && rl_node_send(node, &proof->request, &command);
     rl_command_free(&command);
     return sent;
@@ -146,7 +147,7 @@ void rl_attest_end(struct rl_node *node, quorum_time now)
     const struct rl_answer broken = {.kind = RL_ANSWER_BROKEN, .now = now};
     while (node->attest.first) {
         struct rl_request *request = take_first(&node->attest);
-        request->type->answered(request, &broken);
+        request->sender->type->answered(request, &broken);
     }
 }
 
@@ -160,7 +161,7 @@ static void report_overdue(struct rl_node *node, quorum_time now)
         if (request->overdue)
             continue;
         request->overdue = true;
-        request->type->answered(request, &overdue);
+        request->sender->type->answered(request, &overdue);
     }
 }
 
@@ -171,7 +172,7 @@ static void settle(struct rl_node *node, enum quorum_proof proof, quorum_time no
 {
     while (node->attest.first) {
         struct rl_request *request = take_first(&node->attest);
-        request->type->attested(request, proof, now);
+        request->sender->type->attested(request, proof, now);
     }
 }
 
@@ -190,7 +191,7 @@ static enum quorum_proof judge(struct rl_node *node, const struct rl_proof *proo
 /* true: the proof was requested again. */
 static bool take_reply(struct rl_node *node, struct rl_proof *proof, const struct rl_answer *answer)
 {
-    if (proof->look && !proof->request.whole && rl_reply_is_error(answer->reply, "NOSCRIPT") &&
+    if (proof->look && !proof->request.use_eval && rl_reply_is_error(answer->reply, "NOSCRIPT") &&
         send_look(node, proof, true))
         return true;
     enum quorum_proof proven = judge(node, proof, answer);

@@ -181,8 +181,9 @@ static void step_answered(struct rl_request *request, const struct rl_answer *an
 static bool ask(struct rl_node *node, unsigned step, struct rl_command *command)
 {
     static const struct rl_request_type type = {.answered = step_answered};
+    static const struct rl_sender sender = {&type};
     struct rl_request *request = &node->steps[step];
-    request->type = &type;
+    request->sender = &sender;
     bool sent = rl_command_format(command) && rl_node_send(node, request, command);
     node->steps_left += sent;
     return sent;
@@ -321,6 +322,7 @@ static void kill_answered(struct rl_request *request, const struct rl_answer *an
 static void kill_link(struct rl_node *node, unsigned debt)
 {
     static const struct rl_request_type type = {.answered = kill_answered};
+    static const struct rl_sender sender = {&type};
     char id[24];
     snprintf(id, sizeof id, "%lld", (long long)node->debts.client_id[debt]);
     struct rl_command command = {0};
@@ -328,7 +330,7 @@ static void kill_link(struct rl_node *node, unsigned debt)
     rl_command_add_text(&command, "KILL");
     rl_command_add_text(&command, "ID");
     rl_command_add_text(&command, id);
-    node->kill[debt].type = &type;
+    node->kill[debt].sender = &sender;
     if (rl_command_format(&command))
         rl_node_send(node, &node->kill[debt], &command);
     rl_command_free(&command);

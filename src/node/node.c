@@ -51,7 +51,7 @@ static struct rl_request *take_first(struct rl_requests *queue)
 static void answer(struct rl_request *request, enum rl_answer_kind kind, quorum_time now, const redisReply *reply)
 {
     const struct rl_answer answer = {kind, now, reply};
-    request->type->answered(request, &answer);
+    request->sender->type->answered(request, &answer);
 }
 
 /* ----------------------------------------------------------------------------------------------- requests in flight */
@@ -247,7 +247,7 @@ unsigned rl_node_unconfirmed_undos(const struct rl_node *node)
 {
     unsigned undos = node->kept.count;
     for (const struct rl_request *request = node->sent.first; request; request = request->next)
-        undos += request->type->send != NULL;
+        undos += request->sender->type->send != NULL;
     return undos;
 }
 
@@ -594,7 +594,7 @@ static void send_kept(struct rl_node *node)
     node->kept = (struct rl_requests){NULL, NULL, 0};
     while (kept.first) {
         struct rl_request *request = take_first(&kept);
-        if (!request->type->send(request))
+        if (!request->sender->type->send(request))
             append(&node->kept, request);
     }
 }
@@ -671,6 +671,7 @@ void rl_node_ready(struct rl_node *node)
 void rl_node_open(struct rl_node *node, struct rl_nodes *nodes, unsigned index, const struct rl_address *address)
 {
     static const struct rl_request_type heartbeat = {.answered = heartbeat_answered};
+    static const struct rl_sender sender = {&heartbeat};
     const redlock_options *options = &nodes->core->options;
     node->nodes = nodes;
     node->index = index;
@@ -685,7 +686,7 @@ void rl_node_open(struct rl_node *node, struct rl_nodes *nodes, unsigned index, 
     node->adapter.readable = on_readable;
     node->timer.fire = on_timer;
     node->overdue_timer.fire = on_overdue;
-    node->heartbeat.type = &heartbeat;
+    node->heartbeat.sender = &sender;
     node->heartbeat.node = node;
     node->facts = (struct rl_facts){.append_only = -1, .snapshots = -1};
     node->state = RL_NODE_BACKOFF;

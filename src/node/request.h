@@ -1,5 +1,5 @@
 /*
- * One command in flight to one node. It is part of its sender (a round, a batch, the node), which must stay in memory
+ * One command in flight to one node. It is part of its sender (a fan-out, the node), which must stay in memory
  * until the request's last answer, because hiredis cannot cancel a queued command.
  */
 #ifndef RL_REQUEST_H
@@ -7,6 +7,7 @@
 
 #include <hiredis/hiredis.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "quorum/attest.h"
 #include "quorum/time.h"
@@ -34,14 +35,19 @@ struct rl_request_type {
     void (*attested)(struct rl_request *request, enum quorum_proof proof, quorum_time now);
 };
 
-struct rl_request {
+/* The sender's struct begins with this, and outlives its requests. */
+struct rl_sender {
     const struct rl_request_type *type;
+};
+
+struct rl_request {
+    const struct rl_sender *sender;
     struct rl_node *node;
     struct rl_request *next; /* in the order of sending or keeping */
     quorum_time sent;
-    bool overdue;      /* RL_ANSWER_OVERDUE was reported */
-    unsigned char tag; /* for the sender */
-    bool whole;        /* was sent with its script's text: NOSCRIPT now is a refusal, or resending would never end */
+    bool overdue;        /* RL_ANSWER_OVERDUE was reported */
+    bool use_eval;       /* sent with the script's text instead of its hash */
+    uint32_t latency_us; /* of its reply; 0: none yet */
 };
 
 #endif

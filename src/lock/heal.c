@@ -1,0 +1,59 @@
+#include "src/lock/heal.h"
+
+#include <string.h>
+
+#include "src/lock/batch.h"
+#include "src/lock/locks.h"
+
+static void answered(struct rl_fanout *fanout, struct rl_request *request, const struct rl_answer *answer)
+{
+    struct rl_batch *batch = (struct rl_batch *)fanout;
+    if (answer->kind != RL_ANSWER_REPLY || !rl_batch_is_answer(batch, answer->reply))
+        return;
+    for (unsigned i = 0; i < batch->count; i++)
+        if (rl_batch_is_done(batch, answer->reply, i))
+            batch->locks->core->statistics.healed++;
+        else /* by its reply it has nothing of ours */
+            batch->item[i].lease->may_hold &= ~quorum_node(request->node->index);
+}
+
+/* Not sent again after NOSCRIPT: it could follow a release, and set the key of a released lock. The next renewal heals
+ * the node. */
+static const struct rl_fanout_type type = {.answered = answered, .destroy = rl_batch_destroy};
+
+/* Only locks that a majority has just confirmed, and that are still held. */
+static bool is_to_heal(const struct rl_batch_item *item, quorum_nodes node)
+{
+    return (item->absent & node) && item->lease->listed && quorum_lease_may_heal(&item->lease->rules);
+}
+
+static void heal_on(const struct rl_batch *renewed, unsigned node, unsigned wanted)
+{
+    quorum_nodes bit = quorum_node(node);
+    struct rl_batch *batch = rl_batch_create(renewed->locks, &type, true, renewed->plain, wanted);
+    if (!batch)
+        return; /* the next renewal heals the node */
+    for (unsigned i = 0; i < renewed->count; i++)
+        if (is_to_heal(&renewed->item[i], bit)) {
+            batch->item[batch->count] = renewed->item[i];
+            rl_lease_ref(batch->item[batch->count++].lease);
+        }
+    if (rl_batch_send(batch, node, false))
+        for (unsigned i = 0; i < batch->count; i++)
+            batch->item[i].lease->may_hold |= bit;
+    rl_fanout_unref(&batch->fanout);
+}
+
+void rl_heal_after(const struct rl_batch *renewed, quorum_nodes nodes)
+{
+    quorum_nodes absent = 0;
+    for (unsigned i = 0; i < renewed->count; i++)
+        absent |= renewed->item[i].absent;
+    for (quorum_nodes left = absent & nodes; left; left &= left - 1) {
+        unsigned node = (unsigned)__builtin_ctz(left), wanted = 0;
+        for (unsigned i = 0; i < renewed->count; i++)
+            wanted += is_to_heal(&renewed->item[i], quorum_node(node));
+        if (wanted)
+            heal_on(renewed, node, wanted);
+    }
+}

@@ -1,0 +1,160 @@
+#include "src/lock/vote.h"
+
+#include "quorum/fence.h"
+#include "src/lock/locks.h"
+#include "src/lock/round.h"
+#include "src/node/attest.h"
+#include "src/node/guard.h"
+
+/* A node that did not grant the lock keeps the winner's entry in its queue. It stays in may_hold, so that the release
+ * removes the entry. */
+static bool leaves_place(const struct rl_round *round)
+{
+    return round->question == RL_ASK_TAKE && round->rules.verdict == QUORUM_WON;
+}
+
+void rl_vote_count(struct rl_round *round, unsigned node, struct rl_vote vote, quorum_time now)
+{
+    if (vote.left_nothing && rl_round_is_grant(round) && !leaves_place(round))
+        round->lease->may_hold &= ~quorum_node(node);
+    const struct quorum_event event = {.type = QUORUM_VOTED,
+                                       .now = now,
+                                       .node = node,
+                                       .vote = vote.vote,
+                                       .permanent = vote.permanent,
+                                       .clock = vote.clock,
+                                       .left_nothing = vote.left_nothing};
+    rl_round_step(round, &event);
+}
+
+void rl_vote_count_overdue(struct rl_round *round, const struct rl_request *request, quorum_time now)
+{
+    unsigned node = request->node->index;
+    if (quorum_round_over(&round->rules))
+        return;
+    rl_round_note(round, node, "no answer within %llu ms",
+                  (unsigned long long)(rl_node_timeout(request->node) / QUORUM_MILLISECOND));
+    const struct quorum_event event = {.type = QUORUM_OVERDUE, .now = now, .node = node};
+    rl_round_step(round, &event);
+    if (round->overdue && !quorum_round_over(&round->rules))
+        round->overdue(round);
+}
+
+/* ----------------------------------------------------------------------------------------------------- judging replies */
+
+/* A record too far ahead comes from a wrong clock: the node counts as refused, in every round that chooses the fencing
+ * token. After the choice the record does not matter. */
+static bool is_far_off(const struct rl_round *round, const struct rl_vote *vote)
+{
+    return round->fence && !round->lease->fence && vote->vote == QUORUM_GRANTED &&
+           !quorum_fence_is_near(round->fence, vote->record);
+}
+
+/* A node that refuses to record a settled token has prolonged the lock all the same. */
+static struct rl_vote judge_fence(const struct rl_round *round, struct rl_vote vote)
+{
+    if (is_far_off(round, &vote))
+        return (struct rl_vote){.vote = QUORUM_REFUSED, .clock = true};
+    if (vote.clock && round->question == RL_ASK_KEEP && round->lease->fence)
+        return (struct rl_vote){.vote = QUORUM_GRANTED};
+    return vote;
+}
+
+void rl_vote_note_reply(struct rl_round *round, unsigned node, const redisReply *reply)
+{
+    char text[RL_NODE_TEXT_SIZE];
+    if (reply->type != REDIS_REPLY_ERROR && !round->text)
+        return;
+    rl_reply_text(reply, text, sizeof text); /* "" for another reply: it replaces the text of the timeout before it */
+    rl_round_note(round, node, "%s", text);
+}
+
+static void note_reply(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)
+{
+    rl_vote_note_reply(round, node, reply);
+    if (vote->clock && reply->type != REDIS_REPLY_ERROR)
+        rl_round_note(round, node, "its clock, or its last fencing token, is more than a day off ours");
+}
+
+static void count_reply(struct rl_round *round, unsigned node, struct rl_vote vote, const redisReply *reply,
+                        quorum_time now)
+{
+    if (round->replied &&
+        round->rules.verdict != QUORUM_WON) /* a failed attempt's late reply still reports the queue */
+        round->replied(round, node, &vote, reply);
+    rl_vote_count(round, node, vote, now);
+}
+
+/* A grant counts with its proof, unless the node has turned out to be unfit, or to have lost data, since. */
+static void count_grant(struct rl_round *round, const struct rl_request *request, enum quorum_proof proof,
+                        quorum_time now)
+{
+    struct rl_node *node = request->node;
+    struct rl_vote vote = {.vote = quorum_attest_vote(QUORUM_GRANTED, proof),
+                           .record = round->fanout.slot[node->index].record};
+    const char *objection = "marker changed: the node may have forgotten locks";
+    if (vote.vote == QUORUM_UNATTESTED) {
+        round->locks->core->statistics.unattested++;
+    } else {
+        objection = node->unfit ? node->unfit : rl_guard_objection(node, now);
+        if (objection)
+            vote = (struct rl_vote){.vote = QUORUM_REFUSED, .permanent = node->unfit};
+    }
+    if (objection)
+        rl_round_note(round, node->index, "%s", objection);
+    if (quorum_round_over(&round->rules) && round->rules.verdict != QUORUM_WON && vote.vote == QUORUM_GRANTED)
+        round->locks->core->statistics.late_grants++;
+    count_reply(round, node->index, vote, NULL, now);
+}
+
+static void take_reply(struct rl_round *round, struct rl_request *request, const struct rl_answer *answer)
+{
+    unsigned node = request->node->index;
+    struct rl_vote vote = judge_fence(round, rl_reply_vote(round->question, answer->reply));
+    if (rl_round_is_open(round, node)) {
+        rl_fanout_note_latency(request, answer->now);
+        note_reply(round, node, &vote, answer->reply);
+    }
+    bool grants = rl_round_is_grant(round) && vote.vote == QUORUM_GRANTED;
+    round->fanout.slot[node].record = vote.record;
+    if (grants && round->locks->core->options.guard)
+        rl_fanout_await_proof(&round->fanout, request);
+    else if (grants)
+        count_grant(round, request, QUORUM_PROVEN, answer->now);
+    else
+        count_reply(round, node, vote, answer->reply, answer->now);
+    if (vote.vote == QUORUM_HELD && leaves_place(round))
+        rl_queue_leave_late(round->locks, round->lease);
+}
+
+/* ---------------------------------------------------------------------------------------------- the fan-out's functions */
+
+void rl_vote_answered(struct rl_fanout *fanout, struct rl_request *request, const struct rl_answer *answer)
+{
+    struct rl_round *round = (struct rl_round *)fanout;
+    const struct rl_node *node = request->node;
+    if (answer->kind == RL_ANSWER_OVERDUE) {
+        rl_vote_count_overdue(round, request, answer->now);
+    } else if (answer->kind == RL_ANSWER_REPLY) {
+        take_reply(round, request, answer);
+    } else if (!quorum_round_over(&round->rules)) {
+        rl_round_note(round, node->index, "%s", node->error[0] ? node->error : "the connection broke");
+        rl_round_count_out(round, node->index, QUORUM_UNREACHABLE, false, answer->now);
+    }
+}
+
+void rl_vote_attested(struct rl_fanout *fanout, struct rl_request *request, enum quorum_proof proof, quorum_time now)
+{
+    count_grant((struct rl_round *)fanout, request, proof, now);
+}
+
+/* The request goes behind everything sent meanwhile. A removal that is sent again may follow the next waiter into the
+ * queue: both have the same name, so it would remove that waiter's entry. */
+bool rl_vote_resend(struct rl_fanout *fanout, struct rl_request *request, bool use_eval)
+{
+    struct rl_round *round = (struct rl_round *)fanout;
+    if (quorum_round_over(&round->rules) ||
+        (round->question == RL_ASK_LEAVE && rl_queue_is_waiting(round->locks, round->lease)))
+        return false;
+    return rl_round_send(round, quorum_node(request->node->index), use_eval) == 0;
+}

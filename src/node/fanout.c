@@ -1,0 +1,116 @@
+#include "src/node/fanout.h"
+
+#include <assert.h>
+
+#include "src/core/clock.h"
+#include "src/node/attest.h"
+#include "src/node/nodes.h"
+#include "src/node/reply.h"
+
+static const struct rl_request_type requests, undos;
+
+void rl_fanout_init(struct rl_fanout *fanout, const struct rl_fanout_type *type, struct rl_nodes *nodes,
+                    struct rl_slot *slot, bool is_undo)
+{
+    *fanout = (struct rl_fanout){
+        .sender = {is_undo ? &undos : &requests}, .type = type, .nodes = nodes, .slot = slot, .references = 1};
+    for (unsigned i = 0; i < nodes->count; i++)
+        slot[i] = (struct rl_slot){.request = {.sender = &fanout->sender}};
+}
+
+void rl_fanout_ref(struct rl_fanout *fanout)
+{
+    assert(fanout->references > 0);
+    fanout->references++;
+}
+
+void rl_fanout_unref(struct rl_fanout *fanout)
+{
+    assert(fanout->references > 0);
+    if (--fanout->references == 0)
+        fanout->type->destroy(fanout);
+}
+
+quorum_nodes rl_fanout_send(struct rl_fanout *fanout, quorum_nodes nodes, const struct rl_command *command)
+{
+    quorum_nodes failed = 0;
+    if (!command->bytes)
+        return nodes;
+    quorum_time now = rl_now();
+    for (quorum_nodes left = nodes; left; left &= left - 1) {
+        unsigned index = (unsigned)__builtin_ctz(left);
+        struct rl_node *node = &fanout->nodes->node[index];
+        struct rl_request *request = &fanout->slot[index].request;
+        if (fanout->grants)
+            rl_attest_owe(node);
+        request->use_eval = false;
+        if (rl_node_send_at(node, request, command, now))
+            fanout->references++;
+        else
+            failed |= quorum_node(index);
+    }
+    return failed;
+}
+
+void rl_fanout_keep(struct rl_fanout *fanout, unsigned node)
+{
+    fanout->references++;
+    rl_node_keep(&fanout->nodes->node[node], &fanout->slot[node].request);
+}
+
+void rl_fanout_note_latency(struct rl_request *request, quorum_time now)
+{
+    quorum_duration latency = quorum_time_since(request->sent, now) / QUORUM_MICROSECOND;
+    request->latency_us = latency > UINT32_MAX ? UINT32_MAX : latency ? (uint32_t)latency : 1;
+}
+
+void rl_fanout_await_proof(struct rl_fanout *fanout, struct rl_request *request)
+{
+    fanout->references++;
+    rl_attest_await(request);
+}
+
+/* The sender is the beginning of a fan-out, which is not const: only static senders are. */
+static struct rl_fanout *fanout_of(const struct rl_request *request)
+{
+    return (struct rl_fanout *)(uintptr_t)request->sender;
+}
+
+/* With the script's text NOSCRIPT is a refusal, otherwise resending would never end. */
+static bool send_text(struct rl_fanout *fanout, struct rl_request *request, const struct rl_answer *answer)
+{
+    if (answer->kind != RL_ANSWER_REPLY || request->use_eval || !fanout->type->resend ||
+        !rl_reply_is_error(answer->reply, "NOSCRIPT") || !fanout->type->resend(fanout, request, true))
+        return false;
+    request->use_eval = true;
+    return true;
+}
+
+static void answered(struct rl_request *request, const struct rl_answer *answer)
+{
+    struct rl_fanout *fanout = fanout_of(request);
+    if (!send_text(fanout, request, answer))
+        fanout->type->answered(fanout, request, answer);
+    if (answer->kind != RL_ANSWER_OVERDUE)
+        rl_fanout_unref(fanout);
+}
+
+static void attested(struct rl_request *request, enum quorum_proof proof, quorum_time now)
+{
+    struct rl_fanout *fanout = fanout_of(request);
+    fanout->type->attested(fanout, request, proof, now);
+    rl_fanout_unref(fanout);
+}
+
+/* A kept request: its reference ends with the sending, which takes another. */
+static bool send_kept(struct rl_request *request)
+{
+    struct rl_fanout *fanout = fanout_of(request);
+    if (!fanout->type->resend(fanout, request, false))
+        return false;
+    rl_fanout_unref(fanout);
+    return true;
+}
+
+static const struct rl_request_type requests = {.answered = answered, .attested = attested};
+static const struct rl_request_type undos = {.answered = answered, .attested = attested, .send = send_kept};

@@ -1,0 +1,66 @@
+/*
+ * The fan-out: sends one command to a set of nodes, one request per node, and passes the replies to the operation. It
+ * sends a script's text to a node that does not know its hash, keeps requests for disconnected nodes, and stays in
+ * memory until its last request has ended. Rounds, renewals and inspections begin with a `struct rl_fanout`.
+ */
+#ifndef RL_FANOUT_H
+#define RL_FANOUT_H
+
+#include "quorum/attest.h"
+#include "quorum/tally.h"
+#include "src/node/command.h"
+#include "src/node/request.h"
+
+struct rl_fanout;
+struct rl_nodes;
+
+struct rl_fanout_type {
+    /* Handles an answer. The request's last answer ends its reference to the fan-out, after this has returned. */
+    void (*answered)(struct rl_fanout *fanout, struct rl_request *request, const struct rl_answer *answer);
+    /* Handles a grant held back by rl_fanout_await_proof(). NULL: there are none. */
+    void (*attested)(struct rl_fanout *fanout, struct rl_request *request, enum quorum_proof proof, quorum_time now);
+    /* Sends the request again, by rl_fanout_send(): after NOSCRIPT with use_eval, with the script's text; otherwise
+     * because it was kept. false: it was not sent. NULL: it is not sent again. */
+    bool (*resend)(struct rl_fanout *fanout, struct rl_request *request, bool use_eval);
+    void (*destroy)(struct rl_fanout *fanout); /* without references */
+};
+
+/* One node's part. */
+struct rl_slot {
+    struct rl_request request;
+    union {
+        uint64_t record;           /* of a grant that waits for its proof: see struct rl_vote */
+        quorum_time refused_since; /* of an undo: since when the node refuses it; 0: it does not */
+    };
+};
+
+struct rl_fanout {
+    struct rl_sender sender;
+    const struct rl_fanout_type *type;
+    struct rl_nodes *nodes;
+    struct rl_slot *slot; /* one per node */
+    unsigned references;  /* the owner's, and one per request in flight or kept */
+    bool grants;          /* the nodes must prove their grants: see attest.h */
+};
+
+/* One reference, the caller's. slot: memory for one slot per node. is_undo: the requests delete keys. */
+void rl_fanout_init(struct rl_fanout *fanout, const struct rl_fanout_type *type, struct rl_nodes *nodes,
+                    struct rl_slot *slot, bool is_undo);
+
+void rl_fanout_ref(struct rl_fanout *fanout);
+void rl_fanout_unref(struct rl_fanout *fanout);
+
+/* Sends a command, if it is formatted. Returns the nodes that it was not sent to, because their
+ * connections do not accept it, or because the command is not formatted. */
+quorum_nodes rl_fanout_send(struct rl_fanout *fanout, quorum_nodes nodes, const struct rl_command *command);
+
+/* Keeps a request, which is sent by resend() when the node is connected again. */
+void rl_fanout_keep(struct rl_fanout *fanout, unsigned node);
+
+/* For answered(): sets the request's latency. */
+void rl_fanout_note_latency(struct rl_request *request, quorum_time now);
+
+/* For answered(): holds the grant back until the node has shown its marker. */
+void rl_fanout_await_proof(struct rl_fanout *fanout, struct rl_request *request);
+
+#endif

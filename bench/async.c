@@ -15,6 +15,8 @@ static struct slot *slots;
 static unsigned slot_count, busy;
 static ev_io command;
 
+void (*contender_turn)(void);
+
 static void block_over(void)
 {
     worker_block_over(&record);
@@ -66,6 +68,8 @@ void runner_start(const struct block *bounds)
     busy = block.in_flight;
     for (unsigned i = 0; i < block.in_flight; i++)
         next(&slots[i]);
+    while (contender_turn && busy)
+        contender_turn();
 }
 
 /* Reads single bytes, so that no byte of the next line is consumed. */

@@ -1,36 +1,23 @@
-/* The minimum work of a lock over N masters with hiredis and libev, as a lower bound: send the acquire to all nodes,
- * continue at the majority's grant, send the release to all, end at the majority's reply. There are no deadlines, no
- * reconnect and no validity check. floor_plain.c and floor_fence.c define the commands.
- *
- * FLOOR_FORMATS_ONCE: a command is encoded once for all nodes instead of once per node. */
+/* The votes of a floor. */
 #include "floor.h"
 
-#include <ev.h>
-#include <hiredis/async.h>
-#include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
 #include "contender.h"
-#include "floor_lock.h"
 
-enum { NODES_MAX = 32 };
-
-#define DRAIN_S 0.05
-
-struct attempt {
+struct floor_attempt {
     struct slot *slot;
-    struct attempt *next; /* in the list of unused attempts */
-    unsigned pending;     /* replies in transit */
+    struct floor_attempt *next; /* in the list of unused attempts */
+    unsigned pending;           /* replies in transit */
     unsigned granted, refused, released;
     struct floor_lock lock;
 };
 
-static redisAsyncContext *nodes[NODES_MAX];
-static unsigned node_count, majority, ready;
-static struct attempt *unused;
+static unsigned node_count, majority;
+static struct floor_attempt *unused;
 static uint64_t token_state[3];
 static unsigned long long allocations;
 
@@ -46,9 +33,9 @@ static void draw_token(char *token)
     }
 }
 
-static struct attempt *take_attempt(struct slot *slot)
+static struct floor_attempt *take_attempt(struct slot *slot)
 {
-    struct attempt *attempt = unused;
+    struct floor_attempt *attempt = unused;
     if (attempt) {
         unused = attempt->next;
     } else {
@@ -57,152 +44,75 @@ static struct attempt *take_attempt(struct slot *slot)
         if (!attempt)
             abort();
     }
-    *attempt = (struct attempt){.slot = slot};
+    *attempt = (struct floor_attempt){.slot = slot};
     attempt->lock.resource = slot->resource;
     attempt->lock.resource_length = slot->resource_length;
     draw_token(attempt->lock.token);
     return attempt;
 }
 
-static void answered(struct attempt *attempt)
+static void vote(struct floor_attempt *attempt, enum floor_step step, char type, long long number)
 {
+    if (step == FLOOR_RELEASE) {
+        if (type && ++attempt->released == majority)
+            slot_released(attempt->slot);
+    } else if (type && floor_is_grant(type, number)) {
+        if (++attempt->granted == majority)
+            slot_acquired(attempt->slot);
+    } else if (++attempt->refused == node_count - majority + 1) {
+        slot_failed(attempt->slot);
+    }
+}
+
+void floor_replied(struct floor_attempt *attempt, enum floor_step step, char type, long long number)
+{
+    vote(attempt, step, type, number);
     if (--attempt->pending > 0)
         return;
     attempt->next = unused;
     unused = attempt;
 }
 
-#ifdef FLOOR_FORMATS_ONCE
-static void send_all(struct attempt *attempt, redisCallbackFn *callback, struct floor_command *command)
-{
-    char *bytes;
-    long long length = redisFormatCommandArgv(&bytes, command->count, command->words, command->lengths);
-    if (length < 0)
-        abort();
-    for (unsigned i = 0; i < node_count; i++)
-        if (nodes[i] && redisAsyncFormattedCommand(nodes[i], callback, attempt, bytes, (size_t)length) == REDIS_OK)
-            attempt->pending++;
-    redisFreeCommand(bytes);
-}
-#else
-static void send_all(struct attempt *attempt, redisCallbackFn *callback, struct floor_command *command)
-{
-    for (unsigned i = 0; i < node_count; i++)
-        if (nodes[i] && redisAsyncCommandArgv(nodes[i], callback, attempt, command->count, command->words,
-                                              command->lengths) == REDIS_OK)
-            attempt->pending++;
-}
-#endif
-
-static void on_granted(redisAsyncContext *connection, void *data, void *private)
-{
-    (void)connection;
-    const redisReply *reply = data;
-    struct attempt *attempt = private;
-    if (reply && floor_is_grant(reply)) {
-        if (++attempt->granted == majority)
-            slot_acquired(attempt->slot);
-    } else if (++attempt->refused == node_count - majority + 1) {
-        slot_failed(attempt->slot);
-    }
-    answered(attempt);
-}
-
-static void on_released(redisAsyncContext *connection, void *data, void *private)
-{
-    (void)connection;
-    struct attempt *attempt = private;
-    if (data && ++attempt->released == majority)
-        slot_released(attempt->slot);
-    answered(attempt);
-}
-
 void contender_acquire(struct slot *slot)
 {
-    struct attempt *attempt = slot->lock = take_attempt(slot);
+    struct floor_attempt *attempt = slot->lock = take_attempt(slot);
     struct floor_command command = {0};
     floor_acquire(&command, &attempt->lock);
-    send_all(attempt, on_granted, &command);
+    attempt->pending += transport_send(attempt, FLOOR_ACQUIRE, &command);
 }
 
 void contender_release(struct slot *slot)
 {
-    struct attempt *attempt = slot->lock;
+    struct floor_attempt *attempt = slot->lock;
     struct floor_command command = {0};
     floor_release(&command, &attempt->lock);
-    send_all(attempt, on_released, &command);
-}
-
-static void on_script(redisAsyncContext *connection, void *data, void *private)
-{
-    (void)connection;
-    const redisReply *reply = data;
-    if (!reply || reply->type != REDIS_REPLY_STRING || reply->len != 40) {
-        fprintf(stderr, "floor: a node did not take the script\n");
-        exit(1);
-    }
-    floor_script_loaded(reply->str);
-    if (++ready == node_count * floor_script_count)
-        ev_break(private, EVBREAK_ALL);
-}
-
-static void on_disconnect(const redisAsyncContext *connection, int status)
-{
-    (void)status;
-    for (unsigned i = 0; i < node_count; i++)
-        if (nodes[i] == connection)
-            nodes[i] = NULL;
-}
-
-static void connect_node(struct ev_loop *loop, const char *address)
-{
-    char host[64];
-    int port;
-    if (node_count == NODES_MAX || sscanf(address, "%63[^:]:%d", host, &port) != 2) {
-        fprintf(stderr, "floor: '%s' is not HOST:PORT, or is one node too many\n", address);
-        exit(2);
-    }
-    redisAsyncContext *connection = redisAsyncConnect(host, port);
-    if (!connection || connection->err) {
-        fprintf(stderr, "floor: cannot connect to %s\n", address);
-        exit(1);
-    }
-    nodes[node_count++] = connection;
-    floor_attach(loop, connection);
-    redisAsyncSetDisconnectCallback(connection, on_disconnect);
-    for (unsigned i = 0; i < floor_script_count; i++)
-        redisAsyncCommand(connection, on_script, loop, "SCRIPT LOAD %s", floor_script(i));
+    attempt->pending += transport_send(attempt, FLOOR_RELEASE, &command);
 }
 
 void contender_connect(struct ev_loop *loop, const char *list)
 {
-    char *copy = strdup(list), *rest = copy;
+    char *copy = strdup(list), *rest = copy, host[64];
+    int port;
     if (!copy || getrandom(token_state, sizeof token_state, 0) != sizeof token_state)
         abort();
-    for (char *address; (address = strsep(&rest, ","));)
-        connect_node(loop, address);
+    for (char *address; (address = strsep(&rest, ","));) {
+        if (node_count++ == FLOOR_NODES_MAX || sscanf(address, "%63[^:]:%d", host, &port) != 2) {
+            fprintf(stderr, "floor: '%s' is not HOST:PORT, or is one node too many\n", address);
+            exit(2);
+        }
+        transport_connect(loop, host, port);
+    }
     free(copy);
     majority = node_count / 2 + 1;
-    ev_run(loop, 0);
-}
-
-static void stop_loop(int events, void *loop)
-{
-    (void)events;
-    ev_break(loop, EVBREAK_ALL);
+    transport_load(loop);
 }
 
 void contender_disconnect(struct ev_loop *loop)
 {
-    /* Wait for data in transit: closing a connection with unread replies would also discard unread commands. */
-    ev_once(loop, -1, 0, DRAIN_S, stop_loop, loop);
-    ev_run(loop, 0);
-    for (unsigned i = 0; i < node_count; i++)
-        if (nodes[i])
-            redisAsyncFree(nodes[i]);
+    transport_close(loop);
 }
 
-unsigned long long contender_allocations(void)
+void contender_state(struct contender_state *state)
 {
-    return allocations;
+    *state = (struct contender_state){.allocations = allocations};
 }

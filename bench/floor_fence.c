@@ -1,6 +1,5 @@
 /* With a fencing token: the library's scripts, sent as the library sends them (src/lock/question.c), with the wall
  * clock as the token. The previous values of the fencing records are ignored. */
-#include <hiredis/hiredis.h>
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -8,7 +7,7 @@
 #include <time.h>
 
 #include "contender.h"
-#include "floor_lock.h"
+#include "floor.h"
 #include "src/node/script.h"
 
 static const char ttl_text[] = "10000";
@@ -73,7 +72,7 @@ void floor_release(struct floor_command *command, struct floor_lock *lock)
     floor_word(command, "", 0);
 }
 
-bool floor_is_grant(const redisReply *reply)
+bool floor_is_grant(char type, long long number)
 {
-    return reply->type == REDIS_REPLY_INTEGER && reply->integer >= 0;
+    return type == ':' && number >= 0;
 }

@@ -1,31 +1,65 @@
 /* The cost of the guard's attested grants: the same client with and without the guard, with one lock at a time and
- * with many. */
+ * with many; and the number of round trips of an acquire with it, as the slope over two distances. */
+#include "apis.h"
 #include "groups.h"
 #include "report.h"
-#include "servers.h"
 
-enum { NODES = 5, MANY = 1000 };
+enum { NODES = 5, MANY = 1000, MANY_THREADS = 100, NEAR_US = 5000, FAR_US = 25000 };
+
+struct attested {
+    struct entrant *off, *on, *many_off, *many_on, *near, *far;
+};
+
+static void enter(struct stage *stage, const struct api *api, const char *near, const char *far,
+                  struct attested *attested)
+{
+    char guarded[64];
+    unsigned many = api->threaded ? MANY_THREADS : MANY;
+    snprintf(guarded, sizeof guarded, "%s guard", api->program);
+    attested->off = stage_enter(stage, api->name, api->program, stage->nodes, 1);
+    attested->on = stage_enter(stage, "  guard on", guarded, stage->nodes, 1);
+    attested->many_off = stage_enter_again(stage, "  many in flight", attested->off, many);
+    attested->many_on = stage_enter_again(stage, "  many in flight, guard on", attested->on, many);
+    attested->near = stage_enter(stage, "  5 ms away, guard on", guarded, near, 1);
+    attested->far = stage_enter(stage, "  25 ms away, guard on", guarded, far, 1);
+}
+
+static struct estimate round_trips(const struct stage *stage, const struct attested *attested)
+{
+    double values[ROUNDS_MAX];
+    for (unsigned i = 0; i < stage->round_count; i++)
+        values[i] =
+            (acquire_p50(&attested->far->rounds[i]) - acquire_p50(&attested->near->rounds[i])) / (FAR_US - NEAR_US);
+    return estimate_median(values, stage->round_count);
+}
+
+static void judge(const struct stage *stage, const struct api *api, const struct attested *attested)
+{
+    char name[64];
+    struct estimate one = entrant_ratio(stage, attested->on, attested->off, acquire_p50);
+    struct estimate many = entrant_ratio(stage, attested->many_on, attested->many_off, lock_rate);
+    report_figure(api->label, "acquire p50, guard on, to guard off", one, "");
+    report_figure(api->label, "rate of many, guard on, to guard off", many, "");
+    report_figure(api->label, "round trips of an acquire, guard on", round_trips(stage, attested), "");
+    snprintf(name, sizeof name, "attest-acquire-p50/%s/guard-off", api->name);
+    target_at_most(name, one, 1.05);
+    snprintf(name, sizeof name, "attest-throughput/%s/guard-off", api->name);
+    target_at_least(name, many, 1 / 1.03);
+    snprintf(name, sizeof name, "attest-round-trips/%s", api->name);
+    target_at_most(name, round_trips(stage, attested), 1.05);
+}
 
 void group_attest(struct stage *stage)
 {
-    struct servers servers;
-    char nodes[NODE_LIST_SIZE];
-    servers_start(&servers, NODES);
-    servers_list(&servers, NODES, nodes);
-    struct entrant *off = stage_enter(stage, "guard off", "bench-redlock-async", nodes, 1);
-    struct entrant *on = stage_enter(stage, "guard on", "bench-redlock-guarded", nodes, 1);
-    struct entrant *many_off = stage_enter_again(stage, "guard off, 1000 in flight", off, MANY);
-    struct entrant *many_on = stage_enter_again(stage, "guard on, 1000 in flight", on, MANY);
-    stage_play(stage, 60, 100);
-    report_group(stage);
-    report_table(stage, off);
-    struct estimate one = entrant_ratio(stage, on, off, acquire_p50);
-    struct estimate many = entrant_ratio(stage, many_on, many_off, lock_rate);
-    report_figure("guard on", "acquire p50 to guard off", one, "");
-    report_figure("guard on, 1000 in flight", "rate to guard off", many, "");
-    target_at_most("attest-acquire-p50/guard-off", one, 1.05);
-    target_at_least("attest-throughput-1000/guard-off", many, 1 / 1.03);
-    stage_close(stage);
-    stage->left_over_keys += servers_left_over(&servers, NODES);
-    servers_end(&servers);
+    static struct attested attested[APIS];
+    char near[NODE_LIST_SIZE], far[NODE_LIST_SIZE];
+    stage_open(stage, NODES);
+    stage_place_at(stage, NEAR_US, near);
+    stage_place_at(stage, FAR_US, far);
+    for (unsigned i = 0; i < APIS; i++)
+        enter(stage, &apis[i], near, far, &attested[i]);
+    stage_play(stage, 40, 100);
+    report_table(stage, NULL);
+    for (unsigned i = 0; i < APIS; i++)
+        judge(stage, &apis[i], &attested[i]);
 }

@@ -1,5 +1,5 @@
-/* Figures without noise: system calls and allocations of one acquire and release on five nodes in the steady state.
- * Two runs of different length are counted; their difference excludes start, connecting and end. */
+/* Figures without noise, for one acquire and release on five nodes in the steady state. Tools count two runs of
+ * different length; the difference excludes start, connecting and end. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -7,40 +7,106 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "apis.h"
 #include "groups.h"
 #include "report.h"
-#include "servers.h"
 
 enum {
     NODES = 5,
-    CALLS_MAX = 64,
-    SHORT_RUN = 1000,
-    LONG_RUN = 3000,
-    SYSTEM_CALLS_LIMIT = 30,
-    HAND_OVER_CALLS = 8, /* blocking API: two calls, each with an eventfd write, a drain, a wait and a wake-up */
-    OWN_ALLOCATIONS_LIMIT = 4
+    COUNTS_MAX = 64,
+    PREFIX_MAX = 10,
+    NAME_SIZE = 32,
+    IN_FLIGHT = 1000,
+    IN_FLIGHT_THREADS = 100,
+    BLOCK_US = 60000000,
+    BYTES_LIMIT = 1024 /* per operation in flight */
 };
 
-struct calls {
+struct counts {
     unsigned count;
     struct {
-        char name[32];
+        char name[NAME_SIZE];
         double number;
-    } call[CALLS_MAX];
+    } of[COUNTS_MAX];
+    double own_allocations;
 };
 
-struct client {
-    const char *label, *program, *short_name;
+/* ------------------------------------------------------------------------------------------------------------ tools */
+
+struct tool {
+    const char *prefix[PREFIX_MAX]; /* "%s": the path of the output; "%l": of the preloaded library */
+    void (*read)(FILE *output, struct counts *counts);
+    unsigned short_run, long_run; /* locks */
 };
 
-static const struct client clients[] = {
-    {"floor A", "bench-floor-a", NULL},
-    {"floor B", "bench-floor-b", NULL},
-    {"redlock, asynchronous", "bench-redlock-async", "async"},
-    {"redlock, blocking", "bench-redlock-blocking", "blocking"},
-};
+static void add(struct counts *counts, const char *name, double number)
+{
+    if (counts->count == COUNTS_MAX)
+        die("more than %d counts", COUNTS_MAX);
+    snprintf(counts->of[counts->count].name, NAME_SIZE, "%.*s", NAME_SIZE - 1, name);
+    counts->of[counts->count++].number = number;
+}
 
-enum { CLIENTS = sizeof clients / sizeof clients[0] };
+static double number_of(const struct counts *counts, const char *name)
+{
+    for (unsigned i = 0; i < counts->count; i++)
+        if (strcmp(counts->of[i].name, name) == 0)
+            return counts->of[i].number;
+    return 0;
+}
+
+/* A line of strace -c: percent, seconds, microseconds per call, calls, errors if any, name. */
+static void read_strace(FILE *output, struct counts *counts)
+{
+    char line[256], name[NAME_SIZE], errors[NAME_SIZE];
+    double number;
+    while (fgets(line, sizeof line, output)) {
+        int fields = sscanf(line, "%*f %*f %*f %lf %31s %31s", &number, errors, name);
+        if (fields >= 2)
+            add(counts, fields == 3 ? name : errors, number);
+    }
+}
+
+static void read_malloc_count(FILE *output, struct counts *counts)
+{
+    double number;
+    if (fscanf(output, "%lf", &number) == 1)
+        add(counts, "allocations, with hiredis", number);
+}
+
+/* "events: Ir I1mr ..." and, at the end, "summary: NUMBER NUMBER ...": reads and writes are added up. */
+static void read_cachegrind(FILE *output, struct counts *counts)
+{
+    static char events[512], summary[1024], line[4096];
+    while (fgets(line, sizeof line, output)) {
+        if (strncmp(line, "events:", 7) == 0)
+            snprintf(events, sizeof events, "%.*s", (int)sizeof events - 1, line + 7);
+        if (strncmp(line, "summary:", 8) == 0)
+            snprintf(summary, sizeof summary, "%.*s", (int)sizeof summary - 1, line + 8);
+    }
+    char *names = events, *numbers = summary, *name;
+    struct counts all = {0};
+    while ((name = strsep(&names, " \n")))
+        if (*name)
+            add(&all, name, strtod(numbers, &numbers));
+    add(counts, "instructions", number_of(&all, "Ir"));
+    add(counts, "first-level-data-misses", number_of(&all, "D1mr") + number_of(&all, "D1mw"));
+    add(counts, "first-level-instruction-misses", number_of(&all, "I1mr"));
+    add(counts, "last-level-misses", number_of(&all, "ILmr") + number_of(&all, "DLmr") + number_of(&all, "DLmw"));
+}
+
+static const struct tool strace = {{"strace", "-f", "-q", "-c", "-o", "%s"}, read_strace, 1000, 3000};
+static const struct tool malloc_count = {
+    {"env", "LD_PRELOAD=%l", "BENCH_MALLOC_COUNT=%s"}, read_malloc_count, 1000, 3000};
+/* The same caches on every machine: 32 KiB each for data and instructions, 8 MiB in all. */
+static const struct tool cachegrind = {{"valgrind", "--tool=cachegrind", "--cache-sim=yes", "--I1=32768,8,64",
+                                        "--D1=32768,8,64", "--LL=8388608,16,64", "--cachegrind-out-file=%s",
+                                        "--log-file=/dev/null"},
+                                       read_cachegrind,
+                                       2000,
+                                       6000};
+
+/* ----------------------------------------------------------------------------------------------------------- runs */
 
 static void make_temporary(char *path)
 {
@@ -51,137 +117,148 @@ static void make_temporary(char *path)
     close(descriptor);
 }
 
-/* Runs a contender's command for this number of locks. Returns the number of its own allocations. */
-static double run(const char *const *arguments, unsigned locks)
+/* Runs a contender for this number of locks per thread. */
+static void run(const char *const *prefix, const char *program, const char *nodes, unsigned in_flight, unsigned locks,
+                struct entrant_state *before, struct entrant_state *after)
 {
-    char line[256];
-    unsigned long long allocations;
     struct process process;
     struct measurement measurement;
-    struct entrant entrant = {.process = &process, .in_flight = 1};
-    process_start(&process, arguments, PROCESS_PIPED);
-    process_read_line(&process, line, sizeof line);
-    entrant_block(&entrant, 60000000, locks, &measurement);
-    if (measurement.operations != locks)
-        die("%s took %d of %u locks", arguments[0], (int)measurement.operations, locks);
-    fprintf(process.to, "memory\n");
-    fflush(process.to);
-    process_read_line(&process, line, sizeof line);
-    if (sscanf(line, "memory resident_kib=%*d allocations=%llu", &allocations) != 1)
-        die("%s answered '%s'", arguments[0], line);
+    struct entrant entrant = {.process = &process, .in_flight = in_flight};
+    contender_start(&process, prefix, program, nodes);
+    entrant_state(&entrant, before);
+    entrant_block(&entrant, BLOCK_US, locks, &measurement);
+    entrant_state(&entrant, after);
+    if (measurement.operations < locks || measurement.failed > 0)
+        die("%s took %d of %u locks", program, (int)measurement.operations, locks);
     if (process_finish(&process) != 0)
-        die("%s did not end well", arguments[0]);
-    return (double)allocations;
+        die("%s did not end well", program);
 }
 
-/* A line of strace -c: percent, seconds, microseconds per call, calls, errors if any, name. */
-static void read_calls(const char *path, struct calls *calls)
+/* Replaces the format in one word of a prefix. */
+static const char *fill(const char *word, const char *output, char *text, size_t size)
 {
-    char line[256], name[32], errors[32];
-    double number;
-    FILE *file = fopen(path, "r");
-    calls->count = 0;
-    while (file && fgets(line, sizeof line, file) && calls->count < CALLS_MAX) {
-        int fields = sscanf(line, "%*f %*f %*f %lf %31s %31s", &number, errors, name);
-        if (fields < 2)
-            continue;
-        snprintf(calls->call[calls->count].name, sizeof name, "%s", fields == 3 ? name : errors);
-        calls->call[calls->count++].number = number;
+    char library[PATH_MAX];
+    const char *mark = strchr(word, '%');
+    if (!mark)
+        return word;
+    const char *value = mark[1] == 's' ? output : process_sibling("libbench-count-malloc.so", library, sizeof library);
+    snprintf(text, size, "%.*s%s", (int)(mark - word), word, value);
+    return text;
+}
+
+static void count_run(const struct tool *tool, const char *program, const char *nodes, unsigned in_flight,
+                      unsigned locks, struct counts *counts)
+{
+    static char texts[PREFIX_MAX][PATH_MAX + 64];
+    char path[64];
+    const char *prefix[PREFIX_MAX + 1] = {NULL};
+    struct entrant_state before, after;
+    counts->count = 0;
+    make_temporary(path);
+    for (unsigned i = 0; i < PREFIX_MAX && tool->prefix[i]; i++)
+        prefix[i] = fill(tool->prefix[i], path, texts[i], sizeof texts[i]);
+    run(prefix, program, nodes, in_flight, locks, &before, &after);
+    FILE *output = fopen(path, "r");
+    if (output) {
+        tool->read(output, counts);
+        fclose(output);
     }
-    if (file)
-        fclose(file);
-    if (calls->count == 0)
-        die("strace counted nothing; is it installed, and may it trace?");
+    unlink(path);
+    if (counts->count == 0)
+        die("%s counted nothing; is it installed, and may it trace?", tool->prefix[0]);
+    counts->own_allocations = (double)after.allocations;
 }
 
-static double number_of(const struct calls *calls, const char *name)
+/* Per lock; what does not occur is left out. */
+static void count(const struct tool *tool, const char *program, const char *nodes, unsigned in_flight,
+                  struct counts *each)
 {
-    for (unsigned i = 0; i < calls->count; i++)
-        if (strcmp(calls->call[i].name, name) == 0)
-            return calls->call[i].number;
-    return 0;
+    static struct counts few, many;
+    double locks = tool->long_run - tool->short_run;
+    each->count = 0;
+    count_run(tool, program, nodes, in_flight, tool->short_run, &few);
+    count_run(tool, program, nodes, in_flight, tool->long_run, &many);
+    for (unsigned i = 0; i < many.count; i++)
+        add(each, many.of[i].name, (many.of[i].number - number_of(&few, many.of[i].name)) / locks);
+    each->own_allocations = (many.own_allocations - few.own_allocations) / locks;
 }
 
-static void trace(const char *program, const char *nodes, unsigned locks, struct calls *calls)
+/* ---------------------------------------------------------------------------------------------------------- figures */
+
+static void report(const char *label, const struct counts *each, const char *unit)
 {
-    char path[PATH_MAX], output[64];
-    process_sibling(program, path, sizeof path);
-    make_temporary(output);
-    const char *arguments[] = {"strace", "-f", "-q", "-c", "-o", output, path, nodes, NULL};
-    run(arguments, locks);
-    read_calls(output, calls);
-    unlink(output);
+    for (unsigned i = 0; i < each->count; i++)
+        if (each->of[i].number > 0.005)
+            report_figure(label, each->of[i].name, estimate_exact(each->of[i].number), unit);
 }
 
-static void count_system_calls(const struct client *client, const char *nodes)
+static void at_most(const char *what, const char *api, const char *base, double value, double limit)
 {
-    static struct calls few, many;
-    char name[64];
-    trace(client->program, nodes, SHORT_RUN, &few);
-    trace(client->program, nodes, LONG_RUN, &many);
-    for (unsigned i = 0; i < many.count; i++) {
-        double each = (many.call[i].number - number_of(&few, many.call[i].name)) / (LONG_RUN - SHORT_RUN);
-        if (each > 0.005 || each < -0.005)
-            report_figure(client->label, many.call[i].name, estimate_exact(each), "calls per lock");
+    char name[128];
+    snprintf(name, sizeof name, "%s/%s%s", what, api, base);
+    target_at_most(name, estimate_exact(value), limit);
+}
+
+/* One lock at a time. */
+static void count_calls(const char *label, const char *program, const char *nodes, const struct api *api)
+{
+    static struct counts calls, allocations;
+    count(&strace, program, nodes, 1, &calls);
+    report(label, &calls, "calls per lock");
+    count(&malloc_count, program, nodes, 1, &allocations);
+    report(label, &allocations, "per lock");
+    report_figure(label, "allocations, its own", estimate_exact(allocations.own_allocations), "per lock");
+    if (!api)
+        return;
+    at_most("system-calls-per-lock", api->name, "", number_of(&calls, "total"), api->limits.system_calls);
+    at_most("epoll-ctl-per-lock", api->name, "", number_of(&calls, "epoll_ctl"), 0.01);
+    at_most("own-allocations-per-lock", api->name, "", allocations.own_allocations, 0.005);
+}
+
+/* The library's memory in use with many operations in flight, less that of an idle client. */
+static void count_bytes(const struct api *api, const char *nodes)
+{
+    struct entrant_state before, after;
+    unsigned in_flight = api->threaded ? IN_FLIGHT_THREADS : IN_FLIGHT;
+    unsigned locks = api->threaded ? 100 : 10000; /* of each thread */
+    run(NULL, api->program, nodes, in_flight, locks, &before, &after);
+    double each = (double)(after.most_bytes - before.bytes) / in_flight;
+    report_figure(api->label, "bytes per operation in flight", estimate_exact(each), "");
+    at_most("bytes-per-operation", api->name, "", each, BYTES_LIMIT);
+}
+
+static void count_misses(const struct api *api, const char *nodes, const struct counts *floor)
+{
+    static const struct {
+        const char *name;
+        double limit; /* to floor C */
+    } figures[] = {{"instructions", 1.0}, {"first-level-data-misses", 1.1}, {"last-level-misses", 1.1}};
+    static struct counts each;
+    char program[64];
+    snprintf(program, sizeof program, "%s patient", api->program);
+    count(&cachegrind, program, nodes, IN_FLIGHT, &each);
+    report(api->label, &each, "per lock, 1000 in flight");
+    for (unsigned i = 0; i < sizeof figures / sizeof figures[0]; i++) {
+        double number = number_of(&each, figures[i].name);
+        at_most(figures[i].name, api->name, "/floor-c", number / number_of(floor, figures[i].name), figures[i].limit);
     }
-    double epoll_ctl = (number_of(&many, "epoll_ctl") - number_of(&few, "epoll_ctl")) / (LONG_RUN - SHORT_RUN);
-    double total = (number_of(&many, "total") - number_of(&few, "total")) / (LONG_RUN - SHORT_RUN);
-    if (!client->short_name)
-        return;
-    snprintf(name, sizeof name, "system-calls-per-lock/%s", client->short_name);
-    bool blocking = strcmp(client->short_name, "blocking") == 0;
-    target_at_most(name, estimate_exact(total), SYSTEM_CALLS_LIMIT + (blocking ? HAND_OVER_CALLS : 0));
-    snprintf(name, sizeof name, "epoll-ctl-per-lock/%s", client->short_name);
-    target_at_most(name, estimate_exact(epoll_ctl), 0.01);
-}
-
-/* Allocations of the whole process; own: of the contender alone. */
-static double count_mallocs(const char *program, const char *nodes, unsigned locks, double *own)
-{
-    char path[PATH_MAX], output[64], library[PATH_MAX], preload[PATH_MAX + 16], name[96];
-    double number = 0;
-    process_sibling(program, path, sizeof path);
-    process_sibling("libbench-count-malloc.so", library, sizeof library);
-    make_temporary(output);
-    snprintf(preload, sizeof preload, "LD_PRELOAD=%s", library);
-    snprintf(name, sizeof name, "BENCH_MALLOC_COUNT=%s", output);
-    const char *arguments[] = {"env", preload, name, path, nodes, NULL};
-    *own = run(arguments, locks);
-    FILE *file = fopen(output, "r");
-    if (!file || fscanf(file, "%lf", &number) != 1)
-        die("%s was not preloaded", library);
-    fclose(file);
-    unlink(output);
-    return number;
-}
-
-static void count_allocations(const struct client *client, const char *nodes)
-{
-    char name[64];
-    double own_few, own_many;
-    double few = count_mallocs(client->program, nodes, SHORT_RUN, &own_few);
-    double many = count_mallocs(client->program, nodes, LONG_RUN, &own_many);
-    double own = (own_many - own_few) / (LONG_RUN - SHORT_RUN);
-    report_figure(client->label, "allocations, its own", estimate_exact(own), "per lock");
-    report_figure(client->label, "allocations, with hiredis", estimate_exact((many - few) / (LONG_RUN - SHORT_RUN)),
-                  "per lock");
-    if (!client->short_name)
-        return;
-    snprintf(name, sizeof name, "own-allocations-per-lock/%s", client->short_name);
-    target_at_most(name, estimate_exact(own), OWN_ALLOCATIONS_LIMIT);
 }
 
 void group_counts(struct stage *stage)
 {
-    struct servers servers;
-    char nodes[NODE_LIST_SIZE];
-    servers_start(&servers, NODES);
-    servers_list(&servers, NODES, nodes);
-    report_group(stage);
-    for (unsigned i = 0; i < CLIENTS; i++) {
-        count_system_calls(&clients[i], nodes);
-        count_allocations(&clients[i], nodes);
-    }
-    stage->left_over_keys += servers_left_over(&servers, NODES);
-    servers_end(&servers);
+    static const char *const floors[][2] = {
+        {"raw sockets", "bench-floor-raw"}, {"floor A", "bench-floor-a"}, {"floor C", "bench-floor-c"}};
+    static struct counts floor;
+    stage_open(stage, NODES);
+    for (unsigned i = 0; i < sizeof floors / sizeof floors[0]; i++)
+        count_calls(floors[i][0], floors[i][1], stage->nodes, NULL);
+    for (unsigned i = 0; i < APIS; i++)
+        count_calls(apis[i].label, apis[i].program, stage->nodes, &apis[i]);
+    for (unsigned i = 0; i < APIS; i++)
+        count_bytes(&apis[i], stage->nodes);
+    count(&cachegrind, "bench-floor-c", stage->nodes, IN_FLIGHT, &floor);
+    report("floor C", &floor, "per lock, 1000 in flight");
+    for (unsigned i = 0; i < APIS; i++)
+        if (!apis[i].threaded)
+            count_misses(&apis[i], stage->nodes, &floor);
 }

@@ -1,11 +1,7 @@
 /* Locks with fencing tokens: beside a floor that sends the same scripts, and by two clients that take turns, whose
  * clocks differ. */
-#include <limits.h>
-#include <string.h>
-
 #include "groups.h"
 #include "report.h"
-#include "servers.h"
 
 enum { NODES = 5, CLIENTS = 2, TURNS = 2000, TURN_US = 5000000 };
 
@@ -20,17 +16,6 @@ static void add(struct measurement *sum, const struct measurement *part)
 static struct estimate one_round_share(const struct measurement *sum)
 {
     return estimate_exact(1 - (double)sum->again / (double)sum->operations);
-}
-
-static void start(struct process *process, const char *program, const char *nodes)
-{
-    char path[PATH_MAX], line[64];
-    process_sibling(program, path, sizeof path);
-    const char *arguments[] = {path, nodes, NULL};
-    process_start(process, arguments, PROCESS_PIPED);
-    process_read_line(process, line, sizeof line);
-    if (strcmp(line, "ready") != 0)
-        die("%s does not become ready: %s", program, line);
 }
 
 static void add_turn(const struct process *process, struct measurement *sum)
@@ -48,7 +33,7 @@ static void take_turns(const char *const programs[CLIENTS], const char *nodes, s
 {
     struct process clients[CLIENTS];
     for (unsigned i = 0; i < CLIENTS; i++)
-        start(&clients[i], programs[i], nodes);
+        contender_start(&clients[i], NULL, programs[i], nodes);
     for (unsigned i = 0; i < TURNS * CLIENTS; i++)
         add_turn(&clients[i % CLIENTS], sum);
     for (unsigned i = 0; i < CLIENTS; i++)
@@ -60,8 +45,8 @@ static void take_turns(const char *const programs[CLIENTS], const char *nodes, s
  * turns. */
 static void judge_turns(const char *nodes)
 {
-    static const char *const one[] = {"bench-redlock-turns-1", "bench-redlock-turns-1-ahead"};
-    static const char *const many[] = {"bench-redlock-turns-16", "bench-redlock-turns-16-ahead"};
+    static const char *const one[] = {"bench-redlock-async turns-1", "bench-redlock-ahead turns-1"};
+    static const char *const many[] = {"bench-redlock-async turns-16", "bench-redlock-ahead turns-16"};
     struct measurement on_one = {0}, on_many = {0};
     take_turns(one, nodes, &on_one);
     take_turns(many, nodes, &on_many);
@@ -86,19 +71,12 @@ static void compare(const struct stage *stage, const struct entrant *async, cons
 
 void group_fence(struct stage *stage)
 {
-    struct servers servers;
-    char nodes[NODE_LIST_SIZE];
-    servers_start(&servers, NODES);
-    servers_list(&servers, NODES, nodes);
-    struct entrant *floor = stage_enter(stage, "floor B with the same scripts", "bench-floor-fence", nodes, 1);
-    struct entrant *async = stage_enter(stage, "redlock, asynchronous", "bench-redlock-fence", nodes, 1);
-    stage_enter(stage, "redlock, asynchronous, no fencing token", "bench-redlock-async", nodes, 1);
+    stage_open(stage, NODES);
+    struct entrant *floor = stage_enter(stage, "floor B with the same scripts", "bench-floor-fence", stage->nodes, 1);
+    struct entrant *async = stage_enter(stage, "redlock, asynchronous", "bench-redlock-async fence", stage->nodes, 1);
+    stage_enter(stage, "redlock, asynchronous, no fencing token", "bench-redlock-async", stage->nodes, 1);
     stage_play(stage, 80, 100);
-    report_group(stage);
     report_table(stage, floor);
     compare(stage, async, floor);
-    stage_close(stage);
-    judge_turns(nodes);
-    stage->left_over_keys += servers_left_over(&servers, NODES);
-    servers_end(&servers);
+    judge_turns(stage->nodes);
 }

@@ -5,7 +5,6 @@
 
 #include "groups.h"
 #include "report.h"
-#include "servers.h"
 
 enum { NODES = 5, LOCKS = 100000, TTL_MS = 30000 };
 
@@ -90,15 +89,9 @@ static void judge(const struct outcome *outcome)
 
 void group_hold(struct stage *stage)
 {
-    struct servers servers;
     struct outcome outcome;
-    char nodes[NODE_LIST_SIZE];
-    servers_start(&servers, NODES);
-    servers_list(&servers, NODES, nodes);
-    play(nodes, stage->minutes > 0 ? 60 * stage->minutes : stage->quick ? 30 : 60, &outcome);
-    report_group(stage);
+    stage_open(stage, NODES);
+    play(stage->nodes, stage->minutes > 0 ? 60 * stage->minutes : stage->quick ? 30 : 60, &outcome);
     report(&outcome);
     judge(&outcome);
-    stage->left_over_keys += servers_left_over(&servers, NODES);
-    servers_end(&servers);
 }

@@ -1,20 +1,15 @@
 /* Tests whether a client's memory grows while one of its five nodes accepts requests and never replies. */
+#include "apis.h"
 #include "groups.h"
 #include "report.h"
-#include "servers.h"
 
-enum { PARTS = 8, IN_FLIGHT = 100, GROWTH_MAX_KIB = 256 };
+enum { NODES = 5, PARTS = 8, IN_FLIGHT = 100, GROWTH_MAX_KIB = 256 };
 
 static double resident_kib(const struct entrant *entrant)
 {
-    char line[128];
-    long kib;
-    fprintf(entrant->process->to, "memory\n");
-    fflush(entrant->process->to);
-    process_read_line(entrant->process, line, sizeof line);
-    if (sscanf(line, "memory resident_kib=%ld", &kib) != 1)
-        die("%s answered '%s'", entrant->label, line);
-    return (double)kib;
+    struct entrant_state state;
+    entrant_state(entrant, &state);
+    return (double)state.resident_kib;
 }
 
 /* Resident memory after every part of the run. The growth in the second half counts. */
@@ -37,17 +32,16 @@ static double measure(const struct stage *stage, const struct entrant *entrant)
 
 void group_memory(struct stage *stage)
 {
-    struct servers servers;
-    char nodes[NODE_LIST_SIZE];
-    servers_start(&servers, 5);
-    servers_list(&servers, 5, nodes);
-    struct entrant *floor_b = stage_enter(stage, "floor B", "bench-floor-b", nodes, IN_FLIGHT);
-    struct entrant *async = stage_enter(stage, "redlock, asynchronous", "bench-redlock-async", nodes, IN_FLIGHT);
-    servers_stop(&servers, 1);
-    report_group(stage);
+    char name[64];
+    const struct entrant *clients[APIS];
+    stage_open(stage, NODES);
+    struct entrant *floor_b = stage_enter(stage, "floor B", "bench-floor-b", stage->nodes, IN_FLIGHT);
+    for (unsigned i = 0; i < APIS; i++)
+        clients[i] = stage_enter(stage, apis[i].label, apis[i].program, stage->nodes, IN_FLIGHT);
+    servers_stop(&stage->servers, 1);
     measure(stage, floor_b);
-    target_at_most("memory-growth-kib/async", estimate_exact(measure(stage, async)), GROWTH_MAX_KIB);
-    stage_close(stage);
-    stage->left_over_keys += servers_left_over(&servers, 4);
-    servers_end(&servers);
+    for (unsigned i = 0; i < APIS; i++) {
+        snprintf(name, sizeof name, "memory-growth-kib/%s", apis[i].name);
+        target_at_most(name, estimate_exact(measure(stage, clients[i])), GROWTH_MAX_KIB);
+    }
 }

@@ -1,35 +1,27 @@
 /* From the start of a process to its first lock: the number of round trips, and the remaining time. The number is
  * the slope over two distances, which excludes the process' constant costs. Connecting takes no time through the
  * proxy. */
-#include <limits.h>
-#include <string.h>
-
+#include "apis.h"
 #include "clock.h"
 #include "groups.h"
-#include "proxy.h"
 #include "report.h"
 
-enum { NODES = 5, STARTS = 40, NEAR_US = 5000, FAR_US = 25000 };
+enum { NODES = 5, STARTS = 40, NEAR_US = 5000, FAR_US = 25000, CLIENTS = APIS + 1 };
 
-static const char *const programs[] = {"bench-floor-b", "bench-redlock-async", "bench-redlock-blocking"};
-static const char *const names[] = {"floor B (SCRIPT LOAD as handshake)", "redlock, asynchronous", "redlock, blocking"};
-
-enum { PROGRAMS = 3 };
+struct client {
+    const char *label, *program;
+    const char *name; /* in targets; NULL: none */
+    double here[STARTS], near[STARTS], round_trips[STARTS];
+};
 
 /* Time until the first lock was acquired; us. */
 static double time_first_lock(const char *program, const char *nodes)
 {
-    char path[PATH_MAX], line[64];
     struct process process;
     struct entrant entrant = {.process = &process, .in_flight = 1};
     struct measurement measurement;
-    process_sibling(program, path, sizeof path);
-    const char *arguments[] = {path, nodes, NULL};
     uint64_t started = clock_now();
-    process_start(&process, arguments, PROCESS_PIPED);
-    process_read_line(&process, line, sizeof line);
-    if (strcmp(line, "ready") != 0)
-        die("%s does not become ready: %s", program, line);
+    contender_start(&process, NULL, program, nodes);
     entrant_block(&entrant, 1000000, 1, &measurement);
     process_finish(&process);
     if (measurement.first < started)
@@ -37,69 +29,36 @@ static double time_first_lock(const char *program, const char *nodes)
     return (double)(measurement.first - started) / 1e3;
 }
 
-struct places {
-    struct servers servers;
-    struct proxy near_proxy, far_proxy;
-    char here[NODE_LIST_SIZE], near[NODE_LIST_SIZE], far[NODE_LIST_SIZE]; /* the nodes at each distance */
-};
-
-static void open_places(struct places *places)
+static void report_client(struct client *client, unsigned count)
 {
-    unsigned near[NODES], far[NODES];
-    for (unsigned i = 0; i < NODES; i++) {
-        near[i] = NEAR_US;
-        far[i] = FAR_US;
-    }
-    servers_start(&places->servers, NODES);
-    proxy_start(&places->near_proxy, &places->servers, near, NODES);
-    proxy_start(&places->far_proxy, &places->servers, far, NODES);
-    servers_list(&places->servers, NODES, places->here);
-    proxy_list(&places->near_proxy, 0, NODES, places->near);
-    proxy_list(&places->far_proxy, 0, NODES, places->far);
-}
-
-static void close_places(struct places *places)
-{
-    proxy_end(&places->near_proxy);
-    proxy_end(&places->far_proxy);
-    servers_end(&places->servers);
-}
-
-struct starts {
-    double here[STARTS], near[STARTS], round_trips[STARTS];
-};
-
-static void start_once(const struct places *places, const char *program, unsigned number, struct starts *starts)
-{
-    starts->here[number] = time_first_lock(program, places->here);
-    starts->near[number] = time_first_lock(program, places->near);
-    double far = time_first_lock(program, places->far);
-    starts->round_trips[number] = (far - starts->near[number]) / (FAR_US - NEAR_US);
-}
-
-static void report_starts(unsigned program, struct starts *starts, unsigned count)
-{
-    static const char *const targets[PROGRAMS] = {NULL, "start/round-trips/async", "start/round-trips/blocking"};
-    struct estimate round_trips = estimate_median(starts->round_trips, count);
-    report_figure(names[program], "start to first lock, loopback", estimate_median(starts->here, count), "us");
-    report_figure(names[program], "start to first lock, 5 ms away", estimate_median(starts->near, count), "us");
-    report_figure(names[program], "round trips until then", round_trips, "");
-    if (targets[program])
-        target_at_most(targets[program], round_trips, 2.05);
+    char name[64];
+    struct estimate round_trips = estimate_median(client->round_trips, count);
+    report_figure(client->label, "start to first lock, loopback", estimate_median(client->here, count), "us");
+    report_figure(client->label, "start to first lock, 5 ms away", estimate_median(client->near, count), "us");
+    report_figure(client->label, "round trips until then", round_trips, "");
+    if (!client->name)
+        return;
+    snprintf(name, sizeof name, "start/round-trips/%s", client->name);
+    target_at_most(name, round_trips, 2.05);
 }
 
 void group_start(struct stage *stage)
 {
-    static struct starts starts[PROGRAMS];
-    struct places places;
+    static struct client clients[CLIENTS] = {
+        {.label = "floor B (SCRIPT LOAD as handshake)", .program = "bench-floor-b"}};
+    char near[NODE_LIST_SIZE], far[NODE_LIST_SIZE];
     unsigned count = stage->quick ? STARTS / 4 : STARTS;
-    open_places(&places);
+    for (unsigned i = 0; i < APIS; i++)
+        clients[i + 1] = (struct client){.label = apis[i].label, .program = apis[i].program, .name = apis[i].name};
+    stage_open(stage, NODES);
+    stage_place_at(stage, NEAR_US, near);
+    stage_place_at(stage, FAR_US, far);
     for (unsigned i = 0; i < count; i++)
-        for (unsigned p = 0; p < PROGRAMS; p++)
-            start_once(&places, programs[p], i, &starts[p]);
-    report_group(stage);
-    for (unsigned p = 0; p < PROGRAMS; p++)
-        report_starts(p, &starts[p], count);
-    stage->left_over_keys += servers_left_over(&places.servers, NODES);
-    close_places(&places);
+        for (struct client *client = clients; client < clients + CLIENTS; client++) {
+            client->here[i] = time_first_lock(client->program, stage->nodes);
+            client->near[i] = time_first_lock(client->program, near);
+            client->round_trips[i] = (time_first_lock(client->program, far) - client->near[i]) / (FAR_US - NEAR_US);
+        }
+    for (unsigned i = 0; i < CLIENTS; i++)
+        report_client(&clients[i], count);
 }

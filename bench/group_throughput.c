@@ -1,42 +1,53 @@
-/* Independent locks, many in flight at once from one process. */
+/* Independent locks, as many at a time as stated. */
+#include "apis.h"
 #include "groups.h"
 #include "report.h"
-#include "servers.h"
 
-enum { DEPTHS = 4 };
+enum { DEPTHS = 4, THREADED_DEPTHS = 3, NODES = 5 };
 
 static const unsigned depths[DEPTHS] = {1, 16, 100, 1000};
 
-static struct entrant *enter_depths(struct stage *stage, const char *name, const char *program, const char *nodes,
-                                    unsigned count)
+/* Returns the deepest. */
+static struct entrant *enter(struct stage *stage, const char *name, const char *program, unsigned count)
 {
     char label[LABEL_SIZE];
     struct entrant *entrant = NULL;
     for (unsigned i = 0; i < count; i++) {
         snprintf(label, sizeof label, "%s, %u in flight", name, depths[i]);
-        entrant = i == 0 ? stage_enter(stage, label, program, nodes, depths[i])
+        entrant = i == 0 ? stage_enter(stage, label, program, stage->nodes, depths[i])
                          : stage_enter_again(stage, label, entrant, depths[i]);
     }
     return entrant;
 }
 
+static void judge(const struct stage *stage, const struct api *api, const struct entrant *client,
+                  const struct entrant *floor)
+{
+    char name[64];
+    struct estimate rate = entrant_ratio(stage, client, floor, lock_rate);
+    struct estimate cpu = entrant_ratio(stage, client, floor, cpu_per_lock);
+    report_figure(client->label, "rate to floor C's", rate, "");
+    report_figure(client->label, "client CPU per lock to floor C's", cpu, "");
+    snprintf(name, sizeof name, "throughput-1000/%s/floor-c", api->name);
+    target_at_least(name, rate, 1.00);
+    snprintf(name, sizeof name, "cpu-per-lock-1000/%s/floor-c", api->name);
+    target_at_most(name, cpu, 1.10);
+}
+
+/* Blocking calls have their own depths, and no target: what limits them is how often threads are switched. */
 void group_throughput(struct stage *stage)
 {
-    struct servers servers;
-    char nodes[NODE_LIST_SIZE];
-    servers_start(&servers, 5);
-    servers_list(&servers, 5, nodes);
-    enter_depths(stage, "floor A", "bench-floor-a", nodes, DEPTHS);
-    struct entrant *floor_b = enter_depths(stage, "floor B", "bench-floor-b", nodes, DEPTHS);
-    enter_depths(stage, "floor C", "bench-floor-c", nodes, DEPTHS);
-    struct entrant *async = enter_depths(stage, "redlock, asynchronous", "bench-redlock-async", nodes, DEPTHS);
-    enter_depths(stage, "redlock, blocking threads", "bench-redlock-blocking", nodes, 2);
+    const struct entrant *clients[APIS];
+    stage_open(stage, NODES);
+    enter(stage, "raw sockets", "bench-floor-raw", DEPTHS);
+    enter(stage, "floor A", "bench-floor-a", DEPTHS);
+    enter(stage, "floor B", "bench-floor-b", DEPTHS);
+    const struct entrant *floor = enter(stage, "floor C", "bench-floor-c", DEPTHS);
+    for (unsigned i = 0; i < APIS; i++)
+        clients[i] = enter(stage, apis[i].label, apis[i].program, apis[i].threaded ? THREADED_DEPTHS : DEPTHS);
     stage_play(stage, 24, 200);
-    report_group(stage);
     report_table(stage, NULL);
-    target_at_least("throughput-1000/async/floor-b", entrant_ratio(stage, async, floor_b, lock_rate), 0.90);
-    target_at_most("cpu-per-lock-1000/async/floor-b", entrant_ratio(stage, async, floor_b, cpu_per_lock), 1.20);
-    stage_close(stage);
-    stage->left_over_keys += servers_left_over(&servers, 5);
-    servers_end(&servers);
+    for (unsigned i = 0; i < APIS; i++)
+        if (!apis[i].threaded)
+            judge(stage, &apis[i], clients[i], floor);
 }

@@ -1,4 +1,5 @@
-/* The groups of measurements. Each fills a new stage, reports it and sets its targets. */
+/* The groups of measurements. Each fills a new stage, reports it and sets its targets; main.c prints the heading and
+ * closes the stage. */
 #ifndef BENCH_GROUPS_H
 #define BENCH_GROUPS_H
 
@@ -15,7 +16,9 @@ void group_start(struct stage *stage);
 void group_fence(struct stage *stage);
 void group_several(struct stage *stage);
 void group_attest(struct stage *stage);
+void group_overload(struct stage *stage);
 void group_contend(struct stage *stage);
+void group_handover(struct stage *stage);
 void group_hold(struct stage *stage);
 
 #endif

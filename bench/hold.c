@@ -13,6 +13,7 @@
 #include <redlock/redlock.h>
 
 #include "clock.h"
+#include "counting.h"
 #include "histogram.h"
 
 enum {
@@ -35,7 +36,6 @@ static redlock_client *client;
 static redlock_lock **locks;
 static unsigned wanted, asked, held, answered, not_released;
 static uint64_t lost, failing;
-static size_t bytes, bytes_most;
 static struct phase idle, holding, *phase;
 static uint64_t probe_started;
 static bool probing;
@@ -44,53 +44,6 @@ static _Noreturn void fail(const char *what, const char *why)
 {
     fprintf(stderr, "hold: %s: %s\n", what, why);
     exit(1);
-}
-
-/* ----------------------------------------------------------------------------------------------------------- memory */
-
-/* Keeps the alignment of malloc(3). */
-union header {
-    size_t size;
-    max_align_t aligned;
-};
-
-static void *count(union header *header, size_t size)
-{
-    if (!header)
-        return NULL;
-    header->size = size;
-    bytes += size;
-    if (bytes > bytes_most)
-        bytes_most = bytes;
-    return header + 1;
-}
-
-static void *allocate(size_t size, void *user)
-{
-    (void)user;
-    return count(malloc(sizeof(union header) + size), size);
-}
-
-static void *reallocate(void *memory, size_t size, void *user)
-{
-    union header *header = memory;
-    size_t before = header ? header[-1].size : 0;
-    if (!header)
-        return allocate(size, user);
-    header = realloc(header - 1, sizeof *header + size);
-    if (header)
-        bytes -= before;
-    return count(header, size);
-}
-
-static void release(void *memory, void *user)
-{
-    union header *header = memory;
-    (void)user;
-    if (!header)
-        return;
-    bytes -= header[-1].size;
-    free(header - 1);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ probe */
@@ -256,7 +209,7 @@ static void open_client(const char *nodes, uint32_t ttl_ms)
     options.ttl_ms = ttl_ms;
     options.node_timeout_ms = NODE_TIMEOUT_MS;
     options.guard = 1;
-    options.allocator = (redlock_allocator){allocate, reallocate, release, NULL};
+    options.allocator = counting_allocator();
     loop = ev_loop_new(EVFLAG_AUTO);
     if (!loop || redlock_attach(loop, nodes, &options, &client, &result) != REDLOCK_OK)
         fail("no client", loop ? redlock_result_text(&result) : "no loop");
@@ -293,17 +246,17 @@ int main(int arguments, char **argument)
         fail("no memory", "for the handles");
     open_client(argument[1], ttl_ms);
     watch(&idle, seconds / 4 < IDLE_MOST_S ? seconds / 4 : IDLE_MOST_S);
-    size_t before = bytes;
+    size_t before = atomic_load(&counting.bytes);
     uint64_t started = clock_now();
     take_all();
     uint64_t taken = clock_now() - started;
-    bytes_most = bytes;
+    atomic_store(&counting.most, atomic_load(&counting.bytes));
     watch(&holding, seconds);
-    size_t most = bytes_most - before;
+    size_t most = atomic_load(&counting.most) - before;
     give_all_back();
     close_client();
     printf("hold locks=%u taken=%" PRIu64 " lost=%" PRIu64 " failing=%" PRIu64 " not_released=%u bytes=%zu leaked=%zu",
-           wanted, taken, lost, failing, not_released, most, bytes);
+           wanted, taken, lost, failing, not_released, most, atomic_load(&counting.bytes));
     print_phase("idle", &idle);
     print_phase("holding", &holding);
     printf("\n");

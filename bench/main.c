@@ -20,13 +20,16 @@ static const struct {
     {"spread", "round trips of 1, 1, 1, 5 and 20 ms, one lock at a time", group_spread, false},
     {"throughput", "five nodes up, independent locks", group_throughput, false},
     {"memory", "one of five nodes stopped for the whole run, 100 locks in flight", group_memory, false},
-    {"counts", "system calls and allocations per lock and unlock, five nodes", group_counts, false},
+    {"counts", "system calls, memory, instructions and cache misses per lock, five nodes", group_counts, false},
+    {"overload", "up to 10,000 locks in flight with default options, five nodes", group_overload, false},
     {"start", "from the start of a process to its first lock, five nodes", group_start, false},
     {"fence", "fencing tokens, beside a floor with the same scripts, and by clients in turn, five nodes", group_fence,
      false},
     {"several", "eight resources in one lock, beside one lock and eight in sequence, five nodes", group_several, false},
     {"attest", "attested grants: the guard on and off, five nodes", group_attest, false},
-    {"contend", "8 and 32 processes, one lock held for 1 ms, beside a lone client", group_contend, true},
+    {"contend", "32 processes, one lock held for 1 ms, beside a lone client, five nodes", group_contend, false},
+    {"handover", "one lock passed on: nodes 1 ms away, and past a waiter that was killed, five nodes", group_handover,
+     false},
     {"hold", "100,000 locks held and renewed by one client, five nodes", group_hold, true},
 };
 
@@ -47,7 +50,7 @@ static void usage(FILE *stream)
         "  --check    ends with one line per target, 'target NAME VALUE LIMIT ok|MISS|noisy'; fails when one is missed\n"
         "  --minutes  how long hold lasts; default: one, --quick half of one\n"
         "  --output   where bench.json and the distributions go; default: the current directory\n"
-        "groups; without a name all of them, but for those that say otherwise:\n",
+        "groups; without a name all of them, except those that say otherwise:\n",
         stream);
     for (size_t i = 0; i < GROUPS; i++)
         fprintf(stream, "  %-10s %s%s\n", groups[i].name, groups[i].title,
@@ -103,7 +106,9 @@ static void run_group(size_t number, const struct request *request)
     stage.title = groups[number].title;
     stage.quick = request->quick;
     stage.minutes = request->minutes;
+    report_group(&stage);
     groups[number].run(&stage);
+    stage_close(&stage);
     report_figure("this machine", "processors used by other programs", estimate_exact(machine_others_percent(&before)),
                   "%");
     report_conduct(&stage);

@@ -5,12 +5,11 @@
 
 #include "redlock_common.h"
 
-static redlock_client *client;
-
 bool contender_lock(struct slot *slot)
 {
     redlock_lock *lock;
-    bool acquired = redlock_acquire(client, slot->resource, NULL, &lock, NULL) == REDLOCK_OK;
+    bool acquired =
+        redlock_acquire(redlock_bench_client, slot->resource, redlock_bench_how(slot), &lock, NULL) == REDLOCK_OK;
     slot->lock = lock;
     return acquired;
 }
@@ -24,14 +23,14 @@ bool contender_unlock(struct slot *slot)
 void contender_open(const char *nodes)
 {
     redlock_result result;
-    redlock_options options = redlock_bench_options();
-    if (redlock_connect(nodes, &options, &client, &result) != REDLOCK_OK)
+    redlock_options options = redlock_bench_options(nodes);
+    if (redlock_connect(nodes, &options, &redlock_bench_client, &result) != REDLOCK_OK)
         redlock_die("no client", &result);
-    if (redlock_ready(client, CONNECT_TIMEOUT_MS, &result) != REDLOCK_OK)
+    if (redlock_ready(redlock_bench_client, CONNECT_TIMEOUT_MS, &result) != REDLOCK_OK)
         redlock_die("the nodes are not ready", &result);
 }
 
 void contender_close(void)
 {
-    redlock_close(&client, NULL);
+    redlock_close(&redlock_bench_client, NULL);
 }

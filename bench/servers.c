@@ -12,7 +12,7 @@
 
 enum { STARTS_MAX = 5, LEFT_OVER_WAIT_MS = 500 };
 
-static int free_port(void)
+int servers_free_port(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
@@ -71,7 +71,7 @@ void servers_start(struct servers *servers, unsigned count)
         do {
             if (starts++ == STARTS_MAX)
                 die("%s does not start; try it by hand: %s --port 0 --save ''", program, program);
-            servers->ports[i] = free_port();
+            servers->ports[i] = servers_free_port();
         } while (!start_one(&servers->processes[i], program, servers->ports[i]));
     }
 }
@@ -85,12 +85,14 @@ void servers_end(struct servers *servers)
 
 void servers_kill(struct servers *servers, unsigned count)
 {
+    servers->unreachable += count;
     for (unsigned i = servers->count - count; i < servers->count; i++)
         process_kill(&servers->processes[i]);
 }
 
 void servers_stop(struct servers *servers, unsigned count)
 {
+    servers->unreachable += count;
     for (unsigned i = servers->count - count; i < servers->count; i++)
         kill(servers->processes[i].pid, SIGSTOP);
 }
@@ -108,6 +110,8 @@ const char *servers_list(const struct servers *servers, unsigned count, char *li
     return ports_list(servers->ports, count, list);
 }
 
+static char last_key[128];
+
 static unsigned long count_keys(int port, const char *pattern)
 {
     redisContext *connection = redisConnect("127.0.0.1", port);
@@ -117,6 +121,8 @@ static unsigned long count_keys(int port, const char *pattern)
     if (!reply || reply->type != REDIS_REPLY_ARRAY)
         die("127.0.0.1:%d does not list its keys", port);
     unsigned long keys = reply->elements;
+    if (keys > 0)
+        snprintf(last_key, sizeof last_key, "%s", reply->element[0]->str);
     freeReplyObject(reply);
     redisFree(connection);
     return keys;
@@ -131,12 +137,15 @@ static unsigned long lock_keys(const struct servers *servers, unsigned count)
     return keys;
 }
 
-unsigned long servers_left_over(const struct servers *servers, unsigned count)
+unsigned long servers_left_over(const struct servers *servers)
 {
+    unsigned count = servers->count - servers->unreachable;
     unsigned long keys = lock_keys(servers, count);
     for (unsigned waited = 0; keys > 0 && waited < LEFT_OVER_WAIT_MS; waited++) {
         usleep(1000);
         keys = lock_keys(servers, count);
     }
+    if (keys > 0)
+        fprintf(stderr, "bench: %lu keys left over, e.g. %s\n", keys, last_key);
     return keys;
 }

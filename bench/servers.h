@@ -8,9 +8,12 @@ enum { SERVERS_MAX = 7, NODE_LIST_SIZE = 32 * SERVERS_MAX };
 
 struct servers {
     unsigned count;
+    unsigned unreachable; /* the last ones, killed or stopped */
     int ports[SERVERS_MAX];
     struct process processes[SERVERS_MAX];
 };
+
+int servers_free_port(void);
 
 void servers_start(struct servers *servers, unsigned count);
 void servers_end(struct servers *servers);
@@ -24,8 +27,8 @@ void servers_stop(struct servers *servers, unsigned count);
 const char *servers_list(const struct servers *servers, unsigned count, char *list);
 const char *ports_list(const int *ports, unsigned count, char *list);
 
-/* Number of keys that contenders which have ended left on the first `count` servers. Waits a moment for requests in
+/* Number of keys that contenders which have ended left on the reachable servers. Waits a moment for requests in
  * transit. */
-unsigned long servers_left_over(const struct servers *servers, unsigned count);
+unsigned long servers_left_over(const struct servers *servers);
 
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WARM_UP_US = 200000 };
+enum { WARM_UP_US = 200000, WORDS_MAX = 24 };
 
 double acquire_p50(const struct measurement *measurement)
 {
@@ -61,6 +61,17 @@ void entrant_block(const struct entrant *entrant, uint64_t microseconds, uint64_
         die("%s answered '%s'", entrant->label, line);
 }
 
+void entrant_state(const struct entrant *entrant, struct entrant_state *state)
+{
+    char line[256];
+    fprintf(entrant->process->to, "state\n");
+    fflush(entrant->process->to);
+    process_read_line(entrant->process, line, sizeof line);
+    if (sscanf(line, "state resident_kib=%ld allocations=%llu bytes=%llu most_bytes=%llu late_grants=%llu",
+               &state->resident_kib, &state->allocations, &state->bytes, &state->most_bytes, &state->late_grants) != 5)
+        die("%s answered '%s'", entrant->label, line);
+}
+
 static struct entrant *add(struct stage *stage, const char *label, struct process *process, unsigned in_flight)
 {
     if (stage->entrant_count == ENTRANTS_MAX)
@@ -77,17 +88,54 @@ static void warm_up(const struct entrant *entrant)
     entrant_block(entrant, WARM_UP_US, 0, &discarded);
 }
 
+void stage_open(struct stage *stage, unsigned count)
+{
+    servers_start(&stage->servers, count);
+    servers_list(&stage->servers, count, stage->nodes);
+}
+
+const struct proxy *stage_place(struct stage *stage, const unsigned *round_trips, char *nodes)
+{
+    struct proxy *proxy = &stage->proxies[stage->proxy_count++];
+    proxy_start(proxy, &stage->servers, round_trips, stage->servers.count);
+    proxy_list(proxy, 0, stage->servers.count, nodes);
+    return proxy;
+}
+
+void stage_place_at(struct stage *stage, unsigned round_trip_us, char *nodes)
+{
+    unsigned round_trips[SERVERS_MAX];
+    for (unsigned i = 0; i < stage->servers.count; i++)
+        round_trips[i] = round_trip_us;
+    stage_place(stage, round_trips, nodes);
+}
+
+void contender_start(struct process *process, const char *const *prefix, const char *program, const char *nodes)
+{
+    char path[PATH_MAX], line[64], name[64];
+    const char *words[WORDS_MAX], *space = strchr(program, ' ');
+    unsigned count = 0;
+    while (prefix && prefix[count]) {
+        words[count] = prefix[count];
+        count++;
+    }
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(program, " "), program);
+    words[count++] = process_sibling(name, path, sizeof path);
+    words[count++] = nodes;
+    if (space)
+        words[count++] = space + 1;
+    words[count] = NULL;
+    process_start(process, words, PROCESS_PIPED);
+    process_read_line(process, line, sizeof line);
+    if (strcmp(line, "ready") != 0)
+        die("%s does not become ready: %s", program, line);
+}
+
 struct entrant *stage_enter(struct stage *stage, const char *label, const char *program, const char *nodes,
                             unsigned in_flight)
 {
-    char path[PATH_MAX], line[64];
-    process_sibling(program, path, sizeof path);
-    const char *arguments[] = {path, nodes, NULL};
     struct process *process = &stage->processes[stage->process_count++];
-    process_start(process, arguments, PROCESS_PIPED);
-    process_read_line(process, line, sizeof line);
-    if (strcmp(line, "ready") != 0)
-        die("%s does not become ready: %s", label, line);
+    contender_start(process, NULL, program, nodes);
     struct entrant *entrant = add(stage, label, process, in_flight);
     warm_up(entrant);
     return entrant;
@@ -145,6 +193,13 @@ void stage_close(struct stage *stage)
         if (process_finish(&stage->processes[i]) != 0)
             die("a contender of group %s did not end well", stage->name);
     stage->process_count = 0;
+    for (unsigned i = 0; i < stage->proxy_count; i++)
+        proxy_end(&stage->proxies[i]);
+    stage->proxy_count = 0;
+    if (stage->servers.count == 0)
+        return;
+    stage->left_over_keys += servers_left_over(&stage->servers);
+    servers_end(&stage->servers);
 }
 
 struct estimate entrant_estimate(const struct stage *stage, const struct entrant *entrant, metric_function *metric)

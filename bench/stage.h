@@ -7,9 +7,9 @@
 #include <stdint.h>
 
 #include "estimate.h"
-#include "process.h"
+#include "proxy.h"
 
-enum { ENTRANTS_MAX = 32, ROUNDS_MAX = 200, LABEL_SIZE = 48 };
+enum { ENTRANTS_MAX = 32, ROUNDS_MAX = 200, LABEL_SIZE = 48, PROXIES_MAX = 2 };
 
 /* A contender's result for one block; times in ns. */
 struct measurement {
@@ -34,6 +34,10 @@ struct stage {
     bool quick;
     double minutes; /* duration of a group that measures one long period; 0: its default */
     unsigned entrant_count, process_count, round_count;
+    struct servers servers; /* of groups that need only these */
+    char nodes[NODE_LIST_SIZE];
+    struct proxy proxies[PROXIES_MAX]; /* in front of them */
+    unsigned proxy_count;
     unsigned long left_over_keys; /* keys that contenders left on the nodes when they ended */
     struct entrant entrants[ENTRANTS_MAX];
     struct process processes[ENTRANTS_MAX];
@@ -42,6 +46,19 @@ struct stage {
 /* A figure of a block in the reader's unit: microseconds, locks per second. */
 typedef double metric_function(const struct measurement *measurement);
 metric_function acquire_p50, acquire_p99, acquire_worst, both_p50, both_p99, lock_rate, cpu_per_lock;
+
+/* Starts `count` servers: stage->servers, stage->nodes. */
+void stage_open(struct stage *stage, unsigned count);
+
+/* The stage's servers as if each were its round trip (us) away. The list has room for NODE_LIST_SIZE. */
+const struct proxy *stage_place(struct stage *stage, const unsigned *round_trips, char *nodes);
+
+/* The same round trip for all servers. */
+void stage_place_at(struct stage *stage, unsigned round_trip_us, char *nodes);
+
+/* Starts a contender and waits until it is connected to all nodes. `program` may name a variant: "bench-floor-a",
+ * "bench-redlock-async guard". `prefix`: words before the program, e.g. a tracer's, which a NULL ends; NULL: none. */
+void contender_start(struct process *process, const char *const *prefix, const char *program, const char *nodes);
 
 /* Starts the program, waits until it is connected to all nodes, and warms it up. */
 struct entrant *stage_enter(struct stage *stage, const char *label, const char *program, const char *nodes,
@@ -57,7 +74,8 @@ void stage_warm_up(struct stage *stage);
 /* Runs all entrants in turn, in an order that changes from round to round. Quick: a quarter of the rounds. */
 void stage_play(struct stage *stage, unsigned rounds, unsigned block_ms);
 
-/* Ends the processes. The results stay. */
+/* Ends the contenders, counts the keys that they left on the stage's reachable servers, and ends these. The results
+ * stay. The second call does nothing. */
 void stage_close(struct stage *stage);
 
 void entrant_block(const struct entrant *entrant, uint64_t microseconds, uint64_t operations,
@@ -67,6 +85,14 @@ struct estimate entrant_estimate(const struct stage *stage, const struct entrant
 /* Computed per round, so that both sides of a ratio were measured at almost the same time. */
 struct estimate entrant_ratio(const struct stage *stage, const struct entrant *entrant, const struct entrant *base,
                               metric_function *metric);
+/* What the contender's process reports of itself: worker.c, contender_state(). */
+struct entrant_state {
+    long resident_kib;
+    unsigned long long allocations, bytes, most_bytes, late_grants;
+};
+
+void entrant_state(const struct entrant *entrant, struct entrant_state *state);
+
 uint64_t entrant_failures(const struct stage *stage, const struct entrant *entrant);
 
 #endif

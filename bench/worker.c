@@ -1,11 +1,11 @@
-/* A contender's process: WORKER NODES. It reads one command per line from standard input and writes one answer per
+/* A contender's process: WORKER NODES [VARIANT]. It reads one command per line from standard input and writes one answer per
  * line to standard output.
  *
  *   block IN_FLIGHT MICROSECONDS [OPERATIONS]   acquires and releases locks; prints the results, times in ns: p50,
  *   p99, worst
  *   distribution                                every block so far: "acquire NS COUNT" and "both NS COUNT" lines,
  *                                               then "."
- *   memory                                      resident memory, and the number of the contender's own allocations
+ *   state                                       resident memory, and what contender_state() counts
  *
  * By hand: printf 'block 1 1000000\n' | bench-floor-a 127.0.0.1:7001,127.0.0.1:7002,127.0.0.1:7003 */
 #include "worker.h"
@@ -23,6 +23,8 @@
 static struct block block;
 static struct record total;
 static uint64_t block_began, cpu_began;
+
+const char *contender_variant = "";
 
 static long resident_kib(void)
 {
@@ -49,6 +51,14 @@ static void print_distribution(void)
     printf(".\n");
 }
 
+static void print_state(void)
+{
+    struct contender_state state;
+    contender_state(&state);
+    printf("state resident_kib=%ld allocations=%llu bytes=%llu most_bytes=%llu late_grants=%llu\n", resident_kib(),
+           state.allocations, state.bytes, state.most_bytes, state.late_grants);
+}
+
 static void start_block(uint64_t duration)
 {
     block_began = clock_now();
@@ -68,8 +78,8 @@ void worker_command(const char *line)
     }
     if (strncmp(line, "distribution", 12) == 0)
         print_distribution();
-    else if (strncmp(line, "memory", 6) == 0)
-        printf("memory resident_kib=%ld allocations=%llu\n", resident_kib(), contender_allocations());
+    else if (strncmp(line, "state", 5) == 0)
+        print_state();
     else
         printf("error: not understood: %s\n", line);
     fflush(stdout);
@@ -136,11 +146,14 @@ void record_released(struct record *record, const struct slot *slot)
 
 int main(int count, char **arguments)
 {
-    if (count != 2) {
-        fprintf(stderr, "usage: %s HOST:PORT[,HOST:PORT...]   (commands on standard input, see bench/worker.c)\n",
+    if (count < 2 || count > 3) {
+        fprintf(stderr,
+                "usage: %s HOST:PORT[,HOST:PORT...] [VARIANT]   (commands on standard input, see bench/worker.c)\n",
                 arguments[0]);
         return 2;
     }
+    if (count == 3)
+        contender_variant = arguments[2];
     signal(SIGPIPE, SIG_IGN);
     runner_connect(arguments[1]);
     printf("ready\n");

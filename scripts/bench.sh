@@ -6,7 +6,7 @@
 #   --check    ends with one line per target, 'target NAME VALUE LIMIT ok|MISS|noisy'; exit status 1 when one is missed
 #   --minutes  how long the group hold lasts; default: one, with --quick half of one
 #   --output   where bench.json, the distributions (.dat) and their plots (.svg) go; default: bench/results
-# Groups; without a name all of them, but for those that say otherwise:
+# Groups; without a name all of them, except those that say otherwise:
 set -uo pipefail
 exec </dev/null
 

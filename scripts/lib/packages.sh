@@ -14,7 +14,7 @@ packages_for() {
     coverage) echo gcovr ;;
     model) echo gcc libc6-dev spin ;;
     demo) echo redis-server redis-tools ;;
-    bench) echo redis-server redis-tools gnuplot-nox strace ;;
+    bench) echo redis-server redis-tools gnuplot-nox strace valgrind ;;
     compose) echo docker.io docker-compose debootstrap ;;
     *)
       echo "packages_for: no purpose '$1'; there are build, test, neighbour, valkey, package, room, coverage, model, demo, bench and compose" >&2

@@ -19,6 +19,7 @@ void group_attest(struct stage *stage);
 void group_overload(struct stage *stage);
 void group_contend(struct stage *stage);
 void group_handover(struct stage *stage);
+void group_peers(struct stage *stage);
 void group_hold(struct stage *stage);
 
 #endif

@@ -31,6 +31,7 @@ static const struct {
     {"handover", "one lock passed on: nodes 1 ms away, and past a waiter that was killed, five nodes", group_handover,
      false},
     {"hold", "100,000 locks held and renewed by one client, five nodes", group_hold, true},
+    {"peers", "other lock clients beside this one, on five nodes each", group_peers, true},
 };
 
 enum { GROUPS = sizeof groups / sizeof groups[0] };

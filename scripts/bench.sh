@@ -60,10 +60,35 @@ plot() {
   fi
 }
 
+# The peers of the group peers, as far as their tools are there, beside the benchmark's programs. Their packages come
+# from the registries that go and npm are configured for, into the build directory.
+build_peers() {
+  local programs=$PWD/build/bench/bench peers=$PWD/build/bench/peers name node
+  rm -f "$programs"/bench-peer-*
+  if command -v go >/dev/null; then
+    for name in peer-redsync peer-etcd etcd-member; do
+      (cd bench/peers && GOMODCACHE=$peers/go GOFLAGS="${GOFLAGS:-} -modcacherw" \
+        go build -o "$programs/bench-$name" "./$name") || return
+    done
+  else
+    echo "redsync and etcd need go (1.26 or later), which is not here." >&2
+  fi
+  if command -v npm >/dev/null; then
+    node=$peers/node-redlock
+    mkdir -p "$node" && cp bench/peers/node-redlock/* "$node" &&
+      (cd "$node" && npm install --no-audit --no-fund --no-package-lock --loglevel=error) >&2 || return
+    printf '#!/bin/sh\nexec node "%s/worker.js" "$@"\n' "$node" >"$programs/bench-peer-node-redlock" &&
+      chmod +x "$programs/bench-peer-node-redlock"
+  else
+    echo "node-redlock needs npm, which is not here." >&2
+  fi
+}
+
 packages_install build bench || exit
 # Neither tests nor examples: what they need would have to be installed too.
 cmake --preset release --no-warn-unused-cli -B build/bench -DREDLOCK_WERROR=OFF -DREDLOCK_BUILD_TESTS=OFF -DREDLOCK_BUILD_EXAMPLES=OFF >/dev/null &&
   cmake --build build/bench --parallel "$(nproc)" -- --quiet || exit
+case " ${arguments[*]} " in *" peers "*) build_peers || exit ;; esac
 
 mkdir -p "$output" || exit
 started=$(mktemp)

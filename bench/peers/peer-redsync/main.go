@@ -1,0 +1,38 @@
+// Redsync with its README's adapter, go-redis, and default options.
+package main
+
+import (
+	"os"
+	"strings"
+
+	"github.com/go-redsync/redsync/v4"
+	"github.com/go-redsync/redsync/v4/redis"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	goredislib "github.com/redis/go-redis/v9"
+
+	"redlock/bench/peers/worker"
+)
+
+type locker struct {
+	redsync *redsync.Redsync
+	mutex   *redsync.Mutex
+}
+
+func (l *locker) Lock(name string) bool {
+	l.mutex = l.redsync.NewMutex(name)
+	return l.mutex.Lock() == nil
+}
+
+func (l *locker) Unlock() bool {
+	ok, err := l.mutex.Unlock()
+	return ok && err == nil
+}
+
+func main() {
+	var pools []redis.Pool
+	for _, address := range strings.Split(os.Args[1], ",") {
+		pools = append(pools, goredis.NewPool(goredislib.NewClient(&goredislib.Options{Addr: address})))
+	}
+	shared := redsync.New(pools...)
+	worker.Run(func() worker.Locker { return &locker{redsync: shared} })
+}

@@ -5,11 +5,13 @@
  * minus the time that acquiring it took, minus an allowance for clock drift. The algorithm is Redlock (redis.io,
  * "Distributed Locks with Redis").
  *
- * Two APIs over one core:
+ * Three ways to call one core:
  *   blocking      redlock_connect() creates a client with its own loop thread. Its functions block until they have a
  *                 result.
- *   asynchronous  redlock_attach() creates a client on the caller's libev loop. Its functions (..._async) return at
- *                 once and report the result to a callback.
+ *   descriptor    on the same client the asynchronous functions (..._async) return at once and report the result to a
+ *                 callback. redlock_dispatch() runs the callbacks when redlock_descriptor() is readable: for any event
+ *                 loop (libuv, libevent, GLib, Asio, epoll, ...).
+ *   asynchronous  redlock_attach() creates a client on the caller's libev loop, which runs the callbacks.
  *
  * Conventions, unless a declaration says otherwise:
  *   units         the name of a number ends in its unit: _ms, _us, _ns.
@@ -20,10 +22,11 @@
  *                 library returns; each declaration says how long the object lives.
  *   errors        functions return REDLOCK_OK (0) or a negative enum redlock_status; each function lists its own,
  *                 without their prefix. The redlock_result adds the details, per node and as text; it may be NULL.
- *   threads       blocking API: any thread, several at once. Asynchronous API: only the thread that attached the
- *                 client.
- *   callbacks     each operation that was started calls its callback exactly once, from the loop, never from inside
- *                 the call that started it. An asynchronous client's callbacks may call every function.
+ *   threads       a client of redlock_connect(): any thread, several at once; redlock_dispatch() one at a time. An
+ *                 attached client: only the thread that attached it.
+ *   callbacks     each operation that was started calls its callback exactly once, from the loop or from
+ *                 redlock_dispatch(), never from inside the call that started it. A callback may call every function;
+ *                 one that redlock_dispatch() runs may not close with redlock_close() or dispatch again.
  *   cancellation  pthread_cancel(3) takes effect when the blocking call has finished; redlock_cancel() ends it early.
  *                 Do not cancel the thread that runs an asynchronous client's loop while it runs the loop.
  *   processes     a client belongs to the process that created it. In a forked child every call returns
@@ -206,9 +209,10 @@ enum redlock_loss {
 /*
  * Reports an event (enum redlock_event) of a lock, with the loss (enum redlock_loss) and the validity left. The loss of
  * a lock is reported within 10 ms of the end of validity, independent of the nodes.
- * Asynchronous API: runs on the caller's loop, and never before the callback of the acquire. It may release the handle.
- * Blocking API: runs on the client's own thread, where functions that wait for nodes return REDLOCK_INVALID; functions
- * that send no request work.
+ * A lock of redlock_acquire_async() or redlock_adopt_async(): runs on the caller's loop or in redlock_dispatch(), and
+ * never before the callback of the acquire. It may release the handle.
+ * A lock of redlock_acquire() or redlock_adopt(): runs on the client's own thread, where functions that wait for nodes
+ * return REDLOCK_INVALID; functions that send no request work.
  */
 typedef void (*redlock_event_callback)(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg);
 
@@ -428,8 +432,9 @@ REDLOCK_API int redlock_attach(struct ev_loop *loop, const char *nodes, const re
 
 /*
  * The asynchronous forms of the blocking functions. OK: the callback will run and gets the status, also of a bad
- * argument. INVALID (NULL, wrong thread or process, closing client), NO_MEMORY: the callback will not run. arg is
- * passed through.
+ * argument. INVALID (NULL, wrong thread or process, closing client; the log has the reason), NO_MEMORY: the callback
+ * will not run. arg is passed through. On a client of redlock_connect() any thread may call them, and
+ * redlock_dispatch() runs the callbacks.
  */
 REDLOCK_API int redlock_ready_async(redlock_client *client, int64_t wait_ms, redlock_callback callback, void *arg);
 REDLOCK_API int redlock_acquire_async(redlock_client *client, const char *resource,
@@ -445,11 +450,41 @@ REDLOCK_API int redlock_extend_async(redlock_lock *lock, uint32_t ttl_ms, redloc
 /* When this returns OK or NO_MEMORY, *lock is NULL and the handle is freed. callback may be NULL. */
 REDLOCK_API int redlock_release_async(redlock_lock **lock, redlock_callback callback, void *arg);
 
+/* ---------------------------------------------------------------------------------------- completions by descriptor */
+
+/*
+ * Of a client of redlock_connect(): a descriptor for poll(2) and any event loop. It is readable while completions of
+ * asynchronous functions, or events of their locks, wait for redlock_dispatch(). The client owns it until it is closed:
+ * do not read or close it. Returns the descriptor, or INVALID, SYSTEM (no descriptor).
+ */
+REDLOCK_API int redlock_descriptor(redlock_client *client);
+
+/*
+ * Runs the callbacks that wait, on the calling thread, and does not block. Any thread may call it, one at a time, with
+ * or without the descriptor. Operations that the callbacks start are sent when it returns, or at the next blocking
+ * call. Returns OK (also if none waited), or INVALID: NULL, an attached client, a forked child, called in a callback of
+ * this client or while another thread dispatches, or while redlock_close() runs. The log has the reason, and nothing is
+ * lost.
+ *
+ * A caller may dispatch late or never: renewal, redlock_validity_ms() and redlock_lost_descriptor() do not depend on
+ * it. operations_max bounds the callbacks that wait. An event of a lock waits once, with the validity left when its
+ * callback runs; none runs after the release of the handle, so release such a lock on the thread that dispatches, or
+ * while no thread does. Cancelling the thread (pthread_cancel(3)) takes effect when redlock_dispatch() returns. If a
+ * callback ends its thread (pthread_exit(3)), the remaining callbacks wait for the next dispatch, on any thread.
+ *
+ * redlock_close() runs the callbacks that wait, on its own thread, before it returns: a lock that was granted meanwhile
+ * is released, and its callback gets REDLOCK_CANCELLED. These callbacks must return. After redlock_close_async() keep a
+ * copy of the pointer, and dispatch it until the callback of the close, which is the last, has run: that dispatch frees
+ * the client, and closes the descriptor when the callback returns. In a close, operations that a callback starts are
+ * INVALID.
+ */
+REDLOCK_API int redlock_dispatch(redlock_client *client);
+
 /* -------------------------------------------------------------------------------------------------------- both APIs */
 
 /*
  * The lock's validity left, by this machine's CLOCK_BOOTTIME, rounded down: 0 in its last millisecond and after a loss.
- * redlock_validity_ms(), redlock_valid_until_ns() and redlock_lock_loss(): any thread with both APIs, as long as no
+ * redlock_validity_ms(), redlock_valid_until_ns() and redlock_lock_loss(): any thread, with each API, as long as no
  * other thread releases the handle. So a worker can check the validity of a lock that another thread's loop renews.
  */
 REDLOCK_API int64_t redlock_validity_ms(const redlock_lock *lock);
@@ -712,11 +747,12 @@ REDLOCK_API void redlock_cancellation_destroy(redlock_cancellation **cancellatio
  * Closes a client. Operations in progress end with REDLOCK_CANCELLED. Held locks are released (leave_locks: left to
  * expire) and their handles freed. Each node gets its timeout to reply to the requests sent; then all memory is freed.
  * *client becomes NULL at once. result: pending_undos, and per node the unconfirmed undos. Returns OK (all undos are
- * confirmed), NO_QUORUM (some are not; their keys will expire), INVALID (NULL, or *client is NULL: already closed; called on a blocking
- * client's own loop thread; an asynchronous client; another thread's client).
- * redlock_close(): other threads' calls on this client return first, and no new one may start.
- * redlock_close_async(): callback (may be NULL) is the client's last, with a NULL client. It needs
- * a running loop: destroy the loop after it.
+ * confirmed), NO_QUORUM (some are not; their keys will expire), INVALID (NULL, or *client is NULL: already closed;
+ * called on the client's own loop thread or in a callback of redlock_dispatch(); an attached client).
+ * redlock_close(): other threads' calls on this client return first, and no new one may start. See redlock_dispatch()
+ * for callbacks that wait.
+ * redlock_close_async(): callback is the client's last, with a NULL client. An attached client needs a running loop
+ * (destroy it after the callback), and callback may be NULL. Another client needs a callback, and redlock_dispatch().
  */
 REDLOCK_API int redlock_close(redlock_client **client, redlock_result *result);
 REDLOCK_API int redlock_close_async(redlock_client **client, redlock_callback callback, void *arg);

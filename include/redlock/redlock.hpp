@@ -1014,6 +1014,24 @@ class client
         return redlock_inspect(native_handle(), detail::bytes(resource), resource.size(), &result) == REDLOCK_OK;
     }
 
+    /* For an event loop: readable while callbacks of asynchronous functions wait for dispatch(). Those functions are the
+     * C functions, on native_handle(). The client owns the descriptor: do not read or close it. */
+    int descriptor() const
+    {
+        const int descriptor = redlock_descriptor(native_handle());
+        if (descriptor < 0) {
+            result result;
+            detail::refuse(result, static_cast<redlock::status>(descriptor), redlock_status_text(descriptor));
+            throw error("descriptor", result);
+        }
+        return descriptor;
+    }
+    /* Runs these callbacks on the calling thread: see redlock_dispatch(). false: status::invalid. */
+    bool dispatch() const noexcept
+    {
+        return redlock_dispatch(native_handle()) == REDLOCK_OK;
+    }
+
     /* A copy of the client's counters; all zero if the client is empty. */
     redlock_statistics statistics() const noexcept
     {

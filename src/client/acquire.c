@@ -29,6 +29,7 @@ struct acquire {
     redlock_lock *lock;            /* the handle; NULL until the lock is acquired */
     bool overdue;                  /* the deadline has passed: this attempt is the last */
     bool spared;                   /* the deadline was postponed once, to read replies that had arrived */
+    struct rl_caller caller;
     struct rl_owner owner;
     redlock_acquire_callback callback;
     void *arg;
@@ -633,7 +634,7 @@ static void begin(struct acquire *acquire)
         rl_operation_wait(operation, wait_ms);
     acquire->waiter.deadline = operation->timer.set ? operation->timer.due : QUORUM_NEVER;
     quorum_retry_init(&acquire->retry, acquire->waiter.deadline);
-    if (rl_operation_heed(operation, acquire->options.cancellation) || is_answered_by_own(acquire))
+    if (rl_operation_heed(operation, acquire->options.cancellation, &acquire->caller) || is_answered_by_own(acquire))
         return;
     if (wait_ms == 0 || !is_to_queue(acquire) ||
         rl_queue_join(&operation->client->locks, acquire->names, &acquire->waiter, acquire->options.fair))
@@ -662,7 +663,7 @@ static void keep_names(struct acquire *acquire, const struct rl_names *names)
 }
 
 int rl_acquire_start(redlock_client *client, const char *resource, const redlock_acquire_options *given,
-                     struct rl_owner caller, redlock_acquire_callback callback, void *arg)
+                     struct rl_caller caller, redlock_acquire_callback callback, void *arg)
 {
     redlock_acquire_options options;
     redlock_result why;
@@ -680,7 +681,8 @@ int rl_acquire_start(redlock_client *client, const char *resource, const redlock
     acquire->options = options;
     acquire->options.fence = options.fence && !options.shared;
     acquire->waiter.shared = options.shared;
-    acquire->owner = rl_owner_of(&options, caller);
+    acquire->caller = caller;
+    acquire->owner = rl_owner_of(&options, caller.owner);
     acquire->callback = callback;
     acquire->arg = arg;
     if (status) {

@@ -4,10 +4,10 @@
 #define RL_ACQUIRE_H
 
 #include "redlock/redlock.h"
-#include "src/core/owner.h"
+#include "src/client/operation.h"
 
-/* caller: the owner if the options have none. */
+/* The owner of the caller counts if the options have none. */
 int rl_acquire_start(redlock_client *client, const char *resource, const redlock_acquire_options *options,
-                     struct rl_owner caller, redlock_acquire_callback callback, void *arg);
+                     struct rl_caller caller, redlock_acquire_callback callback, void *arg);
 
 #endif

@@ -14,6 +14,7 @@
 struct adopt {
     struct rl_operation base;
     redlock_acquire_options options;
+    struct rl_caller caller;
     struct rl_owner owner;
     struct rl_lease *lease;
     redlock_lock *lock; /* the handle; NULL until the lock is adopted */
@@ -106,7 +107,7 @@ static void begin(struct adopt *adopt, const char *resource, size_t size, struct
 {
     int status = REDLOCK_NO_MEMORY;
     struct rl_operation *operation = &adopt->base;
-    if (rl_operation_heed(operation, adopt->options.cancellation))
+    if (rl_operation_heed(operation, adopt->options.cancellation, &adopt->caller))
         return;
     adopt->lease = rl_lease_create_of(&operation->client->locks, resource, size, token, &status);
     if (adopt->lease)
@@ -135,7 +136,7 @@ static int check(redlock_client *client, const char *resource, size_t *size, con
 }
 
 int rl_adopt_start(redlock_client *client, const char *resource, const redlock_acquire_options *given, const char *text,
-                   struct rl_owner caller, redlock_acquire_callback callback, void *arg)
+                   struct rl_caller caller, redlock_acquire_callback callback, void *arg)
 {
     redlock_acquire_options options;
     redlock_result why;
@@ -160,7 +161,8 @@ int rl_adopt_start(redlock_client *client, const char *resource, const redlock_a
     if (!adopt)
         return created;
     adopt->options = options;
-    adopt->owner = rl_owner_of(&options, caller);
+    adopt->caller = caller;
+    adopt->owner = rl_owner_of(&options, caller.owner);
     adopt->callback = callback;
     adopt->arg = arg;
     if (status)

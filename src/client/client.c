@@ -7,7 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "src/client/blocking.h"
+#include "src/client/lock_events.h"
+#include "src/client/loop_thread.h"
 #include "src/client/options.h"
 #include "src/client/watch.h"
 #include "src/core/clock.h"
@@ -70,6 +71,8 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *watcher, int events)
     if (ended)
         rl_leases_wake_due(&client->locks); /* the callbacks may have taken long */
     more = rl_leases_notify(&client->locks) || more;
+    if (client->loop_thread)
+        rl_completions_post(&client->loop_thread->completions);
     rl_renewals_flush(&client->locks);
     rl_nodes_flush(client->nodes);
     /* A connection that broke during the write may have ended operations. */
@@ -98,6 +101,22 @@ static void on_timers(struct ev_loop *loop, ev_io *watcher, int events)
     rl_timers_fire(&client->core.timers, rl_now());
 }
 
+static void log_complaint(redlock_client *client)
+{
+    const char *text = atomic_exchange(&client->complaint, NULL);
+    if (text)
+        rl_log(&client->core, REDLOCK_LOG_ERROR, "%s", text);
+}
+
+void rl_client_complain(redlock_client *client, const char *text)
+{
+    atomic_store(&client->complaint, text);
+    if (client->loop_thread ? rl_loop_thread_is_current(client) : pthread_equal(client->thread, pthread_self()))
+        log_complaint(client);
+    else if (rl_logs(&client->core, REDLOCK_LOG_ERROR))
+        rl_wakeup_signal(client->core.wakeup);
+}
+
 static void on_wakeup(struct ev_loop *loop, ev_io *watcher, int events)
 {
     (void)loop;
@@ -107,7 +126,8 @@ static void on_wakeup(struct ev_loop *loop, ev_io *watcher, int events)
     for (unsigned i = 0; i < client->nodes->count; i++)
         rl_node_resolved(&client->nodes->node[i]);
     rl_operations_cancel(client, false);
-    rl_blocking_take_calls(client);
+    rl_loop_thread_take_calls(client);
+    log_complaint(client);
 }
 
 static void start_watchers(redlock_client *client)
@@ -174,7 +194,8 @@ static void on_lease_lost(struct rl_lease *lease, bool leave)
         rl_lease_release_detached(lease); /* nodes may still have the key */
 }
 
-static const struct rl_locks_events locks_events = {.lease_lost = on_lease_lost, .lease_ended = rl_watches_end};
+static const struct rl_locks_events locks_events = {
+    .lease_lost = on_lease_lost, .lease_ended = rl_watches_end, .handle_ended = rl_lock_events_ended};
 
 /* --------------------------------------------------------------------------------------------------------- creating */
 
@@ -345,10 +366,17 @@ static bool finish_if_closed(redlock_client *client)
     drop_all(client);
     result.pending_undos = client->locks.pending_undos;
     result.status = result.cause = client->locks.pending_undos ? REDLOCK_NO_QUORUM : REDLOCK_OK;
-    free_parts(client);
+    bool stays = client->loop_thread;
+    if (!stays)
+        free_parts(client);
     if (closed)
-        closed(NULL, &result, arg);
+        closed(stays ? client : NULL, &result, arg);
     return true;
+}
+
+void rl_client_free(redlock_client *client)
+{
+    free_parts(client);
 }
 
 static void on_close_timer(struct rl_timer *timer)

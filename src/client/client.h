@@ -2,9 +2,9 @@
  * src/client is the top floor: the public functions, options, results and statistics, and both APIs. redlock_client is
  * the nodes, the locks, the operations in progress, and one handler per loop turn; only this floor knows the struct.
  *
- * Four files form a call cycle: client, blocking, statistics and status. In the blocking API a call of the last two
- * passes through blocking to the loop's thread and returns there; and the loop's turn in client starts the calls that
- * blocking has queued.
+ * Some files form a call cycle. With a loop thread, calls of lock, statistics and status pass through blocking and
+ * loop_thread to that thread, and return there; the loop's turn in client starts the calls that loop_thread has queued;
+ * and calls starts the operations, whose callbacks finish the call.
  */
 #ifndef RL_CLIENT_H
 #define RL_CLIENT_H
@@ -21,7 +21,7 @@
 #include "src/lock/round.h"
 #include "src/node/nodes.h"
 
-struct rl_blocking;
+struct rl_loop_thread;
 
 #define RL_SLOTS_REMEMBERED 256
 
@@ -30,10 +30,11 @@ struct redlock_client {
     struct rl_nodes *nodes;
     struct rl_locks locks;
     struct rl_operations operations;
-    pthread_t thread; /* asynchronous API: the only thread that may call */
+    pthread_t thread; /* an attached client: the only thread that may call */
     /* 1 in the process that created the client: the kernel wipes the page in a forked child. */
     volatile unsigned char *fork_canary;
-    struct rl_blocking *blocking; /* NULL in the asynchronous API */
+    struct rl_loop_thread *loop_thread; /* NULL: an attached client */
+    _Atomic(const char *) complaint;    /* of another thread, for the log; static */
 
     ev_prepare prepare;
     ev_idle idle; /* active if callbacks are left for the next turn, so that the loop does not sleep before it */
@@ -62,7 +63,13 @@ int rl_client_create(struct ev_loop *loop, bool own_thread, const char *nodes, c
 /* Frees everything at once and sends nothing: in a forked child, or if the loop has never run. */
 void rl_client_destroy(redlock_client *client);
 
+/* Closes the client. The callback of an attached client is its last, with a NULL client. With a loop thread the client
+ * stays until rl_client_free(). */
 int rl_client_close(redlock_client *client, redlock_callback callback, void *arg);
+void rl_client_free(redlock_client *client);
+
+/* Logs why a call is invalid, on the loop's thread. Any thread; text: static. */
+void rl_client_complain(redlock_client *client, const char *text);
 
 /* A node has become usable or unusable. */
 void rl_client_node_changed(redlock_client *client, struct rl_node *node);

@@ -3,6 +3,7 @@
 
 #include "src/client/blocking.h"
 #include "src/client/client.h"
+#include "src/client/loop_thread.h"
 #include "src/core/memory.h"
 #include "src/core/result.h"
 #include "src/lock/renewal.h"
@@ -34,7 +35,7 @@ int redlock_renewal_result(redlock_lock *lock, redlock_result *result)
 {
     if (!lock || !result || !rl_client_in_owner_process(lock->lease->locks->client))
         return REDLOCK_INVALID;
-    if (lock->lease->locks->client->blocking)
+    if (lock->lease->locks->client->loop_thread)
         return rl_blocking_renewal_result(lock, result);
     if (rl_client_enter(lock->lease->locks->client))
         return REDLOCK_INVALID;
@@ -46,7 +47,7 @@ uint32_t redlock_hold_count(const redlock_lock *lock)
 {
     if (!lock || !rl_client_in_owner_process(lock->lease->locks->client))
         return 0;
-    if (lock->lease->locks->client->blocking)
+    if (lock->lease->locks->client->loop_thread)
         return rl_blocking_hold_count(lock);
     return lock->lease->holds;
 }
@@ -55,9 +56,10 @@ int redlock_lost_descriptor(redlock_lock *lock, int *descriptor)
 {
     if (!lock || !descriptor || !rl_client_in_owner_process(lock->lease->locks->client))
         return REDLOCK_INVALID;
-    if (!lock->lease->locks->client->blocking && rl_client_enter(lock->lease->locks->client))
+    redlock_client *client = lock->lease->locks->client;
+    if (client->loop_thread ? rl_calls_are_closed(&client->loop_thread->calls) : rl_client_enter(client))
         return REDLOCK_INVALID;
-    if (lock->lease->locks->client->blocking)
+    if (client->loop_thread)
         *descriptor = rl_blocking_lost_descriptor(lock);
     else
         *descriptor = rl_lease_descriptor(lock->lease);
@@ -101,7 +103,7 @@ int redlock_held_by_me(redlock_client *client, const char *resource, size_t size
 {
     if (!client || !rl_client_in_owner_process(client) || rl_resource_check(resource, &size, NULL))
         return 0;
-    if (client->blocking)
+    if (client->loop_thread)
         return rl_blocking_held_by_me(client, resource, size);
     return rl_client_enter(client) == REDLOCK_OK && rl_leases_have(&client->locks, resource, size);
 }
@@ -110,7 +112,7 @@ int redlock_cancellation_create(redlock_client *client, redlock_cancellation **c
 {
     if (!client || !cancellation || !rl_client_in_owner_process(client))
         return REDLOCK_INVALID;
-    if (!client->blocking && rl_client_enter(client))
+    if (!client->loop_thread && rl_client_enter(client))
         return REDLOCK_INVALID;
     redlock_cancellation *made = rl_core_allocate(&client->core, sizeof *made);
     if (!made)

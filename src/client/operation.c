@@ -1,6 +1,7 @@
 #include "src/client/operation.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -135,11 +136,19 @@ static bool is_cancelled(const struct rl_operation *operation)
     return operation->cancellation && atomic_load(&operation->cancellation->turns) != operation->turns;
 }
 
-bool rl_operation_heed(struct rl_operation *operation, redlock_cancellation *cancellation)
+struct rl_caller rl_caller_of(struct rl_owner owner, const redlock_acquire_options *options)
+{
+    size_t end = offsetof(redlock_acquire_options, cancellation) + sizeof options->cancellation;
+    const redlock_cancellation *cancellation = options && options->struct_size >= end ? options->cancellation : NULL;
+    return (struct rl_caller){owner, cancellation ? atomic_load(&cancellation->turns) : 0};
+}
+
+bool rl_operation_heed(struct rl_operation *operation, redlock_cancellation *cancellation,
+                       const struct rl_caller *caller)
 {
     operation->cancellation = cancellation;
-    operation->turns = cancellation ? atomic_load(&cancellation->turns) : 0;
-    if (operation->turns % 2 == 1)
+    operation->turns = caller->turns;
+    if (operation->turns % 2 == 1 || is_cancelled(operation))
         rl_operation_complete(operation, REDLOCK_CANCELLED);
     return operation->completed;
 }

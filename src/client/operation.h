@@ -19,6 +19,12 @@ struct rl_operation;
 struct rl_lease;
 struct rl_round;
 
+/* The thread that called, as it was then: the loop's thread may start the operation later. */
+struct rl_caller {
+    struct rl_owner owner;
+    uint64_t turns; /* of the cancellation in its options */
+};
+
 struct redlock_cancellation {
     _Atomic uint64_t turns; /* incremented by each cancel and each reset that changes it: odd while cancelled */
     struct rl_wakeup *wakeup;
@@ -68,9 +74,13 @@ struct rl_operation *rl_operation_create(redlock_client *client, const struct rl
 struct rl_operation *rl_operation_create_always(redlock_client *client, const struct rl_operation_type *type,
                                                 size_t size, int *status);
 
-/* Makes the cancellation (may be NULL) end the operation. true: it was cancelled before, and the operation has
- * ended. */
-bool rl_operation_heed(struct rl_operation *operation, redlock_cancellation *cancellation);
+/* options: as the user passed them; may be NULL. */
+struct rl_caller rl_caller_of(struct rl_owner owner, const redlock_acquire_options *options);
+
+/* Makes the cancellation (may be NULL) end the operation. true: it was cancelled before the call, or since, and the
+ * operation has ended. */
+bool rl_operation_heed(struct rl_operation *operation, redlock_cancellation *cancellation,
+                       const struct rl_caller *caller);
 
 /* Records the operation's end. Later calls have no effect. */
 void rl_operation_complete(struct rl_operation *operation, int status);

@@ -30,7 +30,7 @@ int redlock_statistics_get(redlock_client *client, redlock_statistics *statistic
 {
     if (!client || !statistics || !rl_client_in_owner_process(client))
         return REDLOCK_INVALID;
-    if (client->blocking)
+    if (client->loop_thread)
         return rl_blocking_statistics(client, statistics);
     if (rl_client_enter(client))
         return REDLOCK_INVALID;
@@ -187,9 +187,9 @@ int redlock_metrics(redlock_client *client, char *text, size_t size, size_t *nee
 {
     if (!client || (!text && size) || !rl_client_in_owner_process(client))
         return REDLOCK_INVALID;
-    if (!client->blocking && rl_client_enter(client))
+    if (!client->loop_thread && rl_client_enter(client))
         return REDLOCK_INVALID;
-    size_t used = client->blocking ? rl_blocking_metrics(client, text, size) : rl_metrics_write(client, text, size);
+    size_t used = client->loop_thread ? rl_blocking_metrics(client, text, size) : rl_metrics_write(client, text, size);
     if (needed)
         *needed = used + 1;
     return used < size ? REDLOCK_OK : REDLOCK_INVALID;

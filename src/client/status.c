@@ -96,7 +96,7 @@ int redlock_node_status_get(redlock_client *client, uint32_t node, redlock_node_
 {
     if (!client || !status || !rl_client_in_owner_process(client) || node >= client->nodes->count)
         return REDLOCK_INVALID;
-    if (client->blocking)
+    if (client->loop_thread)
         return rl_blocking_node_status(client, node, status);
     if (rl_client_enter(client))
         return REDLOCK_INVALID;

@@ -182,6 +182,7 @@ void rl_lease_end_handle(redlock_lock *lock)
         link = &(*link)->next;
     *link = lock->next;
     lease->holds--;
+    lease->locks->events->handle_ended(lock);
     if (lock != &lease->first)
         rl_core_free(lease->locks->core, lock);
     if (lease->holds == 0) {

@@ -21,6 +21,8 @@ struct rl_locks_events {
     void (*lease_lost)(struct rl_lease *lease, bool leave);
     /* The last handle was released. */
     void (*lease_ended)(struct rl_lease *lease);
+    /* The handle was released, and is about to be freed. */
+    void (*handle_ended)(const redlock_lock *handle);
 };
 
 struct rl_locks {

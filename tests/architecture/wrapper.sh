@@ -4,7 +4,7 @@
 # Usage: wrapper.sh INCLUDE_DIRECTORY
 set -euo pipefail
 
-# C++ programs call these functions directly: texts, numbers, and the asynchronous API.
+# C++ programs call these functions directly: texts, numbers, and the asynchronous functions.
 left_out='redlock_(attach|version|status_name|outcome_name|finding_name|finding_text|histogram_bound_us|histogram_quantile_us)'
 
 fields() { # HEADER STRUCT

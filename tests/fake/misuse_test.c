@@ -3,6 +3,7 @@
 #include "fake/scene.h"
 
 #include <dirent.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -240,9 +241,8 @@ END_TEST
 
 /* --- The other API, another thread --- */
 
-START_TEST(the_faces_are_not_mixed)
+START_TEST(an_attached_client_has_no_blocking_functions)
 {
-    redlock_client *client;
     scene_attach();
     lock = scene_lock("stock");
     ck_assert_status(redlock_ready(scene.client, 0, &result), REDLOCK_INVALID);
@@ -255,13 +255,6 @@ START_TEST(the_faces_are_not_mixed)
     ck_assert_status(redlock_query(scene.client, "stock", 0, NULL, &result), REDLOCK_INVALID);
     ck_assert_status(redlock_close(&scene.client, &result), REDLOCK_INVALID);
     ck_assert_ptr_nonnull(scene.client);
-
-    ck_assert_status(redlock_connect(scene_list(), &scene.options, &client, &result), REDLOCK_OK);
-    ck_assert_status(redlock_ready_async(client, 0, scene_told, NULL), REDLOCK_INVALID);
-    ck_assert_status(redlock_acquire_async(client, "stock", NULL, scene_acquired, NULL), REDLOCK_INVALID);
-    ck_assert_status(redlock_close_async(&client, NULL, NULL), REDLOCK_INVALID);
-    ck_assert_ptr_nonnull(client);
-    ck_assert_status(redlock_close(&client, &result), REDLOCK_OK);
 }
 END_TEST
 
@@ -345,6 +338,20 @@ static int in_child_blocking(void)
     wrong |= (redlock_validity_ms(lock) != 0 || redlock_held_by_me(scene.client, "stock", 0)) << 6;
     wrong |= (redlock_close(&scene.client, &result) != REDLOCK_OK || scene.client) << 7;
     return wrong ? wrong : test_allocator_live(allocator) > 0;
+}
+
+/* At the fork an acquire waits for its lock, and a completion to be dispatched. */
+static int in_child_with_descriptor(void)
+{
+    redlock_lock *same = lock;
+    int wrong = 0;
+    wrong |= (redlock_descriptor(scene.client) != REDLOCK_INVALID) << 0;
+    wrong |= (redlock_dispatch(scene.client) != REDLOCK_INVALID) << 1;
+    wrong |= (redlock_acquire_async(scene.client, "more", NULL, scene_acquired, NULL) != REDLOCK_INVALID) << 2;
+    wrong |= (redlock_release_async(&same, NULL, NULL) != REDLOCK_INVALID || !same) << 3;
+    wrong |= (redlock_validity_ms(lock) != 0) << 4;
+    wrong |= (redlock_close_async(&scene.client, scene_told, NULL) != REDLOCK_OK || scene.client) << 5;
+    return wrong ? wrong : (test_allocator_live(allocator) > 0) << 6;
 }
 
 static bool is_running(const char *thread)
@@ -462,6 +469,47 @@ START_TEST(a_forked_child_of_the_blocking_face_sends_nothing)
 }
 END_TEST
 
+static void poll_and_dispatch(struct answer *awaited)
+{
+    struct pollfd completions = {.fd = redlock_descriptor(scene.client), .events = POLLIN};
+    while (!awaited->told) {
+        ck_assert_int_eq(poll(&completions, 1, SCENE_SOON_MS), 1);
+        ck_assert_status(redlock_dispatch(scene.client), REDLOCK_OK);
+    }
+}
+
+START_TEST(a_forked_child_of_a_client_with_a_descriptor_sends_nothing)
+{
+    struct answer waiting, more;
+    count_memory();
+    scene_connect();
+    scene_start_acquire(&answer, "stock", NULL);
+    poll_and_dispatch(&answer);
+    lock = answer.lock;
+    for (unsigned i = 0; i < scene.nodes; i++) {
+        ck_assert(fake_server_wait_for(scene.node[i], "SET", 1, SCENE_SOON_MS));
+        scene_hold(i, "held");
+    }
+    scene_start_acquire(&waiting, "held", REDLOCK_WAIT_MS(REDLOCK_FOREVER));
+    ck_assert(fake_server_wait_for(scene.node[0], "EVALSHA", 1, SCENE_SOON_MS));
+    scene_start_query(&more, "stock");
+    struct pollfd completions = {.fd = redlock_descriptor(scene.client), .events = POLLIN};
+    ck_assert_int_eq(poll(&completions, 1, SCENE_SOON_MS), 1);
+    assert_child_is_harmless(in_child_with_descriptor, false);
+    poll_and_dispatch(&more);
+    ck_assert_status(more.result.status, REDLOCK_OK);
+    for (unsigned i = 0; i < scene.nodes; i++)
+        scene_let_go(i, "held");
+    poll_and_dispatch(&waiting);
+    ck_assert_status(waiting.result.status, REDLOCK_OK);
+    assert_nothing_came_twice();
+    scene_start_release(&answer, &lock);
+    poll_and_dispatch(&answer);
+    ck_assert_status(answer.result.status, REDLOCK_OK);
+    ck_assert_status(redlock_close(&scene.client, &result), REDLOCK_OK);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("misuse");
@@ -476,9 +524,10 @@ int main(void)
     tcase_add_test(arguments, a_resource_may_have_the_markers_name_behind_a_prefix);
     tcase_add_test(arguments, a_resource_may_hold_any_byte);
     tcase_add_test(arguments, a_resource_may_be_as_long_as_allowed);
-    tcase_add_test(places, the_faces_are_not_mixed);
+    tcase_add_test(places, an_attached_client_has_no_blocking_functions);
     tcase_add_test(places, another_thread_may_not_call);
     tcase_add_loop_test(places, a_forked_child_sends_nothing, 0, 3);
     tcase_add_test(places, a_forked_child_of_the_blocking_face_sends_nothing);
+    tcase_add_test(places, a_forked_child_of_a_client_with_a_descriptor_sends_nothing);
     return run_suite(suite);
 }

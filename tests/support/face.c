@@ -5,6 +5,7 @@
 #include "fixture.h"
 
 #include <ev.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -13,7 +14,7 @@ enum { LIMIT_MS = 60000, READY_MS = 20000 };
 struct face {
     enum face_kind kind;
     redlock_client *client;
-    struct ev_loop *loop; /* of the asynchronous API */
+    struct ev_loop *loop; /* NULL unless ASYNCHRONOUS_FACE */
 };
 
 /* The result of a callback, and where to store it. */
@@ -58,7 +59,7 @@ struct face *face_open(enum face_kind kind, const char *nodes, const redlock_opt
     face->kind = kind;
     if (options == NULL)
         options = &defaults;
-    if (kind == BLOCKING_FACE) {
+    if (kind != ASYNCHRONOUS_FACE) {
         status = redlock_connect(nodes, options, &face->client, &result);
     } else {
         face->loop = ev_loop_new(EVFLAG_NOENV);
@@ -120,10 +121,34 @@ static void on_limit(struct ev_loop *loop, ev_timer *timer, int events)
     fixture_fail("an operation had not ended after %d ms", LIMIT_MS);
 }
 
+/* Waits for completions, and runs their callbacks. */
+static void dispatch(redlock_client *client, int timeout_ms)
+{
+    struct pollfd completions = {.fd = redlock_descriptor(client), .events = POLLIN};
+
+    if (poll(&completions, 1, timeout_ms) > 0 && redlock_dispatch(client) != REDLOCK_OK)
+        fixture_fail("redlock_dispatch() failed");
+}
+
+static void dispatch_until_told(redlock_client *client, const struct told *told)
+{
+    uint64_t deadline = test_deadline_ns(LIMIT_MS);
+
+    while (told->calls == 0) {
+        if (test_ms_left(deadline) == 0)
+            fixture_fail("an operation had not ended after %d ms", LIMIT_MS);
+        dispatch(client, 1000);
+    }
+}
+
 static void turn_until_told(struct face *face, const struct told *told)
 {
     ev_timer limit;
 
+    if (face->kind == DESCRIPTOR_FACE) {
+        dispatch_until_told(face->client, told);
+        return;
+    }
     ev_timer_init(&limit, on_limit, LIMIT_MS / 1000.0, 0.);
     ev_now_update(face->loop);
     ev_timer_start(face->loop, &limit);
@@ -140,6 +165,11 @@ bool face_wait(struct face *face, bool (*predicate)(void *arg), void *arg, unsig
 
     if (face->kind == BLOCKING_FACE)
         return wait_until(predicate, arg, timeout_ms);
+    if (face->kind == DESCRIPTOR_FACE) {
+        while (!(met = predicate(arg)) && test_ms_left(deadline) > 0)
+            dispatch(face->client, 1);
+        return met;
+    }
     ev_timer_init(&tick, on_timer, 0.001, 0.001);
     ev_timer_start(face->loop, &tick);
     while (!(met = predicate(arg)) && test_ms_left(deadline) > 0)
@@ -170,7 +200,8 @@ static void on_told(redlock_client *client, const redlock_result *result, void *
         fixture_fail("a callback from inside the call that started it, or more than one");
     told->status = result->status;
     *told->result = *result;
-    ev_break(told->loop, EVBREAK_ONE); /* otherwise ev_run() waits for one more event */
+    if (told->loop != NULL)
+        ev_break(told->loop, EVBREAK_ONE); /* otherwise ev_run() waits for one more event */
 }
 
 static void on_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
@@ -303,8 +334,11 @@ int face_close(struct face **face, redlock_result *result)
     if (closing->kind == BLOCKING_FACE) {
         status = checked(redlock_close(&closing->client, told.result), told.result);
     } else {
-        status = finish(closing, &told, redlock_close_async(&closing->client, on_closed, &told));
-        ev_loop_destroy(closing->loop);
+        redlock_client *client = closing->client; /* to dispatch it until it is closed */
+
+        status = finish(closing, &told, redlock_close_async(&client, on_closed, &told));
+        if (closing->loop != NULL)
+            ev_loop_destroy(closing->loop);
     }
     free(closing);
     return status;

@@ -1,8 +1,8 @@
-/* The blocking and the asynchronous API behind one set of functions, so that a test is written once and run with
- * both.
+/* The three ways to call the library behind one set of functions, so that a test is written once and run with each: the
+ * blocking functions, the asynchronous ones on a libev loop, and the asynchronous ones with redlock_dispatch().
  *
- * Every function waits for the result: the blocking API does so itself, and for the asynchronous API the function
- * runs the loop. Each call also checks that the status in the result is the status that was returned, that exactly
+ * Every function waits for the result: the blocking API does so itself, and for the other two the function runs the
+ * loop, or polls the descriptor and dispatches. Each call also checks that the status in the result is the status that was returned, that exactly
  * one callback was called, and that it was not called inside the call that started it. */
 #ifndef TESTS_SUPPORT_FACE_H
 #define TESTS_SUPPORT_FACE_H
@@ -11,9 +11,9 @@
 
 #include <stdbool.h>
 
-enum face_kind { BLOCKING_FACE, ASYNCHRONOUS_FACE, FACES };
+enum face_kind { BLOCKING_FACE, ASYNCHRONOUS_FACE, DESCRIPTOR_FACE, FACES };
 
-/* The API for the number of a loop test: the two alternate. */
+/* The API for the number of a loop test: the three alternate. */
 enum face_kind face_of(int i);
 
 struct face;

@@ -1,0 +1,254 @@
+#include "src/client/loop_thread.h"
+
+#include <signal.h>
+#include <string.h>
+
+#include "src/client/client.h"
+#include "src/client/options.h"
+#include "src/core/memory.h"
+#include "src/core/result.h"
+#include "src/core/thread.h"
+
+/* ---------------------------------------------------------------------------------------------------- loop's thread */
+
+void rl_loop_thread_take_calls(redlock_client *client)
+{
+    if (client->loop_thread)
+        rl_calls_start(&client->loop_thread->calls);
+}
+
+static void falls_asleep(struct ev_loop *loop)
+{
+    struct rl_loop_thread *thread = ev_userdata(loop);
+    atomic_store_explicit(&thread->at_work, false, memory_order_release);
+}
+
+static void wakes_up(struct ev_loop *loop)
+{
+    struct rl_loop_thread *thread = ev_userdata(loop);
+    atomic_store_explicit(&thread->at_work, true, memory_order_relaxed);
+}
+
+static void *run(void *data)
+{
+    struct rl_loop_thread *thread = data;
+    ev_run(thread->loop, 0);
+    rl_calls_close(&thread->calls);
+    rl_completions_post(&thread->completions);
+    return NULL;
+}
+
+bool rl_loop_thread_is_current(const redlock_client *client)
+{
+    return pthread_equal(client->loop_thread->thread, pthread_self());
+}
+
+bool rl_loop_thread_queue(redlock_client *client, struct rl_call *call)
+{
+    struct rl_loop_thread *thread = client->loop_thread;
+    if (!rl_completions_is_dispatcher(&thread->completions))
+        return rl_calls_push(&thread->calls, client->core.wakeup, call);
+    rl_calls_gather(&thread->calls, call);
+    return true;
+}
+
+/* -------------------------------------------------------------------------------------------------------- creation */
+
+static bool start_thread(struct rl_loop_thread *thread)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(&thread->thread, NULL, run, thread);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error == 0;
+}
+
+static void free_thread(struct rl_loop_thread *thread)
+{
+    redlock_allocator allocator = thread->allocator;
+    if (thread->loop)
+        ev_loop_destroy(thread->loop);
+    rl_free(&allocator, thread);
+}
+
+static struct rl_loop_thread *create_thread(const redlock_allocator *allocator, redlock_result *result)
+{
+    struct rl_loop_thread *thread = rl_allocate(allocator, sizeof *thread);
+    if (!thread) {
+        rl_result_fail(result, REDLOCK_NO_MEMORY, "no memory for a client");
+        return NULL;
+    }
+    thread->allocator = *allocator;
+    if (!rl_completions_open(&thread->completions, &thread->close.completion)) {
+        rl_result_fail(result, REDLOCK_SYSTEM, "the system gives no mutex");
+        rl_free(allocator, thread);
+        return NULL;
+    }
+    return thread;
+}
+
+static int begin(redlock_client *client, struct rl_loop_thread *thread, redlock_result *result)
+{
+    client->loop_thread = thread;
+    atomic_init(&thread->at_work, true);
+    ev_set_userdata(thread->loop, thread);
+    ev_set_loop_release_cb(thread->loop, falls_asleep, wakes_up);
+    if (!start_thread(thread)) {
+        rl_client_destroy(client);
+        return rl_result_fail(result, REDLOCK_SYSTEM, "the system gives no thread");
+    }
+    return REDLOCK_OK;
+}
+
+static int start_client(struct rl_loop_thread *thread, const char *nodes, const redlock_options *options,
+                        redlock_client **client, redlock_result *result)
+{
+    redlock_client *made = NULL;
+    thread->loop = ev_loop_new(EVFLAG_NOENV);
+    if (!thread->loop)
+        return rl_result_fail(result, REDLOCK_SYSTEM, "the system gives no event loop; are too many descriptors open?");
+    int status = rl_client_create(thread->loop, true, nodes, options, &made, result);
+    if (!status)
+        status = begin(made, thread, result);
+    if (!status)
+        *client = made;
+    return status;
+}
+
+static int connect_client(const char *nodes, const redlock_options *options, redlock_client **client,
+                          redlock_result *result)
+{
+    if (!client)
+        return rl_result_fail(result, REDLOCK_INVALID, "client is NULL; give the address of a redlock_client pointer");
+    *client = NULL;
+    redlock_options checked; /* checked before their allocator is used */
+    redlock_result why;
+    int status = rl_options_read(options, &checked, result);
+    if (status)
+        return status;
+    redlock_allocator allocator = rl_memory_allocator(&checked.allocator);
+    struct rl_loop_thread *thread = create_thread(&allocator, result ? result : &why);
+    if (!thread)
+        return result ? result->status : why.status;
+    status = start_client(thread, nodes, options, client, result);
+    if (status) {
+        rl_completions_close(&thread->completions);
+        free_thread(thread);
+    }
+    return status;
+}
+
+int redlock_connect(const char *nodes, const redlock_options *options, redlock_client **client, redlock_result *result)
+{
+    int cancel = rl_thread_disable_cancel();
+    int status = connect_client(nodes, options, client, result);
+    rl_thread_restore_cancel(cancel);
+    return status;
+}
+
+/* --------------------------------------------------------------------------------------------------------- closing */
+
+bool rl_loop_thread_begin_close(redlock_client *client, enum rl_closing closing)
+{
+    int open = RL_OPEN;
+    return atomic_compare_exchange_strong(&client->loop_thread->closing, &open, (int)closing);
+}
+
+static void on_closed(redlock_client *client, const redlock_result *result, void *arg)
+{
+    struct rl_call *call = arg;
+    ev_break(client->loop_thread->loop, EVBREAK_ALL);
+    call->finish(call, result->status, result);
+}
+
+void rl_loop_thread_start_close(struct rl_call *call)
+{
+    rl_client_close(call->client, on_closed, call);
+}
+
+/* Runs the callbacks that are left, while the client still exists: it refuses their calls. It also refuses those that a
+ * dispatching thread had gathered when the loop ended. */
+static void end_client(redlock_client *client)
+{
+    struct rl_loop_thread *thread = client->loop_thread;
+    pthread_join(thread->thread, NULL);
+    rl_completions_enter_last(&thread->completions);
+    rl_calls_start_gathered(&thread->calls);
+    rl_completions_post(&thread->completions);
+    rl_completions_run(&thread->completions);
+    rl_client_free(client);
+}
+
+static void free_closed(void *data)
+{
+    struct rl_loop_thread *thread = data;
+    rl_completions_close(&thread->completions);
+    free_thread(thread);
+}
+
+void rl_loop_thread_end(redlock_client *client)
+{
+    struct rl_loop_thread *thread = client->loop_thread;
+    end_client(client);
+    free_closed(thread);
+}
+
+/* In the callback the descriptor still exists: the caller can remove it from its loop. */
+void rl_loop_thread_end_async(redlock_client *client)
+{
+    struct rl_loop_thread *thread = client->loop_thread;
+    end_client(client);
+    pthread_cleanup_push(free_closed, thread); /* the callback may end its thread */
+    thread->close.callback(NULL, &thread->close.result, thread->close.arg);
+    pthread_cleanup_pop(1);
+}
+
+void rl_loop_thread_drop(redlock_client *client)
+{
+    struct rl_loop_thread *thread = client->loop_thread;
+    /* The loop's thread was busy during the fork and does not exist in the child, so the client's memory may be
+     * inconsistent: leave it alone. */
+    if (atomic_load(&thread->at_work))
+        return;
+    rl_client_destroy(client);
+    rl_calls_drop(&thread->calls);
+    rl_completions_drop(&thread->completions);
+    free_thread(thread);
+}
+
+static void finish_close(struct rl_call *call, int status, const redlock_result *result)
+{
+    struct rl_loop_thread *thread = call->client->loop_thread;
+    (void)status;
+    thread->close.result = *result;
+    rl_completions_add(&thread->completions, &thread->close.completion);
+    rl_completions_post(&thread->completions);
+}
+
+static void end_close(struct rl_completion *completion)
+{
+    (void)completion; /* in a forked child; it is part of the thread's struct */
+}
+
+int rl_loop_thread_close_async(redlock_client **client, redlock_callback callback, void *arg)
+{
+    redlock_client *closed = *client;
+    struct rl_loop_thread *thread = closed->loop_thread;
+    if (!callback) {
+        rl_client_complain(closed, "redlock_close_async(): the callback is NULL; a client that owns its loop's thread "
+                                   "needs one, which says that the client is freed");
+        return REDLOCK_INVALID;
+    }
+    if (!rl_loop_thread_begin_close(closed, RL_CLOSING_ASYNC))
+        return REDLOCK_INVALID;
+    *client = NULL;
+    thread->close.callback = callback;
+    thread->close.arg = arg;
+    thread->close.completion.end = end_close;
+    thread->close.call.client = closed;
+    thread->close.call.start = rl_loop_thread_start_close;
+    thread->close.call.finish = finish_close;
+    rl_loop_thread_queue(closed, &thread->close.call);
+    return REDLOCK_OK;
+}

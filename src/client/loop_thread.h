@@ -1,0 +1,59 @@
+/* The thread that runs the loop of a client created by redlock_connect(), and the two queues between it and the
+ * others. */
+#ifndef RL_LOOP_THREAD_H
+#define RL_LOOP_THREAD_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "src/client/calls.h"
+#include "src/client/completions.h"
+
+enum rl_closing { RL_OPEN, RL_CLOSING, RL_CLOSING_ASYNC };
+
+struct rl_loop_thread {
+    struct ev_loop *loop;
+    pthread_t thread;
+    redlock_allocator allocator; /* the client's; outlives it */
+    atomic_bool at_work;         /* the thread is not waiting for events: the client may be in the middle of a change */
+    atomic_int closing;          /* enum rl_closing */
+    struct rl_calls calls;
+    struct rl_completions completions;
+    atomic_uint queued; /* asynchronous calls whose callback has not run */
+    struct {            /* redlock_close_async() */
+        struct rl_call call;
+        struct rl_completion completion;
+        redlock_callback callback;
+        void *arg;
+        redlock_result result;
+    } close;
+};
+
+/* Starts the calls of other threads. Runs on the loop's thread. */
+void rl_loop_thread_take_calls(redlock_client *client);
+
+/* Queues a call. Any thread; the dispatching one, inside a callback, gathers the calls of its dispatch. false: the
+ * client is closed, and only its last callbacks are left. */
+bool rl_loop_thread_queue(redlock_client *client, struct rl_call *call);
+
+bool rl_loop_thread_is_current(const redlock_client *client);
+
+/* Begins a close. false: there is one in progress. */
+bool rl_loop_thread_begin_close(redlock_client *client, enum rl_closing closing);
+
+/* The start function of a call that closes its client. */
+void rl_loop_thread_start_close(struct rl_call *call);
+
+/* After the call that closes the client: runs the last callbacks on this thread, and frees the client. */
+void rl_loop_thread_end(redlock_client *client);
+
+/* The same after the last completion of redlock_close_async(), whose callback is the last. */
+void rl_loop_thread_end_async(redlock_client *client);
+
+/* The same in a forked child: frees what it can, without callbacks. */
+void rl_loop_thread_drop(redlock_client *client);
+
+int rl_loop_thread_close_async(redlock_client **client, redlock_callback callback, void *arg);
+
+#endif

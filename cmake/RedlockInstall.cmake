@@ -33,6 +33,8 @@ if(TARGET redlock_command)
   install(FILES "${PROJECT_SOURCE_DIR}/completions/_redlock" DESTINATION "${zsh_completions}" COMPONENT command)
   install(FILES "${PROJECT_SOURCE_DIR}/completions/redlock.fish"
     DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d" COMPONENT command)
+  install(FILES "${PROJECT_SOURCE_DIR}/docs/operations.md" "${PROJECT_SOURCE_DIR}/docs/tls.md"
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/redlock" COMPONENT command)
   install(TARGETS redlock_command RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT command)
   # Outside of the system's own directories nobody else tells it where the library is.
   if(REDLOCK_BUILD_SHARED AND NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")

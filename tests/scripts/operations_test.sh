@@ -1,0 +1,151 @@
+#!/usr/bin/env bash
+# The procedures of docs/operations.md, step by step, on real servers. A job holds a lock while all nodes are replaced one by
+# one, and must not lose it.
+#
+# Usage: operations_test.sh DIRECTORY_OF_REDLOCK DOCUMENT
+set -euo pipefail
+
+redlock=$1/redlock
+document=$2
+nodes=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/scripts/nodes.sh
+# shellcheck source=scripts/lib/server.sh
+. "$(dirname "$nodes")/lib/server.sh"
+server_available || {
+  echo "skipped: there is no $(server_program); install it or set REDLOCK_SERVER_PROGRAM" >&2
+  exit 77
+}
+command -v redis-cli >/dev/null || { echo "skipped: there is no redis-cli; install redis-tools" >&2; exit 77; }
+work=$(mktemp -d)
+export TMPDIR=$work
+export REDLOCK_CONFIG=$work/config
+job=
+
+clean_up() {
+  [ -z "$job" ] || kill -KILL "$job" 2>/dev/null || true
+  "$nodes" stop --dir "$work/first" --quiet 2>/dev/null || true
+  "$nodes" stop --dir "$work/second" --quiet 2>/dev/null || true
+  rm -rf "$work"
+}
+trap clean_up EXIT
+
+die() {
+  echo "operations_test.sh: $*" >&2
+  "$redlock" doctor >&2 || true
+  exit 1
+}
+
+# Each step is one of the document; at the end none may be missing.
+: >"$work/steps"
+step() { # HEADING NUMBER
+  echo "$1: $2" | tee -a "$work/steps"
+}
+
+configure() { # MAX_TTL
+  printf 'nodes = %s\nttl = %s\nmax-ttl = %s\ntimeout = 500ms\n' "$REDLOCK_NODES" "$1" "$1" >"$REDLOCK_CONFIG"
+}
+
+doctor_exits_with() {
+  local status=0
+  "$redlock" doctor >"$work/doctor" 2>&1 || status=$?
+  [ "$status" = "$1" ]
+}
+
+shows() { grep -q "^    $1: " "$work/doctor"; }
+
+wait_for() { # WHAT COMMAND ...
+  local what=$1 try
+  shift
+  for ((try = 0; try < 600; try++)); do
+    if "$@"; then return; fi
+    sleep 0.1
+  done
+  die "this did not happen within a minute: $what"
+}
+
+cli() { # NODE COMMAND ...: NODE is host:port
+  redis-cli -p "${1##*:}" "${@:2}" >/dev/null
+}
+
+# nodes.sh trusts its nodes: these are new again.
+start() { # DIRECTORY COUNT
+  eval "$("$nodes" start -n "$2" --dir "$work/$1" --quiet)"
+  IFS=, read -r -a list <<<"$REDLOCK_NODES"
+  for node in "${list[@]}"; do cli "$node" FLUSHALL; done
+}
+
+heading="New nodes"
+step "$heading" 1
+start first 3
+first=$REDLOCK_NODES
+configure 5s
+unset REDLOCK_NODES
+step "$heading" 2
+doctor_exits_with 2 && shows quarantine || die "new nodes are not in quarantine"
+step "$heading" 3
+"$redlock" trust --yes >/dev/null
+step "$heading" 4
+doctor_exits_with 0 || die "trusted nodes grant no locks"
+
+# A job that runs until $work/over exists, and loses no lock.
+# shellcheck disable=SC2016 # for the job
+"$redlock" run --grace 1s job -- sh -c 'until [ -e "$0" ]; do sleep 0.1; done' "$work/over" 2>"$work/job" &
+job=$!
+
+heading="Restarting, upgrading or replacing a node"
+for number in 1 2 3; do
+  step "$heading" 1
+  wait_for "doctor exits with 0 before node $number is replaced" doctor_exits_with 0
+  step "$heading" 2
+  "$nodes" node kill "$number" --dir "$work/first"
+  doctor_exits_with 1 && shows unreachable || die "doctor does not see that node $number is down"
+  "$redlock" run -w 10s other -- true || die "no lock with one node down"
+  step "$heading" 3
+  "$nodes" node start "$number" --dir "$work/first"
+  wait_for "the quarantine of the empty server" eval 'doctor_exits_with 1 && shows quarantine'
+  step "$heading" 4
+  wait_for "the end of the quarantine" doctor_exits_with 0
+  kill -0 "$job" 2>/dev/null || die "the job ended: $(cat "$work/job")"
+done
+touch "$work/over"
+wait "$job" || die "the job lost its lock: $(cat "$work/job")"
+job=
+echo "the job kept its lock while all nodes were replaced"
+
+heading="Changing the list of nodes"
+step "$heading" 1
+step "$heading" 2 # every lock has been released
+step "$heading" 3
+start second 2
+both=$first,$REDLOCK_NODES
+REDLOCK_NODES=$both
+configure 5s
+unset REDLOCK_NODES
+step "$heading" 4
+doctor_exits_with 2 || die "five nodes grant locks before they are trusted"
+"$redlock" trust --yes >/dev/null
+step "$heading" 5
+doctor_exits_with 0 || die "the new list grants no locks"
+"$redlock" run -n other -- true || die "no lock on the new list"
+status=0
+"$redlock" --nodes "$first" doctor >"$work/doctor" || status=$?
+[ "$status" = 2 ] && shows other-deployment || die "a client of the old list still has a vote"
+
+heading="Changing max_ttl"
+step "$heading" 1
+REDLOCK_NODES=$both configure 6s
+doctor_exits_with 0 || die "a larger max_ttl is not accepted"
+REDLOCK_NODES=$both configure 1s
+doctor_exits_with 1 && shows other-max-ttl || die "doctor does not see the different max_ttl"
+step "$heading" 2
+for node in ${both//,/ }; do
+  cli "$node" DEL redlock:marker
+  step "$heading" 3
+  wait_for "the end of the quarantine of $node" eval '! doctor_exits_with 2 && ! shows quarantine && ! shows unreachable'
+done
+doctor_exits_with 0 || die "a marker kept the larger max_ttl"
+
+# The steps of the section "Procedures": "### HEADING", then "N. TEXT".
+awk '/^## / { inside = $0 == "## Procedures" } inside && sub(/^### /, "") { heading = $0 }
+  inside && /^[0-9]+\. / { print heading ": " $1 + 0 }' "$document" >"$work/documented"
+[ "$(wc -l <"$work/documented")" -ge 14 ] || die "$document has fewer steps than expected"
+diff <(sort -u "$work/documented") <(sort -u "$work/steps") || die "the steps of $document (<) and of this test (>) differ"

@@ -13,30 +13,15 @@
 
 struct adopt {
     struct rl_operation base;
-    redlock_acquire_options options;
-    struct rl_caller caller;
-    struct rl_owner owner;
-    struct rl_lease *lease;
+    struct rl_lease_terms terms;
     redlock_lock *lock; /* the handle; NULL until the lock is adopted */
-    redlock_acquire_callback callback;
-    void *arg;
 };
 
 static void won(struct adopt *adopt, quorum_time validity_end)
 {
-    const redlock_acquire_options *options = &adopt->options;
-    const struct rl_lease_terms terms = {
-        .validity_end = validity_end,
-        .ttl_ms = options->ttl_ms,
-        .renewal_percent = options->no_renewal ? 0 : adopt->base.client->core.options.renewal_percent,
-        .cap_ms = options->cap_ms,
-        .notify_before_ms = options->notify_before_ms,
-        .owner = adopt->owner,
-        .event = options->event,
-        .event_arg = options->event_arg,
-    };
-    if (rl_lease_hold(adopt->lease, &terms))
-        adopt->lock = &adopt->lease->first;
+    adopt->terms.validity_end = validity_end;
+    if (rl_lease_hold(adopt->base.lease, &adopt->terms))
+        adopt->lock = &adopt->base.lease->handles.first;
     rl_operation_complete(&adopt->base, adopt->lock ? REDLOCK_OK : REDLOCK_NO_MEMORY);
 }
 
@@ -50,76 +35,47 @@ static void decided(struct rl_round *round)
         return;
     }
     if (round->rules.verdict == QUORUM_LOST_GONE)
-        rl_lease_release_detached(adopt->lease);
+        rl_lease_release_detached(adopt->base.lease);
     rl_operation_complete(&adopt->base, rl_result_status(round->rules.verdict));
 }
 
-static void stop(struct rl_operation *operation)
-{
-    if (operation->round)
-        rl_round_cancel(operation->round);
-}
-
-static void tell(struct rl_operation *operation, redlock_result *result)
+static void report(struct rl_operation *operation, redlock_result *result)
 {
     struct adopt *adopt = (struct adopt *)operation;
-    redlock_client *client = operation->client;
-    redlock_acquire_callback callback = adopt->callback;
-    void *arg = adopt->arg;
-    /* If the client began to close after the grant, it has released the lock already. */
-    if (adopt->lock && client->core.closing) {
-        rl_lease_end_handle(adopt->lock);
-        rl_lease_unref(adopt->lease);
-        adopt->lock = NULL;
-        result->status = result->cause = REDLOCK_CANCELLED;
-    }
+    adopt->lock = rl_operation_hand_out(operation, adopt->lock, result);
     if (adopt->lock)
-        rl_lease_give(adopt->lock);
-    if (adopt->lock)
-        result->validity_ms = (int64_t)(rl_lease_validity(adopt->lease) / QUORUM_MILLISECOND);
-    rl_lease_unref(adopt->lease);
-    callback(client, adopt->lock, result, arg);
+        result->validity_ms = (int64_t)(rl_lease_validity(operation->lease) / QUORUM_MILLISECOND);
+    operation->callback.acquire(operation->client, adopt->lock, result, operation->arg);
 }
 
-static void drop(struct rl_operation *operation)
-{
-    struct adopt *adopt = (struct adopt *)operation;
-    rl_lease_unref(adopt->lease);
-}
+static const struct rl_operation_type type = {.size = sizeof(struct adopt), .report = report};
 
-static const struct rl_operation_type type = {stop, tell, NULL, NULL, drop};
-
-static struct rl_round *create_round(const struct adopt *adopt)
+static struct rl_round *create_round(struct rl_lease *lease, const redlock_acquire_options *options)
 {
-    redlock_client *client = adopt->base.client;
+    struct rl_locks *locks = lease->locks;
     const struct quorum_terms terms = {
         .kind = QUORUM_ADOPT,
-        .nodes = client->nodes->count,
-        .ttl = adopt->options.ttl_ms * QUORUM_MILLISECOND,
-        .drift_ppm = client->core.options.drift_ppm,
-        .minimum_validity = adopt->options.minimum_validity_ms * QUORUM_MILLISECOND,
-        .all_answers = adopt->options.all_answers,
+        .nodes = locks->nodes->count,
+        .ttl = options->ttl_ms * QUORUM_MILLISECOND,
+        .drift_ppm = locks->core->options.drift_ppm,
+        .minimum_validity = options->minimum_validity_ms * QUORUM_MILLISECOND,
+        .all_answers = options->all_answers,
     };
-    return rl_round_create(&client->locks, adopt->lease, RL_ASK_EXTEND, &terms);
+    return rl_round_create(locks, lease, RL_ASK_EXTEND, &terms);
 }
 
-static void begin(struct adopt *adopt, const char *resource, size_t size, struct rl_text token)
+static void begin(struct adopt *adopt, const redlock_acquire_options *options, const struct rl_caller *caller,
+                  const char *resource, size_t size, struct rl_text token)
 {
-    int status = REDLOCK_NO_MEMORY;
+    int status;
     struct rl_operation *operation = &adopt->base;
-    if (rl_operation_heed(operation, adopt->options.cancellation, &adopt->caller))
+    if (rl_operation_heed(operation, options->cancellation, caller))
         return;
-    adopt->lease = rl_lease_create_of(&operation->client->locks, resource, size, token, &status);
-    if (adopt->lease)
-        operation->round = create_round(adopt);
-    if (!operation->round) {
+    operation->lease = rl_lease_create_of(&operation->client->locks, resource, size, token, &status);
+    if (operation->lease)
+        rl_operation_start_round(operation, create_round(operation->lease, options), decided);
+    else
         rl_operation_complete(operation, status);
-        return;
-    }
-    operation->attempts = 1;
-    operation->round->owner = adopt;
-    operation->round->decided = decided;
-    rl_round_start(operation->round);
 }
 
 /* Two leases with one token would release and renew each other's keys. The second handle comes from a re-entrant
@@ -157,17 +113,15 @@ int rl_adopt_start(redlock_client *client, const char *resource, const redlock_a
         status = rl_cancellation_check(client, options.cancellation, &why);
     if (!status)
         status = check(client, resource, &size, text, bytes, &token, &why);
-    struct adopt *adopt = (struct adopt *)rl_operation_create(client, &type, sizeof *adopt, &created);
+    struct adopt *adopt =
+        rl_operation_create(client, &type, 0, (union rl_callback){.acquire = callback}, arg, &created);
     if (!adopt)
         return created;
-    adopt->options = options;
-    adopt->caller = caller;
-    adopt->owner = rl_owner_of(&options, caller.owner);
-    adopt->callback = callback;
-    adopt->arg = arg;
-    if (status)
+    if (status) {
         rl_operation_refuse(&adopt->base, &why);
-    else
-        begin(adopt, resource, size, token);
+        return REDLOCK_OK;
+    }
+    adopt->terms = rl_lease_terms_of(&options, rl_owner_of(&options, caller.owner), &client->core.options);
+    begin(adopt, &options, &caller, resource, size, token);
     return REDLOCK_OK;
 }

@@ -56,7 +56,7 @@ static void start_held_by_me(struct rl_call *call)
 
 static void start_hold_count(struct rl_call *call)
 {
-    finish(call, (int)((struct call *)call)->asked->lease->holds, NULL);
+    finish(call, (int)((struct call *)call)->asked->lease->handles.count, NULL);
 }
 
 static void start_renewal_result(struct rl_call *base)

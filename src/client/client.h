@@ -5,6 +5,7 @@
  * Some files form a call cycle. With a loop thread, calls of lock, statistics and status pass through blocking and
  * loop_thread to that thread, and return there; the loop's turn in client starts the calls that loop_thread has queued;
  * and calls starts the operations, whose callbacks finish the call.
+ * acquire, acquire_wait, acquire_fence and reentry form another cycle: see acquire.h.
  */
 #ifndef RL_CLIENT_H
 #define RL_CLIENT_H

@@ -88,14 +88,11 @@ struct inquiry {
 struct inspect {
     struct rl_operation base;
     struct inquiry *inquiry;
-    struct rl_lease *lease; /* provides the key only */
     quorum_nodes asked;
     unsigned left[REDLOCK_NODES_MAX]; /* replies that have not arrived */
     uint32_t latency_us[REDLOCK_NODES_MAX];
     struct quorum_tally tally;
     char text[REDLOCK_NODES_MAX][RL_NODE_TEXT_SIZE];
-    redlock_callback callback;
-    void *arg;
 };
 
 /* --------------------------------------------------------------------------------------------------- missing rights */
@@ -146,7 +143,7 @@ static void note_refusal(struct inspect *inspect, struct rl_node *node, const st
     else if (uses(probe, MARKER))
         add_rule(facts, "~%s", node->nodes->core->options.marker_key);
     else if (!uses(probe, NOBODYS)) /* that key is there to test the command */
-        add_rule(facts, "~%s%s", inspect->lease->key[0].bytes, uses(probe, LOCK) ? "" : ":redlock:*");
+        add_rule(facts, "~%s%s", inspect->base.lease->key[0].bytes, uses(probe, LOCK) ? "" : ":redlock:*");
 }
 
 /* ---------------------------------------------------------------------------------------------------------- verdict */
@@ -286,7 +283,7 @@ static void add_helper_key(struct words *words, const struct rl_lease *lease, un
 static void add(struct words *words, const struct inspect *inspect, const char *word)
 {
     const redlock_client *client = inspect->base.client;
-    const struct rl_lease *lease = inspect->lease;
+    const struct rl_lease *lease = inspect->base.lease;
     if (strcmp(word, LOCK) == 0)
         rl_command_add(&words->command, lease->key[0].bytes, lease->key[0].size);
     else if (strcmp(word, QUEUE) == 0)
@@ -371,43 +368,26 @@ static void fill(struct rl_operation *operation, redlock_result *result)
     }
 }
 
-static void leave(struct inspect *inspect)
+static void leave(struct rl_operation *operation)
 {
+    struct inspect *inspect = (struct inspect *)operation;
     struct inquiry *inquiry = inspect->inquiry;
     if (inquiry)
         inquiry->inspect = NULL;
     for (size_t i = PROBES; inquiry && i-- > 0;) /* the last one may free it */
         rl_fanout_unref(&inquiry->probing[i].fanout);
     inspect->inquiry = NULL;
-    rl_lease_unref(inspect->lease);
-    inspect->lease = NULL;
 }
 
-static void stop(struct rl_operation *operation)
-{
-    leave((struct inspect *)operation);
-}
-
-static void tell(struct rl_operation *operation, redlock_result *result)
-{
-    struct inspect *inspect = (struct inspect *)operation;
-    leave(inspect);
-    inspect->callback(operation->client, result, inspect->arg);
-}
-
-static void drop(struct rl_operation *operation)
-{
-    leave((struct inspect *)operation);
-}
-
-static const struct rl_operation_type operation_type = {stop, tell, fill, changed, drop};
+static const struct rl_operation_type operation_type = {
+    .size = sizeof(struct inspect), .stop = leave, .fill = fill, .changed = changed, .drop = leave};
 
 static void begin(struct inspect *inspect, const char *resource, size_t size)
 {
     redlock_client *client = inspect->base.client;
     int status = REDLOCK_NO_MEMORY;
-    inspect->lease = rl_lease_create_one(&client->locks, resource, size, &status);
-    if (inspect->lease)
+    inspect->base.lease = rl_lease_create_one(&client->locks, resource, size, &status);
+    if (inspect->base.lease)
         inspect->inquiry = create_inquiry(inspect);
     if (!inspect->inquiry) {
         rl_operation_complete(&inspect->base, status);
@@ -422,11 +402,10 @@ int rl_inspect_start(redlock_client *client, const char *resource, size_t size, 
 {
     int created;
     redlock_result why;
-    struct inspect *inspect = (struct inspect *)rl_operation_create(client, &operation_type, sizeof *inspect, &created);
+    struct inspect *inspect =
+        rl_operation_create(client, &operation_type, 0, (union rl_callback){.plain = callback}, arg, &created);
     if (!inspect)
         return created;
-    inspect->callback = callback;
-    inspect->arg = arg;
     quorum_tally_init(&inspect->tally, client->nodes->count);
     if (rl_resource_check(resource, &size, &why))
         rl_operation_refuse(&inspect->base, &why);

@@ -49,7 +49,7 @@ uint32_t redlock_hold_count(const redlock_lock *lock)
         return 0;
     if (lock->lease->locks->client->loop_thread)
         return rl_blocking_hold_count(lock);
-    return lock->lease->holds;
+    return lock->lease->handles.count;
 }
 
 int redlock_lost_descriptor(redlock_lock *lock, int *descriptor)
@@ -91,7 +91,7 @@ const char *redlock_lock_resource_at(const redlock_lock *lock, uint32_t index, s
 
 const char *redlock_lock_token(const redlock_lock *lock)
 {
-    return lock ? lock->lease->token_text : "";
+    return lock ? rl_lease_token_text(lock->lease) : "";
 }
 
 uint64_t redlock_lock_fence(const redlock_lock *lock)

@@ -1,43 +1,37 @@
 #include "src/client/operation.h"
 
 #include <assert.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "src/client/client.h"
 #include "src/core/clock.h"
+#include "src/core/memory.h"
 #include "src/core/result.h"
 #include "src/lock/question.h"
 
 /* Callbacks per turn of the loop, so that the host's other events get their turn. */
-#define TOLD_PER_TURN 1024
+#define REPORTS_PER_TURN 1024
 
-struct rl_operation *rl_operation_create(redlock_client *client, const struct rl_operation_type *type, size_t size,
-                                         int *status)
-{
-    if (client->operations.count >= client->core.options.operations_max) {
-        rl_log(&client->core, REDLOCK_LOG_ERROR, "more than operations_max operations");
-        *status = REDLOCK_INVALID;
-        return NULL;
-    }
-    return rl_operation_create_always(client, type, size, status);
-}
-
-struct rl_operation *rl_operation_create_always(redlock_client *client, const struct rl_operation_type *type,
-                                                size_t size, int *status)
+static struct rl_operation *create(redlock_client *client, const struct rl_operation_type *type, size_t extra,
+                                   union rl_callback callback, void *arg)
 {
     struct rl_operations *operations = &client->operations;
-    struct rl_operation *operation = rl_core_allocate(&client->core, size);
+    size_t size = type->size + extra;
+    assert(size <= UINT16_MAX);
+    struct rl_operation *operation = rl_core_take(&client->core, size);
     if (!operation) {
         rl_log(&client->core, REDLOCK_LOG_ERROR, "no memory for an operation");
-        *status = REDLOCK_NO_MEMORY;
         return NULL;
     }
-    memset(operation, 0, size);
-    *status = REDLOCK_OK;
+    memset(operation, 0, type->size);
     operation->type = type;
     operation->client = client;
+    operation->size = (uint16_t)size;
+    operation->callback = callback;
+    operation->arg = arg;
     operation->started = rl_now();
     operation->next = operations->first;
     if (operation->next)
@@ -47,6 +41,60 @@ struct rl_operation *rl_operation_create_always(redlock_client *client, const st
     return operation;
 }
 
+void *rl_operation_create(redlock_client *client, const struct rl_operation_type *type, size_t extra,
+                          union rl_callback callback, void *arg, int *status)
+{
+    *status = REDLOCK_INVALID;
+    if (client->operations.count >= client->core.options.operations_max) {
+        rl_log(&client->core, REDLOCK_LOG_ERROR, "more than operations_max operations");
+        return NULL;
+    }
+    struct rl_operation *operation = create(client, type, extra, callback, arg);
+    *status = operation ? REDLOCK_OK : REDLOCK_NO_MEMORY;
+    return operation;
+}
+
+void *rl_operation_create_always(redlock_client *client, const struct rl_operation_type *type,
+                                 redlock_callback callback, void *arg, int *status)
+{
+    struct rl_operation *operation = create(client, type, 0, (union rl_callback){.plain = callback}, arg);
+    *status = operation ? REDLOCK_OK : REDLOCK_NO_MEMORY;
+    return operation;
+}
+
+bool rl_operation_start_round(struct rl_operation *operation, struct rl_round *round,
+                              void (*decided)(struct rl_round *round))
+{
+    operation->round = round;
+    if (!round) {
+        rl_operation_complete(operation, REDLOCK_NO_MEMORY);
+        return false;
+    }
+    operation->attempts++;
+    round->owner = operation;
+    round->decided = decided;
+    rl_round_start(round);
+    return true;
+}
+
+redlock_lock *rl_operation_hand_out(struct rl_operation *operation, redlock_lock *lock, redlock_result *result)
+{
+    if (lock && operation->client->core.closing) {
+        rl_lease_end_handle(lock);
+        rl_lease_unref(operation->lease); /* the handle's reference */
+        result->status = result->cause = REDLOCK_CANCELLED;
+        return NULL;
+    }
+    if (lock)
+        rl_lease_give(lock);
+    return lock;
+}
+
+struct rl_operation *rl_operation_of_timer(struct rl_timer *timer)
+{
+    return (struct rl_operation *)(void *)((char *)timer - offsetof(struct rl_operation, timer));
+}
+
 void rl_operation_complete(struct rl_operation *operation, int status)
 {
     struct rl_operations *operations = &operation->client->operations;
@@ -54,9 +102,9 @@ void rl_operation_complete(struct rl_operation *operation, int status)
         return;
     operation->completed = true;
     operation->decided = rl_now();
-    operation->status = status;
+    operation->status = (int16_t)status;
     if (status != REDLOCK_TIMED_OUT && status != REDLOCK_CANCELLED)
-        operation->cause = status;
+        operation->cause = (int16_t)status;
     rl_timer_stop(&operation->client->core.timers, &operation->timer);
     *(operation->previous ? &operation->previous->next : &operations->first) = operation->next;
     if (operation->next)
@@ -77,9 +125,26 @@ void rl_operation_wait(struct rl_operation *operation, int64_t wait_ms)
                      quorum_time_add(operation->started, (quorum_duration)wait_ms * QUORUM_MILLISECOND));
 }
 
+static void free_text(struct rl_operation *operation)
+{
+    rl_free(&operation->client->core.allocator, operation->text);
+    operation->text = NULL;
+}
+
+void rl_operation_explain(struct rl_operation *operation, const char *format, ...)
+{
+    char text[sizeof((redlock_result *)NULL)->text];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    free_text(operation);
+    operation->text = rl_copy(&operation->client->core.allocator, text, strlen(text));
+}
+
 void rl_operation_refuse(struct rl_operation *operation, const redlock_result *why)
 {
-    snprintf(operation->text, sizeof operation->text, "%.*s", (int)sizeof operation->text - 1, why->text);
+    rl_operation_explain(operation, "%s", why->text);
     rl_operation_complete(operation, why->status);
 }
 
@@ -97,33 +162,44 @@ static void fill(struct rl_operation *operation, redlock_result *result)
         operation->type->fill(operation, result);
     else if (operation->round)
         rl_round_fill(operation->round, result);
-    snprintf(result->text, sizeof result->text, "%s", operation->text);
+    if (operation->text)
+        snprintf(result->text, sizeof result->text, "%s", operation->text);
     if (result->status != REDLOCK_OK)
         redlock_result_text(result); /* formats the text now: callbacks get a const result */
 }
 
-static void end(struct rl_operation *operation, bool told)
+static void report(struct rl_operation *operation)
+{
+    redlock_result result;
+    if (!operation->type->report && !operation->callback.plain)
+        return;
+    fill(operation, &result);
+    rl_round_leave(operation->round);
+    operation->round = NULL;
+    if (operation->type->report)
+        operation->type->report(operation, &result);
+    else if (operation->callback.plain)
+        operation->callback.plain(operation->client, &result, operation->arg);
+}
+
+static void end(struct rl_operation *operation, bool reports)
 {
     redlock_client *client = operation->client;
     client->operations.count--; /* before the callback, which may start another operation */
-    if (told) {
-        redlock_result result;
-        fill(operation, &result);
-        rl_round_leave(operation->round);
-        operation->round = NULL;
-        operation->type->tell(operation, &result);
-    } else {
-        rl_round_leave(operation->round);
-        if (operation->type->drop)
-            operation->type->drop(operation);
-    }
-    rl_core_free(&client->core, operation);
+    if (reports)
+        report(operation);
+    rl_round_leave(operation->round);
+    if (operation->type->drop)
+        operation->type->drop(operation);
+    rl_lease_unref(operation->lease);
+    free_text(operation);
+    rl_core_give(&client->core, operation, operation->size);
 }
 
 bool rl_operations_notify(redlock_client *client)
 {
     struct rl_operations *operations = &client->operations;
-    for (unsigned told = 0; operations->completed && told < TOLD_PER_TURN; told++) {
+    for (unsigned reports = 0; operations->completed && reports < REPORTS_PER_TURN; reports++) {
         struct rl_operation *operation = operations->completed;
         operations->completed = operation->next;
         end(operation, true);
@@ -153,6 +229,14 @@ bool rl_operation_heed(struct rl_operation *operation, redlock_cancellation *can
     return operation->completed;
 }
 
+static void stop(struct rl_operation *operation)
+{
+    if (operation->type->stop)
+        operation->type->stop(operation);
+    else if (operation->round)
+        rl_round_cancel(operation->round);
+}
+
 /* Stopping one operation may end the next one, which then is in the list of completed ones. */
 void rl_operations_cancel(redlock_client *client, bool all)
 {
@@ -161,7 +245,7 @@ void rl_operations_cancel(redlock_client *client, bool all)
         next = operation->next;
         if (!all && !is_cancelled(operation))
             continue;
-        operation->type->stop(operation);
+        stop(operation);
         rl_operation_complete(operation, REDLOCK_CANCELLED);
         if (next && next->completed)
             next = client->operations.first;

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "quorum/time.h"
+#include "quorum/lease.h"
 #include "redlock/redlock.h"
 #include "src/core/owner.h"
 #include "src/core/timer.h"
@@ -32,12 +32,24 @@ struct redlock_cancellation {
 };
 
 struct rl_operation_type {
-    void (*stop)(struct rl_operation *operation); /* ends its work in progress, with an undo where needed */
-    void (*tell)(struct rl_operation *operation, redlock_result *result); /* calls the user's callback */
+    size_t size; /* of the struct that begins with the operation */
+    /* Ends its work in progress, with an undo where needed. NULL: cancels its round. */
+    void (*stop)(struct rl_operation *operation);
+    /* Completes the result, and calls the callback. NULL: calls callback.plain. */
+    void (*report)(struct rl_operation *operation, redlock_result *result);
     void (*fill)(struct rl_operation *operation, redlock_result *result); /* adds the votes; NULL: those of its round */
     void (*changed)(struct rl_operation *operation); /* handles a change of a node's state; may be NULL */
-    /* Replaces the callback in a forked child: only unreferences objects. May be NULL. */
+    /* Before the operation is freed, with or without a report: ends everything except its round and its lease. In a
+     * forked child it only unreferences objects. May be NULL. */
     void (*drop)(struct rl_operation *operation);
+};
+
+/* The user's callback. */
+union rl_callback {
+    redlock_callback plain; /* may be NULL */
+    redlock_acquire_callback acquire;
+    redlock_query_callback query;
+    void (*watch)(int status, enum quorum_loss loss, void *arg);
 };
 
 struct rl_operation {
@@ -45,17 +57,21 @@ struct rl_operation {
     redlock_client *client;
     struct rl_operation *next; /* in the list of those in progress, or of the completed ones */
     struct rl_operation *previous;
-    struct rl_round *round;             /* of the last attempt; a reference */
+    struct rl_round *round; /* of the last attempt; a reference */
+    struct rl_lease *lease; /* a reference, or NULL */
+    union rl_callback callback;
+    void *arg;
     redlock_cancellation *cancellation; /* see rl_operation_heed() */
     uint64_t turns;                     /* the cancellation's, when the operation began */
     struct rl_timer timer;              /* its deadline */
     quorum_time started;
     quorum_time decided;
-    unsigned attempts;
-    int status;
-    int cause;
+    uint32_t attempts;
+    int16_t status;
+    int16_t cause;
+    uint16_t size; /* of its memory */
     bool completed;
-    char text[256]; /* replaces the text of the status; "": none */
+    char *text; /* replaces the text of the status; NULL: none */
 };
 
 struct rl_operations {
@@ -65,14 +81,29 @@ struct rl_operations {
     unsigned count; /* in both lists */
 };
 
-/* Creates an operation in progress. size: the size of the struct that begins with it. NULL: operations_max is reached,
- * or no memory; *status says which. */
-struct rl_operation *rl_operation_create(redlock_client *client, const struct rl_operation_type *type, size_t size,
-                                         int *status);
+/* Creates an operation in progress. extra: bytes behind the type's struct. NULL: operations_max is reached, or no
+ * memory; *status says which. */
+void *rl_operation_create(redlock_client *client, const struct rl_operation_type *type, size_t extra,
+                          union rl_callback callback, void *arg, int *status);
 
 /* The same without operations_max, for releases: operations in progress must not prevent one. */
-struct rl_operation *rl_operation_create_always(redlock_client *client, const struct rl_operation_type *type,
-                                                size_t size, int *status);
+void *rl_operation_create_always(redlock_client *client, const struct rl_operation_type *type,
+                                 redlock_callback callback, void *arg, int *status);
+
+/* Starts the round of an attempt, with the operation as its owner. NULL: ends the operation for lack of memory. */
+bool rl_operation_start_round(struct rl_operation *operation, struct rl_round *round,
+                              void (*decided)(struct rl_round *round));
+
+/* Sets the text of the result. Without memory the status' text stays. */
+void rl_operation_explain(struct rl_operation *operation, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* For report() of an operation that acquired a lock: returns the handle that the callback receives. If the client began
+ * to close after the grant, it has released the lock already: NULL, and the result says so. */
+redlock_lock *rl_operation_hand_out(struct rl_operation *operation, redlock_lock *lock, redlock_result *result);
+
+/* For callbacks of timers: the operation of its timer. */
+struct rl_operation *rl_operation_of_timer(struct rl_timer *timer);
 
 /* options: as the user passed them; may be NULL. */
 struct rl_caller rl_caller_of(struct rl_owner owner, const redlock_acquire_options *options);

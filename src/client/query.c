@@ -14,9 +14,6 @@
 struct query {
     struct rl_operation base;
     redlock_state state;
-    redlock_query_callback callback;
-    void *arg;
-    struct rl_lease *lease; /* provides the key only; it is never acquired */
     size_t resource_size;
     /* A semaphore: by slot and node, the hash of the holder's token; 0: free. */
     uint64_t holder[REDLOCK_PERMITS_MAX][REDLOCK_NODES_MAX];
@@ -116,7 +113,7 @@ static void sum_up(struct query *query)
     redlock_state *state = &query->state;
     redlock_client *client = query->base.client;
     unsigned nodes = client->nodes->count;
-    const struct rl_lease *key = query->lease;
+    const struct rl_lease *key = query->base.lease; /* provides the key; it is never acquired */
     for (unsigned i = 0; i < nodes; i++) {
         unsigned count = state->node[i].remaining_ms > 0 ? showing(state, nodes, state->node[i].token) : 0;
         state->free_nodes += state->node[i].remaining_ms == 0;
@@ -130,7 +127,8 @@ static void sum_up(struct query *query)
     state->locked = state->locked_nodes >= quorum_majority(nodes);
     state->remaining_ms = state->locked ? remaining(state, nodes, state->token) : 0;
     const struct rl_lease *mine = rl_leases_find(&client->locks, rl_lease_resource(key, 0).bytes, query->resource_size);
-    state->held_by_me = mine && strcmp(mine->shared ? SHARED : mine->token_text, state->token) == 0 && state->locked;
+    state->held_by_me =
+        mine && strcmp(mine->shared ? SHARED : rl_lease_token_text(mine), state->token) == 0 && state->locked;
     sum_up_permits(query, rl_lease_resource(key, 0));
 }
 
@@ -141,47 +139,31 @@ static void decided(struct rl_round *round)
     rl_operation_complete(&query->base, rl_result_status(round->rules.verdict));
 }
 
-static void stop(struct rl_operation *operation)
+static void report(struct rl_operation *operation, redlock_result *result)
 {
-    if (operation->round)
-        rl_round_cancel(operation->round);
+    operation->callback.query(operation->client, &((struct query *)operation)->state, result, operation->arg);
 }
 
-static void tell(struct rl_operation *operation, redlock_result *result)
-{
-    struct query *query = (struct query *)operation;
-    rl_lease_unref(query->lease);
-    query->callback(operation->client, &query->state, result, query->arg);
-}
-
-static void drop(struct rl_operation *operation)
-{
-    struct query *query = (struct query *)operation;
-    rl_lease_unref(query->lease);
-}
-
-static const struct rl_operation_type type = {stop, tell, NULL, NULL, drop};
+static const struct rl_operation_type type = {.size = sizeof(struct query), .report = report};
 
 static void begin(struct query *query, const char *resource, size_t size)
 {
-    redlock_client *client = query->base.client;
-    const struct quorum_terms terms = {.kind = QUORUM_LOOK, .nodes = client->nodes->count};
-    int status = REDLOCK_NO_MEMORY;
+    struct rl_operation *operation = &query->base;
+    struct rl_locks *locks = &operation->client->locks;
+    const struct quorum_terms terms = {.kind = QUORUM_LOOK, .nodes = locks->nodes->count};
+    int status;
     query->resource_size = size;
-    for (unsigned i = 0; i < client->nodes->count; i++)
+    for (unsigned i = 0; i < locks->nodes->count; i++)
         query->state.node[i].remaining_ms = query->state.node[i].waiters = -1;
-    query->lease = rl_lease_create_one(&client->locks, resource, size, &status);
-    if (query->lease)
-        query->base.round = rl_round_create(&client->locks, query->lease, RL_ASK_QUERY, &terms);
-    if (!query->base.round) {
-        rl_operation_complete(&query->base, status);
+    operation->lease = rl_lease_create_one(locks, resource, size, &status);
+    if (!operation->lease) {
+        rl_operation_complete(operation, status);
         return;
     }
-    query->base.attempts = 1;
-    query->base.round->owner = query;
-    query->base.round->decided = decided;
-    query->base.round->replied = replied;
-    rl_round_start(query->base.round);
+    struct rl_round *round = rl_round_create(locks, operation->lease, RL_ASK_QUERY, &terms);
+    if (round)
+        round->replied = replied;
+    rl_operation_start_round(operation, round, decided);
 }
 
 int rl_query_start(redlock_client *client, const char *resource, size_t size, redlock_query_callback callback,
@@ -189,11 +171,9 @@ int rl_query_start(redlock_client *client, const char *resource, size_t size, re
 {
     redlock_result why;
     int created;
-    struct query *query = (struct query *)rl_operation_create(client, &type, sizeof *query, &created);
+    struct query *query = rl_operation_create(client, &type, 0, (union rl_callback){.query = callback}, arg, &created);
     if (!query)
         return created;
-    query->callback = callback;
-    query->arg = arg;
     if (rl_resource_check(resource, &size, &why))
         rl_operation_refuse(&query->base, &why);
     else

@@ -1,17 +1,10 @@
 /* Ready: waits until a majority of the nodes is usable. Checks again at every change of a node's state. */
-#include <stddef.h>
 #include <stdio.h>
 
 #include "src/client/client.h"
 #include "src/client/ready.h"
 #include "src/core/clock.h"
 #include "src/core/result.h"
-
-struct ready {
-    struct rl_operation base;
-    redlock_callback callback;
-    void *arg;
-};
 
 static int look(redlock_client *client)
 {
@@ -29,7 +22,7 @@ static int look(redlock_client *client)
 
 static void changed(struct rl_operation *operation)
 {
-    operation->cause = look(operation->client);
+    operation->cause = (int16_t)look(operation->client);
     if (operation->cause != REDLOCK_NO_QUORUM)
         rl_operation_complete(operation, operation->cause);
 }
@@ -51,36 +44,21 @@ static void fill(struct rl_operation *operation, redlock_result *result)
     }
 }
 
-static void stop(struct rl_operation *operation)
-{
-    (void)operation;
-}
-
 static void on_deadline(struct rl_timer *timer)
 {
-    struct rl_operation *operation =
-        (struct rl_operation *)(void *)((char *)timer - offsetof(struct rl_operation, timer));
-    rl_operation_complete(operation, REDLOCK_TIMED_OUT);
+    rl_operation_complete(rl_operation_of_timer(timer), REDLOCK_TIMED_OUT);
 }
 
-static void tell(struct rl_operation *operation, redlock_result *result)
-{
-    struct ready *ready = (struct ready *)operation;
-    ready->callback(operation->client, result, ready->arg);
-}
-
-static const struct rl_operation_type type = {stop, tell, fill, changed, NULL};
+static const struct rl_operation_type type = {.size = sizeof(struct rl_operation), .fill = fill, .changed = changed};
 
 int rl_ready_start(redlock_client *client, int64_t wait_ms, redlock_callback callback, void *arg)
 {
     int created;
     redlock_result why;
-    struct ready *ready = (struct ready *)rl_operation_create(client, &type, sizeof *ready, &created);
-    if (!ready)
+    struct rl_operation *operation =
+        rl_operation_create(client, &type, 0, (union rl_callback){.plain = callback}, arg, &created);
+    if (!operation)
         return created;
-    struct rl_operation *operation = &ready->base;
-    ready->callback = callback;
-    ready->arg = arg;
     operation->timer.fire = on_deadline;
     if (wait_ms < REDLOCK_FOREVER) {
         rl_result_fail(&why, REDLOCK_INVALID, "wait_ms is %lld; it must be 0, more, or REDLOCK_FOREVER",

@@ -14,7 +14,7 @@
 static uint32_t held(const redlock_client *client)
 {
     uint32_t count = 0;
-    for (const struct rl_lease *lease = client->locks.leases.first; lease; lease = lease->next)
+    for (const struct rl_lease *lease = client->locks.leases.first; lease; lease = lease->links.next)
         count += lease->rules.loss == QUORUM_NOT_LOST;
     return count;
 }

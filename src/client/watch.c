@@ -1,15 +1,10 @@
 #include "src/client/watch.h"
 
-#include <stddef.h>
-
 #include "src/client/client.h"
 
 struct rl_watch {
     struct rl_operation base;
-    struct rl_lease *lease; /* a reference */
-    struct rl_watch *next;  /* of the lease's watches */
-    rl_watch_callback *callback;
-    void *arg;
+    struct rl_watch *next; /* of the lease's watches */
 };
 
 void rl_watches_end(struct rl_lease *lease)
@@ -25,7 +20,7 @@ void rl_watches_end(struct rl_lease *lease)
 static void stop(struct rl_operation *operation)
 {
     struct rl_watch *watch = (struct rl_watch *)operation;
-    struct rl_watch **link = &watch->lease->watches;
+    struct rl_watch **link = &watch->base.lease->watches;
     while (*link && *link != watch)
         link = &(*link)->next;
     if (*link)
@@ -34,42 +29,29 @@ static void stop(struct rl_operation *operation)
 
 static void on_deadline(struct rl_timer *timer)
 {
-    struct rl_operation *operation =
-        (struct rl_operation *)(void *)((char *)timer - offsetof(struct rl_operation, timer));
+    struct rl_operation *operation = rl_operation_of_timer(timer);
     stop(operation);
     rl_operation_complete(operation, REDLOCK_TIMED_OUT);
 }
 
-static void tell(struct rl_operation *operation, redlock_result *result)
+static void report(struct rl_operation *operation, redlock_result *result)
 {
-    struct rl_watch *watch = (struct rl_watch *)operation;
-    rl_watch_callback *callback = watch->callback;
-    void *arg = watch->arg;
-    enum quorum_loss loss = (enum quorum_loss)atomic_load(&watch->lease->loss);
-    rl_lease_unref(watch->lease);
-    callback(result->status, loss, arg);
+    enum quorum_loss loss = (enum quorum_loss)atomic_load(&operation->lease->loss);
+    operation->callback.watch(result->status, loss, operation->arg);
 }
 
-static void drop(struct rl_operation *operation)
-{
-    struct rl_watch *watch = (struct rl_watch *)operation;
-    stop(operation);
-    rl_lease_unref(watch->lease);
-}
-
-static const struct rl_operation_type type = {stop, tell, NULL, NULL, drop};
+static const struct rl_operation_type type = {
+    .size = sizeof(struct rl_watch), .stop = stop, .report = report, .drop = stop};
 
 int rl_watch_start(redlock_lock *lock, int64_t wait_ms, rl_watch_callback *callback, void *arg)
 {
     struct rl_lease *lease = lock->lease;
     int created;
     struct rl_watch *watch =
-        (struct rl_watch *)rl_operation_create(lease->locks->client, &type, sizeof *watch, &created);
+        rl_operation_create(lease->locks->client, &type, 0, (union rl_callback){.watch = callback}, arg, &created);
     if (!watch)
         return created;
-    watch->lease = rl_lease_ref(lease);
-    watch->callback = callback;
-    watch->arg = arg;
+    watch->base.lease = rl_lease_ref(lease);
     watch->base.timer.fire = on_deadline;
     if (wait_ms == 0 && !atomic_load(&lease->loss)) {
         rl_operation_complete(&watch->base, REDLOCK_TIMED_OUT); /* it has never waited: not one of the lease's */

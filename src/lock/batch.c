@@ -32,12 +32,17 @@ void rl_batch_destroy(struct rl_fanout *fanout)
     rl_core_free(locks->core, batch);
 }
 
+static void add_text(struct rl_long_command *command, struct rl_text text)
+{
+    rl_long_command_add(command, text.bytes, text.size);
+}
+
 static void add_plain(struct rl_long_command *command, const struct rl_batch *batch)
 {
     for (unsigned i = 0; i < batch->count; i++)
         rl_long_command_add(command, batch->item[i].lease->key[0].bytes, batch->item[i].lease->key[0].size);
     for (unsigned i = 0; i < batch->count; i++) {
-        rl_long_command_add(command, batch->item[i].lease->value.bytes, batch->item[i].lease->value.size);
+        add_text(command, rl_lease_value(batch->item[i].lease));
         rl_long_command_add_text(command, batch->item[i].ttl);
     }
 }
@@ -50,7 +55,7 @@ static void add_others(struct rl_long_command *command, const struct rl_batch *b
     rl_long_command_add_text(command, batch->heals ? "heal" : "keep");
     for (unsigned i = 0; i < batch->count; i++) {
         rl_long_command_add_text(command, batch->item[i].keys);
-        rl_long_command_add(command, batch->item[i].lease->value.bytes, batch->item[i].lease->value.size);
+        add_text(command, rl_lease_value(batch->item[i].lease));
         rl_long_command_add_text(command, batch->item[i].ttl);
         rl_long_command_add_text(command, batch->item[i].fence);
         rl_long_command_add_text(command, batch->fence_ttl);

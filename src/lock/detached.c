@@ -32,10 +32,10 @@ static bool try_to_release(struct rl_lease *lease)
 static void release_later(struct rl_lease *lease, quorum_duration delay)
 {
     struct rl_locks *locks = lease->locks;
-    if (lease->unreleased)
+    if (lease->links.unreleased)
         return;
-    lease->unreleased = true;
-    lease->next_unreleased = locks->unreleased;
+    lease->links.unreleased = true;
+    lease->links.next_unreleased = locks->unreleased;
     locks->unreleased = rl_lease_ref(lease);
     if (!locks->release_timer.set)
         rl_timer_set(&locks->core->timers, &locks->release_timer, quorum_time_add(rl_now(), delay));
@@ -56,8 +56,8 @@ void rl_lease_undo_later(struct rl_lease *lease)
 static struct rl_lease *take_unreleased(struct rl_locks *locks)
 {
     struct rl_lease *lease = locks->unreleased;
-    locks->unreleased = lease->next_unreleased;
-    lease->unreleased = false;
+    locks->unreleased = lease->links.next_unreleased;
+    lease->links.unreleased = false;
     return lease;
 }
 

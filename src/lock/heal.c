@@ -24,7 +24,7 @@ static const struct rl_fanout_type type = {.answered = answered, .destroy = rl_b
 /* Only locks that a majority has just confirmed, and that are still held. */
 static bool is_to_heal(const struct rl_batch_item *item, quorum_nodes node)
 {
-    return (item->absent & node) && item->lease->listed && quorum_lease_may_heal(&item->lease->rules);
+    return (item->absent & node) && item->lease->links.listed && quorum_lease_may_heal(&item->lease->rules);
 }
 
 static void heal_on(const struct rl_batch *renewed, unsigned node, unsigned wanted)

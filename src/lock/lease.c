@@ -45,22 +45,22 @@ static void write_keys(struct rl_lease *lease, const struct rl_names *names)
 struct rl_lease *rl_lease_create(struct rl_locks *locks, const struct rl_names *names, int *status)
 {
     size_t prefix = strlen(locks->core->options.prefix);
-    size_t keys = names->count * sizeof(struct rl_key);
-    struct rl_lease *lease = rl_core_allocate(locks->core, sizeof *lease + keys + bytes_of(names, prefix));
+    size_t size = sizeof(struct rl_lease) + names->count * sizeof(struct rl_key) + bytes_of(names, prefix);
+    struct rl_lease *lease = rl_core_take(locks->core, size);
     if (!lease) {
         *status = REDLOCK_NO_MEMORY;
         return NULL;
     }
+    assert(size <= UINT16_MAX);
     memset(lease, 0, sizeof *lease);
     if (!rl_random_token(&locks->core->random, lease->token)) {
-        rl_core_free(locks->core, lease);
+        rl_core_give(locks->core, lease, size);
         *status = REDLOCK_SYSTEM;
         return NULL;
     }
     lease->references = 1;
     lease->locks = locks;
-    lease->value = (struct rl_text){lease->token, REDLOCK_TOKEN_SIZE - 1};
-    lease->token_text = lease->token;
+    lease->size = (uint16_t)size;
     lease->descriptor = -1;
     lease->slot = -1;
     atomic_init(&lease->validity_end, 0);
@@ -94,7 +94,6 @@ struct rl_lease *rl_lease_create_slot(struct rl_locks *locks, const struct rl_na
     if (!lease)
         return NULL;
     lease->key_count = 1;
-    lease->semaphore = (struct rl_text){lease->key[1].bytes, lease->key[1].size};
     lease->permits = (uint8_t)permits;
     lease->slot = (int8_t)slot;
     return lease;
@@ -103,14 +102,16 @@ struct rl_lease *rl_lease_create_slot(struct rl_locks *locks, const struct rl_na
 /* Sets an adopted token: its bytes and its text. (This library's tokens are their own text.) */
 static bool set_token(struct rl_lease *lease, struct rl_text token)
 {
-    char *memory = rl_core_allocate(lease->locks->core, token.size + REDLOCK_TOKEN_TEXT_SIZE);
-    if (!memory)
+    struct rl_adopted *adopted =
+        rl_core_allocate(lease->locks->core, sizeof *adopted + token.size + REDLOCK_TOKEN_TEXT_SIZE);
+    if (!adopted)
         return false;
-    memcpy(memory, token.bytes, token.size);
-    rl_token_show(memory, token.size, memory + token.size);
-    lease->foreign = memory;
-    lease->value = (struct rl_text){memory, token.size};
-    lease->token_text = memory + token.size;
+    char *bytes = (char *)(adopted + 1);
+    memcpy(bytes, token.bytes, token.size);
+    adopted->value = (struct rl_text){bytes, token.size};
+    adopted->text = bytes + token.size;
+    rl_token_show(bytes, token.size, adopted->text);
+    lease->adopted = adopted;
     return true;
 }
 
@@ -143,13 +144,38 @@ void rl_lease_unref(struct rl_lease *lease)
     assert(lease->references > 0);
     if (--lease->references > 0)
         return;
-    assert(!lease->listed && !lease->due && !lease->watches);
+    assert(!lease->links.listed && !lease->links.due && !lease->links.unreleased && !lease->watches);
     rl_timer_stop(&lease->locks->core->timers, &lease->timer);
     if (lease->descriptor >= 0)
         close(lease->descriptor);
-    if (lease->foreign)
-        rl_core_free(lease->locks->core, lease->foreign);
-    rl_core_free(lease->locks->core, lease);
+    if (lease->adopted)
+        rl_core_free(lease->locks->core, lease->adopted);
+    rl_lease_clear_failure(lease);
+    rl_core_give(lease->locks->core, lease, lease->size);
+}
+
+void rl_lease_note_failure(struct rl_lease *lease, const struct quorum_round *round)
+{
+    if (!lease->renewal.failure)
+        lease->renewal.failure = rl_core_take(lease->locks->core, sizeof *lease->renewal.failure);
+    if (lease->renewal.failure)
+        *lease->renewal.failure = (struct rl_renewal_failure){round->tally, round->verdict, round->sent};
+}
+
+void rl_lease_clear_failure(struct rl_lease *lease)
+{
+    if (lease->renewal.failure)
+        rl_core_give(lease->locks->core, lease->renewal.failure, sizeof *lease->renewal.failure);
+    lease->renewal.failure = NULL;
+}
+
+struct rl_names rl_lease_names(const struct rl_lease *lease)
+{
+    struct rl_names names;
+    names.count = lease->key_count;
+    for (unsigned i = 0; i < names.count; i++)
+        names.name[i] = rl_lease_resource(lease, i);
+    return names;
 }
 
 /* --------------------------------------------------------------------------------------------------------- handles */
@@ -159,11 +185,11 @@ static void add_handle(struct rl_lease *lease, redlock_lock *handle, redlock_eve
     handle->lease = rl_lease_ref(lease);
     handle->event = event;
     handle->event_arg = arg;
-    handle->pending = lease->notices;
+    handle->pending = lease->handles.notices;
     handle->given = false;
-    handle->next = lease->handles;
-    lease->handles = handle;
-    lease->holds++;
+    handle->next = lease->handles.all;
+    lease->handles.all = handle;
+    lease->handles.count++;
 }
 
 redlock_lock *rl_lease_share(struct rl_lease *lease, redlock_event_callback event, void *arg)
@@ -177,15 +203,15 @@ redlock_lock *rl_lease_share(struct rl_lease *lease, redlock_event_callback even
 void rl_lease_end_handle(redlock_lock *lock)
 {
     struct rl_lease *lease = lock->lease;
-    redlock_lock **link = &lease->handles;
+    redlock_lock **link = &lease->handles.all;
     while (*link != lock)
         link = &(*link)->next;
     *link = lock->next;
-    lease->holds--;
+    lease->handles.count--;
     lease->locks->events->handle_ended(lock);
-    if (lock != &lease->first)
+    if (lock != &lease->handles.first)
         rl_core_free(lease->locks->core, lock);
-    if (lease->holds == 0) {
+    if (lease->handles.count == 0) {
         rl_leases_remove(lease);
         rl_timer_stop(&lease->locks->core->timers, &lease->timer);
         lease->locks->events->lease_ended(lease);
@@ -196,7 +222,7 @@ void rl_lease_end_handle(redlock_lock *lock)
 
 static void notice(struct rl_lease *lease, int event)
 {
-    for (redlock_lock *handle = lease->handles; handle; handle = handle->next)
+    for (redlock_lock *handle = lease->handles.all; handle; handle = handle->next)
         handle->pending |= 1u << event;
     rl_leases_notice(lease, 1u << event);
 }
@@ -238,7 +264,7 @@ static void carry_out(struct rl_lease *lease, const struct quorum_lease_actions 
     if (actions->ending)
         notice(lease, REDLOCK_EVENT_ENDING);
     if (actions->renew) {
-        lease->renewal_ttl = actions->renew;
+        lease->renewal.ttl = actions->renew;
         rl_leases_renew(lease);
     }
 }
@@ -259,7 +285,7 @@ static quorum_time wake_at(const struct quorum_lease *rules)
 
 void rl_lease_step(struct rl_lease *lease, const struct quorum_lease_event *event)
 {
-    if (!lease->listed)
+    if (!lease->links.listed)
         return; /* released: later events have no effect */
     rl_lease_ref(lease);
     struct quorum_lease_actions actions = quorum_lease_step(&lease->rules, event);
@@ -279,6 +305,20 @@ static void on_timer(struct rl_timer *timer)
     rl_lease_step(lease, &event);
 }
 
+struct rl_lease_terms rl_lease_terms_of(const redlock_acquire_options *options, struct rl_owner owner,
+                                        const redlock_options *client)
+{
+    return (struct rl_lease_terms){
+        .ttl_ms = options->ttl_ms,
+        .renewal_percent = options->no_renewal ? 0 : client->renewal_percent,
+        .cap_ms = options->cap_ms,
+        .notify_before_ms = options->notify_before_ms,
+        .owner = owner,
+        .event = options->event,
+        .event_arg = options->event_arg,
+    };
+}
+
 bool rl_lease_hold(struct rl_lease *lease, const struct rl_lease_terms *terms)
 {
     if (!rl_leases_add(lease))
@@ -293,7 +333,7 @@ bool rl_lease_hold(struct rl_lease *lease, const struct rl_lease_terms *terms)
     lease->ttl_ms = terms->ttl_ms;
     lease->owner = terms->owner;
     lease->timer.fire = on_timer;
-    add_handle(lease, &lease->first, terms->event, terms->event_arg);
+    add_handle(lease, &lease->handles.first, terms->event, terms->event_arg);
     quorum_lease_init(&lease->rules, &rules);
     const struct quorum_lease_event granted = {.type = QUORUM_LEASE_GRANTED,
                                                .now = now,

@@ -52,7 +52,7 @@ static bool grow(struct rl_locks *locks)
         rl_core_free(locks->core, leases->buckets);
     leases->buckets = buckets;
     leases->bucket_count = count;
-    for (struct rl_lease *lease = leases->first; lease; lease = lease->next)
+    for (struct rl_lease *lease = leases->first; lease; lease = lease->links.next)
         insert(leases, lease);
     return true;
 }
@@ -64,11 +64,11 @@ bool rl_leases_add(struct rl_lease *lease)
         return false;
     for (unsigned i = 0; i < lease->key_count; i++)
         lease->key[i].hash = hash_of(lease->locks, lease->key[i].bytes, lease->key[i].size);
-    lease->listed = true;
-    lease->previous = NULL;
-    lease->next = leases->first;
-    if (lease->next)
-        lease->next->previous = lease;
+    lease->links.listed = true;
+    lease->links.previous = NULL;
+    lease->links.next = leases->first;
+    if (lease->links.next)
+        lease->links.next->links.previous = lease;
     leases->first = lease;
     leases->count += lease->key_count;
     insert(leases, lease);
@@ -78,12 +78,12 @@ bool rl_leases_add(struct rl_lease *lease)
 void rl_leases_remove(struct rl_lease *lease)
 {
     struct rl_leases *leases = &lease->locks->leases;
-    if (!lease->listed)
+    if (!lease->links.listed)
         return;
-    lease->listed = false;
-    *(lease->previous ? &lease->previous->next : &leases->first) = lease->next;
-    if (lease->next)
-        lease->next->previous = lease->previous;
+    lease->links.listed = false;
+    *(lease->links.previous ? &lease->links.previous->links.next : &leases->first) = lease->links.next;
+    if (lease->links.next)
+        lease->links.next->links.previous = lease->links.previous;
     take_out(leases, lease);
     leases->count -= lease->key_count;
 }
@@ -101,11 +101,11 @@ void rl_leases_renew(struct rl_lease *lease)
 {
     struct rl_locks *locks = lease->locks;
     struct rl_leases *leases = &locks->leases;
-    if (lease->due)
+    if (lease->links.due)
         return;
-    lease->due = true;
-    lease->next_due = NULL;
-    *(leases->due ? &leases->due_last->next_due : &leases->due) = rl_lease_ref(lease);
+    lease->links.due = true;
+    lease->links.next_due = NULL;
+    *(leases->due ? &leases->due_last->links.next_due : &leases->due) = rl_lease_ref(lease);
     leases->due_last = lease;
     leases->due_count++;
     quorum_time latest = quorum_time_add(rl_now(), lease->rules.failures ? 0 : patience(lease));
@@ -116,9 +116,9 @@ void rl_leases_renew(struct rl_lease *lease)
 struct rl_lease *rl_leases_take_due(struct rl_leases *leases)
 {
     struct rl_lease *lease = leases->due;
-    leases->due = lease->next_due;
+    leases->due = lease->links.next_due;
     leases->due_count--;
-    lease->due = false;
+    lease->links.due = false;
     return lease;
 }
 
@@ -126,7 +126,7 @@ struct rl_lease *rl_leases_take_due(struct rl_leases *leases)
 
 void rl_leases_hasten(struct rl_locks *locks, unsigned node)
 {
-    for (struct rl_lease *lease = locks->leases.first; lease; lease = lease->next) {
+    for (struct rl_lease *lease = locks->leases.first; lease; lease = lease->links.next) {
         const struct quorum_lease_event event = {.type = QUORUM_LEASE_HASTEN,
                                                  .now = rl_now(),
                                                  .spread = QUORUM_SECOND,
@@ -138,7 +138,7 @@ void rl_leases_hasten(struct rl_locks *locks, unsigned node)
 
 void rl_leases_mark_lost(struct rl_locks *locks, enum quorum_lease_event_type why)
 {
-    for (struct rl_lease *lease = locks->leases.first; lease; lease = lease->next) {
+    for (struct rl_lease *lease = locks->leases.first; lease; lease = lease->links.next) {
         const struct quorum_lease_event event = {.type = why, .now = rl_now()};
         rl_lease_step(lease, &event);
     }
@@ -152,7 +152,7 @@ void rl_leases_wake_due(struct rl_locks *locks)
         now = rl_now();
     if (now == 0 || quorum_time_since(earliest->due, now) < LATE)
         return;
-    for (struct rl_lease *lease = locks->leases.first; lease; lease = lease->next) {
+    for (struct rl_lease *lease = locks->leases.first; lease; lease = lease->links.next) {
         const struct quorum_lease_event event = {.type = QUORUM_LEASE_WOKEN, .now = now};
         if (lease->timer.set && lease->timer.due <= now)
             rl_lease_step(lease, &event);
@@ -162,19 +162,19 @@ void rl_leases_wake_due(struct rl_locks *locks)
 void rl_leases_notice(struct rl_lease *lease, unsigned notices)
 {
     struct rl_leases *leases = &lease->locks->leases;
-    bool first = lease->notices == 0;
-    lease->notices |= notices;
+    bool first = lease->handles.notices == 0;
+    lease->handles.notices |= notices;
     if (!first)
         return;
     rl_lease_ref(lease);
-    lease->next_noticed = NULL;
-    *(leases->noticed ? &leases->noticed_last->next_noticed : &leases->noticed) = lease;
+    lease->links.next_noticed = NULL;
+    *(leases->noticed ? &leases->noticed_last->links.next_noticed : &leases->noticed) = lease;
     leases->noticed_last = lease;
 }
 
 static redlock_lock *next_to_tell(const struct rl_lease *lease, int event)
 {
-    redlock_lock *handle = lease->handles;
+    redlock_lock *handle = lease->handles.all;
     while (handle && !(handle->given && handle->pending & 1u << event))
         handle = handle->next;
     return handle;
@@ -199,9 +199,9 @@ bool rl_leases_notify(struct rl_locks *locks)
     struct rl_leases *leases = &locks->leases;
     for (unsigned told = 0; leases->noticed && told < 1024; told++) {
         struct rl_lease *lease = leases->noticed;
-        unsigned notices = lease->notices;
-        leases->noticed = lease->next_noticed;
-        lease->notices = 0;
+        unsigned notices = lease->handles.notices;
+        leases->noticed = lease->links.next_noticed;
+        lease->handles.notices = 0;
         for (int event = REDLOCK_EVENT_RENEWAL_FAILING; event <= REDLOCK_EVENT_LOST; event++)
             if (notices & 1u << event)
                 tell(lease, event);
@@ -260,7 +260,8 @@ static bool is_obstacle(const struct rl_lease *lease, const void *what)
 static bool has_token(const struct rl_lease *lease, const void *what)
 {
     const struct rl_text *token = what;
-    return lease->value.size == token->size && memcmp(lease->value.bytes, token->bytes, token->size) == 0;
+    struct rl_text value = rl_lease_value(lease);
+    return value.size == token->size && memcmp(value.bytes, token->bytes, token->size) == 0;
 }
 
 struct rl_lease *rl_leases_find_token(struct rl_locks *locks, const char *resource, size_t size, struct rl_text token)
@@ -322,14 +323,14 @@ void rl_leases_free(struct rl_locks *locks)
     struct rl_leases *leases = &locks->leases;
     while (leases->noticed) {
         struct rl_lease *lease = leases->noticed;
-        leases->noticed = lease->next_noticed;
+        leases->noticed = lease->links.next_noticed;
         rl_lease_unref(lease);
     }
     while (leases->first) {
         struct rl_lease *lease = leases->first;
         rl_lease_ref(lease);
-        while (lease->handles) {
-            rl_lease_end_handle(lease->handles);
+        while (lease->handles.all) {
+            rl_lease_end_handle(lease->handles.all);
             rl_lease_unref(lease);
         }
         rl_lease_unref(lease);

@@ -25,7 +25,7 @@ struct rl_leases {
 bool rl_leases_add(struct rl_lease *lease);
 void rl_leases_remove(struct rl_lease *lease);
 
-/* Lists the lease for renewal with its renewal_ttl, and sets the timer that sends the list in time. */
+/* Lists the lease for renewal with its renewal.ttl, and sets the timer that sends the list in time. */
 void rl_leases_renew(struct rl_lease *lease);
 
 /* Removes the oldest due lease. The caller takes over the list's reference. */

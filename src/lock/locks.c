@@ -23,6 +23,5 @@ void rl_locks_drop(struct rl_locks *locks)
 
 void rl_locks_free(struct rl_locks *locks)
 {
-    rl_rounds_free_spare(locks);
     rl_leases_free(locks);
 }

@@ -36,9 +36,7 @@ struct rl_locks {
     struct rl_timer renewal_timer; /* the due renewals have been gathered for long enough */
     unsigned renewal_turn;         /* the node that gets the next batch of many renewals first */
 
-    struct rl_round *coming;       /* rounds that wait for a node to become usable */
-    struct rl_round *spare_rounds; /* kept for reuse */
-    unsigned spare_count;
+    struct rl_round *coming; /* rounds that wait for a node to become usable */
 
     struct rl_lease *unreleased;   /* undos that are delayed, and releases that found no memory */
     struct rl_timer release_timer; /* sends them */

@@ -22,8 +22,9 @@ static void call(struct rl_question_command *built, enum rl_script_id script, bo
 {
     rl_decimal(built->keys, lease->key_count);
     rl_command_script(&built->command, script, use_eval, built->keys);
-    if (lease->semaphore.bytes && (script == RL_SCRIPT_GRANT || script == RL_SCRIPT_WAIT)) {
-        rl_command_add(&built->command, lease->semaphore.bytes, lease->semaphore.size);
+    struct rl_text semaphore = rl_lease_semaphore(lease);
+    if (semaphore.bytes && (script == RL_SCRIPT_GRANT || script == RL_SCRIPT_WAIT)) {
+        rl_command_add(&built->command, semaphore.bytes, semaphore.size);
         return;
     }
     for (unsigned i = 0; i < lease->key_count; i++)
@@ -32,7 +33,8 @@ static void call(struct rl_question_command *built, enum rl_script_id script, bo
 
 static void add_token(struct rl_question_command *built, const struct rl_lease *lease)
 {
-    rl_command_add(&built->command, lease->value.bytes, lease->value.size);
+    struct rl_text value = rl_lease_value(lease);
+    rl_command_add(&built->command, value.bytes, value.size);
 }
 
 /* Formatted only for commands that need it: releases, half of all commands, do not. */
@@ -129,7 +131,8 @@ static void free_all(struct rl_question_command *built, const struct rl_lease *l
     add_fence(built, lease, rl_lease_own_fence(lease));
     add_mode(built, lease);
     rl_command_add_text(&built->command, waiter ? waiter : "");
-    rl_command_add(&built->command, lease->semaphore.bytes ? lease->semaphore.bytes : "", lease->semaphore.size);
+    struct rl_text semaphore = rl_lease_semaphore(lease);
+    rl_command_add(&built->command, semaphore.bytes ? semaphore.bytes : "", semaphore.size);
 }
 
 /* waiter: the waiter to dequeue, or NULL. */

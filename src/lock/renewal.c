@@ -29,9 +29,10 @@ static void decided(struct rl_batch_item *item)
                                              .verdict = item->round.verdict,
                                              .random = rl_random_u64(&lease->locks->core->random)};
     bool is_won = item->round.verdict == QUORUM_WON;
-    lease->failed_verdict = is_won ? QUORUM_UNDECIDED : item->round.verdict;
-    lease->failed_sent = item->round.sent;
-    lease->failed_votes = item->round.tally;
+    if (is_won)
+        rl_lease_clear_failure(lease);
+    else
+        rl_lease_note_failure(lease, &item->round);
     lease->locks->core->statistics.renewed += is_won;
     lease->locks->core->statistics.renewals_failed += !is_won;
     rl_lease_step(lease, &event);
@@ -46,8 +47,9 @@ static void count(struct rl_batch_item *item, unsigned node, enum quorum_vote vo
     if (actions.decided)
         decided(item);
     item->lease->locks->core->statistics.renewed += actions.confirmed;
-    if (actions.confirmed && item->round.sent >= item->lease->failed_sent)
-        item->lease->failed_verdict = QUORUM_UNDECIDED;
+    const struct rl_renewal_failure *failure = item->lease->renewal.failure;
+    if (actions.confirmed && failure && item->round.sent >= failure->sent)
+        rl_lease_clear_failure(item->lease);
     if (actions.confirmed)
         rl_lease_confirmed(item->lease, &item->round, now);
 }
@@ -196,7 +198,7 @@ static bool begin(struct rl_batch_item *item, quorum_nodes nodes, quorum_time no
     const struct rl_lease *lease = item->lease;
     const struct quorum_terms terms = {.kind = QUORUM_EXTEND,
                                        .nodes = lease->locks->nodes->count,
-                                       .ttl = quorum_lease_ttl_at(&lease->rules, lease->renewal_ttl, now),
+                                       .ttl = quorum_lease_ttl_at(&lease->rules, lease->renewal.ttl, now),
                                        .drift_ppm = lease->locks->core->options.drift_ppm,
                                        .validity_end = lease->rules.validity_end};
     const struct quorum_event start = {.type = QUORUM_START, .now = now, .usable = nodes & lease->may_hold};
@@ -222,7 +224,7 @@ static void fill(struct rl_batch *batch, unsigned most, quorum_nodes nodes, quor
     while (leases->due && batch->count < most && rl_lease_is_plain(leases->due) == batch->plain) {
         struct rl_batch_item *item = &batch->item[batch->count];
         *item = (struct rl_batch_item){.lease = rl_leases_take_due(leases)};
-        if (item->lease->listed && !item->lease->rules.loss && begin(item, nodes, now))
+        if (item->lease->links.listed && !item->lease->rules.loss && begin(item, nodes, now))
             batch->count++;
         else
             rl_lease_unref(item->lease);
@@ -320,19 +322,18 @@ static enum quorum_vote vote_of(const struct quorum_tally *tally, unsigned node)
 void rl_renewal_fill(const struct rl_lease *lease, redlock_result *result)
 {
     struct rl_locks *locks = lease->locks;
-    const struct quorum_tally *tally = &lease->failed_votes;
-    bool has_failed = lease->failed_verdict != QUORUM_UNDECIDED;
+    const struct rl_renewal_failure *failure = lease->renewal.failure;
     rl_result_clear(result, locks->nodes->count);
-    result->status = result->cause = has_failed ? rl_result_status(lease->failed_verdict) : REDLOCK_OK;
+    result->status = result->cause = failure ? rl_result_status(failure->verdict) : REDLOCK_OK;
     result->validity_ms = (int64_t)(rl_lease_validity(lease) / QUORUM_MILLISECOND);
     for (unsigned i = 0; i < locks->nodes->count; i++) {
-        enum quorum_vote vote = has_failed ? vote_of(tally, i) : QUORUM_PENDING;
+        enum quorum_vote vote = failure ? vote_of(&failure->votes, i) : QUORUM_PENDING;
         result->node[i].name = locks->nodes->node[i].address.name;
         result->node[i].outcome = rl_result_outcome(vote);
         snprintf(result->node[i].text, sizeof result->node[i].text, "%s", reason(&locks->nodes->node[i], vote));
     }
-    if (!has_failed)
+    if (!failure)
         return;
     result->attempts = 1;
-    rl_result_count(result, tally);
+    rl_result_count(result, &failure->votes);
 }

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "src/core/clock.h"
-#include "src/core/memory.h"
 #include "src/core/result.h"
 #include "src/lock/detached.h"
 #include "src/lock/locks.h"
@@ -15,9 +14,17 @@
 #include "src/lock/vote.h"
 #include "src/node/guard.h"
 
-#define SPARE_ROUNDS 64
-
 /* ---------------------------------------------------------------------------------------------------------- lifetime */
+
+static size_t size_of(const struct rl_locks *locks)
+{
+    return sizeof(struct rl_round) + locks->nodes->count * sizeof(struct rl_slot);
+}
+
+static size_t text_size(const struct rl_locks *locks)
+{
+    return locks->nodes->count * sizeof *((struct rl_round *)NULL)->text;
+}
 
 static void destroy(struct rl_fanout *fanout)
 {
@@ -26,32 +33,8 @@ static void destroy(struct rl_fanout *fanout)
     assert(!round->on_list);
     rl_lease_unref(round->lease);
     if (round->text)
-        rl_core_free(locks->core, round->text);
-    if (locks->spare_count >= SPARE_ROUNDS) {
-        rl_core_free(locks->core, round);
-        return;
-    }
-    round->next = locks->spare_rounds;
-    locks->spare_rounds = round;
-    locks->spare_count++;
-}
-
-static struct rl_round *reuse(struct rl_locks *locks)
-{
-    struct rl_round *round = locks->spare_rounds;
-    if (!round)
-        return rl_core_allocate(locks->core, sizeof *round + locks->nodes->count * sizeof *round->slot);
-    locks->spare_rounds = round->next;
-    locks->spare_count--;
-    return round;
-}
-
-void rl_rounds_free_spare(struct rl_locks *locks)
-{
-    while (locks->spare_rounds) {
-        struct rl_round *round = reuse(locks);
-        rl_core_free(locks->core, round);
-    }
+        rl_core_give(locks->core, round->text, text_size(locks));
+    rl_core_give(locks->core, round, size_of(locks));
 }
 
 static const struct rl_fanout_type ask_type = {rl_vote_answered, rl_vote_attested, rl_vote_resend, destroy};
@@ -61,7 +44,7 @@ struct rl_round *rl_round_create(struct rl_locks *locks, struct rl_lease *lease,
                                  const struct quorum_terms *terms)
 {
     bool releases = terms->kind == QUORUM_RELEASE;
-    struct rl_round *round = reuse(locks);
+    struct rl_round *round = rl_core_take(locks->core, size_of(locks));
     if (!round)
         return NULL;
     memset(round, 0, sizeof *round);
@@ -101,13 +84,23 @@ static bool is_read(const struct rl_round *round)
     return round->owner || rl_logs(round->locks->core, REDLOCK_LOG_DEBUG);
 }
 
+/* false: no memory. */
+static bool has_texts(struct rl_round *round)
+{
+    size_t size = text_size(round->locks);
+    if (round->text)
+        return true;
+    round->text = rl_core_take(round->locks->core, size);
+    if (round->text)
+        memset(round->text, 0, size);
+    return round->text;
+}
+
 void rl_round_note(struct rl_round *round, unsigned node, const char *format, ...)
 {
     if (!rl_round_is_open(round, node) || !is_read(round))
         return;
-    if (!round->text)
-        round->text = rl_allocate(&round->locks->core->allocator, round->rules.terms.nodes * sizeof *round->text);
-    if (!round->text)
+    if (!has_texts(round))
         return;
     va_list arguments;
     va_start(arguments, format);

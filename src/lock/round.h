@@ -17,7 +17,7 @@ struct rl_round {
     struct rl_locks *locks;
     struct rl_lease *lease; /* a reference */
     enum rl_question question;
-    struct rl_round *next; /* in the list of rounds that wait for a node, or of spare rounds */
+    struct rl_round *next; /* in the list of rounds that wait for a node */
     struct rl_round *previous;
     bool on_list;
     bool fair;
@@ -59,8 +59,6 @@ void rl_rounds_node_changed(struct rl_locks *locks, struct rl_node *node);
 
 /* Sets the result's outcomes per node and their counts. */
 void rl_round_fill(const struct rl_round *round, redlock_result *result);
-
-void rl_rounds_free_spare(struct rl_locks *locks);
 
 /* For vote.c and undo.c, which handle the answers: */
 

@@ -459,12 +459,13 @@ static void count_cancelled(struct rl_operation *operation, redlock_result *resu
 /* This happens if the first waiter leaves the local queue and the next one's attempt fails at once. */
 START_TEST(a_close_cancels_all_operations_though_the_end_of_one_ends_the_next)
 {
-    static const struct rl_operation_type type = {end_another, count_cancelled, NULL, NULL, NULL};
+    static const struct rl_operation_type type = {
+        .size = sizeof(struct rl_operation), .stop = end_another, .report = count_cancelled};
     struct rl_operation *operation[3]; /* the close cancels the newest first */
     int status;
     scene_attach();
     for (unsigned i = 0; i < 3; i++)
-        operation[i] = rl_operation_create(scene.client, &type, sizeof *operation[i], &status);
+        operation[i] = rl_operation_create(scene.client, &type, 0, (union rl_callback){.plain = NULL}, NULL, &status);
     brought_about = operation[1];
     cancelled = 0;
     struct redlock_client *client = scene.client;

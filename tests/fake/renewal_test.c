@@ -53,7 +53,7 @@ static void make_all_due(void)
     const struct quorum_lease_event now = {.type = QUORUM_LEASE_HASTEN, .now = rl_now()};
     for (unsigned i = 0; i < scene.nodes; i++)
         scene.client->nodes->node[i].round_trip = (struct quorum_round_trip){0};
-    for (struct rl_lease *lease = scene.client->locks.leases.first; lease; lease = lease->next)
+    for (struct rl_lease *lease = scene.client->locks.leases.first; lease; lease = lease->links.next)
         rl_lease_step(lease, &now);
 }
 

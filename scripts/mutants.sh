@@ -113,7 +113,7 @@ caught_by_tests() {
   for test in "${tests[@]}"; do
     grep -q "^tests/$test:" "$work/targets" || continue
     link "$1" "tests/$test" "$3" >/dev/null 2>&1 || return 1
-    if ! CK_FORK=no timeout 60 "$1/${test##*/}" >"$1/output" 2>&1; then
+    if ! CK_FORK=no timeout 30 "$1/${test##*/}" >"$1/output" 2>&1; then
       echo "its test (${test##*test_})"
       return 0
     fi

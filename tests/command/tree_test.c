@@ -8,6 +8,7 @@
 #include <check.h>
 #include <errno.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { WAIT_S = 20 };
@@ -249,6 +251,25 @@ _Noreturn static void succeed(int ready)
         pause();
 }
 
+/* The unit in which the kernel reports the start of a process. */
+static long long boot_ticks(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (now.tv_sec * 1000000000LL + now.tv_nsec) / (1000000000LL / sysconf(_SC_CLK_TCK));
+}
+
+/* Two processes with one PID differ in their start times only if a tick lies between them. Without a chosen PID it
+ * does: the kernel gives out all other PIDs first. */
+static void wait_for_tick(void)
+{
+    long long now = boot_ticks();
+
+    while (boot_ticks() == now)
+        poll(NULL, 0, 1);
+}
+
 /* Returns false if this kernel, or this user, cannot choose a process's PID. */
 static bool replace(pid_t number)
 {
@@ -261,6 +282,7 @@ static bool replace(pid_t number)
     kill(number, SIGKILL);
     while (kill(number, 0) == 0)
         ;
+    wait_for_tick();
     do /* the kernel releases the PID a little later */
         reuse.successor = (pid_t)syscall(SYS_clone3, &how, sizeof(how));
     while (reuse.successor < 0 && errno == EEXIST);

@@ -49,6 +49,13 @@ static struct quorum_offset offset_of(const struct quorum_clock_watch *watch, co
                                   difference(sample->time, sample->sent) + rate(watch, took)};
 }
 
+static void note_last(struct quorum_clock_node *node, struct quorum_offset offset,
+                      const struct quorum_clock_sample *sample)
+{
+    node->last = offset;
+    node->last_sent = sample->sent;
+}
+
 static void start_anew(struct quorum_clock_node *node, struct quorum_offset offset,
                        const struct quorum_clock_sample *sample)
 {
@@ -56,6 +63,7 @@ static void start_anew(struct quorum_clock_node *node, struct quorum_offset offs
     node->offset = offset;
     node->at = node->since = sample->received;
     node->low_at = node->high_at = sample->sent;
+    note_last(node, offset, sample);
 }
 
 /* Intersects the old bounds, widened by `drifted`, with the sample. */
@@ -73,22 +81,38 @@ static void narrow(struct quorum_clock_node *node, struct quorum_offset offset, 
         node->offset.high = offset.high;
         node->high_at = sample->sent;
     }
+    note_last(node, offset, sample);
 }
 
-/* Bounds of the clock's gain between the known offset and the sample, without drift. */
-static struct quorum_offset change_of(const struct quorum_clock_node *node, struct quorum_offset offset)
+/* Bounds of the clock's gain between two samples, without drift. */
+static struct quorum_offset change_of(struct quorum_offset before, struct quorum_offset offset)
 {
-    return (struct quorum_offset){offset.low - node->offset.high, offset.high - node->offset.low};
+    return (struct quorum_offset){offset.low - before.high, offset.high - before.low};
+}
+
+/* By more than `most`: 1 ahead, -1 back; otherwise 0. */
+static int direction_of(struct quorum_offset change, int64_t most)
+{
+    return (change.low > most) - (-change.high > most);
+}
+
+/* A jump that the last sample alone shows happened after that one. The sample that gave the best bound may be much
+ * older, and fewer nodes were known before it. */
+static void note_size(struct quorum_clock_node *node, struct quorum_offset offset, int direction, int64_t most)
+{
+    struct quorum_offset change = change_of(node->last, offset);
+    bool since_last = direction_of(change, most) == direction;
+    if (!since_last)
+        change = change_of(node->offset, offset);
+    node->direction = direction;
+    node->size = direction > 0 ? change.low : -change.high;
+    node->after = since_last ? node->last_sent : direction > 0 ? node->high_at : node->low_at;
 }
 
 /* Suspects do not vouch for each other, and do not wait for each other. */
-static void note_jump(struct quorum_clock_watch *watch, int direction, struct quorum_offset change,
-                      const struct quorum_clock_sample *sample)
+static void note_jump(struct quorum_clock_watch *watch, const struct quorum_clock_sample *sample)
 {
     struct quorum_clock_node *node = &watch->node[sample->node];
-    node->direction = direction;
-    node->size = direction > 0 ? change.low : -change.high;
-    node->after = direction > 0 ? node->high_at : node->low_at;
     node->jumped_at = sample->received;
     node->vouched = node->ignorant = 0;
     for (unsigned i = 0; i < watch->nodes; i++) {
@@ -125,13 +149,14 @@ static bool take(struct quorum_clock_watch *watch, const struct quorum_clock_sam
         start_anew(node, offset, sample);
         return false;
     }
-    struct quorum_offset change = change_of(node, offset);
+    struct quorum_offset change = change_of(node->offset, offset);
     int64_t drifted = rate(watch, quorum_time_since(node->at, sample->received));
     int64_t most = drifted + (int64_t)QUORUM_DRIFT_FLOOR;
-    int direction = (change.low > most) - (-change.high > most);
+    int direction = direction_of(change, most);
     vouch(watch, sample, node->since, change);
     if (direction) {
-        note_jump(watch, direction, change, sample);
+        note_size(node, offset, direction, most);
+        note_jump(watch, sample);
         start_anew(node, offset, sample);
     } else {
         narrow(node, offset, drifted, sample);

@@ -29,13 +29,15 @@ struct quorum_clock_node {
     bool known;
     struct quorum_offset offset; /* all samples since `since` agree on this; valid at `at`, and widens afterwards */
     quorum_time at;
-    quorum_time since;   /* the first of these samples was received */
-    quorum_time low_at;  /* the sample that gave the lower bound was sent */
-    quorum_time high_at; /* the sample that gave the upper bound was sent */
+    quorum_time since;         /* the first of these samples was received */
+    quorum_time low_at;        /* the sample that gave the lower bound was sent */
+    quorum_time high_at;       /* the sample that gave the upper bound was sent */
+    struct quorum_offset last; /* by the last sample alone */
+    quorum_time last_sent;
 
     int direction;         /* of a jump whose verdict is open: 1 ahead, -1 back, 0 none */
     int64_t size;          /* its minimum size, without an allowance for drift */
-    quorum_time after;     /* it happened after this ... */
+    quorum_time after;     /* it happened after this: the last sample was sent if that one alone shows it ... */
     quorum_time jumped_at; /* ... and before this */
     quorum_nodes vouched;  /* nodes whose samples show that our clock did not stop */
     quorum_nodes ignorant; /* nodes that cannot vouch: not sampled before the jump, or jumped too */

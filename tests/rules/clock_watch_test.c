@@ -353,6 +353,39 @@ START_TEST(node_that_was_not_known_before_does_not_vouch)
 }
 END_TEST
 
+/* A new client on a busy machine: each node's second reply was so late that the first one still gives the better bound.
+ * But the second one alone shows the jump, so the nodes need to be known only since before that one. */
+START_TEST(node_known_before_the_last_sample_vouches)
+{
+    for (int way = -1; way <= 1; way += 2) {
+        struct quorum_clock_watch watch = watch_of(NODES);
+        for (unsigned i = 0; i < NODES; i++)
+            sample(&watch, i, begin + i * 100 * MS, MS, wall);
+        for (unsigned i = 0; i < NODES; i++)
+            sample(&watch, i, begin + SECOND + i * 100 * MS, 50 * MS, wall);
+        sample(&watch, 0, begin + 2 * SECOND, MS, wall + way * JUMP);
+        struct quorum_clock_actions actions;
+        for (unsigned i = 2; i < NODES; i++)
+            actions = sample(&watch, i, SEEN + SECOND, MS, wall);
+        ck_assert(!actions.own);
+        ck_assert_uint_eq(actions.jumped, quorum_node(0));
+    }
+}
+END_TEST
+
+/* The last reply took so long that it does not show the jump alone: the better bound does. The node that is known only
+ * since that bound cannot vouch. */
+START_TEST(jump_may_precede_a_last_sample_that_does_not_show_it)
+{
+    struct quorum_clock_watch watch = known(2);
+    quorum_clock_forget(&watch, 1);
+    sample(&watch, 1, begin + SECOND / 10, MS, wall);
+    ck_assert(is_quiet(sample(&watch, 0, begin + SECOND / 5, 11 * SECOND, wall + 5 * (int64_t)SECOND)));
+    ck_assert_uint_eq(sample(&watch, 0, begin + 12 * SECOND, MS, wall + JUMP).suspect, quorum_node(0));
+    ck_assert(sample(&watch, 1, begin + 13 * SECOND, MS, wall).own);
+}
+END_TEST
+
 /* The watch waits for connected nodes that do not reply, until a request that was sent after the patience has been
  * answered. If this process was stopped, the replies to earlier requests may have arrived unread. */
 START_TEST(silent_nodes_are_waited_for_until_the_patience_is_over)
@@ -481,6 +514,8 @@ static Suite *clock_watch_suite(void)
     tcase_add_test(whose, suspects_are_not_asked);
     tcase_add_loop_test(whose, answer_that_leaves_it_open_does_not_settle_it, 0, ANSWERS);
     tcase_add_loop_test(whose, node_that_was_not_known_before_does_not_vouch, 0, 3);
+    tcase_add_test(whose, node_known_before_the_last_sample_vouches);
+    tcase_add_test(whose, jump_may_precede_a_last_sample_that_does_not_show_it);
     tcase_add_test(whose, silent_nodes_are_waited_for_until_the_patience_is_over);
     tcase_add_test(whose, node_that_stopped_with_us_does_not_outvote_the_others);
     tcase_add_test(whose, node_that_jumped_the_other_way_is_still_blamed);

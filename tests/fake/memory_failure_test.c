@@ -264,7 +264,8 @@ int main(void)
     tcase_set_timeout(tcase, 2 * SCENE_TIMEOUT_S);
     tcase_add_loop_test(tcase, every_allocation_of_the_asynchronous_face, 0, MODES);
     tcase_add_loop_test(tcase, every_allocation_of_the_blocking_face, 0, MODES);
-    tcase_add_test(tcase, every_lock_that_is_lost_is_told_of);
-    tcase_add_test(tcase, renewals_wait_for_memory_and_the_loop_does_not);
+    TCase *short_of_memory = scene_case(suite, "held locks", three_nodes);
+    tcase_add_test(short_of_memory, every_lock_that_is_lost_is_told_of);
+    tcase_add_test(short_of_memory, renewals_wait_for_memory_and_the_loop_does_not);
     return run_suite(suite);
 }

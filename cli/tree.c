@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,16 +19,29 @@ struct process {
     pid_t parent;
     pid_t group;
     char state; /* as in proc(5) */
+    long threads;
 };
 
 struct list {
     struct process *processes;
     size_t count;
     size_t size;
-    bool torn; /* processes may be missing: one ended while its children were read, or there was no memory */
+    bool torn;   /* processes may be missing: one ended while its children were read, or there was no memory */
+    bool killed; /* the group has got SIGKILL */
 };
 
 /* --- Reading /proc --- */
+
+/* Without stdio, because every process is read several times, and there is little time on a busy machine. */
+static void read_line(const char *path, char *line, size_t size)
+{
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = file >= 0 ? read(file, line, size - 1) : 0;
+
+    line[length > 0 ? length : 0] = '\0';
+    if (file >= 0)
+        close(file);
+}
 
 /* False: there is no such process. */
 static bool read_process(pid_t pid, struct process *process)
@@ -39,16 +53,12 @@ static bool read_process(pid_t pid, struct process *process)
     int group = 0;
 
     snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "re");
-    size_t length = file != NULL ? fread(line, 1, sizeof(line) - 1, file) : 0;
-    if (file != NULL)
-        fclose(file);
-    line[length] = '\0';
+    read_line(path, line, sizeof(line));
     *process = (struct process){.id.pid = pid};
     const char *name_end = strrchr(line, ')'); /* the name itself may contain anything */
     if (name_end == NULL ||
-        sscanf(name_end + 1, " %c %d %d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu", &state,
-               &parent, &group, &process->id.started) != 4)
+        sscanf(name_end + 1, " %c %d %d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld %*d %llu", &state,
+               &parent, &group, &process->threads, &process->id.started) != 5)
         return false;
     process->parent = parent;
     process->group = group;
@@ -111,13 +121,19 @@ static bool kernel_lists_children(void)
 }
 
 /* A child belongs to the thread that forked it. */
-static void add_children_of(struct list *list, pid_t parent)
+static void add_children_of(struct list *list, const struct process *process)
 {
     char path[64];
     struct dirent *entry;
+    pid_t parent = process->id.pid;
 
     if (!kernel_lists_children()) {
         add_children_by_parent(list, parent);
+        return;
+    }
+    snprintf(path, sizeof(path), "%d", (int)parent);
+    if (process->threads == 1) {
+        add_children_of_thread(list, parent, path);
         return;
     }
     snprintf(path, sizeof(path), "/proc/%d/task", (int)parent);
@@ -135,24 +151,24 @@ static bool is_same(const struct cli_process *a, const struct cli_process *b)
 }
 
 /* The parent's number, or a child's, may have become that of a process that has nothing to do with the tree. */
-static void drop_others(struct list *list, const struct cli_process *parent, size_t first)
+static void drop_others(struct list *list, const struct process *parent, size_t first)
 {
     struct process now;
-    bool same = read_process(parent->pid, &now) && is_same(&now.id, parent);
+    bool same = read_process(parent->id.pid, &now) && is_same(&now.id, &parent->id);
     size_t kept = first;
 
     for (size_t i = first; same && i < list->count; i++)
-        if (list->processes[i].parent == parent->pid)
+        if (list->processes[i].parent == parent->id.pid)
             list->processes[kept++] = list->processes[i];
-    list->torn = list->torn || !same || kept < list->count;
+    list->torn = list->torn || !same || kept < list->count || now.threads != parent->threads;
     list->count = kept;
 }
 
-static void add_children(struct list *list, struct cli_process parent)
+static void add_children(struct list *list, struct process parent)
 {
     size_t first = list->count;
 
-    add_children_of(list, parent.pid);
+    add_children_of(list, &parent);
     drop_others(list, &parent, first);
 }
 
@@ -175,33 +191,7 @@ static void drop_strangers(const struct cli_tree *tree, struct list *list)
     list->count = kept;
 }
 
-/* Parents come before their children: an orphan that is adopted meanwhile has been listed with its first parent. */
-static struct list read_once(const struct cli_tree *tree)
-{
-    struct list list = {0};
-    struct process root;
-
-    if (!read_process(tree->root, &root))
-        return list;
-    add_children(&list, root.id);
-    drop_strangers(tree, &list);
-    for (size_t i = 0; i < list.count; i++)
-        add_children(&list, list.processes[i].id);
-    return list;
-}
-
-static struct list read_tree(const struct cli_tree *tree)
-{
-    struct list list = read_once(tree);
-
-    for (int pass = 1; list.torn && pass < PASSES; pass++) {
-        free(list.processes);
-        list = read_once(tree);
-    }
-    return list;
-}
-
-/* --- Signals --- */
+/* --- Signals to one process --- */
 
 /* Opens the descriptor first: if the PID still has the same start time afterwards, it refers to that process. */
 static void signal_process(const struct process *process, const int *numbers, size_t count)
@@ -224,6 +214,54 @@ static bool is_target(const struct cli_tree *tree, const struct process *process
     return process->state != 'Z' && process->state != 'X' && process->id.pid != tree->spared;
 }
 
+/* While a process of the tree is in the group, its number is not another group's. */
+static void kill_process(const struct cli_tree *tree, const struct process *process, struct list *list)
+{
+    static const int number = SIGKILL;
+    bool in_group = tree->group > 0 && process->group == tree->group;
+
+    if (!is_target(tree, process))
+        return;
+    if (in_group && !list->killed)
+        kill(-tree->group, SIGKILL);
+    list->killed = list->killed || in_group;
+    if (!in_group)
+        signal_process(process, &number, 1);
+}
+
+/* --- The tree --- */
+
+/* Parents come before their children: an orphan that is adopted meanwhile has been listed with its first parent. */
+static struct list read_once(const struct cli_tree *tree, bool killing)
+{
+    struct list list = {0};
+    struct process root;
+
+    if (!read_process(tree->root, &root))
+        return list;
+    add_children(&list, root);
+    drop_strangers(tree, &list);
+    for (size_t i = 0; i < list.count; i++) {
+        add_children(&list, list.processes[i]);
+        if (killing)
+            kill_process(tree, &list.processes[i], &list);
+    }
+    return list;
+}
+
+static struct list read_tree(const struct cli_tree *tree)
+{
+    struct list list = read_once(tree, false);
+
+    for (int pass = 1; list.torn && pass < PASSES; pass++) {
+        free(list.processes);
+        list = read_once(tree, false);
+    }
+    return list;
+}
+
+/* --- Signals --- */
+
 /* The group's number cannot have been reused while a process of the tree is in it. Without /proc that cannot be
  * seen. */
 static void signal_group(const struct cli_tree *tree, const struct list *list, const int *numbers, size_t count)
@@ -245,18 +283,15 @@ static size_t count_targets(const struct cli_tree *tree, const struct list *list
     return targets;
 }
 
-/* Returns how many living processes were found; one more if others may live. */
-static size_t signal_tree(const struct cli_tree *tree, const int *numbers, size_t count)
+static void signal_tree(const struct cli_tree *tree, const int *numbers, size_t count)
 {
     struct list list = read_tree(tree);
-    size_t targets = count_targets(tree, &list);
 
     signal_group(tree, &list, numbers, count);
     for (size_t i = 0; i < list.count; i++)
         if (is_target(tree, &list.processes[i]) && (tree->group == 0 || list.processes[i].group != tree->group))
             signal_process(&list.processes[i], numbers, count);
     free(list.processes);
-    return targets + list.torn;
 }
 
 void cli_tree_terminate(const struct cli_tree *tree)
@@ -266,11 +301,23 @@ void cli_tree_terminate(const struct cli_tree *tree)
     signal_tree(tree, numbers, sizeof(numbers) / sizeof(numbers[0]));
 }
 
-void cli_tree_kill(const struct cli_tree *tree)
+/* Kills each process when its children are known, not when all of the tree is: on a busy machine that takes long.
+ * Returns how many living processes were found; one more if others may live. */
+static size_t kill_once(const struct cli_tree *tree)
 {
     static const int number = SIGKILL;
+    struct list list = read_once(tree, true);
+    size_t found = count_targets(tree, &list) + list.torn;
 
-    for (int pass = 0; pass < PASSES && signal_tree(tree, &number, 1) > 0; pass++)
+    if (!list.killed)
+        signal_group(tree, &list, &number, 1); /* without /proc */
+    free(list.processes);
+    return found;
+}
+
+void cli_tree_kill(const struct cli_tree *tree)
+{
+    for (int pass = 0; pass < PASSES && kill_once(tree) > 0; pass++)
         ;
 }
 
@@ -306,7 +353,7 @@ bool cli_tree_children(struct cli_process **children, size_t *count)
     *children = NULL;
     *count = 0;
     if (read_process(getpid(), &self))
-        add_children(&list, self.id);
+        add_children(&list, self);
     if (list.count > 0)
         *children = malloc(list.count * sizeof(**children));
     for (size_t i = 0; *children != NULL && i < list.count; i++)

@@ -78,7 +78,7 @@ static const char resource[] = real_key("trial");
 struct verdict {
     bool passed;
     double margin_ms; /* from the last sign of life to the end of the lock */
-    double late_ms;   /* maximum delay with which the machine woke the control */
+    double late_ms;   /* how late the machine woke the control, or let a process of redlock run */
     char text[256];
 };
 
@@ -90,6 +90,8 @@ struct trial {
     struct stamps *stamps;
     char path[64];
     pid_t processes[PROGRAM_PROCESSES];
+    double waited_ms[PROGRAM_PROCESSES]; /* for a processor, when redlock's processes were struck */
+    double delayed_ms;                   /* most that one of them has waited for a processor since */
     pid_t group;
     unsigned fixtures; /* our children before the program starts: servers, and the process that cleans up */
     double end_ms;     /* end of validity, CLOCK_BOOTTIME; late by no more than the time a request is in transit */
@@ -198,6 +200,40 @@ static bool begin(struct trial *trial)
     return true;
 }
 
+/* --- Time without a processor --- */
+
+/* A process that only wakes, like the control, gets a processor sooner than one that has to read /proc. Returns a
+ * negative number if the process has ended. */
+static double waited_for_processor_ms(pid_t process)
+{
+    char path[64];
+    unsigned long long ran_ns;
+    unsigned long long waited_ns;
+
+    snprintf(path, sizeof(path), "/proc/%d/schedstat", (int)process);
+    FILE *file = fopen(path, "re");
+    bool known = file != NULL && fscanf(file, "%llu %llu", &ran_ns, &waited_ns) == 2;
+    if (file != NULL)
+        fclose(file);
+    return known ? (double)waited_ns / 1e6 : -1;
+}
+
+static void note_delays(struct trial *trial)
+{
+    for (unsigned i = PROGRAM_FRONT; i < PROGRAM_PROCESSES; i++) {
+        double delayed_ms = waited_for_processor_ms(trial->processes[i]) - trial->waited_ms[i];
+        trial->delayed_ms = delayed_ms > trial->delayed_ms ? delayed_ms : trial->delayed_ms;
+    }
+}
+
+/* The machine was so slow that the lock was lost before the fault. */
+static bool is_lost(const struct trial *trial)
+{
+    const char *errors = program_errors(trial->program);
+
+    return strstr(errors, "is lost") != NULL || strstr(errors, "no longer held") != NULL;
+}
+
 /* --- The end of the lock --- */
 
 static double shown_end(struct trial *trial, size_t node)
@@ -219,6 +255,8 @@ static bool is_renewed(void *arg)
     struct renewal *renewal = arg;
     double now = boot_ms();
 
+    if (is_lost(renewal->trial))
+        return true;
     for (size_t i = 0; i < NODES; i++) {
         if (shown_end(renewal->trial, i) < renewal->before[i] + UNTIL_RENEWAL_MS / 2.0) {
             renewal->not_yet_ms = now;
@@ -236,7 +274,7 @@ static double await_renewal(struct trial *trial)
 
     for (size_t i = 0; i < NODES; i++)
         renewal.before[i] = shown_end(trial, i);
-    ck_assert_msg(wait_until(is_renewed, &renewal, PROGRAM_SOON_MS), "the lock is not renewed: %s",
+    ck_assert_msg(wait_until(is_renewed, &renewal, PROGRAM_SOON_MS) || is_lost(trial), "the lock is not renewed: %s",
                   program_errors(trial->program));
     return renewal.not_yet_ms;
 }
@@ -267,8 +305,10 @@ static bool strike_behind_renewal(struct trial *trial)
         trial->end_ms = end > trial->end_ms ? end : trial->end_ms; /* a node may be without the key, or behind */
     }
     trial->end_ms -= DRIFT_MS;
+    for (unsigned i = PROGRAM_FRONT; i < PROGRAM_PROCESSES; i++)
+        trial->waited_ms[i] = waited_for_processor_ms(trial->processes[i]);
     strike(trial);
-    return boot_ms() - renewed_ms < UNTIL_RENEWAL_MS;
+    return boot_ms() - renewed_ms < UNTIL_RENEWAL_MS && !is_lost(trial);
 }
 
 /* --- Leftover processes --- */
@@ -277,6 +317,7 @@ static bool group_is_gone(void *arg)
 {
     struct trial *trial = arg;
 
+    note_delays(trial);
     return kill(-trial->group, 0) != 0 && errno == ESRCH;
 }
 
@@ -315,7 +356,8 @@ static void judge(struct trial *trial, struct verdict *verdict)
     begin_control();
     bool gone = wait_until(group_is_gone, trial, PROGRAM_SOON_MS);
 
-    verdict->late_ms = end_control();
+    double late_ms = end_control();
+    verdict->late_ms = late_ms > trial->delayed_ms ? late_ms : trial->delayed_ms;
     verdict->margin_ms = trial->end_ms - last_alive_ms(trial);
     if (!gone)
         spoil(verdict, "processes of the tree are left");
@@ -350,9 +392,9 @@ static struct verdict try_once(unsigned number)
     struct verdict verdict = {.passed = true};
 
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    if (!begin(&trial))
+    if (!begin(&trial) && !is_lost(&trial))
         spoil(&verdict, "CMD was not started: %s", program_errors(trial.program));
-    else if (!strike_behind_renewal(&trial))
+    else if (is_lost(&trial) || !strike_behind_renewal(&trial))
         verdict.margin_ms = -1; /* repeated */
     else
         judge(&trial, &verdict);

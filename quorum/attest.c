@@ -36,6 +36,12 @@ static bool is_same(const struct quorum_attest *attest, const struct quorum_show
            memcmp(shown->bytes, attest->shown + from, shown->size) == 0;
 }
 
+bool quorum_attest_shows(const struct quorum_attest *attest, const char *shown, size_t size)
+{
+    const struct quorum_shown look = {.look = true, .bytes = shown, .size = size};
+    return is_same(attest, &look);
+}
+
 enum quorum_proof quorum_attest_prove(struct quorum_attest *attest, const struct quorum_shown *shown)
 {
     attest->took = quorum_time_until(shown->received, shown->sent);

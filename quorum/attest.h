@@ -62,6 +62,9 @@ struct quorum_shown {
 
 enum quorum_proof quorum_attest_prove(struct quorum_attest *attest, const struct quorum_shown *shown);
 
+/* Whether a grant that came with its own look, read by the server in one step with the grant, is proven. */
+bool quorum_attest_shows(const struct quorum_attest *attest, const char *shown, size_t size);
+
 /* A vote with its proof: a grant without proof does not count. */
 static inline enum quorum_vote quorum_attest_vote(enum quorum_vote vote, enum quorum_proof proof)
 {

@@ -167,6 +167,19 @@ static void confirm_late(struct quorum_round *round, struct quorum_actions *acti
     round->validity_end = end;
 }
 
+/* Validity is counted from before the earliest of the grants. */
+static void handed(struct quorum_round *round, const struct quorum_event *event)
+{
+    assert(round->terms.kind == QUORUM_ACQUIRE);
+    if (quorum_round_over(round))
+        return;
+    if (event->since < round->sent)
+        round->sent = event->since;
+    round->asked |= quorum_node(event->node);
+    round->may_hold |= quorum_node(event->node);
+    quorum_tally_vote(&round->tally, event->node, QUORUM_GRANTED, false);
+}
+
 static void overdue(struct quorum_round *round, unsigned node)
 {
     if (round->terms.kind == QUORUM_RELEASE)
@@ -192,6 +205,10 @@ struct quorum_actions quorum_round_step(struct quorum_round *round, const struct
         voted(round, event);
         judge(round, &actions, event->now, event->stopped);
         confirm_late(round, &actions, event);
+        break;
+    case QUORUM_HANDED:
+        handed(round, event);
+        judge(round, &actions, event->now, event->stopped);
         break;
     case QUORUM_OVERDUE:
         overdue(round, event->node);

@@ -55,6 +55,7 @@ enum quorum_event_type {
                      others voted before */
     QUORUM_USABLE,  /* node is usable from now on */
     QUORUM_VOTED,   /* node has replied, or counts as `vote` */
+    QUORUM_HANDED,  /* acquire: node has handed the lock over to us, not before `since`; without a request */
     QUORUM_OVERDUE, /* node's timeout has passed: its reply may still arrive */
     QUORUM_CANCEL
 };
@@ -62,12 +63,13 @@ enum quorum_event_type {
 struct quorum_event {
     enum quorum_event_type type;
     quorum_time now;
-    unsigned node;         /* USABLE, VOTED, OVERDUE */
+    unsigned node;         /* USABLE, VOTED, HANDED, OVERDUE */
     enum quorum_vote vote; /* VOTED */
     bool permanent;        /* VOTED: waiting does not repair this refusal */
     bool clock;            /* VOTED: refused because of a clock */
     bool left_nothing;     /* VOTED: the node's reply shows that it has nothing of ours */
-    quorum_time stopped;   /* VOTED, OVERDUE: when our clock was last found to have stopped; 0: never */
+    quorum_time since;     /* HANDED: by our clock; earlier than the grant */
+    quorum_time stopped;   /* VOTED, HANDED, OVERDUE: when our clock was last found to have stopped; 0: never */
     quorum_nodes usable;   /* START */
     quorum_nodes coming;   /* START */
 };

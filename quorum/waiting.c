@@ -13,7 +13,7 @@ void quorum_waiting_init(struct quorum_waiting *waiting, const struct quorum_wai
     assert(terms->nodes >= 1 && terms->nodes <= QUORUM_NODES_MAX && terms->width >= 1);
     memset(waiting, 0, sizeof *waiting);
     waiting->terms = *terms;
-    waiting->stand_in_at = waiting->overtake_at = QUORUM_NEVER;
+    waiting->stand_in_at = waiting->overtake_at = waiting->give_up_at = QUORUM_NEVER;
     waiting->pause = terms->refresh;
     for (unsigned i = 0; i < QUORUM_NODES_MAX; i++)
         waiting->free_at[i] = QUORUM_NEVER;
@@ -275,6 +275,10 @@ static void take(struct quorum_waiting *waiting, const struct quorum_waiting_eve
         called(waiting, event);
         plan_overtaking(waiting, event);
         break;
+    case QUORUM_WAITING_HANDED:
+        if (waiting->give_up_at == QUORUM_NEVER)
+            waiting->give_up_at = quorum_time_add(event->now, waiting->terms.patience);
+        break;
     case QUORUM_WAITING_TRIED:
         tried(waiting, actions, event);
         break;
@@ -289,6 +293,13 @@ static quorum_time next_last_attempt(const struct quorum_waiting *waiting, quoru
     return waiting->watching && half >= least_time_for_attempt ? now + half : QUORUM_NEVER;
 }
 
+static void start_attempt(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions)
+{
+    actions->attempt = true;
+    quorum_waiting_try(waiting);
+    waiting->free = 0; /* the attempt's replies will report the free nodes */
+}
+
 static void consider(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions, quorum_time now)
 {
     quorum_nodes open = waiting->free;
@@ -299,11 +310,15 @@ static void consider(struct quorum_waiting *waiting, struct quorum_waiting_actio
     bool is_last = waiting->terms.last_attempt <= now;
     bool is_look_due = is_majority(waiting, waiting->listening) && waiting->look_at <= now;
     waiting->probing = waiting->watching && is_look_due;
+    if (waiting->give_up_at <= now) {
+        waiting->give_up_at = QUORUM_NEVER;
+        actions->withdraw = true;
+        start_attempt(waiting, actions);
+        return;
+    }
     if (is_last || waiting->probing || (is_majority(waiting, open) && waiting->rest_until <= now)) {
         waiting->terms.last_attempt = is_last ? next_last_attempt(waiting, now) : waiting->terms.last_attempt;
-        actions->attempt = true;
-        quorum_waiting_try(waiting);
-        waiting->free = 0; /* the attempt's replies will report the free nodes */
+        start_attempt(waiting, actions);
         return;
     }
     /* The lock may have been extended since: check an expiry, do not assume it. */
@@ -315,7 +330,7 @@ static void consider(struct quorum_waiting *waiting, struct quorum_waiting_actio
 struct quorum_waiting_actions quorum_waiting_step(struct quorum_waiting *waiting,
                                                   const struct quorum_waiting_event *event)
 {
-    struct quorum_waiting_actions actions = {false, false, false};
+    struct quorum_waiting_actions actions = {.look = false};
     assert(event->node < waiting->terms.nodes);
     take(waiting, event, &actions);
     plan_stand_in(waiting, event->now);
@@ -350,6 +365,7 @@ quorum_time quorum_waiting_deadline(const struct quorum_waiting *waiting)
     quorum_time free_at = majority_free_at(waiting);
     deadline = free_at < deadline ? free_at : deadline;
     deadline = waiting->overtake_at < deadline ? waiting->overtake_at : deadline;
+    deadline = waiting->give_up_at < deadline ? waiting->give_up_at : deadline;
     deadline = waiting->terms.last_attempt < deadline ? waiting->terms.last_attempt : deadline;
     quorum_time attempt = attempt_at(waiting);
     return attempt < deadline ? attempt : deadline;

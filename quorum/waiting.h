@@ -22,6 +22,7 @@ struct quorum_waiting_terms {
     unsigned width; /* how many at the head may take a free lock: 1 fair; 2 with a stand-in for a dead waiter */
     quorum_duration refresh;  /* between looks */
     quorum_duration stand_in; /* how long the second waiter leaves the lock to the first */
+    quorum_duration patience; /* after the first node has handed the lock over, for a majority */
     quorum_duration watch;    /* before the first attempt behind a foreign holder; doubles with each */
     quorum_time last_attempt; /* the attempt before the deadline; QUORUM_NEVER: none */
     quorum_time deadline; /* behind a foreign holder each next attempt is made after half of the time that is left */
@@ -50,8 +51,9 @@ struct quorum_waiting {
     bool watching;                         /* foreign holders have too many nodes: attempts take the place of looks */
     bool probing;                          /* the attempt in progress, or the last one, took the place of a look */
     quorum_time overtake_at;               /* when nodes move a first waiter that leaves the lock free to the tail */
-    bool looking;                          /* a look is in progress */
-    bool trying;                           /* an attempt is in progress */
+    quorum_time give_up_at; /* when the nodes that handed the lock over count as too few; QUORUM_NEVER: no node */
+    bool looking;           /* a look is in progress */
+    bool trying;            /* an attempt is in progress */
 };
 
 enum quorum_waiting_event_type {
@@ -60,6 +62,7 @@ enum quorum_waiting_event_type {
     QUORUM_WAITING_SIGNED,    /* node has replied to a look or an attempt: remaining, ahead */
     QUORUM_WAITING_LOOKED,    /* every node has replied to a look, or timed out */
     QUORUM_WAITING_CALLED,    /* node notifies us: the lock is free, and we are the first (ahead 0) or the second */
+    QUORUM_WAITING_HANDED,    /* node has handed the lock over to us, and a majority has not */
     QUORUM_WAITING_TRIED,     /* the attempt failed */
     QUORUM_WAITING_WOKEN      /* the deadline has passed */
 };
@@ -80,6 +83,7 @@ struct quorum_waiting_event {
 
 struct quorum_waiting_actions {
     bool look;     /* send a look to all usable nodes, which enters their queues */
+    bool withdraw; /* too few nodes have handed the lock over: give it back, before the attempt */
     bool attempt;  /* try to acquire */
     bool sign_out; /* leave the queue on all nodes: too few have our entry */
 };

@@ -10,6 +10,7 @@
 #include "src/core/histogram.h"
 #include "src/core/result.h"
 #include "src/lock/detached.h"
+#include "src/lock/handover.h"
 
 void rl_acquire_complete(struct rl_acquire *acquire, int status)
 {
@@ -43,6 +44,20 @@ void rl_acquire_won(struct rl_acquire *acquire, const struct rl_round *round)
     if (acquire->permits)
         *remembered(acquire->base.client, rl_lease_resource(lease, 0)) = (uint8_t)(acquire->slots->slot + 1);
     rl_acquire_complete(acquire, REDLOCK_OK);
+}
+
+void rl_acquire_handed(struct rl_acquire *acquire, struct rl_round *round)
+{
+    struct rl_operation *operation = &acquire->base;
+    if (operation->round)
+        rl_round_cancel(operation->round);
+    rl_round_leave(operation->round);
+    rl_lease_unref(operation->lease);
+    rl_fanout_ref(&round->fanout);
+    operation->round = round;
+    operation->lease = rl_lease_ref(round->lease);
+    operation->attempts++;
+    rl_acquire_won(acquire, round);
 }
 
 /* Waiting repairs neither. */
@@ -148,7 +163,7 @@ static void on_reconnecting_late(struct rl_timer *timer)
 
 static struct rl_round *create_round(struct rl_acquire *acquire)
 {
-    const struct rl_queue *queue = rl_acquire_queue(acquire);
+    struct rl_queue *queue = rl_acquire_queue(acquire);
     struct rl_lease *lease = acquire->base.lease;
     const struct quorum_terms terms = {
         .kind = QUORUM_ACQUIRE,
@@ -166,6 +181,8 @@ static struct rl_round *create_round(struct rl_acquire *acquire)
         return NULL;
     round->ticket = queue ? queue->ticket : 0;
     round->fair = acquire->fair;
+    if (queue)
+        rl_handover_offer(queue, round);
     round->replied = rl_acquire_replied;
     return round;
 }

@@ -47,6 +47,9 @@ void rl_acquire_attempt(struct rl_acquire *acquire);
 /* The lock is granted: hands it out. */
 void rl_acquire_won(struct rl_acquire *acquire, const struct rl_round *round);
 
+/* A majority has handed the lock over to the round's lease. An attempt in progress is given up. */
+void rl_acquire_handed(struct rl_acquire *acquire, struct rl_round *round);
+
 /* The attempt has failed: another one follows, or the operation ends. */
 void rl_acquire_lost(struct rl_acquire *acquire, int cause);
 

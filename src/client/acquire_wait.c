@@ -5,8 +5,9 @@
 #include "src/client/acquire.h"
 #include "src/client/client.h"
 #include "src/core/clock.h"
+#include "src/lock/handover.h"
 
-const struct rl_queue *rl_acquire_queue(const struct rl_acquire *acquire)
+struct rl_queue *rl_acquire_queue(const struct rl_acquire *acquire)
 {
     return acquire->wait ? acquire->wait->waiter.queue : NULL;
 }
@@ -63,6 +64,11 @@ static void on_turn(struct rl_waiter *waiter)
         rl_acquire_attempt(acquire);
 }
 
+static void on_handed(struct rl_waiter *waiter, struct rl_round *round)
+{
+    rl_acquire_handed(acquire_of(waiter), round);
+}
+
 static void on_slot_called(struct rl_waiter *waiter, unsigned slot)
 {
     struct rl_acquire *acquire = acquire_of(waiter);
@@ -101,6 +107,19 @@ void rl_acquire_wait_leave(struct rl_acquire *acquire, const struct rl_lease *wo
         rl_queue_leave(&acquire->wait->waiter, won);
 }
 
+/* One exclusive lock without a fencing token can be handed over. Its validity counts from the last message that the
+ * waiter sent, so a hand-over takes up to RL_WAITER_FRESH_MS of it. */
+static void offer_hand_over(struct rl_acquire *acquire, const struct rl_names *names)
+{
+    struct rl_waiter *waiter = &acquire->wait->waiter;
+    uint32_t ttl_ms = acquire->terms.ttl_ms;
+    bool plain = names->count == 1 && !acquire->shared && !acquire->permits && !acquire->fence;
+    waiter->handed = on_handed;
+    waiter->minimum_validity = acquire->minimum_validity_ms * QUORUM_MILLISECOND;
+    if (plain && !acquire->all_answers && ttl_ms >= RL_HANDOVER_TTL_MS && acquire->minimum_validity_ms <= ttl_ms / 2)
+        waiter->ttl = ttl_ms * QUORUM_MILLISECOND;
+}
+
 bool rl_acquire_wait_begin(struct rl_acquire *acquire, quorum_time deadline, bool keep_waiting,
                            const struct rl_names *names)
 {
@@ -115,6 +134,7 @@ bool rl_acquire_wait_begin(struct rl_acquire *acquire, quorum_time deadline, boo
     wait->waiter.permits = acquire->permits;
     wait->waiter.shared = acquire->shared;
     wait->waiter.deadline = deadline;
+    offer_hand_over(acquire, names);
     quorum_retry_init(&wait->retry, deadline);
     /* It queues at once if it is fair, or if others of this client wait there or waited within the last second. */
     return (!acquire->fair && !rl_queue_find(locks, names)) ||

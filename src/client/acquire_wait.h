@@ -31,6 +31,6 @@ void rl_acquire_wait_stop(struct rl_acquire *acquire);
 void rl_acquire_wait_leave(struct rl_acquire *acquire, const struct rl_lease *won);
 
 /* The queue that the acquire is in, or NULL. */
-const struct rl_queue *rl_acquire_queue(const struct rl_acquire *acquire);
+struct rl_queue *rl_acquire_queue(const struct rl_acquire *acquire);
 
 #endif

@@ -15,6 +15,7 @@
 #include "src/core/memory.h"
 #include "src/core/result.h"
 #include "src/lock/detached.h"
+#include "src/lock/handover.h"
 #include "src/lock/renewal.h"
 #include "src/lock/undo.h"
 
@@ -179,12 +180,18 @@ static void on_woken(redlock_client *client, unsigned node, unsigned ahead, cons
     rl_queues_wake(&client->locks, node, ahead, key, size);
 }
 
+static void on_handed(redlock_client *client, unsigned node, const struct rl_handed *handed)
+{
+    rl_handover_take(&client->locks, node, handed);
+}
+
 static const struct rl_nodes_events nodes_events = {.node_changed = rl_client_node_changed,
                                                     .node_forgot = on_node_forgot,
                                                     .clock_stopped = on_clock_stopped,
                                                     .listening = on_listening,
                                                     .listener_changed = rl_operations_node_changed,
-                                                    .woken = on_woken};
+                                                    .woken = on_woken,
+                                                    .handed = on_handed};
 static void on_lease_lost(struct rl_lease *lease, bool leave)
 {
     rl_watches_end(lease);

@@ -56,8 +56,10 @@ static const struct rl_operation_type type = {.size = sizeof(struct rl_operation
 static bool begin(struct rl_operation *operation, bool all_answers)
 {
     struct rl_round *round = create_round(operation->lease, all_answers);
-    if (round)
+    if (round) {
         round->overdue = overdue;
+        round->hands_over = !all_answers; /* not by token: the lock may not be held any more */
+    }
     return rl_operation_start_round(operation, round, decided);
 }
 

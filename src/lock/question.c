@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "src/core/clock.h"
 #include "src/lock/locks.h"
 #include "src/lock/queue.h"
 #include "src/lock/round.h"
@@ -135,8 +136,9 @@ static void free_all(struct rl_question_command *built, const struct rl_lease *l
     rl_command_add(&built->command, semaphore.bytes ? semaphore.bytes : "", semaphore.size);
 }
 
-/* waiter: the waiter to dequeue, or NULL. */
-static void release(struct rl_question_command *built, const struct rl_lease *lease, bool use_eval, const char *waiter)
+/* waiter: the waiter to dequeue, or NULL. hand: the node hands the lock over to the next waiter. */
+static void release(struct rl_question_command *built, const struct rl_lease *lease, bool use_eval, const char *waiter,
+                    bool hand)
 {
     if (!rl_lease_is_plain(lease)) {
         free_all(built, lease, use_eval, waiter);
@@ -145,8 +147,21 @@ static void release(struct rl_question_command *built, const struct rl_lease *le
     rl_command_script(&built->command, RL_SCRIPT_RELEASE, use_eval, "1");
     add_lock_key(built, lease);
     add_token(built, lease);
-    if (waiter)
-        rl_command_add_text(&built->command, waiter);
+    if (waiter || !hand)
+        rl_command_add_text(&built->command, waiter ? waiter : "");
+    if (!hand)
+        rl_command_add_text(&built->command, "undo");
+}
+
+/* The value that the node may set the key to, the ttl, the time, and the marker that proves the grant. */
+static const char *offer(struct rl_question_command *built, const struct rl_round *round)
+{
+    const redlock_options *options = &round->locks->core->options;
+    if (!round->offer || !built->subscribed)
+        return "";
+    snprintf(built->offer, sizeof built->offer, "%s %u %llu %s", round->offer->token, round->offer->ttl_ms,
+             (unsigned long long)rl_now(), options->guard ? options->marker_key : "");
+    return built->offer;
 }
 
 static const char *waiting_task(enum rl_question question)
@@ -169,12 +184,15 @@ static void wait(struct rl_question_command *built, const struct rl_round *round
     add_mode(built, round->lease);
     add_slot(built, round->lease);
     rl_command_add(&built->command, built->subscribed ? "1" : "0", 1);
+    rl_command_add_text(&built->command, offer(built, round));
 }
 
-/* A release dequeues the holder, unless another waiter of this client uses its entry. */
-static const char *waiter_to_sign_out(struct rl_question_command *built, const struct rl_lease *lease)
+/* A release dequeues the holder, unless another waiter of this client uses its entry. The client's next waiter enqueues
+ * behind the withdrawal of an offer, except if the withdrawal is sent again. */
+static const char *waiter_to_sign_out(struct rl_question_command *built, const struct rl_lease *lease, bool use_eval)
 {
-    return lease->queued && !rl_queue_is_waiting(lease->locks, lease) ? waiter_name(built, lease) : NULL;
+    bool is_ours = (lease->withdrawn && !use_eval) || !rl_queue_is_waiting(lease->locks, lease);
+    return lease->queued && is_ours ? waiter_name(built, lease) : NULL;
 }
 
 bool rl_question_format(struct rl_question_command *built, const struct rl_round *round, bool use_eval)
@@ -196,10 +214,10 @@ bool rl_question_format(struct rl_question_command *built, const struct rl_round
         extend(built, round, use_eval);
         break;
     case RL_ASK_RELEASE:
-        release(built, lease, use_eval, waiter_to_sign_out(built, lease));
+        release(built, lease, use_eval, waiter_to_sign_out(built, lease, use_eval), round->hands_over);
         break;
     case RL_ASK_LEAVE:
-        release(built, lease, use_eval, waiter_name(built, lease));
+        release(built, lease, use_eval, waiter_name(built, lease), false);
         break;
     case RL_ASK_QUERY:
         rl_command_script(&built->command, RL_SCRIPT_QUERY, use_eval, "1");

@@ -27,6 +27,7 @@ struct rl_question_command {
     char waiter[RL_CHANNEL_SIZE + 16];
     char fence[RL_DECIMAL_SIZE];
     char fence_ttl[RL_DECIMAL_SIZE];
+    char offer[REDLOCK_TOKEN_SIZE + 2 * RL_DECIMAL_SIZE + 128 + 4];
     struct rl_guard_numbers guard;
 };
 

@@ -7,6 +7,7 @@
 #include "src/core/clock.h"
 #include "src/core/memory.h"
 #include "src/core/wall.h"
+#include "src/lock/handover.h"
 #include "src/lock/locks.h"
 #include "src/lock/question.h"
 #include "src/lock/round.h"
@@ -17,8 +18,6 @@
 #define WATCH    (20 * QUORUM_MILLISECOND)
 #define LINGER   QUORUM_SECOND
 _Static_assert(2 * RL_OVERTAKE_MS < RL_WAITER_LIFE_MS, "an entry outlives a refresh that is lost");
-
-static void step(struct rl_queue *queue, const struct quorum_waiting_event *event);
 
 /* ------------------------------------------------------------------------------------------------------------ table */
 
@@ -69,6 +68,7 @@ static void destroy(struct rl_queue *queue)
     *link = queue->next;
     rl_timer_stop(&locks->core->timers, &queue->timer);
     rl_round_leave(queue->looking);
+    rl_round_leave(queue->offer);
     rl_lease_unref(queue->lease);
     rl_core_free(locks->core, queue);
 }
@@ -85,7 +85,7 @@ static void on_timer(struct rl_timer *timer)
     struct rl_queue *queue = (struct rl_queue *)(void *)((char *)timer - offsetof(struct rl_queue, timer));
     const struct quorum_waiting_event woken = {.type = QUORUM_WAITING_WOKEN, .now = rl_now()};
     if (queue->first)
-        step(queue, &woken);
+        rl_queue_step(queue, &woken);
     else
         destroy(queue);
 }
@@ -133,6 +133,7 @@ static void stand_anew(struct rl_queue *queue)
         .width = queue->fair ? 1 : 2,
         .refresh = REFRESH,
         .stand_in = STAND_IN,
+        .patience = rl_nodes_timeout(locks->nodes),
         .watch = WATCH,
         .last_attempt = quorum_waiting_last_attempt(rl_now(), deadline, rl_nodes_timeout(locks->nodes)),
         .deadline = deadline,
@@ -244,7 +245,8 @@ void rl_queue_leave(struct rl_waiter *waiter, const struct rl_lease *won)
         return;
     /* After a success the nodes that granted have removed the entry; the release removes it on the nodes that it goes
      * to. */
-    if (!won || queue->rules.listed & ~won->may_hold)
+    bool offered = queue->offer != NULL;
+    if (rl_handover_end(queue, won) || (!won && !offered))
         sign_out(queue);
     queue->rules.signed_in = queue->rules.listed = 0;
     if (!queue->first) {
@@ -291,7 +293,11 @@ static void take(struct rl_queue *queue, unsigned node, const redisReply *reply)
     queue->place[node] = seen < 0 ? 0 - (uint64_t)seen : 0;
     if (seen > 0 && (uint64_t)seen > queue->seen)
         queue->seen = (uint64_t)seen;
-    step(queue, &event);
+    rl_queue_step(queue, &event);
+    if (reply->element[RL_WAIT_TAKEN]->integer == RL_WAIT_HANDED && queue->first) {
+        const struct quorum_waiting_event handed = {.type = QUORUM_WAITING_HANDED, .now = event.now, .node = node};
+        rl_queue_step(queue, &handed);
+    }
 }
 
 void rl_queue_answered(struct rl_waiter *waiter, unsigned node, const struct rl_vote *vote, const redisReply *reply)
@@ -342,7 +348,7 @@ static void looked(struct rl_round *round)
     if (raise_ticket(queue))
         look(queue);
     else
-        step(queue, &event);
+        rl_queue_step(queue, &event);
 }
 
 static void look(struct rl_queue *queue)
@@ -352,10 +358,11 @@ static void look(struct rl_queue *queue)
     rl_round_leave(queue->looking);
     queue->looking = rl_round_create(queue->locks, queue->lease, RL_ASK_SIGN, &terms);
     if (!queue->looking) {
-        step(queue, &failed);
+        rl_queue_step(queue, &failed);
         return;
     }
     queue->looking->ticket = queue->ticket;
+    rl_handover_offer(queue, queue->looking);
     queue->looking->fair = queue->fair;
     queue->looking->owner = queue;
     queue->looking->replied = looked_at;
@@ -365,7 +372,7 @@ static void look(struct rl_queue *queue)
 
 /* -------------------------------------------------------------------------------------------------------- the rules */
 
-static void step(struct rl_queue *queue, const struct quorum_waiting_event *event)
+void rl_queue_step(struct rl_queue *queue, const struct quorum_waiting_event *event)
 {
     struct rl_waiter *first = queue->first;
     if (!first)
@@ -379,6 +386,8 @@ static void step(struct rl_queue *queue, const struct quorum_waiting_event *even
     bool may_have_changed = event->type == QUORUM_WAITING_LOOKED || event->type == QUORUM_WAITING_DEAF;
     if (actions.sign_out)
         sign_out(queue);
+    if (actions.withdraw)
+        rl_handover_withdraw(queue);
     if (actions.look)
         look(queue);
     else if (actions.attempt)
@@ -401,7 +410,7 @@ void rl_queue_tried(struct rl_waiter *waiter, bool held, quorum_time rest_until)
                                                .misplaced = raise_ticket(queue),
                                                .in_the_way = held,
                                                .rest_until = rest_until};
-    step(queue, &event);
+    rl_queue_step(queue, &event);
 }
 
 bool rl_queue_is_called(const struct rl_waiter *waiter)
@@ -420,7 +429,7 @@ static void call(struct rl_queue *queue, const struct quorum_waiting_event *even
             continue;
         if (slot >= 0 && queue->first)
             queue->first->slot_called(queue->first, (unsigned)slot);
-        step(queue, event);
+        rl_queue_step(queue, event);
     }
 }
 
@@ -458,6 +467,6 @@ void rl_queues_listening(struct rl_locks *locks, unsigned node, bool listening)
     for (unsigned i = 0; i <= RL_QUEUE_BUCKETS; i++)
         for (struct rl_queue *queue = locks->queues.buckets[i], *next; queue; queue = next) {
             next = queue->next;
-            step(queue, &event);
+            rl_queue_step(queue, &event);
         }
 }

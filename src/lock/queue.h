@@ -31,6 +31,10 @@ struct rl_waiter {
     quorum_time deadline;                                         /* the operation's; QUORUM_NEVER: none */
     unsigned permits;                                             /* of a semaphore */
     void (*slot_called)(struct rl_waiter *waiter, unsigned slot); /* one of its slots is free on a node */
+    quorum_duration ttl;                                          /* a node may hand the lock over; 0: it may not */
+    quorum_duration minimum_validity;
+    /* A majority has handed the lock over, to the round's lease. */
+    void (*handed)(struct rl_waiter *waiter, struct rl_round *round);
     bool fair;
     bool shared;   /* a reader: tries together with the waiters ahead of it if all of them are readers */
     uint64_t call; /* the queue's `calls` at its last attempt */
@@ -48,6 +52,7 @@ struct rl_queue {
     struct rl_waiter *last;
     struct quorum_waiting rules;
     struct rl_timer timer;            /* the rules' deadline; without waiters: the end of the queue */
+    struct rl_round *offer;           /* counts the nodes that hand the lock over; a reference, or NULL */
     struct rl_round *looking;         /* the look in progress; a reference */
     uint64_t ticket;                  /* the first waiter's ticket on the nodes */
     uint64_t seen;                    /* the largest ticket that a node had seen before */
@@ -102,6 +107,9 @@ bool rl_queue_is_waiting(struct rl_locks *locks, const struct rl_lease *lease);
  * client from now on, or no longer do. */
 void rl_queues_wake(struct rl_locks *locks, unsigned node, unsigned ahead, const char *key, size_t size);
 void rl_queues_listening(struct rl_locks *locks, unsigned node, bool listening);
+
+/* For handover.c: passes an event to the first waiter's rules. */
+void rl_queue_step(struct rl_queue *queue, const struct quorum_waiting_event *event);
 
 void rl_queues_free(struct rl_locks *locks);
 

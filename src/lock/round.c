@@ -32,6 +32,8 @@ static void destroy(struct rl_fanout *fanout)
     struct rl_locks *locks = round->locks;
     assert(!round->on_list);
     rl_lease_unref(round->lease);
+    if (round->offer)
+        rl_lease_unref(round->offer);
     if (round->text)
         rl_core_give(locks->core, round->text, text_size(locks));
     rl_core_give(locks->core, round, size_of(locks));
@@ -165,6 +167,15 @@ void rl_round_fill(const struct rl_round *round, redlock_result *result)
 
 /* ---------------------------------------------------------------------------------------------------------- actions */
 
+/* Nodes that were sent the offer without a subscription have an entry for the waiter, but hand nothing over. */
+static void note_offer(struct rl_round *round, quorum_nodes nodes, bool subscribed)
+{
+    if (!round->offer)
+        return;
+    round->offer->may_hold |= nodes;
+    round->offer->offered |= subscribed ? nodes : 0;
+}
+
 static quorum_nodes send(struct rl_round *round, quorum_nodes nodes, bool subscribed, bool use_eval)
 {
     struct rl_question_command built;
@@ -176,6 +187,7 @@ static quorum_nodes send(struct rl_round *round, quorum_nodes nodes, bool subscr
     rl_command_free(&built.command);
     if (rl_round_is_grant(round))
         round->lease->may_hold |= nodes & ~failed;
+    note_offer(round, nodes & ~failed, subscribed);
     return failed;
 }
 
@@ -293,6 +305,12 @@ void rl_round_start(struct rl_round *round)
     if (!quorum_round_over(&round->rules) && round->rules.coming)
         list(round, true);
     rl_fanout_unref(&round->fanout);
+}
+
+void rl_round_handed(struct rl_round *round, struct rl_node *node, quorum_time since, quorum_time now)
+{
+    const struct quorum_event event = {.type = QUORUM_HANDED, .now = now, .node = node->index, .since = since};
+    rl_round_step(round, &event);
 }
 
 void rl_round_cancel(struct rl_round *round)

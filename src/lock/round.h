@@ -21,6 +21,7 @@ struct rl_round {
     struct rl_round *previous;
     bool on_list;
     bool fair;
+    bool hands_over;                         /* RELEASE: of a lock that was held; the next waiter may get it */
     void (*decided)(struct rl_round *round); /* NULL if no owner waits for it */
     void (*overdue)(struct rl_round *round); /* a node is late, and the round waits for it; may be NULL */
     /* Called for each reply, with its vote, before the vote is counted; may be NULL. */
@@ -28,6 +29,7 @@ struct rl_round {
     void *owner;                     /* for the callbacks */
     uint64_t fence;                  /* the fencing token to send; 0: none */
     uint64_t ticket;                 /* TAKE, SIGN: the waiter's ticket */
+    struct rl_lease *offer;          /* TAKE, SIGN: nodes may hand the lock over to it; a reference, or NULL */
     char (*text)[RL_NODE_TEXT_SIZE]; /* per node, why it did not grant; NULL: there is nothing to say */
     struct rl_slot slot[];           /* one per node */
 };
@@ -38,6 +40,9 @@ struct rl_round *rl_round_create(struct rl_locks *locks, struct rl_lease *lease,
 
 /* Sends to all usable nodes. May call decided() before it returns. */
 void rl_round_start(struct rl_round *round);
+
+/* A node has handed the lock over to this round's lease, at some time after `since`. May decide the round. */
+void rl_round_handed(struct rl_round *round, struct rl_node *node, quorum_time since, quorum_time now);
 
 /* Ends the round now, with an undo where needed. Does not call decided(). */
 void rl_round_cancel(struct rl_round *round);

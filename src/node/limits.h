@@ -54,6 +54,9 @@ _Static_assert(RL_FENCE_FAR_S * 1000000ull == QUORUM_FENCE_FAR, "nodes and clien
 #define RL_KEY_DONE        1
 #define RL_KEY_UNANNOUNCED 2
 
+/* In the reply of wait.lua: the lock is not taken, because the node has handed it over to this waiter. */
+#define RL_WAIT_HANDED 2
+
 /* A limit as the text of a command's argument. */
 #define RL_LIMIT_TEXT(limit)  RL_LIMIT_TEXT_(limit)
 #define RL_LIMIT_TEXT_(limit) #limit

@@ -55,9 +55,45 @@ static void subscribed(struct rl_listener *listener)
     node->nodes->events->listener_changed(node->nodes->client);
 }
 
+/* Reads digits and the space behind them. */
+static const char *read_number(const char *at, const char *end, uint64_t *number)
+{
+    const char *begin = at;
+    *number = 0;
+    for (; at < end && *at >= '0' && *at <= '9'; at++) {
+        if (*number > (UINT64_MAX - 9) / 10)
+            return NULL;
+        *number = 10 * *number + (uint64_t)(*at - '0');
+    }
+    return at > begin && at < end && *at == ' ' ? at + 1 : NULL;
+}
+
+/* A grant, as include/handing.lua describes it. */
+static void handed(struct rl_listener *listener, const char *at, const char *end)
+{
+    struct rl_nodes *nodes = listener->node->nodes;
+    struct rl_handed handed = {.value.bytes = at};
+    const char *space = memchr(at, ' ', (size_t)(end - at));
+    uint64_t since, size;
+    if (!space)
+        return;
+    handed.value.size = (size_t)(space - at);
+    at = read_number(space + 1, end, &since);
+    at = at ? read_number(at, end, &size) : NULL;
+    if (!at || size > (size_t)(end - at))
+        return;
+    handed.since = since;
+    handed.key = (struct rl_text){at, (size_t)size};
+    handed.shown = at + size;
+    handed.shown_size = (size_t)(end - handed.shown);
+    nodes->events->handed(nodes->client, listener->node->index, &handed);
+}
+
 /* The message is one digit, the number of live waiters ahead of this client, and the key. */
 static void called(struct rl_listener *listener, const redisReply *text)
 {
+    if (text->type == REDIS_REPLY_STRING && text->len > 1 && text->str[0] == 'G')
+        handed(listener, text->str + 1, text->str + text->len);
     if (text->type != REDIS_REPLY_STRING || text->len < 2 || text->str[0] < '0' || text->str[0] > '9')
         return;
     listener->node->nodes->events->woken(listener->node->nodes->client, listener->node->index,

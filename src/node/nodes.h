@@ -15,11 +15,21 @@
 #include "src/core/core.h"
 #include "src/link/adapter.h"
 #include "src/link/tls.h"
+#include "src/node/command.h"
 #include "src/node/node.h"
 
 struct rl_proof;
 
 #define RL_CHANNEL_SIZE (128 + 17)
+
+/* A node has handed a lock over to this client. */
+struct rl_handed {
+    struct rl_text value; /* of the key */
+    quorum_time since;    /* when the client sent the offer: before the grant */
+    struct rl_text key;
+    const char *shown; /* the proof; see quorum/attest.h */
+    size_t shown_size;
+};
 
 /* client: as given to rl_nodes_create(); opaque on this floor. */
 struct rl_nodes_events {
@@ -35,6 +45,7 @@ struct rl_nodes_events {
     void (*listener_changed)(redlock_client *client);
     /* The node notifies this client that the lock of this key is free; `ahead` live waiters are ahead of it. */
     void (*woken)(redlock_client *client, unsigned node, unsigned ahead, const char *key, size_t size);
+    void (*handed)(redlock_client *client, unsigned node, const struct rl_handed *handed);
 };
 
 struct rl_nodes {

@@ -344,6 +344,45 @@ START_TEST(a_look_is_sent_again_as_a_whole)
 }
 END_TEST
 
+/* --- Hand-over --- */
+
+static bool three_have_offers(void *arg)
+{
+    struct scene_offer offer;
+    (void)arg;
+    return scene_read_offer(0, &offer) && scene_read_offer(1, &offer) && scene_read_offer(DECIDER, &offer);
+}
+
+/* The proof is part of the node's message. _i 0: as judged; 1: another marker; 2: the marker without evidence. */
+START_TEST(a_hand_over_counts_only_with_its_proof)
+{
+    static const unsigned givers[] = {0, 1, DECIDER};
+    const char *beginnings[] = {EVIDENCE, EVIDENCE "x", ""};
+    uint64_t count = 1;
+    struct scene_offer offer;
+    attach_quietly();
+    for (unsigned i = 0; i < 5; i++)
+        scene_hold(i, "stock");
+    scene_start_acquire(&answer, "stock", REDLOCK_WAIT_MS(SCENE_SOON_MS));
+    ck_assert(scene_run(three_have_offers, NULL));
+    for (unsigned i = 0; i < 3; i++) {
+        char marker[64], shown[128];
+        ck_assert(fake_server_get_key(scene.node[givers[i]], MARKER, marker, sizeof marker));
+        snprintf(shown, sizeof shown, "%s%s", beginnings[givers[i] == DECIDER ? _i : 0], marker);
+        ck_assert(scene_read_offer(givers[i], &offer));
+        scene_hand_over(givers[i], "stock", &offer, shown);
+    }
+    if (_i > 0)
+        ck_assert(scene_run(is_counted, &count));
+    for (unsigned i = 0; i < 5; i++)
+        scene_let_go(i, "stock");
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    ck_assert_int_eq(strcmp(redlock_lock_token(answer.lock), offer.value) == 0, _i == 0);
+    ck_assert_uint_eq(scene.client->core.statistics.unattested, _i > 0);
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+}
+END_TEST
+
 /* --- Cost --- */
 
 START_TEST(one_proof_serves_all_grants_of_a_write)
@@ -375,6 +414,7 @@ int main(void)
     tcase_add_loop_test(tcase, an_overdue_proof_is_a_timeout, 0, 2);
     tcase_add_test(tcase, a_grant_whose_proof_is_lost_is_unreachable);
     tcase_add_loop_test(tcase, a_look_is_sent_again_as_a_whole, 0, 2);
+    tcase_add_loop_test(tcase, a_hand_over_counts_only_with_its_proof, 0, 3);
     tcase_add_test(tcase, one_proof_serves_all_grants_of_a_write);
     return run_suite(suite);
 }

@@ -329,7 +329,7 @@ static bool is_script(const struct resp_command *command, enum rl_script_id id)
 /* Is it a waiter's script that acquires the lock if it is free? */
 static bool is_taking(const struct resp_command *command)
 {
-    return is_script(command, RL_SCRIPT_WAIT) && command->argc == 16 && resp_argument_is(&command->argv[7], "take");
+    return is_script(command, RL_SCRIPT_WAIT) && command->argc == 17 && resp_argument_is(&command->argv[7], "take");
 }
 
 static bool is_sent(const struct resp_command *command, enum sent what)
@@ -463,8 +463,7 @@ void scene_hold(unsigned node, const char *key)
     snprintf(held[held_count++].key, sizeof held->key, "%s", key);
 }
 
-/* Notifies the waiters like the release script, which the fake node does not run. */
-void scene_call_waiters(unsigned node, const char *key)
+void scene_publish(unsigned node, const char *key, const char *message)
 {
     const struct fake_record *record;
     for (unsigned i = 0; (record = scene_sent(node, SENT_WAIT, NULL, i, NULL)); i++) {
@@ -472,12 +471,36 @@ void scene_call_waiters(unsigned node, const char *key)
             continue;
         const char *name = record->command->argv[4].data; /* the channel, and for some waiters another word */
         char *channel = fixture_text("%.*s", (int)strcspn(name, " "), name);
-        char *message = fixture_text("0%s", key);
         fake_server_publish(scene.node[node], channel, message);
         free(channel);
-        free(message);
         return;
     }
+}
+
+/* Notifies the waiters like the release script, which the fake node does not run. */
+void scene_call_waiters(unsigned node, const char *key)
+{
+    char *message = fixture_text("0%s", key);
+    scene_publish(node, key, message);
+    free(message);
+}
+
+bool scene_read_offer(unsigned node, struct scene_offer *offer)
+{
+    const struct fake_record *record;
+    bool found = false;
+    for (unsigned i = 0; (record = scene_sent(node, SENT_WAIT, NULL, i, NULL)); i++)
+        found = sscanf(record->command->argv[record->command->argc - 1].data, "%63s %llu %llu", offer->value,
+                       &offer->ttl_ms, &offer->number) == 3;
+    return found;
+}
+
+void scene_hand_over(unsigned node, const char *key, const struct scene_offer *offer, const char *shown)
+{
+    char *message = fixture_text("G%s %llu %zu %s%s", offer->value, offer->number, strlen(key), key, shown);
+    fake_server_set_key(scene.node[node], key, offer->value, (int64_t)offer->ttl_ms);
+    scene_publish(node, key, message);
+    free(message);
 }
 
 void scene_let_go(unsigned node, const char *key)

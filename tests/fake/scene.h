@@ -46,6 +46,19 @@ void scene_end(void);
 /* Adds a test case to the suite. Its tests begin with setup, which calls scene_begin(), and end with scene_end(). */
 TCase *scene_case(Suite *suite, const char *name, void (*setup)(void));
 
+/* A waiter's offer, as a node has received it. */
+struct scene_offer {
+    char value[64];
+    unsigned long long ttl_ms, number;
+};
+
+/* Reads the last offer that the node has received. false: none. */
+bool scene_read_offer(unsigned node, struct scene_offer *offer);
+/* Notifies the waiters of the key with this message, or of the key itself that it is free. */
+void scene_publish(unsigned node, const char *key, const char *message);
+/* Hands the lock over like the release script, which the fake node does not run. shown: the proof. */
+void scene_hand_over(unsigned node, const char *key, const struct scene_offer *offer, const char *shown);
+
 /* "redis://127.0.0.1:4711?timeout_ms=20,..." Valid until the next call. */
 const char *scene_list(void);
 

@@ -601,7 +601,7 @@ END_TEST
 
 /* --- Dequeuing a waiter where the node has lost the script --- */
 
-static char place[REDLOCK_TOKEN_SIZE]; /* the token that dequeues a waiter; no lock has it */
+static char place[REDLOCK_TOKEN_SIZE]; /* the token of the offer, which is withdrawn when the waiter leaves */
 
 static void wait_where_scripts_are_forgotten(void)
 {
@@ -613,7 +613,7 @@ static void wait_where_scripts_are_forgotten(void)
     options.fair = true;
     scene_start_acquire(&answer, "stock", &options);
     ck_assert(scene_run(rests_until_called, NULL));
-    snprintf(place, sizeof place, "%s", queue_for_stock()->lease->token);
+    snprintf(place, sizeof place, "%s", queue_for_stock()->offer->lease->token);
     for (unsigned i = 0; i < 5; i++)
         fake_server_forget_scripts(scene.node[i]);
 }
@@ -626,9 +626,9 @@ static bool all_have_had(void *token)
     return true;
 }
 
-/* Waits until all nodes have replied to the earlier commands and received the later ones. Then checks that each
- * was sent count commands that dequeue the waiter. */
-static void expect_signings_out(unsigned count)
+/* Waits until all nodes have replied to the earlier commands and received the later ones. Then checks that each was
+ * sent two commands that withdraw the offer, and whether the second one dequeues the waiter. */
+static void expect_withdrawals(bool dequeue)
 {
     char token[REDLOCK_TOKEN_SIZE];
     redlock_acquire_options all = REDLOCK_ACQUIRE_OPTIONS_INIT;
@@ -638,11 +638,13 @@ static void expect_signings_out(unsigned count)
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
     ck_assert(scene_run(all_have_had, token));
     for (unsigned i = 0; i < 5; i++) {
-        const struct fake_record *last = scene_sent(i, SENT_UNDO, place, count - 1, NULL);
+        const struct fake_record *last = scene_sent(i, SENT_UNDO, place, 1, NULL);
         ck_assert_ptr_nonnull(last);
-        ck_assert_ptr_null(scene_sent(i, SENT_UNDO, place, count, NULL));
-        ck_assert(resp_command_is(last->command, count > 1 ? "EVAL" : "EVALSHA"));
-        ck_assert_uint_eq(last->command->argc, 6); /* the last argument is the name of the dequeued waiter */
+        ck_assert_ptr_null(scene_sent(i, SENT_UNDO, place, 2, NULL));
+        ck_assert(resp_command_is(last->command, "EVAL"));
+        ck_assert_uint_eq(last->command->argc, 7);
+        ck_assert_str_eq(last->command->argv[5].data, dequeue ? scene.client->nodes->channel : "");
+        ck_assert_str_eq(last->command->argv[6].data, "undo");
     }
 }
 
@@ -656,12 +658,12 @@ START_TEST(a_place_is_given_up_where_the_script_is_forgotten)
             &(struct fake_rule){.command = "EVAL", .argument = place, .skip = true, .reply = FAKE_NOSCRIPT});
     cancel(BY_CALL);
     ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
-    expect_signings_out(2);
+    expect_withdrawals(true);
     redlock_cancellation_destroy(&cancellation);
 }
 END_TEST
 
-/* A command that would dequeue this client's next waiter, which has the same name, is not sent again. */
+/* A command that is sent again does not dequeue this client's next waiter, which has the same name. */
 START_TEST(a_place_is_kept_for_the_next_waiter)
 {
     struct answer second;
@@ -671,7 +673,7 @@ START_TEST(a_place_is_kept_for_the_next_waiter)
     cancel(BY_CALL);
     ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
     ck_assert(scene_run(rests_until_called, NULL));
-    expect_signings_out(1);
+    expect_withdrawals(false);
     for (unsigned i = 0; i < 5; i++)
         scene_let_go(i, "stock");
     ck_assert_status(scene_wait(&second), REDLOCK_OK);

@@ -302,6 +302,74 @@ START_TEST(released_lock_is_handed_over_at_once)
 }
 END_TEST
 
+/* Reads the value that a waiter on the node offers to be handed the lock with. */
+static bool read_offer(size_t node, char *value, size_t size)
+{
+    static const char script[] =
+        "for _, text in ipairs(redis.call('HVALS', KEYS[1])) do "
+        "local value = string.match(text, '^(%x+) ') if value then return value end end return ''";
+
+    return cluster_command(cluster, node, value, size, "EVAL", script, "1", ALIVE, NULL) && value[0] != '\0';
+}
+
+static bool is_offered_everywhere(void *value)
+{
+    for (size_t i = 0; i < NODES; i++)
+        if (!read_offer(i, value, REDLOCK_TOKEN_SIZE))
+            return false;
+    return true;
+}
+
+/* The waiter holds the lock under the value that it offered, so it made no attempt. A busy machine may take longer for
+ * a release than an offer lasts. */
+START_TEST(release_hands_the_lock_over)
+{
+    char value[REDLOCK_TOKEN_SIZE];
+    bool handed = false;
+    cluster = real_cluster(NODES, NULL);
+    redlock_client *holder = open_here(), *other = open_here();
+
+    for (int run = 0; run < 20 && !handed; run++) {
+        struct waiter waiter = {.keeps = true};
+        redlock_lock *lock = take_it(holder);
+        start(&waiter, other, _i);
+        ck_assert(wait_until(is_offered_everywhere, value, REAL_SOON_MS));
+        release_it(lock);
+        join_with_it(&waiter);
+        handed = strcmp(redlock_lock_token(waiter.lock), value) == 0;
+        ck_assert_int_gt(redlock_validity_ms(waiter.lock), 0);
+        release_it(waiter.lock);
+    }
+    ck_assert(handed);
+    close_client(holder);
+    close_client(other);
+}
+END_TEST
+
+/* The waiter's process is dead, but its entry and its subscription's mark are not: no node may give it the lock. */
+START_TEST(lock_is_not_handed_over_to_a_dead_waiter)
+{
+    char ends[32];
+    const char *const offer = "00000000000000000000000000000000000000ff 10000 1 ";
+    cluster = real_cluster(NODES, NULL);
+    redlock_client *holder = open_here();
+    redlock_lock *lock = take_it(holder);
+
+    for (size_t i = 0; i < NODES; i++) {
+        cluster_integer(cluster, i, "ZADD", QUEUE, "1", "redlock:dead", NULL);
+        snprintf(ends, sizeof(ends), "%lld.5", (long long)time(NULL) * 1000 + 60000);
+        cluster_integer(cluster, i, "HSET", ALIVE, "redlock:dead", ends, "redlock:dead offer", offer, NULL);
+        cluster_integer(cluster, i, "INCR", FREE, NULL); /* the release looks for waiters only if it exists */
+    }
+    release_it(lock);
+    for (size_t i = 0; i < NODES; i++)
+        ck_assert_int_eq(cluster_integer(cluster, i, "EXISTS", KEY, NULL), 0);
+    lock = take_it(holder);
+    release_it(lock);
+    close_client(holder);
+}
+END_TEST
+
 static long long calls(size_t node, const char *command)
 {
     char reply[16384], name[64];
@@ -1148,6 +1216,8 @@ static Suite *waiting_suite(void)
     TCase *faults = real_bare_case(suite, "faults");
 
     tcase_add_loop_test(turns, released_lock_is_handed_over_at_once, 0, 4);
+    tcase_add_loop_test(turns, release_hands_the_lock_over, 0, 2);
+    tcase_add_test(turns, lock_is_not_handed_over_to_a_dead_waiter);
     tcase_add_loop_test(turns, who_waits_asks_once_a_second, 0, 2);
     TCase *heads = real_bare_case(suite, "heads");
     tcase_add_loop_test(heads, a_quarantine_is_waited_out_without_asking, 0, 2);

@@ -96,6 +96,25 @@ START_TEST(any_other_byte_is_no_proof)
 }
 END_TEST
 
+/* A node that hands a lock over reads its evidence and its marker in the same step. */
+START_TEST(grant_that_came_with_its_look_needs_every_byte)
+{
+    char shown[128];
+    struct quorum_attest attest = judged_at(noon), none = {0};
+    size_t size = (size_t)snprintf(shown, sizeof shown, "%s%s", evidence, marker);
+    ck_assert(quorum_attest_shows(&attest, shown, size));
+    ck_assert(!quorum_attest_shows(&attest, marker, strlen(marker)));
+    ck_assert(!quorum_attest_shows(&attest, shown, size - 1));
+    ck_assert(!quorum_attest_shows(&attest, shown, 0));
+    ck_assert(!quorum_attest_shows(&none, shown, 0));
+    for (size_t i = 0; i < size; i++) {
+        shown[i] ^= 1;
+        ck_assert(!quorum_attest_shows(&attest, shown, size));
+        shown[i] ^= 1;
+    }
+}
+END_TEST
+
 START_TEST(without_a_judgement_nothing_is_proof)
 {
     struct quorum_attest never = {0}, forgotten = judged_at(noon), unmarked = {0};
@@ -160,6 +179,7 @@ static Suite *attest_suite(void)
     tcase_add_loop_test(proof, look_proves_at_any_time_and_lets_the_marker_prove_again, 0, count);
     tcase_add_test(proof, older_look_does_not_replace_a_newer_one);
     tcase_add_test(proof, any_other_byte_is_no_proof);
+    tcase_add_test(proof, grant_that_came_with_its_look_needs_every_byte);
     tcase_add_test(proof, without_a_judgement_nothing_is_proof);
     tcase_add_test(proof, what_is_too_long_to_remember_is_never_proof);
     tcase_add_test(proof, look_is_sent_where_the_marker_would_come_too_late);

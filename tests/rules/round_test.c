@@ -654,10 +654,78 @@ static void add_acquire(Suite *suite)
     suite_add_tcase(suite, acquire);
 }
 
+static struct quorum_round offered(void)
+{
+    struct quorum_terms terms = terms_for(QUORUM_ACQUIRE, 5);
+    struct quorum_round round;
+    quorum_round_init(&round, &terms);
+    return round;
+}
+
+static struct quorum_actions handed(struct quorum_round *round, unsigned node, quorum_time since, quorum_time now)
+{
+    const struct quorum_event event = {
+        .type = QUORUM_HANDED, .now = now, .node = node, .since = since, .stopped = begin - QUORUM_SECOND};
+    return quorum_round_step(round, &event);
+}
+
+START_TEST(majority_that_hands_over_wins_from_the_oldest_of_its_times)
+{
+    struct quorum_round round = offered();
+    ck_assert(!handed(&round, 4, begin + 100 * MS, begin + 300 * MS).decided);
+    ck_assert(!handed(&round, 1, begin, begin + 300 * MS).decided);
+    ck_assert(handed(&round, 2, begin + 200 * MS, begin + 300 * MS).decided);
+    ck_assert_int_eq(round.verdict, QUORUM_WON);
+    ck_assert_uint_eq(round.validity_end, begin + 988 * MS);
+    struct quorum_actions late = handed(&round, 3, begin - 100 * MS, begin + 400 * MS);
+    ck_assert(!late.decided && !late.undo);
+    ck_assert_uint_eq(round.validity_end, begin + 988 * MS);
+}
+END_TEST
+
+START_TEST(node_hands_over_once)
+{
+    struct quorum_round round = offered();
+    for (unsigned i = 0; i < 4; i++)
+        ck_assert(!handed(&round, i % 2, begin, begin + MS).decided);
+}
+END_TEST
+
+START_TEST(stale_hand_over_is_too_slow_and_is_undone)
+{
+    struct quorum_round round = offered();
+    handed(&round, 0, begin, begin + MS);
+    handed(&round, 1, begin - QUORUM_SECOND, begin + MS);
+    struct quorum_actions actions = handed(&round, 2, begin, begin + MS);
+    ck_assert(actions.decided);
+    ck_assert_int_eq(round.verdict, QUORUM_LOST_TOO_SLOW);
+    ck_assert_uint_eq(actions.undo, 7);
+}
+END_TEST
+
+START_TEST(hand_over_from_before_the_clock_stopped_is_too_slow)
+{
+    struct quorum_round round = offered();
+    for (unsigned i = 0; i < 2; i++)
+        handed(&round, i, begin, begin + MS);
+    const struct quorum_event event = {
+        .type = QUORUM_HANDED, .now = begin + 2 * MS, .node = 2, .since = begin, .stopped = begin + MS};
+    quorum_round_step(&round, &event);
+    ck_assert_int_eq(round.verdict, QUORUM_LOST_TOO_SLOW);
+}
+END_TEST
+
 static Suite *round_suite(void)
 {
     Suite *suite = suite_create("quorum/round");
     add_acquire(suite);
+
+    TCase *handed = tcase_create("handed over");
+    tcase_add_test(handed, majority_that_hands_over_wins_from_the_oldest_of_its_times);
+    tcase_add_test(handed, node_hands_over_once);
+    tcase_add_test(handed, stale_hand_over_is_too_slow_and_is_undone);
+    tcase_add_test(handed, hand_over_from_before_the_clock_stopped_is_too_slow);
+    suite_add_tcase(suite, handed);
 
     TCase *held = tcase_create("extend, release and look");
     tcase_add_test(held, extension_moves_the_end);

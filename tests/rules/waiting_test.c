@@ -13,6 +13,7 @@ static const quorum_time begin = 1000 * QUORUM_SECOND;
 #define STAND_IN (20 * MS)
 #define SOON     (3 * STAND_IN)
 #define WATCH    (20 * MS)
+#define PATIENCE (50 * MS)
 #define FAIR     1
 #define PLAIN    2
 
@@ -23,6 +24,7 @@ static struct quorum_waiting waiting_with(unsigned nodes, unsigned width)
                                                .refresh = REFRESH,
                                                .stand_in = STAND_IN,
                                                .watch = WATCH,
+                                               .patience = PATIENCE,
                                                .last_attempt = QUORUM_NEVER};
     struct quorum_waiting waiting;
     quorum_waiting_init(&waiting, &terms);
@@ -1146,6 +1148,34 @@ static void add_trying(Suite *suite)
     suite_add_tcase(suite, trying);
 }
 
+/* The first node's hand-over starts the time; a later one does not prolong it. */
+START_TEST(hand_over_by_too_few_is_given_back)
+{
+    struct quorum_waiting waiting = queued(5, PLAIN, QUORUM_NEVER);
+    ck_assert(is_quiet(step(&waiting, QUORUM_WAITING_HANDED, 2, begin)));
+    ck_assert(is_quiet(step(&waiting, QUORUM_WAITING_HANDED, 3, begin + PATIENCE / 2)));
+    ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + PATIENCE);
+    ck_assert(is_quiet(wake(&waiting, begin + PATIENCE - 1)));
+    struct quorum_waiting_actions actions = wake(&waiting, begin + PATIENCE);
+    ck_assert(actions.withdraw && is_attempt(actions));
+    actions = tried(&waiting, begin + 2 * PATIENCE);
+    ck_assert(!actions.withdraw && !actions.attempt);
+    ck_assert(!wake(&waiting, begin + 3 * PATIENCE).withdraw);
+}
+END_TEST
+
+/* It is given back after the attempt, and after the look that follows. */
+START_TEST(hand_over_during_an_attempt_is_given_back_after_it)
+{
+    struct quorum_waiting waiting = queued(5, PLAIN, QUORUM_NEVER);
+    quorum_waiting_try(&waiting);
+    ck_assert(is_quiet(step(&waiting, QUORUM_WAITING_HANDED, 2, begin)));
+    ck_assert(is_quiet(wake(&waiting, begin + PATIENCE)));
+    ck_assert(is_look(tried(&waiting, begin + 2 * PATIENCE)));
+    ck_assert(looked(&waiting, begin + 2 * PATIENCE).withdraw);
+}
+END_TEST
+
 static Suite *waiting_suite(void)
 {
     Suite *suite = suite_create("quorum/waiting");
@@ -1161,6 +1191,11 @@ static Suite *waiting_suite(void)
     tcase_add_test(stand_in, minority_of_words_is_looked_after_once);
     tcase_add_test(stand_in, stand_in_is_off_when_the_lock_has_been_taken);
     suite_add_tcase(suite, stand_in);
+
+    TCase *handed = tcase_create("handed over");
+    tcase_add_test(handed, hand_over_by_too_few_is_given_back);
+    tcase_add_test(handed, hand_over_during_an_attempt_is_given_back_after_it);
+    suite_add_tcase(suite, handed);
 
     TCase *foreign = tcase_create("foreign");
     tcase_add_test(foreign, foreign_holder_is_tried_at_growing_intervals);

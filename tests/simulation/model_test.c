@@ -466,8 +466,11 @@ static void say_release(void)
     add("1");
     add(ONE_OF(locks));
     add(ONE_OF(tokens));
-    if (once_in(3))
-        add(ONE_OF(waiters));
+    bool undoes = once_in(4);
+    if (undoes || once_in(2))
+        add(once_in(2) ? ONE_OF(waiters) : "");
+    if (undoes)
+        add("undo");
 }
 
 static void say_extend(void)
@@ -535,6 +538,10 @@ static void say_wait(void)
     add_print("%zu", slots);
     add_print("%d", slots ? (int)draw(slots + 1) - 1 : -1);
     add(once_in(2) ? "1" : "0");
+    if (once_in(2))
+        add_print("%040zx %s 7 %s", draw(3), ONE_OF(lives), once_in(2) ? marker : "");
+    else
+        add("");
 }
 
 static void say_grant(void)

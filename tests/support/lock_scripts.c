@@ -62,7 +62,7 @@ static void query(const struct fake_script_call *call)
 /* The model has no queue, so each waiter is the first one. It has no fencing records. */
 static void wait_for_lock(const struct fake_script_call *call)
 {
-    assert(call->key_count == 1 && call->argument_count == 12);
+    assert(call->key_count == 1 && call->argument_count == 13);
     const struct fake_key *key = fake_node_find(call->node, call->database, &call->keys[0]);
     bool take = key == NULL && resp_argument_is(&call->arguments[3], "take");
     int64_t ttl_ms = strtoll(call->arguments[5].data, NULL, 10);

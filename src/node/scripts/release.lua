@@ -1,11 +1,13 @@
 -- Compare and delete: only the holder's own token unlocks.
--- KEYS: lock. ARGV: token[, waiter to dequeue].
+-- KEYS: lock. ARGV: token[, waiter to dequeue ('': none)[, undo]]. The release of a lock that was held hands it over to
+-- the first waiter. An undo, with a third argument, does not: the few nodes that granted a failed attempt must not be
+-- passed from waiter to waiter.
 -- Answers RL_KEY_DONE; RL_KEY_UNANNOUNCED: done, but the user may not notify the waiters; RL_KEY_NOT_OURS: another
 -- token, or no key.
 -- Most releases have no waiter, so they cost no more calls than compare and delete: while clients wait there is a key
 -- ':redlock:free', which is deleted along with the lock. If two keys were deleted, the waiters are notified, and the key
 -- is set again with the time since which the lock is free.
-local token, waiter = ARGV[1], ARGV[2]
+local token, waiter = ARGV[1], ARGV[2] ~= '' and ARGV[2] or nil
 local call = redis.call
 local deleted = false
 local holder = redis.pcall('GET', KEYS[1])
@@ -25,9 +27,10 @@ if holder == token then
 elseif not waiter then
   return RL_KEY_NOT_OURS
 end
+-- include handing
 -- include wake
 -- A user without rights to the queue releases the lock all the same.
-local ran, published = pcall(wake, KEYS[1], waiter, deleted)
+local ran, published = pcall(wake, KEYS[1], waiter, deleted, nil, nil, deleted and not ARGV[3] and give)
 if not deleted then
   return RL_KEY_NOT_OURS
 end

@@ -5,15 +5,16 @@
 -- ends with ' r'. ticket: its place. width: see above. task: enqueue; take: take the lock, or enqueue; try: take it, but
 -- do not enqueue. token. ttl: in ms. fence: the proposed fencing token (0: none). fence_life: of its record, in ms (0:
 -- forever). mode: exclusive or shared. slots: a semaphore's number of slots (otherwise 0). wanted: the slot to take (-1:
--- none; it is free if any slot is). subscribed: 1: the waiter is subscribed on this node, 0.
+-- none; it is free if any slot is). subscribed: 1: the waiter is subscribed on this node, 0. offer: for a hand-over ('':
+-- none), as include/handing.lua reads it.
 -- Answers {taken, remaining, ahead, seen, record}
---   taken: 1 or 0.
+--   taken: 1 or 0. RL_WAIT_HANDED: no, but the lock has been handed over to this waiter.
 --   remaining: ms until the lock is free. 0: it is free, -1: it does not expire.
 --   ahead: live waiters ahead of this one, counted up to width.
 --   seen: of a new entry, the largest ticket before it. Below 0: minus the later ticket that the entry has here.
 --   record: if taken, the largest fencing record from before. If not, of a semaphore one bit for each free slot, of a
 --   lock a number for the token of a foreign holder (0: none).
-local waiter, ticket, width, task, token, ttl, fence, fence_life, mode, slots, wanted, subscribed = unpack(ARGV)
+local waiter, ticket, width, task, token, ttl, fence, fence_life, mode, slots, wanted, subscribed, offer = unpack(ARGV)
 local call = redis.call
 -- include fence
 -- include shared
@@ -80,7 +81,7 @@ local function look(key, queue, alive)
       local published = wakes and redis.pcall('PUBLISH', string.match(other, '^%S+'), '0' .. lock_of(key))
       if ends < now or published == 0 and ends % 1 ~= 0 then
         call('ZREM', queue, other)
-        call('HDEL', alive, other)
+        call('HDEL', alive, other, other .. ' offer')
         dropped = dropped + 1
       elseif other ~= waiter then
         ahead = ahead + 1
@@ -106,7 +107,7 @@ local function take(key, queue, alive)
     call('HDEL', alive, ' writer')
   end
   call('ZREM', queue, waiter)
-  call('HDEL', alive, waiter)
+  call('HDEL', alive, waiter, waiter .. ' offer')
   if call('EXISTS', queue) == 0 then
     call('DEL', alive, key .. RL_FREE_SUFFIX) -- no waiters: nothing to remember
   else
@@ -119,7 +120,8 @@ local function enqueue(key, queue, alive, mine)
     call('ZADD', queue, ticket, waiter)
   end
   call('PEXPIRE', queue, RL_QUEUE_LIFE_MS) -- at once: a user without HSET must leave no key without an expiry
-  call('HSET', alive, waiter, now + RL_WAITER_LIFE_MS + (subscribed == '1' and 0.5 or 0)) -- .5: subscribed
+  -- .5: subscribed
+  call('HSET', alive, waiter, now + RL_WAITER_LIFE_MS + (subscribed == '1' and 0.5 or 0), waiter .. ' offer', offer)
   call('PEXPIRE', alive, RL_QUEUE_LIFE_MS)
   if not shared and slots == 0 then -- how long readers have been held off
     local readers = call('EXISTS', key) == 1 and is_open(key)
@@ -166,6 +168,10 @@ if task ~= 'enqueue' and longest == 0 and most < width then
     end
   end
   return {1, tonumber(ttl), most, 0, record}
+end
+local offered = longest ~= 0 and string.match(offer, '^%x+')
+if offered and redis.pcall('GET', KEYS[1]) == offered then
+  return {RL_WAIT_HANDED, longest, 0, 0, 0}
 end
 local seen, place, holder = 0, 0, 0
 for i, key in ipairs(KEYS) do

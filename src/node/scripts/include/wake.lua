@@ -2,12 +2,12 @@
 -- wakes the first live waiter, on the channel that its name begins with; and the second, in case the first is dead,
 -- unless the first refreshed its entry just now: waking the second is most of the cost of a hand-over. Readers at the
 -- head are woken together, also while other readers hold the lock. freed: the caller has freed the lock. most: the
--- number of waiters to look at, minus one. base: of a slot, the semaphore's key, which has the queue. Returns false if
--- the user may not publish.
+-- number of waiters to look at, minus one. base: of a slot, the semaphore's key, which has the queue. give: hands the
+-- lock over to the first waiter instead, if it can. Returns false if the user may not publish.
 -- A waiter that was subscribed when it refreshed its entry (.5 in the end of its life), and is not now, is removed:
 -- its process is dead. If it lives, its client looks as soon as it is subscribed again, and enqueues it with the same
 -- ticket.
-local function wake(key, out, freed, most, base)
+local function wake(key, out, freed, most, base, give)
   base = base or key
   local queue, alive, free = base .. RL_QUEUE_SUFFIX, base .. RL_ALIVE_SUFFIX, base .. RL_FREE_SUFFIX
   if call('EXISTS', queue) == 0 then
@@ -18,7 +18,7 @@ local function wake(key, out, freed, most, base)
   end
   if out then
     call('ZREM', queue, out)
-    call('HDEL', alive, out)
+    call('HDEL', alive, out, out .. ' offer')
   end
   if call('EXISTS', queue) == 0 then
     call('DEL', alive, free) -- no waiters: nothing to remember
@@ -40,11 +40,17 @@ local function wake(key, out, freed, most, base)
         if readers ~= nil and reader ~= readers or not reader and (held or woken == 2) then
           break
         end
-        published = redis.pcall('PUBLISH', string.match(waiter, '^%S+'), (reader and 0 or woken) .. key)
+        if give and woken == 0 and not reader and ends % 1 ~= 0 and ends > now + RL_WAITER_LIFE_MS - RL_WAITER_FRESH_MS then
+          published = give(key, waiter, queue, alive, free)
+          if published == true then
+            return true
+          end
+        end
+        published = published or redis.pcall('PUBLISH', string.match(waiter, '^%S+'), (reader and 0 or woken) .. key)
       end
       if ends < now or published == 0 and ends % 1 ~= 0 then
         call('ZREM', queue, waiter)
-        call('HDEL', alive, waiter)
+        call('HDEL', alive, waiter, waiter .. ' offer')
         dropped = dropped + 1
       else
         if type(published) == 'table' and published.err then

@@ -1,0 +1,140 @@
+#include "src/lock/handover.h"
+
+#include <string.h>
+
+#include "src/core/clock.h"
+#include "src/lock/detached.h"
+#include "src/lock/locks.h"
+#include "src/lock/queue.h"
+#include "src/lock/round.h"
+#include "src/node/guard.h"
+
+static struct rl_round *create(struct rl_queue *queue)
+{
+    int status;
+    struct rl_locks *locks = queue->locks;
+    const struct rl_text resource = rl_lease_resource(queue->lease, 0);
+    const struct quorum_terms terms = {
+        .kind = QUORUM_ACQUIRE,
+        .nodes = locks->nodes->count,
+        .ttl = queue->first->ttl,
+        .drift_ppm = locks->core->options.drift_ppm,
+        .minimum_validity = queue->first->minimum_validity,
+    };
+    struct rl_lease *lease = rl_lease_create_one(locks, resource.bytes, resource.size, &status);
+    if (!lease)
+        return NULL;
+    struct rl_round *offer = rl_round_create(locks, lease, RL_ASK_TAKE, &terms);
+    lease->queued = true;
+    lease->ttl_ms = (uint32_t)(terms.ttl / QUORUM_MILLISECOND);
+    rl_lease_unref(lease);
+    return offer;
+}
+
+void rl_handover_offer(struct rl_queue *queue, struct rl_round *request)
+{
+    if (!queue->first || !queue->first->ttl)
+        return;
+    if (!queue->offer)
+        queue->offer = create(queue);
+    if (queue->offer)
+        request->offer = rl_lease_ref(queue->offer->lease);
+}
+
+static struct rl_round *close_offer(struct rl_queue *queue)
+{
+    struct rl_round *offer = queue->offer;
+    queue->offer = NULL;
+    return offer;
+}
+
+void rl_handover_withdraw(struct rl_queue *queue)
+{
+    struct rl_round *offer = close_offer(queue);
+    if (!offer)
+        return;
+    offer->lease->withdrawn = true;
+    rl_lease_release_detached(offer->lease);
+    rl_round_leave(offer);
+}
+
+quorum_nodes rl_handover_end(struct rl_queue *queue, const struct rl_lease *won)
+{
+    const struct rl_round *offer = queue->offer;
+    quorum_nodes listed = queue->rules.listed & ~(won ? won->may_hold : 0);
+    if (!offer)
+        return listed;
+    if (won == offer->lease) { /* nodes that have not handed it over yet will, or dequeue it on the release */
+        listed = won->may_hold & ~won->offered;
+        rl_round_leave(close_offer(queue));
+        return listed;
+    }
+    if (won && !offer->rules.asked && !listed) {
+        rl_round_leave(close_offer(queue));
+        return 0;
+    }
+    listed &= ~offer->lease->may_hold;
+    rl_handover_withdraw(queue);
+    return listed;
+}
+
+/* A grant that no waiter counts: its waiter has withdrawn the offer, or has got the lock by an attempt. */
+static void undo(struct rl_locks *locks, unsigned node, const struct rl_handed *handed, struct rl_text resource)
+{
+    int status;
+    if (rl_leases_find_token(locks, resource.bytes, resource.size, handed->value))
+        return; /* one more grant of a lock that is held */
+    struct rl_lease *lease = rl_lease_create_of(locks, resource.bytes, resource.size, handed->value, &status);
+    if (!lease)
+        return; /* the key expires by itself */
+    lease->may_hold = quorum_node(node);
+    rl_lease_release_detached(lease);
+    rl_lease_unref(lease);
+}
+
+/* A node that may have lost data, or cannot prove that it has not, does not count. */
+static bool counts(struct rl_node *node, const struct rl_handed *handed, quorum_time now)
+{
+    if (node->nodes->core->options.guard &&
+        !quorum_attest_shows(&node->attest.rules, handed->shown, handed->shown_size)) {
+        node->nodes->core->statistics.unattested++;
+        rl_guard_doubt(node);
+        return false;
+    }
+    return !node->unfit && !rl_guard_objection(node, now);
+}
+
+static void take(struct rl_queue *queue, struct rl_node *node, const struct rl_handed *handed)
+{
+    quorum_time now = rl_now();
+    struct rl_round *offer = queue->offer;
+    rl_fanout_ref(&offer->fanout);
+    if (handed->since <= now && counts(node, handed, now))
+        rl_round_handed(offer, node, handed->since, now);
+    if (offer->rules.verdict == QUORUM_WON) {
+        queue->first->handed(queue->first, offer);
+    } else {
+        const struct quorum_waiting_event event = {.type = QUORUM_WAITING_HANDED, .now = now, .node = node->index};
+        rl_queue_step(queue, &event);
+    }
+    rl_fanout_unref(&offer->fanout);
+}
+
+static bool is_same(struct rl_text a, struct rl_text b)
+{
+    return a.size == b.size && memcmp(a.bytes, b.bytes, a.size) == 0;
+}
+
+void rl_handover_take(struct rl_locks *locks, unsigned node, const struct rl_handed *handed)
+{
+    size_t prefix = strlen(locks->core->options.prefix);
+    if (handed->key.size <= prefix)
+        return;
+    const struct rl_text resource = {handed->key.bytes + prefix, handed->key.size - prefix};
+    const struct rl_names names = rl_names_of(resource.bytes, resource.size);
+    struct rl_queue *queue = rl_queue_find(locks, &names);
+    if (queue && queue->first && queue->offer && is_same(handed->value, rl_lease_value(queue->offer->lease)))
+        take(queue, &locks->nodes->node[node], handed);
+    else
+        undo(locks, node, handed, resource);
+}

@@ -1,0 +1,37 @@
+-- Gives a lock that this script has just deleted to a waiter that offers to take it so: sets the key to the value in the
+-- waiter's offer, removes its entry, and publishes the grant.
+-- An offer is the value, its ttl in ms, a number for the waiter, and the marker whose proof the grant needs ('': none).
+-- The grant is 'G', the value, the waiter's number, the size of the key, the key, and what attest.lua shows: the proof.
+-- Returns true: done; 0: the waiter's process is dead; nil: it makes no offer, or this user may not do it.
+-- include evidence
+local function give(key, waiter, queue, alive, free)
+  local offer = call('HGET', alive, waiter .. ' offer') or ''
+  local value, ttl, number, marker = string.match(offer, '^(%x+) (%d+) (%d+) (.*)$')
+  local shown = ''
+  if value and marker ~= '' then
+    local may_read, run_id, role, history, evicted = pcall(evidence)
+    local text = redis.pcall('GETRANGE', marker, 0, RL_MARKER_LAST)
+    if not may_read or type(text) ~= 'string' then
+      return nil
+    end
+    shown = string.format('%s %s %s %s\n', run_id, role, history, evicted) .. text
+  end
+  local set = value and redis.pcall('SET', key, value, 'PX', ttl)
+  if not set or set.err then
+    return nil
+  end
+  local grant = string.format('G%s %s %d ', value, number, #key) .. key .. shown
+  local received = redis.pcall('PUBLISH', string.match(waiter, '^%S+'), grant)
+  if type(received) ~= 'number' or received == 0 then
+    call('DEL', key)
+    return received == 0 and 0 or nil
+  end
+  call('ZREM', queue, waiter)
+  call('HDEL', alive, waiter, waiter .. ' offer')
+  if call('EXISTS', queue) == 0 then
+    call('DEL', alive, free)
+  else
+    call('SET', free, 0, 'PX', RL_QUEUE_LIFE_MS)
+  end
+  return true
+end

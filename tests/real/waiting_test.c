@@ -302,6 +302,19 @@ START_TEST(released_lock_is_handed_over_at_once)
 }
 END_TEST
 
+/* Without renewal, so that all commands during the hold come from the waiter. */
+static redlock_lock *take_it_for_long(redlock_client *client)
+{
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    redlock_lock *lock;
+
+    options.wait_ms = REAL_SOON_MS;
+    options.ttl_ms = 30000;
+    options.no_renewal = 1;
+    real_status(redlock_acquire(client, KEY, &options, &lock, &result), REDLOCK_OK, &result);
+    return lock;
+}
+
 /* Reads the value that a waiter on the node offers to be handed the lock with. */
 static bool read_offer(size_t node, char *value, size_t size)
 {
@@ -341,6 +354,30 @@ START_TEST(release_hands_the_lock_over)
         release_it(waiter.lock);
     }
     ck_assert(handed);
+    close_client(holder);
+    close_client(other);
+}
+END_TEST
+
+/* The nodes have given the waiter the lock, but their messages are lost. Its next poll shows it. */
+START_TEST(lock_that_was_handed_over_without_a_message_is_found)
+{
+    static const char give[] =
+        "redis.call('SET', KEYS[1], ARGV[1], 'PX', 30000) redis.call('DEL', KEYS[2], KEYS[3]) return 1";
+    char value[REDLOCK_TOKEN_SIZE];
+    struct waiter waiter = {.keeps = true};
+    cluster = real_cluster(NODES, NULL);
+    redlock_client *holder = open_here(), *other = open_here();
+    redlock_lock *lock = take_it_for_long(holder);
+
+    start(&waiter, other, _i);
+    ck_assert(wait_until(is_offered_everywhere, value, REAL_SOON_MS));
+    for (size_t i = 0; i < NODES; i++)
+        cluster_integer(cluster, i, "EVAL", give, "3", KEY, QUEUE, ALIVE, value, NULL);
+    join_with_it(&waiter);
+    ck_assert_str_ne(redlock_lock_token(waiter.lock), value);
+    release_it(waiter.lock);
+    redlock_release(&lock, NULL); /* it is lost */
     close_client(holder);
     close_client(other);
 }
@@ -401,19 +438,6 @@ static bool are_made(void *arg)
         if (sent(i) < looks->before[i] + looks->count)
             return false;
     return true;
-}
-
-/* Without renewal, so that all commands during the hold come from the waiter. */
-static redlock_lock *take_it_for_long(redlock_client *client)
-{
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    redlock_lock *lock;
-
-    options.wait_ms = REAL_SOON_MS;
-    options.ttl_ms = 30000;
-    options.no_renewal = 1;
-    real_status(redlock_acquire(client, KEY, &options, &lock, &result), REDLOCK_OK, &result);
-    return lock;
 }
 
 START_TEST(who_waits_asks_once_a_second)
@@ -1218,6 +1242,7 @@ static Suite *waiting_suite(void)
     tcase_add_loop_test(turns, released_lock_is_handed_over_at_once, 0, 4);
     tcase_add_loop_test(turns, release_hands_the_lock_over, 0, 2);
     tcase_add_test(turns, lock_is_not_handed_over_to_a_dead_waiter);
+    tcase_add_loop_test(turns, lock_that_was_handed_over_without_a_message_is_found, 0, 2);
     tcase_add_loop_test(turns, who_waits_asks_once_a_second, 0, 2);
     TCase *heads = real_bare_case(suite, "heads");
     tcase_add_loop_test(heads, a_quarantine_is_waited_out_without_asking, 0, 2);

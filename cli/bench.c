@@ -74,6 +74,7 @@ static int run(const struct cli_arguments *arguments)
     bench->prefix = prefix;
     bench->time_ms = wanted.time_ms;
     bench->threads = (unsigned)wanted.threads;
+    bench->ready_ms = 2 * (int64_t)settings->options.connect_timeout_ms + 1000; /* two attempts */
     bench->ttl_ms = settings->options.ttl_ms;
     status = measure(bench);
     free(bench);

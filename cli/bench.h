@@ -23,6 +23,7 @@ struct cli_bench {
     redlock_client *client;
     const char *prefix; /* of the names: RESOURCE */
     int64_t time_ms;    /* for the whole measurement */
+    int64_t ready_ms;   /* how long a majority may take to connect */
     unsigned threads;   /* of the last phase */
     uint32_t ttl_ms;
     uint32_t nodes;

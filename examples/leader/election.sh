@@ -10,9 +10,9 @@ work=$(mktemp -d)
 journal=$work/journal
 touch "$journal"
 declare -A pids=()
-readonly ttl_ms=2000
+readonly ttl_ms=4000 # a leader on a busy machine must not lose its lock by a short stall
 # A crashed leader's lock ends after one ttl, and a waiter notices it within 1.3 s. The rest is for a busy machine.
-readonly bound_ms=8000
+readonly bound_ms=12000
 
 cleanup() {
   local name

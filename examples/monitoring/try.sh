@@ -38,8 +38,12 @@ scrape() {
   exec 3>&-
 }
 
-scrape >"$work/metrics"
-grep -q '^redlock_acquires_total{status="OK"} [1-9]' "$work/metrics" || die "the scrape acquired no lock"
+for _ in $(seq 100); do
+  scrape >"$work/metrics"
+  if grep -q '^redlock_acquires_total{status="OK"} [1-9]' "$work/metrics"; then break; fi
+  sleep 0.1
+done
+grep -q '^redlock_acquires_total{status="OK"} [1-9]' "$work/metrics" || die "the scrapes acquired no lock"
 python3 "$here/check.py" "$work/metrics" "$here/rules.yml" "$here/dashboard.json" "$2"
 if command -v promtool >/dev/null; then
   promtool check rules "$here/rules.yml"

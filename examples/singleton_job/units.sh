@@ -14,10 +14,13 @@ trap 'rm -rf "$work"' EXIT
 sed "s|/usr/bin/redlock|$1/redlock|" "$here/singleton-job.service" >"$work/singleton-job.service"
 cp "$here/singleton-job.timer" "$work"
 
-faults() { # the lines on these units; some faults have no exit status
-  (cd "$work" && systemd-analyze verify --man=no ./singleton-job.service ./singleton-job.timer 2>&1) |
-    grep singleton-job || true
-}
+verify() { (cd "$work" && systemd-analyze verify --man=no ./singleton-job.service ./singleton-job.timer 2>&1) || true; }
+faults() { verify | grep singleton-job || true; } # the lines on these units: some faults have no exit status
+
+if verify | grep -qE '^Failed to (initialize|set up|setup|start) manager'; then
+  echo "skipped: systemd-analyze cannot verify units on this system: $(verify)" >&2
+  exit 77
+fi
 
 [ -z "$(faults)" ] || { faults; exit 1; }
 sed -i 's/^Type=/Typ=/' "$work/singleton-job.service"

@@ -17,7 +17,7 @@ enum { NOT_OBTAINED = 1, LOST = 75, MAJORITY = 3 };
 
 static const char resource[] = real_key("lost");
 
-#define SHORT_TTL "--ttl", "2s", "--grace", "500ms"
+#define SHORT_TTL "--ttl", "4s", "--grace", "1s"
 
 /* Prints why; and "alive" if the process of CMD, which ignores SIGTERM, lives. */
 static const char report[] =
@@ -57,7 +57,7 @@ static const struct {
 } losses[] = {{delete_keys, "1h", "gone"},
               {stop_majority, "1h", "ended"},
               {kill_holder, "1h", "killed"},
-              {do_nothing, "3s", "ended"}};
+              {do_nothing, "5s", "ended"}};
 enum { LOSSES = sizeof(losses) / sizeof(losses[0]) };
 
 static struct program *start(const char *cap, const char *on_lost, const char *script)
@@ -147,7 +147,7 @@ END_TEST
 
 START_TEST(of_several_resources_the_command_knows_the_one_that_cmd_knew)
 {
-    struct program *program = program_start(&scene_on_nodes, "run", SHORT_TTL, "--cap", "2s", "--on-lost",
+    struct program *program = program_start(&scene_on_nodes, "run", SHORT_TTL, "--cap", "4s", "--on-lost",
                                             "echo $REDLOCK_RESOURCE", real_key("b"), real_key("a"), real_key("c"), "--",
                                             "sh", "-c", "echo $REDLOCK_RESOURCE; sleep 60", NULL);
 

@@ -18,7 +18,7 @@ die() {
 }
 
 reported() { # LIBRARY_SOURCE COMMAND_SOURCE: the names in the code
-  sed -nE 's/.*\{REDLOCK_FINDING_[A-Z_]+, *"([a-z-]+)".*/\1/p' "$1"
+  sed -nE 's/.*\{REDLOCK_FINDING_[A-Z_]+,[^"]*"([a-z-]+)".*/\1/p' "$1"
   tr -d '\n' <"$2" | grep -oE 'add(_to_node)?\([^;"]*"[a-z-]+"' | sed -E 's/.*"([a-z-]+)"/\1/'
 }
 

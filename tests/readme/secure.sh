@@ -77,6 +77,7 @@ for number in 1 2 3 4 5; do start "$number"; done
 block ini 1 | here >redlock.conf
 for number in 1 2 3 4 5; do sed -i "s|127.0.0.1:6379|127.0.0.1:${ports[number]}|" redlock.conf; done
 if [ "$tls" = no ]; then sed -i 's|rediss://||g; /^tls-/d' redlock.conf; fi
+printf 'timeout = 5s\nconnect-timeout = 10s\n' >>redlock.conf # for a busy machine
 echo choose-a-password >password
 export REDLOCK_CONFIG=$work/redlock.conf
 unset REDLOCK_NODES REDLOCK_PASSWORD REDLOCK_USER

@@ -1,4 +1,4 @@
-/* One process of the contest, by the blocking or the asynchronous API. */
+/* One process of the contest, by one of the APIs. */
 #include <ev.h>
 #include <redlock/redlock.h>
 #include <sys/prctl.h>
@@ -19,7 +19,8 @@ static struct {
     redlock_lock *lock;
     uint64_t started, acquired; /* clock */
     struct ev_loop *loop;
-    ev_io hold_over; /* a timerfd: the loop's own timers are not exact enough */
+    ev_io completions; /* API by descriptor */
+    ev_io hold_over;   /* a timerfd: the loop's own timers are not exact enough */
 } me;
 
 static void witness_begin(void)
@@ -151,17 +152,36 @@ static void on_ready(redlock_client *client, const redlock_result *result, void 
     ev_break(me.loop, EVBREAK_ALL);
 }
 
-static void open_asynchronous(void)
+static void on_completions(struct ev_loop *loop, ev_io *watcher, int events)
+{
+    (void)loop, (void)watcher, (void)events;
+    redlock_dispatch(me.client);
+}
+
+static void attach(void)
 {
     redlock_result result;
+    if (redlock_attach(me.loop, me.contest->nodes, NULL, &me.client, &result) != REDLOCK_OK ||
+        redlock_ready_async(me.client, ACTOR_READY_TIMEOUT_MS, on_ready, NULL) != REDLOCK_OK)
+        actor_fail("no client", redlock_result_text(&result));
+    ev_run(me.loop, 0);
+}
+
+static void open_asynchronous(void)
+{
     me.loop = ev_loop_new(EVFLAG_NOENV);
     int timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (!me.loop || timer < 0 || redlock_attach(me.loop, me.contest->nodes, NULL, &me.client, &result) != REDLOCK_OK ||
-        redlock_ready_async(me.client, ACTOR_READY_TIMEOUT_MS, on_ready, NULL) != REDLOCK_OK)
-        actor_fail("no client", "see above");
-    ev_run(me.loop, 0);
+    if (!me.loop || timer < 0)
+        actor_fail("no loop", "see above");
     ev_io_init(&me.hold_over, on_hold_over, timer, EV_READ);
     ev_io_start(me.loop, &me.hold_over);
+    if (me.contest->api == ASYNCHRONOUS) {
+        attach();
+        return;
+    }
+    me.client = actor_connect(me.contest->nodes);
+    ev_io_init(&me.completions, on_completions, redlock_descriptor(me.client), EV_READ);
+    ev_io_start(me.loop, &me.completions);
 }
 
 static void run_asynchronous(void)
@@ -213,19 +233,19 @@ void contend(const void *argument)
     me.account = &arena->accounts[contest->number];
     me.self = contest->number + 1;
     prctl(PR_SET_TIMERSLACK, 1); /* so that the hold does not last 50 us longer than requested */
-    if (contest->asynchronous)
-        open_asynchronous();
-    else
+    if (contest->api == BLOCKING)
         me.client = actor_connect(contest->nodes);
+    else
+        open_asynchronous();
     atomic_fetch_add(&arena->ready, 1);
     wait_for_begin();
     uint64_t cpu = clock_cpu();
-    if (contest->asynchronous)
-        run_asynchronous();
-    else
+    if (contest->api == BLOCKING)
         run_blocking();
+    else
+        run_asynchronous();
     me.account->cpu = clock_cpu() - cpu;
-    if (contest->asynchronous)
+    if (contest->api == ASYNCHRONOUS)
         close_asynchronous();
     else
         redlock_close(&me.client, NULL);

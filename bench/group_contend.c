@@ -44,7 +44,7 @@ void group_contend(struct stage *stage)
                                                 .processes = i == LONE ? 1 : PROCESSES,
                                                 .hold_us = HOLD_US,
                                                 .fair = i == FAIR};
-                contest_play(contest, stage->nodes, stage->quick ? 2 : 5);
+                contest_play(contest, stage->nodes, stage->quick ? 2 : 4);
             }
     for (unsigned api = 0; api < APIS; api++) {
         struct contest *of = contests[api];

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 
 enum {
     NODES = 5,
+    REPEATS = 3,
     COUNTS_MAX = 64,
     PREFIX_MAX = 10,
     NAME_SIZE = 32,
@@ -169,9 +171,8 @@ static void count_run(const struct tool *tool, const char *program, const char *
     counts->own_allocations = (double)after.allocations;
 }
 
-/* Per lock; what does not occur is left out. */
-static void count(const struct tool *tool, const char *program, const char *nodes, unsigned in_flight,
-                  struct counts *each)
+static void count_once(const struct tool *tool, const char *program, const char *nodes, unsigned in_flight,
+                       struct counts *each)
 {
     static struct counts few, many;
     double locks = tool->long_run - tool->short_run;
@@ -181,6 +182,21 @@ static void count(const struct tool *tool, const char *program, const char *node
     for (unsigned i = 0; i < many.count; i++)
         add(each, many.of[i].name, (many.of[i].number - number_of(&few, many.of[i].name)) / locks);
     each->own_allocations = (many.own_allocations - few.own_allocations) / locks;
+}
+
+/* Per lock; the least of several times. Other load on the machine only adds: replies arrive one by one, and slow nodes
+ * fall behind. */
+static void count(const struct tool *tool, const char *program, const char *nodes, unsigned in_flight,
+                  struct counts *least)
+{
+    static struct counts each;
+    count_once(tool, program, nodes, in_flight, least);
+    for (unsigned i = 1; i < REPEATS; i++) {
+        count_once(tool, program, nodes, in_flight, &each);
+        for (unsigned n = 0; n < least->count; n++)
+            least->of[n].number = fmin(least->of[n].number, number_of(&each, least->of[n].name));
+        least->own_allocations = fmin(least->own_allocations, each.own_allocations);
+    }
 }
 
 /* ---------------------------------------------------------------------------------------------------------- figures */
@@ -210,7 +226,8 @@ static void count_calls(const char *label, const char *program, const char *node
     report_figure(label, "allocations, its own", estimate_exact(allocations.own_allocations), "per lock");
     if (!api)
         return;
-    at_most("system-calls-per-lock", api->name, "", number_of(&calls, "total"), api->limits.system_calls);
+    if (api->limits.system_calls > 0)
+        at_most("system-calls-per-lock", api->name, "", number_of(&calls, "total"), api->limits.system_calls);
     at_most("epoll-ctl-per-lock", api->name, "", number_of(&calls, "epoll_ctl"), 0.01);
     at_most("own-allocations-per-lock", api->name, "", allocations.own_allocations, 0.005);
 }
@@ -219,12 +236,15 @@ static void count_calls(const char *label, const char *program, const char *node
 static void count_bytes(const struct api *api, const char *nodes)
 {
     struct entrant_state before, after;
+    double least = INFINITY;
     unsigned in_flight = api->threaded ? IN_FLIGHT_THREADS : IN_FLIGHT;
-    unsigned locks = api->threaded ? 100 : 10000; /* of each thread */
-    run(NULL, api->program, nodes, in_flight, locks, &before, &after);
-    double each = (double)(after.most_bytes - before.bytes) / in_flight;
-    report_figure(api->label, "bytes per operation in flight", estimate_exact(each), "");
-    at_most("bytes-per-operation", api->name, "", each, BYTES_LIMIT);
+    unsigned locks = api->threaded ? 100 : IN_FLIGHT; /* of a thread. Without threads all begin at once. */
+    for (unsigned i = 0; i < REPEATS; i++) {
+        run(NULL, api->program, nodes, in_flight, locks, &before, &after);
+        least = fmin(least, (double)(after.most_bytes - before.bytes) / in_flight);
+    }
+    report_figure(api->label, "bytes per operation in flight", estimate_exact(least), "");
+    at_most("bytes-per-operation", api->name, "", least, BYTES_LIMIT);
 }
 
 static void count_misses(const struct api *api, const char *nodes, const struct counts *floor)
@@ -259,6 +279,6 @@ void group_counts(struct stage *stage)
     count(&cachegrind, "bench-floor-c", stage->nodes, IN_FLIGHT, &floor);
     report("floor C", &floor, "per lock, 1000 in flight");
     for (unsigned i = 0; i < APIS; i++)
-        if (!apis[i].threaded)
+        if (apis[i].limits.rate_to_floor_c > 0)
             count_misses(&apis[i], stage->nodes, &floor);
 }

@@ -7,7 +7,8 @@ static void at_most(const char *what, const struct api *api, const char *base, s
 {
     char name[64];
     snprintf(name, sizeof name, "%s/%s/%s", what, api->name, base);
-    target_at_most(name, ratio, limit);
+    if (limit > 0)
+        target_at_most(name, ratio, limit);
 }
 
 void group_latency(struct stage *stage)

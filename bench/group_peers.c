@@ -1,5 +1,6 @@
 /* Other lock clients beside this one, on the same machine, in turn: redsync and node-redlock on the same five Redis
  * servers, and etcd's lock on five members. scripts/bench.sh builds them; those that are not there are left out. */
+#include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #include "groups.h"
 #include "report.h"
 
-enum { NODES = 5, CLIENTS = 6, IN_FLIGHT = 100, CONTENDERS = 32, HOLD_US = 1000, ROUNDS = 3, SECONDS = 4 };
+enum { NODES = 5, CLIENTS = 7, IN_FLIGHT = 100, CONTENDERS = 32, HOLD_US = 1000, ROUNDS = 3, SECONDS = 4 };
 
 struct client {
     const char *label, *program;
@@ -18,15 +19,16 @@ struct client {
     const char *api;                       /* of bench-contend; NULL: the worker itself competes, with as many tasks */
     const char *nodes;
     struct entrant *one, *many;
-    struct estimate healthy, to_limit, rate, cpu, stopped;
+    struct estimate healthy, to_limit, rate, stopped;
     uint64_t stopped_failed;
     struct contest lone, contest;
 };
 
 static bool exists(const char *program)
 {
-    char path[PATH_MAX];
-    return access(process_sibling(program, path, sizeof path), X_OK) == 0;
+    char path[PATH_MAX], name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(program, " "), program);
+    return access(process_sibling(name, path, sizeof path), X_OK) == 0;
 }
 
 /* ------------------------------------------------------------------------------------------------------ etcd members */
@@ -111,7 +113,6 @@ static void play_healthy(struct stage *stage, struct client *clients, unsigned c
         client->healthy = entrant_estimate(stage, client->one, acquire_p50);
         client->to_limit = entrant_ratio(stage, client->one, clients[0].one, acquire_p50);
         client->rate = entrant_estimate(stage, client->many, lock_rate);
-        client->cpu = entrant_estimate(stage, client->many, cpu_per_lock);
     }
 }
 
@@ -177,18 +178,21 @@ static const char *time_text(double us, char text[16])
 static void print_rows(const struct client *clients, unsigned count)
 {
     char p50[16], stopped[16], wait[16];
-    printf("\n| | acquire p50 | to the limit | one of five nodes stopped | locks/s, %d in flight | client CPU each |",
-           IN_FLIGHT);
-    printf(" %d contenders, to a lone one | longest wait of 100 |\n|---|---|---|---|---|---|---|---|\n", CONTENDERS);
+    printf("\n| | acquire, median | to the limit | one of five nodes stopped | locks/s, %d in flight |", IN_FLIGHT);
+    printf(" %d contenders: rate to a lone client's | hand-offs | longest wait of 100 |\n", CONTENDERS);
+    printf("|---|---|---|---|---|---|---|---|\n");
     for (const struct client *client = clients; client < clients + count; client++) {
-        printf("| %s | %s | %.1f | %s%s | %.0f | %.0f µs |", client->label, time_text(client->healthy.value, p50),
-               client->to_limit.value, client->kind == LIMIT ? "" : time_text(client->stopped.value, stopped),
-               client->stopped_failed ? "; some fail" : "", client->rate.value, client->cpu.value);
-        if (client->kind == LIMIT)
-            printf(" | |\n");
-        else
-            printf(" %.2f | %s |\n", contest_ratio(&client->contest, &client->lone).value,
-                   time_text(1e3 * contest_estimate(&client->contest, CONTEST_WAIT_P99).value, wait));
+        printf("| %s | %s | %.1f |", client->label, time_text(client->healthy.value, p50), client->to_limit.value);
+        if (client->kind == LIMIT) {
+            printf(" | %.0f | | | |\n", client->rate.value);
+            continue;
+        }
+        printf(" %s", time_text(client->stopped.value, stopped));
+        if (client->stopped_failed > 0)
+            printf(", %" PRIu64 " fail", client->stopped_failed);
+        printf(" | %.0f | %.2f |", client->rate.value, contest_ratio(&client->contest, &client->lone).value);
+        printf(" %.0f %% | %s |\n", contest_estimate(&client->contest, CONTEST_HAND_OFFS).value,
+               time_text(1e3 * contest_estimate(&client->contest, CONTEST_WAIT_P99).value, wait));
     }
     printf("\n");
 }
@@ -201,6 +205,7 @@ void group_peers(struct stage *stage)
         {.label = "redlock, blocking", .program = "bench-redlock-blocking", .kind = OURS, .api = "blocking"},
         {.label = "node-redlock", .program = "bench-peer-node-redlock", .kind = PEER},
         {.label = "redsync", .program = "bench-peer-redsync", .kind = PEER},
+        {.label = "redsync, fail fast", .program = "bench-peer-redsync failfast", .kind = PEER},
         {.label = "etcd", .program = "bench-peer-etcd", .kind = ETCD}};
     static struct client clients[CLIENTS];
     static struct etcd etcd;

@@ -22,12 +22,7 @@ bool contender_unlock(struct slot *slot)
 
 void contender_open(const char *nodes)
 {
-    redlock_result result;
-    redlock_options options = redlock_bench_options(nodes);
-    if (redlock_connect(nodes, &options, &redlock_bench_client, &result) != REDLOCK_OK)
-        redlock_die("no client", &result);
-    if (redlock_ready(redlock_bench_client, CONNECT_TIMEOUT_MS, &result) != REDLOCK_OK)
-        redlock_die("the nodes are not ready", &result);
+    redlock_bench_connect(nodes);
 }
 
 void contender_close(void)

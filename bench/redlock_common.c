@@ -51,6 +51,16 @@ redlock_options redlock_bench_options(const char *nodes)
     return options;
 }
 
+void redlock_bench_connect(const char *nodes)
+{
+    redlock_result result;
+    redlock_options options = redlock_bench_options(nodes);
+    if (redlock_connect(nodes, &options, &redlock_bench_client, &result) != REDLOCK_OK)
+        redlock_die("no client", &result);
+    if (redlock_ready(redlock_bench_client, CONNECT_TIMEOUT_MS, &result) != REDLOCK_OK)
+        redlock_die("the nodes are not ready", &result);
+}
+
 /* A lock on eight resources: the slot's name, and that with a digit before it. The acquire copies the names. */
 static void add_seven(redlock_acquire_options *options, const struct slot *slot)
 {

@@ -17,6 +17,9 @@ const redlock_acquire_options *redlock_bench_how(struct slot *slot);
 
 extern redlock_client *redlock_bench_client;
 
+/* Makes it a client with its own thread. */
+void redlock_bench_connect(const char *nodes);
+
 _Noreturn void redlock_die(const char *what, const redlock_result *result);
 
 #endif

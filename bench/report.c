@@ -13,7 +13,7 @@
 #include "histogram.h"
 #include "json.h"
 
-enum { TARGETS_MAX = 128 };
+enum { TARGETS_MAX = 512 };
 
 struct target {
     char name[64];

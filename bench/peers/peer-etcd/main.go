@@ -1,4 +1,5 @@
-// The lock of etcd's Go client. Each contender has a separate session, because a session is the lock's owner.
+// The lock of etcd's Go client. Each contender has a separate session, because a session is the lock's owner, and a new
+// one when that has expired.
 package main
 
 import (
@@ -10,6 +11,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
+	"go.uber.org/zap"
 
 	"redlock/bench/peers/worker"
 )
@@ -17,6 +19,7 @@ import (
 const timeout = 10 * time.Second
 
 type locker struct {
+	client  *clientv3.Client
 	session *concurrency.Session
 	mutex   *concurrency.Mutex
 }
@@ -28,6 +31,15 @@ func within(call func(ctx context.Context) error) bool {
 }
 
 func (l *locker) Lock(name string) bool {
+	select {
+	case <-l.session.Done():
+		session, err := concurrency.NewSession(l.client)
+		if err != nil {
+			return false
+		}
+		l.session = session
+	default:
+	}
 	l.mutex = concurrency.NewMutex(l.session, name)
 	return within(l.mutex.Lock)
 }
@@ -67,12 +79,12 @@ func lead(client *clientv3.Client, first string) {
 
 func main() {
 	nodes := strings.Split(os.Args[1], ",")
-	client, err := clientv3.New(clientv3.Config{Endpoints: nodes, DialTimeout: timeout})
+	client, err := clientv3.New(clientv3.Config{Endpoints: nodes, DialTimeout: timeout, Logger: zap.NewNop()})
 	fail("no client", err)
 	lead(client, nodes[0])
 	worker.Run(func() worker.Locker {
 		session, err := concurrency.NewSession(client)
 		fail("no session", err)
-		return &locker{session: session}
+		return &locker{client: client, session: session}
 	})
 }

@@ -1,4 +1,5 @@
-// Redsync with its README's adapter, go-redis, and default options.
+// Redsync with its README's adapter, go-redis, and default options; with "failfast" as second argument it continues at
+// the majority's reply.
 package main
 
 import (
@@ -15,11 +16,12 @@ import (
 
 type locker struct {
 	redsync *redsync.Redsync
+	options []redsync.Option
 	mutex   *redsync.Mutex
 }
 
 func (l *locker) Lock(name string) bool {
-	l.mutex = l.redsync.NewMutex(name)
+	l.mutex = l.redsync.NewMutex(name, l.options...)
 	return l.mutex.Lock() == nil
 }
 
@@ -34,5 +36,9 @@ func main() {
 		pools = append(pools, goredis.NewPool(goredislib.NewClient(&goredislib.Options{Addr: address})))
 	}
 	shared := redsync.New(pools...)
-	worker.Run(func() worker.Locker { return &locker{redsync: shared} })
+	var options []redsync.Option
+	if len(os.Args) > 2 && os.Args[2] == "failfast" {
+		options = append(options, redsync.WithFailFast(true))
+	}
+	worker.Run(func() worker.Locker { return &locker{redsync: shared, options: options} })
 }

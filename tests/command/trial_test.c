@@ -313,11 +313,26 @@ static bool strike_behind_renewal(struct trial *trial)
 
 /* --- Leftover processes --- */
 
+/* A holder that is neither killed nor stopped renews the lock until the tree has ended. */
+static void follow_renewal(struct trial *trial)
+{
+    bool holder_runs = !((trial->fate->killed | trial->fate->stopped) & HOLDER);
+
+    if (!holder_runs || trial->fate->nodes_stopped || boot_ms() < trial->end_ms - TTL_MS / 5.0)
+        return;
+    for (size_t i = 0; i < NODES; i++) {
+        double end_ms = shown_end(trial, i) - DRIFT_MS;
+        if (end_ms > boot_ms()) /* otherwise the key is gone */
+            trial->end_ms = end_ms > trial->end_ms ? end_ms : trial->end_ms;
+    }
+}
+
 static bool group_is_gone(void *arg)
 {
     struct trial *trial = arg;
 
     note_delays(trial);
+    follow_renewal(trial);
     return kill(-trial->group, 0) != 0 && errno == ESRCH;
 }
 
@@ -393,7 +408,7 @@ static struct verdict try_once(unsigned number)
 
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     if (!begin(&trial) && !is_lost(&trial))
-        spoil(&verdict, "CMD was not started: %s", program_errors(trial.program));
+        spoil(&verdict, "CMD was not started: %s; %s", program_output(trial.program), program_errors(trial.program));
     else if (is_lost(&trial) || !strike_behind_renewal(&trial))
         verdict.margin_ms = -1; /* repeated */
     else

@@ -118,6 +118,29 @@ START_TEST(a_node_whose_clock_jumps_is_in_quarantine)
 }
 END_TEST
 
+static bool is_full(void *face)
+{
+    return held_node_status(face, 1).findings & REDLOCK_FINDING_FULL;
+}
+
+/* The jump cannot be written to the marker. It is written when the node has memory again. */
+START_TEST(a_full_node_whose_clock_jumps_is_in_quarantine_later)
+{
+    struct scene scene;
+
+    begin(&scene, _i, 1, MAX_TTL_MS, MAX_TTL_MS);
+    ck_assert(cluster_command(scene.cluster, 1, NULL, 0, "CONFIG", "SET", "maxmemory", "1", NULL));
+    cluster_shift_clock(scene.cluster, 1, SHIFT_US);
+    ck_assert(face_wait(scene.face, is_full, scene.face, REAL_SOON_MS));
+    ck_assert(!held_node_status(scene.face, 1).usable);
+    ck_assert(cluster_command(scene.cluster, 1, NULL, 0, "CONFIG", "SET", "maxmemory", "0", NULL));
+    ck_assert(face_wait(scene.face, is_judged, scene.face, REAL_SOON_MS));
+    ck_assert_uint_eq(counted(scene.face).node_clock_jumps, 1);
+    held_release(scene.face, &scene.lock);
+    held_close(scene.face);
+}
+END_TEST
+
 static bool is_lost(void *arg)
 {
     return atomic_load(&((struct scene *)arg)->story.lost) > 0;
@@ -159,6 +182,7 @@ static Suite *clock_suite(void)
     TCase *tcase = real_bare_case(suite, "clock");
 
     real_add_long_test(tcase, a_node_whose_clock_jumps_is_in_quarantine, 4);
+    real_add_long_test(tcase, a_full_node_whose_clock_jumps_is_in_quarantine_later, FACES);
     real_add_long_test(tcase, a_majority_that_jumps_the_same_way_is_our_own_clock, 4);
     return suite;
 }

@@ -323,26 +323,12 @@ void rl_client_destroy(redlock_client *client)
     free_parts(client);
 }
 
-/* The node has replied to all requests, or its time is over. */
-static bool is_done(const redlock_client *client, struct rl_node *node, quorum_time now)
-{
-    if (!node->sent.first && !node->kept.first)
-        return true;
-    /* A node that keeps replying gets more time; but not one that replies only to heartbeats, and refuses the undos
-     * that are kept for it. */
-    bool answering = node->sent.count > node->beating && node->heard > client->closing_since;
-    if (quorum_time_since(answering ? node->heard : client->closing_since, now) >= rl_node_timeout(node))
-        return true;
-    /* A broken connection is reopened at once, and once more, so that the undos kept for the node can be sent. */
-    return node->state != RL_NODE_READY && (node->permanent || node->failures > 2);
-}
-
 static bool all_done(redlock_client *client)
 {
     quorum_time now = rl_now(), wake = now + 10 * QUORUM_MILLISECOND;
     bool done = !client->operations.first && !client->operations.completed && !client->locks.leases.noticed;
     for (unsigned i = 0; i < client->nodes->count; i++)
-        done = is_done(client, &client->nodes->node[i], now) && done;
+        done = rl_node_is_drained(&client->nodes->node[i], client->closing_since, now) && done;
     if (!done)
         rl_timer_set(&client->core.timers, &client->close_timer, wake);
     return done;

@@ -235,7 +235,7 @@ static void answered(struct rl_fanout *fanout, struct rl_request *request, const
         count(inspect, node, QUORUM_TIMED_OUT, false, "no answer in time");
     else
         count(inspect, node, QUORUM_UNREACHABLE, false,
-              request->node->error[0] ? request->node->error : "the connection broke");
+              rl_node_error(request->node)[0] ? rl_node_error(request->node) : "the connection broke");
 }
 
 static void destroy(struct rl_fanout *fanout)

@@ -39,7 +39,7 @@ static void fill_objection(struct rl_node *node, redlock_node_status *status, qu
     copy(status->objection, sizeof status->objection, node->state == RL_NODE_READY ? objection : NULL);
     if (node->nodes->core->options.guard)
         status->quarantine_ms =
-            (int64_t)((quorum_time_until(node->quarantine_end, now) + QUORUM_MILLISECOND - 1) / QUORUM_MILLISECOND);
+            (int64_t)((quorum_time_until(node->quarantine.end, now) + QUORUM_MILLISECOND - 1) / QUORUM_MILLISECOND);
 }
 
 static void fill_facts(const struct rl_facts *facts, redlock_node_status *status)
@@ -66,15 +66,15 @@ void rl_status_fill(struct rl_node *node, redlock_node_status *status)
     status->usable = rl_node_usable(node, now, true).is == RL_USABLE;
     status->findings = node->findings;
     copy(status->state, sizeof status->state, state_text(node));
-    copy(status->error, sizeof status->error, node->error);
-    copy(status->server, sizeof status->server, node->server);
-    copy(status->version, sizeof status->version, node->version);
-    copy(status->run_id, sizeof status->run_id, node->run_id);
-    copy(status->role, sizeof status->role, node->role);
+    copy(status->error, sizeof status->error, rl_node_error(node));
+    copy(status->server, sizeof status->server, node->server.name);
+    copy(status->version, sizeof status->version, node->server.version);
+    copy(status->run_id, sizeof status->run_id, node->server.run_id);
+    copy(status->role, sizeof status->role, node->server.role);
     fill_facts(&node->facts, status);
     fill_objection(node, status, now);
-    status->round_trip_us = node->round_trip_us;
-    status->requests_pending = node->sent.count;
+    status->round_trip_us = node->heartbeat.round_trip_us;
+    status->requests_pending = node->flight.sent.count;
     status->undos_pending = node->kept.count;
     status->clock_known = clock->known;
     if (!clock->known)

@@ -8,7 +8,7 @@ static void replied(struct rl_round *round, unsigned node, const struct rl_vote 
 {
     struct rl_node *told = &round->locks->client->nodes->node[node];
     if (vote->vote == QUORUM_GRANTED)
-        rl_guard_take_reply(told, reply, round->slot[node].request.sent, told->heard);
+        rl_guard_take_reply(told, reply, round->slot[node].request.sent, rl_node_heard(told));
 }
 
 static void decided(struct rl_round *round)

@@ -348,9 +348,10 @@ void rl_round_stop_reconnecting(struct rl_round *round)
     rl_fanout_ref(&round->fanout);
     for (quorum_nodes left = round->rules.coming; left && !quorum_round_over(&round->rules); left &= left - 1) {
         const struct rl_node *node = &round->locks->nodes->node[__builtin_ctz(left)];
-        if (!node->ready_since)
+        if (!rl_node_was_ready(node))
             continue;
-        rl_round_note(round, node->index, "%s", node->error[0] ? node->error : "it is being connected again");
+        rl_round_note(round, node->index, "%s",
+                      rl_node_error(node)[0] ? rl_node_error(node) : "it is being connected again");
         rl_round_count_out(round, node->index, QUORUM_UNREACHABLE, false, now);
     }
     rl_fanout_unref(&round->fanout);

@@ -20,8 +20,10 @@ static quorum_nodes ready_nodes(const struct rl_round *round, quorum_nodes nodes
 static void count_untold(struct rl_round *round, unsigned index)
 {
     const struct rl_node *node = &round->locks->nodes->node[index];
-    rl_round_note(round, index, "%.66s; told when it is back", node->error[0] ? node->error : "not connected");
-    rl_round_count_out(round, index, QUORUM_UNREACHABLE, node->permanent && !rl_node_is_ready(node), rl_now());
+    rl_round_note(round, index, "%.66s; told when it is back",
+                  rl_node_error(node)[0] ? rl_node_error(node) : "not connected");
+    rl_round_count_out(round, index, QUORUM_UNREACHABLE, rl_node_failure_is_permanent(node) && !rl_node_is_ready(node),
+                       rl_now());
 }
 
 void rl_undo_send(struct rl_round *round, quorum_nodes nodes)

@@ -138,7 +138,7 @@ void rl_vote_answered(struct rl_fanout *fanout, struct rl_request *request, cons
     } else if (answer->kind == RL_ANSWER_REPLY) {
         take_reply(round, request, answer);
     } else if (!quorum_round_over(&round->rules)) {
-        rl_round_note(round, node->index, "%s", node->error[0] ? node->error : "the connection broke");
+        rl_round_note(round, node->index, "%s", rl_node_error(node)[0] ? rl_node_error(node) : "the connection broke");
         rl_round_count_out(round, node->index, QUORUM_UNREACHABLE, false, answer->now);
     }
 }

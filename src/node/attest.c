@@ -100,7 +100,7 @@ static void prove(struct rl_node *node, struct rl_command kinds[2], quorum_time 
         return;
     if (proof)
         keep_spare(node->nodes, proof);
-    if (node->context)
+    if (rl_link_is_open(&node->link))
         rl_node_break(node, false, "no memory for the proof of its grants");
 }
 

@@ -24,9 +24,9 @@ void rl_guard_command(struct rl_nodes *nodes, const struct rl_node *node, enum r
     rl_command_add_text(command, numbers->nodes);
     rl_command_add_text(command, tasks[task]);
     snprintf(numbers->nonce, sizeof numbers->nonce, "%016llx", (unsigned long long)rl_random_u64(&nodes->core->random));
-    snprintf(numbers->seen, sizeof numbers->seen, "%llu", (unsigned long long)(node ? node->marker_seen_us : 0));
+    snprintf(numbers->seen, sizeof numbers->seen, "%llu", (unsigned long long)(node ? node->marker.seen_us : 0));
     rl_command_add_text(command, numbers->nonce);
-    rl_command_add_text(command, node ? node->marker_nonce : "");
+    rl_command_add_text(command, node ? node->marker.nonce : "");
     rl_command_add_text(command, numbers->seen);
 }
 
@@ -49,7 +49,7 @@ void rl_guard_judge(struct rl_node *node)
     node->unfit = NULL;
     for (size_t i = 0; i < sizeof unfit / sizeof *unfit && !node->unfit; i++)
         if (node->findings & unfit[i].finding)
-            node->unfit = unfit[i].finding == REDLOCK_FINDING_TOO_OLD ? node->too_old : unfit[i].text;
+            node->unfit = unfit[i].finding == REDLOCK_FINDING_TOO_OLD ? node->server.too_old : unfit[i].text;
 }
 
 bool rl_guard_may_take_over(const struct rl_node *node)
@@ -168,9 +168,9 @@ static const char *reason(const redisReply *why)
 /* A marker with a later start: the node may have lost locks. A trusted marker (0) starts no quarantine. */
 static void note_since(struct rl_node *node, uint64_t since)
 {
-    bool forgot = node->marker_known && since && since != node->marker_since;
-    node->marker_known = true;
-    node->marker_since = since;
+    bool forgot = node->marker.known && since && since != node->marker.since;
+    node->marker.known = true;
+    node->marker.since = since;
     if (forgot && node->state == RL_NODE_READY)
         node->nodes->events->node_forgot(node->nodes->client, node->index);
     else if (forgot)
@@ -186,15 +186,15 @@ static void set_quarantine(struct rl_node *node, const redisReply *reply, quorum
                                              node->nodes->core->options.drift_ppm);
     if (!says(reply->element[WHY], "full")) /* the marker was not written, so its start differs at each heartbeat */
         note_since(node, (uint64_t)reply->element[SINCE]->integer);
-    bool before = node->quarantine_end > received;
-    node->quarantine_end = quorum_time_add(received, left);
-    node->quarantine_why = left ? reason(reply->element[WHY]) : "";
+    bool before = node->quarantine.end > received;
+    node->quarantine.end = quorum_time_add(received, left);
+    node->quarantine.why = left ? reason(reply->element[WHY]) : "";
     if (before != (left > 0)) {
         node->nodes->core->statistics.quarantines += left > 0;
         node->statistics.quarantines += left > 0;
         rl_log(node->nodes->core, left ? REDLOCK_LOG_WARNING : REDLOCK_LOG_INFO,
                left ? "%s: in quarantine for %.1f s: %s" : "%s: out of quarantine", node->address.name,
-               (double)left / 1e9, node->quarantine_why);
+               (double)left / 1e9, node->quarantine.why);
     }
 }
 
@@ -203,18 +203,18 @@ static void take_run_id(struct rl_node *node, const redisReply *field)
     char run_id[RL_RUN_ID_SIZE] = "";
     for (size_t i = 0; i < (size_t)field->len && i + 1 < sizeof run_id; i++)
         run_id[i] = field->str[i] > ' ' && field->str[i] < 127 ? field->str[i] : '?';
-    bool changed = node->state == RL_NODE_READY && strcmp(run_id, node->run_id) != 0;
-    memcpy(node->run_id, run_id, sizeof run_id);
-    if (node->last_run_id[0] && strcmp(run_id, node->last_run_id) != 0) {
+    bool changed = node->state == RL_NODE_READY && strcmp(run_id, node->server.run_id) != 0;
+    memcpy(node->server.run_id, run_id, sizeof run_id);
+    if (node->server.last_run_id[0] && strcmp(run_id, node->server.last_run_id) != 0) {
         /* It may be another machine with another clock, and earlier markers cannot be compared with it. */
         quorum_clock_forget(&node->nodes->clock_watch, node->index);
-        node->marker_nonce[0] = '\0';
-        node->marker_seen_us = 0;
+        node->marker.nonce[0] = '\0';
+        node->marker.seen_us = 0;
     }
     if (!changed)
         return;
     /* Another server replies on the same connection: a proxy has switched. */
-    memcpy(node->last_run_id, run_id, sizeof run_id);
+    memcpy(node->server.last_run_id, run_id, sizeof run_id);
     rl_guard_find(node, REDLOCK_FINDING_SAME_SERVER, rl_handshake_is_duplicate(node));
     node->nodes->events->node_forgot(node->nodes->client, node->index);
 }
@@ -247,8 +247,8 @@ static void take_shown(struct rl_node *node, const redisReply *reply, quorum_tim
     quorum_attest_judged(&node->attest.rules, shown->str, (size_t)shown->len, evidence, sent);
     if (evidence == 0)
         return; /* the marker is not of this deployment */
-    copy_word(node->marker_nonce, sizeof node->marker_nonce, reply->element[NONCE]);
-    node->marker_seen_us = (uint64_t)reply->element[TIME]->integer;
+    copy_word(node->marker.nonce, sizeof node->marker.nonce, reply->element[NONCE]);
+    node->marker.seen_us = (uint64_t)reply->element[TIME]->integer;
 }
 
 bool rl_guard_evicts(const struct rl_node *node)
@@ -307,7 +307,7 @@ quorum_duration rl_guard_withholds(const struct rl_node *node, quorum_time now)
 {
     if (!node->nodes->core->options.guard)
         return 0;
-    return node->suspect ? QUORUM_NEVER : quorum_time_until(node->quarantine_end, now);
+    return node->suspect ? QUORUM_NEVER : quorum_time_until(node->quarantine.end, now);
 }
 
 const char *rl_guard_objection(struct rl_node *node, quorum_time now)
@@ -320,9 +320,9 @@ const char *rl_guard_objection(struct rl_node *node, quorum_time now)
         return "full: its marker cannot be written; raise maxmemory, or free memory";
     if (!node->attest.rules.size)
         return "its marker changed, and is being read again";
-    if (node->quarantine_end <= now)
+    if (node->quarantine.end <= now)
         return NULL;
-    snprintf(node->quarantine_text, sizeof node->quarantine_text, "in quarantine for %.1f s: %s",
-             (double)(node->quarantine_end - now) / 1e9, node->quarantine_why);
-    return node->quarantine_text;
+    snprintf(node->quarantine.text, sizeof node->quarantine.text, "in quarantine for %.1f s: %s",
+             (double)(node->quarantine.end - now) / 1e9, node->quarantine.why);
+    return node->quarantine.text;
 }

@@ -39,8 +39,8 @@ bool rl_handshake_is_duplicate(const struct rl_node *node)
     const struct rl_nodes *nodes = node->nodes;
     for (unsigned i = 0; i < nodes->count; i++) {
         const struct rl_node *other = &nodes->node[i];
-        if (i != node->index && other->state == RL_NODE_READY && !other->unfit && node->run_id[0] &&
-            strcmp(other->run_id, node->run_id) == 0)
+        if (i != node->index && other->state == RL_NODE_READY && !other->unfit && node->server.run_id[0] &&
+            strcmp(other->server.run_id, node->server.run_id) == 0)
             return true;
     }
     return false;
@@ -50,15 +50,15 @@ bool rl_handshake_is_duplicate(const struct rl_node *node)
  * Redis that it is compatible with. */
 static void take_version(struct rl_node *node, const redisReply *reply)
 {
-    char field[sizeof node->server + sizeof "_version"], own[sizeof node->version];
-    copy_line(reply, "redis_version", node->version, sizeof node->version);
-    copy_line(reply, "server_name", node->server, sizeof node->server);
-    if (!node->server[0] && node->version[0])
-        snprintf(node->server, sizeof node->server, "redis");
-    snprintf(field, sizeof field, "%s_version", node->server);
+    char field[sizeof node->server.name + sizeof "_version"], own[sizeof node->server.version];
+    copy_line(reply, "redis_version", node->server.version, sizeof node->server.version);
+    copy_line(reply, "server_name", node->server.name, sizeof node->server.name);
+    if (!node->server.name[0] && node->server.version[0])
+        snprintf(node->server.name, sizeof node->server.name, "redis");
+    snprintf(field, sizeof field, "%s_version", node->server.name);
     copy_line(reply, field, own, sizeof own);
     if (own[0])
-        memcpy(node->version, own, sizeof own);
+        memcpy(node->server.version, own, sizeof own);
 }
 
 /* Before 5.0 a script that reads the clock must not write. Judged before the scripts fail, because their error does not
@@ -66,31 +66,31 @@ static void take_version(struct rl_node *node, const redisReply *reply)
 static void judge_version(struct rl_node *node)
 {
     char *end;
-    unsigned long major = strtoul(node->version, &end, 10);
-    if (strcmp(node->server, "redis") != 0 || *end != '.' || major >= OLDEST_REDIS)
+    unsigned long major = strtoul(node->server.version, &end, 10);
+    if (strcmp(node->server.name, "redis") != 0 || *end != '.' || major >= OLDEST_REDIS)
         return;
-    snprintf(node->too_old, sizeof node->too_old, "redis %s is too old: redlock needs Redis %d.0 or later, or Valkey",
-             node->version, OLDEST_REDIS);
+    snprintf(node->server.too_old, sizeof node->server.too_old,
+             "redis %s is too old: redlock needs Redis %d.0 or later, or Valkey", node->server.version, OLDEST_REDIS);
     rl_guard_find(node, REDLOCK_FINDING_TOO_OLD, true);
 }
 
 static void server_told(struct rl_node *node, const redisReply *reply)
 {
-    node->run_id[0] = node->server[0] = node->version[0] = '\0';
+    node->server.run_id[0] = node->server.name[0] = node->server.version[0] = '\0';
     if (reply->type != REDIS_REPLY_STRING)
         return;
-    copy_line(reply, "run_id", node->run_id, sizeof node->run_id);
+    copy_line(reply, "run_id", node->server.run_id, sizeof node->server.run_id);
     take_version(node, reply);
     judge_version(node);
 }
 
 static void replication_told(struct rl_node *node, const redisReply *reply)
 {
-    node->role[0] = '\0';
+    node->server.role[0] = '\0';
     if (reply->type != REDIS_REPLY_STRING)
         return;
-    copy_line(reply, "role", node->role, sizeof node->role);
-    if (strcmp(node->role, "slave") == 0)
+    copy_line(reply, "role", node->server.role, sizeof node->server.role);
+    if (strcmp(node->server.role, "slave") == 0)
         node->findings |= REDLOCK_FINDING_REPLICA;
 }
 
@@ -117,7 +117,7 @@ static void persistence_told(struct rl_node *node, const redisReply *reply)
 static void take(struct rl_node *node, unsigned step, const redisReply *reply)
 {
     if (step == RL_STEP_CLIENT_ID)
-        node->client_id = reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0;
+        node->server.client_id = reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0;
     else if (step == RL_STEP_SERVER)
         server_told(node, reply);
     else if (step == RL_STEP_REPLICATION)
@@ -150,8 +150,8 @@ static void hide_arguments(char *text)
 static void step_answered(struct rl_request *request, const struct rl_answer *answer)
 {
     struct rl_node *node = request->node;
-    unsigned step = (unsigned)(request - node->steps);
-    if (answer->kind != RL_ANSWER_REPLY || !node->context)
+    unsigned step = (unsigned)(request - node->handshake.steps);
+    if (answer->kind != RL_ANSWER_REPLY || !rl_link_is_open(&node->link))
         return; /* overdue: the connect timeout decides; broken: the end of the connection is handled elsewhere */
     if (is_fatal(step, answer->reply)) {
         char text[RL_NODE_TEXT_SIZE];
@@ -166,7 +166,7 @@ static void step_answered(struct rl_request *request, const struct rl_answer *an
     else if (!rl_guard_take_reply(node, answer->reply, request->sent, answer->now))
         return;
     rl_guard_judge(node);
-    if (--node->steps_left > 0)
+    if (--node->handshake.steps_left > 0)
         return;
     /* Not earlier, because the other node may have become ready after this one's reply to INFO. */
     if (!node->unfit && rl_handshake_is_duplicate(node)) {
@@ -182,10 +182,10 @@ static bool ask(struct rl_node *node, unsigned step, struct rl_command *command)
 {
     static const struct rl_request_type type = {.answered = step_answered};
     static const struct rl_sender sender = {&type};
-    struct rl_request *request = &node->steps[step];
+    struct rl_request *request = &node->handshake.steps[step];
     request->sender = &sender;
     bool sent = rl_command_format(command) && rl_node_send(node, request, command);
-    node->steps_left += sent;
+    node->handshake.steps_left += sent;
     return sent;
 }
 
@@ -288,8 +288,8 @@ static bool ask_guard(struct rl_node *node)
 bool rl_handshake_start(struct rl_node *node)
 {
     const char *name = node->nodes->core->options.client_name;
-    node->steps_left = 0;
-    node->client_id = 0;
+    node->handshake.steps_left = 0;
+    node->server.client_id = 0;
     node->unfit = NULL;
     node->findings = 0;
     node->facts = (struct rl_facts){.append_only = -1, .snapshots = -1};
@@ -313,7 +313,7 @@ static void kill_answered(struct rl_request *request, const struct rl_answer *an
     struct rl_node *node = request->node;
     if (answer->kind != RL_ANSWER_REPLY)
         return; /* still stale: the next connection retries */
-    node->debts.client_id[request - node->kill] = 0;
+    node->handshake.debts.client_id[request - node->handshake.kill] = 0;
     if (rl_reply_error(answer->reply) == RL_ERROR_NOT_PERMITTED)
         rl_log(node->nodes->core, REDLOCK_LOG_WARNING,
                "%s: may not CLIENT KILL ID: what a broken connection left may outlive its undo", node->address.name);
@@ -324,23 +324,23 @@ static void kill_link(struct rl_node *node, unsigned debt)
     static const struct rl_request_type type = {.answered = kill_answered};
     static const struct rl_sender sender = {&type};
     char id[24];
-    snprintf(id, sizeof id, "%lld", (long long)node->debts.client_id[debt]);
+    snprintf(id, sizeof id, "%lld", (long long)node->handshake.debts.client_id[debt]);
     struct rl_command command = {0};
     rl_command_add_text(&command, "CLIENT");
     rl_command_add_text(&command, "KILL");
     rl_command_add_text(&command, "ID");
     rl_command_add_text(&command, id);
-    node->kill[debt].sender = &sender;
+    node->handshake.kill[debt].sender = &sender;
     if (rl_command_format(&command))
-        rl_node_send(node, &node->kill[debt], &command);
+        rl_node_send(node, &node->handshake.kill[debt], &command);
     rl_command_free(&command);
 }
 
 void rl_handshake_settle(struct rl_node *node)
 {
-    struct rl_stale_links *debts = &node->debts;
+    struct rl_stale_links *debts = &node->handshake.debts;
     /* A new server process has none of the old one's connections, and may assign their IDs to other clients. */
-    if (!node->run_id[0] || strcmp(node->run_id, debts->run_id) != 0)
+    if (!node->server.run_id[0] || strcmp(node->server.run_id, debts->run_id) != 0)
         memset(debts, 0, sizeof *debts);
     for (unsigned i = 0; i < RL_STALE_LINKS_MAX; i++)
         if (debts->client_id[i])

@@ -125,9 +125,9 @@ static bool take_all(struct rl_listener *listener)
         if (redisReaderGetReply(listener->context->reader, &reply) != REDIS_OK)
             return false;
         if (!reply)
-            return !rl_limit_is_exceeded(&listener->limit, listener->context->reader);
+            return !rl_reader_is_exceeded(&listener->reader, listener->context->reader);
         bool taken = take(listener, reply);
-        freeReplyObject(reply);
+        rl_reader_free(&listener->reader, reply);
         if (!taken)
             return false;
     }
@@ -232,7 +232,8 @@ static void connect_now(struct rl_listener *listener)
 {
     struct rl_node *node = listener->node;
     const char *path = node->address.path;
-    listener->context = path[0] ? redisConnectUnixNonBlock(path) : redisConnectNonBlock(node->peer, node->address.port);
+    listener->context =
+        path[0] ? redisConnectUnixNonBlock(path) : redisConnectNonBlock(node->attempts.peer, node->address.port);
     if (!listener->context || listener->context->err) {
         if (listener->context)
             redisFree(listener->context);
@@ -241,11 +242,11 @@ static void connect_now(struct rl_listener *listener)
         return;
     }
     fcntl(listener->context->fd, F_SETFD, FD_CLOEXEC);
-    rl_limit_attach(&listener->limit, listener->context->reader);
+    rl_reader_attach(&listener->reader, listener->context->reader);
     ev_io_init(&listener->watcher, on_event, listener->context->fd, EV_WRITE);
     listener->watcher.data = listener;
     ev_io_start(node->nodes->core->loop, &listener->watcher);
-    rl_timer_set(&node->nodes->core->timers, &listener->timer, quorum_time_add(rl_now(), node->connect_timeout));
+    rl_timer_set(&node->nodes->core->timers, &listener->timer, quorum_time_add(rl_now(), node->attempts.timeout));
     listener->unwritten = true;
     if (!start_tls(listener) || !queue_commands(listener))
         failed(listener);

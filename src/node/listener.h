@@ -12,7 +12,7 @@
 #include "quorum/tally.h"
 #include "redlock/redlock.h"
 #include "src/core/timer.h"
-#include "src/link/limit.h"
+#include "src/link/reader.h"
 
 struct rl_node;
 struct rl_nodes;
@@ -21,7 +21,7 @@ struct ssl_st;
 struct rl_listener {
     struct rl_node *node;
     redisContext *context;
-    struct rl_limit limit;
+    struct rl_reader reader;
     struct ssl_st *tls; /* of a connection with TLS */
     bool unwritten;     /* data is left to write */
     ev_io watcher;

@@ -9,19 +9,16 @@
 
 #include <stdbool.h>
 
-#include "quorum/deadline.h"
 #include "quorum/tally.h"
-#include "src/core/timer.h"
-#include "src/link/adapter.h"
 #include "src/link/address.h"
-#include "src/link/resolver.h"
+#include "src/node/attempts.h"
 #include "src/node/attest.h"
 #include "src/node/command.h"
+#include "src/node/flight.h"
 #include "src/node/listener.h"
-#include "src/node/request.h"
 
 #define RL_RUN_ID_SIZE     41
-#define RL_NODE_TEXT_SIZE  96
+#define RL_NODE_TEXT_SIZE  RL_LINK_TEXT_SIZE
 #define RL_STALE_LINKS_MAX 8
 #define RL_NONCE_SIZE      17
 
@@ -50,12 +47,6 @@ enum rl_handshake_step {
 
 struct rl_nodes;
 
-struct rl_requests {
-    struct rl_request *first;
-    struct rl_request *last;
-    unsigned count;
-};
-
 /* Connections that broke while replies were outstanding: the server may still execute their commands. */
 struct rl_stale_links {
     int64_t client_id[RL_STALE_LINKS_MAX]; /* the server's ID of the connection; 0: none */
@@ -78,77 +69,70 @@ struct rl_facts {
     char renewal[RL_NODE_TEXT_SIZE]; /* why the last failed renewal failed on this node */
 };
 
-struct rl_node_statistics {
-    uint64_t requests;
-    uint64_t timeouts;
-    uint64_t connections; /* those that became ready */
-    uint64_t quarantines;
-    redlock_histogram latency;
+/* What the server says about itself at the handshake. */
+struct rl_server {
+    int64_t client_id;                /* its ID of this connection; 0: unknown */
+    char run_id[RL_RUN_ID_SIZE];      /* of the server process; "": unknown */
+    char last_run_id[RL_RUN_ID_SIZE]; /* when the node was last ready */
+    char name[16];                    /* "redis", "valkey"; "" unknown */
+    char version[24];
+    char role[16];
+    char too_old[RL_NODE_TEXT_SIZE]; /* the error text, if the server is too old */
+};
+
+struct rl_handshake {
+    unsigned steps_left;
+    struct rl_request steps[RL_STEPS];
+    struct rl_request kill[RL_STALE_LINKS_MAX];
+    struct rl_stale_links debts; /* stale connections, to be killed before any undo */
+};
+
+struct rl_heartbeat {
+    struct rl_request request;
+    uint32_t round_trip_us; /* of the last one */
+    bool in_flight;
+    bool again;        /* send another one after its reply */
+    bool writing_jump; /* the one in flight writes to the marker that the clock jumped */
+};
+
+/* The marker that was seen last. */
+struct rl_marker {
+    bool known;
+    uint64_t since; /* its last start, in ms of the node's clock */
+    char nonce[RL_NONCE_SIZE];
+    uint64_t seen_us; /* when, by the node's clock */
+};
+
+struct rl_quarantine {
+    quorum_time end; /* the node grants no new lock before */
+    const char *why;
+    char text[RL_NODE_TEXT_SIZE];
 };
 
 struct rl_node {
     struct rl_nodes *nodes; /* the set it belongs to */
     unsigned index;         /* in the set */
     struct rl_address address;
-    struct quorum_patience patience; /* the bounds of its reply timeout */
-    struct quorum_round_trip round_trip;
-    quorum_duration connect_timeout; /* for connect and handshake */
-
     enum rl_node_state state;
-    char peer[RL_NUMERIC_SIZE];  /* the address of the present or the last connection */
-    struct rl_listener listener; /* the second connection */
-    redisAsyncContext *context;  /* NULL: none, or it is being closed */
-    struct rl_adapter adapter;
     struct rl_timer timer; /* backoff: the next attempt; then until ready: the timeout; ready: the next heartbeat */
-    struct rl_timer overdue_timer; /* the next timeout of a request in `sent`, or the silence limit */
-
-    struct rl_requests sent;     /* in flight, in order */
-    struct rl_request *waiting;  /* the first one that is not overdue */
-    struct rl_request *timed;    /* the one that measures the round trip */
+    struct rl_attempts attempts;
+    struct rl_link link;
+    struct rl_flight flight;
     struct rl_requests kept;     /* undos to send when the node is connected again */
-    struct rl_stale_links debts; /* stale connections, to be killed before any undo */
-
-    struct rl_resolution *resolution; /* in progress, or the last one */
-    unsigned attempt;                 /* index of the resolved address in use */
-    unsigned failures;                /* attempts in a row that did not become ready */
-    bool permanent;                   /* the last failure lasts until an operator acts */
-    char error[RL_NODE_TEXT_SIZE];    /* why it is not ready; "" before the end of the first attempt */
-    quorum_time connected_at;
-    quorum_time ready_since;
-    quorum_time heard;   /* the last reply on this connection */
-    quorum_time held_up; /* when this client's loop was last found to be the late one */
-
-    int64_t client_id;                /* the server's ID of this connection; 0: unknown */
-    char run_id[RL_RUN_ID_SIZE];      /* of the server process; "": unknown */
-    char last_run_id[RL_RUN_ID_SIZE]; /* when the node was last ready */
-    char server[16];                  /* "redis", "valkey"; "" unknown */
-    char version[24];
-    char too_old[RL_NODE_TEXT_SIZE]; /* the error text, if the server is too old */
-    const char *unfit;               /* why its vote does not count although it replies; NULL: it counts */
-
-    unsigned steps_left; /* of the handshake */
-    struct rl_request steps[RL_STEPS];
-    struct rl_request kill[RL_STALE_LINKS_MAX];
-    struct rl_request heartbeat;
-    struct rl_node_statistics statistics;
-    uint32_t findings; /* bits of enum redlock_finding */
-    struct rl_facts facts;
-    char role[16];
-    uint32_t round_trip_us;     /* of the last heartbeat */
-    quorum_time quarantine_end; /* grants no new lock before */
-    const char *quarantine_why;
-    char quarantine_text[RL_NODE_TEXT_SIZE];
+    struct rl_listener listener; /* the second connection */
+    struct rl_server server;
+    struct rl_handshake handshake;
+    struct rl_heartbeat heartbeat;
+    struct rl_attest attest;
+    struct rl_marker marker;
+    struct rl_quarantine quarantine;
     bool suspect;      /* its clock or ours jumped: no verdict yet, or its marker does not say so yet */
     bool jumped;       /* the verdict: its marker must say so */
-    bool writing_jump; /* the heartbeat in flight writes that */
-    bool beating;      /* a heartbeat is in flight */
-    bool beat_again;   /* send another heartbeat after its reply */
-    bool marker_known;
-    uint64_t marker_since; /* the marker's last start, in ms of the node's clock */
-    bool forgot;           /* the node lost data while it was disconnected: renew its locks when it is ready */
-    struct rl_attest attest;
-    char marker_nonce[RL_NONCE_SIZE]; /* of the marker seen last; "": none */
-    uint64_t marker_seen_us;          /* when, by the node's clock */
+    bool forgot;       /* the node lost data while it was disconnected: renew its locks when it is ready */
+    const char *unfit; /* why its vote does not count although it replies; NULL: it counts */
+    uint32_t findings; /* bits of enum redlock_finding */
+    struct rl_facts facts;
+    struct rl_node_statistics statistics;
 };
 
 /* Whether a round can send to the node: now, perhaps soon, or not. */
@@ -180,7 +164,8 @@ bool rl_node_has_unread_replies(const struct rl_node *node);
 /* The node can renew locks; it may, even where it may not grant new ones. */
 bool rl_node_can_renew(const struct rl_node *node, quorum_time now);
 
-/* Sends a formatted command. false: the connection does not accept it, and answered() will not be called. */
+/* Sends a formatted command, at once or when the node's window has room. false: the connection does not accept it, and
+ * answered() will not be called. */
 bool rl_node_send(struct rl_node *node, struct rl_request *request, const struct rl_command *command);
 
 /* now: the time before the first node was sent this command. */
@@ -195,6 +180,21 @@ quorum_duration rl_nodes_timeout(const struct rl_nodes *nodes);
 
 /* A request can be sent now. */
 bool rl_node_is_ready(const struct rl_node *node);
+
+/* When the last reply arrived on this connection. */
+quorum_time rl_node_heard(const struct rl_node *node);
+
+/* The node was ready at least once. */
+bool rl_node_was_ready(const struct rl_node *node);
+
+/* Why the node is not ready; "" before the end of the first attempt to connect. */
+const char *rl_node_error(const struct rl_node *node);
+
+/* That reason lasts until an operator acts. */
+bool rl_node_failure_is_permanent(const struct rl_node *node);
+
+/* A client that closes since `since` need not wait for the node: it has replied to all requests, or its time is over. */
+bool rl_node_is_drained(const struct rl_node *node, quorum_time since, quorum_time now);
 
 /* Keeps a request until the node is connected again. Beyond undos_max it drops the oldest. */
 void rl_node_keep(struct rl_node *node, struct rl_request *request);

@@ -16,6 +16,7 @@ struct rl_nodes *rl_nodes_create(struct rl_core *core, unsigned count, bool own_
     nodes->events = events;
     nodes->client = client;
     nodes->writes.loop = core->loop;
+    nodes->writes.allocator = &core->allocator;
     nodes->writes.own_thread = own_thread;
     nodes->count = count;
     return nodes;
@@ -72,6 +73,6 @@ void rl_nodes_flush(struct rl_nodes *nodes)
     /* A connection that breaks during the write may start a round, whose grants need their proofs in this turn, too. */
     do {
         rl_attest_send(nodes);
-        rl_adapter_flush(&nodes->writes);
+        rl_links_flush(&nodes->writes);
     } while (nodes->unproven);
 }

@@ -13,7 +13,7 @@
 #include "quorum/clock_watch.h"
 #include "redlock/redlock.h"
 #include "src/core/core.h"
-#include "src/link/adapter.h"
+#include "src/link/link.h"
 #include "src/link/tls.h"
 #include "src/node/command.h"
 #include "src/node/node.h"

@@ -40,14 +40,18 @@ struct rl_sender {
     const struct rl_request_type *type;
 };
 
+#define RL_REQUEST_BYTES_MAX ((1u << 29) - 1)
+
 struct rl_request {
     const struct rl_sender *sender;
     struct rl_node *node;
     struct rl_request *next; /* in the order of sending or keeping */
     quorum_time sent;
-    bool overdue;        /* RL_ANSWER_OVERDUE was reported */
-    bool use_eval;       /* sent with the script's text instead of its hash */
     uint32_t latency_us; /* of its reply; 0: none yet */
+    bool overdue : 1;    /* RL_ANSWER_OVERDUE was reported */
+    bool use_eval : 1;   /* sent with the script's text instead of its hash */
+    bool held : 1;       /* the node's window holds it back */
+    uint32_t bytes : 29; /* of the command, while it is held back */
 };
 
 #endif

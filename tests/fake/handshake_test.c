@@ -508,12 +508,12 @@ START_TEST(markers_of_a_new_server_are_not_compared_with_those_of_the_one_before
 {
     scene_attach();
     struct rl_node *node = scene.client->nodes->node;
-    tell_guard(node, node->run_id);
-    ck_assert_str_eq(node->marker_nonce, "1f");
-    ck_assert_uint_eq(node->marker_seen_us, 1);
+    tell_guard(node, node->server.run_id);
+    ck_assert_str_eq(node->marker.nonce, "1f");
+    ck_assert_uint_eq(node->marker.seen_us, 1);
     tell_guard_shown(node, "0123456789012345678901234567890123456789", "");
-    ck_assert_str_eq(node->marker_nonce, "");
-    ck_assert_uint_eq(node->marker_seen_us, 0);
+    ck_assert_str_eq(node->marker.nonce, "");
+    ck_assert_uint_eq(node->marker.seen_us, 0);
 }
 END_TEST
 
@@ -522,10 +522,10 @@ START_TEST(a_server_that_takes_another_names_place_has_one_vote)
 {
     scene_attach();
     struct rl_node *nodes = scene.client->nodes->node;
-    tell_guard(&nodes[0], nodes[1].run_id);
+    tell_guard(&nodes[0], nodes[1].server.run_id);
     ck_assert_uint_eq(nodes[0].findings & REDLOCK_FINDING_SAME_SERVER, REDLOCK_FINDING_SAME_SERVER);
     ck_assert_ptr_nonnull(nodes[0].unfit);
-    tell_guard(&nodes[1], nodes[1].run_id);
+    tell_guard(&nodes[1], nodes[1].server.run_id);
     ck_assert_ptr_null(nodes[1].unfit);
     tell_guard(&nodes[0], "0123456789012345678901234567890123456789");
     ck_assert_ptr_null(nodes[0].unfit);

@@ -445,11 +445,11 @@ START_TEST(refused_connection_is_reported_though_the_loop_is_late)
     while (node->state != RL_NODE_CONNECTING)
         ev_run(scene.loop, EVRUN_NOWAIT);
     close_deaf_port(&port);
-    ck_assert(wait_until(is_refused, node->context, SCENE_SOON_MS));
-    node->overdue_timer.fire(&node->overdue_timer); /* before the loop has polled for events */
-    while (node->failures == 0)
+    ck_assert(wait_until(is_refused, node->link.context, SCENE_SOON_MS));
+    node->flight.timer.fire(&node->flight.timer); /* before the loop has polled for events */
+    while (node->attempts.failures == 0)
         scene_turn();
-    ck_assert_str_eq(node->error, "cannot connect: Connection refused");
+    ck_assert_str_eq(rl_node_error(node), "cannot connect: Connection refused");
 }
 END_TEST
 

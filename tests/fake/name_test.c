@@ -104,15 +104,15 @@ static void end(void)
 static bool has_failed_often(void *arg)
 {
     (void)arg;
-    return scene.client->nodes->node[0].failures >= ATTEMPTS;
+    return scene.client->nodes->node[0].attempts.failures >= ATTEMPTS;
 }
 
 /* Makes the rest of the test independent of the machine's speed. */
 static void fail_often_then_wait_for_long(void)
 {
     ck_assert(scene_run(has_failed_often, NULL));
-    ck_assert_has(scene.client->nodes->node[0].error, "not resolved within 20 ms");
-    scene.client->nodes->node[0].connect_timeout = SCENE_SOON_MS * QUORUM_MILLISECOND;
+    ck_assert_has(scene.client->nodes->node[0].attempts.error, "not resolved within 20 ms");
+    scene.client->nodes->node[0].attempts.timeout = SCENE_SOON_MS * QUORUM_MILLISECOND;
 }
 
 START_TEST(while_it_is_being_resolved_it_is_not_asked_for_again)
@@ -137,13 +137,13 @@ START_TEST(after_a_late_refusal_it_is_asked_for_anew)
     fail_often_then_wait_for_long();
     answer_names(1, EAI_NONAME);
     ck_assert(scene_run(have_asked, &(unsigned){2}));
-    ck_assert_has(scene.client->nodes->node[0].error, "cannot resolve the name: ");
+    ck_assert_has(scene.client->nodes->node[0].attempts.error, "cannot resolve the name: ");
 }
 END_TEST
 
 START_TEST(each_link_is_made_to_where_the_name_leads_then)
 {
-    scene.client->nodes->node[0].connect_timeout = SCENE_SOON_MS * QUORUM_MILLISECOND;
+    scene.client->nodes->node[0].attempts.timeout = SCENE_SOON_MS * QUORUM_MILLISECOND;
     answer_names(UINT32_MAX, 0);
     scene_wait_for_ready();
     fake_server_drop(scene.node[0], FAKE_CLOSE);

@@ -88,7 +88,7 @@ static struct rl_node *decider(void)
 static bool is_quiet(void *arg)
 {
     (void)arg;
-    return !decider()->beating;
+    return !decider()->heartbeat.in_flight;
 }
 
 /* No heartbeat may follow: it would judge the marker again. */

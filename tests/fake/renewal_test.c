@@ -52,7 +52,7 @@ static void make_all_due(void)
 {
     const struct quorum_lease_event now = {.type = QUORUM_LEASE_HASTEN, .now = rl_now()};
     for (unsigned i = 0; i < scene.nodes; i++)
-        scene.client->nodes->node[i].round_trip = (struct quorum_round_trip){0};
+        scene.client->nodes->node[i].flight.round_trip = (struct quorum_round_trip){0};
     for (struct rl_lease *lease = scene.client->locks.leases.first; lease; lease = lease->links.next)
         rl_lease_step(lease, &now);
 }
@@ -276,7 +276,7 @@ static void seven_nodes(void)
 static bool all_are_renewed_beside_backlogs(void *arg)
 {
     for (unsigned i = 0; i < BACKLOGS; i++)
-        scene.client->nodes->node[i].heard = rl_now();
+        scene.client->nodes->node[i].flight.heard = rl_now();
     return all_are_renewed(arg);
 }
 
@@ -287,7 +287,7 @@ START_TEST(nodes_with_backlog_hold_up_renewal_for_half_of_validity_at_most)
     hold_many();
     add_rule(BACKLOGS, &silent);
     for (unsigned i = 0; i < BACKLOGS; i++)
-        scene.client->nodes->node[i].patience.most = 2 * BACKLOG_TTL_MS * QUORUM_MILLISECOND;
+        scene.client->nodes->node[i].flight.patience.most = 2 * BACKLOG_TTL_MS * QUORUM_MILLISECOND;
     scene.client->locks.renewal_turn = 0;
     make_all_due();
     ck_assert(scene_run(all_are_renewed_beside_backlogs, NULL));
@@ -327,7 +327,7 @@ START_TEST(confirmations_that_come_after_the_timeout_keep_the_lock)
     scene_attach();
     ck_assert_status(scene_acquire(&answers[0], "stock", &options), REDLOCK_OK);
     for (unsigned i = 0; i < 5; i++)
-        scene.client->nodes->node[i].patience = (struct quorum_patience){.least = 10 * QUORUM_MILLISECOND};
+        scene.client->nodes->node[i].flight.patience = (struct quorum_patience){.least = 10 * QUORUM_MILLISECOND};
     end = answers[0].lock->lease->rules.validity_end;
     add_rule(5, &late);
     make_all_due();
@@ -352,8 +352,8 @@ START_TEST(ttl_of_an_extension_that_is_confirmed_late_counts)
     ck_assert_status(scene_acquire(&answers[0], "stock", &options), REDLOCK_OK);
     for (unsigned i = 0; i < 5; i++) {
         scene_wait_for_sent(i, SENT_SET, 1);
-        scene.client->nodes->node[i].patience = (struct quorum_patience){.least = 10 * QUORUM_MILLISECOND};
-        scene.client->nodes->node[i].round_trip = (struct quorum_round_trip){0};
+        scene.client->nodes->node[i].flight.patience = (struct quorum_patience){.least = 10 * QUORUM_MILLISECOND};
+        scene.client->nodes->node[i].flight.round_trip = (struct quorum_round_trip){0};
     }
     end = answers[0].lock->lease->rules.validity_end;
     add_rule(5, &late);

@@ -197,7 +197,7 @@ static bool others_owe_a_heartbeat(void *arg)
 {
     (void)arg;
     for (unsigned i = 0; i < scene.nodes; i++)
-        if (i != 1 && !scene.client->nodes->node[i].beating)
+        if (i != 1 && !scene.client->nodes->node[i].heartbeat.in_flight)
             return false;
     return true;
 }
@@ -229,7 +229,7 @@ START_TEST(jump_of_a_node_has_the_other_nodes_sampled_at_once)
     fake_server_set_clock_offset_us(scene.node[1], 250000);
     ck_assert(scene_run(second_is_suspect, NULL));
     for (unsigned i = 0; i < 5; i++)
-        ck_assert_uint_eq(scene.client->nodes->node[i].beat_again, i != 1);
+        ck_assert_uint_eq(scene.client->nodes->node[i].heartbeat.again, i != 1);
     for (unsigned i = 0; i < 5; i++) {
         fake_server_clear_rules(scene.node[i]);
         fake_server_release(scene.node[i]);
@@ -511,7 +511,7 @@ START_TEST(a_round_that_another_ends_when_a_node_fails_is_not_touched_again)
     struct rl_lease *lease = rl_lease_create_one(&client->locks, "stock", 5, &status);
     other_round = start_waiting_round(lease);
     start_waiting_round(lease)->decided = leave_both;
-    client->nodes->node[0].failures = 1;
+    client->nodes->node[0].attempts.failures = 1;
     rl_client_node_changed(client, &client->nodes->node[0]);
     ck_assert_ptr_null(client->locks.coming);
     ck_assert_uint_eq(lease->references, 1); /* each round had one */

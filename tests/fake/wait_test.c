@@ -51,7 +51,7 @@ START_TEST(trying_once_does_not_wait_for_lost_nodes)
     scene.options.connect_timeout_ms = SCENE_SOON_MS / 2;
     scene_attach();
     for (unsigned i = 0; i < 3; i++) {
-        scene.client->nodes->node[i].ready_since -=
+        scene.client->nodes->node[i].attempts.ready_since -=
             QUORUM_SECOND; /* a connection that was up for a long time is replaced at once */
         fake_server_add_rule(scene.node[i], &mute);
         fake_server_drop(scene.node[i], FAKE_CLOSE);

@@ -44,7 +44,7 @@ START_TEST(without_options_the_defaults_hold)
     ck_assert_uint_eq(completed.silence_limit_ms, 2000);
     ck_assert_uint_eq(completed.backoff_max_ms, 2000);
     ck_assert_uint_eq(completed.drift_ppm, 10000);
-    ck_assert_uint_eq(completed.pending_max, 8192);
+    ck_assert_uint_eq(completed.pending_max, 65536);
     ck_assert_uint_eq(completed.undos_max, 8192);
     ck_assert_uint_eq(completed.operations_max, 65536);
     ck_assert_uint_eq(completed.log_level, REDLOCK_LOG_INFO);

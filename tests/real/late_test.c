@@ -147,6 +147,47 @@ START_TEST(releases_at_once_are_all_confirmed)
 }
 END_TEST
 
+/* --- More locks in flight than the nodes answer within the node timeout --- */
+
+static void taken(redlock_client *client, redlock_lock *lock, const redlock_result *answer, void *arg)
+{
+    (void)client;
+    if (lock)
+        ck_assert_int_eq(redlock_release_async(&lock, released, arg), REDLOCK_OK);
+    else
+        count(arg, answer, size_of_burst);
+}
+
+static const unsigned in_flight[] = {1000, 5000, 10000};
+
+/* With default options, from the first moment: the nodes are not connected yet. */
+START_TEST(overload_fails_no_lock_and_leaves_no_key)
+{
+    static struct burst burst;
+    struct cluster *cluster = real_cluster(NODES, NULL);
+    redlock_options options = usual_options();
+    redlock_statistics statistics;
+    redlock_client *client;
+    char key[32];
+
+    size_of_burst = in_flight[_i];
+    burst.loop = ev_loop_new(EVFLAG_NOENV);
+    ck_assert_int_eq(redlock_attach(burst.loop, cluster_nodes_string(cluster), &options, &client, &result), REDLOCK_OK);
+    for (unsigned i = 0; i < size_of_burst; i++) {
+        snprintf(key, sizeof key, real_key("burst%u"), i);
+        ck_assert_int_eq(redlock_acquire_async(client, key, NULL, taken, &burst), REDLOCK_OK);
+    }
+    run(&burst);
+    ck_assert_uint_eq(burst.good, size_of_burst);
+    ck_assert_int_eq(redlock_statistics_get(client, &statistics), REDLOCK_OK);
+    ck_assert_uint_eq(statistics.late_grants, 0);
+    redlock_close_async(&client, closed, burst.loop);
+    ev_run(burst.loop, 0);
+    ev_loop_destroy(burst.loop);
+    ck_assert_uint_eq(cluster_keys_left(cluster, NULL, NULL), 0);
+}
+END_TEST
+
 static Suite *late_suite(void)
 {
     Suite *suite = suite_create("real_late");
@@ -155,6 +196,7 @@ static Suite *late_suite(void)
     tcase_add_loop_test(distant, locks_on_distant_nodes_are_acquired_renewed_and_held, 0, FACES);
     TCase *burst = real_bare_case(suite, "burst");
     tcase_add_test(burst, releases_at_once_are_all_confirmed);
+    tcase_add_loop_test(burst, overload_fails_no_lock_and_leaves_no_key, 0, sizeof in_flight / sizeof *in_flight);
     return suite;
 }
 

@@ -312,11 +312,11 @@ START_TEST(a_failing_link_breaks_no_other_and_leaves_no_error)
              tls_relay_port(relays[0]), tls_relay_port(relays[1]), tls_relay_port(relays[2]));
     attach();
     ck_assert_msg(result.status == REDLOCK_OK, "%s", redlock_result_text(&result));
-    while (attached->nodes->node[2].failures < 10 && test_ms_left(deadline) > 0) {
+    while (attached->nodes->node[2].attempts.failures < 10 && test_ms_left(deadline) > 0) {
         acquire_in_turn(1);
         ck_assert(ERR_peek_error() == 0);
     }
-    ck_assert_uint_ge(attached->nodes->node[2].failures, 10);
+    ck_assert_uint_ge(attached->nodes->node[2].attempts.failures, 10);
     ck_assert_uint_eq(tls_relay_handshakes(relays[0]), 1);
     ck_assert_uint_eq(tls_relay_handshakes(relays[1]), 1);
     detach();
@@ -340,7 +340,7 @@ static void acquire_many(void)
 
 static bool is_full(void)
 {
-    return ev_is_active(&attached->nodes->node[0].adapter.writer);
+    return ev_is_active(&attached->nodes->node[0].link.writable);
 }
 
 static bool told_to_change_keys;
@@ -361,7 +361,7 @@ static void read_a_message_without_data(struct tls_relay *relay)
     uint64_t deadline = test_deadline_ns(SOON_MS);
 
     told_to_change_keys = false;
-    SSL_set_msg_callback(attached->nodes->node[0].adapter.tls, watch_messages);
+    SSL_set_msg_callback(attached->nodes->node[0].link.session, watch_messages);
     ck_assert_int_eq(redlock_acquire_async(attached, "first", NULL, on_acquired, NULL), REDLOCK_OK);
     tls_relay_change_keys(relay);
     while (!told_to_change_keys && test_ms_left(deadline) > 0)
@@ -385,6 +385,7 @@ static void fill_the_socket(struct tls_relay *relay, int protocol)
         read_a_message_without_data(relay);
     else
         ck_assert_int_eq(redlock_acquire_async(attached, "first", NULL, on_acquired, NULL), REDLOCK_OK);
+    attached->nodes->node[0].flight.window.limit = QUORUM_WINDOW_MOST; /* the socket is to be the limit */
     acquire_many();
     while (!is_full() && test_ms_left(deadline) > 0)
         ev_run(loop, EVRUN_ONCE);

@@ -1,0 +1,455 @@
+#include "src/link/link.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "src/core/memory.h"
+#include "src/link/sigpipe.h"
+
+#define OUTPUT_FIRST 4096
+#define OUTPUT_KEPT  (256 * 1024) /* an empty buffer that is larger is freed */
+
+/* --------------------------------------------------------------------------------------------------------- the list */
+
+static void enlist(struct rl_link *link)
+{
+    struct rl_writes *writes = link->writes;
+    link->listed = true;
+    link->next = NULL;
+    *(writes->first ? &writes->last->next : &writes->first) = link;
+    writes->last = link;
+}
+
+static void leave_list(struct rl_link *link)
+{
+    struct rl_writes *writes = link->writes;
+    struct rl_link *before = NULL;
+    for (struct rl_link *at = writes->first; at && at != link; at = at->next)
+        before = at;
+    *(before ? &before->next : &writes->first) = link->next;
+    if (writes->last == link)
+        writes->last = before;
+    link->listed = false;
+}
+
+/* ---------------------------------------------------------------------------------------------------------- closing */
+
+/* The context is gone, or will be. */
+static void forget_context(struct rl_link *link)
+{
+    ev_io_stop(link->writes->loop, &link->readable);
+    ev_io_stop(link->writes->loop, &link->writable);
+    if (link->listed)
+        leave_list(link);
+    link->context = NULL;
+    link->session = NULL; /* freed with the context */
+    link->connected = link->unwritten = false;
+    link->output.written = link->output.released = link->output.used = 0;
+    link->writes->broken = true;
+}
+
+void rl_link_close(struct rl_link *link)
+{
+    redisAsyncContext *context = link->context;
+    if (!context)
+        return;
+    assert(!link->failure); /* hiredis must not be told to free a context inside its connect callback */
+    memset(&context->ev, 0, sizeof context->ev);
+    forget_context(link);
+    if (link->delivering)
+        link->doomed = context;
+    else
+        redisAsyncFree(context);
+}
+
+void rl_link_free(struct rl_link *link)
+{
+    assert(!link->context);
+    if (link->writes)
+        rl_free(link->writes->allocator, link->output.bytes);
+    link->output = (struct rl_output){0};
+}
+
+/* The reason is TLS's, if it has one: hiredis reports an unrelated errno then. Call it before rl_tls_leave(). */
+static void end(struct rl_link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void end(struct rl_link *link, const char *format, ...)
+{
+    struct rl_link_end why = {.permanent = false};
+    if (link->session && link->connected)
+        why.permanent = rl_tls_explain(link->tls, link->session, link->host, why.text, sizeof why.text);
+    if (!why.text[0]) {
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(why.text, sizeof why.text, format, arguments);
+        va_end(arguments);
+    }
+    rl_link_close(link);
+    link->type->ended(link, &why);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- writing */
+
+static bool make_room(struct rl_link *link, size_t size)
+{
+    struct rl_output *output = &link->output;
+    if (output->written > 0 &&
+        output->written >= output->used - output->written) { /* moves no more than has been written */
+        memmove(output->bytes, output->bytes + output->written, output->used - output->written);
+        output->used -= output->written;
+        output->released -= output->written;
+        output->written = 0;
+    }
+    size_t larger = output->size ? output->size : OUTPUT_FIRST;
+    while (larger - output->used < size)
+        larger *= 2;
+    if (larger == output->size)
+        return true;
+    const redlock_allocator *allocator = link->writes->allocator;
+    char *bytes = allocator->reallocate(output->bytes, larger, allocator->user);
+    if (!bytes)
+        return false;
+    output->bytes = bytes;
+    output->size = larger;
+    return true;
+}
+
+bool rl_link_append(struct rl_link *link, const char *bytes, size_t size)
+{
+    struct rl_output *output = &link->output;
+    if (!link->context || (output->size - output->used < size && !make_room(link, size)))
+        return false;
+    memcpy(output->bytes + output->used, bytes, size);
+    output->used += size;
+    return true;
+}
+
+void rl_link_release(struct rl_link *link, size_t size)
+{
+    link->output.released += size;
+    assert(link->output.released <= link->output.used);
+    if (link->connected && !link->listed && !ev_is_active(&link->writable))
+        enlist(link);
+}
+
+/* The socket has taken all bytes that may go. */
+static void end_of_output(struct rl_link *link)
+{
+    struct rl_output *output = &link->output;
+    if (output->written < output->used)
+        return;
+    output->written = output->released = output->used = 0;
+    if (output->size > OUTPUT_KEPT) {
+        rl_free(link->writes->allocator, output->bytes);
+        *output = (struct rl_output){0};
+    }
+}
+
+static void watch_writable(struct rl_link *link, bool on)
+{
+    if (on)
+        ev_io_start(link->writes->loop, &link->writable);
+    else if (ev_is_active(&link->writable))
+        ev_io_stop(link->writes->loop, &link->writable);
+}
+
+static void write_plain(struct rl_link *link)
+{
+    struct rl_output *output = &link->output;
+    if (output->written == output->released)
+        return;
+    ssize_t sent =
+        send(link->context->c.fd, output->bytes + output->written, output->released - output->written, MSG_NOSIGNAL);
+    if (sent < 0 && errno != EAGAIN && errno != EINTR) {
+        end(link, "the connection broke: %.60s", strerror(errno));
+        return;
+    }
+    output->written += sent > 0 ? (size_t)sent : 0;
+    watch_writable(link, output->written < output->released);
+    end_of_output(link);
+}
+
+/* TLS takes a piece of this size as a whole, or not at all. */
+#define TLS_PIECE ((size_t)16 * 1024)
+
+/* Writes the piece that TLS did not take, or the next one. false: the link has ended. */
+static bool write_piece(struct rl_link *link)
+{
+    struct rl_output *output = &link->output;
+    size_t left = output->released - output->written, size = left < TLS_PIECE ? left : TLS_PIECE;
+    int done = 0;
+    if (!link->unwritten) {
+        if (redisAppendFormattedCommand(&link->context->c, output->bytes + output->written, size) != REDIS_OK) {
+            end(link, "no memory for the commands to it");
+            return false;
+        }
+        output->written += size;
+    }
+    if (redisBufferWrite(&link->context->c, &done) != REDIS_OK) {
+        end(link, "the connection broke: %.60s", link->context->c.errstr);
+        return false;
+    }
+    link->unwritten = !done;
+    return true;
+}
+
+/* TLS reports when it needs a writable socket. While it waits for the server instead, write interest would only spin
+ * the loop. */
+static void write_tls(struct rl_link *link)
+{
+    struct rl_output *output = &link->output;
+    do
+        if ((link->unwritten || output->written < output->released) && !write_piece(link))
+            return;
+    while (!link->unwritten && output->written < output->released);
+    watch_writable(link, link->unwritten && rl_tls_wants_to_write(link->session));
+    end_of_output(link);
+}
+
+static void write_out(struct rl_link *link)
+{
+    if (!link->session) {
+        write_plain(link);
+        return;
+    }
+    rl_tls_enter();
+    write_tls(link);
+    rl_tls_leave();
+}
+
+/* TLS may raise SIGPIPE. Plain writes do not. */
+static bool block_sigpipe(struct rl_writes *writes, struct rl_sigpipe *guard)
+{
+    if (writes->own_thread)
+        return false;
+    writes->broken = false;
+    rl_sigpipe_block(guard);
+    return true;
+}
+
+void rl_links_flush(struct rl_writes *writes)
+{
+    struct rl_sigpipe guard;
+    bool blocked = false;
+    while (writes->first) {
+        struct rl_link *link = writes->first;
+        leave_list(link);
+        if (link->session && !blocked)
+            blocked = block_sigpipe(writes, &guard);
+        write_out(link);
+    }
+    if (blocked)
+        rl_sigpipe_restore(&guard, writes->broken);
+}
+
+/* ---------------------------------------------------------------------------------------------------------- reading */
+
+/* The owner may close the link with any reply. */
+static void deliver(struct rl_link *link)
+{
+    redisReader *hiredis = link->context->c.reader;
+    void *reply = NULL;
+    int status = REDIS_OK;
+    link->delivering = true;
+    while (link->context && (status = redisReaderGetReply(hiredis, &reply)) == REDIS_OK && reply) {
+        link->type->replied(link, reply);
+        rl_reader_free(&link->reader, reply);
+    }
+    link->delivering = false;
+    if (link->doomed) {
+        redisAsyncFree(link->doomed);
+        link->doomed = NULL;
+    } else if (rl_reader_is_exceeded(&link->reader, hiredis)) {
+        end(link, "sent a reply of more than %d KiB, or nested too deep", RL_REPLY_MAX / 1024);
+    } else if (status != REDIS_OK) {
+        end(link, "the connection broke: %.60s", hiredis->errstr);
+    }
+}
+
+static void read_in(struct rl_link *link)
+{
+    bool expected = link->type->expects(link);
+    if (redisBufferRead(&link->context->c) != REDIS_OK)
+        end(link, "the connection broke: %.60s", link->context->c.errstr);
+    else if (!rl_reader_has_more(link->context->c.reader))
+        return; /* a wake-up for nothing, or a message of TLS */
+    else if (!expected)
+        end(link, "sent a reply to no request");
+    else
+        deliver(link);
+}
+
+static void on_readable(struct ev_loop *loop, ev_io *watcher, int events)
+{
+    (void)loop;
+    (void)events;
+    struct rl_link *link = watcher->data;
+    struct rl_sigpipe guard;
+    if (!link->session) {
+        read_in(link);
+        return;
+    }
+    /* TLS replies to some records itself, so reading can write, and can unblock the bytes that are left to write. */
+    bool blocked = block_sigpipe(link->writes, &guard);
+    rl_tls_enter();
+    read_in(link);
+    if (link->context && link->unwritten)
+        write_tls(link);
+    rl_tls_leave();
+    if (blocked)
+        rl_sigpipe_restore(&guard, link->writes->broken);
+}
+
+bool rl_link_has_unread(const struct rl_link *link)
+{
+    /* Not before it is connected: recv() would consume the connection's error. */
+    char byte;
+    return link->connected && recv(link->context->c.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+/* ------------------------------------------------------------------------------------------------------- connecting */
+
+/* Of hiredis. Versions before 1.1 must not free the context here, and free it themselves after a failure. */
+static void on_connect(const redisAsyncContext *context, int status)
+{
+    struct rl_link *link = context->data;
+    link->connected = status == REDIS_OK;
+    if (!link->connected)
+        snprintf(link->failure->text, sizeof link->failure->text, "cannot connect: %.64s", context->c.errstr);
+}
+
+/* hiredis finds out whether the connection is established. */
+static void go_on_connecting(struct rl_link *link)
+{
+    struct rl_link_end why = {.permanent = false, .text = ""};
+    link->failure = &why;
+    redisAsyncHandleWrite(link->context);
+    link->failure = NULL;
+    if (link->connected) {
+        link->type->connected(link);
+    } else if (!link->context) {
+        if (!why.text[0])
+            snprintf(why.text, sizeof why.text, "cannot connect");
+        link->type->ended(link, &why);
+    }
+}
+
+static void on_writable(struct ev_loop *loop, ev_io *watcher, int events)
+{
+    (void)loop;
+    (void)events;
+    struct rl_link *link = watcher->data;
+    struct rl_sigpipe guard;
+    bool blocked = link->session && block_sigpipe(link->writes, &guard);
+    if (!link->connected)
+        go_on_connecting(link);
+    if (link->connected)
+        write_out(link);
+    if (blocked)
+        rl_sigpipe_restore(&guard, link->writes->broken);
+}
+
+/* hiredis' hooks. It uses them while it connects; afterwards the link's own functions start and stop the watchers. */
+static void add_read(void *data)
+{
+    struct rl_link *link = data;
+    ev_io_start(link->writes->loop, &link->readable);
+}
+
+static void delete_read(void *data)
+{
+    struct rl_link *link = data;
+    ev_io_stop(link->writes->loop, &link->readable);
+}
+
+static void add_write(void *data)
+{
+    struct rl_link *link = data;
+    ev_io_start(link->writes->loop, &link->writable);
+}
+
+static void delete_write(void *data)
+{
+    struct rl_link *link = data;
+    ev_io_stop(link->writes->loop, &link->writable);
+}
+
+static void cleanup(void *data)
+{
+    forget_context(data);
+}
+
+static void attach(struct rl_link *link)
+{
+    redisAsyncContext *context = link->context;
+    context->data = link;
+    context->ev.data = link;
+    context->ev.addRead = add_read;
+    context->ev.delRead = delete_read;
+    context->ev.addWrite = add_write;
+    context->ev.delWrite = delete_write;
+    context->ev.cleanup = cleanup;
+    ev_io_init(&link->readable, on_readable, context->c.fd, EV_READ);
+    ev_io_init(&link->writable, on_writable, context->c.fd, EV_WRITE);
+    link->readable.data = link->writable.data = link;
+}
+
+static bool start_tls(struct rl_link *link, struct rl_link_end *why)
+{
+    struct rl_sigpipe guard;
+    bool blocked = block_sigpipe(link->writes, &guard);
+    rl_tls_enter();
+    link->session =
+        rl_tls_start(link->tls, &link->context->c, link->host, why->text, sizeof why->text, &why->permanent);
+    rl_tls_leave();
+    if (blocked)
+        rl_sigpipe_restore(&guard, !link->session);
+    return link->session;
+}
+
+static redisAsyncContext *connect_context(const struct rl_link_target *target, struct rl_link_end *why)
+{
+    redisAsyncContext *context =
+        target->path[0] ? redisAsyncConnectUnix(target->path) : redisAsyncConnect(target->numeric, target->port);
+    if (context && !context->err) {
+        fcntl(context->c.fd, F_SETFD, FD_CLOEXEC);
+        if (!target->path[0])
+            redisEnableKeepAlive(&context->c);
+        return context;
+    }
+    snprintf(why->text, sizeof why->text, "cannot connect: %.64s", context ? context->errstr : "no memory");
+    if (context)
+        redisAsyncFree(context);
+    return NULL;
+}
+
+bool rl_link_open(struct rl_link *link, const struct rl_link_type *type, struct rl_writes *writes,
+                  const struct rl_link_target *target, struct rl_link_end *why)
+{
+    assert(!link->context && !link->delivering && link->output.used == 0);
+    link->type = type;
+    link->writes = writes;
+    link->tls = target->tls;
+    link->host = target->host;
+    *why = (struct rl_link_end){.permanent = false};
+    link->context = connect_context(target, why);
+    if (!link->context)
+        return false;
+    attach(link);
+    rl_reader_attach(&link->reader, link->context->c.reader);
+    if (link->tls && !start_tls(link, why)) {
+        rl_link_close(link);
+        return false;
+    }
+    redisAsyncSetConnectCallback(link->context, on_connect); /* asks for write interest */
+    return true;
+}
+
+bool rl_link_is_negotiating(const struct rl_link *link)
+{
+    return link->session && !rl_tls_is_established(link->session);
+}

@@ -1,0 +1,90 @@
+#include "src/node/attempts.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "src/core/clock.h"
+#include "src/core/random.h"
+
+#define BACKOFF_FIRST (10 * QUORUM_MILLISECOND)
+#define STEADY        (QUORUM_SECOND) /* a connection that breaks sooner once ready counts as a failed attempt */
+
+/* Tries the addresses of one name in turn. */
+bool rl_attempts_need_name(const struct rl_attempts *attempts, const struct rl_address *address)
+{
+    return !address->path[0] && attempts->address == 0 && !rl_resolver_is_numeric(address->host);
+}
+
+/* Each attempt resolves the name again; but if the last resolution is still in progress or unused, it waits for that
+ * one: otherwise an unreachable name server would cost more and more threads. */
+bool rl_attempts_resolve(struct rl_attempts *attempts, const struct rl_address *address, struct rl_wakeup *wakeup)
+{
+    if (!attempts->resolution || attempts->resolution->taken) {
+        rl_resolver_unref(attempts->resolution);
+        attempts->resolution = rl_resolver_start(address->host, wakeup);
+    }
+    return attempts->resolution;
+}
+
+bool rl_attempts_take_name(struct rl_attempts *attempts, bool *found)
+{
+    struct rl_resolution *resolution = attempts->resolution;
+    if (!atomic_load(&resolution->done))
+        return false;
+    resolution->taken = true;
+    attempts->address = 0;
+    *found = resolution->count > 0;
+    return true;
+}
+
+struct rl_link_target rl_attempts_target(struct rl_attempts *attempts, const struct rl_address *address,
+                                         struct rl_tls *tls)
+{
+    const char *numeric = attempts->resolution ? attempts->resolution->numeric[attempts->address] : address->host;
+    snprintf(attempts->peer, sizeof attempts->peer, "%.*s", RL_NUMERIC_SIZE - 1, address->path[0] ? "" : numeric);
+    return (struct rl_link_target){.path = address->path,
+                                   .numeric = attempts->peer,
+                                   .port = address->port,
+                                   .host = address->host,
+                                   .tls = address->tls ? tls : NULL};
+}
+
+static quorum_time next_attempt(const struct rl_attempts *attempts, struct rl_core *core, quorum_time now)
+{
+    if (attempts->failures == 0)
+        return now;
+    unsigned doublings = attempts->failures < 16 ? attempts->failures - 1 : 15;
+    quorum_duration longest = core->options.backoff_max_ms * QUORUM_MILLISECOND;
+    quorum_duration pause = BACKOFF_FIRST << doublings;
+    if (pause > longest)
+        pause = longest;
+    /* Half of it is jitter, so that the clients of a recovering node do not all connect at once. */
+    return now + pause / 2 + rl_random_u64(&core->random) % (pause / 2 + 1);
+}
+
+quorum_time rl_attempts_failed(struct rl_attempts *attempts, struct rl_core *core, bool connecting, bool was_ready)
+{
+    quorum_time now = rl_now();
+    bool more = connecting && attempts->resolution && attempts->address + 1 < attempts->resolution->count;
+    if (was_ready && quorum_time_since(attempts->ready_since, now) >= STEADY)
+        attempts->failures = 0;
+    else if (!more && attempts->failures < UINT32_MAX)
+        attempts->failures++;
+    attempts->address = more ? attempts->address + 1 : 0;
+    return more ? now : next_attempt(attempts, core, now);
+}
+
+void rl_attempts_succeeded(struct rl_attempts *attempts, quorum_time now)
+{
+    attempts->ready_since = now;
+    attempts->failures = 0;
+    attempts->address = 0;
+    attempts->permanent = false;
+    attempts->error[0] = '\0';
+}
+
+void rl_attempts_end(struct rl_attempts *attempts)
+{
+    rl_resolver_unref(attempts->resolution);
+    attempts->resolution = NULL;
+}

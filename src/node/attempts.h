@@ -1,0 +1,45 @@
+/* The attempts to connect to one node: which address is next and when, and why the last one failed. */
+#ifndef RL_ATTEMPTS_H
+#define RL_ATTEMPTS_H
+
+#include <stdbool.h>
+
+#include "quorum/time.h"
+#include "src/core/core.h"
+#include "src/link/address.h"
+#include "src/link/link.h"
+#include "src/link/resolver.h"
+
+struct rl_attempts {
+    struct rl_resolution *resolution; /* in progress, or the last one */
+    unsigned address;                 /* index of the resolved address in use */
+    unsigned failures;                /* attempts in a row that did not become ready */
+    bool permanent;                   /* the last failure lasts until an operator acts */
+    char error[RL_LINK_TEXT_SIZE];    /* why it is not ready; "" before the end of the first attempt */
+    char peer[RL_NUMERIC_SIZE];       /* the address of the present or the last connection */
+    quorum_duration timeout;          /* for connect and handshake */
+    quorum_time connected_at;
+    quorum_time ready_since; /* 0: never ready */
+};
+
+/* The next attempt must resolve the name first. */
+bool rl_attempts_need_name(const struct rl_attempts *attempts, const struct rl_address *address);
+
+/* Starts to resolve the name. false: no thread or no memory. */
+bool rl_attempts_resolve(struct rl_attempts *attempts, const struct rl_address *address, struct rl_wakeup *wakeup);
+
+/* true once the name is resolved, or could not be: then `error` is set and there is no address. */
+bool rl_attempts_take_name(struct rl_attempts *attempts, bool *found);
+
+/* Writes the address of this attempt to `peer` and returns the target. */
+struct rl_link_target rl_attempts_target(struct rl_attempts *attempts, const struct rl_address *address,
+                                         struct rl_tls *tls);
+
+/* connecting: the failure is of this address, and the name may have another. Returns when to try again. */
+quorum_time rl_attempts_failed(struct rl_attempts *attempts, struct rl_core *core, bool connecting, bool was_ready);
+
+void rl_attempts_succeeded(struct rl_attempts *attempts, quorum_time now);
+
+void rl_attempts_end(struct rl_attempts *attempts);
+
+#endif

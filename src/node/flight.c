@@ -1,0 +1,217 @@
+#include "src/node/flight.h"
+
+#include <assert.h>
+#include <stddef.h>
+
+#include "src/core/clock.h"
+#include "src/core/histogram.h"
+
+void rl_requests_append(struct rl_requests *queue, struct rl_request *request)
+{
+    request->next = NULL;
+    *(queue->first ? &queue->last->next : &queue->first) = request;
+    queue->last = request;
+    queue->count++;
+}
+
+struct rl_request *rl_requests_take(struct rl_requests *queue)
+{
+    struct rl_request *request = queue->first;
+    queue->first = request->next;
+    queue->count--;
+    return request;
+}
+
+void rl_request_answer(struct rl_request *request, enum rl_answer_kind kind, quorum_time now, const redisReply *reply)
+{
+    const struct rl_answer answer = {kind, now, reply};
+    request->sender->type->answered(request, &answer);
+}
+
+/* -------------------------------------------------------------------------------------------------------- deadlines */
+
+quorum_duration rl_flight_timeout(const struct rl_flight *flight)
+{
+    return quorum_deadline_timeout(&flight->round_trip, &flight->patience);
+}
+
+static quorum_time silence_end(const struct rl_flight *flight)
+{
+    quorum_time since = flight->sent.first->sent > flight->heard ? flight->sent.first->sent : flight->heard;
+    since = since > flight->held_up ? since : flight->held_up;
+    return quorum_time_add(since, flight->core->options.silence_limit_ms * QUORUM_MILLISECOND);
+}
+
+/* A request that the window holds back has not reached the node. It is late only if the node is silent: then those in
+ * front of it are late, too. */
+static quorum_time due_at(const struct rl_flight *flight, const struct rl_request *request)
+{
+    if (!request->held)
+        return quorum_deadline_due(&flight->round_trip, &flight->patience, request->sent, flight->heard);
+    quorum_time since = request->sent > flight->heard ? request->sent : flight->heard;
+    return quorum_time_add(since, rl_flight_timeout(flight));
+}
+
+/* Rounded up to milliseconds, so that the nodes of one round share a wake-up. */
+static quorum_time overdue_at(const struct rl_flight *flight, const struct rl_request *request)
+{
+    quorum_time due = quorum_time_add(due_at(flight, request), QUORUM_MILLISECOND - 1);
+    return due - due % QUORUM_MILLISECOND;
+}
+
+/* The silence limit may be below the node's timeout. */
+static void watch_overdue(struct rl_flight *flight)
+{
+    if (!flight->sent.first)
+        return;
+    quorum_time due = silence_end(flight);
+    if (flight->punctual && overdue_at(flight, flight->punctual) < due)
+        due = overdue_at(flight, flight->punctual);
+    rl_timer_set(&flight->core->timers, &flight->timer, due);
+}
+
+static void on_overdue(struct rl_timer *timer)
+{
+    struct rl_flight *flight = (struct rl_flight *)(void *)((char *)timer - offsetof(struct rl_flight, timer));
+    quorum_time now = rl_now();
+    if (!flight->sent.first)
+        return;
+    /* This loop was late, not the node: write the pending requests and read the replies first. */
+    if (flight->link->listed || rl_link_has_unread(flight->link)) {
+        flight->held_up = now;
+        rl_timer_set(&flight->core->timers, timer, now + QUORUM_MILLISECOND);
+        return;
+    }
+    /* Before the silence limit: a late loop sees both pass at once, and the requests must time out in any case. */
+    while (flight->punctual && due_at(flight, flight->punctual) <= now) {
+        struct rl_request *request = flight->punctual;
+        flight->punctual = request->next;
+        request->overdue = true;
+        flight->statistics->timeouts++;
+        rl_request_answer(request, RL_ANSWER_OVERDUE, now, NULL);
+    }
+    if (flight->sent.first && rl_link_is_open(flight->link) && now >= silence_end(flight))
+        flight->silent(flight);
+    else
+        watch_overdue(flight);
+}
+
+bool rl_flight_is_stuck(const struct rl_flight *flight, quorum_time now)
+{
+    const struct rl_request *first = flight->sent.first;
+    return first && first->overdue &&
+           quorum_time_since(first->sent, now) > 3 * rl_flight_timeout(flight) + 100 * QUORUM_MILLISECOND;
+}
+
+/* ----------------------------------------------------------------------------------------------------------- window */
+
+/* The request may leave. If the window held it back, its time counts from now. */
+static void let_go(struct rl_flight *flight, struct rl_request *request)
+{
+    request->held = false;
+    rl_link_release(flight->link, request->bytes);
+    if (!flight->timed && flight->times)
+        flight->timed = request;
+}
+
+static void refill(struct rl_flight *flight, quorum_time now)
+{
+    while (flight->held && quorum_window_admits(&flight->window, rl_flight_in_flight(flight))) {
+        struct rl_request *request = flight->held;
+        flight->held = request->next;
+        flight->held_count--;
+        request->sent = now;
+        let_go(flight, request);
+    }
+}
+
+/* --------------------------------------------------------------------------------------------------------- requests */
+
+void rl_flight_init(struct rl_flight *flight, struct rl_core *core, struct rl_link *link,
+                    struct rl_node_statistics *statistics)
+{
+    flight->core = core;
+    flight->link = link;
+    flight->statistics = statistics;
+    flight->timer.fire = on_overdue;
+    quorum_window_init(&flight->window);
+}
+
+void rl_flight_begin(struct rl_flight *flight)
+{
+    assert(!flight->sent.first && !flight->held && !flight->timed);
+    flight->times = false;
+    quorum_window_init(&flight->window);
+}
+
+void rl_flight_measure(struct rl_flight *flight, quorum_duration took)
+{
+    flight->times = true;
+    quorum_deadline_measured(&flight->round_trip, &flight->patience, took);
+}
+
+bool rl_flight_send(struct rl_flight *flight, struct rl_request *request, const char *bytes, size_t size,
+                    quorum_time now)
+{
+    if (size > RL_REQUEST_BYTES_MAX || !rl_link_append(flight->link, bytes, size))
+        return false;
+    request->overdue = false;
+    request->sent = now;
+    request->bytes = (uint32_t)size & RL_REQUEST_BYTES_MAX;
+    request->held = flight->held || !quorum_window_admits(&flight->window, flight->sent.count);
+    rl_requests_append(&flight->sent, request);
+    flight->statistics->requests++;
+    if (!flight->punctual)
+        flight->punctual = request;
+    if (request->held) {
+        flight->held_count++;
+        if (!flight->held)
+            flight->held = request;
+    } else {
+        let_go(flight, request);
+    }
+    /* No timeout is shorter than the configured one. The timer may be set for the silence limit, which is later. */
+    if (!flight->timer.set || flight->timer.due > now + flight->patience.least)
+        watch_overdue(flight);
+    return true;
+}
+
+static void note_round_trip(struct rl_flight *flight, const struct rl_request *request, quorum_time now)
+{
+    quorum_duration took = quorum_time_since(request->sent, now);
+    flight->heard = now;
+    if (flight->timed == request) {
+        quorum_deadline_measured(&flight->round_trip, &flight->patience, took);
+        quorum_window_measured(&flight->window, took, flight->patience.least);
+        flight->timed = NULL;
+    }
+    rl_histogram_add(&flight->statistics->latency, took);
+}
+
+static struct rl_request *take(struct rl_flight *flight)
+{
+    struct rl_request *request = rl_requests_take(&flight->sent);
+    if (flight->punctual == request)
+        flight->punctual = request->next;
+    return request;
+}
+
+void rl_flight_replied(struct rl_flight *flight, const redisReply *reply)
+{
+    quorum_time now = rl_now();
+    struct rl_request *request = take(flight);
+    assert(!request->held);
+    note_round_trip(flight, request, now);
+    if (flight->held)
+        refill(flight, now);
+    rl_request_answer(request, RL_ANSWER_REPLY, now, reply);
+}
+
+void rl_flight_break(struct rl_flight *flight, quorum_time now)
+{
+    assert(!rl_link_is_open(flight->link));
+    flight->timed = flight->held = NULL;
+    flight->held_count = 0;
+    while (flight->sent.first)
+        rl_request_answer(take(flight), RL_ANSWER_BROKEN, now, NULL);
+}

@@ -1,0 +1,481 @@
+/* One connection: released bytes are written at the flush and not before, write interest is on only while a socket is
+ * full, replies need no allocation, and SIGPIPE does not reach the process. */
+#include "src/core/memory.h"
+#include "src/link/link.h"
+#include "src/link/sigpipe.h"
+#include "support/suite.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "support/clock.h"
+#include "support/fake_server.h"
+#include "support/fixture.h"
+#include "support/sigpipe.h"
+
+enum { LINKS = 3, SOON_MS = 10000 };
+
+static struct ev_loop *loop;
+static struct fake_server *server;
+static redlock_allocator allocator;
+static struct rl_writes writes;
+static struct rl_link links[LINKS];
+static unsigned replies, awaited[LINKS], ended;
+static struct rl_link *closed_by_reply;
+static struct rl_link_end why;
+static redisReply last;
+static char last_text[RL_REPLY_SHORT];
+
+static void on_connected(struct rl_link *link)
+{
+    (void)link;
+}
+
+static bool expects(const struct rl_link *link)
+{
+    return awaited[link - links] > 0;
+}
+
+static void on_replied(struct rl_link *link, const redisReply *reply)
+{
+    replies++;
+    awaited[link - links]--;
+    last = *reply;
+    snprintf(last_text, sizeof last_text, "%s", reply->str ? reply->str : "");
+    if (link == closed_by_reply)
+        rl_link_close(link);
+}
+
+static void on_ended(struct rl_link *link, const struct rl_link_end *end)
+{
+    ck_assert(!rl_link_is_open(link));
+    ended++;
+    why = *end;
+}
+
+static void woken(struct ev_loop *turning, ev_timer *timer, int events)
+{
+    (void)turning;
+    (void)timer;
+    (void)events;
+}
+
+static void turn(void)
+{
+    static ev_timer timer;
+    ev_timer_init(&timer, woken, 0.001, 0.);
+    ev_now_update(loop);
+    ev_timer_start(loop, &timer);
+    ev_run(loop, EVRUN_ONCE);
+    ev_timer_stop(loop, &timer);
+}
+
+static bool run_until(bool (*happened)(void))
+{
+    uint64_t deadline = test_deadline_ns(SOON_MS);
+    while (!happened() && test_now_ns() < deadline)
+        turn();
+    return happened();
+}
+
+static void connect_link(struct rl_link *link)
+{
+    static const struct rl_link_type type = {
+        .connected = on_connected, .expects = expects, .replied = on_replied, .ended = on_ended};
+    const struct rl_link_target target = {
+        .path = "", .numeric = "127.0.0.1", .port = fake_server_port(server), .host = "127.0.0.1"};
+    struct rl_link_end end;
+    awaited[link - links] = 0;
+    ck_assert_msg(rl_link_open(link, &type, &writes, &target, &end), "%s", end.text);
+}
+
+static bool all_connected(void)
+{
+    bool all = true;
+    for (unsigned i = 0; i < LINKS; i++)
+        all = all && links[i].connected;
+    return all;
+}
+
+static void setup(void)
+{
+    fixtures_begin();
+    server = fake_server_start(FAKE_IPV4);
+    loop = ev_loop_new(EVFLAG_NOENV);
+    allocator = rl_memory_allocator(&(redlock_allocator){NULL, NULL, NULL, NULL});
+    writes = (struct rl_writes){.loop = loop, .allocator = &allocator};
+    memset(links, 0, sizeof links);
+    replies = ended = 0;
+    closed_by_reply = NULL;
+    for (unsigned i = 0; i < LINKS; i++)
+        connect_link(&links[i]);
+    ck_assert(run_until(all_connected));
+}
+
+static void teardown(void)
+{
+    for (unsigned i = 0; i < LINKS; i++) {
+        rl_link_close(&links[i]);
+        rl_link_free(&links[i]);
+    }
+    ev_loop_destroy(loop);
+    fixtures_end();
+}
+
+static size_t append(unsigned link, const char *word)
+{
+    char *command;
+    int size = redisFormatCommand(&command, "PING %s", word);
+    ck_assert(rl_link_append(&links[link], command, (size_t)size));
+    redisFreeCommand(command);
+    awaited[link]++;
+    return (size_t)size;
+}
+
+static void say(unsigned link, const char *word)
+{
+    rl_link_release(&links[link], append(link, word));
+}
+
+static unsigned expected_replies;
+
+static bool all_replied(void)
+{
+    return replies >= expected_replies;
+}
+
+static bool is_waiting(unsigned link)
+{
+    for (struct rl_link *at = writes.first; at; at = at->next)
+        if (at == &links[link])
+            return true;
+    return false;
+}
+
+/* --- Gathering --- */
+
+START_TEST(nothing_leaves_before_the_flush)
+{
+    for (unsigned i = 0; i < 5; i++)
+        say(0, "word");
+    for (unsigned i = 0; i < 5; i++)
+        turn();
+    ck_assert_uint_eq(fake_server_count(server, "PING"), 0);
+    ck_assert(!ev_is_active(&links[0].writable));
+    rl_links_flush(&writes);
+    expected_replies = 5;
+    ck_assert(run_until(all_replied));
+    ck_assert_ptr_null(writes.first);
+}
+END_TEST
+
+START_TEST(links_are_flushed_once_each_and_in_their_order)
+{
+    static const unsigned order[] = {2, 0, 2, 1, 0};
+    for (unsigned i = 0; i < 5; i++)
+        say(order[i], "word");
+    ck_assert_ptr_eq(writes.first, &links[2]);
+    ck_assert_ptr_eq(writes.first->next, &links[0]);
+    ck_assert_ptr_eq(writes.last, &links[1]);
+    rl_links_flush(&writes);
+    ck_assert_ptr_null(writes.first);
+    expected_replies = 5;
+    ck_assert(run_until(all_replied));
+    for (unsigned i = 0; i < LINKS; i++)
+        ck_assert(!ev_is_active(&links[i].writable));
+}
+END_TEST
+
+START_TEST(a_link_that_ends_leaves_the_list)
+{
+    for (unsigned i = 0; i < LINKS; i++)
+        say(i, "word");
+    rl_link_close(&links[_i]);
+    ck_assert(!rl_link_is_open(&links[_i]));
+    for (unsigned i = 0; i < LINKS; i++)
+        ck_assert_int_eq(is_waiting(i), (int)i != _i);
+    rl_links_flush(&writes);
+    expected_replies = LINKS - 1;
+    ck_assert(run_until(all_replied));
+    connect_link(&links[_i]); /* the link can be used again */
+    ck_assert(run_until(all_connected));
+    say((unsigned)_i, "again");
+    rl_links_flush(&writes);
+    expected_replies++;
+    ck_assert(run_until(all_replied));
+}
+END_TEST
+
+START_TEST(bytes_leave_in_order_as_they_are_released)
+{
+    size_t size[3];
+    for (unsigned i = 0; i < 3; i++)
+        size[i] = append(0, i == 2 ? "last" : "word");
+    rl_link_release(&links[0], size[0]);
+    rl_links_flush(&writes);
+    expected_replies = 1;
+    ck_assert(run_until(all_replied));
+    ck_assert_ptr_null(writes.first); /* nothing else may go */
+    rl_link_release(&links[0], size[1] + size[2]);
+    rl_links_flush(&writes);
+    expected_replies = 3;
+    ck_assert(run_until(all_replied));
+    ck_assert_str_eq(last_text, "last");
+    ck_assert_uint_eq(fake_server_count(server, "PING"), 3);
+}
+END_TEST
+
+/* --- Replies --- */
+
+static const struct {
+    const char *bytes, *text;
+    long long integer;
+    int type;
+} scalars[] = {
+    {"+OK\r\n", "OK", 0, REDIS_REPLY_STATUS},
+    {":-12\r\n", "", -12, REDIS_REPLY_INTEGER},
+    {"$-1\r\n", "", 0, REDIS_REPLY_NIL},
+    {"$5\r\nshort\r\n", "short", 0, REDIS_REPLY_STRING},
+    {"-ERR no\r\n", "ERR no", 0, REDIS_REPLY_ERROR},
+    {"*1\r\n:7\r\n", "", 0, REDIS_REPLY_ARRAY},
+};
+
+static void answer_with(const char *bytes)
+{
+    fake_server_add_rule(server, &(struct fake_rule){.command = "PING", .count = 1, .skip = true, .reply = bytes});
+    say(0, "word");
+    rl_links_flush(&writes);
+    expected_replies = replies + 1;
+    ck_assert(run_until(all_replied));
+}
+
+START_TEST(each_kind_of_reply_is_read_in_its_turn)
+{
+    answer_with(":99\r\n"); /* leaves nothing behind in the next one */
+    answer_with(scalars[_i].bytes);
+    ck_assert_int_eq(last.type, scalars[_i].type);
+    ck_assert_int_eq(last.integer, scalars[_i].integer);
+    ck_assert_str_eq(last_text, scalars[_i].text);
+    ck_assert_uint_eq(last.len, strlen(scalars[_i].text));
+}
+END_TEST
+
+/* 255 bytes fit into the reader's memory, 256 do not. */
+START_TEST(long_string_is_read_as_well)
+{
+    char bytes[512], *at = bytes + sprintf(bytes, "$%d\r\n", 254 + _i);
+    memset(at, 'x', (size_t)(254 + _i));
+    memcpy(at + 254 + _i, "\r\n", 3);
+    answer_with(bytes);
+    ck_assert_uint_eq(last.len, 254 + (unsigned)_i);
+}
+END_TEST
+
+static bool has_ended(void)
+{
+    return ended > 0;
+}
+
+START_TEST(owner_may_close_the_link_with_any_reply)
+{
+    closed_by_reply = &links[0];
+    for (unsigned i = 0; i < 3; i++)
+        say(0, "word");
+    rl_links_flush(&writes);
+    expected_replies = 1;
+    ck_assert(run_until(all_replied));
+    ck_assert(!rl_link_is_open(&links[0]));
+    ck_assert_uint_eq(ended, 0);
+    connect_link(&links[0]);
+    ck_assert(run_until(all_connected));
+}
+END_TEST
+
+/* Then the server has accepted every connection. */
+static void hear_from_all(void)
+{
+    for (unsigned i = 0; i < LINKS; i++)
+        say(i, "word");
+    rl_links_flush(&writes);
+    expected_replies = LINKS;
+    ck_assert(run_until(all_replied));
+}
+
+START_TEST(data_without_a_request_ends_the_link)
+{
+    hear_from_all();
+    fake_server_push(server, "+", 1);
+    ck_assert(run_until(has_ended));
+    ck_assert_str_eq(why.text, "sent a reply to no request");
+}
+END_TEST
+
+static bool all_have_ended(void)
+{
+    return ended >= LINKS;
+}
+
+START_TEST(end_of_the_connection_is_reported_once)
+{
+    hear_from_all();
+    say(0, "word");
+    fake_server_drop(server, FAKE_CLOSE);
+    rl_links_flush(&writes);
+    ck_assert(run_until(all_have_ended));
+    turn();
+    ck_assert_uint_eq(ended, LINKS);
+    ck_assert(!why.permanent);
+    ck_assert_int_eq(strncmp(why.text, "the connection broke: ", 22), 0);
+}
+END_TEST
+
+/* --- A full socket --- */
+
+START_TEST(write_interest_is_for_a_full_socket_only)
+{
+    enum { WORDS = 40, SIZE = 65536 };
+    const int small = 65536;
+    ck_assert_int_eq(setsockopt(links[0].context->c.fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
+    char *word = fixture_allocate(SIZE);
+    memset(word, 'w', SIZE - 1);
+    word[SIZE - 1] = '\0';
+    fake_server_pause(server);
+    for (unsigned i = 0; i < WORDS; i++)
+        say(0, word);
+    rl_links_flush(&writes);
+    ck_assert(ev_is_active(&links[0].writable));
+    say(0, "behind"); /* a later command waits for the socket, not on the list */
+    ck_assert(!is_waiting(0));
+    fake_server_resume(server);
+    expected_replies = WORDS + 1;
+    ck_assert(run_until(all_replied));
+    ck_assert(!ev_is_active(&links[0].writable));
+    say(0, "afterwards");
+    ck_assert(is_waiting(0));
+    rl_links_flush(&writes);
+    expected_replies++;
+    ck_assert(run_until(all_replied));
+    free(word);
+}
+END_TEST
+
+/* --- SIGPIPE --- */
+
+static int broken_pipe(void)
+{
+    int ends[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    close(ends[1]);
+    return ends[0];
+}
+
+static void write_guarded(void)
+{
+    struct rl_sigpipe guard;
+    int fd = broken_pipe();
+    rl_sigpipe_block(&guard);
+    ck_assert_int_eq(write(fd, "x", 1), -1);
+    ck_assert_int_eq(write(fd, "x", 1), -1);
+    ck_assert(sigpipe_is_pending());
+    rl_sigpipe_restore(&guard, true);
+    close(fd);
+}
+
+START_TEST(an_unguarded_write_ends_the_process)
+{
+    int fd = broken_pipe();
+    ssize_t written = write(fd, "x", 1);
+    ck_abort_msg("write returned %zd", written);
+}
+END_TEST
+
+START_TEST(a_guarded_write_leaves_no_signal)
+{
+    write_guarded();
+    ck_assert(!sigpipe_is_pending());
+    ck_assert(!sigpipe_is_blocked());
+}
+END_TEST
+
+START_TEST(a_mask_that_blocks_it_stays)
+{
+    sigpipe_mask(SIG_BLOCK);
+    write_guarded();
+    ck_assert(sigpipe_is_blocked());
+    ck_assert(!sigpipe_is_pending());
+    sigpipe_mask(SIG_UNBLOCK);
+}
+END_TEST
+
+static unsigned caught;
+
+static void catch (int signal)
+{
+    (void)signal;
+    caught++;
+}
+
+START_TEST(one_of_the_hosts_stays_pending_once)
+{
+    struct sigaction action = {.sa_handler = catch}, before;
+    caught = 0;
+    sigaction(SIGPIPE, &action, &before);
+    sigpipe_mask(SIG_BLOCK);
+    raise(SIGPIPE);
+    write_guarded();
+    ck_assert(sigpipe_is_pending());
+    sigpipe_mask(SIG_UNBLOCK);
+    ck_assert_uint_eq(caught, 1);
+    sigaction(SIGPIPE, &before, NULL);
+}
+END_TEST
+
+/* If no write failed, the guard does not look for a signal: the two mask changes are its only system calls. */
+START_TEST(a_good_write_costs_nothing)
+{
+    struct rl_sigpipe guard;
+    sigpipe_mask(SIG_BLOCK);
+    rl_sigpipe_block(&guard);
+    raise(SIGPIPE); /* raised meanwhile by other code of the process */
+    rl_sigpipe_restore(&guard, false);
+    sigpipe_take();
+    sigpipe_mask(SIG_UNBLOCK);
+}
+END_TEST
+
+static bool forks(void)
+{
+    const char *mode = getenv("CK_FORK");
+    return !mode || strcmp(mode, "no") != 0;
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("link");
+    TCase *flush = tcase_create("flush"), *sigpipe = tcase_create("sigpipe");
+    suite_add_tcase(suite, flush);
+    tcase_add_checked_fixture(flush, setup, teardown);
+    tcase_set_timeout(flush, 30);
+    tcase_add_test(flush, nothing_leaves_before_the_flush);
+    tcase_add_test(flush, links_are_flushed_once_each_and_in_their_order);
+    tcase_add_loop_test(flush, a_link_that_ends_leaves_the_list, 0, LINKS);
+    tcase_add_test(flush, bytes_leave_in_order_as_they_are_released);
+    tcase_add_loop_test(flush, each_kind_of_reply_is_read_in_its_turn, 0, sizeof scalars / sizeof *scalars);
+    tcase_add_loop_test(flush, long_string_is_read_as_well, 0, 3);
+    tcase_add_test(flush, owner_may_close_the_link_with_any_reply);
+    tcase_add_test(flush, data_without_a_request_ends_the_link);
+    tcase_add_test(flush, end_of_the_connection_is_reported_once);
+    tcase_add_test(flush, write_interest_is_for_a_full_socket_only);
+    suite_add_tcase(suite, sigpipe);
+    tcase_add_test(sigpipe, a_guarded_write_leaves_no_signal);
+    tcase_add_test(sigpipe, a_mask_that_blocks_it_stays);
+    tcase_add_test(sigpipe, one_of_the_hosts_stays_pending_once);
+    tcase_add_test(sigpipe, a_good_write_costs_nothing);
+    if (forks())
+        tcase_add_test_raise_signal(sigpipe, an_unguarded_write_ends_the_process, SIGPIPE);
+    return run_suite(suite);
+}

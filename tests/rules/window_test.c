@@ -1,0 +1,80 @@
+/* The window of a node: it grows while round trips are short and requests wait, and shrinks when the node queues them. */
+#include "quorum/window.h"
+
+#include "support/suite.h"
+
+#define MS QUORUM_MILLISECOND
+
+static struct quorum_window window;
+
+static void setup(void)
+{
+    quorum_window_init(&window);
+}
+
+static void fill(void)
+{
+    ck_assert(quorum_window_admits(&window, window.limit - 1));
+    ck_assert(!quorum_window_admits(&window, window.limit));
+}
+
+/* The node timeout is 50 ms; round trips of half of it above twice the shortest one are too long. */
+static const struct {
+    quorum_duration shortest, took;
+    bool full;
+    unsigned limit;
+} measured[] = {
+    {MS, MS, false, QUORUM_WINDOW_FIRST},
+    {MS, MS, true, 2 * QUORUM_WINDOW_FIRST},
+    {MS, 27 * MS, true, 2 * QUORUM_WINDOW_FIRST},
+    {MS, 27 * MS + 1, true, QUORUM_WINDOW_FIRST / 4 * 3},
+    {MS, 27 * MS + 1, false, QUORUM_WINDOW_FIRST / 4 * 3},
+    {100 * MS, 225 * MS, true, 2 * QUORUM_WINDOW_FIRST},
+    {100 * MS, 226 * MS, true, QUORUM_WINDOW_FIRST / 4 * 3},
+    {100 * MS, 0, true, 2 * QUORUM_WINDOW_FIRST},
+};
+
+START_TEST(window_follows_the_round_trip)
+{
+    quorum_window_measured(&window, measured[_i].shortest, 50 * MS);
+    if (measured[_i].full)
+        fill();
+    quorum_window_measured(&window, measured[_i].took, 50 * MS);
+    ck_assert_uint_eq(window.limit, measured[_i].limit);
+}
+END_TEST
+
+START_TEST(window_stays_within_its_bounds)
+{
+    for (unsigned i = 0; i < 20; i++) {
+        fill();
+        quorum_window_measured(&window, MS, 50 * MS);
+    }
+    ck_assert_uint_eq(window.limit, QUORUM_WINDOW_MOST);
+    for (unsigned i = 0; i < 100; i++)
+        quorum_window_measured(&window, 60 * MS, 50 * MS);
+    ck_assert_uint_eq(window.limit, QUORUM_WINDOW_LEAST);
+}
+END_TEST
+
+/* A window that was full once does not grow with every later round trip. */
+START_TEST(window_grows_once_for_each_time_that_it_was_full)
+{
+    fill();
+    quorum_window_measured(&window, MS, 50 * MS);
+    quorum_window_measured(&window, MS, 50 * MS);
+    ck_assert_uint_eq(window.limit, 2 * QUORUM_WINDOW_FIRST);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("window");
+    TCase *tcase = tcase_create("window");
+    suite_add_tcase(suite, tcase);
+    tcase_add_checked_fixture(tcase, setup, NULL);
+    tcase_add_loop_test(tcase, window_follows_the_round_trip, 0, sizeof measured / sizeof *measured);
+    tcase_add_test(tcase, window_stays_within_its_bounds);
+    tcase_add_test(tcase, window_grows_once_for_each_time_that_it_was_full);
+    return run_suite(suite);
+}

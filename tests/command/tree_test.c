@@ -50,6 +50,12 @@ _Noreturn static void wait_stopped(int ready)
         raise(SIGSTOP);
 }
 
+_Noreturn static void wait_stopped_in_session(int ready)
+{
+    setsid();
+    wait_stopped(ready);
+}
+
 _Noreturn static void leave_an_orphan(int ready)
 {
     if (fork() == 0)
@@ -116,13 +122,14 @@ START_TEST(each_process_is_killed_wherever_it_went)
 }
 END_TEST
 
+/* Also if it is not in the command's process group. */
 START_TEST(a_stopped_process_is_terminated)
 {
-    struct cli_tree tree = {.root = getpid()};
+    struct cli_tree tree = {.root = getpid(), .group = _i ? getpgrp() : 0};
     int status;
 
     become_reaper();
-    pid_t child = start(wait_stopped, 1);
+    pid_t child = start(_i ? wait_stopped_in_session : wait_stopped, 1);
     ck_assert_int_eq(waitpid(child, &status, WUNTRACED), child);
     ck_assert(WIFSTOPPED(status));
     cli_tree_terminate(&tree);
@@ -361,7 +368,7 @@ static Suite *tree_suite(void)
     tcase_set_timeout(tcase, WAIT_S);
 
     tcase_add_loop_test(tcase, each_process_is_killed_wherever_it_went, 0, SHAPES);
-    tcase_add_test(tcase, a_stopped_process_is_terminated);
+    tcase_add_loop_test(tcase, a_stopped_process_is_terminated, 0, 2);
     tcase_add_test(tcase, a_spared_process_and_a_strangers_tree_live_on);
     tcase_add_test(tcase, a_group_is_signalled_only_while_the_tree_is_in_it);
     tcase_add_test(tcase, a_zombie_does_not_live);

@@ -1,5 +1,5 @@
 /*
- * redlock.hpp - the blocking API of redlock.h for C++17
+ * redlock.hpp - the blocking API of redlock.h for C++17, and completion tokens for Asio
  *
  *     redlock::client client(nodes);
  *     redlock::lock lock = client.acquire("reports/daily", 5s);     // waits up to 5 s
@@ -26,7 +26,8 @@
  *   callbacks     run on the client's own thread. They must not call functions that send requests to nodes, nor release
  *                 a lock. An exception that leaves a callback is dropped.
  *
- * For the asynchronous API use the C functions; they take a function and a pointer, as libev does.
+ *   asynchronous  redlock::async_client is a client for programs on Asio: include <asio.hpp> before this header. For
+ *                 another event loop use descriptor() and dispatch() with the C functions, on native_handle().
  */
 #ifndef REDLOCK_REDLOCK_HPP
 #define REDLOCK_REDLOCK_HPP
@@ -489,6 +490,7 @@ struct watcher {
     std::function<void(event, loss, milliseconds)> on_event;
     std::function<void(const result &)> on_renewal_failing;
     std::unique_ptr<watcher> next;
+    std::shared_ptr<void> use; /* of an asynchronous client's dispatcher */
 
     static void notify(redlock_lock *lock, int event, int loss, std::int64_t validity_ms, void *arg) noexcept
     {
@@ -613,6 +615,9 @@ class connection
 /* token: null, or the token of the lock to adopt */
 std::optional<lock> acquire(const std::shared_ptr<connection> &, std::string_view, const acquire_options &,
                             const char *token, result &);
+
+/* Makes the handle of a lock from the library's. */
+struct lock_maker;
 
 } // namespace detail
 
@@ -782,8 +787,7 @@ class lock
     }
 
   private:
-    friend std::optional<lock> detail::acquire(const std::shared_ptr<detail::connection> &, std::string_view,
-                                               const acquire_options &, const char *token, result &);
+    friend struct detail::lock_maker;
 
     lock(std::shared_ptr<detail::connection> connection, std::unique_ptr<detail::watcher> watcher,
          redlock_lock *handle) noexcept
@@ -816,48 +820,76 @@ class lock
 namespace detail
 {
 
+struct lock_maker {
+    static lock make(std::shared_ptr<connection> connection, std::unique_ptr<watcher> watcher,
+                     redlock_lock *handle) noexcept
+    {
+        return {std::move(connection), std::move(watcher), handle};
+    }
+    /* The handle, which the caller must release. */
+    static redlock_lock *take(lock &from, std::unique_ptr<watcher> &watcher) noexcept
+    {
+        redlock_lock *handle = from.native_handle();
+        watcher = std::move(from.watcher_);
+        from.drop_handle(false);
+        return handle;
+    }
+};
+
+/* The library's options for one acquire, and the objects that they point to. */
+class native_acquire_options
+{
+  public:
+    native_acquire_options(std::string_view resource, const acquire_options &options)
+    {
+        native.wait_ms = wait(options.wait);
+        native.ttl_ms = count(options.ttl, "ttl");
+        native.minimum_validity_ms = count(options.minimum_validity, "minimum_validity");
+        native.resource_size = resource.size();
+        if (options.cancellation)
+            native.cancellation = options.cancellation->native_handle();
+        native.no_renewal = options.renewal ? 0 : 1;
+        native.cap_ms = count(options.cap, "cap");
+        native.notify_before_ms = count(options.notify_before, "notify_before");
+        if (options.on_event || options.on_renewal_failing) {
+            watch = std::make_unique<watcher>();
+            watch->on_event = options.on_event;
+            watch->on_renewal_failing = options.on_renewal_failing;
+            native.event = watcher::notify;
+            native.event_arg = watch.get();
+        }
+        native.fair = options.fair ? 1 : 0;
+        native.fence = options.fence ? 1 : 0;
+        native.shared = options.shared ? 1 : 0;
+        native.permits = options.permits;
+        for (const std::string &name : options.also)
+            also_.push_back({name.data(), name.size()});
+        native.also = also_.data();
+        native.also_count = also_.size();
+        native.keep_waiting = options.keep_waiting ? 1 : 0;
+        native.owner = options.owner;
+        native.reentry = static_cast<std::uint32_t>(options.reentry);
+        native.all_answers = options.all_answers ? 1 : 0;
+    }
+
+    redlock_acquire_options native = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    std::unique_ptr<watcher> watch;
+
+  private:
+    std::vector<redlock_name> also_;
+};
+
 inline std::optional<lock> acquire(const std::shared_ptr<connection> &connection, std::string_view resource,
                                    const acquire_options &options, const char *token, result &result)
 {
-    std::unique_ptr<watcher> watch;
-    redlock_acquire_options native = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    native.wait_ms = wait(options.wait);
-    native.ttl_ms = count(options.ttl, "ttl");
-    native.minimum_validity_ms = count(options.minimum_validity, "minimum_validity");
-    native.resource_size = resource.size();
-    if (options.cancellation)
-        native.cancellation = options.cancellation->native_handle();
-    native.no_renewal = options.renewal ? 0 : 1;
-    native.cap_ms = count(options.cap, "cap");
-    native.notify_before_ms = count(options.notify_before, "notify_before");
-    if (options.on_event || options.on_renewal_failing) {
-        watch = std::make_unique<watcher>();
-        watch->on_event = options.on_event;
-        watch->on_renewal_failing = options.on_renewal_failing;
-        native.event = watcher::notify;
-        native.event_arg = watch.get();
-    }
-    native.fair = options.fair ? 1 : 0;
-    native.fence = options.fence ? 1 : 0;
-    native.shared = options.shared ? 1 : 0;
-    native.permits = options.permits;
-    std::vector<redlock_name> also;
-    for (const std::string &name : options.also)
-        also.push_back({name.data(), name.size()});
-    native.also = also.data();
-    native.also_count = also.size();
-    native.keep_waiting = options.keep_waiting ? 1 : 0;
-    native.owner = options.owner;
-    native.reentry = static_cast<std::uint32_t>(options.reentry);
-    native.all_answers = options.all_answers ? 1 : 0;
-
+    native_acquire_options how(resource, options);
     redlock_client *client = connection ? connection->handle : nullptr;
     redlock_lock *handle = nullptr;
-    const int status = token ? redlock_adopt(client, bytes(resource), &native, token, &handle, &result)
-                             : redlock_acquire(client, bytes(resource), &native, &handle, &result);
+    const int status = token ? redlock_adopt(client, bytes(resource), &how.native, token, &handle, &result)
+                             : redlock_acquire(client, bytes(resource), &how.native, &handle, &result);
     if (status != REDLOCK_OK)
         return std::nullopt;
-    return lock(connection, std::move(watch), handle);
+    return lock_maker::make(connection, std::move(how.watch), handle);
 }
 
 } // namespace detail
@@ -1079,6 +1111,12 @@ class client
         return connection_ ? connection_->handle : nullptr;
     }
 
+  protected:
+    std::shared_ptr<detail::connection> connection() const noexcept
+    {
+        return connection_;
+    }
+
   private:
     friend class mutex;
 
@@ -1239,6 +1277,270 @@ class mutex
     std::mutex mutex_;
     std::list<holding> holdings_;
 };
+
+/* --------------------------------------------------------------------------------------------------------------
+ * Asio */
+
+#ifdef ASIO_VERSION /* include <asio.hpp> first */
+
+namespace detail
+{
+
+/* Runs the callbacks of one client on an executor, while operations are in progress or a held lock has events. */
+class dispatcher : public std::enable_shared_from_this<dispatcher>
+{
+  public:
+    dispatcher(const asio::any_io_executor &executor, redlock_client *client, int descriptor)
+        : strand_(asio::make_strand(executor)), descriptor_(executor, descriptor), client_(client)
+    {
+    }
+
+    void begin()
+    {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        users_++;
+        wait();
+    }
+    void end() noexcept
+    {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        if (--users_ == 0 && is_waiting_ && client_) {
+            asio::error_code ignored;
+            descriptor_.cancel(ignored);
+        }
+    }
+    /* Before the client is closed, which owns the descriptor. Waits for a dispatch in another thread. */
+    void stop() noexcept
+    {
+        const std::lock_guard<std::mutex> running(dispatching_);
+        const std::lock_guard<std::mutex> guard(mutex_);
+        if (client_)
+            descriptor_.release();
+        client_ = nullptr;
+    }
+
+  private:
+    void wait()
+    {
+        if (is_waiting_ || users_ == 0 || !client_)
+            return;
+        is_waiting_ = true;
+        descriptor_.async_wait(
+            asio::posix::stream_descriptor::wait_read,
+            asio::bind_executor(strand_, [self = shared_from_this()](asio::error_code) { self->on_readable(); }));
+    }
+    void on_readable()
+    {
+        const std::lock_guard<std::mutex> running(dispatching_);
+        if (redlock_client *client = leave_wait())
+            redlock_dispatch(client); /* also after a cancelled wait: then it runs nothing */
+        const std::lock_guard<std::mutex> guard(mutex_);
+        wait();
+    }
+    redlock_client *leave_wait()
+    {
+        const std::lock_guard<std::mutex> guard(mutex_);
+        is_waiting_ = false;
+        return client_;
+    }
+
+    asio::strand<asio::any_io_executor> strand_;
+    asio::posix::stream_descriptor descriptor_;
+    redlock_client *client_; /* null: stopped */
+    std::mutex dispatching_;
+    std::mutex mutex_;
+    unsigned users_ = 0;
+    bool is_waiting_ = false;
+};
+
+/* Keeps the dispatcher at work while an operation is in progress, or a lock with events is held. */
+class dispatcher_use
+{
+  public:
+    explicit dispatcher_use(std::shared_ptr<dispatcher> used) : used_(std::move(used))
+    {
+        used_->begin();
+    }
+    dispatcher_use(const dispatcher_use &) = delete;
+    dispatcher_use &operator=(const dispatcher_use &) = delete;
+    ~dispatcher_use()
+    {
+        used_->end();
+    }
+
+  private:
+    std::shared_ptr<dispatcher> used_;
+};
+
+/* One asynchronous operation with its completion handler. */
+template <class Handler> class asynchronous
+{
+  public:
+    asynchronous(Handler handler, const char *name, std::shared_ptr<connection> connection,
+                 const std::shared_ptr<dispatcher> &dispatcher, const asio::any_io_executor &executor)
+        : handler_(std::move(handler)), name_(name), connection_(std::move(connection)), use_(dispatcher),
+          work_(asio::make_work_guard(asio::get_associated_executor(handler_, executor)))
+    {
+    }
+
+    static void on_acquired(redlock_client *, redlock_lock *handle, const redlock_result *result, void *arg)
+    {
+        std::unique_ptr<asynchronous> self(static_cast<asynchronous *>(arg));
+        lock made;
+        if (handle)
+            made = lock_maker::make(std::move(self->connection_), std::move(self->watch), handle);
+        self->complete(*result, std::move(made));
+    }
+    static void on_done(redlock_client *, const redlock_result *result, void *arg)
+    {
+        std::unique_ptr<asynchronous> self(static_cast<asynchronous *>(arg));
+        self->complete(*result);
+    }
+    /* The operation was not started. */
+    template <class... Values>
+    static void reject(std::unique_ptr<asynchronous> self, const result &why, Values... values)
+    {
+        self->complete(why, std::move(values)...);
+    }
+
+    std::unique_ptr<watcher> watch;
+
+  private:
+    /* Posted: a handler may throw, or close the client, which is not allowed in redlock_dispatch(). */
+    template <class... Values> void complete(const redlock_result &given, Values... values)
+    {
+        std::exception_ptr why;
+        if (given.status != REDLOCK_OK) {
+            result copy;
+            static_cast<redlock_result &>(copy) = given;
+            why = std::make_exception_ptr(error(name_, copy));
+        }
+        const auto executor = work_.get_executor();
+        asio::post(executor,
+                   asio::bind_executor(executor, [handler = std::move(handler_), why,
+                                                  arguments = std::make_tuple(std::move(values)...)]() mutable {
+                       std::apply([&](auto &...each) { std::move(handler)(why, std::move(each)...); }, arguments);
+                   }));
+    }
+
+    Handler handler_;
+    const char *name_;
+    std::shared_ptr<connection> connection_;
+    dispatcher_use use_;
+    asio::executor_work_guard<asio::associated_executor_t<Handler, asio::any_io_executor>> work_;
+};
+
+} // namespace detail
+
+/*
+ * A client for programs on Asio, with completion tokens (handlers, use_future, use_awaitable, ...):
+ *
+ *     redlock::async_client client(context.get_executor(), nodes);
+ *     redlock::lock lock = co_await client.async_acquire("reports/daily", 5s, asio::use_awaitable);
+ *     ...
+ *     co_await client.async_release(std::move(lock), asio::use_awaitable);
+ *
+ * A failure is a redlock::error: thrown, or passed as a std::exception_ptr. The execution context has work until the
+ * operations have completed, and while a lock with on_event is held. These events run on the executor, too; they must
+ * not block, nor close the client. Close the client before the context is destroyed. Several threads may run the
+ * context; then end a lock with on_event by async_release() only. The functions of redlock::client, and the destructor
+ * of a lock, block.
+ */
+class async_client : public client
+{
+  public:
+    explicit async_client(asio::any_io_executor executor, std::string_view nodes, const options &options = {})
+        : client(nodes, options), executor_(std::move(executor)),
+          dispatcher_(std::make_shared<detail::dispatcher>(executor_, native_handle(), descriptor()))
+    {
+    }
+    async_client(const async_client &) = delete;
+    async_client &operator=(const async_client &) = delete;
+    ~async_client()
+    {
+        dispatcher_->stop();
+    }
+
+    /* The handler's signature: void(std::exception_ptr, redlock::lock). */
+    template <class Token> auto async_acquire(std::string_view resource, const acquire_options &options, Token &&token)
+    {
+        return asio::async_initiate<Token, void(std::exception_ptr, lock)>(
+            [this](auto handler, const std::string &name, const acquire_options &how) {
+                this->start_acquire(std::move(handler), name, how);
+            },
+            token, std::string(resource), options);
+    }
+    /* void(std::exception_ptr). The lock is empty at once. */
+    template <class Token> auto async_release(lock released, Token &&token)
+    {
+        return asio::async_initiate<Token, void(std::exception_ptr)>(
+            [this](auto handler, lock given) { this->start_release(std::move(handler), std::move(given)); }, token,
+            std::move(released));
+    }
+
+    void close()
+    {
+        dispatcher_->stop();
+        client::close();
+    }
+    bool close(result &result) noexcept
+    {
+        dispatcher_->stop();
+        return client::close(result);
+    }
+
+  private:
+    template <class Handler> auto begin(Handler handler, const char *name)
+    {
+        return std::make_unique<detail::asynchronous<Handler>>(std::move(handler), name, connection(), dispatcher_,
+                                                               executor_);
+    }
+
+    template <class Handler>
+    void start_acquire(Handler handler, const std::string &resource, const acquire_options &options)
+    {
+        using operation = detail::asynchronous<Handler>;
+        auto started = begin(std::move(handler), "acquire");
+        result why;
+        const bool is_started = detail::guarded(why, [&] {
+            detail::native_acquire_options how(resource, options);
+            if (how.watch)
+                how.watch->use = std::make_shared<detail::dispatcher_use>(dispatcher_);
+            started->watch = std::move(how.watch);
+            return accept(redlock_acquire_async(native_handle(), resource.c_str(), &how.native, operation::on_acquired,
+                                                started.get()),
+                          why);
+        });
+        if (is_started)
+            started.release(); /* on_acquired() frees it */
+        else
+            operation::reject(std::move(started), why, lock());
+    }
+
+    template <class Handler> void start_release(Handler handler, lock released)
+    {
+        using operation = detail::asynchronous<Handler>;
+        auto started = begin(std::move(handler), "release");
+        redlock_lock *handle = detail::lock_maker::take(released, started->watch);
+        result why;
+        if (accept(redlock_release_async(&handle, operation::on_done, started.get()), why))
+            started.release();
+        else
+            operation::reject(std::move(started), why);
+    }
+
+    static bool accept(int status, result &result) noexcept
+    {
+        if (status != REDLOCK_OK)
+            detail::refuse(result, static_cast<redlock::status>(status), redlock_status_text(status));
+        return status == REDLOCK_OK;
+    }
+
+    asio::any_io_executor executor_;
+    std::shared_ptr<detail::dispatcher> dispatcher_;
+};
+
+#endif
 
 } // namespace redlock
 

@@ -1,0 +1,68 @@
+/* A lock in a program on Asio: asio [NODES]. Without NODES the program uses REDLOCK_NODES. */
+#include <asio.hpp>
+#include <redlock/redlock.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+
+using namespace std::chrono_literals;
+
+static void work(const redlock::lock &lock)
+{
+    std::printf("working on %s, with %lld ms left\n", std::string(lock.resource()).c_str(),
+                static_cast<long long>(lock.validity().count()));
+}
+
+static void rethrow(std::exception_ptr failure)
+{
+    if (failure)
+        std::rethrow_exception(failure); /* from context.run() */
+}
+
+#ifdef ASIO_HAS_CO_AWAIT /* C++20 */
+
+static asio::awaitable<void> run(redlock::async_client &client)
+{
+    redlock::lock lock = co_await client.async_acquire("examples/asio", 5s, asio::use_awaitable);
+    work(lock);
+    co_await client.async_release(std::move(lock), asio::use_awaitable);
+    std::printf("released\n");
+}
+
+static void start(asio::io_context &context, redlock::async_client &client)
+{
+    asio::co_spawn(context, run(client), rethrow);
+}
+
+#else
+
+static void start(asio::io_context &, redlock::async_client &client)
+{
+    client.async_acquire("examples/asio", 5s, [&client](std::exception_ptr failure, redlock::lock lock) {
+        rethrow(failure);
+        work(lock);
+        client.async_release(std::move(lock), [](std::exception_ptr released) {
+            rethrow(released);
+            std::printf("released\n");
+        });
+    });
+}
+
+#endif
+
+int main(int argc, char **argv)
+{
+    const char *nodes = argc > 1 ? argv[1] : std::getenv("REDLOCK_NODES");
+    try {
+        asio::io_context context;
+        redlock::async_client client(context.get_executor(), nodes ? nodes : "");
+        start(context, client);
+        context.run();
+        return EXIT_SUCCESS;
+    } catch (const redlock::error &error) {
+        std::fprintf(stderr, "%s\n", error.what());
+        return EXIT_FAILURE;
+    }
+}

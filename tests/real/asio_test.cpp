@@ -1,0 +1,218 @@
+// The completion tokens of the C++ wrapper, on Asio and real servers.
+#include <asio.hpp>
+#include <algorithm>
+#include <check.h>
+#include <cstdlib>
+#include <future>
+#include <redlock/redlock.hpp>
+#include <thread>
+#include <vector>
+
+extern "C" {
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpedantic" // a flexible array in C
+#include "real/real.h"
+#pragma GCC diagnostic pop
+}
+
+using namespace std::chrono_literals;
+using redlock::status;
+
+namespace
+{
+
+const char *const key = real_key("asio");
+
+redlock::options patient()
+{
+    const redlock_options from = face_options();
+    redlock::options options;
+    options.ttl = std::chrono::milliseconds(from.ttl_ms);
+    options.node_timeout = std::chrono::milliseconds(from.node_timeout_ms);
+    options.connect_timeout = std::chrono::milliseconds(from.connect_timeout_ms);
+    options.silence_limit = std::chrono::milliseconds(from.silence_limit_ms);
+    options.renewal_percent = from.renewal_percent;
+    options.guard = from.guard != 0;
+    return options;
+}
+
+status status_of(const std::exception_ptr &failure)
+{
+    try {
+        if (failure)
+            std::rethrow_exception(failure);
+    } catch (const redlock::error &error) {
+        return error.status();
+    }
+    return status::ok;
+}
+
+} // namespace
+
+// The context runs until the handlers have run, and then has no work left.
+START_TEST(handlers_run_on_the_context)
+{
+    asio::io_context context;
+    redlock::async_client client(context.get_executor(), deployment_nodes(real_nodes), patient());
+    const std::thread::id here = std::this_thread::get_id();
+    unsigned called = 0;
+    client.async_acquire(key, 5s, [&](std::exception_ptr failure, redlock::lock lock) {
+        ck_assert(status_of(failure) == status::ok);
+        ck_assert(std::this_thread::get_id() == here);
+        ck_assert(lock.validity() > 0ms);
+        called++;
+        client.async_release(std::move(lock), [&](std::exception_ptr released) {
+            ck_assert(status_of(released) == status::ok);
+            called++;
+        });
+    });
+    ck_assert_uint_eq(called, 0);
+    context.run();
+    ck_assert_uint_eq(called, 2);
+    ck_assert(!client.held_by_me(key));
+}
+END_TEST
+
+START_TEST(failures_are_errors)
+{
+    asio::io_context context;
+    redlock::async_client client(context.get_executor(), deployment_nodes(real_nodes), patient());
+    std::vector<status> seen;
+    const auto note = [&](std::exception_ptr failure, redlock::lock lock) {
+        ck_assert(!lock);
+        seen.push_back(status_of(failure));
+    };
+    client.async_acquire("", {}, note);
+    client.async_acquire(key, -1ms, note);
+    client.async_release(redlock::lock(), [&](std::exception_ptr failure) { seen.push_back(status_of(failure)); });
+    for (size_t i = 0; i < deployment_size(real_nodes); i++)
+        real_foreign_set(i, key, "other");
+    client.async_acquire(key, {}, note);
+    context.run();
+    for (size_t i = 0; i < deployment_size(real_nodes); i++)
+        real_delete(i, key);
+    ck_assert_uint_eq(seen.size(), 4);
+    std::sort(seen.begin(), seen.end());
+    ck_assert(seen == (std::vector<status>{status::invalid, status::invalid, status::invalid, status::held}));
+}
+END_TEST
+
+START_TEST(futures_and_many_threads)
+{
+    constexpr int threads = 4, each = 25;
+    asio::io_context context;
+    auto guard = asio::make_work_guard(context);
+    redlock::async_client client(context.get_executor(), deployment_nodes(real_nodes), patient());
+    std::vector<std::thread> runners, users;
+    for (int i = 0; i < threads; i++)
+        runners.emplace_back([&] { context.run(); });
+    for (int i = 0; i < threads; i++)
+        users.emplace_back([&client, i] {
+            for (int j = 0; j < each; j++) {
+                const std::string name = std::string(key) + std::to_string(i);
+                redlock::lock lock = client.async_acquire(name, 20s, asio::use_future).get();
+                ck_assert(lock.validity() > 0ms);
+                client.async_release(std::move(lock), asio::use_future).get();
+            }
+        });
+    for (std::thread &user : users)
+        user.join();
+    guard.reset();
+    for (std::thread &runner : runners)
+        runner.join();
+}
+END_TEST
+
+// A held lock with events keeps the context at work; its release ends it.
+START_TEST(events_run_on_the_context)
+{
+    asio::io_context context;
+    redlock::async_client client(context.get_executor(), deployment_nodes(real_nodes), patient());
+    redlock::acquire_options options = 5s;
+    redlock::lock held;
+    unsigned events = 0;
+    options.ttl = 300ms;
+    options.renewal = false;
+    options.on_event = [&](redlock::event event, redlock::loss loss, std::chrono::milliseconds) {
+        ck_assert(event == redlock::event::lost && loss == redlock::loss::expired);
+        events++;
+        asio::post(context, [&] {
+            client.async_release(std::move(held),
+                                 [](std::exception_ptr failure) { ck_assert(status_of(failure) == status::lost); });
+        });
+    };
+    client.async_acquire(key, options, [&](std::exception_ptr failure, redlock::lock lock) {
+        ck_assert(status_of(failure) == status::ok);
+        held = std::move(lock);
+    });
+    context.run();
+    ck_assert_uint_eq(events, 1);
+}
+END_TEST
+
+// The handler closes the client; the acquire that waits is cancelled, and its handler runs.
+START_TEST(a_close_cancels_what_waits)
+{
+    asio::io_context context;
+    redlock::async_client client(context.get_executor(), deployment_nodes(real_nodes), patient());
+    status seen = status::ok;
+    client.async_acquire(key, 5s, [&](std::exception_ptr failure, redlock::lock lock) {
+        ck_assert(status_of(failure) == status::ok);
+        client.async_acquire(key, redlock::forever,
+                             [&](std::exception_ptr cancelled, redlock::lock) { seen = status_of(cancelled); });
+        client.close();
+        ck_assert(lock.loss_reason() == redlock::loss::closed);
+    });
+    context.run();
+    ck_assert(seen == status::cancelled);
+}
+END_TEST
+
+#ifdef ASIO_HAS_CO_AWAIT
+
+static asio::awaitable<void> use(redlock::async_client &client, unsigned &steps)
+{
+    redlock::lock lock = co_await client.async_acquire(key, 5s, asio::use_awaitable);
+    steps++;
+    try {
+        co_await client.async_acquire("", {}, asio::use_awaitable);
+    } catch (const redlock::error &error) {
+        ck_assert(error.status() == status::invalid);
+        steps++;
+    }
+    co_await client.async_release(std::move(lock), asio::use_awaitable);
+    steps++;
+}
+
+START_TEST(coroutines_await_a_lock)
+{
+    asio::io_context context;
+    redlock::async_client client(context.get_executor(), deployment_nodes(real_nodes), patient());
+    unsigned steps = 0;
+    asio::co_spawn(context, use(client, steps), asio::detached);
+    context.run();
+    ck_assert_uint_eq(steps, 3);
+}
+END_TEST
+
+#endif
+
+static Suite *asio_suite()
+{
+    Suite *suite = suite_create("asio");
+    TCase *tcase = real_shared_case(suite, "asio");
+    tcase_add_test(tcase, handlers_run_on_the_context);
+    tcase_add_test(tcase, failures_are_errors);
+    tcase_add_test(tcase, futures_and_many_threads);
+    tcase_add_test(tcase, events_run_on_the_context);
+    tcase_add_test(tcase, a_close_cancels_what_waits);
+#ifdef ASIO_HAS_CO_AWAIT
+    tcase_add_test(tcase, coroutines_await_a_lock);
+#endif
+    return suite;
+}
+
+int main()
+{
+    return real_run(asio_suite(), false);
+}

@@ -32,7 +32,7 @@ if(REDLOCK_SANITIZE)
   set(redlock_test_environment
     UBSAN_OPTIONS=print_stacktrace=1
     ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
-    TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1)
+    "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:suppressions=${PROJECT_SOURCE_DIR}/tests/support/thread_sanitizer.supp")
 endif()
 
 function(redlock_register_test name)

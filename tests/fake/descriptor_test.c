@@ -699,7 +699,7 @@ static bool is_lost(void *unused)
 START_TEST(a_loss_needs_no_dispatch)
 {
     int descriptor;
-    acquire_with_events(100);
+    acquire_with_events(1000);
     ck_assert_status(redlock_lost_descriptor(lock, &descriptor), REDLOCK_OK);
     ck_assert(wait_until(is_lost, NULL, SCENE_SOON_MS));
     ck_assert(is_readable(&descriptor));
@@ -722,7 +722,7 @@ END_TEST
 START_TEST(a_released_handle_has_no_more_events)
 {
     options.notify_before_ms = 50;
-    acquire_with_events(100);
+    acquire_with_events(1000);
     ck_assert(wait_until(is_lost, NULL, SCENE_SOON_MS));
     wait_for_completions();
     events.releases = true;
@@ -738,7 +738,7 @@ END_TEST
 /* The blocking release, too, takes back an event that waits. */
 START_TEST(a_release_takes_back_the_events_that_wait)
 {
-    acquire_with_events(100);
+    acquire_with_events(1000);
     ck_assert(wait_until(is_lost, NULL, SCENE_SOON_MS));
     wait_for_completions();
     ck_assert_status(redlock_release(&lock, &result), REDLOCK_LOST);

@@ -243,7 +243,7 @@ const struct cli_command cli_command_acquire = {
         "\n"
         "Use redlock run for --shared, --permits and locks on several resources: a token cannot pass these on.\n"
         "\n"
-        "exit status: 0 acquired; 1 (-E) held by another; 69 too few nodes; 78 misconfigured; 64 usage; 71 system error\n",
+        "exit status: 0 acquired; 1 (-E) held by another client; 69 too few nodes; 78 misconfigured; 64 usage; 71 system error\n",
     .options = options,
     .take = take,
     .run = run,

@@ -72,7 +72,7 @@ char *cli_keep(const char *text)
     struct kept *keep = malloc(sizeof(*keep) + strlen(text) + 1);
 
     if (keep == NULL) {
-        cli_say("no memory");
+        cli_say("out of memory");
         exit(CLI_SYSTEM);
     }
     keep->before = kept;
@@ -144,7 +144,7 @@ static bool take_nodes(struct reading *reading, const char *value)
     if (cli_nodes_hold_password(value))
         reading->holds_password = true;
     if (asprintf(&joined, "%s%s%s", before != NULL ? before : "", before != NULL ? "," : "", value) < 0)
-        return wrong(reading, "no memory");
+        return wrong(reading, "out of memory");
     reading->settings->nodes = cli_keep(joined);
     free(joined);
     return true;

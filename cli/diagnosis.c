@@ -2,7 +2,6 @@
 
 #include "duration.h"
 
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -68,7 +67,7 @@ static const struct {
     {"DB index", "correct the database: /N in the list of nodes, or database in the config file"},
     {"resolve", "correct the name in the list of nodes, or the resolver of this machine"},
     {"Name or service", "correct the name in the list of nodes, or the resolver of this machine"},
-    {"no answer to the handshake", "the server hangs, or the port is not a Redis server's; check its log"},
+    {"no reply to the handshake", "the server hangs, or the port is not a Redis server's; check its log"},
     {"no connection within", "check that its host is up, and for a firewall in between"},
     {"No route", "check that its host is up, and for a firewall in between"},
     {"No such file", "start the server, or correct the path in the list of nodes"},
@@ -98,25 +97,13 @@ static void judge_link(struct cli_diagnosed_node *node, const redlock_node_resul
                    "check its load, or raise --timeout");
 }
 
-/* A finding's text ends in the remedy. */
 static void add_library_finding(struct cli_diagnosed_node *node, uint32_t bit)
 {
     struct cli_finding *finding = add_to_node(node, redlock_finding_name(bit), redlock_finding_text(bit));
-    char *end = NULL;
 
-    if (bit == REDLOCK_FINDING_TOO_OLD && *node->status.objection != '\0') { /* the objection has the server's name and
-                                                                                version */
+    set_remedy(finding, redlock_finding_remedy(bit));
+    if (bit == REDLOCK_FINDING_TOO_OLD && *node->status.objection != '\0') /* which has the server's name and version */
         snprintf(finding->text, sizeof(finding->text), "%s", node->status.objection);
-        set_remedy(finding, "upgrade it");
-        return;
-    }
-    for (char *found = strstr(finding->text, ". "); found != NULL; found = strstr(found + 1, ". "))
-        end = found;
-    if (end == NULL)
-        return;
-    end[2] = (char)tolower((unsigned char)end[2]);
-    set_remedy(finding, end + 2);
-    *end = '\0';
 }
 
 static void judge_findings(struct cli_diagnosed_node *node)

@@ -7,28 +7,16 @@
 
 #include <redlock/redlock.h>
 
-#include <string.h>
-
-/* The library promises to release on unreachable nodes later; this process ends before that. */
-static void cut_promises(redlock_result *result)
-{
-    for (uint32_t i = 0; i < result->nodes; i++) {
-        char *text = result->node[i].text;
-        char *promise = strstr(text, "told when it is back");
-        while (promise != NULL && promise > text && *promise != ';')
-            promise--;
-        if (promise != NULL)
-            *promise = result->text[0] = '\0'; /* the text is written again */
-    }
-}
-
 static int release(redlock_client *client, const char *resource, const char *token)
 {
     char quoted[CLI_QUOTED_SIZE];
     redlock_result result;
 
     redlock_release_token(client, resource, 0, token, &result);
-    cut_promises(&result);
+    if (result.kept_releases) { /* this process ends before those nodes are connected again */
+        result.kept_releases = 0;
+        result.text[0] = '\0'; /* is formatted again */
+    }
     cli_explain("release: %s", redlock_result_text(&result));
     if (result.status == REDLOCK_OK)
         return CLI_OK;
@@ -37,7 +25,7 @@ static int release(redlock_client *client, const char *resource, const char *tok
         cli_say("%s is not held by this token: %u of %u nodes do not have it", cli_quote(resource, quoted),
                 result.absent + result.held, result.nodes);
     } else
-        cli_say("%s: the release is not confirmed by a majority, it may last until its ttl: %s",
+        cli_say("%s: no majority has confirmed the release; the lock may last until its ttl: %s",
                 cli_quote(resource, quoted), redlock_result_text(&result));
     return cli_exit_of(&result);
 }

@@ -190,7 +190,7 @@ static int start(struct cli_run *run)
     if (!make_pair(&links.holder, &ends.holder) || !make_pair(&links.watchdog, &ends.watchdog))
         return CLI_SYSTEM;
     if (!cli_tree_children(&run->strangers, &run->stranger_count)) {
-        cli_say("no memory");
+        cli_say("out of memory");
         return CLI_SYSTEM;
     }
     /* If the other two are killed, their descendants become children of the front. */
@@ -226,7 +226,7 @@ static int run(const struct cli_arguments *arguments)
         return CLI_USAGE;
     made.shared = mmap(NULL, sizeof(*made.shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (made.shared == MAP_FAILED) {
-        cli_say("no memory");
+        cli_say("out of memory");
         return CLI_SYSTEM;
     }
     made.front = getpid();
@@ -242,7 +242,7 @@ static const struct cli_option options[] = {
     {FENCE, "fence", NULL, "draw a fencing token: REDLOCK_FENCE, larger each time"},
     {SHARED, "shared", NULL, "as a reader: together with other readers, but not with a writer"},
     {PERMITS, "permits", "K", "the resource is a semaphore with K permits; the same K for all"},
-    {TTL, "ttl", "TIME", "the lock's ttl: the longest wait of others if this machine dies (10s)"},
+    {TTL, "ttl", "TIME", "the lock's ttl: how long it blocks others if this machine dies (10s)"},
     {GRACE, "grace", "TIME", "from SIGTERM to the end of a lock that cannot be renewed (2s)"},
     {CAP, "cap", "TIME", "hold the lock for at most this long; CMD is ended in time"},
     {ON_LOST, "on-lost", "COMMAND", "a shell command to run if the lock is lost, after CMD has ended"},
@@ -267,7 +267,7 @@ const struct cli_command cli_command_run = {
         "\n"
         "The ttl must be at least 2 x grace + 1 s.\n"
         "\n"
-        "exit status: CMD's; 128 + signal; 1 (see -E) the lock is held by another; 64 usage; 69 no quorum of nodes;\n"
+        "exit status: CMD's; 128 + signal; 1 (see -E) the lock is held by another client; 64 usage; 69 no quorum of nodes;\n"
         "71 system error; 75 the lock was lost or ended before CMD did; 78 misconfigured;\n"
         "126, 127 CMD cannot be executed, was not found\n",
     .options = options,

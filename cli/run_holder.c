@@ -60,18 +60,6 @@ static void on_event(redlock_lock *lock, int event, int loss, int64_t validity_m
                 cli_quote(redlock_lock_resource(lock, NULL), quoted), cli_duration_text(validity_ms, left));
 }
 
-static const char *loss_text(int loss)
-{
-    switch (loss) {
-    case REDLOCK_LOSS_GONE:
-        return "a majority of the nodes no longer has it";
-    case REDLOCK_LOSS_CLOCK:
-        return "this machine's clock stopped";
-    default:
-        return "its validity ended";
-    }
-}
-
 /* --- Starting CMD --- */
 
 static bool is_ours(const char *variable)
@@ -265,7 +253,7 @@ static void look_at_lock(struct holder *holder)
     int loss = redlock_lock_loss(holder->lock);
     holder->lost = -1;
     holder->run->shared->loss = loss;
-    cli_say("%s is lost: %s", cli_quote(redlock_lock_resource(holder->lock, NULL), quoted), loss_text(loss));
+    cli_say("%s is lost: %s", cli_quote(redlock_lock_resource(holder->lock, NULL), quoted), redlock_loss_text(loss));
     if (loss == REDLOCK_LOSS_GONE)
         cli_ending_now(&holder->ending, now);
     else

@@ -16,16 +16,9 @@ static const char *loss_name(const struct cli_run *run, bool killed)
 {
     int loss = run->shared->loss;
 
-    switch (loss) {
-    case REDLOCK_LOSS_EXPIRED:
-        return "expired";
-    case REDLOCK_LOSS_GONE:
-        return "gone";
-    case REDLOCK_LOSS_CLOCK:
-        return "clock";
-    default:
-        return killed ? "killed" : "ended";
-    }
+    if (loss != REDLOCK_NOT_LOST && loss != REDLOCK_LOSS_CLOSED)
+        return redlock_loss_name(loss);
+    return killed ? "killed" : "ended";
 }
 
 /* The first in byte order, as in CMD's environment. */
@@ -57,7 +50,7 @@ void cli_run_on_lost(const struct cli_run *run, bool killed)
 
     if (line == NULL || setenv("REDLOCK_RESOURCE", first_resource(&run->acquire), 1) != 0 ||
         setenv("REDLOCK_LOSS", loss_name(run, killed), 1) != 0) {
-        cli_say("no memory for the command of --on-lost");
+        cli_say("out of memory for the command of --on-lost");
         free(line);
         return;
     }

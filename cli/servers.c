@@ -240,7 +240,7 @@ int cli_servers_start(unsigned count, const char *program, struct cli_servers **
     int status = CLI_OK;
 
     if (made == NULL)
-        return fail("no memory");
+        return fail("out of memory");
     *made = (struct cli_servers){.directory = -1, .count = count};
     for (unsigned i = 0; i < count; i++)
         made->server[i] = (struct server){.port_holder = -1, .log = -1};

@@ -292,7 +292,7 @@ int cli_acquire(redlock_client *client, const struct cli_acquire *how, redlock_l
 
     *lock = NULL;
     if (redlock_cancellation_create(client, &own) != REDLOCK_OK) {
-        cli_say("no memory");
+        cli_say("out of memory");
         return CLI_SYSTEM;
     }
     options.cancellation = own;

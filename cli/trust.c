@@ -146,7 +146,7 @@ static int run(const struct cli_arguments *arguments)
 }
 
 static const struct cli_option options[] = {
-    {'y', "yes", NULL, "do not ask: no client holds a lock"},
+    {'y', "yes", NULL, "skip the confirmation: no client holds a lock"},
     {0},
 };
 

@@ -1,8 +1,8 @@
 # Debian packages, made by scripts/package.sh (cpack -G DEB). Three, as Debian splits libraries: a machine that runs jobs needs no headers,
-# and another major version of the library can be installed beside this one.
+# and another interface of the library can be installed beside this one.
 #
 #   redlock         the command, its manual and completion; redlock(7)
-#   libredlock0     the shared library
+#   libredlock0.1   the shared library
 #   libredlock-dev  headers, archive, pkg-config and CMake files, manual of the functions
 
 set(CPACK_GENERATOR DEB)
@@ -24,7 +24,7 @@ set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}/src") # the command needs the library of this very build
 set(version "${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}")
-set(library libredlock${PROJECT_VERSION_MAJOR})
+set(library libredlock${REDLOCK_INTERFACE_VERSION})
 set(about "redlock grants a lock when a majority of N independent Redis servers
 grants it, renews it while it is held, and tells its holder in time when it
 is lost.")
@@ -95,7 +95,7 @@ redlock_package(development libredlock-dev libdevel
   TEXT "This is what programs in C and C++ are built with: the headers, the
 archive, the files for pkg-config and CMake, and the manual.")
 # cpack would write these by itself, with scripts that call ldconfig instead of the trigger.
-file(WRITE "${PROJECT_BINARY_DIR}/package/shlibs" "libredlock ${PROJECT_VERSION_MAJOR} ${library} (>= ${PROJECT_VERSION})\n")
+file(WRITE "${PROJECT_BINARY_DIR}/package/shlibs" "libredlock ${REDLOCK_INTERFACE_VERSION} ${library} (>= ${PROJECT_VERSION})\n")
 file(WRITE "${PROJECT_BINARY_DIR}/package/triggers" "activate-noawait ldconfig\n")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA "${PROJECT_BINARY_DIR}/package/shlibs" "${PROJECT_BINARY_DIR}/package/triggers")
 set(CPACK_PRE_BUILD_SCRIPTS "${PROJECT_SOURCE_DIR}/cmake/RedlockPackageCompress.cmake")

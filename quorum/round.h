@@ -37,7 +37,8 @@ enum quorum_verdict {
                              ended; or our clock stopped meanwhile */
     QUORUM_LOST_GONE,          /* extend, adopt, release: too many nodes do not have our key */
     QUORUM_LOST_CANCELLED,     /* by the host */
-    QUORUM_LOST_CLOCK          /* too many nodes refuse the fencing token: their clocks are too far from ours */
+    QUORUM_LOST_CLOCK,         /* too many nodes refuse the fencing token: their clocks are too far from ours */
+    QUORUM_VERDICTS            /* the number of verdicts */
 };
 
 struct quorum_terms {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the Debian packages (redlock, libredlock0, libredlock-dev) for the system that it runs on.
+# Builds the Debian packages (redlock, libredlock0.1, libredlock-dev) for the system that it runs on.
 #
 # Usage: scripts/package.sh [--output DIR] [--try]
 #   --output DIR   where they are put (default build/packages)

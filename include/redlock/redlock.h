@@ -150,6 +150,7 @@ typedef struct redlock_result {
     uint32_t unattested;
     uint32_t attempts;      /* rounds over the nodes */
     uint32_t pending_undos; /* close: undos that no node confirmed, summed over the nodes */
+    uint32_t kept_releases; /* release: nodes that get it when they are connected again, while the client is open */
     int64_t validity_ms;    /* validity left when the operation was decided; 0 if the lock is not held */
     uint64_t elapsed_us;    /* from the start of the operation to its decision */
     uint64_t fence;         /* acquire with `fence`: the fencing token; otherwise 0 */
@@ -159,7 +160,7 @@ typedef struct redlock_result {
 } redlock_result;
 
 /*
- * Formats the result as one log line: "held by another: 2 granted, 3 held (10.0.0.1:6379, ...)". Writes it to
+ * Formats the result as one log line: "held by another client: 2 granted, 3 held (10.0.0.1:6379, ...)". Writes it to
  * result->text, which already holds it unless the status is REDLOCK_OK, and returns that. Never NULL. Any thread, one
  * at a time per result.
  */
@@ -524,6 +525,10 @@ REDLOCK_API int redlock_held_by_me(redlock_client *client, const char *resource,
 /* Why the lock was lost: enum redlock_loss. Any thread, as redlock_validity_ms(). */
 REDLOCK_API int redlock_lock_loss(const redlock_lock *lock);
 
+/* "expired", "gone", "clock", "closed", and the loss as a sentence. Static; never NULL. Any thread. */
+REDLOCK_API const char *redlock_loss_name(int loss);
+REDLOCK_API const char *redlock_loss_text(int loss);
+
 /*
  * The result of the last renewal. If it failed, the status is not OK and each node that did not extend the lock has a
  * text. OK after a renewal that succeeded, and before the first. result must not be NULL. Sends no request; use it in
@@ -579,9 +584,10 @@ enum redlock_finding {
     REDLOCK_FINDING_FULL = 2048           /* at its memory limit, and its marker must be written: it grants nothing */
 };
 
-/* The name of one bit ("replica", ...), and a sentence with the remedy. Static; never NULL. Any thread. */
+/* The name of one bit ("replica", ...), what is wrong, and the remedy. Static; never NULL. Any thread. */
 REDLOCK_API const char *redlock_finding_name(uint32_t finding);
 REDLOCK_API const char *redlock_finding_text(uint32_t finding);
+REDLOCK_API const char *redlock_finding_remedy(uint32_t finding);
 
 typedef struct redlock_node_status {
     const char *name;          /* lives as long as the client */

@@ -24,7 +24,7 @@ apt_get() {
 apt_get update
 echo "== the command and its library"
 deb() { (cd "$room" && echo ./debs/"$1"_*.deb); }
-apt_get install "$(deb redlock)" "$(deb libredlock0)"
+apt_get install "$(deb redlock)" "$(deb libredlock0.1)"
 inside redlock --version
 apt_get install redis-server
 inside redlock local -n 3 -- sh -ec '
@@ -53,7 +53,7 @@ inside sh -ec '
   man -P cat 7 redlock | grep -q GUARANTEES'
 
 echo "== removed"
-apt_get purge redlock libredlock0 libredlock-dev
+apt_get purge redlock libredlock0.1 libredlock-dev
 left=$(inside find / -xdev -path /proc -prune -o -path /debs -prune -o -path /outside -prune -o -path /tmp -prune -o -path /var/cache/man -prune -o -name '*redlock*' -print)
 [ -z "$left" ] || { printf 'left behind: %s\n' "$left"; exit 1; }
 echo "all is well"

@@ -102,7 +102,7 @@ static void decided(struct rl_round *round)
 static void explain_refusal(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)
 {
     if (vote->vote == QUORUM_HELD && reply->element[1]->integer == 0)
-        rl_round_note(round, node, "free, but others wait for it");
+        rl_round_note(round, node, "free, but fair waiters are ahead");
 }
 
 void rl_acquire_replied(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)

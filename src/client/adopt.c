@@ -87,7 +87,7 @@ static int check(redlock_client *client, const char *resource, size_t *size, con
     if (!status)
         status = rl_token_read(text, bytes, &token->size, why);
     if (!status && rl_leases_find_token(&client->locks, resource, *size, *token))
-        status = rl_result_fail(why, REDLOCK_INVALID, "this client has a handle of that lock: use the handle");
+        status = rl_result_fail(why, REDLOCK_INVALID, "this client holds that lock: use its handle");
     return status;
 }
 
@@ -102,9 +102,9 @@ int rl_adopt_start(redlock_client *client, const char *resource, const redlock_a
     size_t size = options.resource_size;
     if (!status && options.fence)
         status = rl_result_fail(&why, REDLOCK_INVALID,
-                                "a lock that is adopted has no fencing token; who acquired it hands on its own");
+                                "an adopted lock has no fencing token; pass on the token of the acquire");
     if (!status && options.also_count)
-        status = rl_result_fail(&why, REDLOCK_INVALID, "only a lock on one resource can be adopted");
+        status = rl_result_fail(&why, REDLOCK_INVALID, "a lock on several resources cannot be adopted");
     if (!status && options.permits)
         status = rl_result_fail(&why, REDLOCK_INVALID, "a permit of a semaphore cannot be adopted");
     if (!status && options.shared)

@@ -17,10 +17,10 @@ int redlock_attach(struct ev_loop *loop, const char *nodes, const redlock_option
                    redlock_result *result)
 {
     if (!client)
-        return rl_result_fail(result, REDLOCK_INVALID, "client is NULL; give the address of a redlock_client pointer");
+        return rl_result_fail(result, REDLOCK_INVALID, "client is NULL; pass the address of a redlock_client pointer");
     *client = NULL;
     if (!loop)
-        return rl_result_fail(result, REDLOCK_INVALID, "loop is NULL; give an ev_loop, or use redlock_connect()");
+        return rl_result_fail(result, REDLOCK_INVALID, "loop is NULL; pass an ev_loop, or use redlock_connect()");
     return rl_client_create(loop, false, nodes, options, client, result);
 }
 
@@ -39,7 +39,8 @@ static int enter_with(redlock_client *client, bool has_callback)
     int status = enter(client);
     if (status || has_callback)
         return status;
-    rl_client_complain(client, "the callback of a ..._async function is NULL; give one: it alone gets the result");
+    rl_client_complain(client,
+                       "the callback of a ..._async function is NULL; pass one: only the callback gets the result");
     return REDLOCK_INVALID;
 }
 

@@ -108,7 +108,7 @@ static int wait_for(struct call *call, void (*start)(struct rl_call *call))
     call->base.start = start;
     call->base.finish = finish;
     if (sem_init(&call->done, 0, 0) != 0)
-        return rl_result_fail(call->result, REDLOCK_SYSTEM, "the system gives no semaphore");
+        return rl_result_fail(call->result, REDLOCK_SYSTEM, "the system refused a semaphore");
     /* The call is on this thread's stack: if the thread were cancelled, an acquired lock's handle would be lost. */
     int cancel = rl_thread_disable_cancel();
     if (rl_completions_is_dispatcher(&thread->completions))
@@ -143,12 +143,12 @@ static int enter(const redlock_client *client, redlock_result *result)
         return rl_result_fail(result, REDLOCK_INVALID, "the client is NULL");
     if (!rl_client_in_owner_process(client))
         return rl_result_fail(result, REDLOCK_INVALID,
-                              "the client belongs to the process this one was forked from; make another");
+                              "the client belongs to the process this one was forked from; create another");
     if (!client->loop_thread)
         return rl_result_fail(result, REDLOCK_INVALID, "an asynchronous client: use the function's ..._async form");
     if (rl_loop_thread_is_current(client))
         return rl_result_fail(result, REDLOCK_INVALID,
-                              "called on the client's own thread (in a log or allocator callback?)");
+                              "called on the client's own thread, in a callback; call it on another thread");
     return REDLOCK_OK;
 }
 
@@ -170,7 +170,7 @@ static int get_lock(struct call *call, void (*start)(struct rl_call *call), redl
 {
     if (!lock)
         return rl_result_fail(call->result, REDLOCK_INVALID,
-                              "lock is NULL; give the address of a redlock_lock pointer");
+                              "lock is NULL; pass the address of a redlock_lock pointer");
     *lock = NULL;
     int status = enter(call->base.client, call->result);
     if (status)

@@ -216,14 +216,16 @@ static int equip(redlock_client *client, redlock_result *result)
         return rl_result_fail(result, REDLOCK_NO_MEMORY, "no memory for the options");
     }
     if (!rl_timers_open(&core->timers))
-        return rl_result_fail(result, REDLOCK_SYSTEM, "the system gives no timerfd; are too many descriptors open?");
+        return rl_result_fail(result, REDLOCK_SYSTEM,
+                              "the system refused a timerfd; raise the limit of open files (ulimit -n)");
     core->wakeup = rl_wakeup_create();
     if (!core->wakeup)
-        return rl_result_fail(result, REDLOCK_SYSTEM, "the system gives no eventfd; are too many descriptors open?");
+        return rl_result_fail(result, REDLOCK_SYSTEM,
+                              "the system refused an eventfd; raise the limit of open files (ulimit -n)");
     client->fork_canary = create_fork_canary();
     if (!client->fork_canary)
         return rl_result_fail(result, REDLOCK_SYSTEM,
-                              "the system gives no page that is wiped on fork (Linux 4.14 has it)");
+                              "the system refused a page that is wiped on fork; Linux 4.14 or later is needed");
     return REDLOCK_OK;
 }
 

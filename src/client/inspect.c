@@ -232,7 +232,7 @@ static void answered(struct rl_fanout *fanout, struct rl_request *request, const
     if (answer->kind == RL_ANSWER_REPLY)
         take(inspect, request, probing->probe, answer);
     else if (answer->kind == RL_ANSWER_OVERDUE)
-        count(inspect, node, QUORUM_TIMED_OUT, false, "no answer in time");
+        count(inspect, node, QUORUM_TIMED_OUT, false, "no reply within its timeout");
     else
         count(inspect, node, QUORUM_UNREACHABLE, false,
               rl_node_error(request->node)[0] ? rl_node_error(request->node) : "the connection broke");
@@ -325,7 +325,7 @@ static void ask_node(struct inspect *inspect, struct rl_node *node)
         if (probes[i].purpose != FOR_THE_GUARD || node->nodes->core->options.guard)
             sent = ask(inspect, node, &inspect->inquiry->probing[i]);
     if (!sent)
-        count(inspect, node->index, QUORUM_UNREACHABLE, false, "the link does not take it");
+        count(inspect, node->index, QUORUM_UNREACHABLE, false, "the request could not be sent");
 }
 
 /* Sends the probes to nodes that have become ready, unfit ones included, and counts those that are unreachable. */

@@ -81,7 +81,7 @@ static struct rl_loop_thread *create_thread(const redlock_allocator *allocator, 
     }
     thread->allocator = *allocator;
     if (!rl_completions_open(&thread->completions, &thread->close.completion)) {
-        rl_result_fail(result, REDLOCK_SYSTEM, "the system gives no mutex");
+        rl_result_fail(result, REDLOCK_SYSTEM, "the system refused a mutex");
         rl_free(allocator, thread);
         return NULL;
     }
@@ -96,7 +96,8 @@ static int begin(redlock_client *client, struct rl_loop_thread *thread, redlock_
     ev_set_loop_release_cb(thread->loop, falls_asleep, wakes_up);
     if (!start_thread(thread)) {
         rl_client_destroy(client);
-        return rl_result_fail(result, REDLOCK_SYSTEM, "the system gives no thread");
+        return rl_result_fail(result, REDLOCK_SYSTEM,
+                              "the system refused a thread; raise the limit of processes (ulimit -u)");
     }
     return REDLOCK_OK;
 }
@@ -107,7 +108,8 @@ static int start_client(struct rl_loop_thread *thread, const char *nodes, const 
     redlock_client *made = NULL;
     thread->loop = ev_loop_new(EVFLAG_NOENV);
     if (!thread->loop)
-        return rl_result_fail(result, REDLOCK_SYSTEM, "the system gives no event loop; are too many descriptors open?");
+        return rl_result_fail(result, REDLOCK_SYSTEM,
+                              "the system refused an event loop; raise the limit of open files (ulimit -n)");
     int status = rl_client_create(thread->loop, true, nodes, options, &made, result);
     if (!status)
         status = begin(made, thread, result);
@@ -120,7 +122,7 @@ static int connect_client(const char *nodes, const redlock_options *options, red
                           redlock_result *result)
 {
     if (!client)
-        return rl_result_fail(result, REDLOCK_INVALID, "client is NULL; give the address of a redlock_client pointer");
+        return rl_result_fail(result, REDLOCK_INVALID, "client is NULL; pass the address of a redlock_client pointer");
     *client = NULL;
     redlock_options checked; /* checked before their allocator is used */
     redlock_result why;

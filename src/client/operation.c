@@ -46,7 +46,8 @@ void *rl_operation_create(redlock_client *client, const struct rl_operation_type
 {
     *status = REDLOCK_INVALID;
     if (client->operations.count >= client->core.options.operations_max) {
-        rl_log(&client->core, REDLOCK_LOG_ERROR, "more than operations_max operations");
+        rl_log(&client->core, REDLOCK_LOG_ERROR,
+               "more than operations_max operations in progress; raise it, or wait for some to end");
         return NULL;
     }
     struct rl_operation *operation = create(client, type, extra, callback, arg);
@@ -278,8 +279,7 @@ int rl_cancellation_check(const redlock_client *client, const redlock_cancellati
                           redlock_result *result)
 {
     if (cancellation && cancellation->wakeup != client->core.wakeup)
-        return rl_result_fail(
-            result, REDLOCK_INVALID,
-            "the cancellation is of another client; make one with redlock_cancellation_create() of this");
+        return rl_result_fail(result, REDLOCK_INVALID,
+                              "the cancellation belongs to another client; create one for this client");
     return REDLOCK_OK;
 }

@@ -34,13 +34,12 @@ int rl_options_check_ttl(const redlock_options *options, uint32_t ttl_ms, uint32
             "ttl_ms is %u, above the deployment's max_ttl_ms of %u; a longer one needs a longer max_ttl_ms in all clients",
             ttl_ms, options->max_ttl_ms);
     if (minimum_validity_ms == 0)
-        return rl_result_fail(result, REDLOCK_INVALID,
-                              "minimum_validity_ms is 0; a lock must be valid for 1 ms at least");
+        return rl_result_fail(result, REDLOCK_INVALID, "minimum_validity_ms is 0; it must be at least 1");
     quorum_duration shortest = quorum_shortest_ttl(minimum_validity_ms * QUORUM_MILLISECOND, options->drift_ppm);
     if (ttl_ms * QUORUM_MILLISECOND < shortest)
         return rl_result_fail(
             result, REDLOCK_INVALID,
-            "ttl_ms is %u; with a drift of %u ppm + 2 ms and %u ms of validity asked for, it must be %llu at least",
+            "ttl_ms is %u; with a drift of %u ppm + 2 ms and a minimum_validity_ms of %u it must be at least %llu",
             ttl_ms, options->drift_ppm, minimum_validity_ms, (unsigned long long)(shortest / QUORUM_MILLISECOND));
     return REDLOCK_OK;
 }
@@ -69,7 +68,7 @@ static int check_words(const redlock_options *options, redlock_result *result)
     for (const char *c = options->client_name; *c; c++)
         if (*c <= ' ' || *c > '~')
             return rl_result_fail(result, REDLOCK_INVALID,
-                                  "client_name holds a space or a control character; Redis does not take it");
+                                  "client_name contains a space or a control character, which Redis rejects");
     if (strlen(options->client_name) > 128)
         return rl_result_fail(result, REDLOCK_INVALID, "client_name is longer than 128 bytes");
     if (strlen(options->prefix) > 128)
@@ -86,7 +85,7 @@ static int check_credentials(const redlock_options *options, redlock_result *res
         return rl_result_fail(result, REDLOCK_INVALID, "password is longer than %d bytes", RL_SECRET_SIZE - 1);
     if (options->user && options->user[0] && !(options->password && options->password[0]) && !options->credentials)
         return rl_result_fail(result, REDLOCK_INVALID,
-                              "user is set without a password; set both, or neither for nodes that ask for none");
+                              "user is set without a password; set both, or neither for nodes without authentication");
     if (!is_word(options->deployment, 64))
         return rl_result_fail(result, REDLOCK_INVALID, "deployment must be 1 to 64 characters without spaces");
     if (!is_word(options->marker_key, 128))
@@ -174,9 +173,10 @@ int rl_options_read_acquire(const redlock_acquire_options *given, const redlock_
                               options->reentry, REDLOCK_REENTRY_NEVER);
     if (options->reentry == REDLOCK_REENTRY_OWNER && !options->owner)
         return rl_result_fail(result, REDLOCK_INVALID,
-                              "owner is NULL; give the address of what the lock belongs to, or a number above 0");
+                              "owner is NULL; pass the address of the owner, or a number above 0");
     if (options->reentry == REDLOCK_REENTRY_NEVER && options->owner)
-        return rl_result_fail(result, REDLOCK_INVALID, "REDLOCK_REENTRY_NEVER takes no owner; give one of the two");
+        return rl_result_fail(result, REDLOCK_INVALID,
+                              "REDLOCK_REENTRY_NEVER and an owner exclude each other; set one of them");
     if (options->keep_waiting > 1)
         return rl_result_fail(result, REDLOCK_INVALID, "keep_waiting is %u; it must be 0 or 1", options->keep_waiting);
     if (options->fair > 1)
@@ -184,12 +184,12 @@ int rl_options_read_acquire(const redlock_acquire_options *given, const redlock_
     if (options->all_answers > 1)
         return rl_result_fail(result, REDLOCK_INVALID, "all_answers is %u; it must be 0 or 1", options->all_answers);
     if (options->permits > REDLOCK_PERMITS_MAX)
-        return rl_result_fail(result, REDLOCK_INVALID, "permits is %u; a semaphore has %d at most", options->permits,
+        return rl_result_fail(result, REDLOCK_INVALID, "permits is %u; it must be at most %d", options->permits,
                               REDLOCK_PERMITS_MAX);
     if (options->permits && (options->shared || options->fence || options->also_count))
         return rl_result_fail(
             result, REDLOCK_INVALID,
-            "permits cannot be combined with shared, fence or also: a semaphore has many holders, who are not ordered");
+            "permits cannot be combined with shared, fence or also: a semaphore has many holders in no order");
     if (options->shared > 1)
         return rl_result_fail(result, REDLOCK_INVALID, "shared is %u; it must be 0 or 1", options->shared);
     if (options->fence > 1)

@@ -14,7 +14,8 @@ static void share(struct rl_acquire *acquire)
     acquire->lock = rl_lease_share(acquire->base.lease, acquire->terms.event, acquire->terms.event_arg);
     client->core.statistics.reentered += acquire->lock != NULL;
     if (acquire->lock && !acquire->base.round)
-        rl_operation_explain(&acquire->base, "done: held already by this owner: hold count %u; no node was asked",
+        rl_operation_explain(&acquire->base,
+                             "done: this owner already holds the lock: hold count %u; no request was sent",
                              acquire->base.lease->handles.count);
     rl_operation_complete(&acquire->base, acquire->lock ? REDLOCK_OK : REDLOCK_NO_MEMORY);
 }

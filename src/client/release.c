@@ -88,7 +88,7 @@ int rl_release_token_start(redlock_client *client, const char *resource, size_t 
     if (!status)
         status = rl_token_read(text, bytes, &token.size, &why);
     if (!status && rl_leases_find_token(&client->locks, resource, size, token))
-        status = rl_result_fail(&why, REDLOCK_INVALID, "this client has a handle of that lock: release the handle");
+        status = rl_result_fail(&why, REDLOCK_INVALID, "this client holds that lock: release its handle");
     if (status)
         rl_operation_refuse(operation, &why);
     else

@@ -1,6 +1,8 @@
 #include "src/client/statistics.h"
 
+#include <assert.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -63,12 +65,6 @@ static void head(struct text *text, const char *name, const char *type, const ch
     add(text, "# HELP redlock_%s %s\n# TYPE redlock_%s %s\n", name, help, name, type);
 }
 
-static void one(struct text *text, const char *name, const char *type, const char *help, uint64_t value)
-{
-    head(text, name, type, help);
-    add(text, "redlock_%s %llu\n", name, (unsigned long long)value);
-}
-
 /* One bound per power of two: precise enough for monitoring, with a quarter of the lines. */
 static void histogram(struct text *text, const char *name, const char *labels, const redlock_histogram *values)
 {
@@ -89,35 +85,76 @@ static void histogram(struct text *text, const char *name, const char *labels, c
 
 static void add_operations(struct text *text, const redlock_statistics *statistics)
 {
-    head(text, "acquires_total", "counter", "acquire operations by how they ended");
+    head(text, "acquires_total", "counter", "Acquire operations, by status.");
     for (int status = 0; status < REDLOCK_STATUSES; status++)
         add(text, "redlock_acquires_total{status=\"%s\"} %llu\n", redlock_status_name(-status) + strlen("REDLOCK_"),
             (unsigned long long)statistics->acquires[status]);
-    head(text, "losses_total", "counter", "locks lost by reason");
-    static const char *const reasons[] = {"", "expired", "gone", "clock", "closed"};
+    head(text, "losses_total", "counter", "Lost locks, by reason.");
     for (int loss = REDLOCK_LOSS_EXPIRED; loss <= REDLOCK_LOSS_CLOSED; loss++)
-        add(text, "redlock_losses_total{reason=\"%s\"} %llu\n", reasons[loss],
+        add(text, "redlock_losses_total{reason=\"%s\"} %llu\n", redlock_loss_name(loss),
             (unsigned long long)statistics->losses[loss]);
 }
 
-static void add_counters(struct text *text, const redlock_statistics *statistics)
+/* A number of the snapshot, or of a node. A new one is one line in a table below. */
+struct metric {
+    const char *name;
+    const char *type;
+    const char *help;
+    size_t offset;
+    size_t size; /* 4 or 8 */
+};
+#define METRIC(name, type, help, structure, field)                                                                     \
+    {                                                                                                                  \
+        name, type, help, offsetof(structure, field), sizeof(((structure *)NULL)->field)                               \
+    }
+#define COUNTER(name, help, field) METRIC(name, "counter", help, redlock_statistics, field)
+#define GAUGE(name, help, field)   METRIC(name, "gauge", help, redlock_statistics, field)
+#define OF_NODE(name, help, field) METRIC(name, "counter", help, struct rl_node_statistics, field)
+
+static const struct metric metrics[] = {
+    COUNTER("attempts_total", "Rounds of acquire operations.", attempts),
+    COUNTER("hand_offs_total", "Locks acquired by a waiter from the queue.", hand_offs),
+    COUNTER("reentries_total", "Acquires that re-entered a held lock.", reentered),
+    COUNTER("releases_total", "Releases confirmed by a majority.", released),
+    COUNTER("renewals_total", "Renewals confirmed by a majority.", renewed),
+    COUNTER("renewals_failed_total", "Renewals that failed.", renewals_failed),
+    COUNTER("healed_total", "Locks set again on a node that had lost them.", healed),
+    COUNTER("late_grants_undone_total", "Grants that arrived after their attempt had failed.", late_grants),
+    COUNTER("unattested_grants_total", "Grants that did not count because the node's marker had changed.", unattested),
+    COUNTER("undos_dropped_total", "Undos dropped before their node executed them.", undos_dropped),
+    COUNTER("node_clock_jumps_total", "Clock jumps of nodes.", node_clock_jumps),
+    COUNTER("quarantines_total", "Quarantines of nodes that may have lost locks.", quarantines),
+    GAUGE("locks_held", "Locks held now.", locks_held),
+    GAUGE("operations_pending", "Operations in progress.", operations_pending),
+};
+
+static const struct metric node_metrics[] = {
+    OF_NODE("node_requests_total", "Requests sent to the node.", requests),
+    OF_NODE("node_timeouts_total", "Requests without a reply within the node's timeout.", timeouts),
+    OF_NODE("node_connections_total", "Connections that completed the handshake.", connections),
+    OF_NODE("node_quarantines_total", "Quarantines of the node.", quarantines),
+};
+
+static unsigned long long value_of(const struct metric *metric, const void *statistics)
 {
-    one(text, "attempts_total", "counter", "rounds that acquire operations needed", statistics->attempts);
-    one(text, "hand_offs_total", "counter", "locks taken when called from a queue", statistics->hand_offs);
-    one(text, "reentries_total", "counter", "locks acquired again by their owner", statistics->reentered);
-    one(text, "releases_total", "counter", "locks released, confirmed by a majority", statistics->released);
-    one(text, "renewals_total", "counter", "locks renewed", statistics->renewed);
-    one(text, "renewals_failed_total", "counter", "renewals that came to nothing", statistics->renewals_failed);
-    one(text, "healed_total", "counter", "locks set again on a node that had lost them", statistics->healed);
-    one(text, "late_grants_undone_total", "counter", "grants that came after their attempt was lost",
-        statistics->late_grants);
-    one(text, "unattested_grants_total", "counter", "grants that did not count because the node's marker had changed",
-        statistics->unattested);
-    one(text, "undos_dropped_total", "counter", "undos given up", statistics->undos_dropped);
-    one(text, "node_clock_jumps_total", "counter", "nodes whose clock jumped", statistics->node_clock_jumps);
-    one(text, "quarantines_total", "counter", "nodes that were found to have forgotten", statistics->quarantines);
-    one(text, "locks_held", "gauge", "locks held now", statistics->locks_held);
-    one(text, "operations_pending", "gauge", "operations under way", statistics->operations_pending);
+    uint32_t narrow;
+    uint64_t wide;
+    const char *from = (const char *)statistics + metric->offset;
+    if (metric->size == sizeof narrow) {
+        memcpy(&narrow, from, sizeof narrow);
+        return narrow;
+    }
+    assert(metric->size == sizeof wide);
+    memcpy(&wide, from, sizeof wide);
+    return wide;
+}
+
+static void add_metrics(struct text *text, const redlock_statistics *statistics)
+{
+    for (const struct metric *metric = metrics; metric < metrics + sizeof metrics / sizeof *metrics; metric++) {
+        head(text, metric->name, metric->type, metric->help);
+        add(text, "redlock_%s %llu\n", metric->name, value_of(metric, statistics));
+    }
 }
 
 #define LABEL_SIZE 600 /* a name with every character escaped */
@@ -136,35 +173,25 @@ static const char *label(const struct rl_node *node, char *buffer, size_t size)
     return buffer;
 }
 
-static void add_node_counter(struct text *text, const redlock_client *client, const char *name, const char *help,
-                             size_t member)
+static void add_node_metric(struct text *text, const redlock_client *client, const struct metric *metric)
 {
     char buffer[LABEL_SIZE];
-    head(text, name, "counter", help);
-    for (unsigned i = 0; i < client->nodes->count; i++) {
-        uint64_t value;
-        memcpy(&value, (const char *)&client->nodes->node[i].statistics + member, sizeof value);
-        add(text, "redlock_%s{%s} %llu\n", name, label(&client->nodes->node[i], buffer, sizeof buffer),
-            (unsigned long long)value);
-    }
+    head(text, metric->name, metric->type, metric->help);
+    for (unsigned i = 0; i < client->nodes->count; i++)
+        add(text, "redlock_%s{%s} %llu\n", metric->name, label(&client->nodes->node[i], buffer, sizeof buffer),
+            value_of(metric, &client->nodes->node[i].statistics));
 }
 
 static void add_nodes(struct text *text, redlock_client *client)
 {
     char buffer[LABEL_SIZE];
-    add_node_counter(text, client, "node_requests_total", "requests sent to the node",
-                     offsetof(struct rl_node_statistics, requests));
-    add_node_counter(text, client, "node_timeouts_total", "requests it did not answer in time",
-                     offsetof(struct rl_node_statistics, timeouts));
-    add_node_counter(text, client, "node_connections_total", "connections that became ready",
-                     offsetof(struct rl_node_statistics, connections));
-    add_node_counter(text, client, "node_quarantines_total", "times it was found to have forgotten",
-                     offsetof(struct rl_node_statistics, quarantines));
-    head(text, "node_usable", "gauge", "1: it is asked for new locks");
+    for (size_t i = 0; i < sizeof node_metrics / sizeof *node_metrics; i++)
+        add_node_metric(text, client, &node_metrics[i]);
+    head(text, "node_usable", "gauge", "1 if the node gets requests for new locks, otherwise 0.");
     for (unsigned i = 0; i < client->nodes->count; i++)
         add(text, "redlock_node_usable{%s} %d\n", label(&client->nodes->node[i], buffer, sizeof buffer),
             rl_node_usable(&client->nodes->node[i], rl_now(), true).is == RL_USABLE);
-    head(text, "node_latency_seconds", "histogram", "from a request to its answer");
+    head(text, "node_latency_seconds", "histogram", "Time from a request to its reply.");
     for (unsigned i = 0; i < client->nodes->count; i++)
         histogram(text, "node_latency_seconds", label(&client->nodes->node[i], buffer, sizeof buffer),
                   &client->nodes->node[i].statistics.latency);
@@ -176,8 +203,8 @@ size_t rl_metrics_write(redlock_client *client, char *buffer, size_t size)
     redlock_statistics statistics;
     rl_statistics_fill(client, &statistics);
     add_operations(&text, &statistics);
-    add_counters(&text, &statistics);
-    head(&text, "acquire_seconds", "histogram", "duration of acquire operations that got the lock");
+    add_metrics(&text, &statistics);
+    head(&text, "acquire_seconds", "histogram", "Duration of successful acquires.");
     histogram(&text, "acquire_seconds", "", &statistics.acquire_latency);
     add_nodes(&text, client);
     return text.used;

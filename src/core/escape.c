@@ -116,15 +116,16 @@ int rl_token_read(const char *text, char bytes[REDLOCK_TOKEN_MAX], size_t *size,
     *size = 0;
     if (!text || !*text)
         return rl_result_fail(result, REDLOCK_INVALID,
-                              "the token is %s; give the one that the acquire returned, or that redlock_query() shows",
+                              "the token is %s; pass the token of the acquire, or one from redlock_query()",
                               text ? "empty" : "NULL");
     if (strcmp(text, EMPTY_TOKEN) == 0)
         return REDLOCK_OK;
     if (text[0] == '(')
-        return rl_result_fail(result, REDLOCK_INVALID,
-                              "the token is a remark of redlock_query(), '%.40s': no value of this key can be given "
-                              "here; a lock of readers ends with their handles, and any key by DEL on each node",
-                              text);
+        return rl_result_fail(
+            result, REDLOCK_INVALID,
+            "the token is a remark of redlock_query(), '%.40s'; release a shared lock by its readers' "
+            "handles, or delete the key on each node",
+            text);
     *size = redlock_unescape(text, bytes, REDLOCK_TOKEN_MAX);
     if (*size > REDLOCK_TOKEN_MAX)
         return rl_result_fail(result, REDLOCK_INVALID,

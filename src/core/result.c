@@ -1,61 +1,129 @@
 #include "src/core/result.h"
 
+#include <assert.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-struct word {
-    int value;
+/* ------------------------------------------------------------------------------------------------------------ words */
+
+/* A new status is one line here, beside its value in the public header; so is a new outcome, event or loss. */
+#define STATUSES(X)                                                                                                    \
+    X(OK, "done")                                                                                                      \
+    X(HELD, "held by another client")                                                                                  \
+    X(NO_QUORUM, "no majority of the nodes can be reached")                                                            \
+    X(MISCONFIGURED, "too many nodes are misconfigured for a majority")                                                \
+    X(TOO_SLOW, "granted too late: less validity was left than requested")                                             \
+    X(TIMED_OUT, "timed out")                                                                                          \
+    X(CANCELLED, "cancelled")                                                                                          \
+    X(LOST, "the lock is no longer held")                                                                              \
+    X(INVALID, "invalid call: check the arguments; call an asynchronous client, and its locks, only from the thread "  \
+               "that attached it, and no client in a forked child or after its close")                                 \
+    X(NO_MEMORY, "out of memory")                                                                                      \
+    X(SYSTEM, "the system refused a thread, a descriptor or random bytes")                                             \
+    X(CLOCK, "no fencing token: this machine's clock and the nodes' clocks differ by more than a day; set them by NTP")
+
+/* In the order of the rules' votes, which have the same values; and the field of the result that counts them. */
+#define OUTCOMES(X)                                                                                                    \
+    X(GRANTED, "granted", granted)                                                                                     \
+    X(HELD, "held", held)                                                                                              \
+    X(ABSENT, "absent", absent)                                                                                        \
+    X(REFUSED, "refused", refused)                                                                                     \
+    X(UNREACHABLE, "unreachable", unreachable)                                                                         \
+    X(TIMED_OUT, "timed out", timed_out)                                                                               \
+    X(UNATTESTED, "unattested", unattested)
+
+/* The rules' losses have the same values. */
+#define LOSSES(X)                                                                                                      \
+    X(EXPIRED, "expired", "its validity ended")                                                                        \
+    X(GONE, "gone", "a majority of the nodes no longer has it")                                                        \
+    X(CLOCK, "clock", "this machine's clock stopped, so it may have expired on the nodes")                             \
+    X(CLOSED, "closed", "the client was closed")
+
+static const struct {
     const char *name;
     const char *text;
+} statuses[] = {
+#define ROW(name, text) [-REDLOCK_##name] = {"REDLOCK_" #name, text},
+    STATUSES(ROW)
+#undef ROW
 };
+_Static_assert(sizeof statuses / sizeof *statuses == REDLOCK_STATUSES, "statistics count every status");
 
-static const struct word statuses[] = {
-    {REDLOCK_OK, "REDLOCK_OK", "done"},
-    {REDLOCK_HELD, "REDLOCK_HELD", "held by another"},
-    {REDLOCK_NO_QUORUM, "REDLOCK_NO_QUORUM", "no majority of the nodes can be reached"},
-    {REDLOCK_MISCONFIGURED, "REDLOCK_MISCONFIGURED", "so many nodes refuse for good that there is no majority"},
-    {REDLOCK_TOO_SLOW, "REDLOCK_TOO_SLOW", "granted too slowly: not enough validity was left"},
-    {REDLOCK_TIMED_OUT, "REDLOCK_TIMED_OUT", "the time to wait has passed"},
-    {REDLOCK_CANCELLED, "REDLOCK_CANCELLED", "cancelled"},
-    {REDLOCK_LOST, "REDLOCK_LOST", "the lock is no longer held"},
-    {REDLOCK_INVALID, "REDLOCK_INVALID",
-     "invalid call: check the arguments; call an asynchronous client, and its locks, only from the thread that attached "
-     "it, and no client in a forked child or after its close"},
-    {REDLOCK_NO_MEMORY, "REDLOCK_NO_MEMORY", "no memory"},
-    {REDLOCK_SYSTEM, "REDLOCK_SYSTEM", "the system refused a thread, a descriptor or random bytes"},
-    {REDLOCK_CLOCK, "REDLOCK_CLOCK", "no fencing token: this machine's clock and the nodes' are more than a day apart"},
+static const char *const outcomes[] = {[REDLOCK_NODE_PENDING] = "pending",
+#define ROW(name, text, field) [REDLOCK_NODE_##name] = text,
+                                       OUTCOMES(ROW)
+#undef ROW
 };
+#define CHECK(name, text, field) _Static_assert((int)QUORUM_##name == (int)REDLOCK_NODE_##name, "a vote is an outcome");
+OUTCOMES(CHECK)
+#undef CHECK
+_Static_assert((int)QUORUM_PENDING == (int)REDLOCK_NODE_PENDING, "a vote is an outcome");
+_Static_assert(QUORUM_VOTES == sizeof outcomes / sizeof *outcomes, "every vote is an outcome");
+_Static_assert(QUORUM_NODES_MAX == REDLOCK_NODES_MAX, "the rules count every node");
 
-static const struct word outcomes[] = {
-    {REDLOCK_NODE_PENDING, "pending", ""},     {REDLOCK_NODE_GRANTED, "granted", ""},
-    {REDLOCK_NODE_HELD, "held", ""},           {REDLOCK_NODE_ABSENT, "absent", ""},
-    {REDLOCK_NODE_REFUSED, "refused", ""},     {REDLOCK_NODE_UNREACHABLE, "unreachable", ""},
-    {REDLOCK_NODE_TIMED_OUT, "timed out", ""}, {REDLOCK_NODE_UNATTESTED, "unattested", ""},
+static const struct {
+    const char *name;
+    const char *text;
+} losses[] = {[REDLOCK_NOT_LOST] = {"", "not lost"},
+#define ROW(value, name, text) [REDLOCK_LOSS_##value] = {name, text},
+              LOSSES(ROW)
+#undef ROW
 };
+#define CHECK(value, name, text) _Static_assert((int)QUORUM_LOSS_##value == (int)REDLOCK_LOSS_##value, name);
+LOSSES(CHECK)
+#undef CHECK
+_Static_assert((int)QUORUM_NOT_LOST == (int)REDLOCK_NOT_LOST, "not lost");
+_Static_assert(sizeof losses / sizeof *losses == sizeof(redlock_statistics){0}.losses / sizeof(uint64_t),
+               "statistics count every loss");
 
-static const struct word *find(const struct word *words, size_t count, int value)
+static const int verdicts[] = {
+    [QUORUM_UNDECIDED] = REDLOCK_NO_QUORUM,
+    [QUORUM_WON] = REDLOCK_OK,
+    [QUORUM_LOST_HELD] = REDLOCK_HELD,
+    [QUORUM_LOST_NO_QUORUM] = REDLOCK_NO_QUORUM,
+    [QUORUM_LOST_MISCONFIGURED] = REDLOCK_MISCONFIGURED,
+    [QUORUM_LOST_TOO_SLOW] = REDLOCK_TOO_SLOW,
+    [QUORUM_LOST_GONE] = REDLOCK_LOST,
+    [QUORUM_LOST_CANCELLED] = REDLOCK_CANCELLED,
+    [QUORUM_LOST_CLOCK] = REDLOCK_CLOCK,
+};
+_Static_assert(sizeof verdicts / sizeof *verdicts == QUORUM_VERDICTS, "every verdict has a status");
+
+static bool is_status(int status)
 {
-    static const struct word unknown = {0, "unknown", "unknown"};
-    for (size_t i = 0; i < count; i++)
-        if (words[i].value == value)
-            return &words[i];
-    return &unknown;
+    return status <= 0 && status > -REDLOCK_STATUSES;
 }
 
 const char *redlock_status_name(int status)
 {
-    return find(statuses, sizeof statuses / sizeof *statuses, status)->name;
+    return is_status(status) ? statuses[-status].name : "unknown";
 }
 
 const char *redlock_status_text(int status)
 {
-    return find(statuses, sizeof statuses / sizeof *statuses, status)->text;
+    return is_status(status) ? statuses[-status].text : "unknown";
 }
 
 const char *redlock_outcome_name(int outcome)
 {
-    return find(outcomes, sizeof outcomes / sizeof *outcomes, outcome)->name;
+    return outcome >= 0 && outcome < QUORUM_VOTES ? outcomes[outcome] : "unknown";
+}
+
+static bool is_loss(int loss)
+{
+    return loss >= 0 && (size_t)loss < sizeof losses / sizeof *losses;
+}
+
+const char *redlock_loss_name(int loss)
+{
+    return is_loss(loss) ? losses[loss].name : "unknown";
+}
+
+const char *redlock_loss_text(int loss)
+{
+    return is_loss(loss) ? losses[loss].text : "unknown";
 }
 
 #define TEXT(number)                      #number
@@ -90,73 +158,24 @@ int rl_result_fail(redlock_result *result, int status, const char *format, ...)
 
 int rl_result_status(enum quorum_verdict verdict)
 {
-    switch (verdict) {
-    case QUORUM_WON:
-        return REDLOCK_OK;
-    case QUORUM_LOST_HELD:
-        return REDLOCK_HELD;
-    case QUORUM_UNDECIDED:
-    case QUORUM_LOST_NO_QUORUM:
-        return REDLOCK_NO_QUORUM;
-    case QUORUM_LOST_MISCONFIGURED:
-        return REDLOCK_MISCONFIGURED;
-    case QUORUM_LOST_TOO_SLOW:
-        return REDLOCK_TOO_SLOW;
-    case QUORUM_LOST_CLOCK:
-        return REDLOCK_CLOCK;
-    case QUORUM_LOST_GONE:
-        return REDLOCK_LOST;
-    case QUORUM_LOST_CANCELLED:
-        return REDLOCK_CANCELLED;
-    }
-    return REDLOCK_NO_QUORUM;
-}
-
-void rl_result_count(redlock_result *result, const struct quorum_tally *tally)
-{
-    result->granted = quorum_tally_count(tally, QUORUM_GRANTED);
-    result->held = quorum_tally_count(tally, QUORUM_HELD);
-    result->absent = quorum_tally_count(tally, QUORUM_ABSENT);
-    result->refused = quorum_tally_count(tally, QUORUM_REFUSED);
-    result->unreachable = quorum_tally_count(tally, QUORUM_UNREACHABLE);
-    result->timed_out = quorum_tally_count(tally, QUORUM_TIMED_OUT);
-    result->unattested = quorum_tally_count(tally, QUORUM_UNATTESTED);
+    assert(verdict < QUORUM_VERDICTS);
+    return verdicts[verdict];
 }
 
 int rl_result_outcome(enum quorum_vote vote)
 {
-    switch (vote) {
-    case QUORUM_GRANTED:
-        return REDLOCK_NODE_GRANTED;
-    case QUORUM_HELD:
-        return REDLOCK_NODE_HELD;
-    case QUORUM_ABSENT:
-        return REDLOCK_NODE_ABSENT;
-    case QUORUM_REFUSED:
-        return REDLOCK_NODE_REFUSED;
-    case QUORUM_UNREACHABLE:
-        return REDLOCK_NODE_UNREACHABLE;
-    case QUORUM_TIMED_OUT:
-        return REDLOCK_NODE_TIMED_OUT;
-    case QUORUM_UNATTESTED:
-        return REDLOCK_NODE_UNATTESTED;
-    case QUORUM_PENDING:
-    case QUORUM_VOTES:
-        break;
-    }
-    return REDLOCK_NODE_PENDING;
+    assert(vote < QUORUM_VOTES);
+    return (int)vote;
 }
 
-const char *rl_result_loss(enum quorum_loss loss)
+void rl_result_count(redlock_result *result, const struct quorum_tally *tally)
 {
-    static const struct word losses[] = {
-        {QUORUM_LOSS_EXPIRED, "expired", ""},
-        {QUORUM_LOSS_GONE, "gone on a majority of the nodes", ""},
-        {QUORUM_LOSS_CLOCK, "this machine's clock stood still", ""},
-        {QUORUM_LOSS_CLOSED, "the client was closed", ""},
-    };
-    return find(losses, sizeof losses / sizeof *losses, (int)loss)->name;
+#define COUNT(name, text, field) result->field = quorum_tally_count(tally, QUORUM_##name);
+    OUTCOMES(COUNT)
+#undef COUNT
 }
+
+/* ------------------------------------------------------------------------------------------------------- log line */
 
 /* A text in the result's buffer. It is truncated at the buffer's end. */
 struct text {
@@ -209,16 +228,13 @@ static void add_class(struct text *text, const redlock_result *result, int outco
 }
 
 /* If all nodes are pending, the operation ended before its first round: listing them says nothing. */
-static bool was_any_asked(const redlock_result *result)
+static bool was_any_node_sent_to(const redlock_result *result)
 {
     return result->attempts > 0 || count(result, REDLOCK_NODE_PENDING) < result->nodes;
 }
 
 const char *redlock_result_text(redlock_result *result)
 {
-    static const int order[] = {REDLOCK_NODE_GRANTED,    REDLOCK_NODE_HELD,        REDLOCK_NODE_ABSENT,
-                                REDLOCK_NODE_REFUSED,    REDLOCK_NODE_UNREACHABLE, REDLOCK_NODE_TIMED_OUT,
-                                REDLOCK_NODE_UNATTESTED, REDLOCK_NODE_PENDING};
     if (!result)
         return "";
     if (result->text[0])
@@ -232,8 +248,12 @@ const char *redlock_result_text(redlock_result *result)
     if (result->cause != result->status)
         add(&text, "; the last attempt: %s", redlock_status_text(result->cause));
     const char *separator = ": ";
-    for (size_t i = 0; i < sizeof order / sizeof *order; i++)
-        if (order[i] != REDLOCK_NODE_PENDING || was_any_asked(result))
-            add_class(&text, result, order[i], &separator);
+    for (int outcome = REDLOCK_NODE_GRANTED; outcome < QUORUM_VOTES; outcome++)
+        add_class(&text, result, outcome, &separator);
+    if (was_any_node_sent_to(result))
+        add_class(&text, result, REDLOCK_NODE_PENDING, &separator);
+    if (result->kept_releases)
+        add(&text, "; %u node%s the release when connected again", result->kept_releases,
+            result->kept_releases == 1 ? " gets" : "s get");
     return result->text;
 }

@@ -16,9 +16,6 @@ int rl_result_fail(redlock_result *result, int status, const char *format, ...) 
 int rl_result_status(enum quorum_verdict verdict);
 int rl_result_outcome(enum quorum_vote vote);
 
-/* The loss as a phrase: "expired", ... */
-const char *rl_result_loss(enum quorum_loss loss);
-
 /* Sets the result's number of votes per class. */
 void rl_result_count(redlock_result *result, const struct quorum_tally *tally);
 

@@ -128,7 +128,7 @@ static bool decoded(struct parser *parser, struct span span, char *out, size_t s
             i += 2;
         }
         if (byte == 0)
-            return wrong(parser, "the %s holds a NUL byte", what);
+            return wrong(parser, "the %s contains a NUL byte", what);
         if (used + 1 >= size)
             return wrong(parser, "the %s is longer than %zu bytes", what, size - 1);
         out[used++] = (char)byte;
@@ -350,8 +350,7 @@ unsigned rl_address_list(const char *list, struct rl_address addresses[REDLOCK_N
         }
         parser.node = count + 1;
         if (count == REDLOCK_NODES_MAX) {
-            snprintf(error, error_size, "more than %d nodes; a majority of so many is never worth its cost",
-                     REDLOCK_NODES_MAX);
+            snprintf(error, error_size, "more than %d nodes; list fewer", REDLOCK_NODES_MAX);
             return 0;
         }
         memset(&addresses[count], 0, sizeof addresses[count]);

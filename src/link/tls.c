@@ -27,7 +27,7 @@ struct rl_tls {
 static const char *reason(void)
 {
     const char *text = ERR_reason_error_string(ERR_peek_last_error());
-    return text ? text : "OpenSSL gives no reason";
+    return text ? text : "no reason from OpenSSL";
 }
 
 /* OpenSSL's error for a missing file does not name the file. */
@@ -35,8 +35,8 @@ static int check_readable(const char *option, const char *path, redlock_result *
 {
     FILE *file = fopen(path, "re");
     if (!file)
-        return rl_result_fail(result, REDLOCK_INVALID, "%s: cannot read '%s': %s; give the path of a PEM file", option,
-                              path, strerror(errno));
+        return rl_result_fail(result, REDLOCK_INVALID, "%s: cannot read '%s': %s; it must be the path of a PEM file",
+                              option, path, strerror(errno));
     fclose(file);
     return REDLOCK_OK;
 }
@@ -52,8 +52,8 @@ static int check_directory(const char *path, redlock_result *result)
     bool found = false;
     DIR *directory = opendir(path);
     if (!directory)
-        return rl_result_fail(result, REDLOCK_INVALID, "tls_ca_directory: cannot read '%s': %s; give a directory", path,
-                              strerror(errno));
+        return rl_result_fail(result, REDLOCK_INVALID, "tls_ca_directory: cannot read '%s': %s; it must be a directory",
+                              path, strerror(errno));
     for (const struct dirent *entry = readdir(directory); entry && !found; entry = readdir(directory))
         found = is_hashed_name(entry->d_name);
     closedir(directory);
@@ -104,7 +104,7 @@ static int read_key(const char *path, EVP_PKEY **key, redlock_result *result)
         return REDLOCK_OK;
     if (encrypted)
         return rl_result_fail(result, REDLOCK_INVALID,
-                              "tls_key_file: the key in '%s' is encrypted; give one without a passphrase, readable by "
+                              "tls_key_file: the key in '%s' is encrypted; use one without a passphrase, readable by "
                               "its owner only",
                               path);
     return rl_result_fail(result, REDLOCK_INVALID,
@@ -312,7 +312,8 @@ static bool explain_alert(SSL *link, int alert, const char *words, char *text, s
     bool no_certificate = !SSL_get_certificate(link);
 #ifdef SSL_AD_CERTIFICATE_REQUIRED
     if (alert == SSL_AD_CERTIFICATE_REQUIRED && no_certificate) {
-        snprintf(text, size, "TLS: the server asks for a certificate: set tls_certificate_file and tls_key_file");
+        snprintf(text, size,
+                 "TLS: the server requires a client certificate: set tls_certificate_file and tls_key_file");
         return true;
     }
 #endif

@@ -246,7 +246,7 @@ static void lost(struct rl_lease *lease, enum quorum_loss loss)
     char name[128];
     redlock_escape(rl_lease_resource(lease, 0).bytes, rl_lease_resource(lease, 0).size, name, sizeof name);
     rl_log(locks->core, loss == QUORUM_LOSS_CLOSED ? REDLOCK_LOG_DEBUG : REDLOCK_LOG_WARNING, "lock on %s %s: %s", name,
-           left ? "is left to expire" : "lost", rl_result_loss(loss));
+           left ? "is left to expire" : "lost", redlock_loss_text((int)loss));
     locks->events->lease_lost(lease, left);
 }
 

@@ -25,7 +25,7 @@ static bool is_slot(const char *resource, size_t size)
 int rl_resource_check(const char *resource, size_t *size, redlock_result *result)
 {
     if (!resource)
-        return rl_result_fail(result, REDLOCK_INVALID, "the resource is NULL; give it a name");
+        return rl_result_fail(result, REDLOCK_INVALID, "the resource is NULL; pass its name");
     if (*size == 0)
         *size = strnlen(resource, REDLOCK_RESOURCE_MAX + 1);
     if (*size == 0)
@@ -93,7 +93,7 @@ int rl_names_read(struct rl_names *names, const char *resource, const redlock_ac
 {
     names->count = 0;
     if (options->also_count >= REDLOCK_RESOURCES_MAX)
-        return rl_result_fail(result, REDLOCK_INVALID, "also_count is %zu; one lock has %d resources at most",
+        return rl_result_fail(result, REDLOCK_INVALID, "also_count is %zu; a lock has at most %d resources",
                               options->also_count, REDLOCK_RESOURCES_MAX);
     if (options->also_count && !options->also)
         return rl_result_fail(result, REDLOCK_INVALID, "also is NULL, with an also_count of %zu", options->also_count);

@@ -115,7 +115,7 @@ static void ask(struct rl_batch *batch)
         struct rl_node *node = &batch->locks->nodes->node[take_unasked(batch)];
         if (!rl_node_can_renew(node, rl_now()) ||
             rl_fanout_send(&batch->fanout, quorum_node(node->index), &batch->turns.command.command)) {
-            note_failure(node, "the link does not take it");
+            note_failure(node, "the request could not be sent");
             count_all(batch, node->index, QUORUM_UNREACHABLE, rl_now());
             settled(batch);
         } else if (batch->turns.one_by_one) {
@@ -155,8 +155,7 @@ static void answered(struct rl_fanout *fanout, struct rl_request *request, const
     bool was_overdue = request->overdue && answer->kind != RL_ANSWER_OVERDUE;
     switch (answer->kind) {
     case RL_ANSWER_OVERDUE:
-        note_failure(node, "no answer within %llu ms",
-                     (unsigned long long)(rl_node_timeout(node) / QUORUM_MILLISECOND));
+        note_failure(node, "no reply within %llu ms", (unsigned long long)(rl_node_timeout(node) / QUORUM_MILLISECOND));
         count_all(batch, node->index, QUORUM_TIMED_OUT, answer->now);
         break;
     case RL_ANSWER_REPLY:
@@ -302,7 +301,7 @@ static const char *reason(struct rl_node *node, enum quorum_vote vote)
 {
     quorum_time now = rl_now();
     if (vote == QUORUM_ABSENT)
-        return "the key is not there";
+        return "the key is missing";
     if (vote == QUORUM_PENDING || vote == QUORUM_GRANTED)
         return "";
     if (vote != QUORUM_UNREACHABLE || rl_node_can_renew(node, now))

@@ -157,6 +157,7 @@ void rl_round_fill(const struct rl_round *round, redlock_result *result)
 {
     const struct quorum_tally *tally = &round->rules.tally;
     rl_result_count(result, tally);
+    result->kept_releases = quorum_count(round->kept);
     for (unsigned i = 0; i < tally->nodes; i++) {
         result->node[i].outcome = rl_result_outcome(vote_of(round, i));
         result->node[i].latency_us = round->slot[i].request.latency_us;
@@ -215,7 +216,7 @@ static void ask_nodes(struct rl_round *round, quorum_nodes nodes)
     /* After all sends, because a vote can decide the round, which ends the sending. */
     for (; failed; failed &= failed - 1) {
         unsigned node = (unsigned)__builtin_ctz(failed);
-        rl_round_note(round, node, "the link does not take it");
+        rl_round_note(round, node, "the request could not be sent");
         rl_round_count_out(round, node, QUORUM_UNREACHABLE, false, rl_now());
     }
 }
@@ -286,7 +287,7 @@ static void start_release(struct rl_round *round)
     rl_round_step(round, &start);
     for (unsigned i = 0; i < round->locks->nodes->count; i++)
         if (!(told & quorum_node(i)) && !quorum_round_over(&round->rules)) {
-            rl_round_note(round, i, "never had it");
+            rl_round_note(round, i, "it never had the key");
             rl_round_count_out(round, i, QUORUM_ABSENT, false, start.now);
         }
 }
@@ -336,7 +337,7 @@ void rl_round_stop_waiting(struct rl_round *round)
     rl_fanout_ref(&round->fanout);
     for (unsigned i = 0; i < round->locks->nodes->count && !quorum_round_over(&round->rules); i++)
         if (rl_round_is_open(round, i)) {
-            rl_round_note(round, i, "no answer before the key's ttl was over");
+            rl_round_note(round, i, "no reply before the key expired");
             rl_round_count_out(round, i, QUORUM_TIMED_OUT, false, now);
         }
     rl_fanout_unref(&round->fanout);
@@ -350,8 +351,7 @@ void rl_round_stop_reconnecting(struct rl_round *round)
         const struct rl_node *node = &round->locks->nodes->node[__builtin_ctz(left)];
         if (!rl_node_was_ready(node))
             continue;
-        rl_round_note(round, node->index, "%s",
-                      rl_node_error(node)[0] ? rl_node_error(node) : "it is being connected again");
+        rl_round_note(round, node->index, "%s", rl_node_error(node)[0] ? rl_node_error(node) : "reconnecting");
         rl_round_count_out(round, node->index, QUORUM_UNREACHABLE, false, now);
     }
     rl_fanout_unref(&round->fanout);

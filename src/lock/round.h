@@ -28,6 +28,7 @@ struct rl_round {
     void (*replied)(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply);
     void *owner;                     /* for the callbacks */
     uint64_t fence;                  /* the fencing token to send; 0: none */
+    quorum_nodes kept;               /* nodes that get the release when they are connected again */
     uint64_t ticket;                 /* TAKE, SIGN: the waiter's ticket */
     struct rl_lease *offer;          /* TAKE, SIGN: nodes may hand the lock over to it; a reference, or NULL */
     char (*text)[RL_NODE_TEXT_SIZE]; /* per node, why it did not grant; NULL: there is nothing to say */

@@ -6,6 +6,7 @@
 #include "src/lock/round.h"
 #include "src/lock/vote.h"
 #include "src/node/guard.h"
+#include "src/node/limits.h"
 
 static quorum_nodes ready_nodes(const struct rl_round *round, quorum_nodes nodes)
 {
@@ -17,11 +18,12 @@ static quorum_nodes ready_nodes(const struct rl_round *round, quorum_nodes nodes
 }
 
 /* Counts a node that gets the release when it is connected again. */
-static void count_untold(struct rl_round *round, unsigned index)
+static void count_kept(struct rl_round *round, unsigned index)
 {
     const struct rl_node *node = &round->locks->nodes->node[index];
-    rl_round_note(round, index, "%.66s; told when it is back",
-                  rl_node_error(node)[0] ? rl_node_error(node) : "not connected");
+    if (rl_round_is_open(round, index))
+        round->kept |= quorum_node(index);
+    rl_round_note(round, index, "%s", rl_node_error(node)[0] ? rl_node_error(node) : "not connected");
     rl_round_count_out(round, index, QUORUM_UNREACHABLE, rl_node_failure_is_permanent(node) && !rl_node_is_ready(node),
                        rl_now());
 }
@@ -33,7 +35,7 @@ void rl_undo_send(struct rl_round *round, quorum_nodes nodes)
     for (quorum_nodes left = kept; left; left &= left - 1)
         rl_fanout_keep(&round->fanout, (unsigned)__builtin_ctz(left));
     for (; kept; kept &= kept - 1)
-        count_untold(round, (unsigned)__builtin_ctz(kept));
+        count_kept(round, (unsigned)__builtin_ctz(kept));
 }
 
 /* The undo failed. It is kept until the node is connected again, or until its next heartbeat. */
@@ -43,9 +45,10 @@ static void undo_again(struct rl_round *round, const struct rl_request *request,
     rl_fanout_keep(&round->fanout, node->index);
     if (quorum_round_over(&round->rules) || node->state == RL_NODE_CLOSED)
         return;
+    if (rl_round_is_open(round, node->index))
+        round->kept |= quorum_node(node->index);
     rl_round_note(round, node->index, "%s",
-                  request->overdue ? "silent; it is sent the release when it is back"
-                                   : "the connection broke; it is told when it is back");
+                  request->overdue ? "no reply before the connection broke" : "the connection broke");
     rl_round_count_out(round, node->index, request->overdue ? QUORUM_TIMED_OUT : QUORUM_UNREACHABLE, false, now);
 }
 
@@ -85,7 +88,7 @@ static void take_reply(struct rl_round *round, struct rl_request *request, const
         rl_vote_note_reply(round, node, answer->reply);
         rl_vote_count(round, node, vote, answer->now);
     }
-    if (answer->reply->type == REDIS_REPLY_INTEGER && answer->reply->integer == 2)
+    if (answer->reply->type == REDIS_REPLY_INTEGER && answer->reply->integer == RL_KEY_UNANNOUNCED)
         rl_guard_find(request->node, REDLOCK_FINDING_NO_PUBLISH, true);
     if (again)
         undo_again(round, request, answer->now);

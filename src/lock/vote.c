@@ -32,7 +32,7 @@ void rl_vote_count_overdue(struct rl_round *round, const struct rl_request *requ
     unsigned node = request->node->index;
     if (quorum_round_over(&round->rules))
         return;
-    rl_round_note(round, node, "no answer within %llu ms",
+    rl_round_note(round, node, "no reply within %llu ms",
                   (unsigned long long)(rl_node_timeout(request->node) / QUORUM_MILLISECOND));
     const struct quorum_event event = {.type = QUORUM_OVERDUE, .now = now, .node = node};
     rl_round_step(round, &event);
@@ -73,7 +73,8 @@ static void note_reply(struct rl_round *round, unsigned node, const struct rl_vo
 {
     rl_vote_note_reply(round, node, reply);
     if (vote->clock && reply->type != REDIS_REPLY_ERROR)
-        rl_round_note(round, node, "its clock, or its last fencing token, is more than a day off ours");
+        rl_round_note(round, node,
+                      "its clock or last fencing token differs from this machine's clock by more than a day");
 }
 
 static void count_reply(struct rl_round *round, unsigned node, struct rl_vote vote, const redisReply *reply,
@@ -92,7 +93,7 @@ static void count_grant(struct rl_round *round, const struct rl_request *request
     struct rl_node *node = request->node;
     struct rl_vote vote = {.vote = quorum_attest_vote(QUORUM_GRANTED, proof),
                            .record = round->fanout.slot[node->index].record};
-    const char *objection = "marker changed: the node may have forgotten locks";
+    const char *objection = "marker changed: the node may have lost locks";
     if (vote.vote == QUORUM_UNATTESTED) {
         round->locks->core->statistics.unattested++;
     } else {

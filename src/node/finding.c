@@ -1,49 +1,65 @@
-/* The findings of redlock_node_status_get(): names, and texts with the remedy. */
+#include "src/node/finding.h"
+
 #include "redlock/redlock.h"
 
-static const struct {
-    uint32_t finding;
-    const char *name;
-    const char *text;
-} findings[] = {
-    {REDLOCK_FINDING_REPLICA, "replica", "it is a replica; its vote does not count. Name the master"},
-    {REDLOCK_FINDING_SAME_SERVER, "same-server",
-     "it is the server of another node of the list; its vote does not count. Name N servers"},
-    {REDLOCK_FINDING_OTHER_DEPLOYMENT, "other-deployment",
-     "its marker is of another deployment, or of another number of nodes; its vote does not count. Correct the node list, or the deployment's name"},
-    {REDLOCK_FINDING_NOT_PERMITTED, "not-permitted",
-     "the user may not run what the guard needs (INFO, TIME, GETRANGE and SET of the marker key, EVALSHA); its vote does not count. Extend the ACL"},
-    {REDLOCK_FINDING_MARKER_TAKEN, "marker-taken",
-     "its marker key holds a value that is not a marker, or one of a newer version of redlock, and is left alone; its vote does not count. Set another marker_key, or delete the key if nothing needs it"},
-    {REDLOCK_FINDING_TOO_OLD, "too-old",
-     "it is older than Redis 5.0; its vote does not count. Upgrade it to Redis 5.0 or later, or to Valkey"},
-    {REDLOCK_FINDING_FULL, "full",
-     "it is at its memory limit, and its marker must be written: it grants no lock, and renews those that it holds. Raise maxmemory, or free memory"},
-    {REDLOCK_FINDING_EVICTING, "evicting",
-     "its maxmemory-policy may evict locks: with the guard on it grants no lock while it evicts keys, and for max_ttl after. Set noeviction"},
-    {REDLOCK_FINDING_NOT_PERSISTENT, "not-persistent",
-     "it forgets its locks in a restart, and the guard is off. Turn the guard on, or set appendonly yes, appendfsync always"},
-    {REDLOCK_FINDING_OTHER_MAX_TTL, "other-max-ttl",
-     "another client of the deployment has a different max_ttl; the larger counts. Make them the same"},
-    {REDLOCK_FINDING_NO_PUBLISH, "no-publish",
-     "the user may not PUBLISH on the library's channels: waiters find a released lock only when they look, once a second. Extend the ACL"},
-    {REDLOCK_FINDING_NO_SUBSCRIBE, "no-subscribe",
-     "the user may not SUBSCRIBE to the library's channels: when it waits, it finds a released lock only when it looks, once a second. Extend the ACL"},
+#define FIT   false
+#define UNFIT true
+
+const struct rl_finding rl_findings[] = {
+    {REDLOCK_FINDING_TOO_OLD, UNFIT, "too-old", "it is older than Redis 5.0",
+     "upgrade it to Redis 5.0 or later, or to Valkey"},
+    {REDLOCK_FINDING_REPLICA, UNFIT, "replica", "it is a replica, not a master", "list its master instead"},
+    {REDLOCK_FINDING_SAME_SERVER, UNFIT, "same-server", "it is the same server as another node of the list",
+     "list each server once"},
+    {REDLOCK_FINDING_OTHER_DEPLOYMENT, UNFIT, "other-deployment",
+     "its marker names another deployment, or another number of nodes",
+     "correct the list of nodes or the deployment's name"},
+    {REDLOCK_FINDING_NOT_PERMITTED, UNFIT, "not-permitted", "the user lacks a permission that the guard needs",
+     "add the ACL rules: +info +time +getrange +set +evalsha +eval, and ~ with the marker key"},
+    {REDLOCK_FINDING_MARKER_TAKEN, UNFIT, "marker-taken",
+     "its marker key holds another value, or a newer version's marker",
+     "set another marker_key, or delete the key if nothing needs it"},
+    {REDLOCK_FINDING_FULL, FIT, "full",
+     "it is at its memory limit, so its marker cannot be written: it grants no locks, and renews those that it holds",
+     "raise maxmemory, or free memory"},
+    {REDLOCK_FINDING_EVICTING, FIT, "evicting",
+     "its maxmemory-policy may evict locks: with the guard on it grants no locks while it evicts keys, and for max_ttl afterwards",
+     "set noeviction"},
+    {REDLOCK_FINDING_NOT_PERSISTENT, FIT, "not-persistent", "it loses its locks in a restart, and the guard is off",
+     "turn the guard on, or set appendonly yes and appendfsync always"},
+    {REDLOCK_FINDING_OTHER_MAX_TTL, FIT, "other-max-ttl",
+     "another client of the deployment has a different max_ttl; the larger one counts",
+     "set the same max_ttl in all clients"},
+    {REDLOCK_FINDING_NO_PUBLISH, FIT, "no-publish",
+     "the user lacks PUBLISH on the library's channels: waiters notice a release only when they poll, once a second",
+     "add the ACL rules: +publish, and & with the channel prefix"},
+    {REDLOCK_FINDING_NO_SUBSCRIBE, FIT, "no-subscribe",
+     "the user lacks SUBSCRIBE on the library's channels: it notices a release only when it polls, once a second",
+     "add the ACL rules: +subscribe, and & with the channel prefix"},
 };
-#define FINDINGS (sizeof findings / sizeof *findings)
+const size_t rl_finding_count = sizeof rl_findings / sizeof *rl_findings;
+_Static_assert(REDLOCK_FINDING_FULL == 1 << (sizeof rl_findings / sizeof *rl_findings - 1), "every finding is listed");
+
+static const struct rl_finding *find(uint32_t finding)
+{
+    static const struct rl_finding unknown = {0, FIT, "unknown", "unknown", "unknown"};
+    for (size_t i = 0; i < rl_finding_count; i++)
+        if (rl_findings[i].bit == finding)
+            return &rl_findings[i];
+    return &unknown;
+}
 
 const char *redlock_finding_name(uint32_t finding)
 {
-    for (size_t i = 0; i < FINDINGS; i++)
-        if (findings[i].finding == finding)
-            return findings[i].name;
-    return "unknown";
+    return find(finding)->name;
 }
 
 const char *redlock_finding_text(uint32_t finding)
 {
-    for (size_t i = 0; i < FINDINGS; i++)
-        if (findings[i].finding == finding)
-            return findings[i].text;
-    return "unknown";
+    return find(finding)->text;
+}
+
+const char *redlock_finding_remedy(uint32_t finding)
+{
+    return find(finding)->remedy;
 }

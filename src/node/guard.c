@@ -6,6 +6,7 @@
 #include "quorum/guard.h"
 #include "src/core/clock.h"
 #include "src/core/result.h"
+#include "src/node/finding.h"
 #include "src/node/handshake.h"
 #include "src/node/nodes.h"
 #include "src/node/reply.h"
@@ -32,31 +33,19 @@ void rl_guard_command(struct rl_nodes *nodes, const struct rl_node *node, enum r
 
 /* ------------------------------------------------------------------------------------------------------------ fitness */
 
-static const struct {
-    uint32_t finding;
-    const char *text;
-} unfit[] = {
-    {REDLOCK_FINDING_TOO_OLD, ""}, /* the node has the text */
-    {REDLOCK_FINDING_REPLICA, "a replica, not a master"},
-    {REDLOCK_FINDING_SAME_SERVER, "the same server as another node of the list"},
-    {REDLOCK_FINDING_OTHER_DEPLOYMENT, "its marker is of another deployment, or of another number of nodes"},
-    {REDLOCK_FINDING_NOT_PERMITTED, "the user may not run what the guard needs"},
-    {REDLOCK_FINDING_MARKER_TAKEN, "its marker key holds what is no marker, or a newer version's"},
-};
-
 void rl_guard_judge(struct rl_node *node)
 {
     node->unfit = NULL;
-    for (size_t i = 0; i < sizeof unfit / sizeof *unfit && !node->unfit; i++)
-        if (node->findings & unfit[i].finding)
-            node->unfit = unfit[i].finding == REDLOCK_FINDING_TOO_OLD ? node->server.too_old : unfit[i].text;
+    for (size_t i = 0; i < rl_finding_count && !node->unfit; i++)
+        if (rl_findings[i].unfit && node->findings & rl_findings[i].bit)
+            node->unfit = rl_findings[i].bit == REDLOCK_FINDING_TOO_OLD ? node->server.too_old : rl_findings[i].text;
 }
 
 bool rl_guard_may_take_over(const struct rl_node *node)
 {
     uint32_t against = 0;
-    for (size_t i = 0; i < sizeof unfit / sizeof *unfit; i++)
-        against |= node->findings & unfit[i].finding;
+    for (size_t i = 0; i < rl_finding_count; i++)
+        against |= rl_findings[i].unfit ? node->findings & rl_findings[i].bit : 0;
     return node->state == RL_NODE_READY && against == REDLOCK_FINDING_OTHER_DEPLOYMENT;
 }
 
@@ -65,7 +54,8 @@ void rl_guard_find(struct rl_node *node, uint32_t finding, bool found)
     bool before = node->findings & finding;
     node->findings = found ? node->findings | finding : node->findings & ~finding;
     if (found && !before)
-        rl_log(node->nodes->core, REDLOCK_LOG_WARNING, "%s: %s", node->address.name, redlock_finding_text(finding));
+        rl_log(node->nodes->core, REDLOCK_LOG_WARNING, "%s: %s; %s", node->address.name, redlock_finding_text(finding),
+               redlock_finding_remedy(finding));
 }
 
 /* ------------------------------------------------------------------------------------------------------------- clocks */
@@ -97,7 +87,7 @@ static void note_clock(struct rl_node *node, quorum_time sent, quorum_time recei
     const struct quorum_clock_sample sample = {node->index, sent, received, time, nodes_that_answer(nodes)};
     struct quorum_clock_actions actions = quorum_clock_step(&nodes->clock_watch, &sample);
     if (actions.own) {
-        rl_log(nodes->core, REDLOCK_LOG_ERROR, "this machine's clock stood still, or jumped: all locks are lost");
+        rl_log(nodes->core, REDLOCK_LOG_ERROR, "this machine's clock stopped or jumped: all locks are lost");
         nodes->clock_stopped = rl_now();
         nodes->events->clock_stopped(nodes->client);
     }
@@ -259,7 +249,7 @@ bool rl_guard_evicts(const struct rl_node *node)
 void rl_guard_doubt(struct rl_node *node)
 {
     if (node->attest.rules.size)
-        rl_log(node->nodes->core, REDLOCK_LOG_WARNING, "%s: its marker changed: what it granted does not count",
+        rl_log(node->nodes->core, REDLOCK_LOG_WARNING, "%s: its marker changed: its last grants do not count",
                node->address.name);
     quorum_attest_forget(&node->attest.rules);
     rl_node_beat(node);
@@ -276,8 +266,7 @@ static bool refused(struct rl_node *node, const redisReply *reply)
         rl_guard_judge(node);
         return true; /* a valid reply: the node is unfit */
     }
-    rl_node_break(node, rl_reply_error_is_permanent(error), "the guard: %.80s",
-                  text[0] ? text : "an answer that makes no sense");
+    rl_node_break(node, rl_reply_error_is_permanent(error), "the guard: %.80s", text[0] ? text : "unexpected reply");
     return false;
 }
 
@@ -315,11 +304,11 @@ const char *rl_guard_objection(struct rl_node *node, quorum_time now)
     if (!node->nodes->core->options.guard)
         return NULL;
     if (node->suspect)
-        return "its clock jumped, or ours did";
+        return "its clock or this machine's clock jumped";
     if (node->findings & REDLOCK_FINDING_FULL)
         return "full: its marker cannot be written; raise maxmemory, or free memory";
     if (!node->attest.rules.size)
-        return "its marker changed, and is being read again";
+        return "its marker changed; the client reads it again";
     if (node->quarantine.end <= now)
         return NULL;
     snprintf(node->quarantine.text, sizeof node->quarantine.text, "in quarantine for %.1f s: %s",

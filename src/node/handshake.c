@@ -256,7 +256,7 @@ static bool ask_auth(struct rl_node *node)
     struct rl_command command = {0};
     int authenticates = rl_handshake_auth(node, &command);
     if (authenticates < 0)
-        rl_node_break(node, false, "no credentials at the moment");
+        rl_node_break(node, false, "the credentials callback returned an error");
     bool asked = authenticates > 0 ? ask(node, RL_STEP_AUTH, &command) : authenticates == 0;
     rl_handshake_auth_free(&command);
     return asked;
@@ -315,8 +315,10 @@ static void kill_answered(struct rl_request *request, const struct rl_answer *an
         return; /* still stale: the next connection retries */
     node->handshake.debts.client_id[request - node->handshake.kill] = 0;
     if (rl_reply_error(answer->reply) == RL_ERROR_NOT_PERMITTED)
-        rl_log(node->nodes->core, REDLOCK_LOG_WARNING,
-               "%s: may not CLIENT KILL ID: what a broken connection left may outlive its undo", node->address.name);
+        rl_log(
+            node->nodes->core, REDLOCK_LOG_WARNING,
+            "%s: the user lacks CLIENT KILL, so requests on a broken connection may be executed after their undo; add +client|kill",
+            node->address.name);
 }
 
 static void kill_link(struct rl_node *node, unsigned debt)

@@ -62,7 +62,7 @@ void rl_node_keep(struct rl_node *node, struct rl_request *request)
     }
     if (node->kept.count >= node->nodes->core->options.undos_max) {
         rl_log(node->nodes->core, REDLOCK_LOG_WARNING,
-               "%s: more than %u undos kept; the oldest is dropped, its key expires", node->address.name,
+               "%s: more than %u undos kept; the oldest is dropped, and its key expires", node->address.name,
                node->nodes->core->options.undos_max);
         rl_request_answer(rl_requests_take(&node->kept), RL_ANSWER_DROPPED, rl_now(), NULL);
     }
@@ -125,9 +125,11 @@ struct rl_usable rl_node_usable(struct rl_node *node, quorum_time now, bool gran
         if (objection)
             return (struct rl_usable){RL_OUT, false, QUORUM_REFUSED, objection};
         if (rl_flight_is_stuck(&node->flight, now))
-            return (struct rl_usable){RL_OUT, false, QUORUM_TIMED_OUT, "not asked: it owes older answers"};
+            return (struct rl_usable){RL_OUT, false, QUORUM_TIMED_OUT,
+                                      "not sent: the node owes replies to earlier requests"};
         if (node->flight.sent.count >= node->nodes->core->options.pending_max)
-            return (struct rl_usable){RL_OUT, false, QUORUM_UNREACHABLE, "not asked: too many requests wait for it"};
+            return (struct rl_usable){RL_OUT, false, QUORUM_UNREACHABLE,
+                                      "not sent: pending_max requests wait for the node"};
         return (struct rl_usable){RL_USABLE, false, QUORUM_PENDING, ""};
     }
     if (node->attempts.failures == 0 && node->state != RL_NODE_CLOSED)
@@ -309,7 +311,7 @@ static const char *awaited(const struct rl_node *node)
         return "connection";
     if (rl_link_is_negotiating(&node->link))
         return "TLS handshake (does the port speak TLS?)";
-    return "answer to the handshake";
+    return "reply to the handshake";
 }
 
 static void on_timer(struct rl_timer *timer)

@@ -5,7 +5,7 @@
 set -euo pipefail
 
 # C++ programs call these functions directly: texts, numbers, and the asynchronous functions.
-left_out='redlock_(attach|version|status_name|outcome_name|finding_name|finding_text|histogram_bound_us|histogram_quantile_us)'
+left_out='redlock_(attach|version|status_name|outcome_name|finding_(name|text|remedy)|loss_(name|text)|histogram_bound_us|histogram_quantile_us)'
 
 fields() { # HEADER STRUCT
   sed -n "/^typedef struct $2 {/,/^}/p" "$1" | sed ':join;N;$!b join;s:/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/::g' |

@@ -74,7 +74,7 @@ START_TEST(nodes_that_fail_one_by_one)
     struct program *program = program_run(&scene_on_nodes, "doctor", NULL);
     program_exits(program, CRITICAL);
     has(program, "critical: 2 of 5 nodes grant locks (3 needed); none can be acquired\n");
-    has(program, "    unreachable: no answer to the handshake within");
+    has(program, "    unreachable: no reply to the handshake within");
     has(program, "      -> the server hangs, or the port is not a Redis server's");
     deployment_resume(real_nodes, 2);
 }

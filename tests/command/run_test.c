@@ -80,7 +80,7 @@ START_TEST(a_lock_that_is_held_is_not_obtained)
     hold_by_another();
     struct program *program = program_run(&scene_on_nodes, "run", "-n", resource, "--", "echo", "ran", NULL);
     program_exits(program, NOT_OBTAINED);
-    program_says_in_one_line(program, "held by another");
+    program_says_in_one_line(program, "held by another client");
     ck_assert_str_eq(program_output(program), "");
     program_exits(program_run(&scene_on_nodes, "run", "--no-wait", "-E", "42", resource, "--", "true", NULL), 42);
     program = program_run(&scene_on_nodes, "run", "--wait", A_WHILE, "-E", "0", resource, "--", "echo", "ran", NULL);

@@ -87,7 +87,7 @@ START_TEST(every_node_shows_the_token_that_is_written)
     program_exits(run("acquire", key, "-n"), NOT_OBTAINED);
     struct program *other = program_run(&scene_on_nodes, "acquire", key, "-w", "2s", "-E", "7", NULL);
     program_exits(other, 7);
-    program_says_in_one_line(other, "held by another");
+    program_says_in_one_line(other, "held by another client");
     ck_assert_str_eq(program_output(other), "");
     program_exits(run("release", key, token), 0);
     ck_assert(real_shows_everywhere(key, "(nil)"));
@@ -247,7 +247,7 @@ START_TEST(an_interrupt_ends_the_waiting_and_leaves_nothing)
     const char *token = token_of(run("acquire", key, NULL));
     struct program *waiter = program_start(&scene_on_nodes, "acquire", key, "-v", NULL);
 
-    ck_assert(program_says(waiter, "first attempt: held by another"));
+    ck_assert(program_says(waiter, "first attempt: held by another client"));
     program_signal(waiter, SIGINT);
     program_exits(waiter, -SIGINT);
     ck_assert_str_eq(program_output(waiter), "");
@@ -356,8 +356,8 @@ START_TEST(without_a_majority_there_is_no_lock)
     program_says_in_one_line(program, "it may last until its old end");
     program = run("release", key, TOKEN);
     program_exits(program, NO_QUORUM);
-    program_says_in_one_line(program, "not confirmed by a majority");
-    ck_assert_ptr_null(strstr(program_errors(program), "told when")); /* no process is left that could do it */
+    program_says_in_one_line(program, "no majority has confirmed the release");
+    ck_assert_ptr_null(strstr(program_errors(program), "connected again")); /* no process is left that could do it */
     program = program_run(&scene_on_nodes, "release", "-v", key, TOKEN, NULL);
     program_exits(program, NO_QUORUM);
     ck_assert_ptr_nonnull(strstr(program_errors(program), "close: "));

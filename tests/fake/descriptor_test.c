@@ -195,7 +195,7 @@ START_TEST(every_operation_completes)
     snprintf(token, sizeof token, "%s", redlock_lock_token(lock));
     scene_start_adopt(&answer, "stock", NULL, token);
     ck_assert_status(wait_for(&answer), REDLOCK_INVALID);
-    ck_assert_has(answer.result.text, "has a handle of that lock");
+    ck_assert_has(answer.result.text, "this client holds that lock");
     scene_start_release_token(&answer, "stock", token);
     ck_assert_status(wait_for(&answer), REDLOCK_INVALID);
     release();

@@ -281,7 +281,8 @@ START_TEST(nodes_that_are_away_are_told_when_they_are_back)
         ;
     ck_assert_status(release(), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(answer.result.unreachable, 3);
-    ck_assert_has(answer.result.node[0].text, "told when it is back");
+    ck_assert_uint_eq(answer.result.kept_releases, 3);
+    ck_assert_has(redlock_result_text(&answer.result), "; 3 nodes get the release when connected again");
     for (unsigned i = 0; i < 3; i++) {
         ck_assert(scene_has_key(i, "stock"));
         fake_server_listen(scene.node[i]);

@@ -49,7 +49,7 @@ START_TEST(without_descriptors_there_is_no_client)
         if (status == REDLOCK_OK)
             break;
         ck_assert_status(status, REDLOCK_SYSTEM);
-        ck_assert_has(redlock_result_text(&result), "too many descriptors");
+        ck_assert_has(redlock_result_text(&result), "limit of open files");
         ck_assert_ptr_null(scene.client);
         ck_assert_uint_eq(file_open_descriptors(), open);
         refused++;
@@ -115,7 +115,7 @@ START_TEST(a_node_with_too_many_requests_is_not_asked)
         if (!answers[i].told)
             continue;
         ck_assert_answer(&answers[i], REDLOCK_NO_QUORUM);
-        ck_assert_str_eq(answers[i].result.node[0].text, "not asked: too many requests wait for it");
+        ck_assert_str_eq(answers[i].result.node[0].text, "not sent: pending_max requests wait for the node");
         refused++;
     }
     ck_assert_uint_eq(refused, MORE - 16);

@@ -308,7 +308,7 @@ START_TEST(behind_an_answer)
 }
 END_TEST
 
-/* An unexpected nil is read as the second lock's reply, "held by another", after which there is nothing to undo. That
+/* An unexpected nil is read as the second lock's reply, "held by another client", after which there is nothing to undo. That
  * lock's key expires. */
 START_TEST(between_answers)
 {

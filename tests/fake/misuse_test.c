@@ -216,7 +216,7 @@ START_TEST(a_resource_may_hold_any_byte)
                                                  scene_told, &other),
                      REDLOCK_OK);
     ck_assert_status(scene_wait(&other), REDLOCK_INVALID);
-    ck_assert_has(other.result.text, "has a handle of that lock");
+    ck_assert_has(other.result.text, "this client holds that lock");
     memset(&other, 0, sizeof other);
     ck_assert_status(redlock_query_async(scene.client, name, sizeof name - 1, scene_queried, &other), REDLOCK_OK);
     ck_assert_status(scene_wait(&other), REDLOCK_OK);

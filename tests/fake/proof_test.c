@@ -224,7 +224,7 @@ START_TEST(a_node_grants_nothing_until_its_marker_is_read_again)
     scene_acquire(&answer, "stock", NULL);
     ck_assert_answer(&answer, REDLOCK_HELD);
     ck_assert_uint_eq(answer.result.refused, 1);
-    ck_assert_has(answer.result.node[DECIDER].text, "is being read again");
+    ck_assert_has(answer.result.node[DECIDER].text, "reads it again");
     ck_assert_uint_eq(scene_count(DECIDER, SENT_SET), 1);
     fake_server_release(scene.node[DECIDER]);
     assert_read_again();

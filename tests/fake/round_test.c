@@ -251,7 +251,7 @@ START_TEST(held_by_another_is_said_at_once)
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_HELD);
     ck_assert_uint_eq(answer.result.held, 3);
     ck_assert_int_eq(answer.result.validity_ms, 0);
-    ck_assert_has(redlock_result_text(&answer.result), "held by another: 3 held");
+    ck_assert_has(redlock_result_text(&answer.result), "held by another client: 3 held");
 }
 END_TEST
 
@@ -373,7 +373,7 @@ START_TEST(a_late_grant_counts_as_timed_out_and_is_undone_on_its_link)
         fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "SET", .count = 1, .hold = true});
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
     assert_votes(2, 0, 0, 0, 3);
-    ck_assert_has(answer.result.node[0].text, "no answer within ");
+    ck_assert_has(answer.result.node[0].text, "no reply within ");
     ck_assert_int_eq(answer.result.node[0].outcome, REDLOCK_NODE_TIMED_OUT);
     for (unsigned i = 0; i < 5; i++) {
         scene_wait_for_sent(i, SENT_UNDO, 1);
@@ -450,8 +450,9 @@ START_TEST(a_node_stuck_for_long_is_not_asked)
     uint64_t deadline = test_deadline_ns(SCENE_SOON_MS);
     do
         ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
-    while (!strstr(answer.result.node[0].text, "not asked: it owes older answers") && test_now_ns() < deadline);
-    ck_assert_has(answer.result.node[0].text, "not asked: it owes older answers");
+    while (!strstr(answer.result.node[0].text, "not sent: the node owes replies to earlier requests") &&
+           test_now_ns() < deadline);
+    ck_assert_has(answer.result.node[0].text, "not sent: the node owes replies to earlier requests");
     ck_assert_int_eq(answer.result.node[0].outcome, REDLOCK_NODE_TIMED_OUT);
     for (unsigned i = 0; i < 3; i++)
         fake_server_resume(scene.node[i]);

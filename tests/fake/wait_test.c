@@ -575,7 +575,7 @@ START_TEST(a_cancellation_of_another_client_is_refused)
     ck_assert_status(redlock_cancellation_create(other, &foreign), REDLOCK_OK);
     options.cancellation = foreign;
     ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_INVALID);
-    ck_assert_has(answer.result.text, "of another client");
+    ck_assert_has(answer.result.text, "to another client");
     scene_start_adopt(&answer, "stock", &options, "0123456789abcdef0123456789abcdef01234567");
     ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
     redlock_cancellation_destroy(&foreign);

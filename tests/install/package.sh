@@ -19,26 +19,26 @@ files() { dpkg-deb -c "$1" | awk '$1 !~ /^d/ { print $6 }' | sed 's:^\./usr/::; 
 has() { # PACKAGE FIELD PATTERN
   grep -qE "$3" <<<"$(field "$1" "$2")" || die "$1: $2 is '$(field "$1" "$2")', without $3"
 }
-has redlock Depends 'libredlock0 \(= 0\.1\.0-1\)'
+has redlock Depends 'libredlock0.1 \(= 0\.1\.0-1\)'
 has redlock Depends 'libc6 \('
 has redlock Depends 'libinih1'
-has libredlock0 Depends 'libhiredis'
-has libredlock0 Depends 'libev4'
-has libredlock-dev Depends 'libredlock0 \(= 0\.1\.0-1\), libhiredis-dev, libev-dev'
-for package in redlock libredlock0 libredlock-dev; do
+has libredlock0.1 Depends 'libhiredis'
+has libredlock0.1 Depends 'libev4'
+has libredlock-dev Depends 'libredlock0.1 \(= 0\.1\.0-1\), libhiredis-dev, libev-dev'
+for package in redlock libredlock0.1 libredlock-dev; do
   has "$package" Version '^0\.1\.0-1$'
   has "$package" Maintainer '^.+ <.+@.+>$'
   has "$package" Description '^(run|distributed) '
   if dpkg-deb -I "$(deb "$package")" conffiles >/dev/null 2>&1; then die "$package has conffiles; the library reads no files"; fi
 done
 has redlock Section '^utils$'
-has libredlock0 Section '^libs$'
+has libredlock0.1 Section '^libs$'
 has libredlock-dev Section '^libdevel$'
-[ "$(dpkg-deb -I "$(deb libredlock0)" shlibs)" = 'libredlock 0 libredlock0 (>= 0.1.0)' ] || die "libredlock0: other programs would depend on something else"
+[ "$(dpkg-deb -I "$(deb libredlock0.1)" shlibs)" = 'libredlock 0.1 libredlock0.1 (>= 0.1.0)' ] || die "libredlock0.1: other programs would depend on something else"
 
 # The same files as an ordinary installation, without the library directory and the build type in their names.
 names() { sed -E 's:^lib/[^/]+-[^/]+/:lib/:; s:-(none|debug|release|relwithdebinfo)\.cmake$:-TYPE.cmake:' | sort; }
-for package in redlock libredlock0 libredlock-dev; do
+for package in redlock libredlock0.1 libredlock-dev; do
   files "$(deb "$package")" | grep -v "^share/doc/$package/"
 done | names >packaged
 quietly "$cmake" --install "$build" --prefix "$work/installed"
@@ -46,10 +46,10 @@ quietly "$cmake" --install "$build" --prefix "$work/installed"
 diff packaged installed_files || die "packages (<) and installation (>) differ"
 
 mkdir root
-for package in redlock libredlock0 libredlock-dev; do
+for package in redlock libredlock0.1 libredlock-dev; do
   dpkg-deb -x "$(deb "$package")" root
 done
-[ "$(LD_LIBRARY_PATH=$(dirname root/usr/lib/*/libredlock.so.0) root/usr/bin/redlock --version)" = 'redlock 0.1.0' ] || die "the command does not run"
+[ "$(LD_LIBRARY_PATH=$(dirname root/usr/lib/*/libredlock.so.0.1) root/usr/bin/redlock --version)" = 'redlock 0.1.0' ] || die "the command does not run"
 if readelf -d root/usr/bin/redlock | grep -q 'R.*PATH'; then die "the packaged command looks for its library elsewhere"; fi
 if command -v lintian >/dev/null; then
   lintian --fail-on error "$work"/debs/*.deb

@@ -258,7 +258,7 @@ static const struct bad bad[] = {
     {"redis://:secret%4@node1", "a % in the password is not"},
     {"redis://:secret%@node1", "a % in the password is not"},
     {"redis://l%zz:secret@node1", "a % in the user is not"},
-    {"redis://:sec%00ret@node1", "the password holds a NUL byte"},
+    {"redis://:sec%00ret@node1", "the password contains a NUL byte"},
     {"unix://run/redis.sock", "path must be absolute"},
     {"unix://", "path must be absolute"},
     {"unix:///", "path must be absolute"},

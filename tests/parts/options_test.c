@@ -160,17 +160,17 @@ START_TEST(a_ttl_must_outlast_its_drift)
     given.ttl_ms = 86400000;
     ck_assert_int_eq(read_given(), REDLOCK_OK);
     given.ttl_ms = 3; /* drift: 2.03 ms, so 0.97 ms of the required 1 ms are left */
-    assert_refused("it must be 4 at least");
+    assert_refused("it must be at least 4");
     given.ttl_ms = 4;
     ck_assert_int_eq(read_given(), REDLOCK_OK);
     given.minimum_validity_ms = 500;
-    assert_refused("500 ms of validity");
+    assert_refused("a minimum_validity_ms of 500");
     given.ttl_ms = 507; /* x - x/100 - 2 >= 500 from x = 507.07 on */
-    assert_refused("it must be 508 at least");
+    assert_refused("it must be at least 508");
     given.ttl_ms = 508;
     ck_assert_int_eq(read_given(), REDLOCK_OK);
     given.drift_ppm = 500000;
-    assert_refused("it must be 1004 at least");
+    assert_refused("it must be at least 1004");
     given.minimum_validity_ms = 0;
     assert_refused("minimum_validity_ms is 0");
     given.minimum_validity_ms = UINT32_MAX;
@@ -205,7 +205,7 @@ START_TEST(words_that_redis_would_not_take)
     static const char *const names[] = {"two words", "tab\there", "new\nline", "del\177", "\xc3\xa4"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         given.client_name = names[i];
-        assert_refused("client_name holds a space or a control character");
+        assert_refused("client_name contains a space or a control character");
     }
     given.client_name = long_text(128);
     ck_assert_int_eq(read_given(), REDLOCK_OK);

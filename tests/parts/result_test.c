@@ -49,6 +49,19 @@ START_TEST(every_status_has_its_name_and_its_own_sentence)
 }
 END_TEST
 
+START_TEST(every_loss_has_its_name_and_its_own_sentence)
+{
+    static const char *const names[] = {"", "expired", "gone", "clock", "closed"};
+    for (int i = 0; i < 5; i++) {
+        ck_assert_str_eq(redlock_loss_name(i), names[i]);
+        for (int j = 0; j < i; j++)
+            ck_assert_str_ne(redlock_loss_text(i), redlock_loss_text(j));
+    }
+    ck_assert_str_eq(redlock_loss_name(5), "unknown");
+    ck_assert_str_eq(redlock_loss_text(-1), "unknown");
+}
+END_TEST
+
 START_TEST(every_outcome_has_its_name)
 {
     static const char *const names[] = {"pending", "granted",     "held",      "absent",
@@ -106,7 +119,7 @@ static void five_nodes(int status)
     set_node(0, "a:1", REDLOCK_NODE_GRANTED, "");
     set_node(1, "b:1", REDLOCK_NODE_HELD, "");
     set_node(2, "c:1", REDLOCK_NODE_REFUSED, "LOADING Redis is loading");
-    set_node(3, "d:1", REDLOCK_NODE_TIMED_OUT, "no answer within 50 ms");
+    set_node(3, "d:1", REDLOCK_NODE_TIMED_OUT, "no reply within 50 ms");
     set_node(4, "e:1", REDLOCK_NODE_UNREACHABLE, "cannot connect: Connection refused");
 }
 
@@ -116,7 +129,7 @@ START_TEST(the_line_counts_classes_and_names_nodes)
     ck_assert_str_eq(redlock_result_text(&result), "no majority of the nodes can be reached: 1 granted, 1 held (b:1), "
                                                    "1 refused (c:1 LOADING Redis is loading), "
                                                    "1 unreachable (e:1 cannot connect: Connection refused), "
-                                                   "1 timed out (d:1 no answer within 50 ms)");
+                                                   "1 timed out (d:1 no reply within 50 ms)");
     ck_assert_ptr_eq(redlock_result_text(&result), result.text);
 }
 END_TEST
@@ -127,7 +140,8 @@ START_TEST(nodes_of_one_class_stand_together)
     set_node(2, "c:1", REDLOCK_NODE_HELD, "");
     set_node(3, "d:1", REDLOCK_NODE_HELD, "");
     set_node(4, "e:1", REDLOCK_NODE_PENDING, "");
-    ck_assert_str_eq(redlock_result_text(&result), "held by another: 1 granted, 3 held (b:1; c:1; d:1), 1 pending");
+    ck_assert_str_eq(redlock_result_text(&result),
+                     "held by another client: 1 granted, 3 held (b:1; c:1; d:1), 1 pending");
 }
 END_TEST
 
@@ -137,8 +151,18 @@ START_TEST(a_cause_is_told_beside_the_status)
     result.status = REDLOCK_TIMED_OUT;
     result.cause = REDLOCK_HELD;
     set_node(0, "a:1", REDLOCK_NODE_HELD, "");
-    ck_assert_str_eq(redlock_result_text(&result),
-                     "the time to wait has passed; the last attempt: held by another: 1 held (a:1)");
+    ck_assert_str_eq(redlock_result_text(&result), "timed out; the last attempt: held by another client: 1 held (a:1)");
+}
+END_TEST
+
+START_TEST(kept_releases_are_counted_at_the_end)
+{
+    rl_result_clear(&result, 1);
+    set_node(0, "a:1", REDLOCK_NODE_UNREACHABLE, "not connected");
+    result.status = result.cause = REDLOCK_NO_QUORUM;
+    result.kept_releases = 1;
+    ck_assert_str_eq(redlock_result_text(&result), "no majority of the nodes can be reached: 1 unreachable (a:1 not "
+                                                   "connected); 1 node gets the release when connected again");
 }
 END_TEST
 
@@ -192,12 +216,14 @@ static Suite *result_suite(void)
     suite_add_tcase(suite, tcase);
     tcase_add_checked_fixture(tcase, setup, NULL);
     tcase_add_test(tcase, every_status_has_its_name_and_its_own_sentence);
+    tcase_add_test(tcase, every_loss_has_its_name_and_its_own_sentence);
     tcase_add_test(tcase, every_outcome_has_its_name);
     tcase_add_test(tcase, the_version_is_the_headers);
     tcase_add_test(tcase, verdicts_and_votes_have_public_words);
     tcase_add_test(tcase, the_line_counts_classes_and_names_nodes);
     tcase_add_test(tcase, nodes_of_one_class_stand_together);
     tcase_add_test(tcase, a_cause_is_told_beside_the_status);
+    tcase_add_test(tcase, kept_releases_are_counted_at_the_end);
     tcase_add_test(tcase, undos_that_are_not_confirmed_are_told);
     tcase_add_test(tcase, the_line_fits_whatever_the_nodes_say);
     tcase_add_test(tcase, no_result_has_an_empty_line);

@@ -645,7 +645,7 @@ START_TEST(foreign_value_under_marker_key_is_never_overwritten)
     ck_assert(face_wait(face, is_marker_taken, face, REAL_SOON_MS));
     ck_assert_uint_eq(held_node_status(face, 0).usable, 0);
     ck_assert_str_eq(held_node_status(face, 0).marker_why, "taken");
-    ck_assert_ptr_nonnull(strstr(redlock_finding_text(REDLOCK_FINDING_MARKER_TAKEN), "marker_key"));
+    ck_assert_ptr_nonnull(strstr(redlock_finding_remedy(REDLOCK_FINDING_MARKER_TAKEN), "marker_key"));
     held_trust(face); /* trusts the other nodes, but not this one */
     real_status(face_acquire(face, key, REDLOCK_WAIT_MS(REAL_SOON_MS), &lock, &result), REDLOCK_OK, &result);
     ck_assert_int_eq(result.node[0].outcome, REDLOCK_NODE_REFUSED);
@@ -777,7 +777,7 @@ START_TEST(a_node_that_does_not_let_itself_be_asked_has_no_vote)
     struct face *face = held_open(ASYNCHRONOUS_FACE, cluster_nodes_string(cluster), &options);
     for (uint32_t i = 0; i < HELD_NODES; i++)
         ck_assert_int_eq(!!(held_node_status(face, i).findings & REDLOCK_FINDING_NOT_PERMITTED), i < HELD_QUORUM);
-    assert_unfit(face, HELD_QUORUM, "the user may not");
+    assert_unfit(face, HELD_QUORUM, "lacks a permission");
     held_close(face);
     free(acl);
 }

@@ -220,7 +220,7 @@ START_TEST(a_node_that_is_down_or_hangs_is_counted_out)
     ck_assert_uint_eq(result.granted, 1);
     ck_assert_uint_eq(result.unreachable, 2);
     ck_assert_ptr_nonnull(strstr(result.node[0].text, "refused"));
-    ck_assert_ptr_nonnull(strstr(result.node[1].text, "no answer to the handshake"));
+    ck_assert_ptr_nonnull(strstr(result.node[1].text, "no reply to the handshake"));
     cluster_resume(cluster, 1);
     face_close(&face, NULL);
 }

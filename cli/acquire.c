@@ -123,7 +123,7 @@ static void print(const char *resource, const redlock_lock *lock, const redlock_
 }
 
 /* No process can use a lock without its token. */
-static int tell(const char *resource, const redlock_lock *lock, const redlock_result *result, pid_t keeper)
+static int write_token(const char *resource, const redlock_lock *lock, const redlock_result *result, pid_t keeper)
 {
     print(resource, lock, result, keeper);
     if (fflush(stdout) == 0 && ferror(stdout) == 0)
@@ -140,7 +140,7 @@ static int hand_out(const char *resource, redlock_lock **lock, const redlock_res
     int status = keeper->pid > 0 ? cli_keeper_take(keeper, redlock_lock_token(*lock)) : CLI_OK;
 
     if (status == CLI_OK && cli_interrupted() == 0)
-        status = tell(resource, *lock, result, keeper->pid);
+        status = write_token(resource, *lock, result, keeper->pid);
     if (status == CLI_OK && cli_interrupted() == 0)
         return CLI_OK;
     cli_keeper_end(keeper);

@@ -2,7 +2,7 @@
 
 static int exit_of_status(int status)
 {
-    switch (status) {
+    switch ((enum redlock_status)status) { /* the compiler names a status that is missing here */
     case REDLOCK_OK:
         return CLI_OK;
     case REDLOCK_HELD:
@@ -19,9 +19,11 @@ static int exit_of_status(int status)
         return CLI_LOST;
     case REDLOCK_INVALID:
         return CLI_USAGE;
-    default:
-        return CLI_SYSTEM;
+    case REDLOCK_NO_MEMORY:
+    case REDLOCK_SYSTEM:
+        break;
     }
+    return CLI_SYSTEM;
 }
 
 int cli_exit_of(const redlock_result *result)

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 /* How long before the front would act on the end that it knows to publish a later one; and how often from then on. */
-enum { TELL_BEFORE_MS = 500, TELL_AGAIN_MS = 50, LOOK_MS = 10 };
+enum { ANNOUNCE_BEFORE_MS = 500, ANNOUNCE_AGAIN_MS = 50, LOOK_MS = 10 };
 
 struct holder {
     const struct cli_run *run;
@@ -32,7 +32,7 @@ struct holder {
     int signals; /* descriptors */
     int alarm;
     struct cli_ending ending;
-    int64_t told_end; /* the end of validity that the other two know */
+    int64_t announced_end; /* the end of validity that the other two know */
     pid_t command;
     bool exited;    /* CMD has exited; others of its tree may live */
     int status;     /* CMD's, from waitpid(2) */
@@ -41,7 +41,7 @@ struct holder {
 
 /* --- Messages --- */
 
-static void tell(const struct holder *holder, struct cli_run_message message)
+static void send_message(const struct holder *holder, struct cli_run_message message)
 {
     if (holder->front >= 0)
         (void)!send(holder->front, &message, sizeof(message), MSG_NOSIGNAL);
@@ -118,7 +118,7 @@ static void announce(void *arg)
 
     holder->run->shared->group = getpid();
     kill(holder->run->watchdog, SIGUSR1);
-    tell(holder, (struct cli_run_message){.word = CLI_RUN_STARTED, .group = getpid()});
+    send_message(holder, (struct cli_run_message){.word = CLI_RUN_STARTED, .group = getpid()});
 }
 
 static int start_command(struct holder *holder)
@@ -142,7 +142,7 @@ static int start_command(struct holder *holder)
         tcsetpgrp(child.terminal, holder->run->front_group); /* the child had taken it before its exec failed */
     if (holder->command < 0) {
         holder->run->shared->group = 0;
-        tell(holder, (struct cli_run_message){.word = CLI_RUN_ENDED});
+        send_message(holder, (struct cli_run_message){.word = CLI_RUN_ENDED});
     }
     free(environment);
     for (size_t i = 0; i < TEXTS; i++)
@@ -186,7 +186,7 @@ static void note_stopped(const struct holder *holder, int number)
     if (number == SIGSTOP)
         signal_front(holder, SIGSTOP);
     else
-        tell(holder, (struct cli_run_message){.word = CLI_RUN_STOPPED, .signal = number});
+        send_message(holder, (struct cli_run_message){.word = CLI_RUN_STOPPED, .signal = number});
 }
 
 /* False: no child is left, hence no descendant: an orphan would be our child. */
@@ -298,10 +298,10 @@ static void step(struct holder *holder)
 
 static void tell_validity(struct holder *holder)
 {
-    if (holder->ending.end <= holder->told_end)
+    if (holder->ending.end <= holder->announced_end)
         return;
-    holder->told_end = holder->ending.end;
-    holder->run->shared->valid_until = holder->told_end;
+    holder->announced_end = holder->ending.end;
+    holder->run->shared->valid_until = holder->announced_end;
     if (!holder->ending.terminated)
         holder->run->shared->terminated = false;
 }
@@ -316,9 +316,9 @@ static int64_t least(int64_t a, int64_t b)
 /* Shortly before the front would act on the end that it knows. */
 static int64_t tell_at(const struct holder *holder, int64_t now)
 {
-    int64_t at = holder->told_end - holder->ending.grace - TELL_BEFORE_MS;
+    int64_t at = holder->announced_end - holder->ending.grace - ANNOUNCE_BEFORE_MS;
 
-    return at > now ? at : now + TELL_AGAIN_MS;
+    return at > now ? at : now + ANNOUNCE_AGAIN_MS;
 }
 
 static void sleep_until_something_happens(struct holder *holder)
@@ -389,14 +389,15 @@ static int run_command(struct holder *holder)
     if (!make_descriptors(holder))
         return CLI_SYSTEM;
     cli_ending_begin(&holder->ending, end, holder->run->grace_ms);
-    holder->told_end = end;
+    holder->announced_end = end;
     holder->run->shared->valid_until = end;
     int status = cli_interrupted() == 0 ? start_command(holder) : CLI_NOT_OBTAINED;
     if (status != CLI_OK)
         return status;
     watch(holder);
     holder->run->shared->group = 0;
-    tell(holder, (struct cli_run_message){.word = CLI_RUN_ENDED,
+    send_message(holder,
+                 (struct cli_run_message){.word = CLI_RUN_ENDED,
                                           .signal = WIFSIGNALED(holder->status) ? WTERMSIG(holder->status) : 0});
     return holder->cut_short ? CLI_LOST : cli_child_exit(holder->status);
 }

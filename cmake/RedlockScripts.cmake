@@ -10,7 +10,7 @@
 function(redlock_script_limits result)
   set(header "${CMAKE_CURRENT_SOURCE_DIR}/node/limits.h")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${header}")
-  file(STRINGS "${header}" lines REGEX "^#define RL_[A-Z_]+ +([0-9]+|\"[^\"]+\")$")
+  file(STRINGS "${header}" lines REGEX "^#define RL_[A-Z_]+ +(\\(?-?[0-9]+\\)?|\"[^\"]+\")$")
   list(TRANSFORM lines REPLACE "^#define (RL_[A-Z_]+) +([^ ]+)$" "\\1;\\2")
   set(${result} "${lines}" PARENT_SCOPE)
 endfunction()
@@ -61,6 +61,7 @@ endfunction()
 function(redlock_scripts output)
   cmake_path(GET output PARENT_PATH directory)
   set(rows "")
+  set(asserts "")
   set(texts "") # as numbers: a string this long is more than a compiler need take
   foreach(name IN LISTS ARGN)
     redlock_script_text(${name} text)
@@ -68,18 +69,23 @@ function(redlock_scripts output)
     string(SHA1 hash "${text}")
     string(HEX "${text}" bytes)
     string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
-    redlock_script_elements(${name} asserts)
-    string(APPEND texts "${asserts}static const char ${name}_text[] = {${bytes}0};\n")
+    redlock_script_elements(${name} elements)
+    string(APPEND asserts "${elements}")
+    string(APPEND texts "static const char ${name}_text[] = {${bytes}0};\n")
     string(APPEND rows "    {\"${name}\", \"${hash}\", ${name}_text},\n")
   endforeach()
   file(CONFIGURE OUTPUT "${output}" @ONLY CONTENT
 "/* Made from src/node/scripts by cmake/RedlockScripts.cmake. */
 #include \"src/node/script.h\"
 
-#include \"src/node/reply.h\"
-
 @texts@
 const struct rl_script rl_scripts[RL_SCRIPTS] = {
 @rows@};
 ")
+  file(CONFIGURE OUTPUT "${directory}/script_answers.c" @ONLY CONTENT
+"/* Made from src/node/scripts by cmake/RedlockScripts.cmake. */
+#include \"src/node/guard.h\"
+#include \"src/node/reply.h\"
+
+@asserts@")
 endfunction()

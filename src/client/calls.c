@@ -1,5 +1,6 @@
 #include "src/client/calls.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -45,6 +46,7 @@ bool rl_calls_push(struct rl_calls *calls, struct rl_wakeup *wakeup, struct rl_c
 
 void rl_calls_gather(struct rl_calls *calls, struct rl_call *call)
 {
+    assert(!calls->gathered == !calls->gathered_oldest);
     call->next = calls->gathered;
     calls->gathered = call;
     if (!calls->gathered_oldest)
@@ -54,6 +56,7 @@ void rl_calls_gather(struct rl_calls *calls, struct rl_call *call)
 void rl_calls_flush(struct rl_calls *calls, struct rl_wakeup *wakeup)
 {
     struct rl_call *newest = calls->gathered, *oldest = calls->gathered_oldest;
+    assert(!newest == !oldest && (!oldest || !oldest->next));
     if (newest && push(calls, wakeup, newest, oldest))
         calls->gathered = calls->gathered_oldest = NULL;
     else if (newest)
@@ -71,6 +74,7 @@ static void add_started(struct rl_calls *calls, struct rl_call *call)
 
 void rl_calls_finished(struct rl_calls *calls, struct rl_call *call)
 {
+    assert(call->previous ? call->previous->next == call : calls->started == call);
     *(call->previous ? &call->previous->next : &calls->started) = call->next;
     if (call->next)
         call->next->previous = call->previous;

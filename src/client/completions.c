@@ -1,5 +1,6 @@
 #include "src/client/completions.h"
 
+#include <assert.h>
 #include <stddef.h>
 
 #include "src/core/thread.h"
@@ -47,6 +48,7 @@ static void wake(struct rl_completions *completions)
 void rl_completions_post(struct rl_completions *completions)
 {
     struct rl_completion *newest = completions->gathered, *oldest = completions->gathered_oldest;
+    assert(!newest == !oldest && (!oldest || !oldest->next));
     if (!newest)
         return;
     completions->gathered = completions->gathered_oldest = NULL;

@@ -8,7 +8,7 @@
 #include "src/core/result.h"
 
 /* The script's replies in place of a token: */
-#define READERS 1
+#define READERS RL_HOLDER_READERS
 #define SHARED  "(shared)"
 
 struct query {

@@ -30,6 +30,7 @@ bool rl_random_bytes(struct rl_random *random, void *bytes, size_t size)
     memcpy(bytes, from, size);
     rl_wipe(from, size); /* a stray read of this memory must not find a token */
     random->left -= size;
+    assert(random->left <= sizeof random->block);
     return true;
 }
 

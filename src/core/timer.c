@@ -30,6 +30,7 @@ static struct rl_timer *meld(struct rl_timer *a, struct rl_timer *b)
 {
     if (!a || !b)
         return a ? a : b;
+    assert(!a->previous && !a->next && !b->previous && !b->next); /* both are roots */
     if (b->due < a->due) {
         struct rl_timer *swap = a;
         a = b;
@@ -71,6 +72,7 @@ static struct rl_timer *meld_siblings(struct rl_timer *first)
 /* Makes the link to `timer` point to `instead`. */
 static void relink(struct rl_timers *timers, struct rl_timer *timer, struct rl_timer *instead)
 {
+    assert(timer->previous || timers->root == timer);
     if (!timer->previous)
         timers->root = instead;
     else
@@ -79,6 +81,7 @@ static void relink(struct rl_timers *timers, struct rl_timer *timer, struct rl_t
 
 static void take_out(struct rl_timers *timers, struct rl_timer *timer)
 {
+    assert(timer->set && !timer->follows && !timer->follower);
     struct rl_timer *below = meld_siblings(timer->child);
     relink(timers, timer, timer->next); /* the root has no siblings */
     if (timer->next)
@@ -94,6 +97,7 @@ static struct rl_timer **leader_at(struct rl_timers *timers, quorum_time due)
 
 static void follow(struct rl_timer *leader, struct rl_timer *timer)
 {
+    assert(leader->set && !leader->follows && leader->due == timer->due);
     timer->follows = true;
     timer->previous = leader;
     timer->next = leader->follower;
@@ -104,6 +108,7 @@ static void follow(struct rl_timer *leader, struct rl_timer *timer)
 
 static void unfollow(struct rl_timer *timer)
 {
+    assert(timer->previous->follower == timer || timer->previous->next == timer);
     *(timer->previous->follower == timer ? &timer->previous->follower : &timer->previous->next) = timer->next;
     if (timer->next)
         timer->next->previous = timer->previous;
@@ -114,6 +119,7 @@ static void unfollow(struct rl_timer *timer)
 static void resign(struct rl_timers *timers, struct rl_timer *timer)
 {
     struct rl_timer *heir = timer->follower;
+    assert(heir->follows && heir->due == timer->due && !heir->child);
     heir->follows = false;
     heir->follower = heir->next;
     heir->child = timer->child;
@@ -164,12 +170,15 @@ void rl_timer_set(struct rl_timers *timers, struct rl_timer *timer, quorum_time 
 void rl_timers_fire(struct rl_timers *timers, quorum_time now)
 {
     uint64_t expirations;
+    quorum_time last = 0;
     /* Makes the descriptor unreadable, even if no timer is left to set it for. */
     ssize_t got = read(timers->descriptor, &expirations, sizeof expirations);
     (void)got;
     timers->firing = now;
     while (timers->root && timers->root->due <= now) {
         struct rl_timer *timer = timers->root;
+        assert(timer->due >= last); /* the heap is in order */
+        last = timer->due;
         rl_timer_stop(timers, timer);
         timer->fire(timer);
     }

@@ -1,5 +1,6 @@
 #include "src/core/wakeup.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -24,13 +25,17 @@ struct rl_wakeup *rl_wakeup_create(void)
 
 struct rl_wakeup *rl_wakeup_ref(struct rl_wakeup *wakeup)
 {
-    atomic_fetch_add(&wakeup->references, 1);
+    unsigned before = atomic_fetch_add(&wakeup->references, 1);
+    assert(before > 0);
+    (void)before;
     return wakeup;
 }
 
 void rl_wakeup_unref(struct rl_wakeup *wakeup)
 {
-    if (wakeup && atomic_fetch_sub(&wakeup->references, 1) == 1) {
+    unsigned before = wakeup ? atomic_fetch_sub(&wakeup->references, 1) : 0;
+    assert(!wakeup || before > 0);
+    if (before == 1) {
         int cancel = rl_thread_disable_cancel();
         close(wakeup->descriptor);
         free(wakeup);

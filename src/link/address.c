@@ -319,7 +319,7 @@ static bool is_same(const struct rl_address *a, const struct rl_address *b)
 }
 
 /* rest: the list behind this node. */
-static bool told_apart(struct parser *parser, const struct rl_address *addresses, unsigned index, struct span rest)
+static bool is_new_node(struct parser *parser, const struct rl_address *addresses, unsigned index, struct span rest)
 {
     /* A node that looks like a path may be the end of a password that an unencoded ',' split. */
     bool may_be_secret = memchr(rest.at, '@', rest.size) || strchr(addresses[index].name, '@');
@@ -358,7 +358,7 @@ unsigned rl_address_list(const char *list, struct rl_address addresses[REDLOCK_N
         if (!one(&parser, &addresses[count], trimmed(text)))
             return 0;
         set_name(&addresses[count]);
-        if (!told_apart(&parser, addresses, count, rest))
+        if (!is_new_node(&parser, addresses, count, rest))
             return 0;
     }
     return count;

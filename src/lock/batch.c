@@ -4,6 +4,7 @@
 
 #include "src/core/memory.h"
 #include "src/lock/locks.h"
+#include "src/node/limits.h"
 
 struct rl_batch *rl_batch_create(struct rl_locks *locks, const struct rl_fanout_type *type, bool heals, bool plain,
                                  unsigned most)
@@ -99,8 +100,8 @@ bool rl_batch_is_answer(const struct rl_batch *batch, const redisReply *reply)
     return true;
 }
 
-/* -1: the lock is missing or another holder's. Whether the node refuses the fencing token does not matter here. */
+/* Whether the node refuses the fencing token does not matter here. */
 bool rl_batch_is_done(const struct rl_batch *batch, const redisReply *reply, unsigned index)
 {
-    return batch->plain ? reply->str[index] == '1' : reply->element[index]->integer != -1;
+    return batch->plain ? reply->str[index] == '1' : reply->element[index]->integer != RL_KEEP_ABSENT;
 }

@@ -20,10 +20,11 @@ void rl_command_add_text(struct rl_command *command, const char *text)
     rl_command_add(command, text, strlen(text));
 }
 
-void rl_command_script(struct rl_command *command, enum rl_script_id script, bool whole, const char *keys)
+void rl_command_script(struct rl_command *command, enum rl_script_id script, bool use_eval, const char *keys)
 {
-    rl_command_add_text(command, whole ? "EVAL" : "EVALSHA");
-    rl_command_add_text(command, whole ? rl_scripts[script].text : rl_scripts[script].sha1);
+    assert(command->count == 0 && script < RL_SCRIPTS);
+    rl_command_add_text(command, use_eval ? "EVAL" : "EVALSHA");
+    rl_command_add_text(command, use_eval ? rl_scripts[script].text : rl_scripts[script].sha1);
     rl_command_add_text(command, keys);
 }
 
@@ -73,6 +74,7 @@ static void format_small(struct rl_command *command, unsigned count, const char 
     }
     command->bytes = command->small;
     command->length = (size_t)(at - command->small);
+    assert(command->length <= sizeof command->small); /* as is_small() has estimated */
 }
 
 static bool format(struct rl_command *command, unsigned count, const char **argument, const size_t *size)
@@ -97,7 +99,7 @@ bool rl_command_format(struct rl_command *command)
 #define BEFORE_KEYS 3 /* EVALSHA hash number */
 
 bool rl_long_command_begin(struct rl_long_command *command, const redlock_allocator *allocator,
-                           enum rl_script_id script, bool whole, unsigned keys, unsigned arguments)
+                           enum rl_script_id script, bool use_eval, unsigned keys, unsigned arguments)
 {
     size_t most = BEFORE_KEYS + (size_t)keys + arguments;
     memset(command, 0, sizeof *command);
@@ -107,8 +109,8 @@ bool rl_long_command_begin(struct rl_long_command *command, const redlock_alloca
         return false;
     command->most = (unsigned)most;
     snprintf(command->number, sizeof command->number, "%u", keys);
-    rl_long_command_add_text(command, whole ? "EVAL" : "EVALSHA");
-    rl_long_command_add_text(command, whole ? rl_scripts[script].text : rl_scripts[script].sha1);
+    rl_long_command_add_text(command, use_eval ? "EVAL" : "EVALSHA");
+    rl_long_command_add_text(command, use_eval ? rl_scripts[script].text : rl_scripts[script].sha1);
     rl_long_command_add_text(command, command->number);
     return true;
 }

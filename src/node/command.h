@@ -34,9 +34,9 @@ size_t rl_decimal(char text[RL_DECIMAL_SIZE], uint64_t number);
 void rl_command_add(struct rl_command *command, const char *bytes, size_t size);
 void rl_command_add_text(struct rl_command *command, const char *text);
 
-/* Starts a script's call. keys: the number of keys, which are added next. whole: by its text, for a node that does not
+/* Starts a script's call. keys: the number of keys, which are added next. use_eval: by its text, for a node that does not
  * know its hash. */
-void rl_command_script(struct rl_command *command, enum rl_script_id script, bool whole, const char *keys);
+void rl_command_script(struct rl_command *command, enum rl_script_id script, bool use_eval, const char *keys);
 
 /* A script's call with any number of keys. */
 struct rl_long_command {
@@ -49,7 +49,7 @@ struct rl_long_command {
 
 /* Starts a call; keys and arguments are their numbers, and are added next. false: no memory. Free it in any case. */
 bool rl_long_command_begin(struct rl_long_command *command, const redlock_allocator *allocator,
-                           enum rl_script_id script, bool whole, unsigned keys, unsigned arguments);
+                           enum rl_script_id script, bool use_eval, unsigned keys, unsigned arguments);
 void rl_long_command_add(struct rl_long_command *command, const char *bytes, size_t size);
 void rl_long_command_add_text(struct rl_long_command *command, const char *text);
 bool rl_long_command_format(struct rl_long_command *command);

@@ -118,21 +118,25 @@ void rl_guard_take_time(struct rl_node *node, const redisReply *reply, quorum_ti
 
 /* ------------------------------------------------------------------------------------------------------------- marker */
 
-enum field { RUN_ID, ROLE, TIME, SINCE, MAX_TTL, NODES, WHY, DEPLOYMENT, POLICY, NONCE, SHOWN };
-
-static bool is_whole(const redisReply *reply)
+static bool is_complete(const redisReply *reply)
 {
-    static const int types[RL_GUARD_FIELDS] = {REDIS_REPLY_STRING,  REDIS_REPLY_STRING,  REDIS_REPLY_INTEGER,
-                                               REDIS_REPLY_INTEGER, REDIS_REPLY_INTEGER, REDIS_REPLY_INTEGER,
-                                               REDIS_REPLY_STRING,  REDIS_REPLY_STRING,  REDIS_REPLY_STRING,
-                                               REDIS_REPLY_STRING,  REDIS_REPLY_STRING};
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != RL_GUARD_FIELDS)
+    static const int types[] = {
+        [RL_GUARD_RUN_ID] = REDIS_REPLY_STRING,   [RL_GUARD_ROLE] = REDIS_REPLY_STRING,
+        [RL_GUARD_TIME] = REDIS_REPLY_INTEGER,    [RL_GUARD_SINCE] = REDIS_REPLY_INTEGER,
+        [RL_GUARD_MAX_TTL] = REDIS_REPLY_INTEGER, [RL_GUARD_NODES] = REDIS_REPLY_INTEGER,
+        [RL_GUARD_WHY] = REDIS_REPLY_STRING,      [RL_GUARD_DEPLOYMENT] = REDIS_REPLY_STRING,
+        [RL_GUARD_POLICY] = REDIS_REPLY_STRING,   [RL_GUARD_NONCE] = REDIS_REPLY_STRING,
+        [RL_GUARD_SHOWN] = REDIS_REPLY_STRING,
+    };
+    _Static_assert(sizeof types / sizeof *types == RL_GUARD_ELEMENTS, "every element has a type");
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != RL_GUARD_ELEMENTS)
         return false;
-    for (unsigned i = 0; i < RL_GUARD_FIELDS; i++)
+    for (unsigned i = 0; i < RL_GUARD_ELEMENTS; i++)
         if (reply->element[i]->type != types[i] || (types[i] == REDIS_REPLY_INTEGER && reply->element[i]->integer < 0))
             return false;
-    return reply->element[TIME]->integer < INT64_MAX / 1000 && reply->element[SINCE]->integer < INT64_MAX / 1000000 &&
-           reply->element[MAX_TTL]->integer < INT64_MAX / 1000000;
+    return reply->element[RL_GUARD_TIME]->integer < INT64_MAX / 1000 &&
+           reply->element[RL_GUARD_SINCE]->integer < INT64_MAX / 1000000 &&
+           reply->element[RL_GUARD_MAX_TTL]->integer < INT64_MAX / 1000000;
 }
 
 static bool says(const redisReply *field, const char *text)
@@ -140,18 +144,20 @@ static bool says(const redisReply *field, const char *text)
     return (size_t)field->len == strlen(text) && memcmp(field->str, text, (size_t)field->len) == 0;
 }
 
+/* By the marker's `why`; the last text is for all others. */
 static const char *reason(const redisReply *why)
 {
-    if (says(why, "restarted"))
-        return "the server restarted, or another took over";
-    if (says(why, "jumped"))
-        return "its clock jumped";
-    if (says(why, "copied"))
-        return "it was a replica, or was failed over";
-    if (says(why, "evicted"))
-        return "it evicted keys";
-    if (says(why, "replaced"))
-        return "its data was replaced by older data";
+    static const struct {
+        const char *why;
+        const char *text;
+    } reasons[] = {
+        {"restarted", "the server restarted, or another took over"}, {"jumped", "its clock jumped"},
+        {"copied", "it was a replica, or was failed over"},          {"evicted", "it evicted keys"},
+        {"replaced", "its data was replaced by older data"},
+    };
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (says(why, reasons[i].why))
+            return reasons[i].text;
     return "it is new, or was flushed";
 }
 
@@ -170,15 +176,17 @@ static void note_since(struct rl_node *node, uint64_t since)
 /* Counts from the reply: the node read its clock before that, so the quarantine is never too short. */
 static void set_quarantine(struct rl_node *node, const redisReply *reply, quorum_time received)
 {
-    quorum_duration left = quorum_quarantine((quorum_time)reply->element[SINCE]->integer * QUORUM_MILLISECOND,
-                                             (quorum_time)reply->element[TIME]->integer * QUORUM_MICROSECOND,
-                                             (quorum_duration)reply->element[MAX_TTL]->integer * QUORUM_MILLISECOND,
-                                             node->nodes->core->options.drift_ppm);
-    if (!says(reply->element[WHY], "full")) /* the marker was not written, so its start differs at each heartbeat */
-        note_since(node, (uint64_t)reply->element[SINCE]->integer);
+    quorum_duration left =
+        quorum_quarantine((quorum_time)reply->element[RL_GUARD_SINCE]->integer * QUORUM_MILLISECOND,
+                          (quorum_time)reply->element[RL_GUARD_TIME]->integer * QUORUM_MICROSECOND,
+                          (quorum_duration)reply->element[RL_GUARD_MAX_TTL]->integer * QUORUM_MILLISECOND,
+                          node->nodes->core->options.drift_ppm);
+    /* If it is full, the marker was not written, so its start differs at each heartbeat. */
+    if (!says(reply->element[RL_GUARD_WHY], "full"))
+        note_since(node, (uint64_t)reply->element[RL_GUARD_SINCE]->integer);
     bool before = node->quarantine.end > received;
     node->quarantine.end = quorum_time_add(received, left);
-    node->quarantine.why = left ? reason(reply->element[WHY]) : "";
+    node->quarantine.why = left ? reason(reply->element[RL_GUARD_WHY]) : "";
     if (before != (left > 0)) {
         node->nodes->core->statistics.quarantines += left > 0;
         node->statistics.quarantines += left > 0;
@@ -219,26 +227,26 @@ static void copy_word(char *to, size_t size, const redisReply *field)
 
 static void take_marker(struct rl_facts *facts, const redisReply *reply)
 {
-    long long max_ttl = reply->element[MAX_TTL]->integer, nodes = reply->element[NODES]->integer;
+    long long max_ttl = reply->element[RL_GUARD_MAX_TTL]->integer, nodes = reply->element[RL_GUARD_NODES]->integer;
     facts->marker_max_ttl_ms = max_ttl > UINT32_MAX ? UINT32_MAX : (uint32_t)max_ttl;
     facts->marker_nodes = nodes > UINT32_MAX ? UINT32_MAX : (uint32_t)nodes;
-    copy_word(facts->marker_why, sizeof facts->marker_why, reply->element[WHY]);
-    copy_word(facts->marker_deployment, sizeof facts->marker_deployment, reply->element[DEPLOYMENT]);
+    copy_word(facts->marker_why, sizeof facts->marker_why, reply->element[RL_GUARD_WHY]);
+    copy_word(facts->marker_deployment, sizeof facts->marker_deployment, reply->element[RL_GUARD_DEPLOYMENT]);
 }
 
 static void take_shown(struct rl_node *node, const redisReply *reply, quorum_time sent)
 {
-    const redisReply *shown = reply->element[SHOWN];
+    const redisReply *shown = reply->element[RL_GUARD_SHOWN];
     const char *end = memchr(shown->str, '\n', (size_t)shown->len);
     size_t evidence = end ? (size_t)(end - shown->str) + 1 : 0;
-    copy_word(node->facts.maxmemory_policy, sizeof node->facts.maxmemory_policy, reply->element[POLICY]);
+    copy_word(node->facts.maxmemory_policy, sizeof node->facts.maxmemory_policy, reply->element[RL_GUARD_POLICY]);
     rl_guard_find(node, REDLOCK_FINDING_EVICTING, rl_guard_evicts(node));
     node->attest.rules.always_look = rl_guard_evicts(node);
     quorum_attest_judged(&node->attest.rules, shown->str, (size_t)shown->len, evidence, sent);
     if (evidence == 0)
         return; /* the marker is not of this deployment */
-    copy_word(node->marker.nonce, sizeof node->marker.nonce, reply->element[NONCE]);
-    node->marker.seen_us = (uint64_t)reply->element[TIME]->integer;
+    copy_word(node->marker.nonce, sizeof node->marker.nonce, reply->element[RL_GUARD_NONCE]);
+    node->marker.seen_us = (uint64_t)reply->element[RL_GUARD_TIME]->integer;
 }
 
 bool rl_guard_evicts(const struct rl_node *node)
@@ -273,22 +281,23 @@ static bool refused(struct rl_node *node, const redisReply *reply)
 bool rl_guard_take_reply(struct rl_node *node, const redisReply *reply, quorum_time sent, quorum_time received)
 {
     const redlock_options *options = &node->nodes->core->options;
-    if (!is_whole(reply)) /* an old server's scripts fail: it stays unfit */
+    if (!is_complete(reply)) /* an old server's scripts fail: it stays unfit */
         return node->findings & REDLOCK_FINDING_TOO_OLD || refused(node, reply);
-    take_run_id(node, reply->element[RUN_ID]);
+    take_run_id(node, reply->element[RL_GUARD_RUN_ID]);
     rl_guard_find(node, REDLOCK_FINDING_NOT_PERMITTED, false);
-    rl_guard_find(node, REDLOCK_FINDING_REPLICA, !says(reply->element[ROLE], "master"));
-    rl_guard_find(node, REDLOCK_FINDING_MARKER_TAKEN, says(reply->element[WHY], "taken"));
-    rl_guard_find(node, REDLOCK_FINDING_FULL, says(reply->element[WHY], "full"));
+    rl_guard_find(node, REDLOCK_FINDING_REPLICA, !says(reply->element[RL_GUARD_ROLE], "master"));
+    rl_guard_find(node, REDLOCK_FINDING_MARKER_TAKEN, says(reply->element[RL_GUARD_WHY], "taken"));
+    rl_guard_find(node, REDLOCK_FINDING_FULL, says(reply->element[RL_GUARD_WHY], "full"));
     rl_guard_find(node, REDLOCK_FINDING_OTHER_DEPLOYMENT,
-                  !says(reply->element[DEPLOYMENT], options->deployment) ||
-                      reply->element[NODES]->integer != node->nodes->count);
-    rl_guard_find(node, REDLOCK_FINDING_OTHER_MAX_TTL, reply->element[MAX_TTL]->integer != options->max_ttl_ms);
+                  !says(reply->element[RL_GUARD_DEPLOYMENT], options->deployment) ||
+                      reply->element[RL_GUARD_NODES]->integer != node->nodes->count);
+    rl_guard_find(node, REDLOCK_FINDING_OTHER_MAX_TTL,
+                  reply->element[RL_GUARD_MAX_TTL]->integer != options->max_ttl_ms);
     rl_guard_judge(node);
     set_quarantine(node, reply, received);
     take_marker(&node->facts, reply);
     take_shown(node, reply, sent);
-    note_clock(node, sent, received, (quorum_time)reply->element[TIME]->integer * QUORUM_MICROSECOND);
+    note_clock(node, sent, received, (quorum_time)reply->element[RL_GUARD_TIME]->integer * QUORUM_MICROSECOND);
     return true;
 }
 

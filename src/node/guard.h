@@ -16,8 +16,21 @@ struct rl_nodes;
 /* What the script does besides reading. */
 enum rl_guard_task { RL_GUARD_LOOK, RL_GUARD_JUMPED, RL_GUARD_TRUST };
 
-/* The number of elements of the script's reply. */
-#define RL_GUARD_FIELDS 11
+/* The elements of the answer of guard.lua, which describes them. The build compares this list with the script's. */
+enum rl_guard_element {
+    RL_GUARD_RUN_ID,
+    RL_GUARD_ROLE,
+    RL_GUARD_TIME,
+    RL_GUARD_SINCE,
+    RL_GUARD_MAX_TTL,
+    RL_GUARD_NODES,
+    RL_GUARD_WHY,
+    RL_GUARD_DEPLOYMENT,
+    RL_GUARD_POLICY,
+    RL_GUARD_NONCE,
+    RL_GUARD_SHOWN,
+    RL_GUARD_ELEMENTS
+};
 
 /* The memory of a command's arguments. */
 struct rl_guard_numbers {

@@ -35,6 +35,14 @@ _Static_assert(RL_QUEUE_LIFE_MS > RL_WAITER_LIFE_MS, "a queue lives longer than 
 /* A waiter with an entry this fresh is alive: no second waiter is woken in case it is dead. */
 #define RL_WAITER_FRESH_MS 200
 
+/* The answers of keep.lua that are no fencing record. */
+#define RL_KEEP_ABSENT  (-1)
+#define RL_KEEP_REFUSED (-2)
+
+/* The holders that query.lua reports without a token. */
+#define RL_HOLDER_READERS 1
+#define RL_HOLDER_FOREIGN 2
+
 /* Offset of the last byte that is read of the marker key; a marker is shorter. */
 #define RL_MARKER_LAST 511
 

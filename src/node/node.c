@@ -232,7 +232,7 @@ static void on_ended(struct rl_link *link, const struct rl_link_end *why)
 static void on_silent(struct rl_flight *flight)
 {
     struct rl_node *node = (struct rl_node *)(void *)((char *)flight - offsetof(struct rl_node, flight));
-    rl_node_break(node, false, "silent for %u ms", node->nodes->core->options.silence_limit_ms);
+    rl_node_break(node, false, "no reply for %u ms", node->nodes->core->options.silence_limit_ms);
 }
 
 static void connect_now(struct rl_node *node)

@@ -178,7 +178,7 @@ static struct rl_vote grant(const redisReply *reply)
     return refused(reply);
 }
 
-/* keep.lua, for one lock: the fencing record from before; -1: not ours; -2: the fencing token is refused. */
+/* keep.lua, for one lock: the fencing record from before, or why there is none. */
 static struct rl_vote keep(const redisReply *reply)
 {
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 || reply->element[0]->type != REDIS_REPLY_INTEGER)
@@ -186,7 +186,7 @@ static struct rl_vote keep(const redisReply *reply)
     long long answer = reply->element[0]->integer;
     if (answer >= 0)
         return (struct rl_vote){.vote = QUORUM_GRANTED, .record = (uint64_t)answer};
-    if (answer == -1)
+    if (answer == RL_KEEP_ABSENT)
         return (struct rl_vote){.vote = QUORUM_ABSENT};
     return (struct rl_vote){.vote = QUORUM_REFUSED, .clock = true};
 }
@@ -219,22 +219,23 @@ static bool are_permits(const redisReply *reply)
 
 static struct rl_vote query(const redisReply *reply)
 {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 4 || reply->element[1]->type != REDIS_REPLY_INTEGER ||
-        reply->element[2]->type != REDIS_REPLY_INTEGER || !are_permits(reply->element[3]))
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != RL_QUERY_ELEMENTS ||
+        reply->element[RL_QUERY_LEFT]->type != REDIS_REPLY_INTEGER ||
+        reply->element[RL_QUERY_WAITERS]->type != REDIS_REPLY_INTEGER || !are_permits(reply->element[RL_QUERY_TAKEN]))
         return refused(reply);
-    if (reply->element[0]->type != REDIS_REPLY_STRING && reply->element[0]->type != REDIS_REPLY_NIL &&
-        reply->element[0]->type != REDIS_REPLY_INTEGER)
-        return refused(reply);
-    return granted;
+    int holder = reply->element[RL_QUERY_HOLDER]->type;
+    bool known = holder == REDIS_REPLY_STRING || holder == REDIS_REPLY_NIL || holder == REDIS_REPLY_INTEGER;
+    return known ? granted : refused(reply);
 }
 
 /* guard.lua reports why the marker was written: "trusted" if this request has succeeded. */
 static struct rl_vote trust(const redisReply *reply)
 {
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != RL_GUARD_FIELDS ||
-        reply->element[6]->type != REDIS_REPLY_STRING)
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != RL_GUARD_ELEMENTS ||
+        reply->element[RL_GUARD_WHY]->type != REDIS_REPLY_STRING)
         return refused(reply);
-    bool trusted = reply->element[6]->len == 7 && memcmp(reply->element[6]->str, "trusted", 7) == 0;
+    bool trusted =
+        reply->element[RL_GUARD_WHY]->len == 7 && memcmp(reply->element[RL_GUARD_WHY]->str, "trusted", 7) == 0;
     return (struct rl_vote){.vote = trusted ? QUORUM_GRANTED : QUORUM_REFUSED, .permanent = !trusted};
 }
 

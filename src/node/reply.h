@@ -32,6 +32,9 @@ enum rl_wait_element {
     RL_WAIT_ELEMENTS
 };
 
+/* The same for query.lua. */
+enum rl_query_element { RL_QUERY_HOLDER, RL_QUERY_LEFT, RL_QUERY_WAITERS, RL_QUERY_TAKEN, RL_QUERY_ELEMENTS };
+
 struct rl_vote {
     enum quorum_vote vote;
     bool permanent;    /* the refusal lasts until an operator changes the server or the settings */

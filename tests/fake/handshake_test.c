@@ -475,12 +475,13 @@ END_TEST
 /* Passes to the guard the reply that a node with this run_id and marker would send. */
 static void tell_guard_shown(struct rl_node *node, const char *run_id, const char *shown)
 {
-    redisReply field[RL_GUARD_FIELDS], *element[RL_GUARD_FIELDS];
-    redisReply reply = {.type = REDIS_REPLY_ARRAY, .elements = RL_GUARD_FIELDS, .element = element};
-    const char *texts[RL_GUARD_FIELDS] = {run_id,    "master",  NULL,         NULL, NULL, NULL,
-                                          "trusted", "default", "noeviction", "1f", shown};
-    const long long numbers[RL_GUARD_FIELDS] = {[2] = 1, [4] = 30000, [5] = scene.nodes};
-    for (unsigned i = 0; i < RL_GUARD_FIELDS; i++) {
+    redisReply field[RL_GUARD_ELEMENTS], *element[RL_GUARD_ELEMENTS];
+    redisReply reply = {.type = REDIS_REPLY_ARRAY, .elements = RL_GUARD_ELEMENTS, .element = element};
+    const char *texts[RL_GUARD_ELEMENTS] = {run_id,    "master",  NULL,         NULL, NULL, NULL,
+                                            "trusted", "default", "noeviction", "1f", shown};
+    const long long numbers[RL_GUARD_ELEMENTS] = {
+        [RL_GUARD_TIME] = 1, [RL_GUARD_MAX_TTL] = 30000, [RL_GUARD_NODES] = scene.nodes};
+    for (unsigned i = 0; i < RL_GUARD_ELEMENTS; i++) {
         memset(&field[i], 0, sizeof field[i]);
         element[i] = &field[i];
         field[i].type = texts[i] ? REDIS_REPLY_STRING : REDIS_REPLY_INTEGER;
@@ -494,7 +495,7 @@ static void tell_guard_shown(struct rl_node *node, const char *run_id, const cha
     }
     quorum_time now = rl_now();
     ck_assert(rl_guard_take_reply(node, &reply, now, now));
-    for (unsigned i = 0; i < RL_GUARD_FIELDS; i++)
+    for (unsigned i = 0; i < RL_GUARD_ELEMENTS; i++)
         free(field[i].str);
 }
 

@@ -42,7 +42,7 @@ static void look_after_marker(const struct fake_script_call *call)
     snprintf(run_id, sizeof run_id, "run%u", *(const unsigned *)call->arg);
     if (!fake_node_find(call->node, call->database, &call->keys[0]))
         fake_node_set(call->node, call->database, &call->keys[0], nonce->data, nonce->length, -1);
-    resp_write_array(call->reply, RL_GUARD_FIELDS);
+    resp_write_array(call->reply, RL_GUARD_ELEMENTS);
     resp_write_text(call->reply, run_id);
     resp_write_text(call->reply, "master");
     resp_write_integer(call->reply, fake_node_clock_us(call->node));

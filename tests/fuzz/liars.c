@@ -279,7 +279,7 @@ static void guard(struct bytes *reply, const struct resp_command *command, unsig
     char run_id[41];
     bool trust = resp_argument_is(&command->argv[command->argc - 4], "trust");
     snprintf(run_id, sizeof run_id, "%040u", node);
-    resp_write_array(reply, RL_GUARD_FIELDS);
+    resp_write_array(reply, RL_GUARD_ELEMENTS);
     resp_write_text(reply, run_id);
     resp_write_text(reply, "master");
     resp_write_integer(reply, 1700000000000000);

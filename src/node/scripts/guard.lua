@@ -1,14 +1,16 @@
 -- Who this server is, and since when it may be relied on.
--- A server that restarted, was flushed, took over another's data, evicted keys or whose clock jumped has lost
--- locks.
--- KEYS: marker. ARGV: max_ttl in ms, deployment, number of nodes, what to do (look, jumped or trust), a fresh nonce; of
--- the marker that this client saw last: its nonce ('' for none), and when, in us of this server's clock.
+-- A server that restarted, was flushed, took over another's data, evicted keys or whose clock jumped has lost locks.
+-- KEYS: marker. ARGV: max_ttl: the client's, in ms. deployment. nodes: their number. task: look; jumped: the client has
+-- found that this server's clock jumped; trust: an operator vouches for it. new_nonce: for a marker that is written. Of
+-- the marker that this client saw last seen_nonce ('': none), and seen_us: when, by this server's clock.
 -- The marker is: 2 run_id history evicted swaps since written max_ttl nodes why nonce deployment. since in ms of this
 -- server's clock, 0: an operator vouches for it; written in us; swaps: SWAPDB calls. The nonce makes each rewritten
 -- marker unique.
--- Answers {run_id, role, time in us, since, max_ttl, nodes, why, deployment, eviction policy, nonce, what attest.lua
--- shows of this}. why is taken, and nothing is written, where the key holds something that is no marker of this format;
--- full where the marker has to be written, and the server is at its memory limit.
+-- Answers {run_id, role, time, since, max_ttl, nodes, why, deployment, policy, nonce, shown}
+--   time: this server's clock in us. policy: its maxmemory-policy. shown: what attest.lua answers now. The others: of the
+--   marker. why is taken, and nothing is written, if the key holds anything else than a marker of this format; full, if
+--   the marker must be written, and the server is at its memory limit.
+local max_ttl, deployment, nodes, task, new_nonce, seen_nonce, seen_us = unpack(ARGV)
 local call = redis.call
 -- include evidence
 local policy = string.match(call('INFO', 'memory'), 'maxmemory_policy:([%w-]+)') or ''
@@ -17,8 +19,8 @@ local run_id, role, history, evicted = evidence()
 local shown = string.format('%s %s %s %s\n', run_id, role, history, evicted)
 local clock = call('TIME')
 local time = clock[1] * 1000000 + clock[2]
-local since, max_ttl, nodes = math.floor(time / 1000), tonumber(ARGV[1]), tonumber(ARGV[3])
-local why, deployment = 'new', ARGV[2]
+local since, why = math.floor(time / 1000), 'new'
+max_ttl, nodes = tonumber(max_ttl), tonumber(nodes)
 local marker = redis.pcall('GETRANGE', KEYS[1], 0, RL_MARKER_LAST)
 if type(marker) == 'table' then
   if string.sub(marker.err, 1, 9) ~= 'WRONGTYPE' then
@@ -35,8 +37,8 @@ end
 if not run and marker ~= '' and not string.find(marker, '^1 %w+ %d+ %d+ %d+ %w+ %S+$') then
   return {run_id, role, time, since, max_ttl, nodes, 'taken', deployment, policy, '', ''}
 end
-local other = run and (name ~= ARGV[2] or tonumber(count) ~= nodes)
-if other and ARGV[4] ~= 'trust' then -- only an operator's word takes it over
+local other = run and (name ~= deployment or tonumber(count) ~= nodes)
+if other and task ~= 'trust' then -- only an operator's word takes it over
   return {run_id, role, time, tonumber(since_then), tonumber(ttl), tonumber(count), reason, name, policy, nonce, ''}
 end
 if run and not other then
@@ -48,15 +50,15 @@ if run and not other then
     why = 'copied'
   elseif evicted ~= evicted_then then
     why = 'evicted'
-  elseif swaps ~= swaps_then or nonce ~= ARGV[6] and tonumber(written) + 1000000 < tonumber(ARGV[7]) then
+  elseif swaps ~= swaps_then or nonce ~= seen_nonce and tonumber(written) + 1000000 < tonumber(seen_us) then
     why = 'replaced' -- with older data than this client has seen here
   else
     since, why = tonumber(since_then), reason
   end
 end
-if ARGV[4] == 'jumped' then
+if task == 'jumped' then
   since, why = math.floor(time / 1000), 'jumped'
-elseif ARGV[4] == 'trust' then
+elseif task == 'trust' then
   since, why = 0, 'trusted'
 end
 local function text(at, name_of_it)
@@ -64,11 +66,11 @@ local function text(at, name_of_it)
     nodes, why, name_of_it, deployment)
 end
 if role == 'master' and not (run and text(written, nonce) == marker) then
-  nonce = ARGV[5]
+  nonce = new_nonce
   marker = text(string.format('%.0f', time), nonce)
   local set = redis.pcall('SET', KEYS[1], marker)
   if type(set) == 'table' and set.err then
-    if ARGV[4] == 'trust' or not string.match(set.err, '^%-?OOM ') then
+    if task == 'trust' or not string.match(set.err, '^%-?OOM ') then
       return set
     end
     return {run_id, role, time, since, max_ttl, nodes, 'full', deployment, policy, '', ''}

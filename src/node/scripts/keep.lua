@@ -1,8 +1,8 @@
 -- Extends locks (keep), or sets them again where they are missing (heal), and raises their fencing records.
 -- KEYS: the locks' keys, one lock after the other. ARGV: keep or heal; then of each lock the number of keys, token, ttl
 -- in ms, fencing token (0: none), life of its record in ms (0: forever), mode (exclusive or shared).
--- Answers for each lock the largest fencing record from before; -1: a key is missing or another holder's; -2: done, but
--- the fencing token is refused.
+-- Answers for each lock the largest fencing record from before; RL_KEEP_ABSENT: a key is missing or another holder's;
+-- RL_KEEP_REFUSED: done, but the fencing token is refused.
 local task = ARGV[1]
 local call = redis.call
 -- include fence
@@ -64,9 +64,9 @@ for lock = 2, #ARGV, 6 do
   at = at + #keys
   local mine = act[mode == 'shared' and 'shared' or task](keys, token, ttl)
   if not mine then
-    answer = -1
+    answer = RL_KEEP_ABSENT
   elseif fence ~= '0' then
-    answer = is_far(fence) and -2 or raise(keys, fence, fence_life)
+    answer = is_far(fence) and RL_KEEP_REFUSED or raise(keys, fence, fence_life)
   end
   answers[#answers + 1] = answer
 end

@@ -1,14 +1,16 @@
 -- Reads who holds a lock, for how long, and how many clients wait. KEYS: lock, or semaphore.
--- Answers {holder, left, waiters, taken}. holder: token, nil: none, 1: readers, 2: a key that is not a lock. left: PTTL
--- (-2: no key, -1: no expiry). waiters: live ones, -1: the user may not read the queue. taken: {slot, token, ...} of a
--- semaphore.
+-- Answers {holder, left, waiters, taken}
+--   holder: token; nil: none; RL_HOLDER_READERS; RL_HOLDER_FOREIGN: a key that is not a lock.
+--   left: PTTL. -2: no key, -1: no expiry.
+--   waiters: live ones. -1: the user may not read the queue.
+--   taken: {slot, token, ...} of a semaphore.
 local holder = redis.pcall('GET', KEYS[1])
 if type(holder) == 'table' and holder.err then
   if string.sub(holder.err, 1, 9) ~= 'WRONGTYPE' then
     return holder
   end
   local readers = redis.pcall('ZSCORE', KEYS[1], '')
-  holder = type(readers) == 'table' and 2 or 1
+  holder = type(readers) == 'table' and RL_HOLDER_FOREIGN or RL_HOLDER_READERS
 end
 local waiters = 0
 local queue = redis.pcall('ZRANGE', KEYS[1] .. RL_QUEUE_SUFFIX, 0, -1)

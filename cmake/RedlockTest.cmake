@@ -19,6 +19,8 @@
 
 set(REDLOCK_TEST_LAUNCHER "" CACHE STRING "Command put before every test program, a list")
 
+find_program(REDLOCK_BASH bash REQUIRED)
+
 set(redlock_test_slowdown 1)
 if(REDLOCK_TEST_LAUNCHER)
   set(redlock_test_slowdown 20)

@@ -920,11 +920,25 @@ START_TEST(killed_waiter_at_the_head_does_not_block_the_others)
 END_TEST
 
 /* Returns the time until a fair waiter behind them has the lock. */
+/* The entries show that this many waiters are subscribed. A node drops only such a waiter, and its entry shows it only
+ * after one more poll. */
+static bool are_marked(void *count)
+{
+    static const char script[] = "local marked = 0 for _, text in ipairs(redis.call('HVALS', KEYS[1])) do "
+                                 "if string.find(text, '^%d+%.5$') then marked = marked + 1 end end return marked";
+
+    for (size_t i = 0; i < cluster_size(cluster); i++)
+        if (cluster_integer(cluster, i, "EVAL", script, "1", ALIVE, NULL) < *(long long *)count)
+            return false;
+    return true;
+}
+
 static uint64_t wait_behind_many_killed_waiters(int i)
 {
     enum { KILLED = 9 };
     struct victim victims[KILLED];
     struct waiter waiter = {0};
+    long long all = KILLED + 1;
 
     (void)i;
     cluster = real_cluster(NODES, NULL);
@@ -940,6 +954,7 @@ static uint64_t wait_behind_many_killed_waiters(int i)
     start(&waiter, open_here(), true);
     await_queued(KILLED + 1);
     await_listening(KILLED + 1);
+    ck_assert(wait_until(are_marked, &all, REAL_SOON_MS));
     for (int v = 0; v < KILLED; v++)
         kill_victim(&victims[v]);
     ck_assert(wait_until(is_one_listening, NULL, REAL_SOON_MS));

@@ -515,18 +515,22 @@ START_TEST(a_close_waits_for_the_thread_that_dispatches)
 }
 END_TEST
 
+static bool starts_query;
+
 static void end_thread(redlock_client *called, const redlock_result *told, void *arg)
 {
     scene_told(called, told, arg);
-    scene_start_query(&other, "stock");
+    if (starts_query)
+        scene_start_query(&other, "stock");
     pthread_exit(NULL);
 }
 
-/* The first callback ends its thread: the others, and the call that it started, are not lost. */
+/* The first callback ends its thread: the others, and the call that it may have started, are not lost. */
 START_TEST(a_callback_may_end_its_thread)
 {
     pthread_t thread;
     int status = 1;
+    starts_query = _i;
     connect_client();
     ck_assert_int_ge(redlock_descriptor(client), 0);
     for (unsigned i = 0; i < MANY; i++)
@@ -537,8 +541,10 @@ START_TEST(a_callback_may_end_its_thread)
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     ck_assert_uint_eq(told_of_many(), 1);
     wait_for_completions();
-    ck_assert_status(wait_for(&other), REDLOCK_OK);
+    wait_for(&many[MANY - 1]);
     ck_assert_uint_eq(told_of_many(), MANY);
+    if (starts_query)
+        ck_assert_status(wait_for(&other), REDLOCK_OK);
     close_client();
 }
 END_TEST
@@ -885,7 +891,7 @@ int main(void)
     tcase = scene_case(suite, "threads", three_nodes);
     tcase_add_test(tcase, a_second_thread_that_dispatches_is_refused);
     tcase_add_test(tcase, a_close_waits_for_the_thread_that_dispatches);
-    tcase_add_test(tcase, a_callback_may_end_its_thread);
+    tcase_add_loop_test(tcase, a_callback_may_end_its_thread, 0, 2);
     tcase_add_test(tcase, any_thread_may_start_an_operation);
     tcase_add_test(tcase, cancel_ends_what_was_started_before);
     tcase_add_loop_test(tcase, a_close_runs_the_callbacks_that_wait, 0, 2);

@@ -11,8 +11,8 @@
 #include "src/core/memory.h"
 #include "src/link/sigpipe.h"
 
-#define OUTPUT_FIRST 4096
-#define OUTPUT_KEPT  (256 * 1024) /* an empty buffer that is larger is freed */
+#define OUTPUT_FIRST (64 * 1024)  /* takes a whole handshake */
+#define OUTPUT_KEPT  (256 * 1024) /* an empty buffer that is larger is reduced to the first size */
 
 /* --------------------------------------------------------------------------------------------------------- the list */
 
@@ -94,6 +94,24 @@ static void end(struct rl_link *link, const char *format, ...)
 
 /* ---------------------------------------------------------------------------------------------------------- writing */
 
+static bool resize(struct rl_link *link, size_t size)
+{
+    struct rl_output *output = &link->output;
+    const redlock_allocator *allocator = link->writes->allocator;
+    char *bytes = allocator->reallocate(output->bytes, size, allocator->user);
+    if (!bytes)
+        return false;
+    output->bytes = bytes;
+    output->size = size;
+    return true;
+}
+
+bool rl_link_init(struct rl_link *link, struct rl_writes *writes)
+{
+    link->writes = writes;
+    return resize(link, OUTPUT_FIRST);
+}
+
 static bool make_room(struct rl_link *link, size_t size)
 {
     struct rl_output *output = &link->output;
@@ -104,18 +122,10 @@ static bool make_room(struct rl_link *link, size_t size)
         output->released -= output->written;
         output->written = 0;
     }
-    size_t larger = output->size ? output->size : OUTPUT_FIRST;
+    size_t larger = output->size;
     while (larger - output->used < size)
         larger *= 2;
-    if (larger == output->size)
-        return true;
-    const redlock_allocator *allocator = link->writes->allocator;
-    char *bytes = allocator->reallocate(output->bytes, larger, allocator->user);
-    if (!bytes)
-        return false;
-    output->bytes = bytes;
-    output->size = larger;
-    return true;
+    return larger == output->size || resize(link, larger);
 }
 
 bool rl_link_append(struct rl_link *link, const char *bytes, size_t size)
@@ -143,10 +153,8 @@ static void end_of_output(struct rl_link *link)
     if (output->written < output->used)
         return;
     output->written = output->released = output->used = 0;
-    if (output->size > OUTPUT_KEPT) {
-        rl_free(link->writes->allocator, output->bytes);
-        *output = (struct rl_output){0};
-    }
+    if (output->size > OUTPUT_KEPT)
+        resize(link, OUTPUT_FIRST);
 }
 
 static void watch_writable(struct rl_link *link, bool on)
@@ -427,12 +435,11 @@ static redisAsyncContext *connect_context(const struct rl_link_target *target, s
     return NULL;
 }
 
-bool rl_link_open(struct rl_link *link, const struct rl_link_type *type, struct rl_writes *writes,
-                  const struct rl_link_target *target, struct rl_link_end *why)
+bool rl_link_open(struct rl_link *link, const struct rl_link_type *type, const struct rl_link_target *target,
+                  struct rl_link_end *why)
 {
-    assert(!link->context && !link->delivering && link->output.used == 0);
+    assert(link->writes && !link->context && !link->delivering && link->output.used == 0);
     link->type = type;
-    link->writes = writes;
     link->tls = target->tls;
     link->host = target->host;
     *why = (struct rl_link_end){.permanent = false};

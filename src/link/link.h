@@ -87,9 +87,12 @@ struct rl_link_target {
     struct rl_tls *tls; /* NULL: without TLS */
 };
 
+/* Allocates the buffer, so that a link can be opened and used while no memory is left. false: no memory. */
+bool rl_link_init(struct rl_link *link, struct rl_writes *writes);
+
 /* Starts to connect. false: it failed at once; `end` has the reason, and ended() is not called. */
-bool rl_link_open(struct rl_link *link, const struct rl_link_type *type, struct rl_writes *writes,
-                  const struct rl_link_target *target, struct rl_link_end *end);
+bool rl_link_open(struct rl_link *link, const struct rl_link_type *type, const struct rl_link_target *target,
+                  struct rl_link_end *end);
 
 /* Closes the connection, if there is one, without calling ended(). */
 void rl_link_close(struct rl_link *link);

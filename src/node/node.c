@@ -244,7 +244,7 @@ static void connect_now(struct rl_node *node)
     node->state = RL_NODE_CONNECTING;
     rl_flight_begin(&node->flight);
     schedule(node, quorum_time_add(rl_now(), node->attempts.timeout));
-    if (!rl_link_open(&node->link, &type, &node->nodes->writes, &target, &why)) {
+    if (!rl_link_open(&node->link, &type, &target, &why)) {
         on_ended(&node->link, &why);
         return;
     }
@@ -455,7 +455,6 @@ void rl_node_close(struct rl_node *node)
     rl_timer_stop(&node->nodes->core->timers, &node->flight.timer);
     while (node->kept.first)
         rl_request_answer(rl_requests_take(&node->kept), RL_ANSWER_DROPPED, 0, NULL);
-    rl_link_free(&node->link);
     rl_attempts_end(&node->attempts);
     rl_wipe(&node->address, sizeof node->address);
 }

@@ -43,6 +43,9 @@ int rl_nodes_open(struct rl_nodes *nodes, const struct rl_address *addresses, re
     if (status)
         return status;
     quorum_clock_init(&nodes->clock_watch, nodes->count, options->drift_ppm, QUORUM_SECOND);
+    for (unsigned i = 0; i < nodes->count; i++)
+        if (!rl_link_init(&nodes->node[i].link, &nodes->writes))
+            return rl_result_fail(result, REDLOCK_NO_MEMORY, "no memory for the connections");
     for (unsigned i = 0; i < nodes->count; i++) {
         rl_node_open(&nodes->node[i], nodes, i, &addresses[i]);
         rl_listener_init(&nodes->node[i].listener, &nodes->node[i]);
@@ -63,6 +66,8 @@ void rl_nodes_close(struct rl_nodes *nodes)
 
 void rl_nodes_free(struct rl_nodes *nodes)
 {
+    for (unsigned i = 0; i < nodes->count; i++)
+        rl_link_free(&nodes->node[i].link);
     rl_attest_free_spare(nodes);
     rl_tls_destroy(nodes->tls, &nodes->core->allocator);
     rl_core_free(nodes->core, nodes);

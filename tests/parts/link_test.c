@@ -90,7 +90,7 @@ static void connect_link(struct rl_link *link)
         .path = "", .numeric = "127.0.0.1", .port = fake_server_port(server), .host = "127.0.0.1"};
     struct rl_link_end end;
     awaited[link - links] = 0;
-    ck_assert_msg(rl_link_open(link, &type, &writes, &target, &end), "%s", end.text);
+    ck_assert_msg(rl_link_open(link, &type, &target, &end), "%s", end.text);
 }
 
 static bool all_connected(void)
@@ -111,8 +111,10 @@ static void setup(void)
     memset(links, 0, sizeof links);
     replies = ended = 0;
     closed_by_reply = NULL;
-    for (unsigned i = 0; i < LINKS; i++)
+    for (unsigned i = 0; i < LINKS; i++) {
+        ck_assert(rl_link_init(&links[i], &writes));
         connect_link(&links[i]);
+    }
     ck_assert(run_until(all_connected));
 }
 

@@ -236,7 +236,7 @@ static void count_calls(const char *label, const char *program, const char *node
 static void count_bytes(const struct api *api, const char *nodes)
 {
     struct entrant_state before, after;
-    double least = INFINITY;
+    double least = HUGE_VAL;
     unsigned in_flight = api->threaded ? IN_FLIGHT_THREADS : IN_FLIGHT;
     unsigned locks = api->threaded ? 100 : IN_FLIGHT; /* of a thread. Without threads all begin at once. */
     for (unsigned i = 0; i < REPEATS; i++) {

@@ -233,7 +233,9 @@ static void check_waiting(const struct quorum_waiting *before, const struct quor
     fuzz_require(!actions.attempt || after->trying, "an attempt that it does not know of");
     fuzz_require(!actions.look || after->looking, "a look that it does not know of");
     quorum_nodes heard = before->free | before->second | quorum_node(event->node);
-    bool is_own_idea = after->probing || before->terms.last_attempt <= event->now;
+    bool may_withdraw = before->give_up_at <= event->now || event->type == QUORUM_WAITING_HANDED;
+    fuzz_require(!actions.withdraw || (actions.attempt && may_withdraw), "a hand-over that is given back too early");
+    bool is_own_idea = after->probing || before->terms.last_attempt <= event->now || actions.withdraw;
     fuzz_require(!actions.attempt || is_own_idea || quorum_count(heard) >= quorum_majority(after->terms.nodes),
                  "an attempt that too few nodes have called for");
     fuzz_require(!(after->signed_in & ~quorum_all(after->terms.nodes)), "a node that is not there");
@@ -245,6 +247,7 @@ static void run_waiting(struct fuzz_input *input)
                                          .width = 1 + fuzz_byte(input) % 2,
                                          .refresh = any_duration(input),
                                          .stand_in = any_duration(input)};
+    terms.patience = terms.refresh;
     terms.watch = terms.last_attempt = terms.stand_in;
     struct quorum_waiting waiting, before;
     quorum_waiting_init(&waiting, &terms);

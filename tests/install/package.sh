@@ -36,10 +36,10 @@ has libredlock0.1 Section '^libs$'
 has libredlock-dev Section '^libdevel$'
 [ "$(dpkg-deb -I "$(deb libredlock0.1)" shlibs)" = 'libredlock 0.1 libredlock0.1 (>= 0.1.0)' ] || die "libredlock0.1: other programs would depend on something else"
 
-# The same files as an ordinary installation, without the library directory and the build type in their names.
-names() { sed -E 's:^lib/[^/]+-[^/]+/:lib/:; s:-(none|debug|release|relwithdebinfo)\.cmake$:-TYPE.cmake:' | sort; }
+# The same files as an ordinary installation, but for the library directory, the build type and Debian's directory for zsh in their names.
+names() { sed -E 's:^lib/[^/]+-[^/]+/:lib/:; s:/vendor-completions/:/site-functions/:; s:-(none|debug|release|relwithdebinfo)\.cmake$:-TYPE.cmake:' | sort; }
 for package in redlock libredlock0.1 libredlock-dev; do
-  files "$(deb "$package")" | grep -v "^share/doc/$package/"
+  files "$(deb "$package")" | grep -Ev "^share/doc/$package/(changelog|copyright)"
 done | names >packaged
 quietly "$cmake" --install "$build" --prefix "$work/installed"
 (cd installed && find . -type f -o -type l) | sed "s:^\./::; s:^$libraries/:lib/:" | names >installed_files

@@ -6,7 +6,7 @@
 #   --build DIRECTORY  a build that is there already; without it build/release is made
 #   --jobs N           so many at a time (as many as there are processors)
 #   --only TEXT        those whose names contain this
-#   --quick            of the bugs that need named tests, only whether they still fit the source
+#   --quick            of the bugs that need named tests, only whether they still fit the source and compile
 #
 # The bugs are in tests/simulation/mutants.txt; one that does not fit the source any more is an error. The last line is 'planted N caught N'.
 # Exit status 0 when every one was caught.
@@ -74,6 +74,15 @@ replace_in_scripts() {
   done
   cat "$out"
   [ $found = 1 ] || return 3
+}
+
+# numbers TEXT: the text with the numbers of limits.h, as the build writes it.
+numbers() {
+  local text=$1 limit value
+  while read -r _ limit value; do
+    text=${text//"$limit"/"$value"}
+  done < <(grep -E '^#define RL_[A-Z_]+ ' "$root/src/node/limits.h")
+  echo "$text"
 }
 
 # --- Building ---
@@ -177,10 +186,6 @@ try_one() {
     note STALE "$name" "$file has not exactly one line '$old'"
     return
   fi
-  if [ -n "$quick" ] && [ ${#tests[@]} -gt 0 ]; then
-    note fits "$name" "$6"
-    return
-  fi
   case $file in
     quorum/*.c) object=quorum/CMakeFiles/redlock_quorum.dir/${file##*/}.o ;;
     src/*.c) object=src/CMakeFiles/redlock_core.dir/${file#src/}.o ;;
@@ -194,7 +199,7 @@ try_one() {
       scripts=("$build"/src/scripts/*.lua)
       case $file in src/node/scripts/include/*) ;; *) scripts=("$file") ;; esac
       scripts=("${scripts[@]##*/}")
-      if ! replace_in_scripts "$old" "$new" "${scripts[@]%.lua}" <"$build/src/script.c" >"$directory/source.c"; then
+      if ! replace_in_scripts "$(numbers "$old")" "$(numbers "$new")" "${scripts[@]%.lua}" <"$build/src/script.c" >"$directory/source.c"; then
         note STALE "$name" "no script in $build has the line '$old'"
         return
       fi
@@ -203,6 +208,10 @@ try_one() {
   [ -e "$directory/source.c" ] || cp "$directory/planted" "$directory/source.c"
   if ! compile "$directory" "$source" "$object" "$directory/source.c" >"$directory/output" 2>&1; then
     note BROKEN "$name" "does not compile: $(grep -m 1 error "$directory/output" || head -n 1 "$directory/output")"
+    return
+  fi
+  if [ -n "$quick" ] && [ ${#tests[@]} -gt 0 ]; then
+    note fits "$name" "$6"
     return
   fi
   case $file in

@@ -1,4 +1,4 @@
-/* With a fencing token: the library's scripts, sent as the library sends them (src/lock/question.c), with the wall
+/* With a fencing token: the library's scripts, sent as the library sends them (src/lock/round_command.c), with the wall
  * clock as the token. The previous values of the fencing records are ignored. */
 #include <inttypes.h>
 #include <stdint.h>

@@ -46,7 +46,7 @@ bool quorum_permits_next(struct quorum_permits *permits, uint64_t random)
     return true;
 }
 
-void quorum_permits_called(struct quorum_permits *permits, unsigned slot)
+void quorum_permits_freed(struct quorum_permits *permits, unsigned slot)
 {
     if (slot >= permits->permits)
         return;

@@ -34,6 +34,6 @@ void quorum_permits_refused(struct quorum_permits *permits, uint64_t free);
 bool quorum_permits_next(struct quorum_permits *permits, uint64_t random);
 
 /* A node reports that a slot has become free. */
-void quorum_permits_called(struct quorum_permits *permits, unsigned slot);
+void quorum_permits_freed(struct quorum_permits *permits, unsigned slot);
 
 #endif

@@ -43,9 +43,9 @@ uint64_t quorum_waiting_place(const uint64_t *places, unsigned nodes)
     return least;
 }
 
-bool quorum_waiting_is_called(const struct quorum_waiting *waiting)
+bool quorum_waiting_can_be_notified(const struct quorum_waiting *waiting)
 {
-    return is_majority(waiting, waiting->heard & waiting->signed_in);
+    return is_majority(waiting, waiting->heard & waiting->enqueued);
 }
 
 static void set(quorum_nodes *nodes, unsigned node, bool on)
@@ -53,7 +53,7 @@ static void set(quorum_nodes *nodes, unsigned node, bool on)
     *nodes = on ? *nodes | quorum_node(node) : *nodes & ~quorum_node(node);
 }
 
-static void called(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
+static void note_free(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
 {
     waiting->free_at[event->node] = QUORUM_NEVER;
     set(&waiting->left, event->node, false);
@@ -75,7 +75,7 @@ static void plan_overtaking(struct quorum_waiting *waiting, const struct quorum_
     const struct quorum_waiting_terms *terms = &waiting->terms;
     if (!is_majority(waiting, waiting->free | waiting->second | waiting->left))
         waiting->overtake_at = QUORUM_NEVER;
-    else if (event->type == QUORUM_WAITING_CALLED)
+    else if (event->type == QUORUM_WAITING_NOTIFIED)
         waiting->overtake_at = quorum_time_add(event->now, terms->refresh + terms->stand_in);
     else if (waiting->overtake_at == QUORUM_NEVER)
         waiting->overtake_at = quorum_time_add(event->now, terms->refresh / 4);
@@ -113,32 +113,32 @@ static void note_holder(struct quorum_waiting *waiting, const struct quorum_wait
 
 /* A notification and a reply arrive on different connections: the reply may be older, and does not cancel the
  * notification. */
-static void signed_in(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
+static void enqueued(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
 {
-    set(&waiting->signed_in, event->node, true);
+    set(&waiting->enqueued, event->node, true);
     set(&waiting->listed, event->node, true);
-    waiting->free &= ~quorum_node(event->node) | waiting->called;
-    waiting->second &= ~quorum_node(event->node) | waiting->called;
+    waiting->free &= ~quorum_node(event->node) | waiting->notified;
+    waiting->second &= ~quorum_node(event->node) | waiting->notified;
     set(&waiting->left, event->node, false);
     note_holder(waiting, event);
     if (event->remaining == QUORUM_FREE)
-        called(waiting, event); /* or others are ahead of us: they are notified first */
+        note_free(waiting, event); /* or others are ahead of us: they are notified first */
     else
         waiting->free_at[event->node] = quorum_time_add(event->now, event->remaining);
 }
 
-static void ask(struct quorum_waiting *waiting)
+static void begin_request(struct quorum_waiting *waiting)
 {
     waiting->heard = waiting->listening;
-    waiting->called = waiting->left = 0;
+    waiting->notified = waiting->left = 0;
     waiting->succeeded = 0;
-    waiting->signed_in = 0; /* a granted attempt removes our entry */
+    waiting->enqueued = 0; /* a granted attempt removes our entry */
 }
 
 void quorum_waiting_try(struct quorum_waiting *waiting)
 {
     waiting->trying = true;
-    ask(waiting);
+    begin_request(waiting);
 }
 
 static void start_look(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions, quorum_time now)
@@ -148,21 +148,21 @@ static void start_look(struct quorum_waiting *waiting, struct quorum_waiting_act
     actions->look = waiting->looking = true;
     if (waiting->overtake_at <= now)
         waiting->overtake_at = QUORUM_NEVER;
-    ask(waiting);
+    begin_request(waiting);
     /* These nodes get a request now: one that does not reply must not get one in every turn. */
     for (unsigned i = 0; i < waiting->terms.nodes; i++)
         if (waiting->free_at[i] <= now)
             waiting->free_at[i] = QUORUM_NEVER;
 }
 
-static void sign_out_of_few(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions)
+static void dequeue_from_few(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions)
 {
     if (waiting->trying || waiting->looking) /* which enters the queue */
         return;
-    if (is_majority(waiting, waiting->signed_in) || !waiting->signed_in)
+    if (is_majority(waiting, waiting->enqueued) || !waiting->enqueued)
         return;
-    actions->sign_out = true;
-    waiting->signed_in = waiting->listed = 0;
+    actions->dequeue = true;
+    waiting->enqueued = waiting->listed = 0;
 }
 
 /* A node drops the entry of a dead waiter at once, but only if its client was subscribed when it refreshed the entry.
@@ -170,7 +170,7 @@ static void sign_out_of_few(struct quorum_waiting *waiting, struct quorum_waitin
 static void report_subscriptions(struct quorum_waiting *waiting, quorum_time now)
 {
     quorum_time soon = quorum_time_add(now, waiting->terms.stand_in);
-    if (waiting->listening & waiting->signed_in & ~waiting->heard && soon < waiting->look_at)
+    if (waiting->listening & waiting->enqueued & ~waiting->heard && soon < waiting->look_at)
         waiting->look_at = soon;
 }
 
@@ -183,9 +183,9 @@ static void report_subscriptions(struct quorum_waiting *waiting, quorum_time now
 static void plan_look(struct quorum_waiting *waiting, quorum_time now)
 {
     const struct quorum_waiting_terms *terms = &waiting->terms;
-    quorum_nodes foreign = waiting->foreign & waiting->signed_in;
+    quorum_nodes foreign = waiting->foreign & waiting->enqueued;
     bool was_watching = waiting->watching;
-    waiting->watching = foreign && !is_majority(waiting, waiting->signed_in & ~foreign);
+    waiting->watching = foreign && !is_majority(waiting, waiting->enqueued & ~foreign);
     if (!waiting->watching)
         waiting->pause = terms->refresh;
     else if (!was_watching || is_majority(waiting, waiting->succeeded))
@@ -200,13 +200,13 @@ static void looked(struct quorum_waiting *waiting, struct quorum_waiting_actions
 {
     waiting->looking = false;
     plan_look(waiting, now);
-    sign_out_of_few(waiting, actions);
+    dequeue_from_few(waiting, actions);
 }
 
 /* A message that was sent before we listened is lost: look instead. */
 static void look_if_worthwhile(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions, quorum_time now)
 {
-    if (is_majority(waiting, waiting->listening) && !quorum_waiting_is_called(waiting))
+    if (is_majority(waiting, waiting->listening) && !quorum_waiting_can_be_notified(waiting))
         start_look(waiting, actions, now);
 }
 
@@ -234,12 +234,12 @@ static void tried(struct quorum_waiting *waiting, struct quorum_waiting_actions 
     waiting->rest_until = is_to_rest(waiting, event) ? event->rest_until : 0;
     waiting->second = waiting->left = 0;
     waiting->overtake_at = QUORUM_NEVER;
-    if (!event->misplaced && is_majority(waiting, waiting->heard & waiting->signed_in))
+    if (!event->misplaced && is_majority(waiting, waiting->heard & waiting->enqueued))
         plan_look(waiting, event->now);
     else
         waiting->look_at = event->now;
     look_if_worthwhile(waiting, actions, event->now);
-    sign_out_of_few(waiting, actions);
+    dequeue_from_few(waiting, actions);
 }
 
 static quorum_nodes expired(const struct quorum_waiting *waiting, quorum_time now)
@@ -262,17 +262,17 @@ static void take(struct quorum_waiting *waiting, const struct quorum_waiting_eve
         report_subscriptions(waiting, event->now);
         look_if_worthwhile(waiting, actions, event->now);
         break;
-    case QUORUM_WAITING_SIGNED:
-        signed_in(waiting, event);
+    case QUORUM_WAITING_ENQUEUED:
+        enqueued(waiting, event);
         break;
     case QUORUM_WAITING_LOOKED:
         looked(waiting, actions, event->now);
         plan_overtaking(waiting, event);
         break;
-    case QUORUM_WAITING_CALLED:
-        set(&waiting->called, event->node, true);
+    case QUORUM_WAITING_NOTIFIED:
+        set(&waiting->notified, event->node, true);
         look_soon(waiting, event);
-        called(waiting, event);
+        note_free(waiting, event);
         plan_overtaking(waiting, event);
         break;
     case QUORUM_WAITING_HANDED:

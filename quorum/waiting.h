@@ -32,9 +32,9 @@ struct quorum_waiting {
     struct quorum_waiting_terms terms;
     quorum_nodes listening;                /* nodes whose messages reach us */
     quorum_nodes heard;                    /* nodes whose message arrived since the last look or attempt was sent */
-    quorum_nodes called;                   /* nodes that have notified us since then */
+    quorum_nodes notified;                 /* nodes that have notified us since then */
     quorum_nodes listed;                   /* nodes that may have our entry, by any request since */
-    quorum_nodes signed_in;                /* nodes that have our entry, as of the last look or attempt */
+    quorum_nodes enqueued;                 /* nodes that have our entry, as of the last look or attempt */
     quorum_nodes free;                     /* nodes that would grant it to us now */
     quorum_nodes second;                   /* nodes where we stand in for the first waiter */
     quorum_nodes left;                     /* nodes where it is free, but too many waiters are ahead of us */
@@ -59,9 +59,9 @@ struct quorum_waiting {
 enum quorum_waiting_event_type {
     QUORUM_WAITING_LISTENING, /* node: its messages reach us from now on */
     QUORUM_WAITING_DEAF,      /* node: they do not any more */
-    QUORUM_WAITING_SIGNED,    /* node has replied to a look or an attempt: remaining, ahead */
+    QUORUM_WAITING_ENQUEUED,  /* node has replied to a look or an attempt: remaining, ahead */
     QUORUM_WAITING_LOOKED,    /* every node has replied to a look, or timed out */
-    QUORUM_WAITING_CALLED,    /* node notifies us: the lock is free, and we are the first (ahead 0) or the second */
+    QUORUM_WAITING_NOTIFIED,  /* node notifies us: the lock is free, and we are the first (ahead 0) or the second */
     QUORUM_WAITING_HANDED,    /* node has handed the lock over to us, and a majority has not */
     QUORUM_WAITING_TRIED,     /* the attempt failed */
     QUORUM_WAITING_WOKEN      /* the deadline has passed */
@@ -73,9 +73,9 @@ struct quorum_waiting_event {
     enum quorum_waiting_event_type type;
     quorum_time now;
     unsigned node;
-    quorum_duration remaining; /* SIGNED: the key's remaining ttl; QUORUM_FREE; QUORUM_NEVER */
-    unsigned ahead;            /* SIGNED, CALLED: live waiters ahead of us, counted up to width */
-    uint64_t holder;           /* SIGNED: a number for the token of a foreign holder; 0: none, or one of ours */
+    quorum_duration remaining; /* ENQUEUED: the key's remaining ttl; QUORUM_FREE; QUORUM_NEVER */
+    unsigned ahead;            /* ENQUEUED, NOTIFIED: live waiters ahead of us, counted up to width */
+    uint64_t holder;           /* ENQUEUED: a number for the token of a foreign holder; 0: none, or one of ours */
     bool misplaced;            /* TRIED: enter the queue again, at another place */
     quorum_time rest_until;    /* TRIED: when to try again without a message */
     bool in_the_way;           /* TRIED: another client holds the lock, or part of it */
@@ -85,7 +85,7 @@ struct quorum_waiting_actions {
     bool look;     /* send a look to all usable nodes, which enters their queues */
     bool withdraw; /* too few nodes have handed the lock over: give it back, before the attempt */
     bool attempt;  /* try to acquire */
-    bool sign_out; /* leave the queue on all nodes: too few have our entry */
+    bool dequeue;  /* leave the queue on all nodes: too few have our entry */
 };
 
 void quorum_waiting_init(struct quorum_waiting *waiting, const struct quorum_waiting_terms *terms);
@@ -107,6 +107,6 @@ uint64_t quorum_waiting_place(const uint64_t *places, unsigned nodes);
 
 /* A majority can notify us: it has our entry, and our subscription has been up since the entry was refreshed. While the
  * subscription is down a node may drop the entry. No need to try at random. */
-bool quorum_waiting_is_called(const struct quorum_waiting *waiting);
+bool quorum_waiting_can_be_notified(const struct quorum_waiting *waiting);
 
 #endif

@@ -115,22 +115,22 @@ void rl_acquire_replied(struct rl_round *round, unsigned node, const struct rl_v
         quorum_permits_refused(acquire->slots, vote->record);
     if (vote->vote == QUORUM_GRANTED && vote->record > acquire->record)
         acquire->record = vote->record;
-    if (round->question == RL_ASK_TAKE || round->question == RL_ASK_TRY)
+    if (round->command == RL_COMMAND_TAKE || round->command == RL_COMMAND_TRY)
         explain_refusal(round, node, vote, reply);
-    if (round->question == RL_ASK_TAKE)
+    if (round->command == RL_COMMAND_TAKE)
         rl_queue_answered(&acquire->wait->waiter, node, vote, reply);
 }
 
 /* -------------------------------------------------------------------------------------------------------- attempts */
 
 /* A fair acquire that is not queued tries once. */
-static enum rl_question question(const struct rl_acquire *acquire)
+static enum rl_command_kind command_kind(const struct rl_acquire *acquire)
 {
     if (rl_acquire_queue(acquire))
-        return RL_ASK_TAKE;
+        return RL_COMMAND_TAKE;
     if (acquire->fair)
-        return RL_ASK_TRY;
-    return rl_lease_is_plain(acquire->base.lease) && !acquire->fence ? RL_ASK_SET : RL_ASK_GRANT;
+        return RL_COMMAND_TRY;
+    return rl_lease_is_plain(acquire->base.lease) && !acquire->fence ? RL_COMMAND_SET : RL_COMMAND_GRANT;
 }
 
 /* A new lease for the next attempt, with the resources of the one before. Of a semaphore another slot. */
@@ -176,7 +176,7 @@ static struct rl_round *create_round(struct rl_acquire *acquire)
     lease->shared = acquire->shared;
     lease->ttl_ms = acquire->terms.ttl_ms;
     lease->queued = queue != NULL;
-    struct rl_round *round = rl_round_create(lease->locks, lease, question(acquire), &terms);
+    struct rl_round *round = rl_round_create(lease->locks, lease, command_kind(acquire), &terms);
     if (!round)
         return NULL;
     round->ticket = queue ? queue->ticket : 0;

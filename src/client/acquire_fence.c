@@ -58,7 +58,7 @@ static void raise_token(struct rl_acquire *acquire)
         .drift_ppm = locks->core->options.drift_ppm,
         .validity_end = operation->round->rules.validity_end,
     };
-    struct rl_round *round = rl_round_create(locks, operation->lease, RL_ASK_KEEP, &terms);
+    struct rl_round *round = rl_round_create(locks, operation->lease, RL_COMMAND_KEEP, &terms);
     acquire->raising = round != NULL;
     if (!round) {
         rl_lease_release_detached(operation->lease);

@@ -53,7 +53,7 @@ void rl_acquire_wait_on(struct rl_acquire *acquire)
         return;
     bool held = acquire->base.round->rules.verdict == QUORUM_LOST_HELD;
     rl_queue_tried(waiter, held, wait->pause.set ? wait->pause.due : wait->retry.deadline);
-    if (rl_queue_is_called(waiter))
+    if (rl_queue_can_be_notified(waiter))
         rl_acquire_wait_stop(acquire);
 }
 
@@ -69,14 +69,14 @@ static void on_handed(struct rl_waiter *waiter, struct rl_round *round)
     rl_acquire_handed(acquire_of(waiter), round);
 }
 
-static void on_slot_called(struct rl_waiter *waiter, unsigned slot)
+static void on_slot_freed(struct rl_waiter *waiter, unsigned slot)
 {
     struct rl_acquire *acquire = acquire_of(waiter);
     if (!is_attempting(acquire) && acquire->slots)
-        quorum_permits_called(acquire->slots, slot);
+        quorum_permits_freed(acquire->slots, slot);
 }
 
-static void on_uncalled(struct rl_waiter *waiter)
+static void on_must_poll(struct rl_waiter *waiter)
 {
     struct rl_acquire *acquire = acquire_of(waiter);
     if (!acquire->wait->pause.set && acquire->base.round)
@@ -87,7 +87,7 @@ static void on_pause_over(struct rl_timer *timer)
 {
     struct rl_acquire_wait *wait =
         (struct rl_acquire_wait *)(void *)((char *)timer - offsetof(struct rl_acquire_wait, pause));
-    if (rl_queue_is_called(&wait->waiter))
+    if (rl_queue_can_be_notified(&wait->waiter))
         return; /* a majority can wake it by now, or a look is in progress */
     if (wait->waiter.queue)
         rl_queue_try(&wait->waiter);
@@ -129,8 +129,8 @@ bool rl_acquire_wait_begin(struct rl_acquire *acquire, quorum_time deadline, boo
     wait->keep_waiting = keep_waiting;
     wait->pause.fire = on_pause_over;
     wait->waiter.attempt = on_turn;
-    wait->waiter.uncalled = on_uncalled;
-    wait->waiter.slot_called = on_slot_called;
+    wait->waiter.must_poll = on_must_poll;
+    wait->waiter.slot_freed = on_slot_freed;
     wait->waiter.permits = acquire->permits;
     wait->waiter.shared = acquire->shared;
     wait->waiter.deadline = deadline;

@@ -61,7 +61,7 @@ static struct rl_round *create_round(struct rl_lease *lease, const redlock_acqui
         .minimum_validity = options->minimum_validity_ms * QUORUM_MILLISECOND,
         .all_answers = options->all_answers,
     };
-    return rl_round_create(locks, lease, RL_ASK_EXTEND, &terms);
+    return rl_round_create(locks, lease, RL_COMMAND_EXTEND, &terms);
 }
 
 static void begin(struct adopt *adopt, const redlock_acquire_options *options, const struct rl_caller *caller,

@@ -1,7 +1,7 @@
 /*
  * The queue of completions from the loop's thread to the threads that call redlock_dispatch(): ended operations, and
- * events of locks. The loop's thread never waits for a dispatching thread: it pushes what one turn of the loop has
- * gathered to a lock-free stack, and writes the eventfd if the stack was empty. The mutex is only between threads that
+ * events of locks. The loop's thread never waits for a dispatching thread: it pushes the completions of one turn of the
+ * loop to a lock-free stack, and writes the eventfd if the stack was empty. The mutex is only between threads that
  * dispatch or close.
  */
 #ifndef RL_COMPLETIONS_H
@@ -58,8 +58,8 @@ void rl_completions_enter_last(struct rl_completions *completions);
 /* Runs what has been posted. true: the last completion has come. */
 bool rl_completions_run(struct rl_completions *completions);
 
-/* The dispatching thread leaves, perhaps by ending inside a callback: what it has taken and not run waits for the next
- * one. After the last completion no thread may enter. */
+/* The dispatching thread leaves, perhaps by ending inside a callback: the completions that it has taken and not run
+ * wait for the next one. After the last completion no thread may enter. */
 void rl_completions_leave(struct rl_completions *completions);
 
 bool rl_completions_is_dispatcher(const struct rl_completions *completions);

@@ -33,7 +33,7 @@ struct rl_round *rl_extend_round(struct rl_lease *lease, uint32_t ttl_ms)
         .validity_end = atomic_load_explicit(&lease->validity_end, memory_order_acquire),
     };
     struct rl_round *round = rl_round_create(&lease->locks->client->locks, lease,
-                                             rl_lease_is_plain(lease) ? RL_ASK_EXTEND : RL_ASK_KEEP, &terms);
+                                             rl_lease_is_plain(lease) ? RL_COMMAND_EXTEND : RL_COMMAND_KEEP, &terms);
     /* Send the fencing token again: with each further node that stores it, one more node may lose its data. */
     if (round)
         round->fence = rl_lease_own_fence(lease);

@@ -10,7 +10,7 @@
 #include "src/client/inspect.h"
 #include "src/core/clock.h"
 #include "src/core/result.h"
-#include "src/lock/question.h"
+#include "src/lock/round_command.h"
 #include "src/node/fanout.h"
 #include "src/node/guard.h"
 #include "src/node/reply.h"

@@ -5,6 +5,7 @@
 #include <stddef.h>
 
 #include "src/client/loop_thread.h"
+#include "src/core/event.h"
 #include "src/core/memory.h"
 #include "src/lock/lease.h"
 
@@ -24,15 +25,14 @@ static struct rl_lock_events *events_of(struct rl_completion *completion)
     return (struct rl_lock_events *)(void *)((char *)completion - offsetof(struct rl_lock_events, completion));
 }
 
-/* A warning is reported without a loss, even if the lock has been lost since. */
 static void run(struct rl_completion *completion)
 {
     struct rl_lock_events *events = events_of(completion);
     unsigned pending = atomic_exchange(&events->pending, 0);
-    for (int event = REDLOCK_EVENT_RENEWAL_FAILING; event <= REDLOCK_EVENT_LOST; event++)
-        if (pending & 1u << event && !atomic_load(&events->stopped))
-            events->event(events->lock, event,
-                          event == REDLOCK_EVENT_LOST ? redlock_lock_loss(events->lock) : (int)REDLOCK_NOT_LOST,
+    for (const struct rl_event *event = rl_events; event < rl_events + RL_EVENT_COUNT; event++)
+        if (pending & event->bit && !atomic_load(&events->stopped))
+            events->event(events->lock, event->value,
+                          event->has_loss ? redlock_lock_loss(events->lock) : (int)REDLOCK_NOT_LOST,
                           redlock_validity_ms(events->lock), events->arg);
 }
 
@@ -78,7 +78,7 @@ void rl_lock_events_post(redlock_lock *lock, int event, int loss, int64_t validi
     if (!events->lock)
         events->lock = lock;
     rl_lock_events_ref(events);
-    if (atomic_fetch_or(&events->pending, 1u << event) == 0)
+    if (atomic_fetch_or(&events->pending, rl_event_bit(event)) == 0)
         rl_completions_add(&events->thread->completions, &events->completion);
     else
         rl_lock_events_unref(events);

@@ -51,7 +51,7 @@ void rl_loop_thread_end(redlock_client *client);
 /* The same after the last completion of redlock_close_async(), whose callback is the last. */
 void rl_loop_thread_end_async(redlock_client *client);
 
-/* The same in a forked child: frees what it can, without callbacks. */
+/* The same in a forked child, without callbacks. Leaves the client alone if its thread was busy during the fork. */
 void rl_loop_thread_drop(redlock_client *client);
 
 int rl_loop_thread_close_async(redlock_client **client, redlock_callback callback, void *arg);

@@ -10,7 +10,7 @@
 #include "src/core/clock.h"
 #include "src/core/memory.h"
 #include "src/core/result.h"
-#include "src/lock/question.h"
+#include "src/lock/round_command.h"
 
 /* Callbacks per turn of the loop, so that the host's other events get their turn. */
 #define REPORTS_PER_TURN 1024

@@ -160,7 +160,7 @@ static void begin(struct query *query, const char *resource, size_t size)
         rl_operation_complete(operation, status);
         return;
     }
-    struct rl_round *round = rl_round_create(locks, operation->lease, RL_ASK_QUERY, &terms);
+    struct rl_round *round = rl_round_create(locks, operation->lease, RL_COMMAND_QUERY, &terms);
     if (round)
         round->replied = replied;
     rl_operation_start_round(operation, round, decided);

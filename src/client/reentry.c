@@ -55,7 +55,7 @@ static void extend_first(struct rl_acquire *acquire)
     rl_round_leave(operation->round);
     struct rl_round *round = rl_extend_round(operation->lease, acquire->terms.ttl_ms);
     if (round && wants_token(acquire)) {
-        round->question = RL_ASK_KEEP;
+        round->command = RL_COMMAND_KEEP;
         round->fence = acquire->fence->token;
         round->replied = rl_acquire_replied;
     }

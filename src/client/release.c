@@ -11,7 +11,7 @@ static struct rl_round *create_round(struct rl_lease *lease, bool all_answers)
 {
     const struct quorum_terms terms = {
         .kind = QUORUM_RELEASE, .nodes = lease->locks->nodes->count, .all_answers = all_answers};
-    return rl_round_create(lease->locks, lease, RL_ASK_RELEASE, &terms);
+    return rl_round_create(lease->locks, lease, RL_COMMAND_RELEASE, &terms);
 }
 
 static void decided(struct rl_round *round)

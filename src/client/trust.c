@@ -6,9 +6,9 @@
 
 static void replied(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply)
 {
-    struct rl_node *told = &round->locks->client->nodes->node[node];
+    struct rl_node *target = &round->locks->client->nodes->node[node];
     if (vote->vote == QUORUM_GRANTED)
-        rl_guard_take_reply(told, reply, round->slot[node].request.sent, rl_node_heard(told));
+        rl_guard_take_reply(target, reply, round->slot[node].request.sent, rl_node_heard(target));
 }
 
 static void decided(struct rl_round *round)
@@ -37,7 +37,7 @@ int rl_trust_start(redlock_client *client, redlock_callback callback, void *arg)
         rl_operation_complete(operation, status);
         return REDLOCK_OK;
     }
-    struct rl_round *round = rl_round_create(&client->locks, operation->lease, RL_ASK_TRUST, &terms);
+    struct rl_round *round = rl_round_create(&client->locks, operation->lease, RL_COMMAND_TRUST, &terms);
     if (round)
         round->replied = replied;
     rl_operation_start_round(operation, round, decided);

@@ -8,7 +8,7 @@
 
 /* ------------------------------------------------------------------------------------------------------------ words */
 
-/* A new status is one line here, beside its value in the public header; so is a new outcome, event or loss. */
+/* A new status is one line here, beside its value in the public header; so is a new outcome or loss. */
 #define STATUSES(X)                                                                                                    \
     X(OK, "done")                                                                                                      \
     X(HELD, "held by another client")                                                                                  \

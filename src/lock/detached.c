@@ -21,7 +21,7 @@ static bool try_to_release(struct rl_lease *lease)
     const struct quorum_terms terms = {.kind = QUORUM_RELEASE, .nodes = lease->locks->nodes->count};
     if (!lease->may_hold)
         return true;
-    struct rl_round *round = rl_round_create(lease->locks, lease, RL_ASK_RELEASE, &terms);
+    struct rl_round *round = rl_round_create(lease->locks, lease, RL_COMMAND_RELEASE, &terms);
     if (!round)
         return false;
     rl_round_start(round);

@@ -24,7 +24,7 @@ static struct rl_round *create(struct rl_queue *queue)
     struct rl_lease *lease = rl_lease_create_one(locks, resource.bytes, resource.size, &status);
     if (!lease)
         return NULL;
-    struct rl_round *offer = rl_round_create(locks, lease, RL_ASK_TAKE, &terms);
+    struct rl_round *offer = rl_round_create(locks, lease, RL_COMMAND_TAKE, &terms);
     lease->queued = true;
     lease->ttl_ms = (uint32_t)(terms.ttl / QUORUM_MILLISECOND);
     rl_lease_unref(lease);

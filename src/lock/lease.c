@@ -10,6 +10,7 @@
 
 #include "src/core/clock.h"
 #include "src/core/escape.h"
+#include "src/core/event.h"
 #include "src/core/memory.h"
 #include "src/core/result.h"
 #include "src/lock/locks.h"
@@ -223,8 +224,8 @@ void rl_lease_end_handle(redlock_lock *lock)
 static void notice(struct rl_lease *lease, int event)
 {
     for (redlock_lock *handle = lease->handles.all; handle; handle = handle->next)
-        handle->pending |= 1u << event;
-    rl_leases_notice(lease, 1u << event);
+        handle->pending |= rl_event_bit(event);
+    rl_leases_notice(lease, rl_event_bit(event));
 }
 
 void rl_lease_give(redlock_lock *lock)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "src/core/clock.h"
+#include "src/core/event.h"
 #include "src/core/memory.h"
 #include "src/lock/locks.h"
 
@@ -172,24 +173,22 @@ void rl_leases_notice(struct rl_lease *lease, unsigned notices)
     leases->noticed_last = lease;
 }
 
-static redlock_lock *next_to_tell(const struct rl_lease *lease, int event)
+static redlock_lock *next_to_notify(const struct rl_lease *lease, const struct rl_event *event)
 {
     redlock_lock *handle = lease->handles.all;
-    while (handle && !(handle->given && handle->pending & 1u << event))
+    while (handle && !(handle->given && handle->pending & event->bit))
         handle = handle->next;
     return handle;
 }
 
-/* A callback may release handles and create new ones, so the search restarts after each. A warning that was recorded
- * before the loss is reported before it, without a loss. */
-static void tell(struct rl_lease *lease, int event)
+/* A callback may release handles and create new ones, so the search restarts after each. */
+static void report_event(struct rl_lease *lease, const struct rl_event *event)
 {
     redlock_lock *handle;
-    while ((handle = next_to_tell(lease, event)) != NULL) {
-        handle->pending &= ~(1u << event);
+    while ((handle = next_to_notify(lease, event)) != NULL) {
+        handle->pending &= ~event->bit;
         if (handle->event)
-            handle->event(handle, event,
-                          event == REDLOCK_EVENT_LOST ? atomic_load(&lease->loss) : (int)REDLOCK_NOT_LOST,
+            handle->event(handle, event->value, event->has_loss ? atomic_load(&lease->loss) : (int)REDLOCK_NOT_LOST,
                           (int64_t)(rl_lease_validity(lease) / QUORUM_MILLISECOND), handle->event_arg);
     }
 }
@@ -197,14 +196,14 @@ static void tell(struct rl_lease *lease, int event)
 bool rl_leases_notify(struct rl_locks *locks)
 {
     struct rl_leases *leases = &locks->leases;
-    for (unsigned told = 0; leases->noticed && told < 1024; told++) {
+    for (unsigned reported = 0; leases->noticed && reported < 1024; reported++) {
         struct rl_lease *lease = leases->noticed;
         unsigned notices = lease->handles.notices;
         leases->noticed = lease->links.next_noticed;
         lease->handles.notices = 0;
-        for (int event = REDLOCK_EVENT_RENEWAL_FAILING; event <= REDLOCK_EVENT_LOST; event++)
-            if (notices & 1u << event)
-                tell(lease, event);
+        for (const struct rl_event *event = rl_events; event < rl_events + RL_EVENT_COUNT; event++)
+            if (notices & event->bit)
+                report_event(lease, event);
         rl_lease_unref(lease);
     }
     return leases->noticed != NULL;

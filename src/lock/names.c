@@ -5,7 +5,7 @@
 
 #include "src/core/result.h"
 #include "src/lock/lease.h"
-#include "src/lock/question.h"
+#include "src/lock/round_command.h"
 
 static bool ends_with(const char *resource, size_t size, const char *suffix)
 {

@@ -9,8 +9,8 @@
 #include "src/core/wall.h"
 #include "src/lock/handover.h"
 #include "src/lock/locks.h"
-#include "src/lock/question.h"
 #include "src/lock/round.h"
+#include "src/lock/round_command.h"
 #include "src/node/guard.h"
 
 #define REFRESH  (RL_OVERTAKE_MS * QUORUM_MILLISECOND)
@@ -171,10 +171,10 @@ bool rl_queue_join(struct rl_locks *locks, const struct rl_names *names, struct 
     return true;
 }
 
-static void sign_out(struct rl_queue *queue)
+static void dequeue(struct rl_queue *queue)
 {
     const struct quorum_terms terms = {.kind = QUORUM_LOOK, .nodes = queue->locks->nodes->count};
-    struct rl_round *round = rl_round_create(queue->locks, queue->lease, RL_ASK_LEAVE, &terms);
+    struct rl_round *round = rl_round_create(queue->locks, queue->lease, RL_COMMAND_DEQUEUE, &terms);
     if (!round)
         return; /* the entries expire by themselves */
     rl_round_start(round);
@@ -198,7 +198,7 @@ static void remove_waiter(struct rl_queue *queue, struct rl_waiter *waiter)
 static struct rl_waiter *next_reader(const struct rl_queue *queue)
 {
     for (struct rl_waiter *waiter = queue->first; waiter && waiter->shared; waiter = waiter->next)
-        if (waiter->call != queue->calls)
+        if (waiter->turn != queue->turns)
             return waiter;
     return NULL;
 }
@@ -207,10 +207,10 @@ static struct rl_waiter *next_reader(const struct rl_queue *queue)
 static void attempt_together(struct rl_queue *queue)
 {
     struct rl_waiter *waiter = queue->first;
-    queue->calls++;
+    queue->turns++;
     queue->again = false;
     do {
-        waiter->call = queue->calls;
+        waiter->turn = queue->turns;
         waiter->attempt(waiter);
         waiter = next_reader(queue);
     } while (waiter && !queue->again);
@@ -247,8 +247,8 @@ void rl_queue_leave(struct rl_waiter *waiter, const struct rl_lease *won)
      * to. */
     bool offered = queue->offer != NULL;
     if (rl_handover_end(queue, won) || (!won && !offered))
-        sign_out(queue);
-    queue->rules.signed_in = queue->rules.listed = 0;
+        dequeue(queue);
+    queue->rules.enqueued = queue->rules.listed = 0;
     if (!queue->first) {
         rl_round_leave(queue->looking);
         queue->looking = NULL;
@@ -263,7 +263,7 @@ void rl_queue_leave_late(struct rl_locks *locks, const struct rl_lease *won)
 {
     struct rl_queue *queue = find_alike(locks, won);
     if (queue && !queue->first)
-        sign_out(queue);
+        dequeue(queue);
 }
 
 /* ----------------------------------------------------------------------------------------------------------- looking */
@@ -277,7 +277,7 @@ static struct quorum_waiting_event answer(const struct rl_node *node, const redi
     quorum_duration remaining = left < 0 ? QUORUM_NEVER : (quorum_duration)left * QUORUM_MILLISECOND;
     quorum_duration withheld = rl_guard_withholds(node, now);
     return (struct quorum_waiting_event){
-        .type = QUORUM_WAITING_SIGNED,
+        .type = QUORUM_WAITING_ENQUEUED,
         .now = now,
         .node = node->index,
         .remaining = withheld > remaining ? withheld : remaining,
@@ -356,7 +356,7 @@ static void look(struct rl_queue *queue)
     const struct quorum_terms terms = {.kind = QUORUM_LOOK, .nodes = queue->locks->nodes->count};
     const struct quorum_waiting_event failed = {.type = QUORUM_WAITING_LOOKED, .now = rl_now()};
     rl_round_leave(queue->looking);
-    queue->looking = rl_round_create(queue->locks, queue->lease, RL_ASK_SIGN, &terms);
+    queue->looking = rl_round_create(queue->locks, queue->lease, RL_COMMAND_ENQUEUE, &terms);
     if (!queue->looking) {
         rl_queue_step(queue, &failed);
         return;
@@ -384,16 +384,16 @@ void rl_queue_step(struct rl_queue *queue, const struct quorum_waiting_event *ev
     else
         rl_timer_set(&queue->locks->core->timers, &queue->timer, deadline);
     bool may_have_changed = event->type == QUORUM_WAITING_LOOKED || event->type == QUORUM_WAITING_DEAF;
-    if (actions.sign_out)
-        sign_out(queue);
+    if (actions.dequeue)
+        dequeue(queue);
     if (actions.withdraw)
         rl_handover_withdraw(queue);
     if (actions.look)
         look(queue);
     else if (actions.attempt)
         attempt(queue);
-    else if (may_have_changed && !queue->rules.trying && !rl_queue_is_called(first))
-        first->uncalled(first);
+    else if (may_have_changed && !queue->rules.trying && !rl_queue_can_be_notified(first))
+        first->must_poll(first);
 }
 
 void rl_queue_try(struct rl_waiter *waiter)
@@ -413,14 +413,14 @@ void rl_queue_tried(struct rl_waiter *waiter, bool held, quorum_time rest_until)
     rl_queue_step(queue, &event);
 }
 
-bool rl_queue_is_called(const struct rl_waiter *waiter)
+bool rl_queue_can_be_notified(const struct rl_waiter *waiter)
 {
-    return waiter->queue && (waiter->queue->rules.looking || quorum_waiting_is_called(&waiter->queue->rules));
+    return waiter->queue && (waiter->queue->rules.looking || quorum_waiting_can_be_notified(&waiter->queue->rules));
 }
 
 /* One resource is free. For a lock on several, an attempt shows whether the others are. */
-static void call(struct rl_queue *queue, const struct quorum_waiting_event *event, const char *resource, size_t size,
-                 int slot)
+static void notify(struct rl_queue *queue, const struct quorum_waiting_event *event, const char *resource, size_t size,
+                   int slot)
 {
     const struct rl_names names = rl_names_of(resource, size);
     for (struct rl_queue *next; queue; queue = next) {
@@ -428,7 +428,7 @@ static void call(struct rl_queue *queue, const struct quorum_waiting_event *even
         if (!rl_lease_has(queue->lease, &names))
             continue;
         if (slot >= 0 && queue->first)
-            queue->first->slot_called(queue->first, (unsigned)slot);
+            queue->first->slot_freed(queue->first, (unsigned)slot);
         rl_queue_step(queue, event);
     }
 }
@@ -452,12 +452,12 @@ void rl_queues_wake(struct rl_locks *locks, unsigned node, unsigned ahead, const
 {
     size_t prefix = strlen(locks->core->options.prefix);
     const struct quorum_waiting_event event = {
-        .type = QUORUM_WAITING_CALLED, .now = rl_now(), .node = node, .ahead = ahead};
+        .type = QUORUM_WAITING_NOTIFIED, .now = rl_now(), .node = node, .ahead = ahead};
     if (size <= prefix || rl_guard_withholds(&locks->nodes->node[node], event.now) > 0)
         return;
     int slot = slot_of(key, &size);
-    call(*bucket(locks, 1, key + prefix, size - prefix), &event, key + prefix, size - prefix, slot);
-    call(locks->queues.buckets[RL_QUEUE_BUCKETS], &event, key + prefix, size - prefix, -1);
+    notify(*bucket(locks, 1, key + prefix, size - prefix), &event, key + prefix, size - prefix, slot);
+    notify(locks->queues.buckets[RL_QUEUE_BUCKETS], &event, key + prefix, size - prefix, -1);
 }
 
 void rl_queues_listening(struct rl_locks *locks, unsigned node, bool listening)

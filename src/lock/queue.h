@@ -28,20 +28,20 @@ struct rl_vote;
 struct rl_waiter {
     struct rl_queue *queue; /* NULL: not queued */
     struct rl_waiter *next;
-    quorum_time deadline;                                         /* the operation's; QUORUM_NEVER: none */
-    unsigned permits;                                             /* of a semaphore */
-    void (*slot_called)(struct rl_waiter *waiter, unsigned slot); /* one of its slots is free on a node */
-    quorum_duration ttl;                                          /* a node may hand the lock over; 0: it may not */
+    quorum_time deadline;                                        /* the operation's; QUORUM_NEVER: none */
+    unsigned permits;                                            /* of a semaphore */
+    void (*slot_freed)(struct rl_waiter *waiter, unsigned slot); /* one of its slots is free on a node */
+    quorum_duration ttl;                                         /* a node may hand the lock over; 0: it may not */
     quorum_duration minimum_validity;
     /* A majority has handed the lock over, to the round's lease. */
     void (*handed)(struct rl_waiter *waiter, struct rl_round *round);
     bool fair;
     bool shared;   /* a reader: tries together with the waiters ahead of it if all of them are readers */
-    uint64_t call; /* the queue's `calls` at its last attempt */
+    uint64_t turn; /* the queue's `turns` at its last attempt */
     /* Its turn: try to take the lock, then call rl_queue_tried() or rl_queue_leave(). */
     void (*attempt)(struct rl_waiter *waiter);
     /* No majority can wake it: it must try by itself, by rl_queue_try(). */
-    void (*uncalled)(struct rl_waiter *waiter);
+    void (*must_poll)(struct rl_waiter *waiter);
 };
 
 struct rl_queue {
@@ -57,7 +57,7 @@ struct rl_queue {
     uint64_t ticket;                  /* the first waiter's ticket on the nodes */
     uint64_t seen;                    /* the largest ticket that a node had seen before */
     uint64_t place[QUORUM_NODES_MAX]; /* by node: a later place, as of its last reply; 0: the ticket */
-    uint64_t calls;                   /* the number of turns of the first waiter */
+    uint64_t turns;                   /* the number of turns of the first waiter */
     bool fair;
     bool attempting; /* waiters are making attempts */
     bool again;      /* another turn must follow, for a new first waiter */
@@ -98,7 +98,7 @@ void rl_queue_try(struct rl_waiter *waiter);
 void rl_queue_answered(struct rl_waiter *waiter, unsigned node, const struct rl_vote *vote, const redisReply *reply);
 
 /* A majority of the nodes can wake the waiter. Otherwise it must try by itself now and then. */
-bool rl_queue_is_called(const struct rl_waiter *waiter);
+bool rl_queue_can_be_notified(const struct rl_waiter *waiter);
 
 /* An operation of this client waits for the lease's resource. */
 bool rl_queue_is_waiting(struct rl_locks *locks, const struct rl_lease *lease);

@@ -9,7 +9,7 @@
 #include "src/core/result.h"
 #include "src/lock/detached.h"
 #include "src/lock/locks.h"
-#include "src/lock/question.h"
+#include "src/lock/round_command.h"
 #include "src/lock/undo.h"
 #include "src/lock/vote.h"
 #include "src/node/guard.h"
@@ -42,7 +42,7 @@ static void destroy(struct rl_fanout *fanout)
 static const struct rl_fanout_type ask_type = {rl_vote_answered, rl_vote_attested, rl_vote_resend, destroy};
 static const struct rl_fanout_type release_type = {rl_undo_answered, NULL, rl_undo_resend, destroy};
 
-struct rl_round *rl_round_create(struct rl_locks *locks, struct rl_lease *lease, enum rl_question question,
+struct rl_round *rl_round_create(struct rl_locks *locks, struct rl_lease *lease, enum rl_command_kind command,
                                  const struct quorum_terms *terms)
 {
     bool releases = terms->kind == QUORUM_RELEASE;
@@ -55,7 +55,7 @@ struct rl_round *rl_round_create(struct rl_locks *locks, struct rl_lease *lease,
     quorum_round_init(&round->rules, terms);
     round->locks = locks;
     round->lease = rl_lease_ref(lease);
-    round->question = question;
+    round->command = command;
     return round;
 }
 
@@ -179,11 +179,11 @@ static void note_offer(struct rl_round *round, quorum_nodes nodes, bool subscrib
 
 static quorum_nodes send(struct rl_round *round, quorum_nodes nodes, bool subscribed, bool use_eval)
 {
-    struct rl_question_command built;
+    struct rl_round_command built;
     if (!nodes)
         return 0;
     built.subscribed = subscribed;
-    rl_question_format(&built, round, use_eval);
+    rl_round_command_format(&built, round, use_eval);
     quorum_nodes failed = rl_fanout_send(&round->fanout, nodes, &built.command);
     rl_command_free(&built.command);
     if (rl_round_is_grant(round))
@@ -194,7 +194,7 @@ static quorum_nodes send(struct rl_round *round, quorum_nodes nodes, bool subscr
 
 static bool enqueues(const struct rl_round *round)
 {
-    return round->question == RL_ASK_SIGN || round->question == RL_ASK_TAKE;
+    return round->command == RL_COMMAND_ENQUEUE || round->command == RL_COMMAND_TAKE;
 }
 
 quorum_nodes rl_round_send(struct rl_round *round, quorum_nodes nodes, bool use_eval)
@@ -250,7 +250,7 @@ void rl_round_step(struct rl_round *round, const struct quorum_event *event)
 
 static struct rl_usable usability(const struct rl_round *round, struct rl_node *node, quorum_time now)
 {
-    if (round->question == RL_ASK_TRUST && rl_guard_may_take_over(node))
+    if (round->command == RL_COMMAND_TRUST && rl_guard_may_take_over(node))
         return (struct rl_usable){RL_USABLE, false, QUORUM_PENDING, ""};
     return rl_node_usable(node, now, rl_round_is_grant(round));
 }
@@ -278,15 +278,15 @@ static void sort_nodes(struct rl_round *round, struct quorum_event *start)
 /* With all_answers the round waits for a node that is connecting; otherwise that node gets the kept undo later. */
 static void start_release(struct rl_round *round)
 {
-    quorum_nodes told = round->lease->may_hold;
-    struct quorum_event start = {.type = QUORUM_START, .now = rl_now(), .usable = told};
+    quorum_nodes targets = round->lease->may_hold;
+    struct quorum_event start = {.type = QUORUM_START, .now = rl_now(), .usable = targets};
     for (unsigned i = 0; round->rules.terms.all_answers && i < round->locks->nodes->count; i++)
         if (rl_node_usable(&round->locks->nodes->node[i], start.now, false).is == RL_COMING)
-            start.coming |= told & quorum_node(i);
+            start.coming |= targets & quorum_node(i);
     start.usable &= ~start.coming;
     rl_round_step(round, &start);
     for (unsigned i = 0; i < round->locks->nodes->count; i++)
-        if (!(told & quorum_node(i)) && !quorum_round_over(&round->rules)) {
+        if (!(targets & quorum_node(i)) && !quorum_round_over(&round->rules)) {
             rl_round_note(round, i, "it never had the key");
             rl_round_count_out(round, i, QUORUM_ABSENT, false, start.now);
         }

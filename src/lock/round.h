@@ -16,7 +16,7 @@ struct rl_round {
     struct quorum_round rules;
     struct rl_locks *locks;
     struct rl_lease *lease; /* a reference */
-    enum rl_question question;
+    enum rl_command_kind command;
     struct rl_round *next; /* in the list of rounds that wait for a node */
     struct rl_round *previous;
     bool on_list;
@@ -29,14 +29,14 @@ struct rl_round {
     void *owner;                     /* for the callbacks */
     uint64_t fence;                  /* the fencing token to send; 0: none */
     quorum_nodes kept;               /* nodes that get the release when they are connected again */
-    uint64_t ticket;                 /* TAKE, SIGN: the waiter's ticket */
-    struct rl_lease *offer;          /* TAKE, SIGN: nodes may hand the lock over to it; a reference, or NULL */
+    uint64_t ticket;                 /* TAKE, ENQUEUE: the waiter's ticket */
+    struct rl_lease *offer;          /* TAKE, ENQUEUE: nodes may hand the lock over to it; a reference, or NULL */
     char (*text)[RL_NODE_TEXT_SIZE]; /* per node, why it did not grant; NULL: there is nothing to say */
     struct rl_slot slot[];           /* one per node */
 };
 
 /* Creates a round with one reference, the caller's. NULL: no memory. */
-struct rl_round *rl_round_create(struct rl_locks *locks, struct rl_lease *lease, enum rl_question question,
+struct rl_round *rl_round_create(struct rl_locks *locks, struct rl_lease *lease, enum rl_command_kind command,
                                  const struct quorum_terms *terms);
 
 /* Sends to all usable nodes. May call decided() before it returns. */

@@ -81,7 +81,7 @@ static bool is_worth_repeating(const struct rl_round *round, struct rl_slot *slo
 static void take_reply(struct rl_round *round, struct rl_request *request, const struct rl_answer *answer)
 {
     unsigned node = request->node->index;
-    struct rl_vote vote = rl_reply_vote(RL_ASK_RELEASE, answer->reply);
+    struct rl_vote vote = rl_reply_vote(RL_COMMAND_RELEASE, answer->reply);
     bool again = is_worth_repeating(round, &round->fanout.slot[node], &vote, answer);
     if (rl_round_is_open(round, node) && !(vote.noscript && !request->use_eval)) {
         rl_fanout_note_latency(request, answer->now);

@@ -10,7 +10,7 @@
  * removes the entry. */
 static bool leaves_place(const struct rl_round *round)
 {
-    return round->question == RL_ASK_TAKE && round->rules.verdict == QUORUM_WON;
+    return round->command == RL_COMMAND_TAKE && round->rules.verdict == QUORUM_WON;
 }
 
 void rl_vote_count(struct rl_round *round, unsigned node, struct rl_vote vote, quorum_time now)
@@ -55,7 +55,7 @@ static struct rl_vote judge_fence(const struct rl_round *round, struct rl_vote v
 {
     if (is_far_off(round, &vote))
         return (struct rl_vote){.vote = QUORUM_REFUSED, .clock = true};
-    if (vote.clock && round->question == RL_ASK_KEEP && round->lease->fence)
+    if (vote.clock && round->command == RL_COMMAND_KEEP && round->lease->fence)
         return (struct rl_vote){.vote = QUORUM_GRANTED};
     return vote;
 }
@@ -111,7 +111,7 @@ static void count_grant(struct rl_round *round, const struct rl_request *request
 static void take_reply(struct rl_round *round, struct rl_request *request, const struct rl_answer *answer)
 {
     unsigned node = request->node->index;
-    struct rl_vote vote = judge_fence(round, rl_reply_vote(round->question, answer->reply));
+    struct rl_vote vote = judge_fence(round, rl_reply_vote(round->command, answer->reply));
     if (rl_round_is_open(round, node)) {
         rl_fanout_note_latency(request, answer->now);
         note_reply(round, node, &vote, answer->reply);
@@ -155,7 +155,7 @@ bool rl_vote_resend(struct rl_fanout *fanout, struct rl_request *request, bool u
 {
     struct rl_round *round = (struct rl_round *)fanout;
     if (quorum_round_over(&round->rules) ||
-        (round->question == RL_ASK_LEAVE && rl_queue_is_waiting(round->locks, round->lease)))
+        (round->command == RL_COMMAND_DEQUEUE && rl_queue_is_waiting(round->locks, round->lease)))
         return false;
     return rl_round_send(round, quorum_node(request->node->index), use_eval) == 0;
 }

@@ -59,13 +59,13 @@ void rl_attest_owe(struct rl_node *node)
 }
 
 /* Formats the command for the first node that needs it; the same bytes go to every node. */
-static bool format(const struct rl_nodes *nodes, bool look, bool whole, struct rl_command *command)
+static bool format(const struct rl_nodes *nodes, bool look, bool use_eval, struct rl_command *command)
 {
     if (command->bytes)
         return true;
     command->count = 0;
     if (look) {
-        rl_command_script(command, RL_SCRIPT_ATTEST, whole, "1");
+        rl_command_script(command, RL_SCRIPT_ATTEST, use_eval, "1");
         rl_command_add_text(command, nodes->core->options.marker_key);
     } else {
         rl_command_add(command, "GETRANGE", 8);
@@ -77,13 +77,13 @@ static bool format(const struct rl_nodes *nodes, bool look, bool whole, struct r
 }
 
 /* A look that decides about grants whose proof has arrived already. */
-static bool send_look(struct rl_node *node, struct rl_proof *proof, bool whole)
+static bool send_look(struct rl_node *node, struct rl_proof *proof, bool use_eval)
 {
     struct rl_command command;
     command.bytes = NULL;
     proof->look = true;
-    proof->request.use_eval = whole;
-    bool sent = format(node->nodes, true, whole, &command) && rl_node_send(node, &proof->request, &command);
+    proof->request.use_eval = use_eval;
+    bool sent = format(node->nodes, true, use_eval, &command) && rl_node_send(node, &proof->request, &command);
     rl_command_free(&command);
     return sent;
 }

@@ -11,14 +11,14 @@
 #include "src/node/nodes.h"
 #include "src/node/reply.h"
 
-void rl_guard_command(struct rl_nodes *nodes, const struct rl_node *node, enum rl_guard_task task, bool whole,
+void rl_guard_command(struct rl_nodes *nodes, const struct rl_node *node, enum rl_guard_task task, bool use_eval,
                       struct rl_command *command, struct rl_guard_numbers *numbers)
 {
     static const char *const tasks[] = {"look", "jumped", "trust"};
     const redlock_options *options = &nodes->core->options;
     snprintf(numbers->max_ttl, sizeof numbers->max_ttl, "%u", options->max_ttl_ms);
     snprintf(numbers->nodes, sizeof numbers->nodes, "%u", nodes->count);
-    rl_command_script(command, RL_SCRIPT_GUARD, whole, "1");
+    rl_command_script(command, RL_SCRIPT_GUARD, use_eval, "1");
     rl_command_add_text(command, options->marker_key);
     rl_command_add_text(command, numbers->max_ttl);
     rl_command_add_text(command, options->deployment);

@@ -41,7 +41,7 @@ struct rl_guard_numbers {
 };
 
 /* Builds the script's call for one node, or for all nodes (NULL). */
-void rl_guard_command(struct rl_nodes *nodes, const struct rl_node *node, enum rl_guard_task task, bool whole,
+void rl_guard_command(struct rl_nodes *nodes, const struct rl_node *node, enum rl_guard_task task, bool use_eval,
                       struct rl_command *command, struct rl_guard_numbers *numbers);
 
 /* Handles the script's reply. false: an error was recorded, and the connection may have ended. */

@@ -74,7 +74,7 @@ static void judge_version(struct rl_node *node)
     rl_guard_find(node, REDLOCK_FINDING_TOO_OLD, true);
 }
 
-static void server_told(struct rl_node *node, const redisReply *reply)
+static void take_server(struct rl_node *node, const redisReply *reply)
 {
     node->server.run_id[0] = node->server.name[0] = node->server.version[0] = '\0';
     if (reply->type != REDIS_REPLY_STRING)
@@ -84,7 +84,7 @@ static void server_told(struct rl_node *node, const redisReply *reply)
     judge_version(node);
 }
 
-static void replication_told(struct rl_node *node, const redisReply *reply)
+static void take_replication(struct rl_node *node, const redisReply *reply)
 {
     node->server.role[0] = '\0';
     if (reply->type != REDIS_REPLY_STRING)
@@ -94,7 +94,7 @@ static void replication_told(struct rl_node *node, const redisReply *reply)
         node->findings |= REDLOCK_FINDING_REPLICA;
 }
 
-static void memory_told(struct rl_node *node, const redisReply *reply)
+static void take_memory(struct rl_node *node, const redisReply *reply)
 {
     char *policy = node->facts.maxmemory_policy;
     if (reply->type == REDIS_REPLY_STRING)
@@ -103,7 +103,7 @@ static void memory_told(struct rl_node *node, const redisReply *reply)
         node->findings |= REDLOCK_FINDING_EVICTING;
 }
 
-static void persistence_told(struct rl_node *node, const redisReply *reply)
+static void take_persistence(struct rl_node *node, const redisReply *reply)
 {
     char aof[8] = "";
     if (reply->type == REDIS_REPLY_STRING)
@@ -119,13 +119,13 @@ static void take(struct rl_node *node, unsigned step, const redisReply *reply)
     if (step == RL_STEP_CLIENT_ID)
         node->server.client_id = reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0;
     else if (step == RL_STEP_SERVER)
-        server_told(node, reply);
+        take_server(node, reply);
     else if (step == RL_STEP_REPLICATION)
-        replication_told(node, reply);
+        take_replication(node, reply);
     else if (step == RL_STEP_MEMORY)
-        memory_told(node, reply);
+        take_memory(node, reply);
     else if (step == RL_STEP_PERSISTENCE)
-        persistence_told(node, reply);
+        take_persistence(node, reply);
     else if (reply->type == REDIS_REPLY_ERROR)
         rl_log(node->nodes->core, REDLOCK_LOG_DEBUG, "%s: handshake step %u: %.80s", node->address.name, step,
                reply->str);
@@ -313,7 +313,7 @@ static void kill_answered(struct rl_request *request, const struct rl_answer *an
     struct rl_node *node = request->node;
     if (answer->kind != RL_ANSWER_REPLY)
         return; /* still stale: the next connection retries */
-    node->handshake.debts.client_id[request - node->handshake.kill] = 0;
+    node->handshake.stale.client_id[request - node->handshake.kill] = 0;
     if (rl_reply_error(answer->reply) == RL_ERROR_NOT_PERMITTED)
         rl_log(
             node->nodes->core, REDLOCK_LOG_WARNING,
@@ -321,30 +321,30 @@ static void kill_answered(struct rl_request *request, const struct rl_answer *an
             node->address.name);
 }
 
-static void kill_link(struct rl_node *node, unsigned debt)
+static void kill_link(struct rl_node *node, unsigned link)
 {
     static const struct rl_request_type type = {.answered = kill_answered};
     static const struct rl_sender sender = {&type};
     char id[24];
-    snprintf(id, sizeof id, "%lld", (long long)node->handshake.debts.client_id[debt]);
+    snprintf(id, sizeof id, "%lld", (long long)node->handshake.stale.client_id[link]);
     struct rl_command command = {0};
     rl_command_add_text(&command, "CLIENT");
     rl_command_add_text(&command, "KILL");
     rl_command_add_text(&command, "ID");
     rl_command_add_text(&command, id);
-    node->handshake.kill[debt].sender = &sender;
+    node->handshake.kill[link].sender = &sender;
     if (rl_command_format(&command))
-        rl_node_send(node, &node->handshake.kill[debt], &command);
+        rl_node_send(node, &node->handshake.kill[link], &command);
     rl_command_free(&command);
 }
 
 void rl_handshake_settle(struct rl_node *node)
 {
-    struct rl_stale_links *debts = &node->handshake.debts;
+    struct rl_stale_links *stale = &node->handshake.stale;
     /* A new server process has none of the old one's connections, and may assign their IDs to other clients. */
-    if (!node->server.run_id[0] || strcmp(node->server.run_id, debts->run_id) != 0)
-        memset(debts, 0, sizeof *debts);
+    if (!node->server.run_id[0] || strcmp(node->server.run_id, stale->run_id) != 0)
+        memset(stale, 0, sizeof *stale);
     for (unsigned i = 0; i < RL_STALE_LINKS_MAX; i++)
-        if (debts->client_id[i])
+        if (stale->client_id[i])
             kill_link(node, i);
 }

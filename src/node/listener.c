@@ -90,7 +90,7 @@ static void handed(struct rl_listener *listener, const char *at, const char *end
 }
 
 /* The message is one digit, the number of live waiters ahead of this client, and the key. */
-static void called(struct rl_listener *listener, const redisReply *text)
+static void take_message(struct rl_listener *listener, const redisReply *text)
 {
     if (text->type == REDIS_REPLY_STRING && text->len > 1 && text->str[0] == 'G')
         handed(listener, text->str + 1, text->str + text->len);
@@ -114,7 +114,7 @@ static bool take(struct rl_listener *listener, const redisReply *reply)
     if (is(reply->element[0], "subscribe"))
         subscribed(listener);
     else if (is(reply->element[0], "message"))
-        called(listener, reply->element[2]);
+        take_message(listener, reply->element[2]);
     return true;
 }
 

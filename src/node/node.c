@@ -155,16 +155,16 @@ bool rl_node_is_drained(const struct rl_node *node, quorum_time since, quorum_ti
 
 /* Records a broken connection whose commands the server may still execute. A handshake sets no keys: it is not
  * recorded, and must not replace an earlier connection. */
-static void remember_debt(struct rl_node *node)
+static void remember_stale_link(struct rl_node *node)
 {
     const struct rl_server *server = &node->server;
-    struct rl_stale_links *debts = &node->handshake.debts;
+    struct rl_stale_links *stale = &node->handshake.stale;
     if (rl_flight_is_empty(&node->flight) || node->state != RL_NODE_READY || server->client_id == 0)
         return;
-    if (strcmp(debts->run_id, server->run_id) != 0)
-        memset(debts, 0, sizeof *debts);
-    memcpy(debts->run_id, server->run_id, sizeof debts->run_id);
-    debts->client_id[debts->count++ % RL_STALE_LINKS_MAX] = server->client_id;
+    if (strcmp(stale->run_id, server->run_id) != 0)
+        memset(stale, 0, sizeof *stale);
+    memcpy(stale->run_id, server->run_id, sizeof stale->run_id);
+    stale->client_id[stale->count++ % RL_STALE_LINKS_MAX] = server->client_id;
 }
 
 /* The connection has ended, or was not established. The state changes first: handlers of the ending requests must not
@@ -174,7 +174,7 @@ static void end(struct rl_node *node, bool permanent)
     bool connecting = node->state == RL_NODE_CONNECTING, was_ready = node->state == RL_NODE_READY;
     if (node->state == RL_NODE_CLOSED)
         return;
-    remember_debt(node);
+    remember_stale_link(node);
     rl_link_close(&node->link);
     node->state = RL_NODE_BACKOFF;
     node->attempts.permanent = permanent;
@@ -281,12 +281,13 @@ static void start(struct rl_node *node)
 
 /* -------------------------------------------------------------------------------------------------------- heartbeat */
 
-static bool send_heartbeat(struct rl_node *node, bool whole)
+static bool send_heartbeat(struct rl_node *node, bool use_eval)
 {
     struct rl_command command = {0};
     struct rl_guard_numbers numbers;
     if (node->nodes->core->options.guard)
-        rl_guard_command(node->nodes, node, node->jumped ? RL_GUARD_JUMPED : RL_GUARD_LOOK, whole, &command, &numbers);
+        rl_guard_command(node->nodes, node, node->jumped ? RL_GUARD_JUMPED : RL_GUARD_LOOK, use_eval, &command,
+                         &numbers);
     else
         rl_command_add_text(&command, "TIME");
     struct rl_heartbeat *heartbeat = &node->heartbeat;

@@ -84,7 +84,7 @@ struct rl_handshake {
     unsigned steps_left;
     struct rl_request steps[RL_STEPS];
     struct rl_request kill[RL_STALE_LINKS_MAX];
-    struct rl_stale_links debts; /* stale connections, to be killed before any undo */
+    struct rl_stale_links stale; /* stale connections, to be killed before any undo */
 };
 
 struct rl_heartbeat {

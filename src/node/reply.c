@@ -255,28 +255,28 @@ static struct rl_vote wait(const redisReply *reply, bool take)
     return (struct rl_vote){.vote = QUORUM_HELD, .left_nothing = true, .record = (uint64_t)record};
 }
 
-struct rl_vote rl_reply_vote(enum rl_question question, const redisReply *reply)
+struct rl_vote rl_reply_vote(enum rl_command_kind command, const redisReply *reply)
 {
-    switch (question) {
-    case RL_ASK_SET:
+    switch (command) {
+    case RL_COMMAND_SET:
         return set(reply);
-    case RL_ASK_GRANT:
+    case RL_COMMAND_GRANT:
         return grant(reply);
-    case RL_ASK_EXTEND:
+    case RL_COMMAND_EXTEND:
         return own_key(reply, RL_KEY_DONE);
-    case RL_ASK_KEEP:
+    case RL_COMMAND_KEEP:
         return keep(reply);
-    case RL_ASK_RELEASE:
+    case RL_COMMAND_RELEASE:
         return own_key(reply, RL_KEY_UNANNOUNCED);
-    case RL_ASK_QUERY:
+    case RL_COMMAND_QUERY:
         return query(reply);
-    case RL_ASK_TRY:
-    case RL_ASK_TAKE:
-    case RL_ASK_SIGN:
-        return wait(reply, question != RL_ASK_SIGN);
-    case RL_ASK_LEAVE: /* after any other error the entry expires soon */
+    case RL_COMMAND_TRY:
+    case RL_COMMAND_TAKE:
+    case RL_COMMAND_ENQUEUE:
+        return wait(reply, command != RL_COMMAND_ENQUEUE);
+    case RL_COMMAND_DEQUEUE: /* after any other error the entry expires soon */
         return rl_reply_is_error(reply, "NOSCRIPT") ? refused(reply) : granted;
-    case RL_ASK_TRUST:
+    case RL_COMMAND_TRUST:
         return trust(reply);
     }
     return refused(reply);

@@ -8,18 +8,18 @@
 #include "quorum/tally.h"
 
 /* The request. */
-enum rl_question {
-    RL_ASK_SET,
-    RL_ASK_GRANT, /* as SET, by a script */
-    RL_ASK_EXTEND,
-    RL_ASK_KEEP, /* as EXTEND, for a lock that is not plain */
-    RL_ASK_RELEASE,
-    RL_ASK_QUERY,
-    RL_ASK_TRUST,
-    RL_ASK_TRY,  /* take the lock if no client waits for it */
-    RL_ASK_TAKE, /* take the lock in turn, or enter the queue */
-    RL_ASK_SIGN, /* enter the queue, or refresh the entry */
-    RL_ASK_LEAVE /* leave the queue */
+enum rl_command_kind {
+    RL_COMMAND_SET,
+    RL_COMMAND_GRANT, /* as SET, by a script */
+    RL_COMMAND_EXTEND,
+    RL_COMMAND_KEEP, /* as EXTEND, for a lock that is not plain */
+    RL_COMMAND_RELEASE,
+    RL_COMMAND_QUERY,
+    RL_COMMAND_TRUST,
+    RL_COMMAND_TRY,     /* take the lock if no client waits for it */
+    RL_COMMAND_TAKE,    /* take the lock in turn, or enter the queue */
+    RL_COMMAND_ENQUEUE, /* enter the queue, or refresh the entry */
+    RL_COMMAND_DEQUEUE  /* leave the queue */
 };
 
 /* The elements of wait.lua's answer, which describes them. The build compares this list with the script's. */
@@ -45,7 +45,7 @@ struct rl_vote {
                           slots, as bits */
 };
 
-struct rl_vote rl_reply_vote(enum rl_question question, const redisReply *reply);
+struct rl_vote rl_reply_vote(enum rl_command_kind command, const redisReply *reply);
 
 /* The class of an error, for every supported server, sent by a client or by a script. */
 enum rl_reply_error {

@@ -120,10 +120,10 @@ static bool rests(unsigned callers)
 {
     const struct quorum_waiting *rules = &queue_for_stock()->rules;
     quorum_nodes nodes = quorum_node(callers) - 1;
-    return (rules->listening & rules->signed_in & nodes) == nodes && !rules->looking && !rules->trying;
+    return (rules->listening & rules->enqueued & nodes) == nodes && !rules->looking && !rules->trying;
 }
 
-static bool rests_until_called(void *arg)
+static bool rests_until_notified(void *arg)
 {
     (void)arg;
     return rests(5);
@@ -160,7 +160,7 @@ START_TEST(silent_nodes_are_told_that_an_attempt_is_lost_before_the_next_look)
     for (unsigned i = 0; i < 5; i++)
         scene_hold(i, "stock");
     scene_start_acquire(&answer, "stock", &options);
-    ck_assert(scene_run(rests_until_called, NULL));
+    ck_assert(scene_run(rests_until_notified, NULL));
     for (unsigned i = 3; i < 5; i++)
         fake_server_add_rule(scene.node[i], &(struct fake_rule){.hold = true});
     snprintf(token, sizeof token, "%s", call_to_a_lost_attempt());
@@ -256,7 +256,7 @@ START_TEST(winner_leaves_the_queue_where_the_reply_was_late)
     for (unsigned i = 0; i < 5; i++)
         scene_hold(i, "stock");
     scene_start_acquire(&answer, "stock", &options);
-    ck_assert(scene_run(rests_until_called, NULL));
+    ck_assert(scene_run(rests_until_notified, NULL));
     snprintf(place, sizeof place, "%s", queue_for_stock()->lease->token);
     for (unsigned i = 3; i < 5; i++)
         fake_server_add_rule(scene.node[i], &(struct fake_rule){.hold = true});
@@ -612,7 +612,7 @@ static void wait_where_scripts_are_forgotten(void)
     options.wait_ms = REDLOCK_FOREVER;
     options.fair = true;
     scene_start_acquire(&answer, "stock", &options);
-    ck_assert(scene_run(rests_until_called, NULL));
+    ck_assert(scene_run(rests_until_notified, NULL));
     snprintf(place, sizeof place, "%s", queue_for_stock()->offer->lease->token);
     for (unsigned i = 0; i < 5; i++)
         fake_server_forget_scripts(scene.node[i]);
@@ -672,7 +672,7 @@ START_TEST(a_place_is_kept_for_the_next_waiter)
     scene_start_acquire(&second, "stock", &options);
     cancel(BY_CALL);
     ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
-    ck_assert(scene_run(rests_until_called, NULL));
+    ck_assert(scene_run(rests_until_notified, NULL));
     expect_withdrawals(false);
     for (unsigned i = 0; i < 5; i++)
         scene_let_go(i, "stock");

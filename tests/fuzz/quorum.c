@@ -238,7 +238,7 @@ static void check_waiting(const struct quorum_waiting *before, const struct quor
     bool is_own_idea = after->probing || before->terms.last_attempt <= event->now || actions.withdraw;
     fuzz_require(!actions.attempt || is_own_idea || quorum_count(heard) >= quorum_majority(after->terms.nodes),
                  "an attempt that too few nodes have called for");
-    fuzz_require(!(after->signed_in & ~quorum_all(after->terms.nodes)), "a node that is not there");
+    fuzz_require(!(after->enqueued & ~quorum_all(after->terms.nodes)), "a node that is not there");
 }
 
 static void run_waiting(struct fuzz_input *input)

@@ -95,10 +95,10 @@ START_TEST(word_of_a_free_slot_is_followed)
 {
     quorum_permits_init(&permits, NODES, 3, 0);
     quorum_permits_try(&permits);
-    quorum_permits_called(&permits, 2);
+    quorum_permits_freed(&permits, 2);
     ck_assert_uint_eq(permits.slot, 2);
     ck_assert_uint_eq(permits.tried, 0);
-    quorum_permits_called(&permits, 3); /* there is no slot 3 */
+    quorum_permits_freed(&permits, 3); /* there is no slot 3 */
     ck_assert_uint_eq(permits.slot, 2);
 }
 END_TEST

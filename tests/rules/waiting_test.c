@@ -56,7 +56,8 @@ static struct quorum_waiting_actions tried(struct quorum_waiting *waiting, quoru
 static struct quorum_waiting_actions called(struct quorum_waiting *waiting, unsigned node, unsigned ahead,
                                             quorum_time now)
 {
-    const struct quorum_waiting_event event = {.type = QUORUM_WAITING_CALLED, .now = now, .node = node, .ahead = ahead};
+    const struct quorum_waiting_event event = {
+        .type = QUORUM_WAITING_NOTIFIED, .now = now, .node = node, .ahead = ahead};
     return quorum_waiting_step(waiting, &event);
 }
 
@@ -64,7 +65,7 @@ static struct quorum_waiting_actions answered(struct quorum_waiting *waiting, un
                                               unsigned ahead, quorum_time now)
 {
     const struct quorum_waiting_event event = {
-        .type = QUORUM_WAITING_SIGNED, .now = now, .node = node, .remaining = remaining, .ahead = ahead};
+        .type = QUORUM_WAITING_ENQUEUED, .now = now, .node = node, .remaining = remaining, .ahead = ahead};
     return quorum_waiting_step(waiting, &event);
 }
 
@@ -72,23 +73,23 @@ static struct quorum_waiting_actions held_by(struct quorum_waiting *waiting, uns
                                              quorum_time now)
 {
     const struct quorum_waiting_event event = {
-        .type = QUORUM_WAITING_SIGNED, .now = now, .node = node, .remaining = QUORUM_NEVER, .holder = holder};
+        .type = QUORUM_WAITING_ENQUEUED, .now = now, .node = node, .remaining = QUORUM_NEVER, .holder = holder};
     return quorum_waiting_step(waiting, &event);
 }
 
 static bool is_quiet(struct quorum_waiting_actions actions)
 {
-    return !actions.look && !actions.attempt && !actions.sign_out;
+    return !actions.look && !actions.attempt && !actions.dequeue;
 }
 
 static bool is_look(struct quorum_waiting_actions actions)
 {
-    return actions.look && !actions.attempt && !actions.sign_out;
+    return actions.look && !actions.attempt && !actions.dequeue;
 }
 
 static bool is_attempt(struct quorum_waiting_actions actions)
 {
-    return actions.attempt && !actions.look && !actions.sign_out;
+    return actions.attempt && !actions.look && !actions.dequeue;
 }
 
 /* A waiter that is subscribed on all nodes and whose first look is in progress. */
@@ -112,7 +113,7 @@ static struct quorum_waiting queued(unsigned nodes, unsigned width, quorum_durat
     for (unsigned i = 0; i < nodes; i++)
         ck_assert(is_quiet(answered(&waiting, i, remaining, 1, begin)));
     ck_assert(is_quiet(looked(&waiting, begin)));
-    ck_assert(quorum_waiting_is_called(&waiting));
+    ck_assert(quorum_waiting_can_be_notified(&waiting));
     return waiting;
 }
 
@@ -131,7 +132,7 @@ START_TEST(without_a_majority_that_listens_it_does_not_look)
     ck_assert(is_quiet(step(&waiting, QUORUM_WAITING_LISTENING, 4, begin)));
     ck_assert_uint_eq(quorum_waiting_deadline(&waiting), QUORUM_NEVER);
     ck_assert(is_quiet(wake(&waiting, begin + 10 * REFRESH)));
-    ck_assert(!quorum_waiting_is_called(&waiting));
+    ck_assert(!quorum_waiting_can_be_notified(&waiting));
 }
 END_TEST
 
@@ -141,11 +142,11 @@ START_TEST(only_nodes_that_have_it_and_reach_it_can_call_it)
     for (unsigned i = 0; i < 3; i++)
         answered(&waiting, i, QUORUM_NEVER, 0, begin);
     looked(&waiting, begin);
-    ck_assert(quorum_waiting_is_called(&waiting));
+    ck_assert(quorum_waiting_can_be_notified(&waiting));
     step(&waiting, QUORUM_WAITING_DEAF, 4, begin); /* node 4 did not have its entry */
-    ck_assert(quorum_waiting_is_called(&waiting));
+    ck_assert(quorum_waiting_can_be_notified(&waiting));
     ck_assert(is_look(step(&waiting, QUORUM_WAITING_DEAF, 0, begin))); /* another may have been notified */
-    ck_assert(!quorum_waiting_is_called(&waiting));
+    ck_assert(!quorum_waiting_can_be_notified(&waiting));
 }
 END_TEST
 
@@ -154,7 +155,7 @@ START_TEST(deafness_to_a_majority_ends_the_looking)
     struct quorum_waiting waiting = queued(3, PLAIN, QUORUM_NEVER);
     ck_assert(is_quiet(step(&waiting, QUORUM_WAITING_DEAF, 0, begin)));
     ck_assert(is_quiet(step(&waiting, QUORUM_WAITING_DEAF, 1, begin)));
-    ck_assert(!quorum_waiting_is_called(&waiting));
+    ck_assert(!quorum_waiting_can_be_notified(&waiting));
     ck_assert_uint_eq(quorum_waiting_deadline(&waiting), QUORUM_NEVER);
     ck_assert(is_quiet(wake(&waiting, begin + 2 * REFRESH)));
     ck_assert(is_look(step(&waiting, QUORUM_WAITING_LISTENING, 1, begin + 2 * REFRESH)));
@@ -218,12 +219,12 @@ START_TEST(look_that_nobody_answers_is_repeated_after_a_second)
     struct quorum_waiting waiting = queued(3, PLAIN, QUORUM_NEVER);
     ck_assert(is_look(wake(&waiting, begin + REFRESH)));
     ck_assert(is_quiet(looked(&waiting, begin + REFRESH))); /* no node has its entry, so there is none to remove */
-    ck_assert(!quorum_waiting_is_called(&waiting));
+    ck_assert(!quorum_waiting_can_be_notified(&waiting));
     ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + 2 * REFRESH);
 }
 END_TEST
 
-START_TEST(without_refresh_and_stand_in_it_sleeps_until_it_is_called)
+START_TEST(without_refresh_and_stand_in_it_sleeps_until_it_is_notified)
 {
     struct quorum_waiting waiting = looking_with(3, PLAIN);
     waiting.terms.refresh = waiting.terms.stand_in = QUORUM_NEVER;
@@ -247,8 +248,8 @@ START_TEST(with_too_few_nodes_it_signs_out)
         answered(&waiting, 2, QUORUM_NEVER, 0, begin);
     struct quorum_waiting_actions actions = looked(&waiting, begin);
     ck_assert(!actions.look && !actions.attempt);
-    ck_assert_int_eq(actions.sign_out, _i == 2);
-    ck_assert_uint_eq(waiting.signed_in, _i == 2 ? 0 : 7);
+    ck_assert_int_eq(actions.dequeue, _i == 2);
+    ck_assert_uint_eq(waiting.enqueued, _i == 2 ? 0 : 7);
     ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + REFRESH); /* then it enters the queue again */
     ck_assert(is_quiet(wake(&waiting, begin + 1)));                        /* leaves only once */
 }
@@ -259,7 +260,7 @@ START_TEST(what_earlier_looks_signed_does_not_count)
     struct quorum_waiting waiting = queued(5, PLAIN, QUORUM_NEVER);
     ck_assert(is_look(wake(&waiting, begin + REFRESH)));
     answered(&waiting, 4, QUORUM_NEVER, 0, begin + REFRESH);
-    ck_assert(looked(&waiting, begin + REFRESH).sign_out);
+    ck_assert(looked(&waiting, begin + REFRESH).dequeue);
 }
 END_TEST
 
@@ -271,8 +272,8 @@ START_TEST(attempt_that_too_few_heard_of_is_signed_out)
     ck_assert(is_quiet(answered(&waiting, 0, QUORUM_NEVER, 0, begin)));
     ck_assert(is_quiet(answered(&waiting, 1, QUORUM_NEVER, 0, begin)));
     struct quorum_waiting_actions actions = tried(&waiting, begin);
-    ck_assert(actions.sign_out && !actions.look && !actions.attempt);
-    ck_assert_uint_eq(waiting.signed_in, 0);
+    ck_assert(actions.dequeue && !actions.look && !actions.attempt);
+    ck_assert_uint_eq(waiting.enqueued, 0);
 }
 END_TEST
 
@@ -283,7 +284,7 @@ START_TEST(attempt_that_a_majority_heard_of_stays_signed_in)
     for (unsigned i = 0; i < 3; i++)
         answered(&waiting, i, QUORUM_NEVER, 0, begin);
     ck_assert(is_quiet(tried(&waiting, begin)));
-    ck_assert_uint_eq(waiting.signed_in, 7);
+    ck_assert_uint_eq(waiting.enqueued, 7);
 }
 END_TEST
 
@@ -293,9 +294,9 @@ START_TEST(who_may_have_it_on_its_list_is_known_until_it_signs_out)
     struct quorum_waiting waiting = queued(5, PLAIN, QUORUM_NEVER);
     ck_assert(is_look(wake(&waiting, begin + REFRESH)));
     answered(&waiting, 4, QUORUM_NEVER, 0, begin + REFRESH);
-    ck_assert_uint_eq(waiting.signed_in, 16);
+    ck_assert_uint_eq(waiting.enqueued, 16);
     ck_assert_uint_eq(waiting.listed, 31);
-    ck_assert(looked(&waiting, begin + REFRESH).sign_out);
+    ck_assert(looked(&waiting, begin + REFRESH).dequeue);
     ck_assert_uint_eq(waiting.listed, 0);
 }
 END_TEST
@@ -338,7 +339,7 @@ START_TEST(look_does_not_begin_while_it_tries)
     ck_assert(is_attempt(called(&waiting, 1, 0, begin)));
     ck_assert(is_quiet(step(&waiting, QUORUM_WAITING_DEAF, 2, begin)));
     ck_assert(is_quiet(step(&waiting, QUORUM_WAITING_LISTENING, 2, begin)));
-    waiting.signed_in = 0; /* too few nodes would notify it */
+    waiting.enqueued = 0; /* too few nodes would notify it */
     ck_assert(is_quiet(step(&waiting, QUORUM_WAITING_LISTENING, 2, begin)));
     ck_assert(is_quiet(wake(&waiting, begin + 10 * MS)));
     ck_assert(!waiting.looking);
@@ -559,7 +560,7 @@ START_TEST(look_that_ends_during_an_attempt_does_not_sign_out)
     ck_assert(is_quiet(looked(&waiting, begin)));
     answered(&waiting, 0, QUORUM_NEVER, 1, begin);
     ck_assert(is_quiet(tried(&waiting, begin)));
-    ck_assert(quorum_waiting_is_called(&waiting));
+    ck_assert(quorum_waiting_can_be_notified(&waiting));
 }
 END_TEST
 
@@ -616,7 +617,7 @@ START_TEST(lost_attempt_of_one_who_listens_needs_no_look)
     for (unsigned i = 0; i < 3; i++)
         answered(&waiting, i, QUORUM_NEVER, 0, begin);
     ck_assert(is_quiet(tried(&waiting, begin)));
-    ck_assert(quorum_waiting_is_called(&waiting));
+    ck_assert(quorum_waiting_can_be_notified(&waiting));
     ck_assert_uint_eq(quorum_waiting_deadline(&waiting), begin + REFRESH);
 }
 END_TEST
@@ -988,7 +989,7 @@ START_TEST(expiry_on_a_node_that_is_gone_is_asked_once)
     } else { /* two nodes do not reply */
         answered(&waiting, 1, 10 * QUORUM_SECOND, 0, now);
         struct quorum_waiting_actions actions = looked(&waiting, now);
-        ck_assert(actions.sign_out && !actions.look && !actions.attempt);
+        ck_assert(actions.dequeue && !actions.look && !actions.attempt);
     }
     ck_assert_uint_eq(quorum_waiting_deadline(&waiting), now + REFRESH);
 }
@@ -1017,9 +1018,9 @@ static quorum_duration random_remaining(uint64_t *seed)
 static struct quorum_waiting_event random_event(struct run *run)
 {
     static const enum quorum_waiting_event_type types[] = {
-        QUORUM_WAITING_LISTENING, QUORUM_WAITING_LISTENING, QUORUM_WAITING_DEAF,   QUORUM_WAITING_SIGNED,
-        QUORUM_WAITING_SIGNED,    QUORUM_WAITING_SIGNED,    QUORUM_WAITING_CALLED, QUORUM_WAITING_CALLED,
-        QUORUM_WAITING_LOOKED,    QUORUM_WAITING_TRIED,     QUORUM_WAITING_WOKEN,  QUORUM_WAITING_WOKEN};
+        QUORUM_WAITING_LISTENING, QUORUM_WAITING_LISTENING, QUORUM_WAITING_DEAF,     QUORUM_WAITING_ENQUEUED,
+        QUORUM_WAITING_ENQUEUED,  QUORUM_WAITING_ENQUEUED,  QUORUM_WAITING_NOTIFIED, QUORUM_WAITING_NOTIFIED,
+        QUORUM_WAITING_LOOKED,    QUORUM_WAITING_TRIED,     QUORUM_WAITING_WOKEN,    QUORUM_WAITING_WOKEN};
     struct quorum_waiting_event event = {.type = types[next_random(&run->seed) % 12], .now = run->now};
     event.node = (unsigned)(next_random(&run->seed) % run->waiting.terms.nodes);
     event.remaining = random_remaining(&run->seed);
@@ -1034,8 +1035,8 @@ static struct quorum_waiting_event random_event(struct run *run)
 
 static void note_said(struct run *run, const struct quorum_waiting_event *event)
 {
-    bool told = event->type == QUORUM_WAITING_CALLED;
-    if (!told && event->type != QUORUM_WAITING_SIGNED)
+    bool told = event->type == QUORUM_WAITING_NOTIFIED;
+    if (!told && event->type != QUORUM_WAITING_ENQUEUED)
         return;
     bool is_free = event->ahead < run->waiting.terms.width && (told || event->remaining == QUORUM_FREE);
     if (told)
@@ -1055,7 +1056,7 @@ static bool is_sound(const struct run *run, struct quorum_waiting_actions action
         actions.attempt && !run->waiting.probing &&
         (quorum_count(run->said_free) < quorum_majority(run->waiting.terms.nodes) || run->now < run->rest_until);
     return !(actions.look && actions.attempt) && !(busy && (actions.look || actions.attempt)) && !tries_in_vain &&
-           (!actions.sign_out || run->waiting.signed_in == 0) && quorum_waiting_deadline(&run->waiting) > run->now;
+           (!actions.dequeue || run->waiting.enqueued == 0) && quorum_waiting_deadline(&run->waiting) > run->now;
 }
 
 static bool take_step(struct run *run)
@@ -1114,7 +1115,7 @@ static void add_looking(Suite *suite)
     tcase_add_test(looking, waiter_looks_when_its_subscriptions_are_up_again);
     tcase_add_loop_test(looking, subscription_that_comes_after_a_look_is_reported_by_one_more, 0, 2);
     tcase_add_test(looking, look_that_nobody_answers_is_repeated_after_a_second);
-    tcase_add_test(looking, without_refresh_and_stand_in_it_sleeps_until_it_is_called);
+    tcase_add_test(looking, without_refresh_and_stand_in_it_sleeps_until_it_is_notified);
     tcase_add_loop_test(looking, with_too_few_nodes_it_signs_out, 2, 4);
     tcase_add_test(looking, who_may_have_it_on_its_list_is_known_until_it_signs_out);
     tcase_add_test(looking, what_earlier_looks_signed_does_not_count);

@@ -1,6 +1,6 @@
 /* Builds the command of a round: SET, or a script with its arguments. */
-#ifndef RL_QUESTION_H
-#define RL_QUESTION_H
+#ifndef RL_ROUND_COMMAND_H
+#define RL_ROUND_COMMAND_H
 
 #include <stdbool.h>
 
@@ -16,7 +16,7 @@ struct rl_round;
 #define RL_KEY_MAX (128 + REDLOCK_RESOURCE_MAX)
 
 /* A command under construction, with the memory of its arguments. It is large: keep it on the stack while sending. */
-struct rl_question_command {
+struct rl_round_command {
     struct rl_command command;
     bool subscribed; /* set by the sender: the client is subscribed on the nodes that get the command */
     char ttl[RL_DECIMAL_SIZE];
@@ -32,6 +32,6 @@ struct rl_question_command {
 };
 
 /* Formats the round's command. use_eval: with a script's text. false: no memory. Free the command in any case. */
-bool rl_question_format(struct rl_question_command *built, const struct rl_round *round, bool use_eval);
+bool rl_round_command_format(struct rl_round_command *built, const struct rl_round *round, bool use_eval);
 
 #endif

@@ -1,4 +1,4 @@
-#include "src/lock/question.h"
+#include "src/lock/round_command.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,14 +12,13 @@
 #define TICKET_LAST ((1ull << 53) - 1) /* above every waiter's ticket; exact in Lua */
 
 /* The one key of a plain lock. */
-static void add_lock_key(struct rl_question_command *built, const struct rl_lease *lease)
+static void add_lock_key(struct rl_round_command *built, const struct rl_lease *lease)
 {
     rl_command_add(&built->command, lease->key[0].bytes, lease->key[0].size);
 }
 
 /* Calls a script with all keys. */
-static void call(struct rl_question_command *built, enum rl_script_id script, bool use_eval,
-                 const struct rl_lease *lease)
+static void call(struct rl_round_command *built, enum rl_script_id script, bool use_eval, const struct rl_lease *lease)
 {
     rl_decimal(built->keys, lease->key_count);
     rl_command_script(&built->command, script, use_eval, built->keys);
@@ -32,20 +31,20 @@ static void call(struct rl_question_command *built, enum rl_script_id script, bo
         rl_command_add(&built->command, lease->key[i].bytes, lease->key[i].size);
 }
 
-static void add_token(struct rl_question_command *built, const struct rl_lease *lease)
+static void add_token(struct rl_round_command *built, const struct rl_lease *lease)
 {
     struct rl_text value = rl_lease_value(lease);
     rl_command_add(&built->command, value.bytes, value.size);
 }
 
 /* Formatted only for commands that need it: releases, half of all commands, do not. */
-static void add_ttl(struct rl_question_command *built, const struct rl_round *round)
+static void add_ttl(struct rl_round_command *built, const struct rl_round *round)
 {
     rl_command_add(&built->command, built->ttl, rl_decimal(built->ttl, round->rules.terms.ttl / QUORUM_MILLISECOND));
 }
 
 /* The fencing token, 0 for none, and the ttl of its record. */
-static void add_fence(struct rl_question_command *built, const struct rl_lease *lease, uint64_t fence)
+static void add_fence(struct rl_round_command *built, const struct rl_lease *lease, uint64_t fence)
 {
     rl_command_add(&built->command, built->fence, rl_decimal(built->fence, fence));
     rl_command_add(&built->command, built->fence_ttl,
@@ -53,7 +52,7 @@ static void add_fence(struct rl_question_command *built, const struct rl_lease *
 }
 
 /* The published pattern, so that clients in other languages and this one exclude each other. */
-static void set(struct rl_question_command *built, const struct rl_round *round)
+static void set(struct rl_round_command *built, const struct rl_round *round)
 {
     const struct rl_lease *lease = round->lease;
     rl_command_add(&built->command, "SET", 3);
@@ -64,13 +63,13 @@ static void set(struct rl_question_command *built, const struct rl_round *round)
     add_ttl(built, round);
 }
 
-static void add_mode(struct rl_question_command *built, const struct rl_lease *lease)
+static void add_mode(struct rl_round_command *built, const struct rl_lease *lease)
 {
     rl_command_add_text(&built->command, lease->shared ? "shared" : "exclusive");
 }
 
 /* The semaphore's number of slots, 0 for a lock, and the requested slot, -1 for none. */
-static void add_slot(struct rl_question_command *built, const struct rl_lease *lease)
+static void add_slot(struct rl_round_command *built, const struct rl_lease *lease)
 {
     rl_command_add(&built->command, built->permits, rl_decimal(built->permits, lease->permits));
     if (lease->slot < 0)
@@ -79,7 +78,7 @@ static void add_slot(struct rl_question_command *built, const struct rl_lease *l
         rl_command_add(&built->command, built->slot, rl_decimal(built->slot, (uint64_t)lease->slot));
 }
 
-static void grant(struct rl_question_command *built, const struct rl_round *round, bool use_eval)
+static void grant(struct rl_round_command *built, const struct rl_round *round, bool use_eval)
 {
     const struct rl_lease *lease = round->lease;
     call(built, RL_SCRIPT_GRANT, use_eval, lease);
@@ -90,7 +89,7 @@ static void grant(struct rl_question_command *built, const struct rl_round *roun
     add_slot(built, lease);
 }
 
-static void keep(struct rl_question_command *built, const struct rl_round *round, bool use_eval)
+static void keep(struct rl_round_command *built, const struct rl_round *round, bool use_eval)
 {
     const struct rl_lease *lease = round->lease;
     call(built, RL_SCRIPT_KEEP, use_eval, lease);
@@ -102,7 +101,7 @@ static void keep(struct rl_question_command *built, const struct rl_round *round
     add_mode(built, lease);
 }
 
-static void extend(struct rl_question_command *built, const struct rl_round *round, bool use_eval)
+static void extend(struct rl_round_command *built, const struct rl_round *round, bool use_eval)
 {
     const struct rl_lease *lease = round->lease;
     rl_command_script(&built->command, RL_SCRIPT_EXTEND, use_eval, "1");
@@ -112,7 +111,7 @@ static void extend(struct rl_question_command *built, const struct rl_round *rou
 }
 
 /* The waiter's name in the queues: the client's channel; for several resources a hash of them; for readers " r". */
-static const char *waiter_name(struct rl_question_command *built, const struct rl_lease *lease)
+static const char *waiter_name(struct rl_round_command *built, const struct rl_lease *lease)
 {
     const char *readers = lease->shared ? " r" : "";
     if (lease->key_count == 1 && !lease->shared)
@@ -125,7 +124,7 @@ static const char *waiter_name(struct rl_question_command *built, const struct r
     return built->waiter;
 }
 
-static void free_all(struct rl_question_command *built, const struct rl_lease *lease, bool use_eval, const char *waiter)
+static void free_all(struct rl_round_command *built, const struct rl_lease *lease, bool use_eval, const char *waiter)
 {
     call(built, RL_SCRIPT_FREE, use_eval, lease);
     add_token(built, lease);
@@ -137,7 +136,7 @@ static void free_all(struct rl_question_command *built, const struct rl_lease *l
 }
 
 /* waiter: the waiter to dequeue, or NULL. hand: the node hands the lock over to the next waiter. */
-static void release(struct rl_question_command *built, const struct rl_lease *lease, bool use_eval, const char *waiter,
+static void release(struct rl_round_command *built, const struct rl_lease *lease, bool use_eval, const char *waiter,
                     bool hand)
 {
     if (!rl_lease_is_plain(lease)) {
@@ -154,7 +153,7 @@ static void release(struct rl_question_command *built, const struct rl_lease *le
 }
 
 /* The value that the node may set the key to, the ttl, the time, and the marker that proves the grant. */
-static const char *offer(struct rl_question_command *built, const struct rl_round *round)
+static const char *offer(struct rl_round_command *built, const struct rl_round *round)
 {
     const redlock_options *options = &round->locks->core->options;
     if (!round->offer || !built->subscribed)
@@ -164,20 +163,20 @@ static const char *offer(struct rl_question_command *built, const struct rl_roun
     return built->offer;
 }
 
-static const char *waiting_task(enum rl_question question)
+static const char *waiting_task(enum rl_command_kind command)
 {
-    return question == RL_ASK_TRY ? "try" : question == RL_ASK_TAKE ? "take" : "enqueue";
+    return command == RL_COMMAND_TRY ? "try" : command == RL_COMMAND_TAKE ? "take" : "enqueue";
 }
 
 /* A try has no name and the last ticket: every waiter is ahead of it, this client's own included. */
-static void wait(struct rl_question_command *built, const struct rl_round *round, bool use_eval)
+static void wait(struct rl_round_command *built, const struct rl_round *round, bool use_eval)
 {
-    bool tries = round->question == RL_ASK_TRY;
+    bool tries = round->command == RL_COMMAND_TRY;
     call(built, RL_SCRIPT_WAIT, use_eval, round->lease);
     rl_command_add_text(&built->command, tries ? "" : waiter_name(built, round->lease));
     rl_command_add(&built->command, built->ticket, rl_decimal(built->ticket, tries ? TICKET_LAST : round->ticket));
     rl_command_add_text(&built->command, round->fair ? "1" : "2");
-    rl_command_add_text(&built->command, waiting_task(round->question));
+    rl_command_add_text(&built->command, waiting_task(round->command));
     add_token(built, round->lease);
     add_ttl(built, round);
     add_fence(built, round->lease, round->fence);
@@ -189,46 +188,46 @@ static void wait(struct rl_question_command *built, const struct rl_round *round
 
 /* A release dequeues the holder, unless another waiter of this client uses its entry. The client's next waiter enqueues
  * behind the withdrawal of an offer, except if the withdrawal is sent again. */
-static const char *waiter_to_sign_out(struct rl_question_command *built, const struct rl_lease *lease, bool use_eval)
+static const char *waiter_to_dequeue(struct rl_round_command *built, const struct rl_lease *lease, bool use_eval)
 {
     bool is_ours = (lease->withdrawn && !use_eval) || !rl_queue_is_waiting(lease->locks, lease);
     return lease->queued && is_ours ? waiter_name(built, lease) : NULL;
 }
 
-bool rl_question_format(struct rl_question_command *built, const struct rl_round *round, bool use_eval)
+bool rl_round_command_format(struct rl_round_command *built, const struct rl_round *round, bool use_eval)
 {
     const struct rl_lease *lease = round->lease;
     built->command.count = 0;
     built->command.bytes = NULL;
-    switch (round->question) {
-    case RL_ASK_SET:
+    switch (round->command) {
+    case RL_COMMAND_SET:
         set(built, round);
         break;
-    case RL_ASK_GRANT:
+    case RL_COMMAND_GRANT:
         grant(built, round, use_eval);
         break;
-    case RL_ASK_KEEP:
+    case RL_COMMAND_KEEP:
         keep(built, round, use_eval);
         break;
-    case RL_ASK_EXTEND:
+    case RL_COMMAND_EXTEND:
         extend(built, round, use_eval);
         break;
-    case RL_ASK_RELEASE:
-        release(built, lease, use_eval, waiter_to_sign_out(built, lease, use_eval), round->hands_over);
+    case RL_COMMAND_RELEASE:
+        release(built, lease, use_eval, waiter_to_dequeue(built, lease, use_eval), round->hands_over);
         break;
-    case RL_ASK_LEAVE:
+    case RL_COMMAND_DEQUEUE:
         release(built, lease, use_eval, waiter_name(built, lease), false);
         break;
-    case RL_ASK_QUERY:
+    case RL_COMMAND_QUERY:
         rl_command_script(&built->command, RL_SCRIPT_QUERY, use_eval, "1");
         add_lock_key(built, lease);
         break;
-    case RL_ASK_TRUST:
+    case RL_COMMAND_TRUST:
         rl_guard_command(round->locks->nodes, NULL, RL_GUARD_TRUST, use_eval, &built->command, &built->guard);
         break;
-    case RL_ASK_TRY:
-    case RL_ASK_TAKE:
-    case RL_ASK_SIGN:
+    case RL_COMMAND_TRY:
+    case RL_COMMAND_TAKE:
+    case RL_COMMAND_ENQUEUE:
         wait(built, round, use_eval);
         break;
     }

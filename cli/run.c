@@ -263,7 +263,7 @@ const struct cli_command cli_command_run = {
         "them or none.\n"
         "\n"
         "The command of --on-lost runs when no process of CMD is left, without the lock: another machine may hold it. It\n"
-        "has REDLOCK_RESOURCE and REDLOCK_LOSS (ended, expired, gone, clock or killed). The exit status stays 75.\n"
+        "has REDLOCK_RESOURCE and REDLOCK_LOSS (ended, expired, gone, clock or killed), and does not change the exit status.\n"
         "\n"
         "The ttl must be at least 2 x grace + 1 s.\n"
         "\n"

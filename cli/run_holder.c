@@ -402,9 +402,10 @@ static int run_command(struct holder *holder)
     return holder->cut_short ? CLI_LOST : cli_child_exit(holder->status);
 }
 
-/* Reports a loss during CMD's run even if only the release finds it. */
+/* Reports a loss during CMD's run even if only the release finds it. A CMD that has failed keeps its exit status. */
 static int release(struct holder *holder, int status)
 {
+    int loss = redlock_lock_loss(holder->lock);
     char quoted[CLI_QUOTED_SIZE];
     redlock_result result;
 
@@ -415,6 +416,7 @@ static int release(struct holder *holder, int status)
             redlock_result_text(&result));
     if (result.status != REDLOCK_LOST)
         return status;
+    holder->run->shared->loss = loss != REDLOCK_NOT_LOST ? loss : REDLOCK_LOSS_GONE;
     holder->run->shared->lost = true;
     return status == CLI_OK ? CLI_LOST : status;
 }

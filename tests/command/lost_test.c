@@ -23,6 +23,7 @@ static const char resource[] = real_key("lost");
 static const char report[] =
     "kill -0 $(cat \"$PIDS\") 2>/dev/null && echo alive; echo \"lost: $REDLOCK_LOSS $REDLOCK_RESOURCE\"";
 static const char stubborn[] = "echo $$ >\"$PIDS\"; trap '' TERM; echo in; while :; do sleep 0.02; done";
+static const char finishing[] = "echo $$ >\"$PIDS\"; trap 'exit 0' USR1; echo in; while :; do sleep 0.02; done";
 
 static char *pids; /* "PIDS=...": a file */
 
@@ -45,6 +46,18 @@ static void kill_holder(struct program *program)
     ck_assert_int_eq(kill(program_process(program, PROGRAM_HOLDER), SIGKILL), 0);
 }
 
+static void kill_watchdog(struct program *program)
+{
+    ck_assert_int_eq(kill(program_process(program, PROGRAM_WATCHDOG), SIGKILL), 0);
+}
+
+/* CMD exits before a renewal finds that the keys are gone: the release finds it. */
+static void delete_keys_and_finish(struct program *program)
+{
+    delete_keys(program);
+    program_signal(program, SIGUSR1);
+}
+
 static void do_nothing(struct program *program)
 {
     (void)program;
@@ -53,11 +66,11 @@ static void do_nothing(struct program *program)
 static const struct {
     void (*end)(struct program *program); /* ends the lock */
     const char *cap;
+    const char *script;
     const char *why;
-} losses[] = {{delete_keys, "1h", "gone"},
-              {stop_majority, "1h", "ended"},
-              {kill_holder, "1h", "killed"},
-              {do_nothing, "5s", "ended"}};
+} losses[] = {{delete_keys, "1h", stubborn, "gone"},   {stop_majority, "1h", stubborn, "ended"},
+              {kill_holder, "1h", stubborn, "killed"}, {kill_watchdog, "1h", stubborn, "ended"},
+              {do_nothing, "5s", stubborn, "ended"},   {delete_keys_and_finish, "1h", finishing, "gone"}};
 enum { LOSSES = sizeof(losses) / sizeof(losses[0]) };
 
 static struct program *start(const char *cap, const char *on_lost, const char *script)
@@ -75,7 +88,7 @@ static struct program *start(const char *cap, const char *on_lost, const char *s
 
 START_TEST(command_runs_after_the_loss_when_no_process_is_left)
 {
-    struct program *program = start(losses[_i].cap, report, stubborn);
+    struct program *program = start(losses[_i].cap, report, losses[_i].script);
     char *expected = fixture_text("in\nlost: %s %s\n", losses[_i].why, resource);
 
     ck_assert(program_says(program, "in\n"));

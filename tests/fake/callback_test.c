@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "src/client/client.h"
+#include "src/core/clock.h"
 
 static struct answer answer;
 
@@ -565,6 +566,32 @@ START_TEST(loss_is_reported_at_the_end_of_the_slice)
 }
 END_TEST
 
+/* --- Leases that are due --- */
+
+/* The list of leases may be long. A loop that is late by less than 5 ms leaves them to the timers' event. */
+START_TEST(due_leases_take_their_step_in_a_loop_that_is_late)
+{
+    const quorum_duration late = 5 * QUORUM_MILLISECOND;
+    bool is_earliest;
+    scene_attach();
+    struct rl_locks *locks = &scene.client->locks;
+    struct rl_timers *timers = &scene.client->core.timers;
+    struct rl_timer *timer = &scene_lock("stock")->lease->timer;
+    quorum_time renewal = timer->due, due = rl_now() - late;
+    rl_timer_set(timers, timer, due);
+    rl_leases_wake_due(locks);
+    ck_assert_uint_eq(timer->due, renewal); /* the step has set it anew */
+    do {                                    /* until a try is fast enough, and no other timer is due */
+        scene_turn();
+        due = rl_now();
+        rl_timer_set(timers, timer, due);
+        is_earliest = timers->root == timer;
+        rl_leases_wake_due(locks);
+    } while (!is_earliest || quorum_time_since(due, rl_now()) >= late);
+    ck_assert_uint_eq(timer->due, due);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("callbacks");
@@ -587,5 +614,7 @@ int main(void)
     tcase_add_loop_test(closing, a_close_ends_each_kind_of_operation, 0, BEGINNINGS);
     tcase_add_test(one, many_clients_on_one_loop);
     tcase_add_test(one, loss_is_reported_at_the_end_of_the_slice);
+    TCase *due = scene_case(suite, "due", one_node);
+    tcase_add_test(due, due_leases_take_their_step_in_a_loop_that_is_late);
     return run_suite(suite);
 }

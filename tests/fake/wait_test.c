@@ -64,6 +64,24 @@ START_TEST(trying_once_does_not_wait_for_lost_nodes)
 }
 END_TEST
 
+/* The handshake of a majority takes longer than the nodes' timeout. */
+START_TEST(trying_once_with_a_new_client_waits_for_its_connections)
+{
+    scene.options.node_timeout_ms = 20;
+    for (unsigned i = 0; i < 3; i++)
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "INFO", .hold = true});
+    scene_attach_only();
+    scene_start_acquire(&answer, "stock", &options);
+    scene_idle(100);
+    ck_assert_uint_eq(answer.told, 0);
+    for (unsigned i = 0; i < 3; i++) {
+        fake_server_clear_rules(scene.node[i]);
+        fake_server_release(scene.node[i]);
+    }
+    scene_wait(&answer); /* on a busy machine the nodes may be too slow for a lock */
+}
+END_TEST
+
 START_TEST(a_lock_that_becomes_free_is_acquired)
 {
     options.wait_ms = _i == 0 ? SCENE_SOON_MS : _i == 1 ? REDLOCK_FOREVER : INT64_MAX;
@@ -841,6 +859,7 @@ int main(void)
           *rest = scene_case(suite, "ends", five_nodes);
     tcase_add_test(success, trying_once_is_one_round);
     tcase_add_test(success, trying_once_does_not_wait_for_lost_nodes);
+    tcase_add_test(success, trying_once_with_a_new_client_waits_for_its_connections);
     tcase_add_test(success, silent_nodes_are_told_that_an_attempt_is_lost);
     tcase_add_test(success, silent_nodes_are_told_that_an_attempt_is_lost_before_the_next_look);
     tcase_add_loop_test(success, a_lock_that_becomes_free_is_acquired, 0, 3);

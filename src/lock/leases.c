@@ -125,15 +125,14 @@ struct rl_lease *rl_leases_take_due(struct rl_leases *leases)
 
 /* ------------------------------------------------------------------------------------------------------------- events */
 
-void rl_leases_hasten(struct rl_locks *locks, unsigned node)
+void rl_leases_hasten(struct rl_locks *locks)
 {
     for (struct rl_lease *lease = locks->leases.first; lease; lease = lease->links.next) {
         const struct quorum_lease_event event = {.type = QUORUM_LEASE_HASTEN,
                                                  .now = rl_now(),
                                                  .spread = QUORUM_SECOND,
                                                  .random = rl_random_u64(&locks->core->random)};
-        if (lease->may_hold & quorum_node(node))
-            rl_lease_step(lease, &event);
+        rl_lease_step(lease, &event);
     }
 }
 

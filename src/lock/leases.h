@@ -34,8 +34,8 @@ struct rl_lease *rl_leases_take_due(struct rl_leases *leases);
 /* Lists the lease for rl_leases_notify(). notices: bits of events. */
 void rl_leases_notice(struct rl_lease *lease, unsigned notices);
 
-/* A node has lost its data: renews the locks that it may have had within a second, which heals the node. */
-void rl_leases_hasten(struct rl_locks *locks, unsigned node);
+/* A node may lack keys: renews the locks within a second, which heals the node. */
+void rl_leases_hasten(struct rl_locks *locks);
 
 /* Ends all leases for this reason. */
 void rl_leases_mark_lost(struct rl_locks *locks, enum quorum_lease_event_type why);

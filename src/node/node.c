@@ -398,7 +398,7 @@ void rl_node_ready(struct rl_node *node)
     struct rl_server *server = &node->server;
     bool restarted =
         rl_node_was_ready(node) && server->last_run_id[0] && strcmp(server->last_run_id, server->run_id) != 0;
-    bool forgot = restarted || node->forgot;
+    bool lacks_keys = !rl_node_was_ready(node) || restarted || node->forgot;
     memcpy(server->last_run_id, server->run_id, sizeof server->last_run_id);
     node->forgot = false;
     if (restarted)
@@ -415,7 +415,7 @@ void rl_node_ready(struct rl_node *node)
            node->unfit ? node->unfit : "");
     if (node->jumped)
         rl_node_beat(node);
-    if (forgot)
+    if (lacks_keys)
         node->nodes->events->node_forgot(node->nodes->client, node->index);
     changed(node);
 }

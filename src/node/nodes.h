@@ -35,7 +35,8 @@ struct rl_handed {
 struct rl_nodes_events {
     /* The node became usable or unusable. */
     void (*node_changed)(redlock_client *client, struct rl_node *node);
-    /* The node may have lost keys: it restarted, was flushed, or its clock jumped. */
+    /* The node may lack keys of held locks: it restarted, was flushed, its clock jumped, or this client is connected to
+     * it for the first time. */
     void (*node_forgot)(redlock_client *client, unsigned node);
     /* Our own clock stopped, or jumped. */
     void (*clock_stopped)(redlock_client *client);

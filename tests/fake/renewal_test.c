@@ -514,6 +514,25 @@ START_TEST(late_confirmation_of_older_renewal_leaves_failure_of_later_one)
 }
 END_TEST
 
+static bool has_lock(void *node)
+{
+    return scene_has_key(*(unsigned *)node, "stock");
+}
+
+/* A round that a majority has decided sends no more requests. The key would be missing there for a third of the ttl. */
+START_TEST(node_that_connects_after_the_acquire_gets_the_lock_early)
+{
+    unsigned late = 4;
+    scene.options.ttl_ms = 10 * TTL_MS; /* the usual renewal follows too late for this test */
+    fake_server_pause(scene.node[late]);
+    scene_attach_only();
+    scene_lock("stock");
+    fake_server_resume(scene.node[late]);
+    ck_assert(scene_run(has_lock, &late));
+    ck_assert_uint_eq(scene_count(late, SENT_SET), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("renewals of many locks");
@@ -531,6 +550,7 @@ int main(void)
     TCase *backlog = scene_case(suite, "backlog", seven_nodes);
     tcase_add_test(backlog, nodes_with_backlog_hold_up_renewal_for_half_of_validity_at_most);
     TCase *events = scene_case(suite, "events", five_nodes);
+    tcase_add_test(events, node_that_connects_after_the_acquire_gets_the_lock_early);
     tcase_add_test(events, ttl_of_an_extension_that_is_confirmed_late_counts);
     tcase_add_test(events, failing_renewal_says_which_nodes_and_why);
     tcase_add_test(events, late_confirmation_of_older_renewal_leaves_failure_of_later_one);

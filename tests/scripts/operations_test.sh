@@ -66,6 +66,14 @@ cli() { # NODE COMMAND ...: NODE is host:port
   redis-cli -p "${1##*:}" "${@:2}" >/dev/null
 }
 
+# Whether every node of the list has the lock. Without it on all of them the lock may not outlive the loss of a node.
+is_on_all() { # RESOURCE NODES
+  local node
+  for node in ${2//,/ }; do
+    [ "$(redis-cli -p "${node##*:}" EXISTS "$1")" = 1 ] || return 1
+  done
+}
+
 # nodes.sh trusts its nodes: these are new again.
 start() { # DIRECTORY COUNT
   eval "$("$nodes" start -n "$2" --dir "$work/$1" --quiet)"
@@ -95,6 +103,7 @@ heading="Restarting, upgrading or replacing a node"
 for number in 1 2 3; do
   step "$heading" 1
   wait_for "doctor exits with 0 before node $number is replaced" doctor_exits_with 0
+  wait_for "all nodes have the lock before node $number is replaced" is_on_all job "$first"
   step "$heading" 2
   "$nodes" node kill "$number" --dir "$work/first"
   doctor_exits_with 1 && shows unreachable || die "doctor does not see that node $number is down"

@@ -44,6 +44,15 @@ static void renew(const struct fake_script_call *call)
     resp_write_bulk(call->reply, answers, call->key_count);
 }
 
+static void heal(const struct fake_script_call *call)
+{
+    for (size_t i = 0; i < call->key_count; i++)
+        if (fake_node_find(call->node, call->database, &call->keys[i]) == NULL)
+            fake_node_set(call->node, call->database, &call->keys[i], call->arguments[2 * i].data,
+                          call->arguments[2 * i].length, strtoll(call->arguments[2 * i + 1].data, NULL, 10));
+    renew(call);
+}
+
 static void query(const struct fake_script_call *call)
 {
     const struct fake_key *key = fake_node_find(call->node, call->database, &call->keys[0]);
@@ -93,6 +102,7 @@ static const struct {
     {"-- Compare and delete", fake_script_compare_and_delete},
     {"-- Extends a lock", extend},
     {"-- Extends several", renew},
+    {"-- Sets locks that", heal},
     {"-- Reads who holds", query},
     {"-- Enqueues a waiter", wait_for_lock},
     {"return 1", do_nothing},

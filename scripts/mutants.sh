@@ -33,7 +33,15 @@ while [ $# -gt 0 ]; do
 done
 
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+
+# kill_left DIRECTORY: all processes of the test programs that ran for it, also those that left the process group.
+kill_left() {
+  local left
+  left=$(grep -lsz "^REDLOCK_MUTANT=$1/" /proc/[0-9]*/environ | tr -dc '0-9\n' || true)
+  # shellcheck disable=SC2086 # one word for each process
+  [ -z "$left" ] || kill -KILL $left 2>/dev/null || true
+}
+trap 'kill_left "$work"; rm -rf "$work"' EXIT
 
 if [ -z "$build" ]; then
   build=$root/build/release
@@ -113,6 +121,14 @@ link() {
 
 # --- One bug ---
 
+# run_test DIRECTORY SECONDS PROGRAM: with a time limit; its children end with it.
+run_test() {
+  local status=0
+  { REDLOCK_MUTANT=$1/ timeout -k 5 "$2" "$3"; } >"$1/output" 2>&1 || status=$?
+  kill_left "$1"
+  return $status
+}
+
 # caught_by_tests DIRECTORY FILE OBJECT: the tests of that rule; prints which.
 caught_by_tests() {
   local name test tests
@@ -122,7 +138,7 @@ caught_by_tests() {
   for test in "${tests[@]}"; do
     grep -q "^tests/$test:" "$work/targets" || continue
     link "$1" "tests/$test" "$3" >/dev/null 2>&1 || return 1
-    if ! CK_FORK=no timeout 30 "$1/${test##*/}" >"$1/output" 2>&1; then
+    if ! CK_FORK=no run_test "$1" 30 "$1/${test##*/}"; then
       echo "its test (${test##*test_})"
       return 0
     fi
@@ -144,7 +160,7 @@ caught_by_named() {
     (cd "$build" && eval "$command") >"$directory/output" 2>&1 || return 1
     status=0
     [ "$test" = "$named" ] || export CK_RUN_CASE=${named#*:}
-    CK_FORK=yes CK_TIMEOUT_MULTIPLIER=2 timeout 300 "$directory/test_$test" >"$directory/output" 2>&1 || status=$?
+    CK_FORK=yes CK_TIMEOUT_MULTIPLIER=2 run_test "$directory" 300 "$directory/test_$test" || status=$?
     unset CK_RUN_CASE
     if [ $status != 0 ]; then
       echo "its test ($test)"

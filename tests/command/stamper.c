@@ -21,6 +21,7 @@ static long long now_ns(void)
     return (long long)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* The stamps are the measurement: the pause is their resolution. */
 _Noreturn static void stamp(struct stamps *stamps, unsigned process)
 {
     long long until = now_ns() + LIFE_S * 1000000000LL;

@@ -261,7 +261,8 @@ static bool is_running(void *arg)
     return !process_stopped(&(struct process){.pid = *(pid_t *)arg});
 }
 
-/* The second signal may overtake the effect of the first one. The shell may have taken the terminal. */
+/* The second signal may overtake the effect of the first one. The shell may have taken the terminal. The pause between
+ * the signals, longer in each round, is the subject. */
 START_TEST(a_command_that_is_stopped_and_continued_at_once_is_no_stopped_job)
 {
     enum { ROUNDS = 60, LONGER_NS = 15000 };

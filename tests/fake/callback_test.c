@@ -496,7 +496,7 @@ static int64_t boottime_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Sleeps until half a slice before the end of validity, plus or minus whole slices. */
+/* The host that does not let the loop run: sleeps until half a slice before the end of validity, plus or minus whole slices. */
 static void be_busy(struct ev_loop *loop, ev_check *check, int events)
 {
     int64_t left_ns = (host.end_ns - boottime_ns() + 1000ll * SLICE_NS + SLICE_NS / 2) % SLICE_NS;

@@ -338,6 +338,7 @@ START_TEST(a_release_does_not_wait_for_a_late_minority)
 }
 END_TEST
 
+/* The host blocks the loop: the library's timers expire meanwhile, and nothing runs that could be awaited. */
 static void stall_loop(unsigned ms)
 {
     const struct timespec pause = {.tv_nsec = ms * 1000000L};

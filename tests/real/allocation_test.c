@@ -65,7 +65,7 @@ static void hold_and_renew(redlock_client *client, size_t k)
 static void *release_soon(void *lock)
 {
     redlock_lock *held = lock;
-    /* The hold time. The failed allocation decides how far the waiter has come by then. */
+    /* The hold time. The failed allocation decides how far the waiter has come by then, so there is no event to await. */
     usleep(RELEASED_AFTER_MS * 1000);
     redlock_release(&held, NULL);
     return NULL;

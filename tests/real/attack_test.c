@@ -78,7 +78,7 @@ static void steal(enum thief_kind kind, const char *nodes, const redlock_options
     while (!are_usable(client)) {
         if (kind == HAS_BUSY_LOOP)
             ev_run(loop, EVRUN_NOWAIT);
-        usleep(1000);
+        usleep(1000); /* between two looks: the blocking API reports no such event */
     }
     if (write(reports, "r", 1) != 1 || read(orders, &patience_ms, sizeof(patience_ms)) != sizeof(patience_ms))
         _exit(1);
@@ -316,6 +316,7 @@ static redlock_lock *take(struct face *holder, struct cluster *cluster, unsigned
     return lock;
 }
 
+/* The thief strikes at any moment of the holder's time. */
 static void pause_at_random(unsigned most_ms)
 {
     usleep((useconds_t)(rand() % (int)(most_ms * 1000 + 1)));

@@ -37,7 +37,7 @@ static bool acquired_or_cancelled(int status, const redlock_lock *lock)
 
 struct canceller {
     redlock_cancellation *cancellation;
-    long after_ns;
+    long after_ns;              /* the moment of the cancellation, which is the subject: any one must do */
     bool (*when)(void *unused); /* the condition to cancel on, instead of a time; may be NULL */
 };
 

@@ -19,6 +19,7 @@ enum { NODES = 3, MAJORITY = NODES / 2 + 1, MS = 1000000 };
 
 static struct cluster *cluster;
 
+/* How long a client of another library holds the lock, and how often it retries: no event ends these times. */
 static void sleep_ms(unsigned ms)
 {
     struct timespec pause = test_timespec((uint64_t)ms * MS);

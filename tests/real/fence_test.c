@@ -511,22 +511,22 @@ int main(void)
     TCase *life = real_bare_case(suite, "life");
     TCase *others = real_bare_case(suite, "others");
 
-    tcase_add_loop_test(token, each_acquisition_has_a_larger_one, 0, FACES);
-    tcase_add_loop_test(token, a_lock_without_the_option_has_none, 0, FACES);
-    tcase_add_loop_test(token, every_node_remembers_it_for_as_long_as_the_option_says, 0, FACES);
-    tcase_add_loop_test(token, bad_options_are_refused, 0, FACES);
-    tcase_add_loop_test(clocks, clocks_apart_cost_no_round_trip, 0, FACES);
-    tcase_add_loop_test(clocks, a_record_ahead_of_us_is_gone_beyond_in_a_second_round, 0, FACES);
-    tcase_add_loop_test(clocks, a_clock_that_is_days_ahead_gets_no_token, 0, FACES);
-    tcase_add_loop_test(clocks, a_clock_that_is_days_behind_gets_no_token, 0, FACES);
-    tcase_add_loop_test(clocks, a_minority_with_mad_records_is_no_matter, 0, FACES);
-    tcase_add_loop_test(clocks, a_minority_with_mad_records_is_not_followed_in_a_second_round, 0, FACES);
-    tcase_add_loop_test(life, what_is_done_with_the_lock_leaves_it_and_tells_it, 0, FACES);
-    tcase_add_loop_test(life, renewal_and_healing_tell_it, 0, FACES);
+    real_add_test(token, each_acquisition_has_a_larger_one);
+    real_add_test(token, a_lock_without_the_option_has_none);
+    real_add_test(token, every_node_remembers_it_for_as_long_as_the_option_says);
+    real_add_test(token, bad_options_are_refused);
+    real_add_test(clocks, clocks_apart_cost_no_round_trip);
+    real_add_test(clocks, a_record_ahead_of_us_is_gone_beyond_in_a_second_round);
+    real_add_test(clocks, a_clock_that_is_days_ahead_gets_no_token);
+    real_add_test(clocks, a_clock_that_is_days_behind_gets_no_token);
+    real_add_test(clocks, a_minority_with_mad_records_is_no_matter);
+    real_add_test(clocks, a_minority_with_mad_records_is_not_followed_in_a_second_round);
+    real_add_test(life, what_is_done_with_the_lock_leaves_it_and_tells_it);
+    real_add_test(life, renewal_and_healing_tell_it);
     tcase_add_loop_test(life, healing_does_not_prolong_readers, 0, 2);
-    tcase_add_loop_test(life, an_owner_may_ask_for_one_later, 0, FACES);
-    tcase_add_loop_test(life, servers_that_forgot_the_scripts_are_told_them, 0, FACES);
+    real_add_test(life, an_owner_may_ask_for_one_later);
+    real_add_test(life, servers_that_forgot_the_scripts_are_told_them);
     tcase_add_test(others, a_waiter_gets_the_next_one);
-    tcase_add_loop_test(others, plain_holders_and_fenced_ones_exclude_each_other, 0, FACES);
+    real_add_test(others, plain_holders_and_fenced_ones_exclude_each_other);
     return real_run(suite, true);
 }

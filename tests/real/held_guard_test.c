@@ -1,30 +1,23 @@
-/* Real nodes that lose data. A restart, FLUSHALL and a failover to a stale replica let two clients hold one lock with
- * the guard off, and not with it on. */
+/* Real nodes that lose data: their quarantine, its end, and the healing of held locks. attack_test.c has the attacks on
+ * exclusion. */
 #define _GNU_SOURCE
 #include "real/held.h"
 
 #include "support/clock.h"
-#include "support/file.h"
 #include "support/fixture.h"
 #include "support/server_program.h"
-#include "support/temp_dir.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* The deployment's longest ttl, and the quarantine of a node that lost data: this ttl, its drift, and a second. */
-enum { MAX_TTL_MS = 2000, QUARANTINE_MS = 3022, SHORT_TTL_MS = 400, LONG_MAX_TTL_MS = 20000 };
+enum { MAX_TTL_MS = 2000, QUARANTINE_MS = 3022, LONG_MAX_TTL_MS = 20000 };
 
 static const char key[] = real_key("guarded");
 static redlock_result result;
 
-/* --- The attack --- */
-
-/* The attacker's ttl: the longest one, or a short one. A short one must not make the client trust a node sooner. */
-static const uint32_t attackers_ttl[] = {MAX_TTL_MS, SHORT_TTL_MS};
-enum { ATTACKERS = 2 };
+/* --- Ttls of 2 s and of 20 s --- */
 
 struct attack {
     struct cluster *cluster;
@@ -55,19 +48,6 @@ static void hold_on_three(struct attack *attack)
     cluster_integer(attack->cluster, 4, "DEL", key, NULL);
 }
 
-/* One client holds the lock for MAX_TTL_MS, another one will attack. */
-static struct attack begin(int i, uint32_t guard, struct cluster *cluster, const char *nodes)
-{
-    redlock_options options = held_options(MAX_TTL_MS, guard);
-    struct attack attack = {.cluster = cluster};
-
-    attack.holder = held_open_trusted(face_of(i), nodes, &options);
-    options.ttl_ms = attackers_ttl[i / FACES];
-    attack.attacker = held_open_trusted(face_of(i + 1), nodes, &options);
-    hold_on_three(&attack);
-    return attack;
-}
-
 struct heard {
     struct face *face;
     uint32_t node;
@@ -89,188 +69,6 @@ static struct heard hear(struct face *face, uint32_t node)
     snprintf(heard.run_id, sizeof(heard.run_id), "%s", held_node_status(face, node).run_id);
     return heard;
 }
-
-static bool is_quarantined(void *arg)
-{
-    struct heard *heard = arg;
-
-    return held_node_status(heard->face, heard->node).quarantine_ms > 0;
-}
-
-/* Both clients hold the lock. */
-static void assert_broken(struct attack *attack)
-{
-    redlock_lock *stolen = held_acquire(attack->attacker, key, NULL);
-
-    ck_assert_int_gt(redlock_validity_ms(stolen), 0);
-    ck_assert_msg(redlock_validity_ms(attack->held) > 0, "the attack came too late to show anything");
-    held_release(attack->attacker, &stolen);
-}
-
-/* Tries to acquire the lock until that succeeds. It must not succeed before the end of the holder's validity. */
-static void assert_excluded(struct attack *attack)
-{
-    redlock_lock *later = NULL;
-    unsigned refused = 0;
-    bool seen_why = false;
-    uint64_t deadline = test_deadline_ns(REAL_SOON_MS);
-
-    while (test_now_ns() < deadline) {
-        int status = face_acquire(attack->attacker, key, NULL, &later, &result);
-        int64_t validity = redlock_validity_ms(attack->held);
-        if (status == REDLOCK_OK) {
-            ck_assert_msg(validity == 0, "another client has the lock, which is valid for %lld ms",
-                          (long long)validity);
-            break;
-        }
-        refused++;
-        seen_why = seen_why || strstr(redlock_result_text(&result), "in quarantine for") != NULL;
-        face_idle(attack->attacker, 5);
-    }
-    ck_assert_ptr_nonnull(later);
-    ck_assert_uint_gt(refused, 0);
-    ck_assert_msg(seen_why, "no result told of the quarantine");
-    held_release(attack->attacker, &later);
-}
-
-static void end(struct attack *attack, uint32_t guard)
-{
-    if (guard)
-        assert_excluded(attack);
-    else
-        assert_broken(attack);
-    face_release(attack->holder, &attack->held, &result);
-    face_close(&attack->holder, &result); /* any status: a node may be down */
-    face_close(&attack->attacker, &result);
-}
-
-static void restart_attack(int i, uint32_t guard)
-{
-    struct cluster *cluster = real_cluster(HELD_NODES, NULL);
-    struct attack attack = begin(i, guard, cluster, cluster_nodes_string(cluster));
-    struct heard heard = hear(attack.attacker, 2);
-
-    cluster_restart(cluster, 2);
-    ck_assert(face_wait(attack.attacker, is_another, &heard, REAL_SOON_MS));
-    end(&attack, guard);
-}
-
-START_TEST(a_restarted_node_lets_a_second_holder_in_without_the_guard)
-{
-    restart_attack(_i, 0);
-}
-END_TEST
-
-START_TEST(a_restarted_node_lets_nobody_in)
-{
-    restart_attack(_i, 1);
-}
-END_TEST
-
-/* With the guard the attacker's heartbeat detects the flush. Until then no client can know of it. */
-static void flush_attack(int i, uint32_t guard)
-{
-    struct cluster *cluster = real_cluster(HELD_NODES, NULL);
-    struct attack attack = begin(i, guard, cluster, cluster_nodes_string(cluster));
-    struct heard heard = {.face = attack.attacker, .node = 2};
-
-    cluster_flush(cluster, 2);
-    if (guard)
-        ck_assert(face_wait(attack.attacker, is_quarantined, &heard, REAL_SOON_MS));
-    end(&attack, guard);
-}
-
-START_TEST(a_flushed_node_lets_a_second_holder_in_without_the_guard)
-{
-    flush_attack(_i, 0);
-}
-END_TEST
-
-START_TEST(a_flushed_node_lets_nobody_in)
-{
-    flush_attack(_i, 1);
-}
-END_TEST
-
-/* --- Failover --- */
-
-struct copied {
-    struct cluster *cluster;
-    const char *key;
-};
-
-/* Has the replica copied the key? */
-static bool is_copied(void *arg)
-{
-    struct copied *copied = arg;
-    char reply[4096];
-
-    return cluster_command(copied->cluster, 5, reply, sizeof(reply), "INFO", "replication", NULL) &&
-           strstr(reply, "master_link_status:up") != NULL &&
-           cluster_integer(copied->cluster, 5, "EXISTS", copied->key, NULL) == 1;
-}
-
-static void point_to(const char *link, const char *socket)
-{
-    unlink(link);
-    if (symlink(socket, link) != 0)
-        fixture_fail("no link %s", link);
-}
-
-/* Node 2 is a symbolic link to a socket: first to the master's, then to that of a promoted replica that missed the
- * lock. */
-static void failover_attack(int i, uint32_t guard)
-{
-    const struct cluster_options sockets = {.unix_sockets = true};
-    struct cluster *cluster = real_cluster(HELD_NODES + 1, &sockets);
-    struct temp_dir *directory = temp_dir_make();
-    char *link = fixture_text("%s/node", temp_dir_path(directory));
-    char *port = fixture_text("%u", cluster_port(cluster, 2));
-    char *nodes = fixture_text("%s,%s,%s,unix://%s,%s", cluster_address(cluster, 0), cluster_address(cluster, 1),
-                               cluster_address(cluster, 3), link, cluster_address(cluster, 4));
-    struct copied copied = {cluster, guard ? "redlock:marker" : "copied"};
-    redlock_options options = held_options(MAX_TTL_MS, guard);
-
-    real_note_descriptors();
-    point_to(link, cluster_socket_path(cluster, 2));
-    struct face *first = held_open_trusted(face_of(i), nodes, &options); /* the replica copies its marker */
-    held_close(first);
-    cluster_command(cluster, 2, NULL, 0, "SET", "copied", "1", NULL);
-    cluster_command(cluster, 5, NULL, 0, "REPLICAOF", "127.0.0.1", port, NULL);
-    ck_assert(wait_until(is_copied, &copied, REAL_SOON_MS));
-    cluster_command(cluster, 5, NULL, 0, "REPLICAOF", "NO", "ONE", NULL);
-    for (size_t node = 0; node < 6; node++)
-        cluster_integer(cluster, node, "DEL", "copied", NULL);
-
-    struct attack attack = begin(i, guard, cluster, nodes);
-    struct heard heard = hear(attack.attacker, 3);
-    point_to(link, cluster_socket_path(cluster, 5));
-    cluster_kill(cluster, 2);
-    ck_assert(face_wait(attack.attacker, is_another, &heard, REAL_SOON_MS));
-    if (guard)
-        ck_assert_str_eq(held_node_status(attack.attacker, 3).role, "master");
-    end(&attack, guard);
-    cluster_start(cluster, 2);
-    cluster_flush(cluster, 2); /* before Redis 7 a restarted master loads the file that it wrote for its replica */
-    temp_dir_remove(directory);
-    free(link);
-    free(port);
-    free(nodes);
-}
-
-START_TEST(a_stale_replica_lets_a_second_holder_in_without_the_guard)
-{
-    failover_attack(_i, 0);
-}
-END_TEST
-
-START_TEST(a_stale_replica_lets_nobody_in)
-{
-    failover_attack(_i, 1);
-}
-END_TEST
-
-/* --- Ttls of 2 s and of 20 s --- */
 
 /* The holder's lock lives for 20 s. A client whose own locks live for 2 s must not trust the node that lost data sooner
  * for that. */
@@ -607,57 +405,6 @@ START_TEST(another_deployment_is_refused)
 }
 END_TEST
 
-/* A value of another program, or of a newer version of this library. */
-static const char *const foreign_values[][5] = {
-    {"SET", "redlock:marker", "theirs"},
-    {"HSET", "redlock:marker", "field", "theirs"},
-    {"SET", "redlock:marker", "3 0123 theirs"},
-};
-enum { FOREIGN_VALUES = sizeof(foreign_values) / sizeof(foreign_values[0]) };
-
-static void dump_marker(struct cluster *cluster, char dump[512])
-{
-    ck_assert(cluster_command(cluster, 0, dump, 512, "DUMP", "redlock:marker", NULL));
-}
-
-static bool is_marker_taken(void *face)
-{
-    return held_node_status(face, 0).findings & REDLOCK_FINDING_MARKER_TAKEN;
-}
-
-static bool is_marker_ours(void *face)
-{
-    return !is_marker_taken(face);
-}
-
-START_TEST(foreign_value_under_marker_key_is_never_overwritten)
-{
-    struct cluster *cluster = real_cluster(3, NULL);
-    redlock_options options = held_options(MAX_TTL_MS, 1);
-    const char *const *value = foreign_values[_i / FACES];
-    char before[512] = "", after[512] = "";
-    redlock_lock *lock;
-    struct face *face = held_open_trusted(face_of(_i), cluster_nodes_string(cluster), &options);
-
-    cluster_integer(cluster, 0, "DEL", "redlock:marker", NULL);
-    ck_assert(cluster_command(cluster, 0, NULL, 0, value[0], value[1], value[2], value[3], NULL));
-    dump_marker(cluster, before);
-    ck_assert(face_wait(face, is_marker_taken, face, REAL_SOON_MS));
-    ck_assert_uint_eq(held_node_status(face, 0).usable, 0);
-    ck_assert_str_eq(held_node_status(face, 0).marker_why, "taken");
-    ck_assert_ptr_nonnull(strstr(redlock_finding_remedy(REDLOCK_FINDING_MARKER_TAKEN), "marker_key"));
-    held_trust(face); /* trusts the other nodes, but not this one */
-    real_status(face_acquire(face, key, REDLOCK_WAIT_MS(REAL_SOON_MS), &lock, &result), REDLOCK_OK, &result);
-    ck_assert_int_eq(result.node[0].outcome, REDLOCK_NODE_REFUSED);
-    held_release(face, &lock);
-    dump_marker(cluster, after);
-    ck_assert_str_eq(before, after);
-    cluster_integer(cluster, 0, "DEL", "redlock:marker", NULL);
-    ck_assert(face_wait(face, is_marker_ours, face, REAL_SOON_MS));
-    held_close(face);
-}
-END_TEST
-
 START_TEST(another_number_of_nodes_is_refused)
 {
     struct cluster *cluster = real_cluster(HELD_NODES, NULL);
@@ -715,7 +462,7 @@ static void assert_taken_over(struct face *face)
 START_TEST(trust_takes_the_nodes_over_when_their_number_changes)
 {
     static const size_t numbers[][2] = {{3, 5}, {5, 3}};
-    const size_t *number = numbers[_i / FACES];
+    const size_t *number = numbers[_i];
     struct cluster *cluster = real_cluster(HELD_NODES, NULL);
     redlock_options options = held_options(MAX_TTL_MS, 1);
 
@@ -791,26 +538,19 @@ static Suite *guard_suite(void)
     TCase *healing = real_bare_case(suite, "healing");
     TCase *others = real_bare_case(suite, "others");
 
-    real_add_long_test(attack, a_restarted_node_lets_a_second_holder_in_without_the_guard, ATTACKERS * FACES);
-    real_add_long_test(attack, a_restarted_node_lets_nobody_in, ATTACKERS * FACES);
-    real_add_long_test(attack, a_flushed_node_lets_a_second_holder_in_without_the_guard, ATTACKERS * FACES);
-    real_add_long_test(attack, a_flushed_node_lets_nobody_in, ATTACKERS * FACES);
-    real_add_long_test(attack, a_stale_replica_lets_a_second_holder_in_without_the_guard, FACES);
-    real_add_long_test(attack, a_stale_replica_lets_nobody_in, ATTACKERS * FACES);
-    real_add_long_test(attack, a_short_ttl_beside_a_long_one_lets_a_second_holder_in_without_the_guard, FACES);
-    real_add_long_test(attack, a_short_ttl_beside_a_long_one_lets_nobody_in, FACES);
-    real_add_long_test(quarantine, a_new_deployment_is_in_quarantine_and_says_so, FACES);
-    real_add_long_test(quarantine, trust_ends_the_quarantine_for_everybody, FACES);
+    real_add_test(attack, a_short_ttl_beside_a_long_one_lets_a_second_holder_in_without_the_guard);
+    real_add_test(attack, a_short_ttl_beside_a_long_one_lets_nobody_in);
+    real_add_test(quarantine, a_new_deployment_is_in_quarantine_and_says_so);
+    real_add_test(quarantine, trust_ends_the_quarantine_for_everybody);
     tcase_add_test(quarantine, trust_without_the_guard_is_invalid);
-    real_add_long_test(quarantine, a_rolling_restart_loses_no_lock, FACES);
-    real_add_long_test(healing, nodes_flushed_one_after_the_other_are_healed_in_time, FACES);
-    real_add_long_test(healing, nodes_that_jump_one_after_the_other_are_healed_in_time, FACES);
-    real_add_long_test(others, the_larger_max_ttl_counts, FACES);
-    real_add_long_test(others, another_deployment_is_refused, FACES);
-    real_add_long_test(others, another_number_of_nodes_is_refused, FACES);
-    real_add_long_test(others, foreign_value_under_marker_key_is_never_overwritten, FOREIGN_VALUES * FACES);
-    real_add_long_test(others, trust_takes_the_nodes_over_when_their_number_changes, 2 * FACES);
-    real_add_long_test(others, who_was_left_behind_is_unfit, FACES);
+    real_add_test(quarantine, a_rolling_restart_loses_no_lock);
+    real_add_test(healing, nodes_flushed_one_after_the_other_are_healed_in_time);
+    real_add_test(healing, nodes_that_jump_one_after_the_other_are_healed_in_time);
+    real_add_test(others, the_larger_max_ttl_counts);
+    real_add_test(others, another_deployment_is_refused);
+    real_add_test(others, another_number_of_nodes_is_refused);
+    real_add_long_test(others, trust_takes_the_nodes_over_when_their_number_changes, 2);
+    real_add_test(others, who_was_left_behind_is_unfit);
     if (server_program_has(SERVER_CHANNEL_ACL))
         real_add_long_test(others, a_node_that_does_not_let_itself_be_asked_has_no_vote, 3);
     return suite;

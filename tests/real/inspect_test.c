@@ -41,7 +41,7 @@ static struct face *open_face(int kind)
 {
     redlock_options options = user_options();
 
-    return face_open((enum face_kind)kind, cluster_nodes_string(cluster), &options);
+    return face_open(face_of(kind), cluster_nodes_string(cluster), &options);
 }
 
 static const char *lacking(struct face *face, int expected)
@@ -130,13 +130,11 @@ static const struct {
 START_TEST(keys_and_channels_that_are_lacking_are_named)
 {
     char rights[4096];
-    int pattern = _i / FACES;
 
-    snprintf(rights, sizeof(rights), "%s %s", published_rights_without(patterns[pattern].without),
-             patterns[pattern].more);
+    snprintf(rights, sizeof(rights), "%s %s", published_rights_without(patterns[_i].without), patterns[_i].more);
     make_cluster(rights);
-    struct face *face = open_face(_i % FACES);
-    ck_assert_str_eq(lacking(face, REDLOCK_MISCONFIGURED), patterns[pattern].lacking);
+    struct face *face = open_face(_i);
+    ck_assert_str_eq(lacking(face, REDLOCK_MISCONFIGURED), patterns[_i].lacking);
     face_close(&face, NULL);
 }
 END_TEST
@@ -243,16 +241,16 @@ int main(void)
     TCase *tcase = real_bare_case(suite, "rights");
 
     if (server_program_has(SERVER_SUBCOMMAND_ACL)) {
-        tcase_add_loop_test(tcase, the_published_rights_lack_nothing, 0, FACES);
-        tcase_add_loop_test(tcase, each_right_that_is_lacking_is_named, 0, FACES);
+        real_add_test(tcase, the_published_rights_lack_nothing);
+        real_add_test(tcase, each_right_that_is_lacking_is_named);
         tcase_add_loop_test(tcase, keys_and_channels_that_are_lacking_are_named, 0,
-                            (int)(sizeof(patterns) / sizeof(patterns[0])) * FACES);
-        tcase_add_loop_test(tcase, an_inspection_has_no_effect, 0, FACES);
+                            sizeof(patterns) / sizeof(patterns[0]));
+        real_add_test(tcase, an_inspection_has_no_effect);
     }
     tcase = real_bare_case(suite, "servers");
     if (server_program_has(SERVER_REPEATED_SAVE))
-        tcase_add_loop_test(tcase, how_servers_keep_what_they_have, 0, FACES);
-    tcase_add_loop_test(tcase, a_node_that_is_down_or_hangs_is_counted_out, 0, FACES);
-    tcase_add_loop_test(tcase, a_bad_resource_is_told_in_words, 0, FACES);
+        real_add_test(tcase, how_servers_keep_what_they_have);
+    real_add_test(tcase, a_node_that_is_down_or_hangs_is_counted_out);
+    real_add_test(tcase, a_bad_resource_is_told_in_words);
     return real_run(suite, false);
 }

@@ -193,7 +193,7 @@ static Suite *late_suite(void)
     Suite *suite = suite_create("real_late");
     TCase *distant = real_bare_case(suite, "distant");
     tcase_set_timeout(distant, 900);
-    tcase_add_loop_test(distant, locks_on_distant_nodes_are_acquired_renewed_and_held, 0, FACES);
+    real_add_test(distant, locks_on_distant_nodes_are_acquired_renewed_and_held);
     TCase *burst = real_bare_case(suite, "burst");
     tcase_add_test(burst, releases_at_once_are_all_confirmed);
     tcase_add_loop_test(burst, overload_fails_no_lock_and_leaves_no_key, 0, sizeof in_flight / sizeof *in_flight);

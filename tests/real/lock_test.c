@@ -84,22 +84,6 @@ START_TEST(a_lock_is_its_token_on_every_node)
 }
 END_TEST
 
-START_TEST(each_attempt_has_a_token_of_its_own)
-{
-    struct face *face = open_face(_i);
-    const char *key = real_key("fresh");
-    redlock_lock *lock = acquire(face, key, NULL);
-    char first[REDLOCK_TOKEN_SIZE];
-
-    snprintf(first, sizeof(first), "%s", redlock_lock_token(lock));
-    release(face, &lock);
-    lock = acquire(face, key, NULL);
-    ck_assert_str_ne(first, redlock_lock_token(lock));
-    release(face, &lock);
-    close_face(face);
-}
-END_TEST
-
 START_TEST(two_clients_exclude_each_other)
 {
     struct face *first = open_face(_i);
@@ -124,21 +108,6 @@ START_TEST(two_clients_exclude_each_other)
 }
 END_TEST
 
-START_TEST(two_owners_of_one_client_exclude_each_other)
-{
-    struct face *face = open_face(_i);
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    const char *key = real_key("self");
-
-    options.owner = &options;
-    redlock_lock *lock = acquire(face, key, &options);
-    refuse(face, key, REDLOCK_HELD);
-    ck_assert(real_soon_everywhere(key, redlock_lock_token(lock)));
-    release(face, &lock);
-    close_face(face);
-}
-END_TEST
-
 START_TEST(a_foreign_lock_on_a_majority_excludes_ours)
 {
     struct face *face = open_face(_i);
@@ -151,26 +120,6 @@ START_TEST(a_foreign_lock_on_a_majority_excludes_ours)
     for (size_t i = 0; i < QUORUM; i++)
         real_delete(i, key);
     ck_assert(real_nothing_left(face));
-    close_face(face);
-}
-END_TEST
-
-START_TEST(a_foreign_lock_on_a_minority_stays_and_does_no_harm)
-{
-    struct face *face = open_face(_i);
-    const char *key = real_key("minority");
-    char value[64];
-
-    for (size_t i = 0; i < NODES - QUORUM; i++)
-        ck_assert(real_foreign_set(i, key, "theirs"));
-    redlock_lock *lock = acquire(face, key, NULL);
-    release(face, &lock);
-    face_idle(face, 10);
-    for (size_t i = 0; i < NODES - QUORUM; i++) {
-        deployment_command(real_nodes, i, value, sizeof(value), "GET", key, NULL);
-        ck_assert_str_eq(value, "theirs");
-        real_delete(i, key);
-    }
     close_face(face);
 }
 END_TEST
@@ -209,30 +158,6 @@ START_TEST(a_name_may_hold_any_byte)
     ck_assert_int_eq(redlock_held_by_me(face_client(face), name, sizeof(name) - 1), 0);
     redlock_lock *other = acquire(face, real_key(""), NULL); /* a prefix of the other lock's name */
     release(face, &other);
-    release(face, &lock);
-    close_face(face);
-}
-END_TEST
-
-START_TEST(ready_says_who_is)
-{
-    struct face *face = open_face(_i);
-
-    real_status(face_ready(face, 0, &result), REDLOCK_OK, &result);
-    ck_assert_uint_eq(result.granted, NODES);
-    for (size_t i = 0; i < NODES; i++) {
-        ck_assert_int_eq(result.node[i].outcome, REDLOCK_NODE_GRANTED);
-        ck_assert_str_eq(result.node[i].text, "");
-    }
-    close_face(face);
-}
-END_TEST
-
-START_TEST(an_acquire_waits_for_the_first_connection_by_itself)
-{
-    struct face *face = face_open((enum face_kind)_i, deployment_nodes(real_nodes), NULL);
-    redlock_lock *lock = acquire(face, real_key("first"), NULL);
-
     release(face, &lock);
     close_face(face);
 }
@@ -314,43 +239,7 @@ START_TEST(a_lock_is_valid_for_less_than_the_nodes_keep_it)
 }
 END_TEST
 
-START_TEST(too_little_validity_is_no_lock)
-{
-    struct face *face = open_face(_i);
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    redlock_lock *lock;
-
-    options.ttl_ms = 1000;
-    options.minimum_validity_ms = 988; /* the exact limit: any elapsed time exceeds it */
-    int status = face_acquire(face, real_key("slow"), &options, &lock, &result);
-    real_status(status, REDLOCK_TOO_SLOW, &result);
-    ck_assert_ptr_null(lock);
-    ck_assert(real_nothing_left(face));
-    close_face(face);
-}
-END_TEST
-
 /* --- Extend --- */
-
-START_TEST(an_extension_lengthens_on_every_node)
-{
-    struct face *face = open_face(_i);
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    const char *key = real_key("longer");
-
-    options.ttl_ms = 20000;
-    redlock_lock *lock = acquire(face, key, &options);
-    ck_assert(real_soon_everywhere(key, redlock_lock_token(lock)));
-    real_status(face_extend(face, lock, TTL_MS, &result), REDLOCK_OK, &result);
-    ck_assert_uint_ge(result.granted, QUORUM);
-    ck_assert_int_gt(redlock_validity_ms(lock), TTL_MS / 2);
-    ck_assert_int_gt(result.validity_ms, TTL_MS / 2);
-    await_extension(face, key, (int64_t)(test_now_ns() / NANOSECONDS) + TTL_MS / 2);
-    assert_covered(lock, key, TTL_MS);
-    release(face, &lock);
-    close_face(face);
-}
-END_TEST
 
 START_TEST(an_extension_never_shortens)
 {
@@ -369,49 +258,7 @@ START_TEST(an_extension_never_shortens)
 }
 END_TEST
 
-START_TEST(an_extension_needs_a_majority_that_has_the_token)
-{
-    struct face *face = open_face(_i);
-    const char *key = real_key("gone");
-    redlock_lock *lock = acquire(face, key, NULL);
-
-    ck_assert(real_soon_everywhere(key, redlock_lock_token(lock)));
-    for (size_t i = 0; i < NODES - QUORUM; i++)
-        real_delete(i, key);
-    real_status(face_extend(face, lock, 0, &result), REDLOCK_OK, &result);
-    for (size_t i = 0; i < QUORUM; i++)
-        real_delete(i, key);
-    real_status(face_extend(face, lock, 0, &result), REDLOCK_LOST, &result);
-    ck_assert_uint_ge(result.absent, QUORUM);
-    ck_assert_int_eq(redlock_validity_ms(lock), 0);
-    ck_assert_int_eq(redlock_held_by_me(face_client(face), key, 0), 0);
-    real_status(face_release(face, &lock, &result), REDLOCK_LOST, &result);
-    ck_assert(real_nothing_left(face));
-    close_face(face);
-}
-END_TEST
-
 /* --- Loss --- */
-
-START_TEST(what_has_expired_is_lost)
-{
-    struct face *face = open_face(_i);
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    const char *key = real_key("expired");
-
-    options.ttl_ms = 300;
-    options.wait_ms = REDLOCK_FOREVER;
-    redlock_lock *lock = acquire(face, key, &options);
-    ck_assert(face_wait(face, lock_is_over, lock, REAL_SOON_MS));
-    face_idle(face, 2); /* in its last millisecond the lock reads as 0, but is still valid */
-    real_status(face_extend(face, lock, 0, &result), REDLOCK_LOST, &result);
-    ck_assert_int_eq(redlock_validity_ms(lock), 0);
-    ck_assert_int_eq(redlock_held_by_me(face_client(face), key, 0), 0);
-    real_status(face_release(face, &lock, &result), REDLOCK_LOST, &result);
-    ck_assert_ptr_null(lock);
-    close_face(face);
-}
-END_TEST
 
 START_TEST(what_is_lost_does_not_touch_the_next_holder)
 {
@@ -442,92 +289,7 @@ START_TEST(what_is_lost_does_not_touch_the_next_holder)
 }
 END_TEST
 
-/* --- Waiting --- */
-
-START_TEST(waiting_ends_at_its_deadline)
-{
-    enum { WAIT_MS = 200 };
-    struct face *holder = open_face(_i);
-    struct face *face = open_face(_i);
-    const char *key = real_key("deadline");
-    redlock_lock *lock = acquire(holder, key, NULL);
-    redlock_lock *none;
-
-    ck_assert(real_soon_everywhere(key, redlock_lock_token(lock)));
-    real_status(face_acquire(face, key, REDLOCK_WAIT_MS(WAIT_MS), &none, &result), REDLOCK_TIMED_OUT, &result);
-    ck_assert_ptr_null(none);
-    ck_assert_int_eq(result.cause, REDLOCK_HELD);
-    ck_assert_uint_le(result.elapsed_us, REAL_SOON_MS * 1000);
-    ck_assert_uint_ge(result.attempts, 1);
-    ck_assert(real_shows_everywhere(key, redlock_lock_token(lock)));
-    release(holder, &lock);
-    close_face(holder);
-    close_face(face);
-}
-END_TEST
-
-START_TEST(waiting_ends_with_the_lock_when_it_expires)
-{
-    struct face *holder = open_face(_i);
-    struct face *face = open_face((_i + 1) % FACES);
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    const char *key = real_key("expires");
-
-    options.ttl_ms = 300;
-    options.wait_ms = REDLOCK_FOREVER;
-    redlock_lock *first = acquire(holder, key, &options);
-    redlock_lock *second = acquire(face, key, REDLOCK_WAIT_MS(REDLOCK_FOREVER));
-    ck_assert_int_eq(redlock_validity_ms(first), 0);
-    release(face, &second);
-    real_status(face_release(holder, &first, &result), REDLOCK_LOST, &result);
-    close_face(holder);
-    close_face(face);
-}
-END_TEST
-
 /* --- Query --- */
-
-START_TEST(a_query_shows_a_free_resource)
-{
-    struct face *face = open_face(_i);
-    redlock_state state;
-
-    real_status(face_query(face, real_key("free"), &state, &result), REDLOCK_OK, &result);
-    ck_assert_int_eq(state.locked, 0);
-    ck_assert_int_eq(state.held_by_me, 0);
-    ck_assert_uint_eq(state.free_nodes, NODES);
-    ck_assert_uint_eq(state.locked_nodes, 0);
-    ck_assert_int_eq(state.remaining_ms, 0);
-    ck_assert_str_eq(state.token, "");
-    close_face(face);
-}
-END_TEST
-
-START_TEST(a_query_shows_the_holder)
-{
-    struct face *holder = open_face(_i);
-    struct face *other = open_face(_i);
-    const char *key = real_key("shown");
-    redlock_lock *lock = acquire(holder, key, NULL);
-    redlock_state state;
-
-    ck_assert(real_soon_everywhere(key, redlock_lock_token(lock)));
-    real_status(face_query(holder, key, &state, &result), REDLOCK_OK, &result);
-    ck_assert_int_eq(state.locked, 1);
-    ck_assert_int_eq(state.held_by_me, 1);
-    ck_assert_uint_eq(state.locked_nodes, NODES);
-    ck_assert_uint_eq(state.free_nodes, 0);
-    ck_assert_int_gt(state.remaining_ms, redlock_validity_ms(lock));
-    ck_assert_int_le(state.remaining_ms, TTL_MS + 1);
-    ck_assert_str_eq(state.token, redlock_lock_token(lock));
-    real_status(face_query(other, key, &state, &result), REDLOCK_OK, &result);
-    ck_assert_int_eq(state.locked, 1);
-    ck_assert_int_eq(state.held_by_me, 0);
-    release(holder, &lock);
-    close_face(holder);
-    close_face(other);
-}
-END_TEST
 
 START_TEST(a_query_shows_what_is_no_lock)
 {
@@ -605,22 +367,6 @@ START_TEST(closing_leaves_what_is_held_if_told_to)
 }
 END_TEST
 
-START_TEST(a_prefix_is_put_before_the_name)
-{
-    redlock_options options = face_options();
-    size_t size;
-
-    options.prefix = DEPLOYMENT_PREFIX "prefix:";
-    struct face *face = face_open_ready((enum face_kind)_i, deployment_nodes(real_nodes), &options);
-    redlock_lock *lock = acquire(face, "name", NULL);
-    ck_assert_str_eq(redlock_lock_resource(lock, &size), "name");
-    ck_assert_uint_eq(size, 4);
-    ck_assert(real_soon_everywhere(real_key("prefix:name"), redlock_lock_token(lock)));
-    release(face, &lock);
-    close_face(face);
-}
-END_TEST
-
 /* Many locks in a row: each leaves no key, and frees the resource for the next. */
 START_TEST(many_in_a_row)
 {
@@ -642,31 +388,17 @@ static Suite *lock_suite(void)
     TCase *tcase = real_shared_case(suite, "lock");
 
     tcase_add_loop_test(tcase, a_lock_is_its_token_on_every_node, 0, FACES);
-    tcase_add_loop_test(tcase, each_attempt_has_a_token_of_its_own, 0, FACES);
     tcase_add_loop_test(tcase, two_clients_exclude_each_other, 0, FACES);
-    tcase_add_loop_test(tcase, two_owners_of_one_client_exclude_each_other, 0, FACES);
     tcase_add_loop_test(tcase, a_foreign_lock_on_a_majority_excludes_ours, 0, FACES);
-    tcase_add_loop_test(tcase, a_foreign_lock_on_a_minority_stays_and_does_no_harm, 0, FACES);
     tcase_add_loop_test(tcase, our_lock_excludes_a_foreign_one, 0, FACES);
     tcase_add_loop_test(tcase, a_name_may_hold_any_byte, 0, FACES);
-    tcase_add_loop_test(tcase, ready_says_who_is, 0, FACES);
-    tcase_add_loop_test(tcase, an_acquire_waits_for_the_first_connection_by_itself, 0, FACES);
     tcase_add_loop_test(tcase, a_lock_is_valid_for_less_than_the_nodes_keep_it, 0, FACES);
-    tcase_add_loop_test(tcase, too_little_validity_is_no_lock, 0, FACES);
-    tcase_add_loop_test(tcase, an_extension_lengthens_on_every_node, 0, FACES);
     tcase_add_loop_test(tcase, an_extension_never_shortens, 0, FACES);
-    tcase_add_loop_test(tcase, an_extension_needs_a_majority_that_has_the_token, 0, FACES);
-    tcase_add_loop_test(tcase, what_has_expired_is_lost, 0, FACES);
     tcase_add_loop_test(tcase, what_is_lost_does_not_touch_the_next_holder, 0, FACES);
-    tcase_add_loop_test(tcase, waiting_ends_at_its_deadline, 0, FACES);
-    tcase_add_loop_test(tcase, waiting_ends_with_the_lock_when_it_expires, 0, FACES);
-    tcase_add_loop_test(tcase, a_query_shows_a_free_resource, 0, FACES);
-    tcase_add_loop_test(tcase, a_query_shows_the_holder, 0, FACES);
     tcase_add_loop_test(tcase, a_query_shows_what_is_no_lock, 0, FACES);
     tcase_add_loop_test(tcase, a_key_of_another_kind_is_held_by_another, 0, FACES);
     tcase_add_loop_test(tcase, closing_releases_what_is_held, 0, FACES);
     tcase_add_loop_test(tcase, closing_leaves_what_is_held_if_told_to, 0, FACES);
-    tcase_add_loop_test(tcase, a_prefix_is_put_before_the_name, 0, FACES);
     tcase_add_loop_test(tcase, many_in_a_row, 0, FACES);
     return suite;
 }

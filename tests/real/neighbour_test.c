@@ -419,12 +419,12 @@ static Suite *neighbour_suite(void)
     Suite *suite = suite_create("neighbour");
     TCase *tcase = real_shared_case(suite, "one at a time");
 
-    tcase_add_loop_test(tcase, we_see_their_lock, 0, real_runs(KINDS));
-    tcase_add_loop_test(tcase, we_wait_for_their_lock, 0, real_runs(KINDS));
-    tcase_add_loop_test(tcase, they_see_our_lock, 0, real_runs(KINDS));
-    tcase_add_loop_test(tcase, each_extends_its_own, 0, real_runs(KINDS));
-    tcase_add_loop_test(tcase, they_do_nothing_to_a_lock_that_is_ours_now, 0, real_runs(KINDS));
-    tcase_add_loop_test(tcase, we_do_nothing_to_a_lock_that_is_theirs_now, 0, real_runs(KINDS));
+    real_add_long_test(tcase, we_see_their_lock, KINDS);
+    real_add_long_test(tcase, we_wait_for_their_lock, KINDS);
+    real_add_long_test(tcase, they_see_our_lock, KINDS);
+    real_add_long_test(tcase, each_extends_its_own, KINDS);
+    real_add_long_test(tcase, they_do_nothing_to_a_lock_that_is_ours_now, KINDS);
+    real_add_long_test(tcase, we_do_nothing_to_a_lock_that_is_theirs_now, KINDS);
     tcase = real_shared_case(suite, "all at once");
     tcase_add_test(tcase, never_two_holders);
     return suite;

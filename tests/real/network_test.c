@@ -94,21 +94,6 @@ START_TEST(a_node_slower_than_its_timeout_does_no_harm)
 }
 END_TEST
 
-START_TEST(a_slow_majority_is_no_quorum_and_its_late_grants_are_undone)
-{
-    struct face *face = open_face(_i);
-
-    set_delay(0, QUORUM, SLOW_US);
-    refuse(face);
-    ck_assert_uint_ge(result.timed_out, QUORUM);
-    set_delay(0, QUORUM, 0);
-    ck_assert(real_nothing_left(face));
-    settle(face);
-    lock_and_release(face);
-    face_close(&face, NULL);
-}
-END_TEST
-
 /* Round trips of 1, 1, 1, 5 and 20 ms: the third reply decides the round, without waiting for the slow nodes. */
 START_TEST(a_round_takes_as_long_as_its_quorum)
 {
@@ -148,21 +133,6 @@ static void let_go(enum proxy_direction direction)
     for (size_t i = 0; i < QUORUM; i++)
         delay_proxy_let_go(proxy, i, direction);
 }
-
-START_TEST(what_is_done_but_not_confirmed_is_undone)
-{
-    struct face *face = open_face(_i);
-
-    hold(PROXY_TO_CLIENT);
-    refuse(face);
-    ck_assert_uint_eq(result.timed_out, QUORUM);
-    ck_assert(real_nothing_left(face)); /* the nodes receive our requests, so the undo works without replies */
-    let_go(PROXY_TO_CLIENT);
-    settle(face);
-    lock_and_release(face);
-    face_close(&face, NULL);
-}
-END_TEST
 
 START_TEST(what_arrives_late_is_undone_behind_it)
 {
@@ -221,10 +191,10 @@ START_TEST(a_grant_whose_answer_is_lost_with_the_link_is_undone)
     redlock_options options = face_options();
     pthread_t thread;
     void *granted;
-    bool reset = _i / FACES != 0;
+    bool reset = _i != 0;
 
     setup();
-    struct face *face = face_open_ready((enum face_kind)(_i % FACES), delay_proxy_nodes_string(proxy), &options);
+    struct face *face = face_open_ready(face_of(_i), delay_proxy_nodes_string(proxy), &options);
     for (size_t i = 0; i < NODES; i++)
         delay_proxy_hold(proxy, i, PROXY_TO_CLIENT);
     ck_assert_int_eq(pthread_create(&thread, NULL, break_when_granted, &reset), 0);
@@ -306,15 +276,13 @@ static Suite *network_suite(void)
     Suite *suite = suite_create("real_network");
     TCase *tcase = real_bare_case(suite, "network");
 
-    tcase_add_loop_test(tcase, a_node_slower_than_its_timeout_does_no_harm, 0, FACES);
-    tcase_add_loop_test(tcase, a_slow_majority_is_no_quorum_and_its_late_grants_are_undone, 0, FACES);
-    tcase_add_loop_test(tcase, a_round_takes_as_long_as_its_quorum, 0, FACES);
-    tcase_add_loop_test(tcase, what_is_done_but_not_confirmed_is_undone, 0, FACES);
-    tcase_add_loop_test(tcase, what_arrives_late_is_undone_behind_it, 0, FACES);
-    tcase_add_loop_test(tcase, a_one_way_partition_outlives_the_client, 0, FACES);
-    tcase_add_loop_test(tcase, a_grant_whose_answer_is_lost_with_the_link_is_undone, 0, 2 * FACES);
-    tcase_add_loop_test(tcase, links_that_break_at_any_moment_leave_nothing, 0, FACES);
-    tcase_add_loop_test(tcase, a_refusing_node_is_used_when_it_accepts_again, 0, FACES);
+    real_add_test(tcase, a_node_slower_than_its_timeout_does_no_harm);
+    real_add_test(tcase, a_round_takes_as_long_as_its_quorum);
+    real_add_test(tcase, what_arrives_late_is_undone_behind_it);
+    real_add_test(tcase, a_one_way_partition_outlives_the_client);
+    tcase_add_loop_test(tcase, a_grant_whose_answer_is_lost_with_the_link_is_undone, 0, 2);
+    real_add_test(tcase, links_that_break_at_any_moment_leave_nothing);
+    real_add_test(tcase, a_refusing_node_is_used_when_it_accepts_again);
     return suite;
 }
 

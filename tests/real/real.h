@@ -28,10 +28,12 @@ void real_note_descriptors(void);
 /* Waits until no key is left on any node that replies. Runs the face's loop meanwhile, if face is not NULL. */
 bool real_nothing_left(struct face *face);
 
-/* Adds a test that takes seconds. If each test has its own process, it makes all of its `count` runs. If all tests
- * share one process, it makes one: that mode checks for the effects of earlier tests on later ones. */
-#define real_add_long_test(tcase, test, count) tcase_add_loop_test(tcase, test, 0, real_runs(count))
-int real_runs(int count);
+/* Adds a test of something that is the same for each face: it runs with one face, and the faces take turns from test to
+ * test. If all tests share one process, each runs with another face than if each has its own. */
+void real_add_test(TCase *tcase, const TTest *test);
+/* Adds a test with `count` rows that take seconds. If all tests share one process, only the first row runs: that mode
+ * checks for the effects of earlier tests on later ones. */
+void real_add_long_test(TCase *tcase, const TTest *test, int count);
 
 /* Runs the suite, and returns the program's exit status. */
 int real_run(Suite *suite, bool needs_control);

@@ -408,10 +408,10 @@ static Suite *rights_suite(void)
     TCase *tcase = real_bare_case(suite, "rights");
 
     if (server_program_has(SERVER_ACL))
-        tcase_add_loop_test(tcase, published_rights_are_enough_and_not_too_many, 0, FACES);
+        real_add_test(tcase, published_rights_are_enough_and_not_too_many);
     tcase_add_test(tcase, the_same_is_published_everywhere);
     if (server_program_has(SERVER_ACL)) {
-        tcase_add_loop_test(tcase, a_release_works_though_the_user_may_not_look_who_waits, 0, FACES);
+        real_add_test(tcase, a_release_works_though_the_user_may_not_look_who_waits);
         tcase_add_test(tcase, waiter_without_hset_leaves_no_key_without_expiry);
         tcase_add_loop_test(tcase, missing_right_ends_waiting_as_misconfigured, 0, MISSING);
     }

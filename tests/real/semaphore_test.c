@@ -331,11 +331,11 @@ int main(void)
     TCase *permits = real_bare_case(suite, "permits");
     TCase *waiting = real_bare_case(suite, "waiting");
 
-    tcase_add_loop_test(permits, so_many_and_no_more, 0, FACES);
-    tcase_add_loop_test(permits, permits_are_shown_to_all_and_known_to_their_client, 0, FACES);
-    tcase_add_loop_test(permits, one_round_trip_as_a_rule, 0, FACES);
-    tcase_add_loop_test(permits, a_permit_is_renewed_healed_and_lost_like_a_lock, 0, FACES);
-    tcase_add_loop_test(permits, what_makes_no_sense_is_refused, 0, FACES);
+    real_add_test(permits, so_many_and_no_more);
+    real_add_test(permits, permits_are_shown_to_all_and_known_to_their_client);
+    real_add_test(permits, one_round_trip_as_a_rule);
+    real_add_test(permits, a_permit_is_renewed_healed_and_lost_like_a_lock);
+    real_add_test(permits, what_makes_no_sense_is_refused);
     tcase_add_test(waiting, waiters_are_called);
     tcase_add_test(waiting, sixteen_contend_while_nodes_die);
     return real_run(suite, true);

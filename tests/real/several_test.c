@@ -511,16 +511,16 @@ int main(void)
     TCase *own = real_bare_case(suite, "own");
     TCase *waiting = real_bare_case(suite, "waiting");
 
-    tcase_add_loop_test(all, it_is_on_all_of_them, 0, FACES);
-    tcase_add_loop_test(all, one_that_is_held_keeps_all_away, 0, FACES);
-    tcase_add_loop_test(all, order_does_not_matter_and_doubles_are_folded, 0, FACES);
-    tcase_add_loop_test(all, so_many_and_no_more, 0, FACES);
-    tcase_add_loop_test(alike, renewed_and_healed_as_one, 0, FACES);
-    tcase_add_loop_test(alike, lost_as_one, 0, FACES);
-    tcase_add_loop_test(alike, its_owner_may_take_a_part_of_it_again, 0, FACES);
+    real_add_test(all, it_is_on_all_of_them);
+    real_add_test(all, one_that_is_held_keeps_all_away);
+    real_add_test(all, order_does_not_matter_and_doubles_are_folded);
+    real_add_test(all, so_many_and_no_more);
+    real_add_test(alike, renewed_and_healed_as_one);
+    real_add_test(alike, lost_as_one);
+    real_add_test(alike, its_owner_may_take_a_part_of_it_again);
     tcase_add_loop_test(own, owner_does_not_wait_for_itself, 0, FACES * (int)(sizeof overlaps / sizeof *overlaps));
     tcase_add_loop_test(own, lost_part_of_a_wider_lock_is_lost, 0, FACES);
-    tcase_add_loop_test(alike, one_fencing_token_for_all, 0, FACES);
+    real_add_test(alike, one_fencing_token_for_all);
     tcase_add_test(waiting, woken_by_the_last_of_them);
     tcase_add_test(waiting, whoever_waits_for_one_of_them_is_woken_too);
     tcase_add_test(waiting, philosophers_do_not_starve);

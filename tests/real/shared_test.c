@@ -507,15 +507,15 @@ int main(void)
     TCase *alike = real_bare_case(suite, "alike");
     TCase *waiting = real_bare_case(suite, "waiting");
 
-    tcase_add_loop_test(together, readers_together_a_writer_alone, 0, FACES);
-    tcase_add_loop_test(together, sixty_four_enter_in_one_round_trip_each, 0, FACES);
-    tcase_add_loop_test(together, foreign_clients_are_excluded_and_exclude, 0, FACES);
-    tcase_add_loop_test(together, each_reader_ends_by_itself, 0, FACES);
-    tcase_add_loop_test(alike, renewed_healed_and_extended, 0, FACES);
-    tcase_add_loop_test(alike, several_are_shared_at_once, 0, FACES);
-    tcase_add_loop_test(alike, no_way_leads_from_reading_to_writing, 0, FACES);
-    tcase_add_loop_test(alike, readers_see_the_last_writers_token, 0, FACES);
-    tcase_add_loop_test(alike, a_query_says_that_it_is_shared, 0, FACES);
+    real_add_test(together, readers_together_a_writer_alone);
+    real_add_test(together, sixty_four_enter_in_one_round_trip_each);
+    real_add_test(together, foreign_clients_are_excluded_and_exclude);
+    real_add_test(together, each_reader_ends_by_itself);
+    real_add_test(alike, renewed_healed_and_extended);
+    real_add_test(alike, several_are_shared_at_once);
+    real_add_test(alike, no_way_leads_from_reading_to_writing);
+    real_add_test(alike, readers_see_the_last_writers_token);
+    real_add_test(alike, a_query_says_that_it_is_shared);
     tcase_add_test(waiting, a_waiting_writer_holds_off_new_readers);
     tcase_add_test(waiting, a_writer_that_waits_in_vain_signs_out);
     tcase_add_test(waiting, readers_behind_a_writer_enter_together);

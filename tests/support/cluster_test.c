@@ -44,22 +44,6 @@ static void set_everywhere(const char *key)
     }
 }
 
-START_TEST(nodes_are_independent_and_answer_at_their_addresses)
-{
-    char expected[128];
-
-    snprintf(expected, sizeof(expected), "127.0.0.1:%u,127.0.0.1:%u,127.0.0.1:%u", cluster_port(cluster, 0),
-             cluster_port(cluster, 1), cluster_port(cluster, 2));
-    ck_assert_str_eq(cluster_nodes_string(cluster), expected);
-    ck_assert(cluster_command(cluster, 1, NULL, 0, "SET", "key", "token", NULL));
-    for (size_t i = 0; i < NODES; i++) {
-        struct raw_client *client = raw_client_connect(false, cluster_port(cluster, i));
-        raw_client_say(client, "EXISTS", "key", NULL);
-        ck_assert_str_eq(raw_client_reply(client), i == 1 ? "1" : "0");
-    }
-}
-END_TEST
-
 START_TEST(keys_are_counted_and_named)
 {
     const char *const markers[] = {"marker:*", NULL};
@@ -90,17 +74,6 @@ START_TEST(odd_key_names_are_one_key_each)
 }
 END_TEST
 
-START_TEST(replies_of_every_kind_become_text)
-{
-    ck_assert_str_eq(ask(0, "GET", "missing"), "(nil)");
-    ck_assert_str_eq(ask(0, "ECHO", "some text"), "some text");
-    ck_assert_int_eq(strncmp(ask(0, "NONSENSE", NULL), "-ERR unknown command", 20), 0);
-    ck_assert(cluster_command(cluster, 0, reply, sizeof(reply), "CONFIG", "GET", "appendonly", NULL));
-    ck_assert_str_eq(reply, "appendonly\nno");
-    ck_assert_int_eq(cluster_integer(cluster, 0, "PTTL", "missing", NULL), -2);
-}
-END_TEST
-
 START_TEST(a_killed_node_refuses_and_a_started_one_is_empty)
 {
     uint16_t port = cluster_port(cluster, 0);
@@ -119,15 +92,6 @@ START_TEST(a_killed_node_refuses_and_a_started_one_is_empty)
 }
 END_TEST
 
-START_TEST(a_killed_node_can_be_started_again_and_again)
-{
-    for (int i = 0; i < 5; i++) {
-        cluster_restart(cluster, 0);
-        raw_client_connect(false, cluster_port(cluster, 0));
-    }
-}
-END_TEST
-
 START_TEST(a_stopped_node_executes_when_it_resumes)
 {
     cluster_stop(cluster, 1);
@@ -138,67 +102,6 @@ START_TEST(a_stopped_node_executes_when_it_resumes)
     cluster_resume_all(cluster);
     ck_assert_str_eq(raw_client_reply(client), "OK");
     ck_assert_uint_eq(cluster_keys(cluster, 1, NULL, NULL), 1);
-}
-END_TEST
-
-START_TEST(a_stopped_node_can_be_killed)
-{
-    cluster_stop(cluster, 1);
-    cluster_restart(cluster, 1);
-    ck_assert_str_eq(ask(1, "PING", NULL), "PONG");
-}
-END_TEST
-
-START_TEST(nodes_can_have_users)
-{
-    const struct cluster_node_options node = {.acl = "user default off\nuser lock on >word ~lock:* +set"};
-
-    cluster_destroy(cluster);
-    cluster = cluster_create(1, &(struct cluster_options){.nodes = &node});
-    struct raw_client *client = raw_client_connect(false, cluster_port(cluster, 0));
-    raw_client_say(client, "AUTH", "lock", "word", NULL);
-    ck_assert_str_eq(raw_client_reply(client), "OK");
-    raw_client_say(client, "SET", "other", "token", NULL);
-    ck_assert_int_eq(strncmp(raw_client_reply(client), "-NOPERM", 7), 0);
-}
-END_TEST
-
-START_TEST(nodes_can_differ)
-{
-    const struct cluster_node_options nodes[NODES] = {
-        {.password = "secret"},
-        {0},
-        {.persistent = true, .arguments = (const char *const[]){"--maxmemory-policy", "allkeys-lru", NULL}}};
-    struct cluster_options options = {.nodes = nodes, .arguments = (const char *const[]){"--maxclients", "77", NULL}};
-
-    cluster_destroy(cluster);
-    cluster = cluster_create(NODES, &options);
-    struct raw_client *client = raw_client_connect(false, cluster_port(cluster, 0));
-    raw_client_say(client, "PING", NULL);
-    ck_assert_str_eq(raw_client_reply(client), "-NOAUTH Authentication required.");
-    set_everywhere("lock:a");
-    cluster_restart(cluster, 2);
-    ck_assert_uint_eq(cluster_keys(cluster, 2, NULL, NULL), 1);
-    cluster_command(cluster, 2, reply, sizeof(reply), "CONFIG", "GET", "max[cm][le][im]*[sy]", NULL);
-    ck_assert_ptr_nonnull(strstr(reply, "maxclients\n77"));
-    ck_assert_ptr_nonnull(strstr(reply, "maxmemory-policy\nallkeys-lru"));
-}
-END_TEST
-
-START_TEST(unix_sockets_and_ipv6)
-{
-    cluster_destroy(cluster);
-    cluster = cluster_create(2, &(struct cluster_options){.unix_sockets = true});
-    ck_assert_int_eq(strncmp(cluster_nodes_string(cluster), "unix:///", 8), 0);
-    struct raw_client *client = raw_client_connect_unix(cluster_address(cluster, 1) + strlen("unix://"));
-    raw_client_say(client, "PING", NULL);
-    ck_assert_str_eq(raw_client_reply(client), "PONG");
-    if (!socket_ipv6_available())
-        return;
-    cluster = cluster_create(1, &(struct cluster_options){.ipv6 = true});
-    client = raw_client_connect(true, cluster_port(cluster, 0));
-    raw_client_say(client, "PING", NULL);
-    ck_assert_str_eq(raw_client_reply(client), "PONG");
 }
 END_TEST
 
@@ -301,18 +204,10 @@ static Suite *cluster_suite(void)
 
     tcase_add_checked_fixture(tcase, setup, fixtures_end);
     tcase_set_timeout(tcase, 60);
-    tcase_add_test(tcase, nodes_are_independent_and_answer_at_their_addresses);
     tcase_add_test(tcase, keys_are_counted_and_named);
     tcase_add_test(tcase, odd_key_names_are_one_key_each);
-    tcase_add_test(tcase, replies_of_every_kind_become_text);
     tcase_add_test(tcase, a_killed_node_refuses_and_a_started_one_is_empty);
-    tcase_add_test(tcase, a_killed_node_can_be_started_again_and_again);
     tcase_add_test(tcase, a_stopped_node_executes_when_it_resumes);
-    tcase_add_test(tcase, a_stopped_node_can_be_killed);
-    tcase_add_test(tcase, nodes_can_differ);
-    if (server_program_has(SERVER_ACL))
-        tcase_add_test(tcase, nodes_can_have_users);
-    tcase_add_test(tcase, unix_sockets_and_ipv6);
     tcase_add_test(tcase, destroying_leaves_no_process_descriptor_or_file);
     tcase_add_loop_test(tcase, a_test_that_dies_leaves_nothing, 0, 3);
     tcase_add_test(tcase, a_program_that_reaps_every_child_does_no_harm);

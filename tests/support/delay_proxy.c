@@ -508,11 +508,6 @@ uint16_t delay_proxy_port(const struct delay_proxy *proxy, size_t route)
     return route_at(proxy, route)->port;
 }
 
-const char *delay_proxy_address(const struct delay_proxy *proxy, size_t route)
-{
-    return route_at(proxy, route)->address;
-}
-
 const char *delay_proxy_nodes_string(const struct delay_proxy *proxy)
 {
     return proxy->nodes_string;

@@ -26,8 +26,7 @@ struct delay_proxy *delay_proxy_start_to(const char *const *hosts, const uint16_
 void delay_proxy_stop(struct delay_proxy *proxy);
 
 uint16_t delay_proxy_port(const struct delay_proxy *proxy, size_t route);
-const char *delay_proxy_address(const struct delay_proxy *proxy, size_t route); /* "127.0.0.1:4711" */
-const char *delay_proxy_nodes_string(const struct delay_proxy *proxy);          /* all routes, separated by commas */
+const char *delay_proxy_nodes_string(const struct delay_proxy *proxy); /* all routes, separated by commas */
 
 /* One-way delay in microseconds. A round trip takes the sum of both directions. */
 void delay_proxy_set_delay_us(struct delay_proxy *proxy, size_t route, enum proxy_direction direction,

@@ -72,11 +72,6 @@ void fake_node_set_info(struct fake_node *node, const char *field, const char *v
     set(&node->info, strstr(field, "server") || strstr(field, "_version") ? "Server" : "Others", field, value);
 }
 
-void fake_node_set_config(struct fake_node *node, const char *name, const char *value)
-{
-    set(&node->config, NULL, name, value);
-}
-
 void fake_node_new_run_id(struct fake_node *node)
 {
     static const char digits[] = "0123456789abcdef";

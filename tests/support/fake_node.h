@@ -59,7 +59,6 @@ void fake_node_new_run_id(struct fake_node *node);
 void fake_node_forget_keys(struct fake_node *node);
 void fake_node_forget_scripts(struct fake_node *node);
 void fake_node_set_info(struct fake_node *node, const char *field, const char *value);
-void fake_node_set_config(struct fake_node *node, const char *name, const char *value);
 void fake_node_set_clock_offset_us(struct fake_node *node, int64_t offset_us);
 void fake_node_set_script_handler(struct fake_node *node, fake_script_handler *handler, void *arg);
 size_t fake_node_keys_left(struct fake_node *node, const char *const *except);

@@ -318,13 +318,6 @@ void fake_server_set_info(struct fake_server *server, const char *field, const c
     pthread_mutex_unlock(&server->lock);
 }
 
-void fake_server_set_config(struct fake_server *server, const char *name, const char *value)
-{
-    pthread_mutex_lock(&server->lock);
-    fake_node_set_config(server->node, name, value);
-    pthread_mutex_unlock(&server->lock);
-}
-
 static void replace(char **text, const char *with)
 {
     free(*text);

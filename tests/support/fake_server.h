@@ -133,7 +133,6 @@ void fake_server_forget_scripts(struct fake_server *server);
 
 /* A field of INFO ("run_id", "role", "loading", "maxmemory_policy") or a parameter of CONFIG GET. */
 void fake_server_set_info(struct fake_server *server, const char *field, const char *value);
-void fake_server_set_config(struct fake_server *server, const char *name, const char *value);
 
 /* Required on connections opened from now on. user NULL is "default"; password NULL removes the requirement. */
 void fake_server_set_password(struct fake_server *server, const char *user, const char *password);

@@ -33,49 +33,6 @@ static void setup(void)
 
 /* --- A healthy node --- */
 
-START_TEST(keys_are_set_once_and_expire)
-{
-    raw_client_say(client, "SET", "key", "token", "NX", "PX", "60000", NULL);
-    ck_assert_reply("OK");
-    raw_client_say(client, "SET", "key", "other", "NX", "PX", "60000", NULL);
-    ck_assert_reply("(nil)");
-    raw_client_say(client, "GET", "key", NULL);
-    ck_assert_reply("token");
-    raw_client_say(client, "PTTL", "key", NULL);
-    ck_assert_int_gt(atoi(raw_client_reply(client)), 50000);
-    fake_server_set_clock_offset_us(server, 61 * 1000000LL);
-    raw_client_say(client, "EXISTS", "key", NULL);
-    ck_assert_reply("0");
-    ck_assert_uint_eq(fake_server_keys_left(server, NULL), 0);
-}
-END_TEST
-
-START_TEST(bad_set_options_are_refused)
-{
-    raw_client_say(client, "SET", "key", "token", "PX", "0", NULL);
-    ck_assert_reply("-ERR invalid expire time in 'set' command");
-    raw_client_say(client, "SET", "key", "token", "PX", "12x", NULL);
-    ck_assert_reply("-ERR value is not an integer or out of range");
-    raw_client_say(client, "SET", "key", "token", "NX", "XX", NULL);
-    ck_assert_reply("-ERR syntax error");
-    ck_assert_uint_eq(fake_server_keys_left(server, NULL), 0);
-}
-END_TEST
-
-START_TEST(databases_are_apart)
-{
-    raw_client_say(client, "SELECT", "3", NULL);
-    raw_client_say(client, "SET", "key", "token", NULL);
-    raw_client_say(client, "SELECT", "0", NULL);
-    raw_client_say(client, "EXISTS", "key", NULL);
-    ck_assert_reply("OK");
-    ck_assert_reply("OK");
-    ck_assert_reply("OK");
-    ck_assert_reply("0");
-    ck_assert_uint_eq(fake_server_keys_left(server, NULL), 1);
-}
-END_TEST
-
 START_TEST(keys_left_can_leave_markers_out)
 {
     const char *const markers[] = {"marker:*", NULL};
@@ -112,102 +69,6 @@ START_TEST(keys_and_values_are_binary_safe)
 }
 END_TEST
 
-START_TEST(scripts_are_known_by_digest_once_loaded)
-{
-    static const char digest[] = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"; /* of "return 1", as Redis computes it */
-
-    fake_server_set_script_handler(server, fake_script_compare_and_delete, NULL);
-    fake_server_set_key(server, "key", "token", -1);
-    raw_client_say(client, "EVALSHA", digest, "1", "key", "token", NULL);
-    ck_assert_reply("-NOSCRIPT No matching script. Please use EVAL.");
-    raw_client_say(client, "SCRIPT", "LOAD", "return 1", NULL);
-    ck_assert_reply(digest);
-    raw_client_say(client, "EVALSHA", digest, "1", "key", "wrong", NULL);
-    ck_assert_reply("0");
-    raw_client_say(client, "EVALSHA", digest, "1", "key", "token", NULL);
-    ck_assert_reply("1");
-    fake_server_forget_scripts(server);
-    raw_client_say(client, "SCRIPT", "EXISTS", digest, NULL);
-    ck_assert_reply("0");
-}
-END_TEST
-
-START_TEST(a_long_script_has_the_digest_redis_gives_it)
-{
-    char script[201];
-
-    memset(script, ' ', sizeof(script) - 1);
-    script[sizeof(script) - 1] = '\0';
-    memcpy(script, "return 2", 8);
-    raw_client_say(client, "SCRIPT", "LOAD", script, NULL);
-    ck_assert_reply("41a3787e4b044dee4fbf1fdc10f69a3771a35284");
-}
-END_TEST
-
-START_TEST(info_config_and_role_can_be_set)
-{
-    fake_server_set_info(server, "run_id", "0123456789012345678901234567890123456789");
-    fake_server_set_info(server, "role", "slave");
-    fake_server_set_config(server, "maxmemory-policy", "allkeys-lru");
-    raw_client_say(client, "INFO", "server", "replication", NULL);
-    const char *info = raw_client_reply(client);
-    ck_assert_ptr_nonnull(strstr(info, "\r\nrun_id:0123456789012345678901234567890123456789\r\n"));
-    ck_assert_ptr_nonnull(strstr(info, "\r\nrole:slave\r\n"));
-    ck_assert_ptr_null(strstr(info, "maxmemory_policy"));
-    raw_client_say(client, "CONFIG", "GET", "maxmemory-*", NULL);
-    ck_assert_reply("maxmemory-policy\nallkeys-lru");
-    raw_client_say(client, "ROLE", NULL);
-    ck_assert_int_eq(strncmp(raw_client_reply(client), "slave\n", 6), 0);
-}
-END_TEST
-
-START_TEST(time_follows_the_clock_offset)
-{
-    raw_client_say(client, "TIME", NULL);
-    long before = atol(raw_client_reply(client));
-    fake_server_set_clock_offset_us(server, -3600 * 1000000LL);
-    raw_client_say(client, "TIME", NULL);
-    long after = atol(raw_client_reply(client));
-    ck_assert_int_le(labs(before - 3600 - after), 5);
-}
-END_TEST
-
-START_TEST(a_password_is_asked_from_new_connections)
-{
-    fake_server_set_password(server, "lock", "secret");
-    raw_client_say(client, "PING", NULL);
-    ck_assert_reply("PONG");
-    client = connect_client();
-    raw_client_say(client, "PING", NULL);
-    ck_assert_reply("-NOAUTH Authentication required.");
-    raw_client_say(client, "AUTH", "lock", "wrong", NULL);
-    ck_assert_reply("-WRONGPASS invalid username-password pair or user is disabled.");
-    raw_client_say(client, "AUTH", "lock", "secret", NULL);
-    ck_assert_reply("OK");
-    raw_client_say(client, "PING", NULL);
-    ck_assert_reply("PONG");
-}
-END_TEST
-
-START_TEST(clients_have_ids_and_names_and_can_be_killed)
-{
-    struct raw_client *victim = connect_client();
-    char id[32];
-
-    raw_client_say(victim, "CLIENT", "ID", NULL);
-    snprintf(id, sizeof(id), "%s", raw_client_reply(victim));
-    raw_client_say(client, "CLIENT", "SETNAME", "test", NULL);
-    ck_assert_reply("OK");
-    raw_client_say(client, "CLIENT", "GETNAME", NULL);
-    ck_assert_reply("test");
-    raw_client_say(client, "CLIENT", "KILL", "ID", id, NULL);
-    ck_assert_reply("1");
-    ck_assert_str_eq(raw_client_reply(victim), "<end>");
-    raw_client_say(client, "CLIENT", "KILL", "ID", id, NULL);
-    ck_assert_reply("0");
-}
-END_TEST
-
 START_TEST(messages_reach_the_subscribers)
 {
     struct raw_client *subscriber = connect_client();
@@ -226,37 +87,6 @@ START_TEST(messages_reach_the_subscribers)
     raw_client_say(subscriber, "UNSUBSCRIBE", "news", NULL);
     ck_assert_str_eq(raw_client_reply(subscriber), "unsubscribe\nnews\n1");
     ck_assert_uint_eq(fake_server_publish(server, "news", "more"), 0);
-}
-END_TEST
-
-START_TEST(unknown_and_short_commands_are_errors)
-{
-    raw_client_say(client, "HELLO", "3", NULL);
-    ck_assert_int_eq(strncmp(raw_client_reply(client), "-ERR unknown command", 20), 0);
-    raw_client_say(client, "SET", "key", NULL);
-    ck_assert_reply("-ERR wrong number of arguments for 'set' command");
-    raw_client_send(client, "PING\r\n", 6);
-    ck_assert_int_eq(strncmp(raw_client_reply(client), "-ERR Protocol error", 19), 0);
-    ck_assert_reply("<end>");
-    ck_assert_uint_eq(fake_server_protocol_errors(server), 1);
-}
-END_TEST
-
-START_TEST(speaks_over_ipv6_and_unix_sockets)
-{
-    struct fake_server *local = fake_server_start(FAKE_UNIX);
-    struct raw_client *other = raw_client_connect_unix(fake_server_path(local));
-
-    raw_client_say(other, "PING", NULL);
-    ck_assert_str_eq(raw_client_reply(other), "PONG");
-    ck_assert_int_eq(strncmp(fake_server_address(local), "unix:///", 8), 0);
-    if (!socket_ipv6_available())
-        return;
-    struct fake_server *ipv6 = fake_server_start(FAKE_IPV6);
-    other = raw_client_connect(true, fake_server_port(ipv6));
-    raw_client_say(other, "PING", NULL);
-    ck_assert_str_eq(raw_client_reply(other), "PONG");
-    ck_assert_int_eq(strncmp(fake_server_address(ipv6), "[::1]:", 6), 0);
 }
 END_TEST
 
@@ -539,20 +369,9 @@ static void add_healthy(Suite *suite)
 {
     TCase *tcase = add_case(suite, "healthy node");
 
-    tcase_add_test(tcase, keys_are_set_once_and_expire);
-    tcase_add_test(tcase, bad_set_options_are_refused);
-    tcase_add_test(tcase, databases_are_apart);
     tcase_add_test(tcase, keys_left_can_leave_markers_out);
     tcase_add_test(tcase, keys_and_values_are_binary_safe);
-    tcase_add_test(tcase, scripts_are_known_by_digest_once_loaded);
-    tcase_add_test(tcase, a_long_script_has_the_digest_redis_gives_it);
-    tcase_add_test(tcase, info_config_and_role_can_be_set);
-    tcase_add_test(tcase, time_follows_the_clock_offset);
-    tcase_add_test(tcase, a_password_is_asked_from_new_connections);
-    tcase_add_test(tcase, clients_have_ids_and_names_and_can_be_killed);
     tcase_add_test(tcase, messages_reach_the_subscribers);
-    tcase_add_test(tcase, unknown_and_short_commands_are_errors);
-    tcase_add_test(tcase, speaks_over_ipv6_and_unix_sockets);
 }
 
 static void add_rules(Suite *suite)

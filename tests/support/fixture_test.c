@@ -99,46 +99,6 @@ static struct process start_shell(const char *script)
     return process;
 }
 
-START_TEST(a_program_that_does_not_exist_is_an_error)
-{
-    char name[] = "no-such-program-here";
-    char *argv[] = {name, NULL};
-    struct process process;
-    size_t descriptors = file_open_descriptors();
-
-    ck_assert(!process_start(&process, &(struct process_options){.argv = argv}));
-    ck_assert_int_eq(errno, ENOENT);
-    ck_assert_uint_eq(file_open_descriptors(), descriptors);
-}
-END_TEST
-
-START_TEST(a_process_runs_until_it_is_killed)
-{
-    struct process process = start_shell("while :; do read -r line; done < /dev/zero");
-
-    ck_assert(process_running(&process));
-    ck_assert(!process_wait(&process, test_deadline_ns(1)));
-    process_kill(&process);
-    ck_assert(!process_running(&process));
-    ck_assert(process_wait(&process, 0));
-}
-END_TEST
-
-static bool stopped(void *process)
-{
-    return process_stopped(process);
-}
-
-START_TEST(a_process_stops_and_goes_on)
-{
-    struct process process = start_shell("kill -STOP $$");
-
-    ck_assert(wait_until(stopped, &process, SOON_MS));
-    process_signal(&process, SIGCONT);
-    ck_assert(process_wait(&process, test_deadline_ns(SOON_MS)));
-}
-END_TEST
-
 static void do_nothing(int number)
 {
     (void)number;
@@ -325,9 +285,6 @@ static Suite *fixture_suite(void)
     tcase_add_test(tcase, a_child_does_not_destroy_its_parents_fixtures);
     tcase_add_test(tcase, a_removed_directory_takes_its_files_along);
     tcase = add_case(suite, "processes");
-    tcase_add_test(tcase, a_program_that_does_not_exist_is_an_error);
-    tcase_add_test(tcase, a_process_runs_until_it_is_killed);
-    tcase_add_test(tcase, a_process_stops_and_goes_on);
     tcase_add_test(tcase, a_process_is_in_a_group_of_its_own);
     tcase_add_test(tcase, a_process_starts_with_default_signals);
     tcase = add_case(suite, "allocator");

@@ -102,6 +102,13 @@ static int read_status(int fd)
     return count == (ssize_t)sizeof(error) ? error : 0;
 }
 
+static void forget(struct process *process)
+{
+    if (process->alive >= 0)
+        close(process->alive);
+    *process = (struct process){.alive = -1};
+}
+
 bool process_start(struct process *process, const struct process_options *options)
 {
     int alive[2];
@@ -123,7 +130,7 @@ bool process_start(struct process *process, const struct process_options *option
     if (pid > 0)
         process_kill(process);
     else
-        process_forget(process);
+        forget(process);
     errno = error;
     return false;
 }
@@ -158,7 +165,7 @@ bool process_wait(struct process *process, uint64_t deadline_ns)
         return false;
     while (waitpid(process->pid, NULL, 0) < 0 && errno == EINTR)
         ;
-    process_forget(process);
+    forget(process);
     return true;
 }
 
@@ -169,13 +176,6 @@ void process_kill(struct process *process)
     process_signal(process, SIGKILL);
     if (!process_wait(process, test_deadline_ns(KILL_TIMEOUT_MS)))
         fixture_fail("process %d does not end after SIGKILL", (int)process->pid);
-}
-
-void process_forget(struct process *process)
-{
-    if (process->alive >= 0)
-        close(process->alive);
-    *process = (struct process){.alive = -1};
 }
 
 bool process_stopped(const struct process *process)

@@ -36,9 +36,6 @@ bool process_wait(struct process *process, uint64_t deadline_ns);
 /* Sends SIGKILL and waits for the end. */
 void process_kill(struct process *process);
 
-/* Closes this process' descriptors for a process that another process started. */
-void process_forget(struct process *process);
-
 /* True if SIGSTOP has taken effect. */
 bool process_stopped(const struct process *process);
 

@@ -163,14 +163,6 @@ static int connect_finish(int fd, uint64_t deadline_ns)
     return -1;
 }
 
-int socket_connect_start(bool ipv6, uint16_t port)
-{
-    union address address;
-    socklen_t length = loopback(&address, ipv6, port);
-
-    return connect_start(&address, length);
-}
-
 int socket_connect_start_to(const char *ipv4, uint16_t port)
 {
     union address address;
@@ -185,7 +177,10 @@ int socket_connect_start_to(const char *ipv4, uint16_t port)
 
 int socket_connect(bool ipv6, uint16_t port, uint64_t deadline_ns)
 {
-    return connect_finish(socket_connect_start(ipv6, port), deadline_ns);
+    union address address;
+    socklen_t length = loopback(&address, ipv6, port);
+
+    return connect_finish(connect_start(&address, length), deadline_ns);
 }
 
 int socket_connect_unix(const char *path, uint64_t deadline_ns)

@@ -18,10 +18,7 @@ int socket_reserve_port(bool ipv6, uint16_t *port);
 int socket_listen(bool ipv6, uint16_t port);
 int socket_listen_unix(const char *path);
 
-/* Starts a non-blocking connection to the loopback address. Returns -1 and sets errno on failure. */
-int socket_connect_start(bool ipv6, uint16_t port);
-
-/* The same to a numeric IPv4 address. */
+/* Starts a non-blocking connection to a numeric IPv4 address. Returns -1 and sets errno on failure. */
 int socket_connect_start_to(const char *ipv4, uint16_t port);
 
 /* Returns a connected non-blocking socket, or -1 and errno (ETIMEDOUT when the deadline passed). */

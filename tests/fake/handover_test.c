@@ -232,7 +232,7 @@ START_TEST(some_locks_are_not_offered)
 }
 END_TEST
 
-static Suite *handover_suite(void)
+int main(void)
 {
     Suite *suite = suite_create("handover");
     TCase *given = scene_case(suite, "given", five_nodes);
@@ -245,10 +245,5 @@ static Suite *handover_suite(void)
     tcase_add_loop_test(back, lock_that_no_waiter_expects_is_given_back, 0, 2);
     tcase_add_test(back, broken_messages_are_ignored);
     tcase_add_loop_test(back, some_locks_are_not_offered, 0, 3);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(handover_suite());
+    return run_suite(suite);
 }

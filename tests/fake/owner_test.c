@@ -286,7 +286,7 @@ END_TEST
 
 #define COUNT(array) (int)(sizeof(array) / sizeof *(array))
 
-static Suite *owner_suite(void)
+int main(void)
 {
     Suite *suite = suite_create("fake_owner");
     TCase *tcase = scene_case(suite, "owner", three_nodes);
@@ -297,10 +297,5 @@ static Suite *owner_suite(void)
     tcase_add_test(tcase, pending_cancel_waits_for_the_end_of_a_call);
     TCase *attached = scene_case(suite, "attached", attached_nodes);
     tcase_add_test(attached, worker_thread_sees_the_end_move_on);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(owner_suite());
+    return run_suite(suite);
 }

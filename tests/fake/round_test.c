@@ -527,7 +527,7 @@ static void add_case(Suite *suite, TCase *tcase, void (*setup)(void))
     tcase_set_timeout(tcase, SCENE_TIMEOUT_S);
 }
 
-static Suite *round_suite(void)
+int main(void)
 {
     Suite *suite = suite_create("rounds over fake nodes");
     TCase *votes = tcase_create("votes"), *time = tcase_create("time"), *single = tcase_create("one node");
@@ -555,10 +555,5 @@ static Suite *round_suite(void)
     add_case(suite, single, one_node);
     tcase_add_loop_test(single, a_silent_link_is_made_anew_after_the_limit, 0, 2);
     tcase_add_test(single, a_round_that_another_ends_when_a_node_fails_is_not_touched_again);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(round_suite());
+    return run_suite(suite);
 }

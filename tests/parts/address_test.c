@@ -324,7 +324,7 @@ START_TEST(no_error_shows_a_secret)
 }
 END_TEST
 
-static Suite *address_suite(void)
+int main(void)
 {
     Suite *suite = suite_create("addresses");
     TCase *good = tcase_create("understood"), *wrong = tcase_create("refused");
@@ -340,10 +340,5 @@ static Suite *address_suite(void)
     tcase_add_test(wrong, an_error_is_cut_to_the_room_there_is);
     tcase_add_loop_test(wrong, each_mistake_is_named, 0, BADS);
     tcase_add_loop_test(wrong, no_error_shows_a_secret, 0, LEAKY);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(address_suite());
+    return run_suite(suite);
 }

@@ -92,7 +92,7 @@ START_TEST(a_failed_allocation_returns_null)
 }
 END_TEST
 
-static Suite *blocks_suite(void)
+int main(void)
 {
     Suite *suite = suite_create("blocks");
     TCase *reuse = tcase_create("reuse");
@@ -102,10 +102,5 @@ static Suite *blocks_suite(void)
     tcase_add_test(reuse, blocks_beyond_the_bound_are_freed);
     tcase_add_test(reuse, a_failed_allocation_returns_null);
     suite_add_tcase(suite, reuse);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(blocks_suite());
+    return run_suite(suite);
 }

@@ -448,7 +448,7 @@ START_TEST(all_texts_are_copied_or_none)
 }
 END_TEST
 
-static Suite *options_suite(void)
+int main(void)
 {
     Suite *suite = suite_create("options");
     TCase *client = tcase_create("client"), *acquire = tcase_create("acquire");
@@ -475,10 +475,5 @@ static Suite *options_suite(void)
     tcase_add_test(acquire, what_an_acquire_cannot_have_is_named);
     tcase_add_loop_test(acquire, an_acquire_does_not_contradict_itself, 0, CONTRADICTIONS);
     tcase_add_test(acquire, the_macro_for_waiting_is_complete);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(options_suite());
+    return run_suite(suite);
 }

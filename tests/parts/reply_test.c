@@ -315,7 +315,7 @@ START_TEST(an_error_is_known_by_its_first_word)
 }
 END_TEST
 
-static Suite *reply_suite(void)
+int main(void)
 {
     Suite *suite = suite_create("replies");
     TCase *tcase = tcase_create("classification");
@@ -326,10 +326,5 @@ static Suite *reply_suite(void)
     tcase_add_test(tcase, only_errors_have_a_text);
     tcase_add_test(tcase, a_text_is_cut_and_printable);
     tcase_add_test(tcase, an_error_is_known_by_its_first_word);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(reply_suite());
+    return run_suite(suite);
 }

@@ -209,7 +209,7 @@ START_TEST(a_failure_has_its_own_words)
 }
 END_TEST
 
-static Suite *result_suite(void)
+int main(void)
 {
     Suite *suite = suite_create("results");
     TCase *tcase = tcase_create("words");
@@ -228,10 +228,5 @@ static Suite *result_suite(void)
     tcase_add_test(tcase, the_line_fits_whatever_the_nodes_say);
     tcase_add_test(tcase, no_result_has_an_empty_line);
     tcase_add_test(tcase, a_failure_has_its_own_words);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(result_suite());
+    return run_suite(suite);
 }

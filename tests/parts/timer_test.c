@@ -281,7 +281,7 @@ START_TEST(a_moment_in_the_past_wakes_at_once)
 }
 END_TEST
 
-static Suite *timer_suite(void)
+int main(void)
 {
     Suite *suite = suite_create("timers");
     TCase *tcase = tcase_create("heap"), *descriptor = tcase_create("descriptor");
@@ -303,10 +303,5 @@ static Suite *timer_suite(void)
     tcase_add_test(descriptor, the_descriptor_is_set_only_for_something_earlier);
     tcase_add_test(descriptor, a_wake_up_for_nothing_is_followed_by_the_right_one);
     tcase_add_test(descriptor, a_moment_in_the_past_wakes_at_once);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(timer_suite());
+    return run_suite(suite);
 }

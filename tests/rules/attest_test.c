@@ -170,7 +170,7 @@ START_TEST(only_grants_need_proof)
 }
 END_TEST
 
-static Suite *attest_suite(void)
+int main(void)
 {
     Suite *suite = suite_create("quorum/attest");
     TCase *proof = tcase_create("proof");
@@ -185,10 +185,5 @@ static Suite *attest_suite(void)
     tcase_add_test(proof, look_is_sent_where_the_marker_would_come_too_late);
     tcase_add_test(proof, only_grants_need_proof);
     suite_add_tcase(suite, proof);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(attest_suite());
+    return run_suite(suite);
 }

@@ -488,7 +488,7 @@ START_TEST(honest_clocks_at_random)
 }
 END_TEST
 
-static Suite *clock_watch_suite(void)
+int main(void)
 {
     Suite *suite = suite_create("quorum/clock_watch");
 
@@ -520,10 +520,5 @@ static Suite *clock_watch_suite(void)
     tcase_add_test(whose, node_that_stopped_with_us_does_not_outvote_the_others);
     tcase_add_test(whose, node_that_jumped_the_other_way_is_still_blamed);
     suite_add_tcase(suite, whose);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(clock_watch_suite());
+    return run_suite(suite);
 }

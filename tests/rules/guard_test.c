@@ -51,24 +51,6 @@ START_TEST(marker_from_the_future_is_as_new)
 }
 END_TEST
 
-/* A lock of max_ttl that was set just before the node lost its data has expired even by the slowest clock, and the
- * margin is left. */
-START_TEST(it_outlasts_the_longest_lock)
-{
-    for (quorum_duration ttl = MS; ttl < 100000 * MS; ttl = ttl * 3 / 2 + MS) {
-        quorum_duration quarantine = quorum_quarantine(noon, noon, ttl, ONE_PERCENT);
-        ck_assert_uint_ge(quarantine, ttl + quorum_drift(ttl, ONE_PERCENT) + QUORUM_SECOND);
-    }
-}
-END_TEST
-
-START_TEST(shortest_lock_and_no_drift_leave_the_margin)
-{
-    ck_assert_uint_eq(quorum_quarantine(noon, noon, 1 * MS, 0), 1003 * MS);
-    ck_assert_uint_eq(quorum_quarantine(noon, noon, 0, 0), 1002 * MS);
-}
-END_TEST
-
 /* A marker may contain any number. */
 START_TEST(nothing_overflows)
 {
@@ -97,7 +79,7 @@ START_TEST(exact_at_random)
 }
 END_TEST
 
-static Suite *guard_suite(void)
+int main(void)
 {
     Suite *suite = suite_create("quorum/guard");
     TCase *quarantine = tcase_create("quarantine");
@@ -105,15 +87,8 @@ static Suite *guard_suite(void)
     tcase_add_test(quarantine, it_ends_to_the_nanosecond);
     tcase_add_test(quarantine, what_an_operator_vouches_for_is_trusted);
     tcase_add_test(quarantine, marker_from_the_future_is_as_new);
-    tcase_add_test(quarantine, it_outlasts_the_longest_lock);
-    tcase_add_test(quarantine, shortest_lock_and_no_drift_leave_the_margin);
     tcase_add_test(quarantine, nothing_overflows);
     tcase_add_test(quarantine, exact_at_random);
     suite_add_tcase(suite, quarantine);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(guard_suite());
+    return run_suite(suite);
 }

@@ -15,31 +15,16 @@ static void refused_by(unsigned nodes, uint64_t free)
         quorum_permits_refused(&permits, free);
 }
 
-START_TEST(it_begins_where_it_is_told)
+START_TEST(slot_that_is_free_on_a_majority_is_tried_next)
 {
-    quorum_permits_init(&permits, NODES, 8, 5);
-    ck_assert_uint_eq(permits.slot, 5);
-}
-END_TEST
-
-START_TEST(free_on_a_majority_is_tried_next)
-{
-    quorum_permits_init(&permits, NODES, 3, 0);
-    quorum_permits_try(&permits);
-    refused_by(QUORUM - 1, 2);
-    quorum_permits_refused(&permits, 6);
-    ck_assert(quorum_permits_next(&permits, 12345));
-    ck_assert_uint_eq(permits.slot, 1);
-}
-END_TEST
-
-START_TEST(free_on_a_minority_is_not)
-{
-    quorum_permits_init(&permits, NODES, 3, 0);
-    quorum_permits_try(&permits);
-    refused_by(QUORUM - 1, 7);
-    ck_assert(!quorum_permits_next(&permits, 0));
-    ck_assert_uint_eq(permits.slot, 0);
+    for (unsigned free_nodes = QUORUM - 1; free_nodes <= QUORUM; free_nodes++) {
+        quorum_permits_init(&permits, NODES, 3, 0);
+        quorum_permits_try(&permits);
+        refused_by(free_nodes, 2);
+        quorum_permits_refused(&permits, 4);
+        ck_assert_int_eq(quorum_permits_next(&permits, 12345), free_nodes == QUORUM);
+        ck_assert_uint_eq(permits.slot, free_nodes == QUORUM);
+    }
 }
 END_TEST
 
@@ -59,6 +44,7 @@ START_TEST(each_slot_is_tried_once)
     for (unsigned count = 1; count <= QUORUM_PERMITS_MAX; count++) {
         unsigned tries = 1;
         quorum_permits_init(&permits, NODES, count, count / 2);
+        ck_assert_uint_eq(permits.slot, count / 2);
         quorum_permits_try(&permits);
         refused_by(NODES, UINT64_MAX);
         while (quorum_permits_next(&permits, next_random(&random))) {
@@ -107,9 +93,7 @@ int main(void)
 {
     Suite *suite = suite_create("permits");
     TCase *all = tcase_create("permits");
-    tcase_add_test(all, it_begins_where_it_is_told);
-    tcase_add_test(all, free_on_a_majority_is_tried_next);
-    tcase_add_test(all, free_on_a_minority_is_not);
+    tcase_add_test(all, slot_that_is_free_on_a_majority_is_tried_next);
     tcase_add_test(all, answers_to_an_earlier_attempt_do_not_count);
     tcase_add_test(all, each_slot_is_tried_once);
     tcase_add_test(all, who_come_at_once_part);

@@ -505,7 +505,7 @@ START_TEST(majority_is_where_it_should_be)
 }
 END_TEST
 
-static Suite *exhaustive_suite(void)
+int main(void)
 {
     Suite *suite = suite_create("quorum/round, exhaustively");
     TCase *answers = tcase_create("answers");
@@ -525,10 +525,5 @@ static Suite *exhaustive_suite(void)
     tcase_add_loop_test(random, stories_at_random, 0, MANY);
     tcase_add_loop_test(random, majority_is_where_it_should_be, 1, QUORUM_NODES_MAX + 1);
     suite_add_tcase(suite, random);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(exhaustive_suite());
+    return run_suite(suite);
 }

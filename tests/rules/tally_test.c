@@ -4,16 +4,6 @@
 #include "rules/random.h"
 #include "support/suite.h"
 
-START_TEST(majority_is_more_than_half)
-{
-    for (unsigned nodes = 1; nodes <= QUORUM_NODES_MAX; nodes++) {
-        ck_assert_uint_gt(2 * quorum_majority(nodes), nodes);
-        ck_assert_uint_le(2 * (quorum_majority(nodes) - 1), nodes);
-        ck_assert_uint_le(quorum_majority(nodes), nodes);
-    }
-}
-END_TEST
-
 /* Exclusion relies on this, for even numbers of nodes too. */
 START_TEST(two_majorities_share_a_node)
 {
@@ -35,23 +25,6 @@ START_TEST(all_nodes_are_as_many_as_there_are)
         ck_assert_uint_eq(quorum_all(nodes), expected);
         ck_assert_uint_eq(quorum_count(quorum_all(nodes)), nodes);
         ck_assert_uint_eq(quorum_count(quorum_node(nodes - 1)), 1);
-    }
-}
-END_TEST
-
-START_TEST(new_tally_waits_for_every_node)
-{
-    for (unsigned nodes = 1; nodes <= QUORUM_NODES_MAX; nodes++) {
-        struct quorum_tally tally;
-        quorum_tally_init(&tally, nodes);
-        ck_assert_uint_eq(tally.nodes, nodes);
-        ck_assert_uint_eq(tally.majority, quorum_majority(nodes));
-        ck_assert_uint_eq(tally.permanent, 0);
-        ck_assert_uint_eq(quorum_tally_count(&tally, QUORUM_PENDING), nodes);
-        for (enum quorum_vote vote = QUORUM_PENDING + 1; vote < QUORUM_VOTES; vote++)
-            ck_assert_uint_eq(quorum_tally_count(&tally, vote), 0);
-        ck_assert(!quorum_tally_won(&tally));
-        ck_assert(!quorum_tally_lost(&tally));
     }
 }
 END_TEST
@@ -151,6 +124,7 @@ START_TEST(many_nodes_vote_at_random)
         enum quorum_vote votes[QUORUM_NODES_MAX] = {QUORUM_PENDING};
         unsigned classes = 2 + random_below(&seed, QUORUM_VOTES - 1); /* few classes give large counts */
         quorum_tally_init(&tally, nodes);
+        check_tally(&tally, votes, nodes);
         for (unsigned i = 0; i < nodes; i++) {
             unsigned node = random_below(&seed, nodes);
             enum quorum_vote vote = 1 + random_below(&seed, classes - 1);
@@ -164,27 +138,20 @@ START_TEST(many_nodes_vote_at_random)
 }
 END_TEST
 
-static Suite *tally_suite(void)
+int main(void)
 {
     Suite *suite = suite_create("quorum/tally");
     TCase *sets = tcase_create("sets");
-    tcase_add_test(sets, majority_is_more_than_half);
     tcase_add_test(sets, two_majorities_share_a_node);
     tcase_add_test(sets, all_nodes_are_as_many_as_there_are);
     suite_add_tcase(suite, sets);
 
     TCase *votes = tcase_create("votes");
-    tcase_add_test(votes, new_tally_waits_for_every_node);
     tcase_add_test(votes, node_votes_once);
     tcase_add_test(votes, only_a_node_that_timed_out_grants_late);
     tcase_add_test(votes, permanent_is_kept_per_node);
     tcase_add_loop_test(votes, every_way_to_vote, 1, 6);
     tcase_add_loop_test(votes, many_nodes_vote_at_random, 1, QUORUM_NODES_MAX + 1);
     suite_add_tcase(suite, votes);
-    return suite;
-}
-
-int main(void)
-{
-    return run_suite(tally_suite());
+    return run_suite(suite);
 }

@@ -27,8 +27,7 @@ static void close_client(void)
 
 static void hold_majority(void)
 {
-    for (unsigned i = 0; i < 2; i++)
-        scene_hold(i, "stock");
+    scene_hold_on(0, 2, "stock");
 }
 
 START_TEST(acquire_extend_query_release)
@@ -65,9 +64,7 @@ END_TEST
 
 static void refuse_majority(const char *resource, const char *error)
 {
-    for (unsigned i = 0; i < 2; i++)
-        fake_server_add_rule(scene.node[i],
-                             &(struct fake_rule){.command = "SET", .argument = resource, .skip = true, .reply = error});
+    scene_add_rule(0, 2, &(struct fake_rule){.command = "SET", .argument = resource, .skip = true, .reply = error});
 }
 
 START_TEST(each_failure_has_its_status)
@@ -264,8 +261,7 @@ START_TEST(a_signal_by_itself_interrupts_nothing)
     sigaction(SIGUSR2, &action, &before);
     pthread_kill(thread, SIGUSR2);
     ck_assert(wait_until(was_interrupted, NULL, SCENE_SOON_MS));
-    for (unsigned i = 0; i < 2; i++)
-        scene_let_go(i, "stock");
+    scene_let_go_on(0, 2, "stock");
     ck_assert_int_eq(pthread_join(thread, &mine), 0);
     ck_assert_status(status, REDLOCK_OK);
     lock = mine;
@@ -322,8 +318,7 @@ START_TEST(release_during_close_is_cancelled_and_ends_the_handle)
     scene.keys_may_stay = _i;
     scene_connect();
     ck_assert_status(redlock_acquire(scene.client, "held by close", NULL, &lock, NULL), REDLOCK_OK);
-    for (unsigned i = 0; i < scene.nodes; i++)
-        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "SET", .argument = "stock", .hold = true});
+    scene_add_rule(0, scene.nodes, &(struct fake_rule){.command = "SET", .argument = "stock", .hold = true});
     ck_assert_int_eq(pthread_create(&waiting, NULL, wait_for_lock, &status), 0);
     for (unsigned i = 0; i < scene.nodes; i++) /* a request that comes after the release below is held for good */
         ck_assert(fake_server_wait_for(scene.node[i], "SET", 2, SCENE_SOON_MS));
@@ -332,8 +327,7 @@ START_TEST(release_during_close_is_cancelled_and_ends_the_handle)
     ck_assert_status(redlock_release(&lock, &result), REDLOCK_CANCELLED);
     ck_assert_ptr_null(lock);
     ck_assert_has(result.text, texts[_i]);
-    for (unsigned i = 0; i < scene.nodes; i++)
-        fake_server_release(scene.node[i]);
+    scene_each(0, scene.nodes, fake_server_release);
     ck_assert_int_eq(pthread_join(waiting, NULL), 0);
     ck_assert_int_eq(pthread_join(closing, NULL), 0);
     ck_assert_msg(close_status == REDLOCK_OK, "%s", redlock_result_text(&close_result));
@@ -375,8 +369,7 @@ END_TEST
 
 START_TEST(a_client_is_closed_while_nodes_cannot_be_reached)
 {
-    for (unsigned i = 0; i < 3; i++)
-        fake_server_stop_listening(scene.node[i]);
+    scene_each(0, 3, fake_server_stop_listening);
     ck_assert_status(redlock_connect(scene_list(), &scene.options, &scene.client, &result), REDLOCK_OK);
     if (_i)
         ck_assert_status(redlock_ready(scene.client, 20, &result), REDLOCK_TIMED_OUT);

@@ -181,8 +181,7 @@ START_TEST(closing_in_a_callback)
     scene_attach();
     scene.started++;
     ck_assert_status(redlock_acquire_async(scene.client, "stock", NULL, close_in_callback, &answer), REDLOCK_OK);
-    for (unsigned i = 0; i < 5; i++)
-        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "SET", .first = 2, .reply_delay_ms = 20});
+    scene_add_rule(0, 5, &(struct fake_rule){.command = "SET", .first = 2, .reply_delay_ms = 20});
     for (unsigned i = 0; i < 3; i++)
         scene_start_acquire(&others[i], i == 0 ? "a" : i == 1 ? "b" : "c", REDLOCK_WAIT_MS(REDLOCK_FOREVER));
     ck_assert_status(scene_wait(&closed), REDLOCK_OK);
@@ -209,8 +208,7 @@ START_TEST(cancelling_in_a_callback)
     ck_assert_status(redlock_cancellation_create(scene.client, &cancellation), REDLOCK_OK);
     options.wait_ms = REDLOCK_FOREVER;
     options.cancellation = cancellation;
-    for (unsigned i = 0; i < 5; i++)
-        scene_hold(i, "held");
+    scene_hold_on(0, 5, "held");
     scene_start_acquire(&waiting, "held", &options);
     memset(&answer, 0, sizeof answer);
     scene.started++;
@@ -241,8 +239,7 @@ START_TEST(locks_can_be_left_to_expire)
     scene.keys_may_stay = true;
     scene_attach();
     scene_lock("stock");
-    for (unsigned i = 0; i < 5; i++)
-        scene_wait_for_sent(i, SENT_SET, 1);
+    scene_wait_for_sent_to(0, 5, SENT_SET, 1);
     ck_assert_status(scene_close(&answer), REDLOCK_OK);
     for (unsigned i = 0; i < 5; i++) {
         ck_assert(scene_has_key(i, "stock"));
@@ -256,8 +253,7 @@ START_TEST(releases_under_way_are_confirmed)
 {
     scene_attach();
     redlock_lock *lock = scene_lock("stock");
-    for (unsigned i = 0; i < 5; i++)
-        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "EVALSHA", .reply_delay_ms = 30});
+    scene_add_rule(0, 5, &(struct fake_rule){.command = "EVALSHA", .reply_delay_ms = 30});
     struct answer released;
     scene_start_release(&released, &lock);
     scene_turn();
@@ -273,10 +269,8 @@ START_TEST(what_a_silent_node_owes_is_counted)
         scene.suffix[i] = "?timeout_ms=50";
     scene_attach();
     scene_lock("stock");
-    for (unsigned i = 0; i < 5; i++)
-        scene_wait_for_sent(i, SENT_SET, 1);
-    for (unsigned i = 0; i < 2; i++)
-        fake_server_pause(scene.node[i]);
+    scene_wait_for_sent_to(0, 5, SENT_SET, 1);
+    scene_each(0, 2, fake_server_pause);
     ck_assert_status(scene_close(&answer), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(answer.result.pending_undos, 2);
     ck_assert_int_eq(answer.result.node[0].outcome, REDLOCK_NODE_UNREACHABLE);
@@ -294,8 +288,7 @@ START_TEST(requests_that_leave_nothing_need_no_confirmation)
     for (unsigned i = 0; i < scene.nodes; i++)
         scene.suffix[i] = "?timeout_ms=20";
     _i ? scene_attach() : scene_attach_only();
-    for (unsigned i = 0; i < scene.nodes; i++)
-        fake_server_pause(scene.node[i]);
+    scene_each(0, scene.nodes, fake_server_pause);
     scene_start_query(&answer, "stock");
     scene_turn();
     ck_assert_status(scene_close(&closed), REDLOCK_OK);
@@ -309,8 +302,7 @@ START_TEST(nodes_that_are_away_are_not_waited_for)
     scene.keys_may_stay = true; /* the undo cannot reach these nodes */
     scene_attach();
     scene_lock("stock");
-    for (unsigned i = 0; i < 5; i++)
-        scene_wait_for_sent(i, SENT_SET, 1);
+    scene_wait_for_sent_to(0, 5, SENT_SET, 1);
     for (unsigned i = 0; i < 2; i++) {
         fake_server_stop_listening(scene.node[i]);
         fake_server_drop(scene.node[i], FAKE_CLOSE);
@@ -425,14 +417,12 @@ START_TEST(a_close_ends_each_kind_of_operation)
     static struct answer closing;
     scene_attach();
     held = scene_lock("held");
-    for (unsigned i = 0; i < scene.nodes; i++)
-        fake_server_pause(scene.node[i]);
+    scene_each(0, scene.nodes, fake_server_pause);
     beginnings[_i](&answer);
     scene_turn();
     ck_assert_uint_eq(answer.told, 0);
     scene_start_close(&closing);
-    for (unsigned i = 0; i < scene.nodes; i++)
-        fake_server_resume(scene.node[i]);
+    scene_each(0, scene.nodes, fake_server_resume);
     ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
     ck_assert_ptr_null(answer.lock);
     ck_assert_status(scene_wait(&closing), REDLOCK_OK);

@@ -595,8 +595,7 @@ START_TEST(cancel_ends_what_was_started_before)
     redlock_cancellation *cancellation;
     connect_client();
     ck_assert_status(redlock_cancellation_create(client, &cancellation), REDLOCK_OK);
-    for (unsigned i = 0; i < 2; i++)
-        scene_hold(i, "stock");
+    scene_hold_on(0, 2, "stock");
     options.wait_ms = REDLOCK_FOREVER;
     options.cancellation = cancellation;
     scene_start_acquire(&answer, "stock", &options);
@@ -617,8 +616,7 @@ START_TEST(a_close_runs_the_callbacks_that_wait)
 {
     connect_client();
     options.wait_ms = REDLOCK_FOREVER;
-    for (unsigned i = 0; i < 2; i++)
-        scene_hold(i, "held");
+    scene_hold_on(0, 2, "held");
     start_many();
     ck_assert(wait_until(nothing_is_pending, NULL, SCENE_SOON_MS));
     scene_start_acquire(&other, "held", &options);

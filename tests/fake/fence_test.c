@@ -173,8 +173,7 @@ START_TEST(a_raise_that_takes_too_long_is_too_slow)
     fenced.ttl_ms = 10000;
     fenced.minimum_validity_ms = fenced.ttl_ms - fenced.ttl_ms / 100 - 2 - LEFT_MS;
     scene_attach();
-    for (unsigned i = 0; i < NODES; i++)
-        fake_server_add_rule(scene.node[i], &(struct fake_rule){.argument = "keep", .reply_delay_ms = LEFT_MS + 50});
+    scene_add_rule(0, NODES, &(struct fake_rule){.argument = "keep", .reply_delay_ms = LEFT_MS + 50});
     ck_assert_status(scene_acquire(&answer, "stock", &fenced), REDLOCK_TOO_SLOW);
     ck_assert_ptr_null(answer.lock);
     ck_assert(scene_run(is_gone, NULL));

@@ -32,8 +32,7 @@ static struct scene_offer wait_with_an_offer(void)
     options.wait_ms = REDLOCK_FOREVER;
     options.ttl_ms = TTL_MS;
     scene_attach();
-    for (unsigned i = 0; i < 5; i++)
-        scene_hold(i, "stock");
+    scene_hold_on(0, 5, "stock");
     scene_start_acquire(&answer, "stock", &options);
     ck_assert(scene_run(all_offered, NULL));
     ck_assert(scene_read_offer(0, &offer));
@@ -48,8 +47,7 @@ static void five_nodes(void)
 
 static void release_it(void)
 {
-    for (unsigned i = 0; i < 5; i++)
-        scene_let_go(i, "stock");
+    scene_let_go_on(0, 5, "stock");
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
 }
 
@@ -141,8 +139,7 @@ START_TEST(offer_from_the_future_does_not_count)
         scene_hand_over(i, "stock", &later, "");
     ck_assert(scene_run(first_two_have_undone, offer.value));
     ck_assert_uint_eq(answer.told, 0);
-    for (unsigned i = 3; i < 5; i++)
-        scene_let_go(i, "stock");
+    scene_let_go_on(3, 5, "stock");
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     ck_assert_str_ne(redlock_lock_token(answer.lock), offer.value);
     release_it();
@@ -171,8 +168,7 @@ START_TEST(lock_that_no_waiter_expects_is_given_back)
     ck_assert_uint_eq(answer.told, (unsigned)_i);
     if (_i == 1)
         return;
-    for (unsigned i = 0; i < 4; i++)
-        scene_let_go(i, "stock");
+    scene_let_go_on(0, 4, "stock");
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     release_it();
 }
@@ -203,8 +199,7 @@ START_TEST(broken_messages_are_ignored)
         scene_publish(4, "stock", broken[i]);
     ck_assert(scene_run(last_has_undone, value));
     ck_assert_ptr_null(scene_sent(4, SENT_UNDO, value, 1, NULL));
-    for (unsigned i = 0; i < 5; i++)
-        scene_let_go(i, "stock");
+    scene_let_go_on(0, 5, "stock");
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
 }
@@ -220,13 +215,11 @@ START_TEST(some_locks_are_not_offered)
     options.minimum_validity_ms = _i == 1 ? TTL_MS / 2 + 1 : 0;
     options.all_answers = _i == 2;
     scene_attach();
-    for (unsigned i = 0; i < 3; i++)
-        scene_hold(i, "stock");
+    scene_hold_on(0, 3, "stock");
     scene_start_acquire(&answer, "stock", &options);
     scene_wait_for_sent(0, SENT_WAIT, 2);
     ck_assert(!scene_read_offer(0, &offer));
-    for (unsigned i = 0; i < 5; i++)
-        scene_let_go(i, "stock");
+    scene_let_go_on(0, 5, "stock");
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
 }

@@ -537,8 +537,7 @@ END_TEST
 START_TEST(not_even_when_both_shake_hands_at_once)
 {
     same_server_twice();
-    for (unsigned i = 0; i < 2; i++)
-        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "SCRIPT LOAD", .count = 1, .hold = true});
+    scene_add_rule(0, 2, &(struct fake_rule){.command = "SCRIPT LOAD", .count = 1, .hold = true});
     scene_attach_only();
     ck_assert(scene_run(three_answered, NULL));
     scene_idle(20); /* until the replies to INFO have arrived */

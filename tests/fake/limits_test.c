@@ -142,8 +142,7 @@ START_TEST(more_undos_than_allowed_are_not_kept)
         snprintf(name, sizeof name, "lock-%u", i);
         locks[i] = scene_lock(name);
     }
-    for (unsigned i = 0; i < 3; i++)
-        scene_wait_for_sent(i, SENT_SET, LOCKS);
+    scene_wait_for_sent_to(0, 3, SENT_SET, LOCKS);
     fake_server_stop_listening(scene.node[0]);
     fake_server_drop(scene.node[0], FAKE_CLOSE);
     while (scene_ready_nodes() != 2)
@@ -202,8 +201,7 @@ START_TEST(answers_may_come_when_nobody_waits)
     scene_attach();
     ck_assert_status(redlock_cancellation_create(scene.client, &cancellation), REDLOCK_OK);
     options.cancellation = cancellation;
-    for (unsigned i = 0; i < 2; i++)
-        fake_server_pause(scene.node[i]);
+    scene_each(0, 2, fake_server_pause);
     for (unsigned i = 0; i < LOCKS; i++) {
         snprintf(name, sizeof name, "lock-%u", i);
         scene_start_acquire(&answers[i], name, &options);
@@ -213,8 +211,7 @@ START_TEST(answers_may_come_when_nobody_waits)
     for (unsigned i = 0; i < LOCKS; i++)
         ck_assert_status(scene_wait(&answers[i]), REDLOCK_CANCELLED);
     redlock_cancellation_destroy(&cancellation);
-    for (unsigned i = 0; i < 2; i++)
-        fake_server_resume(scene.node[i]);
+    scene_each(0, 2, fake_server_resume);
     for (unsigned i = 0; i < 3; i++) {
         scene_wait_for_sent(i, SENT_UNDO, LOCKS);
         scene_assert_undone(i);

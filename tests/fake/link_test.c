@@ -70,8 +70,7 @@ START_TEST(a_link_that_breaks_at_a_request_is_made_anew_and_the_request_undone)
 {
     const struct breaking *breaking = &breakings[_i];
     scene_attach();
-    for (unsigned i = 0; i < 3; i++)
-        fake_server_add_rule(scene.node[i], &breaking->rule);
+    scene_add_rule(0, 3, &breaking->rule);
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(answer.result.unreachable, 3);
     for (unsigned i = 0; i < 3; i++) {
@@ -92,8 +91,7 @@ END_TEST
 START_TEST(a_minority_of_broken_links_is_no_matter)
 {
     scene_attach();
-    for (unsigned i = 0; i < 2; i++)
-        fake_server_add_rule(scene.node[i], &breakings[_i].rule);
+    scene_add_rule(0, 2, &breakings[_i].rule);
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_OK);
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
     for (unsigned i = 0; i < 2; i++)
@@ -202,8 +200,7 @@ END_TEST
 START_TEST(a_node_that_closes_after_its_answer_has_voted)
 {
     scene_attach();
-    for (unsigned i = 0; i < 5; i++)
-        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "SET", .count = 1, .ending = FAKE_SHUTDOWN});
+    scene_add_rule(0, 5, &(struct fake_rule){.command = "SET", .count = 1, .ending = FAKE_SHUTDOWN});
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_OK);
     for (unsigned i = 0; i < 5; i++)
         scene_wait_for_accepted(i, 2);
@@ -298,8 +295,7 @@ END_TEST
 START_TEST(behind_an_answer)
 {
     scene_attach();
-    for (unsigned i = 0; i < 3; i++)
-        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "SET", .count = 1, .extra = unasked[_i]});
+    scene_add_rule(0, 3, &(struct fake_rule){.command = "SET", .count = 1, .extra = unasked[_i]});
     scene_acquire(&answer, "stock", NULL);
     wait_for_new_links(3, _i);
     if (answer.lock)
@@ -315,8 +311,7 @@ START_TEST(between_answers)
     struct answer other;
     scene.keys_may_stay = _i == NIL;
     scene_attach();
-    for (unsigned i = 0; i < 3; i++)
-        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "SET", .count = 1, .extra = unasked[_i]});
+    scene_add_rule(0, 3, &(struct fake_rule){.command = "SET", .count = 1, .extra = unasked[_i]});
     scene_start_acquire(&answer, "stock", NULL);
     scene_start_acquire(&other, "more", NULL);
     scene_wait(&answer);

@@ -121,8 +121,7 @@ static void use_tokens(void)
 static bool live_asynchronously(enum mode mode, size_t k)
 {
     begin_life(mode, k);
-    for (unsigned i = 0; i < 2; i++)
-        scene_hold(i, "held");
+    scene_hold_on(0, 2, "held");
     int status = redlock_attach(scene.loop, scene_list(), &scene.options, &scene.client, &answer.result);
     ck_assert_fine(status, REDLOCK_OK);
     if (status == REDLOCK_OK) {
@@ -167,8 +166,7 @@ static bool live_blocking(enum mode mode, size_t k)
 {
     redlock_result result;
     begin_life(mode, k);
-    for (unsigned i = 0; i < 2; i++)
-        scene_hold(i, "held");
+    scene_hold_on(0, 2, "held");
     int status = redlock_connect(scene_list(), &scene.options, &scene.client, &result);
     ck_assert_fine(status, REDLOCK_OK);
     if (status == REDLOCK_OK) {

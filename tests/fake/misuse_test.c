@@ -426,12 +426,10 @@ START_TEST(a_forked_child_sends_nothing)
     count_memory();
     scene_attach();
     lock = scene_lock("stock");
-    for (unsigned i = 0; i < scene.nodes; i++)
-        scene_wait_for_sent(i, SENT_SET, 1);
+    scene_wait_for_sent_to(0, scene.nodes, SENT_SET, 1);
     if (_i > 0) {
         redlock_lock *released = scene_lock("released");
-        for (unsigned i = 0; i < scene.nodes; i++)
-            scene_hold(i, "held");
+        scene_hold_on(0, scene.nodes, "held");
         scene_start_acquire(&answer, "held", REDLOCK_WAIT_MS(REDLOCK_FOREVER));
         scene_wait_for_sent(0, SENT_WAIT, 1);
         scene_start_acquire(&others[0], "more", NULL);
@@ -498,8 +496,7 @@ START_TEST(a_forked_child_of_a_client_with_a_descriptor_sends_nothing)
     assert_child_is_harmless(in_child_with_descriptor, false);
     poll_and_dispatch(&more);
     ck_assert_status(more.result.status, REDLOCK_OK);
-    for (unsigned i = 0; i < scene.nodes; i++)
-        scene_let_go(i, "held");
+    scene_let_go_on(0, scene.nodes, "held");
     poll_and_dispatch(&waiting);
     ck_assert_status(waiting.result.status, REDLOCK_OK);
     assert_nothing_came_twice();

@@ -108,8 +108,7 @@ static void let_prove(bool by_look)
 
 static void let_others_disagree(void)
 {
-    for (unsigned i = 2; i < DECIDER; i++)
-        scene_hold(i, "stock");
+    scene_hold_on(2, DECIDER, "stock");
 }
 
 static unsigned script_calls(enum rl_script_id id, const char *command)
@@ -361,8 +360,7 @@ START_TEST(a_hand_over_counts_only_with_its_proof)
     uint64_t count = 1;
     struct scene_offer offer;
     attach_quietly();
-    for (unsigned i = 0; i < 5; i++)
-        scene_hold(i, "stock");
+    scene_hold_on(0, 5, "stock");
     scene_start_acquire(&answer, "stock", REDLOCK_WAIT_MS(SCENE_SOON_MS));
     ck_assert(scene_run(three_have_offers, NULL));
     for (unsigned i = 0; i < 3; i++) {
@@ -374,8 +372,7 @@ START_TEST(a_hand_over_counts_only_with_its_proof)
     }
     if (_i > 0)
         ck_assert(scene_run(is_counted, &count));
-    for (unsigned i = 0; i < 5; i++)
-        scene_let_go(i, "stock");
+    scene_let_go_on(0, 5, "stock");
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     ck_assert_int_eq(strcmp(redlock_lock_token(answer.lock), offer.value) == 0, _i == 0);
     ck_assert_uint_eq(scene.client->core.statistics.unattested, _i > 0);

@@ -47,8 +47,7 @@ END_TEST
 START_TEST(a_lock_of_our_own)
 {
     redlock_lock *lock = scene_lock("stock");
-    for (unsigned i = 0; i < 5; i++)
-        scene_wait_for_sent(i, SENT_SET, 1);
+    scene_wait_for_sent_to(0, 5, SENT_SET, 1);
     ck_assert_status(query("stock"), REDLOCK_OK);
     ck_assert_int_eq(answer.state.locked, 1);
     ck_assert_int_eq(answer.state.held_by_me, 1);
@@ -145,8 +144,7 @@ enum { ODD = sizeof odd / sizeof *odd };
 
 START_TEST(an_answer_that_makes_no_sense_is_none)
 {
-    for (unsigned i = 0; i < 2; i++)
-        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "EVALSHA", .count = 1, .reply = odd[_i]});
+    scene_add_rule(0, 2, &(struct fake_rule){.command = "EVALSHA", .count = 1, .reply = odd[_i]});
     show(2, "somebody", 10000);
     ck_assert_status(query("stock"), REDLOCK_OK);
     ck_assert_int_eq(answer.state.node[0].remaining_ms, -1);
@@ -211,8 +209,7 @@ START_TEST(every_node_is_waited_for_until_its_timeout)
     ck_assert_uint_ge(answer.result.elapsed_us, 40000);
     ck_assert_int_eq(answer.result.node[0].outcome, REDLOCK_NODE_TIMED_OUT);
     ck_assert_int_eq(answer.state.node[0].remaining_ms, -1);
-    for (unsigned i = 1; i < 3; i++)
-        fake_server_pause(scene.node[i]);
+    scene_each(1, 3, fake_server_pause);
     ck_assert_status(query("stock"), REDLOCK_NO_QUORUM);
 }
 END_TEST

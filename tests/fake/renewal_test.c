@@ -42,8 +42,7 @@ static void hold_many(void)
         ck_assert_status(scene_wait(&answers[i]), REDLOCK_OK);
         locks[i] = answers[i].lock;
     }
-    for (unsigned i = 0; i < scene.nodes; i++)
-        scene_wait_for_sent(i, SENT_SET, LOCKS);
+    scene_wait_for_sent_to(0, scene.nodes, SENT_SET, LOCKS);
 }
 
 /* By themselves the locks would be due seconds later. The nodes' timeouts are reset to the configured value, because a
@@ -139,8 +138,7 @@ static void release_all(void)
 
 static void add_rule(unsigned nodes, const struct fake_rule *rule)
 {
-    for (unsigned i = 0; i < nodes; i++)
-        fake_server_add_rule(scene.node[i], rule);
+    scene_add_rule(0, nodes, rule);
 }
 
 static void answer_again(unsigned nodes)
@@ -217,8 +215,7 @@ START_TEST(nodes_that_never_know_the_script_keep_nothing_from_being_renewed)
     }
     make_all_due();
     ck_assert(scene_run(all_are_renewed, NULL));
-    for (unsigned i = 0; i < 2; i++)
-        fake_server_clear_rules(scene.node[i]);
+    scene_each(0, 2, fake_server_clear_rules);
     release_all();
 }
 END_TEST
@@ -503,8 +500,7 @@ START_TEST(late_confirmation_of_older_renewal_leaves_failure_of_later_one)
         make_all_due();
         ck_assert(scene_run(have_failed, &failed));
     }
-    for (unsigned i = 0; i < 3; i++)
-        fake_server_release(scene.node[i]);
+    scene_each(0, 3, fake_server_release);
     ck_assert(scene_run(is_one_renewed, NULL));
     ck_assert_status(redlock_renewal_result(held.lock, &failure), REDLOCK_OK);
     ck_assert_status(failure.status, REDLOCK_NO_QUORUM);

@@ -518,6 +518,38 @@ bool scene_has_key(unsigned node, const char *key)
     return fake_server_get_key(scene.node[node], key, value, sizeof value);
 }
 
+/* --- Several nodes --- */
+
+void scene_each(unsigned first, unsigned end, void (*act)(struct fake_server *node))
+{
+    for (unsigned i = first; i < end; i++)
+        act(scene.node[i]);
+}
+
+void scene_add_rule(unsigned first, unsigned end, const struct fake_rule *rule)
+{
+    for (unsigned i = first; i < end; i++)
+        fake_server_add_rule(scene.node[i], rule);
+}
+
+void scene_hold_on(unsigned first, unsigned end, const char *key)
+{
+    for (unsigned i = first; i < end; i++)
+        scene_hold(i, key);
+}
+
+void scene_let_go_on(unsigned first, unsigned end, const char *key)
+{
+    for (unsigned i = first; i < end; i++)
+        scene_let_go(i, key);
+}
+
+void scene_wait_for_sent_to(unsigned first, unsigned end, enum sent what, unsigned count)
+{
+    for (unsigned i = first; i < end; i++)
+        scene_wait_for_sent(i, what, count);
+}
+
 /* --- End --- */
 
 static void calm_nodes(void)

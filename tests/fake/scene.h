@@ -164,6 +164,15 @@ void scene_assert_undone(unsigned node);
 #define SCENE_OTHER "another-holder"
 void scene_hold(unsigned node, const char *key);
 void scene_let_go(unsigned node, const char *key);
+
+/* --- Several nodes: from first to end - 1 --- */
+
+void scene_each(unsigned first, unsigned end, void (*act)(struct fake_server *node));
+void scene_add_rule(unsigned first, unsigned end, const struct fake_rule *rule);
+void scene_hold_on(unsigned first, unsigned end, const char *key);
+void scene_let_go_on(unsigned first, unsigned end, const char *key);
+void scene_wait_for_sent_to(unsigned first, unsigned end, enum sent what, unsigned count);
+
 void scene_call_waiters(unsigned node, const char *key); /* notifies the waiters as a release does */
 bool scene_has_key(unsigned node, const char *key);
 

@@ -73,8 +73,7 @@ START_TEST(lock_is_not_adopted_when_our_clock_stops_meanwhile)
     show(5, 3600000);
     scene_know_clocks();
     fake_server_add_rule(scene.node[2], &(struct fake_rule){.argument = TOKEN, .reply = FAKE_OOM, .skip = true});
-    for (unsigned i = 3; i < 5; i++)
-        fake_server_add_rule(scene.node[i], &(struct fake_rule){.argument = TOKEN, .hold = true});
+    scene_add_rule(3, 5, &(struct fake_rule){.argument = TOKEN, .hold = true});
     scene_start_adopt(&answer, "stock", NULL, TOKEN);
     scene_wait_for_sent(4, SENT_EXTEND, 1);
     scene_stop_our_clock();
@@ -147,8 +146,7 @@ END_TEST
 START_TEST(the_locks_of_others_are_not_adopted_and_stay)
 {
     scene_attach();
-    for (unsigned i = 0; i < 3; i++)
-        scene_hold(i, "stock");
+    scene_hold_on(0, 3, "stock");
     ck_assert_status(adopt(NULL, TOKEN), REDLOCK_LOST);
     for (unsigned i = 0; i < 3; i++)
         ck_assert(scene_has_key(i, "stock"));
@@ -195,9 +193,7 @@ START_TEST(less_validity_than_asked_for_is_too_slow)
     options.minimum_validity_ms = 250;
     scene_attach();
     show(5, 600000);
-    for (unsigned i = 0; i < 5; i++)
-        fake_server_add_rule(scene.node[i],
-                             &(struct fake_rule){.command = "EVALSHA", .count = 1, .reply_delay_ms = 60});
+    scene_add_rule(0, 5, &(struct fake_rule){.command = "EVALSHA", .count = 1, .reply_delay_ms = 60});
     ck_assert_status(adopt(&options, TOKEN), REDLOCK_TOO_SLOW);
     ck_assert_uint_eq(showing(), 5);
     forget();
@@ -210,14 +206,12 @@ START_TEST(an_adoption_can_be_cancelled_and_takes_nothing_away)
     scene_attach();
     ck_assert_status(redlock_cancellation_create(scene.client, &options.cancellation), REDLOCK_OK);
     show(5, 600000);
-    for (unsigned i = 0; i < 5; i++)
-        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "EVALSHA", .count = 1, .hold = true});
+    scene_add_rule(0, 5, &(struct fake_rule){.command = "EVALSHA", .count = 1, .hold = true});
     scene_start_adopt(&answer, "stock", &options, TOKEN);
     scene_wait_for_sent(0, SENT_EXTEND, 1);
     redlock_cancel(options.cancellation);
     ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
-    for (unsigned i = 0; i < 5; i++)
-        fake_server_release(scene.node[i]);
+    scene_each(0, 5, fake_server_release);
     ck_assert_status(adopt(&options, TOKEN), REDLOCK_CANCELLED); /* the cancellation stays in effect */
     ck_assert_uint_eq(showing(), 5);
     redlock_cancellation_destroy(&options.cancellation);
@@ -328,8 +322,7 @@ END_TEST
 START_TEST(a_release_by_token_leaves_others_alone)
 {
     scene_attach();
-    for (unsigned i = 0; i < 5; i++)
-        scene_hold(i, "stock");
+    scene_hold_on(0, 5, "stock");
     ck_assert_status(release_token(TOKEN), REDLOCK_LOST);
     for (unsigned i = 0; i < 5; i++)
         ck_assert(scene_has_key(i, "stock"));
@@ -341,9 +334,7 @@ START_TEST(a_release_that_the_client_did_not_wait_for_is_cancelled)
     struct answer closed;
     scene_attach();
     show(5, 600000);
-    for (unsigned i = 0; i < 5; i++)
-        fake_server_add_rule(scene.node[i],
-                             &(struct fake_rule){.command = "EVALSHA", .count = 1, .reply_delay_ms = 20});
+    scene_add_rule(0, 5, &(struct fake_rule){.command = "EVALSHA", .count = 1, .reply_delay_ms = 20});
     scene_start_release_token(&answer, "stock", TOKEN);
     scene_close(&closed);
     ck_assert_status(answer.result.status, REDLOCK_CANCELLED);
@@ -359,8 +350,7 @@ START_TEST(all_answers_are_waited_for)
     scene_attach();
     fake_server_add_rule(scene.node[4], &(struct fake_rule){.command = "SET", .count = 1, .hold = true});
     scene_start_acquire(&answer, "stock", &all);
-    for (unsigned i = 0; i < 5; i++)
-        scene_wait_for_sent(i, SENT_SET, 1);
+    scene_wait_for_sent_to(0, 5, SENT_SET, 1);
     scene_idle(30);
     ck_assert_uint_eq(answer.told, 0);
     fake_server_release(scene.node[4]);
@@ -398,8 +388,7 @@ END_TEST
 START_TEST(what_is_lost_is_told_at_once)
 {
     scene_attach();
-    for (unsigned i = 0; i < 3; i++)
-        scene_hold(i, "stock");
+    scene_hold_on(0, 3, "stock");
     fake_server_add_rule(scene.node[4], &(struct fake_rule){.command = "SET", .count = 1, .hold = true});
     ck_assert_status(scene_acquire(&answer, "stock", &all), REDLOCK_HELD);
     ck_assert_int_eq(answer.result.node[4].outcome, REDLOCK_NODE_PENDING);

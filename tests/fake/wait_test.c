@@ -21,14 +21,12 @@ static void five_nodes(void)
 
 static void hold_majority(void)
 {
-    for (unsigned i = 0; i < 3; i++)
-        scene_hold(i, "stock");
+    scene_hold_on(0, 3, "stock");
 }
 
 static void let_go_of_majority(void)
 {
-    for (unsigned i = 0; i < 3; i++)
-        scene_let_go(i, "stock");
+    scene_let_go_on(0, 3, "stock");
 }
 
 /* --- Success --- */
@@ -68,8 +66,7 @@ END_TEST
 START_TEST(trying_once_with_a_new_client_waits_for_its_connections)
 {
     scene.options.node_timeout_ms = 20;
-    for (unsigned i = 0; i < 3; i++)
-        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "INFO", .hold = true});
+    scene_add_rule(0, 3, &(struct fake_rule){.command = "INFO", .hold = true});
     scene_attach_only();
     scene_start_acquire(&answer, "stock", &options);
     scene_idle(100);
@@ -107,11 +104,9 @@ START_TEST(silent_nodes_are_told_that_an_attempt_is_lost)
     scene_attach();
     hold_majority();
     scene_hold(3, "stock");
-    for (unsigned i = 3; i < 5; i++)
-        fake_server_add_rule(scene.node[i], &silent);
+    scene_add_rule(3, 5, &silent);
     scene_start_acquire(&answer, "stock", &options);
-    for (unsigned i = 3; i < 5; i++)
-        scene_wait_for_sent(i, SENT_UNDO, 1);
+    scene_wait_for_sent_to(3, 5, SENT_UNDO, 1);
     ck_assert_uint_eq(answer.told, 0);
     for (unsigned i = 3; i < 5; i++) {
         fake_server_clear_rules(scene.node[i]);
@@ -175,12 +170,10 @@ START_TEST(silent_nodes_are_told_that_an_attempt_is_lost_before_the_next_look)
     options.wait_ms = REDLOCK_FOREVER;
     options.fair = true;
     scene_attach();
-    for (unsigned i = 0; i < 5; i++)
-        scene_hold(i, "stock");
+    scene_hold_on(0, 5, "stock");
     scene_start_acquire(&answer, "stock", &options);
     ck_assert(scene_run(rests_until_notified, NULL));
-    for (unsigned i = 3; i < 5; i++)
-        fake_server_add_rule(scene.node[i], &(struct fake_rule){.hold = true});
+    scene_add_rule(3, 5, &(struct fake_rule){.hold = true});
     snprintf(token, sizeof token, "%s", call_to_a_lost_attempt());
     rl_timer_stop(&scene.client->core.timers, &queue_for_stock()->timer);
     ck_assert(scene_run(two_have_undone, token));
@@ -189,8 +182,7 @@ START_TEST(silent_nodes_are_told_that_an_attempt_is_lost_before_the_next_look)
         fake_server_clear_rules(scene.node[i]);
         fake_server_release(scene.node[i]);
     }
-    for (unsigned i = 0; i < 5; i++)
-        scene_let_go(i, "stock");
+    scene_let_go_on(0, 5, "stock");
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
 }
@@ -199,14 +191,12 @@ END_TEST
 START_TEST(a_quorum_that_comes_back_is_waited_for)
 {
     options.wait_ms = REDLOCK_FOREVER;
-    for (unsigned i = 0; i < 3; i++)
-        fake_server_stop_listening(scene.node[i]);
+    scene_each(0, 3, fake_server_stop_listening);
     scene_attach_only();
     scene_start_acquire(&answer, "stock", &options);
     while (scene_ready_nodes() != 2)
         scene_turn();
-    for (unsigned i = 0; i < 3; i++)
-        fake_server_listen(scene.node[i]);
+    scene_each(0, 3, fake_server_listen);
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
 }
@@ -219,14 +209,12 @@ START_TEST(a_free_lock_that_too_few_nodes_grant_is_not_hammered_at)
     options.wait_ms = REDLOCK_FOREVER;
     options.ttl_ms = 54321; /* distinguishes attempts from polls */
     scene_attach();
-    for (unsigned i = 0; i < 3; i++)
-        fake_server_add_rule(scene.node[i], &(struct fake_rule){.argument = "54321", .skip = true, .reply = FAKE_OOM});
+    scene_add_rule(0, 3, &(struct fake_rule){.argument = "54321", .skip = true, .reply = FAKE_OOM});
     scene_start_acquire(&answer, "stock", &options);
     scene_wait_for_sent(0, SENT_WAIT, 1);
     scene_idle(400);
     ck_assert_uint_le(scene_count(0, SENT_ANY), 150);
-    for (unsigned i = 0; i < 3; i++)
-        fake_server_clear_rules(scene.node[i]);
+    scene_each(0, 3, fake_server_clear_rules);
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
 }
@@ -271,13 +259,11 @@ START_TEST(winner_leaves_the_queue_where_the_reply_was_late)
     options.wait_ms = REDLOCK_FOREVER;
     options.fair = true;
     scene_attach();
-    for (unsigned i = 0; i < 5; i++)
-        scene_hold(i, "stock");
+    scene_hold_on(0, 5, "stock");
     scene_start_acquire(&answer, "stock", &options);
     ck_assert(scene_run(rests_until_notified, NULL));
     snprintf(place, sizeof place, "%s", queue_for_stock()->lease->token);
-    for (unsigned i = 3; i < 5; i++)
-        fake_server_add_rule(scene.node[i], &(struct fake_rule){.hold = true});
+    scene_add_rule(3, 5, &(struct fake_rule){.hold = true});
     let_go_of_majority();
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     for (unsigned i = 3; i < 5; i++) {
@@ -287,8 +273,7 @@ START_TEST(winner_leaves_the_queue_where_the_reply_was_late)
     ck_assert(scene_run(both_have_dequeued, place));
     ck_assert_int_gt(redlock_validity_ms(answer.lock), 0);
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
-    for (unsigned i = 3; i < 5; i++)
-        scene_let_go(i, "stock");
+    scene_let_go_on(3, 5, "stock");
 }
 END_TEST
 
@@ -415,8 +400,7 @@ START_TEST(wait_lasts_until_the_deadline_though_no_attempt_fits)
     scene.options.node_timeout_ms = SCENE_SOON_MS;
     scene_attach();
     hold_majority();
-    for (unsigned i = 0; i < 3; i++)
-        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "SET", .hold = true});
+    scene_add_rule(0, 3, &(struct fake_rule){.command = "SET", .hold = true});
     scene_start_acquire(&answer, "stock", &options);
     scene_idle(110);
     for (unsigned i = 0; i < 3; i++) {
@@ -444,14 +428,12 @@ START_TEST(a_reply_that_has_arrived_counts_though_the_loop_is_late)
     options.wait_ms = 2000; /* a busy machine may take half of it to send */
     scene.options.node_timeout_ms = SCENE_SOON_MS;
     scene_attach();
-    for (unsigned i = 0; i < 5; i++)
-        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "SET", .hold = true});
+    scene_add_rule(0, 5, &(struct fake_rule){.command = "SET", .hold = true});
     if (_i == 1)
         hold_majority();
     uint64_t deadline = test_deadline_ns((unsigned)options.wait_ms + 1);
     scene_start_acquire(&answer, "stock", &options);
-    for (unsigned i = 0; i < 5; i++)
-        scene_wait_for_sent(i, SENT_SET, 1);
+    scene_wait_for_sent_to(0, 5, SENT_SET, 1);
     for (unsigned i = 0; i < 5; i++) {
         fake_server_clear_rules(scene.node[i]);
         fake_server_release(scene.node[i]);
@@ -625,8 +607,7 @@ static void wait_where_scripts_are_forgotten(void)
 {
     scene_attach();
     create_cancellation();
-    for (unsigned i = 0; i < 5; i++)
-        scene_hold(i, "stock");
+    scene_hold_on(0, 5, "stock");
     options.wait_ms = REDLOCK_FOREVER;
     options.fair = true;
     scene_start_acquire(&answer, "stock", &options);
@@ -692,8 +673,7 @@ START_TEST(a_place_is_kept_for_the_next_waiter)
     ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
     ck_assert(scene_run(rests_until_notified, NULL));
     expect_withdrawals(false);
-    for (unsigned i = 0; i < 5; i++)
-        scene_let_go(i, "stock");
+    scene_let_go_on(0, 5, "stock");
     ck_assert_status(scene_wait(&second), REDLOCK_OK);
     ck_assert_status(scene_release(&second, &second.lock), REDLOCK_OK);
     redlock_cancellation_destroy(&cancellation);
@@ -717,16 +697,14 @@ START_TEST(a_close_leaves_nothing)
     scene_start_close(&closed);
     assert_ended(REDLOCK_CANCELLED);
     if (stage == STAGE_ROUND)
-        for (unsigned i = 0; i < 3; i++)
-            fake_server_release(scene.node[i]);
+        scene_each(0, 3, fake_server_release);
     scene_wait(&closed);
     ck_assert_uint_gt(closed.place, answer.place); /* the close ends last */
     ck_assert_status(closed.result.status,
                      stage == STAGE_SILENCE ? REDLOCK_NO_QUORUM : REDLOCK_OK); /* silent for 200 ms */
     ck_assert_uint_eq(closed.result.pending_undos, stage == STAGE_SILENCE ? 3 : 0);
     if (stage == STAGE_SILENCE) /* a silent server executes the commands in its socket buffer when it resumes */
-        for (unsigned i = 0; i < 3; i++)
-            fake_server_resume(scene.node[i]);
+        scene_each(0, 3, fake_server_resume);
 }
 END_TEST
 
@@ -743,8 +721,7 @@ static int ready(int64_t wait_ms)
 
 START_TEST(ready_looks_or_waits)
 {
-    for (unsigned i = 0; i < 3; i++)
-        fake_server_stop_listening(scene.node[i]);
+    scene_each(0, 3, fake_server_stop_listening);
     scene_attach_only();
     ck_assert_status(ready(0), REDLOCK_NO_QUORUM);
     ck_assert_status(ready(50), REDLOCK_TIMED_OUT);
@@ -757,8 +734,7 @@ START_TEST(ready_looks_or_waits)
     ck_assert_status(redlock_ready_async(scene.client, REDLOCK_FOREVER, scene_told, &answer), REDLOCK_OK);
     scene_turn();
     ck_assert_uint_eq(answer.told, 0);
-    for (unsigned i = 0; i < 3; i++)
-        fake_server_listen(scene.node[i]);
+    scene_each(0, 3, fake_server_listen);
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     ck_assert_uint_ge(answer.result.granted, 3);
     ck_assert_status(ready(INT64_MAX), REDLOCK_OK);
@@ -802,8 +778,7 @@ START_TEST(a_crowd_whose_turns_all_come_to_nothing_at_once)
     ck_assert_int_eq(setrlimit(RLIMIT_STACK, &small), 0);
     scene.options.log = NULL; /* it would have a line for each waiter and node */
     scene_attach();
-    for (unsigned i = 0; i < scene.nodes; i++)
-        scene_hold(i, "stock");
+    scene_hold_on(0, scene.nodes, "stock");
     for (unsigned i = 0; i < CROWD; i++) {
         int status =
             redlock_acquire_async(scene.client, "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER), count_misconfigured, &told);

@@ -51,6 +51,10 @@ START_TEST(window_stays_within_its_bounds)
         quorum_window_measured(&window, MS, 50 * MS);
     }
     ck_assert_uint_eq(window.limit, QUORUM_WINDOW_MOST);
+    quorum_window_measured(&window, 60 * MS, 50 * MS); /* shrinks, and grows beyond the most if nothing bounds it */
+    fill();
+    quorum_window_measured(&window, MS, 50 * MS);
+    ck_assert_uint_eq(window.limit, QUORUM_WINDOW_MOST);
     for (unsigned i = 0; i < 100; i++)
         quorum_window_measured(&window, 60 * MS, 50 * MS);
     ck_assert_uint_eq(window.limit, QUORUM_WINDOW_LEAST);

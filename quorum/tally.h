@@ -3,6 +3,7 @@
 #ifndef QUORUM_TALLY_H
 #define QUORUM_TALLY_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -10,6 +11,7 @@
 
 /* A set of nodes: bit i is node i. */
 typedef uint32_t quorum_nodes;
+_Static_assert(QUORUM_NODES_MAX <= 8 * sizeof(quorum_nodes), "a set has a bit for every node");
 
 enum quorum_vote {
     QUORUM_PENDING,     /* no reply yet */

@@ -1,5 +1,6 @@
 #include "src/client/acquire.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "src/client/acquire_fence.h"
@@ -32,6 +33,7 @@ static uint8_t *remembered(redlock_client *client, struct rl_text semaphore)
 
 void rl_acquire_won(struct rl_acquire *acquire, const struct rl_round *round)
 {
+    assert(!acquire->lock && round->rules.verdict == QUORUM_WON);
     struct rl_lease *lease = acquire->base.lease;
     acquire->terms.validity_end = round->rules.validity_end;
     if (!rl_lease_hold(lease, &acquire->terms)) {
@@ -48,6 +50,7 @@ void rl_acquire_won(struct rl_acquire *acquire, const struct rl_round *round)
 
 void rl_acquire_handed(struct rl_acquire *acquire, struct rl_round *round)
 {
+    assert(acquire->wait && round->rules.verdict == QUORUM_WON);
     struct rl_operation *operation = &acquire->base;
     if (operation->round)
         rl_round_cancel(operation->round);
@@ -78,6 +81,7 @@ static bool try_next_slot(struct rl_acquire *acquire, int cause)
 
 void rl_acquire_lost(struct rl_acquire *acquire, int cause)
 {
+    assert(cause != REDLOCK_OK);
     acquire->base.cause = (int16_t)cause;
     if (try_next_slot(acquire, cause))
         return;
@@ -175,7 +179,7 @@ static struct rl_round *create_round(struct rl_acquire *acquire)
     };
     lease->shared = acquire->shared;
     lease->ttl_ms = acquire->terms.ttl_ms;
-    lease->queued = queue != NULL;
+    lease->queueing.queued = queue != NULL;
     struct rl_round *round = rl_round_create(lease->locks, lease, command_kind(acquire), &terms);
     if (!round)
         return NULL;
@@ -190,6 +194,7 @@ static struct rl_round *create_round(struct rl_acquire *acquire)
 void rl_acquire_attempt(struct rl_acquire *acquire)
 {
     struct rl_operation *operation = &acquire->base;
+    assert(!operation->completed && !acquire->lock);
     redlock_client *client = operation->client;
     int status;
     bool is_first = !operation->round && !acquire->permits;
@@ -252,11 +257,12 @@ static void count(const struct rl_acquire *acquire, const redlock_result *result
 {
     const struct rl_operation *operation = &acquire->base;
     redlock_statistics *statistics = &operation->client->core.statistics;
+    assert(result->status <= 0 && result->status > -REDLOCK_STATUSES);
     statistics->acquires[-result->status]++;
     statistics->attempts += operation->attempts;
     if (result->status != REDLOCK_OK)
         return;
-    statistics->hand_offs += operation->lease->queued && operation->attempts > 1;
+    statistics->hand_offs += operation->lease->queueing.queued && operation->attempts > 1;
     rl_histogram_add(&statistics->acquire_latency, quorum_time_since(operation->started, operation->decided));
 }
 
@@ -355,6 +361,7 @@ static void take_options(struct rl_acquire *acquire, const redlock_acquire_optio
     acquire->wait = take_extra(&extra, options->wait_ms, sizeof *acquire->wait);
     acquire->fence = take_extra(&extra, options->fence, sizeof *acquire->fence);
     acquire->slots = take_extra(&extra, options->permits, sizeof *acquire->slots);
+    assert(extra <= (char *)acquire + acquire->base.size);
 }
 
 int rl_acquire_start(redlock_client *client, const char *resource, const redlock_acquire_options *given,

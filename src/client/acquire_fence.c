@@ -1,5 +1,7 @@
 #include "src/client/acquire_fence.h"
 
+#include <assert.h>
+
 #include "src/client/acquire.h"
 #include "src/client/client.h"
 #include "src/core/clock.h"
@@ -9,12 +11,14 @@
 
 void rl_acquire_fence_propose(struct rl_acquire *acquire)
 {
+    assert(acquire->fence);
     redlock_client *client = acquire->base.client;
     quorum_fence_init(acquire->fence, client->nodes->count, &client->fence_clock, rl_wall_us(), rl_now());
 }
 
 bool rl_acquire_fence_settle(struct rl_acquire *acquire)
 {
+    assert(acquire->fence);
     const struct quorum_fence_event event = {.type = QUORUM_FENCE_CONFIRMED};
     bool settled = quorum_fence_step(acquire->fence, &event) == QUORUM_FENCE_SETTLED;
     quorum_fence_learn(&acquire->base.client->fence_clock, acquire->fence);
@@ -73,6 +77,7 @@ static void raise_token(struct rl_acquire *acquire)
 
 void rl_acquire_fence_confirm(struct rl_acquire *acquire, const struct rl_round *round)
 {
+    assert(round->rules.verdict == QUORUM_WON);
     if (acquire->shared)
         acquire->base.lease->fence = acquire->record; /* readers get the last writer's token */
     if (!acquire->fence || rl_acquire_fence_settle(acquire))

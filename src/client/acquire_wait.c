@@ -1,5 +1,6 @@
 #include "src/client/acquire_wait.h"
 
+#include <assert.h>
 #include <stddef.h>
 
 #include "src/client/acquire.h"
@@ -40,6 +41,7 @@ static void plan_next_attempt(struct rl_acquire *acquire)
 
 void rl_acquire_wait_on(struct rl_acquire *acquire)
 {
+    assert(acquire->wait && acquire->base.round && !acquire->base.completed);
     struct rl_locks *locks = &acquire->base.client->locks;
     struct rl_acquire_wait *wait = acquire->wait;
     struct rl_waiter *waiter = &wait->waiter;
@@ -125,6 +127,7 @@ bool rl_acquire_wait_begin(struct rl_acquire *acquire, quorum_time deadline, boo
 {
     struct rl_acquire_wait *wait = acquire->wait;
     struct rl_locks *locks = &acquire->base.client->locks;
+    assert(!wait->waiter.queue);
     wait->acquire = acquire;
     wait->keep_waiting = keep_waiting;
     wait->pause.fire = on_pause_over;

@@ -1,4 +1,5 @@
 /* Adopt: creates a handle of a lock that another process acquired, if a majority of the nodes still has its token. */
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
@@ -19,6 +20,7 @@ struct adopt {
 
 static void won(struct adopt *adopt, quorum_time validity_end)
 {
+    assert(!adopt->lock && validity_end > 0);
     adopt->terms.validity_end = validity_end;
     if (rl_lease_hold(adopt->base.lease, &adopt->terms))
         adopt->lock = &adopt->base.lease->handles.first;

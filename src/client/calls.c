@@ -41,6 +41,7 @@ static bool push(struct rl_calls *calls, struct rl_wakeup *wakeup, struct rl_cal
 
 bool rl_calls_push(struct rl_calls *calls, struct rl_wakeup *wakeup, struct rl_call *call)
 {
+    assert(call->start && call->client);
     return push(calls, wakeup, call, call);
 }
 

@@ -383,6 +383,7 @@ static void on_close_timer(struct rl_timer *timer)
 
 int rl_client_close(redlock_client *client, redlock_callback callback, void *arg)
 {
+    assert(!client->core.closing);
     client->core.closing = true;
     client->closing_since = rl_now();
     client->closed = callback;

@@ -32,6 +32,7 @@ void rl_completions_close(struct rl_completions *completions)
 
 void rl_completions_add(struct rl_completions *completions, struct rl_completion *completion)
 {
+    assert(completion->end);
     completion->next = completions->gathered;
     completions->gathered = completion;
     if (!completions->gathered_oldest)
@@ -124,6 +125,7 @@ static void end_running(struct rl_completions *completions)
 
 bool rl_completions_run(struct rl_completions *completions)
 {
+    assert(rl_completions_is_dispatcher(completions));
     take(completions);
     while (completions->batch) {
         struct rl_completion *completion = completions->batch;
@@ -132,6 +134,7 @@ bool rl_completions_run(struct rl_completions *completions)
             completions->last_came = true;
             break;
         }
+        assert(!completions->running);
         completions->running = completion;
         completion->run(completion);
         end_running(completions);
@@ -141,6 +144,7 @@ bool rl_completions_run(struct rl_completions *completions)
 
 void rl_completions_leave(struct rl_completions *completions)
 {
+    assert(rl_completions_is_dispatcher(completions));
     end_running(completions);
     pthread_mutex_lock(&completions->mutex);
     completions->ended = completions->ended || completions->last_came;

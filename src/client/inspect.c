@@ -2,6 +2,7 @@
  * Inspect: finds the user's missing rights on each node. It tries every command that the library sends or uses in a
  * script, in a form without effect: a server checks permissions before arguments. (ACL DRYRUN is for administrators.)
  */
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -218,6 +219,7 @@ static void take(struct inspect *inspect, struct rl_request *request, const stru
         learn(&node->facts, answer->reply);
     else if (rl_reply_error(answer->reply) == RL_ERROR_NOT_PERMITTED)
         note_refusal(inspect, node, probe, answer->reply->str);
+    assert(inspect->left[node->index] > 0);
     inspect->left[node->index]--;
     judge(inspect, node);
 }
@@ -241,6 +243,7 @@ static void answered(struct rl_fanout *fanout, struct rl_request *request, const
 static void destroy(struct rl_fanout *fanout)
 {
     struct inquiry *inquiry = ((struct probing *)fanout)->inquiry;
+    assert(inquiry->left > 0);
     if (--inquiry->left == 0)
         rl_core_free(&inquiry->client->core, inquiry);
 }

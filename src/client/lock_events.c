@@ -1,5 +1,6 @@
 #include "src/client/lock_events.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,6 +30,7 @@ static void run(struct rl_completion *completion)
 {
     struct rl_lock_events *events = events_of(completion);
     unsigned pending = atomic_exchange(&events->pending, 0);
+    assert(pending && events->lock);
     for (const struct rl_event *event = rl_events; event < rl_events + RL_EVENT_COUNT; event++)
         if (pending & event->bit && !atomic_load(&events->stopped))
             events->event(events->lock, event->value,
@@ -77,6 +79,7 @@ void rl_lock_events_post(redlock_lock *lock, int event, int loss, int64_t validi
         return;
     if (!events->lock)
         events->lock = lock;
+    assert(events->lock == lock);
     rl_lock_events_ref(events);
     if (atomic_fetch_or(&events->pending, rl_event_bit(event)) == 0)
         rl_completions_add(&events->thread->completions, &events->completion);

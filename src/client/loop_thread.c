@@ -1,5 +1,6 @@
 #include "src/client/loop_thread.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <string.h>
 
@@ -174,6 +175,7 @@ void rl_loop_thread_start_close(struct rl_call *call)
 static void end_client(redlock_client *client)
 {
     struct rl_loop_thread *thread = client->loop_thread;
+    assert(!rl_loop_thread_is_current(client) && atomic_load(&thread->closing) != RL_OPEN);
     pthread_join(thread->thread, NULL);
     rl_completions_enter_last(&thread->completions);
     rl_calls_start_gathered(&thread->calls);

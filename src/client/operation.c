@@ -20,6 +20,7 @@ static struct rl_operation *create(redlock_client *client, const struct rl_opera
 {
     struct rl_operations *operations = &client->operations;
     size_t size = type->size + extra;
+    assert(type->size >= sizeof(struct rl_operation));
     assert(size <= UINT16_MAX);
     struct rl_operation *operation = rl_core_take(&client->core, size);
     if (!operation) {
@@ -66,6 +67,7 @@ void *rl_operation_create_always(redlock_client *client, const struct rl_operati
 bool rl_operation_start_round(struct rl_operation *operation, struct rl_round *round,
                               void (*decided)(struct rl_round *round))
 {
+    assert(!operation->completed);
     operation->round = round;
     if (!round) {
         rl_operation_complete(operation, REDLOCK_NO_MEMORY);
@@ -80,6 +82,7 @@ bool rl_operation_start_round(struct rl_operation *operation, struct rl_round *r
 
 redlock_lock *rl_operation_hand_out(struct rl_operation *operation, redlock_lock *lock, redlock_result *result)
 {
+    assert(!lock || (lock->lease == operation->lease && operation->status == REDLOCK_OK));
     if (lock && operation->client->core.closing) {
         rl_lease_end_handle(lock);
         rl_lease_unref(operation->lease); /* the handle's reference */
@@ -99,6 +102,7 @@ struct rl_operation *rl_operation_of_timer(struct rl_timer *timer)
 void rl_operation_complete(struct rl_operation *operation, int status)
 {
     struct rl_operations *operations = &operation->client->operations;
+    assert(status <= 0 && status > -REDLOCK_STATUSES);
     if (operation->completed)
         return;
     operation->completed = true;
@@ -119,6 +123,7 @@ void rl_operation_wait(struct rl_operation *operation, int64_t wait_ms)
 {
     if (operation->completed || wait_ms < 0)
         return;
+    assert(operation->timer.fire);
     if (wait_ms == 0)
         rl_operation_complete(operation, REDLOCK_TIMED_OUT);
     else if ((uint64_t)wait_ms < QUORUM_NEVER / QUORUM_MILLISECOND)
@@ -145,6 +150,7 @@ void rl_operation_explain(struct rl_operation *operation, const char *format, ..
 
 void rl_operation_refuse(struct rl_operation *operation, const redlock_result *why)
 {
+    assert(why->status != REDLOCK_OK);
     rl_operation_explain(operation, "%s", why->text);
     rl_operation_complete(operation, why->status);
 }
@@ -186,6 +192,7 @@ static void report(struct rl_operation *operation)
 static void end(struct rl_operation *operation, bool reports)
 {
     redlock_client *client = operation->client;
+    assert(operation->completed && client->operations.count > 0);
     client->operations.count--; /* before the callback, which may start another operation */
     if (reports)
         report(operation);
@@ -273,6 +280,7 @@ void rl_operations_free(redlock_client *client)
         operations->completed = operation->next;
         end(operation, false);
     }
+    assert(operations->count == 0);
 }
 
 int rl_cancellation_check(const redlock_client *client, const redlock_cancellation *cancellation,

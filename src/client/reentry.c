@@ -1,5 +1,6 @@
 #include "src/client/reentry.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 
 #include "src/client/acquire.h"
@@ -10,6 +11,7 @@
 
 static void share(struct rl_acquire *acquire)
 {
+    assert(!acquire->lock && !acquire->permits);
     redlock_client *client = acquire->base.client;
     acquire->lock = rl_lease_share(acquire->base.lease, acquire->terms.event, acquire->terms.event_arg);
     client->core.statistics.reentered += acquire->lock != NULL;
@@ -66,6 +68,7 @@ static void extend_first(struct rl_acquire *acquire)
  * protection. */
 static void reenter(struct rl_acquire *acquire, struct rl_lease *lease)
 {
+    assert(!acquire->base.lease && rl_owner_is(lease->owner, acquire->terms.owner));
     acquire->base.lease = rl_lease_ref(lease);
     if (lease->shared && !acquire->shared) {
         rl_operation_explain(&acquire->base,

@@ -31,6 +31,7 @@ static struct rl_block *take_spare(struct rl_blocks *blocks, size_t class)
         return NULL;
     ASAN_UNPOISON_MEMORY_REGION(block, size_of(class));
     blocks->spare[class] = block->next;
+    assert(blocks->kept >= size_of(class));
     blocks->kept -= size_of(class);
     return block;
 }
@@ -63,4 +64,5 @@ void rl_blocks_free(struct rl_blocks *blocks, const redlock_allocator *allocator
     for (size_t class = 0; class < RL_BLOCK_CLASSES; class ++)
         for (struct rl_block *block; (block = take_spare(blocks, class)) != NULL;)
             allocator->release(block, allocator->user);
+    assert(blocks->kept == 0);
 }

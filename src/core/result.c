@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "quorum/permits.h"
+
 /* ------------------------------------------------------------------------------------------------------------ words */
 
 /* A new status is one line here, beside its value in the public header; so is a new outcome or loss. */
@@ -62,6 +64,7 @@ OUTCOMES(CHECK)
 _Static_assert((int)QUORUM_PENDING == (int)REDLOCK_NODE_PENDING, "a vote is an outcome");
 _Static_assert(QUORUM_VOTES == sizeof outcomes / sizeof *outcomes, "every vote is an outcome");
 _Static_assert(QUORUM_NODES_MAX == REDLOCK_NODES_MAX, "the rules count every node");
+_Static_assert(QUORUM_PERMITS_MAX == REDLOCK_PERMITS_MAX, "the rules count every permit");
 
 static const struct {
     const char *name;

@@ -18,6 +18,7 @@
 
 static void enlist(struct rl_link *link)
 {
+    assert(!link->listed && link->connected);
     struct rl_writes *writes = link->writes;
     link->listed = true;
     link->next = NULL;
@@ -28,6 +29,7 @@ static void enlist(struct rl_link *link)
 static void leave_list(struct rl_link *link)
 {
     struct rl_writes *writes = link->writes;
+    assert(link->listed);
     struct rl_link *before = NULL;
     for (struct rl_link *at = writes->first; at && at != link; at = at->next)
         before = at;
@@ -98,6 +100,7 @@ static bool resize(struct rl_link *link, size_t size)
 {
     struct rl_output *output = &link->output;
     const redlock_allocator *allocator = link->writes->allocator;
+    assert(size >= output->used);
     char *bytes = allocator->reallocate(output->bytes, size, allocator->user);
     if (!bytes)
         return false;
@@ -108,6 +111,7 @@ static bool resize(struct rl_link *link, size_t size)
 
 bool rl_link_init(struct rl_link *link, struct rl_writes *writes)
 {
+    assert(!link->context && !link->output.bytes);
     link->writes = writes;
     return resize(link, OUTPUT_FIRST);
 }
@@ -135,6 +139,7 @@ bool rl_link_append(struct rl_link *link, const char *bytes, size_t size)
         return false;
     memcpy(output->bytes + output->used, bytes, size);
     output->used += size;
+    assert(output->used <= output->size);
     return true;
 }
 
@@ -168,6 +173,7 @@ static void watch_writable(struct rl_link *link, bool on)
 static void write_plain(struct rl_link *link)
 {
     struct rl_output *output = &link->output;
+    assert(link->connected && output->written <= output->released);
     if (output->written == output->released)
         return;
     ssize_t sent =

@@ -1,5 +1,6 @@
 #include "src/link/reader.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* hiredis destroys an empty buffer with more room than this. Its own limit is the size of one read, so that it would
@@ -25,6 +26,7 @@ static bool spend(struct rl_reader *reader, const redisReadTask *task, size_t by
 {
     if (!task->parent)
         reader->spent = 0;
+    assert(reader->spent <= RL_REPLY_MAX);
     if (bytes > RL_REPLY_MAX - reader->spent || depth(task) > RL_NESTING_MAX) {
         reader->exceeded = true;
         return false;

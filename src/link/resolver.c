@@ -1,5 +1,6 @@
 #include "src/link/resolver.h"
 
+#include <assert.h>
 #include <netdb.h>
 #include <pthread.h>
 #include <signal.h>
@@ -24,6 +25,7 @@ static void keep(struct rl_resolution *resolution, const struct addrinfo *found)
         if (getnameinfo(found->ai_addr, found->ai_addrlen, resolution->numeric[resolution->count], RL_NUMERIC_SIZE,
                         NULL, 0, NI_NUMERICHOST) == 0)
             resolution->count++;
+    assert(resolution->count <= RL_RESOLVED_MAX);
 }
 
 static void *resolve(void *data)

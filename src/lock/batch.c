@@ -1,5 +1,6 @@
 #include "src/lock/batch.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "src/core/memory.h"
@@ -9,6 +10,7 @@
 struct rl_batch *rl_batch_create(struct rl_locks *locks, const struct rl_fanout_type *type, bool heals, bool plain,
                                  unsigned most)
 {
+    assert(most >= 1 && most <= RL_BATCH_MAX);
     size_t slots = locks->nodes->count * sizeof(struct rl_slot), items = most * sizeof(struct rl_batch_item);
     struct rl_batch *batch = rl_allocate(&locks->core->allocator, sizeof *batch + slots + items);
     if (!batch)
@@ -66,6 +68,7 @@ static void add_others(struct rl_long_command *command, const struct rl_batch *b
 
 bool rl_batch_format(const struct rl_batch *batch, bool use_eval, struct rl_long_command *command)
 {
+    assert(batch->count > 0);
     unsigned keys = 0, arguments = batch->plain ? 2 * batch->count : 1 + 6 * batch->count;
     for (unsigned i = 0; i < batch->count; i++)
         keys += batch->item[i].lease->key_count;
@@ -103,5 +106,6 @@ bool rl_batch_is_answer(const struct rl_batch *batch, const redisReply *reply)
 /* Whether the node refuses the fencing token does not matter here. */
 bool rl_batch_is_done(const struct rl_batch *batch, const redisReply *reply, unsigned index)
 {
+    assert(index < batch->count);
     return batch->plain ? reply->str[index] == '1' : reply->element[index]->integer != RL_KEEP_ABSENT;
 }

@@ -1,5 +1,6 @@
 #include "src/lock/detached.h"
 
+#include <assert.h>
 #include <stddef.h>
 
 #include "src/core/clock.h"
@@ -56,6 +57,7 @@ void rl_lease_undo_later(struct rl_lease *lease)
 static struct rl_lease *take_unreleased(struct rl_locks *locks)
 {
     struct rl_lease *lease = locks->unreleased;
+    assert(lease->links.unreleased && lease->references > 0);
     locks->unreleased = lease->links.next_unreleased;
     lease->links.unreleased = false;
     return lease;

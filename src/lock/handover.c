@@ -1,5 +1,6 @@
 #include "src/lock/handover.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "src/core/clock.h"
@@ -25,7 +26,7 @@ static struct rl_round *create(struct rl_queue *queue)
     if (!lease)
         return NULL;
     struct rl_round *offer = rl_round_create(locks, lease, RL_COMMAND_TAKE, &terms);
-    lease->queued = true;
+    lease->queueing.queued = true;
     lease->ttl_ms = (uint32_t)(terms.ttl / QUORUM_MILLISECOND);
     rl_lease_unref(lease);
     return offer;
@@ -33,6 +34,7 @@ static struct rl_round *create(struct rl_queue *queue)
 
 void rl_handover_offer(struct rl_queue *queue, struct rl_round *request)
 {
+    assert(!request->offer);
     if (!queue->first || !queue->first->ttl)
         return;
     if (!queue->offer)
@@ -53,7 +55,7 @@ void rl_handover_withdraw(struct rl_queue *queue)
     struct rl_round *offer = close_offer(queue);
     if (!offer)
         return;
-    offer->lease->withdrawn = true;
+    offer->lease->queueing.withdrawn = true;
     rl_lease_release_detached(offer->lease);
     rl_round_leave(offer);
 }
@@ -65,7 +67,7 @@ quorum_nodes rl_handover_end(struct rl_queue *queue, const struct rl_lease *won)
     if (!offer)
         return listed;
     if (won == offer->lease) { /* nodes that have not handed it over yet will, or dequeue it on the release */
-        listed = won->may_hold & ~won->offered;
+        listed = won->may_hold & ~won->queueing.offered;
         rl_round_leave(close_offer(queue));
         return listed;
     }
@@ -107,6 +109,7 @@ static bool counts(struct rl_node *node, const struct rl_handed *handed, quorum_
 static void take(struct rl_queue *queue, struct rl_node *node, const struct rl_handed *handed)
 {
     quorum_time now = rl_now();
+    assert(queue->first && queue->first->handed);
     struct rl_round *offer = queue->offer;
     rl_fanout_ref(&offer->fanout);
     if (handed->since <= now && counts(node, handed, now))
@@ -127,6 +130,7 @@ static bool is_same(struct rl_text a, struct rl_text b)
 
 void rl_handover_take(struct rl_locks *locks, unsigned node, const struct rl_handed *handed)
 {
+    assert(node < locks->nodes->count);
     size_t prefix = strlen(locks->core->options.prefix);
     if (handed->key.size <= prefix)
         return;

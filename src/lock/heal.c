@@ -1,5 +1,6 @@
 #include "src/lock/heal.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "src/lock/batch.h"
@@ -38,6 +39,7 @@ static void heal_on(const struct rl_batch *renewed, unsigned node, unsigned want
             batch->item[batch->count] = renewed->item[i];
             rl_lease_ref(batch->item[batch->count++].lease);
         }
+    assert(batch->count == wanted);
     if (rl_batch_send(batch, node, false))
         for (unsigned i = 0; i < batch->count; i++)
             batch->item[i].lease->may_hold |= bit;

@@ -17,6 +17,11 @@
 
 #define GRAIN_MOST  (5 * QUORUM_MILLISECOND)
 #define SPREAD_EACH (300 * QUORUM_MICROSECOND)
+_Static_assert(sizeof(struct rl_lease) +
+                       REDLOCK_RESOURCES_MAX * (sizeof(struct rl_key) + 128 + REDLOCK_RESOURCE_MAX + 1) <=
+                   UINT16_MAX,
+               "the size of a lease fits its field");
+_Static_assert(REDLOCK_PERMITS_MAX <= INT8_MAX, "a slot fits its field");
 
 static size_t bytes_of(const struct rl_names *names, size_t prefix)
 {
@@ -45,6 +50,7 @@ static void write_keys(struct rl_lease *lease, const struct rl_names *names)
 
 struct rl_lease *rl_lease_create(struct rl_locks *locks, const struct rl_names *names, int *status)
 {
+    assert(names->count >= 1 && names->count <= REDLOCK_RESOURCES_MAX);
     size_t prefix = strlen(locks->core->options.prefix);
     size_t size = sizeof(struct rl_lease) + names->count * sizeof(struct rl_key) + bytes_of(names, prefix);
     struct rl_lease *lease = rl_core_take(locks->core, size);
@@ -80,6 +86,7 @@ struct rl_lease *rl_lease_create_one(struct rl_locks *locks, const char *resourc
 
 size_t rl_slot_name(char name[REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE], const char *semaphore, size_t size, unsigned slot)
 {
+    assert(size <= REDLOCK_RESOURCE_MAX && slot < REDLOCK_PERMITS_MAX);
     memcpy(name, semaphore, size);
     return size + (size_t)snprintf(name + size, RL_SLOT_SIZE, RL_SLOT_INFIX "%u", slot);
 }
@@ -87,6 +94,7 @@ size_t rl_slot_name(char name[REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE], const char *
 struct rl_lease *rl_lease_create_slot(struct rl_locks *locks, const struct rl_names *names, unsigned permits,
                                       unsigned slot, int *status)
 {
+    assert(names->count == 1 && slot < permits && permits <= REDLOCK_PERMITS_MAX);
     struct rl_text base = names->name[0];
     char name[REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE];
     /* The second name is the semaphore's: its key is stored with the lease, but is no key of the lease. */
@@ -133,6 +141,7 @@ struct rl_lease *rl_lease_create_of(struct rl_locks *locks, const char *resource
 
 struct rl_lease *rl_lease_ref(struct rl_lease *lease)
 {
+    assert(!lease || lease->references > 0);
     if (lease)
         lease->references++;
     return lease;
@@ -157,6 +166,7 @@ void rl_lease_unref(struct rl_lease *lease)
 
 void rl_lease_note_failure(struct rl_lease *lease, const struct quorum_round *round)
 {
+    assert(quorum_round_over(round) && round->verdict != QUORUM_WON);
     if (!lease->renewal.failure)
         lease->renewal.failure = rl_core_take(lease->locks->core, sizeof *lease->renewal.failure);
     if (lease->renewal.failure)
@@ -195,6 +205,7 @@ static void add_handle(struct rl_lease *lease, redlock_lock *handle, redlock_eve
 
 redlock_lock *rl_lease_share(struct rl_lease *lease, redlock_event_callback event, void *arg)
 {
+    assert(lease->links.listed && lease->handles.count > 0);
     redlock_lock *handle = rl_core_allocate(lease->locks->core, sizeof *handle);
     if (handle)
         add_handle(lease, handle, event, arg);
@@ -212,6 +223,7 @@ void rl_lease_end_handle(redlock_lock *lock)
     lease->locks->events->handle_ended(lock);
     if (lock != &lease->handles.first)
         rl_core_free(lease->locks->core, lock);
+    assert((lease->handles.count == 0) == (lease->handles.all == NULL));
     if (lease->handles.count == 0) {
         rl_leases_remove(lease);
         rl_timer_stop(&lease->locks->core->timers, &lease->timer);
@@ -230,6 +242,7 @@ static void notice(struct rl_lease *lease, int event)
 
 void rl_lease_give(redlock_lock *lock)
 {
+    assert(!lock->given);
     lock->given = true;
     if (lock->pending)
         rl_leases_notice(lock->lease, lock->pending);
@@ -238,6 +251,7 @@ void rl_lease_give(redlock_lock *lock)
 static void lost(struct rl_lease *lease, enum quorum_loss loss)
 {
     struct rl_locks *locks = lease->locks;
+    assert(loss != QUORUM_NOT_LOST && !atomic_load(&lease->loss));
     atomic_store_explicit(&lease->loss, (int)loss, memory_order_release);
     locks->core->statistics.losses[loss]++;
     notice(lease, REDLOCK_EVENT_LOST);
@@ -288,6 +302,7 @@ void rl_lease_step(struct rl_lease *lease, const struct quorum_lease_event *even
 {
     if (!lease->links.listed)
         return; /* released: later events have no effect */
+    assert(lease->handles.count > 0);
     rl_lease_ref(lease);
     struct quorum_lease_actions actions = quorum_lease_step(&lease->rules, event);
     carry_out(lease, &actions);
@@ -322,6 +337,7 @@ struct rl_lease_terms rl_lease_terms_of(const redlock_acquire_options *options, 
 
 bool rl_lease_hold(struct rl_lease *lease, const struct rl_lease_terms *terms)
 {
+    assert(!lease->links.listed && lease->handles.count == 0 && !atomic_load(&lease->loss));
     if (!rl_leases_add(lease))
         return false;
     quorum_time now = rl_now();
@@ -347,6 +363,7 @@ bool rl_lease_hold(struct rl_lease *lease, const struct rl_lease_terms *terms)
 
 void rl_lease_extended(struct rl_lease *lease, const struct quorum_round *round)
 {
+    assert(quorum_round_over(round));
     struct quorum_lease_event event = {.type = QUORUM_LEASE_EXTENDED,
                                        .now = round->decided_at,
                                        .validity_end = round->validity_end,
@@ -364,6 +381,7 @@ void rl_lease_extended(struct rl_lease *lease, const struct quorum_round *round)
 
 void rl_lease_confirmed(struct rl_lease *lease, const struct quorum_round *round, quorum_time now)
 {
+    assert(round->confirmed);
     const struct quorum_lease_event event = {
         .type = QUORUM_LEASE_CONFIRMED, .now = now, .validity_end = round->validity_end, .ttl = round->terms.ttl};
     if (round->terms.ttl / QUORUM_MILLISECOND > lease->ttl_ms)
@@ -375,6 +393,7 @@ void rl_lease_confirmed(struct rl_lease *lease, const struct quorum_round *round
 
 void rl_lease_signal(struct rl_lease *lease)
 {
+    assert(lease->descriptor >= 0);
     uint64_t one = 1;
     ssize_t written = write(lease->descriptor, &one, sizeof one);
     (void)written; /* EAGAIN: it is readable already */

@@ -1,5 +1,6 @@
 #include "src/lock/leases.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -53,6 +54,7 @@ static bool grow(struct rl_locks *locks)
         rl_core_free(locks->core, leases->buckets);
     leases->buckets = buckets;
     leases->bucket_count = count;
+    assert((count & (count - 1)) == 0); /* a hash selects a bucket by its low bits */
     for (struct rl_lease *lease = leases->first; lease; lease = lease->links.next)
         insert(leases, lease);
     return true;
@@ -61,6 +63,7 @@ static bool grow(struct rl_locks *locks)
 bool rl_leases_add(struct rl_lease *lease)
 {
     struct rl_leases *leases = &lease->locks->leases;
+    assert(!lease->links.listed && lease->key_count > 0);
     if (leases->count >= leases->bucket_count && !grow(lease->locks))
         return false;
     for (unsigned i = 0; i < lease->key_count; i++)
@@ -82,6 +85,7 @@ void rl_leases_remove(struct rl_lease *lease)
     if (!lease->links.listed)
         return;
     lease->links.listed = false;
+    assert(leases->count >= lease->key_count && leases->first);
     *(lease->links.previous ? &lease->links.previous->links.next : &leases->first) = lease->links.next;
     if (lease->links.next)
         lease->links.next->links.previous = lease->links.previous;
@@ -100,6 +104,7 @@ static quorum_duration patience(const struct rl_lease *lease)
 
 void rl_leases_renew(struct rl_lease *lease)
 {
+    assert(lease->links.listed && !lease->rules.loss);
     struct rl_locks *locks = lease->locks;
     struct rl_leases *leases = &locks->leases;
     if (lease->links.due)
@@ -117,8 +122,10 @@ void rl_leases_renew(struct rl_lease *lease)
 struct rl_lease *rl_leases_take_due(struct rl_leases *leases)
 {
     struct rl_lease *lease = leases->due;
+    assert(lease && lease->links.due && leases->due_count > 0);
     leases->due = lease->links.next_due;
     leases->due_count--;
+    assert((leases->due == NULL) == (leases->due_count == 0));
     lease->links.due = false;
     return lease;
 }
@@ -162,6 +169,7 @@ void rl_leases_wake_due(struct rl_locks *locks)
 void rl_leases_notice(struct rl_lease *lease, unsigned notices)
 {
     struct rl_leases *leases = &lease->locks->leases;
+    assert(notices);
     bool first = lease->handles.notices == 0;
     lease->handles.notices |= notices;
     if (!first)
@@ -198,6 +206,7 @@ bool rl_leases_notify(struct rl_locks *locks)
     for (unsigned reported = 0; leases->noticed && reported < 1024; reported++) {
         struct rl_lease *lease = leases->noticed;
         unsigned notices = lease->handles.notices;
+        assert(notices); /* otherwise it would not be in the list */
         leases->noticed = lease->links.next_noticed;
         lease->handles.notices = 0;
         for (const struct rl_event *event = rl_events; event < rl_events + RL_EVENT_COUNT; event++)
@@ -333,6 +342,7 @@ void rl_leases_free(struct rl_locks *locks)
         }
         rl_lease_unref(lease);
     }
+    assert(leases->count == 0);
     if (leases->buckets)
         rl_core_free(locks->core, leases->buckets);
     leases->buckets = NULL;

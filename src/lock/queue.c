@@ -39,6 +39,7 @@ static struct rl_queue **bucket_of(struct rl_locks *locks, const struct rl_lease
 
 struct rl_queue *rl_queue_find(struct rl_locks *locks, const struct rl_names *names)
 {
+    assert(names->count >= 1);
     struct rl_queue *queue = *bucket(locks, names->count, names->name[0].bytes, names->name[0].size);
     while (queue && !rl_lease_is_on(queue->lease, names))
         queue = queue->next;
@@ -155,6 +156,7 @@ static void stand_anew(struct rl_queue *queue)
 
 bool rl_queue_join(struct rl_locks *locks, const struct rl_names *names, struct rl_waiter *waiter, bool fair)
 {
+    assert(!waiter->queue && waiter->attempt && waiter->must_poll && waiter->handed);
     struct rl_queue *queue = rl_queue_find(locks, names);
     if (!queue)
         queue = create(locks, names);
@@ -184,6 +186,7 @@ static void dequeue(struct rl_queue *queue)
 static void remove_waiter(struct rl_queue *queue, struct rl_waiter *waiter)
 {
     struct rl_waiter **link = &queue->first, *before = NULL;
+    assert(waiter->queue == queue);
     while (*link != waiter) {
         before = *link;
         link = &before->next;
@@ -191,6 +194,7 @@ static void remove_waiter(struct rl_queue *queue, struct rl_waiter *waiter)
     *link = waiter->next;
     if (queue->last == waiter)
         queue->last = before;
+    assert(!queue->first == !queue->last);
     waiter->queue = NULL;
 }
 
@@ -231,6 +235,7 @@ static void attempt(struct rl_queue *queue)
 
 bool rl_queue_is_first(const struct rl_waiter *waiter)
 {
+    assert(waiter->queue);
     return waiter->queue->first == waiter;
 }
 
@@ -342,6 +347,7 @@ static void look(struct rl_queue *queue);
 static void looked(struct rl_round *round)
 {
     struct rl_queue *queue = round->owner;
+    assert(queue->looking == round);
     const struct quorum_waiting_event event = {.type = QUORUM_WAITING_LOOKED, .now = rl_now()};
     rl_round_leave(queue->looking);
     queue->looking = NULL;
@@ -398,6 +404,7 @@ void rl_queue_step(struct rl_queue *queue, const struct quorum_waiting_event *ev
 
 void rl_queue_try(struct rl_waiter *waiter)
 {
+    assert(waiter->queue);
     quorum_waiting_try(&waiter->queue->rules);
 }
 
@@ -433,35 +440,39 @@ static void notify(struct rl_queue *queue, const struct quorum_waiting_event *ev
     }
 }
 
-/* The number of the slot that the key belongs to, and in *size the size of the semaphore's key. -1: no slot. */
-static int slot_of(const char *key, size_t *size)
+/* The number of the slot that has this name, and in *size the size of the semaphore's name. -1: no slot. */
+static int slot_of(const char *name, size_t *size)
 {
     size_t infix = sizeof RL_SLOT_INFIX - 1, end = *size;
     int slot = 0;
-    while (end > 0 && key[end - 1] >= '0' && key[end - 1] <= '9')
+    while (end > 0 && name[end - 1] >= '0' && name[end - 1] <= '9')
         end--;
-    if (end == *size || *size - end > 2 || end < infix || memcmp(key + end - infix, RL_SLOT_INFIX, infix) != 0)
+    if (end == *size || *size - end > 2 || end < infix || memcmp(name + end - infix, RL_SLOT_INFIX, infix) != 0)
         return -1;
     for (size_t at = end; at < *size; at++)
-        slot = 10 * slot + (key[at] - '0');
+        slot = 10 * slot + (name[at] - '0');
     *size = end - infix;
     return slot;
 }
 
 void rl_queues_wake(struct rl_locks *locks, unsigned node, unsigned ahead, const char *key, size_t size)
 {
+    assert(node < locks->nodes->count);
     size_t prefix = strlen(locks->core->options.prefix);
     const struct quorum_waiting_event event = {
         .type = QUORUM_WAITING_NOTIFIED, .now = rl_now(), .node = node, .ahead = ahead};
     if (size <= prefix || rl_guard_withholds(&locks->nodes->node[node], event.now) > 0)
         return;
-    int slot = slot_of(key, &size);
-    notify(*bucket(locks, 1, key + prefix, size - prefix), &event, key + prefix, size - prefix, slot);
-    notify(locks->queues.buckets[RL_QUEUE_BUCKETS], &event, key + prefix, size - prefix, -1);
+    const char *name = key + prefix; /* the slot's infix is looked for in it alone: the prefix may end with one */
+    size -= prefix;
+    int slot = slot_of(name, &size);
+    notify(*bucket(locks, 1, name, size), &event, name, size, slot);
+    notify(locks->queues.buckets[RL_QUEUE_BUCKETS], &event, name, size, -1);
 }
 
 void rl_queues_listening(struct rl_locks *locks, unsigned node, bool listening)
 {
+    assert(node < locks->nodes->count);
     const struct quorum_waiting_event event = {
         .type = listening ? QUORUM_WAITING_LISTENING : QUORUM_WAITING_DEAF, .now = rl_now(), .node = node};
     for (unsigned i = 0; i <= RL_QUEUE_BUCKETS; i++)

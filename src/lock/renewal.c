@@ -1,5 +1,6 @@
 #include "src/lock/renewal.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -73,6 +74,7 @@ static quorum_nodes renewable_nodes(struct rl_locks *locks, quorum_time now)
 /* The node has replied or timed out. After the last one, the nodes that lack locks are healed. */
 static void settled(struct rl_batch *batch)
 {
+    assert(batch->turns.left > 0); /* a node is counted once */
     if (--batch->turns.left == 0)
         rl_heal_after(batch, renewable_nodes(batch->locks, rl_now()));
 }
@@ -102,6 +104,7 @@ static void take_reply(struct rl_batch *batch, struct rl_node *node, const redis
 static unsigned take_unasked(struct rl_batch *batch)
 {
     unsigned node = batch->turns.first;
+    assert(batch->turns.unasked && node < batch->locks->nodes->count);
     while (!(batch->turns.unasked & quorum_node(node)))
         node = (node + 1) % batch->locks->nodes->count;
     batch->turns.unasked &= ~quorum_node(node);
@@ -267,6 +270,7 @@ static void ask_first(struct rl_batch *batch, quorum_nodes nodes, quorum_time no
 /* false: no memory. The leases stay due, and are retried after 10 ms. */
 static bool renew_some(struct rl_locks *locks)
 {
+    assert(locks->leases.due);
     unsigned most = locks->leases.due_count < RL_BATCH_MAX ? locks->leases.due_count : RL_BATCH_MAX;
     struct rl_batch *batch = rl_batch_create(locks, &type, false, rl_lease_is_plain(locks->leases.due), most);
     quorum_time now = rl_now();
@@ -312,6 +316,7 @@ static const char *reason(struct rl_node *node, enum quorum_vote vote)
 
 static enum quorum_vote vote_of(const struct quorum_tally *tally, unsigned node)
 {
+    assert(node < tally->nodes);
     enum quorum_vote vote = QUORUM_PENDING;
     while (vote < QUORUM_VOTES && !(tally->voted[vote] & quorum_node(node)))
         vote++;

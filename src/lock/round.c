@@ -46,6 +46,7 @@ struct rl_round *rl_round_create(struct rl_locks *locks, struct rl_lease *lease,
                                  const struct quorum_terms *terms)
 {
     bool releases = terms->kind == QUORUM_RELEASE;
+    assert(releases == (command == RL_COMMAND_RELEASE) && terms->nodes == locks->nodes->count);
     struct rl_round *round = rl_core_take(locks->core, size_of(locks));
     if (!round)
         return NULL;
@@ -100,6 +101,7 @@ static bool has_texts(struct rl_round *round)
 
 void rl_round_note(struct rl_round *round, unsigned node, const char *format, ...)
 {
+    assert(node < round->locks->nodes->count);
     if (!rl_round_is_open(round, node) || !is_read(round))
         return;
     if (!has_texts(round))
@@ -143,6 +145,7 @@ static void explain(const struct rl_round *round)
                                         [QUORUM_ADOPT] = "adopt",
                                         [QUORUM_RELEASE] = "release",
                                         [QUORUM_LOOK] = NULL};
+    _Static_assert(sizeof kinds / sizeof *kinds == QUORUM_LOOK + 1, "every kind of round has a name or none");
     struct rl_locks *locks = round->locks;
     const char *kind = kinds[round->rules.terms.kind];
     if (!kind || !rl_logs(locks->core, REDLOCK_LOG_DEBUG))
@@ -174,7 +177,7 @@ static void note_offer(struct rl_round *round, quorum_nodes nodes, bool subscrib
     if (!round->offer)
         return;
     round->offer->may_hold |= nodes;
-    round->offer->offered |= subscribed ? nodes : 0;
+    round->offer->queueing.offered |= subscribed ? nodes : 0;
 }
 
 static quorum_nodes send(struct rl_round *round, quorum_nodes nodes, bool subscribed, bool use_eval)
@@ -199,12 +202,14 @@ static bool enqueues(const struct rl_round *round)
 
 quorum_nodes rl_round_send(struct rl_round *round, quorum_nodes nodes, bool use_eval)
 {
+    assert(!(nodes & ~quorum_all(round->locks->nodes->count)));
     quorum_nodes subscribed = enqueues(round) ? nodes & rl_listeners_up(round->locks->nodes) : 0;
     return send(round, subscribed, true, use_eval) | send(round, nodes & ~subscribed, false, use_eval);
 }
 
 void rl_round_count_out(struct rl_round *round, unsigned node, enum quorum_vote vote, bool permanent, quorum_time now)
 {
+    assert(vote != QUORUM_GRANTED); /* only a reply grants */
     const struct quorum_event event = {
         .type = QUORUM_VOTED, .now = now, .node = node, .vote = vote, .permanent = permanent};
     rl_round_step(round, &event);
@@ -294,6 +299,7 @@ static void start_release(struct rl_round *round)
 
 void rl_round_start(struct rl_round *round)
 {
+    assert(!quorum_round_over(&round->rules) && !round->rules.asked && !round->on_list);
     rl_fanout_ref(&round->fanout);
     if (round->rules.terms.kind == QUORUM_RELEASE) {
         start_release(round);
@@ -310,6 +316,7 @@ void rl_round_start(struct rl_round *round)
 
 void rl_round_handed(struct rl_round *round, struct rl_node *node, quorum_time since, quorum_time now)
 {
+    assert(rl_round_is_grant(round) && since <= now);
     const struct quorum_event event = {.type = QUORUM_HANDED, .now = now, .node = node->index, .since = since};
     rl_round_step(round, &event);
 }
@@ -319,6 +326,7 @@ void rl_round_cancel(struct rl_round *round)
     const struct quorum_event cancel = {.type = QUORUM_CANCEL, .now = rl_now()};
     round->decided = NULL;
     rl_round_step(round, &cancel);
+    assert(quorum_round_over(&round->rules));
 }
 
 bool rl_round_has_unread_replies(const struct rl_round *round)
@@ -340,6 +348,7 @@ void rl_round_stop_waiting(struct rl_round *round)
             rl_round_note(round, i, "no reply before the key expired");
             rl_round_count_out(round, i, QUORUM_TIMED_OUT, false, now);
         }
+    assert(quorum_round_over(&round->rules)); /* every node has been counted */
     rl_fanout_unref(&round->fanout);
 }
 

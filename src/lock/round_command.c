@@ -1,5 +1,6 @@
 #include "src/lock/round_command.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@
 /* The one key of a plain lock. */
 static void add_lock_key(struct rl_round_command *built, const struct rl_lease *lease)
 {
+    assert(lease->key_count == 1);
     rl_command_add(&built->command, lease->key[0].bytes, lease->key[0].size);
 }
 
@@ -190,8 +192,8 @@ static void wait(struct rl_round_command *built, const struct rl_round *round, b
  * behind the withdrawal of an offer, except if the withdrawal is sent again. */
 static const char *waiter_to_dequeue(struct rl_round_command *built, const struct rl_lease *lease, bool use_eval)
 {
-    bool is_ours = (lease->withdrawn && !use_eval) || !rl_queue_is_waiting(lease->locks, lease);
-    return lease->queued && is_ours ? waiter_name(built, lease) : NULL;
+    bool is_ours = (lease->queueing.withdrawn && !use_eval) || !rl_queue_is_waiting(lease->locks, lease);
+    return lease->queueing.queued && is_ours ? waiter_name(built, lease) : NULL;
 }
 
 bool rl_round_command_format(struct rl_round_command *built, const struct rl_round *round, bool use_eval)

@@ -1,5 +1,7 @@
 #include "src/lock/undo.h"
 
+#include <assert.h>
+
 #include "quorum/validity.h"
 #include "src/core/clock.h"
 #include "src/lock/locks.h"
@@ -30,6 +32,7 @@ static void count_kept(struct rl_round *round, unsigned index)
 
 void rl_undo_send(struct rl_round *round, quorum_nodes nodes)
 {
+    assert(round->rules.terms.kind == QUORUM_RELEASE && !(nodes & ~quorum_all(round->locks->nodes->count)));
     quorum_nodes ready = ready_nodes(round, nodes);
     quorum_nodes kept = (nodes & ~ready) | rl_round_send(round, ready, false);
     for (quorum_nodes left = kept; left; left &= left - 1)
@@ -99,6 +102,7 @@ static void take_reply(struct rl_round *round, struct rl_request *request, const
 void rl_undo_answered(struct rl_fanout *fanout, struct rl_request *request, const struct rl_answer *answer)
 {
     struct rl_round *round = (struct rl_round *)fanout;
+    assert(round->rules.terms.kind == QUORUM_RELEASE);
     switch (answer->kind) {
     case RL_ANSWER_OVERDUE:
         rl_vote_count_overdue(round, request, answer->now);

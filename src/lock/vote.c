@@ -1,5 +1,7 @@
 #include "src/lock/vote.h"
 
+#include <assert.h>
+
 #include "quorum/fence.h"
 #include "src/lock/locks.h"
 #include "src/lock/round.h"
@@ -32,6 +34,7 @@ void rl_vote_count_overdue(struct rl_round *round, const struct rl_request *requ
     unsigned node = request->node->index;
     if (quorum_round_over(&round->rules))
         return;
+    assert(request->overdue);
     rl_round_note(round, node, "no reply within %llu ms",
                   (unsigned long long)(rl_node_timeout(request->node) / QUORUM_MILLISECOND));
     const struct quorum_event event = {.type = QUORUM_OVERDUE, .now = now, .node = node};
@@ -134,6 +137,7 @@ void rl_vote_answered(struct rl_fanout *fanout, struct rl_request *request, cons
 {
     struct rl_round *round = (struct rl_round *)fanout;
     const struct rl_node *node = request->node;
+    assert(answer->kind != RL_ANSWER_DROPPED); /* only undos are kept */
     if (answer->kind == RL_ANSWER_OVERDUE) {
         rl_vote_count_overdue(round, request, answer->now);
     } else if (answer->kind == RL_ANSWER_REPLY) {
@@ -146,6 +150,7 @@ void rl_vote_answered(struct rl_fanout *fanout, struct rl_request *request, cons
 
 void rl_vote_attested(struct rl_fanout *fanout, struct rl_request *request, enum quorum_proof proof, quorum_time now)
 {
+    assert(fanout->grants);
     count_grant((struct rl_round *)fanout, request, proof, now);
 }
 

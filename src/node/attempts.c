@@ -1,5 +1,6 @@
 #include "src/node/attempts.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -29,6 +30,7 @@ bool rl_attempts_resolve(struct rl_attempts *attempts, const struct rl_address *
 bool rl_attempts_take_name(struct rl_attempts *attempts, bool *found)
 {
     struct rl_resolution *resolution = attempts->resolution;
+    assert(!resolution->taken);
     if (!atomic_load(&resolution->done))
         return false;
     resolution->taken = true;
@@ -40,6 +42,7 @@ bool rl_attempts_take_name(struct rl_attempts *attempts, bool *found)
 struct rl_link_target rl_attempts_target(struct rl_attempts *attempts, const struct rl_address *address,
                                          struct rl_tls *tls)
 {
+    assert(!attempts->resolution || attempts->address < attempts->resolution->count);
     const char *numeric = attempts->resolution ? attempts->resolution->numeric[attempts->address] : address->host;
     snprintf(attempts->peer, sizeof attempts->peer, "%.*s", RL_NUMERIC_SIZE - 1, address->path[0] ? "" : numeric);
     return (struct rl_link_target){.path = address->path,

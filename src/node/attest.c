@@ -125,6 +125,7 @@ void rl_attest_send(struct rl_nodes *nodes)
 
 void rl_attest_await(struct rl_request *request)
 {
+    assert(request->sender->type->attested && rl_node_is_ready(request->node));
     struct rl_attest *attest = &request->node->attest;
     request->next = NULL;
     *(attest->first ? &attest->last->next : &attest->first) = request;
@@ -136,6 +137,7 @@ void rl_attest_await(struct rl_request *request)
 static struct rl_request *take_first(struct rl_attest *attest)
 {
     struct rl_request *request = attest->first;
+    assert(request);
     attest->first = request->next;
     if (attest->punctual == request)
         attest->punctual = request->next;

@@ -12,6 +12,7 @@ static const struct rl_request_type requests, undos;
 void rl_fanout_init(struct rl_fanout *fanout, const struct rl_fanout_type *type, struct rl_nodes *nodes,
                     struct rl_slot *slot, bool is_undo)
 {
+    assert(type->answered && type->destroy);
     *fanout = (struct rl_fanout){
         .sender = {is_undo ? &undos : &requests}, .type = type, .nodes = nodes, .slot = slot, .references = 1};
     for (unsigned i = 0; i < nodes->count; i++)
@@ -33,6 +34,7 @@ void rl_fanout_unref(struct rl_fanout *fanout)
 
 quorum_nodes rl_fanout_send(struct rl_fanout *fanout, quorum_nodes nodes, const struct rl_command *command)
 {
+    assert(fanout->references > 0 && !(nodes & ~quorum_all(fanout->nodes->count)));
     quorum_nodes failed = 0;
     if (!command->bytes)
         return nodes;
@@ -54,6 +56,7 @@ quorum_nodes rl_fanout_send(struct rl_fanout *fanout, quorum_nodes nodes, const 
 
 void rl_fanout_keep(struct rl_fanout *fanout, unsigned node)
 {
+    assert(node < fanout->nodes->count && fanout->type->resend);
     fanout->references++;
     rl_node_keep(&fanout->nodes->node[node], &fanout->slot[node].request);
 }
@@ -66,6 +69,7 @@ void rl_fanout_note_latency(struct rl_request *request, quorum_time now)
 
 void rl_fanout_await_proof(struct rl_fanout *fanout, struct rl_request *request)
 {
+    assert(fanout->grants && fanout->type->attested);
     fanout->references++;
     rl_attest_await(request);
 }

@@ -17,13 +17,16 @@ void rl_requests_append(struct rl_requests *queue, struct rl_request *request)
 struct rl_request *rl_requests_take(struct rl_requests *queue)
 {
     struct rl_request *request = queue->first;
+    assert(request && queue->count > 0);
     queue->first = request->next;
     queue->count--;
+    assert((queue->first == NULL) == (queue->count == 0));
     return request;
 }
 
 void rl_request_answer(struct rl_request *request, enum rl_answer_kind kind, quorum_time now, const redisReply *reply)
 {
+    assert((kind == RL_ANSWER_REPLY) == (reply != NULL));
     const struct rl_answer answer = {kind, now, reply};
     request->sender->type->answered(request, &answer);
 }
@@ -118,6 +121,7 @@ static void refill(struct rl_flight *flight, quorum_time now)
 {
     while (flight->held && quorum_window_admits(&flight->window, rl_flight_in_flight(flight))) {
         struct rl_request *request = flight->held;
+        assert(request->held && flight->held_count > 0);
         flight->held = request->next;
         flight->held_count--;
         request->sent = now;
@@ -153,6 +157,7 @@ void rl_flight_measure(struct rl_flight *flight, quorum_duration took)
 bool rl_flight_send(struct rl_flight *flight, struct rl_request *request, const char *bytes, size_t size,
                     quorum_time now)
 {
+    assert(request->sender && request->sender->type->answered);
     if (size > RL_REQUEST_BYTES_MAX || !rl_link_append(flight->link, bytes, size))
         return false;
     request->overdue = false;
@@ -214,4 +219,5 @@ void rl_flight_break(struct rl_flight *flight, quorum_time now)
     flight->held_count = 0;
     while (flight->sent.first)
         rl_request_answer(take(flight), RL_ANSWER_BROKEN, now, NULL);
+    assert(!flight->punctual && flight->sent.count == 0);
 }

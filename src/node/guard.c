@@ -1,5 +1,6 @@
 #include "src/node/guard.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ void rl_guard_command(struct rl_nodes *nodes, const struct rl_node *node, enum r
                       struct rl_command *command, struct rl_guard_numbers *numbers)
 {
     static const char *const tasks[] = {"look", "jumped", "trust"};
+    _Static_assert(sizeof tasks / sizeof *tasks == RL_GUARD_TRUST + 1, "every task has a name");
     const redlock_options *options = &nodes->core->options;
     snprintf(numbers->max_ttl, sizeof numbers->max_ttl, "%u", options->max_ttl_ms);
     snprintf(numbers->nodes, sizeof numbers->nodes, "%u", nodes->count);
@@ -52,6 +54,7 @@ bool rl_guard_may_take_over(const struct rl_node *node)
 void rl_guard_find(struct rl_node *node, uint32_t finding, bool found)
 {
     bool before = node->findings & finding;
+    assert(finding && (finding & (finding - 1)) == 0); /* one bit */
     node->findings = found ? node->findings | finding : node->findings & ~finding;
     if (found && !before)
         rl_log(node->nodes->core, REDLOCK_LOG_WARNING, "%s: %s; %s", node->address.name, redlock_finding_text(finding),

@@ -1,4 +1,5 @@
 /* The commands on a new connection before it is used. */
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,6 +152,7 @@ static void step_answered(struct rl_request *request, const struct rl_answer *an
 {
     struct rl_node *node = request->node;
     unsigned step = (unsigned)(request - node->handshake.steps);
+    assert(step < RL_STEPS);
     if (answer->kind != RL_ANSWER_REPLY || !rl_link_is_open(&node->link))
         return; /* overdue: the connect timeout decides; broken: the end of the connection is handled elsewhere */
     if (is_fatal(step, answer->reply)) {
@@ -166,6 +168,7 @@ static void step_answered(struct rl_request *request, const struct rl_answer *an
     else if (!rl_guard_take_reply(node, answer->reply, request->sent, answer->now))
         return;
     rl_guard_judge(node);
+    assert(node->state == RL_NODE_HANDSHAKE && node->handshake.steps_left > 0);
     if (--node->handshake.steps_left > 0)
         return;
     /* Not earlier, because the other node may have become ready after this one's reply to INFO. */
@@ -287,6 +290,7 @@ static bool ask_guard(struct rl_node *node)
 
 bool rl_handshake_start(struct rl_node *node)
 {
+    assert(node->state == RL_NODE_CONNECTING);
     const char *name = node->nodes->core->options.client_name;
     node->handshake.steps_left = 0;
     node->server.client_id = 0;
@@ -340,6 +344,7 @@ static void kill_link(struct rl_node *node, unsigned link)
 
 void rl_handshake_settle(struct rl_node *node)
 {
+    assert(node->state == RL_NODE_READY);
     struct rl_stale_links *stale = &node->handshake.stale;
     /* A new server process has none of the old one's connections, and may assign their IDs to other clients. */
     if (!node->server.run_id[0] || strcmp(node->server.run_id, stale->run_id) != 0)

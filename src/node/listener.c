@@ -1,5 +1,6 @@
 #include "src/node/listener.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -47,6 +48,7 @@ static bool is(const redisReply *reply, const char *word)
 static void subscribed(struct rl_listener *listener)
 {
     struct rl_node *node = listener->node;
+    assert(listener->context);
     listener->up = true;
     listener->failures = 0;
     rl_guard_find(node, REDLOCK_FINDING_NO_SUBSCRIBE, false);
@@ -232,6 +234,7 @@ static void connect_now(struct rl_listener *listener)
 {
     struct rl_node *node = listener->node;
     const char *path = node->address.path;
+    assert(!listener->context && !listener->up && rl_node_is_ready(node));
     listener->context =
         path[0] ? redisConnectUnixNonBlock(path) : redisConnectNonBlock(node->attempts.peer, node->address.port);
     if (!listener->context || listener->context->err) {

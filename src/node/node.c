@@ -1,5 +1,6 @@
 #include "src/node/node.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -49,12 +50,14 @@ bool rl_node_send(struct rl_node *node, struct rl_request *request, const struct
 bool rl_node_send_at(struct rl_node *node, struct rl_request *request, const struct rl_command *command,
                      quorum_time now)
 {
+    assert(command->bytes);
     request->node = node;
     return rl_flight_send(&node->flight, request, command->bytes, command->length, now);
 }
 
 void rl_node_keep(struct rl_node *node, struct rl_request *request)
 {
+    assert(request->sender->type->send);
     request->node = node;
     if (node->state == RL_NODE_CLOSED) {
         rl_request_answer(request, RL_ANSWER_DROPPED, 0, NULL);
@@ -203,6 +206,7 @@ static struct rl_node *node_of(const struct rl_link *link)
 static void on_connected(struct rl_link *link)
 {
     struct rl_node *node = node_of(link);
+    assert(node->state == RL_NODE_CONNECTING);
     node->state = RL_NODE_HANDSHAKE;
     node->attempts.connected_at = rl_now();
 }
@@ -241,6 +245,7 @@ static void connect_now(struct rl_node *node)
         .connected = on_connected, .expects = expects_reply, .replied = on_replied, .ended = on_ended};
     struct rl_link_target target = rl_attempts_target(&node->attempts, &node->address, node->nodes->tls);
     struct rl_link_end why;
+    assert(node->state == RL_NODE_BACKOFF || node->state == RL_NODE_RESOLVING);
     node->state = RL_NODE_CONNECTING;
     rl_flight_begin(&node->flight);
     schedule(node, quorum_time_add(rl_now(), node->attempts.timeout));
@@ -267,6 +272,7 @@ void rl_node_resolved(struct rl_node *node)
 
 static void start(struct rl_node *node)
 {
+    assert(node->state == RL_NODE_BACKOFF);
     if (!rl_attempts_need_name(&node->attempts, &node->address)) {
         connect_now(node);
         return;
@@ -291,6 +297,7 @@ static bool send_heartbeat(struct rl_node *node, bool use_eval)
     else
         rl_command_add_text(&command, "TIME");
     struct rl_heartbeat *heartbeat = &node->heartbeat;
+    assert(!heartbeat->in_flight);
     heartbeat->in_flight = rl_command_format(&command) && rl_node_send(node, &heartbeat->request, &command);
     heartbeat->writing_jump = heartbeat->in_flight && node->jumped;
     rl_command_free(&command);
@@ -394,6 +401,7 @@ static void heartbeat_answered(struct rl_request *request, const struct rl_answe
 
 void rl_node_ready(struct rl_node *node)
 {
+    assert(node->state == RL_NODE_HANDSHAKE && node->handshake.steps_left == 0);
     quorum_time now = rl_now();
     struct rl_server *server = &node->server;
     bool restarted =
@@ -424,6 +432,7 @@ void rl_node_open(struct rl_node *node, struct rl_nodes *nodes, unsigned index, 
 {
     static const struct rl_request_type heartbeat = {.answered = heartbeat_answered};
     static const struct rl_sender sender = {&heartbeat};
+    assert(index < nodes->count);
     const redlock_options *options = &nodes->core->options;
     node->nodes = nodes;
     node->index = index;
@@ -456,6 +465,7 @@ void rl_node_close(struct rl_node *node)
     rl_timer_stop(&node->nodes->core->timers, &node->flight.timer);
     while (node->kept.first)
         rl_request_answer(rl_requests_take(&node->kept), RL_ANSWER_DROPPED, 0, NULL);
+    assert(rl_flight_is_empty(&node->flight) && !node->attest.first);
     rl_attempts_end(&node->attempts);
     rl_wipe(&node->address, sizeof node->address);
 }

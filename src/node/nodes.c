@@ -1,5 +1,6 @@
 #include "src/node/nodes.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 #include "src/core/memory.h"
@@ -9,6 +10,7 @@
 struct rl_nodes *rl_nodes_create(struct rl_core *core, unsigned count, bool own_thread,
                                  const struct rl_nodes_events *events, redlock_client *client)
 {
+    assert(count >= 1 && count <= REDLOCK_NODES_MAX);
     struct rl_nodes *nodes = rl_allocate(&core->allocator, sizeof *nodes + count * sizeof *nodes->node);
     if (!nodes)
         return NULL;

@@ -101,6 +101,17 @@ test_includes() {
   tree examples/first.c '#include <redlock/internal.h>' && finds '<redlock/internal.h>' "${includes[@]}"
 }
 
+test_sizes() {
+  local sizes=(bash "$scripts/sizes.sh" "$directory/tree") fields
+  tree && accepts "${sizes[@]}"
+  tree src/node/node.c "$(seq 500)" && finds 'src/node/node.c: more than 500 lines' "${sizes[@]}"
+  tree src/node/node.h "$(seq -f '#include "src/core/%g.h"' 9)" && finds 'src/node/node.h: more than 8 project' "${sizes[@]}"
+  fields=$(seq -f '    int a%g, b;' 12)
+  tree src/node/node.h "$(printf 'struct rl_node {\n%s\n    int (*c)(int d, int e);\n};' "$fields")" && accepts "${sizes[@]}"
+  tree src/node/node.h "$(printf 'struct rl_node {\n%s\n    int c;\n    int d;\n};' "$fields")" &&
+    finds 'src/node/node.h: struct rl_node has more than 25 fields' "${sizes[@]}"
+}
+
 # header DECLARATIONS: a public header with these declarations.
 header() {
   mkdir -p "$directory/include/redlock"
@@ -145,6 +156,7 @@ test_header() {
 
 test_purity
 test_includes
+test_sizes
 test_exports
 test_header
 [ "$failures" -eq 0 ]

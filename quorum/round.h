@@ -44,11 +44,12 @@ enum quorum_verdict {
 struct quorum_terms {
     enum quorum_kind kind;
     unsigned nodes;                   /* N */
-    quorum_duration ttl;              /* in the request */
     uint32_t drift_ppm;               /* see validity.h */
+    bool all_answers;                 /* success, and any end of a release, waits until every node has replied or
+                                         timed out */
+    quorum_duration ttl;              /* in the request */
     quorum_duration minimum_validity; /* acquire, adopt: with less left at the decision it is too slow; at least 1 ns */
     quorum_time validity_end;         /* extend, release: the lock's present end; others: 0 */
-    bool all_answers; /* success, and any end of a release, waits until every node has replied or timed out */
 };
 
 enum quorum_event_type {
@@ -84,20 +85,21 @@ struct quorum_actions {
     bool confirmed;    /* extend: lost by timeouts, now confirmed by a majority; validity_end is set; set once */
 };
 
+/* What every vote reads and writes comes first, in few cache lines. */
 struct quorum_round {
-    struct quorum_terms terms;
     struct quorum_tally tally;
-    quorum_nodes coming;   /* not sent to yet, may become usable */
-    quorum_nodes asked;    /* got the request */
-    quorum_nodes clock;    /* refused because of a clock */
-    quorum_nodes overdue;  /* release: late; the round waits for them until there is a majority */
-    quorum_nodes may_hold; /* got an acquire, and may have a key of ours */
-    quorum_time sent;      /* when the first request left; QUORUM_NEVER before */
-    quorum_time decided_at;
-    quorum_time validity_end;    /* once won or confirmed late: the end of validity; never before
-                                    terms.validity_end */
-    bool confirmed;              /* extend: lost by timeouts, then confirmed by a majority */
+    quorum_nodes coming;         /* not sent to yet, may become usable */
+    quorum_nodes asked;          /* got the request */
+    quorum_nodes clock;          /* refused because of a clock */
+    quorum_nodes overdue;        /* release: late; the round waits for them until there is a majority */
+    quorum_nodes may_hold;       /* got an acquire, and may have a key of ours */
     enum quorum_verdict verdict; /* written once */
+    struct quorum_terms terms;
+    quorum_time sent; /* when the first request left; QUORUM_NEVER before */
+    quorum_time decided_at;
+    quorum_time validity_end; /* once won or confirmed late: the end of validity; never before
+                                 terms.validity_end */
+    bool confirmed;           /* extend: lost by timeouts, then confirmed by a majority */
 };
 
 void quorum_round_init(struct quorum_round *round, const struct quorum_terms *terms);

@@ -187,7 +187,8 @@ static struct rl_round *create_round(struct rl_acquire *acquire)
     round->fair = acquire->fair;
     if (queue)
         rl_handover_offer(queue, round);
-    round->replied = rl_acquire_replied;
+    if (round->command != RL_COMMAND_SET) /* a reply to a SET has no record, and reading it would only cost time */
+        round->replied = rl_acquire_replied;
     return round;
 }
 

@@ -17,18 +17,18 @@
 #include "src/lock/round.h"
 
 struct rl_acquire {
-    struct rl_operation base;    /* its lease is that of the attempt, then of the lock */
-    struct rl_lease_terms terms; /* of the lock */
-    redlock_lock *lock;          /* the handle; NULL until the lock is acquired */
-    uint64_t record;             /* the largest fencing record of the nodes that granted */
+    struct rl_operation base; /* its lease is that of the attempt, then of the lock */
+    redlock_lock *lock;       /* the handle; NULL until the lock is acquired */
+    uint64_t record;          /* the largest fencing record of the nodes that granted */
     uint32_t minimum_validity_ms;
     uint8_t permits; /* of a semaphore; otherwise 0 */
     bool fair;
     bool all_answers;
     bool shared;
-    bool raising; /* the attempt's round was won, and another one raises its fencing token */
-    bool overdue; /* the deadline has passed: this attempt is the last */
-    bool spared;  /* the deadline was postponed once, to read replies that had arrived */
+    bool raising;                /* the attempt's round was won, and another one raises its fencing token */
+    bool overdue;                /* the deadline has passed: this attempt is the last */
+    bool spared;                 /* the deadline was postponed once, to read replies that had arrived */
+    struct rl_lease_terms terms; /* of the lock */
     /* Behind the struct, if the acquire needs them: */
     struct rl_acquire_wait *wait; /* it waits */
     struct quorum_fence *fence;   /* of the attempt, if it wants a fencing token */

@@ -52,6 +52,8 @@ union rl_callback {
     void (*watch)(int status, enum quorum_loss loss, void *arg);
 };
 
+/* The deadline and the cancellation, which most operations do not have, come last: with many operations in flight each
+ * cache line of one is a miss. */
 struct rl_operation {
     const struct rl_operation_type *type;
     redlock_client *client;
@@ -61,9 +63,6 @@ struct rl_operation {
     struct rl_lease *lease; /* a reference, or NULL */
     union rl_callback callback;
     void *arg;
-    redlock_cancellation *cancellation; /* see rl_operation_heed() */
-    uint64_t turns;                     /* the cancellation's, when the operation began */
-    struct rl_timer timer;              /* its deadline */
     quorum_time started;
     quorum_time decided;
     uint32_t attempts;
@@ -71,7 +70,10 @@ struct rl_operation {
     int16_t cause;
     uint16_t size; /* of its memory */
     bool completed;
-    char *text; /* replaces the text of the status; NULL: none */
+    char *text;                         /* replaces the text of the status; NULL: none */
+    struct rl_timer timer;              /* its deadline */
+    redlock_cancellation *cancellation; /* see rl_operation_heed() */
+    uint64_t turns;                     /* the cancellation's, when the operation began */
 };
 
 struct rl_operations {

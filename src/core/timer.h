@@ -20,13 +20,13 @@
 
 /* In a follower, next and previous link its leader's list; the first follower's previous is the leader. */
 struct rl_timer {
-    struct rl_timer *child;    /* the first child, due no earlier */
-    struct rl_timer *next;     /* sibling */
-    struct rl_timer *previous; /* sibling; of a first child the parent; NULL in the root */
-    struct rl_timer *follower; /* of a leader: the first timer with the same due time, not in the heap */
     quorum_time due;
     bool set;
     bool follows;                         /* is a follower, and not in the heap */
+    struct rl_timer *child;               /* the first child, due no earlier */
+    struct rl_timer *next;                /* sibling */
+    struct rl_timer *previous;            /* sibling; of a first child the parent; NULL in the root */
+    struct rl_timer *follower;            /* of a leader: the first timer with the same due time, not in the heap */
     void (*fire)(struct rl_timer *timer); /* called once each time it is set; the timer is no longer set then */
 };
 

@@ -11,28 +11,30 @@
 struct rl_locks;
 struct rl_lease;
 
+/* What every reply reads and writes comes first, up to the beginning of the rules: with many rounds in flight each cache
+ * line of a round is a miss. */
 struct rl_round {
     struct rl_fanout fanout; /* its references are the round's */
-    struct quorum_round rules;
     struct rl_locks *locks;
     struct rl_lease *lease; /* a reference */
-    enum rl_command_kind command;
-    struct rl_round *next; /* in the list of rounds that wait for a node */
-    struct rl_round *previous;
-    bool on_list;
-    bool fair;
-    bool hands_over;                         /* RELEASE: of a lock that was held; the next waiter may get it */
-    void (*decided)(struct rl_round *round); /* NULL if no owner waits for it */
-    void (*overdue)(struct rl_round *round); /* a node is late, and the round waits for it; may be NULL */
     /* Called for each reply, with its vote, before the vote is counted; may be NULL. */
     void (*replied)(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply);
-    void *owner;                     /* for the callbacks */
-    uint64_t fence;                  /* the fencing token to send; 0: none */
-    quorum_nodes kept;               /* nodes that get the release when they are connected again */
-    uint64_t ticket;                 /* TAKE, ENQUEUE: the waiter's ticket */
-    struct rl_lease *offer;          /* TAKE, ENQUEUE: nodes may hand the lock over to it; a reference, or NULL */
     char (*text)[RL_NODE_TEXT_SIZE]; /* per node, why it did not grant; NULL: there is nothing to say */
-    struct rl_slot slot[];           /* one per node */
+    uint64_t fence;                  /* the fencing token to send; 0: none */
+    enum rl_command_kind command;
+    quorum_nodes kept; /* nodes that get the release when they are connected again */
+    struct quorum_round rules;
+    struct rl_round *next; /* in the list of rounds that wait for a node */
+    struct rl_round *previous;
+    void (*decided)(struct rl_round *round); /* NULL if no owner waits for it */
+    void (*overdue)(struct rl_round *round); /* a node is late, and the round waits for it; may be NULL */
+    void *owner;                             /* for the callbacks */
+    uint64_t ticket;                         /* TAKE, ENQUEUE: the waiter's ticket */
+    struct rl_lease *offer; /* TAKE, ENQUEUE: nodes may hand the lock over to it; a reference, or NULL */
+    bool on_list;
+    bool fair;
+    bool hands_over;       /* RELEASE: of a lock that was held; the next waiter may get it */
+    struct rl_slot slot[]; /* one per node */
 };
 
 /* Creates a round with one reference, the caller's. NULL: no memory. */

@@ -165,7 +165,7 @@ static void on_reconnecting_late(struct rl_timer *timer)
         rl_round_stop_reconnecting(operation->round);
 }
 
-static struct rl_round *create_round(struct rl_acquire *acquire)
+static struct rl_round *create_round(struct rl_acquire *acquire, bool is_first)
 {
     struct rl_queue *queue = rl_acquire_queue(acquire);
     struct rl_lease *lease = acquire->base.lease;
@@ -185,6 +185,7 @@ static struct rl_round *create_round(struct rl_acquire *acquire)
         return NULL;
     round->ticket = queue ? queue->ticket : 0;
     round->fair = acquire->fair;
+    round->fanout.proves_late = queue && queue->hot && is_first; /* it will be queued: a proof would be wasted */
     if (queue)
         rl_handover_offer(queue, round);
     if (round->command != RL_COMMAND_SET) /* a reply to a SET has no record, and reading it would only cost time */
@@ -208,7 +209,7 @@ void rl_acquire_attempt(struct rl_acquire *acquire)
         rl_acquire_complete(acquire, status);
         return;
     }
-    struct rl_round *round = create_round(acquire);
+    struct rl_round *round = create_round(acquire, is_first);
     if (!round) {
         rl_acquire_complete(acquire, REDLOCK_NO_MEMORY);
         return;

@@ -64,6 +64,8 @@ quorum_nodes rl_handover_end(struct rl_queue *queue, const struct rl_lease *won)
 {
     const struct rl_round *offer = queue->offer;
     quorum_nodes listed = queue->rules.listed & ~(won ? won->may_hold : 0);
+    if (won)
+        queue->hot = offer && won == offer->lease;
     if (!offer)
         return listed;
     if (won == offer->lease) { /* nodes that have not handed it over yet will, or dequeue it on the release */

@@ -62,6 +62,7 @@ struct rl_queue {
     bool attempting; /* waiters are making attempts */
     bool again;      /* another turn must follow, for a new first waiter */
     bool raised;     /* the ticket has been raised above `seen` */
+    bool hot;        /* the last waiter that got the lock was handed it: the next one will find it held */
 };
 
 struct rl_queues {

@@ -43,7 +43,7 @@ quorum_nodes rl_fanout_send(struct rl_fanout *fanout, quorum_nodes nodes, const 
         unsigned index = (unsigned)__builtin_ctz(left);
         struct rl_node *node = &fanout->nodes->node[index];
         struct rl_request *request = &fanout->slot[index].request;
-        if (fanout->grants)
+        if (fanout->grants && !fanout->proves_late)
             rl_attest_owe(node);
         request->use_eval = false;
         if (rl_node_send_at(node, request, command, now))
@@ -72,6 +72,8 @@ void rl_fanout_await_proof(struct rl_fanout *fanout, struct rl_request *request)
     assert(fanout->grants && fanout->type->attested);
     fanout->references++;
     rl_attest_await(request);
+    if (fanout->proves_late)
+        rl_attest_owe(request->node);
 }
 
 /* The sender is the beginning of a fan-out, which is not const: only static senders are. */

@@ -41,6 +41,7 @@ struct rl_fanout {
     struct rl_slot *slot; /* one per node */
     unsigned references;  /* the owner's, and one per request in flight or kept */
     bool grants;          /* the nodes must prove their grants: see attest.h */
+    bool proves_late;     /* no grant is expected: the proof is requested only of nodes that have granted */
 };
 
 /* One reference, the caller's. slot: memory for one slot per node. is_undo: the requests delete keys. */

@@ -12,7 +12,7 @@
 #include "src/node/script.h"
 #include "support/lock_scripts.h"
 
-enum { DECIDER = 4, HOUR = 3600 };
+enum { DECIDER = 4, ALL = (1 << 5) - 1, HOUR = 3600 };
 
 #define MARKER   "redlock:marker"
 #define EVIDENCE "evidence\n"
@@ -225,6 +225,7 @@ START_TEST(a_node_grants_nothing_until_its_marker_is_read_again)
     ck_assert_uint_eq(answer.result.refused, 1);
     ck_assert_has(answer.result.node[DECIDER].text, "reads it again");
     ck_assert_uint_eq(scene_count(DECIDER, SENT_SET), 1);
+    ck_assert(fake_server_wait_for(scene.node[DECIDER], "EVALSHA", 2, SCENE_SOON_MS)); /* the undo, and the guard */
     fake_server_release(scene.node[DECIDER]);
     assert_read_again();
 }
@@ -380,6 +381,81 @@ START_TEST(a_hand_over_counts_only_with_its_proof)
 }
 END_TEST
 
+/* --- Hot locks --- */
+
+/* What the decider had received before the second waiter's attempt. */
+static struct {
+    unsigned proofs, attempts;
+} before;
+
+static bool has_tried(void *arg)
+{
+    (void)arg;
+    return scene_count(DECIDER, SENT_ATTEMPT) > before.attempts;
+}
+
+/* Of two waiters of one client the first is handed the lock, and the second makes its first attempt. It finds the lock
+ * held on these nodes, and no marker on those in `lost`. */
+static void hand_over_to_the_first(struct answer *second, quorum_nodes held, quorum_nodes lost)
+{
+    struct scene_offer offer;
+    scene.options.renewal_percent = 0; /* it would heal the nodes */
+    attach_quietly();
+    let_prove(false);
+    for (unsigned i = 0; i < 5; i++)
+        scene_hold(i, "stock");
+    scene_start_acquire(&answer, "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER));
+    ck_assert(scene_run(three_have_offers, NULL));
+    scene_start_acquire(second, "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER));
+    for (unsigned i = 0; i < 5; i++) {
+        char marker[64], shown[128];
+        ck_assert(fake_server_get_key(scene.node[i], MARKER, marker, sizeof marker));
+        snprintf(shown, sizeof shown, EVIDENCE "%s", marker);
+        if (scene_read_offer(i, &offer))
+            scene_hand_over(i, "stock", &offer, shown);
+        fake_server_delete_key(scene.node[i], "stock");
+        if (held & quorum_node(i))
+            scene_hold(i, "stock");
+        if (lost & quorum_node(i))
+            fake_server_delete_key(scene.node[i], MARKER);
+    }
+    before.proofs = (unsigned)fake_server_count(scene.node[DECIDER], "GETRANGE");
+    before.attempts = scene_count(DECIDER, SENT_ATTEMPT);
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    ck_assert(scene_run(has_tried, NULL));
+}
+
+/* The one proof is that of the other lock. */
+START_TEST(an_attempt_that_finds_a_hot_lock_held_requests_no_proof)
+{
+    static struct answer second; /* the close after the test may still answer it */
+    hand_over_to_the_first(&second, ALL, 0);
+    scene_lock("other");
+    ck_assert(fake_server_wait_for(scene.node[DECIDER], "GETRANGE", before.proofs + 1, SCENE_SOON_MS));
+    ck_assert_status(scene_close(&answer), REDLOCK_OK);
+    ck_assert_uint_eq(fake_server_count(scene.node[DECIDER], "GETRANGE"), before.proofs + 1);
+}
+END_TEST
+
+START_TEST(a_hot_lock_that_is_free_is_acquired_with_proofs)
+{
+    static struct answer second; /* the close after the test may still answer it */
+    hand_over_to_the_first(&second, 0, 0);
+    ck_assert_status(scene_wait(&second), REDLOCK_OK);
+    ck_assert_uint_eq(scene.client->core.statistics.unattested, 0);
+}
+END_TEST
+
+START_TEST(a_hot_lock_does_not_count_on_a_node_without_its_marker)
+{
+    uint64_t once = 1;
+    static struct answer second; /* the close after the test may still answer it */
+    hand_over_to_the_first(&second, quorum_node(2) | quorum_node(3), quorum_node(DECIDER));
+    ck_assert(scene_run(is_counted, &once));
+    scene_wait_for_sent(DECIDER, SENT_UNDO, 1);
+}
+END_TEST
+
 /* --- Cost --- */
 
 START_TEST(one_proof_serves_all_grants_of_a_write)
@@ -412,6 +488,9 @@ int main(void)
     tcase_add_test(tcase, a_grant_whose_proof_is_lost_is_unreachable);
     tcase_add_loop_test(tcase, a_look_is_sent_again_as_a_whole, 0, 2);
     tcase_add_loop_test(tcase, a_hand_over_counts_only_with_its_proof, 0, 3);
+    tcase_add_test(tcase, an_attempt_that_finds_a_hot_lock_held_requests_no_proof);
+    tcase_add_test(tcase, a_hot_lock_that_is_free_is_acquired_with_proofs);
+    tcase_add_test(tcase, a_hot_lock_does_not_count_on_a_node_without_its_marker);
     tcase_add_test(tcase, one_proof_serves_all_grants_of_a_write);
     return run_suite(suite);
 }

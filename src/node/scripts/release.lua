@@ -1,7 +1,8 @@
 -- Compare and delete: only the holder's own token unlocks.
 -- KEYS: lock. ARGV: token[, waiter to dequeue ('': none)[, undo]]. The release of a lock that was held hands it over to
--- the first waiter. An undo, with a third argument, does not: the few nodes that granted a failed attempt must not be
--- passed from waiter to waiter.
+-- the first waiter, also where the holder had no key, if the lock is free: otherwise this node would stay out of all
+-- hand-overs that follow. An undo, with a third argument, does not: the few nodes that granted a failed attempt must not
+-- be passed from waiter to waiter.
 -- Answers RL_KEY_DONE; RL_KEY_UNANNOUNCED: done, but the user may not notify the waiters; RL_KEY_NOT_OURS: another
 -- token, or no key.
 -- Most releases have no waiter, so they cost no more calls than compare and delete: while clients wait there is a key
@@ -30,7 +31,7 @@ end
 -- include handing
 -- include wake
 -- A user without rights to the queue releases the lock all the same.
-local ran, published = pcall(wake, KEYS[1], waiter, deleted, nil, nil, deleted and not ARGV[3] and give)
+local ran, published = pcall(wake, KEYS[1], waiter, deleted, nil, nil, not ARGV[3] and give)
 if not deleted then
   return RL_KEY_NOT_OURS
 end

@@ -134,8 +134,8 @@ void rl_handover_take(struct rl_locks *locks, unsigned node, const struct rl_han
 {
     assert(node < locks->nodes->count);
     size_t prefix = strlen(locks->core->options.prefix);
-    if (handed->key.size <= prefix)
-        return;
+    if (handed->key.size <= prefix || handed->key.size - prefix > REDLOCK_RESOURCE_MAX)
+        return; /* no client offers such a name */
     const struct rl_text resource = {handed->key.bytes + prefix, handed->key.size - prefix};
     const struct rl_names names = rl_names_of(resource.bytes, resource.size);
     struct rl_queue *queue = rl_queue_find(locks, &names);

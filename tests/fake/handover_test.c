@@ -189,12 +189,16 @@ static const char *const broken[] = {"G",
                                      "Gx 1 0 stock",
                                      "Gx 1 5 stock"};
 
-/* The last one is whole, and for a value that no waiter offered. */
+/* The last one is whole, and for a value that no waiter offered. Before it comes one with a name of more than 64 KiB. */
 START_TEST(broken_messages_are_ignored)
 {
+    enum { LONGEST = 66000 };
     unsigned count = sizeof broken / sizeof *broken;
     char value[] = "x";
     wait_with_an_offer();
+    char *longest = fixture_text("Gx 1 %d %0*d", LONGEST, LONGEST, 0);
+    scene_publish(4, "stock", longest);
+    free(longest);
     for (unsigned i = 0; i < count; i++)
         scene_publish(4, "stock", broken[i]);
     ck_assert(scene_run(last_has_undone, value));

@@ -179,7 +179,7 @@ static void print_rows(const struct client *clients, unsigned count)
 {
     char p50[16], stopped[16], wait[16];
     printf("\n| | acquire, median | to the limit | one of five nodes stopped | locks/s, %d in flight |", IN_FLIGHT);
-    printf(" %d contenders: rate to a lone client's | hand-offs | longest wait of 100 |\n", CONTENDERS);
+    printf(" %d contenders: rate to a lone client's | hand-offs | wait, 99th percentile |\n", CONTENDERS);
     printf("|---|---|---|---|---|---|---|---|\n");
     for (const struct client *client = clients; client < clients + count; client++) {
         printf("| %s | %s | %.1f |", client->label, time_text(client->healthy.value, p50), client->to_limit.value);

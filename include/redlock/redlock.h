@@ -482,7 +482,7 @@ REDLOCK_API int redlock_descriptor(redlock_client *client);
  */
 REDLOCK_API int redlock_dispatch(redlock_client *client);
 
-/* -------------------------------------------------------------------------------------------------------- both APIs */
+/* --------------------------------------------------------------------------------------------------- all three ways */
 
 /*
  * The lock's validity left, by this machine's CLOCK_BOOTTIME, rounded down: 0 in its last millisecond and after a loss.
@@ -595,7 +595,7 @@ typedef struct redlock_node_status {
     uint32_t findings;         /* bits of enum redlock_finding */
     int64_t quarantine_ms;     /* until it may grant locks again; 0: it may now */
     uint32_t round_trip_us;    /* of the last heartbeat; 0: none yet */
-    uint32_t requests_pending; /* sent, without a reply yet */
+    uint32_t requests_pending; /* without a reply yet, also those that wait in the client */
     uint32_t undos_pending;    /* kept until it is reachable */
     uint32_t clock_known;      /* 1: the next two are known */
     int64_t clock_low_us;      /* the node's wall clock is ahead of ours by at least this ... */

@@ -1,5 +1,5 @@
 /*
- * src/client is the top floor: the public functions, options, results and statistics, and both APIs. redlock_client is
+ * src/client is the top floor: the public functions, options, results and statistics, and the three ways to call. redlock_client is
  * the nodes, the locks, the operations in progress, and one handler per loop turn; only this floor knows the struct.
  *
  * Some files form a call cycle. With a loop thread, calls of lock, statistics and status pass through blocking and

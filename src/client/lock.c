@@ -1,4 +1,4 @@
-/* Functions of a handle that both APIs share, and cancellations. */
+/* Functions of a handle that all three ways to call share, and cancellations. */
 #include <errno.h>
 
 #include "src/client/blocking.h"

@@ -17,7 +17,8 @@ struct rl_attest {
     struct rl_request *punctual; /* the first one that has not been reported as overdue */
 };
 
-/* Call it before sending a request that may grant: the request for its proof goes into the same write. */
+/* Call it before sending a request that may grant (the request for its proof then goes into the same write), or, if no
+ * grant is expected, when the node has granted. */
 void rl_attest_owe(struct rl_node *node);
 
 /* Sends the pending requests for proofs. Call it before the connections are written. */

@@ -159,7 +159,7 @@ static struct cluster *acl_cluster(void)
     return real_cluster(NODES, &(struct cluster_options){.nodes = nodes});
 }
 
-/* real_rights_test.c tests the rights in detail. */
+/* rights_test.c tests the rights in detail. */
 START_TEST(a_name_the_user_may_not_touch_ends_at_once)
 {
     redlock_options options = face_options();

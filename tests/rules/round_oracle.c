@@ -273,7 +273,7 @@ static struct quorum_actions oracle_step(struct oracle *oracle, const struct quo
     case QUORUM_OVERDUE:
         take_overdue(oracle, event->node);
         break;
-    case QUORUM_HANDED: /* see quorum_round_test.c */
+    case QUORUM_HANDED: /* see round_test.c */
         break;
     case QUORUM_CANCEL:
         oracle->cancelled = true;

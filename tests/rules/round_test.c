@@ -1,4 +1,4 @@
-/* The rules of a round, one by one. quorum_round_exhaustive_test.c tests all of their combinations. */
+/* The rules of a round, one by one. round_exhaustive_test.c tests all of their combinations. */
 #include "quorum/round.h"
 #include <string.h>
 

@@ -1,7 +1,7 @@
 -- Compare and delete: only the holder's own token unlocks.
 -- KEYS: lock. ARGV: token[, waiter to dequeue ('': none)[, undo]]. The release of a lock that was held hands it over to
--- the first waiter, also where the holder had no key, if the lock is free: otherwise this node would stay out of all
--- hand-overs that follow. An undo, with a third argument, does not: the few nodes that granted a failed attempt must not
+-- the first waiter, also where the holder had no key, if the lock is free and the release dequeues a waiter: otherwise
+-- this node would stay out of all hand-overs that follow. An undo, with a third argument, does not: the few nodes that granted a failed attempt must not
 -- be passed from waiter to waiter.
 -- Answers RL_KEY_DONE; RL_KEY_UNANNOUNCED: done, but the user may not notify the waiters; RL_KEY_NOT_OURS: another
 -- token, or no key.

@@ -142,19 +142,31 @@ static bool rests_until_notified(void *arg)
     return rests(5);
 }
 
-static bool rests_after_attempts(void *count)
+struct call {
+    unsigned attempts; /* that the first node is to receive */
+    unsigned polls;    /* that it had received at the last notification */
+};
+
+/* Notifies the waiter, and again after a poll, whose replies may have cancelled the notification. */
+static bool has_lost_attempt(void *arg)
 {
-    return rests(3) && scene_count(0, SENT_ATTEMPT) >= *(unsigned *)count;
+    struct call *call = arg;
+    if (scene_count(0, SENT_ATTEMPT) >= call->attempts)
+        return rests(3);
+    if (!rests(3) || scene_count(0, SENT_WAIT) == call->polls)
+        return false;
+    call->polls = scene_count(0, SENT_WAIT);
+    for (unsigned i = 0; i < 3; i++)
+        scene_call_waiters(i, "stock");
+    return false;
 }
 
 /* Notifies the waiter while the lock is held, so its attempt fails. Returns the token of the attempt. */
 static const char *call_to_a_lost_attempt(void)
 {
-    unsigned count = scene_count(0, SENT_ATTEMPT) + 1;
-    for (unsigned i = 0; i < 3; i++)
-        scene_call_waiters(i, "stock");
-    ck_assert(scene_run(rests_after_attempts, &count));
-    return scene_token(scene_sent(0, SENT_ATTEMPT, NULL, count - 1, NULL));
+    struct call call = {.attempts = scene_count(0, SENT_ATTEMPT) + 1};
+    ck_assert(scene_run(has_lost_attempt, &call));
+    return scene_token(scene_sent(0, SENT_ATTEMPT, NULL, call.attempts - 1, NULL));
 }
 
 static bool two_have_undone(void *token)

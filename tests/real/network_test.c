@@ -276,13 +276,13 @@ static Suite *network_suite(void)
     Suite *suite = suite_create("real_network");
     TCase *tcase = real_bare_case(suite, "network");
 
-    real_add_test(tcase, a_node_slower_than_its_timeout_does_no_harm);
-    real_add_test(tcase, a_round_takes_as_long_as_its_quorum);
-    real_add_test(tcase, what_arrives_late_is_undone_behind_it);
-    real_add_test(tcase, a_one_way_partition_outlives_the_client);
+    tcase_add_loop_test(tcase, a_node_slower_than_its_timeout_does_no_harm, 0, FACES);
+    tcase_add_loop_test(tcase, a_round_takes_as_long_as_its_quorum, 0, FACES);
+    tcase_add_loop_test(tcase, what_arrives_late_is_undone_behind_it, 0, FACES);
+    tcase_add_loop_test(tcase, a_one_way_partition_outlives_the_client, 0, FACES);
     tcase_add_loop_test(tcase, a_grant_whose_answer_is_lost_with_the_link_is_undone, 0, 2);
-    real_add_test(tcase, links_that_break_at_any_moment_leave_nothing);
-    real_add_test(tcase, a_refusing_node_is_used_when_it_accepts_again);
+    tcase_add_loop_test(tcase, links_that_break_at_any_moment_leave_nothing, 0, FACES);
+    tcase_add_loop_test(tcase, a_refusing_node_is_used_when_it_accepts_again, 0, FACES);
     return suite;
 }
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes a bare Debian system in a temporary directory, clones the committed tree into it, and runs the commands of README's "Try it" in
+# Makes a bare Debian or Ubuntu system in a temporary directory, clones the committed tree into it, and runs the commands of README's "Try it" in
 # it: they must install all that they need. Needs root; debootstrap takes the system from apt's mirror.
 #
 # Usage: scripts/fresh.sh [RELEASE] [-- COMMAND...]
-#   RELEASE       bookworm (Debian 12, the default) or trixie (Debian 13)
+#   RELEASE       bookworm (Debian 12, the default), trixie (Debian 13) or noble (Ubuntu 24.04)
 #   -- COMMAND    is run instead, in the clone, e.g. -- scripts/test.sh --quick, or -- bash to look around
 #
 # Uncommitted changes are not in the clone. The base system is kept for the day in ~/.cache/redlock; the rest is removed at the end.

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# A bare Debian system (a room) in a temporary directory, and commands run in it. Source it after packages.sh, then e.g.:
+# A bare Debian or Ubuntu system (a room) in a temporary directory, and commands run in it. Source it after packages.sh, then e.g.:
 #
 #   room_make trixie && room_inside apt-get -q update
 #
@@ -9,7 +9,7 @@
 #
 # room_make sets: room, the directory of the system's files
 
-room_releases="bookworm trixie" # what the scripts were tried on; packages.sh names their packages
+room_releases="bookworm trixie noble" # what the scripts were tried on; packages.sh names their packages
 room_arch=$(dpkg --print-architecture 2>/dev/null || true)
 room_parent=${TMPDIR:-/var/tmp}
 room_cache=${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/redlock
@@ -60,16 +60,40 @@ room_remove_abandoned() {
   done
 }
 
-# The mirror that apt uses here. Empty where apt uses none of Debian's: debootstrap then takes Debian's own.
-room_mirror() {
+room_origin() { # RELEASE
+  case $1 in
+    noble) echo Ubuntu ;;
+    *) echo Debian ;;
+  esac
+}
+
+# The mirror of the release's distribution that apt uses here. Empty where apt uses none: debootstrap then takes Debian's own.
+room_mirror() { # RELEASE
+  local origin mirror
+  origin=$(room_origin "$1")
   # shellcheck disable=SC2016
-  apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' 2>/dev/null | sort -u | head -n 1 || true
+  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' "Origin: $origin" "Label: $origin" 2>/dev/null | sort -u | head -n 1 || true)
+  [ -n "$mirror" ] || [ "$origin" != Ubuntu ] || mirror=http://archive.ubuntu.com/ubuntu
+  echo "$mirror"
+}
+
+# room_debootstrap RELEASE MIRROR: Debian 12's debootstrap knows no noble, which is made as jammy is. Where Ubuntu's keyring is not
+# installed, debootstrap cannot check who signed its packages: enough for a system that lives for one test.
+room_debootstrap() {
+  local script=/usr/share/debootstrap/scripts/$1
+  case $(room_origin "$1") in
+    Ubuntu)
+      [ -e "$script" ] || script=${script%/*}/jammy
+      room_isolated debootstrap --variant=minbase --components=main,universe "$1" "$room" "$2" "$script"
+      ;;
+    *) room_isolated debootstrap --variant=minbase "$1" "$room" ${2:+"$2"} ;;
+  esac
 }
 
 # Files of the base system, made by debootstrap or today: packages change.
 room_unpack_base() { # RELEASE
   local mirror key tarball log=$room_home/log
-  mirror=$(room_mirror)
+  mirror=$(room_mirror "$1")
   key=$(printf '%s' "$mirror" | cksum | cut -d ' ' -f 1)
   tarball=$room_cache/room-$1-$room_arch-$key-$(date -u +%Y%m%d).tar
   if [ -f "$tarball" ] && [ -O "$tarball" ] && tar -x --numeric-owner -f "$tarball" -C "$room"; then
@@ -78,7 +102,7 @@ room_unpack_base() { # RELEASE
   rm -rf --one-file-system "$room"
   mkdir "$room"
   room_say "making a bare $1 with debootstrap${mirror:+ from $mirror} ..."
-  if ! room_isolated debootstrap --variant=minbase "$1" "$room" ${mirror:+"$mirror"} >"$log" 2>&1 </dev/null; then
+  if ! room_debootstrap "$1" "$mirror" >"$log" 2>&1 </dev/null; then
     tail -n 20 "$log" >&2
     room_say "debootstrap could not make $1 (its last words are above). Does 'apt-get update' work here, and does the mirror carry $1?"
     return 1

@@ -59,7 +59,7 @@ fresh() {
 }
 
 fresh 0 'Usage: scripts/fresh.sh' --help
-fresh 2 "'sarge' is not a release that can be made here; there are: bookworm trixie" sarge
+fresh 2 "'sarge' is not a release that can be made here; there are: bookworm trixie noble" sarge
 fresh 2 "'--trixie' is not a release" --trixie
 fresh 2 "'now' is not understood" trixie now
 fresh 2 "a command must follow --" trixie --

@@ -45,7 +45,7 @@ esac
 
 # The commands of README's section "Try it", one per line.
 readme_commands() {
-  sed -n '/^## Try it/,/^## The command/s/^    \(scripts\/[^ ]*\).*/\1/p' README.md
+  awk '/^## / { there = $0 == "## Try it" } there && /^    scripts\// { print $1 }' README.md
 }
 
 # try COMMAND...: records the exit status, the duration, and the load average beside it.

@@ -16,6 +16,8 @@ git --version >/dev/null 2>&1 || {
 mkdir "$work/tree"
 cp -r "$1/scripts" "$1/README.md" "$work/tree/"
 cd "$work/tree"
+# README's commands do nothing here.
+printf '#!/bin/sh\n' | tee scripts/demo.sh >scripts/test.sh
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null
 git init -q .
 git add .
@@ -37,7 +39,7 @@ tool mount true
 tool npm 'exit 1'
 tool apt-get 'exit 1'
 # shellcheck disable=SC2016
-tool chroot 'shift' 'while [ "$1" != --chdir=/root/redlock ]; do shift; done' 'shift' 'exec "$@"'
+tool chroot 'cd "$1/root/redlock"' 'shift' 'while [ "$1" != --chdir=/root/redlock ]; do shift; done' 'shift' 'exec "$@"'
 
 run_fresh() { # in a subshell
   exec env PATH="$work/tools:$PATH" TMPDIR="$work/tmp" XDG_CACHE_HOME="$work/cache" REDLOCK_SKIP_PACKAGES=1 bash scripts/fresh.sh "$@" </dev/null 2>&1
@@ -64,6 +66,10 @@ fresh 2 "'--trixie' is not a release" --trixie
 fresh 2 "'now' is not understood" trixie now
 fresh 2 "a command must follow --" trixie --
 
+# README's two commands, without another.
+fresh 0 'scripts/demo.sh          exit status 0' trixie
+fresh 0 'scripts/test.sh          exit status 0' trixie
+rm -r "$work/cache/"*
 # The output and the exit status of COMMAND; the system made by debootstrap, then from the kept file.
 fresh 0 'making a bare trixie' trixie -- true
 fresh 7 'hello' trixie -- sh -c 'echo hello; exit 7'

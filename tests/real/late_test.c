@@ -1,7 +1,7 @@
 /*
  * Slow nodes with the default timeouts: far away, or behind a burst of the client's own requests.
  *
- *     REDLOCK_HOLD_SECONDS=600 CK_RUN_CASE=distant test_real_late     # holds for 600 s, with the default ttl
+ *     REDLOCK_HOLD_SECONDS=600 CK_RUN_CASE=distant test_real_late     # holds for 600 s with each way to call, with the default ttl
  *     REDLOCK_BURST=10000 CK_RUN_CASE=burst test_real_late            # locks in the burst; default 3000
  */
 #define _GNU_SOURCE
@@ -193,7 +193,10 @@ static Suite *late_suite(void)
     Suite *suite = suite_create("real_late");
     TCase *distant = real_bare_case(suite, "distant");
     tcase_set_timeout(distant, 900);
-    real_add_test(distant, locks_on_distant_nodes_are_acquired_renewed_and_held);
+    if (getenv("REDLOCK_HOLD_SECONDS") != NULL)
+        real_add_long_test(distant, locks_on_distant_nodes_are_acquired_renewed_and_held, FACES);
+    else
+        real_add_test(distant, locks_on_distant_nodes_are_acquired_renewed_and_held);
     TCase *burst = real_bare_case(suite, "burst");
     tcase_add_test(burst, releases_at_once_are_all_confirmed);
     tcase_add_loop_test(burst, overload_fails_no_lock_and_leaves_no_key, 0, sizeof in_flight / sizeof *in_flight);

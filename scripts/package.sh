@@ -38,8 +38,8 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$output"
 output=$(realpath "$output")
 
-# Debian's own flags: optimised, hardened.
-eval "$(dpkg-buildflags --export=sh)"
+# The distribution's own flags: optimised, hardened. Without Ubuntu's link-time optimisation, which ties the static library to one compiler.
+eval "$(DEB_BUILD_MAINT_OPTIONS=optimize=-lto dpkg-buildflags --export=sh)"
 cmake -S . -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=None -DCMAKE_INSTALL_PREFIX=/usr \
   -DREDLOCK_BUILD_TESTS=OFF -DREDLOCK_BUILD_BENCH=OFF -DREDLOCK_BUILD_EXAMPLES=OFF
 cmake --build "$work/build"

@@ -36,7 +36,7 @@ enum {
     CLIENT_RESOURCES = 20,
     WAITERS = 500
 };
-enum { PATIENCE_MS = 120000, CHURNERS = 8, CHURN_SECONDS = 8, CHURN_RESOURCES = 6 };
+enum { PATIENCE_MS = 120000, CHURNERS = 8, CHURN_SECONDS = 8, STRETCHES = 4, CHURN_RESOURCES = 6 };
 
 static redlock_result result;
 
@@ -418,6 +418,16 @@ static redlock_options churn_options(struct test_allocator *allocator)
     return options;
 }
 
+static bool is_flat(const struct footprint *before, const struct footprint *after)
+{
+    /* Each node has two connections, which may be opening or closing. */
+    return after->descriptors <= before->descriptors + 2 * deployment_size(real_nodes) &&
+           after->live <= before->live + 64 * 1024 &&
+           (RESIDENT_SAYS_NOTHING || after->resident <= before->resident + 4 * 1024 * 1024);
+}
+
+/* What the client keeps for reuse grows with the most that was ever in flight, which no single stretch is sure to
+ * reach. A leak grows in every stretch. */
 START_TEST(churn_leaves_memory_and_descriptors_flat)
 {
     static struct churner churners[CHURNERS];
@@ -425,24 +435,25 @@ START_TEST(churn_leaves_memory_and_descriptors_flat)
     const redlock_options options = churn_options(allocator);
     uint64_t random = 1;
     unsigned seconds = churn_seconds();
+    bool flat = false;
     redlock_client *client;
     real_status(redlock_connect(deployment_nodes(real_nodes), &options, &client, &result), REDLOCK_OK, &result);
     start_churning(churners, client);
-    disturb_for(seconds / 4 + 1, &random); /* until the client has allocated all that it keeps for reuse */
+    disturb_for(seconds / 4 + 1, &random);
     struct footprint before = footprint(churners, allocator, client);
-    start_churning(churners, client);
-    disturb_for(seconds - seconds / 4, &random);
-    struct footprint after = footprint(churners, allocator, client);
-    printf("churn: %u locks; %zu KiB of the client's before and %zu after, %zu and %zu descriptors, %zu and %zu KiB "
-           "resident\n",
-           churned, before.live / 1024, after.live / 1024, before.descriptors, after.descriptors,
-           before.resident / 1024, after.resident / 1024);
+    for (int stretch = 0; stretch < STRETCHES && !flat; stretch++) {
+        start_churning(churners, client);
+        disturb_for(seconds - seconds / 4, &random);
+        struct footprint after = footprint(churners, allocator, client);
+        printf("churn: %u locks; %zu KiB of the client's before and %zu after, %zu and %zu descriptors, %zu and %zu "
+               "KiB resident\n",
+               churned, before.live / 1024, after.live / 1024, before.descriptors, after.descriptors,
+               before.resident / 1024, after.resident / 1024);
+        flat = is_flat(&before, &after);
+        before = after;
+    }
     ck_assert_uint_gt(churned, 20);
-    /* Each node has two connections, which may be opening or closing. */
-    ck_assert_uint_le(after.descriptors, before.descriptors + 2 * deployment_size(real_nodes));
-    ck_assert_uint_le(after.live, before.live + 64 * 1024);
-    if (!RESIDENT_SAYS_NOTHING)
-        ck_assert_uint_le(after.resident, before.resident + 4 * 1024 * 1024);
+    ck_assert_msg(flat, "grew in each of %d stretches (see above)", STRETCHES);
     redlock_close(&client, NULL);
     ck_assert_uint_eq(test_allocator_live(allocator), 0);
 }
@@ -457,7 +468,7 @@ int main(void)
     tcase_add_test(tcase, two_hundred_clients_share_five_nodes);
     tcase_add_test(tcase, five_hundred_waiters_start_at_once);
     TCase *churning_case = real_own_case(suite, "churn");
-    tcase_set_timeout(churning_case, 60. + 2. * churn_seconds());
+    tcase_set_timeout(churning_case, 60. + 2. * STRETCHES * churn_seconds());
     tcase_add_test(churning_case, churn_leaves_memory_and_descriptors_flat);
     return real_run(suite, true);
 }

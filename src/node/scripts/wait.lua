@@ -26,8 +26,8 @@ local function lock_of(key)
 end
 -- A client of another library publishes nothing when it releases. Its tokens differ from ours, which are 40 hexadecimal
 -- digits. A lock that readers hold is a sorted set, and ours.
-local function foreign_holder(key)
-  local holder, number = redis.pcall('GET', key), 1
+local function foreign_holder(key, holder)
+  local number = 1
   if type(holder) == 'table' then
     return is_open(key) and 0 or number
   end
@@ -75,7 +75,7 @@ local function look(key, queue, alive)
   local woken, dropped
   repeat
     ahead, head, dropped = 0, nil, 0
-    for _, other in ipairs(call('ZRANGEBYSCORE', queue, '-inf', '(' .. (mine or ticket), 'LIMIT', 0, 8)) do
+    for _, other in ipairs(call('ZRANGEBYSCORE', queue, '-inf', '(' .. (mine or ticket), 'LIMIT', 0, width)) do
       local ends = tonumber(call('HGET', alive, other) or 0)
       local wakes = ends >= now and other ~= waiter and not head and other ~= woken and is_to_wake(remaining)
       local published = wakes and redis.pcall('PUBLISH', string.match(other, '^%S+'), '0' .. lock_of(key))
@@ -114,28 +114,26 @@ local function take(key, queue, alive)
     call('SET', key .. RL_FREE_SUFFIX, 0, 'PX', RL_QUEUE_LIFE_MS)
   end
 end
-local function enqueue(key, queue, alive, mine)
-  local seen = tonumber(call('HGET', alive, ' seen') or 0)
+local function enqueue(key, queue, alive, mine, holder)
+  local seen = call('HGET', alive, ' seen') or '0'
   if not mine or tonumber(mine) < tonumber(ticket) then
     call('ZADD', queue, ticket, waiter)
   end
   call('PEXPIRE', queue, RL_QUEUE_LIFE_MS) -- at once: a user without HSET must leave no key without an expiry
   -- .5: subscribed
-  call('HSET', alive, waiter, now + RL_WAITER_LIFE_MS + (subscribed == '1' and 0.5 or 0), waiter .. ' offer', offer)
+  local entry = now + RL_WAITER_LIFE_MS + (subscribed == '1' and 0.5 or 0)
+  local latest = tonumber(seen) < tonumber(ticket) and ticket or seen
+  local by_readers = type(holder) == 'table' and is_open(key)
+  if shared or slots > 0 or by_readers and call('HGET', alive, ' writer') then
+    call('HSET', alive, waiter, entry, waiter .. ' offer', offer, ' seen', latest)
+  else -- how long readers have been held off
+    call('HSET', alive, waiter, entry, waiter .. ' offer', offer, ' seen', latest, ' writer', now)
+  end
   call('PEXPIRE', alive, RL_QUEUE_LIFE_MS)
-  if not shared and slots == 0 then -- how long readers have been held off
-    local readers = call('EXISTS', key) == 1 and is_open(key)
-    if not (readers and call('HGET', alive, ' writer')) then
-      call('HSET', alive, ' writer', now)
-    end
-  end
-  if seen < tonumber(ticket) then
-    call('HSET', alive, ' seen', ticket)
-  end
   if call('PEXPIRE', key .. RL_FREE_SUFFIX, RL_QUEUE_LIFE_MS) == 0 then
     call('SET', key .. RL_FREE_SUFFIX, 0, 'PX', RL_QUEUE_LIFE_MS)
   end
-  return mine and 0 or seen, mine and tonumber(mine) > tonumber(ticket) and tonumber(mine) or 0
+  return mine and 0 or tonumber(seen), mine and tonumber(mine) > tonumber(ticket) and tonumber(mine) or 0
 end
 local queues, alives, mines, heads, longest, most = {}, {}, {}, {}, 0, 0
 for i, key in ipairs(KEYS) do
@@ -169,15 +167,18 @@ if task ~= 'enqueue' and longest == 0 and most < width then
   end
   return {1, tonumber(ttl), most, 0, record}
 end
-local offered = longest ~= 0 and string.match(offer, '^%x+')
-if offered and redis.pcall('GET', KEYS[1]) == offered then
+local holders = {}
+for i, key in ipairs(longest ~= 0 and slots == 0 and KEYS or {}) do
+  holders[i] = redis.pcall('GET', key)
+end
+if holders[1] and holders[1] == string.match(offer, '^%x+') then
   return {RL_WAIT_HANDED, longest, 0, 0, 0}
 end
 local seen, place, holder = 0, 0, 0
 for i, key in ipairs(KEYS) do
-  local before, at = enqueue(key, queues[i], alives[i], mines[i])
+  local before, at = enqueue(key, queues[i], alives[i], mines[i], holders[i])
   seen, place = math.max(seen, before), math.max(place, at)
-  holder = holder + (slots == 0 and longest ~= 0 and foreign_holder(key) or 0)
+  holder = holder + foreign_holder(key, holders[i])
   if heads[i] then
     -- The waiter that was woken before may have moved to a later place.
     redis.pcall('PUBLISH', string.match(heads[i], '^%S+'), '0' .. lock_of(key))

@@ -2,9 +2,10 @@
 -- offer, removes its entry, and publishes the grant.
 -- An offer is the value, its ttl in ms, a number for the waiter, and the marker whose proof the grant needs ('': none).
 -- The grant is 'G', the value, the waiter's number, the size of the key, the key, and what attest.lua shows: the proof.
+-- has_more: other waiters are known to follow.
 -- Returns true: done; 0: the waiter's process is dead; nil: it makes no offer, or this user may not do it.
 -- include evidence
-local function give(key, waiter, queue, alive, free)
+local function give(key, waiter, queue, alive, free, has_more)
   local offer = call('HGET', alive, waiter .. ' offer') or ''
   local value, ttl, number, marker = string.match(offer, '^(%x+) (%d+) (%d+) (.*)$')
   local shown = ''
@@ -28,7 +29,7 @@ local function give(key, waiter, queue, alive, free)
   end
   call('ZREM', queue, waiter)
   call('HDEL', alive, waiter, waiter .. ' offer')
-  if call('EXISTS', queue) == 0 then
+  if not has_more and call('EXISTS', queue) == 0 then
     call('DEL', alive, free)
   else
     call('SET', free, 0, 'PX', RL_QUEUE_LIFE_MS)

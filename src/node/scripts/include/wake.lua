@@ -16,13 +16,12 @@ local function wake(key, out, freed, most, base, give)
     end
     return true
   end
-  if out then
-    call('ZREM', queue, out)
+  if out and call('ZREM', queue, out) == 1 then
     call('HDEL', alive, out, out .. ' offer')
-  end
-  if call('EXISTS', queue) == 0 then
-    call('DEL', alive, free) -- no waiters: nothing to remember
-    return true
+    if call('EXISTS', queue) == 0 then
+      call('DEL', alive, free) -- no waiters: nothing to remember
+      return true
+    end
   end
   local held = call('EXISTS', key) == 1
   if held and type(redis.pcall('ZSCORE', key, '')) == 'table' then
@@ -41,7 +40,7 @@ local function wake(key, out, freed, most, base, give)
           break
         end
         if give and woken == 0 and not reader and ends % 1 ~= 0 and ends > now + RL_WAITER_LIFE_MS - RL_WAITER_FRESH_MS then
-          published = give(key, waiter, queue, alive, free)
+          published = give(key, waiter, queue, alive, free, dropped + 1 < #first)
           if published == true then
             return true
           end

@@ -166,6 +166,11 @@ static void on_node_forgot(redlock_client *client, unsigned node)
     rl_leases_hasten(&client->locks);
 }
 
+static void on_node_ready(redlock_client *client, unsigned node)
+{
+    rl_leases_hasten_on(&client->locks, node);
+}
+
 static void on_clock_stopped(redlock_client *client)
 {
     rl_leases_mark_lost(&client->locks, QUORUM_LEASE_CLOCK);
@@ -188,6 +193,7 @@ static void on_handed(redlock_client *client, unsigned node, const struct rl_han
 
 static const struct rl_nodes_events nodes_events = {.node_changed = rl_client_node_changed,
                                                     .node_forgot = on_node_forgot,
+                                                    .node_ready = on_node_ready,
                                                     .clock_stopped = on_clock_stopped,
                                                     .listening = on_listening,
                                                     .listener_changed = rl_operations_node_changed,

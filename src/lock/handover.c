@@ -86,8 +86,11 @@ quorum_nodes rl_handover_end(struct rl_queue *queue, const struct rl_lease *won)
 static void undo(struct rl_locks *locks, unsigned node, const struct rl_handed *handed, struct rl_text resource)
 {
     int status;
-    if (rl_leases_find_token(locks, resource.bytes, resource.size, handed->value))
-        return; /* one more grant of a lock that is held */
+    struct rl_lease *held = rl_leases_find_token(locks, resource.bytes, resource.size, handed->value);
+    if (held) { /* one more grant of this lock */
+        held->may_hold |= quorum_node(node);
+        return;
+    }
     struct rl_lease *lease = rl_lease_create_of(locks, resource.bytes, resource.size, handed->value, &status);
     if (!lease)
         return; /* the key expires by itself */

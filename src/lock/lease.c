@@ -15,8 +15,7 @@
 #include "src/core/result.h"
 #include "src/lock/locks.h"
 
-#define GRAIN_MOST  (5 * QUORUM_MILLISECOND)
-#define SPREAD_EACH (300 * QUORUM_MICROSECOND)
+#define GRAIN_MOST (5 * QUORUM_MILLISECOND)
 _Static_assert(sizeof(struct rl_lease) +
                        REDLOCK_RESOURCES_MAX * (sizeof(struct rl_key) + 128 + REDLOCK_RESOURCE_MAX + 1) <=
                    UINT16_MAX,
@@ -355,7 +354,7 @@ bool rl_lease_hold(struct rl_lease *lease, const struct rl_lease_terms *terms)
     const struct quorum_lease_event granted = {.type = QUORUM_LEASE_GRANTED,
                                                .now = now,
                                                .validity_end = terms->validity_end,
-                                               .spread = lease->locks->leases.count * SPREAD_EACH,
+                                               .spread = rl_leases_spread(&lease->locks->leases),
                                                .random = rl_random_u64(&lease->locks->core->random)};
     rl_lease_step(lease, &granted);
     return true;

@@ -10,6 +10,7 @@
 #include "src/lock/locks.h"
 
 #define FIRST_BUCKETS 64
+#define SPREAD_EACH   (300 * QUORUM_MICROSECOND)
 #define LATE          (5 * QUORUM_MILLISECOND) /* a loop that was blocked, not one that is busy: the list may be long */
 
 /* FNV-1a with a different start per client: names chosen by an outsider must not all fall into one bucket. */
@@ -132,15 +133,32 @@ struct rl_lease *rl_leases_take_due(struct rl_leases *leases)
 
 /* ------------------------------------------------------------------------------------------------------------- events */
 
+quorum_duration rl_leases_spread(const struct rl_leases *leases)
+{
+    return leases->count * SPREAD_EACH;
+}
+
+static void hasten(struct rl_lease *lease, quorum_duration spread)
+{
+    const struct quorum_lease_event event = {.type = QUORUM_LEASE_HASTEN,
+                                             .now = rl_now(),
+                                             .spread = spread,
+                                             .random = rl_random_u64(&lease->locks->core->random)};
+    rl_lease_step(lease, &event);
+}
+
 void rl_leases_hasten(struct rl_locks *locks)
 {
-    for (struct rl_lease *lease = locks->leases.first; lease; lease = lease->links.next) {
-        const struct quorum_lease_event event = {.type = QUORUM_LEASE_HASTEN,
-                                                 .now = rl_now(),
-                                                 .spread = QUORUM_SECOND,
-                                                 .random = rl_random_u64(&locks->core->random)};
-        rl_lease_step(lease, &event);
-    }
+    for (struct rl_lease *lease = locks->leases.first; lease; lease = lease->links.next)
+        hasten(lease, QUORUM_SECOND);
+}
+
+void rl_leases_hasten_on(struct rl_locks *locks, unsigned node)
+{
+    quorum_duration spread = rl_leases_spread(&locks->leases);
+    for (struct rl_lease *lease = locks->leases.first; lease; lease = lease->links.next)
+        if (!(lease->may_hold & quorum_node(node)))
+            hasten(lease, spread > QUORUM_SECOND ? spread : QUORUM_SECOND);
 }
 
 void rl_leases_mark_lost(struct rl_locks *locks, enum quorum_lease_event_type why)

@@ -34,8 +34,15 @@ struct rl_lease *rl_leases_take_due(struct rl_leases *leases);
 /* Lists the lease for rl_leases_notify(). notices: bits of events. */
 void rl_leases_notice(struct rl_lease *lease, unsigned notices);
 
-/* A node may lack keys: renews the locks within a second, which heals the node. */
+/* The time over which the renewals of all locks are spread, so that they leave the client time for its calls. */
+quorum_duration rl_leases_spread(const struct rl_leases *leases);
+
+/* A node may have lost keys: renews the locks within a second, which heals the node. */
 void rl_leases_hasten(struct rl_locks *locks);
+
+/* A node is ready: renews the locks that were not sent to it early, as many at a time as usual. They stand on fewer
+ * nodes than they could, but on a majority. */
+void rl_leases_hasten_on(struct rl_locks *locks, unsigned node);
 
 /* Ends all leases for this reason. */
 void rl_leases_mark_lost(struct rl_locks *locks, enum quorum_lease_event_type why);

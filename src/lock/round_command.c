@@ -137,7 +137,8 @@ static void free_all(struct rl_round_command *built, const struct rl_lease *leas
     rl_command_add(&built->command, semaphore.bytes ? semaphore.bytes : "", semaphore.size);
 }
 
-/* waiter: the waiter to dequeue, or NULL. hand: the node hands the lock over to the next waiter. */
+/* waiter: the waiter to dequeue, or NULL. hand: the node hands the lock over to the next waiter; a holder that has been
+ * a waiter does so even on a node where it has no key. */
 static void release(struct rl_round_command *built, const struct rl_lease *lease, bool use_eval, const char *waiter,
                     bool hand)
 {
@@ -148,7 +149,7 @@ static void release(struct rl_round_command *built, const struct rl_lease *lease
     rl_command_script(&built->command, RL_SCRIPT_RELEASE, use_eval, "1");
     add_lock_key(built, lease);
     add_token(built, lease);
-    if (waiter || !hand)
+    if (waiter || !hand || lease->queueing.queued)
         rl_command_add_text(&built->command, waiter ? waiter : "");
     if (!hand)
         rl_command_add_text(&built->command, "undo");

@@ -406,7 +406,7 @@ void rl_node_ready(struct rl_node *node)
     struct rl_server *server = &node->server;
     bool restarted =
         rl_node_was_ready(node) && server->last_run_id[0] && strcmp(server->last_run_id, server->run_id) != 0;
-    bool lacks_keys = !rl_node_was_ready(node) || restarted || node->forgot;
+    bool lost_keys = restarted || node->forgot;
     memcpy(server->last_run_id, server->run_id, sizeof server->last_run_id);
     node->forgot = false;
     if (restarted)
@@ -423,8 +423,8 @@ void rl_node_ready(struct rl_node *node)
            node->unfit ? node->unfit : "");
     if (node->jumped)
         rl_node_beat(node);
-    if (lacks_keys)
-        node->nodes->events->node_forgot(node->nodes->client, node->index);
+    const struct rl_nodes_events *events = node->nodes->events;
+    (lost_keys ? events->node_forgot : events->node_ready)(node->nodes->client, node->index);
     changed(node);
 }
 

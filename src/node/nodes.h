@@ -35,9 +35,10 @@ struct rl_handed {
 struct rl_nodes_events {
     /* The node became usable or unusable. */
     void (*node_changed)(redlock_client *client, struct rl_node *node);
-    /* The node may lack keys of held locks: it restarted, was flushed, its clock jumped, or this client is connected to
-     * it for the first time. */
+    /* The node may have lost keys of held locks: it restarted, was flushed, or its clock jumped. */
     void (*node_forgot)(redlock_client *client, unsigned node);
+    /* The node is connected, and has lost nothing. It lacks what it was not sent before. */
+    void (*node_ready)(redlock_client *client, unsigned node);
     /* Our own clock stopped, or jumped. */
     void (*clock_stopped)(redlock_client *client);
     /* The node's messages reach this client from now on, or no longer do. */

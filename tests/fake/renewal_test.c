@@ -515,15 +515,32 @@ static bool has_lock(void *node)
     return scene_has_key(*(unsigned *)node, "stock");
 }
 
-/* A round that a majority has decided sends no more requests. The key would be missing there for a third of the ttl. */
+static bool is_away(void *ready)
+{
+    return scene_ready_nodes() == *(unsigned *)ready;
+}
+
+/* A round that a majority has decided sends no more requests. The key would be missing there for a third of the ttl:
+ * on a node that the client connects to for the first time, and on one whose connection broke. */
 START_TEST(node_that_connects_after_the_acquire_gets_the_lock_early)
 {
-    unsigned late = 4;
+    unsigned late = 4, ready = 4;
+    bool broke = _i == 1;
     scene.options.ttl_ms = 10 * TTL_MS; /* the usual renewal follows too late for this test */
-    fake_server_pause(scene.node[late]);
-    scene_attach_only();
+    if (broke) {
+        scene_attach();
+        fake_server_stop_listening(scene.node[late]);
+        fake_server_drop(scene.node[late], FAKE_RESET);
+        ck_assert(scene_run(is_away, &ready));
+    } else {
+        fake_server_pause(scene.node[late]);
+        scene_attach_only();
+    }
     scene_lock("stock");
-    fake_server_resume(scene.node[late]);
+    if (broke)
+        fake_server_listen(scene.node[late]);
+    else
+        fake_server_resume(scene.node[late]);
     ck_assert(scene_run(has_lock, &late));
     ck_assert_uint_eq(scene_count(late, SENT_SET), 0);
 }
@@ -546,7 +563,7 @@ int main(void)
     TCase *backlog = scene_case(suite, "backlog", seven_nodes);
     tcase_add_test(backlog, nodes_with_backlog_hold_up_renewal_for_half_of_validity_at_most);
     TCase *events = scene_case(suite, "events", five_nodes);
-    tcase_add_test(events, node_that_connects_after_the_acquire_gets_the_lock_early);
+    tcase_add_loop_test(events, node_that_connects_after_the_acquire_gets_the_lock_early, 0, 2);
     tcase_add_test(events, ttl_of_an_extension_that_is_confirmed_late_counts);
     tcase_add_test(events, failing_renewal_says_which_nodes_and_why);
     tcase_add_test(events, late_confirmation_of_older_renewal_leaves_failure_of_later_one);

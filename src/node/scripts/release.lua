@@ -1,14 +1,14 @@
 -- Compare and delete: only the holder's own token unlocks.
 -- KEYS: lock. ARGV: token[, waiter to dequeue ('': none)[, undo]]. The release of a lock that was held hands it over to
--- the first waiter, also where the holder had no key, if the lock is free and the release dequeues a waiter: otherwise
--- this node would stay out of all hand-overs that follow. An undo, with a third argument, does not: the few nodes that granted a failed attempt must not
--- be passed from waiter to waiter.
+-- the first waiter. With a second argument it does so even where the holder had no key, if the lock is free: otherwise
+-- this node would stay out of all hand-overs that follow. An undo, with a third argument, does not: the few nodes that
+-- granted a failed attempt must not be passed from waiter to waiter.
 -- Answers RL_KEY_DONE; RL_KEY_UNANNOUNCED: done, but the user may not notify the waiters; RL_KEY_NOT_OURS: another
 -- token, or no key.
 -- Most releases have no waiter, so they cost no more calls than compare and delete: while clients wait there is a key
 -- ':redlock:free', which is deleted along with the lock. If two keys were deleted, the waiters are notified, and the key
 -- is set again with the time since which the lock is free.
-local token, waiter = ARGV[1], ARGV[2] ~= '' and ARGV[2] or nil
+local token, waiter, undo = ARGV[1], ARGV[2] ~= '' and ARGV[2] or nil, ARGV[3]
 local call = redis.call
 local deleted = false
 local holder = redis.pcall('GET', KEYS[1])
@@ -25,13 +25,13 @@ if holder == token then
     return RL_KEY_DONE
   end
   deleted = true
-elseif not waiter then
+elseif not waiter and (undo or not ARGV[2]) then
   return RL_KEY_NOT_OURS
 end
 -- include handing
 -- include wake
 -- A user without rights to the queue releases the lock all the same.
-local ran, published = pcall(wake, KEYS[1], waiter, deleted, nil, nil, not ARGV[3] and give)
+local ran, published = pcall(wake, KEYS[1], waiter, deleted, nil, nil, not undo and give)
 if not deleted then
   return RL_KEY_NOT_OURS
 end

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -43,6 +44,7 @@ struct stream {
     struct packet **last;
     uint64_t last_due_ns;
     size_t queued;
+    bool blocked;  /* `to` is full */
     bool at_end;   /* `from` has ended */
     bool finished; /* the end has been forwarded to `to` */
 };
@@ -51,12 +53,19 @@ struct stream {
  * close the descriptors that it polls. */
 enum wish { LIVE, END_BY_FIN, END_BY_RST };
 
+/* One socket of a link, as registered with epoll. */
+struct end {
+    int descriptor;
+    uint32_t interest; /* 0: not registered */
+    uint32_t ready;    /* in this turn */
+};
+
 struct link {
     struct link *next;
     size_t route;
-    int client;
-    int server;
-    bool connecting; /* to the server */
+    int epoll;
+    struct end ends[DIRECTIONS]; /* the client's, which is read for TO_SERVER, and the server's */
+    bool connecting;             /* to the server */
     enum wish wish;
     bool broken; /* freed at the end of the turn */
     struct stream streams[DIRECTIONS];
@@ -83,6 +92,7 @@ struct delay_proxy {
     uint64_t done;
     bool quit;
     int wake;
+    int epoll; /* has the links */
     struct route *routes;
     size_t route_count;
     struct link *links;
@@ -101,17 +111,31 @@ static void free_packets(struct stream *stream)
     stream->last = &stream->first;
 }
 
+/* A socket without interest is not registered, because epoll reports its end all the same, in every turn. */
+static void watch(struct link *link, struct end *end, uint32_t interest)
+{
+    struct epoll_event event = {.events = interest, .data.ptr = end};
+    int change = !end->interest ? EPOLL_CTL_ADD : interest ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
+
+    if (end->interest == interest)
+        return;
+    if (epoll_ctl(link->epoll, change, end->descriptor, &event) != 0)
+        fixture_fail("epoll_ctl in the delay proxy failed: errno %d", errno);
+    end->interest = interest;
+}
+
+/* A child process may have the sockets, too, so closing them does not end their registration. */
 static void break_link(struct link *link, bool reset)
 {
     if (link->broken)
         return;
     link->broken = true;
-    if (reset) {
-        socket_close_with_reset(link->client);
-        socket_close_with_reset(link->server);
-    } else {
-        close(link->client);
-        close(link->server);
+    for (int i = 0; i < DIRECTIONS; i++) {
+        watch(link, &link->ends[i], 0);
+        if (reset)
+            socket_close_with_reset(link->ends[i].descriptor);
+        else
+            close(link->ends[i].descriptor);
     }
 }
 
@@ -190,8 +214,10 @@ static void write_stream(const struct route *route, struct link *link, int direc
 {
     struct stream *stream = &link->streams[direction];
 
+    stream->blocked = false;
     while (!link->broken && !link->connecting && stream_due(route, link, direction, test_now_ns())) {
-        if (!send_packet(link, stream, stream->first))
+        stream->blocked = !send_packet(link, stream, stream->first);
+        if (stream->blocked)
             return;
         pop_packet(stream);
     }
@@ -203,13 +229,29 @@ static void finish_connect(struct link *link)
     socklen_t length = sizeof(error);
 
     link->connecting = false;
-    if (getsockopt(link->server, SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0)
+    if (getsockopt(link->ends[TO_CLIENT].descriptor, SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0)
         break_link(link, true);
 }
 
 static struct stream new_stream(int from, int to)
 {
     return (struct stream){.from = from, .to = to};
+}
+
+static bool wants_read(const struct link *link, int direction)
+{
+    const struct stream *stream = &link->streams[direction];
+
+    return !link->connecting && !stream->at_end && stream->queued < MOST_QUEUED;
+}
+
+/* An end is read for the stream of its own number, and written for the other one. */
+static void watch_ends(struct link *link)
+{
+    for (int i = 0; i < DIRECTIONS && !link->broken; i++) {
+        bool writes = link->connecting ? i == TO_CLIENT : link->streams[!i].blocked;
+        watch(link, &link->ends[i], (wants_read(link, i) ? EPOLLIN : 0u) | (writes ? EPOLLOUT : 0u));
+    }
 }
 
 static void accept_link(struct delay_proxy *proxy, size_t index)
@@ -226,12 +268,14 @@ static void accept_link(struct delay_proxy *proxy, size_t index)
     }
     socket_no_delay(client);
     struct link *link = fixture_allocate(sizeof(*link));
-    *link = (struct link){.next = proxy->links, .route = index, .client = client, .server = server};
-    link->connecting = true;
+    *link = (struct link){.next = proxy->links, .route = index, .epoll = proxy->epoll, .connecting = true};
+    link->ends[TO_SERVER].descriptor = client;
+    link->ends[TO_CLIENT].descriptor = server;
     link->streams[TO_SERVER] = new_stream(client, server);
     link->streams[TO_CLIENT] = new_stream(server, client);
     for (int i = 0; i < DIRECTIONS; i++)
         link->streams[i].last = &link->streams[i].first;
+    watch_ends(link);
     proxy->links = link;
 }
 
@@ -256,77 +300,39 @@ static void free_finished(struct delay_proxy *proxy)
 
 /* --- The thread --- */
 
-static bool wants_read(const struct link *link, int direction)
-{
-    const struct stream *stream = &link->streams[direction];
-
-    return !link->connecting && !stream->at_end && stream->queued < MOST_QUEUED;
-}
-
-static short wanted(const struct delay_proxy *proxy, const struct link *link, int reading, uint64_t now_ns)
-{
-    const struct route *route = &proxy->routes[link->route];
-    int writing = reading == TO_SERVER ? TO_CLIENT : TO_SERVER;
-    short events = 0;
-
-    /* The client's socket is read for TO_SERVER and written for TO_CLIENT; the server's socket the other way round. */
-    if (wants_read(link, reading))
-        events |= POLLIN;
-    if (link->connecting ? reading == TO_CLIENT : stream_due(route, link, writing, now_ns))
-        events |= POLLOUT;
-    return events;
-}
-
-static struct pollfd *describe(const struct delay_proxy *proxy, size_t *count, uint64_t now_ns)
-{
-    size_t most = 1 + proxy->route_count;
-
-    for (const struct link *link = proxy->links; link != NULL; link = link->next)
-        most += 2;
-    struct pollfd *polled = fixture_allocate(most * sizeof(*polled));
-    polled[0] = (struct pollfd){.fd = proxy->wake, .events = POLLIN};
-    *count = 1;
-    for (size_t i = 0; i < proxy->route_count; i++)
-        polled[(*count)++] = (struct pollfd){.fd = proxy->routes[i].listener, .events = POLLIN};
-    for (const struct link *link = proxy->links; link != NULL; link = link->next) {
-        short client = wanted(proxy, link, TO_SERVER, now_ns);
-        short server = wanted(proxy, link, TO_CLIENT, now_ns);
-        polled[(*count)++] = (struct pollfd){.fd = client != 0 ? link->client : -1, .events = client};
-        polled[(*count)++] = (struct pollfd){.fd = server != 0 ? link->server : -1, .events = server};
-    }
-    return polled;
-}
-
-/* The earliest time at which a packet becomes due. A packet that is due already waits for its socket. */
-static uint64_t next_ns(const struct delay_proxy *proxy, uint64_t now_ns)
+/* The earliest time at which a packet becomes due. One whose socket is full or connecting waits for an event. */
+static uint64_t next_ns(const struct delay_proxy *proxy)
 {
     uint64_t next = UINT64_MAX;
 
     for (const struct link *link = proxy->links; link != NULL; link = link->next) {
         for (int i = 0; i < DIRECTIONS; i++) {
-            const struct packet *packet = link->streams[i].first;
-            if (packet != NULL && !proxy->routes[link->route].held[i] && packet->due_ns > now_ns &&
-                packet->due_ns < next)
-                next = packet->due_ns;
+            const struct stream *stream = &link->streams[i];
+            bool waits = link->connecting || stream->blocked || proxy->routes[link->route].held[i];
+            if (stream->first != NULL && !waits && stream->first->due_ns < next)
+                next = stream->first->due_ns;
         }
     }
     return next;
 }
 
-static void serve_link(struct delay_proxy *proxy, struct link *link, const struct pollfd polled[2])
+static void serve_link(struct delay_proxy *proxy, struct link *link)
 {
-    enum { READABLE = POLLIN | POLLHUP | POLLERR };
+    enum { READABLE = EPOLLIN | EPOLLHUP | EPOLLERR };
     struct route *route = &proxy->routes[link->route];
 
     if (link->broken)
         return;
-    if (link->connecting && polled[1].revents != 0)
+    if (link->connecting && link->ends[TO_CLIENT].ready != 0)
         finish_connect(link);
     for (int i = 0; i < DIRECTIONS; i++)
-        if (!link->broken && (polled[i].revents & READABLE) != 0 && wants_read(link, i))
+        if (!link->broken && (link->ends[i].ready & READABLE) != 0 && wants_read(link, i))
             read_stream(route, link, i);
-    for (int i = 0; i < DIRECTIONS; i++)
+    for (int i = 0; i < DIRECTIONS; i++) {
+        link->ends[i].ready = 0;
         write_stream(route, link, i);
+    }
+    watch_ends(link);
 }
 
 static void open_or_close(struct route *route)
@@ -357,43 +363,62 @@ static void report_done(struct delay_proxy *proxy)
     pthread_cond_broadcast(&proxy->turned);
 }
 
-static void turn(struct delay_proxy *proxy)
+static void gather_ready(struct delay_proxy *proxy)
+{
+    struct epoll_event events[64];
+    int count = epoll_wait(proxy->epoll, events, sizeof(events) / sizeof(events[0]), 0);
+
+    for (int i = 0; i < count; i++)
+        ((struct end *)events[i].data.ptr)->ready = events[i].events;
+}
+
+/* Polls epoll's descriptor, because epoll_wait() counts in milliseconds. */
+static void sleep_until_ready(struct delay_proxy *proxy, struct pollfd *polled)
 {
     uint64_t now = test_now_ns();
-    uint64_t next = next_ns(proxy, now);
-    struct timespec left = test_timespec(next - now);
-    size_t count;
-    struct pollfd *polled = describe(proxy, &count, now);
-    struct link *links = proxy->links;
+    uint64_t next = next_ns(proxy);
+    struct timespec left = test_timespec(next > now ? next - now : 0);
 
+    polled[0] = (struct pollfd){.fd = proxy->wake, .events = POLLIN};
+    polled[1] = (struct pollfd){.fd = proxy->epoll, .events = POLLIN};
+    for (size_t i = 0; i < proxy->route_count; i++)
+        polled[2 + i] = (struct pollfd){.fd = proxy->routes[i].listener, .events = POLLIN};
     pthread_mutex_unlock(&proxy->lock);
-    if (ppoll(polled, count, next == UINT64_MAX ? NULL : &left, NULL) < 0 && errno != EINTR)
+    if (ppoll(polled, 2 + proxy->route_count, next == UINT64_MAX ? NULL : &left, NULL) < 0 && errno != EINTR)
         fixture_fail("ppoll in the delay proxy failed: errno %d", errno);
     pthread_mutex_lock(&proxy->lock);
-    obey(proxy);
-    size_t index = 1 + proxy->route_count;
-    for (struct link *link = links; link != NULL; link = link->next, index += 2)
-        serve_link(proxy, link, &polled[index]);
+}
+
+static void turn(struct delay_proxy *proxy, struct pollfd *polled)
+{
+    sleep_until_ready(proxy, polled);
+    if (polled[1].revents != 0)
+        gather_ready(proxy);
+    if (proxy->done != proxy->asked)
+        obey(proxy);
+    for (struct link *link = proxy->links; link != NULL; link = link->next)
+        serve_link(proxy, link);
     for (size_t i = 0; i < proxy->route_count; i++)
-        if (polled[1 + i].revents != 0 && proxy->routes[i].listener >= 0)
+        if (polled[2 + i].revents != 0 && proxy->routes[i].listener >= 0)
             accept_link(proxy, i);
     free_finished(proxy);
     report_done(proxy);
-    free(polled);
 }
 
 static void *run(void *arg)
 {
     struct delay_proxy *proxy = arg;
+    struct pollfd *polled = fixture_allocate((2 + proxy->route_count) * sizeof(*polled));
 
     (void)prctl(PR_SET_TIMERSLACK, 1ul); /* by default a wake-up may be 50 us late */
     pthread_mutex_lock(&proxy->lock);
     while (!proxy->quit)
-        turn(proxy);
+        turn(proxy, polled);
     for (struct link *link = proxy->links; link != NULL; link = link->next)
         break_link(link, false);
     free_finished(proxy);
     pthread_mutex_unlock(&proxy->lock);
+    free(polled);
     return NULL;
 }
 
@@ -458,6 +483,9 @@ struct delay_proxy *delay_proxy_start_to(const char *const *hosts, const uint16_
     proxy->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (proxy->wake < 0)
         fixture_fail("eventfd: %s", strerror(errno));
+    proxy->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (proxy->epoll < 0)
+        fixture_fail("epoll_create1: %s", strerror(errno));
     proxy->routes = fixture_allocate(routes * sizeof(proxy->routes[0]));
     proxy->route_count = routes;
     for (size_t i = 0; i < routes; i++)
@@ -488,6 +516,7 @@ void delay_proxy_stop(struct delay_proxy *proxy)
     pthread_join(proxy->thread, NULL);
     for (size_t i = 0; i < proxy->route_count; i++)
         free_route(&proxy->routes[i]);
+    close(proxy->epoll);
     close(proxy->wake);
     pthread_mutex_destroy(&proxy->lock);
     pthread_cond_destroy(&proxy->turned);

@@ -43,7 +43,7 @@ function(redlock_register_test name)
     set(arg_TIMEOUT 60)
   endif()
   math(EXPR timeout "${arg_TIMEOUT} * ${redlock_test_slowdown}")
-  add_test(NAME ${name} COMMAND ${arg_COMMAND})
+  add_test(NAME ${name} COMMAND ${arg_COMMAND} COMMAND_EXPAND_LISTS)
   # A test that may take longer starts sooner: the last one to run decides when all have.
   set_tests_properties(${name} PROPERTIES
     LABELS "${arg_LABELS}"

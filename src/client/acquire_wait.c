@@ -7,6 +7,7 @@
 #include "src/client/client.h"
 #include "src/core/clock.h"
 #include "src/lock/handover.h"
+#include "src/lock/queue_table.h"
 
 struct rl_queue *rl_acquire_queue(const struct rl_acquire *acquire)
 {

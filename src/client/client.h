@@ -2,10 +2,9 @@
  * src/client is the top floor: the public functions, options, results and statistics, and the three ways to call. redlock_client is
  * the nodes, the locks, the operations in progress, and one handler per loop turn; only this floor knows the struct.
  *
- * Some files form a call cycle. With a loop thread, calls of lock, statistics and status pass through blocking and
- * loop_thread to that thread, and return there; the loop's turn in client starts the calls that loop_thread has queued;
- * and calls starts the operations, whose callbacks finish the call.
- * acquire, acquire_wait, acquire_fence and reentry form another cycle: see acquire.h.
+ * Some files form call cycles. With a loop thread, calls of statistics and status pass through blocking to that thread,
+ * which has blocking's functions call those that read the client. loop_thread creates and closes the client, whose turns
+ * of the loop start the calls that loop_thread has queued. acquire, acquire_wait, acquire_fence and reentry: see acquire.h.
  */
 #ifndef RL_CLIENT_H
 #define RL_CLIENT_H

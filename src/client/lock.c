@@ -26,9 +26,7 @@ int redlock_lock_loss(const redlock_lock *lock)
 {
     if (!lock || !rl_client_in_owner_process(lock->lease->locks->client))
         return REDLOCK_LOSS_CLOSED;
-    int loss = atomic_load_explicit(&lock->lease->loss, memory_order_acquire);
-    /* The validity has ended, but the loop has not recorded the loss yet. */
-    return loss == REDLOCK_NOT_LOST && rl_lease_validity(lock->lease) == 0 ? REDLOCK_LOSS_EXPIRED : loss;
+    return rl_lease_loss(lock->lease);
 }
 
 int redlock_renewal_result(redlock_lock *lock, redlock_result *result)

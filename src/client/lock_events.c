@@ -34,8 +34,8 @@ static void run(struct rl_completion *completion)
     for (const struct rl_event *event = rl_events; event < rl_events + RL_EVENT_COUNT; event++)
         if (pending & event->bit && !atomic_load(&events->stopped))
             events->event(events->lock, event->value,
-                          event->has_loss ? redlock_lock_loss(events->lock) : (int)REDLOCK_NOT_LOST,
-                          redlock_validity_ms(events->lock), events->arg);
+                          event->has_loss ? rl_lease_loss(events->lock->lease) : (int)REDLOCK_NOT_LOST,
+                          (int64_t)(rl_lease_validity(events->lock->lease) / QUORUM_MILLISECOND), events->arg);
 }
 
 static void end(struct rl_completion *completion)

@@ -420,6 +420,13 @@ quorum_duration rl_lease_validity(const struct rl_lease *lease)
     return quorum_time_until(atomic_load_explicit(&lease->validity_end, memory_order_acquire), rl_now());
 }
 
+int rl_lease_loss(const struct rl_lease *lease)
+{
+    int loss = atomic_load_explicit(&lease->loss, memory_order_acquire);
+    /* The validity has ended, but the loop has not recorded the loss yet. */
+    return loss == REDLOCK_NOT_LOST && rl_lease_validity(lease) == 0 ? REDLOCK_LOSS_EXPIRED : loss;
+}
+
 static bool is_named(const struct rl_lease *lease, unsigned index, struct rl_text name)
 {
     struct rl_text resource = rl_lease_resource(lease, index);

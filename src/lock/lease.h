@@ -228,4 +228,7 @@ bool rl_lease_is_alike(const struct rl_lease *lease, const struct rl_lease *othe
 /* The validity left; 0 after its end. Any thread. */
 quorum_duration rl_lease_validity(const struct rl_lease *lease);
 
+/* Why the lock is lost, or REDLOCK_NOT_LOST. Any thread. */
+int rl_lease_loss(const struct rl_lease *lease);
+
 #endif

@@ -13,6 +13,7 @@ void rl_locks_open(struct rl_locks *locks, struct rl_core *core, struct rl_nodes
     locks->client = client;
     locks->release_timer.fire = rl_detached_on_timer;
     locks->renewal_timer.fire = rl_renewals_gathered;
+    rl_queues_open(locks);
 }
 
 void rl_locks_drop(struct rl_locks *locks)

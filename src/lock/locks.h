@@ -2,10 +2,10 @@
  * src/lock is locks over all nodes: rounds and their undos, leases and their renewal, and the queues of waiters. struct
  * rl_locks has those of one client. The client floor owns it and receives its events through `struct rl_locks_events`.
  *
- * Two groups of files form call cycles. round sends the commands that round_command builds; vote and undo handle the
- * answers to its requests; detached starts the release round of an acquire round that failed; queue polls with rounds;
- * and both vote and round_command ask queue whether another waiter of the client uses the entry that they would remove.
- * A lease adds itself to the lists in leases, and leases steps and ends the leases in its lists.
+ * Three groups of files form call cycles. vote and undo handle the answers to a round's requests, and step the round;
+ * detached starts the release round of an acquire round that failed. handover offers a queue's first waiter to the nodes,
+ * and steps the queue with their grants. A lease adds itself to the lists in leases, and leases steps and ends the leases
+ * in its lists.
  */
 #ifndef RL_LOCKS_H
 #define RL_LOCKS_H

@@ -9,6 +9,7 @@
 #include "src/core/wall.h"
 #include "src/lock/handover.h"
 #include "src/lock/locks.h"
+#include "src/lock/queue_table.h"
 #include "src/lock/round.h"
 #include "src/lock/round_command.h"
 #include "src/node/guard.h"
@@ -19,54 +20,12 @@
 #define LINGER   QUORUM_SECOND
 _Static_assert(2 * RL_OVERTAKE_MS < RL_WAITER_LIFE_MS, "an entry outlives a refresh that is lost");
 
-/* ------------------------------------------------------------------------------------------------------------ table */
-
-/* Queues for several resources are few, and share one bucket. */
-static struct rl_queue **bucket(struct rl_locks *locks, unsigned count, const char *key, size_t size)
-{
-    uint32_t hash = 2166136261u;
-    if (count > 1)
-        return &locks->queues.buckets[RL_QUEUE_BUCKETS];
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ (unsigned char)key[i]) * 16777619u;
-    return &locks->queues.buckets[(hash ^ hash >> 16) % RL_QUEUE_BUCKETS];
-}
-
-static struct rl_queue **bucket_of(struct rl_locks *locks, const struct rl_lease *lease)
-{
-    return bucket(locks, lease->key_count, rl_lease_resource(lease, 0).bytes, rl_lease_resource(lease, 0).size);
-}
-
-struct rl_queue *rl_queue_find(struct rl_locks *locks, const struct rl_names *names)
-{
-    assert(names->count >= 1);
-    struct rl_queue *queue = *bucket(locks, names->count, names->name[0].bytes, names->name[0].size);
-    while (queue && !rl_lease_is_on(queue->lease, names))
-        queue = queue->next;
-    return queue;
-}
-
-static struct rl_queue *find_alike(struct rl_locks *locks, const struct rl_lease *lease)
-{
-    struct rl_queue *queue = *bucket_of(locks, lease);
-    while (queue && !rl_lease_is_alike(queue->lease, lease))
-        queue = queue->next;
-    return queue;
-}
-
-bool rl_queue_is_waiting(struct rl_locks *locks, const struct rl_lease *lease)
-{
-    const struct rl_queue *queue = find_alike(locks, lease);
-    return queue && queue->first;
-}
+/* --------------------------------------------------------------------------------------------------------- lifetime */
 
 static void destroy(struct rl_queue *queue)
 {
     struct rl_locks *locks = queue->locks;
-    struct rl_queue **link = bucket_of(locks, queue->lease);
-    while (*link != queue)
-        link = &(*link)->next;
-    *link = queue->next;
+    rl_queue_table_remove(queue);
     rl_timer_stop(&locks->core->timers, &queue->timer);
     rl_round_leave(queue->looking);
     rl_round_leave(queue->offer);
@@ -104,9 +63,7 @@ static struct rl_queue *create(struct rl_locks *locks, const struct rl_names *na
     }
     queue->locks = locks;
     queue->timer.fire = on_timer;
-    struct rl_queue **link = bucket_of(locks, queue->lease);
-    queue->next = *link;
-    *link = queue;
+    rl_queue_table_add(queue);
     return queue;
 }
 
@@ -264,11 +221,18 @@ void rl_queue_leave(struct rl_waiter *waiter, const struct rl_lease *won)
     attempt(queue);
 }
 
-void rl_queue_leave_late(struct rl_locks *locks, const struct rl_lease *won)
+/* A node that had not yet seen the lock's release queued the waiter, after the other nodes had granted it the lock: the
+ * client leaves the queue there, unless another of its waiters has that place by now. */
+static void leave_late(struct rl_locks *locks, const struct rl_lease *won)
 {
-    struct rl_queue *queue = find_alike(locks, won);
+    struct rl_queue *queue = rl_queue_find_alike(locks, won);
     if (queue && !queue->first)
         dequeue(queue);
+}
+
+void rl_queues_open(struct rl_locks *locks)
+{
+    locks->queues.enqueued_late = leave_late;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- looking */
@@ -466,7 +430,7 @@ void rl_queues_wake(struct rl_locks *locks, unsigned node, unsigned ahead, const
     const char *name = key + prefix; /* the slot's infix is looked for in it alone: the prefix may end with one */
     size -= prefix;
     int slot = slot_of(name, &size);
-    notify(*bucket(locks, 1, name, size), &event, name, size, slot);
+    notify(*rl_queue_table_bucket(locks, 1, name, size), &event, name, size, slot);
     notify(locks->queues.buckets[RL_QUEUE_BUCKETS], &event, name, size, -1);
 }
 

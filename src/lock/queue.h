@@ -66,12 +66,13 @@ struct rl_queue {
 };
 
 struct rl_queues {
-    struct rl_queue *buckets[RL_QUEUE_BUCKETS + 1];
+    struct rl_queue *buckets[RL_QUEUE_BUCKETS + 1]; /* see queue_table.h */
     uint64_t last_ticket;
+    /* A node has enqueued the waiter that has won this lease meanwhile. */
+    void (*enqueued_late)(struct rl_locks *locks, const struct rl_lease *won);
 };
 
-/* The queue for a resource; NULL: no operation waits there, and none has within the last second. */
-struct rl_queue *rl_queue_find(struct rl_locks *locks, const struct rl_names *names);
+void rl_queues_open(struct rl_locks *locks);
 
 /* Adds a waiter at the tail. true: it is the first, and must try at once. Without memory it is not queued, and its
  * queue is NULL. */
@@ -79,10 +80,6 @@ bool rl_queue_join(struct rl_locks *locks, const struct rl_names *names, struct 
 
 /* Removes a waiter, with the lock that it won or NULL. The next waiter gets its turn. */
 void rl_queue_leave(struct rl_waiter *waiter, const struct rl_lease *won);
-
-/* A node that had not yet seen the lock's release queued the waiter, after the other nodes had granted it the lock: the
- * client leaves the queue there, unless another of its waiters has that place by now. */
-void rl_queue_leave_late(struct rl_locks *locks, const struct rl_lease *won);
 
 bool rl_queue_is_first(const struct rl_waiter *waiter);
 
@@ -100,9 +97,6 @@ void rl_queue_answered(struct rl_waiter *waiter, unsigned node, const struct rl_
 
 /* A majority of the nodes can wake the waiter. Otherwise it must try by itself now and then. */
 bool rl_queue_can_be_notified(const struct rl_waiter *waiter);
-
-/* An operation of this client waits for the lease's resource. */
-bool rl_queue_is_waiting(struct rl_locks *locks, const struct rl_lease *lease);
 
 /* From the listeners: a node notifies this client that the lock of this key is free; a node's messages reach this
  * client from now on, or no longer do. */

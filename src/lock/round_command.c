@@ -6,7 +6,7 @@
 
 #include "src/core/clock.h"
 #include "src/lock/locks.h"
-#include "src/lock/queue.h"
+#include "src/lock/queue_table.h"
 #include "src/lock/round.h"
 #include "src/node/limits.h"
 

@@ -4,6 +4,7 @@
 
 #include "quorum/fence.h"
 #include "src/lock/locks.h"
+#include "src/lock/queue_table.h"
 #include "src/lock/round.h"
 #include "src/node/attest.h"
 #include "src/node/guard.h"
@@ -128,7 +129,7 @@ static void take_reply(struct rl_round *round, struct rl_request *request, const
     else
         count_reply(round, node, vote, answer->reply, answer->now);
     if (vote.vote == QUORUM_HELD && leaves_place(round))
-        rl_queue_leave_late(round->locks, round->lease);
+        round->locks->queues.enqueued_late(round->locks, round->lease);
 }
 
 /* ---------------------------------------------------------------------------------------------- the fan-out's functions */

@@ -52,6 +52,7 @@ test_purity() {
     int other(void); int f(char *a, int n) { assert(n); memset(a, n, 100 + (unsigned)n); return other(); }')
   accepts purity "$pure" "$(object other 'int other(void) { return 1; }')"
   finds other purity "$pure"
+  finds 'No such file' purity "$pure;$pure"
   finds malloc purity "$(object heap '#include <stdlib.h>
     void *f(void) { return malloc(9); }')"
   finds clock_gettime purity "$(object clock '#include <time.h>
@@ -112,6 +113,19 @@ test_sizes() {
     finds 'src/node/node.h: struct rl_node has more than 25 fields' "${sizes[@]}"
 }
 
+test_circles() {
+  local folder=$directory/core.dir/lock circles=(bash "$scripts/circles.sh" "$nm" 2)
+  mkdir -p "$folder" "$directory/core.dir/node"
+  object core.dir/lock/a 'int b(void); int a(void) { return b(); }'
+  object core.dir/lock/b 'int a(void); int c(void); int b(void) { return a() + c(); }'
+  object core.dir/lock/c 'int c(void) { return 1; }'
+  accepts "${circles[@]}" "$folder"/{a,b,c}.o
+  object core.dir/lock/c 'int a(void); int c(void) { return a(); }'
+  finds '3 files call each other in a circle' "${circles[@]}" "$folder"/{a,b,c}.o
+  object core.dir/node/b 'int a(void); int b(void) { return a(); }'
+  finds 'files of several folders' "${circles[@]}" "$folder/a.o" "$directory/core.dir/node/b.o"
+}
+
 # header DECLARATIONS: a public header with these declarations.
 header() {
   mkdir -p "$directory/include/redlock"
@@ -157,6 +171,7 @@ test_header() {
 test_purity
 test_includes
 test_sizes
+test_circles
 test_exports
 test_header
 [ "$failures" -eq 0 ]

@@ -9,6 +9,7 @@
 #include <sys/resource.h>
 
 #include "src/client/client.h"
+#include "src/lock/queue_table.h"
 
 static struct answer answer;
 static redlock_acquire_options options;

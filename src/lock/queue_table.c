@@ -1,0 +1,64 @@
+#include "src/lock/queue_table.h"
+
+#include <assert.h>
+
+#include "src/lock/lease.h"
+#include "src/lock/locks.h"
+#include "src/lock/queue.h"
+
+/* Queues for several resources are few, and share one bucket. */
+struct rl_queue **rl_queue_table_bucket(struct rl_locks *locks, unsigned count, const char *key, size_t size)
+{
+    uint32_t hash = 2166136261u;
+    if (count > 1)
+        return &locks->queues.buckets[RL_QUEUE_BUCKETS];
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ (unsigned char)key[i]) * 16777619u;
+    return &locks->queues.buckets[(hash ^ hash >> 16) % RL_QUEUE_BUCKETS];
+}
+
+static struct rl_queue **bucket_of(struct rl_locks *locks, const struct rl_lease *lease)
+{
+    return rl_queue_table_bucket(locks, lease->key_count, rl_lease_resource(lease, 0).bytes,
+                                 rl_lease_resource(lease, 0).size);
+}
+
+struct rl_queue *rl_queue_find(struct rl_locks *locks, const struct rl_names *names)
+{
+    assert(names->count >= 1);
+    struct rl_queue *queue = *rl_queue_table_bucket(locks, names->count, names->name[0].bytes, names->name[0].size);
+    while (queue && !rl_lease_is_on(queue->lease, names))
+        queue = queue->next;
+    return queue;
+}
+
+struct rl_queue *rl_queue_find_alike(struct rl_locks *locks, const struct rl_lease *lease)
+{
+    struct rl_queue *queue = *bucket_of(locks, lease);
+    while (queue && !rl_lease_is_alike(queue->lease, lease))
+        queue = queue->next;
+    return queue;
+}
+
+bool rl_queue_is_waiting(struct rl_locks *locks, const struct rl_lease *lease)
+{
+    const struct rl_queue *queue = rl_queue_find_alike(locks, lease);
+    return queue && queue->first;
+}
+
+void rl_queue_table_add(struct rl_queue *queue)
+{
+    struct rl_queue **link = bucket_of(queue->locks, queue->lease);
+    queue->next = *link;
+    *link = queue;
+}
+
+void rl_queue_table_remove(struct rl_queue *queue)
+{
+    struct rl_queue **link = bucket_of(queue->locks, queue->lease);
+    while (*link != queue) {
+        assert(*link); /* every queue is in the table */
+        link = &(*link)->next;
+    }
+    *link = queue->next;
+}

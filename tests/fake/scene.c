@@ -578,7 +578,9 @@ void scene_end(void)
 {
     struct answer closed;
     calm_nodes();
-    if (scene.client)
+    if (scene.client && scene.client->loop_thread)
+        redlock_close(&scene.client, NULL); /* runs the callbacks that wait: scene_close() has nobody who dispatches */
+    else if (scene.client)
         scene_close(&closed);
     ev_loop_destroy(scene.loop);
     for (unsigned i = 0; i < held_count; i++)

@@ -330,7 +330,7 @@ static bool is_announced(void *story)
 START_TEST(keys_that_are_gone_from_a_majority_are_noticed_at_the_next_renewal)
 {
     struct cluster *cluster = real_cluster(HELD_NODES, NULL);
-    redlock_options options = held_options(6 * TTL_MS, 0);
+    redlock_options options = held_options(3 * TTL_MS, 0);
     struct face *face = held_open_trusted(face_of(_i), cluster_nodes_string(cluster), &options);
     struct held_story story;
     redlock_acquire_options acquire = held_acquire_options(&story);
@@ -368,9 +368,9 @@ END_TEST
 
 START_TEST(its_end_is_announced_before)
 {
-    enum { BEFORE_MS = 2 * TTL_MS };
+    enum { BEFORE_MS = 3 * TTL_MS / 2 };
     struct cluster *cluster = real_cluster(HELD_NODES, NULL);
-    redlock_options options = held_options(3 * TTL_MS, 0);
+    redlock_options options = held_options(2 * TTL_MS, 0);
     struct face *face = held_open_trusted(face_of(_i), cluster_nodes_string(cluster), &options);
     struct held_story story;
     struct witness witness;
@@ -767,8 +767,8 @@ static Suite *loss_suite(void)
     tcase_add_loop_test(reasons, closing_tells_its_holder, 0, FACES);
     tcase_add_loop_test(reasons, its_end_is_announced_before, 0, FACES);
     tcase_add_test(reasons, whoever_waits_is_told_of_its_release);
-    real_add_long_test(reasons, a_clock_that_stood_still_loses_all_locks, FACES);
-    real_add_long_test(reasons, clocks_of_a_minority_that_jump_lose_none, FACES);
+    real_add_test(reasons, a_clock_that_stood_still_loses_all_locks);
+    real_add_test(reasons, clocks_of_a_minority_that_jump_lose_none);
     tcase_add_test(reasons, a_client_that_was_stopped_learns_of_its_loss_at_once);
     tcase_add_test(callbacks, a_callback_may_release);
     tcase_add_test(callbacks, a_callback_may_release_before_the_end);

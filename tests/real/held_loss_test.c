@@ -6,7 +6,6 @@
 
 #include "support/clock.h"
 #include "support/delay_proxy.h"
-#include "support/fake_server.h"
 #include "support/fixture.h"
 
 #include <dirent.h>
@@ -417,83 +416,6 @@ START_TEST(whoever_waits_is_told_of_its_release)
 }
 END_TEST
 
-/* --- The clock --- */
-
-struct asked {
-    struct fake_server *const *server;
-    size_t times[HELD_NODES];
-};
-
-/* Has each node's clock been read this many times? */
-static bool is_asked(void *arg)
-{
-    const struct asked *asked = arg;
-
-    for (unsigned node = 0; node < HELD_NODES; node++)
-        if (!fake_server_wait_for(asked->server[node], "TIME", asked->times[node], 0))
-            return false;
-    return true;
-}
-
-/* The reply to one request precedes the next request: all but the last one have been answered. */
-static void wait_for_requests(struct face *face, struct fake_server *const *server, size_t more)
-{
-    struct asked asked = {.server = server};
-
-    for (unsigned node = 0; node < HELD_NODES; node++)
-        asked.times[node] = fake_server_count(server[node], "TIME") + more;
-    ck_assert(face_wait(face, is_asked, &asked, REAL_SOON_MS));
-}
-
-/* Makes the clocks of the first nodes jump ahead of ours. If these are a majority (own), the client concludes that our
- * clock stopped. The nodes are fake. */
-static void jump(int i, unsigned nodes, bool own)
-{
-    struct fake_server *server[HELD_NODES];
-    char list[HELD_NODES * 32] = "";
-    struct held_story story;
-    redlock_acquire_options acquire = held_acquire_options(&story);
-
-    acquire.no_renewal = 1; /* the nodes treat every script as a release */
-    for (unsigned node = 0; node < HELD_NODES; node++) {
-        server[node] = fake_server_start(FAKE_IPV4);
-        fake_server_set_script_handler(server[node], fake_script_compare_and_delete, NULL);
-        sprintf(list + strlen(list), "%s%s", node ? "," : "", fake_server_address(server[node]));
-    }
-    redlock_options options = held_options(60 * TTL_MS, 0);
-    options.max_ttl_ms = 60 * TTL_MS;
-    struct face *face = held_open_trusted(face_of(i), list, &options);
-    redlock_lock *lock = held_acquire(face, key, &acquire);
-    wait_for_requests(face, server, 2); /* the client knows all clocks ... */
-    wait_for_requests(face, server, 2); /* ... and has read each of them once more: all can vouch */
-    for (unsigned node = 0; node < nodes; node++)
-        fake_server_set_clock_offset_us(server[node], 5000000);
-    if (own) {
-        ck_assert(face_wait(face, is_told, &story, REAL_SOON_MS));
-        ck_assert_int_eq(atomic_load(&story.loss), REDLOCK_LOSS_CLOCK);
-        ck_assert_int_eq(redlock_validity_ms(lock), 0);
-    } else {
-        wait_for_requests(face, server, 6); /* longer than a jump can stay undecided */
-        ck_assert_msg(atomic_load(&story.lost) == 0, "lost, with reason %d", atomic_load(&story.loss));
-    }
-    real_status(face_release(face, &lock, &result), own ? REDLOCK_LOST : REDLOCK_OK, &result);
-    face_close(&face, &result);
-    for (unsigned node = 0; node < HELD_NODES; node++)
-        fake_server_stop(server[node]);
-}
-
-START_TEST(a_clock_that_stood_still_loses_all_locks)
-{
-    jump(_i, HELD_QUORUM, true);
-}
-END_TEST
-
-START_TEST(clocks_of_a_minority_that_jump_lose_none)
-{
-    jump(_i, HELD_NODES - HELD_QUORUM, false);
-}
-END_TEST
-
 /* --- Callbacks that call the library --- */
 
 struct actor {
@@ -767,8 +689,6 @@ static Suite *loss_suite(void)
     tcase_add_loop_test(reasons, closing_tells_its_holder, 0, FACES);
     tcase_add_loop_test(reasons, its_end_is_announced_before, 0, FACES);
     tcase_add_test(reasons, whoever_waits_is_told_of_its_release);
-    real_add_test(reasons, a_clock_that_stood_still_loses_all_locks);
-    real_add_test(reasons, clocks_of_a_minority_that_jump_lose_none);
     tcase_add_test(reasons, a_client_that_was_stopped_learns_of_its_loss_at_once);
     tcase_add_test(callbacks, a_callback_may_release);
     tcase_add_test(callbacks, a_callback_may_release_before_the_end);

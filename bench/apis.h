@@ -14,6 +14,7 @@ struct api {
     struct {             /* 0: none */
         double acquire_to_raw, acquire_to_floor_a, both_to_floor_a; /* p50 */
         double system_calls;                                        /* acquire + release */
+        double own_allocations;                                     /* the same; also where it is 0 */
         double rate_to_floor_c, cpu_to_floor_c;                     /* 1000 in flight */
         double rate_to_lone;                                        /* 32 processes, one lock */
     } limits;

@@ -229,7 +229,8 @@ static void count_calls(const char *label, const char *program, const char *node
     if (api->limits.system_calls > 0)
         at_most("system-calls-per-lock", api->name, "", number_of(&calls, "total"), api->limits.system_calls);
     at_most("epoll-ctl-per-lock", api->name, "", number_of(&calls, "epoll_ctl"), 0.01);
-    at_most("own-allocations-per-lock", api->name, "", allocations.own_allocations, 0.005);
+    at_most("own-allocations-per-lock", api->name, "", allocations.own_allocations,
+            api->limits.own_allocations + 0.005);
 }
 
 /* The library's memory in use with many operations in flight, less that of an idle client. */

@@ -1,4 +1,4 @@
-/* The contest of bench-contend: what its parent (contend.c) and the clients of both APIs (contend_client.c) share. */
+/* The contest of bench-contend: what its parent (contend.c) and the clients that call in each way (contend_client.c) share. */
 #ifndef BENCH_CONTEND_H
 #define BENCH_CONTEND_H
 

@@ -10,8 +10,8 @@ quiet=no
 redis_arguments=()
 command=()
 ready_within_s=20
-mark=.redlock-nodes # only a directory that holds this file is ever removed
-bound_to_us=no      # servers that shall not outlive this script
+mark=.redlock-nodes # only a directory with this file is removed
+bound_to_us=no      # yes: the servers end with this script
 
 usage() {
   cat <<USAGE
@@ -134,7 +134,7 @@ launch() {
   disown # or the shell would report its end
 }
 
-# Ready, or failed: 1. Its own log is asked, not its port: there somebody else may answer.
+# Waits until the server is ready; status 1: it failed. Reads its log: on its port another server may answer.
 await_ready() {
   local node=$1 deadline=$((SECONDS + ready_within_s))
   until grep -qi 'ready to accept connections' "$node/log"; do
@@ -213,7 +213,7 @@ make_dir() {
     die "there are nodes in $dir already; stop them (scripts/nodes.sh stop --dir $dir) or name another --dir"
   fi
   [ -d "$dir" ] || mkdir -m 700 "$dir" || die "cannot make the directory $dir"
-  [ -O "$dir" ] || die "$dir belongs to somebody else; name another --dir"
+  [ -O "$dir" ] || die "$dir belongs to another user; name another --dir"
   [ -z "$(ls -A "$dir")" ] || die "$dir is not empty; name a new or empty directory with --dir"
   dir=$(cd "$dir" && pwd -P)
   : >"$dir/$mark"

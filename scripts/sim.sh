@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# The library in simulated worlds of clients, nodes, networks and clocks, in which things go wrong. docs/testing.md tells how it works.
+# Runs the library in simulated worlds of clients, nodes, networks and clocks, with faults; see docs/testing.md.
 #
 # Usage: scripts/sim.sh [--seed N] [--operations N] [--boundary]
 #        scripts/sim.sh --world N [--trace] [--clients N] [--beyond CLASS] [--without FAULT,...]
 #   --seed N        which worlds (1); the same number gives the same worlds
 #   --operations N  how many calls of the library are simulated at least (100000)
-#   --boundary      so many with each assumption broken by itself, too: which promise breaks then, and which does not
-#   --world N       one world, by the number that a failure has named; with what it was cut down to
-#   --trace         tells all that happens in it
+#   --boundary      as many again for each assumption that is broken alone: which promises break, and which do not
+#   --world N       one world, by the number and the options that a failure printed
+#   --trace         prints every event in it
 #
 # Optimised, without sanitizers. Exit status 0 when no promise was broken.
 set -euo pipefail

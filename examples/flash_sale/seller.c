@@ -22,11 +22,11 @@ enum {
 
 enum sale { SOLD, SOLD_OUT, NOT_YET, TOO_LATE, IMPOSSIBLE };
 
-static void tell(const struct seller *seller, enum news_kind kind, const char *what, const char *text)
+static void report(const struct seller *seller, enum news_kind kind, const char *what, const char *text)
 {
     struct news news = {.kind = kind, .seller = seller->number};
     snprintf(news.text, sizeof(news.text), "%s: %s", what, text);
-    desk_tell(seller->desk, &news);
+    desk_report(seller->desk, &news);
 }
 
 static void spend(int time_ms)
@@ -55,7 +55,7 @@ static enum sale sell_one(const struct seller *seller, const redlock_lock *lock,
     /* This process may have been paused for longer than the validity of the lock. Before a step that must not happen
      * twice, check that enough time is left for it. */
     if (lock && redlock_validity_ms(lock) < WRITE_NEEDS_MS) {
-        tell(seller, NEWS_TROUBLE, "too late", "the lock is about to end, so this sale is left to whoever comes next");
+        report(seller, NEWS_TROUBLE, "too late", "the lock is about to end, so this sale is left to whoever comes next");
         return TOO_LATE;
     }
     stock_write(seller->stock, left - 1);
@@ -68,7 +68,7 @@ static enum sale sell_one_locked(const struct seller *seller, redlock_client *cl
     redlock_lock *lock;
     redlock_result result;
     if (redlock_acquire(client, SELLER_RESOURCE, REDLOCK_WAIT_MS(ACQUIRE_WAIT_MS), &lock, &result) != REDLOCK_OK) {
-        tell(seller, NEWS_GAVE_UP, "acquire", redlock_result_text(&result));
+        report(seller, NEWS_GAVE_UP, "acquire", redlock_result_text(&result));
         return IMPOSSIBLE;
     }
     order->attempts = result.attempts;
@@ -76,7 +76,7 @@ static enum sale sell_one_locked(const struct seller *seller, redlock_client *cl
 
     enum sale sale = sell_one(seller, lock, order);
     if (redlock_release(&lock, &result) != REDLOCK_OK)
-        tell(seller, NEWS_TROUBLE, "release", redlock_result_text(&result));
+        report(seller, NEWS_TROUBLE, "release", redlock_result_text(&result));
     return sale;
 }
 
@@ -89,7 +89,7 @@ static int serve_customers(const struct seller *seller, redlock_client *client)
         struct news order = {.kind = NEWS_ORDER, .seller = seller->number};
         sale = client ? sell_one_locked(seller, client, &order) : sell_one(seller, NULL, &order);
         if (sale == SOLD) {
-            desk_tell(seller->desk, &order);
+            desk_report(seller->desk, &order);
             served++;
         }
         spend(seller->think_ms); /* time for the next customer, and for the other sellers to get the lock */
@@ -108,7 +108,7 @@ static int serve_with_lock(const struct seller *seller, redlock_client *client)
 {
     redlock_result result;
     if (redlock_ready(client, CONNECT_WAIT_MS, &result) != REDLOCK_OK) {
-        tell(seller, NEWS_GAVE_UP, "ready", redlock_result_text(&result));
+        report(seller, NEWS_GAVE_UP, "ready", redlock_result_text(&result));
         return EXIT_FAILURE;
     }
     wait_for_start(seller);
@@ -122,7 +122,7 @@ static int run_with_lock(const struct seller *seller)
     redlock_result result;
     options.ttl_ms = TTL_MS;
     if (redlock_connect(seller->nodes, &options, &client, &result) != REDLOCK_OK) {
-        tell(seller, NEWS_GAVE_UP, "connect", redlock_result_text(&result));
+        report(seller, NEWS_GAVE_UP, "connect", redlock_result_text(&result));
         return EXIT_FAILURE;
     }
     int status = serve_with_lock(seller, client);

@@ -49,7 +49,7 @@ void stock_write(int stock, int items)
         fail("writing the stock");
 }
 
-void desk_tell(int desk, const struct news *news)
+void desk_report(int desk, const struct news *news)
 {
     if (write(desk, news, sizeof(*news)) != (ssize_t)sizeof(*news))
         fail("telling the desk");

@@ -32,7 +32,7 @@ int stock_create(int items);
 int stock_read(int stock);
 void stock_write(int stock, int items);
 
-void desk_tell(int desk, const struct news *news);
+void desk_report(int desk, const struct news *news);
 
 /* Returns 1, or 0 when all sellers have ended. */
 int desk_listen(int desk, struct news *news);

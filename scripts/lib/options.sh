@@ -23,7 +23,7 @@ options_check() {
       fi
       shift
     else
-      echo "$0: '$word' is not understood; --help tells the options." >&2
+      echo "$0: '$word' is not understood; --help lists the options." >&2
       return 2
     fi
   done

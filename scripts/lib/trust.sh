@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# New nodes are in quarantine: nobody knows what they have forgotten. Whoever has just made them does, and says so here.
+# New nodes are in quarantine, because nobody knows which locks they have lost. The script that has just created them knows: none.
 
 # shellcheck source=scripts/lib/server.sh
 . "$(dirname "${BASH_SOURCE[0]}")/server.sh"

@@ -1,4 +1,4 @@
-/* Access to real servers by both APIs: passwords, users, databases, Unix sockets, IPv6, host names; and servers that
+/* Access to real servers by each way to call: passwords, users, databases, Unix sockets, IPv6, host names; and servers that
  * must not vote. */
 #define _GNU_SOURCE
 #include "real/published_rights.h"

@@ -1,4 +1,4 @@
-/* Real servers killed, stopped, resumed and restarted, with both APIs: every operation ends in time with the right
+/* Real servers killed, stopped, resumed and restarted, with each way to call: every operation ends in time with the right
  * error text, the failure of a minority has no effect, and no key is left on a node that comes back. */
 #define _GNU_SOURCE
 #include "real/real.h"

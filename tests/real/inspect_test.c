@@ -1,4 +1,4 @@
-/* The report of an inspection on real servers, with both APIs: the missing rights by name, and the servers'
+/* The report of an inspection on real servers, with each way to call: the missing rights by name, and the servers'
  * persistence and eviction settings. */
 #define _GNU_SOURCE
 #include "real/held.h"

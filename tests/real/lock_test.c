@@ -1,4 +1,4 @@
-/* One lock on real servers without faults, with both APIs: the documented guarantees. */
+/* One lock on real servers without faults, with each way to call: the documented guarantees. */
 #define _GNU_SOURCE
 #include "real/real.h"
 

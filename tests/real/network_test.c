@@ -1,4 +1,4 @@
-/* Network faults between the client and real servers, with both APIs: slow, one-way, and broken connections. */
+/* Network faults between the client and real servers, with each way to call: slow, one-way, and broken connections. */
 #define _GNU_SOURCE
 #include "real/real.h"
 

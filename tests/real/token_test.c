@@ -1,4 +1,4 @@
-/* Locks that one client passes to another by their token, with both APIs, on real servers. */
+/* Locks that one client passes to another by their token, with each way to call, on real servers. */
 #define _GNU_SOURCE
 #include "real/real.h"
 

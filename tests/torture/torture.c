@@ -1,5 +1,5 @@
 /*
- * Runs five real servers, clients of both APIs, and a nemesis that causes faults. Then it checks the clients'
+ * Runs five real servers, clients that call in each way, and a nemesis that causes faults. Then it checks the clients'
  * histories.
  *
  * torture --seconds S --seed N --directory DIR [--client PROGRAM] [--command REDLOCK] [--no-guard] [--loopback]

@@ -123,13 +123,14 @@ static pid_t take_continuation(void)
  */
 static bool stop_here(const struct front *front, int number, bool whole_group)
 {
+    bool in_background = !have_foreground(front);
     pid_t stopped = whole_group ? 0 : getpid();
     sigset_t signals;
     sigset_t before;
 
     kill(stopped, number);
     bool outdated = is_outdated(front);
-    if (outdated)
+    if (outdated || (in_background && have_foreground(front))) /* the shell has just continued us there */
         kill(stopped, SIGCONT);
     sigemptyset(&signals);
     sigaddset(&signals, number);
@@ -146,6 +147,10 @@ static void follow_stop(struct front *front, int number)
 
     if (front->run->terminal < 0)
         return; /* no shell could continue it */
+    if (is_outdated(front)) {
+        give_foreground(front); /* and leave it there: a read of CMD without it would stop CMD again */
+        return;
+    }
     if (!have_foreground(front)) {
         take_terminal_back(front);
         must_resume = stop_here(front, number, had_foreground);

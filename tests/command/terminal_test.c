@@ -60,7 +60,7 @@ static struct program *start_shell(void)
 
 static void type_run(struct program *shell, const char *script, const char *then)
 {
-    char *line = fixture_text("%s run --ttl 1500ms --grace 100ms --timeout 500ms %s -- sh -c '%s'%s\n", program_redlock,
+    char *line = fixture_text("%s run --ttl 5s --grace 100ms --timeout 500ms %s -- sh -c '%s'%s\n", program_redlock,
                               resource, script, then);
 
     program_type(shell, line);

@@ -280,6 +280,15 @@ static void sort_nodes(struct rl_round *round, struct quorum_event *start)
     }
 }
 
+/* A waiter enqueues with a majority: a node that hangs while it is being connected must not hold up the queue. */
+static void leave_out_coming(struct rl_round *round, struct quorum_event *start)
+{
+    if (round->command != RL_COMMAND_ENQUEUE || quorum_count(start->usable) < round->rules.tally.majority)
+        return;
+    for (; start->coming; start->coming &= start->coming - 1)
+        rl_round_count_out(round, (unsigned)__builtin_ctz(start->coming), QUORUM_UNREACHABLE, false, start->now);
+}
+
 /* With all_answers the round waits for a node that is connecting; otherwise that node gets the kept undo later. */
 static void start_release(struct rl_round *round)
 {
@@ -307,6 +316,7 @@ void rl_round_start(struct rl_round *round)
         rl_detached_retry(round->locks); /* otherwise the keys of failed attempts could block this round */
         struct quorum_event start = {.type = QUORUM_START, .now = rl_now()};
         sort_nodes(round, &start);
+        leave_out_coming(round, &start);
         rl_round_step(round, &start);
     }
     if (!quorum_round_over(&round->rules) && round->rules.coming)

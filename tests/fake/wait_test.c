@@ -96,6 +96,25 @@ START_TEST(a_lock_that_becomes_free_is_acquired)
 }
 END_TEST
 
+/* Two nodes hang while they are being connected. */
+START_TEST(a_majority_that_is_connected_makes_a_queue)
+{
+    options.wait_ms = REDLOCK_FOREVER;
+    scene.options.connect_timeout_ms = 10 * SCENE_SOON_MS;
+    scene_each(3, 5, fake_server_pause);
+    scene_attach_only();
+    scene_hold_on(0, 3, "stock");
+    scene_start_acquire(&answer, "stock", &options);
+    scene_wait_for_sent_to(0, 3, SENT_WAIT, 1);
+    scene_let_go_on(0, 3, "stock");
+    for (unsigned i = 0; i < 3; i++)
+        scene_call_waiters(i, "stock");
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    scene_each(3, 5, fake_server_resume);
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+}
+END_TEST
+
 /* Two nodes do not reply, and one of them has granted the lock. Both receive the undo during the wait, not at its
  * end. */
 START_TEST(silent_nodes_are_told_that_an_attempt_is_lost)
@@ -868,6 +887,7 @@ int main(void)
     tcase_add_test(success, trying_once_is_one_round);
     tcase_add_test(success, trying_once_does_not_wait_for_lost_nodes);
     tcase_add_test(success, trying_once_with_a_new_client_waits_for_its_connections);
+    tcase_add_test(success, a_majority_that_is_connected_makes_a_queue);
     tcase_add_test(success, silent_nodes_are_told_that_an_attempt_is_lost);
     tcase_add_test(success, silent_nodes_are_told_that_an_attempt_is_lost_before_the_next_look);
     tcase_add_loop_test(success, a_lock_that_becomes_free_is_acquired, 0, 3);

@@ -120,7 +120,12 @@ void rl_undo_answered(struct rl_fanout *fanout, struct rl_request *request, cons
     }
 }
 
+/* A kept release may be sent long after the others: then it would give this node alone to some waiter. */
 bool rl_undo_resend(struct rl_fanout *fanout, struct rl_request *request, bool use_eval)
 {
-    return rl_round_send((struct rl_round *)fanout, quorum_node(request->node->index), use_eval) == 0;
+    struct rl_round *round = (struct rl_round *)fanout;
+    bool was_kept = !use_eval;
+    if (was_kept)
+        round->hands_over = false;
+    return rl_round_send(round, quorum_node(request->node->index), use_eval) == 0;
 }

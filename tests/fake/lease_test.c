@@ -242,6 +242,14 @@ START_TEST(what_a_node_says_to_a_release_is_not_put_in_other_words)
 }
 END_TEST
 
+/* As release.lua is told it. */
+static bool hands_over(unsigned node)
+{
+    const struct resp_command *command = scene_sent(node, SENT_UNDO, NULL, 0, NULL)->command;
+    return strcmp(command->argv[command->argc - 1].data, "undo") != 0;
+}
+
+/* Nor do they hand the lock over then: the other nodes have served its waiters. */
 START_TEST(nodes_that_are_away_are_told_when_they_are_back)
 {
     hold_lock();
@@ -260,6 +268,10 @@ START_TEST(nodes_that_are_away_are_told_when_they_are_back)
         fake_server_listen(scene.node[i]);
         scene_wait_for_sent(i, SENT_UNDO, 1);
         ck_assert(!scene_has_key(i, "stock"));
+    }
+    for (unsigned i = 0; i < 5; i++) {
+        scene_wait_for_sent(i, SENT_UNDO, 1);
+        ck_assert_int_eq(hands_over(i), i >= 3);
     }
 }
 END_TEST

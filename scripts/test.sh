@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a bare Debian 12 or 13 to every test passed: installs missing packages, builds, runs all. Each test runs once.
+# From a bare Debian 12 or 13, or Ubuntu 24.04, to every test passed: installs missing packages, builds, runs all. Each test runs once.
 #
 # Usage: scripts/test.sh [--quick] [--require-tls] [--server PROGRAM]...
 #   --quick            the sanitized build only (no ThreadSanitizer, valgrind, clang or fuzzers)

@@ -55,7 +55,8 @@ static enum sale sell_one(const struct seller *seller, const redlock_lock *lock,
     /* This process may have been paused for longer than the validity of the lock. Before a step that must not happen
      * twice, check that enough time is left for it. */
     if (lock && redlock_validity_ms(lock) < WRITE_NEEDS_MS) {
-        report(seller, NEWS_TROUBLE, "too late", "the lock is about to end, so this sale is left to whoever comes next");
+        report(seller, NEWS_TROUBLE, "too late",
+               "the lock is about to end, so this sale is left to whoever comes next");
         return TOO_LATE;
     }
     stock_write(seller->stock, left - 1);

@@ -52,18 +52,21 @@ static void expect(struct witness *witness, int count)
     ck_assert_int_eq(atomic_load(&witness->count), count);
 }
 
-/* A short timeout for nodes that hang: a round with two of three votes may have to wait for them. */
+/* While nodes hang, a majority may confirm the release too late. */
+static atomic_bool nodes_hang;
+
+/* Short timeouts for nodes that hang: a round with two of three votes may have to wait for them, also while they are being
+ * connected, and those of a node that hung then grow up to the silence limit. */
 static redlock_client *connect_client(void)
 {
     redlock_options options = face_options();
     redlock_client *client;
 
     options.node_timeout_ms = 200;
+    if (atomic_load(&nodes_hang))
+        options.connect_timeout_ms = options.silence_limit_ms = 1000;
     return redlock_connect(deployment_nodes(real_nodes), &options, &client, NULL) == REDLOCK_OK ? client : NULL;
 }
-
-/* While nodes hang, a majority may confirm the release too late. */
-static atomic_bool nodes_hang;
 
 static bool is_released(int status)
 {

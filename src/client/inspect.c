@@ -211,7 +211,7 @@ static void take(struct inspect *inspect, struct rl_request *request, const stru
 {
     struct rl_node *node = request->node;
     if (probe == probes) {
-        rl_fanout_note_latency(request, answer->now);
+        rl_request_note_latency(request, answer->now);
         inspect->latency_us[node->index] = request->latency_us;
         rl_guard_take_time(node, answer->reply, request->sent, answer->now);
     }

@@ -39,8 +39,9 @@ static void destroy(struct rl_fanout *fanout)
     rl_core_give(locks->core, round, size_of(locks));
 }
 
-static const struct rl_fanout_type ask_type = {rl_vote_answered, rl_vote_attested, rl_vote_resend, destroy};
-static const struct rl_fanout_type release_type = {rl_undo_answered, NULL, rl_undo_resend, destroy};
+static const struct rl_fanout_type ask_type = {rl_vote_answered, rl_vote_attested, rl_vote_granted, rl_vote_resend,
+                                               destroy};
+static const struct rl_fanout_type release_type = {rl_undo_answered, NULL, NULL, rl_undo_resend, destroy};
 
 struct rl_round *rl_round_create(struct rl_locks *locks, struct rl_lease *lease, enum rl_command_kind command,
                                  const struct quorum_terms *terms)
@@ -53,6 +54,7 @@ struct rl_round *rl_round_create(struct rl_locks *locks, struct rl_lease *lease,
     memset(round, 0, sizeof *round);
     rl_fanout_init(&round->fanout, releases ? &release_type : &ask_type, locks->nodes, round->slot, releases);
     round->fanout.grants = terms->kind == QUORUM_ACQUIRE;
+    round->fanout.plain = command == RL_COMMAND_SET;
     quorum_round_init(&round->rules, terms);
     round->locks = locks;
     round->lease = rl_lease_ref(lease);

@@ -87,7 +87,7 @@ static void take_reply(struct rl_round *round, struct rl_request *request, const
     struct rl_vote vote = rl_reply_vote(RL_COMMAND_RELEASE, answer->reply);
     bool again = is_worth_repeating(round, &round->fanout.slot[node], &vote, answer);
     if (rl_round_is_open(round, node) && !(vote.noscript && !request->use_eval)) {
-        rl_fanout_note_latency(request, answer->now);
+        rl_request_note_latency(request, answer->now);
         rl_vote_note_reply(round, node, answer->reply);
         rl_vote_count(round, node, vote, answer->now);
     }

@@ -117,7 +117,7 @@ static void take_reply(struct rl_round *round, struct rl_request *request, const
     unsigned node = request->node->index;
     struct rl_vote vote = judge_fence(round, rl_reply_vote(round->command, answer->reply));
     if (rl_round_is_open(round, node)) {
-        rl_fanout_note_latency(request, answer->now);
+        rl_request_note_latency(request, answer->now);
         note_reply(round, node, &vote, answer->reply);
     }
     bool grants = rl_round_is_grant(round) && vote.vote == QUORUM_GRANTED;
@@ -153,6 +153,20 @@ void rl_vote_attested(struct rl_fanout *fanout, struct rl_request *request, enum
 {
     assert(fanout->grants);
     count_grant((struct rl_round *)fanout, request, proof, now);
+}
+
+/* Without a proof in time the node has been counted as overdue. */
+void rl_vote_granted(struct rl_fanout *fanout, struct rl_request *request, enum quorum_proof proof, quorum_time now)
+{
+    struct rl_round *round = (struct rl_round *)fanout;
+    unsigned node = request->node->index;
+    assert(fanout->grants && round->command == RL_COMMAND_SET);
+    if (!rl_round_is_open(round, node))
+        request->latency_us = 0;
+    else if (round->text)
+        rl_round_note(round, node, "%s", "");
+    fanout->slot[node].record = 0;
+    count_grant(round, request, proof, now);
 }
 
 /* The request goes behind everything sent meanwhile. A removal that is sent again may follow the next waiter into the

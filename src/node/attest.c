@@ -125,7 +125,7 @@ void rl_attest_send(struct rl_nodes *nodes)
 
 void rl_attest_await(struct rl_request *request)
 {
-    assert(request->sender->type->attested && rl_node_is_ready(request->node));
+    assert(rl_node_is_ready(request->node));
     struct rl_attest *attest = &request->node->attest;
     request->next = NULL;
     *(attest->first ? &attest->last->next : &attest->first) = request;
@@ -174,7 +174,8 @@ static void settle(struct rl_node *node, enum quorum_proof proof, quorum_time no
 {
     while (node->attest.first) {
         struct rl_request *request = take_first(&node->attest);
-        request->sender->type->attested(request, proof, now);
+        const struct rl_request_type *waiting = request->sender->type;
+        (request->plain ? waiting->granted : waiting->attested)(request, proof, now);
     }
 }
 

@@ -38,13 +38,15 @@ quorum_nodes rl_fanout_send(struct rl_fanout *fanout, quorum_nodes nodes, const 
     quorum_nodes failed = 0;
     if (!command->bytes)
         return nodes;
+    bool proven_behind = fanout->grants && !fanout->proves_late;
     quorum_time now = rl_now();
     for (quorum_nodes left = nodes; left; left &= left - 1) {
         unsigned index = (unsigned)__builtin_ctz(left);
         struct rl_node *node = &fanout->nodes->node[index];
         struct rl_request *request = &fanout->slot[index].request;
-        if (fanout->grants && !fanout->proves_late)
+        if (proven_behind)
             rl_attest_owe(node);
+        request->plain = proven_behind && fanout->plain && fanout->nodes->core->options.guard;
         request->use_eval = false;
         if (rl_node_send_at(node, request, command, now))
             fanout->references++;
@@ -59,12 +61,6 @@ void rl_fanout_keep(struct rl_fanout *fanout, unsigned node)
     assert(node < fanout->nodes->count && fanout->type->resend);
     fanout->references++;
     rl_node_keep(&fanout->nodes->node[node], &fanout->slot[node].request);
-}
-
-void rl_fanout_note_latency(struct rl_request *request, quorum_time now)
-{
-    quorum_duration latency = quorum_time_since(request->sent, now) / QUORUM_MICROSECOND;
-    request->latency_us = latency > UINT32_MAX ? UINT32_MAX : latency ? (uint32_t)latency : 1;
 }
 
 void rl_fanout_await_proof(struct rl_fanout *fanout, struct rl_request *request)
@@ -108,6 +104,13 @@ static void attested(struct rl_request *request, enum quorum_proof proof, quorum
     rl_fanout_unref(fanout);
 }
 
+static void granted(struct rl_request *request, enum quorum_proof proof, quorum_time now)
+{
+    struct rl_fanout *fanout = fanout_of(request);
+    fanout->type->granted(fanout, request, proof, now);
+    rl_fanout_unref(fanout);
+}
+
 /* A kept request: its reference ends with the sending, which takes another. */
 static bool send_kept(struct rl_request *request)
 {
@@ -118,5 +121,5 @@ static bool send_kept(struct rl_request *request)
     return true;
 }
 
-static const struct rl_request_type requests = {.answered = answered, .attested = attested};
+static const struct rl_request_type requests = {.answered = answered, .attested = attested, .granted = granted};
 static const struct rl_request_type undos = {.answered = answered, .attested = attested, .send = send_kept};

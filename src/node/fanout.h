@@ -19,6 +19,8 @@ struct rl_fanout_type {
     void (*answered)(struct rl_fanout *fanout, struct rl_request *request, const struct rl_answer *answer);
     /* Handles a grant held back by rl_fanout_await_proof(). NULL: there are none. */
     void (*attested)(struct rl_fanout *fanout, struct rl_request *request, enum quorum_proof proof, quorum_time now);
+    /* Handles the OK that grants a plain request, with the proof. NULL: there are none. */
+    void (*granted)(struct rl_fanout *fanout, struct rl_request *request, enum quorum_proof proof, quorum_time now);
     /* Sends the request again, by rl_fanout_send(): after NOSCRIPT with use_eval, with the script's text; otherwise
      * because it was kept. false: it was not sent. NULL: it is not sent again. */
     bool (*resend)(struct rl_fanout *fanout, struct rl_request *request, bool use_eval);
@@ -41,6 +43,7 @@ struct rl_fanout {
     struct rl_slot *slot; /* one per node */
     unsigned references;  /* the owner's, and one per request in flight or kept */
     bool grants;          /* the nodes must prove their grants: see attest.h */
+    bool plain;           /* OK in reply is a grant */
     bool proves_late;     /* no grant is expected: the proof is requested only of nodes that have granted */
 };
 
@@ -57,9 +60,6 @@ quorum_nodes rl_fanout_send(struct rl_fanout *fanout, quorum_nodes nodes, const 
 
 /* Keeps a request, which is sent by resend() when the node is connected again. */
 void rl_fanout_keep(struct rl_fanout *fanout, unsigned node);
-
-/* For answered(): sets the request's latency. */
-void rl_fanout_note_latency(struct rl_request *request, quorum_time now);
 
 /* For answered(): holds the grant back until the node has shown its marker. */
 void rl_fanout_await_proof(struct rl_fanout *fanout, struct rl_request *request);

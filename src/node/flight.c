@@ -5,6 +5,7 @@
 
 #include "src/core/clock.h"
 #include "src/core/histogram.h"
+#include "src/node/reply.h"
 
 void rl_requests_append(struct rl_requests *queue, struct rl_request *request)
 {
@@ -29,6 +30,12 @@ void rl_request_answer(struct rl_request *request, enum rl_answer_kind kind, quo
     assert((kind == RL_ANSWER_REPLY) == (reply != NULL));
     const struct rl_answer answer = {kind, now, reply};
     request->sender->type->answered(request, &answer);
+}
+
+void rl_request_note_latency(struct rl_request *request, quorum_time now)
+{
+    quorum_duration latency = quorum_time_since(request->sent, now) / QUORUM_MICROSECOND;
+    request->latency_us = latency > UINT32_MAX ? UINT32_MAX : latency ? (uint32_t)latency : 1;
 }
 
 /* -------------------------------------------------------------------------------------------------------- deadlines */
@@ -209,6 +216,12 @@ void rl_flight_replied(struct rl_flight *flight, const redisReply *reply)
     note_round_trip(flight, request, now);
     if (flight->held)
         refill(flight, now);
+    if (request->plain && rl_reply_is_ok(reply)) {
+        rl_request_note_latency(request, now);
+        flight->granted(request);
+        return;
+    }
+    request->plain = false;
     rl_request_answer(request, RL_ANSWER_REPLY, now, reply);
 }
 

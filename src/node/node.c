@@ -448,6 +448,7 @@ void rl_node_open(struct rl_node *node, struct rl_nodes *nodes, unsigned index, 
     node->timer.fire = on_timer;
     rl_flight_init(&node->flight, nodes->core, &node->link, &node->statistics);
     node->flight.silent = on_silent;
+    node->flight.granted = rl_attest_await;
     node->heartbeat.request.sender = &sender;
     node->heartbeat.request.node = node;
     node->facts = (struct rl_facts){.append_only = -1, .snapshots = -1};

@@ -161,7 +161,7 @@ static const struct rl_vote absent = {.vote = QUORUM_ABSENT, .left_nothing = tru
 /* SET NX: OK, or nil because there is a key. It is not ours: the token is new. */
 static struct rl_vote set(const redisReply *reply)
 {
-    if (reply->type == REDIS_REPLY_STATUS && reply->len == 2 && memcmp(reply->str, "OK", 2) == 0)
+    if (rl_reply_is_ok(reply))
         return granted;
     if (reply->type == REDIS_REPLY_NIL)
         return held;

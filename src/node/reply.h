@@ -67,6 +67,11 @@ bool rl_reply_error_is_permanent(enum rl_reply_error error);
  * replies. */
 void rl_reply_text(const redisReply *reply, char *text, size_t size);
 
+static inline bool rl_reply_is_ok(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_STATUS && reply->len == 2 && reply->str[0] == 'O' && reply->str[1] == 'K';
+}
+
 /* The reply is an error that begins with this word. */
 bool rl_reply_is_error(const redisReply *reply, const char *word);
 

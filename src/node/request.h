@@ -33,6 +33,8 @@ struct rl_request_type {
     bool (*send)(struct rl_request *request); /* sends a request that was kept for a disconnected node */
     /* The last call after rl_attest_await() in answered(), unless answered() reports the end of the connection. */
     void (*attested)(struct rl_request *request, enum quorum_proof proof, quorum_time now);
+    /* The last call for a plain request: its grant, which has waited for its proof, with that. */
+    void (*granted)(struct rl_request *request, enum quorum_proof proof, quorum_time now);
 };
 
 /* The sender's struct begins with this, and outlives its requests. */
@@ -40,7 +42,7 @@ struct rl_sender {
     const struct rl_request_type *type;
 };
 
-#define RL_REQUEST_BYTES_MAX ((1u << 29) - 1)
+#define RL_REQUEST_BYTES_MAX ((1u << 28) - 1)
 
 struct rl_request {
     const struct rl_sender *sender;
@@ -51,7 +53,8 @@ struct rl_request {
     bool overdue : 1;    /* RL_ANSWER_OVERDUE was reported */
     bool use_eval : 1;   /* sent with the script's text instead of its hash */
     bool held : 1;       /* the node's window holds it back */
-    uint32_t bytes : 29; /* of the command, while it is held back */
+    bool plain : 1;      /* OK in reply is a grant, and the request for its proof has been sent behind it */
+    uint32_t bytes : 28; /* of the command, while it is held back */
 };
 
 #endif

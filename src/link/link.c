@@ -128,7 +128,7 @@ static bool make_room(struct rl_link *link, size_t size)
     }
     size_t larger = output->size;
     while (larger - output->used < size)
-        larger *= 2;
+        larger += larger / 4; /* twice as much would cost an operation in flight 230 bytes */
     return larger == output->size || resize(link, larger);
 }
 

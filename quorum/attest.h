@@ -18,8 +18,8 @@
 #include "quorum/tally.h"
 #include "quorum/time.h"
 
-/* From sending the look to receiving a proof that relies on it. A server that becomes a replica, connects to its
- * master, receives and loads a snapshot and is promoted again takes longer: the master forks for the snapshot alone. */
+/* From sending the look to receiving a proof that relies on it. A server that becomes a replica, loads another's data
+ * and is promoted again within this time can pass unnoticed; docs/design.md, "Limits", says how quick that can be. */
 #define QUORUM_LOOK_LASTS (10 * QUORUM_MILLISECOND)
 
 /* Maximum size of a node's evidence and marker. */

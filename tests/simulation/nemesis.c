@@ -263,7 +263,7 @@ static void be_promoted(void *subject, uint64_t incarnation)
     name_history(node);
 }
 
-/* A synchronization takes longer than the check of the evidence. The copied data is available when it ends. */
+/* Assumed: a synchronization takes longer than a look at the evidence vouches. The copied data is available when it ends. */
 static void fail_over(struct sim_random *random)
 {
     struct sim_node *node = any_node(random);

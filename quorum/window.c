@@ -1,5 +1,7 @@
 #include "quorum/window.h"
 
+#include <assert.h>
+
 void quorum_window_init(struct quorum_window *window)
 {
     *window = (struct quorum_window){.limit = QUORUM_WINDOW_FIRST};
@@ -13,18 +15,25 @@ bool quorum_window_admits(struct quorum_window *window, unsigned in_flight)
     return false;
 }
 
+static quorum_duration between(quorum_duration least, quorum_duration value, quorum_duration most)
+{
+    return value < least ? least : value < most ? value : most;
+}
+
 void quorum_window_measured(struct quorum_window *window, quorum_duration took, quorum_duration timeout)
 {
+    took = took ? took : 1;
     if (!window->shortest || took < window->shortest)
-        window->shortest = took ? took : 1;
-    if (took > 2 * window->shortest + timeout / 2) {
-        window->limit -= window->limit / 4;
-        if (window->limit < QUORUM_WINDOW_LEAST)
-            window->limit = QUORUM_WINDOW_LEAST;
-    } else if (window->full && window->limit < QUORUM_WINDOW_MOST) {
-        window->limit *= 2;
-        if (window->limit > QUORUM_WINDOW_MOST)
-            window->limit = QUORUM_WINDOW_MOST;
-    }
+        window->shortest = took;
+    quorum_duration aim = 2 * window->shortest + timeout / 2, limit = window->limit;
+    if (took > aim || window->full)
+        limit = between(limit / 4, limit * (aim / QUORUM_MICROSECOND) / (took / QUORUM_MICROSECOND + 1), 2 * limit);
+    window->limit = (unsigned)between(QUORUM_WINDOW_LEAST, limit, QUORUM_WINDOW_MOST);
     window->full = false;
+}
+
+bool quorum_window_crowded(unsigned full, unsigned nodes)
+{
+    assert(full <= nodes);
+    return nodes - full < nodes / 2 + 1;
 }

@@ -1,12 +1,13 @@
 /*
- * How many requests may be in flight to one node. A node executes its requests in order, so beyond what it answers
- * within the node timeout each further request only makes all of them late. The window follows the measured round trip,
- * as TCP's congestion window does:
+ * How much may be in flight to one node, in bytes of requests: a command with many keys costs the node as much as many
+ * small ones. A node executes its requests in order, so beyond what it answers within the node timeout each further
+ * request only makes all of them late. The window follows the measured round trip, as TCP's congestion window does:
  *
- *     a round trip above  2 * the shortest one + half the node timeout   shrinks it by a quarter
- *     any other one, if requests waited for the window meanwhile         doubles it
+ *     aim     = 2 * the shortest round trip + half the node timeout
+ *     window *= aim / round trip, at least 1/4 and at most 2; it grows only if requests waited for it meanwhile
  *
- * Requests beyond the window wait in the client, in order.
+ * Requests beyond the window wait in the client, in order. Acquires do not even start while fewer than a majority of the
+ * nodes have room: they would wait for a majority in any case, and the renewals of held locks would wait behind them.
  */
 #ifndef QUORUM_WINDOW_H
 #define QUORUM_WINDOW_H
@@ -15,12 +16,12 @@
 
 #include "quorum/time.h"
 
-#define QUORUM_WINDOW_LEAST 64
-#define QUORUM_WINDOW_FIRST 512
-#define QUORUM_WINDOW_MOST  65536
+#define QUORUM_WINDOW_LEAST (8u * 1024)
+#define QUORUM_WINDOW_FIRST (64u * 1024)
+#define QUORUM_WINDOW_MOST  (8u * 1024 * 1024)
 
 struct quorum_window {
-    unsigned limit;
+    unsigned limit;           /* bytes */
     bool full;                /* a request had to wait since the last measurement */
     quorum_duration shortest; /* round trip on this connection; 0: none was measured */
 };
@@ -28,10 +29,13 @@ struct quorum_window {
 /* For a new connection. */
 void quorum_window_init(struct quorum_window *window);
 
-/* Whether one more request may leave while `in_flight` are unanswered. */
+/* Whether one more request, of any size, may leave while `in_flight` bytes are unanswered. */
 bool quorum_window_admits(struct quorum_window *window, unsigned in_flight);
 
 /* timeout: the configured node timeout. */
 void quorum_window_measured(struct quorum_window *window, quorum_duration took, quorum_duration timeout);
+
+/* Whether new acquires must wait, if `full` of the nodes hold requests back. */
+bool quorum_window_crowded(unsigned full, unsigned nodes);
 
 #endif

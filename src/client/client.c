@@ -17,6 +17,7 @@
 #include "src/lock/detached.h"
 #include "src/lock/handover.h"
 #include "src/lock/renewal.h"
+#include "src/lock/round.h"
 #include "src/lock/undo.h"
 
 /* ----------------------------------------------------------------------------------------------- process and thread */
@@ -75,6 +76,7 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *watcher, int events)
     if (client->loop_thread)
         rl_completions_post(&client->loop_thread->completions);
     rl_renewals_flush(&client->locks);
+    rl_rounds_admit(&client->locks);
     rl_nodes_flush(client->nodes);
     /* A connection that broke during the write may have ended operations. */
     more = more || client->operations.completed || client->locks.leases.noticed;

@@ -13,11 +13,13 @@ void rl_locks_open(struct rl_locks *locks, struct rl_core *core, struct rl_nodes
     locks->client = client;
     locks->release_timer.fire = rl_detached_on_timer;
     locks->renewal_timer.fire = rl_renewals_gathered;
+    locks->admission_timer.fire = rl_rounds_on_admission;
     rl_queues_open(locks);
 }
 
 void rl_locks_drop(struct rl_locks *locks)
 {
+    rl_rounds_drop(locks);
     rl_queues_free(locks);
     rl_detached_drop(locks);
 }

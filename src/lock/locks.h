@@ -25,6 +25,12 @@ struct rl_locks_events {
     void (*handle_ended)(const redlock_lock *handle);
 };
 
+/* In the order in which they will start. The list has a reference to each. */
+struct rl_waiting_rounds {
+    struct rl_round *first;
+    struct rl_round *last;
+};
+
 struct rl_locks {
     struct rl_core *core;
     struct rl_nodes *nodes;
@@ -36,7 +42,9 @@ struct rl_locks {
     struct rl_timer renewal_timer; /* the due renewals have been gathered for long enough */
     unsigned renewal_turn;         /* the node that gets the next batch of many renewals first */
 
-    struct rl_round *coming; /* rounds that wait for a node to become usable */
+    struct rl_round *coming;          /* rounds that wait for a node to become usable */
+    struct rl_waiting_rounds waiting; /* acquires that start when the nodes are not crowded any more */
+    struct rl_timer admission_timer;
 
     struct rl_lease *unreleased;   /* undos that are delayed, and releases that found no memory */
     struct rl_timer release_timer; /* sends them */

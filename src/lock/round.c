@@ -14,6 +14,9 @@
 #include "src/lock/vote.h"
 #include "src/node/guard.h"
 
+/* Nodes that hang send nothing that would start a turn of the loop. */
+#define ADMISSION_CHECK (100 * QUORUM_MILLISECOND)
+
 /* ---------------------------------------------------------------------------------------------------------- lifetime */
 
 static size_t size_of(const struct rl_locks *locks)
@@ -308,7 +311,7 @@ static void start_release(struct rl_round *round)
         }
 }
 
-void rl_round_start(struct rl_round *round)
+static void begin(struct rl_round *round)
 {
     assert(!quorum_round_over(&round->rules) && !round->rules.asked && !round->on_list);
     rl_fanout_ref(&round->fanout);
@@ -324,6 +327,56 @@ void rl_round_start(struct rl_round *round)
     if (!quorum_round_over(&round->rules) && round->rules.coming)
         list(round, true);
     rl_fanout_unref(&round->fanout);
+}
+
+static void append_waiting(struct rl_round *round)
+{
+    struct rl_waiting_rounds *waiting = &round->locks->waiting;
+    rl_fanout_ref(&round->fanout);
+    round->next = NULL;
+    *(waiting->first ? &waiting->last->next : &waiting->first) = round;
+    waiting->last = round;
+}
+
+static struct rl_round *take_waiting(struct rl_locks *locks)
+{
+    struct rl_round *round = locks->waiting.first;
+    locks->waiting.first = round->next;
+    round->next = NULL;
+    return round;
+}
+
+void rl_round_start(struct rl_round *round)
+{
+    struct rl_locks *locks = round->locks;
+    if (rl_round_is_grant(round) && (locks->waiting.first || rl_nodes_are_crowded(locks->nodes)))
+        append_waiting(round);
+    else
+        begin(round);
+}
+
+void rl_rounds_admit(struct rl_locks *locks)
+{
+    while (locks->waiting.first && !rl_nodes_are_crowded(locks->nodes)) {
+        struct rl_round *round = take_waiting(locks);
+        if (round->owner && !quorum_round_over(&round->rules))
+            begin(round);
+        rl_fanout_unref(&round->fanout);
+    }
+    if (locks->waiting.first && !locks->admission_timer.set)
+        rl_timer_set(&locks->core->timers, &locks->admission_timer, rl_now() + ADMISSION_CHECK);
+}
+
+void rl_rounds_on_admission(struct rl_timer *timer)
+{
+    (void)timer; /* it only wakes the loop, which calls rl_rounds_admit() */
+}
+
+void rl_rounds_drop(struct rl_locks *locks)
+{
+    rl_timer_stop(&locks->core->timers, &locks->admission_timer);
+    while (locks->waiting.first)
+        rl_fanout_unref(&take_waiting(locks)->fanout);
 }
 
 void rl_round_handed(struct rl_round *round, struct rl_node *node, quorum_time since, quorum_time now)

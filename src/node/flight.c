@@ -7,6 +7,9 @@
 #include "src/core/histogram.h"
 #include "src/node/reply.h"
 
+/* A shorter delay between sending and writing does not matter beside the shortest timeouts. */
+#define LATE_WRITE (5 * QUORUM_MILLISECOND)
+
 void rl_requests_append(struct rl_requests *queue, struct rl_request *request)
 {
     request->next = NULL;
@@ -119,6 +122,9 @@ bool rl_flight_is_stuck(const struct rl_flight *flight, quorum_time now)
 static void let_go(struct rl_flight *flight, struct rl_request *request)
 {
     request->held = false;
+    flight->bytes += request->bytes;
+    if (!flight->link->listed)
+        flight->unwritten = request;
     rl_link_release(flight->link, request->bytes);
     if (!flight->timed && flight->times)
         flight->timed = request;
@@ -126,7 +132,7 @@ static void let_go(struct rl_flight *flight, struct rl_request *request)
 
 static void refill(struct rl_flight *flight, quorum_time now)
 {
-    while (flight->held && quorum_window_admits(&flight->window, rl_flight_in_flight(flight))) {
+    while (flight->held && quorum_window_admits(&flight->window, flight->bytes)) {
         struct rl_request *request = flight->held;
         assert(request->held && flight->held_count > 0);
         flight->held = request->next;
@@ -170,7 +176,7 @@ bool rl_flight_send(struct rl_flight *flight, struct rl_request *request, const 
     request->overdue = false;
     request->sent = now;
     request->bytes = (uint32_t)size & RL_REQUEST_BYTES_MAX;
-    request->held = flight->held || !quorum_window_admits(&flight->window, flight->sent.count);
+    request->held = flight->held || !quorum_window_admits(&flight->window, flight->bytes);
     rl_requests_append(&flight->sent, request);
     flight->statistics->requests++;
     if (!flight->punctual)
@@ -188,6 +194,16 @@ bool rl_flight_send(struct rl_flight *flight, struct rl_request *request, const 
     return true;
 }
 
+void rl_flight_written(struct rl_flight *flight, quorum_time now)
+{
+    struct rl_request *request = flight->unwritten;
+    flight->unwritten = NULL;
+    if (!request || quorum_time_since(request->sent, now) < LATE_WRITE)
+        return;
+    for (; request && !request->held; request = request->next)
+        request->sent = now;
+}
+
 static void note_round_trip(struct rl_flight *flight, const struct rl_request *request, quorum_time now)
 {
     quorum_duration took = quorum_time_since(request->sent, now);
@@ -203,8 +219,14 @@ static void note_round_trip(struct rl_flight *flight, const struct rl_request *r
 static struct rl_request *take(struct rl_flight *flight)
 {
     struct rl_request *request = rl_requests_take(&flight->sent);
+    if (!request->held) {
+        assert(flight->bytes >= request->bytes);
+        flight->bytes -= request->bytes;
+    }
     if (flight->punctual == request)
         flight->punctual = request->next;
+    if (flight->unwritten == request)
+        flight->unwritten = NULL;
     return request;
 }
 
@@ -228,9 +250,9 @@ void rl_flight_replied(struct rl_flight *flight, const redisReply *reply)
 void rl_flight_break(struct rl_flight *flight, quorum_time now)
 {
     assert(!rl_link_is_open(flight->link));
-    flight->timed = flight->held = NULL;
+    flight->timed = flight->held = flight->unwritten = NULL;
     flight->held_count = 0;
     while (flight->sent.first)
         rl_request_answer(take(flight), RL_ANSWER_BROKEN, now, NULL);
-    assert(!flight->punctual && flight->sent.count == 0);
+    assert(!flight->punctual && flight->sent.count == 0 && flight->bytes == 0);
 }

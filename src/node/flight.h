@@ -34,12 +34,14 @@ struct rl_flight {
     struct rl_core *core;
     struct rl_link *link;
     struct rl_node_statistics *statistics;
-    struct rl_requests sent;     /* in order: those that the node may have, then those that the window holds back */
-    struct rl_request *held;     /* the first one that the window holds back */
-    unsigned held_count;         /* of those */
-    struct rl_request *punctual; /* the first one that is not overdue */
-    struct rl_request *timed;    /* the one that measures the round trip */
-    bool times;                  /* round trips count: the node is ready */
+    struct rl_requests sent;      /* in order: those that the node may have, then those that the window holds back */
+    struct rl_request *held;      /* the first one that the window holds back */
+    unsigned held_count;          /* of those */
+    unsigned bytes;               /* of the requests that the node may have */
+    struct rl_request *unwritten; /* the first one that the link has not written; NULL: unknown, or none */
+    struct rl_request *punctual;  /* the first one that is not overdue */
+    struct rl_request *timed;     /* the one that measures the round trip */
+    bool times;                   /* round trips count: the node is ready */
     struct quorum_window window;
     struct quorum_round_trip round_trip;
     struct quorum_patience patience;          /* the bounds of the reply timeout */
@@ -69,6 +71,10 @@ void rl_flight_measure(struct rl_flight *flight, quorum_duration took);
 /* false: the link does not accept it, and answered() will not be called. */
 bool rl_flight_send(struct rl_flight *flight, struct rl_request *request, const char *bytes, size_t size,
                     quorum_time now);
+
+/* The link is about to be written. If this loop was busy since the requests were sent, their time counts from now: the
+ * node must not be called late for it. */
+void rl_flight_written(struct rl_flight *flight, quorum_time now);
 
 /* Answers the oldest request. */
 void rl_flight_replied(struct rl_flight *flight, const redisReply *reply);

@@ -42,6 +42,20 @@ quorum_duration rl_nodes_timeout(const struct rl_nodes *nodes)
     return longest;
 }
 
+/* A node that hangs is not full: requests to it fail. */
+static bool is_full(const struct rl_node *node)
+{
+    return node->state == RL_NODE_READY && node->flight.held && !rl_flight_is_stuck(&node->flight, rl_now());
+}
+
+bool rl_nodes_are_crowded(const struct rl_nodes *nodes)
+{
+    unsigned full = 0;
+    for (unsigned i = 0; i < nodes->count; i++)
+        full += is_full(&nodes->node[i]);
+    return quorum_window_crowded(full, nodes->count);
+}
+
 bool rl_node_send(struct rl_node *node, struct rl_request *request, const struct rl_command *command)
 {
     return rl_node_send_at(node, request, command, rl_now());

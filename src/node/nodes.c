@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdio.h>
 
+#include "src/core/clock.h"
 #include "src/core/memory.h"
 #include "src/core/result.h"
 #include "src/node/attest.h"
@@ -80,6 +81,9 @@ void rl_nodes_flush(struct rl_nodes *nodes)
     /* A connection that breaks during the write may start a round, whose grants need their proofs in this turn, too. */
     do {
         rl_attest_send(nodes);
+        quorum_time now = rl_now();
+        for (unsigned i = 0; nodes->writes.first && i < nodes->count; i++)
+            rl_flight_written(&nodes->node[i].flight, now);
         rl_links_flush(&nodes->writes);
     } while (nodes->unproven);
 }

@@ -54,7 +54,7 @@ struct rl_request {
     bool use_eval : 1;   /* sent with the script's text instead of its hash */
     bool held : 1;       /* the node's window holds it back */
     bool plain : 1;      /* OK in reply is a grant, and the request for its proof has been sent behind it */
-    uint32_t bytes : 28; /* of the command, while it is held back */
+    uint32_t bytes : 28; /* of the command */
 };
 
 #endif

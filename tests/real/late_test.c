@@ -2,7 +2,7 @@
  * Slow nodes with the default timeouts: far away, or behind a burst of the client's own requests.
  *
  *     REDLOCK_HOLD_SECONDS=600 CK_RUN_CASE=distant test_real_late     # holds for 600 s with each way to call, with the default ttl
- *     REDLOCK_BURST=10000 CK_RUN_CASE=burst test_real_late            # locks in the burst; default 3000
+ *     REDLOCK_BURST=10000 CK_RUN_CASE=burst test_real_late            # locks in the burst
  */
 #define _GNU_SOURCE
 #include "real/held.h"
@@ -114,6 +114,35 @@ static void run(struct burst *burst)
     ev_run(burst->loop, 0);
 }
 
+/* Acquires size_of_burst locks of so many resources at once. */
+static void acquire_burst(redlock_client *client, struct burst *burst, redlock_acquire_options *how, unsigned resources,
+                          redlock_acquire_callback callback)
+{
+    enum { MOST = 16 };
+    char key[MOST][32];
+    redlock_name also[MOST];
+
+    ck_assert_uint_le(resources, MOST);
+    how->also = also;
+    how->also_count = resources - 1;
+    for (unsigned i = 0; i < size_of_burst; i++) {
+        for (unsigned k = 0; k < resources; k++) {
+            int length = snprintf(key[k], sizeof key[k], real_key("burst%u.%u.%u"), resources, i, k);
+            also[k] = (redlock_name){key[k], (size_t)length};
+        }
+        ck_assert_int_eq(redlock_acquire_async(client, key[resources - 1], how, callback, burst), REDLOCK_OK);
+    }
+    run(burst);
+    ck_assert_uint_eq(burst->good, size_of_burst);
+}
+
+static void end_burst(redlock_client *client, struct burst *burst)
+{
+    redlock_close_async(&client, closed, burst->loop);
+    ev_run(burst->loop, 0);
+    ev_loop_destroy(burst->loop);
+}
+
 START_TEST(releases_at_once_are_all_confirmed)
 {
     static struct burst burst;
@@ -121,7 +150,6 @@ START_TEST(releases_at_once_are_all_confirmed)
     redlock_acquire_options how = REDLOCK_ACQUIRE_OPTIONS_INIT;
     redlock_options options = usual_options();
     redlock_client *client;
-    char key[32];
 
     size_of_burst = number_of("REDLOCK_BURST", 3000);
     ck_assert_uint_le(size_of_burst, BURST_MOST);
@@ -131,19 +159,12 @@ START_TEST(releases_at_once_are_all_confirmed)
     how.no_renewal = 1;
     burst.loop = ev_loop_new(EVFLAG_NOENV);
     ck_assert_int_eq(redlock_attach(burst.loop, cluster_nodes_string(cluster), &options, &client, &result), REDLOCK_OK);
-    for (unsigned i = 0; i < size_of_burst; i++) {
-        snprintf(key, sizeof key, real_key("burst%u"), i);
-        ck_assert_int_eq(redlock_acquire_async(client, key, &how, acquired, &burst), REDLOCK_OK);
-    }
-    run(&burst);
-    ck_assert_uint_eq(burst.good, size_of_burst);
+    acquire_burst(client, &burst, &how, 1, acquired);
     for (unsigned i = 0; i < size_of_burst; i++)
         ck_assert_int_eq(redlock_release_async(&burst.lock[i], released, &burst), REDLOCK_OK);
     run(&burst);
     ck_assert_uint_eq(burst.good, size_of_burst);
-    redlock_close_async(&client, closed, burst.loop);
-    ev_run(burst.loop, 0);
-    ev_loop_destroy(burst.loop);
+    end_burst(client, &burst);
 }
 END_TEST
 
@@ -166,25 +187,43 @@ START_TEST(overload_fails_no_lock_and_leaves_no_key)
     static struct burst burst;
     struct cluster *cluster = real_cluster(NODES, NULL);
     redlock_options options = usual_options();
+    redlock_acquire_options how = REDLOCK_ACQUIRE_OPTIONS_INIT;
     redlock_statistics statistics;
     redlock_client *client;
-    char key[32];
 
     size_of_burst = in_flight[_i];
     burst.loop = ev_loop_new(EVFLAG_NOENV);
     ck_assert_int_eq(redlock_attach(burst.loop, cluster_nodes_string(cluster), &options, &client, &result), REDLOCK_OK);
-    for (unsigned i = 0; i < size_of_burst; i++) {
-        snprintf(key, sizeof key, real_key("burst%u"), i);
-        ck_assert_int_eq(redlock_acquire_async(client, key, NULL, taken, &burst), REDLOCK_OK);
-    }
-    run(&burst);
-    ck_assert_uint_eq(burst.good, size_of_burst);
+    acquire_burst(client, &burst, &how, 1, taken);
     ck_assert_int_eq(redlock_statistics_get(client, &statistics), REDLOCK_OK);
     ck_assert_uint_eq(statistics.late_grants, 0);
-    redlock_close_async(&client, closed, burst.loop);
-    ev_run(burst.loop, 0);
-    ev_loop_destroy(burst.loop);
+    end_burst(client, &burst);
     ck_assert_uint_eq(cluster_keys_left(cluster, NULL, NULL), 0);
+}
+END_TEST
+
+/* A burst of locks that keeps the nodes busy for longer than the ttl. */
+START_TEST(burst_loses_no_held_lock)
+{
+    enum { HELD = 20, RESOURCES = 16, TTL_MS = 1500 };
+    static struct burst held, burst;
+    struct cluster *cluster = real_cluster(NODES, NULL);
+    redlock_options options = usual_options();
+    redlock_acquire_options how = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    redlock_client *client;
+
+    options.ttl_ms = TTL_MS;
+    how.wait_ms = REAL_SOON_MS;
+    held.loop = burst.loop = ev_loop_new(EVFLAG_NOENV);
+    ck_assert_int_eq(redlock_attach(burst.loop, cluster_nodes_string(cluster), &options, &client, &result), REDLOCK_OK);
+    size_of_burst = HELD;
+    acquire_burst(client, &held, &how, 1, acquired);
+    how.fence = 1;
+    size_of_burst = number_of("REDLOCK_BURST", 5000);
+    acquire_burst(client, &burst, &how, RESOURCES, taken);
+    for (unsigned i = 0; i < HELD; i++)
+        ck_assert_int_gt(redlock_validity_ms(held.lock[i]), 0);
+    end_burst(client, &burst);
 }
 END_TEST
 
@@ -199,6 +238,7 @@ static Suite *late_suite(void)
         real_add_test(distant, locks_on_distant_nodes_are_acquired_renewed_and_held);
     TCase *burst = real_bare_case(suite, "burst");
     tcase_add_test(burst, releases_at_once_are_all_confirmed);
+    tcase_add_test(burst, burst_loses_no_held_lock);
     tcase_add_loop_test(burst, overload_fails_no_lock_and_leaves_no_key, 0, sizeof in_flight / sizeof *in_flight);
     return suite;
 }

@@ -4,6 +4,7 @@
 #include "support/suite.h"
 
 #define MS QUORUM_MILLISECOND
+#define US QUORUM_MICROSECOND
 
 static struct quorum_window window;
 
@@ -18,7 +19,7 @@ static void fill(void)
     ck_assert(!quorum_window_admits(&window, window.limit));
 }
 
-/* The node timeout is 50 ms; round trips of half of it above twice the shortest one are too long. */
+/* The node timeout is 50 ms, so the window aims at twice the shortest round trip and 25 ms. */
 static const struct {
     quorum_duration shortest, took;
     bool full;
@@ -26,11 +27,14 @@ static const struct {
 } measured[] = {
     {MS, MS, false, QUORUM_WINDOW_FIRST},
     {MS, MS, true, 2 * QUORUM_WINDOW_FIRST},
-    {MS, 27 * MS, true, 2 * QUORUM_WINDOW_FIRST},
-    {MS, 27 * MS + 1, true, QUORUM_WINDOW_FIRST / 4 * 3},
-    {MS, 27 * MS + 1, false, QUORUM_WINDOW_FIRST / 4 * 3},
-    {100 * MS, 225 * MS, true, 2 * QUORUM_WINDOW_FIRST},
-    {100 * MS, 226 * MS, true, QUORUM_WINDOW_FIRST / 4 * 3},
+    {MS, 18 * MS - US, true, QUORUM_WINDOW_FIRST / 2 * 3},
+    {MS, 27 * MS - US, true, QUORUM_WINDOW_FIRST},
+    {MS, 27 * MS - US, false, QUORUM_WINDOW_FIRST},
+    {MS, 54 * MS - US, true, QUORUM_WINDOW_FIRST / 2},
+    {MS, 54 * MS - US, false, QUORUM_WINDOW_FIRST / 2},
+    {MS, 1000 * MS, true, QUORUM_WINDOW_FIRST / 4},
+    {100 * MS, 150 * MS - US, true, QUORUM_WINDOW_FIRST / 2 * 3},
+    {100 * MS, 450 * MS - US, true, QUORUM_WINDOW_FIRST / 2},
     {100 * MS, 0, true, 2 * QUORUM_WINDOW_FIRST},
 };
 
@@ -51,10 +55,6 @@ START_TEST(window_stays_within_its_bounds)
         quorum_window_measured(&window, MS, 50 * MS);
     }
     ck_assert_uint_eq(window.limit, QUORUM_WINDOW_MOST);
-    quorum_window_measured(&window, 60 * MS, 50 * MS); /* shrinks, and grows beyond the most if nothing bounds it */
-    fill();
-    quorum_window_measured(&window, MS, 50 * MS);
-    ck_assert_uint_eq(window.limit, QUORUM_WINDOW_MOST);
     for (unsigned i = 0; i < 100; i++)
         quorum_window_measured(&window, 60 * MS, 50 * MS);
     ck_assert_uint_eq(window.limit, QUORUM_WINDOW_LEAST);
@@ -71,6 +71,18 @@ START_TEST(window_grows_once_for_each_time_that_it_was_full)
 }
 END_TEST
 
+static const struct {
+    unsigned full, nodes;
+    bool crowded;
+} crowds[] = {{0, 1, false}, {1, 1, true},  {0, 2, false}, {1, 2, true}, {1, 4, false},
+              {2, 4, true},  {0, 5, false}, {2, 5, false}, {3, 5, true}, {5, 5, true}};
+
+START_TEST(acquires_wait_while_no_majority_has_room)
+{
+    ck_assert_int_eq(quorum_window_crowded(crowds[_i].full, crowds[_i].nodes), crowds[_i].crowded);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("window");
@@ -80,5 +92,6 @@ int main(void)
     tcase_add_loop_test(tcase, window_follows_the_round_trip, 0, sizeof measured / sizeof *measured);
     tcase_add_test(tcase, window_stays_within_its_bounds);
     tcase_add_test(tcase, window_grows_once_for_each_time_that_it_was_full);
+    tcase_add_loop_test(tcase, acquires_wait_while_no_majority_has_room, 0, sizeof crowds / sizeof *crowds);
     return run_suite(suite);
 }

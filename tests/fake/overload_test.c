@@ -1,0 +1,140 @@
+/* More acquires than the nodes' windows admit: they wait in the client, in order, and nothing else waits behind them. */
+#include "fake/scene.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "src/client/client.h"
+
+enum { MANY = 40, PATIENCE_MS = 5000, TTL_MS = 30000, IDLE_MS = 1000 };
+
+static struct answer answers[MANY], late;
+
+static void three_nodes(void)
+{
+    scene_begin(3);
+    scene.options.node_timeout_ms = PATIENCE_MS;
+    scene.options.ttl_ms = TTL_MS;
+}
+
+/* The nodes execute requests, but their replies stay away until release(). Their windows admit the first few. */
+static void fill_windows(void)
+{
+    const struct fake_rule keep_reply = {.command = "SET", .hold = true};
+    char name[16];
+    scene_add_rule(0, 3, &keep_reply);
+    for (unsigned i = 0; i < 3; i++)
+        scene.client->nodes->node[i].flight.window.limit = 1000;
+    for (unsigned i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "lock-%u", i);
+        scene_start_acquire(&answers[i], name, NULL);
+    }
+    scene_wait_for_sent_to(0, 3, SENT_SET, 2);
+}
+
+static void release(void)
+{
+    scene_each(0, 3, fake_server_clear_rules);
+    scene_each(0, 3, fake_server_release);
+}
+
+/* It is in the nodes' windows before the acquires that have not started. */
+START_TEST(held_lock_is_extended_before_waiting_acquires_start)
+{
+    scene_attach();
+    redlock_lock *held = scene_lock("held");
+    fill_windows();
+    scene_start_extend(&late, held, 0);
+    release();
+    for (unsigned i = 0; i < MANY; i++) {
+        ck_assert_status(scene_wait(&answers[i]), REDLOCK_OK);
+        ck_assert(i == 0 || answers[i].place > answers[i - 1].place);
+    }
+    ck_assert_status(scene_wait(&late), REDLOCK_OK);
+    scene_wait_for_sent_to(0, 3, SENT_SET, 1 + MANY);
+    for (unsigned i = 0; i < 3; i++) {
+        unsigned extension, last;
+        ck_assert_ptr_nonnull(scene_sent(i, SENT_EXTEND, NULL, 0, &extension));
+        scene_sent(i, SENT_SET, NULL, MANY, &last);
+        ck_assert_uint_lt(extension, last - MANY / 2);
+    }
+}
+END_TEST
+
+/* Validity counts from the first request. */
+START_TEST(waiting_costs_no_validity)
+{
+    scene_attach();
+    fill_windows();
+    scene_idle(IDLE_MS);
+    release();
+    ck_assert_status(scene_wait(&answers[MANY - 1]), REDLOCK_OK);
+    ck_assert_uint_ge(answers[MANY - 1].result.elapsed_us, IDLE_MS * 1000);
+    ck_assert_int_gt(answers[MANY - 1].result.validity_ms, TTL_MS - 302 - IDLE_MS);
+}
+END_TEST
+
+START_TEST(acquire_that_ends_before_its_turn_sends_nothing)
+{
+    scene_attach();
+    fill_windows();
+    scene_start_acquire(&late, "late", REDLOCK_WAIT_MS(1));
+    ck_assert_status(scene_wait(&late), REDLOCK_TIMED_OUT);
+    release();
+    for (unsigned i = 0; i < MANY; i++)
+        ck_assert_status(scene_wait(&answers[i]), REDLOCK_OK);
+    for (unsigned i = 0; i < 3; i++)
+        ck_assert_uint_eq(scene_count(i, SENT_ATTEMPT), MANY);
+}
+END_TEST
+
+START_TEST(close_ends_waiting_acquires)
+{
+    scene_attach();
+    fill_windows();
+    scene_start_close(&late);
+    release();
+    ck_assert_status(scene_wait(&late), REDLOCK_OK);
+    for (unsigned i = 0; i < MANY; i++)
+        ck_assert_status(scene_wait(&answers[i]), REDLOCK_CANCELLED);
+}
+END_TEST
+
+/* Nodes that hang send nothing that would let the next acquires start. */
+START_TEST(acquires_do_not_wait_for_nodes_that_hang)
+{
+    scene.options.node_timeout_ms = 20;
+    scene_attach();
+    fill_windows();
+    for (unsigned i = 0; i < MANY; i++)
+        ck_assert_status(scene_wait(&answers[i]), REDLOCK_NO_QUORUM);
+    release();
+}
+END_TEST
+
+/* A node has its whole timeout from when it gets the request, however long the host keeps the loop busy before. */
+START_TEST(node_is_not_called_late_for_a_busy_loop)
+{
+    const struct fake_rule slow = {.command = "SET", .reply_delay_ms = 100};
+    const struct timespec busy = {.tv_nsec = 500 * 1000 * 1000};
+    scene.options.node_timeout_ms = 400;
+    scene_attach();
+    scene_add_rule(0, 3, &slow);
+    scene_start_acquire(&late, "late", NULL);
+    nanosleep(&busy, NULL);
+    ck_assert_status(scene_wait(&late), REDLOCK_OK);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("overload");
+    TCase *tcase = scene_case(suite, "three nodes", three_nodes);
+    tcase_add_test(tcase, held_lock_is_extended_before_waiting_acquires_start);
+    tcase_add_test(tcase, waiting_costs_no_validity);
+    tcase_add_test(tcase, acquire_that_ends_before_its_turn_sends_nothing);
+    tcase_add_test(tcase, close_ends_waiting_acquires);
+    tcase_add_test(tcase, acquires_do_not_wait_for_nodes_that_hang);
+    tcase_add_test(tcase, node_is_not_called_late_for_a_busy_loop);
+    return run_suite(suite);
+}

@@ -99,7 +99,7 @@ run_tests() {
   junit=$PWD/build/$preset/junit.xml
   rm -f "$junit"
   # Tests of a lock wait more than they work.
-  "${fixed_addresses[@]}" ctest --preset "$preset" --parallel $((jobs * 2)) --output-junit "$junit" "$@"
+  "${fixed_addresses[@]}" ctest --preset "$preset" --parallel $((jobs * 3)) --output-junit "$junit" "$@"
   if [ ! -s "$junit" ]; then
     broken+=("$name: ctest found or ran no test")
     record "$name" 0 1 0 "$built_in" $((SECONDS - start))

@@ -7,7 +7,7 @@
  *     window *= aim / round trip, at least 1/4 and at most 2; it grows only if requests waited for it meanwhile
  *
  * Requests beyond the window wait in the client, in order. Acquires do not even start while fewer than a majority of the
- * nodes have room: they would wait for a majority in any case, and the renewals of held locks would wait behind them.
+ * nodes have room: they would wait for a majority in any case, and their validity would pass meanwhile.
  */
 #ifndef QUORUM_WINDOW_H
 #define QUORUM_WINDOW_H

@@ -132,14 +132,31 @@ static bool make_room(struct rl_link *link, size_t size)
     return larger == output->size || resize(link, larger);
 }
 
+static bool can_take(struct rl_link *link, size_t size)
+{
+    return link->context && (link->output.size - link->output.used >= size || make_room(link, size));
+}
+
 bool rl_link_append(struct rl_link *link, const char *bytes, size_t size)
 {
     struct rl_output *output = &link->output;
-    if (!link->context || (output->size - output->used < size && !make_room(link, size)))
+    if (!can_take(link, size))
         return false;
     memcpy(output->bytes + output->used, bytes, size);
     output->used += size;
     assert(output->used <= output->size);
+    return true;
+}
+
+bool rl_link_insert(struct rl_link *link, const char *bytes, size_t size)
+{
+    struct rl_output *output = &link->output;
+    if (!can_take(link, size))
+        return false;
+    char *at = output->bytes + output->released;
+    memmove(at + size, at, output->used - output->released);
+    memcpy(at, bytes, size);
+    output->used += size;
     return true;
 }
 

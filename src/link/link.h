@@ -108,6 +108,9 @@ static inline bool rl_link_is_open(const struct rl_link *link)
 /* Appends bytes, which wait for rl_link_release(). false: closed, or no memory. */
 bool rl_link_append(struct rl_link *link, const char *bytes, size_t size);
 
+/* The same, in front of the bytes that wait already. */
+bool rl_link_insert(struct rl_link *link, const char *bytes, size_t size);
+
 /* Lets the next `size` bytes leave with the next flush. */
 void rl_link_release(struct rl_link *link, size_t size);
 

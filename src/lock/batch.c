@@ -16,6 +16,7 @@ struct rl_batch *rl_batch_create(struct rl_locks *locks, const struct rl_fanout_
     if (!batch)
         return NULL;
     rl_fanout_init(&batch->fanout, type, locks->nodes, batch->slot, false);
+    batch->fanout.urgent = !heals;
     batch->locks = locks;
     batch->heals = heals;
     batch->plain = plain;

@@ -58,6 +58,7 @@ struct rl_round *rl_round_create(struct rl_locks *locks, struct rl_lease *lease,
     rl_fanout_init(&round->fanout, releases ? &release_type : &ask_type, locks->nodes, round->slot, releases);
     round->fanout.grants = terms->kind == QUORUM_ACQUIRE;
     round->fanout.plain = command == RL_COMMAND_SET;
+    round->fanout.urgent = terms->kind == QUORUM_EXTEND;
     quorum_round_init(&round->rules, terms);
     round->locks = locks;
     round->lease = rl_lease_ref(lease);

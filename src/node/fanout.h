@@ -44,6 +44,7 @@ struct rl_fanout {
     unsigned references;  /* the owner's, and one per request in flight or kept */
     bool grants;          /* the nodes must prove their grants: see attest.h */
     bool plain;           /* OK in reply is a grant */
+    bool urgent;          /* the requests keep held locks: they overtake those that the nodes' windows hold back */
     bool proves_late;     /* no grant is expected: the proof is requested only of nodes that have granted */
 };
 

@@ -122,6 +122,7 @@ bool rl_flight_is_stuck(const struct rl_flight *flight, quorum_time now)
 static void let_go(struct rl_flight *flight, struct rl_request *request)
 {
     request->held = false;
+    flight->last_free = request;
     flight->bytes += request->bytes;
     if (!flight->link->listed)
         flight->unwritten = request;
@@ -167,27 +168,52 @@ void rl_flight_measure(struct rl_flight *flight, quorum_duration took)
     quorum_deadline_measured(&flight->round_trip, &flight->patience, took);
 }
 
+/* At the end of the queue. */
+static bool append(struct rl_flight *flight, struct rl_request *request, const char *bytes, size_t size)
+{
+    if (!rl_link_append(flight->link, bytes, size))
+        return false;
+    rl_requests_append(&flight->sent, request);
+    if (!flight->punctual)
+        flight->punctual = request;
+    if (!flight->held && quorum_window_admits(&flight->window, flight->bytes)) {
+        let_go(flight, request);
+    } else {
+        request->held = true;
+        flight->held_count++;
+        flight->held = flight->held ? flight->held : request;
+    }
+    return true;
+}
+
+/* In front of the requests that the window holds back. */
+static bool insert(struct rl_flight *flight, struct rl_request *request, const char *bytes, size_t size)
+{
+    struct rl_request **link = flight->last_free ? &flight->last_free->next : &flight->sent.first;
+    assert(flight->held && *link == flight->held);
+    if (!rl_link_insert(flight->link, bytes, size))
+        return false;
+    request->next = flight->held;
+    *link = request;
+    flight->sent.count++;
+    if (!flight->punctual || flight->punctual->held)
+        flight->punctual = request;
+    let_go(flight, request);
+    return true;
+}
+
 bool rl_flight_send(struct rl_flight *flight, struct rl_request *request, const char *bytes, size_t size,
                     quorum_time now)
 {
     assert(request->sender && request->sender->type->answered);
-    if (size > RL_REQUEST_BYTES_MAX || !rl_link_append(flight->link, bytes, size))
+    if (size > RL_REQUEST_BYTES_MAX)
         return false;
     request->overdue = false;
     request->sent = now;
     request->bytes = (uint32_t)size & RL_REQUEST_BYTES_MAX;
-    request->held = flight->held || !quorum_window_admits(&flight->window, flight->bytes);
-    rl_requests_append(&flight->sent, request);
+    if (!(request->urgent && flight->held ? insert : append)(flight, request, bytes, size))
+        return false;
     flight->statistics->requests++;
-    if (!flight->punctual)
-        flight->punctual = request;
-    if (request->held) {
-        flight->held_count++;
-        if (!flight->held)
-            flight->held = request;
-    } else {
-        let_go(flight, request);
-    }
     /* No timeout is shorter than the configured one. The timer may be set for the silence limit, which is later. */
     if (!flight->timer.set || flight->timer.due > now + flight->patience.least)
         watch_overdue(flight);
@@ -227,6 +253,8 @@ static struct rl_request *take(struct rl_flight *flight)
         flight->punctual = request->next;
     if (flight->unwritten == request)
         flight->unwritten = NULL;
+    if (flight->last_free == request)
+        flight->last_free = NULL;
     return request;
 }
 
@@ -250,7 +278,7 @@ void rl_flight_replied(struct rl_flight *flight, const redisReply *reply)
 void rl_flight_break(struct rl_flight *flight, quorum_time now)
 {
     assert(!rl_link_is_open(flight->link));
-    flight->timed = flight->held = flight->unwritten = NULL;
+    flight->timed = flight->held = flight->last_free = flight->unwritten = NULL;
     flight->held_count = 0;
     while (flight->sent.first)
         rl_request_answer(take(flight), RL_ANSWER_BROKEN, now, NULL);

@@ -35,6 +35,7 @@ struct rl_flight {
     struct rl_link *link;
     struct rl_node_statistics *statistics;
     struct rl_requests sent;      /* in order: those that the node may have, then those that the window holds back */
+    struct rl_request *last_free; /* the last one that the node may have; NULL: none */
     struct rl_request *held;      /* the first one that the window holds back */
     unsigned held_count;          /* of those */
     unsigned bytes;               /* of the requests that the node may have */

@@ -129,8 +129,7 @@ bool rl_node_failure_is_permanent(const struct rl_node *node)
 
 bool rl_node_can_renew(const struct rl_node *node, quorum_time now)
 {
-    return node->state == RL_NODE_READY && !node->unfit && !rl_flight_is_stuck(&node->flight, now) &&
-           node->flight.sent.count < node->nodes->core->options.pending_max;
+    return node->state == RL_NODE_READY && !node->unfit && !rl_flight_is_stuck(&node->flight, now);
 }
 
 struct rl_usable rl_node_usable(struct rl_node *node, quorum_time now, bool granting)

@@ -42,7 +42,7 @@ struct rl_sender {
     const struct rl_request_type *type;
 };
 
-#define RL_REQUEST_BYTES_MAX ((1u << 28) - 1)
+#define RL_REQUEST_BYTES_MAX ((1u << 27) - 1)
 
 struct rl_request {
     const struct rl_sender *sender;
@@ -54,7 +54,8 @@ struct rl_request {
     bool use_eval : 1;   /* sent with the script's text instead of its hash */
     bool held : 1;       /* the node's window holds it back */
     bool plain : 1;      /* OK in reply is a grant, and the request for its proof has been sent behind it */
-    uint32_t bytes : 28; /* of the command */
+    bool urgent : 1;     /* keeps a held lock: overtakes the requests that the window holds back */
+    uint32_t bytes : 27; /* of the command */
 };
 
 #endif

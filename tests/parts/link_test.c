@@ -128,11 +128,11 @@ static void teardown(void)
     fixtures_end();
 }
 
-static size_t append(unsigned link, const char *word)
+static size_t put(unsigned link, const char *word, bool (*into)(struct rl_link *link, const char *bytes, size_t size))
 {
     char *command;
     int size = redisFormatCommand(&command, "PING %s", word);
-    ck_assert(rl_link_append(&links[link], command, (size_t)size));
+    ck_assert(into(&links[link], command, (size_t)size));
     redisFreeCommand(command);
     awaited[link]++;
     return (size_t)size;
@@ -140,7 +140,7 @@ static size_t append(unsigned link, const char *word)
 
 static void say(unsigned link, const char *word)
 {
-    rl_link_release(&links[link], append(link, word));
+    rl_link_release(&links[link], put(link, word, rl_link_append));
 }
 
 static unsigned expected_replies;
@@ -216,18 +216,23 @@ START_TEST(bytes_leave_in_order_as_they_are_released)
 {
     size_t size[3];
     for (unsigned i = 0; i < 3; i++)
-        size[i] = append(0, i == 2 ? "last" : "word");
+        size[i] = put(0, i == 2 ? "last" : "word", rl_link_append);
     rl_link_release(&links[0], size[0]);
     rl_links_flush(&writes);
     expected_replies = 1;
     ck_assert(run_until(all_replied));
     ck_assert_ptr_null(writes.first); /* nothing else may go */
+    rl_link_release(&links[0], put(0, "urgent", rl_link_insert));
+    rl_links_flush(&writes);
+    expected_replies = 2;
+    ck_assert(run_until(all_replied));
+    ck_assert_str_eq(last_text, "urgent");
     rl_link_release(&links[0], size[1] + size[2]);
     rl_links_flush(&writes);
-    expected_replies = 3;
+    expected_replies = 4;
     ck_assert(run_until(all_replied));
     ck_assert_str_eq(last_text, "last");
-    ck_assert_uint_eq(fake_server_count(server, "PING"), 3);
+    ck_assert_uint_eq(fake_server_count(server, "PING"), 4);
 }
 END_TEST
 

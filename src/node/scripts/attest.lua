@@ -2,4 +2,5 @@
 -- KEYS: marker. Writes nothing.
 local call = redis.call
 -- include evidence
-return string.format('%s %s %s %s\n', evidence()) .. call('GETRANGE', KEYS[1], 0, RL_MARKER_LAST)
+local marker = call('GETRANGE', KEYS[1], 0, RL_MARKER_LAST)
+return show(marker, evidence(may_evict(marker)))

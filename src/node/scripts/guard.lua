@@ -3,9 +3,9 @@
 -- KEYS: marker. ARGV: max_ttl: the client's, in ms. deployment. nodes: their number. task: look; jumped: the client has
 -- found that this server's clock jumped; trust: an operator vouches for it. new_nonce: for a marker that is written. Of
 -- the marker that this client saw last seen_nonce ('': none), and seen_us: when, by this server's clock.
--- The marker is: 2 run_id history evicted swaps since written max_ttl nodes why nonce deployment. since in ms of this
--- server's clock, 0: an operator vouches for it; written in us; swaps: SWAPDB calls. The nonce makes each rewritten
--- marker unique.
+-- The marker is: 2 run_id history [e]evicted swaps since written max_ttl nodes why nonce deployment. since in ms of this
+-- server's clock, 0: an operator vouches for it; written in us; e: keys may be evicted; swaps: SWAPDB calls. The nonce
+-- makes each rewritten marker unique.
 -- Answers {run_id, role, time, since, max_ttl, nodes, why, deployment, policy, nonce, shown}
 --   time: this server's clock in us. policy: its maxmemory-policy. shown: what attest.lua answers now. The others: of the
 --   marker. why is taken, and nothing is written, if the key holds anything else than a marker of this format; full, if
@@ -15,8 +15,8 @@ local call = redis.call
 -- include evidence
 local policy = string.match(call('INFO', 'memory'), 'maxmemory_policy:([%w-]+)') or ''
 local swaps = string.match(call('INFO', 'commandstats'), 'cmdstat_swapdb:calls=(%d+)') or '0'
-local run_id, role, history, evicted = evidence()
-local shown = string.format('%s %s %s %s\n', run_id, role, history, evicted)
+local evicts = policy ~= '' and policy ~= 'noeviction'
+local run_id, role, history, evicted = evidence(true)
 local clock = call('TIME')
 local time = clock[1] * 1000000 + clock[2]
 local since, why = math.floor(time / 1000), 'new'
@@ -29,7 +29,7 @@ if type(marker) == 'table' then
   marker = 'of another type'
 end
 local run, other_history, evicted_then, swaps_then, since_then, written, ttl, count, reason, nonce, name =
-  string.match(marker, '^2 (%w+) (%x+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%w+) (%x+) (%S+)$')
+  string.match(marker, '^2 (%w+) (%x+) e?(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%w+) (%x+) (%S+)$')
 if run and (tonumber(since_then) > 9e12 or tonumber(ttl) > 4294967295 or tonumber(count) > 4294967295) then
   run = nil -- numbers that no client writes, and no reply can carry
 end
@@ -62,8 +62,8 @@ elseif task == 'trust' then
   since, why = 0, 'trusted'
 end
 local function text(at, name_of_it)
-  return string.format('2 %s %s %s %s %.0f %s %.0f %.0f %s %s %s', run_id, history, evicted, swaps, since, at, max_ttl,
-    nodes, why, name_of_it, deployment)
+  return string.format('2 %s %s %s%s %s %.0f %s %.0f %.0f %s %s %s', run_id, history, evicts and 'e' or '', evicted,
+    swaps, since, at, max_ttl, nodes, why, name_of_it, deployment)
 end
 if role == 'master' and not (run and text(written, nonce) == marker) then
   nonce = new_nonce
@@ -76,4 +76,5 @@ if role == 'master' and not (run and text(written, nonce) == marker) then
     return {run_id, role, time, since, max_ttl, nodes, 'full', deployment, policy, '', ''}
   end
 end
-return {run_id, role, time, since, max_ttl, nodes, why, deployment, policy, nonce or '', shown .. marker}
+return {run_id, role, time, since, max_ttl, nodes, why, deployment, policy, nonce or '',
+  show(marker, run_id, role, history, evicted)}

@@ -10,12 +10,15 @@ local function give(key, waiter, queue, alive, free, has_more)
   local value, ttl, number, marker = string.match(offer, '^(%x+) (%d+) (%d+) (.*)$')
   local shown = ''
   if value and marker ~= '' then
-    local may_read, run_id, role, history, evicted = pcall(evidence)
     local text = redis.pcall('GETRANGE', marker, 0, RL_MARKER_LAST)
-    if not may_read or type(text) ~= 'string' then
+    if type(text) ~= 'string' then
       return nil
     end
-    shown = string.format('%s %s %s %s\n', run_id, role, history, evicted) .. text
+    local may_read, run_id, role, history, evicted = pcall(evidence, may_evict(text))
+    if not may_read then
+      return nil
+    end
+    shown = show(text, run_id, role, history, evicted)
   end
   local set = value and redis.pcall('SET', key, value, 'PX', ttl)
   if not set or set.err then

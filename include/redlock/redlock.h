@@ -231,7 +231,7 @@ typedef struct redlock_options {
     uint32_t silence_limit_ms;        /* 2000: reconnect to a node that owes a reply for this long */
     uint32_t backoff_max_ms;          /* 2000: longest pause between attempts to connect */
     uint32_t drift_ppm;               /* 10000 (1 %): bound on the clocks' rate error in parts per million; +2 ms */
-    uint32_t pending_max;             /* 65536: unanswered requests to one node; at the limit the node gets no more */
+    uint32_t pending_max;             /* 65536: unanswered requests to one node; then the node gets only renewals */
     uint32_t undos_max;               /* 8192: undos kept for a disconnected node; beyond it the oldest is dropped */
     uint32_t operations_max;          /* 65536: operations in progress; more return REDLOCK_INVALID */
     uint32_t leave_locks;             /* 0: close releases the held locks; 1: close leaves them to expire */

@@ -193,6 +193,38 @@ START_TEST(trust_ends_the_quarantine_for_everybody)
 }
 END_TEST
 
+/* A first replica gives the replication history of its master another ID, which the next proof shows: a grant does not
+ * count. But nothing is lost. */
+START_TEST(replica_that_connects_costs_no_quarantine)
+{
+    struct cluster *cluster = real_cluster(HELD_NODES + 1, NULL);
+    redlock_options options = held_options(MAX_TTL_MS, 1);
+    redlock_acquire_options how = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    char nodes[256] = "", port[8], reply[256];
+    redlock_lock *lock;
+    uint32_t unattested = 0;
+    uint64_t before = test_now_ns();
+
+    for (size_t i = 0; i < HELD_NODES; i++)
+        snprintf(nodes + strlen(nodes), sizeof nodes - strlen(nodes), "%s127.0.0.1:%u", i ? "," : "",
+                 cluster_port(cluster, i));
+    options.max_ttl_ms = LONG_MAX_TTL_MS;
+    struct face *face = held_open_trusted(face_of(_i), nodes, &options);
+    how.all_answers = 1;
+    snprintf(port, sizeof port, "%u", cluster_port(cluster, 0));
+    ck_assert(cluster_command(cluster, HELD_NODES, reply, sizeof reply, "REPLICAOF", "127.0.0.1", port, NULL));
+    for (uint64_t end = test_deadline_ns(REAL_SOON_MS); unattested == 0 && test_now_ns() < end;) {
+        real_status(face_acquire(face, key, &how, &lock, &result), REDLOCK_OK, &result);
+        unattested = result.unattested;
+        held_release(face, &lock);
+    }
+    ck_assert_uint_eq(unattested, 1);
+    ck_assert(face_wait(face, is_usable_everywhere, face, REAL_SOON_MS));
+    ck_assert_uint_lt(test_now_ns() - before, LONG_MAX_TTL_MS * UINT64_C(1000000)); /* a quarantine lasts longer */
+    held_close(face);
+}
+END_TEST
+
 START_TEST(trust_without_the_guard_is_invalid)
 {
     struct cluster *cluster = real_cluster(1, NULL);
@@ -542,6 +574,7 @@ static Suite *guard_suite(void)
     real_add_test(attack, a_short_ttl_beside_a_long_one_lets_nobody_in);
     real_add_test(quarantine, a_new_deployment_is_in_quarantine_and_says_so);
     real_add_test(quarantine, trust_ends_the_quarantine_for_everybody);
+    real_add_test(quarantine, replica_that_connects_costs_no_quarantine);
     tcase_add_test(quarantine, trust_without_the_guard_is_invalid);
     real_add_test(quarantine, a_rolling_restart_loses_no_lock);
     real_add_test(healing, nodes_flushed_one_after_the_other_are_healed_in_time);

@@ -714,12 +714,18 @@ static void move_time(void)
 
 /* --------------------------------------------------------------------------------------------------------- the test */
 
-static void learn_run_id(void)
+static void learn_id(const char *section, const char *field, char id[41])
 {
-    raw_client_say(real, "INFO", "server", NULL);
-    const char *line = strstr(raw_client_reply(real), "run_id:");
+    raw_client_say(real, "INFO", section, NULL);
+    const char *line = strstr(raw_client_reply(real), field);
     ck_assert_ptr_nonnull(line);
-    snprintf(model.run_id, sizeof model.run_id, "%.40s", line + strlen("run_id:"));
+    snprintf(id, 41, "%.40s", line + strlen(field));
+}
+
+static void learn_ids(void)
+{
+    learn_id("server", "run_id:", model.run_id);
+    learn_id("replication", "master_replid:", model.replid);
     raw_client_say(real, "CLIENT", "ID", NULL);
     session.id = strtoll(raw_client_reply(real), NULL, 10);
 }
@@ -740,7 +746,7 @@ static void setup(void)
     raw_client_reply(listener);
     model = (struct sim_server){.hooks = &hooks};
     session = (struct sim_session){.id = 0};
-    learn_run_id();
+    learn_ids();
 }
 
 static void teardown(void)

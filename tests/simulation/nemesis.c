@@ -35,11 +35,17 @@ static quorum_duration max_ttl(void)
     return sim_world->config.max_ttl_ms * QUORUM_MILLISECOND;
 }
 
-static void name_run(struct sim_node *node)
+static void draw_id(char id[41])
 {
     for (size_t i = 0; i < 40; i++)
-        node->server.run_id[i] = "0123456789abcdef"[sim_random_below(&sim_world->identity, 16)];
-    node->server.run_id[40] = '\0';
+        id[i] = "0123456789abcdef"[sim_random_below(&sim_world->identity, 16)];
+    id[40] = '\0';
+}
+
+static void name_run(struct sim_node *node)
+{
+    draw_id(node->server.run_id);
+    draw_id(node->server.replid);
 }
 
 #define TRACE_NODE(node, ...)                                                                                          \
@@ -248,9 +254,8 @@ static void flush(struct sim_random *random)
 
 static void name_history(struct sim_node *node)
 {
-    for (size_t i = 0; i < 40; i++)
-        node->server.history[i] = "0123456789abcdef"[sim_random_below(&sim_world->identity, 16)];
-    node->server.history[40] = '\0';
+    memcpy(node->server.history, node->server.replid, sizeof node->server.history);
+    draw_id(node->server.replid);
 }
 
 static void be_promoted(void *subject, uint64_t incarnation)

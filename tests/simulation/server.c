@@ -465,8 +465,8 @@ static void info(const struct sim_server *server, size_t count, const struct sim
     if (sim_text_is(section, "server"))
         size = snprintf(text, sizeof text, "# Server\r\nredis_version:7.0.15\r\nrun_id:%s\r\n", server->run_id);
     else if (sim_text_is(section, "replication"))
-        size = snprintf(text, sizeof text, "# Replication\r\nrole:%s\r\nmaster_replid2:%s\r\n",
-                        server->replica ? "slave" : "master",
+        size = snprintf(text, sizeof text, "# Replication\r\nrole:%s\r\nmaster_replid:%s\r\nmaster_replid2:%s\r\n",
+                        server->replica ? "slave" : "master", server->replid,
                         server->history[0] ? server->history : "0000000000000000000000000000000000000000");
     else if (sim_text_is(section, "memory"))
         size = snprintf(text, sizeof text, "# Memory\r\nmaxmemory_policy:%s\r\n",

@@ -31,6 +31,7 @@ struct sim_server {
     struct sim_keyspace keys;
     char run_id[41];
     bool replica;
+    char replid[41];     /* master_replid */
     char history[41];    /* master_replid2: of the data that it took over last */
     uint64_t evicted;    /* keys */
     bool evicts;         /* its maxmemory-policy allows eviction */

@@ -16,7 +16,15 @@ local call = redis.call
 local policy = string.match(call('INFO', 'memory'), 'maxmemory_policy:([%w-]+)') or ''
 local swaps = string.match(call('INFO', 'commandstats'), 'cmdstat_swapdb:calls=(%d+)') or '0'
 local evicts = policy ~= '' and policy ~= 'noeviction'
-local run_id, role, history, evicted = evidence(true)
+local run_id = field(call('INFO', 'server'), 'run_id:', '^%w+')
+local replication = call('INFO', 'replication')
+local role = field(replication, 'role:', '^%w+')
+-- The history that the server followed before. 0: none; a server that frees its backlog clears it.
+local history = field(replication, 'master_replid2:', '^%x+') or '0'
+if not string.find(history, '[^0]') then
+  history = '0'
+end
+local evicted = field(call('INFO', 'stats'), 'evicted_keys:', '^%d+') or '0'
 local clock = call('TIME')
 local time = clock[1] * 1000000 + clock[2]
 local since, why = math.floor(time / 1000), 'new'
@@ -77,4 +85,4 @@ if role == 'master' and not (run and text(written, nonce) == marker) then
   end
 end
 return {run_id, role, time, since, max_ttl, nodes, why, deployment, policy, nonce or '',
-  show(marker, run_id, role, history, evicted)}
+  show(marker)}

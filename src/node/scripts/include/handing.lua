@@ -14,11 +14,11 @@ local function give(key, waiter, queue, alive, free, has_more)
     if type(text) ~= 'string' then
       return nil
     end
-    local may_read, run_id, role, history, evicted = pcall(evidence, may_evict(text))
+    local may_read, proof = pcall(show, text)
     if not may_read then
       return nil
     end
-    shown = show(text, run_id, role, history, evicted)
+    shown = proof
   end
   local set = value and redis.pcall('SET', key, value, 'PX', ttl)
   if not set or set.err then

@@ -114,7 +114,7 @@ static void run(struct burst *burst)
     ev_run(burst->loop, 0);
 }
 
-/* Acquires size_of_burst locks of so many resources at once. */
+/* Acquires size_of_burst locks, of this number of resources each, at once. */
 static void acquire_burst(redlock_client *client, struct burst *burst, redlock_acquire_options *how, unsigned resources,
                           redlock_acquire_callback callback)
 {

@@ -144,6 +144,10 @@ static void start_client(size_t index)
     if (file_count == sizeof files / sizeof *files)
         fixture_fail("more than %zu clients' lives", file_count);
     snprintf(files[file_count++], sizeof files[0], "%s", argv[4]);
+    int empty = history_open(argv[4]); /* also of a client that ends before it has recorded anything */
+    if (empty < 0)
+        fixture_fail("cannot create %s", argv[4]);
+    close(empty);
     if (!process_start(&clients[index], &(struct process_options){.argv = argv, .output = log}))
         fixture_fail("cannot start %s", options.client);
     for (size_t i = 0; i < WORDS; i++)

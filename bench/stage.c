@@ -134,7 +134,10 @@ void contender_start(struct process *process, const char *const *prefix, const c
 struct entrant *stage_enter(struct stage *stage, const char *label, const char *program, const char *nodes,
                             unsigned in_flight)
 {
+    struct contender *contender = &stage->contenders[stage->process_count];
     struct process *process = &stage->processes[stage->process_count++];
+    snprintf(contender->program, sizeof contender->program, "%s", program);
+    contender->nodes = nodes;
     contender_start(process, NULL, program, nodes);
     struct entrant *entrant = add(stage, label, process, in_flight);
     warm_up(entrant);
@@ -155,11 +158,15 @@ void stage_warm_up(struct stage *stage)
         warm_up(&stage->entrants[i]);
 }
 
-/* The order of the entrants: each is first equally often, and runs before each other one as often as after it. */
+/* The order of the entrants: a Williams design (Experimental designs balanced for the estimation of residual effects of
+ * treatments, 1949). Each is at each position, and right behind each other one, equally often, because an entrant that
+ * leaves the processors idle slows the next one. */
 static unsigned turn(const struct stage *stage, unsigned round, unsigned position)
 {
-    unsigned count = stage->entrant_count, place = (position + round / 2) % count;
-    return round % 2 ? count - 1 - place : place;
+    unsigned count = stage->entrant_count, half = (position + 1) / 2;
+    unsigned zigzag = position % 2 ? count - half : half;
+    unsigned place = (zigzag + round) % count;
+    return round / count % 2 ? count - 1 - place : place;
 }
 
 static void show_progress(const struct stage *stage, unsigned round, unsigned rounds)
@@ -171,6 +178,21 @@ static void show_progress(const struct stage *stage, unsigned round, unsigned ro
         fprintf(stderr, "\r%60s\r", "");
 }
 
+static void end_contenders(struct stage *stage)
+{
+    for (unsigned i = 0; i < stage->process_count; i++)
+        if (process_finish(&stage->processes[i]) != 0)
+            die("a contender of group %s did not end well", stage->name);
+}
+
+static void start_again(struct stage *stage)
+{
+    end_contenders(stage);
+    for (unsigned i = 0; i < stage->process_count; i++)
+        contender_start(&stage->processes[i], NULL, stage->contenders[i].program, stage->contenders[i].nodes);
+    stage_warm_up(stage);
+}
+
 void stage_play(struct stage *stage, unsigned rounds, unsigned block_ms)
 {
     if (stage->quick)
@@ -179,6 +201,8 @@ void stage_play(struct stage *stage, unsigned rounds, unsigned block_ms)
         rounds = ROUNDS_MAX;
     stage->round_count = rounds;
     for (unsigned round = 0; round < rounds; round++) {
+        if (stage->fresh_every && round && round % stage->fresh_every == 0)
+            start_again(stage);
         for (unsigned position = 0; position < stage->entrant_count; position++) {
             struct entrant *entrant = &stage->entrants[turn(stage, round, position)];
             entrant_block(entrant, block_ms * UINT64_C(1000), 0, &entrant->rounds[round]);
@@ -189,9 +213,7 @@ void stage_play(struct stage *stage, unsigned rounds, unsigned block_ms)
 
 void stage_close(struct stage *stage)
 {
-    for (unsigned i = 0; i < stage->process_count; i++)
-        if (process_finish(&stage->processes[i]) != 0)
-            die("a contender of group %s did not end well", stage->name);
+    end_contenders(stage);
     stage->process_count = 0;
     for (unsigned i = 0; i < stage->proxy_count; i++)
         proxy_end(&stage->proxies[i]);

@@ -11,6 +11,12 @@
 
 enum { ENTRANTS_MAX = 32, ROUNDS_MAX = 200, LABEL_SIZE = 48, PROXIES_MAX = 2 };
 
+/* A contender as its process is started. */
+struct contender {
+    char program[LABEL_SIZE]; /* and its variant */
+    const char *nodes;
+};
+
 /* A contender's result for one block; times in ns. */
 struct measurement {
     uint64_t operations, failed, wall, cpu;
@@ -33,6 +39,9 @@ struct stage {
     const char *title;
     bool quick;
     double minutes; /* duration of a group that measures one long period; 0: its default */
+    /* Number of rounds after which the contenders are started again; 0: never. Two processes of one program differ by
+     * some percent, for as long as they live, because their memory lies elsewhere: small ratios need several. */
+    unsigned fresh_every;
     unsigned entrant_count, process_count, round_count;
     struct servers servers; /* of groups that need only these */
     char nodes[NODE_LIST_SIZE];
@@ -41,6 +50,7 @@ struct stage {
     unsigned long left_over_keys; /* keys that contenders left on the nodes when they ended */
     struct entrant entrants[ENTRANTS_MAX];
     struct process processes[ENTRANTS_MAX];
+    struct contender contenders[ENTRANTS_MAX]; /* in these */
 };
 
 /* A figure of a block in the reader's unit: microseconds, locks per second. */
@@ -60,7 +70,8 @@ void stage_place_at(struct stage *stage, unsigned round_trip_us, char *nodes);
  * "bench-redlock-async guard". `prefix`: words before the program, e.g. a tracer's, which a NULL ends; NULL: none. */
 void contender_start(struct process *process, const char *const *prefix, const char *program, const char *nodes);
 
-/* Starts the program, waits until it is connected to all nodes, and warms it up. */
+/* Starts the program, waits until it is connected to all nodes, and warms it up. `nodes` must stay until the stage is
+ * closed. */
 struct entrant *stage_enter(struct stage *stage, const char *label, const char *program, const char *nodes,
                             unsigned in_flight);
 

@@ -138,7 +138,7 @@ static void free_all(struct rl_round_command *built, const struct rl_lease *leas
 }
 
 /* waiter: the waiter to dequeue, or NULL. hand: the node hands the lock over to the next waiter; a holder that has been
- * a waiter does so even on a node where it has no key. */
+ * a waiter does so even on a node where it has no key. Its entry stays if another acquire of this client uses it. */
 static void release(struct rl_round_command *built, const struct rl_lease *lease, bool use_eval, const char *waiter,
                     bool hand)
 {
@@ -146,13 +146,16 @@ static void release(struct rl_round_command *built, const struct rl_lease *lease
         free_all(built, lease, use_eval, waiter);
         return;
     }
+    bool stays = !waiter && lease->queueing.queued;
     rl_command_script(&built->command, RL_SCRIPT_RELEASE, use_eval, "1");
     add_lock_key(built, lease);
     add_token(built, lease);
-    if (waiter || !hand || lease->queueing.queued)
-        rl_command_add_text(&built->command, waiter ? waiter : "");
-    if (!hand)
-        rl_command_add_text(&built->command, "undo");
+    if (waiter || !hand || stays)
+        rl_command_add_text(&built->command, waiter ? waiter : stays ? waiter_name(built, lease) : "");
+    if (!hand || stays)
+        rl_command_add_text(&built->command, hand ? "" : "undo");
+    if (stays)
+        rl_command_add_text(&built->command, "stays");
 }
 
 /* The value that the node may set the key to, the ttl, the time, and the marker that proves the grant. */

@@ -210,7 +210,7 @@ static const char *const locks[] = {"lock", "other", "a third"};
 static const char *const suffixes[] = {":redlock:queue",  ":redlock:alive",  ":redlock:free",  ":redlock:fence",
                                        ":redlock:slot:0", ":redlock:slot:1", ":redlock:slot:2"};
 static const char marker[] = "redlock:marker";
-static const char *const tokens[] = {"token-1", "token-2", "token-3"};
+static const char *const tokens[] = {"token-1", "token-2", "0000000000000000000000000000000000000001"};
 static const char *const waiters[] = {"w1", "w2", "w3", "w4 1", "w5 r", "w6 r"};
 static const char *const lives[] = {"1", "2", "150", "1000", "3000", "5000", "10000", "30000", "86400000"};
 static const char *const integers[] = {"0", "1", "2", "-1", "-2", "5", "100", "1000000"};
@@ -466,11 +466,13 @@ static void say_release(void)
     add("1");
     add(ONE_OF(locks));
     add(ONE_OF(tokens));
-    bool undoes = once_in(4);
-    if (undoes || once_in(2))
-        add(once_in(2) ? ONE_OF(waiters) : "");
-    if (undoes)
-        add("undo");
+    bool undoes = once_in(4), stays = once_in(4);
+    if (undoes || stays || once_in(2))
+        add(stays || once_in(2) ? ONE_OF(waiters) : "");
+    if (undoes || stays)
+        add(undoes ? "undo" : "");
+    if (stays)
+        add("stays");
 }
 
 static void say_extend(void)
@@ -801,6 +803,39 @@ START_TEST(the_model_answers_as_redis_does)
 }
 END_TEST
 
+static const char *run(const char *first, ...) __attribute__((sentinel));
+
+/* The model's reply, which is that of the server too. */
+static const char *run(const char *first, ...)
+{
+    va_list arguments;
+    count = 0;
+    va_start(arguments, first);
+    for (const char *word = first; word; word = va_arg(arguments, const char *))
+        add(word);
+    va_end(arguments);
+    execute();
+    return answer.bytes;
+}
+
+/* The client holds the lock without a key on this node, where its waiter stays for another acquire. */
+START_TEST(release_ends_the_offer_of_its_token)
+{
+    static const struct {
+        const char *offer, *undo;
+        bool ends;
+    } rows[] = {{"aa 30000 7 ", "", true}, {"aa 30000 7 ", "undo", true}, {"ab 30000 7 ", "", false}, {"", "", false}};
+    const char *text = rl_scripts[RL_SCRIPT_RELEASE].text;
+    set_time(INT64_C(1700000000000000));
+    run("SET", "lock", "token-1", NULL);
+    run("EVAL", rl_scripts[RL_SCRIPT_WAIT].text, "1", "lock", "w1", "1", "2", "enqueue", "ac", "30000", "0", "0",
+        "exclusive", "0", "-1", "1", rows[_i].offer, NULL);
+    ck_assert_str_eq(run("EVAL", text, "1", "lock", "aa", "w1", rows[_i].undo, "stays", NULL), ":0\r\n");
+    ck_assert_int_eq(strcmp(run("HGET", "lock:redlock:alive", "w1 offer", NULL), "$-1\r\n") == 0, rows[_i].ends);
+    ck_assert_str_eq(run("ZCARD", "lock:redlock:queue", NULL), ":1\r\n");
+}
+END_TEST
+
 /* The lines of INFO that the library reads. */
 START_TEST(the_model_describes_itself_as_redis_does)
 {
@@ -828,6 +863,7 @@ static Suite *model_suite(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_set_timeout(tcase, 30);
     tcase_add_loop_test(tcase, the_model_answers_as_redis_does, 0, SEEDS);
+    tcase_add_loop_test(tcase, release_ends_the_offer_of_its_token, 0, 4);
     tcase_add_test(tcase, the_model_describes_itself_as_redis_does);
     suite_add_tcase(suite, tcase);
     return suite;

@@ -1,15 +1,25 @@
 -- Compare and delete: only the holder's own token unlocks.
--- KEYS: lock. ARGV: token[, waiter to dequeue ('': none)[, undo]]. The release of a lock that was held hands it over to
--- the first waiter. With a second argument it does so even where the holder had no key, if the lock is free: otherwise
--- this node would stay out of all hand-overs that follow. An undo, with a third argument, does not: the few nodes that
--- granted a failed attempt must not be passed from waiter to waiter.
+-- KEYS: lock. ARGV: token[, waiter to dequeue ('': none)[, 'undo' or ''[, 'stays']]].
+-- The release of a lock that was held hands it over to the first waiter. With a second argument it does so even where
+-- the holder had no key, if the lock is free: otherwise this node would stay out of all hand-overs that follow. An undo
+-- does not: the few nodes that granted a failed attempt must not be passed from waiter to waiter. A waiter that stays is
+-- not dequeued, because another acquire of its client uses the entry; but its offer of this token ends: this node, which
+-- has not handed the lock over yet, would give it to the released token.
 -- Answers RL_KEY_DONE; RL_KEY_UNANNOUNCED: done, but the user may not notify the waiters; RL_KEY_NOT_OURS: another
 -- token, or no key.
 -- Most releases have no waiter, so they cost no more calls than compare and delete: while clients wait there is a key
 -- ':redlock:free', which is deleted along with the lock. If two keys were deleted, the waiters are notified, and the key
 -- is set again with the time since which the lock is free.
-local token, waiter, undo = ARGV[1], ARGV[2] ~= '' and ARGV[2] or nil, ARGV[3]
+local token, waiter, undo = ARGV[1], ARGV[2] ~= '' and ARGV[2] or nil, ARGV[3] == 'undo'
 local call = redis.call
+if waiter and ARGV[4] then
+  local alive, field = KEYS[1] .. RL_ALIVE_SUFFIX, waiter .. ' offer'
+  local offer = redis.pcall('HGET', alive, field)
+  if type(offer) == 'string' and string.sub(offer, 1, #token) == token then
+    redis.pcall('HDEL', alive, field)
+  end
+  waiter = nil
+end
 local deleted = false
 local holder = redis.pcall('GET', KEYS[1])
 if type(holder) == 'table' and not waiter then

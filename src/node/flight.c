@@ -83,6 +83,14 @@ static void watch_overdue(struct rl_flight *flight)
     rl_timer_set(&flight->core->timers, &flight->timer, due);
 }
 
+/* An urgent request goes in front of others that may be overdue already. */
+static struct rl_request *first_punctual(struct rl_request *request)
+{
+    while (request && request->overdue)
+        request = request->next;
+    return request;
+}
+
 static void on_overdue(struct rl_timer *timer)
 {
     struct rl_flight *flight = (struct rl_flight *)(void *)((char *)timer - offsetof(struct rl_flight, timer));
@@ -98,8 +106,9 @@ static void on_overdue(struct rl_timer *timer)
     /* Before the silence limit: a late loop sees both pass at once, and the requests must time out in any case. */
     while (flight->punctual && due_at(flight, flight->punctual) <= now) {
         struct rl_request *request = flight->punctual;
-        flight->punctual = request->next;
+        assert(!request->overdue);
         request->overdue = true;
+        flight->punctual = first_punctual(request->next);
         flight->statistics->timeouts++;
         rl_request_answer(request, RL_ANSWER_OVERDUE, now, NULL);
     }
@@ -250,7 +259,7 @@ static struct rl_request *take(struct rl_flight *flight)
         flight->bytes -= request->bytes;
     }
     if (flight->punctual == request)
-        flight->punctual = request->next;
+        flight->punctual = first_punctual(request->next);
     if (flight->unwritten == request)
         flight->unwritten = NULL;
     if (flight->last_free == request)

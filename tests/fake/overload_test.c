@@ -118,6 +118,26 @@ START_TEST(acquires_do_not_wait_for_nodes_that_hang)
 }
 END_TEST
 
+/* The undos time out, too, while the windows hold them back. Then an extension goes in front of them, and times out. */
+START_TEST(request_times_out_once)
+{
+    scene.options.node_timeout_ms = 100;
+    scene_attach();
+    redlock_lock *held = scene_lock("held");
+    const struct rl_flight *flight = &scene.client->nodes->node[0].flight;
+    unsigned long long before = flight->statistics->timeouts;
+    fill_windows();
+    ck_assert_status(scene_wait(&answers[0]), REDLOCK_NO_QUORUM);
+    for (unsigned i = 0; i < 2; i++) {
+        scene_start_extend(&late, held, 0);
+        ck_assert_status(scene_wait(&late), REDLOCK_NO_QUORUM);
+        ck_assert_uint_gt(flight->held_count, 0);
+        ck_assert_uint_le(flight->statistics->timeouts - before, flight->sent.count);
+    }
+    release();
+}
+END_TEST
+
 /* A node has its whole timeout from when it gets the request, however long the host keeps the loop busy before. */
 START_TEST(node_is_not_called_late_for_a_busy_loop)
 {
@@ -142,6 +162,7 @@ int main(void)
     tcase_add_test(tcase, acquire_that_ends_before_its_turn_sends_nothing);
     tcase_add_test(tcase, close_ends_waiting_acquires);
     tcase_add_test(tcase, acquires_do_not_wait_for_nodes_that_hang);
+    tcase_add_test(tcase, request_times_out_once);
     tcase_add_test(tcase, node_is_not_called_late_for_a_busy_loop);
     return run_suite(suite);
 }

@@ -673,9 +673,10 @@ static void expect_withdrawals(bool dequeue)
         ck_assert_ptr_nonnull(last);
         ck_assert_ptr_null(scene_sent(i, SENT_UNDO, place, 2, NULL));
         ck_assert(resp_command_is(last->command, "EVAL"));
-        ck_assert_uint_eq(last->command->argc, 7);
-        ck_assert_str_eq(last->command->argv[5].data, dequeue ? scene.client->nodes->channel : "");
+        ck_assert_uint_eq(last->command->argc, dequeue ? 7 : 8);
+        ck_assert_str_eq(last->command->argv[5].data, scene.client->nodes->channel);
         ck_assert_str_eq(last->command->argv[6].data, "undo");
+        ck_assert_str_eq(last->command->argv[last->command->argc - 1].data, dequeue ? "undo" : "stays");
     }
 }
 

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { NODES = 5, DISTANT_LOCKS = 8, DISTANT_TTL_MS = 2000, ONE_WAY_US = 60000, BURST_MOST = 20000 };
+enum { NODES = 5, DISTANT_LOCKS = 8, DISTANT_TTL_MS = 5000, ONE_WAY_US = 60000, BURST_MOST = 20000 };
 
 static redlock_result result;
 

@@ -101,6 +101,7 @@ static void trust(void)
     redlock_client *client;
     redlock_result result;
     trusting.ttl_ms = trusting.max_ttl_ms = MAX_TTL_MS;
+    trusting.node_timeout_ms = trusting.silence_limit_ms = 20000; /* the servers start on a busy machine */
     if (redlock_connect(cluster_nodes_string(cluster), &trusting, &client, &result) != REDLOCK_OK ||
         redlock_ready(client, 10000, &result) != REDLOCK_OK || redlock_trust(client, &result) != REDLOCK_OK)
         fixture_fail("cannot trust the nodes: %s", redlock_result_text(&result));

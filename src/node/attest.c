@@ -58,6 +58,14 @@ void rl_attest_owe(struct rl_node *node)
         node->nodes->unproven |= quorum_node(node->index);
 }
 
+void rl_attest_renew_look(struct rl_node *node, quorum_time now)
+{
+    if (!node->nodes->core->options.guard || !quorum_attest_is_aging(&node->attest.rules, now))
+        return;
+    node->nodes->aging |= quorum_node(node->index);
+    node->nodes->unproven |= quorum_node(node->index);
+}
+
 /* Formats the command for the first node that needs it; the same bytes go to every node. */
 static bool format(const struct rl_nodes *nodes, bool look, bool use_eval, struct rl_command *command)
 {
@@ -91,7 +99,7 @@ static bool send_look(struct rl_node *node, struct rl_proof *proof, bool use_eva
 /* If the proof cannot be requested, break the connection: its grants would wait indefinitely. */
 static void prove(struct rl_node *node, struct rl_command kinds[2], quorum_time now)
 {
-    bool look = quorum_attest_needs_look(&node->attest.rules, now);
+    bool look = node->nodes->aging & quorum_node(node->index) || quorum_attest_needs_look(&node->attest.rules, now);
     struct rl_proof *proof = create(node->nodes);
     if (proof)
         proof->look = look;
@@ -117,6 +125,7 @@ void rl_attest_send(struct rl_nodes *nodes)
         if (rl_node_is_ready(node))
             prove(node, kinds, now);
     }
+    nodes->aging = 0;
     rl_command_free(&kinds[false]);
     rl_command_free(&kinds[true]);
 }

@@ -21,6 +21,9 @@ struct rl_attest {
  * grant is expected, when the node has granted. */
 void rl_attest_owe(struct rl_node *node);
 
+/* Call it before sending a release: renews the last look, if it is old, so that the next acquire need not. */
+void rl_attest_renew_look(struct rl_node *node, quorum_time now);
+
 /* Sends the pending requests for proofs. Call it before the connections are written. */
 void rl_attest_send(struct rl_nodes *nodes);
 

@@ -46,6 +46,8 @@ quorum_nodes rl_fanout_send(struct rl_fanout *fanout, quorum_nodes nodes, const 
         struct rl_request *request = &fanout->slot[index].request;
         if (proven_behind)
             rl_attest_owe(node);
+        else if (fanout->sender.type == &undos)
+            rl_attest_renew_look(node, now);
         request->plain = proven_behind && fanout->plain && fanout->nodes->core->options.guard;
         request->use_eval = false;
         request->urgent = fanout->urgent;

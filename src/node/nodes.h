@@ -60,6 +60,7 @@ struct rl_nodes {
     struct quorum_clock_watch clock_watch;
     quorum_time clock_stopped;     /* when our own clock was last found to have stopped; 0: never */
     quorum_nodes unproven;         /* nodes that were sent requests for grants since the last proof */
+    quorum_nodes aging;            /* nodes that get a look in any case */
     struct rl_proof *spare_proofs; /* kept for reuse */
     unsigned count;
     struct rl_node node[];

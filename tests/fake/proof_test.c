@@ -283,6 +283,26 @@ START_TEST(a_late_marker_is_followed_by_a_look)
 }
 END_TEST
 
+/* The next acquire is then proven by the marker alone. On a node that is too far away for that, no look is sent. */
+START_TEST(a_release_renews_an_old_look)
+{
+    static const struct {
+        bool old, distant;
+        unsigned looks;
+    } rows[] = {{true, false, 1}, {false, false, 0}, {true, true, 0}};
+    struct quorum_attest *rules;
+    attach_quietly();
+    rules = &decider()->attest.rules;
+    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_OK);
+    fake_server_forget_records(scene.node[DECIDER]);
+    let_prove(rows[_i].old);
+    rules->took = rows[_i].distant ? QUORUM_SECOND : 0;
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+    ck_assert_status(scene_close(&answer), REDLOCK_OK); /* the nodes have answered all commands */
+    ck_assert_uint_eq(script_calls(RL_SCRIPT_ATTEST, "EVALSHA"), rows[_i].looks);
+}
+END_TEST
+
 /* The grant arrives in time, its proof does not: the node times out. The late proof does not change the result. */
 START_TEST(an_overdue_proof_is_a_timeout)
 {
@@ -484,6 +504,7 @@ int main(void)
     tcase_add_loop_test(tcase, a_missing_marker_does_not_attest, 0, 2);
     tcase_add_test(tcase, a_node_grants_nothing_until_its_marker_is_read_again);
     tcase_add_loop_test(tcase, a_late_marker_is_followed_by_a_look, 0, 2);
+    tcase_add_loop_test(tcase, a_release_renews_an_old_look, 0, 3);
     tcase_add_loop_test(tcase, an_overdue_proof_is_a_timeout, 0, 2);
     tcase_add_test(tcase, a_grant_whose_proof_is_lost_is_unreachable);
     tcase_add_loop_test(tcase, a_look_is_sent_again_as_a_whole, 0, 2);

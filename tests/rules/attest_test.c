@@ -36,7 +36,11 @@ static enum quorum_proof prove_text(struct quorum_attest *attest, bool look, con
 static const struct {
     quorum_duration after;
     bool fresh;
-} moments[] = {{MS, true}, {10 * MS - 1, true}, {10 * MS, true}, {10 * MS + 1, false}, {40 * QUORUM_SECOND, false}};
+} moments[] = {{MS / 10, true},
+               {QUORUM_LOOK_LASTS - 1, true},
+               {QUORUM_LOOK_LASTS, true},
+               {QUORUM_LOOK_LASTS + 1, false},
+               {40 * QUORUM_SECOND, false}};
 
 START_TEST(marker_alone_proves_while_the_look_lasts)
 {
@@ -57,8 +61,8 @@ START_TEST(look_proves_at_any_time_and_lets_the_marker_prove_again)
     quorum_time sent = noon + moments[_i].after;
     snprintf(shown, sizeof shown, "%s%s", evidence, marker);
     ck_assert_int_eq(prove(&attest, true, shown, strlen(shown), sent, sent + QUORUM_SECOND), QUORUM_PROVEN);
-    ck_assert_int_eq(prove_text(&attest, false, marker, sent + 10 * MS), QUORUM_PROVEN);
-    ck_assert_int_eq(prove_text(&attest, false, marker, sent + 10 * MS + 1), QUORUM_LOOK_AGAIN);
+    ck_assert_int_eq(prove_text(&attest, false, marker, sent + QUORUM_LOOK_LASTS), QUORUM_PROVEN);
+    ck_assert_int_eq(prove_text(&attest, false, marker, sent + QUORUM_LOOK_LASTS + 1), QUORUM_LOOK_AGAIN);
 }
 END_TEST
 
@@ -69,7 +73,7 @@ START_TEST(older_look_does_not_replace_a_newer_one)
     char shown[128];
     snprintf(shown, sizeof shown, "%s%s", evidence, marker);
     ck_assert_int_eq(prove(&attest, true, shown, strlen(shown), noon - 5 * MS, noon + MS), QUORUM_PROVEN);
-    ck_assert_int_eq(prove_text(&attest, false, marker, noon + 10 * MS), QUORUM_PROVEN);
+    ck_assert_int_eq(prove_text(&attest, false, marker, noon + QUORUM_LOOK_LASTS), QUORUM_PROVEN);
 }
 END_TEST
 
@@ -145,17 +149,37 @@ END_TEST
 /* The rule avoids a proof that a look would have to follow, because that costs a round trip. */
 START_TEST(look_is_sent_where_the_marker_would_come_too_late)
 {
+    const quorum_duration took = QUORUM_LOOK_LASTS / 3;
     struct quorum_attest attest = judged_at(noon);
-    ck_assert(!quorum_attest_needs_look(&attest, noon + 10 * MS));
-    ck_assert(quorum_attest_needs_look(&attest, noon + 10 * MS + 1));
-    prove(&attest, false, marker, strlen(marker), noon, noon + 3 * MS); /* the node takes 3 ms to reply */
-    ck_assert(!quorum_attest_needs_look(&attest, noon + 7 * MS));
-    ck_assert(quorum_attest_needs_look(&attest, noon + 7 * MS + 1));
+    ck_assert(!quorum_attest_needs_look(&attest, noon + QUORUM_LOOK_LASTS));
+    ck_assert(quorum_attest_needs_look(&attest, noon + QUORUM_LOOK_LASTS + 1));
+    prove(&attest, false, marker, strlen(marker), noon, noon + took);
+    ck_assert(!quorum_attest_needs_look(&attest, noon + QUORUM_LOOK_LASTS - took));
+    ck_assert(quorum_attest_needs_look(&attest, noon + QUORUM_LOOK_LASTS - took + 1));
     attest.always_look = true;
     ck_assert(quorum_attest_needs_look(&attest, noon));
     quorum_attest_forget(&attest);
     attest.always_look = false;
     ck_assert(quorum_attest_needs_look(&attest, noon));
+}
+END_TEST
+
+START_TEST(look_is_renewed_if_a_later_proof_can_rely_on_it)
+{
+    const quorum_duration half = QUORUM_LOOK_LASTS / 2;
+    struct quorum_attest attest = judged_at(noon);
+    ck_assert(!quorum_attest_is_aging(&attest, noon + half));
+    ck_assert(quorum_attest_is_aging(&attest, noon + half + 1));
+    attest.took = half;
+    ck_assert(quorum_attest_is_aging(&attest, noon + QUORUM_SECOND));
+    attest.took = half + 1; /* the next proof comes too late for it */
+    ck_assert(!quorum_attest_is_aging(&attest, noon + QUORUM_SECOND));
+    attest.took = 0;
+    attest.always_look = true;
+    ck_assert(!quorum_attest_is_aging(&attest, noon + QUORUM_SECOND));
+    attest.always_look = false;
+    quorum_attest_forget(&attest);
+    ck_assert(!quorum_attest_is_aging(&attest, noon + QUORUM_SECOND));
 }
 END_TEST
 
@@ -183,6 +207,7 @@ int main(void)
     tcase_add_test(proof, without_a_judgement_nothing_is_proof);
     tcase_add_test(proof, what_is_too_long_to_remember_is_never_proof);
     tcase_add_test(proof, look_is_sent_where_the_marker_would_come_too_late);
+    tcase_add_test(proof, look_is_renewed_if_a_later_proof_can_rely_on_it);
     tcase_add_test(proof, only_grants_need_proof);
     suite_add_tcase(suite, proof);
     return run_suite(suite);

@@ -89,6 +89,8 @@ static void end(struct rl_link *link, const char *format, ...)
         va_start(arguments, format);
         vsnprintf(why.text, sizeof why.text, format, arguments);
         va_end(arguments);
+        if (link->session && !link->replied)
+            rl_tls_explain_reset(link->session, why.text, sizeof why.text);
     }
     rl_link_close(link);
     link->type->ended(link, &why);
@@ -287,6 +289,7 @@ static void deliver(struct rl_link *link)
     int status = REDIS_OK;
     link->delivering = true;
     while (link->context && (status = redisReaderGetReply(hiredis, &reply)) == REDIS_OK && reply) {
+        link->replied = true;
         link->type->replied(link, reply);
         rl_reader_free(&link->reader, reply);
     }
@@ -349,8 +352,11 @@ static void on_connect(const redisAsyncContext *context, int status)
 {
     struct rl_link *link = context->data;
     link->connected = status == REDIS_OK;
-    if (!link->connected)
-        snprintf(link->failure->text, sizeof link->failure->text, "cannot connect: %.64s", context->c.errstr);
+    if (link->connected)
+        return;
+    snprintf(link->failure->text, sizeof link->failure->text, "cannot connect: %.64s", context->c.errstr);
+    if (link->session)
+        rl_tls_explain_reset(link->session, link->failure->text, sizeof link->failure->text);
 }
 
 /* hiredis finds out whether the connection is established. */
@@ -465,6 +471,7 @@ bool rl_link_open(struct rl_link *link, const struct rl_link_type *type, const s
     link->type = type;
     link->tls = target->tls;
     link->host = target->host;
+    link->replied = false;
     *why = (struct rl_link_end){.permanent = false};
     link->context = connect_context(target, why);
     if (!link->context)

@@ -74,6 +74,7 @@ struct rl_link {
     struct rl_output output;
     ev_io readable, writable;
     bool connected;
+    bool replied; /* the server has sent a reply */
     bool listed;
     bool unwritten;  /* TLS: hiredis has bytes that the socket did not take */
     bool delivering; /* inside replied() */

@@ -242,6 +242,7 @@ struct ssl_st *rl_tls_start(struct rl_tls *tls, redisContext *context, const cha
     if (error[0] == '\0') {
         const char *cause = strstr(context->errstr, ": ");
         snprintf(error, size, "cannot connect: %s", cause ? cause + 2 : context->errstr);
+        rl_tls_explain_reset(link, error, size);
     }
     SSL_free(link);
     return NULL;
@@ -364,6 +365,14 @@ bool rl_tls_explain(const struct rl_tls *tls, struct ssl_st *link, const char *h
         return explain_error(link, ERR_peek_error(), text, size);
     explain_certificate(tls, verdict, host, text, size);
     return true;
+}
+
+void rl_tls_explain_reset(const struct ssl_st *link, char *text, size_t size)
+{
+    size_t used = strlen(text);
+    bool was_reset = strstr(text, strerror(ECONNRESET)) || strstr(text, strerror(EPIPE));
+    if (was_reset && !SSL_get_certificate(link))
+        snprintf(text + used, size - used, " (does it require tls_certificate_file?)");
 }
 
 #endif

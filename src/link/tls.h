@@ -49,4 +49,8 @@ bool rl_tls_is_established(const struct ssl_st *link);
  */
 bool rl_tls_explain(const struct rl_tls *tls, struct ssl_st *link, const char *host, char *text, size_t size);
 
+/* Call it if a connection broke before any reply. A server that refuses a client without a certificate may reset the
+ * connection before its alert can be read: adds that to a text which says so. */
+void rl_tls_explain_reset(const struct ssl_st *link, char *text, size_t size);
+
 #endif

@@ -70,4 +70,11 @@ bool rl_tls_explain(const struct rl_tls *tls, struct ssl_st *link, const char *h
     return false;
 }
 
+void rl_tls_explain_reset(const struct ssl_st *link, char *text, size_t size)
+{
+    (void)link;
+    (void)text;
+    (void)size;
+}
+
 #endif

@@ -17,7 +17,7 @@ void rl_acquire_complete(struct rl_acquire *acquire, int status)
 {
     rl_acquire_wait_stop(acquire);
     rl_operation_complete(&acquire->base, status);
-    rl_acquire_wait_leave(acquire, status == REDLOCK_OK ? acquire->base.lease : NULL);
+    rl_acquire_wait_leave(acquire, status == REDLOCK_OK ? acquire->base.round : NULL);
 }
 
 /* The semaphore's slot that this client used last, plus one; 0: none. */

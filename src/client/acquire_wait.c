@@ -103,7 +103,7 @@ void rl_acquire_wait_stop(struct rl_acquire *acquire)
         rl_timer_stop(&acquire->base.client->core.timers, &acquire->wait->pause);
 }
 
-void rl_acquire_wait_leave(struct rl_acquire *acquire, const struct rl_lease *won)
+void rl_acquire_wait_leave(struct rl_acquire *acquire, const struct rl_round *won)
 {
     rl_acquire_wait_stop(acquire);
     if (acquire->wait)

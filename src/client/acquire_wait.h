@@ -27,8 +27,8 @@ void rl_acquire_wait_on(struct rl_acquire *acquire);
 /* Stops the timer of the next attempt. */
 void rl_acquire_wait_stop(struct rl_acquire *acquire);
 
-/* Leaves the queue, with the lock that was acquired or NULL. */
-void rl_acquire_wait_leave(struct rl_acquire *acquire, const struct rl_lease *won);
+/* Leaves the queue, with the round that acquired the lock or NULL. */
+void rl_acquire_wait_leave(struct rl_acquire *acquire, const struct rl_round *won);
 
 /* The queue that the acquire is in, or NULL. */
 struct rl_queue *rl_acquire_queue(const struct rl_acquire *acquire);

@@ -61,25 +61,28 @@ void rl_handover_withdraw(struct rl_queue *queue)
     rl_round_leave(offer);
 }
 
-quorum_nodes rl_handover_end(struct rl_queue *queue, const struct rl_lease *won)
+quorum_nodes rl_handover_end(struct rl_queue *queue, const struct rl_round *won)
 {
-    const struct rl_round *offer = queue->offer;
-    quorum_nodes listed = queue->rules.listed & ~(won ? won->may_hold : 0);
+    struct rl_round *offer = queue->offer;
+    quorum_nodes listed = queue->rules.listed & ~(won ? won->lease->may_hold : 0);
     if (won)
-        queue->hot = offer && won == offer->lease;
+        queue->hot = offer == won;
     if (!offer)
         return listed;
-    if (won == offer->lease) { /* nodes that have not handed it over yet will, or dequeue it on the release */
-        listed = won->may_hold & ~won->queueing.offered;
+    if (won == offer) { /* nodes that have not handed it over yet will, or dequeue it on the release */
+        listed = won->lease->may_hold & ~won->lease->queueing.offered;
         rl_round_leave(close_offer(queue));
         return listed;
     }
-    if (won && !offer->rules.asked && !listed) {
-        rl_round_leave(close_offer(queue));
-        return 0;
-    }
+    /* A node that granted the attempt has removed the offer. Any other may have handed the lock over, and its message
+     * may be lost: without the withdrawal its key would stay until the ttl ends. */
+    if (won)
+        offer->lease->may_hold &= ~won->rules.tally.voted[QUORUM_GRANTED];
     listed &= ~offer->lease->may_hold;
-    rl_handover_withdraw(queue);
+    if (offer->lease->may_hold || listed)
+        rl_handover_withdraw(queue);
+    else
+        rl_round_leave(close_offer(queue));
     return listed;
 }
 

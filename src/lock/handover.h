@@ -10,7 +10,6 @@
 #include "quorum/tally.h"
 
 struct rl_handed;
-struct rl_lease;
 struct rl_locks;
 struct rl_queue;
 struct rl_round;
@@ -24,9 +23,9 @@ void rl_handover_offer(struct rl_queue *queue, struct rl_round *request);
 /* Gives back what nodes have handed over, or will have before they get this, and removes the entry. */
 void rl_handover_withdraw(struct rl_queue *queue);
 
-/* The first waiter leaves, with the lock that it won or NULL: any other lock's offer is withdrawn. Returns the
+/* The first waiter leaves, with the round that it won or NULL: any other round's offer is withdrawn. Returns the
  * nodes that may keep its entry. */
-quorum_nodes rl_handover_end(struct rl_queue *queue, const struct rl_lease *won);
+quorum_nodes rl_handover_end(struct rl_queue *queue, const struct rl_round *won);
 
 /* A node has handed a lock over to this client. */
 void rl_handover_take(struct rl_locks *locks, unsigned node, const struct rl_handed *handed);

@@ -196,7 +196,7 @@ bool rl_queue_is_first(const struct rl_waiter *waiter)
     return waiter->queue->first == waiter;
 }
 
-void rl_queue_leave(struct rl_waiter *waiter, const struct rl_lease *won)
+void rl_queue_leave(struct rl_waiter *waiter, const struct rl_round *won)
 {
     struct rl_queue *queue = waiter->queue;
     if (!queue)

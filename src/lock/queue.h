@@ -78,8 +78,8 @@ void rl_queues_open(struct rl_locks *locks);
  * queue is NULL. */
 bool rl_queue_join(struct rl_locks *locks, const struct rl_names *names, struct rl_waiter *waiter, bool fair);
 
-/* Removes a waiter, with the lock that it won or NULL. The next waiter gets its turn. */
-void rl_queue_leave(struct rl_waiter *waiter, const struct rl_lease *won);
+/* Removes a waiter, with the round that it won or NULL. The next waiter gets its turn. */
+void rl_queue_leave(struct rl_waiter *waiter, const struct rl_round *won);
 
 bool rl_queue_is_first(const struct rl_waiter *waiter);
 

@@ -162,6 +162,12 @@ static bool last_has_undone(void *token)
     return scene_sent(4, SENT_UNDO, token, 0, NULL);
 }
 
+static bool last_has_given_back(void *token)
+{
+    char value[64];
+    return !fake_server_get_key(scene.node[4], "stock", value, sizeof value) || strcmp(value, token) != 0;
+}
+
 /* _i 0: the waiter has made another offer; 1: it has acquired the lock by an attempt, and released it. */
 START_TEST(lock_that_no_waiter_expects_is_given_back)
 {
@@ -175,13 +181,29 @@ START_TEST(lock_that_no_waiter_expects_is_given_back)
     if (_i == 1)
         ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
     scene_hand_over(4, "stock", &offer, "");
-    ck_assert(scene_run(last_has_undone, offer.value));
+    ck_assert(scene_run(last_has_given_back, offer.value));
     ck_assert_uint_eq(answer.told, (unsigned)_i);
     if (_i == 1)
         return;
     scene_let_go_on(0, 4, "stock");
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     release_it();
+}
+END_TEST
+
+/* The last node hands the lock over, and hangs; the message is lost. An attempt on the other nodes wins. */
+START_TEST(lock_whose_message_is_lost_is_given_back)
+{
+    struct scene_offer offer = wait_with_an_offer();
+    fake_server_pause(scene.node[4]);
+    fake_server_set_key(scene.node[4], "stock", offer.value, TTL_MS);
+    for (unsigned i = 0; i < 4; i++)
+        scene_let_go(i, "stock");
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    ck_assert_str_ne(redlock_lock_token(answer.lock), offer.value);
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+    fake_server_resume(scene.node[4]);
+    ck_assert(scene_run(last_has_given_back, offer.value));
 }
 END_TEST
 
@@ -251,6 +273,7 @@ int main(void)
     tcase_add_test(back, lock_that_a_minority_hands_over_is_given_back);
     tcase_add_test(back, offer_from_the_future_does_not_count);
     tcase_add_loop_test(back, lock_that_no_waiter_expects_is_given_back, 0, 2);
+    tcase_add_test(back, lock_whose_message_is_lost_is_given_back);
     tcase_add_test(back, broken_messages_are_ignored);
     tcase_add_loop_test(back, some_locks_are_not_offered, 0, 3);
     return run_suite(suite);

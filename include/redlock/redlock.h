@@ -23,7 +23,8 @@
  *   errors        functions return REDLOCK_OK (0) or a negative enum redlock_status; each function lists its own,
  *                 without their prefix. The redlock_result adds the details, per node and as text; it may be NULL.
  *   threads       a client of redlock_connect(): any thread, several at once; redlock_dispatch() one at a time. An
- *                 attached client: only the thread that attached it.
+ *                 attached client: only the thread that attached it. A blocking call may run the client's loop, and
+ *                 uses up to 64 KiB of stack.
  *   callbacks     each operation that was started calls its callback exactly once, from the loop or from
  *                 redlock_dispatch(), never from inside the call that started it. A callback may call every function;
  *                 one that redlock_dispatch() runs may not close with redlock_close() or dispatch again.
@@ -31,7 +32,7 @@
  *                 Do not cancel the thread that runs an asynchronous client's loop while it runs the loop.
  *   processes     a client belongs to the process that created it. In a forked child every call returns
  *                 REDLOCK_INVALID, except redlock_close() and redlock_close_async(), which free memory and descriptors
- *                 and send nothing. (If a blocking client's loop thread was busy during the fork, its memory and
+ *                 and send nothing. (If a thread was at work on a blocking client during the fork, its memory and
  *                 descriptors stay until exec or exit.)
  *   side effects  the library never prints, never exits, never changes a signal disposition, and does not abort on
  *                 anything that a server sends.
@@ -180,7 +181,8 @@ typedef struct redlock_allocator {
 
 enum redlock_log_level { REDLOCK_LOG_ERROR = 0, REDLOCK_LOG_WARNING = 1, REDLOCK_LOG_INFO = 2, REDLOCK_LOG_DEBUG = 3 };
 
-/* Logs one line, which has no newline and no secrets and lives for the call. Must not call the library. */
+/* Logs one line, which has no newline and no secrets and lives for the call. Must not call the library. Runs on the
+ * client's loop thread, or on a thread in a blocking call. */
 typedef void (*redlock_log_callback)(int level, const char *line, void *arg);
 
 /*
@@ -213,7 +215,8 @@ enum redlock_loss {
  * A lock of redlock_acquire_async() or redlock_adopt_async(): runs on the caller's loop or in redlock_dispatch(), and
  * never before the callback of the acquire. It may release the handle.
  * A lock of redlock_acquire() or redlock_adopt(): runs on the client's own thread, where functions that wait for nodes
- * return REDLOCK_INVALID; functions that send no request work.
+ * return REDLOCK_INVALID; functions that send no request work. It must not wait for a mutex that another thread holds
+ * during a blocking call: that call waits for it.
  */
 typedef void (*redlock_event_callback)(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg);
 

@@ -28,6 +28,7 @@ struct call {
     uint32_t node;
     redlock_result *result; /* may be NULL */
     int status;
+    bool ended;
     sem_t done;
 };
 
@@ -46,6 +47,7 @@ static void finish(struct rl_call *base, int status, const redlock_result *resul
     struct call *call = (struct call *)base;
     copy_result(call, result);
     call->status = status;
+    call->ended = true;
     sem_post(&call->done);
 }
 
@@ -102,24 +104,32 @@ static void start_release_detached(struct rl_call *call)
 
 /* ------------------------------------------------------------------------------------------------- caller's thread */
 
-static int wait_for(struct call *call, void (*start)(struct rl_call *call))
+static void queue(struct call *call)
 {
-    struct rl_loop_thread *thread = call->base.client->loop_thread;
+    if (!rl_loop_thread_queue_now(call->base.client, &call->base))
+        rl_call_fail(&call->base, REDLOCK_INVALID, "the client is closed: only its last callbacks are left");
+    while (sem_wait(&call->done) != 0 && errno == EINTR)
+        ;
+}
+
+static int run(struct call *call, void (*start)(struct rl_call *call), bool drives)
+{
     call->base.start = start;
     call->base.finish = finish;
     if (sem_init(&call->done, 0, 0) != 0)
         return rl_result_fail(call->result, REDLOCK_SYSTEM, "the system refused a semaphore");
     /* The call is on this thread's stack: if the thread were cancelled, an acquired lock's handle would be lost. */
     int cancel = rl_thread_disable_cancel();
-    if (rl_completions_is_dispatcher(&thread->completions))
-        rl_calls_flush(&thread->calls, call->base.client->core.wakeup); /* the earlier calls of its callbacks */
-    if (!rl_calls_push(&thread->calls, call->base.client->core.wakeup, &call->base))
-        rl_call_fail(&call->base, REDLOCK_INVALID, "the client is closed: only its last callbacks are left");
-    while (sem_wait(&call->done) != 0 && errno == EINTR)
-        ;
+    if (!drives || !rl_loop_thread_drive(call->base.client, &call->base, &call->ended))
+        queue(call);
     sem_destroy(&call->done);
     rl_thread_restore_cancel(cancel);
     return call->status;
+}
+
+static int wait_for(struct call *call, void (*start)(struct rl_call *call))
+{
+    return run(call, start, true);
 }
 
 /* For calls that wait for no node. In an event callback this already is the loop's thread, which may run the call
@@ -128,7 +138,7 @@ static int ask(struct call *call, void (*start)(struct rl_call *call))
 {
     const redlock_client *client = call->base.client;
     if (!rl_loop_thread_is_current(client))
-        return wait_for(call, start);
+        return run(call, start, false);
     if (sem_init(&call->done, 0, 0) != 0)
         return REDLOCK_SYSTEM;
     call->base.finish = finish;

@@ -93,15 +93,26 @@ static struct rl_call *in_order_of(const struct rl_calls *calls, struct rl_call 
     return in_order;
 }
 
+void rl_calls_start_one(struct rl_calls *calls, struct rl_call *call)
+{
+    assert(call->start && call->client);
+    if (call->drop)
+        add_started(calls, call);
+    call->start(call);
+}
+
 static void start_all(struct rl_calls *calls, struct rl_call *call)
 {
     struct rl_call *next;
     for (; call; call = next) {
         next = call->next; /* starting a call may end it, and its memory with it */
-        if (call->drop)
-            add_started(calls, call);
-        call->start(call);
+        rl_calls_start_one(calls, call);
     }
+}
+
+bool rl_calls_are_queued(const struct rl_calls *calls)
+{
+    return atomic_load(&calls->newest);
 }
 
 void rl_calls_start(struct rl_calls *calls)

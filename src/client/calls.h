@@ -48,8 +48,13 @@ bool rl_calls_push(struct rl_calls *calls, struct rl_wakeup *wakeup, struct rl_c
 void rl_calls_gather(struct rl_calls *calls, struct rl_call *call);
 void rl_calls_flush(struct rl_calls *calls, struct rl_wakeup *wakeup);
 
+bool rl_calls_are_queued(const struct rl_calls *calls);
+
 /* Starts the queued calls, oldest first. The loop's thread. */
 void rl_calls_start(struct rl_calls *calls);
+
+/* Starts a call that was not queued. The thread whose turn it is. */
+void rl_calls_start_one(struct rl_calls *calls, struct rl_call *call);
 
 /* The same when the loop has ended: the calls are refused, and later ones cannot be queued. */
 void rl_calls_close(struct rl_calls *calls);

@@ -59,27 +59,45 @@ int rl_client_enter(const redlock_client *client)
 
 static bool finish_if_closed(redlock_client *client);
 
-/* Before the loop sleeps: calls the callbacks of ended operations, sends renewals, writes pending data, sets the
- * timerfd. See "One turn of the loop" in docs/design.md. */
-static void on_prepare(struct ev_loop *loop, ev_prepare *watcher, int events)
+void rl_client_end_operations(redlock_client *client)
 {
-    (void)events;
-    redlock_client *client = watcher->data;
     rl_leases_wake_due(&client->locks);
     bool ended = client->operations.completed;
-    bool more = rl_operations_notify(client);
+    rl_operations_notify(client);
     if (ended || client->operations.completed || client->core.closing)
         rl_detached_retry(&client->locks); /* the host may never run the loop again */
     if (ended)
         rl_leases_wake_due(&client->locks); /* the callbacks may have taken long */
-    more = rl_leases_notify(&client->locks) || more;
+}
+
+static void flush(redlock_client *client)
+{
     if (client->loop_thread)
         rl_completions_post(&client->loop_thread->completions);
     rl_renewals_flush(&client->locks);
     rl_rounds_admit(&client->locks);
     rl_nodes_flush(client->nodes);
+}
+
+void rl_client_flush(redlock_client *client)
+{
+    flush(client);
+    rl_timers_arm(&client->core.timers);
+}
+
+/* Before the loop sleeps. See "One turn of the loop" in docs/design.md. */
+static void on_prepare(struct ev_loop *loop, ev_prepare *watcher, int events)
+{
+    (void)events;
+    redlock_client *client = watcher->data;
+    rl_client_end_operations(client);
+    bool calls_back = !client->loop_thread || rl_loop_thread_calls_back(client);
+    if (calls_back)
+        rl_leases_notify(&client->locks);
+    flush(client);
     /* A connection that broke during the write may have ended operations. */
-    more = more || client->operations.completed || client->locks.leases.noticed;
+    bool more =
+        client->operations.completed || (calls_back && client->locks.leases.noticed) || rl_loop_thread_is_done(client);
     if (client->core.closing && finish_if_closed(client))
         return;
     if (more)

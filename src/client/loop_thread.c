@@ -3,9 +3,12 @@
 #include <assert.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #include "src/client/client.h"
 #include "src/client/options.h"
+#include "src/core/clock.h"
 #include "src/core/memory.h"
 #include "src/core/result.h"
 #include "src/core/thread.h"
@@ -18,39 +21,221 @@ void rl_loop_thread_take_calls(redlock_client *client)
         rl_calls_start(&client->loop_thread->calls);
 }
 
+/* A thread reads `worker` to find itself there, and a forked child, which has one thread, to find anybody. */
+static void begin_turn(struct rl_loop_thread *thread)
+{
+    atomic_store_explicit(&thread->worker, pthread_self(), memory_order_relaxed);
+}
+
+static void end_turn(struct rl_loop_thread *thread)
+{
+    atomic_store_explicit(&thread->worker, (pthread_t)0, memory_order_release);
+    pthread_mutex_unlock(&thread->turn);
+}
+
 static void falls_asleep(struct ev_loop *loop)
 {
-    struct rl_loop_thread *thread = ev_userdata(loop);
-    atomic_store_explicit(&thread->at_work, false, memory_order_release);
+    end_turn(ev_userdata(loop));
 }
 
 static void wakes_up(struct ev_loop *loop)
 {
     struct rl_loop_thread *thread = ev_userdata(loop);
-    atomic_store_explicit(&thread->at_work, true, memory_order_relaxed);
+    pthread_mutex_lock(&thread->turn);
+    begin_turn(thread);
+}
+
+bool rl_loop_thread_is_current(const redlock_client *client)
+{
+    return pthread_equal(atomic_load(&client->loop_thread->worker), pthread_self());
+}
+
+/* Something waits that only a thread that drives can do. */
+static bool is_needed(const redlock_client *client)
+{
+    return client->operations.first || client->core.closing || rl_client_has_news(client) ||
+           rl_calls_are_queued(&client->loop_thread->calls);
+}
+
+static void on_end_of_rest(struct rl_timer *timer)
+{
+    (void)timer; /* it only wakes the loop's thread, and is no longer set */
+}
+
+static void begin_rest(struct rl_loop_thread *thread)
+{
+    rl_timer_set(&thread->client->core.timers, &thread->end_of_rest, quorum_time_add(rl_now(), RL_REST));
+}
+
+static void rest(struct rl_loop_thread *thread)
+{
+    struct epoll_event event;
+    end_turn(thread);
+    epoll_wait(thread->rest, &event, 1, -1);
+    pthread_mutex_lock(&thread->turn);
+    begin_turn(thread);
+}
+
+bool rl_loop_thread_calls_back(redlock_client *client)
+{
+    struct rl_loop_thread *thread = client->loop_thread;
+    if (thread->driver != RL_CALLING_THREAD)
+        return true;
+    if (client->locks.leases.noticed && !thread->asked) {
+        thread->asked = true;
+        rl_wakeup_signal(thread->rouse);
+    }
+    return false;
+}
+
+bool rl_loop_thread_is_done(const redlock_client *client)
+{
+    const struct rl_loop_thread *thread = client->loop_thread;
+    return thread && thread->driver == RL_CALLING_THREAD && *thread->awaited;
+}
+
+/* While a calling thread polls. */
+static void call_back(struct rl_loop_thread *thread)
+{
+    redlock_client *client = thread->client;
+    bool *watchers_changed = &client->nodes->writes.watchers_changed;
+    thread->asked = *watchers_changed = false;
+    rl_leases_notify(&client->locks);
+    rl_client_flush(client);
+    if (*thread->awaited || rl_client_has_news(client) || *watchers_changed)
+        rl_wakeup_signal(client->core.wakeup); /* it polls without knowing */
+}
+
+static void drive(struct rl_loop_thread *thread)
+{
+    redlock_client *client = thread->client;
+    thread->driver = RL_LOOPS_THREAD;
+    ev_run(thread->loop, EVRUN_ONCE);
+    thread->driver = RL_NOBODY;
+    if (thread->ended || !thread->wanted)
+        return;
+    rl_client_end_operations(client);
+    rl_client_flush(client);
+    if (is_needed(client))
+        return;
+    thread->wanted = false;
+    begin_rest(thread);
+}
+
+/* Nobody drives. */
+static void rest_or_drive(struct rl_loop_thread *thread)
+{
+    redlock_client *client = thread->client;
+    if (thread->end_of_rest.set && !is_needed(client)) {
+        rl_timers_fire(&client->core.timers, rl_now());
+        rl_client_end_operations(client);
+        rl_client_flush(client);
+    }
+    if (thread->end_of_rest.set && !is_needed(client))
+        rest(thread);
+    else
+        drive(thread);
 }
 
 static void *run(void *data)
 {
     struct rl_loop_thread *thread = data;
-    ev_run(thread->loop, 0);
+    pthread_mutex_lock(&thread->turn);
+    begin_turn(thread);
+    while (!thread->ended)
+        if (thread->driver == RL_CALLING_THREAD) {
+            call_back(thread);
+            rest(thread);
+        } else {
+            rest_or_drive(thread);
+        }
     rl_calls_close(&thread->calls);
     rl_completions_post(&thread->completions);
+    end_turn(thread);
     return NULL;
 }
 
-bool rl_loop_thread_is_current(const redlock_client *client)
+/* ------------------------------------------------------------------------------------------------- caller's thread */
+
+bool rl_loop_thread_queue_now(redlock_client *client, struct rl_call *call)
 {
-    return pthread_equal(client->loop_thread->thread, pthread_self());
+    struct rl_loop_thread *thread = client->loop_thread;
+    if (rl_completions_is_dispatcher(&thread->completions))
+        rl_calls_flush(&thread->calls, client->core.wakeup); /* the earlier calls of its callbacks */
+    return rl_calls_push(&thread->calls, client->core.wakeup, call);
 }
 
 bool rl_loop_thread_queue(redlock_client *client, struct rl_call *call)
 {
     struct rl_loop_thread *thread = client->loop_thread;
     if (!rl_completions_is_dispatcher(&thread->completions))
-        return rl_calls_push(&thread->calls, client->core.wakeup, call);
+        return rl_loop_thread_queue_now(client, call);
     rl_calls_gather(&thread->calls, call);
     return true;
+}
+
+static bool may_drive(struct rl_loop_thread *thread)
+{
+    bool alone = !thread->ended && !is_needed(thread->client) && rl_now() >= thread->crowded;
+    if (alone && thread->driver == RL_LOOPS_THREAD)
+        thread->wanted = true;
+    return alone && thread->driver == RL_NOBODY;
+}
+
+/* false: the call has ended without a poll. */
+static bool drive_until(struct rl_loop_thread *thread, struct rl_call *call, const bool *ended)
+{
+    bool polled = false;
+    redlock_client *client = thread->client;
+    thread->driver = RL_CALLING_THREAD;
+    thread->awaited = ended;
+    client->nodes->writes.own_thread = false;
+    rl_calls_start_one(&thread->calls, call);
+    rl_client_end_operations(client);
+    while (!*ended) {
+        polled = true;
+        ev_run(thread->loop, EVRUN_ONCE);
+        if (!thread->ended)
+            rl_client_end_operations(client);
+    }
+    thread->driver = RL_NOBODY;
+    thread->awaited = NULL;
+    client->nodes->writes.own_thread = true;
+    return polled;
+}
+
+/* The loop's thread takes over later: not later than it would, if nothing was read. If the timerfd has expired, that
+ * thread may have been woken for it already, and would not be woken again. */
+static void stop_driving(struct rl_loop_thread *thread, bool polled)
+{
+    redlock_client *client = thread->client;
+    quorum_time now = rl_now();
+    if (client->operations.first)
+        thread->crowded = quorum_time_add(now, RL_CROWDED);
+    if (polled)
+        begin_rest(thread);
+    if (rl_timers_have_expired(&client->core.timers, now))
+        rl_timers_fire(&client->core.timers, now);
+    rl_client_flush(client);
+    if (!thread->end_of_rest.set || is_needed(client))
+        rl_wakeup_signal(client->core.wakeup);
+}
+
+bool rl_loop_thread_drive(redlock_client *client, struct rl_call *call, const bool *ended)
+{
+    struct rl_loop_thread *thread = client->loop_thread;
+    /* A dispatching thread has calls to queue first. */
+    if (rl_completions_is_dispatcher(&thread->completions) || pthread_mutex_trylock(&thread->turn) != 0)
+        return false;
+    begin_turn(thread);
+    bool drives = may_drive(thread);
+    bool polled = drives && drive_until(thread, call, ended);
+    if (drives && !thread->ended)
+        stop_driving(thread, polled);
+    else if (drives)
+        rl_wakeup_signal(client->core.wakeup);
+    end_turn(thread);
+    return drives;
 }
 
 /* -------------------------------------------------------------------------------------------------------- creation */
@@ -70,6 +255,10 @@ static void free_thread(struct rl_loop_thread *thread)
     redlock_allocator allocator = thread->allocator;
     if (thread->loop)
         ev_loop_destroy(thread->loop);
+    if (thread->rest >= 0)
+        close(thread->rest);
+    rl_wakeup_unref(thread->rouse);
+    pthread_mutex_destroy(&thread->turn);
     rl_free(&allocator, thread);
 }
 
@@ -81,20 +270,47 @@ static struct rl_loop_thread *create_thread(const redlock_allocator *allocator, 
         return NULL;
     }
     thread->allocator = *allocator;
-    if (!rl_completions_open(&thread->completions, &thread->close.completion)) {
-        rl_result_fail(result, REDLOCK_SYSTEM, "the system refused a mutex");
+    thread->rest = -1;
+    thread->end_of_rest.fire = on_end_of_rest;
+    if (pthread_mutex_init(&thread->turn, NULL) != 0) {
         rl_free(allocator, thread);
-        return NULL;
+        thread = NULL;
+    } else if (!rl_completions_open(&thread->completions, &thread->close.completion)) {
+        free_thread(thread);
+        thread = NULL;
     }
+    if (!thread)
+        rl_result_fail(result, REDLOCK_SYSTEM, "the system refused a mutex");
     return thread;
+}
+
+/* Edge-triggered: what waits for the driver to read it must not keep the loop's thread awake. */
+static bool add(int rest, int descriptor)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+    return epoll_ctl(rest, EPOLL_CTL_ADD, descriptor, &event) == 0;
+}
+
+static bool open_rest(struct rl_loop_thread *thread)
+{
+    const struct rl_core *core = &thread->client->core;
+    thread->rouse = rl_wakeup_create();
+    thread->rest = thread->rouse ? epoll_create1(EPOLL_CLOEXEC) : -1;
+    return thread->rest >= 0 && add(thread->rest, thread->rouse->descriptor) &&
+           add(thread->rest, core->wakeup->descriptor) && add(thread->rest, core->timers.descriptor);
 }
 
 static int begin(redlock_client *client, struct rl_loop_thread *thread, redlock_result *result)
 {
     client->loop_thread = thread;
-    atomic_init(&thread->at_work, true);
+    thread->client = client;
     ev_set_userdata(thread->loop, thread);
     ev_set_loop_release_cb(thread->loop, falls_asleep, wakes_up);
+    if (!open_rest(thread)) {
+        rl_client_destroy(client);
+        return rl_result_fail(result, REDLOCK_SYSTEM,
+                              "the system refused a descriptor; raise the limit of open files (ulimit -n)");
+    }
     if (!start_thread(thread)) {
         rl_client_destroy(client);
         return rl_result_fail(result, REDLOCK_SYSTEM,
@@ -161,6 +377,7 @@ bool rl_loop_thread_begin_close(redlock_client *client, enum rl_closing closing)
 static void on_closed(redlock_client *client, const redlock_result *result, void *arg)
 {
     struct rl_call *call = arg;
+    client->loop_thread->ended = true;
     ev_break(client->loop_thread->loop, EVBREAK_ALL);
     call->finish(call, result->status, result);
 }
@@ -211,9 +428,9 @@ void rl_loop_thread_end_async(redlock_client *client)
 void rl_loop_thread_drop(redlock_client *client)
 {
     struct rl_loop_thread *thread = client->loop_thread;
-    /* The loop's thread was busy during the fork and does not exist in the child, so the client's memory may be
+    /* A thread worked on the client during the fork and may not exist in the child, so the client's memory may be
      * inconsistent: leave it alone. */
-    if (atomic_load(&thread->at_work))
+    if (atomic_load(&thread->worker) != (pthread_t)0)
         return;
     rl_client_destroy(client);
     rl_calls_drop(&thread->calls);

@@ -1,5 +1,11 @@
-/* The thread that runs the loop of a client created by redlock_connect(), and the two queues between it and the
- * others. */
+/*
+ * The thread that runs the loop of a client created by redlock_connect(), and the two queues between it and the others.
+ *
+ * One thread at a time drives the loop: it polls, reads and writes. Usually that is the loop's thread. While lone
+ * blocking calls follow each other closely, the calling thread drives the loop until its call has ended: that saves a
+ * call two switches between threads. The loop's thread rests meanwhile, until it is woken or a timer is due. It drives
+ * again as soon as something waits, or when no call has driven for RL_REST: late replies may wait that long.
+ */
 #ifndef RL_LOOP_THREAD_H
 #define RL_LOOP_THREAD_H
 
@@ -9,6 +15,15 @@
 
 #include "src/client/calls.h"
 #include "src/client/completions.h"
+#include "src/core/timer.h"
+
+/* How long the loop's thread rests after a call that drove the loop. */
+#define RL_REST (2 * QUORUM_MILLISECOND)
+
+/* How long the loop's thread keeps driving after several calls at a time: it serves them all with few switches. */
+#define RL_CROWDED (20 * QUORUM_MILLISECOND)
+
+enum rl_driver { RL_NOBODY, RL_LOOPS_THREAD, RL_CALLING_THREAD };
 
 enum rl_closing { RL_OPEN, RL_CLOSING, RL_CLOSING_ASYNC };
 
@@ -16,8 +31,19 @@ struct rl_loop_thread {
     struct ev_loop *loop;
     pthread_t thread;
     redlock_allocator allocator; /* the client's; outlives it */
-    atomic_bool at_work;         /* the thread is not waiting for events: the client may be in the middle of a change */
-    atomic_int closing;          /* enum rl_closing */
+    redlock_client *client;
+    pthread_mutex_t turn;     /* held by the thread that works on the client; a driver that polls releases it */
+    _Atomic pthread_t worker; /* that thread; 0: none, so the client is not in the middle of a change */
+    enum rl_driver driver;
+    const bool *awaited;     /* ends the drive of a calling thread */
+    bool wanted;             /* a calling thread wants to drive the next time */
+    quorum_time crowded;     /* until then no calling thread drives: there were several calls at a time */
+    bool asked;              /* the loop's thread has been woken to call the callbacks of events */
+    bool ended;              /* the client is closed */
+    int rest;                /* epoll: wakes the loop's thread that rests, once for each wake-up or expired timer */
+    struct rl_wakeup *rouse; /* the same; nobody reads it */
+    struct rl_timer end_of_rest;
+    atomic_int closing; /* enum rl_closing */
     struct rl_calls calls;
     struct rl_completions completions;
     atomic_uint queued; /* asynchronous calls whose callback has not run */
@@ -37,6 +63,18 @@ void rl_loop_thread_take_calls(redlock_client *client);
  * client is closed, and only its last callbacks are left. */
 bool rl_loop_thread_queue(redlock_client *client, struct rl_call *call);
 
+/* The same for a blocking call, for which a dispatching thread does not gather. */
+bool rl_loop_thread_queue_now(redlock_client *client, struct rl_call *call);
+
+/* Starts a call, and drives the loop until *ended. false: nothing was done; another thread drives. */
+bool rl_loop_thread_drive(redlock_client *client, struct rl_call *call, const bool *ended);
+
+/* The callbacks of events may be called: this is the loop's thread. If it is not, that one is woken for them. */
+bool rl_loop_thread_calls_back(redlock_client *client);
+/* The call for which a calling thread drives has ended: it must not poll again. */
+bool rl_loop_thread_is_done(const redlock_client *client);
+
+/* The calling thread works on the client: this is inside one of the client's callbacks. */
 bool rl_loop_thread_is_current(const redlock_client *client);
 
 /* Begins a close. false: there is one in progress. */

@@ -204,7 +204,7 @@ static void end(struct rl_operation *operation, bool reports)
     rl_core_give(&client->core, operation, operation->size);
 }
 
-bool rl_operations_notify(redlock_client *client)
+void rl_operations_notify(redlock_client *client)
 {
     struct rl_operations *operations = &client->operations;
     for (unsigned reports = 0; operations->completed && reports < REPORTS_PER_TURN; reports++) {
@@ -212,7 +212,6 @@ bool rl_operations_notify(redlock_client *client)
         operations->completed = operation->next;
         end(operation, true);
     }
-    return operations->completed != NULL;
 }
 
 static bool is_cancelled(const struct rl_operation *operation)

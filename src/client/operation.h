@@ -124,8 +124,8 @@ void rl_operation_refuse(struct rl_operation *operation, const redlock_result *w
 /* Sets the deadline; if wait_ms is 0, the operation ends at once with REDLOCK_TIMED_OUT. timer.fire must be set. */
 void rl_operation_wait(struct rl_operation *operation, int64_t wait_ms);
 
-/* Calls the callbacks of completed operations, up to a bound per turn. true: some are left. */
-bool rl_operations_notify(redlock_client *client);
+/* Calls the callbacks of completed operations, up to a bound per turn. */
+void rl_operations_notify(redlock_client *client);
 
 /* Ends the operations whose cancellation was called, or all of them. */
 void rl_operations_cancel(redlock_client *client, bool all);

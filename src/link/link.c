@@ -39,13 +39,26 @@ static void leave_list(struct rl_link *link)
     link->listed = false;
 }
 
+/* --------------------------------------------------------------------------------------------------------- watchers */
+
+static void watch(struct rl_link *link, ev_io *watcher, bool on)
+{
+    if (on == (bool)ev_is_active(watcher))
+        return;
+    link->writes->watchers_changed = true;
+    if (on)
+        ev_io_start(link->writes->loop, watcher);
+    else
+        ev_io_stop(link->writes->loop, watcher);
+}
+
 /* ---------------------------------------------------------------------------------------------------------- closing */
 
 /* The context is gone, or will be. */
 static void forget_context(struct rl_link *link)
 {
-    ev_io_stop(link->writes->loop, &link->readable);
-    ev_io_stop(link->writes->loop, &link->writable);
+    watch(link, &link->readable, false);
+    watch(link, &link->writable, false);
     if (link->listed)
         leave_list(link);
     link->context = NULL;
@@ -181,14 +194,6 @@ static void end_of_output(struct rl_link *link)
         resize(link, OUTPUT_FIRST);
 }
 
-static void watch_writable(struct rl_link *link, bool on)
-{
-    if (on)
-        ev_io_start(link->writes->loop, &link->writable);
-    else if (ev_is_active(&link->writable))
-        ev_io_stop(link->writes->loop, &link->writable);
-}
-
 static void write_plain(struct rl_link *link)
 {
     struct rl_output *output = &link->output;
@@ -202,7 +207,7 @@ static void write_plain(struct rl_link *link)
         return;
     }
     output->written += sent > 0 ? (size_t)sent : 0;
-    watch_writable(link, output->written < output->released);
+    watch(link, &link->writable, output->written < output->released);
     end_of_output(link);
 }
 
@@ -239,7 +244,7 @@ static void write_tls(struct rl_link *link)
         if ((link->unwritten || output->written < output->released) && !write_piece(link))
             return;
     while (!link->unwritten && output->written < output->released);
-    watch_writable(link, link->unwritten && rl_tls_wants_to_write(link->session));
+    watch(link, &link->writable, link->unwritten && rl_tls_wants_to_write(link->session));
     end_of_output(link);
 }
 
@@ -394,25 +399,25 @@ static void on_writable(struct ev_loop *loop, ev_io *watcher, int events)
 static void add_read(void *data)
 {
     struct rl_link *link = data;
-    ev_io_start(link->writes->loop, &link->readable);
+    watch(link, &link->readable, true);
 }
 
 static void delete_read(void *data)
 {
     struct rl_link *link = data;
-    ev_io_stop(link->writes->loop, &link->readable);
+    watch(link, &link->readable, false);
 }
 
 static void add_write(void *data)
 {
     struct rl_link *link = data;
-    ev_io_start(link->writes->loop, &link->writable);
+    watch(link, &link->writable, true);
 }
 
 static void delete_write(void *data)
 {
     struct rl_link *link = data;
-    ev_io_stop(link->writes->loop, &link->writable);
+    watch(link, &link->writable, false);
 }
 
 static void cleanup(void *data)

@@ -218,7 +218,7 @@ static void report_event(struct rl_lease *lease, const struct rl_event *event)
     }
 }
 
-bool rl_leases_notify(struct rl_locks *locks)
+void rl_leases_notify(struct rl_locks *locks)
 {
     struct rl_leases *leases = &locks->leases;
     for (unsigned reported = 0; leases->noticed && reported < 1024; reported++) {
@@ -232,7 +232,6 @@ bool rl_leases_notify(struct rl_locks *locks)
                 report_event(lease, event);
         rl_lease_unref(lease);
     }
-    return leases->noticed != NULL;
 }
 
 /* ------------------------------------------------------------------------------------------------------------- search */

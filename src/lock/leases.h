@@ -51,8 +51,8 @@ void rl_leases_mark_lost(struct rl_locks *locks, enum quorum_lease_event_type wh
  * callbacks. */
 void rl_leases_wake_due(struct rl_locks *locks);
 
-/* Calls the event callbacks. true: some are left for the next turn. */
-bool rl_leases_notify(struct rl_locks *locks);
+/* Calls the event callbacks, up to a bound per turn. */
+void rl_leases_notify(struct rl_locks *locks);
 
 /* The lease with this token, lost or not; or NULL. */
 struct rl_lease *rl_leases_find_token(struct rl_locks *locks, const char *resource, size_t size, struct rl_text token);

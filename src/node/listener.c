@@ -12,12 +12,26 @@
 #include "src/node/nodes.h"
 #include "src/node/reply.h"
 
+static void start_watcher(struct rl_listener *listener)
+{
+    struct rl_nodes *nodes = listener->node->nodes;
+    nodes->writes.watchers_changed = true;
+    ev_io_start(nodes->core->loop, &listener->watcher);
+}
+
+static void stop_watcher(struct rl_listener *listener)
+{
+    struct rl_nodes *nodes = listener->node->nodes;
+    nodes->writes.watchers_changed = true;
+    ev_io_stop(nodes->core->loop, &listener->watcher);
+}
+
 static void disconnect(struct rl_listener *listener)
 {
     struct rl_node *node = listener->node;
     bool was_up = listener->up;
     if (listener->context) {
-        ev_io_stop(node->nodes->core->loop, &listener->watcher);
+        stop_watcher(listener);
         redisFree(listener->context);
         listener->context = NULL;
         listener->tls = NULL; /* freed with it */
@@ -140,12 +154,11 @@ static bool take_all(struct rl_listener *listener)
 
 static void watch(struct rl_listener *listener, int events)
 {
-    struct ev_loop *loop = listener->node->nodes->core->loop;
     if ((listener->watcher.events & (EV_READ | EV_WRITE)) == events)
         return;
-    ev_io_stop(loop, &listener->watcher);
+    stop_watcher(listener);
     ev_io_set(&listener->watcher, listener->context->fd, events);
-    ev_io_start(loop, &listener->watcher);
+    start_watcher(listener);
 }
 
 /* TLS reports when it needs a writable socket. While it waits for the server, write interest would only spin the
@@ -248,7 +261,7 @@ static void connect_now(struct rl_listener *listener)
     rl_reader_attach(&listener->reader, listener->context->reader);
     ev_io_init(&listener->watcher, on_event, listener->context->fd, EV_WRITE);
     listener->watcher.data = listener;
-    ev_io_start(node->nodes->core->loop, &listener->watcher);
+    start_watcher(listener);
     rl_timer_set(&node->nodes->core->timers, &listener->timer, quorum_time_add(rl_now(), node->attempts.timeout));
     listener->unwritten = true;
     if (!start_tls(listener) || !queue_commands(listener))

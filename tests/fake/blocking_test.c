@@ -460,6 +460,114 @@ START_TEST(an_event_callback_may_ask_what_no_node_is_asked_for)
 }
 END_TEST
 
+/* --- The calling thread drives the loop --- */
+
+static struct {
+    pthread_t caller;
+    atomic_bool drove;     /* a call of the caller was decided on its own thread */
+    atomic_bool on_caller; /* an event callback ran there */
+} drives;
+
+static void note_thread(int level, const char *text, void *arg)
+{
+    (void)level;
+    (void)arg;
+    if (strncmp(text, "acquire ", 8) == 0 && pthread_equal(pthread_self(), drives.caller))
+        atomic_store(&drives.drove, true);
+}
+
+/* Acquires and releases until the calling thread has driven the loop, and the loop's thread rests. */
+static void drive(void)
+{
+    redlock_lock *mine;
+    for (atomic_store(&drives.drove, false); !atomic_load(&drives.drove);) {
+        ck_assert_status(redlock_acquire(scene.client, "driven", NULL, &mine, NULL), REDLOCK_OK);
+        ck_assert_status(redlock_release(&mine, NULL), REDLOCK_OK);
+    }
+}
+
+static void connect_to_drive(void)
+{
+    memset(&drives, 0, sizeof drives);
+    drives.caller = pthread_self();
+    scene.options.log = note_thread;
+    scene.options.log_level = REDLOCK_LOG_DEBUG;
+    scene_connect();
+    drive();
+}
+
+/* Calls that end at once read nothing: as many as there are, the loop's thread finds that a node has disconnected. */
+START_TEST(calls_without_a_wait_do_not_keep_the_loop_from_reading)
+{
+    connect_to_drive();
+    fake_server_drop(scene.node[0], FAKE_CLOSE);
+    while (fake_server_accepted(scene.node[0]) < 2)
+        ck_assert_status(redlock_acquire(scene.client, "", NULL, &lock, NULL), REDLOCK_INVALID);
+    close_client();
+}
+END_TEST
+
+static void note_event(redlock_lock *mine, int event, int loss, int64_t validity_ms, void *arg)
+{
+    (void)mine;
+    (void)event;
+    (void)loss;
+    (void)validity_ms;
+    atomic_store(&drives.on_caller, pthread_equal(pthread_self(), drives.caller));
+    redlock_cancel(arg);
+}
+
+/* Also while the calling thread waits for another lock. */
+START_TEST(events_are_reported_on_the_clients_own_thread)
+{
+    redlock_lock *other;
+    redlock_acquire_options waiting = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    connect_to_drive();
+    hold_majority();
+    ck_assert_status(redlock_cancellation_create(scene.client, &cancellation), REDLOCK_OK);
+    options.ttl_ms = 300;
+    options.no_renewal = 1;
+    options.event = note_event;
+    options.event_arg = waiting.cancellation = cancellation;
+    waiting.wait_ms = REDLOCK_FOREVER;
+    ck_assert_status(redlock_acquire(scene.client, "other", &options, &other, NULL), REDLOCK_OK);
+    ck_assert_status(redlock_acquire(scene.client, "stock", &waiting, &lock, &result), REDLOCK_CANCELLED);
+    ck_assert(!atomic_load(&drives.on_caller));
+    ck_assert_status(redlock_release(&other, NULL), REDLOCK_LOST);
+    redlock_cancellation_destroy(&cancellation);
+    close_client();
+}
+END_TEST
+
+static void *acquire_beside(void *arg)
+{
+    redlock_lock *mine;
+    int *status = arg;
+    *status = redlock_acquire(scene.client, "beside", NULL, &mine, NULL);
+    if (*status == REDLOCK_OK)
+        *status = redlock_release(&mine, NULL);
+    return NULL;
+}
+
+/* While the calling thread drives for its own call, it also serves the calls of others. */
+START_TEST(a_thread_that_waits_serves_the_others)
+{
+    pthread_t other;
+    int status = 1;
+    redlock_acquire_options waiting = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    waiting.wait_ms = 1000;
+    connect_to_drive();
+    hold_majority();
+    ck_assert_int_eq(pthread_create(&other, NULL, acquire_beside, &status), 0);
+    ck_assert_status(redlock_acquire(scene.client, "stock", &waiting, &lock, &result), REDLOCK_TIMED_OUT);
+    ck_assert_int_eq(pthread_join(other, NULL), 0);
+    ck_assert_status(status, REDLOCK_OK);
+    ck_assert_status(redlock_acquire(scene.client, "free", NULL, &lock, &result), REDLOCK_OK);
+    ck_assert_status(redlock_release(&lock, NULL), REDLOCK_OK);
+    close_client();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("blocking face");
@@ -479,5 +587,8 @@ int main(void)
     tcase_add_loop_test(tcase, a_client_is_closed_while_nodes_cannot_be_reached, 0, 2);
     tcase_add_test(tcase, a_call_on_the_clients_own_thread_is_refused);
     tcase_add_test(tcase, an_event_callback_may_ask_what_no_node_is_asked_for);
+    tcase_add_test(tcase, calls_without_a_wait_do_not_keep_the_loop_from_reading);
+    tcase_add_test(tcase, events_are_reported_on_the_clients_own_thread);
+    tcase_add_test(tcase, a_thread_that_waits_serves_the_others);
     return run_suite(suite);
 }

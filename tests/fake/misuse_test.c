@@ -360,7 +360,7 @@ enum { AT_WORK = 1 << 8 }; /* no bit of a wrong result */
 static bool was_at_work(void)
 {
     const struct rl_loop_thread *thread = scene.client->loop_thread;
-    return thread && atomic_load(&thread->at_work);
+    return thread && atomic_load(&thread->worker) != (pthread_t)0;
 }
 
 /* Forks, runs the function in the child, and returns what it returned, or AT_WORK. */

@@ -541,9 +541,10 @@ START_TEST(a_lock_dropped_by_its_own_callback_does_no_harm)
         lock.reset(); // an invalid call here: the library refuses it, and frees the lock when the client is closed
         dropped = true;
     };
+    redlock::lock acquired = client->acquire(key, options);
     {
         const std::lock_guard guard(handing_over);
-        lock = client->acquire(key, options);
+        lock = std::move(acquired);
     }
     wait_for([&] { return dropped.load(); });
     client.reset();

@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "src/client/client.h"
@@ -57,23 +59,32 @@ static bool is_needed(const redlock_client *client)
            rl_calls_are_queued(&client->loop_thread->calls);
 }
 
-static void on_end_of_rest(struct rl_timer *timer)
+static void set_timer(struct rl_loop_thread *thread, quorum_duration delay)
 {
-    (void)timer; /* it only wakes the loop's thread, and is no longer set */
+    const struct itimerspec setting = {.it_value.tv_nsec = (long)delay};
+    assert(delay > 0 && delay <= RL_REST);
+    int error = timerfd_settime(thread->rest.timer, 0, &setting, NULL);
+    assert(error == 0);
+    (void)error;
+    thread->rest.set = true;
 }
 
-static void begin_rest(struct rl_loop_thread *thread)
+static void prolong_rest(struct rl_loop_thread *thread)
 {
-    rl_timer_set(&thread->client->core.timers, &thread->end_of_rest, quorum_time_add(rl_now(), RL_REST));
+    thread->rest.until = quorum_time_add(rl_now(), RL_REST);
+    if (!thread->rest.set)
+        set_timer(thread, RL_REST);
 }
 
 static void rest(struct rl_loop_thread *thread)
 {
-    struct epoll_event event;
+    struct epoll_event event = {0};
     end_turn(thread);
-    epoll_wait(thread->rest, &event, 1, -1);
+    epoll_wait(thread->rest.poll, &event, 1, -1);
     pthread_mutex_lock(&thread->turn);
     begin_turn(thread);
+    if (event.data.fd == thread->rest.timer)
+        thread->rest.set = false;
 }
 
 bool rl_loop_thread_calls_back(redlock_client *client)
@@ -83,7 +94,7 @@ bool rl_loop_thread_calls_back(redlock_client *client)
         return true;
     if (client->locks.leases.noticed && !thread->asked) {
         thread->asked = true;
-        rl_wakeup_signal(thread->rouse);
+        set_timer(thread, 1);
     }
     return false;
 }
@@ -119,22 +130,20 @@ static void drive(struct rl_loop_thread *thread)
     if (is_needed(client))
         return;
     thread->wanted = false;
-    begin_rest(thread);
+    prolong_rest(thread);
 }
 
 /* Nobody drives. */
 static void rest_or_drive(struct rl_loop_thread *thread)
 {
-    redlock_client *client = thread->client;
-    if (thread->end_of_rest.set && !is_needed(client)) {
-        rl_timers_fire(&client->core.timers, rl_now());
-        rl_client_end_operations(client);
-        rl_client_flush(client);
-    }
-    if (thread->end_of_rest.set && !is_needed(client))
-        rest(thread);
-    else
+    quorum_duration left = quorum_time_until(thread->rest.until, rl_now());
+    if (left == 0 || is_needed(thread->client)) {
         drive(thread);
+        return;
+    }
+    if (!thread->rest.set)
+        set_timer(thread, left);
+    rest(thread);
 }
 
 static void *run(void *data)
@@ -204,20 +213,16 @@ static bool drive_until(struct rl_loop_thread *thread, struct rl_call *call, con
     return polled;
 }
 
-/* The loop's thread takes over later: not later than it would, if nothing was read. If the timerfd has expired, that
- * thread may have been woken for it already, and would not be woken again. */
+/* The loop's thread takes over later: not later than it would, if nothing was read. */
 static void stop_driving(struct rl_loop_thread *thread, bool polled)
 {
     redlock_client *client = thread->client;
-    quorum_time now = rl_now();
     if (client->operations.first)
-        thread->crowded = quorum_time_add(now, RL_CROWDED);
+        thread->crowded = quorum_time_add(rl_now(), RL_CROWDED);
     if (polled)
-        begin_rest(thread);
-    if (rl_timers_have_expired(&client->core.timers, now))
-        rl_timers_fire(&client->core.timers, now);
+        prolong_rest(thread);
     rl_client_flush(client);
-    if (!thread->end_of_rest.set || is_needed(client))
+    if (is_needed(client))
         rl_wakeup_signal(client->core.wakeup);
 }
 
@@ -255,9 +260,10 @@ static void free_thread(struct rl_loop_thread *thread)
     redlock_allocator allocator = thread->allocator;
     if (thread->loop)
         ev_loop_destroy(thread->loop);
-    if (thread->rest >= 0)
-        close(thread->rest);
-    rl_wakeup_unref(thread->rouse);
+    if (thread->rest.poll >= 0)
+        close(thread->rest.poll);
+    if (thread->rest.timer >= 0)
+        close(thread->rest.timer);
     pthread_mutex_destroy(&thread->turn);
     rl_free(&allocator, thread);
 }
@@ -270,8 +276,7 @@ static struct rl_loop_thread *create_thread(const redlock_allocator *allocator, 
         return NULL;
     }
     thread->allocator = *allocator;
-    thread->rest = -1;
-    thread->end_of_rest.fire = on_end_of_rest;
+    thread->rest.poll = thread->rest.timer = -1;
     if (pthread_mutex_init(&thread->turn, NULL) != 0) {
         rl_free(allocator, thread);
         thread = NULL;
@@ -284,20 +289,19 @@ static struct rl_loop_thread *create_thread(const redlock_allocator *allocator, 
     return thread;
 }
 
-/* Edge-triggered: what waits for the driver to read it must not keep the loop's thread awake. */
-static bool add(int rest, int descriptor)
+/* Edge-triggered: nobody reads the timer, and a driver the wake-ups. */
+static bool add(int poll, int descriptor)
 {
-    struct epoll_event event = {.events = EPOLLIN | EPOLLET};
-    return epoll_ctl(rest, EPOLL_CTL_ADD, descriptor, &event) == 0;
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = descriptor};
+    return epoll_ctl(poll, EPOLL_CTL_ADD, descriptor, &event) == 0;
 }
 
 static bool open_rest(struct rl_loop_thread *thread)
 {
-    const struct rl_core *core = &thread->client->core;
-    thread->rouse = rl_wakeup_create();
-    thread->rest = thread->rouse ? epoll_create1(EPOLL_CLOEXEC) : -1;
-    return thread->rest >= 0 && add(thread->rest, thread->rouse->descriptor) &&
-           add(thread->rest, core->wakeup->descriptor) && add(thread->rest, core->timers.descriptor);
+    thread->rest.poll = epoll_create1(EPOLL_CLOEXEC);
+    thread->rest.timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    return thread->rest.poll >= 0 && thread->rest.timer >= 0 && add(thread->rest.poll, thread->rest.timer) &&
+           add(thread->rest.poll, thread->client->core.wakeup->descriptor);
 }
 
 static int begin(redlock_client *client, struct rl_loop_thread *thread, redlock_result *result)

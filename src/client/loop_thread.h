@@ -3,8 +3,8 @@
  *
  * One thread at a time drives the loop: it polls, reads and writes. Usually that is the loop's thread. While lone
  * blocking calls follow each other closely, the calling thread drives the loop until its call has ended: that saves a
- * call two switches between threads. The loop's thread rests meanwhile, until it is woken or a timer is due. It drives
- * again as soon as something waits, or when no call has driven for RL_REST: late replies may wait that long.
+ * call two switches between threads. The loop's thread rests meanwhile. It drives again as soon as something waits, or
+ * when no call has driven for RL_REST: late replies and timers may wait that long.
  */
 #ifndef RL_LOOP_THREAD_H
 #define RL_LOOP_THREAD_H
@@ -13,9 +13,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "quorum/time.h"
 #include "src/client/calls.h"
 #include "src/client/completions.h"
-#include "src/core/timer.h"
 
 /* How long the loop's thread rests after a call that drove the loop. */
 #define RL_REST (2 * QUORUM_MILLISECOND)
@@ -35,14 +35,17 @@ struct rl_loop_thread {
     pthread_mutex_t turn;     /* held by the thread that works on the client; a driver that polls releases it */
     _Atomic pthread_t worker; /* that thread; 0: none, so the client is not in the middle of a change */
     enum rl_driver driver;
-    const bool *awaited;     /* ends the drive of a calling thread */
-    bool wanted;             /* a calling thread wants to drive the next time */
-    quorum_time crowded;     /* until then no calling thread drives: there were several calls at a time */
-    bool asked;              /* the loop's thread has been woken to call the callbacks of events */
-    bool ended;              /* the client is closed */
-    int rest;                /* epoll: wakes the loop's thread that rests, once for each wake-up or expired timer */
-    struct rl_wakeup *rouse; /* the same; nobody reads it */
-    struct rl_timer end_of_rest;
+    const bool *awaited; /* ends the drive of a calling thread */
+    bool wanted;         /* a calling thread wants to drive the next time */
+    quorum_time crowded; /* until then no calling thread drives: there were several calls at a time */
+    bool asked;          /* the loop's thread has been woken to call the callbacks of events */
+    bool ended;          /* the client is closed */
+    struct {
+        int poll;          /* epoll: the loop's thread sleeps here, until the client's wake-up or the timer */
+        int timer;         /* timerfd */
+        bool set;          /* the timer */
+        quorum_time until; /* then the loop's thread drives, unless a calling thread does */
+    } rest;
     atomic_int closing; /* enum rl_closing */
     struct rl_calls calls;
     struct rl_completions completions;

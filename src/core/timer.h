@@ -49,12 +49,6 @@ void rl_timer_stop(struct rl_timers *timers, struct rl_timer *timer);
 /* Fires the timers that are due at `now`. Timers that are set meanwhile wait for the next call. */
 void rl_timers_fire(struct rl_timers *timers, quorum_time now);
 
-/* The descriptor is readable, whether a timer is due or none any more. */
-static inline bool rl_timers_have_expired(const struct rl_timers *timers, quorum_time now)
-{
-    return timers->armed <= now;
-}
-
 /* Sets the descriptor for the earliest timer. Call it before the loop sleeps. */
 void rl_timers_arm(struct rl_timers *timers);
 

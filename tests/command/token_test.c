@@ -311,7 +311,7 @@ END_TEST
 START_TEST(limit_of_open_files_is_named)
 {
     struct program *program =
-        run_shell("for limit in {8..24}; do (ulimit -n $limit; \"$R\" run \"$1\" -- true); done", real_key("limit"));
+        run_shell("for limit in {8..28}; do (ulimit -n $limit; \"$R\" run \"$1\" -- true); done", real_key("limit"));
     const char *errors = program_errors(program);
 
     program_exits(program, 0);

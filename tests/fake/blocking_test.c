@@ -546,6 +546,7 @@ static void *acquire_beside(void *arg)
     *status = redlock_acquire(scene.client, "beside", NULL, &mine, NULL);
     if (*status == REDLOCK_OK)
         *status = redlock_release(&mine, NULL);
+    redlock_cancel(cancellation);
     return NULL;
 }
 
@@ -554,16 +555,16 @@ START_TEST(a_thread_that_waits_serves_the_others)
 {
     pthread_t other;
     int status = 1;
-    redlock_acquire_options waiting = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    waiting.wait_ms = 1000;
     connect_to_drive();
     hold_majority();
+    ck_assert_status(redlock_cancellation_create(scene.client, &cancellation), REDLOCK_OK);
+    options.cancellation = cancellation;
+    options.wait_ms = REDLOCK_FOREVER;
     ck_assert_int_eq(pthread_create(&other, NULL, acquire_beside, &status), 0);
-    ck_assert_status(redlock_acquire(scene.client, "stock", &waiting, &lock, &result), REDLOCK_TIMED_OUT);
+    ck_assert_status(redlock_acquire(scene.client, "stock", &options, &lock, &result), REDLOCK_CANCELLED);
     ck_assert_int_eq(pthread_join(other, NULL), 0);
     ck_assert_status(status, REDLOCK_OK);
-    ck_assert_status(redlock_acquire(scene.client, "free", NULL, &lock, &result), REDLOCK_OK);
-    ck_assert_status(redlock_release(&lock, NULL), REDLOCK_OK);
+    redlock_cancellation_destroy(&cancellation);
     close_client();
 }
 END_TEST

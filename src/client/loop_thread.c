@@ -23,7 +23,7 @@ void rl_loop_thread_take_calls(redlock_client *client)
         rl_calls_start(&client->loop_thread->calls);
 }
 
-/* A thread reads `worker` to find itself there, and a forked child, which has one thread, to find anybody. */
+/* A thread reads `worker` to learn whether it works on the client; a forked child, whether a thread did at the fork. */
 static void begin_turn(struct rl_loop_thread *thread)
 {
     atomic_store_explicit(&thread->worker, pthread_self(), memory_order_relaxed);
@@ -213,7 +213,7 @@ static bool drive_until(struct rl_loop_thread *thread, struct rl_call *call, con
     return polled;
 }
 
-/* The loop's thread takes over later: not later than it would, if nothing was read. */
+/* The loop's thread drives when its rest ends. A call that read nothing does not prolong the rest. */
 static void stop_driving(struct rl_loop_thread *thread, bool polled)
 {
     redlock_client *client = thread->client;
@@ -289,7 +289,7 @@ static struct rl_loop_thread *create_thread(const redlock_allocator *allocator, 
     return thread;
 }
 
-/* Edge-triggered: nobody reads the timer, and a driver the wake-ups. */
+/* Edge-triggered: no thread reads the timer, and the driver reads the wake-ups. */
 static bool add(int poll, int descriptor)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = descriptor};

@@ -269,6 +269,7 @@ static void take(struct sim_slot *slot, redlock_lock *lock)
     slot->holding.since = sim_world->now + slot->process->lag;
     slot->holding.lost_told = false;
     slot->holding.told_end = 0;
+    slot->holding.told_failure = false;
     slot->holding.fence = redlock_lock_fence(lock);
 }
 

@@ -285,12 +285,20 @@ static bool sets_again(const char *bytes, size_t size)
     return contains(bytes, size, rl_scripts[RL_SCRIPT_HEAL].sha1) || contains(bytes, size, "$4\r\nheal\r\n");
 }
 
+/* No majority has confirmed the lock since a renewal of it failed in an earlier turn. In one turn a renewal may be
+ * confirmed, and a later one fail, before the bytes that follow from the first leave. */
+static bool is_unconfirmed(const struct sim_holding *holding)
+{
+    return holding->told_failure && holding->lock->lease->rules.failures &&
+           sim_holding_end(holding) <= holding->told_end;
+}
+
 /* A key may be set again only if a majority has just confirmed the lock. */
 static void check_healing(const struct sim_process *process, const char *bytes, size_t size)
 {
     for (unsigned i = 0; i < sim_world->config.slots; i++) {
         const struct sim_holding *holding = &process->slots[i].holding;
-        if (holding->lock && holding->lock->lease->rules.failures && sets_again(bytes, size) &&
+        if (holding->lock && is_unconfirmed(holding) && sets_again(bytes, size) &&
             contains(bytes, size, redlock_lock_token(holding->lock)))
             sim_violate(SIM_EXCLUSION, "client %u sets '%s' again, though no majority has confirmed that it has it",
                         process->index + 1, sim_holding_name(holding));
@@ -374,6 +382,7 @@ static void check_holding(struct sim_slot *slot, quorum_time began)
         sim_violate(SIM_TOLD, "client %u: the end of its lock on '%s' moved back by %.3f ms", process->index + 1,
                     sim_holding_name(holding), (double)(holding->told_end - end) / 1e6);
     holding->told_end = end;
+    holding->told_failure = holding->lock->lease->rules.failures > 0;
     if (!holding->lost_told && (lost || end <= began))
         sim_violate(SIM_TOLD, "client %u: its lock on '%s' ended %.3f ms before the turn in which it was not told",
                     process->index + 1, sim_holding_name(holding), (double)(began - end) / 1e6);

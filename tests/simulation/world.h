@@ -178,6 +178,7 @@ struct sim_holding {
     bool shared;
     quorum_time since;    /* true time */
     quorum_time told_end; /* the latest end of validity seen, by the process' clock */
+    bool told_failure;    /* the last turn ended with a failed renewal */
     bool lost_told;
     uint64_t fence;            /* its fencing token; 0: none */
     uint64_t floor[SIM_NAMES]; /* the resource's largest token that any client had when this acquire began */

@@ -466,19 +466,26 @@ static void hold_dispatch(redlock_client *called, const redlock_result *told, vo
     pthread_barrier_wait(&barrier);
 }
 
-START_TEST(a_second_thread_that_dispatches_is_refused)
+/* Returns the thread that dispatches, and is inside a callback until the barrier; a query has completed meanwhile. */
+static pthread_t start_dispatch(int *status)
 {
     pthread_t thread;
-    int status = 1;
     connect_client();
     pthread_barrier_init(&barrier, NULL, 2);
     ck_assert_status(redlock_ready_async(client, 0, hold_dispatch, &answer), REDLOCK_OK);
     scene.started++;
     wait_for_completions();
-    ck_assert_int_eq(pthread_create(&thread, NULL, dispatch_once, &status), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, dispatch_once, status), 0);
     pthread_barrier_wait(&barrier);
     scene_start_query(&other, "stock");
     wait_for_completions();
+    return thread;
+}
+
+START_TEST(a_second_thread_that_dispatches_is_refused)
+{
+    int status = 1;
+    pthread_t thread = start_dispatch(&status);
     ck_assert_status(redlock_dispatch(client), REDLOCK_INVALID);
     ck_assert_uint_eq(other.told, 0);
     assert_logged("another thread is dispatching");
@@ -494,17 +501,8 @@ END_TEST
 /* The close waits until the dispatching thread has left, and runs what it has not. */
 START_TEST(a_close_waits_for_the_thread_that_dispatches)
 {
-    pthread_t thread;
     int status = 1;
-    connect_client();
-    pthread_barrier_init(&barrier, NULL, 2);
-    ck_assert_status(redlock_ready_async(client, 0, hold_dispatch, &answer), REDLOCK_OK);
-    scene.started++;
-    wait_for_completions();
-    ck_assert_int_eq(pthread_create(&thread, NULL, dispatch_once, &status), 0);
-    pthread_barrier_wait(&barrier);
-    scene_start_query(&other, "stock");
-    wait_for_completions();
+    pthread_t thread = start_dispatch(&status);
     pthread_barrier_wait(&barrier);
     close_client();
     ck_assert_uint_eq(other.told, 1);

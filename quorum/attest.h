@@ -5,7 +5,7 @@
  * evidence of its process, which a copy of the data does not bring along (role, replication history, evicted keys).
  *
  * The marker alone proves that the node was not flushed. A failover there and back brings the old marker along with the
- * copied data; only a look at the evidence shows it. A look costs the server about six times as much as reading the
+ * copied data; only a look at the evidence shows it. A look costs the server several times as much as reading the
  * marker, so one look vouches for the evidence for QUORUM_LOOK_LASTS. The client renews an old look along with releases,
  * which nobody waits for as for an acquire.
  */

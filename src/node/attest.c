@@ -1,6 +1,9 @@
 #include "src/node/attest.h"
 
 #include <assert.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "src/core/clock.h"
 #include "src/core/memory.h"
@@ -10,16 +13,27 @@
 #include "src/node/nodes.h"
 #include "src/node/reply.h"
 
-/* A request for a proof. Several may be in flight to one node: each turn that sends grants sends one. */
+/* The marker, and for a look the evidence of the server's process ahead of it. They need not be of one moment: the node
+ * executes all of them behind the grants, and evidence that has changed does not change back. Several proofs may be in
+ * flight to one node: each turn that sends grants requests one. */
 struct rl_proof {
-    struct rl_request request;
-    struct rl_proof *next; /* in the list of spare ones */
+    struct rl_request marker;
+    struct rl_request replication, statistics; /* a look's sections of INFO; the latter where keys may be evicted */
+    struct rl_proof *next;                     /* in the list of spare ones */
+    unsigned pending;                          /* requests */
     bool look;
+    char role[12], history[41], evicted[24]; /* as shown; "": not yet */
 };
 
 static void answered(struct rl_request *request, const struct rl_answer *answer);
+static void replication_answered(struct rl_request *request, const struct rl_answer *answer);
+static void statistics_answered(struct rl_request *request, const struct rl_answer *answer);
 static const struct rl_request_type type = {.answered = answered};
+static const struct rl_request_type replication_type = {.answered = replication_answered};
+static const struct rl_request_type statistics_type = {.answered = statistics_answered};
 static const struct rl_sender sender = {&type};
+static const struct rl_sender replication_sender = {&replication_type};
+static const struct rl_sender statistics_sender = {&statistics_type};
 
 /* ---------------------------------------------------------------------------------------------------------- lifetime */
 
@@ -31,12 +45,15 @@ static struct rl_proof *create(struct rl_nodes *nodes)
     else
         proof = rl_allocate(&nodes->core->allocator, sizeof *proof);
     if (proof)
-        *proof = (struct rl_proof){.request.sender = &sender};
+        *proof = (struct rl_proof){.marker.sender = &sender,
+                                   .replication.sender = &replication_sender,
+                                   .statistics.sender = &statistics_sender};
     return proof;
 }
 
 static void keep_spare(struct rl_nodes *nodes, struct rl_proof *proof)
 {
+    assert(proof->pending == 0);
     proof->next = nodes->spare_proofs;
     nodes->spare_proofs = proof;
 }
@@ -66,47 +83,80 @@ void rl_attest_renew_look(struct rl_node *node, quorum_time now)
     node->nodes->unproven |= quorum_node(node->index);
 }
 
+enum part { MARKER, REPLICATION, STATISTICS, PARTS };
+
 /* Formats the command for the first node that needs it; the same bytes go to every node. */
-static bool format(const struct rl_nodes *nodes, bool look, bool use_eval, struct rl_command *command)
+static bool format(const struct rl_nodes *nodes, enum part part, struct rl_command *command)
 {
     if (command->bytes)
         return true;
     command->count = 0;
-    if (look) {
-        rl_command_script(command, RL_SCRIPT_ATTEST, use_eval, "1");
-        rl_command_add_text(command, nodes->core->options.marker_key);
-    } else {
+    if (part == MARKER) {
         rl_command_add(command, "GETRANGE", 8);
         rl_command_add_text(command, nodes->core->options.marker_key);
         rl_command_add(command, "0", 1);
         rl_command_add(command, RL_LIMIT_TEXT(RL_MARKER_LAST), sizeof RL_LIMIT_TEXT(RL_MARKER_LAST) - 1);
+    } else {
+        rl_command_add(command, "INFO", 4);
+        rl_command_add_text(command, part == REPLICATION ? "replication" : "stats");
     }
     return rl_command_format(command);
 }
 
-/* A look that decides about grants whose proof has arrived already. */
-static bool send_look(struct rl_node *node, struct rl_proof *proof, bool use_eval)
+static bool send(struct rl_node *node, struct rl_proof *proof, enum part part, struct rl_command commands[PARTS],
+                 quorum_time now)
 {
-    struct rl_command command;
-    command.bytes = NULL;
-    proof->look = true;
-    proof->request.use_eval = use_eval;
-    bool sent = format(node->nodes, true, use_eval, &command) && rl_node_send(node, &proof->request, &command);
-    rl_command_free(&command);
+    struct rl_request *requests[PARTS] = {&proof->marker, &proof->replication, &proof->statistics};
+    if (!format(node->nodes, part, &commands[part]) || !rl_node_send_at(node, requests[part], &commands[part], now))
+        return false;
+    proof->pending++;
+    return true;
+}
+
+/* The marker comes last: its reply ends the proof. false: a part may have been sent. */
+static bool send_all(struct rl_node *node, struct rl_proof *proof, bool look, struct rl_command commands[PARTS],
+                     quorum_time now)
+{
+    bool evicts = node->attest.rules.always_look;
+    proof->look = look;
+    proof->role[0] = proof->history[0] = '\0';
+    strcpy(proof->evicted, evicts ? "" : "-");
+    if (look &&
+        !(send(node, proof, REPLICATION, commands, now) && (!evicts || send(node, proof, STATISTICS, commands, now))))
+        return false;
+    return send(node, proof, MARKER, commands, now);
+}
+
+static void begin_commands(struct rl_command commands[PARTS])
+{
+    for (unsigned i = 0; i < PARTS; i++)
+        commands[i].bytes = NULL;
+}
+
+static void free_commands(struct rl_command commands[PARTS])
+{
+    for (unsigned i = 0; i < PARTS; i++)
+        rl_command_free(&commands[i]);
+}
+
+/* A look that decides about grants whose proof has arrived already. */
+static bool send_look(struct rl_node *node, struct rl_proof *proof)
+{
+    struct rl_command commands[PARTS];
+    begin_commands(commands);
+    bool sent = send_all(node, proof, true, commands, rl_now());
+    free_commands(commands);
     return sent;
 }
 
 /* If the proof cannot be requested, break the connection: its grants would wait indefinitely. */
-static void prove(struct rl_node *node, struct rl_command kinds[2], quorum_time now)
+static void prove(struct rl_node *node, struct rl_command commands[PARTS], quorum_time now)
 {
     bool look = node->nodes->aging & quorum_node(node->index) || quorum_attest_needs_look(&node->attest.rules, now);
     struct rl_proof *proof = create(node->nodes);
-    if (proof)
-        proof->look = look;
-    if (proof && format(node->nodes, look, false, &kinds[look]) &&
-        rl_node_send_at(node, &proof->request, &kinds[look], now))
+    if (proof && send_all(node, proof, look, commands, now))
         return;
-    if (proof)
+    if (proof && proof->pending == 0)
         keep_spare(node->nodes, proof);
     if (rl_link_is_open(&node->link))
         rl_node_break(node, false, "no memory for the proof of its grants");
@@ -114,20 +164,19 @@ static void prove(struct rl_node *node, struct rl_command kinds[2], quorum_time 
 
 void rl_attest_send(struct rl_nodes *nodes)
 {
-    struct rl_command kinds[2]; /* the marker alone, a look */
+    struct rl_command commands[PARTS];
     if (!nodes->unproven)
         return;
-    kinds[false].bytes = kinds[true].bytes = NULL;
+    begin_commands(commands);
     quorum_time now = rl_now();
     while (nodes->unproven) {
         struct rl_node *node = &nodes->node[__builtin_ctz(nodes->unproven)];
         nodes->unproven &= nodes->unproven - 1;
         if (rl_node_is_ready(node))
-            prove(node, kinds, now);
+            prove(node, commands, now);
     }
     nodes->aging = 0;
-    rl_command_free(&kinds[false]);
-    rl_command_free(&kinds[true]);
+    free_commands(commands);
 }
 
 /* ----------------------------------------------------------------------------------------------------------- waiting */
@@ -188,34 +237,40 @@ static void settle(struct rl_node *node, enum quorum_proof proof, quorum_time no
     }
 }
 
+/* As the guard script shows it: evidence, a newline, and the marker. */
 static enum quorum_proof judge(struct rl_node *node, const struct rl_proof *proof, const struct rl_answer *answer)
 {
-    if (answer->reply->type != REDIS_REPLY_STRING)
+    char text[QUORUM_SHOWN_MAX];
+    const redisReply *marker = answer->reply;
+    struct quorum_shown shown = {.look = proof->look, .sent = proof->marker.sent, .received = answer->now};
+    if (marker->type != REDIS_REPLY_STRING)
         return QUORUM_NOT_PROVEN;
-    const struct quorum_shown shown = {.look = proof->look,
-                                       .sent = proof->request.sent,
-                                       .received = answer->now,
-                                       .bytes = answer->reply->str,
-                                       .size = (size_t)answer->reply->len};
+    shown.bytes = marker->str;
+    shown.size = (size_t)marker->len;
+    if (proof->look) {
+        size_t evidence =
+            (size_t)snprintf(text, sizeof text, "%s %s %s\n", proof->role, proof->history, proof->evicted);
+        if (shown.size > sizeof text - evidence)
+            return QUORUM_NOT_PROVEN;
+        memcpy(text + evidence, shown.bytes, shown.size);
+        shown.bytes = text;
+        shown.size += evidence;
+        shown.sent = proof->replication.sent;
+    }
     return quorum_attest_prove(&node->attest.rules, &shown);
 }
 
-/* true: the proof was requested again. */
-static bool take_reply(struct rl_node *node, struct rl_proof *proof, const struct rl_answer *answer)
+static void take_marker(struct rl_node *node, struct rl_proof *proof, const struct rl_answer *answer)
 {
-    if (proof->look && !proof->request.use_eval && rl_reply_is_error(answer->reply, "NOSCRIPT") &&
-        send_look(node, proof, true))
-        return true;
     enum quorum_proof proven = judge(node, proof, answer);
     if (proven == QUORUM_LOOK_AGAIN) {
-        if (send_look(node, proof, false))
-            return true;
+        if (send_look(node, proof))
+            return;
         proven = QUORUM_NOT_PROVEN;
     }
     if (proven != QUORUM_PROVEN)
         rl_guard_doubt(node);
     settle(node, proven, answer->now);
-    return false;
 }
 
 static void answered(struct rl_request *request, const struct rl_answer *answer)
@@ -226,9 +281,42 @@ static void answered(struct rl_request *request, const struct rl_answer *answer)
         report_overdue(node, answer->now);
         return;
     }
-    if (answer->kind == RL_ANSWER_REPLY && take_reply(node, proof, answer))
-        return;
-    if (answer->kind != RL_ANSWER_REPLY)
+    proof->pending--;
+    if (answer->kind == RL_ANSWER_REPLY)
+        take_marker(node, proof, answer);
+    else
         rl_attest_end(node, answer->now);
-    keep_spare(node->nodes, proof);
+    if (proof->pending == 0)
+        keep_spare(node->nodes, proof);
+}
+
+/* Returns INFO's reply, or NULL. */
+static const redisReply *take_section(struct rl_proof *proof, const struct rl_request *request,
+                                      const struct rl_answer *answer)
+{
+    if (answer->kind == RL_ANSWER_OVERDUE)
+        return NULL;             /* the marker is overdue as well */
+    if (--proof->pending == 0) { /* the marker could not be sent behind it */
+        keep_spare(request->node->nodes, proof);
+        return NULL;
+    }
+    return answer->kind == RL_ANSWER_REPLY && answer->reply->type == REDIS_REPLY_STRING ? answer->reply : NULL;
+}
+
+static void replication_answered(struct rl_request *request, const struct rl_answer *answer)
+{
+    struct rl_proof *proof = (struct rl_proof *)(void *)((char *)request - offsetof(struct rl_proof, replication));
+    const redisReply *info = take_section(proof, request, answer);
+    if (!info)
+        return;
+    rl_reply_info(info, "role", proof->role, sizeof proof->role);
+    rl_reply_info(info, "master_replid", proof->history, sizeof proof->history);
+}
+
+static void statistics_answered(struct rl_request *request, const struct rl_answer *answer)
+{
+    struct rl_proof *proof = (struct rl_proof *)(void *)((char *)request - offsetof(struct rl_proof, statistics));
+    const redisReply *info = take_section(proof, request, answer);
+    if (info)
+        rl_reply_info(info, "evicted_keys", proof->evicted, sizeof proof->evicted);
 }

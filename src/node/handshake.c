@@ -15,24 +15,6 @@
 
 /* ---------------------------------------------------------------------------------------------------------- replies */
 
-static void copy_line(const redisReply *info, const char *field, char *value, size_t size)
-{
-    size_t name = strlen(field), used = 0;
-    const char *end = info->str + info->len;
-    value[0] = '\0';
-    for (const char *line = info->str; line < end;) {
-        const char *stop = memchr(line, '\n', (size_t)(end - line));
-        stop = stop ? stop : end;
-        if ((size_t)(stop - line) > name && memcmp(line, field, name) == 0 && line[name] == ':') {
-            for (const char *c = line + name + 1; c < stop && *c != '\r' && used + 1 < size; c++)
-                value[used++] = *c > ' ' && *c < 127 ? *c : '?';
-            value[used] = '\0';
-            return;
-        }
-        line = stop + 1;
-    }
-}
-
 /* One server behind two names would have two votes. A duplicate that has no vote does not cost the other name its
  * vote. */
 bool rl_handshake_is_duplicate(const struct rl_node *node)
@@ -52,12 +34,12 @@ bool rl_handshake_is_duplicate(const struct rl_node *node)
 static void take_version(struct rl_node *node, const redisReply *reply)
 {
     char field[sizeof node->server.name + sizeof "_version"], own[sizeof node->server.version];
-    copy_line(reply, "redis_version", node->server.version, sizeof node->server.version);
-    copy_line(reply, "server_name", node->server.name, sizeof node->server.name);
+    rl_reply_info(reply, "redis_version", node->server.version, sizeof node->server.version);
+    rl_reply_info(reply, "server_name", node->server.name, sizeof node->server.name);
     if (!node->server.name[0] && node->server.version[0])
         snprintf(node->server.name, sizeof node->server.name, "redis");
     snprintf(field, sizeof field, "%s_version", node->server.name);
-    copy_line(reply, field, own, sizeof own);
+    rl_reply_info(reply, field, own, sizeof own);
     if (own[0])
         memcpy(node->server.version, own, sizeof own);
 }
@@ -80,7 +62,7 @@ static void take_server(struct rl_node *node, const redisReply *reply)
     node->server.run_id[0] = node->server.name[0] = node->server.version[0] = '\0';
     if (reply->type != REDIS_REPLY_STRING)
         return;
-    copy_line(reply, "run_id", node->server.run_id, sizeof node->server.run_id);
+    rl_reply_info(reply, "run_id", node->server.run_id, sizeof node->server.run_id);
     take_version(node, reply);
     judge_version(node);
 }
@@ -90,7 +72,7 @@ static void take_replication(struct rl_node *node, const redisReply *reply)
     node->server.role[0] = '\0';
     if (reply->type != REDIS_REPLY_STRING)
         return;
-    copy_line(reply, "role", node->server.role, sizeof node->server.role);
+    rl_reply_info(reply, "role", node->server.role, sizeof node->server.role);
     if (strcmp(node->server.role, "slave") == 0)
         node->findings |= REDLOCK_FINDING_REPLICA;
 }
@@ -99,7 +81,7 @@ static void take_memory(struct rl_node *node, const redisReply *reply)
 {
     char *policy = node->facts.maxmemory_policy;
     if (reply->type == REDIS_REPLY_STRING)
-        copy_line(reply, "maxmemory_policy", policy, sizeof node->facts.maxmemory_policy);
+        rl_reply_info(reply, "maxmemory_policy", policy, sizeof node->facts.maxmemory_policy);
     if (rl_guard_evicts(node))
         node->findings |= REDLOCK_FINDING_EVICTING;
 }
@@ -108,7 +90,7 @@ static void take_persistence(struct rl_node *node, const redisReply *reply)
 {
     char aof[8] = "";
     if (reply->type == REDIS_REPLY_STRING)
-        copy_line(reply, "aof_enabled", aof, sizeof aof);
+        rl_reply_info(reply, "aof_enabled", aof, sizeof aof);
     if (aof[0])
         node->facts.append_only = strcmp(aof, "1") == 0;
     if (aof[0] && strcmp(aof, "1") != 0 && !node->nodes->core->options.guard)

@@ -281,3 +281,21 @@ struct rl_vote rl_reply_vote(enum rl_command_kind command, const redisReply *rep
     }
     return refused(reply);
 }
+
+void rl_reply_info(const redisReply *info, const char *field, char *value, size_t size)
+{
+    size_t name = strlen(field), used = 0;
+    const char *end = info->str + info->len;
+    value[0] = '\0';
+    for (const char *line = info->str; line < end;) {
+        const char *stop = memchr(line, '\n', (size_t)(end - line));
+        stop = stop ? stop : end;
+        if ((size_t)(stop - line) > name && memcmp(line, field, name) == 0 && line[name] == ':') {
+            for (const char *c = line + name + 1; c < stop && *c != '\r' && used + 1 < size; c++)
+                value[used++] = *c > ' ' && *c < 127 ? *c : '?';
+            value[used] = '\0';
+            return;
+        }
+        line = stop + 1;
+    }
+}

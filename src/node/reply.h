@@ -67,6 +67,9 @@ bool rl_reply_error_is_permanent(enum rl_reply_error error);
  * replies. */
 void rl_reply_text(const redisReply *reply, char *text, size_t size);
 
+/* Copies a field of INFO's reply, truncated to fit, '?' for what is not printable; "": it is missing. */
+void rl_reply_info(const redisReply *info, const char *field, char *value, size_t size);
+
 static inline bool rl_reply_is_ok(const redisReply *reply)
 {
     return reply->type == REDIS_REPLY_STATUS && reply->len == 2 && reply->str[0] == 'O' && reply->str[1] == 'K';

@@ -14,7 +14,6 @@ enum rl_script_id {
     RL_SCRIPT_GRANT,
     RL_SCRIPT_KEEP,
     RL_SCRIPT_FREE,
-    RL_SCRIPT_ATTEST,
     RL_SCRIPTS
 };
 

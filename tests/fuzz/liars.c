@@ -266,10 +266,13 @@ void liars_say(size_t index, const void *bytes, size_t size)
     }
 }
 
+#define HISTORY "0123456789abcdef0123456789abcdef01234567"
+
 static void info(struct bytes *reply, const struct resp_command *command, unsigned node)
 {
     char text[256];
-    snprintf(text, sizeof text, "# Server\r\nredis_version:7.0.15\r\nrun_id:%040u\r\nrole:master\r\n", node);
+    snprintf(text, sizeof text,
+             "# Server\r\nredis_version:7.0.15\r\nrun_id:%040u\r\nrole:master\r\nmaster_replid:" HISTORY "\r\n", node);
     (void)command;
     resp_write_text(reply, text);
 }
@@ -290,15 +293,13 @@ static void guard(struct bytes *reply, const struct resp_command *command, unsig
     resp_write_text(reply, command->argv[5].data);
     resp_write_text(reply, "noeviction");
     resp_write_text(reply, "0123456789abcdef");
-    resp_write_text(reply, "evidence\nmarker");
+    resp_write_text(reply, "master " HISTORY " -\nmarker");
 }
 
 static void script(struct bytes *reply, const struct resp_command *command, unsigned node)
 {
     size_t keys = (size_t)strtoull(command->argv[2].data, NULL, 10);
-    if (is_script(command, RL_SCRIPT_ATTEST)) {
-        resp_write_text(reply, "evidence\nmarker");
-    } else if (is_script(command, RL_SCRIPT_GUARD)) {
+    if (is_script(command, RL_SCRIPT_GUARD)) {
         guard(reply, command, node);
     } else if (is_script(command, RL_SCRIPT_RENEW) || is_script(command, RL_SCRIPT_HEAL)) {
         char ones[256];

@@ -516,12 +516,6 @@ static void say_guard(void)
     add_print("%lld", (long long)(now_us - 3000000 + (int64_t)draw(6) * 1000000));
 }
 
-static void say_attest(void)
-{
-    add("1");
-    add(marker);
-}
-
 static void say_wait(void)
 {
     static const char *const tasks[] = {"take", "take", "enqueue", "try"};
@@ -595,8 +589,8 @@ static void say_free(void)
 static void (*const says[RL_SCRIPTS])(void) = {
     [RL_SCRIPT_RELEASE] = say_release, [RL_SCRIPT_EXTEND] = say_extend, [RL_SCRIPT_QUERY] = say_query,
     [RL_SCRIPT_RENEW] = say_each,      [RL_SCRIPT_HEAL] = say_each,     [RL_SCRIPT_GUARD] = say_guard,
-    [RL_SCRIPT_ATTEST] = say_attest,   [RL_SCRIPT_WAIT] = say_wait,     [RL_SCRIPT_GRANT] = say_grant,
-    [RL_SCRIPT_KEEP] = say_keep,       [RL_SCRIPT_FREE] = say_free,
+    [RL_SCRIPT_WAIT] = say_wait,       [RL_SCRIPT_GRANT] = say_grant,   [RL_SCRIPT_KEEP] = say_keep,
+    [RL_SCRIPT_FREE] = say_free,
 };
 
 /* Makes one argument invalid, or removes one. Uses no large numbers, because a script would count up to them. */
@@ -668,6 +662,20 @@ static void execute_words(const char *first, const char *second, const char *thi
     execute();
 }
 
+/* One field after the other: a server returns those of a hash in no particular order, once a value is long. */
+static void compare_fields(const char *name)
+{
+    static char fields[128][128];
+    const struct sim_key *key = sim_keyspace_find(&model.keys, (struct sim_text){name, strlen(name)}, now_us / 1000);
+    size_t known = key && key->type == SIM_HASH ? key->members_count : 0;
+    ck_assert_uint_le(known, sizeof fields / sizeof *fields);
+    for (size_t i = 0; i < known; i++)
+        snprintf(fields[i], sizeof fields[i], "%.*s", (int)key->members[i].name_size, key->members[i].name);
+    execute_words("HLEN", name, NULL, NULL, NULL);
+    for (size_t i = 0; i < known; i++)
+        execute_words("HGET", name, fields[i], NULL, NULL);
+}
+
 /* Compares the key's type, its end to the millisecond, and its contents. Errors must be equal too. */
 static void compare_key(const char *name)
 {
@@ -675,7 +683,7 @@ static void compare_key(const char *name)
     execute_words("TYPE", name, NULL, NULL, NULL);
     execute_words("PTTL", name, NULL, NULL, NULL);
     execute_words("GET", name, NULL, NULL, NULL);
-    execute_words("HGETALL", name, NULL, NULL, NULL);
+    compare_fields(name);
     execute_words("ZRANGE", name, "0", "-1", "WITHSCORES");
 }
 
@@ -839,7 +847,7 @@ END_TEST
 /* The lines of INFO that the library reads. */
 START_TEST(the_model_describes_itself_as_redis_does)
 {
-    static const char *const sections[] = {"server", "replication", "memory", "persistence"};
+    static const char *const sections[] = {"server", "replication", "memory", "stats", "persistence"};
     for (size_t i = 0; i < sizeof sections / sizeof *sections; i++) {
         count = 0;
         add("INFO");

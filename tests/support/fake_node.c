@@ -101,6 +101,7 @@ struct fake_node *fake_node_new(void)
     set(&node->info, "Persistence", "aof_enabled", "0");
     set(&node->info, "Replication", "role", "master");
     set(&node->info, "Replication", "connected_slaves", "0");
+    set(&node->info, "Replication", "master_replid", FAKE_HISTORY);
     set(&node->config, NULL, "maxmemory-policy", "noeviction");
     set(&node->config, NULL, "maxmemory", "0");
     set(&node->config, NULL, "appendonly", "no");

@@ -15,6 +15,9 @@
 
 struct fake_node;
 
+/* INFO's master_replid */
+#define FAKE_HISTORY "0123456789abcdef0123456789abcdef01234567"
+
 struct fake_script_call {
     struct fake_node *node; /* may be read, and changed with the functions below */
     unsigned database;

@@ -14,7 +14,7 @@ static void answered(struct rl_fanout *fanout, struct rl_request *request, const
     for (unsigned i = 0; i < batch->count; i++)
         if (rl_batch_is_done(batch, answer->reply, i))
             batch->locks->core->statistics.healed++;
-        else /* by its reply it has nothing of ours */
+        else if (batch->item[i].lease->key_count == 1) /* by its reply it has nothing of ours */
             batch->item[i].lease->may_hold &= ~quorum_node(request->node->index);
 }
 

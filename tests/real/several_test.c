@@ -176,6 +176,25 @@ START_TEST(renewed_and_healed_as_one)
 }
 END_TEST
 
+/* A node cannot be healed, because another client has one of the resources there. It still has the others. */
+START_TEST(released_where_another_has_a_part)
+{
+    enum { SHORT_MS = 3000 };
+    char reply[64];
+    cluster = real_cluster(HELD_NODES, NULL);
+    struct face *face = held_open_patient(_i, cluster, SHORT_MS, 33);
+    redlock_lock *lock = take_abc(face);
+
+    held_everywhere(face, cluster, A, lock);
+    ck_assert(cluster_command(cluster, 0, reply, sizeof reply, "SET", A, "another", NULL));
+    face_idle(face, SHORT_MS / 2); /* renewed, and healed in vain */
+    held_release(face, &lock);
+    held_close(face);
+    ck_assert_int_eq(cluster_integer(cluster, 0, "EXISTS", B, C, NULL), 0);
+    ck_assert_int_eq(cluster_integer(cluster, 0, "DEL", A, NULL), 1);
+}
+END_TEST
+
 /* If one resource is lost on a majority, the whole lock is lost and undone. */
 START_TEST(lost_as_one)
 {
@@ -515,6 +534,7 @@ int main(void)
     real_add_test(all, order_does_not_matter_and_doubles_are_folded);
     real_add_test(all, so_many_and_no_more);
     real_add_test(alike, renewed_and_healed_as_one);
+    real_add_test(alike, released_where_another_has_a_part);
     real_add_test(alike, lost_as_one);
     real_add_test(alike, its_owner_may_take_a_part_of_it_again);
     tcase_add_loop_test(own, owner_does_not_wait_for_itself, 0, (int)(sizeof overlaps / sizeof *overlaps));

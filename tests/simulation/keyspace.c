@@ -429,7 +429,6 @@ static void pttl(const struct call *call)
 static void pexpire(const struct call *call)
 {
     long long ttl;
-    struct sim_key *key = find(call, 1);
     if (!sim_text_integer(call->words[2], &ttl)) {
         say(call->reply, not_integer);
         return;
@@ -438,6 +437,7 @@ static void pexpire(const struct call *call)
         say(call->reply, "-ERR invalid expire time in 'pexpire' command");
         return;
     }
+    struct sim_key *key = find(call, 1);
     if (key && ttl <= 0)
         delete (call->space, key);
     else if (key)

@@ -7,7 +7,7 @@
 -- server's clock, 0: an operator vouches for it; written in us; e: keys may be evicted; swaps: SWAPDB calls. The nonce
 -- makes each rewritten marker unique.
 -- Answers {run_id, role, time, since, max_ttl, nodes, why, deployment, policy, nonce, shown}
---   time: this server's clock in us. policy: its maxmemory-policy. shown: what the proof of a grant shows now. The others:
+--   time: this server's clock in us. policy: its maxmemory-policy. shown: the text of a proof now. The others:
 --   of the marker. why is taken, and nothing is written, if the key holds anything else than a marker of this format;
 --   full, if the marker must be written, and the server is at its memory limit.
 local max_ttl, deployment, nodes, task, new_nonce, seen_nonce, seen_us = unpack(ARGV)

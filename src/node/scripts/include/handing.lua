@@ -1,7 +1,7 @@
 -- Gives a free lock, on its release, to a waiter that offers to take it so: sets the key to the value in the waiter's
 -- offer, removes its entry, and publishes the grant.
 -- An offer is the value, its ttl in ms, a number for the waiter, and the marker whose proof the grant needs ('': none).
--- The grant is 'G', the value, the waiter's number, the size of the key, the key, and what a proof shows.
+-- The grant is 'G', the value, the waiter's number, the size of the key, the key, and the text of a proof.
 -- has_more: other waiters are known to follow.
 -- Returns true: done; 0: the waiter's process is dead; nil: it makes no offer, or this user may not do it.
 -- include evidence

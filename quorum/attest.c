@@ -29,11 +29,13 @@ bool quorum_attest_needs_look(const struct quorum_attest *attest, quorum_time no
     return attest->always_look || answered > quorum_time_add(attest->looked, QUORUM_LOOK_LASTS);
 }
 
+/* The next proof would come after this release and the next acquire: three trips, to be on the safe side. */
 bool quorum_attest_is_aging(const struct quorum_attest *attest, quorum_time now)
 {
     if (!attest->size || attest->always_look || attest->took > QUORUM_LOOK_LASTS / 2)
         return false; /* no proof would rely on it */
-    return quorum_time_since(attest->looked, now) > QUORUM_LOOK_LASTS / 2;
+    quorum_time next_proof = quorum_time_add(now, 3 * attest->took);
+    return next_proof > quorum_time_add(attest->looked, QUORUM_LOOK_LASTS);
 }
 
 static bool is_same(const struct quorum_attest *attest, const struct quorum_shown *shown)

@@ -237,26 +237,39 @@ static void settle(struct rl_node *node, enum quorum_proof proof, quorum_time no
     }
 }
 
-/* As the guard script shows it: evidence, a newline, and the marker. */
+static size_t add(char *text, size_t at, const char *word, char end)
+{
+    size_t size = strlen(word);
+    memcpy(text + at, word, size);
+    text[at + size] = end;
+    return at + size + 1;
+}
+
+/* As the guard script shows it: evidence, a newline, and the marker. Returns its size; 0: it is too long. */
+static size_t show(const struct rl_proof *proof, const redisReply *marker, char text[static QUORUM_SHOWN_MAX])
+{
+    _Static_assert(sizeof proof->role + sizeof proof->history + sizeof proof->evicted < QUORUM_SHOWN_MAX,
+                   "the evidence fits");
+    size_t size = add(text, 0, proof->role, ' ');
+    size = add(text, size, proof->history, ' ');
+    size = add(text, size, proof->evicted, '\n');
+    if ((size_t)marker->len > QUORUM_SHOWN_MAX - size)
+        return 0;
+    memcpy(text + size, marker->str, (size_t)marker->len);
+    return size + (size_t)marker->len;
+}
+
 static enum quorum_proof judge(struct rl_node *node, const struct rl_proof *proof, const struct rl_answer *answer)
 {
     char text[QUORUM_SHOWN_MAX];
     const redisReply *marker = answer->reply;
-    struct quorum_shown shown = {.look = proof->look, .sent = proof->marker.sent, .received = answer->now};
     if (marker->type != REDIS_REPLY_STRING)
         return QUORUM_NOT_PROVEN;
-    shown.bytes = marker->str;
-    shown.size = (size_t)marker->len;
-    if (proof->look) {
-        size_t evidence =
-            (size_t)snprintf(text, sizeof text, "%s %s %s\n", proof->role, proof->history, proof->evicted);
-        if (shown.size > sizeof text - evidence)
-            return QUORUM_NOT_PROVEN;
-        memcpy(text + evidence, shown.bytes, shown.size);
-        shown.bytes = text;
-        shown.size += evidence;
-        shown.sent = proof->replication.sent;
-    }
+    struct quorum_shown shown = {.look = proof->look,
+                                 .sent = proof->look ? proof->replication.sent : proof->marker.sent,
+                                 .received = answer->now,
+                                 .bytes = proof->look ? text : marker->str,
+                                 .size = proof->look ? show(proof, marker, text) : (size_t)marker->len};
     return quorum_attest_prove(&node->attest.rules, &shown);
 }
 

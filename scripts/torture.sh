@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Five real servers, eight clients, and a nemesis; a checker of what the clients have written down; a report and a picture.
+# Five real servers, eight clients, and a nemesis; a checker of what the clients have written down; a report.
 #
 # Usage: scripts/torture.sh [--seconds S] [--seed N] [--no-guard] [--fault NAME] [--loopback] [--directory DIR]
 #   --seconds S    how long the nemesis works: 60
@@ -7,7 +7,7 @@
 #   --no-guard     the clients trust nodes that may have forgotten locks: this run is to fail
 #   --fault NAME   only this one: kill, stop, majority, cut, hold, delay, drop, flush+drop, flush, clock
 #   --loopback     no network namespaces, which need root
-#   --directory D  for the histories, logs, report.txt and report.svg: build/torture
+#   --directory D  for the histories, logs and report.txt: build/torture
 #
 # Exit status: 0 all promises were kept, 1 one was broken, else the run could not be made.
 set -euo pipefail
@@ -60,5 +60,5 @@ status=0
 "build/$preset/tests/torture/torture" --seconds "$seconds" --seed "$seed" --directory "$directory" \
   --client "$PWD/build/$preset/tests/torture/torture_client" --command "$PWD/build/$preset/cli/redlock" "${more[@]}" || status=$?
 [ ! -s "$directory/report.txt" ] || grep VIOLATION "$directory/report.txt" | head -n 20 || true
-echo "report: $directory/report.txt, $directory/report.svg"
+echo "report: $directory/report.txt"
 exit "$status"

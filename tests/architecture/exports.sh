@@ -3,7 +3,7 @@
 # each declared function links against it, as C and as C++, and finds the version it was built for.
 #
 # Usage: exports.sh CC CXX NM INCLUDE_DIRECTORY LIBRARY VERSION [COMPILER_FLAG...]
-set -euo pipefail
+. "$(dirname "$0")/../support/script.sh"
 
 cc=$1
 cxx=$2
@@ -13,27 +13,21 @@ library=$5
 version=$6
 shift 6
 
-directory=$(mktemp -d)
-trap 'rm -rf "$directory"' EXIT
-
 # One declaration per record. Declarations with a body, and types, declare no symbol.
 echo '#include <redlock/redlock.h>' | "$cc" -E -P -I "$include" -x c - |
   awk 'BEGIN { RS = ";" }
     { gsub(/[[:space:]]+/, " ") }
     /typedef|static|\{/ { next }
     match($0, /(^|[ *])redlock_[a-z0-9_]+ ?\(/) { name = substr($0, RSTART, RLENGTH); gsub(/[ *(]/, "", name); print name }' |
-  sort -u >"$directory/declared"
-"$nm" -D --defined-only "$library" | awk '$(NF-1) != "A" { sub(/@.*/, "", $NF); print $NF }' | sort -u >"$directory/exported"
+  sort -u >"$work/declared"
+"$nm" -D --defined-only "$library" | awk '$(NF-1) != "A" { sub(/@.*/, "", $NF); print $NF }' | sort -u >"$work/exported"
 
-if [ ! -s "$directory/declared" ]; then
-  echo "exports.sh: no function is declared in $include/redlock/redlock.h"
-  exit 1
-fi
-if ! diff "$directory/declared" "$directory/exported" >"$directory/difference"; then
-  echo "The public header and $library disagree:"
-  sed -n 's/^< /  declared, not exported: /p; s/^> /  exported, not declared: /p' "$directory/difference"
-  exit 1
-fi
+[ -s "$work/declared" ] || die "no function is declared in $include/redlock/redlock.h"
+differences() {
+  diff "$work/declared" "$work/exported" |
+    sed -n 's/^< /declared, not exported: /p; s/^> /exported, not declared: /p' || true
+}
+no_faults differences
 
 {
   echo '#include <redlock/redlock.h>'
@@ -41,30 +35,24 @@ fi
   echo 'typedef void (*function)(void);'
   echo 'int main(void) {'
   echo '  static const function all[] = {'
-  sed 's/.*/    (function)&,/' "$directory/declared"
+  sed 's/.*/    (function)&,/' "$work/declared"
   echo '  };'
   echo '  for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)'
   echo '    if (!all[i]) return 1;'
   echo '  puts(redlock_version());'
   echo '}'
-} >"$directory/user.c"
+} >"$work/user.c"
 
 for language in c c++; do
   compiler=$cc
   [ $language = c ] || compiler=$cxx
-  "$compiler" "$@" -I "$include" -x $language "$directory/user.c" -x none "$library" \
-    -Wl,-rpath,"$(dirname "$library")" -o "$directory/user"
-  answered=$("$directory/user")
-  if [ "$answered" != "$version" ]; then
-    echo "redlock_version() answers '$answered' from $language; the project's version is $version"
-    exit 1
-  fi
+  "$compiler" "$@" -I "$include" -x $language "$work/user.c" -x none "$library" \
+    -Wl,-rpath,"$(dirname "$library")" -o "$work/user"
+  answered=$("$work/user")
+  [ "$answered" = "$version" ] || die "redlock_version() answers '$answered' from $language; the project's version is $version"
 done
 
 declared_version=$(printf '#include <redlock/redlock.h>\nREDLOCK_VERSION_MAJOR.REDLOCK_VERSION_MINOR.REDLOCK_VERSION_PATCH\n' |
   "$cc" -E -P -I "$include" -x c - | tail -n 1 | tr -d ' ')
-if [ "$declared_version" != "$version" ]; then
-  echo "REDLOCK_VERSION_* say $declared_version; the project's version is $version"
-  exit 1
-fi
-echo "$(wc -l <"$directory/declared") functions"
+[ "$declared_version" = "$version" ] || die "REDLOCK_VERSION_* say $declared_version; the project's version is $version"
+echo "$(wc -l <"$work/declared") functions"

@@ -3,15 +3,12 @@
 # undefined, and do not define for each other, must be on a short list.
 #
 # Usage: purity.sh NM plain|instrumented OBJECT...
-set -euo pipefail
+. "$(dirname "$0")/../support/script.sh"
 
 nm=$1
 build=$2
 shift 2
-if [ $# -eq 0 ]; then
-  echo "purity.sh: no objects to look at"
-  exit 1
-fi
+[ $# -gt 0 ] || die "no objects to look at"
 "$nm" "$@" >/dev/null
 
 # Compilers emit calls of the mem* functions (clang: bcmp for memcmp) and of __popcountdi2. The others belong to assert() and hardening.

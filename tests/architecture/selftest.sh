@@ -2,14 +2,12 @@
 # Plants one violation of every rule of the other scripts in this directory, and fails unless each is found and named.
 #
 # Usage: selftest.sh CC CXX NM SCRIPT_DIRECTORY
-set -euo pipefail
+. "$(dirname "$0")/../support/script.sh"
 
 cc=$1
 cxx=$2
 nm=$3
 scripts=$4
-directory=$(mktemp -d)
-trap 'rm -rf "$directory"' EXIT
 failures=0
 
 # finds WORD COMMAND...: the command must fail, and its output must contain the word.
@@ -37,8 +35,8 @@ accepts() {
 
 # object NAME CODE: compiles the code like the rules, and prints the object's path.
 object() {
-  echo "$2" | "$cc" -O1 -c -x c - -o "$directory/$1.o"
-  echo "$directory/$1.o"
+  echo "$2" | "$cc" -O1 -c -x c - -o "$work/$1.o"
+  echo "$work/$1.o"
 }
 
 purity() {
@@ -65,9 +63,9 @@ test_purity() {
 
 # tree FILE LINE: a project that is correct except for the line added to the file.
 tree() {
-  rm -rf "$directory/tree"
-  mkdir -p "$directory/tree/"{include/redlock,quorum,src/{core,node,client},cli,examples/shop}
-  cd "$directory/tree"
+  rm -rf "$work/tree"
+  mkdir -p "$work/tree/"{include/redlock,quorum,src/{core,node,client},cli,examples/shop}
+  cd "$work/tree"
   printf '#include <stdint.h>\n' >include/redlock/redlock.h
   printf '#include <redlock/redlock.h>\n#include <string_view>\n' >include/redlock/redlock.hpp
   printf '#include <stdint.h>\n' >quorum/tally.h
@@ -82,7 +80,7 @@ tree() {
 }
 
 test_includes() {
-  local includes=(bash "$scripts/includes.sh" "$directory/tree")
+  local includes=(bash "$scripts/includes.sh" "$work/tree")
   tree && accepts "${includes[@]}"
   tree quorum/tally.c '#include <time.h>' && finds 'quorum/tally.c:4: quorum/ must not include <time.h>' "${includes[@]}"
   tree quorum/tally.h '#  include "../src/node/node.h"' && finds '"../src/node/node.h"' "${includes[@]}"
@@ -103,7 +101,7 @@ test_includes() {
 }
 
 test_sizes() {
-  local sizes=(bash "$scripts/sizes.sh" "$directory/tree") fields
+  local sizes=(bash "$scripts/sizes.sh" "$work/tree") fields
   tree && accepts "${sizes[@]}"
   tree src/node/node.c "$(seq 500)" && finds 'src/node/node.c: more than 500 lines' "${sizes[@]}"
   tree src/node/node.h "$(seq -f '#include "src/core/%g.h"' 9)" && finds 'src/node/node.h: more than 8 project' "${sizes[@]}"
@@ -114,8 +112,8 @@ test_sizes() {
 }
 
 test_circles() {
-  local folder=$directory/core.dir/lock circles=(bash "$scripts/circles.sh" "$nm" 2)
-  mkdir -p "$folder" "$directory/core.dir/node"
+  local folder=$work/core.dir/lock circles=(bash "$scripts/circles.sh" "$nm" 2)
+  mkdir -p "$folder" "$work/core.dir/node"
   object core.dir/lock/a 'int b(void); int a(void) { return b(); }'
   object core.dir/lock/b 'int a(void); int c(void); int b(void) { return a() + c(); }'
   object core.dir/lock/c 'int c(void) { return 1; }'
@@ -123,12 +121,12 @@ test_circles() {
   object core.dir/lock/c 'int a(void); int c(void) { return a(); }'
   finds '3 files call each other in a circle' "${circles[@]}" "$folder"/{a,b,c}.o
   object core.dir/node/b 'int a(void); int b(void) { return a(); }'
-  finds 'files of several folders' "${circles[@]}" "$folder/a.o" "$directory/core.dir/node/b.o"
+  finds 'files of several folders' "${circles[@]}" "$folder/a.o" "$work/core.dir/node/b.o"
 }
 
 # header DECLARATIONS: a public header with these declarations.
 header() {
-  mkdir -p "$directory/include/redlock"
+  mkdir -p "$work/include/redlock"
   {
     echo '#pragma once'
     echo '#include <stddef.h>'
@@ -141,16 +139,16 @@ header() {
     echo 'const char *redlock_version(void);'
     echo 'typedef void (*redlock_callback)(int a);'
     echo "$1"
-  } >"$directory/include/redlock/redlock.h"
+  } >"$work/include/redlock/redlock.h"
 }
 
 library() {
   echo 'const char *redlock_version(void) { return "1.2.3"; }' "$1" |
-    "$cc" -shared -fPIC -x c - -o "$directory/libredlock.so"
+    "$cc" -shared -fPIC -x c - -o "$work/libredlock.so"
 }
 
 test_exports() {
-  local exports=(bash "$scripts/exports.sh" "$cc" "$cxx" "$nm" "$directory/include" "$directory/libredlock.so")
+  local exports=(bash "$scripts/exports.sh" "$cc" "$cxx" "$nm" "$work/include" "$work/libredlock.so")
   header '' && library '' && accepts "${exports[@]}" 1.2.3
   finds "version is 1.2.4" "${exports[@]}" 1.2.4
   header '' && library 'int rl_inner;' && finds 'not declared: rl_inner' "${exports[@]}" 1.2.3
@@ -160,8 +158,8 @@ test_exports() {
 }
 
 test_header() {
-  local check=(bash "$scripts/header.sh" "$cc" "$cxx" "$directory/include" "$directory/user.c")
-  printf '#include <redlock/redlock.h>\nint main(void) { return 0; }\n' >"$directory/user.c"
+  local check=(bash "$scripts/header.sh" "$cc" "$cxx" "$work/include" "$work/user.c")
+  printf '#include <redlock/redlock.h>\nint main(void) { return 0; }\n' >"$work/user.c"
   header '' && accepts "${check[@]}"
   header 'int redlock_private(int private, ...);' && finds private "${check[@]}"
   header 'struct redlock_empty {};' && finds redlock_empty "${check[@]}"

@@ -2,7 +2,7 @@
 # The C++ wrapper is complete: it calls every function of the blocking API and sets every option.
 #
 # Usage: wrapper.sh INCLUDE_DIRECTORY
-set -euo pipefail
+. "$(dirname "$0")/../support/script.sh"
 
 # C++ programs call these functions directly: texts, numbers, and the asynchronous functions.
 left_out='redlock_(attach|version|status_name|outcome_name|finding_(name|text|remedy)|loss_(name|text)|histogram_bound_us|histogram_quantile_us)'
@@ -16,19 +16,17 @@ missing() { # HEADER WRAPPER
   local word
   grep -oE '^REDLOCK_API .*\bredlock_[a-z_]+\(' "$1" | grep -oE 'redlock_[a-z_]+' | grep -vE "_async\$|^$left_out\$" | sort -u |
     while read -r word; do
-      grep -qE "\b$word\(" "$2" || echo "$word() is not called"
+      grep -qE "\b$word\(" "$2" || echo "$word() is not called by the wrapper"
     done
   for word in $(fields "$1" redlock_options); do
-    grep -qE "\bto\.$word = " "$2" || echo "the option '$word' is not set"
+    grep -qE "\bto\.$word = " "$2" || echo "the option '$word' is not set by the wrapper"
   done
   for word in $(fields "$1" redlock_acquire_options); do
-    grep -qE "\bnative\.$word = " "$2" || echo "the acquire option '$word' is not set"
+    grep -qE "\bnative\.$word = " "$2" || echo "the acquire option '$word' is not set by the wrapper"
   done
 }
 
-planted=$(mktemp)
-trap 'rm -f "$planted"' EXIT
-cat >"$planted" <<'PLANTED'
+cat >"$work/planted.h" <<'PLANTED'
 REDLOCK_API int redlock_planted(int a);
 REDLOCK_API int redlock_planted_async(int a);
 typedef struct redlock_options {
@@ -39,15 +37,5 @@ typedef struct redlock_acquire_options {
     uint32_t planted_acquire;
 } redlock_acquire_options;
 PLANTED
-if [ "$(missing "$planted" "$1/redlock/redlock.hpp" | grep -c planted)" != 3 ]; then
-  echo "wrapper.sh: the planted words were not missed:"
-  missing "$planted" "$1/redlock/redlock.hpp"
-  exit 1
-fi
-
-wrong=$(missing "$1/redlock/redlock.h" "$1/redlock/redlock.hpp")
-if [ -n "$wrong" ]; then
-  echo "include/redlock/redlock.hpp lacks what include/redlock/redlock.h has:"
-  printf '  %s\n' "$wrong"
-  exit 1
-fi
+planted 3 missing "$work/planted.h" "$1/redlock/redlock.hpp"
+no_faults missing "$1/redlock/redlock.h" "$1/redlock/redlock.hpp"

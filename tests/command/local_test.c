@@ -3,7 +3,6 @@
 #include "scene.h"
 
 #include "support/clock.h"
-#include "support/fixture.h"
 #include "support/server_program.h"
 #include "support/temp_dir.h"
 
@@ -12,45 +11,28 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-static redlock_result result;
-
-static bool is_gone(void *arg)
-{
-    pid_t *pid = arg;
-
-    return kill(*pid, 0) != 0;
-}
 
 /* CMD writes "NODES=...". The servers' processes are its siblings, which it writes as "SERVER=pid". */
-static const char describe[] =
-    "echo \"NODES=$REDLOCK_NODES\"; for p in /proc/[0-9]*; do "
-    "read -r pid name state parent rest <$p/stat 2>/dev/null || continue; "
-    "[ \"$parent\" = $PPID ] && [ \"$pid\" != $$ ] && echo \"SERVER=$pid\"; done; echo READY; ";
-
 static struct program *start(const char *count, const char *then)
 {
-    char script[1024];
+    struct program *program =
+        program_start("local -n %s -- sh -c 'echo \"NODES=$REDLOCK_NODES\"; for p in /proc/[0-9]*; do "
+                      "read -r pid name state parent rest <$p/stat 2>/dev/null || continue; "
+                      "[ \"$parent\" = $PPID ] && [ \"$pid\" != $$ ] && echo \"SERVER=$pid\"; done; echo READY; %s'",
+                      count, then);
 
-    snprintf(script, sizeof(script), "%s%s", describe, then);
-    struct program *program = program_start(NULL, "local", "-n", count, "--", "sh", "-c", script, NULL);
-    ck_assert_msg(program_says(program, "READY\n"), "%s", program_errors(program));
+    program_shows(program, "READY\n");
     return program;
 }
 
 static void check_that_servers_end(struct program *program, unsigned count)
 {
-    unsigned found = 0;
-
+    ck_assert_uint_eq(program_count(program, "SERVER="), count);
     for (const char *line = program_output(program); (line = strstr(line, "SERVER=")) != NULL; line++) {
         pid_t pid = (pid_t)atoi(line + strlen("SERVER="));
         ck_assert_int_gt(pid, 1);
-        ck_assert_msg(wait_until(is_gone, &pid, REAL_SOON_MS), "server %d lives on", (int)pid);
-        found++;
+        ck_assert_msg(program_soon_gone(pid), "server %d lives on", (int)pid);
     }
-    ck_assert_uint_eq(found, count);
 }
 
 START_TEST(its_nodes_can_be_locked_at_once)
@@ -59,6 +41,7 @@ START_TEST(its_nodes_can_be_locked_at_once)
     char nodes[1024];
     redlock_client *client;
     redlock_lock *lock;
+    redlock_result result;
 
     ck_assert_int_eq(sscanf(strstr(program_output(program), "NODES="), "NODES=%1023s", nodes), 1);
     ck_assert_int_eq(redlock_connect(nodes, NULL, &client, &result), REDLOCK_OK);
@@ -77,8 +60,8 @@ START_TEST(it_exits_as_its_command_does)
     program_exits(program, 7);
     check_that_servers_end(program, 2);
     program_exits(start("1", "kill -KILL $$"), 128 + SIGKILL);
-    program_exits(program_run(NULL, "local", "-n", "1", "--", "/nonexistent/program", NULL), 127);
-    program_exits(program_run(NULL, "local", "-n", "1", "--", "/etc/passwd", NULL), 126);
+    program_exits(program_run("local -n 1 -- /nonexistent/program"), 127);
+    program_exits(program_run("local -n 1 -- /etc/passwd"), 126);
 }
 END_TEST
 
@@ -94,67 +77,40 @@ END_TEST
 
 START_TEST(the_users_own_settings_do_not_reach_in)
 {
-    const char *const environment[] = {"REDLOCK_PASSWORD=secret", "REDLOCK_USER=me", NULL};
-    struct program_options options = {.environment = environment};
-    struct program *program = program_run(&options, "local", "-n", "1", "--", "sh", "-c", "env", NULL);
-
-    program_exits(program, 0);
+    struct program *program =
+        program_exits(program_run("REDLOCK_PASSWORD=secret REDLOCK_USER=me local -n 1 -- env"), 0);
     ck_assert_ptr_null(strstr(program_output(program), "secret"));
     ck_assert_ptr_null(strstr(program_output(program), "REDLOCK_USER"));
-    ck_assert_ptr_nonnull(strstr(program_output(program), "REDLOCK_CONFIG=/dev/null"));
+    program_output_has(program, "REDLOCK_CONFIG=/dev/null");
 }
 END_TEST
 
 START_TEST(without_a_server_it_says_so)
 {
-    const char *const environment[] = {"REDLOCK_SERVER_PROGRAM=/nonexistent/redis-server", NULL};
-    struct program_options options = {.environment = environment};
-    struct program *program = program_run(&options, "local", "--", "true", NULL);
+    struct program *program = program_run("REDLOCK_SERVER_PROGRAM=/nonexistent/redis-server local -- true");
 
-    program_exits(program, 71);
-    program_says_in_one_line(program, "/nonexistent/redis-server: No such file");
+    program_refuses(program, SYSTEM, "/nonexistent/redis-server: No such file");
     program_says_in_one_line(program, "; install it, or choose another with --server");
-    program = program_run(NULL, "local", "--server", "", "--", "true", NULL);
-    program_exits(program, 64);
-    program_says_in_one_line(program, "--server is empty");
-    const char *const nowhere[] = {"TMPDIR=/nonexistent/directory", NULL};
-    options.environment = nowhere;
-    program = program_run(&options, "local", "--", "true", NULL);
-    program_exits(program, 71);
-    program_says_in_one_line(program, "in /nonexistent/directory: No such file");
+    program_refuses(program_run("TMPDIR=/nonexistent/directory local -- true"), SYSTEM,
+                    "in /nonexistent/directory: No such file");
 }
 END_TEST
-
-/* Runs in an empty directory with links to the server, whose names are relative to it. */
-static void local_runs(const char *command)
-{
-    char *script = fixture_text("cd \"$1\" && server=$(command -v '%s') && ln -s \"$server\" here && mkdir bin && "
-                                "ln -s \"$server\" bin/valkey-server && redlock=%s && exec %s",
-                                server_program(), program_redlock, command);
-    char *argv[] = {fixture_text("sh"),
-                    fixture_text("-c"),
-                    script,
-                    fixture_text("sh"),
-                    fixture_text("%s", temp_dir_path(temp_dir_make())),
-                    NULL};
-
-    real_note_descriptors();
-    struct program *program = program_start_argv(NULL, argv);
-    program_exits(program, 0);
-    ck_assert_str_eq(program_output(program), "ran\n");
-    for (size_t i = 0; i < 5; i++)
-        free(argv[i]);
-}
 
 START_TEST(server_is_chosen_by_option_or_variable)
 {
     static const char *const commands[] = {
-        "env REDLOCK_SERVER_PROGRAM=./here $redlock local -n 1 -- echo ran",
-        "env REDLOCK_SERVER_PROGRAM=/nonexistent $redlock local -n 1 --server ./here -- echo ran",
-        "env -u REDLOCK_SERVER_PROGRAM \"PATH=$PWD/bin\" $redlock local -n 1 -- /bin/echo ran", /* only valkey-server */
+        "env REDLOCK_SERVER_PROGRAM=./here $R local -n 1 -- echo ran",
+        "env REDLOCK_SERVER_PROGRAM=/nonexistent $R local -n 1 --server ./here -- echo ran",
+        "env -u REDLOCK_SERVER_PROGRAM \"PATH=$PWD/bin\" $R local -n 1 -- /bin/echo ran", /* only valkey-server */
     };
+    const char *directory = temp_dir_path(temp_dir_make());
 
-    local_runs(commands[_i]);
+    real_note_descriptors();
+    /* In this directory are links to the server, whose names are relative to it. */
+    program_prints(program_shell("cd %s && server=$(command -v '%s') && ln -s \"$server\" here && mkdir bin && "
+                                 "ln -s \"$server\" bin/valkey-server && exec %s",
+                                 directory, server_program(), commands[_i]),
+                   "ran\n");
 }
 END_TEST
 
@@ -176,7 +132,7 @@ static bool has_two_children(void *arg)
 START_TEST(a_signal_as_its_command_begins_is_not_lost)
 {
     for (int i = 0; i < 5; i++) {
-        struct program *program = program_start(NULL, "local", "-n", "1", "--", "sleep", "60", NULL);
+        struct program *program = program_start("local -n 1 -- sleep 60");
         ck_assert(wait_until(has_two_children, program, PROGRAM_SOON_MS));
         program_signal(program, SIGTERM);
         program_exits(program, 128 + SIGTERM);

@@ -6,6 +6,8 @@
 #include "support/fixture.h"
 #include "support/process.h"
 
+#include <check.h>
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -20,8 +22,9 @@
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
+#include <wordexp.h>
 
-enum { WORDS_MAX = 64, VARIABLES_MAX = 512 };
+enum { VARIABLES_MAX = 512 };
 
 const char program_redlock[] = REDLOCK_PROGRAM;
 
@@ -35,7 +38,22 @@ struct program {
     struct bytes errors_text;
 };
 
+struct program_setting program_setting;
+
 static struct program *programs; /* all of them, newest first */
+
+char *program_text(const char *format, ...)
+{
+    va_list arguments;
+    char *text;
+
+    va_start(arguments, format);
+    if (vasprintf(&text, format, arguments) < 0)
+        fixture_fail("out of memory for a text");
+    va_end(arguments);
+    fixture_register(text, free);
+    return text;
+}
 
 /* --- Start --- */
 
@@ -46,29 +64,21 @@ static bool is_kept(const char *variable)
 }
 
 /* If a variable is set twice, getenv(3) uses the first one. */
-static char **make_environment(const struct program_options *options)
+static void make_environment(char *const *variables, size_t count, char **made)
 {
-    char **made = fixture_allocate(VARIABLES_MAX * sizeof(*made));
-    size_t count = 0;
+    const struct program_setting *setting = &program_setting;
 
-    for (size_t i = 0; options->environment != NULL && options->environment[i] != NULL; i++)
-        made[count++] = fixture_text("%s", options->environment[i]);
-    if (options->nodes != NULL)
-        made[count++] = fixture_text("REDLOCK_NODES=%s", options->nodes);
-    for (char **variable = environ; *variable != NULL && count + 3 < VARIABLES_MAX; variable++)
+    for (size_t i = 0; i < count; i++)
+        made[i] = variables[i];
+    if (setting->nodes != NULL)
+        made[count++] = program_text("REDLOCK_NODES=%s", setting->nodes);
+    for (char **variable = environ; *variable != NULL && count + 4 < VARIABLES_MAX; variable++)
         if (is_kept(*variable))
-            made[count++] = fixture_text("%s", *variable);
-    made[count++] = fixture_text("HOME=/nonexistent");
-    made[count++] = fixture_text("REDLOCK_CONFIG=/dev/null");
+            made[count++] = *variable;
+    made[count++] = program_text("HOME=/nonexistent");
+    made[count++] = program_text("R=%s", program_redlock);
+    made[count++] = program_text("REDLOCK_CONFIG=%s", setting->config != NULL ? setting->config : "/dev/null");
     made[count] = NULL;
-    return made;
-}
-
-static void free_environment(char **environment)
-{
-    for (size_t i = 0; environment[i] != NULL; i++)
-        free(environment[i]);
-    free(environment);
 }
 
 static bool place_descriptors(const struct program *program, int terminal)
@@ -88,8 +98,7 @@ _Noreturn static void become(const struct program *program, const char *terminal
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (int number = 1; number < NSIG; number++)
-        (void)signal(number,
-                     SIG_DFL); /* as on a terminal, although the tests may run under nohup(1) or in the background */
+        (void)signal(number, SIG_DFL); /* as on a terminal, although nohup(1) or a script may run the tests */
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     if (terminal_name != NULL) {
@@ -150,63 +159,58 @@ static void destroy(void *object)
     free(program);
 }
 
-struct program *program_start_argv(const struct program_options *options, char *const *argv)
+static struct program *start(char *const *variables, size_t count, char *const *argv)
 {
-    static const struct program_options usual;
     struct program *program = fixture_allocate(sizeof(*program));
-    char terminal[64];
+    char terminal[64], *environment[VARIABLES_MAX];
 
-    options = options != NULL ? options : &usual;
     *program = (struct program){.next = programs, .output = -1, .errors = -1};
-    if (options->terminal)
+    if (program_setting.terminal)
         open_terminal(program, terminal, sizeof(terminal));
     else
         open_files(program);
-    char **environment = make_environment(options);
+    make_environment(variables, count, environment);
     program->pid = fork();
     if (program->pid == 0)
-        become(program, options->terminal ? terminal : NULL, argv, environment);
+        become(program, program_setting.terminal ? terminal : NULL, argv, environment);
     if (program->pid < 0)
         fixture_fail("fork: %s", strerror(errno));
-    free_environment(environment);
     programs = program;
     fixture_register(program, destroy);
     return program;
 }
 
-struct program *program_start_list(const struct program_options *options, const char *first, va_list words)
+static bool is_variable(const char *word)
 {
-    char *argv[WORDS_MAX] = {NULL};
-    size_t count = 0;
-    const char *word;
+    return word != NULL && isupper((unsigned char)*word) && strchr(word, '=') != NULL;
+}
 
-    if (first != NULL)
-        argv[count++] = fixture_text("%s", first);
-    while ((word = va_arg(words, const char *)) != NULL && count + 1 < WORDS_MAX)
-        argv[count++] = fixture_text("%s", word);
-    struct program *program = program_start_argv(options, argv);
-    while (count > 0)
-        free(argv[--count]);
+struct program *program_start_words(const char *line)
+{
+    const char *quoted = program_text("'%s' %s", program_redlock, line);
+    size_t variables = 0;
+    wordexp_t words;
+
+    if (wordexp(quoted, &words, WRDE_NOCMD | WRDE_UNDEF) != 0)
+        fixture_fail("not words: %s", quoted);
+    char *redlock = words.we_wordv[0];
+    for (; is_variable(words.we_wordv[variables + 1]); variables++)
+        words.we_wordv[variables] = words.we_wordv[variables + 1];
+    words.we_wordv[variables] = redlock;
+    struct program *program = start(words.we_wordv, variables, words.we_wordv + variables);
+    wordfree(&words);
     return program;
 }
 
-struct program *program_start(const struct program_options *options, ...)
+struct program *program_start_bash(char *line)
 {
-    va_list words;
+    char bash[] = "bash", option[] = "-c";
 
-    va_start(words, options);
-    struct program *program = program_start_list(options, program_redlock, words);
-    va_end(words);
-    return program;
+    return start(NULL, 0, (char *[]){bash, option, line, NULL});
 }
 
-struct program *program_run(const struct program_options *options, ...)
+struct program *program_waited(struct program *program)
 {
-    va_list words;
-
-    va_start(words, options);
-    struct program *program = program_start_list(options, program_redlock, words);
-    va_end(words);
     program_wait(program);
     return program;
 }
@@ -276,6 +280,21 @@ bool program_is_stopped(const struct program *program)
     return process_stopped(&(struct process){.pid = program->pid});
 }
 
+bool program_is_gone(pid_t pid)
+{
+    return kill(pid, 0) != 0 && errno == ESRCH;
+}
+
+static bool is_gone(void *pid)
+{
+    return program_is_gone(*(pid_t *)pid);
+}
+
+bool program_soon_gone(pid_t pid)
+{
+    return wait_until(is_gone, &pid, PROGRAM_SOON_MS);
+}
+
 int program_wait(struct program *program)
 {
     if (!wait_until(has_ended, program, PROGRAM_SOON_MS))
@@ -284,6 +303,15 @@ int program_wait(struct program *program)
     if (program->pid > 0)
         reap(program);
     return program->status;
+}
+
+struct program *program_ends(const char *file, int line, struct program *program, int status)
+{
+    int actual = program_wait(program);
+
+    ck_assert_msg(actual == status, "%s:%d: exit status %d, not %d; errors: %s; output: %s", file, line, actual, status,
+                  program_errors(program), program_output(program));
+    return program;
 }
 
 /* --- Output --- */
@@ -343,6 +371,23 @@ bool program_says(struct program *program, const char *text)
     struct expected expected = {program, text, 0};
 
     return wait_until(says, &expected, PROGRAM_SOON_MS);
+}
+
+static bool says_number(void *arg)
+{
+    const struct expected *expected = arg;
+    const char *found = strstr(program_output(expected->program), expected->text);
+
+    return found != NULL && strpbrk(found + strlen(expected->text), " .\r\n") != NULL;
+}
+
+int program_number(struct program *program, const char *text)
+{
+    struct expected expected = {program, text, 0};
+
+    if (!wait_until(says_number, &expected, PROGRAM_SOON_MS))
+        fixture_fail("no number after '%s': %s%s", text, program_output(program), program_errors(program));
+    return atoi(strstr(program_output(program), text) + strlen(text));
 }
 
 unsigned program_count(struct program *program, const char *text)

@@ -3,35 +3,42 @@
  *
  * Standard output and error are kept in memory and may be read while the program runs. The programs are killed at
  * the end of the test, or when the test ends early. Their environment is the test's without HOME and without
- * variables that begin with REDLOCK or XDG. REDLOCK_CONFIG is /dev/null unless set. */
+ * variables that begin with REDLOCK or XDG. */
 #ifndef TESTS_COMMAND_PROGRAM_H
 #define TESTS_COMMAND_PROGRAM_H
 
-#include <stdarg.h>
 #include <stdbool.h>
+#include <string.h>
 #include <sys/types.h>
 
 /* The redlock program of this build. */
 extern const char program_redlock[];
 
-struct program;
+/* How the next programs start. All zero at the start of a test without nodes. */
+extern struct program_setting {
+    const char *nodes;  /* REDLOCK_NODES; NULL: not set */
+    const char *config; /* REDLOCK_CONFIG; NULL: /dev/null */
+    bool terminal;      /* in a separate session on a separate terminal, which gets standard output and error */
+} program_setting;
 
-struct program_options {
-    const char *nodes;              /* REDLOCK_NODES; NULL: not set */
-    const char *const *environment; /* additional variables: "NAME=VALUE", ended by NULL; NULL: none */
-    bool terminal; /* in a separate session on a separate terminal, which gets standard output and error */
-};
+struct program;
 
 enum { PROGRAM_SOON_MS = 20000 };
 
-/* options NULL: no nodes, no terminal. argv[0] is searched in PATH. */
-struct program *program_start_argv(const struct program_options *options, char *const *argv);
-/* Starts `first` (NULL: none) followed by these words, ended by NULL. */
-struct program *program_start_list(const struct program_options *options, const char *first, va_list words);
-/* Starts redlock with these arguments, ended by NULL. */
-struct program *program_start(const struct program_options *options, ...) __attribute__((sentinel));
+/* A text as by printf(3), valid until the end of the test. */
+char *program_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Starts redlock with the words of a line, which is made as by printf(3). wordexp(3) splits it, so it may contain
+ * quotes as in a shell. Words NAME=value before the others are added to the environment. */
+#define program_start(...) program_start_words(program_text(__VA_ARGS__))
 /* The same, and waits for the end of the program. */
-struct program *program_run(const struct program_options *options, ...) __attribute__((sentinel));
+#define program_run(...) program_waited(program_start(__VA_ARGS__))
+/* Starts bash(1) with this line, in which $R is redlock. */
+#define program_shell(...) program_start_bash(program_text(__VA_ARGS__))
+
+struct program *program_start_words(const char *line);
+struct program *program_start_bash(char *line);
+struct program *program_waited(struct program *program);
 
 /* Kills all programs and frees them. The texts that they returned become invalid. */
 void programs_end(void);
@@ -45,6 +52,9 @@ pid_t program_child(pid_t parent);
 void program_signal(const struct program *program, int number);
 bool program_is_running(struct program *program);
 bool program_is_stopped(const struct program *program);
+/* Whether no process has this PID. The second function waits until none has it. */
+bool program_is_gone(pid_t pid);
+bool program_soon_gone(pid_t pid);
 
 /* Waits until the program has ended, and reaps it. Returns its exit status, or minus the signal that ended it. Ends
  * the test if the program does not end soon. */
@@ -56,6 +66,8 @@ const char *program_errors(struct program *program);
 
 /* Waits until its output, or its errors, contain the text. Returns false if they do not soon. */
 bool program_says(struct program *program, const char *text);
+/* The same; then returns the number that follows the text. */
+int program_number(struct program *program, const char *text);
 /* Number of occurrences of the text in its output. */
 unsigned program_count(struct program *program, const char *text);
 /* Waits until its output contains the text more often than `before`. Returns false if it does not soon. */
@@ -68,23 +80,45 @@ void program_hang_up(struct program *program);
 /* The foreground process group of its terminal. */
 pid_t program_foreground(const struct program *program);
 
-/* Fails the test unless the program exits with the status; shows its output then. A status of minus N means signal
- * N. */
-#define program_exits(which, status)                                                                                   \
+/* --- Checks. Each fails the test, and shows what the program has written, unless what it says holds --- */
+
+/* It exits with the status; minus N means signal N. Returns the program. */
+#define program_exits(program, status) program_ends(__FILE__, __LINE__, program, status)
+struct program *program_ends(const char *file, int line, struct program *program, int status);
+
+/* It exits with 0, and this is its output. */
+#define program_prints(which, text)                                                                                    \
     do {                                                                                                               \
-        struct program *program_ended = (which);                                                                       \
-        int program_status = program_wait(program_ended);                                                              \
-        ck_assert_msg(program_status == (status), "exit status %d, not %d; errors: %s; output: %s", program_status,    \
-                      (status), program_errors(program_ended), program_output(program_ended));                         \
+        struct program *program_printing = (which);                                                                    \
+        program_exits(program_printing, 0);                                                                            \
+        ck_assert_str_eq(program_output(program_printing), text);                                                      \
     } while (0)
 
-/* Fails the test unless its errors are one line that contains the text. */
+/* Its errors are one line that contains the text. */
 #define program_says_in_one_line(program, text)                                                                        \
     do {                                                                                                               \
-        const char *program_text = program_errors(program);                                                            \
-        ck_assert_msg(strstr(program_text, text) != NULL && strchr(program_text, '\n') != NULL &&                      \
-                          strchr(program_text, '\n')[1] == '\0',                                                       \
-                      "not a line with '%s': %s", text, program_text);                                                 \
+        const char *program_line = program_errors(program);                                                            \
+        ck_assert_msg(strstr(program_line, text) != NULL && strchr(program_line, '\n') != NULL &&                      \
+                          strchr(program_line, '\n')[1] == '\0',                                                       \
+                      "not a line with '%s': %s", text, program_line);                                                 \
     } while (0)
+
+/* It exits with the status, without output, and its errors are one line that contains the text. */
+#define program_refuses(which, status, text)                                                                           \
+    do {                                                                                                               \
+        struct program *program_refusing = (which);                                                                    \
+        program_exits(program_refusing, status);                                                                       \
+        program_says_in_one_line(program_refusing, text);                                                              \
+        ck_assert_str_eq(program_output(program_refusing), "");                                                        \
+    } while (0)
+
+/* Its output, or its errors, contain the text now, or soon. */
+#define program_output_has(program, text)                                                                              \
+    ck_assert_msg(strstr(program_output(program), text) != NULL, "'%s' is not in: %s", text, program_output(program))
+#define program_errors_have(program, text)                                                                             \
+    ck_assert_msg(strstr(program_errors(program), text) != NULL, "'%s' is not in: %s", text, program_errors(program))
+#define program_shows(program, text)                                                                                   \
+    ck_assert_msg(program_says(program, text), "not shown: '%s', but: %s%s", text, program_output(program),            \
+                  program_errors(program))
 
 #endif

@@ -2,10 +2,14 @@
 #include "scene.h"
 
 #include "support/clock.h"
+#include "support/file.h"
+#include "support/fixture.h"
+#include "support/temp_dir.h"
 
 #include <redlock/redlock.h>
 
-struct program_options scene_on_nodes;
+#include <string.h>
+#include <sys/stat.h>
 
 struct trusting {
     redlock_client *client;
@@ -31,33 +35,88 @@ void scene_trust(const char *nodes)
     redlock_close(&trusting.client, NULL);
 }
 
+struct cluster *scene_cluster(size_t nodes, const struct cluster_options *options)
+{
+    struct cluster *cluster = real_cluster(nodes, options);
+
+    program_setting.nodes = cluster_nodes_string(cluster);
+    program_setting.config = scene_file(SCENE_PATIENCE);
+    return cluster;
+}
+
+void scene_hold(const char *key)
+{
+    for (size_t i = 0; i < deployment_size(real_nodes); i++)
+        ck_assert(real_foreign_set(i, key, "another"));
+}
+
+void scene_delete(const char *key)
+{
+    for (size_t i = 0; i < deployment_size(real_nodes); i++)
+        real_delete(i, key);
+}
+
+const char *scene_file(const char *text)
+{
+    const char *path = program_text("%s/file", temp_dir_path(temp_dir_make()));
+
+    file_write(path, text, strlen(text));
+    ck_assert_int_eq(chmod(path, 0600), 0);
+    real_note_descriptors();
+    return path;
+}
+
+const char *scene_json(struct program *program, const char *filter)
+{
+    struct program *jq = program_shell("jq -r '%s' <<'JSON'\n%s\nJSON", filter, program_output(program));
+
+    if (program_wait(jq) != 0)
+        fixture_fail("jq '%s': %s; the text: %s", filter, program_errors(jq), program_output(program));
+    return program_text("%.*s", (int)strcspn(program_output(jq), "\n"), program_output(jq));
+}
+
+/* --- Cases --- */
+
+static void prepare_bare(void)
+{
+    program_setting = (struct program_setting){0};
+}
+
 static void prepare(void)
 {
-    scene_on_nodes = (struct program_options){.nodes = deployment_nodes(real_nodes)};
-    scene_trust(deployment_nodes(real_nodes));
+    program_setting = (struct program_setting){.nodes = deployment_nodes(real_nodes)};
+    scene_trust(program_setting.nodes);
     real_note_descriptors();
+}
+
+static void be_patient(void)
+{
+    program_setting.config = scene_file(SCENE_PATIENCE);
+}
+
+static TCase *with(TCase *tcase, SFun prepare_test)
+{
+    tcase_add_checked_fixture(tcase, prepare_test, programs_end);
+    return tcase;
 }
 
 TCase *scene_shared_case(Suite *suite, const char *name)
 {
-    TCase *tcase = real_shared_case(suite, name);
-
-    tcase_add_checked_fixture(tcase, prepare, programs_end);
-    return tcase;
+    return with(real_shared_case(suite, name), prepare);
 }
 
 TCase *scene_own_case(Suite *suite, const char *name)
 {
-    TCase *tcase = real_own_case(suite, name);
-
-    tcase_add_checked_fixture(tcase, prepare, programs_end);
-    return tcase;
+    return with(real_own_case(suite, name), prepare);
 }
 
 TCase *scene_bare_case(Suite *suite, const char *name)
 {
-    TCase *tcase = real_bare_case(suite, name);
+    return with(real_bare_case(suite, name), prepare_bare);
+}
 
-    tcase_add_checked_fixture(tcase, NULL, programs_end);
+TCase *scene_patient(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, be_patient, NULL);
     return tcase;
 }

@@ -7,16 +7,42 @@
 
 #include <check.h>
 
-/* As real_shared_case() and real_own_case(), with nodes that are trusted before each test. */
+/* The exit statuses that redlock(1) documents. */
+enum { NOT_OBTAINED = 1, USAGE = 64, NO_QUORUM = 69, SYSTEM = 71, LOST = 75, MISCONFIGURED = 78 };
+
+/* As real_shared_case() and real_own_case(), with nodes that are trusted before each test, for program_setting. */
 TCase *scene_shared_case(Suite *suite, const char *name);
 TCase *scene_own_case(Suite *suite, const char *name);
 /* A case without nodes. */
 TCase *scene_bare_case(Suite *suite, const char *name);
+/* Before each test of the case a config file with timeouts that a loaded machine does not reach. Returns the case. */
+TCase *scene_patient(TCase *tcase);
 
 /* Ends the quarantine of these nodes. */
 void scene_trust(const char *nodes);
+/* Starts a cluster for the calling test, whose programs use it, with patience. */
+struct cluster *scene_cluster(size_t nodes, const struct cluster_options *options);
 
-/* Options with real_nodes' addresses. */
-extern struct program_options scene_on_nodes;
+/* SET of the key by another client, on every node; and its removal. */
+void scene_hold(const char *key);
+void scene_delete(const char *key);
+
+/* Writes a file that only its owner can read. Returns its path. It is removed at the end of the test. Call it before
+ * a node is killed, because it counts the open descriptors. */
+const char *scene_file(const char *text);
+/* A config file without TLS or passwords, with long timeouts, or with short ones for nodes that do not reply. */
+#define SCENE_PATIENCE "timeout = 10s\nconnect-timeout = 10s\n"
+#define SCENE_HASTE    "timeout = 1s\n"
+
+/* Returns the output of `jq -r filter` for the program's output, without its last newline. It is valid until the end
+ * of the test. An independent program thus decides whether the output is JSON. */
+const char *scene_json(struct program *program, const char *filter);
+
+#define json_is(program, filter, expected)                                                                             \
+    do {                                                                                                               \
+        const char *json_actual = scene_json(program, filter);                                                         \
+        ck_assert_msg(strcmp(json_actual, expected) == 0, "%s is '%s', not '%s', in %s", filter, json_actual,          \
+                      expected, program_output(program));                                                              \
+    } while (0)
 
 #endif

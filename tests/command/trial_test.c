@@ -10,7 +10,6 @@
  */
 #define _GNU_SOURCE
 #include "scene.h"
-#include "stamper.h"
 
 #include "support/clock.h"
 #include "support/fixture.h"
@@ -30,9 +29,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TTL_MS = 1500, DRIFT_MS = TTL_MS / 100 + 2, NODES = 3, AT_ONCE = 7, LOST = 75 };
+enum { TTL_MS = 1500, DRIFT_MS = TTL_MS / 100 + 2, NODES = 3, AT_ONCE = 7 };
 /* A renewal starts no earlier than this after the previous one: a third of the ttl minus its jitter. */
 enum { UNTIL_RENEWAL_MS = 350 };
+
+#define NAME real_key("trial")
 
 enum { FRONT = 1 << PROGRAM_FRONT, WATCHDOG = 1 << PROGRAM_WATCHDOG, HOLDER = 1 << PROGRAM_HOLDER };
 
@@ -59,21 +60,78 @@ static const struct fate {
 };
 enum { FATES = sizeof(fates) / sizeof(fates[0]) };
 
-/* The ways to start the processes: $0 with the argument $1. $2 is redlock. */
+/* The ways to start the processes: $0 with the argument $1. */
 static const struct shape {
     const char *name;
     const char *script;
 } shapes[] = {
-    {"group", "\"$0\" \"$1\""},
-    {"timeout", "timeout 60 \"$0\" \"$1\""},
-    {"session", "setsid --wait \"$0\" \"$1\""},
-    {"job control", "set -m; \"$0\" \"$1\" & wait"},
-    {"double fork", "(setsid \"$0\" \"$1\" &); sleep 60"},
-    {"nested", "\"$2\" run --ttl 1500ms --grace 200ms --timeout 300ms test:inner -- \"$0\" \"$1\""},
+    {"group", "$0 $1"},
+    {"timeout", "timeout 60 $0 $1"},
+    {"session", "setsid --wait $0 $1"},
+    {"job control", "set -m; $0 $1 & wait"},
+    {"double fork", "(setsid $0 $1 &); sleep 60"},
+    {"nested", "$R run --ttl 1500ms --grace 200ms --timeout 300ms test:inner -- $0 $1"},
 };
 enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
 
-static const char resource[] = real_key("trial");
+/* --- The command: four processes of one group, which record when they were last alive --- */
+
+/* The stamper itself, its child, a grandchild, and an orphan. */
+enum { STAMPER_PROCESSES = 4 };
+
+struct stamps {
+    atomic_int group;                         /* the process group of all four */
+    atomic_llong alive_ns[STAMPER_PROCESSES]; /* CLOCK_BOOTTIME, updated every two milliseconds; 0: not yet */
+};
+
+static double boot_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+/* The stamps are the measurement: the pause is their resolution. It ends by itself after a minute, in case the test did
+ * not end it. */
+_Noreturn static void stamp(struct stamps *stamps, unsigned process)
+{
+    enum { PAUSE_NS = 2000000, LIFE_MS = 60000 };
+    double until_ms = boot_ms() + LIFE_MS;
+
+    while (boot_ms() < until_ms) {
+        atomic_store(&stamps->alive_ns[process], (long long)(boot_ms() * 1e6));
+        nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
+    }
+    _exit(EXIT_FAILURE);
+}
+
+/* This program, started with the name of a file of stamps. It ignores every signal that it can. */
+_Noreturn static void be_stamper(const char *path)
+{
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    struct stamps *stamps = mmap(NULL, sizeof(*stamps), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+
+    if (stamps == MAP_FAILED)
+        _exit(99);
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        signal(numbers[i], SIG_IGN);
+    atomic_store(&stamps->group, getpgrp());
+    if (fork() == 0) {
+        if (fork() == 0)
+            stamp(stamps, 2);
+        stamp(stamps, 1);
+    }
+    if (fork() == 0) {
+        if (fork() == 0)
+            stamp(stamps, 3);
+        _exit(EXIT_SUCCESS);
+    }
+    stamp(stamps, 0);
+}
+
+/* --- Trials --- */
 
 struct verdict {
     bool passed;
@@ -104,14 +162,6 @@ static struct control {
     atomic_bool over;
     double late_ms;
 } control;
-
-static double boot_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
-}
 
 static void *wake_again_and_again(void *unused)
 {
@@ -187,11 +237,11 @@ static bool begin(struct trial *trial)
     trial->cluster = cluster_create(NODES, NULL);
     scene_trust(cluster_nodes_string(trial->cluster));
     map_stamps(trial);
-    struct program_options options = {.nodes = cluster_nodes_string(trial->cluster)};
+    program_setting = (struct program_setting){.nodes = cluster_nodes_string(trial->cluster)};
     trial->fixtures = count_children();
     trial->program =
-        program_start(&options, "run", "--ttl", "1500ms", "--grace", "200ms", "--timeout", "300ms", resource, "--",
-                      "bash", "-c", trial->shape->script, REDLOCK_STAMPER, trial->path, program_redlock, NULL);
+        program_start("run --ttl 1500ms --grace 200ms --timeout 300ms " NAME " -- bash -c '%s' /proc/%d/exe %s",
+                      trial->shape->script, (int)getpid(), trial->path);
     if (!wait_until(all_stamped, trial, PROGRAM_SOON_MS))
         return false;
     for (unsigned i = PROGRAM_FRONT; i < PROGRAM_PROCESSES; i++)
@@ -239,7 +289,7 @@ static bool is_lost(const struct trial *trial)
 static double shown_end(struct trial *trial, size_t node)
 {
     double now = boot_ms();
-    long long left_ms = cluster_integer(trial->cluster, node, "PTTL", resource, NULL);
+    long long left_ms = cluster_integer(trial->cluster, node, "PTTL", NAME, NULL);
 
     return now + (double)left_ms;
 }
@@ -484,8 +534,10 @@ START_TEST(no_process_of_the_tree_outlives_the_lock)
 }
 END_TEST
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc == 2)
+        be_stamper(argv[1]);
     Suite *suite = suite_create("cli_trial");
     TCase *tcase = tcase_create("trials");
 

@@ -10,163 +10,75 @@
 
 static struct answer answer;
 
-static void one_node(void)
-{
-    scene_begin(1);
-}
-
-static void five_nodes(void)
-{
-    scene_begin(5);
-}
+static struct answer closed;
 
 /* --- Inside callbacks --- */
 
-enum { ROUNDS = 300 };
-
-static struct chain {
-    unsigned left;
-    unsigned depth; /* number of callbacks on the stack */
-    unsigned released;
-    unsigned acquired;
-    redlock_lock *lock;
-} chain;
-
-static void chain_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg);
-
-static void chain_released(redlock_client *client, const redlock_result *result, void *arg)
-{
-    ck_assert_status(result->status, REDLOCK_OK);
-    ck_assert_uint_eq(chain.depth++, 0);
-    chain.released++;
-    if (chain.left-- > 1)
-        ck_assert_status(redlock_acquire_async(client, "stock", NULL, chain_acquired, arg), REDLOCK_OK);
-    chain.depth--;
-}
-
-static void chain_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
-{
-    (void)client;
-    ck_assert_status(result->status, REDLOCK_OK);
-    ck_assert_uint_eq(chain.depth++, 0);
-    chain.acquired++;
-    chain.lock = lock;
-    ck_assert_status(redlock_release_async(&chain.lock, chain_released, arg), REDLOCK_OK);
-    ck_assert_ptr_null(chain.lock);
-    chain.depth--;
-}
-
-static bool chain_is_over(void *arg)
-{
-    (void)arg;
-    return chain.left == 0;
-}
-
-START_TEST(release_and_acquire_in_callbacks)
-{
-    chain = (struct chain){.left = ROUNDS};
-    scene.options.operations_max = 1; /* an operation whose callback runs has already ended */
-    scene_attach();
-    ck_assert_status(redlock_acquire_async(scene.client, "stock", NULL, chain_acquired, NULL), REDLOCK_OK);
-    ck_assert(scene_run(chain_is_over, NULL));
-    ck_assert_uint_eq(chain.acquired, ROUNDS);
-    ck_assert_uint_eq(chain.released, ROUNDS);
-}
-END_TEST
-
-/* --- Events --- */
-
-static struct {
-    redlock_lock *known[2]; /* handles that an acquire's callback has reported */
-    unsigned count;
-    unsigned ending[2]; /* number of ENDING events per handle */
-} holder;
+static struct answer taken[2];
+static unsigned ending[2]; /* number of ENDING events per handle */
 
 static void told_of_the_end(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg);
 
-static void told_of_a_handle(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
+static void take(struct answer *handle)
 {
-    (void)client;
-    (void)arg;
-    ck_assert_status(result->status, REDLOCK_OK);
-    ck_assert_uint_lt(holder.count, 2);
-    holder.known[holder.count++] = lock;
-}
-
-static void take_again(void)
-{
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    options.owner = &holder;
-    options.notify_before_ms = 86400000;
-    options.event = told_of_the_end;
-    ck_assert_status(redlock_acquire_async(scene.client, "stock", &options, told_of_a_handle, NULL), REDLOCK_OK);
+    scene_start_acquire(handle, "stock",
+                        SCENE_WITH(.owner = taken, .notify_before_ms = 86400000, .event = told_of_the_end));
 }
 
 /* Acquires the lock again on the first ENDING event. The new handle gets no event before the callback of its
  * acquire. */
 static void told_of_the_end(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg)
 {
+    unsigned i = lock == taken[1].lock;
     (void)loss;
     (void)validity_ms;
     (void)arg;
-    unsigned i = 0;
-    while (i < holder.count && holder.known[i] != lock)
-        i++;
-    ck_assert_msg(i < holder.count, "an event of a handle that nobody has");
-    if (event == REDLOCK_EVENT_ENDING && holder.ending[i]++ == 0 && i == 0)
-        take_again();
-}
-
-static bool two_are_known(void *arg)
-{
-    (void)arg;
-    return holder.count == 2;
+    ck_assert_msg(lock == taken[i].lock, "an event of a handle that nobody has");
+    if (event == REDLOCK_EVENT_ENDING && ending[i]++ == 0 && i == 0)
+        take(&taken[1]);
 }
 
 START_TEST(taking_again_in_an_event)
 {
-    memset(&holder, 0, sizeof holder);
+    memset(taken, 0, sizeof taken);
+    memset(ending, 0, sizeof ending);
     scene_attach();
-    take_again();
-    ck_assert(scene_run(two_are_known, NULL));
+    take(&taken[0]);
+    ck_assert_status(scene_wait(&taken[1]), REDLOCK_OK);
     scene_turn();
-    ck_assert_uint_eq(holder.ending[0], 1);
-    ck_assert_uint_eq(holder.ending[1], 0); /* it was created after the ENDING event */
-    ck_assert_status(redlock_release_async(&holder.known[0], NULL, NULL), REDLOCK_OK);
-    ck_assert_status(scene_release(&answer, &holder.known[1]), REDLOCK_OK);
+    ck_assert_uint_eq(ending[0], 1);
+    ck_assert_uint_eq(ending[1], 0); /* it was created after the ENDING event */
+    ck_assert_status(redlock_release_async(&taken[0].lock, NULL, NULL), REDLOCK_OK);
+    ck_assert_status(scene_release(&answer, &taken[1].lock), REDLOCK_OK);
 }
 END_TEST
+
+static struct answer next;
 
 static void release_twice(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
 {
     scene_acquired(client, lock, result, arg);
-    struct answer *given = arg;
-    ck_assert_status(redlock_release_async(&given->lock, NULL, NULL), REDLOCK_OK);
-    ck_assert_status(redlock_release_async(&given->lock, NULL, NULL), REDLOCK_INVALID);
+    scene_start_acquire(&next, "stock", REDLOCK_WAIT_MS(SCENE_SOON_MS));
+    ck_assert_status(redlock_release_async(&answer.lock, NULL, NULL), REDLOCK_OK);
+    ck_assert_status(redlock_release_async(&answer.lock, NULL, NULL), REDLOCK_INVALID);
 }
 
-START_TEST(releasing_twice_in_a_callback)
+START_TEST(releasing_twice_and_acquiring_in_a_callback)
 {
+    scene.options.operations_max = 1; /* an operation whose callback runs has already ended */
     scene_attach();
-    memset(&answer, 0, sizeof answer);
-    scene.started++;
-    ck_assert_status(redlock_acquire_async(scene.client, "stock", NULL, release_twice, &answer), REDLOCK_OK);
+    scene_start_acquire_then(&answer, "stock", NULL, release_twice);
     scene_wait(&answer);
+    ck_assert_status(scene_wait(&next), REDLOCK_OK);
 }
 END_TEST
 
-static struct answer closed;
-
 static void close_in_callback(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
 {
-    scene_acquired(client, lock, result, arg);
     redlock_client *same = client;
-    scene.started++;
-    ck_assert_status(redlock_close_async(&same, scene_told, &closed), REDLOCK_OK);
-    ck_assert_ptr_null(same);
-    scene.client = NULL;
+    scene_acquired(client, lock, result, arg);
+    scene_start_close(&closed);
     /* no operation can start on a client that is closing */
-    same = client;
     ck_assert_status(redlock_close_async(&same, scene_told, &closed), REDLOCK_INVALID);
     ck_assert_status(redlock_acquire_async(client, "more", NULL, scene_acquired, &closed), REDLOCK_INVALID);
     ck_assert_status(redlock_ready_async(client, 0, scene_told, &closed), REDLOCK_INVALID);
@@ -176,14 +88,12 @@ static void close_in_callback(redlock_client *client, redlock_lock *lock, const 
 START_TEST(closing_in_a_callback)
 {
     struct answer others[3];
-    memset(&answer, 0, sizeof answer);
     memset(&closed, 0, sizeof closed);
     scene_attach();
-    scene.started++;
-    ck_assert_status(redlock_acquire_async(scene.client, "stock", NULL, close_in_callback, &answer), REDLOCK_OK);
+    scene_start_acquire_then(&answer, "stock", NULL, close_in_callback);
     scene_add_rule(0, 5, &(struct fake_rule){.command = "SET", .first = 2, .reply_delay_ms = 20});
     for (unsigned i = 0; i < 3; i++)
-        scene_start_acquire(&others[i], i == 0 ? "a" : i == 1 ? "b" : "c", REDLOCK_WAIT_MS(REDLOCK_FOREVER));
+        scene_start_acquire(&others[i], (char[]){(char)('a' + i), 0}, REDLOCK_WAIT_MS(REDLOCK_FOREVER));
     ck_assert_status(scene_wait(&closed), REDLOCK_OK);
     for (unsigned i = 0; i < 3; i++) {
         ck_assert_uint_eq(others[i].told, 1);
@@ -192,93 +102,67 @@ START_TEST(closing_in_a_callback)
 }
 END_TEST
 
-static redlock_cancellation *cancellation;
-
 static void cancel_in_callback(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
 {
     scene_acquired(client, lock, result, arg);
-    redlock_cancel(cancellation);
+    redlock_cancel(scene.cancellation);
 }
 
 START_TEST(cancelling_in_a_callback)
 {
     struct answer waiting;
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
     scene_attach();
-    ck_assert_status(redlock_cancellation_create(scene.client, &cancellation), REDLOCK_OK);
-    options.wait_ms = REDLOCK_FOREVER;
-    options.cancellation = cancellation;
     scene_hold_on(0, 5, "held");
-    scene_start_acquire(&waiting, "held", &options);
-    memset(&answer, 0, sizeof answer);
-    scene.started++;
-    ck_assert_status(redlock_acquire_async(scene.client, "stock", NULL, cancel_in_callback, &answer), REDLOCK_OK);
+    scene_start_acquire(&waiting, "held", SCENE_WITH(.wait_ms = REDLOCK_FOREVER, .cancellation = scene_cancellation()));
+    scene_start_acquire_then(&answer, "stock", NULL, cancel_in_callback);
     ck_assert_status(scene_wait(&waiting), REDLOCK_CANCELLED);
-    redlock_cancellation_destroy(&cancellation);
 }
 END_TEST
 
 /* --- Closing --- */
 
-START_TEST(locks_still_held_are_released)
+static void hold_lock(void)
 {
-    scene_attach();
-    for (unsigned i = 0; i < 3; i++)
-        scene_lock(i == 0 ? "a" : i == 1 ? "b" : "c");
-    ck_assert_status(scene_close(&answer), REDLOCK_OK);
-    ck_assert_uint_eq(answer.result.pending_undos, 0);
-    ck_assert_uint_eq(answer.result.nodes, 5);
-    for (unsigned i = 0; i < 5; i++)
-        ck_assert_uint_eq(fake_server_keys_left(scene.node[i], NULL), 0); /* confirmed by now */
-}
-END_TEST
-
-START_TEST(locks_can_be_left_to_expire)
-{
-    scene.options.leave_locks = 1;
-    scene.keys_may_stay = true;
     scene_attach();
     scene_lock("stock");
     scene_wait_for_sent_to(0, 5, SENT_SET, 1);
+}
+
+START_TEST(locks_still_held_are_released_or_left_to_expire)
+{
+    scene.options.leave_locks = (uint32_t)_i;
+    scene.keys_may_stay = _i;
+    hold_lock();
+    scene_lock("another");
+    scene_wait_for_sent_to(0, 5, SENT_SET, 2);
     ck_assert_status(scene_close(&answer), REDLOCK_OK);
+    ck_assert_uint_eq(answer.result.pending_undos, 0);
+    ck_assert_uint_eq(answer.result.nodes, 5);
     for (unsigned i = 0; i < 5; i++) {
-        ck_assert(scene_has_key(i, "stock"));
-        ck_assert_uint_eq(scene_count(i, SENT_UNDO), 0);
+        ck_assert_uint_eq(fake_server_keys_left(scene.node[i], NULL), _i ? 2 : 0); /* confirmed by now */
+        ck_assert_uint_eq(scene_count(i, SENT_UNDO), _i ? 0 : 2);
     }
 }
 END_TEST
 
-/* The close waits for the replies to a release, although the test does not wait for the release. */
-START_TEST(releases_under_way_are_confirmed)
+/* The nodes are silent, or away. Undos cannot reach those that are away, which are not waited for. */
+START_TEST(undos_that_are_not_confirmed_are_counted)
 {
-    scene_attach();
-    redlock_lock *lock = scene_lock("stock");
-    scene_add_rule(0, 5, &(struct fake_rule){.command = "EVALSHA", .reply_delay_ms = 30});
-    struct answer released;
-    scene_start_release(&released, &lock);
-    scene_turn();
-    ck_assert_status(scene_close(&answer), REDLOCK_OK);
-    ck_assert_uint_eq(released.told, 1);
-    ck_assert_uint_eq(answer.result.pending_undos, 0);
-}
-END_TEST
-
-START_TEST(what_a_silent_node_owes_is_counted)
-{
+    scene.keys_may_stay = _i;
     for (unsigned i = 0; i < 2; i++)
         scene.suffix[i] = "?timeout_ms=50";
-    scene_attach();
-    scene_lock("stock");
-    scene_wait_for_sent_to(0, 5, SENT_SET, 1);
-    scene_each(0, 2, fake_server_pause);
+    hold_lock();
+    if (_i)
+        scene_cut_off(0, 2);
+    else
+        scene_each(0, 2, fake_server_pause);
     ck_assert_status(scene_close(&answer), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(answer.result.pending_undos, 2);
     ck_assert_int_eq(answer.result.node[0].outcome, REDLOCK_NODE_UNREACHABLE);
     ck_assert_has(answer.result.node[0].text, "not confirmed");
     ck_assert_int_eq(answer.result.node[4].outcome, REDLOCK_NODE_GRANTED);
     ck_assert_has(redlock_result_text(&answer.result), "closed, with 2 undos not confirmed");
-    for (unsigned i = 0; i < 2; i++) /* the undo is in the socket buffer of the paused server */
-        fake_server_resume(scene.node[i]);
+    scene_assert_key(2, 5, "stock", false);
 }
 END_TEST
 
@@ -297,25 +181,6 @@ START_TEST(requests_that_leave_nothing_need_no_confirmation)
 }
 END_TEST
 
-START_TEST(nodes_that_are_away_are_not_waited_for)
-{
-    scene.keys_may_stay = true; /* the undo cannot reach these nodes */
-    scene_attach();
-    scene_lock("stock");
-    scene_wait_for_sent_to(0, 5, SENT_SET, 1);
-    for (unsigned i = 0; i < 2; i++) {
-        fake_server_stop_listening(scene.node[i]);
-        fake_server_drop(scene.node[i], FAKE_CLOSE);
-    }
-    while (scene_ready_nodes() != 3)
-        scene_turn();
-    ck_assert_status(scene_close(&answer), REDLOCK_NO_QUORUM);
-    ck_assert_uint_eq(answer.result.pending_undos, 2);
-    for (unsigned i = 2; i < 5; i++)
-        ck_assert_uint_eq(fake_server_keys_left(scene.node[i], NULL), 0);
-}
-END_TEST
-
 START_TEST(a_client_can_be_closed_before_the_loop_turns)
 {
     scene_attach_only();
@@ -331,102 +196,52 @@ START_TEST(a_close_needs_no_callback)
 {
     scene_attach();
     scene_lock("stock");
-    redlock_client *client = scene.client;
     ck_assert_status(redlock_close_async(&scene.client, NULL, NULL), REDLOCK_OK);
     ck_assert_ptr_null(scene.client);
     ck_assert_status(redlock_close_async(&scene.client, NULL, NULL), REDLOCK_INVALID);
-    ck_assert_ptr_nonnull(client);
     ev_run(scene.loop, 0); /* returns, because a closed client does not keep the loop alive */
-}
-END_TEST
-
-/* Each client has a pending operation when all of them are closed in one turn. */
-START_TEST(many_clients_on_one_loop)
-{
-    enum { CLIENTS = 10 };
-    redlock_client *clients[CLIENTS];
-    static struct answer asked[CLIENTS], ends[CLIENTS];
-    memset(asked, 0, sizeof asked);
-    memset(ends, 0, sizeof ends);
-    for (unsigned i = 0; i < CLIENTS; i++) {
-        ck_assert_status(redlock_attach(scene.loop, scene_list(), &scene.options, &clients[i], NULL), REDLOCK_OK);
-        scene.started += 2;
-        ck_assert_status(
-            redlock_acquire_async(clients[i], "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER), scene_acquired, &asked[i]),
-            REDLOCK_OK);
-    }
-    unsigned keeper = CLIENTS;
-    uint64_t deadline = test_deadline_ns(SCENE_SOON_MS);
-    while (keeper == CLIENTS && test_now_ns() < deadline) {
-        scene_turn();
-        for (unsigned i = 0; i < CLIENTS; i++)
-            keeper = asked[i].lock ? i : keeper;
-    }
-    ck_assert_uint_lt(keeper, CLIENTS);
-    for (unsigned i = 0; i < CLIENTS; i++)
-        ck_assert_status(redlock_close_async(&clients[i], scene_told, &ends[i]), REDLOCK_OK);
-    for (unsigned i = 0; i < CLIENTS; i++) {
-        ck_assert_status(scene_wait(&ends[i]), REDLOCK_OK);
-        ck_assert_uint_eq(asked[i].told, 1);
-    }
 }
 END_TEST
 
 /* --- Operations in progress at a close --- */
 
-#define TOKEN "0123456789abcdef0123456789abcdef01234567"
+enum operation { QUERY, INSPECT, ADOPT, EXTEND, RELEASE, RELEASE_TOKEN, ACQUIRE, OPERATIONS };
 
-static redlock_lock *held;
+static void start(enum operation operation, redlock_lock *held)
+{
+    static const char token[] = "0123456789abcdef0123456789abcdef01234567";
+    if (operation == QUERY)
+        scene_start_query(&answer, "stock");
+    else if (operation == INSPECT)
+        scene_start_inspect(&answer, "stock");
+    else if (operation == ADOPT)
+        scene_start_adopt(&answer, "stock", NULL, token);
+    else if (operation == EXTEND)
+        scene_start_extend(&answer, held, 0);
+    else if (operation == RELEASE)
+        scene_start_release(&answer, &held);
+    else if (operation == RELEASE_TOKEN)
+        scene_start_release_token(&answer, "stock", token);
+    else
+        scene_start_acquire(&answer, "other", NULL);
+}
 
-static void begin_query(struct answer *told)
-{
-    scene_start_query(told, "stock");
-}
-static void begin_inspection(struct answer *told)
-{
-    scene_start_inspect(told, "stock");
-}
-static void begin_adoption(struct answer *told)
-{
-    scene_start_adopt(told, "stock", NULL, TOKEN);
-}
-static void begin_extension(struct answer *told)
-{
-    scene_start_extend(told, held, 0);
-}
-static void begin_release(struct answer *told)
-{
-    scene_start_release(told, &held);
-}
-static void begin_release_of_token(struct answer *told)
-{
-    scene_start_release_token(told, "stock", TOKEN);
-}
-static void begin_acquire(struct answer *told)
-{
-    scene_start_acquire(told, "other", NULL);
-}
-static void (*const beginnings[])(struct answer *told) = {begin_query,     begin_inspection, begin_adoption,
-                                                          begin_extension, begin_release,    begin_release_of_token,
-                                                          begin_acquire};
-enum { BEGINNINGS = sizeof beginnings / sizeof *beginnings };
-
-/* All nodes are silent at the close. When they resume, no key stays on them. */
+/* All nodes are silent at the close, which waits for the replies to undos. When they resume, no key stays on them. */
 START_TEST(a_close_ends_each_kind_of_operation)
 {
-    static struct answer closing;
     scene_attach();
-    held = scene_lock("held");
+    redlock_lock *held = scene_lock("held");
     scene_each(0, scene.nodes, fake_server_pause);
-    beginnings[_i](&answer);
+    start((enum operation)_i, held);
     scene_turn();
     ck_assert_uint_eq(answer.told, 0);
-    scene_start_close(&closing);
+    scene_start_close(&closed);
     scene_each(0, scene.nodes, fake_server_resume);
     ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
     ck_assert_ptr_null(answer.lock);
-    ck_assert_status(scene_wait(&closing), REDLOCK_OK);
-    ck_assert_uint_lt(answer.place, closing.place);
+    ck_assert_status(scene_wait(&closed), REDLOCK_OK);
+    ck_assert_uint_eq(closed.result.pending_undos, 0);
+    ck_assert_uint_lt(answer.place, closed.place);
 }
 END_TEST
 
@@ -467,43 +282,9 @@ START_TEST(a_close_cancels_all_operations_though_the_end_of_one_ends_the_next)
 }
 END_TEST
 
-/* --- A busy loop --- */
+/* --- Leases that are due --- */
 
-enum { SLICE_NS = 100000000 };
-
-/* A host that blocks the loop in slices. The validity ends in the middle of a slice. */
-static struct host {
-    ev_check check; /* runs before the client's own watchers */
-    ev_idle idle;
-    int64_t end_ns;  /* end of validity; 0: the host does not block the loop */
-    int64_t late_ns; /* delay of the loss notification; -1: no notification yet */
-} host;
-
-static int64_t boottime_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-/* The host that does not let the loop run: sleeps until half a slice before the end of validity, plus or minus whole slices. */
-static void be_busy(struct ev_loop *loop, ev_check *check, int events)
-{
-    int64_t left_ns = (host.end_ns - boottime_ns() + 1000ll * SLICE_NS + SLICE_NS / 2) % SLICE_NS;
-    struct timespec pause = {0, (long)left_ns};
-    (void)loop;
-    (void)check;
-    (void)events;
-    if (host.end_ns)
-        nanosleep(&pause, NULL);
-}
-
-static void do_nothing(struct ev_loop *loop, ev_idle *idle, int events)
-{
-    (void)loop;
-    (void)idle;
-    (void)events;
-}
+static bool is_lost;
 
 static void on_loss(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg)
 {
@@ -511,52 +292,25 @@ static void on_loss(redlock_lock *lock, int event, int loss, int64_t validity_ms
     (void)loss;
     (void)validity_ms;
     (void)arg;
-    if (event == REDLOCK_EVENT_LOST)
-        host.late_ns = boottime_ns() - host.end_ns;
+    is_lost |= event == REDLOCK_EVENT_LOST;
 }
 
-static bool is_lost(void *arg)
+/* The host blocks the loop beyond the end of the validity. The timers' event would report the loss one turn later. */
+START_TEST(loss_is_reported_at_once_when_a_blocked_loop_goes_on)
 {
-    (void)arg;
-    return host.late_ns >= 0;
-}
-
-static int64_t lose_in_a_busy_loop(void)
-{
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    options.ttl_ms = 500;
-    options.no_renewal = 1;
-    options.event = on_loss;
-    host.late_ns = -1;
-    ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_OK);
-    host.end_ns = redlock_valid_until_ns(answer.lock);
-    ck_assert(scene_run(is_lost, NULL));
-    host.end_ns = 0;
-    scene_release(&answer, &answer.lock);
-    return host.late_ns;
-}
-
-/* A busy machine may delay some of the runs; a defect delays all of them. */
-START_TEST(loss_is_reported_at_the_end_of_the_slice)
-{
-    int64_t least_ns = INT64_MAX;
+    const struct timespec pause = {.tv_nsec = 1000000};
+    is_lost = false;
     scene_attach();
-    ev_check_init(&host.check, be_busy);
-    ev_set_priority(&host.check, EV_MAXPRI);
-    ev_check_start(scene.loop, &host.check);
-    ev_idle_init(&host.idle, do_nothing);
-    ev_idle_start(scene.loop, &host.idle);
-    for (int run = 0; run < 5 && least_ns >= SLICE_NS; run++) {
-        int64_t late_ns = lose_in_a_busy_loop();
-        least_ns = late_ns < least_ns ? late_ns : least_ns;
-    }
-    ev_idle_stop(scene.loop, &host.idle);
-    ev_check_stop(scene.loop, &host.check);
-    ck_assert_int_lt(least_ns, SLICE_NS);
+    scene_acquire(&answer, "stock", SCENE_WITH(.ttl_ms = 500, .no_renewal = 1, .event = on_loss));
+    ck_assert_answer(&answer, REDLOCK_OK);
+    quorum_time late = (quorum_time)redlock_valid_until_ns(answer.lock) + 10 * QUORUM_MILLISECOND;
+    while (rl_now() < late)
+        nanosleep(&pause, NULL);
+    ev_run(scene.loop, EVRUN_NOWAIT);
+    ck_assert(is_lost);
+    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_LOST);
 }
 END_TEST
-
-/* --- Leases that are due --- */
 
 /* The list of leases may be long. A loop that is late by less than 5 ms leaves them to the timers' event. */
 START_TEST(due_leases_take_their_step_in_a_loop_that_is_late)
@@ -585,26 +339,21 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("callbacks");
-    TCase *inside = scene_case(suite, "inside", five_nodes), *closing = scene_case(suite, "closing", five_nodes);
-    TCase *one = scene_case(suite, "one node", one_node);
-    tcase_add_test(inside, release_and_acquire_in_callbacks);
+    TCase *inside = scene_case(suite, "inside", scene_five_nodes);
     tcase_add_test(inside, taking_again_in_an_event);
-    tcase_add_test(inside, releasing_twice_in_a_callback);
+    tcase_add_test(inside, releasing_twice_and_acquiring_in_a_callback);
     tcase_add_test(inside, closing_in_a_callback);
     tcase_add_test(inside, cancelling_in_a_callback);
-    tcase_add_test(closing, locks_still_held_are_released);
-    tcase_add_test(closing, locks_can_be_left_to_expire);
-    tcase_add_test(closing, releases_under_way_are_confirmed);
-    tcase_add_test(closing, what_a_silent_node_owes_is_counted);
+    TCase *closing = scene_case(suite, "closing", scene_five_nodes);
+    tcase_add_loop_test(closing, locks_still_held_are_released_or_left_to_expire, 0, 2);
+    tcase_add_loop_test(closing, undos_that_are_not_confirmed_are_counted, 0, 2);
     tcase_add_loop_test(closing, requests_that_leave_nothing_need_no_confirmation, 0, 2);
-    tcase_add_test(closing, nodes_that_are_away_are_not_waited_for);
     tcase_add_loop_test(closing, a_client_can_be_closed_before_the_loop_turns, 0, 2);
     tcase_add_test(closing, a_close_needs_no_callback);
+    tcase_add_loop_test(closing, a_close_ends_each_kind_of_operation, 0, OPERATIONS);
     tcase_add_test(closing, a_close_cancels_all_operations_though_the_end_of_one_ends_the_next);
-    tcase_add_loop_test(closing, a_close_ends_each_kind_of_operation, 0, BEGINNINGS);
-    tcase_add_test(one, many_clients_on_one_loop);
-    tcase_add_test(one, loss_is_reported_at_the_end_of_the_slice);
-    TCase *due = scene_case(suite, "due", one_node);
+    TCase *due = scene_case(suite, "due", scene_one_node);
+    tcase_add_test(due, loss_is_reported_at_once_when_a_blocked_loop_goes_on);
     tcase_add_test(due, due_leases_take_their_step_in_a_loop_that_is_late);
     return run_suite(suite);
 }

@@ -35,15 +35,12 @@ static void grant(const struct fake_script_call *call)
 static void keep(const struct fake_script_call *call, struct node *node)
 {
     long long token = (long long)number(call, 4);
-    bool first = node->asked++ == 0;
-
+    bool knows_it = node->raise == KNOWS_IT && node->asked++ == 0;
     resp_write_array(call->reply, 1);
-    if (node->raise == EXPIRED)
-        resp_write_integer(call->reply, -1);
-    else if (node->raise == TOO_FAR)
-        resp_write_integer(call->reply, -2);
-    else
-        resp_write_integer(call->reply, node->raise == KNOWS_IT && first ? token : token - 1);
+    resp_write_integer(call->reply, node->raise == EXPIRED   ? -1
+                                    : node->raise == TOO_FAR ? -2
+                                    : knows_it               ? token
+                                                             : token - 1);
 }
 
 static bool begins(const struct fake_script_call *call, const char *words)
@@ -73,18 +70,19 @@ static void five_nodes(void)
     scene.options.node_timeout_ms = 500; /* for the silent nodes */
 }
 
+static const struct fake_rule rules[] = {
+    [REFUSES] = {.argument = "keep", .skip = true, .reply = FAKE_OOM},
+    [BREAKS] = {.argument = "keep", .ending = FAKE_CLOSE, .silent = true},
+    [KEEPS_SILENT] = {.argument = "keep", .silent = true},
+};
+
 /* Makes the first count nodes respond in this way to the raise. The others execute it. */
 static void let(unsigned count, enum raise raise)
 {
-    static const struct fake_rule refuses = {.argument = "keep", .skip = true, .reply = FAKE_OOM};
-    static const struct fake_rule breaks = {.argument = "keep", .ending = FAKE_CLOSE, .silent = true};
-    static const struct fake_rule silent = {.argument = "keep", .silent = true};
     for (unsigned i = 0; i < count; i++) {
         nodes[i].raise = raise;
         if (raise >= REFUSES)
-            nodes[i].rule = fake_server_add_rule(scene.node[i], raise == REFUSES  ? &refuses
-                                                                : raise == BREAKS ? &breaks
-                                                                                  : &silent);
+            nodes[i].rule = fake_server_add_rule(scene.node[i], &rules[raise]);
     }
 }
 
@@ -96,25 +94,22 @@ static unsigned showing(void)
     return count;
 }
 
-static bool is_gone(void *arg)
+/* Turns the loop until the rules of the last nodes, from this one on, have been applied. */
+static void wait_for_raise(unsigned first)
 {
-    (void)arg;
-    return showing() == 0;
+    for (unsigned i = first; i < NODES; i++)
+        scene_until(fake_server_rule_used(scene.node[i], nodes[i].rule) > 0);
 }
 
-static bool is_being_raised(void *arg)
+/* Waits for the acquire, which fails and leaves no key. */
+static void assert_fails(int status)
 {
-    (void)arg;
-    for (unsigned i = 0; i < NODES; i++)
-        if (fake_server_rule_used(scene.node[i], nodes[i].rule) == 0)
-            return false;
-    return true;
-}
-
-static bool is_held_up(void *arg)
-{
-    (void)arg;
-    return fake_server_rule_used(scene.node[3], nodes[3].rule) && fake_server_rule_used(scene.node[4], nodes[4].rule);
+    ck_assert_status(scene_wait(&answer), status);
+    ck_assert_ptr_null(answer.lock);
+    ck_assert_uint_eq(answer.result.fence, 0);
+    ck_assert_int_eq(answer.result.validity_ms, 0);
+    fake_server_release(scene.node[0]); /* of the grant that it may have held back */
+    scene_until(showing() == 0);
 }
 
 /* --- A majority raises the record --- */
@@ -127,8 +122,6 @@ START_TEST(a_minority_that_does_not_raise_it_is_no_matter)
     ck_assert_uint_ge(answer.result.attempts, 2);
     ck_assert_uint_eq(answer.result.fence, redlock_lock_fence(answer.lock));
     ck_assert_int_gt(redlock_validity_ms(answer.lock), 30000);
-    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
-    ck_assert(scene_run(is_gone, NULL));
 }
 END_TEST
 
@@ -139,8 +132,6 @@ START_TEST(a_majority_that_knows_the_number_already_makes_it_go_beyond)
     let(3, KNOWS_IT);
     ck_assert_status(scene_acquire(&answer, "stock", &fenced), REDLOCK_OK);
     ck_assert_uint_eq(answer.result.attempts, 3);
-    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
-    ck_assert(scene_run(is_gone, NULL));
 }
 END_TEST
 
@@ -159,11 +150,8 @@ START_TEST(a_token_that_no_majority_raises_is_no_lock_and_leaves_nothing)
 {
     scene_attach();
     let(3, majorities[_i].raise);
-    ck_assert_status(scene_acquire(&answer, "stock", &fenced), majorities[_i].status);
-    ck_assert_ptr_null(answer.lock);
-    ck_assert_uint_eq(answer.result.fence, 0);
-    ck_assert_int_eq(answer.result.validity_ms, 0);
-    ck_assert(scene_run(is_gone, NULL));
+    scene_start_acquire(&answer, "stock", &fenced);
+    assert_fails(majorities[_i].status);
 }
 END_TEST
 
@@ -174,31 +162,27 @@ START_TEST(a_raise_that_takes_too_long_is_too_slow)
     fenced.minimum_validity_ms = fenced.ttl_ms - fenced.ttl_ms / 100 - 2 - LEFT_MS;
     scene_attach();
     scene_add_rule(0, NODES, &(struct fake_rule){.argument = "keep", .reply_delay_ms = LEFT_MS + 50});
-    ck_assert_status(scene_acquire(&answer, "stock", &fenced), REDLOCK_TOO_SLOW);
-    ck_assert_ptr_null(answer.lock);
-    ck_assert(scene_run(is_gone, NULL));
+    scene_start_acquire(&answer, "stock", &fenced);
+    assert_fails(REDLOCK_TOO_SLOW);
 }
 END_TEST
 
 /* The lock was granted before our clock stopped, and may have expired meanwhile. */
 START_TEST(lock_is_given_up_when_our_clock_stops_during_the_raise)
 {
-    static const struct fake_rule refuses = {.argument = "keep", .skip = true, .reply = FAKE_OOM};
-    static const struct fake_rule held = {.argument = "keep", .hold = true};
     scene.options.node_timeout_ms = SCENE_SOON_MS;
     scene_attach();
     scene_know_clocks();
-    fake_server_add_rule(scene.node[2], &refuses);
+    nodes[2].rule = fake_server_add_rule(scene.node[2], &rules[REFUSES]);
     for (unsigned i = 3; i < NODES; i++)
-        nodes[i].rule = fake_server_add_rule(scene.node[i], &held);
+        nodes[i].rule = fake_server_add_rule(scene.node[i], &(struct fake_rule){.argument = "keep", .hold = true});
     scene_start_acquire(&answer, "stock", &fenced);
-    ck_assert(scene_run(is_held_up, NULL));
+    wait_for_raise(2);
     scene_stop_our_clock();
     fake_server_release(scene.node[4]);
     ck_assert_status(scene_wait(&answer), REDLOCK_TOO_SLOW);
-    ck_assert_ptr_null(answer.lock);
     fake_server_release(scene.node[3]);
-    ck_assert(scene_run(is_gone, NULL));
+    assert_fails(REDLOCK_TOO_SLOW);
 }
 END_TEST
 
@@ -207,63 +191,47 @@ END_TEST
 START_TEST(token_is_not_raised_after_deadline)
 {
     static const struct fake_rule held = {.command = "EVALSHA", .hold = true, .count = 1};
-    unsigned raises[NODES];
     fenced.all_answers = 1;
     fenced.wait_ms = 200; /* less than the node timeout */
     scene_attach();
     fake_server_add_rule(scene.node[0], &held);
     for (unsigned i = 0; i < NODES; i++)
-        raises[i] = fake_server_add_rule(scene.node[i], &(struct fake_rule){.argument = "keep"});
-    ck_assert_status(scene_acquire(&answer, "stock", &fenced), REDLOCK_TIMED_OUT);
-    ck_assert_ptr_null(answer.lock);
+        nodes[i].rule = fake_server_add_rule(scene.node[i], &(struct fake_rule){.argument = "keep"});
+    scene_start_acquire(&answer, "stock", &fenced);
+    assert_fails(REDLOCK_TIMED_OUT);
     for (unsigned i = 0; i < NODES; i++)
-        ck_assert_uint_eq(fake_server_rule_used(scene.node[i], raises[i]), 0);
-    fake_server_release(scene.node[0]);
-    ck_assert(scene_run(is_gone, NULL));
+        ck_assert_uint_eq(fake_server_rule_used(scene.node[i], nodes[i].rule), 0);
 }
 END_TEST
 
 START_TEST(cancelled_while_it_is_raised_it_leaves_nothing)
 {
-    redlock_cancellation *cancellation;
     scene_attach();
     let(NODES, KEEPS_SILENT);
-    ck_assert_status(redlock_cancellation_create(scene.client, &cancellation), REDLOCK_OK);
-    fenced.cancellation = cancellation;
+    fenced.cancellation = scene_cancellation();
     scene_start_acquire(&answer, "stock", &fenced);
-    ck_assert(scene_run(is_being_raised, NULL));
+    wait_for_raise(0);
     ck_assert_uint_eq(showing(), NODES);
-    redlock_cancel(cancellation);
-    ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
-    ck_assert_ptr_null(answer.lock);
-    ck_assert(scene_run(is_gone, NULL));
-    redlock_cancellation_destroy(&cancellation);
+    redlock_cancel(scene.cancellation);
+    assert_fails(REDLOCK_CANCELLED);
 }
 END_TEST
 
 /* --- After the raise --- */
-
-static bool is_renewed(void *arg)
-{
-    redlock_statistics statistics;
-    (void)arg;
-    redlock_statistics_get(scene.client, &statistics);
-    return statistics.renewed > 0;
-}
 
 /* Nodes whose clocks are more than a day behind the token refuse to record it, but still extend the lock. */
 START_TEST(clocks_that_are_a_day_off_do_not_stop_renewals)
 {
     fenced.no_renewal = 0;
     fenced.ttl_ms = 3000;
+    redlock_statistics statistics;
     scene_attach();
     ck_assert_status(scene_acquire(&answer, "stock", &fenced), REDLOCK_OK);
     redlock_lock *lock = answer.lock;
     let(NODES, TOO_FAR);
-    ck_assert(scene_run(is_renewed, NULL));
+    scene_until(redlock_statistics_get(scene.client, &statistics) == REDLOCK_OK && statistics.renewed > 0);
     scene_start_extend(&answer, lock, 0);
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
-    ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK);
 }
 END_TEST
 

@@ -11,45 +11,27 @@
 
 static struct answer answer;
 
-static void one_node(void)
+/* The first node has received the command, with these words behind it; first NULL: it has not received it. */
+static void assert_sent(const char *command, const char *first, const char *second)
 {
-    scene_begin(1);
+    const struct fake_record *record = fake_server_record(scene.node[0], command, 0);
+    unsigned words = strchr(command, ' ') ? 2 : 1;
+    ck_assert_msg((record != NULL) == (first != NULL), "%s was %s", command, record ? "sent" : "not sent");
+    if (!record)
+        return;
+    ck_assert_uint_eq(record->command->argc, words + (second ? 2 : 1));
+    ck_assert_str_eq(record->command->argv[words].data, first);
+    if (second)
+        ck_assert_str_eq(record->command->argv[words + 1].data, second);
 }
 
-static void three_nodes(void)
+static void wait_for_handshake(unsigned nodes)
 {
-    scene_begin(3);
-}
-
-static void lock_and_release(void)
-{
-    redlock_lock *lock = scene_lock("stock");
-    ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK);
-}
-
-static const struct fake_record *record_of(unsigned node, const char *command)
-{
-    const struct fake_record *record = fake_server_record(scene.node[node], command, 0);
-    ck_assert_msg(record, "node %u was not sent %s", node, command);
-    return record;
-}
-
-static void assert_words(const struct resp_command *command, const char *first, const char *second, const char *third)
-{
-    ck_assert_uint_eq(command->argc, third ? 3 : 2);
-    ck_assert_str_eq(command->argv[0].data, first);
-    ck_assert_str_eq(command->argv[1].data, second);
-    if (third)
-        ck_assert_str_eq(command->argv[2].data, third);
+    for (unsigned i = 0; i < nodes; i++)
+        scene_until(fake_server_count(scene.node[i], "SCRIPT LOAD") >= 3);
 }
 
 /* --- Round trips --- */
-
-static bool has_whole_handshake(void *arg)
-{
-    (void)arg;
-    return fake_server_count(scene.node[0], "SCRIPT LOAD") >= 3;
-}
 
 START_TEST(all_of_it_leaves_before_the_first_answer)
 {
@@ -58,7 +40,7 @@ START_TEST(all_of_it_leaves_before_the_first_answer)
     fake_server_set_password(scene.node[0], NULL, SCENE_SECRET);
     fake_server_add_rule(scene.node[0], &(struct fake_rule){.count = 1, .hold = true});
     scene_attach_only();
-    ck_assert(scene_run(has_whole_handshake, NULL));
+    wait_for_handshake(1);
     ck_assert_uint_eq(scene_ready_nodes(), 0);
     static const char *const order[] = {"AUTH", "SELECT", "CLIENT SETNAME", "CLIENT ID", "INFO"};
     for (unsigned i = 0; i < sizeof order / sizeof *order; i++)
@@ -92,63 +74,45 @@ START_TEST(the_first_lock_takes_two_round_trips_after_connecting)
             ck_assert(is_of_handshake(fake_server_record(scene.node[i], NULL, at)->command));
     }
     ck_assert_uint_ge(asked, 2);
-    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
 }
 END_TEST
 
 START_TEST(a_handshake_that_takes_too_long_is_given_up)
 {
     scene.suffix[0] = "?connect_timeout_ms=50";
-    unsigned rule = fake_server_add_rule(scene.node[0], &(struct fake_rule){.command = "INFO", .silent = true});
+    fake_server_add_rule(scene.node[0], &(struct fake_rule){.command = "INFO", .silent = true});
     scene_attach_only();
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
     ck_assert_str_eq(answer.result.node[0].text, "no reply to the handshake within 50 ms");
-    fake_server_remove_rule(scene.node[0], rule);
-    scene.suffix[0] = NULL;
-    lock_and_release();
+    fake_server_clear_rules(scene.node[0]);
+    scene_lock_and_release("stock");
 }
 END_TEST
 
 /* --- Name and database --- */
 
-START_TEST(the_connection_has_the_name_of_the_options)
-{
-    static const char *const names[] = {"redlock", "billing-3", "", NULL};
-    if (_i > 0)
-        scene.options.client_name = names[_i];
-    scene_attach();
-    if (names[_i] && names[_i][0])
-        assert_words(record_of(0, "CLIENT SETNAME")->command, "CLIENT", "SETNAME", names[_i]);
-    else
-        ck_assert_uint_eq(fake_server_count(scene.node[0], "CLIENT SETNAME"), 0);
-}
-END_TEST
+/* The options, the end of the URI, and what is sent. */
+static const struct {
+    const char *name;
+    uint32_t database;
+    const char *suffix, *name_sent, *database_sent;
+} places[] = {
+    {"redlock", 0, NULL, "redlock", NULL}, /* the default */
+    {"billing-3", 3, NULL, "billing-3", "3"},  {"", 0, "/5", NULL, "5"}, {NULL, 0, "?database=6", NULL, "6"},
+    {"billing-3", 3, "/0", "billing-3", NULL}, /* the URI says more than the options */
+};
+enum { PLACES = sizeof places / sizeof *places };
 
-START_TEST(a_database_is_selected)
+START_TEST(the_connection_has_its_name_and_database)
 {
-    scene.options.database = _i == 0 ? 3 : 0;
-    scene.suffix[0] = _i == 0 ? NULL : _i == 1 ? "/5" : "?database=6";
+    ck_assert_str_eq(scene.options.client_name, places[0].name);
+    scene.options.client_name = places[_i].name;
+    scene.options.database = places[_i].database;
+    scene.suffix[0] = places[_i].suffix;
     scene_attach();
-    assert_words(record_of(0, "SELECT")->command, "SELECT", _i == 0 ? "3" : _i == 1 ? "5" : "6", NULL);
-    lock_and_release();
-}
-END_TEST
-
-START_TEST(a_uri_says_more_than_the_options)
-{
-    scene.options.database = 3;
-    scene.suffix[0] = "/0";
-    scene_attach();
-    ck_assert_uint_eq(fake_server_count(scene.node[0], "SELECT"), 0);
-}
-END_TEST
-
-START_TEST(a_database_that_is_not_there_is_a_misconfiguration)
-{
-    scene.options.database = 99;
-    scene_attach_only();
-    ck_assert_status(scene_acquire(&answer, "stock", REDLOCK_WAIT_MS(SCENE_SOON_MS)), REDLOCK_MISCONFIGURED);
-    ck_assert_has(answer.result.node[0].text, "DB index is out of range");
+    assert_sent("CLIENT SETNAME", places[_i].name_sent, NULL);
+    assert_sent("SELECT", places[_i].database_sent, NULL);
+    scene_lock_and_release("stock");
 }
 END_TEST
 
@@ -182,18 +146,12 @@ START_TEST(server_is_named_with_its_own_version)
     ck_assert_str_eq(status_of_node_0().server, servers[_i].server);
     ck_assert_str_eq(status_of_node_0().version, servers[_i].version);
     ck_assert_uint_eq(status_of_node_0().findings & REDLOCK_FINDING_TOO_OLD, 0);
-    lock_and_release();
+    scene_lock_and_release("stock");
 }
 END_TEST
 
 static const char *const old_versions[] = {"2.8.24", "3.2.12", "4.0.14"};
 enum { OLD_VERSIONS = sizeof old_versions / sizeof *old_versions };
-
-static bool has_beaten(void *arg)
-{
-    (void)arg;
-    return fake_server_count(scene.node[0], scene.options.guard ? "EVALSHA" : "TIME") > 0;
-}
 
 /* On an old server the scripts fail, in the handshake and at each heartbeat, with an error that does not name the
  * cause. */
@@ -206,9 +164,8 @@ START_TEST(old_server_is_refused_by_name_and_version)
     scene.options.guard = _i % 2 == 0;
     scene.options.max_ttl_ms = scene.options.ttl_ms;
     fake_server_set_info(scene.node[0], "redis_version", old_versions[_i / 2]);
-    for (unsigned i = 0; i < 2; i++)
-        fake_server_add_rule(scene.node[0],
-                             &(struct fake_rule){.command = i ? "EVALSHA" : "EVAL", .skip = true, .reply = failure});
+    fake_server_refuse(scene.node[0], "EVAL", 0, failure);
+    fake_server_refuse(scene.node[0], "EVALSHA", 0, failure);
     scene_attach_only();
     ck_assert_status(scene_acquire(&answer, "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER)), REDLOCK_MISCONFIGURED);
     snprintf(text, sizeof text, "redis %s is too old: redlock needs Redis 5.0 or later, or Valkey",
@@ -216,34 +173,13 @@ START_TEST(old_server_is_refused_by_name_and_version)
     ck_assert_str_eq(answer.result.node[0].text, text);
     ck_assert_str_eq(status_of_node_0().objection, text);
     ck_assert_uint_ne(status_of_node_0().findings & REDLOCK_FINDING_TOO_OLD, 0);
-    ck_assert(scene_run(has_beaten, NULL));
+    scene_until(fake_server_count(scene.node[0], scene.options.guard ? "EVALSHA" : "TIME") > 0);
     ck_assert_str_eq(status_of_node_0().state, "ready");
     ck_assert_uint_eq(fake_server_count(scene.node[0], "CLIENT ID"), 1); /* the client does not reconnect */
 }
 END_TEST
 
 /* --- AUTH --- */
-
-START_TEST(a_password_of_the_options)
-{
-    scene.options.password = SCENE_SECRET;
-    fake_server_set_password(scene.node[0], NULL, SCENE_SECRET);
-    scene_attach();
-    assert_words(record_of(0, "AUTH")->command, "AUTH", SCENE_SECRET, NULL);
-    lock_and_release();
-}
-END_TEST
-
-START_TEST(a_user_and_password_of_the_options)
-{
-    scene.options.user = "lock";
-    scene.options.password = SCENE_SECRET;
-    fake_server_set_password(scene.node[0], "lock", SCENE_SECRET);
-    scene_attach();
-    assert_words(record_of(0, "AUTH")->command, "AUTH", "lock", SCENE_SECRET);
-    lock_and_release();
-}
-END_TEST
 
 /* Attaches a client whose only node is node 0, with this text before its address. */
 static void attach_uri(const char *scheme_and_login)
@@ -255,38 +191,6 @@ static void attach_uri(const char *scheme_and_login)
     ck_assert_msg(status == REDLOCK_OK, "%s", redlock_result_text(&result));
     ck_assert(!strstr(redlock_result_text(&result), SCENE_SECRET));
 }
-
-/* The server has the setting: rename-command AUTH "" */
-START_TEST(an_error_that_quotes_the_password_is_cut)
-{
-    redlock_result result;
-    scene.options.user = "lock";
-    scene.options.password = SCENE_SECRET;
-    fake_server_refuse(scene.node[0], "AUTH", 0,
-                       "-ERR unknown command `AUTH`, with args beginning with: `lock`, `" SCENE_SECRET "`, \r\n");
-    attach_uri("redis://");
-    ck_assert_status(scene_acquire(&answer, "stock", REDLOCK_WAIT_MS(SCENE_SOON_MS)), REDLOCK_MISCONFIGURED);
-    result = answer.result;
-    ck_assert_has(result.node[0].text, "unknown command `AUTH`");
-    ck_assert_ptr_null(strstr(result.node[0].text, SCENE_SECRET));
-    ck_assert_ptr_null(strstr(redlock_result_text(&result), SCENE_SECRET));
-}
-END_TEST
-
-START_TEST(a_password_of_the_uri_comes_before_the_options)
-{
-    scene.options.user = "somebody";
-    scene.options.password = "else";
-    fake_server_set_password(scene.node[0], _i ? "lo:ck" : NULL, SCENE_SECRET "@/,");
-    attach_uri(_i ? "redis://lo%3Ack:" SCENE_SECRET "%40%2F%2C@" : "redis://:" SCENE_SECRET "%40%2F%2C@");
-    scene_wait_for_ready();
-    if (_i)
-        assert_words(record_of(0, "AUTH")->command, "AUTH", "lo:ck", SCENE_SECRET "@/,");
-    else
-        assert_words(record_of(0, "AUTH")->command, "AUTH", SCENE_SECRET "@/,", NULL);
-    lock_and_release();
-}
-END_TEST
 
 static struct vault {
     unsigned asked;
@@ -317,11 +221,44 @@ static void use_vault(const char *user, const char *password)
     scene.options.credentials_arg = &vault;
 }
 
+#define ODD_SECRET SCENE_SECRET "@/,"
+
+/* Where the node's user and password come from: the options, the callback and the URI. */
+static const struct {
+    const char *option_user, *option_password;
+    const char *callback_user, *callback_password; /* NULL: no callback */
+    const char *uri;
+    const char *user, *password; /* those of the server, and what is sent */
+} logins[] = {
+    {NULL, SCENE_SECRET, NULL, NULL, "redis://", NULL, SCENE_SECRET},
+    {"lock", SCENE_SECRET, NULL, NULL, "redis://", "lock", SCENE_SECRET},
+    {"else", "else", NULL, NULL, "redis://:" SCENE_SECRET "%40%2F%2C@", NULL, ODD_SECRET},
+    {"else", "else", NULL, NULL, "redis://lo%3Ack:" SCENE_SECRET "%40%2F%2C@", "lo:ck", ODD_SECRET},
+    {"else", "else", "lock", SCENE_SECRET, "redis://", "lock", SCENE_SECRET},
+    {NULL, NULL, "", SCENE_SECRET, "redis://", NULL, SCENE_SECRET},
+    {NULL, NULL, "", "", "redis://", NULL, NULL},
+    {NULL, NULL, "else", "else", "redis://:" SCENE_SECRET "@", NULL, SCENE_SECRET},
+};
+enum { LOGINS = sizeof logins / sizeof *logins };
+
+START_TEST(a_node_gets_its_own_user_and_password)
+{
+    const char *user = logins[_i].user, *password = logins[_i].password;
+    if (logins[_i].callback_user)
+        use_vault(logins[_i].callback_user, logins[_i].callback_password);
+    scene.options.user = logins[_i].option_user;
+    scene.options.password = logins[_i].option_password;
+    fake_server_set_password(scene.node[0], user, password);
+    attach_uri(logins[_i].uri);
+    scene_wait_for_ready();
+    assert_sent("AUTH", user ? user : password, user ? password : NULL);
+    scene_lock_and_release("stock");
+}
+END_TEST
+
 START_TEST(a_callback_is_asked_at_each_connect)
 {
     use_vault("lock", SCENE_SECRET);
-    scene.options.user = "not";
-    scene.options.password = "asked";
     fake_server_set_password(scene.node[0], "lock", SCENE_SECRET);
     scene_attach();
     ck_assert_uint_eq(vault.asked, 1);
@@ -332,17 +269,7 @@ START_TEST(a_callback_is_asked_at_each_connect)
     scene_wait_for_accepted(0, 2);
     scene_wait_for_ready();
     ck_assert_uint_eq(vault.asked, 2);
-    lock_and_release();
-}
-END_TEST
-
-START_TEST(a_callback_without_a_user_or_without_anything)
-{
-    use_vault("", _i ? "" : SCENE_SECRET);
-    fake_server_set_password(scene.node[0], NULL, _i ? NULL : SCENE_SECRET);
-    scene_attach();
-    ck_assert_uint_eq(fake_server_count(scene.node[0], "AUTH"), _i ? 0 : 1);
-    lock_and_release();
+    scene_lock_and_release("stock");
 }
 END_TEST
 
@@ -354,43 +281,48 @@ START_TEST(a_callback_that_has_none_now_is_asked_again)
     scene_attach_only();
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
     ck_assert_str_eq(answer.result.node[0].text, "the credentials callback returned an error");
-    lock_and_release();
+    scene_lock_and_release("stock");
     ck_assert_uint_ge(vault.asked, 3);
 }
 END_TEST
 
-START_TEST(a_callback_is_not_asked_for_a_node_with_its_own)
-{
-    use_vault("not", "asked");
-    fake_server_set_password(scene.node[0], NULL, SCENE_SECRET);
-    attach_uri("redis://:" SCENE_SECRET "@");
-    scene_wait_for_ready();
-    ck_assert_uint_eq(vault.asked, 0);
-}
-END_TEST
+/* What the server requires, the options, and the text of the result. The last server has the setting
+ * rename-command AUTH "", and quotes the password. */
+static const struct {
+    const char *server_user, *server_password, *refusal;
+    const char *user, *password;
+    uint32_t database;
+    const char *words;
+} mistakes[] = {
+    {NULL, NULL, NULL, NULL, NULL, 99, "DB index is out of range"},
+    {NULL, SCENE_SECRET, NULL, NULL, NULL, 0, "NOAUTH"},
+    {NULL, "another", NULL, NULL, SCENE_SECRET, 0, "WRONGPASS"},
+    {"lock", "another", NULL, "lock", SCENE_SECRET, 0, "WRONGPASS"},
+    {NULL, NULL, "-ERR unknown command `AUTH`, with args beginning with: `lock`, `" SCENE_SECRET "`, \r\n", "lock",
+     SCENE_SECRET, 0, "unknown command `AUTH`"},
+};
+enum { MISTAKES = sizeof mistakes / sizeof *mistakes };
 
-START_TEST(a_wrong_password_is_a_misconfiguration_and_not_shown)
+/* An acquire ends at once, and works when the server's settings are right. */
+START_TEST(a_misconfiguration_is_named_and_shows_no_password)
 {
-    scene.options.user = _i ? "lock" : NULL;
-    scene.options.password = SCENE_SECRET;
-    fake_server_set_password(scene.node[0], _i ? "lock" : NULL, "another");
+    scene.options.user = mistakes[_i].user;
+    scene.options.password = mistakes[_i].password;
+    scene.options.database = mistakes[_i].database;
+    fake_server_set_password(scene.node[0], mistakes[_i].server_user, mistakes[_i].server_password);
+    if (mistakes[_i].refusal)
+        fake_server_refuse(scene.node[0], "AUTH", 0, mistakes[_i].refusal);
     scene_attach_only();
     ck_assert_status(scene_acquire(&answer, "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER)), REDLOCK_MISCONFIGURED);
-    ck_assert_has(answer.result.node[0].text, "WRONGPASS");
+    ck_assert_has(answer.result.node[0].text, mistakes[_i].words);
     ck_assert_has(redlock_result_text(&answer.result), "misconfigured");
-    ck_assert(!strstr(redlock_result_text(&answer.result), SCENE_SECRET));
-    fake_server_set_password(scene.node[0], _i ? "lock" : NULL, SCENE_SECRET);
+    ck_assert(!strstr(answer.result.node[0].text, SCENE_SECRET)); /* nor has the whole text: scene_told() */
+    if (mistakes[_i].database)
+        return;
+    fake_server_clear_rules(scene.node[0]);
+    fake_server_set_password(scene.node[0], mistakes[_i].user, mistakes[_i].password);
     scene_wait_for_ready();
-    lock_and_release();
-}
-END_TEST
-
-START_TEST(a_password_that_is_missing_is_a_misconfiguration)
-{
-    fake_server_set_password(scene.node[0], NULL, SCENE_SECRET);
-    scene_attach_only();
-    ck_assert_status(scene_acquire(&answer, "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER)), REDLOCK_MISCONFIGURED);
-    ck_assert_has(answer.result.node[0].text, "NOAUTH");
+    scene_lock_and_release("stock");
 }
 END_TEST
 
@@ -410,62 +342,46 @@ END_TEST
 
 /* --- Identity of a server --- */
 
-static bool three_answered(void *arg)
+static bool all_have_answered(void)
 {
-    (void)arg;
-    scene_ready_nodes();
-    for (unsigned i = 0; i < 3; i++)
-        if (fake_server_count(scene.node[i], "SCRIPT LOAD") < 3)
-            return false;
-    return true;
+    scene_start_ready(&answer);
+    scene_wait(&answer);
+    return answer.result.granted + answer.result.refused == scene.nodes;
 }
 
-static void same_server_twice(void)
+/* Waits until exactly one of the first two nodes is ready. The other one is refused as a duplicate server. Returns the
+ * number of the one that has the vote. */
+static unsigned assert_one_vote(void)
+{
+    const redlock_result *result = &answer.result;
+    scene_until(all_have_answered());
+    ck_assert_uint_eq(result->granted, 2);
+    ck_assert_uint_eq(result->refused, 1);
+    unsigned voter = result->node[0].outcome == REDLOCK_NODE_GRANTED ? 0 : 1;
+    ck_assert_has(result->node[1 - voter].text, "it is the same server as another node");
+    return voter;
+}
+
+/* Also when both nodes have reported the run_id before either is ready. */
+START_TEST(one_server_under_two_names_has_one_vote)
 {
     for (unsigned i = 0; i < 2; i++)
         fake_server_set_info(scene.node[i], "run_id", "0123456789abcdef0123456789abcdef01234567");
-}
-
-/* Waits until exactly one of the two nodes is ready. The other one is refused as a duplicate server. */
-static void assert_one_vote(void)
-{
-    redlock_result *result = &answer.result;
-    for (unsigned tries = 0; tries < 1000; tries++) {
-        memset(&answer, 0, sizeof answer);
-        scene.started++;
-        ck_assert_int_eq(redlock_ready_async(scene.client, 0, scene_told, &answer), REDLOCK_OK);
-        scene_wait(&answer);
-        if (result->granted + result->refused == 3)
-            break;
-        scene_turn();
-    }
-    ck_assert_uint_eq(result->granted, 2);
-    ck_assert_uint_eq(result->refused, 1);
-    const redlock_node_result *twin = &result->node[result->node[0].outcome == REDLOCK_NODE_REFUSED ? 0 : 1];
-    ck_assert_has(twin->text, "it is the same server as another node");
-}
-
-START_TEST(one_server_under_two_names_has_one_vote)
-{
-    same_server_twice();
+    if (_i)
+        scene_add_rule(0, 2, &(struct fake_rule){.command = "SCRIPT LOAD", .count = 1, .hold = true});
     scene_attach_only();
-    assert_one_vote();
+    if (_i) {
+        wait_for_handshake(3);
+        scene_idle(20); /* until the replies to INFO have arrived */
+        scene_each(0, 2, fake_server_release);
+    }
+    unsigned voter = assert_one_vote();
     fake_server_refuse(scene.node[2], "SET", 1, FAKE_OOM);
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(answer.result.refused, 2);
-    lock_and_release();
-    ck_assert_uint_eq(scene_count(0, SENT_SET) == 0, scene_count(1, SENT_SET) != 0);
-}
-END_TEST
-
-/* The node that has the vote reconnects. The client must not refuse both nodes then: the other one, a duplicate, has no
- * vote. */
-START_TEST(the_vote_survives_its_link)
-{
-    same_server_twice();
-    scene_attach_only();
-    assert_one_vote();
-    unsigned voter = answer.result.node[0].outcome == REDLOCK_NODE_GRANTED ? 0 : 1;
+    scene_lock_and_release("stock");
+    ck_assert_uint_eq(scene_count(1 - voter, SENT_SET), 0);
+    /* When the node with the vote reconnects, the other one, a duplicate, has none: they are not both refused. */
     fake_server_drop(scene.node[voter], FAKE_CLOSE);
     scene_wait_for_accepted(voter, 2);
     assert_one_vote();
@@ -473,46 +389,33 @@ START_TEST(the_vote_survives_its_link)
 END_TEST
 
 /* Passes to the guard the reply that a node with this run_id and marker would send. */
-static void tell_guard_shown(struct rl_node *node, const char *run_id, const char *shown)
+static void tell_guard(struct rl_node *node, const char *run_id, const char *shown)
 {
-    redisReply field[RL_GUARD_ELEMENTS], *element[RL_GUARD_ELEMENTS];
-    redisReply reply = {.type = REDIS_REPLY_ARRAY, .elements = RL_GUARD_ELEMENTS, .element = element};
-    const char *texts[RL_GUARD_ELEMENTS] = {run_id,    "master",  NULL,         NULL, NULL, NULL,
-                                            "trusted", "default", "noeviction", "1f", shown};
-    const long long numbers[RL_GUARD_ELEMENTS] = {
-        [RL_GUARD_TIME] = 1, [RL_GUARD_MAX_TTL] = 30000, [RL_GUARD_NODES] = scene.nodes};
-    for (unsigned i = 0; i < RL_GUARD_ELEMENTS; i++) {
-        memset(&field[i], 0, sizeof field[i]);
-        element[i] = &field[i];
-        field[i].type = texts[i] ? REDIS_REPLY_STRING : REDIS_REPLY_INTEGER;
-        field[i].integer = numbers[i];
-        if (!texts[i])
-            continue;
-        char text[64];
-        snprintf(text, sizeof text, "%s", texts[i]);
-        field[i].len = strlen(text);
-        field[i].str = strdup(text);
-    }
+    redisReader *reader = redisReaderCreate();
+    void *reply;
+    char *bytes = fixture_text("*11\r\n$40\r\n%s\r\n$6\r\nmaster\r\n:1\r\n:0\r\n:30000\r\n:%u\r\n"
+                               "$7\r\ntrusted\r\n$7\r\ndefault\r\n$10\r\nnoeviction\r\n$2\r\n1f\r\n$%zu\r\n%s\r\n",
+                               run_id, scene.nodes, strlen(shown), shown);
+    ck_assert_int_eq(redisReaderFeed(reader, bytes, strlen(bytes)), REDIS_OK);
+    ck_assert_int_eq(redisReaderGetReply(reader, &reply), REDIS_OK);
     quorum_time now = rl_now();
-    ck_assert(rl_guard_take_reply(node, &reply, now, now));
-    for (unsigned i = 0; i < RL_GUARD_ELEMENTS; i++)
-        free(field[i].str);
+    ck_assert(rl_guard_take_reply(node, reply, now, now));
+    freeReplyObject(reply);
+    redisReaderFree(reader);
+    free(bytes);
 }
 
-static void tell_guard(struct rl_node *node, const char *run_id)
-{
-    tell_guard_shown(node, run_id, "evidence\nmarker");
-}
+#define SHOWN "evidence\nmarker"
 
 /* A time by the previous server's clock must not be compared with the marker of another server. */
 START_TEST(markers_of_a_new_server_are_not_compared_with_those_of_the_one_before)
 {
     scene_attach();
     struct rl_node *node = scene.client->nodes->node;
-    tell_guard(node, node->server.run_id);
+    tell_guard(node, node->server.run_id, SHOWN);
     ck_assert_str_eq(node->marker.nonce, "1f");
     ck_assert_uint_eq(node->marker.seen_us, 1);
-    tell_guard_shown(node, "0123456789012345678901234567890123456789", "");
+    tell_guard(node, "0123456789012345678901234567890123456789", "");
     ck_assert_str_eq(node->marker.nonce, "");
     ck_assert_uint_eq(node->marker.seen_us, 0);
 }
@@ -523,50 +426,30 @@ START_TEST(a_server_that_takes_another_names_place_has_one_vote)
 {
     scene_attach();
     struct rl_node *nodes = scene.client->nodes->node;
-    tell_guard(&nodes[0], nodes[1].server.run_id);
+    tell_guard(&nodes[0], nodes[1].server.run_id, SHOWN);
     ck_assert_uint_eq(nodes[0].findings & REDLOCK_FINDING_SAME_SERVER, REDLOCK_FINDING_SAME_SERVER);
     ck_assert_ptr_nonnull(nodes[0].unfit);
-    tell_guard(&nodes[1], nodes[1].server.run_id);
+    tell_guard(&nodes[1], nodes[1].server.run_id, SHOWN);
     ck_assert_ptr_null(nodes[1].unfit);
-    tell_guard(&nodes[0], "0123456789012345678901234567890123456789");
+    tell_guard(&nodes[0], "0123456789012345678901234567890123456789", SHOWN);
     ck_assert_ptr_null(nodes[0].unfit);
 }
 END_TEST
 
-/* Both nodes have reported the run_id before either is ready. */
-START_TEST(not_even_when_both_shake_hands_at_once)
-{
-    same_server_twice();
-    scene_add_rule(0, 2, &(struct fake_rule){.command = "SCRIPT LOAD", .count = 1, .hold = true});
-    scene_attach_only();
-    ck_assert(scene_run(three_answered, NULL));
-    scene_idle(20); /* until the replies to INFO have arrived */
-    fake_server_release(scene.node[0]);
-    fake_server_release(scene.node[1]);
-    assert_one_vote();
-}
-END_TEST
-
+/* Too many replicas are a misconfiguration. */
 START_TEST(a_replica_has_no_vote)
 {
-    fake_server_set_info(scene.node[0], "role", "slave");
-    scene_attach_only();
-    ck_assert_status(scene_acquire(&answer, "stock", REDLOCK_WAIT_MS(SCENE_SOON_MS)), REDLOCK_OK);
-    while (fake_server_count(scene.node[0], "SCRIPT LOAD") < 3)
-        scene_turn();
-    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
-    ck_assert_uint_eq(scene_count(0, SENT_SET), 0);
-}
-END_TEST
-
-START_TEST(a_majority_of_replicas_is_a_misconfiguration)
-{
-    for (unsigned i = 0; i < 2; i++)
+    unsigned replicas = (unsigned)_i;
+    for (unsigned i = 0; i < replicas; i++)
         fake_server_set_info(scene.node[i], "role", "slave");
     scene_attach_only();
-    ck_assert_status(scene_acquire(&answer, "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER)), REDLOCK_MISCONFIGURED);
-    ck_assert_has(redlock_result_text(&answer.result), "a replica, not a master");
-    for (unsigned i = 0; i < 2; i++)
+    ck_assert_status(scene_acquire(&answer, "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER)),
+                     replicas == 1 ? REDLOCK_OK : REDLOCK_MISCONFIGURED);
+    if (replicas == 2)
+        ck_assert_has(redlock_result_text(&answer.result), "a replica, not a master");
+    else
+        wait_for_handshake(replicas);
+    for (unsigned i = 0; i < replicas; i++)
         ck_assert_uint_eq(scene_count(i, SENT_SET), 0);
 }
 END_TEST
@@ -580,55 +463,31 @@ START_TEST(a_node_can_do_without_these_steps)
                                          "$-1\r\n",   "*0\r\n",     "-ERR \033[2J\t\177\r\n"};
     fake_server_refuse(scene.node[0], commands[_i % 4], 0, errors[_i / 4]);
     scene_attach();
-    lock_and_release();
+    scene_lock_and_release("stock");
 }
 END_TEST
-
-static void add_one_node(TCase *tcase)
-{
-    tcase_add_test(tcase, all_of_it_leaves_before_the_first_answer);
-    tcase_add_test(tcase, a_handshake_that_takes_too_long_is_given_up);
-    tcase_add_loop_test(tcase, the_connection_has_the_name_of_the_options, 0, 4);
-    tcase_add_loop_test(tcase, a_database_is_selected, 0, 3);
-    tcase_add_test(tcase, a_uri_says_more_than_the_options);
-    tcase_add_test(tcase, a_database_that_is_not_there_is_a_misconfiguration);
-    tcase_add_loop_test(tcase, server_is_named_with_its_own_version, 0, SERVERS);
-    tcase_add_loop_test(tcase, old_server_is_refused_by_name_and_version, 0, 2 * OLD_VERSIONS);
-    tcase_add_loop_test(tcase, a_node_can_do_without_these_steps, 0, 28);
-}
-
-static void add_auth(TCase *tcase)
-{
-    tcase_add_test(tcase, a_password_of_the_options);
-    tcase_add_test(tcase, a_user_and_password_of_the_options);
-    tcase_add_test(tcase, an_error_that_quotes_the_password_is_cut);
-    tcase_add_loop_test(tcase, a_password_of_the_uri_comes_before_the_options, 0, 2);
-    tcase_add_test(tcase, a_callback_is_asked_at_each_connect);
-    tcase_add_loop_test(tcase, a_callback_without_a_user_or_without_anything, 0, 2);
-    tcase_add_test(tcase, a_callback_that_has_none_now_is_asked_again);
-    tcase_add_test(tcase, a_callback_is_not_asked_for_a_node_with_its_own);
-    tcase_add_loop_test(tcase, a_wrong_password_is_a_misconfiguration_and_not_shown, 0, 2);
-    tcase_add_test(tcase, a_password_that_is_missing_is_a_misconfiguration);
-    tcase_add_test(tcase, a_misconfiguration_that_has_passed_is_forgotten);
-}
-
-static void add_three_nodes(TCase *tcase)
-{
-    tcase_add_test(tcase, the_first_lock_takes_two_round_trips_after_connecting);
-    tcase_add_test(tcase, one_server_under_two_names_has_one_vote);
-    tcase_add_test(tcase, the_vote_survives_its_link);
-    tcase_add_test(tcase, not_even_when_both_shake_hands_at_once);
-    tcase_add_test(tcase, markers_of_a_new_server_are_not_compared_with_those_of_the_one_before);
-    tcase_add_test(tcase, a_server_that_takes_another_names_place_has_one_vote);
-    tcase_add_test(tcase, a_replica_has_no_vote);
-    tcase_add_test(tcase, a_majority_of_replicas_is_a_misconfiguration);
-}
 
 int main(void)
 {
     Suite *suite = suite_create("handshakes");
-    add_one_node(scene_case(suite, "steps", one_node));
-    add_auth(scene_case(suite, "auth", one_node));
-    add_three_nodes(scene_case(suite, "three nodes", three_nodes));
+    TCase *one = scene_case(suite, "steps", scene_one_node);
+    tcase_add_test(one, all_of_it_leaves_before_the_first_answer);
+    tcase_add_test(one, a_handshake_that_takes_too_long_is_given_up);
+    tcase_add_loop_test(one, the_connection_has_its_name_and_database, 0, PLACES);
+    tcase_add_loop_test(one, server_is_named_with_its_own_version, 0, SERVERS);
+    tcase_add_loop_test(one, old_server_is_refused_by_name_and_version, 0, 2 * OLD_VERSIONS);
+    tcase_add_loop_test(one, a_node_can_do_without_these_steps, 0, 28);
+    TCase *auth = scene_case(suite, "auth", scene_one_node);
+    tcase_add_loop_test(auth, a_node_gets_its_own_user_and_password, 0, LOGINS);
+    tcase_add_test(auth, a_callback_is_asked_at_each_connect);
+    tcase_add_test(auth, a_callback_that_has_none_now_is_asked_again);
+    tcase_add_loop_test(auth, a_misconfiguration_is_named_and_shows_no_password, 0, MISTAKES);
+    tcase_add_test(auth, a_misconfiguration_that_has_passed_is_forgotten);
+    TCase *three = scene_case(suite, "three nodes", scene_three_nodes);
+    tcase_add_test(three, the_first_lock_takes_two_round_trips_after_connecting);
+    tcase_add_loop_test(three, one_server_under_two_names_has_one_vote, 0, 2);
+    tcase_add_test(three, markers_of_a_new_server_are_not_compared_with_those_of_the_one_before);
+    tcase_add_test(three, a_server_that_takes_another_names_place_has_one_vote);
+    tcase_add_loop_test(three, a_replica_has_no_vote, 1, 3);
     return run_suite(suite);
 }

@@ -10,12 +10,6 @@
 static struct answer answer;
 static redlock_lock *lock;
 
-static void five_nodes(void)
-{
-    scene_begin(5);
-    lock = NULL;
-}
-
 /* Attaches a client and acquires a lock whose key is on every node. */
 static void hold_lock(void)
 {
@@ -35,40 +29,40 @@ static int release(void)
     return scene_release(&answer, &lock);
 }
 
-static void refuse(unsigned nodes, const char *command, const char *error)
+/* The first three nodes lose the key. */
+static void lose_majority(bool to_another_holder)
 {
-    for (unsigned i = 0; i < nodes; i++)
-        fake_server_refuse(scene.node[i], command, 0, error);
+    for (unsigned i = 0; i < 3; i++) {
+        fake_server_delete_key(scene.node[i], "stock");
+        if (to_another_holder)
+            scene_hold(i, "stock");
+    }
 }
 
-static void forget_key(unsigned nodes)
+/* Each node has received the undo, and has no key. */
+static void assert_released(unsigned first, unsigned end)
 {
-    for (unsigned i = 0; i < nodes; i++)
-        fake_server_delete_key(scene.node[i], "stock");
+    scene_wait_for_sent_to(first, end, SENT_UNDO, 1);
+    scene_assert_key(first, end, "stock", false);
 }
 
 /* --- Extend --- */
 
-START_TEST(an_extension_without_a_ttl_takes_the_locks)
-{
-    hold_lock();
-    ck_assert_status(extend(0), REDLOCK_OK);
-    scene_wait_for_sent(0, SENT_EXTEND, 1);
-    ck_assert_str_eq(scene_sent(0, SENT_EXTEND, NULL, 0, NULL)->command->argv[5].data, "60000");
-}
-END_TEST
-
+/* An extension without a ttl takes the lock's. */
 START_TEST(extension_lengthens_on_every_node_and_never_shortens)
 {
+    static const uint32_t ttls[] = {0, 120000, 1000};
+    static const char *const sent[] = {"60000", "120000", "1000"};
     hold_lock();
-    ck_assert_status(extend(120000), REDLOCK_OK);
-    ck_assert_uint_eq(answer.result.attempts, 1);
-    ck_assert_status(extend(1000), REDLOCK_OK);
-    ck_assert_int_gt(redlock_validity_ms(lock), 110000);
-    ck_assert_int_gt(answer.result.validity_ms, 110000);
-    for (unsigned i = 0; i < 5; i++) {
-        scene_wait_for_sent(i, SENT_EXTEND, 2);
-        ck_assert_int_gt(fake_server_pttl(scene.node[i], "stock"), 110000);
+    for (unsigned i = 0; i < 3; i++) {
+        ck_assert_status(extend(ttls[i]), REDLOCK_OK);
+        ck_assert_uint_eq(answer.result.attempts, 1);
+        ck_assert_int_gt(redlock_validity_ms(lock), i ? 110000 : 50000);
+        ck_assert_int_eq(answer.result.validity_ms > 110000, i > 0);
+        scene_wait_for_sent_to(0, 5, SENT_EXTEND, i + 1);
+        ck_assert_str_eq(scene_sent(0, SENT_EXTEND, NULL, i, NULL)->command->argv[5].data, sent[i]);
+        for (unsigned node = 0; node < 5 && i > 0; node++)
+            ck_assert_int_gt(fake_server_pttl(scene.node[node], "stock"), 110000);
     }
 }
 END_TEST
@@ -76,7 +70,7 @@ END_TEST
 START_TEST(a_majority_that_forgot_is_a_loss)
 {
     hold_lock();
-    forget_key(3);
+    lose_majority(_i);
     ck_assert_status(extend(120000), REDLOCK_LOST);
     ck_assert_uint_eq(answer.result.absent, 3);
     ck_assert_int_eq(answer.result.validity_ms, 0);
@@ -84,20 +78,7 @@ START_TEST(a_majority_that_forgot_is_a_loss)
     ck_assert(!redlock_held_by_me(scene.client, "stock", 0));
     ck_assert_status(extend(120000), REDLOCK_LOST); /* the loss is final */
     ck_assert_status(release(), REDLOCK_LOST);
-}
-END_TEST
-
-START_TEST(keys_of_another_holder_are_a_loss_and_stay)
-{
-    hold_lock();
-    for (unsigned i = 0; i < 3; i++) {
-        fake_server_delete_key(scene.node[i], "stock");
-        scene_hold(i, "stock");
-    }
-    ck_assert_status(extend(120000), REDLOCK_LOST);
-    ck_assert_status(release(), REDLOCK_LOST);
-    for (unsigned i = 0; i < 3; i++)
-        ck_assert(scene_has_key(i, "stock"));
+    scene_assert_key(0, 3, "stock", _i); /* another holder's key stays */
 }
 END_TEST
 
@@ -105,7 +86,7 @@ END_TEST
 START_TEST(an_extension_that_fails_does_not_end_the_lock)
 {
     hold_lock();
-    refuse(3, "EVALSHA", _i ? FAKE_NOPERM : FAKE_OOM);
+    scene_refuse(0, 3, "EVALSHA", 0, _i ? FAKE_NOPERM : FAKE_OOM);
     ck_assert_status(extend(120000), _i ? REDLOCK_MISCONFIGURED : REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(answer.result.refused, 3);
     ck_assert_int_gt(redlock_validity_ms(lock), 50000);
@@ -131,9 +112,7 @@ START_TEST(an_expired_lock_is_lost_and_nobody_is_asked)
 {
     scene.options.ttl_ms = 60;
     scene_attach();
-    scene_acquire(&answer, "stock",
-                  &(redlock_acquire_options){.struct_size = sizeof(redlock_acquire_options), .wait_ms = SCENE_SOON_MS});
-    lock = answer.lock;
+    lock = scene_lock("stock");
     uint64_t deadline = test_deadline_ns(SCENE_SOON_MS);
     while (redlock_held_by_me(scene.client, "stock", 0) && test_now_ns() < deadline)
         ; /* the loop does not turn: only the clock ends the validity */
@@ -150,35 +129,23 @@ END_TEST
 START_TEST(a_release_is_told_to_every_node_and_waits_for_a_majority)
 {
     hold_lock();
-    scene_add_rule(0, 2, &(struct fake_rule){.command = "EVALSHA", .hold = true});
+    scene_hold_replies(0, 2, "EVALSHA");
     ck_assert_status(release(), REDLOCK_OK);
     ck_assert_uint_ge(answer.result.granted, 3);
-    scene_wait_for_sent_to(0, 5, SENT_UNDO, 1);
+    assert_released(0, 5);
 }
 END_TEST
 
-START_TEST(a_release_of_what_a_majority_forgot_is_lost)
+START_TEST(only_the_own_token_is_deleted_and_without_a_majority_of_it_the_lock_is_lost)
 {
     hold_lock();
-    forget_key(3);
+    lose_majority(_i);
     ck_assert_status(release(), REDLOCK_LOST);
     ck_assert_ptr_null(lock);
     ck_assert_uint_eq(answer.result.absent, 3);
-}
-END_TEST
-
-START_TEST(only_the_own_token_is_deleted)
-{
-    hold_lock();
-    for (unsigned i = 0; i < 2; i++) {
-        fake_server_delete_key(scene.node[i], "stock");
-        scene_hold(i, "stock");
-    }
-    ck_assert_status(release(), REDLOCK_OK);
-    for (unsigned i = 0; i < 5; i++) {
-        scene_wait_for_sent(i, SENT_UNDO, 1);
-        ck_assert_int_eq(scene_has_key(i, "stock"), i < 2);
-    }
+    assert_released(3, 5);
+    scene_wait_for_sent_to(0, 3, SENT_UNDO, 1);
+    scene_assert_key(0, 3, "stock", _i);
 }
 END_TEST
 
@@ -193,24 +160,19 @@ enum { REFUSALS = sizeof refusals / sizeof *refusals };
 START_TEST(a_release_that_was_refused_for_now_is_repeated)
 {
     hold_lock();
-    for (unsigned i = 0; i < 3; i++)
-        fake_server_refuse(scene.node[i], "EVALSHA", 1, refusals[_i].error);
+    scene_refuse(0, 3, "EVALSHA", 1, refusals[_i].error);
     ck_assert_status(release(), refusals[_i].status);
     ck_assert_uint_eq(answer.result.refused, 3);
-    for (unsigned i = 0; i < 3; i++) {
-        scene_wait_for_sent(i, SENT_UNDO, 2);
-        ck_assert(!scene_has_key(i, "stock"));
-    }
+    scene_wait_for_sent_to(0, 3, SENT_UNDO, 2);
+    assert_released(0, 5);
 }
 END_TEST
 
 /* The reply to each heartbeat makes the client send the kept undos again. */
-static bool owes_no_undo(void *arg)
+static unsigned owed_undos(void)
 {
-    struct rl_node *node = scene.client->nodes->node;
-    (void)arg;
-    rl_node_beat(node);
-    return rl_node_unconfirmed_undos(node) == 0;
+    rl_node_beat(scene.client->nodes->node);
+    return rl_node_unconfirmed_undos(scene.client->nodes->node);
 }
 
 START_TEST(an_undo_that_is_refused_is_given_up_when_the_key_has_ended)
@@ -219,10 +181,10 @@ START_TEST(an_undo_that_is_refused_is_given_up_when_the_key_has_ended)
     scene.options.renewal_percent = 0;
     hold_lock();
     quorum_time held = rl_now();
-    fake_server_refuse(scene.node[0], "EVALSHA", 0, refusals[_i].error);
+    scene_refuse(0, 1, "EVALSHA", 0, refusals[_i].error);
     scene_start_release(&answer, &lock);
     scene_wait_for_sent(0, SENT_UNDO, 1);
-    ck_assert(scene_run(owes_no_undo, NULL));
+    scene_until(owed_undos() == 0);
     ck_assert_uint_ge(quorum_time_since(held, rl_now()), 300 * QUORUM_MILLISECOND);
     ck_assert_uint_eq(answer.told, 1);
     ck_assert_status(scene_close(&answer), REDLOCK_OK);
@@ -232,7 +194,7 @@ END_TEST
 START_TEST(what_a_node_says_to_a_release_is_not_put_in_other_words)
 {
     hold_lock();
-    fake_server_refuse(scene.node[0], "EVALSHA", 1, FAKE_BUSY);
+    scene_refuse(0, 1, "EVALSHA", 1, FAKE_BUSY);
     scene_add_rule(1, 5, &(struct fake_rule){.command = "EVALSHA", .count = 1, .hold = true});
     scene_start_release(&answer, &lock);
     scene_wait_for_sent(0, SENT_UNDO, 2); /* the client has received the refusal */
@@ -253,26 +215,16 @@ static bool hands_over(unsigned node)
 START_TEST(nodes_that_are_away_are_told_when_they_are_back)
 {
     hold_lock();
-    for (unsigned i = 0; i < 3; i++) {
-        fake_server_stop_listening(scene.node[i]);
-        fake_server_drop(scene.node[i], FAKE_CLOSE);
-    }
-    while (scene_ready_nodes() != 2)
-        ;
+    scene_cut_off(0, 3);
     ck_assert_status(release(), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(answer.result.unreachable, 3);
     ck_assert_uint_eq(answer.result.kept_releases, 3);
     ck_assert_has(redlock_result_text(&answer.result), "; 3 nodes get the release when connected again");
-    for (unsigned i = 0; i < 3; i++) {
-        ck_assert(scene_has_key(i, "stock"));
-        fake_server_listen(scene.node[i]);
-        scene_wait_for_sent(i, SENT_UNDO, 1);
-        ck_assert(!scene_has_key(i, "stock"));
-    }
-    for (unsigned i = 0; i < 5; i++) {
-        scene_wait_for_sent(i, SENT_UNDO, 1);
+    scene_assert_key(0, 3, "stock", true);
+    scene_each(0, 3, fake_server_listen);
+    assert_released(0, 5);
+    for (unsigned i = 0; i < 5; i++)
         ck_assert_int_eq(hands_over(i), i >= 3);
-    }
 }
 END_TEST
 
@@ -284,26 +236,19 @@ static void pause_majority(void)
     scene_each(0, 3, fake_server_pause);
 }
 
-static bool are_overdue(void *arg)
-{
-    (void)arg;
-    return scene.client->nodes->node[0].statistics.timeouts && scene.client->nodes->node[1].statistics.timeouts &&
-           scene.client->nodes->node[2].statistics.timeouts;
-}
-
 /* A request that is on its way is not lost. */
 START_TEST(a_release_waits_for_nodes_that_are_late)
 {
     pause_majority();
     scene_start_release(&answer, &lock);
-    ck_assert(scene_run(are_overdue, NULL));
+    for (unsigned i = 0; i < 3; i++)
+        scene_until(scene.client->nodes->node[i].statistics.timeouts > 0);
     ck_assert_uint_eq(answer.told, 0);
     scene_each(0, 3, fake_server_resume);
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
-    for (unsigned i = 0; i < 3; i++) {
-        scene_wait_for_sent(i, SENT_UNDO, 1);
+    assert_released(0, 3);
+    for (unsigned i = 0; i < 3; i++)
         ck_assert_uint_eq(fake_server_accepted(scene.node[i]), 1);
-    }
 }
 END_TEST
 
@@ -315,8 +260,6 @@ START_TEST(a_release_does_not_wait_for_a_late_minority)
     scene_start_release_token(&answer, "other", redlock_lock_token(lock));
     ck_assert_status(scene_wait(&answer), REDLOCK_LOST);
     ck_assert_int_eq(answer.result.node[0].outcome, REDLOCK_NODE_TIMED_OUT);
-    fake_server_resume(scene.node[0]);
-    ck_assert_status(release(), REDLOCK_OK);
 }
 END_TEST
 
@@ -337,11 +280,8 @@ START_TEST(a_release_gives_up_silent_nodes_and_is_sent_again_on_the_next_connect
     stall_loop(_i ? 300 : 0);
     ck_assert_status(scene_wait(&answer), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(answer.result.timed_out, 3);
-    for (unsigned i = 0; i < 3; i++) {
-        fake_server_resume(scene.node[i]);
-        scene_wait_for_sent(i, SENT_UNDO, 1);
-        ck_assert(!scene_has_key(i, "stock"));
-    }
+    scene_each(0, 3, fake_server_resume);
+    assert_released(0, 3);
 }
 END_TEST
 
@@ -350,42 +290,9 @@ START_TEST(a_release_waits_no_longer_than_the_key_lives)
 {
     scene.options.ttl_ms = 300;
     scene.options.renewal_percent = 0;
-    scene.options.silence_limit_ms = 60000;
     pause_majority();
     ck_assert_status(release(), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(answer.result.timed_out, 3);
-    scene_each(0, 3, fake_server_resume);
-}
-END_TEST
-
-START_TEST(a_release_needs_no_callback)
-{
-    hold_lock();
-    ck_assert_status(redlock_release_async(&lock, NULL, NULL), REDLOCK_OK);
-    ck_assert_ptr_null(lock);
-    for (unsigned i = 0; i < 5; i++) {
-        scene_wait_for_sent(i, SENT_UNDO, 1);
-        ck_assert(!scene_has_key(i, "stock"));
-    }
-}
-END_TEST
-
-/* The reply to the extension arrives after the release has ended the handle. */
-START_TEST(extend_and_release_at_once)
-{
-    struct answer extended;
-    hold_lock();
-    scene_start_extend(&extended, lock, 120000);
-    scene_start_release(&answer, &lock);
-    scene_wait(&extended);
-    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
-    for (unsigned i = 0; i < 5; i++) {
-        unsigned extend_at, undo_at;
-        scene_wait_for_sent(i, SENT_UNDO, 1);
-        ck_assert_ptr_nonnull(scene_sent(i, SENT_EXTEND, NULL, 0, &extend_at));
-        scene_sent(i, SENT_UNDO, NULL, 0, &undo_at);
-        ck_assert_uint_lt(extend_at, undo_at);
-    }
 }
 END_TEST
 
@@ -394,12 +301,9 @@ END_TEST
 START_TEST(taken_again_and_released_at_once)
 {
     struct answer again;
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    options.owner = &answer;
     scene_attach();
-    ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_OK);
-    options.ttl_ms = 120000;
-    scene_start_acquire(&again, "stock", &options);
+    ck_assert_status(scene_acquire(&answer, "stock", SCENE_WITH(.owner = &answer)), REDLOCK_OK);
+    scene_start_acquire(&again, "stock", SCENE_WITH(.owner = &answer, .ttl_ms = 120000));
     scene_start_release(&answer, &answer.lock);
     ck_assert_status(scene_wait(&again), REDLOCK_LOST);
     ck_assert_ptr_null(again.lock);
@@ -409,12 +313,6 @@ END_TEST
 
 /* --- Nodes that do not know the scripts --- */
 
-static void forget_scripts(void)
-{
-    for (unsigned i = 0; i < 5; i++)
-        fake_server_forget_scripts(scene.node[i]);
-}
-
 static void assert_asked_twice(unsigned node, enum sent what)
 {
     scene_wait_for_sent(node, what, 2);
@@ -422,79 +320,31 @@ static void assert_asked_twice(unsigned node, enum sent what)
     ck_assert_str_eq(scene_sent(node, what, NULL, 1, NULL)->command->argv[0].data, "EVAL");
 }
 
-START_TEST(a_release_falls_back_to_the_whole_script)
+/* The extension ends when a majority has replied; the text is not sent to the other nodes. */
+START_TEST(a_request_falls_back_to_the_whole_script)
 {
+    static const enum sent kinds[] = {SENT_QUERY, SENT_EXTEND, SENT_UNDO};
+    unsigned twice = 0;
     hold_lock();
-    forget_scripts();
-    ck_assert_status(release(), REDLOCK_OK);
-    for (unsigned i = 0; i < 5; i++) {
-        assert_asked_twice(i, SENT_UNDO);
-        ck_assert(!scene_has_key(i, "stock"));
+    for (unsigned kind = 0; kind < 3; kind++) {
+        scene_each(0, 5, fake_server_forget_scripts);
+        if (kinds[kind] == SENT_QUERY)
+            scene_start_query(&answer, "stock");
+        else if (kinds[kind] == SENT_EXTEND)
+            scene_start_extend(&answer, lock, 120000);
+        else
+            scene_start_release(&answer, &lock);
+        ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+        ck_assert_uint_eq(answer.state.locked_nodes, kinds[kind] == SENT_QUERY ? 5 : 0);
+        for (unsigned i = 0; i < 5; i++) {
+            if (kinds[kind] == SENT_EXTEND && scene_count(i, SENT_EXTEND) < 2)
+                continue;
+            assert_asked_twice(i, kinds[kind]);
+            twice++;
+        }
     }
-}
-END_TEST
-
-START_TEST(an_extension_falls_back_to_the_whole_script)
-{
-    hold_lock();
-    forget_scripts();
-    ck_assert_status(extend(120000), REDLOCK_OK);
-    unsigned extended = 0;
-    for (unsigned i = 0; i < 5; i++) {
-        if (scene_count(i, SENT_EXTEND) < 2)
-            continue; /* it replied when the extension was decided; a decided extension is not sent again */
-        assert_asked_twice(i, SENT_EXTEND);
-        ck_assert_int_gt(fake_server_pttl(scene.node[i], "stock"), 110000);
-        extended++;
-    }
-    ck_assert_uint_ge(extended, 3);
-}
-END_TEST
-
-START_TEST(a_query_falls_back_to_the_whole_script)
-{
-    hold_lock();
-    forget_scripts();
-    scene_start_query(&answer, "stock");
-    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
-    ck_assert_uint_eq(answer.state.locked_nodes, 5);
-    for (unsigned i = 0; i < 5; i++)
-        assert_asked_twice(i, SENT_QUERY);
-}
-END_TEST
-
-/* A script whose text is sent again goes behind everything sent meanwhile. Its undo goes behind that. */
-START_TEST(the_fallback_of_an_undo_stays_the_last_word)
-{
-    struct answer extended;
-    hold_lock();
-    forget_scripts();
-    scene_start_extend(&extended, lock, 120000);
-    scene_start_release(&answer, &lock);
-    scene_wait(&extended);
-    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
-    for (unsigned i = 0; i < 5; i++) {
-        unsigned extend_at = 0, undo_at;
-        assert_asked_twice(i, SENT_UNDO);
-        scene_sent(i, SENT_EXTEND, NULL, 1, &extend_at); /* absent if the extension was decided by then */
-        scene_sent(i, SENT_UNDO, NULL, 1, &undo_at);
-        ck_assert_uint_gt(undo_at, extend_at);
-        ck_assert(!scene_has_key(i, "stock"));
-    }
-}
-END_TEST
-
-START_TEST(the_undo_of_a_lost_attempt_falls_back_too)
-{
-    scene_attach();
-    forget_scripts();
-    refuse(3, "SET", FAKE_LOADING);
-    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
-    for (unsigned i = 3; i < 5; i++) {
-        assert_asked_twice(i, SENT_UNDO);
-        scene_assert_undone(i);
-        ck_assert(!scene_has_key(i, "stock"));
-    }
+    ck_assert_uint_ge(twice, 5 + 3 + 5);
+    assert_released(0, 5);
 }
 END_TEST
 
@@ -502,10 +352,8 @@ END_TEST
 START_TEST(a_node_that_never_knows_a_script_has_refused)
 {
     hold_lock();
-    for (unsigned i = 0; i < 3; i++) {
-        fake_server_refuse(scene.node[i], "EVALSHA", 0, FAKE_NOSCRIPT);
-        fake_server_refuse(scene.node[i], "EVAL", 0, FAKE_NOSCRIPT);
-    }
+    scene_refuse(0, 3, "EVALSHA", 0, FAKE_NOSCRIPT);
+    scene_refuse(0, 3, "EVAL", 0, FAKE_NOSCRIPT);
     ck_assert_status(extend(120000), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(answer.result.refused, 3);
     ck_assert_uint_eq(scene_count(0, SENT_EXTEND), 2);
@@ -515,22 +363,18 @@ START_TEST(a_node_that_never_knows_a_script_has_refused)
 }
 END_TEST
 
-static void add_extend(TCase *tcase)
+int main(void)
 {
-    tcase_add_test(tcase, an_extension_without_a_ttl_takes_the_locks);
+    Suite *suite = suite_create("locks that are held");
+    TCase *tcase = scene_case(suite, "extend", scene_five_nodes);
     tcase_add_test(tcase, extension_lengthens_on_every_node_and_never_shortens);
-    tcase_add_test(tcase, a_majority_that_forgot_is_a_loss);
-    tcase_add_test(tcase, keys_of_another_holder_are_a_loss_and_stay);
+    tcase_add_loop_test(tcase, a_majority_that_forgot_is_a_loss, 0, 2);
     tcase_add_loop_test(tcase, an_extension_that_fails_does_not_end_the_lock, 0, 2);
     tcase_add_test(tcase, a_ttl_that_cannot_be_is_refused_in_words);
     tcase_add_test(tcase, an_expired_lock_is_lost_and_nobody_is_asked);
-}
-
-static void add_release(TCase *tcase)
-{
+    tcase = scene_case(suite, "release", scene_five_nodes);
     tcase_add_test(tcase, a_release_is_told_to_every_node_and_waits_for_a_majority);
-    tcase_add_test(tcase, a_release_of_what_a_majority_forgot_is_lost);
-    tcase_add_test(tcase, only_the_own_token_is_deleted);
+    tcase_add_loop_test(tcase, only_the_own_token_is_deleted_and_without_a_majority_of_it_the_lock_is_lost, 0, 2);
     tcase_add_loop_test(tcase, a_release_that_was_refused_for_now_is_repeated, 0, REFUSALS);
     tcase_add_loop_test(tcase, an_undo_that_is_refused_is_given_up_when_the_key_has_ended, 0, REFUSALS);
     tcase_add_test(tcase, what_a_node_says_to_a_release_is_not_put_in_other_words);
@@ -539,26 +383,9 @@ static void add_release(TCase *tcase)
     tcase_add_test(tcase, a_release_does_not_wait_for_a_late_minority);
     tcase_add_loop_test(tcase, a_release_gives_up_silent_nodes_and_is_sent_again_on_the_next_connection, 0, 2);
     tcase_add_test(tcase, a_release_waits_no_longer_than_the_key_lives);
-    tcase_add_test(tcase, a_release_needs_no_callback);
-    tcase_add_test(tcase, extend_and_release_at_once);
     tcase_add_test(tcase, taken_again_and_released_at_once);
-}
-
-static void add_noscript(TCase *tcase)
-{
-    tcase_add_test(tcase, a_release_falls_back_to_the_whole_script);
-    tcase_add_test(tcase, an_extension_falls_back_to_the_whole_script);
-    tcase_add_test(tcase, a_query_falls_back_to_the_whole_script);
-    tcase_add_test(tcase, the_fallback_of_an_undo_stays_the_last_word);
-    tcase_add_test(tcase, the_undo_of_a_lost_attempt_falls_back_too);
+    tcase = scene_case(suite, "noscript", scene_five_nodes);
+    tcase_add_test(tcase, a_request_falls_back_to_the_whole_script);
     tcase_add_test(tcase, a_node_that_never_knows_a_script_has_refused);
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("locks that are held");
-    add_extend(scene_case(suite, "extend", five_nodes));
-    add_release(scene_case(suite, "release", five_nodes));
-    add_noscript(scene_case(suite, "noscript", five_nodes));
     return run_suite(suite);
 }

@@ -8,11 +8,6 @@
 
 static struct test_allocator *allocator;
 
-static void three_nodes(void)
-{
-    scene_begin(3);
-}
-
 /* How allocations fail in one run. */
 enum mode {
     MODE_ONCE, /* only the k-th */
@@ -30,18 +25,23 @@ static void begin_life(enum mode mode, size_t k)
         test_allocator_fail_from(allocator, k);
 }
 
+static void assert_no_leak(size_t k)
+{
+    if (test_allocator_live(allocator) > 0)
+        test_allocator_list(allocator, stderr);
+    ck_assert_msg(test_allocator_live(allocator) == 0, "allocation %zu failed, and memory leaked", k);
+    test_allocator_free(allocator);
+}
+
 /* true: no allocation failed in this run, so k has passed the last one. */
 static bool end_life(size_t k)
 {
     bool flawless = test_allocator_failures(allocator) == 0;
-    if (test_allocator_live(allocator) > 0)
-        test_allocator_list(allocator, stderr);
-    ck_assert_msg(test_allocator_live(allocator) == 0, "allocation %zu failed, and memory leaked", k);
-    for (unsigned i = 0; i < scene.nodes; i++) {
-        scene_let_go(i, "held");
+    ck_assert_ptr_null(scene.client);
+    assert_no_leak(k);
+    scene_let_go_on(0, scene.nodes, "held");
+    for (unsigned i = 0; i < scene.nodes; i++)
         ck_assert_msg(fake_server_keys_left(scene.node[i], NULL) == 0, "allocation %zu failed, and a key is left", k);
-    }
-    test_allocator_free(allocator);
     return flawless;
 }
 
@@ -130,140 +130,114 @@ static bool live_asynchronously(enum mode mode, size_t k)
         test_allocator_fail_at(allocator, 0);
         ck_assert_status(finish(redlock_close_async(&scene.client, scene_told, FRESH)), REDLOCK_OK);
     }
-    ck_assert_ptr_null(scene.client);
     return end_life(k);
 }
-
-START_TEST(every_allocation_of_the_asynchronous_face)
-{
-    size_t k = 1;
-    while (!live_asynchronously((enum mode)_i, k))
-        k++;
-    ck_assert_uint_gt(k, 10); /* so allocations did fail */
-}
-END_TEST
 
 /* --- The blocking API --- */
 
 static void use_blocking_client(void)
 {
     redlock_lock *lock;
-    redlock_state state;
-    redlock_result result;
-    ck_assert_fine(redlock_ready(scene.client, REDLOCK_FOREVER, &result), REDLOCK_OK);
-    ck_assert_fine(redlock_acquire(scene.client, "stock", REDLOCK_WAIT_MS(SCENE_SOON_MS), &lock, &result), REDLOCK_OK);
+    ck_assert_fine(redlock_ready(scene.client, REDLOCK_FOREVER, NULL), REDLOCK_OK);
+    ck_assert_fine(redlock_acquire(scene.client, "stock", REDLOCK_WAIT_MS(SCENE_SOON_MS), &lock, NULL), REDLOCK_OK);
     if (lock) {
-        ck_assert_fine(redlock_extend(lock, 0, &result), REDLOCK_OK);
-        ck_assert_fine(redlock_query(scene.client, "stock", 0, &state, &result), REDLOCK_OK);
-        ck_assert_fine(redlock_release(&lock, &result), REDLOCK_OK);
+        ck_assert_fine(redlock_extend(lock, 0, NULL), REDLOCK_OK);
+        ck_assert_fine(redlock_query(scene.client, "stock", 0, &answer.state, NULL), REDLOCK_OK);
+        ck_assert_fine(redlock_release(&lock, NULL), REDLOCK_OK);
         ck_assert_ptr_null(lock);
     }
-    ck_assert_fine(redlock_acquire(scene.client, "held", REDLOCK_WAIT_MS(15), &lock, &result), REDLOCK_TIMED_OUT);
-    ck_assert_fine(redlock_acquire(scene.client, "left to close", NULL, &lock, &result), REDLOCK_OK);
+    ck_assert_fine(redlock_acquire(scene.client, "held", REDLOCK_WAIT_MS(15), &lock, NULL), REDLOCK_TIMED_OUT);
+    ck_assert_fine(redlock_acquire(scene.client, "left to close", NULL, &lock, NULL), REDLOCK_OK);
 }
 
 static bool live_blocking(enum mode mode, size_t k)
 {
-    redlock_result result;
     begin_life(mode, k);
     scene_hold_on(0, 2, "held");
-    int status = redlock_connect(scene_list(), &scene.options, &scene.client, &result);
+    int status = redlock_connect(scene_list(), &scene.options, &scene.client, NULL);
     ck_assert_fine(status, REDLOCK_OK);
     if (status == REDLOCK_OK) {
         use_blocking_client();
         test_allocator_fail_at(allocator, 0);
-        ck_assert_status(redlock_close(&scene.client, &result), REDLOCK_OK);
+        ck_assert_status(redlock_close(&scene.client, NULL), REDLOCK_OK);
     }
-    ck_assert_ptr_null(scene.client);
     return end_life(k);
 }
 
-START_TEST(every_allocation_of_the_blocking_face)
+/* --- Every allocation --- */
+
+START_TEST(every_allocation_of_each_face)
 {
+    static bool (*const live[])(enum mode mode, size_t k) = {live_asynchronously, live_blocking};
     size_t k = 1;
-    while (!live_blocking((enum mode)_i, k))
+    while (!live[_i / MODES]((enum mode)(_i % MODES), k))
         k++;
-    ck_assert_uint_gt(k, 10);
+    ck_assert_uint_gt(k, 10); /* so allocations did fail */
 }
 END_TEST
 
-/* --- Locks that are lost while no memory is available to release them --- */
+/* --- Many locks while no memory is available --- */
 
-enum { MANY = 100 }; /* more rounds than the client keeps for reuse */
+enum { MANY = 100 /* more rounds than the client keeps for reuse */, SHORT_MS = 3000, WITHOUT_MS = 600 };
 
-static unsigned losses;
+static redlock_lock *locks[MANY];
 
-static void lost(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg)
+static void hold_many(const redlock_acquire_options *options)
+{
+    begin_life(MODE_ONCE, 0);
+    scene_attach();
+    for (unsigned i = 0; i < MANY; i++) {
+        char resource[16];
+        snprintf(resource, sizeof resource, "lock %u", i);
+        ck_assert_status(scene_acquire(&answer, resource, options), REDLOCK_OK);
+        locks[i] = answer.lock;
+    }
+    test_allocator_fail_from(allocator, 1);
+}
+
+static void lost(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *losses)
 {
     (void)lock;
     (void)validity_ms;
-    (void)arg;
-    losses += event == REDLOCK_EVENT_LOST && loss == REDLOCK_LOSS_CLOSED;
+    *(unsigned *)losses += event == REDLOCK_EVENT_LOST && loss == REDLOCK_LOSS_CLOSED;
 }
 
 START_TEST(every_lock_that_is_lost_is_told_of)
 {
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    losses = 0;
-    options.event = lost;
-    begin_life(MODE_ONCE, 0);
-    scene_attach();
-    for (unsigned i = 0; i < MANY; i++) {
-        char resource[16];
-        snprintf(resource, sizeof resource, "lost %u", i);
-        ck_assert_status(scene_acquire(&answer, resource, &options), REDLOCK_OK);
-    }
-    test_allocator_fail_from(allocator, 1);
+    unsigned losses = 0;
+    hold_many(SCENE_WITH(.event = lost, .event_arg = &losses));
     scene_start_close(&answer);
     test_allocator_fail_at(allocator, 0);
     scene_wait(&answer);
     ck_assert_uint_eq(losses, MANY);
-    ck_assert_uint_eq(test_allocator_live(allocator), 0);
-    test_allocator_free(allocator);
+    assert_no_leak(1);
     scene.keys_may_stay = true;
 }
 END_TEST
 
-/* --- Renewals that are due while no memory is available --- */
-
-enum { SHORT_MS = 3000, WITHOUT_MS = 600 };
-
 START_TEST(renewals_wait_for_memory_and_the_loop_does_not)
 {
-    static redlock_lock *locks[MANY];
-    begin_life(MODE_ONCE, 0);
     scene.options.ttl_ms = SHORT_MS;
     scene.options.renewal_percent = 10;
-    scene_attach();
-    for (unsigned i = 0; i < MANY; i++) {
-        char resource[16];
-        snprintf(resource, sizeof resource, "due %u", i);
-        ck_assert_status(scene_acquire(&answer, resource, NULL), REDLOCK_OK);
-        locks[i] = answer.lock;
-    }
-    test_allocator_fail_from(allocator, 1);
+    hold_many(NULL);
     scene_idle(WITHOUT_MS); /* twice the time after which all of them are due */
     test_allocator_fail_at(allocator, 0);
     scene_idle(SHORT_MS);
-    for (unsigned i = 0; i < MANY; i++) {
+    for (unsigned i = 0; i < MANY; i++)
         ck_assert_int_gt(redlock_validity_ms(locks[i]), 0);
-        ck_assert_status(scene_release(&answer, &locks[i]), REDLOCK_OK);
-    }
     scene_close(&answer);
-    ck_assert_uint_eq(test_allocator_live(allocator), 0);
-    test_allocator_free(allocator);
+    assert_no_leak(1);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("memory failures");
-    TCase *tcase = scene_case(suite, "every allocation", three_nodes);
-    tcase_set_timeout(tcase, 2 * SCENE_TIMEOUT_S);
-    tcase_add_loop_test(tcase, every_allocation_of_the_asynchronous_face, 0, MODES);
-    tcase_add_loop_test(tcase, every_allocation_of_the_blocking_face, 0, MODES);
-    TCase *short_of_memory = scene_case(suite, "held locks", three_nodes);
-    tcase_add_test(short_of_memory, every_lock_that_is_lost_is_told_of);
-    tcase_add_test(short_of_memory, renewals_wait_for_memory_and_the_loop_does_not);
+    TCase *each = scene_case(suite, "every allocation", scene_three_nodes),
+          *many = scene_case(suite, "held locks", scene_three_nodes);
+    tcase_set_timeout(each, 2 * SCENE_TIMEOUT_S);
+    tcase_add_loop_test(each, every_allocation_of_each_face, 0, 2 * MODES);
+    tcase_add_test(many, every_lock_that_is_lost_is_told_of);
+    tcase_add_test(many, renewals_wait_for_memory_and_the_loop_does_not);
     return run_suite(suite);
 }

@@ -65,11 +65,6 @@ static unsigned asked_names(void)
     return asked;
 }
 
-static bool have_asked(void *count)
-{
-    return asked_names() >= *(unsigned *)count;
-}
-
 static size_t descriptors;
 
 static void one_node(void)
@@ -84,9 +79,9 @@ static void one_node(void)
     ck_assert_int_eq(redlock_attach(scene.loop, list, &scene.options, &scene.client, &result), REDLOCK_OK);
 }
 
-static bool has_ended(void *arg)
+static bool has_ended(void *unused)
 {
-    (void)arg;
+    (void)unused;
     return file_open_descriptors() <= descriptors;
 }
 
@@ -95,37 +90,30 @@ static void end(void)
 {
     struct answer closed;
     answer_names(UINT32_MAX, 0);
-    scene_start_close(&closed);
-    scene_wait(&closed);
+    scene_close(&closed);
     ck_assert(wait_until(has_ended, NULL, SCENE_SOON_MS));
     scene_end();
 }
 
-static bool has_failed_often(void *arg)
+static struct rl_attempts *attempts(void)
 {
-    (void)arg;
-    return scene.client->nodes->node[0].attempts.failures >= ATTEMPTS;
+    return &scene.client->nodes->node[0].attempts;
 }
 
 /* Makes the rest of the test independent of the machine's speed. */
 static void fail_often_then_wait_for_long(void)
 {
-    ck_assert(scene_run(has_failed_often, NULL));
-    ck_assert_has(scene.client->nodes->node[0].attempts.error, "not resolved within 20 ms");
-    scene.client->nodes->node[0].attempts.timeout = SCENE_SOON_MS * QUORUM_MILLISECOND;
+    scene_until(attempts()->failures >= ATTEMPTS);
+    ck_assert_has(attempts()->error, "not resolved within 20 ms");
+    attempts()->timeout = SCENE_SOON_MS * QUORUM_MILLISECOND;
+    scene_until(asked_names() > 0); /* the resolver's thread may be late */
 }
 
-START_TEST(while_it_is_being_resolved_it_is_not_asked_for_again)
-{
-    fail_often_then_wait_for_long();
-    ck_assert(wait_until(have_asked, &(unsigned){1}, SCENE_SOON_MS)); /* the resolver's thread may be late */
-    ck_assert_uint_eq(asked_names(), 1);
-}
-END_TEST
-
+/* While it is being resolved, it is not asked for again. */
 START_TEST(a_late_answer_is_used)
 {
     fail_often_then_wait_for_long();
+    ck_assert_uint_eq(asked_names(), 1);
     answer_names(1, 0);
     scene_wait_for_ready();
     ck_assert_uint_eq(asked_names(), 1);
@@ -136,18 +124,18 @@ START_TEST(after_a_late_refusal_it_is_asked_for_anew)
 {
     fail_often_then_wait_for_long();
     answer_names(1, EAI_NONAME);
-    ck_assert(scene_run(have_asked, &(unsigned){2}));
-    ck_assert_has(scene.client->nodes->node[0].attempts.error, "cannot resolve the name: ");
+    scene_until(asked_names() >= 2);
+    ck_assert_has(attempts()->error, "cannot resolve the name: ");
 }
 END_TEST
 
 START_TEST(each_link_is_made_to_where_the_name_leads_then)
 {
-    scene.client->nodes->node[0].attempts.timeout = SCENE_SOON_MS * QUORUM_MILLISECOND;
+    attempts()->timeout = SCENE_SOON_MS * QUORUM_MILLISECOND;
     answer_names(UINT32_MAX, 0);
     scene_wait_for_ready();
     fake_server_drop(scene.node[0], FAKE_CLOSE);
-    ck_assert(scene_run(have_asked, &(unsigned){2}));
+    scene_until(asked_names() >= 2);
     scene_wait_for_ready();
 }
 END_TEST
@@ -159,7 +147,6 @@ int main(void)
     suite_add_tcase(suite, tcase);
     tcase_add_checked_fixture(tcase, one_node, end);
     tcase_set_timeout(tcase, SCENE_TIMEOUT_S);
-    tcase_add_test(tcase, while_it_is_being_resolved_it_is_not_asked_for_again);
     tcase_add_test(tcase, a_late_answer_is_used);
     tcase_add_test(tcase, after_a_late_refusal_it_is_asked_for_anew);
     tcase_add_test(tcase, each_link_is_made_to_where_the_name_leads_then);

@@ -19,11 +19,6 @@ static void three_nodes(void)
     scene_connect();
 }
 
-static void close_client(void)
-{
-    ck_assert_status(redlock_close(&scene.client, &result), REDLOCK_OK);
-}
-
 static void release(redlock_lock **lock)
 {
     if (*lock)
@@ -53,17 +48,25 @@ static void *note_thread(void *arg)
     return NULL;
 }
 
+/* Runs the function in a thread until it ends. Returns its result. */
+static void *run(void *(*function)(void *arg), void *arg)
+{
+    pthread_t thread;
+    void *returned;
+    ck_assert_int_eq(pthread_create(&thread, NULL, function, arg), 0);
+    ck_assert_int_eq(pthread_join(thread, &returned), 0);
+    return returned;
+}
+
 /* Runs acquire_stock() in a thread that has the pthread_t of an earlier one that has ended. */
 static void visit_as(struct visit *visit, pthread_t earlier)
 {
     for (unsigned i = 0; i < THREADS_TRIED; i++) {
-        pthread_t thread, seen;
-        ck_assert_int_eq(pthread_create(&thread, NULL, note_thread, &seen), 0);
-        pthread_join(thread, NULL);
+        pthread_t seen;
+        run(note_thread, &seen);
         if (!pthread_equal(seen, earlier))
             continue;
-        ck_assert_int_eq(pthread_create(&thread, NULL, acquire_stock, visit), 0);
-        pthread_join(thread, NULL);
+        run(acquire_stock, visit);
         if (pthread_equal(visit->thread, earlier))
             return;
         release(&visit->lock);
@@ -83,14 +86,10 @@ static const struct {
 
 START_TEST(new_thread_is_another_owner_than_dead_one_of_same_pthread_t)
 {
-    struct visit first = {.options = REDLOCK_ACQUIRE_OPTIONS_INIT}, second = first;
-    pthread_t thread;
     bool expires = visits[_i].status == REDLOCK_OK;
-    first.options.ttl_ms = visits[_i].ttl_ms;
-    first.options.no_renewal = 1;
-    second.options.wait_ms = expires ? SCENE_SOON_MS : 0; /* the key outlives the lock by the drift */
-    ck_assert_int_eq(pthread_create(&thread, NULL, acquire_stock, &first), 0);
-    pthread_join(thread, NULL);
+    struct visit first = {.options = *SCENE_WITH(.ttl_ms = visits[_i].ttl_ms, .no_renewal = 1)};
+    struct visit second = {.options = *REDLOCK_WAIT_MS(expires ? SCENE_SOON_MS : 0)}; /* the drift after the lock */
+    run(acquire_stock, &first);
     ck_assert_status(first.status, REDLOCK_OK);
     if (expires)
         ck_assert(wait_until(is_lost, first.lock, SCENE_SOON_MS));
@@ -99,7 +98,6 @@ START_TEST(new_thread_is_another_owner_than_dead_one_of_same_pthread_t)
     ck_assert_uint_eq(redlock_hold_count(first.lock), 1);
     release(&second.lock);
     release(&first.lock);
-    close_client();
 }
 END_TEST
 
@@ -122,36 +120,29 @@ static const struct {
 
 START_TEST(owner_is_asked_for)
 {
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    const redlock_acquire_options *options = SCENE_WITH(.reentry = reentries[_i].reentry, .owner = reentries[_i].owner);
     redlock_lock *first, *second;
-    options.reentry = reentries[_i].reentry;
-    options.owner = reentries[_i].owner;
-    int status = redlock_acquire(scene.client, "stock", &options, &first, &result);
+    int status = redlock_acquire(scene.client, "stock", options, &first, &result);
     ck_assert_status(status, reentries[_i].status == REDLOCK_INVALID ? REDLOCK_INVALID : REDLOCK_OK);
-    ck_assert_status(redlock_acquire(scene.client, "stock", &options, &second, &result), reentries[_i].status);
+    ck_assert_status(redlock_acquire(scene.client, "stock", options, &second, &result), reentries[_i].status);
     ck_assert_has(redlock_result_text(&result), reentries[_i].words);
     release(&second);
     if (reentries[_i].status == REDLOCK_OK)
         ck_assert_has(redlock_result_text(&result), "still held by its owner: hold count 1");
     release(&first);
-    close_client();
 }
 END_TEST
 
 /* Several resources: tests/real/several_test.c has all cases. */
 START_TEST(thread_does_not_wait_for_itself)
 {
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    const redlock_name also = {"paper", 0};
+    const redlock_acquire_options *options =
+        SCENE_WITH(.wait_ms = REDLOCK_FOREVER, .also = &(redlock_name){"paper", 0}, .also_count = 1);
     redlock_lock *held, *wanted;
     ck_assert_status(redlock_acquire(scene.client, "stock", NULL, &held, &result), REDLOCK_OK);
-    options.also = &also;
-    options.also_count = 1;
-    options.wait_ms = REDLOCK_FOREVER;
-    ck_assert_status(redlock_acquire(scene.client, "stock", &options, &wanted, &result), REDLOCK_INVALID);
+    ck_assert_status(redlock_acquire(scene.client, "stock", options, &wanted, &result), REDLOCK_INVALID);
     ck_assert_has(redlock_result_text(&result), "this owner holds 'stock'; release that first");
     release(&held);
-    close_client();
 }
 END_TEST
 
@@ -199,7 +190,6 @@ START_TEST(cancelled_threads_leave_no_lock)
     ck_assert_status(redlock_statistics_get(scene.client, &statistics), REDLOCK_OK);
     ck_assert_uint_eq(statistics.locks_held, 0);
     ck_assert_uint_eq(statistics.operations_pending, 0);
-    close_client();
 }
 END_TEST
 
@@ -217,12 +207,7 @@ static void *open_and_close(void *unused)
 
 START_TEST(pending_cancel_waits_for_the_end_of_a_call)
 {
-    pthread_t thread;
-    void *end;
-    ck_assert_int_eq(pthread_create(&thread, NULL, open_and_close, NULL), 0);
-    pthread_join(thread, &end);
-    ck_assert_ptr_eq(end, PTHREAD_CANCELED);
-    close_client();
+    ck_assert_ptr_eq(run(open_and_close, NULL), PTHREAD_CANCELED);
 }
 END_TEST
 
@@ -247,11 +232,6 @@ static void *watch_end(void *unused)
     return NULL;
 }
 
-static bool has_moved_on(void *times)
-{
-    return atomic_load(&watch.seen) >= *(unsigned *)times;
-}
-
 static void attached_nodes(void)
 {
     scene_begin(3);
@@ -268,11 +248,11 @@ START_TEST(worker_thread_sees_the_end_move_on)
     watch.lock = scene_lock("stock");
     ck_assert_int_eq(pthread_create(&worker, NULL, watch_end, NULL), 0);
     for (unsigned times = 1; times < 5; times++) {
-        ck_assert(scene_run(has_moved_on, &times));
+        scene_until(atomic_load(&watch.seen) >= times);
         scene_start_extend(&answer, watch.lock, 60000 + 1000 * times);
         ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     }
-    ck_assert(scene_run(has_moved_on, &(unsigned){5}));
+    scene_until(atomic_load(&watch.seen) >= 5);
     atomic_store(&watch.stop, true);
     pthread_join(worker, NULL);
     clock_gettime(CLOCK_BOOTTIME, &now);
@@ -280,7 +260,6 @@ START_TEST(worker_thread_sees_the_end_move_on)
     ck_assert_int_le(redlock_validity_ms(watch.lock), left_ms);
     ck_assert_int_ge(redlock_validity_ms(watch.lock), left_ms - 5000);
     ck_assert_int_eq(redlock_valid_until_ns(NULL), 0);
-    ck_assert_status(scene_release(&answer, &watch.lock), REDLOCK_OK);
 }
 END_TEST
 

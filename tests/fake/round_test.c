@@ -7,23 +7,6 @@
 
 static struct answer answer;
 
-static void one_node(void)
-{
-    scene_begin(1);
-}
-
-static void five_nodes(void)
-{
-    scene_begin(5);
-}
-
-/* The first nodes reply to every SET with this error. */
-static void refuse(unsigned nodes, const char *error)
-{
-    for (unsigned i = 0; i < nodes; i++)
-        fake_server_refuse(scene.node[i], "SET", 0, error);
-}
-
 static void assert_votes(unsigned granted, unsigned held, unsigned refused, unsigned unreachable, unsigned timed_out)
 {
     ck_assert_uint_eq(answer.result.granted, granted);
@@ -51,10 +34,7 @@ START_TEST(a_free_lock_is_granted_and_released)
     ck_assert(redlock_held_by_me(scene.client, "stock", 0));
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
     ck_assert(!redlock_held_by_me(scene.client, "stock", 0));
-    for (unsigned i = 0; i < 5; i++) {
-        scene_wait_for_sent(i, SENT_UNDO, 1);
-        scene_assert_undone(i);
-    }
+    scene_assert_undone_on(0, 5);
 }
 END_TEST
 
@@ -67,12 +47,10 @@ START_TEST(the_command_is_the_published_one)
     redlock_lock *lock = scene_lock("stock");
     scene_wait_for_sent(0, SENT_SET, 1);
     const struct resp_command *set = scene_sent(0, SENT_SET, NULL, 0, NULL)->command;
+    const char *const published[] = {"SET", "lock:stock", redlock_lock_token(lock), "NX", "PX", "30000"};
     ck_assert_uint_eq(set->argc, 6);
-    ck_assert_str_eq(set->argv[1].data, "lock:stock");
-    ck_assert_str_eq(set->argv[2].data, redlock_lock_token(lock));
-    ck_assert_str_eq(set->argv[3].data, "NX");
-    ck_assert_str_eq(set->argv[4].data, "PX");
-    ck_assert_str_eq(set->argv[5].data, "30000");
+    for (unsigned i = 0; i < 6; i++)
+        ck_assert_str_eq(set->argv[i].data, published[i]);
     ck_assert_str_eq(redlock_lock_resource(lock, NULL), "stock");
 }
 END_TEST
@@ -96,27 +74,22 @@ END_TEST
 START_TEST(late_grants_of_a_won_round_are_kept_and_released)
 {
     scene_attach();
-    scene_add_rule(3, 5, &(struct fake_rule){.command = "SET", .hold = true});
+    scene_hold_replies(3, 5, "SET");
     redlock_lock *lock = scene_lock("stock");
     scene_wait_for_sent_to(3, 5, SENT_SET, 1);
     ck_assert_uint_eq(scene_count(4, SENT_UNDO), 0);
     fake_server_release(scene.node[3]);
     ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK);
     fake_server_release(scene.node[4]);
-    for (unsigned i = 3; i < 5; i++) {
-        scene_wait_for_sent(i, SENT_UNDO, 1);
-        scene_assert_undone(i);
-    }
+    scene_assert_undone_on(3, 5);
 }
 END_TEST
 
 /* All votes have arrived except the deciding one. */
-static bool two_have_granted(void *arg)
+static bool two_have_granted(void)
 {
-    const struct rl_round *round = scene.client->operations.first->round;
-    (void)arg;
-    return quorum_tally_count(&round->rules.tally, QUORUM_GRANTED) == 2 &&
-           quorum_tally_count(&round->rules.tally, QUORUM_HELD) == 2;
+    const struct quorum_tally *tally = &scene.client->operations.first->round->rules.tally;
+    return quorum_tally_count(tally, QUORUM_GRANTED) == 2 && quorum_tally_count(tally, QUORUM_HELD) == 2;
 }
 
 /* Two of five nodes grant the lock, two reply that it is held. The fifth becomes unfit while its grant is in flight. */
@@ -125,17 +98,16 @@ START_TEST(a_grant_of_a_node_that_has_turned_out_unfit_does_not_count)
     scene.options.node_timeout_ms = SCENE_SOON_MS;
     scene_attach();
     scene_hold_on(0, 2, "stock");
-    fake_server_add_rule(scene.node[4], &(struct fake_rule){.command = "SET", .hold = true});
+    scene_hold_replies(4, 5, "SET");
     scene_start_acquire(&answer, "stock", NULL);
     scene_wait_for_sent(4, SENT_SET, 1);
-    ck_assert(scene_run(two_have_granted, NULL));
+    scene_until(two_have_granted());
     scene.client->nodes->node[4].unfit = "found out";
     fake_server_release(scene.node[4]);
     ck_assert_status(scene_wait(&answer), REDLOCK_HELD);
     assert_votes(2, 2, 1, 0, 0);
     ck_assert_str_eq(answer.result.node[4].text, "found out");
-    scene_wait_for_sent(4, SENT_UNDO, 1);
-    scene_assert_undone(4);
+    scene_assert_undone_on(4, 5);
     scene.client->nodes->node[4].unfit = NULL;
 }
 END_TEST
@@ -144,56 +116,38 @@ END_TEST
  * grant arrives, so the client does not hold the lock. A waiter continues to wait. */
 START_TEST(a_lock_that_was_asked_for_before_our_clock_stood_still_is_not_had)
 {
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    options.wait_ms = _i ? 4000 : 0; /* longer than the detection takes */
     scene.options.node_timeout_ms = SCENE_SOON_MS;
     scene_attach();
     scene_know_clocks();
-    scene_add_rule(3, 5, &(struct fake_rule){.command = "SET", .hold = true});
+    scene_hold_replies(3, 5, "SET");
     fake_server_add_rule(scene.node[2], &(struct fake_rule){.command = "SET", .reply = FAKE_OOM, .skip = true});
-    scene_start_acquire(&answer, "stock", &options);
+    scene_start_acquire(&answer, "stock", REDLOCK_WAIT_MS(_i ? 4000 : 0)); /* longer than the detection takes */
     scene_wait_for_sent(4, SENT_SET, 1);
     scene_stop_our_clock();
     fake_server_release(scene.node[4]);
     ck_assert_status(scene_wait(&answer), _i ? REDLOCK_TIMED_OUT : REDLOCK_TOO_SLOW);
     ck_assert_ptr_null(answer.lock);
-    for (unsigned i = 0; i < 5; i++) {
-        fake_server_clear_rules(scene.node[i]);
-        fake_server_release(scene.node[i]);
-    }
+    scene_calm(0, 5);
     for (unsigned i = 0; i < 5; i++)
         fake_server_set_clock_offset_us(scene.node[i], 0);
 }
 END_TEST
 
-static bool clocks_are_sampled_twice(void *arg)
+static bool clocks_are_sampled_twice(void)
 {
-    (void)arg;
+    const struct rl_nodes *nodes = scene.client->nodes;
     for (unsigned i = 0; i < scene.nodes; i++)
-        if (scene.client->nodes->clock_watch.node[i].at == scene.client->nodes->clock_watch.node[i].since)
+        if (nodes->clock_watch.node[i].at == nodes->clock_watch.node[i].since)
             return false;
     return true;
 }
 
-static bool others_owe_a_heartbeat(void *arg)
+static bool others_owe_a_heartbeat(void)
 {
-    (void)arg;
     for (unsigned i = 0; i < scene.nodes; i++)
         if (i != 1 && !scene.client->nodes->node[i].heartbeat.in_flight)
             return false;
     return true;
-}
-
-static bool second_is_suspect(void *arg)
-{
-    (void)arg;
-    return scene.client->nodes->node[1].suspect;
-}
-
-static bool jump_is_counted(void *arg)
-{
-    (void)arg;
-    return scene.client->core.statistics.node_clock_jumps > 0;
 }
 
 /* Replies to requests that were sent before the jump was detected do not show whether other clocks jumped. The client
@@ -203,51 +157,37 @@ START_TEST(jump_of_a_node_has_the_other_nodes_sampled_at_once)
     scene.options.silence_limit_ms = scene.options.node_timeout_ms = SCENE_SOON_MS;
     scene_attach();
     scene_know_clocks();
-    ck_assert(scene_run(clocks_are_sampled_twice, NULL));
-    for (unsigned i = 0; i < 5; i++)
-        if (i != 1)
-            fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "TIME", .hold = true});
-    ck_assert(scene_run(others_owe_a_heartbeat, NULL));
+    scene_until(clocks_are_sampled_twice());
+    scene_hold_replies(0, 1, "TIME");
+    scene_hold_replies(2, 5, "TIME");
+    scene_until(others_owe_a_heartbeat());
     fake_server_set_clock_offset_us(scene.node[1], 250000);
-    ck_assert(scene_run(second_is_suspect, NULL));
+    scene_until(scene.client->nodes->node[1].suspect);
     for (unsigned i = 0; i < 5; i++)
         ck_assert_uint_eq(scene.client->nodes->node[i].heartbeat.again, i != 1);
-    for (unsigned i = 0; i < 5; i++) {
-        fake_server_clear_rules(scene.node[i]);
-        fake_server_release(scene.node[i]);
-    }
-    ck_assert(scene_run(jump_is_counted, NULL));
+    scene_calm(0, 5);
+    scene_until(scene.client->core.statistics.node_clock_jumps > 0);
     ck_assert_uint_eq(scene.client->nodes->clock_stopped, 0);
 }
 END_TEST
 
 /* --- Held --- */
 
-START_TEST(held_by_another_is_said_at_once)
+/* Three votes decide. A node that replied "held" does not have our key, so there is nothing to undo. A silent node may
+ * have it. */
+START_TEST(held_by_another_is_said_at_once_and_undone_on_the_other_nodes)
 {
     scene_attach();
     scene_hold_on(0, 3, "stock");
-    for (unsigned i = 3; i < 5; i++) /* their replies are not needed: three votes decide */
-        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "SET", .hold = true});
+    scene_hold_replies(3, 5, "SET");
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_HELD);
-    ck_assert_uint_eq(answer.result.held, 3);
+    assert_votes(0, 3, 0, 0, 0);
     ck_assert_int_eq(answer.result.validity_ms, 0);
+    ck_assert_uint_eq(answer.result.attempts, 1);
+    ck_assert_int_eq(answer.result.cause, REDLOCK_HELD);
     ck_assert_has(redlock_result_text(&answer.result), "held by another client: 3 held");
-}
-END_TEST
-
-/* A node that replied "held" does not have our key, so there is nothing to undo. A silent node may have it. */
-START_TEST(only_nodes_that_said_held_are_not_undone)
-{
-    scene_attach();
-    scene_hold_on(0, 3, "stock");
-    fake_server_add_rule(scene.node[4], &(struct fake_rule){.command = "SET", .hold = true});
-    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_HELD);
-    scene_wait_for_sent(4, SENT_UNDO, 1);
-    scene_wait_for_sent(3, SENT_UNDO, 1);
-    scene_assert_undone(4);
-    scene_assert_undone(3);
-    fake_server_release(scene.node[4]);
+    scene_assert_undone_on(3, 5);
+    scene_calm(3, 5);
     ck_assert_status(scene_close(&answer), REDLOCK_OK);
     for (unsigned i = 0; i < 3; i++)
         ck_assert_uint_eq(scene_count(i, SENT_UNDO), 0);
@@ -272,12 +212,13 @@ static const struct refusal refusals[] = {
 };
 enum { REFUSALS = sizeof refusals / sizeof *refusals };
 
+/* The connections outlive it. */
 START_TEST(a_refusing_majority_is_no_quorum_in_its_own_words)
 {
     const struct refusal *refusal = &refusals[_i];
     char words[20] = "";
     scene_attach();
-    refuse(3, refusal->error);
+    scene_add_rule(0, 3, &(struct fake_rule){.command = "SET", .skip = true, .reply = refusal->error});
     ck_assert_status(scene_acquire(&answer, "stock", NULL), refusal->status);
     ck_assert_uint_eq(answer.result.refused, 3);
     if (refusal->error[0] == '-')
@@ -285,30 +226,9 @@ START_TEST(a_refusing_majority_is_no_quorum_in_its_own_words)
     ck_assert_has(answer.result.node[0].text, words);
     ck_assert_int_eq(answer.result.node[0].outcome, REDLOCK_NODE_REFUSED);
     ck_assert_has(redlock_result_text(&answer.result), "3 refused (127.0.0.1:");
-    for (unsigned i = 3; i < 5; i++) {
-        scene_wait_for_sent(i, SENT_UNDO, 1);
-        scene_assert_undone(i);
-    }
-}
-END_TEST
-
-START_TEST(a_refusing_minority_is_no_matter)
-{
-    scene_attach();
-    refuse(2, refusals[_i].error);
-    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_OK);
-    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
-}
-END_TEST
-
-START_TEST(the_links_outlive_refusals)
-{
-    scene_attach();
-    refuse(5, FAKE_LOADING);
-    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
-    scene_each(0, 5, fake_server_clear_rules);
-    redlock_lock *lock = scene_lock("stock");
-    ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK);
+    scene_assert_undone_on(3, 5);
+    scene_calm(0, 3);
+    scene_lock_and_release("stock");
     for (unsigned i = 0; i < 5; i++)
         ck_assert_uint_eq(fake_server_accepted(scene.node[i]), 1);
 }
@@ -322,50 +242,29 @@ static void short_timeouts(unsigned nodes)
         scene.suffix[i] = "?timeout_ms=30";
 }
 
-/* With these timeouts a busy machine may not confirm the release. The keys are deleted anyway; scene_end() checks
- * it. */
-static void release_soon(redlock_lock *lock)
-{
-    scene_release(&answer, &lock);
-}
-
-/* The node sets the key, but its reply is late. The connection is kept, and the undo follows on it. */
+/* The nodes set the key, but their replies are late (_i 0), or they execute the SET late (_i 1). The connections are
+ * kept, and the undo follows on them. */
 START_TEST(a_late_grant_counts_as_timed_out_and_is_undone_on_its_link)
 {
     short_timeouts(3);
     scene_attach();
-    scene_add_rule(0, 3, &(struct fake_rule){.command = "SET", .count = 1, .hold = true});
+    if (_i == 0)
+        scene_add_rule(0, 3, &(struct fake_rule){.command = "SET", .count = 1, .hold = true});
+    else
+        scene_each(0, 3, fake_server_pause);
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
     assert_votes(2, 0, 0, 0, 3);
     ck_assert_has(answer.result.node[0].text, "no reply within ");
     ck_assert_int_eq(answer.result.node[0].outcome, REDLOCK_NODE_TIMED_OUT);
-    for (unsigned i = 0; i < 5; i++) {
-        scene_wait_for_sent(i, SENT_UNDO, 1);
-        scene_assert_undone(i);
+    scene_each(0, 3, fake_server_resume);
+    scene_assert_undone_on(0, 5);
+    for (unsigned i = 0; i < 5; i++)
         ck_assert_uint_eq(fake_server_keys_left(scene.node[i], NULL), 0);
-        fake_server_release(scene.node[i]);
-    }
+    scene_each(0, 3, fake_server_release);
     scene_wait_for_ready();
-    redlock_lock *lock = scene_lock("stock");
-    release_soon(lock);
+    scene_lock("stock");
     for (unsigned i = 0; i < 5; i++)
         ck_assert_uint_eq(fake_server_accepted(scene.node[i]), 1);
-}
-END_TEST
-
-/* The node executes the SET after the timeout, and then the undo, which follows on the same connection. */
-START_TEST(a_set_that_is_executed_late_is_undone_behind_it)
-{
-    short_timeouts(5);
-    scene_attach();
-    scene_each(0, 3, fake_server_pause);
-    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
-    scene_each(0, 3, fake_server_resume);
-    for (unsigned i = 0; i < 5; i++) {
-        scene_wait_for_sent(i, SENT_UNDO, 1);
-        scene_assert_undone(i);
-        ck_assert_uint_eq(fake_server_accepted(scene.node[i]), 1);
-    }
 }
 END_TEST
 
@@ -378,25 +277,19 @@ START_TEST(a_majority_is_not_kept_waiting_by_silent_nodes)
     ck_assert_int_eq(answer.result.node[0].outcome, REDLOCK_NODE_PENDING);
     ck_assert_uint_eq(answer.result.node[0].latency_us, 0);
     ck_assert_uint_gt(answer.result.node[4].latency_us + answer.result.node[3].latency_us, 0);
-    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
 }
 END_TEST
 
 START_TEST(a_grant_with_too_little_validity_left_is_undone)
 {
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    options.ttl_ms = 1000;
-    options.minimum_validity_ms = 960; /* of 988 ms */
     scene_attach();
     scene_add_rule(0, 3, &(struct fake_rule){.command = "SET", .reply_delay_ms = 50});
-    ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_TOO_SLOW);
+    scene_acquire(&answer, "stock", SCENE_WITH(.ttl_ms = 1000, .minimum_validity_ms = 960)); /* of 988 ms */
+    ck_assert_answer(&answer, REDLOCK_TOO_SLOW);
     ck_assert_uint_ge(answer.result.granted, 3);
     ck_assert_int_eq(answer.result.validity_ms, 0);
     ck_assert_uint_ge(answer.result.elapsed_us, 28000);
-    for (unsigned i = 0; i < 5; i++) {
-        scene_wait_for_sent(i, SENT_UNDO, 1);
-        scene_assert_undone(i);
-    }
+    scene_assert_undone_on(0, 5);
 }
 END_TEST
 
@@ -406,17 +299,13 @@ START_TEST(a_node_stuck_for_long_is_not_asked)
     short_timeouts(5);
     scene_attach();
     scene_each(0, 3, fake_server_pause);
-    uint64_t deadline = test_deadline_ns(SCENE_SOON_MS);
     do
         ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
-    while (!strstr(answer.result.node[0].text, "not sent: the node owes replies to earlier requests") &&
-           test_now_ns() < deadline);
-    ck_assert_has(answer.result.node[0].text, "not sent: the node owes replies to earlier requests");
+    while (!strstr(answer.result.node[0].text, "not sent: the node owes replies to earlier requests"));
     ck_assert_int_eq(answer.result.node[0].outcome, REDLOCK_NODE_TIMED_OUT);
-    scene_each(0, 3, fake_server_resume);
+    scene_calm(0, 3);
     scene_wait_for_ready();
-    redlock_lock *lock = scene_lock("stock");
-    release_soon(lock);
+    scene_lock("stock");
 }
 END_TEST
 
@@ -436,8 +325,7 @@ START_TEST(a_silent_link_is_made_anew_after_the_limit)
     scene_wait_for_accepted(0, 2);
     scene_wait_for_ready();
     scene_wait_for_sent(0, SENT_UNDO, 1); /* the undo of the first attempt, on the second connection */
-    redlock_lock *lock = scene_lock("stock");
-    release_soon(lock);
+    scene_lock("stock");
 }
 END_TEST
 
@@ -478,18 +366,11 @@ START_TEST(a_round_that_another_ends_when_a_node_fails_is_not_touched_again)
 }
 END_TEST
 
-static void add_case(Suite *suite, TCase *tcase, void (*setup)(void))
-{
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, setup, scene_end);
-    tcase_set_timeout(tcase, SCENE_TIMEOUT_S);
-}
-
 int main(void)
 {
     Suite *suite = suite_create("rounds over fake nodes");
-    TCase *votes = tcase_create("votes"), *time = tcase_create("time"), *single = tcase_create("one node");
-    add_case(suite, votes, five_nodes);
+    TCase *votes = scene_case(suite, "votes", scene_five_nodes), *time = scene_case(suite, "time", scene_five_nodes),
+          *single = scene_case(suite, "one node", scene_one_node);
     tcase_add_test(votes, a_free_lock_is_granted_and_released);
     tcase_add_test(votes, the_command_is_the_published_one);
     tcase_add_test(votes, every_attempt_has_a_fresh_token);
@@ -497,18 +378,12 @@ int main(void)
     tcase_add_test(votes, a_grant_of_a_node_that_has_turned_out_unfit_does_not_count);
     tcase_add_loop_test(votes, a_lock_that_was_asked_for_before_our_clock_stood_still_is_not_had, 0, 2);
     tcase_add_test(votes, jump_of_a_node_has_the_other_nodes_sampled_at_once);
-    tcase_add_test(votes, held_by_another_is_said_at_once);
-    tcase_add_test(votes, only_nodes_that_said_held_are_not_undone);
+    tcase_add_test(votes, held_by_another_is_said_at_once_and_undone_on_the_other_nodes);
     tcase_add_loop_test(votes, a_refusing_majority_is_no_quorum_in_its_own_words, 0, REFUSALS);
-    tcase_add_loop_test(votes, a_refusing_minority_is_no_matter, 0, REFUSALS);
-    tcase_add_test(votes, the_links_outlive_refusals);
-    add_case(suite, time, five_nodes);
-    tcase_add_test(time, a_late_grant_counts_as_timed_out_and_is_undone_on_its_link);
-    tcase_add_test(time, a_set_that_is_executed_late_is_undone_behind_it);
+    tcase_add_loop_test(time, a_late_grant_counts_as_timed_out_and_is_undone_on_its_link, 0, 2);
     tcase_add_test(time, a_majority_is_not_kept_waiting_by_silent_nodes);
     tcase_add_test(time, a_grant_with_too_little_validity_left_is_undone);
     tcase_add_test(time, a_node_stuck_for_long_is_not_asked);
-    add_case(suite, single, one_node);
     tcase_add_loop_test(single, a_silent_link_is_made_anew_after_the_limit, 0, 2);
     tcase_add_test(single, a_round_that_another_ends_when_a_node_fails_is_not_touched_again);
     return run_suite(suite);

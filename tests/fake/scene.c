@@ -63,6 +63,21 @@ void scene_begin_on(unsigned nodes, enum fake_transport transport)
     ck_assert_ptr_nonnull(scene.loop);
 }
 
+void scene_one_node(void)
+{
+    scene_begin(1);
+}
+
+void scene_three_nodes(void)
+{
+    scene_begin(3);
+}
+
+void scene_five_nodes(void)
+{
+    scene_begin(5);
+}
+
 const char *scene_list(void)
 {
     static char list[SCENE_NODES * 256];
@@ -81,20 +96,18 @@ void scene_attach_only(void)
     ck_assert_msg(status == REDLOCK_OK, "%s", redlock_result_text(&result));
 }
 
-static bool connected_to_all(void *arg)
-{
-    redlock_result result;
-    (void)arg;
-    redlock_ready(scene.client, 0, &result);
-    return result.granted == scene.nodes;
-}
-
 void scene_connect(void)
 {
     redlock_result result;
     int status = redlock_connect(scene_list(), &scene.options, &scene.client, &result);
     ck_assert_msg(status == REDLOCK_OK, "%s", redlock_result_text(&result));
-    ck_assert(wait_until(connected_to_all, NULL, SCENE_SOON_MS));
+    scene_until((redlock_ready(scene.client, 0, &result), result.granted == scene.nodes));
+}
+
+redlock_cancellation *scene_cancellation(void)
+{
+    ck_assert_status(redlock_cancellation_create(scene.client, &scene.cancellation), REDLOCK_OK);
+    return scene.cancellation;
 }
 
 void scene_attach(void)
@@ -105,22 +118,15 @@ void scene_attach(void)
 
 unsigned scene_ready_nodes(void)
 {
-    struct answer answer = {0};
-    scene.started++;
-    ck_assert_int_eq(redlock_ready_async(scene.client, 0, scene_told, &answer), REDLOCK_OK);
+    struct answer answer;
+    scene_start_ready(&answer);
     scene_wait(&answer);
     return answer.result.granted;
 }
 
-static bool all_ready(void *arg)
-{
-    (void)arg;
-    return scene_ready_nodes() == scene.nodes;
-}
-
 void scene_wait_for_ready(void)
 {
-    ck_assert(scene_run(all_ready, NULL));
+    scene_until(scene_ready_nodes() == scene.nodes);
 }
 
 /* --- Turning the loop --- */
@@ -162,33 +168,35 @@ void scene_idle(unsigned ms)
         scene_turn();
 }
 
-/* --- Clocks --- */
+/* --- Threads --- */
 
-static bool clocks_are_known(void *arg)
+pthread_t scene_thread(void *(*run)(void *arg), void *arg)
 {
-    (void)arg;
-    for (unsigned i = 0; i < scene.nodes; i++)
-        if (!scene.client->nodes->clock_watch.node[i].known)
-            return false;
-    return true;
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, run, arg), 0);
+    return thread;
 }
+
+void *scene_join(pthread_t thread)
+{
+    void *returned;
+    ck_assert_int_eq(pthread_join(thread, &returned), 0);
+    return returned;
+}
+
+/* --- Clocks --- */
 
 void scene_know_clocks(void)
 {
-    ck_assert(scene_run(clocks_are_known, NULL));
-}
-
-static bool our_clock_stopped(void *arg)
-{
-    (void)arg;
-    return scene.client->nodes->clock_stopped != 0;
+    for (unsigned i = 0; i < scene.nodes; i++)
+        scene_until(scene.client->nodes->clock_watch.node[i].known);
 }
 
 void scene_stop_our_clock(void)
 {
     for (unsigned i = 0; i < 3; i++)
         fake_server_set_clock_offset_us(scene.node[i], 600000000);
-    ck_assert(scene_run(our_clock_stopped, NULL));
+    scene_until(scene.client->nodes->clock_stopped != 0);
 }
 
 /* --- Operations --- */
@@ -225,10 +233,27 @@ static void started(struct answer *answer, int status)
     scene.started++;
 }
 
-void scene_start_acquire(struct answer *answer, const char *resource, const redlock_acquire_options *options)
+void scene_start_acquire_then(struct answer *answer, const char *resource, const redlock_acquire_options *options,
+                              redlock_acquire_callback told)
 {
     memset(answer, 0, sizeof *answer);
-    started(answer, redlock_acquire_async(scene.client, resource, options, scene_acquired, answer));
+    started(answer, redlock_acquire_async(scene.client, resource, options, told, answer));
+}
+
+void scene_start_acquire(struct answer *answer, const char *resource, const redlock_acquire_options *options)
+{
+    scene_start_acquire_then(answer, resource, options, scene_acquired);
+}
+
+void scene_start_ready_then(struct answer *answer, redlock_callback told)
+{
+    memset(answer, 0, sizeof *answer);
+    started(answer, redlock_ready_async(scene.client, 0, told, answer));
+}
+
+void scene_start_ready(struct answer *answer)
+{
+    scene_start_ready_then(answer, scene_told);
 }
 
 void scene_start_adopt(struct answer *answer, const char *resource, const redlock_acquire_options *options,
@@ -278,15 +303,9 @@ void scene_start_close(struct answer *answer)
     ck_assert_ptr_null(scene.client);
 }
 
-static bool is_told(void *arg)
-{
-    const struct answer *answer = arg;
-    return answer->told > 0;
-}
-
 int scene_wait(struct answer *answer)
 {
-    ck_assert_msg(scene_run(is_told, answer), "no callback came");
+    scene_until_or(answer->told > 0, "no callback came");
     return answer->result.status;
 }
 
@@ -316,6 +335,13 @@ redlock_lock *scene_lock(const char *resource)
     return answer.lock;
 }
 
+void scene_lock_and_release(const char *resource)
+{
+    struct answer answer;
+    redlock_lock *lock = scene_lock(resource);
+    ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK);
+}
+
 /* --- Commands that the nodes received --- */
 
 static bool is_script(const struct resp_command *command, enum rl_script_id id)
@@ -334,25 +360,15 @@ static bool is_taking(const struct resp_command *command)
 
 static bool is_sent(const struct resp_command *command, enum sent what)
 {
-    switch (what) {
-    case SENT_ANY:
-        return true;
-    case SENT_SET:
-        return resp_command_is(command, "SET");
-    case SENT_ATTEMPT:
-        return resp_command_is(command, "SET") || is_taking(command);
-    case SENT_WAIT:
-        return is_script(command, RL_SCRIPT_WAIT);
-    case SENT_UNDO:
-        return is_script(command, RL_SCRIPT_RELEASE);
-    case SENT_EXTEND:
-        return is_script(command, RL_SCRIPT_EXTEND);
-    case SENT_QUERY:
-        return is_script(command, RL_SCRIPT_QUERY);
-    case SENT_KILL:
+    static const enum rl_script_id scripts[] = {[SENT_WAIT] = RL_SCRIPT_WAIT,
+                                                [SENT_UNDO] = RL_SCRIPT_RELEASE,
+                                                [SENT_EXTEND] = RL_SCRIPT_EXTEND,
+                                                [SENT_QUERY] = RL_SCRIPT_QUERY};
+    if (what == SENT_SET || what == SENT_ATTEMPT)
+        return resp_command_is(command, "SET") || (what == SENT_ATTEMPT && is_taking(command));
+    if (what == SENT_KILL)
         return resp_command_is(command, "CLIENT KILL");
-    }
-    return false;
+    return what == SENT_ANY || is_script(command, scripts[what]);
 }
 
 const char *scene_token(const struct fake_record *record)
@@ -392,58 +408,43 @@ unsigned scene_count(unsigned node, enum sent what)
     return count;
 }
 
-struct awaited {
-    unsigned node, count;
-    enum sent what;
-};
-
-static bool has_accepted(void *arg)
+unsigned scene_count_all(enum sent what)
 {
-    const struct awaited *awaited = arg;
-    return fake_server_accepted(scene.node[awaited->node]) >= awaited->count;
+    unsigned count = 0;
+    for (unsigned i = 0; i < scene.nodes; i++)
+        count += scene_count(i, what);
+    return count;
 }
 
 void scene_wait_for_accepted(unsigned node, unsigned count)
 {
-    struct awaited awaited = {node, count, SENT_ANY};
-    ck_assert_msg(scene_run(has_accepted, &awaited), "node %u has accepted %zu connections of %u", node,
-                  fake_server_accepted(scene.node[node]), count);
-}
-
-static bool has_come(void *arg)
-{
-    const struct awaited *awaited = arg;
-    return scene_count(awaited->node, awaited->what) >= awaited->count;
+    scene_until_or(fake_server_accepted(scene.node[node]) >= count, "node %u has accepted %zu connections of %u", node,
+                   fake_server_accepted(scene.node[node]), count);
 }
 
 void scene_wait_for_sent(unsigned node, enum sent what, unsigned count)
 {
-    struct awaited awaited = {node, count, what};
-    ck_assert_msg(scene_run(has_come, &awaited), "node %u was sent %u of %u", node, scene_count(node, what), count);
-}
-
-struct undone {
-    unsigned node, at;
-    const struct fake_record *set, *undo;
-};
-
-static bool is_undone(void *arg)
-{
-    struct undone *undone = arg;
-    undone->undo = scene_sent(undone->node, SENT_UNDO, scene_token(undone->set), 0, &undone->at);
-    return undone->undo != NULL;
+    scene_until_or(scene_count(node, what) >= count, "node %u was sent %u of %u", node, scene_count(node, what), count);
 }
 
 /* A release ends with a majority of the replies. This node may not have read its undo yet. */
 void scene_assert_undone(unsigned node)
 {
-    struct undone undone = {.node = node};
-    unsigned set_at;
-    for (unsigned i = 0; (undone.set = scene_sent(node, SENT_ATTEMPT, NULL, i, &set_at)); i++) {
-        ck_assert_msg(scene_run(is_undone, &undone), "node %u: the SET of token %s was not undone", node,
-                      scene_token(undone.set));
-        ck_assert_uint_gt(undone.at, set_at);
-        ck_assert_uint_eq(undone.undo->connection, undone.set->connection);
+    const struct fake_record *set, *undo;
+    unsigned set_at, undo_at;
+    for (unsigned i = 0; (set = scene_sent(node, SENT_ATTEMPT, NULL, i, &set_at)); i++) {
+        scene_until_or((undo = scene_sent(node, SENT_UNDO, scene_token(set), 0, &undo_at)) != NULL,
+                       "node %u: the SET of token %s was not undone", node, scene_token(set));
+        ck_assert_uint_gt(undo_at, set_at);
+        ck_assert_uint_eq(undo->connection, set->connection);
+    }
+}
+
+void scene_assert_undone_on(unsigned first, unsigned end)
+{
+    for (unsigned i = first; i < end; i++) {
+        scene_wait_for_sent(i, SENT_UNDO, 1);
+        scene_assert_undone(i);
     }
 }
 
@@ -532,6 +533,19 @@ void scene_add_rule(unsigned first, unsigned end, const struct fake_rule *rule)
         fake_server_add_rule(scene.node[i], rule);
 }
 
+void scene_hold_replies(unsigned first, unsigned end, const char *command)
+{
+    scene_add_rule(first, end, &(struct fake_rule){.command = command, .hold = true});
+}
+
+void scene_calm(unsigned first, unsigned end)
+{
+    scene_each(first, end, fake_server_clear_rules);
+    scene_each(first, end, fake_server_release);
+    scene_each(first, end, fake_server_resume);
+    scene_each(first, end, fake_server_listen);
+}
+
 void scene_hold_on(unsigned first, unsigned end, const char *key)
 {
     for (unsigned i = first; i < end; i++)
@@ -544,6 +558,27 @@ void scene_let_go_on(unsigned first, unsigned end, const char *key)
         scene_let_go(i, key);
 }
 
+void scene_refuse(unsigned first, unsigned end, const char *command, unsigned count, const char *error)
+{
+    for (unsigned i = first; i < end; i++)
+        fake_server_refuse(scene.node[i], command, count, error);
+}
+
+void scene_cut_off(unsigned first, unsigned end)
+{
+    for (unsigned i = first; i < end; i++) {
+        fake_server_stop_listening(scene.node[i]);
+        fake_server_drop(scene.node[i], FAKE_CLOSE);
+    }
+    scene_until(scene_ready_nodes() == scene.nodes - (end - first));
+}
+
+void scene_assert_key(unsigned first, unsigned end, const char *key, bool is_there)
+{
+    for (unsigned i = first; i < end; i++)
+        ck_assert_msg(scene_has_key(i, key) == is_there, "node %u: the key is %s", i, is_there ? "missing" : "there");
+}
+
 void scene_wait_for_sent_to(unsigned first, unsigned end, enum sent what, unsigned count)
 {
     for (unsigned i = first; i < end; i++)
@@ -551,16 +586,6 @@ void scene_wait_for_sent_to(unsigned first, unsigned end, enum sent what, unsign
 }
 
 /* --- End --- */
-
-static void calm_nodes(void)
-{
-    for (unsigned i = 0; i < scene.nodes; i++) {
-        fake_server_clear_rules(scene.node[i]);
-        fake_server_release(scene.node[i]);
-        fake_server_resume(scene.node[i]);
-        fake_server_listen(scene.node[i]);
-    }
-}
 
 static void assert_nothing_left(void)
 {
@@ -577,11 +602,12 @@ static void assert_nothing_left(void)
 void scene_end(void)
 {
     struct answer closed;
-    calm_nodes();
+    scene_calm(0, scene.nodes);
     if (scene.client && scene.client->loop_thread)
         redlock_close(&scene.client, NULL); /* runs the callbacks that wait: scene_close() has nobody who dispatches */
     else if (scene.client)
         scene_close(&closed);
+    redlock_cancellation_destroy(&scene.cancellation);
     ev_loop_destroy(scene.loop);
     for (unsigned i = 0; i < held_count; i++)
         scene_let_go(held[i].node, held[i].key);

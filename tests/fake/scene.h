@@ -10,6 +10,7 @@
 
 #include <check.h>
 #include <ev.h>
+#include <pthread.h>
 #include <stdbool.h>
 
 #include "redlock/redlock.h"
@@ -31,6 +32,7 @@ struct scene {
     const char *suffix[SCENE_NODES]; /* end of the node's URI, "?timeout_ms=20"; NULL: none */
     struct ev_loop *loop;
     redlock_client *client; /* scene_end() closes it if the test has not */
+    redlock_cancellation *cancellation;
     redlock_options options;
     bool keys_may_stay; /* set by a test whose nodes are unreachable at its end */
     unsigned started;
@@ -43,6 +45,10 @@ void scene_begin(unsigned nodes);
 void scene_begin_on(unsigned nodes, enum fake_transport transport);
 void scene_end(void);
 
+/* Setups of a case that need nothing more. */
+void scene_one_node(void);
+void scene_three_nodes(void);
+void scene_five_nodes(void);
 /* Adds a test case to the suite. Its tests begin with setup, which calls scene_begin(), and end with scene_end(). */
 TCase *scene_case(Suite *suite, const char *name, void (*setup)(void));
 
@@ -65,8 +71,10 @@ const char *scene_list(void);
 /* Attaches a client to the loop, with scene.options. scene_attach() waits until every node is ready. */
 void scene_attach(void);
 void scene_attach_only(void);
-/* Creates a client of the blocking API and waits until every node is ready. The test must close it. */
+/* Creates a client of the blocking API and waits until every node is ready. */
 void scene_connect(void);
+/* Creates the client's scene.cancellation, which scene_end() destroys. */
+redlock_cancellation *scene_cancellation(void);
 
 /* Waits until every node is ready. */
 void scene_wait_for_ready(void);
@@ -77,8 +85,23 @@ unsigned scene_ready_nodes(void);
 
 bool scene_run(bool (*happened)(void *arg), void *arg);
 void scene_turn(void);
+/* Turns the loop until the condition holds. ..._or() has a text for the failure. */
+#define scene_until_or(condition, ...)                                                                                 \
+    do {                                                                                                               \
+        uint64_t until_ = test_deadline_ns(6 * SCENE_SOON_MS);                                                         \
+        while (!(condition)) {                                                                                         \
+            ck_assert_msg(test_now_ns() < until_, __VA_ARGS__);                                                        \
+            scene_turn();                                                                                              \
+        }                                                                                                              \
+    } while (0)
+#define scene_until(condition) scene_until_or(condition, "waited in vain until: %s", #condition)
 /* Turns the loop for this time, in which nothing is expected to happen. */
 void scene_idle(unsigned ms);
+
+/* --- Threads --- */
+
+pthread_t scene_thread(void *(*run)(void *arg), void *arg);
+void *scene_join(pthread_t thread);
 
 /* --- Clocks --- */
 
@@ -103,8 +126,12 @@ void scene_acquired(redlock_client *client, redlock_lock *lock, const redlock_re
 void scene_told(redlock_client *client, const redlock_result *result, void *answer);
 void scene_queried(redlock_client *client, const redlock_state *state, const redlock_result *result, void *answer);
 
-/* Each clears the answer and starts an operation. */
+/* Each clears the answer and starts an operation. ..._then() has a callback of the test, which calls the usual one. */
 void scene_start_acquire(struct answer *answer, const char *resource, const redlock_acquire_options *options);
+void scene_start_acquire_then(struct answer *answer, const char *resource, const redlock_acquire_options *options,
+                              redlock_acquire_callback told);
+void scene_start_ready(struct answer *answer);
+void scene_start_ready_then(struct answer *answer, redlock_callback told);
 void scene_start_adopt(struct answer *answer, const char *resource, const redlock_acquire_options *options,
                        const char *token);
 void scene_start_release_token(struct answer *answer, const char *resource, const char *token);
@@ -122,6 +149,11 @@ int scene_release(struct answer *answer, redlock_lock **lock);
 int scene_close(struct answer *answer);
 /* Acquires a lock; fails the test if it is not granted within SCENE_SOON_MS. */
 redlock_lock *scene_lock(const char *resource);
+/* Acquires a lock like scene_lock(), and releases it. */
+void scene_lock_and_release(const char *resource);
+
+/* Acquire options: the defaults, except for these fields. They live until the end of the enclosing block. */
+#define SCENE_WITH(...) (&(const redlock_acquire_options){.struct_size = sizeof(redlock_acquire_options), __VA_ARGS__})
 
 #define ck_assert_status(actual, expected)                                                                             \
     do {                                                                                                               \
@@ -149,6 +181,8 @@ enum sent { SENT_ANY, SENT_SET, SENT_ATTEMPT, SENT_WAIT, SENT_UNDO, SENT_EXTEND,
  * are fewer. token NULL: any token. */
 const struct fake_record *scene_sent(unsigned node, enum sent what, const char *token, unsigned index, unsigned *place);
 unsigned scene_count(unsigned node, enum sent what);
+/* The number that all nodes together have received. */
+unsigned scene_count_all(enum sent what);
 /* Turns the loop until the node has received count such commands. */
 void scene_wait_for_sent(unsigned node, enum sent what, unsigned count);
 /* Turns the loop until the node has accepted count connections since it was started. */
@@ -158,6 +192,8 @@ const char *scene_token(const struct fake_record *record);
 
 /* Turns the loop until every attempt that the node received is followed by its undo, on the same connection. */
 void scene_assert_undone(unsigned node);
+/* The same for nodes that have received an attempt. */
+void scene_assert_undone_on(unsigned first, unsigned end);
 
 /* --- Other holders --- */
 
@@ -169,8 +205,17 @@ void scene_let_go(unsigned node, const char *key);
 
 void scene_each(unsigned first, unsigned end, void (*act)(struct fake_server *node));
 void scene_add_rule(unsigned first, unsigned end, const struct fake_rule *rule);
+/* The nodes keep their replies to this command (NULL: to any) until scene_calm(). */
+void scene_hold_replies(unsigned first, unsigned end, const char *command);
+/* Ends all that was done to the nodes: rules, replies that are held back, a pause, a closed port. */
+void scene_calm(unsigned first, unsigned end);
 void scene_hold_on(unsigned first, unsigned end, const char *key);
 void scene_let_go_on(unsigned first, unsigned end, const char *key);
+/* As fake_server_refuse(). */
+void scene_refuse(unsigned first, unsigned end, const char *command, unsigned count, const char *error);
+/* Breaks their connections and refuses new ones, and turns the loop until the client has noticed. */
+void scene_cut_off(unsigned first, unsigned end);
+void scene_assert_key(unsigned first, unsigned end, const char *key, bool is_there);
 void scene_wait_for_sent_to(unsigned first, unsigned end, enum sent what, unsigned count);
 
 void scene_call_waiters(unsigned node, const char *key); /* notifies the waiters as a release does */

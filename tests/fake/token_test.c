@@ -32,16 +32,9 @@ static unsigned showing(void)
     return count;
 }
 
-static bool is_gone(void *arg)
-{
-    (void)arg;
-    return showing() == 0;
-}
-
 static void forget(void)
 {
-    for (unsigned i = 0; i < scene.nodes; i++)
-        fake_server_delete_key(scene.node[i], "stock");
+    scene_each(0, scene.nodes, fake_server_forget_keys);
 }
 
 static int adopt(const redlock_acquire_options *options, const char *token)
@@ -56,11 +49,37 @@ static int release_token(const char *token)
     return scene_wait(&answer);
 }
 
-static void refuse(unsigned nodes, const char *error)
+/* --- Connecting --- */
+
+static int acquire_with_all_answers(void)
 {
-    for (unsigned i = 0; i < nodes; i++)
-        fake_server_refuse(scene.node[i], "EVALSHA", 0, error);
+    return scene_acquire(&answer, "free", &all);
 }
+
+static int adopt_with_all_answers(void)
+{
+    return adopt(&all, TOKEN);
+}
+
+static int release_the_token(void)
+{
+    return release_token(TOKEN);
+}
+
+static int (*const waiting_calls[])(void) = {acquire_with_all_answers, adopt_with_all_answers, release_the_token};
+enum { WAITING_CALLS = sizeof waiting_calls / sizeof *waiting_calls };
+
+START_TEST(nodes_that_are_being_connected_are_waited_for)
+{
+    for (unsigned i = 0; i < 5; i++)
+        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = FAKE_ACCEPT, .delay_ms = 10 * i});
+    show(5, 600000);
+    scene_attach_only();
+    ck_assert_status(waiting_calls[_i](), REDLOCK_OK);
+    ck_assert_uint_eq(answer.result.granted, 5);
+    forget();
+}
+END_TEST
 
 /* --- Adopt --- */
 
@@ -81,7 +100,7 @@ START_TEST(lock_is_not_adopted_when_our_clock_stops_meanwhile)
     scene_wait(&answer);
     ck_assert_answer(&answer, REDLOCK_TOO_SLOW);
     ck_assert_ptr_null(answer.lock);
-    fake_server_release(scene.node[3]);
+    scene_calm(3, 4);
     forget();
 }
 END_TEST
@@ -103,33 +122,7 @@ START_TEST(an_adopted_lock_is_like_any_other)
         ck_assert_int_gt(fake_server_pttl(scene.node[i], "stock"), 50000);
     }
     ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK);
-    ck_assert(scene_run(is_gone, NULL));
-}
-END_TEST
-
-START_TEST(adopting_never_shortens_on_the_nodes)
-{
-    scene_attach();
-    show(5, 500000);
-    ck_assert_status(adopt(NULL, TOKEN), REDLOCK_OK);
-    ck_assert_int_lt(redlock_validity_ms(answer.lock), 60000);
-    for (unsigned i = 0; i < 5; i++) {
-        scene_wait_for_sent(i, SENT_EXTEND, 1);
-        ck_assert_int_gt(fake_server_pttl(scene.node[i], "stock"), 400000);
-    }
-}
-END_TEST
-
-START_TEST(all_answers_to_an_adoption_are_waited_for)
-{
-    for (unsigned i = 0; i < 5; i++)
-        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = FAKE_ACCEPT, .delay_ms = 10 * i});
-    show(5, 3000);
-    scene_attach_only();
-    ck_assert_status(adopt(&all, TOKEN), REDLOCK_OK);
-    ck_assert_uint_eq(answer.result.granted, 5);
-    for (unsigned i = 0; i < 5; i++)
-        ck_assert_int_gt(fake_server_pttl(scene.node[i], "stock"), 50000);
+    scene_until(showing() == 0);
 }
 END_TEST
 
@@ -139,27 +132,40 @@ START_TEST(a_majority_that_holds_the_token_is_needed)
     show((unsigned)_i, 600000);
     ck_assert_status(adopt(NULL, TOKEN), _i < 3 ? REDLOCK_LOST : REDLOCK_OK);
     if (_i < 3)
-        ck_assert(scene_run(is_gone, NULL)); /* the keys on the minority */
+        scene_until(showing() == 0); /* the keys on the minority */
 }
 END_TEST
 
-START_TEST(the_locks_of_others_are_not_adopted_and_stay)
+START_TEST(the_locks_of_others_are_neither_adopted_nor_released)
 {
     scene_attach();
-    scene_hold_on(0, 3, "stock");
+    scene_hold_on(0, 5, "stock");
     ck_assert_status(adopt(NULL, TOKEN), REDLOCK_LOST);
-    for (unsigned i = 0; i < 3; i++)
+    ck_assert_status(release_token(TOKEN), REDLOCK_LOST);
+    for (unsigned i = 0; i < 5; i++)
         ck_assert(scene_has_key(i, "stock"));
 }
 END_TEST
 
 /* The client cannot know whether the lock is lost, so it deletes nothing. */
-START_TEST(what_cannot_be_asked_about_is_left_alone)
+static const struct {
+    struct fake_rule rule;
+    uint32_t ttl_ms, minimum_validity_ms;
+    int status;
+} failures[] = {
+    {{.command = "EVALSHA", .skip = true, .reply = FAKE_OOM}, 0, 0, REDLOCK_NO_QUORUM},
+    {{.command = "EVALSHA", .skip = true, .reply = FAKE_NOPERM}, 0, 0, REDLOCK_MISCONFIGURED},
+    {{.command = "EVALSHA", .count = 1, .reply_delay_ms = 60}, 300, 250, REDLOCK_TOO_SLOW},
+};
+enum { FAILURES = sizeof failures / sizeof *failures };
+
+START_TEST(what_could_not_be_adopted_is_left_alone)
 {
     scene_attach();
     show(5, 600000);
-    refuse(3, _i ? FAKE_NOPERM : FAKE_OOM);
-    ck_assert_status(adopt(NULL, TOKEN), _i ? REDLOCK_MISCONFIGURED : REDLOCK_NO_QUORUM);
+    scene_add_rule(0, 3, &failures[_i].rule);
+    adopt(SCENE_WITH(.ttl_ms = failures[_i].ttl_ms, .minimum_validity_ms = failures[_i].minimum_validity_ms), TOKEN);
+    ck_assert_answer(&answer, failures[_i].status);
     scene_idle(20);
     ck_assert_uint_eq(showing(), 5);
     forget();
@@ -170,33 +176,21 @@ END_TEST
 START_TEST(only_a_plain_lock_can_be_adopted)
 {
     static const redlock_name second = {"other", 0};
-    static const char *const says[] = {"has no fencing token", "several resources cannot be adopted",
-                                       "a permit of a semaphore", "a shared lock"};
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    options.fence = _i == 0;
-    options.also = _i == 1 ? &second : NULL;
-    options.also_count = _i == 1;
-    options.permits = _i == 2;
-    options.shared = _i == 3;
+    const struct {
+        const char *says;
+        const redlock_acquire_options *options;
+    } rows[] = {
+        {"has no fencing token", SCENE_WITH(.fence = 1)},
+        {"several resources cannot be adopted", SCENE_WITH(.also = &second, .also_count = 1)},
+        {"a permit of a semaphore", SCENE_WITH(.permits = 1)},
+        {"a shared lock", SCENE_WITH(.shared = 1)},
+    };
     scene_attach();
-    ck_assert_status(adopt(&options, TOKEN), REDLOCK_INVALID);
-    ck_assert_has(answer.result.text, says[_i]);
-    for (unsigned i = 0; i < 5; i++)
-        ck_assert_uint_eq(scene_count(i, SENT_EXTEND), 0);
-}
-END_TEST
-
-START_TEST(less_validity_than_asked_for_is_too_slow)
-{
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    options.ttl_ms = 300;
-    options.minimum_validity_ms = 250;
-    scene_attach();
-    show(5, 600000);
-    scene_add_rule(0, 5, &(struct fake_rule){.command = "EVALSHA", .count = 1, .reply_delay_ms = 60});
-    ck_assert_status(adopt(&options, TOKEN), REDLOCK_TOO_SLOW);
-    ck_assert_uint_eq(showing(), 5);
-    forget();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ck_assert_status(adopt(rows[i].options, TOKEN), REDLOCK_INVALID);
+        ck_assert_has(answer.result.text, rows[i].says);
+    }
+    ck_assert_uint_eq(scene_count_all(SENT_EXTEND), 0);
 }
 END_TEST
 
@@ -223,30 +217,24 @@ START_TEST(a_client_has_one_handle_of_a_token)
 {
     scene_attach();
     redlock_lock *lock = scene_lock("stock");
-    char token[REDLOCK_TOKEN_SIZE];
-    memcpy(token, redlock_lock_token(lock), sizeof token);
-    ck_assert_status(adopt(NULL, token), REDLOCK_INVALID);
+    ck_assert_status(adopt(NULL, redlock_lock_token(lock)), REDLOCK_INVALID);
     ck_assert_has(answer.result.text, "this client holds that lock");
-    ck_assert_status(release_token(token), REDLOCK_INVALID);
+    ck_assert_status(release_token(redlock_lock_token(lock)), REDLOCK_INVALID);
     ck_assert_has(answer.result.text, "this client holds that lock");
     ck_assert_int_gt(redlock_validity_ms(lock), 0);
 }
 END_TEST
 
-static const char *const no_tokens[] = {
-    NULL,
-    "",
-    "(shared)",
-    TOKEN TOKEN TOKEN TOKEN,
-};
-
 START_TEST(what_is_no_token_is_told_in_words)
 {
+    static const char *const no_tokens[] = {NULL, "", "(shared)", TOKEN TOKEN TOKEN TOKEN};
     scene_attach();
-    ck_assert_status(adopt(NULL, no_tokens[_i]), REDLOCK_INVALID);
-    ck_assert_has(answer.result.text, "the token is");
-    ck_assert_status(release_token(no_tokens[_i]), REDLOCK_INVALID);
-    ck_assert_has(answer.result.text, "the token is");
+    for (size_t i = 0; i < sizeof no_tokens / sizeof *no_tokens; i++) {
+        ck_assert_status(adopt(NULL, no_tokens[i]), REDLOCK_INVALID);
+        ck_assert_has(answer.result.text, "the token is");
+        ck_assert_status(release_token(no_tokens[i]), REDLOCK_INVALID);
+        ck_assert_has(answer.result.text, "the token is");
+    }
     scene_start_release_token(&answer, "", TOKEN);
     ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
     ck_assert_has(answer.result.text, "empty");
@@ -275,18 +263,6 @@ START_TEST(a_release_by_token_waits_for_every_answer)
 }
 END_TEST
 
-START_TEST(a_release_by_token_waits_for_nodes_that_are_being_connected)
-{
-    for (unsigned i = 0; i < 5; i++)
-        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = FAKE_ACCEPT, .delay_ms = 10 * i});
-    show(5, 600000);
-    scene_attach_only();
-    ck_assert_status(release_token(TOKEN), REDLOCK_OK);
-    ck_assert_uint_eq(answer.result.granted, 5);
-    ck_assert_uint_eq(showing(), 0);
-}
-END_TEST
-
 START_TEST(a_node_that_is_away_is_told_when_it_is_back)
 {
     show(5, 600000);
@@ -297,10 +273,9 @@ START_TEST(a_node_that_is_away_is_told_when_it_is_back)
     ck_assert_int_eq(answer.result.node[0].outcome, REDLOCK_NODE_UNREACHABLE);
     ck_assert_has(answer.result.node[0].text, "refused");
     ck_assert_uint_eq(answer.result.kept_releases, 1);
-    ck_assert_has(redlock_result_text(&answer.result), "; 1 node gets the release when connected again");
     ck_assert_uint_eq(showing(), 1);
     fake_server_listen(scene.node[0]);
-    ck_assert(scene_run(is_gone, NULL));
+    scene_until(showing() == 0);
 }
 END_TEST
 
@@ -316,16 +291,6 @@ START_TEST(without_the_right_password_no_release_is_misconfigured)
     ck_assert_uint_eq(answer.result.granted, 2);
     forget();
     scene.keys_may_stay = true;
-}
-END_TEST
-
-START_TEST(a_release_by_token_leaves_others_alone)
-{
-    scene_attach();
-    scene_hold_on(0, 5, "stock");
-    ck_assert_status(release_token(TOKEN), REDLOCK_LOST);
-    for (unsigned i = 0; i < 5; i++)
-        ck_assert(scene_has_key(i, "stock"));
 }
 END_TEST
 
@@ -359,29 +324,29 @@ START_TEST(all_answers_are_waited_for)
 }
 END_TEST
 
-/* The client waits no longer than that, and the end of wait_ms does not revoke the majority's grants. */
+/* The client waits no longer than that, and the end of wait_ms does not revoke the majority's grants. If the validity is
+ * too short then, the client does not try again, because wait_ms has passed. */
 START_TEST(a_silent_node_is_waited_for_until_its_timeout)
 {
+    static const struct {
+        uint32_t minimum_validity_ms;
+        int64_t wait_ms;
+        int status;
+    } rows[] = {{0, 0, REDLOCK_OK}, {0, 500, REDLOCK_OK}, {1500, 0, REDLOCK_TOO_SLOW}, {1500, 500, REDLOCK_TIMED_OUT}};
     scene.suffix[4] = "?timeout_ms=1000";
-    all.wait_ms = _i ? 500 : 0;
+    all.ttl_ms = 2000;
+    all.minimum_validity_ms = rows[_i].minimum_validity_ms;
+    all.wait_ms = rows[_i].wait_ms;
     scene_attach();
     fake_server_pause(scene.node[4]);
-    ck_assert_status(scene_acquire(&answer, "stock", &all), REDLOCK_OK);
+    ck_assert_status(scene_acquire(&answer, "stock", &all), rows[_i].status);
     ck_assert_uint_ge(answer.result.elapsed_us, 1000000);
     ck_assert_uint_eq(answer.result.granted, 4);
     ck_assert_int_eq(answer.result.node[4].outcome, REDLOCK_NODE_TIMED_OUT);
-    ck_assert_int_lt(answer.result.validity_ms, 60000 - 600 - 950);
-    fake_server_resume(scene.node[4]);
-}
-END_TEST
-
-START_TEST(nodes_that_are_being_connected_are_waited_for)
-{
-    for (unsigned i = 0; i < 5; i++)
-        fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = FAKE_ACCEPT, .delay_ms = 10 * i});
-    scene_attach_only();
-    ck_assert_status(scene_acquire(&answer, "stock", &all), REDLOCK_OK);
-    ck_assert_uint_eq(answer.result.granted, 5);
+    ck_assert_int_lt(answer.result.validity_ms, 2000 - 950);
+    ck_assert_uint_eq(answer.result.attempts, 1);
+    if (!answer.lock)
+        ck_assert_int_eq(answer.result.cause, REDLOCK_TOO_SLOW);
 }
 END_TEST
 
@@ -392,79 +357,30 @@ START_TEST(what_is_lost_is_told_at_once)
     fake_server_add_rule(scene.node[4], &(struct fake_rule){.command = "SET", .count = 1, .hold = true});
     ck_assert_status(scene_acquire(&answer, "stock", &all), REDLOCK_HELD);
     ck_assert_int_eq(answer.result.node[4].outcome, REDLOCK_NODE_PENDING);
-    fake_server_release(scene.node[4]);
 }
 END_TEST
-
-/* The validity is too short when the last node times out. The client does not try again, because wait_ms has passed. */
-START_TEST(validity_that_the_last_answer_cost_is_too_slow)
-{
-    scene.suffix[4] = "?timeout_ms=1000";
-    all.ttl_ms = 2000;
-    all.minimum_validity_ms = 1500;
-    all.wait_ms = _i ? 500 : 0;
-    scene_attach();
-    fake_server_pause(scene.node[4]);
-    ck_assert_status(scene_acquire(&answer, "stock", &all), _i ? REDLOCK_TIMED_OUT : REDLOCK_TOO_SLOW);
-    ck_assert_int_eq(answer.result.cause, REDLOCK_TOO_SLOW);
-    fake_server_resume(scene.node[4]);
-    ck_assert_uint_eq(answer.result.attempts, 1);
-}
-END_TEST
-
-START_TEST(a_wrong_option_is_told_in_words)
-{
-    all.all_answers = 2;
-    scene_attach();
-    ck_assert_status(scene_acquire(&answer, "stock", &all), REDLOCK_INVALID);
-    ck_assert_has(answer.result.text, "all_answers is 2");
-}
-END_TEST
-
-static void add_adopt(TCase *tcase)
-{
-    tcase_add_test(tcase, an_adopted_lock_is_like_any_other);
-    tcase_add_test(tcase, lock_is_not_adopted_when_our_clock_stops_meanwhile);
-    tcase_add_test(tcase, adopting_never_shortens_on_the_nodes);
-    tcase_add_test(tcase, all_answers_to_an_adoption_are_waited_for);
-    tcase_add_loop_test(tcase, a_majority_that_holds_the_token_is_needed, 0, 6);
-    tcase_add_test(tcase, the_locks_of_others_are_not_adopted_and_stay);
-    tcase_add_loop_test(tcase, what_cannot_be_asked_about_is_left_alone, 0, 2);
-    tcase_add_test(tcase, less_validity_than_asked_for_is_too_slow);
-    tcase_add_loop_test(tcase, only_a_plain_lock_can_be_adopted, 0, 4);
-    tcase_add_test(tcase, an_adoption_can_be_cancelled_and_takes_nothing_away);
-    tcase_add_test(tcase, a_client_has_one_handle_of_a_token);
-    tcase_add_loop_test(tcase, what_is_no_token_is_told_in_words, 0, (int)(sizeof no_tokens / sizeof *no_tokens));
-}
-
-static void add_release(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, a_release_by_token_waits_for_every_answer, 0, 2);
-    tcase_add_test(tcase, a_release_by_token_waits_for_nodes_that_are_being_connected);
-    tcase_add_test(tcase, a_node_that_is_away_is_told_when_it_is_back);
-    tcase_add_test(tcase, without_the_right_password_no_release_is_misconfigured);
-    tcase_add_test(tcase, a_release_by_token_leaves_others_alone);
-    tcase_add_test(tcase, a_release_that_the_client_did_not_wait_for_is_cancelled);
-}
-
-static void add_all_answers(TCase *tcase)
-{
-    tcase_add_test(tcase, all_answers_are_waited_for);
-    tcase_add_loop_test(tcase, a_silent_node_is_waited_for_until_its_timeout, 0, 2);
-    tcase_add_test(tcase, nodes_that_are_being_connected_are_waited_for);
-    tcase_add_test(tcase, what_is_lost_is_told_at_once);
-    tcase_add_loop_test(tcase, validity_that_the_last_answer_cost_is_too_slow, 0, 2);
-    tcase_add_test(tcase, a_wrong_option_is_told_in_words);
-}
 
 int main(void)
 {
-    static void (*const add[])(TCase *) = {add_adopt, add_release, add_all_answers};
-    static const char *const names[] = {"adopt", "release", "all answers"};
     Suite *suite = suite_create("tokens");
-    for (size_t i = 0; i < sizeof add / sizeof *add; i++) {
-        TCase *tcase = scene_case(suite, names[i], five_nodes);
-        add[i](tcase);
-    }
+    TCase *adopts = scene_case(suite, "adopt", five_nodes), *releases = scene_case(suite, "release", five_nodes),
+          *answers = scene_case(suite, "all answers", five_nodes);
+    tcase_add_test(adopts, an_adopted_lock_is_like_any_other);
+    tcase_add_test(adopts, lock_is_not_adopted_when_our_clock_stops_meanwhile);
+    tcase_add_loop_test(adopts, a_majority_that_holds_the_token_is_needed, 0, 6);
+    tcase_add_test(adopts, the_locks_of_others_are_neither_adopted_nor_released);
+    tcase_add_loop_test(adopts, what_could_not_be_adopted_is_left_alone, 0, FAILURES);
+    tcase_add_test(adopts, only_a_plain_lock_can_be_adopted);
+    tcase_add_test(adopts, an_adoption_can_be_cancelled_and_takes_nothing_away);
+    tcase_add_test(adopts, a_client_has_one_handle_of_a_token);
+    tcase_add_test(adopts, what_is_no_token_is_told_in_words);
+    tcase_add_loop_test(releases, a_release_by_token_waits_for_every_answer, 0, 2);
+    tcase_add_test(releases, a_node_that_is_away_is_told_when_it_is_back);
+    tcase_add_test(releases, without_the_right_password_no_release_is_misconfigured);
+    tcase_add_test(releases, a_release_that_the_client_did_not_wait_for_is_cancelled);
+    tcase_add_test(answers, all_answers_are_waited_for);
+    tcase_add_loop_test(answers, a_silent_node_is_waited_for_until_its_timeout, 0, 4);
+    tcase_add_loop_test(answers, nodes_that_are_being_connected_are_waited_for, 0, WAITING_CALLS);
+    tcase_add_test(answers, what_is_lost_is_told_at_once);
     return run_suite(suite);
 }

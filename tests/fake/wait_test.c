@@ -2,7 +2,6 @@
 #include "fake/scene.h"
 
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,12 +11,12 @@
 #include "src/lock/queue_table.h"
 
 static struct answer answer;
-static redlock_acquire_options options;
+static redlock_acquire_options options; /* of a waiter without a deadline */
 
 static void five_nodes(void)
 {
     scene_begin(5);
-    options = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
+    options = *SCENE_WITH(.wait_ms = REDLOCK_FOREVER);
 }
 
 static void hold_majority(void)
@@ -30,34 +29,32 @@ static void let_go_of_majority(void)
     scene_let_go_on(0, 3, "stock");
 }
 
-/* --- Success --- */
-
-START_TEST(trying_once_is_one_round)
+static void start(void)
 {
-    scene_attach();
-    hold_majority();
-    ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_HELD);
-    ck_assert_uint_eq(answer.result.attempts, 1);
-    ck_assert_int_eq(answer.result.cause, REDLOCK_HELD);
+    scene_start_acquire(&answer, "stock", &options);
 }
-END_TEST
+
+static void assert_acquired(void)
+{
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+}
+
+/* --- Success --- */
 
 /* Three nodes are lost: they accept connections, but do not complete the handshake. */
 START_TEST(trying_once_does_not_wait_for_lost_nodes)
 {
-    const struct fake_rule mute = {.silent = true};
     scene.options.node_timeout_ms = 100;
     scene.options.connect_timeout_ms = SCENE_SOON_MS / 2;
     scene_attach();
+    scene_add_rule(0, 3, &(struct fake_rule){.silent = true});
     for (unsigned i = 0; i < 3; i++) {
         scene.client->nodes->node[i].attempts.ready_since -=
             QUORUM_SECOND; /* a connection that was up for a long time is replaced at once */
-        fake_server_add_rule(scene.node[i], &mute);
         fake_server_drop(scene.node[i], FAKE_CLOSE);
     }
-    while (scene_ready_nodes() > 2)
-        ;
-    ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_NO_QUORUM);
+    scene_until(scene_ready_nodes() == 2);
+    ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(answer.result.unreachable, 3);
     ck_assert_uint_lt(answer.result.elapsed_us, SCENE_SOON_MS / 4 * 1000);
 }
@@ -67,15 +64,12 @@ END_TEST
 START_TEST(trying_once_with_a_new_client_waits_for_its_connections)
 {
     scene.options.node_timeout_ms = 20;
-    scene_add_rule(0, 3, &(struct fake_rule){.command = "INFO", .hold = true});
+    scene_hold_replies(0, 3, "INFO");
     scene_attach_only();
-    scene_start_acquire(&answer, "stock", &options);
+    scene_start_acquire(&answer, "stock", NULL);
     scene_idle(100);
     ck_assert_uint_eq(answer.told, 0);
-    for (unsigned i = 0; i < 3; i++) {
-        fake_server_clear_rules(scene.node[i]);
-        fake_server_release(scene.node[i]);
-    }
+    scene_calm(0, 3);
     scene_wait(&answer); /* on a busy machine the nodes may be too slow for a lock */
 }
 END_TEST
@@ -85,11 +79,11 @@ START_TEST(a_lock_that_becomes_free_is_acquired)
     options.wait_ms = _i == 0 ? SCENE_SOON_MS : _i == 1 ? REDLOCK_FOREVER : INT64_MAX;
     scene_attach();
     hold_majority();
-    scene_start_acquire(&answer, "stock", &options);
+    start();
     scene_wait_for_sent(0, SENT_WAIT, 1);
     ck_assert_uint_eq(answer.told, 0);
     let_go_of_majority();
-    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    assert_acquired();
     ck_assert_uint_ge(answer.result.attempts, 2);
     ck_assert_int_eq(answer.result.cause, REDLOCK_OK);
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
@@ -99,44 +93,14 @@ END_TEST
 /* Two nodes hang while they are being connected. */
 START_TEST(a_majority_that_is_connected_makes_a_queue)
 {
-    options.wait_ms = REDLOCK_FOREVER;
     scene.options.connect_timeout_ms = 10 * SCENE_SOON_MS;
     scene_each(3, 5, fake_server_pause);
     scene_attach_only();
-    scene_hold_on(0, 3, "stock");
-    scene_start_acquire(&answer, "stock", &options);
-    scene_wait_for_sent_to(0, 3, SENT_WAIT, 1);
-    scene_let_go_on(0, 3, "stock");
-    for (unsigned i = 0; i < 3; i++)
-        scene_call_waiters(i, "stock");
-    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
-    scene_each(3, 5, fake_server_resume);
-    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
-}
-END_TEST
-
-/* Two nodes do not reply, and one of them has granted the lock. Both receive the undo during the wait, not at its
- * end. */
-START_TEST(silent_nodes_are_told_that_an_attempt_is_lost)
-{
-    const struct fake_rule silent = {.hold = true};
-    options.wait_ms = REDLOCK_FOREVER;
-    scene_attach();
     hold_majority();
-    scene_hold(3, "stock");
-    scene_add_rule(3, 5, &silent);
-    scene_start_acquire(&answer, "stock", &options);
-    scene_wait_for_sent_to(3, 5, SENT_UNDO, 1);
-    ck_assert_uint_eq(answer.told, 0);
-    for (unsigned i = 3; i < 5; i++) {
-        fake_server_clear_rules(scene.node[i]);
-        fake_server_release(scene.node[i]);
-    }
+    start();
+    scene_wait_for_sent_to(0, 3, SENT_WAIT, 1);
     let_go_of_majority();
-    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
-    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
-    scene_let_go(3, "stock");
-    scene_assert_undone(4);
+    assert_acquired();
 }
 END_TEST
 
@@ -156,99 +120,64 @@ static bool rests(unsigned callers)
     return (rules->listening & rules->enqueued & nodes) == nodes && !rules->looking && !rules->trying;
 }
 
-static bool rests_until_notified(void *arg)
+static void rest_until_notified(void)
 {
-    (void)arg;
-    return rests(5);
+    scene_until(rests(5));
 }
 
-struct call {
-    unsigned attempts; /* that the first node is to receive */
-    unsigned polls;    /* that it had received at the last notification */
-};
-
-/* Notifies the waiter, and again after a poll, whose replies may have cancelled the notification. */
-static bool has_lost_attempt(void *arg)
-{
-    struct call *call = arg;
-    if (scene_count(0, SENT_ATTEMPT) >= call->attempts)
-        return rests(3);
-    if (!rests(3) || scene_count(0, SENT_WAIT) == call->polls)
-        return false;
-    call->polls = scene_count(0, SENT_WAIT);
-    for (unsigned i = 0; i < 3; i++)
-        scene_call_waiters(i, "stock");
-    return false;
-}
-
-/* Notifies the waiter while the lock is held, so its attempt fails. Returns the token of the attempt. */
+/* Notifies the waiter while the lock is held, and again after a poll, whose replies may have cancelled the
+ * notification. Its attempt fails. Returns the token of the attempt. */
 static const char *call_to_a_lost_attempt(void)
 {
-    struct call call = {.attempts = scene_count(0, SENT_ATTEMPT) + 1};
-    ck_assert(scene_run(has_lost_attempt, &call));
-    return scene_token(scene_sent(0, SENT_ATTEMPT, NULL, call.attempts - 1, NULL));
+    unsigned attempts = scene_count(0, SENT_ATTEMPT);
+    while (scene_count(0, SENT_ATTEMPT) == attempts) {
+        unsigned polls = scene_count(0, SENT_WAIT);
+        for (unsigned i = 0; i < 3; i++)
+            scene_call_waiters(i, "stock");
+        scene_until(scene_count(0, SENT_ATTEMPT) > attempts || scene_count(0, SENT_WAIT) > polls);
+        scene_until(rests(3));
+    }
+    return scene_token(scene_sent(0, SENT_ATTEMPT, NULL, attempts, NULL));
 }
 
-static bool two_have_undone(void *token)
+/* Have these nodes received the undo, or the withdrawal of the offer, with this token? */
+static bool have_undone(unsigned first, const char *token)
 {
-    return scene_sent(3, SENT_UNDO, token, 0, NULL) && scene_sent(4, SENT_UNDO, token, 0, NULL);
+    for (unsigned i = first; i < 5; i++)
+        if (!scene_sent(i, SENT_UNDO, token, 0, NULL))
+            return false;
+    return true;
 }
 
-/* A waiter that expects a notification does not make attempts by itself. The undos would leave with its next poll at
- * the latest, but the test stops the poll's timer. */
+/* Two nodes do not reply to a lost attempt, and receive its undo during the wait. The undos would leave with the next
+ * poll at the latest, but the test stops the poll's timer. */
 START_TEST(silent_nodes_are_told_that_an_attempt_is_lost_before_the_next_look)
 {
     char token[REDLOCK_TOKEN_SIZE];
-    options.wait_ms = REDLOCK_FOREVER;
     options.fair = true;
     scene_attach();
     scene_hold_on(0, 5, "stock");
-    scene_start_acquire(&answer, "stock", &options);
-    ck_assert(scene_run(rests_until_notified, NULL));
-    scene_add_rule(3, 5, &(struct fake_rule){.hold = true});
+    start();
+    rest_until_notified();
+    scene_hold_replies(3, 5, NULL);
     snprintf(token, sizeof token, "%s", call_to_a_lost_attempt());
     rl_timer_stop(&scene.client->core.timers, &queue_for_stock()->timer);
-    ck_assert(scene_run(two_have_undone, token));
+    scene_until(have_undone(3, token));
     ck_assert_uint_eq(answer.told, 0);
-    for (unsigned i = 3; i < 5; i++) {
-        fake_server_clear_rules(scene.node[i]);
-        fake_server_release(scene.node[i]);
-    }
+    scene_calm(3, 5);
     scene_let_go_on(0, 5, "stock");
-    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
-    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+    assert_acquired();
 }
 END_TEST
 
 START_TEST(a_quorum_that_comes_back_is_waited_for)
 {
-    options.wait_ms = REDLOCK_FOREVER;
     scene_each(0, 3, fake_server_stop_listening);
     scene_attach_only();
-    scene_start_acquire(&answer, "stock", &options);
-    while (scene_ready_nodes() != 2)
-        scene_turn();
-    scene_each(0, 3, fake_server_listen);
-    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
-    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
-}
-END_TEST
-
-/* Nodes that report the lock as free, but refuse to grant it: quarantine, out of memory, an unfit server. The client
- * must not make an attempt in every turn of the loop. */
-START_TEST(a_free_lock_that_too_few_nodes_grant_is_not_hammered_at)
-{
-    options.wait_ms = REDLOCK_FOREVER;
-    options.ttl_ms = 54321; /* distinguishes attempts from polls */
-    scene_attach();
-    scene_add_rule(0, 3, &(struct fake_rule){.argument = "54321", .skip = true, .reply = FAKE_OOM});
-    scene_start_acquire(&answer, "stock", &options);
-    scene_wait_for_sent(0, SENT_WAIT, 1);
-    scene_idle(400);
-    ck_assert_uint_le(scene_count(0, SENT_ANY), 150);
-    scene_each(0, 3, fake_server_clear_rules);
-    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
-    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+    start();
+    scene_until(scene_ready_nodes() == 2);
+    scene_calm(0, 3);
+    assert_acquired();
 }
 END_TEST
 
@@ -256,56 +185,34 @@ START_TEST(waiters_of_one_client_get_it_in_turn)
 {
     enum { WAITERS = 8 };
     static struct answer answers[WAITERS];
-    unsigned served = 0;
-    options.wait_ms = REDLOCK_FOREVER;
     scene_attach();
     for (unsigned i = 0; i < WAITERS; i++)
         scene_start_acquire(&answers[i], "stock", &options);
-    uint64_t deadline = test_deadline_ns(SCENE_SOON_MS);
-    while (served < WAITERS && test_now_ns() < deadline) {
-        unsigned holders = 0;
-        scene_turn();
-        for (unsigned i = 0; i < WAITERS; i++)
-            holders += answers[i].lock != NULL;
-        ck_assert_uint_le(holders, 1);
-        for (unsigned i = 0; i < WAITERS; i++) {
-            if (!answers[i].lock)
-                continue;
-            ck_assert_status(redlock_release_async(&answers[i].lock, NULL, NULL), REDLOCK_OK);
-            served++;
-        }
+    for (unsigned i = 0; i < WAITERS; i++) {
+        ck_assert_status(scene_wait(&answers[i]), REDLOCK_OK);
+        for (unsigned later = i + 1; later < WAITERS; later++)
+            ck_assert_uint_eq(answers[later].told, 0);
+        ck_assert_status(redlock_release_async(&answers[i].lock, NULL, NULL), REDLOCK_OK);
     }
-    ck_assert_uint_eq(served, WAITERS);
 }
 END_TEST
-
-static bool both_have_dequeued(void *token)
-{
-    return scene_sent(3, SENT_UNDO, token, 0, NULL) && scene_sent(4, SENT_UNDO, token, 0, NULL);
-}
 
 /* Two nodes refuse the attempt that the other three grant, and their replies come after the lock is won. */
 START_TEST(winner_leaves_the_queue_where_the_reply_was_late)
 {
-    char place[REDLOCK_TOKEN_SIZE]; /* the token that dequeues a waiter; no lock has it */
-    options.wait_ms = REDLOCK_FOREVER;
+    char token[REDLOCK_TOKEN_SIZE]; /* dequeues a waiter; no lock has it */
     options.fair = true;
     scene_attach();
     scene_hold_on(0, 5, "stock");
-    scene_start_acquire(&answer, "stock", &options);
-    ck_assert(scene_run(rests_until_notified, NULL));
-    snprintf(place, sizeof place, "%s", queue_for_stock()->lease->token);
-    scene_add_rule(3, 5, &(struct fake_rule){.hold = true});
+    start();
+    rest_until_notified();
+    snprintf(token, sizeof token, "%s", queue_for_stock()->lease->token);
+    scene_hold_replies(3, 5, NULL);
     let_go_of_majority();
-    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
-    for (unsigned i = 3; i < 5; i++) {
-        fake_server_clear_rules(scene.node[i]);
-        fake_server_release(scene.node[i]);
-    }
-    ck_assert(scene_run(both_have_dequeued, place));
+    assert_acquired();
+    scene_calm(3, 5);
+    scene_until(have_undone(3, token));
     ck_assert_int_gt(redlock_validity_ms(answer.lock), 0);
-    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
-    scene_let_go_on(3, 5, "stock");
 }
 END_TEST
 
@@ -323,58 +230,45 @@ enum stage {
 
 static void prepare(enum stage stage)
 {
-    for (unsigned i = 0; i < 3; i++) {
-        if (stage == STAGE_UNREACHABLE)
-            fake_server_stop_listening(scene.node[i]);
-        if (stage == STAGE_HANDSHAKE)
-            fake_server_add_rule(scene.node[i], &(struct fake_rule){.hold = true});
-    }
-    if (stage <= STAGE_HANDSHAKE)
-        scene_attach_only();
-    else
-        scene_attach();
-    for (unsigned i = 0; i < 3; i++) {
-        if (stage == STAGE_ROUND)
-            fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = "SET", .hold = true});
-        if (stage == STAGE_SILENCE)
-            fake_server_pause(scene.node[i]);
-    }
+    if (stage == STAGE_UNREACHABLE)
+        scene_each(0, 3, fake_server_stop_listening);
+    if (stage == STAGE_HANDSHAKE)
+        scene_hold_replies(0, 3, NULL);
+    scene_attach_only();
+    if (stage > STAGE_HANDSHAKE)
+        scene_wait_for_ready();
+    if (stage == STAGE_ROUND)
+        scene_hold_replies(0, 3, "SET");
+    if (stage == STAGE_SILENCE)
+        scene_each(0, 3, fake_server_pause);
     if (stage == STAGE_PAUSE)
         hold_majority();
 }
 
-static bool is_there(void *arg)
+static bool is_there(enum stage stage)
 {
-    const enum stage *stage = arg;
-    if (answer.told)
-        return true; /* the deadline may come first */
-    switch (*stage) {
-    case STAGE_BEGINNING:
-        return true;
+    switch (stage) {
     case STAGE_UNREACHABLE:
         return scene_ready_nodes() == 2;
     case STAGE_HANDSHAKE:
         return fake_server_count(scene.node[0], "SCRIPT LOAD") > 0 && scene_count(4, SENT_SET) == 1;
     case STAGE_ROUND:
-        for (unsigned i = 0; i < 5; i++)
-            if (scene_count(i, SENT_SET) == 0)
-                return false;
-        return true;
+        return scene_count_all(SENT_SET) == 5;
     case STAGE_SILENCE:
-        return scene_count(3, SENT_SET) == 1 && scene_count(4, SENT_SET) == 1;
+        return scene_count_all(SENT_SET) == 2;
     case STAGE_PAUSE:
         return scene_count(0, SENT_WAIT) >= 1;
+    case STAGE_BEGINNING:
     case STAGES:
         break;
     }
-    return false;
+    return true;
 }
 
 static void start_and_reach(enum stage stage)
 {
-    prepare(stage);
-    scene_start_acquire(&answer, "stock", &options);
-    ck_assert(scene_run(is_there, &stage));
+    start();
+    scene_until(answer.told || is_there(stage)); /* the deadline may come first */
 }
 
 static void assert_ended(int status)
@@ -386,21 +280,12 @@ static void assert_ended(int status)
 }
 
 /* Every request that was sent is undone once the nodes reply. */
-static void assert_nothing_stays(enum stage stage)
+static void assert_nothing_stays(void)
 {
-    if (!scene.client)
-        return;
-    for (unsigned i = 0; i < 3; i++) {
-        fake_server_clear_rules(scene.node[i]);
-        fake_server_release(scene.node[i]);
-        fake_server_resume(scene.node[i]);
-        fake_server_listen(scene.node[i]);
-    }
-    if (stage == STAGE_PAUSE)
-        let_go_of_majority();
+    scene_calm(0, 3);
+    let_go_of_majority();
     scene_wait_for_ready();
-    redlock_lock *lock = scene_lock("stock");
-    ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK);
+    scene_lock_and_release("stock");
 }
 
 START_TEST(a_deadline_leaves_nothing)
@@ -410,38 +295,17 @@ START_TEST(a_deadline_leaves_nothing)
         options.wait_ms = 1000;
         scene.options.node_timeout_ms = SCENE_SOON_MS;
     }
+    prepare((enum stage)_i);
     start_and_reach((enum stage)_i);
-    if (_i == STAGE_BEGINNING && scene_wait(&answer) == REDLOCK_OK) { /* acquired before the deadline */
-        ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+    if (_i == STAGE_BEGINNING && scene_wait(&answer) == REDLOCK_OK) /* acquired before the deadline */
         return;
-    }
     assert_ended(REDLOCK_TIMED_OUT);
     ck_assert_uint_ge(answer.result.elapsed_us, (uint64_t)options.wait_ms * 1000);
     if (_i == STAGE_PAUSE)
         ck_assert_int_eq(answer.result.cause, REDLOCK_HELD);
     if (_i == STAGE_UNREACHABLE)
         ck_assert_int_eq(answer.result.cause, REDLOCK_NO_QUORUM);
-    assert_nothing_stays((enum stage)_i);
-}
-END_TEST
-
-/* The attempt takes more than half of wait_ms, so another one would end after the deadline. */
-START_TEST(wait_lasts_until_the_deadline_though_no_attempt_fits)
-{
-    options.wait_ms = 200;
-    scene.options.node_timeout_ms = SCENE_SOON_MS;
-    scene_attach();
-    hold_majority();
-    scene_add_rule(0, 3, &(struct fake_rule){.command = "SET", .hold = true});
-    scene_start_acquire(&answer, "stock", &options);
-    scene_idle(110);
-    for (unsigned i = 0; i < 3; i++) {
-        fake_server_clear_rules(scene.node[i]);
-        fake_server_release(scene.node[i]);
-    }
-    ck_assert_status(scene_wait(&answer), REDLOCK_TIMED_OUT);
-    ck_assert_uint_ge(answer.result.elapsed_us, 200000);
-    let_go_of_majority();
+    assert_nothing_stays();
 }
 END_TEST
 
@@ -460,25 +324,18 @@ START_TEST(a_reply_that_has_arrived_counts_though_the_loop_is_late)
     options.wait_ms = 2000; /* a busy machine may take half of it to send */
     scene.options.node_timeout_ms = SCENE_SOON_MS;
     scene_attach();
-    scene_add_rule(0, 5, &(struct fake_rule){.command = "SET", .hold = true});
+    scene_hold_replies(0, 5, "SET");
     if (_i == 1)
         hold_majority();
     uint64_t deadline = test_deadline_ns((unsigned)options.wait_ms + 1);
-    scene_start_acquire(&answer, "stock", &options);
+    start();
     scene_wait_for_sent_to(0, 5, SENT_SET, 1);
-    for (unsigned i = 0; i < 5; i++) {
-        fake_server_clear_rules(scene.node[i]);
-        fake_server_release(scene.node[i]);
-    }
+    scene_calm(0, 5);
     ck_assert(wait_until(majority_has_replied, NULL, SCENE_SOON_MS));
     while (test_now_ns() < deadline)
         poll(NULL, 0, test_ms_left(deadline));
     ck_assert_status(scene_wait(&answer), _i == 0 ? REDLOCK_OK : REDLOCK_TIMED_OUT);
     ck_assert_int_eq(answer.result.cause, _i == 0 ? REDLOCK_OK : REDLOCK_HELD);
-    if (_i == 0)
-        ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
-    else
-        let_go_of_majority();
 }
 END_TEST
 
@@ -492,58 +349,32 @@ static void create_cancellation(void)
     options.cancellation = cancellation;
 }
 
-static void *cancel_in_thread(void *unused)
+static void destroy_cancellation(void)
 {
-    (void)unused;
-    redlock_cancel(cancellation);
-    return NULL;
+    redlock_cancellation_destroy(&cancellation);
+    ck_assert_ptr_null(cancellation);
 }
 
-static void cancel_in_handler(int signal)
+static void cancel(int signal)
 {
     (void)signal;
     redlock_cancel(cancellation);
 }
 
-enum way { BY_CALL, BY_THREAD, BY_HANDLER, WAYS };
-
-static void cancel(enum way way)
-{
-    pthread_t thread;
-    struct sigaction action = {.sa_handler = cancel_in_handler}, before;
-    switch (way) {
-    case BY_CALL:
-        redlock_cancel(cancellation);
-        break;
-    case BY_THREAD:
-        ck_assert_int_eq(pthread_create(&thread, NULL, cancel_in_thread, NULL), 0);
-        ck_assert_int_eq(pthread_join(thread, NULL), 0);
-        break;
-    case BY_HANDLER:
-        sigaction(SIGUSR2, &action, &before);
-        raise(SIGUSR2);
-        sigaction(SIGUSR2, &before, NULL);
-        break;
-    case WAYS:
-        break;
-    }
-}
-
+/* In a signal handler, which is the most that is allowed. */
 START_TEST(a_cancellation_leaves_nothing)
 {
-    enum stage stage = (enum stage)(_i % STAGES);
-    options.wait_ms = REDLOCK_FOREVER;
+    enum stage stage = (enum stage)_i;
     prepare(stage);
     create_cancellation();
-    scene_start_acquire(&answer, "stock", &options);
-    ck_assert(scene_run(is_there, &stage));
-    cancel((enum way)(_i / STAGES));
+    start_and_reach(stage);
+    signal(SIGUSR2, cancel);
+    raise(SIGUSR2);
+    signal(SIGUSR2, SIG_DFL);
     assert_ended(REDLOCK_CANCELLED);
     if (stage == STAGE_PAUSE)
         ck_assert_int_eq(answer.result.cause, REDLOCK_HELD);
-    redlock_cancellation_destroy(&cancellation);
-    ck_assert_ptr_null(cancellation);
-    assert_nothing_stays(stage);
+    assert_nothing_stays();
 }
 END_TEST
 
@@ -551,12 +382,10 @@ START_TEST(cancelled_before_it_starts)
 {
     scene_attach();
     create_cancellation();
-    cancel(BY_CALL);
+    redlock_cancel(cancellation);
     ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_CANCELLED);
     ck_assert_uint_eq(answer.result.attempts, 0);
-    for (unsigned i = 0; i < 5; i++)
-        ck_assert_uint_eq(scene_count(i, SENT_SET), 0);
-    redlock_cancellation_destroy(&cancellation);
+    ck_assert_uint_eq(scene_count_all(SENT_SET), 0);
 }
 END_TEST
 
@@ -565,55 +394,47 @@ START_TEST(cancelled_when_it_has_ended)
     scene_attach();
     create_cancellation();
     ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_OK);
-    cancel(BY_CALL);
+    redlock_cancel(cancellation);
     scene_turn();
     ck_assert_int_gt(redlock_validity_ms(answer.lock), 0);
     ck_assert(redlock_held_by_me(scene.client, "stock", 0));
-    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
-    redlock_cancellation_destroy(&cancellation);
 }
 END_TEST
 
 START_TEST(one_cancellation_ends_all_that_use_it_and_no_other)
 {
     struct answer with[3], without;
-    redlock_acquire_options plain = REDLOCK_ACQUIRE_OPTIONS_INIT;
     scene_attach();
     create_cancellation();
     hold_majority();
-    options.wait_ms = plain.wait_ms = REDLOCK_FOREVER;
     for (unsigned i = 0; i < 3; i++)
         scene_start_acquire(&with[i], "stock", &options);
-    scene_start_acquire(&without, "stock", &plain);
+    scene_start_acquire(&without, "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER));
     scene_wait_for_sent(0, SENT_WAIT, 1);
-    cancel(BY_CALL);
+    redlock_cancel(cancellation);
     for (unsigned i = 0; i < 3; i++)
         ck_assert_status(scene_wait(&with[i]), REDLOCK_CANCELLED);
     ck_assert_uint_eq(without.told, 0);
     let_go_of_majority();
     ck_assert_status(scene_wait(&without), REDLOCK_OK);
-    redlock_cancellation_destroy(&cancellation);
 }
 END_TEST
 
 START_TEST(a_cancellation_of_another_client_is_refused)
 {
     redlock_client *other;
-    redlock_cancellation *foreign;
-    struct answer closed;
-    memset(&closed, 0, sizeof closed);
     scene_attach();
     ck_assert_status(redlock_attach(scene.loop, scene_list(), &scene.options, &other, NULL), REDLOCK_OK);
-    ck_assert_status(redlock_cancellation_create(other, &foreign), REDLOCK_OK);
-    options.cancellation = foreign;
+    ck_assert_status(redlock_cancellation_create(other, &cancellation), REDLOCK_OK);
+    options.cancellation = cancellation;
     ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_INVALID);
     ck_assert_has(answer.result.text, "to another client");
     scene_start_adopt(&answer, "stock", &options, "0123456789abcdef0123456789abcdef01234567");
     ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
-    redlock_cancellation_destroy(&foreign);
     scene.started++;
-    ck_assert_status(redlock_close_async(&other, scene_told, &closed), REDLOCK_OK);
-    scene_wait(&closed);
+    answer.told = 0;
+    ck_assert_status(redlock_close_async(&other, scene_told, &answer), REDLOCK_OK);
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
 }
 END_TEST
 
@@ -624,7 +445,7 @@ START_TEST(a_cancellation_outlives_its_client)
     ck_assert_status(scene_close(&answer), REDLOCK_OK);
     redlock_cancel(cancellation);
     redlock_cancel(cancellation);
-    redlock_cancellation_destroy(&cancellation);
+    destroy_cancellation();
     redlock_cancellation_destroy(&cancellation);
     redlock_cancellation_destroy(NULL);
     redlock_cancel(NULL);
@@ -640,21 +461,11 @@ static void wait_where_scripts_are_forgotten(void)
     scene_attach();
     create_cancellation();
     scene_hold_on(0, 5, "stock");
-    options.wait_ms = REDLOCK_FOREVER;
     options.fair = true;
-    scene_start_acquire(&answer, "stock", &options);
-    ck_assert(scene_run(rests_until_notified, NULL));
+    start();
+    rest_until_notified();
     snprintf(place, sizeof place, "%s", queue_for_stock()->offer->lease->token);
-    for (unsigned i = 0; i < 5; i++)
-        fake_server_forget_scripts(scene.node[i]);
-}
-
-static bool all_have_had(void *token)
-{
-    for (unsigned i = 0; i < 5; i++)
-        if (!scene_sent(i, SENT_UNDO, token, 0, NULL))
-            return false;
-    return true;
+    scene_each(0, 5, fake_server_forget_scripts);
 }
 
 /* Waits until all nodes have replied to the earlier commands and received the later ones. Then checks that each was
@@ -662,12 +473,10 @@ static bool all_have_had(void *token)
 static void expect_withdrawals(bool dequeue)
 {
     char token[REDLOCK_TOKEN_SIZE];
-    redlock_acquire_options all = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    all.all_answers = true;
-    ck_assert_status(scene_acquire(&answer, "other", &all), REDLOCK_OK);
+    ck_assert_status(scene_acquire(&answer, "other", SCENE_WITH(.all_answers = true)), REDLOCK_OK);
     snprintf(token, sizeof token, "%s", redlock_lock_token(answer.lock));
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
-    ck_assert(scene_run(all_have_had, token));
+    scene_until(have_undone(0, token));
     for (unsigned i = 0; i < 5; i++) {
         const struct fake_record *last = scene_sent(i, SENT_UNDO, place, 1, NULL);
         ck_assert_ptr_nonnull(last);
@@ -684,14 +493,12 @@ static void expect_withdrawals(bool dequeue)
 START_TEST(a_place_is_given_up_where_the_script_is_forgotten)
 {
     wait_where_scripts_are_forgotten();
-    for (unsigned i = 0; i < 5 && _i == 1; i++)
-        fake_server_add_rule(
-            scene.node[i],
-            &(struct fake_rule){.command = "EVAL", .argument = place, .skip = true, .reply = FAKE_NOSCRIPT});
-    cancel(BY_CALL);
+    const struct fake_rule again = {.command = "EVAL", .argument = place, .skip = true, .reply = FAKE_NOSCRIPT};
+    if (_i == 1)
+        scene_add_rule(0, 5, &again);
+    redlock_cancel(cancellation);
     ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
     expect_withdrawals(true);
-    redlock_cancellation_destroy(&cancellation);
 }
 END_TEST
 
@@ -702,14 +509,12 @@ START_TEST(a_place_is_kept_for_the_next_waiter)
     wait_where_scripts_are_forgotten();
     options.cancellation = NULL;
     scene_start_acquire(&second, "stock", &options);
-    cancel(BY_CALL);
+    redlock_cancel(cancellation);
     ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
-    ck_assert(scene_run(rests_until_notified, NULL));
+    rest_until_notified();
     expect_withdrawals(false);
     scene_let_go_on(0, 5, "stock");
     ck_assert_status(scene_wait(&second), REDLOCK_OK);
-    ck_assert_status(scene_release(&second, &second.lock), REDLOCK_OK);
-    redlock_cancellation_destroy(&cancellation);
 }
 END_TEST
 
@@ -718,26 +523,21 @@ END_TEST
 START_TEST(a_close_leaves_nothing)
 {
     enum stage stage = (enum stage)_i;
+    bool silent = stage == STAGE_SILENCE;
     struct answer closed;
-    options.wait_ms = REDLOCK_FOREVER;
-    if (stage == STAGE_SILENCE || stage == STAGE_HANDSHAKE) {
-        scene.options.node_timeout_ms = 200; /* time that silent nodes have to reply */
+    /* 200 ms: the time that silent nodes have to reply */
+    scene.options.node_timeout_ms = silent || stage == STAGE_HANDSHAKE ? 200 : SCENE_SOON_MS;
+    if (stage == STAGE_HANDSHAKE)
         scene.options.connect_timeout_ms = 200;
-    } else {
-        scene.options.node_timeout_ms = SCENE_SOON_MS;
-    }
+    prepare(stage);
     start_and_reach(stage);
     scene_start_close(&closed);
     assert_ended(REDLOCK_CANCELLED);
     if (stage == STAGE_ROUND)
         scene_each(0, 3, fake_server_release);
-    scene_wait(&closed);
-    ck_assert_uint_gt(closed.place, answer.place); /* the close ends last */
-    ck_assert_status(closed.result.status,
-                     stage == STAGE_SILENCE ? REDLOCK_NO_QUORUM : REDLOCK_OK); /* silent for 200 ms */
-    ck_assert_uint_eq(closed.result.pending_undos, stage == STAGE_SILENCE ? 3 : 0);
-    if (stage == STAGE_SILENCE) /* a silent server executes the commands in its socket buffer when it resumes */
-        scene_each(0, 3, fake_server_resume);
+    ck_assert_status(scene_wait(&closed), silent ? REDLOCK_NO_QUORUM : REDLOCK_OK);
+    ck_assert_uint_gt(closed.place, answer.place);                  /* the close ends last */
+    ck_assert_uint_eq(closed.result.pending_undos, silent ? 3 : 0); /* a server executes them when it resumes */
 }
 END_TEST
 
@@ -796,11 +596,6 @@ static void count_misconfigured(redlock_client *client, redlock_lock *lock, cons
     ++*(unsigned *)arg;
 }
 
-static bool is_whole_crowd(void *told)
-{
-    return *(unsigned *)told == CROWD;
-}
-
 /* The end of each waiter starts the attempt of the next one. Any number of these must not nest on the stack. */
 START_TEST(a_crowd_whose_turns_all_come_to_nothing_at_once)
 {
@@ -823,12 +618,8 @@ START_TEST(a_crowd_whose_turns_all_come_to_nothing_at_once)
         fake_server_set_password(scene.node[i], NULL, "changed");
         fake_server_drop(scene.node[i], FAKE_SHUTDOWN);
     }
-    ck_assert(scene_run(is_whole_crowd, &told));
+    scene_until(told == CROWD);
     ck_assert_int_eq(setrlimit(RLIMIT_STACK, &before), 0);
-    for (unsigned i = 0; i < scene.nodes; i++) {
-        fake_server_set_password(scene.node[i], NULL, NULL);
-        scene_let_go(i, "stock");
-    }
     scene.keys_may_stay = true;
 }
 END_TEST
@@ -837,18 +628,17 @@ END_TEST
 START_TEST(next_waiter_is_as_fair_as_it_asked_to_be)
 {
     struct answer first, second;
-    redlock_acquire_options after = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    redlock_acquire_options after = options;
     const struct fake_record *record;
     scene_attach();
     create_cancellation();
     hold_majority();
-    options.wait_ms = after.wait_ms = REDLOCK_FOREVER;
     options.fair = _i == 1;
     after.fair = _i == 0;
     scene_start_acquire(&first, "stock", &options);
     scene_start_acquire(&second, "stock", &after);
     scene_wait_for_sent(0, SENT_WAIT, 1);
-    cancel(BY_CALL);
+    redlock_cancel(cancellation);
     ck_assert_status(scene_wait(&first), REDLOCK_CANCELLED);
     unsigned before = scene_count(0, SENT_WAIT);
     scene_wait_for_sent(0, SENT_WAIT, before + 3); /* one of the first waiter's may be among them */
@@ -856,7 +646,6 @@ START_TEST(next_waiter_is_as_fair_as_it_asked_to_be)
         ck_assert(resp_argument_is(&record->command->argv[6], after.fair ? "1" : "2"));
     let_go_of_majority();
     ck_assert_status(scene_wait(&second), REDLOCK_OK);
-    redlock_cancellation_destroy(&cancellation);
 }
 END_TEST
 
@@ -864,19 +653,14 @@ END_TEST
 START_TEST(a_prefix_may_end_like_the_name_of_a_slot)
 {
     static const char key[] = ":redlock:slot:7";
-    struct answer waiter;
     scene.options.prefix = ":redlock:slot:";
     scene_attach();
-    for (unsigned i = 0; i < 3; i++)
-        scene_hold(i, key);
-    options.wait_ms = REDLOCK_FOREVER;
-    scene_start_acquire(&waiter, "7", &options);
+    scene_hold_on(0, 3, key);
+    scene_start_acquire(&answer, "7", &options);
     scene_wait_for_sent(0, SENT_WAIT, 1);
     rl_queues_wake(&scene.client->locks, 0, 0, key, sizeof key - 1);
-    for (unsigned i = 0; i < 3; i++)
-        scene_let_go(i, key);
-    ck_assert_status(scene_wait(&waiter), REDLOCK_OK);
-    ck_assert_status(scene_release(&waiter, &waiter.lock), REDLOCK_OK);
+    scene_let_go_on(0, 3, key);
+    assert_acquired();
 }
 END_TEST
 
@@ -885,21 +669,19 @@ int main(void)
     Suite *suite = suite_create("waiting");
     TCase *success = scene_case(suite, "success", five_nodes), *stages = scene_case(suite, "stages", five_nodes),
           *rest = scene_case(suite, "ends", five_nodes);
-    tcase_add_test(success, trying_once_is_one_round);
+    tcase_add_checked_fixture(stages, NULL, destroy_cancellation); /* before scene_end() */
+    tcase_add_checked_fixture(rest, NULL, destroy_cancellation);
     tcase_add_test(success, trying_once_does_not_wait_for_lost_nodes);
     tcase_add_test(success, trying_once_with_a_new_client_waits_for_its_connections);
     tcase_add_test(success, a_majority_that_is_connected_makes_a_queue);
-    tcase_add_test(success, silent_nodes_are_told_that_an_attempt_is_lost);
     tcase_add_test(success, silent_nodes_are_told_that_an_attempt_is_lost_before_the_next_look);
     tcase_add_loop_test(success, a_lock_that_becomes_free_is_acquired, 0, 3);
     tcase_add_test(success, a_quorum_that_comes_back_is_waited_for);
-    tcase_add_test(success, a_free_lock_that_too_few_nodes_grant_is_not_hammered_at);
     tcase_add_test(success, waiters_of_one_client_get_it_in_turn);
     tcase_add_test(success, winner_leaves_the_queue_where_the_reply_was_late);
     tcase_add_loop_test(stages, a_deadline_leaves_nothing, 0, STAGES);
-    tcase_add_test(stages, wait_lasts_until_the_deadline_though_no_attempt_fits);
     tcase_add_loop_test(stages, a_reply_that_has_arrived_counts_though_the_loop_is_late, 0, 2);
-    tcase_add_loop_test(stages, a_cancellation_leaves_nothing, 0, (int)STAGES * (int)WAYS);
+    tcase_add_loop_test(stages, a_cancellation_leaves_nothing, 0, STAGES);
     tcase_add_loop_test(stages, a_close_leaves_nothing, 0, STAGES);
     tcase_add_test(rest, cancelled_before_it_starts);
     tcase_add_test(rest, cancelled_when_it_has_ended);

@@ -19,19 +19,13 @@
 
 enum { CONNECTIONS = 64, TOKEN = 40 };
 
-struct question {
-    struct question *next;
-    struct resp_command *command;
-};
-
 struct connection {
     int fd;
     unsigned node;
-    struct bytes in;        /* from the client, not parsed yet */
-    struct bytes out;       /* sent, and not yet a complete reply */
-    struct question *first; /* the oldest one without a complete reply */
-    struct question **last;
-    size_t pending;
+    struct bytes in;               /* from the client, not parsed yet */
+    struct bytes out;              /* sent, and not yet a complete reply */
+    struct resp_command **pending; /* requests without a complete reply, the oldest first */
+    size_t pending_count;
     bool lost_track; /* the node sent bytes that are no reply: later bytes do not count */
 };
 
@@ -122,15 +116,11 @@ unsigned liars_granted(const char *token)
     return (unsigned)__builtin_popcount(nodes);
 }
 
-static void drop_question(struct connection *connection)
+static void drop_oldest(struct connection *connection)
 {
-    struct question *question = connection->first;
-    connection->first = question->next;
-    if (!connection->first)
-        connection->last = &connection->first;
-    connection->pending--;
-    free(question->command);
-    free(question);
+    free(connection->pending[0]);
+    connection->pending_count--;
+    memmove(connection->pending, connection->pending + 1, connection->pending_count * sizeof *connection->pending);
 }
 
 /* The client closes the connection after a larger reply. It does so for deep nesting too, which this parser would
@@ -141,7 +131,7 @@ enum { REPLY_MOST = 1 << 16 };
 static void match_replies(struct connection *connection)
 {
     size_t used;
-    while (!connection->lost_track && connection->first && connection->out.length) {
+    while (!connection->lost_track && connection->pending_count && connection->out.length) {
         enum resp_progress progress = resp_parse_reply(connection->out.data, connection->out.length, &used);
         if (progress == RESP_INCOMPLETE && connection->out.length < REPLY_MOST)
             return;
@@ -150,9 +140,9 @@ static void match_replies(struct connection *connection)
             unreadable |= 1u << connection->node;
             return;
         }
-        if (may_be_grant(connection->first->command, connection->out.data, used))
-            note_grants(connection->node, connection->first->command);
-        drop_question(connection);
+        if (may_be_grant(connection->pending[0], connection->out.data, used))
+            note_grants(connection->node, connection->pending[0]);
+        drop_oldest(connection);
         bytes_consume(&connection->out, used);
     }
 }
@@ -163,9 +153,7 @@ static void accept_all(unsigned node, bool *news)
 {
     int fd;
     while (count < CONNECTIONS && (fd = accept4(listeners[node], NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-        connections[count] = (struct connection){.fd = fd, .node = node};
-        connections[count].last = &connections[count].first;
-        count++;
+        connections[count++] = (struct connection){.fd = fd, .node = node};
         *news = true;
     }
 }
@@ -174,13 +162,12 @@ static void forget(size_t index)
 {
     struct connection *connection = &connections[index];
     close(connection->fd);
-    while (connection->first)
-        drop_question(connection);
+    while (connection->pending_count)
+        drop_oldest(connection);
+    free(connection->pending);
     bytes_free(&connection->in);
     bytes_free(&connection->out);
     connections[index] = connections[--count];
-    if (!connections[index].first)
-        connections[index].last = &connections[index].first;
 }
 
 static void parse_commands(struct connection *connection)
@@ -188,11 +175,9 @@ static void parse_commands(struct connection *connection)
     size_t used;
     struct resp_command *command;
     while (resp_parse_command(connection->in.data, connection->in.length, &used, &command) == RESP_WHOLE) {
-        struct question *question = fixture_allocate(sizeof *question);
-        *question = (struct question){NULL, command};
-        *connection->last = question;
-        connection->last = &question->next;
-        connection->pending++;
+        connection->pending =
+            fixture_reallocate(connection->pending, (connection->pending_count + 1) * sizeof *connection->pending);
+        connection->pending[connection->pending_count++] = command;
         match_replies(connection); /* bytes sent before the request count as its reply, for the client too */
         bytes_consume(&connection->in, used);
         if (connection->in.length == 0)
@@ -233,7 +218,7 @@ size_t liars_connections(void)
 
 size_t liars_pending(size_t connection)
 {
-    return connections[connection].pending;
+    return connections[connection].pending_count;
 }
 
 void liars_hang_up(size_t connection)
@@ -268,12 +253,11 @@ void liars_say(size_t index, const void *bytes, size_t size)
 
 #define HISTORY "0123456789abcdef0123456789abcdef01234567"
 
-static void info(struct bytes *reply, const struct resp_command *command, unsigned node)
+static void info(struct bytes *reply, unsigned node)
 {
     char text[256];
     snprintf(text, sizeof text,
              "# Server\r\nredis_version:7.0.15\r\nrun_id:%040u\r\nrole:master\r\nmaster_replid:" HISTORY "\r\n", node);
-    (void)command;
     resp_write_text(reply, text);
 }
 
@@ -306,21 +290,10 @@ static void script(struct bytes *reply, const struct resp_command *command, unsi
         memset(ones, '1', sizeof ones);
         resp_write_bulk(reply, ones, keys < sizeof ones ? keys : sizeof ones);
     } else if (is_script(command, RL_SCRIPT_QUERY)) {
-        resp_write_array(reply, 4);
-        resp_write_nil(reply);
-        resp_write_integer(reply, -2);
-        resp_write_integer(reply, 0);
-        resp_write_array(reply, 2);
-        resp_write_integer(reply, node);
-        resp_write_bulk(reply, "permit", 6);
+        bytes_print(reply, "*4\r\n$-1\r\n:-2\r\n:0\r\n*2\r\n:%u\r\n$6\r\npermit\r\n", node);
     } else if (is_script(command, RL_SCRIPT_WAIT)) {
         const struct resp_argument *task = &command->argv[keys + 6];
-        resp_write_array(reply, 5);
-        resp_write_integer(reply, !resp_argument_is(task, "enqueue"));
-        resp_write_integer(reply, 100);
-        resp_write_integer(reply, 0);
-        resp_write_integer(reply, 0);
-        resp_write_integer(reply, 0);
+        bytes_print(reply, "*5\r\n:%d\r\n:100\r\n:0\r\n:0\r\n:0\r\n", !resp_argument_is(task, "enqueue"));
     } else {
         resp_write_integer(reply, 1);
     }
@@ -340,7 +313,7 @@ static void healthy(struct bytes *reply, const struct resp_command *command, uns
     if (resp_command_is(command, "CLIENT ID"))
         resp_write_integer(reply, 7);
     else if (resp_command_is(command, "INFO"))
-        info(reply, command, node);
+        info(reply, node);
     else if (resp_command_is(command, "GETRANGE"))
         resp_write_text(reply, "marker");
     else if (resp_command_is(command, "SCRIPT"))
@@ -357,9 +330,9 @@ void liars_answer(size_t index, size_t cut, long at, uint8_t byte)
 {
     struct connection *connection = &connections[index];
     struct bytes reply = {0};
-    if (!connection->first)
+    if (connection->pending_count == 0)
         return;
-    healthy(&reply, connection->first->command, connection->node);
+    healthy(&reply, connection->pending[0], connection->node);
     if (at >= 0)
         reply.data[(size_t)at % reply.length] = (char)byte;
     liars_say(index, reply.data, cut < reply.length ? cut : reply.length);

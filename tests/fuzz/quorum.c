@@ -184,7 +184,10 @@ static void check_lease(struct lease_history *history, struct quorum_lease_actio
         fuzz_require(lease->terms.cap == QUORUM_NEVER || quorum_time_add(event->now, actions.renew) <= lease->terms.cap,
                      "renewed beyond the cap");
     }
-    fuzz_require(history->losses || quorum_lease_deadline(lease) <= lease->validity_end, "sleeps past its end");
+    fuzz_require(actions.renew % QUORUM_MILLISECOND == 0, "renewed for a part of a millisecond");
+    quorum_time deadline = quorum_lease_deadline(lease);
+    fuzz_require(history->losses || deadline <= lease->validity_end, "sleeps past its end");
+    fuzz_require(deadline > event->now || deadline == QUORUM_NEVER, "woken without a pause");
 }
 
 static void run_lease(struct fuzz_input *input)
@@ -257,7 +260,9 @@ static void run_waiting(struct fuzz_input *input)
         const struct quorum_waiting_event event = waiting_event(input, &waiting, now);
         before = waiting;
         check_waiting(&before, &waiting, quorum_waiting_step(&waiting, &event), &event);
-        quorum_waiting_deadline(&waiting);
+        bool pauses = terms.refresh >= QUORUM_MILLISECOND && terms.stand_in >= QUORUM_MILLISECOND;
+        quorum_time deadline = quorum_waiting_deadline(&waiting);
+        fuzz_require(!pauses || deadline > now || deadline == QUORUM_NEVER, "woken without a pause");
     }
 }
 

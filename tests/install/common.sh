@@ -2,32 +2,16 @@
 # Shared by the tests of the installed library. Source it with the arguments
 # CMAKE BUILD_DIRECTORY LIBRARY_DIRECTORY CC CXX [COMPILER_FLAG...]
 #   LIBRARY_DIRECTORY   the library's directory below the prefix
-set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/../support/script.sh"
 
 # shellcheck disable=SC2034
 cmake=$1 build=$2 libraries=$3 cc=$4 cxx=$5
 shift 5
 flags=("$@")
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-project=$(cd "$here/../.." && pwd)
-outside=$here/outside
+outside=$project/tests/install/outside
 warnings=(-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror)
-# shellcheck source=scripts/lib/server.sh
-. "$project/scripts/lib/server.sh"
-server_available || exit 77
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+needs_server
 unset DESTDIR PKG_CONFIG_PATH PKG_CONFIG_LIBDIR PKG_CONFIG_SYSROOT_DIR CMAKE_PREFIX_PATH
-
-die() {
-  printf '%s: %s\n' "$(basename "$0")" "$*"
-  exit 1
-}
-
-# quietly COMMAND...: prints the command's output only if it fails.
-quietly() {
-  "$@" >"$work/printed" 2>&1 || { cat "$work/printed"; die "failed: $*"; }
-}
 
 # Installs the library into a prefix and renames the prefix. Its files must be found at the new place.
 install_and_move() { # PREFIX

@@ -1,6 +1,6 @@
 /* Node lists: every accepted form, every error, and that no error shows a password. */
 #include "src/link/address.h"
-#include "support/suite.h"
+#include "support/listed.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,13 +18,11 @@ static unsigned read_list(const char *list)
 
 /* --- Accepted forms --- */
 
-struct target {
+static const struct {
     const char *text, *host, *path, *name;
     unsigned port;
     bool tls;
-};
-
-static const struct target targets[] = {
+} targets[] = {
     {"node1", "node1", "", "node1:6379", 6379, false},
     {"10.0.0.4", "10.0.0.4", "", "10.0.0.4:6379", 6379, false},
     {"node1:1", "node1", "", "node1:1", 1, false},
@@ -44,28 +42,24 @@ static const struct target targets[] = {
     {"unix:///run/with%20space%2Csock", "", "/run/with space,sock", "/run/with space,sock", 0, false},
     {" \t node1:7000 \r\n", "node1", "", "node1:7000", 7000, false},
 };
-enum { TARGETS = sizeof targets / sizeof *targets };
 
 START_TEST(one_node_in_each_form)
 {
-    const struct target *target = &targets[_i];
-    ck_assert_read(target->text, 1);
-    ck_assert_str_eq(nodes[0].host, target->host);
-    ck_assert_str_eq(nodes[0].path, target->path);
-    ck_assert_str_eq(nodes[0].name, target->name);
-    ck_assert_uint_eq(nodes[0].port, target->port);
-    ck_assert_int_eq(nodes[0].tls, target->tls);
+    ck_assert_read(targets[_i].text, 1);
+    ck_assert_str_eq(nodes[0].host, targets[_i].host);
+    ck_assert_str_eq(nodes[0].path, targets[_i].path);
+    ck_assert_str_eq(nodes[0].name, targets[_i].name);
+    ck_assert_uint_eq(nodes[0].port, targets[_i].port);
+    ck_assert_int_eq(nodes[0].tls, targets[_i].tls);
     ck_assert(!nodes[0].has_password);
     ck_assert_str_eq(nodes[0].user, "");
     ck_assert_str_eq(nodes[0].password, "");
 }
 END_TEST
 
-struct login {
+static const struct {
     const char *text, *user, *password, *name;
-};
-
-static const struct login logins[] = {
+} logins[] = {
     {"redis://lock:secret@node1", "lock", "secret", "node1:6379"},
     {"redis://:secret@node1:7000", "", "secret", "node1:7000"},
     {"rediss://lock:secret@[::1]:7000/1", "lock", "secret", "[::1]:7000"},
@@ -77,26 +71,22 @@ static const struct login logins[] = {
     {"unix://lock:secret@/run/redis.sock", "lock", "secret", "/run/redis.sock"},
     {"unix://:secret@/run/redis.sock?database=2", "", "secret", "/run/redis.sock"},
 };
-enum { LOGINS = sizeof logins / sizeof *logins };
 
 START_TEST(user_and_password_in_each_form)
 {
-    const struct login *login = &logins[_i];
-    ck_assert_read(login->text, 1);
+    ck_assert_read(logins[_i].text, 1);
     ck_assert(nodes[0].has_password);
-    ck_assert_str_eq(nodes[0].user, login->user);
-    ck_assert_str_eq(nodes[0].password, login->password);
-    ck_assert_str_eq(nodes[0].name, login->name);
+    ck_assert_str_eq(nodes[0].user, logins[_i].user);
+    ck_assert_str_eq(nodes[0].password, logins[_i].password);
+    ck_assert_str_eq(nodes[0].name, logins[_i].name);
 }
 END_TEST
 
-struct settings {
+static const struct {
     const char *text;
     int64_t database;
     uint32_t timeout_ms, connect_timeout_ms;
-};
-
-static const struct settings settings[] = {
+} settings[] = {
     {"node1", -1, 0, 0},
     {"redis://node1/0", 0, 0, 0},
     {"redis://node1/15", 15, 0, 0},
@@ -107,15 +97,13 @@ static const struct settings settings[] = {
     {"unix:///run/redis.sock?database=7&timeout_ms=5", 7, 5, 0},
     {"redis://node1?database=7", 7, 0, 0},
 };
-enum { SETTINGS = sizeof settings / sizeof *settings };
 
 START_TEST(settings_of_one_node)
 {
-    const struct settings *wanted = &settings[_i];
-    ck_assert_read(wanted->text, 1);
-    ck_assert_int_eq(nodes[0].database, wanted->database);
-    ck_assert_uint_eq(nodes[0].timeout_ms, wanted->timeout_ms);
-    ck_assert_uint_eq(nodes[0].connect_timeout_ms, wanted->connect_timeout_ms);
+    ck_assert_read(settings[_i].text, 1);
+    ck_assert_int_eq(nodes[0].database, settings[_i].database);
+    ck_assert_uint_eq(nodes[0].timeout_ms, settings[_i].timeout_ms);
+    ck_assert_uint_eq(nodes[0].connect_timeout_ms, settings[_i].connect_timeout_ms);
 }
 END_TEST
 
@@ -161,35 +149,30 @@ START_TEST(up_to_32_nodes)
 }
 END_TEST
 
-/* Returns prefix, then size bytes of 'x', then suffix. */
-static const char *text_of(const char *prefix, size_t size, const char *suffix)
-{
-    static char text[70000];
-    size_t before = strlen(prefix);
-    memcpy(text, prefix, before);
-    memset(text + before, 'x', size);
-    strcpy(text + before + size, suffix);
-    return text;
-}
+/* The longest that is understood, 0: none, between these texts. */
+static const struct {
+    const char *before, *after;
+    size_t most, wrong;
+    const char *words;
+} lengths[] = {
+    {"", ":65535", RL_HOST_SIZE - 1, RL_HOST_SIZE, "host name is longer than 255 bytes"},
+    {"/", "", RL_PATH_SIZE - 2, RL_PATH_SIZE - 1, "path is longer than 107 bytes"},
+    {"redis://:", "@node1", RL_SECRET_SIZE - 1, RL_SECRET_SIZE, "password is longer than 511 bytes"},
+    {"redis://", ":p@node1", RL_SECRET_SIZE - 1, RL_SECRET_SIZE, "user is longer than 511 bytes"},
+    {"redis://", "", 0, 2048, "longer than 2048 bytes"},
+    {"node1,", "", 0, 66000, "list is too long"},
+};
 
 START_TEST(lengths_are_bounded)
 {
-    ck_assert_read(text_of("", RL_HOST_SIZE - 1, ":65535"), 1);
-    ck_assert_uint_eq(strlen(nodes[0].name), RL_HOST_SIZE - 1 + strlen(":65535"));
-    ck_assert_read(text_of("", RL_HOST_SIZE, ""), 0);
-    ck_assert_ptr_nonnull(strstr(error, "host name is longer than 255 bytes"));
-    ck_assert_read(text_of("/", RL_PATH_SIZE - 2, ""), 1);
-    ck_assert_read(text_of("/", RL_PATH_SIZE - 1, ""), 0);
-    ck_assert_ptr_nonnull(strstr(error, "path is longer than 107 bytes"));
-    ck_assert_read(text_of("redis://:", RL_SECRET_SIZE - 1, "@node1"), 1);
-    ck_assert_read(text_of("redis://:", RL_SECRET_SIZE, "@node1"), 0);
-    ck_assert_ptr_nonnull(strstr(error, "password is longer than 511 bytes"));
-    ck_assert_read(text_of("redis://", RL_SECRET_SIZE, ":p@node1"), 0);
-    ck_assert_ptr_nonnull(strstr(error, "user is longer than 511 bytes"));
-    ck_assert_read(text_of("redis://", 2048, ""), 0);
-    ck_assert_ptr_nonnull(strstr(error, "longer than 2048 bytes"));
-    ck_assert_read(text_of("node1,", 66000, ""), 0);
-    ck_assert_ptr_nonnull(strstr(error, "list is too long"));
+    static char filler[70000], text[70000];
+    memset(filler, 'x', sizeof filler);
+    snprintf(text, sizeof text, "%s%.*s%s", lengths[_i].before, (int)lengths[_i].most, filler, lengths[_i].after);
+    if (lengths[_i].most)
+        ck_assert_read(text, 1);
+    snprintf(text, sizeof text, "%s%.*s%s", lengths[_i].before, (int)lengths[_i].wrong, filler, lengths[_i].after);
+    ck_assert_read(text, 0);
+    ck_assert_ptr_nonnull(strstr(error, lengths[_i].words));
 }
 END_TEST
 
@@ -205,11 +188,9 @@ END_TEST
 
 /* --- Rejected lists --- */
 
-struct bad {
+static const struct {
     const char *text, *words;
-};
-
-static const struct bad bad[] = {
+} bad[] = {
     {NULL, "the node list is empty"},
     {"", "the node list is empty"},
     {"  \t\n", "the node list is empty"},
@@ -269,7 +250,6 @@ static const struct bad bad[] = {
     {"unix:///run/a,/run/a", "node 2 of the list: '/run/a' is node 1 already"},
     {"[::1]:7000,redis://[::1]:7000", "'[::1]:7000' is node 1 already"},
 };
-enum { BADS = sizeof bad / sizeof *bad };
 
 START_TEST(each_mistake_is_named)
 {
@@ -314,7 +294,6 @@ static const char *const leaky[] = {
     "lock:hidden,x@node1",
     "redis://lock:1,hidden,hidden,x@node1",
 };
-enum { LEAKY = sizeof leaky / sizeof *leaky };
 
 START_TEST(no_error_shows_a_secret)
 {
@@ -326,19 +305,15 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("addresses");
-    TCase *good = tcase_create("understood"), *wrong = tcase_create("refused");
-    suite_add_tcase(suite, good);
-    tcase_add_loop_test(good, one_node_in_each_form, 0, TARGETS);
-    tcase_add_loop_test(good, user_and_password_in_each_form, 0, LOGINS);
-    tcase_add_loop_test(good, settings_of_one_node, 0, SETTINGS);
-    tcase_add_test(good, forms_may_be_mixed_and_spaced);
-    tcase_add_test(good, paths_are_told_apart_by_case_and_names_are_not);
-    suite_add_tcase(suite, wrong);
-    tcase_add_test(wrong, up_to_32_nodes);
-    tcase_add_test(wrong, lengths_are_bounded);
-    tcase_add_test(wrong, an_error_is_cut_to_the_room_there_is);
-    tcase_add_loop_test(wrong, each_mistake_is_named, 0, BADS);
-    tcase_add_loop_test(wrong, no_error_shows_a_secret, 0, LEAKY);
-    return run_suite(suite);
+    const struct listed_test tests[] = {{one_node_in_each_form, ROWS(targets)},
+                                        {user_and_password_in_each_form, ROWS(logins)},
+                                        {settings_of_one_node, ROWS(settings)},
+                                        {forms_may_be_mixed_and_spaced, 0},
+                                        {paths_are_told_apart_by_case_and_names_are_not, 0},
+                                        {up_to_32_nodes, 0},
+                                        {lengths_are_bounded, ROWS(lengths)},
+                                        {an_error_is_cut_to_the_room_there_is, 0},
+                                        {each_mistake_is_named, ROWS(bad)},
+                                        {no_error_shows_a_secret, ROWS(leaky)}};
+    return run_listed("addresses", NULL, NULL, tests, ROWS(tests));
 }

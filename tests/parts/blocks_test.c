@@ -1,7 +1,7 @@
 /* Freed blocks are kept by size and reused, up to a bound, and all of them end with the client. */
 #include "src/core/blocks.h"
 #include "support/allocator.h"
-#include "support/suite.h"
+#include "support/listed.h"
 
 #include <string.h>
 
@@ -94,13 +94,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("blocks");
-    TCase *reuse = tcase_create("reuse");
-    tcase_add_checked_fixture(reuse, setup, teardown);
-    tcase_add_loop_test(reuse, a_block_is_reused_for_a_size_of_its_class, 0, sizeof pairs / sizeof *pairs);
-    tcase_add_test(reuse, blocks_in_use_at_the_same_time_are_different);
-    tcase_add_test(reuse, blocks_beyond_the_bound_are_freed);
-    tcase_add_test(reuse, a_failed_allocation_returns_null);
-    suite_add_tcase(suite, reuse);
-    return run_suite(suite);
+    const struct listed_test tests[] = {{a_block_is_reused_for_a_size_of_its_class, ROWS(pairs)},
+                                        {blocks_in_use_at_the_same_time_are_different, 0},
+                                        {blocks_beyond_the_bound_are_freed, 0},
+                                        {a_failed_allocation_returns_null, 0}};
+    return run_listed("blocks", setup, teardown, tests, ROWS(tests));
 }

@@ -1,10 +1,9 @@
 /* Conversion of resource names and tokens from bytes to text, and back. */
 #include "src/core/escape.h"
 
-#include <check.h>
 #include <string.h>
 
-#include "support/suite.h"
+#include "support/listed.h"
 
 static const struct {
     const char *bytes;
@@ -13,12 +12,7 @@ static const struct {
     const char *token; /* the text as a token; NULL: the same as text */
 } shown[] = {
     {"reports/daily", 13, "reports/daily", NULL},
-    {"gr\xc3\xb6\xc3\x9f"
-     "e",
-     7,
-     "gr\xc3\xb6\xc3\x9f"
-     "e",
-     NULL},
+    {"gr\xc3\xb6\xc3\x9f", 6, "gr\xc3\xb6\xc3\x9f", NULL},
     {"a b", 3, "a b", "a\\x20b"},
     {"(shared)", 8, "(shared)", "\\x28shared)"},
     {"a\0b\n\x7f", 5, "a\\x00b\\x0a\\x7f", NULL},
@@ -30,25 +24,18 @@ static const struct {
     {"\\\x01", 2, "\\\\x01", NULL},
 };
 
-START_TEST(bytes_are_shown_and_read_back)
+START_TEST(bytes_and_tokens_are_shown_and_read_back)
 {
-    char text[64], bytes[64];
-    size_t size = shown[_i].size;
+    char text[64], token[REDLOCK_TOKEN_TEXT_SIZE], bytes[REDLOCK_TOKEN_MAX];
+    size_t size = shown[_i].size, read;
     ck_assert_uint_eq(redlock_escape(shown[_i].bytes, size, text, sizeof text), strlen(shown[_i].text) + 1);
     ck_assert_str_eq(text, shown[_i].text);
     ck_assert_uint_eq(redlock_unescape(text, bytes, sizeof bytes), size);
     ck_assert_mem_eq(bytes, shown[_i].bytes, size);
-}
-END_TEST
-
-START_TEST(tokens_are_shown_and_read_back)
-{
-    char text[REDLOCK_TOKEN_TEXT_SIZE], bytes[REDLOCK_TOKEN_MAX];
-    size_t size;
-    rl_token_show(shown[_i].bytes, shown[_i].size, text);
-    ck_assert_str_eq(text, shown[_i].token ? shown[_i].token : shown[_i].text);
-    ck_assert_int_eq(rl_token_read(text, bytes, &size, NULL), REDLOCK_OK);
-    ck_assert_uint_eq(size, shown[_i].size);
+    rl_token_show(shown[_i].bytes, size, token);
+    ck_assert_str_eq(token, shown[_i].token ? shown[_i].token : shown[_i].text);
+    ck_assert_int_eq(rl_token_read(token, bytes, &read, NULL), REDLOCK_OK);
+    ck_assert_uint_eq(read, size);
     ck_assert_mem_eq(bytes, shown[_i].bytes, size);
 }
 END_TEST
@@ -129,18 +116,12 @@ START_TEST(tokens_of_no_length_and_of_too_much)
 }
 END_TEST
 
-#define COUNT(array) (int)(sizeof(array) / sizeof *(array))
-
 int main(void)
 {
-    Suite *suite = suite_create("escape");
-    TCase *tcase = tcase_create("escape");
-    suite_add_tcase(suite, tcase);
-    tcase_add_loop_test(tcase, bytes_are_shown_and_read_back, 0, COUNT(shown));
-    tcase_add_loop_test(tcase, tokens_are_shown_and_read_back, 0, COUNT(shown));
-    tcase_add_test(tcase, every_sequence_is_read_back);
-    tcase_add_test(tcase, no_more_is_written_than_fits);
-    tcase_add_loop_test(tcase, what_is_no_token_is_refused_in_words, 0, COUNT(no_tokens));
-    tcase_add_test(tcase, tokens_of_no_length_and_of_too_much);
-    return run_suite(suite);
+    const struct listed_test tests[] = {{bytes_and_tokens_are_shown_and_read_back, ROWS(shown)},
+                                        {every_sequence_is_read_back, 0},
+                                        {no_more_is_written_than_fits, 0},
+                                        {what_is_no_token_is_refused_in_words, ROWS(no_tokens)},
+                                        {tokens_of_no_length_and_of_too_much, 0}};
+    return run_listed("escape", NULL, NULL, tests, ROWS(tests));
 }

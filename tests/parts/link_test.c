@@ -3,7 +3,6 @@
 #include "src/core/memory.h"
 #include "src/link/link.h"
 #include "src/link/sigpipe.h"
-#include "support/suite.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -15,6 +14,7 @@
 #include "support/clock.h"
 #include "support/fake_server.h"
 #include "support/fixture.h"
+#include "support/listed.h"
 #include "support/sigpipe.h"
 
 enum { LINKS = 3, SOON_MS = 10000 };
@@ -150,6 +150,14 @@ static bool all_replied(void)
     return replies >= expected_replies;
 }
 
+/* Flushes, and waits until there have been so many replies. */
+static void flush_until(unsigned expected)
+{
+    rl_links_flush(&writes);
+    expected_replies = expected;
+    ck_assert(run_until(all_replied));
+}
+
 static bool is_waiting(unsigned link)
 {
     for (struct rl_link *at = writes.first; at; at = at->next)
@@ -168,9 +176,7 @@ START_TEST(nothing_leaves_before_the_flush)
         turn();
     ck_assert_uint_eq(fake_server_count(server, "PING"), 0);
     ck_assert(!ev_is_active(&links[0].writable));
-    rl_links_flush(&writes);
-    expected_replies = 5;
-    ck_assert(run_until(all_replied));
+    flush_until(5);
     ck_assert_ptr_null(writes.first);
 }
 END_TEST
@@ -200,15 +206,11 @@ START_TEST(a_link_that_ends_leaves_the_list)
     ck_assert(!rl_link_is_open(&links[_i]));
     for (unsigned i = 0; i < LINKS; i++)
         ck_assert_int_eq(is_waiting(i), (int)i != _i);
-    rl_links_flush(&writes);
-    expected_replies = LINKS - 1;
-    ck_assert(run_until(all_replied));
+    flush_until(LINKS - 1);
     connect_link(&links[_i]); /* the link can be used again */
     ck_assert(run_until(all_connected));
     say((unsigned)_i, "again");
-    rl_links_flush(&writes);
-    expected_replies++;
-    ck_assert(run_until(all_replied));
+    flush_until(replies + 1);
 }
 END_TEST
 
@@ -218,19 +220,13 @@ START_TEST(bytes_leave_in_order_as_they_are_released)
     for (unsigned i = 0; i < 3; i++)
         size[i] = put(0, i == 2 ? "last" : "word", rl_link_append);
     rl_link_release(&links[0], size[0]);
-    rl_links_flush(&writes);
-    expected_replies = 1;
-    ck_assert(run_until(all_replied));
+    flush_until(1);
     ck_assert_ptr_null(writes.first); /* nothing else may go */
     rl_link_release(&links[0], put(0, "urgent", rl_link_insert));
-    rl_links_flush(&writes);
-    expected_replies = 2;
-    ck_assert(run_until(all_replied));
+    flush_until(2);
     ck_assert_str_eq(last_text, "urgent");
     rl_link_release(&links[0], size[1] + size[2]);
-    rl_links_flush(&writes);
-    expected_replies = 4;
-    ck_assert(run_until(all_replied));
+    flush_until(4);
     ck_assert_str_eq(last_text, "last");
     ck_assert_uint_eq(fake_server_count(server, "PING"), 4);
 }
@@ -255,9 +251,7 @@ static void answer_with(const char *bytes)
 {
     fake_server_add_rule(server, &(struct fake_rule){.command = "PING", .count = 1, .skip = true, .reply = bytes});
     say(0, "word");
-    rl_links_flush(&writes);
-    expected_replies = replies + 1;
-    ck_assert(run_until(all_replied));
+    flush_until(replies + 1);
 }
 
 START_TEST(each_kind_of_reply_is_read_in_its_turn)
@@ -292,9 +286,7 @@ START_TEST(owner_may_close_the_link_with_any_reply)
     closed_by_reply = &links[0];
     for (unsigned i = 0; i < 3; i++)
         say(0, "word");
-    rl_links_flush(&writes);
-    expected_replies = 1;
-    ck_assert(run_until(all_replied));
+    flush_until(1);
     ck_assert(!rl_link_is_open(&links[0]));
     ck_assert_uint_eq(ended, 0);
     connect_link(&links[0]);
@@ -307,9 +299,7 @@ static void hear_from_all(void)
 {
     for (unsigned i = 0; i < LINKS; i++)
         say(i, "word");
-    rl_links_flush(&writes);
-    expected_replies = LINKS;
-    ck_assert(run_until(all_replied));
+    flush_until(LINKS);
 }
 
 START_TEST(data_without_a_request_ends_the_link)
@@ -363,9 +353,7 @@ START_TEST(write_interest_is_for_a_full_socket_only)
     ck_assert(!ev_is_active(&links[0].writable));
     say(0, "afterwards");
     ck_assert(is_waiting(0));
-    rl_links_flush(&writes);
-    expected_replies++;
-    ck_assert(run_until(all_replied));
+    flush_until(replies + 1);
     free(word);
 }
 END_TEST
@@ -400,20 +388,13 @@ START_TEST(an_unguarded_write_ends_the_process)
 }
 END_TEST
 
-START_TEST(a_guarded_write_leaves_no_signal)
+/* _i: whether the mask blocked it before. */
+START_TEST(a_guarded_write_leaves_no_signal_and_the_mask)
 {
+    sigpipe_mask(_i ? SIG_BLOCK : SIG_UNBLOCK);
     write_guarded();
     ck_assert(!sigpipe_is_pending());
-    ck_assert(!sigpipe_is_blocked());
-}
-END_TEST
-
-START_TEST(a_mask_that_blocks_it_stays)
-{
-    sigpipe_mask(SIG_BLOCK);
-    write_guarded();
-    ck_assert(sigpipe_is_blocked());
-    ck_assert(!sigpipe_is_pending());
+    ck_assert_int_eq(sigpipe_is_blocked(), _i);
     sigpipe_mask(SIG_UNBLOCK);
 }
 END_TEST
@@ -466,20 +447,18 @@ int main(void)
     TCase *flush = tcase_create("flush"), *sigpipe = tcase_create("sigpipe");
     suite_add_tcase(suite, flush);
     tcase_add_checked_fixture(flush, setup, teardown);
-    tcase_set_timeout(flush, 30);
     tcase_add_test(flush, nothing_leaves_before_the_flush);
     tcase_add_test(flush, links_are_flushed_once_each_and_in_their_order);
     tcase_add_loop_test(flush, a_link_that_ends_leaves_the_list, 0, LINKS);
     tcase_add_test(flush, bytes_leave_in_order_as_they_are_released);
-    tcase_add_loop_test(flush, each_kind_of_reply_is_read_in_its_turn, 0, sizeof scalars / sizeof *scalars);
+    tcase_add_loop_test(flush, each_kind_of_reply_is_read_in_its_turn, 0, ROWS(scalars));
     tcase_add_loop_test(flush, long_string_is_read_as_well, 0, 3);
     tcase_add_test(flush, owner_may_close_the_link_with_any_reply);
     tcase_add_test(flush, data_without_a_request_ends_the_link);
     tcase_add_test(flush, end_of_the_connection_is_reported_once);
     tcase_add_test(flush, write_interest_is_for_a_full_socket_only);
     suite_add_tcase(suite, sigpipe);
-    tcase_add_test(sigpipe, a_guarded_write_leaves_no_signal);
-    tcase_add_test(sigpipe, a_mask_that_blocks_it_stays);
+    tcase_add_loop_test(sigpipe, a_guarded_write_leaves_no_signal_and_the_mask, 0, 2);
     tcase_add_test(sigpipe, one_of_the_hosts_stays_pending_once);
     tcase_add_test(sigpipe, a_good_write_costs_nothing);
     if (forks())

@@ -1,7 +1,7 @@
 /* Random bytes from a system that returns fewer than requested: a signal may shorten or interrupt a request for more
  * than 256 bytes. */
 #include "src/core/random.h"
-#include "support/suite.h"
+#include "support/listed.h"
 
 #include <errno.h>
 #include <string.h>
@@ -25,43 +25,36 @@ ssize_t getrandom(void *buffer, size_t size, unsigned flags)
     return (ssize_t)given;
 }
 
-static bool draw(const long told[4])
+/* What the system tells, and after how many calls there are all bytes; 0: it refuses. */
+static const struct {
+    long told[4];
+    unsigned calls;
+} rows[] = {
+    {{0}, 1},
+    {{256, 100, 0}, 3},
+    {{-EINTR, 256, -EINTR, 0}, 4},
+    {{-EAGAIN}, 0}, /* early in the boot */
+    {{256, -ENOSYS}, 0},
+};
+
+START_TEST(random_bytes_come_by_pieces_or_not_at_all)
 {
     struct rl_random random = {.left = 0};
     unsigned char bytes[40] = {0};
-    memcpy(answers, told, sizeof answers);
+    memcpy(answers, rows[_i].told, sizeof answers);
     asked = 0;
-    bool drawn = rl_random_bytes(&random, bytes, sizeof bytes);
-    for (size_t i = 0; drawn && i < sizeof bytes; i++)
+    ck_assert_int_eq(rl_random_bytes(&random, bytes, sizeof bytes), rows[_i].calls > 0);
+    if (!rows[_i].calls)
+        return;
+    ck_assert_uint_eq(asked, rows[_i].calls);
+    for (size_t i = 0; i < sizeof bytes; i++)
         ck_assert_uint_eq(bytes[i], 'r');
-    ck_assert(!drawn || random.left == sizeof random.block - sizeof bytes);
-    return drawn;
-}
-
-START_TEST(by_pieces)
-{
-    ck_assert(draw((const long[]){0, 0, 0, 0}));
-    ck_assert_uint_eq(asked, 1);
-    ck_assert(draw((const long[]){256, 100, 0, 0}));
-    ck_assert_uint_eq(asked, 3);
-    ck_assert(draw((const long[]){-EINTR, 256, -EINTR, 0}));
-    ck_assert_uint_eq(asked, 4);
-}
-END_TEST
-
-START_TEST(not_at_all)
-{
-    ck_assert(!draw((const long[]){-EAGAIN, 0, 0, 0})); /* early in the boot */
-    ck_assert(!draw((const long[]){256, -ENOSYS, 0, 0}));
+    ck_assert_uint_eq(random.left, sizeof random.block - sizeof bytes);
 }
 END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("random bits");
-    TCase *tcase = tcase_create("random");
-    suite_add_tcase(suite, tcase);
-    tcase_add_test(tcase, by_pieces);
-    tcase_add_test(tcase, not_at_all);
-    return run_suite(suite);
+    const struct listed_test tests[] = {{random_bytes_come_by_pieces_or_not_at_all, ROWS(rows)}};
+    return run_listed("random bits", NULL, NULL, tests, ROWS(tests));
 }

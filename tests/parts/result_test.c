@@ -1,6 +1,6 @@
 /* The texts of results: names of statuses and outcomes, and the log line. */
 #include "src/core/result.h"
-#include "support/suite.h"
+#include "support/listed.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,12 +16,10 @@ static void setup(void)
 
 /* --- Names --- */
 
-struct status {
+static const struct {
     int value;
     const char *name;
-};
-
-static const struct status statuses[] = {
+} statuses[] = {
     {REDLOCK_OK, "REDLOCK_OK"},
     {REDLOCK_HELD, "REDLOCK_HELD"},
     {REDLOCK_NO_QUORUM, "REDLOCK_NO_QUORUM"},
@@ -35,40 +33,42 @@ static const struct status statuses[] = {
     {REDLOCK_SYSTEM, "REDLOCK_SYSTEM"},
     {REDLOCK_CLOCK, "REDLOCK_CLOCK"},
 };
-enum { STATUSES = sizeof statuses / sizeof *statuses };
 
 START_TEST(every_status_has_its_name_and_its_own_sentence)
 {
-    for (unsigned i = 0; i < STATUSES; i++) {
-        ck_assert_str_eq(redlock_status_name(statuses[i].value), statuses[i].name);
-        for (unsigned j = 0; j < i; j++)
-            ck_assert_str_ne(redlock_status_text(statuses[i].value), redlock_status_text(statuses[j].value));
-    }
-    ck_assert_str_eq(redlock_status_name(1), "unknown");
-    ck_assert_str_eq(redlock_status_text(INT32_MIN), "unknown");
+    ck_assert_str_eq(redlock_status_name(statuses[_i].value), statuses[_i].name);
+    for (int other = 0; other < _i; other++)
+        ck_assert_str_ne(redlock_status_text(statuses[_i].value), redlock_status_text(statuses[other].value));
 }
 END_TEST
+
+static const char *const losses[] = {"", "expired", "gone", "clock", "closed"};
 
 START_TEST(every_loss_has_its_name_and_its_own_sentence)
 {
-    static const char *const names[] = {"", "expired", "gone", "clock", "closed"};
-    for (int i = 0; i < 5; i++) {
-        ck_assert_str_eq(redlock_loss_name(i), names[i]);
-        for (int j = 0; j < i; j++)
-            ck_assert_str_ne(redlock_loss_text(i), redlock_loss_text(j));
-    }
-    ck_assert_str_eq(redlock_loss_name(5), "unknown");
-    ck_assert_str_eq(redlock_loss_text(-1), "unknown");
+    ck_assert_str_eq(redlock_loss_name(_i), losses[_i]);
+    for (int other = 0; other < _i; other++)
+        ck_assert_str_ne(redlock_loss_text(_i), redlock_loss_text(other));
 }
 END_TEST
 
+static const char *const outcomes[] = {"pending", "granted",     "held",      "absent",
+                                       "refused", "unreachable", "timed out", "unattested"};
+
 START_TEST(every_outcome_has_its_name)
 {
-    static const char *const names[] = {"pending", "granted",     "held",      "absent",
-                                        "refused", "unreachable", "timed out", "unattested"};
-    for (int i = 0; i < 8; i++)
-        ck_assert_str_eq(redlock_outcome_name(i), names[i]);
-    ck_assert_str_eq(redlock_outcome_name(8), "unknown");
+    ck_assert_str_eq(redlock_outcome_name(_i), outcomes[_i]);
+    ck_assert_int_eq(rl_result_outcome((enum quorum_vote)_i), _i);
+}
+END_TEST
+
+START_TEST(other_numbers_are_unknown)
+{
+    ck_assert_str_eq(redlock_status_name(1), "unknown");
+    ck_assert_str_eq(redlock_status_text(INT32_MIN), "unknown");
+    ck_assert_str_eq(redlock_loss_name(ROWS(losses)), "unknown");
+    ck_assert_str_eq(redlock_loss_text(-1), "unknown");
+    ck_assert_str_eq(redlock_outcome_name(ROWS(outcomes)), "unknown");
     ck_assert_str_eq(redlock_outcome_name(-1), "unknown");
 }
 END_TEST
@@ -81,27 +81,60 @@ START_TEST(the_version_is_the_headers)
 }
 END_TEST
 
-START_TEST(verdicts_and_votes_have_public_words)
+static const struct {
+    enum quorum_verdict verdict;
+    int status;
+} verdicts[] = {
+    {QUORUM_WON, REDLOCK_OK},
+    {QUORUM_LOST_HELD, REDLOCK_HELD},
+    {QUORUM_LOST_NO_QUORUM, REDLOCK_NO_QUORUM},
+    {QUORUM_LOST_MISCONFIGURED, REDLOCK_MISCONFIGURED},
+    {QUORUM_LOST_TOO_SLOW, REDLOCK_TOO_SLOW},
+    {QUORUM_LOST_GONE, REDLOCK_LOST},
+    {QUORUM_LOST_CANCELLED, REDLOCK_CANCELLED},
+    {QUORUM_LOST_CLOCK, REDLOCK_CLOCK},
+};
+
+START_TEST(every_verdict_has_its_status)
 {
-    ck_assert_int_eq(rl_result_status(QUORUM_WON), REDLOCK_OK);
-    ck_assert_int_eq(rl_result_status(QUORUM_LOST_HELD), REDLOCK_HELD);
-    ck_assert_int_eq(rl_result_status(QUORUM_LOST_NO_QUORUM), REDLOCK_NO_QUORUM);
-    ck_assert_int_eq(rl_result_status(QUORUM_LOST_MISCONFIGURED), REDLOCK_MISCONFIGURED);
-    ck_assert_int_eq(rl_result_status(QUORUM_LOST_TOO_SLOW), REDLOCK_TOO_SLOW);
-    ck_assert_int_eq(rl_result_status(QUORUM_LOST_GONE), REDLOCK_LOST);
-    ck_assert_int_eq(rl_result_status(QUORUM_LOST_CANCELLED), REDLOCK_CANCELLED);
-    ck_assert_int_eq(rl_result_outcome(QUORUM_PENDING), REDLOCK_NODE_PENDING);
-    ck_assert_int_eq(rl_result_outcome(QUORUM_GRANTED), REDLOCK_NODE_GRANTED);
-    ck_assert_int_eq(rl_result_outcome(QUORUM_HELD), REDLOCK_NODE_HELD);
-    ck_assert_int_eq(rl_result_outcome(QUORUM_ABSENT), REDLOCK_NODE_ABSENT);
-    ck_assert_int_eq(rl_result_outcome(QUORUM_REFUSED), REDLOCK_NODE_REFUSED);
-    ck_assert_int_eq(rl_result_outcome(QUORUM_UNREACHABLE), REDLOCK_NODE_UNREACHABLE);
-    ck_assert_int_eq(rl_result_outcome(QUORUM_TIMED_OUT), REDLOCK_NODE_TIMED_OUT);
-    ck_assert_int_eq(rl_result_outcome(QUORUM_UNATTESTED), REDLOCK_NODE_UNATTESTED);
+    ck_assert_int_eq(rl_result_status(verdicts[_i].verdict), verdicts[_i].status);
 }
 END_TEST
 
 /* --- The log line --- */
+
+/* The nodes' outcomes and texts, by letter. */
+static const struct {
+    char letter;
+    int outcome;
+    const char *text;
+} replies[] = {
+    {'G', REDLOCK_NODE_GRANTED, ""},
+    {'H', REDLOCK_NODE_HELD, ""},
+    {'P', REDLOCK_NODE_PENDING, ""},
+    {'R', REDLOCK_NODE_REFUSED, "LOADING Redis is loading"},
+    {'T', REDLOCK_NODE_TIMED_OUT, "no reply within 50 ms"},
+    {'U', REDLOCK_NODE_UNREACHABLE, "cannot connect: Connection refused"},
+};
+
+static const struct {
+    const char *nodes, *line;
+    int status, cause;
+    unsigned kept_releases, pending_undos;
+} lines[] = {
+    {"GHRTU",
+     "no majority of the nodes can be reached: 1 granted, 1 held (b:1), 1 refused (c:1 LOADING Redis is loading), "
+     "1 unreachable (e:1 cannot connect: Connection refused), 1 timed out (d:1 no reply within 50 ms)",
+     REDLOCK_NO_QUORUM, REDLOCK_NO_QUORUM, 0, 0},
+    {"GHHHP", "held by another client: 1 granted, 3 held (b:1; c:1; d:1), 1 pending", REDLOCK_HELD, REDLOCK_HELD, 0, 0},
+    {"H", "timed out; the last attempt: held by another client: 1 held (a:1)", REDLOCK_TIMED_OUT, REDLOCK_HELD, 0, 0},
+    {"T",
+     "no majority of the nodes can be reached: 1 timed out (a:1 no reply within 50 ms); 1 node gets the release when "
+     "connected again",
+     REDLOCK_NO_QUORUM, REDLOCK_NO_QUORUM, 1, 0},
+    {"", "closed, with 3 undos not confirmed (the keys expire)", REDLOCK_NO_QUORUM, REDLOCK_NO_QUORUM, 0, 3},
+    {"", "closed, with 1 undo not confirmed (the keys expire)", REDLOCK_NO_QUORUM, REDLOCK_NO_QUORUM, 0, 1},
+};
 
 static void set_node(unsigned i, const char *name, int outcome, const char *text)
 {
@@ -110,71 +143,23 @@ static void set_node(unsigned i, const char *name, int outcome, const char *text
     snprintf(result.node[i].text, sizeof result.node[i].text, "%s", text);
 }
 
-static void five_nodes(int status)
+START_TEST(line_counts_classes_and_names_nodes)
 {
-    rl_result_clear(&result, 5);
-    ck_assert_uint_eq(result.nodes, 5);
-    ck_assert_uint_eq(result.quorum, 3);
-    result.status = result.cause = status;
-    set_node(0, "a:1", REDLOCK_NODE_GRANTED, "");
-    set_node(1, "b:1", REDLOCK_NODE_HELD, "");
-    set_node(2, "c:1", REDLOCK_NODE_REFUSED, "LOADING Redis is loading");
-    set_node(3, "d:1", REDLOCK_NODE_TIMED_OUT, "no reply within 50 ms");
-    set_node(4, "e:1", REDLOCK_NODE_UNREACHABLE, "cannot connect: Connection refused");
-}
-
-START_TEST(the_line_counts_classes_and_names_nodes)
-{
-    five_nodes(REDLOCK_NO_QUORUM);
-    ck_assert_str_eq(redlock_result_text(&result), "no majority of the nodes can be reached: 1 granted, 1 held (b:1), "
-                                                   "1 refused (c:1 LOADING Redis is loading), "
-                                                   "1 unreachable (e:1 cannot connect: Connection refused), "
-                                                   "1 timed out (d:1 no reply within 50 ms)");
+    static const char *const names[] = {"a:1", "b:1", "c:1", "d:1", "e:1"};
+    unsigned nodes = (unsigned)strlen(lines[_i].nodes);
+    rl_result_clear(&result, nodes);
+    ck_assert_uint_eq(result.nodes, nodes);
+    ck_assert_uint_eq(result.quorum, (nodes + 1) / 2);
+    result.status = lines[_i].status;
+    result.cause = lines[_i].cause;
+    result.kept_releases = lines[_i].kept_releases;
+    result.pending_undos = lines[_i].pending_undos;
+    for (unsigned i = 0; i < nodes; i++)
+        for (int j = 0; j < ROWS(replies); j++)
+            if (replies[j].letter == lines[_i].nodes[i])
+                set_node(i, names[i], replies[j].outcome, replies[j].text);
+    ck_assert_str_eq(redlock_result_text(&result), lines[_i].line);
     ck_assert_ptr_eq(redlock_result_text(&result), result.text);
-}
-END_TEST
-
-START_TEST(nodes_of_one_class_stand_together)
-{
-    five_nodes(REDLOCK_HELD);
-    set_node(2, "c:1", REDLOCK_NODE_HELD, "");
-    set_node(3, "d:1", REDLOCK_NODE_HELD, "");
-    set_node(4, "e:1", REDLOCK_NODE_PENDING, "");
-    ck_assert_str_eq(redlock_result_text(&result),
-                     "held by another client: 1 granted, 3 held (b:1; c:1; d:1), 1 pending");
-}
-END_TEST
-
-START_TEST(a_cause_is_told_beside_the_status)
-{
-    rl_result_clear(&result, 1);
-    result.status = REDLOCK_TIMED_OUT;
-    result.cause = REDLOCK_HELD;
-    set_node(0, "a:1", REDLOCK_NODE_HELD, "");
-    ck_assert_str_eq(redlock_result_text(&result), "timed out; the last attempt: held by another client: 1 held (a:1)");
-}
-END_TEST
-
-START_TEST(kept_releases_are_counted_at_the_end)
-{
-    rl_result_clear(&result, 1);
-    set_node(0, "a:1", REDLOCK_NODE_UNREACHABLE, "not connected");
-    result.status = result.cause = REDLOCK_NO_QUORUM;
-    result.kept_releases = 1;
-    ck_assert_str_eq(redlock_result_text(&result), "no majority of the nodes can be reached: 1 unreachable (a:1 not "
-                                                   "connected); 1 node gets the release when connected again");
-}
-END_TEST
-
-START_TEST(undos_that_are_not_confirmed_are_told)
-{
-    rl_result_clear(&result, 0);
-    result.status = result.cause = REDLOCK_NO_QUORUM;
-    result.pending_undos = 3;
-    ck_assert_ptr_nonnull(strstr(redlock_result_text(&result), "closed, with 3 undos not confirmed ("));
-    result.pending_undos = 1;
-    result.text[0] = '\0';
-    ck_assert_ptr_nonnull(strstr(redlock_result_text(&result), "closed, with 1 undo not confirmed ("));
 }
 END_TEST
 
@@ -188,11 +173,6 @@ START_TEST(the_line_fits_whatever_the_nodes_say)
     for (unsigned i = 0; i < REDLOCK_NODES_MAX; i++)
         set_node(i, word, REDLOCK_NODE_REFUSED, word);
     ck_assert_uint_eq(strlen(redlock_result_text(&result)), sizeof result.text - 1);
-}
-END_TEST
-
-START_TEST(no_result_has_an_empty_line)
-{
     ck_assert_str_eq(redlock_result_text(NULL), "");
 }
 END_TEST
@@ -211,22 +191,14 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("results");
-    TCase *tcase = tcase_create("words");
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, setup, NULL);
-    tcase_add_test(tcase, every_status_has_its_name_and_its_own_sentence);
-    tcase_add_test(tcase, every_loss_has_its_name_and_its_own_sentence);
-    tcase_add_test(tcase, every_outcome_has_its_name);
-    tcase_add_test(tcase, the_version_is_the_headers);
-    tcase_add_test(tcase, verdicts_and_votes_have_public_words);
-    tcase_add_test(tcase, the_line_counts_classes_and_names_nodes);
-    tcase_add_test(tcase, nodes_of_one_class_stand_together);
-    tcase_add_test(tcase, a_cause_is_told_beside_the_status);
-    tcase_add_test(tcase, kept_releases_are_counted_at_the_end);
-    tcase_add_test(tcase, undos_that_are_not_confirmed_are_told);
-    tcase_add_test(tcase, the_line_fits_whatever_the_nodes_say);
-    tcase_add_test(tcase, no_result_has_an_empty_line);
-    tcase_add_test(tcase, a_failure_has_its_own_words);
-    return run_suite(suite);
+    const struct listed_test tests[] = {{every_status_has_its_name_and_its_own_sentence, ROWS(statuses)},
+                                        {every_loss_has_its_name_and_its_own_sentence, ROWS(losses)},
+                                        {every_outcome_has_its_name, ROWS(outcomes)},
+                                        {other_numbers_are_unknown, 0},
+                                        {the_version_is_the_headers, 0},
+                                        {every_verdict_has_its_status, ROWS(verdicts)},
+                                        {line_counts_classes_and_names_nodes, ROWS(lines)},
+                                        {the_line_fits_whatever_the_nodes_say, 0},
+                                        {a_failure_has_its_own_words, 0}};
+    return run_listed("results", setup, NULL, tests, ROWS(tests));
 }

@@ -2,13 +2,9 @@
 # The documents match the tree. Every file that they link to or name in `code` exists. Every identifier in `code` that
 # contains a '_' occurs in the tree outside the documents. The test first plants such faults, and fails unless they are
 # found.
-#
-# Usage: documents.sh PROJECT_DIRECTORY
-set -euo pipefail
+. "$(dirname "$0")/../support/script.sh"
 
-cd "$1"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+cd "$project"
 
 links() { # DOCUMENT: the relative targets of its links and images, without anchors
   grep -oE '\]\([^)]+\)' "$1" | sed -E 's/^\]\(//; s/\)$//; s/#.*//' | grep -vE '^(https?:|mailto:|$)' || true
@@ -51,16 +47,8 @@ check() { # DOCUMENT...: prints the faults
 
 # shellcheck disable=SC2016
 printf '[a](no/such/file.md) `redlock_no_such_function()` `src/no_such_file.c`\n' >"$work/planted.md"
-if [ "$(check "$work/planted.md" | wc -l)" != 3 ]; then
-  echo "documents.sh: the planted faults were not found:"
-  check "$work/planted.md"
-  exit 1
-fi
+planted 3 check "$work/planted.md"
 
 mapfile -t documents < <(find . -name '*.md' ! -path './build*' ! -path './.*')
-wrong=$(check "${documents[@]}")
+no_faults check "${documents[@]}"
 printf '%s\n' "${documents[@]}"
-if [ -n "$wrong" ]; then
-  printf '\n%s\n' "$wrong"
-  exit 1
-fi

@@ -2,13 +2,9 @@
 # The manual pages are well-formed. Every function of the public header is in the NAME and the SYNOPSIS of exactly one
 # page,
 # with the header's arguments. redlock_result_text(3) explains every status.
-#
-# Usage: manual.sh PROJECT_DIRECTORY
-set -euo pipefail
+. "$(dirname "$0")/../support/script.sh"
 
-cd "$1"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+cd "$project"
 
 declared() { # HEADER: "NAME ARGUMENT,ARGUMENT", a line for each function, without spaces in the arguments
   sed -e ':join;/^#.*\\$/{N;s/\\\n/ /;b join}' -e '/^#/d' "$1" | tr '\n' ' ' | sed 's:/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/: :g' | tr ';' '\n' |
@@ -51,22 +47,16 @@ enum redlock_status {
 };
 PLANTED
 printf '.Sh NAME\n.Nm redlock_gone\n.Sh SYNOPSIS\n.Fn redlock_gone void\n' >"$work/planted.3"
-if [ "$(wrong "$work/planted.h" "$work/planted.3" | grep -cE \
-  'shows: redlock_no_such_function inta,intb$|header: redlock_gone( void)?$|NAME of no page: redlock_no|NO_SUCH_STATUS is')" != 5 ]; then
-  echo "manual.sh: the planted faults were not found:"
-  wrong "$work/planted.h" "$work/planted.3"
-  exit 1
-fi
-
-found=$(wrong include/redlock/redlock.h man/redlock_*.3)
-if [ -n "$found" ]; then
-  printf '%s\n' "$found"
-  exit 1
-fi
+found_of_planted() {
+  wrong "$work/planted.h" "$work/planted.3" |
+    grep -E 'shows: redlock_no_such_function inta,intb$|header: redlock_gone( void)?$|NAME of no page: redlock_no|NO_SUCH_STATUS is'
+}
+planted 5 found_of_planted
+no_faults wrong include/redlock/redlock.h man/redlock_*.3
 echo "$(wc -l <"$work/declared") functions"
 for page in man/redlock_*.3; do
-  grep -qx "  $(basename "$page" .3))\?" man/CMakeLists.txt || { echo "man/CMakeLists.txt: $page is not installed"; exit 1; }
-  grep -qx ".It Xr $(basename "$page" .3) 3" man/redlock.3 || { echo "man/redlock.3: $page is not in the list"; exit 1; }
+  grep -qx "  $(basename "$page" .3))\?" man/CMakeLists.txt || die "man/CMakeLists.txt: $page is not installed"
+  grep -qx ".It Xr $(basename "$page" .3) 3" man/redlock.3 || die "man/redlock.3: $page is not in the list"
 done
 if command -v mandoc >/dev/null; then
   mandoc -T lint -W warning man/*.[1-9]

@@ -2,36 +2,17 @@
 # The README's program, built with the README's command lines against an installed library, behaves as the README
 # describes.
 #
-# Usage: program.sh README CMAKE CC BUILD_DIRECTORY LIBRARY_DIRECTORY [COMPILER_FLAG...]
-#   LIBRARY_DIRECTORY   the library's directory below the prefix
-set -euo pipefail
+# Usage: program.sh with the arguments of tests/install/common.sh
+. "$(dirname "$0")/../install/common.sh"
 
-readme=$1
-cmake=$2
-cc=$3
-build=$4
-libraries=$5
-shift 5
-flags=("$@")
-nodes=$(cd "$(dirname "$readme")" && pwd)/scripts/nodes.sh
-# shellcheck source=scripts/lib/server.sh
-. "$(dirname "$nodes")/lib/server.sh"
-server_available || exit 77
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-
-die() {
-  printf 'program.sh: %s\n' "$*"
-  exit 1
-}
-
+readme=$project/README.md
 # The first block of C, and the lines that compile it.
-awk '/^```c$/ { inside = 1; next } /^```$/ && inside { exit } inside' "$readme" >"$work/program.c"
+c_block "$readme" >"$work/program.c"
 mapfile -t lines < <(sed -n 's/^    cc \(.*\)$/\1/p' "$readme")
 grep -q redlock_acquire "$work/program.c" || die "$readme has no C program that acquires"
 [ ${#lines[@]} -ge 2 ] || die "$readme has fewer than two lines that begin with 'cc'"
 
-"$cmake" --install "$build" --prefix "$work/prefix" >"$work/installed" || { cat "$work/installed"; die "installing failed"; }
+quietly "$cmake" --install "$build" --prefix "$work/prefix"
 export CPATH=$work/prefix/include LIBRARY_PATH=$work/prefix/$libraries LD_LIBRARY_PATH=$work/prefix/$libraries
 export PKG_CONFIG_PATH=$work/prefix/$libraries/pkgconfig
 cd "$work"
@@ -46,11 +27,11 @@ for line in "${lines[@]}"; do
   if [[ $line == *'$(pkg-config '* ]] && ! command -v pkg-config >/dev/null; then die "the README says pkg-config, which is not here"; fi
   eval "words=(${line%%#*})" # as a shell reads it: the README's lines may ask pkg-config
   "$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror "${flags[@]}" "${words[@]}"
-  printed=$("$nodes" run --quiet -n 5 -- ./program) || die "it failed: $printed"
+  printed=$("$project/scripts/nodes.sh" run --quiet -n 5 -- ./program) || die "it failed: $printed"
   echo "$printed"
   grep -qE '^done: [345] granted' <<<"$printed" || die "not granted by a majority of five"
   grep -qE '^mine for 9[0-9]{3} ms' <<<"$printed" || die "not valid for about its ttl of 10 s"
 done
 
-if REDLOCK_NODES='' ./program >printed; then die "it found no fault with an empty list of nodes"; fi
-grep -q 'the node list is empty' printed || die "it does not say that the list of nodes is empty"
+if REDLOCK_NODES='' ./program >output; then die "it found no fault with an empty list of nodes"; fi
+grep -q 'the node list is empty' output || die "it does not say that the list of nodes is empty"

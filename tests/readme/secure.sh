@@ -3,31 +3,20 @@
 # and directories. A client without a certificate, or with another password, is refused. Without TLS in redlock, only the
 # users are tested.
 #
-# Usage: secure.sh DOCUMENT DIRECTORY_OF_REDLOCK yes|no      yes: redlock is built with TLS
-set -euo pipefail
+# Usage: secure.sh DIRECTORY_OF_REDLOCK yes|no      yes: redlock is built with TLS
+. "$(dirname "$0")/../support/script.sh"
 
-document=$(realpath "$1")
-redlock=$2/redlock
-tls=$3
-scripts=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/scripts
-# shellcheck source=scripts/lib/server.sh
-. "$scripts/lib/server.sh"
-server_available || exit 77
+document=$project/docs/operations.md
+redlock=$1/redlock
+tls=$2
+needs_server
 server=$(server_program)
-work=$(mktemp -d)
 servers=()
-cleanup() {
+clean_up() {
+  [ $? = 0 ] || tail -n 3 "$work"/*.log 2>/dev/null || true
   for pid in "${servers[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
-  rm -rf "$work"
 }
-trap cleanup EXIT
 cd "$work"
-
-die() {
-  echo "secure.sh: $*"
-  tail -n 3 "$work"/*.log 2>/dev/null || true
-  exit 1
-}
 
 block() { # LANGUAGE NUMBER: a block of the section
   awk -v language="\`\`\`$1" -v number="$2" '
@@ -48,9 +37,9 @@ fi
 block acl 1 >users.acl
 [ "$(wc -l <users.acl)" = 3 ] || die "users.acl has not three lines"
 # The rights are those of redlock(7), which other tests use.
-rights=$(sed -n '/^ACL SETUSER lock /,/^[.]/p' "$scripts/../man/redlock.7" | grep -v '^[.]' | tr -s ' \n' ' ' | sed 's/.*>password //; s/ $//')
+rights=$(sed -n '/^ACL SETUSER lock /,/^[.]/p' "$project/man/redlock.7" | grep -v '^[.]' | tr -s ' \n' ' ' | sed 's/.*>password //; s/ $//')
 grep -qF -- ">choose-a-password $rights" users.acl || die "the rights differ from those of redlock(7): $rights"
-"$server" --version | grep -qE 'v=([7-9]|[1-9][0-9])' || { echo "skipped: $server is too old for the example's users" >&2; exit 77; }
+"$server" --version | grep -qE 'v=([7-9]|[1-9][0-9])' || skip "$server is too old for the example's users"
 
 start() { # NUMBER
   local number=$1 port=$((10000 + (RANDOM * 32768 + RANDOM) % 22000))

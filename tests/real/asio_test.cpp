@@ -1,6 +1,6 @@
 // The completion tokens of the C++ wrapper, on Asio and real servers.
-#include <asio.hpp>
 #include <algorithm>
+#include <asio.hpp>
 #include <check.h>
 #include <cstdlib>
 #include <future>
@@ -23,17 +23,15 @@ namespace
 
 const char *const key = real_key("asio");
 
-redlock::options patient()
+redlock::async_client open_client(asio::io_context &context)
 {
-    const redlock_options from = face_options();
-    redlock::options options;
-    options.ttl = std::chrono::milliseconds(from.ttl_ms);
-    options.node_timeout = std::chrono::milliseconds(from.node_timeout_ms);
-    options.connect_timeout = std::chrono::milliseconds(from.connect_timeout_ms);
-    options.silence_limit = std::chrono::milliseconds(from.silence_limit_ms);
-    options.renewal_percent = from.renewal_percent;
-    options.guard = from.guard != 0;
-    return options;
+    redlock::options options; // those of face_options()
+    options.ttl = 60s;
+    options.node_timeout = options.connect_timeout = 10s;
+    options.silence_limit = 30s;
+    options.renewal_percent = 0;
+    options.guard = false;
+    return redlock::async_client(context.get_executor(), deployment_nodes(real_nodes), options);
 }
 
 status status_of(const std::exception_ptr &failure)
@@ -53,7 +51,7 @@ status status_of(const std::exception_ptr &failure)
 START_TEST(handlers_run_on_the_context)
 {
     asio::io_context context;
-    redlock::async_client client(context.get_executor(), deployment_nodes(real_nodes), patient());
+    redlock::async_client client = open_client(context);
     const std::thread::id here = std::this_thread::get_id();
     unsigned called = 0;
     client.async_acquire(key, 5s, [&](std::exception_ptr failure, redlock::lock lock) {
@@ -76,7 +74,7 @@ END_TEST
 START_TEST(failures_are_errors)
 {
     asio::io_context context;
-    redlock::async_client client(context.get_executor(), deployment_nodes(real_nodes), patient());
+    redlock::async_client client = open_client(context);
     std::vector<status> seen;
     const auto note = [&](std::exception_ptr failure, redlock::lock lock) {
         ck_assert(!lock);
@@ -102,7 +100,7 @@ START_TEST(futures_and_many_threads)
     constexpr int threads = 4, each = 25;
     asio::io_context context;
     auto guard = asio::make_work_guard(context);
-    redlock::async_client client(context.get_executor(), deployment_nodes(real_nodes), patient());
+    redlock::async_client client = open_client(context);
     std::vector<std::thread> runners, users;
     for (int i = 0; i < threads; i++)
         runners.emplace_back([&] { context.run(); });
@@ -127,7 +125,7 @@ END_TEST
 START_TEST(events_run_on_the_context)
 {
     asio::io_context context;
-    redlock::async_client client(context.get_executor(), deployment_nodes(real_nodes), patient());
+    redlock::async_client client = open_client(context);
     redlock::acquire_options options = 5s;
     redlock::lock held;
     unsigned events = 0;
@@ -154,7 +152,7 @@ END_TEST
 START_TEST(a_close_cancels_what_waits)
 {
     asio::io_context context;
-    redlock::async_client client(context.get_executor(), deployment_nodes(real_nodes), patient());
+    redlock::async_client client = open_client(context);
     status seen = status::ok;
     client.async_acquire(key, 5s, [&](std::exception_ptr failure, redlock::lock lock) {
         ck_assert(status_of(failure) == status::ok);
@@ -187,7 +185,7 @@ static asio::awaitable<void> use(redlock::async_client &client, unsigned &steps)
 START_TEST(coroutines_await_a_lock)
 {
     asio::io_context context;
-    redlock::async_client client(context.get_executor(), deployment_nodes(real_nodes), patient());
+    redlock::async_client client = open_client(context);
     unsigned steps = 0;
     asio::co_spawn(context, use(client, steps), asio::detached);
     context.run();
@@ -197,7 +195,7 @@ END_TEST
 
 #endif
 
-static Suite *asio_suite()
+int main()
 {
     Suite *suite = suite_create("asio");
     TCase *tcase = real_shared_case(suite, "asio");
@@ -209,10 +207,5 @@ static Suite *asio_suite()
 #ifdef ASIO_HAS_CO_AWAIT
     tcase_add_test(tcase, coroutines_await_a_lock);
 #endif
-    return suite;
-}
-
-int main()
-{
-    return real_run(asio_suite(), false);
+    return real_run(suite, false);
 }

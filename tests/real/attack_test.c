@@ -8,13 +8,13 @@
 #include "support/clock.h"
 #include "support/fixture.h"
 
-#include <ev.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,90 +27,44 @@ static bool is_guarded;
 
 /* --- The thief: a client in a separate process, which can be stopped --- */
 
-enum thief_kind { WAITS, HAS_BUSY_LOOP };
-
 struct thief {
     pid_t pid;
-    int orders;
-    int reports;
+    int line; /* for its orders and reports */
 };
 
-static void on_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *given, void *arg)
-{
-    (void)client;
-    (void)lock;
-    *(int *)arg = given->status;
-}
-
-static bool are_usable(redlock_client *client)
-{
-    redlock_node_status status;
-    uint32_t usable = 0;
-
-    for (uint32_t i = 0; i < HELD_NODES; i++)
-        usable += redlock_node_status_get(client, i, &status) == REDLOCK_OK && status.usable;
-    return usable == HELD_NODES;
-}
-
-static int take_async(redlock_client *client, struct ev_loop *loop)
-{
-    int status = 1;
-
-    if (redlock_acquire_async(client, key, NULL, on_acquired, &status) != REDLOCK_OK)
-        return REDLOCK_INVALID;
-    while (status == 1)
-        ev_run(loop, EVRUN_ONCE);
-    return status;
-}
-
 /* On the parent's order, tries repeatedly until it has the lock or its time has passed. */
-static void steal(enum thief_kind kind, const char *nodes, const redlock_options *options, int orders, int reports)
+_Noreturn static void steal(enum face_kind kind, const char *nodes, const redlock_options *options, int line)
 {
-    struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
-    redlock_client *client;
-    redlock_lock *lock;
+    struct face *face = face_open_ready(kind, nodes, options);
     uint32_t patience_ms;
-    int status = kind == WAITS ? redlock_connect(nodes, options, &client, NULL)
-                               : redlock_attach(loop, nodes, options, &client, NULL);
-
-    if (status != REDLOCK_OK)
+    redlock_lock *lock;
+    int status = REDLOCK_HELD;
+    if (write(line, "r", 1) != 1 || read(line, &patience_ms, sizeof patience_ms) != sizeof patience_ms)
         _exit(1);
-    while (!are_usable(client)) {
-        if (kind == HAS_BUSY_LOOP)
-            ev_run(loop, EVRUN_NOWAIT);
-        usleep(1000); /* between two looks: the blocking API reports no such event */
-    }
-    if (write(reports, "r", 1) != 1 || read(orders, &patience_ms, sizeof(patience_ms)) != sizeof(patience_ms))
-        _exit(1);
-    for (uint64_t deadline = test_deadline_ns(patience_ms); test_now_ns() < deadline;) {
-        status = kind == WAITS ? redlock_acquire(client, key, NULL, &lock, NULL) : take_async(client, loop);
-        if (status == REDLOCK_OK)
-            break;
-    }
-    _exit(write(reports, &status, sizeof(status)) == sizeof(status) ? 0 : 1);
+    for (uint64_t deadline = test_deadline_ns(patience_ms); status != REDLOCK_OK && test_now_ns() < deadline;)
+        status = face_acquire(face, key, NULL, &lock, &result);
+    _exit(write(line, &status, sizeof status) == sizeof status ? 0 : 1);
 }
 
 static bool hear(const struct thief *thief, void *report, size_t size)
 {
-    struct pollfd readable = {thief->reports, POLLIN, 0};
-
-    return poll(&readable, 1, REAL_SOON_MS) == 1 && read(thief->reports, report, size) == (ssize_t)size;
+    struct pollfd readable = {thief->line, POLLIN, 0};
+    return poll(&readable, 1, REAL_SOON_MS) == 1 && read(thief->line, report, size) == (ssize_t)size;
 }
 
-static struct thief send_thief(enum thief_kind kind, const char *nodes, const redlock_options *options)
+static struct thief send_thief(enum face_kind kind, const char *nodes, const redlock_options *options)
 {
-    int orders[2], reports[2];
+    int line[2];
     char ready;
-
-    if (pipe(orders) != 0 || pipe(reports) != 0)
-        fixture_fail("no pipe");
-    struct thief thief = {fork(), orders[1], reports[0]};
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, line) != 0)
+        fixture_fail("no socketpair");
+    struct thief thief = {fork(), line[0]};
     if (thief.pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        steal(kind, nodes, options, orders[0], reports[1]);
+        close(line[0]);
+        steal(kind, nodes, options, line[1]);
     }
-    close(orders[0]);
-    close(reports[1]);
+    close(line[1]);
     ck_assert_msg(hear(&thief, &ready, 1), "the thief is not ready");
     return thief;
 }
@@ -118,7 +72,6 @@ static struct thief send_thief(enum thief_kind kind, const char *nodes, const re
 static void stop(const struct thief *thief)
 {
     int status;
-
     kill(thief->pid, SIGSTOP);
     waitpid(thief->pid, &status, WUNTRACED);
 }
@@ -127,10 +80,8 @@ static void stop(const struct thief *thief)
 static int end_thief(struct thief *thief)
 {
     int status, ended;
-
-    ck_assert_msg(hear(thief, &status, sizeof(status)), "the thief does not report");
-    close(thief->orders);
-    close(thief->reports);
+    ck_assert_msg(hear(thief, &status, sizeof status), "the thief does not report");
+    close(thief->line);
     kill(thief->pid, SIGKILL);
     waitpid(thief->pid, &ended, 0);
     return status;
@@ -140,72 +91,43 @@ static int end_thief(struct thief *thief)
 
 struct attack {
     const char *name;
-    uint32_t ttl_ms;
-    enum thief_kind thief;
-    bool stopped; /* the thief is stopped while the nodes lose the lock */
-    unsigned on;  /* how many nodes have the holder's lock; the thief finds the others free */
+    enum face_kind thief; /* an asynchronous one's loop is busy until the order */
+    bool stopped;         /* the thief is stopped while the nodes lose the lock */
+    bool slow;            /* needs a longer ttl */
+    unsigned least,
+        most; /* struck nodes, by trial; 0: one. The lock is on the first three, or on all if `most` is more */
     void (*prepare)(struct cluster *cluster, struct face *holder); /* runs before the holder acquires; may be NULL */
-    void (*strike)(struct cluster *cluster, unsigned i);
+    void (*strike)(struct cluster *cluster, size_t node);
 };
 
-static void command(struct cluster *cluster, size_t node, const char *first, const char *second, const char *third)
+static void command(struct cluster *cluster, size_t node, const char *first, const char *second, const char *third,
+                    const char *fourth)
 {
     char reply[256] = "";
-
-    cluster_command(cluster, node, reply, sizeof(reply), first, second, third, NULL);
+    cluster_command(cluster, node, reply, sizeof reply, first, second, third, fourth, NULL);
     ck_assert_msg(strcmp(reply, "OK") == 0, "%s: %s", first, reply);
 }
 
-static void config(struct cluster *cluster, size_t node, const char *name, const char *value)
-{
-    char reply[256] = "";
-
-    cluster_command(cluster, node, reply, sizeof(reply), "CONFIG", "SET", name, value, NULL);
-    ck_assert_str_eq(reply, "OK");
-}
-
-static void flush_one(struct cluster *cluster, unsigned i)
-{
-    (void)i;
-    cluster_flush(cluster, 2);
-}
-
-static void flush_one_or_two(struct cluster *cluster, unsigned i)
-{
-    for (size_t node = 2 - i % 2; node <= 2; node++)
-        cluster_flush(cluster, node);
-}
-
-/* Flushes three, four or all five nodes, by trial. The lock is on all of them. */
-static void flush_several(struct cluster *cluster, unsigned i)
-{
-    for (size_t node = 0; node < 3 + i % 3; node++)
-        cluster_flush(cluster, node);
-}
+struct replica {
+    struct cluster *cluster;
+    size_t node;
+};
 
 static bool is_synchronized(void *arg)
 {
+    const struct replica *replica = arg;
     char reply[4096];
-    const struct {
-        struct cluster *cluster;
-        size_t node;
-    } *replica = arg;
-
-    return cluster_command(replica->cluster, replica->node, reply, sizeof(reply), "INFO", "replication", NULL) &&
+    return cluster_command(replica->cluster, replica->node, reply, sizeof reply, "INFO", "replication", NULL) &&
            strstr(reply, "master_link_status:up") != NULL;
 }
 
 static void copy(struct cluster *cluster, size_t from, size_t to)
 {
-    struct {
-        struct cluster *cluster;
-        size_t node;
-    } replica = {cluster, to};
+    struct replica replica = {cluster, to};
     char *port = fixture_text("%u", cluster_port(cluster, from));
-
-    command(cluster, to, "REPLICAOF", "127.0.0.1", port);
+    command(cluster, to, "REPLICAOF", "127.0.0.1", port, NULL);
     ck_assert(wait_until(is_synchronized, &replica, REAL_SOON_MS));
-    command(cluster, to, "REPLICAOF", "NO", "ONE");
+    command(cluster, to, "REPLICAOF", "NO", "ONE", NULL);
     free(port);
 }
 
@@ -215,16 +137,14 @@ static void copy_to_spare(struct cluster *cluster, struct face *holder)
     copy(cluster, 2, SPARE);
 }
 
-static void fail_over_and_back(struct cluster *cluster, unsigned i)
+static void fail_over_and_back(struct cluster *cluster, size_t node)
 {
-    (void)i;
-    copy(cluster, SPARE, 2);
+    copy(cluster, SPARE, node);
 }
 
-static void exchange_databases(struct cluster *cluster, unsigned i)
+static void exchange_databases(struct cluster *cluster, size_t node)
 {
-    (void)i;
-    command(cluster, 2, "SWAPDB", "0", "1");
+    command(cluster, node, "SWAPDB", "0", "1", NULL);
 }
 
 static void trust(struct face *holder)
@@ -236,76 +156,59 @@ static void trust(struct face *holder)
 /* The other database has its own marker, which the holder's client trusts. */
 static void trust_other_database(struct cluster *cluster, struct face *holder)
 {
-    command(cluster, 2, "SWAPDB", "0", "1");
+    command(cluster, 2, "SWAPDB", "0", "1", NULL);
     trust(holder);
-    command(cluster, 2, "SWAPDB", "0", "1");
+    command(cluster, 2, "SWAPDB", "0", "1", NULL);
 }
 
 static void save_snapshot(struct cluster *cluster, struct face *holder)
 {
     (void)holder;
-    command(cluster, 2, "SAVE", NULL, NULL);
-}
-
-static void restart_from_snapshot(struct cluster *cluster, unsigned i)
-{
-    (void)i;
-    cluster_restart(cluster, 2);
+    command(cluster, 2, "SAVE", NULL, NULL, NULL);
 }
 
 static void let_evict(struct cluster *cluster, struct face *holder)
 {
     (void)holder;
-    config(cluster, 2, "maxmemory", "8mb");
-    config(cluster, 2, "maxmemory-policy", "allkeys-lru");
+    command(cluster, 2, "CONFIG", "SET", "maxmemory", "8mb");
+    command(cluster, 2, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru");
 }
 
 /* Fills the memory with other keys until the server evicts the lock's key. */
-static void evict_lock(struct cluster *cluster, unsigned i)
+static void evict_lock(struct cluster *cluster, size_t node)
 {
     enum { FILLER = 256 * 1024, MOST = 2000 };
     char *filler = fixture_allocate(FILLER), name[32];
-
-    (void)i;
     memset(filler, 'x', FILLER - 1);
-    for (unsigned n = 0; cluster_integer(cluster, 2, "EXISTS", key, NULL) != 0; n++) {
+    for (unsigned n = 0; cluster_integer(cluster, node, "EXISTS", key, NULL) != 0; n++) {
         ck_assert_msg(n < MOST, "the lock's key is never evicted");
-        snprintf(name, sizeof(name), "filler:%u", n);
-        command(cluster, 2, "SET", name, filler);
+        snprintf(name, sizeof name, "filler:%u", n);
+        command(cluster, node, "SET", name, filler, NULL);
     }
     free(filler);
 }
 
 static const struct attack attacks[] = {
-    {"a client stopped while a node it trusts is flushed", TTL_MS, WAITS, true, 3, NULL, flush_one},
-    {"a client whose loop is busy while a node is flushed", TTL_MS, HAS_BUSY_LOOP, false, 3, NULL, flush_one},
-    {"failover to a copy without the lock, and back", FAILOVER_TTL_MS, WAITS, false, 3, copy_to_spare,
-     fail_over_and_back},
-    {"failover and back while the client is stopped", FAILOVER_TTL_MS, WAITS, true, 3, copy_to_spare,
-     fail_over_and_back},
-    {"databases exchanged under the lock", TTL_MS, WAITS, false, 3, NULL, exchange_databases},
-    {"databases exchanged, both with a trusted marker", TTL_MS, WAITS, false, 3, trust_other_database,
-     exchange_databases},
-    {"restart from a snapshot without the lock", TTL_MS, WAITS, false, 3, save_snapshot, restart_from_snapshot},
-    {"the lock evicted under allkeys-lru", TTL_MS, WAITS, false, 3, let_evict, evict_lock},
-    {"the lock evicted while the client is stopped", TTL_MS, WAITS, true, 3, let_evict, evict_lock},
-    {"one node or two flushed", TTL_MS, WAITS, false, 3, NULL, flush_one_or_two},
-    {"three nodes and more flushed", TTL_MS, WAITS, false, 5, NULL, flush_several},
+    {"a client stopped while a node it trusts is flushed", .stopped = true, .strike = cluster_flush},
+    {"a client whose loop is busy while a node is flushed", ASYNCHRONOUS_FACE, .strike = cluster_flush},
+    {"failover to a copy without the lock, and back", .slow = true, .prepare = copy_to_spare,
+     .strike = fail_over_and_back},
+    {"failover and back while the client is stopped", .stopped = true, .slow = true, .prepare = copy_to_spare,
+     .strike = fail_over_and_back},
+    {"databases exchanged under the lock", .strike = exchange_databases},
+    {"databases exchanged, both with a trusted marker", .prepare = trust_other_database, .strike = exchange_databases},
+    {"restart from a snapshot without the lock", .prepare = save_snapshot, .strike = cluster_restart},
+    {"the lock evicted under allkeys-lru", .prepare = let_evict, .strike = evict_lock},
+    {"the lock evicted while the client is stopped", .stopped = true, .prepare = let_evict, .strike = evict_lock},
+    {"one node or two flushed", .least = 1, .most = 2, .strike = cluster_flush},
+    {"three nodes and more flushed", .least = 3, .most = HELD_NODES, .strike = cluster_flush},
 };
-enum { ATTACKS = sizeof(attacks) / sizeof(*attacks) };
-
-static unsigned trials(void)
-{
-    const char *asked = getenv("REDLOCK_ATTACKS");
-
-    return asked != NULL ? (unsigned)strtoul(asked, NULL, 10) : DEFAULT_TRIALS;
-}
+enum { ATTACKS = sizeof attacks / sizeof *attacks };
 
 /* Acquires the lock on the first `on` nodes. The other nodes have another holder's key meanwhile. */
 static redlock_lock *take(struct face *holder, struct cluster *cluster, unsigned on)
 {
     redlock_acquire_options acquire = REDLOCK_ACQUIRE_OPTIONS_INIT;
-
     acquire.no_renewal = 1;
     acquire.wait_ms = REAL_SOON_MS; /* waits for a node that the previous trial restarted */
     for (size_t node = on; node < HELD_NODES; node++)
@@ -314,6 +217,14 @@ static redlock_lock *take(struct face *holder, struct cluster *cluster, unsigned
     for (size_t node = on; node < HELD_NODES; node++)
         cluster_integer(cluster, node, "DEL", key, NULL);
     return lock;
+}
+
+/* The last of the first three nodes, or more. */
+static void strike(const struct attack *attack, struct cluster *cluster, unsigned i)
+{
+    size_t count = attack->most ? attack->least + i % (attack->most - attack->least + 1) : 1;
+    for (size_t node = count < HELD_QUORUM ? HELD_QUORUM - count : 0; node < count || node < HELD_QUORUM; node++)
+        attack->strike(cluster, node);
 }
 
 /* The thief strikes at any moment of the holder's time. */
@@ -327,18 +238,17 @@ static bool breaks(const struct attack *attack, struct cluster *cluster, struct 
                    const redlock_options *options, unsigned i)
 {
     const uint32_t patience_ms = TTL_MS;
-
     cluster_flush_all(cluster); /* the previous trial may have left keys and markers */
     trust(holder);
-    if (attack->prepare != NULL)
+    if (attack->prepare)
         attack->prepare(cluster, holder);
     struct thief thief = send_thief(attack->thief, nodes, options);
-    redlock_lock *lock = take(holder, cluster, attack->on);
+    redlock_lock *lock = take(holder, cluster, attack->most > HELD_QUORUM ? HELD_NODES : HELD_QUORUM);
     if (attack->stopped)
         stop(&thief);
-    attack->strike(cluster, i);
-    pause_at_random(attack->stopped || attack->thief == HAS_BUSY_LOOP ? TTL_MS * 2 / 3 : 200);
-    ck_assert_int_eq(write(thief.orders, &patience_ms, sizeof(patience_ms)), sizeof(patience_ms));
+    strike(attack, cluster, i);
+    pause_at_random(attack->stopped || attack->thief == ASYNCHRONOUS_FACE ? TTL_MS * 2 / 3 : 200);
+    ck_assert_int_eq(write(thief.line, &patience_ms, sizeof patience_ms), sizeof patience_ms);
     kill(thief.pid, SIGCONT);
     int status = end_thief(&thief);
     bool broken = status == REDLOCK_OK && redlock_validity_ms(lock) > 0;
@@ -346,28 +256,22 @@ static bool breaks(const struct attack *attack, struct cluster *cluster, struct 
     return broken;
 }
 
-static char *first_nodes(const struct cluster *cluster)
-{
-    return fixture_text("%s,%s,%s,%s,%s", cluster_address(cluster, 0), cluster_address(cluster, 1),
-                        cluster_address(cluster, 2), cluster_address(cluster, 3), cluster_address(cluster, 4));
-}
-
 static unsigned count_broken(const struct attack *attack, uint32_t guard)
 {
+    const char *asked = getenv("REDLOCK_ATTACKS");
+    unsigned trials = asked ? (unsigned)strtoul(asked, NULL, 10) : DEFAULT_TRIALS, broken = 0;
     struct cluster *cluster = real_cluster(HELD_NODES + 1, NULL);
-    char *nodes = first_nodes(cluster);
-    redlock_options options = held_options(attack->ttl_ms, guard);
-    unsigned broken = 0;
-
+    char *nodes = fixture_text("%s", cluster_nodes_string(cluster));
+    redlock_options options = held_options(attack->slow ? FAILOVER_TTL_MS : TTL_MS, guard);
+    *strrchr(nodes, ',') = '\0'; /* all but the spare */
     if (guard)
-        options.max_ttl_ms = attack->ttl_ms;
+        options.max_ttl_ms = options.ttl_ms;
     is_guarded = guard;
     struct face *holder = held_open(BLOCKING_FACE, nodes, &options);
-    for (unsigned i = 0; i < trials() && (broken == 0 || getenv("REDLOCK_ATTACKS") != NULL); i++)
+    for (unsigned i = 0; i < trials && (broken == 0 || asked); i++)
         broken += breaks(attack, cluster, holder, nodes, &options, i);
-    if (getenv("REDLOCK_ATTACKS") != NULL)
-        printf("%s, guard %s: %u of %u trials gave two holders\n", attack->name, guard ? "on" : "off", broken,
-               trials());
+    if (asked)
+        printf("%s, guard %s: %u of %u trials gave two holders\n", attack->name, guard ? "on" : "off", broken, trials);
     ck_assert(face_wait_all_ready(holder)); /* the client may have seen a replica, and may still have an undo for it */
     held_close(holder);
     cluster_flush_all(cluster);
@@ -392,7 +296,6 @@ int main(void)
 {
     Suite *suite = suite_create("real_attack");
     TCase *guarded = real_bare_case(suite, "guarded"), *unguarded = real_bare_case(suite, "unguarded");
-
     tcase_set_timeout(guarded, 3600);
     tcase_set_timeout(unguarded, 3600);
     real_add_long_test(guarded, no_attack_gives_a_second_holder, ATTACKS);

@@ -32,8 +32,8 @@ static atomic_uint writes, reads;
 static bool is_eventfd(int descriptor)
 {
     char path[64], target[64] = "";
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", descriptor);
-    return readlink(path, target, sizeof(target) - 1) > 0 && strstr(target, "[eventfd]") != NULL;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+    return readlink(path, target, sizeof target - 1) > 0 && strstr(target, "[eventfd]");
 }
 
 ssize_t __wrap_write(int descriptor, const void *bytes, size_t size)
@@ -74,10 +74,9 @@ static void on_acquired(redlock_client *unused, redlock_lock *lock, const redloc
 static void start_next(void)
 {
     char name[64];
-
     if (started == operations)
         return;
-    snprintf(name, sizeof(name), "%s%u", real_key("batch"), started);
+    snprintf(name, sizeof name, "%s%u", real_key("batch"), started);
     started += 2;
     ck_assert_int_eq(redlock_acquire_async(client, name, NULL, on_acquired, NULL), REDLOCK_OK);
 }
@@ -95,26 +94,23 @@ START_TEST(operations_share_their_wake_ups)
 {
     const char *given = getenv("REDLOCK_OPERATIONS");
     redlock_options options = face_options();
-
     uv_default_loop();
     real_note_descriptors(); /* libuv keeps a pipe for signals */
-    operations = given != NULL ? (unsigned)atoi(given) / 2 * 2 : OPERATIONS;
+    operations = given ? (unsigned)atoi(given) / 2 * 2 : OPERATIONS;
     started = ended = 0;
     real_status(redlock_connect(deployment_nodes(real_nodes), &options, &client, &result), REDLOCK_OK, &result);
     real_status(redlock_ready(client, REAL_SOON_MS, &result), REDLOCK_OK, &result);
     ck_assert_int_eq(uv_poll_init(uv_default_loop(), &completions, redlock_descriptor(client)), 0);
     ck_assert_int_eq(uv_poll_start(&completions, UV_READABLE, on_readable), 0);
-    atomic_store(&writes, 0);
-    atomic_store(&reads, 0);
+    writes = reads = 0;
     for (unsigned i = 0; i < IN_FLIGHT; i++)
         start_next();
     uv_run(uv_default_loop(), UV_RUN_DEFAULT);
-    unsigned written = atomic_load(&writes), got = atomic_load(&reads);
     ck_assert_uint_eq(ended, operations);
-    printf("%u operations: %u writes and %u reads of eventfds\n", operations, written, got);
-    ck_assert_uint_gt(written, 0); /* the wrappers count */
-    ck_assert_uint_le(written, operations / PER_BATCH);
-    ck_assert_uint_le(got, operations / PER_BATCH);
+    printf("%u operations: %u writes and %u reads of eventfds\n", operations, writes, reads);
+    ck_assert_uint_gt(writes, 0); /* the wrappers count */
+    ck_assert_uint_le(writes, operations / PER_BATCH);
+    ck_assert_uint_le(reads, operations / PER_BATCH);
     uv_close((uv_handle_t *)&completions, NULL);
     uv_run(uv_default_loop(), UV_RUN_DEFAULT);
     uv_loop_close(uv_default_loop());
@@ -125,8 +121,6 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("batch");
-    TCase *tcase = real_shared_case(suite, "batch");
-
-    tcase_add_test(tcase, operations_share_their_wake_ups);
+    tcase_add_test(real_shared_case(suite, "batch"), operations_share_their_wake_ups);
     return real_run(suite, false);
 }

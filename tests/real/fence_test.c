@@ -8,7 +8,6 @@
 #include "src/node/script.h"
 #include "support/clock.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +17,8 @@
 
 enum { TTL_MS = 20000, DAY_MS = 86400000 };
 
-static const uint64_t day_us = UINT64_C(86400000000);
+static const uint64_t second_us = 1000000;
+static const int64_t hour_us = INT64_C(3600000000);
 static redlock_result result;
 static struct cluster *cluster;
 
@@ -28,7 +28,6 @@ static _Atomic int64_t ahead_us;
 uint64_t rl_wall_us(void)
 {
     struct timespec wall;
-
     clock_gettime(CLOCK_REALTIME, &wall);
     return (uint64_t)((int64_t)wall.tv_sec * 1000000 + wall.tv_nsec / 1000 + atomic_load(&ahead_us));
 }
@@ -41,40 +40,26 @@ static uint64_t true_us(void)
 static redlock_acquire_options fenced(void)
 {
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-
     options.fence = 1;
     return options;
 }
 
-static struct face *open_with(int i, const redlock_options *options)
+static struct face *open_another(int i)
 {
-    return held_open_trusted(face_of(i), cluster_nodes_string(cluster), options);
-}
-
-/* Options for nodes that all reply, with timeouts for a slow machine. */
-static redlock_options patient(void)
-{
-    redlock_options options = face_options();
-
-    options.ttl_ms = TTL_MS;
-    options.guard = 0;
-    return options;
+    return held_open_patient(i, cluster, TTL_MS, 0);
 }
 
 static struct face *open_face(int i)
 {
-    const redlock_options options = patient();
-
     atomic_store(&ahead_us, 0);
     cluster = real_cluster(HELD_NODES, NULL);
-    return open_with(i, &options);
+    return open_another(i);
 }
 
 static redlock_lock *take(struct face *face)
 {
     const redlock_acquire_options options = fenced();
     redlock_lock *lock;
-
     real_status(face_acquire(face, KEY, &options, &lock, &result), REDLOCK_OK, &result);
     ck_assert_uint_eq(result.fence, redlock_lock_fence(lock));
     ck_assert_uint_gt(result.fence, 0);
@@ -86,7 +71,6 @@ static uint64_t draw(struct face *face)
 {
     redlock_lock *lock = take(face);
     uint64_t token = redlock_lock_fence(lock);
-
     held_release(face, &lock);
     return token;
 }
@@ -94,16 +78,14 @@ static uint64_t draw(struct face *face)
 static uint64_t record_on(size_t node)
 {
     char reply[64];
-
-    ck_assert(cluster_command(cluster, node, reply, sizeof(reply), "GET", RECORD, NULL));
+    ck_assert(cluster_command(cluster, node, reply, sizeof reply, "GET", RECORD, NULL));
     return strtoull(reply[0] == '"' ? reply + 1 : reply, NULL, 10);
 }
 
 static void set_record(size_t node, uint64_t record)
 {
     char number[24];
-
-    snprintf(number, sizeof(number), "%llu", (unsigned long long)record);
+    snprintf(number, sizeof number, "%llu", (unsigned long long)record);
     ck_assert(cluster_command(cluster, node, NULL, 0, "SET", RECORD, number, NULL));
 }
 
@@ -124,19 +106,24 @@ static void await_everywhere(struct face *face, uint64_t token)
 
 /* --- Properties of a token --- */
 
-START_TEST(each_acquisition_has_a_larger_one)
+/* Three clients whose clocks are set again and again, to a time from ten hours behind to ten hours ahead. */
+START_TEST(each_acquisition_has_a_larger_one_whatever_the_clocks_show)
 {
-    struct face *face = open_face(_i);
+    struct face *faces[3] = {open_face(_i), open_another(_i), open_another(_i)};
+    int64_t clocks[3] = {0};
+    unsigned seed = 1;
     uint64_t before = 0;
-
-    for (int i = 0; i < 50; i++) {
-        uint64_t token = draw(face);
+    for (int i = 0; i < 150; i++) {
+        unsigned client = (unsigned)rand_r(&seed) % 3;
+        if (i % 10 == 0)
+            clocks[client] = (rand_r(&seed) % 20001 - 10000) * (hour_us / 1000);
+        atomic_store(&ahead_us, clocks[client]);
+        uint64_t token = draw(faces[client]);
         ck_assert_uint_gt(token, before);
         before = token;
     }
-    ck_assert_uint_le(before, true_us() + 1000000);
-    ck_assert_uint_ge(before, true_us() - 600 * UINT64_C(1000000));
-    held_close(face);
+    for (size_t i = 0; i < 3; i++)
+        held_close(faces[i]);
 }
 END_TEST
 
@@ -144,7 +131,6 @@ START_TEST(a_lock_without_the_option_has_none)
 {
     struct face *face = open_face(_i);
     redlock_lock *lock = held_acquire(face, KEY, NULL);
-
     ck_assert_uint_eq(redlock_lock_fence(lock), 0);
     ck_assert_uint_eq(redlock_lock_fence(NULL), 0);
     held_release(face, &lock);
@@ -157,12 +143,11 @@ END_TEST
 START_TEST(every_node_remembers_it_for_as_long_as_the_option_says)
 {
     static const uint32_t lives[] = {DAY_MS, 5000, 0};
-    redlock_options options = patient();
-
+    redlock_options options = face_options();
     cluster = real_cluster(HELD_NODES, NULL);
     for (size_t life = 0; life < 3; life++) {
         options.fence_ttl_ms = lives[life];
-        struct face *face = open_with(_i, &options);
+        struct face *face = held_open_trusted(face_of(_i), cluster_nodes_string(cluster), &options);
         await_everywhere(face, draw(face));
         for (size_t i = 0; i < HELD_NODES; i++) {
             long long left = cluster_integer(cluster, i, "PTTL", RECORD, NULL);
@@ -181,7 +166,6 @@ START_TEST(bad_options_are_refused)
     redlock_options options = face_options();
     redlock_client *client;
     redlock_lock *lock;
-
     acquire.fence = 2;
     real_status(face_acquire(face, KEY, &acquire, &lock, &result), REDLOCK_INVALID, &result);
     ck_assert_ptr_nonnull(strstr(result.text, "fence is 2"));
@@ -200,95 +184,43 @@ END_TEST
 START_TEST(clocks_apart_cost_no_round_trip)
 {
     enum { TURNS = 2000 };
-    struct face *faces[2];
+    struct face *faces[2] = {open_face(_i), open_another(_i)};
     uint64_t before = 0;
     unsigned rounds = 0;
-
-    faces[0] = open_face(_i);
-    redlock_options options = patient();
-    faces[1] = open_with(_i, &options);
     for (int turn = 0; turn < TURNS; turn++) {
         atomic_store(&ahead_us, turn % 2 ? -500000 : 0);
-        redlock_lock *lock = take(faces[turn % 2]);
+        uint64_t token = draw(faces[turn % 2]);
         rounds += result.attempts;
-        ck_assert_uint_gt(redlock_lock_fence(lock), before);
-        before = redlock_lock_fence(lock);
-        held_release(faces[turn % 2], &lock);
+        ck_assert_uint_gt(token, before);
+        before = token;
     }
     ck_assert_msg(rounds <= TURNS + TURNS / 20, "%u rounds for %d locks", rounds, TURNS);
+    ck_assert_uint_le(before, true_us() + second_us);
+    ck_assert_uint_ge(before, true_us() - 600 * second_us);
     held_close(faces[0]);
     held_close(faces[1]);
 }
 END_TEST
 
-START_TEST(a_record_ahead_of_us_is_gone_beyond_in_a_second_round)
+/* _i 0: the clock is days ahead of the nodes', 1: behind a record. */
+START_TEST(a_clock_that_is_days_off_gets_no_token)
 {
     struct face *face = open_face(_i);
-    uint64_t record = true_us() + 3600 * UINT64_C(1000000);
-
-    for (size_t i = 0; i < HELD_NODES; i++)
-        set_record(i, record);
-    redlock_lock *lock = take(face);
-    ck_assert_uint_eq(result.attempts, 2);
-    ck_assert_uint_gt(redlock_lock_fence(lock), record);
-    ck_assert_int_gt(redlock_validity_ms(lock), TTL_MS / 2);
-    held_release(face, &lock);
-    lock = take(face);
-    ck_assert_uint_eq(result.attempts, 1); /* the client knows the record now */
-    held_release(face, &lock);
-    held_close(face);
-}
-END_TEST
-
-static void refuse_clock(struct face *face)
-{
     redlock_acquire_options options = fenced();
     redlock_lock *lock;
-
+    if (_i == 1)
+        draw(face);
+    held_close(face);
+    atomic_store(&ahead_us, (_i == 0 ? 48 : -48) * hour_us);
+    face = open_another(_i);
     options.wait_ms = REDLOCK_FOREVER; /* waiting does not help, so the error is returned at once */
     real_status(face_acquire(face, KEY, &options, &lock, &result), REDLOCK_CLOCK, &result);
     ck_assert_ptr_null(lock);
     ck_assert_uint_ge(result.refused, HELD_QUORUM);
     ck_assert_ptr_nonnull(strstr(redlock_result_text(&result), "day"));
     ck_assert(real_nothing_left(face));
-}
-
-START_TEST(a_clock_that_is_days_ahead_gets_no_token)
-{
-    struct face *face = open_face(_i);
-
-    atomic_store(&ahead_us, (int64_t)(2 * day_us));
-    refuse_clock(face);
-    for (size_t i = 0; i < HELD_NODES; i++)
+    for (size_t i = 0; i < HELD_NODES && _i == 0; i++)
         ck_assert_int_eq(cluster_integer(cluster, i, "EXISTS", RECORD, NULL), 0);
-    held_close(face);
-}
-END_TEST
-
-START_TEST(a_clock_that_is_days_behind_gets_no_token)
-{
-    struct face *face = open_face(_i);
-
-    draw(face);
-    held_close(face);
-    atomic_store(&ahead_us, -(int64_t)(2 * day_us));
-    redlock_options options = patient();
-    face = open_with(_i, &options);
-    refuse_clock(face);
-    held_close(face);
-    atomic_store(&ahead_us, 0);
-}
-END_TEST
-
-START_TEST(a_minority_with_mad_records_is_no_matter)
-{
-    struct face *face = open_face(_i);
-    uint64_t mad = true_us() + 30 * day_us;
-
-    set_record(0, mad);
-    set_record(1, mad);
-    for (int i = 0; i < 20; i++)
-        ck_assert_uint_lt(draw(face), true_us() + 1000000);
     held_close(face);
 }
 END_TEST
@@ -298,18 +230,17 @@ END_TEST
 START_TEST(a_minority_with_mad_records_is_not_followed_in_a_second_round)
 {
     struct face *face = open_face(_i);
-    uint64_t mad = true_us() + 30 * day_us, record = true_us() + 3600 * UINT64_C(1000000);
-
+    uint64_t mad = true_us() + 30 * 24 * 3600 * second_us, record = true_us() + 3600 * second_us;
     for (size_t i = 0; i < HELD_NODES; i++)
         set_record(i, i < 2 ? mad : record);
     for (int i = 0; i < 20; i++) {
         uint64_t token = draw(face);
+        ck_assert_uint_ge(result.attempts, 2);
         ck_assert_uint_gt(token, record);
-        ck_assert_uint_lt(token, record + 60 * UINT64_C(1000000));
-        set_record(2, token + 10 * UINT64_C(1000000)); /* the next acquire needs a second round, too */
-        set_record(3, token + 10 * UINT64_C(1000000));
-        set_record(4, token + 10 * UINT64_C(1000000));
-        record = token + 10 * UINT64_C(1000000);
+        ck_assert_uint_lt(token, record + 60 * second_us);
+        record = token + 10 * second_us; /* the next acquire needs a second round, too */
+        for (size_t node = 2; node < HELD_NODES; node++)
+            set_record(node, record);
     }
     held_close(face);
 }
@@ -323,7 +254,6 @@ START_TEST(what_is_done_with_the_lock_leaves_it_and_tells_it)
     redlock_lock *lock = take(face), *again;
     redlock_acquire_options options = fenced();
     uint64_t token = redlock_lock_fence(lock);
-
     options.owner = &options;
     await_everywhere(face, token);
     for (size_t i = 0; i < 2; i++)
@@ -334,7 +264,6 @@ START_TEST(what_is_done_with_the_lock_leaves_it_and_tells_it)
         cluster_integer(cluster, i, "DEL", RECORD, NULL);
     held_release(face, &lock);
     await_everywhere(face, token);
-
     lock = held_acquire(face, KEY, &options);
     again = held_acquire(face, KEY, &options);
     ck_assert_uint_gt(redlock_lock_fence(lock), token);
@@ -349,10 +278,9 @@ START_TEST(renewal_and_healing_tell_it)
 {
     enum { SHORT_MS = 3000 }; /* a busy machine may delay a renewal, but not by most of this ttl */
     redlock_options options = held_options(SHORT_MS, 0);
-
     cluster = real_cluster(HELD_NODES, NULL);
     options.max_ttl_ms = 60000;
-    struct face *face = open_with(_i, &options);
+    struct face *face = held_open_trusted(face_of(_i), cluster_nodes_string(cluster), &options);
     redlock_lock *lock = take(face);
     uint64_t token = redlock_lock_fence(lock);
     await_everywhere(face, token);
@@ -374,15 +302,14 @@ START_TEST(healing_does_not_prolong_readers)
 {
     enum { READERS_MS = 20000 };
     char reply[64];
-
     cluster = real_cluster(1, NULL);
     cluster_integer(cluster, 0, "ZADD", KEY, "9999999999999", "reader", NULL);
     cluster_integer(cluster, 0, "PEXPIRE", KEY, "20000", NULL);
     if (_i == 0)
-        cluster_command(cluster, 0, reply, sizeof(reply), "EVAL", rl_scripts[RL_SCRIPT_KEEP].text, "1", KEY, "heal",
-                        "1", "token", "60000", "1000000", "0", "exclusive", NULL);
+        cluster_command(cluster, 0, reply, sizeof reply, "EVAL", rl_scripts[RL_SCRIPT_KEEP].text, "1", KEY, "heal", "1",
+                        "token", "60000", "1000000", "0", "exclusive", NULL);
     else
-        cluster_command(cluster, 0, reply, sizeof(reply), "EVAL", rl_scripts[RL_SCRIPT_HEAL].text, "1", KEY, "token",
+        cluster_command(cluster, 0, reply, sizeof reply, "EVAL", rl_scripts[RL_SCRIPT_HEAL].text, "1", KEY, "token",
                         "60000", NULL);
     ck_assert_str_eq(reply, _i == 0 ? "-1" : "0");
     ck_assert_int_le(cluster_integer(cluster, 0, "PTTL", KEY, NULL), READERS_MS);
@@ -397,107 +324,18 @@ START_TEST(an_owner_may_ask_for_one_later)
     struct face *face = open_face(_i);
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
     uint64_t before = draw(face);
-
     options.owner = &options;
     redlock_lock *lock = held_acquire(face, KEY, &options), *again;
     for (size_t i = 0; i < HELD_NODES; i++)
-        set_record(i, before + 3600 * UINT64_C(1000000));
+        set_record(i, before + 3600 * second_us);
     options.fence = 1;
     real_status(face_acquire(face, KEY, &options, &again, &result), REDLOCK_OK, &result);
     ck_assert_uint_eq(result.attempts, 2);
-    ck_assert_uint_gt(result.fence, before + 3600 * UINT64_C(1000000));
+    ck_assert_uint_gt(result.fence, before + 3600 * second_us);
     ck_assert_uint_eq(redlock_lock_fence(lock), result.fence);
     ck_assert_str_eq(redlock_lock_token(lock), redlock_lock_token(again));
     await_everywhere(face, result.fence);
     held_release(face, &again);
-    held_release(face, &lock);
-    held_close(face);
-}
-END_TEST
-
-START_TEST(servers_that_forgot_the_scripts_are_told_them)
-{
-    struct face *face = open_face(_i);
-    redlock_lock *lock;
-
-    for (int i = 0; i < 3; i++) {
-        for (size_t node = 0; node < HELD_NODES; node++)
-            ck_assert(cluster_command(cluster, node, NULL, 0, "SCRIPT", "FLUSH", NULL));
-        if (i == 0)
-            lock = take(face);
-        else if (i == 1)
-            real_status(face_extend(face, lock, 0, &result), REDLOCK_OK, &result);
-        else
-            held_release(face, &lock);
-    }
-    held_close(face);
-}
-END_TEST
-
-/* --- With other clients --- */
-
-struct waiter {
-    redlock_client *client;
-    uint64_t token;
-    int status;
-};
-
-static void *wait_for_it(void *arg)
-{
-    struct waiter *waiter = arg;
-    redlock_acquire_options options = fenced();
-    redlock_lock *lock;
-
-    options.wait_ms = REAL_SOON_MS;
-    waiter->status = redlock_acquire(waiter->client, KEY, &options, &lock, NULL);
-    waiter->token = redlock_lock_fence(lock);
-    if (lock != NULL)
-        waiter->status = redlock_release(&lock, NULL);
-    return NULL;
-}
-
-START_TEST(a_waiter_gets_the_next_one)
-{
-    struct face *holder = open_face(BLOCKING_FACE), *other;
-    const redlock_options options = patient();
-    pthread_t thread;
-
-    other = open_with(BLOCKING_FACE, &options);
-    struct waiter waiter = {.client = face_client(other)};
-    for (int i = 0; i < 20; i++) {
-        redlock_lock *lock = take(holder);
-        uint64_t token = redlock_lock_fence(lock);
-        ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_it, &waiter), 0);
-        face_idle(holder, 20);
-        held_release(holder, &lock);
-        ck_assert_int_eq(pthread_join(thread, NULL), 0);
-        ck_assert_int_eq(waiter.status, REDLOCK_OK);
-        ck_assert_uint_gt(waiter.token, token);
-    }
-    held_close(other);
-    held_close(holder);
-}
-END_TEST
-
-/* A plain SET by a client that uses no tokens excludes the library's clients, and the other way round. */
-START_TEST(plain_holders_and_fenced_ones_exclude_each_other)
-{
-    struct face *face = open_face(_i);
-    const redlock_acquire_options options = fenced();
-    redlock_lock *lock;
-
-    for (size_t i = 0; i < HELD_QUORUM; i++)
-        ck_assert(cluster_command(cluster, i, NULL, 0, "SET", KEY, "theirs", "NX", "PX", "60000", NULL));
-    real_status(face_acquire(face, KEY, &options, &lock, &result), REDLOCK_HELD, &result);
-    for (size_t i = 0; i < HELD_QUORUM; i++)
-        cluster_integer(cluster, i, "DEL", KEY, NULL);
-    lock = take(face);
-    held_everywhere(face, cluster, KEY, lock);
-    for (size_t i = 0; i < HELD_NODES; i++) {
-        char reply[64];
-        ck_assert(cluster_command(cluster, i, reply, sizeof(reply), "SET", KEY, "theirs", "NX", "PX", "60000", NULL));
-        ck_assert_ptr_null(strstr(reply, "OK"));
-    }
     held_release(face, &lock);
     held_close(face);
 }
@@ -509,24 +347,16 @@ int main(void)
     TCase *token = real_bare_case(suite, "token");
     TCase *clocks = real_bare_case(suite, "clocks");
     TCase *life = real_bare_case(suite, "life");
-    TCase *others = real_bare_case(suite, "others");
-
-    real_add_test(token, each_acquisition_has_a_larger_one);
+    real_add_test(token, each_acquisition_has_a_larger_one_whatever_the_clocks_show);
     real_add_test(token, a_lock_without_the_option_has_none);
     real_add_test(token, every_node_remembers_it_for_as_long_as_the_option_says);
     real_add_test(token, bad_options_are_refused);
     real_add_test(clocks, clocks_apart_cost_no_round_trip);
-    real_add_test(clocks, a_record_ahead_of_us_is_gone_beyond_in_a_second_round);
-    real_add_test(clocks, a_clock_that_is_days_ahead_gets_no_token);
-    real_add_test(clocks, a_clock_that_is_days_behind_gets_no_token);
-    real_add_test(clocks, a_minority_with_mad_records_is_no_matter);
+    tcase_add_loop_test(clocks, a_clock_that_is_days_off_gets_no_token, 0, 2);
     real_add_test(clocks, a_minority_with_mad_records_is_not_followed_in_a_second_round);
     real_add_test(life, what_is_done_with_the_lock_leaves_it_and_tells_it);
     real_add_test(life, renewal_and_healing_tell_it);
     tcase_add_loop_test(life, healing_does_not_prolong_readers, 0, 2);
     real_add_test(life, an_owner_may_ask_for_one_later);
-    real_add_test(life, servers_that_forgot_the_scripts_are_told_them);
-    tcase_add_test(others, a_waiter_gets_the_next_one);
-    real_add_test(others, plain_holders_and_fenced_ones_exclude_each_other);
     return real_run(suite, true);
 }

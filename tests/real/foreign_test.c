@@ -23,7 +23,6 @@ static struct cluster *cluster;
 static void sleep_ms(unsigned ms)
 {
     struct timespec pause = test_timespec((uint64_t)ms * MS);
-
     nanosleep(&pause, NULL);
 }
 
@@ -32,7 +31,6 @@ static redlock_client *open_client(void)
     redlock_options options = face_options();
     redlock_client *client;
     redlock_result result;
-
     options.node_timeout_ms = 250;
     real_status(redlock_connect(cluster_nodes_string(cluster), &options, &client, &result), REDLOCK_OK, &result);
     return client;
@@ -60,7 +58,6 @@ static void foreigner_release(struct foreigner *foreigner)
 {
     static const char compare_and_delete[] = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', "
                                              "KEYS[1]) else return 0 end";
-
     for (size_t i = 0; i < NODES; i++)
         raw_client_say(foreigner->node[i], "EVAL", compare_and_delete, "1", KEY, foreigner->token, NULL);
     for (size_t i = 0; i < NODES; i++)
@@ -70,8 +67,7 @@ static void foreigner_release(struct foreigner *foreigner)
 static bool foreigner_try(struct foreigner *foreigner)
 {
     unsigned granted = 0;
-
-    snprintf(foreigner->token, sizeof(foreigner->token), "%c-%u", foreigner->name, foreigner->tries++);
+    snprintf(foreigner->token, sizeof foreigner->token, "%c-%u", foreigner->name, foreigner->tries++);
     for (size_t i = 0; i < NODES; i++)
         raw_client_say(foreigner->node[i], "SET", KEY, foreigner->token, "NX", "PX", "10000", NULL);
     for (size_t i = 0; i < NODES; i++)
@@ -85,7 +81,6 @@ static bool foreigner_try(struct foreigner *foreigner)
 /* --- One holder --- */
 
 struct waiter {
-    pthread_t thread;
     redlock_client *client;
     redlock_acquire_options options;
     uint64_t began_ns;
@@ -96,7 +91,6 @@ static void *wait_for_it(void *arg)
 {
     struct waiter *waiter = arg;
     redlock_lock *lock;
-
     waiter->began_ns = test_now_ns();
     waiter->status = redlock_acquire(waiter->client, KEY, &waiter->options, &lock, NULL);
     if (waiter->status == REDLOCK_OK)
@@ -110,23 +104,22 @@ static bool is_queued(void *arg)
     return cluster_integer(cluster, 0, "ZCARD", QUEUE, NULL) == 1;
 }
 
-/* The waiter waits for 300 ms. The holder releases 20 ms after the waiter was queued. Returns false if this machine was
- * so late that the trial is invalid. */
-static bool wait_behind(struct foreigner *holder, redlock_client *client, bool fair, int *status)
+/* The waiter waits for 300 ms. The holder releases 20 ms after the waiter was queued. Returns the waiter's status, or OK
+ * if this machine was so late that the trial is invalid. */
+static int wait_behind(struct foreigner *holder, redlock_client *client, bool fair)
 {
     struct waiter waiter = {.client = client, .options = REDLOCK_ACQUIRE_OPTIONS_INIT};
-
+    pthread_t thread;
     waiter.options.wait_ms = 300;
     waiter.options.fair = fair;
     ck_assert(foreigner_try(holder));
-    ck_assert_int_eq(pthread_create(&waiter.thread, NULL, wait_for_it, &waiter), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_it, &waiter), 0);
     ck_assert(wait_until(is_queued, NULL, REAL_SOON_MS));
     sleep_ms(20);
     foreigner_release(holder);
     uint64_t released_ns = test_now_ns();
-    pthread_join(waiter.thread, NULL);
-    *status = waiter.status;
-    return waiter.status == REDLOCK_OK || released_ns - waiter.began_ns < 150 * (uint64_t)MS;
+    pthread_join(thread, NULL);
+    return released_ns - waiter.began_ns < 150 * (uint64_t)MS ? waiter.status : REDLOCK_OK;
 }
 
 /* _i 1: fair. Each trial has a new client, because a waiter of a client that has waited before is queued before its
@@ -134,15 +127,14 @@ static bool wait_behind(struct foreigner *holder, redlock_client *client, bool f
 START_TEST(waiter_finds_a_foreign_lock_free_before_its_deadline)
 {
     const char *given = getenv("REDLOCK_TRIALS");
-    int trials = given != NULL ? atoi(given) : 10, status = REDLOCK_OK;
+    int trials = given ? atoi(given) : 10;
     struct foreigner holder = {0};
-
     cluster = real_cluster(NODES, NULL);
     connect_foreigner(&holder, 'a');
     for (int trial = 0; trial < trials; trial++) {
         redlock_client *client = open_client();
-        if (wait_behind(&holder, client, _i, &status))
-            ck_assert_msg(status == REDLOCK_OK, "trial %d: %s", trial, redlock_status_name(status));
+        int status = wait_behind(&holder, client, _i);
+        ck_assert_msg(status == REDLOCK_OK, "trial %d: %s", trial, redlock_status_name(status));
         redlock_close(&client, NULL);
     }
 }
@@ -152,62 +144,43 @@ END_TEST
 
 enum { RIVALS = 4, RETRY_MS = 5, HOLD_MS = 2, CONTEST_MS = 2000 };
 
-struct contest {
-    atomic_bool over;
-    atomic_int inside;
-    atomic_int overlaps;
-};
-
-static struct contest contest;
-
-static void hold_it(void)
-{
-    if (atomic_fetch_add(&contest.inside, 1) != 0)
-        atomic_fetch_add(&contest.overlaps, 1);
-    sleep_ms(HOLD_MS);
-    atomic_fetch_sub(&contest.inside, 1);
-}
+static atomic_bool over;
+static atomic_int inside, overlaps;
 
 struct rival {
     pthread_t thread;
     struct foreigner foreigner;
-    redlock_client *client; /* one of our clients */
+    redlock_client *client; /* of ours; NULL: the foreigner competes */
+    redlock_lock *lock;
     unsigned turns;
     uint64_t longest_ns;
-    int failed;
+    bool failed;
 };
+
+static bool get(struct rival *rival)
+{
+    if (!rival->client)
+        return foreigner_try(&rival->foreigner);
+    uint64_t began = test_now_ns();
+    int status = redlock_acquire(rival->client, KEY, REDLOCK_WAIT_MS(REAL_SOON_MS), &rival->lock, NULL);
+    uint64_t took = test_now_ns() - began;
+    rival->longest_ns = took > rival->longest_ns ? took : rival->longest_ns;
+    rival->failed = rival->failed || status != REDLOCK_OK;
+    return status == REDLOCK_OK;
+}
 
 static void *compete(void *arg)
 {
     struct rival *rival = arg;
-
-    while (!atomic_load(&contest.over)) {
-        if (foreigner_try(&rival->foreigner)) {
-            hold_it();
-            foreigner_release(&rival->foreigner);
-            rival->turns++;
-        }
-        sleep_ms(RETRY_MS);
-    }
-    return NULL;
-}
-
-static void *compete_as_ours(void *arg)
-{
-    struct rival *rival = arg;
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-
-    options.wait_ms = REAL_SOON_MS;
-    while (!atomic_load(&contest.over)) {
-        redlock_lock *lock;
-        uint64_t began = test_now_ns();
-        int status = redlock_acquire(rival->client, KEY, &options, &lock, NULL);
-        uint64_t took = test_now_ns() - began;
-        rival->longest_ns = took > rival->longest_ns ? took : rival->longest_ns;
-        rival->failed += status != REDLOCK_OK;
-        if (status == REDLOCK_OK) {
-            hold_it();
-            redlock_release(&lock, NULL);
+    while (!atomic_load(&over)) {
+        if (get(rival)) {
+            atomic_fetch_add(&overlaps, atomic_fetch_add(&inside, 1) != 0);
+            sleep_ms(HOLD_MS);
+            atomic_fetch_sub(&inside, 1);
+            if (rival->client)
+                redlock_release(&rival->lock, NULL);
+            else
+                foreigner_release(&rival->foreigner);
             rival->turns++;
         }
         sleep_ms(RETRY_MS);
@@ -221,28 +194,26 @@ struct outcome {
     uint64_t longest_ns; /* longest wait of our clients */
 };
 
-static struct outcome hold_contest(struct rival *theirs, struct rival *ours)
+static struct outcome hold_contest(struct rival *rivals)
 {
     struct outcome outcome = {0};
-
-    atomic_store(&contest.over, false);
-    for (int i = 0; i < RIVALS; i++) {
-        ck_assert_int_eq(pthread_create(&theirs[i].thread, NULL, compete, &theirs[i]), 0);
-        ck_assert_int_eq(pthread_create(&ours[i].thread, NULL, compete_as_ours, &ours[i]), 0);
+    atomic_store(&over, false);
+    for (int i = 0; i < 2 * RIVALS; i++) {
+        rivals[i].turns = 0;
+        rivals[i].longest_ns = 0;
+        ck_assert_int_eq(pthread_create(&rivals[i].thread, NULL, compete, &rivals[i]), 0);
     }
     sleep_ms(CONTEST_MS);
-    atomic_store(&contest.over, true);
-    for (int i = 0; i < RIVALS; i++) {
-        pthread_join(theirs[i].thread, NULL);
-        pthread_join(ours[i].thread, NULL);
-        ck_assert_int_eq(ours[i].failed, 0);
-        outcome.all += theirs[i].turns + ours[i].turns;
-        outcome.ours += ours[i].turns;
-        outcome.longest_ns = ours[i].longest_ns > outcome.longest_ns ? ours[i].longest_ns : outcome.longest_ns;
-        theirs[i].turns = ours[i].turns = 0;
-        ours[i].longest_ns = 0;
+    atomic_store(&over, true);
+    for (int i = 0; i < 2 * RIVALS; i++) {
+        const struct rival *rival = &rivals[i];
+        pthread_join(rival->thread, NULL);
+        ck_assert(!rival->failed);
+        outcome.all += rival->turns;
+        outcome.ours += rival->client ? rival->turns : 0;
+        outcome.longest_ns = rival->longest_ns > outcome.longest_ns ? rival->longest_ns : outcome.longest_ns;
     }
-    ck_assert_int_eq(atomic_load(&contest.overlaps), 0);
+    ck_assert_int_eq(atomic_load(&overlaps), 0);
     return outcome;
 }
 
@@ -254,35 +225,26 @@ static bool is_good(const struct outcome *outcome)
 /* A busy machine may spoil some of the contests; a defect spoils all of them. */
 START_TEST(waiters_have_their_share_beside_clients_that_retry)
 {
-    struct rival theirs[RIVALS] = {0}, ours[RIVALS] = {0};
+    struct rival rivals[2 * RIVALS] = {0};
     struct outcome outcome = {0};
-
     cluster = real_cluster(NODES, NULL);
     for (int i = 0; i < RIVALS; i++)
-        connect_foreigner(&theirs[i].foreigner, (char)('a' + i));
-    for (int i = 0; i < RIVALS; i++)
-        ours[i].client = open_client();
+        connect_foreigner(&rivals[i].foreigner, (char)('a' + i));
+    for (int i = RIVALS; i < 2 * RIVALS; i++)
+        rivals[i].client = open_client();
     for (int run = 0; run < 5 && !is_good(&outcome); run++)
-        outcome = hold_contest(theirs, ours);
+        outcome = hold_contest(rivals);
     ck_assert_msg(is_good(&outcome), "%u of %u turns; one waited for %llu ms", outcome.ours, outcome.all,
                   (unsigned long long)(outcome.longest_ns / MS));
-    for (int i = 0; i < RIVALS; i++)
-        redlock_close(&ours[i].client, NULL);
+    for (int i = RIVALS; i < 2 * RIVALS; i++)
+        redlock_close(&rivals[i].client, NULL);
 }
 END_TEST
 
-static Suite *foreign_suite(void)
-{
-    Suite *suite = suite_create("foreign");
-    TCase *holders = real_bare_case(suite, "holders");
-    TCase *rivals = real_bare_case(suite, "rivals");
-
-    tcase_add_loop_test(holders, waiter_finds_a_foreign_lock_free_before_its_deadline, 0, 2);
-    tcase_add_test(rivals, waiters_have_their_share_beside_clients_that_retry);
-    return suite;
-}
-
 int main(void)
 {
-    return real_run(foreign_suite(), false);
+    Suite *suite = suite_create("foreign");
+    tcase_add_loop_test(real_bare_case(suite, "holders"), waiter_finds_a_foreign_lock_free_before_its_deadline, 0, 2);
+    tcase_add_test(real_bare_case(suite, "rivals"), waiters_have_their_share_beside_clients_that_retry);
+    return real_run(suite, false);
 }

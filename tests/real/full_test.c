@@ -12,6 +12,7 @@ enum { NODES = 3, TTL_MS = 3000 };
 
 static redlock_result result;
 static struct cluster *cluster;
+static const char key[] = real_key("full");
 
 static void set_limit(const char *maxmemory)
 {
@@ -19,49 +20,48 @@ static void set_limit(const char *maxmemory)
         ck_assert(cluster_command(cluster, i, NULL, 0, "CONFIG", "SET", "maxmemory", maxmemory, NULL));
 }
 
-static struct face *open_face(int i)
+static struct face *open_another(int i, uint32_t guard)
 {
-    redlock_options options = held_options(TTL_MS, 0);
-
-    cluster = real_cluster(NODES, NULL);
-    real_note_descriptors();
-    return face_open_ready(face_of(i), cluster_nodes_string(cluster), &options);
+    redlock_options options = held_options(TTL_MS, guard);
+    if (guard)
+        options.max_ttl_ms = 10 * TTL_MS;
+    return held_open_trusted(face_of(i), cluster_nodes_string(cluster), &options);
 }
+
+static struct face *open_face(int i, uint32_t guard)
+{
+    cluster = real_cluster(NODES, NULL);
+    return open_another(i, guard);
+}
+
+static const redlock_name also = {real_key("full-too"), 0};
 
 /* The kinds of locks, each with a different script. */
-static redlock_acquire_options kind(int i)
-{
-    static const redlock_name also = {real_key("full-too"), 0};
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-
-    options.wait_ms = REAL_SOON_MS;
-    options.fence = i == 1 || i == 4;
-    options.shared = i == 2;
-    if (i == 3 || i == 4) {
-        options.also = &also;
-        options.also_count = 1;
-    }
-    options.permits = i == 5 ? 3 : 0;
-    return options;
-}
-enum { KINDS = 6 };
+static const redlock_acquire_options kinds[] = {
+    REDLOCK_ACQUIRE_OPTIONS_INIT,
+    {.struct_size = sizeof(redlock_acquire_options), .fence = 1},
+    {.struct_size = sizeof(redlock_acquire_options), .shared = 1},
+    {.struct_size = sizeof(redlock_acquire_options), .also = &also, .also_count = 1},
+    {.struct_size = sizeof(redlock_acquire_options), .also = &also, .also_count = 1, .fence = 1},
+    {.struct_size = sizeof(redlock_acquire_options), .permits = 3},
+};
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 static bool is_renewed(void *arg)
 {
     redlock_statistics statistics;
-
     redlock_statistics_get(face_client(arg), &statistics);
     return statistics.renewed >= 2;
 }
 
 START_TEST(locks_on_full_nodes_are_renewed_and_released)
 {
-    struct face *face = open_face(_i);
-    redlock_acquire_options options = kind(_i);
+    struct face *face = open_face(_i, 0);
+    redlock_acquire_options options = kinds[_i];
     redlock_statistics statistics;
-    redlock_lock *lock, *other;
-
-    real_status(face_acquire(face, real_key("full"), &options, &lock, &result), REDLOCK_OK, &result);
+    redlock_lock *other;
+    options.wait_ms = REAL_SOON_MS;
+    redlock_lock *lock = held_acquire(face, key, &options);
     set_limit("1");
     ck_assert(face_wait(face, is_renewed, face, REAL_SOON_MS));
     redlock_statistics_get(face_client(face), &statistics);
@@ -70,11 +70,11 @@ START_TEST(locks_on_full_nodes_are_renewed_and_released)
     options.also_count = 0;
     real_status(face_acquire(face, real_key("other"), &options, &other, &result), REDLOCK_NO_QUORUM, &result);
     ck_assert_uint_ge(result.refused, NODES / 2 + 1);
-    real_status(face_release(face, &lock, &result), REDLOCK_OK, &result);
+    held_release(face, &lock);
     for (size_t i = 0; i < NODES; i++)
-        ck_assert_int_eq(cluster_integer(cluster, i, "EXISTS", real_key("full"), NULL), 0);
+        ck_assert_int_eq(cluster_integer(cluster, i, "EXISTS", key, NULL), 0);
     set_limit("0");
-    face_close(&face, NULL);
+    held_close(face);
 }
 END_TEST
 
@@ -83,7 +83,6 @@ END_TEST
 static bool is_refused(void *arg)
 {
     char statistics[16384];
-
     (void)arg;
     for (size_t i = 0; i < NODES; i++) {
         ck_assert(cluster_command(cluster, i, statistics, sizeof statistics, "INFO", "commandstats", NULL));
@@ -102,9 +101,7 @@ struct waiter {
 static void *wait_for_it(void *arg)
 {
     struct waiter *waiter = arg;
-
-    waiter->status =
-        redlock_acquire(waiter->client, real_key("full"), REDLOCK_WAIT_MS(REAL_SOON_MS), &waiter->lock, NULL);
+    waiter->status = redlock_acquire(waiter->client, key, REDLOCK_WAIT_MS(REAL_SOON_MS), &waiter->lock, NULL);
     return NULL;
 }
 
@@ -113,14 +110,11 @@ START_TEST(waiter_on_full_nodes_leaves_no_key_without_expiry)
 {
     static const char *const keys[] = {real_key("full") ":redlock:queue", real_key("full") ":redlock:alive",
                                        real_key("full") ":redlock:free"};
-    struct face *face = open_face(BLOCKING_FACE);
-    redlock_lock *lock = held_acquire(face, real_key("full"), NULL);
-    redlock_options options = held_options(TTL_MS, 0);
-    struct face *other = face_open_ready(BLOCKING_FACE, cluster_nodes_string(cluster), &options);
+    struct face *face = open_face(BLOCKING_FACE, 0), *other = open_another(BLOCKING_FACE, 0);
+    redlock_lock *lock = held_acquire(face, key, NULL);
     struct waiter waiter = {.client = face_client(other)};
     pthread_t thread;
-
-    held_everywhere(face, cluster, real_key("full"), lock);
+    held_everywhere(face, cluster, key, lock);
     set_limit("1");
     ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_it, &waiter), 0);
     ck_assert(face_wait(face, is_refused, NULL, REAL_SOON_MS));
@@ -139,43 +133,31 @@ END_TEST
 
 /* --- The marker --- */
 
-static unsigned full_nodes(struct face *face)
+static bool number_is_full(struct face *face, unsigned number)
 {
     unsigned full = 0;
-
     for (uint32_t i = 0; i < NODES; i++)
         full += (held_node_status(face, i).findings & REDLOCK_FINDING_FULL) != 0;
-    return full;
+    return full == number;
 }
 
 static bool are_all_full(void *face)
 {
-    return full_nodes(face) == NODES;
+    return number_is_full(face, NODES);
 }
 
 static bool is_none_full(void *face)
 {
-    return full_nodes(face) == 0;
-}
-
-static struct face *open_guarded(int i)
-{
-    redlock_options options = held_options(TTL_MS, 1);
-
-    options.max_ttl_ms = 10 * TTL_MS;
-    cluster = real_cluster(NODES, NULL);
-    real_note_descriptors();
-    return held_open_trusted(face_of(i), cluster_nodes_string(cluster), &options);
+    return number_is_full(face, 0);
 }
 
 static void assert_first_connections(struct face *face)
 {
     char text[65536], line[128];
-
     ck_assert_int_eq(redlock_metrics(face_client(face), text, sizeof text, NULL), REDLOCK_OK);
     for (size_t i = 0; i < NODES; i++) {
         snprintf(line, sizeof line, "redlock_node_connections_total{node=\"%s\"} 1\n", cluster_address(cluster, i));
-        ck_assert_msg(strstr(text, line) != NULL, "not '%s' in %s", line, text);
+        ck_assert_msg(strstr(text, line), "not '%s' in %s", line, text);
     }
 }
 
@@ -183,9 +165,8 @@ static void assert_first_connections(struct face *face)
  * it keeps its connection and renews held locks. */
 START_TEST(full_node_without_marker_grants_nothing_and_renews)
 {
-    struct face *face = open_guarded(_i);
-    redlock_lock *lock = held_acquire(face, real_key("full"), NULL), *other;
-
+    struct face *face = open_face(_i, 1);
+    redlock_lock *lock = held_acquire(face, key, NULL), *other;
     set_limit("1");
     ck_assert(face_wait(face, is_renewed, face, REAL_SOON_MS));
     ck_assert(is_none_full(face));
@@ -205,17 +186,12 @@ START_TEST(full_node_without_marker_grants_nothing_and_renews)
 }
 END_TEST
 
-static Suite *full_suite(void)
+int main(void)
 {
     Suite *suite = suite_create("real_full");
     TCase *tcase = real_bare_case(suite, "full");
     tcase_add_loop_test(tcase, locks_on_full_nodes_are_renewed_and_released, 0, KINDS);
     tcase_add_test(tcase, waiter_on_full_nodes_leaves_no_key_without_expiry);
     real_add_test(tcase, full_node_without_marker_grants_nothing_and_renews);
-    return suite;
-}
-
-int main(void)
-{
-    return real_run(full_suite(), false);
+    return real_run(suite, false);
 }

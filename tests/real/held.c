@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "real/held.h"
 
 #include "support/clock.h"
@@ -53,12 +52,26 @@ redlock_acquire_options held_acquire_options(struct held_story *story)
 
 /* --- Clients --- */
 
-static bool all_answer(void *arg)
+static bool all_answer(void *face)
 {
-    struct face *face = arg;
-
     for (uint32_t i = 0; i < redlock_nodes(face_client(face)); i++)
         if (strcmp(held_node_status(face, i).state, "ready") != 0)
+            return false;
+    return true;
+}
+
+bool held_all_usable(void *face)
+{
+    for (uint32_t i = 0; i < redlock_nodes(face_client(face)); i++)
+        if (!held_node_status(face, i).usable)
+            return false;
+    return true;
+}
+
+bool held_clocks_known(void *face)
+{
+    for (uint32_t i = 0; i < redlock_nodes(face_client(face)); i++)
+        if (!held_node_status(face, i).clock_known || !held_node_status(face, i).round_trip_us)
             return false;
     return true;
 }
@@ -71,34 +84,29 @@ struct face *held_open(enum face_kind kind, const char *nodes, const redlock_opt
     return face;
 }
 
-struct told {
-    bool told;
-    int status;
-};
+enum { NOT_TOLD = 1 };
 
-static void on_told(redlock_client *client, const redlock_result *result, void *arg)
+static void on_told(redlock_client *client, const redlock_result *result, void *status)
 {
-    struct told *told = arg;
-
     (void)client;
-    told->status = result->status;
-    told->told = true;
+    *(int *)status = result->status;
 }
 
-static bool is_told(void *told)
+static bool is_told(void *status)
 {
-    return ((struct told *)told)->told;
+    return *(int *)status != NOT_TOLD;
 }
 
 static int trust_once(struct face *face)
 {
-    struct told told = {.status = redlock_trust(face_client(face), NULL)};
+    int status = redlock_trust(face_client(face), NULL);
 
-    if (told.status == REDLOCK_INVALID) { /* the asynchronous API */
-        ck_assert_int_eq(redlock_trust_async(face_client(face), on_told, &told), REDLOCK_OK);
-        ck_assert(face_wait(face, is_told, &told, REAL_SOON_MS));
+    if (status == REDLOCK_INVALID) { /* the asynchronous API */
+        status = NOT_TOLD;
+        ck_assert_int_eq(redlock_trust_async(face_client(face), on_told, &status), REDLOCK_OK);
+        ck_assert(face_wait(face, is_told, &status, REAL_SOON_MS));
     }
-    return told.status;
+    return status;
 }
 
 /* On a busy machine a majority may miss the node timeout. */
@@ -169,6 +177,63 @@ redlock_node_status held_node_status(struct face *face, uint32_t node)
 
     ck_assert_int_eq(redlock_node_status_get(face_client(face), node, &status), REDLOCK_OK);
     return status;
+}
+
+redlock_statistics held_statistics(struct face *face)
+{
+    redlock_statistics statistics;
+
+    ck_assert_int_eq(redlock_statistics_get(face_client(face), &statistics), REDLOCK_OK);
+    return statistics;
+}
+
+/* --- Scenes --- */
+
+struct cluster *held_nodes(void)
+{
+    return real_cluster(HELD_NODES, NULL);
+}
+
+struct cluster *held_nodes_with_clocks(void)
+{
+    struct cluster_node_options nodes[HELD_NODES] = {{0}};
+
+    for (size_t i = 0; i < HELD_NODES; i++)
+        nodes[i].own_clock = true;
+    return real_cluster(HELD_NODES, &(struct cluster_options){.nodes = nodes});
+}
+
+void held_begin(struct held_scene *scene, struct cluster *cluster, int i, const redlock_options *options)
+{
+    memset(scene, 0, sizeof(*scene));
+    scene->cluster = cluster;
+    scene->face = held_open_trusted(face_of(i), cluster_nodes_string(cluster), options);
+    scene->acquire = held_acquire_options(&scene->story);
+}
+
+void held_take(struct held_scene *scene, const char *key)
+{
+    scene->lock = held_acquire(scene->face, key, &scene->acquire);
+}
+
+void held_take_everywhere(struct held_scene *scene, const char *key)
+{
+    held_take(scene, key);
+    held_everywhere(scene->face, scene->cluster, key, scene->lock);
+}
+
+void held_end(struct held_scene *scene, int status)
+{
+    redlock_result result;
+
+    real_status(face_release(scene->face, &scene->lock, &result), status, &result);
+    ck_assert(real_nothing_left(scene->face));
+    held_close(scene->face);
+}
+
+bool held_is_lost(void *story)
+{
+    return atomic_load(&((struct held_story *)story)->lost) > 0;
 }
 
 /* --- Keys --- */

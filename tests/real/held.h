@@ -1,4 +1,4 @@
-/* Helpers for the tests of held locks: clients that renew their locks, and records of a lock's events. */
+/* For the tests of held locks: clients that renew their locks, and records of a lock's events. */
 #ifndef TESTS_REAL_HELD_H
 #define TESTS_REAL_HELD_H
 
@@ -27,6 +27,26 @@ struct held_story {
 redlock_acquire_options held_acquire_options(struct held_story *story);
 void held_event(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *story);
 
+/* A client with a lock whose events the story records. */
+struct held_scene {
+    struct cluster *cluster;
+    struct face *face;
+    struct held_story story;
+    redlock_acquire_options acquire; /* with the story */
+    redlock_lock *lock;
+};
+
+/* Starts HELD_NODES servers. */
+struct cluster *held_nodes(void);
+struct cluster *held_nodes_with_clocks(void); /* for cluster_shift_clock() */
+/* Opens the i-th kind of face on the nodes, as held_open_trusted() does. */
+void held_begin(struct held_scene *scene, struct cluster *cluster, int i, const redlock_options *options);
+/* Acquires the lock; held_take_everywhere() waits until each node has it. */
+void held_take(struct held_scene *scene, const char *key);
+void held_take_everywhere(struct held_scene *scene, const char *key);
+/* Releases the lock with this status, waits until no key is left, and closes the client. */
+void held_end(struct held_scene *scene, int status);
+
 /* Opens a face on the nodes and waits until each is ready. With the guard on, held_open_trusted() also calls
  * redlock_trust(), which ends the quarantine of new servers. */
 struct face *held_open(enum face_kind kind, const char *nodes, const redlock_options *options);
@@ -44,6 +64,12 @@ void held_close(struct face *face);
 void held_settle(struct face *face);
 
 redlock_node_status held_node_status(struct face *face, uint32_t node);
+redlock_statistics held_statistics(struct face *face);
+
+/* Predicates for face_wait(). */
+bool held_is_lost(void *story);
+bool held_all_usable(void *face);
+bool held_clocks_known(void *face); /* two samples of each clock: in the handshake and in a heartbeat */
 
 /* Does the node have the key with the lock's token? */
 bool held_is_on(struct cluster *cluster, size_t node, const char *key, const redlock_lock *lock);

@@ -1,7 +1,6 @@
 /* Marker keys whose content is no marker: binary, huge, of another type, of a newer version, with impossible
  * numbers. The node has no vote, the finding gives the reason, and the client leaves the key unchanged and keeps
  * reading it. */
-#define _GNU_SOURCE
 #include "real/held.h"
 
 #include "support/fixture.h"
@@ -13,7 +12,7 @@
 enum { NODES = 3, TTL_MS = 2000 };
 
 static redlock_result result;
-static struct cluster *cluster;
+static struct held_scene scene;
 
 #define SET "redis.call('SET', KEYS[1], "
 
@@ -36,23 +35,19 @@ static const struct {
 };
 enum { CONTENTS = sizeof(contents) / sizeof(*contents) };
 
-static void put(const char *script)
+/* Runs the script with the marker key. */
+static char *on_marker(const char *script)
 {
     char reply[256] = "";
 
-    cluster_command(cluster, 0, NULL, 0, "DEL", "redlock:marker", NULL);
-    ck_assert(cluster_command(cluster, 0, reply, sizeof(reply), "EVAL", script, "1", "redlock:marker", NULL));
+    ck_assert(cluster_command(scene.cluster, 0, reply, sizeof(reply), "EVAL", script, "1", "redlock:marker", NULL));
     ck_assert_msg(strncmp(reply, "ERR", 3) != 0, "%s", reply);
+    return fixture_text("%s", reply);
 }
 
-/* Returns a hash of the marker key's content. */
 static char *digest(void)
 {
-    static const char script[] = "return redis.sha1hex(redis.call('DUMP', KEYS[1]) or '')";
-    char reply[64] = "";
-
-    ck_assert(cluster_command(cluster, 0, reply, sizeof(reply), "EVAL", script, "1", "redlock:marker", NULL));
-    return fixture_text("%s", reply);
+    return on_marker("return redis.sha1hex(redis.call('DUMP', KEYS[1]) or '')");
 }
 
 static bool is_taken(void *face)
@@ -77,7 +72,7 @@ static void assert_no_vote(struct face *face)
     real_status(face_acquire(face, real_key("marked"), NULL, &lock, &result), REDLOCK_OK, &result);
     ck_assert_int_ne(result.node[0].outcome, REDLOCK_NODE_GRANTED);
     held_release(face, &lock);
-    ck_assert_int_eq(cluster_integer(cluster, 0, "EXISTS", real_key("marked"), NULL), 0);
+    ck_assert_int_eq(cluster_integer(scene.cluster, 0, "EXISTS", real_key("marked"), NULL), 0);
 }
 
 /* A client with an open connection finds the content, and so does a new client. redlock_trust() does not overwrite it. */
@@ -85,22 +80,23 @@ START_TEST(content_that_is_no_marker_costs_the_vote)
 {
     redlock_options options = held_options(TTL_MS, 1);
 
-    cluster = real_cluster(NODES, NULL);
-    struct face *face = held_open_trusted(face_of(_i), cluster_nodes_string(cluster), &options);
-    put(contents[_i].script);
+    held_begin(&scene, real_cluster(NODES, NULL), _i, &options);
+    cluster_integer(scene.cluster, 0, "DEL", "redlock:marker", NULL);
+    free(on_marker(contents[_i].script));
     char *before = digest();
-    ck_assert_msg(face_wait(face, is_taken, face, REAL_SOON_MS), "%s: not found", contents[_i].name);
-    held_trust(face);
-    assert_no_vote(face);
-    struct face *late = held_open(face_of(_i), cluster_nodes_string(cluster), &options);
+    ck_assert_msg(face_wait(scene.face, is_taken, scene.face, REAL_SOON_MS), "%s: not found", contents[_i].name);
+    held_trust(scene.face);
+    assert_no_vote(scene.face);
+    struct face *late = held_open(face_of(_i), cluster_nodes_string(scene.cluster), &options);
     ck_assert_msg(is_taken(late), "%s: not found by a new client", contents[_i].name);
     assert_no_vote(late);
+    held_close(late);
     char *after = digest();
     ck_assert_str_eq(before, after);
-    cluster_integer(cluster, 0, "DEL", "redlock:marker", NULL);
-    ck_assert_msg(face_wait(face, is_free, face, REAL_SOON_MS), "%s: found after its end", contents[_i].name);
-    held_close(late);
-    held_close(face);
+    cluster_integer(scene.cluster, 0, "DEL", "redlock:marker", NULL);
+    ck_assert_msg(face_wait(scene.face, is_free, scene.face, REAL_SOON_MS), "%s: found after its end",
+                  contents[_i].name);
+    held_close(scene.face);
     free(before);
     free(after);
 }

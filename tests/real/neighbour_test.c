@@ -45,6 +45,10 @@ struct neighbour {
     char answer[1024];
 };
 
+/* One neighbour and one client, for each version of node-redlock and each way to call. */
+static struct neighbour *they;
+static struct face *face;
+
 static void kill_neighbour(void *object)
 {
     struct neighbour *neighbour = object;
@@ -142,43 +146,40 @@ static void says(struct neighbour *neighbour, const char *beginning)
 }
 
 /* Returns the value of the neighbour's key. */
-static const char *they_acquire(struct neighbour *neighbour, unsigned ttl_ms)
+static const char *they_acquire(unsigned ttl_ms)
 {
-    tell(neighbour, "acquire %s %u 0\n", key, ttl_ms);
-    says(neighbour, "ok ");
-    return neighbour->answer + strlen("ok ");
+    tell(they, "acquire %s %u 0\n", key, ttl_ms);
+    says(they, "ok ");
+    return they->answer + strlen("ok ");
 }
 
-static void they_are_refused(struct neighbour *neighbour)
+static void they_are_refused(void)
 {
-    tell(neighbour, "acquire %s 60000 1\n", key);
-    says(neighbour, "refused ");
+    tell(they, "acquire %s 60000 1\n", key);
+    says(they, "refused ");
 }
 
-static void they_release(struct neighbour *neighbour)
+static void they_release(void)
 {
-    tell(neighbour, "release\n");
-    says(neighbour, "ok");
+    tell(they, "release\n");
+    says(they, "ok");
 }
 
 /* --- This library --- */
 
-static int version_of(int i)
+static void open_both(int i)
 {
-    return i % VERSIONS == 0 ? 4 : 5;
+    they = meet(4 + i % VERSIONS);
+    face = face_open_ready((enum face_kind)(i / VERSIONS), deployment_nodes(real_nodes), NULL);
 }
 
-static struct face *open_face(int i)
-{
-    return face_open_ready((enum face_kind)(i / VERSIONS), deployment_nodes(real_nodes), NULL);
-}
-
-static void close_face(struct face *face)
+static void close_both(void)
 {
     real_status(face_close(&face, &result), REDLOCK_OK, &result);
+    part(they);
 }
 
-static redlock_lock *we_acquire(struct face *face, const redlock_acquire_options *options)
+static redlock_lock *we_acquire(const redlock_acquire_options *options)
 {
     redlock_lock *lock;
 
@@ -186,14 +187,14 @@ static redlock_lock *we_acquire(struct face *face, const redlock_acquire_options
     return lock;
 }
 
-static void we_are_refused(struct face *face)
+static void we_are_refused(void)
 {
     redlock_lock *lock;
 
     real_status(face_acquire(face, key, NULL, &lock, &result), REDLOCK_HELD, &result);
 }
 
-static void we_release(struct face *face, redlock_lock **lock)
+static void we_release(redlock_lock **lock)
 {
     real_status(face_release(face, lock, &result), REDLOCK_OK, &result);
 }
@@ -217,23 +218,21 @@ static bool is_extended(void *arg)
 
 START_TEST(we_see_their_lock)
 {
-    struct neighbour *neighbour = meet(version_of(_i));
-    struct face *face = open_face(_i);
-    const char *value = they_acquire(neighbour, 60000);
+    open_both(_i);
+    const char *value = they_acquire(60000);
     redlock_state state;
 
-    we_are_refused(face);
+    we_are_refused();
     ck_assert_uint_ge(result.held, result.quorum);
     real_status(face_query(face, key, &state, &result), REDLOCK_OK, &result);
     ck_assert_int_eq(state.locked, 1);
     ck_assert_int_eq(state.held_by_me, 0);
     ck_assert_str_eq(state.token, value);
     ck_assert(real_shows_everywhere(key, value));
-    they_release(neighbour);
-    redlock_lock *lock = we_acquire(face, NULL);
-    we_release(face, &lock);
-    close_face(face);
-    part(neighbour);
+    they_release();
+    redlock_lock *lock = we_acquire(NULL);
+    we_release(&lock);
+    close_both();
 }
 END_TEST
 
@@ -241,106 +240,82 @@ END_TEST
  * ends. */
 START_TEST(we_wait_for_their_lock)
 {
-    struct neighbour *neighbour = meet(version_of(_i));
-    struct face *face = open_face(_i);
-
-    they_acquire(neighbour, 60000);
-    tell(neighbour, "release-when-queued %s\n", key);
-    redlock_lock *lock = we_acquire(face, REDLOCK_WAIT_MS(50000));
+    open_both(_i);
+    they_acquire(60000);
+    tell(they, "release-when-queued %s\n", key);
+    redlock_lock *lock = we_acquire(REDLOCK_WAIT_MS(50000));
     ck_assert_uint_lt(result.elapsed_us, 30000000);
-    says(neighbour, "ok");
-    we_release(face, &lock);
-    close_face(face);
-    part(neighbour);
+    says(they, "ok");
+    we_release(&lock);
+    close_both();
 }
 END_TEST
 
-START_TEST(they_see_our_lock)
+START_TEST(each_sees_the_others_lock_and_extends_its_own)
 {
-    struct neighbour *neighbour = meet(version_of(_i));
-    struct face *face = open_face(_i);
-    redlock_lock *lock = we_acquire(face, NULL);
-
-    ck_assert(real_soon_everywhere(key, redlock_lock_token(lock)));
-    they_are_refused(neighbour);
-    ck_assert(real_shows_everywhere(key, redlock_lock_token(lock)));
-    we_release(face, &lock);
-    they_acquire(neighbour, 60000);
-    they_release(neighbour);
-    close_face(face);
-    part(neighbour);
-}
-END_TEST
-
-START_TEST(each_extends_its_own)
-{
-    struct neighbour *neighbour = meet(version_of(_i));
-    struct face *face = open_face(_i);
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
 
-    char *value = fixture_text("%s", they_acquire(neighbour, 10000));
+    open_both(_i);
+    char *value = fixture_text("%s", they_acquire(10000));
     ck_assert(real_soon_everywhere(key, value));
-    tell(neighbour, "extend 50000\n");
-    says(neighbour, "ok");
+    tell(they, "extend 50000\n");
+    says(they, "ok");
     ck_assert(wait_until(is_extended, NULL, REAL_SOON_MS));
-    we_are_refused(face);
+    we_are_refused();
     ck_assert(real_shows_everywhere(key, value));
     free(value);
-    they_release(neighbour);
+    they_release();
     ck_assert(wait_until(is_free, NULL, REAL_SOON_MS));
 
     options.ttl_ms = 10000;
-    redlock_lock *lock = we_acquire(face, &options);
+    redlock_lock *lock = we_acquire(&options);
     ck_assert(real_soon_everywhere(key, redlock_lock_token(lock)));
     real_status(face_extend(face, lock, 29000, &result), REDLOCK_OK, &result);
     ck_assert(face_wait(face, is_extended, NULL, REAL_SOON_MS));
-    they_are_refused(neighbour);
-    we_release(face, &lock);
-    close_face(face);
-    part(neighbour);
+    they_are_refused();
+    ck_assert(real_shows_everywhere(key, redlock_lock_token(lock)));
+    we_release(&lock);
+    they_acquire(60000);
+    they_release();
+    close_both();
 }
 END_TEST
 
 START_TEST(they_do_nothing_to_a_lock_that_is_ours_now)
 {
-    struct neighbour *neighbour = meet(version_of(_i));
-    struct face *face = open_face(_i);
-
-    they_acquire(neighbour, SHORT_TTL_MS);
+    open_both(_i);
+    they_acquire(SHORT_TTL_MS);
     ck_assert(wait_until(is_free, NULL, REAL_SOON_MS));
-    redlock_lock *lock = we_acquire(face, NULL);
+    redlock_lock *lock = we_acquire(NULL);
     ck_assert(real_soon_everywhere(key, redlock_lock_token(lock)));
-    tell(neighbour, "extend 60000\n");
-    says(neighbour, "refused ");
-    tell(neighbour, "release\n");
-    says(neighbour, "refused ");
+    tell(they, "extend 60000\n");
+    says(they, "refused ");
+    tell(they, "release\n");
+    says(they, "refused ");
     ck_assert(real_shows_everywhere(key, redlock_lock_token(lock)));
     real_status(face_extend(face, lock, 0, &result), REDLOCK_OK, &result);
-    we_release(face, &lock);
-    close_face(face);
-    part(neighbour);
+    we_release(&lock);
+    close_both();
 }
 END_TEST
 
 START_TEST(we_do_nothing_to_a_lock_that_is_theirs_now)
 {
-    struct neighbour *neighbour = meet(version_of(_i));
-    struct face *face = open_face(_i);
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
 
+    open_both(_i);
     options.ttl_ms = SHORT_TTL_MS;
-    redlock_lock *lock = we_acquire(face, &options);
+    redlock_lock *lock = we_acquire(&options);
     ck_assert(face_wait(face, is_free, NULL, REAL_SOON_MS));
-    char *value = fixture_text("%s", they_acquire(neighbour, 60000));
+    char *value = fixture_text("%s", they_acquire(60000));
     ck_assert_int_eq(redlock_validity_ms(lock), 0);
     real_status(face_extend(face, lock, 0, &result), REDLOCK_LOST, &result);
     real_status(face_release(face, &lock, &result), REDLOCK_LOST, &result);
-    we_are_refused(face);
-    close_face(face);
+    we_are_refused();
     ck_assert(real_shows_everywhere(key, value));
     free(value);
-    they_release(neighbour);
-    part(neighbour);
+    they_release();
+    close_both();
 }
 END_TEST
 
@@ -389,17 +364,17 @@ static void *contend(void *arg)
 START_TEST(never_two_holders)
 {
     struct neighbour *neighbours[] = {meet(4), meet(5)};
-    size_t count = sizeof(neighbours) / sizeof(neighbours[0]);
-    struct face *face = face_open_ready(BLOCKING_FACE, deployment_nodes(real_nodes), NULL);
-    struct contest contest = {.client = face_client(face)};
+    struct contest contest = {0};
     pthread_t threads[2];
 
+    face = face_open_ready(BLOCKING_FACE, deployment_nodes(real_nodes), NULL);
+    contest.client = face_client(face);
     contest.witness = fixture_text("%s/witness", temp_dir_path(neighbours[0]->directory));
     for (size_t i = 0; i < 2; i++)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, contend, &contest), 0);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < VERSIONS; i++)
         tell(neighbours[i], "compete %s %s %d\n", key, contest.witness, TIMES);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < VERSIONS; i++)
         says(neighbours[i], "ok 0");
     atomic_store(&contest.over, true);
     for (size_t i = 0; i < 2; i++)
@@ -408,8 +383,8 @@ START_TEST(never_two_holders)
     ck_assert_uint_eq(contest.failures, 0);
     ck_assert_uint_gt(contest.held, 0);
     free(contest.witness);
-    close_face(face);
-    for (size_t i = 0; i < count; i++)
+    real_status(face_close(&face, &result), REDLOCK_OK, &result);
+    for (size_t i = 0; i < VERSIONS; i++)
         part(neighbours[i]);
 }
 END_TEST
@@ -418,13 +393,12 @@ static Suite *neighbour_suite(void)
 {
     Suite *suite = suite_create("neighbour");
     TCase *tcase = real_shared_case(suite, "one at a time");
+    const TTest *const tests[] = {
+        we_see_their_lock, we_wait_for_their_lock, each_sees_the_others_lock_and_extends_its_own,
+        they_do_nothing_to_a_lock_that_is_ours_now, we_do_nothing_to_a_lock_that_is_theirs_now};
 
-    real_add_long_test(tcase, we_see_their_lock, KINDS);
-    real_add_long_test(tcase, we_wait_for_their_lock, KINDS);
-    real_add_long_test(tcase, they_see_our_lock, KINDS);
-    real_add_long_test(tcase, each_extends_its_own, KINDS);
-    real_add_long_test(tcase, they_do_nothing_to_a_lock_that_is_ours_now, KINDS);
-    real_add_long_test(tcase, we_do_nothing_to_a_lock_that_is_theirs_now, KINDS);
+    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
+        real_add_long_test(tcase, tests[i], KINDS);
     tcase = real_shared_case(suite, "all at once");
     tcase_add_test(tcase, never_two_holders);
     return suite;

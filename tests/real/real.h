@@ -25,6 +25,9 @@ struct cluster *real_cluster(size_t nodes, const struct cluster_options *options
 /* Records the number of open descriptors. A larger number at the end of the test is a leak. */
 void real_note_descriptors(void);
 
+/* Opens the i-th kind of face on the nodes, with face_options(), and waits until every node is ready. */
+struct face *real_open(int i);
+
 /* Waits until no key is left on any node that replies. Runs the face's loop meanwhile, if face is not NULL. */
 bool real_nothing_left(struct face *face);
 

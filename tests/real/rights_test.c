@@ -1,13 +1,11 @@
 /* Every kind of operation, as a user with exactly the rights that redlock(7) documents: no right is missing, and
  * none is unnecessary. */
 #define _GNU_SOURCE
-#include "real/held.h"
+#include "real/clients.h"
 #include "real/published_rights.h"
 
-#include "support/clock.h"
 #include "support/server_program.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +15,6 @@ enum { NODES = 3, TTL_MS = 1800 };
 #define RESOURCE real_key("rights")
 #define KEY      PUBLISHED_PREFIX RESOURCE
 
-static struct cluster *cluster;
-static redlock_result result;
 static atomic_uint complaints;
 
 static void on_log(int level, const char *line, void *arg)
@@ -54,6 +50,22 @@ static void make_cluster(const char *rights)
     atomic_store(&complaints, 0);
 }
 
+static struct face *open_user(enum face_kind kind)
+{
+    redlock_options options = user_options();
+
+    return held_open_trusted(kind, cluster_nodes_string(cluster), &options);
+}
+
+/* Opens a client of a user who may do everything. */
+static struct face *open_friend(void)
+{
+    redlock_options options = user_options();
+
+    options.user = options.password = "friend";
+    return held_open_trusted(BLOCKING_FACE, cluster_nodes_string(cluster), &options);
+}
+
 /* --- The operations --- */
 
 static redlock_statistics counted(struct face *face)
@@ -74,30 +86,6 @@ static bool is_renewed(void *face)
 static bool is_healed(void *face)
 {
     return counted(face).healed > healed_before;
-}
-
-static void hold(struct face *face, uint32_t fence)
-{
-    struct held_story story;
-    redlock_acquire_options acquire = held_acquire_options(&story);
-    redlock_state state;
-
-    renewed_before = counted(face).renewed;
-    healed_before = counted(face).healed;
-    acquire.fence = fence;
-    redlock_lock *lock = held_acquire(face, RESOURCE, &acquire);
-
-    held_everywhere(face, cluster, KEY, lock);
-    real_status(face_extend(face, lock, 0, &result), REDLOCK_OK, &result);
-    real_status(face_query(face, RESOURCE, &state, &result), REDLOCK_OK, &result);
-    ck_assert_int_eq(state.held_by_me, 1);
-    ck_assert(face_wait(face, is_renewed, face, REAL_SOON_MS));
-    cluster_integer(cluster, 0, "DEL", KEY, NULL);
-    ck_assert(face_wait(face, is_healed, face, REAL_SOON_MS));
-    held_everywhere(face, cluster, KEY, lock);
-    ck_assert_uint_eq(atomic_load(&story.lost), 0);
-    held_release(face, &lock);
-    ck_assert(real_nothing_left(face));
 }
 
 /* The connection breaks while a reply is pending. CLIENT KILL ends the requests that the server may still execute;
@@ -123,32 +111,6 @@ static void break_a_link(struct face *face)
     ck_assert(real_nothing_left(face));
 }
 
-struct waiter {
-    pthread_t thread;
-    redlock_client *client;
-    redlock_acquire_options options;
-    redlock_lock *lock;
-    redlock_result result;
-    int status;
-};
-
-static void *wait_for_it(void *arg)
-{
-    struct waiter *waiter = arg;
-
-    waiter->status = redlock_acquire(waiter->client, RESOURCE, &waiter->options, &waiter->lock, &waiter->result);
-    return NULL;
-}
-
-static struct waiter start(struct face *face, int64_t wait_ms, bool fair)
-{
-    struct waiter waiter = {
-        .client = face_client(face),
-        .options = {.struct_size = sizeof(redlock_acquire_options), .wait_ms = wait_ms, .fair = fair}};
-
-    return waiter;
-}
-
 static bool is_listening_and_queued(void *arg)
 {
     char reply[1024];
@@ -163,69 +125,72 @@ static bool is_listening_and_queued(void *arg)
 }
 
 /* A waiter is notified when the lock is released. */
-static void hand_to(struct waiter *waiter, struct face *face, redlock_lock *lock)
+static void hand_over(struct face *face, struct face *other, redlock_lock *lock, redlock_acquire_options options)
 {
-    ck_assert_int_eq(pthread_create(&waiter->thread, NULL, wait_for_it, waiter), 0);
+    struct waiter waiter;
+
+    waiter_start(&waiter, face_client(other), RESOURCE, options);
     ck_assert(face_wait(face, is_listening_and_queued, NULL, REAL_SOON_MS));
     held_release(face, &lock);
-    ck_assert_int_eq(pthread_join(waiter->thread, NULL), 0);
-    real_status(waiter->status, REDLOCK_OK, &waiter->result);
-    real_status(redlock_release(&waiter->lock, &result), REDLOCK_OK, &result);
+    waiter_finish_and_release(&waiter);
     ck_assert(real_nothing_left(face));
 }
 
-static void hand_over(struct face *face, struct face *other, bool fair)
+static void hand_over_plain(struct face *face, struct face *other, bool fair)
 {
+    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
     redlock_lock *lock = held_acquire(face, RESOURCE, NULL);
-    struct waiter waiter = start(other, REAL_SOON_MS, fair);
 
+    options.fair = fair;
     held_everywhere(face, cluster, KEY, lock); /* otherwise the waiter may be first on the slowest node */
-    hand_to(&waiter, face, lock);
+    hand_over(face, other, lock, options);
 }
 
-/* A lock of another kind is renewed and healed, and a client that it excludes waits for it. */
-static void hold_of_kind(struct face *face, struct face *other, const redlock_acquire_options *kind)
+/* A lock is extended, renewed and healed, and a client that it excludes waits for it. */
+static void hold(struct face *face, struct face *other, redlock_acquire_options kind)
 {
-    struct waiter waiter = start(other, REAL_SOON_MS, false);
+    redlock_acquire_options waiting = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    struct held_story story = {0};
     redlock_state state;
 
     renewed_before = counted(face).renewed;
     healed_before = counted(face).healed;
-    redlock_lock *lock = held_acquire(face, RESOURCE, kind);
+    kind.event = held_event;
+    kind.event_arg = &story;
+    kind.wait_ms = REAL_SOON_MS;
+    redlock_lock *lock = held_acquire(face, RESOURCE, &kind);
     real_status(face_extend(face, lock, 0, &result), REDLOCK_OK, &result);
     real_status(face_query(face, RESOURCE, &state, &result), REDLOCK_OK, &result);
     ck_assert_int_eq(state.held_by_me, 1);
     ck_assert(face_wait(face, is_renewed, face, REAL_SOON_MS));
     cluster_integer(cluster, 0, "DEL", KEY, KEY "-2", KEY ":redlock:slot:0", NULL);
     ck_assert(face_wait(face, is_healed, face, REAL_SOON_MS));
-    waiter.options.permits = kind->permits;
-    hand_to(&waiter, face, lock);
+    ck_assert_uint_eq(atomic_load(&story.lost), 0);
+    waiting.permits = kind.permits;
+    hand_over(face, other, lock, waiting);
 }
 
 static void hold_each_kind(struct face *face, struct face *other)
 {
     static const redlock_name second = {RESOURCE "-2", 0};
-    redlock_acquire_options readers = REDLOCK_ACQUIRE_OPTIONS_INIT, permit = REDLOCK_ACQUIRE_OPTIONS_INIT,
-                            several = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    const redlock_acquire_options kinds[] = {
+        {.struct_size = sizeof(kinds[0])},
+        {.struct_size = sizeof(kinds[0]), .fence = 1},
+        {.struct_size = sizeof(kinds[0]), .shared = 1},
+        {.struct_size = sizeof(kinds[0]), .permits = 1},
+        {.struct_size = sizeof(kinds[0]), .fence = 1, .also = &second, .also_count = 1},
+    };
 
-    readers.shared = 1;
-    permit.permits = 1;
-    several.also = &second;
-    several.also_count = several.fence = 1;
-    hold_of_kind(face, other, &readers);
-    hold_of_kind(face, other, &permit);
-    hold_of_kind(face, other, &several);
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+        hold(face, other, kinds[i]);
 }
 
 /* The waiter times out, and leaves the queue. */
 static void wait_in_vain(struct face *face, struct face *other)
 {
-    redlock_lock *lock = held_acquire(face, RESOURCE, NULL);
-    struct waiter waiter = start(other, 300, false);
+    redlock_lock *lock = held_acquire(face, RESOURCE, NULL), *none;
 
-    ck_assert_int_eq(pthread_create(&waiter.thread, NULL, wait_for_it, &waiter), 0);
-    ck_assert_int_eq(pthread_join(waiter.thread, NULL), 0);
-    ck_assert_int_eq(waiter.status, REDLOCK_TIMED_OUT);
+    real_status(face_acquire(other, RESOURCE, REDLOCK_WAIT_MS(300), &none, &result), REDLOCK_TIMED_OUT, &result);
     held_release(face, &lock);
     ck_assert(real_nothing_left(face));
 }
@@ -243,15 +208,11 @@ static void use_a_database(enum face_kind kind)
 
 static void do_everything(enum face_kind kind)
 {
-    redlock_options options = user_options();
-    struct face *face = held_open_trusted(kind, cluster_nodes_string(cluster), &options);
-    struct face *other = held_open_trusted(BLOCKING_FACE, cluster_nodes_string(cluster), &options);
+    struct face *face = open_user(kind), *other = open_user(BLOCKING_FACE);
 
-    hold(face, 0);
-    hold(face, 1);
     break_a_link(face);
-    hand_over(face, other, false);
-    hand_over(face, other, true);
+    hand_over_plain(face, other, false);
+    hand_over_plain(face, other, true);
     wait_in_vain(face, other);
     hold_each_kind(face, other);
     held_close(other);
@@ -331,13 +292,9 @@ static bool are_found(void *arg)
  * can still release. */
 START_TEST(a_release_works_though_the_user_may_not_look_who_waits)
 {
-    redlock_options options = user_options(), friend_options = user_options();
-
     make_cluster(published_rights_without(waiting_rights));
-    friend_options.user = friend_options.password = "friend";
-    struct face *face = held_open_trusted((enum face_kind)_i, cluster_nodes_string(cluster), &options);
-    struct face *other = held_open_trusted(BLOCKING_FACE, cluster_nodes_string(cluster), &friend_options);
-    hand_over(face, other, false); /* the waiter finds the free lock by polling */
+    struct face *face = open_user((enum face_kind)_i), *other = open_friend();
+    hand_over_plain(face, other, false); /* the waiter finds the free lock by polling */
     struct expected poor = {face, REDLOCK_FINDING_NO_PUBLISH}, rich = {other, 0};
     ck_assert(face_wait(face, are_found, &poor, REAL_SOON_MS)); /* the slowest node replies after the decision */
     ck_assert(are_found(&rich));
@@ -351,18 +308,13 @@ END_TEST
 START_TEST(waiter_without_hset_leaves_no_key_without_expiry)
 {
     static const char *const keys[] = {KEY ":redlock:queue", KEY ":redlock:alive", KEY ":redlock:free"};
-    redlock_options options = user_options(), friend_options = user_options();
-    redlock_acquire_options acquire = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    redlock_lock *lock, *none;
+    redlock_lock *none;
 
     make_cluster(published_rights_without("+hset +zrem"));
-    friend_options.user = friend_options.password = "friend";
-    struct face *face = held_open_trusted(BLOCKING_FACE, cluster_nodes_string(cluster), &friend_options);
-    struct face *other = held_open_trusted(BLOCKING_FACE, cluster_nodes_string(cluster), &options);
-    lock = held_acquire(face, RESOURCE, NULL);
+    struct face *face = open_friend(), *other = open_user(BLOCKING_FACE);
+    redlock_lock *lock = held_acquire(face, RESOURCE, NULL);
     held_everywhere(face, cluster, KEY, lock);
-    acquire.wait_ms = REAL_SOON_MS;
-    ck_assert_int_ne(face_acquire(other, RESOURCE, &acquire, &none, &result), REDLOCK_OK);
+    ck_assert_int_ne(face_acquire(other, RESOURCE, REDLOCK_WAIT_MS(REAL_SOON_MS), &none, &result), REDLOCK_OK);
     for (size_t i = 0; i < NODES; i++)
         for (size_t k = 0; k < sizeof(keys) / sizeof(keys[0]); k++)
             ck_assert_int_ne(cluster_integer(cluster, i, "PTTL", keys[k], NULL), -1);

@@ -1,9 +1,9 @@
 /* TLS connections to real servers: which servers the client trusts, which it refuses, and the error texts. */
 #define _GNU_SOURCE
+#include "real/clients.h"
 #include "real/tls_certificates.h"
 #include "support/allocator.h"
 #include "support/clock.h"
-#include "support/cluster.h"
 #include "support/fake_server.h"
 #include "support/file.h"
 #include "support/fixture.h"
@@ -12,7 +12,6 @@
 #include "support/temp_dir.h"
 
 #include <check.h>
-#include <pthread.h>
 #include <redlock/redlock.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -31,10 +30,8 @@ static char client_certificate[PATH_SIZE], client_key[PATH_SIZE];
 static char foreign_certificate[PATH_SIZE], foreign_key[PATH_SIZE];
 static const char *directory;
 
-static struct cluster *cluster;
 static redlock_options options;
 static redlock_client *client;
-static redlock_result result;
 
 /* --- Certificates --- */
 
@@ -80,33 +77,45 @@ static void teardown(void)
 
 /* --- Servers --- */
 
-struct servers {
-    size_t count;
-    const struct identity *issuer; /* NULL: the authority */
-    const char *names;             /* NULL: the names of loopback */
-    int days;                      /* 0: a year */
-    bool client_certificates;
+enum trust { THE_AUTHORITY, A_DIRECTORY, THE_SYSTEM, A_STRANGER, NO_VERIFICATION };
+enum certificate { NO_CERTIFICATE, OUR_CERTIFICATE, FOREIGN_CERTIFICATE };
+
+struct peer {
+    const char *name;
+    size_t count;      /* 0: one server */
+    bool strange;      /* its certificate is of an authority that the client does not know */
+    const char *names; /* NULL: the names of loopback */
+    int days;          /* 0: a year */
+    bool asks;         /* for a client certificate */
     bool ipv6;
-    const char *protocols; /* NULL: the server's default */
+    const char *protocols; /* NULL: both */
+
+    /* The client's side. */
+    const char *host; /* NULL: 127.0.0.1 */
+    const char *server_name;
+    enum trust trust;
+    enum certificate certificate;
+    const char *words; /* of the refusal; NULL: the peer is trusted */
 };
 
-static void start(struct servers servers)
+static void start(struct peer servers)
 {
     char certificate[PATH_SIZE], key[PATH_SIZE];
     const char *names = servers.names != NULL ? servers.names : "IP:127.0.0.1,IP:::1,DNS:localhost";
     const char *protocols = servers.protocols != NULL ? servers.protocols : "TLSv1.2 TLSv1.3";
-    const struct identity *issuer = servers.issuer != NULL ? servers.issuer : authority;
+    const struct identity *issuer = servers.strange ? stranger : authority;
     struct cluster_node_options nodes[NODES] = {{0}};
+    size_t count = servers.count != 0 ? servers.count : 1;
 
     write_identity(identity_make(issuer, "server", names, servers.days != 0 ? servers.days : YEAR), "server",
                    certificate, key);
-    const struct cluster_tls tls = {certificate, key, authority_file, servers.client_certificates};
-    for (size_t i = 0; i < servers.count; i++)
+    const struct cluster_tls tls = {certificate, key, authority_file, servers.asks};
+    for (size_t i = 0; i < count; i++)
         nodes[i].tls = &tls;
-    cluster = cluster_create(servers.count, &(struct cluster_options){.nodes = nodes,
-                                                                      .ipv6 = servers.ipv6,
-                                                                      .arguments = (const char *const[]){
-                                                                          "--tls-protocols", protocols, NULL}});
+    cluster = cluster_create(
+        count, &(struct cluster_options){.nodes = nodes,
+                                         .ipv6 = servers.ipv6,
+                                         .arguments = (const char *const[]){"--tls-protocols", protocols, NULL}});
 }
 
 /* --- The client --- */
@@ -124,12 +133,12 @@ static const char *nodes_at(const char *scheme, const char *host)
 
 static void make_client(const char *nodes)
 {
-    ck_assert_msg(redlock_connect(nodes, &options, &client, &result) == REDLOCK_OK, "%s", redlock_result_text(&result));
+    real_status(redlock_connect(nodes, &options, &client, &result), REDLOCK_OK, &result);
 }
 
 static void expect_ready(void)
 {
-    ck_assert_msg(redlock_ready(client, SOON_MS, &result) == REDLOCK_OK, "%s", redlock_result_text(&result));
+    real_status(redlock_ready(client, SOON_MS, &result), REDLOCK_OK, &result);
 }
 
 static void expect_works(const char *host)
@@ -137,8 +146,7 @@ static void expect_works(const char *host)
     redlock_lock *lock;
 
     make_client(nodes_at("rediss://", host));
-    ck_assert_msg(redlock_acquire(client, "resource", NULL, &lock, &result) == REDLOCK_OK, "%s",
-                  redlock_result_text(&result));
+    real_status(redlock_acquire(client, "resource", NULL, &lock, &result), REDLOCK_OK, &result);
     ck_assert_int_eq(redlock_extend(lock, 20000, &result), REDLOCK_OK);
     ck_assert_uint_ge(cluster_keys_left(cluster, "resource", NULL), cluster_size(cluster) / 2 + 1);
     ck_assert_int_eq(redlock_release(&lock, &result), REDLOCK_OK);
@@ -158,33 +166,86 @@ static void expect_refused(const char *nodes, const char *words)
     ck_assert_int_eq(redlock_close(&client, NULL), REDLOCK_OK);
 }
 
-/* --- Trusted servers --- */
+/* --- Servers that are trusted, and servers that are refused --- */
 
-START_TEST(a_lock_over_tls)
+#define UNTRUSTED "TLS: certificate not trusted: "
+#define NOT_FOR   "TLS: the server's certificate is not for "
+#define ALERT     "TLS: the server refused: tlsv1 alert unknown ca"
+#define OTHERS    "DNS:other.example,IP:127.0.0.2"
+#define SET_BOTH  "set tls_certificate_file and tls_key_file"
+
+static const struct peer peers[] = {
+    {.name = "any protocol", .count = NODES},
+    {.name = "TLS 1.2", .count = NODES, .protocols = "TLSv1.2"},
+    {.name = "TLS 1.3", .count = NODES, .protocols = "TLSv1.3"},
+    {.name = "by name", .count = NODES, .names = "DNS:localhost", .host = "localhost"},
+    {.name = "IPv6", .names = "IP:::1", .ipv6 = true, .host = "[::1]"},
+    {.name = "an authority in a directory", .trust = A_DIRECTORY},
+    {.name = "the system's authorities", .trust = THE_SYSTEM},
+    {.name = "the name to look for", .count = NODES, .names = "DNS:redis.example", .server_name = "redis.example"},
+    {.name = "the address to look for", .names = "IP:192.0.2.1", .server_name = "192.0.2.1"},
+    {.name = "our certificate, 1.2", .asks = true, .protocols = "TLSv1.2", .certificate = OUR_CERTIFICATE},
+    {.name = "our certificate, 1.3", .asks = true, .protocols = "TLSv1.3", .certificate = OUR_CERTIFICATE},
+    {.name = "not verified", .strange = true, .names = "DNS:other.example", .days = -1, .trust = NO_VERIFICATION},
+
+    {.name = "not that name", .names = "DNS:a.example", .server_name = "b.example", .words = NOT_FOR "b.example"},
+    {.name = "not that address", .names = "IP:192.0.2.1", .server_name = "192.0.2.2", .words = NOT_FOR "192.0.2.2"},
+    {.name = "an unknown authority", .trust = A_STRANGER, .words = UNTRUSTED},
+    {.name = "another's address", .names = OTHERS, .words = NOT_FOR "127.0.0.1"},
+    {.name = "another's name", .names = OTHERS, .host = "localhost", .words = NOT_FOR "localhost"},
+    {.name = "expired", .days = -1, .words = UNTRUSTED "certificate has expired"},
+    {.name = "none of ours, 1.2", .asks = true, .protocols = "TLSv1.2", .words = "without a client certificate"},
+    {.name = "none of ours, 1.3", .asks = true, .protocols = "TLSv1.3", .words = SET_BOTH},
+    {.name = "foreign, 1.2", .asks = true, .protocols = "TLSv1.2", .certificate = FOREIGN_CERTIFICATE, .words = ALERT},
+    {.name = "foreign, 1.3", .asks = true, .protocols = "TLSv1.3", .certificate = FOREIGN_CERTIFICATE, .words = ALERT},
+};
+enum { PEERS = sizeof(peers) / sizeof(peers[0]) };
+
+static void trust(const struct peer *peer)
 {
-    const char *const protocols[] = {NULL, "TLSv1.2", "TLSv1.3"};
+    static char path[PATH_SIZE];
+    char file[PATH_SIZE + 32], name[16];
 
-    start((struct servers){.count = NODES, .protocols = protocols[_i]});
-    expect_works("127.0.0.1");
+    if (peer->trust != THE_AUTHORITY)
+        options.tls_ca_file = peer->trust == A_STRANGER ? stranger_file : NULL;
+    if (peer->trust == A_DIRECTORY) {
+        ck_assert_int_eq(mkdir(in_directory(path, "authorities"), 0700), 0);
+        identity_hashed_name(authority, name);
+        snprintf(file, sizeof(file), "%s/%s", path, name);
+        identity_write_certificate(authority, file);
+        options.tls_ca_directory = path;
+    }
+    if (peer->trust == THE_SYSTEM)
+        setenv("SSL_CERT_FILE", authority_file, 1);
+    options.tls_no_verify = peer->trust == NO_VERIFICATION;
+    options.tls_server_name = peer->server_name;
+    if (peer->certificate != NO_CERTIFICATE) {
+        bool is_ours = peer->certificate == OUR_CERTIFICATE;
+        options.tls_certificate_file = is_ours ? client_certificate : foreign_certificate;
+        options.tls_key_file = is_ours ? client_key : foreign_key;
+    }
+}
+
+START_TEST(a_peer_is_trusted_or_refused_in_words)
+{
+    const struct peer *peer = &peers[_i];
+    const char *host = peer->host != NULL ? peer->host : "127.0.0.1";
+
+    fprintf(stderr, "%s\n", peer->name);
+    if (peer->ipv6 && !socket_ipv6_available())
+        return;
+    start(*peer);
+    trust(peer);
+    if (peer->words == NULL)
+        expect_works(host);
+    else
+        expect_refused(nodes_at("rediss://", host), peer->words);
+    if (peer->trust == THE_SYSTEM) {
+        unsetenv("SSL_CERT_FILE");
+        expect_refused(nodes_at("rediss://", host), UNTRUSTED);
+    }
 }
 END_TEST
-
-struct waiter {
-    pthread_t thread;
-    redlock_lock *lock;
-    redlock_result result;
-    int status;
-};
-
-static void *wait_for_lock(void *data)
-{
-    struct waiter *waiter = data;
-    redlock_acquire_options acquire = REDLOCK_ACQUIRE_OPTIONS_INIT;
-
-    acquire.wait_ms = SOON_MS;
-    waiter->status = redlock_acquire(client, "resource", &acquire, &waiter->lock, &waiter->result);
-    return NULL;
-}
 
 /* Every node has a subscriber and the waiter's queue entry. */
 static bool waiter_is_heard(void *data)
@@ -205,101 +266,18 @@ START_TEST(a_waiter_is_called_over_tls)
 {
     redlock_lock *lock;
     redlock_statistics statistics;
-    struct waiter waiter = {.status = 1};
+    struct waiter waiter;
 
-    start((struct servers){.count = NODES});
+    start((struct peer){.count = NODES});
     make_client(nodes_at("rediss://", "127.0.0.1"));
     ck_assert_int_eq(redlock_acquire(client, "resource", NULL, &lock, &result), REDLOCK_OK);
-    ck_assert_int_eq(pthread_create(&waiter.thread, NULL, wait_for_lock, &waiter), 0);
+    waiter_start(&waiter, client, "resource", (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT);
     ck_assert(wait_until(waiter_is_heard, NULL, SOON_MS));
     ck_assert_int_eq(redlock_release(&lock, &result), REDLOCK_OK);
-    ck_assert_int_eq(pthread_join(waiter.thread, NULL), 0);
-    ck_assert_msg(waiter.status == REDLOCK_OK, "%s", redlock_result_text(&waiter.result));
+    waiter_finish(&waiter);
     ck_assert_int_eq(redlock_statistics_get(client, &statistics), REDLOCK_OK);
     ck_assert_uint_eq(statistics.hand_offs, 1);
     ck_assert_int_eq(redlock_release(&waiter.lock, &result), REDLOCK_OK);
-}
-END_TEST
-
-START_TEST(by_name)
-{
-    start((struct servers){.count = NODES, .names = "DNS:localhost"});
-    expect_works("localhost");
-}
-END_TEST
-
-START_TEST(over_ipv6)
-{
-    if (!socket_ipv6_available())
-        return;
-    start((struct servers){.count = 1, .names = "IP:::1", .ipv6 = true});
-    expect_works("[::1]");
-}
-END_TEST
-
-START_TEST(an_authority_in_a_directory)
-{
-    char path[PATH_SIZE], file[PATH_SIZE + 32], name[16];
-
-    ck_assert_int_eq(mkdir(in_directory(path, "authorities"), 0700), 0);
-    identity_hashed_name(authority, name);
-    snprintf(file, sizeof(file), "%s/%s", path, name);
-    identity_write_certificate(authority, file);
-    start((struct servers){.count = 1});
-    options.tls_ca_file = NULL;
-    options.tls_ca_directory = path;
-    expect_works("127.0.0.1");
-}
-END_TEST
-
-START_TEST(the_systems_authorities_are_trusted_when_none_is_named)
-{
-    start((struct servers){.count = 1});
-    options.tls_ca_file = NULL;
-    setenv("SSL_CERT_FILE", authority_file, 1);
-    expect_works("127.0.0.1");
-    unsetenv("SSL_CERT_FILE");
-    expect_refused(nodes_at("rediss://", "127.0.0.1"), "TLS: certificate not trusted: ");
-}
-END_TEST
-
-START_TEST(the_name_to_look_for_can_be_given)
-{
-    start((struct servers){.count = NODES, .names = "DNS:redis.example"});
-    options.tls_server_name = "redis.example";
-    expect_works("127.0.0.1");
-    options.tls_server_name = "other.example";
-    expect_refused(nodes_at("rediss://", "127.0.0.1"), "TLS: the server's certificate is not for other.example");
-}
-END_TEST
-
-START_TEST(an_address_to_look_for_can_be_given)
-{
-    start((struct servers){.count = 1, .names = "IP:192.0.2.1"});
-    options.tls_server_name = "192.0.2.1";
-    expect_works("127.0.0.1");
-    options.tls_server_name = "192.0.2.2";
-    expect_refused(nodes_at("rediss://", "127.0.0.1"), "TLS: the server's certificate is not for 192.0.2.2");
-}
-END_TEST
-
-START_TEST(the_client_shows_its_certificate)
-{
-    const char *const protocols[] = {"TLSv1.2", "TLSv1.3"};
-
-    start((struct servers){.count = NODES, .client_certificates = true, .protocols = protocols[_i]});
-    options.tls_certificate_file = client_certificate;
-    options.tls_key_file = client_key;
-    expect_works("127.0.0.1");
-}
-END_TEST
-
-START_TEST(without_verification_anything_goes)
-{
-    start((struct servers){.count = NODES, .issuer = stranger, .names = "DNS:other.example", .days = -1});
-    options.tls_no_verify = 1;
-    options.tls_ca_file = NULL;
-    expect_works("127.0.0.1");
 }
 END_TEST
 
@@ -307,7 +285,7 @@ START_TEST(a_server_that_is_restarted_is_met_again)
 {
     redlock_lock *lock;
 
-    start((struct servers){.count = 1});
+    start((struct peer){.count = 1});
     make_client(nodes_at("rediss://", "127.0.0.1"));
     expect_ready();
     cluster_kill(cluster, 0);
@@ -320,62 +298,7 @@ START_TEST(a_server_that_is_restarted_is_met_again)
 }
 END_TEST
 
-/* --- Refused servers --- */
-
-START_TEST(an_unknown_authority)
-{
-    start((struct servers){.count = 1});
-    options.tls_ca_file = stranger_file;
-    expect_refused(nodes_at("rediss://", "127.0.0.1"), "TLS: certificate not trusted: ");
-}
-END_TEST
-
-START_TEST(another_servers_certificate)
-{
-    start((struct servers){.count = 1, .names = "DNS:other.example,IP:127.0.0.2"});
-    expect_refused(nodes_at("rediss://", "127.0.0.1"), "TLS: the server's certificate is not for 127.0.0.1");
-    expect_refused(nodes_at("rediss://", "localhost"), "TLS: the server's certificate is not for localhost");
-}
-END_TEST
-
-START_TEST(an_expired_certificate)
-{
-    start((struct servers){.count = 1, .days = -1});
-    expect_refused(nodes_at("rediss://", "127.0.0.1"), "TLS: certificate not trusted: certificate has expired");
-}
-END_TEST
-
-START_TEST(no_client_certificate_where_one_is_asked_for)
-{
-    const char *const protocols[] = {"TLSv1.2", "TLSv1.3"};
-    const char *const words[] = {"without a client certificate", "set tls_certificate_file and tls_key_file"};
-
-    start((struct servers){.count = 1, .client_certificates = true, .protocols = protocols[_i]});
-    expect_refused(nodes_at("rediss://", "127.0.0.1"), words[_i]);
-}
-END_TEST
-
-START_TEST(a_client_certificate_of_an_unknown_authority)
-{
-    const char *const protocols[] = {"TLSv1.2", "TLSv1.3"};
-
-    start((struct servers){.count = 1, .client_certificates = true, .protocols = protocols[_i]});
-    options.tls_certificate_file = foreign_certificate;
-    options.tls_key_file = foreign_key;
-    expect_refused(nodes_at("rediss://", "127.0.0.1"), "TLS: the server refused: tlsv1 alert unknown ca");
-}
-END_TEST
-
-START_TEST(a_port_that_answers_something_else)
-{
-    struct fake_server *server = fake_server_start(FAKE_IPV4);
-    char nodes[64];
-
-    fake_server_add_rule(server, &(struct fake_rule){.command = FAKE_ACCEPT, .reply = "-ERR who are you\r\n"});
-    snprintf(nodes, sizeof(nodes), "rediss://%s", fake_server_address(server));
-    expect_refused(nodes, "TLS: the server does not speak TLS on this port");
-}
-END_TEST
+/* --- Other servers --- */
 
 /* A plain Redis reads the handshake as the beginning of a line, and waits for its end. If the random bytes of the
  * handshake contain a line end, it replies. */
@@ -390,19 +313,6 @@ START_TEST(a_plain_redis)
     const char *text = result.node[0].text;
     ck_assert_int_eq(status, strstr(text, "does not speak TLS") != NULL ? REDLOCK_MISCONFIGURED : REDLOCK_NO_QUORUM);
     ck_assert_msg(strstr(text, "TLS") != NULL, "%s", text);
-    ck_assert_uint_lt(result.elapsed_us, SOON_MS * 1000);
-}
-END_TEST
-
-START_TEST(a_server_with_tls_asked_without)
-{
-    redlock_lock *lock;
-
-    start((struct servers){.count = 1});
-    options.connect_timeout_ms = 200;
-    make_client(nodes_at("", "127.0.0.1"));
-    ck_assert_int_eq(redlock_acquire(client, "resource", NULL, &lock, &result), REDLOCK_NO_QUORUM);
-    ck_assert_str_ne(result.node[0].text, "");
     ck_assert_uint_lt(result.elapsed_us, SOON_MS * 1000);
 }
 END_TEST
@@ -457,6 +367,17 @@ static int give_credentials(const char *node, char *user, char *password, size_t
 enum way { BY_OPTION, BY_CALLBACK, BY_ADDRESS, WAYS };
 enum failure { STRANGE_AUTHORITY, OTHER_NAME, WRONG_PASSWORD, PLAIN_PORT, PLAIN_CLIENT, FAILURES };
 
+static const struct {
+    int status;
+    const char *words; /* of the node's text */
+} failures[FAILURES] = {
+    [STRANGE_AUTHORITY] = {REDLOCK_MISCONFIGURED, "TLS: certificate not trusted"},
+    [OTHER_NAME] = {REDLOCK_MISCONFIGURED, "TLS: the server's certificate is not for"},
+    [WRONG_PASSWORD] = {REDLOCK_MISCONFIGURED, "WRONGPASS"},
+    [PLAIN_PORT] = {REDLOCK_MISCONFIGURED, "TLS: the server does not speak TLS on this port"},
+    [PLAIN_CLIENT] = {REDLOCK_NO_QUORUM, ""},
+};
+
 static void give(enum way way)
 {
     options.log = log_line;
@@ -477,7 +398,7 @@ static unsigned prepare(enum failure failure)
         fake_server_add_rule(server, &(struct fake_rule){.command = FAKE_ACCEPT, .reply = "-ERR who are you\r\n"});
         return fake_server_port(server);
     }
-    start((struct servers){.count = 1, .names = failure == OTHER_NAME ? "DNS:other.example" : NULL});
+    start((struct peer){.count = 1, .names = failure == OTHER_NAME ? "DNS:other.example" : NULL});
     if (failure == STRANGE_AUTHORITY)
         options.tls_ca_file = stranger_file;
     if (failure == PLAIN_CLIENT)
@@ -503,9 +424,6 @@ static void look_at_all(void)
 
 START_TEST(a_link_that_fails_shows_no_password)
 {
-    static const char *const words[FAILURES] = {"TLS: certificate not trusted",
-                                                "TLS: the server's certificate is not for", "WRONGPASS",
-                                                "does not speak TLS", ""};
     enum failure failure = (enum failure)(_i / WAYS);
     enum way way = (enum way)(_i % WAYS);
     unsigned port = prepare(failure);
@@ -518,8 +436,9 @@ START_TEST(a_link_that_fails_shows_no_password)
     snprintf(node, sizeof(node), "%s://%s127.0.0.1:%u", failure == PLAIN_CLIENT ? "redis" : "rediss",
              way == BY_ADDRESS ? "somebody:" ENCODED "@" : "", port);
     make_client(node);
-    ck_assert_int_ne(redlock_acquire(client, "resource", NULL, &lock, &result), REDLOCK_OK);
-    ck_assert_msg(strstr(result.node[0].text, words[failure]) != NULL, "%s", result.node[0].text);
+    ck_assert_int_eq(redlock_acquire(client, "resource", NULL, &lock, &result), failures[failure].status);
+    ck_assert_msg(strstr(result.node[0].text, failures[failure].words) != NULL, "%s", result.node[0].text);
+    ck_assert_uint_lt(result.elapsed_us, SOON_MS * 1000);
     look_at_all();
     ck_assert_int_ne(redlock_ready(client, 50, &result), REDLOCK_OK);
     look_at_all();
@@ -541,68 +460,50 @@ static void expect_invalid(const char *words, const char *path)
     ck_assert_int_eq(redlock_connect("rediss://127.0.0.1:1", &options, &client, NULL), REDLOCK_INVALID);
 }
 
-static char *nowhere(void)
+/* The files that bad_files names, beside those that setup() writes. */
+static void write_bad_files(void)
 {
-    static char path[PATH_SIZE];
-
-    return in_directory(path, "nowhere.pem");
-}
-
-static char *rubbish(void)
-{
-    static char path[PATH_SIZE];
+    char path[PATH_SIZE];
 
     file_write(in_directory(path, "rubbish.pem"), "rubbish\n", strlen("rubbish\n"));
-    return path;
-}
-
-START_TEST(bad_authorities)
-{
-    char path[PATH_SIZE];
-
-    options.tls_ca_file = nowhere();
-    expect_invalid("tls_ca_file: cannot read", nowhere());
-    options.tls_ca_file = rubbish();
-    expect_invalid("must be a PEM file", rubbish());
-    options.tls_ca_file = directory;
-    expect_invalid("tls_ca_file: '", directory);
-    options.tls_ca_file = NULL;
-    options.tls_ca_directory = nowhere();
-    expect_invalid("tls_ca_directory: cannot read", nowhere());
     ck_assert_int_eq(mkdir(in_directory(path, "empty"), 0700), 0);
-    options.tls_ca_directory = path;
-    expect_invalid("openssl rehash", path);
+    identity_write_key(authority, in_directory(path, "encrypted.key"), "passphrase");
 }
-END_TEST
 
-START_TEST(bad_client_certificates)
-{
-    options.tls_certificate_file = nowhere();
-    options.tls_key_file = client_key;
-    expect_invalid("tls_certificate_file: cannot read", nowhere());
-    options.tls_certificate_file = rubbish();
-    expect_invalid("tls_certificate_file: '", rubbish());
-    options.tls_certificate_file = client_certificate;
-    options.tls_key_file = nowhere();
-    expect_invalid("tls_key_file: cannot read", nowhere());
-    options.tls_key_file = rubbish();
-    expect_invalid("holds no private key", rubbish());
-    options.tls_key_file = foreign_key;
-    expect_invalid("is not the key of", foreign_key);
-    options.tls_key_file = NULL;
-    expect_invalid("tls_certificate_file and tls_key_file need each other", "");
-}
-END_TEST
+#define OPTION(name) offsetof(redlock_options, name)
+static const struct {
+    size_t option;    /* the one that is wrong */
+    const char *file; /* NULL: the option is NULL */
+    const char *words;
+} bad_files[] = {
+    {OPTION(tls_ca_file), "nowhere.pem", "tls_ca_file: cannot read"},
+    {OPTION(tls_ca_file), "rubbish.pem", "must be a PEM file"},
+    {OPTION(tls_ca_file), "", "tls_ca_file: '"},
+    {OPTION(tls_ca_directory), "nowhere.pem", "tls_ca_directory: cannot read"},
+    {OPTION(tls_ca_directory), "empty", "openssl rehash"},
+    {OPTION(tls_certificate_file), "nowhere.pem", "tls_certificate_file: cannot read"},
+    {OPTION(tls_certificate_file), "rubbish.pem", "tls_certificate_file: '"},
+    {OPTION(tls_key_file), "nowhere.pem", "tls_key_file: cannot read"},
+    {OPTION(tls_key_file), "rubbish.pem", "holds no private key"},
+    {OPTION(tls_key_file), "foreign.key", "is not the key of"},
+    {OPTION(tls_key_file), "encrypted.key", "is encrypted"}, /* OpenSSL does not prompt for the passphrase */
+    {OPTION(tls_key_file), NULL, "tls_certificate_file and tls_key_file need each other"},
+};
+enum { BAD_FILES = sizeof(bad_files) / sizeof(bad_files[0]) };
 
-/* OpenSSL does not prompt for the passphrase. */
-START_TEST(an_encrypted_key)
+START_TEST(files_that_cannot_be_used)
 {
+    const char *file = bad_files[_i].file;
     char path[PATH_SIZE];
 
-    identity_write_key(authority, in_directory(path, "encrypted.key"), "passphrase");
-    options.tls_certificate_file = authority_file;
-    options.tls_key_file = path;
-    expect_invalid("is encrypted", path);
+    write_bad_files();
+    if (bad_files[_i].option == OPTION(tls_ca_directory))
+        options.tls_ca_file = NULL;
+    options.tls_certificate_file = client_certificate;
+    options.tls_key_file = client_key;
+    in_directory(path, file != NULL ? file : "");
+    *(const char **)(void *)((char *)&options + bad_files[_i].option) = file != NULL ? path : NULL;
+    expect_invalid(bad_files[_i].words, file != NULL ? path : "");
 }
 END_TEST
 
@@ -641,52 +542,35 @@ END_TEST
 
 START_TEST(options_of_tls_do_not_matter_without_it)
 {
-    options.tls_ca_file = nowhere();
+    options.tls_ca_file = "/nowhere.pem";
     make_client("127.0.0.1:1");
 }
 END_TEST
 
+static TCase *add_case(Suite *suite, const char *name)
+{
+    TCase *tcase = tcase_create(name);
+
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_set_timeout(tcase, 60);
+    suite_add_tcase(suite, tcase);
+    return tcase;
+}
+
 static Suite *tls_suite(void)
 {
     Suite *suite = suite_create("tls");
-    TCase *trusted = tcase_create("trusted"), *refused = tcase_create("refused"), *files = tcase_create("files");
+    TCase *peers_case = add_case(suite, "peers"), *links = add_case(suite, "links"), *files = add_case(suite, "files");
 
-    tcase_add_checked_fixture(trusted, setup, teardown);
-    tcase_set_timeout(trusted, 60);
-    tcase_add_loop_test(trusted, a_lock_over_tls, 0, 3);
-    tcase_add_test(trusted, a_waiter_is_called_over_tls);
-    tcase_add_test(trusted, by_name);
-    tcase_add_test(trusted, over_ipv6);
-    tcase_add_test(trusted, an_authority_in_a_directory);
-    tcase_add_test(trusted, the_systems_authorities_are_trusted_when_none_is_named);
-    tcase_add_test(trusted, the_name_to_look_for_can_be_given);
-    tcase_add_test(trusted, an_address_to_look_for_can_be_given);
-    tcase_add_loop_test(trusted, the_client_shows_its_certificate, 0, 2);
-    tcase_add_test(trusted, without_verification_anything_goes);
-    tcase_add_test(trusted, a_server_that_is_restarted_is_met_again);
-    suite_add_tcase(suite, trusted);
-
-    tcase_add_checked_fixture(refused, setup, teardown);
-    tcase_set_timeout(refused, 60);
-    tcase_add_test(refused, an_unknown_authority);
-    tcase_add_test(refused, another_servers_certificate);
-    tcase_add_test(refused, an_expired_certificate);
-    tcase_add_loop_test(refused, no_client_certificate_where_one_is_asked_for, 0, 2);
-    tcase_add_loop_test(refused, a_client_certificate_of_an_unknown_authority, 0, 2);
-    tcase_add_test(refused, a_port_that_answers_something_else);
-    tcase_add_test(refused, a_plain_redis);
-    tcase_add_test(refused, a_server_with_tls_asked_without);
-    tcase_add_loop_test(refused, a_link_that_fails_shows_no_password, 0, (int)FAILURES * (int)WAYS);
-    suite_add_tcase(suite, refused);
-
-    tcase_add_checked_fixture(files, setup, teardown);
-    tcase_add_test(files, bad_authorities);
-    tcase_add_test(files, bad_client_certificates);
-    tcase_add_test(files, an_encrypted_key);
+    tcase_add_loop_test(peers_case, a_peer_is_trusted_or_refused_in_words, 0, PEERS);
+    tcase_add_test(links, a_waiter_is_called_over_tls);
+    tcase_add_test(links, a_server_that_is_restarted_is_met_again);
+    tcase_add_test(links, a_plain_redis);
+    tcase_add_loop_test(links, a_link_that_fails_shows_no_password, 0, (int)FAILURES * (int)WAYS);
+    tcase_add_loop_test(files, files_that_cannot_be_used, 0, BAD_FILES);
     tcase_add_test(files, bad_server_names);
     tcase_add_test(files, no_memory_while_a_client_is_made);
     tcase_add_test(files, options_of_tls_do_not_matter_without_it);
-    suite_add_tcase(suite, files);
     return suite;
 }
 

@@ -1,16 +1,13 @@
 /* Locks that one client passes to another by their token, with each way to call, on real servers. */
 #define _GNU_SOURCE
-#include "real/real.h"
+#include "real/clients.h"
 
 #include "support/clock.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { NODES = 5, QUORUM = 3, SHORT_TTL_MS = 4000 };
-
-static redlock_result result;
+enum { NODES = 5, SHORT_TTL_MS = 4000 };
 
 static struct face *open_face(int kind, uint32_t leave_locks)
 {
@@ -96,38 +93,7 @@ START_TEST(adopting_is_what_extends_a_lock_by_its_token)
 }
 END_TEST
 
-START_TEST(who_releases_by_token_ends_it_for_the_holder)
-{
-    const char *key = real_key("ended");
-    struct face *holder = open_face(_i, 0), *other = open_face(_i, 0);
-    redlock_lock *lock;
-
-    real_status(face_acquire(holder, key, NULL, &lock, &result), REDLOCK_OK, &result);
-    real_status(face_release_token(other, key, redlock_lock_token(lock), &result), REDLOCK_OK, &result);
-    real_status(face_extend(holder, lock, 0, &result), REDLOCK_LOST, &result);
-    real_status(face_release(holder, &lock, &result), REDLOCK_LOST, &result);
-    face_close(&holder, NULL);
-    face_close(&other, NULL);
-}
-END_TEST
-
 /* --- Waiters --- */
-
-static struct waiting {
-    redlock_client *client;
-    const char *key;
-    int status;
-} waiting[3];
-
-static void *wait_for_lock(void *arg)
-{
-    struct waiting *one = arg;
-    redlock_lock *lock;
-
-    one->status = redlock_acquire(one->client, one->key, REDLOCK_WAIT_MS(REAL_SOON_MS), &lock, NULL);
-    redlock_release(&lock, NULL);
-    return NULL;
-}
 
 struct counted {
     struct face *face;
@@ -151,15 +117,15 @@ START_TEST(a_query_counts_who_waits)
 {
     struct face *holder = open_face(_i, 0), *faces[3];
     struct counted counted = {holder, real_key("awaited"), 0};
-    pthread_t threads[3];
+    struct waiter waiters[3];
     redlock_lock *lock;
 
     real_status(face_acquire(holder, counted.key, NULL, &lock, &result), REDLOCK_OK, &result);
     ck_assert(shows_waiters(&counted));
     for (size_t i = 0; i < 3; i++) {
         faces[i] = open_face(BLOCKING_FACE, 0);
-        waiting[i] = (struct waiting){face_client(faces[i]), counted.key, 1};
-        pthread_create(&threads[i], NULL, wait_for_lock, &waiting[i]);
+        waiter_start(&waiters[i], face_client(faces[i]), counted.key,
+                     (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT);
     }
     counted.waiters = 3;
     ck_assert(face_wait(holder, shows_waiters, &counted, REAL_SOON_MS));
@@ -167,11 +133,9 @@ START_TEST(a_query_counts_who_waits)
     deployment_command(real_nodes, 0, NULL, 0, "ZADD", real_key("awaited") ":redlock:queue", "1", "dead", NULL);
     ck_assert(shows_waiters(&counted));
     real_status(face_release(holder, &lock, &result), REDLOCK_OK, &result);
-    for (size_t i = 0; i < 3; i++) {
-        pthread_join(threads[i], NULL);
-        ck_assert_int_eq(waiting[i].status, REDLOCK_OK);
+    waiters_finish_and_release(waiters, 3);
+    for (size_t i = 0; i < 3; i++)
         face_close(&faces[i], NULL);
-    }
     counted.waiters = 0;
     ck_assert(face_wait(holder, shows_waiters, &counted, REAL_SOON_MS));
     face_close(&holder, NULL);
@@ -185,7 +149,6 @@ int main(void)
 
     tcase_add_loop_test(tcase, an_adopted_lock_is_renewed_and_released, 0, FACES);
     tcase_add_loop_test(tcase, adopting_is_what_extends_a_lock_by_its_token, 0, FACES);
-    tcase_add_loop_test(tcase, who_releases_by_token_ends_it_for_the_holder, 0, FACES);
     tcase_add_loop_test(tcase, a_query_counts_who_waits, 0, FACES);
     return real_run(suite, false);
 }

@@ -78,6 +78,13 @@ bool is_on_every_node(const redlock::lock &lock)
     return real_soon_everywhere(key_text, std::string(lock.token()).c_str());
 }
 
+// What a call with a result returns if it fails.
+template <class Value> void refused(const Value &value, const redlock::result &result, status expected)
+{
+    ck_assert(!value);
+    ck_assert_msg(result.status() == expected, "%s", result.text().c_str());
+}
+
 template <class Body> redlock::error fails(Body body)
 {
     try {
@@ -101,32 +108,22 @@ START_TEST(the_options_are_the_librarys_own)
     const redlock_options native = connection.native(options);
 
     ck_assert_uint_eq(native.struct_size, defaults.struct_size);
-    ck_assert_uint_eq(native.ttl_ms, defaults.ttl_ms);
-    ck_assert_uint_eq(native.minimum_validity_ms, defaults.minimum_validity_ms);
-    ck_assert_uint_eq(native.node_timeout_ms, defaults.node_timeout_ms);
-    ck_assert_uint_eq(native.connect_timeout_ms, defaults.connect_timeout_ms);
-    ck_assert_uint_eq(native.silence_limit_ms, defaults.silence_limit_ms);
-    ck_assert_uint_eq(native.backoff_max_ms, defaults.backoff_max_ms);
-    ck_assert_uint_eq(native.drift_ppm, defaults.drift_ppm);
-    ck_assert_uint_eq(native.pending_max, defaults.pending_max);
-    ck_assert_uint_eq(native.undos_max, defaults.undos_max);
-    ck_assert_uint_eq(native.operations_max, defaults.operations_max);
-    ck_assert_uint_eq(native.leave_locks, defaults.leave_locks);
-    ck_assert_uint_eq(native.database, defaults.database);
-    ck_assert_str_eq(native.prefix, defaults.prefix);
-    ck_assert_str_eq(native.client_name, defaults.client_name);
-    ck_assert(!native.user && !native.password && !native.credentials && !native.log);
-    ck_assert_uint_eq(native.log_level, defaults.log_level);
-    ck_assert_uint_eq(native.tls_no_verify, defaults.tls_no_verify);
-    ck_assert(!native.tls_ca_file && !native.tls_ca_directory && !native.tls_certificate_file);
-    ck_assert(!native.tls_key_file && !native.tls_server_name && !native.allocator.allocate);
-    ck_assert_uint_eq(native.renewal_percent, defaults.renewal_percent);
-    ck_assert_uint_eq(native.guard, defaults.guard);
-    ck_assert_uint_eq(native.max_ttl_ms, defaults.max_ttl_ms);
-    ck_assert_str_eq(native.deployment, defaults.deployment);
-    ck_assert_str_eq(native.marker_key, defaults.marker_key);
-    ck_assert_str_eq(native.channel_prefix, defaults.channel_prefix);
-    ck_assert_uint_eq(native.fence_ttl_ms, defaults.fence_ttl_ms);
+    for (const auto number :
+         {&redlock_options::ttl_ms, &redlock_options::minimum_validity_ms, &redlock_options::node_timeout_ms,
+          &redlock_options::connect_timeout_ms, &redlock_options::silence_limit_ms, &redlock_options::backoff_max_ms,
+          &redlock_options::drift_ppm, &redlock_options::pending_max, &redlock_options::undos_max,
+          &redlock_options::operations_max, &redlock_options::leave_locks, &redlock_options::database,
+          &redlock_options::log_level, &redlock_options::tls_no_verify, &redlock_options::renewal_percent,
+          &redlock_options::guard, &redlock_options::max_ttl_ms, &redlock_options::fence_ttl_ms})
+        ck_assert_uint_eq(native.*number, defaults.*number);
+    for (const auto text : {&redlock_options::prefix, &redlock_options::client_name, &redlock_options::deployment,
+                            &redlock_options::marker_key, &redlock_options::channel_prefix})
+        ck_assert_str_eq(native.*text, defaults.*text);
+    for (const auto text : {&redlock_options::user, &redlock_options::password, &redlock_options::tls_ca_file,
+                            &redlock_options::tls_ca_directory, &redlock_options::tls_certificate_file,
+                            &redlock_options::tls_key_file, &redlock_options::tls_server_name})
+        ck_assert_ptr_null(native.*text);
+    ck_assert(!native.credentials && !native.log && !native.allocator.allocate);
 }
 END_TEST
 
@@ -161,30 +158,23 @@ START_TEST(bad_arguments_are_named)
 {
     const redlock::client client = open();
     redlock::result result;
-    const auto names = [&](const char *word) {
-        ck_assert(result.status() == status::invalid);
+    const auto names = [&](const char *word, const auto &value) {
+        refused(value, result, status::invalid);
         ck_assert_msg(result.text().find(word) != std::string::npos, "%s", result.text().c_str());
     };
-
-    ck_assert(!client.acquire(key, -1ms, result));
-    names("wait: -1 ms is negative");
-    redlock::acquire_options options;
-    options.ttl = -5s;
-    ck_assert(!client.acquire(key, options, result));
-    names("ttl: -5000 ms is negative");
-    options.ttl = std::chrono::hours(24 * 60);
-    ck_assert(!client.acquire(key, options, result));
-    names("ttl: 5184000000 ms is more than");
-    ck_assert(!client.acquire("", {}, result));
-    names("resource");
-    ck_assert(!redlock::client::connect("", {}, result));
-    names("the node list is empty");
-    ck_assert(!redlock::client::connect(std::string_view("a\0b", 3), {}, result));
-    names("nodes: there is a NUL byte");
+    redlock::acquire_options negative, long_one;
     redlock::options nameless = patient();
+
+    negative.ttl = -5s;
+    long_one.ttl = std::chrono::hours(24 * 60);
     nameless.prefix = std::string("p\0q", 3);
-    ck_assert(!redlock::client::connect("localhost", nameless, result));
-    names("prefix: there is a NUL byte");
+    names("wait: -1 ms is negative", client.acquire(key, -1ms, result));
+    names("ttl: -5000 ms is negative", client.acquire(key, negative, result));
+    names("ttl: 5184000000 ms is more than", client.acquire(key, long_one, result));
+    names("resource", client.acquire("", {}, result));
+    names("the node list is empty", redlock::client::connect("", {}, result));
+    names("nodes: there is a NUL byte", redlock::client::connect(std::string_view("a\0b", 3), {}, result));
+    names("prefix: there is a NUL byte", redlock::client::connect("localhost", nameless, result));
     ck_assert(fails([] { redlock::client twice("a,a"); }).status() == status::invalid);
 }
 END_TEST
@@ -293,19 +283,21 @@ START_TEST(a_lock_on_several_has_one_fencing_token)
 {
     const redlock::client client = open();
     redlock::acquire_options options;
+    ck_assert_uint_eq(client.acquire(key, options).fence(), 0);
     options.fence = true;
     options.also = {std::string(key) + "-2", std::string(key) + "-1", std::string(key)};
-    redlock::lock lock = client.acquire(key, options);
+    redlock::result result;
+    redlock::lock lock = *client.acquire(key, options, result);
     const std::uint64_t before = lock.fence();
-    ck_assert(before > 0 && lock.resources().size() == 3 && lock.resources()[1] == std::string(key) + "-1");
+    ck_assert(before > 0 && result.fence == before);
+    ck_assert(lock.resources().size() == 3 && lock.resources()[1] == std::string(key) + "-1");
     ck_assert(client.held_by_me(options.also[0]));
     lock.release();
     ck_assert(lock.fence() == 0 && lock.resources().empty());
     lock = client.acquire(options.also[1], options);
     ck_assert(lock.fence() > before);
     options.also = {""};
-    redlock::result result;
-    ck_assert(!client.acquire(key, options, result) && result.status() == status::invalid);
+    refused(client.acquire(key, options, result), result, status::invalid);
 }
 END_TEST
 
@@ -320,23 +312,8 @@ START_TEST(an_extension_prolongs)
     ck_assert(lock.validity() > 15s && lock.validity() <= 20s);
     redlock::result result;
     ck_assert(lock.extend(0ms, result) && result.validity() > 15s && result.elapsed() > 0us);
-    ck_assert(!lock.extend(-1s, result) && result.status() == status::invalid);
+    refused(lock.extend(-1s, result), result, status::invalid);
     ck_assert(lock.validity() > 15s);
-}
-END_TEST
-
-START_TEST(an_owner_may_come_again)
-{
-    const redlock::client client = open();
-    const int somebody = 0;
-    redlock::acquire_options options;
-    options.owner = &somebody;
-    redlock::lock lock = client.acquire(key, options), again = client.acquire(key, options);
-    ck_assert(lock.hold_count() == 2 && again.token() == lock.token());
-    lock.release();
-    ck_assert(again.hold_count() == 1 && client.held_by_me(key));
-    redlock::result result;
-    ck_assert(!client.acquire(key, {}, result) && result.status() == status::held);
 }
 END_TEST
 
@@ -353,8 +330,8 @@ START_TEST(a_lock_goes_on_by_its_token)
     theirs.release();
     ck_assert(real_nothing_left(nullptr));
     redlock::result result;
-    ck_assert(!other.adopt(key, token, {}, result) && result.status() == status::lost);
-    ck_assert(!other.release_token(key, token, result) && result.status() == status::lost);
+    refused(other.adopt(key, token, {}, result), result, status::lost);
+    refused(other.release_token(key, token, result), result, status::lost);
     ck_assert(fails([&] { other.release_token(key, "(shared)"); }).status() == status::invalid);
     const redlock::lock another = client.acquire(real_key("another"), options);
     other.release_token(real_key("another"), std::string(another.token()));
@@ -362,53 +339,29 @@ START_TEST(a_lock_goes_on_by_its_token)
 }
 END_TEST
 
-START_TEST(a_fence_grows)
+// The options arrive. tests/real/semaphore_test.c and shared_test.c have all cases.
+START_TEST(the_kinds_of_locks_are_the_librarys)
 {
-    const redlock::client client = open();
-    redlock::acquire_options options;
-    ck_assert_uint_eq(client.acquire(key, options).fence(), 0);
-    options.fence = true;
+    const redlock::client client = open(), other = open();
+    redlock::acquire_options permit, reader, owned;
     redlock::result result;
-    const std::uint64_t first = client.acquire(key, options, result)->fence();
-    ck_assert(first > 0 && result.fence == first);
-    redlock::lock lock = client.acquire(key, options);
-    ck_assert(lock.fence() > first);
+    permit.permits = 1;
+    reader.shared = true;
+    {
+        const redlock::lock lock = client.acquire(key, permit);
+        refused(other.acquire(key, permit, result), result, status::held);
+    }
+    const redlock::lock first = client.acquire(key, reader), second = other.acquire(key, reader);
+    ck_assert(first.token() != second.token());
+    refused(open().acquire(key, {}, result), result, status::held);
+
+    owned.owner = &result;
+    redlock::lock lock = client.acquire(real_key("owned"), owned);
+    const redlock::lock again = client.acquire(real_key("owned"), owned);
+    ck_assert(lock.hold_count() == 2 && again.token() == lock.token());
     lock.release();
-    ck_assert_uint_eq(lock.fence(), 0);
-}
-END_TEST
-
-START_TEST(a_semaphore_has_its_permits)
-{
-    const redlock::client client = open();
-    redlock::acquire_options options;
-    options.permits = 2;
-    redlock::lock first = client.acquire(key, options);
-    const redlock::lock second = client.acquire(key, options);
-    redlock::result result;
-    ck_assert(first.token() != second.token());
-    ck_assert(!client.acquire(key, options, result) && result.status() == status::held);
-    first.release();
-    ck_assert(client.acquire(key, options, result));
-}
-END_TEST
-
-START_TEST(readers_share_it_and_a_writer_does_not)
-{
-    const redlock::client client = open(), other = open(), third = open();
-    redlock::acquire_options options;
-    options.shared = true;
-    redlock::lock first = client.acquire(key, options);
-    redlock::lock second = other.acquire(key, options);
-    redlock::result result;
-    ck_assert(first.token() != second.token());
-    ck_assert(!third.acquire(key, {}, result) && result.status() == status::held);
-    ck_assert(client.query(key).locked);
-    first.release();
-    ck_assert(second && !third.acquire(key, {}, result));
-    second.release();
-    const redlock::lock writer = third.acquire(key);
-    ck_assert(!other.acquire(key, options, result) && result.status() == status::held);
+    ck_assert(again.hold_count() == 1 && client.held_by_me(real_key("owned")));
+    refused(client.acquire(real_key("owned"), {}, result), result, status::held);
 }
 END_TEST
 
@@ -443,7 +396,7 @@ START_TEST(a_loss_is_told_in_every_way)
     ck_assert(lock && lock.validity() == 0ms && lock.loss_reason() == redlock::loss::expired);
     redlock::result result;
     ck_assert(lock.wait_lost(redlock::forever, result) == redlock::loss::expired && result.status() == status::lost);
-    ck_assert(!lock.extend(1s, result) && result.status() == status::lost);
+    refused(lock.extend(1s, result), result, status::lost);
     ck_assert(fails([&] { lock.release(); }).status() == status::lost);
     ck_assert(!lock);
 }
@@ -480,9 +433,9 @@ START_TEST(an_empty_lock_answers)
     redlock::lock lock;
     redlock::result result;
     ck_assert(!lock && lock.validity() == 0ms && lock.loss_reason() == redlock::loss::none);
-    ck_assert(!lock.extend(1s, result) && result.status() == status::invalid);
-    ck_assert(!lock.release(result) && result.status() == status::invalid);
-    ck_assert(!lock.wait_lost(1s, result) && result.status() == status::invalid);
+    refused(lock.extend(1s, result), result, status::invalid);
+    refused(lock.release(result), result, status::invalid);
+    refused(lock.wait_lost(1s, result), result, status::invalid);
     ck_assert(fails([&] { lock.lost_descriptor(); }).status() == status::invalid);
     ck_assert(fails([&] { lock.wait_lost(1s); }).status() == status::invalid);
 }
@@ -493,11 +446,11 @@ START_TEST(an_empty_client_answers)
     redlock::client client;
     redlock::result result;
     ck_assert(!client && client.nodes().empty() && client.metrics().empty() && !client.held_by_me(key));
-    ck_assert(!client.acquire(key, 1s, result) && result.status() == status::invalid);
-    ck_assert(!client.ready(1s, result) && result.status() == status::invalid);
-    ck_assert(!client.query(key, result) && result.status() == status::invalid);
-    ck_assert(!client.trust(result) && result.status() == status::invalid);
-    ck_assert(!client.close(result) && result.status() == status::invalid);
+    refused(client.acquire(key, 1s, result), result, status::invalid);
+    refused(client.ready(1s, result), result, status::invalid);
+    refused(client.query(key, result), result, status::invalid);
+    refused(client.trust(result), result, status::invalid);
+    refused(client.close(result), result, status::invalid);
     ck_assert_uint_eq(client.statistics().attempts, 0);
     ck_assert(fails([&] { redlock::cancellation cancellation(client); }).status() == status::invalid);
     redlock::mutex mutex(client, key);
@@ -521,7 +474,7 @@ START_TEST(a_lock_may_outlive_its_client)
     ck_assert(real_nothing_left(nullptr));
     ck_assert(lock.wait_lost() == redlock::loss::closed);
     redlock::result result;
-    ck_assert(!lock.release(result) && result.status() == status::invalid);
+    refused(lock.release(result), result, status::invalid);
     lock = open().acquire(key); // the temporary client is closed at the end of this statement
     ck_assert(lock.loss_reason() == redlock::loss::closed);
 }
@@ -583,7 +536,7 @@ START_TEST(an_unreachable_quorum_is_no_quorum)
 {
     redlock::client client = open_nowhere();
     redlock::result result;
-    ck_assert(!client.ready(0ms, result) && result.status() == status::no_quorum);
+    refused(client.ready(0ms, result), result, status::no_quorum);
     ck_assert(fails([&] { static_cast<void>(client.query(key)); }).status() == status::no_quorum);
     redlock::mutex mutex(client, key);
     ck_assert(fails([&] { mutex.try_lock(); }).status() == status::no_quorum);
@@ -726,53 +679,33 @@ END_TEST
 namespace
 {
 
+void add(TCase *tcase, std::initializer_list<const TTest *> tests)
+{
+    for (const TTest *test : tests)
+        tcase_add_test(tcase, test);
+}
+
 Suite *wrapper_suite()
 {
     Suite *suite = suite_create("wrapper");
 
-    TCase *tcase = real_shared_case(suite, "words");
-    tcase_add_test(tcase, the_options_are_the_librarys_own);
-    tcase_add_test(tcase, a_status_is_an_error_code);
-    tcase_add_test(tcase, durations_are_rounded_up_and_bounded);
-    tcase_add_test(tcase, bad_arguments_are_named);
-
-    tcase = real_shared_case(suite, "lock");
-    tcase_add_test(tcase, a_lock_ends_with_its_scope);
-    tcase_add_test(tcase, a_resource_may_hold_any_byte);
-    tcase_add_test(tcase, a_moved_lock_is_held_once);
-    tcase_add_test(tcase, what_others_hold_is_refused_in_words);
-    tcase_add_test(tcase, a_wait_ends_when_the_lock_is_released);
-    tcase_add_test(tcase, a_wait_can_be_cancelled);
-    tcase_add_test(tcase, a_lock_on_several_has_one_fencing_token);
-    tcase_add_test(tcase, an_extension_prolongs);
-    tcase_add_test(tcase, an_owner_may_come_again);
-    tcase_add_test(tcase, a_lock_goes_on_by_its_token);
-    tcase_add_test(tcase, a_fence_grows);
-    tcase_add_test(tcase, a_semaphore_has_its_permits);
-    tcase_add_test(tcase, readers_share_it_and_a_writer_does_not);
-
-    tcase = real_shared_case(suite, "end");
-    tcase_add_test(tcase, a_loss_is_told_in_every_way);
-    tcase_add_test(tcase, an_empty_lock_answers);
-    tcase_add_test(tcase, an_empty_client_answers);
-    tcase_add_test(tcase, a_lock_may_outlive_its_client);
-    tcase_add_test(tcase, a_lock_dropped_by_its_own_callback_does_no_harm);
-
-    tcase = real_own_case(suite, "faults");
-    tcase_add_test(tcase, failing_renewal_says_why);
-    tcase = real_shared_case(suite, "client");
-    tcase_add_test(tcase, a_client_is_moved);
-    tcase_add_test(tcase, a_client_tells_what_it_knows);
-    tcase_add_test(tcase, an_unreachable_quorum_is_no_quorum);
-    tcase = real_bare_case(suite, "credentials");
-    tcase_add_test(tcase, credentials_are_asked_and_logs_are_written);
-
-    tcase = real_shared_case(suite, "mutex");
-    tcase_add_test(tcase, a_mutex_excludes);
-    tcase_add_test(tcase, a_mutex_is_not_reentrant);
-    tcase_add_test(tcase, several_mutexes_are_locked_at_once);
-    tcase_add_test(tcase, threads_share_a_mutex);
-    tcase_add_test(tcase, a_lost_mutex_goes_to_another_thread);
+    add(real_shared_case(suite, "words"), {the_options_are_the_librarys_own, a_status_is_an_error_code,
+                                           durations_are_rounded_up_and_bounded, bad_arguments_are_named});
+    add(real_shared_case(suite, "lock"),
+        {a_lock_ends_with_its_scope, a_resource_may_hold_any_byte, a_moved_lock_is_held_once,
+         what_others_hold_is_refused_in_words, a_wait_ends_when_the_lock_is_released, a_wait_can_be_cancelled,
+         a_lock_on_several_has_one_fencing_token, an_extension_prolongs, a_lock_goes_on_by_its_token,
+         the_kinds_of_locks_are_the_librarys});
+    add(real_shared_case(suite, "end"),
+        {a_loss_is_told_in_every_way, an_empty_lock_answers, an_empty_client_answers, a_lock_may_outlive_its_client,
+         a_lock_dropped_by_its_own_callback_does_no_harm});
+    add(real_own_case(suite, "faults"), {failing_renewal_says_why});
+    add(real_shared_case(suite, "client"),
+        {a_client_is_moved, a_client_tells_what_it_knows, an_unreachable_quorum_is_no_quorum});
+    add(real_bare_case(suite, "credentials"), {credentials_are_asked_and_logs_are_written});
+    add(real_shared_case(suite, "mutex"),
+        {a_mutex_excludes, a_mutex_is_not_reentrant, several_mutexes_are_locked_at_once, threads_share_a_mutex,
+         a_lost_mutex_goes_to_another_thread});
     return suite;
 }
 

@@ -2,9 +2,13 @@
  * the right clock is blamed. */
 #include "quorum/clock_watch.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include "quorum/validity.h"
 #include "rules/random.h"
-#include "support/suite.h"
+#include "rules/story.h"
+#include "support/listed.h"
 
 #define MS          QUORUM_MILLISECOND
 #define SECOND      QUORUM_SECOND
@@ -56,16 +60,6 @@ static struct quorum_clock_watch known(unsigned nodes)
 
 /* ---------------------------------------------------------------------------------------------------------- no jump */
 
-START_TEST(first_answer_says_nothing)
-{
-    struct quorum_clock_watch watch = watch_of(NODES);
-    ck_assert(is_quiet(sample(&watch, 0, begin, MS, wall)));
-    ck_assert(is_quiet(sample(&watch, 1, begin, MS, wall - 86400 * (int64_t)SECOND)));
-    ck_assert(is_quiet(sample(&watch, 2, begin, MS, 0)));
-    ck_assert(watch.node[0].known && !watch.node[3].known);
-}
-END_TEST
-
 /* Drift also counts while the reply was on its way: 1 % of 7 ms. */
 START_TEST(bounds_of_an_answer)
 {
@@ -112,52 +106,6 @@ START_TEST(small_steps_add_up_to_a_jump)
 }
 END_TEST
 
-/* A late reply gives a wide interval, not a wrong one: the true offset is always in it. */
-START_TEST(late_answer_is_no_jump)
-{
-    for (quorum_duration took = MS; took < 20 * SECOND; took = took * 3 / 2) {
-        struct quorum_clock_watch watch = known(NODES);
-        const struct quorum_clock_sample early = {0, begin + SECOND, begin + SECOND + took,
-                                                  (quorum_time)((int64_t)(begin + SECOND) + wall), quorum_all(NODES)};
-        const struct quorum_clock_sample late = {1, begin + SECOND, begin + SECOND + took,
-                                                 (quorum_time)((int64_t)(begin + SECOND + took) + wall),
-                                                 quorum_all(NODES)};
-        ck_assert(is_quiet(quorum_clock_step(&watch, &early)));
-        ck_assert(is_quiet(quorum_clock_step(&watch, &late)));
-    }
-}
-END_TEST
-
-/* A small rate error adds up to a large offset. */
-START_TEST(rate_within_the_drift_is_never_a_jump)
-{
-    for (int way = -1; way <= 1; way += 2) {
-        struct quorum_clock_watch watch = watch_of(NODES);
-        for (unsigned second = 0; second < 600; second++) {
-            int64_t offset = wall + way * (int64_t)second * 9900000; /* 0.99 % */
-            for (unsigned node = 0; node < NODES; node++)
-                ck_assert(is_quiet(sample(&watch, node, begin + second * SECOND, MS, node ? wall : offset)));
-        }
-    }
-}
-END_TEST
-
-/* Honest clocks drift apart for as long as no client samples them. */
-START_TEST(drift_since_the_last_answer_is_no_jump)
-{
-    static const quorum_duration apart[] = {SECOND, 30 * SECOND, 600 * SECOND, 86400 * SECOND};
-    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++) {
-        const int64_t drifted = (int64_t)(apart[i] / 1000 * 9), more = drifted * 3 / 2;
-        struct quorum_clock_watch watch = known(NODES);
-        ck_assert(is_quiet(sample(&watch, 0, begin + apart[i], MS, wall + drifted)));
-        watch = known(NODES);
-        ck_assert(is_quiet(sample(&watch, 0, begin + apart[i], MS, wall - drifted)));
-        watch = known(NODES);
-        ck_assert(!is_quiet(sample(&watch, 0, begin + apart[i], MS, wall + more)));
-    }
-}
-END_TEST
-
 /* A reply that took 10 s is imprecise, but does not widen the interval that a better reply gave. */
 START_TEST(late_answer_does_not_hide_a_jump)
 {
@@ -175,251 +123,139 @@ START_TEST(late_answer_does_not_hide_a_jump)
 }
 END_TEST
 
-START_TEST(another_server_has_another_clock)
-{
-    struct quorum_clock_watch watch = known(NODES);
-    quorum_clock_forget(&watch, 2);
-    ck_assert(is_quiet(sample(&watch, 2, begin + SECOND, MS, wall + 3600 * (int64_t)SECOND)));
-    ck_assert(is_quiet(sample(&watch, 1, begin + SECOND, MS, wall)));
-}
-END_TEST
-
-/* A new server does not inherit the suspicion against the old one. */
-START_TEST(another_server_is_not_suspect)
-{
-    struct quorum_clock_watch watch = known(NODES);
-    ck_assert_uint_eq(sample(&watch, 2, begin + SECOND, MS, wall + 5 * (int64_t)SECOND).suspect, quorum_node(2));
-    quorum_clock_forget(&watch, 2);
-    ck_assert(is_quiet(sample(&watch, 1, begin + 10 * SECOND, MS, wall)));
-}
-END_TEST
-
 /* --------------------------------------------------------------------------------------------------------- verdicts */
 
-#define JUMP (5 * (int64_t)SECOND)
-#define SEEN (begin + SECOND + MS) /* the time at which the first sample that shows a jump has been received */
-
-/* Which clocks jump, which nodes reply afterwards, and the verdict after the last of these replies. */
-struct verdict {
+/*
+ * A story's words are the nodes' replies, from 1000 ms on, when all clocks have been known for two seconds: 3 node 3;
+ * 3+ its clock is 5000 ms ahead; 3-70 70 ms back; 3:50 the reply took 50 ms, not 1. Then, at once: ?13 nodes 1 and 3
+ * are suspect, !1 node 1 jumped, * our clock stopped; otherwise nothing.
+ *   @1001  the next replies are to requests sent at 1001 ms, when the first jump has been seen
+ *   F3     another server has node 3's name
+ * Each story is played with all clocks the other way round, too.
+ */
+static const struct story {
     const char *name;
     unsigned nodes;
-    quorum_nodes ahead, back; /* clocks that jump by JUMP; these nodes reply first */
-    quorum_nodes steady;      /* clocks that do not jump; these nodes reply then, one after the other */
-    quorum_nodes answering;
-    quorum_nodes jumped;
-    bool own;
+    quorum_nodes answering; /* the nodes that are connected */
+    const char *events;
+} stories[] = {
+    {"first reply says nothing", 3, 7, "F0 F1 F2 0 1-86400000 2+86400000"},
+    {"another server has another clock", 3, 7, "F2 2+3600000 1"},
+    {"another server is not suspect", 5, 31, "2+?2 F2 @10000 1"},
+
+    /* Nobody is blamed before the last reply that the verdict needs. */
+    {"one of two", 2, 3, "0+?0 @1001 1!0"},
+    {"one of three", 3, 7, "2+?2 @1001 0?2 1!2"},
+    {"one of four: a majority of three jumped clocks is no longer possible", 4, 15, "0+?0 @1001 1?0 2!0"},
+    {"one of five", 5, 31, "3+?3 @1001 0?3 1?3 2!3"},
+    {"one of five, two are away", 5, 7, "0+?0 @1001 1?0 2!0"},
+    {"one of five, three are away", 5, 3, "0+?0 @1001 1!0"},
+    {"one of three, two are away: no node vouches for our clock", 3, 1, "0+!0*"},
+    {"two of five", 5, 31, "0+?0 1+?01 @1001 2?01 3?01 4!01"},
+    {"two of five, two are away", 5, 7, "0+?0 1+?01 @1001 2!01*"},
+    {"one each way", 5, 31, "0+?0 1-?01 @1001 2?01 3?01 4!01"},
+    {"two ahead and one back", 5, 31, "0+?0 1+?01 2-?012 @1001 3?012 4!012"},
+    {"three of five", 5, 31, "0+?0 1+?01 2+*"},
+    {"two of two", 2, 3, "0+?0 1+*"},
+    {"the only one", 1, 1, "0+!0*"},
+
+    {"second suspect asks the nodes that are not suspect", 5, 31, "3+?3 @1001 0?3 3+?3 1-?13"},
+    {"reply to a request sent before the jump was seen does not vouch", 3, 7, "0+?0 1?0 @1001 2?0"},
+    {"late reply vouches if it is narrower than half of the jump", 3, 7, "0+?0 @1001 1:4800?0 2!0"},
+    {"late reply that is wider does not", 3, 7, "0+?0 @1001 1:5000?0 2?0"},
+    {"clock that drifted vouches", 3, 7, "0+?0 @1001 1+11?0 2!0"},
+    /* Its clock can jump as well, so its reply is awaited. */
+    {"node that was not known before the jump does not vouch", 3, 7, "F1 @500 1 @1000 0+?0 @1001 2?0 1!0"},
+    {"it does not vouch first either", 3, 7, "F1 @500 1 @1000 0+?0 @1001 1?0 2!0"},
+    {"it can jump", 3, 7, "F1 @500 1 @1000 0+?0 @1001 1+*"},
+    /* A new client on a busy machine: each node's second reply was so late that the first one still gives the better
+     * bound.
+     * But the second one alone shows the jump, so the nodes need to be known only since before that one. */
+    {"node known before the last reply vouches", 5, 31,
+     "F0 F1 F2 F3 F4 @0 0 @100 1 @200 2 @300 3 @400 4 @1000 0:50 @1100 1:50 @1200 2:50 @1300 3:50 @1400 4:50 "
+     "@2000 0+?0 @2001 2?0 3?0 4!0"},
+    /* The last reply took so long that it does not show the jump alone: the better bound does. The node that is known
+     * only since that bound cannot vouch. */
+    {"jump may precede a last reply that does not show it", 2, 3, "F1 @100 1 @200 0+:11000 @12000 0+?0 @13000 1!0*"},
+    /* If this process was stopped, the replies to earlier requests may have arrived unread. */
+    {"silent nodes are waited for until a reply to a request after the patience", 5, 31,
+     "0+?0 @2000 0+:2000?0 @2001 0+:2000!0*"},
+    {"silent nodes are waited for also if one vouches", 5, 31, "0+?0 @1001 1?0 @2000 0+:2000?0 @2001 0+:2000!0"},
+    /* The client and one node run on the same machine, which was paused; the other nodes show it. */
+    {"node that stopped with us does not outvote the others", 5, 31, "1+?1 @1001 0?1 2+?12 3+*"},
+    {"node that jumped the other way before is still blamed", 5, 31, "4-60000?4 @2000 0+?04 1+?014 2+!4*"},
 };
 
-static const struct verdict verdicts[] = {
-    {"one of two", 2, 1, 0, 2, 3, 1, false},
-    {"one of three", 3, 4, 0, 3, 7, 4, false},
-    {"one of four", 4, 1, 0, 6, 15, 1, false}, /* a majority of three jumped clocks is no longer possible */
-    {"one of five", 5, 8, 0, 7, 31, 8, false},
-    {"one of five, back", 5, 0, 8, 7, 31, 8, false},
-    {"one of five, two are away", 5, 1, 0, 6, 7, 1, false},
-    {"one of five, three are away", 5, 1, 0, 2, 3, 1, false},
-    {"one of three, two are away", 3, 1, 0, 0, 1, 1, true}, /* no node vouches for our clock */
-    {"two of five", 5, 3, 0, 28, 31, 3, false},
-    {"two of five, two are away", 5, 3, 0, 4, 7, 3, true},
-    {"one each way", 5, 1, 2, 28, 31, 3, false},
-    {"two ahead and one back", 5, 3, 4, 24, 31, 7, false},
-    {"three of five", 5, 7, 0, 0, 31, 0, true},
-    {"three of five, back", 5, 0, 28, 0, 31, 0, true},
-    {"two of two", 2, 3, 0, 0, 3, 0, true},
-    {"the only one", 1, 1, 0, 0, 1, 1, true},
+static quorum_nodes nodes_of(const char *digits)
+{
+    quorum_nodes nodes = 0;
+    for (size_t i = 0; i < strspn(digits, "0123456789"); i++)
+        nodes |= quorum_node((unsigned)(digits[i] - '0'));
+    return nodes;
+}
+
+/* What a word says that follows. */
+static struct quorum_clock_actions actions_of(const char *word)
+{
+    const char *suspect = strchr(word, '?'), *jumped = strchr(word, '!');
+    return (struct quorum_clock_actions){.suspect = suspect ? nodes_of(suspect + 1) : 0,
+                                         .jumped = jumped ? nodes_of(jumped + 1) : 0,
+                                         .own = strchr(word, '*')};
+}
+
+/* A story, and how far each clock is ahead. */
+struct run {
+    const struct story *story;
+    struct quorum_clock_watch watch;
+    int64_t ahead[NODES];
+    quorum_time now;
+    quorum_nodes suspect;
+    int own; /* 1 or -1: our clock stopped, and the others seem ahead or back */
 };
-enum { VERDICTS = sizeof verdicts / sizeof *verdicts };
 
-struct concluded {
-    quorum_nodes jumped;
-    bool own;
-};
-
-static void conclude(struct concluded *all, struct quorum_clock_actions actions)
+static void hear(struct run *run, const char *word, int way)
 {
-    ck_assert(!(actions.jumped & actions.suspect));
-    all->jumped |= actions.jumped;
-    all->own |= actions.own;
+    unsigned node = (unsigned)(word[0] - '0');
+    int64_t sign = word[1] == '+' ? way : word[1] == '-' ? -way : 0;
+    int64_t size = sign && word[2] >= '0' && word[2] <= '9' ? strtoll(word + 2, NULL, 10) : 5000;
+    const char *took = strchr(word, ':');
+    run->ahead[node] = sign * size * (int64_t)MS;
+    struct quorum_clock_actions expected = actions_of(word),
+                                actions = sample_among(&run->watch, run->story->answering, node, run->now,
+                                                       took ? strtoull(took + 1, NULL, 10) * MS : MS,
+                                                       wall + run->ahead[node]);
+    if (expected.suspect & ~run->suspect & quorum_node(node))
+        expected.ask = quorum_all(run->story->nodes) & ~expected.suspect;
+    ck_assert_msg(actions.suspect == expected.suspect && actions.jumped == expected.jumped &&
+                      actions.own == expected.own && actions.ask == expected.ask,
+                  "%s: %s: ask %x suspect %x jumped %x own %d", run->story->name, word, actions.ask, actions.suspect,
+                  actions.jumped, actions.own);
+    run->suspect = actions.suspect;
+    if (actions.own)
+        run->own = (int)sign;
 }
 
-static void hear(struct quorum_clock_watch *watch, const struct verdict *verdict, quorum_nodes nodes, quorum_time sent,
-                 int64_t offset, struct concluded *all)
-{
-    for (; nodes; nodes &= nodes - 1) {
-        ck_assert_msg(!all->jumped && !all->own, "%s: concluded before all is known", verdict->name);
-        conclude(all, sample_among(watch, verdict->answering, (unsigned)__builtin_ctz(nodes), sent, MS, wall + offset));
-    }
-}
-
-START_TEST(verdict_comes_with_the_last_answer_it_needs)
-{
-    const struct verdict *verdict = &verdicts[_i];
-    struct quorum_clock_watch watch = known(verdict->nodes);
-    struct concluded all = {0, false};
-    hear(&watch, verdict, verdict->ahead, begin + SECOND, JUMP, &all);
-    hear(&watch, verdict, verdict->back, begin + SECOND, -JUMP, &all);
-    hear(&watch, verdict, verdict->steady, SEEN, 0, &all);
-    ck_assert_msg(all.jumped == verdict->jumped, "%s: nodes %x", verdict->name, all.jumped);
-    ck_assert_msg(all.own == verdict->own, "%s: %d", verdict->name, all.own);
-    /* The verdict is reached once. The clocks continue from their offsets. If our own clock is to blame, nodes that
-     * have not replied yet show the jump, too. */
-    for (unsigned i = 0; i < verdict->nodes; i++) {
-        int64_t offset = verdict->ahead & quorum_node(i)                       ? JUMP
-                         : verdict->back & quorum_node(i)                      ? -JUMP
-                         : !verdict->own || (verdict->steady & quorum_node(i)) ? 0
-                         : verdict->ahead                                      ? JUMP
-                                                                               : -JUMP;
-        ck_assert_msg(is_quiet(sample(&watch, i, begin + 5 * SECOND, MS, wall + offset)), "%s: node %u", verdict->name,
-                      i);
-    }
-}
-END_TEST
-
-/* The other nodes are sampled at once, and the suspect grants nothing until the verdict. */
-START_TEST(jump_asks_the_other_nodes)
-{
-    struct quorum_clock_watch watch = known(NODES);
-    struct quorum_clock_actions actions = sample(&watch, 3, begin + SECOND, MS, wall + JUMP);
-    ck_assert_uint_eq(actions.ask, quorum_all(NODES) & ~quorum_node(3));
-    ck_assert_uint_eq(actions.suspect, quorum_node(3));
-    actions = sample(&watch, 0, SEEN, MS, wall);
-    ck_assert_uint_eq(actions.ask, 0);
-    ck_assert_uint_eq(actions.suspect, quorum_node(3));
-    actions = sample(&watch, 3, SEEN, MS, wall + JUMP);
-    ck_assert_uint_eq(actions.ask, 0);
-    ck_assert_uint_eq(actions.suspect, quorum_node(3));
-    /* When a second node becomes a suspect, the first suspect is not sampled again. */
-    actions = sample(&watch, 1, SEEN, MS, wall - JUMP);
-    ck_assert_uint_eq(actions.ask, quorum_node(0) | quorum_node(2) | quorum_node(4));
-}
-END_TEST
-
-/* Whether this reply of a second node shows that our clock did not stop. If so, the reply of a third node settles
- * the verdict. */
-static const struct {
-    const char *name;
-    quorum_time sent;
-    quorum_duration took;
-    int64_t gained;
-    bool vouches;
-} answers[] = {
-    {"sent when the jump had been seen", SEEN, MS, 0, true},
-    {"sent before", SEEN - 1, MS, 0, false},
-    {"late, but narrower than half of the jump", SEEN, 4800 * MS, 0, true},
-    {"wider", SEEN, 5000 * MS, 0, false},
-    {"the clock drifted", SEEN, MS, 11 * (int64_t)MS, true},
-};
-enum { ANSWERS = sizeof answers / sizeof *answers };
-
-START_TEST(answer_that_leaves_it_open_does_not_settle_it)
+/* After the verdict the clocks continue from their offsets. If our own clock is to blame, nodes that have not replied
+ * yet show the jump, too. */
+START_TEST(watch_follows_story)
 {
     for (int way = -1; way <= 1; way += 2) {
-        struct quorum_clock_watch watch = known(3);
-        sample(&watch, 0, begin + SECOND, MS, wall + way * JUMP);
-        struct quorum_clock_actions actions =
-            sample(&watch, 1, answers[_i].sent, answers[_i].took, wall + way * answers[_i].gained);
-        ck_assert_msg(actions.suspect == quorum_node(0) && !actions.jumped && !actions.own, "%s", answers[_i].name);
-        actions = sample(&watch, 2, SEEN, MS, wall);
-        ck_assert_msg(actions.jumped == (answers[_i].vouches ? quorum_node(0) : 0), "%s", answers[_i].name);
-        ck_assert(!actions.own);
+        struct run run = {.story = &stories[_i], .watch = known(stories[_i].nodes), .now = begin + SECOND};
+        char word[WORD_SIZE];
+        for (const char *events = run.story->events; next_word(&events, word);) {
+            if (*word == '@')
+                run.now = begin + strtoull(word + 1, NULL, 10) * MS;
+            else if (*word == 'F')
+                quorum_clock_forget(&run.watch, (unsigned)(word[1] - '0'));
+            else
+                hear(&run, word, way);
+        }
+        for (unsigned i = 0; i < run.story->nodes && !run.suspect; i++) {
+            int64_t ahead = run.ahead[i] ? run.ahead[i] : run.own * 5000 * (int64_t)MS;
+            ck_assert_msg(is_quiet(sample(&run.watch, i, run.now + 20 * SECOND, MS, wall + ahead)), "%s: node %u",
+                          run.story->name, i);
+        }
     }
-}
-END_TEST
-
-/* A node whose first sample came after the jump cannot vouch. Its clock can jump as well, so its reply is awaited. */
-START_TEST(node_that_was_not_known_before_does_not_vouch)
-{
-    struct quorum_clock_watch watch = known(3);
-    quorum_clock_forget(&watch, 1);
-    sample(&watch, 1, begin + SECOND / 2, MS, wall);
-    sample(&watch, 0, begin + SECOND, MS, wall + JUMP);
-    if (_i == 0) {
-        ck_assert_uint_eq(sample(&watch, 2, SEEN, MS, wall).suspect, quorum_node(0));
-        ck_assert_uint_eq(sample(&watch, 1, SEEN, MS, wall).jumped, quorum_node(0));
-    } else if (_i == 1) {
-        ck_assert_uint_eq(sample(&watch, 1, SEEN, MS, wall).suspect, quorum_node(0));
-        ck_assert_uint_eq(sample(&watch, 2, SEEN, MS, wall).jumped, quorum_node(0));
-    } else {
-        struct quorum_clock_actions actions = sample(&watch, 1, SEEN, MS, wall + JUMP);
-        ck_assert(actions.own && !actions.jumped);
-    }
-}
-END_TEST
-
-/* A new client on a busy machine: each node's second reply was so late that the first one still gives the better bound.
- * But the second one alone shows the jump, so the nodes need to be known only since before that one. */
-START_TEST(node_known_before_the_last_sample_vouches)
-{
-    for (int way = -1; way <= 1; way += 2) {
-        struct quorum_clock_watch watch = watch_of(NODES);
-        for (unsigned i = 0; i < NODES; i++)
-            sample(&watch, i, begin + i * 100 * MS, MS, wall);
-        for (unsigned i = 0; i < NODES; i++)
-            sample(&watch, i, begin + SECOND + i * 100 * MS, 50 * MS, wall);
-        sample(&watch, 0, begin + 2 * SECOND, MS, wall + way * JUMP);
-        struct quorum_clock_actions actions;
-        for (unsigned i = 2; i < NODES; i++)
-            actions = sample(&watch, i, SEEN + SECOND, MS, wall);
-        ck_assert(!actions.own);
-        ck_assert_uint_eq(actions.jumped, quorum_node(0));
-    }
-}
-END_TEST
-
-/* The last reply took so long that it does not show the jump alone: the better bound does. The node that is known only
- * since that bound cannot vouch. */
-START_TEST(jump_may_precede_a_last_sample_that_does_not_show_it)
-{
-    struct quorum_clock_watch watch = known(2);
-    quorum_clock_forget(&watch, 1);
-    sample(&watch, 1, begin + SECOND / 10, MS, wall);
-    ck_assert(is_quiet(sample(&watch, 0, begin + SECOND / 5, 11 * SECOND, wall + 5 * (int64_t)SECOND)));
-    ck_assert_uint_eq(sample(&watch, 0, begin + 12 * SECOND, MS, wall + JUMP).suspect, quorum_node(0));
-    ck_assert(sample(&watch, 1, begin + 13 * SECOND, MS, wall).own);
-}
-END_TEST
-
-/* The watch waits for connected nodes that do not reply, until a request that was sent after the patience has been
- * answered. If this process was stopped, the replies to earlier requests may have arrived unread. */
-START_TEST(silent_nodes_are_waited_for_until_the_patience_is_over)
-{
-    for (unsigned vouching = 0; vouching <= 1; vouching++) {
-        struct quorum_clock_watch watch = known(NODES);
-        sample(&watch, 0, begin + SECOND, MS, wall + JUMP);
-        if (vouching)
-            ck_assert_uint_eq(sample(&watch, 1, SEEN, MS, wall).suspect, quorum_node(0));
-        ck_assert_uint_eq(sample(&watch, 0, SEEN + patience - 1, 2 * SECOND, wall + JUMP).suspect, quorum_node(0));
-        struct quorum_clock_actions actions = sample(&watch, 0, SEEN + patience, 2 * SECOND, wall + JUMP);
-        ck_assert_uint_eq(actions.jumped, quorum_node(0));
-        ck_assert_int_eq(actions.own, !vouching);
-    }
-}
-END_TEST
-
-/* The client and one node run on the same machine, which was paused; the other nodes show it. */
-START_TEST(node_that_stopped_with_us_does_not_outvote_the_others)
-{
-    struct quorum_clock_watch watch = known(NODES);
-    sample(&watch, 1, begin + SECOND, MS, wall + JUMP);
-    sample(&watch, 0, SEEN, MS, wall);
-    sample(&watch, 2, SEEN, MS, wall + JUMP);
-    struct quorum_clock_actions actions = sample(&watch, 3, SEEN, MS, wall + JUMP);
-    ck_assert(actions.own);
-    ck_assert(!actions.jumped && !actions.suspect);
-}
-END_TEST
-
-/* The verdict on our clock does not clear a node whose own clock had jumped before. */
-START_TEST(node_that_jumped_the_other_way_is_still_blamed)
-{
-    struct quorum_clock_watch watch = known(NODES);
-    struct quorum_clock_actions actions;
-    sample(&watch, 4, begin + SECOND, MS, wall - 12 * JUMP);
-    for (unsigned i = 0; i < 3; i++) {
-        actions = sample(&watch, i, begin + 2 * SECOND, MS, wall + JUMP);
-        ck_assert_int_eq(actions.own, i == 2);
-    }
-    ck_assert_uint_eq(actions.jumped, quorum_node(4));
 }
 END_TEST
 
@@ -483,34 +319,13 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("quorum/clock_watch");
-
-    TCase *none = tcase_create("samples");
-    tcase_add_test(none, first_answer_says_nothing);
-    tcase_add_test(none, bounds_of_an_answer);
-    tcase_add_test(none, drift_between_two_samples_is_no_jump);
-    tcase_add_test(none, small_steps_add_up_to_a_jump);
-    tcase_add_test(none, late_answer_is_no_jump);
-    tcase_add_test(none, rate_within_the_drift_is_never_a_jump);
-    tcase_add_test(none, drift_since_the_last_answer_is_no_jump);
-    tcase_add_test(none, late_answer_does_not_hide_a_jump);
-    tcase_add_test(none, another_server_has_another_clock);
-    tcase_add_test(none, another_server_is_not_suspect);
-    tcase_add_test(none, any_number_may_be_answered);
-    tcase_add_test(none, any_time_may_have_passed);
-    tcase_add_test(none, honest_clocks_at_random);
-    suite_add_tcase(suite, none);
-
-    TCase *whose = tcase_create("verdicts");
-    tcase_add_loop_test(whose, verdict_comes_with_the_last_answer_it_needs, 0, VERDICTS);
-    tcase_add_test(whose, jump_asks_the_other_nodes);
-    tcase_add_loop_test(whose, answer_that_leaves_it_open_does_not_settle_it, 0, ANSWERS);
-    tcase_add_loop_test(whose, node_that_was_not_known_before_does_not_vouch, 0, 3);
-    tcase_add_test(whose, node_known_before_the_last_sample_vouches);
-    tcase_add_test(whose, jump_may_precede_a_last_sample_that_does_not_show_it);
-    tcase_add_test(whose, silent_nodes_are_waited_for_until_the_patience_is_over);
-    tcase_add_test(whose, node_that_stopped_with_us_does_not_outvote_the_others);
-    tcase_add_test(whose, node_that_jumped_the_other_way_is_still_blamed);
-    suite_add_tcase(suite, whose);
-    return run_suite(suite);
+    const struct listed_test tests[] = {{watch_follows_story, ROWS(stories)},
+                                        {bounds_of_an_answer, 0},
+                                        {drift_between_two_samples_is_no_jump, 0},
+                                        {small_steps_add_up_to_a_jump, 0},
+                                        {late_answer_does_not_hide_a_jump, 0},
+                                        {any_number_may_be_answered, 0},
+                                        {any_time_may_have_passed, 0},
+                                        {honest_clocks_at_random, 0}};
+    return run_listed("quorum/clock_watch", NULL, NULL, tests, ROWS(tests));
 }

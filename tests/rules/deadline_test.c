@@ -2,7 +2,7 @@
 #include "quorum/deadline.h"
 
 #include "rules/random.h"
-#include "support/suite.h"
+#include "support/listed.h"
 
 #define MS QUORUM_MILLISECOND
 
@@ -17,63 +17,39 @@ static struct quorum_round_trip measured(quorum_duration took, unsigned times)
     return round_trip;
 }
 
-static quorum_duration timeout_of(struct quorum_round_trip round_trip)
-{
-    return quorum_deadline_timeout(&round_trip, &usual);
-}
-
-/* took, timeout, times: after the first measurement the timeout is three times the round trip, then it approaches
- * the round trip. */
+/* Measurements, others after them, and the timeout then: after the first one it is three times the round trip, then it
+ * approaches the round trip. */
 static const struct {
-    quorum_duration took, timeout;
-    unsigned times;
+    quorum_duration took, then, at_least, at_most;
+    unsigned times, then_times;
 } round_trips[] = {
-    {0, 50 * MS, 0},         {MS / 5, 50 * MS, 1},      {MS / 5, 50 * MS, 100},
-    {100 * MS, 300 * MS, 1}, {100 * MS, 250 * MS, 2},   {16 * MS, 50 * MS, 1},
-    {17 * MS, 51 * MS, 1},   {1000 * MS, 2000 * MS, 1}, {9000 * MS, 2000 * MS, 1},
+    {0, 0, 50 * MS, 50 * MS, 0, 0},
+    {MS / 5, 0, 50 * MS, 50 * MS, 1, 0},
+    {MS / 5, 0, 50 * MS, 50 * MS, 100, 0},
+    {16 * MS, 0, 50 * MS, 50 * MS, 1, 0},
+    {17 * MS, 0, 51 * MS, 51 * MS, 1, 0},
+    {100 * MS, 0, 300 * MS, 300 * MS, 1, 0},
+    {100 * MS, 0, 250 * MS, 250 * MS, 2, 0},
+    {100 * MS, 0, 100 * MS, 101 * MS, 50, 0},
+    {1000 * MS, 0, 2000 * MS, 2000 * MS, 1, 0},
+    {9000 * MS, 0, 2000 * MS, 2000 * MS, 1, 0},
+    /* The round trip grows from loopback to 120 ms: each late reply raises the timeout, and the third reply is in
+     * time. */
+    {MS / 5, 120 * MS, 121 * MS, 2000 * MS, 100, 2},
+    /* A standstill counts as twice the timeout. */
+    {MS / 5, 100 * MS, 112475000, 112475000, 100, 1},
+    {MS / 5, 1900 * MS, 112475000, 112475000, 100, 1},
+    {100 * MS, MS / 5, 50 * MS, 50 * MS, 50, 25},
 };
 
 START_TEST(timeout_is_the_round_trip_and_its_deviation_between_the_bounds)
 {
-    ck_assert_uint_eq(timeout_of(measured(round_trips[_i].took, round_trips[_i].times)), round_trips[_i].timeout);
-}
-END_TEST
-
-START_TEST(steady_round_trip_needs_little_more_than_itself)
-{
-    quorum_duration timeout = timeout_of(measured(100 * MS, 50));
-    ck_assert_uint_ge(timeout, 100 * MS);
-    ck_assert_uint_le(timeout, 101 * MS);
-}
-END_TEST
-
-/* The round trip grows from loopback to 120 ms: each late reply raises the timeout, and the third reply is in time. */
-START_TEST(longer_round_trip_is_learned_from_late_answers)
-{
-    struct quorum_round_trip round_trip = measured(MS / 5, 100);
-    quorum_deadline_measured(&round_trip, &usual, 120 * MS);
-    quorum_deadline_measured(&round_trip, &usual, 120 * MS);
-    ck_assert_uint_gt(timeout_of(round_trip), 120 * MS);
-}
-END_TEST
-
-START_TEST(standstill_counts_as_twice_the_timeout)
-{
-    struct quorum_round_trip round_trip = measured(MS / 5, 100), other = round_trip;
-    quorum_deadline_measured(&round_trip, &usual, 1900 * MS);
-    quorum_deadline_measured(&other, &usual, 100 * MS);
-    ck_assert_uint_eq(timeout_of(round_trip), timeout_of(other));
-    ck_assert_uint_gt(timeout_of(round_trip), 100 * MS);
-    ck_assert_uint_lt(timeout_of(round_trip), 120 * MS);
-}
-END_TEST
-
-START_TEST(shorter_round_trip_brings_it_back_to_the_least)
-{
-    struct quorum_round_trip round_trip = measured(100 * MS, 50);
-    for (unsigned i = 0; i < 25; i++)
-        quorum_deadline_measured(&round_trip, &usual, MS / 5);
-    ck_assert_uint_eq(timeout_of(round_trip), 50 * MS);
+    struct quorum_round_trip round_trip = measured(round_trips[_i].took, round_trips[_i].times);
+    for (unsigned i = 0; i < round_trips[_i].then_times; i++)
+        quorum_deadline_measured(&round_trip, &usual, round_trips[_i].then);
+    quorum_duration timeout = quorum_deadline_timeout(&round_trip, &usual);
+    ck_assert_uint_ge(timeout, round_trips[_i].at_least);
+    ck_assert_uint_le(timeout, round_trips[_i].at_most);
 }
 END_TEST
 
@@ -123,17 +99,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("quorum/deadline");
-    TCase *tcase = tcase_create("deadline");
-    tcase_add_loop_test(tcase, timeout_is_the_round_trip_and_its_deviation_between_the_bounds, 0,
-                        (int)(sizeof round_trips / sizeof *round_trips));
-    tcase_add_test(tcase, steady_round_trip_needs_little_more_than_itself);
-    tcase_add_test(tcase, longer_round_trip_is_learned_from_late_answers);
-    tcase_add_test(tcase, standstill_counts_as_twice_the_timeout);
-    tcase_add_test(tcase, shorter_round_trip_brings_it_back_to_the_least);
-    tcase_add_test(tcase, silence_limit_below_the_timeout_leaves_the_timeout);
-    tcase_add_loop_test(tcase, wait_begins_when_the_request_before_was_answered, 0, (int)(sizeof dues / sizeof *dues));
-    tcase_add_test(tcase, later_request_is_never_due_before_an_earlier_one);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    const struct listed_test tests[] = {
+        {timeout_is_the_round_trip_and_its_deviation_between_the_bounds, ROWS(round_trips)},
+        {silence_limit_below_the_timeout_leaves_the_timeout, 0},
+        {wait_begins_when_the_request_before_was_answered, ROWS(dues)},
+        {later_request_is_never_due_before_an_earlier_one, 0}};
+    return run_listed("quorum/deadline", NULL, NULL, tests, ROWS(tests));
 }

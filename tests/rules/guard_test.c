@@ -4,7 +4,7 @@
 #include "quorum/validity.h"
 #include "rules/random.h"
 #include "rules/wide.h"
-#include "support/suite.h"
+#include "support/listed.h"
 
 #define ONE_PERCENT 10000u
 #define MS          QUORUM_MILLISECOND
@@ -17,46 +17,32 @@ static wide whole(quorum_duration max_ttl, uint32_t drift_ppm)
     return (wide)max_ttl + wide_drift(max_ttl, drift_ppm) + QUORUM_SECOND;
 }
 
-START_TEST(quarantine_of_the_manual)
-{
-    ck_assert_uint_eq(quorum_quarantine(noon, noon, 30 * QUORUM_SECOND, ONE_PERCENT), 31302 * MS);
-    ck_assert_uint_eq(quorum_quarantine(noon, noon, 3 * QUORUM_SECOND, ONE_PERCENT), 4032 * MS);
-}
-END_TEST
+#define LONG  (30 * QUORUM_SECOND)
+#define SHORT (3 * QUORUM_SECOND)
 
-START_TEST(it_ends_to_the_nanosecond)
-{
-    ck_assert_uint_eq(quorum_quarantine(noon, noon + 1, 3 * QUORUM_SECOND, ONE_PERCENT), 4032 * MS - 1);
-    ck_assert_uint_eq(quorum_quarantine(noon, noon + 4032 * MS - 1, 3 * QUORUM_SECOND, ONE_PERCENT), 1);
-    ck_assert_uint_eq(quorum_quarantine(noon, noon + 4032 * MS, 3 * QUORUM_SECOND, ONE_PERCENT), 0);
-    ck_assert_uint_eq(quorum_quarantine(noon, QUORUM_NEVER, 3 * QUORUM_SECOND, ONE_PERCENT), 0);
-}
-END_TEST
+static const struct {
+    quorum_time since, time;
+    quorum_duration max_ttl, left;
+} rows[] = {
+    {noon, noon, LONG, 31302 * MS}, /* of the manual */
+    {noon, noon, SHORT, 4032 * MS},
+    {noon, noon + 1, SHORT, 4032 * MS - 1},
+    {noon, noon + 4032 * MS - 1, SHORT, 1},
+    {noon, noon + 4032 * MS, SHORT, 0},
+    {noon, QUORUM_NEVER, SHORT, 0},
+    {QUORUM_TRUSTED, 0, QUORUM_NEVER, 0}, /* an operator vouches for it */
+    {QUORUM_TRUSTED, 1, LONG, 0},
+    {noon + 1, noon, SHORT,
+     4032 * MS}, /* from the future: the node's clock has gone back, so the elapsed time is unknown */
+    {QUORUM_NEVER, 0, SHORT, 4032 * MS},
+    {noon, noon, QUORUM_NEVER, QUORUM_NEVER - noon}, /* a marker may contain any number */
+    {1, 0, QUORUM_NEVER, QUORUM_NEVER},
+    {QUORUM_NEVER, QUORUM_NEVER, QUORUM_NEVER, 0},
+};
 
-START_TEST(what_an_operator_vouches_for_is_trusted)
+START_TEST(quarantine_ends_to_the_nanosecond)
 {
-    ck_assert_uint_eq(quorum_quarantine(QUORUM_TRUSTED, 0, QUORUM_NEVER, ONE_PERCENT), 0);
-    ck_assert_uint_eq(quorum_quarantine(QUORUM_TRUSTED, 1, 30 * QUORUM_SECOND, ONE_PERCENT), 0);
-    ck_assert_uint_eq(quorum_quarantine(QUORUM_TRUSTED, noon, 30 * QUORUM_SECOND, ONE_PERCENT), 0);
-}
-END_TEST
-
-/* The node's clock has gone back since: the elapsed time is unknown, so none of it counts. */
-START_TEST(marker_from_the_future_is_as_new)
-{
-    static const quorum_duration ahead[] = {1, MS, QUORUM_SECOND, 86400 * QUORUM_SECOND};
-    for (size_t i = 0; i < 4; i++)
-        ck_assert_uint_eq(quorum_quarantine(noon + ahead[i], noon, 3 * QUORUM_SECOND, ONE_PERCENT), 4032 * MS);
-    ck_assert_uint_eq(quorum_quarantine(QUORUM_NEVER, 0, 3 * QUORUM_SECOND, ONE_PERCENT), 4032 * MS);
-}
-END_TEST
-
-/* A marker may contain any number. */
-START_TEST(nothing_overflows)
-{
-    ck_assert_uint_eq(quorum_quarantine(noon, noon, QUORUM_NEVER, ONE_PERCENT), QUORUM_NEVER - noon);
-    ck_assert_uint_eq(quorum_quarantine(1, 0, QUORUM_NEVER, ONE_PERCENT), QUORUM_NEVER);
-    ck_assert_uint_eq(quorum_quarantine(QUORUM_NEVER, QUORUM_NEVER, QUORUM_NEVER, ONE_PERCENT), 0);
+    ck_assert_uint_eq(quorum_quarantine(rows[_i].since, rows[_i].time, rows[_i].max_ttl, ONE_PERCENT), rows[_i].left);
 }
 END_TEST
 
@@ -81,14 +67,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("quorum/guard");
-    TCase *quarantine = tcase_create("quarantine");
-    tcase_add_test(quarantine, quarantine_of_the_manual);
-    tcase_add_test(quarantine, it_ends_to_the_nanosecond);
-    tcase_add_test(quarantine, what_an_operator_vouches_for_is_trusted);
-    tcase_add_test(quarantine, marker_from_the_future_is_as_new);
-    tcase_add_test(quarantine, nothing_overflows);
-    tcase_add_test(quarantine, exact_at_random);
-    suite_add_tcase(suite, quarantine);
-    return run_suite(suite);
+    const struct listed_test tests[] = {{quarantine_ends_to_the_nanosecond, ROWS(rows)}, {exact_at_random, 0}};
+    return run_listed("quorum/guard", NULL, NULL, tests, ROWS(tests));
 }

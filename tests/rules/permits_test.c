@@ -3,7 +3,7 @@
 #include "quorum/permits.h"
 
 #include "rules/random.h"
-#include "support/suite.h"
+#include "support/listed.h"
 
 enum { NODES = 5, QUORUM = 3 };
 
@@ -91,13 +91,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("permits");
-    TCase *all = tcase_create("permits");
-    tcase_add_test(all, slot_that_is_free_on_a_majority_is_tried_next);
-    tcase_add_test(all, answers_to_an_earlier_attempt_do_not_count);
-    tcase_add_test(all, each_slot_is_tried_once);
-    tcase_add_test(all, who_come_at_once_part);
-    tcase_add_test(all, word_of_a_free_slot_is_followed);
-    suite_add_tcase(suite, all);
-    return run_suite(suite);
+    const struct listed_test tests[] = {{slot_that_is_free_on_a_majority_is_tried_next, 0},
+                                        {answers_to_an_earlier_attempt_do_not_count, 0},
+                                        {each_slot_is_tried_once, 0},
+                                        {who_come_at_once_part, 0},
+                                        {word_of_a_free_slot_is_followed, 0}};
+    return run_listed("quorum/permits", NULL, NULL, tests, ROWS(tests));
 }

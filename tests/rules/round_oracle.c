@@ -11,21 +11,16 @@
 #define STORY_MAX 512
 static struct quorum_event story[STORY_MAX];
 
-static const char *const type_names[] = {"start", "usable", "voted", "overdue", "cancel"};
-static const char *const vote_names[] = {"pending", "granted", "held", "absent", "refused", "unreachable", "timed out"};
+static const char *const type_names[] = {"start", "usable", "voted", "handed over", "overdue", "cancel"};
+static const char *const vote_names[] = {"pending", "granted",     "held",      "absent",
+                                         "refused", "unreachable", "timed out", "unattested"};
 static const char *const kind_names[] = {"acquire", "extend", "adopt", "release", "look"};
 
 static void tell(const struct quorum_event *event)
 {
-    fprintf(stderr, "  %" PRIu64 " %s", event->now, type_names[event->type]);
-    if (event->type == QUORUM_START)
-        fprintf(stderr, " usable %x coming %x", event->usable, event->coming);
-    if (event->type == QUORUM_USABLE || event->type == QUORUM_VOTED || event->type == QUORUM_OVERDUE)
-        fprintf(stderr, " node %u", event->node);
-    if (event->type == QUORUM_VOTED)
-        fprintf(stderr, " %s%s%s", vote_names[event->vote], event->permanent ? " for good" : "",
-                event->left_nothing ? ", left nothing" : "");
-    fprintf(stderr, "\n");
+    fprintf(stderr, "  %" PRIu64 " %s, node %u %s%s%s, usable %x coming %x\n", event->now, type_names[event->type],
+            event->node, vote_names[event->vote], event->permanent ? " for good" : "",
+            event->left_nothing ? ", left nothing" : "", event->usable, event->coming);
 }
 
 void subject_fail(const struct subject *subject, const char *why)
@@ -41,7 +36,7 @@ void subject_fail(const struct subject *subject, const char *why)
 
 /* --------------------------------------------------------------------------------------------------------- counting */
 
-unsigned oracle_count(const struct oracle *oracle, enum quorum_vote vote)
+static unsigned count_votes(const struct oracle *oracle, enum quorum_vote vote)
 {
     unsigned count = 0;
     for (unsigned i = 0; i < oracle->terms.nodes; i++)
@@ -49,7 +44,7 @@ unsigned oracle_count(const struct oracle *oracle, enum quorum_vote vote)
     return count;
 }
 
-unsigned oracle_open(const struct oracle *oracle)
+static unsigned open_nodes(const struct oracle *oracle)
 {
     unsigned count = 0;
     for (unsigned i = 0; i < oracle->terms.nodes; i++)
@@ -65,7 +60,7 @@ static unsigned count_permanent(const struct oracle *oracle)
     return count;
 }
 
-bool oracle_majority(const struct oracle *oracle, unsigned count)
+static bool is_majority(const struct oracle *oracle, unsigned count)
 {
     return 2 * count > oracle->terms.nodes;
 }
@@ -73,7 +68,7 @@ bool oracle_majority(const struct oracle *oracle, unsigned count)
 /* Whether a majority is left without this many nodes. */
 static bool majority_without(const struct oracle *oracle, unsigned count)
 {
-    return oracle_majority(oracle, oracle->terms.nodes - count);
+    return is_majority(oracle, oracle->terms.nodes - count);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- verdict */
@@ -81,21 +76,6 @@ static bool majority_without(const struct oracle *oracle, unsigned count)
 static quorum_time own_end(const struct oracle *oracle)
 {
     return wide_validity_end(oracle->sent, oracle->terms.ttl, oracle->terms.drift_ppm);
-}
-
-quorum_time oracle_last_moment(const struct oracle *oracle)
-{
-    switch (oracle->terms.kind) {
-    case QUORUM_ACQUIRE:
-    case QUORUM_ADOPT:
-        return own_end(oracle) - oracle->terms.minimum_validity;
-    case QUORUM_EXTEND:
-        return oracle->terms.validity_end - 1;
-    case QUORUM_RELEASE:
-    case QUORUM_LOOK:
-        break;
-    }
-    return QUORUM_NEVER;
 }
 
 static enum quorum_verdict verdict_of_majority(const struct oracle *oracle, quorum_time now)
@@ -111,9 +91,9 @@ static enum quorum_verdict verdict_of_majority(const struct oracle *oracle, quor
 
 static enum quorum_verdict verdict_of_minority(const struct oracle *oracle)
 {
-    unsigned down = oracle_count(oracle, QUORUM_REFUSED) + oracle_count(oracle, QUORUM_UNREACHABLE) +
-                    oracle_count(oracle, QUORUM_TIMED_OUT) + oracle_count(oracle, QUORUM_UNATTESTED);
-    unsigned without_ours = oracle_count(oracle, QUORUM_ABSENT) + oracle_count(oracle, QUORUM_HELD);
+    unsigned down = count_votes(oracle, QUORUM_REFUSED) + count_votes(oracle, QUORUM_UNREACHABLE) +
+                    count_votes(oracle, QUORUM_TIMED_OUT) + count_votes(oracle, QUORUM_UNATTESTED);
+    unsigned without_ours = count_votes(oracle, QUORUM_ABSENT) + count_votes(oracle, QUORUM_HELD);
     if (!majority_without(oracle, count_permanent(oracle)))
         return QUORUM_LOST_MISCONFIGURED;
     if (oracle->terms.kind == QUORUM_ACQUIRE)
@@ -124,29 +104,29 @@ static enum quorum_verdict verdict_of_minority(const struct oracle *oracle)
 /* Once a release can no longer change its verdict, it waits only for nodes that are not late yet. */
 static unsigned count_awaited(const struct oracle *oracle)
 {
-    unsigned granted = oracle_count(oracle, QUORUM_GRANTED), punctual = 0;
+    unsigned granted = count_votes(oracle, QUORUM_GRANTED), punctual = 0;
     for (unsigned i = 0; i < oracle->terms.nodes; i++)
         punctual += !oracle->node[i].voted && !oracle->node[i].late;
-    bool open = !oracle_majority(oracle, granted) && oracle_majority(oracle, granted + oracle_open(oracle));
-    return open ? oracle_open(oracle) : punctual;
+    bool open = !is_majority(oracle, granted) && is_majority(oracle, granted + open_nodes(oracle));
+    return open ? open_nodes(oracle) : punctual;
 }
 
 /* Whether the round is decided now, and with which verdict. */
 static bool decide(const struct oracle *oracle, quorum_time now, enum quorum_verdict *verdict)
 {
-    unsigned granted = oracle_count(oracle, QUORUM_GRANTED);
+    unsigned granted = count_votes(oracle, QUORUM_GRANTED);
     if (oracle->cancelled)
         *verdict = QUORUM_LOST_CANCELLED;
-    else if (oracle->terms.kind == QUORUM_LOOK && oracle_open(oracle) > 0)
+    else if (oracle->terms.kind == QUORUM_LOOK && open_nodes(oracle) > 0)
         return false; /* a look waits for every reply */
     else if (oracle->terms.all_answers && oracle->terms.kind == QUORUM_RELEASE && count_awaited(oracle) > 0)
         return false; /* no request of the round may arrive after the caller's callback */
-    else if (oracle->terms.all_answers && oracle->terms.kind != QUORUM_RELEASE && oracle_majority(oracle, granted) &&
-             oracle_open(oracle) > 0)
+    else if (oracle->terms.all_answers && oracle->terms.kind != QUORUM_RELEASE && is_majority(oracle, granted) &&
+             open_nodes(oracle) > 0)
         return false;
-    else if (oracle_majority(oracle, granted))
+    else if (is_majority(oracle, granted))
         *verdict = verdict_of_majority(oracle, now);
-    else if (!oracle_majority(oracle, granted + oracle_open(oracle)))
+    else if (!is_majority(oracle, granted + open_nodes(oracle)))
         *verdict = verdict_of_minority(oracle);
     else
         return false;
@@ -247,7 +227,7 @@ static bool confirm_late(struct oracle *oracle, const struct quorum_event *event
         return false;
     if (oracle->terms.kind != QUORUM_EXTEND || oracle->verdict != QUORUM_LOST_NO_QUORUM)
         return false;
-    if (!oracle_majority(oracle, oracle_count(oracle, QUORUM_GRANTED)))
+    if (!is_majority(oracle, count_votes(oracle, QUORUM_GRANTED)))
         return false;
     if (own_end(oracle) <= event->now || own_end(oracle) <= oracle->terms.validity_end)
         return false;
@@ -341,20 +321,6 @@ static void check_verdict(const struct subject *subject)
     check(subject, round->confirmed == oracle->confirmed, "confirmed late or not");
 }
 
-/* The guarantees of a lock, checked without the oracle. */
-static void check_promises(const struct subject *subject)
-{
-    const struct quorum_round *round = &subject->round;
-    const struct quorum_terms *terms = &subject->oracle.terms;
-    if ((round->verdict != QUORUM_WON && !round->confirmed) || !gives_validity(terms->kind))
-        return;
-    wide latest = (wide)round->sent + terms->ttl - wide_drift(terms->ttl, terms->drift_ppm);
-    check(subject, round->validity_end <= latest || round->validity_end == terms->validity_end,
-          "relied on for too long");
-    check(subject, round->validity_end >= terms->validity_end, "shortened");
-    check(subject, round->validity_end > round->decided_at, "won, and over already");
-}
-
 void subject_init(struct subject *subject, const struct quorum_terms *terms)
 {
     quorum_round_init(&subject->round, terms);
@@ -379,6 +345,5 @@ struct quorum_actions subject_step(struct subject *subject, const struct quorum_
     check_votes(subject);
     check_nodes(subject);
     check_verdict(subject);
-    check_promises(subject);
     return actions;
 }

@@ -43,14 +43,6 @@ void subject_init(struct subject *subject, const struct quorum_terms *terms);
 
 struct quorum_actions subject_step(struct subject *subject, const struct quorum_event *event);
 
-/* Plain counts over the nodes. */
-unsigned oracle_count(const struct oracle *oracle, enum quorum_vote vote);
-unsigned oracle_open(const struct oracle *oracle);
-bool oracle_majority(const struct oracle *oracle, unsigned count);
-
-/* The last moment at which a majority still wins the round. */
-quorum_time oracle_last_moment(const struct oracle *oracle);
-
 /* Fails the test, and prints the events that led to the failure. */
 _Noreturn void subject_fail(const struct subject *subject, const char *why);
 

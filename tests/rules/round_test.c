@@ -1,11 +1,12 @@
 /* The rules of a round, one by one. round_exhaustive_test.c tests all of their combinations. */
 #include "quorum/round.h"
+
 #include <string.h>
 
-#include "support/suite.h"
+#include "rules/story.h"
+#include "support/listed.h"
 
-#define MS        QUORUM_MILLISECOND
-#define ROWS(row) ((int)(sizeof(row) / sizeof *(row)))
+#define MS QUORUM_MILLISECOND
 
 static const quorum_time begin = 1000 * QUORUM_SECOND;
 
@@ -27,7 +28,8 @@ static struct quorum_terms terms_for(enum quorum_kind kind, unsigned nodes)
 
 /* The events of a round, a millisecond apart: a letter and the node. S: the start. u: the node is usable from now on.
  * O: its timeout has passed. X: the round is cancelled. The votes: G granted, H held, h held and nothing of ours left,
- * A absent, T timed out, U unreachable, R refused, P refused permanently, C refused because of a clock.
+ * A absent, T timed out, U unreachable, R refused, P refused permanently, C refused because of a clock, N granted
+ * without proof.
  * After an event: | the round is decided, ~ it has a majority and waits for the other replies, + it is confirmed. */
 struct story {
     const char *name;
@@ -58,6 +60,8 @@ static const struct story stories[] = {
     {"grant after the decision adds nothing", QUORUM_ACQUIRE, 3, 0, "S G0 G1| G2", .verdict = QUORUM_WON},
     {"held: without the holder a majority could grant", QUORUM_ACQUIRE, 5, 0, "S U0 T1 h2|",
      .verdict = QUORUM_LOST_HELD, .undo = 0x1b},
+    {"grant without proof does not count, and is undone", QUORUM_ACQUIRE, 3, 0, "S N0 N1|",
+     .verdict = QUORUM_LOST_NO_QUORUM, .undo = 0x7},
     {"misconfigured: a majority refuses permanently", QUORUM_ACQUIRE, 5, 0, "S P0 P1 P2|",
      .verdict = QUORUM_LOST_MISCONFIGURED, .undo = 0x1f},
     {"not misconfigured: one may recover", QUORUM_ACQUIRE, 5, 0, "S P0 P1 R2|", .verdict = QUORUM_LOST_NO_QUORUM,
@@ -130,10 +134,10 @@ struct run {
 
 static struct quorum_event event_of(const struct run *run, const char *text)
 {
-    static const char votes[] = "GHhATURPC";
-    static const enum quorum_vote vote[] = {QUORUM_GRANTED, QUORUM_HELD,      QUORUM_HELD,
-                                            QUORUM_ABSENT,  QUORUM_TIMED_OUT, QUORUM_UNREACHABLE,
-                                            QUORUM_REFUSED, QUORUM_REFUSED,   QUORUM_REFUSED};
+    static const char votes[] = "GHhATURPCN";
+    static const enum quorum_vote vote[] = {QUORUM_GRANTED,   QUORUM_HELD,        QUORUM_HELD,    QUORUM_ABSENT,
+                                            QUORUM_TIMED_OUT, QUORUM_UNREACHABLE, QUORUM_REFUSED, QUORUM_REFUSED,
+                                            QUORUM_REFUSED,   QUORUM_UNATTESTED};
     struct quorum_event event = {.type = QUORUM_VOTED, .now = run->now, .node = (unsigned)(text[1] - '0') % 8};
     const struct story *story = run->story;
     switch (*text) {
@@ -161,8 +165,9 @@ static struct quorum_event event_of(const struct run *run, const char *text)
 }
 
 /* Steps the round, and checks its actions. */
-static void step_run(struct run *run, const char *text, char mark)
+static void step_run(struct run *run, const char *text)
 {
+    const char mark = text[strlen(text) - 1];
     const struct quorum_event event = event_of(run, text);
     struct quorum_actions actions = quorum_round_step(&run->round, &event);
     const char *name = run->story->name;
@@ -185,13 +190,11 @@ START_TEST(round_follows_story)
     const struct story *story = &stories[_i];
     struct quorum_terms terms = terms_for(story->kind, story->nodes);
     struct run run = {.story = story, .now = begin, .sent_at = QUORUM_NEVER};
+    char word[WORD_SIZE];
     terms.all_answers = story->all_answers;
     quorum_round_init(&run.round, &terms);
-    for (const char *text = story->events; *text; text += strspn(text, " ")) {
-        size_t length = strcspn(text, " ");
-        step_run(&run, text, text[length - 1]);
-        text += length;
-    }
+    for (const char *events = story->events; next_word(&events, word);)
+        step_run(&run, word);
     const struct quorum_round *round = &run.round;
     bool is_valid =
         story->kind != QUORUM_RELEASE && story->kind != QUORUM_LOOK && (story->verdict == QUORUM_WON || run.confirmed);
@@ -333,13 +336,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("quorum/round");
-    TCase *tcase = tcase_create("round");
-    tcase_add_loop_test(tcase, round_follows_story, 0, ROWS(stories));
-    tcase_add_loop_test(tcase, grant_counts_until_its_last_moment, 0, ROWS(moments));
-    tcase_add_test(tcase, late_confirmation_counts_while_its_validity_is_ahead);
-    tcase_add_test(tcase, handed_over_lock_is_valid_from_the_earliest_grant);
-    tcase_add_test(tcase, node_hands_over_once);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    const struct listed_test tests[] = {{round_follows_story, ROWS(stories)},
+                                        {grant_counts_until_its_last_moment, ROWS(moments)},
+                                        {late_confirmation_counts_while_its_validity_is_ahead, 0},
+                                        {handed_over_lock_is_valid_from_the_earliest_grant, 0},
+                                        {node_hands_over_once, 0}};
+    return run_listed("quorum/round", NULL, NULL, tests, ROWS(tests));
 }

@@ -2,7 +2,7 @@
 #include "quorum/time.h"
 
 #include "rules/wide.h"
-#include "support/suite.h"
+#include "support/listed.h"
 
 /* The points where sums and differences saturate or wrap: both ends, both sides of the middle, and ordinary times. */
 static const uint64_t corners[] = {0,
@@ -20,33 +20,21 @@ static const uint64_t corners[] = {0,
                                    UINT64_MAX - 2,
                                    UINT64_MAX - 1,
                                    UINT64_MAX};
-#define CORNERS ((int)(sizeof corners / sizeof *corners))
 
-START_TEST(sum_is_exact_or_never)
+START_TEST(sum_is_exact_or_never_and_difference_exact_or_nothing)
 {
-    for (int i = 0; i < CORNERS; i++)
-        for (int j = 0; j < CORNERS; j++)
-            ck_assert_uint_eq(quorum_time_add(corners[i], corners[j]), narrow((wide)corners[i] + corners[j]));
-}
-END_TEST
-
-START_TEST(difference_is_exact_or_nothing)
-{
-    for (int i = 0; i < CORNERS; i++)
-        for (int j = 0; j < CORNERS; j++) {
-            uint64_t moment = corners[i], now = corners[j];
-            ck_assert_uint_eq(quorum_time_since(moment, now), moment <= now ? now - moment : 0);
-            ck_assert_uint_eq(quorum_time_until(moment, now), moment >= now ? moment - now : 0);
-        }
+    uint64_t moment = corners[_i];
+    for (int i = 0; i < ROWS(corners); i++) {
+        uint64_t now = corners[i];
+        ck_assert_uint_eq(quorum_time_add(moment, now), narrow((wide)moment + now));
+        ck_assert_uint_eq(quorum_time_since(moment, now), moment <= now ? now - moment : 0);
+        ck_assert_uint_eq(quorum_time_until(moment, now), moment >= now ? moment - now : 0);
+    }
 }
 END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("quorum/time");
-    TCase *arithmetic = tcase_create("arithmetic");
-    tcase_add_test(arithmetic, sum_is_exact_or_never);
-    tcase_add_test(arithmetic, difference_is_exact_or_nothing);
-    suite_add_tcase(suite, arithmetic);
-    return run_suite(suite);
+    const struct listed_test tests[] = {{sum_is_exact_or_never_and_difference_exact_or_nothing, ROWS(corners)}};
+    return run_listed("quorum/time", NULL, NULL, tests, ROWS(tests));
 }

@@ -1,7 +1,8 @@
-/* The window of a node: it grows while round trips are short and requests wait, and shrinks when the node queues them. */
+/* The window of a node: it grows while round trips are short and requests wait, and shrinks when the node queues
+ * them. */
 #include "quorum/window.h"
 
-#include "support/suite.h"
+#include "support/listed.h"
 
 #define MS QUORUM_MILLISECOND
 #define US QUORUM_MICROSECOND
@@ -85,13 +86,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("window");
-    TCase *tcase = tcase_create("window");
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, setup, NULL);
-    tcase_add_loop_test(tcase, window_follows_the_round_trip, 0, sizeof measured / sizeof *measured);
-    tcase_add_test(tcase, window_stays_within_its_bounds);
-    tcase_add_test(tcase, window_grows_once_for_each_time_that_it_was_full);
-    tcase_add_loop_test(tcase, acquires_wait_while_no_majority_has_room, 0, sizeof crowds / sizeof *crowds);
-    return run_suite(suite);
+    const struct listed_test tests[] = {{window_follows_the_round_trip, ROWS(measured)},
+                                        {window_stays_within_its_bounds, 0},
+                                        {window_grows_once_for_each_time_that_it_was_full, 0},
+                                        {acquires_wait_while_no_majority_has_room, ROWS(crowds)}};
+    return run_listed("quorum/window", setup, NULL, tests, ROWS(tests));
 }

@@ -1,20 +1,13 @@
 #!/usr/bin/env bash
 # scripts/fresh.sh explains why it cannot make a system, and leaves nothing behind. Fakes stand for the tools that need root; CI makes real
 # systems.
-#
-# Usage: fresh_test.sh SOURCE_DIRECTORY
-set -euo pipefail
+. "$(dirname "$0")/../support/script.sh"
 
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 mkdir "$work/tools" "$work/tmp" "$work/cache"
-git --version >/dev/null 2>&1 || {
-  echo "skipped: there is no git (Debian: apt-get install git)"
-  exit 77
-}
+git --version >/dev/null 2>&1 || skip "there is no git (Debian: apt-get install git)"
 # A separate clone: the tests may run in an exported tree.
 mkdir "$work/tree"
-cp -r "$1/scripts" "$1/README.md" "$work/tree/"
+cp -r "$project/scripts" "$project/README.md" "$work/tree/"
 cd "$work/tree"
 # README's commands do nothing here.
 printf '#!/bin/sh\n' | tee scripts/demo.sh >scripts/test.sh

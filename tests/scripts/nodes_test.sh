@@ -1,28 +1,12 @@
 #!/usr/bin/env bash
 # scripts/nodes.sh: starts, names, breaks, mends and stops nodes, cleans up whatever happens, and is clear about bad input.
-set -euo pipefail
-
-nodes=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/scripts/nodes.sh
-# shellcheck source=scripts/lib/server.sh
-. "$(dirname "$nodes")/lib/server.sh"
-server_available || {
-  echo "skipped: there is no $(server_program); install it or set REDLOCK_SERVER_PROGRAM" >&2
-  exit 77
-}
-work=$(mktemp -d)
+. "$(dirname "$0")/../support/script.sh"
+needs_server
+nodes=$project/scripts/nodes.sh
 dir=$work/nodes
 export TMPDIR=$work
 
-clean_up() {
-  "$nodes" stop --dir "$dir" --quiet 2>/dev/null || true
-  rm -rf "$work"
-}
-trap clean_up EXIT
-
-die() {
-  echo "nodes_test.sh: $*" >&2
-  exit 1
-}
+clean_up() { "$nodes" stop --dir "$dir" --quiet 2>/dev/null || true; }
 
 ping() { # host:port
   local reply=
@@ -37,10 +21,7 @@ fails_saying() { # words command...
   local words=$1 said
   shift
   if said=$("$@" 2>&1); then die "$* should fail"; fi
-  case $said in
-    *"$words"*) ;;
-    *) die "$* should say '$words', but says: $said" ;;
-  esac
+  [[ $said == *"$words"* ]] || die "$* should say '$words', but says: $said"
 }
 
 variables=$("$nodes" start -n 3 --dir "$dir" --quiet -- --maxmemory 10mb)

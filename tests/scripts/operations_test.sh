@@ -3,35 +3,22 @@
 # one, and must not lose it.
 #
 # Usage: operations_test.sh DIRECTORY_OF_REDLOCK DOCUMENT
-set -euo pipefail
+. "$(dirname "$0")/../support/script.sh"
 
 redlock=$1/redlock
 document=$2
-nodes=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)/scripts/nodes.sh
-# shellcheck source=scripts/lib/server.sh
-. "$(dirname "$nodes")/lib/server.sh"
-server_available || {
-  echo "skipped: there is no $(server_program); install it or set REDLOCK_SERVER_PROGRAM" >&2
-  exit 77
-}
-command -v redis-cli >/dev/null || { echo "skipped: there is no redis-cli; install redis-tools" >&2; exit 77; }
-work=$(mktemp -d)
+nodes=$project/scripts/nodes.sh
+needs_server
+command -v redis-cli >/dev/null || skip "there is no redis-cli; install redis-tools"
 export TMPDIR=$work
 export REDLOCK_CONFIG=$work/config
 job=
 
 clean_up() {
+  [ $? = 0 ] || "$redlock" doctor >&2 || true
   [ -z "$job" ] || kill -KILL "$job" 2>/dev/null || true
   "$nodes" stop --dir "$work/first" --quiet 2>/dev/null || true
   "$nodes" stop --dir "$work/second" --quiet 2>/dev/null || true
-  rm -rf "$work"
-}
-trap clean_up EXIT
-
-die() {
-  echo "operations_test.sh: $*" >&2
-  "$redlock" doctor >&2 || true
-  exit 1
 }
 
 # Each step is one of the document; at the end none may be missing.

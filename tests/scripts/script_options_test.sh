@@ -1,23 +1,20 @@
 #!/usr/bin/env bash
 # Scripts that build a program and hand their options on to it refuse what is none of its options before they build; what is one they take.
 #
-# Usage: script_options_test.sh SOURCE_DIRECTORY SIM
-set -euo pipefail
+# Usage: script_options_test.sh SIM
+. "$(dirname "$0")/../support/script.sh"
 
-source=$1
-sim=$2
+sim=$1
 failed=0
 
 # A build that only says that it was begun.
-tools=$(mktemp -d)
-trap 'rm -rf "$tools"' EXIT
-printf '#!/bin/sh\necho BUILDING\nexit 1\n' >"$tools/cmake"
-chmod +x "$tools/cmake"
+printf '#!/bin/sh\necho BUILDING\nexit 1\n' >"$work/cmake"
+chmod +x "$work/cmake"
 
 says() { # TEXT SCRIPT WORD ...
   local text=$1 output
   shift
-  output=$(PATH=$tools:$PATH REDLOCK_SKIP_PACKAGES=1 bash "$source/scripts/$1" "${@:2}" 2>&1) && status=0 || status=$?
+  output=$(PATH=$work:$PATH REDLOCK_SKIP_PACKAGES=1 bash "$project/scripts/$1" "${@:2}" 2>&1) && status=0 || status=$?
   if [ "$status" -ne 2 ] || [[ $output != *"$text"* ]] || { [ "$text" != BUILDING ] && [[ $output == *BUILDING* ]]; }; then
     printf "%s: status %s and not '%s': %s\n" "$*" "$status" "$text" "$output" >&2
     failed=1

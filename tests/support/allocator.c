@@ -35,8 +35,7 @@ static void free_object(void *allocator)
 
 struct test_allocator *test_allocator_new(void)
 {
-    struct test_allocator *allocator = fixture_allocate(sizeof(*allocator));
-
+    struct test_allocator *allocator = fixture_allocate(sizeof *allocator);
     pthread_mutex_init(&allocator->lock, NULL);
     allocator->live.next = allocator->live.previous = &allocator->live;
     fixture_register(allocator, free_object);
@@ -46,79 +45,55 @@ struct test_allocator *test_allocator_new(void)
 static struct header *header_of(void *block, const struct test_allocator *allocator)
 {
     struct header *header = (struct header *)block - 1;
-
     if (header->allocator != allocator)
         fixture_fail("block %p is freed or reallocated, but is not live in this allocator", block);
     return header;
-}
-
-static void link_block(struct test_allocator *allocator, struct header *header)
-{
-    header->allocator = allocator;
-    header->next = &allocator->live;
-    header->previous = allocator->live.previous;
-    header->previous->next = header->next->previous = header;
-    allocator->live_count++;
-    allocator->live_bytes += header->size;
-    if (allocator->live_bytes > allocator->peak_bytes)
-        allocator->peak_bytes = allocator->live_bytes;
-}
-
-static void unlink_block(struct test_allocator *allocator, struct header *header)
-{
-    header->previous->next = header->next;
-    header->next->previous = header->previous;
-    header->allocator = NULL;
-    allocator->live_count--;
-    allocator->live_bytes -= header->size;
 }
 
 static bool must_fail(struct test_allocator *allocator)
 {
     size_t number = ++allocator->allocations;
     bool fails = allocator->fail_first > 0 && number >= allocator->fail_first && number <= allocator->fail_last;
-
     allocator->failures += fails;
     return fails;
 }
 
 static void *allocate(struct test_allocator *allocator, size_t size)
 {
-    struct header *header = size < SIZE_MAX - sizeof(*header) ? malloc(sizeof(*header) + size) : NULL;
-
-    if (header == NULL)
+    struct header *header = size < SIZE_MAX - sizeof *header ? malloc(sizeof *header + size) : NULL;
+    if (!header)
         fixture_fail("out of memory for %zu bytes", size);
-    header->size = size;
-    header->number = allocator->allocations;
-    link_block(allocator, header);
+    *header = (struct header){.next = &allocator->live,
+                              .previous = allocator->live.previous,
+                              .allocator = allocator,
+                              .size = size,
+                              .number = allocator->allocations};
+    header->previous->next = header->next->previous = header;
+    allocator->live_count++;
+    allocator->live_bytes += size;
+    if (allocator->live_bytes > allocator->peak_bytes)
+        allocator->peak_bytes = allocator->live_bytes;
     return memset(header + 1, 0xA5, size);
 }
 
 static void release(struct test_allocator *allocator, struct header *header)
 {
-    unlink_block(allocator, header);
+    header->previous->next = header->next;
+    header->next->previous = header->previous;
+    header->allocator = NULL;
+    allocator->live_count--;
+    allocator->live_bytes -= header->size;
     memset(header + 1, 0x5A, header->size);
     free(header);
-}
-
-void *test_allocate(size_t size, void *user)
-{
-    struct test_allocator *allocator = user;
-
-    pthread_mutex_lock(&allocator->lock);
-    void *block = must_fail(allocator) ? NULL : allocate(allocator, size);
-    pthread_mutex_unlock(&allocator->lock);
-    return block;
 }
 
 /* Always moves the block, so that the sanitizers find pointers that still refer to the old place. */
 void *test_reallocate(void *old, size_t size, void *user)
 {
     struct test_allocator *allocator = user;
-
     pthread_mutex_lock(&allocator->lock);
     void *block = must_fail(allocator) ? NULL : allocate(allocator, size);
-    if (old != NULL && block != NULL) {
+    if (old && block) {
         struct header *header = header_of(old, allocator);
         memcpy(block, old, header->size < size ? header->size : size);
         release(allocator, header);
@@ -127,11 +102,15 @@ void *test_reallocate(void *old, size_t size, void *user)
     return block;
 }
 
+void *test_allocate(size_t size, void *user)
+{
+    return test_reallocate(NULL, size, user);
+}
+
 void test_release(void *block, void *user)
 {
     struct test_allocator *allocator = user;
-
-    if (block == NULL)
+    if (!block)
         return;
     pthread_mutex_lock(&allocator->lock);
     release(allocator, header_of(block, allocator));

@@ -28,7 +28,6 @@ void bytes_append(struct bytes *bytes, const void *data, size_t length)
 void bytes_print(struct bytes *bytes, const char *format, ...)
 {
     va_list arguments;
-
     va_start(arguments, format);
     int length = vsnprintf(NULL, 0, format, arguments);
     va_end(arguments);

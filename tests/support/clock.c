@@ -7,7 +7,6 @@
 uint64_t test_now_ns(void)
 {
     struct timespec now;
-
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
@@ -20,7 +19,6 @@ uint64_t test_deadline_ns(unsigned timeout_ms)
 int test_ms_left(uint64_t deadline_ns)
 {
     uint64_t now = test_now_ns();
-
     return deadline_ns <= now ? 0 : (int)((deadline_ns - now + 999999u) / 1000000u);
 }
 
@@ -32,7 +30,6 @@ struct timespec test_timespec(uint64_t ns)
 bool wait_until(bool (*predicate)(void *arg), void *arg, unsigned timeout_ms)
 {
     uint64_t deadline = test_deadline_ns(timeout_ms);
-
     while (!predicate(arg)) {
         if (test_ms_left(deadline) == 0)
             return predicate(arg);

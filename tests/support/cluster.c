@@ -24,7 +24,7 @@
 
 enum {
     START_TIMEOUT_MS = 20000, /* enough for valgrind on a loaded machine */
-    COMMAND_TIMEOUT_MS = 5000,
+    COMMAND_TIMEOUT_MS = 20000,
     STOP_TIMEOUT_MS = 5000,
     MOST_WORDS = 64
 };
@@ -45,6 +45,8 @@ struct node {
     uint16_t port;
     int reservation;
     struct process process;
+    char *host;                         /* of a server that ran already; NULL: an own one */
+    enum { UP, STOPPED, KILLED } state; /* of such a server */
 };
 
 struct cluster {
@@ -53,20 +55,28 @@ struct cluster {
     struct temp_dir *dir;
     char *nodes_string;
     struct bytes key_names;
-    pid_t owner;
+    pid_t owner; /* 0: the servers ran already */
 };
 
 /* --- The command line of a server --- */
 
 static void add_argument(struct node *node, const char *argument)
 {
-    node->arguments = fixture_reallocate(node->arguments, (node->argument_count + 2) * sizeof(node->arguments[0]));
+    node->arguments = fixture_reallocate(node->arguments, (node->argument_count + 2) * sizeof *node->arguments);
     node->arguments[node->argument_count++] = fixture_text("%s", argument);
     node->arguments[node->argument_count] = NULL;
 }
 
-static void add_option(struct node *node, const char *name, const char *value)
+static void add_option(struct node *node, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void add_option(struct node *node, const char *name, const char *format, ...)
 {
+    char value[4096];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(value, sizeof value, format, arguments);
+    va_end(arguments);
     add_argument(node, name);
     add_argument(node, value);
 }
@@ -77,31 +87,21 @@ static void add_arguments(struct node *node, const char *const *arguments)
         add_argument(node, *arguments);
 }
 
-static void add_port(struct node *node, const char *name)
-{
-    char text[8];
-
-    snprintf(text, sizeof(text), "%u", node->port);
-    add_option(node, name, text);
-}
-
 static void add_tls(struct node *node, const struct cluster_tls *tls)
 {
-    if (tls == NULL) {
-        add_port(node, "--port");
+    add_option(node, "--port", "%u", tls ? 0u : node->port);
+    if (!tls)
         return;
-    }
-    add_option(node, "--port", "0");
-    add_port(node, "--tls-port");
-    add_option(node, "--tls-cert-file", tls->certificate);
-    add_option(node, "--tls-key-file", tls->key);
-    add_option(node, "--tls-ca-cert-file", tls->authority);
+    add_option(node, "--tls-port", "%u", node->port);
+    add_option(node, "--tls-cert-file", "%s", tls->certificate);
+    add_option(node, "--tls-key-file", "%s", tls->key);
+    add_option(node, "--tls-ca-cert-file", "%s", tls->authority);
     add_option(node, "--tls-auth-clients", tls->client_certificates ? "yes" : "no");
 }
 
 static void add_fixture_user(struct node *node)
 {
-    add_option(node, "--user", fixture_user);
+    add_option(node, "--user", "%s", fixture_user);
     add_arguments(node, fixture_rights);
     if (server_program_has(SERVER_CHANNEL_ACL))
         add_argument(node, "&*");
@@ -109,20 +109,20 @@ static void add_fixture_user(struct node *node)
 
 static void add_users(struct node *node, const struct cluster_node_options *options)
 {
-    if (!server_program_has(SERVER_ACL) && options->acl == NULL)
+    if (!server_program_has(SERVER_ACL) && !options->acl)
         return;
-    if (options->acl == NULL) {
+    if (!options->acl) {
         add_fixture_user(node);
         return;
     }
     char *path = fixture_text("%s/users.acl", node->directory);
     struct bytes lines = {0};
     bytes_print(&lines, "user %s", fixture_user);
-    for (const char *const *right = fixture_rights; *right != NULL; right++)
+    for (const char *const *right = fixture_rights; *right; right++)
         bytes_print(&lines, " %s", *right);
     bytes_print(&lines, "%s\n%s\n", server_program_has(SERVER_CHANNEL_ACL) ? " &*" : "", options->acl);
     file_write(path, lines.data, lines.length);
-    add_option(node, "--aclfile", path);
+    add_option(node, "--aclfile", "%s", path);
     bytes_free(&lines);
     free(path);
 }
@@ -130,45 +130,32 @@ static void add_users(struct node *node, const struct cluster_node_options *opti
 static void add_clock(struct node *node)
 {
     static const int64_t as_it_is[2];
-    char *file = fixture_text("SHIFTED_CLOCK=%s", node->clock);
-
-    file_write(node->clock, as_it_is, sizeof(as_it_is));
+    file_write(node->clock, as_it_is, sizeof as_it_is);
     add_argument(node, "env");
-    add_argument(node, "LD_PRELOAD=" SHIFTED_CLOCK_LIBRARY);
-    add_argument(node, file);
-    free(file);
-}
-
-static void add_network(struct node *node, pid_t owner)
-{
-    char *network = fixture_text("--net=/proc/%ld/ns/net", (long)owner);
-
-    add_argument(node, "nsenter");
-    add_argument(node, network);
-    free(network);
+    add_option(node, "LD_PRELOAD=" SHIFTED_CLOCK_LIBRARY, "SHIFTED_CLOCK=%s", node->clock);
 }
 
 static void add_all(struct node *node, const struct cluster_options *options, const struct cluster_node_options *own)
 {
     if (own->network != 0)
-        add_network(node, own->network);
+        add_option(node, "nsenter", "--net=/proc/%ld/ns/net", (long)own->network);
     if (own->own_clock)
         add_clock(node);
     add_argument(node, server_program());
-    add_option(node, "--bind", own->host != NULL ? own->host : options->ipv6 ? "::1" : "127.0.0.1");
-    if (own->host != NULL)
+    add_option(node, "--bind", "%s", own->host ? own->host : options->ipv6 ? "::1" : "127.0.0.1");
+    if (own->host)
         add_option(node, "--protected-mode", "no");
     add_tls(node, own->tls);
-    add_option(node, "--unixsocket", node->socket_path);
+    add_option(node, "--unixsocket", "%s", node->socket_path);
     add_option(node, "--daemonize", "no");
-    add_option(node, "--save", "");
+    add_option(node, "--save", "%s", "");
     add_option(node, "--repl-diskless-sync-delay", "0"); /* otherwise a failover takes longer than the lock lives */
     add_option(node, "--appendonly", own->persistent ? "yes" : "no");
     if (own->persistent)
         add_option(node, "--appendfsync", "always");
     add_users(node, own);
-    if (own->password != NULL) {
-        add_option(node, "--requirepass", own->password);
+    if (own->password) {
+        add_option(node, "--requirepass", "%s", own->password);
         node->password = fixture_text("%s", own->password);
     }
     add_arguments(node, options->arguments);
@@ -181,7 +168,6 @@ static void prepare_node(struct cluster *cluster, size_t index, const struct clu
 {
     static const struct cluster_node_options ordinary = {0};
     struct node *node = &cluster->nodes[index];
-
     node->directory = fixture_text("%s/%zu", temp_dir_path(cluster->dir), index);
     node->socket_path = fixture_text("%s/redis.sock", node->directory);
     node->log = fixture_text("%s/log", node->directory);
@@ -189,10 +175,10 @@ static void prepare_node(struct cluster *cluster, size_t index, const struct clu
     if (mkdir(node->directory, 0700) != 0)
         fixture_fail("cannot make %s: %s", node->directory, strerror(errno));
     node->reservation = socket_reserve_port(options->ipv6, &node->port);
-    const struct cluster_node_options *own = options->nodes != NULL ? &options->nodes[index] : &ordinary;
+    const struct cluster_node_options *own = options->nodes ? &options->nodes[index] : &ordinary;
     if (options->unix_sockets)
         node->address = fixture_text("unix://%s", node->socket_path);
-    else if (own->host != NULL)
+    else if (own->host)
         node->address = fixture_text("%s:%u", own->host, node->port);
     else
         node->address = fixture_text(options->ipv6 ? "[::1]:%u" : "127.0.0.1:%u", node->port);
@@ -202,7 +188,6 @@ static void prepare_node(struct cluster *cluster, size_t index, const struct clu
 static void launch(struct node *node)
 {
     struct process_options options = {.argv = node->arguments, .directory = node->directory, .output = node->log};
-
     unlink(node->socket_path);
     if (!process_start(&node->process, &options))
         fixture_fail("cannot start %s: %s; %s", node->arguments[0], strerror(errno), server_program_missing());
@@ -211,19 +196,21 @@ static void launch(struct node *node)
 _Noreturn static void give_up(const struct node *node, const char *what)
 {
     struct bytes log = {0};
-
-    file_read(node->log, &log);
+    if (node->log)
+        file_read(node->log, &log);
     fixture_fail("the server on port %u %s; its log:\n%.*s", node->port, what, (int)log.length, log.data);
 }
 
 static bool ask_node(const struct node *node, uint64_t deadline_ns, size_t argc, const struct resp_argument *argv,
                      struct bytes *reply)
 {
-    const struct redis_login user = {.user = fixture_user, .password = ""};
-    const struct redis_login password = {.password = node->password};
-
-    return redis_client_ask(node->socket_path, server_program_has(SERVER_ACL) ? &user : &password, deadline_ns, argc,
-                            argv, reply);
+    bool has_user = !node->host && server_program_has(SERVER_ACL);
+    const struct redis_place place = {.path = node->socket_path,
+                                      .host = node->host,
+                                      .port = node->port,
+                                      .user = has_user ? fixture_user : NULL,
+                                      .password = has_user ? "" : node->password};
+    return redis_client_ask(&place, deadline_ns, argc, argv, reply);
 }
 
 static bool answers_ping(const struct node *node, uint64_t deadline_ns)
@@ -232,7 +219,6 @@ static bool answers_ping(const struct node *node, uint64_t deadline_ns)
     struct bytes reply = {0};
     bool answered =
         ask_node(node, deadline_ns, 1, &ping, &reply) && reply.length == 7 && memcmp(reply.data, "+PONG\r\n", 7) == 0;
-
     bytes_free(&reply);
     return answered;
 }
@@ -243,8 +229,7 @@ static void await_ready(const struct node *node)
 {
     enum { INTERVAL_MS = 2 };
     uint64_t deadline = test_deadline_ns(START_TIMEOUT_MS);
-    struct pollfd ended = {.fd = node->process.alive, .events = POLLIN};
-
+    struct pollfd ended = {.fd = node->host ? -1 : node->process.alive, .events = POLLIN};
     while (!answers_ping(node, deadline)) {
         if (poll(&ended, 1, INTERVAL_MS) > 0)
             give_up(node, "ended at once");
@@ -256,7 +241,6 @@ static void await_ready(const struct node *node)
 static void join_addresses(struct cluster *cluster)
 {
     struct bytes joined = {0};
-
     for (size_t i = 0; i < cluster->size; i++)
         bytes_print(&joined, "%s%s", i > 0 ? "," : "", cluster->nodes[i].address);
     cluster->nodes_string = fixture_text("%.*s", (int)joined.length, joined.data);
@@ -271,10 +255,9 @@ static void destroy_object(void *cluster)
 struct cluster *cluster_create(size_t nodes, const struct cluster_options *options)
 {
     static const struct cluster_options ordinary = {0};
-    struct cluster *cluster = fixture_allocate(sizeof(*cluster));
-
+    struct cluster *cluster = fixture_allocate(sizeof *cluster);
     cluster->size = nodes;
-    cluster->nodes = fixture_allocate(nodes * sizeof(cluster->nodes[0]));
+    cluster->nodes = fixture_allocate(nodes * sizeof *cluster->nodes);
     cluster->dir = temp_dir_make();
     cluster->owner = getpid();
     for (size_t i = 0; i < nodes; i++)
@@ -284,6 +267,25 @@ struct cluster *cluster_create(size_t nodes, const struct cluster_options *optio
         launch(&cluster->nodes[i]);
     for (size_t i = 0; i < nodes; i++)
         await_ready(&cluster->nodes[i]);
+    join_addresses(cluster);
+    return cluster;
+}
+
+struct cluster *cluster_adopt(const char *nodes)
+{
+    struct cluster *cluster = fixture_allocate(sizeof *cluster);
+    char *list = fixture_text("%s", nodes), *rest = list, *address;
+    char host[128];
+    while ((address = strsep(&rest, ","))) {
+        cluster->nodes = fixture_reallocate(cluster->nodes, (cluster->size + 1) * sizeof *cluster->nodes);
+        struct node *node = &cluster->nodes[cluster->size++];
+        *node = (struct node){.address = fixture_text("%s", address), .reservation = -1};
+        if (sscanf(address, "%127[^:]:%hu", host, &node->port) != 2)
+            fixture_fail("'%s' is not host:port", address);
+        node->host = fixture_text("%s", host);
+    }
+    free(list);
+    fixture_register(cluster, destroy_object);
     join_addresses(cluster);
     return cluster;
 }
@@ -299,12 +301,14 @@ static void free_node(struct node *node)
     free(node->clock);
     free(node->password);
     free(node->address);
-    close(node->reservation);
+    free(node->host);
+    if (node->reservation >= 0)
+        close(node->reservation);
 }
 
 void cluster_destroy(struct cluster *cluster)
 {
-    if (cluster == NULL)
+    if (!cluster)
         return;
     fixture_unregister(cluster);
     for (size_t i = 0; i < cluster->size; i++)
@@ -373,24 +377,42 @@ bool cluster_running(const struct cluster *cluster, size_t node)
 
 static void assert_owner(const struct cluster *cluster)
 {
-    if (cluster->owner != getpid())
+    if (cluster->owner > 0 && cluster->owner != getpid())
         fixture_fail("only the process that made a cluster may kill or start its servers: use a checked fixture");
+}
+
+/* For a server that ran already. */
+static void control(struct node *node, size_t number, const char *action, unsigned state)
+{
+    char *command = fixture_text("%s %s %zu >/dev/null", getenv("REDLOCK_NODE_CONTROL"), action, number + 1);
+    if (system(command) != 0)
+        fixture_fail("REDLOCK_NODE_CONTROL failed: %s", command);
+    free(command);
+    node->state = state;
 }
 
 void cluster_kill(struct cluster *cluster, size_t node)
 {
+    struct node *killed = node_at(cluster, node);
     assert_owner(cluster);
-    process_kill(&node_at(cluster, node)->process);
+    if (killed->host)
+        control(killed, node, "kill", KILLED);
+    process_kill(&killed->process);
 }
 
 void cluster_start(struct cluster *cluster, size_t node)
 {
+    struct node *started = node_at(cluster, node);
     assert_owner(cluster);
-    if (cluster_running(cluster, node))
-        fixture_fail("node %zu is to be started but runs already", node);
-    process_kill(&node_at(cluster, node)->process);
-    launch(node_at(cluster, node));
-    await_ready(node_at(cluster, node));
+    if (started->host) {
+        control(started, node, "start", UP);
+    } else {
+        if (cluster_running(cluster, node))
+            fixture_fail("node %zu is to be started but runs already", node);
+        process_kill(&started->process);
+        launch(started);
+    }
+    await_ready(started);
 }
 
 void cluster_restart(struct cluster *cluster, size_t node)
@@ -411,19 +433,21 @@ static bool is_going(void *process)
 
 void cluster_stop(struct cluster *cluster, size_t node)
 {
-    struct process *process = &node_at(cluster, node)->process;
-
-    process_signal(process, SIGSTOP);
-    if (!wait_until(is_stopped, process, STOP_TIMEOUT_MS))
+    struct node *stopped = node_at(cluster, node);
+    process_signal(&stopped->process, SIGSTOP);
+    if (stopped->host)
+        control(stopped, node, "pause", STOPPED);
+    else if (!wait_until(is_stopped, &stopped->process, STOP_TIMEOUT_MS))
         fixture_fail("node %zu does not stop", node);
 }
 
 void cluster_resume(struct cluster *cluster, size_t node)
 {
-    struct process *process = &node_at(cluster, node)->process;
-
-    process_signal(process, SIGCONT);
-    if (!wait_until(is_going, process, STOP_TIMEOUT_MS))
+    struct node *resumed = node_at(cluster, node);
+    process_signal(&resumed->process, SIGCONT);
+    if (resumed->host)
+        control(resumed, node, "unpause", UP);
+    else if (!wait_until(is_going, &resumed->process, STOP_TIMEOUT_MS))
         fixture_fail("node %zu does not resume", node);
 }
 
@@ -433,12 +457,22 @@ void cluster_resume_all(struct cluster *cluster)
         cluster_resume(cluster, i);
 }
 
+void cluster_repair(struct cluster *cluster)
+{
+    for (size_t i = 0; i < cluster->size; i++) {
+        const struct node *node = &cluster->nodes[i];
+        if (node->host ? node->state == KILLED : !process_running(&node->process))
+            cluster_start(cluster, i);
+        else if (!node->host || node->state == STOPPED)
+            cluster_resume(cluster, i);
+    }
+}
+
 static void set_clock(struct cluster *cluster, size_t node, int64_t shift_us, int64_t held_us)
 {
     const int64_t microseconds[] = {shift_us, held_us}; /* in the order in which shifted_clock.c reads them */
     int file = open(node_at(cluster, node)->clock, O_WRONLY | O_CLOEXEC);
-
-    if (file < 0 || pwrite(file, microseconds, sizeof(microseconds), 0) != sizeof(microseconds))
+    if (file < 0 || pwrite(file, microseconds, sizeof microseconds, 0) != sizeof microseconds)
         fixture_fail("cannot set the clock of node %zu, which needs own_clock: %s", node, strerror(errno));
     close(file);
 }
@@ -457,8 +491,7 @@ void cluster_set_password(struct cluster *cluster, size_t node, const char *pass
 {
     struct node *protected = node_at(cluster, node);
     char reply[256];
-
-    if (!cluster_command(cluster, node, reply, sizeof(reply), "CONFIG", "SET", "requirepass", password, NULL) ||
+    if (!cluster_command(cluster, node, reply, sizeof reply, "CONFIG", "SET", "requirepass", password, NULL) ||
         strcmp(reply, "OK") != 0)
         fixture_fail("CONFIG SET requirepass on node %zu: %s", node, reply);
     free(protected->password);
@@ -468,14 +501,14 @@ void cluster_set_password(struct cluster *cluster, size_t node, const char *pass
 void cluster_flush(struct cluster *cluster, size_t node)
 {
     char reply[256];
-
-    if (!cluster_command(cluster, node, reply, sizeof(reply), "FLUSHALL", NULL) || strcmp(reply, "OK") != 0)
+    if (!cluster_command(cluster, node, reply, sizeof reply, "FLUSHALL", NULL) || strcmp(reply, "OK") != 0)
         fixture_fail("FLUSHALL on node %zu: %s", node, reply);
 }
 
 static bool answering(const struct cluster *cluster, size_t node)
 {
-    return cluster_running(cluster, node) && !process_stopped(&cluster->nodes[node].process);
+    const struct node *asked = &cluster->nodes[node];
+    return asked->host ? asked->state == UP : process_running(&asked->process) && !process_stopped(&asked->process);
 }
 
 void cluster_flush_all(struct cluster *cluster)
@@ -498,7 +531,6 @@ bool cluster_command_argv(struct cluster *cluster, size_t node, struct bytes *re
 {
     struct bytes raw = {0};
     bool answered = ask(cluster, node, &raw, argc, argv);
-
     if (answered)
         resp_reply_text(raw.data, raw.length, reply);
     else
@@ -512,47 +544,53 @@ static bool command_words(struct cluster *cluster, size_t node, struct bytes *re
     struct resp_argument argv[MOST_WORDS];
     size_t argc = 0;
     const char *word;
-
-    while ((word = va_arg(words, const char *)) != NULL) {
+    while ((word = va_arg(words, const char *))) {
         if (argc == MOST_WORDS)
             fixture_fail("a command of more than %d words", MOST_WORDS);
         argv[argc++] = (struct resp_argument){.data = word, .length = strlen(word)};
     }
-    return cluster_command_argv(cluster, node, reply, argc, argv);
+    bool answered = cluster_command_argv(cluster, node, reply, argc, argv);
+    bytes_append(reply, "", 1);
+    return answered;
 }
 
-bool cluster_command(struct cluster *cluster, size_t node, char *reply, size_t size, ...)
+bool cluster_vcommand(struct cluster *cluster, size_t node, char *reply, size_t size, va_list words)
 {
     struct bytes text = {0};
-    va_list words;
-
-    va_start(words, size);
     bool answered = command_words(cluster, node, &text, words);
-    va_end(words);
-    if (reply != NULL && size > 0) {
-        size_t length = text.length < size ? text.length : size - 1;
-        if (length > 0)
-            memcpy(reply, text.data, length);
-        reply[length] = '\0';
-    }
+    if (reply)
+        snprintf(reply, size, "%s", text.data);
     bytes_free(&text);
     return answered;
 }
 
-long long cluster_integer(struct cluster *cluster, size_t node, ...)
+bool cluster_command(struct cluster *cluster, size_t node, char *reply, size_t size, ...)
+{
+    va_list words;
+    va_start(words, size);
+    bool answered = cluster_vcommand(cluster, node, reply, size, words);
+    va_end(words);
+    return answered;
+}
+
+long long cluster_vinteger(struct cluster *cluster, size_t node, va_list words)
 {
     struct bytes text = {0};
-    va_list words;
     char *end;
-
-    va_start(words, node);
     bool answered = command_words(cluster, node, &text, words);
-    va_end(words);
-    bytes_append(&text, "", 1);
     long long number = strtoll(text.data, &end, 10);
     if (!answered || end == text.data || *end != '\0')
         fixture_fail("node %zu did not answer with an integer but \"%s\"", node, text.data);
     bytes_free(&text);
+    return number;
+}
+
+long long cluster_integer(struct cluster *cluster, size_t node, ...)
+{
+    va_list words;
+    va_start(words, node);
+    long long number = cluster_vinteger(cluster, node, words);
+    va_end(words);
     return number;
 }
 
@@ -564,39 +602,27 @@ static bool excepted(const char *name, const char *const *except)
     return false;
 }
 
-/* All keys of the node; NULL if it has none. */
-static struct resp_command *fetch_keys(struct cluster *cluster, size_t node, const char *pattern)
-{
-    const char *wanted = pattern != NULL ? pattern : "*";
-    struct resp_argument argv[] = {{.data = "KEYS", .length = 4}, {.data = wanted, .length = strlen(wanted)}};
-    struct bytes reply = {0};
-    struct resp_command *keys = NULL;
-    size_t used;
-
-    if (!ask(cluster, node, &reply, 2, argv) || reply.data[0] != '*')
-        fixture_fail("KEYS on node %zu: %.*s", node, (int)reply.length, reply.data);
-    /* A reply with the keys has the form of a command: an array of bulk strings. An empty array is no command. */
-    if (resp_parse_command(reply.data, reply.length, &used, &keys) != RESP_WHOLE)
-        keys = NULL;
-    bytes_free(&reply);
-    return keys;
-}
-
 /* Appends the names to `names` unless it is NULL. */
 static size_t list_keys(struct cluster *cluster, size_t node, const char *pattern, const char *const *except,
                         struct bytes *names)
 {
-    struct resp_command *keys = fetch_keys(cluster, node, pattern);
+    struct resp_argument argv[] = {{"KEYS", 4}, {"*", 1}};
+    struct bytes reply = {0};
     size_t count = 0;
-
-    for (size_t i = 0; keys != NULL && i < keys->argc; i++) {
-        if (excepted(keys->argv[i].data, except))
+    if (pattern)
+        argv[1] = (struct resp_argument){pattern, strlen(pattern)};
+    bool answered = cluster_command_argv(cluster, node, &reply, 2, argv);
+    bytes_append(&reply, "", 1);
+    if (!answered || strncmp(reply.data, "-ERR", 4) == 0)
+        fixture_fail("KEYS on node %zu: %s", node, reply.data);
+    for (char *rest = reply.data, *name; (name = strsep(&rest, "\n"));) {
+        if (*name == '\0' || excepted(name, except))
             continue;
         count++;
-        if (names != NULL)
-            bytes_print(names, " %s", keys->argv[i].data);
+        if (names)
+            bytes_print(names, " %s", name);
     }
-    free(keys);
+    bytes_free(&reply);
     return count;
 }
 
@@ -608,7 +634,6 @@ size_t cluster_keys(struct cluster *cluster, size_t node, const char *pattern, c
 size_t cluster_keys_left(struct cluster *cluster, const char *pattern, const char *const *except)
 {
     size_t left = 0;
-
     for (size_t i = 0; i < cluster->size; i++)
         if (answering(cluster, i))
             left += list_keys(cluster, i, pattern, except, NULL);
@@ -618,7 +643,6 @@ size_t cluster_keys_left(struct cluster *cluster, const char *pattern, const cha
 const char *cluster_key_names(struct cluster *cluster, const char *pattern, const char *const *except)
 {
     struct bytes *names = &cluster->key_names;
-
     names->length = 0;
     for (size_t i = 0; i < cluster->size; i++) {
         if (!answering(cluster, i))

@@ -17,6 +17,7 @@
 #include "bytes.h"
 #include "resp.h"
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -52,6 +53,10 @@ struct cluster_options {
 
 /* options NULL: ordinary nodes on 127.0.0.1. The cluster registers itself for fixtures_end(). */
 struct cluster *cluster_create(size_t nodes, const struct cluster_options *options);
+/* The same for servers that run already: "host:port,host:port". $REDLOCK_NODE_CONTROL is a command that takes an action
+ * (kill, start, pause, unpause) and a node's number, counted from 1; without it no faults are possible. Only the
+ * functions for sizes, addresses, faults of processes and requests are for such a cluster. */
+struct cluster *cluster_adopt(const char *nodes);
 /* NULL does nothing. */
 void cluster_destroy(struct cluster *cluster);
 
@@ -79,6 +84,8 @@ void cluster_restart(struct cluster *cluster, size_t node);
 void cluster_stop(struct cluster *cluster, size_t node);
 void cluster_resume(struct cluster *cluster, size_t node);
 void cluster_resume_all(struct cluster *cluster);
+/* Resumes stopped nodes and starts killed ones. */
+void cluster_repair(struct cluster *cluster);
 /* Shifts its wall clock against the machine's from now on (negative: into the past). Its monotonic clocks do not
  * change. Only with own_clock. */
 void cluster_shift_clock(struct cluster *cluster, size_t node, int64_t shift_us);
@@ -100,11 +107,13 @@ bool cluster_running(const struct cluster *cluster, size_t node);
  * Returns the reply as text (resp_reply_text()), truncated and NUL-terminated; reply may be NULL. Returns false if
  * the node did not reply; the reply then contains the reason. */
 bool cluster_command(struct cluster *cluster, size_t node, char *reply, size_t size, ...) __attribute__((sentinel));
+bool cluster_vcommand(struct cluster *cluster, size_t node, char *reply, size_t size, va_list words);
 /* The same for any bytes, with the complete reply. */
 bool cluster_command_argv(struct cluster *cluster, size_t node, struct bytes *reply, size_t argc,
                           const struct resp_argument *argv);
 /* The same for an integer reply. Any other reply ends the test. */
 long long cluster_integer(struct cluster *cluster, size_t node, ...) __attribute__((sentinel));
+long long cluster_vinteger(struct cluster *cluster, size_t node, va_list words);
 
 /* Number of keys that match the pattern (glob, NULL: all) and none of the patterns in `except` (a list ended by
  * NULL, or NULL). The node must be running. */

@@ -1,17 +1,13 @@
-/* The cluster of real servers: the effect of its faults, and that it leaves no process, descriptor or file behind. */
+/* The cluster of real servers: what it says about keys, and that it leaves no process, descriptor or file behind. */
 #define _GNU_SOURCE
 
 #include "support/clock.h"
 #include "support/cluster.h"
 #include "support/file.h"
 #include "support/fixture.h"
-#include "support/raw_client.h"
-#include "support/server_program.h"
 #include "support/server_suite.h"
-#include "support/sockets.h"
 
 #include <check.h>
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { NODES = 3, SOON_MS = 20000, MOMENT_MS = 20 };
+enum { NODES = 3, SOON_MS = 20000 };
 
 static struct cluster *cluster;
 static char reply[512];
@@ -32,14 +28,14 @@ static void setup(void)
 
 static const char *ask(size_t node, const char *command, const char *argument)
 {
-    cluster_command(cluster, node, reply, sizeof(reply), command, argument, NULL);
+    cluster_command(cluster, node, reply, sizeof reply, command, argument, NULL);
     return reply;
 }
 
 static void set_everywhere(const char *key)
 {
     for (size_t i = 0; i < cluster_size(cluster); i++) {
-        ck_assert(cluster_command(cluster, i, reply, sizeof(reply), "SET", key, "token", NULL));
+        ck_assert(cluster_command(cluster, i, reply, sizeof reply, "SET", key, "token", NULL));
         ck_assert_str_eq(reply, "OK");
     }
 }
@@ -47,7 +43,6 @@ static void set_everywhere(const char *key)
 START_TEST(keys_are_counted_and_named)
 {
     const char *const markers[] = {"marker:*", NULL};
-
     set_everywhere("marker:one");
     ck_assert_uint_eq(cluster_keys_left(cluster, NULL, markers), 0);
     ck_assert_str_eq(cluster_key_names(cluster, NULL, markers), "");
@@ -61,57 +56,12 @@ START_TEST(keys_are_counted_and_named)
 }
 END_TEST
 
-START_TEST(odd_key_names_are_one_key_each)
-{
-    struct resp_argument set[] = {{"SET", 3}, {"a\nb\0c", 5}, {"", 0}};
-    struct bytes answer = {0};
-
-    ck_assert(cluster_command_argv(cluster, 0, &answer, 3, set));
-    set[1] = (struct resp_argument){"", 0};
-    ck_assert(cluster_command_argv(cluster, 0, &answer, 3, set));
-    bytes_free(&answer);
-    ck_assert_uint_eq(cluster_keys(cluster, 0, NULL, NULL), 2);
-}
-END_TEST
-
-START_TEST(a_killed_node_refuses_and_a_started_one_is_empty)
-{
-    uint16_t port = cluster_port(cluster, 0);
-
-    set_everywhere("key");
-    cluster_kill(cluster, 0);
-    ck_assert(!cluster_running(cluster, 0));
-    ck_assert_int_eq(socket_connect(false, port, test_deadline_ns(SOON_MS)), -1);
-    ck_assert_int_eq(errno, ECONNREFUSED);
-    ck_assert(!cluster_command(cluster, 0, reply, sizeof(reply), "PING", NULL));
-    ck_assert_uint_eq(cluster_keys_left(cluster, NULL, NULL), NODES - 1);
-    cluster_start(cluster, 0);
-    ck_assert_uint_eq(cluster_port(cluster, 0), port);
-    raw_client_connect(false, port);
-    ck_assert_uint_eq(cluster_keys(cluster, 0, NULL, NULL), 0);
-}
-END_TEST
-
-START_TEST(a_stopped_node_executes_when_it_resumes)
-{
-    cluster_stop(cluster, 1);
-    struct raw_client *client = raw_client_connect(false, cluster_port(cluster, 1));
-    raw_client_say(client, "SET", "key", "token", NULL);
-    ck_assert_str_eq(raw_client_reply_within(client, MOMENT_MS), "<silence>");
-    ck_assert(cluster_running(cluster, 1));
-    cluster_resume_all(cluster);
-    ck_assert_str_eq(raw_client_reply(client), "OK");
-    ck_assert_uint_eq(cluster_keys(cluster, 1, NULL, NULL), 1);
-}
-END_TEST
-
 START_TEST(destroying_leaves_no_process_descriptor_or_file)
 {
     size_t descriptors = file_open_descriptors();
     struct cluster *other = cluster_create(NODES, NULL);
     pid_t pid = cluster_pid(other, 0);
     char *directory = fixture_text("%s/..", cluster_directory(other, 0));
-
     cluster_stop(other, 1);
     cluster_kill(other, 2);
     cluster_destroy(other);
@@ -133,11 +83,10 @@ struct made {
 static void make_and_die(int out, int how)
 {
     struct made made = {0};
-
     cluster = cluster_create(1, NULL);
     made.server = cluster_pid(cluster, 0);
-    snprintf(made.directory, sizeof(made.directory), "%s", cluster_directory(cluster, 0));
-    ck_assert_int_eq(write(out, &made, sizeof(made)), (int)sizeof(made));
+    snprintf(made.directory, sizeof made.directory, "%s", cluster_directory(cluster, 0));
+    ck_assert_int_eq(write(out, &made, sizeof made), (int)sizeof made);
     if (how == 0)
         _exit(1);
     if (how == 1)
@@ -150,8 +99,7 @@ static bool has_ended(pid_t pid)
 {
     struct bytes command_line = {0};
     char path[64];
-
-    snprintf(path, sizeof(path), "/proc/%d/cmdline", (int)pid);
+    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
     bool ended = !file_read(path, &command_line) || command_line.length == 0;
     bytes_free(&command_line);
     return ended;
@@ -160,7 +108,6 @@ static bool has_ended(pid_t pid)
 static bool is_gone(void *made)
 {
     const struct made *gone = made;
-
     return has_ended(gone->server) && access(gone->directory, F_OK) != 0;
 }
 
@@ -168,14 +115,13 @@ START_TEST(a_test_that_dies_leaves_nothing)
 {
     struct made made;
     int ends[2];
-
     ck_assert_int_eq(pipe(ends), 0);
     fflush(NULL);
     pid_t child = fork();
     ck_assert_int_ge(child, 0);
     if (child == 0)
         make_and_die(ends[1], _i);
-    ck_assert_int_eq(read(ends[0], &made, sizeof(made)), (int)sizeof(made));
+    ck_assert_int_eq(read(ends[0], &made, sizeof made), (int)sizeof made);
     ck_assert_int_eq(waitpid(child, NULL, 0), child);
     ck_assert(wait_until(is_gone, &made, SOON_MS));
     close(ends[0]);
@@ -187,7 +133,6 @@ END_TEST
 START_TEST(a_program_that_reaps_every_child_does_no_harm)
 {
     pid_t pid = cluster_pid(cluster, 0);
-
     cluster_command(cluster, 0, NULL, 0, "SHUTDOWN", "NOSAVE", NULL);
     while (waitpid(-1, NULL, 0) != pid)
         ;
@@ -197,25 +142,16 @@ START_TEST(a_program_that_reaps_every_child_does_no_harm)
 }
 END_TEST
 
-static Suite *cluster_suite(void)
+int main(void)
 {
     Suite *suite = suite_create("cluster");
     TCase *tcase = tcase_create("cluster");
-
     tcase_add_checked_fixture(tcase, setup, fixtures_end);
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, keys_are_counted_and_named);
-    tcase_add_test(tcase, odd_key_names_are_one_key_each);
-    tcase_add_test(tcase, a_killed_node_refuses_and_a_started_one_is_empty);
-    tcase_add_test(tcase, a_stopped_node_executes_when_it_resumes);
     tcase_add_test(tcase, destroying_leaves_no_process_descriptor_or_file);
     tcase_add_loop_test(tcase, a_test_that_dies_leaves_nothing, 0, 3);
     tcase_add_test(tcase, a_program_that_reaps_every_child_does_no_harm);
     suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_server_suite(cluster_suite());
+    return run_server_suite(suite);
 }

@@ -42,7 +42,6 @@ void delay_proxy_drop(struct delay_proxy *proxy, size_t route, bool reset);
 /* While refused is set, new connections are refused; open ones stay. */
 void delay_proxy_refuse(struct delay_proxy *proxy, size_t route, bool refused);
 
-size_t delay_proxy_connections(struct delay_proxy *proxy, size_t route);
 /* Number of bytes read from the given side (one direction) since the start. It shows that data arrived. */
 uint64_t delay_proxy_bytes(struct delay_proxy *proxy, size_t route, enum proxy_direction direction);
 

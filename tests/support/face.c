@@ -19,7 +19,6 @@ struct face {
 
 /* The result of a callback, and where to store it. */
 struct told {
-    struct ev_loop *loop;
     unsigned calls;
     bool inside; /* the call that started it has not returned */
     int status;
@@ -36,7 +35,6 @@ enum face_kind face_of(int i)
 redlock_options face_options(void)
 {
     redlock_options options = REDLOCK_OPTIONS_INIT;
-
     options.ttl_ms = 60000;
     options.guard = 0; /* the test owns the servers; the guard has separate tests */
     options.node_timeout_ms = 10000;
@@ -52,12 +50,11 @@ redlock_options face_options(void)
 struct face *face_open(enum face_kind kind, const char *nodes, const redlock_options *options)
 {
     redlock_options defaults = face_options();
-    struct face *face = fixture_allocate(sizeof(*face));
+    struct face *face = fixture_allocate(sizeof *face);
     redlock_result result;
     int status;
-
     face->kind = kind;
-    if (options == NULL)
+    if (!options)
         options = &defaults;
     if (kind != ASYNCHRONOUS_FACE) {
         status = redlock_connect(nodes, options, &face->client, &result);
@@ -75,11 +72,15 @@ redlock_client *face_client(struct face *face)
     return face->client;
 }
 
+struct ev_loop *face_loop(struct face *face)
+{
+    return face->loop;
+}
+
 static bool all_ready(void *arg)
 {
     struct face *face = arg;
     redlock_result result;
-
     return face_ready(face, 0, &result) == REDLOCK_OK && result.granted == result.nodes;
 }
 
@@ -87,7 +88,6 @@ bool face_wait_all_ready(struct face *face)
 {
     redlock_result result;
     bool ready = face_wait(face, all_ready, face, READY_MS);
-
     if (!ready) {
         face_ready(face, 0, &result);
         fprintf(stderr, "not all nodes are ready: %s\n", redlock_result_text(&result));
@@ -98,7 +98,6 @@ bool face_wait_all_ready(struct face *face)
 struct face *face_open_ready(enum face_kind kind, const char *nodes, const redlock_options *options)
 {
     struct face *face = face_open(kind, nodes, options);
-
     if (!face_wait_all_ready(face))
         fixture_fail("not all of the nodes became ready: %s", nodes);
     return face;
@@ -113,48 +112,12 @@ static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
     (void)events;
 }
 
-static void on_limit(struct ev_loop *loop, ev_timer *timer, int events)
-{
-    (void)loop;
-    (void)timer;
-    (void)events;
-    fixture_fail("an operation had not ended after %d ms", LIMIT_MS);
-}
-
 /* Waits for completions, and runs their callbacks. */
 static void dispatch(redlock_client *client, int timeout_ms)
 {
     struct pollfd completions = {.fd = redlock_descriptor(client), .events = POLLIN};
-
     if (poll(&completions, 1, timeout_ms) > 0 && redlock_dispatch(client) != REDLOCK_OK)
         fixture_fail("redlock_dispatch() failed");
-}
-
-static void dispatch_until_told(redlock_client *client, const struct told *told)
-{
-    uint64_t deadline = test_deadline_ns(LIMIT_MS);
-
-    while (told->calls == 0) {
-        if (test_ms_left(deadline) == 0)
-            fixture_fail("an operation had not ended after %d ms", LIMIT_MS);
-        dispatch(client, 1000);
-    }
-}
-
-static void turn_until_told(struct face *face, const struct told *told)
-{
-    ev_timer limit;
-
-    if (face->kind == DESCRIPTOR_FACE) {
-        dispatch_until_told(face->client, told);
-        return;
-    }
-    ev_timer_init(&limit, on_limit, LIMIT_MS / 1000.0, 0.);
-    ev_now_update(face->loop);
-    ev_timer_start(face->loop, &limit);
-    while (told->calls == 0)
-        ev_run(face->loop, 0);
-    ev_timer_stop(face->loop, &limit);
 }
 
 bool face_wait(struct face *face, bool (*predicate)(void *arg), void *arg, unsigned timeout_ms)
@@ -162,7 +125,6 @@ bool face_wait(struct face *face, bool (*predicate)(void *arg), void *arg, unsig
     uint64_t deadline = test_deadline_ns(timeout_ms);
     ev_timer tick;
     bool met;
-
     if (face->kind == BLOCKING_FACE)
         return wait_until(predicate, arg, timeout_ms);
     if (face->kind == DESCRIPTOR_FACE) {
@@ -194,20 +156,16 @@ void face_idle(struct face *face, unsigned duration_ms)
 static void on_told(redlock_client *client, const redlock_result *result, void *arg)
 {
     struct told *told = arg;
-
     (void)client;
     if (told->inside || ++told->calls > 1)
         fixture_fail("a callback from inside the call that started it, or more than one");
     told->status = result->status;
     *told->result = *result;
-    if (told->loop != NULL)
-        ev_break(told->loop, EVBREAK_ONE); /* otherwise ev_run() waits for one more event */
 }
 
 static void on_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
 {
     struct told *told = arg;
-
     told->lock = lock;
     on_told(client, result, arg);
 }
@@ -215,23 +173,28 @@ static void on_acquired(redlock_client *client, redlock_lock *lock, const redloc
 static void on_queried(redlock_client *client, const redlock_state *state, const redlock_result *result, void *arg)
 {
     struct told *told = arg;
-
     *told->state = *state;
     on_told(client, result, arg);
 }
 
 static void on_closed(redlock_client *client, const redlock_result *result, void *arg)
 {
-    if (client != NULL)
+    if (client)
         fixture_fail("the close callback was given a client");
     on_told(client, result, arg);
+}
+
+static bool is_told(void *arg)
+{
+    const struct told *told = arg;
+    return told->calls > 0;
 }
 
 static int finish(struct face *face, struct told *told, int started)
 {
     told->inside = false;
-    if (started == REDLOCK_OK)
-        turn_until_told(face, told);
+    if (started == REDLOCK_OK && !face_wait(face, is_told, told, LIMIT_MS))
+        fixture_fail("an operation had not ended after %d ms", LIMIT_MS);
     return started == REDLOCK_OK ? told->status : started;
 }
 
@@ -247,8 +210,7 @@ static int checked(int status, const redlock_result *result)
 
 int face_ready(struct face *face, int64_t wait_ms, redlock_result *result)
 {
-    struct told told = {.loop = face->loop, .inside = true, .result = result};
-
+    struct told told = {.inside = true, .result = result};
     if (face->kind == BLOCKING_FACE)
         return checked(redlock_ready(face->client, wait_ms, result), result);
     return finish(face, &told, redlock_ready_async(face->client, wait_ms, on_told, &told));
@@ -257,8 +219,7 @@ int face_ready(struct face *face, int64_t wait_ms, redlock_result *result)
 int face_acquire(struct face *face, const char *resource, const redlock_acquire_options *options, redlock_lock **lock,
                  redlock_result *result)
 {
-    struct told told = {.loop = face->loop, .inside = true, .result = result};
-
+    struct told told = {.inside = true, .result = result};
     if (face->kind == BLOCKING_FACE)
         return checked(redlock_acquire(face->client, resource, options, lock, result), result);
     int status = finish(face, &told, redlock_acquire_async(face->client, resource, options, on_acquired, &told));
@@ -269,8 +230,7 @@ int face_acquire(struct face *face, const char *resource, const redlock_acquire_
 int face_adopt(struct face *face, const char *resource, const redlock_acquire_options *options, const char *token,
                redlock_lock **lock, redlock_result *result)
 {
-    struct told told = {.loop = face->loop, .inside = true, .result = result};
-
+    struct told told = {.inside = true, .result = result};
     if (face->kind == BLOCKING_FACE)
         return checked(redlock_adopt(face->client, resource, options, token, lock, result), result);
     int status = finish(face, &told, redlock_adopt_async(face->client, resource, options, token, on_acquired, &told));
@@ -280,8 +240,7 @@ int face_adopt(struct face *face, const char *resource, const redlock_acquire_op
 
 int face_release_token(struct face *face, const char *resource, const char *token, redlock_result *result)
 {
-    struct told told = {.loop = face->loop, .inside = true, .result = result};
-
+    struct told told = {.inside = true, .result = result};
     if (face->kind == BLOCKING_FACE)
         return checked(redlock_release_token(face->client, resource, 0, token, result), result);
     return finish(face, &told, redlock_release_token_async(face->client, resource, 0, token, on_told, &told));
@@ -289,8 +248,7 @@ int face_release_token(struct face *face, const char *resource, const char *toke
 
 int face_inspect(struct face *face, const char *resource, redlock_result *result)
 {
-    struct told told = {.loop = face->loop, .inside = true, .result = result};
-
+    struct told told = {.inside = true, .result = result};
     if (face->kind == BLOCKING_FACE)
         return checked(redlock_inspect(face->client, resource, 0, result), result);
     return finish(face, &told, redlock_inspect_async(face->client, resource, 0, on_told, &told));
@@ -298,8 +256,7 @@ int face_inspect(struct face *face, const char *resource, redlock_result *result
 
 int face_extend(struct face *face, redlock_lock *lock, uint32_t ttl_ms, redlock_result *result)
 {
-    struct told told = {.loop = face->loop, .inside = true, .result = result};
-
+    struct told told = {.inside = true, .result = result};
     if (face->kind == BLOCKING_FACE)
         return checked(redlock_extend(lock, ttl_ms, result), result);
     return finish(face, &told, redlock_extend_async(lock, ttl_ms, on_told, &told));
@@ -307,8 +264,7 @@ int face_extend(struct face *face, redlock_lock *lock, uint32_t ttl_ms, redlock_
 
 int face_release(struct face *face, redlock_lock **lock, redlock_result *result)
 {
-    struct told told = {.loop = face->loop, .inside = true, .result = result};
-
+    struct told told = {.inside = true, .result = result};
     if (face->kind == BLOCKING_FACE)
         return checked(redlock_release(lock, result), result);
     return finish(face, &told, redlock_release_async(lock, on_told, &told));
@@ -316,8 +272,7 @@ int face_release(struct face *face, redlock_lock **lock, redlock_result *result)
 
 int face_query(struct face *face, const char *resource, redlock_state *state, redlock_result *result)
 {
-    struct told told = {.loop = face->loop, .inside = true, .result = result, .state = state};
-
+    struct told told = {.inside = true, .result = result, .state = state};
     if (face->kind == BLOCKING_FACE)
         return checked(redlock_query(face->client, resource, 0, state, result), result);
     return finish(face, &told, redlock_query_async(face->client, resource, 0, on_queried, &told));
@@ -327,9 +282,8 @@ int face_close(struct face **face, redlock_result *result)
 {
     struct face *closing = *face;
     redlock_result unused;
-    struct told told = {.loop = closing->loop, .inside = true, .result = result != NULL ? result : &unused};
+    struct told told = {.inside = true, .result = result ? result : &unused};
     int status;
-
     *face = NULL;
     if (closing->kind == BLOCKING_FACE) {
         status = checked(redlock_close(&closing->client, told.result), told.result);
@@ -337,7 +291,7 @@ int face_close(struct face **face, redlock_result *result)
         redlock_client *client = closing->client; /* to dispatch it until it is closed */
 
         status = finish(closing, &told, redlock_close_async(&client, on_closed, &told));
-        if (closing->loop != NULL)
+        if (closing->loop)
             ev_loop_destroy(closing->loop);
     }
     free(closing);

@@ -30,6 +30,8 @@ struct face *face_open_ready(enum face_kind kind, const char *nodes, const redlo
 int face_close(struct face **face, redlock_result *result);
 
 redlock_client *face_client(struct face *face);
+/* NULL unless it is an ASYNCHRONOUS_FACE. */
+struct ev_loop *face_loop(struct face *face);
 
 int face_ready(struct face *face, int64_t wait_ms, redlock_result *result);
 int face_acquire(struct face *face, const char *resource, const redlock_acquire_options *options, redlock_lock **lock,

@@ -1,5 +1,5 @@
-/* One connection of the fake server. It reads commands, lets rules change the replies, and sends these in order and
- * on time. */
+/* The connections of the fake server, and its thread. It reads commands, lets rules change the replies, and sends these
+ * in order and on time. */
 #define _GNU_SOURCE
 #include "fake_server_internal.h"
 
@@ -9,23 +9,17 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 /* --- Output --- */
 
-static void queue_segment(struct fake_connection *connection, const struct bytes *reply, const struct fake_rule *rule)
+/* Takes the reply's memory. */
+static void queue_segment(struct fake_connection *connection, struct bytes reply, const struct fake_rule *rule)
 {
-    struct fake_segment *segment = fixture_allocate(sizeof(*segment));
-
-    *segment = (struct fake_segment){.data = fixture_allocate(reply->length),
-                                     .length = reply->length,
-                                     .due_ns = test_now_ns() + (uint64_t)rule->reply_delay_ms * 1000000u,
-                                     .held = rule->hold,
-                                     .ending = rule->ending};
-    if (reply->length > 0)
-        memcpy(segment->data, reply->data, reply->length);
+    struct fake_segment *segment = fixture_allocate(sizeof *segment);
+    *segment = (struct fake_segment){
+        .unsent = reply, .due_ns = test_deadline_ns(rule->reply_delay_ms), .held = rule->hold, .ending = rule->ending};
     *connection->last = segment;
     connection->last = &segment->next;
 }
@@ -33,28 +27,20 @@ static void queue_segment(struct fake_connection *connection, const struct bytes
 static void drop_first_segment(struct fake_connection *connection)
 {
     struct fake_segment *segment = connection->first;
-
     connection->first = segment->next;
-    if (connection->first == NULL)
+    if (!connection->first)
         connection->last = &connection->first;
-    free(segment->data);
+    bytes_free(&segment->unsent);
     free(segment);
 }
 
-static void drop_segments(struct fake_connection *connection)
-{
-    while (connection->first != NULL)
-        drop_first_segment(connection);
-}
-
 /* Returns false if the socket is full or broken. */
-static bool send_segment(struct fake_connection *connection, struct fake_segment *segment)
+static bool send_segment(struct fake_connection *connection, struct bytes *unsent)
 {
-    while (segment->sent < segment->length) {
-        ssize_t count =
-            send(connection->fd, segment->data + segment->sent, segment->length - segment->sent, MSG_NOSIGNAL);
+    while (unsent->length > 0) {
+        ssize_t count = send(connection->fd, unsent->data, unsent->length, MSG_NOSIGNAL);
         if (count >= 0) {
-            segment->sent += (size_t)count;
+            bytes_consume(unsent, (size_t)count);
         } else if (errno != EINTR) {
             if (errno != EAGAIN)
                 fake_connection_end(connection, FAKE_CLOSE);
@@ -64,16 +50,16 @@ static bool send_segment(struct fake_connection *connection, struct fake_segment
     return true;
 }
 
-bool fake_connection_wants_output(const struct fake_connection *connection, uint64_t now_ns)
+static bool wants_output(const struct fake_connection *connection, uint64_t now_ns)
 {
-    return connection->state == FAKE_STATE_OPEN && connection->first != NULL && !connection->first->held &&
+    return connection->state == FAKE_STATE_OPEN && connection->first && !connection->first->held &&
            connection->first->due_ns <= now_ns;
 }
 
 void fake_connection_write(struct fake_connection *connection)
 {
-    while (fake_connection_wants_output(connection, test_now_ns())) {
-        if (!send_segment(connection, connection->first))
+    while (wants_output(connection, test_now_ns())) {
+        if (!send_segment(connection, &connection->first->unsent))
             return;
         enum fake_ending ending = connection->first->ending;
         drop_first_segment(connection);
@@ -85,10 +71,8 @@ void fake_connection_send(struct fake_connection *connection, const void *data, 
 {
     static const struct fake_rule plain = {0};
     struct bytes message = {0};
-
     bytes_append(&message, data, length);
-    queue_segment(connection, &message, &plain);
-    bytes_free(&message);
+    queue_segment(connection, message, &plain);
     fake_connection_write(connection);
 }
 
@@ -96,41 +80,36 @@ void fake_connection_end(struct fake_connection *connection, enum fake_ending en
 {
     if (ending == FAKE_GO_ON || connection->state == FAKE_STATE_CLOSED)
         return;
-    drop_segments(connection);
+    while (connection->first)
+        drop_first_segment(connection);
     if (ending == FAKE_STALL) {
         connection->state = FAKE_STATE_STALLED;
-        return;
-    }
-    if (ending == FAKE_SHUTDOWN) {
+    } else if (ending == FAKE_SHUTDOWN) {
         shutdown(connection->fd, SHUT_WR);
         connection->state = FAKE_STATE_DISCARDING;
-        return;
+    } else {
+        if (ending == FAKE_RESET)
+            socket_close_with_reset(connection->fd);
+        else
+            close(connection->fd);
+        connection->state = FAKE_STATE_CLOSED;
     }
-    if (ending == FAKE_RESET)
-        socket_close_with_reset(connection->fd);
-    else
-        close(connection->fd);
-    connection->fd = -1;
-    connection->state = FAKE_STATE_CLOSED;
 }
 
 /* --- Input --- */
 
-static const struct resp_command *record(struct fake_server *server, const struct fake_connection *connection,
-                                         struct resp_command *command)
+static void record(struct fake_server *server, const struct fake_connection *connection, struct resp_command *command)
 {
-    struct fake_record *entry = fixture_allocate(sizeof(*entry));
-
+    struct fake_record *entry = fixture_allocate(sizeof *entry);
     *entry = (struct fake_record){.connection = connection->number, .received_ns = test_now_ns(), .command = command};
-    server->records = fixture_reallocate(server->records, (server->record_count + 1) * sizeof(server->records[0]));
+    server->records = fixture_reallocate(server->records, (server->record_count + 1) * sizeof *server->records);
     server->records[server->record_count++] = entry;
-    pthread_cond_broadcast(&server->changed);
-    return command;
+    pthread_cond_broadcast(&server->poller.changed);
 }
 
 static void shape_reply(struct bytes *reply, const struct fake_rule *rule)
 {
-    if (rule->reply != NULL) {
+    if (rule->reply) {
         reply->length = 0;
         bytes_append(reply, rule->reply, rule->reply_length);
     }
@@ -141,32 +120,27 @@ static void shape_reply(struct bytes *reply, const struct fake_rule *rule)
     bytes_append(reply, rule->extra, rule->extra_length);
 }
 
-static void execute(struct fake_server *server, struct fake_connection *connection, const struct resp_command *command,
-                    const struct fake_rule *rule)
+/* The command is NULL for a new connection. */
+static void answer(struct fake_server *server, struct fake_connection *connection, const struct resp_command *command,
+                   const struct fake_rule *rule)
 {
     struct bytes reply = {0};
-
-    if (!rule->skip)
+    if (command && !rule->skip)
         fake_session_execute(server, connection, command, &reply);
     shape_reply(&reply, rule);
     if (connection->state == FAKE_STATE_OPEN && (reply.length > 0 || rule->ending != FAKE_GO_ON))
-        queue_segment(connection, &reply, rule);
-    bytes_free(&reply);
+        queue_segment(connection, reply, rule);
+    else
+        bytes_free(&reply);
     fake_connection_write(connection);
-}
-
-static bool reading(const struct fake_connection *connection)
-{
-    return connection->state == FAKE_STATE_OPEN && connection->resume_ns == 0;
 }
 
 /* As Redis does: sends an error and closes. */
 static void complain(struct fake_server *server, struct fake_connection *connection)
 {
     static const char complaint[] = "-ERR Protocol error: expected '*' or '$'\r\n";
-
     server->protocol_errors++;
-    fake_connection_send(connection, complaint, sizeof(complaint) - 1);
+    fake_connection_send(connection, complaint, sizeof complaint - 1);
     fake_connection_end(connection, FAKE_SHUTDOWN);
 }
 
@@ -175,33 +149,33 @@ static bool take_command(struct fake_server *server, struct fake_connection *con
 {
     struct resp_command *command;
     size_t used;
-
-    switch (resp_parse_command(connection->input.data, connection->input.length, &used, &command)) {
-    case RESP_INCOMPLETE:
-        return false;
-    case RESP_MALFORMED:
+    enum resp_progress progress = resp_parse_command(connection->input.data, connection->input.length, &used, &command);
+    if (progress == RESP_MALFORMED)
         complain(server, connection);
+    if (progress != RESP_WHOLE)
         return false;
-    case RESP_WHOLE:
-        break;
-    }
     bytes_consume(&connection->input, used);
-    const struct resp_command *recorded = record(server, connection, command);
-    const struct fake_rule *rule = fake_rules_apply(server, connection, recorded);
+    record(server, connection, command);
+    const struct fake_rule *rule = fake_rules_apply(server, connection, command);
     if (rule->delay_ms == 0) {
-        execute(server, connection, recorded, rule);
+        answer(server, connection, command, rule);
     } else {
-        connection->delayed = recorded;
+        connection->delayed = command;
         connection->delayed_rule = rule;
         connection->resume_ns = test_deadline_ns(rule->delay_ms);
     }
     return true;
 }
 
+static bool is_reading(const struct fake_connection *connection)
+{
+    return connection->state == FAKE_STATE_OPEN && connection->resume_ns == 0;
+}
+
 /* After a reply that ends the connection, the server executes no more commands: it is about to close. */
 static bool ending_queued(const struct fake_connection *connection)
 {
-    for (const struct fake_segment *segment = connection->first; segment != NULL; segment = segment->next)
+    for (const struct fake_segment *segment = connection->first; segment; segment = segment->next)
         if (segment->ending != FAKE_GO_ON)
             return true;
     return false;
@@ -209,108 +183,141 @@ static bool ending_queued(const struct fake_connection *connection)
 
 static void take_commands(struct fake_server *server, struct fake_connection *connection)
 {
-    while (reading(connection) && !ending_queued(connection) && take_command(server, connection))
+    while (is_reading(connection) && !ending_queued(connection) && take_command(server, connection))
         ;
 }
 
-bool fake_connection_wants_input(const struct fake_connection *connection)
+static bool wants_input(const struct fake_connection *connection)
 {
-    return reading(connection) || connection->state == FAKE_STATE_DISCARDING;
+    return is_reading(connection) || connection->state == FAKE_STATE_DISCARDING;
 }
 
-void fake_connection_read(struct fake_server *server, struct fake_connection *connection)
+static void read_input(struct fake_server *server, struct fake_connection *connection)
 {
     enum { CHUNK = 16384 };
-    bool keep = connection->state == FAKE_STATE_OPEN;
-    char *room = bytes_room(&connection->input, CHUNK);
-    ssize_t count = recv(connection->fd, room, CHUNK, 0);
-
+    ssize_t count = recv(connection->fd, bytes_room(&connection->input, CHUNK), CHUNK, 0);
     if (count < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (count <= 0) {
         fake_connection_end(connection, FAKE_CLOSE);
-        return;
+    } else if (connection->state == FAKE_STATE_OPEN) {
+        connection->input.length += (size_t)count;
+        take_commands(server, connection);
     }
-    if (!keep)
-        return;
-    connection->input.length += (size_t)count;
-    take_commands(server, connection);
 }
 
-void fake_connection_resume(struct fake_server *server, struct fake_connection *connection, uint64_t now_ns)
+/* Executes a delayed command that is due, and the commands behind it. */
+static void resume(struct fake_server *server, struct fake_connection *connection)
 {
     const struct resp_command *command = connection->delayed;
-
-    if (connection->state != FAKE_STATE_OPEN || connection->resume_ns == 0 || connection->resume_ns > now_ns)
+    if (connection->state != FAKE_STATE_OPEN || connection->resume_ns == 0 || connection->resume_ns > test_now_ns())
         return;
     connection->resume_ns = 0;
     connection->delayed = NULL;
-    if (command != NULL)
-        execute(server, connection, command, connection->delayed_rule);
+    if (command)
+        answer(server, connection, command, connection->delayed_rule);
     take_commands(server, connection);
 }
 
-uint64_t fake_connection_next_ns(const struct fake_connection *connection, uint64_t now_ns)
-{
-    uint64_t next = UINT64_MAX;
-
-    if (connection->state != FAKE_STATE_OPEN)
-        return next;
-    if (connection->resume_ns > 0)
-        next = connection->resume_ns;
-    /* A segment that is due already waits for room in the socket, not for a time. */
-    if (connection->first != NULL && !connection->first->held && connection->first->due_ns > now_ns &&
-        connection->first->due_ns < next)
-        next = connection->first->due_ns;
-    return next;
-}
-
-/* --- Start and end --- */
-
-static void greet(struct fake_server *server, struct fake_connection *connection)
-{
-    const struct fake_rule *rule = fake_rules_apply(server, connection, NULL);
-    struct bytes greeting = {0};
-
-    shape_reply(&greeting, rule);
-    if (greeting.length > 0 || rule->ending != FAKE_GO_ON)
-        queue_segment(connection, &greeting, rule);
-    bytes_free(&greeting);
-    if (rule->delay_ms > 0)
-        connection->resume_ns = test_deadline_ns(rule->delay_ms);
-    fake_connection_write(connection);
-}
+/* --- The thread --- */
 
 static void add_connection(struct fake_server *server, int fd)
 {
-    struct fake_connection *connection = fixture_allocate(sizeof(*connection));
+    struct fake_connection *connection = fixture_allocate(sizeof *connection);
     struct fake_connection **link = &server->connections;
-
     connection->fd = fd;
     connection->number = (unsigned)++server->accepted;
     connection->last = &connection->first;
-    connection->authenticated = server->password == NULL;
-    while (*link != NULL)
+    connection->authenticated = !server->password;
+    while (*link)
         link = &(*link)->next;
     *link = connection;
     if (server->transport != FAKE_UNIX)
         socket_no_delay(fd);
-    greet(server, connection);
-    pthread_cond_broadcast(&server->changed);
+    const struct fake_rule *rule = fake_rules_apply(server, connection, NULL);
+    if (rule->delay_ms > 0)
+        connection->resume_ns = test_deadline_ns(rule->delay_ms);
+    answer(server, connection, NULL, rule);
+    pthread_cond_broadcast(&server->poller.changed);
 }
 
 void fake_connection_accept_all(struct fake_server *server)
 {
     int fd;
-
     while (server->listener >= 0 && (fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0)
         add_connection(server, fd);
 }
 
-void fake_connection_free(struct fake_connection *connection)
+void fake_connection_free_closed(struct fake_server *server)
 {
-    fake_connection_end(connection, FAKE_CLOSE);
-    bytes_free(&connection->input);
-    fake_session_free(connection);
-    free(connection);
+    struct fake_connection **link = &server->connections;
+    while (*link) {
+        struct fake_connection *connection = *link;
+        if (connection->state != FAKE_STATE_CLOSED) {
+            link = &connection->next;
+            continue;
+        }
+        *link = connection->next;
+        bytes_free(&connection->input);
+        free(connection->channel);
+        free(connection);
+        pthread_cond_broadcast(&server->poller.changed);
+    }
+}
+
+/* Returns when the connection needs attention without an event. A segment that is due already waits for room in the
+ * socket, not for a time. */
+static uint64_t next_ns(const struct fake_connection *connection, uint64_t now_ns)
+{
+    const struct fake_segment *first = connection->first;
+    uint64_t next = UINT64_MAX;
+    if (connection->state != FAKE_STATE_OPEN)
+        return next;
+    if (connection->resume_ns > 0)
+        next = connection->resume_ns;
+    if (first && !first->held && first->due_ns > now_ns && first->due_ns < next)
+        next = first->due_ns;
+    return next;
+}
+
+enum { WAKE, LISTENER, FIRST_CONNECTION };
+
+/* Returns the number of polled descriptors. */
+static size_t wait_for_events(struct fake_server *server, struct pollfd **polled)
+{
+    uint64_t now = test_now_ns(), next = UINT64_MAX;
+    size_t count = FIRST_CONNECTION;
+    for (const struct fake_connection *c = server->connections; c; c = c->next)
+        count++;
+    struct pollfd *poll = *polled = fixture_allocate(count * sizeof *poll);
+    poll[LISTENER] = (struct pollfd){.fd = server->paused ? -1 : server->listener, .events = POLLIN};
+    poll += FIRST_CONNECTION;
+    for (const struct fake_connection *c = server->connections; c; c = c->next, poll++) {
+        if (!server->paused)
+            poll->events = (short)((wants_input(c) ? POLLIN : 0) | (wants_output(c, now) ? POLLOUT : 0));
+        /* An unused descriptor is left out: its hang-up would wake the loop repeatedly. */
+        poll->fd = poll->events ? c->fd : -1;
+        if (!server->paused && next_ns(c, now) < next)
+            next = next_ns(c, now);
+    }
+    poller_wait(&server->poller, *polled, count, next);
+    return count;
+}
+
+/* A test may have added connections at the end meanwhile, or have closed some. */
+void fake_connection_turn(void *arg)
+{
+    struct fake_server *server = arg;
+    struct pollfd *polled;
+    size_t count = wait_for_events(server, &polled), index = FIRST_CONNECTION;
+    for (struct fake_connection *c = server->connections; c && index < count && !server->paused; c = c->next, index++) {
+        if (polled[index].revents & (POLLIN | POLLHUP | POLLERR) && wants_input(c))
+            read_input(server, c);
+        resume(server, c);
+        fake_connection_write(c);
+    }
+    if (polled[LISTENER].revents && !server->paused)
+        fake_connection_accept_all(server);
+    fake_connection_free_closed(server);
+    free(polled);
 }

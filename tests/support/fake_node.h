@@ -1,8 +1,7 @@
-/* The model of a healthy Redis node for the fake server: keys with values and expiry, scripts, INFO, CONFIG, TIME.
- *
- * Key space: SET [NX|XX] [PX|EX], GET, GETRANGE, DEL, EXISTS, PTTL, PEXPIRE, KEYS, DBSIZE, FLUSHALL, FLUSHDB.
- * Scripts: SCRIPT LOAD/EXISTS/FLUSH, and EVAL and EVALSHA, which the test's handler executes. Others: INFO, CONFIG
- * GET, TIME, ROLE. The commands about one connection (AUTH, SELECT, CLIENT, SUBSCRIBE …) are in fake_session.c. */
+/* The model of a healthy Redis node for the fake server: keys with values and expiry, scripts, INFO, TIME. It has the
+ * commands that the library sends to work: SET [NX] [PX], GET, GETRANGE, DEL, TIME, INFO, SCRIPT LOAD, EVAL and EVALSHA,
+ * which the test's handler executes. The commands about one connection (AUTH, CLIENT, SUBSCRIBE ...) are in
+ * fake_session.c. */
 #ifndef TESTS_SUPPORT_FAKE_NODE_H
 #define TESTS_SUPPORT_FAKE_NODE_H
 

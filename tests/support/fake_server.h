@@ -23,10 +23,7 @@ enum fake_transport { FAKE_IPV4, FAKE_IPV6, FAKE_UNIX };
 /* Registers itself for fixtures_end(). Ends the test if it fails. */
 struct fake_server *fake_server_start(enum fake_transport transport);
 
-/* Closes every connection and frees everything, including the records. NULL does nothing. */
-void fake_server_stop(struct fake_server *server);
-
-/* "127.0.0.1:4711", "[::1]:4711" or "unix:///tmp/…"; valid until stop. */
+/* "127.0.0.1:4711", "[::1]:4711" or "unix:///tmp/…"; valid until the end of the test. */
 const char *fake_server_address(const struct fake_server *server);
 uint16_t fake_server_port(const struct fake_server *server);    /* 0 on a unix socket */
 const char *fake_server_path(const struct fake_server *server); /* NULL on TCP */
@@ -124,14 +121,14 @@ void fake_server_restart(struct fake_server *server);
 
 /* --- The node ----------------------------------------------------------------------------------------------------- */
 
-/* Executes EVAL and EVALSHA, on the server's thread. */
+/* Executes EVAL and EVALSHA, on the server's thread, instead of lock_scripts_run(). */
 void fake_server_set_script_handler(struct fake_server *server, fake_script_handler *handler, void *arg);
 
 /* As FLUSHALL and SCRIPT FLUSH. */
 void fake_server_forget_keys(struct fake_server *server);
 void fake_server_forget_scripts(struct fake_server *server);
 
-/* A field of INFO ("run_id", "role", "loading", "maxmemory_policy") or a parameter of CONFIG GET. */
+/* A field of INFO: "run_id", "role", "loading", "maxmemory_policy". */
 void fake_server_set_info(struct fake_server *server, const char *field, const char *value);
 
 /* Required on connections opened from now on. user NULL is "default"; password NULL removes the requirement. */
@@ -160,25 +157,22 @@ size_t fake_server_keys_left(struct fake_server *server, const char *const *exce
 struct fake_record {
     unsigned connection;  /* numbered from 1 in the order of accepting; also the CLIENT ID */
     uint64_t received_ns; /* when it was read completely, by test_now_ns() */
-    const struct resp_command *command;
+    struct resp_command *command;
 };
 
 /* Number of records of a name as in a rule (NULL: any) since start or the last fake_server_forget_records(). */
 size_t fake_server_count(struct fake_server *server, const char *command);
-/* The index-th of them, from 0; NULL if there are fewer. It stays valid until stop. */
+/* The index-th of them, from 0; NULL if there are fewer. It stays valid until the end of the test. */
 const struct fake_record *fake_server_record(struct fake_server *server, const char *command, size_t index);
 void fake_server_forget_records(struct fake_server *server);
 
-/* Waits until there are at least `count` records of that name. Returns false if the time is over. */
-bool fake_server_wait_for(struct fake_server *server, const char *command, size_t count, unsigned timeout_ms);
+/* Waits until there are at least `least` records of that name. Returns false if the time is over. */
+bool fake_server_wait_for(struct fake_server *server, const char *command, size_t least, unsigned timeout_ms);
 
 /* Waits until exactly `open` connections are open. */
 bool fake_server_wait_for_open(struct fake_server *server, size_t open, unsigned timeout_ms);
-/* Waits until `accepted` connections have been accepted since start. */
-bool fake_server_wait_for_accepted(struct fake_server *server, size_t accepted, unsigned timeout_ms);
-/* Waits until this number of subscriptions is active. */
-bool fake_server_wait_for_subscribers(struct fake_server *server, const char *channel, size_t count,
-                                      unsigned timeout_ms);
+/* Waits until at least this number of connections has been accepted since start. */
+bool fake_server_wait_for_accepted(struct fake_server *server, size_t least, unsigned timeout_ms);
 
 size_t fake_server_open_connections(struct fake_server *server);
 size_t fake_server_accepted(struct fake_server *server);

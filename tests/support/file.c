@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,7 +15,6 @@ bool file_read(const char *path, struct bytes *content)
     enum { CHUNK = 16384 };
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t count;
-
     if (fd < 0)
         return false;
     while ((count = read(fd, bytes_room(content, CHUNK), CHUNK)) != 0) {
@@ -34,7 +34,6 @@ void file_write(const char *path, const void *data, size_t length)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     size_t written = 0;
-
     if (fd < 0)
         fixture_fail("cannot write %s: %s", path, strerror(errno));
     while (written < length) {
@@ -51,11 +50,25 @@ size_t file_open_descriptors(void)
 {
     DIR *directory = opendir("/proc/self/fd");
     size_t count = 0;
-
-    if (directory == NULL)
+    if (!directory)
         fixture_fail("cannot read /proc/self/fd: %s", strerror(errno));
     while (readdir(directory) != NULL)
         count++;
     closedir(directory);
     return count - 3; /* without ".", ".." and the descriptor of the directory itself */
+}
+
+size_t file_resident_bytes(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return 0;
+#else
+    FILE *file = fopen("/proc/self/statm", "re");
+    unsigned long pages;
+
+    if (file == NULL || fscanf(file, "%*u %lu", &pages) != 1)
+        fixture_fail("cannot read /proc/self/statm: %s", strerror(errno));
+    fclose(file);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+#endif
 }

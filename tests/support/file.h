@@ -17,4 +17,7 @@ void file_write(const char *path, const void *data, size_t length);
 /* Number of open descriptors of this process. */
 size_t file_open_descriptors(void);
 
+/* Resident memory of this process. 0 with a sanitizer, which keeps freed memory in quarantine. */
+size_t file_resident_bytes(void);
+
 #endif

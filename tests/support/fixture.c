@@ -27,7 +27,6 @@ static bool exit_handler_set;
 void fixture_fail(const char *format, ...)
 {
     va_list arguments;
-
     fputs("fixture: ", stderr);
     va_start(arguments, format);
     vfprintf(stderr, format, arguments);
@@ -40,7 +39,7 @@ void fixture_fail(const char *format, ...)
 void *fixture_reallocate(void *block, size_t size)
 {
     block = realloc(block, size > 0 ? size : 1);
-    if (block == NULL)
+    if (!block)
         fixture_fail("out of memory for %zu bytes", size);
     return block;
 }
@@ -54,7 +53,6 @@ char *fixture_text(const char *format, ...)
 {
     va_list arguments;
     char *text;
-
     va_start(arguments, format);
     if (vasprintf(&text, format, arguments) < 0)
         fixture_fail("out of memory for a text");
@@ -67,12 +65,12 @@ static struct entry *take_newest(uint64_t serial)
 {
     pthread_mutex_lock(&lock);
     struct entry **link = &entries;
-    while (*link != NULL && (*link)->owner != getpid())
+    while (*link && (*link)->owner != getpid())
         link = &(*link)->next;
     struct entry *entry = *link;
-    if (entry != NULL && entry->serial <= serial)
+    if (entry && entry->serial <= serial)
         entry = NULL;
-    if (entry != NULL)
+    if (entry)
         *link = entry->next;
     pthread_mutex_unlock(&lock);
     return entry;
@@ -81,7 +79,6 @@ static struct entry *take_newest(uint64_t serial)
 static void destroy_newer_than(uint64_t serial)
 {
     struct entry *entry;
-
     while ((entry = take_newest(serial)) != NULL) {
         entry->destroy(entry->object);
         free(entry);
@@ -107,8 +104,7 @@ void fixtures_end(void)
 
 void fixture_register(void *object, void (*destroy)(void *object))
 {
-    struct entry *entry = fixture_allocate(sizeof(*entry));
-
+    struct entry *entry = fixture_allocate(sizeof *entry);
     pthread_mutex_lock(&lock);
     *entry = (struct entry){
         .next = entries, .object = object, .destroy = destroy, .owner = getpid(), .serial = ++last_serial};
@@ -122,10 +118,10 @@ void fixture_unregister(void *object)
 {
     pthread_mutex_lock(&lock);
     struct entry **link = &entries;
-    while (*link != NULL && (*link)->object != object)
+    while (*link && (*link)->object != object)
         link = &(*link)->next;
     struct entry *entry = *link;
-    if (entry != NULL)
+    if (entry)
         *link = entry->next;
     pthread_mutex_unlock(&lock);
     free(entry);

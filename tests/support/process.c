@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { ALIVE_DESCRIPTOR = 3, KILL_TIMEOUT_MS = 10000 };
+enum { FIRST_FREE = 3, KILL_TIMEOUT_MS = 10000 };
 
 /* The child's part of a start. All of it is safe after fork() in a program with threads. */
 struct start {
@@ -28,7 +28,6 @@ struct start {
 static void default_signals(void)
 {
     sigset_t none;
-
     for (int number = 1; number < NSIG; number++)
         (void)signal(number, SIG_DFL);
     sigemptyset(&none);
@@ -43,14 +42,11 @@ static bool place_descriptor(int from, int to)
 static bool place_descriptors(const struct start *start)
 {
     const struct process_options *options = start->options;
-    const char *output = options->output != NULL ? options->output : "/dev/null";
+    const char *output = options->output ? options->output : "/dev/null";
     int input = options->input > 0 ? options->input : open("/dev/null", O_RDONLY | O_CLOEXEC);
     int log = open(output, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-
-    /* Moves it beyond descriptor 3, because a pipe end or the log itself may have that number. */
-    int alive = fcntl(start->alive, F_DUPFD_CLOEXEC, ALIVE_DESCRIPTOR + 1);
     return place_descriptor(input, STDIN_FILENO) && place_descriptor(log, STDOUT_FILENO) &&
-           place_descriptor(log, STDERR_FILENO) && place_descriptor(alive, ALIVE_DESCRIPTOR);
+           place_descriptor(log, STDERR_FILENO);
 }
 
 static bool bind_to_parent(const struct start *start)
@@ -65,14 +61,14 @@ static bool bind_to_parent(const struct start *start)
 
 _Noreturn static void become(const struct start *start)
 {
-    int status = fcntl(start->status, F_DUPFD_CLOEXEC, ALIVE_DESCRIPTOR + 1);
-
+    /* The pipes' ends may have the numbers of the standard streams. The copy of the first one stays open. */
+    int alive = fcntl(start->alive, F_DUPFD, FIRST_FREE), status = fcntl(start->status, F_DUPFD_CLOEXEC, FIRST_FREE);
     default_signals();
-    if (bind_to_parent(start) && place_descriptors(start) &&
-        (start->options->directory == NULL || chdir(start->options->directory) == 0))
+    if (alive >= 0 && bind_to_parent(start) && place_descriptors(start) &&
+        (!start->options->directory || chdir(start->options->directory) == 0))
         execvp(start->options->argv[0], start->options->argv);
     int error = errno;
-    (void)!write(status, &error, sizeof(error));
+    (void)!write(status, &error, sizeof error);
     _exit(127);
 }
 
@@ -81,7 +77,6 @@ static pid_t fork_and_become(const struct start *start)
 {
     sigset_t all;
     sigset_t before;
-
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pid_t pid = fork();
@@ -95,11 +90,10 @@ static int read_status(int fd)
 {
     int error = 0;
     ssize_t count;
-
     do
-        count = read(fd, &error, sizeof(error));
+        count = read(fd, &error, sizeof error);
     while (count < 0 && errno == EINTR);
-    return count == (ssize_t)sizeof(error) ? error : 0;
+    return count == (ssize_t)sizeof error ? error : 0;
 }
 
 static void forget(struct process *process)
@@ -113,7 +107,6 @@ bool process_start(struct process *process, const struct process_options *option
 {
     int alive[2];
     int status[2];
-
     if (pipe2(alive, O_CLOEXEC) != 0 || pipe2(status, O_CLOEXEC) != 0)
         fixture_fail("pipe: %s", strerror(errno));
     struct start start = {.options = options, .parent = getpid(), .alive = alive[1], .status = status[1]};
@@ -139,7 +132,6 @@ static bool wait_for_end(const struct process *process, uint64_t deadline_ns)
 {
     struct pollfd ended = {.fd = process->alive, .events = POLLIN};
     int count;
-
     do
         count = poll(&ended, 1, test_ms_left(deadline_ns));
     while (count < 0 && errno == EINTR);
@@ -182,10 +174,9 @@ bool process_stopped(const struct process *process)
 {
     char path[64];
     char state = 0;
-
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)process->pid);
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)process->pid);
     FILE *file = fopen(path, "re");
-    if (file == NULL)
+    if (!file)
         return false;
     bool found = fscanf(file, "%*d (%*[^)]) %c", &state) == 1;
     fclose(file);

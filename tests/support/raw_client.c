@@ -3,7 +3,7 @@
 
 #include "clock.h"
 #include "fixture.h"
-#include "resp.h"
+#include "redis_client.h"
 #include "sockets.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TIMEOUT_MS = 20000, CHUNK = 16384, MOST_WORDS = 64 };
+enum { TIMEOUT_MS = 20000, MOST_WORDS = 64 };
 
 struct raw_client {
     int fd;
@@ -29,7 +29,7 @@ static struct raw_client *wrap(int fd)
 {
     if (fd < 0)
         fixture_fail("cannot connect: %s", strerror(errno));
-    struct raw_client *client = fixture_allocate(sizeof(*client));
+    struct raw_client *client = fixture_allocate(sizeof *client);
     client->fd = fd;
     fixture_register(client, close_object);
     return client;
@@ -47,7 +47,7 @@ struct raw_client *raw_client_connect_unix(const char *path)
 
 void raw_client_close(struct raw_client *client)
 {
-    if (client == NULL)
+    if (!client)
         return;
     fixture_unregister(client);
     close(client->fd);
@@ -73,7 +73,6 @@ bool raw_client_say(struct raw_client *client, ...)
     size_t argc = 0;
     const char *word;
     va_list words;
-
     va_start(words, client);
     while ((word = va_arg(words, const char *)) != NULL && argc < MOST_WORDS)
         argv[argc++] = (struct resp_argument){.data = word, .length = strlen(word)};
@@ -91,35 +90,26 @@ static const char *take_text(struct raw_client *client, size_t used)
     return client->text.data;
 }
 
-static const char *explain(long count)
-{
-    if (count == 0)
-        return "<end>";
-    return errno == ETIMEDOUT ? "<silence>" : "<reset>";
-}
-
 /* Returns NULL if a complete reply of *used bytes has been read; otherwise the text that stands for it. */
 static const char *read_reply(struct raw_client *client, unsigned timeout_ms, size_t *used)
 {
-    uint64_t deadline = test_deadline_ns(timeout_ms);
-    enum resp_progress progress;
-
     client->text.length = 0;
-    while ((progress = resp_parse_reply(client->in.data, client->in.length, used)) == RESP_INCOMPLETE) {
-        long count = socket_receive(client->fd, bytes_room(&client->in, CHUNK), CHUNK, deadline);
-        if (count <= 0)
-            return explain(count);
-        client->in.length += (size_t)count;
+    switch (redis_client_receive(client->fd, &client->in, used, test_deadline_ns(timeout_ms))) {
+    case RESP_WHOLE:
+        return NULL;
+    case RESP_MALFORMED:
+        return "<garbage>";
+    case RESP_INCOMPLETE:
+        break;
     }
-    return progress == RESP_WHOLE ? NULL : "<garbage>";
+    return errno == 0 ? "<end>" : errno == ETIMEDOUT ? "<silence>" : "<reset>";
 }
 
 const char *raw_client_reply_within(struct raw_client *client, unsigned timeout_ms)
 {
     size_t used;
     const char *instead = read_reply(client, timeout_ms, &used);
-
-    if (instead != NULL)
+    if (instead)
         return instead;
     resp_reply_text(client->in.data, used, &client->text);
     return take_text(client, used);
@@ -133,8 +123,7 @@ const char *raw_client_reply(struct raw_client *client)
 const char *raw_client_reply_bytes(struct raw_client *client, size_t *size)
 {
     const char *instead = read_reply(client, TIMEOUT_MS, size);
-
-    if (instead != NULL) {
+    if (instead) {
         *size = strlen(instead);
         return instead;
     }

@@ -3,7 +3,6 @@
 
 #include "fixture.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -19,28 +18,10 @@ struct cursor {
     size_t at;
 };
 
-static enum resp_progress read_line(struct cursor *cursor, const char **line, size_t *length)
-{
-    if (cursor->at == cursor->length)
-        return RESP_INCOMPLETE;
-    const char *start = cursor->data + cursor->at, *last = cursor->data + cursor->length - 1;
-    const char *end = memchr(start, '\r', (size_t)(last - start)); /* memmem() would let ASan check all of it */
-
-    while (end != NULL && end[1] != '\n')
-        end = memchr(end + 1, '\r', (size_t)(last - end - 1));
-    if (end == NULL)
-        return RESP_INCOMPLETE;
-    *line = start;
-    *length = (size_t)(end - start);
-    cursor->at += *length + 2;
-    return RESP_WHOLE;
-}
-
 static bool to_number(const char *digits, size_t length, long long *number)
 {
     char copy[24], *end;
-
-    if (length == 0 || length >= sizeof(copy))
+    if (length == 0 || length >= sizeof copy)
         return false;
     memcpy(copy, digits, length);
     copy[length] = '\0';
@@ -51,80 +32,93 @@ static bool to_number(const char *digits, size_t length, long long *number)
     return errno == 0 && end == copy + length;
 }
 
-/* Reads a line of `type` followed by a count, as "*3" and "$5". */
-static enum resp_progress read_count(struct cursor *cursor, char type, long long most, long long *count)
-{
-    const char *line;
+/* A reply, or the beginning of an array. */
+struct item {
+    char type;
+    const char *text; /* the bytes of a bulk string, or the rest of the line */
     size_t length;
+    long long number; /* of an integer, a bulk string or an array; -1 of the latter two is nil */
+};
 
-    if (cursor->at < cursor->length && cursor->data[cursor->at] != type)
-        return RESP_MALFORMED;
-    enum resp_progress progress = read_line(cursor, &line, &length);
-    if (progress != RESP_WHOLE)
-        return progress;
-    return to_number(line + 1, length - 1, count) && *count >= 0 && *count <= most ? RESP_WHOLE : RESP_MALFORMED;
+static bool is_one_of(char type, const char *types)
+{
+    return memchr(types, type, strlen(types));
 }
 
-static enum resp_progress read_argument(struct cursor *cursor, struct resp_argument *argument)
+static enum resp_progress read_item(struct cursor *cursor, struct item *item)
 {
-    long long length;
-    enum resp_progress progress = read_count(cursor, '$', LONGEST_ARGUMENT, &length);
-
-    if (progress != RESP_WHOLE)
-        return progress;
-    if (cursor->length - cursor->at < (size_t)length + 2)
+    if (cursor->at == cursor->length)
         return RESP_INCOMPLETE;
-    *argument = (struct resp_argument){.data = cursor->data + cursor->at, .length = (size_t)length};
-    cursor->at += (size_t)length + 2;
-    return memcmp(cursor->data + cursor->at - 2, "\r\n", 2) == 0 ? RESP_WHOLE : RESP_MALFORMED;
-}
-
-static struct resp_command *allocate_command(size_t argc, size_t bytes)
-{
-    struct resp_command *command = fixture_allocate(sizeof(*command) + argc * sizeof(command->argv[0]) + bytes + argc);
-
-    command->argc = argc;
-    return command;
-}
-
-/* Reads the arguments twice: first to compute their size, then to copy them. */
-static enum resp_progress read_arguments(struct cursor *cursor, size_t argc, struct resp_command **command)
-{
-    struct cursor ahead = *cursor;
-    struct resp_argument argument;
-    size_t total = 0;
-
-    for (size_t i = 0; i < argc; i++) {
-        enum resp_progress progress = read_argument(&ahead, &argument);
-        if (progress != RESP_WHOLE)
-            return progress;
-        total += argument.length;
-    }
-    *command = allocate_command(argc, total);
-    char *copy = (char *)&(*command)->argv[argc];
-    for (size_t i = 0; i < argc; i++) {
-        read_argument(cursor, &argument);
-        memcpy(copy, argument.data, argument.length);
-        (*command)->argv[i] = (struct resp_argument){.data = copy, .length = argument.length};
-        copy += argument.length + 1;
-    }
+    const char *start = cursor->data + cursor->at, *last = cursor->data + cursor->length - 1;
+    const char *end = memchr(start, '\r', (size_t)(last - start)); /* memmem() would let ASan check all of it */
+    while (end && end[1] != '\n')
+        end = memchr(end + 1, '\r', (size_t)(last - end - 1));
+    if (!end)
+        return RESP_INCOMPLETE;
+    if (!is_one_of(*start, "+-:$*"))
+        return RESP_MALFORMED;
+    *item = (struct item){.type = *start, .text = start + 1, .length = (size_t)(end - start) - 1};
+    if (is_one_of(item->type, ":$*") && !to_number(item->text, item->length, &item->number))
+        return RESP_MALFORMED;
+    cursor->at += item->length + 3;
+    if (item->type == '*' && item->number > MOST_ARGUMENTS)
+        return RESP_MALFORMED;
+    if (item->type != '$' || item->number < 0)
+        return RESP_WHOLE;
+    if (item->number > LONGEST_ARGUMENT)
+        return RESP_MALFORMED;
+    if (cursor->length - cursor->at < (size_t)item->number + 2)
+        return RESP_INCOMPLETE;
+    item->text = cursor->data + cursor->at;
+    item->length = (size_t)item->number;
+    cursor->at += item->length + 2;
     return RESP_WHOLE;
 }
 
+enum resp_progress resp_parse_reply(const char *data, size_t length, size_t *used)
+{
+    struct cursor cursor = {.data = data, .length = length};
+    struct item item;
+    /* An array of n elements requires n more replies. */
+    for (long long owed = 1; owed > 0; owed--) {
+        enum resp_progress progress = read_item(&cursor, &item);
+        if (progress != RESP_WHOLE)
+            return progress;
+        if (item.type == '*' && item.number > 0)
+            owed += item.number;
+    }
+    *used = cursor.at;
+    return RESP_WHOLE;
+}
+
+/* A command is an array of bulk strings. The copies of its arguments need less room than its bytes. */
 enum resp_progress resp_parse_command(const char *data, size_t length, size_t *used, struct resp_command **command)
 {
     struct cursor cursor = {.data = data, .length = length};
-    long long argc;
-
-    if (length == 0)
-        return RESP_INCOMPLETE;
-    enum resp_progress progress = read_count(&cursor, '*', MOST_ARGUMENTS, &argc);
-    if (progress == RESP_WHOLE && argc == 0)
+    struct item item;
+    if (length > 0 && data[0] != '*')
         return RESP_MALFORMED;
-    if (progress == RESP_WHOLE)
-        progress = read_arguments(&cursor, (size_t)argc, command);
-    *used = cursor.at;
-    return progress;
+    enum resp_progress progress = resp_parse_reply(data, length, used);
+    if (progress != RESP_WHOLE)
+        return progress;
+    read_item(&cursor, &item);
+    if (item.number <= 0)
+        return RESP_MALFORMED;
+    size_t argc = (size_t)item.number;
+    struct resp_command *parsed = fixture_allocate(sizeof *parsed + argc * sizeof *parsed->argv + *used);
+    char *copy = (char *)&parsed->argv[argc];
+    for (; parsed->argc < argc; parsed->argc++) {
+        read_item(&cursor, &item);
+        if (item.type != '$' || item.number < 0 || memcmp(item.text + item.length, "\r\n", 2) != 0) {
+            free(parsed);
+            return RESP_MALFORMED;
+        }
+        parsed->argv[parsed->argc] = (struct resp_argument){.data = copy, .length = item.length};
+        memcpy(copy, item.text, item.length);
+        copy += item.length + 1;
+    }
+    *command = parsed;
+    return RESP_WHOLE;
 }
 
 static bool same_word(const struct resp_argument *argument, const char *word, size_t length)
@@ -134,7 +128,7 @@ static bool same_word(const struct resp_argument *argument, const char *word, si
 
 bool resp_command_is(const struct resp_command *command, const char *name)
 {
-    if (name == NULL)
+    if (!name)
         return true;
     size_t first = strcspn(name, " ");
     if (!same_word(&command->argv[0], name, first))
@@ -166,14 +160,6 @@ void resp_write_error(struct bytes *out, const char *text)
     bytes_print(out, "-%s\r\n", text);
 }
 
-void resp_write_wrong_arguments(struct bytes *out, const char *command)
-{
-    bytes_print(out, "-ERR wrong number of arguments for '");
-    for (; *command != '\0'; command++)
-        bytes_print(out, "%c", tolower((unsigned char)*command));
-    bytes_print(out, "' command\r\n");
-}
-
 void resp_write_integer(struct bytes *out, long long value)
 {
     bytes_print(out, ":%lld\r\n", value);
@@ -201,89 +187,16 @@ void resp_write_array(struct bytes *out, size_t count)
     bytes_print(out, "*%zu\r\n", count);
 }
 
-/* The content of the first line of a reply. */
-struct reply_head {
-    char type;
-    const char *text;
-    size_t length;
-    long long number; /* of a bulk string or an array; -1 is nil */
-};
-
-static enum resp_progress read_reply_head(struct cursor *cursor, struct reply_head *head)
-{
-    const char *line;
-    size_t length;
-    enum resp_progress progress = read_line(cursor, &line, &length);
-
-    if (progress != RESP_WHOLE)
-        return progress;
-    if (length == 0 || strchr("+-:$*", line[0]) == NULL)
-        return RESP_MALFORMED;
-    *head = (struct reply_head){.type = line[0], .text = line + 1, .length = length - 1};
-    if (strchr(":$*", head->type) != NULL && !to_number(head->text, head->length, &head->number))
-        return RESP_MALFORMED;
-    return RESP_WHOLE;
-}
-
-static enum resp_progress skip_bulk(struct cursor *cursor, long long length)
-{
-    if (length < 0)
-        return RESP_WHOLE;
-    if (length > LONGEST_ARGUMENT)
-        return RESP_MALFORMED;
-    if (cursor->length - cursor->at < (size_t)length + 2)
-        return RESP_INCOMPLETE;
-    cursor->at += (size_t)length + 2;
-    return RESP_WHOLE;
-}
-
-enum resp_progress resp_parse_reply(const char *data, size_t length, size_t *used)
-{
-    struct cursor cursor = {.data = data, .length = length};
-
-    /* An array of n elements requires n more replies. */
-    for (long long owed = 1; owed > 0; owed--) {
-        struct reply_head head;
-        enum resp_progress progress = read_reply_head(&cursor, &head);
-        if (progress == RESP_WHOLE && head.type == '$')
-            progress = skip_bulk(&cursor, head.number);
-        if (progress != RESP_WHOLE)
-            return progress;
-        if (head.type == '*' && head.number > MOST_ARGUMENTS)
-            return RESP_MALFORMED;
-        if (head.type == '*' && head.number > 0)
-            owed += head.number;
-    }
-    *used = cursor.at;
-    return RESP_WHOLE;
-}
-
-static void write_element(struct cursor *cursor, const struct reply_head *head, struct bytes *out)
-{
-    if (strchr("$*", head->type) != NULL && head->number < 0) {
-        bytes_append(out, "(nil)", 5);
-    } else if (head->type == '$') {
-        bytes_append(out, cursor->data + cursor->at, (size_t)head->number);
-    } else {
-        if (head->type == '-')
-            bytes_append(out, "-", 1);
-        bytes_append(out, head->text, head->length);
-    }
-}
-
 void resp_reply_text(const char *data, size_t length, struct bytes *out)
 {
     struct cursor cursor = {.data = data, .length = length};
-    struct reply_head head;
+    struct item item;
     size_t elements = 0;
-
-    while (cursor.at < length && read_reply_head(&cursor, &head) == RESP_WHOLE) {
-        if (head.type == '*' && head.number >= 0)
+    while (cursor.at < length && read_item(&cursor, &item) == RESP_WHOLE) {
+        bool is_nil = is_one_of(item.type, "$*") && item.number < 0;
+        if (item.type == '*' && !is_nil)
             continue;
-        if (elements++ > 0)
-            bytes_append(out, "\n", 1);
-        write_element(&cursor, &head, out);
-        if (head.type == '$')
-            skip_bulk(&cursor, head.number);
+        bytes_print(out, "%s%s", elements++ > 0 ? "\n" : "", item.type == '-' ? "-" : is_nil ? "(nil)" : "");
+        bytes_append(out, item.text, is_nil ? 0 : item.length);
     }
 }

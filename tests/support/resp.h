@@ -31,8 +31,6 @@ bool resp_argument_is(const struct resp_argument *argument, const char *text);
 void resp_write_command(struct bytes *out, size_t argc, const struct resp_argument *argv);
 void resp_write_status(struct bytes *out, const char *text);
 void resp_write_error(struct bytes *out, const char *text);
-/* The error of Redis for a command with too few or too many arguments. */
-void resp_write_wrong_arguments(struct bytes *out, const char *command);
 void resp_write_integer(struct bytes *out, long long value);
 void resp_write_bulk(struct bytes *out, const void *data, size_t length);
 void resp_write_text(struct bytes *out, const char *text);

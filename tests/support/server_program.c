@@ -16,7 +16,6 @@ static bool is_in_path(const char *name)
     char *rest = copy;
     char *directory;
     bool found = false;
-
     while (!found && (directory = strsep(&rest, ":")) != NULL) {
         char *path = fixture_text("%s/%s", directory, name);
         found = access(path, X_OK) == 0;
@@ -29,8 +28,7 @@ static bool is_in_path(const char *name)
 const char *server_program(void)
 {
     const char *named = getenv("REDLOCK_SERVER_PROGRAM");
-
-    if (named != NULL && *named != '\0')
+    if (named && *named != '\0')
         return named;
     return is_in_path("valkey-server") && !is_in_path("redis-server") ? "valkey-server" : "redis-server";
 }
@@ -39,7 +37,6 @@ const char *server_program(void)
 static int read_version(const char *text)
 {
     unsigned major, minor;
-
     if (strncmp(text, "Valkey", 6) == 0)
         return VALKEY;
     const char *version = strstr(text, " v=");
@@ -50,14 +47,13 @@ static int version(void)
 {
     static int known = UNKNOWN;
     char line[256] = "";
-
     if (known != UNKNOWN)
         return known;
     char *command = fixture_text("'%s' --version 2>/dev/null", server_program());
     FILE *output = popen(command, "re");
-    if (output != NULL && fgets(line, sizeof(line), output) != NULL)
+    if (output && fgets(line, sizeof line, output) != NULL)
         known = read_version(line);
-    if (output != NULL)
+    if (output)
         pclose(output);
     free(command);
     return known;

@@ -11,7 +11,6 @@
 static inline int run_server_suite(Suite *suite)
 {
     enum { EXIT_SKIPPED = 77 };
-
     if (server_program_available())
         return run_suite(suite);
     srunner_free(srunner_create(suite));

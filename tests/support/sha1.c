@@ -24,13 +24,12 @@ static void add_block(uint32_t state[5], const uint8_t block[64])
 {
     uint32_t w[80];
     uint32_t h[5];
-
     for (unsigned i = 0; i < 16; i++)
         w[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 | (uint32_t)block[4 * i + 2] << 8 |
                block[4 * i + 3];
     for (unsigned i = 16; i < 80; i++)
         w[i] = rotate(w[i - 3] ^ w[i - 8] ^ w[i - 14] ^ w[i - 16], 1);
-    memcpy(h, state, sizeof(h));
+    memcpy(h, state, sizeof h);
     for (unsigned i = 0; i < 80; i++) {
         uint32_t next = rotate(h[0], 5) + mix(h, i) + h[4] + w[i];
         h[4] = h[3];
@@ -50,7 +49,6 @@ void sha1_hex(const void *data, size_t length, char digest[41])
     size_t whole = length / 64 * 64;
     size_t rest = length - whole;
     size_t tail_length = rest < 56 ? 64 : 128;
-
     for (size_t at = 0; at < whole; at += 64)
         add_block(state, (const uint8_t *)data + at);
     if (rest > 0)

@@ -25,9 +25,8 @@ static const _Atomic int64_t *microseconds = none;
 __attribute__((constructor)) static void begin(void)
 {
     const char *path = getenv("SHIFTED_CLOCK");
-    int file = path != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    void *map = file >= 0 ? mmap(NULL, sizeof(none), PROT_READ, MAP_SHARED, file, 0) : MAP_FAILED;
-
+    int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    void *map = file >= 0 ? mmap(NULL, sizeof none, PROT_READ, MAP_SHARED, file, 0) : MAP_FAILED;
     if (map == MAP_FAILED)
         abort(); /* a test must not pass without the shifted clock */
     microseconds = map;
@@ -38,7 +37,6 @@ static int64_t now_ns(void)
 {
     struct timespec real;
     int64_t held_us = atomic_load(&microseconds[HELD]);
-
     if (held_us != 0)
         return held_us * 1000;
     syscall(SYS_clock_gettime, CLOCK_REALTIME, &real);
@@ -58,7 +56,6 @@ __attribute__((visibility("default"))) int clock_gettime(clockid_t clock, struct
 __attribute__((visibility("default"))) int gettimeofday(struct timeval *restrict time, void *restrict zone)
 {
     int64_t now = now_ns() / 1000;
-
     (void)zone;
     time->tv_sec = now / 1000000;
     time->tv_usec = now % 1000000;
@@ -68,8 +65,7 @@ __attribute__((visibility("default"))) int gettimeofday(struct timeval *restrict
 __attribute__((visibility("default"))) time_t time(time_t *result)
 {
     time_t now = (time_t)(now_ns() / INT64_C(1000000000));
-
-    if (result != NULL)
+    if (result)
         *result = now;
     return now;
 }
@@ -79,7 +75,6 @@ __attribute__((visibility("default"))) time_t time(time_t *result)
 __attribute__((visibility("default"))) FILE *fopen(const char *restrict path, const char *restrict mode)
 {
     FILE *(*open_file)(const char *, const char *) = dlsym(RTLD_NEXT, "fopen64");
-
     if (strcmp(path, "/proc/cpuinfo") != 0)
         return open_file(path, mode);
     errno = ENOENT;

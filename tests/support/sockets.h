@@ -18,11 +18,12 @@ int socket_reserve_port(bool ipv6, uint16_t *port);
 int socket_listen(bool ipv6, uint16_t port);
 int socket_listen_unix(const char *path);
 
-/* Starts a non-blocking connection to a numeric IPv4 address. Returns -1 and sets errno on failure. */
-int socket_connect_start_to(const char *ipv4, uint16_t port);
+/* Starts a non-blocking connection. Returns -1 and sets errno on failure. */
+int socket_connect_start_to(const char *host, uint16_t port);
 
 /* Returns a connected non-blocking socket, or -1 and errno (ETIMEDOUT when the deadline passed). */
 int socket_connect(bool ipv6, uint16_t port, uint64_t deadline_ns);
+int socket_connect_to(const char *host, uint16_t port, uint64_t deadline_ns);
 int socket_connect_unix(const char *path, uint64_t deadline_ns);
 
 /* Sends all bytes. Returns false and sets errno otherwise. */

@@ -32,7 +32,6 @@ static void start_guard(struct temp_dir *dir)
     static char name[] = "fixture-guard";
     char *argv[] = {shell, option, script, name, dir->path, NULL};
     int ends[2];
-
     if (pipe2(ends, O_CLOEXEC) != 0)
         fixture_fail("pipe: %s", strerror(errno));
     struct process_options options = {.argv = argv, .input = ends[0], .detached = true};
@@ -44,9 +43,8 @@ static void start_guard(struct temp_dir *dir)
 
 struct temp_dir *temp_dir_make(void)
 {
-    struct temp_dir *dir = fixture_allocate(sizeof(*dir));
+    struct temp_dir *dir = fixture_allocate(sizeof *dir);
     const char *parent = getenv("TMPDIR");
-
     dir->path = fixture_text("%s/redlock-test-XXXXXX", parent != NULL && *parent != '\0' ? parent : "/tmp");
     if (mkdtemp(dir->path) == NULL)
         fixture_fail("cannot make the directory %s: %s", dir->path, strerror(errno));
@@ -70,7 +68,7 @@ static int remove_entry(const char *path, const struct stat *status, int type, s
 
 void temp_dir_remove(struct temp_dir *dir)
 {
-    if (dir == NULL)
+    if (!dir)
         return;
     fixture_unregister(dir);
     if (nftw(dir->path, remove_entry, 16, FTW_DEPTH | FTW_PHYS) != 0 && errno != ENOENT)

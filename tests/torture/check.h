@@ -20,36 +20,9 @@
 
 struct check;
 
-struct check_terms {
-    unsigned told_ms;  /* how late a loss may be reported */
-    unsigned bound_ms; /* by how much an acquire may exceed its wait */
-};
-
-/* One lock from its acquire to its end. A time of 0: the event did not happen. */
-struct check_hold {
-    char who[16];
-    char resource[16];
-    unsigned hold;
-    uint64_t started;
-    int64_t wait_ms;
-    uint64_t answered; /* when the acquire ended */
-    uint64_t held;     /* when it was first known to be valid */
-    uint64_t promised; /* the end of validity by the latest reply */
-    uint64_t released; /* when the release began */
-    uint64_t lost;     /* when the loss was reported */
-    char why[64];
-    int64_t fence;
-    bool violates;
-};
-
-struct check_fault {
-    char what[64];
-    unsigned target;
-    uint64_t begin;
-    uint64_t end;
-};
-
 enum check_promise { CHECK_EXCLUSION, CHECK_FENCING, CHECK_TOLD, CHECK_BOUNDED, CHECK_NOTHING, CHECK_PROMISES };
+
+extern const char *const check_promise_names[CHECK_PROMISES];
 
 struct check_summary {
     size_t holds;    /* locks that were held */
@@ -65,9 +38,8 @@ struct check_summary {
     uint64_t end;
 };
 
-extern const char *const check_promise_names[CHECK_PROMISES];
-
-struct check *check_new(const struct check_terms *terms);
+/* told_ms: how late a loss may be reported; bound_ms: by how much an acquire may exceed its wait. */
+struct check *check_new(unsigned told_ms, unsigned bound_ms);
 void check_free(struct check *check);
 
 /* Adds one line, or a file of lines. Returns false if it is no history (the last line of a file may be cut). The
@@ -77,11 +49,5 @@ bool check_file(struct check *check, const char *path);
 
 /* Call this after the last line. Prints each violation to `out` (NULL: prints nothing). */
 struct check_summary check_all(struct check *check, FILE *out);
-
-/* For a report; call it after check_all(). */
-size_t check_holds(const struct check *check, const struct check_hold **holds);
-size_t check_faults(const struct check *check, const struct check_fault **faults);
-/* The end of the promised validity, or an earlier release or loss. */
-uint64_t check_hold_end(const struct check_hold *hold);
 
 #endif

@@ -38,7 +38,6 @@ static atomic_bool stopping;
 
 /* Makes one attempt after another. */
 struct worker {
-    unsigned number;
     uint64_t random;
     char who[16];
     char resource[16];
@@ -434,7 +433,6 @@ static void prepare(uint64_t seed)
 {
     pthread_t meter;
     for (unsigned i = 0; i < WORKERS; i++) {
-        workers[i].number = i;
         workers[i].random = seed * WORKERS + i;
         workers[i].by_descriptor = i % 2;
         snprintf(workers[i].who, sizeof workers[i].who, "%s.%u", name, i);

@@ -5,7 +5,7 @@
  * torture --seconds S --seed N --directory DIR [--client PROGRAM] [--command REDLOCK] [--no-guard] [--loopback]
  *         [--fault NAME] [--told-ms N]
  *
- * DIR gets the histories, the logs, report.txt and report.svg. Exit status 0: all guarantees were kept; 1: not; any
+ * DIR gets the histories, the logs and report.txt. Exit status 0: all guarantees were kept; 1: not; any
  * other status: the run could not be made.
  *
  * The nemesis stays within the assumptions of the guarantees. A fault that makes a node lose its keys is either
@@ -16,7 +16,6 @@
 #include "check.h"
 #include "history.h"
 #include "network.h"
-#include "report.h"
 
 #include "rules/random.h"
 #include "support/clock.h"
@@ -24,12 +23,13 @@
 #include "support/delay_proxy.h"
 #include "support/fixture.h"
 #include "support/process.h"
+#include "support/raw_client.h"
 #include "support/server_program.h"
-#include "support/sockets.h"
 
 #include <redlock/redlock.h>
 
 #include <getopt.h>
+#include <glob.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,14 +50,12 @@ static struct {
     const char *command; /* redlock(1); NULL: not used */
     const char *fault;   /* the only fault to cause; NULL: all */
     unsigned told_ms;
-} options = {.seconds = 60, .seed = 1, .directory = ".", .client = "torture_client", .told_ms = 100};
+} options;
 
 static struct cluster *cluster;
 static struct delay_proxy *proxy;
 static struct process clients[CLIENTS];
 static unsigned generation[CLIENTS]; /* number of times that each client has been started */
-static char files[16384][64];
-static size_t file_count;
 static int history;
 static uint64_t random_state;
 static int64_t shift_us[NODES];
@@ -142,13 +140,6 @@ static void start_client(size_t index)
     };
     char *log = fixture_text("%s.log", argv[2]);
     generation[index]++;
-    if (file_count == sizeof files / sizeof *files)
-        fixture_fail("more than %zu clients' lives", file_count);
-    snprintf(files[file_count++], sizeof files[0], "%s", argv[4]);
-    int empty = history_open(argv[4]); /* also of a client that ends before it has recorded anything */
-    if (empty < 0)
-        fixture_fail("cannot create %s", argv[4]);
-    close(empty);
     if (!process_start(&clients[index], &(struct process_options){.argv = argv, .output = log}))
         fixture_fail("cannot start %s", options.client);
     for (size_t i = 0; i < WORDS; i++)
@@ -172,9 +163,9 @@ struct fault {
     unsigned shortest_ms;
     unsigned longest_ms;
     bool of_client;
-    bool forgets;                       /* or may prevent clients from detecting a loss of keys */
-    bool (*begin)(struct active *what); /* false: the fault cannot start now */
-    void (*finish)(struct active *what);
+    bool forgets;                        /* or may prevent clients from detecting a loss of keys */
+    bool (*begin)(struct active *what);  /* false: the fault cannot start now */
+    void (*finish)(struct active *what); /* NULL: nothing to do */
 };
 
 static struct active active[NODES + CLIENTS];
@@ -304,23 +295,19 @@ static bool drop_connections(struct active *what)
  * not end connections.) */
 static bool flush_and_disconnect(struct active *what)
 {
-    static const char commands[] = "AUTH fixture \"\"\r\nMULTI\r\nFLUSHALL\r\nCLIENT KILL TYPE normal\r\nEXEC\r\n";
-    uint64_t deadline = test_deadline_ns(5000);
-    char reply[512] = "";
-    size_t length = 0;
-    int fd = socket_connect_unix(cluster_socket_path(cluster, what->target), deadline);
-    bool sent = fd >= 0 && socket_send_all(fd, commands, sizeof commands - 1, deadline);
+    struct raw_client *client = raw_client_connect_unix(cluster_socket_path(cluster, what->target));
+    raw_client_say(client, "AUTH", "fixture", "", NULL);
+    raw_client_say(client, "MULTI", NULL);
+    raw_client_say(client, "FLUSHALL", NULL);
+    raw_client_say(client, "CLIENT", "KILL", "TYPE", "normal", NULL);
     forgot_at[what->target] = history_now();
-    while (sent && length + 1 < sizeof reply && !strstr(reply, "*2\r\n+OK\r\n:")) {
-        long got = socket_receive(fd, reply + length, sizeof reply - 1 - length, deadline);
-        if (got <= 0)
-            break;
-        length += (size_t)got;
-        reply[length] = '\0';
-    }
-    if (!strstr(reply, "*2\r\n+OK\r\n:"))
+    raw_client_say(client, "EXEC", NULL);
+    for (unsigned i = 0; i < 4; i++)
+        raw_client_reply(client);
+    const char *reply = raw_client_reply(client);
+    if (strncmp(reply, "OK\n", 3) != 0)
         fixture_fail("flush and disconnect of node %u: %s", what->target, reply);
-    close(fd);
+    raw_client_close(client);
     return true;
 }
 
@@ -342,7 +329,7 @@ static bool can_do_without(unsigned node)
     return true;
 }
 
-static bool pause_clients(void)
+static void pause_clients(void)
 {
     for (unsigned i = 0; i < CLIENTS; i++)
         process_signal(&clients[i], SIGSTOP);
@@ -351,7 +338,6 @@ static bool pause_clients(void)
         while (!process_stopped(&clients[i]) && test_ms_left(deadline) > 0)
             usleep(200);
     usleep(5000); /* their last requests arrive: no node has a fault, so there are no delays */
-    return true;
 }
 
 static void resume_clients(void)
@@ -424,22 +410,17 @@ static void restart_client(struct active *what)
     start_client(what->target - CLIENT);
 }
 
-static void nothing(struct active *what)
-{
-    (void)what;
-}
-
 static const struct fault faults[] = {
     {"kill", 10, 0, 2000, false, true, kill_node, start_node},
     {"stop", 10, 50, 4000, false, true, stop_node, resume_node},
-    {"majority", 3, 10, 50, false, true, restart_majority, nothing},
+    {"majority", 3, 10, 50, false, true, restart_majority, NULL},
     {"cut", 10, 50, 4000, false, true, cut_node, join_node},
     {"hold", 8, 50, 3000, false, true, hold_route, let_go_route},
     {"delay", 10, 200, 3000, false, true, delay_route, undelay_route},
-    {"drop", 8, 10, 50, false, false, drop_connections, nothing},
-    {"flush+drop", 6, 10, 50, false, true, flush_and_disconnect, nothing},
-    {"flush", 6, 10, 50, false, true, flush_unnoticed, nothing},
-    {"clock", 4, 10, 50, false, true, shift_clock, nothing},
+    {"drop", 8, 10, 50, false, false, drop_connections, NULL},
+    {"flush+drop", 6, 10, 50, false, true, flush_and_disconnect, NULL},
+    {"flush", 6, 10, 50, false, true, flush_unnoticed, NULL},
+    {"clock", 4, 10, 50, false, true, shift_clock, NULL},
     {"stop", 5, 100, 5000, true, false, stop_client, resume_client},
     {"kill", 3, 10, 500, true, false, kill_client, restart_client},
 };
@@ -497,7 +478,8 @@ static void finish_due(uint64_t now)
             continue;
         struct active what = active[i];
         active[i] = active[--active_count];
-        what.fault->finish(&what);
+        if (what.fault->finish)
+            what.fault->finish(&what);
         say(HISTORY_FINISH, what.target, what.fault->name);
     }
 }
@@ -568,70 +550,70 @@ static void look_for_keys(void)
             say(HISTORY_LEFT, i, cluster_key_names(cluster, NULL, marks));
 }
 
+static void report(FILE *out, const struct check_summary *summary)
+{
+    double seconds = (double)(summary->end - summary->begin) / 1e9;
+    fprintf(out, "torture: %.0f s, seed %llu, guard %s, %s\n", seconds, (unsigned long long)options.seed,
+            options.no_guard ? "off" : "on", network_is_made() ? "a network namespace for each node" : "loopback");
+    fprintf(out, "  %zu faults; %zu acquires, %zu locks held by %zu workers (%.0f a second), %zu with tokens\n",
+            summary->faults, summary->attempts, summary->holds, summary->clients, (double)summary->holds / seconds,
+            summary->fences);
+    fprintf(out, "  %zu losses told, half of them within %.1f ms of the end, the latest %.1f ms after it\n",
+            summary->losses, (double)summary->median_told_us / 1e3, (double)summary->latest_told_us / 1e3);
+    for (unsigned i = 0; i < CHECK_PROMISES; i++)
+        fprintf(out, "  %-13s %zu violations\n", check_promise_names[i], summary->violations[i]);
+}
+
 static int judge(void)
 {
-    const struct check_terms terms = {.told_ms = options.told_ms, .bound_ms = 1000};
-    struct check *check = check_new(&terms);
-    if (!check_file(check, "nemesis.history"))
-        fixture_fail("the nemesis' history cannot be read");
-    for (size_t i = 0; i < file_count; i++)
-        if (!check_file(check, files[i]))
-            fixture_fail("%s is no history", files[i]);
+    struct check *check = check_new(options.told_ms, 1000);
+    glob_t histories;
+    bool kept = true;
+    if (glob("*.history", 0, NULL, &histories) != 0)
+        fixture_fail("there are no histories");
+    for (size_t i = 0; i < histories.gl_pathc; i++)
+        if (!check_file(check, histories.gl_pathv[i]))
+            fixture_fail("%s is no history", histories.gl_pathv[i]);
+    globfree(&histories);
     FILE *text = fopen("report.txt", "we");
     if (!text)
         fixture_fail("cannot write report.txt");
     struct check_summary summary = check_all(check, text);
-    report_text(text, &summary, options.seed, !options.no_guard, network_is_made());
+    report(text, &summary);
+    report(stdout, &summary);
     fclose(text);
-    report_svg("report.svg", check, &summary);
-    report_text(stdout, &summary, options.seed, !options.no_guard, network_is_made());
     check_free(check);
-    return report_is_clean(&summary) ? 0 : 1;
+    for (unsigned i = 0; i < CHECK_PROMISES; i++)
+        kept = kept && summary.violations[i] == 0;
+    return kept && summary.holds > 0 ? 0 : 1;
 }
 
 /* ----------------------------------------------------------------------------------------------------- command line */
 
 static void read_options(int argc, char **argv)
 {
+    enum { SECONDS, SEED, TOLD_MS, DIRECTORY, CLIENT_PROGRAM, COMMAND, FAULT, NO_GUARD, LOOPBACK, WORDS };
     static const struct option longs[] = {
-        {"seconds", required_argument, NULL, 's'},   {"seed", required_argument, NULL, 'n'},
-        {"directory", required_argument, NULL, 'd'}, {"client", required_argument, NULL, 'c'},
-        {"no-guard", no_argument, NULL, 'g'},        {"loopback", no_argument, NULL, 'l'},
-        {"told-ms", required_argument, NULL, 't'},   {"fault", required_argument, NULL, 'f'},
-        {"command", required_argument, NULL, 'r'},   {0}};
+        {"seconds", required_argument, NULL, SECONDS},       {"seed", required_argument, NULL, SEED},
+        {"told-ms", required_argument, NULL, TOLD_MS},       {"directory", required_argument, NULL, DIRECTORY},
+        {"client", required_argument, NULL, CLIENT_PROGRAM}, {"command", required_argument, NULL, COMMAND},
+        {"fault", required_argument, NULL, FAULT},           {"no-guard", no_argument, NULL, NO_GUARD},
+        {"loopback", no_argument, NULL, LOOPBACK},           {0}};
+    const char *word[WORDS] = {"60", "1", "100", ".", "torture_client"};
     for (int option; (option = getopt_long(argc, argv, "", longs, NULL)) != -1;) {
-        switch (option) {
-        case 's':
-            options.seconds = (unsigned)strtoul(optarg, NULL, 10);
-            break;
-        case 'n':
-            options.seed = strtoull(optarg, NULL, 10);
-            break;
-        case 'd':
-            options.directory = optarg; /* the client's path must not be relative to it */
-            break;
-        case 'c':
-            options.client = optarg;
-            break;
-        case 'g':
-            options.no_guard = true;
-            break;
-        case 'l':
-            options.loopback = true;
-            break;
-        case 'r':
-            options.command = optarg;
-            break;
-        case 'f':
-            options.fault = optarg;
-            break;
-        case 't':
-            options.told_ms = (unsigned)strtoul(optarg, NULL, 10);
-            break;
-        default:
+        if (option == '?')
             exit(2);
-        }
+        word[option] = optarg ? optarg : "yes";
     }
+    options.seconds = (unsigned)strtoul(word[SECONDS], NULL, 10);
+    options.seed = strtoull(word[SEED], NULL, 10);
+    options.told_ms = (unsigned)strtoul(word[TOLD_MS], NULL, 10);
+    options.directory = word[DIRECTORY]; /* the client's path must not be relative to it */
+    options.client = word[CLIENT_PROGRAM];
+    options.command = word[COMMAND];
+    options.fault = word[FAULT];
+    options.no_guard = word[NO_GUARD];
+    options.loopback = word[LOOPBACK];
 }
 
 int main(int argc, char **argv)

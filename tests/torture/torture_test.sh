@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# A torture run keeps the guarantees. It can also fail: without the guard, the same faults break exclusion, and so does
-# a
+# A torture run keeps the guarantees. It can also fail: without the guard, the same faults break exclusion, and so does a
 # client with a planted bug.
 #
 # Usage: torture_test.sh kept SECONDS | no_guard | planted   TORTURE CLIENT PLANTED [REDLOCK]

@@ -1,0 +1,215 @@
+/* redlock acquire --for: a lock that a keeper keeps for a process. */
+#define _GNU_SOURCE
+#include "scene.h"
+
+#include "support/clock.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { TTL_MS = 4000 };
+
+#define NAME real_key("kept")
+
+static struct program *process; /* for which the lock is kept; it ends with 7 when it gets SIGUSR1 */
+
+static void start_process(void)
+{
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* a keeper whose parent has ended becomes a child of this process */
+    process = program_shell("trap 'exit 7' USR1; echo ready; while :; do sleep 0.02; done");
+    program_shows(process, "ready");
+}
+
+/* Returns the keeper. */
+static pid_t keep(const char *options)
+{
+    struct program *program =
+        program_exits(program_run("acquire -n --json " NAME " --for %d %s", (int)program_pid(process), options), 0);
+    pid_t keeper = (pid_t)atol(scene_json(program, ".keeper"));
+    ck_assert_int_gt(keeper, 1);
+    ck_assert(real_shows_everywhere(NAME, scene_json(program, ".token")));
+    return keeper;
+}
+
+static bool has_ended(void *keeper)
+{
+    int status;
+
+    if (waitpid(*(pid_t *)keeper, &status, WNOHANG) <= 0)
+        return false;
+    ck_assert_int_eq(status, 0);
+    return true;
+}
+
+static void check_that_it_ends(pid_t keeper)
+{
+    ck_assert_msg(wait_until(has_ended, &keeper, REAL_SOON_MS), "the keeper lives on");
+    ck_assert(real_nothing_left(NULL));
+}
+
+static bool has_passed(void *deadline)
+{
+    return test_now_ns() > *(uint64_t *)deadline;
+}
+
+START_TEST(a_keeper_renews_until_its_process_ends)
+{
+    pid_t keeper = keep("--ttl 4s");
+    uint64_t deadline = test_deadline_ns(TTL_MS + TTL_MS / 4);
+
+    ck_assert(wait_until(has_passed, &deadline, REAL_SOON_MS));
+    for (size_t i = 0; i < deployment_size(real_nodes); i++)
+        ck_assert_int_eq(deployment_integer(real_nodes, i, "EXISTS", NAME, NULL), 1);
+    ck_assert_int_eq(kill(keeper, 0), 0);
+    program_signal(process, SIGKILL);
+    program_exits(process, -SIGKILL);
+    check_that_it_ends(keeper);
+}
+END_TEST
+
+START_TEST(a_keeper_ends_without_a_signal_when_it_is_asked_to)
+{
+    pid_t keeper = keep("--loss-signal TERM");
+
+    kill(keeper, SIGTERM);
+    check_that_it_ends(keeper);
+    ck_assert(program_is_running(process));
+}
+END_TEST
+
+START_TEST(a_keeper_ends_when_its_lock_is_released)
+{
+    pid_t keeper = keep("--ttl 5s");
+    const char *token = scene_json(program_run("status --json " NAME), ".resources[0].token");
+
+    program_exits(program_run("release " NAME " %s", token), 0);
+    check_that_it_ends(keeper);
+    ck_assert(program_is_running(process));
+}
+END_TEST
+
+START_TEST(a_keeper_holds_no_longer_than_its_cap)
+{
+    keep("--ttl 3s --cap 4s");
+    ck_assert(real_nothing_left(NULL));
+    ck_assert(program_is_running(process));
+}
+END_TEST
+
+/* The lock is deleted by another client, or expires. */
+static const struct {
+    const char *options;
+    bool deleted;
+    int status;
+} losses[] = {
+    {"--ttl 5s --loss-signal USR1", true, 7},
+    {"--ttl 3s --cap 4s --loss-signal USR1", false, 7},
+    {"--ttl 3s --cap 4s --loss-signal SIGTERM", false, -SIGTERM},
+};
+enum { LOSSES = sizeof(losses) / sizeof(losses[0]) };
+
+START_TEST(a_loss_is_told_by_a_signal_that_was_asked_for)
+{
+    keep(losses[_i].options);
+    if (losses[_i].deleted)
+        scene_delete(NAME);
+    program_exits(process, losses[_i].status);
+    ck_assert(real_nothing_left(NULL));
+}
+END_TEST
+
+static bool has_another_watchdog(void *arg)
+{
+    const pid_t *known = arg; /* the keeper and its first watchdog */
+    pid_t child = program_child(known[0]);
+
+    return child != 0 && child != known[1];
+}
+
+/* The keeper is killed; stopped; killed after its watchdog was killed. */
+START_TEST(the_loss_is_signalled_when_the_keeper_is_killed_or_stopped)
+{
+    pid_t keeper = keep("--ttl 900ms --loss-signal USR1");
+    pid_t known[] = {keeper, program_child(keeper)};
+
+    ck_assert_int_gt(known[1], 0);
+    if (_i == 2) {
+        kill(known[1], SIGKILL);
+        ck_assert(wait_until(has_another_watchdog, known, PROGRAM_SOON_MS));
+    }
+    kill(keeper, _i == 1 ? SIGSTOP : SIGKILL);
+    program_exits(process, 7);
+    kill(keeper, SIGKILL);
+    ck_assert(real_nothing_left(NULL)); /* after its ttl */
+}
+END_TEST
+
+/* An inherited pipe would never end, and an inherited directory could not be unmounted. */
+START_TEST(a_keeper_holds_nothing_of_who_started_it)
+{
+    static const char *const links[][2] = {
+        {"cwd", "/"}, {"fd/0", "/dev/null"}, {"fd/1", "/dev/null"}, {"fd/2", "/dev/null"}};
+    /* The pipe ends, so the shell does. */
+    struct program *shell = program_exits(
+        program_shell("$R acquire " NAME " --for %d --json 9>&1 2>&1 | cat", (int)program_pid(process)), 0);
+    pid_t keeper = (pid_t)atol(scene_json(shell, ".keeper"));
+    for (size_t i = 0; i < 4; i++) {
+        char to[512] = "";
+        ck_assert_int_gt(readlink(program_text("/proc/%d/%s", (int)keeper, links[i][0]), to, sizeof(to) - 1), 0);
+        ck_assert_str_eq(to, links[i][1]);
+    }
+    ck_assert_int_eq(getsid(keeper), keeper);
+    kill(keeper, SIGTERM);
+    check_that_it_ends(keeper);
+}
+END_TEST
+
+START_TEST(a_process_that_is_not_there_gets_no_lock)
+{
+    int gone = (int)program_pid(process);
+
+    program_signal(process, SIGKILL);
+    program_wait(process);
+    program_refuses(program_run("acquire " NAME " --for %d", gone), SYSTEM, "No such process");
+    ck_assert(real_nothing_left(NULL));
+}
+END_TEST
+
+START_TEST(a_keeper_of_a_lock_that_is_not_obtained_ends)
+{
+    int status;
+
+    scene_hold(NAME);
+    program_exits(program_run("acquire " NAME " -n --for %d", (int)program_pid(process)), NOT_OBTAINED);
+    ck_assert_int_gt(waitpid(-1, &status, __WALL), 0); /* the process still runs, so this is the keeper */
+    ck_assert(program_is_running(process));
+    scene_delete(NAME);
+}
+END_TEST
+
+static Suite *keeper_suite(void)
+{
+    Suite *suite = suite_create("cli_keeper");
+    TCase *tcase = scene_patient(scene_shared_case(suite, "keepers"));
+
+    tcase_add_checked_fixture(tcase, start_process, NULL);
+    tcase_add_test(tcase, a_keeper_renews_until_its_process_ends);
+    tcase_add_test(tcase, a_keeper_ends_without_a_signal_when_it_is_asked_to);
+    tcase_add_test(tcase, a_keeper_ends_when_its_lock_is_released);
+    tcase_add_test(tcase, a_keeper_holds_no_longer_than_its_cap);
+    tcase_add_loop_test(tcase, a_loss_is_told_by_a_signal_that_was_asked_for, 0, LOSSES);
+    tcase_add_loop_test(tcase, the_loss_is_signalled_when_the_keeper_is_killed_or_stopped, 0, 3);
+    tcase_add_test(tcase, a_keeper_holds_nothing_of_who_started_it);
+    tcase_add_test(tcase, a_process_that_is_not_there_gets_no_lock);
+    tcase_add_test(tcase, a_keeper_of_a_lock_that_is_not_obtained_ends);
+    return suite;
+}
+
+int main(void)
+{
+    return real_run(keeper_suite(), false);
+}

@@ -1,0 +1,47 @@
+/* Shared by the tests of one kind of lock: servers, clients that are closed after the test, and threads that wait. */
+#ifndef TESTS_REAL_CLIENTS_H
+#define TESTS_REAL_CLIENTS_H
+
+#include "real/held.h"
+
+#include <pthread.h>
+
+enum { CLIENTS_TTL_MS = 20000, CLIENTS_SHORT_MS = 3000 };
+
+extern struct cluster *cluster; /* of the running test; the first client starts HELD_NODES nodes */
+extern redlock_result result;
+
+/* A bare case whose clients and cluster last for one test. */
+TCase *clients_case(Suite *suite, const char *name);
+/* Opens the i-th kind of face, as held_open_patient(). The case closes it. */
+struct face *clients_open(int i);
+/* The same, with renewal and a ttl that a busy machine may use up in part, but not as a whole. */
+struct face *clients_open_renewing(int i);
+struct face *clients_open_with(int i, uint32_t ttl_ms, uint32_t renewal_percent);
+
+/* Waits until the command's reply about the key is such a number on every node. */
+void clients_await(struct face *face, const char *command, const char *key, long long least, long long most);
+/* Waits until the resource has as many waiters on every node. */
+void clients_await_waiters(struct face *face, const char *resource, int least);
+
+/* A thread that acquires with the blocking API. */
+struct waiter {
+    pthread_t thread;
+    redlock_client *client;
+    const char *resource;
+    redlock_acquire_options options;
+    redlock_lock *lock;
+    redlock_result result;
+    uint64_t got_ns;
+    atomic_bool ended;
+};
+
+/* Waits for REAL_SOON_MS, unless the options say how long. */
+void waiter_start(struct waiter *waiter, redlock_client *client, const char *resource, redlock_acquire_options options);
+/* Joins the thread, and fails unless it has acquired the lock. */
+void waiter_finish(struct waiter *waiter);
+void waiter_finish_and_release(struct waiter *waiter);
+/* The same for several that wait for each other, in the order in which they acquire. */
+void waiters_finish_and_release(struct waiter *waiters, size_t count);
+
+#endif

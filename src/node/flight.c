@@ -91,12 +91,22 @@ static struct rl_request *first_punctual(struct rl_request *request)
     return request;
 }
 
+/* The timer stays set when the request that it was set for is answered. */
+static bool is_anything_due(const struct rl_flight *flight, quorum_time now)
+{
+    return silence_end(flight) <= now || (flight->punctual && due_at(flight, flight->punctual) <= now);
+}
+
 static void on_overdue(struct rl_timer *timer)
 {
     struct rl_flight *flight = (struct rl_flight *)(void *)((char *)timer - offsetof(struct rl_flight, timer));
     quorum_time now = rl_now();
     if (!flight->sent.first)
         return;
+    if (!is_anything_due(flight, now)) {
+        watch_overdue(flight);
+        return;
+    }
     /* This loop was late, not the node: write the pending requests and read the replies first. */
     if (flight->link->listed || rl_link_has_unread(flight->link)) {
         flight->held_up = now;

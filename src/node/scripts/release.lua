@@ -10,8 +10,15 @@
 -- Most releases have no waiter, so they cost no more calls than compare and delete: while clients wait there is a key
 -- ':redlock:free', which is deleted along with the lock. If two keys were deleted, the waiters are notified, and the key
 -- is set again with the time since which the lock is free.
-local token, waiter, undo = ARGV[1], ARGV[2] ~= '' and ARGV[2] or nil, ARGV[3] == 'undo'
 local call = redis.call
+local holder, deleted = redis.pcall('GET', KEYS[1]), nil
+if holder == ARGV[1] then
+  deleted = redis.pcall('DEL', KEYS[1], KEYS[1] .. RL_FREE_SUFFIX)
+  if deleted == 1 and not ARGV[2] then
+    return RL_KEY_DONE -- most releases end here
+  end
+end
+local token, waiter, undo = ARGV[1], ARGV[2] ~= '' and ARGV[2] or nil, ARGV[3] == 'undo'
 if waiter and ARGV[4] then
   local alive, field = KEYS[1] .. RL_ALIVE_SUFFIX, waiter .. ' offer'
   local offer = redis.pcall('HGET', alive, field)
@@ -20,22 +27,17 @@ if waiter and ARGV[4] then
   end
   waiter = nil
 end
-local deleted = false
-local holder = redis.pcall('GET', KEYS[1])
 if type(holder) == 'table' and not waiter then
   return holder -- readers, or a key that is not a lock; their waiters are dequeued all the same
 end
-if holder == token then
-  local count = redis.pcall('DEL', KEYS[1], KEYS[1] .. RL_FREE_SUFFIX)
-  if type(count) == 'table' then -- a user without rights to the other keys
-    call('DEL', KEYS[1])
-    return RL_KEY_UNANNOUNCED
-  end
-  if count == 1 and not waiter then
-    return RL_KEY_DONE
-  end
-  deleted = true
-elseif not waiter and (undo or not ARGV[2]) then
+if type(deleted) == 'table' then -- a user without rights to the other keys
+  call('DEL', KEYS[1])
+  return RL_KEY_UNANNOUNCED
+end
+if deleted == 1 and not waiter then
+  return RL_KEY_DONE
+end
+if not deleted and not waiter and (undo or not ARGV[2]) then
   return RL_KEY_NOT_OURS
 end
 -- include handing

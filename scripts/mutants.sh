@@ -129,7 +129,19 @@ run_test() {
   return $status
 }
 
-# caught_by_tests DIRECTORY FILE OBJECT: the tests of that rule; prints which.
+# check_named TEST[:CASE]: a program of the build has this test and a case of this name. Check runs nothing, and succeeds, where there is none.
+check_named() {
+  local test=${1%%:*} case=${1#*:} object source
+  grep -q "^tests/test_$test:" "$work/targets" || return 1
+  [ "$test" != "$1" ] || return 0
+  while read -r object; do
+    source=${object/CMakeFiles\/test_$test.dir\//}
+    ! grep -qE "(tcase_create|_case)\([^\"]*\"$case\"" "$root/${source%.o}" || return 0
+  done < <(ninja -C "$build" -t query "tests/test_$test" | grep -o "tests/[a-z]*/CMakeFiles/test_$test.dir/.*\.o$")
+  return 1
+}
+
+# caught_by_tests DIRECTORY FILE OBJECT: the tests of that rule; prints which. The limit is on processor time: a busy machine catches no bug.
 caught_by_tests() {
   local name test tests
   name=${2##*/} && name=${name%.c}
@@ -138,7 +150,7 @@ caught_by_tests() {
   for test in "${tests[@]}"; do
     grep -q "^tests/$test:" "$work/targets" || continue
     link "$1" "tests/$test" "$3" >/dev/null 2>&1 || return 1
-    if ! CK_FORK=no run_test "$1" 30 "$1/${test##*/}"; then
+    if ! (ulimit -t 30 && CK_FORK=no run_test "$1" 600 "$1/${test##*/}"); then
       echo "its test (${test##*test_})"
       return 0
     fi
@@ -256,6 +268,13 @@ if ! "$build/tests/simulation/sim" --seed 1 --operations 5000 --terse >"$work/lo
   cat "$work/log" >&2
   exit 2
 fi
+
+while read -r named; do
+  if ! check_named "$named"; then
+    echo "scripts/mutants.sh: mutants.txt names the test '$named', which does not exist." >&2
+    exit 2
+  fi
+done < <(sed -n 's/^= //p' tests/simulation/mutants.txt | tr ' ' '\n' | sort -u)
 
 number=0 tests=''
 while IFS= read -r name; do

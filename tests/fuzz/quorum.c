@@ -137,7 +137,8 @@ struct lease_history {
     bool renewing;
     unsigned losses;
     quorum_time end;
-    quorum_time asked; /* when the renewal in progress was requested */
+    quorum_duration longest_ttl; /* of the terms, the extensions and the late confirmations */
+    quorum_time asked;           /* when the renewal in progress was requested */
     quorum_duration asked_for;
 };
 
@@ -146,8 +147,8 @@ static struct quorum_lease_event lease_event(struct fuzz_input *input, const str
 {
     struct quorum_lease_event event = {.now = now, .random = fuzz_number(input) * UINT64_C(0x9e3779b97f4a7c15)};
     static const enum quorum_lease_event_type types[] = {
-        QUORUM_LEASE_WOKEN,  QUORUM_LEASE_WOKEN, QUORUM_LEASE_RENEWED, QUORUM_LEASE_EXTENDED,
-        QUORUM_LEASE_HASTEN, QUORUM_LEASE_CLOCK, QUORUM_LEASE_CLOSED,  QUORUM_LEASE_RENEWED};
+        QUORUM_LEASE_WOKEN,  QUORUM_LEASE_CONFIRMED, QUORUM_LEASE_RENEWED, QUORUM_LEASE_EXTENDED,
+        QUORUM_LEASE_HASTEN, QUORUM_LEASE_CLOCK,     QUORUM_LEASE_CLOSED,  QUORUM_LEASE_RENEWED};
     unsigned kind = fuzz_byte(input);
     event.type = types[kind % 8];
     event.spread = any_duration(input) / 2;
@@ -162,6 +163,31 @@ static struct quorum_lease_event lease_event(struct fuzz_input *input, const str
     return event;
 }
 
+static void check_renewal(struct lease_history *history, quorum_duration ttl, const struct quorum_lease_event *event)
+{
+    const struct quorum_lease_terms *terms = &history->lease.terms;
+    quorum_time latest = quorum_time_add(event->now, ttl);
+    history->renewing = true;
+    history->asked = event->now;
+    history->asked_for = ttl;
+    fuzz_require(terms->renewal_percent > 0, "renewed though renewal is off");
+    fuzz_require(terms->cap == QUORUM_NEVER || latest <= terms->cap, "renewed beyond the cap");
+    fuzz_require(latest > history->lease.validity_end, "renewed for nothing");
+    fuzz_require(ttl <= history->longest_ttl, "renewed for longer than any ttl");
+    fuzz_require(ttl % QUORUM_MILLISECOND == 0, "renewed for a part of a millisecond");
+}
+
+static void check_deadline(const struct lease_history *history, quorum_time now)
+{
+    struct quorum_lease early = history->lease;
+    quorum_time deadline = quorum_lease_deadline(&early);
+    fuzz_require(history->losses ? deadline == QUORUM_NEVER : deadline <= early.validity_end, "sleeps past its end");
+    fuzz_require(deadline > now || deadline == QUORUM_NEVER, "woken without a pause");
+    const struct quorum_lease_event woken = {.type = QUORUM_LEASE_WOKEN, .now = deadline - 1};
+    struct quorum_lease_actions actions = quorum_lease_step(&early, &woken);
+    fuzz_require(!actions.renew && !actions.failing && !actions.ending && !actions.lost, "acts before its deadline");
+}
+
 static void check_lease(struct lease_history *history, struct quorum_lease_actions actions,
                         const struct quorum_lease_event *event)
 {
@@ -174,20 +200,17 @@ static void check_lease(struct lease_history *history, struct quorum_lease_actio
     fuzz_require(history->losses || event->now < lease->validity_end, "held beyond its end");
     fuzz_require(lease->validity_end >= history->end, "shortened");
     fuzz_require(!actions.renew || !history->renewing || event->type == QUORUM_LEASE_RENEWED, "two renewals at once");
+    bool prolongs = event->type == QUORUM_LEASE_EXTENDED || event->type == QUORUM_LEASE_CONFIRMED;
+    if (prolongs && event->ttl > history->longest_ttl)
+        history->longest_ttl = event->ttl;
+    bool was_over = event->type != QUORUM_LEASE_GRANTED && event->now >= history->end;
+    fuzz_require(!was_over || lease->validity_end == history->end, "prolonged after its end");
     history->end = lease->validity_end;
     if (event->type == QUORUM_LEASE_RENEWED)
         history->renewing = false;
-    if (actions.renew) {
-        history->renewing = true;
-        history->asked = event->now;
-        history->asked_for = actions.renew;
-        fuzz_require(lease->terms.cap == QUORUM_NEVER || quorum_time_add(event->now, actions.renew) <= lease->terms.cap,
-                     "renewed beyond the cap");
-    }
-    fuzz_require(actions.renew % QUORUM_MILLISECOND == 0, "renewed for a part of a millisecond");
-    quorum_time deadline = quorum_lease_deadline(lease);
-    fuzz_require(history->losses || deadline <= lease->validity_end, "sleeps past its end");
-    fuzz_require(deadline > event->now || deadline == QUORUM_NEVER, "woken without a pause");
+    if (actions.renew)
+        check_renewal(history, actions.renew, event);
+    check_deadline(history, event->now);
 }
 
 static void run_lease(struct fuzz_input *input)
@@ -198,6 +221,7 @@ static void run_lease(struct fuzz_input *input)
                                              .renewal_percent = fuzz_byte(input) % 100,
                                              .notify_before = any_duration(input),
                                              .cap = any_duration(input)};
+    history.longest_ttl = terms.ttl;
     quorum_lease_init(&history.lease, &terms);
     struct quorum_lease_event event = lease_event(input, &history, now);
     event.type = QUORUM_LEASE_GRANTED;
@@ -216,10 +240,14 @@ static struct quorum_waiting_event waiting_event(struct fuzz_input *input, const
                                                  quorum_time now)
 {
     struct quorum_waiting_event event = {.now = now, .node = fuzz_byte(input) % waiting->terms.nodes};
-    event.type = (enum quorum_waiting_event_type)(fuzz_byte(input) % (QUORUM_WAITING_WOKEN + 1));
+    unsigned kind = fuzz_byte(input);
+    event.type = (enum quorum_waiting_event_type)(kind % (QUORUM_WAITING_WOKEN + 1));
+    event.in_the_way = kind & 64;
+    event.misplaced = kind & 128;
     event.ahead = fuzz_byte(input) % 10;
     event.holder = event.ahead % 3;
     event.remaining = any_duration(input);
+    event.rest_until = quorum_time_add(now, event.remaining);
     if ((event.type == QUORUM_WAITING_TRIED && !waiting->trying) ||
         (event.type == QUORUM_WAITING_LOOKED && !waiting->looking))
         event.type = QUORUM_WAITING_WOKEN;
@@ -241,6 +269,11 @@ static void check_waiting(const struct quorum_waiting *before, const struct quor
     bool is_own_idea = after->probing || before->terms.last_attempt <= event->now || actions.withdraw;
     fuzz_require(!actions.attempt || is_own_idea || quorum_count(heard) >= quorum_majority(after->terms.nodes),
                  "an attempt that too few nodes have called for");
+    quorum_time rest_until = event->type == QUORUM_WAITING_TRIED && !event->in_the_way ? event->rest_until
+                             : event->type == QUORUM_WAITING_TRIED                     ? 0
+                                                                                       : before->rest_until;
+    fuzz_require(!actions.attempt || is_own_idea || rest_until <= event->now, "an attempt while it rests");
+    fuzz_require(!actions.dequeue || !after->enqueued, "leaves the queues, and is in one");
     fuzz_require(!(after->enqueued & ~quorum_all(after->terms.nodes)), "a node that is not there");
 }
 

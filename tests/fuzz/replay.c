@@ -1,7 +1,8 @@
-/* Runs a fuzz target on the inputs in a directory, and on each of them truncated at every length. It does not need
- * clang's fuzzer. */
+/* Runs a fuzz target on the inputs in a directory, on each of them truncated at every length, and on this many random
+ * inputs. It does not need clang's fuzzer. */
 #include "fuzz.h"
 
+#include "rules/random.h"
 #include "support/bytes.h"
 #include "support/file.h"
 
@@ -41,6 +42,18 @@ static void replay_file(const char *path)
     bytes_free(&content);
 }
 
+static void run_random(unsigned long count)
+{
+    uint64_t seed = 1;
+    for (; count > 0; count--) {
+        uint8_t data[512];
+        size_t size = random_below(&seed, sizeof data + 1);
+        for (size_t i = 0; i < size; i++)
+            data[i] = (uint8_t)next_random(&seed);
+        run(data, size);
+    }
+}
+
 static int is_visible(const struct dirent *entry)
 {
     return entry->d_name[0] != '.';
@@ -49,15 +62,17 @@ static int is_visible(const struct dirent *entry)
 int main(int argc, char **argv)
 {
     struct dirent **entries;
-    int count = argc == 2 ? scandir(argv[1], &entries, is_visible, alphasort) : -1;
+    int count = argc == 3 ? scandir(argv[1], &entries, is_visible, alphasort) : -1;
     for (int i = 0; i < count; i++) {
         char file[4096];
         snprintf(file, sizeof file, "%s/%s", argv[1], entries[i]->d_name);
         replay_file(file);
         free(entries[i]);
     }
-    if (count >= 0)
+    if (count >= 0) {
         free(entries);
+        run_random(strtoul(argv[2], NULL, 10));
+    }
     printf("%u inputs, %u runs\n", inputs, runs);
     return inputs > 0 ? 0 : 1;
 }

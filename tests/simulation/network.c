@@ -10,6 +10,7 @@
 /* Bytes in transit. */
 struct packet {
     struct sim_link *link;
+    void (*arrive)(const struct packet *packet, uint64_t incarnation); /* of the node when it was sent */
     size_t size;
     char bytes[];
 };
@@ -59,23 +60,43 @@ static quorum_time arrival(struct sim_link *link, bool up)
     return *last;
 }
 
-static void send_after(struct sim_link *link, bool up, void (*happen)(void *, uint64_t), const void *bytes, size_t size)
+static void request_arrives(const struct packet *packet, uint64_t incarnation);
+
+static void packet_arrives(void *subject, uint64_t incarnation)
+{
+    struct packet *packet = subject;
+    struct sim_link *link = packet->link;
+    if (packet->arrive == request_arrives && link->held_up_until > sim_world->now) {
+        sim_at(link->held_up_until, packet_arrives, packet, incarnation);
+        return;
+    }
+    packet->arrive(packet, incarnation);
+    sim_link_release(link);
+    free(packet);
+}
+
+void sim_packet_drop(const struct sim_event *event)
+{
+    if (event->happen != packet_arrives)
+        return;
+    struct packet *packet = event->subject;
+    sim_link_release(packet->link);
+    free(packet);
+}
+
+static void send_after(struct sim_link *link, bool up, void (*arrive)(const struct packet *, uint64_t),
+                       const void *bytes, size_t size)
 {
     struct packet *packet = malloc(sizeof *packet + size);
     if (!packet)
         abort();
     packet->link = link;
+    packet->arrive = arrive;
     packet->size = size;
     if (size)
         memcpy(packet->bytes, bytes, size);
     link->references++;
-    sim_at(arrival(link, up), happen, packet, sim_world->nodes[link->node->index].incarnation);
-}
-
-static void packet_end(struct packet *packet)
-{
-    sim_link_release(packet->link);
-    free(packet);
+    sim_at(arrival(link, up), packet_arrives, packet, link->node->incarnation);
 }
 
 /* --------------------------------------------------------------------------------------------------- to the process */
@@ -86,40 +107,34 @@ static void tell_client(struct sim_link *link)
         sim_process_wake(link->process, sim_world->now);
 }
 
-static void data_arrives(void *subject, uint64_t incarnation)
+static void data_arrives(const struct packet *packet, uint64_t incarnation)
 {
-    struct packet *packet = subject;
     struct sim_link *link = packet->link;
     (void)incarnation;
     if (link->client_open && !link->ended && !link->error && !link->severed) {
         sim_bytes_add(&link->inbox, packet->bytes, packet->size);
         tell_client(link);
     }
-    packet_end(packet);
 }
 
-static void reset_arrives(void *subject, uint64_t incarnation)
+static void reset_arrives(const struct packet *packet, uint64_t incarnation)
 {
-    struct packet *packet = subject;
     struct sim_link *link = packet->link;
     (void)incarnation;
     if (link->client_open && !link->severed && !link->error) {
         link->error = link->connected ? ECONNRESET : ECONNREFUSED;
         tell_client(link);
     }
-    packet_end(packet);
 }
 
-static void accepted_arrives(void *subject, uint64_t incarnation)
+static void accepted_arrives(const struct packet *packet, uint64_t incarnation)
 {
-    struct packet *packet = subject;
     struct sim_link *link = packet->link;
     (void)incarnation;
     if (link->client_open && !link->severed) {
         link->connected = true;
         tell_client(link);
     }
-    packet_end(packet);
 }
 
 static void send_reset(struct sim_link *link)
@@ -156,12 +171,6 @@ static void trace_command(const struct sim_link *link, size_t count, const struc
     char who[24];
     snprintf(who, sizeof who, "node %u", link->node->index + 1);
     sim_trace(who, "client %u: %s-> %s", link->process->index + 1, text, said);
-}
-
-static void name_scripts(size_t count, struct sim_text *words)
-{
-    if (count > 1 && (sim_text_is(words[0], "EVALSHA") || sim_text_is(words[0], "EVAL")))
-        words[1] = sim_script_name(words[1]);
 }
 
 static bool is_script(const struct sim_text *words)
@@ -207,7 +216,8 @@ static void execute_one(struct sim_link *link, size_t count, struct sim_text *wo
         sim_check_executed(node, undone);
     if (!sim_world->tracing || sim_text_is(words[0], "INFO") || sim_text_is(words[0], "SCRIPT"))
         return;
-    name_scripts(count, words);
+    if (is_script(words) && count > 1)
+        words[1] = sim_script_name(words[1]);
     trace_command(link, count, words, answer);
 }
 
@@ -234,21 +244,15 @@ void sim_node_execute(struct sim_link *link)
     node->reply.size = 0;
 }
 
-static void request_arrives(void *subject, uint64_t incarnation)
+static void request_arrives(const struct packet *packet, uint64_t incarnation)
 {
-    struct packet *packet = subject;
     struct sim_link *link = packet->link;
-    if (link->held_up_until > sim_world->now) {
-        sim_at(link->held_up_until, request_arrives, packet, incarnation);
-        return;
-    }
     if (link->server_open && incarnation == link->node->incarnation) {
         sim_bytes_add(&link->unexecuted, packet->bytes, packet->size);
         sim_node_execute(link);
     } else if (link->node->up) {
         send_reset(link);
     }
-    packet_end(packet);
 }
 
 static void server_closes(struct sim_link *link)
@@ -262,19 +266,16 @@ static void server_closes(struct sim_link *link)
 }
 
 /* The client has closed its end. The node still executes the commands that were sent before. */
-static void end_arrives(void *subject, uint64_t incarnation)
+static void end_arrives(const struct packet *packet, uint64_t incarnation)
 {
-    struct packet *packet = subject;
     struct sim_link *link = packet->link;
     if (incarnation == link->node->incarnation && !link->severed && !link->node->hung)
         server_closes(link);
-    packet_end(packet);
 }
 
 /* A hung node still accepts connections, because its kernel does. */
-static void connection_arrives(void *subject, uint64_t incarnation)
+static void connection_arrives(const struct packet *packet, uint64_t incarnation)
 {
-    struct packet *packet = subject;
     struct sim_link *link = packet->link;
     struct sim_node *node = link->node;
     (void)incarnation;
@@ -286,16 +287,6 @@ static void connection_arrives(void *subject, uint64_t incarnation)
         link->session.id = ++node->server.last_id;
         send_after(link, false, accepted_arrives, NULL, 0);
     }
-    packet_end(packet);
-}
-
-void sim_packet_drop(const struct sim_event *event)
-{
-    void (*const carrying[])(void *, uint64_t) = {data_arrives,    reset_arrives, accepted_arrives,
-                                                  request_arrives, end_arrives,   connection_arrives};
-    for (size_t i = 0; i < sizeof carrying / sizeof *carrying; i++)
-        if (event->happen == carrying[i])
-            packet_end(event->subject);
 }
 
 /* --------------------------------------------------------------------------------------------------- by the process */

@@ -229,6 +229,11 @@ static struct sim_key *create(struct sim_keyspace *space, struct sim_text name, 
 
 /* --------------------------------------------------------------------------------------------------------- commands */
 
+struct bound {
+    double value;
+    bool excluded;
+};
+
 struct call {
     struct sim_keyspace *space;
     size_t count;
@@ -236,6 +241,9 @@ struct call {
     int64_t now; /* ms */
     int64_t microseconds;
     struct sim_bytes *reply;
+    struct sim_key *key;    /* NULL: it does not exist, or the command is not about one key */
+    long long from, to;     /* numbers after the key */
+    struct bound low, high; /* scores after the key */
 };
 
 static const char wrong_type[] = "-WRONGTYPE Operation against a key holding the wrong kind of value";
@@ -278,48 +286,54 @@ static struct sim_key *find(const struct call *call, size_t word)
     return sim_keyspace_find(call->space, call->words[word], call->now);
 }
 
-/* Returns NULL without an error if the key does not exist. */
-static struct sim_key *find_typed(const struct call *call, size_t word, enum sim_type type, bool *wrong)
+static struct sim_key *find_or_create(struct call *call, enum sim_type type)
 {
-    struct sim_key *key = find(call, word);
-    *wrong = key && key->type != type;
-    if (*wrong)
-        say(call->reply, wrong_type);
-    return *wrong ? NULL : key;
+    return call->key ? call->key : create(call->space, call->words[1], type);
 }
 
-static void get(const struct call *call)
+/* false, after an error reply: the word is no integer. */
+static bool read_integer(const struct call *call, size_t word, long long *number)
 {
-    bool wrong;
-    const struct sim_key *key = find_typed(call, 1, SIM_STRING, &wrong);
-    if (key)
-        say_text(call->reply, key->value, key->value_size);
-    else if (!wrong)
-        say_nil(call->reply);
+    bool read = sim_text_integer(call->words[word], number);
+    if (!read)
+        say(call->reply, not_integer);
+    return read;
+}
+
+static void set_value(struct sim_key *key, const char *bytes, size_t size)
+{
+    free(key->value);
+    key->value = duplicate(bytes, size);
+    key->value_size = size;
+}
+
+static void say_string(struct sim_bytes *reply, const struct sim_key *key)
+{
+    if (key && key->type == SIM_STRING)
+        say_text(reply, key->value, key->value_size);
+    else
+        say_nil(reply);
+}
+
+static void get(struct call *call)
+{
+    say_string(call->reply, call->key);
 }
 
 /* Supports offsets from the beginning only. */
-static void getrange(const struct call *call)
+static void getrange(struct call *call)
 {
-    bool wrong;
     long long last = -1;
-    const struct sim_key *key = find_typed(call, 1, SIM_STRING, &wrong);
     sim_text_integer(call->words[3], &last);
-    size_t size = key ? key->value_size : 0;
-    if (!wrong)
-        say_text(call->reply, key ? key->value : "", size > (size_t)last + 1 ? (size_t)last + 1 : size);
+    size_t size = call->key ? call->key->value_size : 0;
+    say_text(call->reply, call->key ? call->key->value : "", size > (size_t)last + 1 ? (size_t)last + 1 : size);
 }
 
-static void mget(const struct call *call)
+static void mget(struct call *call)
 {
     say_array(call->reply, call->count - 1);
-    for (size_t i = 1; i < call->count; i++) {
-        const struct sim_key *key = find(call, i);
-        if (key && key->type == SIM_STRING)
-            say_text(call->reply, key->value, key->value_size);
-        else
-            say_nil(call->reply);
-    }
+    for (size_t i = 1; i < call->count; i++)
+        say_string(call->reply, find(call, i));
 }
 
 struct set_options {
@@ -358,10 +372,8 @@ static bool read_set_options(const struct call *call, struct set_options *option
     }
     if (!options->life)
         return true;
-    if (!sim_text_integer(*options->life, &options->ttl)) {
-        say(call->reply, not_integer);
+    if (!read_integer(call, (size_t)(options->life - call->words), &options->ttl))
         return false;
-    }
     long long unit = options->in_seconds ? 1000 : 1;
     if (options->ttl <= 0 || options->ttl > (LLONG_MAX - call->now) / unit) {
         say(call->reply, "-ERR invalid expire time in 'set' command");
@@ -371,7 +383,7 @@ static bool read_set_options(const struct call *call, struct set_options *option
     return true;
 }
 
-static void set(const struct call *call)
+static void set(struct call *call)
 {
     struct set_options options;
     if (!read_set_options(call, &options))
@@ -382,10 +394,8 @@ static void set(const struct call *call)
         say(call->reply, wrong_type);
         return;
     }
-    if (options.get && key)
-        say_text(call->reply, key->value, key->value_size);
-    else if (options.get || refused)
-        say_nil(call->reply);
+    if (options.get || refused)
+        say_string(call->reply, options.get ? key : NULL);
     if (refused)
         return;
     if (!key)
@@ -393,14 +403,13 @@ static void set(const struct call *call)
     empty(key);
     key->revived = false;
     key->type = SIM_STRING;
-    key->value = duplicate(call->words[2].bytes, call->words[2].size);
-    key->value_size = call->words[2].size;
+    set_value(key, call->words[2].bytes, call->words[2].size);
     key->expires = options.ttl ? call->now + options.ttl : SIM_NO_EXPIRY;
     if (!options.get)
         say(call->reply, "+OK");
 }
 
-static void del(const struct call *call)
+static void del(struct call *call)
 {
     long long deleted = 0;
     for (size_t i = 1; i < call->count; i++) {
@@ -412,7 +421,7 @@ static void del(const struct call *call)
     say_integer(call->reply, deleted);
 }
 
-static void exists(const struct call *call)
+static void exists(struct call *call)
 {
     long long found = 0;
     for (size_t i = 1; i < call->count; i++)
@@ -420,56 +429,56 @@ static void exists(const struct call *call)
     say_integer(call->reply, found);
 }
 
-static void pttl(const struct call *call)
+static void pttl(struct call *call)
 {
-    const struct sim_key *key = find(call, 1);
+    const struct sim_key *key = call->key;
     say_integer(call->reply, !key ? -2 : key->expires == SIM_NO_EXPIRY ? -1 : key->expires - call->now);
 }
 
-static void pexpire(const struct call *call)
+static bool read_life(struct call *call)
 {
-    long long ttl;
-    if (!sim_text_integer(call->words[2], &ttl)) {
-        say(call->reply, not_integer);
-        return;
-    }
-    if (ttl > LLONG_MAX - call->now || ttl < LLONG_MIN + call->now) {
+    if (!read_integer(call, 2, &call->to))
+        return false;
+    bool fits = call->to <= LLONG_MAX - call->now && call->to >= LLONG_MIN + call->now;
+    if (!fits)
         say(call->reply, "-ERR invalid expire time in 'pexpire' command");
-        return;
-    }
-    struct sim_key *key = find(call, 1);
-    if (key && ttl <= 0)
-        delete (call->space, key);
-    else if (key)
-        key->expires = call->now + ttl;
-    say_integer(call->reply, key != NULL);
+    return fits;
 }
 
-static void persist(const struct call *call)
+static void pexpire(struct call *call)
 {
-    struct sim_key *key = find(call, 1);
-    bool had = key && key->expires != SIM_NO_EXPIRY;
+    say_integer(call->reply, call->key != NULL);
+    if (call->key && call->to <= 0)
+        delete (call->space, call->key);
+    else if (call->key)
+        call->key->expires = call->now + call->to;
+}
+
+static void persist(struct call *call)
+{
+    bool had = call->key && call->key->expires != SIM_NO_EXPIRY;
     if (had)
-        key->expires = SIM_NO_EXPIRY;
+        call->key->expires = SIM_NO_EXPIRY;
     say_integer(call->reply, had);
 }
 
-static void type(const struct call *call)
+static void type(struct call *call)
 {
     static const char *const names[] = {"+string", "+hash", "+zset"};
-    const struct sim_key *key = find(call, 1);
-    say(call->reply, key ? names[key->type] : "+none");
+    say(call->reply, call->key ? names[call->key->type] : "+none");
 }
 
-static void incr_by(const struct call *call, long long by)
+static bool read_increment(struct call *call)
 {
-    bool wrong;
-    char text[32];
-    long long number = 0;
-    struct sim_key *key = find_typed(call, 1, SIM_STRING, &wrong);
-    if (wrong)
-        return;
-    if (key && !sim_text_integer((struct sim_text){key->value, key->value_size}, &number)) {
+    call->to = 1;
+    return call->count == 2 || read_integer(call, 2, &call->to);
+}
+
+static void incr(struct call *call)
+{
+    char text[SIM_INTEGER_SIZE];
+    long long number = 0, by = call->to;
+    if (call->key && !sim_text_integer((struct sim_text){call->key->value, call->key->value_size}, &number)) {
         say(call->reply, not_integer);
         return;
     }
@@ -477,31 +486,12 @@ static void incr_by(const struct call *call, long long by)
         say(call->reply, "-ERR increment or decrement would overflow");
         return;
     }
-    if (!key)
-        key = create(call->space, call->words[1], SIM_STRING);
     number += by;
-    int size = snprintf(text, sizeof text, "%lld", number);
-    free(key->value);
-    key->value = duplicate(text, (size_t)size);
-    key->value_size = (size_t)size;
+    set_value(find_or_create(call, SIM_STRING), text, sim_integer_write(text, number));
     say_integer(call->reply, number);
 }
 
-static void incr(const struct call *call)
-{
-    incr_by(call, 1);
-}
-
-static void incrby(const struct call *call)
-{
-    long long by;
-    if (sim_text_integer(call->words[2], &by))
-        incr_by(call, by);
-    else
-        say(call->reply, not_integer);
-}
-
-static void time_of_day(const struct call *call)
+static void time_of_day(struct call *call)
 {
     char text[SIM_INTEGER_SIZE];
     say_array(call->reply, 2);
@@ -509,13 +499,13 @@ static void time_of_day(const struct call *call)
     say_text(call->reply, text, sim_integer_write(text, call->microseconds % 1000000));
 }
 
-static void flush(const struct call *call)
+static void flush(struct call *call)
 {
     sim_keyspace_clear(call->space);
     say(call->reply, "+OK");
 }
 
-static void dbsize(const struct call *call)
+static void dbsize(struct call *call)
 {
     say_integer(call->reply, (long long)call->space->count);
 }
@@ -559,31 +549,39 @@ static bool erase(const struct call *call, struct sim_key *key, struct sim_text 
     return true;
 }
 
-static void hget(const struct call *call)
+static void remove_members(struct call *call)
 {
-    bool wrong;
-    const struct sim_key *key = find_typed(call, 1, SIM_HASH, &wrong);
-    const struct sim_member *field = member(key, call->words[2]);
-    if (field)
-        say_text(call->reply, field->value, field->value_size);
-    else if (!wrong)
-        say_nil(call->reply);
+    long long removed = 0;
+    for (size_t i = 2; call->key && i < call->count; i++) {
+        removed += erase(call, call->key, call->words[i]);
+        call->key = find(call, 1);
+    }
+    say_integer(call->reply, removed);
 }
 
-static void hmget(const struct call *call)
+static void count_members(struct call *call)
 {
-    bool wrong;
-    const struct sim_key *key = find_typed(call, 1, SIM_HASH, &wrong);
-    if (wrong)
-        return;
+    say_integer(call->reply, call->key ? (long long)call->key->members_count : 0);
+}
+
+static void say_field(struct sim_bytes *reply, const struct sim_member *field)
+{
+    if (field)
+        say_text(reply, field->value, field->value_size);
+    else
+        say_nil(reply);
+}
+
+static void hget(struct call *call)
+{
+    say_field(call->reply, member(call->key, call->words[2]));
+}
+
+static void hmget(struct call *call)
+{
     say_array(call->reply, call->count - 2);
-    for (size_t i = 2; i < call->count; i++) {
-        const struct sim_member *field = member(key, call->words[i]);
-        if (field)
-            say_text(call->reply, field->value, field->value_size);
-        else
-            say_nil(call->reply);
-    }
+    for (size_t i = 2; i < call->count; i++)
+        say_field(call->reply, member(call->key, call->words[i]));
 }
 
 static bool write_field(struct sim_key *key, struct sim_text name, struct sim_text value)
@@ -601,89 +599,37 @@ static bool write_field(struct sim_key *key, struct sim_text name, struct sim_te
     return new;
 }
 
-static void hset(const struct call *call)
+static bool read_fields(struct call *call)
 {
-    bool wrong;
-    long long added = 0;
-    if (call->count % 2) {
+    if (call->count % 2)
         say(call->reply, "-ERR wrong number of arguments for 'hset' command");
-        return;
-    }
-    struct sim_key *key = find_typed(call, 1, SIM_HASH, &wrong);
-    if (wrong)
-        return;
-    if (!key)
-        key = create(call->space, call->words[1], SIM_HASH);
+    return call->count % 2 == 0;
+}
+
+static void hset(struct call *call)
+{
+    long long added = 0;
+    struct sim_key *key = find_or_create(call, SIM_HASH);
     for (size_t i = 2; i + 1 < call->count; i += 2)
         added += write_field(key, call->words[i], call->words[i + 1]);
     say_integer(call->reply, added);
 }
 
-static void hsetnx(const struct call *call)
+static void hsetnx(struct call *call)
 {
-    bool wrong;
-    struct sim_key *key = find_typed(call, 1, SIM_HASH, &wrong);
-    if (wrong)
-        return;
-    bool there = member(key, call->words[2]);
-    if (!there) {
-        key = key ? key : create(call->space, call->words[1], SIM_HASH);
-        write_field(key, call->words[2], call->words[3]);
-    }
+    bool there = member(call->key, call->words[2]);
+    if (!there)
+        write_field(find_or_create(call, SIM_HASH), call->words[2], call->words[3]);
     say_integer(call->reply, !there);
 }
 
-static void remove_members(const struct call *call, enum sim_type of)
+static void hgetall(struct call *call)
 {
-    bool wrong;
-    long long removed = 0;
-    struct sim_key *key = find_typed(call, 1, of, &wrong);
-    for (size_t i = 2; key && i < call->count; i++) {
-        removed += erase(call, key, call->words[i]);
-        key = find(call, 1);
-    }
-    if (!wrong)
-        say_integer(call->reply, removed);
-}
-
-static void hdel(const struct call *call)
-{
-    remove_members(call, SIM_HASH);
-}
-
-static void zrem(const struct call *call)
-{
-    remove_members(call, SIM_SORTED);
-}
-
-static void count_members(const struct call *call, enum sim_type of)
-{
-    bool wrong;
-    const struct sim_key *key = find_typed(call, 1, of, &wrong);
-    if (!wrong)
-        say_integer(call->reply, key ? (long long)key->members_count : 0);
-}
-
-static void hlen(const struct call *call)
-{
-    count_members(call, SIM_HASH);
-}
-
-static void zcard(const struct call *call)
-{
-    count_members(call, SIM_SORTED);
-}
-
-static void hgetall(const struct call *call)
-{
-    bool wrong;
-    const struct sim_key *key = find_typed(call, 1, SIM_HASH, &wrong);
-    if (wrong)
-        return;
-    say_array(call->reply, key ? 2 * key->members_count : 0);
-    for (size_t i = 0; key && i < key->members_count; i++) {
-        say_text(call->reply, key->members[i].name, key->members[i].name_size);
-        say_text(call->reply, key->members[i].value, key->members[i].value_size);
+    size_t count = call->key ? call->key->members_count : 0;
+    say_array(call->reply, 2 * count);
+    for (size_t i = 0; i < count; i++) {
+        say_text(call->reply, call->key->members[i].name, call->key->members[i].name_size);
+        say_field(call->reply, &call->key->members[i]);
     }
 }
 
@@ -722,25 +668,26 @@ static bool write_score(struct sim_key *key, struct sim_text name, double score)
     return false;
 }
 
-static void zadd(const struct call *call)
+static bool read_scores(struct call *call)
 {
-    bool wrong;
     double score;
-    long long added = 0;
     if (call->count % 2) {
         say(call->reply, syntax);
-        return;
+        return false;
     }
     for (size_t i = 2; i + 1 < call->count; i += 2)
         if (!real(call->words[i], &score)) {
             say(call->reply, "-ERR value is not a valid float");
-            return;
+            return false;
         }
-    struct sim_key *key = find_typed(call, 1, SIM_SORTED, &wrong);
-    if (wrong)
-        return;
-    if (!key)
-        key = create(call->space, call->words[1], SIM_SORTED);
+    return true;
+}
+
+static void zadd(struct call *call)
+{
+    double score;
+    long long added = 0;
+    struct sim_key *key = find_or_create(call, SIM_SORTED);
     for (size_t i = 2; i + 1 < call->count; i += 2)
         if (real(call->words[i], &score))
             added += write_score(key, call->words[i + 1], score + 0.0); /* never -0 */
@@ -754,55 +701,44 @@ static void say_score(struct sim_bytes *reply, double score)
     say_text(reply, text, size);
 }
 
-static void zscore(const struct call *call)
+static void zscore(struct call *call)
 {
-    bool wrong;
-    const struct sim_key *key = find_typed(call, 1, SIM_SORTED, &wrong);
-    const struct sim_member *found = member(key, call->words[2]);
+    const struct sim_member *found = member(call->key, call->words[2]);
     if (found)
         say_score(call->reply, found->score);
-    else if (!wrong)
+    else
         say_nil(call->reply);
 }
 
-static void say_members(const struct call *call, const struct sim_key *key, size_t from, size_t to, bool scores)
+static void say_members(const struct call *call, size_t from, size_t to, bool scores)
 {
     say_array(call->reply, (to - from) * (scores ? 2 : 1));
     for (size_t i = from; i < to; i++) {
-        say_text(call->reply, key->members[i].name, key->members[i].name_size);
+        say_text(call->reply, call->key->members[i].name, call->key->members[i].name_size);
         if (scores)
-            say_score(call->reply, key->members[i].score);
+            say_score(call->reply, call->key->members[i].score);
     }
 }
 
-static void zrange(const struct call *call)
+static bool read_range(struct call *call)
 {
-    bool wrong, scores = call->count > 4;
-    long long from, to;
-    if (scores && !sim_text_is(call->words[4], "WITHSCORES")) {
+    if (call->count > 4 && !sim_text_is(call->words[4], "WITHSCORES")) {
         say(call->reply, syntax);
-        return;
+        return false;
     }
-    if (!sim_text_integer(call->words[2], &from) || !sim_text_integer(call->words[3], &to)) {
-        say(call->reply, not_integer);
-        return;
-    }
-    const struct sim_key *key = find_typed(call, 1, SIM_SORTED, &wrong);
-    if (wrong)
-        return;
-    long long count = key ? (long long)key->members_count : 0;
-    from = from < 0 ? from + count : from;
-    to = to < 0 ? to + count : to;
+    return read_integer(call, 2, &call->from) && read_integer(call, 3, &call->to);
+}
+
+static void zrange(struct call *call)
+{
+    long long count = call->key ? (long long)call->key->members_count : 0;
+    long long from = call->from < 0 ? call->from + count : call->from;
+    long long to = call->to < 0 ? call->to + count : call->to;
     from = from < 0 ? 0 : from;
     to = to >= count ? count - 1 : to;
     bool none = from > to || from >= count;
-    say_members(call, key, none ? 0 : (size_t)from, none ? 0 : (size_t)to + 1, scores);
+    say_members(call, none ? 0 : (size_t)from, none ? 0 : (size_t)to + 1, call->count > 4);
 }
-
-struct bound {
-    double value;
-    bool excluded;
-};
 
 /* Reads a bound. Unlike a score, an empty text is 0, and leading spaces are allowed. */
 static bool read_bound(struct sim_text text, struct bound *bound)
@@ -817,10 +753,9 @@ static bool read_bound(struct sim_text text, struct bound *bound)
     return *end == '\0' && !isnan(bound->value);
 }
 
-/* Reads the two words after the key. */
-static bool read_bounds(const struct call *call, struct bound *low, struct bound *high)
+static bool read_bounds(struct call *call)
 {
-    bool read = read_bound(call->words[2], low) && read_bound(call->words[3], high);
+    bool read = read_bound(call->words[2], &call->low) && read_bound(call->words[3], &call->high);
     if (!read)
         say(call->reply, "-ERR min or max is not a float");
     return read;
@@ -836,118 +771,117 @@ static bool is_below(double score, struct bound high)
     return high.excluded ? score < high.value : score <= high.value;
 }
 
-static bool read_limit(const struct call *call, long long *skipped, long long *most)
+/* LIMIT: how many members to skip, and how many there may be at the most. */
+static bool read_bounds_and_limit(struct call *call)
 {
-    *skipped = 0;
-    *most = -1;
+    call->from = 0;
+    call->to = -1;
     if (call->count == 4)
-        return true;
-    bool understood = call->count == 7 && sim_text_is(call->words[4], "LIMIT");
-    bool read = understood && sim_text_integer(call->words[5], skipped) && sim_text_integer(call->words[6], most);
-    if (!read)
-        say(call->reply, understood ? not_integer : syntax);
-    return read;
+        return read_bounds(call);
+    if (call->count == 7 && sim_text_is(call->words[4], "LIMIT"))
+        return read_integer(call, 5, &call->from) && read_integer(call, 6, &call->to) && read_bounds(call);
+    say(call->reply, syntax);
+    return false;
 }
 
-static void zrangebyscore(const struct call *call)
+static void zrangebyscore(struct call *call)
 {
-    bool wrong;
-    struct bound low, high;
-    long long skipped, most;
-    if (!read_limit(call, &skipped, &most) || !read_bounds(call, &low, &high))
-        return;
-    const struct sim_key *key = find_typed(call, 1, SIM_SORTED, &wrong);
-    if (wrong)
-        return;
-    size_t count = key && skipped >= 0 ? key->members_count : 0, from = 0, to;
-    while (from < count && !is_above(key->members[from].score, low))
+    const struct sim_key *key = call->key;
+    size_t count = key && call->from >= 0 ? key->members_count : 0, from = 0, to;
+    while (from < count && !is_above(key->members[from].score, call->low))
         from++;
-    from = (size_t)skipped < count - from ? from + (size_t)skipped : count;
-    for (to = from; to < count && is_below(key->members[to].score, high); to++)
-        if (most >= 0 && to - from >= (size_t)most)
+    from = (size_t)call->from < count - from ? from + (size_t)call->from : count;
+    for (to = from; to < count && is_below(key->members[to].score, call->high); to++)
+        if (call->to >= 0 && to - from >= (size_t)call->to)
             break;
-    say_members(call, key, from, to, false);
+    say_members(call, from, to, false);
 }
 
-static void zremrangebyscore(const struct call *call)
+static bool is_between(const struct call *call, const struct sim_member *member)
 {
-    bool wrong;
-    struct bound low, high;
+    return is_above(member->score, call->low) && is_below(member->score, call->high);
+}
+
+static void zremrangebyscore(struct call *call)
+{
     long long removed = 0;
-    if (!read_bounds(call, &low, &high))
-        return;
-    struct sim_key *key = find_typed(call, 1, SIM_SORTED, &wrong);
-    if (wrong)
-        return;
-    for (size_t i = 0; key && i < key->members_count;) {
-        const struct sim_member *at = &key->members[i];
-        if (!is_above(at->score, low) || !is_below(at->score, high)) {
+    for (size_t i = 0; call->key && i < call->key->members_count;) {
+        const struct sim_member *at = &call->key->members[i];
+        if (!is_between(call, at)) {
             i++;
             continue;
         }
-        erase(call, key, (struct sim_text){at->name, at->name_size});
-        key = find(call, 1);
+        erase(call, call->key, (struct sim_text){at->name, at->name_size});
+        call->key = find(call, 1);
         removed++;
     }
     say_integer(call->reply, removed);
 }
 
-static void zcount(const struct call *call)
+static void zcount(struct call *call)
 {
-    bool wrong;
-    struct bound low, high;
     long long count = 0;
-    if (!read_bounds(call, &low, &high))
-        return;
-    const struct sim_key *key = find_typed(call, 1, SIM_SORTED, &wrong);
-    if (wrong)
-        return;
-    for (size_t i = 0; key && i < key->members_count; i++)
-        count += is_above(key->members[i].score, low) && is_below(key->members[i].score, high);
+    for (size_t i = 0; call->key && i < call->key->members_count; i++)
+        count += is_between(call, &call->key->members[i]);
     say_integer(call->reply, count);
 }
+
+enum { NO_KEY = -2, ANY_TYPE = -1 };
 
 #define WORD(text)                                                                                                     \
     {                                                                                                                  \
         text, sizeof text - 1                                                                                          \
     }
-static const struct {
+static const struct command {
     struct sim_text name;
     size_t least; /* number of words, including the name */
     size_t most;
-    void (*run)(const struct call *call);
+    int type;                        /* of the first word's key */
+    bool (*read)(struct call *call); /* the words after the key, before it is looked up; false after an error reply */
+    void (*run)(struct call *call);
 } commands[] = {
-    {WORD("GET"), 2, 2, get},
-    {WORD("GETRANGE"), 4, 4, getrange},
-    {WORD("MGET"), 2, 64, mget},
-    {WORD("SET"), 3, 16, set},
-    {WORD("DEL"), 2, 64, del},
-    {WORD("EXISTS"), 2, 64, exists},
-    {WORD("PTTL"), 2, 2, pttl},
-    {WORD("PEXPIRE"), 3, 3, pexpire},
-    {WORD("PERSIST"), 2, 2, persist},
-    {WORD("TYPE"), 2, 2, type},
-    {WORD("INCR"), 2, 2, incr},
-    {WORD("INCRBY"), 3, 3, incrby},
-    {WORD("TIME"), 1, 1, time_of_day},
-    {WORD("FLUSHALL"), 1, 1, flush},
-    {WORD("DBSIZE"), 1, 1, dbsize},
-    {WORD("HGET"), 3, 3, hget},
-    {WORD("HMGET"), 3, 64, hmget},
-    {WORD("HSET"), 4, 64, hset},
-    {WORD("HSETNX"), 4, 4, hsetnx},
-    {WORD("HDEL"), 3, 64, hdel},
-    {WORD("HLEN"), 2, 2, hlen},
-    {WORD("HGETALL"), 2, 2, hgetall},
-    {WORD("ZADD"), 4, 64, zadd},
-    {WORD("ZREM"), 3, 64, zrem},
-    {WORD("ZCARD"), 2, 2, zcard},
-    {WORD("ZCOUNT"), 4, 4, zcount},
-    {WORD("ZSCORE"), 3, 3, zscore},
-    {WORD("ZRANGE"), 4, 5, zrange},
-    {WORD("ZRANGEBYSCORE"), 4, 7, zrangebyscore},
-    {WORD("ZREMRANGEBYSCORE"), 4, 4, zremrangebyscore},
+    {WORD("GET"), 2, 2, SIM_STRING, NULL, get},
+    {WORD("GETRANGE"), 4, 4, SIM_STRING, NULL, getrange},
+    {WORD("MGET"), 2, 64, NO_KEY, NULL, mget},
+    {WORD("SET"), 3, 16, NO_KEY, NULL, set},
+    {WORD("DEL"), 2, 64, NO_KEY, NULL, del},
+    {WORD("EXISTS"), 2, 64, NO_KEY, NULL, exists},
+    {WORD("PTTL"), 2, 2, ANY_TYPE, NULL, pttl},
+    {WORD("PEXPIRE"), 3, 3, ANY_TYPE, read_life, pexpire},
+    {WORD("PERSIST"), 2, 2, ANY_TYPE, NULL, persist},
+    {WORD("TYPE"), 2, 2, ANY_TYPE, NULL, type},
+    {WORD("INCR"), 2, 2, SIM_STRING, read_increment, incr},
+    {WORD("INCRBY"), 3, 3, SIM_STRING, read_increment, incr},
+    {WORD("TIME"), 1, 1, NO_KEY, NULL, time_of_day},
+    {WORD("FLUSHALL"), 1, 1, NO_KEY, NULL, flush},
+    {WORD("DBSIZE"), 1, 1, NO_KEY, NULL, dbsize},
+    {WORD("HGET"), 3, 3, SIM_HASH, NULL, hget},
+    {WORD("HMGET"), 3, 64, SIM_HASH, NULL, hmget},
+    {WORD("HSET"), 4, 64, SIM_HASH, read_fields, hset},
+    {WORD("HSETNX"), 4, 4, SIM_HASH, NULL, hsetnx},
+    {WORD("HDEL"), 3, 64, SIM_HASH, NULL, remove_members},
+    {WORD("HLEN"), 2, 2, SIM_HASH, NULL, count_members},
+    {WORD("HGETALL"), 2, 2, SIM_HASH, NULL, hgetall},
+    {WORD("ZADD"), 4, 64, SIM_SORTED, read_scores, zadd},
+    {WORD("ZREM"), 3, 64, SIM_SORTED, NULL, remove_members},
+    {WORD("ZCARD"), 2, 2, SIM_SORTED, NULL, count_members},
+    {WORD("ZCOUNT"), 4, 4, SIM_SORTED, read_bounds, zcount},
+    {WORD("ZSCORE"), 3, 3, SIM_SORTED, NULL, zscore},
+    {WORD("ZRANGE"), 4, 5, SIM_SORTED, read_range, zrange},
+    {WORD("ZRANGEBYSCORE"), 4, 7, SIM_SORTED, read_bounds_and_limit, zrangebyscore},
+    {WORD("ZREMRANGEBYSCORE"), 4, 4, SIM_SORTED, read_bounds, zremrangebyscore},
 };
+
+static void run(const struct command *command, struct call *call)
+{
+    if (command->read && !command->read(call))
+        return;
+    call->key = command->type == NO_KEY ? NULL : find(call, 1);
+    if (call->key && command->type != ANY_TYPE && (int)call->key->type != command->type)
+        say(call->reply, wrong_type);
+    else
+        command->run(call);
+}
 
 static void lower_case(char *to, size_t size, struct sim_text word)
 {
@@ -960,13 +894,18 @@ static void lower_case(char *to, size_t size, struct sim_text word)
 bool sim_keyspace_execute(struct sim_keyspace *space, size_t count, const struct sim_text *words, int64_t microseconds,
                           struct sim_bytes *reply)
 {
-    const struct call call = {space, count, words, microseconds / 1000, microseconds, reply};
+    struct call call = {.space = space,
+                        .count = count,
+                        .words = words,
+                        .now = microseconds / 1000,
+                        .microseconds = microseconds,
+                        .reply = reply};
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         char name[32];
         if (!sim_text_equal(words[0], commands[i].name))
             continue;
         if (count >= commands[i].least && count <= commands[i].most) {
-            commands[i].run(&call);
+            run(&commands[i], &call);
             return true;
         }
         lower_case(name, sizeof name, words[0]);

@@ -14,6 +14,7 @@
 #include "support/server_suite.h"
 
 #include <check.h>
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -213,9 +214,14 @@ static const char marker[] = "redlock:marker";
 static const char *const tokens[] = {"token-1", "token-2", "0000000000000000000000000000000000000001"};
 static const char *const waiters[] = {"w1", "w2", "w3", "w4 1", "w5 r", "w6 r"};
 static const char *const lives[] = {"1", "2", "150", "1000", "3000", "5000", "10000", "30000", "86400000"};
+static const char *const bounds[] = {"-inf", "+inf", "(1", "(2", "1.5", "(1700000000000", "2"};
+static const char *const set_options[] = {"NX", "xx", "GET", "PX", "ex", "1000", "bogus"};
+/* IDs of no connection, because the test needs its own. */
+static const char *const no_connections[] = {"0", "-1", "soon", "", "1000000"};
 static const char *const integers[] = {"0", "1", "2", "-1", "-2", "5", "100", "1000000"};
 static const char *const scores[] = {"1",  "2",   "3",   "1.5", "-2.25", "1700000000000", "1700000000000001",
                                      "+4", "1e3", "inf", "-inf"};
+#define LONGEST_FIELD "as long as a hash's fields may be if they are to stay in order"
 static const char *const odd_values[] = {"",
                                          "soon",
                                          " 12",
@@ -237,7 +243,7 @@ static const char *const odd_values[] = {"",
                                          "-9223372036854775809",
                                          "99999999999999999999",
                                          "1e400",
-                                         "as long as a hash's fields may be if they are to stay in order"};
+                                         LONGEST_FIELD};
 
 static void add_key(void)
 {
@@ -282,28 +288,62 @@ static void add_member(void)
     add(once_in(3) ? ONE_OF(members) : ONE_OF(waiters));
 }
 
-static void add_bound(void)
+static void add_keys(void)
 {
-    static const char *const bounds[] = {"-inf", "+inf", "(1", "(2", "1.5", "(1700000000000", "2"};
-    add_float_or_not(ONE_OF(bounds));
+    size_t keys = draw(4) ? 1 : 1 + draw(3);
+    add_print("%zu", keys);
+    for (size_t i = 0; i < keys; i++)
+        add(ONE_OF(locks));
 }
 
-static void add_option(void)
+/* Microseconds of a wall clock, which may be days off, or no number. */
+static void add_fence(void)
 {
-    static const char *const options[] = {"NX", "xx", "GET", "PX", "ex", "1000", "bogus"};
-    add(ONE_OF(options));
+    static const int64_t offsets[] = {0, 1, -1, -1000000, 86400000000, 86399000000, 90000000000};
+    if (draw(3))
+        add_print("%lld", (long long)(now_us + ONE_OF(offsets)));
+    else
+        add("0");
 }
 
-/* The ID of a connection that does not exist, because the test needs its own connections. */
-static void add_connection(void)
+/* What a waiter is to get if another client hands the lock over. */
+static void add_offer(void)
 {
-    static const char *const ids[] = {"0", "-1", "soon", "", "1000000"};
-    add(ONE_OF(ids));
+    if (once_in(2))
+        add_print("%040zx %s 7 %s", draw(3), ONE_OF(lives), once_in(2) ? marker : "");
+    else
+        add("");
 }
 
-static void add_class(char class)
+#define LIST(list) list, sizeof(list) / sizeof *(list)
+
+/* Letters of patterns that stand for a word of a list. */
+static const struct {
+    char letter;
+    void (*add)(const char *word);
+    const char *const *words;
+    size_t count;
+} lists[] = {
+    {'w', add, LIST(waiters)},
+    {'L', add, LIST(locks)},
+    {'T', add, LIST(tokens)},
+    {'M', add, LIST(lives)},
+    {'o', add, LIST(set_options)},
+    {'x', add, LIST(no_connections)},
+    {'t', add_number_or_not, LIST(lives)},
+    {'i', add_number_or_not, LIST(integers)},
+    {'f', add_float_or_not, LIST(scores)},
+    {'b', add_float_or_not, LIST(bounds)},
+};
+
+static void add_class(char letter)
 {
-    switch (class) {
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        if (lists[i].letter == letter) {
+            lists[i].add(lists[i].words[draw(lists[i].count)]);
+            return;
+        }
+    switch (letter) {
     case 'k':
         add_key();
         return;
@@ -316,105 +356,109 @@ static void add_class(char class)
     case 'v':
         add_value();
         return;
-    case 't':
-        add_number_or_not(ONE_OF(lives));
-        return;
-    case 'i':
-        add_number_or_not(ONE_OF(integers));
-        return;
-    case 'f':
-        add_float_or_not(ONE_OF(scores));
-        return;
-    case 'b':
-        add_bound();
-        return;
     case 'm':
         add_member();
         return;
-    case 'c':
-        add(ONE_OF(waiters));
+    case 'K':
+        add_keys();
         return;
-    case 'x':
-        add_connection();
+    case 'F':
+        add_fence();
+        return;
+    case 'O':
+        add_offer();
+        return;
+    case 'S': /* when the waiter began */
+        add_print("%lld", (long long)(now_us - (int64_t)draw(4) * 1000));
         return;
     default:
-        ck_assert_int_eq(class, 'o');
-        add_option();
+        ck_assert_int_eq(letter, 'C'); /* when the guard began */
+        add_print("%lld", (long long)(now_us - 3000000 + (int64_t)draw(6) * 1000000));
     }
 }
 
-/* A small letter stands for a random word of its kind; see add_class(). */
+/* One of the alternatives of "A|B|C", each of which may be empty. */
+static struct sim_text choose_alternative(struct sim_text word)
+{
+    size_t alternatives = 1;
+    for (size_t i = 0; i < word.size; i++)
+        alternatives += word.bytes[i] == '|';
+    for (size_t skipped = draw(alternatives); skipped > 0; skipped--) {
+        size_t size = (size_t)((const char *)memchr(word.bytes, '|', word.size) - word.bytes) + 1;
+        word.bytes += size;
+        word.size -= size;
+    }
+    const char *end = memchr(word.bytes, '|', word.size);
+    word.size = end ? (size_t)(end - word.bytes) : word.size;
+    return word;
+}
+
+static void add_with_spaces(struct sim_text word)
+{
+    add_bytes(word.bytes, word.size);
+    for (char *at = texts[count - 1]; (at = memchr(at, '_', word.size - (size_t)(at - texts[count - 1])));)
+        *at = ' ';
+}
+
+/* Adds the words of a pattern. A letter stands for a random word of its kind, see add_class(). An underscore in a word
+ * is a space. */
 static void add_pattern(const char *pattern)
 {
     while (*pattern != '\0') {
         size_t size = strcspn(pattern, " ");
-        if (size == 1 && pattern[0] >= 'a' && pattern[0] <= 'z')
-            add_class(pattern[0]);
+        struct sim_text word = choose_alternative((struct sim_text){pattern, size});
+        if (word.size == 1 && isalpha((unsigned char)word.bytes[0]))
+            add_class(word.bytes[0]);
         else
-            add_bytes(pattern, size);
+            add_with_spaces(word);
         pattern += size + (pattern[size] == ' ');
     }
 }
 
 /* --------------------------------------------------------------------------------------------------------- commands */
 
-static const char *const patterns[] = {
-    "GET k",
-    "get k",
-    "MGET k k k",
-    "SET k v",
-    "SET k v NX PX t",
-    "SET k v XX EX i",
-    "SET k v px t",
-    "SET k v o",
-    "SET k v o o",
-    "SET k v o o o",
-    "SET k v PX t GET",
-    "DEL k",
-    "DEL k k k",
-    "EXISTS k",
-    "EXISTS k k k",
-    "PTTL k",
-    "PEXPIRE k t",
-    "PEXPIRE k i",
-    "PERSIST k",
-    "TYPE k",
-    "INCR k",
-    "INCRBY k i",
-    "TIME",
-    "HGET h m",
-    "HMGET h m m m",
-    "HSET h m v",
-    "HSET h m v m v",
-    "HSET h m v m",
-    "HSETNX h m v",
-    "HDEL h m m",
-    "HLEN h",
-    "HGETALL h",
-    "ZADD z f m",
-    "ZADD z f m f m",
-    "ZADD z f m f",
-    "ZREM z m m",
-    "ZCARD z",
-    "ZCOUNT z b b",
-    "ZSCORE z m",
-    "ZRANGE z i i",
-    "ZRANGE z i i WITHSCORES",
-    "ZRANGE z 0 -1 o",
-    "ZRANGEBYSCORE z b b",
-    "ZRANGEBYSCORE z b b LIMIT i i",
-    "ZRANGEBYSCORE z b b LIMIT i",
-    "ZREMRANGEBYSCORE z b b",
-    "CLIENT ID",
-    "CLIENT SETNAME m",
-    "CLIENT KILL ID x",
-    "SCRIPT FLUSH",
-    "SCRIPT NONESUCH",
-    "PUBLISH c v",
-    "NONESUCH k",
-    "SELECT 0",
-    "FLUSHALL",
-};
+static const char *const patterns[] = {"GET|get|TYPE k",
+                                       "PTTL|PERSIST|INCR k",
+                                       "DEL|EXISTS|NONESUCH k",
+                                       "MGET|DEL|EXISTS k k k",
+                                       "SET k v",
+                                       "SET k v NX|XX PX|EX t|i",
+                                       "SET k v px t",
+                                       "SET k v PX t GET",
+                                       "SET k v o",
+                                       "SET k v o o",
+                                       "SET k v o o o",
+                                       "PEXPIRE k t|i",
+                                       "INCRBY k i",
+                                       "TIME|FLUSHALL",
+                                       "HGET h m",
+                                       "HMGET h m m m",
+                                       "HSET h m v",
+                                       "HSET h m v m v",
+                                       "HSET h m v m",
+                                       "HSETNX h m v",
+                                       "HDEL h m m",
+                                       "HLEN|HGETALL h",
+                                       "ZADD z f m",
+                                       "ZADD z f m f m",
+                                       "ZADD z f m f",
+                                       "ZREM z m m",
+                                       "ZCARD z",
+                                       "ZCOUNT z b b",
+                                       "ZSCORE z m",
+                                       "ZRANGE z i i",
+                                       "ZRANGE z i i WITHSCORES",
+                                       "ZRANGE z 0 -1 o",
+                                       "ZRANGEBYSCORE z b b",
+                                       "ZRANGEBYSCORE z b b LIMIT i i",
+                                       "ZRANGEBYSCORE z b b LIMIT i",
+                                       "ZREMRANGEBYSCORE z b b",
+                                       "CLIENT ID",
+                                       "CLIENT SETNAME m",
+                                       "CLIENT KILL ID x",
+                                       "SCRIPT FLUSH|NONESUCH",
+                                       "PUBLISH w v",
+                                       "SELECT 0"};
 
 /* Sometimes removes or adds a word. */
 static void spoil_count(void)
@@ -433,164 +477,34 @@ static void say_command(void)
 
 /* ---------------------------------------------------------------------------------------------------------- scripts */
 
-static void add_keys(size_t most)
-{
-    size_t keys = draw(4) ? 1 : 1 + draw(most);
-    add_print("%zu", keys);
-    for (size_t i = 0; i < keys; i++)
-        add(locks[(i + draw(sizeof locks / sizeof *locks)) % (sizeof locks / sizeof *locks)]);
-}
+#define RECORD "86400000|86400000|0"
+#define MODE   "exclusive|exclusive|shared"
+#define GRANT  "T M F " RECORD " " MODE
+#define TASK   " S 1|1|2 take|take|enqueue|try T M F " RECORD " "
 
-/* Microseconds of a wall clock, which may be days off, or no number. */
-static void add_fence(void)
-{
-    static const int64_t offsets[] = {0, 1, -1, -1000000, 86400000000, 86399000000, 90000000000};
-    if (draw(3))
-        add_print("%lld", (long long)(now_us + ONE_OF(offsets)));
-    else
-        add("0");
-}
-
-static void add_record_life(void)
-{
-    add(draw(3) ? "86400000" : "0");
-}
-
-static void add_mode(void)
-{
-    add(draw(3) ? "exclusive" : "shared");
-}
-
-static void say_release(void)
-{
-    add("1");
-    add(ONE_OF(locks));
-    add(ONE_OF(tokens));
-    bool undoes = once_in(4), stays = once_in(4);
-    if (undoes || stays || once_in(2))
-        add(stays || once_in(2) ? ONE_OF(waiters) : "");
-    if (undoes || stays)
-        add(undoes ? "undo" : "");
-    if (stays)
-        add("stays");
-}
-
-static void say_extend(void)
-{
-    add("1");
-    add(ONE_OF(locks));
-    add(ONE_OF(tokens));
-    add(ONE_OF(lives));
-}
-
-static void say_query(void)
-{
-    add("1");
-    add(ONE_OF(locks));
-}
-
-/* The scripts that renew and heal. */
-static void say_each(void)
-{
-    size_t keys = 1 + draw(3);
-    add_print("%zu", keys);
-    for (size_t i = 0; i < keys; i++)
-        add(locks[i]);
-    for (size_t i = 0; i < keys; i++) {
-        add(ONE_OF(tokens));
-        add(ONE_OF(lives));
-    }
-}
-
-static void say_guard(void)
-{
-    static const char *const what[] = {"look", "look", "look", "jumped", "trust"};
-    add("1");
-    add(marker);
-    add(once_in(4) ? "60000" : "30000");
-    add(once_in(8) ? "elsewhere" : "here");
-    add(once_in(8) ? "3" : "5");
-    add(ONE_OF(what));
-    add_print("%016zx", draw(4));
-    add(once_in(2) ? "" : "0000000000000001");
-    add_print("%lld", (long long)(now_us - 3000000 + (int64_t)draw(6) * 1000000));
-}
-
-static void say_wait(void)
-{
-    static const char *const tasks[] = {"take", "take", "enqueue", "try"};
-    bool shared = once_in(3);
-    size_t slots = once_in(4) ? 1 + draw(3) : 0;
-    add_keys(3);
-    add_print("w%zu%s", draw(5), shared ? " r" : "");
-    add_print("%lld", (long long)(now_us - (int64_t)draw(4) * 1000));
-    add(once_in(3) ? "2" : "1");
-    add(ONE_OF(tasks));
-    add(ONE_OF(tokens));
-    add(ONE_OF(lives));
-    add_fence();
-    add_record_life();
-    add(shared ? "shared" : "exclusive");
-    add_print("%zu", slots);
-    add_print("%d", slots ? (int)draw(slots + 1) - 1 : -1);
-    add(once_in(2) ? "1" : "0");
-    if (once_in(2))
-        add_print("%040zx %s 7 %s", draw(3), ONE_OF(lives), once_in(2) ? marker : "");
-    else
-        add("");
-}
-
-static void say_grant(void)
-{
-    size_t slots = once_in(4) ? 1 + draw(3) : 0;
-    add_keys(3);
-    add(ONE_OF(tokens));
-    add(ONE_OF(lives));
-    add_fence();
-    add_record_life();
-    add_mode();
-    add_print("%zu", slots);
-    add_print("%zu", slots ? draw(slots) : 0);
-}
-
-static void say_keep(void)
-{
-    size_t each[3], lock_count = 1 + draw(3), keys = 0;
-    for (size_t i = 0; i < lock_count; i++)
-        keys += each[i] = 1 + draw(2);
-    add_print("%zu", keys);
-    for (size_t i = 0; i < keys; i++)
-        add(ONE_OF(locks));
-    add(once_in(2) ? "keep" : "heal");
-    for (size_t i = 0; i < lock_count; i++) {
-        add_print("%zu", each[i]);
-        add(ONE_OF(tokens));
-        add(ONE_OF(lives));
-        add_fence();
-        add_record_life();
-        add_mode();
-    }
-}
-
-static void say_free(void)
-{
-    bool slot = once_in(4);
-    const char *base = ONE_OF(locks);
-    add("1");
-    add_print("%s%s", base, slot ? ":redlock:slot:1" : "");
-    add(ONE_OF(tokens));
-    add_fence();
-    add_record_life();
-    add_mode();
-    add(once_in(3) ? ONE_OF(waiters) : "");
-    add(slot ? base : "");
-}
-
-static void (*const says[RL_SCRIPTS])(void) = {
-    [RL_SCRIPT_RELEASE] = say_release, [RL_SCRIPT_EXTEND] = say_extend, [RL_SCRIPT_QUERY] = say_query,
-    [RL_SCRIPT_RENEW] = say_each,      [RL_SCRIPT_HEAL] = say_each,     [RL_SCRIPT_GUARD] = say_guard,
-    [RL_SCRIPT_WAIT] = say_wait,       [RL_SCRIPT_GRANT] = say_grant,   [RL_SCRIPT_KEEP] = say_keep,
-    [RL_SCRIPT_FREE] = say_free,
+/* The words after a script's name. */
+static const char *const script_words[RL_SCRIPTS][6] = {
+    [RL_SCRIPT_RELEASE] = {"1 L T", "1 L T w|", "1 L T w| undo", "1 L T w undo| stays"},
+    [RL_SCRIPT_EXTEND] = {"1 L T M"},
+    [RL_SCRIPT_QUERY] = {"1 L"},
+    [RL_SCRIPT_RENEW] = {"1 lock T M", "2 lock other T M T M", "3 lock other a_third T M T M T M"},
+    [RL_SCRIPT_HEAL] = {"1 lock T M", "2 lock other T M T M", "3 lock other a_third T M T M T M"},
+    [RL_SCRIPT_GUARD] = {"1 redlock:marker 30000|30000|30000|60000 here|here|here|here|elsewhere 5|5|5|5|3 "
+                         "look|look|look|jumped|trust 0000000000000000|0000000000000001|0000000000000002 "
+                         "|0000000000000001 C"},
+    [RL_SCRIPT_WAIT] = {"K w0|w1|w2|w3|w4" TASK "exclusive 0 -1 1|0 O", "K w0|w1|w2|w3|w4" TASK "exclusive 0 -1 1|0 O",
+                        "K w0_r|w1_r|w2_r|w3_r|w4_r" TASK "shared 0 -1 1|0 O",
+                        "K w0_r|w1_r|w2_r|w3_r|w4_r" TASK "shared 3 2|1|0|-1 1|0 O",
+                        "K w0|w1|w2|w3|w4" TASK "exclusive 3 2|1|0|-1 1|0 O",
+                        "K w0|w1|w2|w3|w4" TASK "exclusive 1|2 0|-1 1|0 O"},
+    [RL_SCRIPT_GRANT] = {"K " GRANT " 0 0", "K " GRANT " 0 0", "K " GRANT " 1 0", "K " GRANT " 3 0|1|2"},
+    [RL_SCRIPT_KEEP] = {"1 L keep|heal 1 " GRANT, "2 L L keep|heal 2 " GRANT, "2 L L keep|heal 1 " GRANT " 1 " GRANT,
+                        "3 L L L keep|heal 1 " GRANT " 2 " GRANT,
+                        "5 L L L L L keep|heal 2 " GRANT " 1 " GRANT " 2 " GRANT,
+                        "3 L L L keep|heal 1 " GRANT " 1 " GRANT " 1 " GRANT},
+    [RL_SCRIPT_FREE] = {"1 L T F " RECORD " " MODE " w|| |", "1 L T F " RECORD " " MODE " w|| |",
+                        "1 lock:redlock:slot:1 T F " RECORD " " MODE " w|| lock",
+                        "1 other:redlock:slot:1 T F " RECORD " " MODE " w|| other"},
 };
 
 /* Makes one argument invalid, or removes one. Uses no large numbers, because a script would count up to them. */
@@ -598,24 +512,16 @@ static void spoil_script(void)
 {
     static const char *const spoilt[] = {"",    "0",   "soon",    "007", "-1", "1.5",
                                          "1e1", " 12", "token-1", "100", "w1", "shared"};
-    size_t from = 2 + draw(count - 2);
-    struct sim_text kept[WORDS];
-    char *copies[WORDS];
-    size_t all = count;
+    size_t at = 2 + draw(count - 2);
     if (draw(20))
         return;
-    for (size_t i = from; i < all; i++) {
-        copies[i] = fixture_allocate(words[i].size + 1);
-        memcpy(copies[i], words[i].bytes, words[i].size);
-        kept[i] = (struct sim_text){copies[i], words[i].size};
+    if (draw(3)) {
+        const char *word = ONE_OF(spoilt);
+        words[at] = (struct sim_text){word, strlen(word)};
+        return;
     }
-    count = from;
-    if (draw(3))
-        add(ONE_OF(spoilt));
-    for (size_t i = from + 1; i < all; i++)
-        add_bytes(kept[i].bytes, kept[i].size);
-    for (size_t i = from; i < all; i++)
-        free(copies[i]);
+    count--;
+    memmove(&words[at], &words[at + 1], (count - at) * sizeof *words);
 }
 
 static size_t say_script(void)
@@ -624,7 +530,10 @@ static size_t say_script(void)
     bool whole = draw(4) == 0;
     add(whole ? "EVAL" : "EVALSHA");
     add(whole ? rl_scripts[script].text : rl_scripts[script].sha1);
-    says[script]();
+    size_t variants = 0;
+    while (variants < 6 && script_words[script][variants])
+        variants++;
+    add_pattern(script_words[script][draw(variants)]);
     spoil_script();
     return script;
 }

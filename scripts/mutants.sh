@@ -276,14 +276,14 @@ while read -r named; do
   fi
 done < <(sed -n 's/^= //p' tests/simulation/mutants.txt | tr ' ' '\n' | sort -u)
 
-number=0 tests=''
+number=0 file='' tests=''
 while IFS= read -r name; do
   case $name in
-    '') tests='' && continue ;;
-    '#'*) continue ;;
+    '' | '#'*) continue ;;
+    '@ '*) file=${name#@ } tests='' && continue ;;
     '= '*) tests=${name#= } && continue ;;
   esac
-  IFS= read -r file && IFS= read -r old && IFS= read -r new
+  IFS= read -r old && IFS= read -r new
   [[ $name == *"$only"* ]] || continue
   while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do
     wait -n || true

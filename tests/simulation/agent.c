@@ -31,13 +31,6 @@ const char *sim_holding_name(const struct sim_holding *holding)
     return text;
 }
 
-static const char *who(const struct sim_process *process)
-{
-    static char text[24];
-    snprintf(text, sizeof text, "client %u", process->index + 1);
-    return text;
-}
-
 /* Draws a duration around an average; a few are far longer. */
 static quorum_duration draw_duration(quorum_duration average)
 {
@@ -134,7 +127,7 @@ static void released(redlock_client *client, const redlock_result *result, void 
     struct sim_operation *operation = arg;
     struct sim_slot *slot = operation->slot;
     (void)client;
-    SIM_TRACE(who(operation->process), "release %llu -> %s", (unsigned long long)operation->number,
+    SIM_TRACE(sim_client_name(operation->process), "release %llu -> %s", (unsigned long long)operation->number,
               redlock_status_name(result->status));
     sim_check_answer(operation, result->status);
     if (slot->state == SIM_RELEASING && !slot->process->closing)
@@ -148,7 +141,7 @@ static void release(struct sim_slot *slot)
     /* late nodes are awaited until the key expires */
     quorum_duration within = one_answer(process) + sim_world->config.max_ttl_ms * QUORUM_MILLISECOND;
     struct sim_operation *operation = sim_operation_begin(process, slot, SIM_RELEASE, within);
-    SIM_TRACE(who(process), "releases %s (release %llu)", sim_holding_name(&slot->holding),
+    SIM_TRACE(sim_client_name(process), "releases %s (release %llu)", sim_holding_name(&slot->holding),
               (unsigned long long)operation->number);
     let_go(slot);
     slot->state = SIM_RELEASING;
@@ -162,8 +155,8 @@ static void extended(redlock_client *client, const redlock_result *result, void 
     struct sim_operation *operation = arg;
     struct sim_slot *slot = operation->slot;
     (void)client;
-    SIM_TRACE(who(operation->process), "extension of %s -> %s, %lld ms left", sim_holding_name(&slot->holding),
-              redlock_status_name(result->status), (long long)result->validity_ms);
+    SIM_TRACE(sim_client_name(operation->process), "extension of %s -> %s, %lld ms left",
+              sim_holding_name(&slot->holding), redlock_status_name(result->status), (long long)result->validity_ms);
     sim_check_answer(operation, result->status);
     if (slot->state != SIM_EXTENDING || slot->process->closing)
         return;
@@ -177,7 +170,7 @@ static void extend(struct sim_slot *slot)
     struct sim_random *random = &sim_world->workload;
     struct sim_operation *operation = sim_operation_begin(process, slot, SIM_EXTEND, one_round(process));
     uint32_t ttl = sim_random_chance(random, 300) ? 0 : sim_world->config.ttl_ms[sim_random_below(random, 3)];
-    SIM_TRACE(who(process), "extends %s to %u ms", sim_holding_name(&slot->holding), ttl);
+    SIM_TRACE(sim_client_name(process), "extends %s to %u ms", sim_holding_name(&slot->holding), ttl);
     slot->extensions++;
     slot->state = SIM_EXTENDING;
     slot->wake = QUORUM_NEVER;
@@ -205,8 +198,8 @@ static void event(redlock_lock *lock, int what, int loss, int64_t validity_ms, v
     (void)lock;
     if (process->in_call)
         sim_violate(SIM_ONCE, "client %u was told of its lock inside a call", process->index + 1);
-    SIM_TRACE(who(process), "its lock on %s: %s (loss %d), %lld ms left", sim_holding_name(&slot->holding), names[what],
-              loss, (long long)validity_ms);
+    SIM_TRACE(sim_client_name(process), "its lock on %s: %s (loss %d), %lld ms left", sim_holding_name(&slot->holding),
+              names[what], loss, (long long)validity_ms);
     if (what != REDLOCK_EVENT_LOST)
         return;
     sim_world->totals->lost[loss]++;
@@ -279,7 +272,8 @@ static void acquired(redlock_client *client, redlock_lock *lock, const redlock_r
     struct sim_slot *slot = operation->slot;
     struct sim_process *process = operation->process;
     (void)client;
-    SIM_TRACE(who(process), "acquire %s -> %s: %u granted, %u held, %u refused, %u unreachable, %u timed out; %s",
+    SIM_TRACE(sim_client_name(process),
+              "acquire %s -> %s: %u granted, %u held, %u refused, %u unreachable, %u timed out; %s",
               sim_holding_name(&slot->holding), redlock_status_name(result->status), result->granted, result->held,
               result->refused, result->unreachable, result->timed_out, lock ? "it has it" : result->text);
     drop_cancellation(slot);
@@ -405,9 +399,9 @@ static void acquire(struct sim_slot *slot)
     plan_cancellation(slot, &options,
                       options.wait_ms > 0 ? (quorum_duration)options.wait_ms * QUORUM_MILLISECOND
                                           : 5 * QUORUM_MILLISECOND);
-    SIM_TRACE(who(process), "acquires %s for %u ms, waiting up to %lld ms%s%s", sim_holding_name(&slot->holding),
-              options.ttl_ms, (long long)options.wait_ms, options.fair ? ", fairly" : "",
-              options.no_renewal ? ", without renewal" : "");
+    SIM_TRACE(sim_client_name(process), "acquires %s for %u ms, waiting up to %lld ms%s%s",
+              sim_holding_name(&slot->holding), options.ttl_ms, (long long)options.wait_ms,
+              options.fair ? ", fairly" : "", options.no_renewal ? ", without renewal" : "");
     start(slot, &options);
 }
 
@@ -466,7 +460,7 @@ static void closed(redlock_client *client, const redlock_result *result, void *a
     struct sim_operation *operation = arg;
     struct sim_process *process = operation->process;
     (void)client;
-    SIM_TRACE(who(process), "closed: %s, %u undos unconfirmed", redlock_status_name(result->status),
+    SIM_TRACE(sim_client_name(process), "closed: %s, %u undos unconfirmed", redlock_status_name(result->status),
               result->pending_undos);
     if (result->pending_undos)
         sim_check_excuse(process);
@@ -485,7 +479,7 @@ void sim_agent_close(struct sim_process *process)
 {
     if (process->closing)
         return;
-    SIM_TRACE(who(process), "is being closed");
+    SIM_TRACE(sim_client_name(process), "is being closed");
     sim_check_count(process); /* its statistics end with the client */
     struct sim_operation *operation = sim_operation_begin(process, NULL, SIM_CLOSE, 20 * QUORUM_SECOND);
     process->closing = true;
@@ -557,7 +551,7 @@ void sim_agent_run(struct sim_process *process)
         if (slot->cancel_at <= local(process)) {
             slot->cancel_at = QUORUM_NEVER;
             sim_world->totals->faults[SIM_FAULT_CANCEL]++;
-            SIM_TRACE(who(process), "cancels what it waits for");
+            SIM_TRACE(sim_client_name(process), "cancels what it waits for");
             redlock_cancel(slot->cancellation);
         }
         if (slot->wake <= local(process))

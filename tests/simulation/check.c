@@ -480,7 +480,7 @@ static bool has_token(struct sim_node *node, struct sim_text token)
     for (unsigned r = 0; r < sim_world->config.resources; r++) {
         const char *name = sim_resource_name(r);
         const struct sim_key *key =
-            sim_keyspace_find(&node->server.keys, (struct sim_text){name, strlen(name)}, sim_node_clock(node) / 1000);
+            sim_keyspace_find(&node->server.keys, sim_text_of(name), sim_node_clock(node) / 1000);
         if (key && key->value_size == token.size && memcmp(key->value, token.bytes, token.size) == 0)
             return true;
     }

@@ -15,6 +15,11 @@ struct sim_text {
     size_t size;
 };
 
+static inline struct sim_text sim_text_of(const char *text)
+{
+    return (struct sim_text){text, strlen(text)};
+}
+
 /* A growing byte array. */
 struct sim_bytes {
     char *bytes;
@@ -86,7 +91,7 @@ static inline bool sim_text_equal(struct sim_text a, struct sim_text b)
 
 static inline bool sim_text_is(struct sim_text text, const char *word)
 {
-    return sim_text_equal(text, (struct sim_text){word, strlen(word)});
+    return sim_text_equal(text, sim_text_of(word));
 }
 
 /* Writes the number in decimal, without a NUL. Returns the number of bytes. */

@@ -11,8 +11,8 @@
 #include "world.h"
 
 struct choice {
-    uint64_t seed;
-    uint64_t operations;
+    unsigned long long seed;
+    unsigned long long operations;
     bool one_world; /* the seed is that of one world */
     bool tracing;
     bool terse;    /* do not shrink a failure */
@@ -30,7 +30,7 @@ static double seconds_now(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static void plan(struct sim_config *config, uint64_t seed, const struct choice *choice)
+static void plan(struct sim_config *config, unsigned long long seed, const struct choice *choice)
 {
     sim_config_draw(config, seed, choice->beyond, choice->without);
     if (choice->processes && choice->processes < config->processes)
@@ -39,7 +39,7 @@ static void plan(struct sim_config *config, uint64_t seed, const struct choice *
 
 /* -------------------------------------------------------------------------------------------------------- a failure */
 
-static bool still_fails(uint64_t seed, const struct choice *choice, enum sim_invariant invariant,
+static bool still_fails(unsigned long long seed, const struct choice *choice, enum sim_invariant invariant,
                         struct sim_violation *violation)
 {
     struct sim_config config;
@@ -50,7 +50,7 @@ static bool still_fails(uint64_t seed, const struct choice *choice, enum sim_inv
 }
 
 /* Removes everything that the failure does not need: kinds of faults, then clients. */
-static void shrink(uint64_t seed, struct choice *choice, struct sim_violation *violation)
+static void shrink(unsigned long long seed, struct choice *choice, struct sim_violation *violation)
 {
     enum sim_invariant invariant = violation->invariant;
     struct sim_violation tried;
@@ -73,9 +73,9 @@ static void shrink(uint64_t seed, struct choice *choice, struct sim_violation *v
     }
 }
 
-static void print_replay(uint64_t seed, const struct choice *choice)
+static void print_replay(unsigned long long seed, const struct choice *choice)
 {
-    printf("again: scripts/sim.sh --world %llu --trace", (unsigned long long)seed);
+    printf("again: scripts/sim.sh --world %llu --trace", seed);
     if (choice->beyond)
         printf(" --beyond %s", sim_beyond_names[choice->beyond]);
     if (choice->processes)
@@ -89,16 +89,16 @@ static void print_replay(uint64_t seed, const struct choice *choice)
     putchar('\n');
 }
 
-static void report_failure(uint64_t seed, const struct choice *given, struct sim_violation violation)
+static void report_failure(unsigned long long seed, const struct choice *given, struct sim_violation violation)
 {
     struct choice choice = *given;
     printf("\nBROKEN: %s, in world %llu after %llu operations, at %.6f s:\n  %s\n",
-           sim_invariant_names[violation.invariant], (unsigned long long)seed, (unsigned long long)violation.operations,
+           sim_invariant_names[violation.invariant], seed, violation.operations,
            (double)(violation.at - QUORUM_SECOND) / 1e9, violation.text);
     fflush(stdout);
     if (!choice.one_world && !choice.terse) {
         shrink(seed, &choice, &violation);
-        printf("shortest found: %llu operations:\n  %s\n", (unsigned long long)violation.operations, violation.text);
+        printf("shortest found: %llu operations:\n  %s\n", violation.operations, violation.text);
         print_replay(seed, &choice);
     }
 }
@@ -109,38 +109,33 @@ static void print_counts(const struct sim_totals *totals)
 {
     printf("  acquired %llu; renewed %llu, healed %llu, lost: %llu expired, %llu gone, %llu by the clock, %llu closed; "
            "late grants %llu; quarantines %llu; handed over %llu; undos dropped %llu\n",
-           (unsigned long long)totals->acquired, (unsigned long long)totals->renewed,
-           (unsigned long long)totals->healed, (unsigned long long)totals->lost[1], (unsigned long long)totals->lost[2],
-           (unsigned long long)totals->lost[3], (unsigned long long)totals->lost[4],
-           (unsigned long long)totals->late_grants, (unsigned long long)totals->quarantines,
-           (unsigned long long)totals->hand_offs, (unsigned long long)totals->undos_dropped);
-    printf("  readers with others %llu; on several resources %llu; permits %llu\n",
-           (unsigned long long)totals->together, (unsigned long long)totals->several,
-           (unsigned long long)totals->permits);
+           totals->acquired, totals->renewed, totals->healed, totals->lost[1], totals->lost[2], totals->lost[3],
+           totals->lost[4], totals->late_grants, totals->quarantines, totals->hand_offs, totals->undos_dropped);
+    printf("  readers with others %llu; on several resources %llu; permits %llu\n", totals->together, totals->several,
+           totals->permits);
     printf("  with a fencing token %llu; out of order after nodes had forgotten, by clocks that differ: %llu\n",
-           (unsigned long long)totals->fenced, (unsigned long long)totals->disordered);
+           totals->fenced, totals->disordered);
     printf("  faults:");
     for (unsigned fault = 0; fault < SIM_FAULTS; fault++)
         if (totals->faults[fault])
-            printf(" %s %llu", sim_fault_names[fault], (unsigned long long)totals->faults[fault]);
+            printf(" %s %llu", sim_fault_names[fault], totals->faults[fault]);
     printf("\n");
     for (unsigned i = SIM_EXCLUSION; i < SIM_INVARIANTS; i++)
         if (totals->checks[i] || totals->violations[i])
-            printf("  %-18s %llu broken, looked at %llu times\n", sim_invariant_names[i],
-                   (unsigned long long)totals->violations[i], (unsigned long long)totals->checks[i]);
+            printf("  %-18s %llu broken, looked at %llu times\n", sim_invariant_names[i], totals->violations[i],
+                   totals->checks[i]);
 }
 
 static void print_summary(const struct choice *choice, const struct sim_totals *totals, double seconds)
 {
-    uint64_t violations = 0;
+    unsigned long long violations = 0;
     for (unsigned i = SIM_EXCLUSION; i < SIM_INVARIANTS; i++)
         violations += totals->violations[i];
     printf(
         "seed %llu: %llu operations in %llu worlds, %.1f s of a processor (%.0f a minute); %.1f hours of theirs, %llu commands, "
         "%llu steps; %llu violations\n",
-        (unsigned long long)choice->seed, (unsigned long long)totals->operations, (unsigned long long)totals->worlds,
-        seconds, (double)totals->operations / seconds * 60, (double)totals->virtual_ns / 3.6e12,
-        (unsigned long long)totals->commands, (unsigned long long)totals->steps, (unsigned long long)violations);
+        choice->seed, totals->operations, totals->worlds, seconds, (double)totals->operations / seconds * 60,
+        (double)totals->virtual_ns / 3.6e12, totals->commands, totals->steps, violations);
     print_counts(totals);
 }
 
@@ -152,7 +147,7 @@ static bool run_worlds(const struct choice *choice, struct sim_totals *totals)
     struct sim_random seeds = sim_random_stream(choice->seed, 0);
     while (totals->operations < choice->operations) {
         struct sim_config config;
-        uint64_t seed = choice->one_world ? choice->seed : sim_random_next(&seeds);
+        unsigned long long seed = choice->one_world ? choice->seed : sim_random_next(&seeds);
         plan(&config, seed, choice);
         struct sim_violation violation = sim_run(seed, &config, choice->tracing, totals);
         if (violation.invariant) {
@@ -176,10 +171,8 @@ static bool run_boundary(const struct choice *given)
         struct sim_totals totals = {0};
         choice.beyond = (enum sim_beyond)beyond;
         sound = run_worlds(&choice, &totals) && sound;
-        printf("  %-10s %9llu %9llu %9llu %9llu %9llu\n", sim_beyond_names[beyond],
-               (unsigned long long)totals.operations, (unsigned long long)totals.acquired,
-               (unsigned long long)totals.violations[SIM_EXCLUSION], (unsigned long long)totals.violations[SIM_FENCING],
-               (unsigned long long)totals.disordered);
+        printf("  %-10s %9llu %9llu %9llu %9llu %9llu\n", sim_beyond_names[beyond], totals.operations, totals.acquired,
+               totals.violations[SIM_EXCLUSION], totals.violations[SIM_FENCING], totals.disordered);
         fflush(stdout);
         if (beyond && !totals.violations[SIM_EXCLUSION]) {
             printf("  nothing broke: this does not show the boundary; more operations may\n");
@@ -196,8 +189,7 @@ static void on_abort(int signal)
     (void)signal;
     int size = snprintf(text, sizeof text,
                         "\nBROKEN: an assertion, in world %llu\nagain: scripts/sim.sh --world %llu --trace%s%s\n",
-                        (unsigned long long)sim_world->seed, (unsigned long long)sim_world->seed,
-                        sim_world->config.beyond ? " --beyond " : "",
+                        sim_world->seed, sim_world->seed, sim_world->config.beyond ? " --beyond " : "",
                         sim_world->config.beyond ? sim_beyond_names[sim_world->config.beyond] : "");
     syscall(SYS_write, STDOUT_FILENO, text, (size_t)size);
 }
@@ -217,7 +209,7 @@ static int fail(const char *what, const char *value)
     exit(2);
 }
 
-static uint64_t number(const char *text)
+static unsigned long long number(const char *text)
 {
     char *end;
     unsigned long long value = strtoull(text, &end, 10);
@@ -240,12 +232,6 @@ static uint32_t faults_of(char *list)
     for (char *name = strtok(list, ","); name; name = strtok(NULL, ","))
         faults |= 1u << index_of(sim_fault_names, SIM_FAULTS, name, "fault");
     return faults;
-}
-
-static enum sim_beyond class_of(const char *name)
-{
-    unsigned index = index_of(sim_beyond_names, SIM_BEYONDS, name, "class");
-    return (enum sim_beyond)index;
 }
 
 static void read_arguments(struct choice *choice, int count, char **arguments)
@@ -274,7 +260,7 @@ static void read_arguments(struct choice *choice, int count, char **arguments)
         else if (option == 'B')
             choice->boundary = true;
         else if (option == 'b')
-            choice->beyond = class_of(optarg);
+            choice->beyond = index_of(sim_beyond_names, SIM_BEYONDS, optarg, "class");
         else if (option == 'x')
             choice->without = faults_of(optarg);
         else if (option == 'c')

@@ -48,19 +48,6 @@ static void name_run(struct sim_node *node)
     draw_id(node->server.replid);
 }
 
-#define TRACE_NODE(node, ...)                                                                                          \
-    do {                                                                                                               \
-        char who[24];                                                                                                  \
-        snprintf(who, sizeof who, "node %u", (node)->index + 1);                                                       \
-        SIM_TRACE(who, __VA_ARGS__);                                                                                   \
-    } while (0)
-#define TRACE_PROCESS(process, ...)                                                                                    \
-    do {                                                                                                               \
-        char who[24];                                                                                                  \
-        snprintf(who, sizeof who, "client %u", (process)->index + 1);                                                  \
-        SIM_TRACE(who, __VA_ARGS__);                                                                                   \
-    } while (0)
-
 /* ------------------------------------------------------------------------------------------------------ connections */
 
 static void break_link(struct sim_random *random)
@@ -74,10 +61,10 @@ static void break_link(struct sim_random *random)
     bool client_told = sim_random_chance(random, 700), server_told = sim_random_chance(random, 500);
     if (!link || !link->client_open)
         return;
-    TRACE_PROCESS(link->process, "loses a connection to node %u; %s is told", link->node->index + 1,
-                  client_told   ? server_told ? "everybody" : "it alone"
-                  : server_told ? "the node alone"
-                                : "nobody");
+    SIM_TRACE(sim_client_name(link->process), "loses a connection to node %u; %s is told", link->node->index + 1,
+              client_told   ? server_told ? "everybody" : "it alone"
+              : server_told ? "the node alone"
+                            : "nobody");
     if (!server_told && sim_random_chance(random, 500))
         link->held_up_until = sim_world->now + draw(random, QUORUM_MILLISECOND, 2 * QUORUM_SECOND);
     sim_link_cut(link, client_told, server_told);
@@ -120,7 +107,7 @@ static void resume(void *subject, uint64_t incarnation)
     struct sim_node *node = subject;
     if (!node->hung || node->incarnation != incarnation)
         return;
-    TRACE_NODE(node, "goes on");
+    SIM_TRACE(sim_node_name(node), "goes on");
     sim_node_resume(node);
 }
 
@@ -130,7 +117,7 @@ static void hang(struct sim_random *random)
     quorum_duration time = draw(random, 10 * QUORUM_MILLISECOND, 4 * QUORUM_SECOND);
     if (!node->up || node->hung)
         return;
-    TRACE_NODE(node, "hangs for %.0f ms", (double)time / 1e6);
+    SIM_TRACE(sim_node_name(node), "hangs for %.0f ms", (double)time / 1e6);
     node->hung = true;
     sim_at(sim_world->now + time, resume, node, node->incarnation);
 }
@@ -147,7 +134,7 @@ static void come_back(void *subject, uint64_t incarnation)
     node->server.history[0] = '\0';
     node->server.evicted = node->server.swaps = 0;
     node->server.scripts = 0;
-    TRACE_NODE(node, "is up, with %zu keys, run id %.8s", node->server.keys.count, node->server.run_id);
+    SIM_TRACE(sim_node_name(node), "is up, with %zu keys, run id %.8s", node->server.keys.count, node->server.run_id);
 }
 
 static bool die(struct sim_node *node, quorum_duration away)
@@ -166,10 +153,10 @@ static void restart(struct sim_random *random)
     quorum_duration away = draw(random, QUORUM_MILLISECOND, 2 * QUORUM_SECOND);
     if (!die(node, away))
         return;
-    TRACE_NODE(node, "dies; it is back after %.0f ms, %s", (double)away / 1e6,
-               memory == 0   ? "remembering all"
-               : memory == 1 ? "empty"
-                             : "with an old snapshot");
+    SIM_TRACE(sim_node_name(node), "dies; it is back after %.0f ms, %s", (double)away / 1e6,
+              memory == 0   ? "remembering all"
+              : memory == 1 ? "empty"
+                            : "with an old snapshot");
     if (memory == 1)
         sim_keyspace_clear(&node->server.keys);
     else if (memory == 2)
@@ -191,7 +178,7 @@ static void promote(struct sim_random *random)
     struct sim_node *node = any_node(random);
     if (!die(node, draw(random, QUORUM_MILLISECOND, 500 * QUORUM_MILLISECOND)))
         return;
-    TRACE_NODE(node, "dies; a replica that missed the last writes takes over");
+    SIM_TRACE(sim_node_name(node), "dies; a replica that missed the last writes takes over");
     take_over(node, random);
 }
 
@@ -211,7 +198,7 @@ static void refuse(struct sim_random *random)
     struct sim_node *node = any_node(random);
     quorum_duration time = draw(random, QUORUM_MILLISECOND, 2 * QUORUM_SECOND);
     node->server.refusal = refusals[sim_random_below(random, 4)];
-    TRACE_NODE(node, "answers '%s' for %.0f ms", node->server.refusal, (double)time / 1e6);
+    SIM_TRACE(sim_node_name(node), "answers '%s' for %.0f ms", node->server.refusal, (double)time / 1e6);
     sim_at(sim_world->now + time, recover, node, 0);
 }
 
@@ -219,7 +206,7 @@ static void slow_down(struct sim_random *random)
 {
     struct sim_node *node = any_node(random);
     node->slow = draw(random, QUORUM_MILLISECOND, 100 * QUORUM_MILLISECOND);
-    TRACE_NODE(node, "is slow, by %.1f ms a packet", (double)node->slow / 1e6);
+    SIM_TRACE(sim_node_name(node), "is slow, by %.1f ms a packet", (double)node->slow / 1e6);
     sim_at(sim_world->now + draw(random, 10 * QUORUM_MILLISECOND, QUORUM_SECOND), recover, node, 0);
 }
 
@@ -229,7 +216,7 @@ static void forget_scripts(struct sim_random *random)
     /* All of them, or a random part. */
     bool all = sim_random_chance(random, 500);
     node->server.scripts &= all ? 0 : (uint32_t)sim_random_next(random);
-    TRACE_NODE(node, "forgets %s of its scripts", all ? "all" : "some");
+    SIM_TRACE(sim_node_name(node), "forgets %s of its scripts", all ? "all" : "some");
 }
 
 static void save(void *subject, uint64_t unused)
@@ -247,7 +234,7 @@ static void save(void *subject, uint64_t unused)
 static void flush(struct sim_random *random)
 {
     struct sim_node *node = any_node(random);
-    TRACE_NODE(node, "is flushed");
+    SIM_TRACE(sim_node_name(node), "is flushed");
     sim_keyspace_clear(&node->server.keys);
     sim_world->forgotten = true;
 }
@@ -263,7 +250,7 @@ static void be_promoted(void *subject, uint64_t incarnation)
     struct sim_node *node = subject;
     if (!node->server.replica || node->incarnation != incarnation)
         return;
-    TRACE_NODE(node, "is a master again, with %zu keys", node->server.keys.count);
+    SIM_TRACE(sim_node_name(node), "is a master again, with %zu keys", node->server.keys.count);
     node->server.replica = false;
     name_history(node);
 }
@@ -275,7 +262,7 @@ static void fail_over(struct sim_random *random)
     quorum_duration time = QUORUM_LOOK_LASTS + draw(random, QUORUM_MILLISECOND, QUORUM_SECOND);
     if (!node->up || node->server.replica)
         return;
-    TRACE_NODE(node, "becomes a replica of an old copy for %.0f ms", (double)time / 1e6);
+    SIM_TRACE(sim_node_name(node), "becomes a replica of an old copy for %.0f ms", (double)time / 1e6);
     sim_keyspace_copy(&node->server.keys, &node->snapshot, true);
     node->server.replica = true;
     sim_world->forgotten = true;
@@ -288,7 +275,7 @@ static void swap_databases(struct sim_random *random)
     struct sim_keyspace other = node->other;
     if (!node->up || node->server.replica)
         return;
-    TRACE_NODE(node, "its databases are exchanged");
+    SIM_TRACE(sim_node_name(node), "its databases are exchanged");
     node->other = node->server.keys;
     node->server.keys = other;
     for (size_t i = 0; i < other.count; i++)
@@ -302,21 +289,18 @@ static void evict(struct sim_random *random)
 {
     struct sim_node *node = any_node(random);
     unsigned evicted = sim_keyspace_evict(&node->server.keys, sim_random_next(random));
-    TRACE_NODE(node, "evicts %u keys", evicted);
+    SIM_TRACE(sim_node_name(node), "evicts %u keys", evicted);
     node->server.evicted += evicted;
     sim_world->forgotten = sim_world->forgotten || evicted;
 }
 
 /* -------------------------------------------------------------------------------------------------- foreign clients */
 
-static struct sim_text text_of(const char *text)
+static void execute(struct sim_node *node, size_t count, const struct sim_text *words)
 {
-    return (struct sim_text){text, strlen(text)};
-}
-
-static int64_t microseconds(const struct sim_node *node)
-{
-    return (int64_t)(sim_clock_read(&node->clock, sim_world->now) / QUORUM_MICROSECOND);
+    struct sim_bytes reply = {0};
+    sim_keyspace_execute(&node->server.keys, count, words, sim_node_clock(node), &reply);
+    sim_bytes_free(&reply);
 }
 
 /* The published pattern's compare-and-delete, on every node that is up. */
@@ -327,13 +311,10 @@ static void release_as_foreigner(void *subject, uint64_t number)
     snprintf(token, sizeof token, "foreign %llu", (unsigned long long)number);
     for (unsigned i = 0; i < sim_world->config.nodes; i++) {
         struct sim_node *node = &sim_world->nodes[i];
-        struct sim_key *key = sim_keyspace_find(&node->server.keys, text_of(name), microseconds(node) / 1000);
+        struct sim_key *key = sim_keyspace_find(&node->server.keys, sim_text_of(name), sim_node_clock(node) / 1000);
         if (!node->up || !key || key->value_size != strlen(token) || memcmp(key->value, token, key->value_size) != 0)
             continue;
-        struct sim_bytes reply = {0};
-        const struct sim_text words[] = {text_of("DEL"), text_of(name)};
-        sim_keyspace_execute(&node->server.keys, 2, words, microseconds(node), &reply);
-        sim_bytes_free(&reply);
+        execute(node, 2, (const struct sim_text[]){sim_text_of("DEL"), sim_text_of(name)});
     }
 }
 
@@ -348,16 +329,12 @@ static void hold_as_foreigner(struct sim_random *random)
     snprintf(token, sizeof token, "foreign %llu", (unsigned long long)number);
     snprintf(ttl, sizeof ttl, "%llu", (unsigned long long)sim_random_log(random, 50, 3000));
     SIM_TRACE("foreigner", "takes '%s' for %s ms", sim_resource_name(*name), ttl);
-    for (unsigned i = 0; i < sim_world->config.nodes; i++) {
-        struct sim_node *node = &sim_world->nodes[i];
-        struct sim_bytes reply = {0};
-        const struct sim_text words[] = {text_of("SET"), text_of(sim_resource_name(*name)),
-                                         text_of(token), text_of("NX"),
-                                         text_of("PX"),  text_of(ttl)};
-        if (node->up && !node->server.replica)
-            sim_keyspace_execute(&node->server.keys, 6, words, microseconds(node), &reply);
-        sim_bytes_free(&reply);
-    }
+    const struct sim_text words[] = {sim_text_of("SET"), sim_text_of(sim_resource_name(*name)),
+                                     sim_text_of(token), sim_text_of("NX"),
+                                     sim_text_of("PX"),  sim_text_of(ttl)};
+    for (unsigned i = 0; i < sim_world->config.nodes; i++)
+        if (sim_world->nodes[i].up && !sim_world->nodes[i].server.replica)
+            execute(&sim_world->nodes[i], 6, words);
     sim_at(sim_world->now + draw(random, QUORUM_MILLISECOND, 2 * QUORUM_SECOND), release_as_foreigner, name, number);
 }
 
@@ -369,7 +346,7 @@ static void pause_process(struct sim_random *random)
     quorum_duration time = draw(random, QUORUM_MILLISECOND, max_ttl() + QUORUM_SECOND);
     if (!process->alive || process->paused_until > sim_world->now)
         return;
-    TRACE_PROCESS(process, "stands still for %.0f ms", (double)time / 1e6);
+    SIM_TRACE(sim_client_name(process), "stands still for %.0f ms", (double)time / 1e6);
     process->paused_until = sim_world->now + time;
 }
 
@@ -378,7 +355,7 @@ static void be_reborn(void *subject, uint64_t life)
     struct sim_process *process = subject;
     if (process->alive || process->life != life)
         return;
-    TRACE_PROCESS(process, "starts again");
+    SIM_TRACE(sim_client_name(process), "starts again");
     sim_process_start(process);
 }
 
@@ -393,7 +370,7 @@ static void crash(struct sim_random *random)
     struct sim_process *process = any_process(random);
     if (!process->alive)
         return;
-    TRACE_PROCESS(process, "dies");
+    SIM_TRACE(sim_client_name(process), "dies");
     if (!process->closing)
         sim_check_count(process);
     sim_check_excuse(process);
@@ -439,7 +416,7 @@ static void jump(struct sim_random *random)
     struct sim_node *node = any_node(random);
     int64_t by = (int64_t)draw(random, 10 * QUORUM_MILLISECOND, 2 * max_ttl());
     by = sim_random_chance(random, 700) ? by : -by;
-    TRACE_NODE(node, "its clock jumps by %.0f ms", (double)by / 1e6);
+    SIM_TRACE(sim_node_name(node), "its clock jumps by %.0f ms", (double)by / 1e6);
     sim_clock_jump(&node->clock, sim_world->now, by);
 }
 
@@ -449,7 +426,7 @@ static void start_clock(void *subject, uint64_t unused)
     (void)unused;
     if (process->clock.rate != SIM_STOPPED)
         return;
-    TRACE_PROCESS(process, "goes on, and its clock does");
+    SIM_TRACE(sim_client_name(process), "goes on, and its clock does");
     sim_clock_turn(&process->clock, sim_world->now, process->clock.rate_by_itself);
     sim_process_alarm_moved(process);
 }
@@ -460,7 +437,7 @@ static void stop_clock(struct sim_random *random)
     quorum_duration time = draw(random, 10 * QUORUM_MILLISECOND, 2 * max_ttl());
     if (process->clock.rate == SIM_STOPPED || !process->alive || process->busy_until > sim_world->now)
         return;
-    TRACE_PROCESS(process, "stands still for %.0f ms, and its clock does", (double)time / 1e6);
+    SIM_TRACE(sim_client_name(process), "stands still for %.0f ms, and its clock does", (double)time / 1e6);
     sim_clock_turn(&process->clock, sim_world->now, SIM_STOPPED);
     if (process->paused_until < sim_world->now + time)
         process->paused_until = sim_world->now + time;

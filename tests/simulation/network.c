@@ -168,9 +168,7 @@ static void trace_command(const struct sim_link *link, size_t count, const struc
     for (size_t i = 0; i < length; i++)
         said[i] = reply->bytes[answer + i] < ' ' ? ' ' : reply->bytes[answer + i];
     said[length] = '\0';
-    char who[24];
-    snprintf(who, sizeof who, "node %u", link->node->index + 1);
-    sim_trace(who, "client %u: %s-> %s", link->process->index + 1, text, said);
+    sim_trace(sim_node_name(link->node), "client %u: %s-> %s", link->process->index + 1, text, said);
 }
 
 static bool is_script(const struct sim_text *words)

@@ -37,11 +37,8 @@ void sim_process_preempt(struct sim_process *process)
 
 static void log_line(int level, const char *line, void *arg)
 {
-    const struct sim_process *process = arg;
-    char who[24];
     (void)level;
-    snprintf(who, sizeof who, "client %u", process->index + 1);
-    SIM_TRACE(who, "says: %s", line);
+    SIM_TRACE(sim_client_name(arg), "says: %s", line);
 }
 
 static void node_list(char *text, size_t size)

@@ -227,30 +227,18 @@ SYSTEM int getsockopt(int fd, int level, int option, void *value, socklen_t *siz
     return 0;
 }
 
-static int control(int fd, int command, long argument)
-{
-    if (!find(fd))
-        return (int)syscall(SYS_fcntl, fd, command, argument);
-    return command == F_GETFL ? O_RDWR | O_NONBLOCK : 0;
-}
-
 SYSTEM int fcntl(int fd, int command, ...)
 {
     va_list arguments;
     va_start(arguments, command);
     long argument = va_arg(arguments, long);
     va_end(arguments);
-    return control(fd, command, argument);
+    if (!find(fd))
+        return (int)syscall(SYS_fcntl, fd, command, argument);
+    return command == F_GETFL ? O_RDWR | O_NONBLOCK : 0;
 }
 
-SYSTEM int fcntl64(int fd, int command, ...)
-{
-    va_list arguments;
-    va_start(arguments, command);
-    long argument = va_arg(arguments, long);
-    va_end(arguments);
-    return control(fd, command, argument);
-}
+SYSTEM int fcntl64(int fd, int command, ...) __attribute__((alias("fcntl")));
 
 SYSTEM int poll(struct pollfd *fds, nfds_t count, int timeout)
 {
@@ -399,33 +387,23 @@ SYSTEM void ev_io_stop(struct ev_loop *loop, ev_io *watcher)
         forget(watcher);
 }
 
-SYSTEM void ev_prepare_start(struct ev_loop *loop, ev_prepare *watcher)
-{
-    (void)loop;
-    caller()->watch->prepare = watcher;
-    watcher->active = 1;
-}
+/* Each process has at most one of these. */
+#define ONE_WATCHER(kind)                                                                                              \
+    SYSTEM void ev_##kind##_start(struct ev_loop *loop, ev_##kind *watcher)                                            \
+    {                                                                                                                  \
+        (void)loop;                                                                                                    \
+        caller()->watch->kind = watcher;                                                                               \
+        watcher->active = 1;                                                                                           \
+    }                                                                                                                  \
+    SYSTEM void ev_##kind##_stop(struct ev_loop *loop, ev_##kind *watcher)                                             \
+    {                                                                                                                  \
+        (void)loop;                                                                                                    \
+        caller()->watch->kind = NULL;                                                                                  \
+        watcher->active = 0;                                                                                           \
+    }
 
-SYSTEM void ev_prepare_stop(struct ev_loop *loop, ev_prepare *watcher)
-{
-    (void)loop;
-    caller()->watch->prepare = NULL;
-    watcher->active = 0;
-}
-
-SYSTEM void ev_idle_start(struct ev_loop *loop, ev_idle *watcher)
-{
-    (void)loop;
-    caller()->watch->idle = watcher;
-    watcher->active = 1;
-}
-
-SYSTEM void ev_idle_stop(struct ev_loop *loop, ev_idle *watcher)
-{
-    (void)loop;
-    caller()->watch->idle = NULL;
-    watcher->active = 0;
-}
+ONE_WATCHER(prepare)
+ONE_WATCHER(idle)
 
 static int readiness(const struct descriptor *descriptor)
 {

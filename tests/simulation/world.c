@@ -367,6 +367,23 @@ struct sim_violation sim_run(uint64_t seed, const struct sim_config *config, boo
     return violation;
 }
 
+static const char *name_of(const char *kind, unsigned index)
+{
+    static char name[24];
+    snprintf(name, sizeof name, "%s %u", kind, index + 1);
+    return name;
+}
+
+const char *sim_client_name(const struct sim_process *process)
+{
+    return name_of("client", process->index);
+}
+
+const char *sim_node_name(const struct sim_node *node)
+{
+    return name_of("node", node->index);
+}
+
 void sim_trace(const char *who, const char *format, ...)
 {
     va_list arguments;

@@ -292,39 +292,40 @@ struct sim_author {
 
 /* Counts over many worlds. */
 struct sim_totals {
-    uint64_t worlds;
-    uint64_t operations;
-    uint64_t steps;
-    uint64_t virtual_ns;
-    uint64_t acquired;
-    uint64_t commands;
-    uint64_t faults[SIM_FAULTS];
-    uint64_t beyond; /* faults beyond the assumptions */
-    uint64_t lost[5];
-    uint64_t renewed;
-    uint64_t healed;
-    uint64_t quarantines;
-    uint64_t late_grants;
-    uint64_t undos_dropped;
-    uint64_t hand_offs;
-    uint64_t fenced;
-    uint64_t together;   /* readers that acquired the lock while other readers held it */
-    uint64_t several;    /* locks on several resources */
-    uint64_t permits;    /* of the semaphore */
-    uint64_t disordered; /* tokens out of order after nodes lost keys, with unequal wall clocks: not guaranteed */
-    uint64_t checks[SIM_INVARIANTS];
-    uint64_t violations[SIM_INVARIANTS];
+    unsigned long long worlds;
+    unsigned long long operations;
+    unsigned long long steps;
+    unsigned long long virtual_ns;
+    unsigned long long acquired;
+    unsigned long long commands;
+    unsigned long long faults[SIM_FAULTS];
+    unsigned long long beyond; /* faults beyond the assumptions */
+    unsigned long long lost[5];
+    unsigned long long renewed;
+    unsigned long long healed;
+    unsigned long long quarantines;
+    unsigned long long late_grants;
+    unsigned long long undos_dropped;
+    unsigned long long hand_offs;
+    unsigned long long fenced;
+    unsigned long long together; /* readers that acquired the lock while other readers held it */
+    unsigned long long several;  /* locks on several resources */
+    unsigned long long permits;  /* of the semaphore */
+    unsigned long long
+        disordered; /* tokens out of order after nodes lost keys, with unequal wall clocks: not guaranteed */
+    unsigned long long checks[SIM_INVARIANTS];
+    unsigned long long violations[SIM_INVARIANTS];
 };
 
 struct sim_violation {
     enum sim_invariant invariant;
     quorum_time at;
-    uint64_t operations; /* operations started before this one */
+    unsigned long long operations; /* operations started before this one */
     char text[400];
 };
 
 struct sim_world {
-    uint64_t seed;
+    unsigned long long seed;
     struct sim_config config;
     quorum_time now;
     struct sim_events events;
@@ -361,6 +362,10 @@ struct sim_violation sim_run(uint64_t seed, const struct sim_config *config, boo
 
 /* Records the first violation of a world, which ends the world. */
 void sim_violate(enum sim_invariant invariant, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* "client 1", "node 1": valid until the next call. */
+const char *sim_client_name(const struct sim_process *process);
+const char *sim_node_name(const struct sim_node *node);
 
 /* Prints one line about an event if the world is traced. */
 void sim_trace(const char *who, const char *format, ...) __attribute__((format(printf, 2, 3)));

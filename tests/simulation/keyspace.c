@@ -5,51 +5,14 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "support/fixture.h"
+
 /* ------------------------------------------------------------------------------------------------------------ bytes */
-
-static void *resize(void *memory, size_t size)
-{
-    void *resized = realloc(memory, size ? size : 1);
-    if (!resized)
-        abort();
-    return resized;
-}
-
-static void reserve(struct sim_bytes *bytes, size_t more)
-{
-    if (bytes->size + more <= bytes->capacity)
-        return;
-    bytes->capacity = 2 * bytes->capacity > bytes->size + more + 64 ? 2 * bytes->capacity : bytes->size + more + 64;
-    bytes->bytes = resize(bytes->bytes, bytes->capacity);
-}
-
-void sim_bytes_add(struct sim_bytes *bytes, const void *more, size_t size)
-{
-    if (!size)
-        return;
-    reserve(bytes, size);
-    memcpy(bytes->bytes + bytes->size, more, size);
-    bytes->size += size;
-}
-
-void sim_bytes_print(struct sim_bytes *bytes, const char *format, ...)
-{
-    va_list arguments, again;
-    va_start(arguments, format);
-    va_copy(again, arguments);
-    int length = vsnprintf(NULL, 0, format, arguments);
-    va_end(arguments);
-    reserve(bytes, (size_t)length + 1);
-    vsnprintf(bytes->bytes + bytes->size, (size_t)length + 1, format, again);
-    va_end(again);
-    bytes->size += (size_t)length;
-}
 
 size_t sim_integer_write(char *to, long long number)
 {
@@ -74,48 +37,42 @@ size_t sim_number_write(char *to, size_t size, double number)
     return (size_t)snprintf(to, size, "%.17g", number);
 }
 
-void sim_bytes_add_number(struct sim_bytes *bytes, char mark, long long number)
+void sim_reply_number(struct bytes *bytes, char mark, long long number)
 {
     char text[SIM_INTEGER_SIZE + 3];
     text[0] = mark;
     size_t size = 1 + sim_integer_write(text + 1, number);
     text[size++] = '\r';
     text[size++] = '\n';
-    sim_bytes_add(bytes, text, size);
-}
-
-void sim_bytes_free(struct sim_bytes *bytes)
-{
-    free(bytes->bytes);
-    *bytes = (struct sim_bytes){NULL, 0, 0};
+    bytes_append(bytes, text, size);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- replies */
 
-static void say_integer(struct sim_bytes *reply, long long number)
+static void say_integer(struct bytes *reply, long long number)
 {
-    sim_bytes_add_number(reply, ':', number);
+    sim_reply_number(reply, ':', number);
 }
 
-static void say_text(struct sim_bytes *reply, const char *bytes, size_t size)
+static void say_text(struct bytes *reply, const char *bytes, size_t size)
 {
-    sim_bytes_add_number(reply, '$', (long long)size);
-    sim_bytes_add(reply, bytes, size);
-    sim_bytes_add(reply, "\r\n", 2);
+    sim_reply_number(reply, '$', (long long)size);
+    bytes_append(reply, bytes, size);
+    bytes_append(reply, "\r\n", 2);
 }
 
-static void say_array(struct sim_bytes *reply, size_t count)
+static void say_array(struct bytes *reply, size_t count)
 {
-    sim_bytes_add_number(reply, '*', (long long)count);
+    sim_reply_number(reply, '*', (long long)count);
 }
 
-static void say(struct sim_bytes *reply, const char *line)
+static void say(struct bytes *reply, const char *line)
 {
-    sim_bytes_add(reply, line, strlen(line));
-    sim_bytes_add(reply, "\r\n", 2);
+    bytes_append(reply, line, strlen(line));
+    bytes_append(reply, "\r\n", 2);
 }
 
-static void say_nil(struct sim_bytes *reply)
+static void say_nil(struct bytes *reply)
 {
     say(reply, "$-1");
 }
@@ -124,7 +81,7 @@ static void say_nil(struct sim_bytes *reply)
 
 static char *duplicate(const char *bytes, size_t size)
 {
-    char *copy = resize(NULL, size + 1);
+    char *copy = fixture_reallocate(NULL, size + 1);
     if (size)
         memcpy(copy, bytes, size);
     copy[size] = '\0';
@@ -174,7 +131,7 @@ static struct sim_key *append(struct sim_keyspace *space)
 {
     if (space->count == space->capacity) {
         space->capacity = space->capacity ? 2 * space->capacity : 16;
-        space->keys = resize(space->keys, space->capacity * sizeof *space->keys);
+        space->keys = fixture_reallocate(space->keys, space->capacity * sizeof *space->keys);
     }
     struct sim_key *key = &space->keys[space->count++];
     memset(key, 0, sizeof *key);
@@ -192,7 +149,7 @@ void sim_keyspace_copy(struct sim_keyspace *to, const struct sim_keyspace *from,
         copy->revived = key->revived || revived;
         copy->name = duplicate(key->name, key->name_size);
         copy->value = key->value ? duplicate(key->value, key->value_size) : NULL;
-        copy->members = key->members_count ? resize(NULL, key->members_count * sizeof *key->members) : NULL;
+        copy->members = key->members_count ? fixture_reallocate(NULL, key->members_count * sizeof *key->members) : NULL;
         for (size_t m = 0; m < key->members_count; m++) {
             copy->members[m] = key->members[m];
             copy->members[m].name = duplicate(key->members[m].name, key->members[m].name_size);
@@ -240,7 +197,7 @@ struct call {
     const struct sim_text *words;
     int64_t now; /* ms */
     int64_t microseconds;
-    struct sim_bytes *reply;
+    struct bytes *reply;
     struct sim_key *key;    /* NULL: it does not exist, or the command is not about one key */
     long long from, to;     /* numbers after the key */
     struct bound low, high; /* scores after the key */
@@ -307,7 +264,7 @@ static void set_value(struct sim_key *key, const char *bytes, size_t size)
     key->value_size = size;
 }
 
-static void say_string(struct sim_bytes *reply, const struct sim_key *key)
+static void say_string(struct bytes *reply, const struct sim_key *key)
 {
     if (key && key->type == SIM_STRING)
         say_text(reply, key->value, key->value_size);
@@ -522,7 +479,7 @@ static struct sim_member *member(const struct sim_key *key, struct sim_text name
 
 static void insert(struct sim_key *key, size_t at, const struct sim_member *new)
 {
-    key->members = resize(key->members, (key->members_count + 1) * sizeof *key->members);
+    key->members = fixture_reallocate(key->members, (key->members_count + 1) * sizeof *key->members);
     memmove(&key->members[at + 1], &key->members[at], (key->members_count - at) * sizeof *key->members);
     key->members[at] = *new;
     key->members_count++;
@@ -564,7 +521,7 @@ static void count_members(struct call *call)
     say_integer(call->reply, call->key ? (long long)call->key->members_count : 0);
 }
 
-static void say_field(struct sim_bytes *reply, const struct sim_member *field)
+static void say_field(struct bytes *reply, const struct sim_member *field)
 {
     if (field)
         say_text(reply, field->value, field->value_size);
@@ -694,7 +651,7 @@ static void zadd(struct call *call)
     say_integer(call->reply, added);
 }
 
-static void say_score(struct sim_bytes *reply, double score)
+static void say_score(struct bytes *reply, double score)
 {
     char text[64];
     size_t size = sim_number_write(text, sizeof text, score);
@@ -892,7 +849,7 @@ static void lower_case(char *to, size_t size, struct sim_text word)
 }
 
 bool sim_keyspace_execute(struct sim_keyspace *space, size_t count, const struct sim_text *words, int64_t microseconds,
-                          struct sim_bytes *reply)
+                          struct bytes *reply)
 {
     struct call call = {.space = space,
                         .count = count,
@@ -909,7 +866,7 @@ bool sim_keyspace_execute(struct sim_keyspace *space, size_t count, const struct
             return true;
         }
         lower_case(name, sizeof name, words[0]);
-        sim_bytes_print(reply, "-ERR wrong number of arguments for '%s' command\r\n", name);
+        bytes_print(reply, "-ERR wrong number of arguments for '%s' command\r\n", name);
         return true;
     }
     return false;

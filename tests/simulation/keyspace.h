@@ -9,6 +9,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "support/bytes.h"
+
 /* Bytes of a command, without a final NUL. */
 struct sim_text {
     const char *bytes;
@@ -20,17 +22,7 @@ static inline struct sim_text sim_text_of(const char *text)
     return (struct sim_text){text, strlen(text)};
 }
 
-/* A growing byte array. */
-struct sim_bytes {
-    char *bytes;
-    size_t size;
-    size_t capacity;
-};
-
-void sim_bytes_add(struct sim_bytes *bytes, const void *more, size_t size);
-void sim_bytes_print(struct sim_bytes *bytes, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void sim_bytes_add_number(struct sim_bytes *bytes, char mark, long long number); /* ":12\r\n" */
-void sim_bytes_free(struct sim_bytes *bytes);
+void sim_reply_number(struct bytes *bytes, char mark, long long number); /* ":12\r\n" */
 
 enum sim_type { SIM_STRING, SIM_HASH, SIM_SORTED };
 
@@ -77,7 +69,7 @@ struct sim_key *sim_keyspace_find(struct sim_keyspace *space, struct sim_text na
  * space. microseconds: the node's clock.
  */
 bool sim_keyspace_execute(struct sim_keyspace *space, size_t count, const struct sim_text *words, int64_t microseconds,
-                          struct sim_bytes *reply);
+                          struct bytes *reply);
 
 /* Reads a number as Redis does: without spaces, a plus sign or leading zeros. */
 bool sim_text_integer(struct sim_text text, long long *number);

@@ -7,6 +7,7 @@
 #include "simulation/server.h"
 #include "src/node/reply.h"
 #include "src/node/script.h"
+#include "support/bytes.h"
 #include "support/cluster.h"
 #include "support/fixture.h"
 #include "support/raw_client.h"
@@ -27,7 +28,7 @@ static struct raw_client *real;
 static struct raw_client *listener; /* receives the messages that the real server publishes */
 static struct sim_server model;
 static struct sim_session session;
-static struct sim_bytes published[PUBLISHED]; /* the messages that the listener must receive, in RESP */
+static struct bytes published[PUBLISHED]; /* the messages that the listener must receive, in RESP */
 static size_t published_count;
 static int64_t now_us;
 static struct sim_random random_stream;
@@ -93,7 +94,7 @@ static const char *command_text(void)
 /* ------------------------------------------------------------------------------------------------------- both reply */
 
 /* File scope, because a failing test does not return to the code that would free them. */
-static struct sim_bytes answer, a, b;
+static struct bytes answer, a, b;
 
 /* The end of one line of a reply, after its CRLF. */
 static const char *line_end(const char *line, const char *end)
@@ -106,7 +107,7 @@ static const char *line_end(const char *line, const char *end)
 
 /* Reduces an error to its first word, or to that of the error inside a script's error: before Redis 7 the server
  * puts its own word first. */
-static void add_error(struct sim_bytes *out, const char *line, size_t size)
+static void add_error(struct bytes *out, const char *line, size_t size)
 {
     char copy[512], text[256];
     ck_assert_uint_lt(size, sizeof copy);
@@ -114,35 +115,35 @@ static void add_error(struct sim_bytes *out, const char *line, size_t size)
     redisReply error = {.type = REDIS_REPLY_ERROR, .str = copy + 1, .len = size - 3};
     rl_reply_text(&error, text, sizeof text);
     size_t word = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
-    sim_bytes_print(out, "-%.*s\r\n", word > 1 ? (int)word : 3, word > 1 ? text : "ERR");
+    bytes_print(out, "-%.*s\r\n", word > 1 ? (int)word : 3, word > 1 ? text : "ERR");
 }
 
 /* Reduces an error to its kind, and copies the rest of the reply unchanged. */
-static void make_canonical(struct sim_bytes *out, const char *reply, size_t size)
+static void make_canonical(struct bytes *out, const char *reply, size_t size)
 {
     const char *at = reply, *end = reply + size;
-    out->size = 0;
+    out->length = 0;
     while (at < end) {
         const char *next = line_end(at, end);
         if (*at == '-')
             add_error(out, at, (size_t)(next - at));
         else
-            sim_bytes_add(out, at, (size_t)(next - at));
+            bytes_append(out, at, (size_t)(next - at));
         long long bulk = *at == '$' ? strtoll(at + 1, NULL, 10) : -1;
         if (bulk >= 0) {
-            sim_bytes_add(out, next, (size_t)bulk + 2);
+            bytes_append(out, next, (size_t)bulk + 2);
             next += bulk + 2;
         }
         at = next;
     }
-    sim_bytes_add(out, "", 1);
+    bytes_append(out, "", 1);
 }
 
 static void require_same(const char *what, const char *expected, size_t expected_size, const char *got, size_t got_size)
 {
     make_canonical(&a, expected, expected_size);
     make_canonical(&b, got, got_size);
-    ck_assert_msg(a.size == b.size && memcmp(a.bytes, b.bytes, a.size) == 0,
+    ck_assert_msg(a.length == b.length && memcmp(a.data, b.data, a.length) == 0,
                   "seed %u, step %d, %s%s\nredis-server says\n%s\nand the model\n%s", seed, step, command_text(), what,
                   expected, got);
 }
@@ -151,13 +152,13 @@ static long long publish(struct sim_server *server, struct sim_text channel, str
 {
     (void)server;
     ck_assert_uint_lt(published_count, PUBLISHED);
-    struct sim_bytes *message = &published[published_count++];
-    message->size = 0;
-    sim_bytes_print(message, "*4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$%zu\r\n", channel.size);
-    sim_bytes_add(message, channel.bytes, channel.size);
-    sim_bytes_print(message, "\r\n$%zu\r\n", text.size);
-    sim_bytes_add(message, text.bytes, text.size);
-    sim_bytes_add(message, "\r\n", 2);
+    struct bytes *message = &published[published_count++];
+    message->length = 0;
+    bytes_print(message, "*4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$%zu\r\n", channel.size);
+    bytes_append(message, channel.bytes, channel.size);
+    bytes_print(message, "\r\n$%zu\r\n", text.size);
+    bytes_append(message, text.bytes, text.size);
+    bytes_append(message, "\r\n", 2);
     return 1;
 }
 
@@ -175,8 +176,8 @@ static void require_same_publications(void)
     for (size_t i = 0; i < published_count; i++) {
         size_t size;
         const char *message = raw_client_reply_bytes(listener, &size);
-        sim_bytes_add(&published[i], "", 1);
-        require_same(": what is published", message, size, published[i].bytes, published[i].size - 1);
+        bytes_append(&published[i], "", 1);
+        require_same(": what is published", message, size, published[i].data, published[i].length - 1);
     }
     published_count = 0;
     ck_assert_uint_eq(raw_client_unread(listener), 0);
@@ -194,12 +195,12 @@ static bool execute(void)
     ck_assert(raw_client_send(real, command.data, command.length));
     bytes_free(&command);
 
-    answer.size = 0;
+    answer.length = 0;
     sim_server_execute(&model, &session, count, words, now_us, &answer);
-    size_t answer_size = answer.size;
-    sim_bytes_add(&answer, "", 1);
+    size_t answer_size = answer.length;
+    bytes_append(&answer, "", 1);
     const char *expected = raw_client_reply_bytes(real, &size);
-    require_same("", expected, size, answer.bytes, answer_size);
+    require_same("", expected, size, answer.data, answer_size);
     bool succeeded = expected[0] != '-';
     require_same_publications();
     return succeeded;
@@ -221,29 +222,12 @@ static const char *const no_connections[] = {"0", "-1", "soon", "", "1000000"};
 static const char *const integers[] = {"0", "1", "2", "-1", "-2", "5", "100", "1000000"};
 static const char *const scores[] = {"1",  "2",   "3",   "1.5", "-2.25", "1700000000000", "1700000000000001",
                                      "+4", "1e3", "inf", "-inf"};
-#define LONGEST_FIELD "as long as a hash's fields may be if they are to stay in order"
-static const char *const odd_values[] = {"",
-                                         "soon",
-                                         " 12",
-                                         "12 ",
-                                         "+3",
-                                         "007",
-                                         "-0",
-                                         "-",
-                                         "0x10",
-                                         "1.5",
-                                         "1e3",
-                                         "nan",
-                                         "inf",
-                                         "(1",
-                                         "(",
-                                         "-5",
-                                         "9223372036854775807",
-                                         "9223372036854775808",
-                                         "-9223372036854775809",
-                                         "99999999999999999999",
-                                         "1e400",
-                                         LONGEST_FIELD};
+/* Redis 8 accepts neither blanks before a float nor a hexadecimal float. Redis 8 and Valkey print floats beyond 2^53
+ * with all digits. The model follows Redis 7.0 where all of them agree. */
+#define ODD_FLOATS "|soon|12_|+3|007|-0|-|1.5|1e3|nan|inf|(1|(|-5|1e400"
+#define ODD_VALUES                                                                                                     \
+    ODD_FLOATS "|_12|0x10|9223372036854775807|9223372036854775808|-9223372036854775809|99999999999999999999"           \
+               "|as_long_as_a_hash's_fields_may_be_if_they_are_to_stay_in_order"
 
 static void add_key(void)
 {
@@ -251,6 +235,34 @@ static void add_key(void)
         add(marker);
     else
         add_print("%s%s", ONE_OF(locks), draw(3) ? "" : ONE_OF(suffixes));
+}
+
+/* One of the alternatives of "A|B|C", each of which may be empty. */
+static struct sim_text choose_alternative(struct sim_text word)
+{
+    size_t alternatives = 1;
+    for (size_t i = 0; i < word.size; i++)
+        alternatives += word.bytes[i] == '|';
+    for (size_t skipped = draw(alternatives); skipped > 0; skipped--) {
+        size_t size = (size_t)((const char *)memchr(word.bytes, '|', word.size) - word.bytes) + 1;
+        word.bytes += size;
+        word.size -= size;
+    }
+    const char *end = memchr(word.bytes, '|', word.size);
+    word.size = end ? (size_t)(end - word.bytes) : word.size;
+    return word;
+}
+
+static void add_with_spaces(struct sim_text word)
+{
+    add_bytes(word.bytes, word.size);
+    for (char *at = texts[count - 1]; (at = memchr(at, '_', word.size - (size_t)(at - texts[count - 1])));)
+        *at = ' ';
+}
+
+static void add_alternative(const char *alternatives)
+{
+    add_with_spaces(choose_alternative(sim_text_of(alternatives)));
 }
 
 static void add_value(void)
@@ -262,23 +274,25 @@ static void add_value(void)
     else if (kind < 9)
         add(ONE_OF(integers));
     else if (kind < 11)
-        add(ONE_OF(odd_values));
+        add_alternative(ODD_VALUES);
     else
         add_bytes(binary, sizeof binary - 1);
 }
 
 static void add_number_or_not(const char *number)
 {
-    add(once_in(12) ? ONE_OF(odd_values) : number);
+    if (once_in(12))
+        add_alternative(ODD_VALUES);
+    else
+        add(number);
 }
 
-/* Redis 8 accepts neither blanks before a float nor a hexadecimal float. Redis 8 and Valkey print floats beyond 2^53
- * with all digits. The model follows Redis 7.0 where all of them agree. */
 static void add_float_or_not(const char *number)
 {
-    const char *odd = ONE_OF(odd_values);
-    bool differs = odd[0] == ' ' || strncmp(odd, "0x", 2) == 0 || strlen(odd) > 16;
-    add(once_in(12) && !differs ? odd : number);
+    if (once_in(12))
+        add_alternative(ODD_FLOATS);
+    else
+        add(number);
 }
 
 /* A member of a hash or of a sorted set. */
@@ -375,29 +389,6 @@ static void add_class(char letter)
         ck_assert_int_eq(letter, 'C'); /* when the guard began */
         add_print("%lld", (long long)(now_us - 3000000 + (int64_t)draw(6) * 1000000));
     }
-}
-
-/* One of the alternatives of "A|B|C", each of which may be empty. */
-static struct sim_text choose_alternative(struct sim_text word)
-{
-    size_t alternatives = 1;
-    for (size_t i = 0; i < word.size; i++)
-        alternatives += word.bytes[i] == '|';
-    for (size_t skipped = draw(alternatives); skipped > 0; skipped--) {
-        size_t size = (size_t)((const char *)memchr(word.bytes, '|', word.size) - word.bytes) + 1;
-        word.bytes += size;
-        word.size -= size;
-    }
-    const char *end = memchr(word.bytes, '|', word.size);
-    word.size = end ? (size_t)(end - word.bytes) : word.size;
-    return word;
-}
-
-static void add_with_spaces(struct sim_text word)
-{
-    add_bytes(word.bytes, word.size);
-    for (char *at = texts[count - 1]; (at = memchr(at, '_', word.size - (size_t)(at - texts[count - 1])));)
-        *at = ' ';
 }
 
 /* Adds the words of a pattern. A letter stands for a random word of its kind, see add_class(). An underscore in a word
@@ -672,11 +663,11 @@ static void teardown(void)
 {
     sim_keyspace_clear(&model.keys);
     sim_scripts_close();
-    sim_bytes_free(&answer);
-    sim_bytes_free(&a);
-    sim_bytes_free(&b);
+    bytes_free(&answer);
+    bytes_free(&a);
+    bytes_free(&b);
     for (size_t i = 0; i < PUBLISHED; i++)
-        sim_bytes_free(&published[i]);
+        bytes_free(&published[i]);
     for (size_t i = 0; i < WORDS; i++) {
         free(texts[i]);
         texts[i] = NULL;
@@ -732,7 +723,7 @@ static const char *run(const char *first, ...)
         add(word);
     va_end(arguments);
     execute();
-    return answer.bytes;
+    return answer.data;
 }
 
 /* The client holds the lock without a key on this node, where its waiter stays for another acquire. */
@@ -761,12 +752,12 @@ START_TEST(the_model_describes_itself_as_redis_does)
         count = 0;
         add("INFO");
         add(sections[i]);
-        answer.size = 0;
+        answer.length = 0;
         sim_server_execute(&model, &session, count, words, now_us, &answer);
-        sim_bytes_add(&answer, "", 1);
+        bytes_append(&answer, "", 1);
         raw_client_say(real, "INFO", sections[i], NULL);
         const char *expected = raw_client_reply(real);
-        for (char *line = strtok(strchr(answer.bytes, '\n') + 1, "\r\n"); line; line = strtok(NULL, "\r\n"))
+        for (char *line = strtok(strchr(answer.data, '\n') + 1, "\r\n"); line; line = strtok(NULL, "\r\n"))
             ck_assert_msg(strncmp(line, "redis_version:", 14) == 0 || strstr(expected, line), "%s: '%s' is not in\n%s",
                           sections[i], line, expected);
     }

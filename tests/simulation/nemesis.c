@@ -298,9 +298,9 @@ static void evict(struct sim_random *random)
 
 static void execute(struct sim_node *node, size_t count, const struct sim_text *words)
 {
-    struct sim_bytes reply = {0};
+    struct bytes reply = {0};
     sim_keyspace_execute(&node->server.keys, count, words, sim_node_clock(node), &reply);
-    sim_bytes_free(&reply);
+    bytes_free(&reply);
 }
 
 /* The published pattern's compare-and-delete, on every node that is up. */

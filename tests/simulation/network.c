@@ -38,8 +38,8 @@ void sim_link_release(struct sim_link *link)
     *(link->previous ? &link->previous->next : &sim_world->links) = link->next;
     if (link->next)
         link->next->previous = link->previous;
-    sim_bytes_free(&link->inbox);
-    sim_bytes_free(&link->unexecuted);
+    bytes_free(&link->inbox);
+    bytes_free(&link->unexecuted);
     free(link);
 }
 
@@ -112,7 +112,7 @@ static void data_arrives(const struct packet *packet, uint64_t incarnation)
     struct sim_link *link = packet->link;
     (void)incarnation;
     if (link->client_open && !link->ended && !link->error && !link->severed) {
-        sim_bytes_add(&link->inbox, packet->bytes, packet->size);
+        bytes_append(&link->inbox, packet->bytes, packet->size);
         tell_client(link);
     }
 }
@@ -162,11 +162,11 @@ static void trace_command(const struct sim_link *link, size_t count, const struc
             word.size = 8; /* a token, or a script's hash */
         used += (size_t)snprintf(text + used, sizeof text - used, "%.*s ", (int)word.size, word.bytes);
     }
-    const struct sim_bytes *reply = &link->node->reply;
+    const struct bytes *reply = &link->node->reply;
     char said[100];
-    size_t length = reply->size - answer < sizeof said - 1 ? reply->size - answer : sizeof said - 1;
+    size_t length = reply->length - answer < sizeof said - 1 ? reply->length - answer : sizeof said - 1;
     for (size_t i = 0; i < length; i++)
-        said[i] = reply->bytes[answer + i] < ' ' ? ' ' : reply->bytes[answer + i];
+        said[i] = reply->data[answer + i] < ' ' ? ' ' : reply->data[answer + i];
     said[length] = '\0';
     sim_trace(sim_node_name(link->node), "client %u: %s-> %s", link->process->index + 1, text, said);
 }
@@ -205,11 +205,11 @@ static void note_undo(const struct sim_link *link, size_t count, const struct si
 static void execute_one(struct sim_link *link, size_t count, struct sim_text *words)
 {
     struct sim_node *node = link->node;
-    size_t answer = node->reply.size;
+    size_t answer = node->reply.length;
     struct sim_text undone = note_tokens(link, count, words);
     sim_server_execute(&node->server, &link->session, count, words, sim_node_clock(node), &node->reply);
     sim_world->totals->commands++;
-    note_undo(link, count, words, node->reply.bytes[answer] != '-');
+    note_undo(link, count, words, node->reply.data[answer] != '-');
     if (undone.bytes)
         sim_check_executed(node, undone);
     if (!sim_world->tracing || sim_text_is(words[0], "INFO") || sim_text_is(words[0], "SCRIPT"))
@@ -226,27 +226,27 @@ void sim_node_execute(struct sim_link *link)
     size_t count, taken = 0;
     if (!node->up || node->hung || !link->server_open)
         return;
-    node->reply.size = 0;
+    node->reply.length = 0;
     while (link->server_open) {
-        size_t size = sim_server_parse(link->unexecuted.bytes + taken, link->unexecuted.size - taken, words, &count);
+        size_t size = sim_server_parse(link->unexecuted.data + taken, link->unexecuted.length - taken, words, &count);
         if (size == 0)
             break;
         taken += size;
         execute_one(link, count, words);
     }
     if (taken) /* otherwise `bytes` may be NULL */
-        memmove(link->unexecuted.bytes, link->unexecuted.bytes + taken, link->unexecuted.size - taken);
-    link->unexecuted.size -= taken;
-    if (node->reply.size && link->client_open && !link->severed)
-        send_after(link, false, data_arrives, node->reply.bytes, node->reply.size);
-    node->reply.size = 0;
+        memmove(link->unexecuted.data, link->unexecuted.data + taken, link->unexecuted.length - taken);
+    link->unexecuted.length -= taken;
+    if (node->reply.length && link->client_open && !link->severed)
+        send_after(link, false, data_arrives, node->reply.data, node->reply.length);
+    node->reply.length = 0;
 }
 
 static void request_arrives(const struct packet *packet, uint64_t incarnation)
 {
     struct sim_link *link = packet->link;
     if (link->server_open && incarnation == link->node->incarnation) {
-        sim_bytes_add(&link->unexecuted, packet->bytes, packet->size);
+        bytes_append(&link->unexecuted, packet->bytes, packet->size);
         sim_node_execute(link);
     } else if (link->node->up) {
         send_reset(link);
@@ -258,7 +258,7 @@ static void server_closes(struct sim_link *link)
     if (!link->server_open)
         return;
     link->server_open = false;
-    link->unexecuted.size = 0;
+    link->unexecuted.length = 0;
     link->session.channel[0] = '\0';
     sim_link_release(link);
 }
@@ -374,20 +374,20 @@ void sim_node_resume(struct sim_node *node)
 
 static long long publish(struct sim_server *server, struct sim_text channel, struct sim_text text)
 {
-    struct sim_bytes message = {NULL, 0, 0};
+    struct bytes message = {NULL, 0, 0};
     long long told = 0;
     for (struct sim_link *link = sim_world->links; link; link = link->next) {
         if (&link->node->server != server || !link->server_open || strlen(link->session.channel) != channel.size ||
             memcmp(link->session.channel, channel.bytes, channel.size) != 0)
             continue;
-        message.size = 0;
-        sim_bytes_print(&message, "*3\r\n$7\r\nmessage\r\n$%zu\r\n%.*s\r\n$%zu\r\n%.*s\r\n", channel.size,
-                        (int)channel.size, channel.bytes, text.size, (int)text.size, text.bytes);
+        message.length = 0;
+        bytes_print(&message, "*3\r\n$7\r\nmessage\r\n$%zu\r\n%.*s\r\n$%zu\r\n%.*s\r\n", channel.size,
+                    (int)channel.size, channel.bytes, text.size, (int)text.size, text.bytes);
         if (!link->severed)
-            send_after(link, false, data_arrives, message.bytes, message.size);
+            send_after(link, false, data_arrives, message.data, message.length);
         told++;
     }
-    sim_bytes_free(&message);
+    bytes_free(&message);
     return told;
 }
 

@@ -149,7 +149,7 @@ static struct {
 } running;
 
 static void execute_key_command(struct sim_server *server, size_t count, const struct sim_text *words,
-                                int64_t microseconds, struct sim_bytes *reply);
+                                int64_t microseconds, struct bytes *reply);
 
 static const char *push_reply(const char *at);
 
@@ -223,7 +223,7 @@ static bool call_server(void)
 {
     static const char bad[] = "ERR Lua redis lib command arguments must be strings or integers";
     struct sim_text words[64];
-    static struct sim_bytes reply;
+    static struct bytes reply;
     size_t count = (size_t)lua_gettop(lua);
     if (count == 0 || count > sizeof words / sizeof *words)
         luaL_error(lua, "redis.call() with %d arguments", (int)count);
@@ -231,11 +231,11 @@ static bool call_server(void)
         push_line("err", bad, sizeof bad - 1);
         return false;
     }
-    reply.size = 0;
+    reply.length = 0;
     execute_key_command(running.server, count, words, running.microseconds, &reply);
-    sim_bytes_add(&reply, "", 1);
-    push_reply(reply.bytes);
-    return reply.bytes[0] != '-';
+    bytes_append(&reply, "", 1);
+    push_reply(reply.data);
+    return reply.data[0] != '-';
 }
 
 static int redis_call(lua_State *state)
@@ -310,7 +310,7 @@ static void set_words(const char *name, size_t count, const struct sim_text *wor
 }
 
 /* Converts the script's return value, at the top of the stack, to RESP. */
-static void write_value(struct sim_bytes *reply)
+static void write_value(struct bytes *reply)
 {
     size_t size;
     const char *text;
@@ -318,27 +318,27 @@ static void write_value(struct sim_bytes *reply)
     switch (lua_type(lua, -1)) {
     case LUA_TSTRING:
         text = lua_tolstring(lua, -1, &size);
-        sim_bytes_add_number(reply, '$', (long long)size);
-        sim_bytes_add(reply, text, size);
-        sim_bytes_add(reply, "\r\n", 2);
+        sim_reply_number(reply, '$', (long long)size);
+        bytes_append(reply, text, size);
+        bytes_append(reply, "\r\n", 2);
         return;
     case LUA_TNUMBER:
         number = lua_tonumber(lua, -1);
-        sim_bytes_add_number(reply, ':', (long long)number);
+        sim_reply_number(reply, ':', (long long)number);
         return;
     case LUA_TBOOLEAN:
-        sim_bytes_print(reply, "%s\r\n", lua_toboolean(lua, -1) ? ":1" : "$-1");
+        bytes_print(reply, "%s\r\n", lua_toboolean(lua, -1) ? ":1" : "$-1");
         return;
     case LUA_TTABLE:
         break;
     default:
-        sim_bytes_print(reply, "$-1\r\n");
+        bytes_print(reply, "$-1\r\n");
         return;
     }
     for (unsigned i = 0; i < 2; i++) {
         lua_getfield(lua, -1, i ? "ok" : "err");
         if (lua_type(lua, -1) == LUA_TSTRING) {
-            sim_bytes_print(reply, "%c%s\r\n", i ? '+' : '-', lua_tostring(lua, -1));
+            bytes_print(reply, "%c%s\r\n", i ? '+' : '-', lua_tostring(lua, -1));
             lua_pop(lua, 1);
             return;
         }
@@ -350,7 +350,7 @@ static void write_value(struct sim_bytes *reply)
         end = lua_isnil(lua, -1);
         lua_pop(lua, 1);
     }
-    sim_bytes_add_number(reply, '*', count);
+    sim_reply_number(reply, '*', count);
     for (int i = 1; i <= count; i++) {
         lua_rawgeti(lua, -1, i);
         write_value(reply);
@@ -359,11 +359,11 @@ static void write_value(struct sim_bytes *reply)
 }
 
 /* Passes on the error of a command. Any other error is a bug of the script or of the model. */
-static void write_error(struct sim_bytes *reply, const char *name)
+static void write_error(struct bytes *reply, const char *name)
 {
     if (lua_type(lua, -1) == LUA_TTABLE) {
         lua_getfield(lua, -1, "err");
-        sim_bytes_print(reply, "-%s script: %s, on @user_script:1.\r\n", lua_tostring(lua, -1), name);
+        bytes_print(reply, "-%s script: %s, on @user_script:1.\r\n", lua_tostring(lua, -1), name);
         lua_pop(lua, 1);
         return;
     }
@@ -371,7 +371,7 @@ static void write_error(struct sim_bytes *reply, const char *name)
     snprintf(sim_script_error, sizeof sim_script_error, "%s.lua: %s", name, lua_tostring(lua, -1));
     for (char *at = sim_script_error; *at; at++)
         *at = *at == '\r' || *at == '\n' ? ' ' : *at; /* a reply's error is one line */
-    sim_bytes_print(reply, "-ERR %s\r\n", sim_script_error);
+    bytes_print(reply, "-ERR %s\r\n", sim_script_error);
 }
 
 #define HASH_SIZE 40
@@ -394,34 +394,34 @@ struct sim_text sim_script_name(struct sim_text word)
 }
 
 /* Reads the number of keys among the words. Returns false after it has written an error reply. */
-static bool read_keys(size_t count, const struct sim_text *words, size_t *keys, struct sim_bytes *reply)
+static bool read_keys(size_t count, const struct sim_text *words, size_t *keys, struct bytes *reply)
 {
     long long number = 0;
     bool is_number = sim_text_integer(words[2], &number);
     *keys = number > 0 ? (size_t)number : 0;
     if (is_number && number >= 0 && *keys <= count - 3)
         return true;
-    sim_bytes_print(reply, "-ERR %s\r\n",
-                    !is_number   ? "value is not an integer or out of range"
-                    : number < 0 ? "Number of keys can't be negative"
-                                 : "Number of keys can't be greater than number of args");
+    bytes_print(reply, "-ERR %s\r\n",
+                !is_number   ? "value is not an integer or out of range"
+                : number < 0 ? "Number of keys can't be negative"
+                             : "Number of keys can't be greater than number of args");
     return false;
 }
 
 static void evaluate(struct sim_server *server, size_t count, const struct sim_text *words, int64_t microseconds,
-                     struct sim_bytes *reply)
+                     struct bytes *reply)
 {
     bool whole = sim_text_is(words[0], "EVAL");
     size_t keys;
     if (count < 3) {
-        sim_bytes_print(reply, "-ERR wrong number of arguments for '%s' command\r\n", whole ? "eval" : "evalsha");
+        bytes_print(reply, "-ERR wrong number of arguments for '%s' command\r\n", whole ? "eval" : "evalsha");
         return;
     }
     int script = find_script(words[1], whole);
     if (!read_keys(count, words, &keys, reply))
         return;
     if (script < 0 || (!whole && !(server->scripts & 1u << script))) {
-        sim_bytes_print(reply, "-NOSCRIPT No matching script. Please use EVAL.\r\n");
+        bytes_print(reply, "-NOSCRIPT No matching script. Please use EVAL.\r\n");
         return;
     }
     if (!lua)
@@ -439,25 +439,25 @@ static void evaluate(struct sim_server *server, size_t count, const struct sim_t
     lua_settop(lua, 0);
 }
 
-static void load_script(struct sim_server *server, size_t count, const struct sim_text *words, struct sim_bytes *reply)
+static void load_script(struct sim_server *server, size_t count, const struct sim_text *words, struct bytes *reply)
 {
     int script = count == 3 ? find_script(words[2], true) : -1;
     if (sim_text_is(words[1], "FLUSH") && count == 2) {
         server->scripts = 0;
-        sim_bytes_print(reply, "+OK\r\n");
+        bytes_print(reply, "+OK\r\n");
         return;
     }
     if (script < 0 || !sim_text_is(words[1], "LOAD")) {
-        sim_bytes_print(reply, "-ERR a script the model does not know\r\n");
+        bytes_print(reply, "-ERR a script the model does not know\r\n");
         return;
     }
     server->scripts |= 1u << script;
-    sim_bytes_print(reply, "$40\r\n%s\r\n", rl_scripts[script].sha1);
+    bytes_print(reply, "$40\r\n%s\r\n", rl_scripts[script].sha1);
 }
 
 /* --------------------------------------------------------------------------------------------------------- commands */
 
-static void info(const struct sim_server *server, size_t count, const struct sim_text *words, struct sim_bytes *reply)
+static void info(const struct sim_server *server, size_t count, const struct sim_text *words, struct bytes *reply)
 {
     char text[512];
     struct sim_text section = count > 1 ? words[1] : (struct sim_text){"", 0};
@@ -478,23 +478,23 @@ static void info(const struct sim_server *server, size_t count, const struct sim
                         (unsigned long long)server->swaps);
     else if (sim_text_is(section, "persistence"))
         size = snprintf(text, sizeof text, "# Persistence\r\naof_enabled:0\r\n");
-    sim_bytes_print(reply, "$%d\r\n", size);
-    sim_bytes_add(reply, text, (size_t)size);
-    sim_bytes_add(reply, "\r\n", 2);
+    bytes_print(reply, "$%d\r\n", size);
+    bytes_append(reply, text, (size_t)size);
+    bytes_append(reply, "\r\n", 2);
 }
 
 /* Executes a command that scripts may call too. */
 static void execute_key_command(struct sim_server *server, size_t count, const struct sim_text *words,
-                                int64_t microseconds, struct sim_bytes *reply)
+                                int64_t microseconds, struct bytes *reply)
 {
     if (sim_keyspace_execute(&server->keys, count, words, microseconds, reply))
         return;
     if (sim_text_is(words[0], "INFO"))
         info(server, count, words, reply);
     else if (sim_text_is(words[0], "PUBLISH") && count == 3)
-        sim_bytes_print(reply, ":%lld\r\n", server->hooks ? server->hooks->publish(server, words[1], words[2]) : 0);
+        bytes_print(reply, ":%lld\r\n", server->hooks ? server->hooks->publish(server, words[1], words[2]) : 0);
     else {
-        sim_bytes_print(reply, "-ERR unknown command '%.*s'\r\n", (int)words[0].size, words[0].bytes);
+        bytes_print(reply, "-ERR unknown command '%.*s'\r\n", (int)words[0].size, words[0].bytes);
         sim_script_errors++;
         snprintf(sim_script_error, sizeof sim_script_error, "the model does not know the command '%.*s'",
                  (int)words[0].size, words[0].bytes);
@@ -510,39 +510,39 @@ static bool is_printable(struct sim_text name)
 }
 
 static void client_command(struct sim_server *server, const struct sim_session *session, size_t count,
-                           const struct sim_text *words, struct sim_bytes *reply)
+                           const struct sim_text *words, struct bytes *reply)
 {
     long long id;
     if (count == 2 && sim_text_is(words[1], "ID"))
-        sim_bytes_print(reply, ":%lld\r\n", (long long)session->id);
+        bytes_print(reply, ":%lld\r\n", (long long)session->id);
     else if (count == 3 && sim_text_is(words[1], "SETNAME"))
-        sim_bytes_print(reply, "%s\r\n", is_printable(words[2]) ? "+OK" : "-ERR Client names cannot contain spaces");
+        bytes_print(reply, "%s\r\n", is_printable(words[2]) ? "+OK" : "-ERR Client names cannot contain spaces");
     else if (count != 4 || !sim_text_is(words[1], "KILL") || !sim_text_is(words[2], "ID"))
-        sim_bytes_print(reply, "-ERR unknown subcommand or wrong number of arguments for '%.*s'\r\n",
-                        (int)words[1].size, words[1].bytes);
+        bytes_print(reply, "-ERR unknown subcommand or wrong number of arguments for '%.*s'\r\n", (int)words[1].size,
+                    words[1].bytes);
     else if (!sim_text_integer(words[3], &id) || id <= 0)
-        sim_bytes_print(reply, "-ERR client-id should be greater than 0\r\n");
+        bytes_print(reply, "-ERR client-id should be greater than 0\r\n");
     else
-        sim_bytes_print(reply, ":%d\r\n", server->hooks && server->hooks->kill(server, id));
+        bytes_print(reply, ":%d\r\n", server->hooks && server->hooks->kill(server, id));
 }
 
-static void subscribe(struct sim_session *session, struct sim_text channel, struct sim_bytes *reply)
+static void subscribe(struct sim_session *session, struct sim_text channel, struct bytes *reply)
 {
     snprintf(session->channel, sizeof session->channel, "%.*s", (int)channel.size, channel.bytes);
-    sim_bytes_print(reply, "*3\r\n$9\r\nsubscribe\r\n$%zu\r\n%.*s\r\n:1\r\n", channel.size, (int)channel.size,
-                    channel.bytes);
+    bytes_print(reply, "*3\r\n$9\r\nsubscribe\r\n$%zu\r\n%.*s\r\n:1\r\n", channel.size, (int)channel.size,
+                channel.bytes);
 }
 
 /* Commands about the connection alone; the server executes them in any state. */
 static bool execute_session_command(struct sim_server *server, struct sim_session *session, size_t count,
-                                    const struct sim_text *words, struct sim_bytes *reply)
+                                    const struct sim_text *words, struct bytes *reply)
 {
     if (sim_text_is(words[0], "CLIENT") && count > 1)
         client_command(server, session, count, words, reply);
     else if (sim_text_is(words[0], "SUBSCRIBE") && count == 2)
         subscribe(session, words[1], reply);
     else if (sim_text_is(words[0], "AUTH") || (sim_text_is(words[0], "SELECT") && count == 2))
-        sim_bytes_print(reply, "+OK\r\n");
+        bytes_print(reply, "+OK\r\n");
     else if (sim_text_is(words[0], "INFO"))
         info(server, count, words, reply);
     else
@@ -560,14 +560,14 @@ static bool may_run_on_replica(size_t count, const struct sim_text *words)
 }
 
 void sim_server_execute(struct sim_server *server, struct sim_session *session, size_t count,
-                        const struct sim_text *words, int64_t microseconds, struct sim_bytes *reply)
+                        const struct sim_text *words, int64_t microseconds, struct bytes *reply)
 {
     if (execute_session_command(server, session, count, words, reply))
         return;
     if (server->refusal)
-        sim_bytes_print(reply, "-%s\r\n", server->refusal);
+        bytes_print(reply, "-%s\r\n", server->refusal);
     else if (server->replica && !may_run_on_replica(count, words))
-        sim_bytes_print(reply, "-READONLY You can't write against a read only replica.\r\n");
+        bytes_print(reply, "-READONLY You can't write against a read only replica.\r\n");
     else if (sim_text_is(words[0], "EVALSHA") || sim_text_is(words[0], "EVAL"))
         evaluate(server, count, words, microseconds, reply);
     else if (sim_text_is(words[0], "SCRIPT") && count > 1)

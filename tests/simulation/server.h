@@ -44,7 +44,7 @@ struct sim_server {
 
 /* Executes one command and writes its reply. microseconds: the server's wall clock. */
 void sim_server_execute(struct sim_server *server, struct sim_session *session, size_t count,
-                        const struct sim_text *words, int64_t microseconds, struct sim_bytes *reply);
+                        const struct sim_text *words, int64_t microseconds, struct bytes *reply);
 
 /*
  * Parses one command from a client's bytes. Returns the number of its bytes, or 0 if it is incomplete. `words` point

@@ -248,13 +248,13 @@ SYSTEM int poll(struct pollfd *fds, nfds_t count, int timeout)
 
 static ssize_t receive(struct sim_link *link, void *buffer, size_t size, bool peek)
 {
-    size_t left = link->inbox.size - link->read;
+    size_t left = link->inbox.length - link->read;
     if (left) {
         size_t part = left < size ? left : size;
-        memcpy(buffer, link->inbox.bytes + link->read, part);
+        memcpy(buffer, link->inbox.data + link->read, part);
         link->read += peek ? 0 : part;
-        if (link->read == link->inbox.size)
-            link->inbox.size = link->read = 0;
+        if (link->read == link->inbox.length)
+            link->inbox.length = link->read = 0;
         return (ssize_t)part;
     }
     if (!link->error && link->ended)
@@ -420,7 +420,7 @@ static int readiness(const struct descriptor *descriptor)
     const struct sim_link *link = descriptor->link;
     if (!link)
         return 0;
-    bool readable = link->inbox.size > link->read || link->ended || link->error;
+    bool readable = link->inbox.length > link->read || link->ended || link->error;
     return (readable ? EV_READ : 0) | (link->connected || link->error ? EV_WRITE : 0);
 }
 

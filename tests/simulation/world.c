@@ -334,7 +334,7 @@ static void end(void)
         sim_keyspace_clear(&world->nodes[i].server.keys);
         sim_keyspace_clear(&world->nodes[i].snapshot);
         sim_keyspace_clear(&world->nodes[i].other);
-        sim_bytes_free(&world->nodes[i].reply);
+        bytes_free(&world->nodes[i].reply);
     }
     while (world->operation_blocks) {
         struct sim_operation *operation = world->operation_blocks;

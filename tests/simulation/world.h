@@ -121,10 +121,10 @@ struct sim_link {
     quorum_time held_up_until; /* packets to the node arrive no earlier */
     bool severed;              /* nothing arrives any more, and neither end sees the break */
     struct sim_session session;
-    struct sim_bytes inbox; /* arrived at the client's end; unread from `read` on */
+    struct bytes inbox; /* arrived at the client's end; unread from `read` on */
     size_t read;
-    struct sim_bytes unexecuted; /* arrived at the server's end */
-    quorum_time last_up;         /* when the last sent bytes arrive at the node */
+    struct bytes unexecuted; /* arrived at the server's end */
+    quorum_time last_up;     /* when the last sent bytes arrive at the node */
     quorum_time last_down;
 };
 
@@ -138,7 +138,7 @@ struct sim_node {
     bool hung;
     quorum_duration slow; /* additional delay */
     unsigned incarnation;
-    struct sim_bytes reply; /* being written */
+    struct bytes reply; /* being written */
 };
 
 /* The network between a process and a node. */

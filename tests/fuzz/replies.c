@@ -167,52 +167,34 @@ static void pass_ms(unsigned ms)
 
 /* --- Steps of the nodes --- */
 
-static bool pick(struct fuzz_input *input, size_t *connection)
+static void step_answer(struct fuzz_input *input, size_t connection)
 {
-    size_t open = liars_connections();
-    if (open)
-        *connection = fuzz_byte(input) % open;
-    return open;
-}
-
-static void step_answer(struct fuzz_input *input)
-{
-    size_t connection;
-    if (!pick(input, &connection))
-        return;
     unsigned count = fuzz_byte(input) % 32 + 1;
     for (unsigned i = 0; i < count; i++)
         liars_answer(connection, SIZE_MAX, -1, 0);
 }
 
-static void step_cut(struct fuzz_input *input)
+static void step_cut(struct fuzz_input *input, size_t connection)
 {
-    size_t connection;
-    if (pick(input, &connection))
-        liars_answer(connection, fuzz_byte(input), -1, 0);
+    liars_answer(connection, fuzz_byte(input), -1, 0);
 }
 
-static void step_change(struct fuzz_input *input)
+static void step_change(struct fuzz_input *input, size_t connection)
 {
-    size_t connection;
-    if (!pick(input, &connection))
-        return;
     long at = fuzz_word(input);
     liars_answer(connection, SIZE_MAX, at, fuzz_byte(input));
 }
 
-static void step_say(struct fuzz_input *input)
+static void step_say(struct fuzz_input *input, size_t connection)
 {
-    size_t connection, size;
-    if (!pick(input, &connection))
-        return;
+    size_t size;
     size_t wanted = fuzz_byte(input);
     const uint8_t *bytes = fuzz_bytes(input, wanted, &size);
     liars_say(connection, bytes, size);
 }
 
 /* Sends typical replies of servers, and bytes of services that are no servers. */
-static void step_canned(struct fuzz_input *input)
+static void step_canned(struct fuzz_input *input, size_t connection)
 {
     static const char *const words[] = {
         "+OK\r\n",
@@ -260,21 +242,16 @@ static void step_canned(struct fuzz_input *input)
         "$2\r\n12\r\n",
         "$13\r\nrun_id:\001\002\r\n\r\n\r\n",
         "$25\r\nrole:slave\r\naof_enabled:0\r\n\r\n"};
-    size_t connection;
-    if (!pick(input, &connection))
-        return;
     const char *word = words[fuzz_byte(input) % (sizeof words / sizeof *words)];
     liars_say(connection, word, strlen(word));
 }
 
 /* Sends the same bytes repeatedly, as an endless stream. */
-static void step_flood(struct fuzz_input *input)
+static void step_flood(struct fuzz_input *input, size_t connection)
 {
     enum { TIMES = 512, MOST = 32 };
     static uint8_t chunk[TIMES * MOST];
-    size_t connection, size, filled = 0;
-    if (!pick(input, &connection))
-        return;
+    size_t size, filled = 0;
     unsigned chunks = fuzz_byte(input) % 128;
     const uint8_t *bytes = fuzz_bytes(input, fuzz_byte(input) % MOST, &size);
     for (unsigned i = 0; i < TIMES; i++, filled += size)
@@ -286,11 +263,10 @@ static void step_flood(struct fuzz_input *input)
     }
 }
 
-static void step_hang_up(struct fuzz_input *input)
+static void step_hang_up(struct fuzz_input *input, size_t connection)
 {
-    size_t connection;
-    if (pick(input, &connection))
-        liars_hang_up(connection);
+    (void)input;
+    liars_hang_up(connection);
 }
 
 static void step_answer_all(struct fuzz_input *input)
@@ -359,14 +335,23 @@ static void step_ask(struct fuzz_input *input)
 
 /* --- One input --- */
 
+static const struct {
+    void (*run)(struct fuzz_input *input);
+    void (*run_on)(struct fuzz_input *input, size_t connection); /* any one of them */
+} steps[] = {{step_answer_all, NULL}, {NULL, step_answer},  {NULL, step_answer}, {NULL, step_cut},
+             {NULL, step_change},     {NULL, step_say},     {NULL, step_canned}, {NULL, step_canned},
+             {NULL, step_flood},      {NULL, step_hang_up}, {step_time, NULL},   {step_time, NULL},
+             {step_acquire, NULL},    {step_release, NULL}, {step_extend, NULL}, {step_ask, NULL}};
+
 static void run_steps(struct fuzz_input *input)
 {
-    static void (*const steps[])(struct fuzz_input *) = {
-        step_answer_all, step_answer,  step_answer, step_cut,  step_change,  step_say,     step_canned, step_canned,
-        step_flood,      step_hang_up, step_time,   step_time, step_acquire, step_release, step_extend, step_ask};
     for (unsigned i = 0; i < STEPS_MAX && input->left; i++) {
-        unsigned step = fuzz_byte(input);
-        steps[step % (sizeof steps / sizeof *steps)](input);
+        unsigned step = fuzz_byte(input), index = step % (sizeof steps / sizeof *steps);
+        size_t open = liars_connections();
+        if (steps[index].run)
+            steps[index].run(input);
+        else if (open)
+            steps[index].run_on(input, fuzz_byte(input) % open);
         if (step < 128)
             settle();
     }

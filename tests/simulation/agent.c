@@ -51,9 +51,9 @@ static struct sim_operation *make_operation(void)
     return operation;
 }
 
-/* within: time limit of the operation; 0: no limit. */
-struct sim_operation *sim_operation_begin(struct sim_process *process, struct sim_slot *slot,
-                                          enum sim_operation_kind kind, quorum_duration within)
+/* A call of the library follows. within: time limit of the operation; 0: no limit. */
+static struct sim_operation *begin(struct sim_process *process, struct sim_slot *slot, enum sim_operation_kind kind,
+                                   quorum_duration within)
 {
     struct sim_world *world = sim_world;
     struct sim_operation *operation = world->spare_operations;
@@ -75,6 +75,7 @@ struct sim_operation *sim_operation_begin(struct sim_process *process, struct si
     if (kind == SIM_ACQUIRE)
         sim_check_waits(process);
     sim_check_bound(operation);
+    process->in_call = true;
     return operation;
 }
 
@@ -140,13 +141,12 @@ static void release(struct sim_slot *slot)
     redlock_lock *lock = slot->holding.lock;
     /* late nodes are awaited until the key expires */
     quorum_duration within = one_answer(process) + sim_world->config.max_ttl_ms * QUORUM_MILLISECOND;
-    struct sim_operation *operation = sim_operation_begin(process, slot, SIM_RELEASE, within);
+    struct sim_operation *operation = begin(process, slot, SIM_RELEASE, within);
     SIM_TRACE(sim_client_name(process), "releases %s (release %llu)", sim_holding_name(&slot->holding),
               (unsigned long long)operation->number);
     let_go(slot);
     slot->state = SIM_RELEASING;
     slot->wake = QUORUM_NEVER;
-    process->in_call = true;
     called(operation, redlock_release_async(&lock, released, operation));
 }
 
@@ -168,13 +168,12 @@ static void extend(struct sim_slot *slot)
 {
     struct sim_process *process = slot->process;
     struct sim_random *random = &sim_world->workload;
-    struct sim_operation *operation = sim_operation_begin(process, slot, SIM_EXTEND, one_round(process));
+    struct sim_operation *operation = begin(process, slot, SIM_EXTEND, one_round(process));
     uint32_t ttl = sim_random_chance(random, 300) ? 0 : sim_world->config.ttl_ms[sim_random_below(random, 3)];
     SIM_TRACE(sim_client_name(process), "extends %s to %u ms", sim_holding_name(&slot->holding), ttl);
     slot->extensions++;
     slot->state = SIM_EXTENDING;
     slot->wake = QUORUM_NEVER;
-    process->in_call = true;
     called(operation, redlock_extend_async(slot->holding.lock, ttl, extended, operation));
     if (sim_random_chance(random, 100))
         release(slot); /* while its extension is in progress */
@@ -348,10 +347,9 @@ static void start(struct sim_slot *slot, const redlock_acquire_options *options)
 {
     struct sim_process *process = slot->process;
     sim_check_acquiring(slot);
-    slot->operation = sim_operation_begin(process, slot, SIM_ACQUIRE, bound(process, options->wait_ms));
+    slot->operation = begin(process, slot, SIM_ACQUIRE, bound(process, options->wait_ms));
     slot->state = SIM_ACQUIRING;
     slot->wake = QUORUM_NEVER;
-    process->in_call = true;
     called(slot->operation,
            redlock_acquire_async(process->client, first_name(&slot->holding), options, acquired, slot->operation));
 }
@@ -440,18 +438,16 @@ static void queried(redlock_client *client, const redlock_state *state, const re
 
 void sim_agent_trust(struct sim_process *process)
 {
-    struct sim_operation *operation = sim_operation_begin(process, NULL, SIM_TRUST, one_round(process));
-    process->in_call = true;
+    struct sim_operation *operation = begin(process, NULL, SIM_TRUST, one_round(process));
     called(operation, redlock_trust_async(process->client, answered, operation));
 }
 
 static void query(struct sim_process *process)
 {
-    struct sim_operation *operation = sim_operation_begin(process, NULL, SIM_QUERY, one_round(process));
+    struct sim_operation *operation = begin(process, NULL, SIM_QUERY, one_round(process));
     unsigned resource = (unsigned)sim_random_below(&sim_world->workload, sim_world->config.resources);
     if (sim_world->config.permits && sim_random_chance(&sim_world->workload, 200))
         resource = SIM_SEMAPHORE;
-    process->in_call = true;
     called(operation, redlock_query_async(process->client, sim_resource_name(resource), 0, queried, operation));
 }
 
@@ -481,9 +477,8 @@ void sim_agent_close(struct sim_process *process)
         return;
     SIM_TRACE(sim_client_name(process), "is being closed");
     sim_check_count(process); /* its statistics end with the client */
-    struct sim_operation *operation = sim_operation_begin(process, NULL, SIM_CLOSE, 20 * QUORUM_SECOND);
+    struct sim_operation *operation = begin(process, NULL, SIM_CLOSE, 20 * QUORUM_SECOND);
     process->closing = true;
-    process->in_call = true;
     process->ending = process->client;
     called(operation, redlock_close_async(&process->client, closed, operation));
 }

@@ -81,19 +81,15 @@ static void hold_up(unsigned process, unsigned node, bool up, bool down, quorum_
 
 static void partition(struct sim_random *random)
 {
+    static const char *const extents[] = {"what is between", "all of this node's, not only between",
+                                          "all of this client's, not only between"};
+    static const char *const ways[] = {"both ways", "to the node", "to the client"};
     const struct sim_config *config = &sim_world->config;
     unsigned process = any_process(random)->index, node = any_node(random)->index;
     unsigned extent = (unsigned)sim_random_below(random, 3), way = (unsigned)sim_random_below(random, 3);
     quorum_time until = sim_world->now + draw(random, 5 * QUORUM_MILLISECOND, 3 * QUORUM_SECOND);
-    SIM_TRACE("network", "holds up %s client %u and node %u, %s, for %.0f ms",
-              extent == 0   ? "what is between"
-              : extent == 1 ? "all of this node's, not only between"
-                            : "all of this client's, not only between",
-              process + 1, node + 1,
-              way == 0   ? "both ways"
-              : way == 1 ? "to the node"
-                         : "to the client",
-              (double)(until - sim_world->now) / 1e6);
+    SIM_TRACE("network", "holds up %s client %u and node %u, %s, for %.0f ms", extents[extent], process + 1, node + 1,
+              ways[way], (double)(until - sim_world->now) / 1e6);
     for (unsigned p = 0; p < config->processes; p++)
         for (unsigned n = 0; n < config->nodes; n++)
             if ((p == process || extent == 1) && (n == node || extent == 2))
@@ -148,15 +144,13 @@ static bool die(struct sim_node *node, quorum_duration away)
 
 static void restart(struct sim_random *random)
 {
+    static const char *const memories[] = {"remembering all", "empty", "with an old snapshot"};
     struct sim_node *node = any_node(random);
     unsigned memory = (unsigned)sim_random_below(random, 3);
     quorum_duration away = draw(random, QUORUM_MILLISECOND, 2 * QUORUM_SECOND);
     if (!die(node, away))
         return;
-    SIM_TRACE(sim_node_name(node), "dies; it is back after %.0f ms, %s", (double)away / 1e6,
-              memory == 0   ? "remembering all"
-              : memory == 1 ? "empty"
-                            : "with an old snapshot");
+    SIM_TRACE(sim_node_name(node), "dies; it is back after %.0f ms, %s", (double)away / 1e6, memories[memory]);
     if (memory == 1)
         sim_keyspace_clear(&node->server.keys);
     else if (memory == 2)

@@ -161,11 +161,6 @@ static bool is_at_rest(void)
     return true;
 }
 
-static quorum_duration quarantine(void)
-{
-    return quarantine_of(&sim_world->config);
-}
-
 static bool is_within(void)
 {
     return sim_world->config.beyond == SIM_WITHIN;
@@ -175,10 +170,10 @@ static void calm(void)
 {
     if (is_at_rest())
         enter(SETTLE);
-    else if (sim_world->now - course.since > quarantine() + 60 * QUORUM_SECOND && is_within())
+    else if (sim_world->now - course.since > quarantine_of(&sim_world->config) + 60 * QUORUM_SECOND && is_within())
         sim_violate(SIM_LIVE, "%llu operations still wait, long after everything was repaired",
                     (unsigned long long)sim_world->operations_under_way);
-    else if (!is_within() && sim_world->now - course.since > quarantine() + 300 * QUORUM_SECOND)
+    else if (!is_within() && sim_world->now - course.since > quarantine_of(&sim_world->config) + 300 * QUORUM_SECOND)
         enter(OVER);
 }
 
@@ -224,7 +219,7 @@ static void probe(void)
         sim_agent_probe(process, together ? 0 : course.probed - 1, together);
         if (together)
             sim_agent_probe(other, 0, true);
-    } else if (sim_world->now - course.since > quarantine() + 10 * QUORUM_SECOND) {
+    } else if (sim_world->now - course.since > quarantine_of(&sim_world->config) + 10 * QUORUM_SECOND) {
         sim_violate(SIM_LIVE, "clients 1 and 2 find no quorum, long after everything was repaired");
     }
 }
@@ -246,33 +241,22 @@ static void close_all(void)
         sim_violate(SIM_BOUNDED, "a client that is closed has not been for 30 s");
 }
 
+static void storm(void)
+{
+    if (sim_world->operations < sim_world->config.operations && sim_world->now <= STORM_MOST)
+        return;
+    sim_nemesis_rest();
+    enter(CALM);
+    course.calm_since = sim_world->now;
+}
+
 static void tick(void *subject, uint64_t unused)
 {
+    static void (*const phases[OVER])(void) = {storm, calm, settle, probe, close_all};
     (void)subject;
     (void)unused;
-    switch (course.phase) {
-    case STORM:
-        if (sim_world->operations >= sim_world->config.operations || sim_world->now > STORM_MOST) {
-            sim_nemesis_rest();
-            enter(CALM);
-            course.calm_since = sim_world->now;
-        }
-        break;
-    case CALM:
-        calm();
-        break;
-    case SETTLE:
-        settle();
-        break;
-    case PROBE:
-        probe();
-        break;
-    case CLOSING:
-        close_all();
-        break;
-    case OVER:
-        break;
-    }
+    if (course.phase < OVER)
+        phases[course.phase]();
     sim_at(sim_world->now + TICK, tick, NULL, 0);
 }
 

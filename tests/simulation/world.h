@@ -420,8 +420,6 @@ void sim_agent_close(struct sim_process *process);
 void sim_agent_trust(struct sim_process *process);
 void sim_agent_probe(struct sim_process *process, unsigned resource, bool shared); /* one round must acquire it */
 bool sim_agent_is_at_rest(const struct sim_process *process);
-struct sim_operation *sim_operation_begin(struct sim_process *process, struct sim_slot *slot,
-                                          enum sim_operation_kind kind, quorum_duration within);
 void sim_operation_end(struct sim_operation *operation);
 const char *sim_resource_name(unsigned resource);
 const char *sim_holding_name(const struct sim_holding *holding); /* "a+c, shared"; valid until the next call */

@@ -74,6 +74,7 @@ static const struct story {
     {"its end is announced while a renewal is under way", .events = "W2970>9000 W8400~ =8900", .notice = 500 * MS},
     {"its end is announced again after an extension that lasts longer than the notice",
      .events = "W8400~ @8899 e9000:9000 @8900 e16900:9000 W16400~", .notice = 500 * MS, .no_renewal = true},
+    {"lost lock does not announce its end", .events = "@8400 Cx:clock", .notice = 500 * MS, .no_renewal = true},
     {"notice longer than the lock is given at once", .events = "g~ =2970", .notice = QUORUM_NEVER},
 
     {"it is lost when a majority does not have it", .events = "W2970>9000 @2971 Gx:gone"},
@@ -98,6 +99,7 @@ static void happen(struct run *run, struct quorum_lease_event event, const char 
     char shown[64] = "";
     event.now = run->now;
     struct quorum_lease_actions done = quorum_lease_step(&run->lease, &event);
+    check(run, done.renew % MS == 0, word);
     if (done.renew)
         snprintf(shown, sizeof shown, ">%g", (double)done.renew / (double)MS);
     snprintf(shown + strlen(shown), 32, "%s%s%s", done.failing ? "!" : "", done.ending ? "~" : "", losses[done.lost]);

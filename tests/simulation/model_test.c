@@ -238,19 +238,19 @@ static void add_key(void)
 }
 
 /* One of the alternatives of "A|B|C", each of which may be empty. */
-static struct sim_text choose_alternative(struct sim_text word)
+static struct sim_text choose(struct sim_text text, char separator)
 {
     size_t alternatives = 1;
-    for (size_t i = 0; i < word.size; i++)
-        alternatives += word.bytes[i] == '|';
+    for (size_t i = 0; i < text.size; i++)
+        alternatives += text.bytes[i] == separator;
     for (size_t skipped = draw(alternatives); skipped > 0; skipped--) {
-        size_t size = (size_t)((const char *)memchr(word.bytes, '|', word.size) - word.bytes) + 1;
-        word.bytes += size;
-        word.size -= size;
+        size_t size = (size_t)((const char *)memchr(text.bytes, separator, text.size) - text.bytes) + 1;
+        text.bytes += size;
+        text.size -= size;
     }
-    const char *end = memchr(word.bytes, '|', word.size);
-    word.size = end ? (size_t)(end - word.bytes) : word.size;
-    return word;
+    const char *end = memchr(text.bytes, separator, text.size);
+    text.size = end ? (size_t)(end - text.bytes) : text.size;
+    return text;
 }
 
 static void add_with_spaces(struct sim_text word)
@@ -262,7 +262,7 @@ static void add_with_spaces(struct sim_text word)
 
 static void add_alternative(const char *alternatives)
 {
-    add_with_spaces(choose_alternative(sim_text_of(alternatives)));
+    add_with_spaces(choose(sim_text_of(alternatives), '|'));
 }
 
 static void add_value(void)
@@ -393,63 +393,33 @@ static void add_class(char letter)
 
 /* Adds the words of a pattern. A letter stands for a random word of its kind, see add_class(). An underscore in a word
  * is a space. */
-static void add_pattern(const char *pattern)
+static void add_pattern(struct sim_text pattern)
 {
-    while (*pattern != '\0') {
-        size_t size = strcspn(pattern, " ");
-        struct sim_text word = choose_alternative((struct sim_text){pattern, size});
+    while (pattern.size > 0) {
+        const char *space = memchr(pattern.bytes, ' ', pattern.size);
+        size_t size = space ? (size_t)(space - pattern.bytes) : pattern.size;
+        struct sim_text word = choose((struct sim_text){pattern.bytes, size}, '|');
         if (word.size == 1 && isalpha((unsigned char)word.bytes[0]))
             add_class(word.bytes[0]);
         else
             add_with_spaces(word);
-        pattern += size + (pattern[size] == ' ');
+        size += space != NULL;
+        pattern.bytes += size;
+        pattern.size -= size;
     }
 }
 
 /* --------------------------------------------------------------------------------------------------------- commands */
 
-static const char *const patterns[] = {"GET|get|TYPE k",
-                                       "PTTL|PERSIST|INCR k",
-                                       "DEL|EXISTS|NONESUCH k",
-                                       "MGET|DEL|EXISTS k k k",
-                                       "SET k v",
-                                       "SET k v NX|XX PX|EX t|i",
-                                       "SET k v px t",
-                                       "SET k v PX t GET",
-                                       "SET k v o",
-                                       "SET k v o o",
-                                       "SET k v o o o",
-                                       "PEXPIRE k t|i",
-                                       "INCRBY k i",
-                                       "TIME|FLUSHALL",
-                                       "HGET h m",
-                                       "HMGET h m m m",
-                                       "HSET h m v",
-                                       "HSET h m v m v",
-                                       "HSET h m v m",
-                                       "HSETNX h m v",
-                                       "HDEL h m m",
-                                       "HLEN|HGETALL h",
-                                       "ZADD z f m",
-                                       "ZADD z f m f m",
-                                       "ZADD z f m f",
-                                       "ZREM z m m",
-                                       "ZCARD z",
-                                       "ZCOUNT z b b",
-                                       "ZSCORE z m",
-                                       "ZRANGE z i i",
-                                       "ZRANGE z i i WITHSCORES",
-                                       "ZRANGE z 0 -1 o",
-                                       "ZRANGEBYSCORE z b b",
-                                       "ZRANGEBYSCORE z b b LIMIT i i",
-                                       "ZRANGEBYSCORE z b b LIMIT i",
-                                       "ZREMRANGEBYSCORE z b b",
-                                       "CLIENT ID",
-                                       "CLIENT SETNAME m",
-                                       "CLIENT KILL ID x",
-                                       "SCRIPT FLUSH|NONESUCH",
-                                       "PUBLISH w v",
-                                       "SELECT 0"};
+/* Separated by semicolons. */
+static const char patterns[] =
+    "GET|get|TYPE k;PTTL|PERSIST|INCR k;DEL|EXISTS|NONESUCH k;MGET|DEL|EXISTS k k k;PEXPIRE k t|i;INCRBY k i;"
+    "SET k v;SET k v NX|XX PX|EX t|i;SET k v px t;SET k v PX t GET;SET k v o;SET k v o o;SET k v o o o;"
+    "HGET h m;HMGET h m m m;HSET h m v;HSET h m v m v;HSET h m v m;HSETNX h m v;HDEL h m m;HLEN|HGETALL h;"
+    "ZADD z f m;ZADD z f m f m;ZADD z f m f;ZREM z m m;ZCARD z;ZCOUNT z b b;ZSCORE z m;"
+    "ZRANGE z i i;ZRANGE z i i WITHSCORES;ZRANGE z 0 -1 o;ZREMRANGEBYSCORE z b b;"
+    "ZRANGEBYSCORE z b b;ZRANGEBYSCORE z b b LIMIT i i;ZRANGEBYSCORE z b b LIMIT i;"
+    "CLIENT ID;CLIENT SETNAME m;CLIENT KILL ID x;SCRIPT FLUSH|NONESUCH;PUBLISH w v;TIME|FLUSHALL;SELECT 0";
 
 /* Sometimes removes or adds a word. */
 static void spoil_count(void)
@@ -462,7 +432,7 @@ static void spoil_count(void)
 
 static void say_command(void)
 {
-    add_pattern(ONE_OF(patterns));
+    add_pattern(choose(sim_text_of(patterns), ';'));
     spoil_count();
 }
 
@@ -524,7 +494,7 @@ static size_t say_script(void)
     size_t variants = 0;
     while (variants < 6 && script_words[script][variants])
         variants++;
-    add_pattern(script_words[script][draw(variants)]);
+    add_pattern(sim_text_of(script_words[script][draw(variants)]));
     spoil_script();
     return script;
 }
@@ -552,14 +522,19 @@ static void say_marker(void)
 
 /* ---------------------------------------------------------------------------------------- time, and the final state */
 
-static void execute_words(const char *first, const char *second, const char *third, const char *fourth,
-                          const char *fifth)
+static const char *run(const char *first, ...) __attribute__((sentinel));
+
+/* The model's reply, which is that of the server too. */
+static const char *run(const char *first, ...)
 {
-    const char *const all[] = {first, second, third, fourth, fifth};
+    va_list arguments;
     count = 0;
-    for (size_t i = 0; i < sizeof all / sizeof *all && all[i]; i++)
-        add(all[i]);
+    va_start(arguments, first);
+    for (const char *word = first; word; word = va_arg(arguments, const char *))
+        add(word);
+    va_end(arguments);
     execute();
+    return answer.data;
 }
 
 /* One field after the other: a server returns those of a hash in no particular order, once a value is long. */
@@ -571,20 +546,20 @@ static void compare_fields(const char *name)
     ck_assert_uint_le(known, sizeof fields / sizeof *fields);
     for (size_t i = 0; i < known; i++)
         snprintf(fields[i], sizeof fields[i], "%.*s", (int)key->members[i].name_size, key->members[i].name);
-    execute_words("HLEN", name, NULL, NULL, NULL);
+    run("HLEN", name, NULL);
     for (size_t i = 0; i < known; i++)
-        execute_words("HGET", name, fields[i], NULL, NULL);
+        run("HGET", name, fields[i], NULL);
 }
 
 /* Compares the key's type, its end to the millisecond, and its contents. Errors must be equal too. */
 static void compare_key(const char *name)
 {
-    execute_words("EXISTS", name, NULL, NULL, NULL);
-    execute_words("TYPE", name, NULL, NULL, NULL);
-    execute_words("PTTL", name, NULL, NULL, NULL);
-    execute_words("GET", name, NULL, NULL, NULL);
+    run("EXISTS", name, NULL);
+    run("TYPE", name, NULL);
+    run("PTTL", name, NULL);
+    run("GET", name, NULL);
     compare_fields(name);
-    execute_words("ZRANGE", name, "0", "-1", "WITHSCORES");
+    run("ZRANGE", name, "0", "-1", "WITHSCORES", NULL);
 }
 
 /* Expired keys disappear when both have received a command for them. Then both have the same number of keys, and
@@ -598,7 +573,7 @@ static void compare_all(void)
         snprintf(names[i], sizeof names[i], "%s", model.keys.keys[i].name);
     for (size_t i = 0; i < keys; i++)
         compare_key(names[i]);
-    execute_words("DBSIZE", NULL, NULL, NULL, NULL);
+    run("DBSIZE", NULL);
 }
 
 static void set_time(int64_t microseconds)
@@ -710,21 +685,6 @@ START_TEST(the_model_answers_as_redis_does)
         ck_assert_msg(done[i] > STEPS / 100, "%s ran %u times without an error", rl_scripts[i].name, done[i]);
 }
 END_TEST
-
-static const char *run(const char *first, ...) __attribute__((sentinel));
-
-/* The model's reply, which is that of the server too. */
-static const char *run(const char *first, ...)
-{
-    va_list arguments;
-    count = 0;
-    va_start(arguments, first);
-    for (const char *word = first; word; word = va_arg(arguments, const char *))
-        add(word);
-    va_end(arguments);
-    execute();
-    return answer.data;
-}
 
 /* The client holds the lock without a key on this node, where its waiter stays for another acquire. */
 START_TEST(release_ends_the_offer_of_its_token)

@@ -22,7 +22,9 @@ static int acquire(const char *resource)
     return redlock_acquire(scene.client, resource, &options, &lock, &result);
 }
 
-START_TEST(each_function_works_with_and_without_a_result)
+TEST_CASE_WITHIN(blocking, three_nodes, scene_end, 2 * SCENE_TIMEOUT_S);
+
+TEST_ROWS(blocking, each_function_works_with_and_without_a_result, 2)
 {
     redlock_result *told = _i ? &result : NULL;
     redlock_state state;
@@ -41,9 +43,8 @@ START_TEST(each_function_works_with_and_without_a_result)
     ck_assert_status(redlock_close(&scene.client, told), REDLOCK_OK);
     ck_assert_ptr_null(scene.client);
 }
-END_TEST
 
-START_TEST(a_lock_that_is_held_is_the_status_or_its_cause)
+TEST(blocking, a_lock_that_is_held_is_the_status_or_its_cause)
 {
     scene_connect();
     scene_hold_on(0, 2, "stock");
@@ -54,7 +55,6 @@ START_TEST(a_lock_that_is_held_is_the_status_or_its_cause)
     ck_assert_ptr_null(lock);
     ck_assert_int_eq(result.cause, REDLOCK_HELD);
 }
-END_TEST
 
 /* --- Interruption --- */
 
@@ -107,7 +107,7 @@ enum { BY_THREAD, IN_HANDLER, NOT_CANCELLED };
 
 /* A signal whose handler does not call redlock_cancel() does not end a call. The client's own thread never receives
  * one. */
-START_TEST(a_wait_is_ended_by_a_cancellation_and_not_by_a_signal)
+TEST_ROWS(blocking, a_wait_is_ended_by_a_cancellation_and_not_by_a_signal, NOT_CANCELLED + 1)
 {
     struct waiter waiter[2];
     struct sigaction action = {.sa_handler = on_signal}, before;
@@ -128,9 +128,8 @@ START_TEST(a_wait_is_ended_by_a_cancellation_and_not_by_a_signal)
         assert_ends(&waiter[i], _i == NOT_CANCELLED ? REDLOCK_OK : REDLOCK_CANCELLED);
     sigaction(SIGUSR2, &before, NULL);
 }
-END_TEST
 
-START_TEST(reset_cancellation_serves_again)
+TEST(blocking, reset_cancellation_serves_again)
 {
     struct waiter waiter;
     scene_connect();
@@ -150,7 +149,6 @@ START_TEST(reset_cancellation_serves_again)
     }
     redlock_cancellation_reset(NULL);
 }
-END_TEST
 
 static void *close_from_here(void *status)
 {
@@ -159,7 +157,7 @@ static void *close_from_here(void *status)
 }
 
 /* The close ends another thread's acquire, and waits for the nodes that owe a reply to it. */
-START_TEST(acquire_and_release_during_close_are_cancelled)
+TEST_ROWS(blocking, acquire_and_release_during_close_are_cancelled, 2)
 {
     static const char *const texts[] = {"releases the lock", "leaves the lock to expire"};
     struct waiter waiter;
@@ -181,11 +179,10 @@ START_TEST(acquire_and_release_during_close_are_cancelled)
     scene_join(closing);
     ck_assert_msg(close_status == REDLOCK_OK, "%s", redlock_result_text(&close_result));
 }
-END_TEST
 
 /* --- Misbehaving nodes --- */
 
-START_TEST(links_break_under_the_clients_own_thread)
+TEST(blocking, links_break_under_the_clients_own_thread)
 {
     static const enum fake_ending endings[] = {FAKE_RESET, FAKE_CLOSE, FAKE_SHUTDOWN};
     options.wait_ms = SCENE_SOON_MS;
@@ -197,9 +194,8 @@ START_TEST(links_break_under_the_clients_own_thread)
         redlock_release(&lock, &result);
     }
 }
-END_TEST
 
-START_TEST(a_client_is_closed_while_nodes_cannot_be_reached)
+TEST_ROWS(blocking, a_client_is_closed_while_nodes_cannot_be_reached, 2)
 {
     scene_each(0, 3, fake_server_stop_listening);
     ck_assert_status(redlock_connect(scene_list(), &scene.options, &scene.client, &result), REDLOCK_OK);
@@ -207,7 +203,6 @@ START_TEST(a_client_is_closed_while_nodes_cannot_be_reached)
         ck_assert_status(redlock_ready(scene.client, 20, &result), REDLOCK_TIMED_OUT);
     ck_assert_status(redlock_close(&scene.client, &result), REDLOCK_OK);
 }
-END_TEST
 
 /* --- Calls in a log or event callback --- */
 
@@ -225,7 +220,7 @@ static void call_from_log(int level, const char *line, void *arg)
         atomic_store(&inner_status, redlock_acquire(client, "stock", NULL, &mine, NULL));
 }
 
-START_TEST(a_call_on_the_clients_own_thread_is_refused)
+TEST(blocking, a_call_on_the_clients_own_thread_is_refused)
 {
     atomic_store(&known, NULL);
     atomic_store(&inner_status, 1);
@@ -237,7 +232,6 @@ START_TEST(a_call_on_the_clients_own_thread_is_refused)
     ck_assert_status(redlock_ready(scene.client, REDLOCK_FOREVER, NULL), REDLOCK_OK);
     ck_assert_status(atomic_load(&inner_status), REDLOCK_INVALID);
 }
-END_TEST
 
 static atomic_bool told_inside;
 
@@ -258,7 +252,7 @@ static void ask_in_event(redlock_lock *mine, int event, int loss, int64_t validi
     atomic_store(&told_inside, true);
 }
 
-START_TEST(an_event_callback_may_ask_what_no_node_is_asked_for)
+TEST(blocking, an_event_callback_may_ask_what_no_node_is_asked_for)
 {
     atomic_store(&told_inside, false);
     scene_connect();
@@ -268,7 +262,6 @@ START_TEST(an_event_callback_may_ask_what_no_node_is_asked_for)
     scene_until(atomic_load(&told_inside));
     ck_assert_status(redlock_release(&lock, NULL), REDLOCK_OK); /* a close would report its loss */
 }
-END_TEST
 
 /* --- The calling thread drives the loop --- */
 
@@ -300,14 +293,13 @@ static void connect_to_drive(void)
 }
 
 /* Calls that end at once read nothing: as many as there are, the loop's thread finds that a node has disconnected. */
-START_TEST(calls_without_a_wait_do_not_keep_the_loop_from_reading)
+TEST(blocking, calls_without_a_wait_do_not_keep_the_loop_from_reading)
 {
     connect_to_drive();
     fake_server_drop(scene.node[0], FAKE_CLOSE);
     while (fake_server_accepted(scene.node[0]) < 2)
         ck_assert_status(acquire(""), REDLOCK_INVALID);
 }
-END_TEST
 
 static void note_event(redlock_lock *mine, int event, int loss, int64_t validity_ms, void *arg)
 {
@@ -328,7 +320,7 @@ static void drive_until_cancelled(void)
 }
 
 /* Also while the calling thread waits for another lock. */
-START_TEST(events_are_reported_on_the_clients_own_thread)
+TEST(blocking, events_are_reported_on_the_clients_own_thread)
 {
     connect_to_drive();
     options.ttl_ms = 300;
@@ -341,7 +333,6 @@ START_TEST(events_are_reported_on_the_clients_own_thread)
     ck_assert(!atomic_load(&drives.on_caller));
     ck_assert_status(redlock_release(&other, NULL), REDLOCK_LOST);
 }
-END_TEST
 
 static void *acquire_beside(void *unused)
 {
@@ -353,7 +344,7 @@ static void *acquire_beside(void *unused)
 }
 
 /* While the calling thread drives for its own call, it also serves the calls of others. */
-START_TEST(a_thread_that_waits_serves_the_others)
+TEST(blocking, a_thread_that_waits_serves_the_others)
 {
     connect_to_drive();
     scene_cancellation();
@@ -361,24 +352,8 @@ START_TEST(a_thread_that_waits_serves_the_others)
     drive_until_cancelled();
     scene_join(other);
 }
-END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("blocking face");
-    TCase *tcase = scene_case(suite, "blocking", three_nodes);
-    tcase_set_timeout(tcase, 2 * SCENE_TIMEOUT_S);
-    tcase_add_loop_test(tcase, each_function_works_with_and_without_a_result, 0, 2);
-    tcase_add_test(tcase, a_lock_that_is_held_is_the_status_or_its_cause);
-    tcase_add_loop_test(tcase, a_wait_is_ended_by_a_cancellation_and_not_by_a_signal, BY_THREAD, NOT_CANCELLED + 1);
-    tcase_add_test(tcase, reset_cancellation_serves_again);
-    tcase_add_loop_test(tcase, acquire_and_release_during_close_are_cancelled, 0, 2);
-    tcase_add_test(tcase, links_break_under_the_clients_own_thread);
-    tcase_add_loop_test(tcase, a_client_is_closed_while_nodes_cannot_be_reached, 0, 2);
-    tcase_add_test(tcase, a_call_on_the_clients_own_thread_is_refused);
-    tcase_add_test(tcase, an_event_callback_may_ask_what_no_node_is_asked_for);
-    tcase_add_test(tcase, calls_without_a_wait_do_not_keep_the_loop_from_reading);
-    tcase_add_test(tcase, events_are_reported_on_the_clients_own_thread);
-    tcase_add_test(tcase, a_thread_that_waits_serves_the_others);
-    return run_suite(suite);
+    return run_tests("blocking face");
 }

@@ -38,7 +38,9 @@ static void told_of_the_end(redlock_lock *lock, int event, int loss, int64_t val
         take(&taken[1]);
 }
 
-START_TEST(taking_again_in_an_event)
+SCENE_CASE(inside, scene_five_nodes);
+
+TEST(inside, taking_again_in_an_event)
 {
     memset(taken, 0, sizeof taken);
     memset(ending, 0, sizeof ending);
@@ -51,7 +53,6 @@ START_TEST(taking_again_in_an_event)
     ck_assert_status(redlock_release_async(&taken[0].lock, NULL, NULL), REDLOCK_OK);
     ck_assert_status(scene_release(&answer, &taken[1].lock), REDLOCK_OK);
 }
-END_TEST
 
 static struct answer next;
 
@@ -63,7 +64,7 @@ static void release_twice(redlock_client *client, redlock_lock *lock, const redl
     ck_assert_status(redlock_release_async(&answer.lock, NULL, NULL), REDLOCK_INVALID);
 }
 
-START_TEST(releasing_twice_and_acquiring_in_a_callback)
+TEST(inside, releasing_twice_and_acquiring_in_a_callback)
 {
     scene.options.operations_max = 1; /* an operation whose callback runs has already ended */
     scene_attach();
@@ -71,7 +72,6 @@ START_TEST(releasing_twice_and_acquiring_in_a_callback)
     scene_wait(&answer);
     ck_assert_status(scene_wait(&next), REDLOCK_OK);
 }
-END_TEST
 
 static void close_in_callback(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
 {
@@ -85,7 +85,7 @@ static void close_in_callback(redlock_client *client, redlock_lock *lock, const 
     ck_assert_status(redlock_query_async(client, "more", 0, scene_queried, &closed), REDLOCK_INVALID);
 }
 
-START_TEST(closing_in_a_callback)
+TEST(inside, closing_in_a_callback)
 {
     struct answer others[3];
     memset(&closed, 0, sizeof closed);
@@ -100,7 +100,6 @@ START_TEST(closing_in_a_callback)
         ck_assert_uint_lt(others[i].place, closed.place);
     }
 }
-END_TEST
 
 static void cancel_in_callback(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
 {
@@ -108,7 +107,7 @@ static void cancel_in_callback(redlock_client *client, redlock_lock *lock, const
     redlock_cancel(scene.cancellation);
 }
 
-START_TEST(cancelling_in_a_callback)
+TEST(inside, cancelling_in_a_callback)
 {
     struct answer waiting;
     scene_attach();
@@ -117,7 +116,6 @@ START_TEST(cancelling_in_a_callback)
     scene_start_acquire_then(&answer, "stock", NULL, cancel_in_callback);
     ck_assert_status(scene_wait(&waiting), REDLOCK_CANCELLED);
 }
-END_TEST
 
 /* --- Closing --- */
 
@@ -128,7 +126,9 @@ static void hold_lock(void)
     scene_wait_for_sent_to(0, 5, SENT_SET, 1);
 }
 
-START_TEST(locks_still_held_are_released_or_left_to_expire)
+SCENE_CASE(closing, scene_five_nodes);
+
+TEST_ROWS(closing, locks_still_held_are_released_or_left_to_expire, 2)
 {
     scene.options.leave_locks = (uint32_t)_i;
     scene.keys_may_stay = _i;
@@ -143,10 +143,9 @@ START_TEST(locks_still_held_are_released_or_left_to_expire)
         ck_assert_uint_eq(scene_count(i, SENT_UNDO), _i ? 0 : 2);
     }
 }
-END_TEST
 
 /* The nodes are silent, or away. Undos cannot reach those that are away, which are not waited for. */
-START_TEST(undos_that_are_not_confirmed_are_counted)
+TEST_ROWS(closing, undos_that_are_not_confirmed_are_counted, 2)
 {
     scene.keys_may_stay = _i;
     for (unsigned i = 0; i < 2; i++)
@@ -164,10 +163,9 @@ START_TEST(undos_that_are_not_confirmed_are_counted)
     ck_assert_has(redlock_result_text(&answer.result), "closed, with 2 undos not confirmed");
     scene_assert_key(2, 5, "stock", false);
 }
-END_TEST
 
 /* A handshake, a query or a heartbeat leaves nothing on a node. */
-START_TEST(requests_that_leave_nothing_need_no_confirmation)
+TEST_ROWS(closing, requests_that_leave_nothing_need_no_confirmation, 2)
 {
     for (unsigned i = 0; i < scene.nodes; i++)
         scene.suffix[i] = "?timeout_ms=20";
@@ -179,9 +177,8 @@ START_TEST(requests_that_leave_nothing_need_no_confirmation)
     ck_assert_answer(&answer, REDLOCK_CANCELLED);
     ck_assert_str_eq(redlock_result_text(&closed.result), "done: 5 granted");
 }
-END_TEST
 
-START_TEST(a_client_can_be_closed_before_the_loop_turns)
+TEST_ROWS(closing, a_client_can_be_closed_before_the_loop_turns, 2)
 {
     scene_attach_only();
     if (_i)
@@ -190,9 +187,8 @@ START_TEST(a_client_can_be_closed_before_the_loop_turns)
     if (_i)
         ck_assert_answer(&answer, REDLOCK_CANCELLED);
 }
-END_TEST
 
-START_TEST(a_close_needs_no_callback)
+TEST(closing, a_close_needs_no_callback)
 {
     scene_attach();
     scene_lock("stock");
@@ -201,7 +197,6 @@ START_TEST(a_close_needs_no_callback)
     ck_assert_status(redlock_close_async(&scene.client, NULL, NULL), REDLOCK_INVALID);
     ev_run(scene.loop, 0); /* returns, because a closed client does not keep the loop alive */
 }
-END_TEST
 
 /* --- Operations in progress at a close --- */
 
@@ -227,7 +222,7 @@ static void start(enum operation operation, redlock_lock *held)
 }
 
 /* All nodes are silent at the close, which waits for the replies to undos. When they resume, no key stays on them. */
-START_TEST(a_close_ends_each_kind_of_operation)
+TEST_ROWS(closing, a_close_ends_each_kind_of_operation, OPERATIONS)
 {
     scene_attach();
     redlock_lock *held = scene_lock("held");
@@ -243,7 +238,6 @@ START_TEST(a_close_ends_each_kind_of_operation)
     ck_assert_uint_eq(closed.result.pending_undos, 0);
     ck_assert_uint_lt(answer.place, closed.place);
 }
-END_TEST
 
 /* --- An operation whose end ends another --- */
 
@@ -263,7 +257,7 @@ static void count_cancelled(struct rl_operation *operation, redlock_result *resu
 }
 
 /* This happens if the first waiter leaves the local queue and the next one's attempt fails at once. */
-START_TEST(a_close_cancels_all_operations_though_the_end_of_one_ends_the_next)
+TEST(closing, a_close_cancels_all_operations_though_the_end_of_one_ends_the_next)
 {
     static const struct rl_operation_type type = {
         .size = sizeof(struct rl_operation), .stop = end_another, .report = count_cancelled};
@@ -280,7 +274,6 @@ START_TEST(a_close_cancels_all_operations_though_the_end_of_one_ends_the_next)
     scene_turn();
     ck_assert_uint_eq(cancelled, 2);
 }
-END_TEST
 
 /* --- Leases that are due --- */
 
@@ -295,8 +288,10 @@ static void on_loss(redlock_lock *lock, int event, int loss, int64_t validity_ms
     is_lost |= event == REDLOCK_EVENT_LOST;
 }
 
+SCENE_CASE(due, scene_one_node);
+
 /* The host blocks the loop beyond the end of the validity. The timers' event would report the loss one turn later. */
-START_TEST(loss_is_reported_at_once_when_a_blocked_loop_goes_on)
+TEST(due, loss_is_reported_at_once_when_a_blocked_loop_goes_on)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
     is_lost = false;
@@ -310,10 +305,9 @@ START_TEST(loss_is_reported_at_once_when_a_blocked_loop_goes_on)
     ck_assert(is_lost);
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_LOST);
 }
-END_TEST
 
 /* The list of leases may be long. A loop that is late by less than 5 ms leaves them to the timers' event. */
-START_TEST(due_leases_take_their_step_in_a_loop_that_is_late)
+TEST(due, due_leases_take_their_step_in_a_loop_that_is_late)
 {
     const quorum_duration late = 5 * QUORUM_MILLISECOND;
     bool is_earliest;
@@ -334,26 +328,8 @@ START_TEST(due_leases_take_their_step_in_a_loop_that_is_late)
     } while (!is_earliest || quorum_time_since(due, rl_now()) >= late);
     ck_assert_uint_eq(timer->due, due);
 }
-END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("callbacks");
-    TCase *inside = scene_case(suite, "inside", scene_five_nodes);
-    tcase_add_test(inside, taking_again_in_an_event);
-    tcase_add_test(inside, releasing_twice_and_acquiring_in_a_callback);
-    tcase_add_test(inside, closing_in_a_callback);
-    tcase_add_test(inside, cancelling_in_a_callback);
-    TCase *closing = scene_case(suite, "closing", scene_five_nodes);
-    tcase_add_loop_test(closing, locks_still_held_are_released_or_left_to_expire, 0, 2);
-    tcase_add_loop_test(closing, undos_that_are_not_confirmed_are_counted, 0, 2);
-    tcase_add_loop_test(closing, requests_that_leave_nothing_need_no_confirmation, 0, 2);
-    tcase_add_loop_test(closing, a_client_can_be_closed_before_the_loop_turns, 0, 2);
-    tcase_add_test(closing, a_close_needs_no_callback);
-    tcase_add_loop_test(closing, a_close_ends_each_kind_of_operation, 0, OPERATIONS);
-    tcase_add_test(closing, a_close_cancels_all_operations_though_the_end_of_one_ends_the_next);
-    TCase *due = scene_case(suite, "due", scene_one_node);
-    tcase_add_test(due, loss_is_reported_at_once_when_a_blocked_loop_goes_on);
-    tcase_add_test(due, due_leases_take_their_step_in_a_loop_that_is_late);
-    return run_suite(suite);
+    return run_tests("callbacks");
 }

@@ -149,7 +149,9 @@ static unsigned told_of_many(void)
 
 /* --- Every operation --- */
 
-START_TEST(every_operation_completes)
+SCENE_CASE(operations, three_nodes);
+
+TEST(operations, every_operation_completes)
 {
     connect_client();
     scene_start_ready(&answer);
@@ -172,10 +174,9 @@ START_TEST(every_operation_completes)
     assert_ends(&answer, REDLOCK_OK);
     close_client(true);
 }
-END_TEST
 
 /* Of an acquire, an adoption and a release by token. */
-START_TEST(arguments_are_copied)
+TEST(operations, arguments_are_copied)
 {
     char resource[] = "stock", token[] = SCENE_OTHER, further[] = "a name that ends in :redlock:queue";
     redlock_name also = {further, sizeof further - 1};
@@ -202,7 +203,6 @@ START_TEST(arguments_are_copied)
     assert_ends(&several, REDLOCK_INVALID);
     ck_assert_has(several.result.text, ":redlock:queue");
 }
-END_TEST
 
 static char too_long[REDLOCK_RESOURCE_MAX + 2];
 
@@ -218,13 +218,12 @@ static const struct {
     {"stock", "also is NULL", {.struct_size = sizeof(redlock_acquire_options), .also_count = 1}},
     {"stock", "struct_size", {.struct_size = 1u << 30}},
 };
-enum { BADS = sizeof bad / sizeof *bad };
 
-START_TEST(a_bad_argument_is_the_callbacks_status)
+TEST(operations, a_bad_argument_is_the_callbacks_status)
 {
     memset(too_long, 'x', sizeof too_long - 1);
     connect_client();
-    for (unsigned i = 0; i < BADS; i++) {
+    for (unsigned i = 0; i < ROWS(bad); i++) {
         scene_start_acquire(&answer, bad[i].resource, &bad[i].options);
         assert_ends(&answer, REDLOCK_INVALID);
         ck_assert_ptr_null(answer.lock);
@@ -233,7 +232,6 @@ START_TEST(a_bad_argument_is_the_callbacks_status)
     scene_start_adopt(&answer, "stock", NULL, NULL);
     assert_ends(&answer, REDLOCK_INVALID);
 }
-END_TEST
 
 /* --- Which thread, and when --- */
 
@@ -253,7 +251,7 @@ static void *dispatch_once(void *unused)
 }
 
 /* The second thread dispatches after the first one has ended. */
-START_TEST(callbacks_run_on_the_thread_that_dispatches)
+TEST(operations, callbacks_run_on_the_thread_that_dispatches)
 {
     connect_client();
     scene_start_ready_then(&answer, note_thread);
@@ -266,10 +264,9 @@ START_TEST(callbacks_run_on_the_thread_that_dispatches)
     assert_ends(&other, REDLOCK_OK);
     ck_assert(pthread_equal(told_on, pthread_self()));
 }
-END_TEST
 
 /* The value of an eventfd is the number of writes to it. */
-START_TEST(one_write_announces_all_completions)
+TEST(operations, one_write_announces_all_completions)
 {
     uint64_t writes;
     connect_client();
@@ -283,10 +280,9 @@ START_TEST(one_write_announces_all_completions)
     ck_assert_uint_eq(told_of_many(), MANY);
     ck_assert(!is_readable(redlock_descriptor(client)));
 }
-END_TEST
 
 /* A caller may dispatch by a timer, without the descriptor, and request it later. */
-START_TEST(the_descriptor_is_readable_for_what_waits_already)
+TEST(operations, the_descriptor_is_readable_for_what_waits_already)
 {
     connect_client();
     scene_start_query(&answer, "stock");
@@ -297,7 +293,6 @@ START_TEST(the_descriptor_is_readable_for_what_waits_already)
     while (!answer.told)
         dispatch();
 }
-END_TEST
 
 /* --- Calls in callbacks --- */
 
@@ -315,7 +310,7 @@ static void call_in_callback(redlock_client *called, const redlock_result *told,
     scene_told(called, told, arg);
 }
 
-START_TEST(a_callback_may_start_and_block_and_not_dispatch_or_close)
+TEST(operations, a_callback_may_start_and_block_and_not_dispatch_or_close)
 {
     connect_client();
     ask_many(call_in_callback);
@@ -325,7 +320,6 @@ START_TEST(a_callback_may_start_and_block_and_not_dispatch_or_close)
     ck_assert_uint_eq(other.told, 0);
     assert_ends(&other, REDLOCK_OK);
 }
-END_TEST
 
 static void close_in_callback(redlock_client *called, const redlock_result *told, void *arg)
 {
@@ -334,7 +328,7 @@ static void close_in_callback(redlock_client *called, const redlock_result *told
     ck_assert_status(redlock_ready_async(called, 0, scene_told, &answer), REDLOCK_INVALID);
 }
 
-START_TEST(a_callback_may_close_asynchronously)
+TEST(operations, a_callback_may_close_asynchronously)
 {
     connect_client();
     scene_start_ready_then(&answer, close_in_callback);
@@ -342,7 +336,6 @@ START_TEST(a_callback_may_close_asynchronously)
     assert_ends(&closed, REDLOCK_OK);
     ck_assert_uint_eq(answer.told, 1);
 }
-END_TEST
 
 /* --- Two threads --- */
 
@@ -355,9 +348,11 @@ static void hold_dispatch(redlock_client *called, const redlock_result *told, vo
     pthread_barrier_wait(&barrier);
 }
 
+SCENE_CASE(threads, three_nodes);
+
 /* One thread dispatches, and is inside a callback until the barrier; meanwhile a query has completed. A second thread
  * may not dispatch. A close waits until the first one has left, and runs what it has not. */
-START_TEST(a_thread_that_dispatches_is_alone)
+TEST_ROWS(threads, a_thread_that_dispatches_is_alone, 2)
 {
     connect_client();
     pthread_barrier_init(&barrier, NULL, 2);
@@ -380,7 +375,6 @@ START_TEST(a_thread_that_dispatches_is_alone)
     ck_assert_answer(&other, REDLOCK_OK);
     pthread_barrier_destroy(&barrier);
 }
-END_TEST
 
 static bool starts_query;
 
@@ -393,7 +387,7 @@ static void end_thread(redlock_client *called, const redlock_result *told, void 
 }
 
 /* The first callback ends its thread: the others, and the call that it may have started, are not lost. */
-START_TEST(a_callback_may_end_its_thread)
+TEST_ROWS(threads, a_callback_may_end_its_thread, 2)
 {
     starts_query = _i;
     connect_client();
@@ -407,7 +401,6 @@ START_TEST(a_callback_may_end_its_thread)
     if (starts_query)
         assert_ends(&other, REDLOCK_OK);
 }
-END_TEST
 
 static atomic_uint told_in_threads;
 
@@ -429,7 +422,7 @@ static void *start_ready_many(void *arg)
     return NULL;
 }
 
-START_TEST(any_thread_may_start_an_operation)
+TEST(threads, any_thread_may_start_an_operation)
 {
     pthread_t threads[4];
     connect_client();
@@ -444,13 +437,12 @@ START_TEST(any_thread_may_start_an_operation)
     for (unsigned i = 0; i < 4; i++)
         scene_join(threads[i]);
 }
-END_TEST
 
 /* --- Cancellation, close --- */
 
 /* The first acquire waits for the lock; of the others some have not been started by the loop's thread when they are
  * cancelled. */
-START_TEST(cancel_ends_what_was_started_before)
+TEST(threads, cancel_ends_what_was_started_before)
 {
     connect_client();
     scene_hold_on(0, 2, "stock");
@@ -466,7 +458,6 @@ START_TEST(cancel_ends_what_was_started_before)
         assert_ends(&many[i], REDLOCK_CANCELLED);
     assert_ends(&answer, REDLOCK_CANCELLED);
 }
-END_TEST
 
 static void note_event(redlock_lock *mine, int event, int loss, int64_t validity_ms, void *arg)
 {
@@ -488,7 +479,7 @@ static void note_events(void)
 
 /* Some are granted and wait to be dispatched, one waits for its lock. The handles that the caller never got have no
  * events. */
-START_TEST(a_close_runs_the_callbacks_that_wait)
+TEST_ROWS(threads, a_close_runs_the_callbacks_that_wait, 2)
 {
     connect_client();
     note_events();
@@ -508,7 +499,6 @@ START_TEST(a_close_runs_the_callbacks_that_wait)
     ck_assert(!_i || closed.place > other.place);
     ck_assert_uint_eq(events.told, 0);
 }
-END_TEST
 
 static void call_in_close(redlock_client *called, const redlock_result *told, void *arg)
 {
@@ -520,7 +510,7 @@ static void call_in_close(redlock_client *called, const redlock_result *told, vo
     ck_assert_status(redlock_dispatch(called), REDLOCK_INVALID);
 }
 
-START_TEST(the_last_callbacks_of_a_close_may_call_in_vain)
+TEST_ROWS(threads, the_last_callbacks_of_a_close_may_call_in_vain, 2)
 {
     connect_client();
     note_events();
@@ -531,15 +521,16 @@ START_TEST(the_last_callbacks_of_a_close_may_call_in_vain)
     ck_assert_uint_eq(events.lost, 1);
     ck_assert_int_eq(events.loss, REDLOCK_LOSS_CLOSED);
 }
-END_TEST
 
 /* --- Events of locks --- */
 
 enum { KEPT, RELEASED_IN_HANDLER, RELEASED_BEFORE };
 
+SCENE_CASE(events, three_nodes);
+
 /* The lock is lost while no thread dispatches. Its holder does not know that; or a warning and the loss wait together,
  * and the handler releases the lock at the first; or a blocking release takes back the event that waits. */
-START_TEST(a_loss_needs_no_dispatch_and_is_an_event_until_the_release)
+TEST_ROWS(events, a_loss_needs_no_dispatch_and_is_an_event_until_the_release, RELEASED_BEFORE + 1)
 {
     int descriptor;
     note_events();
@@ -569,11 +560,12 @@ START_TEST(a_loss_needs_no_dispatch_and_is_an_event_until_the_release)
     if (_i == KEPT)
         ck_assert_status(redlock_release(&lock, &result), REDLOCK_LOST);
 }
-END_TEST
 
 /* --- Bad input --- */
 
-START_TEST(a_null_callback_is_refused)
+SCENE_CASE(bad_input, three_nodes);
+
+TEST(bad_input, a_null_callback_is_refused)
 {
     connect_client();
     acquire("stock");
@@ -590,7 +582,6 @@ START_TEST(a_null_callback_is_refused)
     ck_assert_status(redlock_release_async(&lock, NULL, NULL), REDLOCK_OK); /* needs none */
     ck_assert_ptr_null(lock);
 }
-END_TEST
 
 static void *dispatch_attached(void *unused)
 {
@@ -598,7 +589,7 @@ static void *dispatch_attached(void *unused)
     return unused;
 }
 
-START_TEST(an_attached_client_has_no_dispatch)
+TEST(bad_input, an_attached_client_has_no_dispatch)
 {
     scene_attach();
     ck_assert_status(redlock_descriptor(scene.client), REDLOCK_INVALID);
@@ -609,9 +600,8 @@ START_TEST(an_attached_client_has_no_dispatch)
     ck_assert_status(redlock_dispatch(NULL), REDLOCK_INVALID);
     ck_assert_status(redlock_descriptor(NULL), REDLOCK_INVALID);
 }
-END_TEST
 
-START_TEST(no_more_operations_than_allowed_wait_for_dispatch)
+TEST(bad_input, no_more_operations_than_allowed_wait_for_dispatch)
 {
     scene.options.operations_max = 2;
     connect_client();
@@ -627,10 +617,9 @@ START_TEST(no_more_operations_than_allowed_wait_for_dispatch)
     scene_start_query(&many[1], "stock");
     assert_ends(&many[1], REDLOCK_OK);
 }
-END_TEST
 
 /* Without memory nothing is started, but a lock is released all the same. */
-START_TEST(without_memory_nothing_starts_and_a_release_succeeds)
+TEST(bad_input, without_memory_nothing_starts_and_a_release_succeeds)
 {
     struct test_allocator *allocator = test_allocator_new();
     scene.options.allocator = (redlock_allocator){test_allocate, test_reallocate, test_release, allocator};
@@ -651,33 +640,8 @@ START_TEST(without_memory_nothing_starts_and_a_release_succeeds)
     close_client(false);
     ck_assert_uint_eq(test_allocator_live(allocator), 0);
 }
-END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("descriptor");
-    TCase *tcase = scene_case(suite, "operations", three_nodes);
-    tcase_add_test(tcase, every_operation_completes);
-    tcase_add_test(tcase, arguments_are_copied);
-    tcase_add_test(tcase, a_bad_argument_is_the_callbacks_status);
-    tcase_add_test(tcase, callbacks_run_on_the_thread_that_dispatches);
-    tcase_add_test(tcase, one_write_announces_all_completions);
-    tcase_add_test(tcase, the_descriptor_is_readable_for_what_waits_already);
-    tcase_add_test(tcase, a_callback_may_start_and_block_and_not_dispatch_or_close);
-    tcase_add_test(tcase, a_callback_may_close_asynchronously);
-    tcase = scene_case(suite, "threads", three_nodes);
-    tcase_add_loop_test(tcase, a_thread_that_dispatches_is_alone, 0, 2);
-    tcase_add_loop_test(tcase, a_callback_may_end_its_thread, 0, 2);
-    tcase_add_test(tcase, any_thread_may_start_an_operation);
-    tcase_add_test(tcase, cancel_ends_what_was_started_before);
-    tcase_add_loop_test(tcase, a_close_runs_the_callbacks_that_wait, 0, 2);
-    tcase_add_loop_test(tcase, the_last_callbacks_of_a_close_may_call_in_vain, 0, 2);
-    tcase = scene_case(suite, "events", three_nodes);
-    tcase_add_loop_test(tcase, a_loss_needs_no_dispatch_and_is_an_event_until_the_release, KEPT, RELEASED_BEFORE + 1);
-    tcase = scene_case(suite, "bad input", three_nodes);
-    tcase_add_test(tcase, a_null_callback_is_refused);
-    tcase_add_test(tcase, an_attached_client_has_no_dispatch);
-    tcase_add_test(tcase, no_more_operations_than_allowed_wait_for_dispatch);
-    tcase_add_test(tcase, without_memory_nothing_starts_and_a_release_succeeds);
-    return run_suite(suite);
+    return run_tests("descriptor");
 }

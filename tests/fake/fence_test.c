@@ -114,7 +114,9 @@ static void assert_fails(int status)
 
 /* --- A majority raises the record --- */
 
-START_TEST(a_minority_that_does_not_raise_it_is_no_matter)
+SCENE_CASE(raise, five_nodes);
+
+TEST_ROWS(raise, a_minority_that_does_not_raise_it_is_no_matter, KEEPS_SILENT + 1)
 {
     scene_attach();
     let(2, (enum raise)_i);
@@ -123,17 +125,15 @@ START_TEST(a_minority_that_does_not_raise_it_is_no_matter)
     ck_assert_uint_eq(answer.result.fence, redlock_lock_fence(answer.lock));
     ck_assert_int_gt(redlock_validity_ms(answer.lock), 30000);
 }
-END_TEST
 
 /* Another client may have drawn the same token in this case, so the client must draw a larger one. */
-START_TEST(a_majority_that_knows_the_number_already_makes_it_go_beyond)
+TEST(raise, a_majority_that_knows_the_number_already_makes_it_go_beyond)
 {
     scene_attach();
     let(3, KNOWS_IT);
     ck_assert_status(scene_acquire(&answer, "stock", &fenced), REDLOCK_OK);
     ck_assert_uint_eq(answer.result.attempts, 3);
 }
-END_TEST
 
 /* --- A majority does not raise the record --- */
 
@@ -144,18 +144,16 @@ static const struct {
     {EXPIRED, REDLOCK_TOO_SLOW}, {TOO_FAR, REDLOCK_CLOCK},          {REFUSES, REDLOCK_NO_QUORUM},
     {BREAKS, REDLOCK_NO_QUORUM}, {KEEPS_SILENT, REDLOCK_NO_QUORUM},
 };
-enum { MAJORITIES = sizeof majorities / sizeof *majorities };
 
-START_TEST(a_token_that_no_majority_raises_is_no_lock_and_leaves_nothing)
+TEST_ROWS(raise, a_token_that_no_majority_raises_is_no_lock_and_leaves_nothing, ROWS(majorities))
 {
     scene_attach();
     let(3, majorities[_i].raise);
     scene_start_acquire(&answer, "stock", &fenced);
     assert_fails(majorities[_i].status);
 }
-END_TEST
 
-START_TEST(a_raise_that_takes_too_long_is_too_slow)
+TEST(raise, a_raise_that_takes_too_long_is_too_slow)
 {
     enum { LEFT_MS = 300 };
     fenced.ttl_ms = 10000;
@@ -165,10 +163,9 @@ START_TEST(a_raise_that_takes_too_long_is_too_slow)
     scene_start_acquire(&answer, "stock", &fenced);
     assert_fails(REDLOCK_TOO_SLOW);
 }
-END_TEST
 
 /* The lock was granted before our clock stopped, and may have expired meanwhile. */
-START_TEST(lock_is_given_up_when_our_clock_stops_during_the_raise)
+TEST(raise, lock_is_given_up_when_our_clock_stops_during_the_raise)
 {
     scene.options.node_timeout_ms = SCENE_SOON_MS;
     scene_attach();
@@ -184,11 +181,10 @@ START_TEST(lock_is_given_up_when_our_clock_stops_during_the_raise)
     fake_server_release(scene.node[3]);
     assert_fails(REDLOCK_TOO_SLOW);
 }
-END_TEST
 
 /* A majority grants in time. Because of all_answers the client waits for the last node, which times out after the
  * deadline. */
-START_TEST(token_is_not_raised_after_deadline)
+TEST(raise, token_is_not_raised_after_deadline)
 {
     static const struct fake_rule held = {.command = "EVALSHA", .hold = true, .count = 1};
     fenced.all_answers = 1;
@@ -202,9 +198,8 @@ START_TEST(token_is_not_raised_after_deadline)
     for (unsigned i = 0; i < NODES; i++)
         ck_assert_uint_eq(fake_server_rule_used(scene.node[i], nodes[i].rule), 0);
 }
-END_TEST
 
-START_TEST(cancelled_while_it_is_raised_it_leaves_nothing)
+TEST(raise, cancelled_while_it_is_raised_it_leaves_nothing)
 {
     scene_attach();
     let(NODES, KEEPS_SILENT);
@@ -215,12 +210,13 @@ START_TEST(cancelled_while_it_is_raised_it_leaves_nothing)
     redlock_cancel(scene.cancellation);
     assert_fails(REDLOCK_CANCELLED);
 }
-END_TEST
 
 /* --- After the raise --- */
 
+SCENE_CASE(life, five_nodes);
+
 /* Nodes whose clocks are more than a day behind the token refuse to record it, but still extend the lock. */
-START_TEST(clocks_that_are_a_day_off_do_not_stop_renewals)
+TEST(life, clocks_that_are_a_day_off_do_not_stop_renewals)
 {
     fenced.no_renewal = 0;
     fenced.ttl_ms = 3000;
@@ -233,20 +229,8 @@ START_TEST(clocks_that_are_a_day_off_do_not_stop_renewals)
     scene_start_extend(&answer, lock, 0);
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
 }
-END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("fencing tokens, raised");
-    TCase *raise = scene_case(suite, "raise", five_nodes);
-    tcase_add_loop_test(raise, a_minority_that_does_not_raise_it_is_no_matter, RAISES, KEEPS_SILENT + 1);
-    tcase_add_test(raise, a_majority_that_knows_the_number_already_makes_it_go_beyond);
-    tcase_add_loop_test(raise, a_token_that_no_majority_raises_is_no_lock_and_leaves_nothing, 0, MAJORITIES);
-    tcase_add_test(raise, a_raise_that_takes_too_long_is_too_slow);
-    tcase_add_test(raise, lock_is_given_up_when_our_clock_stops_during_the_raise);
-    tcase_add_test(raise, token_is_not_raised_after_deadline);
-    tcase_add_test(raise, cancelled_while_it_is_raised_it_leaves_nothing);
-    TCase *life = scene_case(suite, "life", five_nodes);
-    tcase_add_test(life, clocks_that_are_a_day_off_do_not_stop_renewals);
-    return run_suite(suite);
+    return run_tests("fencing tokens, raised");
 }

@@ -62,7 +62,9 @@ static void wait_for_undo(unsigned first, unsigned end, const char *token)
         scene_until(scene_sent(i, SENT_UNDO, token, 0, NULL));
 }
 
-START_TEST(lock_is_acquired_when_a_majority_has_handed_it_over)
+SCENE_CASE(given, five_nodes);
+
+TEST(given, lock_is_acquired_when_a_majority_has_handed_it_over)
 {
     struct scene_offer offer = wait_with_an_offer();
     unsigned attempts = scene_count(0, SENT_ATTEMPT);
@@ -73,10 +75,9 @@ START_TEST(lock_is_acquired_when_a_majority_has_handed_it_over)
     ck_assert_uint_eq(scene_count(0, SENT_ATTEMPT), attempts);
     release_it();
 }
-END_TEST
 
 /* The fourth node's grant is one more copy of the key: it is not undone before the release. */
-START_TEST(late_hand_over_is_kept_until_the_release)
+TEST(given, late_hand_over_is_kept_until_the_release)
 {
     struct scene_offer offer = wait_with_an_offer();
     hand_over(0, 4, &offer);
@@ -86,10 +87,9 @@ START_TEST(late_hand_over_is_kept_until_the_release)
     release_it();
     wait_for_undo(3, 4, offer.value);
 }
-END_TEST
 
 /* A node sets the key at an unknown time after the request with the offer's number left. */
-START_TEST(validity_counts_from_the_oldest_offer)
+TEST(given, validity_counts_from_the_oldest_offer)
 {
     struct scene_offer offer = wait_with_an_offer(), older = offer;
     older.number -= 7 * QUORUM_SECOND;
@@ -104,10 +104,11 @@ START_TEST(validity_counts_from_the_oldest_offer)
                      (int64_t)(quorum_time_until(end, before) / QUORUM_MILLISECOND) + 1);
     release_it();
 }
-END_TEST
+
+SCENE_CASE(given_back, five_nodes);
 
 /* What was given back counts no more. */
-START_TEST(lock_that_a_minority_hands_over_is_given_back)
+TEST(given_back, lock_that_a_minority_hands_over_is_given_back)
 {
     struct scene_offer offer = wait_with_an_offer(), next;
     unsigned attempts = scene_count(0, SENT_ATTEMPT);
@@ -123,10 +124,9 @@ START_TEST(lock_that_a_minority_hands_over_is_given_back)
     assert_acquired_without(&offer);
     release_it();
 }
-END_TEST
 
 /* A number from the future, which this client never sent. */
-START_TEST(offer_from_the_future_does_not_count)
+TEST(given_back, offer_from_the_future_does_not_count)
 {
     struct scene_offer later = wait_with_an_offer();
     later.number += 3600 * QUORUM_SECOND;
@@ -137,13 +137,12 @@ START_TEST(offer_from_the_future_does_not_count)
     assert_acquired_without(&later);
     release_it();
 }
-END_TEST
 
 enum { OTHER_OFFER, RELEASED, MESSAGE_LOST };
 
 /* The waiter has made another offer; or it has acquired the lock by an attempt, and released it; or the last node has
  * handed the lock over, and hangs, and its message is lost: an attempt on the other nodes wins. */
-START_TEST(lock_that_no_waiter_expects_is_given_back)
+TEST_ROWS(given_back, lock_that_no_waiter_expects_is_given_back, MESSAGE_LOST + 1)
 {
     char value[64];
     struct scene_offer offer = wait_with_an_offer();
@@ -170,7 +169,6 @@ START_TEST(lock_that_no_waiter_expects_is_given_back)
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     release_it();
 }
-END_TEST
 
 static const char *const broken[] = {"Gx -1 5 stock", "Gx 1 -5 stock",
                                      "Gx  5 stock",   "Gx 99999999999999999999 5 stock",
@@ -178,7 +176,7 @@ static const char *const broken[] = {"Gx -1 5 stock", "Gx 1 -5 stock",
 
 /* Also one with a name of more than 64 KiB, and one that is cut at each length. The last one is whole, and for a value
  * that no waiter offered. */
-START_TEST(broken_messages_are_ignored)
+TEST(given_back, broken_messages_are_ignored)
 {
     enum { LONGEST = 66000 };
     char cut[] = "Gx 1 5 stock";
@@ -197,10 +195,9 @@ START_TEST(broken_messages_are_ignored)
     scene_let_go_on(0, 5, "stock");
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
 }
-END_TEST
 
 /* What a hand-over cannot give: a short ttl, most of the ttl, every node's answer. */
-START_TEST(some_locks_are_not_offered)
+TEST_ROWS(given_back, some_locks_are_not_offered, 3)
 {
     struct scene_offer offer;
     options.ttl_ms = _i == 0 ? 999 : TTL_MS;
@@ -214,20 +211,8 @@ START_TEST(some_locks_are_not_offered)
     scene_let_go_on(0, 5, "stock");
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
 }
-END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("handover");
-    TCase *given = scene_case(suite, "given", five_nodes);
-    tcase_add_test(given, lock_is_acquired_when_a_majority_has_handed_it_over);
-    tcase_add_test(given, late_hand_over_is_kept_until_the_release);
-    tcase_add_test(given, validity_counts_from_the_oldest_offer);
-    TCase *back = scene_case(suite, "given back", five_nodes);
-    tcase_add_test(back, lock_that_a_minority_hands_over_is_given_back);
-    tcase_add_test(back, offer_from_the_future_does_not_count);
-    tcase_add_loop_test(back, lock_that_no_waiter_expects_is_given_back, OTHER_OFFER, MESSAGE_LOST + 1);
-    tcase_add_test(back, broken_messages_are_ignored);
-    tcase_add_loop_test(back, some_locks_are_not_offered, 0, 3);
-    return run_suite(suite);
+    return run_tests("handover");
 }

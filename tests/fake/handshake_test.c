@@ -33,7 +33,9 @@ static void wait_for_handshake(unsigned nodes)
 
 /* --- Round trips --- */
 
-START_TEST(all_of_it_leaves_before_the_first_answer)
+SCENE_CASE(steps, scene_one_node);
+
+TEST(steps, all_of_it_leaves_before_the_first_answer)
 {
     scene.options.password = SCENE_SECRET;
     scene.options.database = 3;
@@ -48,7 +50,6 @@ START_TEST(all_of_it_leaves_before_the_first_answer)
     fake_server_release(scene.node[0]);
     scene_wait_for_ready();
 }
-END_TEST
 
 static bool is_of_handshake(const struct resp_command *command)
 {
@@ -56,9 +57,11 @@ static bool is_of_handshake(const struct resp_command *command)
            resp_command_is(command, "SCRIPT LOAD");
 }
 
+SCENE_CASE(three_nodes, scene_three_nodes);
+
 /* Connect, handshake, SET. A request that was queued before the nodes are ready is sent when the last reply of the
  * handshake arrives. */
-START_TEST(the_first_lock_takes_two_round_trips_after_connecting)
+TEST(three_nodes, the_first_lock_takes_two_round_trips_after_connecting)
 {
     scene_attach_only();
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_OK);
@@ -75,9 +78,8 @@ START_TEST(the_first_lock_takes_two_round_trips_after_connecting)
     }
     ck_assert_uint_ge(asked, 2);
 }
-END_TEST
 
-START_TEST(a_handshake_that_takes_too_long_is_given_up)
+TEST(steps, a_handshake_that_takes_too_long_is_given_up)
 {
     scene.suffix[0] = "?connect_timeout_ms=50";
     fake_server_add_rule(scene.node[0], &(struct fake_rule){.command = "INFO", .silent = true});
@@ -87,7 +89,6 @@ START_TEST(a_handshake_that_takes_too_long_is_given_up)
     fake_server_clear_rules(scene.node[0]);
     scene_lock_and_release("stock");
 }
-END_TEST
 
 /* --- Name and database --- */
 
@@ -101,9 +102,8 @@ static const struct {
     {"billing-3", 3, NULL, "billing-3", "3"},  {"", 0, "/5", NULL, "5"}, {NULL, 0, "?database=6", NULL, "6"},
     {"billing-3", 3, "/0", "billing-3", NULL}, /* the URI says more than the options */
 };
-enum { PLACES = sizeof places / sizeof *places };
 
-START_TEST(the_connection_has_its_name_and_database)
+TEST_ROWS(steps, the_connection_has_its_name_and_database, ROWS(places))
 {
     ck_assert_str_eq(scene.options.client_name, places[0].name);
     scene.options.client_name = places[_i].name;
@@ -114,7 +114,6 @@ START_TEST(the_connection_has_its_name_and_database)
     assert_sent("SELECT", places[_i].database_sent, NULL);
     scene_lock_and_release("stock");
 }
-END_TEST
 
 /* --- Server and version --- */
 
@@ -129,7 +128,6 @@ static const struct {
     {{{"redis_version", "4.0.0"}, {"server_name", "valkey"}, {"valkey_version", "12.0.0"}}, "valkey", "12.0.0"},
     {{{"redis_version", "6.2.0"}, {"server_name", "a-name-of-a-fork-that-is-long"}}, "a-name-of-a-for", "6.2.0"},
 };
-enum { SERVERS = sizeof servers / sizeof *servers };
 
 static redlock_node_status status_of_node_0(void)
 {
@@ -138,7 +136,7 @@ static redlock_node_status status_of_node_0(void)
     return status;
 }
 
-START_TEST(server_is_named_with_its_own_version)
+TEST_ROWS(steps, server_is_named_with_its_own_version, ROWS(servers))
 {
     for (unsigned i = 0; i < 3 && servers[_i].info[i][0]; i++)
         fake_server_set_info(scene.node[0], servers[_i].info[i][0], servers[_i].info[i][1]);
@@ -148,14 +146,12 @@ START_TEST(server_is_named_with_its_own_version)
     ck_assert_uint_eq(status_of_node_0().findings & REDLOCK_FINDING_TOO_OLD, 0);
     scene_lock_and_release("stock");
 }
-END_TEST
 
 static const char *const old_versions[] = {"2.8.24", "3.2.12", "4.0.14"};
-enum { OLD_VERSIONS = sizeof old_versions / sizeof *old_versions };
 
 /* On an old server the scripts fail, in the handshake and at each heartbeat, with an error that does not name the
  * cause. */
-START_TEST(old_server_is_refused_by_name_and_version)
+TEST_ROWS(steps, old_server_is_refused_by_name_and_version, 2 * ROWS(old_versions))
 {
     static const char failure[] =
         "-ERR Error running script (call to f_62491a): @user_script:36: @user_script: 36: Write "
@@ -177,7 +173,6 @@ START_TEST(old_server_is_refused_by_name_and_version)
     ck_assert_str_eq(status_of_node_0().state, "ready");
     ck_assert_uint_eq(fake_server_count(scene.node[0], "CLIENT ID"), 1); /* the client does not reconnect */
 }
-END_TEST
 
 /* --- AUTH --- */
 
@@ -239,9 +234,10 @@ static const struct {
     {NULL, NULL, "", "", "redis://", NULL, NULL},
     {NULL, NULL, "else", "else", "redis://:" SCENE_SECRET "@", NULL, SCENE_SECRET},
 };
-enum { LOGINS = sizeof logins / sizeof *logins };
 
-START_TEST(a_node_gets_its_own_user_and_password)
+SCENE_CASE(auth, scene_one_node);
+
+TEST_ROWS(auth, a_node_gets_its_own_user_and_password, ROWS(logins))
 {
     const char *user = logins[_i].user, *password = logins[_i].password;
     if (logins[_i].callback_user)
@@ -254,9 +250,8 @@ START_TEST(a_node_gets_its_own_user_and_password)
     assert_sent("AUTH", user ? user : password, user ? password : NULL);
     scene_lock_and_release("stock");
 }
-END_TEST
 
-START_TEST(a_callback_is_asked_at_each_connect)
+TEST(auth, a_callback_is_asked_at_each_connect)
 {
     use_vault("lock", SCENE_SECRET);
     fake_server_set_password(scene.node[0], "lock", SCENE_SECRET);
@@ -271,9 +266,8 @@ START_TEST(a_callback_is_asked_at_each_connect)
     ck_assert_uint_eq(vault.asked, 2);
     scene_lock_and_release("stock");
 }
-END_TEST
 
-START_TEST(a_callback_that_has_none_now_is_asked_again)
+TEST(auth, a_callback_that_has_none_now_is_asked_again)
 {
     use_vault("lock", SCENE_SECRET);
     vault.empty = 2;
@@ -284,7 +278,6 @@ START_TEST(a_callback_that_has_none_now_is_asked_again)
     scene_lock_and_release("stock");
     ck_assert_uint_ge(vault.asked, 3);
 }
-END_TEST
 
 /* What the server requires, the options, and the text of the result. The last server has the setting
  * rename-command AUTH "", and quotes the password. */
@@ -301,10 +294,9 @@ static const struct {
     {NULL, NULL, "-ERR unknown command `AUTH`, with args beginning with: `lock`, `" SCENE_SECRET "`, \r\n", "lock",
      SCENE_SECRET, 0, "unknown command `AUTH`"},
 };
-enum { MISTAKES = sizeof mistakes / sizeof *mistakes };
 
 /* An acquire ends at once, and works when the server's settings are right. */
-START_TEST(a_misconfiguration_is_named_and_shows_no_password)
+TEST_ROWS(auth, a_misconfiguration_is_named_and_shows_no_password, ROWS(mistakes))
 {
     scene.options.user = mistakes[_i].user;
     scene.options.password = mistakes[_i].password;
@@ -324,10 +316,9 @@ START_TEST(a_misconfiguration_is_named_and_shows_no_password)
     scene_wait_for_ready();
     scene_lock_and_release("stock");
 }
-END_TEST
 
 /* The status follows from the last connection attempt, not from an earlier one. */
-START_TEST(a_misconfiguration_that_has_passed_is_forgotten)
+TEST(auth, a_misconfiguration_that_has_passed_is_forgotten)
 {
     fake_server_set_password(scene.node[0], NULL, SCENE_SECRET);
     scene_attach_only();
@@ -338,7 +329,6 @@ START_TEST(a_misconfiguration_that_has_passed_is_forgotten)
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
     ck_assert(!strstr(answer.result.node[0].text, "NOAUTH"));
 }
-END_TEST
 
 /* --- Identity of a server --- */
 
@@ -363,7 +353,7 @@ static unsigned assert_one_vote(void)
 }
 
 /* Also when both nodes have reported the run_id before either is ready. */
-START_TEST(one_server_under_two_names_has_one_vote)
+TEST_ROWS(three_nodes, one_server_under_two_names_has_one_vote, 2)
 {
     for (unsigned i = 0; i < 2; i++)
         fake_server_set_info(scene.node[i], "run_id", "0123456789abcdef0123456789abcdef01234567");
@@ -386,7 +376,6 @@ START_TEST(one_server_under_two_names_has_one_vote)
     scene_wait_for_accepted(voter, 2);
     assert_one_vote();
 }
-END_TEST
 
 /* Passes to the guard the reply that a node with this run_id and marker would send. */
 static void tell_guard(struct rl_node *node, const char *run_id, const char *shown)
@@ -408,7 +397,7 @@ static void tell_guard(struct rl_node *node, const char *run_id, const char *sho
 #define SHOWN "evidence\nmarker"
 
 /* A time by the previous server's clock must not be compared with the marker of another server. */
-START_TEST(markers_of_a_new_server_are_not_compared_with_those_of_the_one_before)
+TEST(three_nodes, markers_of_a_new_server_are_not_compared_with_those_of_the_one_before)
 {
     scene_attach();
     struct rl_node *node = scene.client->nodes->node;
@@ -419,10 +408,9 @@ START_TEST(markers_of_a_new_server_are_not_compared_with_those_of_the_one_before
     ck_assert_str_eq(node->marker.nonce, "");
     ck_assert_uint_eq(node->marker.seen_us, 0);
 }
-END_TEST
 
 /* A proxy redirects two names to one server, on connections that stay open. */
-START_TEST(a_server_that_takes_another_names_place_has_one_vote)
+TEST(three_nodes, a_server_that_takes_another_names_place_has_one_vote)
 {
     scene_attach();
     struct rl_node *nodes = scene.client->nodes->node;
@@ -434,12 +422,11 @@ START_TEST(a_server_that_takes_another_names_place_has_one_vote)
     tell_guard(&nodes[0], "0123456789012345678901234567890123456789", SHOWN);
     ck_assert_ptr_null(nodes[0].unfit);
 }
-END_TEST
 
 /* Too many replicas are a misconfiguration. */
-START_TEST(a_replica_has_no_vote)
+TEST_ROWS(three_nodes, a_replica_has_no_vote, 2)
 {
-    unsigned replicas = (unsigned)_i;
+    unsigned replicas = (unsigned)_i + 1;
     for (unsigned i = 0; i < replicas; i++)
         fake_server_set_info(scene.node[i], "role", "slave");
     scene_attach_only();
@@ -452,11 +439,10 @@ START_TEST(a_replica_has_no_vote)
     for (unsigned i = 0; i < replicas; i++)
         ck_assert_uint_eq(scene_count(i, SENT_SET), 0);
 }
-END_TEST
 
 /* --- Missing replies --- */
 
-START_TEST(a_node_can_do_without_these_steps)
+TEST_ROWS(steps, a_node_can_do_without_these_steps, 28)
 {
     static const char *const commands[] = {"CLIENT SETNAME", "CLIENT ID", "INFO", "SCRIPT LOAD"};
     static const char *const errors[] = {FAKE_NOPERM, FAKE_LOADING, "-ERR unknown command\r\n", ":-1\r\n",
@@ -465,29 +451,8 @@ START_TEST(a_node_can_do_without_these_steps)
     scene_attach();
     scene_lock_and_release("stock");
 }
-END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("handshakes");
-    TCase *one = scene_case(suite, "steps", scene_one_node);
-    tcase_add_test(one, all_of_it_leaves_before_the_first_answer);
-    tcase_add_test(one, a_handshake_that_takes_too_long_is_given_up);
-    tcase_add_loop_test(one, the_connection_has_its_name_and_database, 0, PLACES);
-    tcase_add_loop_test(one, server_is_named_with_its_own_version, 0, SERVERS);
-    tcase_add_loop_test(one, old_server_is_refused_by_name_and_version, 0, 2 * OLD_VERSIONS);
-    tcase_add_loop_test(one, a_node_can_do_without_these_steps, 0, 28);
-    TCase *auth = scene_case(suite, "auth", scene_one_node);
-    tcase_add_loop_test(auth, a_node_gets_its_own_user_and_password, 0, LOGINS);
-    tcase_add_test(auth, a_callback_is_asked_at_each_connect);
-    tcase_add_test(auth, a_callback_that_has_none_now_is_asked_again);
-    tcase_add_loop_test(auth, a_misconfiguration_is_named_and_shows_no_password, 0, MISTAKES);
-    tcase_add_test(auth, a_misconfiguration_that_has_passed_is_forgotten);
-    TCase *three = scene_case(suite, "three nodes", scene_three_nodes);
-    tcase_add_test(three, the_first_lock_takes_two_round_trips_after_connecting);
-    tcase_add_loop_test(three, one_server_under_two_names_has_one_vote, 0, 2);
-    tcase_add_test(three, markers_of_a_new_server_are_not_compared_with_those_of_the_one_before);
-    tcase_add_test(three, a_server_that_takes_another_names_place_has_one_vote);
-    tcase_add_loop_test(three, a_replica_has_no_vote, 1, 3);
-    return run_suite(suite);
+    return run_tests("handshakes");
 }

@@ -48,8 +48,10 @@ static void assert_released(unsigned first, unsigned end)
 
 /* --- Extend --- */
 
+SCENE_CASE(extend, scene_five_nodes);
+
 /* An extension without a ttl takes the lock's. */
-START_TEST(extension_lengthens_on_every_node_and_never_shortens)
+TEST(extend, extension_lengthens_on_every_node_and_never_shortens)
 {
     static const uint32_t ttls[] = {0, 120000, 1000};
     static const char *const sent[] = {"60000", "120000", "1000"};
@@ -65,9 +67,8 @@ START_TEST(extension_lengthens_on_every_node_and_never_shortens)
             ck_assert_int_gt(fake_server_pttl(scene.node[node], "stock"), 110000);
     }
 }
-END_TEST
 
-START_TEST(a_majority_that_forgot_is_a_loss)
+TEST_ROWS(extend, a_majority_that_forgot_is_a_loss, 2)
 {
     hold_lock();
     lose_majority(_i);
@@ -80,10 +81,9 @@ START_TEST(a_majority_that_forgot_is_a_loss)
     ck_assert_status(release(), REDLOCK_LOST);
     scene_assert_key(0, 3, "stock", _i); /* another holder's key stays */
 }
-END_TEST
 
 /* The lock stays valid until its previous end. */
-START_TEST(an_extension_that_fails_does_not_end_the_lock)
+TEST_ROWS(extend, an_extension_that_fails_does_not_end_the_lock, 2)
 {
     hold_lock();
     scene_refuse(0, 3, "EVALSHA", 0, _i ? FAKE_NOPERM : FAKE_OOM);
@@ -94,9 +94,8 @@ START_TEST(an_extension_that_fails_does_not_end_the_lock)
     scene_each(0, 3, fake_server_clear_rules);
     ck_assert_status(extend(120000), REDLOCK_OK);
 }
-END_TEST
 
-START_TEST(a_ttl_that_cannot_be_is_refused_in_words)
+TEST(extend, a_ttl_that_cannot_be_is_refused_in_words)
 {
     hold_lock();
     ck_assert_status(extend(2), REDLOCK_INVALID);
@@ -106,9 +105,8 @@ START_TEST(a_ttl_that_cannot_be_is_refused_in_words)
     ck_assert_int_gt(redlock_validity_ms(lock), 50000);
     ck_assert_uint_eq(scene_count(0, SENT_EXTEND), 0);
 }
-END_TEST
 
-START_TEST(an_expired_lock_is_lost_and_nobody_is_asked)
+TEST(extend, an_expired_lock_is_lost_and_nobody_is_asked)
 {
     scene.options.ttl_ms = 60;
     scene_attach();
@@ -122,11 +120,12 @@ START_TEST(an_expired_lock_is_lost_and_nobody_is_asked)
     ck_assert_uint_eq(scene_count(0, SENT_EXTEND), before);
     ck_assert_status(release(), REDLOCK_LOST);
 }
-END_TEST
 
 /* --- Release --- */
 
-START_TEST(a_release_is_told_to_every_node_and_waits_for_a_majority)
+SCENE_CASE(release, scene_five_nodes);
+
+TEST(release, a_release_is_told_to_every_node_and_waits_for_a_majority)
 {
     hold_lock();
     scene_hold_replies(0, 2, "EVALSHA");
@@ -134,9 +133,8 @@ START_TEST(a_release_is_told_to_every_node_and_waits_for_a_majority)
     ck_assert_uint_ge(answer.result.granted, 3);
     assert_released(0, 5);
 }
-END_TEST
 
-START_TEST(only_the_own_token_is_deleted_and_without_a_majority_of_it_the_lock_is_lost)
+TEST_ROWS(release, only_the_own_token_is_deleted_and_without_a_majority_of_it_the_lock_is_lost, 2)
 {
     hold_lock();
     lose_majority(_i);
@@ -147,17 +145,15 @@ START_TEST(only_the_own_token_is_deleted_and_without_a_majority_of_it_the_lock_i
     scene_wait_for_sent_to(0, 3, SENT_UNDO, 1);
     scene_assert_key(0, 3, "stock", _i);
 }
-END_TEST
 
 /* READONLY is temporary too: a replica may become a master again. */
 static const struct {
     const char *error;
     int status;
 } refusals[] = {{FAKE_BUSY, REDLOCK_NO_QUORUM}, {FAKE_OOM, REDLOCK_NO_QUORUM}, {FAKE_READONLY, REDLOCK_MISCONFIGURED}};
-enum { REFUSALS = sizeof refusals / sizeof *refusals };
 
 /* No caller waits for it any more, but the client repeats the undo until the node executes it. */
-START_TEST(a_release_that_was_refused_for_now_is_repeated)
+TEST_ROWS(release, a_release_that_was_refused_for_now_is_repeated, ROWS(refusals))
 {
     hold_lock();
     scene_refuse(0, 3, "EVALSHA", 1, refusals[_i].error);
@@ -166,7 +162,6 @@ START_TEST(a_release_that_was_refused_for_now_is_repeated)
     scene_wait_for_sent_to(0, 3, SENT_UNDO, 2);
     assert_released(0, 5);
 }
-END_TEST
 
 /* The reply to each heartbeat makes the client send the kept undos again. */
 static unsigned owed_undos(void)
@@ -175,7 +170,7 @@ static unsigned owed_undos(void)
     return rl_node_unconfirmed_undos(scene.client->nodes->node);
 }
 
-START_TEST(an_undo_that_is_refused_is_given_up_when_the_key_has_ended)
+TEST_ROWS(release, an_undo_that_is_refused_is_given_up_when_the_key_has_ended, ROWS(refusals))
 {
     scene.options.ttl_ms = 300;
     scene.options.renewal_percent = 0;
@@ -189,9 +184,8 @@ START_TEST(an_undo_that_is_refused_is_given_up_when_the_key_has_ended)
     ck_assert_uint_eq(answer.told, 1);
     ck_assert_status(scene_close(&answer), REDLOCK_OK);
 }
-END_TEST
 
-START_TEST(what_a_node_says_to_a_release_is_not_put_in_other_words)
+TEST(release, what_a_node_says_to_a_release_is_not_put_in_other_words)
 {
     hold_lock();
     scene_refuse(0, 1, "EVALSHA", 1, FAKE_BUSY);
@@ -202,7 +196,6 @@ START_TEST(what_a_node_says_to_a_release_is_not_put_in_other_words)
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     ck_assert_has(answer.result.node[0].text, "BUSY");
 }
-END_TEST
 
 /* As release.lua is told it. */
 static bool hands_over(unsigned node)
@@ -212,7 +205,7 @@ static bool hands_over(unsigned node)
 }
 
 /* Nor do they hand the lock over then: the other nodes have served its waiters. */
-START_TEST(nodes_that_are_away_are_told_when_they_are_back)
+TEST(release, nodes_that_are_away_are_told_when_they_are_back)
 {
     hold_lock();
     scene_cut_off(0, 3);
@@ -226,7 +219,6 @@ START_TEST(nodes_that_are_away_are_told_when_they_are_back)
     for (unsigned i = 0; i < 5; i++)
         ck_assert_int_eq(hands_over(i), i >= 3);
 }
-END_TEST
 
 static void pause_majority(void)
 {
@@ -237,7 +229,7 @@ static void pause_majority(void)
 }
 
 /* A request that is on its way is not lost. */
-START_TEST(a_release_waits_for_nodes_that_are_late)
+TEST(release, a_release_waits_for_nodes_that_are_late)
 {
     pause_majority();
     scene_start_release(&answer, &lock);
@@ -250,9 +242,8 @@ START_TEST(a_release_waits_for_nodes_that_are_late)
     for (unsigned i = 0; i < 3; i++)
         ck_assert_uint_eq(fake_server_accepted(scene.node[i]), 1);
 }
-END_TEST
 
-START_TEST(a_release_does_not_wait_for_a_late_minority)
+TEST(release, a_release_does_not_wait_for_a_late_minority)
 {
     scene.suffix[0] = "?timeout_ms=30";
     hold_lock();
@@ -261,7 +252,6 @@ START_TEST(a_release_does_not_wait_for_a_late_minority)
     ck_assert_status(scene_wait(&answer), REDLOCK_LOST);
     ck_assert_int_eq(answer.result.node[0].outcome, REDLOCK_NODE_TIMED_OUT);
 }
-END_TEST
 
 /* The host blocks the loop: the library's timers expire meanwhile, and nothing runs that could be awaited. */
 static void stall_loop(unsigned ms)
@@ -271,7 +261,7 @@ static void stall_loop(unsigned ms)
 }
 
 /* Also if the loop was blocked, and the node's timeout and the silence limit expire in one turn. */
-START_TEST(a_release_gives_up_silent_nodes_and_is_sent_again_on_the_next_connection)
+TEST_ROWS(release, a_release_gives_up_silent_nodes_and_is_sent_again_on_the_next_connection, 2)
 {
     scene.options.silence_limit_ms = 200;
     pause_majority();
@@ -283,10 +273,9 @@ START_TEST(a_release_gives_up_silent_nodes_and_is_sent_again_on_the_next_connect
     scene_each(0, 3, fake_server_resume);
     assert_released(0, 3);
 }
-END_TEST
 
 /* The key has expired by then, so no confirmation is needed. */
-START_TEST(a_release_waits_no_longer_than_the_key_lives)
+TEST(release, a_release_waits_no_longer_than_the_key_lives)
 {
     scene.options.ttl_ms = 300;
     scene.options.renewal_percent = 0;
@@ -294,11 +283,10 @@ START_TEST(a_release_waits_no_longer_than_the_key_lives)
     ck_assert_status(release(), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(answer.result.timed_out, 3);
 }
-END_TEST
 
 /* The inner acquire waits for an extension while the outer handle is released. No lock is left that they could
  * share. */
-START_TEST(taken_again_and_released_at_once)
+TEST(release, taken_again_and_released_at_once)
 {
     struct answer again;
     scene_attach();
@@ -309,7 +297,6 @@ START_TEST(taken_again_and_released_at_once)
     ck_assert_ptr_null(again.lock);
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
 }
-END_TEST
 
 /* --- Nodes that do not know the scripts --- */
 
@@ -320,8 +307,10 @@ static void assert_asked_twice(unsigned node, enum sent what)
     ck_assert_str_eq(scene_sent(node, what, NULL, 1, NULL)->command->argv[0].data, "EVAL");
 }
 
+SCENE_CASE(noscript, scene_five_nodes);
+
 /* The extension ends when a majority has replied; the text is not sent to the other nodes. */
-START_TEST(a_request_falls_back_to_the_whole_script)
+TEST(noscript, a_request_falls_back_to_the_whole_script)
 {
     static const enum sent kinds[] = {SENT_QUERY, SENT_EXTEND, SENT_UNDO};
     unsigned twice = 0;
@@ -346,10 +335,9 @@ START_TEST(a_request_falls_back_to_the_whole_script)
     ck_assert_uint_ge(twice, 5 + 3 + 5);
     assert_released(0, 5);
 }
-END_TEST
 
 /* A node that replies NOSCRIPT even to EVAL must not be sent the request indefinitely. */
-START_TEST(a_node_that_never_knows_a_script_has_refused)
+TEST(noscript, a_node_that_never_knows_a_script_has_refused)
 {
     hold_lock();
     scene_refuse(0, 3, "EVALSHA", 0, FAKE_NOSCRIPT);
@@ -361,31 +349,8 @@ START_TEST(a_node_that_never_knows_a_script_has_refused)
     ck_assert_uint_eq(answer.result.refused, 3);
     ck_assert_uint_le(scene_count(0, SENT_UNDO), 4); /* two for the release, and up to two at a heartbeat */
 }
-END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("locks that are held");
-    TCase *tcase = scene_case(suite, "extend", scene_five_nodes);
-    tcase_add_test(tcase, extension_lengthens_on_every_node_and_never_shortens);
-    tcase_add_loop_test(tcase, a_majority_that_forgot_is_a_loss, 0, 2);
-    tcase_add_loop_test(tcase, an_extension_that_fails_does_not_end_the_lock, 0, 2);
-    tcase_add_test(tcase, a_ttl_that_cannot_be_is_refused_in_words);
-    tcase_add_test(tcase, an_expired_lock_is_lost_and_nobody_is_asked);
-    tcase = scene_case(suite, "release", scene_five_nodes);
-    tcase_add_test(tcase, a_release_is_told_to_every_node_and_waits_for_a_majority);
-    tcase_add_loop_test(tcase, only_the_own_token_is_deleted_and_without_a_majority_of_it_the_lock_is_lost, 0, 2);
-    tcase_add_loop_test(tcase, a_release_that_was_refused_for_now_is_repeated, 0, REFUSALS);
-    tcase_add_loop_test(tcase, an_undo_that_is_refused_is_given_up_when_the_key_has_ended, 0, REFUSALS);
-    tcase_add_test(tcase, what_a_node_says_to_a_release_is_not_put_in_other_words);
-    tcase_add_test(tcase, nodes_that_are_away_are_told_when_they_are_back);
-    tcase_add_test(tcase, a_release_waits_for_nodes_that_are_late);
-    tcase_add_test(tcase, a_release_does_not_wait_for_a_late_minority);
-    tcase_add_loop_test(tcase, a_release_gives_up_silent_nodes_and_is_sent_again_on_the_next_connection, 0, 2);
-    tcase_add_test(tcase, a_release_waits_no_longer_than_the_key_lives);
-    tcase_add_test(tcase, taken_again_and_released_at_once);
-    tcase = scene_case(suite, "noscript", scene_five_nodes);
-    tcase_add_test(tcase, a_request_falls_back_to_the_whole_script);
-    tcase_add_test(tcase, a_node_that_never_knows_a_script_has_refused);
-    return run_suite(suite);
+    return run_tests("locks that are held");
 }

@@ -26,9 +26,11 @@ static int make(int face, redlock_result *result)
                 : redlock_attach(scene.loop, scene_list(), &scene.options, &scene.client, result);
 }
 
+SCENE_CASE(one_node, scene_one_node);
+
 /* With any number of missing descriptors, the call returns a status with a text, and closes the descriptors that it has
  * opened. */
-START_TEST(without_descriptors_there_is_no_client)
+TEST_ROWS(one_node, without_descriptors_there_is_no_client, 2)
 {
     enum { ENOUGH = 32 };
     struct rlimit limit, less;
@@ -54,12 +56,11 @@ START_TEST(without_descriptors_there_is_no_client)
     ck_assert_status(status, REDLOCK_OK);
     ck_assert_int_ge(refused, 2);
 }
-END_TEST
 
 /* --- operations_max --- */
 
 /* A release ends a lock, so the limit must not refuse it. */
-START_TEST(more_operations_than_allowed_are_refused_but_no_release)
+TEST(one_node, more_operations_than_allowed_are_refused_but_no_release)
 {
     static struct answer waiting, second;
     scene.options.operations_max = 2;
@@ -77,11 +78,10 @@ START_TEST(more_operations_than_allowed_are_refused_but_no_release)
     ck_assert_status(scene_acquire(&answer, "third", NULL), REDLOCK_OK); /* one operation has ended */
     ck_assert_uint_eq(waiting.told, 0);
 }
-END_TEST
 
 /* --- pending_max --- */
 
-START_TEST(a_node_with_too_many_requests_is_not_asked)
+TEST(one_node, a_node_with_too_many_requests_is_not_asked)
 {
     enum { MORE = 24 };
     static struct answer answers[MORE];
@@ -106,12 +106,13 @@ START_TEST(a_node_with_too_many_requests_is_not_asked)
     ck_assert_uint_eq(asked, 16);
     ck_assert_uint_eq(scene_count(0, SENT_SET), 16);
 }
-END_TEST
 
 /* --- undos_max --- */
 
+SCENE_CASE(three_nodes, scene_three_nodes);
+
 /* The client drops the oldest undo, because its key expires first. */
-START_TEST(more_undos_than_allowed_are_not_kept)
+TEST(three_nodes, more_undos_than_allowed_are_not_kept)
 {
     enum { LOCKS = 40 };
     redlock_lock *locks[LOCKS];
@@ -134,10 +135,9 @@ START_TEST(more_undos_than_allowed_are_not_kept)
     ck_assert_status(scene_close(&answer), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(answer.result.pending_undos, LOCKS - 16);
 }
-END_TEST
 
 /* A node that is stopped for the whole test must not make memory grow. */
-START_TEST(memory_is_bounded_while_a_node_is_silent)
+TEST(three_nodes, memory_is_bounded_while_a_node_is_silent)
 {
     struct test_allocator *allocator = test_allocator_new();
     scene.options.allocator = (redlock_allocator){test_allocate, test_reallocate, test_release, allocator};
@@ -161,17 +161,8 @@ START_TEST(memory_is_bounded_while_a_node_is_silent)
     ck_assert_uint_eq(test_allocator_live(allocator), 0);
     fake_server_forget_keys(scene.node[0]); /* keys whose undos were dropped */
 }
-END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("limits");
-    TCase *one = scene_case(suite, "one node", scene_one_node);
-    tcase_add_loop_test(one, without_descriptors_there_is_no_client, 0, 2);
-    tcase_add_test(one, more_operations_than_allowed_are_refused_but_no_release);
-    tcase_add_test(one, a_node_with_too_many_requests_is_not_asked);
-    TCase *three = scene_case(suite, "three nodes", scene_three_nodes);
-    tcase_add_test(three, more_undos_than_allowed_are_not_kept);
-    tcase_add_test(three, memory_is_bounded_while_a_node_is_silent);
-    return run_suite(suite);
+    return run_tests("limits");
 }

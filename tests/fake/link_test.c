@@ -45,7 +45,6 @@ static const struct fake_rule breakings[] = {
     {.command = "SET", .count = 1, .reply = "$x\r\n"},
     {.command = "SET", .count = 1, .reply = "*99999999999999999999\r\n"},
 };
-enum { BREAKINGS = sizeof breakings / sizeof *breakings };
 
 /* The client does not know whether the node executed the request, and the server may still execute bytes from the old
  * connection. So it kills that connection, and sends the undo right behind, before other requests. */
@@ -66,7 +65,9 @@ static void assert_killed_and_undone(unsigned node)
     ck_assert(!scene_has_key(node, "stock"));
 }
 
-START_TEST(a_link_that_breaks_at_a_request_is_killed_and_made_anew_and_the_request_undone)
+SCENE_CASE(breaking, scene_five_nodes);
+
+TEST_ROWS(breaking, a_link_that_breaks_at_a_request_is_killed_and_made_anew_and_the_request_undone, ROWS(breakings))
 {
     scene_attach();
     scene_add_rule(0, 3, &breakings[_i]);
@@ -78,15 +79,16 @@ START_TEST(a_link_that_breaks_at_a_request_is_killed_and_made_anew_and_the_reque
     for (unsigned i = 0; i < 3; i++)
         ck_assert_uint_eq(fake_server_accepted(scene.node[i]), 2);
 }
-END_TEST
+
+SCENE_CASE(one_link, scene_one_node);
 
 /* A connection that breaks before the server has replied to the kill must be killed as well, in addition to the earlier
  * ones (eight at most). */
-START_TEST(every_link_that_owes_is_killed)
+TEST_ROWS(one_link, every_link_that_owes_is_killed, 10)
 {
     const struct fake_rule breaks_at_kill = {
         .command = "CLIENT KILL", .count = 1, .skip = true, .silent = true, .ending = FAKE_RESET};
-    unsigned known = 8, links = (unsigned)_i, begin = links > known ? links - known : 0;
+    unsigned known = 8, links = (unsigned)_i + 1, begin = links > known ? links - known : 0;
     char id[16];
     scene_attach();
     fake_server_add_rule(scene.node[0], &breakings[0]);
@@ -111,9 +113,8 @@ START_TEST(every_link_that_owes_is_killed)
     }
     assert_whole_again();
 }
-END_TEST
 
-START_TEST(an_idle_link_that_breaks_owes_nothing)
+TEST_ROWS(one_link, an_idle_link_that_breaks_owes_nothing, 3)
 {
     static const enum fake_ending endings[] = {FAKE_RESET, FAKE_CLOSE, FAKE_SHUTDOWN};
     scene_attach();
@@ -121,10 +122,9 @@ START_TEST(an_idle_link_that_breaks_owes_nothing)
     assert_new_links(1);
     ck_assert_uint_eq(scene_count(0, SENT_KILL), 0);
 }
-END_TEST
 
 /* A restarted server reuses client IDs, so a kill could hit another client's connection. */
-START_TEST(another_process_behind_the_address_is_not_told_to_kill)
+TEST(one_link, another_process_behind_the_address_is_not_told_to_kill)
 {
     scene_attach();
     fake_server_add_rule(scene.node[0], &(struct fake_rule){.command = "SET", .count = 1, .silent = true});
@@ -136,9 +136,8 @@ START_TEST(another_process_behind_the_address_is_not_told_to_kill)
     ck_assert_uint_eq(scene_count(0, SENT_KILL), 0);
     assert_whole_again();
 }
-END_TEST
 
-START_TEST(a_node_that_closes_after_its_answer_has_voted)
+TEST(breaking, a_node_that_closes_after_its_answer_has_voted)
 {
     scene_attach();
     scene_add_rule(0, 5, &(struct fake_rule){.command = "SET", .count = 1, .ending = FAKE_SHUTDOWN});
@@ -146,9 +145,8 @@ START_TEST(a_node_that_closes_after_its_answer_has_voted)
     assert_new_links(5);
     ck_assert_int_gt(redlock_validity_ms(answer.lock), 0);
 }
-END_TEST
 
-START_TEST(too_many_clients_is_not_for_ever)
+TEST(one_link, too_many_clients_is_not_for_ever)
 {
     unsigned rule = fake_server_refuse_connections(scene.node[0], 0);
     scene_attach_only();
@@ -157,7 +155,6 @@ START_TEST(too_many_clients_is_not_for_ever)
     fake_server_remove_rule(scene.node[0], rule);
     assert_whole_again();
 }
-END_TEST
 
 /* --- Unexpected replies --- */
 
@@ -174,7 +171,9 @@ static void assert_new_links_or_wrong_reply(int which)
     assert_new_links(which == UNFINISHED ? 0 : 3);
 }
 
-START_TEST(on_an_idle_link)
+SCENE_CASE(unasked, scene_three_nodes);
+
+TEST_ROWS(unasked, on_an_idle_link, UNASKED)
 {
     scene_attach();
     for (unsigned i = 0; i < 3; i++)
@@ -182,10 +181,9 @@ START_TEST(on_an_idle_link)
     fake_server_drop(scene.node[0], FAKE_SHUTDOWN); /* and then the end */
     assert_new_links(3);
 }
-END_TEST
 
 /* Each node at another command, the last one behind the last reply of the handshake. */
-START_TEST(in_the_handshake)
+TEST_ROWS(unasked, in_the_handshake, UNASKED)
 {
     static const struct fake_rule places[] = {
         {.command = "CLIENT ID", .count = 1},
@@ -200,11 +198,10 @@ START_TEST(in_the_handshake)
     scene_attach_only();
     assert_new_links_or_wrong_reply(_i);
 }
-END_TEST
 
 /* The client cannot distinguish the reply from the extra one, so neither counts. An unexpected nil is read as the second
  * lock's reply, "held by another client", after which there is nothing to undo. That lock's key expires. */
-START_TEST(between_answers)
+TEST_ROWS(unasked, between_answers, UNASKED)
 {
     struct answer other;
     scene.keys_may_stay = _i == NIL;
@@ -216,7 +213,6 @@ START_TEST(between_answers)
     scene_wait(&other);
     assert_new_links_or_wrong_reply(_i);
 }
-END_TEST
 
 /* --- Oversized replies --- */
 
@@ -239,7 +235,6 @@ static const struct {
     /* Each element is short, and so is hiredis' buffer. Only the whole reply is without an end. */
     {"*200", "\r\n$10000\r\n", 199, 10000, TOO_LONG},
 };
-enum { OVERSIZED = sizeof oversized / sizeof *oversized };
 
 static void acquire_from_node_that_replies(struct bytes *reply)
 {
@@ -252,7 +247,7 @@ static void acquire_from_node_that_replies(struct bytes *reply)
 }
 
 /* The client closes the connection when an unfinished reply exceeds a limit. It does not wait for the timeout. */
-START_TEST(an_oversized_reply_breaks_the_link)
+TEST_ROWS(one_link, an_oversized_reply_breaks_the_link, ROWS(oversized))
 {
     struct bytes reply = {0};
     bytes_print(&reply, "%s", oversized[_i].beginning);
@@ -266,9 +261,8 @@ START_TEST(an_oversized_reply_breaks_the_link)
     ck_assert_has(answer.result.node[0].text, oversized[_i].text);
     assert_new_links(1);
 }
-END_TEST
 
-START_TEST(a_long_reply_is_only_a_wrong_one)
+TEST(one_link, a_long_reply_is_only_a_wrong_one)
 {
     struct bytes reply = {0};
     bytes_print(&reply, "$500000\r\n%0500000d\r\n", 0);
@@ -277,7 +271,6 @@ START_TEST(a_long_reply_is_only_a_wrong_one)
     assert_whole_again();
     ck_assert_uint_eq(fake_server_accepted(scene.node[0]), 1);
 }
-END_TEST
 
 /* --- The loop is late --- */
 
@@ -318,7 +311,7 @@ static bool is_refused(void *context)
 
 /* The node's timeout passes before the loop looks at the connection. The search for late replies must not consume the
  * socket's error. */
-START_TEST(refused_connection_is_reported_though_the_loop_is_late)
+TEST(one_link, refused_connection_is_reported_though_the_loop_is_late)
 {
     struct deaf_port port;
     redlock_result result;
@@ -336,7 +329,6 @@ START_TEST(refused_connection_is_reported_though_the_loop_is_late)
     scene_until(node->attempts.failures > 0);
     ck_assert_str_eq(rl_node_error(node), "cannot connect: Connection refused");
 }
-END_TEST
 
 /* --- SIGPIPE --- */
 
@@ -345,9 +337,11 @@ static void unix_node(void)
     scene_begin_on(1, FAKE_UNIX);
 }
 
+SCENE_CASE(sigpipe, unix_node);
+
 /* A write to a unix socket whose peer has closed raises SIGPIPE at once, before the loop has read the end of the
  * stream. tests/parts/link_test.c has the cases. */
-START_TEST(a_write_to_a_closed_link_raises_no_signal)
+TEST(sigpipe, a_write_to_a_closed_link_raises_no_signal)
 {
     scene_attach();
     for (unsigned i = 0; i < 3; i++) {
@@ -357,27 +351,8 @@ START_TEST(a_write_to_a_closed_link_raises_no_signal)
     ck_assert(!sigpipe_is_pending());
     ck_assert(!sigpipe_is_blocked());
 }
-END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("links");
-    TCase *one = scene_case(suite, "one link", scene_one_node),
-          *three = scene_case(suite, "unasked", scene_three_nodes),
-          *five = scene_case(suite, "breaking", scene_five_nodes), *local = scene_case(suite, "sigpipe", unix_node);
-    tcase_add_loop_test(five, a_link_that_breaks_at_a_request_is_killed_and_made_anew_and_the_request_undone, 0,
-                        BREAKINGS);
-    tcase_add_test(five, a_node_that_closes_after_its_answer_has_voted);
-    tcase_add_loop_test(one, every_link_that_owes_is_killed, 1, 11);
-    tcase_add_loop_test(one, an_idle_link_that_breaks_owes_nothing, 0, 3);
-    tcase_add_test(one, another_process_behind_the_address_is_not_told_to_kill);
-    tcase_add_test(one, too_many_clients_is_not_for_ever);
-    tcase_add_loop_test(one, an_oversized_reply_breaks_the_link, 0, OVERSIZED);
-    tcase_add_test(one, a_long_reply_is_only_a_wrong_one);
-    tcase_add_test(one, refused_connection_is_reported_though_the_loop_is_late);
-    tcase_add_loop_test(three, on_an_idle_link, 0, UNASKED);
-    tcase_add_loop_test(three, in_the_handshake, 0, UNASKED);
-    tcase_add_loop_test(three, between_answers, 0, UNASKED);
-    tcase_add_test(local, a_write_to_a_closed_link_raises_no_signal);
-    return run_suite(suite);
+    return run_tests("links");
 }

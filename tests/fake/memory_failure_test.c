@@ -166,7 +166,9 @@ static bool live_blocking(enum mode mode, size_t k)
 
 /* --- Every allocation --- */
 
-START_TEST(every_allocation_of_each_face)
+TEST_CASE_WITHIN(every_allocation, scene_three_nodes, scene_end, 2 * SCENE_TIMEOUT_S);
+
+TEST_ROWS(every_allocation, every_allocation_of_each_face, 2 * MODES)
 {
     static bool (*const live[])(enum mode mode, size_t k) = {live_asynchronously, live_blocking};
     size_t k = 1;
@@ -174,7 +176,6 @@ START_TEST(every_allocation_of_each_face)
         k++;
     ck_assert_uint_gt(k, 10); /* so allocations did fail */
 }
-END_TEST
 
 /* --- Many locks while no memory is available --- */
 
@@ -202,7 +203,9 @@ static void lost(redlock_lock *lock, int event, int loss, int64_t validity_ms, v
     *(unsigned *)losses += event == REDLOCK_EVENT_LOST && loss == REDLOCK_LOSS_CLOSED;
 }
 
-START_TEST(every_lock_that_is_lost_is_told_of)
+SCENE_CASE(held_locks, scene_three_nodes);
+
+TEST(held_locks, every_lock_that_is_lost_is_told_of)
 {
     unsigned losses = 0;
     hold_many(SCENE_WITH(.event = lost, .event_arg = &losses));
@@ -213,9 +216,8 @@ START_TEST(every_lock_that_is_lost_is_told_of)
     assert_no_leak(1);
     scene.keys_may_stay = true;
 }
-END_TEST
 
-START_TEST(renewals_wait_for_memory_and_the_loop_does_not)
+TEST(held_locks, renewals_wait_for_memory_and_the_loop_does_not)
 {
     scene.options.ttl_ms = SHORT_MS;
     scene.options.renewal_percent = 10;
@@ -228,16 +230,8 @@ START_TEST(renewals_wait_for_memory_and_the_loop_does_not)
     scene_close(&answer);
     assert_no_leak(1);
 }
-END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("memory failures");
-    TCase *each = scene_case(suite, "every allocation", scene_three_nodes),
-          *many = scene_case(suite, "held locks", scene_three_nodes);
-    tcase_set_timeout(each, 2 * SCENE_TIMEOUT_S);
-    tcase_add_loop_test(each, every_allocation_of_each_face, 0, 2 * MODES);
-    tcase_add_test(many, every_lock_that_is_lost_is_told_of);
-    tcase_add_test(many, renewals_wait_for_memory_and_the_loop_does_not);
-    return run_suite(suite);
+    return run_tests("memory failures");
 }

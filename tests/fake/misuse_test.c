@@ -71,7 +71,9 @@ static unsigned call_blocking(redlock_client *client, const char *words)
 
 /* --- NULL --- */
 
-START_TEST(null_arguments_of_the_asynchronous_face)
+SCENE_CASE(arguments, three_nodes);
+
+TEST(arguments, null_arguments_of_the_asynchronous_face)
 {
     redlock_client *client = (redlock_client *)&result;
     ck_assert_status(redlock_attach(NULL, scene_list(), NULL, &client, &result), REDLOCK_INVALID);
@@ -94,9 +96,8 @@ START_TEST(null_arguments_of_the_asynchronous_face)
     ck_assert_status(redlock_extend_async(lock, 0, NULL, NULL), REDLOCK_INVALID);
     ck_assert_status(redlock_query_async(scene.client, "stock", 0, NULL, NULL), REDLOCK_INVALID);
 }
-END_TEST
 
-START_TEST(null_arguments_of_the_blocking_face)
+TEST(arguments, null_arguments_of_the_blocking_face)
 {
     redlock_client *client = (redlock_client *)&result;
     ck_assert_status(redlock_connect(NULL, NULL, &client, &result), REDLOCK_INVALID);
@@ -113,9 +114,8 @@ START_TEST(null_arguments_of_the_blocking_face)
     ck_assert_status(redlock_close(&client, &result), REDLOCK_INVALID);
     ck_assert_has(result.text, "closed already");
 }
-END_TEST
 
-START_TEST(null_handles_have_no_validity)
+TEST(arguments, null_handles_have_no_validity)
 {
     size_t size = 99;
     ck_assert_int_eq(redlock_validity_ms(NULL), 0);
@@ -127,11 +127,10 @@ START_TEST(null_handles_have_no_validity)
     ck_assert(!redlock_held_by_me(scene.client, "", 0));
     ck_assert(!redlock_held_by_me(scene.client, "stock", 100000));
 }
-END_TEST
 
 /* --- Arguments --- */
 
-START_TEST(a_bad_list_or_option_makes_no_client)
+TEST(arguments, a_bad_list_or_option_makes_no_client)
 {
     redlock_client *client = NULL;
     redlock_options half = scene.options, no_ttl = scene.options, small = scene.options;
@@ -157,7 +156,6 @@ START_TEST(a_bad_list_or_option_makes_no_client)
         ck_assert_ptr_null(client);
     }
 }
-END_TEST
 
 static char long_name[REDLOCK_RESOURCE_MAX + 2];
 
@@ -182,9 +180,8 @@ static const struct {
     {"stock", "all_answers is 2", {.struct_size = sizeof(redlock_acquire_options), .all_answers = 2}},
     {"stock", "struct_size is 1000", {.struct_size = 1000}},
 };
-enum { BADS = sizeof bad / sizeof *bad };
 
-START_TEST(a_bad_argument_is_told_by_the_callback_in_words)
+TEST_ROWS(arguments, a_bad_argument_is_told_by_the_callback_in_words, ROWS(bad))
 {
     memset(long_name, 'x', sizeof long_name - 1);
     scene_attach();
@@ -193,10 +190,9 @@ START_TEST(a_bad_argument_is_told_by_the_callback_in_words)
     ck_assert_uint_eq(answer.result.attempts, 0);
     ck_assert_uint_eq(scene_count_all(SENT_SET), 0);
 }
-END_TEST
 
 /* The key is the marker's key, although the name is not. */
-START_TEST(a_resource_may_have_the_markers_name_behind_a_prefix)
+TEST(arguments, a_resource_may_have_the_markers_name_behind_a_prefix)
 {
     scene.options.prefix = "redlock:";
     scene_attach();
@@ -205,10 +201,9 @@ START_TEST(a_resource_may_have_the_markers_name_behind_a_prefix)
     ck_assert_has(answer.result.text, "the nodes' marker");
     scene_lock_and_release("redlock:marker");
 }
-END_TEST
 
 /* The name may contain any byte, NUL included: in the key on the nodes, in the handle, in the results. */
-START_TEST(a_resource_may_hold_any_byte)
+TEST(arguments, a_resource_may_hold_any_byte)
 {
     static const char name[] = "a\0b\r\n$5\r\n\xff\x01 *";
     struct answer other = {0};
@@ -238,9 +233,8 @@ START_TEST(a_resource_may_hold_any_byte)
     ck_assert_int_eq(other.state.held_by_me, 1);
     scene_lock_and_release(name); /* a C string: "a", which is another resource */
 }
-END_TEST
 
-START_TEST(a_resource_may_be_as_long_as_allowed)
+TEST(arguments, a_resource_may_be_as_long_as_allowed)
 {
     char *name = fixture_text("%0*d", REDLOCK_RESOURCE_MAX, 0);
     scene_attach();
@@ -249,11 +243,12 @@ START_TEST(a_resource_may_be_as_long_as_allowed)
     ck_assert(redlock_held_by_me(scene.client, name, 0));
     free(name);
 }
-END_TEST
 
 /* --- The other API, another thread --- */
 
-START_TEST(an_attached_client_has_no_blocking_functions)
+SCENE_CASE(thread_and_process, three_nodes);
+
+TEST(thread_and_process, an_attached_client_has_no_blocking_functions)
 {
     scene_attach();
     lock = scene_lock("stock");
@@ -261,7 +256,6 @@ START_TEST(an_attached_client_has_no_blocking_functions)
     ck_assert_status(redlock_close(&scene.client, &result), REDLOCK_INVALID);
     ck_assert_ptr_nonnull(scene.client);
 }
-END_TEST
 
 static void *call_all(void *unused)
 {
@@ -273,7 +267,7 @@ static void *call_all(void *unused)
     return NULL;
 }
 
-START_TEST(another_thread_may_not_call)
+TEST(thread_and_process, another_thread_may_not_call)
 {
     pthread_t thread;
     scene_attach();
@@ -282,7 +276,6 @@ START_TEST(another_thread_may_not_call)
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     ck_assert_int_gt(redlock_validity_ms(lock), 0);
 }
-END_TEST
 
 /* --- A forked child --- */
 
@@ -368,7 +361,7 @@ static void assert_nothing_came_twice(void)
 }
 
 /* At the fork every kind of operation is in progress, or has ended and waits for its callback. */
-START_TEST(a_forked_child_sends_nothing)
+TEST_ROWS(thread_and_process, a_forked_child_sends_nothing, 3)
 {
     static struct answer others[4];
     count_memory();
@@ -398,7 +391,6 @@ START_TEST(a_forked_child_sends_nothing)
     for (unsigned i = 0; i < scene.nodes; i++)                   /* no connection was broken and replaced */
         ck_assert_uint_eq(fake_server_open_connections(scene.node[i]), fake_server_accepted(scene.node[i]));
 }
-END_TEST
 
 static void poll_and_dispatch(struct answer *awaited)
 {
@@ -410,7 +402,7 @@ static void poll_and_dispatch(struct answer *awaited)
 }
 
 /* At the second fork an acquire waits for its lock, and a completion to be dispatched. */
-START_TEST(a_forked_child_of_the_blocking_face_sends_nothing)
+TEST(thread_and_process, a_forked_child_of_the_blocking_face_sends_nothing)
 {
     struct answer waiting, more;
     count_memory();
@@ -436,24 +428,8 @@ START_TEST(a_forked_child_of_the_blocking_face_sends_nothing)
     assert_nothing_came_twice();
     ck_assert_status(redlock_release(&lock, &result), REDLOCK_OK);
 }
-END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("misuse");
-    TCase *arguments = scene_case(suite, "arguments", three_nodes),
-          *places = scene_case(suite, "thread and process", three_nodes);
-    tcase_add_test(arguments, null_arguments_of_the_asynchronous_face);
-    tcase_add_test(arguments, null_arguments_of_the_blocking_face);
-    tcase_add_test(arguments, null_handles_have_no_validity);
-    tcase_add_test(arguments, a_bad_list_or_option_makes_no_client);
-    tcase_add_loop_test(arguments, a_bad_argument_is_told_by_the_callback_in_words, 0, BADS);
-    tcase_add_test(arguments, a_resource_may_have_the_markers_name_behind_a_prefix);
-    tcase_add_test(arguments, a_resource_may_hold_any_byte);
-    tcase_add_test(arguments, a_resource_may_be_as_long_as_allowed);
-    tcase_add_test(places, an_attached_client_has_no_blocking_functions);
-    tcase_add_test(places, another_thread_may_not_call);
-    tcase_add_loop_test(places, a_forked_child_sends_nothing, 0, 3);
-    tcase_add_test(places, a_forked_child_of_the_blocking_face_sends_nothing);
-    return run_suite(suite);
+    return run_tests("misuse");
 }

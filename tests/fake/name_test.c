@@ -109,8 +109,10 @@ static void fail_often_then_wait_for_long(void)
     scene_until(asked_names() > 0); /* the resolver's thread may be late */
 }
 
+TEST_CASE(a_slow_name_server, one_node, end);
+
 /* While it is being resolved, it is not asked for again. */
-START_TEST(a_late_answer_is_used)
+TEST(a_slow_name_server, a_late_answer_is_used)
 {
     fail_often_then_wait_for_long();
     ck_assert_uint_eq(asked_names(), 1);
@@ -118,18 +120,16 @@ START_TEST(a_late_answer_is_used)
     scene_wait_for_ready();
     ck_assert_uint_eq(asked_names(), 1);
 }
-END_TEST
 
-START_TEST(after_a_late_refusal_it_is_asked_for_anew)
+TEST(a_slow_name_server, after_a_late_refusal_it_is_asked_for_anew)
 {
     fail_often_then_wait_for_long();
     answer_names(1, EAI_NONAME);
     scene_until(asked_names() >= 2);
     ck_assert_has(attempts()->error, "cannot resolve the name: ");
 }
-END_TEST
 
-START_TEST(each_link_is_made_to_where_the_name_leads_then)
+TEST(a_slow_name_server, each_link_is_made_to_where_the_name_leads_then)
 {
     attempts()->timeout = SCENE_SOON_MS * QUORUM_MILLISECOND;
     answer_names(UINT32_MAX, 0);
@@ -138,17 +138,8 @@ START_TEST(each_link_is_made_to_where_the_name_leads_then)
     scene_until(asked_names() >= 2);
     scene_wait_for_ready();
 }
-END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("names");
-    TCase *tcase = tcase_create("a slow name server");
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, one_node, end);
-    tcase_set_timeout(tcase, SCENE_TIMEOUT_S);
-    tcase_add_test(tcase, a_late_answer_is_used);
-    tcase_add_test(tcase, after_a_late_refusal_it_is_asked_for_anew);
-    tcase_add_test(tcase, each_link_is_made_to_where_the_name_leads_then);
-    return run_suite(suite);
+    return run_tests("names");
 }

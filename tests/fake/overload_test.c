@@ -38,8 +38,10 @@ static void release_and_expect(int status)
         ck_assert_status(scene_wait(&answers[i]), status);
 }
 
+SCENE_CASE(three_nodes, three_nodes);
+
 /* Neither the acquires that wait, nor those that a window holds back, are in front of it. */
-START_TEST(held_lock_is_extended_though_the_windows_are_full)
+TEST(three_nodes, held_lock_is_extended_though_the_windows_are_full)
 {
     scene_attach();
     redlock_lock *held = scene_lock("held");
@@ -49,9 +51,8 @@ START_TEST(held_lock_is_extended_though_the_windows_are_full)
     release_and_expect(REDLOCK_OK);
     ck_assert_status(scene_wait(&late), REDLOCK_OK);
 }
-END_TEST
 
-START_TEST(waiting_acquires_start_in_order)
+TEST(three_nodes, waiting_acquires_start_in_order)
 {
     scene_attach();
     fill_windows();
@@ -61,10 +62,9 @@ START_TEST(waiting_acquires_start_in_order)
     for (unsigned i = 1; i < MANY; i++)
         ck_assert_uint_gt(answers[i].place, answers[i - 1].place);
 }
-END_TEST
 
 /* Validity counts from the first request. */
-START_TEST(waiting_costs_no_validity)
+TEST(three_nodes, waiting_costs_no_validity)
 {
     scene_attach();
     fill_windows();
@@ -73,9 +73,8 @@ START_TEST(waiting_costs_no_validity)
     ck_assert_uint_ge(answers[MANY - 1].result.elapsed_us, IDLE_MS * 1000);
     ck_assert_int_gt(answers[MANY - 1].result.validity_ms, TTL_MS - 302 - IDLE_MS);
 }
-END_TEST
 
-START_TEST(acquire_that_ends_before_its_turn_sends_nothing)
+TEST(three_nodes, acquire_that_ends_before_its_turn_sends_nothing)
 {
     scene_attach();
     fill_windows();
@@ -85,9 +84,8 @@ START_TEST(acquire_that_ends_before_its_turn_sends_nothing)
     for (unsigned i = 0; i < 3; i++)
         ck_assert_uint_eq(scene_count(i, SENT_ATTEMPT), MANY);
 }
-END_TEST
 
-START_TEST(close_ends_waiting_acquires)
+TEST(three_nodes, close_ends_waiting_acquires)
 {
     scene_attach();
     fill_windows();
@@ -95,10 +93,9 @@ START_TEST(close_ends_waiting_acquires)
     release_and_expect(REDLOCK_CANCELLED);
     ck_assert_status(scene_wait(&late), REDLOCK_OK);
 }
-END_TEST
 
 /* Nodes that hang send nothing that would let the next acquires start. */
-START_TEST(acquires_do_not_wait_for_nodes_that_hang)
+TEST(three_nodes, acquires_do_not_wait_for_nodes_that_hang)
 {
     scene.options.node_timeout_ms = 20;
     scene_attach();
@@ -106,10 +103,9 @@ START_TEST(acquires_do_not_wait_for_nodes_that_hang)
     for (unsigned i = 0; i < MANY; i++)
         ck_assert_status(scene_wait(&answers[i]), REDLOCK_NO_QUORUM);
 }
-END_TEST
 
 /* The undos time out, too, while the windows hold them back. Then an extension goes in front of them, and times out. */
-START_TEST(request_times_out_once)
+TEST(three_nodes, request_times_out_once)
 {
     scene.options.node_timeout_ms = 500;
     scene_attach();
@@ -126,10 +122,9 @@ START_TEST(request_times_out_once)
     }
     scene.keys_may_stay = true; /* the close does not wait long for nodes that were silent */
 }
-END_TEST
 
 /* A node has its whole timeout from when it gets the request, however long the host keeps the loop busy before. */
-START_TEST(node_is_not_called_late_for_a_busy_loop)
+TEST(three_nodes, node_is_not_called_late_for_a_busy_loop)
 {
     const struct timespec busy = {.tv_sec = 2, .tv_nsec = 100 * 1000 * 1000};
     scene.options.node_timeout_ms = 2000;
@@ -139,19 +134,8 @@ START_TEST(node_is_not_called_late_for_a_busy_loop)
     nanosleep(&busy, NULL);
     ck_assert_status(scene_wait(&late), REDLOCK_OK);
 }
-END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("overload");
-    TCase *tcase = scene_case(suite, "three nodes", three_nodes);
-    tcase_add_test(tcase, held_lock_is_extended_though_the_windows_are_full);
-    tcase_add_test(tcase, waiting_acquires_start_in_order);
-    tcase_add_test(tcase, waiting_costs_no_validity);
-    tcase_add_test(tcase, acquire_that_ends_before_its_turn_sends_nothing);
-    tcase_add_test(tcase, close_ends_waiting_acquires);
-    tcase_add_test(tcase, acquires_do_not_wait_for_nodes_that_hang);
-    tcase_add_test(tcase, request_times_out_once);
-    tcase_add_test(tcase, node_is_not_called_late_for_a_busy_loop);
-    return run_suite(suite);
+    return run_tests("overload");
 }

@@ -84,7 +84,9 @@ static const struct {
     int status;      /* of the second thread's acquire */
 } visits[] = {{60000, REDLOCK_HELD}, {300, REDLOCK_OK}};
 
-START_TEST(new_thread_is_another_owner_than_dead_one_of_same_pthread_t)
+SCENE_CASE(owner, three_nodes);
+
+TEST_ROWS(owner, new_thread_is_another_owner_than_dead_one_of_same_pthread_t, ROWS(visits))
 {
     bool expires = visits[_i].status == REDLOCK_OK;
     struct visit first = {.options = *SCENE_WITH(.ttl_ms = visits[_i].ttl_ms, .no_renewal = 1)};
@@ -99,7 +101,6 @@ START_TEST(new_thread_is_another_owner_than_dead_one_of_same_pthread_t)
     release(&second.lock);
     release(&first.lock);
 }
-END_TEST
 
 /* --- Options for re-entry --- */
 
@@ -118,7 +119,7 @@ static const struct {
     {3, NULL, REDLOCK_INVALID, "reentry is 3"},
 };
 
-START_TEST(owner_is_asked_for)
+TEST_ROWS(owner, owner_is_asked_for, ROWS(reentries))
 {
     const redlock_acquire_options *options = SCENE_WITH(.reentry = reentries[_i].reentry, .owner = reentries[_i].owner);
     redlock_lock *first, *second;
@@ -131,10 +132,9 @@ START_TEST(owner_is_asked_for)
         ck_assert_has(redlock_result_text(&result), "still held by its owner: hold count 1");
     release(&first);
 }
-END_TEST
 
 /* Several resources: tests/real/several_test.c has all cases. */
-START_TEST(thread_does_not_wait_for_itself)
+TEST(owner, thread_does_not_wait_for_itself)
 {
     const redlock_acquire_options *options =
         SCENE_WITH(.wait_ms = REDLOCK_FOREVER, .also = &(redlock_name){"paper", 0}, .also_count = 1);
@@ -144,7 +144,6 @@ START_TEST(thread_does_not_wait_for_itself)
     ck_assert_has(redlock_result_text(&result), "this owner holds 'stock'; release that first");
     release(&held);
 }
-END_TEST
 
 /* --- pthread_cancel(3) --- */
 
@@ -171,7 +170,7 @@ static void *work_until_cancelled(void *arg)
     return NULL;
 }
 
-START_TEST(cancelled_threads_leave_no_lock)
+TEST(owner, cancelled_threads_leave_no_lock)
 {
     pthread_t threads[WORKERS];
     unsigned numbers[WORKERS];
@@ -191,7 +190,6 @@ START_TEST(cancelled_threads_leave_no_lock)
     ck_assert_uint_eq(statistics.locks_held, 0);
     ck_assert_uint_eq(statistics.operations_pending, 0);
 }
-END_TEST
 
 /* A cancelled thread completes its calls: the client is created and closed completely. */
 static void *open_and_close(void *unused)
@@ -205,11 +203,10 @@ static void *open_and_close(void *unused)
     return NULL;
 }
 
-START_TEST(pending_cancel_waits_for_the_end_of_a_call)
+TEST(owner, pending_cancel_waits_for_the_end_of_a_call)
 {
     ck_assert_ptr_eq(run(open_and_close, NULL), PTHREAD_CANCELED);
 }
-END_TEST
 
 /* --- The end of validity, in a worker --- */
 
@@ -238,7 +235,9 @@ static void attached_nodes(void)
     scene_attach();
 }
 
-START_TEST(worker_thread_sees_the_end_move_on)
+SCENE_CASE(attached, attached_nodes);
+
+TEST(attached, worker_thread_sees_the_end_move_on)
 {
     pthread_t worker;
     struct answer answer;
@@ -261,20 +260,8 @@ START_TEST(worker_thread_sees_the_end_move_on)
     ck_assert_int_ge(redlock_validity_ms(watch.lock), left_ms - 5000);
     ck_assert_int_eq(redlock_valid_until_ns(NULL), 0);
 }
-END_TEST
-
-#define COUNT(array) (int)(sizeof(array) / sizeof *(array))
 
 int main(void)
 {
-    Suite *suite = suite_create("fake_owner");
-    TCase *tcase = scene_case(suite, "owner", three_nodes);
-    tcase_add_loop_test(tcase, new_thread_is_another_owner_than_dead_one_of_same_pthread_t, 0, COUNT(visits));
-    tcase_add_loop_test(tcase, owner_is_asked_for, 0, COUNT(reentries));
-    tcase_add_test(tcase, thread_does_not_wait_for_itself);
-    tcase_add_test(tcase, cancelled_threads_leave_no_lock);
-    tcase_add_test(tcase, pending_cancel_waits_for_the_end_of_a_call);
-    TCase *attached = scene_case(suite, "attached", attached_nodes);
-    tcase_add_test(attached, worker_thread_sees_the_end_move_on);
-    return run_suite(suite);
+    return run_tests("fake_owner");
 }

@@ -152,16 +152,18 @@ static const char *const wrong[] = {
     "$-1\r\n", "$0\r\n\r\n",        "$1\r\nx\r\n",  ":1\r\n",    "+OK\r\n",
     "*0\r\n",  "*1\r\n$1\r\nx\r\n", FAKE_WRONGTYPE, FAKE_NOPERM, FAKE_LOADING,
 };
-enum { WRONG = sizeof wrong / sizeof *wrong };
+
+SCENE_CASE(proofs, five_marked_nodes);
 
 /* All of them as the marker alone and as a look's evidence, one as its marker. */
-START_TEST(a_wrong_proof_does_not_attest)
+TEST_ROWS(proofs, a_wrong_proof_does_not_attest, 2 * ROWS(wrong) + 1)
 {
     static const char *const commands[] = {"GETRANGE", "INFO", "GETRANGE"};
-    struct fake_rule lie = {.command = commands[_i / WRONG], .count = 1, .skip = true, .reply = wrong[_i % WRONG]};
+    struct fake_rule lie = {
+        .command = commands[_i / ROWS(wrong)], .count = 1, .skip = true, .reply = wrong[_i % ROWS(wrong)]};
     attach_quietly();
     let_others_disagree();
-    let_prove(_i >= WRONG);
+    let_prove(_i >= ROWS(wrong));
     unsigned rule = fake_server_add_rule(scene.node[DECIDER], &lie);
     scene_acquire(&answer, "stock", NULL);
     assert_unattested();
@@ -170,10 +172,9 @@ START_TEST(a_wrong_proof_does_not_attest)
     scene_assert_undone(DECIDER);
     assert_undos(2);
 }
-END_TEST
 
 /* The node is flushed between the judgement and the grant. */
-START_TEST(a_node_grants_nothing_until_its_marker_is_read_again)
+TEST(proofs, a_node_grants_nothing_until_its_marker_is_read_again)
 {
     attach_quietly();
     fake_server_delete_key(scene.node[DECIDER], MARKER);
@@ -193,7 +194,6 @@ START_TEST(a_node_grants_nothing_until_its_marker_is_read_again)
     fake_server_release(scene.node[DECIDER]);
     assert_read_again();
 }
-END_TEST
 
 /* --- Proofs that come late, or never --- */
 
@@ -209,7 +209,7 @@ static void acquire_with_held_proof(void)
 
 /* The marker alone arrives too long after the last look at the evidence. The client looks again, and the second look
  * decides. */
-START_TEST(a_late_marker_is_followed_by_a_look)
+TEST_ROWS(proofs, a_late_marker_is_followed_by_a_look, 2)
 {
     bool same = _i;
     attach_quietly();
@@ -230,10 +230,9 @@ START_TEST(a_late_marker_is_followed_by_a_look)
     }
     assert_undone_once();
 }
-END_TEST
 
 /* The next acquire is then proven by the marker alone. On a node that is too far away for that, no look is sent. */
-START_TEST(a_release_renews_an_old_look)
+TEST_ROWS(proofs, a_release_renews_an_old_look, 3)
 {
     static const struct {
         bool old, distant;
@@ -248,10 +247,9 @@ START_TEST(a_release_renews_an_old_look)
     ck_assert_status(scene_close(&answer), REDLOCK_OK); /* the nodes have answered all commands */
     ck_assert_uint_eq(fake_server_count(scene.node[DECIDER], "INFO"), rows[_i].looks);
 }
-END_TEST
 
 /* The grant arrives in time, its proof does not: the node times out. The late proof does not change the result. */
-START_TEST(an_overdue_proof_is_a_timeout)
+TEST_ROWS(proofs, an_overdue_proof_is_a_timeout, 2)
 {
     bool proven = _i;
     scene.suffix[DECIDER] = "?timeout_ms=20";
@@ -267,10 +265,9 @@ START_TEST(an_overdue_proof_is_a_timeout)
     scene_until(unattested() == !proven);
     assert_undone_once();
 }
-END_TEST
 
 /* The connection ends between the grant and its proof. */
-START_TEST(a_grant_whose_proof_is_lost_is_unreachable)
+TEST(proofs, a_grant_whose_proof_is_lost_is_unreachable)
 {
     attach_quietly();
     let_others_disagree();
@@ -284,7 +281,6 @@ START_TEST(a_grant_whose_proof_is_lost_is_unreachable)
     ck_assert_ptr_null(decider()->attest.first);
     assert_undos(1);
 }
-END_TEST
 
 /* --- Hand-over --- */
 
@@ -307,7 +303,7 @@ static const char *hand_over(unsigned node, const char *evidence)
 }
 
 /* The proof is part of the node's message. _i 0: as judged; 1: another marker; 2: the marker without evidence. */
-START_TEST(a_hand_over_counts_only_with_its_proof)
+TEST_ROWS(proofs, a_hand_over_counts_only_with_its_proof, 3)
 {
     const char *evidence[] = {EVIDENCE, EVIDENCE "x", ""};
     attach_quietly();
@@ -324,7 +320,6 @@ START_TEST(a_hand_over_counts_only_with_its_proof)
     ck_assert_int_eq(strcmp(redlock_lock_token(answer.lock), offered) == 0, _i == 0);
     ck_assert_uint_eq(unattested(), _i > 0);
 }
-END_TEST
 
 /* --- Hot locks --- */
 
@@ -361,7 +356,7 @@ static void hand_over_to_the_first(quorum_nodes held, quorum_nodes lost)
 }
 
 /* The one proof is that of the other lock. */
-START_TEST(an_attempt_that_finds_a_hot_lock_held_requests_no_proof)
+TEST(proofs, an_attempt_that_finds_a_hot_lock_held_requests_no_proof)
 {
     hand_over_to_the_first(ALL, 0);
     scene_lock("other");
@@ -369,27 +364,24 @@ START_TEST(an_attempt_that_finds_a_hot_lock_held_requests_no_proof)
     ck_assert_status(scene_close(&answer), REDLOCK_OK);
     ck_assert_uint_eq(fake_server_count(scene.node[DECIDER], "GETRANGE"), before.proofs + 1);
 }
-END_TEST
 
-START_TEST(a_hot_lock_that_is_free_is_acquired_with_proofs)
+TEST(proofs, a_hot_lock_that_is_free_is_acquired_with_proofs)
 {
     hand_over_to_the_first(0, 0);
     ck_assert_status(scene_wait(&second), REDLOCK_OK);
     ck_assert_uint_eq(unattested(), 0);
 }
-END_TEST
 
-START_TEST(a_hot_lock_does_not_count_on_a_node_without_its_marker)
+TEST(proofs, a_hot_lock_does_not_count_on_a_node_without_its_marker)
 {
     hand_over_to_the_first(quorum_node(2) | quorum_node(3), quorum_node(DECIDER));
     scene_until(unattested() == 1);
     scene_wait_for_sent(DECIDER, SENT_UNDO, 1);
 }
-END_TEST
 
 /* --- Cost --- */
 
-START_TEST(one_proof_serves_all_grants_of_a_write)
+TEST(proofs, one_proof_serves_all_grants_of_a_write)
 {
     struct answer others[3];
     static const char *const names[] = {"a", "b", "c"};
@@ -405,22 +397,8 @@ START_TEST(one_proof_serves_all_grants_of_a_write)
         ck_assert_status(scene_release(&answer, &others[i].lock), REDLOCK_OK);
     ck_assert_uint_eq(fake_server_count(scene.node[DECIDER], "GETRANGE"), 1);
 }
-END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("fake_proof");
-    TCase *tcase = scene_case(suite, "proofs", five_marked_nodes);
-    tcase_add_loop_test(tcase, a_wrong_proof_does_not_attest, 0, 2 * WRONG + 1);
-    tcase_add_test(tcase, a_node_grants_nothing_until_its_marker_is_read_again);
-    tcase_add_loop_test(tcase, a_late_marker_is_followed_by_a_look, 0, 2);
-    tcase_add_loop_test(tcase, a_release_renews_an_old_look, 0, 3);
-    tcase_add_loop_test(tcase, an_overdue_proof_is_a_timeout, 0, 2);
-    tcase_add_test(tcase, a_grant_whose_proof_is_lost_is_unreachable);
-    tcase_add_loop_test(tcase, a_hand_over_counts_only_with_its_proof, 0, 3);
-    tcase_add_test(tcase, an_attempt_that_finds_a_hot_lock_held_requests_no_proof);
-    tcase_add_test(tcase, a_hot_lock_that_is_free_is_acquired_with_proofs);
-    tcase_add_test(tcase, a_hot_lock_does_not_count_on_a_node_without_its_marker);
-    tcase_add_test(tcase, one_proof_serves_all_grants_of_a_write);
-    return run_suite(suite);
+    return run_tests("fake_proof");
 }

@@ -29,12 +29,15 @@ static void reply_to_query(unsigned node, const char *reply)
     fake_server_add_rule(scene.node[node], &(struct fake_rule){.command = "EVALSHA", .count = 1, .reply = reply});
 }
 
-static void forget(void)
+static void forget_and_end(void)
 {
     scene_each(0, scene.nodes, fake_server_forget_keys);
+    scene_end();
 }
 
-START_TEST(a_lock_of_our_own)
+TEST_CASE_WITHIN(states, five_nodes, forget_and_end, SCENE_TIMEOUT_S);
+
+TEST(states, a_lock_of_our_own)
 {
     redlock_lock *lock = scene_lock("stock");
     scene_wait_for_sent_to(0, 5, SENT_SET, 1);
@@ -47,7 +50,6 @@ START_TEST(a_lock_of_our_own)
     ck_assert_int_gt(answer.state.remaining_ms, 50000);
     ck_assert_int_le(answer.state.remaining_ms, 60001);
 }
-END_TEST
 
 /* Keys of others on the nodes, and the state. With different ends the lock lasts as long as a majority of its keys. */
 static const struct {
@@ -63,9 +65,8 @@ static const struct {
     {{"even", "odd", "even", "odd"}, {10000, 10000, 10000, 10000}, NULL, 0, 2, 1, 0},
     {{"ever", "ever", "ever"}, {-1, -1, -1}, "ever", 1, 3, 2, REDLOCK_STATE_NO_EXPIRY},
 };
-enum { STATES = sizeof states / sizeof *states };
 
-START_TEST(keys_on_the_nodes_make_the_state)
+TEST_ROWS(states, keys_on_the_nodes_make_the_state, ROWS(states))
 {
     const redlock_state *state = &answer.state;
     bool passes = states[_i].remaining_ms > 0 && states[_i].remaining_ms != REDLOCK_STATE_NO_EXPIRY;
@@ -85,9 +86,8 @@ START_TEST(keys_on_the_nodes_make_the_state)
         ck_assert_int_eq(state->node[i].remaining_ms > 0, states[_i].values[i] != NULL);
     }
 }
-END_TEST
 
-START_TEST(value_is_shown_whole_or_not_at_all)
+TEST(states, value_is_shown_whole_or_not_at_all)
 {
     char value[REDLOCK_TOKEN_MAX + 2];
     memset(value, 'v', sizeof value - 1);
@@ -101,7 +101,6 @@ START_TEST(value_is_shown_whole_or_not_at_all)
     ck_assert_mem_eq(answer.state.token, "vv\\x0a\\xe4vvv", 13);
     ck_assert_str_eq(answer.state.node[4].token, "(129 bytes)");
 }
-END_TEST
 
 static const char *const odd[] = {
     "*4\r\n$3\r\nabc\r\n$1\r\n5\r\n:0\r\n*0\r\n",
@@ -124,9 +123,8 @@ static const char *const odd[] = {
     FAKE_LOADING,
     FAKE_NOPERM,
 };
-enum { ODD = sizeof odd / sizeof *odd };
 
-START_TEST(an_answer_that_makes_no_sense_is_none)
+TEST_ROWS(states, an_answer_that_makes_no_sense_is_none, ROWS(odd))
 {
     reply_to_query(0, odd[_i]);
     reply_to_query(1, odd[_i]);
@@ -139,10 +137,9 @@ START_TEST(an_answer_that_makes_no_sense_is_none)
     ck_assert_uint_eq(answer.state.locked_nodes, 1);
     ck_assert_uint_eq(answer.state.free_nodes, 2);
 }
-END_TEST
 
 /* -2 means no key, even if the reply has a value. Other negative numbers mean no expiry. */
-START_TEST(numbers_at_the_edge)
+TEST(states, numbers_at_the_edge)
 {
     static const struct {
         const char *reply;
@@ -162,9 +159,8 @@ START_TEST(numbers_at_the_edge)
                       edges[edge].reply, (long long)answer.state.node[0].remaining_ms);
     }
 }
-END_TEST
 
-START_TEST(waiters_are_the_most_that_a_node_shows)
+TEST(states, waiters_are_the_most_that_a_node_shows)
 {
     static const struct {
         const char *reply;
@@ -182,9 +178,8 @@ START_TEST(waiters_are_the_most_that_a_node_shows)
         ck_assert_int_eq(answer.state.node[3].waiters, i == 2 ? -1 : 0);
     }
 }
-END_TEST
 
-START_TEST(every_node_is_waited_for_until_its_timeout)
+TEST(states, every_node_is_waited_for_until_its_timeout)
 {
     scene_close(&answer);
     for (unsigned i = 0; i < 3; i++)
@@ -198,29 +193,16 @@ START_TEST(every_node_is_waited_for_until_its_timeout)
     scene_each(1, 3, fake_server_pause);
     ck_assert_status(query("stock"), REDLOCK_NO_QUORUM);
 }
-END_TEST
 
-START_TEST(bad_arguments_are_told_in_words)
+TEST(states, bad_arguments_are_told_in_words)
 {
     ck_assert_status(query(NULL), REDLOCK_INVALID);
     ck_assert_has(answer.result.text, "the resource is NULL");
     ck_assert_status(query(""), REDLOCK_INVALID);
     ck_assert_has(answer.result.text, "empty");
 }
-END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("queries");
-    TCase *tcase = scene_case(suite, "states", five_nodes);
-    tcase_add_checked_fixture(tcase, NULL, forget); /* before scene_end() */
-    tcase_add_test(tcase, a_lock_of_our_own);
-    tcase_add_loop_test(tcase, keys_on_the_nodes_make_the_state, 0, STATES);
-    tcase_add_test(tcase, value_is_shown_whole_or_not_at_all);
-    tcase_add_loop_test(tcase, an_answer_that_makes_no_sense_is_none, 0, ODD);
-    tcase_add_test(tcase, numbers_at_the_edge);
-    tcase_add_test(tcase, waiters_are_the_most_that_a_node_shows);
-    tcase_add_test(tcase, every_node_is_waited_for_until_its_timeout);
-    tcase_add_test(tcase, bad_arguments_are_told_in_words);
-    return run_suite(suite);
+    return run_tests("queries");
 }

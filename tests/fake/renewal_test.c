@@ -122,7 +122,9 @@ static void assert_all_are_renewed(void)
         ck_assert_int_gt(redlock_validity_ms(locks[i]), 0);
 }
 
-START_TEST(a_node_is_asked_when_the_one_before_has_answered)
+SCENE_CASE(in_turn, five_nodes);
+
+TEST(in_turn, a_node_is_asked_when_the_one_before_has_answered)
 {
     enum { DELAY_MS = 20 };
     scene.options.node_timeout_ms = PATIENCE_MS;
@@ -133,9 +135,8 @@ START_TEST(a_node_is_asked_when_the_one_before_has_answered)
     ck_assert_double_ge(least_ms_between_turns(), DELAY_MS);
     assert_all_are_renewed();
 }
-END_TEST
 
-START_TEST(a_node_is_asked_when_the_time_of_the_one_before_is_over)
+TEST(in_turn, a_node_is_asked_when_the_time_of_the_one_before_is_over)
 {
     scene.options.node_timeout_ms = LONG_TIMEOUT_MS;
     hold_many();
@@ -146,7 +147,6 @@ START_TEST(a_node_is_asked_when_the_time_of_the_one_before_is_over)
     scene_calm(0, 5);
     assert_all_are_renewed();
 }
-END_TEST
 
 /* What two nodes do to the renewal, and for how long the client waits for them. */
 static const struct {
@@ -159,9 +159,8 @@ static const struct {
     {{.skip = true, .reply = FAKE_NOSCRIPT}, TIMEOUT_MS, NULL},
     {{.ending = FAKE_RESET}, TIMEOUT_MS, NULL},
 };
-enum { OBSTACLES = sizeof obstacles / sizeof *obstacles };
 
-START_TEST(two_nodes_keep_nothing_from_being_renewed)
+TEST_ROWS(in_turn, two_nodes_keep_nothing_from_being_renewed, ROWS(obstacles))
 {
     struct fake_rule rule = obstacles[_i].rule;
     scene.suffix[0] = scene.suffix[1] = obstacles[_i].suffix;
@@ -174,9 +173,8 @@ START_TEST(two_nodes_keep_nothing_from_being_renewed)
     make_all_due();
     assert_all_are_renewed();
 }
-END_TEST
 
-START_TEST(nodes_that_have_forgotten_the_script_are_told_it)
+TEST(in_turn, nodes_that_have_forgotten_the_script_are_told_it)
 {
     hold_many();
     scene_each(0, 5, fake_server_forget_scripts);
@@ -184,10 +182,9 @@ START_TEST(nodes_that_have_forgotten_the_script_are_told_it)
     wait_for_renewal(5);
     assert_all_are_renewed();
 }
-END_TEST
 
 /* Five timeouts of 15 s are more than half of the remaining validity. */
-START_TEST(all_are_asked_at_once_when_time_is_short)
+TEST(in_turn, all_are_asked_at_once_when_time_is_short)
 {
     scene.options.node_timeout_ms = MOST_TIMEOUT_MS;
     hold_many();
@@ -198,7 +195,6 @@ START_TEST(all_are_asked_at_once_when_time_is_short)
     scene_calm(0, 5);
     assert_all_are_renewed();
 }
-END_TEST
 
 enum { BACKLOGS = 3, BACKLOG_TTL_MS = 8000 };
 
@@ -210,9 +206,11 @@ static void seven_nodes(void)
     scene.options.node_timeout_ms = TIMEOUT_MS;
 }
 
+SCENE_CASE(backlog, seven_nodes);
+
 /* As long as a node keeps replying, its timeout does not pass: without a limit, the first node would hold up the
  * renewal until the locks have ended. */
-START_TEST(nodes_with_backlog_hold_up_renewal_for_half_of_validity_at_most)
+TEST(backlog, nodes_with_backlog_hold_up_renewal_for_half_of_validity_at_most)
 {
     hold_many();
     scene_hold_replies(0, BACKLOGS, "EVALSHA");
@@ -227,9 +225,8 @@ START_TEST(nodes_with_backlog_hold_up_renewal_for_half_of_validity_at_most)
     }
     assert_all_are_renewed();
 }
-END_TEST
 
-START_TEST(a_close_meanwhile_asks_no_further)
+TEST(in_turn, a_close_meanwhile_asks_no_further)
 {
     struct answer closed;
     scene.options.node_timeout_ms = SCENE_SOON_MS / 2; /* the close waits for each node this long, too */
@@ -242,7 +239,6 @@ START_TEST(a_close_meanwhile_asks_no_further)
     scene_wait(&closed);
     ck_assert_uint_eq(renewing_nodes(), 1);
 }
-END_TEST
 
 /* --- One lock --- */
 
@@ -270,7 +266,7 @@ static void answer_too_late(void)
 }
 
 /* The renewal fails, and its late confirmations count. */
-START_TEST(confirmations_that_come_after_the_timeout_keep_the_lock)
+TEST(in_turn, confirmations_that_come_after_the_timeout_keep_the_lock)
 {
     scene_attach();
     hold_one(REDLOCK_WAIT_MS(SCENE_SOON_MS));
@@ -280,10 +276,11 @@ START_TEST(confirmations_that_come_after_the_timeout_keep_the_lock)
     scene_until(end_of_validity() > end);
     ck_assert_uint_gt(statistics().renewals_failed, 0);
 }
-END_TEST
+
+SCENE_CASE(events, five_nodes);
 
 /* The extension times out and is confirmed late. Its ttl counts, so re-entry with the same ttl sends no request. */
-START_TEST(ttl_of_an_extension_that_is_confirmed_late_counts)
+TEST(events, ttl_of_an_extension_that_is_confirmed_late_counts)
 {
     redlock_acquire_options options = *SCENE_WITH(.wait_ms = SCENE_SOON_MS, .ttl_ms = TTL_MS / 2, .owner = &held);
     scene_attach();
@@ -298,7 +295,6 @@ START_TEST(ttl_of_an_extension_that_is_confirmed_late_counts)
     ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_OK);
     ck_assert_uint_eq(answer.result.attempts, 0);
 }
-END_TEST
 
 static struct {
     int event, loss;
@@ -316,7 +312,7 @@ static void note_event(redlock_lock *lock, int event, int loss, int64_t validity
 }
 
 /* Both happen in one turn. Only the LOST event carries the loss, the warning before it does not. */
-START_TEST(a_warning_that_the_loss_has_overtaken_tells_no_loss)
+TEST(events, a_warning_that_the_loss_has_overtaken_tells_no_loss)
 {
     const struct quorum_lease_event failed = {
         .type = QUORUM_LEASE_RENEWED, .now = rl_now(), .verdict = QUORUM_LOST_NO_QUORUM};
@@ -333,7 +329,6 @@ START_TEST(a_warning_that_the_loss_has_overtaken_tells_no_loss)
     ck_assert_int_eq(told[1].loss, REDLOCK_LOSS_CLOCK);
     ck_assert_status(scene_release(&answer, &held.lock), REDLOCK_LOST);
 }
-END_TEST
 
 static redlock_result failure;
 
@@ -354,7 +349,7 @@ static int renewal_status(void)
 }
 
 /* Each node of the majority fails for a different reason. */
-START_TEST(failing_renewal_says_which_nodes_and_why)
+TEST(events, failing_renewal_says_which_nodes_and_why)
 {
     unsigned failing = 0;
     scene.options.ttl_ms = 3000;
@@ -379,10 +374,9 @@ START_TEST(failing_renewal_says_which_nodes_and_why)
     scene_each(2, 3, fake_server_clear_rules);
     scene_until(renewal_status() == REDLOCK_OK);
 }
-END_TEST
 
 /* The replies of the first renewal come after the second has failed. */
-START_TEST(late_confirmation_of_older_renewal_leaves_failure_of_later_one)
+TEST(events, late_confirmation_of_older_renewal_leaves_failure_of_later_one)
 {
     scene_attach();
     hold_one(REDLOCK_WAIT_MS(SCENE_SOON_MS));
@@ -400,11 +394,10 @@ START_TEST(late_confirmation_of_older_renewal_leaves_failure_of_later_one)
     ck_assert_status(renewal_status(), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(failure.refused, 2);
 }
-END_TEST
 
 /* A round that a majority has decided sends no more requests. The key would be missing there for a third of the ttl:
  * on a node that the client connects to for the first time, and on one whose connection broke. */
-START_TEST(node_that_connects_after_the_acquire_gets_the_lock_early)
+TEST_ROWS(events, node_that_connects_after_the_acquire_gets_the_lock_early, 2)
 {
     scene.options.ttl_ms = 10 * TTL_MS; /* the usual renewal follows too late for this test */
     if (_i == 0) {
@@ -421,26 +414,8 @@ START_TEST(node_that_connects_after_the_acquire_gets_the_lock_early)
     scene_until(scene_has_key(4, "stock"));
     ck_assert_uint_eq(scene_count(4, SENT_SET), 0);
 }
-END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("renewals of many locks");
-    TCase *tcase = scene_case(suite, "in turn", five_nodes);
-    tcase_add_test(tcase, a_node_is_asked_when_the_one_before_has_answered);
-    tcase_add_test(tcase, a_node_is_asked_when_the_time_of_the_one_before_is_over);
-    tcase_add_loop_test(tcase, two_nodes_keep_nothing_from_being_renewed, 0, OBSTACLES);
-    tcase_add_test(tcase, nodes_that_have_forgotten_the_script_are_told_it);
-    tcase_add_test(tcase, all_are_asked_at_once_when_time_is_short);
-    tcase_add_test(tcase, a_close_meanwhile_asks_no_further);
-    tcase_add_test(tcase, confirmations_that_come_after_the_timeout_keep_the_lock);
-    TCase *backlog = scene_case(suite, "backlog", seven_nodes);
-    tcase_add_test(backlog, nodes_with_backlog_hold_up_renewal_for_half_of_validity_at_most);
-    TCase *events = scene_case(suite, "events", five_nodes);
-    tcase_add_loop_test(events, node_that_connects_after_the_acquire_gets_the_lock_early, 0, 2);
-    tcase_add_test(events, ttl_of_an_extension_that_is_confirmed_late_counts);
-    tcase_add_test(events, failing_renewal_says_which_nodes_and_why);
-    tcase_add_test(events, late_confirmation_of_older_renewal_leaves_failure_of_later_one);
-    tcase_add_test(events, a_warning_that_the_loss_has_overtaken_tells_no_loss);
-    return run_suite(suite);
+    return run_tests("renewals of many locks");
 }

@@ -18,7 +18,9 @@ static void assert_votes(unsigned granted, unsigned held, unsigned refused, unsi
 
 /* --- Granted --- */
 
-START_TEST(a_free_lock_is_granted_and_released)
+SCENE_CASE(votes, scene_five_nodes);
+
+TEST(votes, a_free_lock_is_granted_and_released)
 {
     scene_attach();
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_OK);
@@ -36,10 +38,9 @@ START_TEST(a_free_lock_is_granted_and_released)
     ck_assert(!redlock_held_by_me(scene.client, "stock", 0));
     scene_assert_undone_on(0, 5);
 }
-END_TEST
 
 /* The published command, which clients in other languages send, too: SET key token NX PX ttl. */
-START_TEST(the_command_is_the_published_one)
+TEST(votes, the_command_is_the_published_one)
 {
     scene.options.prefix = "lock:";
     scene.options.ttl_ms = 30000;
@@ -53,9 +54,8 @@ START_TEST(the_command_is_the_published_one)
         ck_assert_str_eq(set->argv[i].data, published[i]);
     ck_assert_str_eq(redlock_lock_resource(lock, NULL), "stock");
 }
-END_TEST
 
-START_TEST(every_attempt_has_a_fresh_token)
+TEST(votes, every_attempt_has_a_fresh_token)
 {
     scene_attach();
     scene_hold_on(0, 3, "stock");
@@ -68,10 +68,9 @@ START_TEST(every_attempt_has_a_fresh_token)
     for (unsigned i = 0; (attempt = scene_sent(0, SENT_ATTEMPT, NULL, i, NULL)); i++)
         ck_assert_ptr_null(scene_sent(0, SENT_ATTEMPT, scene_token(attempt), 1, NULL));
 }
-END_TEST
 
 /* A grant that arrives after the round was won adds a node to the lock. The release deletes the key there, too. */
-START_TEST(late_grants_of_a_won_round_are_kept_and_released)
+TEST(votes, late_grants_of_a_won_round_are_kept_and_released)
 {
     scene_attach();
     scene_hold_replies(3, 5, "SET");
@@ -83,7 +82,6 @@ START_TEST(late_grants_of_a_won_round_are_kept_and_released)
     fake_server_release(scene.node[4]);
     scene_assert_undone_on(3, 5);
 }
-END_TEST
 
 /* All votes have arrived except the deciding one. */
 static bool two_have_granted(void)
@@ -93,7 +91,7 @@ static bool two_have_granted(void)
 }
 
 /* Two of five nodes grant the lock, two reply that it is held. The fifth becomes unfit while its grant is in flight. */
-START_TEST(a_grant_of_a_node_that_has_turned_out_unfit_does_not_count)
+TEST(votes, a_grant_of_a_node_that_has_turned_out_unfit_does_not_count)
 {
     scene.options.node_timeout_ms = SCENE_SOON_MS;
     scene_attach();
@@ -110,11 +108,10 @@ START_TEST(a_grant_of_a_node_that_has_turned_out_unfit_does_not_count)
     scene_assert_undone_on(4, 5);
     scene.client->nodes->node[4].unfit = NULL;
 }
-END_TEST
 
 /* Two nodes have granted the lock when this machine's clock stops for ten minutes. They may have lost it when the third
  * grant arrives, so the client does not hold the lock. A waiter continues to wait. */
-START_TEST(a_lock_that_was_asked_for_before_our_clock_stood_still_is_not_had)
+TEST_ROWS(votes, a_lock_that_was_asked_for_before_our_clock_stood_still_is_not_had, 2)
 {
     scene.options.node_timeout_ms = SCENE_SOON_MS;
     scene_attach();
@@ -131,7 +128,6 @@ START_TEST(a_lock_that_was_asked_for_before_our_clock_stood_still_is_not_had)
     for (unsigned i = 0; i < 5; i++)
         fake_server_set_clock_offset_us(scene.node[i], 0);
 }
-END_TEST
 
 static bool clocks_are_sampled_twice(void)
 {
@@ -152,7 +148,7 @@ static bool others_owe_a_heartbeat(void)
 
 /* Replies to requests that were sent before the jump was detected do not show whether other clocks jumped. The client
  * sends further requests at once, and their replies decide. */
-START_TEST(jump_of_a_node_has_the_other_nodes_sampled_at_once)
+TEST(votes, jump_of_a_node_has_the_other_nodes_sampled_at_once)
 {
     scene.options.silence_limit_ms = scene.options.node_timeout_ms = SCENE_SOON_MS;
     scene_attach();
@@ -169,13 +165,12 @@ START_TEST(jump_of_a_node_has_the_other_nodes_sampled_at_once)
     scene_until(scene.client->core.statistics.node_clock_jumps > 0);
     ck_assert_uint_eq(scene.client->nodes->clock_stopped, 0);
 }
-END_TEST
 
 /* --- Held --- */
 
 /* Three votes decide. A node that replied "held" does not have our key, so there is nothing to undo. A silent node may
  * have it. */
-START_TEST(held_by_another_is_said_at_once_and_undone_on_the_other_nodes)
+TEST(votes, held_by_another_is_said_at_once_and_undone_on_the_other_nodes)
 {
     scene_attach();
     scene_hold_on(0, 3, "stock");
@@ -192,7 +187,6 @@ START_TEST(held_by_another_is_said_at_once_and_undone_on_the_other_nodes)
     for (unsigned i = 0; i < 3; i++)
         ck_assert_uint_eq(scene_count(i, SENT_UNDO), 0);
 }
-END_TEST
 
 /* --- Refused --- */
 
@@ -210,10 +204,9 @@ static const struct refusal refusals[] = {
     {":1\r\n", REDLOCK_NO_QUORUM},           {"*2\r\n+OK\r\n+OK\r\n", REDLOCK_NO_QUORUM},
     {"$0\r\n\r\n", REDLOCK_NO_QUORUM},       {"$2\r\nOK\r\n", REDLOCK_NO_QUORUM},
 };
-enum { REFUSALS = sizeof refusals / sizeof *refusals };
 
 /* The connections outlive it. */
-START_TEST(a_refusing_majority_is_no_quorum_in_its_own_words)
+TEST_ROWS(votes, a_refusing_majority_is_no_quorum_in_its_own_words, ROWS(refusals))
 {
     const struct refusal *refusal = &refusals[_i];
     char words[20] = "";
@@ -232,7 +225,6 @@ START_TEST(a_refusing_majority_is_no_quorum_in_its_own_words)
     for (unsigned i = 0; i < 5; i++)
         ck_assert_uint_eq(fake_server_accepted(scene.node[i]), 1);
 }
-END_TEST
 
 /* --- Late replies --- */
 
@@ -242,9 +234,11 @@ static void short_timeouts(unsigned nodes)
         scene.suffix[i] = "?timeout_ms=30";
 }
 
+SCENE_CASE(time, scene_five_nodes);
+
 /* The nodes set the key, but their replies are late (_i 0), or they execute the SET late (_i 1). The connections are
  * kept, and the undo follows on them. */
-START_TEST(a_late_grant_counts_as_timed_out_and_is_undone_on_its_link)
+TEST_ROWS(time, a_late_grant_counts_as_timed_out_and_is_undone_on_its_link, 2)
 {
     short_timeouts(3);
     scene_attach();
@@ -266,9 +260,8 @@ START_TEST(a_late_grant_counts_as_timed_out_and_is_undone_on_its_link)
     for (unsigned i = 0; i < 5; i++)
         ck_assert_uint_eq(fake_server_accepted(scene.node[i]), 1);
 }
-END_TEST
 
-START_TEST(a_majority_is_not_kept_waiting_by_silent_nodes)
+TEST(time, a_majority_is_not_kept_waiting_by_silent_nodes)
 {
     scene_attach();
     scene_each(0, 2, fake_server_pause);
@@ -278,9 +271,8 @@ START_TEST(a_majority_is_not_kept_waiting_by_silent_nodes)
     ck_assert_uint_eq(answer.result.node[0].latency_us, 0);
     ck_assert_uint_gt(answer.result.node[4].latency_us + answer.result.node[3].latency_us, 0);
 }
-END_TEST
 
-START_TEST(a_grant_with_too_little_validity_left_is_undone)
+TEST(time, a_grant_with_too_little_validity_left_is_undone)
 {
     scene_attach();
     scene_add_rule(0, 3, &(struct fake_rule){.command = "SET", .reply_delay_ms = 50});
@@ -291,10 +283,9 @@ START_TEST(a_grant_with_too_little_validity_left_is_undone)
     ck_assert_uint_ge(answer.result.elapsed_us, 28000);
     scene_assert_undone_on(0, 5);
 }
-END_TEST
 
 /* A node that owes replies gets no further requests. */
-START_TEST(a_node_stuck_for_long_is_not_asked)
+TEST(time, a_node_stuck_for_long_is_not_asked)
 {
     short_timeouts(5);
     scene_attach();
@@ -307,10 +298,11 @@ START_TEST(a_node_stuck_for_long_is_not_asked)
     scene_wait_for_ready();
     scene_lock("stock");
 }
-END_TEST
+
+SCENE_CASE(one_node, scene_one_node);
 
 /* A server that is silent for the limit hangs, or the path to it is broken. A new connection may work. */
-START_TEST(a_silent_link_is_made_anew_after_the_limit)
+TEST_ROWS(one_node, a_silent_link_is_made_anew_after_the_limit, 2)
 {
     scene.options.silence_limit_ms = 200;
     if (_i == 0)
@@ -327,7 +319,6 @@ START_TEST(a_silent_link_is_made_anew_after_the_limit)
     scene_wait_for_sent(0, SENT_UNDO, 1); /* the undo of the first attempt, on the second connection */
     scene_lock("stock");
 }
-END_TEST
 
 /* --- Rounds that wait for a node to become usable --- */
 
@@ -350,7 +341,7 @@ static struct rl_round *start_waiting_round(struct rl_lease *lease)
 }
 
 /* This happens when a waiter's attempt ends while its poll is still in progress. */
-START_TEST(a_round_that_another_ends_when_a_node_fails_is_not_touched_again)
+TEST(one_node, a_round_that_another_ends_when_a_node_fails_is_not_touched_again)
 {
     int status;
     scene_attach_only();
@@ -364,27 +355,8 @@ START_TEST(a_round_that_another_ends_when_a_node_fails_is_not_touched_again)
     ck_assert_uint_eq(lease->references, 1); /* each round had one */
     rl_lease_unref(lease);
 }
-END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("rounds over fake nodes");
-    TCase *votes = scene_case(suite, "votes", scene_five_nodes), *time = scene_case(suite, "time", scene_five_nodes),
-          *single = scene_case(suite, "one node", scene_one_node);
-    tcase_add_test(votes, a_free_lock_is_granted_and_released);
-    tcase_add_test(votes, the_command_is_the_published_one);
-    tcase_add_test(votes, every_attempt_has_a_fresh_token);
-    tcase_add_test(votes, late_grants_of_a_won_round_are_kept_and_released);
-    tcase_add_test(votes, a_grant_of_a_node_that_has_turned_out_unfit_does_not_count);
-    tcase_add_loop_test(votes, a_lock_that_was_asked_for_before_our_clock_stood_still_is_not_had, 0, 2);
-    tcase_add_test(votes, jump_of_a_node_has_the_other_nodes_sampled_at_once);
-    tcase_add_test(votes, held_by_another_is_said_at_once_and_undone_on_the_other_nodes);
-    tcase_add_loop_test(votes, a_refusing_majority_is_no_quorum_in_its_own_words, 0, REFUSALS);
-    tcase_add_loop_test(time, a_late_grant_counts_as_timed_out_and_is_undone_on_its_link, 0, 2);
-    tcase_add_test(time, a_majority_is_not_kept_waiting_by_silent_nodes);
-    tcase_add_test(time, a_grant_with_too_little_validity_left_is_undone);
-    tcase_add_test(time, a_node_stuck_for_long_is_not_asked);
-    tcase_add_loop_test(single, a_silent_link_is_made_anew_after_the_limit, 0, 2);
-    tcase_add_test(single, a_round_that_another_ends_when_a_node_fails_is_not_touched_again);
-    return run_suite(suite);
+    return run_tests("rounds over fake nodes");
 }

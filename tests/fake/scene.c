@@ -616,12 +616,3 @@ void scene_end(void)
     assert_nothing_left();
     fixtures_end();
 }
-
-TCase *scene_case(Suite *suite, const char *name, void (*setup)(void))
-{
-    TCase *tcase = tcase_create(name);
-    suite_add_tcase(suite, tcase);
-    tcase_add_checked_fixture(tcase, setup, scene_end);
-    tcase_set_timeout(tcase, SCENE_TIMEOUT_S);
-    return tcase;
-}

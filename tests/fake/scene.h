@@ -3,7 +3,7 @@
  * what must be true after every test: each operation had exactly one callback, no key of ours is on any node, no
  * descriptor is open, and no log line contained a password.
  *
- *     TCase *tcase = scene_case(suite, "votes", five_nodes);
+ *     SCENE_CASE(votes, scene_five_nodes);
  */
 #ifndef TESTS_FAKE_SCENE_H
 #define TESTS_FAKE_SCENE_H
@@ -19,7 +19,7 @@
 #include "support/fake_server.h"
 #include "support/fixture.h"
 #include "support/raw_client.h"
-#include "support/suite.h"
+#include "support/test.h"
 
 enum { SCENE_NODES = 7, SCENE_SOON_MS = 10000, SCENE_TIMEOUT_S = 30 };
 
@@ -49,8 +49,8 @@ void scene_end(void);
 void scene_one_node(void);
 void scene_three_nodes(void);
 void scene_five_nodes(void);
-/* Adds a test case to the suite. Its tests begin with setup, which calls scene_begin(), and end with scene_end(). */
-TCase *scene_case(Suite *suite, const char *name, void (*setup)(void));
+/* A case whose tests begin with setup, which calls scene_begin(), and end with scene_end(). */
+#define SCENE_CASE(name, setup) TEST_CASE_WITHIN(name, setup, scene_end, SCENE_TIMEOUT_S)
 
 /* A waiter's offer, as a node has received it. */
 struct scene_offer {

@@ -67,9 +67,10 @@ static int release_the_token(void)
 }
 
 static int (*const waiting_calls[])(void) = {acquire_with_all_answers, adopt_with_all_answers, release_the_token};
-enum { WAITING_CALLS = sizeof waiting_calls / sizeof *waiting_calls };
 
-START_TEST(nodes_that_are_being_connected_are_waited_for)
+SCENE_CASE(all_answers, five_nodes);
+
+TEST_ROWS(all_answers, nodes_that_are_being_connected_are_waited_for, ROWS(waiting_calls))
 {
     for (unsigned i = 0; i < 5; i++)
         fake_server_add_rule(scene.node[i], &(struct fake_rule){.command = FAKE_ACCEPT, .delay_ms = 10 * i});
@@ -79,13 +80,14 @@ START_TEST(nodes_that_are_being_connected_are_waited_for)
     ck_assert_uint_eq(answer.result.granted, 5);
     forget();
 }
-END_TEST
 
 /* --- Adopt --- */
 
+SCENE_CASE(adopt, five_nodes);
+
 /* Two nodes have extended the lock when the client detects that our clock stopped. The reply of a third node is in
  * flight. The lock may have expired meanwhile, and another client may hold it: it is not adopted. */
-START_TEST(lock_is_not_adopted_when_our_clock_stops_meanwhile)
+TEST(adopt, lock_is_not_adopted_when_our_clock_stops_meanwhile)
 {
     scene.options.node_timeout_ms = SCENE_SOON_MS;
     scene_attach();
@@ -103,9 +105,8 @@ START_TEST(lock_is_not_adopted_when_our_clock_stops_meanwhile)
     scene_calm(3, 4);
     forget();
 }
-END_TEST
 
-START_TEST(an_adopted_lock_is_like_any_other)
+TEST(adopt, an_adopted_lock_is_like_any_other)
 {
     scene_attach();
     show(5, 3000);
@@ -124,9 +125,8 @@ START_TEST(an_adopted_lock_is_like_any_other)
     ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK);
     scene_until(showing() == 0);
 }
-END_TEST
 
-START_TEST(a_majority_that_holds_the_token_is_needed)
+TEST_ROWS(adopt, a_majority_that_holds_the_token_is_needed, 6)
 {
     scene_attach();
     show((unsigned)_i, 600000);
@@ -134,9 +134,8 @@ START_TEST(a_majority_that_holds_the_token_is_needed)
     if (_i < 3)
         scene_until(showing() == 0); /* the keys on the minority */
 }
-END_TEST
 
-START_TEST(the_locks_of_others_are_neither_adopted_nor_released)
+TEST(adopt, the_locks_of_others_are_neither_adopted_nor_released)
 {
     scene_attach();
     scene_hold_on(0, 5, "stock");
@@ -145,7 +144,6 @@ START_TEST(the_locks_of_others_are_neither_adopted_nor_released)
     for (unsigned i = 0; i < 5; i++)
         ck_assert(scene_has_key(i, "stock"));
 }
-END_TEST
 
 /* The client cannot know whether the lock is lost, so it deletes nothing. */
 static const struct {
@@ -157,9 +155,8 @@ static const struct {
     {{.command = "EVALSHA", .skip = true, .reply = FAKE_NOPERM}, 0, 0, REDLOCK_MISCONFIGURED},
     {{.command = "EVALSHA", .count = 1, .reply_delay_ms = 60}, 300, 250, REDLOCK_TOO_SLOW},
 };
-enum { FAILURES = sizeof failures / sizeof *failures };
 
-START_TEST(what_could_not_be_adopted_is_left_alone)
+TEST_ROWS(adopt, what_could_not_be_adopted_is_left_alone, ROWS(failures))
 {
     scene_attach();
     show(5, 600000);
@@ -170,10 +167,9 @@ START_TEST(what_could_not_be_adopted_is_left_alone)
     ck_assert_uint_eq(showing(), 5);
     forget();
 }
-END_TEST
 
 /* A lock that is more than a key and a token cannot be adopted. The call sends no request. */
-START_TEST(only_a_plain_lock_can_be_adopted)
+TEST(adopt, only_a_plain_lock_can_be_adopted)
 {
     static const redlock_name second = {"other", 0};
     const struct {
@@ -192,9 +188,8 @@ START_TEST(only_a_plain_lock_can_be_adopted)
     }
     ck_assert_uint_eq(scene_count_all(SENT_EXTEND), 0);
 }
-END_TEST
 
-START_TEST(an_adoption_can_be_cancelled_and_takes_nothing_away)
+TEST(adopt, an_adoption_can_be_cancelled_and_takes_nothing_away)
 {
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
     scene_attach();
@@ -211,9 +206,8 @@ START_TEST(an_adoption_can_be_cancelled_and_takes_nothing_away)
     redlock_cancellation_destroy(&options.cancellation);
     forget();
 }
-END_TEST
 
-START_TEST(a_client_has_one_handle_of_a_token)
+TEST(adopt, a_client_has_one_handle_of_a_token)
 {
     scene_attach();
     redlock_lock *lock = scene_lock("stock");
@@ -223,9 +217,8 @@ START_TEST(a_client_has_one_handle_of_a_token)
     ck_assert_has(answer.result.text, "this client holds that lock");
     ck_assert_int_gt(redlock_validity_ms(lock), 0);
 }
-END_TEST
 
-START_TEST(what_is_no_token_is_told_in_words)
+TEST(adopt, what_is_no_token_is_told_in_words)
 {
     static const char *const no_tokens[] = {NULL, "", "(shared)", TOKEN TOKEN TOKEN TOKEN};
     scene_attach();
@@ -242,11 +235,12 @@ START_TEST(what_is_no_token_is_told_in_words)
     ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
     ck_assert_has(answer.result.text, "empty");
 }
-END_TEST
 
 /* --- Release --- */
 
-START_TEST(a_release_by_token_waits_for_every_answer)
+SCENE_CASE(release, five_nodes);
+
+TEST_ROWS(release, a_release_by_token_waits_for_every_answer, 2)
 {
     scene_attach();
     show(_i ? 5 : 1, 600000); /* also if a majority replies at once that it does not have the token */
@@ -261,9 +255,8 @@ START_TEST(a_release_by_token_waits_for_every_answer)
     ck_assert_uint_eq(answer.result.absent, _i ? 0 : 4);
     ck_assert_uint_eq(showing(), 0);
 }
-END_TEST
 
-START_TEST(a_node_that_is_away_is_told_when_it_is_back)
+TEST(release, a_node_that_is_away_is_told_when_it_is_back)
 {
     show(5, 600000);
     fake_server_stop_listening(scene.node[0]);
@@ -277,9 +270,8 @@ START_TEST(a_node_that_is_away_is_told_when_it_is_back)
     fake_server_listen(scene.node[0]);
     scene_until(showing() == 0);
 }
-END_TEST
 
-START_TEST(without_the_right_password_no_release_is_misconfigured)
+TEST(release, without_the_right_password_no_release_is_misconfigured)
 {
     show(5, 600000);
     for (unsigned i = 0; i < 5; i++)
@@ -292,9 +284,8 @@ START_TEST(without_the_right_password_no_release_is_misconfigured)
     forget();
     scene.keys_may_stay = true;
 }
-END_TEST
 
-START_TEST(a_release_that_the_client_did_not_wait_for_is_cancelled)
+TEST(release, a_release_that_the_client_did_not_wait_for_is_cancelled)
 {
     struct answer closed;
     scene_attach();
@@ -306,11 +297,10 @@ START_TEST(a_release_that_the_client_did_not_wait_for_is_cancelled)
     ck_assert_status(closed.result.status, REDLOCK_OK);
     ck_assert_uint_eq(showing(), 0); /* the nodes executed the requests */
 }
-END_TEST
 
 /* --- All answers --- */
 
-START_TEST(all_answers_are_waited_for)
+TEST(all_answers, all_answers_are_waited_for)
 {
     scene_attach();
     fake_server_add_rule(scene.node[4], &(struct fake_rule){.command = "SET", .count = 1, .hold = true});
@@ -322,11 +312,10 @@ START_TEST(all_answers_are_waited_for)
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     ck_assert_uint_eq(answer.result.granted, 5);
 }
-END_TEST
 
 /* The client waits no longer than that, and the end of wait_ms does not revoke the majority's grants. If the validity is
  * too short then, the client does not try again, because wait_ms has passed. */
-START_TEST(a_silent_node_is_waited_for_until_its_timeout)
+TEST_ROWS(all_answers, a_silent_node_is_waited_for_until_its_timeout, 4)
 {
     static const struct {
         uint32_t minimum_validity_ms;
@@ -348,9 +337,8 @@ START_TEST(a_silent_node_is_waited_for_until_its_timeout)
     if (!answer.lock)
         ck_assert_int_eq(answer.result.cause, REDLOCK_TOO_SLOW);
 }
-END_TEST
 
-START_TEST(what_is_lost_is_told_at_once)
+TEST(all_answers, what_is_lost_is_told_at_once)
 {
     scene_attach();
     scene_hold_on(0, 3, "stock");
@@ -358,29 +346,8 @@ START_TEST(what_is_lost_is_told_at_once)
     ck_assert_status(scene_acquire(&answer, "stock", &all), REDLOCK_HELD);
     ck_assert_int_eq(answer.result.node[4].outcome, REDLOCK_NODE_PENDING);
 }
-END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("tokens");
-    TCase *adopts = scene_case(suite, "adopt", five_nodes), *releases = scene_case(suite, "release", five_nodes),
-          *answers = scene_case(suite, "all answers", five_nodes);
-    tcase_add_test(adopts, an_adopted_lock_is_like_any_other);
-    tcase_add_test(adopts, lock_is_not_adopted_when_our_clock_stops_meanwhile);
-    tcase_add_loop_test(adopts, a_majority_that_holds_the_token_is_needed, 0, 6);
-    tcase_add_test(adopts, the_locks_of_others_are_neither_adopted_nor_released);
-    tcase_add_loop_test(adopts, what_could_not_be_adopted_is_left_alone, 0, FAILURES);
-    tcase_add_test(adopts, only_a_plain_lock_can_be_adopted);
-    tcase_add_test(adopts, an_adoption_can_be_cancelled_and_takes_nothing_away);
-    tcase_add_test(adopts, a_client_has_one_handle_of_a_token);
-    tcase_add_test(adopts, what_is_no_token_is_told_in_words);
-    tcase_add_loop_test(releases, a_release_by_token_waits_for_every_answer, 0, 2);
-    tcase_add_test(releases, a_node_that_is_away_is_told_when_it_is_back);
-    tcase_add_test(releases, without_the_right_password_no_release_is_misconfigured);
-    tcase_add_test(releases, a_release_that_the_client_did_not_wait_for_is_cancelled);
-    tcase_add_test(answers, all_answers_are_waited_for);
-    tcase_add_loop_test(answers, a_silent_node_is_waited_for_until_its_timeout, 0, 4);
-    tcase_add_loop_test(answers, nodes_that_are_being_connected_are_waited_for, 0, WAITING_CALLS);
-    tcase_add_test(answers, what_is_lost_is_told_at_once);
-    return run_suite(suite);
+    return run_tests("tokens");
 }

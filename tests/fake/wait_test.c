@@ -41,8 +41,10 @@ static void assert_acquired(void)
 
 /* --- Success --- */
 
+SCENE_CASE(success, five_nodes);
+
 /* Three nodes are lost: they accept connections, but do not complete the handshake. */
-START_TEST(trying_once_does_not_wait_for_lost_nodes)
+TEST(success, trying_once_does_not_wait_for_lost_nodes)
 {
     scene.options.node_timeout_ms = 100;
     scene.options.connect_timeout_ms = SCENE_SOON_MS / 2;
@@ -58,10 +60,9 @@ START_TEST(trying_once_does_not_wait_for_lost_nodes)
     ck_assert_uint_eq(answer.result.unreachable, 3);
     ck_assert_uint_lt(answer.result.elapsed_us, SCENE_SOON_MS / 4 * 1000);
 }
-END_TEST
 
 /* The handshake of a majority takes longer than the nodes' timeout. */
-START_TEST(trying_once_with_a_new_client_waits_for_its_connections)
+TEST(success, trying_once_with_a_new_client_waits_for_its_connections)
 {
     scene.options.node_timeout_ms = 20;
     scene_hold_replies(0, 3, "INFO");
@@ -72,9 +73,8 @@ START_TEST(trying_once_with_a_new_client_waits_for_its_connections)
     scene_calm(0, 3);
     scene_wait(&answer); /* on a busy machine the nodes may be too slow for a lock */
 }
-END_TEST
 
-START_TEST(a_lock_that_becomes_free_is_acquired)
+TEST_ROWS(success, a_lock_that_becomes_free_is_acquired, 3)
 {
     options.wait_ms = _i == 0 ? SCENE_SOON_MS : _i == 1 ? REDLOCK_FOREVER : INT64_MAX;
     scene_attach();
@@ -88,10 +88,9 @@ START_TEST(a_lock_that_becomes_free_is_acquired)
     ck_assert_int_eq(answer.result.cause, REDLOCK_OK);
     ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
 }
-END_TEST
 
 /* Two nodes hang while they are being connected. */
-START_TEST(a_majority_that_is_connected_makes_a_queue)
+TEST(success, a_majority_that_is_connected_makes_a_queue)
 {
     scene.options.connect_timeout_ms = 10 * SCENE_SOON_MS;
     scene_each(3, 5, fake_server_pause);
@@ -102,7 +101,6 @@ START_TEST(a_majority_that_is_connected_makes_a_queue)
     let_go_of_majority();
     assert_acquired();
 }
-END_TEST
 
 static struct rl_queue *queue_for_stock(void)
 {
@@ -151,7 +149,7 @@ static bool have_undone(unsigned first, const char *token)
 
 /* Two nodes do not reply to a lost attempt, and receive its undo during the wait. The undos would leave with the next
  * poll at the latest, but the test stops the poll's timer. */
-START_TEST(silent_nodes_are_told_that_an_attempt_is_lost_before_the_next_look)
+TEST(success, silent_nodes_are_told_that_an_attempt_is_lost_before_the_next_look)
 {
     char token[REDLOCK_TOKEN_SIZE];
     options.fair = true;
@@ -168,9 +166,8 @@ START_TEST(silent_nodes_are_told_that_an_attempt_is_lost_before_the_next_look)
     scene_let_go_on(0, 5, "stock");
     assert_acquired();
 }
-END_TEST
 
-START_TEST(a_quorum_that_comes_back_is_waited_for)
+TEST(success, a_quorum_that_comes_back_is_waited_for)
 {
     scene_each(0, 3, fake_server_stop_listening);
     scene_attach_only();
@@ -179,9 +176,8 @@ START_TEST(a_quorum_that_comes_back_is_waited_for)
     scene_calm(0, 3);
     assert_acquired();
 }
-END_TEST
 
-START_TEST(waiters_of_one_client_get_it_in_turn)
+TEST(success, waiters_of_one_client_get_it_in_turn)
 {
     enum { WAITERS = 8 };
     static struct answer answers[WAITERS];
@@ -195,10 +191,9 @@ START_TEST(waiters_of_one_client_get_it_in_turn)
         ck_assert_status(redlock_release_async(&answers[i].lock, NULL, NULL), REDLOCK_OK);
     }
 }
-END_TEST
 
 /* Two nodes refuse the attempt that the other three grant, and their replies come after the lock is won. */
-START_TEST(winner_leaves_the_queue_where_the_reply_was_late)
+TEST(success, winner_leaves_the_queue_where_the_reply_was_late)
 {
     char token[REDLOCK_TOKEN_SIZE]; /* dequeues a waiter; no lock has it */
     options.fair = true;
@@ -214,7 +209,6 @@ START_TEST(winner_leaves_the_queue_where_the_reply_was_late)
     scene_until(have_undone(3, token));
     ck_assert_int_gt(redlock_validity_ms(answer.lock), 0);
 }
-END_TEST
 
 /* --- Each end at each stage --- */
 
@@ -288,7 +282,9 @@ static void assert_nothing_stays(void)
     scene_lock_and_release("stock");
 }
 
-START_TEST(a_deadline_leaves_nothing)
+SCENE_CASE(stages, five_nodes);
+
+TEST_ROWS(stages, a_deadline_leaves_nothing, STAGES)
 {
     options.wait_ms = 60;
     if (_i == STAGE_PAUSE) { /* the earlier attempts must have their replies, even on a busy machine */
@@ -307,7 +303,6 @@ START_TEST(a_deadline_leaves_nothing)
         ck_assert_int_eq(answer.result.cause, REDLOCK_NO_QUORUM);
     assert_nothing_stays();
 }
-END_TEST
 
 static bool majority_has_replied(void *unused)
 {
@@ -319,7 +314,7 @@ static bool majority_has_replied(void *unused)
 }
 
 /* The replies have arrived, but the loop is blocked until after the deadline. */
-START_TEST(a_reply_that_has_arrived_counts_though_the_loop_is_late)
+TEST_ROWS(stages, a_reply_that_has_arrived_counts_though_the_loop_is_late, 2)
 {
     options.wait_ms = 2000; /* a busy machine may take half of it to send */
     scene.options.node_timeout_ms = SCENE_SOON_MS;
@@ -337,36 +332,21 @@ START_TEST(a_reply_that_has_arrived_counts_though_the_loop_is_late)
     ck_assert_status(scene_wait(&answer), _i == 0 ? REDLOCK_OK : REDLOCK_TIMED_OUT);
     ck_assert_int_eq(answer.result.cause, _i == 0 ? REDLOCK_OK : REDLOCK_HELD);
 }
-END_TEST
 
 /* --- Cancelled --- */
-
-static redlock_cancellation *cancellation;
-
-static void create_cancellation(void)
-{
-    ck_assert_status(redlock_cancellation_create(scene.client, &cancellation), REDLOCK_OK);
-    options.cancellation = cancellation;
-}
-
-static void destroy_cancellation(void)
-{
-    redlock_cancellation_destroy(&cancellation);
-    ck_assert_ptr_null(cancellation);
-}
 
 static void cancel(int signal)
 {
     (void)signal;
-    redlock_cancel(cancellation);
+    redlock_cancel(scene.cancellation);
 }
 
 /* In a signal handler, which is the most that is allowed. */
-START_TEST(a_cancellation_leaves_nothing)
+TEST_ROWS(stages, a_cancellation_leaves_nothing, STAGES)
 {
     enum stage stage = (enum stage)_i;
     prepare(stage);
-    create_cancellation();
+    options.cancellation = scene_cancellation();
     start_and_reach(stage);
     signal(SIGUSR2, cancel);
     raise(SIGUSR2);
@@ -376,57 +356,55 @@ START_TEST(a_cancellation_leaves_nothing)
         ck_assert_int_eq(answer.result.cause, REDLOCK_HELD);
     assert_nothing_stays();
 }
-END_TEST
 
-START_TEST(cancelled_before_it_starts)
+SCENE_CASE(ends, five_nodes);
+
+TEST(ends, cancelled_before_it_starts)
 {
     scene_attach();
-    create_cancellation();
-    redlock_cancel(cancellation);
+    options.cancellation = scene_cancellation();
+    redlock_cancel(scene.cancellation);
     ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_CANCELLED);
     ck_assert_uint_eq(answer.result.attempts, 0);
     ck_assert_uint_eq(scene_count_all(SENT_SET), 0);
 }
-END_TEST
 
-START_TEST(cancelled_when_it_has_ended)
+TEST(ends, cancelled_when_it_has_ended)
 {
     scene_attach();
-    create_cancellation();
+    options.cancellation = scene_cancellation();
     ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_OK);
-    redlock_cancel(cancellation);
+    redlock_cancel(scene.cancellation);
     scene_turn();
     ck_assert_int_gt(redlock_validity_ms(answer.lock), 0);
     ck_assert(redlock_held_by_me(scene.client, "stock", 0));
 }
-END_TEST
 
-START_TEST(one_cancellation_ends_all_that_use_it_and_no_other)
+TEST(ends, one_cancellation_ends_all_that_use_it_and_no_other)
 {
     struct answer with[3], without;
     scene_attach();
-    create_cancellation();
+    options.cancellation = scene_cancellation();
     hold_majority();
     for (unsigned i = 0; i < 3; i++)
         scene_start_acquire(&with[i], "stock", &options);
     scene_start_acquire(&without, "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER));
     scene_wait_for_sent(0, SENT_WAIT, 1);
-    redlock_cancel(cancellation);
+    redlock_cancel(scene.cancellation);
     for (unsigned i = 0; i < 3; i++)
         ck_assert_status(scene_wait(&with[i]), REDLOCK_CANCELLED);
     ck_assert_uint_eq(without.told, 0);
     let_go_of_majority();
     ck_assert_status(scene_wait(&without), REDLOCK_OK);
 }
-END_TEST
 
-START_TEST(a_cancellation_of_another_client_is_refused)
+TEST(ends, a_cancellation_of_another_client_is_refused)
 {
     redlock_client *other;
     scene_attach();
     ck_assert_status(redlock_attach(scene.loop, scene_list(), &scene.options, &other, NULL), REDLOCK_OK);
-    ck_assert_status(redlock_cancellation_create(other, &cancellation), REDLOCK_OK);
-    options.cancellation = cancellation;
+    ck_assert_status(redlock_cancellation_create(other, &scene.cancellation), REDLOCK_OK);
+    options.cancellation = scene.cancellation;
     ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_INVALID);
     ck_assert_has(answer.result.text, "to another client");
     scene_start_adopt(&answer, "stock", &options, "0123456789abcdef0123456789abcdef01234567");
@@ -436,21 +414,20 @@ START_TEST(a_cancellation_of_another_client_is_refused)
     ck_assert_status(redlock_close_async(&other, scene_told, &answer), REDLOCK_OK);
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
 }
-END_TEST
 
-START_TEST(a_cancellation_outlives_its_client)
+TEST(ends, a_cancellation_outlives_its_client)
 {
     scene_attach();
-    create_cancellation();
+    options.cancellation = scene_cancellation();
     ck_assert_status(scene_close(&answer), REDLOCK_OK);
-    redlock_cancel(cancellation);
-    redlock_cancel(cancellation);
-    destroy_cancellation();
-    redlock_cancellation_destroy(&cancellation);
+    redlock_cancel(scene.cancellation);
+    redlock_cancel(scene.cancellation);
+    redlock_cancellation_destroy(&scene.cancellation);
+    ck_assert_ptr_null(scene.cancellation);
+    redlock_cancellation_destroy(&scene.cancellation);
     redlock_cancellation_destroy(NULL);
     redlock_cancel(NULL);
 }
-END_TEST
 
 /* --- Dequeuing a waiter where the node has lost the script --- */
 
@@ -459,7 +436,7 @@ static char place[REDLOCK_TOKEN_SIZE]; /* the token of the offer, which is withd
 static void wait_where_scripts_are_forgotten(void)
 {
     scene_attach();
-    create_cancellation();
+    options.cancellation = scene_cancellation();
     scene_hold_on(0, 5, "stock");
     options.fair = true;
     start();
@@ -490,37 +467,35 @@ static void expect_withdrawals(bool dequeue)
 }
 
 /* The client sends the script's text only once, even if the node replies NOSCRIPT again. */
-START_TEST(a_place_is_given_up_where_the_script_is_forgotten)
+TEST_ROWS(ends, a_place_is_given_up_where_the_script_is_forgotten, 2)
 {
     wait_where_scripts_are_forgotten();
     const struct fake_rule again = {.command = "EVAL", .argument = place, .skip = true, .reply = FAKE_NOSCRIPT};
     if (_i == 1)
         scene_add_rule(0, 5, &again);
-    redlock_cancel(cancellation);
+    redlock_cancel(scene.cancellation);
     ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
     expect_withdrawals(true);
 }
-END_TEST
 
 /* A command that is sent again does not dequeue this client's next waiter, which has the same name. */
-START_TEST(a_place_is_kept_for_the_next_waiter)
+TEST(ends, a_place_is_kept_for_the_next_waiter)
 {
     struct answer second;
     wait_where_scripts_are_forgotten();
     options.cancellation = NULL;
     scene_start_acquire(&second, "stock", &options);
-    redlock_cancel(cancellation);
+    redlock_cancel(scene.cancellation);
     ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
     rest_until_notified();
     expect_withdrawals(false);
     scene_let_go_on(0, 5, "stock");
     ck_assert_status(scene_wait(&second), REDLOCK_OK);
 }
-END_TEST
 
 /* --- Closed --- */
 
-START_TEST(a_close_leaves_nothing)
+TEST_ROWS(stages, a_close_leaves_nothing, STAGES)
 {
     enum stage stage = (enum stage)_i;
     bool silent = stage == STAGE_SILENCE;
@@ -539,7 +514,6 @@ START_TEST(a_close_leaves_nothing)
     ck_assert_uint_gt(closed.place, answer.place);                  /* the close ends last */
     ck_assert_uint_eq(closed.result.pending_undos, silent ? 3 : 0); /* a server executes them when it resumes */
 }
-END_TEST
 
 /* --- Ready --- */
 
@@ -552,7 +526,7 @@ static int ready(int64_t wait_ms)
     return scene_wait(&answer);
 }
 
-START_TEST(ready_looks_or_waits)
+TEST(ends, ready_looks_or_waits)
 {
     scene_each(0, 3, fake_server_stop_listening);
     scene_attach_only();
@@ -574,9 +548,8 @@ START_TEST(ready_looks_or_waits)
     ck_assert_status(ready(-2), REDLOCK_INVALID);
     ck_assert_has(answer.result.text, "wait_ms is -2");
 }
-END_TEST
 
-START_TEST(ready_does_not_wait_for_what_cannot_be)
+TEST(ends, ready_does_not_wait_for_what_cannot_be)
 {
     for (unsigned i = 0; i < 3; i++)
         fake_server_set_password(scene.node[i], NULL, SCENE_SECRET);
@@ -584,7 +557,6 @@ START_TEST(ready_does_not_wait_for_what_cannot_be)
     ck_assert_status(ready(REDLOCK_FOREVER), REDLOCK_MISCONFIGURED);
     ck_assert_has(redlock_result_text(&answer.result), "NOAUTH");
 }
-END_TEST
 
 enum { CROWD = 4000, SMALL_STACK = 1 << 20 };
 
@@ -597,7 +569,7 @@ static void count_misconfigured(redlock_client *client, redlock_lock *lock, cons
 }
 
 /* The end of each waiter starts the attempt of the next one. Any number of these must not nest on the stack. */
-START_TEST(a_crowd_whose_turns_all_come_to_nothing_at_once)
+TEST(ends, a_crowd_whose_turns_all_come_to_nothing_at_once)
 {
     unsigned told = 0;
     struct rlimit before, small;
@@ -622,23 +594,22 @@ START_TEST(a_crowd_whose_turns_all_come_to_nothing_at_once)
     ck_assert_int_eq(setrlimit(RLIMIT_STACK, &before), 0);
     scene.keys_may_stay = true;
 }
-END_TEST
 
 /* One of the two waiters is fair, the other is not. Every script of the second one has its own setting. */
-START_TEST(next_waiter_is_as_fair_as_it_asked_to_be)
+TEST_ROWS(ends, next_waiter_is_as_fair_as_it_asked_to_be, 2)
 {
     struct answer first, second;
     redlock_acquire_options after = options;
     const struct fake_record *record;
     scene_attach();
-    create_cancellation();
+    options.cancellation = scene_cancellation();
     hold_majority();
     options.fair = _i == 1;
     after.fair = _i == 0;
     scene_start_acquire(&first, "stock", &options);
     scene_start_acquire(&second, "stock", &after);
     scene_wait_for_sent(0, SENT_WAIT, 1);
-    redlock_cancel(cancellation);
+    redlock_cancel(scene.cancellation);
     ck_assert_status(scene_wait(&first), REDLOCK_CANCELLED);
     unsigned before = scene_count(0, SENT_WAIT);
     scene_wait_for_sent(0, SENT_WAIT, before + 3); /* one of the first waiter's may be among them */
@@ -647,10 +618,9 @@ START_TEST(next_waiter_is_as_fair_as_it_asked_to_be)
     let_go_of_majority();
     ck_assert_status(scene_wait(&second), REDLOCK_OK);
 }
-END_TEST
 
 /* The key looks like a slot of a semaphore whose name ends within the prefix, so its resource would have a negative size. */
-START_TEST(a_prefix_may_end_like_the_name_of_a_slot)
+TEST(ends, a_prefix_may_end_like_the_name_of_a_slot)
 {
     static const char key[] = ":redlock:slot:7";
     scene.options.prefix = ":redlock:slot:";
@@ -662,38 +632,8 @@ START_TEST(a_prefix_may_end_like_the_name_of_a_slot)
     scene_let_go_on(0, 3, key);
     assert_acquired();
 }
-END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("waiting");
-    TCase *success = scene_case(suite, "success", five_nodes), *stages = scene_case(suite, "stages", five_nodes),
-          *rest = scene_case(suite, "ends", five_nodes);
-    tcase_add_checked_fixture(stages, NULL, destroy_cancellation); /* before scene_end() */
-    tcase_add_checked_fixture(rest, NULL, destroy_cancellation);
-    tcase_add_test(success, trying_once_does_not_wait_for_lost_nodes);
-    tcase_add_test(success, trying_once_with_a_new_client_waits_for_its_connections);
-    tcase_add_test(success, a_majority_that_is_connected_makes_a_queue);
-    tcase_add_test(success, silent_nodes_are_told_that_an_attempt_is_lost_before_the_next_look);
-    tcase_add_loop_test(success, a_lock_that_becomes_free_is_acquired, 0, 3);
-    tcase_add_test(success, a_quorum_that_comes_back_is_waited_for);
-    tcase_add_test(success, waiters_of_one_client_get_it_in_turn);
-    tcase_add_test(success, winner_leaves_the_queue_where_the_reply_was_late);
-    tcase_add_loop_test(stages, a_deadline_leaves_nothing, 0, STAGES);
-    tcase_add_loop_test(stages, a_reply_that_has_arrived_counts_though_the_loop_is_late, 0, 2);
-    tcase_add_loop_test(stages, a_cancellation_leaves_nothing, 0, STAGES);
-    tcase_add_loop_test(stages, a_close_leaves_nothing, 0, STAGES);
-    tcase_add_test(rest, cancelled_before_it_starts);
-    tcase_add_test(rest, cancelled_when_it_has_ended);
-    tcase_add_test(rest, one_cancellation_ends_all_that_use_it_and_no_other);
-    tcase_add_loop_test(rest, a_place_is_given_up_where_the_script_is_forgotten, 0, 2);
-    tcase_add_test(rest, a_place_is_kept_for_the_next_waiter);
-    tcase_add_test(rest, a_crowd_whose_turns_all_come_to_nothing_at_once);
-    tcase_add_loop_test(rest, next_waiter_is_as_fair_as_it_asked_to_be, 0, 2);
-    tcase_add_test(rest, a_prefix_may_end_like_the_name_of_a_slot);
-    tcase_add_test(rest, a_cancellation_of_another_client_is_refused);
-    tcase_add_test(rest, a_cancellation_outlives_its_client);
-    tcase_add_test(rest, ready_looks_or_waits);
-    tcase_add_test(rest, ready_does_not_wait_for_what_cannot_be);
-    return run_suite(suite);
+    return run_tests("waiting");
 }

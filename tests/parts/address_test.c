@@ -1,6 +1,6 @@
 /* Node lists: every accepted form, every error, and that no error shows a password. */
 #include "src/link/address.h"
-#include "support/listed.h"
+#include "support/test.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -43,7 +43,9 @@ static const struct {
     {" \t node1:7000 \r\n", "node1", "", "node1:7000", 7000, false},
 };
 
-START_TEST(one_node_in_each_form)
+TEST_CASE(addresses, NULL, NULL);
+
+TEST_ROWS(addresses, one_node_in_each_form, ROWS(targets))
 {
     ck_assert_read(targets[_i].text, 1);
     ck_assert_str_eq(nodes[0].host, targets[_i].host);
@@ -55,7 +57,6 @@ START_TEST(one_node_in_each_form)
     ck_assert_str_eq(nodes[0].user, "");
     ck_assert_str_eq(nodes[0].password, "");
 }
-END_TEST
 
 static const struct {
     const char *text, *user, *password, *name;
@@ -72,7 +73,7 @@ static const struct {
     {"unix://:secret@/run/redis.sock?database=2", "", "secret", "/run/redis.sock"},
 };
 
-START_TEST(user_and_password_in_each_form)
+TEST_ROWS(addresses, user_and_password_in_each_form, ROWS(logins))
 {
     ck_assert_read(logins[_i].text, 1);
     ck_assert(nodes[0].has_password);
@@ -80,7 +81,6 @@ START_TEST(user_and_password_in_each_form)
     ck_assert_str_eq(nodes[0].password, logins[_i].password);
     ck_assert_str_eq(nodes[0].name, logins[_i].name);
 }
-END_TEST
 
 static const struct {
     const char *text;
@@ -98,16 +98,15 @@ static const struct {
     {"redis://node1?database=7", 7, 0, 0},
 };
 
-START_TEST(settings_of_one_node)
+TEST_ROWS(addresses, settings_of_one_node, ROWS(settings))
 {
     ck_assert_read(settings[_i].text, 1);
     ck_assert_int_eq(nodes[0].database, settings[_i].database);
     ck_assert_uint_eq(nodes[0].timeout_ms, settings[_i].timeout_ms);
     ck_assert_uint_eq(nodes[0].connect_timeout_ms, settings[_i].connect_timeout_ms);
 }
-END_TEST
 
-START_TEST(forms_may_be_mixed_and_spaced)
+TEST(addresses, forms_may_be_mixed_and_spaced)
 {
     ck_assert_read("node1 , redis://u:p@node1:7000/2?timeout_ms=9,\tunix:///run/a,/run/b,\n[::1]", 5);
     ck_assert_str_eq(nodes[0].name, "node1:6379");
@@ -120,14 +119,12 @@ START_TEST(forms_may_be_mixed_and_spaced)
     ck_assert_int_eq(nodes[4].database, -1);
     ck_assert_uint_eq(nodes[4].timeout_ms, 0);
 }
-END_TEST
 
-START_TEST(paths_are_told_apart_by_case_and_names_are_not)
+TEST(addresses, paths_are_told_apart_by_case_and_names_are_not)
 {
     ck_assert_read("/run/redis-A.sock,/run/redis-a.sock", 2);
     ck_assert_read("node1,NODE1:6379", 0);
 }
-END_TEST
 
 /* --- Numbers and lengths --- */
 
@@ -140,14 +137,13 @@ static const char *list_of(unsigned count)
     return list;
 }
 
-START_TEST(up_to_32_nodes)
+TEST(addresses, up_to_32_nodes)
 {
     ck_assert_read(list_of(REDLOCK_NODES_MAX), REDLOCK_NODES_MAX);
     ck_assert_str_eq(nodes[31].name, "node:32");
     ck_assert_read(list_of(REDLOCK_NODES_MAX + 1), 0);
     ck_assert_ptr_nonnull(strstr(error, "more than 32 nodes"));
 }
-END_TEST
 
 /* The longest that is understood, 0: none, between these texts. */
 static const struct {
@@ -163,7 +159,7 @@ static const struct {
     {"node1,", "", 0, 66000, "list is too long"},
 };
 
-START_TEST(lengths_are_bounded)
+TEST_ROWS(addresses, lengths_are_bounded, ROWS(lengths))
 {
     static char filler[70000], text[70000];
     memset(filler, 'x', sizeof filler);
@@ -174,9 +170,8 @@ START_TEST(lengths_are_bounded)
     ck_assert_read(text, 0);
     ck_assert_ptr_nonnull(strstr(error, lengths[_i].words));
 }
-END_TEST
 
-START_TEST(an_error_is_cut_to_the_room_there_is)
+TEST(addresses, an_error_is_cut_to_the_room_there_is)
 {
     char small[24];
     memset(small, '!', sizeof small);
@@ -184,7 +179,6 @@ START_TEST(an_error_is_cut_to_the_room_there_is)
     ck_assert_uint_eq(strlen(small), 15);
     ck_assert_int_eq(small[16], '!');
 }
-END_TEST
 
 /* --- Rejected lists --- */
 
@@ -251,13 +245,12 @@ static const struct {
     {"[::1]:7000,redis://[::1]:7000", "'[::1]:7000' is node 1 already"},
 };
 
-START_TEST(each_mistake_is_named)
+TEST_ROWS(addresses, each_mistake_is_named, ROWS(bad))
 {
     ck_assert_uint_eq(read_list(bad[_i].text), 0);
     ck_assert_msg(strstr(error, bad[_i].words), "'%s' was answered by '%s', which lacks '%s'",
                   bad[_i].text ? bad[_i].text : "NULL", error, bad[_i].words);
 }
-END_TEST
 
 /* Wrong lists. "hidden" or 43210 is part of a password, or of text that was meant to be one. */
 static const char *const leaky[] = {
@@ -295,25 +288,14 @@ static const char *const leaky[] = {
     "redis://lock:1,hidden,hidden,x@node1",
 };
 
-START_TEST(no_error_shows_a_secret)
+TEST_ROWS(addresses, no_error_shows_a_secret, ROWS(leaky))
 {
     ck_assert_uint_eq(read_list(leaky[_i]), 0);
     ck_assert_msg(!strstr(error, "hidden") && !strstr(error, "43210"), "'%s' was answered by '%s'", leaky[_i], error);
     ck_assert_msg(strstr(error, "node "), "'%s' was answered by '%s', which names no node", leaky[_i], error);
 }
-END_TEST
 
 int main(void)
 {
-    const struct listed_test tests[] = {{one_node_in_each_form, ROWS(targets)},
-                                        {user_and_password_in_each_form, ROWS(logins)},
-                                        {settings_of_one_node, ROWS(settings)},
-                                        {forms_may_be_mixed_and_spaced, 0},
-                                        {paths_are_told_apart_by_case_and_names_are_not, 0},
-                                        {up_to_32_nodes, 0},
-                                        {lengths_are_bounded, ROWS(lengths)},
-                                        {an_error_is_cut_to_the_room_there_is, 0},
-                                        {each_mistake_is_named, ROWS(bad)},
-                                        {no_error_shows_a_secret, ROWS(leaky)}};
-    return run_listed("addresses", NULL, NULL, tests, ROWS(tests));
+    return run_tests("addresses");
 }

@@ -1,7 +1,7 @@
 /* Freed blocks are kept by size and reused, up to a bound, and all of them end with the client. */
 #include "src/core/blocks.h"
 #include "support/allocator.h"
-#include "support/listed.h"
+#include "support/test.h"
 
 #include <string.h>
 
@@ -51,15 +51,16 @@ static const struct {
     {LARGEST + 1, LARGEST + 1, false},
 };
 
-START_TEST(a_block_is_reused_for_a_size_of_its_class)
+TEST_CASE(blocks, setup, teardown);
+
+TEST_ROWS(blocks, a_block_is_reused_for_a_size_of_its_class, ROWS(pairs))
 {
     give(take(pairs[_i].given), pairs[_i].given);
     give(take(pairs[_i].taken), pairs[_i].taken);
     ck_assert_uint_eq(test_allocator_allocations(counting), pairs[_i].reused ? 1 : 2);
 }
-END_TEST
 
-START_TEST(blocks_in_use_at_the_same_time_are_different)
+TEST(blocks, blocks_in_use_at_the_same_time_are_different)
 {
     void *first = take(100), *second = take(100);
     ck_assert_ptr_ne(first, second);
@@ -70,9 +71,8 @@ START_TEST(blocks_in_use_at_the_same_time_are_different)
     give(first, 100);
     give(second, 100);
 }
-END_TEST
 
-START_TEST(blocks_beyond_the_bound_are_freed)
+TEST(blocks, blocks_beyond_the_bound_are_freed)
 {
     enum { COUNT = RL_BLOCKS_KEPT / LARGEST + 10 };
     static void *block[COUNT];
@@ -83,20 +83,14 @@ START_TEST(blocks_beyond_the_bound_are_freed)
     ck_assert_uint_le(blocks.kept, RL_BLOCKS_KEPT);
     ck_assert_uint_eq(test_allocator_live(counting), RL_BLOCKS_KEPT / LARGEST);
 }
-END_TEST
 
-START_TEST(a_failed_allocation_returns_null)
+TEST(blocks, a_failed_allocation_returns_null)
 {
     test_allocator_fail_at(counting, 1);
     ck_assert_ptr_null(rl_blocks_take(&blocks, &allocator, 100));
 }
-END_TEST
 
 int main(void)
 {
-    const struct listed_test tests[] = {{a_block_is_reused_for_a_size_of_its_class, ROWS(pairs)},
-                                        {blocks_in_use_at_the_same_time_are_different, 0},
-                                        {blocks_beyond_the_bound_are_freed, 0},
-                                        {a_failed_allocation_returns_null, 0}};
-    return run_listed("blocks", setup, teardown, tests, ROWS(tests));
+    return run_tests("blocks");
 }

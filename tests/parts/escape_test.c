@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "support/listed.h"
+#include "support/test.h"
 
 static const struct {
     const char *bytes;
@@ -24,7 +24,9 @@ static const struct {
     {"\\\x01", 2, "\\\\x01", NULL},
 };
 
-START_TEST(bytes_and_tokens_are_shown_and_read_back)
+TEST_CASE(escape, NULL, NULL);
+
+TEST_ROWS(escape, bytes_and_tokens_are_shown_and_read_back, ROWS(shown))
 {
     char text[64], token[REDLOCK_TOKEN_TEXT_SIZE], bytes[REDLOCK_TOKEN_MAX];
     size_t size = shown[_i].size, read;
@@ -38,10 +40,9 @@ START_TEST(bytes_and_tokens_are_shown_and_read_back)
     ck_assert_uint_eq(read, size);
     ck_assert_mem_eq(bytes, shown[_i].bytes, size);
 }
-END_TEST
 
 /* All sequences of four bytes from an alphabet of bytes with a meaning in either direction. */
-START_TEST(every_sequence_is_read_back)
+TEST(escape, every_sequence_is_read_back)
 {
     static const char alphabet[] = "\\x4aF(\xc3\xa4\x9b\n ";
     enum { LETTERS = sizeof alphabet }; /* the NUL included */
@@ -60,9 +61,8 @@ START_TEST(every_sequence_is_read_back)
         ck_assert_ptr_null(strpbrk(token, " \n"));
     }
 }
-END_TEST
 
-START_TEST(no_more_is_written_than_fits)
+TEST(escape, no_more_is_written_than_fits)
 {
     char text[6] = "?????";
     ck_assert_uint_eq(redlock_escape("a\n\xc3\xa4", 4, text, 5), 8);
@@ -74,7 +74,6 @@ START_TEST(no_more_is_written_than_fits)
     ck_assert_int_eq(text[0], 'A');
     ck_assert_uint_eq(redlock_unescape(NULL, text, sizeof text), 0);
 }
-END_TEST
 
 static char long_token[REDLOCK_TOKEN_MAX + 2];
 
@@ -88,7 +87,7 @@ static const struct {
     {long_token, "the token is longer than 128 bytes"},
 };
 
-START_TEST(what_is_no_token_is_refused_in_words)
+TEST_ROWS(escape, what_is_no_token_is_refused_in_words, ROWS(no_tokens))
 {
     redlock_result result;
     char bytes[REDLOCK_TOKEN_MAX];
@@ -97,9 +96,8 @@ START_TEST(what_is_no_token_is_refused_in_words)
     ck_assert_int_eq(rl_token_read(no_tokens[_i].text, bytes, &size, &result), REDLOCK_INVALID);
     ck_assert_msg(strstr(result.text, no_tokens[_i].words), "%s", result.text);
 }
-END_TEST
 
-START_TEST(tokens_of_no_length_and_of_too_much)
+TEST(escape, tokens_of_no_length_and_of_too_much)
 {
     char text[REDLOCK_TOKEN_TEXT_SIZE], bytes[REDLOCK_TOKEN_MAX], zeros[REDLOCK_TOKEN_MAX + 1] = {0};
     size_t size = 1;
@@ -114,14 +112,8 @@ START_TEST(tokens_of_no_length_and_of_too_much)
     rl_token_show(zeros, REDLOCK_TOKEN_MAX + 1, text);
     ck_assert_str_eq(text, "(129 bytes)");
 }
-END_TEST
 
 int main(void)
 {
-    const struct listed_test tests[] = {{bytes_and_tokens_are_shown_and_read_back, ROWS(shown)},
-                                        {every_sequence_is_read_back, 0},
-                                        {no_more_is_written_than_fits, 0},
-                                        {what_is_no_token_is_refused_in_words, ROWS(no_tokens)},
-                                        {tokens_of_no_length_and_of_too_much, 0}};
-    return run_listed("escape", NULL, NULL, tests, ROWS(tests));
+    return run_tests("escape");
 }

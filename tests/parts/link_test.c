@@ -14,8 +14,8 @@
 #include "support/clock.h"
 #include "support/fake_server.h"
 #include "support/fixture.h"
-#include "support/listed.h"
 #include "support/sigpipe.h"
+#include "support/test.h"
 
 enum { LINKS = 3, SOON_MS = 10000 };
 
@@ -168,7 +168,9 @@ static bool is_waiting(unsigned link)
 
 /* --- Gathering --- */
 
-START_TEST(nothing_leaves_before_the_flush)
+TEST_CASE(flush, setup, teardown);
+
+TEST(flush, nothing_leaves_before_the_flush)
 {
     for (unsigned i = 0; i < 5; i++)
         say(0, "word");
@@ -179,9 +181,8 @@ START_TEST(nothing_leaves_before_the_flush)
     flush_until(5);
     ck_assert_ptr_null(writes.first);
 }
-END_TEST
 
-START_TEST(links_are_flushed_once_each_and_in_their_order)
+TEST(flush, links_are_flushed_once_each_and_in_their_order)
 {
     static const unsigned order[] = {2, 0, 2, 1, 0};
     for (unsigned i = 0; i < 5; i++)
@@ -196,9 +197,8 @@ START_TEST(links_are_flushed_once_each_and_in_their_order)
     for (unsigned i = 0; i < LINKS; i++)
         ck_assert(!ev_is_active(&links[i].writable));
 }
-END_TEST
 
-START_TEST(a_link_that_ends_leaves_the_list)
+TEST_ROWS(flush, a_link_that_ends_leaves_the_list, LINKS)
 {
     for (unsigned i = 0; i < LINKS; i++)
         say(i, "word");
@@ -212,9 +212,8 @@ START_TEST(a_link_that_ends_leaves_the_list)
     say((unsigned)_i, "again");
     flush_until(replies + 1);
 }
-END_TEST
 
-START_TEST(bytes_leave_in_order_as_they_are_released)
+TEST(flush, bytes_leave_in_order_as_they_are_released)
 {
     size_t size[3];
     for (unsigned i = 0; i < 3; i++)
@@ -230,7 +229,6 @@ START_TEST(bytes_leave_in_order_as_they_are_released)
     ck_assert_str_eq(last_text, "last");
     ck_assert_uint_eq(fake_server_count(server, "PING"), 4);
 }
-END_TEST
 
 /* --- Replies --- */
 
@@ -254,7 +252,7 @@ static void answer_with(const char *bytes)
     flush_until(replies + 1);
 }
 
-START_TEST(each_kind_of_reply_is_read_in_its_turn)
+TEST_ROWS(flush, each_kind_of_reply_is_read_in_its_turn, ROWS(scalars))
 {
     answer_with(":99\r\n"); /* leaves nothing behind in the next one */
     answer_with(scalars[_i].bytes);
@@ -263,10 +261,9 @@ START_TEST(each_kind_of_reply_is_read_in_its_turn)
     ck_assert_str_eq(last_text, scalars[_i].text);
     ck_assert_uint_eq(last.len, strlen(scalars[_i].text));
 }
-END_TEST
 
 /* 255 bytes fit into the reader's memory, 256 do not. */
-START_TEST(long_string_is_read_as_well)
+TEST_ROWS(flush, long_string_is_read_as_well, 3)
 {
     char bytes[512], *at = bytes + sprintf(bytes, "$%d\r\n", 254 + _i);
     memset(at, 'x', (size_t)(254 + _i));
@@ -274,14 +271,13 @@ START_TEST(long_string_is_read_as_well)
     answer_with(bytes);
     ck_assert_uint_eq(last.len, 254 + (unsigned)_i);
 }
-END_TEST
 
 static bool has_ended(void)
 {
     return ended > 0;
 }
 
-START_TEST(owner_may_close_the_link_with_any_reply)
+TEST(flush, owner_may_close_the_link_with_any_reply)
 {
     closed_by_reply = &links[0];
     for (unsigned i = 0; i < 3; i++)
@@ -292,7 +288,6 @@ START_TEST(owner_may_close_the_link_with_any_reply)
     connect_link(&links[0]);
     ck_assert(run_until(all_connected));
 }
-END_TEST
 
 /* Then the server has accepted every connection. */
 static void hear_from_all(void)
@@ -302,21 +297,20 @@ static void hear_from_all(void)
     flush_until(LINKS);
 }
 
-START_TEST(data_without_a_request_ends_the_link)
+TEST(flush, data_without_a_request_ends_the_link)
 {
     hear_from_all();
     fake_server_push(server, "+", 1);
     ck_assert(run_until(has_ended));
     ck_assert_str_eq(why.text, "sent a reply to no request");
 }
-END_TEST
 
 static bool all_have_ended(void)
 {
     return ended >= LINKS;
 }
 
-START_TEST(end_of_the_connection_is_reported_once)
+TEST(flush, end_of_the_connection_is_reported_once)
 {
     hear_from_all();
     say(0, "word");
@@ -328,11 +322,10 @@ START_TEST(end_of_the_connection_is_reported_once)
     ck_assert(!why.permanent);
     ck_assert_int_eq(strncmp(why.text, "the connection broke: ", 22), 0);
 }
-END_TEST
 
 /* --- A full socket --- */
 
-START_TEST(write_interest_is_for_a_full_socket_only)
+TEST(flush, write_interest_is_for_a_full_socket_only)
 {
     enum { WORDS = 40, SIZE = 65536 };
     const int small = 65536;
@@ -356,7 +349,6 @@ START_TEST(write_interest_is_for_a_full_socket_only)
     flush_until(replies + 1);
     free(word);
 }
-END_TEST
 
 /* --- SIGPIPE --- */
 
@@ -380,16 +372,10 @@ static void write_guarded(void)
     close(fd);
 }
 
-START_TEST(an_unguarded_write_ends_the_process)
-{
-    int fd = broken_pipe();
-    ssize_t written = write(fd, "x", 1);
-    ck_abort_msg("write returned %zd", written);
-}
-END_TEST
+TEST_CASE(sigpipe, NULL, NULL);
 
 /* _i: whether the mask blocked it before. */
-START_TEST(a_guarded_write_leaves_no_signal_and_the_mask)
+TEST_ROWS(sigpipe, a_guarded_write_leaves_no_signal_and_the_mask, 2)
 {
     sigpipe_mask(_i ? SIG_BLOCK : SIG_UNBLOCK);
     write_guarded();
@@ -397,7 +383,6 @@ START_TEST(a_guarded_write_leaves_no_signal_and_the_mask)
     ck_assert_int_eq(sigpipe_is_blocked(), _i);
     sigpipe_mask(SIG_UNBLOCK);
 }
-END_TEST
 
 static unsigned caught;
 
@@ -407,7 +392,7 @@ static void catch (int signal)
     caught++;
 }
 
-START_TEST(one_of_the_hosts_stays_pending_once)
+TEST(sigpipe, one_of_the_hosts_stays_pending_once)
 {
     struct sigaction action = {.sa_handler = catch}, before;
     caught = 0;
@@ -420,10 +405,9 @@ START_TEST(one_of_the_hosts_stays_pending_once)
     ck_assert_uint_eq(caught, 1);
     sigaction(SIGPIPE, &before, NULL);
 }
-END_TEST
 
 /* If no write failed, the guard does not look for a signal: the two mask changes are its only system calls. */
-START_TEST(a_good_write_costs_nothing)
+TEST(sigpipe, a_good_write_costs_nothing)
 {
     struct rl_sigpipe guard;
     sigpipe_mask(SIG_BLOCK);
@@ -433,35 +417,8 @@ START_TEST(a_good_write_costs_nothing)
     sigpipe_take();
     sigpipe_mask(SIG_UNBLOCK);
 }
-END_TEST
-
-static bool forks(void)
-{
-    const char *mode = getenv("CK_FORK");
-    return !mode || strcmp(mode, "no") != 0;
-}
 
 int main(void)
 {
-    Suite *suite = suite_create("link");
-    TCase *flush = tcase_create("flush"), *sigpipe = tcase_create("sigpipe");
-    suite_add_tcase(suite, flush);
-    tcase_add_checked_fixture(flush, setup, teardown);
-    tcase_add_test(flush, nothing_leaves_before_the_flush);
-    tcase_add_test(flush, links_are_flushed_once_each_and_in_their_order);
-    tcase_add_loop_test(flush, a_link_that_ends_leaves_the_list, 0, LINKS);
-    tcase_add_test(flush, bytes_leave_in_order_as_they_are_released);
-    tcase_add_loop_test(flush, each_kind_of_reply_is_read_in_its_turn, 0, ROWS(scalars));
-    tcase_add_loop_test(flush, long_string_is_read_as_well, 0, 3);
-    tcase_add_test(flush, owner_may_close_the_link_with_any_reply);
-    tcase_add_test(flush, data_without_a_request_ends_the_link);
-    tcase_add_test(flush, end_of_the_connection_is_reported_once);
-    tcase_add_test(flush, write_interest_is_for_a_full_socket_only);
-    suite_add_tcase(suite, sigpipe);
-    tcase_add_loop_test(sigpipe, a_guarded_write_leaves_no_signal_and_the_mask, 0, 2);
-    tcase_add_test(sigpipe, one_of_the_hosts_stays_pending_once);
-    tcase_add_test(sigpipe, a_good_write_costs_nothing);
-    if (forks())
-        tcase_add_test_raise_signal(sigpipe, an_unguarded_write_ends_the_process, SIGPIPE);
-    return run_suite(suite);
+    return run_tests("link");
 }

@@ -3,7 +3,7 @@
 #include "src/client/options.h"
 #include "support/allocator.h"
 #include "support/fixture.h"
-#include "support/listed.h"
+#include "support/test.h"
 
 #include <string.h>
 
@@ -31,7 +31,9 @@ static void assert_refused(const char *words)
     ck_assert_int_eq(rl_options_read(&given, &completed, NULL), REDLOCK_INVALID);
 }
 
-START_TEST(without_options_the_defaults_hold)
+TEST_CASE(client, setup, fixtures_end);
+
+TEST(client, without_options_the_defaults_hold)
 {
     ck_assert_int_eq(rl_options_read(NULL, &completed, &result), REDLOCK_OK);
     ck_assert_uint_eq(completed.ttl_ms, 10000);
@@ -50,16 +52,14 @@ START_TEST(without_options_the_defaults_hold)
     ck_assert_ptr_null(completed.password);
     ck_assert(!completed.allocator.allocate);
 }
-END_TEST
 
-START_TEST(null_texts_are_empty_texts)
+TEST(client, null_texts_are_empty_texts)
 {
     given.prefix = given.client_name = NULL;
     ck_assert_int_eq(read_given(), REDLOCK_OK);
     ck_assert_str_eq(completed.prefix, "");
     ck_assert_str_eq(completed.client_name, "");
 }
-END_TEST
 
 #define FIELD(name) #name, offsetof(redlock_options, name)
 
@@ -90,7 +90,7 @@ static void set_field(size_t field, uint32_t value)
     memcpy((char *)&given + field, &value, sizeof value);
 }
 
-START_TEST(each_number_has_its_bounds)
+TEST_ROWS(client, each_number_has_its_bounds, ROWS(bounds))
 {
     const uint32_t wrong[] = {bounds[_i].most + 1, UINT32_MAX, bounds[_i].least - 1}; /* 0 - 1: UINT32_MAX again */
     set_field(bounds[_i].field, bounds[_i].least);
@@ -102,9 +102,8 @@ START_TEST(each_number_has_its_bounds)
         assert_refused(bounds[_i].name);
     }
 }
-END_TEST
 
-START_TEST(renewal_may_be_off_and_max_ttl_may_not)
+TEST(client, renewal_may_be_off_and_max_ttl_may_not)
 {
     given.renewal_percent = 0;
     ck_assert_int_eq(read_given(), REDLOCK_OK);
@@ -114,7 +113,6 @@ START_TEST(renewal_may_be_off_and_max_ttl_may_not)
     given.max_ttl_ms = 0;
     assert_refused("max_ttl_ms is");
 }
-END_TEST
 
 static const struct {
     uint32_t guard, ttl_ms, minimum_validity_ms, drift_ppm;
@@ -135,7 +133,7 @@ static const struct {
     {0, 508, UINT32_MAX, 500000, "ttl_ms is 508"},
 };
 
-START_TEST(a_ttl_must_outlast_its_drift)
+TEST_ROWS(client, a_ttl_must_outlast_its_drift, ROWS(ttls))
 {
     given.guard = ttls[_i].guard;
     given.ttl_ms = ttls[_i].ttl_ms;
@@ -146,9 +144,8 @@ START_TEST(a_ttl_must_outlast_its_drift)
     else
         ck_assert_int_eq(read_given(), REDLOCK_OK);
 }
-END_TEST
 
-START_TEST(an_allocator_is_whole_or_absent)
+TEST(client, an_allocator_is_whole_or_absent)
 {
     const redlock_allocator whole = {test_allocate, test_reallocate, test_release, NULL};
     for (unsigned set = 0; set < 8; set++) {
@@ -160,7 +157,6 @@ START_TEST(an_allocator_is_whole_or_absent)
             assert_refused("the allocator needs all of");
     }
 }
-END_TEST
 
 static const char *long_text(size_t size)
 {
@@ -192,7 +188,7 @@ static void set_text(int which, const char *text)
     memcpy((char *)&given + texts[which].field, &text, sizeof text);
 }
 
-START_TEST(each_text_has_its_bounds)
+TEST_ROWS(client, each_text_has_its_bounds, ROWS(texts))
 {
     static const char *const wrong[] = {"two words", " ", "tab\there", "new\nline", "del\177", "\xc3\xa4", "", NULL};
     given.password = "secret";
@@ -206,16 +202,14 @@ START_TEST(each_text_has_its_bounds)
         assert_refused(texts[_i].wrong);
     }
 }
-END_TEST
 
-START_TEST(user_without_a_password_is_refused)
+TEST(client, user_without_a_password_is_refused)
 {
     given.user = "lock";
     assert_refused("user is set without a password");
 }
-END_TEST
 
-START_TEST(certificate_and_key_need_each_other)
+TEST(client, certificate_and_key_need_each_other)
 {
     given.tls_certificate_file = "client.crt";
     assert_refused("tls_certificate_file and tls_key_file");
@@ -224,11 +218,10 @@ START_TEST(certificate_and_key_need_each_other)
     given.tls_certificate_file = NULL;
     assert_refused("tls_certificate_file and tls_key_file");
 }
-END_TEST
 
 /* --- Structs of another size --- */
 
-START_TEST(a_smaller_struct_is_completed_with_defaults)
+TEST(client, a_smaller_struct_is_completed_with_defaults)
 {
     given.ttl_ms = 500;
     given.node_timeout_ms = 70;
@@ -241,9 +234,8 @@ START_TEST(a_smaller_struct_is_completed_with_defaults)
     ck_assert_str_eq(completed.client_name, "redlock");
     ck_assert_uint_eq(completed.struct_size, sizeof completed);
 }
-END_TEST
 
-START_TEST(a_size_that_cannot_be_is_refused)
+TEST(client, a_size_that_cannot_be_is_refused)
 {
     given.struct_size = 0;
     assert_refused("struct_size is 0");
@@ -255,7 +247,6 @@ START_TEST(a_size_that_cannot_be_is_refused)
     ck_assert_int_eq(read_given(), REDLOCK_OK);
     ck_assert_uint_eq(completed.ttl_ms, 10000);
 }
-END_TEST
 
 /* --- Acquire options --- */
 
@@ -274,7 +265,9 @@ static int read_asked(void)
     return rl_options_read_acquire(&asked, &given, &answered, &result);
 }
 
-START_TEST(an_acquire_takes_the_clients_settings)
+TEST_CASE(acquire, setup_acquire, fixtures_end);
+
+TEST(acquire, an_acquire_takes_the_clients_settings)
 {
     ck_assert_int_eq(rl_options_read_acquire(NULL, &given, &answered, &result), REDLOCK_OK);
     ck_assert_uint_eq(answered.ttl_ms, 700);
@@ -293,9 +286,8 @@ START_TEST(an_acquire_takes_the_clients_settings)
     ck_assert_int_eq(answered.wait_ms, 5000);
     ck_assert_uint_eq(answered.ttl_ms, 700);
 }
-END_TEST
 
-START_TEST(an_older_acquire_takes_the_rest_from_the_client)
+TEST(acquire, an_older_acquire_takes_the_rest_from_the_client)
 {
     asked.wait_ms = INT64_MAX;
     asked.ttl_ms = UINT32_MAX;
@@ -303,7 +295,6 @@ START_TEST(an_older_acquire_takes_the_rest_from_the_client)
     ck_assert_int_eq(read_asked(), REDLOCK_OK);
     ck_assert_uint_eq(answered.ttl_ms, 700);
 }
-END_TEST
 
 static const struct {
     const char *text;
@@ -326,14 +317,13 @@ static const struct {
     {"REDLOCK_ACQUIRE_OPTIONS_INIT", {.struct_size = sizeof(redlock_acquire_options) + 8}},
 };
 
-START_TEST(an_acquire_does_not_contradict_itself)
+TEST_ROWS(acquire, an_acquire_does_not_contradict_itself, ROWS(contradictions))
 {
     asked = contradictions[_i].options;
     asked.struct_size = asked.struct_size ? asked.struct_size : sizeof asked;
     ck_assert_int_eq(read_asked(), REDLOCK_INVALID);
     ck_assert_ptr_nonnull(strstr(result.text, contradictions[_i].text));
 }
-END_TEST
 
 /* --- Texts are copied --- */
 
@@ -356,7 +346,7 @@ static const char *text_at(const redlock_options *options, int which)
     return text;
 }
 
-START_TEST(all_texts_are_copied_or_none)
+TEST(client, all_texts_are_copied_or_none)
 {
     static const char *const values[] = {"p:", "name", "lock", "secret", "ca", "directory", "key", "crt", "server"};
     bool failed = true;
@@ -381,30 +371,8 @@ START_TEST(all_texts_are_copied_or_none)
         test_allocator_free(allocator);
     }
 }
-END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("options");
-    TCase *client = tcase_create("client"), *acquire = tcase_create("acquire");
-    suite_add_tcase(suite, client);
-    tcase_add_checked_fixture(client, setup, fixtures_end);
-    tcase_add_test(client, without_options_the_defaults_hold);
-    tcase_add_test(client, null_texts_are_empty_texts);
-    tcase_add_loop_test(client, each_number_has_its_bounds, 0, ROWS(bounds));
-    tcase_add_test(client, renewal_may_be_off_and_max_ttl_may_not);
-    tcase_add_loop_test(client, a_ttl_must_outlast_its_drift, 0, ROWS(ttls));
-    tcase_add_test(client, an_allocator_is_whole_or_absent);
-    tcase_add_loop_test(client, each_text_has_its_bounds, 0, ROWS(texts));
-    tcase_add_test(client, user_without_a_password_is_refused);
-    tcase_add_test(client, certificate_and_key_need_each_other);
-    tcase_add_test(client, a_smaller_struct_is_completed_with_defaults);
-    tcase_add_test(client, a_size_that_cannot_be_is_refused);
-    tcase_add_test(client, all_texts_are_copied_or_none);
-    suite_add_tcase(suite, acquire);
-    tcase_add_checked_fixture(acquire, setup_acquire, fixtures_end);
-    tcase_add_test(acquire, an_acquire_takes_the_clients_settings);
-    tcase_add_test(acquire, an_older_acquire_takes_the_rest_from_the_client);
-    tcase_add_loop_test(acquire, an_acquire_does_not_contradict_itself, 0, ROWS(contradictions));
-    return run_suite(suite);
+    return run_tests("options");
 }

@@ -1,7 +1,7 @@
 /* Random bytes from a system that returns fewer than requested: a signal may shorten or interrupt a request for more
  * than 256 bytes. */
 #include "src/core/random.h"
-#include "support/listed.h"
+#include "support/test.h"
 
 #include <errno.h>
 #include <string.h>
@@ -37,7 +37,9 @@ static const struct {
     {{256, -ENOSYS}, 0},
 };
 
-START_TEST(random_bytes_come_by_pieces_or_not_at_all)
+TEST_CASE(random_bits, NULL, NULL);
+
+TEST_ROWS(random_bits, random_bytes_come_by_pieces_or_not_at_all, ROWS(rows))
 {
     struct rl_random random = {.left = 0};
     unsigned char bytes[40] = {0};
@@ -51,10 +53,8 @@ START_TEST(random_bytes_come_by_pieces_or_not_at_all)
         ck_assert_uint_eq(bytes[i], 'r');
     ck_assert_uint_eq(random.left, sizeof random.block - sizeof bytes);
 }
-END_TEST
 
 int main(void)
 {
-    const struct listed_test tests[] = {{random_bytes_come_by_pieces_or_not_at_all, ROWS(rows)}};
-    return run_listed("random bits", NULL, NULL, tests, ROWS(tests));
+    return run_tests("random bits");
 }

@@ -1,7 +1,7 @@
 /* The vote for each reply of a node. hiredis parses the replies from the bytes that a server sends. */
 #include "src/node/reply.h"
 #include "support/fake_server.h"
-#include "support/listed.h"
+#include "support/test.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -150,7 +150,9 @@ static const struct {
     {RL_COMMAND_QUERY, FAKE_NOPERM, QUORUM_REFUSED, FOR_GOOD, 0},
 };
 
-START_TEST(a_reply_is_one_vote)
+TEST_CASE(replies, NULL, forget_reply);
+
+TEST_ROWS(replies, a_reply_is_one_vote, ROWS(expectations))
 {
     struct rl_vote vote = rl_reply_vote(expectations[_i].command, reply_of(expectations[_i].bytes));
     unsigned flags = (vote.permanent ? FOR_GOOD : 0) | (vote.left_nothing ? LEFT_NOTHING : 0) |
@@ -160,7 +162,6 @@ START_TEST(a_reply_is_one_vote)
                   "command %d, '%s': vote %d flags %u", (int)expectations[_i].command, expectations[_i].bytes,
                   (int)vote.vote, flags);
 }
-END_TEST
 
 /* The wording of the servers: Redis 5.0.14, 6.0.20, 6.2.16, 7.0.15 and 8.0.2, Valkey 8.1.1 and 9.1.2. */
 #define SHA     "620cd258c2c9c88c9d10db67812ccf663d96bdc6"
@@ -233,7 +234,7 @@ static const struct {
     {":7", "", "\r\n", RL_ERROR_NONE},
 };
 
-START_TEST(error_of_any_server_is_recognised)
+TEST_ROWS(replies, error_of_any_server_is_recognised, ROWS(errors))
 {
     char bytes[256], text[256];
     snprintf(bytes, sizeof bytes, "%s%s%s", errors[_i].before, errors[_i].text, errors[_i].behind);
@@ -244,9 +245,8 @@ START_TEST(error_of_any_server_is_recognised)
     rl_reply_text(given, text, sizeof text);
     ck_assert_str_eq(text, errors[_i].text);
 }
-END_TEST
 
-START_TEST(a_text_is_cut_and_printable)
+TEST(replies, a_text_is_cut_and_printable)
 {
     static const char bytes[] = "-ERR a\0b\tc\x1b[31m\x7f\r\n";
     char text[32], small[8];
@@ -257,9 +257,8 @@ START_TEST(a_text_is_cut_and_printable)
     rl_reply_text(reply, small, 1);
     ck_assert_str_eq(small, "");
 }
-END_TEST
 
-START_TEST(an_error_is_known_by_its_first_word)
+TEST(replies, an_error_is_known_by_its_first_word)
 {
     ck_assert(rl_reply_is_error(reply_of("-NOAUTH Authentication required.\r\n"), "NOAUTH"));
     ck_assert(rl_reply_is_error(reply_of("-NOAUTH\r\n"), "NOAUTH"));
@@ -268,13 +267,8 @@ START_TEST(an_error_is_known_by_its_first_word)
     ck_assert(!rl_reply_is_error(reply_of("+NOAUTH\r\n"), "NOAUTH"));
     ck_assert(rl_reply_is_error(reply_of("-ERR unknown command 'X'\r\n"), "ERR unknown command"));
 }
-END_TEST
 
 int main(void)
 {
-    const struct listed_test tests[] = {{a_reply_is_one_vote, ROWS(expectations)},
-                                        {error_of_any_server_is_recognised, ROWS(errors)},
-                                        {a_text_is_cut_and_printable, 0},
-                                        {an_error_is_known_by_its_first_word, 0}};
-    return run_listed("replies", NULL, forget_reply, tests, ROWS(tests));
+    return run_tests("replies");
 }

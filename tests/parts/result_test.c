@@ -1,6 +1,6 @@
 /* The texts of results: names of statuses and outcomes, and the log line. */
 #include "src/core/result.h"
-#include "support/listed.h"
+#include "support/test.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -34,35 +34,34 @@ static const struct {
     {REDLOCK_CLOCK, "REDLOCK_CLOCK"},
 };
 
-START_TEST(every_status_has_its_name_and_its_own_sentence)
+TEST_CASE(results, setup, NULL);
+
+TEST_ROWS(results, every_status_has_its_name_and_its_own_sentence, ROWS(statuses))
 {
     ck_assert_str_eq(redlock_status_name(statuses[_i].value), statuses[_i].name);
     for (int other = 0; other < _i; other++)
         ck_assert_str_ne(redlock_status_text(statuses[_i].value), redlock_status_text(statuses[other].value));
 }
-END_TEST
 
 static const char *const losses[] = {"", "expired", "gone", "clock", "closed"};
 
-START_TEST(every_loss_has_its_name_and_its_own_sentence)
+TEST_ROWS(results, every_loss_has_its_name_and_its_own_sentence, ROWS(losses))
 {
     ck_assert_str_eq(redlock_loss_name(_i), losses[_i]);
     for (int other = 0; other < _i; other++)
         ck_assert_str_ne(redlock_loss_text(_i), redlock_loss_text(other));
 }
-END_TEST
 
 static const char *const outcomes[] = {"pending", "granted",     "held",      "absent",
                                        "refused", "unreachable", "timed out", "unattested"};
 
-START_TEST(every_outcome_has_its_name)
+TEST_ROWS(results, every_outcome_has_its_name, ROWS(outcomes))
 {
     ck_assert_str_eq(redlock_outcome_name(_i), outcomes[_i]);
     ck_assert_int_eq(rl_result_outcome((enum quorum_vote)_i), _i);
 }
-END_TEST
 
-START_TEST(other_numbers_are_unknown)
+TEST(results, other_numbers_are_unknown)
 {
     ck_assert_str_eq(redlock_status_name(1), "unknown");
     ck_assert_str_eq(redlock_status_text(INT32_MIN), "unknown");
@@ -71,15 +70,13 @@ START_TEST(other_numbers_are_unknown)
     ck_assert_str_eq(redlock_outcome_name(ROWS(outcomes)), "unknown");
     ck_assert_str_eq(redlock_outcome_name(-1), "unknown");
 }
-END_TEST
 
-START_TEST(the_version_is_the_headers)
+TEST(results, the_version_is_the_headers)
 {
     char version[32];
     snprintf(version, sizeof version, "%d.%d.%d", REDLOCK_VERSION_MAJOR, REDLOCK_VERSION_MINOR, REDLOCK_VERSION_PATCH);
     ck_assert_str_eq(redlock_version(), version);
 }
-END_TEST
 
 static const struct {
     enum quorum_verdict verdict;
@@ -95,11 +92,10 @@ static const struct {
     {QUORUM_LOST_CLOCK, REDLOCK_CLOCK},
 };
 
-START_TEST(every_verdict_has_its_status)
+TEST_ROWS(results, every_verdict_has_its_status, ROWS(verdicts))
 {
     ck_assert_int_eq(rl_result_status(verdicts[_i].verdict), verdicts[_i].status);
 }
-END_TEST
 
 /* --- The log line --- */
 
@@ -143,7 +139,7 @@ static void set_node(unsigned i, const char *name, int outcome, const char *text
     snprintf(result.node[i].text, sizeof result.node[i].text, "%s", text);
 }
 
-START_TEST(line_counts_classes_and_names_nodes)
+TEST_ROWS(results, line_counts_classes_and_names_nodes, ROWS(lines))
 {
     static const char *const names[] = {"a:1", "b:1", "c:1", "d:1", "e:1"};
     unsigned nodes = (unsigned)strlen(lines[_i].nodes);
@@ -161,9 +157,8 @@ START_TEST(line_counts_classes_and_names_nodes)
     ck_assert_str_eq(redlock_result_text(&result), lines[_i].line);
     ck_assert_ptr_eq(redlock_result_text(&result), result.text);
 }
-END_TEST
 
-START_TEST(the_line_fits_whatever_the_nodes_say)
+TEST(results, the_line_fits_whatever_the_nodes_say)
 {
     char word[96];
     memset(word, 'w', sizeof word - 1);
@@ -175,9 +170,8 @@ START_TEST(the_line_fits_whatever_the_nodes_say)
     ck_assert_uint_eq(strlen(redlock_result_text(&result)), sizeof result.text - 1);
     ck_assert_str_eq(redlock_result_text(NULL), "");
 }
-END_TEST
 
-START_TEST(a_failure_has_its_own_words)
+TEST(results, a_failure_has_its_own_words)
 {
     ck_assert_int_eq(rl_result_fail(&result, REDLOCK_INVALID, "ttl_ms is %d", 0), REDLOCK_INVALID);
     ck_assert_str_eq(redlock_result_text(&result), "ttl_ms is 0");
@@ -187,18 +181,8 @@ START_TEST(a_failure_has_its_own_words)
     ck_assert_uint_eq(result.attempts, 0);
     ck_assert_int_eq(rl_result_fail(NULL, REDLOCK_NO_MEMORY, "%s", "nowhere to write"), REDLOCK_NO_MEMORY);
 }
-END_TEST
 
 int main(void)
 {
-    const struct listed_test tests[] = {{every_status_has_its_name_and_its_own_sentence, ROWS(statuses)},
-                                        {every_loss_has_its_name_and_its_own_sentence, ROWS(losses)},
-                                        {every_outcome_has_its_name, ROWS(outcomes)},
-                                        {other_numbers_are_unknown, 0},
-                                        {the_version_is_the_headers, 0},
-                                        {every_verdict_has_its_status, ROWS(verdicts)},
-                                        {line_counts_classes_and_names_nodes, ROWS(lines)},
-                                        {the_line_fits_whatever_the_nodes_say, 0},
-                                        {a_failure_has_its_own_words, 0}};
-    return run_listed("results", setup, NULL, tests, ROWS(tests));
+    return run_tests("results");
 }

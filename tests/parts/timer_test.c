@@ -2,7 +2,7 @@
 #include "rules/random.h"
 #include "src/core/clock.h"
 #include "src/core/timer.h"
-#include "support/listed.h"
+#include "support/test.h"
 
 #include <poll.h>
 #include <sys/timerfd.h>
@@ -50,9 +50,11 @@ static void set(unsigned i, quorum_time due)
 
 /* --- Order --- */
 
+TEST_CASE(timers, setup, teardown);
+
 /* Compares the heap with an array of due times. Every other run uses few distinct times, so that most timers share
  * one. */
-START_TEST(set_move_and_stop_at_random)
+TEST_ROWS(timers, set_move_and_stop_at_random, 6)
 {
     static quorum_time due[MANY];
     const bool few = _i % 2;
@@ -86,7 +88,6 @@ START_TEST(set_move_and_stop_at_random)
         ck_assert_uint_eq(wrong, 0);
     }
 }
-END_TEST
 
 /* --- From a timer's callback --- */
 
@@ -107,7 +108,7 @@ static void stop_victim(struct rl_timer *timer)
 }
 
 /* Itself, and another. */
-START_TEST(one_set_by_a_callback_waits_for_the_next_call)
+TEST_ROWS(timers, one_set_by_a_callback_waits_for_the_next_call, 8)
 {
     static const quorum_time dues[] = {0, 3, 10, 11};
     unsigned which = (unsigned)_i / 4;
@@ -123,9 +124,8 @@ START_TEST(one_set_by_a_callback_waits_for_the_next_call)
     rl_timers_fire(&timers, 11);
     ck_assert_uint_eq(counted[which].fired, which ? 1 : 2);
 }
-END_TEST
 
-START_TEST(one_that_is_due_can_still_be_stopped)
+TEST(timers, one_that_is_due_can_still_be_stopped)
 {
     counted[0].timer.fire = stop_victim;
     victim = &counted[1].timer;
@@ -136,7 +136,6 @@ START_TEST(one_that_is_due_can_still_be_stopped)
     ck_assert_uint_eq(counted[1].fired, 0);
     ck_assert_uint_eq(counted[2].fired, 1);
 }
-END_TEST
 
 /* --- The descriptor --- */
 
@@ -153,7 +152,7 @@ static bool armed(void)
     return setting.it_value.tv_sec || setting.it_value.tv_nsec;
 }
 
-START_TEST(the_descriptor_wakes_for_the_earliest)
+TEST(timers, the_descriptor_wakes_for_the_earliest)
 {
     quorum_time now = rl_now();
     set(0, now + 3600 * QUORUM_SECOND);
@@ -166,9 +165,8 @@ START_TEST(the_descriptor_wakes_for_the_earliest)
     ck_assert_uint_eq(counted[0].fired, 0);
     ck_assert(!readable(0));
 }
-END_TEST
 
-START_TEST(the_descriptor_is_set_only_for_something_earlier)
+TEST(timers, the_descriptor_is_set_only_for_something_earlier)
 {
     quorum_time now = rl_now();
     rl_timers_arm(&timers);
@@ -185,11 +183,10 @@ START_TEST(the_descriptor_is_set_only_for_something_earlier)
     rl_timers_arm(&timers);
     ck_assert_uint_eq(timers.armed, now + 500 * QUORUM_SECOND);
 }
-END_TEST
 
 /* A timer was stopped, so the descriptor becomes readable although no timer is due. That is harmless, and the
  * descriptor is set again for the next timer. */
-START_TEST(a_wake_up_for_nothing_is_followed_by_the_right_one)
+TEST(timers, a_wake_up_for_nothing_is_followed_by_the_right_one)
 {
     quorum_time now = rl_now();
     set(0, now + QUORUM_MILLISECOND);
@@ -205,24 +202,15 @@ START_TEST(a_wake_up_for_nothing_is_followed_by_the_right_one)
     ck_assert_uint_ge(rl_now(), now + 20 * QUORUM_MILLISECOND);
     ck_assert_uint_eq(counted[0].fired, 0);
 }
-END_TEST
 
-START_TEST(a_moment_in_the_past_wakes_at_once)
+TEST(timers, a_moment_in_the_past_wakes_at_once)
 {
     set(0, 1);
     rl_timers_arm(&timers);
     ck_assert(readable(5000));
 }
-END_TEST
 
 int main(void)
 {
-    const struct listed_test tests[] = {{set_move_and_stop_at_random, 6},
-                                        {one_set_by_a_callback_waits_for_the_next_call, 8},
-                                        {one_that_is_due_can_still_be_stopped, 0},
-                                        {the_descriptor_wakes_for_the_earliest, 0},
-                                        {the_descriptor_is_set_only_for_something_earlier, 0},
-                                        {a_wake_up_for_nothing_is_followed_by_the_right_one, 0},
-                                        {a_moment_in_the_past_wakes_at_once, 0}};
-    return run_listed("timers", setup, teardown, tests, ROWS(tests));
+    return run_tests("timers");
 }

@@ -1,0 +1,83 @@
+/* Tests that register themselves. A program names its cases, writes its tests, and runs them in the order of the file:
+ *
+ *   TEST_CASE(limits, setup, teardown);
+ *
+ *   TEST(limits, a_release_is_never_refused)
+ *   {
+ *       ...
+ *   }
+ *
+ *   TEST_ROWS(limits, each_number_has_its_bounds, ROWS(bounds))
+ *   {
+ *       ... bounds[_i] ...
+ *   }
+ *
+ *   int main(void)
+ *   {
+ *       return run_tests("limits");
+ *   }
+ */
+#ifndef TESTS_SUPPORT_TEST_H
+#define TESTS_SUPPORT_TEST_H
+
+#include "support/listed.h"
+
+struct test_case {
+    const char *name;
+    SFun setup, teardown; /* they run around each test; NULL: nothing to do */
+    double timeout_s;     /* 0: Check's default */
+    TCase *tcase;
+};
+
+struct test {
+    TTest test;
+    struct test_case *of;
+    int rows; /* it runs once for each, with the number as _i */
+    struct test *next;
+};
+
+static struct test *registered_tests; /* by line: the order of constructors is not that of the file */
+
+static inline void test_register(struct test *test)
+{
+    struct test **at = &registered_tests;
+    while (*at && (*at)->test.line < test->test.line)
+        at = &(*at)->next;
+    test->next = *at;
+    *at = test;
+}
+
+#define TEST_CASE_WITHIN(name, setup, teardown, timeout_s)                                                             \
+    static struct test_case case_##name = {#name, setup, teardown, timeout_s, NULL}
+
+#define TEST_CASE(name, setup, teardown) TEST_CASE_WITHIN(name, setup, teardown, 0)
+
+#define TEST_ROWS(of, name, rows)                                                                                      \
+    static void name(int _i);                                                                                          \
+    static struct test name##_test = {{#name, name, __FILE__, __LINE__}, &case_##of, rows, NULL};                      \
+    __attribute__((constructor)) static void name##_register(void)                                                     \
+    {                                                                                                                  \
+        test_register(&name##_test);                                                                                   \
+    }                                                                                                                  \
+    static void name(int _i CK_ATTRIBUTE_UNUSED)
+
+#define TEST(of, name) TEST_ROWS(of, name, 1)
+
+static inline int run_tests(const char *name)
+{
+    Suite *suite = suite_create(name);
+    for (struct test *test = registered_tests; test; test = test->next) {
+        struct test_case *of = test->of;
+        if (!of->tcase) {
+            of->tcase = tcase_create(of->name);
+            suite_add_tcase(suite, of->tcase);
+            tcase_add_checked_fixture(of->tcase, of->setup, of->teardown);
+            if (of->timeout_s > 0)
+                tcase_set_timeout(of->tcase, of->timeout_s);
+        }
+        tcase_add_loop_test(of->tcase, &test->test, 0, test->rows);
+    }
+    return run_suite(suite);
+}
+
+#endif

@@ -164,8 +164,10 @@ TEST_ROWS(addresses, lengths_are_bounded, ROWS(lengths))
     static char filler[70000], text[70000];
     memset(filler, 'x', sizeof filler);
     snprintf(text, sizeof text, "%s%.*s%s", lengths[_i].before, (int)lengths[_i].most, filler, lengths[_i].after);
-    if (lengths[_i].most)
+    if (lengths[_i].most) {
         ck_assert_read(text, 1);
+        ck_assert_str_eq(nodes[0].name, lengths[_i].before[0] == 'r' ? "node1:6379" : text);
+    }
     snprintf(text, sizeof text, "%s%.*s%s", lengths[_i].before, (int)lengths[_i].wrong, filler, lengths[_i].after);
     ck_assert_read(text, 0);
     ck_assert_ptr_nonnull(strstr(error, lengths[_i].words));
@@ -295,7 +297,4 @@ TEST_ROWS(addresses, no_error_shows_a_secret, ROWS(leaky))
     ck_assert_msg(strstr(error, "node "), "'%s' was answered by '%s', which names no node", leaky[_i], error);
 }
 
-int main(void)
-{
-    return run_tests("addresses");
-}
+TEST_PROGRAM("addresses")

@@ -90,7 +90,4 @@ TEST(blocks, a_failed_allocation_returns_null)
     ck_assert_ptr_null(rl_blocks_take(&blocks, &allocator, 100));
 }
 
-int main(void)
-{
-    return run_tests("blocks");
-}
+TEST_PROGRAM("blocks")

@@ -113,7 +113,4 @@ TEST(escape, tokens_of_no_length_and_of_too_much)
     ck_assert_str_eq(text, "(129 bytes)");
 }
 
-int main(void)
-{
-    return run_tests("escape");
-}
+TEST_PROGRAM("escape")

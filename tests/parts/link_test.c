@@ -74,13 +74,14 @@ static void turn(void)
     ev_timer_stop(loop, &timer);
 }
 
-static bool run_until(bool (*happened)(void))
-{
-    uint64_t deadline = test_deadline_ns(SOON_MS);
-    while (!happened() && test_now_ns() < deadline)
-        turn();
-    return happened();
-}
+#define until(condition)                                                                                               \
+    do {                                                                                                               \
+        uint64_t deadline_ = test_deadline_ns(SOON_MS);                                                                \
+        while (!(condition)) {                                                                                         \
+            ck_assert_msg(test_now_ns() < deadline_, "waited in vain until: %s", #condition);                          \
+            turn();                                                                                                    \
+        }                                                                                                              \
+    } while (0)
 
 static void connect_link(struct rl_link *link)
 {
@@ -93,12 +94,10 @@ static void connect_link(struct rl_link *link)
     ck_assert_msg(rl_link_open(link, &type, &target, &end), "%s", end.text);
 }
 
-static bool all_connected(void)
+static void wait_for_connections(void)
 {
-    bool all = true;
     for (unsigned i = 0; i < LINKS; i++)
-        all = all && links[i].connected;
-    return all;
+        until(links[i].connected);
 }
 
 static void setup(void)
@@ -115,7 +114,7 @@ static void setup(void)
         ck_assert(rl_link_init(&links[i], &writes));
         connect_link(&links[i]);
     }
-    ck_assert(run_until(all_connected));
+    wait_for_connections();
 }
 
 static void teardown(void)
@@ -143,19 +142,11 @@ static void say(unsigned link, const char *word)
     rl_link_release(&links[link], put(link, word, rl_link_append));
 }
 
-static unsigned expected_replies;
-
-static bool all_replied(void)
-{
-    return replies >= expected_replies;
-}
-
-/* Flushes, and waits until there have been so many replies. */
+/* Flushes, and waits until there have been this many replies. */
 static void flush_until(unsigned expected)
 {
     rl_links_flush(&writes);
-    expected_replies = expected;
-    ck_assert(run_until(all_replied));
+    until(replies >= expected);
 }
 
 static bool is_waiting(unsigned link)
@@ -192,8 +183,7 @@ TEST(flush, links_are_flushed_once_each_and_in_their_order)
     ck_assert_ptr_eq(writes.last, &links[1]);
     rl_links_flush(&writes);
     ck_assert_ptr_null(writes.first);
-    expected_replies = 5;
-    ck_assert(run_until(all_replied));
+    until(replies >= 5);
     for (unsigned i = 0; i < LINKS; i++)
         ck_assert(!ev_is_active(&links[i].writable));
 }
@@ -208,7 +198,7 @@ TEST_ROWS(flush, a_link_that_ends_leaves_the_list, LINKS)
         ck_assert_int_eq(is_waiting(i), (int)i != _i);
     flush_until(LINKS - 1);
     connect_link(&links[_i]); /* the link can be used again */
-    ck_assert(run_until(all_connected));
+    wait_for_connections();
     say((unsigned)_i, "again");
     flush_until(replies + 1);
 }
@@ -272,11 +262,6 @@ TEST_ROWS(flush, long_string_is_read_as_well, 3)
     ck_assert_uint_eq(last.len, 254 + (unsigned)_i);
 }
 
-static bool has_ended(void)
-{
-    return ended > 0;
-}
-
 TEST(flush, owner_may_close_the_link_with_any_reply)
 {
     closed_by_reply = &links[0];
@@ -286,7 +271,7 @@ TEST(flush, owner_may_close_the_link_with_any_reply)
     ck_assert(!rl_link_is_open(&links[0]));
     ck_assert_uint_eq(ended, 0);
     connect_link(&links[0]);
-    ck_assert(run_until(all_connected));
+    wait_for_connections();
 }
 
 /* Then the server has accepted every connection. */
@@ -301,13 +286,8 @@ TEST(flush, data_without_a_request_ends_the_link)
 {
     hear_from_all();
     fake_server_push(server, "+", 1);
-    ck_assert(run_until(has_ended));
+    until(ended > 0);
     ck_assert_str_eq(why.text, "sent a reply to no request");
-}
-
-static bool all_have_ended(void)
-{
-    return ended >= LINKS;
 }
 
 TEST(flush, end_of_the_connection_is_reported_once)
@@ -316,7 +296,7 @@ TEST(flush, end_of_the_connection_is_reported_once)
     say(0, "word");
     fake_server_drop(server, FAKE_CLOSE);
     rl_links_flush(&writes);
-    ck_assert(run_until(all_have_ended));
+    until(ended >= LINKS);
     turn();
     ck_assert_uint_eq(ended, LINKS);
     ck_assert(!why.permanent);
@@ -341,8 +321,7 @@ TEST(flush, write_interest_is_for_a_full_socket_only)
     say(0, "behind"); /* a later command waits for the socket, not on the list */
     ck_assert(!is_waiting(0));
     fake_server_resume(server);
-    expected_replies = WORDS + 1;
-    ck_assert(run_until(all_replied));
+    until(replies >= WORDS + 1);
     ck_assert(!ev_is_active(&links[0].writable));
     say(0, "afterwards");
     ck_assert(is_waiting(0));
@@ -418,7 +397,4 @@ TEST(sigpipe, a_good_write_costs_nothing)
     sigpipe_mask(SIG_UNBLOCK);
 }
 
-int main(void)
-{
-    return run_tests("link");
-}
+TEST_PROGRAM("link")

@@ -372,7 +372,4 @@ TEST(client, all_texts_are_copied_or_none)
     }
 }
 
-int main(void)
-{
-    return run_tests("options");
-}
+TEST_PROGRAM("options")

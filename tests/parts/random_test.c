@@ -54,7 +54,4 @@ TEST_ROWS(random_bits, random_bytes_come_by_pieces_or_not_at_all, ROWS(rows))
     ck_assert_uint_eq(random.left, sizeof random.block - sizeof bytes);
 }
 
-int main(void)
-{
-    return run_tests("random bits");
-}
+TEST_PROGRAM("random bits")

@@ -145,6 +145,13 @@ static const struct {
     {RL_COMMAND_QUERY, "*4\r\n$3\r\nabc\r\n:1\r\n:1\r\n:1\r\n", QUORUM_REFUSED, 0, 0},
     {RL_COMMAND_QUERY, "*0\r\n", QUORUM_REFUSED, 0, 0},
     {RL_COMMAND_QUERY, "*-1\r\n", QUORUM_REFUSED, 0, 0},
+    {RL_COMMAND_QUERY, "*4\r\n$3\r\nabc\r\n:5\r\n:0\r\n*1\r\n:0\r\n", QUORUM_REFUSED, 0, 0},
+    {RL_COMMAND_QUERY, "*4\r\n$3\r\nabc\r\n:5\r\n:0\r\n*2\r\n:-1\r\n$1\r\na\r\n", QUORUM_REFUSED, 0, 0},
+    {RL_COMMAND_QUERY, "*4\r\n$3\r\nabc\r\n:5\r\n:0\r\n*2\r\n:0\r\n:1\r\n", QUORUM_REFUSED, 0, 0},
+    {RL_COMMAND_QUERY, "*4\r\n$3\r\nabc\r\n:5\r\n:0\r\n*2\r\n$1\r\na\r\n:0\r\n", QUORUM_REFUSED, 0, 0},
+    {RL_COMMAND_QUERY, "*4\r\n*1\r\n:1\r\n:1\r\n:0\r\n*0\r\n", QUORUM_REFUSED, 0, 0},
+    {RL_COMMAND_QUERY, ":7\r\n", QUORUM_REFUSED, 0, 0},
+    {RL_COMMAND_QUERY, "$3\r\nabc\r\n", QUORUM_REFUSED, 0, 0},
     {RL_COMMAND_QUERY, "+OK\r\n", QUORUM_REFUSED, 0, 0},
     {RL_COMMAND_QUERY, FAKE_NOSCRIPT, QUORUM_REFUSED, NOSCRIPT, 0},
     {RL_COMMAND_QUERY, FAKE_NOPERM, QUORUM_REFUSED, FOR_GOOD, 0},
@@ -268,7 +275,4 @@ TEST(replies, an_error_is_known_by_its_first_word)
     ck_assert(rl_reply_is_error(reply_of("-ERR unknown command 'X'\r\n"), "ERR unknown command"));
 }
 
-int main(void)
-{
-    return run_tests("replies");
-}
+TEST_PROGRAM("replies")

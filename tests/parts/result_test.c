@@ -182,7 +182,4 @@ TEST(results, a_failure_has_its_own_words)
     ck_assert_int_eq(rl_result_fail(NULL, REDLOCK_NO_MEMORY, "%s", "nowhere to write"), REDLOCK_NO_MEMORY);
 }
 
-int main(void)
-{
-    return run_tests("results");
-}
+TEST_PROGRAM("results")

@@ -210,7 +210,4 @@ TEST(timers, a_moment_in_the_past_wakes_at_once)
     ck_assert(readable(5000));
 }
 
-int main(void)
-{
-    return run_tests("timers");
-}
+TEST_PROGRAM("timers")

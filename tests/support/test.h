@@ -12,10 +12,7 @@
  *       ... bounds[_i] ...
  *   }
  *
- *   int main(void)
- *   {
- *       return run_tests("limits");
- *   }
+ *   TEST_PROGRAM("limits")
  */
 #ifndef TESTS_SUPPORT_TEST_H
 #define TESTS_SUPPORT_TEST_H
@@ -79,5 +76,12 @@ static inline int run_tests(const char *name)
     }
     return run_suite(suite);
 }
+
+/* The program's main function. The name is that of its suite. */
+#define TEST_PROGRAM(name)                                                                                             \
+    int main(void)                                                                                                     \
+    {                                                                                                                  \
+        return run_tests(name);                                                                                        \
+    }
 
 #endif

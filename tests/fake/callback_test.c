@@ -8,9 +8,7 @@
 #include "src/client/client.h"
 #include "src/core/clock.h"
 
-static struct answer answer;
-
-static struct answer closed;
+static struct answer answer, closed;
 
 /* --- Inside callbacks --- */
 
@@ -178,16 +176,6 @@ TEST_ROWS(closing, requests_that_leave_nothing_need_no_confirmation, 2)
     ck_assert_str_eq(redlock_result_text(&closed.result), "done: 5 granted");
 }
 
-TEST_ROWS(closing, a_client_can_be_closed_before_the_loop_turns, 2)
-{
-    scene_attach_only();
-    if (_i)
-        scene_start_acquire(&answer, "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER));
-    ck_assert_status(scene_close(&closed), REDLOCK_OK);
-    if (_i)
-        ck_assert_answer(&answer, REDLOCK_CANCELLED);
-}
-
 TEST(closing, a_close_needs_no_callback)
 {
     scene_attach();
@@ -329,7 +317,4 @@ TEST(due, due_leases_take_their_step_in_a_loop_that_is_late)
     ck_assert_uint_eq(timer->due, due);
 }
 
-int main(void)
-{
-    return run_tests("callbacks");
-}
+TEST_PROGRAM("callbacks")

@@ -3,7 +3,6 @@
 #include "fake/scene.h"
 
 #include <poll.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,7 +11,6 @@ enum { MANY = 100 };
 
 static redlock_result result;
 static redlock_lock *lock;
-static redlock_client *client; /* a copy for redlock_dispatch(): redlock_close_async() sets scene.client to NULL */
 static redlock_acquire_options options;
 static struct answer answer, other, closed, many[MANY];
 
@@ -57,12 +55,6 @@ static void three_nodes(void)
     scene.options.log = note_error;
 }
 
-static void connect_client(void)
-{
-    scene_connect();
-    client = scene.client;
-}
-
 static bool is_readable(int descriptor)
 {
     struct pollfd completions = {.fd = descriptor, .events = POLLIN};
@@ -72,21 +64,18 @@ static bool is_readable(int descriptor)
 /* Waits until completions wait. */
 static void wait_for_completions(void)
 {
-    ck_assert_int_ge(redlock_descriptor(client), 0);
-    scene_until_or(is_readable(redlock_descriptor(client)), "the descriptor does not become readable");
+    ck_assert_int_ge(redlock_descriptor(scene.connected), 0);
+    scene_until_or(is_readable(redlock_descriptor(scene.connected)), "the descriptor does not become readable");
 }
 
 static void dispatch(void)
 {
-    ck_assert_status(redlock_dispatch(client), REDLOCK_OK);
+    ck_assert_status(redlock_dispatch(scene.connected), REDLOCK_OK);
 }
 
 static void assert_ends(struct answer *awaited, int status)
 {
-    while (!awaited->told) {
-        wait_for_completions();
-        dispatch();
-    }
+    scene_wait(awaited);
     ck_assert_answer(awaited, status);
 }
 
@@ -101,41 +90,30 @@ static void close_client(bool asynchronously)
     ck_assert_ptr_null(scene.client);
 }
 
-static void acquire(const char *resource)
+static void acquire(void)
 {
-    scene_start_acquire(&answer, resource, &options);
+    scene_start_acquire(&answer, "stock", &options);
     assert_ends(&answer, REDLOCK_OK);
     lock = answer.lock;
-}
-
-static redlock_statistics statistics(void)
-{
-    redlock_statistics now;
-    ck_assert_status(redlock_statistics_get(client, &now), REDLOCK_OK);
-    return now;
 }
 
 /* Waits for the operations in progress on the nodes: those whose completion waits are not counted. */
 static void wait_for_the_nodes(void)
 {
-    scene_until(statistics().operations_pending == 0);
+    scene_until(scene_statistics().operations_pending == 0);
 }
 
 /* Starts many, and waits until their completions wait. */
 static void acquire_many(void)
 {
-    char name[16];
-    for (unsigned i = 0; i < MANY; i++) {
-        snprintf(name, sizeof name, "stock %u", i);
-        scene_start_acquire(&many[i], name, &options);
-    }
+    scene_start_acquires(many, MANY, &options);
     wait_for_the_nodes();
 }
 
 static void ask_many(redlock_callback first)
 {
     for (unsigned i = 0; i < MANY; i++)
-        scene_start_ready_then(&many[i], i ? scene_told : first);
+        scene_start_ready_then(&many[i], 0, i ? scene_told : first);
     wait_for_the_nodes();
 }
 
@@ -153,15 +131,13 @@ SCENE_CASE(operations, three_nodes);
 
 TEST(operations, every_operation_completes)
 {
-    connect_client();
-    scene_start_ready(&answer);
+    scene_connect();
+    scene_start_ready(&answer, 0);
     assert_ends(&answer, REDLOCK_OK);
-    answer.told = 0;
-    scene.started++;
-    ck_assert_status(redlock_trust_async(client, scene_told, &answer), REDLOCK_OK);
+    scene_started(&answer, redlock_trust_async(scene.client, scene_told, scene_cleared(&answer)));
     assert_ends(&answer, REDLOCK_INVALID);
     ck_assert_has(answer.result.text, "guard is off");
-    acquire("stock");
+    acquire();
     ck_assert_int_gt(redlock_validity_ms(lock), 20000);
     scene_start_extend(&answer, lock, 120000);
     assert_ends(&answer, REDLOCK_OK);
@@ -170,6 +146,8 @@ TEST(operations, every_operation_completes)
     ck_assert_int_eq(answer.state.held_by_me, 1);
     ck_assert_str_eq(answer.state.token, redlock_lock_token(lock));
     ck_assert_str_eq(answer.result.node[0].name, fake_server_address(scene.node[0]));
+    scene_start_adopt(&answer, "stock", NULL, NULL);
+    assert_ends(&answer, REDLOCK_INVALID);
     scene_start_release(&answer, &lock);
     assert_ends(&answer, REDLOCK_OK);
     close_client(true);
@@ -181,7 +159,7 @@ TEST(operations, arguments_are_copied)
     char resource[] = "stock", token[] = SCENE_OTHER, further[] = "a name that ends in :redlock:queue";
     redlock_name also = {further, sizeof further - 1};
     struct answer several, released;
-    connect_client();
+    scene_connect();
     scene_hold_on(0, 3, "adopted");
     scene_hold_on(0, 3, "released");
     scene_start_acquire(&answer, resource, &options);
@@ -204,42 +182,13 @@ TEST(operations, arguments_are_copied)
     ck_assert_has(several.result.text, ":redlock:queue");
 }
 
-static char too_long[REDLOCK_RESOURCE_MAX + 2];
-
-static const struct {
-    const char *resource, *text;
-    redlock_acquire_options options;
-} bad[] = {
-    {NULL, "NULL", REDLOCK_ACQUIRE_OPTIONS_INIT},
-    {"", "empty", REDLOCK_ACQUIRE_OPTIONS_INIT},
-    {too_long, "longer than 512", REDLOCK_ACQUIRE_OPTIONS_INIT},
-    {"short", "longer than 512", {.struct_size = sizeof(redlock_acquire_options), .resource_size = 1u << 30}},
-    {"stock", "also_count", {.struct_size = sizeof(redlock_acquire_options), .also_count = 1u << 30}},
-    {"stock", "also is NULL", {.struct_size = sizeof(redlock_acquire_options), .also_count = 1}},
-    {"stock", "struct_size", {.struct_size = 1u << 30}},
-};
-
-TEST(operations, a_bad_argument_is_the_callbacks_status)
-{
-    memset(too_long, 'x', sizeof too_long - 1);
-    connect_client();
-    for (unsigned i = 0; i < ROWS(bad); i++) {
-        scene_start_acquire(&answer, bad[i].resource, &bad[i].options);
-        assert_ends(&answer, REDLOCK_INVALID);
-        ck_assert_ptr_null(answer.lock);
-        ck_assert_has(answer.result.text, bad[i].text);
-    }
-    scene_start_adopt(&answer, "stock", NULL, NULL);
-    assert_ends(&answer, REDLOCK_INVALID);
-}
-
 /* --- Which thread, and when --- */
 
 static pthread_t told_on;
 
 static void note_thread(redlock_client *called, const redlock_result *told, void *arg)
 {
-    ck_assert_ptr_eq(called, client);
+    ck_assert_ptr_eq(called, scene.connected);
     told_on = pthread_self();
     scene_told(called, told, arg);
 }
@@ -253,14 +202,14 @@ static void *dispatch_once(void *unused)
 /* The second thread dispatches after the first one has ended. */
 TEST(operations, callbacks_run_on_the_thread_that_dispatches)
 {
-    connect_client();
-    scene_start_ready_then(&answer, note_thread);
+    scene_connect();
+    scene_start_ready_then(&answer, 0, note_thread);
     wait_for_completions();
     pthread_t thread = scene_thread(dispatch_once, NULL);
     scene_join(thread);
     ck_assert_uint_eq(answer.told, 1);
     ck_assert(pthread_equal(told_on, thread));
-    scene_start_ready_then(&other, note_thread);
+    scene_start_ready_then(&other, 0, note_thread);
     assert_ends(&other, REDLOCK_OK);
     ck_assert(pthread_equal(told_on, pthread_self()));
 }
@@ -269,22 +218,22 @@ TEST(operations, callbacks_run_on_the_thread_that_dispatches)
 TEST(operations, one_write_announces_all_completions)
 {
     uint64_t writes;
-    connect_client();
-    ck_assert_int_ge(redlock_descriptor(client), 0);
-    ck_assert(!is_readable(redlock_descriptor(client)));
+    scene_connect();
+    ck_assert_int_ge(redlock_descriptor(scene.connected), 0);
+    ck_assert(!is_readable(redlock_descriptor(scene.connected)));
     acquire_many();
     ck_assert_uint_eq(told_of_many(), 0);
-    ck_assert_int_eq(read(redlock_descriptor(client), &writes, sizeof writes), sizeof writes);
+    ck_assert_int_eq(read(redlock_descriptor(scene.connected), &writes, sizeof writes), sizeof writes);
     ck_assert_uint_eq(writes, 1);
     dispatch();
     ck_assert_uint_eq(told_of_many(), MANY);
-    ck_assert(!is_readable(redlock_descriptor(client)));
+    ck_assert(!is_readable(redlock_descriptor(scene.connected)));
 }
 
 /* A caller may dispatch by a timer, without the descriptor, and request it later. */
 TEST(operations, the_descriptor_is_readable_for_what_waits_already)
 {
-    connect_client();
+    scene_connect();
     scene_start_query(&answer, "stock");
     wait_for_the_nodes();
     wait_for_completions();
@@ -312,7 +261,7 @@ static void call_in_callback(redlock_client *called, const redlock_result *told,
 
 TEST(operations, a_callback_may_start_and_block_and_not_dispatch_or_close)
 {
-    connect_client();
+    scene_connect();
     ask_many(call_in_callback);
     dispatch();
     scene_until(is_logged("inside a callback"));
@@ -330,8 +279,8 @@ static void close_in_callback(redlock_client *called, const redlock_result *told
 
 TEST(operations, a_callback_may_close_asynchronously)
 {
-    connect_client();
-    scene_start_ready_then(&answer, close_in_callback);
+    scene_connect();
+    scene_start_ready_then(&answer, 0, close_in_callback);
     assert_ends(&answer, REDLOCK_OK);
     assert_ends(&closed, REDLOCK_OK);
     ck_assert_uint_eq(answer.told, 1);
@@ -354,15 +303,15 @@ SCENE_CASE(threads, three_nodes);
  * may not dispatch. A close waits until the first one has left, and runs what it has not. */
 TEST_ROWS(threads, a_thread_that_dispatches_is_alone, 2)
 {
-    connect_client();
+    scene_connect();
     pthread_barrier_init(&barrier, NULL, 2);
-    scene_start_ready_then(&answer, hold_dispatch);
+    scene_start_ready_then(&answer, 0, hold_dispatch);
     wait_for_completions();
     pthread_t thread = scene_thread(dispatch_once, NULL);
     pthread_barrier_wait(&barrier);
     scene_start_query(&other, "stock");
     wait_for_completions();
-    ck_assert_status(redlock_dispatch(client), REDLOCK_INVALID);
+    ck_assert_status(redlock_dispatch(scene.connected), REDLOCK_INVALID);
     ck_assert_uint_eq(other.told, 0);
     scene_until(is_logged("another thread is dispatching"));
     pthread_barrier_wait(&barrier);
@@ -390,8 +339,8 @@ static void end_thread(redlock_client *called, const redlock_result *told, void 
 TEST_ROWS(threads, a_callback_may_end_its_thread, 2)
 {
     starts_query = _i;
-    connect_client();
-    ck_assert_int_ge(redlock_descriptor(client), 0);
+    scene_connect();
+    ck_assert_int_ge(redlock_descriptor(scene.connected), 0);
     ask_many(end_thread);
     scene_join(scene_thread(dispatch_once, NULL));
     ck_assert_uint_eq(told_of_many(), 1);
@@ -402,40 +351,30 @@ TEST_ROWS(threads, a_callback_may_end_its_thread, 2)
         assert_ends(&other, REDLOCK_OK);
 }
 
-static atomic_uint told_in_threads;
-
-static void count_told(redlock_client *called, const redlock_result *told, void *arg)
-{
-    (void)called;
-    (void)told;
-    atomic_fetch_add(&told_in_threads, 1);
-    ck_assert_uint_eq(atomic_fetch_add((atomic_uint *)arg, 1), 0);
-}
-
-static atomic_uint each[4][MANY];
+static struct answer each[4][MANY];
 
 static void *start_ready_many(void *arg)
 {
-    atomic_uint *own = arg;
+    struct answer *own = arg;
     for (unsigned i = 0; i < MANY; i++)
-        ck_assert_status(redlock_ready_async(client, 0, count_told, &own[i]), REDLOCK_OK);
+        ck_assert_status(redlock_ready_async(scene.connected, 0, scene_told, &own[i]), REDLOCK_OK);
     return NULL;
 }
 
 TEST(threads, any_thread_may_start_an_operation)
 {
     pthread_t threads[4];
-    connect_client();
-    atomic_store(&told_in_threads, 0);
+    scene_connect();
     memset(each, 0, sizeof each);
+    scene.started += 4 * MANY; /* scene_end() compares it with the number of callbacks */
     for (unsigned i = 0; i < 4; i++)
         threads[i] = scene_thread(start_ready_many, each[i]);
-    while (atomic_load(&told_in_threads) < 4 * MANY) {
-        wait_for_completions();
-        dispatch();
-    }
+    for (unsigned i = 0; i < 4 * MANY; i++)
+        scene_wait(&each[i % 4][i / 4]);
     for (unsigned i = 0; i < 4; i++)
         scene_join(threads[i]);
+    for (unsigned i = 0; i < 4 * MANY; i++)
+        ck_assert_uint_eq(each[i % 4][i / 4].told, 1);
 }
 
 /* --- Cancellation, close --- */
@@ -444,7 +383,7 @@ TEST(threads, any_thread_may_start_an_operation)
  * cancelled. */
 TEST(threads, cancel_ends_what_was_started_before)
 {
-    connect_client();
+    scene_connect();
     scene_hold_on(0, 2, "stock");
     options.wait_ms = REDLOCK_FOREVER;
     options.cancellation = scene_cancellation();
@@ -481,7 +420,7 @@ static void note_events(void)
  * events. */
 TEST_ROWS(threads, a_close_runs_the_callbacks_that_wait, 2)
 {
-    connect_client();
+    scene_connect();
     note_events();
     scene_hold_on(0, 2, "held");
     acquire_many();
@@ -512,10 +451,10 @@ static void call_in_close(redlock_client *called, const redlock_result *told, vo
 
 TEST_ROWS(threads, the_last_callbacks_of_a_close_may_call_in_vain, 2)
 {
-    connect_client();
+    scene_connect();
     note_events();
-    acquire("stock");
-    scene_start_ready_then(&other, call_in_close);
+    acquire();
+    scene_start_ready_then(&other, 0, call_in_close);
     close_client(_i);
     ck_assert_uint_eq(other.told, 1);
     ck_assert_uint_eq(events.lost, 1);
@@ -539,10 +478,10 @@ TEST_ROWS(events, a_loss_needs_no_dispatch_and_is_an_event_until_the_release, RE
     if (_i == RELEASED_IN_HANDLER)
         options.notify_before_ms = 900; /* long before the end: a thread that is late still warns first */
     events.releases = _i == RELEASED_IN_HANDLER;
-    connect_client();
-    acquire("stock");
+    scene_connect();
+    acquire();
     ck_assert_status(redlock_lost_descriptor(lock, &descriptor), REDLOCK_OK);
-    scene_until(statistics().losses[REDLOCK_LOSS_EXPIRED] == 1);
+    scene_until(scene_statistics().losses[REDLOCK_LOSS_EXPIRED] == 1);
     ck_assert(is_readable(descriptor));
     ck_assert_int_eq(redlock_validity_ms(lock), 0);
     ck_assert_int_eq(redlock_lock_loss(lock), REDLOCK_LOSS_EXPIRED);
@@ -556,7 +495,7 @@ TEST_ROWS(events, a_loss_needs_no_dispatch_and_is_an_event_until_the_release, RE
     ck_assert_int_eq(events.loss, _i == KEPT ? REDLOCK_LOSS_EXPIRED : REDLOCK_NOT_LOST);
     if (_i == RELEASED_IN_HANDLER)
         assert_ends(&other, REDLOCK_LOST);
-    ck_assert(!is_readable(redlock_descriptor(client)));
+    ck_assert(!is_readable(redlock_descriptor(scene.connected)));
     if (_i == KEPT)
         ck_assert_status(redlock_release(&lock, &result), REDLOCK_LOST);
 }
@@ -565,31 +504,25 @@ TEST_ROWS(events, a_loss_needs_no_dispatch_and_is_an_event_until_the_release, RE
 
 SCENE_CASE(bad_input, three_nodes);
 
-TEST(bad_input, a_null_callback_is_refused)
-{
-    connect_client();
-    acquire("stock");
-    ck_assert_status(redlock_ready_async(client, 0, NULL, NULL), REDLOCK_INVALID);
-    scene_until(is_logged("the callback of a ..._async function is NULL"));
-    ck_assert_status(redlock_acquire_async(client, "more", NULL, NULL, NULL), REDLOCK_INVALID);
-    ck_assert_status(redlock_adopt_async(client, "more", NULL, "token", NULL, NULL), REDLOCK_INVALID);
-    ck_assert_status(redlock_extend_async(lock, 0, NULL, NULL), REDLOCK_INVALID);
-    ck_assert_status(redlock_query_async(client, "more", 0, NULL, NULL), REDLOCK_INVALID);
-    ck_assert_status(redlock_close_async(&scene.client, NULL, NULL), REDLOCK_INVALID);
-    scene_until(is_logged("redlock_close_async(): the callback is NULL"));
-    ck_assert_ptr_eq(scene.client, client);
-    ck_assert_int_gt(redlock_validity_ms(lock), 0);
-    ck_assert_status(redlock_release_async(&lock, NULL, NULL), REDLOCK_OK); /* needs none */
-    ck_assert_ptr_null(lock);
-}
-
 static void *dispatch_attached(void *unused)
 {
     ck_assert_status(redlock_dispatch(scene.client), REDLOCK_INVALID);
     return unused;
 }
 
-TEST(bad_input, an_attached_client_has_no_dispatch)
+TEST_ROWS(bad_input, null_callback_is_logged, 2)
+{
+    _i ? scene_attach() : scene_connect();
+    ck_assert_status(redlock_ready_async(scene.client, 0, NULL, NULL), REDLOCK_INVALID);
+    scene_until(is_logged("the callback of a ..._async function is NULL"));
+    if (_i)
+        return;
+    ck_assert_status(redlock_close_async(&scene.client, NULL, NULL), REDLOCK_INVALID);
+    scene_until(is_logged("redlock_close_async(): the callback is NULL"));
+    ck_assert_ptr_eq(scene.client, scene.connected);
+}
+
+TEST(bad_input, attached_client_has_no_dispatch)
 {
     scene_attach();
     ck_assert_status(redlock_descriptor(scene.client), REDLOCK_INVALID);
@@ -604,12 +537,12 @@ TEST(bad_input, an_attached_client_has_no_dispatch)
 TEST(bad_input, no_more_operations_than_allowed_wait_for_dispatch)
 {
     scene.options.operations_max = 2;
-    connect_client();
-    acquire("stock");
+    scene_connect();
+    acquire();
     scene_start_query(&answer, "stock");
     scene_start_query(&other, "stock");
     wait_for_the_nodes();
-    ck_assert_status(redlock_query_async(client, "stock", 0, scene_queried, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_query_async(scene.connected, "stock", 0, scene_queried, NULL), REDLOCK_INVALID);
     scene_until(is_logged("operations_max"));
     scene_start_release(&many[0], &lock);
     assert_ends(&answer, REDLOCK_OK);
@@ -621,14 +554,14 @@ TEST(bad_input, no_more_operations_than_allowed_wait_for_dispatch)
 /* Without memory nothing is started, but a lock is released all the same. */
 TEST(bad_input, without_memory_nothing_starts_and_a_release_succeeds)
 {
-    struct test_allocator *allocator = test_allocator_new();
-    scene.options.allocator = (redlock_allocator){test_allocate, test_reallocate, test_release, allocator};
-    connect_client();
-    acquire("stock");
+    struct test_allocator *allocator = scene_count_memory();
+    scene_connect();
+    acquire();
     note_events();
     for (size_t k = 1; k <= 2; k++) { /* the call, and its events */
         test_allocator_fail_from(allocator, k);
-        ck_assert_status(redlock_acquire_async(client, "more", &options, scene_acquired, NULL), REDLOCK_NO_MEMORY);
+        ck_assert_status(redlock_acquire_async(scene.connected, "more", &options, scene_acquired, NULL),
+                         REDLOCK_NO_MEMORY);
         test_allocator_fail_from(allocator, 0);
     }
     test_allocator_fail_from(allocator, 1);
@@ -636,12 +569,9 @@ TEST(bad_input, without_memory_nothing_starts_and_a_release_succeeds)
     ck_assert_ptr_null(lock);
     test_allocator_fail_from(allocator, 0);
     options.wait_ms = SCENE_SOON_MS; /* until the nodes have confirmed */
-    acquire("stock");
+    acquire();
     close_client(false);
     ck_assert_uint_eq(test_allocator_live(allocator), 0);
 }
 
-int main(void)
-{
-    return run_tests("descriptor");
-}
+TEST_PROGRAM("descriptor")

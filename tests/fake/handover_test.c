@@ -212,7 +212,4 @@ TEST_ROWS(given_back, some_locks_are_not_offered, 3)
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
 }
 
-int main(void)
-{
-    return run_tests("handover");
-}
+TEST_PROGRAM("handover")

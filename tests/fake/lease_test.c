@@ -336,6 +336,30 @@ TEST(noscript, a_request_falls_back_to_the_whole_script)
     assert_released(0, 5);
 }
 
+/* Also where the text of both scripts must be sent again: it goes behind everything sent meanwhile. The extension may
+ * have been decided before a node asks for its text. */
+TEST_ROWS(noscript, release_during_an_extension_is_the_last_command, 2)
+{
+    struct answer extended;
+    unsigned extend_at, undo_at, again = (unsigned)_i;
+    hold_lock();
+    if (again)
+        scene_each(0, 5, fake_server_forget_scripts);
+    scene_start_extend(&extended, lock, 120000);
+    scene_start_release(&answer, &lock);
+    scene_wait(&extended);
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    scene_wait_for_sent_to(0, 5, SENT_UNDO, 1 + again);
+    for (unsigned i = 0; i < 5; i++) {
+        unsigned extensions = scene_count(i, SENT_EXTEND);
+        ck_assert_uint_ge(extensions, 1);
+        scene_sent(i, SENT_EXTEND, NULL, extensions - 1, &extend_at);
+        scene_sent(i, SENT_UNDO, NULL, again, &undo_at);
+        ck_assert_uint_lt(extend_at, undo_at);
+    }
+    assert_released(0, 5);
+}
+
 /* A node that replies NOSCRIPT even to EVAL must not be sent the request indefinitely. */
 TEST(noscript, a_node_that_never_knows_a_script_has_refused)
 {
@@ -350,7 +374,4 @@ TEST(noscript, a_node_that_never_knows_a_script_has_refused)
     ck_assert_uint_le(scene_count(0, SENT_UNDO), 4); /* two for the release, and up to two at a heartbeat */
 }
 
-int main(void)
-{
-    return run_tests("locks that are held");
-}
+TEST_PROGRAM("locks that are held")

@@ -10,14 +10,6 @@
 
 static struct answer answer;
 
-/* Valid until the next call. */
-static const char *name_of(unsigned i)
-{
-    static char name[16];
-    snprintf(name, sizeof name, "lock-%u", i);
-    return name;
-}
-
 /* --- Descriptors --- */
 
 static int make(int face, redlock_result *result)
@@ -89,8 +81,7 @@ TEST(one_node, a_node_with_too_many_requests_is_not_asked)
     scene.options.pending_max = 16;
     scene_attach();
     fake_server_pause(scene.node[0]);
-    for (unsigned i = 0; i < MORE; i++)
-        scene_start_acquire(&answers[i], name_of(i), NULL);
+    scene_start_acquires(answers, MORE, NULL);
     scene_turn();
     for (unsigned i = 0; i < MORE; i++) {
         if (!answers[i].told)
@@ -120,7 +111,7 @@ TEST(three_nodes, more_undos_than_allowed_are_not_kept)
     scene.keys_may_stay = true;
     scene_attach();
     for (unsigned i = 0; i < LOCKS; i++)
-        locks[i] = scene_lock(name_of(i));
+        locks[i] = scene_lock(scene_name(i));
     scene_wait_for_sent_to(0, 3, SENT_SET, LOCKS);
     scene_cut_off(0, 1);
     for (unsigned i = 0; i < LOCKS; i++)
@@ -129,8 +120,8 @@ TEST(three_nodes, more_undos_than_allowed_are_not_kept)
     scene_wait_for_sent(0, SENT_UNDO, 16);
     scene_wait_for_ready();
     for (unsigned i = 0; i < LOCKS; i++) {
-        scene_assert_key(0, 1, name_of(i), i < LOCKS - 16);
-        scene_assert_key(1, 3, name_of(i), false);
+        scene_assert_key(0, 1, scene_name(i), i < LOCKS - 16);
+        scene_assert_key(1, 3, scene_name(i), false);
     }
     ck_assert_status(scene_close(&answer), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(answer.result.pending_undos, LOCKS - 16);
@@ -139,8 +130,7 @@ TEST(three_nodes, more_undos_than_allowed_are_not_kept)
 /* A node that is stopped for the whole test must not make memory grow. */
 TEST(three_nodes, memory_is_bounded_while_a_node_is_silent)
 {
-    struct test_allocator *allocator = test_allocator_new();
-    scene.options.allocator = (redlock_allocator){test_allocate, test_reallocate, test_release, allocator};
+    struct test_allocator *allocator = scene_count_memory();
     scene.options.silence_limit_ms = 100;
     scene.options.connect_timeout_ms = 100;
     scene.options.undos_max = 16;
@@ -162,7 +152,4 @@ TEST(three_nodes, memory_is_bounded_while_a_node_is_silent)
     fake_server_forget_keys(scene.node[0]); /* keys whose undos were dropped */
 }
 
-int main(void)
-{
-    return run_tests("limits");
-}
+TEST_PROGRAM("limits")

@@ -137,13 +137,15 @@ TEST(one_link, another_process_behind_the_address_is_not_told_to_kill)
     assert_whole_again();
 }
 
-TEST(breaking, a_node_that_closes_after_its_answer_has_voted)
+TEST(breaking, node_that_closes_after_its_reply_has_voted_and_keeps_the_lock)
 {
+    struct answer extended;
     scene_attach();
     scene_add_rule(0, 5, &(struct fake_rule){.command = "SET", .count = 1, .ending = FAKE_SHUTDOWN});
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_OK);
     assert_new_links(5);
-    ck_assert_int_gt(redlock_validity_ms(answer.lock), 0);
+    scene_start_extend(&extended, answer.lock, 120000);
+    ck_assert_status(scene_wait(&extended), REDLOCK_OK);
 }
 
 TEST(one_link, too_many_clients_is_not_for_ever)
@@ -162,18 +164,18 @@ static const char *const unasked[] = {
     "+EXTRA\r\n", "+EX",        ":1\r\n:2\r\n+three\r\n", "-ERR four\r\n", "$-1\r\n", "*2\r\n+a\r\n+b\r\n",
     "\r\n",       FAKE_GARBAGE,
 };
-enum { UNASKED = sizeof unasked / sizeof *unasked, UNFINISHED = 1, NIL = 4 };
+enum { UNFINISHED = 1, NIL = 4 };
 
 /* An unfinished line may be read as the beginning of the next reply. That reply is then wrong, but the connection
  * stays. */
 static void assert_new_links_or_wrong_reply(int which)
 {
-    assert_new_links(which == UNFINISHED ? 0 : 3);
+    assert_new_links(which == UNFINISHED ? 0 : scene.nodes);
 }
 
 SCENE_CASE(unasked, scene_three_nodes);
 
-TEST_ROWS(unasked, on_an_idle_link, UNASKED)
+TEST_ROWS(unasked, unasked_replies_on_an_idle_link, ROWS(unasked))
 {
     scene_attach();
     for (unsigned i = 0; i < 3; i++)
@@ -182,26 +184,26 @@ TEST_ROWS(unasked, on_an_idle_link, UNASKED)
     assert_new_links(3);
 }
 
-/* Each node at another command, the last one behind the last reply of the handshake. */
-TEST_ROWS(unasked, in_the_handshake, UNASKED)
+/* Each node at another command: before the first one, and behind the last reply of the handshake, too. */
+TEST_ROWS(breaking, unasked_replies_in_the_handshake, ROWS(unasked))
 {
-    static const struct fake_rule places[] = {
-        {.command = "CLIENT ID", .count = 1},
-        {.command = "INFO", .count = 1},
-        {.command = "SCRIPT LOAD", .first = 3, .count = 1},
+    const char *bytes = unasked[_i];
+    const struct fake_rule places[] = {
+        {.command = FAKE_ACCEPT, .count = 1, .reply = bytes},
+        {.command = "CLIENT ID", .count = 1, .extra = bytes},
+        {.command = "INFO", .count = 1, .extra = bytes},
+        {.command = "SCRIPT LOAD", .count = 1, .extra = bytes},
+        {.command = "SCRIPT LOAD", .first = 3, .count = 1, .extra = bytes},
     };
-    for (unsigned i = 0; i < 3; i++) {
-        struct fake_rule rule = places[i];
-        rule.extra = unasked[_i];
-        fake_server_add_rule(scene.node[i], &rule);
-    }
+    for (unsigned i = 0; i < 5; i++)
+        fake_server_add_rule(scene.node[i], &places[i]);
     scene_attach_only();
     assert_new_links_or_wrong_reply(_i);
 }
 
 /* The client cannot distinguish the reply from the extra one, so neither counts. An unexpected nil is read as the second
  * lock's reply, "held by another client", after which there is nothing to undo. That lock's key expires. */
-TEST_ROWS(unasked, between_answers, UNASKED)
+TEST_ROWS(unasked, unasked_replies_between_replies, ROWS(unasked))
 {
     struct answer other;
     scene.keys_may_stay = _i == NIL;
@@ -352,7 +354,4 @@ TEST(sigpipe, a_write_to_a_closed_link_raises_no_signal)
     ck_assert(!sigpipe_is_blocked());
 }
 
-int main(void)
-{
-    return run_tests("links");
-}
+TEST_PROGRAM("links")

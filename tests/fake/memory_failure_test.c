@@ -4,8 +4,6 @@
  */
 #include "fake/scene.h"
 
-#include <string.h>
-
 static struct test_allocator *allocator;
 
 /* How allocations fail in one run. */
@@ -17,8 +15,7 @@ enum mode {
 
 static void begin_life(enum mode mode, size_t k)
 {
-    allocator = test_allocator_new();
-    scene.options.allocator = (redlock_allocator){test_allocate, test_reallocate, test_release, allocator};
+    allocator = scene_count_memory();
     if (mode == MODE_ONCE)
         test_allocator_fail_at(allocator, k);
     else
@@ -72,21 +69,21 @@ static int finish(int called)
     return scene_wait(&answer);
 }
 
-#define FRESH (memset(&answer, 0, sizeof answer), &answer)
-
 static int acquire(const char *resource, int64_t wait_ms, redlock_lock **lock)
 {
-    int status = finish(redlock_acquire_async(scene.client, resource, REDLOCK_WAIT_MS(wait_ms), scene_acquired, FRESH));
+    int status = finish(redlock_acquire_async(scene.client, resource, REDLOCK_WAIT_MS(wait_ms), scene_acquired,
+                                              scene_cleared(&answer)));
     *lock = status == REDLOCK_OK ? answer.lock : NULL;
     return status;
 }
 
 static void use_lock(redlock_lock *lock)
 {
-    ck_assert_fine(finish(redlock_extend_async(lock, 0, scene_told, FRESH)), REDLOCK_OK);
-    ck_assert_fine(finish(redlock_query_async(scene.client, "stock", 0, scene_queried, FRESH)), REDLOCK_OK);
+    ck_assert_fine(finish(redlock_extend_async(lock, 0, scene_told, scene_cleared(&answer))), REDLOCK_OK);
+    ck_assert_fine(finish(redlock_query_async(scene.client, "stock", 0, scene_queried, scene_cleared(&answer))),
+                   REDLOCK_OK);
     ck_assert(redlock_held_by_me(scene.client, "stock", 0));
-    ck_assert_fine(finish(redlock_release_async(&lock, scene_told, FRESH)), REDLOCK_OK);
+    ck_assert_fine(finish(redlock_release_async(&lock, scene_told, scene_cleared(&answer))), REDLOCK_OK);
     ck_assert_ptr_null(lock);
 }
 
@@ -94,7 +91,8 @@ static void use_client(void)
 {
     redlock_lock *lock;
     redlock_cancellation *cancellation = NULL;
-    ck_assert_fine(finish(redlock_ready_async(scene.client, REDLOCK_FOREVER, scene_told, FRESH)), REDLOCK_OK);
+    ck_assert_fine(finish(redlock_ready_async(scene.client, REDLOCK_FOREVER, scene_told, scene_cleared(&answer))),
+                   REDLOCK_OK);
     ck_assert_fine(redlock_cancellation_create(scene.client, &cancellation), REDLOCK_OK);
     redlock_cancellation_destroy(&cancellation);
     ck_assert_fine(acquire("stock", SCENE_SOON_MS, &lock), REDLOCK_OK);
@@ -106,16 +104,21 @@ static void use_client(void)
 
 static void use_tokens(void)
 {
-    ck_assert_fine(finish(redlock_adopt_async(scene.client, "gone", NULL, TOKEN, scene_acquired, FRESH)), REDLOCK_LOST);
-    ck_assert_fine(finish(redlock_release_token_async(scene.client, "gone", 0, TOKEN, scene_told, FRESH)),
-                   REDLOCK_LOST);
+    ck_assert_fine(
+        finish(redlock_adopt_async(scene.client, "gone", NULL, TOKEN, scene_acquired, scene_cleared(&answer))),
+        REDLOCK_LOST);
+    ck_assert_fine(
+        finish(redlock_release_token_async(scene.client, "gone", 0, TOKEN, scene_told, scene_cleared(&answer))),
+        REDLOCK_LOST);
     for (unsigned i = 0; i < scene.nodes; i++)
         fake_server_set_key(scene.node[i], "adopted", TOKEN, 60000);
-    int status = finish(redlock_adopt_async(scene.client, "adopted", NULL, TOKEN, scene_acquired, FRESH));
+    int status =
+        finish(redlock_adopt_async(scene.client, "adopted", NULL, TOKEN, scene_acquired, scene_cleared(&answer)));
     ck_assert_fine(status, REDLOCK_OK);
     for (unsigned i = 0; status != REDLOCK_OK && i < scene.nodes; i++)
         fake_server_delete_key(scene.node[i], "adopted");
-    ck_assert_fine(finish(redlock_inspect_async(scene.client, "stock", 0, scene_told, FRESH)), REDLOCK_OK);
+    ck_assert_fine(finish(redlock_inspect_async(scene.client, "stock", 0, scene_told, scene_cleared(&answer))),
+                   REDLOCK_OK);
 }
 
 static bool live_asynchronously(enum mode mode, size_t k)
@@ -128,7 +131,7 @@ static bool live_asynchronously(enum mode mode, size_t k)
         use_client();
         use_tokens();
         test_allocator_fail_at(allocator, 0);
-        ck_assert_status(finish(redlock_close_async(&scene.client, scene_told, FRESH)), REDLOCK_OK);
+        ck_assert_status(finish(redlock_close_async(&scene.client, scene_told, scene_cleared(&answer))), REDLOCK_OK);
     }
     return end_life(k);
 }
@@ -188,9 +191,7 @@ static void hold_many(const redlock_acquire_options *options)
     begin_life(MODE_ONCE, 0);
     scene_attach();
     for (unsigned i = 0; i < MANY; i++) {
-        char resource[16];
-        snprintf(resource, sizeof resource, "lock %u", i);
-        ck_assert_status(scene_acquire(&answer, resource, options), REDLOCK_OK);
+        ck_assert_status(scene_acquire(&answer, scene_name(i), options), REDLOCK_OK);
         locks[i] = answer.lock;
     }
     test_allocator_fail_from(allocator, 1);
@@ -231,7 +232,4 @@ TEST(held_locks, renewals_wait_for_memory_and_the_loop_does_not)
     assert_no_leak(1);
 }
 
-int main(void)
-{
-    return run_tests("memory failures");
-}
+TEST_PROGRAM("memory failures")

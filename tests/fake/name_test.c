@@ -139,7 +139,4 @@ TEST(a_slow_name_server, each_link_is_made_to_where_the_name_leads_then)
     scene_wait_for_ready();
 }
 
-int main(void)
-{
-    return run_tests("names");
-}
+TEST_PROGRAM("names")

@@ -1,7 +1,6 @@
 /* More acquires than the nodes' windows admit: they wait in the client, in order, and nothing else waits behind them. */
 #include "fake/scene.h"
 
-#include <stdio.h>
 #include <time.h>
 
 #include "src/client/client.h"
@@ -20,14 +19,10 @@ static void three_nodes(void)
 /* The nodes execute requests, but their replies stay away until scene_calm(). Their windows admit the first few. */
 static void fill_windows(void)
 {
-    char name[16];
     scene_hold_replies(0, 3, "SET");
     for (unsigned i = 0; i < 3; i++)
         scene.client->nodes->node[i].flight.window.limit = 1000;
-    for (unsigned i = 0; i < MANY; i++) {
-        snprintf(name, sizeof name, "lock-%u", i);
-        scene_start_acquire(&answers[i], name, NULL);
-    }
+    scene_start_acquires(answers, MANY, NULL);
     scene_wait_for_sent_to(0, 3, SENT_SET, 2);
 }
 
@@ -52,35 +47,21 @@ TEST(three_nodes, held_lock_is_extended_though_the_windows_are_full)
     ck_assert_status(scene_wait(&late), REDLOCK_OK);
 }
 
-TEST(three_nodes, waiting_acquires_start_in_order)
+/* Their validity counts from the first request. One that ends before its turn sends none. */
+TEST(three_nodes, waiting_acquires_start_in_order_and_lose_no_validity)
 {
     scene_attach();
     fill_windows();
     for (unsigned i = 0; i < 3; i++)
         ck_assert_uint_lt(scene_count(i, SENT_SET), MANY);
+    scene_start_acquire(&late, "late", REDLOCK_WAIT_MS(1));
+    ck_assert_status(scene_wait(&late), REDLOCK_TIMED_OUT);
+    scene_idle(IDLE_MS);
     release_and_expect(REDLOCK_OK);
     for (unsigned i = 1; i < MANY; i++)
         ck_assert_uint_gt(answers[i].place, answers[i - 1].place);
-}
-
-/* Validity counts from the first request. */
-TEST(three_nodes, waiting_costs_no_validity)
-{
-    scene_attach();
-    fill_windows();
-    scene_idle(IDLE_MS);
-    release_and_expect(REDLOCK_OK);
     ck_assert_uint_ge(answers[MANY - 1].result.elapsed_us, IDLE_MS * 1000);
     ck_assert_int_gt(answers[MANY - 1].result.validity_ms, TTL_MS - 302 - IDLE_MS);
-}
-
-TEST(three_nodes, acquire_that_ends_before_its_turn_sends_nothing)
-{
-    scene_attach();
-    fill_windows();
-    scene_start_acquire(&late, "late", REDLOCK_WAIT_MS(1));
-    ck_assert_status(scene_wait(&late), REDLOCK_TIMED_OUT);
-    release_and_expect(REDLOCK_OK);
     for (unsigned i = 0; i < 3; i++)
         ck_assert_uint_eq(scene_count(i, SENT_ATTEMPT), MANY);
 }
@@ -135,7 +116,4 @@ TEST(three_nodes, node_is_not_called_late_for_a_busy_loop)
     ck_assert_status(scene_wait(&late), REDLOCK_OK);
 }
 
-int main(void)
-{
-    return run_tests("overload");
-}
+TEST_PROGRAM("overload")

@@ -48,25 +48,15 @@ static void *note_thread(void *arg)
     return NULL;
 }
 
-/* Runs the function in a thread until it ends. Returns its result. */
-static void *run(void *(*function)(void *arg), void *arg)
-{
-    pthread_t thread;
-    void *returned;
-    ck_assert_int_eq(pthread_create(&thread, NULL, function, arg), 0);
-    ck_assert_int_eq(pthread_join(thread, &returned), 0);
-    return returned;
-}
-
 /* Runs acquire_stock() in a thread that has the pthread_t of an earlier one that has ended. */
 static void visit_as(struct visit *visit, pthread_t earlier)
 {
     for (unsigned i = 0; i < THREADS_TRIED; i++) {
         pthread_t seen;
-        run(note_thread, &seen);
+        scene_join(scene_thread(note_thread, &seen));
         if (!pthread_equal(seen, earlier))
             continue;
-        run(acquire_stock, visit);
+        scene_join(scene_thread(acquire_stock, visit));
         if (pthread_equal(visit->thread, earlier))
             return;
         release(&visit->lock);
@@ -91,7 +81,7 @@ TEST_ROWS(owner, new_thread_is_another_owner_than_dead_one_of_same_pthread_t, RO
     bool expires = visits[_i].status == REDLOCK_OK;
     struct visit first = {.options = *SCENE_WITH(.ttl_ms = visits[_i].ttl_ms, .no_renewal = 1)};
     struct visit second = {.options = *REDLOCK_WAIT_MS(expires ? SCENE_SOON_MS : 0)}; /* the drift after the lock */
-    run(acquire_stock, &first);
+    scene_join(scene_thread(acquire_stock, &first));
     ck_assert_status(first.status, REDLOCK_OK);
     if (expires)
         ck_assert(wait_until(is_lost, first.lock, SCENE_SOON_MS));
@@ -174,21 +164,19 @@ TEST(owner, cancelled_threads_leave_no_lock)
 {
     pthread_t threads[WORKERS];
     unsigned numbers[WORKERS];
-    redlock_statistics statistics;
     for (unsigned cancel = 0; cancel < CANCELS / WORKERS; cancel++) {
         for (unsigned i = 0; i < WORKERS; i++) {
             numbers[i] = i;
-            ck_assert_int_eq(pthread_create(&threads[i], NULL, work_until_cancelled, &numbers[i]), 0);
+            threads[i] = scene_thread(work_until_cancelled, &numbers[i]);
         }
         redlock_query(scene.client, "own-0", 0, NULL, NULL); /* takes a round trip, during which the workers run */
         for (unsigned i = 0; i < WORKERS; i++)
             pthread_cancel(threads[i]);
         for (unsigned i = 0; i < WORKERS; i++)
-            pthread_join(threads[i], NULL);
+            scene_join(threads[i]);
     }
-    ck_assert_status(redlock_statistics_get(scene.client, &statistics), REDLOCK_OK);
-    ck_assert_uint_eq(statistics.locks_held, 0);
-    ck_assert_uint_eq(statistics.operations_pending, 0);
+    ck_assert_uint_eq(scene_statistics().locks_held, 0);
+    ck_assert_uint_eq(scene_statistics().operations_pending, 0);
 }
 
 /* A cancelled thread completes its calls: the client is created and closed completely. */
@@ -205,7 +193,7 @@ static void *open_and_close(void *unused)
 
 TEST(owner, pending_cancel_waits_for_the_end_of_a_call)
 {
-    ck_assert_ptr_eq(run(open_and_close, NULL), PTHREAD_CANCELED);
+    ck_assert_ptr_eq(scene_join(scene_thread(open_and_close, NULL)), PTHREAD_CANCELED);
 }
 
 /* --- The end of validity, in a worker --- */
@@ -239,13 +227,12 @@ SCENE_CASE(attached, attached_nodes);
 
 TEST(attached, worker_thread_sees_the_end_move_on)
 {
-    pthread_t worker;
     struct answer answer;
     struct timespec now;
     atomic_store(&watch.stop, false);
     atomic_store(&watch.seen, 0);
     watch.lock = scene_lock("stock");
-    ck_assert_int_eq(pthread_create(&worker, NULL, watch_end, NULL), 0);
+    pthread_t worker = scene_thread(watch_end, NULL);
     for (unsigned times = 1; times < 5; times++) {
         scene_until(atomic_load(&watch.seen) >= times);
         scene_start_extend(&answer, watch.lock, 60000 + 1000 * times);
@@ -253,7 +240,7 @@ TEST(attached, worker_thread_sees_the_end_move_on)
     }
     scene_until(atomic_load(&watch.seen) >= 5);
     atomic_store(&watch.stop, true);
-    pthread_join(worker, NULL);
+    scene_join(worker);
     clock_gettime(CLOCK_BOOTTIME, &now);
     int64_t left_ms = (redlock_valid_until_ns(watch.lock) - now.tv_sec * INT64_C(1000000000) - now.tv_nsec) / 1000000;
     ck_assert_int_le(redlock_validity_ms(watch.lock), left_ms);
@@ -261,7 +248,4 @@ TEST(attached, worker_thread_sees_the_end_move_on)
     ck_assert_int_eq(redlock_valid_until_ns(NULL), 0);
 }
 
-int main(void)
-{
-    return run_tests("fake_owner");
-}
+TEST_PROGRAM("fake_owner")

@@ -131,7 +131,7 @@ static void assert_undos(unsigned undos)
 
 static void assert_undone_once(void)
 {
-    scene_assert_undone(DECIDER);
+    scene_assert_undone_on(DECIDER, DECIDER + 1);
     assert_undos(1);
     ck_assert(!scene_has_key(DECIDER, "stock"));
 }
@@ -169,7 +169,7 @@ TEST_ROWS(proofs, a_wrong_proof_does_not_attest, 2 * ROWS(wrong) + 1)
     assert_unattested();
     ck_assert_uint_eq(fake_server_rule_used(scene.node[DECIDER], rule), 1);
     assert_read_again();
-    scene_assert_undone(DECIDER);
+    scene_assert_undone_on(DECIDER, DECIDER + 1);
     assert_undos(2);
 }
 
@@ -398,7 +398,4 @@ TEST(proofs, one_proof_serves_all_grants_of_a_write)
     ck_assert_uint_eq(fake_server_count(scene.node[DECIDER], "GETRANGE"), 1);
 }
 
-int main(void)
-{
-    return run_tests("fake_proof");
-}
+TEST_PROGRAM("fake_proof")

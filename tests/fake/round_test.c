@@ -356,7 +356,4 @@ TEST(one_node, a_round_that_another_ends_when_a_node_fails_is_not_touched_again)
     rl_lease_unref(lease);
 }
 
-int main(void)
-{
-    return run_tests("rounds over fake nodes");
-}
+TEST_PROGRAM("rounds over fake nodes")

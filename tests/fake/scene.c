@@ -1,6 +1,6 @@
 #include "fake/scene.h"
 
-#include <signal.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,12 +81,20 @@ void scene_five_nodes(void)
 const char *scene_list(void)
 {
     static char list[SCENE_NODES * 256];
+    const char *prefix = scene.prefix ? scene.prefix : "redis://";
     size_t used = 0;
     for (unsigned i = 0; i < scene.nodes; i++)
         used += (size_t)snprintf(list + used, sizeof list - used, "%s%s%s%s", i ? "," : "",
-                                 fake_server_path(scene.node[i]) ? "" : "redis://", fake_server_address(scene.node[i]),
+                                 fake_server_path(scene.node[i]) ? "" : prefix, fake_server_address(scene.node[i]),
                                  scene.suffix[i] ? scene.suffix[i] : "");
     return list;
+}
+
+struct test_allocator *scene_count_memory(void)
+{
+    struct test_allocator *allocator = test_allocator_new();
+    scene.options.allocator = (redlock_allocator){test_allocate, test_reallocate, test_release, allocator};
+    return allocator;
 }
 
 void scene_attach_only(void)
@@ -94,6 +102,7 @@ void scene_attach_only(void)
     redlock_result result;
     int status = redlock_attach(scene.loop, scene_list(), &scene.options, &scene.client, &result);
     ck_assert_msg(status == REDLOCK_OK, "%s", redlock_result_text(&result));
+    ck_assert(!strstr(result.text, SCENE_SECRET));
 }
 
 void scene_connect(void)
@@ -101,6 +110,7 @@ void scene_connect(void)
     redlock_result result;
     int status = redlock_connect(scene_list(), &scene.options, &scene.client, &result);
     ck_assert_msg(status == REDLOCK_OK, "%s", redlock_result_text(&result));
+    scene.connected = scene.client;
     scene_until((redlock_ready(scene.client, 0, &result), result.granted == scene.nodes));
 }
 
@@ -119,7 +129,7 @@ void scene_attach(void)
 unsigned scene_ready_nodes(void)
 {
     struct answer answer;
-    scene_start_ready(&answer);
+    scene_start_ready(&answer, 0);
     scene_wait(&answer);
     return answer.result.granted;
 }
@@ -127,6 +137,13 @@ unsigned scene_ready_nodes(void)
 void scene_wait_for_ready(void)
 {
     scene_until(scene_ready_nodes() == scene.nodes);
+}
+
+redlock_statistics scene_statistics(void)
+{
+    redlock_statistics statistics;
+    ck_assert_status(redlock_statistics_get(scene.client, &statistics), REDLOCK_OK);
+    return statistics;
 }
 
 /* --- Turning the loop --- */
@@ -147,18 +164,6 @@ void scene_turn(void)
     ev_timer_start(scene.loop, &timer);
     ev_run(scene.loop, EVRUN_ONCE);
     ev_timer_stop(scene.loop, &timer);
-}
-
-/* No test passes because this time is over, so it may be long. */
-bool scene_run(bool (*happened)(void *arg), void *arg)
-{
-    uint64_t deadline = test_deadline_ns(6 * SCENE_SOON_MS);
-    bool yes = happened(arg);
-    while (!yes && test_now_ns() < deadline) {
-        scene_turn();
-        yes = happened(arg);
-    }
-    return yes;
 }
 
 void scene_idle(unsigned ms)
@@ -226,7 +231,13 @@ void scene_queried(redlock_client *client, const redlock_state *state, const red
     scene_told(client, result, arg);
 }
 
-static void started(struct answer *answer, int status)
+struct answer *scene_cleared(struct answer *answer)
+{
+    memset(answer, 0, sizeof *answer);
+    return answer;
+}
+
+void scene_started(const struct answer *answer, int status)
 {
     ck_assert_status(status, REDLOCK_OK);
     ck_assert_msg(answer->told == 0, "called back from inside the call");
@@ -236,8 +247,7 @@ static void started(struct answer *answer, int status)
 void scene_start_acquire_then(struct answer *answer, const char *resource, const redlock_acquire_options *options,
                               redlock_acquire_callback told)
 {
-    memset(answer, 0, sizeof *answer);
-    started(answer, redlock_acquire_async(scene.client, resource, options, told, answer));
+    scene_started(answer, redlock_acquire_async(scene.client, resource, options, told, scene_cleared(answer)));
 }
 
 void scene_start_acquire(struct answer *answer, const char *resource, const redlock_acquire_options *options)
@@ -245,66 +255,69 @@ void scene_start_acquire(struct answer *answer, const char *resource, const redl
     scene_start_acquire_then(answer, resource, options, scene_acquired);
 }
 
-void scene_start_ready_then(struct answer *answer, redlock_callback told)
+void scene_start_ready_then(struct answer *answer, int64_t wait_ms, redlock_callback told)
 {
-    memset(answer, 0, sizeof *answer);
-    started(answer, redlock_ready_async(scene.client, 0, told, answer));
+    scene_started(answer, redlock_ready_async(scene.client, wait_ms, told, scene_cleared(answer)));
 }
 
-void scene_start_ready(struct answer *answer)
+void scene_start_ready(struct answer *answer, int64_t wait_ms)
 {
-    scene_start_ready_then(answer, scene_told);
+    scene_start_ready_then(answer, wait_ms, scene_told);
 }
 
 void scene_start_adopt(struct answer *answer, const char *resource, const redlock_acquire_options *options,
                        const char *token)
 {
-    memset(answer, 0, sizeof *answer);
-    started(answer, redlock_adopt_async(scene.client, resource, options, token, scene_acquired, answer));
+    scene_started(answer,
+                  redlock_adopt_async(scene.client, resource, options, token, scene_acquired, scene_cleared(answer)));
 }
 
 void scene_start_release_token(struct answer *answer, const char *resource, const char *token)
 {
-    memset(answer, 0, sizeof *answer);
-    started(answer, redlock_release_token_async(scene.client, resource, 0, token, scene_told, answer));
+    scene_started(answer,
+                  redlock_release_token_async(scene.client, resource, 0, token, scene_told, scene_cleared(answer)));
 }
 
 void scene_start_inspect(struct answer *answer, const char *resource)
 {
-    memset(answer, 0, sizeof *answer);
-    started(answer, redlock_inspect_async(scene.client, resource, 0, scene_told, answer));
+    scene_started(answer, redlock_inspect_async(scene.client, resource, 0, scene_told, scene_cleared(answer)));
 }
 
 void scene_start_extend(struct answer *answer, redlock_lock *lock, uint32_t ttl_ms)
 {
-    memset(answer, 0, sizeof *answer);
-    started(answer, redlock_extend_async(lock, ttl_ms, scene_told, answer));
+    scene_started(answer, redlock_extend_async(lock, ttl_ms, scene_told, scene_cleared(answer)));
 }
 
 void scene_start_release(struct answer *answer, redlock_lock **lock)
 {
     redlock_lock *released = *lock; /* *lock may be part of the answer, which is cleared next */
-    memset(answer, 0, sizeof *answer);
-    started(answer, redlock_release_async(&released, scene_told, answer));
+    scene_started(answer, redlock_release_async(&released, scene_told, scene_cleared(answer)));
     ck_assert_ptr_null(released);
     *lock = NULL;
 }
 
 void scene_start_query(struct answer *answer, const char *resource)
 {
-    memset(answer, 0, sizeof *answer);
-    started(answer, redlock_query_async(scene.client, resource, 0, scene_queried, answer));
+    scene_started(answer, redlock_query_async(scene.client, resource, 0, scene_queried, scene_cleared(answer)));
 }
 
 void scene_start_close(struct answer *answer)
 {
-    memset(answer, 0, sizeof *answer);
-    started(answer, redlock_close_async(&scene.client, scene_told, answer));
+    scene_started(answer, redlock_close_async(&scene.client, scene_told, scene_cleared(answer)));
     ck_assert_ptr_null(scene.client);
+}
+
+static void dispatch(void)
+{
+    struct pollfd completions = {.fd = redlock_descriptor(scene.connected), .events = POLLIN};
+    ck_assert_msg(poll(&completions, 1, SCENE_SOON_MS) == 1, "the descriptor does not become readable");
+    ck_assert_status(redlock_dispatch(scene.connected), REDLOCK_OK);
 }
 
 int scene_wait(struct answer *answer)
 {
+    while (scene.connected && !answer->told)
+        dispatch();
     scene_until_or(answer->told > 0, "no callback came");
     return answer->result.status;
 }
@@ -313,6 +326,19 @@ int scene_acquire(struct answer *answer, const char *resource, const redlock_acq
 {
     scene_start_acquire(answer, resource, options);
     return scene_wait(answer);
+}
+
+const char *scene_name(unsigned i)
+{
+    static char name[16];
+    snprintf(name, sizeof name, "lock-%u", i);
+    return name;
+}
+
+void scene_start_acquires(struct answer *answers, unsigned count, const redlock_acquire_options *options)
+{
+    for (unsigned i = 0; i < count; i++)
+        scene_start_acquire(&answers[i], scene_name(i), options);
 }
 
 int scene_release(struct answer *answer, redlock_lock **lock)
@@ -428,7 +454,7 @@ void scene_wait_for_sent(unsigned node, enum sent what, unsigned count)
 }
 
 /* A release ends with a majority of the replies. This node may not have read its undo yet. */
-void scene_assert_undone(unsigned node)
+static void assert_undone(unsigned node)
 {
     const struct fake_record *set, *undo;
     unsigned set_at, undo_at;
@@ -444,7 +470,7 @@ void scene_assert_undone_on(unsigned first, unsigned end)
 {
     for (unsigned i = first; i < end; i++) {
         scene_wait_for_sent(i, SENT_UNDO, 1);
-        scene_assert_undone(i);
+        assert_undone(i);
     }
 }
 
@@ -599,14 +625,25 @@ static void assert_nothing_left(void)
     ck_assert_uint_eq(file_open_descriptors(), descriptors);
 }
 
-void scene_end(void)
+/* The nodes reply again. So the close waits for them, however short the timeout was that the test needed. */
+static void close_client(void)
 {
     struct answer closed;
+    for (unsigned i = 0; i < scene.client->nodes->count; i++) {
+        struct quorum_patience *patience = &scene.client->nodes->node[i].flight.patience;
+        patience->least = patience->least > QUORUM_SECOND ? patience->least : QUORUM_SECOND;
+        patience->most = patience->most > QUORUM_SECOND ? patience->most : QUORUM_SECOND;
+    }
+    scene_close(&closed);
+}
+
+void scene_end(void)
+{
     scene_calm(0, scene.nodes);
-    if (scene.client && scene.client->loop_thread)
-        redlock_close(&scene.client, NULL); /* runs the callbacks that wait: scene_close() has nobody who dispatches */
+    if (scene.client && scene.client->loop_thread) /* runs the callbacks that wait, which nobody dispatches */
+        ck_assert_status(redlock_close(&scene.client, NULL), REDLOCK_OK);
     else if (scene.client)
-        scene_close(&closed);
+        close_client();
     redlock_cancellation_destroy(&scene.cancellation);
     ev_loop_destroy(scene.loop);
     for (unsigned i = 0; i < held_count; i++)

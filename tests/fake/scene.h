@@ -29,9 +29,11 @@ enum { SCENE_NODES = 7, SCENE_SOON_MS = 10000, SCENE_TIMEOUT_S = 30 };
 struct scene {
     unsigned nodes;
     struct fake_server *node[SCENE_NODES];
+    const char *prefix;              /* begin of each node's URI on TCP; NULL: "redis://" */
     const char *suffix[SCENE_NODES]; /* end of the node's URI, "?timeout_ms=20"; NULL: none */
     struct ev_loop *loop;
-    redlock_client *client; /* scene_end() closes it if the test has not */
+    redlock_client *client;    /* scene_end() closes it if the test has not */
+    redlock_client *connected; /* the same if it has its own thread, also while it is being closed */
     redlock_cancellation *cancellation;
     redlock_options options;
     bool keys_may_stay; /* set by a test whose nodes are unreachable at its end */
@@ -68,10 +70,13 @@ void scene_hand_over(unsigned node, const char *key, const struct scene_offer *o
 /* "redis://127.0.0.1:4711?timeout_ms=20,..." Valid until the next call. */
 const char *scene_list(void);
 
+/* The client will use this allocator. */
+struct test_allocator *scene_count_memory(void);
 /* Attaches a client to the loop, with scene.options. scene_attach() waits until every node is ready. */
 void scene_attach(void);
 void scene_attach_only(void);
-/* Creates a client of the blocking API and waits until every node is ready. */
+/* Creates a client with its own thread, for the blocking API and redlock_dispatch(), and waits until every node is
+ * ready. */
 void scene_connect(void);
 /* Creates the client's scene.cancellation, which scene_end() destroys. */
 redlock_cancellation *scene_cancellation(void);
@@ -81,11 +86,13 @@ void scene_wait_for_ready(void);
 /* Returns the number of ready nodes. Turns the loop at least once. */
 unsigned scene_ready_nodes(void);
 
+redlock_statistics scene_statistics(void);
+
 /* --- Turning the loop --- */
 
-bool scene_run(bool (*happened)(void *arg), void *arg);
 void scene_turn(void);
-/* Turns the loop until the condition holds. ..._or() has a text for the failure. */
+/* Turns the loop until the condition holds. ..._or() has a text for the failure. No test passes because the time is
+ * over, so it may be long. */
 #define scene_until_or(condition, ...)                                                                                 \
     do {                                                                                                               \
         uint64_t until_ = test_deadline_ns(6 * SCENE_SOON_MS);                                                         \
@@ -126,12 +133,17 @@ void scene_acquired(redlock_client *client, redlock_lock *lock, const redlock_re
 void scene_told(redlock_client *client, const redlock_result *result, void *answer);
 void scene_queried(redlock_client *client, const redlock_state *state, const redlock_result *result, void *answer);
 
+/* For a call that has no function below:
+ *     scene_started(&answer, redlock_trust_async(scene.client, scene_told, scene_cleared(&answer))); */
+struct answer *scene_cleared(struct answer *answer);
+void scene_started(const struct answer *answer, int status);
+
 /* Each clears the answer and starts an operation. ..._then() has a callback of the test, which calls the usual one. */
 void scene_start_acquire(struct answer *answer, const char *resource, const redlock_acquire_options *options);
 void scene_start_acquire_then(struct answer *answer, const char *resource, const redlock_acquire_options *options,
                               redlock_acquire_callback told);
-void scene_start_ready(struct answer *answer);
-void scene_start_ready_then(struct answer *answer, redlock_callback told);
+void scene_start_ready(struct answer *answer, int64_t wait_ms);
+void scene_start_ready_then(struct answer *answer, int64_t wait_ms, redlock_callback told);
 void scene_start_adopt(struct answer *answer, const char *resource, const redlock_acquire_options *options,
                        const char *token);
 void scene_start_release_token(struct answer *answer, const char *resource, const char *token);
@@ -141,12 +153,16 @@ void scene_start_release(struct answer *answer, redlock_lock **lock);
 void scene_start_query(struct answer *answer, const char *resource);
 void scene_start_close(struct answer *answer);
 
-/* Turns the loop until the operation has ended; returns its status. */
+/* Turns the loop, or dispatches, until the operation has ended; returns its status. */
 int scene_wait(struct answer *answer);
 
 int scene_acquire(struct answer *answer, const char *resource, const redlock_acquire_options *options);
 int scene_release(struct answer *answer, redlock_lock **lock);
 int scene_close(struct answer *answer);
+/* Starts acquires of the locks "lock-0", "lock-1" ... */
+void scene_start_acquires(struct answer *answers, unsigned count, const redlock_acquire_options *options);
+/* The name of one of them; valid until the next call. */
+const char *scene_name(unsigned i);
 /* Acquires a lock; fails the test if it is not granted within SCENE_SOON_MS. */
 redlock_lock *scene_lock(const char *resource);
 /* Acquires a lock like scene_lock(), and releases it. */
@@ -190,9 +206,7 @@ void scene_wait_for_accepted(unsigned node, unsigned count);
 /* Returns the token of an attempt, an undo or an extension. */
 const char *scene_token(const struct fake_record *record);
 
-/* Turns the loop until every attempt that the node received is followed by its undo, on the same connection. */
-void scene_assert_undone(unsigned node);
-/* The same for nodes that have received an attempt. */
+/* Turns the loop until every attempt that these nodes received is followed by its undo, on the same connection. */
 void scene_assert_undone_on(unsigned first, unsigned end);
 
 /* --- Other holders --- */

@@ -177,6 +177,21 @@ TEST(success, a_quorum_that_comes_back_is_waited_for)
     assert_acquired();
 }
 
+/* Nodes that report the lock as free, but refuse to grant it: quarantine, out of memory, an unfit server. The client
+ * must not make an attempt in every turn of the loop. */
+TEST(success, free_lock_that_too_few_nodes_grant_is_not_hammered_at)
+{
+    options.ttl_ms = 54321; /* distinguishes attempts from polls */
+    scene_attach();
+    scene_add_rule(0, 3, &(struct fake_rule){.argument = "54321", .skip = true, .reply = FAKE_OOM});
+    start();
+    scene_wait_for_sent(0, SENT_WAIT, 1);
+    scene_idle(400);
+    ck_assert_uint_le(scene_count(0, SENT_ATTEMPT), 15); /* the pauses between them grow up to 640 ms */
+    scene_calm(0, 3);
+    assert_acquired();
+}
+
 TEST(success, waiters_of_one_client_get_it_in_turn)
 {
     enum { WAITERS = 8 };
@@ -239,17 +254,18 @@ static void prepare(enum stage stage)
         hold_majority();
 }
 
+/* Or it has been there: on a busy machine the attempt may have timed out, and another one followed. */
 static bool is_there(enum stage stage)
 {
     switch (stage) {
     case STAGE_UNREACHABLE:
         return scene_ready_nodes() == 2;
     case STAGE_HANDSHAKE:
-        return fake_server_count(scene.node[0], "SCRIPT LOAD") > 0 && scene_count(4, SENT_SET) == 1;
+        return fake_server_count(scene.node[0], "SCRIPT LOAD") > 0 && scene_count(4, SENT_SET) >= 1;
     case STAGE_ROUND:
-        return scene_count_all(SENT_SET) == 5;
+        return scene_count_all(SENT_SET) >= 5;
     case STAGE_SILENCE:
-        return scene_count_all(SENT_SET) == 2;
+        return scene_count_all(SENT_SET) >= 2;
     case STAGE_PAUSE:
         return scene_count(0, SENT_WAIT) >= 1;
     case STAGE_BEGINNING:
@@ -359,25 +375,21 @@ TEST_ROWS(stages, a_cancellation_leaves_nothing, STAGES)
 
 SCENE_CASE(ends, five_nodes);
 
-TEST(ends, cancelled_before_it_starts)
+/* An acquire that has ended keeps its lock. One that begins afterwards sends nothing. */
+TEST(ends, cancellation_ends_neither_a_lock_nor_itself)
 {
     scene_attach();
     options.cancellation = scene_cancellation();
-    redlock_cancel(scene.cancellation);
-    ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_CANCELLED);
-    ck_assert_uint_eq(answer.result.attempts, 0);
-    ck_assert_uint_eq(scene_count_all(SENT_SET), 0);
-}
-
-TEST(ends, cancelled_when_it_has_ended)
-{
-    scene_attach();
-    options.cancellation = scene_cancellation();
-    ck_assert_status(scene_acquire(&answer, "stock", &options), REDLOCK_OK);
+    start();
+    assert_acquired();
+    scene_wait_for_sent_to(0, 5, SENT_SET, 1);
     redlock_cancel(scene.cancellation);
     scene_turn();
     ck_assert_int_gt(redlock_validity_ms(answer.lock), 0);
     ck_assert(redlock_held_by_me(scene.client, "stock", 0));
+    ck_assert_status(scene_acquire(&answer, "other", &options), REDLOCK_CANCELLED);
+    ck_assert_uint_eq(answer.result.attempts, 0);
+    ck_assert_uint_eq(scene_count_all(SENT_SET), 5);
 }
 
 TEST(ends, one_cancellation_ends_all_that_use_it_and_no_other)
@@ -409,9 +421,7 @@ TEST(ends, a_cancellation_of_another_client_is_refused)
     ck_assert_has(answer.result.text, "to another client");
     scene_start_adopt(&answer, "stock", &options, "0123456789abcdef0123456789abcdef01234567");
     ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
-    scene.started++;
-    answer.told = 0;
-    ck_assert_status(redlock_close_async(&other, scene_told, &answer), REDLOCK_OK);
+    scene_started(&answer, redlock_close_async(&other, scene_told, scene_cleared(&answer)));
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
 }
 
@@ -500,10 +510,10 @@ TEST_ROWS(stages, a_close_leaves_nothing, STAGES)
     enum stage stage = (enum stage)_i;
     bool silent = stage == STAGE_SILENCE;
     struct answer closed;
-    /* 200 ms: the time that silent nodes have to reply */
-    scene.options.node_timeout_ms = silent || stage == STAGE_HANDSHAKE ? 200 : SCENE_SOON_MS;
-    if (stage == STAGE_HANDSHAKE)
-        scene.options.connect_timeout_ms = 200;
+    scene.keys_may_stay = silent; /* an undo that the window of a slow node holds back is not sent */
+    scene.options.node_timeout_ms = SCENE_SOON_MS;
+    for (unsigned i = 0; i < 3 && (silent || stage == STAGE_HANDSHAKE); i++)
+        scene.suffix[i] = "?timeout_ms=200&connect_timeout_ms=200"; /* so long the close waits for silent nodes */
     prepare(stage);
     start_and_reach(stage);
     scene_start_close(&closed);
@@ -511,18 +521,15 @@ TEST_ROWS(stages, a_close_leaves_nothing, STAGES)
     if (stage == STAGE_ROUND)
         scene_each(0, 3, fake_server_release);
     ck_assert_status(scene_wait(&closed), silent ? REDLOCK_NO_QUORUM : REDLOCK_OK);
-    ck_assert_uint_gt(closed.place, answer.place);                  /* the close ends last */
-    ck_assert_uint_eq(closed.result.pending_undos, silent ? 3 : 0); /* a server executes them when it resumes */
+    ck_assert_uint_gt(closed.place, answer.place); /* the close ends last */
+    ck_assert_uint_eq(closed.result.pending_undos, silent ? 3 : 0);
 }
 
 /* --- Ready --- */
 
 static int ready(int64_t wait_ms)
 {
-    memset(&answer, 0, sizeof answer);
-    scene.started++;
-    ck_assert_status(redlock_ready_async(scene.client, wait_ms, scene_told, &answer), REDLOCK_OK);
-    ck_assert_uint_eq(answer.told, 0);
+    scene_start_ready(&answer, wait_ms);
     return scene_wait(&answer);
 }
 
@@ -536,9 +543,7 @@ TEST(ends, ready_looks_or_waits)
     ck_assert_uint_le(answer.result.granted, 2);
     ck_assert_int_eq(answer.result.node[0].outcome, REDLOCK_NODE_UNREACHABLE);
     ck_assert_has(answer.result.node[0].text, "Connection refused");
-    scene.started++;
-    memset(&answer, 0, sizeof answer);
-    ck_assert_status(redlock_ready_async(scene.client, REDLOCK_FOREVER, scene_told, &answer), REDLOCK_OK);
+    scene_start_ready(&answer, REDLOCK_FOREVER);
     scene_turn();
     ck_assert_uint_eq(answer.told, 0);
     scene_each(0, 3, fake_server_listen);
@@ -633,7 +638,4 @@ TEST(ends, a_prefix_may_end_like_the_name_of_a_slot)
     assert_acquired();
 }
 
-int main(void)
-{
-    return run_tests("waiting");
-}
+TEST_PROGRAM("waiting")

@@ -47,7 +47,7 @@ SCENE_CASE(success, five_nodes);
 TEST(success, trying_once_does_not_wait_for_lost_nodes)
 {
     scene.options.node_timeout_ms = 100;
-    scene.options.connect_timeout_ms = SCENE_SOON_MS / 2;
+    scene.options.connect_timeout_ms = SCENE_SOON_MS;
     scene_attach();
     scene_add_rule(0, 3, &(struct fake_rule){.silent = true});
     for (unsigned i = 0; i < 3; i++) {
@@ -58,7 +58,7 @@ TEST(success, trying_once_does_not_wait_for_lost_nodes)
     scene_until(scene_ready_nodes() == 2);
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(answer.result.unreachable, 3);
-    ck_assert_uint_lt(answer.result.elapsed_us, SCENE_SOON_MS / 4 * 1000);
+    ck_assert_uint_lt(answer.result.elapsed_us, SCENE_SOON_MS / 2 * 1000);
 }
 
 /* The handshake of a majority takes longer than the nodes' timeout. */
@@ -456,8 +456,8 @@ static void wait_where_scripts_are_forgotten(void)
 }
 
 /* Waits until all nodes have replied to the earlier commands and received the later ones. Then checks that each was
- * sent two commands that withdraw the offer, and whether the second one dequeues the waiter. */
-static void expect_withdrawals(bool dequeue)
+ * sent two commands that withdraw the offer, or a few more, and whether the second one dequeues the waiter. */
+static void expect_withdrawals(bool dequeue, unsigned most)
 {
     char token[REDLOCK_TOKEN_SIZE];
     ck_assert_status(scene_acquire(&answer, "other", SCENE_WITH(.all_answers = true)), REDLOCK_OK);
@@ -467,7 +467,7 @@ static void expect_withdrawals(bool dequeue)
     for (unsigned i = 0; i < 5; i++) {
         const struct fake_record *last = scene_sent(i, SENT_UNDO, place, 1, NULL);
         ck_assert_ptr_nonnull(last);
-        ck_assert_ptr_null(scene_sent(i, SENT_UNDO, place, 2, NULL));
+        ck_assert_ptr_null(scene_sent(i, SENT_UNDO, place, most, NULL));
         ck_assert(resp_command_is(last->command, "EVAL"));
         ck_assert_uint_eq(last->command->argc, dequeue ? 7 : 8);
         ck_assert_str_eq(last->command->argv[5].data, scene.client->nodes->channel);
@@ -485,7 +485,7 @@ TEST_ROWS(ends, a_place_is_given_up_where_the_script_is_forgotten, 2)
         scene_add_rule(0, 5, &again);
     redlock_cancel(scene.cancellation);
     ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
-    expect_withdrawals(true);
+    expect_withdrawals(true, _i == 1 ? 4 : 2); /* a heartbeat repeats what was refused */
 }
 
 /* A command that is sent again does not dequeue this client's next waiter, which has the same name. */
@@ -498,7 +498,7 @@ TEST(ends, a_place_is_kept_for_the_next_waiter)
     redlock_cancel(scene.cancellation);
     ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
     rest_until_notified();
-    expect_withdrawals(false);
+    expect_withdrawals(false, 2);
     scene_let_go_on(0, 5, "stock");
     ck_assert_status(scene_wait(&second), REDLOCK_OK);
 }
@@ -513,7 +513,7 @@ TEST_ROWS(stages, a_close_leaves_nothing, STAGES)
     scene.keys_may_stay = silent; /* an undo that the window of a slow node holds back is not sent */
     scene.options.node_timeout_ms = SCENE_SOON_MS;
     for (unsigned i = 0; i < 3 && (silent || stage == STAGE_HANDSHAKE); i++)
-        scene.suffix[i] = "?timeout_ms=200&connect_timeout_ms=200"; /* so long the close waits for silent nodes */
+        scene.suffix[i] = "?timeout_ms=200"; /* so long the close waits for silent nodes */
     prepare(stage);
     start_and_reach(stage);
     scene_start_close(&closed);

@@ -20,7 +20,6 @@ using redlock::status;
 
 namespace
 {
-
 const char *const key = real_key("asio");
 
 redlock::async_client open_client(asio::io_context &context)

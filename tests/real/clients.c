@@ -30,7 +30,6 @@ static void close_all(void)
 TCase *clients_case(Suite *suite, const char *name)
 {
     TCase *tcase = real_bare_case(suite, name);
-
     tcase_add_checked_fixture(tcase, begin, close_all);
     return tcase;
 }
@@ -64,7 +63,6 @@ struct expected {
 static bool is_as_expected(void *arg)
 {
     const struct expected *expected = arg;
-
     for (size_t i = 0; i < cluster_size(cluster); i++) {
         long long number = cluster_integer(cluster, i, expected->command, expected->key, NULL);
         if (number < expected->least || number > expected->most)
@@ -76,7 +74,6 @@ static bool is_as_expected(void *arg)
 void clients_await(struct face *face, const char *command, const char *key, long long least, long long most)
 {
     struct expected expected = {command, key, least, most};
-
     ck_assert_msg(face_wait(face, is_as_expected, &expected, REAL_SOON_MS), "%s %s: not %lld to %lld on every node",
                   command, key, least, most);
 }
@@ -84,7 +81,6 @@ void clients_await(struct face *face, const char *command, const char *key, long
 void clients_await_waiters(struct face *face, const char *resource, int least)
 {
     char queue[256];
-
     snprintf(queue, sizeof(queue), "%s:redlock:queue", resource);
     clients_await(face, "ZCARD", queue, least, INT32_MAX);
 }
@@ -94,7 +90,6 @@ void clients_await_waiters(struct face *face, const char *resource, int least)
 static void *wait_for_it(void *arg)
 {
     struct waiter *waiter = arg;
-
     redlock_acquire(waiter->client, waiter->resource, &waiter->options, &waiter->lock, &waiter->result);
     waiter->got_ns = test_now_ns();
     atomic_store(&waiter->ended, true);

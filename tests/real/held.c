@@ -7,7 +7,6 @@
 redlock_options held_options(uint32_t ttl_ms, uint32_t guard)
 {
     redlock_options options = face_options();
-
     options.ttl_ms = ttl_ms;
     options.renewal_percent = 33;
     options.node_timeout_ms = 500; /* long enough for a busy machine */
@@ -22,7 +21,6 @@ redlock_options held_options(uint32_t ttl_ms, uint32_t guard)
 void held_event(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg)
 {
     struct held_story *story = arg;
-
     if (event == REDLOCK_EVENT_RENEWAL_FAILING) {
         atomic_fetch_add(&story->failing, 1);
         return;
@@ -42,7 +40,6 @@ void held_event(redlock_lock *lock, int event, int loss, int64_t validity_ms, vo
 redlock_acquire_options held_acquire_options(struct held_story *story)
 {
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-
     memset(story, 0, sizeof(*story));
     options.event = held_event;
     options.event_arg = story;
@@ -79,7 +76,6 @@ bool held_clocks_known(void *face)
 struct face *held_open(enum face_kind kind, const char *nodes, const redlock_options *options)
 {
     struct face *face = face_open(kind, nodes, options);
-
     ck_assert_msg(face_wait(face, all_answer, face, REAL_SOON_MS), "not all nodes answer");
     return face;
 }
@@ -100,7 +96,6 @@ static bool is_told(void *status)
 static int trust_once(struct face *face)
 {
     int status = redlock_trust(face_client(face), NULL);
-
     if (status == REDLOCK_INVALID) { /* the asynchronous API */
         status = NOT_TOLD;
         ck_assert_int_eq(redlock_trust_async(face_client(face), on_told, &status), REDLOCK_OK);
@@ -114,7 +109,6 @@ void held_trust(struct face *face)
 {
     uint64_t deadline = test_deadline_ns(REAL_SOON_MS);
     int status;
-
     do
         status = trust_once(face);
     while (status == REDLOCK_NO_QUORUM && test_now_ns() < deadline);
@@ -124,7 +118,6 @@ void held_trust(struct face *face)
 struct face *held_open_trusted(enum face_kind kind, const char *nodes, const redlock_options *options)
 {
     struct face *face = held_open(kind, nodes, options);
-
     if (options->guard)
         held_trust(face);
     ck_assert(face_wait_all_ready(face));
@@ -134,7 +127,6 @@ struct face *held_open_trusted(enum face_kind kind, const char *nodes, const red
 struct face *held_open_patient(int i, struct cluster *cluster, uint32_t ttl_ms, uint32_t renewal_percent)
 {
     redlock_options options = face_options();
-
     options.ttl_ms = ttl_ms;
     options.renewal_percent = renewal_percent;
     return held_open_trusted(face_of(i), cluster_nodes_string(cluster), &options);
@@ -144,7 +136,6 @@ redlock_lock *held_acquire(struct face *face, const char *key, const redlock_acq
 {
     redlock_result result;
     redlock_lock *lock;
-
     real_status(face_acquire(face, key, options, &lock, &result), REDLOCK_OK, &result);
     return lock;
 }
@@ -152,21 +143,18 @@ redlock_lock *held_acquire(struct face *face, const char *key, const redlock_acq
 void held_release(struct face *face, redlock_lock **lock)
 {
     redlock_result result;
-
     real_status(face_release(face, lock, &result), REDLOCK_OK, &result);
 }
 
 void held_close(struct face *face)
 {
     redlock_result result;
-
     real_status(face_close(&face, &result), REDLOCK_OK, &result);
 }
 
 void held_settle(struct face *face)
 {
     redlock_result unused;
-
     for (int turns = 0; turns < 2; turns++)
         face_ready(face, 0, &unused);
 }
@@ -174,7 +162,6 @@ void held_settle(struct face *face)
 redlock_node_status held_node_status(struct face *face, uint32_t node)
 {
     redlock_node_status status;
-
     ck_assert_int_eq(redlock_node_status_get(face_client(face), node, &status), REDLOCK_OK);
     return status;
 }
@@ -182,7 +169,6 @@ redlock_node_status held_node_status(struct face *face, uint32_t node)
 redlock_statistics held_statistics(struct face *face)
 {
     redlock_statistics statistics;
-
     ck_assert_int_eq(redlock_statistics_get(face_client(face), &statistics), REDLOCK_OK);
     return statistics;
 }
@@ -197,7 +183,6 @@ struct cluster *held_nodes(void)
 struct cluster *held_nodes_with_clocks(void)
 {
     struct cluster_node_options nodes[HELD_NODES] = {{0}};
-
     for (size_t i = 0; i < HELD_NODES; i++)
         nodes[i].own_clock = true;
     return real_cluster(HELD_NODES, &(struct cluster_options){.nodes = nodes});
@@ -225,7 +210,6 @@ void held_take_everywhere(struct held_scene *scene, const char *key)
 void held_end(struct held_scene *scene, int status)
 {
     redlock_result result;
-
     real_status(face_release(scene->face, &scene->lock, &result), status, &result);
     ck_assert(real_nothing_left(scene->face));
     held_close(scene->face);
@@ -241,7 +225,6 @@ bool held_is_lost(void *story)
 bool held_is_on(struct cluster *cluster, size_t node, const char *key, const redlock_lock *lock)
 {
     char reply[256];
-
     return cluster_command(cluster, node, reply, sizeof(reply), "GET", key, NULL) &&
            strcmp(reply, redlock_lock_token(lock)) == 0;
 }
@@ -255,7 +238,6 @@ struct place {
 static bool is_everywhere(void *arg)
 {
     const struct place *place = arg;
-
     for (size_t i = 0; i < cluster_size(place->cluster); i++)
         if (!held_is_on(place->cluster, i, place->key, place->lock))
             return false;
@@ -265,6 +247,5 @@ static bool is_everywhere(void *arg)
 void held_everywhere(struct face *face, struct cluster *cluster, const char *key, const redlock_lock *lock)
 {
     struct place place = {cluster, key, lock};
-
     ck_assert_msg(face_wait(face, is_everywhere, &place, REAL_SOON_MS), "%s is not on every node", key);
 }

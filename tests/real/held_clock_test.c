@@ -13,7 +13,6 @@ static struct held_scene scene;
 static void begin(int i, uint32_t guard, uint32_t ttl_ms)
 {
     redlock_options options = held_options(ttl_ms, guard);
-
     options.max_ttl_ms = ttl_ms;
     held_begin(&scene, held_nodes_with_clocks(), i, &options);
     ck_assert(face_wait(scene.face, held_clocks_known, scene.face, REAL_SOON_MS));
@@ -23,7 +22,6 @@ static void begin(int i, uint32_t guard, uint32_t ttl_ms)
 static bool is_judged(void *face)
 {
     redlock_node_status status = held_node_status(face, 1);
-
     return status.quarantine_ms > 0 && strstr(status.objection, "its clock jumped");
 }
 
@@ -43,7 +41,6 @@ static const int shifts[] = {SHIFT_US, -250000};
 START_TEST(a_node_whose_clock_jumps_is_in_quarantine)
 {
     redlock_options options = held_options(MAX_TTL_MS, 1);
-
     begin(_i, 1, MAX_TTL_MS);
     cluster_shift_clock(scene.cluster, 1, shifts[_i]);
     ck_assert(face_wait(scene.face, is_judged, scene.face, REAL_SOON_MS));
@@ -89,7 +86,6 @@ END_TEST
 START_TEST(a_majority_that_jumps_the_same_way_is_our_own_clock)
 {
     size_t jumping = _i / 2 ? HELD_QUORUM : HELD_NODES;
-
     begin(_i, (uint32_t)(_i % 2 ^ _i / 2), TTL_MS); /* every pair of values of API, guard and number occurs */
     for (size_t i = 0; i < jumping; i++)
         cluster_stop(scene.cluster, i); /* otherwise a heartbeat might see only some of the jumps */
@@ -115,7 +111,6 @@ int main(void)
 {
     Suite *suite = suite_create("held_clock");
     TCase *tcase = real_bare_case(suite, "clock");
-
     real_add_long_test(tcase, a_node_whose_clock_jumps_is_in_quarantine, 2);
     real_add_test(tcase, a_full_node_whose_clock_jumps_is_in_quarantine_later);
     real_add_long_test(tcase, a_majority_that_jumps_the_same_way_is_our_own_clock, 4);

@@ -27,7 +27,6 @@ static void begin(void)
 static void use(struct face *face)
 {
     redlock_lock *lock = held_acquire(face, key, REDLOCK_WAIT_MS(REAL_SOON_MS));
-
     held_release(face, &lock);
 }
 
@@ -43,7 +42,6 @@ static bool quarantine_is_over(struct cluster *cluster, size_t node)
 {
     char marker[256], time[64];
     long long since_ms, seconds, microseconds;
-
     ck_assert(cluster_command(cluster, node, time, sizeof(time), "TIME", NULL));
     ck_assert_int_eq(sscanf(time, "%lld %lld", &seconds, &microseconds), 2);
     read_marker(cluster, node, marker);
@@ -57,7 +55,6 @@ START_TEST(a_new_deployment_is_in_quarantine_and_says_so)
     struct cluster *cluster = held_nodes();
     size_t over = 0;
     redlock_lock *lock;
-
     options.ttl_ms = TTL_MS;
     struct face *face = held_open(face_of(_i), cluster_nodes_string(cluster), &options);
     for (uint32_t i = 0; i < HELD_NODES; i++) {
@@ -85,7 +82,6 @@ END_TEST
 START_TEST(trust_ends_the_quarantine_for_everybody)
 {
     struct cluster *cluster = held_nodes();
-
     options.max_ttl_ms = LONG_MAX_TTL_MS; /* the quarantine lasts far longer than this test, on a busy machine too */
     struct face *face = held_open(face_of(_i), cluster_nodes_string(cluster), &options);
     struct face *other = held_open(face_of(_i + 1), cluster_nodes_string(cluster), &options);
@@ -103,7 +99,6 @@ END_TEST
 START_TEST(trust_without_the_guard_is_invalid)
 {
     struct cluster *cluster = real_cluster(1, NULL);
-
     options.guard = 0;
     struct face *face = held_open(BLOCKING_FACE, cluster_nodes_string(cluster), &options);
     ck_assert_int_eq(redlock_trust(face_client(face), &result), REDLOCK_INVALID);
@@ -115,7 +110,6 @@ END_TEST
 static const char *first_of(struct cluster *cluster, size_t nodes)
 {
     static char list[1024];
-
     list[0] = '\0';
     for (size_t i = 0; i < nodes; i++)
         snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s", i > 0 ? "," : "",
@@ -126,7 +120,6 @@ static const char *first_of(struct cluster *cluster, size_t nodes)
 static bool has_replica(void *cluster)
 {
     char reply[2048];
-
     return cluster_command(cluster, 0, reply, sizeof(reply), "INFO", "replication", NULL) &&
            strstr(reply, "connected_slaves:1") != NULL;
 }
@@ -139,7 +132,6 @@ START_TEST(replica_that_connects_costs_no_quarantine)
     redlock_acquire_options how = REDLOCK_ACQUIRE_OPTIONS_INIT;
     char port[8], reply[256];
     redlock_lock *lock;
-
     options.max_ttl_ms = LONG_MAX_TTL_MS;
     struct face *face = held_open_trusted(face_of(_i), first_of(cluster, HELD_NODES), &options);
     snprintf(port, sizeof port, "%u", cluster_port(cluster, 0));
@@ -185,7 +177,6 @@ struct kept {
 static bool are_back(void *arg)
 {
     const struct kept *kept = arg;
-
     if (held_statistics(scene.face).healed < (kept->node + 1) * LOCKS)
         return false;
     for (int i = 0; i < LOCKS; i++)
@@ -198,7 +189,6 @@ static bool are_back(void *arg)
 START_TEST(nodes_that_lose_their_keys_one_after_the_other_are_healed_in_time)
 {
     struct kept kept = {0};
-
     options = held_options(losses[_i].ttl_ms, losses[_i].guard);
     options.max_ttl_ms = losses[_i].ttl_ms;
     held_begin(&scene, held_nodes_with_clocks(), _i, &options);
@@ -246,7 +236,6 @@ static long long marked_max_ttl(struct cluster *cluster)
 {
     char marker[256];
     long long max_ttl = 0;
-
     read_marker(cluster, 0, marker);
     ck_assert_msg(sscanf(marker, "2 %*s %*s %*s %*s %*s %*s %lld", &max_ttl) == 1, "marker: %s", marker);
     return max_ttl;
@@ -273,7 +262,6 @@ END_TEST
 static void assert_unfit(struct face *face, uint32_t nodes, const char *word)
 {
     redlock_lock *lock;
-
     for (uint32_t i = 0; i < nodes; i++) {
         redlock_node_status status = held_node_status(face, i);
         ck_assert_uint_eq(status.usable, 0);
@@ -289,7 +277,6 @@ START_TEST(another_deployment_is_refused_until_it_is_trusted)
 {
     char before[256], after[256];
     redlock_lock *lock;
-
     held_begin(&scene, held_nodes(), _i, &options);
     held_take(&scene, key);
     read_marker(scene.cluster, 0, before);
@@ -318,7 +305,6 @@ static const size_t numbers[][2] = {{3, 5}, {5, 3}};
 START_TEST(trust_takes_the_nodes_over_when_their_number_changes)
 {
     struct cluster *cluster = held_nodes();
-
     options.max_ttl_ms = 2 * LONG_MAX_TTL_MS; /* the old deployment's value no longer counts */
     struct face *face = held_open_trusted(face_of(_i), first_of(cluster, numbers[_i][0]), &options);
     use(face);
@@ -345,7 +331,6 @@ START_TEST(a_node_that_does_not_let_itself_be_asked_has_no_vote)
 {
     struct cluster_node_options nodes[HELD_NODES] = {{0}};
     char *acl = fixture_text("user default on nopass ~* &* +@all %s", withheld[_i]);
-
     for (size_t i = 0; i < HELD_QUORUM; i++)
         nodes[i].acl = acl;
     struct cluster *cluster = real_cluster(HELD_NODES, &(struct cluster_options){.nodes = nodes});
@@ -361,7 +346,6 @@ END_TEST
 static TCase *guarded_case(Suite *suite, const char *name)
 {
     TCase *tcase = real_bare_case(suite, name);
-
     tcase_add_checked_fixture(tcase, begin, NULL);
     return tcase;
 }
@@ -372,7 +356,6 @@ int main(void)
     TCase *quarantine = guarded_case(suite, "quarantine");
     TCase *healing = guarded_case(suite, "healing");
     TCase *others = guarded_case(suite, "others");
-
     real_add_test(quarantine, a_new_deployment_is_in_quarantine_and_says_so);
     real_add_test(quarantine, trust_ends_the_quarantine_for_everybody);
     real_add_test(quarantine, replica_that_connects_costs_no_quarantine);

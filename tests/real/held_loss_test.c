@@ -24,7 +24,6 @@ static struct held_scene scene;
 static void begin(int i, uint32_t ttl_ms)
 {
     redlock_options options = held_options(ttl_ms, 0);
-
     held_begin(&scene, held_nodes(), i, &options);
 }
 
@@ -34,7 +33,6 @@ static void begin(int i, uint32_t ttl_ms)
 static void read_of_thread(const char *id, const char *name, char line[512])
 {
     char path[64];
-
     line[0] = '\0';
     snprintf(path, sizeof(path), "/proc/self/task/%.16s/%s", id, name);
     FILE *file = fopen(path, "r");
@@ -52,7 +50,6 @@ static double waited_for_processor_ms(void)
     struct dirent *task;
     unsigned long long waited_ns, total_ns = 0;
     char line[512];
-
     ck_assert_ptr_nonnull(tasks);
     while ((task = readdir(tasks)) != NULL) {
         read_of_thread(task->d_name, "schedstat", line);
@@ -96,7 +93,6 @@ static void witness_begin(void)
 static double witness_end_ms(void)
 {
     double waited_ms = waited_for_processor_ms() - witness.waited_ms;
-
     atomic_store(&witness.over, true);
     pthread_join(witness.thread, NULL);
     return waited_ms + (double)atomic_load(&witness.worst_ns) / MILLISECOND;
@@ -140,7 +136,6 @@ struct waiter {
 static void *wait_for_loss(void *arg)
 {
     struct waiter *waiter = arg;
-
     atomic_store(&waiter->id, gettid());
     waiter->status = redlock_wait_lost(waiter->lock, REAL_SOON_MS, &waiter->loss);
     waiter->told_ns = test_now_ns();
@@ -164,7 +159,6 @@ struct sight {
 static bool is_readable(int descriptor)
 {
     struct pollfd asked = {.fd = descriptor, .events = POLLIN};
-
     return poll(&asked, 1, 0) == 1 && (asked.revents & POLLIN);
 }
 
@@ -174,7 +168,6 @@ static bool has_ended(void *arg)
     struct sight *sight = arg;
     uint64_t now = test_now_ns();
     int64_t validity = redlock_validity_ms(scene.lock);
-
     if (validity > 0)
         sight->end_ns = now + (uint64_t)(validity + 1) * MILLISECOND;
     if (is_readable(sight->descriptor) && sight->readable_ns == 0)
@@ -185,7 +178,6 @@ static bool has_ended(void *arg)
 static void assert_in_time(const char *what, uint64_t told_ns, uint64_t end_ns, double allowed_ms)
 {
     double late_ms = ((double)told_ns - (double)end_ns) / MILLISECOND;
-
     ck_assert_msg(late_ms >= -2 && late_ms <= allowed_ms + trial.slack_ms,
                   "%zu nodes %s: %s %.1f ms after the end (the machine: %.1f ms)", trial.nodes,
                   outage_names[trial.outage], what, late_ms, trial.slack_ms);
@@ -194,7 +186,6 @@ static void assert_in_time(const char *what, uint64_t told_ns, uint64_t end_ns, 
 static void assert_lost(const struct sight *sight, const struct waiter *waiter)
 {
     const struct held_story *story = &scene.story;
-
     ck_assert_uint_eq(atomic_load(&story->lost), 1);
     ck_assert_int_eq(atomic_load(&story->loss), REDLOCK_LOSS_EXPIRED);
     ck_assert_int_eq(atomic_load(&story->validity_ms), 0);
@@ -219,7 +210,6 @@ static bool try_outage(size_t nodes)
     bool fatal = nodes >= HELD_QUORUM;
     struct waiter waiter = {0};
     struct sight sight = {0};
-
     trial.nodes = nodes;
     scene.acquire = held_acquire_options(&scene.story);
     held_take(&scene, key);
@@ -258,7 +248,6 @@ static bool try_outage(size_t nodes)
 static int trials(void)
 {
     const char *asked = getenv("REDLOCK_TRIALS");
-
     return asked != NULL ? atoi(asked) : 0;
 }
 
@@ -267,7 +256,6 @@ START_TEST(its_end_is_told_in_time_whatever_the_nodes_do)
     redlock_options options = held_options(TTL_MS, 0);
     int count = trials() > 0 ? (trials() + KINDS - 1) / KINDS : HELD_NODES, shown = 0, tried = 0;
     uint16_t ports[HELD_NODES];
-
     scene.cluster = held_nodes();
     for (size_t node = 0; node < HELD_NODES; node++)
         ports[node] = cluster_port(scene.cluster, node);
@@ -312,7 +300,6 @@ END_TEST
 static bool is_waiting(void *arg)
 {
     char id[16], line[512];
-
     snprintf(id, sizeof(id), "%d", atomic_load(&((struct waiter *)arg)->id));
     read_of_thread(id, "stat", line);
     return strstr(line, ") S ") != NULL;
@@ -322,7 +309,6 @@ START_TEST(whoever_waits_is_told_of_its_release)
 {
     struct waiter waiter = {0};
     int descriptor;
-
     begin(BLOCKING_FACE, 10 * TTL_MS);
     held_take(&scene, key);
     ck_assert_int_eq(redlock_wait_lost(scene.lock, 0, NULL), REDLOCK_TIMED_OUT);
@@ -429,7 +415,6 @@ static void begin_actor(redlock_event_callback event, uint32_t ttl_ms, uint32_t 
 START_TEST(its_end_is_announced_before_and_a_callback_may_release_it)
 {
     enum { BEFORE_MS = 8000 };
-
     begin_actor(ending_releases, BEFORE_MS + TTL_MS, BEFORE_MS);
     ck_assert(face_wait(scene.face, has_released, NULL, REAL_SOON_MS));
     ck_assert_int_eq(actor.status, REDLOCK_OK);
@@ -463,7 +448,6 @@ START_TEST(a_callback_may_close)
     struct held_story story;
     redlock_acquire_options acquire = held_acquire_options(&story);
     struct ev_loop *loop = ev_loop_new(EVFLAG_NOENV);
-
     actor = (struct actor){0};
     ck_assert_int_eq(redlock_attach(loop, cluster_nodes_string(cluster), &options, &actor.client, &result), REDLOCK_OK);
     acquire.no_renewal = 1;
@@ -484,7 +468,6 @@ int main(void)
     TCase *outages = real_bare_case(suite, "outages");
     TCase *reasons = real_bare_case(suite, "reasons");
     TCase *callbacks = real_bare_case(suite, "callbacks");
-
     tcase_set_timeout(outages, 120 + 5.0 * trials());
     real_add_long_test(outages, its_end_is_told_in_time_whatever_the_nodes_do, trials() > 0 ? KINDS : FACES);
     real_add_test(reasons, keys_that_are_gone_from_a_majority_are_a_loss_and_not_put_back);

@@ -15,7 +15,6 @@ static struct held_scene scene;
 static void begin(int i, uint32_t ttl_ms)
 {
     redlock_options options = held_options(ttl_ms, 0);
-
     options.renewal_percent = 0;
     options.max_ttl_ms = 60000;
     held_begin(&scene, held_nodes(), i, &options);
@@ -31,7 +30,6 @@ static void refuse(const void *by, int status)
 {
     redlock_acquire_options acquire = scene.acquire;
     redlock_lock *lock;
-
     acquire.owner = by;
     acquire.wait_ms = 0;
     real_status(face_acquire(scene.face, key, &acquire, &lock, &result), status, &result);
@@ -44,7 +42,6 @@ static long long calls(void)
     static const char *const commands[] = {"cmdstat_set:calls=", "cmdstat_evalsha:calls=", "cmdstat_eval:calls="};
     char reply[16384];
     long long total = 0;
-
     for (size_t i = 0; i < HELD_NODES; i++) {
         ck_assert(cluster_command(scene.cluster, i, reply, sizeof(reply), "INFO", "commandstats", NULL));
         for (size_t c = 0; c < sizeof(commands) / sizeof(*commands); c++) {
@@ -59,7 +56,6 @@ START_TEST(only_its_owner_takes_it_again_without_asking_a_node)
 {
     enum { TIMES = 10 };
     redlock_lock *locks[TIMES];
-
     begin(_i, TTL_MS);
     held_take_everywhere(&scene, key);
     locks[0] = scene.lock;
@@ -121,7 +117,6 @@ START_TEST(a_lost_lock_is_not_taken_again_before_all_is_released)
 {
     struct held_story stories[2];
     redlock_lock *locks[2];
-
     begin(_i, 1000);
     for (unsigned i = 0; i < 2; i++) {
         scene.acquire = held_acquire_options(&stories[i]);
@@ -150,7 +145,6 @@ int main(void)
 {
     Suite *suite = suite_create("held_reentry");
     TCase *tcase = real_bare_case(suite, "reentry");
-
     tcase_add_loop_test(tcase, only_its_owner_takes_it_again_without_asking_a_node, 0, FACES);
     tcase_add_loop_test(tcase, it_is_extended_first_where_that_is_needed, 0, FACES);
     tcase_add_loop_test(tcase, a_lost_lock_is_not_taken_again_before_all_is_released, 0, FACES);

@@ -17,7 +17,6 @@ static struct held_scene scene;
 static void begin(int i, uint32_t ttl_ms)
 {
     redlock_options options = held_options(ttl_ms, 0);
-
     options.node_timeout_ms = ttl_ms / 2;
     options.silence_limit_ms = options.connect_timeout_ms = ttl_ms;
     options.max_ttl_ms = 60000;
@@ -40,7 +39,6 @@ START_TEST(each_lock_is_renewed_in_its_own_time_and_no_other_key)
     struct held_story story;
     redlock_acquire_options acquire = held_acquire_options(&story);
     char value[64];
-
     begin(_i, TTL_MS);
     held_take_everywhere(&scene, key);
     ck_assert(cluster_command(scene.cluster, 0, NULL, 0, "SET", key, "theirs", NULL));
@@ -73,7 +71,6 @@ static bool has_renewed(void *count)
 static void await_renewals(unsigned count)
 {
     uint64_t renewed = held_statistics(scene.face).renewed + count;
-
     ck_assert(face_wait(scene.face, has_renewed, &renewed, 4 * REAL_SOON_MS));
 }
 
@@ -100,7 +97,6 @@ END_TEST
 static void hold_many(redlock_lock **locks, unsigned count)
 {
     char name[40];
-
     for (unsigned i = 0; i < count; i++) {
         snprintf(name, sizeof(name), real_key("many%u"), i);
         held_take(&scene, name);
@@ -111,7 +107,6 @@ static void hold_many(redlock_lock **locks, unsigned count)
 static long long calls_of(size_t node, const char *command)
 {
     char reply[16384], field[64];
-
     ck_assert(cluster_command(scene.cluster, node, reply, sizeof(reply), "INFO", "commandstats", NULL));
     snprintf(field, sizeof(field), "cmdstat_%s:calls=", command);
     const char *at = strstr(reply, field);
@@ -125,7 +120,6 @@ START_TEST(renewals_of_thousands_travel_together)
     enum { LOCKS = 2000, MANY_TTL_MS = 15000, LEAST_KEYS = 8 };
     static redlock_lock *locks[LOCKS];
     long long keys[HELD_NODES], commands[HELD_NODES];
-
     begin(_i, MANY_TTL_MS);
     hold_many(locks, LOCKS);
     face_idle(scene.face, 100); /* time for late grants */
@@ -157,7 +151,6 @@ START_TEST(closing_releases_thousands_and_reports_their_loss)
 {
     enum { LOCKS = 12000 };
     static redlock_lock *locks[LOCKS];
-
     begin(_i, 60000);
     hold_many(locks, LOCKS);
     held_close(scene.face);
@@ -172,7 +165,6 @@ int main(void)
     Suite *suite = suite_create("held_renewal");
     TCase *one = real_bare_case(suite, "one");
     TCase *many = real_bare_case(suite, "many");
-
     real_add_test(one, each_lock_is_renewed_in_its_own_time_and_no_other_key);
     real_add_test(one, a_node_that_is_healed_twice_is_released);
     real_add_test(many, renewals_of_thousands_travel_together);

@@ -26,7 +26,6 @@ static void begin(int i, const char *rights)
     char *lines = fixture_text("user default off\nuser %s\n", rights);
     struct cluster_node_options node = {.acl = lines};
     redlock_options options = held_options(900, 1);
-
     cluster = real_cluster(1, &(struct cluster_options){.nodes = &node});
     free(lines);
     options.prefix = PUBLISHED_PREFIX;
@@ -45,7 +44,6 @@ static const char *lacking(int expected)
 static void change(const char *rule)
 {
     char reply[256];
-
     cluster_command(cluster, 0, reply, sizeof(reply), "ACL", "SETUSER", PUBLISHED_USER, rule, NULL);
     ck_assert_msg(strcmp(reply, "OK") == 0, "ACL SETUSER %s: %s", rule, reply);
 }
@@ -61,7 +59,6 @@ static bool is_tried(const char *word)
 static void assert_named_without(const char *word)
 {
     char rule[64];
-
     snprintf(rule, sizeof(rule), "-%s", word + 1);
     change(rule);
     const char *names = lacking(REDLOCK_MISCONFIGURED);
@@ -75,7 +72,6 @@ START_TEST(each_of_the_published_rights_that_is_lacking_is_named)
 {
     char *copy = strdup(published_rights()), *rest = copy, *word;
     unsigned tried = 0;
-
     begin(_i, published_rights());
     ck_assert_str_eq(lacking(REDLOCK_OK), "");
     ck_assert_int_eq(result.node[0].outcome, REDLOCK_NODE_GRANTED);
@@ -110,7 +106,6 @@ static const struct {
 START_TEST(keys_and_channels_that_are_lacking_are_named)
 {
     char rights[4096];
-
     snprintf(rights, sizeof(rights), "%s %s", published_rights_without(patterns[_i].without), patterns[_i].more);
     begin(_i, rights);
     ck_assert_str_eq(lacking(REDLOCK_MISCONFIGURED), patterns[_i].lacking);
@@ -121,7 +116,6 @@ END_TEST
 START_TEST(an_inspection_has_no_effect)
 {
     char before[256], after[256];
-
     begin(_i, published_rights());
     face_ready(face, REAL_SOON_MS, &result);
     cluster_command(cluster, 0, NULL, 0, "SET", KEY, "theirs", "PX", "60000", NULL);
@@ -161,7 +155,6 @@ START_TEST(how_servers_keep_what_they_have)
 {
     struct cluster_node_options nodes[3];
     redlock_options options = held_options(4 * REAL_SOON_MS, 1);
-
     /* long timeouts, so that a busy machine does not make the client give up nodes */
     options.node_timeout_ms = options.silence_limit_ms = options.connect_timeout_ms = REAL_SOON_MS;
     options.max_ttl_ms = options.ttl_ms;
@@ -191,7 +184,6 @@ int main(void)
     Suite *suite = suite_create("real_inspect");
     TCase *rights = real_bare_case(suite, "rights");
     TCase *servers = real_bare_case(suite, "servers");
-
     if (server_program_has(SERVER_SUBCOMMAND_ACL)) {
         real_add_test(rights, each_of_the_published_rights_that_is_lacking_is_named);
         tcase_add_loop_test(rights, keys_and_channels_that_are_lacking_are_named, 0,

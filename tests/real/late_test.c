@@ -38,7 +38,6 @@ START_TEST(locks_on_distant_nodes_are_acquired_renewed_and_held)
     redlock_lock *locks[DISTANT_LOCKS];
     uint16_t ports[HELD_NODES];
     char key[32];
-
     for (size_t i = 0; i < HELD_NODES; i++)
         ports[i] = cluster_port(cluster, i);
     struct delay_proxy *proxy = delay_proxy_start(ports, HELD_NODES);
@@ -117,7 +116,6 @@ static void begin_burst(const redlock_options *options)
 static void acquire_burst(unsigned size, redlock_lock **kept, const redlock_acquire_options *how)
 {
     char key[32];
-
     burst.size = size;
     burst.answered = burst.good = 0;
     for (unsigned i = 0; i < size; i++) {
@@ -142,7 +140,6 @@ START_TEST(overload_fails_no_lock_and_leaves_no_key)
 {
     redlock_options options = usual_options();
     redlock_statistics statistics;
-
     begin_burst(&options);
     acquire_burst(10000, NULL, NULL);
     ck_assert_int_eq(redlock_statistics_get(burst.client, &statistics), REDLOCK_OK);
@@ -157,7 +154,6 @@ START_TEST(burst_loses_no_held_lock)
     redlock_options options = usual_options();
     redlock_acquire_options how = REDLOCK_ACQUIRE_OPTIONS_INIT;
     redlock_lock *kept[KEPT];
-
     options.ttl_ms = 1500;
     how.wait_ms = REAL_SOON_MS;
     begin_burst(&options);
@@ -175,7 +171,6 @@ int main(void)
     Suite *suite = suite_create("real_late");
     TCase *distant = real_bare_case(suite, "distant");
     TCase *busy = real_bare_case(suite, "burst");
-
     tcase_set_timeout(distant, 900);
     if (getenv("REDLOCK_HOLD_SECONDS") != NULL)
         real_add_long_test(distant, locks_on_distant_nodes_are_acquired_renewed_and_held, FACES);

@@ -23,7 +23,6 @@ static void close_face(struct face *face)
 static redlock_lock *acquire(struct face *face, const char *key, const redlock_acquire_options *options)
 {
     redlock_lock *lock;
-
     real_status(face_acquire(face, key, options, &lock, &result), REDLOCK_OK, &result);
     ck_assert_ptr_nonnull(lock);
     return lock;
@@ -38,7 +37,6 @@ static void release(struct face *face, redlock_lock **lock)
 static void refuse(struct face *face, const char *key)
 {
     redlock_lock *lock;
-
     real_status(face_acquire(face, key, NULL, &lock, &result), REDLOCK_HELD, &result);
     ck_assert_ptr_null(lock);
     ck_assert_uint_ge(result.held, QUORUM);
@@ -50,7 +48,6 @@ START_TEST(a_lock_is_its_token_on_every_node_and_excludes_another)
     struct face *first = open_face(_i), *second = open_face(_i + 1);
     const char *key = real_key("two");
     redlock_lock *lock = acquire(first, key, NULL);
-
     ck_assert_uint_eq(result.nodes, NODES);
     ck_assert_uint_eq(result.quorum, QUORUM);
     ck_assert_uint_ge(result.granted, QUORUM);
@@ -81,7 +78,6 @@ END_TEST
 static void assert_covered(redlock_lock *lock, const char *key, uint32_t ttl_ms)
 {
     int64_t drift = ttl_ms / 100 + 2;
-
     for (size_t i = 0; i < NODES; i++) {
         uint64_t before = test_now_ns();
         int64_t validity = redlock_validity_ms(lock);
@@ -98,7 +94,6 @@ START_TEST(a_lock_is_valid_for_less_than_the_nodes_keep_it)
     struct face *face = open_face(_i);
     const char *key = real_key("valid");
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-
     options.ttl_ms = TTL_MS;
     redlock_lock *lock = acquire(face, key, &options);
     ck_assert_int_le(result.validity_ms, TTL_MS - TTL_MS / 100 - 2);
@@ -119,7 +114,6 @@ START_TEST(a_query_shows_what_is_no_lock)
     struct face *face = open_face(_i);
     const char *key = real_key("odd");
     redlock_state state;
-
     ck_assert(real_foreign_set(0, key, "theirs"));
     ck_assert(real_foreign_set(1, key, "theirs"));
     deployment_command(real_nodes, 2, NULL, 0, "RPUSH", key, "element", NULL);
@@ -143,7 +137,6 @@ START_TEST(a_key_of_another_kind_is_held_by_another)
 {
     struct face *face = open_face(_i);
     const char *key = real_key("list");
-
     for (size_t i = 0; i < NODES; i++)
         deployment_command(real_nodes, i, NULL, 0, "RPUSH", key, "element", NULL);
     refuse(face, key);
@@ -159,7 +152,6 @@ int main(void)
 {
     Suite *suite = suite_create("real_lock");
     TCase *tcase = real_shared_case(suite, "lock");
-
     tcase_add_loop_test(tcase, a_lock_is_its_token_on_every_node_and_excludes_another, 0, FACES);
     tcase_add_loop_test(tcase, a_lock_is_valid_for_less_than_the_nodes_keep_it, 0, FACES);
     tcase_add_loop_test(tcase, a_query_shows_what_is_no_lock, 0, FACES);

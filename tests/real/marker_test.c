@@ -39,7 +39,6 @@ enum { CONTENTS = sizeof(contents) / sizeof(*contents) };
 static char *on_marker(const char *script)
 {
     char reply[256] = "";
-
     ck_assert(cluster_command(scene.cluster, 0, reply, sizeof(reply), "EVAL", script, "1", "redlock:marker", NULL));
     ck_assert_msg(strncmp(reply, "ERR", 3) != 0, "%s", reply);
     return fixture_text("%s", reply);
@@ -65,7 +64,6 @@ static void assert_no_vote(struct face *face)
 {
     redlock_lock *lock;
     redlock_node_status status = held_node_status(face, 0);
-
     ck_assert_uint_eq(status.usable, 0);
     ck_assert_msg(strstr(status.objection, "marker key") != NULL, "objection: %s", status.objection);
     ck_assert_str_eq(status.marker_why, "taken");
@@ -79,7 +77,6 @@ static void assert_no_vote(struct face *face)
 START_TEST(content_that_is_no_marker_costs_the_vote)
 {
     redlock_options options = held_options(TTL_MS, 1);
-
     held_begin(&scene, real_cluster(NODES, NULL), _i, &options);
     cluster_integer(scene.cluster, 0, "DEL", "redlock:marker", NULL);
     free(on_marker(contents[_i].script));
@@ -105,7 +102,6 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("real_marker");
-
     real_add_long_test(real_bare_case(suite, "content"), content_that_is_no_marker_costs_the_vote, CONTENTS);
     return real_run(suite, true);
 }

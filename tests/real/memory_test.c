@@ -15,7 +15,6 @@ static redlock_result result;
 static void take_locks(struct face *face, int count)
 {
     redlock_lock *lock;
-
     for (int i = 0; i < count; i++) {
         real_status(face_acquire(face, real_key("memory"), REDLOCK_WAIT_MS(REAL_SOON_MS), &lock, &result), REDLOCK_OK,
                     &result);
@@ -30,7 +29,6 @@ START_TEST(a_node_that_hangs_costs_a_bounded_amount)
 {
     struct test_allocator *allocator = test_allocator_new();
     redlock_options options = face_options();
-
     options.pending_max = BOUND;
     options.undos_max = BOUND;
     options.allocator = (redlock_allocator){test_allocate, test_reallocate, test_release, allocator};
@@ -52,7 +50,6 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("real_memory");
-
     tcase_add_loop_test(real_shared_case(suite, "memory"), a_node_that_hangs_costs_a_bounded_amount, 0, 2 * FACES);
     return real_run(suite, true);
 }

@@ -52,7 +52,6 @@ static struct face *face;
 static void kill_neighbour(void *object)
 {
     struct neighbour *neighbour = object;
-
     process_kill(&neighbour->process);
     close(neighbour->to);
     close(neighbour->from);
@@ -63,7 +62,6 @@ static void kill_neighbour(void *object)
 static void part(struct neighbour *neighbour)
 {
     struct temp_dir *directory = neighbour->directory;
-
     fixture_unregister(neighbour);
     kill_neighbour(neighbour);
     temp_dir_remove(directory);
@@ -73,7 +71,6 @@ static void read_some(struct neighbour *neighbour, uint64_t deadline)
 {
     struct pollfd readable = {.fd = neighbour->from, .events = POLLIN};
     ssize_t got;
-
     if (poll(&readable, 1, test_ms_left(deadline)) == 0)
         fixture_fail("the neighbour does not answer; so far: '%s'; on the nodes: %s", neighbour->answer,
                      deployment_key_names(real_nodes));
@@ -90,7 +87,6 @@ static void read_some(struct neighbour *neighbour, uint64_t deadline)
 static const char *hear(struct neighbour *neighbour)
 {
     uint64_t deadline = test_deadline_ns(ANSWER_MS);
-
     neighbour->filled = 0;
     neighbour->answer[0] = '\0';
     while (neighbour->filled == 0 || neighbour->answer[neighbour->filled - 1] != '\n')
@@ -104,7 +100,6 @@ static void tell(struct neighbour *neighbour, const char *format, ...) __attribu
 static void tell(struct neighbour *neighbour, const char *format, ...)
 {
     va_list arguments;
-
     va_start(arguments, format);
     ck_assert_int_gt(vdprintf(neighbour->to, format, arguments), 0);
     va_end(arguments);
@@ -120,7 +115,6 @@ static struct neighbour *meet(int version)
     char *nodes = fixture_text("%s", deployment_nodes(real_nodes));
     char *argv[] = {node, program, number, nodes, NULL};
     int input[2];
-
     setenv("NODE_PATH", NEIGHBOUR_MODULES, 1);
     ck_assert_int_eq(mkfifo(path, 0600), 0);
     ck_assert_int_eq(pipe2(input, O_CLOEXEC), 0);
@@ -140,7 +134,6 @@ static struct neighbour *meet(int version)
 static void says(struct neighbour *neighbour, const char *beginning)
 {
     const char *answer = hear(neighbour);
-
     ck_assert_msg(strncmp(answer, beginning, strlen(beginning)) == 0, "the neighbour says '%s', not '%s'", answer,
                   beginning);
 }
@@ -182,7 +175,6 @@ static void close_both(void)
 static redlock_lock *we_acquire(const redlock_acquire_options *options)
 {
     redlock_lock *lock;
-
     real_status(face_acquire(face, key, options, &lock, &result), REDLOCK_OK, &result);
     return lock;
 }
@@ -190,7 +182,6 @@ static redlock_lock *we_acquire(const redlock_acquire_options *options)
 static void we_are_refused(void)
 {
     redlock_lock *lock;
-
     real_status(face_acquire(face, key, NULL, &lock, &result), REDLOCK_HELD, &result);
 }
 
@@ -221,7 +212,6 @@ START_TEST(we_see_their_lock)
     open_both(_i);
     const char *value = they_acquire(60000);
     redlock_state state;
-
     we_are_refused();
     ck_assert_uint_ge(result.held, result.quorum);
     real_status(face_query(face, key, &state, &result), REDLOCK_OK, &result);
@@ -254,7 +244,6 @@ END_TEST
 START_TEST(each_sees_the_others_lock_and_extends_its_own)
 {
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-
     open_both(_i);
     char *value = fixture_text("%s", they_acquire(10000));
     ck_assert(real_soon_everywhere(key, value));
@@ -302,7 +291,6 @@ END_TEST
 START_TEST(we_do_nothing_to_a_lock_that_is_theirs_now)
 {
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-
     open_both(_i);
     options.ttl_ms = SHORT_TTL_MS;
     redlock_lock *lock = we_acquire(&options);
@@ -345,7 +333,6 @@ static void *contend(void *arg)
 {
     struct contest *contest = arg;
     unsigned seed = (unsigned)(uintptr_t)&seed;
-
     while (!atomic_load(&contest->over) && atomic_load(&contest->held) < ENOUGH) {
         redlock_lock *lock;
         int status = redlock_acquire(contest->client, key, REDLOCK_WAIT_MS(100), &lock, NULL);
@@ -366,7 +353,6 @@ START_TEST(never_two_holders)
     struct neighbour *neighbours[] = {meet(4), meet(5)};
     struct contest contest = {0};
     pthread_t threads[2];
-
     face = face_open_ready(BLOCKING_FACE, deployment_nodes(real_nodes), NULL);
     contest.client = face_client(face);
     contest.witness = fixture_text("%s/witness", temp_dir_path(neighbours[0]->directory));
@@ -396,7 +382,6 @@ static Suite *neighbour_suite(void)
     const TTest *const tests[] = {
         we_see_their_lock, we_wait_for_their_lock, each_sees_the_others_lock_and_extends_its_own,
         they_do_nothing_to_a_lock_that_is_ours_now, we_do_nothing_to_a_lock_that_is_theirs_now};
-
     for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
         real_add_long_test(tcase, tests[i], KINDS);
     tcase = real_shared_case(suite, "all at once");

@@ -21,7 +21,6 @@ static struct face *open_face(int i, uint32_t node_timeout_ms)
 {
     uint16_t ports[NODES];
     redlock_options options = face_options();
-
     cluster = real_cluster(NODES, NULL);
     for (size_t n = 0; n < NODES; n++)
         ports[n] = cluster_port(cluster, n);
@@ -35,7 +34,6 @@ static struct face *open_face(int i, uint32_t node_timeout_ms)
 static void lock_and_release(struct face *face)
 {
     redlock_lock *lock;
-
     real_status(face_acquire(face, key, NULL, &lock, &result), REDLOCK_OK, &result);
     ck_assert_uint_eq(result.attempts, 1);
     real_status(face_release(face, &lock, &result), REDLOCK_OK, &result);
@@ -44,7 +42,6 @@ static void lock_and_release(struct face *face)
 static void refuse(struct face *face)
 {
     redlock_lock *lock;
-
     real_status(face_acquire(face, key, NULL, &lock, &result), REDLOCK_NO_QUORUM, &result);
     ck_assert_ptr_null(lock);
 }
@@ -52,7 +49,6 @@ static void refuse(struct face *face)
 static bool all_answer(void *face)
 {
     redlock_state state;
-
     return face_query(face, key, &state, &result) == REDLOCK_OK && result.granted == NODES;
 }
 
@@ -72,7 +68,6 @@ START_TEST(a_round_takes_as_long_as_its_quorum)
     struct face *face = open_face(_i, NODE_TIMEOUT_MS);
     unsigned not_waited_for = 0;
     redlock_lock *lock;
-
     for (size_t i = 0; i < NODES; i++)
         delay_proxy_set_delay_us(proxy, i, PROXY_BOTH, round_trip_us[i] / 2);
     /* A loop that wakes late finds all replies there and counts them. On a busy machine that happens in most rounds. */
@@ -108,7 +103,6 @@ START_TEST(what_arrives_late_is_undone_behind_it)
 {
     struct face *face = open_face(_i, NODE_TIMEOUT_MS);
     uint64_t sent = delay_proxy_bytes(proxy, 0, PROXY_TO_SERVER);
-
     hold(QUORUM, PROXY_TO_SERVER);
     refuse(face);
     ck_assert_uint_eq(result.timed_out, QUORUM);
@@ -124,7 +118,6 @@ END_TEST
 START_TEST(a_one_way_partition_outlives_the_client)
 {
     struct face *face = open_face(_i, NODE_TIMEOUT_MS);
-
     hold(QUORUM, PROXY_TO_SERVER);
     refuse(face);
     real_status(face_close(&face, &result), REDLOCK_NO_QUORUM, &result);
@@ -139,7 +132,6 @@ END_TEST
 static bool granted_by_a_majority(void *unused)
 {
     size_t granted = 0;
-
     (void)unused;
     for (size_t i = 0; i < NODES; i++)
         granted += cluster_integer(cluster, i, "EXISTS", key, NULL) == 1;
@@ -149,7 +141,6 @@ static bool granted_by_a_majority(void *unused)
 static void *break_when_granted(void *reset)
 {
     bool granted = wait_until(granted_by_a_majority, NULL, REAL_SOON_MS);
-
     for (size_t i = 0; i < NODES; i++)
         delay_proxy_drop(proxy, i, *(bool *)reset);
     return granted ? reset : NULL;
@@ -162,7 +153,6 @@ START_TEST(a_grant_whose_answer_is_lost_with_the_link_is_undone)
     pthread_t thread;
     void *granted;
     bool reset = _i != 0;
-
     hold(NODES, PROXY_TO_CLIENT);
     ck_assert_int_eq(pthread_create(&thread, NULL, break_when_granted, &reset), 0);
     refuse(face);
@@ -181,7 +171,6 @@ static Suite *network_suite(void)
 {
     Suite *suite = suite_create("real_network");
     TCase *tcase = real_bare_case(suite, "network");
-
     tcase_add_loop_test(tcase, a_round_takes_as_long_as_its_quorum, 0, FACES);
     tcase_add_loop_test(tcase, what_arrives_late_is_undone_behind_it, 0, FACES);
     tcase_add_loop_test(tcase, a_one_way_partition_outlives_the_client, 0, FACES);

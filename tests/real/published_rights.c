@@ -18,7 +18,6 @@ static const char command[] = "ACL SETUSER ";
 static void take_paragraph(char *line, const char *from)
 {
     char *copy = fixture_text("%s", from), *rest = copy, *text;
-
     line[0] = '\0';
     while ((text = strsep(&rest, "\n")) != NULL && *text != '\0' && *text != '.') {
         char *word;
@@ -32,7 +31,6 @@ static void take_paragraph(char *line, const char *from)
 static void take_out(char *line, const char *word)
 {
     char *at = line;
-
     while ((at = strstr(at, word)) != NULL && (at[strlen(word)] != ' ' && at[strlen(word)] != '\0'))
         at++;
     if (at == NULL || at == line)
@@ -43,7 +41,6 @@ static void take_out(char *line, const char *word)
 static const char *read_rights(char *line, const char *path)
 {
     struct bytes document = {0};
-
     if (!file_read(path, &document))
         fixture_fail("cannot read %s", path);
     const char *from = strstr(document.data, command);
@@ -61,14 +58,12 @@ static const char *read_rights(char *line, const char *path)
 const char *published_rights(void)
 {
     static char line[LINE_SIZE];
-
     return line[0] != '\0' ? line : read_rights(line, DOCUMENTS_DIRECTORY "/man/redlock.7");
 }
 
 const char *published_rights_in_design(void)
 {
     static char line[LINE_SIZE];
-
     return line[0] != '\0' ? line : read_rights(line, DOCUMENTS_DIRECTORY "/docs/design.md");
 }
 
@@ -76,7 +71,6 @@ const char *published_rights_without(const char *words)
 {
     static char line[LINE_SIZE];
     char *copy = fixture_text("%s", words), *rest = copy, *word;
-
     snprintf(line, sizeof(line), "%s", published_rights());
     while ((word = strsep(&rest, " ")) != NULL)
         take_out(line, word);

@@ -28,7 +28,6 @@ static void on_log(int level, const char *line, void *arg)
 static redlock_options user_options(void)
 {
     redlock_options options = held_options(TTL_MS, 1);
-
     options.prefix = PUBLISHED_PREFIX;
     options.user = PUBLISHED_USER;
     options.password = PUBLISHED_PASSWORD;
@@ -41,7 +40,6 @@ static void make_cluster(const char *rights)
 {
     static char lines[8192];
     struct cluster_node_options nodes[NODES] = {0};
-
     snprintf(lines, sizeof(lines), "user default off\nuser friend on >friend ~* %s +@all\nuser %s\n",
              server_program_has(SERVER_CHANNEL_ACL) ? "&*" : "", rights);
     for (size_t i = 0; i < NODES; i++)
@@ -53,7 +51,6 @@ static void make_cluster(const char *rights)
 static struct face *open_user(enum face_kind kind)
 {
     redlock_options options = user_options();
-
     return held_open_trusted(kind, cluster_nodes_string(cluster), &options);
 }
 
@@ -61,7 +58,6 @@ static struct face *open_user(enum face_kind kind)
 static struct face *open_friend(void)
 {
     redlock_options options = user_options();
-
     options.user = options.password = "friend";
     return held_open_trusted(BLOCKING_FACE, cluster_nodes_string(cluster), &options);
 }
@@ -71,7 +67,6 @@ static struct face *open_friend(void)
 static redlock_statistics counted(struct face *face)
 {
     redlock_statistics statistics;
-
     ck_assert_int_eq(redlock_statistics_get(face_client(face), &statistics), REDLOCK_OK);
     return statistics;
 }
@@ -114,7 +109,6 @@ static void break_a_link(struct face *face)
 static bool is_listening_and_queued(void *arg)
 {
     char reply[1024];
-
     (void)arg;
     for (size_t i = 0; i < NODES; i++) {
         cluster_command(cluster, i, reply, sizeof(reply), "PUBSUB", "CHANNELS", NULL);
@@ -128,7 +122,6 @@ static bool is_listening_and_queued(void *arg)
 static void hand_over(struct face *face, struct face *other, redlock_lock *lock, redlock_acquire_options options)
 {
     struct waiter waiter;
-
     waiter_start(&waiter, face_client(other), RESOURCE, options);
     ck_assert(face_wait(face, is_listening_and_queued, NULL, REAL_SOON_MS));
     held_release(face, &lock);
@@ -140,7 +133,6 @@ static void hand_over_plain(struct face *face, struct face *other, bool fair)
 {
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
     redlock_lock *lock = held_acquire(face, RESOURCE, NULL);
-
     options.fair = fair;
     held_everywhere(face, cluster, KEY, lock); /* otherwise the waiter may be first on the slowest node */
     hand_over(face, other, lock, options);
@@ -152,7 +144,6 @@ static void hold(struct face *face, struct face *other, redlock_acquire_options 
     redlock_acquire_options waiting = REDLOCK_ACQUIRE_OPTIONS_INIT;
     struct held_story story = {0};
     redlock_state state;
-
     renewed_before = counted(face).renewed;
     healed_before = counted(face).healed;
     kind.event = held_event;
@@ -180,7 +171,6 @@ static void hold_each_kind(struct face *face, struct face *other)
         {.struct_size = sizeof(kinds[0]), .permits = 1},
         {.struct_size = sizeof(kinds[0]), .fence = 1, .also = &second, .also_count = 1},
     };
-
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
         hold(face, other, kinds[i]);
 }
@@ -189,7 +179,6 @@ static void hold_each_kind(struct face *face, struct face *other)
 static void wait_in_vain(struct face *face, struct face *other)
 {
     redlock_lock *lock = held_acquire(face, RESOURCE, NULL), *none;
-
     real_status(face_acquire(other, RESOURCE, REDLOCK_WAIT_MS(300), &none, &result), REDLOCK_TIMED_OUT, &result);
     held_release(face, &lock);
     ck_assert(real_nothing_left(face));
@@ -198,7 +187,6 @@ static void wait_in_vain(struct face *face, struct face *other)
 static void use_a_database(enum face_kind kind)
 {
     redlock_options options = user_options();
-
     options.database = 3;
     struct face *face = held_open_trusted(kind, cluster_nodes_string(cluster), &options);
     redlock_lock *lock = held_acquire(face, RESOURCE, NULL);
@@ -209,7 +197,6 @@ static void use_a_database(enum face_kind kind)
 static void do_everything(enum face_kind kind)
 {
     struct face *face = open_user(kind), *other = open_user(BLOCKING_FACE);
-
     break_a_link(face);
     hand_over_plain(face, other, false);
     hand_over_plain(face, other, true);
@@ -225,7 +212,6 @@ static void do_everything(enum face_kind kind)
 static void assert_nothing_was_denied(void)
 {
     char reply[8192];
-
     for (size_t i = 0; i < NODES; i++) {
         ck_assert(cluster_command(cluster, i, reply, sizeof(reply), "ACL", "LOG", NULL));
         ck_assert_msg(reply[0] == '\0', "denied by node %zu: %s", i, reply);
@@ -237,7 +223,6 @@ static bool was_called(const char *statistics, const char *command)
 {
     char subcommand[64], whole[64];
     size_t length = strcspn(command, "|");
-
     snprintf(subcommand, sizeof(subcommand), "cmdstat_%s:", command);
     snprintf(whole, sizeof(whole), "cmdstat_%.*s:", (int)length, command); /* before Redis 7 */
     return strstr(statistics, subcommand) || strstr(statistics, whole);
@@ -247,7 +232,6 @@ static bool was_called(const char *statistics, const char *command)
 static void assert_every_right_was_used(void)
 {
     char *line = strdup(published_rights()), *rest = line, *word, statistics[16384];
-
     ck_assert(cluster_command(cluster, 0, statistics, sizeof(statistics), "INFO", "commandstats", NULL));
     while ((word = strsep(&rest, " ")) != NULL)
         ck_assert_msg(*word != '+' || was_called(statistics, word + 1), "nobody needs %s", word);
@@ -281,7 +265,6 @@ struct expected {
 static bool are_found(void *arg)
 {
     const struct expected *expected = arg;
-
     for (uint32_t i = 0; i < NODES; i++)
         if (held_node_status(expected->face, i).findings != expected->findings)
             return false;
@@ -309,7 +292,6 @@ START_TEST(waiter_without_hset_leaves_no_key_without_expiry)
 {
     static const char *const keys[] = {KEY ":redlock:queue", KEY ":redlock:alive", KEY ":redlock:free"};
     redlock_lock *none;
-
     make_cluster(published_rights_without("+hset +zrem"));
     struct face *face = open_friend(), *other = open_user(BLOCKING_FACE);
     redlock_lock *lock = held_acquire(face, RESOURCE, NULL);
@@ -341,7 +323,6 @@ START_TEST(missing_right_ends_waiting_as_misconfigured)
     redlock_options options = user_options();
     redlock_acquire_options acquire = REDLOCK_ACQUIRE_OPTIONS_INIT;
     redlock_lock *lock;
-
     make_cluster(published_rights_without(missing[_i].right));
     options.guard = missing[_i].guard;
     acquire.fair = acquire.fence = 1;
@@ -358,7 +339,6 @@ static Suite *rights_suite(void)
 {
     Suite *suite = suite_create("real_rights");
     TCase *tcase = real_bare_case(suite, "rights");
-
     if (server_program_has(SERVER_ACL))
         real_add_test(tcase, published_rights_are_enough_and_not_too_many);
     tcase_add_test(tcase, the_same_is_published_everywhere);

@@ -22,7 +22,6 @@ static const redlock_acquire_options permit = {.struct_size = sizeof(permit), .p
 static redlock_lock *take(struct face *face)
 {
     redlock_lock *lock;
-
     real_status(face_acquire(face, KEY, &permit, &lock, &result), REDLOCK_OK, &result);
     ck_assert_str_eq(redlock_lock_resource(lock, NULL), KEY);
     return lock;
@@ -31,7 +30,6 @@ static redlock_lock *take(struct face *face)
 static void refuse(struct face *face)
 {
     redlock_lock *lock;
-
     real_status(face_acquire(face, KEY, &permit, &lock, &result), REDLOCK_HELD, &result);
     ck_assert_ptr_null(lock);
 }
@@ -42,7 +40,6 @@ START_TEST(so_many_and_no_more)
 {
     struct face *faces[] = {clients_open(_i), clients_open(_i)};
     redlock_lock *locks[PERMITS];
-
     for (int turn = 0; turn < 5; turn++) {
         for (int i = 0; i < PERMITS; i++)
             locks[i] = take(faces[i & 1]);
@@ -61,7 +58,6 @@ END_TEST
 static void show(struct face *face, uint32_t taken, int mine)
 {
     redlock_state state;
-
     real_status(face_query(face, KEY, &state, &result), REDLOCK_OK, &result);
     ck_assert_uint_eq(state.permits_taken, taken);
     ck_assert_int_eq(state.held_by_me, mine);
@@ -73,7 +69,6 @@ static void show(struct face *face, uint32_t taken, int mine)
 START_TEST(permits_are_shown_to_all_known_to_their_client_and_lost)
 {
     struct face *face = clients_open(_i), *other = clients_open(_i);
-
     show(face, 0, 0);
     redlock_lock *first = take(face);
     show(face, 1, 1);
@@ -98,7 +93,6 @@ START_TEST(one_round_trip_as_a_rule)
     enum { TURNS = 100 };
     struct face *face = clients_open(_i), *other = clients_open(_i);
     unsigned rounds = 0;
-
     for (int turn = 0; turn < TURNS; turn++) {
         redlock_lock *one = take(face);
         rounds += result.attempts;
@@ -119,7 +113,6 @@ START_TEST(waiters_are_called)
     struct waiter waiters[2];
     redlock_lock *locks[PERMITS];
     int slow = 0;
-
     for (int turn = 0; turn < 6; turn++) {
         for (int i = 0; i < PERMITS; i++)
             locks[i] = take(face);
@@ -161,7 +154,6 @@ static void use(void)
 {
     uint64_t begun = test_now_ns();
     int now = atomic_fetch_add(&inside, 1) + 1, most = atomic_load(&most_inside);
-
     while (most < now && !atomic_compare_exchange_weak(&most_inside, &most, now))
         ;
     usleep(HOLD_US); /* simulates work under the permit */
@@ -174,7 +166,6 @@ static void *contend(void *arg)
     struct contender *contender = arg;
     redlock_acquire_options options = permit;
     redlock_lock *lock;
-
     options.wait_ms = REAL_SOON_MS;
     while (!atomic_load(&over)) {
         int status = redlock_acquire(face_client(contender->face), KEY, &options, &lock, NULL);
@@ -192,7 +183,6 @@ static void *contend(void *arg)
 static void trouble(unsigned seconds)
 {
     uint64_t deadline = test_deadline_ns(seconds * 1000);
-
     for (size_t node = 0; test_now_ns() < deadline;
          node = (node + 1) % 2) { /* each node is in quarantine for a while: a majority must be left */
         usleep(700000);           /* the time between failures: the load itself */
@@ -208,7 +198,6 @@ START_TEST(sixteen_contend_while_nodes_die)
     unsigned seconds = given ? (unsigned)atoi(given) : 3;
     struct contender contenders[CONTENDERS] = {0};
     redlock_options options = held_options(2000, 1); /* nodes restart empty: the guard prevents second grants */
-
     cluster = real_cluster(HELD_NODES, NULL);
     for (int i = 0; i < CONTENDERS; i++)
         contenders[i].face = held_open_trusted(BLOCKING_FACE, cluster_nodes_string(cluster), &options);
@@ -238,7 +227,6 @@ int main(void)
     Suite *suite = suite_create("semaphore");
     TCase *permits = clients_case(suite, "permits");
     TCase *waiting = clients_case(suite, "waiting");
-
     real_add_test(permits, so_many_and_no_more);
     real_add_test(permits, permits_are_shown_to_all_known_to_their_client_and_lost);
     real_add_test(permits, one_round_trip_as_a_rule);

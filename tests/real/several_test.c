@@ -26,7 +26,6 @@ static const redlock_acquire_options plain = REDLOCK_ACQUIRE_OPTIONS_INIT;
 static int acquire(struct face *face, const char *letters, redlock_acquire_options options, redlock_lock **lock)
 {
     redlock_name also[8];
-
     options.also_count = strlen(letters) - 1;
     for (size_t i = 0; i < options.also_count; i++)
         also[i] = (redlock_name){key_of(letters[i + 1]), i & 1 ? strlen(key_of(letters[i + 1])) : 0};
@@ -37,7 +36,6 @@ static int acquire(struct face *face, const char *letters, redlock_acquire_optio
 static redlock_lock *take(struct face *face, const char *letters)
 {
     redlock_lock *lock;
-
     real_status(acquire(face, letters, plain, &lock), REDLOCK_OK, &result);
     return lock;
 }
@@ -45,7 +43,6 @@ static redlock_lock *take(struct face *face, const char *letters)
 static void refuse(struct face *face, const char *letters, const char *untouched)
 {
     redlock_lock *lock;
-
     real_status(acquire(face, letters, plain, &lock), REDLOCK_HELD, &result);
     ck_assert_ptr_null(lock);
     for (; *untouched != '\0'; untouched++)
@@ -57,7 +54,6 @@ static void invalid(struct face *face, const redlock_name *also, size_t count, c
 {
     redlock_acquire_options options = plain;
     redlock_lock *lock;
-
     options.also = also;
     options.also_count = count;
     real_status(face_acquire(face, A, &options, &lock, &result), REDLOCK_INVALID, &result);
@@ -71,7 +67,6 @@ START_TEST(it_is_on_all_of_them)
     struct face *face = clients_open(_i), *other = clients_open(_i);
     redlock_lock *lock = take(face, "cbabca"); /* in any order, and doubles are folded */
     size_t size;
-
     ck_assert_uint_eq(result.attempts, 1);
     ck_assert_uint_eq(redlock_lock_resources(lock), 3);
     for (unsigned i = 0; i < 3; i++) {
@@ -99,7 +94,6 @@ START_TEST(so_many_and_no_more)
     char text[REDLOCK_RESOURCES_MAX][32];
     redlock_name also[REDLOCK_RESOURCES_MAX];
     redlock_acquire_options options = plain;
-
     for (unsigned i = 0; i < REDLOCK_RESOURCES_MAX; i++) {
         snprintf(text[i], sizeof(text[i]), real_key("many-%02u"), i);
         also[i] = (redlock_name){text[i], 0};
@@ -126,7 +120,6 @@ START_TEST(renewed_and_healed_as_one)
 {
     struct face *face = clients_open_renewing(_i);
     redlock_lock *lock = take(face, "abc");
-
     held_everywhere(face, cluster, A, lock);
     cluster_integer(cluster, 0, "DEL", B, NULL); /* one of the resources */
     cluster_flush(cluster, 1);                   /* all of them */
@@ -144,7 +137,6 @@ START_TEST(released_where_another_has_a_part)
     cluster = real_cluster(HELD_NODES, NULL);
     struct face *face = held_open_patient(_i, cluster, CLIENTS_SHORT_MS, 33);
     redlock_lock *lock = take(face, "abc");
-
     held_everywhere(face, cluster, A, lock);
     ck_assert(cluster_command(cluster, 0, NULL, 0, "SET", A, "another", NULL));
     face_idle(face, CLIENTS_SHORT_MS / 2); /* renewed, and healed in vain */
@@ -160,7 +152,6 @@ START_TEST(lost_as_one)
 {
     struct face *face = clients_open_renewing(_i);
     redlock_lock *lock = take(face, "abc");
-
     held_everywhere(face, cluster, C, lock);
     for (size_t i = 0; i < HELD_QUORUM; i++)
         cluster_integer(cluster, i, "DEL", C, NULL);
@@ -219,7 +210,6 @@ enum { OVERLAPS = sizeof(overlaps) / sizeof(overlaps[0]) };
 static int acquire_wish(struct face *face, const struct wish *wish, int64_t wait_ms, redlock_lock **lock)
 {
     redlock_acquire_options options = wish->options;
-
     options.wait_ms = wait_ms;
     return acquire(face, wish->letters, options, lock);
 }
@@ -230,7 +220,6 @@ START_TEST(owner_does_not_wait_for_itself)
     struct face *face = clients_open(_i);
     redlock_lock *held, *wanted;
     bool is_refused = overlaps[_i].status == REDLOCK_INVALID;
-
     real_status(acquire_wish(face, &overlaps[_i].held, 0, &held), REDLOCK_OK, &result);
     int status = acquire_wish(face, &overlaps[_i].wanted, is_refused ? REDLOCK_FOREVER : 0, &wanted);
     real_status(status, overlaps[_i].status, &result);
@@ -257,7 +246,6 @@ START_TEST(lost_part_of_a_wider_lock_is_lost)
     cluster = real_cluster(1, NULL);
     struct face *face = clients_open_with(_i, 300, 0);
     redlock_lock *lock, *wider;
-
     real_status(acquire_wish(face, &overlaps[0].held, 0, &lock), REDLOCK_OK, &result);
     ck_assert(face_wait(face, is_lost, lock, REAL_SOON_MS));
     real_status(acquire_wish(face, &overlaps[0].wanted, REDLOCK_FOREVER, &wider), REDLOCK_LOST, &result);
@@ -272,7 +260,6 @@ static uint64_t next_fence(struct face *face, const char *letters)
 {
     redlock_acquire_options options = plain;
     redlock_lock *lock;
-
     options.fence = 1;
     real_status(acquire(face, letters, options, &lock), REDLOCK_OK, &result);
     uint64_t fence = redlock_lock_fence(lock);
@@ -285,7 +272,6 @@ START_TEST(one_fencing_token_for_all)
     struct face *face = clients_open(_i);
     char number[24];
     uint64_t before = next_fence(face, "b") + UINT64_C(1000000000);
-
     snprintf(number, sizeof(number), "%llu", (unsigned long long)before);
     for (size_t i = 0; i < HELD_NODES; i++)
         ck_assert(cluster_command(cluster, i, NULL, 0, "SET", B ":redlock:fence", number, NULL));
@@ -302,7 +288,6 @@ static const redlock_name b_too = {B, 0};
 static redlock_acquire_options with_b(void)
 {
     redlock_acquire_options options = plain;
-
     options.also = &b_too;
     options.also_count = 1;
     return options;
@@ -314,7 +299,6 @@ START_TEST(woken_by_the_last_of_them)
     redlock_acquire_options options = with_b();
     struct waiter waiter;
     int slow = 0;
-
     for (int i = 0; i < 6; i++) {
         redlock_lock *first = take(face, i % 3 ? "a" : "b"), *last = take(face, i % 3 ? "b" : "a");
         options.fair = (uint32_t)(i & 1);
@@ -338,7 +322,6 @@ START_TEST(whoever_waits_for_one_of_them_is_woken_too)
     struct face *face = clients_open(BLOCKING_FACE), *other = clients_open(BLOCKING_FACE);
     struct waiter waiters[3];
     redlock_lock *lock = take(face, "ba");
-
     waiter_start(&waiters[0], face_client(other), A, plain);
     waiter_start(&waiters[1], face_client(other), B, plain);
     waiter_start(&waiters[2], face_client(other), A, with_b());
@@ -370,7 +353,6 @@ static int take_turn(const struct taker *taker, unsigned first, size_t also_coun
     const redlock_name also = {keys[taken[1]], 0};
     redlock_lock *lock;
     int mine = shared ? 1 : WRITER, status = REDLOCK_OK;
-
     options.wait_ms = 4 * REAL_SOON_MS;
     options.fair = taker->row == MIXED_AND_FAIR;
     options.shared = shared;
@@ -390,7 +372,6 @@ static void *take_turns(void *arg)
 {
     struct taker *taker = arg;
     unsigned seed = (unsigned)(uintptr_t)arg;
-
     for (int turn = 0; turn < TURNS && taker->status == REDLOCK_OK; turn++) {
         unsigned first = (unsigned)rand_r(&seed) % RESOURCES;
         bool shared = taker->row != EXCLUSIVE && rand_r(&seed) % 4 != 0;
@@ -403,7 +384,6 @@ START_TEST(overlapping_locks_do_not_starve_and_a_writer_is_alone)
 {
     struct taker takers[TAKERS];
     struct face *face = NULL;
-
     memset(holders, 0, sizeof(holders));
     for (int i = 0; i < TAKERS; i++) {
         face = i % 2 == 0 ? clients_open(BLOCKING_FACE) : face; /* two threads share each client */
@@ -424,7 +404,6 @@ int main(void)
     TCase *alike = clients_case(suite, "alike");
     TCase *own = clients_case(suite, "own");
     TCase *waiting = clients_case(suite, "waiting");
-
     real_add_test(all, it_is_on_all_of_them);
     real_add_test(all, so_many_and_no_more);
     real_add_test(all, one_fencing_token_for_all);

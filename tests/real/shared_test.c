@@ -13,7 +13,6 @@
 static redlock_acquire_options mode(bool shared)
 {
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-
     options.shared = shared;
     return options;
 }
@@ -24,7 +23,6 @@ static redlock_lock *enter_for(struct face *face, bool shared, uint32_t ttl_ms)
     static char owners[128];
     static size_t entered;
     redlock_acquire_options options = mode(shared);
-
     options.owner = &owners[entered++ % sizeof(owners)];
     options.ttl_ms = ttl_ms;
     redlock_lock *lock;
@@ -41,7 +39,6 @@ static void refuse(struct face *face, bool shared)
 {
     redlock_acquire_options options = mode(shared);
     redlock_lock *lock;
-
     options.owner = &options; /* a different owner */
     real_status(face_acquire(face, KEY, &options, &lock, &result), REDLOCK_HELD, &result);
     ck_assert_ptr_null(lock);
@@ -57,7 +54,6 @@ static void await_readers(struct face *face, long long count)
 static void query(struct face *face, int mine)
 {
     redlock_state state;
-
     real_status(face_query(face, KEY, &state, &result), REDLOCK_OK, &result);
     ck_assert_int_eq(state.locked, 1);
     ck_assert_int_eq(state.held_by_me, mine);
@@ -69,7 +65,6 @@ START_TEST(readers_together_a_writer_alone)
 {
     struct face *face = clients_open(_i), *other = clients_open(_i);
     redlock_lock *first = enter(face, true), *second = enter(other, true);
-
     await_readers(face, 2);
     refuse(other, false);
     held_release(face, &first);
@@ -92,7 +87,6 @@ START_TEST(sixty_four_enter_in_one_round_trip_each)
     enum { READERS = 64 };
     struct face *faces[] = {clients_open(_i), clients_open(_i)};
     redlock_lock *locks[READERS];
-
     for (int i = 0; i < READERS; i++) {
         locks[i] = enter(faces[i & 1], true);
         ck_assert_uint_eq(result.attempts, 1);
@@ -106,7 +100,6 @@ END_TEST
 static bool foreign_set(size_t node)
 {
     char reply[64];
-
     ck_assert(cluster_command(cluster, node, reply, sizeof(reply), "SET", KEY, "theirs", "NX", "PX", "60000", NULL));
     return strcmp(reply, "OK") == 0;
 }
@@ -116,7 +109,6 @@ START_TEST(foreign_clients_are_excluded_and_exclude)
 {
     struct face *face = clients_open(_i);
     redlock_lock *lock = enter(face, true);
-
     await_readers(face, 1);
     for (size_t i = 0; i < HELD_NODES; i++)
         ck_assert(!foreign_set(i));
@@ -134,7 +126,6 @@ START_TEST(each_reader_ends_by_itself)
     struct face *face = clients_open(_i);
     redlock_lock *shorter = enter_for(face, true, CLIENTS_SHORT_MS);
     redlock_lock *longer = enter_for(face, true, 4 * CLIENTS_SHORT_MS);
-
     await_readers(face, 2);
     ck_assert_int_gt(cluster_integer(cluster, 0, "PTTL", KEY, NULL), CLIENTS_SHORT_MS);
     held_release(face, &longer);
@@ -153,7 +144,6 @@ START_TEST(renewed_healed_and_extended)
 {
     struct face *face = clients_open_renewing(_i);
     redlock_lock *first = enter(face, true), *second = enter(face, true);
-
     await_readers(face, 2);
     cluster_flush(cluster, 0);
     face_idle(face, 3 * CLIENTS_SHORT_MS / 2);
@@ -173,7 +163,6 @@ START_TEST(several_are_shared_at_once)
     const redlock_name also = {real_key("index"), 0};
     redlock_acquire_options options = mode(true);
     redlock_lock *none, *reader = enter(other, true);
-
     options.also = &also;
     options.also_count = 1;
     redlock_lock *lock = held_acquire(face, KEY, &options);
@@ -189,7 +178,6 @@ START_TEST(readers_see_the_last_writers_token)
     struct face *face = clients_open(_i);
     redlock_acquire_options options = mode(false);
     redlock_lock *lock = enter(face, true);
-
     ck_assert_uint_eq(redlock_lock_fence(lock), 0);
     held_release(face, &lock);
     options.fence = 1;
@@ -217,7 +205,6 @@ START_TEST(a_waiting_writer_holds_off_new_readers)
                 *late = clients_open(BLOCKING_FACE);
     redlock_lock *reader = enter(face, true), *other = enter(face, true);
     struct waiter writer, newcomer;
-
     waiter_start(&writer, face_client(writers), KEY, mode(false));
     clients_await_waiters(face, KEY, 1);
     refuse(late, true);
@@ -240,7 +227,6 @@ START_TEST(a_writer_that_waits_in_vain_signs_out)
     struct face *face = clients_open(BLOCKING_FACE), *writers = clients_open(BLOCKING_FACE);
     redlock_lock *reader = enter(face, true), *none;
     uint64_t begun = test_now_ns();
-
     real_status(face_acquire(writers, KEY, REDLOCK_WAIT_MS(300), &none, &result), REDLOCK_TIMED_OUT, &result);
     clients_await(face, "EXISTS", KEY ":redlock:queue", 0, 0);
     ck_assert_uint_lt(test_now_ns() - begun, UINT64_C(10000000000)); /* without the dequeue the entry lasts for 12 s */
@@ -255,7 +241,6 @@ START_TEST(readers_behind_a_writer_enter_together)
     struct face *face = clients_open(BLOCKING_FACE), *faces[CLIENTS];
     struct waiter readers[READERS];
     redlock_lock *writer = enter(face, false);
-
     for (int i = 0; i < CLIENTS; i++)
         faces[i] = clients_open(BLOCKING_FACE);
     for (int i = 0; i < READERS; i++)
@@ -279,7 +264,6 @@ START_TEST(a_writer_that_waits_for_ever_does_not_hold_off_readers_for_ever)
                 *late = clients_open(BLOCKING_FACE);
     redlock_lock *reader = enter(face, true);
     struct waiter writer, newcomer;
-
     waiter_start(&writer, face_client(writers), KEY, mode(false));
     clients_await_waiters(face, KEY, 1);
     uint64_t begun = test_now_ns();
@@ -300,7 +284,6 @@ int main(void)
     TCase *together = clients_case(suite, "together");
     TCase *alike = clients_case(suite, "alike");
     TCase *waiting = clients_case(suite, "waiting");
-
     real_add_test(together, readers_together_a_writer_alone);
     real_add_test(together, sixty_four_enter_in_one_round_trip_each);
     real_add_test(together, foreign_clients_are_excluded_and_exclude);

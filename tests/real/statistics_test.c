@@ -124,7 +124,6 @@ int main(void)
 {
     Suite *suite = suite_create("statistics");
     TCase *pure = tcase_create("histogram"), *real = clients_case(suite, "counters");
-
     suite_add_tcase(suite, pure);
     tcase_add_test(pure, buckets_are_contiguous_and_grow_by_a_quarter_at_most);
     tcase_add_test(pure, a_value_is_in_the_first_bucket_that_bounds_it);

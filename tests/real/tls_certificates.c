@@ -22,7 +22,6 @@ static void must(bool done, const char *what)
 static void destroy(void *object)
 {
     struct identity *identity = object;
-
     X509_free(identity->certificate);
     EVP_PKEY_free(identity->key);
     free(identity);
@@ -32,7 +31,6 @@ static EVP_PKEY *make_key(void)
 {
     EVP_PKEY *key = NULL;
     EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_id(EVP_PKEY_EC, NULL);
-
     must(context != NULL && EVP_PKEY_keygen_init(context) == 1 &&
              EVP_PKEY_CTX_set_ec_paramgen_curve_nid(context, NID_X9_62_prime256v1) == 1 &&
              EVP_PKEY_keygen(context, &key) == 1,
@@ -44,7 +42,6 @@ static EVP_PKEY *make_key(void)
 static void set_name(X509 *certificate, const char *common_name)
 {
     X509_NAME *name = X509_get_subject_name(certificate);
-
     must(X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, (const unsigned char *)common_name, -1, -1, 0) == 1,
          "set a name");
 }
@@ -52,7 +49,6 @@ static void set_name(X509 *certificate, const char *common_name)
 static void add_extension(X509 *certificate, int kind, const char *value)
 {
     X509V3_CTX context;
-
     X509V3_set_ctx_nodb(&context);
     X509V3_set_ctx(&context, certificate, certificate, NULL, NULL, 0);
     X509_EXTENSION *extension = X509V3_EXT_conf_nid(NULL, &context, kind, value);
@@ -72,7 +68,6 @@ const struct identity *identity_make(const struct identity *issuer, const char *
     static long serial;
     struct identity *identity = fixture_allocate(sizeof(*identity));
     X509 *certificate = X509_new();
-
     *identity = (struct identity){.certificate = certificate, .key = make_key()};
     fixture_register(identity, destroy);
     issuer = issuer != NULL ? issuer : identity;
@@ -93,7 +88,6 @@ const struct identity *identity_make(const struct identity *issuer, const char *
 static FILE *open_file(const char *path)
 {
     FILE *file = fopen(path, "we");
-
     if (file == NULL)
         fixture_fail("certificates: cannot write %s", path);
     return file;
@@ -102,7 +96,6 @@ static FILE *open_file(const char *path)
 void identity_write_certificate(const struct identity *identity, const char *path)
 {
     FILE *file = open_file(path);
-
     must(PEM_write_X509(file, identity->certificate) == 1, "write a certificate");
     fclose(file);
 }
@@ -112,7 +105,6 @@ void identity_write_key(const struct identity *identity, const char *path, const
     FILE *file = open_file(path);
     const EVP_CIPHER *cipher = passphrase != NULL ? EVP_aes_128_cbc() : NULL;
     int length = passphrase != NULL ? (int)strlen(passphrase) : 0;
-
     must(PEM_write_PKCS8PrivateKey(file, identity->key, cipher, passphrase, length, NULL, NULL) == 1, "write a key");
     fclose(file);
 }

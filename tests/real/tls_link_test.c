@@ -57,7 +57,6 @@ static void setup(void)
     char *path = fixture_text("%s/authority.pem", temp_dir_path(directory));
     static char authority_file[256];
     const struct identity *authority = identity_make(NULL, "authority", NULL, YEAR);
-
     trusted = identity_make(authority, "server", "IP:127.0.0.1", YEAR);
     untrusted = identity_make(NULL, "nobody", "IP:127.0.0.1", YEAR);
     identity_write_certificate(authority, path);
@@ -94,7 +93,6 @@ static void expect_ready(void)
 static void acquire_and_release(void)
 {
     redlock_lock *lock;
-
     ck_assert_msg(redlock_acquire(client, "resource", NULL, &lock, &result) == REDLOCK_OK, "%s",
                   redlock_result_text(&result));
     ck_assert_msg(redlock_release(&lock, &result) == REDLOCK_OK, "%s", redlock_result_text(&result));
@@ -110,7 +108,6 @@ static struct tls_relay *start_relay(int protocol)
 static struct fake_server *start_fake_server(void)
 {
     struct fake_server *server = fake_server_start(FAKE_IPV4);
-
     fake_server_set_script_handler(server, lock_scripts_run, NULL);
     return server;
 }
@@ -126,7 +123,6 @@ static bool has_changed_keys(void *relay)
 START_TEST(keys_are_changed_on_an_idle_link)
 {
     struct tls_relay *relay = start_relay(TLS1_3_VERSION);
-
     make_client(relay);
     expect_ready();
     tls_relay_change_keys(relay);
@@ -143,7 +139,6 @@ START_TEST(data_nobody_asked_for_closes_the_link)
     struct fake_server *server = start_fake_server();
     struct tls_relay *relay = tls_relay_start(trusted, protocols[_i % 2], fake_server_port(server));
     redlock_lock *lock;
-
     make_client(relay);
     expect_ready();
     if (_i < 2) {
@@ -163,7 +158,6 @@ END_TEST
 START_TEST(handshakes_that_break_are_tried_again)
 {
     struct tls_relay *relay = start_relay(protocols[_i]);
-
     tls_relay_break_handshakes(relay, 3);
     make_client(relay);
     expect_ready();
@@ -179,7 +173,6 @@ static unsigned answers, granted;
 static void run_until(unsigned wanted)
 {
     uint64_t deadline = test_deadline_ns(LONG_MS);
-
     while (answers < wanted && test_ms_left(deadline) > 0)
         ev_run(loop, EVRUN_ONCE);
     ck_assert_uint_eq(answers, wanted);
@@ -244,7 +237,6 @@ static ev_check after_sleep;
 static void leave_an_error(void)
 {
     BIO *nothing = BIO_new_mem_buf("nothing", -1);
-
     ck_assert_ptr_null(PEM_read_bio_X509(nothing, NULL, NULL, NULL));
     BIO_free(nothing);
     ck_assert(ERR_peek_error() != 0);
@@ -281,7 +273,6 @@ START_TEST(errors_the_host_left_break_no_link)
 {
     struct tls_relay *relay = start_relay(TLS1_3_VERSION);
     uint64_t deadline = test_deadline_ns(SOON_MS);
-
     leave_errors();
     snprintf(nodes, sizeof(nodes), "rediss://127.0.0.1:%u", tls_relay_port(relay));
     attach();
@@ -302,7 +293,6 @@ START_TEST(a_failing_link_breaks_no_other_and_leaves_no_error)
                                         tls_relay_start(trusted, protocols[_i], cluster_port(cluster, 1)),
                                         tls_relay_start(untrusted, protocols[_i], cluster_port(cluster, 0))};
     uint64_t deadline = test_deadline_ns(SOON_MS);
-
     options.backoff_max_ms = 1;
     snprintf(nodes, sizeof(nodes), "rediss://127.0.0.1:%u,rediss://127.0.0.1:%u,rediss://127.0.0.1:%u",
              tls_relay_port(relays[0]), tls_relay_port(relays[1]), tls_relay_port(relays[2]));
@@ -323,7 +313,6 @@ END_TEST
 static void acquire_many(void)
 {
     char resource[REDLOCK_RESOURCE_MAX + 1];
-
     memset(resource, 'r', REDLOCK_RESOURCE_MAX);
     resource[REDLOCK_RESOURCE_MAX] = '\0';
     for (unsigned i = 0; i < MANY; i++) {
@@ -354,7 +343,6 @@ static void watch_messages(int is_write, int version, int content_type, const vo
 static void read_a_message_without_data(struct tls_relay *relay)
 {
     uint64_t deadline = test_deadline_ns(SOON_MS);
-
     told_to_change_keys = false;
     SSL_set_msg_callback(attached->nodes->node[0].link.session, watch_messages);
     ck_assert_int_eq(redlock_acquire_async(attached, "first", NULL, on_acquired, NULL), REDLOCK_OK);
@@ -367,7 +355,6 @@ static void read_a_message_without_data(struct tls_relay *relay)
 static void fill_the_socket(struct tls_relay *relay, int protocol)
 {
     uint64_t deadline = test_deadline_ns(SOON_MS);
-
     options.silence_limit_ms = options.node_timeout_ms = LONG_MS;
     options.pending_max = 10 * MANY;
     snprintf(nodes, sizeof(nodes), "rediss://127.0.0.1:%u", tls_relay_port(relay));
@@ -389,7 +376,6 @@ static void fill_the_socket(struct tls_relay *relay, int protocol)
 START_TEST(a_full_socket_is_written_to_when_there_is_room)
 {
     struct tls_relay *relay = start_relay(protocols[_i]);
-
     fill_the_socket(relay, protocols[_i]);
     tls_relay_hold(relay, false);
     run_until(1 + MANY);
@@ -404,7 +390,6 @@ END_TEST
 START_TEST(a_server_that_dies_while_it_is_written_to)
 {
     struct tls_relay *relay = start_relay(protocols[_i]);
-
     signal(SIGPIPE, SIG_DFL);
     fill_the_socket(relay, protocols[_i]);
     tls_relay_stop(relay);
@@ -419,7 +404,6 @@ static Suite *tls_link_suite(void)
 {
     Suite *suite = suite_create("tls_link");
     TCase *tcase = tcase_create("tls_link");
-
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, keys_are_changed_on_an_idle_link);

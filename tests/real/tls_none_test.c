@@ -15,7 +15,6 @@ START_TEST(tls_is_refused_in_words)
     redlock_client *client = NULL;
     redlock_result result;
     char nodes[64];
-
     snprintf(nodes, sizeof(nodes), "127.0.0.1:1,rediss://%s", fake_server_address(server));
     ck_assert_int_eq(redlock_connect(nodes, NULL, &client, &result), REDLOCK_INVALID);
     ck_assert_ptr_null(client);
@@ -29,7 +28,6 @@ static Suite *tls_none_suite(void)
 {
     Suite *suite = suite_create("tls_none");
     TCase *tcase = tcase_create("tls_none");
-
     tcase_add_checked_fixture(tcase, fixtures_begin, fixtures_end);
     tcase_add_test(tcase, tls_is_refused_in_words);
     suite_add_tcase(suite, tcase);

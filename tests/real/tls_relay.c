@@ -55,7 +55,6 @@ static void hang_up(struct tls_relay *relay)
 static void make_blocking(int fd)
 {
     const struct timeval patience = {.tv_sec = PATIENCE_MS / 1000};
-
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
@@ -66,7 +65,6 @@ static void watch_messages(int is_write, int version, int content_type, const vo
                            void *arg)
 {
     struct tls_relay *relay = arg;
-
     (void)version;
     (void)ssl;
     if (is_write == 0 && content_type == SSL3_RT_HANDSHAKE && length > 0 && *(const unsigned char *)data == KEY_UPDATE)
@@ -76,7 +74,6 @@ static void watch_messages(int is_write, int version, int content_type, const vo
 static void break_handshake(struct tls_relay *relay, int fd)
 {
     char byte;
-
     atomic_fetch_sub(&relay->breaks_wanted, 1);
     socket_receive(fd, &byte, 1, test_deadline_ns(PATIENCE_MS));
     socket_close_with_reset(fd);
@@ -85,7 +82,6 @@ static void break_handshake(struct tls_relay *relay, int fd)
 static void take_client(struct tls_relay *relay)
 {
     int fd = accept4(relay->listener, NULL, NULL, SOCK_CLOEXEC);
-
     if (fd < 0)
         return;
     if (atomic_load(&relay->breaks_wanted) > 0) {
@@ -119,7 +115,6 @@ static void change_keys(struct tls_relay *relay)
 static void from_client(struct tls_relay *relay)
 {
     char data[CHUNK];
-
     fcntl(relay->client_fd, F_SETFL, O_NONBLOCK);
     int length = SSL_read(relay->client, data, sizeof(data));
     int error = SSL_get_error(relay->client, length);
@@ -133,7 +128,6 @@ static void from_server(struct tls_relay *relay)
 {
     char data[CHUNK];
     ssize_t length = read(relay->server_fd, data, sizeof(data));
-
     if (length <= 0 || SSL_write(relay->client, data, (int)length) != length)
         hang_up(relay);
 }
@@ -146,7 +140,6 @@ static void turn(struct tls_relay *relay)
                                       [CLIENT] = {.fd = linked && !held ? relay->client_fd : -1, .events = POLLIN},
                                       [SERVER] = {.fd = linked ? relay->server_fd : -1, .events = POLLIN}};
     eventfd_t count;
-
     atomic_store(&relay->held, held);
     poll(watched, WATCHED, -1);
     ERR_clear_error();
@@ -164,7 +157,6 @@ static void turn(struct tls_relay *relay)
 static void *run(void *arg)
 {
     struct tls_relay *relay = arg;
-
     while (!atomic_load(&relay->quit))
         turn(relay);
     hang_up(relay);
@@ -176,7 +168,6 @@ static void *run(void *arg)
 static void stop(void *object)
 {
     struct tls_relay *relay = object;
-
     atomic_store(&relay->quit, true);
     eventfd_write(relay->wake, 1);
     pthread_join(relay->thread, NULL);
@@ -190,7 +181,6 @@ static void stop(void *object)
 static SSL_CTX *make_context(const struct identity *identity, int protocol)
 {
     SSL_CTX *context = SSL_CTX_new(TLS_server_method());
-
     if (context == NULL || SSL_CTX_use_certificate(context, identity->certificate) != 1 ||
         SSL_CTX_use_PrivateKey(context, identity->key) != 1 || SSL_CTX_set_min_proto_version(context, protocol) != 1 ||
         SSL_CTX_set_max_proto_version(context, protocol) != 1)
@@ -202,7 +192,6 @@ static SSL_CTX *make_context(const struct identity *identity, int protocol)
 static void start_thread(struct tls_relay *relay)
 {
     sigset_t all, before;
-
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     if (pthread_create(&relay->thread, NULL, run, relay) != 0)
@@ -213,7 +202,6 @@ static void start_thread(struct tls_relay *relay)
 struct tls_relay *tls_relay_start(const struct identity *identity, int protocol, uint16_t server_port)
 {
     struct tls_relay *relay = fixture_allocate(sizeof(*relay));
-
     relay->context = make_context(identity, protocol);
     relay->server_port = server_port;
     relay->reservation = socket_reserve_port(false, &relay->port);
@@ -259,7 +247,6 @@ void tls_relay_break_handshakes(struct tls_relay *relay, unsigned count)
 static bool is_as_wanted(void *arg)
 {
     struct tls_relay *relay = arg;
-
     return atomic_load(&relay->held) == atomic_load(&relay->hold_wanted);
 }
 

@@ -45,7 +45,6 @@ static void write_identity(const struct identity *identity, const char *name, ch
                            char key[PATH_SIZE])
 {
     char file[64];
-
     snprintf(file, sizeof(file), "%s.pem", name);
     identity_write_certificate(identity, in_directory(certificate, file));
     snprintf(file, sizeof(file), "%s.key", name);
@@ -106,7 +105,6 @@ static void start(struct peer servers)
     const struct identity *issuer = servers.strange ? stranger : authority;
     struct cluster_node_options nodes[NODES] = {{0}};
     size_t count = servers.count != 0 ? servers.count : 1;
-
     write_identity(identity_make(issuer, "server", names, servers.days != 0 ? servers.days : YEAR), "server",
                    certificate, key);
     const struct cluster_tls tls = {certificate, key, authority_file, servers.asks};
@@ -124,7 +122,6 @@ static const char *nodes_at(const char *scheme, const char *host)
 {
     static char text[512];
     size_t used = 0;
-
     for (size_t i = 0; i < cluster_size(cluster); i++)
         used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s%s:%u", i > 0 ? "," : "", scheme, host,
                                  cluster_port(cluster, i));
@@ -144,7 +141,6 @@ static void expect_ready(void)
 static void expect_works(const char *host)
 {
     redlock_lock *lock;
-
     make_client(nodes_at("rediss://", host));
     real_status(redlock_acquire(client, "resource", NULL, &lock, &result), REDLOCK_OK, &result);
     ck_assert_int_eq(redlock_extend(lock, 20000, &result), REDLOCK_OK);
@@ -205,7 +201,6 @@ static void trust(const struct peer *peer)
 {
     static char path[PATH_SIZE];
     char file[PATH_SIZE + 32], name[16];
-
     if (peer->trust != THE_AUTHORITY)
         options.tls_ca_file = peer->trust == A_STRANGER ? stranger_file : NULL;
     if (peer->trust == A_DIRECTORY) {
@@ -230,7 +225,6 @@ START_TEST(a_peer_is_trusted_or_refused_in_words)
 {
     const struct peer *peer = &peers[_i];
     const char *host = peer->host != NULL ? peer->host : "127.0.0.1";
-
     fprintf(stderr, "%s\n", peer->name);
     if (peer->ipv6 && !socket_ipv6_available())
         return;
@@ -251,7 +245,6 @@ END_TEST
 static bool waiter_is_heard(void *data)
 {
     char reply[256];
-
     (void)data;
     for (size_t i = 0; i < cluster_size(cluster); i++)
         if (!cluster_command(cluster, i, reply, sizeof(reply), "PUBSUB", "CHANNELS", "redlock:*", NULL) ||
@@ -267,7 +260,6 @@ START_TEST(a_waiter_is_called_over_tls)
     redlock_lock *lock;
     redlock_statistics statistics;
     struct waiter waiter;
-
     start((struct peer){.count = NODES});
     make_client(nodes_at("rediss://", "127.0.0.1"));
     ck_assert_int_eq(redlock_acquire(client, "resource", NULL, &lock, &result), REDLOCK_OK);
@@ -284,7 +276,6 @@ END_TEST
 START_TEST(a_server_that_is_restarted_is_met_again)
 {
     redlock_lock *lock;
-
     start((struct peer){.count = 1});
     make_client(nodes_at("rediss://", "127.0.0.1"));
     expect_ready();
@@ -305,7 +296,6 @@ END_TEST
 START_TEST(a_plain_redis)
 {
     redlock_lock *lock;
-
     cluster = cluster_create(1, NULL);
     options.connect_timeout_ms = 200;
     make_client(nodes_at("rediss://", "127.0.0.1"));
@@ -351,7 +341,6 @@ static void log_line(int level, const char *line, void *arg)
 static void has_no_secret(const char *what, const void *bytes, size_t size)
 {
     const char *secret = secret_in(bytes, size);
-
     ck_assert_msg(secret == NULL, "%s shows '%s'", what, secret);
 }
 
@@ -410,7 +399,6 @@ static void look_at_all(void)
 {
     redlock_node_status status;
     static char metrics[32768];
-
     ck_assert_int_eq(redlock_metrics(client, metrics, sizeof(metrics), NULL), REDLOCK_OK);
     has_no_secret("the statistics", metrics, strlen(metrics));
     ck_assert_int_eq(redlock_node_status_get(client, 0, &status), REDLOCK_OK);
@@ -429,7 +417,6 @@ START_TEST(a_link_that_fails_shows_no_password)
     unsigned port = prepare(failure);
     redlock_lock *lock;
     char node[256];
-
     atomic_store(&lines, 0);
     atomic_store(&line_is_shown, false);
     give(way);
@@ -464,7 +451,6 @@ static void expect_invalid(const char *words, const char *path)
 static void write_bad_files(void)
 {
     char path[PATH_SIZE];
-
     file_write(in_directory(path, "rubbish.pem"), "rubbish\n", strlen("rubbish\n"));
     ck_assert_int_eq(mkdir(in_directory(path, "empty"), 0700), 0);
     identity_write_key(authority, in_directory(path, "encrypted.key"), "passphrase");
@@ -495,7 +481,6 @@ START_TEST(files_that_cannot_be_used)
 {
     const char *file = bad_files[_i].file;
     char path[PATH_SIZE];
-
     write_bad_files();
     if (bad_files[_i].option == OPTION(tls_ca_directory))
         options.tls_ca_file = NULL;
@@ -510,7 +495,6 @@ END_TEST
 START_TEST(bad_server_names)
 {
     char name[300];
-
     options.tls_server_name = "";
     expect_invalid("tls_server_name has 0 bytes", "");
     memset(name, 'a', sizeof(name));
@@ -523,7 +507,6 @@ END_TEST
 START_TEST(no_memory_while_a_client_is_made)
 {
     bool failed = true;
-
     options.tls_certificate_file = client_certificate;
     options.tls_key_file = client_key;
     for (size_t k = 1; failed; k++) {
@@ -550,7 +533,6 @@ END_TEST
 static TCase *add_case(Suite *suite, const char *name)
 {
     TCase *tcase = tcase_create(name);
-
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_set_timeout(tcase, 60);
     suite_add_tcase(suite, tcase);
@@ -561,7 +543,6 @@ static Suite *tls_suite(void)
 {
     Suite *suite = suite_create("tls");
     TCase *peers_case = add_case(suite, "peers"), *links = add_case(suite, "links"), *files = add_case(suite, "files");
-
     tcase_add_loop_test(peers_case, a_peer_is_trusted_or_refused_in_words, 0, PEERS);
     tcase_add_test(links, a_waiter_is_called_over_tls);
     tcase_add_test(links, a_server_that_is_restarted_is_met_again);

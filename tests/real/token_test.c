@@ -23,7 +23,6 @@ static void acquire_and_go(int kind, const char *key, uint32_t ttl_ms, char *tok
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
     struct face *face = open_face(kind, 1);
     redlock_lock *lock;
-
     options.ttl_ms = ttl_ms;
     options.no_renewal = 1;
     options.all_answers = 1;
@@ -42,7 +41,6 @@ struct lock_until {
 static bool has_lived(void *arg)
 {
     const struct lock_until *wanted = arg;
-
     ck_assert_int_gt(redlock_validity_ms(wanted->lock), 0);
     return test_now_ns() > wanted->until_ns;
 }
@@ -53,7 +51,6 @@ START_TEST(an_adopted_lock_is_renewed_and_released)
     const char *key = real_key("adopted");
     char token[REDLOCK_TOKEN_SIZE];
     redlock_lock *lock;
-
     acquire_and_go(_i, key, SHORT_TTL_MS, token);
     struct face *face = open_face((_i + 1) % FACES, 0);
     options.ttl_ms = SHORT_TTL_MS;
@@ -74,7 +71,6 @@ START_TEST(adopting_is_what_extends_a_lock_by_its_token)
     const char *key = real_key("extended");
     char token[REDLOCK_TOKEN_SIZE];
     redlock_lock *lock;
-
     acquire_and_go(_i, key, 10000, token);
     struct face *face = open_face(_i, 1);
     options.ttl_ms = 30000;
@@ -105,7 +101,6 @@ static bool shows_waiters(void *arg)
 {
     struct counted *counted = arg;
     redlock_state state;
-
     real_status(face_query(counted->face, counted->key, &state, &result), REDLOCK_OK, &result);
     for (size_t i = 0; i < NODES; i++)
         if (state.node[i].waiters != (int32_t)counted->waiters)
@@ -119,7 +114,6 @@ START_TEST(a_query_counts_who_waits)
     struct counted counted = {holder, real_key("awaited"), 0};
     struct waiter waiters[3];
     redlock_lock *lock;
-
     real_status(face_acquire(holder, counted.key, NULL, &lock, &result), REDLOCK_OK, &result);
     ck_assert(shows_waiters(&counted));
     for (size_t i = 0; i < 3; i++) {
@@ -146,7 +140,6 @@ int main(void)
 {
     Suite *suite = suite_create("real_token");
     TCase *tcase = real_shared_case(suite, "tokens");
-
     tcase_add_loop_test(tcase, an_adopted_lock_is_renewed_and_released, 0, FACES);
     tcase_add_loop_test(tcase, adopting_is_what_extends_a_lock_by_its_token, 0, FACES);
     tcase_add_loop_test(tcase, a_query_counts_who_waits, 0, FACES);

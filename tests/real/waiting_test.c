@@ -33,7 +33,6 @@ static redlock_result result;
 static redlock_options client_options(void)
 {
     redlock_options options = face_options();
-
     options.node_timeout_ms = 2000; /* a busy machine delays a node for long */
     options.connect_timeout_ms = 1000;
     return options;
@@ -49,7 +48,6 @@ static redlock_client *open_client(const char *nodes)
 {
     redlock_options options = client_options();
     redlock_client *client;
-
     ck_assert_int_eq(redlock_connect(nodes, &options, &client, &result), REDLOCK_OK);
     ck_assert(wait_until(all_are_ready, client, REAL_SOON_MS));
     return client;
@@ -68,7 +66,6 @@ static void close_client(redlock_client *client)
 static redlock_lock *take_it(redlock_client *client)
 {
     redlock_lock *lock;
-
     real_status(redlock_acquire(client, KEY, REDLOCK_WAIT_MS(REAL_SOON_MS), &lock, &result), REDLOCK_OK, &result);
     return lock;
 }
@@ -76,7 +73,6 @@ static redlock_lock *take_it(redlock_client *client)
 static uint64_t release_it(redlock_lock *lock)
 {
     uint64_t released = test_now_ns();
-
     real_status(redlock_release(&lock, &result), REDLOCK_OK, &result);
     return released;
 }
@@ -87,7 +83,6 @@ static uint64_t least_of_some(uint64_t (*scene)(int i), int i, uint64_t limit_ns
 {
     enum { RUNS = 5 };
     uint64_t least = UINT64_MAX;
-
     for (int run = 0; run < RUNS && least >= limit_ns; run++) {
         uint64_t took = scene(i);
         least = took < least ? took : least;
@@ -116,7 +111,6 @@ static atomic_uint places;
 static void *wait_for_it(void *arg)
 {
     struct waiter *waiter = arg;
-
     waiter->status = redlock_acquire(waiter->client, KEY, &waiter->options, &waiter->lock, NULL);
     waiter->told_ns = test_now_ns();
     if (waiter->status == REDLOCK_OK) {
@@ -131,7 +125,6 @@ static void start(struct waiter *waiter, redlock_client *client, bool fair)
 {
     redlock_cancellation *cancellation = waiter->options.cancellation;
     int64_t wait_ms = waiter->options.wait_ms;
-
     waiter->client = client;
     waiter->options = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
     waiter->options.wait_ms = wait_ms != 0 ? wait_ms : REAL_SOON_MS;
@@ -171,7 +164,6 @@ static void await_queued(long long count)
 static bool is_on_a_majority(void *arg)
 {
     size_t found = 0;
-
     (void)arg;
     for (size_t i = 0; i < cluster_size(cluster); i++)
         found += cluster_integer(cluster, i, "ZCARD", QUEUE, NULL) == 1;
@@ -182,7 +174,6 @@ static bool is_on_a_majority(void *arg)
 static bool are_listening(void *count)
 {
     char reply[4096];
-
     for (size_t i = 0; i < cluster_size(cluster); i++) {
         int found = 0;
         cluster_command(cluster, i, reply, sizeof(reply), "PUBSUB", "CHANNELS", NULL);
@@ -199,7 +190,6 @@ static bool is_one_listening(void *arg)
 {
     char reply[4096];
     int found = 0;
-
     (void)arg;
     for (size_t i = 0; i < cluster_size(cluster); i++) {
         cluster_command(cluster, i, reply, sizeof(reply), "PUBSUB", "CHANNELS", NULL);
@@ -231,7 +221,6 @@ static void expect_no_queue(void)
 static void foreign_set(const char *ttl_ms)
 {
     char reply[64];
-
     for (size_t i = 0; i < cluster_size(cluster); i++) {
         cluster_command(cluster, i, reply, sizeof(reply), "SET", KEY, "somebody", "NX", "PX", ttl_ms, NULL);
         ck_assert_str_eq(reply, "OK");
@@ -249,7 +238,6 @@ static void foreign_delete(void)
 static int compare(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
     return x < y ? -1 : x > y;
 }
 
@@ -269,7 +257,6 @@ struct medians {
 static struct medians measure_hand_overs(redlock_client *holder, redlock_client *other, bool fair)
 {
     uint64_t took[HAND_OVERS], control[HAND_OVERS];
-
     for (int i = 0; i < HAND_OVERS; i++) {
         uint64_t begun = test_now_ns();
         release_it(take_it(other));
@@ -293,7 +280,6 @@ START_TEST(released_lock_is_handed_over_at_once)
     cluster = real_cluster(_i < 2 ? 1 : NODES, NULL);
     redlock_client *holder = open_here(), *other = open_here();
     struct medians medians = {UINT64_MAX, 0};
-
     for (int batch = 0; batch < 5 && medians.hand_over >= 5 * MS + 4 * medians.control; batch++)
         medians = measure_hand_overs(holder, other, _i % 2 == 1);
     ck_assert_uint_lt(medians.hand_over, 5 * MS + 4 * medians.control);
@@ -307,7 +293,6 @@ static redlock_lock *take_it_for_long(redlock_client *client)
 {
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
     redlock_lock *lock;
-
     options.wait_ms = REAL_SOON_MS;
     options.ttl_ms = 30000;
     options.no_renewal = 1;
@@ -321,7 +306,6 @@ static bool read_offer(size_t node, char *value, size_t size)
     static const char script[] =
         "for _, text in ipairs(redis.call('HVALS', KEYS[1])) do "
         "local value = string.match(text, '^(%x+) ') if value then return value end end return ''";
-
     return cluster_command(cluster, node, value, size, "EVAL", script, "1", ALIVE, NULL) && value[0] != '\0';
 }
 
@@ -350,7 +334,6 @@ START_TEST(release_hands_the_lock_over)
     bool handed = false;
     cluster = real_cluster(NODES, NULL);
     redlock_client *holder = open_here(), *other = open_here();
-
     for (int run = 0; run < 20 && !handed; run++) {
         struct waiter waiter = {.keeps = true};
         redlock_lock *lock = take_it(holder);
@@ -371,7 +354,6 @@ END_TEST
 static bool is_value_on_last_node(void *value)
 {
     char holder[REDLOCK_TOKEN_SIZE];
-
     return cluster_command(cluster, NODES - 1, holder, sizeof(holder), "GET", KEY, NULL) && strcmp(holder, value) == 0;
 }
 
@@ -383,7 +365,6 @@ START_TEST(release_hands_the_lock_over_where_it_was_free)
     bool given = false;
     cluster = real_cluster(NODES, NULL);
     redlock_client *first = open_here(), *second = open_here();
-
     for (int run = 0; run < 20 && !given; run++) {
         struct waiter holder = {.keeps = true}, waiter = {.keeps = true}, own = {.keeps = false};
         redlock_lock *lock = take_it(first);
@@ -421,7 +402,6 @@ START_TEST(lock_that_was_handed_over_without_a_message_is_found)
     cluster = real_cluster(NODES, NULL);
     redlock_client *holder = open_here(), *other = open_here();
     redlock_lock *lock = take_it_for_long(holder);
-
     start(&waiter, other, _i);
     ck_assert(wait_until(is_offered_everywhere, value, REAL_SOON_MS));
     for (size_t i = 0; i < NODES; i++)
@@ -443,7 +423,6 @@ START_TEST(lock_is_not_handed_over_to_a_dead_waiter)
     cluster = real_cluster(NODES, NULL);
     redlock_client *holder = open_here();
     redlock_lock *lock = take_it(holder);
-
     for (size_t i = 0; i < NODES; i++) {
         cluster_integer(cluster, i, "ZADD", QUEUE, "1", "redlock:dead", NULL);
         snprintf(ends, sizeof(ends), "%lld.5", (long long)time(NULL) * 1000 + 60000);
@@ -462,7 +441,6 @@ END_TEST
 static long long calls(size_t node, const char *command)
 {
     char reply[16384], name[64];
-
     snprintf(name, sizeof(name), "cmdstat_%s:calls=", command);
     ck_assert(cluster_command(cluster, node, reply, sizeof(reply), "INFO", "commandstats", NULL));
     const char *at = strstr(reply, name);
@@ -485,7 +463,6 @@ struct looks {
 static bool are_made(void *arg)
 {
     const struct looks *looks = arg;
-
     for (size_t i = 0; i < NODES; i++)
         if (sent(i) < looks->before[i] + looks->count)
             return false;
@@ -499,7 +476,6 @@ START_TEST(who_waits_asks_once_a_second)
     redlock_lock *lock = take_it_for_long(holder);
     struct looks looks = {.count = 4};
     struct waiter waiter = {0};
-
     start(&waiter, other, _i);
     await_queued(1);
     await_listening(1);
@@ -536,7 +512,6 @@ static uint64_t wait_for_the_end_of_a_quarantine(int i)
     redlock_client *client;
     struct waiter waiter = {0};
     uint64_t began = test_now_ns();
-
     options.guard = 1;
     options.max_ttl_ms = options.ttl_ms = TTL_MS;
     ck_assert_int_eq(redlock_connect(cluster_nodes_string(cluster), &options, &client, &result), REDLOCK_OK);
@@ -565,7 +540,6 @@ static bool are_pending(void *arg)
 {
     const struct waiter *last = arg;
     redlock_statistics statistics;
-
     ck_assert_int_eq(redlock_statistics_get(last->client, &statistics), REDLOCK_OK);
     return statistics.operations_pending == last->place;
 }
@@ -577,7 +551,6 @@ START_TEST(waiters_of_one_client_come_in_turn)
     cluster = real_cluster(NODES, NULL);
     redlock_client *holder = open_here(), *other = open_here();
     redlock_lock *lock = take_it(holder);
-
     atomic_store(&places, 0);
     for (unsigned i = 0; i < WAITERS; i++) {
         struct waiter expected = {.client = other, .place = i + 1};
@@ -601,7 +574,6 @@ END_TEST
 static bool has_text(size_t node, const char *text, const char *command, const char *key, const char *field)
 {
     char reply[64];
-
     return cluster_command(cluster, node, reply, sizeof(reply), command, key, field, NULL) && strcmp(reply, text) == 0;
 }
 
@@ -609,7 +581,6 @@ static bool has_text(size_t node, const char *text, const char *command, const c
 static void put_tickets_ahead(void)
 {
     char first[64];
-
     for (size_t i = 0; i < NODES; i++) {
         ck_assert(cluster_command(cluster, i, first, sizeof(first), "ZRANGE", QUEUE, "0", "0", NULL));
         cluster_integer(cluster, i, "ZADD", QUEUE, "XX", "2100000000000000", first, NULL);
@@ -622,7 +593,6 @@ static void put_tickets_ahead(void)
 static long long life_of_first(size_t node)
 {
     char first[64], ends[64];
-
     ck_assert(cluster_command(cluster, node, first, sizeof(first), "ZRANGE", QUEUE, "0", "0", NULL));
     ck_assert(cluster_command(cluster, node, ends, sizeof(ends), "HGET", ALIVE, first, NULL));
     return atoll(ends);
@@ -632,7 +602,6 @@ static long long life_of_first(size_t node)
 static bool have_refreshed(void *arg)
 {
     long long(*ends)[NODES] = arg;
-
     for (size_t i = 0; i < NODES; i++)
         if (life_of_first(i) <= (*ends)[i])
             return false;
@@ -647,7 +616,6 @@ START_TEST(refresh_leaves_the_largest_ticket)
     cluster = real_cluster(NODES, NULL);
     redlock_client *holder = open_here(), *other = open_here();
     redlock_lock *lock = take_it(holder);
-
     start(&waiter, other, true);
     await_queued(1);
     put_tickets_ahead();
@@ -684,7 +652,6 @@ START_TEST(place_that_a_majority_has_changed_is_changed_everywhere)
     cluster = real_cluster(NODES, NULL);
     redlock_client *holder = open_here(), *other = open_here();
     redlock_lock *lock = take_it(holder);
-
     start(&waiter, other, true);
     await_queued(1);
     ck_assert(cluster_command(cluster, 0, name, sizeof(name), "ZRANGE", QUEUE, "0", "0", NULL));
@@ -719,7 +686,6 @@ START_TEST(fair_clients_come_in_turn_whatever_their_clocks)
     cluster = real_cluster(NODES, NULL);
     redlock_client *holder = open_here();
     redlock_lock *lock = take_it(holder);
-
     atomic_store(&places, 0);
     for (unsigned i = 0; i < WAITERS; i++) {
         start(&waiters[i], open_here(), true);
@@ -746,7 +712,6 @@ END_TEST
 static void put_waiter(size_t nodes, bool lives)
 {
     char ends[32];
-
     for (size_t i = 0; i < nodes; i++) {
         snprintf(ends, sizeof(ends), "%lld", (long long)time(NULL) * 1000 + (lives ? 30000 : -1000));
         cluster_integer(cluster, i, "ZADD", QUEUE, "1", "redlock:ghost", NULL);
@@ -764,7 +729,6 @@ static void try_once(struct face *face, bool fair, int expected)
 {
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
     redlock_lock *lock;
-
     options.fair = fair;
     real_status(face_acquire(face, KEY, &options, &lock, &result), expected, &result);
     ck_assert_uint_eq(result.attempts, 1);
@@ -777,7 +741,6 @@ START_TEST(fair_try_leaves_a_free_lock_to_who_waits)
     redlock_options options = client_options();
     cluster = real_cluster(NODES, NULL);
     struct face *face = face_open_ready((enum face_kind)_i, cluster_nodes_string(cluster), &options);
-
     try_once(face, true, REDLOCK_OK);
     expect_no_queue(); /* the attempt leaves no key */
     put_waiter(NODES, true);
@@ -811,7 +774,6 @@ START_TEST(fair_try_stands_behind_its_own_clients_waiters)
     bool was_waiting = false;
     cluster = real_cluster(NODES, NULL);
     redlock_client *client = open_here();
-
     options.fair = 1;
     while (!was_waiting) {
         struct waiter waiter = {.keeps = true};
@@ -838,7 +800,6 @@ static uint64_t find_foreign_lock_free(int i)
     cluster = real_cluster(NODES, NULL);
     redlock_client *client = open_here();
     uint64_t begun = test_now_ns(), free = begun + 800ull * MS;
-
     foreign_set(deleted ? "60000" : "800");
     start(&waiter, client, fair);
     await_queued(1);
@@ -874,7 +835,6 @@ _Noreturn static void wait_in_child(int go, bool fair)
     redlock_client *client;
     redlock_lock *lock;
     char byte;
-
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     options.wait_ms = REDLOCK_FOREVER;
     options.fair = fair;
@@ -890,7 +850,6 @@ static struct victim make_victim(bool fair)
 {
     struct victim victim;
     int ends[2];
-
     ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
     victim.pid = fork();
     ck_assert_int_ge(victim.pid, 0);
@@ -913,7 +872,6 @@ static void let_wait(const struct victim *victim)
 static void kill_victim(const struct victim *victim)
 {
     int status;
-
     close(victim->go);
     ck_assert_int_eq(kill(victim->pid, SIGKILL), 0);
     ck_assert_int_eq(waitpid(victim->pid, &status, 0), victim->pid);
@@ -925,7 +883,6 @@ static void kill_victim(const struct victim *victim)
 static void expect_dead_waiters_to_be_forgotten(void)
 {
     static const char *const names[] = {QUEUE, ALIVE, FREE};
-
     for (size_t i = 0; i < NODES; i++)
         for (size_t name = 0; name < sizeof(names) / sizeof(names[0]); name++) {
             long long left_ms = cluster_integer(cluster, i, "PTTL", names[name], NULL);
@@ -944,7 +901,6 @@ static uint64_t wait_behind_a_killed_waiter(int i)
     struct victim victim = make_victim(fair);
     redlock_client *holder = open_here();
     redlock_lock *lock = take_it(holder);
-
     let_wait(&victim);
     for (unsigned w = 0; w < 2; w++) {
         start(&waiters[w], open_here(), fair);
@@ -978,7 +934,6 @@ static bool are_marked(void *count)
 {
     static const char script[] = "local marked = 0 for _, text in ipairs(redis.call('HVALS', KEYS[1])) do "
                                  "if string.find(text, '^%d+%.5$') then marked = marked + 1 end end return marked";
-
     for (size_t i = 0; i < cluster_size(cluster); i++)
         if (cluster_integer(cluster, i, "EVAL", script, "1", ALIVE, NULL) < *(long long *)count)
             return false;
@@ -991,7 +946,6 @@ static uint64_t wait_behind_many_killed_waiters(int i)
     struct victim victims[KILLED];
     struct waiter waiter = {0};
     long long all = KILLED + 1;
-
     (void)i;
     cluster = real_cluster(NODES, NULL);
     for (int v = 0; v < KILLED; v++)
@@ -1030,7 +984,6 @@ START_TEST(only_waiters_that_were_subscribed_are_dropped)
     cluster = real_cluster(NODES, NULL);
     redlock_client *holder = open_here();
     redlock_lock *lock = take_it(holder);
-
     put_waiter(NODES, true);
     for (size_t i = 0; i < NODES && _i == 1; i++)
         cluster_integer(cluster, i, "HSET", ALIVE, "redlock:ghost", "9999999999999.5", NULL);
@@ -1048,7 +1001,6 @@ static uint64_t wait_for_an_expiry_behind_a_dead_waiter(int i)
 {
     enum { TTL = 700 };
     struct waiter waiter = {0};
-
     (void)i;
     cluster = real_cluster(NODES, NULL);
     redlock_client *client = open_here();
@@ -1076,7 +1028,6 @@ START_TEST(head_that_leaves_a_lock_free_makes_way_though_nobody_releases)
     struct waiter waiter = {.options = {.wait_ms = 8000}};
     cluster = real_cluster(NODES, NULL);
     redlock_client *client = open_here();
-
     for (size_t i = 0; i < NODES; i++) {
         ck_assert(cluster_command(cluster, i, NULL, 0, "ZADD", QUEUE, "1", "another", NULL));
         ck_assert(cluster_command(cluster, i, NULL, 0, "HSET", ALIVE, "another", "9999999999999", NULL));
@@ -1096,7 +1047,6 @@ static uint64_t close_at_the_head(int i)
     cluster = real_cluster(NODES, NULL);
     redlock_client *holder = open_here();
     redlock_lock *lock = take_it(holder);
-
     start(&first, open_here(), fair);
     await_queued(1);
     start(&second, open_here(), fair);
@@ -1126,7 +1076,6 @@ START_TEST(who_gives_up_leaves_no_entry)
     cluster = real_cluster(NODES, NULL);
     redlock_client *holder = open_here(), *other = open_here();
     redlock_lock *lock = take_it(holder);
-
     ck_assert_int_eq(redlock_cancellation_create(other, &waiter.options.cancellation), REDLOCK_OK);
     waiter.options.wait_ms = cancels ? REDLOCK_FOREVER : 700;
     start(&waiter, other, fair);
@@ -1162,7 +1111,6 @@ START_TEST(who_has_got_it_waits_no_more)
     cluster = real_cluster(NODES, NULL);
     redlock_client *holder = open_here(), *other = open_here();
     redlock_lock *lock = take_it(holder);
-
     start(&waiter, other, _i % 2);
     await_queued(1);
     if (_i / 2) {
@@ -1190,7 +1138,6 @@ static uint64_t wait_without_channel_rights(int i)
     struct cluster_node_options nodes[NODES] = {0};
     redlock_client *clients[2];
     struct waiter waiter = {0};
-
     for (size_t node = 0; node < NODES; node++)
         nodes[node].acl = "user default on nopass ~* +@all resetchannels\n";
     cluster = real_cluster(NODES, &(struct cluster_options){.nodes = nodes});
@@ -1217,7 +1164,6 @@ END_TEST
 static struct delay_proxy *proxy_to_cluster(void)
 {
     uint16_t ports[NODES];
-
     for (size_t i = 0; i < NODES; i++)
         ports[i] = cluster_port(cluster, i);
     return delay_proxy_start(ports, NODES);
@@ -1232,7 +1178,6 @@ static uint64_t wait_on_deaf_nodes(int i)
     struct delay_proxy *proxy = proxy_to_cluster();
     redlock_client *holder = open_here(), *other = open_client(delay_proxy_nodes_string(proxy));
     redlock_lock *lock = take_it(holder);
-
     for (size_t node = 0; node < deaf; node++)
         delay_proxy_refuse(proxy, node, true); /* the existing connection stays */
     start(&waiter, other, false);
@@ -1257,7 +1202,6 @@ static uint64_t wait_with_a_minority_stopped(int i)
     cluster = real_cluster(NODES, NULL);
     redlock_client *holder = open_here(), *other = open_here();
     redlock_lock *lock = take_it(holder);
-
     start(&waiter, other, i);
     await_queued(1);
     await_listening(1);
@@ -1283,7 +1227,6 @@ START_TEST(servers_that_die_before_the_lock_ends_are_waited_for)
     cluster = real_cluster(NODES, NULL);
     redlock_client *client = open_here();
     struct timespec before, after;
-
     foreign_set("500");
     waiter.options.wait_ms = 2000;
     start(&waiter, client, _i);
@@ -1308,7 +1251,6 @@ START_TEST(names_of_the_librarys_own_keys_are_refused)
     cluster = real_cluster(1, NULL);
     redlock_client *client = open_here();
     redlock_lock *lock;
-
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         real_status(redlock_acquire(client, names[i], NULL, &lock, &result), REDLOCK_INVALID, &result);
         ck_assert_ptr_null(lock);
@@ -1326,7 +1268,6 @@ static Suite *waiting_suite(void)
     TCase *turns = real_bare_case(suite, "turns");
     TCase *ends = real_bare_case(suite, "ends");
     TCase *faults = real_bare_case(suite, "faults");
-
     tcase_add_loop_test(turns, released_lock_is_handed_over_at_once, 0, 4);
     tcase_add_loop_test(turns, release_hands_the_lock_over, 0, 2);
     tcase_add_loop_test(turns, release_hands_the_lock_over_where_it_was_free, 0, 4);

@@ -23,7 +23,6 @@ using redlock::status;
 
 namespace
 {
-
 const std::string_view key = real_key("wrapper");
 const char *const key_text = real_key("wrapper");
 
@@ -106,7 +105,6 @@ START_TEST(the_options_are_the_librarys_own)
     const redlock::options options;
     redlock::detail::connection connection;
     const redlock_options native = connection.native(options);
-
     ck_assert_uint_eq(native.struct_size, defaults.struct_size);
     for (const auto number :
          {&redlock_options::ttl_ms, &redlock_options::minimum_validity_ms, &redlock_options::node_timeout_ms,
@@ -164,7 +162,6 @@ START_TEST(bad_arguments_are_named)
     };
     redlock::acquire_options negative, long_one;
     redlock::options nameless = patient();
-
     negative.ttl = -5s;
     long_one.ttl = std::chrono::hours(24 * 60);
     nameless.prefix = std::string("p\0q", 3);
@@ -354,7 +351,6 @@ START_TEST(the_kinds_of_locks_are_the_librarys)
     const redlock::lock first = client.acquire(key, reader), second = other.acquire(key, reader);
     ck_assert(first.token() != second.token());
     refused(open().acquire(key, {}, result), result, status::held);
-
     owned.owner = &result;
     redlock::lock lock = client.acquire(real_key("owned"), owned);
     const redlock::lock again = client.acquire(real_key("owned"), owned);
@@ -678,7 +674,6 @@ END_TEST
 
 namespace
 {
-
 void add(TCase *tcase, std::initializer_list<const TTest *> tests)
 {
     for (const TTest *test : tests)
@@ -688,7 +683,6 @@ void add(TCase *tcase, std::initializer_list<const TTest *> tests)
 Suite *wrapper_suite()
 {
     Suite *suite = suite_create("wrapper");
-
     add(real_shared_case(suite, "words"), {the_options_are_the_librarys_own, a_status_is_an_error_code,
                                            durations_are_rounded_up_and_bounded, bad_arguments_are_named});
     add(real_shared_case(suite, "lock"),

@@ -3,17 +3,14 @@
 
 #include "support/clock.h"
 #include "support/fixture.h"
+#include "support/poller.h"
 #include "support/sockets.h"
 
 #include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -21,20 +18,16 @@ enum { PATIENCE_MS = 5000, CHUNK = 16384, KEY_UPDATE = 24 };
 enum { WAKE, LISTENER, CLIENT, SERVER, WATCHED };
 
 struct tls_relay {
-    pthread_t thread;
+    struct poller poller;
     SSL_CTX *context;
     uint16_t port;
     uint16_t server_port;
     int reservation;
     int listener;
-    int wake;
     SSL *client; /* NULL: no client, and no connection to the server */
     int client_fd;
     int server_fd;
-    atomic_bool quit;
-    atomic_bool hold_wanted;
-    atomic_bool held;
-    atomic_bool key_change_wanted;
+    bool held;
     atomic_uint breaks_wanted;
     atomic_uint handshakes;
     atomic_uint key_changes; /* key changes made by the client */
@@ -103,14 +96,6 @@ static void take_client(struct tls_relay *relay)
         hang_up(relay);
 }
 
-static void change_keys(struct tls_relay *relay)
-{
-    if (relay->client == NULL || !atomic_exchange(&relay->key_change_wanted, false))
-        return;
-    if (SSL_key_update(relay->client, SSL_KEY_UPDATE_REQUESTED) != 1 || SSL_do_handshake(relay->client) != 1)
-        hang_up(relay);
-}
-
 /* The readable data may be only TLS' own messages, so the read must not block. */
 static void from_client(struct tls_relay *relay)
 {
@@ -132,35 +117,22 @@ static void from_server(struct tls_relay *relay)
         hang_up(relay);
 }
 
-static void turn(struct tls_relay *relay)
+static void turn(void *owner)
 {
-    bool linked = relay->client != NULL, held = atomic_load(&relay->hold_wanted);
-    struct pollfd watched[WATCHED] = {[WAKE] = {.fd = relay->wake, .events = POLLIN},
-                                      [LISTENER] = {.fd = relay->listener, .events = POLLIN},
-                                      [CLIENT] = {.fd = linked && !held ? relay->client_fd : -1, .events = POLLIN},
-                                      [SERVER] = {.fd = linked ? relay->server_fd : -1, .events = POLLIN}};
-    eventfd_t count;
-    atomic_store(&relay->held, held);
-    poll(watched, WATCHED, -1);
+    struct tls_relay *relay = owner;
+    bool linked = relay->client != NULL;
+    struct pollfd watched[WATCHED] = {
+        [LISTENER] = {.fd = relay->listener, .events = POLLIN},
+        [CLIENT] = {.fd = linked && !relay->held ? relay->client_fd : -1, .events = POLLIN},
+        [SERVER] = {.fd = linked ? relay->server_fd : -1, .events = POLLIN}};
+    poller_wait(&relay->poller, watched, WATCHED, UINT64_MAX);
     ERR_clear_error();
-    if (watched[WAKE].revents != 0)
-        eventfd_read(relay->wake, &count);
-    if (watched[CLIENT].revents != 0)
+    if (watched[CLIENT].revents != 0 && relay->client != NULL && !relay->held)
         from_client(relay);
     if (watched[SERVER].revents != 0 && relay->client != NULL)
         from_server(relay);
-    change_keys(relay);
     if (watched[LISTENER].revents != 0)
         take_client(relay);
-}
-
-static void *run(void *arg)
-{
-    struct tls_relay *relay = arg;
-    while (!atomic_load(&relay->quit))
-        turn(relay);
-    hang_up(relay);
-    return NULL;
 }
 
 /* --- The test's thread --- */
@@ -168,10 +140,8 @@ static void *run(void *arg)
 static void stop(void *object)
 {
     struct tls_relay *relay = object;
-    atomic_store(&relay->quit, true);
-    eventfd_write(relay->wake, 1);
-    pthread_join(relay->thread, NULL);
-    close(relay->wake);
+    poller_stop(&relay->poller);
+    hang_up(relay);
     close(relay->listener);
     close(relay->reservation);
     SSL_CTX_free(relay->context);
@@ -188,17 +158,6 @@ static SSL_CTX *make_context(const struct identity *identity, int protocol)
     return context;
 }
 
-/* The relay's thread blocks all signals: they must interrupt the thread in which a test expects them. */
-static void start_thread(struct tls_relay *relay)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    if (pthread_create(&relay->thread, NULL, run, relay) != 0)
-        fixture_fail("TLS relay: no thread");
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
 struct tls_relay *tls_relay_start(const struct identity *identity, int protocol, uint16_t server_port)
 {
     struct tls_relay *relay = fixture_allocate(sizeof(*relay));
@@ -206,8 +165,7 @@ struct tls_relay *tls_relay_start(const struct identity *identity, int protocol,
     relay->server_port = server_port;
     relay->reservation = socket_reserve_port(false, &relay->port);
     relay->listener = socket_listen(false, relay->port);
-    relay->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    start_thread(relay);
+    poller_start(&relay->poller, turn, relay);
     fixture_register(relay, stop);
     return relay;
 }
@@ -230,8 +188,11 @@ unsigned tls_relay_handshakes(const struct tls_relay *relay)
 
 void tls_relay_change_keys(struct tls_relay *relay)
 {
-    atomic_store(&relay->key_change_wanted, true);
-    eventfd_write(relay->wake, 1);
+    poller_enter(&relay->poller);
+    if (relay->client == NULL || SSL_key_update(relay->client, SSL_KEY_UPDATE_REQUESTED) != 1 ||
+        SSL_do_handshake(relay->client) != 1)
+        fixture_fail("TLS relay: cannot change the keys");
+    poller_leave(&relay->poller);
 }
 
 unsigned tls_relay_key_changes(const struct tls_relay *relay)
@@ -244,16 +205,9 @@ void tls_relay_break_handshakes(struct tls_relay *relay, unsigned count)
     atomic_store(&relay->breaks_wanted, count);
 }
 
-static bool is_as_wanted(void *arg)
-{
-    struct tls_relay *relay = arg;
-    return atomic_load(&relay->held) == atomic_load(&relay->hold_wanted);
-}
-
 void tls_relay_hold(struct tls_relay *relay, bool held)
 {
-    atomic_store(&relay->hold_wanted, held);
-    eventfd_write(relay->wake, 1);
-    if (!wait_until(is_as_wanted, relay, PATIENCE_MS))
-        fixture_fail("TLS relay: it hangs");
+    poller_enter(&relay->poller);
+    relay->held = held;
+    poller_leave(&relay->poller);
 }

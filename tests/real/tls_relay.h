@@ -20,7 +20,7 @@ uint16_t tls_relay_port(const struct tls_relay *relay);
 /* The number of completed handshakes. */
 unsigned tls_relay_handshakes(const struct tls_relay *relay);
 
-/* TLS 1.3: sends a key update, without data, and requests one from the client. */
+/* TLS 1.3: sends a key update, without data, and requests one from the client. There must be a client. */
 void tls_relay_change_keys(struct tls_relay *relay);
 /* The number of key updates by the client. */
 unsigned tls_relay_key_changes(const struct tls_relay *relay);

@@ -14,7 +14,6 @@ enum { TTL_MS = 150, LOOK_MS = 10, LOOKS_MAX = 200, RELEASED_AFTER_MS = 20, LIVE
 
 static struct test_allocator *allocator;
 static struct face *other; /* the holder for which the client under test waits */
-static redlock_result result;
 
 static void assert_fine(int status, size_t k)
 {
@@ -36,10 +35,8 @@ static void hold_until_renewed(redlock_client *client, redlock_lock *lock)
 static void hold_and_renew(redlock_client *client, size_t k)
 {
     redlock_lock *lock;
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    options.wait_ms = REAL_SOON_MS;
-    options.ttl_ms = TTL_MS;
-    int status = redlock_acquire(client, real_key("renewed"), &options, &lock, NULL);
+    const redlock_acquire_options *how = REAL_WITH(.wait_ms = REAL_SOON_MS, .ttl_ms = TTL_MS);
+    int status = redlock_acquire(client, real_key("renewed"), how, &lock, NULL);
     assert_fine(status, k);
     if (status != REDLOCK_OK)
         return;
@@ -63,11 +60,9 @@ static void wait_in_the_queue(redlock_client *client, size_t k)
 {
     redlock_lock *theirs = held_acquire(other, real_key("waited"), REDLOCK_WAIT_MS(REAL_SOON_MS)), *ours;
     pthread_t releasing;
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    options.wait_ms = REAL_SOON_MS;
-    options.fair = k % 2;
+    const redlock_acquire_options *how = REAL_WITH(.wait_ms = REAL_SOON_MS, .fair = k % 2);
     ck_assert_int_eq(pthread_create(&releasing, NULL, release_soon, theirs), 0);
-    int status = redlock_acquire(client, real_key("waited"), &options, &ours, NULL);
+    int status = redlock_acquire(client, real_key("waited"), how, &ours, NULL);
     pthread_join(releasing, NULL);
     assert_fine(status, k);
     if (status == REDLOCK_OK)
@@ -83,7 +78,7 @@ static bool live(size_t k)
     options.allocator = (redlock_allocator){test_allocate, test_reallocate, test_release, allocator};
     options.renewal_percent = 33;
     test_allocator_fail_at(allocator, k);
-    int status = redlock_connect(deployment_nodes(real_nodes), &options, &client, NULL);
+    int status = redlock_connect(cluster_nodes_string(cluster), &options, &client, NULL);
     assert_fine(status, k);
     if (status == REDLOCK_OK) {
         hold_and_renew(client, k);
@@ -107,7 +102,6 @@ START_TEST(every_allocation_of_a_renewed_lock_and_of_a_waiter)
         k++;
     ck_assert_uint_gt(k, 20); /* so allocations did fail */
     ck_assert_uint_lt(k, LIVES_MAX);
-    face_close(&other, NULL);
 }
 END_TEST
 

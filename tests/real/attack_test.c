@@ -22,7 +22,6 @@
 enum { TTL_MS = 2000, FAILOVER_TTL_MS = 8000, SPARE = HELD_NODES, DEFAULT_TRIALS = 2 };
 
 static const char key[] = real_key("attacked");
-static redlock_result result;
 static bool is_guarded;
 
 /* --- The thief: a client in a separate process, which can be stopped --- */
@@ -96,55 +95,49 @@ struct attack {
     bool slow;            /* needs a longer ttl */
     unsigned least,
         most; /* struck nodes, by trial; 0: one. The lock is on the first three, or on all if `most` is more */
-    void (*prepare)(struct cluster *cluster, struct face *holder); /* runs before the holder acquires; may be NULL */
-    void (*strike)(struct cluster *cluster, size_t node);
+    void (*prepare)(struct face *holder); /* runs before the holder acquires; may be NULL */
+    void (*strike)(struct cluster *nodes, size_t node);
 };
 
-static void command(struct cluster *cluster, size_t node, const char *first, const char *second, const char *third,
-                    const char *fourth)
+static void command(size_t node, const char *first, const char *second, const char *third, const char *fourth)
 {
     char reply[256] = "";
     cluster_command(cluster, node, reply, sizeof reply, first, second, third, fourth, NULL);
     ck_assert_msg(strcmp(reply, "OK") == 0, "%s: %s", first, reply);
 }
 
-struct replica {
-    struct cluster *cluster;
-    size_t node;
-};
-
-static bool is_synchronized(void *arg)
+static bool is_synchronized(void *node)
 {
-    const struct replica *replica = arg;
     char reply[4096];
-    return cluster_command(replica->cluster, replica->node, reply, sizeof reply, "INFO", "replication", NULL) &&
+    return cluster_command(cluster, *(size_t *)node, reply, sizeof reply, "INFO", "replication", NULL) &&
            strstr(reply, "master_link_status:up") != NULL;
 }
 
-static void copy(struct cluster *cluster, size_t from, size_t to)
+static void copy(size_t from, size_t to)
 {
-    struct replica replica = {cluster, to};
     char *port = fixture_text("%u", cluster_port(cluster, from));
-    command(cluster, to, "REPLICAOF", "127.0.0.1", port, NULL);
-    ck_assert(wait_until(is_synchronized, &replica, REAL_SOON_MS));
-    command(cluster, to, "REPLICAOF", "NO", "ONE", NULL);
+    command(to, "REPLICAOF", "127.0.0.1", port, NULL);
+    ck_assert(wait_until(is_synchronized, &to, REAL_SOON_MS));
+    command(to, "REPLICAOF", "NO", "ONE", NULL);
     free(port);
 }
 
-static void copy_to_spare(struct cluster *cluster, struct face *holder)
+static void copy_to_spare(struct face *holder)
 {
     (void)holder;
-    copy(cluster, 2, SPARE);
+    copy(2, SPARE);
 }
 
-static void fail_over_and_back(struct cluster *cluster, size_t node)
+static void fail_over_and_back(struct cluster *nodes, size_t node)
 {
-    copy(cluster, SPARE, node);
+    (void)nodes;
+    copy(SPARE, node);
 }
 
-static void exchange_databases(struct cluster *cluster, size_t node)
+static void exchange_databases(struct cluster *nodes, size_t node)
 {
-    command(cluster, node, "SWAPDB", "0", "1", NULL);
+    (void)nodes;
+    command(node, "SWAPDB", "0", "1", NULL);
 }
 
 static void trust(struct face *holder)
@@ -154,36 +147,36 @@ static void trust(struct face *holder)
 }
 
 /* The other database has its own marker, which the holder's client trusts. */
-static void trust_other_database(struct cluster *cluster, struct face *holder)
+static void trust_other_database(struct face *holder)
 {
-    command(cluster, 2, "SWAPDB", "0", "1", NULL);
+    command(2, "SWAPDB", "0", "1", NULL);
     trust(holder);
-    command(cluster, 2, "SWAPDB", "0", "1", NULL);
+    command(2, "SWAPDB", "0", "1", NULL);
 }
 
-static void save_snapshot(struct cluster *cluster, struct face *holder)
+static void save_snapshot(struct face *holder)
 {
     (void)holder;
-    command(cluster, 2, "SAVE", NULL, NULL, NULL);
+    command(2, "SAVE", NULL, NULL, NULL);
 }
 
-static void let_evict(struct cluster *cluster, struct face *holder)
+static void let_evict(struct face *holder)
 {
     (void)holder;
-    command(cluster, 2, "CONFIG", "SET", "maxmemory", "8mb");
-    command(cluster, 2, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru");
+    command(2, "CONFIG", "SET", "maxmemory", "8mb");
+    command(2, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru");
 }
 
 /* Fills the memory with other keys until the server evicts the lock's key. */
-static void evict_lock(struct cluster *cluster, size_t node)
+static void evict_lock(struct cluster *nodes, size_t node)
 {
     enum { FILLER = 256 * 1024, MOST = 2000 };
     char *filler = fixture_allocate(FILLER), name[32];
     memset(filler, 'x', FILLER - 1);
-    for (unsigned n = 0; cluster_integer(cluster, node, "EXISTS", key, NULL) != 0; n++) {
+    for (unsigned n = 0; cluster_integer(nodes, node, "EXISTS", key, NULL) != 0; n++) {
         ck_assert_msg(n < MOST, "the lock's key is never evicted");
         snprintf(name, sizeof name, "filler:%u", n);
-        command(cluster, node, "SET", name, filler, NULL);
+        command(node, "SET", name, filler, NULL);
     }
     free(filler);
 }
@@ -203,24 +196,22 @@ static const struct attack attacks[] = {
     {"one node or two flushed", .least = 1, .most = 2, .strike = cluster_flush},
     {"three nodes and more flushed", .least = 3, .most = HELD_NODES, .strike = cluster_flush},
 };
-enum { ATTACKS = sizeof attacks / sizeof *attacks };
 
 /* Acquires the lock on the first `on` nodes. The other nodes have another holder's key meanwhile. */
-static redlock_lock *take(struct face *holder, struct cluster *cluster, unsigned on)
+static redlock_lock *take(struct face *holder, unsigned on)
 {
-    redlock_acquire_options acquire = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    acquire.no_renewal = 1;
-    acquire.wait_ms = REAL_SOON_MS; /* waits for a node that the previous trial restarted */
+    /* Waits for a node that the previous trial restarted. */
+    const redlock_acquire_options *how = REAL_WITH(.no_renewal = 1, .wait_ms = REAL_SOON_MS);
     for (size_t node = on; node < HELD_NODES; node++)
         cluster_command(cluster, node, NULL, 0, "SET", key, "theirs", NULL);
-    redlock_lock *lock = held_acquire(holder, key, &acquire);
+    redlock_lock *lock = held_acquire(holder, key, how);
     for (size_t node = on; node < HELD_NODES; node++)
         cluster_integer(cluster, node, "DEL", key, NULL);
     return lock;
 }
 
 /* The last of the first three nodes, or more. */
-static void strike(const struct attack *attack, struct cluster *cluster, unsigned i)
+static void strike(const struct attack *attack, unsigned i)
 {
     size_t count = attack->most ? attack->least + i % (attack->most - attack->least + 1) : 1;
     for (size_t node = count < HELD_QUORUM ? HELD_QUORUM - count : 0; node < count || node < HELD_QUORUM; node++)
@@ -234,19 +225,19 @@ static void pause_at_random(unsigned most_ms)
 }
 
 /* Whether the thief gets the lock while the holder has it. */
-static bool breaks(const struct attack *attack, struct cluster *cluster, struct face *holder, const char *nodes,
-                   const redlock_options *options, unsigned i)
+static bool breaks(const struct attack *attack, struct face *holder, const char *nodes, const redlock_options *options,
+                   unsigned i)
 {
     const uint32_t patience_ms = TTL_MS;
     cluster_flush_all(cluster); /* the previous trial may have left keys and markers */
     trust(holder);
     if (attack->prepare)
-        attack->prepare(cluster, holder);
+        attack->prepare(holder);
     struct thief thief = send_thief(attack->thief, nodes, options);
-    redlock_lock *lock = take(holder, cluster, attack->most > HELD_QUORUM ? HELD_NODES : HELD_QUORUM);
+    redlock_lock *lock = take(holder, attack->most > HELD_QUORUM ? HELD_NODES : HELD_QUORUM);
     if (attack->stopped)
         stop(&thief);
-    strike(attack, cluster, i);
+    strike(attack, i);
     pause_at_random(attack->stopped || attack->thief == ASYNCHRONOUS_FACE ? TTL_MS * 2 / 3 : 200);
     ck_assert_int_eq(write(thief.line, &patience_ms, sizeof patience_ms), sizeof patience_ms);
     kill(thief.pid, SIGCONT);
@@ -260,7 +251,7 @@ static unsigned count_broken(const struct attack *attack, uint32_t guard)
 {
     const char *asked = getenv("REDLOCK_ATTACKS");
     unsigned trials = asked ? (unsigned)strtoul(asked, NULL, 10) : DEFAULT_TRIALS, broken = 0;
-    struct cluster *cluster = real_cluster(HELD_NODES + 1, NULL);
+    real_cluster(HELD_NODES + 1, NULL);
     char *nodes = fixture_text("%s", cluster_nodes_string(cluster));
     redlock_options options = held_options(attack->slow ? FAILOVER_TTL_MS : TTL_MS, guard);
     *strrchr(nodes, ',') = '\0'; /* all but the spare */
@@ -269,7 +260,7 @@ static unsigned count_broken(const struct attack *attack, uint32_t guard)
     is_guarded = guard;
     struct face *holder = held_open(BLOCKING_FACE, nodes, &options);
     for (unsigned i = 0; i < trials && (broken == 0 || asked); i++)
-        broken += breaks(attack, cluster, holder, nodes, &options, i);
+        broken += breaks(attack, holder, nodes, &options, i);
     if (asked)
         printf("%s, guard %s: %u of %u trials gave two holders\n", attack->name, guard ? "on" : "off", broken, trials);
     ck_assert(face_wait_all_ready(holder)); /* the client may have seen a replica, and may still have an undo for it */
@@ -298,7 +289,7 @@ int main(void)
     TCase *guarded = real_bare_case(suite, "guarded"), *unguarded = real_bare_case(suite, "unguarded");
     tcase_set_timeout(guarded, 3600);
     tcase_set_timeout(unguarded, 3600);
-    real_add_long_test(guarded, no_attack_gives_a_second_holder, ATTACKS);
-    real_add_long_test(unguarded, each_attack_gives_a_second_holder_without_the_guard, ATTACKS);
+    real_add_long_test(guarded, no_attack_gives_a_second_holder, ROWS(attacks));
+    real_add_long_test(unguarded, each_attack_gives_a_second_holder_without_the_guard, ROWS(attacks));
     return real_run(suite, false);
 }

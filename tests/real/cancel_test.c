@@ -6,13 +6,10 @@
 #include <ev.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/time.h>
 
 static const char key[] = real_key("cancel");
-static redlock_result result;
 
 /* --- From another thread --- */
 
@@ -52,7 +49,7 @@ static const struct moments {
     long within_ns;
 } moments[] = {{"a free lock", false, 200, 600000}, {"a held lock", true, 50, 8000000}};
 
-START_TEST(at_any_moment)
+START_TEST(cancelled_at_any_moment)
 {
     const struct moments *row = &moments[_i / FACES];
     struct face *holder = real_open(_i), *face = real_open(_i);
@@ -73,8 +70,6 @@ START_TEST(at_any_moment)
         held_release(holder, &held);
     }
     ck_assert(real_nothing_left(face));
-    held_close(face);
-    held_close(holder);
 }
 END_TEST
 
@@ -110,156 +105,85 @@ START_TEST(signals_interrupt_nothing)
         held_release(face, &lock);
     }
     set_timer(0);
-    face_close(&face, NULL);
 }
 END_TEST
 
 /* --- In each turn of the loop --- */
 
-struct turns {
+static struct {
     struct ev_loop *loop;
-    redlock_client *client;
-    redlock_lock *lock;
-    unsigned started;
-    unsigned told;
-    unsigned closed;
-    int status;
-};
+    unsigned acquired, closed; /* number of callbacks */
+    int status;                /* of the acquire */
+} told;
 
-static void on_told(redlock_client *client, const redlock_result *given, void *arg)
+static void on_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *given, void *unused)
 {
-    struct turns *turns = arg;
+    (void)unused;
     ck_assert_ptr_nonnull(client);
-    ck_assert_uint_eq(turns->closed, 0);
-    turns->told++;
-    turns->status = given->status;
-    ev_break(turns->loop, EVBREAK_ONE);
-}
-
-static void on_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *given, void *arg)
-{
-    struct turns *turns = arg;
-    turns->lock = lock;
     ck_assert((lock != NULL) == (given->status == REDLOCK_OK));
-    on_told(client, given, arg);
+    ck_assert_uint_eq(told.closed, 0);
+    told.acquired++;
+    told.status = given->status;
+    ev_break(told.loop, EVBREAK_ONE);
 }
 
-static void on_queried(redlock_client *client, const redlock_state *state, const redlock_result *given, void *arg)
+static void on_closed(redlock_client *client, const redlock_result *given, void *unused)
 {
-    ck_assert_ptr_nonnull(state);
-    on_told(client, given, arg);
-}
-
-static void on_closed(redlock_client *client, const redlock_result *given, void *arg)
-{
-    struct turns *turns = arg;
     (void)given;
+    (void)unused;
     ck_assert_ptr_null(client);
-    ck_assert_uint_eq(turns->told, turns->started);
-    turns->closed++;
-    ev_break(turns->loop, EVBREAK_ONE);
+    told.closed++;
+    ev_break(told.loop, EVBREAK_ONE);
 }
 
-static void begin(struct turns *turns)
+/* Starts an acquire, and ends it after this number of turns: by its cancellation, or by closing the client, which releases
+ * the lock if it is held. The loop is destroyed right after the close. */
+static void end_after(int turns, bool cancels)
 {
-    redlock_options options = face_options();
-    *turns = (struct turns){.loop = ev_loop_new(EVFLAG_NOENV)};
-    int status = redlock_attach(turns->loop, deployment_nodes(real_nodes), &options, &turns->client, &result);
+    const redlock_options options = face_options();
+    redlock_cancellation *cancellation;
+    redlock_client *client;
+    told.loop = ev_loop_new(EVFLAG_NOENV);
+    told.acquired = told.closed = 0;
+    int status = redlock_attach(told.loop, cluster_nodes_string(cluster), &options, &client, &result);
     real_status(status, REDLOCK_OK, &result);
-}
-
-static void turn(struct turns *turns, int count)
-{
-    for (int i = 0; i < count; i++)
-        ev_run(turns->loop, EVRUN_NOWAIT);
-}
-
-static void start(struct turns *turns, const char *name, redlock_cancellation *cancellation)
-{
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    options.wait_ms = REDLOCK_FOREVER;
-    options.cancellation = cancellation;
-    ck_assert_int_eq(redlock_acquire_async(turns->client, name, &options, on_acquired, turns), REDLOCK_OK);
-    turns->started++;
-}
-
-static void wait_told(struct turns *turns)
-{
-    while (turns->told < turns->started)
-        ev_run(turns->loop, 0);
-}
-
-/* Releases what is held. The loop is destroyed right after the close. */
-static void close_and_destroy(struct turns *turns)
-{
-    ck_assert_int_eq(redlock_close_async(&turns->client, on_closed, turns), REDLOCK_OK);
-    ck_assert_ptr_null(turns->client);
-    while (turns->closed == 0)
-        ev_run(turns->loop, 0); /* each callback ends it */
-    ck_assert_uint_eq(turns->closed, 1);
-    ck_assert_uint_eq(turns->told, turns->started);
-    ev_loop_destroy(turns->loop);
-    ck_assert_uint_eq(deployment_keys_left(real_nodes), 0);
-}
-
-/* From the first connection on. _i 0: cancelled; 1: closed. */
-START_TEST(in_every_turn_of_the_loop)
-{
-    struct turns turns;
-    for (int k = 0; k < 60; k++) {
-        redlock_cancellation *cancellation;
-        begin(&turns);
-        ck_assert_int_eq(redlock_cancellation_create(turns.client, &cancellation), REDLOCK_OK);
-        start(&turns, key, cancellation);
-        turn(&turns, k);
-        if (_i == 0) {
-            redlock_cancel(cancellation);
-            wait_told(&turns);
-            ck_assert(turns.status == REDLOCK_OK || turns.status == REDLOCK_CANCELLED);
-        }
-        close_and_destroy(&turns);
-        redlock_cancellation_destroy(&cancellation);
+    ck_assert_int_eq(redlock_cancellation_create(client, &cancellation), REDLOCK_OK);
+    const redlock_acquire_options *how = REAL_WITH(.wait_ms = REDLOCK_FOREVER, .cancellation = cancellation);
+    ck_assert_int_eq(redlock_acquire_async(client, key, how, on_acquired, NULL), REDLOCK_OK);
+    for (int i = 0; i < turns; i++)
+        ev_run(told.loop, EVRUN_NOWAIT);
+    if (cancels) {
+        redlock_cancel(cancellation);
+        while (told.acquired == 0)
+            ev_run(told.loop, 0); /* each callback ends it */
+        ck_assert(told.status == REDLOCK_OK || told.status == REDLOCK_CANCELLED);
     }
+    ck_assert_int_eq(redlock_close_async(&client, on_closed, NULL), REDLOCK_OK);
+    ck_assert_ptr_null(client);
+    while (told.closed == 0)
+        ev_run(told.loop, 0);
+    ck_assert_uint_eq(told.acquired, 1);
+    ck_assert_uint_eq(told.closed, 1);
+    ev_loop_destroy(told.loop);
+    redlock_cancellation_destroy(&cancellation);
 }
-END_TEST
 
-/* Acquires, extensions, releases and queries are in progress when the client is closed. */
-START_TEST(closed_under_load)
+/* From the first connection on. */
+START_TEST(acquire_that_ends_in_any_turn_of_the_loop_leaves_no_key)
 {
-    enum { LOCKS = 300 };
-    struct turns turns;
-    redlock_lock *locks[LOCKS];
-    char name[64];
-    begin(&turns);
-    for (int i = 0; i < LOCKS; i++) {
-        snprintf(name, sizeof name, "%s:%d", key, i);
-        start(&turns, name, NULL);
-        if (i < LOCKS / 3) {
-            wait_told(&turns);
-            locks[i] = turns.lock;
-        }
+    for (int turns = 0; turns < 60; turns++) {
+        end_after(turns, _i == 0);
+        ck_assert_uint_eq(deployment_keys_left(real_nodes), 0);
     }
-    for (int i = 0; i < LOCKS / 3; i++) {
-        if (i % 3 == 0)
-            ck_assert_int_eq(redlock_extend_async(locks[i], 0, on_told, &turns), REDLOCK_OK);
-        else if (i % 3 == 1)
-            ck_assert_int_eq(redlock_release_async(&locks[i], on_told, &turns), REDLOCK_OK);
-        else
-            ck_assert_int_eq(redlock_query_async(turns.client, name, 0, on_queried, &turns), REDLOCK_OK);
-        turns.started++;
-    }
-    turn(&turns, _i);
-    close_and_destroy(&turns);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("real_cancel");
-    TCase *tcase = real_shared_case(suite, "cancelled"), *turns = real_shared_case(suite, "turns");
-    tcase_add_loop_test(tcase, at_any_moment, 0, 2 * FACES);
+    TCase *tcase = real_shared_case(suite, "cancelled");
+    tcase_add_loop_test(tcase, cancelled_at_any_moment, 0, ROWS(moments) * FACES);
     tcase_add_loop_test(tcase, signals_interrupt_nothing, 0, FACES);
-    tcase_add_loop_test(turns, in_every_turn_of_the_loop, 0, 2);
-    tcase_add_loop_test(turns, closed_under_load, 0, 5);
+    tcase_add_loop_test(tcase, acquire_that_ends_in_any_turn_of_the_loop_leaves_no_key, 0, 2);
     return real_run(suite, false);
 }

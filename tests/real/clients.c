@@ -7,40 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CLIENTS_MOST = 16 };
-
-struct cluster *cluster;
-redlock_result result;
-
-static struct face *faces[CLIENTS_MOST];
-static size_t opened;
-
-static void begin(void)
-{
-    cluster = NULL;
-    opened = 0;
-}
-
-static void close_all(void)
-{
-    while (opened > 0)
-        held_close(faces[--opened]);
-}
-
-TCase *clients_case(Suite *suite, const char *name)
-{
-    TCase *tcase = real_bare_case(suite, name);
-    tcase_add_checked_fixture(tcase, begin, close_all);
-    return tcase;
-}
-
 struct face *clients_open_with(int i, uint32_t ttl_ms, uint32_t renewal_percent)
 {
-    if (cluster == NULL)
-        cluster = real_cluster(HELD_NODES, NULL);
-    ck_assert_uint_lt(opened, CLIENTS_MOST);
-    faces[opened] = held_open_patient(i, cluster, ttl_ms, renewal_percent);
-    return faces[opened++];
+    redlock_options options = face_options();
+    options.ttl_ms = ttl_ms;
+    options.renewal_percent = renewal_percent;
+    return held_open_trusted(i, NULL, &options);
 }
 
 struct face *clients_open(int i)
@@ -55,26 +27,10 @@ struct face *clients_open_renewing(int i)
 
 /* --- Nodes --- */
 
-struct expected {
-    const char *command, *key;
-    long long least, most;
-};
-
-static bool is_as_expected(void *arg)
-{
-    const struct expected *expected = arg;
-    for (size_t i = 0; i < cluster_size(cluster); i++) {
-        long long number = cluster_integer(cluster, i, expected->command, expected->key, NULL);
-        if (number < expected->least || number > expected->most)
-            return false;
-    }
-    return true;
-}
-
 void clients_await(struct face *face, const char *command, const char *key, long long least, long long most)
 {
-    struct expected expected = {command, key, least, most};
-    ck_assert_msg(face_wait(face, is_as_expected, &expected, REAL_SOON_MS), "%s %s: not %lld to %lld on every node",
+    struct real_number expected = {{command, key}, least, most};
+    ck_assert_msg(face_wait(face, real_all_reply, &expected, REAL_SOON_MS), "%s %s: not %lld to %lld on every node",
                   command, key, least, most);
 }
 
@@ -96,10 +52,10 @@ static void *wait_for_it(void *arg)
     return NULL;
 }
 
-void waiter_start(struct waiter *waiter, redlock_client *client, const char *resource, redlock_acquire_options options)
+void waiter_start(struct waiter *waiter, struct face *face, const char *resource, redlock_acquire_options options)
 {
     memset(waiter, 0, sizeof(*waiter));
-    waiter->client = client;
+    waiter->client = face_client(face);
     waiter->resource = resource;
     waiter->options = options;
     if (options.wait_ms == 0)
@@ -113,10 +69,15 @@ void waiter_finish(struct waiter *waiter)
     real_status(waiter->result.status, REDLOCK_OK, &waiter->result);
 }
 
+void waiter_release(struct waiter *waiter)
+{
+    real_status(redlock_release(&waiter->lock, &waiter->result), REDLOCK_OK, &waiter->result);
+}
+
 void waiter_finish_and_release(struct waiter *waiter)
 {
     waiter_finish(waiter);
-    real_status(redlock_release(&waiter->lock, &waiter->result), REDLOCK_OK, &waiter->result);
+    waiter_release(waiter);
 }
 
 void waiters_finish_and_release(struct waiter *waiters, size_t count)

@@ -1,4 +1,4 @@
-/* Shared by the tests of one kind of lock: servers, clients that are closed after the test, and threads that wait. */
+/* Clients of nodes that all reply, and threads that wait for a lock. */
 #ifndef TESTS_REAL_CLIENTS_H
 #define TESTS_REAL_CLIENTS_H
 
@@ -8,12 +8,7 @@
 
 enum { CLIENTS_TTL_MS = 20000, CLIENTS_SHORT_MS = 3000 };
 
-extern struct cluster *cluster; /* of the running test; the first client starts HELD_NODES nodes */
-extern redlock_result result;
-
-/* A bare case whose clients and cluster last for one test. */
-TCase *clients_case(Suite *suite, const char *name);
-/* Opens the i-th kind of face, as held_open_patient(). The case closes it. */
+/* Opens the i-th kind of face, without the guard, for nodes that all reply, with timeouts for a slow machine. */
 struct face *clients_open(int i);
 /* The same, with renewal and a ttl that a busy machine may use up in part, but not as a whole. */
 struct face *clients_open_renewing(int i);
@@ -37,9 +32,10 @@ struct waiter {
 };
 
 /* Waits for REAL_SOON_MS, unless the options say how long. */
-void waiter_start(struct waiter *waiter, redlock_client *client, const char *resource, redlock_acquire_options options);
+void waiter_start(struct waiter *waiter, struct face *face, const char *resource, redlock_acquire_options options);
 /* Joins the thread, and fails unless it has acquired the lock. */
 void waiter_finish(struct waiter *waiter);
+void waiter_release(struct waiter *waiter);
 void waiter_finish_and_release(struct waiter *waiter);
 /* The same for several that wait for each other, in the order in which they acquire. */
 void waiters_finish_and_release(struct waiter *waiters, size_t count);

@@ -1,17 +1,17 @@
 /* Real servers killed, stopped, resumed and restarted, with each way to call: every operation ends in time with the right
- * error text, the failure of a minority has no effect, and no key is left on a node that comes back. */
+ * error text, the failure of a minority has no effect, and no key is left on a node that comes back. Also replies that are
+ * lost on the way. */
 #define _GNU_SOURCE
 #include "real/held.h"
 
-#include "support/fixture.h"
+#include "support/clock.h"
 
+#include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { NODES = 5, QUORUM = 3, MINORITY = NODES - QUORUM, NODE_TIMEOUT_MS = 200 };
 
-static redlock_result result;
 static const char key[] = real_key("fault");
 
 /* A number of nodes for each API, from 1 to at most `most`: each number comes up. */
@@ -20,22 +20,24 @@ static size_t nodes_of(int i, size_t most)
     return (size_t)i % most + 1;
 }
 
-static void acquire(struct face *face, redlock_lock **lock)
+static redlock_lock *acquire(struct face *face)
 {
-    real_status(face_acquire(face, key, NULL, lock, &result), REDLOCK_OK, &result);
+    redlock_lock *lock = held_acquire(face, key, NULL);
     ck_assert_uint_eq(result.attempts, 1);
+    return lock;
 }
 
-static void acquire_everywhere(struct face *face, redlock_lock **lock)
+static redlock_lock *acquire_everywhere(struct face *face)
 {
-    acquire(face, lock);
-    ck_assert(real_soon_everywhere(key, redlock_lock_token(*lock)));
+    redlock_lock *lock = acquire(face);
+    held_everywhere(face, key, lock);
+    return lock;
 }
 
-static void break_nodes(void (*break_node)(struct deployment *nodes, size_t node), size_t count)
+static void break_nodes(void (*break_node)(struct cluster *nodes, size_t node), size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        break_node(real_nodes, i);
+        break_node(cluster, i);
 }
 
 struct outage {
@@ -59,22 +61,11 @@ static void await_notice(struct face *face, size_t nodes)
 /* Every node votes again. */
 static void repair(struct face *face)
 {
-    redlock_lock *lock;
-    deployment_repair(real_nodes);
+    cluster_repair(cluster);
     ck_assert(face_wait_all_ready(face));
     ck_assert(real_nothing_left(face));
-    acquire_everywhere(face, &lock);
+    redlock_lock *lock = acquire_everywhere(face);
     held_release(face, &lock);
-}
-
-static long long calls_of(size_t node, const char *command)
-{
-    char reply[16384], field[64];
-    if (!deployment_command(real_nodes, node, reply, sizeof reply, "INFO", "commandstats", NULL))
-        fixture_fail("INFO on node %zu: %s", node, reply);
-    snprintf(field, sizeof field, "cmdstat_%s:calls=", command);
-    const char *at = strstr(reply, field);
-    return at ? strtoll(at + strlen(field), NULL, 10) : 0;
 }
 
 /* --- Killed --- */
@@ -83,10 +74,9 @@ START_TEST(a_killed_minority_does_no_harm)
 {
     size_t killed = nodes_of(_i, MINORITY);
     struct face *face = real_open(_i);
-    redlock_lock *lock;
     redlock_state state;
-    break_nodes(deployment_kill, killed);
-    acquire(face, &lock);
+    break_nodes(cluster_kill, killed);
+    redlock_lock *lock = acquire(face);
     ck_assert_uint_ge(result.granted, QUORUM);
     ck_assert_uint_eq(result.timed_out, 0);
     real_status(face_extend(face, lock, 0, &result), REDLOCK_OK, &result);
@@ -100,7 +90,6 @@ START_TEST(a_killed_minority_does_no_harm)
     }
     held_release(face, &lock);
     repair(face);
-    held_close(face);
 }
 END_TEST
 
@@ -109,28 +98,24 @@ START_TEST(a_killed_majority_is_no_quorum_and_takes_the_lock_with_it)
 {
     size_t killed = nodes_of(_i, QUORUM) + MINORITY;
     struct face *face = real_open(_i);
-    redlock_lock *held, *none;
+    redlock_lock *held = acquire_everywhere(face);
     redlock_state state;
-    acquire_everywhere(face, &held);
-    break_nodes(deployment_kill, killed);
+    break_nodes(cluster_kill, killed);
     real_status(face_extend(face, held, 0, &result), REDLOCK_NO_QUORUM, &result);
     ck_assert_int_gt(redlock_validity_ms(held), 0); /* the lock is held until its end all the same */
-    real_status(face_acquire(face, real_key("other"), NULL, &none, &result), REDLOCK_NO_QUORUM, &result);
-    ck_assert_ptr_null(none);
+    held_refuse(face, real_key("other"), NULL, REDLOCK_NO_QUORUM);
     ck_assert_uint_ge(result.unreachable, QUORUM);
-    real_status(face_acquire(face, real_key("other"), REDLOCK_WAIT_MS(100), &none, &result), REDLOCK_TIMED_OUT,
-                &result);
+    held_refuse(face, real_key("other"), REDLOCK_WAIT_MS(100), REDLOCK_TIMED_OUT);
     ck_assert_int_eq(result.cause, REDLOCK_NO_QUORUM);
     real_status(face_query(face, key, &state, &result), REDLOCK_NO_QUORUM, &result);
     await_notice(face, killed);
     real_status(face_ready(face, 0, &result), REDLOCK_NO_QUORUM, &result);
-    deployment_repair(real_nodes);
+    cluster_repair(cluster);
     ck_assert(face_wait_all_ready(face));
     real_status(face_extend(face, held, 0, &result), REDLOCK_LOST, &result);
     ck_assert_int_eq(redlock_validity_ms(held), 0);
     real_status(face_release(face, &held, &result), REDLOCK_LOST, &result);
     repair(face);
-    held_close(face);
 }
 END_TEST
 
@@ -141,21 +126,19 @@ START_TEST(a_stopped_minority_does_no_harm)
 {
     enum { LOCKS = 50 };
     struct face *face = real_open(_i);
-    redlock_lock *lock;
-    long long before = calls_of(0, "set");
-    break_nodes(deployment_stop, nodes_of(_i, MINORITY));
+    long long before = real_calls(0, "set");
+    break_nodes(cluster_stop, nodes_of(_i, MINORITY));
     for (int i = 0; i < LOCKS; i++) {
-        acquire(face, &lock);
+        redlock_lock *lock = acquire(face);
         ck_assert_uint_eq(result.timed_out, 0); /* the round did not wait for the stopped node's timeout */
         real_status(face_extend(face, lock, 0, &result), REDLOCK_OK, &result);
         real_status(face_release(face, &lock, &result), REDLOCK_OK, &result);
         ck_assert_uint_eq(result.timed_out, 0);
     }
-    deployment_repair(real_nodes);
+    cluster_repair(cluster);
     ck_assert(face_wait_all_ready(face));
     ck_assert(real_nothing_left(face));
-    ck_assert_int_gt(calls_of(0, "set"), before); /* otherwise there was nothing to undo */
-    held_close(face);
+    ck_assert_int_gt(real_calls(0, "set"), before); /* otherwise there was nothing to undo */
 }
 END_TEST
 
@@ -165,21 +148,21 @@ static void ends_with(int actual, int expected)
     ck_assert_uint_lt(result.elapsed_us, REAL_SOON_MS * 1000u);
 }
 
-START_TEST(with_a_stopped_majority_everything_ends)
+START_TEST(every_operation_ends_with_a_stopped_majority)
 {
     size_t stopped = nodes_of(_i, QUORUM) + MINORITY;
     redlock_options options = face_options();
-    redlock_lock *held, *none;
+    redlock_lock *none;
     redlock_state state;
-    long long before = calls_of(0, "set");
+    long long before = real_calls(0, "set");
     char names[NODES][128];
     options.node_timeout_ms = NODE_TIMEOUT_MS;
     options.silence_limit_ms = REAL_SOON_MS / 4;
-    struct face *face = face_open_ready(face_of(_i), deployment_nodes(real_nodes), &options);
-    acquire_everywhere(face, &held);
+    struct face *face = face_open_ready(face_of(_i), cluster_nodes_string(cluster), &options);
+    redlock_lock *held = acquire_everywhere(face);
     for (size_t i = 0; i < NODES; i++)
         snprintf(names[i], sizeof names[i], "%s", result.node[i].name);
-    break_nodes(deployment_stop, stopped);
+    break_nodes(cluster_stop, stopped);
     ends_with(face_acquire(face, real_key("other"), NULL, &none, &result), REDLOCK_NO_QUORUM);
     ck_assert_uint_ge(result.timed_out, QUORUM);
     ends_with(face_extend(face, held, 0, &result), REDLOCK_NO_QUORUM);
@@ -195,30 +178,74 @@ START_TEST(with_a_stopped_majority_everything_ends)
     const char *text = redlock_result_text(&result);
     for (size_t i = 0; i < stopped; i++)
         ck_assert_msg(strstr(text, names[i]), "%s is not named in: %s", names[i], text);
-    deployment_repair(real_nodes);
+    cluster_repair(cluster);
     ck_assert(real_nothing_left(NULL));
-    ck_assert_int_gt(calls_of(0, "set"), before + 1);
+    ck_assert_int_gt(real_calls(0, "set"), before + 1);
 }
 END_TEST
 
 /* --- Restarted --- */
 
 /* The restarted server has another run_id, but its old keys. The undo belongs to the node, not to the process. */
-START_TEST(what_a_node_kept_on_disk_is_undone_when_it_is_back)
+START_TEST(lock_that_a_node_kept_on_disk_is_undone_when_it_is_back)
 {
     const struct cluster_node_options persistent[3] = {{.persistent = true}, {0}, {0}};
-    struct cluster *cluster = real_cluster(3, &(struct cluster_options){.nodes = persistent});
+    real_cluster(3, &(struct cluster_options){.nodes = persistent});
     struct face *face = face_open_ready(face_of(_i), cluster_nodes_string(cluster), NULL);
-    redlock_lock *lock;
-    acquire(face, &lock);
-    held_everywhere(face, cluster, key, lock);
+    redlock_lock *lock = acquire_everywhere(face);
     cluster_kill(cluster, 0);
     held_release(face, &lock);
     await_notice(face, 1);
     cluster_start(cluster, 0);
     ck_assert(face_wait_all_ready(face));
     ck_assert(real_nothing_left(face));
-    held_close(face);
+}
+END_TEST
+
+/* --- Replies that are lost --- */
+
+static bool granted_by_a_majority(void *unused)
+{
+    size_t granted = 0;
+    (void)unused;
+    for (size_t i = 0; i < NODES; i++)
+        granted += cluster_integer(cluster, i, "EXISTS", key, NULL) == 1;
+    return granted >= QUORUM;
+}
+
+struct breaker {
+    struct delay_proxy *proxy;
+    bool reset; /* RST instead of FIN */
+    bool granted;
+};
+
+static void *break_when_granted(void *arg)
+{
+    struct breaker *breaker = arg;
+    breaker->granted = wait_until(granted_by_a_majority, NULL, REAL_SOON_MS);
+    for (size_t i = 0; i < NODES; i++)
+        delay_proxy_drop(breaker->proxy, i, breaker->reset);
+    return NULL;
+}
+
+/* The nodes grant the lock, but their replies are lost with the connections. */
+START_TEST(a_grant_whose_reply_is_lost_with_the_connection_is_undone)
+{
+    real_cluster(NODES, NULL);
+    struct breaker breaker = {.proxy = real_proxy(), .reset = _i};
+    struct face *face = face_open_ready(face_of(_i), delay_proxy_nodes_string(breaker.proxy), NULL);
+    pthread_t thread;
+    for (size_t i = 0; i < NODES; i++)
+        delay_proxy_hold(breaker.proxy, i, PROXY_TO_CLIENT);
+    ck_assert_int_eq(pthread_create(&thread, NULL, break_when_granted, &breaker), 0);
+    held_refuse(face, key, NULL, REDLOCK_NO_QUORUM);
+    ck_assert_uint_ge(result.unreachable, QUORUM);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert(breaker.granted);
+    for (size_t i = 0; i < NODES; i++)
+        delay_proxy_let_go(breaker.proxy, i, PROXY_TO_CLIENT);
+    ck_assert(real_nothing_left(face));
+    repair(face);
 }
 END_TEST
 
@@ -227,12 +254,14 @@ int main(void)
     Suite *suite = suite_create("real_faults");
     TCase *killed = real_own_case(suite, "killed");
     TCase *stopped = real_shared_case(suite, "stopped");
-    TCase *disk = real_bare_case(suite, "disk");
+    TCase *others = real_bare_case(suite, "others");
     tcase_add_loop_test(killed, a_killed_minority_does_no_harm, 0, FACES);
     tcase_add_loop_test(killed, a_killed_majority_is_no_quorum_and_takes_the_lock_with_it, 0, FACES);
     tcase_add_loop_test(stopped, a_stopped_minority_does_no_harm, 0, FACES);
-    tcase_add_loop_test(stopped, with_a_stopped_majority_everything_ends, 0, FACES);
-    if (!deployment_is_foreign())
-        tcase_add_loop_test(disk, what_a_node_kept_on_disk_is_undone_when_it_is_back, 0, FACES);
+    tcase_add_loop_test(stopped, every_operation_ends_with_a_stopped_majority, 0, FACES);
+    if (!deployment_is_foreign()) {
+        tcase_add_loop_test(others, lock_that_a_node_kept_on_disk_is_undone_when_it_is_back, 0, FACES);
+        tcase_add_loop_test(others, a_grant_whose_reply_is_lost_with_the_connection_is_undone, 0, 2);
+    }
     return real_run(suite, true);
 }

@@ -1,7 +1,7 @@
 /* Fencing tokens on real servers. Each acquisition gets a larger one, regardless of the clocks, usually in one round
  * trip. Every node receives the token. The test sets the clock from which the client proposes tokens. */
 #define _GNU_SOURCE
-#include "real/held.h"
+#include "real/clients.h"
 
 #include "src/core/clock.h"
 #include "src/core/wall.h"
@@ -15,12 +15,10 @@
 #define KEY    real_key("fenced")
 #define RECORD KEY ":redlock:fence"
 
-enum { TTL_MS = 20000, DAY_MS = 86400000 };
+enum { DAY_MS = 86400000 };
 
 static const uint64_t second_us = 1000000;
 static const int64_t hour_us = INT64_C(3600000000);
-static redlock_result result;
-static struct cluster *cluster;
 
 /* Replaces the library's function: this machine's time plus an offset that the test sets. */
 static _Atomic int64_t ahead_us;
@@ -37,30 +35,14 @@ static uint64_t true_us(void)
     return rl_wall_us() - (uint64_t)atomic_load(&ahead_us);
 }
 
-static redlock_acquire_options fenced(void)
-{
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    options.fence = 1;
-    return options;
-}
-
-static struct face *open_another(int i)
-{
-    return held_open_patient(i, cluster, TTL_MS, 0);
-}
-
-static struct face *open_face(int i)
+static void begin(void)
 {
     atomic_store(&ahead_us, 0);
-    cluster = real_cluster(HELD_NODES, NULL);
-    return open_another(i);
 }
 
 static redlock_lock *take(struct face *face)
 {
-    const redlock_acquire_options options = fenced();
-    redlock_lock *lock;
-    real_status(face_acquire(face, KEY, &options, &lock, &result), REDLOCK_OK, &result);
+    redlock_lock *lock = held_acquire(face, KEY, REAL_WITH(.fence = 1));
     ck_assert_uint_eq(result.fence, redlock_lock_fence(lock));
     ck_assert_uint_gt(result.fence, 0);
     return lock;
@@ -109,7 +91,7 @@ static void await_everywhere(struct face *face, uint64_t token)
 /* Three clients whose clocks are set again and again, to a time from ten hours behind to ten hours ahead. */
 START_TEST(each_acquisition_has_a_larger_one_whatever_the_clocks_show)
 {
-    struct face *faces[3] = {open_face(_i), open_another(_i), open_another(_i)};
+    struct face *faces[3] = {clients_open(_i), clients_open(_i), clients_open(_i)};
     int64_t clocks[3] = {0};
     unsigned seed = 1;
     uint64_t before = 0;
@@ -122,32 +104,27 @@ START_TEST(each_acquisition_has_a_larger_one_whatever_the_clocks_show)
         ck_assert_uint_gt(token, before);
         before = token;
     }
-    for (size_t i = 0; i < 3; i++)
-        held_close(faces[i]);
 }
 END_TEST
 
 START_TEST(a_lock_without_the_option_has_none)
 {
-    struct face *face = open_face(_i);
+    struct face *face = clients_open(_i);
     redlock_lock *lock = held_acquire(face, KEY, NULL);
     ck_assert_uint_eq(redlock_lock_fence(lock), 0);
     ck_assert_uint_eq(redlock_lock_fence(NULL), 0);
     held_release(face, &lock);
-    for (size_t i = 0; i < HELD_NODES; i++)
-        ck_assert_int_eq(cluster_integer(cluster, i, "EXISTS", RECORD, NULL), 0);
-    held_close(face);
+    ck_assert(real_all_reply(&(struct real_number){{"EXISTS", RECORD}, 0, 0}));
 }
 END_TEST
 
-START_TEST(every_node_remembers_it_for_as_long_as_the_option_says)
+START_TEST(every_node_keeps_the_token_for_fence_ttl)
 {
     static const uint32_t lives[] = {DAY_MS, 5000, 0};
     redlock_options options = face_options();
-    cluster = real_cluster(HELD_NODES, NULL);
     for (size_t life = 0; life < 3; life++) {
         options.fence_ttl_ms = lives[life];
-        struct face *face = held_open_trusted(face_of(_i), cluster_nodes_string(cluster), &options);
+        struct face *face = held_open_trusted(_i, NULL, &options);
         await_everywhere(face, draw(face));
         for (size_t i = 0; i < HELD_NODES; i++) {
             long long left = cluster_integer(cluster, i, "PTTL", RECORD, NULL);
@@ -161,18 +138,14 @@ END_TEST
 
 START_TEST(bad_options_are_refused)
 {
-    struct face *face = open_face(_i);
-    redlock_acquire_options acquire = fenced();
+    struct face *face = clients_open(_i);
     redlock_options options = face_options();
     redlock_client *client;
-    redlock_lock *lock;
-    acquire.fence = 2;
-    real_status(face_acquire(face, KEY, &acquire, &lock, &result), REDLOCK_INVALID, &result);
-    ck_assert_ptr_nonnull(strstr(result.text, "fence is 2"));
+    held_refuse(face, KEY, REAL_WITH(.fence = 2), REDLOCK_INVALID);
+    held_result_says("fence is 2");
     options.fence_ttl_ms = 999;
     real_status(redlock_connect("127.0.0.1", &options, &client, &result), REDLOCK_INVALID, &result);
-    ck_assert_ptr_nonnull(strstr(result.text, "fence_ttl_ms is 999"));
-    held_close(face);
+    held_result_says("fence_ttl_ms is 999");
 }
 END_TEST
 
@@ -184,7 +157,7 @@ END_TEST
 START_TEST(clocks_apart_cost_no_round_trip)
 {
     enum { TURNS = 2000 };
-    struct face *faces[2] = {open_face(_i), open_another(_i)};
+    struct face *faces[2] = {clients_open(_i), clients_open(_i)};
     uint64_t before = 0;
     unsigned rounds = 0;
     for (int turn = 0; turn < TURNS; turn++) {
@@ -197,31 +170,24 @@ START_TEST(clocks_apart_cost_no_round_trip)
     ck_assert_msg(rounds <= TURNS + TURNS / 20, "%u rounds for %d locks", rounds, TURNS);
     ck_assert_uint_le(before, true_us() + second_us);
     ck_assert_uint_ge(before, true_us() - 600 * second_us);
-    held_close(faces[0]);
-    held_close(faces[1]);
 }
 END_TEST
 
 /* _i 0: the clock is days ahead of the nodes', 1: behind a record. */
 START_TEST(a_clock_that_is_days_off_gets_no_token)
 {
-    struct face *face = open_face(_i);
-    redlock_acquire_options options = fenced();
-    redlock_lock *lock;
+    struct face *face = clients_open(_i);
     if (_i == 1)
         draw(face);
     held_close(face);
     atomic_store(&ahead_us, (_i == 0 ? 48 : -48) * hour_us);
-    face = open_another(_i);
-    options.wait_ms = REDLOCK_FOREVER; /* waiting does not help, so the error is returned at once */
-    real_status(face_acquire(face, KEY, &options, &lock, &result), REDLOCK_CLOCK, &result);
-    ck_assert_ptr_null(lock);
+    face = clients_open(_i);
+    /* Waiting does not help, so the error is returned at once. */
+    held_refuse(face, KEY, REAL_WITH(.fence = 1, .wait_ms = REDLOCK_FOREVER), REDLOCK_CLOCK);
     ck_assert_uint_ge(result.refused, HELD_QUORUM);
-    ck_assert_ptr_nonnull(strstr(redlock_result_text(&result), "day"));
+    held_result_says("day");
     ck_assert(real_nothing_left(face));
-    for (size_t i = 0; i < HELD_NODES && _i == 0; i++)
-        ck_assert_int_eq(cluster_integer(cluster, i, "EXISTS", RECORD, NULL), 0);
-    held_close(face);
+    ck_assert(_i == 1 || real_all_reply(&(struct real_number){{"EXISTS", RECORD}, 0, 0}));
 }
 END_TEST
 
@@ -229,7 +195,7 @@ END_TEST
  * minority. */
 START_TEST(a_minority_with_mad_records_is_not_followed_in_a_second_round)
 {
-    struct face *face = open_face(_i);
+    struct face *face = clients_open(_i);
     uint64_t mad = true_us() + 30 * 24 * 3600 * second_us, record = true_us() + 3600 * second_us;
     for (size_t i = 0; i < HELD_NODES; i++)
         set_record(i, i < 2 ? mad : record);
@@ -242,19 +208,16 @@ START_TEST(a_minority_with_mad_records_is_not_followed_in_a_second_round)
         for (size_t node = 2; node < HELD_NODES; node++)
             set_record(node, record);
     }
-    held_close(face);
 }
 END_TEST
 
 /* --- The token follows the lock --- */
 
-START_TEST(what_is_done_with_the_lock_leaves_it_and_tells_it)
+START_TEST(extension_and_release_send_the_token_again)
 {
-    struct face *face = open_face(_i);
-    redlock_lock *lock = take(face), *again;
-    redlock_acquire_options options = fenced();
+    struct face *face = clients_open(_i);
+    redlock_lock *lock = take(face);
     uint64_t token = redlock_lock_fence(lock);
-    options.owner = &options;
     await_everywhere(face, token);
     for (size_t i = 0; i < 2; i++)
         cluster_integer(cluster, i, "DEL", RECORD, NULL);
@@ -264,13 +227,12 @@ START_TEST(what_is_done_with_the_lock_leaves_it_and_tells_it)
         cluster_integer(cluster, i, "DEL", RECORD, NULL);
     held_release(face, &lock);
     await_everywhere(face, token);
-    lock = held_acquire(face, KEY, &options);
-    again = held_acquire(face, KEY, &options);
+    lock = held_acquire(face, KEY, REAL_WITH(.fence = 1, .owner = &token));
+    redlock_lock *again = held_acquire(face, KEY, REAL_WITH(.fence = 1, .owner = &token));
     ck_assert_uint_gt(redlock_lock_fence(lock), token);
     ck_assert_uint_eq(redlock_lock_fence(again), redlock_lock_fence(lock));
     held_release(face, &again);
     held_release(face, &lock);
-    held_close(face);
 }
 END_TEST
 
@@ -278,9 +240,8 @@ START_TEST(renewal_and_healing_tell_it)
 {
     enum { SHORT_MS = 3000 }; /* a busy machine may delay a renewal, but not by most of this ttl */
     redlock_options options = held_options(SHORT_MS, 0);
-    cluster = real_cluster(HELD_NODES, NULL);
     options.max_ttl_ms = 60000;
-    struct face *face = held_open_trusted(face_of(_i), cluster_nodes_string(cluster), &options);
+    struct face *face = held_open_trusted(_i, NULL, &options);
     redlock_lock *lock = take(face);
     uint64_t token = redlock_lock_fence(lock);
     await_everywhere(face, token);
@@ -288,12 +249,11 @@ START_TEST(renewal_and_healing_tell_it)
     cluster_flush(cluster, 1);                        /* healing writes key and record again */
     cluster_restart(cluster, 2);
     await_everywhere(face, token);
-    held_everywhere(face, cluster, KEY, lock);
+    held_everywhere(face, KEY, lock);
     face_idle(face, 3 * SHORT_MS / 2);
     ck_assert_int_gt(redlock_validity_ms(lock), 0);
     held_release(face, &lock);
     ck_assert_uint_gt(draw(face), token);
-    held_close(face);
 }
 END_TEST
 
@@ -321,15 +281,12 @@ END_TEST
  * lock. */
 START_TEST(an_owner_may_ask_for_one_later)
 {
-    struct face *face = open_face(_i);
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    struct face *face = clients_open(_i);
     uint64_t before = draw(face);
-    options.owner = &options;
-    redlock_lock *lock = held_acquire(face, KEY, &options), *again;
+    redlock_lock *lock = held_acquire(face, KEY, REAL_WITH(.owner = &before));
     for (size_t i = 0; i < HELD_NODES; i++)
         set_record(i, before + 3600 * second_us);
-    options.fence = 1;
-    real_status(face_acquire(face, KEY, &options, &again, &result), REDLOCK_OK, &result);
+    redlock_lock *again = held_acquire(face, KEY, REAL_WITH(.owner = &before, .fence = 1));
     ck_assert_uint_eq(result.attempts, 2);
     ck_assert_uint_gt(result.fence, before + 3600 * second_us);
     ck_assert_uint_eq(redlock_lock_fence(lock), result.fence);
@@ -337,24 +294,30 @@ START_TEST(an_owner_may_ask_for_one_later)
     await_everywhere(face, result.fence);
     held_release(face, &again);
     held_release(face, &lock);
-    held_close(face);
 }
 END_TEST
+
+static TCase *fence_case(Suite *suite, const char *name)
+{
+    TCase *tcase = real_bare_case(suite, name);
+    tcase_add_checked_fixture(tcase, begin, NULL);
+    return tcase;
+}
 
 int main(void)
 {
     Suite *suite = suite_create("fence");
-    TCase *token = real_bare_case(suite, "token");
-    TCase *clocks = real_bare_case(suite, "clocks");
-    TCase *life = real_bare_case(suite, "life");
+    TCase *token = fence_case(suite, "token");
+    TCase *clocks = fence_case(suite, "clocks");
+    TCase *life = fence_case(suite, "life");
     real_add_test(token, each_acquisition_has_a_larger_one_whatever_the_clocks_show);
     real_add_test(token, a_lock_without_the_option_has_none);
-    real_add_test(token, every_node_remembers_it_for_as_long_as_the_option_says);
+    real_add_test(token, every_node_keeps_the_token_for_fence_ttl);
     real_add_test(token, bad_options_are_refused);
     real_add_test(clocks, clocks_apart_cost_no_round_trip);
     tcase_add_loop_test(clocks, a_clock_that_is_days_off_gets_no_token, 0, 2);
     real_add_test(clocks, a_minority_with_mad_records_is_not_followed_in_a_second_round);
-    real_add_test(life, what_is_done_with_the_lock_leaves_it_and_tells_it);
+    real_add_test(life, extension_and_release_send_the_token_again);
     real_add_test(life, renewal_and_healing_tell_it);
     tcase_add_loop_test(life, healing_does_not_prolong_readers, 0, 2);
     real_add_test(life, an_owner_may_ask_for_one_later);

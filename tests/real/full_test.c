@@ -1,17 +1,12 @@
 /* Nodes at their memory limit: held locks are renewed and released, and no new lock is granted. */
 #define _GNU_SOURCE
-#include "real/held.h"
+#include "real/clients.h"
 
-#include "support/clock.h"
-
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
 enum { NODES = 3, TTL_MS = 3000 };
 
-static redlock_result result;
-static struct cluster *cluster;
 static const char key[] = real_key("full");
 
 static void set_limit(const char *maxmemory)
@@ -25,12 +20,12 @@ static struct face *open_another(int i, uint32_t guard)
     redlock_options options = held_options(TTL_MS, guard);
     if (guard)
         options.max_ttl_ms = 10 * TTL_MS;
-    return held_open_trusted(face_of(i), cluster_nodes_string(cluster), &options);
+    return held_open_trusted(i, NULL, &options);
 }
 
 static struct face *open_face(int i, uint32_t guard)
 {
-    cluster = real_cluster(NODES, NULL);
+    real_cluster(NODES, NULL);
     return open_another(i, guard);
 }
 
@@ -47,34 +42,22 @@ static const redlock_acquire_options kinds[] = {
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
-static bool is_renewed(void *arg)
-{
-    redlock_statistics statistics;
-    redlock_statistics_get(face_client(arg), &statistics);
-    return statistics.renewed >= 2;
-}
-
 START_TEST(locks_on_full_nodes_are_renewed_and_released)
 {
     struct face *face = open_face(_i, 0);
     redlock_acquire_options options = kinds[_i];
-    redlock_statistics statistics;
-    redlock_lock *other;
     options.wait_ms = REAL_SOON_MS;
     redlock_lock *lock = held_acquire(face, key, &options);
     set_limit("1");
-    ck_assert(face_wait(face, is_renewed, face, REAL_SOON_MS));
-    redlock_statistics_get(face_client(face), &statistics);
-    ck_assert_uint_eq(statistics.renewals_failed, 0);
+    held_await_more(face, HELD_COUNTER(renewed), 2);
+    ck_assert_uint_eq(held_statistics(face).renewals_failed, 0);
     options.wait_ms = 0;
     options.also_count = 0;
-    real_status(face_acquire(face, real_key("other"), &options, &other, &result), REDLOCK_NO_QUORUM, &result);
+    held_refuse(face, real_key("other"), &options, REDLOCK_NO_QUORUM);
     ck_assert_uint_ge(result.refused, NODES / 2 + 1);
     held_release(face, &lock);
-    for (size_t i = 0; i < NODES; i++)
-        ck_assert_int_eq(cluster_integer(cluster, i, "EXISTS", key, NULL), 0);
+    ck_assert(real_all_reply(&(struct real_number){{"EXISTS", key}, 0, 0}));
     set_limit("0");
-    held_close(face);
 }
 END_TEST
 
@@ -92,19 +75,6 @@ static bool is_refused(void *arg)
     return true;
 }
 
-struct waiter {
-    redlock_client *client;
-    redlock_lock *lock;
-    int status;
-};
-
-static void *wait_for_it(void *arg)
-{
-    struct waiter *waiter = arg;
-    waiter->status = redlock_acquire(waiter->client, key, REDLOCK_WAIT_MS(REAL_SOON_MS), &waiter->lock, NULL);
-    return NULL;
-}
-
 /* The nodes refuse its queue entry. It acquires the lock once there is memory again. */
 START_TEST(waiter_on_full_nodes_leaves_no_key_without_expiry)
 {
@@ -112,22 +82,17 @@ START_TEST(waiter_on_full_nodes_leaves_no_key_without_expiry)
                                        real_key("full") ":redlock:free"};
     struct face *face = open_face(BLOCKING_FACE, 0), *other = open_another(BLOCKING_FACE, 0);
     redlock_lock *lock = held_acquire(face, key, NULL);
-    struct waiter waiter = {.client = face_client(other)};
-    pthread_t thread;
-    held_everywhere(face, cluster, key, lock);
+    struct waiter waiter;
+    held_everywhere(face, key, lock);
     set_limit("1");
-    ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_it, &waiter), 0);
+    waiter_start(&waiter, other, key, *REAL_WITH(.wait_ms = REAL_SOON_MS));
     ck_assert(face_wait(face, is_refused, NULL, REAL_SOON_MS));
     for (size_t i = 0; i < NODES; i++)
         for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++)
             ck_assert_int_ne(cluster_integer(cluster, i, "PTTL", keys[k], NULL), -1);
     held_release(face, &lock);
     set_limit("0");
-    ck_assert_int_eq(pthread_join(thread, NULL), 0);
-    ck_assert_int_eq(waiter.status, REDLOCK_OK);
-    held_release(other, &waiter.lock);
-    held_close(other);
-    held_close(face);
+    waiter_finish_and_release(&waiter);
 }
 END_TEST
 
@@ -166,15 +131,15 @@ static void assert_first_connections(struct face *face)
 START_TEST(full_node_without_marker_grants_nothing_and_renews)
 {
     struct face *face = open_face(_i, 1);
-    redlock_lock *lock = held_acquire(face, key, NULL), *other;
+    redlock_lock *lock = held_acquire(face, key, NULL);
     set_limit("1");
-    ck_assert(face_wait(face, is_renewed, face, REAL_SOON_MS));
+    held_await_more(face, HELD_COUNTER(renewed), 2);
     ck_assert(is_none_full(face));
     for (size_t i = 0; i < NODES; i++)
         ck_assert_int_eq(cluster_integer(cluster, i, "DEL", "redlock:marker", NULL), 1);
     ck_assert(face_wait(face, are_all_full, face, REAL_SOON_MS));
-    real_status(face_acquire(face, real_key("other"), NULL, &other, &result), REDLOCK_NO_QUORUM, &result);
-    ck_assert_ptr_nonnull(strstr(redlock_result_text(&result), "maxmemory"));
+    held_refuse(face, real_key("other"), NULL, REDLOCK_NO_QUORUM);
+    held_result_says("maxmemory");
     face_idle(face, 2 * TTL_MS);
     ck_assert_int_gt(redlock_validity_ms(lock), 0);
     set_limit("0");
@@ -182,7 +147,6 @@ START_TEST(full_node_without_marker_grants_nothing_and_renews)
     ck_assert_int_gt(held_node_status(face, 0).quarantine_ms, 0);
     assert_first_connections(face);
     held_release(face, &lock);
-    held_close(face);
 }
 END_TEST
 

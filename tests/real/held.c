@@ -73,83 +73,71 @@ bool held_clocks_known(void *face)
     return true;
 }
 
-struct face *held_open(enum face_kind kind, const char *nodes, const redlock_options *options)
+struct face *held_open(int i, const char *nodes, const redlock_options *options)
 {
-    struct face *face = face_open(kind, nodes, options);
+    if (!cluster)
+        held_nodes();
+    struct face *face = face_open(face_of(i), nodes ? nodes : cluster_nodes_string(cluster), options);
     ck_assert_msg(face_wait(face, all_answer, face, REAL_SOON_MS), "not all nodes answer");
     return face;
-}
-
-enum { NOT_TOLD = 1 };
-
-static void on_told(redlock_client *client, const redlock_result *result, void *status)
-{
-    (void)client;
-    *(int *)status = result->status;
-}
-
-static bool is_told(void *status)
-{
-    return *(int *)status != NOT_TOLD;
-}
-
-static int trust_once(struct face *face)
-{
-    int status = redlock_trust(face_client(face), NULL);
-    if (status == REDLOCK_INVALID) { /* the asynchronous API */
-        status = NOT_TOLD;
-        ck_assert_int_eq(redlock_trust_async(face_client(face), on_told, &status), REDLOCK_OK);
-        ck_assert(face_wait(face, is_told, &status, REAL_SOON_MS));
-    }
-    return status;
 }
 
 /* On a busy machine a majority may miss the node timeout. */
 void held_trust(struct face *face)
 {
     uint64_t deadline = test_deadline_ns(REAL_SOON_MS);
-    int status;
-    do
-        status = trust_once(face);
-    while (status == REDLOCK_NO_QUORUM && test_now_ns() < deadline);
-    ck_assert_msg(status == REDLOCK_OK, "trust: %s", redlock_status_name(status));
+    while (face_trust(face, &result) == REDLOCK_NO_QUORUM && test_now_ns() < deadline)
+        ;
+    real_status(result.status, REDLOCK_OK, &result);
 }
 
-struct face *held_open_trusted(enum face_kind kind, const char *nodes, const redlock_options *options)
+struct face *held_open_trusted(int i, const char *nodes, const redlock_options *options)
 {
-    struct face *face = held_open(kind, nodes, options);
+    struct face *face = held_open(i, nodes, options);
     if (options->guard)
         held_trust(face);
     ck_assert(face_wait_all_ready(face));
     return face;
 }
 
-struct face *held_open_patient(int i, struct cluster *cluster, uint32_t ttl_ms, uint32_t renewal_percent)
-{
-    redlock_options options = face_options();
-    options.ttl_ms = ttl_ms;
-    options.renewal_percent = renewal_percent;
-    return held_open_trusted(face_of(i), cluster_nodes_string(cluster), &options);
-}
-
 redlock_lock *held_acquire(struct face *face, const char *key, const redlock_acquire_options *options)
 {
-    redlock_result result;
     redlock_lock *lock;
     real_status(face_acquire(face, key, options, &lock, &result), REDLOCK_OK, &result);
     return lock;
 }
 
+void held_refuse(struct face *face, const char *key, const redlock_acquire_options *options, int status)
+{
+    redlock_lock *lock;
+    real_status(face_acquire(face, key, options, &lock, &result), status, &result);
+    ck_assert_ptr_null(lock);
+}
+
+void held_result_says(const char *words)
+{
+    const char *text = redlock_result_text(&result);
+    ck_assert_msg(strstr(text, words), "'%s' is not in: %s", words, text);
+}
+
 void held_release(struct face *face, redlock_lock **lock)
 {
-    redlock_result result;
-    real_status(face_release(face, lock, &result), REDLOCK_OK, &result);
+    redlock_result released;
+    real_status(face_release(face, lock, &released), REDLOCK_OK, &released);
 }
 
 void held_close(struct face *face)
 {
-    redlock_result result;
-    real_status(face_close(&face, &result), REDLOCK_OK, &result);
+    redlock_result closed;
+    real_status(face_close(&face, &closed), REDLOCK_OK, &closed);
+    ck_assert_uint_eq(closed.pending_undos, 0);
+}
+
+void held_close_all(void)
+{
+    struct face *face;
+    while ((face = face_newest()))
+        held_close(face);
 }
 
 void held_settle(struct face *face)
@@ -173,26 +161,48 @@ redlock_statistics held_statistics(struct face *face)
     return statistics;
 }
 
+struct growth {
+    struct face *face;
+    size_t counter;
+    uint64_t wanted;
+};
+
+static uint64_t value_of(const struct growth *growth)
+{
+    redlock_statistics statistics = held_statistics(growth->face);
+    uint64_t value;
+    memcpy(&value, (const char *)&statistics + growth->counter, sizeof(value));
+    return value;
+}
+
+static bool has_grown(void *growth)
+{
+    return value_of(growth) >= ((struct growth *)growth)->wanted;
+}
+
+void held_await_more(struct face *face, size_t counter, uint64_t more)
+{
+    struct growth growth = {face, counter, 0};
+    growth.wanted = value_of(&growth) + more;
+    ck_assert(face_wait(face, has_grown, &growth, 4 * REAL_SOON_MS));
+}
+
 /* --- Scenes --- */
 
-struct cluster *held_nodes(void)
+void held_nodes(void)
 {
-    return real_cluster(HELD_NODES, NULL);
+    real_cluster(HELD_NODES, NULL);
 }
 
-struct cluster *held_nodes_with_clocks(void)
+void held_nodes_with_clocks(void)
 {
-    struct cluster_node_options nodes[HELD_NODES] = {{0}};
-    for (size_t i = 0; i < HELD_NODES; i++)
-        nodes[i].own_clock = true;
-    return real_cluster(HELD_NODES, &(struct cluster_options){.nodes = nodes});
+    real_cluster_of(HELD_NODES, (struct cluster_node_options){.own_clock = true});
 }
 
-void held_begin(struct held_scene *scene, struct cluster *cluster, int i, const redlock_options *options)
+void held_begin(struct held_scene *scene, int i, const redlock_options *options)
 {
     memset(scene, 0, sizeof(*scene));
-    scene->cluster = cluster;
-    scene->face = held_open_trusted(face_of(i), cluster_nodes_string(cluster), options);
+    scene->face = held_open_trusted(i, NULL, options);
     scene->acquire = held_acquire_options(&scene->story);
 }
 
@@ -204,15 +214,13 @@ void held_take(struct held_scene *scene, const char *key)
 void held_take_everywhere(struct held_scene *scene, const char *key)
 {
     held_take(scene, key);
-    held_everywhere(scene->face, scene->cluster, key, scene->lock);
+    held_everywhere(scene->face, key, scene->lock);
 }
 
 void held_end(struct held_scene *scene, int status)
 {
-    redlock_result result;
     real_status(face_release(scene->face, &scene->lock, &result), status, &result);
     ck_assert(real_nothing_left(scene->face));
-    held_close(scene->face);
 }
 
 bool held_is_lost(void *story)
@@ -222,7 +230,7 @@ bool held_is_lost(void *story)
 
 /* --- Keys --- */
 
-bool held_is_on(struct cluster *cluster, size_t node, const char *key, const redlock_lock *lock)
+bool held_is_on(size_t node, const char *key, const redlock_lock *lock)
 {
     char reply[256];
     return cluster_command(cluster, node, reply, sizeof(reply), "GET", key, NULL) &&
@@ -230,7 +238,6 @@ bool held_is_on(struct cluster *cluster, size_t node, const char *key, const red
 }
 
 struct place {
-    struct cluster *cluster;
     const char *key;
     const redlock_lock *lock;
 };
@@ -238,14 +245,11 @@ struct place {
 static bool is_everywhere(void *arg)
 {
     const struct place *place = arg;
-    for (size_t i = 0; i < cluster_size(place->cluster); i++)
-        if (!held_is_on(place->cluster, i, place->key, place->lock))
-            return false;
-    return true;
+    return real_shows_everywhere(place->key, redlock_lock_token(place->lock));
 }
 
-void held_everywhere(struct face *face, struct cluster *cluster, const char *key, const redlock_lock *lock)
+void held_everywhere(struct face *face, const char *key, const redlock_lock *lock)
 {
-    struct place place = {cluster, key, lock};
+    struct place place = {key, lock};
     ck_assert_msg(face_wait(face, is_everywhere, &place, REAL_SOON_MS), "%s is not on every node", key);
 }

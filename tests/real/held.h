@@ -1,12 +1,18 @@
-/* For the tests of held locks: clients that renew their locks, and records of a lock's events. */
+/* Clients that hold locks: the nodes, options with renewal, and records of a lock's events. */
 #ifndef TESTS_REAL_HELD_H
 #define TESTS_REAL_HELD_H
 
 #include "real/real.h"
 
+#include "support/listed.h"
+
 #include <stdatomic.h>
+#include <stddef.h>
 
 enum { HELD_NODES = 5, HELD_QUORUM = 3 };
+
+extern struct cluster *cluster; /* the nodes of the running test */
+extern redlock_result result;   /* of its last call */
 
 /* Options with renewal, this ttl, and short limits for silent nodes. guard: 0 or 1, with a max_ttl of 2 s. */
 redlock_options held_options(uint32_t ttl_ms, uint32_t guard);
@@ -29,7 +35,6 @@ void held_event(redlock_lock *lock, int event, int loss, int64_t validity_ms, vo
 
 /* A client with a lock whose events the story records. */
 struct held_scene {
-    struct cluster *cluster;
     struct face *face;
     struct held_story story;
     redlock_acquire_options acquire; /* with the story */
@@ -37,34 +42,43 @@ struct held_scene {
 };
 
 /* Starts HELD_NODES servers. */
-struct cluster *held_nodes(void);
-struct cluster *held_nodes_with_clocks(void); /* for cluster_shift_clock() */
-/* Opens the i-th kind of face on the nodes, as held_open_trusted() does. */
-void held_begin(struct held_scene *scene, struct cluster *cluster, int i, const redlock_options *options);
+void held_nodes(void);
+void held_nodes_with_clocks(void); /* for cluster_shift_clock() */
+/* Opens the i-th kind of face, as held_open_trusted() does. */
+void held_begin(struct held_scene *scene, int i, const redlock_options *options);
 /* Acquires the lock; held_take_everywhere() waits until each node has it. */
 void held_take(struct held_scene *scene, const char *key);
 void held_take_everywhere(struct held_scene *scene, const char *key);
-/* Releases the lock with this status, waits until no key is left, and closes the client. */
+/* Releases the lock with this status, and waits until no key is left. */
 void held_end(struct held_scene *scene, int status);
 
-/* Opens a face on the nodes and waits until each is ready. With the guard on, held_open_trusted() also calls
- * redlock_trust(), which ends the quarantine of new servers. */
-struct face *held_open(enum face_kind kind, const char *nodes, const redlock_options *options);
-struct face *held_open_trusted(enum face_kind kind, const char *nodes, const redlock_options *options);
+/* Opens the i-th kind of face on the nodes (NULL: those of the cluster, and if there is none, HELD_NODES new ones), and
+ * waits until each is ready. The case closes it. With the guard on, held_open_trusted() also calls redlock_trust(), which
+ * ends the quarantine of new servers. */
+struct face *held_open(int i, const char *nodes, const redlock_options *options);
+struct face *held_open_trusted(int i, const char *nodes, const redlock_options *options);
 void held_trust(struct face *face);
-/* Opens the i-th kind of face, without the guard, for nodes that all reply, with timeouts for a slow machine. */
-struct face *held_open_patient(int i, struct cluster *cluster, uint32_t ttl_ms, uint32_t renewal_percent);
 
 /* Waits until the lock is acquired; fails the test if it is not. */
 redlock_lock *held_acquire(struct face *face, const char *key, const redlock_acquire_options *options);
+/* Fails unless the acquire ends with this status, without a lock. */
+void held_refuse(struct face *face, const char *key, const redlock_acquire_options *options, int status);
+/* Fails unless the last result's text has these words. */
+void held_result_says(const char *words);
+/* Leaves `result` as it is, as the next two do. */
 void held_release(struct face *face, redlock_lock **lock);
+/* For clients that must be closed before the test ends. */
 void held_close(struct face *face);
+void held_close_all(void);
 
 /* Waits until all earlier events have been reported. Makes a round trip through the loop and sends no request. */
 void held_settle(struct face *face);
 
 redlock_node_status held_node_status(struct face *face, uint32_t node);
 redlock_statistics held_statistics(struct face *face);
+/* Waits until a counter of redlock_statistics, named by its offset, has grown by this much. */
+void held_await_more(struct face *face, size_t counter, uint64_t more);
+#define HELD_COUNTER(name) offsetof(redlock_statistics, name)
 
 /* Predicates for face_wait(). */
 bool held_is_lost(void *story);
@@ -72,8 +86,8 @@ bool held_all_usable(void *face);
 bool held_clocks_known(void *face); /* two samples of each clock: in the handshake and in a heartbeat */
 
 /* Does the node have the key with the lock's token? */
-bool held_is_on(struct cluster *cluster, size_t node, const char *key, const redlock_lock *lock);
+bool held_is_on(size_t node, const char *key, const redlock_lock *lock);
 /* Waits until every node has it. */
-void held_everywhere(struct face *face, struct cluster *cluster, const char *key, const redlock_lock *lock);
+void held_everywhere(struct face *face, const char *key, const redlock_lock *lock);
 
 #endif

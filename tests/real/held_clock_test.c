@@ -14,7 +14,8 @@ static void begin(int i, uint32_t guard, uint32_t ttl_ms)
 {
     redlock_options options = held_options(ttl_ms, guard);
     options.max_ttl_ms = ttl_ms;
-    held_begin(&scene, held_nodes_with_clocks(), i, &options);
+    held_nodes_with_clocks();
+    held_begin(&scene, i, &options);
     ck_assert(face_wait(scene.face, held_clocks_known, scene.face, REAL_SOON_MS));
     held_take_everywhere(&scene, key);
 }
@@ -42,12 +43,12 @@ START_TEST(a_node_whose_clock_jumps_is_in_quarantine)
 {
     redlock_options options = held_options(MAX_TTL_MS, 1);
     begin(_i, 1, MAX_TTL_MS);
-    cluster_shift_clock(scene.cluster, 1, shifts[_i]);
+    cluster_shift_clock(cluster, 1, shifts[_i]);
     ck_assert(face_wait(scene.face, is_judged, scene.face, REAL_SOON_MS));
     assert_only_the_second_is_out(scene.face);
     ck_assert_uint_eq(held_statistics(scene.face).node_clock_jumps, 1);
 
-    struct face *late = held_open(face_of(_i + 1), cluster_nodes_string(scene.cluster), &options);
+    struct face *late = held_open(_i + 1, NULL, &options);
     assert_only_the_second_is_out(late);
     ck_assert_uint_eq(held_statistics(late).node_clock_jumps, 0); /* it did not see the jump; the marker shows it */
     redlock_lock *other = held_acquire(late, real_key("meanwhile"), NULL);
@@ -56,7 +57,7 @@ START_TEST(a_node_whose_clock_jumps_is_in_quarantine)
 
     ck_assert(face_wait(scene.face, held_all_usable, scene.face, REAL_SOON_MS));
     ck_assert_uint_eq(atomic_load(&scene.story.lost), 0); /* at no time */
-    held_everywhere(scene.face, scene.cluster, key, scene.lock);
+    held_everywhere(scene.face, key, scene.lock);
     held_end(&scene, REDLOCK_OK);
 }
 END_TEST
@@ -70,11 +71,11 @@ static bool is_full(void *face)
 START_TEST(a_full_node_whose_clock_jumps_is_in_quarantine_later)
 {
     begin(_i, 1, MAX_TTL_MS);
-    ck_assert(cluster_command(scene.cluster, 1, NULL, 0, "CONFIG", "SET", "maxmemory", "1", NULL));
-    cluster_shift_clock(scene.cluster, 1, SHIFT_US);
+    ck_assert(cluster_command(cluster, 1, NULL, 0, "CONFIG", "SET", "maxmemory", "1", NULL));
+    cluster_shift_clock(cluster, 1, SHIFT_US);
     ck_assert(face_wait(scene.face, is_full, scene.face, REAL_SOON_MS));
     ck_assert(!held_node_status(scene.face, 1).usable);
-    ck_assert(cluster_command(scene.cluster, 1, NULL, 0, "CONFIG", "SET", "maxmemory", "0", NULL));
+    ck_assert(cluster_command(cluster, 1, NULL, 0, "CONFIG", "SET", "maxmemory", "0", NULL));
     ck_assert(face_wait(scene.face, is_judged, scene.face, REAL_SOON_MS));
     ck_assert_uint_eq(held_statistics(scene.face).node_clock_jumps, 1);
     held_end(&scene, REDLOCK_OK);
@@ -88,14 +89,13 @@ START_TEST(a_majority_that_jumps_the_same_way_is_our_own_clock)
     size_t jumping = _i / 2 ? HELD_QUORUM : HELD_NODES;
     begin(_i, (uint32_t)(_i % 2 ^ _i / 2), TTL_MS); /* every pair of values of API, guard and number occurs */
     for (size_t i = 0; i < jumping; i++)
-        cluster_stop(scene.cluster, i); /* otherwise a heartbeat might see only some of the jumps */
+        cluster_stop(cluster, i); /* otherwise a heartbeat might see only some of the jumps */
     for (size_t i = 0; i < jumping; i++)
-        cluster_shift_clock(scene.cluster, i, SHIFT_US);
-    cluster_resume_all(scene.cluster);
+        cluster_shift_clock(cluster, i, SHIFT_US);
+    cluster_resume_all(cluster);
     ck_assert(face_wait(scene.face, held_is_lost, &scene.story, REAL_SOON_MS));
     ck_assert_int_eq(atomic_load(&scene.story.loss), REDLOCK_LOSS_CLOCK);
     ck_assert_int_eq(redlock_validity_ms(scene.lock), 0);
-    redlock_result result;
     real_status(face_release(scene.face, &scene.lock, &result), REDLOCK_LOST, &result);
     ck_assert(real_nothing_left(scene.face));
     ck_assert_uint_eq(held_statistics(scene.face).losses[REDLOCK_LOSS_CLOCK], 1);

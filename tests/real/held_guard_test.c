@@ -14,7 +14,6 @@
 enum { TTL_MS = 1000, MAX_TTL_MS = 2000, QUARANTINE_MS = 3022, LONG_MAX_TTL_MS = 20000 };
 
 static const char key[] = real_key("guarded");
-static redlock_result result;
 static struct held_scene scene;
 static redlock_options options;
 
@@ -30,7 +29,7 @@ static void use(struct face *face)
     held_release(face, &lock);
 }
 
-static void read_marker(struct cluster *cluster, size_t node, char marker[256])
+static void read_marker(size_t node, char marker[256])
 {
     ck_assert(cluster_command(cluster, node, marker, 256, "GET", "redlock:marker", NULL));
 }
@@ -38,13 +37,13 @@ static void read_marker(struct cluster *cluster, size_t node, char marker[256])
 /* --- Quarantine and trust --- */
 
 /* Measured by the node's own clock. */
-static bool quarantine_is_over(struct cluster *cluster, size_t node)
+static bool quarantine_is_over(size_t node)
 {
     char marker[256], time[64];
     long long since_ms, seconds, microseconds;
     ck_assert(cluster_command(cluster, node, time, sizeof(time), "TIME", NULL));
     ck_assert_int_eq(sscanf(time, "%lld %lld", &seconds, &microseconds), 2);
-    read_marker(cluster, node, marker);
+    read_marker(node, marker);
     ck_assert_msg(sscanf(marker, "2 %*s %*s %*s %*s %lld", &since_ms) == 1, "marker: %s", marker);
     return seconds * 1000 + microseconds / 1000 - since_ms >= QUARANTINE_MS;
 }
@@ -52,11 +51,9 @@ static bool quarantine_is_over(struct cluster *cluster, size_t node)
 /* The client's own locks live for a shorter time than the quarantine is for. */
 START_TEST(a_new_deployment_is_in_quarantine_and_says_so)
 {
-    struct cluster *cluster = held_nodes();
     size_t over = 0;
-    redlock_lock *lock;
     options.ttl_ms = TTL_MS;
-    struct face *face = held_open(face_of(_i), cluster_nodes_string(cluster), &options);
+    struct face *face = held_open(_i, NULL, &options);
     for (uint32_t i = 0; i < HELD_NODES; i++) {
         redlock_node_status status = held_node_status(face, i);
         ck_assert_uint_eq(status.usable, 0);
@@ -65,49 +62,44 @@ START_TEST(a_new_deployment_is_in_quarantine_and_says_so)
         ck_assert_msg(strstr(status.objection, "in quarantine for") && strstr(status.objection, "it is new"),
                       "objection: %s", status.objection);
     }
-    real_status(face_acquire(face, key, NULL, &lock, &result), REDLOCK_NO_QUORUM, &result);
+    held_refuse(face, key, NULL, REDLOCK_NO_QUORUM);
     ck_assert_uint_eq(result.refused, HELD_NODES);
-    ck_assert_msg(strstr(redlock_result_text(&result), "in quarantine for"), "%s", redlock_result_text(&result));
+    held_result_says("in quarantine for");
     use(face);
     for (size_t i = 0; i < HELD_NODES; i++)
-        over += quarantine_is_over(cluster, i);
+        over += quarantine_is_over(i);
     ck_assert_uint_ge(over, HELD_QUORUM); /* the acquire waited for the end of the quarantine */
     ck_assert(face_wait(face, held_all_usable, face, REAL_SOON_MS));
     ck_assert_int_eq(held_node_status(face, 0).quarantine_ms, 0);
-    held_close(face);
 }
 END_TEST
 
 /* One client calls redlock_trust(). The others see the trusted marker at their next heartbeat. */
-START_TEST(trust_ends_the_quarantine_for_everybody)
+START_TEST(trust_ends_the_quarantine_for_every_client)
 {
-    struct cluster *cluster = held_nodes();
     options.max_ttl_ms = LONG_MAX_TTL_MS; /* the quarantine lasts far longer than this test, on a busy machine too */
-    struct face *face = held_open(face_of(_i), cluster_nodes_string(cluster), &options);
-    struct face *other = held_open(face_of(_i + 1), cluster_nodes_string(cluster), &options);
+    struct face *face = held_open(_i, NULL, &options);
+    struct face *other = held_open(_i + 1, NULL, &options);
     uint64_t before = test_now_ns();
     held_trust(face);
     use(face);
     ck_assert(face_wait(other, held_all_usable, other, REAL_SOON_MS));
     use(other);
     ck_assert_uint_lt(test_now_ns() - before, LONG_MAX_TTL_MS * UINT64_C(1000000));
-    held_close(face);
-    held_close(other);
 }
 END_TEST
 
 START_TEST(trust_without_the_guard_is_invalid)
 {
-    struct cluster *cluster = real_cluster(1, NULL);
+    real_cluster(1, NULL);
     options.guard = 0;
-    struct face *face = held_open(BLOCKING_FACE, cluster_nodes_string(cluster), &options);
+    struct face *face = held_open(BLOCKING_FACE, NULL, &options);
     ck_assert_int_eq(redlock_trust(face_client(face), &result), REDLOCK_INVALID);
-    ck_assert_msg(strstr(redlock_result_text(&result), "guard"), "%s", redlock_result_text(&result));
-    held_close(face);
+    held_result_says("guard");
 }
 END_TEST
 
-static const char *first_of(struct cluster *cluster, size_t nodes)
+static const char *first_of(size_t nodes)
 {
     static char list[1024];
     list[0] = '\0';
@@ -117,9 +109,10 @@ static const char *first_of(struct cluster *cluster, size_t nodes)
     return list;
 }
 
-static bool has_replica(void *cluster)
+static bool has_replica(void *unused)
 {
     char reply[2048];
+    (void)unused;
     return cluster_command(cluster, 0, reply, sizeof(reply), "INFO", "replication", NULL) &&
            strstr(reply, "connected_slaves:1") != NULL;
 }
@@ -128,36 +121,31 @@ static bool has_replica(void *cluster)
  * count then. But nothing is lost. */
 START_TEST(replica_that_connects_costs_no_quarantine)
 {
-    struct cluster *cluster = real_cluster(HELD_NODES + 1, NULL);
-    redlock_acquire_options how = REDLOCK_ACQUIRE_OPTIONS_INIT;
+    real_cluster(HELD_NODES + 1, NULL);
     char port[8], reply[256];
-    redlock_lock *lock;
     options.max_ttl_ms = LONG_MAX_TTL_MS;
-    struct face *face = held_open_trusted(face_of(_i), first_of(cluster, HELD_NODES), &options);
+    struct face *face = held_open_trusted(_i, first_of(HELD_NODES), &options);
     snprintf(port, sizeof port, "%u", cluster_port(cluster, 0));
     ck_assert(cluster_command(cluster, HELD_NODES, reply, sizeof reply, "REPLICAOF", "127.0.0.1", port, NULL));
-    ck_assert(wait_until(has_replica, cluster, REAL_SOON_MS));
-    how.all_answers = 1;
-    how.wait_ms = REAL_SOON_MS;
-    real_status(face_acquire(face, key, &how, &lock, &result), REDLOCK_OK, &result);
+    ck_assert(wait_until(has_replica, NULL, REAL_SOON_MS));
+    redlock_lock *lock = held_acquire(face, key, REAL_WITH(.all_answers = 1, .wait_ms = REAL_SOON_MS));
     held_release(face, &lock);
     face_idle(face, 1500); /* at the latest the next heartbeat reads the marker again */
     ck_assert(held_all_usable(face));
-    held_close(face);
 }
 END_TEST
 
 /* --- Healing --- */
 
-static void jump_beyond_expiry(struct cluster *cluster, size_t node)
+static void jump_beyond_expiry(struct cluster *nodes, size_t node)
 {
-    cluster_shift_clock(cluster, node, 3600 * INT64_C(1000000));
+    cluster_shift_clock(nodes, node, 3600 * INT64_C(1000000));
 }
 
 /* Ways to lose the keys. A renewal, which would notice it as well, is due after a third of the ttl. */
 static const struct {
     const char *name;
-    void (*lose)(struct cluster *cluster, size_t node);
+    void (*lose)(struct cluster *nodes, size_t node);
     uint32_t guard;
     uint32_t ttl_ms;
 } losses[] = {
@@ -180,7 +168,7 @@ static bool are_back(void *arg)
     if (held_statistics(scene.face).healed < (kept->node + 1) * LOCKS)
         return false;
     for (int i = 0; i < LOCKS; i++)
-        if (!held_is_on(scene.cluster, kept->node, kept->names[i], kept->locks[i]))
+        if (!held_is_on(kept->node, kept->names[i], kept->locks[i]))
             return false;
     return true;
 }
@@ -191,7 +179,8 @@ START_TEST(nodes_that_lose_their_keys_one_after_the_other_are_healed_in_time)
     struct kept kept = {0};
     options = held_options(losses[_i].ttl_ms, losses[_i].guard);
     options.max_ttl_ms = losses[_i].ttl_ms;
-    held_begin(&scene, held_nodes_with_clocks(), _i, &options);
+    held_nodes_with_clocks();
+    held_begin(&scene, _i, &options);
     for (int i = 0; i < LOCKS; i++) {
         snprintf(kept.names[i], sizeof(kept.names[i]), real_key("kept%d"), i);
         held_take_everywhere(&scene, kept.names[i]);
@@ -199,16 +188,15 @@ START_TEST(nodes_that_lose_their_keys_one_after_the_other_are_healed_in_time)
     }
     ck_assert(face_wait(scene.face, held_clocks_known, scene.face, REAL_SOON_MS));
     for (; kept.node < HELD_NODES; kept.node++) {
-        losses[_i].lose(scene.cluster, kept.node);
+        losses[_i].lose(cluster, kept.node);
         ck_assert_msg(face_wait(scene.face, are_back, &kept, REAL_SOON_MS), "%s: node %zu is not healed in time",
                       losses[_i].name, kept.node);
     }
     ck_assert_uint_eq(atomic_load(&scene.story.lost), 0);
     for (int i = 0; i < LOCKS; i++) {
-        held_everywhere(scene.face, scene.cluster, kept.names[i], kept.locks[i]);
+        held_everywhere(scene.face, kept.names[i], kept.locks[i]);
         held_release(scene.face, &kept.locks[i]);
     }
-    held_close(scene.face);
 }
 END_TEST
 
@@ -232,43 +220,39 @@ static bool finds_other_deployment(void *face)
     return has_finding(face, REDLOCK_FINDING_OTHER_DEPLOYMENT);
 }
 
-static long long marked_max_ttl(struct cluster *cluster)
+static long long marked_max_ttl(void)
 {
     char marker[256];
     long long max_ttl = 0;
-    read_marker(cluster, 0, marker);
+    read_marker(0, marker);
     ck_assert_msg(sscanf(marker, "2 %*s %*s %*s %*s %*s %*s %lld", &max_ttl) == 1, "marker: %s", marker);
     return max_ttl;
 }
 
 START_TEST(the_larger_max_ttl_counts)
 {
-    held_begin(&scene, held_nodes(), _i, &options);
+    held_begin(&scene, _i, &options);
     options.max_ttl_ms = 2 * MAX_TTL_MS;
-    struct face *longer = held_open(face_of(_i + 1), cluster_nodes_string(scene.cluster), &options);
+    held_open(_i + 1, NULL, &options);
     options.max_ttl_ms = MAX_TTL_MS;
     ck_assert(face_wait(scene.face, finds_other_max_ttl, scene.face, REAL_SOON_MS));
-    struct face *late = held_open(face_of(_i), cluster_nodes_string(scene.cluster), &options);
+    struct face *late = held_open(_i, NULL, &options);
     ck_assert(finds_other_max_ttl(late)); /* at the handshake */
-    ck_assert_int_eq(marked_max_ttl(scene.cluster), 2 * MAX_TTL_MS);
-    cluster_flush(scene.cluster, 0);
+    ck_assert_int_eq(marked_max_ttl(), 2 * MAX_TTL_MS);
+    cluster_flush(cluster, 0);
     use(scene.face); /* only a warning: their votes count */
-    held_close(scene.face);
-    held_close(longer);
-    held_close(late);
 }
 END_TEST
 
 static void assert_unfit(struct face *face, uint32_t nodes, const char *word)
 {
-    redlock_lock *lock;
     for (uint32_t i = 0; i < nodes; i++) {
         redlock_node_status status = held_node_status(face, i);
         ck_assert_uint_eq(status.usable, 0);
         ck_assert_msg(strstr(status.objection, word) != NULL, "objection: %s", status.objection);
     }
-    real_status(face_acquire(face, key, REDLOCK_WAIT_MS(REAL_SOON_MS), &lock, &result), REDLOCK_MISCONFIGURED, &result);
-    ck_assert_msg(strstr(redlock_result_text(&result), word) != NULL, "%s", redlock_result_text(&result));
+    held_refuse(face, key, REDLOCK_WAIT_MS(REAL_SOON_MS), REDLOCK_MISCONFIGURED);
+    held_result_says(word);
 }
 
 /* Only redlock_trust() takes the nodes over. Then a client of the first deployment finds its nodes unfit, and loses its
@@ -276,20 +260,19 @@ static void assert_unfit(struct face *face, uint32_t nodes, const char *word)
 START_TEST(another_deployment_is_refused_until_it_is_trusted)
 {
     char before[256], after[256];
-    redlock_lock *lock;
-    held_begin(&scene, held_nodes(), _i, &options);
+    held_begin(&scene, _i, &options);
     held_take(&scene, key);
-    read_marker(scene.cluster, 0, before);
+    read_marker(0, before);
     options.deployment = "another";
-    struct face *other = held_open(face_of(_i), cluster_nodes_string(scene.cluster), &options);
+    struct face *other = held_open(_i, NULL, &options);
     ck_assert(finds_other_deployment(other));
     assert_unfit(other, HELD_NODES, "deployment");
-    read_marker(scene.cluster, 0, after);
+    read_marker(0, after);
     ck_assert_str_eq(before, after);
     ck_assert_uint_eq(atomic_load(&scene.story.lost), 0);
     held_trust(other);
     ck_assert(face_wait(scene.face, finds_other_deployment, scene.face, REAL_SOON_MS));
-    real_status(face_acquire(other, key, REDLOCK_WAIT_MS(REAL_SOON_MS), &lock, &result), REDLOCK_OK, &result);
+    redlock_lock *lock = held_acquire(other, key, REDLOCK_WAIT_MS(REAL_SOON_MS));
     ck_assert_int_eq(redlock_validity_ms(scene.lock), 0);
     held_release(other, &lock);
     held_close(other);
@@ -304,13 +287,13 @@ static const size_t numbers[][2] = {{3, 5}, {5, 3}};
  * not have to delete a marker. */
 START_TEST(trust_takes_the_nodes_over_when_their_number_changes)
 {
-    struct cluster *cluster = held_nodes();
+    held_nodes();
     options.max_ttl_ms = 2 * LONG_MAX_TTL_MS; /* the old deployment's value no longer counts */
-    struct face *face = held_open_trusted(face_of(_i), first_of(cluster, numbers[_i][0]), &options);
+    struct face *face = held_open_trusted(_i, first_of(numbers[_i][0]), &options);
     use(face);
     held_close(face);
     options.max_ttl_ms = LONG_MAX_TTL_MS;
-    face = held_open(face_of(_i), first_of(cluster, numbers[_i][1]), &options);
+    face = held_open(_i, first_of(numbers[_i][1]), &options);
     ck_assert(held_node_status(face, 0).findings & REDLOCK_FINDING_OTHER_DEPLOYMENT);
     assert_unfit(face, 3, "number of nodes");
     uint64_t before = test_now_ns();
@@ -320,21 +303,20 @@ START_TEST(trust_takes_the_nodes_over_when_their_number_changes)
         ck_assert_uint_eq(held_node_status(face, i).findings, 0);
     use(face);
     ck_assert_uint_lt(test_now_ns() - before, LONG_MAX_TTL_MS * UINT64_C(1000000));
-    ck_assert_int_eq(marked_max_ttl(cluster), LONG_MAX_TTL_MS);
-    held_close(face);
+    ck_assert_int_eq(marked_max_ttl(), LONG_MAX_TTL_MS);
 }
 END_TEST
 
 static const char *const withheld[] = {"-info\n", "-time\n", "resetkeys ~test:*\n"};
 
-START_TEST(a_node_that_does_not_let_itself_be_asked_has_no_vote)
+START_TEST(a_node_that_refuses_the_guards_requests_has_no_vote)
 {
     struct cluster_node_options nodes[HELD_NODES] = {{0}};
     char *acl = fixture_text("user default on nopass ~* &* +@all %s", withheld[_i]);
     for (size_t i = 0; i < HELD_QUORUM; i++)
         nodes[i].acl = acl;
-    struct cluster *cluster = real_cluster(HELD_NODES, &(struct cluster_options){.nodes = nodes});
-    struct face *face = held_open(ASYNCHRONOUS_FACE, cluster_nodes_string(cluster), &options);
+    real_cluster(HELD_NODES, &(struct cluster_options){.nodes = nodes});
+    struct face *face = held_open(ASYNCHRONOUS_FACE, NULL, &options);
     for (uint32_t i = 0; i < HELD_NODES; i++)
         ck_assert_int_eq(!!(held_node_status(face, i).findings & REDLOCK_FINDING_NOT_PERMITTED), i < HELD_QUORUM);
     assert_unfit(face, HELD_QUORUM, "lacks a permission");
@@ -357,7 +339,7 @@ int main(void)
     TCase *healing = guarded_case(suite, "healing");
     TCase *others = guarded_case(suite, "others");
     real_add_test(quarantine, a_new_deployment_is_in_quarantine_and_says_so);
-    real_add_test(quarantine, trust_ends_the_quarantine_for_everybody);
+    real_add_test(quarantine, trust_ends_the_quarantine_for_every_client);
     real_add_test(quarantine, replica_that_connects_costs_no_quarantine);
     tcase_add_test(quarantine, trust_without_the_guard_is_invalid);
     real_add_long_test(healing, nodes_that_lose_their_keys_one_after_the_other_are_healed_in_time, LOSSES);
@@ -365,6 +347,6 @@ int main(void)
     real_add_test(others, another_deployment_is_refused_until_it_is_trusted);
     real_add_long_test(others, trust_takes_the_nodes_over_when_their_number_changes, 2);
     if (server_program_has(SERVER_CHANNEL_ACL))
-        real_add_long_test(others, a_node_that_does_not_let_itself_be_asked_has_no_vote, 3);
+        real_add_long_test(others, a_node_that_refuses_the_guards_requests_has_no_vote, 3);
     return real_run(suite, true);
 }

@@ -10,7 +10,6 @@
 enum { TTL_MS = 3000, LONG_TTL_MS = 40000 };
 
 static const char key[] = real_key("renewed");
-static redlock_result result;
 static struct held_scene scene;
 
 /* A silent node is given up before the lock ends, but not before the next renewal. */
@@ -20,14 +19,14 @@ static void begin(int i, uint32_t ttl_ms)
     options.node_timeout_ms = ttl_ms / 2;
     options.silence_limit_ms = options.connect_timeout_ms = ttl_ms;
     options.max_ttl_ms = 60000;
-    held_begin(&scene, held_nodes(), i, &options);
+    held_begin(&scene, i, &options);
 }
 
 static void assert_held(void)
 {
     ck_assert_uint_eq(atomic_load(&scene.story.lost), 0);
     ck_assert_int_gt(redlock_validity_ms(scene.lock), 0);
-    held_everywhere(scene.face, scene.cluster, key, scene.lock);
+    held_everywhere(scene.face, key, scene.lock);
 }
 
 /* --- One lock --- */
@@ -41,38 +40,26 @@ START_TEST(each_lock_is_renewed_in_its_own_time_and_no_other_key)
     char value[64];
     begin(_i, TTL_MS);
     held_take_everywhere(&scene, key);
-    ck_assert(cluster_command(scene.cluster, 0, NULL, 0, "SET", key, "theirs", NULL));
+    ck_assert(cluster_command(cluster, 0, NULL, 0, "SET", key, "theirs", NULL));
     acquire.ttl_ms = LONG_TTL_MS;
     redlock_lock *slow = held_acquire(scene.face, real_key("slow"), &acquire);
     ck_assert(!face_wait(scene.face, held_is_lost, &scene.story, 3 * TTL_MS));
     ck_assert_int_gt(redlock_validity_ms(scene.lock), 0);
     ck_assert_int_lt(redlock_validity_ms(slow), LONG_TTL_MS - 2 * TTL_MS); /* not renewed together with the other */
-    ck_assert(cluster_command(scene.cluster, 0, value, sizeof(value), "GET", key, NULL));
+    ck_assert(cluster_command(cluster, 0, value, sizeof(value), "GET", key, NULL));
     ck_assert_str_eq(value, "theirs");
-    ck_assert_int_eq(cluster_integer(scene.cluster, 0, "PTTL", key, NULL), -1);
-    cluster_integer(scene.cluster, 0, "DEL", key, NULL);
-    held_everywhere(scene.face, scene.cluster, key, scene.lock);
+    ck_assert_int_eq(cluster_integer(cluster, 0, "PTTL", key, NULL), -1);
+    cluster_integer(cluster, 0, "DEL", key, NULL);
+    held_everywhere(scene.face, key, scene.lock);
+    ck_assert(cluster_command(cluster, 0, NULL, 0, "SET", key, "theirs", NULL));
     held_release(scene.face, &slow);
-    held_end(&scene, REDLOCK_OK);
+    held_release(scene.face, &scene.lock);
+    held_close(scene.face); /* waits for every node */
+    ck_assert(cluster_command(cluster, 0, value, sizeof(value), "GET", key, NULL));
+    ck_assert_str_eq(value, "theirs");
+    cluster_integer(cluster, 0, "DEL", key, NULL);
 }
 END_TEST
-
-static bool has_healed(void *face)
-{
-    return held_statistics(face).healed > 0;
-}
-
-static bool has_renewed(void *count)
-{
-    return held_statistics(scene.face).renewed >= *(uint64_t *)count;
-}
-
-/* Waits until as many more renewals have succeeded. */
-static void await_renewals(unsigned count)
-{
-    uint64_t renewed = held_statistics(scene.face).renewed + count;
-    ck_assert(face_wait(scene.face, has_renewed, &renewed, 4 * REAL_SOON_MS));
-}
 
 /* While one renewal waits for a silent node, the next one begins, and also finds the key missing on the other node. The
  * second healing then finds the key set. The client must know that this node has it, because a release goes only to
@@ -81,11 +68,11 @@ START_TEST(a_node_that_is_healed_twice_is_released)
 {
     begin(_i, TTL_MS);
     held_take_everywhere(&scene, key);
-    cluster_stop(scene.cluster, 3);
-    cluster_flush(scene.cluster, 4);
-    ck_assert(face_wait(scene.face, has_healed, scene.face, REAL_SOON_MS));
-    await_renewals(3);
-    cluster_resume(scene.cluster, 3);
+    cluster_stop(cluster, 3);
+    cluster_flush(cluster, 4);
+    held_await_more(scene.face, HELD_COUNTER(healed), 1);
+    held_await_more(scene.face, HELD_COUNTER(renewed), 3);
+    cluster_resume(cluster, 3);
     assert_held();
     real_status(face_extend(scene.face, scene.lock, 6 * REAL_SOON_MS, &result), REDLOCK_OK, &result);
     held_end(&scene, REDLOCK_OK); /* the key would not expire by itself for a minute */
@@ -104,15 +91,6 @@ static void hold_many(redlock_lock **locks, unsigned count)
     }
 }
 
-static long long calls_of(size_t node, const char *command)
-{
-    char reply[16384], field[64];
-    ck_assert(cluster_command(scene.cluster, node, reply, sizeof(reply), "INFO", "commandstats", NULL));
-    snprintf(field, sizeof(field), "cmdstat_%s:calls=", command);
-    const char *at = strstr(reply, field);
-    return at == NULL ? 0 : strtoll(at + strlen(field), NULL, 10);
-}
-
 /* bench hold does this with 100,000 locks. A command renews up to 64 keys. Locks that are due at other times need some
  * more commands, although they wait for others. */
 START_TEST(renewals_of_thousands_travel_together)
@@ -124,25 +102,24 @@ START_TEST(renewals_of_thousands_travel_together)
     hold_many(locks, LOCKS);
     face_idle(scene.face, 100); /* time for late grants */
     for (size_t node = 0; node < HELD_NODES; node++) {
-        keys[node] = calls_of(node, "pexpire");
-        commands[node] = calls_of(node, "evalsha");
+        keys[node] = real_calls(node, "pexpire");
+        commands[node] = real_calls(node, "evalsha");
     }
-    await_renewals(LOCKS);
+    held_await_more(scene.face, HELD_COUNTER(renewed), LOCKS);
     ck_assert_uint_eq(atomic_load(&scene.story.lost), 0);
     for (size_t node = 0; node < HELD_NODES; node++) {
-        long long more_keys = calls_of(node, "pexpire") - keys[node];
-        long long more_commands = calls_of(node, "evalsha") - commands[node];
+        long long more_keys = real_calls(node, "pexpire") - keys[node];
+        long long more_commands = real_calls(node, "evalsha") - commands[node];
         ck_assert_int_gt(more_keys, 0);
         ck_assert_msg(more_commands * 64 >= more_keys && more_commands * LEAST_KEYS <= more_keys + LOCKS / 10,
                       "node %zu: %lld commands for %lld keys", node, more_commands, more_keys);
-        ck_assert_uint_eq(cluster_keys(scene.cluster, node, NULL, deployment_marks), LOCKS);
+        ck_assert_uint_eq(cluster_keys(cluster, node, NULL, deployment_marks), LOCKS);
     }
     for (unsigned i = 0; i < LOCKS; i++) {
         ck_assert_int_gt(redlock_validity_ms(locks[i]), 0);
         held_release(scene.face, &locks[i]);
     }
     ck_assert(real_nothing_left(scene.face));
-    held_close(scene.face);
 }
 END_TEST
 
@@ -156,7 +133,7 @@ START_TEST(closing_releases_thousands_and_reports_their_loss)
     held_close(scene.face);
     ck_assert_uint_eq(atomic_load(&scene.story.lost), LOCKS);
     ck_assert_int_eq(atomic_load(&scene.story.loss), REDLOCK_LOSS_CLOSED);
-    ck_assert_uint_eq(cluster_keys_left(scene.cluster, NULL, deployment_marks), 0); /* it has waited for every node */
+    ck_assert_uint_eq(cluster_keys_left(cluster, NULL, deployment_marks), 0); /* it has waited for every node */
 }
 END_TEST
 

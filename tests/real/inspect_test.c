@@ -13,9 +13,7 @@
 #define RESOURCE real_key("looked-at")
 #define KEY      PUBLISHED_PREFIX RESOURCE
 
-static struct cluster *cluster;
 static struct face *face;
-static redlock_result result;
 static redlock_node_status status;
 
 /* --- Rights --- */
@@ -24,13 +22,9 @@ static redlock_node_status status;
 static void begin(int i, const char *rights)
 {
     char *lines = fixture_text("user default off\nuser %s\n", rights);
-    struct cluster_node_options node = {.acl = lines};
-    redlock_options options = held_options(900, 1);
-    cluster = real_cluster(1, &(struct cluster_options){.nodes = &node});
+    redlock_options options = published_options(900);
+    real_cluster_of(1, (struct cluster_node_options){.acl = lines});
     free(lines);
-    options.prefix = PUBLISHED_PREFIX;
-    options.user = PUBLISHED_USER;
-    options.password = PUBLISHED_PASSWORD;
     face = face_open(face_of(i), cluster_nodes_string(cluster), &options);
 }
 
@@ -68,7 +62,7 @@ static void assert_named_without(const char *word)
     change(word);
 }
 
-START_TEST(each_of_the_published_rights_that_is_lacking_is_named)
+START_TEST(each_missing_right_is_named)
 {
     char *copy = strdup(published_rights()), *rest = copy, *word;
     unsigned tried = 0;
@@ -87,7 +81,6 @@ START_TEST(each_of_the_published_rights_that_is_lacking_is_named)
     ck_assert_uint_gt(tried, 20);
     ck_assert_str_eq(lacking(REDLOCK_OK), "");
     free(copy);
-    face_close(&face, NULL);
 }
 END_TEST
 
@@ -103,13 +96,12 @@ static const struct {
     {"+subscribe", "+ping", "+subscribe"},
 };
 
-START_TEST(keys_and_channels_that_are_lacking_are_named)
+START_TEST(missing_keys_and_channels_are_named)
 {
     char rights[4096];
     snprintf(rights, sizeof(rights), "%s %s", published_rights_without(patterns[_i].without), patterns[_i].more);
     begin(_i, rights);
     ck_assert_str_eq(lacking(REDLOCK_MISCONFIGURED), patterns[_i].lacking);
-    face_close(&face, NULL);
 }
 END_TEST
 
@@ -132,7 +124,6 @@ START_TEST(an_inspection_has_no_effect)
     ck_assert_int_eq(cluster_integer(cluster, 0, "DBSIZE", NULL), keys);
     ck_assert_int_gt(cluster_integer(cluster, 0, "PTTL", KEY, NULL), 30000);
     cluster_integer(cluster, 0, "DEL", KEY, KEY ":redlock:queue", KEY ":redlock:alive", NULL);
-    face_close(&face, NULL);
 }
 END_TEST
 
@@ -151,7 +142,7 @@ static const struct {
     {{0}, 0, 0, "everysec", "noeviction", 0},
 };
 
-START_TEST(how_servers_keep_what_they_have)
+START_TEST(persistence_and_eviction_of_servers_are_shown)
 {
     struct cluster_node_options nodes[3];
     redlock_options options = held_options(4 * REAL_SOON_MS, 1);
@@ -160,7 +151,7 @@ START_TEST(how_servers_keep_what_they_have)
     options.max_ttl_ms = options.ttl_ms;
     for (uint32_t i = 0; i < 3; i++)
         nodes[i] = keeping[i].server;
-    cluster = real_cluster(3, &(struct cluster_options){.nodes = nodes});
+    real_cluster(3, &(struct cluster_options){.nodes = nodes});
     face = face_open(face_of(_i), cluster_nodes_string(cluster), &options);
     real_status(face_inspect(face, RESOURCE, &result), REDLOCK_OK, &result);
     for (uint32_t i = 0; i < 3; i++) {
@@ -175,7 +166,6 @@ START_TEST(how_servers_keep_what_they_have)
         ck_assert_uint_eq(status.marker_nodes, 3);
         ck_assert_uint_eq(status.marker_max_ttl_ms, options.max_ttl_ms);
     }
-    face_close(&face, NULL);
 }
 END_TEST
 
@@ -185,12 +175,11 @@ int main(void)
     TCase *rights = real_bare_case(suite, "rights");
     TCase *servers = real_bare_case(suite, "servers");
     if (server_program_has(SERVER_SUBCOMMAND_ACL)) {
-        real_add_test(rights, each_of_the_published_rights_that_is_lacking_is_named);
-        tcase_add_loop_test(rights, keys_and_channels_that_are_lacking_are_named, 0,
-                            sizeof(patterns) / sizeof(*patterns));
+        real_add_test(rights, each_missing_right_is_named);
+        tcase_add_loop_test(rights, missing_keys_and_channels_are_named, 0, sizeof(patterns) / sizeof(*patterns));
         real_add_test(rights, an_inspection_has_no_effect);
     }
     if (server_program_has(SERVER_REPEATED_SAVE))
-        real_add_test(servers, how_servers_keep_what_they_have);
+        real_add_test(servers, persistence_and_eviction_of_servers_are_shown);
     return real_run(suite, false);
 }

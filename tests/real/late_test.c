@@ -6,15 +6,11 @@
  */
 #include "real/held.h"
 
-#include "support/delay_proxy.h"
-
 #include <ev.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { DISTANT_LOCKS = 8, DISTANT_TTL_MS = 5000, ONE_WAY_US = 60000 };
-
-static redlock_result result;
 
 static unsigned number_of(const char *variable, unsigned usual)
 {
@@ -33,17 +29,13 @@ static redlock_options usual_options(void)
  * handshake. */
 START_TEST(locks_on_distant_nodes_are_acquired_renewed_and_held)
 {
-    struct cluster *cluster = held_nodes();
+    held_nodes();
     redlock_options options = usual_options();
     redlock_lock *locks[DISTANT_LOCKS];
-    uint16_t ports[HELD_NODES];
+    struct delay_proxy *proxy = real_proxy();
     char key[32];
     for (size_t i = 0; i < HELD_NODES; i++)
-        ports[i] = cluster_port(cluster, i);
-    struct delay_proxy *proxy = delay_proxy_start(ports, HELD_NODES);
-    for (size_t i = 0; i < HELD_NODES; i++)
         delay_proxy_set_delay_us(proxy, i, PROXY_BOTH, ONE_WAY_US);
-    real_note_descriptors();
     if (!getenv("REDLOCK_HOLD_SECONDS"))
         options.ttl_ms = DISTANT_TTL_MS;
     struct face *face = face_open_ready(face_of(_i), delay_proxy_nodes_string(proxy), &options);
@@ -54,7 +46,6 @@ START_TEST(locks_on_distant_nodes_are_acquired_renewed_and_held)
     face_idle(face, 1000 * number_of("REDLOCK_HOLD_SECONDS", 2 * DISTANT_TTL_MS / 1000));
     for (int i = 0; i < DISTANT_LOCKS; i++)
         held_release(face, &locks[i]);
-    face_close(&face, NULL);
 }
 END_TEST
 
@@ -64,7 +55,6 @@ enum { KEPT = 20 };
 
 static struct {
     struct ev_loop *loop;
-    struct cluster *cluster;
     redlock_client *client;
     unsigned size, answered, good;
 } burst;
@@ -107,8 +97,8 @@ static void on_closed(redlock_client *client, const redlock_result *answer, void
 static void begin_burst(const redlock_options *options)
 {
     burst.loop = ev_loop_new(EVFLAG_NOENV);
-    burst.cluster = held_nodes();
-    ck_assert_int_eq(redlock_attach(burst.loop, cluster_nodes_string(burst.cluster), options, &burst.client, &result),
+    held_nodes();
+    ck_assert_int_eq(redlock_attach(burst.loop, cluster_nodes_string(cluster), options, &burst.client, &result),
                      REDLOCK_OK);
 }
 
@@ -132,7 +122,7 @@ static void end_burst(void)
     redlock_close_async(&burst.client, on_closed, NULL);
     ev_run(burst.loop, 0);
     ev_loop_destroy(burst.loop);
-    ck_assert_uint_eq(cluster_keys_left(burst.cluster, NULL, deployment_marks), 0);
+    ck_assert_uint_eq(cluster_keys_left(cluster, NULL, deployment_marks), 0);
 }
 
 /* With default options, from the first moment: the nodes are not connected yet. */

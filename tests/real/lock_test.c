@@ -1,53 +1,27 @@
 /* One lock on real servers without faults, with each way to call: the documented guarantees. */
-#include "real/real.h"
+#define _GNU_SOURCE
+#include "real/clients.h"
 
 #include "support/clock.h"
 
+#include <stdio.h>
 #include <string.h>
 
-enum { NODES = 5, QUORUM = 3, NANOSECONDS = 1000000 };
+enum { NODES = 5, QUORUM = 3, TTL_MS = 20000, SHORT_TTL_MS = 4000, MILLISECOND = 1000000 };
 
-static redlock_result result;
+static const char key[] = real_key("lock");
 
-static struct face *open_face(int i)
+static void refuse(struct face *face)
 {
-    return face_open_ready(face_of(i), deployment_nodes(real_nodes), NULL);
-}
-
-static void close_face(struct face *face)
-{
-    real_status(face_close(&face, &result), REDLOCK_OK, &result);
-    ck_assert_uint_eq(result.pending_undos, 0);
-}
-
-static redlock_lock *acquire(struct face *face, const char *key, const redlock_acquire_options *options)
-{
-    redlock_lock *lock;
-    real_status(face_acquire(face, key, options, &lock, &result), REDLOCK_OK, &result);
-    ck_assert_ptr_nonnull(lock);
-    return lock;
-}
-
-static void release(struct face *face, redlock_lock **lock)
-{
-    real_status(face_release(face, lock, &result), REDLOCK_OK, &result);
-    ck_assert_ptr_null(*lock);
-}
-
-static void refuse(struct face *face, const char *key)
-{
-    redlock_lock *lock;
-    real_status(face_acquire(face, key, NULL, &lock, &result), REDLOCK_HELD, &result);
-    ck_assert_ptr_null(lock);
+    held_refuse(face, key, NULL, REDLOCK_HELD);
     ck_assert_uint_ge(result.held, QUORUM);
     ck_assert_uint_eq(result.granted, 0);
 }
 
 START_TEST(a_lock_is_its_token_on_every_node_and_excludes_another)
 {
-    struct face *first = open_face(_i), *second = open_face(_i + 1);
-    const char *key = real_key("two");
-    redlock_lock *lock = acquire(first, key, NULL);
+    struct face *first = real_open(_i), *second = real_open(_i + 1);
+    redlock_lock *lock = held_acquire(first, key, NULL);
     ck_assert_uint_eq(result.nodes, NODES);
     ck_assert_uint_eq(result.quorum, QUORUM);
     ck_assert_uint_ge(result.granted, QUORUM);
@@ -55,34 +29,32 @@ START_TEST(a_lock_is_its_token_on_every_node_and_excludes_another)
     ck_assert_uint_eq(result.attempts, 1);
     ck_assert_int_gt(result.validity_ms, 0);
     ck_assert_uint_eq(strlen(redlock_lock_token(lock)), REDLOCK_TOKEN_SIZE - 1);
-    ck_assert(real_soon_everywhere(key, redlock_lock_token(lock)));
-    refuse(second, key);
+    held_everywhere(first, key, lock);
+    refuse(second);
     ck_assert(real_shows_everywhere(key, redlock_lock_token(lock)));
     ck_assert_int_eq(redlock_held_by_me(face_client(first), key, 0), 1);
     ck_assert_int_eq(redlock_held_by_me(face_client(second), key, 0), 0);
-    release(first, &lock);
+    real_status(face_release(first, &lock, &result), REDLOCK_OK, &result);
+    ck_assert_ptr_null(lock);
     ck_assert_uint_ge(result.granted, QUORUM);
     ck_assert(real_nothing_left(first));
-    lock = acquire(second, key, NULL);
-    ck_assert(real_soon_everywhere(key, redlock_lock_token(lock)));
-    refuse(first, key);
-    release(second, &lock);
-    close_face(first);
-    close_face(second);
+    lock = held_acquire(second, key, NULL);
+    held_everywhere(second, key, lock);
+    refuse(first);
 }
 END_TEST
 
 /* --- Validity --- */
 
 /* A node's key always outlives the holder's validity by the drift allowance. 2 ms are for rounding. */
-static void assert_covered(redlock_lock *lock, const char *key, uint32_t ttl_ms)
+static void assert_covered(redlock_lock *lock, uint32_t ttl_ms)
 {
     int64_t drift = ttl_ms / 100 + 2;
     for (size_t i = 0; i < NODES; i++) {
         uint64_t before = test_now_ns();
         int64_t validity = redlock_validity_ms(lock);
-        int64_t left = deployment_integer(real_nodes, i, "PTTL", key, NULL);
-        int64_t passed = (int64_t)((test_now_ns() - before) / NANOSECONDS) + 1;
+        int64_t left = cluster_integer(cluster, i, "PTTL", key, NULL);
+        int64_t passed = (int64_t)((test_now_ns() - before) / MILLISECOND) + 1;
         ck_assert_msg(left + passed + 2 >= validity + drift, "node %zu: %lld ms left, valid for %lld", i,
                       (long long)left, (long long)validity);
     }
@@ -90,20 +62,20 @@ static void assert_covered(redlock_lock *lock, const char *key, uint32_t ttl_ms)
 
 START_TEST(a_lock_is_valid_for_less_than_the_nodes_keep_it)
 {
-    enum { TTL_MS = 20000, ROUNDS = 5 };
-    struct face *face = open_face(_i);
-    const char *key = real_key("valid");
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    options.ttl_ms = TTL_MS;
-    redlock_lock *lock = acquire(face, key, &options);
+    struct face *face = real_open(_i);
+    redlock_state state;
+    redlock_lock *lock = held_acquire(face, key, REAL_WITH(.ttl_ms = TTL_MS));
     ck_assert_int_le(result.validity_ms, TTL_MS - TTL_MS / 100 - 2);
-    ck_assert(real_soon_everywhere(key, redlock_lock_token(lock)));
-    for (int round = 0; round < ROUNDS; round++)
-        assert_covered(lock, key, TTL_MS);
-    real_status(face_extend(face, lock, 0, &result), REDLOCK_OK, &result);
-    ck_assert_int_le(result.validity_ms, TTL_MS - TTL_MS / 100 - 2);
-    release(face, &lock);
-    close_face(face);
+    held_everywhere(face, key, lock);
+    assert_covered(lock, TTL_MS);
+    real_status(face_extend(face, lock, 2 * TTL_MS, &result), REDLOCK_OK, &result);
+    ck_assert_int_le(result.validity_ms, 2 * TTL_MS - TTL_MS / 50 - 2);
+    clients_await(face, "PTTL", key, TTL_MS + 1, 2 * TTL_MS); /* the slowest node, too */
+    assert_covered(lock, 2 * TTL_MS);
+    real_status(face_extend(face, lock, 1000, &result), REDLOCK_OK, &result); /* never shortens */
+    real_status(face_query(face, key, &state, &result), REDLOCK_OK, &result);
+    ck_assert_int_gt(redlock_validity_ms(lock), TTL_MS);
+    assert_covered(lock, 2 * TTL_MS);
 }
 END_TEST
 
@@ -111,13 +83,12 @@ END_TEST
 
 START_TEST(a_query_shows_what_is_no_lock)
 {
-    struct face *face = open_face(_i);
-    const char *key = real_key("odd");
+    struct face *face = real_open(_i);
     redlock_state state;
     ck_assert(real_foreign_set(0, key, "theirs"));
     ck_assert(real_foreign_set(1, key, "theirs"));
-    deployment_command(real_nodes, 2, NULL, 0, "RPUSH", key, "element", NULL);
-    deployment_command(real_nodes, 3, NULL, 0, "SET", key, "line\nbreak", NULL);
+    cluster_command(cluster, 2, NULL, 0, "RPUSH", key, "element", NULL);
+    cluster_command(cluster, 3, NULL, 0, "SET", key, "line\nbreak", NULL);
     real_status(face_query(face, key, &state, &result), REDLOCK_OK, &result);
     ck_assert_int_eq(state.locked, 0);
     ck_assert_uint_eq(state.locked_nodes, 2);
@@ -129,22 +100,94 @@ START_TEST(a_query_shows_what_is_no_lock)
     ck_assert(state.node[3].remaining_ms == REDLOCK_STATE_NO_EXPIRY);
     for (size_t i = 0; i < NODES; i++)
         real_delete(i, key);
-    close_face(face);
 }
 END_TEST
 
 START_TEST(a_key_of_another_kind_is_held_by_another)
 {
-    struct face *face = open_face(_i);
-    const char *key = real_key("list");
+    struct face *face = real_open(_i);
     for (size_t i = 0; i < NODES; i++)
-        deployment_command(real_nodes, i, NULL, 0, "RPUSH", key, "element", NULL);
-    refuse(face, key);
-    close_face(face); /* undoes what there is to undo */
+        cluster_command(cluster, i, NULL, 0, "RPUSH", key, "element", NULL);
+    refuse(face);
+    held_close(face); /* undoes what there is to undo */
     for (size_t i = 0; i < NODES; i++) {
-        ck_assert_int_eq(deployment_integer(real_nodes, i, "LLEN", key, NULL), 1);
+        ck_assert_int_eq(cluster_integer(cluster, i, "LLEN", key, NULL), 1);
         real_delete(i, key);
     }
+}
+END_TEST
+
+/* --- A lock that one client passes to another by its token --- */
+
+static struct face *open_renewing(int i, uint32_t leave_locks)
+{
+    redlock_options options = face_options();
+    options.leave_locks = leave_locks;
+    options.renewal_percent = 33;
+    return face_open_ready(face_of(i), cluster_nodes_string(cluster), &options);
+}
+
+START_TEST(an_adopted_lock_is_renewed_until_its_token_is_released)
+{
+    const redlock_acquire_options *how = REAL_WITH(.ttl_ms = SHORT_TTL_MS, .all_answers = 1);
+    struct face *first = open_renewing(_i, 1), *second = open_renewing(_i + 1, 0), *third = open_renewing(_i, 0);
+    char token[REDLOCK_TOKEN_SIZE];
+    redlock_lock *none;
+    redlock_lock *lock = held_acquire(first, key, how);
+    ck_assert_uint_eq(result.granted, NODES);
+    snprintf(token, sizeof token, "%s", redlock_lock_token(lock));
+    held_close(first);
+    ck_assert(real_shows_everywhere(key, token)); /* at once: every node had replied */
+    real_status(face_adopt(second, key, how, token, &lock, &result), REDLOCK_OK, &result);
+    ck_assert_int_le(result.validity_ms, SHORT_TTL_MS);
+    ck_assert_str_eq(redlock_lock_token(lock), token);
+    face_idle(second, SHORT_TTL_MS + SHORT_TTL_MS / 4);
+    ck_assert_int_gt(redlock_validity_ms(lock), 0);
+    real_status(face_release_token(third, key, token, &result), REDLOCK_OK, &result);
+    ck_assert(real_shows_everywhere(key, "(nil)")); /* at once, again */
+    real_status(face_release_token(third, key, token, &result), REDLOCK_LOST, &result);
+    real_status(face_adopt(third, key, NULL, token, &none, &result), REDLOCK_LOST, &result);
+    ck_assert_ptr_null(none);
+    real_status(face_extend(second, lock, 0, &result), REDLOCK_LOST, &result);
+    real_status(face_release(second, &lock, &result), REDLOCK_LOST, &result);
+}
+END_TEST
+
+/* --- Waiters --- */
+
+struct counted {
+    struct face *face;
+    uint32_t waiters;
+};
+
+static bool shows_waiters(void *arg)
+{
+    struct counted *counted = arg;
+    redlock_state state;
+    real_status(face_query(counted->face, key, &state, &result), REDLOCK_OK, &result);
+    for (size_t i = 0; i < NODES; i++)
+        if (state.node[i].waiters != (int32_t)counted->waiters)
+            return false;
+    return state.waiters == counted->waiters;
+}
+
+START_TEST(a_query_counts_live_waiters)
+{
+    struct counted counted = {real_open(_i), 0};
+    struct waiter waiters[3];
+    redlock_lock *lock = held_acquire(counted.face, key, NULL);
+    ck_assert(shows_waiters(&counted));
+    for (size_t i = 0; i < 3; i++)
+        waiter_start(&waiters[i], real_open(BLOCKING_FACE), key, (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT);
+    counted.waiters = 3;
+    ck_assert(face_wait(counted.face, shows_waiters, &counted, REAL_SOON_MS));
+    /* A dead waiter does not count when its entry has expired. */
+    cluster_command(cluster, 0, NULL, 0, "ZADD", real_key("lock") ":redlock:queue", "1", "dead", NULL);
+    ck_assert(shows_waiters(&counted));
+    held_release(counted.face, &lock);
+    waiters_finish_and_release(waiters, 3);
+    counted.waiters = 0;
+    ck_assert(face_wait(counted.face, shows_waiters, &counted, REAL_SOON_MS));
 }
 END_TEST
 
@@ -156,5 +199,7 @@ int main(void)
     tcase_add_loop_test(tcase, a_lock_is_valid_for_less_than_the_nodes_keep_it, 0, FACES);
     tcase_add_loop_test(tcase, a_query_shows_what_is_no_lock, 0, FACES);
     tcase_add_loop_test(tcase, a_key_of_another_kind_is_held_by_another, 0, FACES);
+    tcase_add_loop_test(tcase, an_adopted_lock_is_renewed_until_its_token_is_released, 0, FACES);
+    tcase_add_loop_test(tcase, a_query_counts_live_waiters, 0, FACES);
     return real_run(suite, false);
 }

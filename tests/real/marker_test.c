@@ -11,7 +11,6 @@
 
 enum { NODES = 3, TTL_MS = 2000 };
 
-static redlock_result result;
 static struct held_scene scene;
 
 #define SET "redis.call('SET', KEYS[1], "
@@ -33,13 +32,12 @@ static const struct {
     {"number of nodes beyond all numbers", SET "'2 ab 0 0 0 1 1 2000 ' .. string.rep('9', 30) .. ' new ab default')"},
     {"since beyond all numbers", SET "'2 ab 0 0 0 ' .. string.rep('9', 30) .. ' 1 2000 4 new ab default')"},
 };
-enum { CONTENTS = sizeof(contents) / sizeof(*contents) };
 
 /* Runs the script with the marker key. */
 static char *on_marker(const char *script)
 {
     char reply[256] = "";
-    ck_assert(cluster_command(scene.cluster, 0, reply, sizeof(reply), "EVAL", script, "1", "redlock:marker", NULL));
+    ck_assert(cluster_command(cluster, 0, reply, sizeof(reply), "EVAL", script, "1", "redlock:marker", NULL));
     ck_assert_msg(strncmp(reply, "ERR", 3) != 0, "%s", reply);
     return fixture_text("%s", reply);
 }
@@ -67,30 +65,31 @@ static void assert_no_vote(struct face *face)
     ck_assert_uint_eq(status.usable, 0);
     ck_assert_msg(strstr(status.objection, "marker key") != NULL, "objection: %s", status.objection);
     ck_assert_str_eq(status.marker_why, "taken");
-    real_status(face_acquire(face, real_key("marked"), NULL, &lock, &result), REDLOCK_OK, &result);
+    lock = held_acquire(face, real_key("marked"), NULL);
     ck_assert_int_ne(result.node[0].outcome, REDLOCK_NODE_GRANTED);
     held_release(face, &lock);
-    ck_assert_int_eq(cluster_integer(scene.cluster, 0, "EXISTS", real_key("marked"), NULL), 0);
+    ck_assert_int_eq(cluster_integer(cluster, 0, "EXISTS", real_key("marked"), NULL), 0);
 }
 
 /* A client with an open connection finds the content, and so does a new client. redlock_trust() does not overwrite it. */
 START_TEST(content_that_is_no_marker_costs_the_vote)
 {
     redlock_options options = held_options(TTL_MS, 1);
-    held_begin(&scene, real_cluster(NODES, NULL), _i, &options);
-    cluster_integer(scene.cluster, 0, "DEL", "redlock:marker", NULL);
+    real_cluster(NODES, NULL);
+    held_begin(&scene, _i, &options);
+    cluster_integer(cluster, 0, "DEL", "redlock:marker", NULL);
     free(on_marker(contents[_i].script));
     char *before = digest();
     ck_assert_msg(face_wait(scene.face, is_taken, scene.face, REAL_SOON_MS), "%s: not found", contents[_i].name);
     held_trust(scene.face);
     assert_no_vote(scene.face);
-    struct face *late = held_open(face_of(_i), cluster_nodes_string(scene.cluster), &options);
+    struct face *late = held_open(_i, NULL, &options);
     ck_assert_msg(is_taken(late), "%s: not found by a new client", contents[_i].name);
     assert_no_vote(late);
     held_close(late);
     char *after = digest();
     ck_assert_str_eq(before, after);
-    cluster_integer(scene.cluster, 0, "DEL", "redlock:marker", NULL);
+    cluster_integer(cluster, 0, "DEL", "redlock:marker", NULL);
     ck_assert_msg(face_wait(scene.face, is_free, scene.face, REAL_SOON_MS), "%s: found after its end",
                   contents[_i].name);
     held_close(scene.face);
@@ -102,6 +101,6 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("real_marker");
-    real_add_long_test(real_bare_case(suite, "content"), content_that_is_no_marker_costs_the_vote, CONTENTS);
+    real_add_long_test(real_bare_case(suite, "content"), content_that_is_no_marker_costs_the_vote, ROWS(contents));
     return real_run(suite, true);
 }

@@ -1,7 +1,7 @@
 /* Coexistence with node-redlock: both of its major versions in use and this library lock the same key on real
  * servers. There are never two holders; each library sees the other's lock, and extends and releases only its own. */
 #define _GNU_SOURCE
-#include "real/real.h"
+#include "real/held.h"
 
 #include "support/clock.h"
 #include "support/fixture.h"
@@ -32,7 +32,6 @@ enum {
 };
 
 static const char key[] = real_key("shared");
-static redlock_result result;
 
 /* --- The neighbour: a node-redlock process that reads commands as lines --- */
 
@@ -112,7 +111,7 @@ static struct neighbour *meet(int version)
     char *path = fixture_text("%s/answers", temp_dir_path(directory));
     char number[2] = {(char)('0' + version), '\0'};
     char node[] = "node", program[] = NEIGHBOUR_PROGRAM;
-    char *nodes = fixture_text("%s", deployment_nodes(real_nodes));
+    char *nodes = fixture_text("%s", cluster_nodes_string(cluster));
     char *argv[] = {node, program, number, nodes, NULL};
     int input[2];
     setenv("NODE_PATH", NEIGHBOUR_MODULES, 1);
@@ -163,31 +162,15 @@ static void they_release(void)
 static void open_both(int i)
 {
     they = meet(4 + i % VERSIONS);
-    face = face_open_ready((enum face_kind)(i / VERSIONS), deployment_nodes(real_nodes), NULL);
+    face = real_open(i / VERSIONS);
 }
 
-static void close_both(void)
+/* Before the descriptors are counted. */
+static void part_from_them(void)
 {
-    real_status(face_close(&face, &result), REDLOCK_OK, &result);
-    part(they);
-}
-
-static redlock_lock *we_acquire(const redlock_acquire_options *options)
-{
-    redlock_lock *lock;
-    real_status(face_acquire(face, key, options, &lock, &result), REDLOCK_OK, &result);
-    return lock;
-}
-
-static void we_are_refused(void)
-{
-    redlock_lock *lock;
-    real_status(face_acquire(face, key, NULL, &lock, &result), REDLOCK_HELD, &result);
-}
-
-static void we_release(redlock_lock **lock)
-{
-    real_status(face_release(face, lock, &result), REDLOCK_OK, &result);
+    if (they != NULL)
+        part(they);
+    they = NULL;
 }
 
 static bool is_free(void *arg)
@@ -196,23 +179,16 @@ static bool is_free(void *arg)
     return real_shows_everywhere(key, "(nil)");
 }
 
-/* Whether the key lasts longer than its original 10 s on every node. The last node may get the extension after the
- * majority has replied. */
-static bool is_extended(void *arg)
-{
-    (void)arg;
-    for (size_t i = 0; i < deployment_size(real_nodes); i++)
-        if (deployment_integer(real_nodes, i, "PTTL", key, NULL) <= 10000)
-            return false;
-    return true;
-}
+/* On every node the key lasts longer than its original 10 s. The last node may get the extension after the majority has
+ * replied. */
+static struct real_number extended = {{"PTTL", key}, 10001, INT32_MAX};
 
 START_TEST(we_see_their_lock)
 {
     open_both(_i);
     const char *value = they_acquire(60000);
     redlock_state state;
-    we_are_refused();
+    held_refuse(face, key, NULL, REDLOCK_HELD);
     ck_assert_uint_ge(result.held, result.quorum);
     real_status(face_query(face, key, &state, &result), REDLOCK_OK, &result);
     ck_assert_int_eq(state.locked, 1);
@@ -220,9 +196,8 @@ START_TEST(we_see_their_lock)
     ck_assert_str_eq(state.token, value);
     ck_assert(real_shows_everywhere(key, value));
     they_release();
-    redlock_lock *lock = we_acquire(NULL);
-    we_release(&lock);
-    close_both();
+    redlock_lock *lock = held_acquire(face, key, NULL);
+    held_release(face, &lock);
 }
 END_TEST
 
@@ -233,40 +208,35 @@ START_TEST(we_wait_for_their_lock)
     open_both(_i);
     they_acquire(60000);
     tell(they, "release-when-queued %s\n", key);
-    redlock_lock *lock = we_acquire(REDLOCK_WAIT_MS(50000));
+    redlock_lock *lock = held_acquire(face, key, REDLOCK_WAIT_MS(50000));
     ck_assert_uint_lt(result.elapsed_us, 30000000);
     says(they, "ok");
-    we_release(&lock);
-    close_both();
+    held_release(face, &lock);
 }
 END_TEST
 
 START_TEST(each_sees_the_others_lock_and_extends_its_own)
 {
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
     open_both(_i);
     char *value = fixture_text("%s", they_acquire(10000));
     ck_assert(real_soon_everywhere(key, value));
     tell(they, "extend 50000\n");
     says(they, "ok");
-    ck_assert(wait_until(is_extended, NULL, REAL_SOON_MS));
-    we_are_refused();
+    ck_assert(wait_until(real_all_reply, &extended, REAL_SOON_MS));
+    held_refuse(face, key, NULL, REDLOCK_HELD);
     ck_assert(real_shows_everywhere(key, value));
     free(value);
     they_release();
     ck_assert(wait_until(is_free, NULL, REAL_SOON_MS));
-
-    options.ttl_ms = 10000;
-    redlock_lock *lock = we_acquire(&options);
+    redlock_lock *lock = held_acquire(face, key, REAL_WITH(.ttl_ms = 10000));
     ck_assert(real_soon_everywhere(key, redlock_lock_token(lock)));
     real_status(face_extend(face, lock, 29000, &result), REDLOCK_OK, &result);
-    ck_assert(face_wait(face, is_extended, NULL, REAL_SOON_MS));
+    ck_assert(face_wait(face, real_all_reply, &extended, REAL_SOON_MS));
     they_are_refused();
     ck_assert(real_shows_everywhere(key, redlock_lock_token(lock)));
-    we_release(&lock);
+    held_release(face, &lock);
     they_acquire(60000);
     they_release();
-    close_both();
 }
 END_TEST
 
@@ -275,7 +245,7 @@ START_TEST(they_do_nothing_to_a_lock_that_is_ours_now)
     open_both(_i);
     they_acquire(SHORT_TTL_MS);
     ck_assert(wait_until(is_free, NULL, REAL_SOON_MS));
-    redlock_lock *lock = we_acquire(NULL);
+    redlock_lock *lock = held_acquire(face, key, NULL);
     ck_assert(real_soon_everywhere(key, redlock_lock_token(lock)));
     tell(they, "extend 60000\n");
     says(they, "refused ");
@@ -283,27 +253,23 @@ START_TEST(they_do_nothing_to_a_lock_that_is_ours_now)
     says(they, "refused ");
     ck_assert(real_shows_everywhere(key, redlock_lock_token(lock)));
     real_status(face_extend(face, lock, 0, &result), REDLOCK_OK, &result);
-    we_release(&lock);
-    close_both();
+    held_release(face, &lock);
 }
 END_TEST
 
 START_TEST(we_do_nothing_to_a_lock_that_is_theirs_now)
 {
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
     open_both(_i);
-    options.ttl_ms = SHORT_TTL_MS;
-    redlock_lock *lock = we_acquire(&options);
+    redlock_lock *lock = held_acquire(face, key, REAL_WITH(.ttl_ms = SHORT_TTL_MS));
     ck_assert(face_wait(face, is_free, NULL, REAL_SOON_MS));
     char *value = fixture_text("%s", they_acquire(60000));
     ck_assert_int_eq(redlock_validity_ms(lock), 0);
     real_status(face_extend(face, lock, 0, &result), REDLOCK_LOST, &result);
     real_status(face_release(face, &lock, &result), REDLOCK_LOST, &result);
-    we_are_refused();
+    held_refuse(face, key, NULL, REDLOCK_HELD);
     ck_assert(real_shows_everywhere(key, value));
     free(value);
     they_release();
-    close_both();
 }
 END_TEST
 
@@ -353,7 +319,7 @@ START_TEST(never_two_holders)
     struct neighbour *neighbours[] = {meet(4), meet(5)};
     struct contest contest = {0};
     pthread_t threads[2];
-    face = face_open_ready(BLOCKING_FACE, deployment_nodes(real_nodes), NULL);
+    face = real_open(BLOCKING_FACE);
     contest.client = face_client(face);
     contest.witness = fixture_text("%s/witness", temp_dir_path(neighbours[0]->directory));
     for (size_t i = 0; i < 2; i++)
@@ -369,31 +335,21 @@ START_TEST(never_two_holders)
     ck_assert_uint_eq(contest.failures, 0);
     ck_assert_uint_gt(contest.held, 0);
     free(contest.witness);
-    real_status(face_close(&face, &result), REDLOCK_OK, &result);
     for (size_t i = 0; i < VERSIONS; i++)
         part(neighbours[i]);
 }
 END_TEST
 
-static Suite *neighbour_suite(void)
-{
-    Suite *suite = suite_create("neighbour");
-    TCase *tcase = real_shared_case(suite, "one at a time");
-    const TTest *const tests[] = {
-        we_see_their_lock, we_wait_for_their_lock, each_sees_the_others_lock_and_extends_its_own,
-        they_do_nothing_to_a_lock_that_is_ours_now, we_do_nothing_to_a_lock_that_is_theirs_now};
-    for (size_t i = 0; i < sizeof(tests) / sizeof(tests[0]); i++)
-        real_add_long_test(tcase, tests[i], KINDS);
-    tcase = real_shared_case(suite, "all at once");
-    tcase_add_test(tcase, never_two_holders);
-    return suite;
-}
-
 int main(void)
 {
-    if (access(NEIGHBOUR_MODULES "/redlock-5", F_OK) != 0) {
-        fputs("skipped: node-redlock is not there; the test neighbour.install says why\n", stderr);
-        return 77;
-    }
-    return real_run(neighbour_suite(), false);
+    Suite *suite = suite_create("neighbour");
+    TCase *one = real_shared_case(suite, "one at a time"), *all = real_shared_case(suite, "all at once");
+    tcase_add_checked_fixture(one, NULL, part_from_them);
+    real_add_long_test(one, we_see_their_lock, KINDS);
+    real_add_long_test(one, we_wait_for_their_lock, KINDS);
+    real_add_long_test(one, each_sees_the_others_lock_and_extends_its_own, KINDS);
+    real_add_long_test(one, they_do_nothing_to_a_lock_that_is_ours_now, KINDS);
+    real_add_long_test(one, we_do_nothing_to_a_lock_that_is_theirs_now, KINDS);
+    tcase_add_test(all, never_two_holders);
+    return real_run(suite, false);
 }

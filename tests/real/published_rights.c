@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "real/published_rights.h"
 
+#include "real/held.h"
 #include "support/bytes.h"
 #include "support/file.h"
 #include "support/fixture.h"
@@ -65,6 +66,15 @@ const char *published_rights_in_design(void)
 {
     static char line[LINE_SIZE];
     return line[0] != '\0' ? line : read_rights(line, DOCUMENTS_DIRECTORY "/docs/design.md");
+}
+
+redlock_options published_options(uint32_t ttl_ms)
+{
+    redlock_options options = held_options(ttl_ms, 1);
+    options.prefix = PUBLISHED_PREFIX;
+    options.user = PUBLISHED_USER;
+    options.password = PUBLISHED_PASSWORD;
+    return options;
 }
 
 const char *published_rights_without(const char *words)

@@ -3,6 +3,8 @@
 #ifndef TESTS_REAL_PUBLISHED_RIGHTS_H
 #define TESTS_REAL_PUBLISHED_RIGHTS_H
 
+#include "redlock/redlock.h"
+
 /* The prefix of the published user's resources, its name and its password. */
 #define PUBLISHED_PREFIX   "jobs:"
 #define PUBLISHED_USER     "lock"
@@ -12,6 +14,9 @@
  * separated by one space, as behind "user" in a line of an ACL file. Both live as long as the program. */
 const char *published_rights(void);
 const char *published_rights_in_design(void);
+
+/* Options with the guard of a client that is this user. */
+redlock_options published_options(uint32_t ttl_ms);
 
 /* The line of the manual page without these words, separated by spaces. The line must contain each of them. */
 const char *published_rights_without(const char *words);

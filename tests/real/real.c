@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "real/real.h"
+#include "real/held.h"
 
 #include "support/clock.h"
 #include "support/file.h"
@@ -9,11 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXIT_SKIPPED = 77, TEST_TIMEOUT_S = 120 };
+enum { EXIT_SKIPPED = 77, TEST_TIMEOUT_S = 120, NODES_MOST = 8 };
 
 struct deployment *real_nodes;
+struct cluster *cluster;
+redlock_result result;
 
-static struct cluster *own_cluster;
 static size_t descriptors_before;
 
 /* --- Before and after a test --- */
@@ -31,27 +32,31 @@ static void destroy_nodes(void)
 
 static void note_state(void)
 {
-    own_cluster = NULL;
+    cluster = NULL;
     if (real_nodes) {
-        deployment_repair(real_nodes); /* after a test that failed in its child process */
+        cluster = deployment_cluster(real_nodes);
+        cluster_repair(cluster); /* after a test that failed in its child process */
         deployment_remove_keys(real_nodes);
     }
     descriptors_before = file_open_descriptors();
 }
 
+static bool is_deployment(void)
+{
+    return real_nodes && cluster == deployment_cluster(real_nodes);
+}
+
 static const char *names_left(void)
 {
-    if (own_cluster)
-        return cluster_key_names(own_cluster, NULL, deployment_marks);
-    return real_nodes ? deployment_key_names(real_nodes) : "";
+    return is_deployment() ? deployment_key_names(real_nodes) : cluster_key_names(cluster, NULL, deployment_marks);
 }
 
 static bool keys_gone(void *arg)
 {
     (void)arg;
-    if (own_cluster)
-        return cluster_keys_left(own_cluster, NULL, deployment_marks) == 0;
-    return !real_nodes || deployment_keys_left(real_nodes) == 0;
+    if (is_deployment())
+        return deployment_keys_left(real_nodes) == 0;
+    return !cluster || cluster_keys_left(cluster, NULL, deployment_marks) == 0;
 }
 
 bool real_nothing_left(struct face *face)
@@ -72,8 +77,9 @@ static void look(void)
 {
     if (real_nodes)
         deployment_repair(real_nodes);
-    if (own_cluster)
-        cluster_resume_all(own_cluster);
+    if (cluster)
+        cluster_resume_all(cluster);
+    held_close_all();
     ck_assert_msg(real_nothing_left(NULL), "left on the nodes: %s", names_left());
     ck_assert_msg(wait_until(descriptors_closed, NULL, REAL_SOON_MS), "%zu descriptors were open before, %zu now",
                   descriptors_before, file_open_descriptors());
@@ -81,9 +87,29 @@ static void look(void)
 
 struct cluster *real_cluster(size_t nodes, const struct cluster_options *options)
 {
-    own_cluster = cluster_create(nodes, options);
+    cluster = cluster_create(nodes, options);
     real_note_descriptors();
-    return own_cluster;
+    return cluster;
+}
+
+void real_cluster_of(size_t nodes, struct cluster_node_options each)
+{
+    struct cluster_node_options alike[NODES_MOST];
+    ck_assert_uint_le(nodes, NODES_MOST);
+    for (size_t i = 0; i < nodes; i++)
+        alike[i] = each;
+    real_cluster(nodes, &(struct cluster_options){.nodes = alike});
+}
+
+struct delay_proxy *real_proxy(void)
+{
+    uint16_t ports[NODES_MOST];
+    ck_assert_uint_le(cluster_size(cluster), NODES_MOST);
+    for (size_t i = 0; i < cluster_size(cluster); i++)
+        ports[i] = cluster_port(cluster, i);
+    struct delay_proxy *proxy = delay_proxy_start(ports, cluster_size(cluster));
+    real_note_descriptors();
+    return proxy;
 }
 
 void real_note_descriptors(void)
@@ -93,7 +119,7 @@ void real_note_descriptors(void)
 
 struct face *real_open(int i)
 {
-    return face_open_ready(face_of(i), deployment_nodes(real_nodes), NULL);
+    return face_open_ready(face_of(i), cluster_nodes_string(cluster), NULL);
 }
 
 /* --- Cases --- */
@@ -168,8 +194,8 @@ int real_run(Suite *suite, bool needs_control)
 bool real_shows_everywhere(const char *key, const char *value)
 {
     char reply[256];
-    for (size_t i = 0; i < deployment_size(real_nodes); i++)
-        if (!deployment_command(real_nodes, i, reply, sizeof reply, "GET", key, NULL) || strcmp(reply, value) != 0)
+    for (size_t i = 0; i < cluster_size(cluster); i++)
+        if (!cluster_command(cluster, i, reply, sizeof reply, "GET", key, NULL) || strcmp(reply, value) != 0)
             return false;
     return true;
 }
@@ -194,11 +220,42 @@ bool real_soon_everywhere(const char *key, const char *value)
 bool real_foreign_set(size_t node, const char *key, const char *value)
 {
     char reply[256];
-    deployment_command(real_nodes, node, reply, sizeof reply, "SET", key, value, "NX", "PX", "60000", NULL);
+    cluster_command(cluster, node, reply, sizeof reply, "SET", key, value, "NX", "PX", "60000", NULL);
     return strcmp(reply, "OK") == 0;
 }
 
 void real_delete(size_t node, const char *key)
 {
-    deployment_integer(real_nodes, node, "DEL", key, NULL);
+    cluster_integer(cluster, node, "DEL", key, NULL);
+}
+
+void real_command(size_t nodes, ...)
+{
+    for (size_t i = 0; i < nodes; i++) {
+        va_list words;
+        va_start(words, nodes);
+        ck_assert(cluster_vcommand(cluster, i, NULL, 0, words));
+        va_end(words);
+    }
+}
+
+bool real_all_reply(void *number)
+{
+    const struct real_number *expected = number;
+    const char *const *words = expected->words;
+    for (size_t i = 0; i < cluster_size(cluster); i++) {
+        long long reply = cluster_integer(cluster, i, words[0], words[1], words[2], words[3], words[4], NULL);
+        if (reply < expected->least || reply > expected->most)
+            return false;
+    }
+    return true;
+}
+
+long long real_calls(size_t node, const char *command)
+{
+    char reply[16384], field[64];
+    ck_assert(cluster_command(cluster, node, reply, sizeof reply, "INFO", "commandstats", NULL));
+    snprintf(field, sizeof field, "cmdstat_%s:calls=", command);
+    const char *at = strstr(reply, field);
+    return at ? strtoll(at + strlen(field), NULL, 10) : 0;
 }

@@ -1,11 +1,12 @@
 /*
- * Shared by the tests against real servers: the nodes, and the check after each test that no key is left on them.
- * Cases whose nodes live as long as the program are fast (real_shared_case). Tests that kill and start servers need
- * separate nodes for each test (real_own_case).
+ * Shared by the tests against real servers: the nodes, and after each test the end of its clients, and the check that no key
+ * is left on the nodes. Cases whose nodes live as long as the program are fast (real_shared_case). Tests that kill and start
+ * servers need separate nodes for each test (real_own_case).
  */
 #ifndef TESTS_REAL_REAL_H
 #define TESTS_REAL_REAL_H
 
+#include "support/delay_proxy.h"
 #include "support/deployment.h"
 #include "support/face.h"
 
@@ -15,17 +16,22 @@ enum { REAL_SOON_MS = 20000 };
 
 extern struct deployment *real_nodes;
 
-/* Cases that clean up before each test, and wait after it until no key and no descriptor is left. */
+/* Cases that clean up before each test. After it they close the faces that it has left open, and wait until no key and no
+ * descriptor is left. */
 TCase *real_shared_case(Suite *suite, const char *name);
 TCase *real_own_case(Suite *suite, const char *name);
 /* A case without nodes: its tests start their own clusters. */
 TCase *real_bare_case(Suite *suite, const char *name);
 /* Starts a cluster for the calling test. The check after the test covers it, too. */
 struct cluster *real_cluster(size_t nodes, const struct cluster_options *options);
+/* Starts one of nodes that are all alike. */
+void real_cluster_of(size_t nodes, struct cluster_node_options each);
+/* Starts a proxy in front of the nodes, with a route to each. */
+struct delay_proxy *real_proxy(void);
 /* Records the number of open descriptors. A larger number at the end of the test is a leak. */
 void real_note_descriptors(void);
 
-/* Opens the i-th kind of face on the nodes, with face_options(), and waits until every node is ready. */
+/* Opens the i-th kind of face on the nodes, with face_options(), and waits until every node is ready. The case closes it. */
 struct face *real_open(int i);
 
 /* Waits until no key is left on any node that replies. Runs the face's loop meanwhile, if face is not NULL. */
@@ -49,6 +55,9 @@ int real_run(Suite *suite, bool needs_control);
                       redlock_status_name(expected), redlock_result_text(result));                                     \
     } while (0)
 
+/* Acquire options with these fields: REAL_WITH(.ttl_ms = 500, .fence = 1). */
+#define REAL_WITH(...) (&(redlock_acquire_options){.struct_size = sizeof(redlock_acquire_options), __VA_ARGS__})
+
 /* The name of a resource, as a key that no other program uses. */
 #define real_key(name) DEPLOYMENT_PREFIX name
 
@@ -59,5 +68,16 @@ bool real_soon_everywhere(const char *key, const char *value);
 /* SET key value NX PX 60000 by another client. Returns whether the key was set. */
 bool real_foreign_set(size_t node, const char *key, const char *value);
 void real_delete(size_t node, const char *key);
+/* Sends the command to the first nodes. Ends the test if one does not reply. */
+void real_command(size_t nodes, ...) __attribute__((sentinel));
+/* An integer that every node is to reply. */
+struct real_number {
+    const char *words[5]; /* the command, ended by NULL */
+    long long least, most;
+};
+/* Whether it does: for face_wait() and wait_until(). */
+bool real_all_reply(void *number);
+/* How often the node has executed the command, e.g. "set". */
+long long real_calls(size_t node, const char *command);
 
 #endif

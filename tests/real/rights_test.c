@@ -27,10 +27,7 @@ static void on_log(int level, const char *line, void *arg)
 
 static redlock_options user_options(void)
 {
-    redlock_options options = held_options(TTL_MS, 1);
-    options.prefix = PUBLISHED_PREFIX;
-    options.user = PUBLISHED_USER;
-    options.password = PUBLISHED_PASSWORD;
+    redlock_options options = published_options(TTL_MS);
     options.log = on_log;
     options.log_level = REDLOCK_LOG_DEBUG;
     return options;
@@ -38,20 +35,17 @@ static redlock_options user_options(void)
 
 static void make_cluster(const char *rights)
 {
-    static char lines[8192];
-    struct cluster_node_options nodes[NODES] = {0};
+    char lines[8192];
     snprintf(lines, sizeof(lines), "user default off\nuser friend on >friend ~* %s +@all\nuser %s\n",
              server_program_has(SERVER_CHANNEL_ACL) ? "&*" : "", rights);
-    for (size_t i = 0; i < NODES; i++)
-        nodes[i].acl = lines;
-    cluster = real_cluster(NODES, &(struct cluster_options){.nodes = nodes});
+    real_cluster_of(NODES, (struct cluster_node_options){.acl = lines});
     atomic_store(&complaints, 0);
 }
 
-static struct face *open_user(enum face_kind kind)
+static struct face *open_user(int i)
 {
     redlock_options options = user_options();
-    return held_open_trusted(kind, cluster_nodes_string(cluster), &options);
+    return held_open_trusted(i, NULL, &options);
 }
 
 /* Opens a client of a user who may do everything. */
@@ -59,29 +53,10 @@ static struct face *open_friend(void)
 {
     redlock_options options = user_options();
     options.user = options.password = "friend";
-    return held_open_trusted(BLOCKING_FACE, cluster_nodes_string(cluster), &options);
+    return held_open_trusted(BLOCKING_FACE, NULL, &options);
 }
 
 /* --- The operations --- */
-
-static redlock_statistics counted(struct face *face)
-{
-    redlock_statistics statistics;
-    ck_assert_int_eq(redlock_statistics_get(face_client(face), &statistics), REDLOCK_OK);
-    return statistics;
-}
-
-static uint64_t renewed_before, healed_before;
-
-static bool is_renewed(void *face)
-{
-    return counted(face).renewed > renewed_before;
-}
-
-static bool is_healed(void *face)
-{
-    return counted(face).healed > healed_before;
-}
 
 /* The connection breaks while a reply is pending. CLIENT KILL ends the requests that the server may still execute;
  * then the client undoes them. */
@@ -122,7 +97,7 @@ static bool is_listening_and_queued(void *arg)
 static void hand_over(struct face *face, struct face *other, redlock_lock *lock, redlock_acquire_options options)
 {
     struct waiter waiter;
-    waiter_start(&waiter, face_client(other), RESOURCE, options);
+    waiter_start(&waiter, other, RESOURCE, options);
     ck_assert(face_wait(face, is_listening_and_queued, NULL, REAL_SOON_MS));
     held_release(face, &lock);
     waiter_finish_and_release(&waiter);
@@ -131,21 +106,16 @@ static void hand_over(struct face *face, struct face *other, redlock_lock *lock,
 
 static void hand_over_plain(struct face *face, struct face *other, bool fair)
 {
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
     redlock_lock *lock = held_acquire(face, RESOURCE, NULL);
-    options.fair = fair;
-    held_everywhere(face, cluster, KEY, lock); /* otherwise the waiter may be first on the slowest node */
-    hand_over(face, other, lock, options);
+    held_everywhere(face, KEY, lock); /* otherwise the waiter may be first on the slowest node */
+    hand_over(face, other, lock, *REAL_WITH(.fair = fair));
 }
 
 /* A lock is extended, renewed and healed, and a client that it excludes waits for it. */
 static void hold(struct face *face, struct face *other, redlock_acquire_options kind)
 {
-    redlock_acquire_options waiting = REDLOCK_ACQUIRE_OPTIONS_INIT;
     struct held_story story = {0};
     redlock_state state;
-    renewed_before = counted(face).renewed;
-    healed_before = counted(face).healed;
     kind.event = held_event;
     kind.event_arg = &story;
     kind.wait_ms = REAL_SOON_MS;
@@ -153,12 +123,11 @@ static void hold(struct face *face, struct face *other, redlock_acquire_options 
     real_status(face_extend(face, lock, 0, &result), REDLOCK_OK, &result);
     real_status(face_query(face, RESOURCE, &state, &result), REDLOCK_OK, &result);
     ck_assert_int_eq(state.held_by_me, 1);
-    ck_assert(face_wait(face, is_renewed, face, REAL_SOON_MS));
+    held_await_more(face, HELD_COUNTER(renewed), 1);
     cluster_integer(cluster, 0, "DEL", KEY, KEY "-2", KEY ":redlock:slot:0", NULL);
-    ck_assert(face_wait(face, is_healed, face, REAL_SOON_MS));
+    held_await_more(face, HELD_COUNTER(healed), 1);
     ck_assert_uint_eq(atomic_load(&story.lost), 0);
-    waiting.permits = kind.permits;
-    hand_over(face, other, lock, waiting);
+    hand_over(face, other, lock, *REAL_WITH(.permits = kind.permits));
 }
 
 static void hold_each_kind(struct face *face, struct face *other)
@@ -178,25 +147,25 @@ static void hold_each_kind(struct face *face, struct face *other)
 /* The waiter times out, and leaves the queue. */
 static void wait_in_vain(struct face *face, struct face *other)
 {
-    redlock_lock *lock = held_acquire(face, RESOURCE, NULL), *none;
-    real_status(face_acquire(other, RESOURCE, REDLOCK_WAIT_MS(300), &none, &result), REDLOCK_TIMED_OUT, &result);
+    redlock_lock *lock = held_acquire(face, RESOURCE, NULL);
+    held_refuse(other, RESOURCE, REDLOCK_WAIT_MS(300), REDLOCK_TIMED_OUT);
     held_release(face, &lock);
     ck_assert(real_nothing_left(face));
 }
 
-static void use_a_database(enum face_kind kind)
+static void use_a_database(int i)
 {
     redlock_options options = user_options();
     options.database = 3;
-    struct face *face = held_open_trusted(kind, cluster_nodes_string(cluster), &options);
+    struct face *face = held_open_trusted(i, NULL, &options);
     redlock_lock *lock = held_acquire(face, RESOURCE, NULL);
     held_release(face, &lock);
     held_close(face);
 }
 
-static void do_everything(enum face_kind kind)
+static void do_everything(int i)
 {
-    struct face *face = open_user(kind), *other = open_user(BLOCKING_FACE);
+    struct face *face = open_user(i), *other = open_user(BLOCKING_FACE);
     break_a_link(face);
     hand_over_plain(face, other, false);
     hand_over_plain(face, other, true);
@@ -204,7 +173,7 @@ static void do_everything(enum face_kind kind)
     hold_each_kind(face, other);
     held_close(other);
     held_close(face);
-    use_a_database(kind);
+    use_a_database(i);
 }
 
 /* --- The servers' statistics --- */
@@ -241,13 +210,13 @@ static void assert_every_right_was_used(void)
 START_TEST(published_rights_are_enough_and_not_too_many)
 {
     make_cluster(published_rights());
-    do_everything((enum face_kind)_i);
+    do_everything(_i);
     assert_nothing_was_denied();
     assert_every_right_was_used();
 }
 END_TEST
 
-START_TEST(the_same_is_published_everywhere)
+START_TEST(manual_and_design_publish_the_same_rights)
 {
     ck_assert_str_eq(published_rights(), published_rights_in_design());
 }
@@ -273,16 +242,14 @@ static bool are_found(void *arg)
 
 /* A user whose clients never wait needs no rights to the queue. Other clients may wait all the same, and this client
  * can still release. */
-START_TEST(a_release_works_though_the_user_may_not_look_who_waits)
+START_TEST(a_release_works_without_the_rights_of_a_waiter)
 {
     make_cluster(published_rights_without(waiting_rights));
-    struct face *face = open_user((enum face_kind)_i), *other = open_friend();
+    struct face *face = open_user(_i), *other = open_friend();
     hand_over_plain(face, other, false); /* the waiter finds the free lock by polling */
     struct expected poor = {face, REDLOCK_FINDING_NO_PUBLISH}, rich = {other, 0};
     ck_assert(face_wait(face, are_found, &poor, REAL_SOON_MS)); /* the slowest node replies after the decision */
     ck_assert(are_found(&rich));
-    held_close(other);
-    held_close(face);
 }
 END_TEST
 
@@ -295,17 +262,14 @@ START_TEST(waiter_without_hset_leaves_no_key_without_expiry)
     make_cluster(published_rights_without("+hset +zrem"));
     struct face *face = open_friend(), *other = open_user(BLOCKING_FACE);
     redlock_lock *lock = held_acquire(face, RESOURCE, NULL);
-    held_everywhere(face, cluster, KEY, lock);
+    held_everywhere(face, KEY, lock);
     ck_assert_int_ne(face_acquire(other, RESOURCE, REDLOCK_WAIT_MS(REAL_SOON_MS), &none, &result), REDLOCK_OK);
     for (size_t i = 0; i < NODES; i++)
-        for (size_t k = 0; k < sizeof(keys) / sizeof(keys[0]); k++)
+        for (int k = 0; k < ROWS(keys); k++)
             ck_assert_int_ne(cluster_integer(cluster, i, "PTTL", keys[k], NULL), -1);
     ck_assert_int_gt(cluster_integer(cluster, 0, "PTTL", keys[0], NULL), 0);
-    for (size_t i = 0; i < NODES; i++)
-        cluster_integer(cluster, i, "DEL", keys[0], keys[1], keys[2], NULL);
+    real_command(NODES, "DEL", keys[0], keys[1], keys[2], NULL);
     held_release(face, &lock);
-    held_close(other);
-    held_close(face);
 }
 END_TEST
 
@@ -316,41 +280,30 @@ static const struct {
     uint32_t guard;
 } missing[] = {{"+info", 1}, {"+time", 1},   {"+get", 1},  {"+time", 0},
                {"+get", 0},  {"+exists", 0}, {"+mget", 0}, {"+pttl", 0}};
-enum { MISSING = sizeof(missing) / sizeof(missing[0]) };
 
 START_TEST(missing_right_ends_waiting_as_misconfigured)
 {
     redlock_options options = user_options();
-    redlock_acquire_options acquire = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    redlock_lock *lock;
     make_cluster(published_rights_without(missing[_i].right));
     options.guard = missing[_i].guard;
-    acquire.fair = acquire.fence = 1;
-    acquire.wait_ms = REAL_SOON_MS;
-    struct face *face = held_open(BLOCKING_FACE, cluster_nodes_string(cluster), &options);
-    real_status(face_acquire(face, RESOURCE, &acquire, &lock, &result), REDLOCK_MISCONFIGURED, &result);
+    struct face *face = held_open(BLOCKING_FACE, NULL, &options);
+    held_refuse(face, RESOURCE, REAL_WITH(.fair = 1, .fence = 1, .wait_ms = REAL_SOON_MS), REDLOCK_MISCONFIGURED);
     ck_assert_uint_ge(result.refused, NODES / 2 + 1);
     ck_assert_ptr_null(strstr(redlock_result_text(&result), "f_")); /* the script's hash would not help an operator */
-    held_close(face);
 }
 END_TEST
 
-static Suite *rights_suite(void)
+int main(void)
 {
     Suite *suite = suite_create("real_rights");
     TCase *tcase = real_bare_case(suite, "rights");
     if (server_program_has(SERVER_ACL))
         real_add_test(tcase, published_rights_are_enough_and_not_too_many);
-    tcase_add_test(tcase, the_same_is_published_everywhere);
+    tcase_add_test(tcase, manual_and_design_publish_the_same_rights);
     if (server_program_has(SERVER_ACL)) {
-        real_add_test(tcase, a_release_works_though_the_user_may_not_look_who_waits);
+        real_add_test(tcase, a_release_works_without_the_rights_of_a_waiter);
         tcase_add_test(tcase, waiter_without_hset_leaves_no_key_without_expiry);
-        tcase_add_loop_test(tcase, missing_right_ends_waiting_as_misconfigured, 0, MISSING);
+        tcase_add_loop_test(tcase, missing_right_ends_waiting_as_misconfigured, 0, ROWS(missing));
     }
-    return suite;
-}
-
-int main(void)
-{
-    return real_run(rights_suite(), false);
+    return real_run(suite, false);
 }

@@ -21,22 +21,19 @@ static const redlock_acquire_options permit = {.struct_size = sizeof(permit), .p
 
 static redlock_lock *take(struct face *face)
 {
-    redlock_lock *lock;
-    real_status(face_acquire(face, KEY, &permit, &lock, &result), REDLOCK_OK, &result);
+    redlock_lock *lock = held_acquire(face, KEY, &permit);
     ck_assert_str_eq(redlock_lock_resource(lock, NULL), KEY);
     return lock;
 }
 
 static void refuse(struct face *face)
 {
-    redlock_lock *lock;
-    real_status(face_acquire(face, KEY, &permit, &lock, &result), REDLOCK_HELD, &result);
-    ck_assert_ptr_null(lock);
+    held_refuse(face, KEY, &permit, REDLOCK_HELD);
 }
 
 /* --- Permits --- */
 
-START_TEST(so_many_and_no_more)
+START_TEST(no_more_permits_than_allowed_are_held)
 {
     struct face *faces[] = {clients_open(_i), clients_open(_i)};
     redlock_lock *locks[PERMITS];
@@ -106,7 +103,7 @@ START_TEST(one_round_trip_as_a_rule)
 END_TEST
 
 /* Releasing any slot notifies a waiter, and releasing two slots at once notifies two waiters. */
-START_TEST(waiters_are_called)
+START_TEST(waiters_are_notified)
 {
     struct face *face = clients_open(BLOCKING_FACE),
                 *faces[] = {clients_open(BLOCKING_FACE), clients_open(BLOCKING_FACE)};
@@ -117,7 +114,7 @@ START_TEST(waiters_are_called)
         for (int i = 0; i < PERMITS; i++)
             locks[i] = take(face);
         for (int i = 0; i < 2; i++)
-            waiter_start(&waiters[i], face_client(faces[i]), KEY, permit);
+            waiter_start(&waiters[i], faces[i], KEY, permit);
         clients_await_waiters(face, KEY, 2);
         uint64_t freed = test_now_ns();
         held_release(face, &locks[turn % PERMITS]);
@@ -128,7 +125,7 @@ START_TEST(waiters_are_called)
         }
         refuse(face);
         for (int i = 0; i < 2; i++)
-            real_status(redlock_release(&waiters[i].lock, &result), REDLOCK_OK, &result);
+            waiter_release(&waiters[i]);
         held_release(face, &locks[(turn + 2) % PERMITS]);
         ck_assert(real_nothing_left(face));
     }
@@ -198,9 +195,8 @@ START_TEST(sixteen_contend_while_nodes_die)
     unsigned seconds = given ? (unsigned)atoi(given) : 3;
     struct contender contenders[CONTENDERS] = {0};
     redlock_options options = held_options(2000, 1); /* nodes restart empty: the guard prevents second grants */
-    cluster = real_cluster(HELD_NODES, NULL);
     for (int i = 0; i < CONTENDERS; i++)
-        contenders[i].face = held_open_trusted(BLOCKING_FACE, cluster_nodes_string(cluster), &options);
+        contenders[i].face = held_open_trusted(BLOCKING_FACE, NULL, &options);
     uint64_t begun = test_now_ns();
     for (int i = 0; i < CONTENDERS; i++)
         ck_assert_int_eq(pthread_create(&contenders[i].thread, NULL, contend, &contenders[i]), 0);
@@ -217,20 +213,18 @@ START_TEST(sixteen_contend_while_nodes_die)
     fflush(stdout);
     ck_assert_int_le(atomic_load(&most_inside), PERMITS);
     ck_assert_msg(occupied >= (given ? 0.9 : 0.05), "%.1f %% of the permits in use", 100 * occupied);
-    for (int i = 0; i < CONTENDERS; i++)
-        face_close(&contenders[i].face, NULL);
 }
 END_TEST
 
 int main(void)
 {
     Suite *suite = suite_create("semaphore");
-    TCase *permits = clients_case(suite, "permits");
-    TCase *waiting = clients_case(suite, "waiting");
-    real_add_test(permits, so_many_and_no_more);
+    TCase *permits = real_bare_case(suite, "permits");
+    TCase *waiting = real_bare_case(suite, "waiting");
+    real_add_test(permits, no_more_permits_than_allowed_are_held);
     real_add_test(permits, permits_are_shown_to_all_known_to_their_client_and_lost);
     real_add_test(permits, one_round_trip_as_a_rule);
-    tcase_add_test(waiting, waiters_are_called);
+    tcase_add_test(waiting, waiters_are_notified);
     tcase_add_test(waiting, sixteen_contend_while_nodes_die);
     return real_run(suite, true);
 }

@@ -46,18 +46,13 @@ static void refuse(struct face *face, const char *letters, const char *untouched
     real_status(acquire(face, letters, plain, &lock), REDLOCK_HELD, &result);
     ck_assert_ptr_null(lock);
     for (; *untouched != '\0'; untouched++)
-        for (size_t i = 0; i < HELD_NODES; i++)
-            ck_assert_int_eq(cluster_integer(cluster, i, "EXISTS", key_of(*untouched), NULL), 0);
+        ck_assert(real_all_reply(&(struct real_number){{"EXISTS", key_of(*untouched)}, 0, 0}));
 }
 
 static void invalid(struct face *face, const redlock_name *also, size_t count, const char *words)
 {
-    redlock_acquire_options options = plain;
-    redlock_lock *lock;
-    options.also = also;
-    options.also_count = count;
-    real_status(face_acquire(face, A, &options, &lock, &result), REDLOCK_INVALID, &result);
-    ck_assert_ptr_nonnull(strstr(result.text, words));
+    held_refuse(face, A, REAL_WITH(.also = also, .also_count = count), REDLOCK_INVALID);
+    held_result_says(words);
 }
 
 /* --- All or none --- */
@@ -70,7 +65,7 @@ START_TEST(it_is_on_all_of_them)
     ck_assert_uint_eq(result.attempts, 1);
     ck_assert_uint_eq(redlock_lock_resources(lock), 3);
     for (unsigned i = 0; i < 3; i++) {
-        held_everywhere(face, cluster, keys[i], lock);
+        held_everywhere(face, keys[i], lock);
         ck_assert_str_eq(redlock_lock_resource_at(lock, i, &size), keys[i]);
         ck_assert_uint_eq(size, strlen(keys[i]));
         ck_assert(redlock_held_by_me(face_client(face), keys[i], 0));
@@ -88,19 +83,16 @@ START_TEST(it_is_on_all_of_them)
 }
 END_TEST
 
-START_TEST(so_many_and_no_more)
+START_TEST(at_most_64_resources_may_be_locked_together)
 {
     struct face *face = clients_open(_i);
     char text[REDLOCK_RESOURCES_MAX][32];
     redlock_name also[REDLOCK_RESOURCES_MAX];
-    redlock_acquire_options options = plain;
     for (unsigned i = 0; i < REDLOCK_RESOURCES_MAX; i++) {
         snprintf(text[i], sizeof(text[i]), real_key("many-%02u"), i);
         also[i] = (redlock_name){text[i], 0};
     }
-    options.also = also;
-    options.also_count = REDLOCK_RESOURCES_MAX - 1;
-    redlock_lock *lock = held_acquire(face, A, &options);
+    redlock_lock *lock = held_acquire(face, A, REAL_WITH(.also = also, .also_count = REDLOCK_RESOURCES_MAX - 1));
     ck_assert_uint_eq(redlock_lock_resources(lock), REDLOCK_RESOURCES_MAX);
     real_status(face_extend(face, lock, 2 * CLIENTS_TTL_MS, &result), REDLOCK_OK, &result);
     for (unsigned i = 0; i < REDLOCK_RESOURCES_MAX - 1; i++)
@@ -120,13 +112,13 @@ START_TEST(renewed_and_healed_as_one)
 {
     struct face *face = clients_open_renewing(_i);
     redlock_lock *lock = take(face, "abc");
-    held_everywhere(face, cluster, A, lock);
+    held_everywhere(face, A, lock);
     cluster_integer(cluster, 0, "DEL", B, NULL); /* one of the resources */
     cluster_flush(cluster, 1);                   /* all of them */
     face_idle(face, 3 * CLIENTS_SHORT_MS / 2);
     ck_assert_int_gt(redlock_validity_ms(lock), 0);
     for (unsigned i = 0; i < 3; i++)
-        held_everywhere(face, cluster, keys[i], lock);
+        held_everywhere(face, keys[i], lock);
     held_release(face, &lock);
 }
 END_TEST
@@ -134,10 +126,9 @@ END_TEST
 /* A node cannot be healed, because another client has one of the resources there. It still has the others. */
 START_TEST(released_where_another_has_a_part)
 {
-    cluster = real_cluster(HELD_NODES, NULL);
-    struct face *face = held_open_patient(_i, cluster, CLIENTS_SHORT_MS, 33);
+    struct face *face = clients_open_renewing(_i);
     redlock_lock *lock = take(face, "abc");
-    held_everywhere(face, cluster, A, lock);
+    held_everywhere(face, A, lock);
     ck_assert(cluster_command(cluster, 0, NULL, 0, "SET", A, "another", NULL));
     face_idle(face, CLIENTS_SHORT_MS / 2); /* renewed, and healed in vain */
     held_release(face, &lock);
@@ -152,9 +143,8 @@ START_TEST(lost_as_one)
 {
     struct face *face = clients_open_renewing(_i);
     redlock_lock *lock = take(face, "abc");
-    held_everywhere(face, cluster, C, lock);
-    for (size_t i = 0; i < HELD_QUORUM; i++)
-        cluster_integer(cluster, i, "DEL", C, NULL);
+    held_everywhere(face, C, lock);
+    real_command(HELD_QUORUM, "DEL", C, NULL);
     real_status(face_extend(face, lock, 0, &result), REDLOCK_LOST, &result);
     ck_assert(real_nothing_left(face));
     ck_assert_int_eq(redlock_lock_loss(lock), REDLOCK_LOSS_GONE);
@@ -179,12 +169,11 @@ struct wish {
         }                                                                                                              \
     }
 #define OWN_LOCK "can never be granted: this owner holds '" A "'"
-enum { APART, AGAIN }; /* AGAIN: both are the same lock */
 static const struct {
     struct wish held, wanted;
     int status;
     const char *words;
-    int relation;
+    enum { APART, AGAIN } relation; /* AGAIN: both are the same lock */
 } overlaps[] = {
     {WISH("a", .owner = self), WISH("ab", .owner = self), REDLOCK_INVALID, OWN_LOCK, APART},
     {WISH("a", .owner = self), WISH("ba", .owner = self), REDLOCK_INVALID, OWN_LOCK, APART},
@@ -205,7 +194,6 @@ static const struct {
     {WISH("a", .owner = self, .shared = 1), WISH("a", .owner = self, .shared = 1), REDLOCK_OK, "", AGAIN},
     {WISH("a", .owner = self), WISH("a", .owner = self, .shared = 1), REDLOCK_OK, "", AGAIN},
 };
-enum { OVERLAPS = sizeof(overlaps) / sizeof(overlaps[0]) };
 
 static int acquire_wish(struct face *face, const struct wish *wish, int64_t wait_ms, redlock_lock **lock)
 {
@@ -216,14 +204,14 @@ static int acquire_wish(struct face *face, const struct wish *wish, int64_t wait
 
 START_TEST(owner_does_not_wait_for_itself)
 {
-    cluster = real_cluster(1, NULL);
+    real_cluster(1, NULL);
     struct face *face = clients_open(_i);
     redlock_lock *held, *wanted;
     bool is_refused = overlaps[_i].status == REDLOCK_INVALID;
     real_status(acquire_wish(face, &overlaps[_i].held, 0, &held), REDLOCK_OK, &result);
     int status = acquire_wish(face, &overlaps[_i].wanted, is_refused ? REDLOCK_FOREVER : 0, &wanted);
     real_status(status, overlaps[_i].status, &result);
-    ck_assert_ptr_nonnull(strstr(redlock_result_text(&result), overlaps[_i].words));
+    held_result_says(overlaps[_i].words);
     if (wanted != NULL)
         ck_assert_int_eq(strcmp(redlock_lock_token(held), redlock_lock_token(wanted)) == 0,
                          overlaps[_i].relation == AGAIN);
@@ -243,13 +231,13 @@ static bool is_lost(void *lock)
 
 START_TEST(lost_part_of_a_wider_lock_is_lost)
 {
-    cluster = real_cluster(1, NULL);
+    real_cluster(1, NULL);
     struct face *face = clients_open_with(_i, 300, 0);
     redlock_lock *lock, *wider;
     real_status(acquire_wish(face, &overlaps[0].held, 0, &lock), REDLOCK_OK, &result);
     ck_assert(face_wait(face, is_lost, lock, REAL_SOON_MS));
     real_status(acquire_wish(face, &overlaps[0].wanted, REDLOCK_FOREVER, &wider), REDLOCK_LOST, &result);
-    ck_assert_ptr_nonnull(strstr(redlock_result_text(&result), "lost its lock on '" A "'"));
+    held_result_says("lost its lock on '" A "'");
     real_status(face_release(face, &lock, &result), REDLOCK_LOST, &result);
     real_status(acquire_wish(face, &overlaps[0].wanted, REAL_SOON_MS, &wider), REDLOCK_OK, &result);
     face_release(face, &wider, &result);
@@ -258,10 +246,8 @@ END_TEST
 
 static uint64_t next_fence(struct face *face, const char *letters)
 {
-    redlock_acquire_options options = plain;
     redlock_lock *lock;
-    options.fence = 1;
-    real_status(acquire(face, letters, options, &lock), REDLOCK_OK, &result);
+    real_status(acquire(face, letters, *REAL_WITH(.fence = 1), &lock), REDLOCK_OK, &result);
     uint64_t fence = redlock_lock_fence(lock);
     held_release(face, &lock);
     return fence;
@@ -273,8 +259,7 @@ START_TEST(one_fencing_token_for_all)
     char number[24];
     uint64_t before = next_fence(face, "b") + UINT64_C(1000000000);
     snprintf(number, sizeof(number), "%llu", (unsigned long long)before);
-    for (size_t i = 0; i < HELD_NODES; i++)
-        ck_assert(cluster_command(cluster, i, NULL, 0, "SET", B ":redlock:fence", number, NULL));
+    real_command(HELD_NODES, "SET", B ":redlock:fence", number, NULL);
     uint64_t fence = next_fence(face, "acb");
     ck_assert_uint_gt(fence, before);
     ck_assert_uint_gt(next_fence(face, "c"), fence);
@@ -302,7 +287,7 @@ START_TEST(woken_by_the_last_of_them)
     for (int i = 0; i < 6; i++) {
         redlock_lock *first = take(face, i % 3 ? "a" : "b"), *last = take(face, i % 3 ? "b" : "a");
         options.fair = (uint32_t)(i & 1);
-        waiter_start(&waiter, face_client(other), A, options);
+        waiter_start(&waiter, other, A, options);
         clients_await_waiters(face, A, 1);
         clients_await_waiters(face, B, 1);
         held_release(face, &first);
@@ -317,14 +302,14 @@ START_TEST(woken_by_the_last_of_them)
 }
 END_TEST
 
-START_TEST(whoever_waits_for_one_of_them_is_woken_too)
+START_TEST(waiters_for_a_part_are_woken_too)
 {
     struct face *face = clients_open(BLOCKING_FACE), *other = clients_open(BLOCKING_FACE);
     struct waiter waiters[3];
     redlock_lock *lock = take(face, "ba");
-    waiter_start(&waiters[0], face_client(other), A, plain);
-    waiter_start(&waiters[1], face_client(other), B, plain);
-    waiter_start(&waiters[2], face_client(other), A, with_b());
+    waiter_start(&waiters[0], other, A, plain);
+    waiter_start(&waiters[1], other, B, plain);
+    waiter_start(&waiters[2], other, A, with_b());
     clients_await_waiters(face, A, 2);
     clients_await_waiters(face, B, 2);
     held_release(face, &lock);
@@ -335,7 +320,7 @@ END_TEST
 /* Many threads acquire and release one or two neighbouring resources, in some rows as readers and writers: each one
  * gets them in the end, and no resource has two holders, except readers. */
 enum { TAKERS = 6, TURNS = 25, RESOURCES = sizeof(keys) / sizeof(keys[0]), WRITER = 1000 };
-enum { EXCLUSIVE, MIXED, MIXED_AND_FAIR, ROWS };
+enum { EXCLUSIVE, MIXED, MIXED_AND_FAIR, CONTESTS };
 
 static atomic_int holders[RESOURCES]; /* 1 for each reader, WRITER for each writer */
 
@@ -400,20 +385,20 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("several");
-    TCase *all = clients_case(suite, "all");
-    TCase *alike = clients_case(suite, "alike");
-    TCase *own = clients_case(suite, "own");
-    TCase *waiting = clients_case(suite, "waiting");
+    TCase *all = real_bare_case(suite, "all");
+    TCase *alike = real_bare_case(suite, "alike");
+    TCase *own = real_bare_case(suite, "own");
+    TCase *waiting = real_bare_case(suite, "waiting");
     real_add_test(all, it_is_on_all_of_them);
-    real_add_test(all, so_many_and_no_more);
+    real_add_test(all, at_most_64_resources_may_be_locked_together);
     real_add_test(all, one_fencing_token_for_all);
     real_add_test(alike, renewed_and_healed_as_one);
     real_add_test(alike, released_where_another_has_a_part);
     real_add_test(alike, lost_as_one);
-    tcase_add_loop_test(own, owner_does_not_wait_for_itself, 0, OVERLAPS);
+    tcase_add_loop_test(own, owner_does_not_wait_for_itself, 0, ROWS(overlaps));
     tcase_add_loop_test(own, lost_part_of_a_wider_lock_is_lost, 0, FACES);
     tcase_add_test(waiting, woken_by_the_last_of_them);
-    tcase_add_test(waiting, whoever_waits_for_one_of_them_is_woken_too);
-    tcase_add_loop_test(waiting, overlapping_locks_do_not_starve_and_a_writer_is_alone, 0, ROWS);
+    tcase_add_test(waiting, waiters_for_a_part_are_woken_too);
+    tcase_add_loop_test(waiting, overlapping_locks_do_not_starve_and_a_writer_is_alone, 0, CONTESTS);
     return real_run(suite, true);
 }

@@ -10,24 +10,13 @@
 
 #define KEY real_key("book")
 
-static redlock_acquire_options mode(bool shared)
-{
-    redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    options.shared = shared;
-    return options;
-}
-
 /* Each lock has another owner, so that none is acquired again by its own. */
 static redlock_lock *enter_for(struct face *face, bool shared, uint32_t ttl_ms)
 {
     static char owners[128];
     static size_t entered;
-    redlock_acquire_options options = mode(shared);
-    options.owner = &owners[entered++ % sizeof(owners)];
-    options.ttl_ms = ttl_ms;
-    redlock_lock *lock;
-    real_status(face_acquire(face, KEY, &options, &lock, &result), REDLOCK_OK, &result);
-    return lock;
+    const char *owner = &owners[entered++ % sizeof(owners)];
+    return held_acquire(face, KEY, REAL_WITH(.shared = shared, .owner = owner, .ttl_ms = ttl_ms));
 }
 
 static redlock_lock *enter(struct face *face, bool shared)
@@ -37,11 +26,8 @@ static redlock_lock *enter(struct face *face, bool shared)
 
 static void refuse(struct face *face, bool shared)
 {
-    redlock_acquire_options options = mode(shared);
-    redlock_lock *lock;
-    options.owner = &options; /* a different owner */
-    real_status(face_acquire(face, KEY, &options, &lock, &result), REDLOCK_HELD, &result);
-    ck_assert_ptr_null(lock);
+    const char another_owner = 0;
+    held_refuse(face, KEY, REAL_WITH(.shared = shared, .owner = &another_owner), REDLOCK_HELD);
 }
 
 static void await_readers(struct face *face, long long count)
@@ -75,7 +61,7 @@ START_TEST(readers_together_a_writer_alone)
     held_release(other, &second);
     ck_assert(real_nothing_left(face));
     first = enter(face, false);
-    held_everywhere(face, cluster, KEY, first);
+    held_everywhere(face, KEY, first);
     refuse(other, true);
     refuse(other, false);
     held_release(face, &first);
@@ -97,13 +83,6 @@ START_TEST(sixty_four_enter_in_one_round_trip_each)
 }
 END_TEST
 
-static bool foreign_set(size_t node)
-{
-    char reply[64];
-    ck_assert(cluster_command(cluster, node, reply, sizeof(reply), "SET", KEY, "theirs", "NX", "PX", "60000", NULL));
-    return strcmp(reply, "OK") == 0;
-}
-
 /* A foreign client's SET NX finds the readers' key. */
 START_TEST(foreign_clients_are_excluded_and_exclude)
 {
@@ -111,11 +90,11 @@ START_TEST(foreign_clients_are_excluded_and_exclude)
     redlock_lock *lock = enter(face, true);
     await_readers(face, 1);
     for (size_t i = 0; i < HELD_NODES; i++)
-        ck_assert(!foreign_set(i));
+        ck_assert(!real_foreign_set(i, KEY, "theirs"));
     held_release(face, &lock);
     ck_assert(real_nothing_left(face));
     for (size_t i = 0; i < HELD_NODES; i++)
-        ck_assert(foreign_set(i));
+        ck_assert(real_foreign_set(i, KEY, "theirs"));
     refuse(face, true);
     cluster_flush_all(cluster);
 }
@@ -161,7 +140,7 @@ START_TEST(several_are_shared_at_once)
 {
     struct face *face = clients_open(_i), *other = clients_open(_i);
     const redlock_name also = {real_key("index"), 0};
-    redlock_acquire_options options = mode(true);
+    redlock_acquire_options options = *REAL_WITH(.shared = 1);
     redlock_lock *none, *reader = enter(other, true);
     options.also = &also;
     options.also_count = 1;
@@ -176,7 +155,7 @@ END_TEST
 START_TEST(readers_see_the_last_writers_token)
 {
     struct face *face = clients_open(_i);
-    redlock_acquire_options options = mode(false);
+    redlock_acquire_options options = *REAL_WITH(.shared = 0);
     redlock_lock *lock = enter(face, true);
     ck_assert_uint_eq(redlock_lock_fence(lock), 0);
     held_release(face, &lock);
@@ -205,10 +184,10 @@ START_TEST(a_waiting_writer_holds_off_new_readers)
                 *late = clients_open(BLOCKING_FACE);
     redlock_lock *reader = enter(face, true), *other = enter(face, true);
     struct waiter writer, newcomer;
-    waiter_start(&writer, face_client(writers), KEY, mode(false));
+    waiter_start(&writer, writers, KEY, *REAL_WITH(.shared = 0));
     clients_await_waiters(face, KEY, 1);
     refuse(late, true);
-    waiter_start(&newcomer, face_client(late), KEY, mode(true));
+    waiter_start(&newcomer, late, KEY, *REAL_WITH(.shared = 1));
     clients_await_waiters(face, KEY, 2);
     held_release(face, &reader);
     face_idle(face, 50);
@@ -216,13 +195,13 @@ START_TEST(a_waiting_writer_holds_off_new_readers)
     held_release(face, &other);
     waiter_finish(&writer);
     ck_assert(!atomic_load(&newcomer.ended));
-    real_status(redlock_release(&writer.lock, &result), REDLOCK_OK, &result);
+    waiter_release(&writer);
     waiter_finish_and_release(&newcomer);
 }
 END_TEST
 
 /* The key is a reader's, and has another type than a writer's. */
-START_TEST(a_writer_that_waits_in_vain_signs_out)
+START_TEST(a_writer_that_waits_in_vain_leaves_the_queue)
 {
     struct face *face = clients_open(BLOCKING_FACE), *writers = clients_open(BLOCKING_FACE);
     redlock_lock *reader = enter(face, true), *none;
@@ -244,7 +223,7 @@ START_TEST(readers_behind_a_writer_enter_together)
     for (int i = 0; i < CLIENTS; i++)
         faces[i] = clients_open(BLOCKING_FACE);
     for (int i = 0; i < READERS; i++)
-        waiter_start(&readers[i], face_client(faces[i % CLIENTS]), KEY, mode(true));
+        waiter_start(&readers[i], faces[i % CLIENTS], KEY, *REAL_WITH(.shared = 1));
     clients_await_waiters(face, KEY, CLIENTS);
     face_idle(face, 100);
     held_release(face, &writer);
@@ -253,26 +232,26 @@ START_TEST(readers_behind_a_writer_enter_together)
     for (int i = 0; i < READERS; i++) /* no reader waited until another one left */
         ck_assert_int_gt(redlock_validity_ms(readers[i].lock), 0);
     for (int i = 0; i < READERS; i++)
-        real_status(redlock_release(&readers[i].lock, &result), REDLOCK_OK, &result);
+        waiter_release(&readers[i]);
 }
 END_TEST
 
 /* A reader never releases. The writer waits, but holds off new readers only for a limited time. */
-START_TEST(a_writer_that_waits_for_ever_does_not_hold_off_readers_for_ever)
+START_TEST(a_waiting_writer_holds_off_new_readers_for_a_limited_time)
 {
     struct face *face = clients_open(BLOCKING_FACE), *writers = clients_open(BLOCKING_FACE),
                 *late = clients_open(BLOCKING_FACE);
     redlock_lock *reader = enter(face, true);
     struct waiter writer, newcomer;
-    waiter_start(&writer, face_client(writers), KEY, mode(false));
+    waiter_start(&writer, writers, KEY, *REAL_WITH(.shared = 0));
     clients_await_waiters(face, KEY, 1);
     uint64_t begun = test_now_ns();
-    waiter_start(&newcomer, face_client(late), KEY, mode(true));
+    waiter_start(&newcomer, late, KEY, *REAL_WITH(.shared = 1));
     waiter_finish(&newcomer);
     ck_assert_uint_gt(newcomer.got_ns - begun, UINT64_C(8000000000));
     ck_assert_uint_lt(newcomer.got_ns - begun, UINT64_C(15000000000));
     ck_assert(!atomic_load(&writer.ended));
-    real_status(redlock_release(&newcomer.lock, &result), REDLOCK_OK, &result);
+    waiter_release(&newcomer);
     held_release(face, &reader);
     waiter_finish_and_release(&writer);
 }
@@ -281,9 +260,9 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("shared");
-    TCase *together = clients_case(suite, "together");
-    TCase *alike = clients_case(suite, "alike");
-    TCase *waiting = clients_case(suite, "waiting");
+    TCase *together = real_bare_case(suite, "together");
+    TCase *alike = real_bare_case(suite, "alike");
+    TCase *waiting = real_bare_case(suite, "waiting");
     real_add_test(together, readers_together_a_writer_alone);
     real_add_test(together, sixty_four_enter_in_one_round_trip_each);
     real_add_test(together, foreign_clients_are_excluded_and_exclude);
@@ -292,8 +271,8 @@ int main(void)
     real_add_test(alike, several_are_shared_at_once);
     real_add_test(alike, readers_see_the_last_writers_token);
     tcase_add_test(waiting, a_waiting_writer_holds_off_new_readers);
-    tcase_add_test(waiting, a_writer_that_waits_in_vain_signs_out);
+    tcase_add_test(waiting, a_writer_that_waits_in_vain_leaves_the_queue);
     tcase_add_test(waiting, readers_behind_a_writer_enter_together);
-    tcase_add_test(waiting, a_writer_that_waits_for_ever_does_not_hold_off_readers_for_ever);
+    tcase_add_test(waiting, a_waiting_writer_holds_off_new_readers_for_a_limited_time);
     return real_run(suite, true);
 }

@@ -400,7 +400,7 @@ START_TEST(a_server_that_dies_while_it_is_written_to)
 }
 END_TEST
 
-static Suite *tls_link_suite(void)
+int main(void)
 {
     Suite *suite = suite_create("tls_link");
     TCase *tcase = tcase_create("tls_link");
@@ -414,10 +414,5 @@ static Suite *tls_link_suite(void)
     tcase_add_loop_test(tcase, a_full_socket_is_written_to_when_there_is_room, 0, 2);
     tcase_add_loop_test(tcase, a_server_that_dies_while_it_is_written_to, 0, 2);
     suite_add_tcase(suite, tcase);
-    return suite;
-}
-
-int main(void)
-{
-    return run_server_suite(tls_link_suite());
+    return run_server_suite(suite);
 }

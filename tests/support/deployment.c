@@ -67,6 +67,11 @@ void deployment_destroy(struct deployment *deployment)
     free(deployment);
 }
 
+struct cluster *deployment_cluster(struct deployment *deployment)
+{
+    return deployment->cluster;
+}
+
 size_t deployment_size(const struct deployment *deployment)
 {
     return cluster_size(deployment->cluster);

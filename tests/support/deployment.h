@@ -33,6 +33,7 @@ struct deployment *deployment_create(void);
 /* NULL does nothing. Repairs foreign nodes that still have a fault. */
 void deployment_destroy(struct deployment *deployment);
 
+struct cluster *deployment_cluster(struct deployment *deployment);
 size_t deployment_size(const struct deployment *deployment);
 const char *deployment_nodes(const struct deployment *deployment);
 

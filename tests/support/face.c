@@ -15,7 +15,10 @@ struct face {
     enum face_kind kind;
     redlock_client *client;
     struct ev_loop *loop; /* NULL unless ASYNCHRONOUS_FACE */
+    struct face *next;    /* the one opened before */
 };
+
+static struct face *newest;
 
 /* The result of a callback, and where to store it. */
 struct told {
@@ -64,7 +67,14 @@ struct face *face_open(enum face_kind kind, const char *nodes, const redlock_opt
     }
     if (status != REDLOCK_OK)
         fixture_fail("no client for %s: %s", nodes, redlock_result_text(&result));
+    face->next = newest;
+    newest = face;
     return face;
+}
+
+struct face *face_newest(void)
+{
+    return newest;
 }
 
 redlock_client *face_client(struct face *face)
@@ -246,6 +256,14 @@ int face_release_token(struct face *face, const char *resource, const char *toke
     return finish(face, &told, redlock_release_token_async(face->client, resource, 0, token, on_told, &told));
 }
 
+int face_trust(struct face *face, redlock_result *result)
+{
+    struct told told = {.inside = true, .result = result};
+    if (face->kind == BLOCKING_FACE)
+        return checked(redlock_trust(face->client, result), result);
+    return finish(face, &told, redlock_trust_async(face->client, on_told, &told));
+}
+
 int face_inspect(struct face *face, const char *resource, redlock_result *result)
 {
     struct told told = {.inside = true, .result = result};
@@ -283,8 +301,12 @@ int face_close(struct face **face, redlock_result *result)
     struct face *closing = *face;
     redlock_result unused;
     struct told told = {.inside = true, .result = result ? result : &unused};
+    struct face **link = &newest;
     int status;
     *face = NULL;
+    while (*link != closing)
+        link = &(*link)->next;
+    *link = closing->next;
     if (closing->kind == BLOCKING_FACE) {
         status = checked(redlock_close(&closing->client, told.result), told.result);
     } else {

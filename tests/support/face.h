@@ -28,6 +28,8 @@ struct face *face_open(enum face_kind kind, const char *nodes, const redlock_opt
 struct face *face_open_ready(enum face_kind kind, const char *nodes, const redlock_options *options);
 /* Closes the client and frees the face; *face becomes NULL. */
 int face_close(struct face **face, redlock_result *result);
+/* Returns the last one opened of those that are not closed; NULL: there is none. */
+struct face *face_newest(void);
 
 redlock_client *face_client(struct face *face);
 /* NULL unless it is an ASYNCHRONOUS_FACE. */
@@ -39,6 +41,7 @@ int face_acquire(struct face *face, const char *resource, const redlock_acquire_
 int face_adopt(struct face *face, const char *resource, const redlock_acquire_options *options, const char *token,
                redlock_lock **lock, redlock_result *result);
 int face_release_token(struct face *face, const char *resource, const char *token, redlock_result *result);
+int face_trust(struct face *face, redlock_result *result);
 int face_inspect(struct face *face, const char *resource, redlock_result *result);
 int face_extend(struct face *face, redlock_lock *lock, uint32_t ttl_ms, redlock_result *result);
 int face_release(struct face *face, redlock_lock **lock, redlock_result *result);

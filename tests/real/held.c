@@ -189,9 +189,9 @@ void held_await_more(struct face *face, size_t counter, uint64_t more)
 
 /* --- Scenes --- */
 
-void held_nodes(void)
+struct cluster *held_nodes(void)
 {
-    real_cluster(HELD_NODES, NULL);
+    return real_cluster(HELD_NODES, NULL);
 }
 
 void held_nodes_with_clocks(void)

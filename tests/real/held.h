@@ -42,7 +42,7 @@ struct held_scene {
 };
 
 /* Starts HELD_NODES servers. */
-void held_nodes(void);
+struct cluster *held_nodes(void);
 void held_nodes_with_clocks(void); /* for cluster_shift_clock() */
 /* Opens the i-th kind of face, as held_open_trusted() does. */
 void held_begin(struct held_scene *scene, int i, const redlock_options *options);

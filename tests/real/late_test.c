@@ -6,6 +6,8 @@
  */
 #include "real/held.h"
 
+#include "support/delay_proxy.h"
+
 #include <ev.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +36,7 @@ START_TEST(locks_on_distant_nodes_are_acquired_renewed_and_held)
     redlock_lock *locks[DISTANT_LOCKS];
     struct delay_proxy *proxy = real_proxy();
     char key[32];
+
     for (size_t i = 0; i < HELD_NODES; i++)
         delay_proxy_set_delay_us(proxy, i, PROXY_BOTH, ONE_WAY_US);
     if (!getenv("REDLOCK_HOLD_SECONDS"))
@@ -46,6 +49,7 @@ START_TEST(locks_on_distant_nodes_are_acquired_renewed_and_held)
     face_idle(face, 1000 * number_of("REDLOCK_HOLD_SECONDS", 2 * DISTANT_TTL_MS / 1000));
     for (int i = 0; i < DISTANT_LOCKS; i++)
         held_release(face, &locks[i]);
+    face_close(&face, NULL);
 }
 END_TEST
 
@@ -55,6 +59,7 @@ enum { KEPT = 20 };
 
 static struct {
     struct ev_loop *loop;
+    struct cluster *cluster;
     redlock_client *client;
     unsigned size, answered, good;
 } burst;
@@ -97,8 +102,8 @@ static void on_closed(redlock_client *client, const redlock_result *answer, void
 static void begin_burst(const redlock_options *options)
 {
     burst.loop = ev_loop_new(EVFLAG_NOENV);
-    held_nodes();
-    ck_assert_int_eq(redlock_attach(burst.loop, cluster_nodes_string(cluster), options, &burst.client, &result),
+    burst.cluster = held_nodes();
+    ck_assert_int_eq(redlock_attach(burst.loop, cluster_nodes_string(burst.cluster), options, &burst.client, &result),
                      REDLOCK_OK);
 }
 
@@ -106,6 +111,7 @@ static void begin_burst(const redlock_options *options)
 static void acquire_burst(unsigned size, redlock_lock **kept, const redlock_acquire_options *how)
 {
     char key[32];
+
     burst.size = size;
     burst.answered = burst.good = 0;
     for (unsigned i = 0; i < size; i++) {
@@ -122,7 +128,7 @@ static void end_burst(void)
     redlock_close_async(&burst.client, on_closed, NULL);
     ev_run(burst.loop, 0);
     ev_loop_destroy(burst.loop);
-    ck_assert_uint_eq(cluster_keys_left(cluster, NULL, deployment_marks), 0);
+    ck_assert_uint_eq(cluster_keys_left(burst.cluster, NULL, deployment_marks), 0);
 }
 
 /* With default options, from the first moment: the nodes are not connected yet. */
@@ -130,6 +136,7 @@ START_TEST(overload_fails_no_lock_and_leaves_no_key)
 {
     redlock_options options = usual_options();
     redlock_statistics statistics;
+
     begin_burst(&options);
     acquire_burst(10000, NULL, NULL);
     ck_assert_int_eq(redlock_statistics_get(burst.client, &statistics), REDLOCK_OK);
@@ -144,6 +151,7 @@ START_TEST(burst_loses_no_held_lock)
     redlock_options options = usual_options();
     redlock_acquire_options how = REDLOCK_ACQUIRE_OPTIONS_INIT;
     redlock_lock *kept[KEPT];
+
     options.ttl_ms = 1500;
     how.wait_ms = REAL_SOON_MS;
     begin_burst(&options);
@@ -161,6 +169,7 @@ int main(void)
     Suite *suite = suite_create("real_late");
     TCase *distant = real_bare_case(suite, "distant");
     TCase *busy = real_bare_case(suite, "burst");
+
     tcase_set_timeout(distant, 900);
     if (getenv("REDLOCK_HOLD_SECONDS") != NULL)
         real_add_long_test(distant, locks_on_distant_nodes_are_acquired_renewed_and_held, FACES);

@@ -3,7 +3,7 @@
  * and node faults whose memory must not grow. The last test runs for a few seconds; $REDLOCK_CHURN_SECONDS makes it run
  * longer.
  */
-#include "real/held.h"
+#include "real/real.h"
 
 #include "support/allocator.h"
 #include "support/clock.h"
@@ -22,6 +22,8 @@
 
 enum { THREADS = 1000, THREAD_LOCKS = 2, RESOURCES = 100, WAITERS = 500 };
 enum { PATIENCE_MS = 120000, CHURNERS = 8, CHURN_SECONDS = 8, STRETCHES = 4, CHURN_RESOURCES = 6 };
+
+static redlock_result result;
 
 /* Number of holders of each resource, as the test counts them. Two holders break exclusion. Check's assertions work
  * only in the main thread: other threads count errors, and the main thread reports them. */
@@ -68,7 +70,7 @@ static void *call(void *arg)
 START_TEST(a_thousand_threads_share_a_client)
 {
     static struct caller callers[THREADS];
-    struct face *face = real_open(BLOCKING_FACE);
+    struct face *face = face_open_ready(BLOCKING_FACE, deployment_nodes(real_nodes), NULL);
     pthread_attr_t small;
     pthread_attr_init(&small);
     pthread_attr_setstacksize(&small, 256 * 1024);
@@ -81,7 +83,8 @@ START_TEST(a_thousand_threads_share_a_client)
         pthread_join(callers[i].thread, NULL);
     ck_assert_uint_eq(wrong_holders, 0);
     ck_assert_uint_eq(wrong_answers, 0);
-    ck_assert(real_nothing_left(face)); /* at once, before the client is closed */
+    ck_assert(real_nothing_left(face));
+    real_status(face_close(&face, &result), REDLOCK_OK, &result);
 }
 END_TEST
 
@@ -114,20 +117,24 @@ static void turn_until_all_are_done(struct ev_loop *loop)
     ck_assert_uint_eq(waiters_left, 0);
 }
 
-/* Until each waiter has its queue entry on every node. */
+/* Whether each waiter has its queue entry on the first node. */
+static bool are_queued(void)
+{
+    return deployment_integer(real_nodes, 0, "ZCARD", DEPLOYMENT_PREFIX "load0:redlock:queue", NULL) == WAITERS;
+}
+
 static void turn_until_queued(struct ev_loop *loop)
 {
-    struct real_number queued = {{"ZCARD", DEPLOYMENT_PREFIX "load0:redlock:queue"}, WAITERS, WAITERS};
     uint64_t deadline = test_deadline_ns(PATIENCE_MS), next_look = 0;
-    bool are_queued = false;
-    while (!are_queued && test_ms_left(deadline) > 0) {
+    bool queued = false;
+    while (!queued && test_ms_left(deadline) > 0) {
         ev_run(loop, EVRUN_ONCE);
         if (test_now_ns() < next_look)
             continue;
-        are_queued = real_all_reply(&queued);
+        queued = are_queued();
         next_look = test_deadline_ns(50);
     }
-    ck_assert(are_queued);
+    ck_assert(queued);
 }
 
 /* Raises the descriptor limit to the hard limit. */
@@ -154,19 +161,22 @@ START_TEST(five_hundred_waiters_start_at_once)
     struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
     const redlock_options options = face_options();
     char name[32];
+    redlock_client *holder;
+    redlock_lock *lock;
     uint64_t late = 0;
     raise_limit();
-    struct face *holder = real_open(BLOCKING_FACE);
-    redlock_lock *lock = held_acquire(holder, resource_name(0, name), NULL);
+    resource_name(0, name);
+    real_status(redlock_connect(deployment_nodes(real_nodes), &options, &holder, &result), REDLOCK_OK, &result);
+    real_status(redlock_acquire(holder, name, NULL, &lock, &result), REDLOCK_OK, &result);
     for (unsigned i = 0; i < WAITERS; i++) {
-        real_status(redlock_attach(loop, cluster_nodes_string(cluster), &options, &clients[i], &result), REDLOCK_OK,
+        real_status(redlock_attach(loop, deployment_nodes(real_nodes), &options, &clients[i], &result), REDLOCK_OK,
                     &result);
         ck_assert_int_eq(redlock_acquire_async(clients[i], name, REDLOCK_WAIT_MS(PATIENCE_MS), on_acquired, NULL),
                          REDLOCK_OK);
     }
     turn_until_queued(loop);
     ck_assert_int_eq(redlock_lock_loss(lock), 0);
-    held_release(holder, &lock);
+    real_status(redlock_release(&lock, &result), REDLOCK_OK, &result);
     turn_until_all_are_done(loop);
     ck_assert_uint_eq(wrong_holders, 0);
     for (unsigned i = 0; i < WAITERS; i++) {
@@ -177,6 +187,8 @@ START_TEST(five_hundred_waiters_start_at_once)
     /* A few are late when two waiters collide; timeouts in the burst would delay hundreds. */
     ck_assert_uint_lt(late, WAITERS / 10);
     ev_loop_destroy(loop);
+    redlock_close(&holder, NULL);
+    ck_assert(real_nothing_left(NULL));
 }
 END_TEST
 
@@ -236,23 +248,23 @@ static void start_churning(void)
  * load itself. */
 static void disturb(uint64_t *random)
 {
-    unsigned node = random_below(random, (unsigned)cluster_size(cluster));
+    unsigned node = random_below(random, (unsigned)deployment_size(real_nodes));
     switch (random_below(random, 4)) {
     case 0:
-        cluster_kill(cluster, node);
+        deployment_kill(real_nodes, node);
         usleep(1000 * random_below(random, 200));
-        cluster_start(cluster, node);
+        deployment_start(real_nodes, node);
         break;
     case 1:
-        cluster_stop(cluster, node);
+        deployment_stop(real_nodes, node);
         usleep(1000 * random_below(random, 300));
-        cluster_resume(cluster, node);
+        deployment_resume(real_nodes, node);
         break;
     case 2:
-        cluster_command(cluster, node, NULL, 0, "CLIENT", "KILL", "TYPE", "normal", NULL);
+        deployment_command(real_nodes, node, NULL, 0, "CLIENT", "KILL", "TYPE", "normal", NULL);
         break;
     default:
-        cluster_command(cluster, node, NULL, 0, "SCRIPT", "FLUSH", NULL);
+        deployment_command(real_nodes, node, NULL, 0, "SCRIPT", "FLUSH", NULL);
         break;
     }
     usleep(1000 * random_below(random, 100));
@@ -278,7 +290,7 @@ static struct footprint footprint(void)
     atomic_store(&churning, false);
     for (unsigned i = 0; i < CHURNERS; i++)
         pthread_join(churners[i].thread, NULL);
-    cluster_repair(cluster);
+    deployment_repair(real_nodes);
     redlock_ready(client, 10000, NULL);
     ck_assert(real_nothing_left(NULL));
     return (struct footprint){file_resident_bytes(), test_allocator_live_bytes(allocator), file_open_descriptors()};
@@ -293,7 +305,7 @@ static unsigned churn_seconds(void)
 static bool is_flat(const struct footprint *before, const struct footprint *after)
 {
     /* Each node has two connections, which may be opening or closing. */
-    return after->descriptors <= before->descriptors + 2 * cluster_size(cluster) &&
+    return after->descriptors <= before->descriptors + 2 * deployment_size(real_nodes) &&
            after->live <= before->live + 64 * 1024 && after->resident <= before->resident + 4 * 1024 * 1024;
 }
 
@@ -310,7 +322,7 @@ START_TEST(churn_leaves_memory_and_descriptors_flat)
     options.guard = 0; /* with the guard, restarted nodes would spend most of the time in quarantine */
     options.backoff_max_ms = 100;
     options.allocator = (redlock_allocator){test_allocate, test_reallocate, test_release, allocator};
-    real_status(redlock_connect(cluster_nodes_string(cluster), &options, &client, &result), REDLOCK_OK, &result);
+    real_status(redlock_connect(deployment_nodes(real_nodes), &options, &client, &result), REDLOCK_OK, &result);
     churn_for(seconds / 4 + 1, &random);
     struct footprint before = footprint();
     for (int stretch = 0; stretch < STRETCHES && !flat; stretch++) {

@@ -1,6 +1,6 @@
 /* Memory stays bounded while a real server hangs: the requests and undos that the client keeps for it are limited, and
  * so are the buffers of hiredis and of the C library. tests/fake/limits_test.c has the bounds themselves. */
-#include "real/held.h"
+#include "real/real.h"
 
 #include "support/allocator.h"
 #include "support/file.h"
@@ -10,11 +10,16 @@ enum { WARM_UP = 1000, LOCKS = 4000, BOUND = 256 };
 /* The most that the C library's heap may grow meanwhile, for all LOCKS. */
 static const size_t most_resident = 2 * 1024 * 1024;
 
+static redlock_result result;
+
 static void take_locks(struct face *face, int count)
 {
+    redlock_lock *lock;
+
     for (int i = 0; i < count; i++) {
-        redlock_lock *lock = held_acquire(face, real_key("memory"), REDLOCK_WAIT_MS(REAL_SOON_MS));
-        held_release(face, &lock);
+        real_status(face_acquire(face, real_key("memory"), REDLOCK_WAIT_MS(REAL_SOON_MS), &lock, &result), REDLOCK_OK,
+                    &result);
+        real_status(face_release(face, &lock, &result), REDLOCK_OK, &result);
     }
 }
 
@@ -25,18 +30,19 @@ START_TEST(a_node_that_hangs_costs_a_bounded_amount)
 {
     struct test_allocator *allocator = test_allocator_new();
     redlock_options options = face_options();
+
     options.pending_max = BOUND;
     options.undos_max = BOUND;
     options.allocator = (redlock_allocator){test_allocate, test_reallocate, test_release, allocator};
     options.silence_limit_ms = options.connect_timeout_ms = silence_limits_ms[_i / FACES];
-    struct face *face = face_open_ready(face_of(_i), cluster_nodes_string(cluster), &options);
-    cluster_stop(cluster, 0);
+    struct face *face = face_open_ready(face_of(_i), deployment_nodes(real_nodes), &options);
+    deployment_stop(real_nodes, 0);
     take_locks(face, WARM_UP);
     size_t peak = test_allocator_peak_bytes(allocator), resident = file_resident_bytes();
     take_locks(face, LOCKS);
     ck_assert_uint_le(test_allocator_peak_bytes(allocator), 2 * peak);
     ck_assert_uint_le(file_resident_bytes(), resident + most_resident);
-    cluster_resume(cluster, 0);
+    deployment_resume(real_nodes, 0);
     ck_assert(face_wait_all_ready(face)); /* the client reconnects to the node and sends the undos */
     face_close(&face, NULL);
     ck_assert_uint_eq(test_allocator_live(allocator), 0);
@@ -46,6 +52,7 @@ END_TEST
 int main(void)
 {
     Suite *suite = suite_create("real_memory");
+
     tcase_add_loop_test(real_shared_case(suite, "memory"), a_node_that_hangs_costs_a_bounded_amount, 0, 2 * FACES);
     return real_run(suite, true);
 }

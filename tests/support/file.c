@@ -46,16 +46,26 @@ void file_write(const char *path, const void *data, size_t length)
     close(fd);
 }
 
-size_t file_open_descriptors(void)
+static size_t count_entries(const char *path)
 {
-    DIR *directory = opendir("/proc/self/fd");
+    DIR *directory = opendir(path);
     size_t count = 0;
     if (!directory)
-        fixture_fail("cannot read /proc/self/fd: %s", strerror(errno));
+        fixture_fail("cannot read %s: %s", path, strerror(errno));
     while (readdir(directory) != NULL)
         count++;
     closedir(directory);
-    return count - 3; /* without ".", ".." and the descriptor of the directory itself */
+    return count - 2; /* without "." and ".." */
+}
+
+size_t file_open_descriptors(void)
+{
+    return count_entries("/proc/self/fd") - 1; /* without the descriptor of the directory itself */
+}
+
+size_t file_threads(void)
+{
+    return count_entries("/proc/self/task");
 }
 
 size_t file_resident_bytes(void)

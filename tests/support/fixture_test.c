@@ -1,4 +1,4 @@
-/* Small fixtures: clean-up, processes, temporary directories, the failing allocator, RESP. */
+/* Small fixtures: clean-up, failed checks, processes, temporary directories, the failing allocator, RESP. */
 #define _GNU_SOURCE
 #include "support/fixture.h"
 #include "support/suite.h"
@@ -12,7 +12,9 @@
 
 #include <check.h>
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -77,6 +79,55 @@ START_TEST(a_removed_directory_takes_its_files_along)
     bytes_free(&content);
     free(file);
     free(path);
+}
+END_TEST
+
+/* --- Failed checks --- */
+
+static void *wait_for_ever(void *unused)
+{
+    (void)unused;
+    for (;;)
+        pause();
+}
+
+static const struct end {
+    const char *name;
+    const char *texts[3];
+} ends[] = {
+    {"check", {"fixture_test.c:", ": failed: 1 is not 2\n", "50%"}}, /* one of two tests has passed */
+    {"check with a thread", {"fixture_test.c:", ": failed: 1 is not 2\nThreads of this test still run: "}},
+    {"abort", {"test program ended by signal 6 after ", "fixture_test.c:"}},
+};
+enum { ENDS = sizeof ends / sizeof *ends };
+
+/* What the program does if it is told to fail. */
+START_TEST(fails)
+{
+    const char *how = getenv("FIXTURE_FAILS");
+    pthread_t thread;
+    ck_assert_int_eq(_i, _i);
+    if (_i == 0 && strcmp(how, ends[1].name) == 0)
+        ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_ever, NULL), 0);
+    if (_i == 0 && strcmp(how, ends[2].name) == 0)
+        abort();
+    ck_assert_msg(_i == 1, "%d is not %d", 1, 2);
+}
+END_TEST
+
+START_TEST(a_failure_without_forks_is_printed_however_the_program_ends)
+{
+    char program[512] = "", output[8192];
+    ck_assert_int_gt(readlink("/proc/self/exe", program, sizeof program - 1), 0);
+    char *command = fixture_text("FIXTURE_FAILS='%s' CK_FORK=no '%s' 2>&1", ends[_i].name, program);
+    FILE *run = popen(command, "re");
+    ck_assert_ptr_nonnull(run);
+    output[fread(output, 1, sizeof output - 1, run)] = '\0';
+    ck_assert_int_ne(pclose(run), 0);
+    for (size_t i = 0; i < 3 && ends[_i].texts[i]; i++)
+        ck_assert_msg(strstr(output, ends[_i].texts[i]), "%s: '%s' is missing in: %s", ends[_i].name, ends[_i].texts[i],
+                      output);
+    free(command);
 }
 END_TEST
 
@@ -184,6 +235,11 @@ int main(void)
     tcase_add_checked_fixture(tcase, fixtures_begin, fixtures_end);
     tcase_set_timeout(tcase, 30);
     suite_add_tcase(suite, tcase);
+    if (getenv("FIXTURE_FAILS")) {
+        tcase_add_loop_test(tcase, fails, 0, 2);
+        return run_suite(suite);
+    }
+    tcase_add_loop_test(tcase, a_failure_without_forks_is_printed_however_the_program_ends, 0, ENDS);
     tcase_add_test(tcase, fixtures_end_newest_first_and_only_those_of_the_test);
     tcase_add_test(tcase, a_child_does_not_destroy_its_parents_fixtures);
     tcase_add_test(tcase, a_removed_directory_takes_its_files_along);

@@ -18,11 +18,16 @@
 
 void __real__mark_point(const char *file, int line);
 void __wrap__mark_point(const char *file, int line);
+void __real_tcase_fn_start(const char *test, const char *file, int line);
+void __wrap_tcase_fn_start(const char *test, const char *file, int line);
 _Noreturn void __real__ck_assert_failed(const char *file, int line, const char *expression, const char *format, ...);
 _Noreturn void __wrap__ck_assert_failed(const char *file, int line, const char *expression, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-static _Atomic(const char *) last_file;
+/* The running test, and the row of its table, counted from 0. */
+static _Atomic(const char *) running = "no test";
+static atomic_int row;
+static _Atomic(const char *) last_file = "";
 static atomic_int last_line;
 static pid_t runner; /* the process that runs the tests, which may fork */
 
@@ -35,9 +40,8 @@ static bool runs_without_forks(void)
 static void on_end(int number)
 {
     char text[512];
-    const char *file = last_file;
-    int size = snprintf(text, sizeof text, "test program ended by signal %d after %s:%d\n", number,
-                        file ? file : "its start", last_line);
+    int size = snprintf(text, sizeof text, "test program ended by signal %d in %s (row %d), after %s:%d\n", number,
+                        running, row, last_file, last_line);
     if (write(STDERR_FILENO, text, (size_t)size) == size)
         fsync(STDERR_FILENO);
     signal(number, SIG_DFL);
@@ -53,6 +57,14 @@ __attribute__((constructor)) static void handle_signals(void)
     for (size_t i = 0; runs_without_forks() && i < sizeof numbers / sizeof *numbers; i++)
         if (sigaction(numbers[i], NULL, &present) == 0 && present.sa_handler == SIG_DFL)
             signal(numbers[i], on_end);
+}
+
+void __wrap_tcase_fn_start(const char *test, const char *file, int line)
+{
+    row = running == test ? row + 1 : 0;
+    running = test;
+    __wrap__mark_point(file, line);
+    __real_tcase_fn_start(test, file, line);
 }
 
 void __wrap__mark_point(const char *file, int line)
@@ -73,7 +85,7 @@ void __wrap__ck_assert_failed(const char *file, int line, const char *expression
         expression = text;
     }
     if (runs_without_forks()) {
-        fprintf(stderr, "%s:%d: failed: %s\n", file, line, expression);
+        fprintf(stderr, "%s:%d: %s (row %d) failed: %s\n", file, line, running, row, expression);
         fflush(stderr);
         if (getpid() != runner)
             _exit(EXIT_FAILURE);

@@ -84,20 +84,20 @@ END_TEST
 
 /* --- Failed checks --- */
 
-static void *wait_for_ever(void *unused)
+static void *sleep_long(void *unused)
 {
-    (void)unused;
-    for (;;)
-        pause();
+    pause();
+    return unused;
 }
 
 static const struct end {
     const char *name;
     const char *texts[3];
 } ends[] = {
-    {"check", {"fixture_test.c:", ": failed: 1 is not 2\n", "50%"}}, /* one of two tests has passed */
-    {"check with a thread", {"fixture_test.c:", ": failed: 1 is not 2\nThreads of this test still run: "}},
-    {"abort", {"test program ended by signal 6 after ", "fixture_test.c:"}},
+    {"check", {"fixture_test.c:", ": fails (row 0) failed: 1 is not 2\n", "50%"}}, /* one of two tests has passed */
+    {"check with a thread",
+     {"fixture_test.c:", ": fails (row 0) failed: 1 is not 2\nThreads of this test still run: "}},
+    {"abort", {"test program ended by signal 6 in fails (row 0), after ", "fixture_test.c:"}},
 };
 enum { ENDS = sizeof ends / sizeof *ends };
 
@@ -108,7 +108,7 @@ START_TEST(fails)
     pthread_t thread;
     ck_assert_int_eq(_i, _i);
     if (_i == 0 && strcmp(how, ends[1].name) == 0)
-        ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_ever, NULL), 0);
+        ck_assert_int_eq(pthread_create(&thread, NULL, sleep_long, NULL), 0);
     if (_i == 0 && strcmp(how, ends[2].name) == 0)
         abort();
     ck_assert_msg(_i == 1, "%d is not %d", 1, 2);

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 enum { THREADS = 1000, THREAD_LOCKS = 2, RESOURCES = 100, WAITERS = 500 };
-enum { PATIENCE_MS = 120000, CHURNERS = 8, CHURN_SECONDS = 8, STRETCHES = 4, CHURN_RESOURCES = 6 };
+enum { PATIENCE_MS = 300000, CHURNERS = 8, CHURN_SECONDS = 8, STRETCHES = 4, CHURN_RESOURCES = 6 };
 
 static redlock_result result;
 

@@ -5,10 +5,10 @@
 #include "support/allocator.h"
 #include "support/file.h"
 
-enum { WARM_UP = 1000, LOCKS = 4000, BOUND = 256 };
+enum { WARM_UP = 500, LOCKS = 1500, BOUND = 256 };
 
-/* The most that the C library's heap may grow meanwhile, for all LOCKS. */
-static const size_t most_resident = 2 * 1024 * 1024;
+/* The most that the C library's heap may grow meanwhile. A SET and its undo for each of the LOCKS are more. */
+static const size_t most_resident = 256 * 1024;
 
 static redlock_result result;
 

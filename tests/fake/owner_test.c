@@ -79,7 +79,8 @@ SCENE_CASE(owner, three_nodes);
 TEST_ROWS(owner, new_thread_is_another_owner_than_dead_one_of_same_pthread_t, ROWS(visits))
 {
     bool expires = visits[_i].status == REDLOCK_OK;
-    struct visit first = {.options = *SCENE_WITH(.ttl_ms = visits[_i].ttl_ms, .no_renewal = 1)};
+    struct visit first = {.options =
+                              *SCENE_WITH(.ttl_ms = visits[_i].ttl_ms, .no_renewal = 1, .wait_ms = SCENE_SOON_MS)};
     struct visit second = {.options = *REDLOCK_WAIT_MS(expires ? SCENE_SOON_MS : 0)}; /* the drift after the lock */
     scene_join(scene_thread(acquire_stock, &first));
     ck_assert_status(first.status, REDLOCK_OK);

@@ -71,7 +71,7 @@ START_TEST(every_node_votes_at_random)
 {
     unsigned nodes = (unsigned)_i + 1;
     uint64_t seed = nodes;
-    for (int round = 0; round < 1000; round++) {
+    for (int round = 0; round < 200; round++) {
         struct quorum_tally tally;
         enum quorum_vote votes[QUORUM_NODES_MAX] = {QUORUM_PENDING};
         quorum_nodes permanent = 0;

@@ -260,6 +260,13 @@ START_TEST(every_answer_in_every_order)
 }
 END_TEST
 
+/* A sanitizer makes each step ten times as slow, and finds the same in one plan as in all. */
+#if defined(__SANITIZE_ADDRESS__)
+enum { PLANS_OF_FIVE = ACQUIRE + 1 };
+#else
+enum { PLANS_OF_FIVE = ADOPT };
+#endif
+
 START_TEST(every_answer_of_five_in_every_order)
 {
     walk_answers(_i, 5, (struct tree){.slow_from = NOT_SLOW, .cancel = NEVER});
@@ -385,8 +392,8 @@ int main(void)
     TCase *answers = tcase_create("answers");
     tcase_set_timeout(answers, 60);
     tcase_add_loop_test(answers, every_answer_in_every_order, 0, PLANS);
-    tcase_add_loop_test(answers, every_answer_of_five_in_every_order, 0, ADOPT);
-    tcase_add_loop_test(answers, every_answer_of_five_cancelled_and_slow, 0, ADOPT);
+    tcase_add_loop_test(answers, every_answer_of_five_in_every_order, 0, PLANS_OF_FIVE);
+    tcase_add_loop_test(answers, every_answer_of_five_cancelled_and_slow, 0, PLANS_OF_FIVE);
     suite_add_tcase(suite, answers);
 
     TCase *life = tcase_create("life");

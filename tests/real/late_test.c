@@ -163,6 +163,24 @@ START_TEST(overload_fails_no_lock_and_leaves_no_key)
 }
 END_TEST
 
+/* The requests are all sent before the first reply is read, and the last ones wait for longer than the timeout. */
+START_TEST(releases_of_thousands_at_once_are_all_confirmed)
+{
+    enum { LOCKS = 10000 };
+    static redlock_lock *kept[LOCKS];
+    redlock_options options = usual_options();
+
+    begin_burst(&options);
+    acquire_burst(LOCKS, kept, NULL);
+    burst.answered = burst.good = 0;
+    for (unsigned i = 0; i < LOCKS; i++)
+        ck_assert_int_eq(redlock_release_async(&kept[i], on_released, NULL), REDLOCK_OK);
+    ev_run(burst.loop, 0);
+    ck_assert_uint_eq(burst.good, LOCKS);
+    end_burst();
+}
+END_TEST
+
 /* A burst of locks that keeps the nodes busy for longer than the ttl. */
 START_TEST(burst_loses_no_held_lock)
 {
@@ -196,6 +214,7 @@ int main(void)
     else
         real_add_test(distant, locks_on_distant_nodes_are_acquired_renewed_and_held);
     tcase_add_test(busy, overload_fails_no_lock_and_leaves_no_key);
+    tcase_add_test(busy, releases_of_thousands_at_once_are_all_confirmed);
     if (getenv("REDLOCK_BURST") != NULL) /* beside other programs, a ttl of 1.5 s may pass */
         tcase_add_test(busy, burst_loses_no_held_lock);
     return real_run(suite, false);

@@ -257,22 +257,35 @@ START_TEST(renewal_and_healing_tell_it)
 }
 END_TEST
 
-/* Healing must not change the key on a node where readers hold the resource. */
-START_TEST(healing_does_not_prolong_readers)
+static const struct {
+    const char *command[5]; /* sets the key */
+    const char *maxmemory;
+    const char *keep, *heal; /* the scripts' answers */
+    long long most_ms, least_ms;
+} healings[] = {
+    {{"ZADD", KEY, "9999999999999", "reader"}, "0", "-1", "0", 20000, 0}, /* readers hold the resource */
+    {{"SET", KEY, "token"}, "1", "0", "1", 60000, 20001},                 /* a full node that has our key */
+    {{"SET", KEY, "other"}, "1", "-1", "0", 20000, 0},
+};
+
+/* _i % 2: the script. */
+START_TEST(healing_prolongs_no_key_but_ours)
 {
-    enum { READERS_MS = 20000 };
     char reply[64];
     cluster = real_cluster(1, NULL);
-    cluster_integer(cluster, 0, "ZADD", KEY, "9999999999999", "reader", NULL);
+    const char *const *words = healings[_i / 2].command;
+    cluster_command(cluster, 0, NULL, 0, words[0], words[1], words[2], words[3], NULL);
     cluster_integer(cluster, 0, "PEXPIRE", KEY, "20000", NULL);
-    if (_i == 0)
+    cluster_command(cluster, 0, NULL, 0, "CONFIG", "SET", "maxmemory", healings[_i / 2].maxmemory, NULL);
+    if (_i % 2 == 0)
         cluster_command(cluster, 0, reply, sizeof reply, "EVAL", rl_scripts[RL_SCRIPT_KEEP].text, "1", KEY, "heal", "1",
-                        "token", "60000", "1000000", "0", "exclusive", NULL);
+                        "token", "60000", "0", "0", "exclusive", NULL);
     else
         cluster_command(cluster, 0, reply, sizeof reply, "EVAL", rl_scripts[RL_SCRIPT_HEAL].text, "1", KEY, "token",
                         "60000", NULL);
-    ck_assert_str_eq(reply, _i == 0 ? "-1" : "0");
-    ck_assert_int_le(cluster_integer(cluster, 0, "PTTL", KEY, NULL), READERS_MS);
+    ck_assert_str_eq(reply, _i % 2 == 0 ? healings[_i / 2].keep : healings[_i / 2].heal);
+    long long left_ms = cluster_integer(cluster, 0, "PTTL", KEY, NULL);
+    ck_assert(left_ms >= healings[_i / 2].least_ms && left_ms <= healings[_i / 2].most_ms);
     cluster_integer(cluster, 0, "DEL", KEY, NULL);
 }
 END_TEST
@@ -319,7 +332,7 @@ int main(void)
     real_add_test(clocks, a_minority_with_mad_records_is_not_followed_in_a_second_round);
     real_add_test(life, extension_and_release_send_the_token_again);
     real_add_test(life, renewal_and_healing_tell_it);
-    tcase_add_loop_test(life, healing_does_not_prolong_readers, 0, 2);
+    tcase_add_loop_test(life, healing_prolongs_no_key_but_ours, 0, 6);
     real_add_test(life, an_owner_may_ask_for_one_later);
     return real_run(suite, true);
 }

@@ -25,17 +25,20 @@ function act.keep(keys, token, ttl)
   return true
 end
 function act.heal(keys, token, ttl)
-  for i, holder in ipairs(call('MGET', unpack(keys))) do
+  local holders = call('MGET', unpack(keys))
+  for i, holder in ipairs(holders) do
     if holder ~= token and (holder or call('EXISTS', keys[i]) == 1) then
       return false
     end
   end
-  for _, key in ipairs(keys) do
-    local set = redis.pcall('SET', key, token, 'NX', 'PX', ttl)
-    if type(set) == 'table' and set.err then -- a full node refuses the first one: nothing has been set
-      return false
-    elseif not set then
+  for i, key in ipairs(keys) do
+    if holders[i] == token then
       extend(key, ttl)
+    else
+      local set = redis.pcall('SET', key, token, 'NX', 'PX', ttl)
+      if type(set) == 'table' and set.err then -- a full node refuses the first one: nothing has been set
+        return false
+      end
     end
   end
   return true

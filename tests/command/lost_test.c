@@ -120,6 +120,24 @@ START_TEST(of_several_resources_the_command_knows_the_one_that_cmd_knew)
 }
 END_TEST
 
+/* Every node's clock is ahead at once, so the machine was suspended: another client may hold the lock already. */
+START_TEST(loss_by_the_clock_leaves_no_grace)
+{
+    struct cluster_node_options nodes[MAJORITY] = {{.own_clock = true}, {.own_clock = true}, {.own_clock = true}};
+    struct cluster *cluster = scene_cluster(MAJORITY, &(struct cluster_options){.nodes = nodes});
+    scene_trust(cluster_nodes_string(cluster));
+    struct program *program =
+        program_start("run --ttl 30s --grace 10s --on-lost 'echo $REDLOCK_LOSS' " NAME " -- sh -c "
+                      "'trap \"echo term\" TERM; echo in; while :; do sleep 0.02; done'");
+
+    program_shows(program, "in\n");
+    for (size_t i = 0; i < MAJORITY; i++)
+        cluster_shift_clock(cluster, i, 5000000);
+    program_exits(program, LOST);
+    ck_assert_str_eq(program_output(program), "in\nclock\n");
+}
+END_TEST
+
 static Suite *lost_suite(void)
 {
     Suite *suite = suite_create("cli_lost");
@@ -129,6 +147,7 @@ static Suite *lost_suite(void)
     tcase_add_test(tcase, failure_of_the_command_is_reported_and_changes_no_exit_status);
     tcase_add_test(tcase, signal_ends_redlock_and_the_command);
     tcase_add_test(tcase, of_several_resources_the_command_knows_the_one_that_cmd_knew);
+    tcase_add_test(scene_bare_case(suite, "clock"), loss_by_the_clock_leaves_no_grace);
     tcase = scene_patient(scene_own_case(suite, "losses"));
     tcase_add_loop_test(tcase, command_runs_after_the_loss_when_no_process_is_left, 0, LOSSES);
     return suite;

@@ -39,6 +39,7 @@ static const redlock_acquire_options kinds[] = {
     {.struct_size = sizeof(redlock_acquire_options), .also = &also, .also_count = 1},
     {.struct_size = sizeof(redlock_acquire_options), .also = &also, .also_count = 1, .fence = 1},
     {.struct_size = sizeof(redlock_acquire_options), .permits = 3},
+    {.struct_size = sizeof(redlock_acquire_options), .shared = 1, .fence = 1, .also = &also, .also_count = 1},
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 

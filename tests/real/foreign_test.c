@@ -1,5 +1,6 @@
 /* Waiting behind clients of other libraries. They acquire the lock with SET NX PX, delete it by a script that compares,
- * retry every few milliseconds, and publish nothing. */
+ * retry every few milliseconds, and publish nothing. REDLOCK_TRIALS is the number of waits behind one holder (default:
+ * 10), and prints how many were valid, and the shares beside rivals. */
 #include "real/real.h"
 
 #include "support/clock.h"
@@ -106,9 +107,9 @@ static bool is_queued_or_over(void *arg)
     return atomic_load(&waiter->is_over) || cluster_integer(cluster, 0, "ZCARD", QUEUE, NULL) == 1;
 }
 
-/* The waiter waits for 300 ms. The holder releases 20 ms after the waiter was queued. Returns the waiter's status, or OK
- * if this machine was so late that the trial is invalid. */
-static int wait_behind(struct foreigner *holder, redlock_client *client, bool fair)
+/* The waiter waits for 300 ms. The holder releases 20 ms after the waiter was queued. Returns the waiter's status. *valid
+ * is false if this machine was so late that the waiter may have found no time left. */
+static int wait_behind(struct foreigner *holder, redlock_client *client, bool fair, bool *valid)
 {
     struct waiter waiter = {.client = client, .options = REDLOCK_ACQUIRE_OPTIONS_INIT};
     pthread_t thread;
@@ -121,7 +122,8 @@ static int wait_behind(struct foreigner *holder, redlock_client *client, bool fa
     foreigner_release(holder);
     uint64_t released_ns = test_now_ns();
     pthread_join(thread, NULL);
-    return released_ns - waiter.began_ns < 150 * (uint64_t)MS ? waiter.status : REDLOCK_OK;
+    *valid = released_ns - waiter.began_ns < 150 * (uint64_t)MS;
+    return waiter.status;
 }
 
 /* _i 1: fair. Each trial has a new client, because a waiter of a client that has waited before is queued before its
@@ -129,16 +131,20 @@ static int wait_behind(struct foreigner *holder, redlock_client *client, bool fa
 START_TEST(waiter_finds_a_foreign_lock_free_before_its_deadline)
 {
     const char *given = getenv("REDLOCK_TRIALS");
-    int trials = given ? atoi(given) : 10;
+    int trials = given ? atoi(given) : 10, valid = 0;
     struct foreigner holder = {0};
     cluster = real_cluster(NODES, NULL);
     connect_foreigner(&holder, 'a');
     for (int trial = 0; trial < trials; trial++) {
         redlock_client *client = open_client();
-        int status = wait_behind(&holder, client, _i);
-        ck_assert_msg(status == REDLOCK_OK, "trial %d: %s", trial, redlock_status_name(status));
+        bool is_valid;
+        int status = wait_behind(&holder, client, _i, &is_valid);
+        valid += is_valid;
+        ck_assert_msg(status == REDLOCK_OK || !is_valid, "trial %d: %s", trial, redlock_status_name(status));
         redlock_close(&client, NULL);
     }
+    if (given)
+        printf("%d of %d trials were valid, and the waiter acquired the lock in all of them\n", valid, trials);
 }
 END_TEST
 
@@ -216,6 +222,9 @@ static struct outcome hold_contest(struct rival *rivals)
         outcome.longest_ns = rival->longest_ns > outcome.longest_ns ? rival->longest_ns : outcome.longest_ns;
     }
     ck_assert_int_eq(atomic_load(&overlaps), 0);
+    if (getenv("REDLOCK_TRIALS"))
+        printf("%u of %u turns; the longest wait took %llu ms\n", outcome.ours, outcome.all,
+               (unsigned long long)(outcome.longest_ns / MS));
     return outcome;
 }
 

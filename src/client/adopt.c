@@ -85,7 +85,7 @@ static void begin(struct adopt *adopt, const redlock_acquire_options *options, c
 static int check(redlock_client *client, const char *resource, size_t *size, const char *text, char *bytes,
                  struct rl_text *token, redlock_result *why)
 {
-    int status = rl_resource_check(resource, size, why);
+    int status = rl_lock_name_check(resource, size, &client->core.options, why);
     if (!status)
         status = rl_token_read(text, bytes, &token->size, why);
     if (!status && rl_leases_find_token(&client->locks, resource, *size, *token))

@@ -84,7 +84,7 @@ int rl_release_token_start(redlock_client *client, const char *resource, size_t 
     struct rl_operation *operation = rl_operation_create_always(client, &type, callback, arg, &created);
     if (!operation)
         return created;
-    int status = rl_resource_check(resource, &size, &why);
+    int status = rl_lock_name_check(resource, &size, &client->core.options, &why);
     if (!status)
         status = rl_token_read(text, bytes, &token.size, &why);
     if (!status && rl_leases_find_token(&client->locks, resource, size, token))

@@ -66,7 +66,6 @@ static void fold(struct rl_names *names)
     names->count = kept;
 }
 
-/* The marker never expires, so a wait for a lock of this name would never end. */
 static bool is_marker(const char *resource, size_t size, const redlock_options *client)
 {
     size_t prefix = strlen(client->prefix);
@@ -74,15 +73,20 @@ static bool is_marker(const char *resource, size_t size, const redlock_options *
            memcmp(client->marker_key + prefix, resource, size) == 0;
 }
 
+int rl_lock_name_check(const char *resource, size_t *size, const redlock_options *client, redlock_result *result)
+{
+    int status = rl_resource_check(resource, size, result);
+    if (!status && is_marker(resource, *size, client))
+        return rl_result_fail(result, REDLOCK_INVALID,
+                              "the resource's key is the nodes' marker, '%s'; use another name, or another marker_key",
+                              client->marker_key);
+    return status;
+}
+
 static int add(struct rl_names *names, const char *resource, size_t size, const redlock_options *client,
                redlock_result *result)
 {
-    int status = rl_resource_check(resource, &size, result);
-    if (!status && is_marker(resource, size, client))
-        status =
-            rl_result_fail(result, REDLOCK_INVALID,
-                           "the resource's key is the nodes' marker, '%s'; use another name, or another marker_key",
-                           client->marker_key);
+    int status = rl_lock_name_check(resource, &size, client, result);
     if (!status)
         names->name[names->count++] = (struct rl_text){resource, size};
     return status;

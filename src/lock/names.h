@@ -18,6 +18,10 @@ struct rl_names {
  * C string, and its length is stored. */
 int rl_resource_check(const char *resource, size_t *size, redlock_result *result);
 
+/* The same for a resource to lock or release: its key must not be the marker's. The marker never expires, so a wait for
+ * a lock of this name would never end. client: the client's options. */
+int rl_lock_name_check(const char *resource, size_t *size, const redlock_options *client, redlock_result *result);
+
 /* Checks and sorts a resource and the further ones in the options. client: the client's options. */
 int rl_names_read(struct rl_names *names, const char *resource, const redlock_acquire_options *options,
                   const redlock_options *client, redlock_result *result);

@@ -216,12 +216,15 @@ TEST(adopt, what_is_no_token_is_told_in_words)
         ck_assert_status(release_token(no_tokens[i]), REDLOCK_INVALID);
         ck_assert_has(answer.result.text, "the token is");
     }
-    scene_start_release_token(&answer, "", TOKEN);
-    ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
-    ck_assert_has(answer.result.text, "empty");
-    scene_start_adopt(&answer, "", NULL, TOKEN);
-    ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
-    ck_assert_has(answer.result.text, "empty");
+    static const char *const no_names[][2] = {{"", "empty"}, {"redlock:marker", "the nodes' marker"}};
+    for (size_t i = 0; i < sizeof no_names / sizeof *no_names; i++) {
+        scene_start_release_token(&answer, no_names[i][0], TOKEN);
+        ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
+        ck_assert_has(answer.result.text, no_names[i][1]);
+        scene_start_adopt(&answer, no_names[i][0], NULL, TOKEN);
+        ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
+        ck_assert_has(answer.result.text, no_names[i][1]);
+    }
 }
 
 /* --- Release --- */

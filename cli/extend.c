@@ -37,10 +37,10 @@ static void print(const char *resource, const char *token, const redlock_result 
 static int explain_failure(const char *resource, redlock_result *result)
 {
     char quoted[CLI_QUOTED_SIZE];
-    bool lost = result->status == REDLOCK_LOST;
+    bool unchanged = result->status != REDLOCK_LOST && result->status != REDLOCK_INVALID;
 
     cli_say("%s not extended: %s%s", cli_quote(resource, quoted), redlock_result_text(result),
-            lost ? "" : "; it may last until its old end");
+            unchanged ? "; it may last until its old end" : "");
     return cli_exit_of(result);
 }
 

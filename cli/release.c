@@ -24,7 +24,9 @@ static int release(redlock_client *client, const char *resource, const char *tok
         cli_token_explain_loss(client, resource);
         cli_say("%s is not held by this token: %u of %u nodes do not have it", cli_quote(resource, quoted),
                 result.absent + result.held, result.nodes);
-    } else
+    } else if (result.status == REDLOCK_INVALID)
+        cli_say("%s not released: %s", cli_quote(resource, quoted), redlock_result_text(&result));
+    else
         cli_say("%s: no majority has confirmed the release; the lock may last until its ttl: %s",
                 cli_quote(resource, quoted), redlock_result_text(&result));
     return cli_exit_of(&result);

@@ -87,6 +87,8 @@ static const struct {
     {"extend x " TOKEN " --ttl 5ms", "a ttl of 5 ms is not from 10 ms to 30.0 s"},
     {"extend x " TOKEN " --ttl 1h", "is above max-ttl, 30.0 s"},
     {"release x " TOKEN " y", "a resource and a token are needed"},
+    {"extend redlock:marker " TOKEN, "marker, 'redlock:marker'; use another name, or another marker_key\n"},
+    {"release x:redlock:queue " TOKEN, "redlock release: 'x:redlock:queue' not released: the resource's name ends in"},
     {"release x -", "'' is not a token"},
     {"release '' " TOKEN, "has 0 bytes"},
     {"release -n x", "'-n' is not an option of redlock release, but of redlock run"},

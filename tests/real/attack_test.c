@@ -258,6 +258,8 @@ static unsigned count_broken(const struct attack *attack, uint32_t guard)
     if (guard)
         options.max_ttl_ms = options.ttl_ms;
     is_guarded = guard;
+    if (asked)
+        srand((unsigned)test_now_ns()); /* each long run strikes at other moments */
     struct face *holder = held_open(BLOCKING_FACE, nodes, &options);
     for (unsigned i = 0; i < trials && (broken == 0 || asked); i++)
         broken += breaks(attack, holder, nodes, &options, i);

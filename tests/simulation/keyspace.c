@@ -57,8 +57,10 @@ static void say_integer(struct bytes *reply, long long number)
 static void say_text(struct bytes *reply, const char *bytes, size_t size)
 {
     sim_reply_number(reply, '$', (long long)size);
-    bytes_append(reply, bytes, size);
-    bytes_append(reply, "\r\n", 2);
+    char *end = bytes_room(reply, size + 2);
+    memcpy(end, bytes, size);
+    memcpy(end + size, "\r\n", 2);
+    reply->length += size + 2;
 }
 
 static void say_array(struct bytes *reply, size_t count)

@@ -13,7 +13,6 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <signal.h>
-#include <stdio.h>
 
 /* An address contains it percent-encoded. Neither form may be shown. */
 #define PASSWORD "hush51v/Kx7mw@silent83z"
@@ -45,13 +44,14 @@ static const char *const way_names[WAYS] = {"REDLOCK_PASSWORD", "REDLOCK_PASSWOR
 /* Writes the config file. Returns the variables for the command line. */
 static const char *give(enum way way, const char *scheme, const char *address, const char *user)
 {
-    const char *file = scene_file(PASSWORD "\n"), *nodes = program_text("nodes = %s%s\n", scheme, address);
+    const char *file = scene_file(PASSWORD "\n"),
+               *nodes = program_text(SCENE_PATIENCE "nodes = %s%s\n", scheme, address);
     const char *uri = program_text("%s%s:%s@%s", *scheme != '\0' ? scheme : "redis://", user, ENCODED, address);
     const char *who = *user != '\0' ? program_text("REDLOCK_USER=%s", user) : "";
 
     program_setting.config = scene_file(way == CONFIG         ? program_text("%spassword = " PASSWORD "\n", nodes)
                                         : way == CONFIG_FILE  ? program_text("%spassword-file = %s\n", nodes, file)
-                                        : way == CONFIG_NODES ? program_text("nodes = %s\n", uri)
+                                        : way == CONFIG_NODES ? program_text(SCENE_PATIENCE "nodes = %s\n", uri)
                                                               : nodes);
     return way == VARIABLE         ? program_text("REDLOCK_PASSWORD=" PASSWORD " %s", who)
            : way == VARIABLE_FILE  ? program_text("REDLOCK_PASSWORD_FILE=%s %s", file, who)
@@ -171,6 +171,22 @@ END_TEST
 
 /* --- Process list --- */
 
+/* Whether a process is redlock(1)'s. One that has ended meanwhile is not. */
+static bool look_at_process(const char *what, const char *pid)
+{
+    struct bytes words = {0};
+    bool is_ours = false;
+
+    if (file_read(program_text("/proc/%s/cmdline", pid), &words)) {
+        for (size_t i = 0; i < words.length; i++)
+            words.data[i] = words.data[i] == '\0' ? ' ' : words.data[i];
+        shows_nothing(what, words.data);
+        is_ours = strstr(words.data, program_redlock) != NULL;
+    }
+    bytes_free(&words);
+    return is_ours;
+}
+
 /* Checks all processes. Returns the number that are redlock(1)'s. */
 static unsigned look_at_processes(const char *what)
 {
@@ -178,18 +194,9 @@ static unsigned look_at_processes(const char *what)
     unsigned ours = 0;
 
     ck_assert_ptr_nonnull(all);
-    for (const struct dirent *entry; (entry = readdir(all)) != NULL;) {
-        char path[64];
-        struct bytes words = {0};
-        snprintf(path, sizeof(path), "/proc/%.20s/cmdline", entry->d_name);
-        if (!isdigit((unsigned char)entry->d_name[0]) || !file_read(path, &words))
-            continue;
-        for (size_t i = 0; i < words.length; i++)
-            words.data[i] = words.data[i] == '\0' ? ' ' : words.data[i];
-        shows_nothing(what, words.data);
-        ours += strstr(words.data, program_redlock) != NULL;
-        bytes_free(&words);
-    }
+    for (const struct dirent *entry; (entry = readdir(all)) != NULL;)
+        if (isdigit((unsigned char)entry->d_name[0]))
+            ours += look_at_process(what, entry->d_name);
     closedir(all);
     return ours;
 }

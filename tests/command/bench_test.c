@@ -75,19 +75,14 @@ START_TEST(interrupted_it_reports_and_leaves_no_key)
 }
 END_TEST
 
-static Suite *bench_suite(void)
-{
-    Suite *suite = suite_create("cli_bench");
-    TCase *tcase = scene_patient(scene_shared_case(suite, "nodes"));
-
-    tcase_add_test(tcase, numbers_are_consistent);
-    tcase_add_test(tcase, text_names_nodes_and_conclusion);
-    tcase_add_test(tcase, interrupted_it_reports_and_leaves_no_key);
-    tcase_add_test(scene_patient(scene_own_case(suite, "faults")), failing_nodes_are_named_and_the_time_is_bounded);
-    return suite;
-}
-
 int main(void)
 {
-    return real_run(bench_suite(), true);
+    const struct scene_test tests[] = {
+        {SHARED_NODES, numbers_are_consistent, 0},
+        {SHARED_NODES, text_names_nodes_and_conclusion, 0},
+        {SHARED_NODES, interrupted_it_reports_and_leaves_no_key, 0},
+        {OWN_NODES, failing_nodes_are_named_and_the_time_is_bounded, 0},
+    };
+
+    return scene_run("cli_bench", NULL, tests, ROWS(tests), true);
 }

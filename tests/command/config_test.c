@@ -37,7 +37,6 @@ static const struct {
     {"drift-ppm = 600000\n", "file:1: drift-ppm: '600000' is not a number from 0 to 500000"},
     {"ttl = 10s\nnodes = " FIFTY FIFTY FIFTY FIFTY FIFTY FIFTY FIFTY FIFTY, "file:2: this line is longer than"},
 };
-enum { WRONG = sizeof(wrong) / sizeof(wrong[0]) };
 
 START_TEST(a_file_that_is_wrong_is_told_with_its_line)
 {
@@ -55,7 +54,6 @@ static const struct {
     {"--config /etc " RUN, "cannot read /etc: Is a directory"},
     {"REDLOCK_NODES=" NOWHERE " REDLOCK_PASSWORD_FILE=/dev/zero " RUN, "/dev/zero: its first line is longer than"},
 };
-enum { UNREADABLE = sizeof(unreadable) / sizeof(unreadable[0]) };
 
 START_TEST(a_file_that_cannot_be_read_is_told)
 {
@@ -65,7 +63,6 @@ END_TEST
 
 /* A file that only names a password file holds no secret. */
 static const char *const readable[] = {"password = secret\n", "nodes = redis://me:sec/ret@127.0.0.1:2\n", NULL};
-enum { READABLE = sizeof(readable) / sizeof(readable[0]) };
 
 START_TEST(a_password_that_all_may_read_is_warned_of)
 {
@@ -85,11 +82,10 @@ END_TEST
 static const struct {
     const char *before, *between, *after;
 } lists[] = {
-    {"# by hand\n[redlock]\nnodes = ", ",", "   ; of this test\nttl = 8s\n"},
-    {"nodes = ", "\nnodes = ", "\n"},
-    {"nodes = ", "\n   ", "\n"},
+    {"# by hand\n[redlock]\n" SCENE_PATIENCE "nodes = ", ",", "   ; of this test\nttl = 8s\n"},
+    {SCENE_PATIENCE "nodes = ", "\nnodes = ", "\n"},
+    {SCENE_PATIENCE "nodes = ", "\n   ", "\n"},
 };
-enum { LISTS = sizeof(lists) / sizeof(lists[0]) };
 
 START_TEST(the_file_names_the_nodes_in_one_line_or_several)
 {
@@ -105,7 +101,8 @@ END_TEST
 
 START_TEST(the_usual_file_is_found)
 {
-    const char *base = temp_dir_path(temp_dir_make()), *text = program_text("nodes = %s\n", program_setting.nodes);
+    const char *base = temp_dir_path(temp_dir_make()),
+               *text = program_text(SCENE_PATIENCE "nodes = %s\n", program_setting.nodes);
 
     real_note_descriptors();
     ck_assert_int_eq(mkdir(program_text("%s/redlock", base), 0700), 0);
@@ -118,7 +115,7 @@ END_TEST
 /* What wins over the file, and over the environment. */
 START_TEST(the_environment_wins_over_the_file_and_the_command_line_over_all)
 {
-    const char *nodes = program_setting.nodes, *path = scene_file("nodes = " NOWHERE "\n");
+    const char *nodes = program_setting.nodes, *path = scene_file(SCENE_PATIENCE "nodes = " NOWHERE "\n");
 
     program_exits(program_run("--config %s " RUN, path), 0);
     program_setting.nodes = NULL;
@@ -140,28 +137,22 @@ START_TEST(passwords_come_from_the_environment_or_files)
     program_refuses(program_run("REDLOCK_PASSWORD_FILE=%s " RUN, scene_file("the secret\n")), NO_QUORUM, "quarantine");
     program_setting.nodes = NULL;
     program_setting.config =
-        scene_file(program_text("nodes = %s\npassword = the secret\n", cluster_nodes_string(cluster)));
+        scene_file(program_text(SCENE_PATIENCE "nodes = %s\npassword = the secret\n", cluster_nodes_string(cluster)));
     program_refuses(program_run(RUN), NO_QUORUM, "quarantine");
 }
 END_TEST
 
-static Suite *config_suite(void)
-{
-    Suite *suite = suite_create("cli_config");
-    TCase *files = scene_bare_case(suite, "files");
-    TCase *precedence = scene_shared_case(suite, "precedence");
-
-    tcase_add_loop_test(files, a_file_that_is_wrong_is_told_with_its_line, 0, WRONG);
-    tcase_add_loop_test(files, a_file_that_cannot_be_read_is_told, 0, UNREADABLE);
-    tcase_add_loop_test(files, a_password_that_all_may_read_is_warned_of, 0, READABLE);
-    tcase_add_test(files, passwords_come_from_the_environment_or_files);
-    tcase_add_loop_test(precedence, the_file_names_the_nodes_in_one_line_or_several, 0, LISTS);
-    tcase_add_test(precedence, the_usual_file_is_found);
-    tcase_add_test(precedence, the_environment_wins_over_the_file_and_the_command_line_over_all);
-    return suite;
-}
-
 int main(void)
 {
-    return real_run(config_suite(), false);
+    const struct scene_test tests[] = {
+        {NO_NODES, a_file_that_is_wrong_is_told_with_its_line, ROWS(wrong)},
+        {NO_NODES, a_file_that_cannot_be_read_is_told, ROWS(unreadable)},
+        {NO_NODES, a_password_that_all_may_read_is_warned_of, ROWS(readable)},
+        {NO_NODES, passwords_come_from_the_environment_or_files, 0},
+        {SHARED_NODES, the_file_names_the_nodes_in_one_line_or_several, ROWS(lists)},
+        {SHARED_NODES, the_usual_file_is_found, 0},
+        {SHARED_NODES, the_environment_wins_over_the_file_and_the_command_line_over_all, 0},
+    };
+
+    return scene_run("cli_config", NULL, tests, ROWS(tests), false);
 }

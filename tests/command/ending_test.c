@@ -1,7 +1,7 @@
 /* Tests the rule that decides when a command under a lock gets SIGTERM and SIGKILL: a table of stories, each a
  * sequence of steps. */
 #include "cli/ending.h"
-#include "support/suite.h"
+#include "support/listed.h"
 
 #include <check.h>
 
@@ -70,7 +70,6 @@ static const struct story {
      GRACE,
      {{END_NOW, 1000}, {TERMINATES, 1000}, {LOCK_OVER, 1100}, {KILLS, 1100}}},
 };
-enum { STORIES = sizeof(stories) / sizeof(stories[0]) };
 
 static void expect(const char *story, size_t moment, int64_t is, int64_t expected)
 {
@@ -116,10 +115,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("cli_ending");
-    TCase *rule = tcase_create("rule");
-
-    suite_add_tcase(suite, rule);
-    tcase_add_loop_test(rule, the_rule_tells_each_story, 0, STORIES);
-    return run_suite(suite);
+    const struct listed_test tests[] = {
+        {the_rule_tells_each_story, ROWS(stories)},
+    };
+    return run_listed("cli_ending", NULL, NULL, tests, ROWS(tests));
 }

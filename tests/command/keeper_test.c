@@ -31,7 +31,6 @@ static pid_t keep(const char *options)
         program_exits(program_run("acquire -n --json " NAME " --for %d %s", (int)program_pid(process), options), 0);
     pid_t keeper = (pid_t)atol(scene_json(program, ".keeper"));
     ck_assert_int_gt(keeper, 1);
-    ck_assert(real_shows_everywhere(NAME, scene_json(program, ".token")));
     return keeper;
 }
 
@@ -62,8 +61,7 @@ START_TEST(a_keeper_renews_until_its_process_ends)
     uint64_t deadline = test_deadline_ns(TTL_MS + TTL_MS / 4);
 
     ck_assert(wait_until(has_passed, &deadline, REAL_SOON_MS));
-    for (size_t i = 0; i < deployment_size(real_nodes); i++)
-        ck_assert_int_eq(deployment_integer(real_nodes, i, "EXISTS", NAME, NULL), 1);
+    ck_assert_uint_eq(scene_held_on(NAME), deployment_size(real_nodes));
     ck_assert_int_eq(kill(keeper, 0), 0);
     program_signal(process, SIGKILL);
     program_exits(process, -SIGKILL);
@@ -110,7 +108,6 @@ static const struct {
     {"--ttl 3s --cap 4s --loss-signal USR1", false, 7},
     {"--ttl 3s --cap 4s --loss-signal SIGTERM", false, -SIGTERM},
 };
-enum { LOSSES = sizeof(losses) / sizeof(losses[0]) };
 
 START_TEST(a_loss_is_told_by_a_signal_that_was_asked_for)
 {
@@ -133,7 +130,7 @@ static bool has_another_watchdog(void *arg)
 /* The keeper is killed; stopped; killed after its watchdog was killed. */
 START_TEST(the_loss_is_signalled_when_the_keeper_is_killed_or_stopped)
 {
-    pid_t keeper = keep("--ttl 900ms --loss-signal USR1");
+    pid_t keeper = keep("--ttl 3s --loss-signal USR1");
     pid_t known[] = {keeper, program_child(keeper)};
 
     ck_assert_int_gt(known[1], 0);
@@ -191,25 +188,19 @@ START_TEST(a_keeper_of_a_lock_that_is_not_obtained_ends)
 }
 END_TEST
 
-static Suite *keeper_suite(void)
-{
-    Suite *suite = suite_create("cli_keeper");
-    TCase *tcase = scene_patient(scene_shared_case(suite, "keepers"));
-
-    tcase_add_checked_fixture(tcase, start_process, NULL);
-    tcase_add_test(tcase, a_keeper_renews_until_its_process_ends);
-    tcase_add_test(tcase, a_keeper_ends_without_a_signal_when_it_is_asked_to);
-    tcase_add_test(tcase, a_keeper_ends_when_its_lock_is_released);
-    tcase_add_test(tcase, a_keeper_holds_no_longer_than_its_cap);
-    tcase_add_loop_test(tcase, a_loss_is_told_by_a_signal_that_was_asked_for, 0, LOSSES);
-    tcase_add_loop_test(tcase, the_loss_is_signalled_when_the_keeper_is_killed_or_stopped, 0, 3);
-    tcase_add_test(tcase, a_keeper_holds_nothing_of_who_started_it);
-    tcase_add_test(tcase, a_process_that_is_not_there_gets_no_lock);
-    tcase_add_test(tcase, a_keeper_of_a_lock_that_is_not_obtained_ends);
-    return suite;
-}
-
 int main(void)
 {
-    return real_run(keeper_suite(), false);
+    const struct scene_test tests[] = {
+        {SHARED_NODES, a_keeper_renews_until_its_process_ends, 0},
+        {SHARED_NODES, a_keeper_ends_without_a_signal_when_it_is_asked_to, 0},
+        {SHARED_NODES, a_keeper_ends_when_its_lock_is_released, 0},
+        {SHARED_NODES, a_keeper_holds_no_longer_than_its_cap, 0},
+        {SHARED_NODES, a_loss_is_told_by_a_signal_that_was_asked_for, ROWS(losses)},
+        {SHARED_NODES, the_loss_is_signalled_when_the_keeper_is_killed_or_stopped, 3},
+        {SHARED_NODES, a_keeper_holds_nothing_of_who_started_it, 0},
+        {SHARED_NODES, a_process_that_is_not_there_gets_no_lock, 0},
+        {SHARED_NODES, a_keeper_of_a_lock_that_is_not_obtained_ends, 0},
+    };
+
+    return scene_run("cli_keeper", start_process, tests, ROWS(tests), false);
 }

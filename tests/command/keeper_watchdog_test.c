@@ -1,7 +1,7 @@
 /* Tests when the keeper replaces a watchdog that has ended, and when it does not. */
 #include "cli/keeper_watchdog.h"
 #include "cli/moment.h"
-#include "support/suite.h"
+#include "support/listed.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LONG_MS = 600000, LIMIT = 32, WAIT_S = 20 };
+enum { LONG_MS = 600000, LIMIT = 32 };
 
 static struct cli_keeper_watchdog watchdog;
 
@@ -116,20 +116,12 @@ START_TEST(watchdog_that_ends_at_once_is_replaced_after_a_pause)
 }
 END_TEST
 
-static Suite *keeper_watchdog_suite(void)
-{
-    Suite *suite = suite_create("cli_keeper_watchdog");
-    TCase *tcase = tcase_create("keeper watchdog");
-
-    tcase_set_timeout(tcase, WAIT_S);
-    tcase_add_test(tcase, watchdog_that_is_killed_is_replaced);
-    tcase_add_test(tcase, number_of_watchdog_that_cannot_be_replaced_is_forgotten);
-    tcase_add_test(tcase, watchdog_that_ends_at_once_is_replaced_after_a_pause);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
 int main(void)
 {
-    return run_suite(keeper_watchdog_suite());
+    const struct listed_test tests[] = {
+        {watchdog_that_is_killed_is_replaced, 0},
+        {number_of_watchdog_that_cannot_be_replaced_is_forgotten, 0},
+        {watchdog_that_ends_at_once_is_replaced_after_a_pause, 0},
+    };
+    return run_listed("cli_keeper_watchdog", NULL, NULL, tests, ROWS(tests));
 }

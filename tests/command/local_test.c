@@ -6,17 +6,14 @@
 #include "support/server_program.h"
 #include "support/temp_dir.h"
 
-#include <redlock/redlock.h>
-
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-/* CMD writes "NODES=...". The servers' processes are its siblings, which it writes as "SERVER=pid". */
+/* The servers' processes are siblings of CMD, which writes them as "SERVER=pid". */
 static struct program *start(const char *count, const char *then)
 {
     struct program *program =
-        program_start("local -n %s -- sh -c 'echo \"NODES=$REDLOCK_NODES\"; for p in /proc/[0-9]*; do "
+        program_start("local -n %s -- sh -c 'for p in /proc/[0-9]*; do "
                       "read -r pid name state parent rest <$p/stat 2>/dev/null || continue; "
                       "[ \"$parent\" = $PPID ] && [ \"$pid\" != $$ ] && echo \"SERVER=$pid\"; done; echo READY; %s'",
                       count, then);
@@ -37,19 +34,7 @@ static void check_that_servers_end(struct program *program, unsigned count)
 
 START_TEST(its_nodes_can_be_locked_at_once)
 {
-    struct program *program = start("5", "sleep 60");
-    char nodes[1024];
-    redlock_client *client;
-    redlock_lock *lock;
-    redlock_result result;
-
-    ck_assert_int_eq(sscanf(strstr(program_output(program), "NODES="), "NODES=%1023s", nodes), 1);
-    ck_assert_int_eq(redlock_connect(nodes, NULL, &client, &result), REDLOCK_OK);
-    real_status(redlock_acquire(client, "x", NULL, &lock, &result), REDLOCK_OK, &result);
-    redlock_close(&client, NULL);
-    program_signal(program, SIGTERM);
-    program_exits(program, 128 + SIGTERM);
-    check_that_servers_end(program, 5);
+    program_prints(program_shell("$R local -n 5 -- $R run --timeout 10s x -- echo ran"), "ran\n");
 }
 END_TEST
 
@@ -65,12 +50,12 @@ START_TEST(it_exits_as_its_command_does)
 }
 END_TEST
 
-START_TEST(its_servers_end_when_it_is_killed)
+START_TEST(its_servers_end_when_it_is_terminated_or_killed)
 {
     struct program *program = start("3", "exec sleep 60");
 
-    program_signal(program, SIGKILL);
-    program_exits(program, -SIGKILL);
+    program_signal(program, _i == 0 ? SIGTERM : SIGKILL);
+    program_exits(program, _i == 0 ? 128 + SIGTERM : -SIGKILL);
     check_that_servers_end(program, 3);
 }
 END_TEST
@@ -115,47 +100,34 @@ START_TEST(server_is_chosen_by_option_or_variable)
 END_TEST
 
 /* CMD's process and the server's process exist, before or after exec. */
-static bool has_two_children(void *arg)
+static bool has_two_children(void *program)
 {
-    struct program *program = arg;
-    char path[64], line[128] = "";
-    int pid = (int)program_pid(program);
+    pid_t children[2];
 
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
-    FILE *file = fopen(path, "re");
-    ck_assert_ptr_nonnull(file);
-    (void)!fgets(line, sizeof(line), file);
-    fclose(file);
-    return sscanf(line, "%*d %d", &pid) == 1;
+    return program_children(program_pid(program), children, 2) == 2;
 }
 
-START_TEST(a_signal_as_its_command_begins_is_not_lost)
+START_TEST(signal_at_the_start_of_the_command_is_not_lost)
 {
     for (int i = 0; i < 5; i++) {
         struct program *program = program_start("local -n 1 -- sleep 60");
         ck_assert(wait_until(has_two_children, program, PROGRAM_SOON_MS));
-        program_signal(program, SIGTERM);
-        program_exits(program, 128 + SIGTERM);
+        program_terminates(program);
     }
 }
 END_TEST
 
-static Suite *local_suite(void)
-{
-    Suite *suite = suite_create("cli_local");
-    TCase *nodes = scene_bare_case(suite, "local");
-
-    tcase_add_test(nodes, its_nodes_can_be_locked_at_once);
-    tcase_add_test(nodes, it_exits_as_its_command_does);
-    tcase_add_test(nodes, its_servers_end_when_it_is_killed);
-    tcase_add_test(nodes, the_users_own_settings_do_not_reach_in);
-    tcase_add_test(nodes, without_a_server_it_says_so);
-    tcase_add_test(nodes, a_signal_as_its_command_begins_is_not_lost);
-    tcase_add_loop_test(nodes, server_is_chosen_by_option_or_variable, 0, 3);
-    return suite;
-}
-
 int main(void)
 {
-    return real_run(local_suite(), false);
+    const struct scene_test tests[] = {
+        {NO_NODES, its_nodes_can_be_locked_at_once, 0},
+        {NO_NODES, it_exits_as_its_command_does, 0},
+        {NO_NODES, its_servers_end_when_it_is_terminated_or_killed, 2},
+        {NO_NODES, the_users_own_settings_do_not_reach_in, 0},
+        {NO_NODES, without_a_server_it_says_so, 0},
+        {NO_NODES, signal_at_the_start_of_the_command_is_not_lost, 0},
+        {NO_NODES, server_is_chosen_by_option_or_variable, 3},
+    };
+
+    return scene_run("cli_local", NULL, tests, ROWS(tests), false);
 }

@@ -57,7 +57,6 @@ static const struct {
     const char *why;
 } losses[] = {{delete_keys, "1h", "gone"},    {stop_majority, "1h", "ended"}, {kill_holder, "1h", "killed"},
               {kill_watchdog, "1h", "ended"}, {do_nothing, "5s", "ended"},    {delete_keys_and_finish, "1h", "gone"}};
-enum { LOSSES = sizeof(losses) / sizeof(losses[0]) };
 
 START_TEST(command_runs_after_the_loss_when_no_process_is_left)
 {
@@ -75,13 +74,15 @@ END_TEST
 /* CMD's own 75 is no loss. */
 START_TEST(command_does_not_run_without_a_loss)
 {
-    static const int statuses[] = {0, 7, LOST, NOT_OBTAINED};
+    static const int statuses[] = {0, 7, LOST};
 
-    if (statuses[_i] == NOT_OBTAINED)
-        scene_hold(NAME);
-    struct program *program = program_exits(
-        program_run("run -n --on-lost 'echo lost' " NAME " -- sh -c 'exit %d'", statuses[_i]), statuses[_i]);
-    ck_assert_str_eq(program_output(program), "");
+    for (int i = 0; i < ROWS(statuses); i++) {
+        struct program *program = program_run("run --on-lost 'echo lost' " NAME " -- sh -c 'exit %d'", statuses[i]);
+        program_exits(program, statuses[i]);
+        ck_assert_str_eq(program_output(program), "");
+    }
+    scene_hold(NAME);
+    program_refuses(program_run("run -n --on-lost 'echo lost' " NAME " -- true"), NOT_OBTAINED, "not acquired");
     scene_delete(NAME);
 }
 END_TEST
@@ -138,22 +139,16 @@ START_TEST(loss_by_the_clock_leaves_no_grace)
 }
 END_TEST
 
-static Suite *lost_suite(void)
-{
-    Suite *suite = suite_create("cli_lost");
-    TCase *tcase = scene_patient(scene_shared_case(suite, "the command"));
-
-    tcase_add_loop_test(tcase, command_does_not_run_without_a_loss, 0, 4);
-    tcase_add_test(tcase, failure_of_the_command_is_reported_and_changes_no_exit_status);
-    tcase_add_test(tcase, signal_ends_redlock_and_the_command);
-    tcase_add_test(tcase, of_several_resources_the_command_knows_the_one_that_cmd_knew);
-    tcase_add_test(scene_bare_case(suite, "clock"), loss_by_the_clock_leaves_no_grace);
-    tcase = scene_patient(scene_own_case(suite, "losses"));
-    tcase_add_loop_test(tcase, command_runs_after_the_loss_when_no_process_is_left, 0, LOSSES);
-    return suite;
-}
-
 int main(void)
 {
-    return real_run(lost_suite(), true);
+    const struct scene_test tests[] = {
+        {SHARED_NODES, command_does_not_run_without_a_loss, 0},
+        {SHARED_NODES, failure_of_the_command_is_reported_and_changes_no_exit_status, 0},
+        {SHARED_NODES, signal_ends_redlock_and_the_command, 0},
+        {SHARED_NODES, of_several_resources_the_command_knows_the_one_that_cmd_knew, 0},
+        {NO_NODES, loss_by_the_clock_leaves_no_grace, 0},
+        {OWN_NODES, command_runs_after_the_loss_when_no_process_is_left, ROWS(losses)},
+    };
+
+    return scene_run("cli_lost", NULL, tests, ROWS(tests), true);
 }

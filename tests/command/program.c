@@ -230,18 +230,27 @@ pid_t program_pid(const struct program *program)
     return program->pid;
 }
 
-pid_t program_child(pid_t parent)
+size_t program_children(pid_t parent, pid_t *children, size_t most)
 {
     char path[64];
-    int child = 0;
+    size_t count = 0;
 
+    memset(children, 0, most * sizeof(*children));
     snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)parent, (int)parent);
-    FILE *children = fopen(path, "re");
-    if (children != NULL && fscanf(children, "%d", &child) != 1)
-        child = 0;
-    if (children != NULL)
-        fclose(children);
-    return (pid_t)child;
+    FILE *file = fopen(path, "re");
+    while (file != NULL && count < most && fscanf(file, "%d", &children[count]) == 1)
+        count++;
+    if (file != NULL)
+        fclose(file);
+    return count;
+}
+
+pid_t program_child(pid_t parent)
+{
+    pid_t child;
+
+    program_children(parent, &child, 1);
+    return child;
 }
 
 pid_t program_process(const struct program *program, enum program_process process)
@@ -309,8 +318,8 @@ struct program *program_ends(const char *file, int line, struct program *program
 {
     int actual = program_wait(program);
 
-    ck_assert_msg(actual == status, "%s:%d: exit status %d, not %d; errors: %s; output: %s", file, line, actual, status,
-                  program_errors(program), program_output(program));
+    ck_assert_msg(actual == status, "%s:%d: exit status %d, not %d; errors: %.3000s; output: %.3000s", file, line,
+                  actual, status, program_errors(program), program_output(program));
     return program;
 }
 

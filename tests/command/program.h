@@ -7,6 +7,7 @@
 #ifndef TESTS_COMMAND_PROGRAM_H
 #define TESTS_COMMAND_PROGRAM_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/types.h>
@@ -47,7 +48,9 @@ pid_t program_pid(const struct program *program);
 /* The processes of redlock run. Each is the first child of the one before. */
 enum program_process { PROGRAM_FRONT, PROGRAM_WATCHDOG, PROGRAM_HOLDER, PROGRAM_PROCESSES };
 pid_t program_process(const struct program *program, enum program_process process);
-/* The first child of a process; 0 if it has none. */
+/* The children of a process, oldest first, up to `most`. Returns their number; the others become 0. */
+size_t program_children(pid_t parent, pid_t *children, size_t most);
+/* The first of them; 0 if it has none. */
 pid_t program_child(pid_t parent);
 void program_signal(const struct program *program, int number);
 bool program_is_running(struct program *program);
@@ -80,11 +83,20 @@ void program_hang_up(struct program *program);
 /* The foreground process group of its terminal. */
 pid_t program_foreground(const struct program *program);
 
-/* --- Checks. Each fails the test, and shows what the program has written, unless what it says holds --- */
+/* --- Checks. Each fails the test, and shows what the program has written, unless what it says holds. (Check has a limit
+ * for the length of a message.) --- */
 
 /* It exits with the status; minus N means signal N. Returns the program. */
 #define program_exits(program, status) program_ends(__FILE__, __LINE__, program, status)
 struct program *program_ends(const char *file, int line, struct program *program, int status);
+
+/* SIGTERM ends it, and the command that it runs. */
+#define program_terminates(which)                                                                                      \
+    do {                                                                                                               \
+        struct program *program_terminating = (which);                                                                 \
+        program_signal(program_terminating, SIGTERM);                                                                  \
+        program_exits(program_terminating, 128 + SIGTERM);                                                             \
+    } while (0)
 
 /* It exits with 0, and this is its output. */
 #define program_prints(which, text)                                                                                    \
@@ -100,7 +112,7 @@ struct program *program_ends(const char *file, int line, struct program *program
         const char *program_line = program_errors(program);                                                            \
         ck_assert_msg(strstr(program_line, text) != NULL && strchr(program_line, '\n') != NULL &&                      \
                           strchr(program_line, '\n')[1] == '\0',                                                       \
-                      "not a line with '%s': %s", text, program_line);                                                 \
+                      "not a line with '%s': %.4000s", text, program_line);                                            \
     } while (0)
 
 /* It exits with the status, without output, and its errors are one line that contains the text. */
@@ -114,11 +126,13 @@ struct program *program_ends(const char *file, int line, struct program *program
 
 /* Its output, or its errors, contain the text now, or soon. */
 #define program_output_has(program, text)                                                                              \
-    ck_assert_msg(strstr(program_output(program), text) != NULL, "'%s' is not in: %s", text, program_output(program))
+    ck_assert_msg(strstr(program_output(program), text) != NULL, "'%s' is not in: %.4000s", text,                      \
+                  program_output(program))
 #define program_errors_have(program, text)                                                                             \
-    ck_assert_msg(strstr(program_errors(program), text) != NULL, "'%s' is not in: %s", text, program_errors(program))
+    ck_assert_msg(strstr(program_errors(program), text) != NULL, "'%s' is not in: %.4000s", text,                      \
+                  program_errors(program))
 #define program_shows(program, text)                                                                                   \
-    ck_assert_msg(program_says(program, text), "not shown: '%s', but: %s%s", text, program_output(program),            \
+    ck_assert_msg(program_says(program, text), "not shown: '%s', but: %.3000s%.3000s", text, program_output(program),  \
                   program_errors(program))
 
 #endif

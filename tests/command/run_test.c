@@ -37,12 +37,6 @@ static struct program *start_waiting(const char *script)
     return program;
 }
 
-static void terminate(struct program *program)
-{
-    program_signal(program, SIGTERM);
-    program_exits(program, 128 + SIGTERM);
-}
-
 /* --- Exit statuses --- */
 
 static const struct {
@@ -61,7 +55,6 @@ static const struct {
     {"run --wait 200ms --nodes 127.0.0.1:1 x -- echo ran", NO_QUORUM, NULL},
     {"run " SHORT_TTL " --cap 2s " NAME " -- sleep 60", LOST, ""},
 };
-enum { ENDS = sizeof(ends) / sizeof(ends[0]) };
 
 START_TEST(exit_status_is_that_of_its_command_or_says_why_it_did_not_run)
 {
@@ -90,6 +83,8 @@ START_TEST(missing_right_is_misconfigured_and_ends_the_wait)
     const char *acl = program_text("user default off\nuser %s\n", published_rights_without("+getrange"));
     const struct cluster_node_options node = {.acl = acl}, nodes[] = {node, node, node};
 
+    if (!server_program_has(SERVER_ACL))
+        return;
     scene_cluster(3, &(struct cluster_options){.nodes = nodes});
     struct program *program =
         program_exits(program_run("REDLOCK_USER=" PUBLISHED_USER " REDLOCK_PASSWORD=" PUBLISHED_PASSWORD
@@ -101,7 +96,7 @@ END_TEST
 
 /* --- Environment of CMD --- */
 
-START_TEST(its_command_knows_the_lock)
+START_TEST(command_has_the_lock_in_its_environment)
 {
     struct program *program = program_start("run '" NAME " \n\x01\xff$(date)' -- sh -c '%s'",
                                             "echo \"$REDLOCK_VALIDITY_MS $REDLOCK_TOKEN $REDLOCK_RESOURCE.\"; "
@@ -114,11 +109,11 @@ START_TEST(its_command_knows_the_lock)
     ck_assert_int_gt(validity_ms, 5000);
     ck_assert_int_lt(validity_ms, 10000);
     ck_assert(real_soon_everywhere(NAME " \n\x01\xff$(date)", token));
-    terminate(program);
+    program_terminates(program);
 }
 END_TEST
 
-START_TEST(with_fence_it_knows_a_token_that_grows)
+START_TEST(command_has_a_fencing_token_that_increases)
 {
     unsigned long long last = 0;
 
@@ -162,7 +157,6 @@ static const struct {
      2,
      {{"run -n --permits 2 " NAME, NOT_OBTAINED, {"", ""}}, {"run --permits 2 --shared " NAME, USAGE, {"", ""}}}},
 };
-enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
 START_TEST(beside_a_holder_others_run_if_the_kind_of_lock_permits_it)
 {
@@ -180,7 +174,7 @@ START_TEST(beside_a_holder_others_run_if_the_kind_of_lock_permits_it)
             program_refuses(other, kinds[_i].others[i].status, kinds[_i].others[i].says[j]);
     }
     for (int i = 0; i < kinds[_i].holders; i++)
-        terminate(holders[i]);
+        program_terminates(holders[i]);
 }
 END_TEST
 
@@ -208,43 +202,40 @@ START_TEST(its_command_has_signals_and_descriptors_as_usual)
 }
 END_TEST
 
-START_TEST(its_command_has_a_process_group_of_its_own)
-{
-    program_prints(run_script("", "read -r pid name state parent group rest </proc/self/stat; echo $(($group - $$))"),
-                   "0\n");
-}
-END_TEST
+static const struct {
+    const char *line;
+    const char *output;
+} shells[] = {
+    {"$R run " NAME " -- sh -c 'read -r pid name state parent group rest </proc/self/stat; echo $(($group - $$))'",
+     "0\n"},
+    {"echo some words | $R run " NAME " -- cat | tr a-z A-Z", "SOME WORDS\n"},
+};
 
-START_TEST(pipes_go_through)
+START_TEST(command_has_a_process_group_and_the_pipes_of_the_shell)
 {
-    program_prints(program_shell("echo some words | $R run " NAME " -- cat | tr a-z A-Z"), "SOME WORDS\n");
+    program_prints(program_shell("%s", shells[_i].line), shells[_i].output);
 }
 END_TEST
 
 /* --- Signals --- */
 
-static const struct {
-    int number;
-    const char *name;
-} forwarded[] = {{SIGTERM, "TERM"}, {SIGINT, "INT"},   {SIGHUP, "HUP"},
-                 {SIGQUIT, "QUIT"}, {SIGUSR1, "USR1"}, {SIGUSR2, "USR2"}};
-enum { FORWARDED = sizeof(forwarded) / sizeof(forwarded[0]) };
+static const int forwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
 START_TEST(signals_are_forwarded)
 {
     struct program *program =
-        program_start("run " NAME " -- sh -c 'trap \"echo got; exit 3\" %s; echo ready; while :; do sleep 0.02; done'",
-                      forwarded[_i].name);
+        program_start("run " NAME " -- sh -c 'trap \"echo got; exit 3\" %d; echo ready; while :; do sleep 0.02; done'",
+                      forwarded[_i]);
 
     program_shows(program, "ready");
-    program_signal(program, forwarded[_i].number);
+    program_signal(program, forwarded[_i]);
     program_exits(program, 3);
     ck_assert_str_eq(program_output(program), "ready\ngot\n");
 }
 END_TEST
 
 /* As under a supervisor that ignores SIGCHLD. */
-START_TEST(without_word_of_its_children_it_still_learns_of_them)
+START_TEST(command_is_waited_for_though_sigchld_is_ignored)
 {
     program_exits(program_shell("exec env --ignore-signal=CHLD $R run " NAME " -- sh -c 'exit 7'"), 7);
     struct program *program =
@@ -254,7 +245,7 @@ START_TEST(without_word_of_its_children_it_still_learns_of_them)
 END_TEST
 
 /* As under nohup(1). */
-START_TEST(what_is_ignored_does_not_end_the_waiting)
+START_TEST(ignored_signal_does_not_end_the_wait)
 {
     scene_hold(NAME);
     struct program *program = program_shell("exec env --ignore-signal=HUP $R run -v " NAME " -- echo ran");
@@ -265,33 +256,25 @@ START_TEST(what_is_ignored_does_not_end_the_waiting)
 }
 END_TEST
 
-/* An idle virtual CPU may wake too late to keep this promise. At least one of several tries must keep it. */
-START_TEST(interrupted_while_waiting_it_is_gone_at_once)
-{
-    uint64_t least_ns = UINT64_MAX;
+static const struct {
+    enum program_process process;
+    int number; /* of the signal that it gets */
+    int status;
+    const char *says;
+} ends_of_the_wait[] = {
+    {PROGRAM_FRONT, SIGINT, -SIGINT, ""},
+    {PROGRAM_FRONT, SIGKILL, -SIGKILL, ""},
+    {PROGRAM_WATCHDOG, SIGKILL, SYSTEM, "was killed by signal 9"},
+    {PROGRAM_HOLDER, SIGKILL, SYSTEM, "was killed by signal 9"},
+};
 
-    for (int i = 0; i < 20 && least_ns > 100000000; i++) {
-        struct program *program = start_waiting("echo ran");
-        uint64_t began = test_now_ns();
-        program_signal(program, SIGINT);
-        program_exits(program, -SIGINT);
-        uint64_t took = test_now_ns() - began;
-        least_ns = took < least_ns ? took : least_ns;
-        ck_assert_str_eq(program_output(program), "");
-        scene_delete(NAME); /* each test's teardown checks that no other key is left */
-    }
-    ck_assert_msg(least_ns <= 100000000, "%.1f ms", (double)least_ns / 1e6);
-}
-END_TEST
-
-START_TEST(when_a_process_of_redlock_is_killed_while_it_waits_nothing_runs)
+START_TEST(after_a_signal_while_it_waits_nothing_runs)
 {
     struct program *program = start_waiting("echo ran");
 
-    ck_assert_int_eq(kill(program_process(program, (enum program_process)_i), SIGKILL), 0);
-    program_exits(program, _i == PROGRAM_FRONT ? -SIGKILL : SYSTEM);
-    if (_i != PROGRAM_FRONT)
-        program_errors_have(program, "was killed by signal 9");
+    ck_assert_int_eq(kill(program_process(program, ends_of_the_wait[_i].process), ends_of_the_wait[_i].number), 0);
+    program_exits(program, ends_of_the_wait[_i].status);
+    program_errors_have(program, ends_of_the_wait[_i].says);
     scene_delete(NAME);
     ck_assert(real_nothing_left(NULL));
     ck_assert_str_eq(program_output(program), "");
@@ -316,15 +299,6 @@ END_TEST
 
 /* --- Processes that CMD leaves behind --- */
 
-static bool is_held_on(size_t least)
-{
-    size_t shown = 0;
-
-    for (size_t i = 0; i < deployment_size(real_nodes); i++)
-        shown += deployment_integer(real_nodes, i, "EXISTS", NAME, NULL) == 1;
-    return shown >= least;
-}
-
 START_TEST(the_lock_is_kept_until_what_its_command_leaves_behind_has_ended)
 {
     struct program *program =
@@ -334,7 +308,7 @@ START_TEST(the_lock_is_kept_until_what_its_command_leaves_behind_has_ended)
 
     while (!program_is_gone(-group)) {
         ck_assert(test_now_ns() < deadline);
-        bool held = is_held_on(MAJORITY);
+        bool held = scene_held_on(NAME) >= MAJORITY;
         ck_assert_msg(held || program_is_gone(-group), "processes work on without the lock");
     }
     program_exits(program, 0);
@@ -358,9 +332,8 @@ static const struct {
     {"--grace 400ms", "read line < <(setsid sh -c \"$STUBBORN\"); echo \"$line\"; exit 3", 3},
     {"", "sleep 60 & echo pid=$!; exit 0", 0},
 };
-enum { ESCAPES = sizeof(escapes) / sizeof(escapes[0]) };
 
-START_TEST(a_process_that_its_command_left_ends_with_the_lock)
+START_TEST(process_that_the_command_left_behind_ends_with_the_lock)
 {
     struct program *program = program_start(stubborn, escapes[_i].options, escapes[_i].script);
     pid_t escaped = program_number(program, "pid=");
@@ -394,7 +367,6 @@ static const unsigned victims[] = {1U << PROGRAM_FRONT,
                                    1U << PROGRAM_FRONT | 1U << PROGRAM_WATCHDOG,
                                    1U << PROGRAM_FRONT | 1U << PROGRAM_HOLDER,
                                    1U << PROGRAM_WATCHDOG | 1U << PROGRAM_HOLDER};
-enum { VICTIMS = sizeof(victims) / sizeof(victims[0]) };
 
 /* The command needs a while to end, on a busy machine much longer, and leaves a process that does not end by itself. */
 START_TEST(when_redlock_is_killed_its_command_has_the_grace)
@@ -429,7 +401,7 @@ START_TEST(the_watchdog_is_not_killed_by_redlocks_name)
     ck_assert_int_eq(sscanf(program_output(names), "%63s %63s %1s", cmdline, comm, more), 2);
     ck_assert_str_eq(cmdline, "lock-watchdog");
     ck_assert_str_eq(comm, "lock-watchdog");
-    terminate(program);
+    program_terminates(program);
 }
 END_TEST
 
@@ -457,38 +429,21 @@ static void narrow_link(pid_t holder)
     close(process);
 }
 
-struct renewals {
-    long long left_ms; /* at the last check */
-    unsigned seen;
-};
-
-/* The remaining ttl of the key increases with each renewal. */
-static bool is_renewed_often(void *arg)
-{
-    enum { OFTEN = 12 }; /* the limited link holds eight messages */
-    struct renewals *renewals = arg;
-    long long left_ms = deployment_integer(real_nodes, 0, "PTTL", NAME, NULL);
-
-    renewals->seen += left_ms > renewals->left_ms;
-    renewals->left_ms = left_ms;
-    return renewals->seen >= OFTEN;
-}
-
 /* As after a long Ctrl-Z: meanwhile more ends of validity pass than the link holds messages. */
-START_TEST(stopped_for_long_it_knows_how_long_the_lock_is_valid)
+START_TEST(front_that_was_stopped_for_long_knows_the_end_of_validity)
 {
     struct program *program = run_script("--ttl 2s --grace 0 --timeout 300ms", family);
 
     narrow_link(program_number(program, "holder="));
     program_signal(program, SIGSTOP);
-    ck_assert(wait_until(is_renewed_often, &(struct renewals){0}, PROGRAM_SOON_MS));
+    scene_await_renewals(NAME, 12); /* the limited link holds eight messages */
     program_signal(program, SIGCONT);
     program_signal(program, SIGUSR1);
     program_exits(program, 5);
 }
 END_TEST
 
-START_TEST(that_nobody_reads_its_errors_does_not_keep_it_from_ending_the_group)
+START_TEST(closed_standard_error_does_not_keep_it_from_ending_the_group)
 {
     struct program *program = program_shell("{ $R run " NAME " -- sh -c '%s' 2>&1 >&3 3>&- | true; } 3>&1", family);
     pid_t child = program_number(program, "child=");
@@ -521,7 +476,7 @@ static bool has_forked(void *arg)
 
 /* The holder is killed right after its fork, and CMD is faster. Processes that CMD has started before are ended all
  * the same. */
-START_TEST(killed_as_its_command_begins_the_holder_is_missed)
+START_TEST(holder_killed_right_after_its_fork_is_noticed)
 {
     struct program *program = start_waiting("sleep 30 & echo left=$!; wait");
     struct forking forking = {.parent = program_process(program, PROGRAM_HOLDER)};
@@ -545,7 +500,7 @@ END_TEST
 static bool is_held_everywhere(void *arg)
 {
     (void)arg;
-    return is_held_on(deployment_size(real_nodes));
+    return scene_held_on(NAME) == deployment_size(real_nodes);
 }
 
 static void delete_key(struct deployment *nodes, size_t node)
@@ -568,9 +523,8 @@ static const struct {
     {MAJORITY, delete_key, "trap \"echo told; exit 0\" TERM; echo ready; while :; do sleep 0.02; done", LOST,
      "ready\ntold\n", "a majority of the nodes no longer has it"},
 };
-enum { STRIKES = sizeof(strikes) / sizeof(strikes[0]) };
 
-START_TEST(a_lock_that_a_majority_loses_ends_its_command_and_a_minority_does_not_matter)
+START_TEST(loss_of_a_majority_ends_the_command_and_of_a_minority_does_not)
 {
     struct program *program = run_script(SHORT_TTL, strikes[_i].script);
 
@@ -585,43 +539,32 @@ START_TEST(a_lock_that_a_majority_loses_ends_its_command_and_a_minority_does_not
 }
 END_TEST
 
-static Suite *run_suite(void)
-{
-    Suite *suite = suite_create("cli_run");
-    TCase *usual = scene_patient(scene_shared_case(suite, "usual"));
-    TCase *faults = scene_shared_case(suite, "faults");
-    TCase *access = scene_bare_case(suite, "access");
-
-    tcase_add_loop_test(usual, exit_status_is_that_of_its_command_or_says_why_it_did_not_run, 0, ENDS);
-    tcase_add_test(usual, a_lock_that_is_held_is_not_obtained);
-    tcase_add_test(usual, its_command_knows_the_lock);
-    tcase_add_test(usual, with_fence_it_knows_a_token_that_grows);
-    tcase_add_loop_test(usual, beside_a_holder_others_run_if_the_kind_of_lock_permits_it, 0, KINDS);
-    tcase_add_test(usual, its_command_has_signals_and_descriptors_as_usual);
-    tcase_add_test(usual, its_command_has_a_process_group_of_its_own);
-    tcase_add_test(usual, pipes_go_through);
-    tcase_add_loop_test(usual, signals_are_forwarded, 0, FORWARDED);
-    tcase_add_test(usual, without_word_of_its_children_it_still_learns_of_them);
-    tcase_add_test(usual, what_is_ignored_does_not_end_the_waiting);
-    tcase_add_test(usual, interrupted_while_waiting_it_is_gone_at_once);
-    tcase_add_loop_test(usual, when_a_process_of_redlock_is_killed_while_it_waits_nothing_runs, 0, PROGRAM_PROCESSES);
-    tcase_add_test(usual, of_several_hosts_one_works_at_a_time);
-    tcase_add_test(usual, the_lock_is_kept_until_what_its_command_leaves_behind_has_ended);
-    tcase_add_loop_test(usual, a_process_that_its_command_left_ends_with_the_lock, 0, ESCAPES);
-    tcase_add_test(usual, a_child_that_is_not_redlocks_lives_on);
-    tcase_add_loop_test(usual, when_redlock_is_killed_its_command_has_the_grace, 0, VICTIMS);
-    tcase_add_test(usual, the_watchdog_is_not_killed_by_redlocks_name);
-    tcase_add_test(usual, stopped_for_long_it_knows_how_long_the_lock_is_valid);
-    tcase_add_test(usual, that_nobody_reads_its_errors_does_not_keep_it_from_ending_the_group);
-    tcase_add_test(usual, killed_as_its_command_begins_the_holder_is_missed);
-    tcase_add_loop_test(faults, a_lock_that_a_majority_loses_ends_its_command_and_a_minority_does_not_matter, 0,
-                        STRIKES);
-    if (server_program_has(SERVER_ACL))
-        tcase_add_test(access, missing_right_is_misconfigured_and_ends_the_wait);
-    return suite;
-}
-
 int main(void)
 {
-    return real_run(run_suite(), true);
+    const struct scene_test tests[] = {
+        {SHARED_NODES, exit_status_is_that_of_its_command_or_says_why_it_did_not_run, ROWS(ends)},
+        {SHARED_NODES, a_lock_that_is_held_is_not_obtained, 0},
+        {SHARED_NODES, command_has_the_lock_in_its_environment, 0},
+        {SHARED_NODES, command_has_a_fencing_token_that_increases, 0},
+        {SHARED_NODES, beside_a_holder_others_run_if_the_kind_of_lock_permits_it, ROWS(kinds)},
+        {SHARED_NODES, its_command_has_signals_and_descriptors_as_usual, 0},
+        {SHARED_NODES, command_has_a_process_group_and_the_pipes_of_the_shell, ROWS(shells)},
+        {SHARED_NODES, signals_are_forwarded, ROWS(forwarded)},
+        {SHARED_NODES, command_is_waited_for_though_sigchld_is_ignored, 0},
+        {SHARED_NODES, ignored_signal_does_not_end_the_wait, 0},
+        {SHARED_NODES, after_a_signal_while_it_waits_nothing_runs, ROWS(ends_of_the_wait)},
+        {SHARED_NODES, of_several_hosts_one_works_at_a_time, 0},
+        {SHARED_NODES, the_lock_is_kept_until_what_its_command_leaves_behind_has_ended, 0},
+        {SHARED_NODES, process_that_the_command_left_behind_ends_with_the_lock, ROWS(escapes)},
+        {SHARED_NODES, a_child_that_is_not_redlocks_lives_on, 0},
+        {SHARED_NODES, when_redlock_is_killed_its_command_has_the_grace, ROWS(victims)},
+        {SHARED_NODES, the_watchdog_is_not_killed_by_redlocks_name, 0},
+        {SHARED_NODES, front_that_was_stopped_for_long_knows_the_end_of_validity, 0},
+        {SHARED_NODES, closed_standard_error_does_not_keep_it_from_ending_the_group, 0},
+        {SHARED_NODES, holder_killed_right_after_its_fork_is_noticed, 0},
+        {SHARED_NODES, loss_of_a_majority_ends_the_command_and_of_a_minority_does_not, ROWS(strikes)},
+        {NO_NODES, missing_right_is_misconfigured_and_ends_the_wait, 0},
+    };
+
+    return scene_run("cli_run", NULL, tests, ROWS(tests), true);
 }

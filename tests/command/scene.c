@@ -56,6 +56,39 @@ void scene_delete(const char *key)
         real_delete(i, key);
 }
 
+size_t scene_held_on(const char *key)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < deployment_size(real_nodes); i++)
+        count += deployment_integer(real_nodes, i, "EXISTS", key, NULL) == 1;
+    return count;
+}
+
+struct renewals {
+    const char *key;
+    long long left_ms; /* at the last check */
+    unsigned owed;
+};
+
+static bool are_seen(void *arg)
+{
+    struct renewals *renewals = arg;
+    long long left_ms = deployment_integer(real_nodes, 0, "PTTL", renewals->key, NULL);
+
+    if (left_ms > renewals->left_ms)
+        renewals->owed--;
+    renewals->left_ms = left_ms;
+    return renewals->owed == 0;
+}
+
+void scene_await_renewals(const char *key, unsigned count)
+{
+    struct renewals renewals = {key, deployment_integer(real_nodes, 0, "PTTL", key, NULL), count};
+
+    ck_assert_msg(wait_until(are_seen, &renewals, PROGRAM_SOON_MS), "%s: %u renewals are missing", key, renewals.owed);
+}
+
 const char *scene_file(const char *text)
 {
     const char *path = program_text("%s/file", temp_dir_path(temp_dir_make()));
@@ -86,37 +119,30 @@ static void prepare(void)
 {
     program_setting = (struct program_setting){.nodes = deployment_nodes(real_nodes)};
     scene_trust(program_setting.nodes);
-    real_note_descriptors();
-}
-
-static void be_patient(void)
-{
     program_setting.config = scene_file(SCENE_PATIENCE);
 }
 
-static TCase *with(TCase *tcase, SFun prepare_test)
+static TCase *make_case(Suite *suite, enum scene_nodes nodes, SFun setup)
 {
-    tcase_add_checked_fixture(tcase, prepare_test, programs_end);
+    TCase *tcase = nodes == NO_NODES       ? real_bare_case(suite, "no nodes")
+                   : nodes == SHARED_NODES ? real_shared_case(suite, "shared nodes")
+                                           : real_own_case(suite, "own nodes");
+
+    tcase_add_checked_fixture(tcase, nodes == NO_NODES ? prepare_bare : prepare, programs_end);
+    tcase_add_checked_fixture(tcase, setup, NULL);
     return tcase;
 }
 
-TCase *scene_shared_case(Suite *suite, const char *name)
+int scene_run(const char *name, SFun setup, const struct scene_test *tests, int count, bool needs_control)
 {
-    return with(real_shared_case(suite, name), prepare);
-}
+    Suite *suite = suite_create(name);
+    TCase *cases[OWN_NODES + 1] = {NULL};
 
-TCase *scene_own_case(Suite *suite, const char *name)
-{
-    return with(real_own_case(suite, name), prepare);
-}
-
-TCase *scene_bare_case(Suite *suite, const char *name)
-{
-    return with(real_bare_case(suite, name), prepare_bare);
-}
-
-TCase *scene_patient(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, be_patient, NULL);
-    return tcase;
+    for (int i = 0; i < count; i++) {
+        TCase **tcase = &cases[tests[i].nodes];
+        if (*tcase == NULL)
+            *tcase = make_case(suite, tests[i].nodes, setup);
+        tcase_add_loop_test(*tcase, tests[i].test, 0, tests[i].rows != 0 ? tests[i].rows : 1);
+    }
+    return real_run(suite, needs_control);
 }

@@ -4,19 +4,27 @@
 
 #include "program.h"
 #include "real/real.h"
+#include "support/listed.h"
 
 #include <check.h>
 
 /* The exit statuses that redlock(1) documents. */
 enum { NOT_OBTAINED = 1, USAGE = 64, NO_QUORUM = 69, SYSTEM = 71, LOST = 75, MISCONFIGURED = 78 };
 
-/* As real_shared_case() and real_own_case(), with nodes that are trusted before each test, for program_setting. */
-TCase *scene_shared_case(Suite *suite, const char *name);
-TCase *scene_own_case(Suite *suite, const char *name);
-/* A case without nodes. */
-TCase *scene_bare_case(Suite *suite, const char *name);
-/* Before each test of the case a config file with timeouts that a loaded machine does not reach. Returns the case. */
-TCase *scene_patient(TCase *tcase);
+/* The nodes of a test: none; five that serve all tests of the program; five of its own. They are trusted before the
+ * test, for program_setting, with timeouts that a loaded machine does not reach. */
+enum scene_nodes { NO_NODES, SHARED_NODES, OWN_NODES };
+
+/* A test, and for how many rows of a table it runs, as _i; 0: once. */
+struct scene_test {
+    enum scene_nodes nodes;
+    const TTest *test;
+    int rows;
+};
+
+/* Runs the tests, and returns the program's exit status. `setup` runs before each test; NULL: nothing more to do.
+ * needs_control: nodes that run already must be stopped and killed. */
+int scene_run(const char *name, SFun setup, const struct scene_test *tests, int count, bool needs_control);
 
 /* Ends the quarantine of these nodes. */
 void scene_trust(const char *nodes);
@@ -26,6 +34,10 @@ struct cluster *scene_cluster(size_t nodes, const struct cluster_options *option
 /* SET of the key by another client, on every node; and its removal. */
 void scene_hold(const char *key);
 void scene_delete(const char *key);
+/* Number of nodes that have the key. */
+size_t scene_held_on(const char *key);
+/* Waits until the remaining ttl of the key has increased this many times. Fails the test if it does not soon. */
+void scene_await_renewals(const char *key, unsigned count);
 
 /* Writes a file that only its owner can read. Returns its path. It is removed at the end of the test. Call it before
  * a node is killed, because it counts the open descriptors. */
@@ -41,7 +53,7 @@ const char *scene_json(struct program *program, const char *filter);
 #define json_is(program, filter, expected)                                                                             \
     do {                                                                                                               \
         const char *json_actual = scene_json(program, filter);                                                         \
-        ck_assert_msg(strcmp(json_actual, expected) == 0, "%s is '%s', not '%s', in %s", filter, json_actual,          \
+        ck_assert_msg(strcmp(json_actual, expected) == 0, "%s is '%s', not '%s', in %.4000s", filter, json_actual,     \
                       expected, program_output(program));                                                              \
     } while (0)
 

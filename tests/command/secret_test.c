@@ -142,7 +142,6 @@ static const char *const malformed[] = {
     "me:" ENCODED "@127.0.0.1:1",
     ":" ENCODED "@127.0.0.1:1",
 };
-enum { MALFORMED = sizeof(malformed) / sizeof(malformed[0]) };
 
 START_TEST(an_address_that_is_wrong_is_refused_without_it)
 {
@@ -160,7 +159,6 @@ static const char *const wrong_lines[] = {
     "nodes = 127.0.0.1:1\n[redlock] password = " PASSWORD "\n",
     PASSWORD "\n",
 };
-enum { WRONG_LINES = sizeof(wrong_lines) / sizeof(wrong_lines[0]) };
 
 START_TEST(a_line_that_is_wrong_is_refused_without_it)
 {
@@ -214,23 +212,17 @@ START_TEST(the_list_of_processes_does_not_have_it)
 }
 END_TEST
 
-static Suite *secret_suite(void)
-{
-    Suite *suite = suite_create("cli_secret");
-    TCase *nodes = scene_bare_case(suite, "nodes");
-    TCase *words = scene_bare_case(suite, "words");
-
-    tcase_add_loop_test(nodes, nodes_that_accept_or_refuse_it, 0, 4);
-    tcase_add_test(nodes, nobody_listens);
-    tcase_add_test(nodes, the_server_quotes_it);
-    tcase_add_loop_test(nodes, the_port_does_not_speak_tls, 0, 2);
-    tcase_add_loop_test(nodes, the_list_of_processes_does_not_have_it, 0, WAYS);
-    tcase_add_loop_test(words, an_address_that_is_wrong_is_refused_without_it, 0, MALFORMED);
-    tcase_add_loop_test(words, a_line_that_is_wrong_is_refused_without_it, 0, WRONG_LINES);
-    return suite;
-}
-
 int main(void)
 {
-    return real_run(secret_suite(), false);
+    const struct scene_test tests[] = {
+        {NO_NODES, nodes_that_accept_or_refuse_it, 4},
+        {NO_NODES, nobody_listens, 0},
+        {NO_NODES, the_server_quotes_it, 0},
+        {NO_NODES, the_port_does_not_speak_tls, 2},
+        {NO_NODES, the_list_of_processes_does_not_have_it, WAYS},
+        {NO_NODES, an_address_that_is_wrong_is_refused_without_it, ROWS(malformed)},
+        {NO_NODES, a_line_that_is_wrong_is_refused_without_it, ROWS(wrong_lines)},
+    };
+
+    return scene_run("cli_secret", NULL, tests, ROWS(tests), false);
 }

@@ -18,7 +18,7 @@ static struct program *status(const char *key, const char *option)
 
 static const char *acquire(const char *key)
 {
-    struct program *program = program_exits(program_run("acquire %s --json", key), 0);
+    struct program *program = program_exits(program_run("acquire %s --ttl 30s --json", key), 0);
     return scene_json(program, ".token");
 }
 
@@ -46,7 +46,7 @@ START_TEST(a_held_lock)
     ck_assert_uint_eq(program_count(program, token), NODES);
     program = status(key, "--json");
     json_is(program, ".resources[0] | [.state, .token] | join(\" \")", program_text("held %s", token));
-    json_is(program, ".resources[0].remaining_ms | . > 5000 and . <= 10001", "true");
+    json_is(program, ".resources[0].remaining_ms | . > 5000 and . <= 30001", "true");
     json_is(program, "[.resources[0].nodes[] | select(.state == \"held\" and .remaining_ms > 5000)] | length", "5");
     scene_delete(key);
 }
@@ -113,12 +113,6 @@ static struct program *run_with(const char *options, const char *key)
     return run;
 }
 
-static void ends(struct program *run)
-{
-    program_signal(run, SIGTERM);
-    program_exits(run, 128 + SIGTERM);
-}
-
 static void is_not_handed_on(struct program *run, const char *key, const char *says)
 {
     static const char *const commands[] = {"release", "extend"};
@@ -138,9 +132,9 @@ START_TEST(the_permits_of_a_semaphore_that_are_taken)
     program_output_has(status(key, ""), "' semaphore, 2 permits taken\n");
     json_is(status(key, "--json"), ".resources[0] | [.state, .permits_taken] | join(\" \")", "semaphore 2");
     is_not_handed_on(first, key, "is a semaphore: only its redlock run can extend or release a permit");
-    ends(first);
+    program_terminates(first);
     program_output_has(status(key, ""), "' semaphore, 1 permit taken\n");
-    ends(second);
+    program_terminates(second);
     ck_assert(real_foreign_set(0, slot, "somebody"));
     program_output_has(status(key, ""), "' free\n"); /* a minority has the key */
     real_delete(0, slot);
@@ -155,7 +149,7 @@ START_TEST(the_lock_of_a_reader)
     program_output_has(status(key, ""), "' held on "); /* a majority suffices to begin */
     json_is(status(key, "--json"), ".resources[0] | [.state, .token] | join(\" \")", "held (shared)");
     is_not_handed_on(run, key, "is shared: only its redlock run can extend or release a reader's lock");
-    ends(run);
+    program_terminates(run);
     program_output_has(status(key, ""), "' free\n");
 }
 END_TEST
@@ -237,27 +231,21 @@ START_TEST(an_interrupt_during_a_look_is_not_slept_over)
 }
 END_TEST
 
-static Suite *status_suite(void)
-{
-    Suite *suite = suite_create("cli_status");
-    TCase *tcase = scene_patient(scene_shared_case(suite, "looks"));
-    tcase_add_test(tcase, a_free_lock);
-    tcase_add_test(tcase, a_held_lock);
-    tcase_add_test(tcase, a_lock_that_nobody_has);
-    tcase_add_test(tcase, the_permits_of_a_semaphore_that_are_taken);
-    tcase_add_test(tcase, the_lock_of_a_reader);
-    tcase_add_test(tcase, a_watch_shows_who_comes_to_wait_until_it_is_interrupted);
-    tcase_add_test(tcase, a_watch_for_programs_is_a_line_each_time);
-    tcase_add_test(tcase, a_terminal_gets_a_new_screen_and_colours);
-    tcase_add_test(tcase, several_resources_one_of_them_odd);
-
-    tcase = scene_patient(scene_own_case(suite, "faults"));
-    tcase_add_test(tcase, an_interrupt_during_a_look_is_not_slept_over);
-    tcase_add_test(tcase, nodes_that_do_not_answer_are_named);
-    return suite;
-}
-
 int main(void)
 {
-    return real_run(status_suite(), false);
+    const struct scene_test tests[] = {
+        {SHARED_NODES, a_free_lock, 0},
+        {SHARED_NODES, a_held_lock, 0},
+        {SHARED_NODES, a_lock_that_nobody_has, 0},
+        {SHARED_NODES, the_permits_of_a_semaphore_that_are_taken, 0},
+        {SHARED_NODES, the_lock_of_a_reader, 0},
+        {SHARED_NODES, a_watch_shows_who_comes_to_wait_until_it_is_interrupted, 0},
+        {SHARED_NODES, a_watch_for_programs_is_a_line_each_time, 0},
+        {SHARED_NODES, a_terminal_gets_a_new_screen_and_colours, 0},
+        {SHARED_NODES, several_resources_one_of_them_odd, 0},
+        {OWN_NODES, an_interrupt_during_a_look_is_not_slept_over, 0},
+        {OWN_NODES, nodes_that_do_not_answer_are_named, 0},
+    };
+
+    return scene_run("cli_status", NULL, tests, ROWS(tests), false);
 }

@@ -7,7 +7,6 @@
 #include "support/process.h"
 
 #include <signal.h>
-#include <stdint.h>
 #include <time.h>
 
 #define NAME real_key("terminal")
@@ -79,25 +78,17 @@ START_TEST(a_command_that_cannot_be_run_gives_the_foreground_back)
 }
 END_TEST
 
+/* If its command handles the interrupt, that is up to it. */
 START_TEST(an_interrupt_ends_both_and_the_lock)
 {
-    struct program *program = start("echo ready; exec sleep 60");
+    static const char *const scripts[] = {"echo ready; exec sleep 60",
+                                          "trap \"exit 5\" INT; echo ready; while :; do sleep 0.02; done"};
+    struct program *program = start(scripts[_i]);
 
     program_shows(program, "ready");
     program_type(program, "\x03");
-    program_exits(program, -SIGINT);
+    program_exits(program, _i == 0 ? -SIGINT : 5);
     ck_assert(real_nothing_left(NULL));
-}
-END_TEST
-
-START_TEST(an_interrupt_that_its_command_handles_is_its_own)
-{
-    struct program *program = start("trap \"echo got; exit 5\" INT; echo ready; while :; do sleep 0.02; done");
-
-    program_shows(program, "ready");
-    program_type(program, "\x03");
-    program_exits(program, 5);
-    program_output_has(program, "got");
 }
 END_TEST
 
@@ -119,15 +110,6 @@ END_TEST
 
 /* --- Jobs --- */
 
-/* The remaining ttl of the key increases. */
-static bool is_renewed(void *last_ms)
-{
-    long long left_ms = deployment_integer(real_nodes, 0, "PTTL", NAME, NULL), before_ms = *(long long *)last_ms;
-
-    *(long long *)last_ms = left_ms;
-    return left_ms > before_ms;
-}
-
 START_TEST(a_job_may_be_stopped_and_continued_many_times_and_keeps_its_lock)
 {
     struct program *shell = start_shell();
@@ -141,8 +123,7 @@ START_TEST(a_job_may_be_stopped_and_continued_many_times_and_keeps_its_lock)
         program_type(shell, program_text("echo me''anwhile %u\n", i));
         program_shows(shell, program_text("meanwhile %u", i));
         if (i == 1)
-            for (unsigned j = 0; j < 2; j++)
-                ck_assert(wait_until(is_renewed, &(long long){INT64_MAX}, PROGRAM_SOON_MS));
+            scene_await_renewals(NAME, 2);
         program_type(shell, program_text("fg\nround %u\n", i));
         program_shows(shell, program_text("line=round %u", i));
     }
@@ -291,30 +272,23 @@ START_TEST(a_wait_can_be_stopped_and_interrupted)
 }
 END_TEST
 
-static Suite *terminal_suite(void)
-{
-    Suite *suite = suite_create("cli_terminal");
-    TCase *tcase = scene_shared_case(suite, "terminal");
-
-    tcase_add_checked_fixture(tcase, use_terminal, NULL);
-    tcase_add_test(tcase, its_command_has_the_foreground);
-    tcase_add_test(tcase, a_command_that_cannot_be_run_gives_the_foreground_back);
-    tcase_add_test(tcase, an_interrupt_ends_both_and_the_lock);
-    tcase_add_test(tcase, an_interrupt_that_its_command_handles_is_its_own);
-    tcase_add_test(tcase, an_interrupt_stops_the_shells_loop_too);
-    tcase_add_test(tcase, a_job_may_be_stopped_and_continued_many_times_and_keeps_its_lock);
-    tcase_add_test(tcase, a_command_that_is_stopped_and_continued_by_itself_goes_on);
-    tcase_add_test(tcase, a_command_that_is_killed_while_it_is_stopped_ends_the_job);
-    tcase_add_test(tcase, a_command_that_is_stopped_by_itself_is_a_stopped_job);
-    tcase_add_test(tcase, a_command_that_is_stopped_and_continued_at_once_is_no_stopped_job);
-    tcase_add_test(tcase, a_job_in_the_background_does_not_take_the_terminal);
-    tcase_add_test(tcase, the_end_of_the_terminal_ends_its_command);
-    tcase_add_test(tcase, a_line_shows_what_it_waits_for);
-    tcase_add_test(tcase, a_wait_can_be_stopped_and_interrupted);
-    return suite;
-}
-
 int main(void)
 {
-    return real_run(terminal_suite(), false);
+    const struct scene_test tests[] = {
+        {SHARED_NODES, its_command_has_the_foreground, 0},
+        {SHARED_NODES, a_command_that_cannot_be_run_gives_the_foreground_back, 0},
+        {SHARED_NODES, an_interrupt_ends_both_and_the_lock, 2},
+        {SHARED_NODES, an_interrupt_stops_the_shells_loop_too, 0},
+        {SHARED_NODES, a_job_may_be_stopped_and_continued_many_times_and_keeps_its_lock, 0},
+        {SHARED_NODES, a_command_that_is_stopped_and_continued_by_itself_goes_on, 0},
+        {SHARED_NODES, a_command_that_is_killed_while_it_is_stopped_ends_the_job, 0},
+        {SHARED_NODES, a_command_that_is_stopped_by_itself_is_a_stopped_job, 0},
+        {SHARED_NODES, a_command_that_is_stopped_and_continued_at_once_is_no_stopped_job, 0},
+        {SHARED_NODES, a_job_in_the_background_does_not_take_the_terminal, 0},
+        {SHARED_NODES, the_end_of_the_terminal_ends_its_command, 0},
+        {SHARED_NODES, a_line_shows_what_it_waits_for, 0},
+        {SHARED_NODES, a_wait_can_be_stopped_and_interrupted, 0},
+    };
+
+    return scene_run("cli_terminal", use_terminal, tests, ROWS(tests), false);
 }

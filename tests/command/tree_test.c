@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "cli/tree.h"
 
-#include "support/suite.h"
+#include "support/listed.h"
 
 #include <check.h>
 #include <errno.h>
@@ -77,7 +77,6 @@ static const struct {
     unsigned processes;
 } shapes[] = {{ignore_term_and_wait, 1}, {wait_in_group, 1},   {wait_in_session, 1},
               {wait_stopped, 1},         {leave_an_orphan, 1}, {have_children, 3}};
-enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
 
 static void become_reaper(void)
 {
@@ -360,26 +359,17 @@ START_TEST(children_of_a_process_with_a_reused_number_are_spared)
 }
 END_TEST
 
-static Suite *tree_suite(void)
-{
-    Suite *suite = suite_create("cli_tree");
-    TCase *tcase = tcase_create("tree");
-
-    tcase_set_timeout(tcase, WAIT_S);
-
-    tcase_add_loop_test(tcase, each_process_is_killed_wherever_it_went, 0, SHAPES);
-    tcase_add_loop_test(tcase, a_stopped_process_is_terminated, 0, 2);
-    tcase_add_test(tcase, a_spared_process_and_a_strangers_tree_live_on);
-    tcase_add_test(tcase, a_group_is_signalled_only_while_the_tree_is_in_it);
-    tcase_add_test(tcase, a_zombie_does_not_live);
-    tcase_add_test(tcase, process_with_number_of_former_stranger_is_killed);
-    tcase_add_test(tcase, children_are_listed);
-    tcase_add_test(tcase, children_of_a_process_with_a_reused_number_are_spared);
-    suite_add_tcase(suite, tcase);
-    return suite;
-}
-
 int main(void)
 {
-    return run_suite(tree_suite());
+    const struct listed_test tests[] = {
+        {each_process_is_killed_wherever_it_went, ROWS(shapes)},
+        {a_stopped_process_is_terminated, 2},
+        {a_spared_process_and_a_strangers_tree_live_on, 0},
+        {a_group_is_signalled_only_while_the_tree_is_in_it, 0},
+        {a_zombie_does_not_live, 0},
+        {process_with_number_of_former_stranger_is_killed, 0},
+        {children_are_listed, 0},
+        {children_of_a_process_with_a_reused_number_are_spared, 0},
+    };
+    return run_listed("cli_tree", NULL, NULL, tests, ROWS(tests));
 }

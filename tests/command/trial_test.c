@@ -219,17 +219,13 @@ static bool all_stamped(void *arg)
  * reaped. */
 static unsigned count_children(void)
 {
-    char path[64];
-    unsigned count = 0;
-    int pid;
+    pid_t children[64];
+    size_t all = program_children(getpid(), children, 64);
+    unsigned live = 0;
 
-    snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
-    FILE *children = fopen(path, "re");
-    while (children != NULL && fscanf(children, "%d", &pid) == 1)
-        count += waitpid(pid, NULL, WNOHANG) == 0;
-    if (children != NULL)
-        fclose(children);
-    return count;
+    for (size_t i = 0; i < all; i++)
+        live += waitpid(children[i], NULL, WNOHANG) == 0;
+    return live;
 }
 
 static bool begin(struct trial *trial)

@@ -112,7 +112,6 @@ static const struct {
     {"bench a b", "at most one resource"},
     {"bench ''", "has 0 bytes"},
 };
-enum { BAD_LINES = sizeof(bad_lines) / sizeof(bad_lines[0]) };
 
 /* The nodes cannot be reached. The message uses the names of the command line, not those of the library. */
 START_TEST(a_command_line_that_is_wrong_is_refused)
@@ -151,19 +150,14 @@ START_TEST(without_nodes_it_says_where_they_can_be_named)
 }
 END_TEST
 
-static Suite *usage_suite(void)
-{
-    Suite *suite = suite_create("cli_usage");
-    TCase *line = scene_bare_case(suite, "command line");
-
-    tcase_add_loop_test(line, a_command_line_that_is_wrong_is_refused, 0, BAD_LINES);
-    tcase_add_test(line, help_goes_to_standard_output);
-    tcase_add_test(line, a_full_disk_is_noticed);
-    tcase_add_loop_test(line, without_nodes_it_says_where_they_can_be_named, 0, 2);
-    return suite;
-}
-
 int main(void)
 {
-    return real_run(usage_suite(), false);
+    const struct scene_test tests[] = {
+        {NO_NODES, a_command_line_that_is_wrong_is_refused, ROWS(bad_lines)},
+        {NO_NODES, help_goes_to_standard_output, 0},
+        {NO_NODES, a_full_disk_is_noticed, 0},
+        {NO_NODES, without_nodes_it_says_where_they_can_be_named, 2},
+    };
+
+    return scene_run("cli_usage", NULL, tests, ROWS(tests), false);
 }

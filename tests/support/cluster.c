@@ -431,24 +431,25 @@ static bool is_going(void *process)
     return !process_stopped(process);
 }
 
+/* `action` and `state` are for a server that ran already. */
+static void signal_node(struct cluster *cluster, size_t index, int number, const char *action, unsigned state)
+{
+    struct node *node = node_at(cluster, index);
+    process_signal(&node->process, number);
+    if (node->host)
+        control(node, index, action, state);
+    else if (!wait_until(number == SIGSTOP ? is_stopped : is_going, &node->process, STOP_TIMEOUT_MS))
+        fixture_fail("node %zu does not %s", index, action);
+}
+
 void cluster_stop(struct cluster *cluster, size_t node)
 {
-    struct node *stopped = node_at(cluster, node);
-    process_signal(&stopped->process, SIGSTOP);
-    if (stopped->host)
-        control(stopped, node, "pause", STOPPED);
-    else if (!wait_until(is_stopped, &stopped->process, STOP_TIMEOUT_MS))
-        fixture_fail("node %zu does not stop", node);
+    signal_node(cluster, node, SIGSTOP, "pause", STOPPED);
 }
 
 void cluster_resume(struct cluster *cluster, size_t node)
 {
-    struct node *resumed = node_at(cluster, node);
-    process_signal(&resumed->process, SIGCONT);
-    if (resumed->host)
-        control(resumed, node, "unpause", UP);
-    else if (!wait_until(is_going, &resumed->process, STOP_TIMEOUT_MS))
-        fixture_fail("node %zu does not resume", node);
+    signal_node(cluster, node, SIGCONT, "unpause", UP);
 }
 
 void cluster_resume_all(struct cluster *cluster)
@@ -520,17 +521,12 @@ void cluster_flush_all(struct cluster *cluster)
 
 /* --- Requests to a node --- */
 
-static bool ask(const struct cluster *cluster, size_t node, struct bytes *reply, size_t argc,
-                const struct resp_argument *argv)
-{
-    return ask_node(node_at(cluster, node), test_deadline_ns(COMMAND_TIMEOUT_MS), argc, argv, reply);
-}
-
-bool cluster_command_argv(struct cluster *cluster, size_t node, struct bytes *reply, size_t argc,
-                          const struct resp_argument *argv)
+/* Appends the reply as text, or the reason why there is none. */
+static bool command_argv(struct cluster *cluster, size_t node, struct bytes *reply, size_t argc,
+                         const struct resp_argument *argv)
 {
     struct bytes raw = {0};
-    bool answered = ask(cluster, node, &raw, argc, argv);
+    bool answered = ask_node(node_at(cluster, node), test_deadline_ns(COMMAND_TIMEOUT_MS), argc, argv, &raw);
     if (answered)
         resp_reply_text(raw.data, raw.length, reply);
     else
@@ -549,7 +545,7 @@ static bool command_words(struct cluster *cluster, size_t node, struct bytes *re
             fixture_fail("a command of more than %d words", MOST_WORDS);
         argv[argc++] = (struct resp_argument){.data = word, .length = strlen(word)};
     }
-    bool answered = cluster_command_argv(cluster, node, reply, argc, argv);
+    bool answered = command_argv(cluster, node, reply, argc, argv);
     bytes_append(reply, "", 1);
     return answered;
 }
@@ -611,7 +607,7 @@ static size_t list_keys(struct cluster *cluster, size_t node, const char *patter
     size_t count = 0;
     if (pattern)
         argv[1] = (struct resp_argument){pattern, strlen(pattern)};
-    bool answered = cluster_command_argv(cluster, node, &reply, 2, argv);
+    bool answered = command_argv(cluster, node, &reply, 2, argv);
     bytes_append(&reply, "", 1);
     if (!answered || strncmp(reply.data, "-ERR", 4) == 0)
         fixture_fail("KEYS on node %zu: %s", node, reply.data);

@@ -14,9 +14,6 @@
 #ifndef TESTS_SUPPORT_CLUSTER_H
 #define TESTS_SUPPORT_CLUSTER_H
 
-#include "bytes.h"
-#include "resp.h"
-
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -108,9 +105,6 @@ bool cluster_running(const struct cluster *cluster, size_t node);
  * the node did not reply; the reply then contains the reason. */
 bool cluster_command(struct cluster *cluster, size_t node, char *reply, size_t size, ...) __attribute__((sentinel));
 bool cluster_vcommand(struct cluster *cluster, size_t node, char *reply, size_t size, va_list words);
-/* The same for any bytes, with the complete reply. */
-bool cluster_command_argv(struct cluster *cluster, size_t node, struct bytes *reply, size_t argc,
-                          const struct resp_argument *argv);
 /* The same for an integer reply. Any other reply ends the test. */
 long long cluster_integer(struct cluster *cluster, size_t node, ...) __attribute__((sentinel));
 long long cluster_vinteger(struct cluster *cluster, size_t node, va_list words);

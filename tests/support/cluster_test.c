@@ -56,22 +56,6 @@ START_TEST(keys_are_counted_and_named)
 }
 END_TEST
 
-START_TEST(destroying_leaves_no_process_descriptor_or_file)
-{
-    size_t descriptors = file_open_descriptors();
-    struct cluster *other = cluster_create(NODES, NULL);
-    pid_t pid = cluster_pid(other, 0);
-    char *directory = fixture_text("%s/..", cluster_directory(other, 0));
-    cluster_stop(other, 1);
-    cluster_kill(other, 2);
-    cluster_destroy(other);
-    ck_assert_int_eq(kill(pid, 0), -1);
-    ck_assert_int_eq(access(directory, F_OK), -1);
-    ck_assert_uint_eq(file_open_descriptors(), descriptors);
-    free(directory);
-}
-END_TEST
-
 /* --- A test program that dies --- */
 
 /* The server and directory that a child of this process created. The child writes this to a pipe before it dies. */
@@ -130,18 +114,6 @@ START_TEST(a_test_that_dies_leaves_nothing)
 }
 END_TEST
 
-START_TEST(a_program_that_reaps_every_child_does_no_harm)
-{
-    pid_t pid = cluster_pid(cluster, 0);
-    cluster_command(cluster, 0, NULL, 0, "SHUTDOWN", "NOSAVE", NULL);
-    while (waitpid(-1, NULL, 0) != pid)
-        ;
-    ck_assert(!cluster_running(cluster, 0));
-    cluster_start(cluster, 0);
-    ck_assert_str_eq(ask(0, "PING", NULL), "PONG");
-}
-END_TEST
-
 int main(void)
 {
     Suite *suite = suite_create("cluster");
@@ -149,9 +121,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, fixtures_end);
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, keys_are_counted_and_named);
-    tcase_add_test(tcase, destroying_leaves_no_process_descriptor_or_file);
     tcase_add_loop_test(tcase, a_test_that_dies_leaves_nothing, 0, 3);
-    tcase_add_test(tcase, a_program_that_reaps_every_child_does_no_harm);
     suite_add_tcase(suite, tcase);
     return run_server_suite(suite);
 }

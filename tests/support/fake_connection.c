@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -117,7 +118,8 @@ static void shape_reply(struct bytes *reply, const struct fake_rule *rule)
         reply->length = 0;
     if (rule->half)
         reply->length /= 2;
-    bytes_append(reply, rule->extra, rule->extra_length);
+    if (rule->extra)
+        bytes_append(reply, rule->extra, strlen(rule->extra));
 }
 
 /* The command is NULL for a new connection. */

@@ -6,26 +6,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A length of 0 is that of the text. */
-static const char *copy(struct fake_rule_entry *entry, size_t index, const char *data, size_t *length)
+static const char *copy(struct fake_rule_entry *entry, size_t index, const char *data, size_t length)
 {
     if (!data)
         return NULL;
-    if (*length == 0)
-        *length = strlen(data);
-    entry->copies[index] = fixture_allocate(*length + 1);
-    return memcpy(entry->copies[index], data, *length);
+    entry->copies[index] = fixture_allocate(length + 1);
+    return memcpy(entry->copies[index], data, length);
+}
+
+static const char *copy_text(struct fake_rule_entry *entry, size_t index, const char *text)
+{
+    return copy(entry, index, text, text ? strlen(text) : 0);
 }
 
 static struct fake_rule_entry *make_entry(const struct fake_rule *rule)
 {
     struct fake_rule_entry *entry = fixture_allocate(sizeof *entry);
-    size_t command_length = 0, argument_length = 0;
     entry->rule = *rule;
-    entry->rule.command = copy(entry, 0, rule->command, &command_length);
-    entry->rule.argument = copy(entry, 1, rule->argument, &argument_length);
-    entry->rule.reply = copy(entry, 2, rule->reply, &entry->rule.reply_length);
-    entry->rule.extra = copy(entry, 3, rule->extra, &entry->rule.extra_length);
+    if (rule->reply && rule->reply_length == 0)
+        entry->rule.reply_length = strlen(rule->reply);
+    entry->rule.command = copy_text(entry, 0, rule->command);
+    entry->rule.argument = copy_text(entry, 1, rule->argument);
+    entry->rule.reply = copy(entry, 2, rule->reply, entry->rule.reply_length);
+    entry->rule.extra = copy_text(entry, 3, rule->extra);
     return entry;
 }
 

@@ -14,8 +14,8 @@
 
 static void open_listener(struct fake_server *server)
 {
-    server->listener = server->transport == FAKE_UNIX ? socket_listen_unix(server->path)
-                                                      : socket_listen(server->transport == FAKE_IPV6, server->port);
+    server->listener =
+        server->transport == FAKE_UNIX ? socket_listen_unix(server->path) : socket_listen(false, server->port);
 }
 
 static void choose_address(struct fake_server *server)
@@ -27,8 +27,8 @@ static void choose_address(struct fake_server *server)
         server->address = fixture_text("unix://%s", server->path);
         return;
     }
-    server->reservation = socket_reserve_port(server->transport == FAKE_IPV6, &server->port);
-    server->address = fixture_text(server->transport == FAKE_IPV6 ? "[::1]:%u" : "127.0.0.1:%u", server->port);
+    server->reservation = socket_reserve_port(false, &server->port);
+    server->address = fixture_text("127.0.0.1:%u", server->port);
 }
 
 static void close_listener(struct fake_server *server)

@@ -18,12 +18,12 @@
 
 struct fake_server;
 
-enum fake_transport { FAKE_IPV4, FAKE_IPV6, FAKE_UNIX };
+enum fake_transport { FAKE_IPV4, FAKE_UNIX };
 
 /* Registers itself for fixtures_end(). Ends the test if it fails. */
 struct fake_server *fake_server_start(enum fake_transport transport);
 
-/* "127.0.0.1:4711", "[::1]:4711" or "unix:///tmp/…"; valid until the end of the test. */
+/* "127.0.0.1:4711" or "unix:///tmp/…"; valid until the end of the test. */
 const char *fake_server_address(const struct fake_server *server);
 uint16_t fake_server_port(const struct fake_server *server);    /* 0 on a unix socket */
 const char *fake_server_path(const struct fake_server *server); /* NULL on TCP */
@@ -56,7 +56,6 @@ struct fake_rule {
     bool silent;             /* no reply */
     bool half;               /* only the first half of the reply's bytes */
     const char *extra;       /* additional bytes after the reply, without a request */
-    size_t extra_length;     /* 0: strlen(extra) */
     unsigned reply_delay_ms; /* executed at once; the reply is sent later */
     bool hold;               /* executed at once; the reply is kept until fake_server_release() */
     enum fake_ending ending;

@@ -3,8 +3,8 @@
 #include "support/clock.h"
 #include "support/fake_server.h"
 #include "support/fixture.h"
+#include "support/listed.h"
 #include "support/raw_client.h"
-#include "support/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -162,15 +162,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("fake server");
-    TCase *tcase = tcase_create("fake server");
-    tcase_add_checked_fixture(tcase, setup, fixtures_end);
-    tcase_set_timeout(tcase, 30);
-    tcase_add_test(tcase, rules_count_commands_by_name_argument_and_connection);
-    tcase_add_loop_test(tcase, a_rule_has_its_effect, 0, sizeof effects / sizeof *effects);
-    tcase_add_test(tcase, a_held_reply_waits_for_its_release);
-    tcase_add_loop_test(tcase, a_delay_is_of_the_command_or_of_the_reply, 0, 2);
-    tcase_add_test(tcase, a_paused_server_executes_later_what_came_meanwhile);
-    suite_add_tcase(suite, tcase);
-    return run_suite(suite);
+    const struct listed_test tests[] = {
+        {rules_count_commands_by_name_argument_and_connection, 0},
+        {a_rule_has_its_effect, ROWS(effects)},
+        {a_held_reply_waits_for_its_release, 0},
+        {a_delay_is_of_the_command_or_of_the_reply, 2},
+        {a_paused_server_executes_later_what_came_meanwhile, 0},
+    };
+    return run_listed("fake server", setup, fixtures_end, tests, ROWS(tests));
 }

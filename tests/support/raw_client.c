@@ -56,11 +56,6 @@ void raw_client_close(struct raw_client *client)
     free(client);
 }
 
-int raw_client_descriptor(const struct raw_client *client)
-{
-    return client->fd;
-}
-
 bool raw_client_send(struct raw_client *client, const void *data, size_t length)
 {
     return socket_send_all(client->fd, data, length, test_deadline_ns(TIMEOUT_MS));

@@ -1,5 +1,5 @@
-/* One connection that sends exactly the bytes of a test and returns exactly the received ones. It never waits longer
- * than five seconds. */
+/* One connection that sends exactly the bytes of a test and returns exactly the received ones. It waits 20 seconds at
+ * the most. */
 #ifndef TESTS_SUPPORT_RAW_CLIENT_H
 #define TESTS_SUPPORT_RAW_CLIENT_H
 
@@ -16,7 +16,6 @@ struct raw_client *raw_client_connect(bool ipv6, uint16_t port);
 struct raw_client *raw_client_connect_unix(const char *path);
 /* NULL does nothing. */
 void raw_client_close(struct raw_client *client);
-int raw_client_descriptor(const struct raw_client *client);
 
 /* Sends a command of words ended by NULL. Returns false and sets errno if it could not be sent. */
 bool raw_client_say(struct raw_client *client, ...) __attribute__((sentinel));

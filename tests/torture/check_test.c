@@ -2,7 +2,7 @@
  * guarantee that is broken. */
 #include "check.h"
 
-#include "support/suite.h"
+#include "support/listed.h"
 
 #include <string.h>
 
@@ -125,12 +125,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("torture checker");
-    TCase *tcase = tcase_create("histories");
-    suite_add_tcase(suite, tcase);
-    tcase_add_loop_test(tcase, each_broken_promise_is_found_and_no_other, 0, sizeof histories / sizeof *histories);
-    tcase_add_test(tcase, the_summary_counts);
-    tcase_add_loop_test(tcase, what_is_no_line_and_a_second_life_of_one_name_are_refused, 0,
-                        sizeof refused / sizeof *refused);
-    return run_suite(suite);
+    const struct listed_test tests[] = {
+        {each_broken_promise_is_found_and_no_other, ROWS(histories)},
+        {the_summary_counts, 0},
+        {what_is_no_line_and_a_second_life_of_one_name_are_refused, ROWS(refused)},
+    };
+    return run_listed("torture checker", NULL, NULL, tests, ROWS(tests));
 }

@@ -228,9 +228,10 @@ static struct outcome hold_contest(struct rival *rivals)
     return outcome;
 }
 
+/* A waiter that takes a foreign holder for one of ours looks once a second, and waits for longer. */
 static bool is_good(const struct outcome *outcome)
 {
-    return outcome->all > 0 && 3 * outcome->ours >= outcome->all && outcome->longest_ns < 2000ull * MS;
+    return outcome->all > 0 && 3 * outcome->ours >= outcome->all && outcome->longest_ns < 1000ull * MS;
 }
 
 /* A busy machine may spoil some of the contests; a defect spoils all of them. */

@@ -228,6 +228,24 @@ START_TEST(commands_and_replies_are_incomplete_until_the_last_byte)
 }
 END_TEST
 
+START_TEST(what_is_no_command_is_malformed)
+{
+    static const char *const malformed[] = {"PING\r\n",
+                                            "*x\r\n",
+                                            "*-1\r\n",
+                                            "*0\r\n",
+                                            "*1\r\n:1\r\n",
+                                            "*1\r\n$-1\r\n",
+                                            "*1\r\n$1\r\nab\r\n",
+                                            "*99999999999999999999\r\n"};
+    struct resp_command *parsed;
+    size_t used;
+    for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++)
+        ck_assert_msg(resp_parse_command(malformed[i], strlen(malformed[i]), &used, &parsed) == RESP_MALFORMED, "%s",
+                      malformed[i]);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("fixtures");
@@ -247,5 +265,6 @@ int main(void)
     tcase_add_test(tcase, the_allocator_counts_and_lists_what_is_live);
     tcase_add_loop_test(tcase, the_kth_allocation_fails_alone_or_with_all_after_it, 0, 2);
     tcase_add_test(tcase, commands_and_replies_are_incomplete_until_the_last_byte);
+    tcase_add_test(tcase, what_is_no_command_is_malformed);
     return run_suite(suite);
 }

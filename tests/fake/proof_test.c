@@ -10,7 +10,6 @@
 #include "src/core/clock.h"
 #include "src/node/guard.h"
 #include "src/node/script.h"
-#include "support/lock_scripts.h"
 
 enum { DECIDER = 4, ALL = (1 << 5) - 1, HOUR = 3600 };
 
@@ -24,8 +23,8 @@ static struct answer answer;
 static void show_marker(const struct fake_script_call *call)
 {
     char shown[128];
-    const struct fake_key *marker = fake_node_find(call->node, call->database, &call->keys[0]);
-    snprintf(shown, sizeof shown, EVIDENCE "%.*s", marker ? (int)marker->value_length : 0, marker ? marker->value : "");
+    const struct sim_key *marker = fake_node_find(call->node, call->database, &call->keys[0]);
+    snprintf(shown, sizeof shown, EVIDENCE "%.*s", marker ? (int)marker->value_size : 0, marker ? marker->value : "");
     resp_write_text(call->reply, shown);
 }
 
@@ -56,7 +55,7 @@ static void run_script(const struct fake_script_call *call)
     if (strcmp(call->script, rl_scripts[RL_SCRIPT_GUARD].text) == 0)
         look_after_marker(call);
     else
-        lock_scripts_run(call);
+        fake_script_run(call);
 }
 
 static void five_marked_nodes(void)

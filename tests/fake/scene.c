@@ -9,7 +9,6 @@
 #include "src/node/script.h"
 #include "support/deployment.h"
 #include "support/file.h"
-#include "support/lock_scripts.h"
 
 struct scene scene;
 
@@ -53,10 +52,8 @@ void scene_begin_on(unsigned nodes, enum fake_transport transport)
     fixtures_begin();
     memset(&scene, 0, sizeof scene);
     scene.nodes = nodes;
-    for (unsigned i = 0; i < nodes; i++) {
+    for (unsigned i = 0; i < nodes; i++)
         scene.node[i] = fake_server_start(transport);
-        fake_server_set_script_handler(scene.node[i], lock_scripts_run, NULL);
-    }
     scene.options = patient_options();
     descriptors = file_open_descriptors();
     scene.loop = ev_loop_new(EVFLAG_NOENV);

@@ -211,7 +211,7 @@ void scene_assert_undone_on(unsigned first, unsigned end);
 
 /* --- Other holders --- */
 
-#define SCENE_OTHER "another-holder"
+#define SCENE_OTHER "ffffffffffffffffffffffffffffffffffffffff"
 void scene_hold(unsigned node, const char *key);
 void scene_let_go(unsigned node, const char *key);
 

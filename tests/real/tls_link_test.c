@@ -6,7 +6,6 @@
 #include "support/cluster.h"
 #include "support/fake_server.h"
 #include "support/fixture.h"
-#include "support/lock_scripts.h"
 #include "support/server_suite.h"
 #include "support/temp_dir.h"
 
@@ -108,7 +107,6 @@ static struct tls_relay *start_relay(int protocol)
 static struct fake_server *start_fake_server(void)
 {
     struct fake_server *server = fake_server_start(FAKE_IPV4);
-    fake_server_set_script_handler(server, lock_scripts_run, NULL);
     return server;
 }
 

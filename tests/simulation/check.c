@@ -455,59 +455,59 @@ void sim_check_answer(struct sim_operation *operation, int status)
 
 /* ------------------------------------------------------------------------------------------------ G5 leaves nothing */
 
-static struct sim_author *author_of(struct sim_text token)
+static struct sim_author *author_of(struct resp_argument token)
 {
     uint64_t hash = UINT64_C(14695981039346656037);
-    for (size_t i = 0; i < token.size; i++)
-        hash = (hash ^ (unsigned char)token.bytes[i]) * UINT64_C(1099511628211);
+    for (size_t i = 0; i < token.length; i++)
+        hash = (hash ^ (unsigned char)token.data[i]) * UINT64_C(1099511628211);
     struct sim_author *author = &sim_world->authors[(hash ^ hash >> 32) % SIM_AUTHORS];
     return author;
 }
 
 /* Records which client set a token, for the keys that remain at the end. */
-void sim_check_note_author(const struct sim_link *link, struct sim_text token)
+void sim_check_note_author(const struct sim_link *link, struct resp_argument token)
 {
     struct sim_author *author = author_of(token);
-    if (memcmp(author->token, token.bytes, sizeof author->token) != 0)
+    if (memcmp(author->token, token.data, sizeof author->token) != 0)
         author->undone = 0;
-    memcpy(author->token, token.bytes, sizeof author->token);
+    memcpy(author->token, token.data, sizeof author->token);
     author->process = link->process->index;
     author->life = link->life;
 }
 
-static bool has_token(struct sim_node *node, struct sim_text token)
+static bool has_token(struct sim_node *node, struct resp_argument token)
 {
     for (unsigned r = 0; r < sim_world->config.resources; r++) {
         const char *name = sim_resource_name(r);
         const struct sim_key *key =
-            sim_keyspace_find(&node->server.keys, sim_text_of(name), sim_node_clock(node) / 1000);
-        if (key && key->value_size == token.size && memcmp(key->value, token.bytes, token.size) == 0)
+            sim_keyspace_find(&node->server.keys, resp_argument_of(name), sim_node_clock(node) / 1000);
+        if (key && key->value_size == token.length && memcmp(key->value, token.data, token.length) == 0)
             return true;
     }
     return false;
 }
 
-void sim_check_undone(const struct sim_node *node, struct sim_text token)
+void sim_check_undone(const struct sim_node *node, struct resp_argument token)
 {
     struct sim_author *author = author_of(token);
-    if (memcmp(author->token, token.bytes, sizeof author->token) == 0)
+    if (memcmp(author->token, token.data, sizeof author->token) == 0)
         author->undone |= 1u << node->index;
 }
 
-bool sim_check_is_undone(struct sim_node *node, struct sim_text token)
+bool sim_check_is_undone(struct sim_node *node, struct resp_argument token)
 {
     const struct sim_author *author = author_of(token);
-    return author->undone & 1u << node->index && memcmp(author->token, token.bytes, sizeof author->token) == 0 &&
+    return author->undone & 1u << node->index && memcmp(author->token, token.data, sizeof author->token) == 0 &&
            !has_token(node, token);
 }
 
-void sim_check_executed(struct sim_node *node, struct sim_text token)
+void sim_check_executed(struct sim_node *node, struct resp_argument token)
 {
     /* beyond the assumptions, a server that takes over connections executes earlier commands of another connection
      * after the undo */
     if (!sim_world->config.beyond && has_token(node, token))
         sim_violate(SIM_NOTHING_LEFT, "node %u has executed the undo of %.8s, of client %u, and then sets it",
-                    node->index + 1, token.bytes, author_of(token)->process + 1);
+                    node->index + 1, token.data, author_of(token)->process + 1);
 }
 
 void sim_check_excuse(struct sim_process *process)
@@ -515,10 +515,10 @@ void sim_check_excuse(struct sim_process *process)
     process->excused_lives |= UINT64_C(1) << process->life % 64;
 }
 
-static bool is_excused(struct sim_text token)
+static bool is_excused(struct resp_argument token)
 {
     const struct sim_author *author = author_of(token);
-    if (memcmp(author->token, token.bytes, sizeof author->token) != 0)
+    if (memcmp(author->token, token.data, sizeof author->token) != 0)
         return true; /* too many tokens since: the entry was overwritten */
     return sim_world->processes[author->process].excused_lives & UINT64_C(1) << author->life % 64;
 }
@@ -531,13 +531,13 @@ static bool is_lock(const struct sim_key *key)
     return key->name_size == 1 || strncmp(key->name + 1, SLOT_INFIX, sizeof SLOT_INFIX - 1) == 0;
 }
 
-static bool is_left(const struct sim_node *node, const struct sim_key *key, struct sim_text token, int64_t ends)
+static bool is_left(const struct sim_node *node, const struct sim_key *key, struct resp_argument token, int64_t ends)
 {
     int64_t now = sim_node_clock(node) / 1000;
     if (now > ends || is_excused(token))
         return false;
     sim_violate(SIM_NOTHING_LEFT, "node %u still has %.8s under '%s' for %lld ms, of client %u", node->index + 1,
-                token.bytes, key->name, (long long)(ends - now), author_of(token)->process + 1);
+                token.data, key->name, (long long)(ends - now), author_of(token)->process + 1);
     return true;
 }
 
@@ -547,10 +547,10 @@ static bool is_key_left(const struct sim_node *node, const struct sim_key *key)
     if (!is_lock(key) || key->revived || sim_node_clock(node) / 1000 > key->expires)
         return false;
     if (key->type == SIM_STRING)
-        return is_left(node, key, (struct sim_text){key->value, key->value_size}, key->expires);
+        return is_left(node, key, (struct resp_argument){key->value, key->value_size}, key->expires);
     for (size_t i = 0; i < key->members_count; i++) {
         const struct sim_member *reader = &key->members[i];
-        if (is_left(node, key, (struct sim_text){reader->name, reader->name_size}, (int64_t)reader->score))
+        if (is_left(node, key, (struct resp_argument){reader->name, reader->name_size}, (int64_t)reader->score))
             return true;
     }
     return false;

@@ -4,12 +4,12 @@
  * published message and, at the end, every key must be equal, to the millisecond.
  */
 #include "simulation/random.h"
-#include "simulation/server.h"
 #include "src/node/reply.h"
 #include "src/node/script.h"
 #include "support/bytes.h"
 #include "support/cluster.h"
 #include "support/fixture.h"
+#include "support/node_model.h"
 #include "support/raw_client.h"
 #include "support/resp.h"
 #include "support/server_suite.h"
@@ -49,7 +49,7 @@ static bool once_in(size_t times)
 
 /* ------------------------------------------------------------------------------------------------ a command's words */
 
-static struct sim_text words[WORDS];
+static struct resp_argument words[WORDS];
 static char *texts[WORDS];
 static size_t count;
 
@@ -59,7 +59,7 @@ static void add_bytes(const char *bytes, size_t size)
     free(texts[count]);
     texts[count] = fixture_allocate(size + 1);
     memcpy(texts[count], bytes, size);
-    words[count] = (struct sim_text){texts[count], size};
+    words[count] = (struct resp_argument){texts[count], size};
     count++;
 }
 
@@ -85,8 +85,8 @@ static const char *command_text(void)
     static char text[1024];
     size_t used = 0;
     for (size_t i = 0; i < count && used < sizeof text; i++) {
-        struct sim_text word = i < 2 ? sim_script_name(words[i]) : words[i];
-        used += (size_t)snprintf(text + used, sizeof text - used, "'%.*s' ", (int)word.size, word.bytes);
+        struct resp_argument word = i < 2 ? sim_script_name(words[i]) : words[i];
+        used += (size_t)snprintf(text + used, sizeof text - used, "'%.*s' ", (int)word.length, word.data);
     }
     return text;
 }
@@ -148,16 +148,16 @@ static void require_same(const char *what, const char *expected, size_t expected
                   expected, got);
 }
 
-static long long publish(struct sim_server *server, struct sim_text channel, struct sim_text text)
+static long long publish(struct sim_server *server, struct resp_argument channel, struct resp_argument text)
 {
     (void)server;
     ck_assert_uint_lt(published_count, PUBLISHED);
     struct bytes *message = &published[published_count++];
     message->length = 0;
-    bytes_print(message, "*4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$%zu\r\n", channel.size);
-    bytes_append(message, channel.bytes, channel.size);
-    bytes_print(message, "\r\n$%zu\r\n", text.size);
-    bytes_append(message, text.bytes, text.size);
+    bytes_print(message, "*4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$%zu\r\n", channel.length);
+    bytes_append(message, channel.data, channel.length);
+    bytes_print(message, "\r\n$%zu\r\n", text.length);
+    bytes_append(message, text.data, text.length);
     bytes_append(message, "\r\n", 2);
     return 1;
 }
@@ -169,7 +169,7 @@ static bool kill_session(struct sim_server *server, int64_t id)
     return false;
 }
 
-static const struct sim_server_hooks hooks = {publish, kill_session};
+static const struct sim_server_hooks hooks = {.publish = publish, .kill = kill_session};
 
 static void require_same_publications(void)
 {
@@ -186,12 +186,9 @@ static void require_same_publications(void)
 /* Executes the command in `words` on both. Returns true if the reply was no error. */
 static bool execute(void)
 {
-    struct resp_argument argv[WORDS];
     struct bytes command = {0};
     size_t size;
-    for (size_t i = 0; i < count; i++)
-        argv[i] = (struct resp_argument){.data = words[i].bytes, .length = words[i].size};
-    resp_write_command(&command, count, argv);
+    resp_write_command(&command, count, words);
     ck_assert(raw_client_send(real, command.data, command.length));
     bytes_free(&command);
 
@@ -238,31 +235,31 @@ static void add_key(void)
 }
 
 /* One of the alternatives of "A|B|C", each of which may be empty. */
-static struct sim_text choose(struct sim_text text, char separator)
+static struct resp_argument choose(struct resp_argument text, char separator)
 {
     size_t alternatives = 1;
-    for (size_t i = 0; i < text.size; i++)
-        alternatives += text.bytes[i] == separator;
+    for (size_t i = 0; i < text.length; i++)
+        alternatives += text.data[i] == separator;
     for (size_t skipped = draw(alternatives); skipped > 0; skipped--) {
-        size_t size = (size_t)((const char *)memchr(text.bytes, separator, text.size) - text.bytes) + 1;
-        text.bytes += size;
-        text.size -= size;
+        size_t size = (size_t)((const char *)memchr(text.data, separator, text.length) - text.data) + 1;
+        text.data += size;
+        text.length -= size;
     }
-    const char *end = memchr(text.bytes, separator, text.size);
-    text.size = end ? (size_t)(end - text.bytes) : text.size;
+    const char *end = memchr(text.data, separator, text.length);
+    text.length = end ? (size_t)(end - text.data) : text.length;
     return text;
 }
 
-static void add_with_spaces(struct sim_text word)
+static void add_with_spaces(struct resp_argument word)
 {
-    add_bytes(word.bytes, word.size);
-    for (char *at = texts[count - 1]; (at = memchr(at, '_', word.size - (size_t)(at - texts[count - 1])));)
+    add_bytes(word.data, word.length);
+    for (char *at = texts[count - 1]; (at = memchr(at, '_', word.length - (size_t)(at - texts[count - 1])));)
         *at = ' ';
 }
 
 static void add_alternative(const char *alternatives)
 {
-    add_with_spaces(choose(sim_text_of(alternatives), '|'));
+    add_with_spaces(choose(resp_argument_of(alternatives), '|'));
 }
 
 static void add_value(void)
@@ -393,19 +390,19 @@ static void add_class(char letter)
 
 /* Adds the words of a pattern. A letter stands for a random word of its kind, see add_class(). An underscore in a word
  * is a space. */
-static void add_pattern(struct sim_text pattern)
+static void add_pattern(struct resp_argument pattern)
 {
-    while (pattern.size > 0) {
-        const char *space = memchr(pattern.bytes, ' ', pattern.size);
-        size_t size = space ? (size_t)(space - pattern.bytes) : pattern.size;
-        struct sim_text word = choose((struct sim_text){pattern.bytes, size}, '|');
-        if (word.size == 1 && isalpha((unsigned char)word.bytes[0]))
-            add_class(word.bytes[0]);
+    while (pattern.length > 0) {
+        const char *space = memchr(pattern.data, ' ', pattern.length);
+        size_t size = space ? (size_t)(space - pattern.data) : pattern.length;
+        struct resp_argument word = choose((struct resp_argument){pattern.data, size}, '|');
+        if (word.length == 1 && isalpha((unsigned char)word.data[0]))
+            add_class(word.data[0]);
         else
             add_with_spaces(word);
         size += space != NULL;
-        pattern.bytes += size;
-        pattern.size -= size;
+        pattern.data += size;
+        pattern.length -= size;
     }
 }
 
@@ -413,7 +410,7 @@ static void add_pattern(struct sim_text pattern)
 
 /* Separated by semicolons. */
 static const char patterns[] =
-    "GET|get|TYPE k;PTTL|PERSIST|INCR k;DEL|EXISTS|NONESUCH k;MGET|DEL|EXISTS k k k;PEXPIRE k t|i;INCRBY k i;"
+    "GET|get|TYPE k;GETRANGE k 0|1|5|soon 0|2|511;PTTL|PERSIST|INCR k;DEL|EXISTS|NONESUCH k;MGET|DEL|EXISTS k k k;PEXPIRE k t|i;INCRBY k i;"
     "SET k v;SET k v NX|XX PX|EX t|i;SET k v px t;SET k v PX t GET;SET k v o;SET k v o o;SET k v o o o;"
     "HGET h m;HMGET h m m m;HSET h m v;HSET h m v m v;HSET h m v m;HSETNX h m v;HDEL h m m;HLEN|HGETALL h;"
     "ZADD z f m;ZADD z f m f m;ZADD z f m f;ZREM z m m;ZCARD z;ZCOUNT z b b;ZSCORE z m;"
@@ -432,7 +429,7 @@ static void spoil_count(void)
 
 static void say_command(void)
 {
-    add_pattern(choose(sim_text_of(patterns), ';'));
+    add_pattern(choose(resp_argument_of(patterns), ';'));
     spoil_count();
 }
 
@@ -478,7 +475,7 @@ static void spoil_script(void)
         return;
     if (draw(3)) {
         const char *word = ONE_OF(spoilt);
-        words[at] = (struct sim_text){word, strlen(word)};
+        words[at] = resp_argument_of(word);
         return;
     }
     count--;
@@ -494,7 +491,7 @@ static size_t say_script(void)
     size_t variants = 0;
     while (variants < 6 && script_words[script][variants])
         variants++;
-    add_pattern(sim_text_of(script_words[script][draw(variants)]));
+    add_pattern(resp_argument_of(script_words[script][draw(variants)]));
     spoil_script();
     return script;
 }
@@ -541,7 +538,7 @@ static const char *run(const char *first, ...)
 static void compare_fields(const char *name)
 {
     static char fields[128][128];
-    const struct sim_key *key = sim_keyspace_find(&model.keys, (struct sim_text){name, strlen(name)}, now_us / 1000);
+    const struct sim_key *key = sim_keyspace_find(&model.keys, resp_argument_of(name), now_us / 1000);
     size_t known = key && key->type == SIM_HASH ? key->members_count : 0;
     ck_assert_uint_le(known, sizeof fields / sizeof *fields);
     for (size_t i = 0; i < known; i++)

@@ -290,7 +290,7 @@ static void evict(struct sim_random *random)
 
 /* -------------------------------------------------------------------------------------------------- foreign clients */
 
-static void execute(struct sim_node *node, size_t count, const struct sim_text *words)
+static void execute(struct sim_node *node, size_t count, const struct resp_argument *words)
 {
     struct bytes reply = {0};
     sim_keyspace_execute(&node->server.keys, count, words, sim_node_clock(node), &reply);
@@ -305,10 +305,11 @@ static void release_as_foreigner(void *subject, uint64_t number)
     snprintf(token, sizeof token, "foreign %llu", (unsigned long long)number);
     for (unsigned i = 0; i < sim_world->config.nodes; i++) {
         struct sim_node *node = &sim_world->nodes[i];
-        struct sim_key *key = sim_keyspace_find(&node->server.keys, sim_text_of(name), sim_node_clock(node) / 1000);
+        struct sim_key *key =
+            sim_keyspace_find(&node->server.keys, resp_argument_of(name), sim_node_clock(node) / 1000);
         if (!node->up || !key || key->value_size != strlen(token) || memcmp(key->value, token, key->value_size) != 0)
             continue;
-        execute(node, 2, (const struct sim_text[]){sim_text_of("DEL"), sim_text_of(name)});
+        execute(node, 2, (const struct resp_argument[]){resp_argument_of("DEL"), resp_argument_of(name)});
     }
 }
 
@@ -323,9 +324,9 @@ static void hold_as_foreigner(struct sim_random *random)
     snprintf(token, sizeof token, "foreign %llu", (unsigned long long)number);
     snprintf(ttl, sizeof ttl, "%llu", (unsigned long long)sim_random_log(random, 50, 3000));
     SIM_TRACE("foreigner", "takes '%s' for %s ms", sim_resource_name(*name), ttl);
-    const struct sim_text words[] = {sim_text_of("SET"), sim_text_of(sim_resource_name(*name)),
-                                     sim_text_of(token), sim_text_of("NX"),
-                                     sim_text_of("PX"),  sim_text_of(ttl)};
+    const struct resp_argument words[] = {resp_argument_of("SET"), resp_argument_of(sim_resource_name(*name)),
+                                          resp_argument_of(token), resp_argument_of("NX"),
+                                          resp_argument_of("PX"),  resp_argument_of(ttl)};
     for (unsigned i = 0; i < sim_world->config.nodes; i++)
         if (sim_world->nodes[i].up && !sim_world->nodes[i].server.replica)
             execute(&sim_world->nodes[i], 6, words);

@@ -150,17 +150,17 @@ int64_t sim_node_clock(const struct sim_node *node)
     return (int64_t)(sim_clock_read(&node->clock, sim_world->now) / QUORUM_MICROSECOND);
 }
 
-static void trace_command(const struct sim_link *link, size_t count, const struct sim_text *words, size_t answer)
+static void trace_command(const struct sim_link *link, size_t count, const struct resp_argument *words, size_t answer)
 {
     char text[200];
     size_t used = 0;
     for (size_t i = 0; i < count && used < sizeof text - 48; i++) {
-        struct sim_text word = words[i];
-        if (word.size > 44)
-            word.size = 12; /* a script's text */
-        if (word.size == 40)
-            word.size = 8; /* a token, or a script's hash */
-        used += (size_t)snprintf(text + used, sizeof text - used, "%.*s ", (int)word.size, word.bytes);
+        struct resp_argument word = words[i];
+        if (word.length > 44)
+            word.length = 12; /* a script's text */
+        if (word.length == 40)
+            word.length = 8; /* a token, or a script's hash */
+        used += (size_t)snprintf(text + used, sizeof text - used, "%.*s ", (int)word.length, word.data);
     }
     const struct bytes *reply = &link->node->reply;
     char said[100];
@@ -171,46 +171,46 @@ static void trace_command(const struct sim_link *link, size_t count, const struc
     sim_trace(sim_node_name(link->node), "client %u: %s-> %s", link->process->index + 1, text, said);
 }
 
-static bool is_script(const struct sim_text *words)
+static bool is_script(const struct resp_argument *words)
 {
     return sim_text_is(words[0], "EVALSHA") || sim_text_is(words[0], "EVAL");
 }
 
 /* Records which client set these tokens. Returns the first one that this node has undone: no command may set it
  * again. */
-static struct sim_text note_tokens(const struct sim_link *link, size_t count, const struct sim_text *words)
+static struct resp_argument note_tokens(const struct sim_link *link, size_t count, const struct resp_argument *words)
 {
-    struct sim_text undone = {NULL, 0};
+    struct resp_argument undone = {NULL, 0};
     for (size_t i = is_script(words) ? 3 : 2; i < count; i++) {
-        if (words[i].size != REDLOCK_TOKEN_SIZE - 1)
+        if (words[i].length != REDLOCK_TOKEN_SIZE - 1)
             continue;
         sim_check_note_author(link, words[i]);
-        if (!undone.bytes && sim_check_is_undone(link->node, words[i]))
+        if (!undone.data && sim_check_is_undone(link->node, words[i]))
             undone = words[i];
     }
     return undone;
 }
 
 /* The token is the word after the keys. */
-static void note_undo(const struct sim_link *link, size_t count, const struct sim_text *words, bool succeeded)
+static void note_undo(const struct sim_link *link, size_t count, const struct resp_argument *words, bool succeeded)
 {
     long long keys;
     if (!succeeded || count < 5 || !is_script(words) || !sim_text_integer(words[2], &keys) || 3 + (size_t)keys >= count)
         return;
-    struct sim_text name = sim_script_name(words[1]), token = words[3 + keys];
-    if ((sim_text_is(name, "release") || sim_text_is(name, "free")) && token.size == REDLOCK_TOKEN_SIZE - 1)
+    struct resp_argument name = sim_script_name(words[1]), token = words[3 + keys];
+    if ((sim_text_is(name, "release") || sim_text_is(name, "free")) && token.length == REDLOCK_TOKEN_SIZE - 1)
         sim_check_undone(link->node, token);
 }
 
-static void execute_one(struct sim_link *link, size_t count, struct sim_text *words)
+static void execute_one(struct sim_link *link, size_t count, struct resp_argument *words)
 {
     struct sim_node *node = link->node;
     size_t answer = node->reply.length;
-    struct sim_text undone = note_tokens(link, count, words);
+    struct resp_argument undone = note_tokens(link, count, words);
     sim_server_execute(&node->server, &link->session, count, words, sim_node_clock(node), &node->reply);
     sim_world->totals->commands++;
     note_undo(link, count, words, node->reply.data[answer] != '-');
-    if (undone.bytes)
+    if (undone.data)
         sim_check_executed(node, undone);
     if (!sim_world->tracing || sim_text_is(words[0], "INFO") || sim_text_is(words[0], "SCRIPT"))
         return;
@@ -222,7 +222,7 @@ static void execute_one(struct sim_link *link, size_t count, struct sim_text *wo
 void sim_node_execute(struct sim_link *link)
 {
     struct sim_node *node = link->node;
-    struct sim_text words[SIM_WORDS_MAX];
+    struct resp_argument words[SIM_WORDS_MAX];
     size_t count, taken = 0;
     if (!node->up || node->hung || !link->server_open)
         return;
@@ -372,17 +372,17 @@ void sim_node_resume(struct sim_node *node)
     }
 }
 
-static long long publish(struct sim_server *server, struct sim_text channel, struct sim_text text)
+static long long publish(struct sim_server *server, struct resp_argument channel, struct resp_argument text)
 {
     struct bytes message = {NULL, 0, 0};
     long long told = 0;
     for (struct sim_link *link = sim_world->links; link; link = link->next) {
-        if (&link->node->server != server || !link->server_open || strlen(link->session.channel) != channel.size ||
-            memcmp(link->session.channel, channel.bytes, channel.size) != 0)
+        if (&link->node->server != server || !link->server_open || strlen(link->session.channel) != channel.length ||
+            memcmp(link->session.channel, channel.data, channel.length) != 0)
             continue;
         message.length = 0;
-        bytes_print(&message, "*3\r\n$7\r\nmessage\r\n$%zu\r\n%.*s\r\n$%zu\r\n%.*s\r\n", channel.size,
-                    (int)channel.size, channel.bytes, text.size, (int)text.size, text.bytes);
+        bytes_print(&message, "*3\r\n$7\r\nmessage\r\n$%zu\r\n%.*s\r\n$%zu\r\n%.*s\r\n", channel.length,
+                    (int)channel.length, channel.data, text.length, (int)text.length, text.data);
         if (!link->severed)
             send_after(link, false, data_arrives, message.data, message.length);
         told++;
@@ -402,4 +402,4 @@ static bool kill_session(struct sim_server *server, int64_t id)
     return false;
 }
 
-const struct sim_server_hooks sim_node_hooks = {publish, kill_session};
+const struct sim_server_hooks sim_node_hooks = {.publish = publish, .kill = kill_session};

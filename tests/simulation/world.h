@@ -14,7 +14,7 @@
 #include "quorum/time.h"
 #include "random.h"
 #include "redlock/redlock.h"
-#include "server.h"
+#include "support/node_model.h"
 
 #define SIM_NODES_MAX     9
 #define SIM_PROCESSES_MAX 8
@@ -437,12 +437,12 @@ void sim_check_acquiring(struct sim_slot *slot);
 void sim_check_sent(struct sim_process *process, unsigned node, const char *bytes, size_t size);
 void sim_check_waits(struct sim_process *process); /* an acquire begins, which may wait */
 void sim_check_bound(struct sim_operation *operation);
-void sim_check_note_author(const struct sim_link *link, struct sim_text token);
-void sim_check_undone(const struct sim_node *node, struct sim_text token);
-bool sim_check_is_undone(struct sim_node *node, struct sim_text token); /* and the node does not have it */
+void sim_check_note_author(const struct sim_link *link, struct resp_argument token);
+void sim_check_undone(const struct sim_node *node, struct resp_argument token);
+bool sim_check_is_undone(struct sim_node *node, struct resp_argument token); /* and the node does not have it */
 void sim_check_executed(struct sim_node *node,
-                        struct sim_text token);     /* after a command with a token that was undone before */
-void sim_check_excuse(struct sim_process *process); /* ignores the keys that its current life leaves */
+                        struct resp_argument token); /* after a command with a token that was undone before */
+void sim_check_excuse(struct sim_process *process);  /* ignores the keys that its current life leaves */
 void sim_check_count(const struct sim_process *process);
 void sim_check_turn(const struct sim_process *process);
 void sim_check_answer(struct sim_operation *operation, int status);

@@ -4,10 +4,8 @@
 #include "support/clock.h"
 #include "support/fake_server.h"
 #include "support/fixture.h"
-#include "support/listed.h"
 #include "support/raw_client.h"
-
-#include <check.h>
+#include "support/test.h"
 
 enum { SOON_MS = 20000, MOMENT_MS = 20, MS = 1000000 };
 
@@ -42,8 +40,10 @@ static uint64_t fastest_of(int times)
     return fastest;
 }
 
+TEST_CASE(proxy, setup, fixtures_end);
+
 /* No round trip is faster than the delay. The fastest of many is close to it, on a loaded machine too. */
-START_TEST(delays_are_kept_and_can_change)
+TEST(proxy, delays_are_kept_and_can_change)
 {
     delay_proxy_set_delay_us(proxy, 0, PROXY_BOTH, 500);
     uint64_t taken = fastest_of(50);
@@ -54,7 +54,6 @@ START_TEST(delays_are_kept_and_can_change)
     delay_proxy_set_delay_us(proxy, 0, PROXY_BOTH, 0);
     ck_assert_uint_lt(fastest_of(50), 5 * MS);
 }
-END_TEST
 
 static bool both_commands_read(void *unused)
 {
@@ -63,7 +62,7 @@ static bool both_commands_read(void *unused)
     return delay_proxy_bytes(proxy, 0, PROXY_TO_SERVER) == sizeof commands - 1;
 }
 
-START_TEST(a_delay_in_one_direction_is_kept_and_a_shorter_one_lets_nothing_overtake)
+TEST(proxy, a_delay_in_one_direction_is_kept_and_a_shorter_one_lets_nothing_overtake)
 {
     uint64_t start = test_now_ns();
     delay_proxy_set_delay_us(proxy, 0, PROXY_TO_SERVER, 30000);
@@ -77,10 +76,9 @@ START_TEST(a_delay_in_one_direction_is_kept_and_a_shorter_one_lets_nothing_overt
     ck_assert_uint_ge(fake_server_record(server, NULL, 0)->received_ns - start, 30 * MS);
     ck_assert(resp_command_is(fake_server_record(server, NULL, 2)->command, "TIME"));
 }
-END_TEST
 
 /* In each direction. */
-START_TEST(a_held_direction_delivers_when_it_is_let_go)
+TEST_ROWS(proxy, a_held_direction_delivers_when_it_is_let_go, 2)
 {
     static const enum proxy_direction held[] = {PROXY_TO_SERVER, PROXY_TO_CLIENT};
     delay_proxy_hold(proxy, 0, held[_i]);
@@ -93,14 +91,5 @@ START_TEST(a_held_direction_delivers_when_it_is_let_go)
     delay_proxy_drop(proxy, 0, true);
     ck_assert_str_eq(raw_client_reply(client), "<reset>");
 }
-END_TEST
 
-int main(void)
-{
-    const struct listed_test tests[] = {
-        {delays_are_kept_and_can_change, 0},
-        {a_delay_in_one_direction_is_kept_and_a_shorter_one_lets_nothing_overtake, 0},
-        {a_held_direction_delivers_when_it_is_let_go, 2},
-    };
-    return run_listed("delay proxy", setup, fixtures_end, tests, ROWS(tests));
-}
+TEST_PROGRAM("delay proxy")

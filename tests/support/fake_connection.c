@@ -77,6 +77,22 @@ void fake_connection_send(struct fake_connection *connection, const void *data, 
     fake_connection_write(connection);
 }
 
+size_t fake_connection_publish(struct fake_server *server, struct resp_argument channel, struct resp_argument text)
+{
+    const struct resp_argument words[] = {resp_argument_of("message"), channel, text};
+    struct bytes message = {0};
+    size_t receivers = 0;
+    resp_write_command(&message, sizeof words / sizeof *words, words);
+    for (struct fake_connection *c = server->connections; c; c = c->next) {
+        if (c->state == FAKE_STATE_CLOSED || !resp_argument_is(&channel, c->session.channel))
+            continue;
+        fake_connection_send(c, message.data, message.length);
+        receivers++;
+    }
+    bytes_free(&message);
+    return receivers;
+}
+
 void fake_connection_end(struct fake_connection *connection, enum fake_ending ending)
 {
     if (ending == FAKE_GO_ON || connection->state == FAKE_STATE_CLOSED)
@@ -102,7 +118,8 @@ void fake_connection_end(struct fake_connection *connection, enum fake_ending en
 static void record(struct fake_server *server, const struct fake_connection *connection, struct resp_command *command)
 {
     struct fake_record *entry = fixture_allocate(sizeof *entry);
-    *entry = (struct fake_record){.connection = connection->number, .received_ns = test_now_ns(), .command = command};
+    *entry = (struct fake_record){
+        .connection = (unsigned)connection->session.id, .received_ns = test_now_ns(), .command = command};
     server->records = fixture_reallocate(server->records, (server->record_count + 1) * sizeof *server->records);
     server->records[server->record_count++] = entry;
     pthread_cond_broadcast(&server->poller.changed);
@@ -128,7 +145,7 @@ static void answer(struct fake_server *server, struct fake_connection *connectio
 {
     struct bytes reply = {0};
     if (command && !rule->skip)
-        fake_session_execute(server, connection, command, &reply);
+        fake_node_execute(server->node, connection, command, &reply);
     shape_reply(&reply, rule);
     if (connection->state == FAKE_STATE_OPEN && (reply.length > 0 || rule->ending != FAKE_GO_ON))
         queue_segment(connection, reply, rule);
@@ -228,7 +245,7 @@ static void add_connection(struct fake_server *server, int fd)
     struct fake_connection *connection = fixture_allocate(sizeof *connection);
     struct fake_connection **link = &server->connections;
     connection->fd = fd;
-    connection->number = (unsigned)++server->accepted;
+    connection->session.id = (int64_t)++server->accepted;
     connection->last = &connection->first;
     connection->authenticated = !server->password;
     while (*link)
@@ -261,7 +278,6 @@ void fake_connection_free_closed(struct fake_server *server)
         }
         *link = connection->next;
         bytes_free(&connection->input);
-        free(connection->channel);
         free(connection);
         pthread_cond_broadcast(&server->poller.changed);
     }

@@ -114,7 +114,7 @@ static bool matches(const struct fake_rule *rule, const struct fake_connection *
                     const struct resp_command *command)
 {
     bool is_of_connections = rule->command && strcmp(rule->command, FAKE_ACCEPT) == 0;
-    if (is_of_connections == (command != NULL) || (rule->connection != 0 && rule->connection != connection->number))
+    if (is_of_connections == (command != NULL) || (rule->connection != 0 && rule->connection != connection->session.id))
         return false;
     return !command ||
            (resp_command_is(command, rule->command) && (!rule->argument || has_argument(command, rule->argument)));

@@ -74,7 +74,7 @@ struct fake_server *fake_server_start(enum fake_transport transport)
 {
     struct fake_server *server = fixture_allocate(sizeof *server);
     server->transport = transport;
-    server->node = fake_node_new();
+    server->node = fake_node_new(server);
     choose_address(server);
     open_listener(server);
     poller_start(&server->poller, fake_connection_turn, server);
@@ -178,21 +178,9 @@ void fake_server_restart(struct fake_server *server)
 
 size_t fake_server_publish(struct fake_server *server, const char *channel, const char *message)
 {
-    struct bytes out = {0};
-    size_t receivers = 0;
-    resp_write_array(&out, 3);
-    resp_write_text(&out, "message");
-    resp_write_text(&out, channel);
-    resp_write_text(&out, message);
     poller_enter(&server->poller);
-    for (struct fake_connection *c = server->connections; c; c = c->next) {
-        if (c->state == FAKE_STATE_CLOSED || !c->channel || strcmp(c->channel, channel) != 0)
-            continue;
-        fake_connection_send(c, out.data, out.length);
-        receivers++;
-    }
+    size_t receivers = fake_connection_publish(server, resp_argument_of(channel), resp_argument_of(message));
     poller_leave(&server->poller);
-    bytes_free(&out);
     return receivers;
 }
 
@@ -255,14 +243,9 @@ void fake_server_set_clock_offset_us(struct fake_server *server, int64_t offset_
 
 /* --- Keys --- */
 
-static struct resp_argument argument_of(const char *text)
-{
-    return (struct resp_argument){.data = text, .length = strlen(text)};
-}
-
 void fake_server_set_key(struct fake_server *server, const char *key, const char *value, int64_t ttl_ms)
 {
-    struct resp_argument name = argument_of(key);
+    struct resp_argument name = resp_argument_of(key);
     lock(server);
     fake_node_set(server->node, 0, &name, value, strlen(value), ttl_ms);
     unlock(server);
@@ -270,7 +253,7 @@ void fake_server_set_key(struct fake_server *server, const char *key, const char
 
 void fake_server_delete_key(struct fake_server *server, const char *key)
 {
-    struct resp_argument name = argument_of(key);
+    struct resp_argument name = resp_argument_of(key);
     lock(server);
     fake_node_delete(server->node, 0, &name);
     unlock(server);
@@ -278,9 +261,9 @@ void fake_server_delete_key(struct fake_server *server, const char *key)
 
 bool fake_server_get_key(struct fake_server *server, const char *key, char *value, size_t size)
 {
-    struct resp_argument name = argument_of(key);
+    struct resp_argument name = resp_argument_of(key);
     lock(server);
-    const struct fake_key *found = fake_node_find(server->node, 0, &name);
+    const struct sim_key *found = fake_node_find(server->node, 0, &name);
     if (found)
         snprintf(value, size, "%s", found->value);
     unlock(server);
@@ -289,7 +272,7 @@ bool fake_server_get_key(struct fake_server *server, const char *key, char *valu
 
 int64_t fake_server_pttl(struct fake_server *server, const char *key)
 {
-    struct resp_argument name = argument_of(key);
+    struct resp_argument name = resp_argument_of(key);
     lock(server);
     int64_t pttl = fake_node_pttl(server->node, 0, &name);
     unlock(server);

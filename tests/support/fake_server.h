@@ -120,7 +120,7 @@ void fake_server_restart(struct fake_server *server);
 
 /* --- The node ----------------------------------------------------------------------------------------------------- */
 
-/* Executes EVAL and EVALSHA, on the server's thread, instead of lock_scripts_run(). */
+/* Executes EVAL and EVALSHA, on the server's thread, instead of fake_script_run(). */
 void fake_server_set_script_handler(struct fake_server *server, fake_script_handler *handler, void *arg);
 
 /* As FLUSHALL and SCRIPT FLUSH. */

@@ -1,11 +1,11 @@
 /* Shared by the parts of the fake server: fake_server.c (functions for tests), fake_connection.c (its thread: input and
- * output), fake_rules.c, fake_session.c (commands about the connection itself). All of it runs under the poller's
- * lock. */
+ * output), fake_rules.c, fake_node.c (the node). All of it runs under the poller's lock. */
 #ifndef TESTS_SUPPORT_FAKE_SERVER_INTERNAL_H
 #define TESTS_SUPPORT_FAKE_SERVER_INTERNAL_H
 
 #include "bytes.h"
 #include "fake_server.h"
+#include "node_model.h"
 #include "poller.h"
 #include "temp_dir.h"
 
@@ -38,7 +38,7 @@ struct fake_rule_entry {
 struct fake_connection {
     struct fake_connection *next;
     int fd;
-    unsigned number;
+    struct sim_session session; /* its id: numbered from 1 in the order of accepting */
     enum fake_state state;
     struct bytes input;
     struct fake_segment *first;
@@ -47,8 +47,8 @@ struct fake_connection {
     const struct fake_rule *delayed_rule;
     uint64_t resume_ns; /* when the delayed command, or the next read, is due; 0: no delay */
     bool authenticated;
+    bool executing; /* a command, which may kill other connections only */
     unsigned database;
-    char *channel; /* that it is subscribed to; NULL: none */
 };
 
 struct fake_server {
@@ -87,6 +87,8 @@ void fake_connection_accept_all(struct fake_server *server);
 void fake_connection_write(struct fake_connection *connection);
 void fake_connection_send(struct fake_connection *connection, const void *data, size_t length);
 void fake_connection_end(struct fake_connection *connection, enum fake_ending ending);
+/* Returns the number of receivers. */
+size_t fake_connection_publish(struct fake_server *server, struct resp_argument channel, struct resp_argument text);
 /* Frees the closed ones. */
 void fake_connection_free_closed(struct fake_server *server);
 
@@ -94,9 +96,5 @@ void fake_connection_free_closed(struct fake_server *server);
 const struct fake_rule *fake_rules_apply(struct fake_server *server, const struct fake_connection *connection,
                                          const struct resp_command *command);
 void fake_rules_free(struct fake_server *server);
-
-/* fake_session.c: writes the reply of a healthy node. */
-void fake_session_execute(struct fake_server *server, struct fake_connection *connection,
-                          const struct resp_command *command, struct bytes *reply);
 
 #endif

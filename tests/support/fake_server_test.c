@@ -3,10 +3,9 @@
 #include "support/clock.h"
 #include "support/fake_server.h"
 #include "support/fixture.h"
-#include "support/listed.h"
 #include "support/raw_client.h"
+#include "support/test.h"
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +29,9 @@ static void setup(void)
 
 #define ck_assert_reply(expected) ck_assert_str_eq(raw_client_reply(client), (expected))
 
-START_TEST(rules_count_commands_by_name_argument_and_connection)
+TEST_CASE(server, setup, fixtures_end);
+
+TEST(server, rules_count_commands_by_name_argument_and_connection)
 {
     unsigned third = fake_server_add_rule(
         server, &(struct fake_rule){.command = "GET", .first = 3, .count = 2, .reply = "+third\r\n", .skip = true});
@@ -59,7 +60,6 @@ START_TEST(rules_count_commands_by_name_argument_and_connection)
     raw_client_say(client, "DEL", "special", NULL);
     ck_assert_reply("0");
 }
-END_TEST
 
 /* What a rule makes of "SET key token". A PING follows where the connection goes on. */
 static const struct effect {
@@ -89,7 +89,7 @@ static bool half_a_reply_has_come(void *unused)
     return strcmp(raw_client_reply_within(client, MOMENT_MS), "<silence>") != 0 || raw_client_unread(client) == 2;
 }
 
-START_TEST(a_rule_has_its_effect)
+TEST_ROWS(server, a_rule_has_its_effect, ROWS(effects))
 {
     const struct effect *effect = &effects[_i];
     struct fake_rule rule = effect->rule;
@@ -110,9 +110,8 @@ START_TEST(a_rule_has_its_effect)
     ck_assert(stalls || rule.ending == FAKE_GO_ON || rule.ending == FAKE_SHUTDOWN ||
               fake_server_wait_for_open(server, 0, SOON_MS));
 }
-END_TEST
 
-START_TEST(a_held_reply_waits_for_its_release)
+TEST(server, a_held_reply_waits_for_its_release)
 {
     fake_server_add_rule(server, &(struct fake_rule){.command = "SET", .count = 1, .hold = true});
     raw_client_say(client, "SET", "key", "token", NULL);
@@ -124,10 +123,9 @@ START_TEST(a_held_reply_waits_for_its_release)
     ck_assert_reply("OK");
     ck_assert_reply("PONG");
 }
-END_TEST
 
 /* The command is delayed with those behind it, or only its reply is. */
-START_TEST(a_delay_is_of_the_command_or_of_the_reply)
+TEST_ROWS(server, a_delay_is_of_the_command_or_of_the_reply, 2)
 {
     uint64_t start = test_now_ns();
     struct fake_rule rule = {.command = "SET", .count = 1};
@@ -144,9 +142,8 @@ START_TEST(a_delay_is_of_the_command_or_of_the_reply)
     ck_assert_reply("PONG");
     ck_assert(_i == 1 || fake_server_record(server, "PING", 0)->received_ns - start >= DELAY_MS * 1000000u);
 }
-END_TEST
 
-START_TEST(a_paused_server_executes_later_what_came_meanwhile)
+TEST(server, a_paused_server_executes_later_what_came_meanwhile)
 {
     fake_server_pause(server);
     struct raw_client *other = connect_client();
@@ -158,16 +155,21 @@ START_TEST(a_paused_server_executes_later_what_came_meanwhile)
     ck_assert_reply("OK");
     ck_assert_str_eq(raw_client_reply(other), "PONG");
 }
-END_TEST
 
-int main(void)
+TEST(server, a_connection_sees_the_keys_of_its_database)
 {
-    const struct listed_test tests[] = {
-        {rules_count_commands_by_name_argument_and_connection, 0},
-        {a_rule_has_its_effect, ROWS(effects)},
-        {a_held_reply_waits_for_its_release, 0},
-        {a_delay_is_of_the_command_or_of_the_reply, 2},
-        {a_paused_server_executes_later_what_came_meanwhile, 0},
-    };
-    return run_listed("fake server", setup, fixtures_end, tests, ROWS(tests));
+    static const char *const steps[][4] = {{"OK", "SET", "key", "token"},
+                                           {"OK", "SELECT", "1"},
+                                           {"(nil)", "GET", "key"},
+                                           {"OK", "SELECT", "0"},
+                                           {"token", "GET", "key"}};
+    for (int i = 0; i < ROWS(steps); i++) {
+        raw_client_say(client, steps[i][1], steps[i][2], steps[i][3], NULL);
+        ck_assert_reply(steps[i][0]);
+    }
+    raw_client_say(client, "SELECT", "16", NULL);
+    ck_assert_reply("-ERR DB index is out of range");
+    ck_assert_uint_eq(fake_server_keys_left(server, NULL), 1);
 }
+
+TEST_PROGRAM("fake server")

@@ -6,11 +6,17 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 struct resp_argument {
     const char *data; /* followed by a NUL that length does not include */
     size_t length;
 };
+
+static inline struct resp_argument resp_argument_of(const char *text)
+{
+    return (struct resp_argument){.data = text, .length = strlen(text)};
+}
 
 /* A single block: free() frees all of it. */
 struct resp_command {
@@ -27,6 +33,12 @@ enum resp_progress resp_parse_command(const char *data, size_t length, size_t *u
 bool resp_command_is(const struct resp_command *command, const char *name);
 
 bool resp_argument_is(const struct resp_argument *argument, const char *text);
+
+/* Writes the number in decimal, without a NUL. Returns the number of bytes. */
+#define RESP_INTEGER_SIZE 24
+size_t resp_format_integer(char *to, long long number);
+/* The same for any number, as "%.17g" does. Whole numbers are written without printf, which is faster. */
+size_t resp_format_number(char *to, size_t size, double number);
 
 void resp_write_command(struct bytes *out, size_t argc, const struct resp_argument *argv);
 void resp_write_status(struct bytes *out, const char *text);

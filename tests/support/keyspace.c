@@ -12,71 +12,10 @@
 
 #include "support/fixture.h"
 
-/* ------------------------------------------------------------------------------------------------------------ bytes */
-
-size_t sim_integer_write(char *to, long long number)
-{
-    char digits[SIM_INTEGER_SIZE];
-    size_t used = 0, size = 0;
-    unsigned long long left = number < 0 ? 0 - (unsigned long long)number : (unsigned long long)number;
-    do
-        digits[used++] = (char)('0' + left % 10);
-    while (left /= 10);
-    if (number < 0)
-        to[size++] = '-';
-    while (used > 0)
-        to[size++] = digits[--used];
-    return size;
-}
-
-size_t sim_number_write(char *to, size_t size, double number)
-{
-    long long whole = number > -1e15 && number < 1e15 ? (long long)number : 0;
-    if (whole != 0 && (double)whole >= number && (double)whole <= number)
-        return sim_integer_write(to, whole);
-    return (size_t)snprintf(to, size, "%.17g", number);
-}
-
-void sim_reply_number(struct bytes *bytes, char mark, long long number)
-{
-    char text[SIM_INTEGER_SIZE + 3];
-    text[0] = mark;
-    size_t size = 1 + sim_integer_write(text + 1, number);
-    text[size++] = '\r';
-    text[size++] = '\n';
-    bytes_append(bytes, text, size);
-}
-
-/* ---------------------------------------------------------------------------------------------------------- replies */
-
-static void say_integer(struct bytes *reply, long long number)
-{
-    sim_reply_number(reply, ':', number);
-}
-
-static void say_text(struct bytes *reply, const char *bytes, size_t size)
-{
-    sim_reply_number(reply, '$', (long long)size);
-    char *end = bytes_room(reply, size + 2);
-    memcpy(end, bytes, size);
-    memcpy(end + size, "\r\n", 2);
-    reply->length += size + 2;
-}
-
-static void say_array(struct bytes *reply, size_t count)
-{
-    sim_reply_number(reply, '*', (long long)count);
-}
-
 static void say(struct bytes *reply, const char *line)
 {
     bytes_append(reply, line, strlen(line));
     bytes_append(reply, "\r\n", 2);
-}
-
-static void say_nil(struct bytes *reply)
-{
-    say(reply, "$-1");
 }
 
 /* -------------------------------------------------------------------------------------------------------- key space */
@@ -162,11 +101,11 @@ void sim_keyspace_copy(struct sim_keyspace *to, const struct sim_keyspace *from,
 }
 
 /* As in Redis, a key has expired when the clock shows more than its end, not when it shows exactly the end. */
-struct sim_key *sim_keyspace_find(struct sim_keyspace *space, struct sim_text name, int64_t now)
+struct sim_key *sim_keyspace_find(struct sim_keyspace *space, struct resp_argument name, int64_t now)
 {
     for (size_t i = 0; i < space->count; i++) {
         struct sim_key *key = &space->keys[i];
-        if (key->name_size != name.size || memcmp(key->name, name.bytes, name.size) != 0)
+        if (key->name_size != name.length || memcmp(key->name, name.data, name.length) != 0)
             continue;
         if (key->expires != SIM_NO_EXPIRY && now > key->expires) {
             delete (space, key);
@@ -177,12 +116,12 @@ struct sim_key *sim_keyspace_find(struct sim_keyspace *space, struct sim_text na
     return NULL;
 }
 
-static struct sim_key *create(struct sim_keyspace *space, struct sim_text name, enum sim_type type)
+static struct sim_key *create(struct sim_keyspace *space, struct resp_argument name, enum sim_type type)
 {
     struct sim_key *key = append(space);
     key->type = type;
-    key->name = duplicate(name.bytes, name.size);
-    key->name_size = name.size;
+    key->name = duplicate(name.data, name.length);
+    key->name_size = name.length;
     return key;
 }
 
@@ -196,7 +135,7 @@ struct bound {
 struct call {
     struct sim_keyspace *space;
     size_t count;
-    const struct sim_text *words;
+    const struct resp_argument *words;
     int64_t now; /* ms */
     int64_t microseconds;
     struct bytes *reply;
@@ -209,17 +148,17 @@ static const char wrong_type[] = "-WRONGTYPE Operation against a key holding the
 static const char not_integer[] = "-ERR value is not an integer or out of range";
 static const char syntax[] = "-ERR syntax error";
 
-bool sim_text_integer(struct sim_text text, long long *number)
+bool sim_text_integer(struct resp_argument text, long long *number)
 {
-    bool negative = text.size > 0 && text.bytes[0] == '-';
+    bool negative = text.length > 0 && text.data[0] == '-';
     unsigned long long most = LLONG_MAX + (unsigned long long)negative, value = 0;
     size_t at = negative;
-    if (at == text.size || (text.bytes[at] == '0' && text.size > 1))
+    if (at == text.length || (text.data[at] == '0' && text.length > 1))
         return false;
-    for (; at < text.size; at++) {
-        if (text.bytes[at] < '0' || text.bytes[at] > '9')
+    for (; at < text.length; at++) {
+        if (text.data[at] < '0' || text.data[at] > '9')
             return false;
-        unsigned digit = (unsigned)(text.bytes[at] - '0');
+        unsigned digit = (unsigned)(text.data[at] - '0');
         if (value > (most - digit) / 10)
             return false;
         value = 10 * value + digit;
@@ -228,16 +167,16 @@ bool sim_text_integer(struct sim_text text, long long *number)
     return true;
 }
 
-static bool real(struct sim_text text, double *number)
+static bool real(struct resp_argument text, double *number)
 {
     char copy[64], *end;
-    if (text.size == 0 || text.size >= sizeof copy || isspace((unsigned char)text.bytes[0]))
+    if (text.length == 0 || text.length >= sizeof copy || isspace((unsigned char)text.data[0]))
         return false;
-    memcpy(copy, text.bytes, text.size);
-    copy[text.size] = '\0';
+    memcpy(copy, text.data, text.length);
+    copy[text.length] = '\0';
     errno = 0;
     *number = strtod(copy, &end);
-    return end == copy + text.size && errno != ERANGE && !isnan(*number);
+    return end == copy + text.length && errno != ERANGE && !isnan(*number);
 }
 
 static struct sim_key *find(const struct call *call, size_t word)
@@ -269,9 +208,9 @@ static void set_value(struct sim_key *key, const char *bytes, size_t size)
 static void say_string(struct bytes *reply, const struct sim_key *key)
 {
     if (key && key->type == SIM_STRING)
-        say_text(reply, key->value, key->value_size);
+        resp_write_bulk(reply, key->value, key->value_size);
     else
-        say_nil(reply);
+        resp_write_nil(reply);
 }
 
 static void get(struct call *call)
@@ -282,22 +221,22 @@ static void get(struct call *call)
 /* Supports offsets from the beginning only. */
 static void getrange(struct call *call)
 {
-    long long last = -1;
-    sim_text_integer(call->words[3], &last);
-    size_t size = call->key ? call->key->value_size : 0;
-    say_text(call->reply, call->key ? call->key->value : "", size > (size_t)last + 1 ? (size_t)last + 1 : size);
+    long long size = call->key ? (long long)call->key->value_size : 0;
+    long long end = call->to < size ? call->to + 1 : size;
+    bool none = call->from >= end;
+    resp_write_bulk(call->reply, none ? "" : call->key->value + call->from, none ? 0 : (size_t)(end - call->from));
 }
 
 static void mget(struct call *call)
 {
-    say_array(call->reply, call->count - 1);
+    resp_write_array(call->reply, call->count - 1);
     for (size_t i = 1; i < call->count; i++)
         say_string(call->reply, find(call, i));
 }
 
 struct set_options {
     bool nx, xx, get;
-    const struct sim_text *life; /* NULL: none */
+    const struct resp_argument *life; /* NULL: none */
     bool in_seconds;
     long long ttl; /* ms; 0: none */
 };
@@ -362,7 +301,7 @@ static void set(struct call *call)
     empty(key);
     key->revived = false;
     key->type = SIM_STRING;
-    set_value(key, call->words[2].bytes, call->words[2].size);
+    set_value(key, call->words[2].data, call->words[2].length);
     key->expires = options.ttl ? call->now + options.ttl : SIM_NO_EXPIRY;
     if (!options.get)
         say(call->reply, "+OK");
@@ -377,7 +316,7 @@ static void del(struct call *call)
         if (key)
             delete (call->space, key);
     }
-    say_integer(call->reply, deleted);
+    resp_write_integer(call->reply, deleted);
 }
 
 static void exists(struct call *call)
@@ -385,13 +324,13 @@ static void exists(struct call *call)
     long long found = 0;
     for (size_t i = 1; i < call->count; i++)
         found += find(call, i) != NULL;
-    say_integer(call->reply, found);
+    resp_write_integer(call->reply, found);
 }
 
 static void pttl(struct call *call)
 {
     const struct sim_key *key = call->key;
-    say_integer(call->reply, !key ? -2 : key->expires == SIM_NO_EXPIRY ? -1 : key->expires - call->now);
+    resp_write_integer(call->reply, !key ? -2 : key->expires == SIM_NO_EXPIRY ? -1 : key->expires - call->now);
 }
 
 static bool read_life(struct call *call)
@@ -406,7 +345,7 @@ static bool read_life(struct call *call)
 
 static void pexpire(struct call *call)
 {
-    say_integer(call->reply, call->key != NULL);
+    resp_write_integer(call->reply, call->key != NULL);
     if (call->key && call->to <= 0)
         delete (call->space, call->key);
     else if (call->key)
@@ -418,7 +357,7 @@ static void persist(struct call *call)
     bool had = call->key && call->key->expires != SIM_NO_EXPIRY;
     if (had)
         call->key->expires = SIM_NO_EXPIRY;
-    say_integer(call->reply, had);
+    resp_write_integer(call->reply, had);
 }
 
 static void type(struct call *call)
@@ -435,9 +374,9 @@ static bool read_increment(struct call *call)
 
 static void incr(struct call *call)
 {
-    char text[SIM_INTEGER_SIZE];
+    char text[RESP_INTEGER_SIZE];
     long long number = 0, by = call->to;
-    if (call->key && !sim_text_integer((struct sim_text){call->key->value, call->key->value_size}, &number)) {
+    if (call->key && !sim_text_integer((struct resp_argument){call->key->value, call->key->value_size}, &number)) {
         say(call->reply, not_integer);
         return;
     }
@@ -446,16 +385,16 @@ static void incr(struct call *call)
         return;
     }
     number += by;
-    set_value(find_or_create(call, SIM_STRING), text, sim_integer_write(text, number));
-    say_integer(call->reply, number);
+    set_value(find_or_create(call, SIM_STRING), text, resp_format_integer(text, number));
+    resp_write_integer(call->reply, number);
 }
 
 static void time_of_day(struct call *call)
 {
-    char text[SIM_INTEGER_SIZE];
-    say_array(call->reply, 2);
-    say_text(call->reply, text, sim_integer_write(text, call->microseconds / 1000000));
-    say_text(call->reply, text, sim_integer_write(text, call->microseconds % 1000000));
+    char text[RESP_INTEGER_SIZE];
+    resp_write_array(call->reply, 2);
+    resp_write_bulk(call->reply, text, resp_format_integer(text, call->microseconds / 1000000));
+    resp_write_bulk(call->reply, text, resp_format_integer(text, call->microseconds % 1000000));
 }
 
 static void flush(struct call *call)
@@ -466,15 +405,15 @@ static void flush(struct call *call)
 
 static void dbsize(struct call *call)
 {
-    say_integer(call->reply, (long long)call->space->count);
+    resp_write_integer(call->reply, (long long)call->space->count);
 }
 
 /* ---------------------------------------------------------------------------------------------- hashes, sorted sets */
 
-static struct sim_member *member(const struct sim_key *key, struct sim_text name)
+static struct sim_member *member(const struct sim_key *key, struct resp_argument name)
 {
     for (size_t i = 0; key && i < key->members_count; i++)
-        if (key->members[i].name_size == name.size && memcmp(key->members[i].name, name.bytes, name.size) == 0)
+        if (key->members[i].name_size == name.length && memcmp(key->members[i].name, name.data, name.length) == 0)
             return &key->members[i];
     return NULL;
 }
@@ -495,7 +434,7 @@ static void take_out(struct sim_key *key, const struct sim_member *at)
 }
 
 /* Returns true if the member existed. A collection that becomes empty is deleted. */
-static bool erase(const struct call *call, struct sim_key *key, struct sim_text name)
+static bool erase(const struct call *call, struct sim_key *key, struct resp_argument name)
 {
     struct sim_member *found = member(key, name);
     if (!found)
@@ -515,20 +454,20 @@ static void remove_members(struct call *call)
         removed += erase(call, call->key, call->words[i]);
         call->key = find(call, 1);
     }
-    say_integer(call->reply, removed);
+    resp_write_integer(call->reply, removed);
 }
 
 static void count_members(struct call *call)
 {
-    say_integer(call->reply, call->key ? (long long)call->key->members_count : 0);
+    resp_write_integer(call->reply, call->key ? (long long)call->key->members_count : 0);
 }
 
 static void say_field(struct bytes *reply, const struct sim_member *field)
 {
     if (field)
-        say_text(reply, field->value, field->value_size);
+        resp_write_bulk(reply, field->value, field->value_size);
     else
-        say_nil(reply);
+        resp_write_nil(reply);
 }
 
 static void hget(struct call *call)
@@ -538,23 +477,23 @@ static void hget(struct call *call)
 
 static void hmget(struct call *call)
 {
-    say_array(call->reply, call->count - 2);
+    resp_write_array(call->reply, call->count - 2);
     for (size_t i = 2; i < call->count; i++)
         say_field(call->reply, member(call->key, call->words[i]));
 }
 
-static bool write_field(struct sim_key *key, struct sim_text name, struct sim_text value)
+static bool write_field(struct sim_key *key, struct resp_argument name, struct resp_argument value)
 {
     struct sim_member *field = member(key, name);
     bool new = !field;
     if (new) {
-        const struct sim_member made = {.name = duplicate(name.bytes, name.size), .name_size = name.size};
+        const struct sim_member made = {.name = duplicate(name.data, name.length), .name_size = name.length};
         insert(key, key->members_count, &made);
         field = &key->members[key->members_count - 1];
     }
     free(field->value);
-    field->value = duplicate(value.bytes, value.size);
-    field->value_size = value.size;
+    field->value = duplicate(value.data, value.length);
+    field->value_size = value.length;
     return new;
 }
 
@@ -571,7 +510,7 @@ static void hset(struct call *call)
     struct sim_key *key = find_or_create(call, SIM_HASH);
     for (size_t i = 2; i + 1 < call->count; i += 2)
         added += write_field(key, call->words[i], call->words[i + 1]);
-    say_integer(call->reply, added);
+    resp_write_integer(call->reply, added);
 }
 
 static void hsetnx(struct call *call)
@@ -579,15 +518,15 @@ static void hsetnx(struct call *call)
     bool there = member(call->key, call->words[2]);
     if (!there)
         write_field(find_or_create(call, SIM_HASH), call->words[2], call->words[3]);
-    say_integer(call->reply, !there);
+    resp_write_integer(call->reply, !there);
 }
 
 static void hgetall(struct call *call)
 {
     size_t count = call->key ? call->key->members_count : 0;
-    say_array(call->reply, 2 * count);
+    resp_write_array(call->reply, 2 * count);
     for (size_t i = 0; i < count; i++) {
-        say_text(call->reply, call->key->members[i].name, call->key->members[i].name_size);
+        resp_write_bulk(call->reply, call->key->members[i].name, call->key->members[i].name_size);
         say_field(call->reply, &call->key->members[i]);
     }
 }
@@ -611,12 +550,12 @@ static void place(struct sim_key *key, const struct sim_member *new)
     insert(key, at, new);
 }
 
-static bool write_score(struct sim_key *key, struct sim_text name, double score)
+static bool write_score(struct sim_key *key, struct resp_argument name, double score)
 {
     struct sim_member *there = member(key, name);
     if (!there) {
         const struct sim_member made = {
-            .name = duplicate(name.bytes, name.size), .name_size = name.size, .score = score};
+            .name = duplicate(name.data, name.length), .name_size = name.length, .score = score};
         place(key, &made);
         return true;
     }
@@ -650,14 +589,14 @@ static void zadd(struct call *call)
     for (size_t i = 2; i + 1 < call->count; i += 2)
         if (real(call->words[i], &score))
             added += write_score(key, call->words[i + 1], score + 0.0); /* never -0 */
-    say_integer(call->reply, added);
+    resp_write_integer(call->reply, added);
 }
 
 static void say_score(struct bytes *reply, double score)
 {
     char text[64];
-    size_t size = sim_number_write(text, sizeof text, score);
-    say_text(reply, text, size);
+    size_t size = resp_format_number(text, sizeof text, score);
+    resp_write_bulk(reply, text, size);
 }
 
 static void zscore(struct call *call)
@@ -666,14 +605,14 @@ static void zscore(struct call *call)
     if (found)
         say_score(call->reply, found->score);
     else
-        say_nil(call->reply);
+        resp_write_nil(call->reply);
 }
 
 static void say_members(const struct call *call, size_t from, size_t to, bool scores)
 {
-    say_array(call->reply, (to - from) * (scores ? 2 : 1));
+    resp_write_array(call->reply, (to - from) * (scores ? 2 : 1));
     for (size_t i = from; i < to; i++) {
-        say_text(call->reply, call->key->members[i].name, call->key->members[i].name_size);
+        resp_write_bulk(call->reply, call->key->members[i].name, call->key->members[i].name_size);
         if (scores)
             say_score(call->reply, call->key->members[i].score);
     }
@@ -700,14 +639,14 @@ static void zrange(struct call *call)
 }
 
 /* Reads a bound. Unlike a score, an empty text is 0, and leading spaces are allowed. */
-static bool read_bound(struct sim_text text, struct bound *bound)
+static bool read_bound(struct resp_argument text, struct bound *bound)
 {
     char copy[64], *end;
-    bound->excluded = text.size > 0 && text.bytes[0] == '(';
-    if (text.size >= sizeof copy)
+    bound->excluded = text.length > 0 && text.data[0] == '(';
+    if (text.length >= sizeof copy)
         return false;
-    memcpy(copy, text.bytes, text.size);
-    copy[text.size] = '\0';
+    memcpy(copy, text.data, text.length);
+    copy[text.length] = '\0';
     bound->value = strtod(copy + bound->excluded, &end);
     return *end == '\0' && !isnan(bound->value);
 }
@@ -770,11 +709,11 @@ static void zremrangebyscore(struct call *call)
             i++;
             continue;
         }
-        erase(call, call->key, (struct sim_text){at->name, at->name_size});
+        erase(call, call->key, (struct resp_argument){at->name, at->name_size});
         call->key = find(call, 1);
         removed++;
     }
-    say_integer(call->reply, removed);
+    resp_write_integer(call->reply, removed);
 }
 
 static void zcount(struct call *call)
@@ -782,7 +721,7 @@ static void zcount(struct call *call)
     long long count = 0;
     for (size_t i = 0; call->key && i < call->key->members_count; i++)
         count += is_between(call, &call->key->members[i]);
-    say_integer(call->reply, count);
+    resp_write_integer(call->reply, count);
 }
 
 enum { NO_KEY = -2, ANY_TYPE = -1 };
@@ -792,7 +731,7 @@ enum { NO_KEY = -2, ANY_TYPE = -1 };
         text, sizeof text - 1                                                                                          \
     }
 static const struct command {
-    struct sim_text name;
+    struct resp_argument name;
     size_t least; /* number of words, including the name */
     size_t most;
     int type;                        /* of the first word's key */
@@ -800,7 +739,7 @@ static const struct command {
     void (*run)(struct call *call);
 } commands[] = {
     {WORD("GET"), 2, 2, SIM_STRING, NULL, get},
-    {WORD("GETRANGE"), 4, 4, SIM_STRING, NULL, getrange},
+    {WORD("GETRANGE"), 4, 4, SIM_STRING, read_range, getrange},
     {WORD("MGET"), 2, 64, NO_KEY, NULL, mget},
     {WORD("SET"), 3, 16, NO_KEY, NULL, set},
     {WORD("DEL"), 2, 64, NO_KEY, NULL, del},
@@ -842,16 +781,16 @@ static void run(const struct command *command, struct call *call)
         command->run(call);
 }
 
-static void lower_case(char *to, size_t size, struct sim_text word)
+static void lower_case(char *to, size_t size, struct resp_argument word)
 {
     size_t i = 0;
-    for (; i < word.size && i + 1 < size; i++)
-        to[i] = (char)(word.bytes[i] >= 'A' && word.bytes[i] <= 'Z' ? word.bytes[i] - 'A' + 'a' : word.bytes[i]);
+    for (; i < word.length && i + 1 < size; i++)
+        to[i] = (char)(word.data[i] >= 'A' && word.data[i] <= 'Z' ? word.data[i] - 'A' + 'a' : word.data[i]);
     to[i] = '\0';
 }
 
-bool sim_keyspace_execute(struct sim_keyspace *space, size_t count, const struct sim_text *words, int64_t microseconds,
-                          struct bytes *reply)
+bool sim_keyspace_execute(struct sim_keyspace *space, size_t count, const struct resp_argument *words,
+                          int64_t microseconds, struct bytes *reply)
 {
     struct call call = {.space = space,
                         .count = count,

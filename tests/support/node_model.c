@@ -1,4 +1,4 @@
-#include "server.h"
+#include "node_model.h"
 
 #include <assert.h>
 #include <lauxlib.h>
@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "src/node/script.h"
+#include "support/resp.h"
 
 unsigned sim_script_errors;
 char sim_script_error[256];
@@ -28,17 +29,17 @@ static const char *read_number(const char *at, const char *end, char mark, size_
     return end - at < 2 ? NULL : at + 2;
 }
 
-size_t sim_server_parse(const char *bytes, size_t size, struct sim_text *words, size_t *count)
+size_t sim_server_parse(const char *bytes, size_t size, struct resp_argument *words, size_t *count)
 {
     const char *end = bytes + size, *at = read_number(bytes, end, '*', count);
     if (at && *count > SIM_WORDS_MAX)
         abort();
     for (size_t i = 0; at && i < *count; i++) {
-        at = read_number(at, end, '$', &words[i].size);
-        if (!at || (size_t)(end - at) < words[i].size + 2)
+        at = read_number(at, end, '$', &words[i].length);
+        if (!at || (size_t)(end - at) < words[i].length + 2)
             return 0;
-        words[i].bytes = at;
-        at += words[i].size + 2;
+        words[i].data = at;
+        at += words[i].length + 2;
     }
     return at ? (size_t)(at - bytes) : 0;
 }
@@ -139,7 +140,7 @@ static void free_chunks(void)
 
 /* ---------------------------------------------------------------------------------------------------------- scripts */
 
-static lua_State *lua;
+static lua_State *lua; /* one for all servers: the caller lets one thread at a time execute commands */
 static int compiled[RL_SCRIPTS];
 
 /* The command that the running script executes. */
@@ -148,7 +149,7 @@ static struct {
     int64_t microseconds;
 } running;
 
-static void execute_key_command(struct sim_server *server, size_t count, const struct sim_text *words,
+static void execute_key_command(struct sim_server *server, size_t count, const struct resp_argument *words,
                                 int64_t microseconds, struct bytes *reply);
 
 static const char *push_reply(const char *at);
@@ -201,18 +202,18 @@ static const char *push_reply(const char *at)
     }
 }
 
-static bool read_words(struct sim_text *words, size_t count)
+static bool read_words(struct resp_argument *words, size_t count)
 {
     static char numbers[16][40];
     unsigned used = 0;
     for (size_t i = 0; i < count; i++) {
         if (lua_type(lua, (int)i + 1) == LUA_TNUMBER) {
             char *number = numbers[used++ % 16];
-            words[i] =
-                (struct sim_text){number, sim_number_write(number, sizeof numbers[0], lua_tonumber(lua, (int)i + 1))};
+            words[i] = (struct resp_argument){
+                number, resp_format_number(number, sizeof numbers[0], lua_tonumber(lua, (int)i + 1))};
         } else {
-            words[i].bytes = lua_tolstring(lua, (int)i + 1, &words[i].size);
-            if (!words[i].bytes)
+            words[i].data = lua_tolstring(lua, (int)i + 1, &words[i].length);
+            if (!words[i].data)
                 return false;
         }
     }
@@ -222,7 +223,7 @@ static bool read_words(struct sim_text *words, size_t count)
 static bool call_server(void)
 {
     static const char bad[] = "ERR Lua redis lib command arguments must be strings or integers";
-    struct sim_text words[64];
+    struct resp_argument words[64];
     static struct bytes reply;
     size_t count = (size_t)lua_gettop(lua);
     if (count == 0 || count > sizeof words / sizeof *words)
@@ -299,11 +300,11 @@ void sim_scripts_close(void)
     free_chunks();
 }
 
-static void set_words(const char *name, size_t count, const struct sim_text *words)
+static void set_words(const char *name, size_t count, const struct resp_argument *words)
 {
     lua_createtable(lua, (int)count, 0);
     for (size_t i = 0; i < count; i++) {
-        lua_pushlstring(lua, words[i].bytes, words[i].size);
+        lua_pushlstring(lua, words[i].data, words[i].length);
         lua_rawseti(lua, -2, (int)i + 1);
     }
     lua_setglobal(lua, name);
@@ -318,13 +319,11 @@ static void write_value(struct bytes *reply)
     switch (lua_type(lua, -1)) {
     case LUA_TSTRING:
         text = lua_tolstring(lua, -1, &size);
-        sim_reply_number(reply, '$', (long long)size);
-        bytes_append(reply, text, size);
-        bytes_append(reply, "\r\n", 2);
+        resp_write_bulk(reply, text, size);
         return;
     case LUA_TNUMBER:
         number = lua_tonumber(lua, -1);
-        sim_reply_number(reply, ':', (long long)number);
+        resp_write_integer(reply, (long long)number);
         return;
     case LUA_TBOOLEAN:
         bytes_print(reply, "%s\r\n", lua_toboolean(lua, -1) ? ":1" : "$-1");
@@ -350,7 +349,7 @@ static void write_value(struct bytes *reply)
         end = lua_isnil(lua, -1);
         lua_pop(lua, 1);
     }
-    sim_reply_number(reply, '*', count);
+    resp_write_array(reply, (size_t)count);
     for (int i = 1; i <= count; i++) {
         lua_rawgeti(lua, -1, i);
         write_value(reply);
@@ -376,25 +375,25 @@ static void write_error(struct bytes *reply, const char *name)
 
 #define HASH_SIZE 40
 
-static int find_script(struct sim_text word, bool whole)
+static int find_script(struct resp_argument word, bool whole)
 {
     for (int i = 0; i < RL_SCRIPTS; i++) {
         const char *name = whole ? rl_scripts[i].text : rl_scripts[i].sha1;
-        if (memcmp(name, word.bytes, word.size < HASH_SIZE ? word.size : HASH_SIZE) == 0 && strlen(name) == word.size &&
-            memcmp(name, word.bytes, word.size) == 0)
+        if (memcmp(name, word.data, word.length < HASH_SIZE ? word.length : HASH_SIZE) == 0 &&
+            strlen(name) == word.length && memcmp(name, word.data, word.length) == 0)
             return i;
     }
     return -1;
 }
 
-struct sim_text sim_script_name(struct sim_text word)
+struct resp_argument sim_script_name(struct resp_argument word)
 {
-    int script = find_script(word, word.size != 40);
-    return script < 0 ? word : (struct sim_text){rl_scripts[script].name, strlen(rl_scripts[script].name)};
+    int script = find_script(word, word.length != 40);
+    return script < 0 ? word : (struct resp_argument){rl_scripts[script].name, strlen(rl_scripts[script].name)};
 }
 
 /* Reads the number of keys among the words. Returns false after it has written an error reply. */
-static bool read_keys(size_t count, const struct sim_text *words, size_t *keys, struct bytes *reply)
+static bool read_keys(size_t count, const struct resp_argument *words, size_t *keys, struct bytes *reply)
 {
     long long number = 0;
     bool is_number = sim_text_integer(words[2], &number);
@@ -408,7 +407,35 @@ static bool read_keys(size_t count, const struct sim_text *words, size_t *keys, 
     return false;
 }
 
-static void evaluate(struct sim_server *server, size_t count, const struct sim_text *words, int64_t microseconds,
+static void run_script(struct sim_server *server, int script, struct resp_argument text, size_t keys, size_t count,
+                       const struct resp_argument *words, int64_t microseconds, struct bytes *reply)
+{
+    const char *name = script < 0 ? "script" : rl_scripts[script].name;
+    if (!lua)
+        open_interpreter();
+    running.server = server;
+    running.microseconds = microseconds;
+    if (script >= 0)
+        lua_rawgeti(lua, LUA_REGISTRYINDEX, compiled[script]);
+    else if (luaL_loadbuffer(lua, text.data, text.length, name) != 0)
+        abort();
+    set_words("KEYS", keys, words);
+    set_words("ARGV", count - keys, words + keys);
+    if (lua_pcall(lua, 0, 1, 0) == 0)
+        write_value(reply);
+    else
+        write_error(reply, name);
+    lua_settop(lua, 0);
+}
+
+void sim_server_run_script(struct sim_server *server, struct resp_argument text, size_t keys, size_t count,
+                           const struct resp_argument *words, int64_t microseconds, struct bytes *reply)
+{
+    run_script(server, find_script(text, true), text, keys, count, words, microseconds, reply);
+}
+
+/* The server remembers the library's scripts only. */
+static void evaluate(struct sim_server *server, size_t count, const struct resp_argument *words, int64_t microseconds,
                      struct bytes *reply)
 {
     bool whole = sim_text_is(words[0], "EVAL");
@@ -420,26 +447,20 @@ static void evaluate(struct sim_server *server, size_t count, const struct sim_t
     int script = find_script(words[1], whole);
     if (!read_keys(count, words, &keys, reply))
         return;
-    if (script < 0 || (!whole && !(server->scripts & 1u << script))) {
+    if (!whole && (script < 0 || !(server->scripts & 1u << script))) {
         bytes_print(reply, "-NOSCRIPT No matching script. Please use EVAL.\r\n");
         return;
     }
-    if (!lua)
-        open_interpreter();
-    server->scripts |= 1u << script;
-    running.server = server;
-    running.microseconds = microseconds;
-    lua_rawgeti(lua, LUA_REGISTRYINDEX, compiled[script]);
-    set_words("KEYS", keys, words + 3);
-    set_words("ARGV", count - 3 - keys, words + 3 + keys);
-    if (lua_pcall(lua, 0, 1, 0) == 0)
-        write_value(reply);
+    if (script >= 0)
+        server->scripts |= 1u << script;
+    if (server->hooks && server->hooks->run_script)
+        server->hooks->run_script(server, script < 0 ? words[1] : resp_argument_of(rl_scripts[script].text), keys,
+                                  count - 3, words + 3, reply);
     else
-        write_error(reply, rl_scripts[script].name);
-    lua_settop(lua, 0);
+        run_script(server, script, words[1], keys, count - 3, words + 3, microseconds, reply);
 }
 
-static void load_script(struct sim_server *server, size_t count, const struct sim_text *words, struct bytes *reply)
+static void load_script(struct sim_server *server, size_t count, const struct resp_argument *words, struct bytes *reply)
 {
     int script = count == 3 ? find_script(words[2], true) : -1;
     if (sim_text_is(words[1], "FLUSH") && count == 2) {
@@ -447,20 +468,26 @@ static void load_script(struct sim_server *server, size_t count, const struct si
         bytes_print(reply, "+OK\r\n");
         return;
     }
-    if (script < 0 || !sim_text_is(words[1], "LOAD")) {
-        bytes_print(reply, "-ERR a script the model does not know\r\n");
+    if (count != 3 || !sim_text_is(words[1], "LOAD")) {
+        bytes_print(reply, "-ERR unknown subcommand or wrong number of arguments for 'script' command\r\n");
         return;
     }
-    server->scripts |= 1u << script;
-    bytes_print(reply, "$40\r\n%s\r\n", rl_scripts[script].sha1);
+    if (script >= 0)
+        server->scripts |= 1u << script;
+    bytes_print(reply, "$40\r\n%s\r\n",
+                script < 0 ? "0000000000000000000000000000000000000000" : rl_scripts[script].sha1);
 }
 
 /* --------------------------------------------------------------------------------------------------------- commands */
 
-static void info(const struct sim_server *server, size_t count, const struct sim_text *words, struct bytes *reply)
+static void info(struct sim_server *server, size_t count, const struct resp_argument *words, struct bytes *reply)
 {
     char text[512];
-    struct sim_text section = count > 1 ? words[1] : (struct sim_text){"", 0};
+    if (server->hooks && server->hooks->info) {
+        server->hooks->info(server, count, words, reply);
+        return;
+    }
+    struct resp_argument section = count > 1 ? words[1] : (struct resp_argument){"", 0};
     int size = 0;
     if (sim_text_is(section, "server"))
         size = snprintf(text, sizeof text, "# Server\r\nredis_version:7.0.15\r\nrun_id:%s\r\n", server->run_id);
@@ -484,7 +511,7 @@ static void info(const struct sim_server *server, size_t count, const struct sim
 }
 
 /* Executes a command that scripts may call too. */
-static void execute_key_command(struct sim_server *server, size_t count, const struct sim_text *words,
+static void execute_key_command(struct sim_server *server, size_t count, const struct resp_argument *words,
                                 int64_t microseconds, struct bytes *reply)
 {
     if (sim_keyspace_execute(&server->keys, count, words, microseconds, reply))
@@ -494,23 +521,23 @@ static void execute_key_command(struct sim_server *server, size_t count, const s
     else if (sim_text_is(words[0], "PUBLISH") && count == 3)
         bytes_print(reply, ":%lld\r\n", server->hooks ? server->hooks->publish(server, words[1], words[2]) : 0);
     else {
-        bytes_print(reply, "-ERR unknown command '%.*s'\r\n", (int)words[0].size, words[0].bytes);
+        bytes_print(reply, "-ERR unknown command '%.*s'\r\n", (int)words[0].length, words[0].data);
         sim_script_errors++;
         snprintf(sim_script_error, sizeof sim_script_error, "the model does not know the command '%.*s'",
-                 (int)words[0].size, words[0].bytes);
+                 (int)words[0].length, words[0].data);
     }
 }
 
-static bool is_printable(struct sim_text name)
+static bool is_printable(struct resp_argument name)
 {
-    for (size_t i = 0; i < name.size; i++)
-        if (name.bytes[i] < '!' || name.bytes[i] > '~')
+    for (size_t i = 0; i < name.length; i++)
+        if (name.data[i] < '!' || name.data[i] > '~')
             return false;
     return true;
 }
 
 static void client_command(struct sim_server *server, const struct sim_session *session, size_t count,
-                           const struct sim_text *words, struct bytes *reply)
+                           const struct resp_argument *words, struct bytes *reply)
 {
     long long id;
     if (count == 2 && sim_text_is(words[1], "ID"))
@@ -518,24 +545,24 @@ static void client_command(struct sim_server *server, const struct sim_session *
     else if (count == 3 && sim_text_is(words[1], "SETNAME"))
         bytes_print(reply, "%s\r\n", is_printable(words[2]) ? "+OK" : "-ERR Client names cannot contain spaces");
     else if (count != 4 || !sim_text_is(words[1], "KILL") || !sim_text_is(words[2], "ID"))
-        bytes_print(reply, "-ERR unknown subcommand or wrong number of arguments for '%.*s'\r\n", (int)words[1].size,
-                    words[1].bytes);
+        bytes_print(reply, "-ERR unknown subcommand or wrong number of arguments for '%.*s'\r\n", (int)words[1].length,
+                    words[1].data);
     else if (!sim_text_integer(words[3], &id) || id <= 0)
         bytes_print(reply, "-ERR client-id should be greater than 0\r\n");
     else
         bytes_print(reply, ":%d\r\n", server->hooks && server->hooks->kill(server, id));
 }
 
-static void subscribe(struct sim_session *session, struct sim_text channel, struct bytes *reply)
+static void subscribe(struct sim_session *session, struct resp_argument channel, struct bytes *reply)
 {
-    snprintf(session->channel, sizeof session->channel, "%.*s", (int)channel.size, channel.bytes);
-    bytes_print(reply, "*3\r\n$9\r\nsubscribe\r\n$%zu\r\n%.*s\r\n:1\r\n", channel.size, (int)channel.size,
-                channel.bytes);
+    snprintf(session->channel, sizeof session->channel, "%.*s", (int)channel.length, channel.data);
+    bytes_print(reply, "*3\r\n$9\r\nsubscribe\r\n$%zu\r\n%.*s\r\n:1\r\n", channel.length, (int)channel.length,
+                channel.data);
 }
 
 /* Commands about the connection alone; the server executes them in any state. */
 static bool execute_session_command(struct sim_server *server, struct sim_session *session, size_t count,
-                                    const struct sim_text *words, struct bytes *reply)
+                                    const struct resp_argument *words, struct bytes *reply)
 {
     if (sim_text_is(words[0], "CLIENT") && count > 1)
         client_command(server, session, count, words, reply);
@@ -551,16 +578,16 @@ static bool execute_session_command(struct sim_server *server, struct sim_sessio
 }
 
 /* True for commands that write nothing. The library's other scripts, and SET, write always or normally. */
-static bool may_run_on_replica(size_t count, const struct sim_text *words)
+static bool may_run_on_replica(size_t count, const struct resp_argument *words)
 {
-    struct sim_text script = sim_script_name(count > 1 ? words[1] : words[0]);
+    struct resp_argument script = sim_script_name(count > 1 ? words[1] : words[0]);
     if (!sim_text_is(words[0], "EVALSHA") && !sim_text_is(words[0], "EVAL"))
         return !sim_text_is(words[0], "SET");
     return sim_text_is(script, "guard") || sim_text_is(script, "query");
 }
 
 void sim_server_execute(struct sim_server *server, struct sim_session *session, size_t count,
-                        const struct sim_text *words, int64_t microseconds, struct bytes *reply)
+                        const struct resp_argument *words, int64_t microseconds, struct bytes *reply)
 {
     if (execute_session_command(server, session, count, words, reply))
         return;

@@ -2,8 +2,8 @@
  * A model of one Redis server. It executes commands, and the library's own scripts in a Lua interpreter. It has no
  * sockets and no clock: the caller passes bytes and time with each call.
  */
-#ifndef SIMULATION_SERVER_H
-#define SIMULATION_SERVER_H
+#ifndef TESTS_SUPPORT_NODE_MODEL_H
+#define TESTS_SUPPORT_NODE_MODEL_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,8 +23,12 @@ struct sim_server;
 
 /* Effects of a command beyond its keys. publish returns the number of receivers. */
 struct sim_server_hooks {
-    long long (*publish)(struct sim_server *server, struct sim_text channel, struct sim_text text);
+    long long (*publish)(struct sim_server *server, struct resp_argument channel, struct resp_argument text);
     bool (*kill)(struct sim_server *server, int64_t id); /* false: no such connection */
+    /* NULL, or what replies to INFO, and executes scripts, instead of the model. `words`: the keys, then the arguments. */
+    void (*info)(struct sim_server *server, size_t count, const struct resp_argument *words, struct bytes *reply);
+    void (*run_script)(struct sim_server *server, struct resp_argument text, size_t keys, size_t count,
+                       const struct resp_argument *words, struct bytes *reply);
 };
 
 struct sim_server {
@@ -44,13 +48,17 @@ struct sim_server {
 
 /* Executes one command and writes its reply. microseconds: the server's wall clock. */
 void sim_server_execute(struct sim_server *server, struct sim_session *session, size_t count,
-                        const struct sim_text *words, int64_t microseconds, struct bytes *reply);
+                        const struct resp_argument *words, int64_t microseconds, struct bytes *reply);
+
+/* Executes a script on the keys, which are the first of the words. */
+void sim_server_run_script(struct sim_server *server, struct resp_argument text, size_t keys, size_t count,
+                           const struct resp_argument *words, int64_t microseconds, struct bytes *reply);
 
 /*
  * Parses one command from a client's bytes. Returns the number of its bytes, or 0 if it is incomplete. `words` point
  * into the bytes.
  */
-size_t sim_server_parse(const char *bytes, size_t size, struct sim_text *words, size_t *count);
+size_t sim_server_parse(const char *bytes, size_t size, struct resp_argument *words, size_t *count);
 
 /* Errors inside scripts that no simulated fault explains: bugs of the library's scripts or of the model. */
 extern unsigned sim_script_errors;
@@ -59,6 +67,6 @@ extern char sim_script_error[256];
 void sim_scripts_close(void);
 
 /* The name of a script from its hash or its text; the word itself if it is no script. */
-struct sim_text sim_script_name(struct sim_text word);
+struct resp_argument sim_script_name(struct resp_argument word);
 
 #endif

@@ -1,7 +1,7 @@
 /* The data of one Redis server: strings, hashes and sorted sets with expiry, to the extent that the library's
- * commands and scripts use them. */
-#ifndef SIMULATION_KEYSPACE_H
-#define SIMULATION_KEYSPACE_H
+ * commands and scripts use them. The words of a command need no NUL. */
+#ifndef TESTS_SUPPORT_KEYSPACE_H
+#define TESTS_SUPPORT_KEYSPACE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,20 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "support/bytes.h"
-
-/* Bytes of a command, without a final NUL. */
-struct sim_text {
-    const char *bytes;
-    size_t size;
-};
-
-static inline struct sim_text sim_text_of(const char *text)
-{
-    return (struct sim_text){text, strlen(text)};
-}
-
-void sim_reply_number(struct bytes *bytes, char mark, long long number); /* ":12\r\n" */
+#include "support/resp.h"
 
 enum sim_type { SIM_STRING, SIM_HASH, SIM_SORTED };
 
@@ -62,34 +49,28 @@ void sim_keyspace_copy(struct sim_keyspace *to, const struct sim_keyspace *from,
 unsigned sim_keyspace_evict(struct sim_keyspace *space, uint64_t seed);
 
 /* Returns NULL if no such key exists at `now` (ms of the node's clock). The result is valid until the next change. */
-struct sim_key *sim_keyspace_find(struct sim_keyspace *space, struct sim_text name, int64_t now);
+struct sim_key *sim_keyspace_find(struct sim_keyspace *space, struct resp_argument name, int64_t now);
 
 /*
  * Executes a command on the keys and writes its reply as RESP. Returns false if the command is not one of the key
  * space. microseconds: the node's clock.
  */
-bool sim_keyspace_execute(struct sim_keyspace *space, size_t count, const struct sim_text *words, int64_t microseconds,
-                          struct bytes *reply);
+bool sim_keyspace_execute(struct sim_keyspace *space, size_t count, const struct resp_argument *words,
+                          int64_t microseconds, struct bytes *reply);
 
 /* Reads a number as Redis does: without spaces, a plus sign or leading zeros. */
-bool sim_text_integer(struct sim_text text, long long *number);
+bool sim_text_integer(struct resp_argument text, long long *number);
 
 /* Compares without regard to case. The size and the first letter distinguish most words early. */
-static inline bool sim_text_equal(struct sim_text a, struct sim_text b)
+static inline bool sim_text_equal(struct resp_argument a, struct resp_argument b)
 {
-    return a.size == b.size && (a.size == 0 || ((a.bytes[0] ^ b.bytes[0]) & ~32) == 0) &&
-           strncasecmp(a.bytes, b.bytes, a.size) == 0;
+    return a.length == b.length && (a.length == 0 || ((a.data[0] ^ b.data[0]) & ~32) == 0) &&
+           strncasecmp(a.data, b.data, a.length) == 0;
 }
 
-static inline bool sim_text_is(struct sim_text text, const char *word)
+static inline bool sim_text_is(struct resp_argument text, const char *word)
 {
-    return sim_text_equal(text, sim_text_of(word));
+    return sim_text_equal(text, resp_argument_of(word));
 }
-
-/* Writes the number in decimal, without a NUL. Returns the number of bytes. */
-#define SIM_INTEGER_SIZE 24
-size_t sim_integer_write(char *to, long long number);
-/* The same for any number, as "%.17g" does. Whole numbers are written without printf, which is faster. */
-size_t sim_number_write(char *to, size_t size, double number);
 
 #endif

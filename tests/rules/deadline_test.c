@@ -2,7 +2,7 @@
 #include "quorum/deadline.h"
 
 #include "rules/random.h"
-#include "support/listed.h"
+#include "support/test.h"
 
 #define MS QUORUM_MILLISECOND
 
@@ -42,7 +42,9 @@ static const struct {
     {100 * MS, MS / 5, 50 * MS, 50 * MS, 50, 25},
 };
 
-START_TEST(timeout_is_the_round_trip_and_its_deviation_between_the_bounds)
+TEST_CASE(deadline, NULL, NULL);
+
+TEST_ROWS(deadline, timeout_is_the_round_trip_and_its_deviation_between_the_bounds, ROWS(round_trips))
 {
     struct quorum_round_trip round_trip = measured(round_trips[_i].took, round_trips[_i].times);
     for (unsigned i = 0; i < round_trips[_i].then_times; i++)
@@ -51,16 +53,14 @@ START_TEST(timeout_is_the_round_trip_and_its_deviation_between_the_bounds)
     ck_assert_uint_ge(timeout, round_trips[_i].at_least);
     ck_assert_uint_le(timeout, round_trips[_i].at_most);
 }
-END_TEST
 
-START_TEST(silence_limit_below_the_timeout_leaves_the_timeout)
+TEST(deadline, silence_limit_below_the_timeout_leaves_the_timeout)
 {
     const struct quorum_patience patience = {.least = 500 * MS, .most = 300 * MS};
     struct quorum_round_trip round_trip = measured(1900 * MS, 9);
     ck_assert_uint_eq(quorum_deadline_timeout(&round_trip, &patience), 500 * MS);
     ck_assert_uint_eq(quorum_deadline_due(&round_trip, &patience, now, 0), now + 500 * MS);
 }
-END_TEST
 
 /* sent, heard, due: the timeout of this node is 50 ms. */
 static const struct {
@@ -74,15 +74,14 @@ static const struct {
     {QUORUM_NEVER - MS, QUORUM_NEVER - 1, QUORUM_NEVER}, /* sums saturate */
 };
 
-START_TEST(wait_begins_when_the_request_before_was_answered)
+TEST_ROWS(deadline, wait_begins_when_the_request_before_was_answered, ROWS(dues))
 {
     const struct quorum_round_trip round_trip = {0};
     ck_assert_uint_eq(quorum_deadline_due(&round_trip, &usual, dues[_i].sent, dues[_i].heard), dues[_i].due);
 }
-END_TEST
 
 /* Requests time out in the order in which they were sent. */
-START_TEST(later_request_is_never_due_before_an_earlier_one)
+TEST(deadline, later_request_is_never_due_before_an_earlier_one)
 {
     uint64_t seed = 1;
     for (unsigned i = 0; i < 20000; i++) {
@@ -95,14 +94,5 @@ START_TEST(later_request_is_never_due_before_an_earlier_one)
         ck_assert_uint_le(due, sent + usual.most);
     }
 }
-END_TEST
 
-int main(void)
-{
-    const struct listed_test tests[] = {
-        {timeout_is_the_round_trip_and_its_deviation_between_the_bounds, ROWS(round_trips)},
-        {silence_limit_below_the_timeout_leaves_the_timeout, 0},
-        {wait_begins_when_the_request_before_was_answered, ROWS(dues)},
-        {later_request_is_never_due_before_an_earlier_one, 0}};
-    return run_listed("quorum/deadline", NULL, NULL, tests, ROWS(tests));
-}
+TEST_PROGRAM("quorum/deadline")

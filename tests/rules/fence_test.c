@@ -6,7 +6,7 @@
 
 #include "rules/random.h"
 #include "rules/story.h"
-#include "support/listed.h"
+#include "support/test.h"
 
 static struct quorum_fence fence;
 
@@ -39,7 +39,9 @@ static const struct {
     {"settled token stays", 1, "0:0 S100 0:5000 N100"},
 };
 
-START_TEST(token_follows_story)
+TEST_CASE(fence, NULL, NULL);
+
+TEST_ROWS(fence, token_follows_story, ROWS(stories))
 {
     static const char actions[] = {
         [QUORUM_FENCE_NOTHING] = 'N', [QUORUM_FENCE_SETTLED] = 'S', [QUORUM_FENCE_RAISE] = 'R'};
@@ -58,7 +60,6 @@ START_TEST(token_follows_story)
         ck_assert_uint_eq(fence.raises, raises);
     }
 }
-END_TEST
 
 static uint64_t propose(struct quorum_fence_clock *clock, uint64_t wall_us, uint64_t steady_us)
 {
@@ -77,16 +78,15 @@ static const struct {
     {5000, {{4000, 10, 5010}, {9000, 20, 9000}, {1000, 30, 9001}, {1000, 5000, 10000}}},
 };
 
-START_TEST(proposals_follow_the_wall_clock_and_never_go_back)
+TEST_ROWS(fence, proposals_follow_the_wall_clock_and_never_go_back, ROWS(proposals))
 {
     struct quorum_fence_clock clock = {.lead = proposals[_i].lead};
     for (int i = 0; i < 4; i++)
         ck_assert_uint_eq(propose(&clock, proposals[_i].row[i].wall_us, proposals[_i].row[i].steady_us),
                           proposals[_i].row[i].token);
 }
-END_TEST
 
-START_TEST(a_slow_clock_learns_how_far_it_is_behind)
+TEST(fence, a_slow_clock_learns_how_far_it_is_behind)
 {
     struct quorum_fence_clock clock = {0};
     propose(&clock, 1000, 10);
@@ -100,9 +100,8 @@ START_TEST(a_slow_clock_learns_how_far_it_is_behind)
     quorum_fence_learn(&clock, &fence); /* one round was enough */
     ck_assert_uint_eq(clock.lead, 1490);
 }
-END_TEST
 
-START_TEST(a_lead_never_shrinks_nor_runs_below_the_steady_clock)
+TEST(fence, a_lead_never_shrinks_nor_runs_below_the_steady_clock)
 {
     struct quorum_fence_clock clock = {.lead = 5000};
     propose(&clock, 1000, 100);
@@ -116,20 +115,18 @@ START_TEST(a_lead_never_shrinks_nor_runs_below_the_steady_clock)
     quorum_fence_learn(&clock, &fence);
     ck_assert_uint_eq(clock.lead, 0);
 }
-END_TEST
 
-START_TEST(records_beyond_a_day_are_too_far)
+TEST(fence, records_beyond_a_day_are_too_far)
 {
     ck_assert(quorum_fence_is_near(1000, 0));
     ck_assert(quorum_fence_is_near(1000, 1000));
     ck_assert(quorum_fence_is_near(1000, 1000 + QUORUM_FENCE_FAR));
     ck_assert(!quorum_fence_is_near(1000, 1001 + QUORUM_FENCE_FAR));
 }
-END_TEST
 
 /* Two clients take turns, and the clock of one is half a second behind. Nearly every acquisition must need only one
  * round trip. */
-START_TEST(clients_with_different_clocks_soon_need_one_round)
+TEST(fence, clients_with_different_clocks_soon_need_one_round)
 {
     enum { TURNS = 10000 };
     struct quorum_fence_clock clock[2] = {{0, 0}, {0, 0}};
@@ -148,15 +145,5 @@ START_TEST(clients_with_different_clocks_soon_need_one_round)
     }
     ck_assert_uint_le(rounds, TURNS + TURNS / 100);
 }
-END_TEST
 
-int main(void)
-{
-    const struct listed_test tests[] = {{token_follows_story, ROWS(stories)},
-                                        {proposals_follow_the_wall_clock_and_never_go_back, ROWS(proposals)},
-                                        {a_slow_clock_learns_how_far_it_is_behind, 0},
-                                        {a_lead_never_shrinks_nor_runs_below_the_steady_clock, 0},
-                                        {records_beyond_a_day_are_too_far, 0},
-                                        {clients_with_different_clocks_soon_need_one_round, 0}};
-    return run_listed("quorum/fence", NULL, NULL, tests, ROWS(tests));
-}
+TEST_PROGRAM("quorum/fence")

@@ -4,7 +4,7 @@
 #include "quorum/validity.h"
 #include "rules/random.h"
 #include "rules/wide.h"
-#include "support/listed.h"
+#include "support/test.h"
 
 #define ONE_PERCENT 10000u
 #define MS          QUORUM_MILLISECOND
@@ -40,13 +40,14 @@ static const struct {
     {QUORUM_NEVER, QUORUM_NEVER, QUORUM_NEVER, 0},
 };
 
-START_TEST(quarantine_ends_to_the_nanosecond)
+TEST_CASE(guard, NULL, NULL);
+
+TEST_ROWS(guard, quarantine_ends_to_the_nanosecond, ROWS(rows))
 {
     ck_assert_uint_eq(quorum_quarantine(rows[_i].since, rows[_i].time, rows[_i].max_ttl, ONE_PERCENT), rows[_i].left);
 }
-END_TEST
 
-START_TEST(exact_at_random)
+TEST(guard, exact_at_random)
 {
     uint64_t seed = 1;
     for (int i = 0; i < 200000; i++) {
@@ -63,10 +64,5 @@ START_TEST(exact_at_random)
             ck_abort_msg("since %lu, time %lu, max_ttl %lu, %u ppm", since, time, max_ttl, drift);
     }
 }
-END_TEST
 
-int main(void)
-{
-    const struct listed_test tests[] = {{quarantine_ends_to_the_nanosecond, ROWS(rows)}, {exact_at_random, 0}};
-    return run_listed("quorum/guard", NULL, NULL, tests, ROWS(tests));
-}
+TEST_PROGRAM("quorum/guard")

@@ -3,7 +3,7 @@
 #include "quorum/permits.h"
 
 #include "rules/random.h"
-#include "support/listed.h"
+#include "support/test.h"
 
 enum { NODES = 5, QUORUM = 3 };
 
@@ -15,7 +15,9 @@ static void refused_by(unsigned nodes, uint64_t free)
         quorum_permits_refused(&permits, free);
 }
 
-START_TEST(slot_that_is_free_on_a_majority_is_tried_next)
+TEST_CASE(permits, NULL, NULL);
+
+TEST(permits, slot_that_is_free_on_a_majority_is_tried_next)
 {
     for (unsigned free_nodes = QUORUM - 1; free_nodes <= QUORUM; free_nodes++) {
         quorum_permits_init(&permits, NODES, 3, 0);
@@ -26,9 +28,8 @@ START_TEST(slot_that_is_free_on_a_majority_is_tried_next)
         ck_assert_uint_eq(permits.slot, free_nodes == QUORUM);
     }
 }
-END_TEST
 
-START_TEST(answers_to_an_earlier_attempt_do_not_count)
+TEST(permits, answers_to_an_earlier_attempt_do_not_count)
 {
     quorum_permits_init(&permits, NODES, 3, 0);
     quorum_permits_try(&permits);
@@ -36,9 +37,8 @@ START_TEST(answers_to_an_earlier_attempt_do_not_count)
     quorum_permits_try(&permits);
     ck_assert(!quorum_permits_next(&permits, 0));
 }
-END_TEST
 
-START_TEST(each_slot_is_tried_once)
+TEST(permits, each_slot_is_tried_once)
 {
     uint64_t random = 1;
     for (unsigned count = 1; count <= QUORUM_PERMITS_MAX; count++) {
@@ -58,9 +58,8 @@ START_TEST(each_slot_is_tried_once)
         ck_assert_int_eq(quorum_permits_next(&permits, 0), 1); /* a later attempt begins anew */
     }
 }
-END_TEST
 
-START_TEST(who_come_at_once_part)
+TEST(permits, who_come_at_once_part)
 {
     unsigned chosen[8] = {0};
     uint64_t random = 3;
@@ -75,9 +74,8 @@ START_TEST(who_come_at_once_part)
     for (unsigned slot = 1; slot < 8; slot++)
         ck_assert_uint_gt(chosen[slot], 900);
 }
-END_TEST
 
-START_TEST(word_of_a_free_slot_is_followed)
+TEST(permits, word_of_a_free_slot_is_followed)
 {
     quorum_permits_init(&permits, NODES, 3, 0);
     quorum_permits_try(&permits);
@@ -87,14 +85,5 @@ START_TEST(word_of_a_free_slot_is_followed)
     quorum_permits_freed(&permits, 3); /* there is no slot 3 */
     ck_assert_uint_eq(permits.slot, 2);
 }
-END_TEST
 
-int main(void)
-{
-    const struct listed_test tests[] = {{slot_that_is_free_on_a_majority_is_tried_next, 0},
-                                        {answers_to_an_earlier_attempt_do_not_count, 0},
-                                        {each_slot_is_tried_once, 0},
-                                        {who_come_at_once_part, 0},
-                                        {word_of_a_free_slot_is_followed, 0}};
-    return run_listed("quorum/permits", NULL, NULL, tests, ROWS(tests));
-}
+TEST_PROGRAM("quorum/permits")

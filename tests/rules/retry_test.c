@@ -2,7 +2,7 @@
  * with the losses. */
 #include "quorum/retry.h"
 
-#include "support/listed.h"
+#include "support/test.h"
 
 #define MS QUORUM_MILLISECOND
 
@@ -42,8 +42,10 @@ static quorum_duration expected_window(const struct schedule *schedule, unsigned
     return window;
 }
 
+TEST_CASE(retry, NULL, NULL);
+
 /* The random number is taken modulo the window: the smallest number that gives a pause of 0 again is the window. */
-START_TEST(window_doubles_up_to_its_last)
+TEST_ROWS(retry, window_doubles_up_to_its_last, ROWS(schedules))
 {
     const struct schedule *schedule = &schedules[_i];
     for (unsigned losses = 1; losses < 40; losses++) {
@@ -56,9 +58,8 @@ START_TEST(window_doubles_up_to_its_last)
         ck_assert_uint_lt(pause_after(retry, schedule->verdict, UINT64_MAX), window);
     }
 }
-END_TEST
 
-START_TEST(window_starts_anew_when_something_else_is_met)
+TEST(retry, window_starts_anew_when_something_else_is_met)
 {
     for (int i = 0; i < ROWS(schedules); i++)
         for (int j = 0; j < ROWS(schedules); j++) {
@@ -68,11 +69,10 @@ START_TEST(window_starts_anew_when_something_else_is_met)
             ck_assert_uint_eq(pause_after(retry, schedules[j].verdict, window), 0);
         }
 }
-END_TEST
 
 /* Two clients that split the votes must not collide in the next round again. But if the machine was suspended during
  * the round, it seems to have taken hours, and the pause must not become as long. */
-START_TEST(pause_is_never_below_one_round_or_a_second)
+TEST_ROWS(retry, pause_is_never_below_one_round_or_a_second, ROWS(schedules))
 {
     static const quorum_duration rounds[] = {0, 1, 50 * MS, 1000 * MS, 1000 * MS + 1, 8 * 3600 * QUORUM_SECOND};
     const struct schedule *schedule = &schedules[_i];
@@ -84,11 +84,10 @@ START_TEST(pause_is_never_below_one_round_or_a_second)
                           earliest + schedule->first - 1);
     }
 }
-END_TEST
 
 /* A round of 2 ms, and this much time left until the deadline. The window is cut there: a client that waits for a
  * second must not give up after half of it. */
-START_TEST(deadline_is_never_passed_nor_met)
+TEST(retry, deadline_is_never_passed_nor_met)
 {
     static const quorum_duration rests[] = {MS, MS + 1, 2 * MS, 5 * MS - 1, 5 * MS, 5 * MS + 1};
     for (int i = 0; i < ROWS(rests); i++)
@@ -100,10 +99,9 @@ START_TEST(deadline_is_never_passed_nor_met)
             ck_assert_uint_lt(next, now + 2 * MS + rests[i]);
         }
 }
-END_TEST
 
 /* The time until the deadline is shorter than a round and a millisecond, or the clock has no later time. */
-START_TEST(no_attempt_follows_too_late)
+TEST(retry, no_attempt_follows_too_late)
 {
     static const struct {
         quorum_time deadline, now;
@@ -119,14 +117,5 @@ START_TEST(no_attempt_follows_too_late)
         ck_assert_uint_eq(quorum_retry_next(&retry, rows[i].now, QUORUM_LOST_HELD, 2 * MS, 0), QUORUM_NEVER);
     }
 }
-END_TEST
 
-int main(void)
-{
-    const struct listed_test tests[] = {{window_doubles_up_to_its_last, ROWS(schedules)},
-                                        {window_starts_anew_when_something_else_is_met, 0},
-                                        {pause_is_never_below_one_round_or_a_second, ROWS(schedules)},
-                                        {deadline_is_never_passed_nor_met, 0},
-                                        {no_attempt_follows_too_late, 0}};
-    return run_listed("quorum/retry", NULL, NULL, tests, ROWS(tests));
-}
+TEST_PROGRAM("quorum/retry")

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "rules/story.h"
-#include "support/listed.h"
+#include "support/test.h"
 
 #define MS QUORUM_MILLISECOND
 
@@ -185,7 +185,9 @@ static void step_run(struct run *run, const char *text)
     run->now += MS;
 }
 
-START_TEST(round_follows_story)
+TEST_CASE(round, NULL, NULL);
+
+TEST_ROWS(round, round_follows_story, ROWS(stories))
 {
     const struct story *story = &stories[_i];
     struct quorum_terms terms = terms_for(story->kind, story->nodes);
@@ -207,7 +209,6 @@ START_TEST(round_follows_story)
     if (story->timed_out)
         ck_assert_uint_eq(round->tally.voted[QUORUM_TIMED_OUT], story->timed_out);
 }
-END_TEST
 
 /* ------------------------------------------------------------------------------------------------------------- time */
 
@@ -254,7 +255,7 @@ static const struct {
     {QUORUM_RELEASE, QUORUM_SECOND, 1, 2 * MS, begin, 0, QUORUM_WON},
 };
 
-START_TEST(grant_counts_until_its_last_moment)
+TEST_ROWS(round, grant_counts_until_its_last_moment, ROWS(moments))
 {
     struct quorum_terms terms = terms_for(moments[_i].kind, 1);
     terms.ttl = moments[_i].ttl;
@@ -267,9 +268,8 @@ START_TEST(grant_counts_until_its_last_moment)
     ck_assert_int_eq(round.verdict, moments[_i].verdict);
     ck_assert_uint_eq(round.validity_end, moments[_i].end ? begin + moments[_i].end : 0);
 }
-END_TEST
 
-START_TEST(late_confirmation_counts_while_its_validity_is_ahead)
+TEST(round, late_confirmation_counts_while_its_validity_is_ahead)
 {
     static const struct {
         quorum_duration granted;
@@ -284,7 +284,6 @@ START_TEST(late_confirmation_counts_while_its_validity_is_ahead)
                          rows[i].confirmed);
     }
 }
-END_TEST
 
 /* ------------------------------------------------------------------------------------------------------- hand-overs */
 
@@ -297,7 +296,7 @@ static struct quorum_actions hand_over(struct quorum_round *round, unsigned node
 }
 
 /* Since when nodes 4, 1 and 2 have handed the lock over. */
-START_TEST(handed_over_lock_is_valid_from_the_earliest_grant)
+TEST(round, handed_over_lock_is_valid_from_the_earliest_grant)
 {
     static const struct {
         quorum_time since[3], stopped;
@@ -322,9 +321,8 @@ START_TEST(handed_over_lock_is_valid_from_the_earliest_grant)
         ck_assert_uint_eq(round.validity_end, won ? begin + validity : 0);
     }
 }
-END_TEST
 
-START_TEST(node_hands_over_once)
+TEST(round, node_hands_over_once)
 {
     struct quorum_terms terms = terms_for(QUORUM_ACQUIRE, 5);
     struct quorum_round round;
@@ -332,14 +330,5 @@ START_TEST(node_hands_over_once)
     for (unsigned i = 0; i < 4; i++)
         ck_assert(!hand_over(&round, i % 2, begin, 0).decided);
 }
-END_TEST
 
-int main(void)
-{
-    const struct listed_test tests[] = {{round_follows_story, ROWS(stories)},
-                                        {grant_counts_until_its_last_moment, ROWS(moments)},
-                                        {late_confirmation_counts_while_its_validity_is_ahead, 0},
-                                        {handed_over_lock_is_valid_from_the_earliest_grant, 0},
-                                        {node_hands_over_once, 0}};
-    return run_listed("quorum/round", NULL, NULL, tests, ROWS(tests));
-}
+TEST_PROGRAM("quorum/round")

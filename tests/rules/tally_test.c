@@ -2,10 +2,12 @@
 #include "quorum/tally.h"
 
 #include "rules/random.h"
-#include "support/listed.h"
+#include "support/test.h"
+
+TEST_CASE(tally, NULL, NULL);
 
 /* Exclusion relies on this, for even numbers of nodes too. */
-START_TEST(two_majorities_share_a_node)
+TEST(tally, two_majorities_share_a_node)
 {
     for (unsigned nodes = 1; nodes <= 10; nodes++)
         for (unsigned a = 0; a < 1u << nodes; a++)
@@ -13,9 +15,8 @@ START_TEST(two_majorities_share_a_node)
                 if (quorum_count(a) >= quorum_majority(nodes) && quorum_count(b) >= quorum_majority(nodes) && !(a & b))
                     ck_abort_msg("of %u nodes, %x and %x are majorities with no node in common", nodes, a, b);
 }
-END_TEST
 
-START_TEST(all_nodes_are_as_many_as_there_are)
+TEST(tally, all_nodes_are_as_many_as_there_are)
 {
     ck_assert_uint_eq(quorum_all(0), 0);
     for (unsigned nodes = 1; nodes <= QUORUM_NODES_MAX; nodes++) {
@@ -27,9 +28,8 @@ START_TEST(all_nodes_are_as_many_as_there_are)
         ck_assert_uint_eq(quorum_count(quorum_node(nodes - 1)), 1);
     }
 }
-END_TEST
 
-START_TEST(only_a_node_that_timed_out_grants_late)
+TEST(tally, only_a_node_that_timed_out_grants_late)
 {
     for (int vote = QUORUM_PENDING; vote < QUORUM_VOTES; vote++) {
         struct quorum_tally tally;
@@ -42,7 +42,6 @@ START_TEST(only_a_node_that_timed_out_grants_late)
         ck_assert_uint_eq(tally.voted[QUORUM_TIMED_OUT], 0);
     }
 }
-END_TEST
 
 static void check_tally(const struct quorum_tally *tally, const enum quorum_vote *votes, unsigned nodes)
 {
@@ -67,7 +66,7 @@ static void check_tally(const struct quorum_tally *tally, const enum quorum_vote
 }
 
 /* A node votes once: its later votes change nothing. */
-START_TEST(every_node_votes_at_random)
+TEST_ROWS(tally, every_node_votes_at_random, QUORUM_NODES_MAX)
 {
     unsigned nodes = (unsigned)_i + 1;
     uint64_t seed = nodes;
@@ -90,13 +89,5 @@ START_TEST(every_node_votes_at_random)
         }
     }
 }
-END_TEST
 
-int main(void)
-{
-    const struct listed_test tests[] = {{two_majorities_share_a_node, 0},
-                                        {all_nodes_are_as_many_as_there_are, 0},
-                                        {only_a_node_that_timed_out_grants_late, 0},
-                                        {every_node_votes_at_random, QUORUM_NODES_MAX}};
-    return run_listed("quorum/tally", NULL, NULL, tests, ROWS(tests));
-}
+TEST_PROGRAM("quorum/tally")

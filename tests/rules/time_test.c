@@ -2,7 +2,7 @@
 #include "quorum/time.h"
 
 #include "rules/wide.h"
-#include "support/listed.h"
+#include "support/test.h"
 
 /* The points where sums and differences saturate or wrap: both ends, both sides of the middle, and ordinary times. */
 static const uint64_t corners[] = {0,
@@ -21,7 +21,9 @@ static const uint64_t corners[] = {0,
                                    UINT64_MAX - 1,
                                    UINT64_MAX};
 
-START_TEST(sum_is_exact_or_never_and_difference_exact_or_nothing)
+TEST_CASE(time, NULL, NULL);
+
+TEST_ROWS(time, sum_is_exact_or_never_and_difference_exact_or_nothing, ROWS(corners))
 {
     uint64_t moment = corners[_i];
     for (int i = 0; i < ROWS(corners); i++) {
@@ -31,10 +33,5 @@ START_TEST(sum_is_exact_or_never_and_difference_exact_or_nothing)
         ck_assert_uint_eq(quorum_time_until(moment, now), moment >= now ? moment - now : 0);
     }
 }
-END_TEST
 
-int main(void)
-{
-    const struct listed_test tests[] = {{sum_is_exact_or_never_and_difference_exact_or_nothing, ROWS(corners)}};
-    return run_listed("quorum/time", NULL, NULL, tests, ROWS(tests));
-}
+TEST_PROGRAM("quorum/time")

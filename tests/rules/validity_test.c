@@ -3,7 +3,7 @@
 
 #include "rules/random.h"
 #include "rules/wide.h"
-#include "support/listed.h"
+#include "support/test.h"
 
 #define ONE_PERCENT 10000u
 
@@ -32,15 +32,16 @@ static const quorum_duration ttls[] = {0,
 
 static const quorum_time moments[] = {0, 1, QUORUM_SECOND, UINT64_MAX / 2, UINT64_MAX - QUORUM_SECOND, UINT64_MAX};
 
-START_TEST(drift_of_the_manual)
+TEST_CASE(validity, NULL, NULL);
+
+TEST(validity, drift_of_the_manual)
 {
     ck_assert_uint_eq(quorum_drift(10 * QUORUM_SECOND, ONE_PERCENT), 102 * QUORUM_MILLISECOND);
     ck_assert_uint_eq(quorum_drift(0, ONE_PERCENT), 2 * QUORUM_MILLISECOND);
     ck_assert_uint_eq(quorum_drift(10 * QUORUM_SECOND, 0), 2 * QUORUM_MILLISECOND);
 }
-END_TEST
 
-START_TEST(drift_and_end_are_exact_for_any_ttl)
+TEST(validity, drift_and_end_are_exact_for_any_ttl)
 {
     for (int i = 0; i < ROWS(ttls); i++)
         for (int j = 0; j < ROWS(rates); j++) {
@@ -50,7 +51,6 @@ START_TEST(drift_and_end_are_exact_for_any_ttl)
                                   wide_validity_end(moments[k], ttls[i], rates[j]));
         }
 }
-END_TEST
 
 /* The result is in whole milliseconds, and enough; one millisecond less is not. Where there is none, the longest ttl
  * is not. */
@@ -67,7 +67,7 @@ static void check_shortest(quorum_duration validity, uint32_t drift_ppm)
     }
 }
 
-START_TEST(shortest_ttl_at_any_rate_and_size)
+TEST(validity, shortest_ttl_at_any_rate_and_size)
 {
     uint64_t seed = 2;
     for (int i = 0; i < ROWS(rates) - 1; i++) { /* at the last rate no validity is ever left */
@@ -77,11 +77,5 @@ START_TEST(shortest_ttl_at_any_rate_and_size)
             check_shortest((next_random(&seed) >> random_below(&seed, 64)) | 1, rates[i]);
     }
 }
-END_TEST
 
-int main(void)
-{
-    const struct listed_test tests[] = {
-        {drift_of_the_manual, 0}, {drift_and_end_are_exact_for_any_ttl, 0}, {shortest_ttl_at_any_rate_and_size, 0}};
-    return run_listed("quorum/validity", NULL, NULL, tests, ROWS(tests));
-}
+TEST_PROGRAM("quorum/validity")

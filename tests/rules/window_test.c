@@ -2,7 +2,7 @@
  * them. */
 #include "quorum/window.h"
 
-#include "support/listed.h"
+#include "support/test.h"
 
 #define MS QUORUM_MILLISECOND
 #define US QUORUM_MICROSECOND
@@ -39,7 +39,9 @@ static const struct {
     {100 * MS, 0, true, 2 * QUORUM_WINDOW_FIRST},
 };
 
-START_TEST(window_follows_the_round_trip)
+TEST_CASE(window, setup, NULL);
+
+TEST_ROWS(window, window_follows_the_round_trip, ROWS(measured))
 {
     quorum_window_measured(&window, measured[_i].shortest, 50 * MS);
     if (measured[_i].full)
@@ -47,9 +49,8 @@ START_TEST(window_follows_the_round_trip)
     quorum_window_measured(&window, measured[_i].took, 50 * MS);
     ck_assert_uint_eq(window.limit, measured[_i].limit);
 }
-END_TEST
 
-START_TEST(window_stays_within_its_bounds)
+TEST(window, window_stays_within_its_bounds)
 {
     for (unsigned i = 0; i < 20; i++) {
         fill();
@@ -60,17 +61,15 @@ START_TEST(window_stays_within_its_bounds)
         quorum_window_measured(&window, 60 * MS, 50 * MS);
     ck_assert_uint_eq(window.limit, QUORUM_WINDOW_LEAST);
 }
-END_TEST
 
 /* A window that was full once does not grow with every later round trip. */
-START_TEST(window_grows_once_for_each_time_that_it_was_full)
+TEST(window, window_grows_once_for_each_time_that_it_was_full)
 {
     fill();
     quorum_window_measured(&window, MS, 50 * MS);
     quorum_window_measured(&window, MS, 50 * MS);
     ck_assert_uint_eq(window.limit, 2 * QUORUM_WINDOW_FIRST);
 }
-END_TEST
 
 static const struct {
     unsigned full, nodes;
@@ -78,17 +77,9 @@ static const struct {
 } crowds[] = {{0, 1, false}, {1, 1, true},  {0, 2, false}, {1, 2, true}, {1, 4, false},
               {2, 4, true},  {0, 5, false}, {2, 5, false}, {3, 5, true}, {5, 5, true}};
 
-START_TEST(acquires_wait_while_no_majority_has_room)
+TEST_ROWS(window, acquires_wait_while_no_majority_has_room, ROWS(crowds))
 {
     ck_assert_int_eq(quorum_window_crowded(crowds[_i].full, crowds[_i].nodes), crowds[_i].crowded);
 }
-END_TEST
 
-int main(void)
-{
-    const struct listed_test tests[] = {{window_follows_the_round_trip, ROWS(measured)},
-                                        {window_stays_within_its_bounds, 0},
-                                        {window_grows_once_for_each_time_that_it_was_full, 0},
-                                        {acquires_wait_while_no_majority_has_room, ROWS(crowds)}};
-    return run_listed("quorum/window", setup, NULL, tests, ROWS(tests));
-}
+TEST_PROGRAM("quorum/window")

@@ -44,100 +44,6 @@ size_t sim_server_parse(const char *bytes, size_t size, struct resp_argument *wo
     return at ? (size_t)(at - bytes) : 0;
 }
 
-/* ----------------------------------------------------------------------------------------------------------- memory */
-
-/*
- * A script creates about a hundred small objects and ends, so allocating and freeing memory is most of its cost. Free
- * blocks of one size are kept in a list, and returned to the system with the interpreter.
- */
-#define GRAIN      16
-#define SMALL      512
-#define CHUNK_SIZE 65536
-
-struct free_block {
-    struct free_block *next;
-};
-
-struct chunk {
-    struct chunk *next;
-    _Alignas(GRAIN) char bytes[CHUNK_SIZE];
-};
-
-static struct free_block *free_blocks[SMALL / GRAIN + 1];
-static struct chunk *chunks;
-static size_t chunk_used = CHUNK_SIZE;
-
-static void *carve(size_t size)
-{
-    if (chunk_used + size > CHUNK_SIZE) {
-        struct chunk *chunk = malloc(sizeof *chunk);
-        if (!chunk)
-            abort();
-        chunk->next = chunks;
-        chunks = chunk;
-        chunk_used = 0;
-    }
-    void *block = chunks->bytes + chunk_used;
-    chunk_used += size;
-    return block;
-}
-
-static void *take_block(size_t size)
-{
-    size_t class = (size + GRAIN - 1) / GRAIN;
-    struct free_block *block = free_blocks[class];
-    if (!block)
-        return carve(class * GRAIN);
-    free_blocks[class] = block->next;
-    return block;
-}
-
-static void give_back(void *memory, size_t size)
-{
-    struct free_block *block = memory;
-    size_t class = (size + GRAIN - 1) / GRAIN;
-    block->next = free_blocks[class];
-    free_blocks[class] = block;
-}
-
-static void release_memory(void *memory, size_t size)
-{
-    if (memory && size <= SMALL)
-        give_back(memory, size);
-    else
-        free(memory);
-}
-
-static void *allocate(void *unused, void *memory, size_t before, size_t size)
-{
-    (void)unused;
-    if (size == 0) {
-        release_memory(memory, before);
-        return NULL;
-    }
-    if (before > SMALL && size > SMALL)
-        return realloc(memory, size);
-    if (memory && before <= SMALL && size <= SMALL && (before + GRAIN - 1) / GRAIN == (size + GRAIN - 1) / GRAIN)
-        return memory;
-    void *block = size > SMALL ? malloc(size) : take_block(size);
-    if (block && memory) {
-        memcpy(block, memory, before < size ? before : size);
-        release_memory(memory, before);
-    }
-    return block;
-}
-
-static void free_chunks(void)
-{
-    for (struct chunk *chunk = chunks, *next; chunk; chunk = next) {
-        next = chunk->next;
-        free(chunk);
-    }
-    chunks = NULL;
-    chunk_used = CHUNK_SIZE;
-    memset(free_blocks, 0, sizeof free_blocks);
-}
-
 /* ---------------------------------------------------------------------------------------------------------- scripts */
 
 static lua_State *lua; /* one for all servers: the caller lets one thread at a time execute commands */
@@ -275,7 +181,7 @@ static void open_interpreter(void)
                                          {"error_reply", redis_error_reply},
                                          {"status_reply", redis_status_reply},
                                          {NULL, NULL}};
-    lua = lua_newstate(allocate, NULL);
+    lua = luaL_newstate();
     if (!lua)
         abort();
     lua_gc(lua, LUA_GCSETPAUSE, 400); /* few objects live and most die, so garbage collection can run less often */
@@ -297,7 +203,6 @@ void sim_scripts_close(void)
     if (lua)
         lua_close(lua);
     lua = NULL;
-    free_chunks();
 }
 
 static void set_words(const char *name, size_t count, const struct resp_argument *words)

@@ -2,8 +2,12 @@
  * tests cover its failures, and what each leaves on the nodes. Every node has granted the lock in the first round. */
 #include "fake/scene.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#include "src/node/limits.h"
 
 enum { NODES = 5, HOUR_S = 3600 };
 
@@ -12,58 +16,35 @@ enum raise { RAISES, EXPIRED, TOO_FAR, KNOWS_IT, REFUSES, BREAKS, KEEPS_SILENT }
 
 static struct node {
     enum raise raise;
-    unsigned asked;
-    unsigned rule; /* the number of its rule */
+    unsigned raises; /* that it has executed */
+    unsigned rule;   /* the number of its rule */
 } nodes[NODES];
 static struct answer answer;
 static redlock_acquire_options fenced;
 
-static unsigned long long number(const struct fake_script_call *call, size_t argument)
-{
-    ck_assert_uint_lt(argument, call->argument_count);
-    return strtoull(call->arguments[argument].data, NULL, 10);
-}
-
-/* Grants the lock and returns a fencing record that is an hour ahead of the token. */
-static void grant(const struct fake_script_call *call)
-{
-    fake_node_set(call->node, call->database, &call->keys[0], call->arguments[0].data, call->arguments[0].length,
-                  (int64_t)number(call, 1));
-    resp_write_integer(call->reply, (long long)(number(call, 2) + HOUR_S * 1000000ULL));
-}
-
-static void keep(const struct fake_script_call *call, struct node *node)
-{
-    long long token = (long long)number(call, 4);
-    bool knows_it = node->raise == KNOWS_IT && node->asked++ == 0;
-    resp_write_array(call->reply, 1);
-    resp_write_integer(call->reply, node->raise == EXPIRED   ? -1
-                                    : node->raise == TOO_FAR ? -2
-                                    : knows_it               ? token
-                                                             : token - 1);
-}
-
-static bool begins(const struct fake_script_call *call, const char *words)
-{
-    return strncmp(call->script, words, strlen(words)) == 0;
-}
-
+/* Executes the script; a node that knows the token already answers the first raise with the token itself. */
 static void run_script(const struct fake_script_call *call)
 {
-    if (begins(call, "-- Grants a lock"))
-        grant(call);
-    else if (begins(call, "-- Extends locks"))
-        keep(call, call->arg);
-    else
-        fake_script_run(call);
+    struct node *node = call->arg;
+    fake_script_run(call);
+    if (node->raise != KNOWS_IT || !resp_argument_is(&call->arguments[0], "keep") || node->raises++ > 0)
+        return;
+    call->reply->length = 0;
+    resp_write_array(call->reply, 1);
+    resp_write_integer(call->reply, strtoll(call->arguments[4].data, NULL, 10));
 }
 
+/* Every node has a fencing record an hour ahead of the client's clock. */
 static void five_nodes(void)
 {
+    char ahead[24];
     scene_begin(NODES);
     memset(nodes, 0, sizeof nodes);
-    for (unsigned i = 0; i < NODES; i++)
+    snprintf(ahead, sizeof ahead, "%lld", ((long long)time(NULL) + HOUR_S) * 1000000);
+    for (unsigned i = 0; i < NODES; i++) {
+        fake_server_set_key(scene.node[i], "stock" RL_FENCE_SUFFIX, ahead, -1);
         fake_server_set_script_handler(scene.node[i], run_script, &nodes[i]);
+    }
     fenced = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
     fenced.fence = 1;
     fenced.no_renewal = 1;
@@ -71,6 +52,8 @@ static void five_nodes(void)
 }
 
 static const struct fake_rule rules[] = {
+    [EXPIRED] = {.argument = "keep", .skip = true, .reply = "*1\r\n:-1\r\n"},
+    [TOO_FAR] = {.argument = "keep", .skip = true, .reply = "*1\r\n:-2\r\n"},
     [REFUSES] = {.argument = "keep", .skip = true, .reply = FAKE_OOM},
     [BREAKS] = {.argument = "keep", .ending = FAKE_CLOSE, .silent = true},
     [KEEPS_SILENT] = {.argument = "keep", .silent = true},
@@ -81,7 +64,7 @@ static void let(unsigned count, enum raise raise)
 {
     for (unsigned i = 0; i < count; i++) {
         nodes[i].raise = raise;
-        if (raise >= REFUSES)
+        if (raise != RAISES && raise != KNOWS_IT)
             nodes[i].rule = fake_server_add_rule(scene.node[i], &rules[raise]);
     }
 }

@@ -8,7 +8,7 @@
 
 #include "rules/random.h"
 #include "rules/round_oracle.h"
-#include "support/listed.h"
+#include "support/test.h"
 
 #define MS QUORUM_MILLISECOND
 
@@ -249,8 +249,10 @@ static void walk_answers(int plan, unsigned nodes, struct tree tree)
     ck_assert_uint_eq(tree.paths, expected_paths(&tree, nodes, false));
 }
 
+TEST_CASE_WITHIN(answers, NULL, NULL, 60);
+
 /* Steps are counted from the start: step 1 is the first reply or the cancellation, step nodes + 1 the last one. */
-START_TEST(every_answer_in_every_order)
+TEST_ROWS(answers, every_answer_in_every_order, PLANS)
 {
     for (unsigned nodes = 1; nodes <= 4; nodes++) {
         struct tree tree = {.cancel = nodes == 4 ? LAST : AND_ON};
@@ -258,7 +260,6 @@ START_TEST(every_answer_in_every_order)
             walk_answers(_i, nodes, tree);
     }
 }
-END_TEST
 
 /* A sanitizer makes each step ten times as slow, and finds the same in one plan as in all. */
 #if defined(__SANITIZE_ADDRESS__)
@@ -267,20 +268,18 @@ enum { PLANS_OF_FIVE = ACQUIRE + 1 };
 enum { PLANS_OF_FIVE = ADOPT };
 #endif
 
-START_TEST(every_answer_of_five_in_every_order)
+TEST_ROWS(answers, every_answer_of_five_in_every_order, PLANS_OF_FIVE)
 {
     walk_answers(_i, 5, (struct tree){.slow_from = NOT_SLOW, .cancel = NEVER});
 }
-END_TEST
 
 /* That the numbers of the nodes make no difference is seen above, and below at random. */
-START_TEST(every_answer_of_five_cancelled_and_slow)
+TEST_ROWS(answers, every_answer_of_five_cancelled_and_slow, PLANS_OF_FIVE)
 {
     for (unsigned slow_from = 1; slow_from <= 7; slow_from++)
         walk_answers(_i, 5, (struct tree){.slow_from = slow_from, .one_order = true, .cancel = LAST});
     walk_answers(_i, 5, (struct tree){.slow_from = NOT_SLOW, .one_order = true, .cancel = AND_ON});
 }
-END_TEST
 
 static uint64_t walk_life(int plan, unsigned nodes, struct tree tree)
 {
@@ -289,21 +288,21 @@ static uint64_t walk_life(int plan, unsigned nodes, struct tree tree)
     return tree.paths;
 }
 
-START_TEST(every_way_to_come_late)
+TEST_CASE_WITHIN(life, NULL, NULL, 60);
+
+TEST_ROWS(life, every_way_to_come_late, PLANS)
 {
     struct tree tree = {.late_events = true, .cancel = AND_ON};
     for (tree.slow_from = 0; tree.slow_from < 8; tree.slow_from++)
         ck_assert_uint_gt(walk_life(_i, 1, tree), 100);
     ck_assert_uint_gt(walk_life(_i, 2, tree), 10000);
 }
-END_TEST
 
-START_TEST(every_way_of_three_to_come_late)
+TEST_ROWS(life, every_way_of_three_to_come_late, LOOK)
 {
     struct tree tree = {.slow_from = NOT_SLOW, .late_events = true, .one_order = true, .cancel = LAST};
     ck_assert_uint_gt(walk_life(_i, 3, tree), 100000);
 }
-END_TEST
 
 /* -------------------------------------------------------------------------------------------- more nodes, at random */
 
@@ -366,7 +365,7 @@ static enum quorum_verdict live_at_random(int plan, unsigned nodes, uint64_t *se
 static const unsigned many[] = {2, 3, 4, 5, 6, 7, 8, 31, 32};
 
 /* Each verdict that is possible in a plan must occur; otherwise the sequences cover too little. */
-START_TEST(stories_at_random)
+TEST_ROWS(life, stories_at_random, ROWS(many))
 {
     unsigned nodes = many[_i], met[PLANS][QUORUM_LOST_CANCELLED + 1] = {{0}};
     uint64_t seed = nodes;
@@ -384,23 +383,5 @@ START_TEST(stories_at_random)
                              met[plan][verdict]);
         }
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("quorum/round, exhaustively");
-    TCase *answers = tcase_create("answers");
-    tcase_set_timeout(answers, 60);
-    tcase_add_loop_test(answers, every_answer_in_every_order, 0, PLANS);
-    tcase_add_loop_test(answers, every_answer_of_five_in_every_order, 0, PLANS_OF_FIVE);
-    tcase_add_loop_test(answers, every_answer_of_five_cancelled_and_slow, 0, PLANS_OF_FIVE);
-    suite_add_tcase(suite, answers);
-
-    TCase *life = tcase_create("life");
-    tcase_set_timeout(life, 60);
-    tcase_add_loop_test(life, every_way_to_come_late, 0, PLANS);
-    tcase_add_loop_test(life, every_way_of_three_to_come_late, 0, LOOK);
-    tcase_add_loop_test(life, stories_at_random, 0, ROWS(many));
-    suite_add_tcase(suite, life);
-    return run_suite(suite);
-}
+TEST_PROGRAM("quorum/round, exhaustively")

@@ -1,7 +1,6 @@
 /* Small fixtures: clean-up, failed checks, processes, temporary directories, the failing allocator, RESP. */
 #define _GNU_SOURCE
 #include "support/fixture.h"
-#include "support/suite.h"
 
 #include "support/allocator.h"
 #include "support/clock.h"
@@ -9,8 +8,8 @@
 #include "support/process.h"
 #include "support/resp.h"
 #include "support/temp_dir.h"
+#include "support/test.h"
 
-#include <check.h>
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -22,6 +21,8 @@
 
 enum { SOON_MS = 20000 };
 
+TEST_CASE(fixtures, fixtures_begin, fixtures_end);
+
 /* --- Clean-up --- */
 
 static char destroyed[8];
@@ -31,7 +32,7 @@ static void note(void *name)
     strncat(destroyed, name, 1);
 }
 
-START_TEST(fixtures_end_newest_first_and_only_those_of_the_test)
+TEST(fixtures, fixtures_end_newest_first_and_only_those_of_the_test)
 {
     static char names[] = "abc";
     destroyed[0] = '\0';
@@ -43,9 +44,8 @@ START_TEST(fixtures_end_newest_first_and_only_those_of_the_test)
     ck_assert_str_eq(destroyed, "cb");
     fixture_unregister(&names[0]);
 }
-END_TEST
 
-START_TEST(a_child_does_not_destroy_its_parents_fixtures)
+TEST(fixtures, a_child_does_not_destroy_its_parents_fixtures)
 {
     struct temp_dir *dir = temp_dir_make();
     int status;
@@ -60,9 +60,8 @@ START_TEST(a_child_does_not_destroy_its_parents_fixtures)
     ck_assert_int_eq(status, 0);
     ck_assert_int_eq(access(temp_dir_path(dir), F_OK), 0);
 }
-END_TEST
 
-START_TEST(a_removed_directory_takes_its_files_along)
+TEST(fixtures, a_removed_directory_takes_its_files_along)
 {
     size_t descriptors = file_open_descriptors();
     struct temp_dir *dir = temp_dir_make();
@@ -80,7 +79,6 @@ START_TEST(a_removed_directory_takes_its_files_along)
     free(file);
     free(path);
 }
-END_TEST
 
 /* --- Failed checks --- */
 
@@ -99,27 +97,29 @@ static const struct end {
      {"fixture_test.c:", ": fails (row 0) failed: 1 is not 2\nThreads of this test still run: "}},
     {"abort", {"test program ended by signal 6 in fails (row 0), after ", "fixture_test.c:"}},
 };
-enum { ENDS = sizeof ends / sizeof *ends };
 
-/* What the program does if it is told to fail. */
-START_TEST(fails)
+/* The program runs this case in another process, which finds in FIXTURE_FAILS how to fail. */
+TEST_CASE(failing, NULL, NULL);
+
+TEST_ROWS(failing, fails, 2)
 {
     const char *how = getenv("FIXTURE_FAILS");
     pthread_t thread;
     ck_assert_int_eq(_i, _i);
+    if (!how)
+        return;
     if (_i == 0 && strcmp(how, ends[1].name) == 0)
         ck_assert_int_eq(pthread_create(&thread, NULL, sleep_long, NULL), 0);
     if (_i == 0 && strcmp(how, ends[2].name) == 0)
         abort();
     ck_assert_msg(_i == 1, "%d is not %d", 1, 2);
 }
-END_TEST
 
-START_TEST(a_failure_without_forks_is_printed_however_the_program_ends)
+TEST_ROWS(fixtures, a_failure_without_forks_is_printed_however_the_program_ends, ROWS(ends))
 {
     char program[512] = "", output[8192];
     ck_assert_int_gt(readlink("/proc/self/exe", program, sizeof program - 1), 0);
-    char *command = fixture_text("FIXTURE_FAILS='%s' CK_FORK=no '%s' 2>&1", ends[_i].name, program);
+    char *command = fixture_text("FIXTURE_FAILS='%s' CK_RUN_CASE=failing CK_FORK=no '%s' 2>&1", ends[_i].name, program);
     FILE *run = popen(command, "re");
     ck_assert_ptr_nonnull(run);
     output[fread(output, 1, sizeof output - 1, run)] = '\0';
@@ -129,12 +129,11 @@ START_TEST(a_failure_without_forks_is_printed_however_the_program_ends)
                       output);
     free(command);
 }
-END_TEST
 
 /* --- Processes --- */
 
 /* A child process must not inherit the signal settings that the test has changed. */
-START_TEST(a_process_starts_with_default_signals_and_in_a_group_of_its_own)
+TEST(fixtures, a_process_starts_with_default_signals_and_in_a_group_of_its_own)
 {
     char shell[] = "sh", option[] = "-c", script[] = "while :; do read -r line; done < /dev/zero";
     char *argv[] = {shell, option, script, NULL};
@@ -150,11 +149,10 @@ START_TEST(a_process_starts_with_default_signals_and_in_a_group_of_its_own)
     sigprocmask(SIG_UNBLOCK, &blocked, NULL);
     signal(SIGTERM, SIG_DFL);
 }
-END_TEST
 
 /* --- The failing allocator --- */
 
-START_TEST(the_allocator_counts_and_lists_what_is_live)
+TEST(fixtures, the_allocator_counts_and_lists_what_is_live)
 {
     struct test_allocator *allocator = test_allocator_new();
     char *first = test_allocate(100, allocator), *second = test_reallocate(NULL, 4, allocator), *text = NULL;
@@ -179,9 +177,8 @@ START_TEST(the_allocator_counts_and_lists_what_is_live)
     ck_assert_uint_eq(test_allocator_live(allocator), 0);
     test_allocator_free(allocator);
 }
-END_TEST
 
-START_TEST(the_kth_allocation_fails_alone_or_with_all_after_it)
+TEST_ROWS(fixtures, the_kth_allocation_fails_alone_or_with_all_after_it, 2)
 {
     struct test_allocator *allocator = test_allocator_new();
     test_release(test_allocate(1, allocator), allocator);
@@ -198,11 +195,10 @@ START_TEST(the_kth_allocation_fails_alone_or_with_all_after_it)
     ck_assert_uint_eq(test_allocator_allocations(allocator), 6);
     test_allocator_free(allocator);
 }
-END_TEST
 
 /* --- RESP --- */
 
-START_TEST(commands_and_replies_are_incomplete_until_the_last_byte)
+TEST(fixtures, commands_and_replies_are_incomplete_until_the_last_byte)
 {
     static const char command[] = "*2\r\n$3\r\nGET\r\n$3\r\n\r\n\0\r\n";
     static const char reply[] = "*3\r\n:12\r\n*2\r\n$-1\r\n$0\r\n\r\n-ERR x\r\n";
@@ -226,9 +222,8 @@ START_TEST(commands_and_replies_are_incomplete_until_the_last_byte)
     ck_assert_str_eq(text.data, "12\n(nil)\n\n-ERR x");
     bytes_free(&text);
 }
-END_TEST
 
-START_TEST(what_is_no_command_is_malformed)
+TEST(fixtures, what_is_no_command_is_malformed)
 {
     static const char *const malformed[] = {"PING\r\n",
                                             "*x\r\n",
@@ -244,27 +239,5 @@ START_TEST(what_is_no_command_is_malformed)
         ck_assert_msg(resp_parse_command(malformed[i], strlen(malformed[i]), &used, &parsed) == RESP_MALFORMED, "%s",
                       malformed[i]);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("fixtures");
-    TCase *tcase = tcase_create("fixtures");
-    tcase_add_checked_fixture(tcase, fixtures_begin, fixtures_end);
-    tcase_set_timeout(tcase, 30);
-    suite_add_tcase(suite, tcase);
-    if (getenv("FIXTURE_FAILS")) {
-        tcase_add_loop_test(tcase, fails, 0, 2);
-        return run_suite(suite);
-    }
-    tcase_add_loop_test(tcase, a_failure_without_forks_is_printed_however_the_program_ends, 0, ENDS);
-    tcase_add_test(tcase, fixtures_end_newest_first_and_only_those_of_the_test);
-    tcase_add_test(tcase, a_child_does_not_destroy_its_parents_fixtures);
-    tcase_add_test(tcase, a_removed_directory_takes_its_files_along);
-    tcase_add_test(tcase, a_process_starts_with_default_signals_and_in_a_group_of_its_own);
-    tcase_add_test(tcase, the_allocator_counts_and_lists_what_is_live);
-    tcase_add_loop_test(tcase, the_kth_allocation_fails_alone_or_with_all_after_it, 0, 2);
-    tcase_add_test(tcase, commands_and_replies_are_incomplete_until_the_last_byte);
-    tcase_add_test(tcase, what_is_no_command_is_malformed);
-    return run_suite(suite);
-}
+TEST_PROGRAM("fixtures")

@@ -38,7 +38,7 @@ static void told_of_the_end(redlock_lock *lock, int event, int loss, int64_t val
 
 SCENE_CASE(inside, scene_five_nodes);
 
-TEST(inside, taking_again_in_an_event)
+TEST(inside, lock_is_acquired_again_in_its_event)
 {
     memset(taken, 0, sizeof taken);
     memset(ending, 0, sizeof ending);
@@ -163,7 +163,7 @@ TEST_ROWS(closing, undos_that_are_not_confirmed_are_counted, 2)
 }
 
 /* A handshake, a query or a heartbeat leaves nothing on a node. */
-TEST_ROWS(closing, requests_that_leave_nothing_need_no_confirmation, 2)
+TEST_ROWS(closing, requests_that_leave_no_key_need_no_confirmation, 2)
 {
     for (unsigned i = 0; i < scene.nodes; i++)
         scene.suffix[i] = "?timeout_ms=20";

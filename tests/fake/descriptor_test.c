@@ -231,7 +231,7 @@ TEST(operations, one_write_announces_all_completions)
 }
 
 /* A caller may dispatch by a timer, without the descriptor, and request it later. */
-TEST(operations, the_descriptor_is_readable_for_what_waits_already)
+TEST(operations, descriptor_is_readable_for_completions_that_wait_already)
 {
     scene_connect();
     scene_start_query(&answer, "stock");
@@ -381,7 +381,7 @@ TEST(threads, any_thread_may_start_an_operation)
 
 /* The first acquire waits for the lock; of the others some have not been started by the loop's thread when they are
  * cancelled. */
-TEST(threads, cancel_ends_what_was_started_before)
+TEST(threads, cancel_ends_operations_that_were_started_before)
 {
     scene_connect();
     scene_hold_on(0, 2, "stock");
@@ -449,7 +449,7 @@ static void call_in_close(redlock_client *called, const redlock_result *told, vo
     ck_assert_status(redlock_dispatch(called), REDLOCK_INVALID);
 }
 
-TEST_ROWS(threads, the_last_callbacks_of_a_close_may_call_in_vain, 2)
+TEST_ROWS(threads, calls_in_the_last_callbacks_of_a_close_fail, 2)
 {
     scene_connect();
     note_events();

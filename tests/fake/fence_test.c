@@ -99,7 +99,7 @@ static void assert_fails(int status)
 
 SCENE_CASE(raise, five_nodes);
 
-TEST_ROWS(raise, a_minority_that_does_not_raise_it_is_no_matter, KEEPS_SILENT + 1)
+TEST_ROWS(raise, lock_is_acquired_though_a_minority_does_not_raise_the_token, KEEPS_SILENT + 1)
 {
     scene_attach();
     let(2, (enum raise)_i);
@@ -110,7 +110,7 @@ TEST_ROWS(raise, a_minority_that_does_not_raise_it_is_no_matter, KEEPS_SILENT + 
 }
 
 /* Another client may have drawn the same token in this case, so the client must draw a larger one. */
-TEST(raise, a_majority_that_knows_the_number_already_makes_it_go_beyond)
+TEST(raise, token_goes_beyond_one_that_a_majority_knows)
 {
     scene_attach();
     let(3, KNOWS_IT);
@@ -182,7 +182,7 @@ TEST(raise, token_is_not_raised_after_deadline)
         ck_assert_uint_eq(fake_server_rule_used(scene.node[i], nodes[i].rule), 0);
 }
 
-TEST(raise, cancelled_while_it_is_raised_it_leaves_nothing)
+TEST(raise, acquire_that_is_cancelled_during_the_raise_leaves_nothing)
 {
     scene_attach();
     let(NODES, KEEPS_SILENT);

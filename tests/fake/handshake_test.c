@@ -35,7 +35,7 @@ static void wait_for_handshake(unsigned nodes)
 
 SCENE_CASE(steps, scene_one_node);
 
-TEST(steps, all_of_it_leaves_before_the_first_answer)
+TEST(steps, handshake_is_sent_before_the_first_reply)
 {
     scene.options.password = SCENE_SECRET;
     scene.options.database = 3;
@@ -244,7 +244,7 @@ TEST_ROWS(auth, a_node_gets_its_own_user_and_password, ROWS(logins))
     scene_lock_and_release("stock");
 }
 
-TEST(auth, a_callback_is_asked_at_each_connect)
+TEST(auth, credentials_callback_is_called_at_each_connect)
 {
     use_vault("lock", SCENE_SECRET);
     fake_server_set_password(scene.node[0], "lock", SCENE_SECRET);
@@ -260,7 +260,7 @@ TEST(auth, a_callback_is_asked_at_each_connect)
     scene_lock_and_release("stock");
 }
 
-TEST(auth, a_callback_that_has_none_now_is_asked_again)
+TEST(auth, callback_without_credentials_is_called_again)
 {
     use_vault("lock", SCENE_SECRET);
     vault.empty = 2;
@@ -311,7 +311,7 @@ TEST_ROWS(auth, a_misconfiguration_is_named_and_shows_no_password, ROWS(mistakes
 }
 
 /* The status follows from the last connection attempt, not from an earlier one. */
-TEST(auth, a_misconfiguration_that_has_passed_is_forgotten)
+TEST(auth, misconfiguration_that_was_mended_is_cleared)
 {
     fake_server_set_password(scene.node[0], NULL, SCENE_SECRET);
     scene_attach_only();
@@ -435,7 +435,7 @@ TEST_ROWS(three_nodes, a_replica_has_no_vote, 2)
 
 /* --- Missing replies --- */
 
-TEST_ROWS(steps, a_node_can_do_without_these_steps, 28)
+TEST_ROWS(steps, node_may_refuse_these_steps, 28)
 {
     static const char *const commands[] = {"CLIENT SETNAME", "CLIENT ID", "INFO", "SCRIPT LOAD"};
     static const char *const errors[] = {FAKE_NOPERM, FAKE_LOADING, "-ERR unknown command\r\n", ":-1\r\n",

@@ -68,7 +68,7 @@ TEST(extend, extension_lengthens_on_every_node_and_never_shortens)
     }
 }
 
-TEST_ROWS(extend, a_majority_that_forgot_is_a_loss, 2)
+TEST_ROWS(extend, majority_without_the_key_is_a_loss, 2)
 {
     hold_lock();
     lose_majority(_i);
@@ -95,7 +95,7 @@ TEST_ROWS(extend, an_extension_that_fails_does_not_end_the_lock, 2)
     ck_assert_status(extend(120000), REDLOCK_OK);
 }
 
-TEST(extend, a_ttl_that_cannot_be_is_refused_in_words)
+TEST(extend, impossible_ttl_is_refused_with_the_reason)
 {
     hold_lock();
     ck_assert_status(extend(2), REDLOCK_INVALID);
@@ -106,7 +106,7 @@ TEST(extend, a_ttl_that_cannot_be_is_refused_in_words)
     ck_assert_uint_eq(scene_count(0, SENT_EXTEND), 0);
 }
 
-TEST(extend, an_expired_lock_is_lost_and_nobody_is_asked)
+TEST(extend, extension_of_an_expired_lock_sends_no_request)
 {
     scene.options.ttl_ms = 60;
     scene_attach();
@@ -125,7 +125,7 @@ TEST(extend, an_expired_lock_is_lost_and_nobody_is_asked)
 
 SCENE_CASE(release, scene_five_nodes);
 
-TEST(release, a_release_is_told_to_every_node_and_waits_for_a_majority)
+TEST(release, release_is_sent_to_every_node_and_waits_for_a_majority)
 {
     hold_lock();
     scene_hold_replies(0, 2, "EVALSHA");
@@ -153,7 +153,7 @@ static const struct {
 } refusals[] = {{FAKE_BUSY, REDLOCK_NO_QUORUM}, {FAKE_OOM, REDLOCK_NO_QUORUM}, {FAKE_READONLY, REDLOCK_MISCONFIGURED}};
 
 /* No caller waits for it any more, but the client repeats the undo until the node executes it. */
-TEST_ROWS(release, a_release_that_was_refused_for_now_is_repeated, ROWS(refusals))
+TEST_ROWS(release, release_that_met_a_passing_error_is_repeated, ROWS(refusals))
 {
     hold_lock();
     scene_refuse(0, 3, "EVALSHA", 1, refusals[_i].error);
@@ -185,7 +185,7 @@ TEST_ROWS(release, an_undo_that_is_refused_is_given_up_when_the_key_has_ended, R
     ck_assert_status(scene_close(&answer), REDLOCK_OK);
 }
 
-TEST(release, what_a_node_says_to_a_release_is_not_put_in_other_words)
+TEST(release, nodes_error_is_in_the_result_of_a_release)
 {
     hold_lock();
     scene_refuse(0, 1, "EVALSHA", 1, FAKE_BUSY);
@@ -205,7 +205,7 @@ static bool hands_over(unsigned node)
 }
 
 /* Nor do they hand the lock over then: the other nodes have served its waiters. */
-TEST(release, nodes_that_are_away_are_told_when_they_are_back)
+TEST(release, release_reaches_nodes_that_come_back)
 {
     hold_lock();
     scene_cut_off(0, 3);
@@ -286,7 +286,7 @@ TEST(release, a_release_waits_no_longer_than_the_key_lives)
 
 /* The inner acquire waits for an extension while the outer handle is released. No lock is left that they could
  * share. */
-TEST(release, taken_again_and_released_at_once)
+TEST(release, inner_acquire_is_lost_when_the_outer_lock_is_released)
 {
     struct answer again;
     scene_attach();
@@ -310,7 +310,7 @@ static void assert_asked_twice(unsigned node, enum sent what)
 SCENE_CASE(noscript, scene_five_nodes);
 
 /* The extension ends when a majority has replied; the text is not sent to the other nodes. */
-TEST(noscript, a_request_falls_back_to_the_whole_script)
+TEST(noscript, request_falls_back_to_the_scripts_text)
 {
     static const enum sent kinds[] = {SENT_QUERY, SENT_EXTEND, SENT_UNDO};
     unsigned twice = 0;

@@ -73,7 +73,7 @@ TEST(one_node, more_operations_than_allowed_are_refused_but_no_release)
 
 /* --- pending_max --- */
 
-TEST(one_node, a_node_with_too_many_requests_is_not_asked)
+TEST(one_node, node_with_too_many_requests_gets_no_more)
 {
     enum { MORE = 24 };
     static struct answer answers[MORE];

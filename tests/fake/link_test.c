@@ -84,7 +84,7 @@ SCENE_CASE(one_link, scene_one_node);
 
 /* A connection that breaks before the server has replied to the kill must be killed as well, in addition to the earlier
  * ones (eight at most). */
-TEST_ROWS(one_link, every_link_that_owes_is_killed, 10)
+TEST_ROWS(one_link, each_stale_connection_is_killed, 10)
 {
     const struct fake_rule breaks_at_kill = {
         .command = "CLIENT KILL", .count = 1, .skip = true, .silent = true, .ending = FAKE_RESET};
@@ -114,7 +114,7 @@ TEST_ROWS(one_link, every_link_that_owes_is_killed, 10)
     assert_whole_again();
 }
 
-TEST_ROWS(one_link, an_idle_link_that_breaks_owes_nothing, 3)
+TEST_ROWS(one_link, idle_connection_that_breaks_is_not_killed, 3)
 {
     static const enum fake_ending endings[] = {FAKE_RESET, FAKE_CLOSE, FAKE_SHUTDOWN};
     scene_attach();
@@ -124,7 +124,7 @@ TEST_ROWS(one_link, an_idle_link_that_breaks_owes_nothing, 3)
 }
 
 /* A restarted server reuses client IDs, so a kill could hit another client's connection. */
-TEST(one_link, another_process_behind_the_address_is_not_told_to_kill)
+TEST(one_link, no_kill_is_sent_to_another_server_at_the_address)
 {
     scene_attach();
     fake_server_add_rule(scene.node[0], &(struct fake_rule){.command = "SET", .count = 1, .silent = true});
@@ -148,7 +148,7 @@ TEST(breaking, node_that_closes_after_its_reply_has_voted_and_keeps_the_lock)
     ck_assert_status(scene_wait(&extended), REDLOCK_OK);
 }
 
-TEST(one_link, too_many_clients_is_not_for_ever)
+TEST(one_link, node_with_too_many_clients_is_tried_again)
 {
     unsigned rule = fake_server_refuse_connections(scene.node[0], 0);
     scene_attach_only();
@@ -264,7 +264,7 @@ TEST_ROWS(one_link, an_oversized_reply_breaks_the_link, ROWS(oversized))
     assert_new_links(1);
 }
 
-TEST(one_link, a_long_reply_is_only_a_wrong_one)
+TEST(one_link, long_reply_is_a_malformed_reply)
 {
     struct bytes reply = {0};
     bytes_print(&reply, "$500000\r\n%0500000d\r\n", 0);

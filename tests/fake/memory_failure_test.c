@@ -206,7 +206,7 @@ static void lost(redlock_lock *lock, int event, int loss, int64_t validity_ms, v
 
 SCENE_CASE(held_locks, scene_three_nodes);
 
-TEST(held_locks, every_lock_that_is_lost_is_told_of)
+TEST(held_locks, each_loss_is_reported)
 {
     unsigned losses = 0;
     hold_many(SCENE_WITH(.event = lost, .event_arg = &losses));

@@ -112,7 +112,7 @@ static void fail_often_then_wait_for_long(void)
 TEST_CASE(a_slow_name_server, one_node, end);
 
 /* While it is being resolved, it is not asked for again. */
-TEST(a_slow_name_server, a_late_answer_is_used)
+TEST(a_slow_name_server, late_reply_of_the_name_server_is_used)
 {
     fail_often_then_wait_for_long();
     ck_assert_uint_eq(asked_names(), 1);
@@ -121,7 +121,7 @@ TEST(a_slow_name_server, a_late_answer_is_used)
     ck_assert_uint_eq(asked_names(), 1);
 }
 
-TEST(a_slow_name_server, after_a_late_refusal_it_is_asked_for_anew)
+TEST(a_slow_name_server, name_is_resolved_again_after_a_late_failure)
 {
     fail_often_then_wait_for_long();
     answer_names(1, EAI_NONAME);
@@ -129,7 +129,7 @@ TEST(a_slow_name_server, after_a_late_refusal_it_is_asked_for_anew)
     ck_assert_has(attempts()->error, "cannot resolve the name: ");
 }
 
-TEST(a_slow_name_server, each_link_is_made_to_where_the_name_leads_then)
+TEST(a_slow_name_server, each_connection_resolves_the_name_again)
 {
     attempts()->timeout = SCENE_SOON_MS * QUORUM_MILLISECOND;
     answer_names(UINT32_MAX, 0);

@@ -105,7 +105,7 @@ TEST(three_nodes, request_times_out_once)
 }
 
 /* A node has its whole timeout from when it gets the request, however long the host keeps the loop busy before. */
-TEST(three_nodes, node_is_not_called_late_for_a_busy_loop)
+TEST(three_nodes, busy_loop_does_not_shorten_a_nodes_timeout)
 {
     const struct timespec busy = {.tv_sec = 2, .tv_nsec = 100 * 1000 * 1000};
     scene.options.node_timeout_ms = 2000;

@@ -110,7 +110,7 @@ static const struct {
     {3, NULL, REDLOCK_INVALID, "reentry is 3"},
 };
 
-TEST_ROWS(owner, owner_is_asked_for, ROWS(reentries))
+TEST_ROWS(owner, reentry_option_selects_the_owner, ROWS(reentries))
 {
     const redlock_acquire_options *options = SCENE_WITH(.reentry = reentries[_i].reentry, .owner = reentries[_i].owner);
     redlock_lock *first, *second;

@@ -87,7 +87,7 @@ TEST_ROWS(states, keys_on_the_nodes_make_the_state, ROWS(states))
     }
 }
 
-TEST(states, value_is_shown_whole_or_not_at_all)
+TEST(states, value_is_shown_complete_or_not_at_all)
 {
     char value[REDLOCK_TOKEN_MAX + 2];
     memset(value, 'v', sizeof value - 1);
@@ -103,7 +103,7 @@ TEST(states, value_is_shown_whole_or_not_at_all)
 }
 
 /* An error, and a reply that makes no sense: tests/parts/reply_test.c has all of them. */
-TEST(states, node_that_does_not_say_the_state_is_refused)
+TEST(states, node_that_does_not_return_the_state_has_refused)
 {
     reply_to_query(0, "*4\r\n$3\r\nabc\r\n:5\r\n:0\r\n*1\r\n:0\r\n");
     reply_to_query(1, FAKE_LOADING);
@@ -120,7 +120,7 @@ TEST(states, node_that_does_not_say_the_state_is_refused)
 }
 
 /* -2 means no key, even if the reply has a value. Other negative numbers mean no expiry. */
-TEST(states, numbers_at_the_edge)
+TEST(states, remaining_time_at_the_edges_of_its_range_is_read)
 {
     static const struct {
         const char *reply;
@@ -141,7 +141,7 @@ TEST(states, numbers_at_the_edge)
     }
 }
 
-TEST(states, waiters_are_the_most_that_a_node_shows)
+TEST(states, number_of_waiters_is_the_largest_of_a_node)
 {
     static const struct {
         const char *reply;
@@ -174,7 +174,7 @@ TEST_ROWS(states, every_node_is_waited_for_until_its_timeout, 3)
     ck_assert_int_eq(answer.state.node[0].remaining_ms, -1);
 }
 
-TEST(states, bad_arguments_are_told_in_words)
+TEST(states, bad_arguments_are_explained)
 {
     ck_assert_status(query(NULL), REDLOCK_INVALID);
     ck_assert_has(answer.result.text, "the resource is NULL");

@@ -110,7 +110,7 @@ static void assert_all_are_renewed(void)
 
 SCENE_CASE(in_turn, five_nodes);
 
-TEST(in_turn, a_node_is_asked_when_the_one_before_has_answered)
+TEST(in_turn, node_is_renewed_when_the_one_before_has_replied)
 {
     enum { DELAY_MS = 20 };
     scene.options.node_timeout_ms = PATIENCE_MS;
@@ -122,7 +122,7 @@ TEST(in_turn, a_node_is_asked_when_the_one_before_has_answered)
     assert_all_are_renewed();
 }
 
-TEST(in_turn, a_node_is_asked_when_the_time_of_the_one_before_is_over)
+TEST(in_turn, node_is_renewed_when_the_one_before_has_timed_out)
 {
     scene.options.node_timeout_ms = LONG_TIMEOUT_MS;
     hold_many();
@@ -146,7 +146,7 @@ static const struct {
     {{.ending = FAKE_RESET}, TIMEOUT_MS, NULL},
 };
 
-TEST_ROWS(in_turn, two_nodes_keep_nothing_from_being_renewed, ROWS(obstacles))
+TEST_ROWS(in_turn, two_failing_nodes_do_not_prevent_renewal, ROWS(obstacles))
 {
     struct fake_rule rule = obstacles[_i].rule;
     scene.suffix[0] = scene.suffix[1] = obstacles[_i].suffix;
@@ -160,7 +160,7 @@ TEST_ROWS(in_turn, two_nodes_keep_nothing_from_being_renewed, ROWS(obstacles))
     assert_all_are_renewed();
 }
 
-TEST(in_turn, nodes_that_have_forgotten_the_script_are_told_it)
+TEST(in_turn, script_is_sent_again_to_nodes_that_lost_it)
 {
     hold_many();
     scene_each(0, 5, fake_server_forget_scripts);
@@ -170,7 +170,7 @@ TEST(in_turn, nodes_that_have_forgotten_the_script_are_told_it)
 }
 
 /* Five timeouts of 15 s are more than half of the remaining validity. */
-TEST(in_turn, all_are_asked_at_once_when_time_is_short)
+TEST(in_turn, all_nodes_are_renewed_at_once_when_time_is_short)
 {
     scene.options.node_timeout_ms = MOST_TIMEOUT_MS;
     hold_many();
@@ -212,7 +212,7 @@ TEST(backlog, nodes_with_backlog_hold_up_renewal_for_half_of_validity_at_most)
     assert_all_are_renewed();
 }
 
-TEST(in_turn, a_close_meanwhile_asks_no_further)
+TEST(in_turn, close_stops_the_renewal_of_further_nodes)
 {
     struct answer closed;
     scene.options.node_timeout_ms = SCENE_SOON_MS / 2; /* the close waits for each node this long, too */
@@ -298,7 +298,7 @@ static void note_event(redlock_lock *lock, int event, int loss, int64_t validity
 }
 
 /* Both happen in one turn. Only the LOST event carries the loss, the warning before it does not. */
-TEST(events, a_warning_that_the_loss_has_overtaken_tells_no_loss)
+TEST(events, warning_before_a_loss_carries_no_reason)
 {
     const struct quorum_lease_event failed = {
         .type = QUORUM_LEASE_RENEWED, .now = rl_now(), .verdict = QUORUM_LOST_NO_QUORUM};

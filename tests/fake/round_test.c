@@ -111,7 +111,7 @@ TEST(votes, a_grant_of_a_node_that_has_turned_out_unfit_does_not_count)
 
 /* Two nodes have granted the lock when this machine's clock stops for ten minutes. They may have lost it when the third
  * grant arrives, so the client does not hold the lock. A waiter continues to wait. */
-TEST_ROWS(votes, a_lock_that_was_asked_for_before_our_clock_stood_still_is_not_had, 2)
+TEST_ROWS(votes, acquire_fails_if_our_clock_stopped_meanwhile, 2)
 {
     scene.options.node_timeout_ms = SCENE_SOON_MS;
     scene_attach();
@@ -170,7 +170,7 @@ TEST(votes, jump_of_a_node_has_the_other_nodes_sampled_at_once)
 
 /* Three votes decide. A node that replied "held" does not have our key, so there is nothing to undo. A silent node may
  * have it. */
-TEST(votes, held_by_another_is_said_at_once_and_undone_on_the_other_nodes)
+TEST(votes, held_lock_is_reported_at_once_and_undone_on_the_other_nodes)
 {
     scene_attach();
     scene_hold_on(0, 3, "stock");
@@ -198,7 +198,7 @@ static const struct {
     {FAKE_LOADING, REDLOCK_NO_QUORUM}, {FAKE_NOPERM, REDLOCK_MISCONFIGURED}, {"$2\r\nOK\r\n", REDLOCK_NO_QUORUM}};
 
 /* The connections outlive it. */
-TEST_ROWS(votes, a_refusing_majority_is_no_quorum_in_its_own_words, ROWS(refusals))
+TEST_ROWS(votes, refusing_majority_is_reported_with_the_nodes_errors, ROWS(refusals))
 {
     const char *error = refusals[_i].error;
     char words[20] = "";
@@ -277,7 +277,7 @@ TEST(time, a_grant_with_too_little_validity_left_is_undone)
 }
 
 /* A node that owes replies gets no further requests. */
-TEST(time, a_node_stuck_for_long_is_not_asked)
+TEST(time, node_that_owes_replies_gets_no_request)
 {
     short_timeouts(5);
     scene_attach();

@@ -125,7 +125,7 @@ TEST_ROWS(adopt, a_majority_that_holds_the_token_is_needed, 6)
         scene_until(showing() == 0); /* the keys on the minority */
 }
 
-TEST(adopt, the_locks_of_others_are_neither_adopted_nor_released)
+TEST(adopt, another_clients_lock_is_neither_adopted_nor_released)
 {
     scene_attach();
     scene_hold_on(0, 5, "stock");
@@ -146,7 +146,7 @@ static const struct {
     {{.command = "EVALSHA", .count = 1, .reply_delay_ms = 60}, 300, 250, REDLOCK_TOO_SLOW},
 };
 
-TEST_ROWS(adopt, what_could_not_be_adopted_is_left_alone, ROWS(failures))
+TEST_ROWS(adopt, failed_adoption_leaves_the_keys, ROWS(failures))
 {
     scene_attach();
     show(5, 600000);
@@ -206,7 +206,7 @@ TEST(adopt, a_client_has_one_handle_of_a_token)
     ck_assert_int_gt(redlock_validity_ms(lock), 0);
 }
 
-TEST(adopt, what_is_no_token_is_told_in_words)
+TEST(adopt, malformed_token_is_explained)
 {
     static const char *const no_tokens[] = {NULL, "", "(shared)", TOKEN TOKEN TOKEN TOKEN};
     scene_attach();
@@ -247,7 +247,7 @@ TEST_ROWS(release, a_release_by_token_waits_for_every_answer, 2)
     ck_assert_uint_eq(showing(), 0);
 }
 
-TEST(release, a_node_that_is_away_is_told_when_it_is_back)
+TEST(release, release_by_token_reaches_a_node_that_comes_back)
 {
     show(5, 600000);
     fake_server_stop_listening(scene.node[0]);
@@ -329,7 +329,7 @@ TEST_ROWS(all_answers, a_silent_node_is_waited_for_until_its_timeout, 4)
         ck_assert_int_eq(answer.result.cause, REDLOCK_TOO_SLOW);
 }
 
-TEST(all_answers, what_is_lost_is_told_at_once)
+TEST(all_answers, lost_majority_is_reported_before_the_last_reply)
 {
     scene_attach();
     scene_hold_on(0, 3, "stock");

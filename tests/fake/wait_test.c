@@ -150,7 +150,7 @@ static bool have_undone(unsigned first, const char *token)
 
 /* Two nodes do not reply to a lost attempt, and receive its undo during the wait. The undos would leave with the next
  * poll at the latest, but the test stops the poll's timer. */
-TEST(success, silent_nodes_are_told_that_an_attempt_is_lost_before_the_next_look)
+TEST(success, silent_nodes_get_the_undo_before_the_next_poll)
 {
     char token[REDLOCK_TOKEN_SIZE];
     options.fair = true;
@@ -180,7 +180,7 @@ TEST(success, a_quorum_that_comes_back_is_waited_for)
 
 /* Nodes that report the lock as free, but refuse to grant it: quarantine, out of memory, an unfit server. The client
  * must not make an attempt in every turn of the loop. */
-TEST(success, free_lock_that_too_few_nodes_grant_is_not_hammered_at)
+TEST(success, free_lock_that_too_few_nodes_grant_is_tried_with_growing_pauses)
 {
     options.ttl_ms = 54321; /* distinguishes attempts from polls */
     scene_attach();
@@ -193,7 +193,7 @@ TEST(success, free_lock_that_too_few_nodes_grant_is_not_hammered_at)
     assert_acquired();
 }
 
-TEST(success, waiters_of_one_client_get_it_in_turn)
+TEST(success, waiters_of_one_client_acquire_in_turn)
 {
     enum { WAITERS = 8 };
     static struct answer answers[WAITERS];
@@ -534,7 +534,7 @@ static int ready(int64_t wait_ms)
     return scene_wait(&answer);
 }
 
-TEST(ends, ready_looks_or_waits)
+TEST(ends, ready_returns_at_once_or_waits)
 {
     scene_each(0, 3, fake_server_stop_listening);
     scene_attach_only();
@@ -555,7 +555,7 @@ TEST(ends, ready_looks_or_waits)
     ck_assert_has(answer.result.text, "wait_ms is -2");
 }
 
-TEST(ends, ready_does_not_wait_for_what_cannot_be)
+TEST(ends, ready_fails_at_once_if_a_majority_is_misconfigured)
 {
     for (unsigned i = 0; i < 3; i++)
         fake_server_set_password(scene.node[i], NULL, SCENE_SECRET);
@@ -575,7 +575,7 @@ static void count_misconfigured(redlock_client *client, redlock_lock *lock, cons
 }
 
 /* The end of each waiter starts the attempt of the next one. Any number of these must not nest on the stack. */
-TEST(ends, a_crowd_whose_turns_all_come_to_nothing_at_once)
+TEST(ends, waiters_that_all_fail_at_once_do_not_nest_on_the_stack)
 {
     unsigned told = 0;
     struct rlimit before, small;

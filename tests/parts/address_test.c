@@ -120,7 +120,7 @@ TEST(addresses, forms_may_be_mixed_and_spaced)
     ck_assert_uint_eq(nodes[4].timeout_ms, 0);
 }
 
-TEST(addresses, paths_are_told_apart_by_case_and_names_are_not)
+TEST(addresses, paths_differ_by_case_and_host_names_do_not)
 {
     ck_assert_read("/run/redis-A.sock,/run/redis-a.sock", 2);
     ck_assert_read("node1,NODE1:6379", 0);
@@ -173,7 +173,7 @@ TEST_ROWS(addresses, lengths_are_bounded, ROWS(lengths))
     ck_assert_ptr_nonnull(strstr(error, lengths[_i].words));
 }
 
-TEST(addresses, an_error_is_cut_to_the_room_there_is)
+TEST(addresses, error_is_truncated_to_the_buffer)
 {
     char small[24];
     memset(small, '!', sizeof small);

@@ -87,7 +87,7 @@ static const struct {
     {long_token, "the token is longer than 128 bytes"},
 };
 
-TEST_ROWS(escape, what_is_no_token_is_refused_in_words, ROWS(no_tokens))
+TEST_ROWS(escape, malformed_token_is_refused_with_the_reason, ROWS(no_tokens))
 {
     redlock_result result;
     char bytes[REDLOCK_TOKEN_MAX];
@@ -97,7 +97,7 @@ TEST_ROWS(escape, what_is_no_token_is_refused_in_words, ROWS(no_tokens))
     ck_assert_msg(strstr(result.text, no_tokens[_i].words), "%s", result.text);
 }
 
-TEST(escape, tokens_of_no_length_and_of_too_much)
+TEST(escape, empty_and_longest_tokens_are_read_back)
 {
     char text[REDLOCK_TOKEN_TEXT_SIZE], bytes[REDLOCK_TOKEN_MAX], zeros[REDLOCK_TOKEN_MAX + 1] = {0};
     size_t size = 1;

@@ -371,7 +371,7 @@ static void catch (int signal)
     caught++;
 }
 
-TEST(sigpipe, one_of_the_hosts_stays_pending_once)
+TEST(sigpipe, the_hosts_pending_signal_stays_pending_once)
 {
     struct sigaction action = {.sa_handler = catch}, before;
     caught = 0;

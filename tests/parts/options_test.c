@@ -145,7 +145,7 @@ TEST_ROWS(client, a_ttl_must_outlast_its_drift, ROWS(ttls))
         ck_assert_int_eq(read_given(), REDLOCK_OK);
 }
 
-TEST(client, an_allocator_is_whole_or_absent)
+TEST(client, allocator_is_complete_or_absent)
 {
     const redlock_allocator whole = {test_allocate, test_reallocate, test_release, NULL};
     for (unsigned set = 0; set < 8; set++) {
@@ -235,7 +235,7 @@ TEST(client, a_smaller_struct_is_completed_with_defaults)
     ck_assert_uint_eq(completed.struct_size, sizeof completed);
 }
 
-TEST(client, a_size_that_cannot_be_is_refused)
+TEST(client, impossible_struct_size_is_refused)
 {
     given.struct_size = 0;
     assert_refused("struct_size is 0");

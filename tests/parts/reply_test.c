@@ -253,7 +253,7 @@ TEST_ROWS(replies, error_of_any_server_is_recognised, ROWS(errors))
     ck_assert_str_eq(text, errors[_i].text);
 }
 
-TEST(replies, a_text_is_cut_and_printable)
+TEST(replies, text_is_truncated_and_printable)
 {
     static const char bytes[] = "-ERR a\0b\tc\x1b[31m\x7f\r\n";
     char text[32], small[8];
@@ -265,7 +265,7 @@ TEST(replies, a_text_is_cut_and_printable)
     ck_assert_str_eq(small, "");
 }
 
-TEST(replies, an_error_is_known_by_its_first_word)
+TEST(replies, error_is_recognised_by_its_first_word)
 {
     ck_assert(rl_reply_is_error(reply_of("-NOAUTH Authentication required.\r\n"), "NOAUTH"));
     ck_assert(rl_reply_is_error(reply_of("-NOAUTH\r\n"), "NOAUTH"));

@@ -171,7 +171,7 @@ TEST(results, the_line_fits_whatever_the_nodes_say)
     ck_assert_str_eq(redlock_result_text(NULL), "");
 }
 
-TEST(results, a_failure_has_its_own_words)
+TEST(results, failure_has_the_given_text)
 {
     ck_assert_int_eq(rl_result_fail(&result, REDLOCK_INVALID, "ttl_ms is %d", 0), REDLOCK_INVALID);
     ck_assert_str_eq(redlock_result_text(&result), "ttl_ms is 0");

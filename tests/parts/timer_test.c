@@ -108,7 +108,7 @@ static void stop_victim(struct rl_timer *timer)
 }
 
 /* Itself, and another. */
-TEST_ROWS(timers, one_set_by_a_callback_waits_for_the_next_call, 8)
+TEST_ROWS(timers, timer_that_a_callback_sets_fires_in_the_next_call, 8)
 {
     static const quorum_time dues[] = {0, 3, 10, 11};
     unsigned which = (unsigned)_i / 4;
@@ -125,7 +125,7 @@ TEST_ROWS(timers, one_set_by_a_callback_waits_for_the_next_call, 8)
     ck_assert_uint_eq(counted[which].fired, which ? 1 : 2);
 }
 
-TEST(timers, one_that_is_due_can_still_be_stopped)
+TEST(timers, due_timer_can_be_stopped_by_another)
 {
     counted[0].timer.fire = stop_victim;
     victim = &counted[1].timer;
@@ -186,7 +186,7 @@ TEST(timers, the_descriptor_is_set_only_for_something_earlier)
 
 /* A timer was stopped, so the descriptor becomes readable although no timer is due. That is harmless, and the
  * descriptor is set again for the next timer. */
-TEST(timers, a_wake_up_for_nothing_is_followed_by_the_right_one)
+TEST(timers, early_wake_up_is_followed_by_the_due_one)
 {
     quorum_time now = rl_now();
     set(0, now + QUORUM_MILLISECOND);

@@ -47,7 +47,7 @@ TEST_ROWS(guard, quarantine_ends_to_the_nanosecond, ROWS(rows))
     ck_assert_uint_eq(quorum_quarantine(rows[_i].since, rows[_i].time, rows[_i].max_ttl, ONE_PERCENT), rows[_i].left);
 }
 
-TEST(guard, exact_at_random)
+TEST(guard, quarantine_is_exact_at_random)
 {
     uint64_t seed = 1;
     for (int i = 0; i < 200000; i++) {

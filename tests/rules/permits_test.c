@@ -59,7 +59,7 @@ TEST(permits, each_slot_is_tried_once)
     }
 }
 
-TEST(permits, who_come_at_once_part)
+TEST(permits, clients_that_start_together_try_different_slots)
 {
     unsigned chosen[8] = {0};
     uint64_t random = 3;
@@ -75,7 +75,7 @@ TEST(permits, who_come_at_once_part)
         ck_assert_uint_gt(chosen[slot], 900);
 }
 
-TEST(permits, word_of_a_free_slot_is_followed)
+TEST(permits, slot_that_was_freed_is_tried_next)
 {
     quorum_permits_init(&permits, NODES, 3, 0);
     quorum_permits_try(&permits);

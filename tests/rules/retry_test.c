@@ -59,7 +59,7 @@ TEST_ROWS(retry, window_doubles_up_to_its_last, ROWS(schedules))
     }
 }
 
-TEST(retry, window_starts_anew_when_something_else_is_met)
+TEST(retry, window_starts_anew_after_another_verdict)
 {
     for (int i = 0; i < ROWS(schedules); i++)
         for (int j = 0; j < ROWS(schedules); j++) {
@@ -87,7 +87,7 @@ TEST_ROWS(retry, pause_is_never_below_one_round_or_a_second, ROWS(schedules))
 
 /* A round of 2 ms, and this much time left until the deadline. The window is cut there: a client that waits for a
  * second must not give up after half of it. */
-TEST(retry, deadline_is_never_passed_nor_met)
+TEST(retry, next_attempt_is_before_the_deadline)
 {
     static const quorum_duration rests[] = {MS, MS + 1, 2 * MS, 5 * MS - 1, 5 * MS, 5 * MS + 1};
     for (int i = 0; i < ROWS(rests); i++)
@@ -101,7 +101,7 @@ TEST(retry, deadline_is_never_passed_nor_met)
 }
 
 /* The time until the deadline is shorter than a round and a millisecond, or the clock has no later time. */
-TEST(retry, no_attempt_follows_too_late)
+TEST(retry, no_attempt_follows_without_time_for_a_round)
 {
     static const struct {
         quorum_time deadline, now;

@@ -365,7 +365,7 @@ static enum quorum_verdict live_at_random(int plan, unsigned nodes, uint64_t *se
 static const unsigned many[] = {2, 3, 4, 5, 6, 7, 8, 31, 32};
 
 /* Each verdict that is possible in a plan must occur; otherwise the sequences cover too little. */
-TEST_ROWS(life, stories_at_random, ROWS(many))
+TEST_ROWS(life, random_histories_agree_with_the_oracle, ROWS(many))
 {
     unsigned nodes = many[_i], met[PLANS][QUORUM_LOST_CANCELLED + 1] = {{0}};
     uint64_t seed = nodes;

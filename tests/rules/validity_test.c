@@ -34,7 +34,7 @@ static const quorum_time moments[] = {0, 1, QUORUM_SECOND, UINT64_MAX / 2, UINT6
 
 TEST_CASE(validity, NULL, NULL);
 
-TEST(validity, drift_of_the_manual)
+TEST(validity, drift_is_as_documented)
 {
     ck_assert_uint_eq(quorum_drift(10 * QUORUM_SECOND, ONE_PERCENT), 102 * QUORUM_MILLISECOND);
     ck_assert_uint_eq(quorum_drift(0, ONE_PERCENT), 2 * QUORUM_MILLISECOND);

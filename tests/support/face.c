@@ -21,7 +21,7 @@ struct face {
 static struct face *newest;
 
 /* The result of a callback, and where to store it. */
-struct told {
+struct completion {
     unsigned calls;
     bool inside; /* the call that started it has not returned */
     int status;
@@ -163,49 +163,49 @@ void face_idle(struct face *face, unsigned duration_ms)
 
 /* --- Callbacks --- */
 
-static void on_told(redlock_client *client, const redlock_result *result, void *arg)
+static void on_completed(redlock_client *client, const redlock_result *result, void *arg)
 {
-    struct told *told = arg;
+    struct completion *completion = arg;
     (void)client;
-    if (told->inside || ++told->calls > 1)
+    if (completion->inside || ++completion->calls > 1)
         fixture_fail("a callback from inside the call that started it, or more than one");
-    told->status = result->status;
-    *told->result = *result;
+    completion->status = result->status;
+    *completion->result = *result;
 }
 
 static void on_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *arg)
 {
-    struct told *told = arg;
-    told->lock = lock;
-    on_told(client, result, arg);
+    struct completion *completion = arg;
+    completion->lock = lock;
+    on_completed(client, result, arg);
 }
 
 static void on_queried(redlock_client *client, const redlock_state *state, const redlock_result *result, void *arg)
 {
-    struct told *told = arg;
-    *told->state = *state;
-    on_told(client, result, arg);
+    struct completion *completion = arg;
+    *completion->state = *state;
+    on_completed(client, result, arg);
 }
 
 static void on_closed(redlock_client *client, const redlock_result *result, void *arg)
 {
     if (client)
         fixture_fail("the close callback was given a client");
-    on_told(client, result, arg);
+    on_completed(client, result, arg);
 }
 
-static bool is_told(void *arg)
+static bool is_completed(void *arg)
 {
-    const struct told *told = arg;
-    return told->calls > 0;
+    const struct completion *completion = arg;
+    return completion->calls > 0;
 }
 
-static int finish(struct face *face, struct told *told, int started)
+static int finish(struct face *face, struct completion *completion, int started)
 {
-    told->inside = false;
-    if (started == REDLOCK_OK && !face_wait(face, is_told, told, LIMIT_MS))
+    completion->inside = false;
+    if (started == REDLOCK_OK && !face_wait(face, is_completed, completion, LIMIT_MS))
         fixture_fail("an operation had not ended after %d ms", LIMIT_MS);
-    return started == REDLOCK_OK ? told->status : started;
+    return started == REDLOCK_OK ? completion->status : started;
 }
 
 static int checked(int status, const redlock_result *result)
@@ -220,87 +220,90 @@ static int checked(int status, const redlock_result *result)
 
 int face_ready(struct face *face, int64_t wait_ms, redlock_result *result)
 {
-    struct told told = {.inside = true, .result = result};
+    struct completion completion = {.inside = true, .result = result};
     if (face->kind == BLOCKING_FACE)
         return checked(redlock_ready(face->client, wait_ms, result), result);
-    return finish(face, &told, redlock_ready_async(face->client, wait_ms, on_told, &told));
+    return finish(face, &completion, redlock_ready_async(face->client, wait_ms, on_completed, &completion));
 }
 
 int face_acquire(struct face *face, const char *resource, const redlock_acquire_options *options, redlock_lock **lock,
                  redlock_result *result)
 {
-    struct told told = {.inside = true, .result = result};
+    struct completion completion = {.inside = true, .result = result};
     if (face->kind == BLOCKING_FACE)
         return checked(redlock_acquire(face->client, resource, options, lock, result), result);
-    int status = finish(face, &told, redlock_acquire_async(face->client, resource, options, on_acquired, &told));
-    *lock = told.lock;
+    int status =
+        finish(face, &completion, redlock_acquire_async(face->client, resource, options, on_acquired, &completion));
+    *lock = completion.lock;
     return status;
 }
 
 int face_adopt(struct face *face, const char *resource, const redlock_acquire_options *options, const char *token,
                redlock_lock **lock, redlock_result *result)
 {
-    struct told told = {.inside = true, .result = result};
+    struct completion completion = {.inside = true, .result = result};
     if (face->kind == BLOCKING_FACE)
         return checked(redlock_adopt(face->client, resource, options, token, lock, result), result);
-    int status = finish(face, &told, redlock_adopt_async(face->client, resource, options, token, on_acquired, &told));
-    *lock = told.lock;
+    int status = finish(face, &completion,
+                        redlock_adopt_async(face->client, resource, options, token, on_acquired, &completion));
+    *lock = completion.lock;
     return status;
 }
 
 int face_release_token(struct face *face, const char *resource, const char *token, redlock_result *result)
 {
-    struct told told = {.inside = true, .result = result};
+    struct completion completion = {.inside = true, .result = result};
     if (face->kind == BLOCKING_FACE)
         return checked(redlock_release_token(face->client, resource, 0, token, result), result);
-    return finish(face, &told, redlock_release_token_async(face->client, resource, 0, token, on_told, &told));
+    return finish(face, &completion,
+                  redlock_release_token_async(face->client, resource, 0, token, on_completed, &completion));
 }
 
 int face_trust(struct face *face, redlock_result *result)
 {
-    struct told told = {.inside = true, .result = result};
+    struct completion completion = {.inside = true, .result = result};
     if (face->kind == BLOCKING_FACE)
         return checked(redlock_trust(face->client, result), result);
-    return finish(face, &told, redlock_trust_async(face->client, on_told, &told));
+    return finish(face, &completion, redlock_trust_async(face->client, on_completed, &completion));
 }
 
 int face_inspect(struct face *face, const char *resource, redlock_result *result)
 {
-    struct told told = {.inside = true, .result = result};
+    struct completion completion = {.inside = true, .result = result};
     if (face->kind == BLOCKING_FACE)
         return checked(redlock_inspect(face->client, resource, 0, result), result);
-    return finish(face, &told, redlock_inspect_async(face->client, resource, 0, on_told, &told));
+    return finish(face, &completion, redlock_inspect_async(face->client, resource, 0, on_completed, &completion));
 }
 
 int face_extend(struct face *face, redlock_lock *lock, uint32_t ttl_ms, redlock_result *result)
 {
-    struct told told = {.inside = true, .result = result};
+    struct completion completion = {.inside = true, .result = result};
     if (face->kind == BLOCKING_FACE)
         return checked(redlock_extend(lock, ttl_ms, result), result);
-    return finish(face, &told, redlock_extend_async(lock, ttl_ms, on_told, &told));
+    return finish(face, &completion, redlock_extend_async(lock, ttl_ms, on_completed, &completion));
 }
 
 int face_release(struct face *face, redlock_lock **lock, redlock_result *result)
 {
-    struct told told = {.inside = true, .result = result};
+    struct completion completion = {.inside = true, .result = result};
     if (face->kind == BLOCKING_FACE)
         return checked(redlock_release(lock, result), result);
-    return finish(face, &told, redlock_release_async(lock, on_told, &told));
+    return finish(face, &completion, redlock_release_async(lock, on_completed, &completion));
 }
 
 int face_query(struct face *face, const char *resource, redlock_state *state, redlock_result *result)
 {
-    struct told told = {.inside = true, .result = result, .state = state};
+    struct completion completion = {.inside = true, .result = result, .state = state};
     if (face->kind == BLOCKING_FACE)
         return checked(redlock_query(face->client, resource, 0, state, result), result);
-    return finish(face, &told, redlock_query_async(face->client, resource, 0, on_queried, &told));
+    return finish(face, &completion, redlock_query_async(face->client, resource, 0, on_queried, &completion));
 }
 
 int face_close(struct face **face, redlock_result *result)
 {
     struct face *closing = *face;
     redlock_result unused;
-    struct told told = {.inside = true, .result = result ? result : &unused};
+    struct completion completion = {.inside = true, .result = result ? result : &unused};
     struct face **link = &newest;
     int status;
     *face = NULL;
@@ -308,11 +311,11 @@ int face_close(struct face **face, redlock_result *result)
         link = &(*link)->next;
     *link = closing->next;
     if (closing->kind == BLOCKING_FACE) {
-        status = checked(redlock_close(&closing->client, told.result), told.result);
+        status = checked(redlock_close(&closing->client, completion.result), completion.result);
     } else {
         redlock_client *client = closing->client; /* to dispatch it until it is closed */
 
-        status = finish(closing, &told, redlock_close_async(&client, on_closed, &told));
+        status = finish(closing, &completion, redlock_close_async(&client, on_closed, &completion));
         if (closing->loop)
             ev_loop_destroy(closing->loop);
     }

@@ -223,7 +223,7 @@ TEST(fixtures, commands_and_replies_are_incomplete_until_the_last_byte)
     bytes_free(&text);
 }
 
-TEST(fixtures, what_is_no_command_is_malformed)
+TEST(fixtures, malformed_commands_are_rejected)
 {
     static const char *const malformed[] = {"PING\r\n",
                                             "*x\r\n",

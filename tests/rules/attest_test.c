@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "support/listed.h"
+#include "support/test.h"
 
 #define MS       QUORUM_MILLISECOND
 #define EVIDENCE "run master 0 0\n"
@@ -38,15 +38,16 @@ static const struct {
     bool fresh;
 } moments[] = {{MS / 10, true}, {QUORUM_LOOK_LASTS, true}, {QUORUM_LOOK_LASTS + 1, false}, {40 * QUORUM_SECOND, false}};
 
-START_TEST(marker_alone_proves_while_the_look_lasts)
+TEST_CASE(attest, setup, NULL);
+
+TEST_ROWS(attest, marker_alone_proves_while_the_look_lasts, ROWS(moments))
 {
     ck_assert_int_eq(prove_marker(noon + moments[_i].after), moments[_i].fresh ? QUORUM_PROVEN : QUORUM_LOOK_AGAIN);
     attest.always_look = true;
     ck_assert_int_eq(prove_marker(noon + moments[_i].after), QUORUM_LOOK_AGAIN);
 }
-END_TEST
 
-START_TEST(look_proves_at_any_time_and_lets_the_marker_prove_again)
+TEST_ROWS(attest, look_proves_at_any_time_and_lets_the_marker_prove_again, ROWS(moments))
 {
     quorum_time sent = noon + moments[_i].after;
     ck_assert_int_eq(prove(true, shown, strlen(shown), sent, sent + QUORUM_SECOND), QUORUM_PROVEN);
@@ -56,11 +57,10 @@ START_TEST(look_proves_at_any_time_and_lets_the_marker_prove_again)
     ck_assert_int_eq(prove(true, shown, strlen(shown), noon - 5 * MS, sent), QUORUM_PROVEN);
     ck_assert_int_eq(prove_marker(sent + QUORUM_LOOK_LASTS), QUORUM_PROVEN);
 }
-END_TEST
 
 /* Every byte counts, and so does a missing or an additional byte: in a look, in a plain proof, and in a grant of a node
  * that hands a lock over, which reads its evidence and its marker in the same step. */
-START_TEST(any_other_byte_is_no_proof)
+TEST_ROWS(attest, any_other_byte_is_no_proof, 2)
 {
     const bool look = _i == 0;
     const char *right = look ? shown : MARKER;
@@ -79,10 +79,9 @@ START_TEST(any_other_byte_is_no_proof)
     ck_assert_int_eq(prove(look, right, size, noon, noon + MS), QUORUM_PROVEN);
     ck_assert_int_eq(quorum_attest_shows(&attest, right, size), look);
 }
-END_TEST
 
 /* There was none, it was forgotten, or the node has no marker. */
-START_TEST(without_a_judgement_nothing_is_proof)
+TEST_ROWS(attest, without_a_judgement_nothing_is_proof, 3)
 {
     static const char *const texts[] = {"", MARKER, EVIDENCE, shown};
     attest = _i == 0 ? (struct quorum_attest){0} : attest;
@@ -96,9 +95,8 @@ START_TEST(without_a_judgement_nothing_is_proof)
         ck_assert(!quorum_attest_shows(&attest, texts[i], strlen(texts[i])));
     }
 }
-END_TEST
 
-START_TEST(what_is_too_long_to_remember_is_never_proof)
+TEST(attest, what_is_too_long_to_remember_is_never_proof)
 {
     char longest[QUORUM_SHOWN_MAX + 1];
     memset(longest, 'x', sizeof longest);
@@ -107,10 +105,9 @@ START_TEST(what_is_too_long_to_remember_is_never_proof)
     quorum_attest_judged(&attest, longest, sizeof longest, 1, noon);
     ck_assert_int_eq(prove(true, longest, sizeof longest, noon, noon + MS), QUORUM_NOT_PROVEN);
 }
-END_TEST
 
 /* The rule avoids a proof that a look would have to follow, because that costs a round trip. */
-START_TEST(look_is_sent_where_the_marker_would_come_too_late)
+TEST(attest, look_is_sent_where_the_marker_would_come_too_late)
 {
     const quorum_duration took = QUORUM_LOOK_LASTS / 3;
     ck_assert(!quorum_attest_needs_look(&attest, noon + QUORUM_LOOK_LASTS));
@@ -124,9 +121,8 @@ START_TEST(look_is_sent_where_the_marker_would_come_too_late)
     attest.always_look = false;
     ck_assert(quorum_attest_needs_look(&attest, noon));
 }
-END_TEST
 
-START_TEST(look_is_renewed_if_a_later_proof_can_rely_on_it)
+TEST(attest, look_is_renewed_if_a_later_proof_can_rely_on_it)
 {
     const quorum_duration half = QUORUM_LOOK_LASTS / 2, took = QUORUM_LOOK_LASTS / 10;
     attest.took = took;
@@ -143,9 +139,8 @@ START_TEST(look_is_renewed_if_a_later_proof_can_rely_on_it)
     quorum_attest_forget(&attest);
     ck_assert(!quorum_attest_is_aging(&attest, noon + QUORUM_SECOND));
 }
-END_TEST
 
-START_TEST(only_grants_need_proof)
+TEST(attest, only_grants_need_proof)
 {
     for (unsigned vote = QUORUM_PENDING; vote < QUORUM_VOTES; vote++)
         for (unsigned proof = QUORUM_PROVEN; proof <= QUORUM_LOOK_AGAIN; proof++) {
@@ -154,17 +149,5 @@ START_TEST(only_grants_need_proof)
                               voided ? QUORUM_UNATTESTED : vote);
         }
 }
-END_TEST
 
-int main(void)
-{
-    const struct listed_test tests[] = {{marker_alone_proves_while_the_look_lasts, ROWS(moments)},
-                                        {look_proves_at_any_time_and_lets_the_marker_prove_again, ROWS(moments)},
-                                        {any_other_byte_is_no_proof, 2},
-                                        {without_a_judgement_nothing_is_proof, 3},
-                                        {what_is_too_long_to_remember_is_never_proof, 0},
-                                        {look_is_sent_where_the_marker_would_come_too_late, 0},
-                                        {look_is_renewed_if_a_later_proof_can_rely_on_it, 0},
-                                        {only_grants_need_proof, 0}};
-    return run_listed("quorum/attest", setup, NULL, tests, ROWS(tests));
-}
+TEST_PROGRAM("quorum/attest")

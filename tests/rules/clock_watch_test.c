@@ -8,7 +8,7 @@
 #include "quorum/validity.h"
 #include "rules/random.h"
 #include "rules/story.h"
-#include "support/listed.h"
+#include "support/test.h"
 
 #define MS          QUORUM_MILLISECOND
 #define SECOND      QUORUM_SECOND
@@ -60,8 +60,10 @@ static struct quorum_clock_watch known(unsigned nodes)
 
 /* ---------------------------------------------------------------------------------------------------------- no jump */
 
+TEST_CASE(clock_watch, NULL, NULL);
+
 /* Drift also counts while the reply was on its way: 1 % of 7 ms. */
-START_TEST(bounds_of_an_answer)
+TEST(clock_watch, bounds_of_an_answer)
 {
     struct quorum_clock_watch watch = watch_of(1);
     const struct quorum_clock_sample taken = {0, begin, begin + 7 * MS, begin + 100 * MS, quorum_all(1)};
@@ -69,11 +71,10 @@ START_TEST(bounds_of_an_answer)
     ck_assert_int_eq(watch.node[0].offset.low, 93 * (int64_t)MS);
     ck_assert_int_eq(watch.node[0].offset.high, 100 * (int64_t)MS + 70000);
 }
-END_TEST
 
 /* Between two samples a clock may gain the drift of the interval plus the uncertainty of both replies, 1 ms and 1 %
  * of it. The limit is exact to the nanosecond in both directions. */
-START_TEST(drift_between_two_samples_is_no_jump)
+TEST(clock_watch, drift_between_two_samples_is_no_jump)
 {
     static const quorum_duration apart[] = {MS, 100 * MS, SECOND, 30 * SECOND, 3600 * SECOND};
     for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)
@@ -85,10 +86,9 @@ START_TEST(drift_between_two_samples_is_no_jump)
             ck_assert(!is_quiet(sample(&watch, 0, begin + apart[i], MS, wall + way * (most + 1))));
         }
 }
-END_TEST
 
 /* Steps that look like drift in two consecutive samples become visible over several samples. */
-START_TEST(small_steps_add_up_to_a_jump)
+TEST(clock_watch, small_steps_add_up_to_a_jump)
 {
     static const struct {
         quorum_duration apart;
@@ -104,10 +104,9 @@ START_TEST(small_steps_add_up_to_a_jump)
             ck_assert_uint_gt(samples, 1);
         }
 }
-END_TEST
 
 /* A reply that took 10 s is imprecise, but does not widen the interval that a better reply gave. */
-START_TEST(late_answer_does_not_hide_a_jump)
+TEST(clock_watch, late_answer_does_not_hide_a_jump)
 {
     const int64_t most = (int64_t)(quorum_drift(12 * SECOND, ONE_PERCENT) + MS) + 10000;
     for (int way = -1; way <= 1; way += 2)
@@ -121,7 +120,6 @@ START_TEST(late_answer_does_not_hide_a_jump)
             ck_assert_int_eq(is_quiet(actions), !beyond);
         }
 }
-END_TEST
 
 /* --------------------------------------------------------------------------------------------------------- verdicts */
 
@@ -237,7 +235,7 @@ static void hear(struct run *run, const char *word, int way)
 
 /* After the verdict the clocks continue from their offsets. If our own clock is to blame, nodes that have not replied
  * yet show the jump, too. */
-START_TEST(watch_follows_story)
+TEST_ROWS(clock_watch, watch_follows_story, ROWS(stories))
 {
     for (int way = -1; way <= 1; way += 2) {
         struct run run = {.story = &stories[_i], .watch = known(stories[_i].nodes), .now = begin + SECOND};
@@ -257,11 +255,10 @@ START_TEST(watch_follows_story)
         }
     }
 }
-END_TEST
 
 /* ------------------------------------------------------------------------------------------------------- any number */
 
-START_TEST(any_number_may_be_answered)
+TEST(clock_watch, any_number_may_be_answered)
 {
     static const quorum_time times[] = {0, 1, begin, UINT64_MAX / 2, UINT64_MAX - 1, UINT64_MAX};
     for (size_t i = 0; i < 6; i++)
@@ -278,21 +275,19 @@ START_TEST(any_number_may_be_answered)
             ck_assert_msg(actions.suspect == expected, "from %lu to %lu", times[i], times[j]);
         }
 }
-END_TEST
 
 /* No interval is too long: the allowed drift is bounded before it is added. */
-START_TEST(any_time_may_have_passed)
+TEST(clock_watch, any_time_may_have_passed)
 {
     struct quorum_clock_watch watch;
     quorum_clock_init(&watch, 1, 500000, patience);
     ck_assert(is_quiet(sample(&watch, 0, begin, MS, wall)));
     ck_assert(is_quiet(sample(&watch, 0, (quorum_time)INT64_MAX / 2, MS, wall)));
 }
-END_TEST
 
 /* Random runs: clocks whose rates vary within the drift, up to 1 ms of noise, and replies that take up to seconds.
  * No jump is ever reported. */
-START_TEST(honest_clocks_at_random)
+TEST(clock_watch, honest_clocks_at_random)
 {
     uint64_t seed = 1;
     for (int life = 0; life < 300; life++) {
@@ -315,17 +310,5 @@ START_TEST(honest_clocks_at_random)
         }
     }
 }
-END_TEST
 
-int main(void)
-{
-    const struct listed_test tests[] = {{watch_follows_story, ROWS(stories)},
-                                        {bounds_of_an_answer, 0},
-                                        {drift_between_two_samples_is_no_jump, 0},
-                                        {small_steps_add_up_to_a_jump, 0},
-                                        {late_answer_does_not_hide_a_jump, 0},
-                                        {any_number_may_be_answered, 0},
-                                        {any_time_may_have_passed, 0},
-                                        {honest_clocks_at_random, 0}};
-    return run_listed("quorum/clock_watch", NULL, NULL, tests, ROWS(tests));
-}
+TEST_PROGRAM("quorum/clock_watch")

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "rules/story.h"
-#include "support/listed.h"
+#include "support/test.h"
 
 #define MS QUORUM_MILLISECOND
 
@@ -185,14 +185,15 @@ static struct run begun(const struct story *story)
     return run;
 }
 
-START_TEST(lease_follows_story)
+TEST_CASE(lease, NULL, NULL);
+
+TEST_ROWS(lease, lease_follows_story, ROWS(stories))
 {
     struct run run = begun(&stories[_i]);
     char word[WORD_SIZE];
     for (const char *events = run.story->events; next_word(&events, word);)
         tell(&run, word);
 }
-END_TEST
 
 /* Up to a tenth earlier. Of very many locks the first renewals are spread further, but never come before a quarter of
  * their time. */
@@ -212,7 +213,7 @@ static const struct {
     {QUORUM_NEVER, THIRD - THIRD / 4 + 1, 0},
 };
 
-START_TEST(first_renewals_are_spread)
+TEST_ROWS(lease, first_renewals_are_spread, ROWS(spreads))
 {
     static const struct story none = {.events = "g"};
     struct run run = begun(&none);
@@ -222,10 +223,9 @@ START_TEST(first_renewals_are_spread)
     happen(&run, event, "g", "");
     ck_assert_uint_eq(quorum_lease_deadline(&run.lease), begin + THIRD - spreads[_i].earlier);
 }
-END_TEST
 
 /* The renewal was planned with a ttl of 5 s. */
-START_TEST(renewal_that_is_sent_late_does_not_go_beyond_the_cap)
+TEST(lease, renewal_that_is_sent_late_does_not_go_beyond_the_cap)
 {
     static const struct {
         quorum_duration left, ttl;
@@ -238,10 +238,9 @@ START_TEST(renewal_that_is_sent_late_does_not_go_beyond_the_cap)
         ck_assert_uint_eq(quorum_lease_ttl_at(&run.lease, 5000 * MS, begin), rows[i].ttl);
     }
 }
-END_TEST
 
 /* Every later event, after a loss that was reported, and when the end has come: nothing brings the lock back. */
-START_TEST(loss_is_reported_once_and_for_good)
+TEST(lease, loss_is_reported_once_and_for_good)
 {
     static const struct story held = {.name = "lost", .events = ""};
     for (enum quorum_lease_event_type type = QUORUM_LEASE_WOKEN; type <= QUORUM_LEASE_CLOSED; type++) {
@@ -259,13 +258,5 @@ START_TEST(loss_is_reported_once_and_for_good)
         happen(&ended, event, "after its end", "");
     }
 }
-END_TEST
 
-int main(void)
-{
-    const struct listed_test tests[] = {{lease_follows_story, ROWS(stories)},
-                                        {first_renewals_are_spread, ROWS(spreads)},
-                                        {renewal_that_is_sent_late_does_not_go_beyond_the_cap, 0},
-                                        {loss_is_reported_once_and_for_good, 0}};
-    return run_listed("quorum/lease", NULL, NULL, tests, ROWS(tests));
-}
+TEST_PROGRAM("quorum/lease")

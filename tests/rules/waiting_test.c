@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "rules/story.h"
-#include "support/listed.h"
+#include "support/test.h"
 
 #define MS QUORUM_MILLISECOND
 
@@ -308,13 +308,14 @@ static struct quorum_waiting looking_with(unsigned nodes, unsigned width)
     return waiting;
 }
 
-START_TEST(waiter_looks_when_a_majority_would_notify_it)
+TEST_CASE(waiting, NULL, NULL);
+
+TEST_ROWS(waiting, waiter_looks_when_a_majority_would_notify_it, QUORUM_NODES_MAX)
 {
     looking_with((unsigned)_i + 1, PLAIN);
 }
-END_TEST
 
-START_TEST(waiter_follows_story)
+TEST_ROWS(waiting, waiter_follows_story, ROWS(stories))
 {
     const struct story *story = &stories[_i];
     struct run run = {.story = story, .now = begin};
@@ -328,9 +329,8 @@ START_TEST(waiter_follows_story)
     for (const char *events = story->events; next_word(&events, word);)
         tell(&run, word);
 }
-END_TEST
 
-START_TEST(last_attempt_leaves_time_for_its_replies)
+TEST(waiting, last_attempt_leaves_time_for_its_replies)
 {
     static const struct {
         quorum_time deadline, expected;
@@ -342,9 +342,8 @@ START_TEST(last_attempt_leaves_time_for_its_replies)
     for (int i = 0; i < ROWS(rows); i++)
         ck_assert_uint_eq(quorum_waiting_last_attempt(begin, rows[i].deadline, 50 * MS), rows[i].expected);
 }
-END_TEST
 
-START_TEST(place_is_the_least_that_a_majority_agrees_on)
+TEST(waiting, place_is_the_least_that_a_majority_agrees_on)
 {
     static const struct {
         uint64_t places[5];
@@ -361,13 +360,5 @@ START_TEST(place_is_the_least_that_a_majority_agrees_on)
     for (int i = 0; i < ROWS(rows); i++)
         ck_assert_uint_eq(quorum_waiting_place(rows[i].places, rows[i].nodes), rows[i].place);
 }
-END_TEST
 
-int main(void)
-{
-    const struct listed_test tests[] = {{waiter_looks_when_a_majority_would_notify_it, QUORUM_NODES_MAX},
-                                        {waiter_follows_story, ROWS(stories)},
-                                        {last_attempt_leaves_time_for_its_replies, 0},
-                                        {place_is_the_least_that_a_majority_agrees_on, 0}};
-    return run_listed("quorum/waiting", NULL, NULL, tests, ROWS(tests));
-}
+TEST_PROGRAM("quorum/waiting")

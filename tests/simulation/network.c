@@ -195,7 +195,8 @@ static struct resp_argument note_tokens(const struct sim_link *link, size_t coun
 static void note_undo(const struct sim_link *link, size_t count, const struct resp_argument *words, bool succeeded)
 {
     long long keys;
-    if (!succeeded || count < 5 || !is_script(words) || !sim_text_integer(words[2], &keys) || 3 + (size_t)keys >= count)
+    if (!succeeded || count < 5 || !is_script(words) || !resp_argument_integer(words[2], &keys) ||
+        3 + (size_t)keys >= count)
         return;
     struct resp_argument name = sim_script_name(words[1]), token = words[3 + keys];
     if ((sim_text_is(name, "release") || sim_text_is(name, "free")) && token.length == REDLOCK_TOKEN_SIZE - 1)
@@ -222,17 +223,22 @@ static void execute_one(struct sim_link *link, size_t count, struct resp_argumen
 void sim_node_execute(struct sim_link *link)
 {
     struct sim_node *node = link->node;
-    struct resp_argument words[SIM_WORDS_MAX];
-    size_t count, taken = 0;
+    size_t taken = 0;
     if (!node->up || node->hung || !link->server_open)
         return;
     node->reply.length = 0;
     while (link->server_open) {
-        size_t size = sim_server_parse(link->unexecuted.data + taken, link->unexecuted.length - taken, words, &count);
-        if (size == 0)
+        struct resp_command *command;
+        size_t size;
+        enum resp_progress progress =
+            resp_parse_command(link->unexecuted.data + taken, link->unexecuted.length - taken, &size, &command);
+        if (progress == RESP_MALFORMED)
+            abort(); /* hiredis never writes this */
+        if (progress == RESP_INCOMPLETE)
             break;
         taken += size;
-        execute_one(link, count, words);
+        execute_one(link, command->argc, command->argv);
+        free(command);
     }
     if (taken) /* otherwise `bytes` may be NULL */
         memmove(link->unexecuted.data, link->unexecuted.data + taken, link->unexecuted.length - taken);

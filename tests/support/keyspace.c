@@ -148,25 +148,6 @@ static const char wrong_type[] = "-WRONGTYPE Operation against a key holding the
 static const char not_integer[] = "-ERR value is not an integer or out of range";
 static const char syntax[] = "-ERR syntax error";
 
-bool sim_text_integer(struct resp_argument text, long long *number)
-{
-    bool negative = text.length > 0 && text.data[0] == '-';
-    unsigned long long most = LLONG_MAX + (unsigned long long)negative, value = 0;
-    size_t at = negative;
-    if (at == text.length || (text.data[at] == '0' && text.length > 1))
-        return false;
-    for (; at < text.length; at++) {
-        if (text.data[at] < '0' || text.data[at] > '9')
-            return false;
-        unsigned digit = (unsigned)(text.data[at] - '0');
-        if (value > (most - digit) / 10)
-            return false;
-        value = 10 * value + digit;
-    }
-    *number = negative ? (long long)(0 - value) : (long long)value;
-    return true;
-}
-
 static bool real(struct resp_argument text, double *number)
 {
     char copy[64], *end;
@@ -192,7 +173,7 @@ static struct sim_key *find_or_create(struct call *call, enum sim_type type)
 /* false, after an error reply: the word is no integer. */
 static bool read_integer(const struct call *call, size_t word, long long *number)
 {
-    bool read = sim_text_integer(call->words[word], number);
+    bool read = resp_argument_integer(call->words[word], number);
     if (!read)
         say(call->reply, not_integer);
     return read;
@@ -376,7 +357,7 @@ static void incr(struct call *call)
 {
     char text[RESP_INTEGER_SIZE];
     long long number = 0, by = call->to;
-    if (call->key && !sim_text_integer((struct resp_argument){call->key->value, call->key->value_size}, &number)) {
+    if (call->key && !resp_argument_integer((struct resp_argument){call->key->value, call->key->value_size}, &number)) {
         say(call->reply, not_integer);
         return;
     }

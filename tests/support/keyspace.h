@@ -58,9 +58,6 @@ struct sim_key *sim_keyspace_find(struct sim_keyspace *space, struct resp_argume
 bool sim_keyspace_execute(struct sim_keyspace *space, size_t count, const struct resp_argument *words,
                           int64_t microseconds, struct bytes *reply);
 
-/* Reads a number as Redis does: without spaces, a plus sign or leading zeros. */
-bool sim_text_integer(struct resp_argument text, long long *number);
-
 /* Compares without regard to case. The size and the first letter distinguish most words early. */
 static inline bool sim_text_equal(struct resp_argument a, struct resp_argument b)
 {

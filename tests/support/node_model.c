@@ -14,36 +14,6 @@
 unsigned sim_script_errors;
 char sim_script_error[256];
 
-/* ---------------------------------------------------------------------------------------------------------- reading */
-
-/* Reads a number between a mark and the end of its line. Returns NULL if the line is incomplete. */
-static const char *read_number(const char *at, const char *end, char mark, size_t *number)
-{
-    if (at == end)
-        return NULL;
-    if (*at++ != mark)
-        abort(); /* hiredis never writes this */
-    *number = 0;
-    for (; at < end && *at != '\r'; at++)
-        *number = 10 * *number + (size_t)(*at - '0');
-    return end - at < 2 ? NULL : at + 2;
-}
-
-size_t sim_server_parse(const char *bytes, size_t size, struct resp_argument *words, size_t *count)
-{
-    const char *end = bytes + size, *at = read_number(bytes, end, '*', count);
-    if (at && *count > SIM_WORDS_MAX)
-        abort();
-    for (size_t i = 0; at && i < *count; i++) {
-        at = read_number(at, end, '$', &words[i].length);
-        if (!at || (size_t)(end - at) < words[i].length + 2)
-            return 0;
-        words[i].data = at;
-        at += words[i].length + 2;
-    }
-    return at ? (size_t)(at - bytes) : 0;
-}
-
 /* ---------------------------------------------------------------------------------------------------------- scripts */
 
 static lua_State *lua; /* one for all servers: the caller lets one thread at a time execute commands */
@@ -301,7 +271,7 @@ struct resp_argument sim_script_name(struct resp_argument word)
 static bool read_keys(size_t count, const struct resp_argument *words, size_t *keys, struct bytes *reply)
 {
     long long number = 0;
-    bool is_number = sim_text_integer(words[2], &number);
+    bool is_number = resp_argument_integer(words[2], &number);
     *keys = number > 0 ? (size_t)number : 0;
     if (is_number && number >= 0 && *keys <= count - 3)
         return true;
@@ -452,7 +422,7 @@ static void client_command(struct sim_server *server, const struct sim_session *
     else if (count != 4 || !sim_text_is(words[1], "KILL") || !sim_text_is(words[2], "ID"))
         bytes_print(reply, "-ERR unknown subcommand or wrong number of arguments for '%.*s'\r\n", (int)words[1].length,
                     words[1].data);
-    else if (!sim_text_integer(words[3], &id) || id <= 0)
+    else if (!resp_argument_integer(words[3], &id) || id <= 0)
         bytes_print(reply, "-ERR client-id should be greater than 0\r\n");
     else
         bytes_print(reply, ":%d\r\n", server->hooks && server->hooks->kill(server, id));

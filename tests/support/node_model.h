@@ -11,7 +11,6 @@
 #include "keyspace.h"
 
 #define SIM_CHANNEL_SIZE 160
-#define SIM_WORDS_MAX    512
 
 /* The server's state for one connection. */
 struct sim_session {
@@ -53,12 +52,6 @@ void sim_server_execute(struct sim_server *server, struct sim_session *session, 
 /* Executes a script on the keys, which are the first of the words. */
 void sim_server_run_script(struct sim_server *server, struct resp_argument text, size_t keys, size_t count,
                            const struct resp_argument *words, int64_t microseconds, struct bytes *reply);
-
-/*
- * Parses one command from a client's bytes. Returns the number of its bytes, or 0 if it is incomplete. `words` point
- * into the bytes.
- */
-size_t sim_server_parse(const char *bytes, size_t size, struct resp_argument *words, size_t *count);
 
 /* Errors inside scripts that no simulated fault explains: bugs of the library's scripts or of the model. */
 extern unsigned sim_script_errors;

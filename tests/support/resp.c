@@ -3,7 +3,7 @@
 
 #include "fixture.h"
 
-#include <errno.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,18 +19,23 @@ struct cursor {
     size_t at;
 };
 
-static bool to_number(const char *digits, size_t length, long long *number)
+bool resp_argument_integer(struct resp_argument text, long long *number)
 {
-    char copy[24], *end;
-    if (length == 0 || length >= sizeof copy)
+    bool negative = text.length > 0 && text.data[0] == '-';
+    unsigned long long most = LLONG_MAX + (unsigned long long)negative, value = 0;
+    size_t at = negative;
+    if (at == text.length || (text.data[at] == '0' && text.length > 1))
         return false;
-    memcpy(copy, digits, length);
-    copy[length] = '\0';
-    if (strspn(copy, "-0123456789") < length)
-        return false;
-    errno = 0;
-    *number = strtoll(copy, &end, 10);
-    return errno == 0 && end == copy + length;
+    for (; at < text.length; at++) {
+        if (text.data[at] < '0' || text.data[at] > '9')
+            return false;
+        unsigned digit = (unsigned)(text.data[at] - '0');
+        if (value > (most - digit) / 10)
+            return false;
+        value = 10 * value + digit;
+    }
+    *number = negative ? (long long)(0 - value) : (long long)value;
+    return true;
 }
 
 /* A reply, or the beginning of an array. */
@@ -59,7 +64,8 @@ static enum resp_progress read_item(struct cursor *cursor, struct item *item)
     if (!is_one_of(*start, "+-:$*"))
         return RESP_MALFORMED;
     *item = (struct item){.type = *start, .text = start + 1, .length = (size_t)(end - start) - 1};
-    if (is_one_of(item->type, ":$*") && !to_number(item->text, item->length, &item->number))
+    if (is_one_of(item->type, ":$*") &&
+        !resp_argument_integer((struct resp_argument){item->text, item->length}, &item->number))
         return RESP_MALFORMED;
     cursor->at += item->length + 3;
     if (item->type == '*' && item->number > MOST_ARGUMENTS)

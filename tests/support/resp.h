@@ -34,6 +34,9 @@ bool resp_command_is(const struct resp_command *command, const char *name);
 
 bool resp_argument_is(const struct resp_argument *argument, const char *text);
 
+/* Reads a number as Redis does: without spaces, a plus sign or leading zeros. */
+bool resp_argument_integer(struct resp_argument text, long long *number);
+
 /* Writes the number in decimal, without a NUL. Returns the number of bytes. */
 #define RESP_INTEGER_SIZE 24
 size_t resp_format_integer(char *to, long long number);

@@ -5,7 +5,7 @@
 #include "file.h"
 #include "fixture.h"
 #include "process.h"
-#include "redis_client.h"
+#include "raw_client.h"
 #include "server_program.h"
 #include "sockets.h"
 #include "temp_dir.h"
@@ -205,12 +205,12 @@ static bool ask_node(const struct node *node, uint64_t deadline_ns, size_t argc,
                      struct bytes *reply)
 {
     bool has_user = !node->host && server_program_has(SERVER_ACL);
-    const struct redis_place place = {.path = node->socket_path,
-                                      .host = node->host,
-                                      .port = node->port,
-                                      .user = has_user ? fixture_user : NULL,
-                                      .password = has_user ? "" : node->password};
-    return redis_client_ask(&place, deadline_ns, argc, argv, reply);
+    const struct raw_client_place place = {.path = node->socket_path,
+                                           .host = node->host,
+                                           .port = node->port,
+                                           .user = has_user ? fixture_user : NULL,
+                                           .password = has_user ? "" : node->password};
+    return raw_client_ask(&place, deadline_ns, argc, argv, reply);
 }
 
 static bool answers_ping(const struct node *node, uint64_t deadline_ns)

@@ -3,7 +3,6 @@
 
 #include "clock.h"
 #include "fixture.h"
-#include "redis_client.h"
 #include "sockets.h"
 
 #include <errno.h>
@@ -12,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TIMEOUT_MS = 20000, MOST_WORDS = 64 };
+enum { TIMEOUT_MS = 20000, MOST_WORDS = 64, CHUNK = 65536 };
 
 struct raw_client {
     int fd;
@@ -85,11 +84,27 @@ static const char *take_text(struct raw_client *client, size_t used)
     return client->text.data;
 }
 
+/* Receives until `in` begins with a complete reply of *used bytes. RESP_INCOMPLETE: errno has the reason; 0 is the end of
+ * the stream. */
+static enum resp_progress receive_reply(int fd, struct bytes *in, size_t *used, uint64_t deadline_ns)
+{
+    enum resp_progress progress;
+    while ((progress = resp_parse_reply(in->data, in->length, used)) == RESP_INCOMPLETE) {
+        long count = socket_receive(fd, bytes_room(in, CHUNK), CHUNK, deadline_ns);
+        if (count == 0)
+            errno = 0;
+        if (count <= 0)
+            return progress;
+        in->length += (size_t)count;
+    }
+    return progress;
+}
+
 /* Returns NULL if a complete reply of *used bytes has been read; otherwise the text that stands for it. */
 static const char *read_reply(struct raw_client *client, unsigned timeout_ms, size_t *used)
 {
     client->text.length = 0;
-    switch (redis_client_receive(client->fd, &client->in, used, test_deadline_ns(timeout_ms))) {
+    switch (receive_reply(client->fd, &client->in, used, test_deadline_ns(timeout_ms))) {
     case RESP_WHOLE:
         return NULL;
     case RESP_MALFORMED:
@@ -129,4 +144,39 @@ const char *raw_client_reply_bytes(struct raw_client *client, size_t *size)
 size_t raw_client_unread(const struct raw_client *client)
 {
     return client->in.length;
+}
+
+static void write_login(struct bytes *out, const struct raw_client_place *place)
+{
+    const char *user = place->user ? place->user : place->password;
+    struct resp_argument words[] = {{"AUTH", 4}, {user, strlen(user)}, {place->password, strlen(place->password)}};
+    resp_write_command(out, place->user ? 3 : 2, words);
+}
+
+bool raw_client_ask(const struct raw_client_place *place, uint64_t deadline_ns, size_t argc,
+                    const struct resp_argument *argv, struct bytes *reply)
+{
+    struct bytes out = {0}, in = {0};
+    size_t used = 0;
+    int fd = place->path ? socket_connect_unix(place->path, deadline_ns)
+                         : socket_connect_to(place->host, place->port, deadline_ns);
+    if (place->password)
+        write_login(&out, place);
+    resp_write_command(&out, argc, argv);
+    bool answered = fd >= 0 && socket_send_all(fd, out.data, out.length, deadline_ns);
+    if (answered && place->password) {
+        answered = receive_reply(fd, &in, &used, deadline_ns) == RESP_WHOLE;
+        if (answered)
+            bytes_consume(&in, used);
+    }
+    answered = answered && receive_reply(fd, &in, &used, deadline_ns) == RESP_WHOLE;
+    if (answered)
+        bytes_append(reply, in.data, used);
+    else
+        bytes_print(reply, "%s: %s", place->path ? place->path : place->host, errno ? strerror(errno) : "closed");
+    if (fd >= 0)
+        close(fd);
+    bytes_free(&out);
+    bytes_free(&in);
+    return answered;
 }

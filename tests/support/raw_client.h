@@ -4,6 +4,7 @@
 #define TESTS_SUPPORT_RAW_CLIENT_H
 
 #include "bytes.h"
+#include "resp.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,5 +33,20 @@ const char *raw_client_reply_within(struct raw_client *client, unsigned timeout_
 
 /* Number of bytes read that are not yet a complete reply. */
 size_t raw_client_unread(const struct raw_client *client);
+
+/* --- One command on a connection of its own. Unlike hiredis this cannot hang, and does not raise SIGPIPE. --- */
+
+struct raw_client_place {
+    const char *path; /* of a unix socket; NULL: the host */
+    const char *host;
+    uint16_t port;
+    const char *user;     /* NULL: the default user */
+    const char *password; /* NULL: no AUTH */
+};
+
+/* Connects, logs in, sends the command and reads its reply as RESP. Returns false if the server did not reply in
+ * time; the reply is then a text with the reason. */
+bool raw_client_ask(const struct raw_client_place *place, uint64_t deadline_ns, size_t argc,
+                    const struct resp_argument *argv, struct bytes *reply);
 
 #endif

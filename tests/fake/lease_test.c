@@ -197,7 +197,7 @@ TEST(release, nodes_error_is_in_the_result_of_a_release)
     ck_assert_has(answer.result.node[0].text, "BUSY");
 }
 
-/* As release.lua is told it. */
+/* By the last argument of the release script. */
 static bool hands_over(unsigned node)
 {
     const struct resp_command *command = scene_sent(node, SENT_UNDO, NULL, 0, NULL)->command;

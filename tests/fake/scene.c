@@ -501,7 +501,7 @@ void scene_publish(unsigned node, const char *key, const char *message)
     }
 }
 
-/* Notifies the waiters like the release script, which the fake node does not run. */
+/* Notifies the waiters as a release does. */
 void scene_call_waiters(unsigned node, const char *key)
 {
     char *message = fixture_text("0%s", key);

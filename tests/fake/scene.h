@@ -64,7 +64,7 @@ struct scene_offer {
 bool scene_read_offer(unsigned node, struct scene_offer *offer);
 /* Notifies the waiters of the key with this message, or of the key itself that it is free. */
 void scene_publish(unsigned node, const char *key, const char *message);
-/* Hands the lock over like the release script, which the fake node does not run. shown: the proof. */
+/* Hands the lock over as the release script does, on this node alone. shown: the proof. */
 void scene_hand_over(unsigned node, const char *key, const struct scene_offer *offer, const char *shown);
 
 /* "redis://127.0.0.1:4711?timeout_ms=20,..." Valid until the next call. */

@@ -239,16 +239,9 @@ void liars_forget(void)
 void liars_say(size_t index, const void *bytes, size_t size)
 {
     struct connection *connection = &connections[index];
-    const char *at = bytes;
     bytes_append(&connection->out, bytes, size);
     match_replies(connection);
-    while (size) {
-        ssize_t sent = send(connection->fd, at, size, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (sent <= 0)
-            return; /* the client has closed the connection, so the bytes sent do not matter */
-        at += sent;
-        size -= (size_t)sent;
-    }
+    socket_send_some(connection->fd, bytes, size); /* if the client has closed the connection, they do not matter */
 }
 
 #define HISTORY "0123456789abcdef0123456789abcdef01234567"

@@ -115,18 +115,13 @@ static void read_stream(struct link *link, int direction)
 /* Returns false if the socket is full or broken. */
 static bool send_packet(struct link *link, int direction, struct packet *packet)
 {
-    while (packet->sent < packet->length) {
-        ssize_t count =
-            send(link->fd[!direction], packet->data + packet->sent, packet->length - packet->sent, MSG_NOSIGNAL);
-        if (count >= 0) {
-            packet->sent += (size_t)count;
-        } else if (errno != EINTR) {
-            if (errno != EAGAIN)
-                break_link(link, true);
-            return false;
-        }
+    long sent = socket_send_some(link->fd[!direction], packet->data + packet->sent, packet->length - packet->sent);
+    if (sent < 0) {
+        break_link(link, true);
+        return false;
     }
-    return true;
+    packet->sent += (size_t)sent;
+    return packet->sent == packet->length;
 }
 
 static void pop_packet(struct stream *stream)

@@ -38,17 +38,13 @@ static void drop_first_segment(struct fake_connection *connection)
 /* Returns false if the socket is full or broken. */
 static bool send_segment(struct fake_connection *connection, struct bytes *unsent)
 {
-    while (unsent->length > 0) {
-        ssize_t count = send(connection->fd, unsent->data, unsent->length, MSG_NOSIGNAL);
-        if (count >= 0) {
-            bytes_consume(unsent, (size_t)count);
-        } else if (errno != EINTR) {
-            if (errno != EAGAIN)
-                fake_connection_end(connection, FAKE_CLOSE);
-            return false;
-        }
+    long sent = socket_send_some(connection->fd, unsent->data, unsent->length);
+    if (sent < 0) {
+        fake_connection_end(connection, FAKE_CLOSE);
+        return false;
     }
-    return true;
+    bytes_consume(unsent, (size_t)sent);
+    return unsent->length == 0;
 }
 
 static bool wants_output(const struct fake_connection *connection, uint64_t now_ns)

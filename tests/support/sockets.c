@@ -189,17 +189,29 @@ int socket_connect_unix(const char *path, uint64_t deadline_ns)
     return connect_finish(connect_start(&address, length), deadline_ns);
 }
 
-bool socket_send_all(int fd, const void *data, size_t length, uint64_t deadline_ns)
+long socket_send_some(int fd, const void *data, size_t length)
 {
     size_t sent = 0;
     while (sent < length) {
-        ssize_t count = send(fd, (const char *)data + sent, length - sent, MSG_NOSIGNAL);
+        ssize_t count = send(fd, (const char *)data + sent, length - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (count >= 0)
             sent += (size_t)count;
-        else if (errno == EAGAIN && !wait_ready(fd, POLLOUT, deadline_ns))
+        else if (errno == EAGAIN)
+            break;
+        else if (errno != EINTR)
+            return -1;
+    }
+    return (long)sent;
+}
+
+bool socket_send_all(int fd, const void *data, size_t length, uint64_t deadline_ns)
+{
+    const char *at = data, *end = at + length;
+    while (at < end) {
+        long sent = socket_send_some(fd, at, (size_t)(end - at));
+        if (sent < 0 || (sent < end - at && !wait_ready(fd, POLLOUT, deadline_ns)))
             return false;
-        else if (errno != EAGAIN && errno != EINTR)
-            return false;
+        at += sent;
     }
     return true;
 }

@@ -26,6 +26,9 @@ int socket_connect(bool ipv6, uint16_t port, uint64_t deadline_ns);
 int socket_connect_to(const char *host, uint16_t port, uint64_t deadline_ns);
 int socket_connect_unix(const char *path, uint64_t deadline_ns);
 
+/* Sends the bytes for which a non-blocking socket has room. Returns their number, or -1 if the connection is broken. */
+long socket_send_some(int fd, const void *data, size_t length);
+
 /* Sends all bytes. Returns false and sets errno otherwise. */
 bool socket_send_all(int fd, const void *data, size_t length, uint64_t deadline_ns);
 

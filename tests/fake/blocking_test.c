@@ -6,6 +6,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "src/client/client.h"
+#include "src/client/loop_thread.h"
+
 static redlock_result result, close_result;
 static redlock_lock *lock;
 static redlock_acquire_options options;
@@ -270,6 +273,12 @@ static void note_thread(int level, const char *text, void *arg)
         atomic_store(&drives.drove, true);
 }
 
+static void lock_and_release(void)
+{
+    ck_assert_status(acquire("driven"), REDLOCK_OK);
+    ck_assert_status(redlock_release(&lock, NULL), REDLOCK_OK);
+}
+
 /* Acquires and releases until the calling thread has driven the loop, and the loop's thread rests. */
 static void connect_to_drive(void)
 {
@@ -277,19 +286,40 @@ static void connect_to_drive(void)
     drives.caller = pthread_self();
     scene.options.log = note_thread;
     scene_connect();
-    while (!atomic_load(&drives.drove)) {
-        ck_assert_status(acquire("driven"), REDLOCK_OK);
-        ck_assert_status(redlock_release(&lock, NULL), REDLOCK_OK);
-    }
+    while (!atomic_load(&drives.drove))
+        lock_and_release();
 }
 
-/* Calls that end at once read nothing: as many as there are, the loop's thread finds that a node has disconnected. */
+static struct {
+    struct rl_call base;
+    quorum_time rest_until; /* before the call */
+    bool ended;
+} brief;
+
+static void end_at_once(struct rl_call *call)
+{
+    brief.rest_until = call->client->loop_thread->rest.until;
+    brief.ended = true;
+}
+
+/* Calls that end at once read nothing: however many there are, the loop's thread finds that a node has disconnected. One
+ * that drove the loop leaves the end of the rest as it was. The second half alone would not see that: a call that finds
+ * the loop's thread awake for a moment is queued, and then that thread reads. */
 TEST(blocking, calls_without_a_wait_do_not_keep_the_loop_from_reading)
 {
     connect_to_drive();
+    struct rl_loop_thread *thread = scene.client->loop_thread;
+    memset(&brief, 0, sizeof brief);
+    brief.base.client = scene.client;
+    brief.base.start = end_at_once;
+    while (!rl_loop_thread_drive(scene.client, &brief.base, &brief.ended))
+        lock_and_release();
+    pthread_mutex_lock(&thread->turn);
+    quorum_time rest_until = thread->rest.until;
+    pthread_mutex_unlock(&thread->turn);
+    ck_assert_uint_eq(rest_until, brief.rest_until);
     fake_server_drop(scene.node[0], FAKE_CLOSE);
-    while (fake_server_accepted(scene.node[0]) < 2)
-        ck_assert_status(acquire(""), REDLOCK_INVALID);
+    scene_until(acquire("") == REDLOCK_INVALID && fake_server_accepted(scene.node[0]) >= 2);
 }
 
 static void note_event(redlock_lock *mine, int event, int loss, int64_t validity_ms, void *arg)

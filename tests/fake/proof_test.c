@@ -114,8 +114,8 @@ static uint64_t unattested(void)
 /* The grant counts as unattested once, in the result and in the statistics. */
 static void assert_unattested(void)
 {
-    scene_until(unattested() == 1);
     ck_assert_answer(&answer, REDLOCK_HELD);
+    ck_assert_uint_eq(unattested(), 1);
     ck_assert_uint_eq(answer.result.unattested, 1);
     ck_assert_int_eq(answer.result.node[DECIDER].outcome, REDLOCK_NODE_UNATTESTED);
     ck_assert_has(answer.result.node[DECIDER].text, "marker changed");
@@ -152,10 +152,10 @@ static const char *const wrong[] = {
     "*0\r\n",  "*1\r\n$1\r\nx\r\n", FAKE_WRONGTYPE, FAKE_NOPERM, FAKE_LOADING,
 };
 
-SCENE_CASE(proofs, five_marked_nodes);
+SCENE_CASE(wrong, five_marked_nodes);
 
 /* All of them as the marker alone and as a look's evidence, one as its marker. */
-TEST_ROWS(proofs, a_wrong_proof_does_not_attest, 2 * ROWS(wrong) + 1)
+TEST_ROWS(wrong, a_wrong_proof_does_not_attest, 2 * ROWS(wrong) + 1)
 {
     static const char *const commands[] = {"GETRANGE", "INFO", "GETRANGE"};
     struct fake_rule lie = {
@@ -173,7 +173,7 @@ TEST_ROWS(proofs, a_wrong_proof_does_not_attest, 2 * ROWS(wrong) + 1)
 }
 
 /* The node is flushed between the judgement and the grant. */
-TEST(proofs, a_node_grants_nothing_until_its_marker_is_read_again)
+TEST(wrong, a_node_grants_nothing_until_its_marker_is_read_again)
 {
     attach_quietly();
     fake_server_delete_key(scene.node[DECIDER], MARKER);
@@ -196,6 +196,8 @@ TEST(proofs, a_node_grants_nothing_until_its_marker_is_read_again)
 
 /* --- Proofs that come late, or never --- */
 
+SCENE_CASE(late, five_marked_nodes);
+
 /* The decider has granted. Its server holds back the reply that carries the proof. */
 static void acquire_with_held_proof(void)
 {
@@ -208,7 +210,7 @@ static void acquire_with_held_proof(void)
 
 /* The marker alone arrives too long after the last look at the evidence. The client looks again, and the second look
  * decides. */
-TEST_ROWS(proofs, a_late_marker_is_followed_by_a_look, 2)
+TEST_ROWS(late, a_late_marker_is_followed_by_a_look, 2)
 {
     bool same = _i;
     attach_quietly();
@@ -231,7 +233,7 @@ TEST_ROWS(proofs, a_late_marker_is_followed_by_a_look, 2)
 }
 
 /* The next acquire is then proven by the marker alone. On a node that is too far away for that, no look is sent. */
-TEST_ROWS(proofs, a_release_renews_an_old_look, 3)
+TEST_ROWS(late, a_release_renews_an_old_look, 3)
 {
     static const struct {
         bool old, distant;
@@ -248,7 +250,7 @@ TEST_ROWS(proofs, a_release_renews_an_old_look, 3)
 }
 
 /* The grant arrives in time, its proof does not: the node times out. The late proof does not change the result. */
-TEST_ROWS(proofs, an_overdue_proof_is_a_timeout, 2)
+TEST_ROWS(late, an_overdue_proof_is_a_timeout, 2)
 {
     bool proven = _i;
     scene.suffix[DECIDER] = "?timeout_ms=20";
@@ -266,7 +268,7 @@ TEST_ROWS(proofs, an_overdue_proof_is_a_timeout, 2)
 }
 
 /* The connection ends between the grant and its proof. */
-TEST(proofs, a_grant_whose_proof_is_lost_is_unreachable)
+TEST(late, a_grant_whose_proof_is_lost_is_unreachable)
 {
     attach_quietly();
     let_others_disagree();
@@ -282,6 +284,8 @@ TEST(proofs, a_grant_whose_proof_is_lost_is_unreachable)
 }
 
 /* --- Hand-over --- */
+
+SCENE_CASE(handed, five_marked_nodes);
 
 static void wait_for_three_offers(void)
 {
@@ -302,7 +306,7 @@ static const char *hand_over(unsigned node, const char *evidence)
 }
 
 /* The proof is part of the node's message. _i 0: as judged; 1: another marker; 2: the marker without evidence. */
-TEST_ROWS(proofs, a_hand_over_counts_only_with_its_proof, 3)
+TEST_ROWS(handed, a_hand_over_counts_only_with_its_proof, 3)
 {
     const char *evidence[] = {EVIDENCE, EVIDENCE "x", ""};
     attach_quietly();
@@ -355,7 +359,7 @@ static void hand_over_to_the_first(quorum_nodes held, quorum_nodes lost)
 }
 
 /* The one proof is that of the other lock. */
-TEST(proofs, an_attempt_that_finds_a_hot_lock_held_requests_no_proof)
+TEST(handed, an_attempt_that_finds_a_hot_lock_held_requests_no_proof)
 {
     hand_over_to_the_first(ALL, 0);
     scene_lock("other");
@@ -364,14 +368,14 @@ TEST(proofs, an_attempt_that_finds_a_hot_lock_held_requests_no_proof)
     ck_assert_uint_eq(fake_server_count(scene.node[DECIDER], "GETRANGE"), before.proofs + 1);
 }
 
-TEST(proofs, a_hot_lock_that_is_free_is_acquired_with_proofs)
+TEST(handed, a_hot_lock_that_is_free_is_acquired_with_proofs)
 {
     hand_over_to_the_first(0, 0);
     ck_assert_status(scene_wait(&second), REDLOCK_OK);
     ck_assert_uint_eq(unattested(), 0);
 }
 
-TEST(proofs, a_hot_lock_does_not_count_on_a_node_without_its_marker)
+TEST(handed, a_hot_lock_does_not_count_on_a_node_without_its_marker)
 {
     hand_over_to_the_first(quorum_node(2) | quorum_node(3), quorum_node(DECIDER));
     scene_until(unattested() == 1);
@@ -380,7 +384,9 @@ TEST(proofs, a_hot_lock_does_not_count_on_a_node_without_its_marker)
 
 /* --- Cost --- */
 
-TEST(proofs, one_proof_serves_all_grants_of_a_write)
+SCENE_CASE(cost, five_marked_nodes);
+
+TEST(cost, one_proof_serves_all_grants_of_a_write)
 {
     struct answer others[3];
     static const char *const names[] = {"a", "b", "c"};

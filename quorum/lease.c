@@ -25,7 +25,7 @@ static bool is_over(const struct quorum_lease *lease)
  * extend nothing. */
 static quorum_duration renewal_ttl(const struct quorum_lease *lease, quorum_time now)
 {
-    quorum_duration left = lease->terms.cap == QUORUM_NEVER ? QUORUM_NEVER : quorum_time_until(lease->terms.cap, now);
+    quorum_duration left = quorum_time_until(lease->terms.cap, now);
     quorum_duration ttl = lease->terms.ttl < left ? lease->terms.ttl : left;
     ttl -= ttl % QUORUM_MILLISECOND; /* the nodes do not count fractions */
     return quorum_time_add(now, ttl) > lease->validity_end ? ttl : 0;
@@ -33,7 +33,7 @@ static quorum_duration renewal_ttl(const struct quorum_lease *lease, quorum_time
 
 quorum_duration quorum_lease_ttl_at(const struct quorum_lease *lease, quorum_duration ttl, quorum_time now)
 {
-    quorum_duration left = lease->terms.cap == QUORUM_NEVER ? QUORUM_NEVER : quorum_time_until(lease->terms.cap, now);
+    quorum_duration left = quorum_time_until(lease->terms.cap, now);
     if (ttl <= left)
         return ttl;
     return left < QUORUM_MILLISECOND ? QUORUM_MILLISECOND : left - left % QUORUM_MILLISECOND;
@@ -79,7 +79,6 @@ static void carry_on(struct quorum_lease *lease, quorum_time validity_end, quoru
 static void renewed(struct quorum_lease *lease, const struct quorum_lease_event *event,
                     struct quorum_lease_actions *actions)
 {
-    lease->renewing = false;
     if (event->verdict == QUORUM_WON) {
         lease->failures = 0;
         carry_on(lease, event->validity_end, event->now);
@@ -107,7 +106,7 @@ static void confirmed(struct quorum_lease *lease, const struct quorum_lease_even
     if (event->ttl > lease->terms.ttl)
         lease->terms.ttl = event->ttl;
     carry_on(lease, event->validity_end, event->now);
-    if (lease->failures && !lease->renewing && lease->renew_at != QUORUM_NEVER)
+    if (lease->failures && lease->renew_at != QUORUM_NEVER)
         plan_retry(lease, event->now);
 }
 
@@ -157,14 +156,13 @@ static void look_at_clock(struct quorum_lease *lease, quorum_time now, struct qu
         lose(lease, actions, QUORUM_LOSS_EXPIRED);
         return;
     }
-    if (!lease->notified && lease->terms.notify_before && lease->validity_end - now <= lease->terms.notify_before)
+    if (!lease->notified && lease->validity_end - now <= lease->terms.notify_before)
         lease->notified = actions->ending = true;
-    if (lease->renewing || now < renewal_due(lease))
+    if (now < renewal_due(lease))
         return;
     actions->renew = renewal_ttl(lease, now);
-    lease->renewing = actions->renew > 0;
     lease->hasten_to = QUORUM_NEVER;
-    lease->renew_at = QUORUM_NEVER; /* beyond the cap: the lock ends by itself */
+    lease->renew_at = QUORUM_NEVER; /* until it is decided; beyond the cap the lock ends by itself */
 }
 
 struct quorum_lease_actions quorum_lease_step(struct quorum_lease *lease, const struct quorum_lease_event *event)
@@ -185,9 +183,9 @@ quorum_time quorum_lease_deadline(const struct quorum_lease *lease)
     if (is_over(lease))
         return QUORUM_NEVER;
     quorum_time deadline = lease->validity_end;
-    if (!lease->renewing && renewal_due(lease) < deadline)
+    if (renewal_due(lease) < deadline)
         deadline = renewal_due(lease);
-    if (!lease->notified && lease->terms.notify_before) {
+    if (!lease->notified) {
         quorum_duration before =
             lease->terms.notify_before < lease->validity_end ? lease->terms.notify_before : lease->validity_end;
         if (lease->validity_end - before < deadline)

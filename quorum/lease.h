@@ -32,7 +32,6 @@ struct quorum_lease {
     quorum_time renew_at;  /* QUORUM_NEVER: renewal is off, beyond its cap, or in progress */
     quorum_time hasten_to; /* upper bound of the next renewal; QUORUM_NEVER: none */
     unsigned failures;     /* failed renewals in a row */
-    bool renewing;         /* a renewal is in progress */
     bool notified;         /* the warning has been given */
     enum quorum_loss loss; /* written once */
 };

@@ -57,7 +57,7 @@ static const struct story {
     {"late confirmation plans no renewal beyond the cap",
      .events = "W2970>5931 @2980 f! @2981 c8901:0 W3721 c8902:0 =8902", .cap = 8901 * MS},
     {"node that lost it brings the renewal forward, never back",
-     .events = "@1 h300 =301 @2 h900 =301 @3 h200 =203 @4 h0>9000"},
+     .events = "@1 h300 =301 @2 h900 =301 @3 h200 =203 @4 h0>9000 @5 k11870 =2975"},
     /* The node may have executed the renewal in progress before it lost its data. */
     {"renewal under way is followed by the hastened one", .events = "W2970>9000 h300 =8900 @2980 k11870 W3270>9000"},
     {"failed renewal is followed by the hastened one", .events = "W2970>9000 h300 =8900 @2980 f! W3270>9000"},
@@ -207,8 +207,12 @@ static const struct {
     {THIRD / 10, 0, 0},
     {THIRD / 10, THIRD / 10, THIRD / 10},
     {THIRD / 10, THIRD / 10 + 1, 0},
+    {THIRD / 10 - 1, THIRD / 10, THIRD / 10},
+    {THIRD / 10 + 1, THIRD / 10 + 1, THIRD / 10 + 1},
     {THIRD / 2, THIRD / 2, THIRD / 2},
     {THIRD / 2, THIRD / 2 + 1, 0},
+    {THIRD - THIRD / 4 - 1, THIRD - THIRD / 4, 0},
+    {THIRD, THIRD - THIRD / 4 + 1, 0},
     {QUORUM_NEVER, THIRD - THIRD / 4, THIRD - THIRD / 4},
     {QUORUM_NEVER, THIRD - THIRD / 4 + 1, 0},
 };

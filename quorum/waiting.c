@@ -56,7 +56,6 @@ static void set(quorum_nodes *nodes, unsigned node, bool on)
 static void note_free(struct quorum_waiting *waiting, const struct quorum_waiting_event *event)
 {
     waiting->free_at[event->node] = QUORUM_NEVER;
-    set(&waiting->left, event->node, false);
     if (event->ahead == 0) {
         set(&waiting->free, event->node, true);
         return;
@@ -119,7 +118,6 @@ static void enqueued(struct quorum_waiting *waiting, const struct quorum_waiting
     set(&waiting->listed, event->node, true);
     waiting->free &= ~quorum_node(event->node) | waiting->notified;
     waiting->second &= ~quorum_node(event->node) | waiting->notified;
-    set(&waiting->left, event->node, false);
     note_holder(waiting, event);
     if (event->remaining == QUORUM_FREE)
         note_free(waiting, event); /* or others are ahead of us: they are notified first */
@@ -157,7 +155,7 @@ static void start_look(struct quorum_waiting *waiting, struct quorum_waiting_act
 
 static void dequeue_from_few(struct quorum_waiting *waiting, struct quorum_waiting_actions *actions)
 {
-    if (waiting->trying || waiting->looking) /* which enters the queue */
+    if (waiting->trying) /* which enters the queue */
         return;
     if (is_majority(waiting, waiting->enqueued) || !waiting->enqueued)
         return;

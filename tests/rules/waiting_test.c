@@ -105,6 +105,7 @@ static const struct story {
     {"subscribed since the attempt was sent: look", 3, PLAIN, NEW, "t l012 r012 T?"},
     {"subscribed again since the attempt was sent: look", 3, PLAIN, LOOKING, "L t d12 l12 r012 T?"},
     {"failed attempt entered too few queues: look", 3, PLAIN, LOOKING, "L t r0 T?"},
+    {"and the first attempt behind a foreign holder is as early", 5, PLAIN, LOOKING, "L t r0#7 T? r01234#7 L =20"},
     {"failed attempt entered at another place: look", 3, PLAIN, LOOKING, "L t r012 Tm?"},
 
     /* The nodes report that the lock is free, but too few of them grant it: the waiter must rest. Then another client
@@ -117,15 +118,14 @@ static const struct story {
     /* Two waiters with some of the nodes each notify each other whenever one of them gives up. */
     {"rest after nine losses in quick succession, until the next hand-over", 3, FAIR, QUEUED,
      LOST_AT_ONCE "@1 " LOST_AT_ONCE "@2 " LOST_AT_ONCE "@3 " LOST_AT_ONCE "@4 " LOST_AT_ONCE "@5 " LOST_AT_ONCE
-                  "@6 " LOST_AT_ONCE "@7 " LOST_AT_ONCE "@8 " LOST_AT_ONCE
-                  "@9 n01 W69? r012.0 L W78! r012 T @178 " LOST_AT_ONCE "@179 " LOST_AT_ONCE "@180 n01!"},
+                  "@6 " LOST_AT_ONCE "@7 " LOST_AT_ONCE "@106 " LOST_AT_ONCE
+                  "@107 n01 W167? r012.0 L W176! r012 T @276 " LOST_AT_ONCE "@277 " LOST_AT_ONCE "@278 n01!"},
 
     {"second stands in after a while", 3, PLAIN, QUEUED, "n0/1 @1 n1/1 @2 n2/1 =21 @20 w W21!"},
     {"first here and second there stands in", 3, PLAIN, QUEUED, "n0 n1/1 W20!"},
     {"first everywhere need not wait for the stand-in", 3, PLAIN, QUEUED, "n01/1 n0 n1!"},
     {"lost stand-in waits for new messages", 3, PLAIN, QUEUED, "n01/1 W20! r012/1 T =1020 @50 n01/1 =70"},
-    {"lost stand-in without a reply waits for new messages", 3, PLAIN, QUEUED,
-     "n01/1 W20! T? r012/1 L =1020 @50 n01/1 =70"},
+    {"lost stand-in without a reply waits for new messages", 3, PLAIN, QUEUED, "n01/1 W20! T? L =1020 @50 n01/1 =70"},
     /* Whenever a waiter enters a queue behind others, the node notifies the first one again that the lock is free. */
     {"known message is no reason to look again", 5, PLAIN, QUEUED,
      "n0 W60? r0.0 r1234 L n0 @61 n0 @110 n0 @159 n0 =1060 @160 n1/1 =220"},
@@ -133,10 +133,12 @@ static const struct story {
      * looks. */
     {"messages of a minority are looked after once", 5, PLAIN, QUEUED,
      "n0/1 W60? r0.0/1 r1234/1 L =1060 @500 n1/1 n2/1 W520!"},
+    {"repeated message to the second is not looked after, one to the first is", 5, PLAIN, QUEUED,
+     "n0/1 W60? r0.0/1 r1234/1 L @100 n0/1 =1060 n0 =160"},
     {"stand-in is off when the lock has been taken", 3, PLAIN, QUEUED, "@999 n01/1 @1000 w? r012/1 L @1020 w =2000"},
 
     {"hand-over by too few is given back after the patience since the first", 5, PLAIN, QUEUED,
-     "h2 @25 h3 W50<! @100 T? @150 w"},
+     "h2 @25 h3 W50<! @100 T? @150 L =1150"},
     {"hand-over during an attempt is given back after it and its look", 5, PLAIN, QUEUED, "t h2 @50 w @100 T? L<!"},
 
     {"foreign holder is tried at growing intervals", 5, PLAIN, LOOKING,
@@ -147,13 +149,18 @@ static const struct story {
      "r012#7 r34 L W20! r012#7 r34 T W60! r012#7 r34 T W140! r012#8 r34 T W160! r012#9 r34 T W170! r012#10 r34 T "
      "W180! r012#10 r34 T W200! r012#10 r34 T =240"},
     {"next foreign holder on a minority is no reason to hurry", 5, PLAIN, LOOKING,
-     "r01234#7 L W20! r01#8 r234#7 T =60"},
+     "r01234#7 L W20! r12#8 r034#7 T =60"},
+    {"node that its foreign holder has left has no next one", 5, PLAIN, LOOKING,
+     "r01234#7 L W20! r01 r2#8 r34#7 T =60"},
+    {"many attempts behind foreign holders need no rest", 5, PLAIN, LOOKING,
+     "r01234#1 L W20! r01234#2 T W30! r01234#3 T W40! r01234#4 T W50! r01234#5 T W60! r01234#6 T W70! r01234#7 T "
+     "W80! r01234#8 T W90! r01234#9 T W100! r01234#1 T n012!"},
     {"foreign holder of a minority is looked at once a second", 5, PLAIN, LOOKING, "r01#7 r234 L W1000?"},
     {"nodes that have not replied do not hide a foreign holder", 5, PLAIN, LOOKING, "r0#7 r12 L =20"},
     {"holder of ours after a foreign one is looked at once a second", 5, PLAIN, LOOKING,
      "r01234#7 L W20! r01234 T W1020?"},
 
-    {"it tries once more before its deadline", 3, PLAIN, QUEUED, "A500 W500! r012/1 T @501 w"},
+    {"it tries once more before its deadline", 3, PLAIN, QUEUED, "A500 D800 W500! r012/1 T =1500"},
     {"it does so while it rests", 3, PLAIN, QUEUED, "A500 t T:10000? r012/1 L W500! r012/1 T @501 w"},
     {"it does so without a subscription", 3, PLAIN, QUEUED, "A500 d012 W500! r012/1 T @501 w"},
     /* Otherwise it would miss a release after the last attempt. */
@@ -164,7 +171,9 @@ static const struct story {
 
     {"expired lock is looked at, not assumed", 3, PLAIN, LOOKING,
      "r01/1.300 r2/1 L W300? @301 r012.100 L W401? @402 r12.0 L!"},
-    {"expiry on a majority counts", 5, FAIR, LOOKING, "r0.50 r1.40 r2.30 r3.20 r4.10 L =30 n0 =20 @10 w W20?"},
+    {"expiry on a majority counts", 5, FAIR, LOOKING, "r0.30 r1.40 r2.50 r3.20 r4.10 L =30 n0 =20 @10 w W20?"},
+    {"expiry is remembered when nobody answers a look", 3, FAIR, LOOKING, "r012/1.1500 L W1000? L =1500"},
+    {"node that never replied has no expiry", 3, PLAIN, NEW, "t r1.300 r2 T =~"},
     {"message that it is free ends the expiry", 3, FAIR, LOOKING, "r012/1.300 L n01/1 =1000"},
     {"expiry on a node that is gone is looked at once", 3, FAIR, LOOKING, "r012/1.300 L W300? r1.0 r2.10000 L =1300"},
     {"expiry on nodes that are gone is looked at once", 3, FAIR, LOOKING, "r012/1.300 L W300? r1.10000 L- =1300"},
@@ -176,6 +185,8 @@ static const struct story {
      "@500 n012/1 W1000? r012.0/1 L W1520? r01.0 L!"},
     {"fair second does so once if the first is alive", 3, FAIR, QUEUED,
      "@500 n012/1 W1000? r012.0/1 L W1520? r012 L =2520"},
+    {"fair second does not if the lock has been taken", 3, FAIR, QUEUED, "@500 n012/1 W1000? r012 L =2000"},
+    {"fair second does not after an attempt", 3, FAIR, QUEUED, "@500 n012/1 @600 t r012 T =1600"},
     /* No node notified the waiter, because the first waiter had just refreshed its entry. So it does not know since
      * when the lock has been free. */
     {"fair second that sees it free looks again soon", 3, FAIR, LOOKING,

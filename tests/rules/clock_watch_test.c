@@ -161,6 +161,7 @@ static const struct story {
     {"reply to a request sent before the jump was seen does not vouch", 3, 7, "0+?0 1?0 @1001 2?0"},
     {"late reply vouches if it is narrower than half of the jump", 3, 7, "0+?0 @1001 1:4800?0 2!0"},
     {"late reply that is wider does not", 3, 7, "0+?0 @1001 1:5000?0 2?0"},
+    {"late reply that leaves room for the same jump does not", 3, 7, "0+?0 @1001 1+2400:4800?0 2?0"},
     {"clock that drifted vouches", 3, 7, "0+?0 @1001 1+11?0 2!0"},
     /* Its clock can jump as well, so its reply is awaited. */
     {"node that was not known before the jump does not vouch", 3, 7, "F1 @500 1 @1000 0+?0 @1001 2?0 1!0"},
@@ -175,6 +176,10 @@ static const struct story {
     /* The last reply took so long that it does not show the jump alone: the better bound does. The node that is known
      * only since that bound cannot vouch. */
     {"jump may precede a last reply that does not show it", 2, 3, "F1 @100 1 @200 0+:11000 @12000 0+?0 @13000 1!0*"},
+    {"node known before that bound vouches", 2, 3, "F1 @200 1 @500 0 @1000 0+:11000 @12000 0+?0 @13000 1!0"},
+    /* The reply at 500 ms gives a better bound on the other side alone. */
+    {"each bound has its own date", 2, 3, "F1 @200 1 @500 0+25:50 @1000 0+:11000 @12000 0+?0 @13000 1!0*"},
+    {"node that was never sampled is not awaited", 3, 7, "F2 0+?0 @1001 1!0"},
     /* If this process was stopped, the replies to earlier requests may have arrived unread. */
     {"silent nodes are waited for until a reply to a request after the patience", 5, 31,
      "0+?0 @2000 0+:2000?0 @2001 0+:2000!0*"},

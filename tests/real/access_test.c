@@ -139,7 +139,9 @@ static bool is_possible(const struct access *row)
     return possible;
 }
 
-START_TEST(client_with_access_acquires_and_client_without_it_gets_the_reason)
+REAL_CASE(access, real_bare_case, NULL);
+
+TEST_ROWS(access, client_with_access_acquires_and_client_without_it_gets_the_reason, ROWS(rows))
 {
     const struct access *row = &rows[_i];
     printf("%s\n", row->name);
@@ -152,12 +154,5 @@ START_TEST(client_with_access_acquires_and_client_without_it_gets_the_reason)
     else
         be_refused(row, face);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("real_access");
-    tcase_add_loop_test(real_bare_case(suite, "access"),
-                        client_with_access_acquires_and_client_without_it_gets_the_reason, 0, ROWS(rows));
-    return real_run(suite, false);
-}
+REAL_PROGRAM("real_access")

@@ -94,7 +94,9 @@ static bool live(size_t k)
     return flawless;
 }
 
-START_TEST(every_allocation_of_a_renewed_lock_and_of_a_waiter)
+REAL_CASE(every_allocation, real_own_case, NULL);
+
+TEST(every_allocation, every_allocation_of_a_renewed_lock_and_of_a_waiter)
 {
     size_t k = 1;
     other = real_open(BLOCKING_FACE);
@@ -103,12 +105,5 @@ START_TEST(every_allocation_of_a_renewed_lock_and_of_a_waiter)
     ck_assert_uint_gt(k, 20); /* so allocations did fail */
     ck_assert_uint_lt(k, LIVES_MAX);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("allocations on real servers");
-    TCase *tcase = real_own_case(suite, "every allocation");
-    tcase_add_test(tcase, every_allocation_of_a_renewed_lock_and_of_a_waiter);
-    return real_run(suite, false);
-}
+REAL_PROGRAM("allocations on real servers")

@@ -46,8 +46,10 @@ status status_of(const std::exception_ptr &failure)
 
 } // namespace
 
+REAL_CASE(asio, real_shared_case, nullptr);
+
 // The context runs until the handlers have run, and then has no work left.
-START_TEST(handlers_run_on_the_context)
+TEST(asio, handlers_run_on_the_context)
 {
     asio::io_context context;
     redlock::async_client client = open_client(context);
@@ -68,9 +70,8 @@ START_TEST(handlers_run_on_the_context)
     ck_assert_uint_eq(called, 2);
     ck_assert(!client.held_by_me(key));
 }
-END_TEST
 
-START_TEST(failures_are_errors)
+TEST(asio, failures_are_errors)
 {
     asio::io_context context;
     redlock::async_client client = open_client(context);
@@ -92,9 +93,8 @@ START_TEST(failures_are_errors)
     std::sort(seen.begin(), seen.end());
     ck_assert(seen == (std::vector<status>{status::invalid, status::invalid, status::invalid, status::held}));
 }
-END_TEST
 
-START_TEST(futures_and_many_threads)
+TEST(asio, futures_and_many_threads)
 {
     constexpr int threads = 4, each = 25;
     asio::io_context context;
@@ -118,10 +118,9 @@ START_TEST(futures_and_many_threads)
     for (std::thread &runner : runners)
         runner.join();
 }
-END_TEST
 
 // A held lock with events keeps the context at work; its release ends it.
-START_TEST(events_run_on_the_context)
+TEST(asio, events_run_on_the_context)
 {
     asio::io_context context;
     redlock::async_client client = open_client(context);
@@ -145,10 +144,9 @@ START_TEST(events_run_on_the_context)
     context.run();
     ck_assert_uint_eq(events, 1);
 }
-END_TEST
 
 // The handler closes the client; the acquire that waits is cancelled, and its handler runs.
-START_TEST(a_close_cancels_what_waits)
+TEST(asio, a_close_cancels_what_waits)
 {
     asio::io_context context;
     redlock::async_client client = open_client(context);
@@ -163,7 +161,6 @@ START_TEST(a_close_cancels_what_waits)
     context.run();
     ck_assert(seen == status::cancelled);
 }
-END_TEST
 
 #ifdef ASIO_HAS_CO_AWAIT
 
@@ -181,7 +178,7 @@ static asio::awaitable<void> use(redlock::async_client &client, unsigned &steps)
     steps++;
 }
 
-START_TEST(coroutines_await_a_lock)
+TEST(asio, coroutines_await_a_lock)
 {
     asio::io_context context;
     redlock::async_client client = open_client(context);
@@ -190,21 +187,7 @@ START_TEST(coroutines_await_a_lock)
     context.run();
     ck_assert_uint_eq(steps, 3);
 }
-END_TEST
 
 #endif
 
-int main()
-{
-    Suite *suite = suite_create("asio");
-    TCase *tcase = real_shared_case(suite, "asio");
-    tcase_add_test(tcase, handlers_run_on_the_context);
-    tcase_add_test(tcase, failures_are_errors);
-    tcase_add_test(tcase, futures_and_many_threads);
-    tcase_add_test(tcase, events_run_on_the_context);
-    tcase_add_test(tcase, a_close_cancels_what_waits);
-#ifdef ASIO_HAS_CO_AWAIT
-    tcase_add_test(tcase, coroutines_await_a_lock);
-#endif
-    return real_run(suite, false);
-}
+REAL_PROGRAM("asio")

@@ -272,26 +272,18 @@ static unsigned count_broken(const struct attack *attack, uint32_t guard)
     return broken;
 }
 
-START_TEST(no_attack_gives_a_second_holder)
+REAL_LONG_CASE(guarded, real_bare_case, NULL);
+REAL_LONG_CASE(unguarded, real_bare_case, NULL);
+
+TEST_LONG_ROWS(guarded, no_attack_gives_a_second_holder, ROWS(attacks))
 {
     ck_assert_msg(count_broken(&attacks[_i], 1) == 0, "%s: two holders", attacks[_i].name);
 }
-END_TEST
 
-START_TEST(each_attack_gives_a_second_holder_without_the_guard)
+TEST_LONG_ROWS(unguarded, each_attack_gives_a_second_holder_without_the_guard, ROWS(attacks))
 {
     ck_assert_msg(count_broken(&attacks[_i], 0) > 0, "%s: never two holders, so the attack shows nothing",
                   attacks[_i].name);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("real_attack");
-    TCase *guarded = real_bare_case(suite, "guarded"), *unguarded = real_bare_case(suite, "unguarded");
-    tcase_set_timeout(guarded, 3600);
-    tcase_set_timeout(unguarded, 3600);
-    real_add_long_test(guarded, no_attack_gives_a_second_holder, ROWS(attacks));
-    real_add_long_test(unguarded, each_attack_gives_a_second_holder_without_the_guard, ROWS(attacks));
-    return real_run(suite, false);
-}
+REAL_PROGRAM("real_attack")

@@ -90,7 +90,9 @@ static void on_readable(uv_poll_t *watcher, int status, int events)
         uv_poll_stop(watcher);
 }
 
-START_TEST(operations_share_their_wake_ups)
+REAL_CASE(batch, real_shared_case, NULL);
+
+TEST(batch, operations_share_their_wake_ups)
 {
     const char *given = getenv("REDLOCK_OPERATIONS");
     redlock_options options = face_options();
@@ -116,11 +118,5 @@ START_TEST(operations_share_their_wake_ups)
     uv_loop_close(uv_default_loop());
     real_status(redlock_close(&client, &result), REDLOCK_OK, &result);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("batch");
-    tcase_add_test(real_shared_case(suite, "batch"), operations_share_their_wake_ups);
-    return real_run(suite, false);
-}
+REAL_PROGRAM("batch")

@@ -49,7 +49,9 @@ static const struct moments {
     long within_ns;
 } moments[] = {{"a free lock", false, 200, 600000}, {"a held lock", true, 50, 8000000}};
 
-START_TEST(cancelled_at_any_moment)
+REAL_CASE(cancelled, real_shared_case, NULL);
+
+TEST_ROWS(cancelled, cancelled_at_any_moment, ROWS(moments) * FACES)
 {
     const struct moments *row = &moments[_i / FACES];
     struct face *holder = real_open(_i), *face = real_open(_i);
@@ -71,7 +73,6 @@ START_TEST(cancelled_at_any_moment)
     }
     ck_assert(real_nothing_left(face));
 }
-END_TEST
 
 /* --- Unrelated signals --- */
 
@@ -91,7 +92,7 @@ static void set_timer(long interval_us)
     setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-START_TEST(signals_interrupt_nothing)
+TEST_ROWS(cancelled, signals_interrupt_nothing, FACES)
 {
     struct face *face = real_open(_i);
     redlock_state state;
@@ -106,7 +107,6 @@ START_TEST(signals_interrupt_nothing)
     }
     set_timer(0);
 }
-END_TEST
 
 /* --- In each turn of the loop --- */
 
@@ -169,21 +169,12 @@ static void end_after(int turns, bool cancels)
 }
 
 /* From the first connection on. */
-START_TEST(acquire_that_ends_in_any_turn_of_the_loop_leaves_no_key)
+TEST_ROWS(cancelled, acquire_that_ends_in_any_turn_of_the_loop_leaves_no_key, 2)
 {
     for (int turns = 0; turns < 60; turns++) {
         end_after(turns, _i == 0);
         ck_assert_uint_eq(deployment_keys_left(real_nodes), 0);
     }
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("real_cancel");
-    TCase *tcase = real_shared_case(suite, "cancelled");
-    tcase_add_loop_test(tcase, cancelled_at_any_moment, 0, ROWS(moments) * FACES);
-    tcase_add_loop_test(tcase, signals_interrupt_nothing, 0, FACES);
-    tcase_add_loop_test(tcase, acquire_that_ends_in_any_turn_of_the_loop_leaves_no_key, 0, 2);
-    return real_run(suite, false);
-}
+REAL_PROGRAM("real_cancel")

@@ -70,7 +70,11 @@ static void repair(struct face *face)
 
 /* --- Killed --- */
 
-START_TEST(a_killed_minority_does_no_harm)
+REAL_CASE(killed, real_own_case, NULL);
+REAL_CASE(stopped, real_shared_case, NULL);
+REAL_CASE(others, real_bare_case, NULL);
+
+TEST_ROWS(killed, a_killed_minority_does_no_harm, FACES)
 {
     size_t killed = nodes_of(_i, MINORITY);
     struct face *face = real_open(_i);
@@ -91,10 +95,9 @@ START_TEST(a_killed_minority_does_no_harm)
     held_release(face, &lock);
     repair(face);
 }
-END_TEST
 
 /* The nodes come back empty. */
-START_TEST(a_killed_majority_is_no_quorum_and_takes_the_lock_with_it)
+TEST_ROWS(killed, a_killed_majority_is_no_quorum_and_takes_the_lock_with_it, FACES)
 {
     size_t killed = nodes_of(_i, QUORUM) + MINORITY;
     struct face *face = real_open(_i);
@@ -117,12 +120,11 @@ START_TEST(a_killed_majority_is_no_quorum_and_takes_the_lock_with_it)
     real_status(face_release(face, &held, &result), REDLOCK_LOST, &result);
     repair(face);
 }
-END_TEST
 
 /* --- Stopped --- */
 
 /* When a stopped server resumes, it executes the requests that it got: the acquire, and its undo behind it. */
-START_TEST(a_stopped_minority_does_no_harm)
+TEST_ROWS(stopped, a_stopped_minority_does_no_harm, FACES)
 {
     enum { LOCKS = 50 };
     struct face *face = real_open(_i);
@@ -140,7 +142,6 @@ START_TEST(a_stopped_minority_does_no_harm)
     ck_assert(real_nothing_left(face));
     ck_assert_int_gt(real_calls(0, "set"), before); /* otherwise there was nothing to undo */
 }
-END_TEST
 
 static void ends_with(int actual, int expected)
 {
@@ -148,7 +149,7 @@ static void ends_with(int actual, int expected)
     ck_assert_uint_lt(result.elapsed_us, REAL_SOON_MS * 1000u);
 }
 
-START_TEST(every_operation_ends_with_a_stopped_majority)
+TEST_ROWS(stopped, every_operation_ends_with_a_stopped_majority, FACES)
 {
     size_t stopped = nodes_of(_i, QUORUM) + MINORITY;
     redlock_options options = face_options();
@@ -182,12 +183,11 @@ START_TEST(every_operation_ends_with_a_stopped_majority)
     ck_assert(real_nothing_left(NULL));
     ck_assert_int_gt(real_calls(0, "set"), before + 1);
 }
-END_TEST
 
 /* --- Restarted --- */
 
 /* The restarted server has another run_id, but its old keys. The undo belongs to the node, not to the process. */
-START_TEST(lock_that_a_node_kept_on_disk_is_undone_when_it_is_back)
+TEST_ROWS(others, lock_that_a_node_kept_on_disk_is_undone_when_it_is_back, FACES)
 {
     const struct cluster_node_options persistent[3] = {{.persistent = true}, {0}, {0}};
     real_cluster(3, &(struct cluster_options){.nodes = persistent});
@@ -200,7 +200,6 @@ START_TEST(lock_that_a_node_kept_on_disk_is_undone_when_it_is_back)
     ck_assert(face_wait_all_ready(face));
     ck_assert(real_nothing_left(face));
 }
-END_TEST
 
 /* --- Replies that are lost --- */
 
@@ -229,7 +228,7 @@ static void *break_when_granted(void *arg)
 }
 
 /* The nodes grant the lock, but their replies are lost with the connections. */
-START_TEST(a_grant_whose_reply_is_lost_with_the_connection_is_undone)
+TEST_ROWS(others, a_grant_whose_reply_is_lost_with_the_connection_is_undone, 2)
 {
     real_cluster(NODES, NULL);
     struct breaker breaker = {.proxy = real_proxy(), .reset = _i};
@@ -247,21 +246,5 @@ START_TEST(a_grant_whose_reply_is_lost_with_the_connection_is_undone)
     ck_assert(real_nothing_left(face));
     repair(face);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("real_faults");
-    TCase *killed = real_own_case(suite, "killed");
-    TCase *stopped = real_shared_case(suite, "stopped");
-    TCase *others = real_bare_case(suite, "others");
-    tcase_add_loop_test(killed, a_killed_minority_does_no_harm, 0, FACES);
-    tcase_add_loop_test(killed, a_killed_majority_is_no_quorum_and_takes_the_lock_with_it, 0, FACES);
-    tcase_add_loop_test(stopped, a_stopped_minority_does_no_harm, 0, FACES);
-    tcase_add_loop_test(stopped, every_operation_ends_with_a_stopped_majority, 0, FACES);
-    if (!deployment_is_foreign()) {
-        tcase_add_loop_test(others, lock_that_a_node_kept_on_disk_is_undone_when_it_is_back, 0, FACES);
-        tcase_add_loop_test(others, a_grant_whose_reply_is_lost_with_the_connection_is_undone, 0, 2);
-    }
-    return real_run(suite, true);
-}
+REAL_PROGRAM("real_faults")

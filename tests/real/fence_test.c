@@ -88,8 +88,12 @@ static void await_everywhere(struct face *face, uint64_t token)
 
 /* --- Properties of a token --- */
 
+REAL_CASE(token, real_bare_case, begin);
+REAL_CASE(clocks, real_bare_case, begin);
+REAL_CASE(life, real_bare_case, begin);
+
 /* Three clients whose clocks are set again and again, to a time from ten hours behind to ten hours ahead. */
-START_TEST(each_acquisition_has_a_larger_one_whatever_the_clocks_show)
+TEST(token, each_acquisition_has_a_larger_one_whatever_the_clocks_show)
 {
     struct face *faces[3] = {clients_open(_i), clients_open(_i), clients_open(_i)};
     int64_t clocks[3] = {0};
@@ -105,9 +109,8 @@ START_TEST(each_acquisition_has_a_larger_one_whatever_the_clocks_show)
         before = token;
     }
 }
-END_TEST
 
-START_TEST(a_lock_without_the_option_has_none)
+TEST(token, a_lock_without_the_option_has_none)
 {
     struct face *face = clients_open(_i);
     redlock_lock *lock = held_acquire(face, KEY, NULL);
@@ -116,9 +119,8 @@ START_TEST(a_lock_without_the_option_has_none)
     held_release(face, &lock);
     ck_assert(real_all_reply(&(struct real_number){{"EXISTS", RECORD}, 0, 0}));
 }
-END_TEST
 
-START_TEST(every_node_keeps_the_token_for_fence_ttl)
+TEST(token, every_node_keeps_the_token_for_fence_ttl)
 {
     static const uint32_t lives[] = {DAY_MS, 5000, 0};
     redlock_options options = face_options();
@@ -134,9 +136,8 @@ START_TEST(every_node_keeps_the_token_for_fence_ttl)
         held_close(face);
     }
 }
-END_TEST
 
-START_TEST(bad_options_are_refused)
+TEST(token, bad_options_are_refused)
 {
     struct face *face = clients_open(_i);
     redlock_options options = face_options();
@@ -147,14 +148,13 @@ START_TEST(bad_options_are_refused)
     real_status(redlock_connect("127.0.0.1", &options, &client, &result), REDLOCK_INVALID, &result);
     held_result_says("fence_ttl_ms is 999");
 }
-END_TEST
 
 /* --- Clocks --- */
 
 /* Two clients whose clocks are half a second apart acquire in turns, without a pause. Each acquire takes one round
  * trip, except a few: the client with the slow clock learns the other's tokens, or a busy machine pauses longer than
  * usual between two turns. (bench fence measures this.) */
-START_TEST(clocks_apart_cost_no_round_trip)
+TEST(clocks, clocks_apart_cost_no_round_trip)
 {
     enum { TURNS = 2000 };
     struct face *faces[2] = {clients_open(_i), clients_open(_i)};
@@ -171,10 +171,9 @@ START_TEST(clocks_apart_cost_no_round_trip)
     ck_assert_uint_le(before, true_us() + second_us);
     ck_assert_uint_ge(before, true_us() - 600 * second_us);
 }
-END_TEST
 
 /* _i 0: the clock is days ahead of the nodes', 1: behind a record. */
-START_TEST(a_clock_that_is_days_off_gets_no_token)
+TEST_ROWS(clocks, a_clock_that_is_days_off_gets_no_token, 2)
 {
     struct face *face = clients_open(_i);
     if (_i == 1)
@@ -189,11 +188,10 @@ START_TEST(a_clock_that_is_days_off_gets_no_token)
     ck_assert(real_nothing_left(face));
     ck_assert(_i == 1 || real_all_reply(&(struct real_number){{"EXISTS", RECORD}, 0, 0}));
 }
-END_TEST
 
 /* The second round raises the token above the records of the majority. It must not follow the larger records of a
  * minority. */
-START_TEST(a_minority_with_mad_records_is_not_followed_in_a_second_round)
+TEST(clocks, a_minority_with_mad_records_is_not_followed_in_a_second_round)
 {
     struct face *face = clients_open(_i);
     uint64_t mad = true_us() + 30 * 24 * 3600 * second_us, record = true_us() + 3600 * second_us;
@@ -209,11 +207,10 @@ START_TEST(a_minority_with_mad_records_is_not_followed_in_a_second_round)
             set_record(node, record);
     }
 }
-END_TEST
 
 /* --- The token follows the lock --- */
 
-START_TEST(extension_and_release_send_the_token_again)
+TEST(life, extension_and_release_send_the_token_again)
 {
     struct face *face = clients_open(_i);
     redlock_lock *lock = take(face);
@@ -234,9 +231,8 @@ START_TEST(extension_and_release_send_the_token_again)
     held_release(face, &again);
     held_release(face, &lock);
 }
-END_TEST
 
-START_TEST(renewal_and_healing_tell_it)
+TEST(life, renewal_and_healing_tell_it)
 {
     enum { SHORT_MS = 3000 }; /* a busy machine may delay a renewal, but not by most of this ttl */
     redlock_options options = held_options(SHORT_MS, 0);
@@ -255,7 +251,6 @@ START_TEST(renewal_and_healing_tell_it)
     held_release(face, &lock);
     ck_assert_uint_gt(draw(face), token);
 }
-END_TEST
 
 static const struct {
     const char *command[5]; /* sets the key */
@@ -269,7 +264,7 @@ static const struct {
 };
 
 /* _i % 2: the script. */
-START_TEST(healing_prolongs_no_key_but_ours)
+TEST_ROWS(life, healing_prolongs_no_key_but_ours, 6)
 {
     char reply[64];
     cluster = real_cluster(1, NULL);
@@ -288,11 +283,10 @@ START_TEST(healing_prolongs_no_key_but_ours)
     ck_assert(left_ms >= healings[_i / 2].least_ms && left_ms <= healings[_i / 2].most_ms);
     cluster_integer(cluster, 0, "DEL", KEY, NULL);
 }
-END_TEST
 
 /* An owner that acquired a lock without a token may request one later. This takes another round, but it is the same
  * lock. */
-START_TEST(an_owner_may_ask_for_one_later)
+TEST(life, an_owner_may_ask_for_one_later)
 {
     struct face *face = clients_open(_i);
     uint64_t before = draw(face);
@@ -308,31 +302,5 @@ START_TEST(an_owner_may_ask_for_one_later)
     held_release(face, &again);
     held_release(face, &lock);
 }
-END_TEST
 
-static TCase *fence_case(Suite *suite, const char *name)
-{
-    TCase *tcase = real_bare_case(suite, name);
-    tcase_add_checked_fixture(tcase, begin, NULL);
-    return tcase;
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("fence");
-    TCase *token = fence_case(suite, "token");
-    TCase *clocks = fence_case(suite, "clocks");
-    TCase *life = fence_case(suite, "life");
-    real_add_test(token, each_acquisition_has_a_larger_one_whatever_the_clocks_show);
-    real_add_test(token, a_lock_without_the_option_has_none);
-    real_add_test(token, every_node_keeps_the_token_for_fence_ttl);
-    real_add_test(token, bad_options_are_refused);
-    real_add_test(clocks, clocks_apart_cost_no_round_trip);
-    tcase_add_loop_test(clocks, a_clock_that_is_days_off_gets_no_token, 0, 2);
-    real_add_test(clocks, a_minority_with_mad_records_is_not_followed_in_a_second_round);
-    real_add_test(life, extension_and_release_send_the_token_again);
-    real_add_test(life, renewal_and_healing_tell_it);
-    tcase_add_loop_test(life, healing_prolongs_no_key_but_ours, 0, 6);
-    real_add_test(life, an_owner_may_ask_for_one_later);
-    return real_run(suite, true);
-}
+REAL_FAULTS_PROGRAM("fence")

@@ -126,9 +126,12 @@ static int wait_behind(struct foreigner *holder, redlock_client *client, bool fa
     return waiter.status;
 }
 
+REAL_CASE(holders, real_bare_case, NULL);
+REAL_CASE(rivals, real_bare_case, NULL);
+
 /* _i 1: fair. Each trial has a new client, because a waiter of a client that has waited before is queued before its
  * first attempt. */
-START_TEST(waiter_finds_a_foreign_lock_free_before_its_deadline)
+TEST_ROWS(holders, waiter_finds_a_foreign_lock_free_before_its_deadline, 2)
 {
     const char *given = getenv("REDLOCK_TRIALS");
     int trials = given ? atoi(given) : 10, valid = 0;
@@ -146,7 +149,6 @@ START_TEST(waiter_finds_a_foreign_lock_free_before_its_deadline)
     if (given)
         printf("%d of %d trials were valid, and the waiter acquired the lock in all of them\n", valid, trials);
 }
-END_TEST
 
 /* --- Rivals --- */
 
@@ -235,7 +237,7 @@ static bool is_good(const struct outcome *outcome)
 }
 
 /* A busy machine may spoil some of the contests; a defect spoils all of them. */
-START_TEST(waiters_have_their_share_beside_clients_that_retry)
+TEST(rivals, waiters_have_their_share_beside_clients_that_retry)
 {
     struct rival rivals[2 * RIVALS] = {0};
     struct outcome outcome = {0};
@@ -251,12 +253,5 @@ START_TEST(waiters_have_their_share_beside_clients_that_retry)
     for (int i = RIVALS; i < 2 * RIVALS; i++)
         redlock_close(&rivals[i].client, NULL);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("foreign");
-    tcase_add_loop_test(real_bare_case(suite, "holders"), waiter_finds_a_foreign_lock_free_before_its_deadline, 0, 2);
-    tcase_add_test(real_bare_case(suite, "rivals"), waiters_have_their_share_beside_clients_that_retry);
-    return real_run(suite, false);
-}
+REAL_PROGRAM("foreign")

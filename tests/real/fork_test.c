@@ -79,7 +79,9 @@ static int fork_child(struct face *face, enum face_kind kind, const char *token,
     return WEXITSTATUS(status);
 }
 
-START_TEST(a_child_frees_the_client_and_makes_one_of_its_own)
+REAL_CASE(fork, real_shared_case, NULL);
+
+TEST_ROWS(fork, a_child_frees_the_client_and_makes_one_of_its_own, FACES)
 {
     size_t descriptors = file_open_descriptors();
     struct face *face = real_open(_i);
@@ -96,11 +98,5 @@ START_TEST(a_child_frees_the_client_and_makes_one_of_its_own)
     ck_assert(real_shows_everywhere(key, token));
     held_release(face, &lock);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("real_fork");
-    tcase_add_loop_test(real_shared_case(suite, "fork"), a_child_frees_the_client_and_makes_one_of_its_own, 0, FACES);
-    return real_run(suite, false);
-}
+REAL_PROGRAM("real_fork")

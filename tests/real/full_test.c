@@ -43,7 +43,9 @@ static const redlock_acquire_options kinds[] = {
 };
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
-START_TEST(locks_on_full_nodes_are_renewed_and_released)
+REAL_CASE(full, real_bare_case, NULL);
+
+TEST_ROWS(full, locks_on_full_nodes_are_renewed_and_released, KINDS)
 {
     struct face *face = open_face(_i, 0);
     redlock_acquire_options options = kinds[_i];
@@ -60,7 +62,6 @@ START_TEST(locks_on_full_nodes_are_renewed_and_released)
     ck_assert(real_all_reply(&(struct real_number){{"EXISTS", key}, 0, 0}));
     set_limit("0");
 }
-END_TEST
 
 /* --- Waiting --- */
 
@@ -77,7 +78,7 @@ static bool is_refused(void *arg)
 }
 
 /* The nodes refuse its queue entry. It acquires the lock once there is memory again. */
-START_TEST(waiter_on_full_nodes_leaves_no_key_without_expiry)
+TEST(full, waiter_on_full_nodes_leaves_no_key_without_expiry)
 {
     static const char *const keys[] = {real_key("full") ":redlock:queue", real_key("full") ":redlock:alive",
                                        real_key("full") ":redlock:free"};
@@ -95,7 +96,6 @@ START_TEST(waiter_on_full_nodes_leaves_no_key_without_expiry)
     set_limit("0");
     waiter_finish_and_release(&waiter);
 }
-END_TEST
 
 /* --- The marker --- */
 
@@ -129,7 +129,7 @@ static void assert_first_connections(struct face *face)
 
 /* A full node with an intact marker has no finding. A full node without its marker grants nothing and reports why;
  * it keeps its connection and renews held locks. */
-START_TEST(full_node_without_marker_grants_nothing_and_renews)
+TEST(full, full_node_without_marker_grants_nothing_and_renews)
 {
     struct face *face = open_face(_i, 1);
     redlock_lock *lock = held_acquire(face, key, NULL);
@@ -149,14 +149,5 @@ START_TEST(full_node_without_marker_grants_nothing_and_renews)
     assert_first_connections(face);
     held_release(face, &lock);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("real_full");
-    TCase *tcase = real_bare_case(suite, "full");
-    tcase_add_loop_test(tcase, locks_on_full_nodes_are_renewed_and_released, 0, KINDS);
-    tcase_add_test(tcase, waiter_on_full_nodes_leaves_no_key_without_expiry);
-    real_add_test(tcase, full_node_without_marker_grants_nothing_and_renews);
-    return real_run(suite, false);
-}
+REAL_PROGRAM("real_full")

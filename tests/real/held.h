@@ -4,8 +4,6 @@
 
 #include "real/real.h"
 
-#include "support/listed.h"
-
 #include <stdatomic.h>
 #include <stddef.h>
 

@@ -37,9 +37,11 @@ static void assert_only_the_second_is_out(struct face *face)
 
 static const int shifts[] = {SHIFT_US, -250000};
 
+REAL_CASE(clock, real_bare_case, NULL);
+
 /* The node's keys expire at once, or live too long, so it counts as a node that lost data. Other clients learn of it
  * from the marker. */
-START_TEST(a_node_whose_clock_jumps_is_in_quarantine)
+TEST_LONG_ROWS(clock, a_node_whose_clock_jumps_is_in_quarantine, 2)
 {
     redlock_options options = held_options(MAX_TTL_MS, 1);
     begin(_i, 1, MAX_TTL_MS);
@@ -60,7 +62,6 @@ START_TEST(a_node_whose_clock_jumps_is_in_quarantine)
     held_everywhere(scene.face, key, scene.lock);
     held_end(&scene, REDLOCK_OK);
 }
-END_TEST
 
 static bool is_full(void *face)
 {
@@ -68,7 +69,7 @@ static bool is_full(void *face)
 }
 
 /* The jump cannot be written to the marker. It is written when the node has memory again. */
-START_TEST(a_full_node_whose_clock_jumps_is_in_quarantine_later)
+TEST(clock, a_full_node_whose_clock_jumps_is_in_quarantine_later)
 {
     begin(_i, 1, MAX_TTL_MS);
     ck_assert(cluster_command(cluster, 1, NULL, 0, "CONFIG", "SET", "maxmemory", "1", NULL));
@@ -80,11 +81,10 @@ START_TEST(a_full_node_whose_clock_jumps_is_in_quarantine_later)
     ck_assert_uint_eq(held_statistics(scene.face).node_clock_jumps, 1);
     held_end(&scene, REDLOCK_OK);
 }
-END_TEST
 
 /* This happens when a virtual machine was paused and its clock does not count the pause: the nodes' clocks are ahead. A
  * minority whose clocks do not jump changes nothing, and neither does the guard. */
-START_TEST(a_majority_that_jumps_the_same_way_is_our_own_clock)
+TEST_LONG_ROWS(clock, a_majority_that_jumps_the_same_way_is_our_own_clock, 4)
 {
     size_t jumping = _i / 2 ? HELD_QUORUM : HELD_NODES;
     begin(_i, (uint32_t)(_i % 2 ^ _i / 2), TTL_MS); /* every pair of values of API, guard and number occurs */
@@ -105,14 +105,5 @@ START_TEST(a_majority_that_jumps_the_same_way_is_our_own_clock)
     held_take(&scene, key); /* locks work again */
     held_end(&scene, REDLOCK_OK);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("held_clock");
-    TCase *tcase = real_bare_case(suite, "clock");
-    real_add_long_test(tcase, a_node_whose_clock_jumps_is_in_quarantine, 2);
-    real_add_test(tcase, a_full_node_whose_clock_jumps_is_in_quarantine_later);
-    real_add_long_test(tcase, a_majority_that_jumps_the_same_way_is_our_own_clock, 4);
-    return real_run(suite, true);
-}
+REAL_FAULTS_PROGRAM("held_clock")

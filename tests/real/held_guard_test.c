@@ -48,8 +48,12 @@ static bool quarantine_is_over(size_t node)
     return seconds * 1000 + microseconds / 1000 - since_ms >= QUARANTINE_MS;
 }
 
+REAL_CASE(quarantine, real_bare_case, begin);
+REAL_CASE(healing, real_bare_case, begin);
+REAL_CASE(others, real_bare_case, begin);
+
 /* The client's own locks live for a shorter time than the quarantine is for. */
-START_TEST(a_new_deployment_is_in_quarantine_and_says_so)
+TEST(quarantine, a_new_deployment_is_in_quarantine_and_says_so)
 {
     size_t over = 0;
     options.ttl_ms = TTL_MS;
@@ -72,10 +76,9 @@ START_TEST(a_new_deployment_is_in_quarantine_and_says_so)
     ck_assert(face_wait(face, held_all_usable, face, REAL_SOON_MS));
     ck_assert_int_eq(held_node_status(face, 0).quarantine_ms, 0);
 }
-END_TEST
 
 /* One client calls redlock_trust(). The others see the trusted marker at their next heartbeat. */
-START_TEST(trust_ends_the_quarantine_for_every_client)
+TEST(quarantine, trust_ends_the_quarantine_for_every_client)
 {
     options.max_ttl_ms = LONG_MAX_TTL_MS; /* the quarantine lasts far longer than this test, on a busy machine too */
     struct face *face = held_open(_i, NULL, &options);
@@ -87,9 +90,8 @@ START_TEST(trust_ends_the_quarantine_for_every_client)
     use(other);
     ck_assert_uint_lt(test_now_ns() - before, LONG_MAX_TTL_MS * UINT64_C(1000000));
 }
-END_TEST
 
-START_TEST(trust_without_the_guard_is_invalid)
+TEST(quarantine, trust_without_the_guard_is_invalid)
 {
     real_cluster(1, NULL);
     options.guard = 0;
@@ -97,7 +99,6 @@ START_TEST(trust_without_the_guard_is_invalid)
     ck_assert_int_eq(redlock_trust(face_client(face), &result), REDLOCK_INVALID);
     held_result_says("guard");
 }
-END_TEST
 
 static const char *first_of(size_t nodes)
 {
@@ -119,7 +120,7 @@ static bool has_replica(void *unused)
 
 /* A first replica gives the replication history of its master another ID, which the next proof shows: a grant may not
  * count then. But nothing is lost. */
-START_TEST(replica_that_connects_costs_no_quarantine)
+TEST(quarantine, replica_that_connects_costs_no_quarantine)
 {
     real_cluster(HELD_NODES + 1, NULL);
     char port[8], reply[256];
@@ -133,7 +134,6 @@ START_TEST(replica_that_connects_costs_no_quarantine)
     face_idle(face, 1500); /* at the latest the next heartbeat reads the marker again */
     ck_assert(held_all_usable(face));
 }
-END_TEST
 
 /* --- Healing --- */
 
@@ -153,7 +153,7 @@ static const struct {
     {"restarted", cluster_restart, 1, 120000},     {"restarted, no guard", cluster_restart, 0, 120000},
     {"flushed, no guard", cluster_flush, 0, 6000}, /* only the renewal notices it */
 };
-enum { LOSSES = sizeof(losses) / sizeof(*losses), LOCKS = 20 };
+enum { LOCKS = 20 };
 
 struct kept {
     size_t node;
@@ -174,7 +174,7 @@ static bool are_back(void *arg)
 }
 
 /* Each node is healed before the next one loses its keys. */
-START_TEST(nodes_that_lose_their_keys_one_after_the_other_are_healed_in_time)
+TEST_LONG_ROWS(healing, nodes_that_lose_their_keys_one_after_the_other_are_healed_in_time, ROWS(losses))
 {
     struct kept kept = {0};
     options = held_options(losses[_i].ttl_ms, losses[_i].guard);
@@ -198,7 +198,6 @@ START_TEST(nodes_that_lose_their_keys_one_after_the_other_are_healed_in_time)
         held_release(scene.face, &kept.locks[i]);
     }
 }
-END_TEST
 
 /* --- Clients that do not agree --- */
 
@@ -229,7 +228,7 @@ static long long marked_max_ttl(void)
     return max_ttl;
 }
 
-START_TEST(the_larger_max_ttl_counts)
+TEST(others, the_larger_max_ttl_counts)
 {
     held_begin(&scene, _i, &options);
     options.max_ttl_ms = 2 * MAX_TTL_MS;
@@ -242,7 +241,6 @@ START_TEST(the_larger_max_ttl_counts)
     cluster_flush(cluster, 0);
     use(scene.face); /* only a warning: their votes count */
 }
-END_TEST
 
 static void assert_unfit(struct face *face, uint32_t nodes, const char *word)
 {
@@ -257,7 +255,7 @@ static void assert_unfit(struct face *face, uint32_t nodes, const char *word)
 
 /* Only redlock_trust() takes the nodes over. Then a client of the first deployment finds its nodes unfit, and loses its
  * lock before another client can acquire it. */
-START_TEST(another_deployment_is_refused_until_it_is_trusted)
+TEST(others, another_deployment_is_refused_until_it_is_trusted)
 {
     char before[256], after[256];
     held_begin(&scene, _i, &options);
@@ -279,13 +277,12 @@ START_TEST(another_deployment_is_refused_until_it_is_trusted)
     face_release(scene.face, &scene.lock, &result);
     face_close(&scene.face, &result);
 }
-END_TEST
 
 static const size_t numbers[][2] = {{3, 5}, {5, 3}};
 
 /* The number of nodes changes while all clients are stopped. redlock_trust() takes the nodes over, so the operator does
  * not have to delete a marker. */
-START_TEST(trust_takes_the_nodes_over_when_their_number_changes)
+TEST_LONG_ROWS(others, trust_takes_the_nodes_over_when_their_number_changes, ROWS(numbers))
 {
     held_nodes();
     options.max_ttl_ms = 2 * LONG_MAX_TTL_MS; /* the old deployment's value no longer counts */
@@ -305,13 +302,14 @@ START_TEST(trust_takes_the_nodes_over_when_their_number_changes)
     ck_assert_uint_lt(test_now_ns() - before, LONG_MAX_TTL_MS * UINT64_C(1000000));
     ck_assert_int_eq(marked_max_ttl(), LONG_MAX_TTL_MS);
 }
-END_TEST
 
 static const char *const withheld[] = {"-info\n", "-time\n", "resetkeys ~test:*\n"};
 
-START_TEST(a_node_that_refuses_the_guards_requests_has_no_vote)
+TEST_LONG_ROWS(others, a_node_that_refuses_the_guards_requests_has_no_vote, ROWS(withheld))
 {
     struct cluster_node_options nodes[HELD_NODES] = {{0}};
+    if (!server_program_has(SERVER_CHANNEL_ACL))
+        return;
     char *acl = fixture_text("user default on nopass ~* &* +@all %s", withheld[_i]);
     for (size_t i = 0; i < HELD_QUORUM; i++)
         nodes[i].acl = acl;
@@ -323,30 +321,5 @@ START_TEST(a_node_that_refuses_the_guards_requests_has_no_vote)
     held_close(face);
     free(acl);
 }
-END_TEST
 
-static TCase *guarded_case(Suite *suite, const char *name)
-{
-    TCase *tcase = real_bare_case(suite, name);
-    tcase_add_checked_fixture(tcase, begin, NULL);
-    return tcase;
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("held_guard");
-    TCase *quarantine = guarded_case(suite, "quarantine");
-    TCase *healing = guarded_case(suite, "healing");
-    TCase *others = guarded_case(suite, "others");
-    real_add_test(quarantine, a_new_deployment_is_in_quarantine_and_says_so);
-    real_add_test(quarantine, trust_ends_the_quarantine_for_every_client);
-    real_add_test(quarantine, replica_that_connects_costs_no_quarantine);
-    tcase_add_test(quarantine, trust_without_the_guard_is_invalid);
-    real_add_long_test(healing, nodes_that_lose_their_keys_one_after_the_other_are_healed_in_time, LOSSES);
-    real_add_test(others, the_larger_max_ttl_counts);
-    real_add_test(others, another_deployment_is_refused_until_it_is_trusted);
-    real_add_long_test(others, trust_takes_the_nodes_over_when_their_number_changes, 2);
-    if (server_program_has(SERVER_CHANNEL_ACL))
-        real_add_long_test(others, a_node_that_refuses_the_guards_requests_has_no_vote, 3);
-    return real_run(suite, true);
-}
+REAL_FAULTS_PROGRAM("held_guard")

@@ -249,8 +249,14 @@ static int trials(void)
     return asked != NULL ? atoi(asked) : 0;
 }
 
-START_TEST(loss_is_reported_in_time_in_every_outage)
+REAL_LONG_CASE(outages, real_bare_case, NULL);
+REAL_CASE(reasons, real_bare_case, NULL);
+REAL_CASE(callbacks, real_bare_case, NULL);
+
+TEST_LONG_ROWS(outages, loss_is_reported_in_time_in_every_outage, KINDS)
 {
+    if (trials() == 0 && _i >= FACES)
+        return;
     redlock_options options = held_options(TTL_MS, 0);
     int count = trials() > 0 ? (trials() + KINDS - 1) / KINDS : HELD_NODES, shown = 0, tried = 0;
     held_nodes();
@@ -261,12 +267,11 @@ START_TEST(loss_is_reported_in_time_in_every_outage)
         shown += try_outage((size_t)shown % HELD_NODES + 1);
     ck_assert_int_eq(shown, count);
 }
-END_TEST
 
 /* --- Reasons --- */
 
 /* A majority has lost the key, which the next renewal finds, long before the end. No node gets the key again. */
-START_TEST(keys_that_are_gone_from_a_majority_are_a_loss_and_not_put_back)
+TEST(reasons, keys_that_are_gone_from_a_majority_are_a_loss_and_not_put_back)
 {
     begin(_i, 3 * TTL_MS);
     held_take_everywhere(&scene, key);
@@ -286,7 +291,6 @@ START_TEST(keys_that_are_gone_from_a_majority_are_a_loss_and_not_put_back)
     held_end(&scene, REDLOCK_LOST);
     ck_assert_uint_eq(atomic_load(&scene.story.lost), 1);
 }
-END_TEST
 
 /* Does its thread sleep? It only sleeps in the wait. */
 static bool is_waiting(void *arg)
@@ -297,7 +301,7 @@ static bool is_waiting(void *arg)
     return strstr(line, ") S ") != NULL;
 }
 
-START_TEST(wait_for_the_loss_ends_with_the_release)
+TEST(reasons, wait_for_the_loss_ends_with_the_release)
 {
     struct waiter waiter = {0};
     int descriptor;
@@ -315,7 +319,6 @@ START_TEST(wait_for_the_loss_ends_with_the_release)
     pthread_join(waiter.thread, NULL);
     ck_assert_int_eq(waiter.status, REDLOCK_CANCELLED);
 }
-END_TEST
 
 /* --- Callbacks that call the library --- */
 
@@ -390,7 +393,7 @@ static void begin_actor(enum reaction reaction, uint32_t ttl_ms, uint32_t notify
 }
 
 /* The times are long: on a busy machine the event is late, but not after the end. */
-START_TEST(its_end_is_announced_before_and_a_callback_may_release_it)
+TEST(callbacks, its_end_is_announced_before_and_a_callback_may_release_it)
 {
     enum { BEFORE_MS = 8000 };
     begin_actor(RELEASES_BEFORE_THE_END, BEFORE_MS + TTL_MS, BEFORE_MS);
@@ -402,9 +405,8 @@ START_TEST(its_end_is_announced_before_and_a_callback_may_release_it)
     held_close(scene.face);
     ck_assert_uint_eq(atomic_load(&scene.story.lost), 0);
 }
-END_TEST
 
-START_TEST(a_callback_may_release_and_acquire_again)
+TEST(callbacks, a_callback_may_release_and_acquire_again)
 {
     begin_actor(RELEASES_AND_ACQUIRES, TTL_MS, 0);
     ck_assert(face_wait(scene.face, has_acquired, NULL, REAL_SOON_MS));
@@ -414,11 +416,10 @@ START_TEST(a_callback_may_release_and_acquire_again)
     ck_assert_uint_eq(atomic_load(&scene.story.failing), 0);
     held_release(scene.face, &actor.again);
 }
-END_TEST
 
 /* Two locks end at the same time, and the first callback closes the client. The test does not use a face, which would
  * close the client again. */
-START_TEST(a_callback_may_close)
+TEST(callbacks, a_callback_may_close)
 {
     held_nodes();
     redlock_options options = held_options(TTL_MS, 0);
@@ -437,20 +438,5 @@ START_TEST(a_callback_may_close)
     ck_assert_uint_eq(atomic_load(&story.lost), 2);
     ev_loop_destroy(loop);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("held_loss");
-    TCase *outages = real_bare_case(suite, "outages");
-    TCase *reasons = real_bare_case(suite, "reasons");
-    TCase *callbacks = real_bare_case(suite, "callbacks");
-    tcase_set_timeout(outages, 120 + 5.0 * trials());
-    real_add_long_test(outages, loss_is_reported_in_time_in_every_outage, trials() > 0 ? KINDS : FACES);
-    real_add_test(reasons, keys_that_are_gone_from_a_majority_are_a_loss_and_not_put_back);
-    tcase_add_test(reasons, wait_for_the_loss_ends_with_the_release);
-    tcase_add_test(callbacks, its_end_is_announced_before_and_a_callback_may_release_it);
-    tcase_add_test(callbacks, a_callback_may_release_and_acquire_again);
-    tcase_add_test(callbacks, a_callback_may_close);
-    return real_run(suite, true);
-}
+REAL_FAULTS_PROGRAM("held_loss")

@@ -42,7 +42,9 @@ static long long calls(void)
     return total;
 }
 
-START_TEST(owner_reenters_its_lock_without_a_request)
+REAL_CASE(reentry, real_bare_case, NULL);
+
+TEST_ROWS(reentry, owner_reenters_its_lock_without_a_request, FACES)
 {
     enum { TIMES = 10 };
     redlock_lock *locks[TIMES];
@@ -70,7 +72,6 @@ START_TEST(owner_reenters_its_lock_without_a_request)
     ck_assert_uint_eq(redlock_hold_count(scene.lock), 1);
     held_end(&scene, REDLOCK_OK);
 }
-END_TEST
 
 static bool is_half_over(void *lock)
 {
@@ -79,7 +80,7 @@ static bool is_half_over(void *lock)
 
 /* Both handles see the new end: if more validity is asked for than is left, and if the new ttl is longer. An acquire
  * never shortens the validity. */
-START_TEST(reentry_extends_a_lock_that_is_too_short)
+TEST_ROWS(reentry, reentry_extends_a_lock_that_is_too_short, FACES)
 {
     begin(_i, 5000);
     held_take_everywhere(&scene, key);
@@ -99,11 +100,10 @@ START_TEST(reentry_extends_a_lock_that_is_too_short)
     held_release(scene.face, &fourth);
     held_end(&scene, REDLOCK_OK);
 }
-END_TEST
 
 /* Each handle has its own callback. The outer section has lost its protection: no inner section may begin until the
  * outer one has ended, too. */
-START_TEST(a_lost_lock_is_not_reentered_before_all_handles_are_released)
+TEST_ROWS(reentry, a_lost_lock_is_not_reentered_before_all_handles_are_released, FACES)
 {
     struct held_story stories[2];
     redlock_lock *locks[2];
@@ -129,14 +129,5 @@ START_TEST(a_lost_lock_is_not_reentered_before_all_handles_are_released)
     ck_assert_uint_eq(redlock_hold_count(scene.lock), 1);
     held_end(&scene, REDLOCK_OK);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("held_reentry");
-    TCase *tcase = real_bare_case(suite, "reentry");
-    tcase_add_loop_test(tcase, owner_reenters_its_lock_without_a_request, 0, FACES);
-    tcase_add_loop_test(tcase, reentry_extends_a_lock_that_is_too_short, 0, FACES);
-    tcase_add_loop_test(tcase, a_lost_lock_is_not_reentered_before_all_handles_are_released, 0, FACES);
-    return real_run(suite, false);
-}
+REAL_PROGRAM("held_reentry")

@@ -31,9 +31,12 @@ static void assert_held(void)
 
 /* --- One lock --- */
 
+REAL_CASE(one, real_bare_case, NULL);
+REAL_CASE(many, real_bare_case, NULL);
+
 /* One client holds a lock with a short ttl and one with a long ttl. On one node, another client has set the key: it
  * stays as it is. */
-START_TEST(each_lock_is_renewed_in_its_own_time_and_no_other_key)
+TEST(one, each_lock_is_renewed_in_its_own_time_and_no_other_key)
 {
     struct held_story story;
     redlock_acquire_options acquire = held_acquire_options(&story);
@@ -59,12 +62,11 @@ START_TEST(each_lock_is_renewed_in_its_own_time_and_no_other_key)
     ck_assert_str_eq(value, "theirs");
     cluster_integer(cluster, 0, "DEL", key, NULL);
 }
-END_TEST
 
 /* While one renewal waits for a silent node, the next one begins, and also finds the key missing on the other node. The
  * second healing then finds the key set. The client must know that this node has it, because a release goes only to
  * nodes that may have the key. */
-START_TEST(a_node_that_is_healed_twice_is_released)
+TEST(one, a_node_that_is_healed_twice_is_released)
 {
     begin(_i, TTL_MS);
     held_take_everywhere(&scene, key);
@@ -77,7 +79,6 @@ START_TEST(a_node_that_is_healed_twice_is_released)
     real_status(face_extend(scene.face, scene.lock, 6 * REAL_SOON_MS, &result), REDLOCK_OK, &result);
     held_end(&scene, REDLOCK_OK); /* the key would not expire by itself for a minute */
 }
-END_TEST
 
 /* --- Many locks --- */
 
@@ -93,7 +94,7 @@ static void hold_many(redlock_lock **locks, unsigned count)
 
 /* bench hold does this with 100,000 locks. A command renews up to 64 keys. Locks that are due at other times need some
  * more commands, although they wait for others. */
-START_TEST(renewals_of_thousands_travel_together)
+TEST(many, renewals_of_thousands_travel_together)
 {
     enum { LOCKS = 2000, MANY_TTL_MS = 15000, LEAST_KEYS = 8 };
     static redlock_lock *locks[LOCKS];
@@ -121,10 +122,9 @@ START_TEST(renewals_of_thousands_travel_together)
     }
     ck_assert(real_nothing_left(scene.face));
 }
-END_TEST
 
 /* More releases than one node's queue accepts at once. */
-START_TEST(closing_releases_thousands_and_reports_their_loss)
+TEST(many, closing_releases_thousands_and_reports_their_loss)
 {
     enum { LOCKS = 12000 };
     static redlock_lock *locks[LOCKS];
@@ -135,16 +135,5 @@ START_TEST(closing_releases_thousands_and_reports_their_loss)
     ck_assert_int_eq(atomic_load(&scene.story.loss), REDLOCK_LOSS_CLOSED);
     ck_assert_uint_eq(cluster_keys_left(cluster, NULL, deployment_marks), 0); /* it has waited for every node */
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("held_renewal");
-    TCase *one = real_bare_case(suite, "one");
-    TCase *many = real_bare_case(suite, "many");
-    real_add_test(one, each_lock_is_renewed_in_its_own_time_and_no_other_key);
-    real_add_test(one, a_node_that_is_healed_twice_is_released);
-    real_add_test(many, renewals_of_thousands_travel_together);
-    real_add_test(many, closing_releases_thousands_and_reports_their_loss);
-    return real_run(suite, true);
-}
+REAL_FAULTS_PROGRAM("held_renewal")

@@ -62,8 +62,13 @@ static void assert_named_without(const char *word)
     change(word);
 }
 
-START_TEST(each_missing_right_is_named)
+REAL_CASE(rights, real_bare_case, NULL);
+REAL_CASE(servers, real_bare_case, NULL);
+
+TEST(rights, each_missing_right_is_named)
 {
+    if (!server_program_has(SERVER_SUBCOMMAND_ACL))
+        return;
     char *copy = strdup(published_rights()), *rest = copy, *word;
     unsigned tried = 0;
     begin(_i, published_rights());
@@ -82,7 +87,6 @@ START_TEST(each_missing_right_is_named)
     ck_assert_str_eq(lacking(REDLOCK_OK), "");
     free(copy);
 }
-END_TEST
 
 static const struct {
     const char *without;
@@ -96,17 +100,20 @@ static const struct {
     {"+subscribe", "+ping", "+subscribe"},
 };
 
-START_TEST(missing_keys_and_channels_are_named)
+TEST_ROWS(rights, missing_keys_and_channels_are_named, ROWS(patterns))
 {
+    if (!server_program_has(SERVER_SUBCOMMAND_ACL))
+        return;
     char rights[4096];
     snprintf(rights, sizeof(rights), "%s %s", published_rights_without(patterns[_i].without), patterns[_i].more);
     begin(_i, rights);
     ck_assert_str_eq(lacking(REDLOCK_MISCONFIGURED), patterns[_i].lacking);
 }
-END_TEST
 
-START_TEST(an_inspection_has_no_effect)
+TEST(rights, an_inspection_has_no_effect)
 {
+    if (!server_program_has(SERVER_SUBCOMMAND_ACL))
+        return;
     char before[256], after[256];
     begin(_i, published_rights());
     face_ready(face, REAL_SOON_MS, &result);
@@ -125,7 +132,6 @@ START_TEST(an_inspection_has_no_effect)
     ck_assert_int_gt(cluster_integer(cluster, 0, "PTTL", KEY, NULL), 30000);
     cluster_integer(cluster, 0, "DEL", KEY, KEY ":redlock:queue", KEY ":redlock:alive", NULL);
 }
-END_TEST
 
 /* --- What a server is like --- */
 
@@ -142,8 +148,10 @@ static const struct {
     {{0}, 0, 0, "everysec", "noeviction", 0},
 };
 
-START_TEST(persistence_and_eviction_of_servers_are_shown)
+TEST(servers, persistence_and_eviction_of_servers_are_shown)
 {
+    if (!server_program_has(SERVER_REPEATED_SAVE))
+        return;
     struct cluster_node_options nodes[3];
     redlock_options options = held_options(4 * REAL_SOON_MS, 1);
     /* long timeouts, so that a busy machine does not make the client give up nodes */
@@ -167,19 +175,5 @@ START_TEST(persistence_and_eviction_of_servers_are_shown)
         ck_assert_uint_eq(status.marker_max_ttl_ms, options.max_ttl_ms);
     }
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("real_inspect");
-    TCase *rights = real_bare_case(suite, "rights");
-    TCase *servers = real_bare_case(suite, "servers");
-    if (server_program_has(SERVER_SUBCOMMAND_ACL)) {
-        real_add_test(rights, each_missing_right_is_named);
-        tcase_add_loop_test(rights, missing_keys_and_channels_are_named, 0, sizeof(patterns) / sizeof(*patterns));
-        real_add_test(rights, an_inspection_has_no_effect);
-    }
-    if (server_program_has(SERVER_REPEATED_SAVE))
-        real_add_test(servers, persistence_and_eviction_of_servers_are_shown);
-    return real_run(suite, false);
-}
+REAL_PROGRAM("real_inspect")

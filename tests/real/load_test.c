@@ -67,7 +67,10 @@ static void *call(void *arg)
     return NULL;
 }
 
-START_TEST(a_thousand_threads_share_a_client)
+REAL_CASE_WITH(many, real_own_case, NULL, NULL, 2. * PATIENCE_MS / 1000);
+REAL_LONG_CASE(churn, real_own_case, NULL);
+
+TEST(many, a_thousand_threads_share_a_client)
 {
     static struct caller callers[THREADS];
     struct face *face = face_open_ready(BLOCKING_FACE, deployment_nodes(real_nodes), NULL);
@@ -86,7 +89,6 @@ START_TEST(a_thousand_threads_share_a_client)
     ck_assert(real_nothing_left(face));
     real_status(face_close(&face, &result), REDLOCK_OK, &result);
 }
-END_TEST
 
 /* --- 500 waiters --- */
 
@@ -172,7 +174,7 @@ static void raise_limit(void)
 
 /* One client per waiter; all of them connect at the same time. The holder keeps its lock meanwhile. Most of them leave
  * then: on a busy machine, the 500 polls per second delay the hand-overs by minutes. */
-START_TEST(five_hundred_waiters_start_at_once)
+TEST(many, five_hundred_waiters_start_at_once)
 {
     static redlock_client *clients[WAITERS];
     struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
@@ -206,7 +208,6 @@ START_TEST(five_hundred_waiters_start_at_once)
     redlock_close(&holder, NULL);
     ck_assert(real_nothing_left(NULL));
 }
-END_TEST
 
 /* --- Churn --- */
 
@@ -327,7 +328,7 @@ static bool is_flat(const struct footprint *before, const struct footprint *afte
 
 /* What the client keeps for reuse grows with the most that was ever in flight, which no single stretch is sure to
  * reach. A leak grows in every stretch. */
-START_TEST(churn_leaves_memory_and_descriptors_flat)
+TEST(churn, churn_leaves_memory_and_descriptors_flat)
 {
     redlock_options options = REDLOCK_OPTIONS_INIT;
     uint64_t random = 1;
@@ -356,17 +357,5 @@ START_TEST(churn_leaves_memory_and_descriptors_flat)
     redlock_close(&client, NULL);
     ck_assert_uint_eq(test_allocator_live(allocator), 0);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("load");
-    TCase *tcase = real_own_case(suite, "many");
-    tcase_set_timeout(tcase, 2. * PATIENCE_MS / 1000);
-    tcase_add_test(tcase, a_thousand_threads_share_a_client);
-    tcase_add_test(tcase, five_hundred_waiters_start_at_once);
-    TCase *churning_case = real_own_case(suite, "churn");
-    tcase_set_timeout(churning_case, 60. + 2. * STRETCHES * churn_seconds());
-    tcase_add_test(churning_case, churn_leaves_memory_and_descriptors_flat);
-    return real_run(suite, true);
-}
+REAL_FAULTS_PROGRAM("load")

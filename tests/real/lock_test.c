@@ -18,7 +18,9 @@ static void refuse(struct face *face)
     ck_assert_uint_eq(result.granted, 0);
 }
 
-START_TEST(a_lock_is_its_token_on_every_node_and_excludes_another)
+REAL_CASE(lock, real_shared_case, NULL);
+
+TEST_ROWS(lock, a_lock_is_its_token_on_every_node_and_excludes_another, FACES)
 {
     struct face *first = real_open(_i), *second = real_open(_i + 1);
     redlock_lock *lock = held_acquire(first, key, NULL);
@@ -42,7 +44,6 @@ START_TEST(a_lock_is_its_token_on_every_node_and_excludes_another)
     held_everywhere(second, key, lock);
     refuse(first);
 }
-END_TEST
 
 /* --- Validity --- */
 
@@ -60,7 +61,7 @@ static void assert_covered(redlock_lock *lock, uint32_t ttl_ms)
     }
 }
 
-START_TEST(a_lock_is_valid_for_less_than_the_nodes_keep_it)
+TEST_ROWS(lock, a_lock_is_valid_for_less_than_the_nodes_keep_it, FACES)
 {
     struct face *face = real_open(_i);
     redlock_state state;
@@ -77,11 +78,10 @@ START_TEST(a_lock_is_valid_for_less_than_the_nodes_keep_it)
     ck_assert_int_gt(redlock_validity_ms(lock), TTL_MS);
     assert_covered(lock, 2 * TTL_MS);
 }
-END_TEST
 
 /* --- Keys that are no lock of this library --- */
 
-START_TEST(a_query_shows_what_is_no_lock)
+TEST_ROWS(lock, a_query_shows_what_is_no_lock, FACES)
 {
     struct face *face = real_open(_i);
     redlock_state state;
@@ -101,9 +101,8 @@ START_TEST(a_query_shows_what_is_no_lock)
     for (size_t i = 0; i < NODES; i++)
         real_delete(i, key);
 }
-END_TEST
 
-START_TEST(a_key_of_another_kind_is_held_by_another)
+TEST_ROWS(lock, a_key_of_another_kind_is_held_by_another, FACES)
 {
     struct face *face = real_open(_i);
     for (size_t i = 0; i < NODES; i++)
@@ -115,7 +114,6 @@ START_TEST(a_key_of_another_kind_is_held_by_another)
         real_delete(i, key);
     }
 }
-END_TEST
 
 /* --- A lock that one client passes to another by its token --- */
 
@@ -127,7 +125,7 @@ static struct face *open_renewing(int i, uint32_t leave_locks)
     return face_open_ready(face_of(i), cluster_nodes_string(cluster), &options);
 }
 
-START_TEST(an_adopted_lock_is_renewed_until_its_token_is_released)
+TEST_ROWS(lock, an_adopted_lock_is_renewed_until_its_token_is_released, FACES)
 {
     const redlock_acquire_options *how = REAL_WITH(.ttl_ms = SHORT_TTL_MS, .all_answers = 1);
     struct face *first = open_renewing(_i, 1), *second = open_renewing(_i + 1, 0), *third = open_renewing(_i, 0);
@@ -151,7 +149,6 @@ START_TEST(an_adopted_lock_is_renewed_until_its_token_is_released)
     real_status(face_extend(second, lock, 0, &result), REDLOCK_LOST, &result);
     real_status(face_release(second, &lock, &result), REDLOCK_LOST, &result);
 }
-END_TEST
 
 /* --- Waiters --- */
 
@@ -171,7 +168,7 @@ static bool shows_waiters(void *arg)
     return state.waiters == counted->waiters;
 }
 
-START_TEST(a_query_counts_live_waiters)
+TEST_ROWS(lock, a_query_counts_live_waiters, FACES)
 {
     struct counted counted = {real_open(_i), 0};
     struct waiter waiters[3];
@@ -189,17 +186,5 @@ START_TEST(a_query_counts_live_waiters)
     counted.waiters = 0;
     ck_assert(face_wait(counted.face, shows_waiters, &counted, REAL_SOON_MS));
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("real_lock");
-    TCase *tcase = real_shared_case(suite, "lock");
-    tcase_add_loop_test(tcase, a_lock_is_its_token_on_every_node_and_excludes_another, 0, FACES);
-    tcase_add_loop_test(tcase, a_lock_is_valid_for_less_than_the_nodes_keep_it, 0, FACES);
-    tcase_add_loop_test(tcase, a_query_shows_what_is_no_lock, 0, FACES);
-    tcase_add_loop_test(tcase, a_key_of_another_kind_is_held_by_another, 0, FACES);
-    tcase_add_loop_test(tcase, an_adopted_lock_is_renewed_until_its_token_is_released, 0, FACES);
-    tcase_add_loop_test(tcase, a_query_counts_live_waiters, 0, FACES);
-    return real_run(suite, false);
-}
+REAL_PROGRAM("real_lock")

@@ -71,8 +71,10 @@ static void assert_no_vote(struct face *face)
     ck_assert_int_eq(cluster_integer(cluster, 0, "EXISTS", real_key("marked"), NULL), 0);
 }
 
+REAL_CASE(content, real_bare_case, NULL);
+
 /* A client with an open connection finds the content, and so does a new client. redlock_trust() does not overwrite it. */
-START_TEST(content_that_is_no_marker_costs_the_vote)
+TEST_LONG_ROWS(content, content_that_is_no_marker_costs_the_vote, ROWS(contents))
 {
     redlock_options options = held_options(TTL_MS, 1);
     real_cluster(NODES, NULL);
@@ -96,11 +98,5 @@ START_TEST(content_that_is_no_marker_costs_the_vote)
     free(before);
     free(after);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("real_marker");
-    real_add_long_test(real_bare_case(suite, "content"), content_that_is_no_marker_costs_the_vote, ROWS(contents));
-    return real_run(suite, true);
-}
+REAL_FAULTS_PROGRAM("real_marker")

@@ -28,8 +28,10 @@ static bool is_given_up(void *face)
     return face_ready(face, 0, &result) == REDLOCK_OK && result.granted < result.nodes;
 }
 
+REAL_CASE(memory, real_shared_case, NULL);
+
 /* _i 1: the client has closed the connection, and keeps only the undos for the node. */
-START_TEST(a_node_that_hangs_costs_a_bounded_amount)
+TEST_ROWS(memory, a_node_that_hangs_costs_a_bounded_amount, FACES)
 {
     struct test_allocator *allocator = test_allocator_new();
     redlock_options options = face_options();
@@ -52,12 +54,5 @@ START_TEST(a_node_that_hangs_costs_a_bounded_amount)
     face_close(&face, NULL);
     ck_assert_uint_eq(test_allocator_live(allocator), 0);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("real_memory");
-
-    tcase_add_loop_test(real_shared_case(suite, "memory"), a_node_that_hangs_costs_a_bounded_amount, 0, FACES);
-    return real_run(suite, true);
-}
+REAL_FAULTS_PROGRAM("real_memory")

@@ -183,7 +183,10 @@ static bool is_free(void *arg)
  * replied. */
 static struct real_number extended = {{"PTTL", key}, 10001, INT32_MAX};
 
-START_TEST(we_see_their_lock)
+REAL_CASE_WITH(one_at_a_time, real_shared_case, NULL, part_from_them, 0);
+REAL_CASE(all_at_once, real_shared_case, NULL);
+
+TEST_LONG_ROWS(one_at_a_time, we_see_their_lock, KINDS)
 {
     open_both(_i);
     const char *value = they_acquire(60000);
@@ -199,11 +202,10 @@ START_TEST(we_see_their_lock)
     redlock_lock *lock = held_acquire(face, key, NULL);
     held_release(face, &lock);
 }
-END_TEST
 
 /* node-redlock publishes nothing when it releases. Our waiter finds the free lock by polling, long before the ttl
  * ends. */
-START_TEST(we_wait_for_their_lock)
+TEST_LONG_ROWS(one_at_a_time, we_wait_for_their_lock, KINDS)
 {
     open_both(_i);
     they_acquire(60000);
@@ -213,9 +215,8 @@ START_TEST(we_wait_for_their_lock)
     says(they, "ok");
     held_release(face, &lock);
 }
-END_TEST
 
-START_TEST(each_sees_the_others_lock_and_extends_its_own)
+TEST_LONG_ROWS(one_at_a_time, each_sees_the_others_lock_and_extends_its_own, KINDS)
 {
     open_both(_i);
     char *value = fixture_text("%s", they_acquire(10000));
@@ -238,9 +239,8 @@ START_TEST(each_sees_the_others_lock_and_extends_its_own)
     they_acquire(60000);
     they_release();
 }
-END_TEST
 
-START_TEST(they_do_nothing_to_a_lock_that_is_ours_now)
+TEST_LONG_ROWS(one_at_a_time, they_do_nothing_to_a_lock_that_is_ours_now, KINDS)
 {
     open_both(_i);
     they_acquire(SHORT_TTL_MS);
@@ -255,9 +255,8 @@ START_TEST(they_do_nothing_to_a_lock_that_is_ours_now)
     real_status(face_extend(face, lock, 0, &result), REDLOCK_OK, &result);
     held_release(face, &lock);
 }
-END_TEST
 
-START_TEST(we_do_nothing_to_a_lock_that_is_theirs_now)
+TEST_LONG_ROWS(one_at_a_time, we_do_nothing_to_a_lock_that_is_theirs_now, KINDS)
 {
     open_both(_i);
     redlock_lock *lock = held_acquire(face, key, REAL_WITH(.ttl_ms = SHORT_TTL_MS));
@@ -271,7 +270,6 @@ START_TEST(we_do_nothing_to_a_lock_that_is_theirs_now)
     free(value);
     they_release();
 }
-END_TEST
 
 /* --- Contention between both libraries --- */
 
@@ -314,7 +312,7 @@ static void *contend(void *arg)
     return NULL;
 }
 
-START_TEST(never_two_holders)
+TEST(all_at_once, never_two_holders)
 {
     struct neighbour *neighbours[] = {meet(4), meet(5)};
     struct contest contest = {0};
@@ -338,18 +336,5 @@ START_TEST(never_two_holders)
     for (size_t i = 0; i < VERSIONS; i++)
         part(neighbours[i]);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("neighbour");
-    TCase *one = real_shared_case(suite, "one at a time"), *all = real_shared_case(suite, "all at once");
-    tcase_add_checked_fixture(one, NULL, part_from_them);
-    real_add_long_test(one, we_see_their_lock, KINDS);
-    real_add_long_test(one, we_wait_for_their_lock, KINDS);
-    real_add_long_test(one, each_sees_the_others_lock_and_extends_its_own, KINDS);
-    real_add_long_test(one, they_do_nothing_to_a_lock_that_is_ours_now, KINDS);
-    real_add_long_test(one, we_do_nothing_to_a_lock_that_is_theirs_now, KINDS);
-    tcase_add_test(all, never_two_holders);
-    return real_run(suite, false);
-}
+REAL_PROGRAM("neighbour")

@@ -152,22 +152,16 @@ TCase *real_bare_case(Suite *suite, const char *name)
     return new_case(suite, name, NULL);
 }
 
-static bool share_a_process(void)
-{
-    const char *fork = getenv("CK_FORK");
-    return fork && strcmp(fork, "no") == 0;
-}
-
 void real_add_test(TCase *tcase, const TTest *test)
 {
     static int tests;
-    int face = (tests++ + share_a_process()) % FACES;
+    int face = (tests++ + tests_share_a_process()) % FACES;
     tcase_add_loop_test(tcase, test, face, face + 1);
 }
 
 void real_add_long_test(TCase *tcase, const TTest *test, int count)
 {
-    tcase_add_loop_test(tcase, test, 0, share_a_process() ? 1 : count);
+    tcase_add_loop_test(tcase, test, 0, tests_share_a_process() ? 1 : count);
 }
 
 int real_run(Suite *suite, bool needs_control)

@@ -9,6 +9,7 @@
 #include "support/delay_proxy.h"
 #include "support/deployment.h"
 #include "support/face.h"
+#include "support/test.h"
 
 #include <check.h>
 
@@ -44,8 +45,24 @@ void real_add_test(TCase *tcase, const TTest *test);
  * checks for the effects of earlier tests on later ones. */
 void real_add_long_test(TCase *tcase, const TTest *test, int count);
 
+/* A case for TEST(), TEST_ROWS() and TEST_LONG_ROWS(). `create` is one of the functions above, `setup` what they do not do
+ * before each test, or NULL. A test without rows gets a face in turn as _i. */
+#define REAL_CASE(name, create, setup) REAL_CASE_WITH(name, create, setup, NULL, 0)
+/* The same for tests that run as long as the environment asks for. ctest has a limit for the program. */
+#define REAL_LONG_CASE(name, create, setup) REAL_CASE_WITH(name, create, setup, NULL, 86400)
+#define REAL_CASE_WITH(name, create, setup, teardown, timeout_s)                                                       \
+    static struct test_case case_##name = {#name, setup, teardown, timeout_s, create, real_add_test, NULL}
+
 /* Runs the suite, and returns the program's exit status. */
 int real_run(Suite *suite, bool needs_control);
+/* The main function of a program. The tests of the second kill or stop nodes, also those that run already. */
+#define REAL_PROGRAM(name)        REAL_PROGRAM_THAT(name, false)
+#define REAL_FAULTS_PROGRAM(name) REAL_PROGRAM_THAT(name, true)
+#define REAL_PROGRAM_THAT(name, needs_control)                                                                         \
+    int main(void)                                                                                                     \
+    {                                                                                                                  \
+        return real_run(registered_suite(name), needs_control);                                                        \
+    }
 
 /* Fails unless the status is the expected one, and prints the result as text. */
 #define real_status(actual, expected, result)                                                                          \

@@ -207,20 +207,22 @@ static void assert_every_right_was_used(void)
     free(line);
 }
 
-START_TEST(published_rights_are_enough_and_not_too_many)
+REAL_CASE(rights, real_bare_case, NULL);
+
+TEST(rights, published_rights_are_enough_and_not_too_many)
 {
+    if (!server_program_has(SERVER_ACL))
+        return;
     make_cluster(published_rights());
     do_everything(_i);
     assert_nothing_was_denied();
     assert_every_right_was_used();
 }
-END_TEST
 
-START_TEST(manual_and_design_publish_the_same_rights)
+TEST(rights, manual_and_design_publish_the_same_rights)
 {
     ck_assert_str_eq(published_rights(), published_rights_in_design());
 }
-END_TEST
 
 /* --- Missing rights --- */
 
@@ -242,8 +244,10 @@ static bool are_found(void *arg)
 
 /* A user whose clients never wait needs no rights to the queue. Other clients may wait all the same, and this client
  * can still release. */
-START_TEST(a_release_works_without_the_rights_of_a_waiter)
+TEST(rights, a_release_works_without_the_rights_of_a_waiter)
 {
+    if (!server_program_has(SERVER_ACL))
+        return;
     make_cluster(published_rights_without(waiting_rights));
     struct face *face = open_user(_i), *other = open_friend();
     hand_over_plain(face, other, false); /* the waiter finds the free lock by polling */
@@ -251,12 +255,13 @@ START_TEST(a_release_works_without_the_rights_of_a_waiter)
     ck_assert(face_wait(face, are_found, &poor, REAL_SOON_MS)); /* the slowest node replies after the decision */
     ck_assert(are_found(&rich));
 }
-END_TEST
 
 /* The user may create the queue, but not the entry beside it. Without ZREM it cannot dequeue either, like a killed
  * waiter. */
-START_TEST(waiter_without_hset_leaves_no_key_without_expiry)
+TEST(rights, waiter_without_hset_leaves_no_key_without_expiry)
 {
+    if (!server_program_has(SERVER_ACL))
+        return;
     static const char *const keys[] = {KEY ":redlock:queue", KEY ":redlock:alive", KEY ":redlock:free"};
     redlock_lock *none;
     make_cluster(published_rights_without("+hset +zrem"));
@@ -271,7 +276,6 @@ START_TEST(waiter_without_hset_leaves_no_key_without_expiry)
     real_command(NODES, "DEL", keys[0], keys[1], keys[2], NULL);
     held_release(face, &lock);
 }
-END_TEST
 
 /* Each server words a refusal differently, and differently again in a script. The tests remove one of the published
  * rights: with the guard, one that the guard's script needs; without it, one that the acquire's script needs. */
@@ -281,8 +285,10 @@ static const struct {
 } missing[] = {{"+info", 1}, {"+time", 1},   {"+get", 1},  {"+time", 0},
                {"+get", 0},  {"+exists", 0}, {"+mget", 0}, {"+pttl", 0}};
 
-START_TEST(missing_right_ends_waiting_as_misconfigured)
+TEST_ROWS(rights, missing_right_ends_waiting_as_misconfigured, ROWS(missing))
 {
+    if (!server_program_has(SERVER_ACL))
+        return;
     redlock_options options = user_options();
     make_cluster(published_rights_without(missing[_i].right));
     options.guard = missing[_i].guard;
@@ -291,19 +297,5 @@ START_TEST(missing_right_ends_waiting_as_misconfigured)
     ck_assert_uint_ge(result.refused, NODES / 2 + 1);
     ck_assert_ptr_null(strstr(redlock_result_text(&result), "f_")); /* the script's hash would not help an operator */
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("real_rights");
-    TCase *tcase = real_bare_case(suite, "rights");
-    if (server_program_has(SERVER_ACL))
-        real_add_test(tcase, published_rights_are_enough_and_not_too_many);
-    tcase_add_test(tcase, manual_and_design_publish_the_same_rights);
-    if (server_program_has(SERVER_ACL)) {
-        real_add_test(tcase, a_release_works_without_the_rights_of_a_waiter);
-        tcase_add_test(tcase, waiter_without_hset_leaves_no_key_without_expiry);
-        tcase_add_loop_test(tcase, missing_right_ends_waiting_as_misconfigured, 0, ROWS(missing));
-    }
-    return real_run(suite, false);
-}
+REAL_PROGRAM("real_rights")

@@ -33,7 +33,10 @@ static void refuse(struct face *face)
 
 /* --- Permits --- */
 
-START_TEST(no_more_permits_than_allowed_are_held)
+REAL_CASE(permits, real_bare_case, NULL);
+REAL_CASE(waiting, real_bare_case, NULL);
+
+TEST(permits, no_more_permits_than_allowed_are_held)
 {
     struct face *faces[] = {clients_open(_i), clients_open(_i)};
     redlock_lock *locks[PERMITS];
@@ -50,7 +53,6 @@ START_TEST(no_more_permits_than_allowed_are_held)
         ck_assert(real_nothing_left(faces[0]));
     }
 }
-END_TEST
 
 static void show(struct face *face, uint32_t taken, int mine)
 {
@@ -63,7 +65,7 @@ static void show(struct face *face, uint32_t taken, int mine)
     ck_assert_int_eq(redlock_held_by_me(face_client(face), KEY, 0), mine);
 }
 
-START_TEST(permits_are_shown_to_all_known_to_their_client_and_lost)
+TEST(permits, permits_are_shown_to_all_known_to_their_client_and_lost)
 {
     struct face *face = clients_open(_i), *other = clients_open(_i);
     show(face, 0, 0);
@@ -82,10 +84,9 @@ START_TEST(permits_are_shown_to_all_known_to_their_client_and_lost)
     real_status(face_extend(other, second, 0, &result), REDLOCK_LOST, &result);
     real_status(face_release(other, &second, &result), REDLOCK_LOST, &result);
 }
-END_TEST
 
 /* Each client takes the slot again that it used last. */
-START_TEST(one_round_trip_as_a_rule)
+TEST(permits, one_round_trip_as_a_rule)
 {
     enum { TURNS = 100 };
     struct face *face = clients_open(_i), *other = clients_open(_i);
@@ -100,10 +101,9 @@ START_TEST(one_round_trip_as_a_rule)
     }
     ck_assert_msg(rounds <= 2 * TURNS + TURNS / 10, "%u rounds for %d permits", rounds, 2 * TURNS);
 }
-END_TEST
 
 /* Releasing any slot notifies a waiter, and releasing two slots at once notifies two waiters. */
-START_TEST(waiters_are_notified)
+TEST(waiting, waiters_are_notified)
 {
     struct face *face = clients_open(BLOCKING_FACE),
                 *faces[] = {clients_open(BLOCKING_FACE), clients_open(BLOCKING_FACE)};
@@ -131,7 +131,6 @@ START_TEST(waiters_are_notified)
     }
     ck_assert_int_le(slow, 2);
 }
-END_TEST
 
 /* --- Sixteen contenders --- */
 
@@ -189,7 +188,7 @@ static void trouble(unsigned seconds)
     }
 }
 
-START_TEST(sixteen_contend_while_nodes_die)
+TEST(waiting, sixteen_contend_while_nodes_die)
 {
     const char *given = getenv("REDLOCK_SEMAPHORE_SECONDS");
     unsigned seconds = given ? (unsigned)atoi(given) : 3;
@@ -214,17 +213,5 @@ START_TEST(sixteen_contend_while_nodes_die)
     ck_assert_int_le(atomic_load(&most_inside), PERMITS);
     ck_assert_msg(occupied >= (given ? 0.9 : 0.05), "%.1f %% of the permits in use", 100 * occupied);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("semaphore");
-    TCase *permits = real_bare_case(suite, "permits");
-    TCase *waiting = real_bare_case(suite, "waiting");
-    real_add_test(permits, no_more_permits_than_allowed_are_held);
-    real_add_test(permits, permits_are_shown_to_all_known_to_their_client_and_lost);
-    real_add_test(permits, one_round_trip_as_a_rule);
-    tcase_add_test(waiting, waiters_are_notified);
-    tcase_add_test(waiting, sixteen_contend_while_nodes_die);
-    return real_run(suite, true);
-}
+REAL_FAULTS_PROGRAM("semaphore")

@@ -57,7 +57,12 @@ static void invalid(struct face *face, const redlock_name *also, size_t count, c
 
 /* --- All or none --- */
 
-START_TEST(it_is_on_all_of_them)
+REAL_CASE(all, real_bare_case, NULL);
+REAL_CASE(alike, real_bare_case, NULL);
+REAL_CASE(own, real_bare_case, NULL);
+REAL_CASE(waiting, real_bare_case, NULL);
+
+TEST(all, it_is_on_all_of_them)
 {
     struct face *face = clients_open(_i), *other = clients_open(_i);
     redlock_lock *lock = take(face, "cbabca"); /* in any order, and doubles are folded */
@@ -81,9 +86,8 @@ START_TEST(it_is_on_all_of_them)
     ck_assert_uint_eq(redlock_lock_resources(lock), 1);
     held_release(other, &lock);
 }
-END_TEST
 
-START_TEST(at_most_64_resources_may_be_locked_together)
+TEST(all, at_most_64_resources_may_be_locked_together)
 {
     struct face *face = clients_open(_i);
     char text[REDLOCK_RESOURCES_MAX][32];
@@ -104,11 +108,10 @@ START_TEST(at_most_64_resources_may_be_locked_together)
     invalid(face, (redlock_name[]){{"", 0}}, 1, "");
     invalid(face, (redlock_name[]){{B ":redlock:queue", 0}}, 1, "");
 }
-END_TEST
 
 /* --- Like any other lock --- */
 
-START_TEST(renewed_and_healed_as_one)
+TEST(alike, renewed_and_healed_as_one)
 {
     struct face *face = clients_open_renewing(_i);
     redlock_lock *lock = take(face, "abc");
@@ -121,10 +124,9 @@ START_TEST(renewed_and_healed_as_one)
         held_everywhere(face, keys[i], lock);
     held_release(face, &lock);
 }
-END_TEST
 
 /* A node cannot be healed, because another client has one of the resources there. It still has the others. */
-START_TEST(released_where_another_has_a_part)
+TEST(alike, released_where_another_has_a_part)
 {
     struct face *face = clients_open_renewing(_i);
     redlock_lock *lock = take(face, "abc");
@@ -136,10 +138,9 @@ START_TEST(released_where_another_has_a_part)
     ck_assert_int_eq(cluster_integer(cluster, 0, "EXISTS", B, C, NULL), 0); /* at once, not when they expire */
     ck_assert_int_eq(cluster_integer(cluster, 0, "DEL", A, NULL), 1);
 }
-END_TEST
 
 /* If one resource is lost on a majority, the whole lock is lost and undone. */
-START_TEST(lost_as_one)
+TEST(alike, lost_as_one)
 {
     struct face *face = clients_open_renewing(_i);
     redlock_lock *lock = take(face, "abc");
@@ -150,7 +151,6 @@ START_TEST(lost_as_one)
     ck_assert_int_eq(redlock_lock_loss(lock), REDLOCK_LOSS_GONE);
     real_status(face_release(face, &lock, &result), REDLOCK_LOST, &result);
 }
-END_TEST
 
 /* --- What one owner may hold at once --- */
 
@@ -202,7 +202,7 @@ static int acquire_wish(struct face *face, const struct wish *wish, int64_t wait
     return acquire(face, wish->letters, options, lock);
 }
 
-START_TEST(owner_does_not_wait_for_itself)
+TEST_ROWS(own, owner_does_not_wait_for_itself, ROWS(overlaps))
 {
     real_cluster(1, NULL);
     struct face *face = clients_open(_i);
@@ -222,14 +222,13 @@ START_TEST(owner_does_not_wait_for_itself)
     if (wanted != NULL)
         held_release(face, &wanted);
 }
-END_TEST
 
 static bool is_lost(void *lock)
 {
     return redlock_lock_loss(lock) != REDLOCK_NOT_LOST;
 }
 
-START_TEST(lost_part_of_a_wider_lock_is_lost)
+TEST_ROWS(own, lost_part_of_a_wider_lock_is_lost, FACES)
 {
     real_cluster(1, NULL);
     struct face *face = clients_open_with(_i, 300, 0);
@@ -242,7 +241,6 @@ START_TEST(lost_part_of_a_wider_lock_is_lost)
     real_status(acquire_wish(face, &overlaps[0].wanted, REAL_SOON_MS, &wider), REDLOCK_OK, &result);
     face_release(face, &wider, &result);
 }
-END_TEST
 
 static uint64_t next_fence(struct face *face, const char *letters)
 {
@@ -253,7 +251,7 @@ static uint64_t next_fence(struct face *face, const char *letters)
     return fence;
 }
 
-START_TEST(one_fencing_token_for_all)
+TEST(all, one_fencing_token_for_all)
 {
     struct face *face = clients_open(_i);
     char number[24];
@@ -264,7 +262,6 @@ START_TEST(one_fencing_token_for_all)
     ck_assert_uint_gt(fence, before);
     ck_assert_uint_gt(next_fence(face, "c"), fence);
 }
-END_TEST
 
 /* --- Waiting --- */
 
@@ -278,7 +275,7 @@ static redlock_acquire_options with_b(void)
     return options;
 }
 
-START_TEST(woken_by_the_last_of_them)
+TEST(waiting, woken_by_the_last_of_them)
 {
     struct face *face = clients_open(BLOCKING_FACE), *other = clients_open(BLOCKING_FACE);
     redlock_acquire_options options = with_b();
@@ -300,9 +297,8 @@ START_TEST(woken_by_the_last_of_them)
     }
     ck_assert_int_le(slow, 2); /* a busy machine delays a few */
 }
-END_TEST
 
-START_TEST(waiters_for_a_part_are_woken_too)
+TEST(waiting, waiters_for_a_part_are_woken_too)
 {
     struct face *face = clients_open(BLOCKING_FACE), *other = clients_open(BLOCKING_FACE);
     struct waiter waiters[3];
@@ -315,7 +311,6 @@ START_TEST(waiters_for_a_part_are_woken_too)
     held_release(face, &lock);
     waiters_finish_and_release(waiters, 3);
 }
-END_TEST
 
 /* Many threads acquire and release one or two neighbouring resources, in some rows as readers and writers: each one
  * gets them in the end, and no resource has two holders, except readers. */
@@ -365,7 +360,7 @@ static void *take_turns(void *arg)
     return NULL;
 }
 
-START_TEST(overlapping_locks_do_not_starve_and_a_writer_is_alone)
+TEST_ROWS(waiting, overlapping_locks_do_not_starve_and_a_writer_is_alone, CONTESTS)
 {
     struct taker takers[TAKERS];
     struct face *face = NULL;
@@ -380,25 +375,5 @@ START_TEST(overlapping_locks_do_not_starve_and_a_writer_is_alone)
         ck_assert_msg(takers[i].status == REDLOCK_OK, "taker %d: %d", i, takers[i].status);
     }
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("several");
-    TCase *all = real_bare_case(suite, "all");
-    TCase *alike = real_bare_case(suite, "alike");
-    TCase *own = real_bare_case(suite, "own");
-    TCase *waiting = real_bare_case(suite, "waiting");
-    real_add_test(all, it_is_on_all_of_them);
-    real_add_test(all, at_most_64_resources_may_be_locked_together);
-    real_add_test(all, one_fencing_token_for_all);
-    real_add_test(alike, renewed_and_healed_as_one);
-    real_add_test(alike, released_where_another_has_a_part);
-    real_add_test(alike, lost_as_one);
-    tcase_add_loop_test(own, owner_does_not_wait_for_itself, 0, ROWS(overlaps));
-    tcase_add_loop_test(own, lost_part_of_a_wider_lock_is_lost, 0, FACES);
-    tcase_add_test(waiting, woken_by_the_last_of_them);
-    tcase_add_test(waiting, waiters_for_a_part_are_woken_too);
-    tcase_add_loop_test(waiting, overlapping_locks_do_not_starve_and_a_writer_is_alone, 0, CONTESTS);
-    return real_run(suite, true);
-}
+REAL_FAULTS_PROGRAM("several")

@@ -47,7 +47,11 @@ static void query(struct face *face, int mine)
     ck_assert_int_gt(state.remaining_ms, CLIENTS_TTL_MS / 2);
 }
 
-START_TEST(readers_together_a_writer_alone)
+REAL_CASE(together, real_bare_case, NULL);
+REAL_CASE(alike, real_bare_case, NULL);
+REAL_CASE(waiting, real_bare_case, NULL);
+
+TEST(together, readers_together_a_writer_alone)
 {
     struct face *face = clients_open(_i), *other = clients_open(_i);
     redlock_lock *first = enter(face, true), *second = enter(other, true);
@@ -66,9 +70,8 @@ START_TEST(readers_together_a_writer_alone)
     refuse(other, false);
     held_release(face, &first);
 }
-END_TEST
 
-START_TEST(sixty_four_enter_in_one_round_trip_each)
+TEST(together, sixty_four_enter_in_one_round_trip_each)
 {
     enum { READERS = 64 };
     struct face *faces[] = {clients_open(_i), clients_open(_i)};
@@ -81,10 +84,9 @@ START_TEST(sixty_four_enter_in_one_round_trip_each)
     for (int i = 0; i < READERS; i++)
         held_release(faces[i & 1], &locks[i]);
 }
-END_TEST
 
 /* A foreign client's SET NX finds the readers' key. */
-START_TEST(foreign_clients_are_excluded_and_exclude)
+TEST(together, foreign_clients_are_excluded_and_exclude)
 {
     struct face *face = clients_open(_i);
     redlock_lock *lock = enter(face, true);
@@ -98,9 +100,8 @@ START_TEST(foreign_clients_are_excluded_and_exclude)
     refuse(face, true);
     cluster_flush_all(cluster);
 }
-END_TEST
 
-START_TEST(each_reader_ends_by_itself)
+TEST(together, each_reader_ends_by_itself)
 {
     struct face *face = clients_open(_i);
     redlock_lock *shorter = enter_for(face, true, CLIENTS_SHORT_MS);
@@ -115,11 +116,10 @@ START_TEST(each_reader_ends_by_itself)
     redlock_lock *writer = enter(face, false);
     held_release(face, &writer);
 }
-END_TEST
 
 /* --- Like any other lock --- */
 
-START_TEST(renewed_healed_and_extended)
+TEST(alike, renewed_healed_and_extended)
 {
     struct face *face = clients_open_renewing(_i);
     redlock_lock *first = enter(face, true), *second = enter(face, true);
@@ -134,9 +134,8 @@ START_TEST(renewed_healed_and_extended)
     held_release(face, &second);
     held_release(face, &first);
 }
-END_TEST
 
-START_TEST(several_are_shared_at_once)
+TEST(alike, several_are_shared_at_once)
 {
     struct face *face = clients_open(_i), *other = clients_open(_i);
     const redlock_name also = {real_key("index"), 0};
@@ -150,9 +149,8 @@ START_TEST(several_are_shared_at_once)
     held_release(face, &lock);
     held_release(other, &reader);
 }
-END_TEST
 
-START_TEST(readers_see_the_last_writers_token)
+TEST(alike, readers_see_the_last_writers_token)
 {
     struct face *face = clients_open(_i);
     redlock_acquire_options options = *REAL_WITH(.shared = 0);
@@ -172,13 +170,12 @@ START_TEST(readers_see_the_last_writers_token)
         held_release(face, &lock);
     }
 }
-END_TEST
 
 /* --- Waiting --- */
 
 /* The writer acquires the lock when the earlier readers have left it, and the later reader acquires it after the
  * writer. */
-START_TEST(a_waiting_writer_holds_off_new_readers)
+TEST(waiting, a_waiting_writer_holds_off_new_readers)
 {
     struct face *face = clients_open(BLOCKING_FACE), *writers = clients_open(BLOCKING_FACE),
                 *late = clients_open(BLOCKING_FACE);
@@ -198,10 +195,9 @@ START_TEST(a_waiting_writer_holds_off_new_readers)
     waiter_release(&writer);
     waiter_finish_and_release(&newcomer);
 }
-END_TEST
 
 /* The key is a reader's, and has another type than a writer's. */
-START_TEST(a_writer_that_waits_in_vain_leaves_the_queue)
+TEST(waiting, a_writer_that_waits_in_vain_leaves_the_queue)
 {
     struct face *face = clients_open(BLOCKING_FACE), *writers = clients_open(BLOCKING_FACE);
     redlock_lock *reader = enter(face, true), *none;
@@ -211,10 +207,9 @@ START_TEST(a_writer_that_waits_in_vain_leaves_the_queue)
     ck_assert_uint_lt(test_now_ns() - begun, UINT64_C(10000000000)); /* without the dequeue the entry lasts for 12 s */
     held_release(face, &reader);
 }
-END_TEST
 
 /* Threads of several clients wait behind one writer, and acquire the lock together. */
-START_TEST(readers_behind_a_writer_enter_together)
+TEST(waiting, readers_behind_a_writer_enter_together)
 {
     enum { CLIENTS = 3, READERS = 5 * CLIENTS };
     struct face *face = clients_open(BLOCKING_FACE), *faces[CLIENTS];
@@ -234,10 +229,9 @@ START_TEST(readers_behind_a_writer_enter_together)
     for (int i = 0; i < READERS; i++)
         waiter_release(&readers[i]);
 }
-END_TEST
 
 /* A reader never releases. The writer waits, but holds off new readers only for a limited time. */
-START_TEST(a_waiting_writer_holds_off_new_readers_for_a_limited_time)
+TEST(waiting, a_waiting_writer_holds_off_new_readers_for_a_limited_time)
 {
     struct face *face = clients_open(BLOCKING_FACE), *writers = clients_open(BLOCKING_FACE),
                 *late = clients_open(BLOCKING_FACE);
@@ -255,24 +249,5 @@ START_TEST(a_waiting_writer_holds_off_new_readers_for_a_limited_time)
     held_release(face, &reader);
     waiter_finish_and_release(&writer);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("shared");
-    TCase *together = real_bare_case(suite, "together");
-    TCase *alike = real_bare_case(suite, "alike");
-    TCase *waiting = real_bare_case(suite, "waiting");
-    real_add_test(together, readers_together_a_writer_alone);
-    real_add_test(together, sixty_four_enter_in_one_round_trip_each);
-    real_add_test(together, foreign_clients_are_excluded_and_exclude);
-    real_add_test(together, each_reader_ends_by_itself);
-    real_add_test(alike, renewed_healed_and_extended);
-    real_add_test(alike, several_are_shared_at_once);
-    real_add_test(alike, readers_see_the_last_writers_token);
-    tcase_add_test(waiting, a_waiting_writer_holds_off_new_readers);
-    tcase_add_test(waiting, a_writer_that_waits_in_vain_leaves_the_queue);
-    tcase_add_test(waiting, readers_behind_a_writer_enter_together);
-    tcase_add_test(waiting, a_waiting_writer_holds_off_new_readers_for_a_limited_time);
-    return real_run(suite, true);
-}
+REAL_FAULTS_PROGRAM("shared")

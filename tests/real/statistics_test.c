@@ -8,7 +8,10 @@
 
 /* --- Histogram --- */
 
-START_TEST(buckets_are_contiguous_and_grow_by_a_quarter_at_most)
+TEST_CASE(histogram, NULL, NULL);
+REAL_CASE(counters, real_bare_case, NULL);
+
+TEST(histogram, buckets_are_contiguous_and_grow_by_a_quarter_at_most)
 {
     for (uint32_t bucket = 1; bucket < REDLOCK_HISTOGRAM_BUCKETS - 1; bucket++) {
         uint64_t before = redlock_histogram_bound_us(bucket - 1), bound = redlock_histogram_bound_us(bucket);
@@ -17,9 +20,8 @@ START_TEST(buckets_are_contiguous_and_grow_by_a_quarter_at_most)
     }
     ck_assert_uint_eq(redlock_histogram_bound_us(REDLOCK_HISTOGRAM_BUCKETS - 1), UINT64_MAX);
 }
-END_TEST
 
-START_TEST(a_value_is_in_the_first_bucket_that_bounds_it)
+TEST(histogram, a_value_is_in_the_first_bucket_that_bounds_it)
 {
     for (uint64_t us = 0; us < 5000000; us += us / 7 + 1) {
         redlock_histogram histogram = {0, 0, {0}};
@@ -33,9 +35,8 @@ START_TEST(a_value_is_in_the_first_bucket_that_bounds_it)
         ck_assert_uint_eq(histogram.sum_us, us);
     }
 }
-END_TEST
 
-START_TEST(quantiles_count_from_below)
+TEST(histogram, quantiles_count_from_below)
 {
     redlock_histogram histogram = {0, 0, {0}};
     ck_assert_uint_eq(redlock_histogram_quantile_us(&histogram, 0.5), 0);
@@ -50,7 +51,6 @@ START_TEST(quantiles_count_from_below)
     rl_histogram_add(&histogram, QUORUM_NEVER);
     ck_assert_uint_eq(redlock_histogram_quantile_us(&histogram, 1), UINT64_MAX);
 }
-END_TEST
 
 /* --- Counters --- */
 
@@ -64,7 +64,7 @@ static redlock_lock *acquire(const char *resource, int status)
     return lock;
 }
 
-START_TEST(operations_are_counted_by_their_ends)
+TEST(counters, operations_are_counted_by_their_ends)
 {
     static char other[] = real_key("stock");
     redlock_statistics statistics;
@@ -84,7 +84,6 @@ START_TEST(operations_are_counted_by_their_ends)
     ck_assert_int_eq(redlock_statistics_get(NULL, &statistics), REDLOCK_INVALID);
     ck_assert_int_eq(redlock_statistics_get(client, NULL), REDLOCK_INVALID);
 }
-END_TEST
 
 /* Each line is a comment or `name{labels} value`, and the type of a family precedes its values. */
 static void check_exposition(char *text)
@@ -101,7 +100,7 @@ static void check_exposition(char *text)
     }
 }
 
-START_TEST(the_text_is_whole_and_says_what_it_needs)
+TEST(counters, the_text_is_whole_and_says_what_it_needs)
 {
     size_t needed = 0, again = 0;
     client = face_client(clients_open(BLOCKING_FACE));
@@ -117,17 +116,5 @@ START_TEST(the_text_is_whole_and_says_what_it_needs)
     check_exposition(text);
     free(text);
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("statistics");
-    TCase *pure = tcase_create("histogram"), *real = real_bare_case(suite, "counters");
-    suite_add_tcase(suite, pure);
-    tcase_add_test(pure, buckets_are_contiguous_and_grow_by_a_quarter_at_most);
-    tcase_add_test(pure, a_value_is_in_the_first_bucket_that_bounds_it);
-    tcase_add_test(pure, quantiles_count_from_below);
-    tcase_add_test(real, operations_are_counted_by_their_ends);
-    tcase_add_test(real, the_text_is_whole_and_says_what_it_needs);
-    return real_run(suite, true);
-}
+REAL_FAULTS_PROGRAM("statistics")

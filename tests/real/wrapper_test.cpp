@@ -97,9 +97,17 @@ template <class Body> redlock::error fails(Body body)
 
 } // namespace
 
+REAL_CASE(words, real_shared_case, nullptr);
+REAL_CASE(lock, real_shared_case, nullptr);
+REAL_CASE(end, real_shared_case, nullptr);
+REAL_CASE(faults, real_own_case, nullptr);
+REAL_CASE(client, real_shared_case, nullptr);
+REAL_CASE(credentials, real_bare_case, nullptr);
+REAL_CASE(mutex, real_shared_case, nullptr);
+
 // --- Texts and numbers
 
-START_TEST(the_options_are_the_librarys_own)
+TEST(words, the_options_are_the_librarys_own)
 {
     const redlock_options defaults = REDLOCK_OPTIONS_INIT;
     const redlock::options options;
@@ -123,9 +131,8 @@ START_TEST(the_options_are_the_librarys_own)
         ck_assert_ptr_null(native.*text);
     ck_assert(!native.credentials && !native.log && !native.allocator.allocate);
 }
-END_TEST
 
-START_TEST(a_status_is_an_error_code)
+TEST(words, a_status_is_an_error_code)
 {
     const std::error_code held = status::held;
     ck_assert(held && held == status::held && held != status::lost);
@@ -138,9 +145,8 @@ START_TEST(a_status_is_an_error_code)
     ck_assert(make_error_code(status::no_memory) == std::errc::not_enough_memory);
     ck_assert(held != std::errc::timed_out);
 }
-END_TEST
 
-START_TEST(durations_are_rounded_up_and_bounded)
+TEST(words, durations_are_rounded_up_and_bounded)
 {
     using redlock::detail::ceiling;
     ck_assert(ceiling(1us) == 1ms && ceiling(1000us) == 1ms && ceiling(-1us) == 0ms);
@@ -150,9 +156,8 @@ START_TEST(durations_are_rounded_up_and_bounded)
     ck_assert(redlock::acquire_options(2s).wait == 2s &&
               redlock::acquire_options(redlock::forever).wait == redlock::forever);
 }
-END_TEST
 
-START_TEST(bad_arguments_are_named)
+TEST(words, bad_arguments_are_named)
 {
     const redlock::client client = open();
     redlock::result result;
@@ -174,11 +179,10 @@ START_TEST(bad_arguments_are_named)
     names("prefix: there is a NUL byte", redlock::client::connect("localhost", nameless, result));
     ck_assert(fails([] { redlock::client twice("a,a"); }).status() == status::invalid);
 }
-END_TEST
 
 // --- A lock
 
-START_TEST(a_lock_ends_with_its_scope)
+TEST(lock, a_lock_ends_with_its_scope)
 {
     const redlock::client client = open();
     {
@@ -190,9 +194,8 @@ START_TEST(a_lock_ends_with_its_scope)
     }
     ck_assert(!client.held_by_me(key) && real_nothing_left(nullptr));
 }
-END_TEST
 
-START_TEST(a_resource_may_hold_any_byte)
+TEST(lock, a_resource_may_hold_any_byte)
 {
     const redlock::client client = open();
     const std::string_view odd(real_key("a\0b"), std::strlen(real_key("a")) + 2);
@@ -200,9 +203,8 @@ START_TEST(a_resource_may_hold_any_byte)
     ck_assert(lock.resource() == odd && client.held_by_me(odd) && client.query(odd).locked);
     ck_assert(!client.held_by_me(real_key("a")) && !client.query(real_key("a")).locked);
 }
-END_TEST
 
-START_TEST(a_moved_lock_is_held_once)
+TEST(lock, a_moved_lock_is_held_once)
 {
     const redlock::client client = open();
     redlock::lock first = client.acquire(real_key("first"));
@@ -218,9 +220,8 @@ START_TEST(a_moved_lock_is_held_once)
     moved.release();
     ck_assert(!moved && real_nothing_left(nullptr));
 }
-END_TEST
 
-START_TEST(what_others_hold_is_refused_in_words)
+TEST(lock, what_others_hold_is_refused_in_words)
 {
     const redlock::client client = open(), other = open();
     const redlock::lock lock = client.acquire(key);
@@ -233,9 +234,8 @@ START_TEST(what_others_hold_is_refused_in_words)
     ck_assert(error.what() == "acquire: " + error.result().text());
     ck_assert(other.query(key).locked && !other.query(key).held_by_me);
 }
-END_TEST
 
-START_TEST(a_wait_ends_when_the_lock_is_released)
+TEST(lock, a_wait_ends_when_the_lock_is_released)
 {
     const redlock::client client = open(), other = open();
     redlock::lock lock = client.acquire(key);
@@ -246,9 +246,8 @@ START_TEST(a_wait_ends_when_the_lock_is_released)
     waiter.join();
     ck_assert(theirs.validity() > 50s && other.held_by_me(key) && other.statistics().acquires[0] == 1);
 }
-END_TEST
 
-START_TEST(a_wait_can_be_cancelled)
+TEST(lock, a_wait_can_be_cancelled)
 {
     const redlock::client client = open(), other = open();
     const redlock::lock lock = client.acquire(key);
@@ -274,9 +273,8 @@ START_TEST(a_wait_can_be_cancelled)
     ck_assert(redlock::unescape("a\\x00\\x5cx41") == std::string("a\0\\x41", 6));
     ck_assert(moved.native_handle() && !cancellation.native_handle()); // NOLINT
 }
-END_TEST
 
-START_TEST(a_lock_on_several_has_one_fencing_token)
+TEST(lock, a_lock_on_several_has_one_fencing_token)
 {
     const redlock::client client = open();
     redlock::acquire_options options;
@@ -296,9 +294,8 @@ START_TEST(a_lock_on_several_has_one_fencing_token)
     options.also = {""};
     refused(client.acquire(key, options, result), result, status::invalid);
 }
-END_TEST
 
-START_TEST(an_extension_prolongs)
+TEST(lock, an_extension_prolongs)
 {
     const redlock::client client = open();
     redlock::acquire_options options;
@@ -312,9 +309,8 @@ START_TEST(an_extension_prolongs)
     refused(lock.extend(-1s, result), result, status::invalid);
     ck_assert(lock.validity() > 15s);
 }
-END_TEST
 
-START_TEST(a_lock_goes_on_by_its_token)
+TEST(lock, a_lock_goes_on_by_its_token)
 {
     redlock::client client = open();
     redlock::acquire_options options;
@@ -334,10 +330,9 @@ START_TEST(a_lock_goes_on_by_its_token)
     other.release_token(real_key("another"), std::string(another.token()));
     ck_assert(real_nothing_left(nullptr));
 }
-END_TEST
 
 // The options arrive. tests/real/semaphore_test.c and shared_test.c have all cases.
-START_TEST(the_kinds_of_locks_are_the_librarys)
+TEST(lock, the_kinds_of_locks_are_the_librarys)
 {
     const redlock::client client = open(), other = open();
     redlock::acquire_options permit, reader, owned;
@@ -359,11 +354,10 @@ START_TEST(the_kinds_of_locks_are_the_librarys)
     ck_assert(again.hold_count() == 1 && client.held_by_me(real_key("owned")));
     refused(client.acquire(real_key("owned"), {}, result), result, status::held);
 }
-END_TEST
 
 // --- Its end
 
-START_TEST(a_loss_is_told_in_every_way)
+TEST(end, a_loss_is_told_in_every_way)
 {
     const redlock::client client = open();
     std::atomic<int> ending{0}, lost{0};
@@ -396,9 +390,8 @@ START_TEST(a_loss_is_told_in_every_way)
     ck_assert(fails([&] { lock.release(); }).status() == status::lost);
     ck_assert(!lock);
 }
-END_TEST
 
-START_TEST(failing_renewal_says_why)
+TEST(faults, failing_renewal_says_why)
 {
     redlock::options renewing = patient();
     renewing.renewal_percent = 33;
@@ -422,9 +415,8 @@ START_TEST(failing_renewal_says_why)
     ck_assert(reasons >= 2 && lock.renewal_result().status() != status::ok);
     deployment_repair(real_nodes);
 }
-END_TEST
 
-START_TEST(an_empty_lock_answers)
+TEST(end, an_empty_lock_answers)
 {
     redlock::lock lock;
     redlock::result result;
@@ -435,9 +427,8 @@ START_TEST(an_empty_lock_answers)
     ck_assert(fails([&] { lock.lost_descriptor(); }).status() == status::invalid);
     ck_assert(fails([&] { lock.wait_lost(1s); }).status() == status::invalid);
 }
-END_TEST
 
-START_TEST(an_empty_client_answers)
+TEST(end, an_empty_client_answers)
 {
     redlock::client client;
     redlock::result result;
@@ -452,9 +443,8 @@ START_TEST(an_empty_client_answers)
     redlock::mutex mutex(client, key);
     ck_assert(fails([&] { mutex.lock(); }).status() == status::invalid);
 }
-END_TEST
 
-START_TEST(a_lock_may_outlive_its_client)
+TEST(end, a_lock_may_outlive_its_client)
 {
     redlock::client client = open();
     std::atomic<int> closed{0};
@@ -474,9 +464,8 @@ START_TEST(a_lock_may_outlive_its_client)
     lock = open().acquire(key); // the temporary client is closed at the end of this statement
     ck_assert(lock.loss_reason() == redlock::loss::closed);
 }
-END_TEST
 
-START_TEST(a_lock_dropped_by_its_own_callback_does_no_harm)
+TEST(end, a_lock_dropped_by_its_own_callback_does_no_harm)
 {
     std::optional<redlock::client> client = open();
     std::mutex handing_over;
@@ -498,11 +487,10 @@ START_TEST(a_lock_dropped_by_its_own_callback_does_no_harm)
     wait_for([&] { return dropped.load(); });
     client.reset();
 }
-END_TEST
 
 // --- A client
 
-START_TEST(a_client_is_moved)
+TEST(client, a_client_is_moved)
 {
     redlock::client client = open();
     redlock::lock lock = client.acquire(key);
@@ -511,9 +499,8 @@ START_TEST(a_client_is_moved)
     moved = open();
     ck_assert(lock.loss_reason() == redlock::loss::closed && !moved.query(key).locked);
 }
-END_TEST
 
-START_TEST(a_client_tells_what_it_knows)
+TEST(client, a_client_tells_what_it_knows)
 {
     const redlock::client client = open();
     client.acquire(key).release();
@@ -526,9 +513,8 @@ START_TEST(a_client_tells_what_it_knows)
     const std::string metrics = client.metrics();
     ck_assert(metrics.size() > 1000 && metrics.back() == '\n' && metrics.find('\0') == std::string::npos);
 }
-END_TEST
 
-START_TEST(an_unreachable_quorum_is_no_quorum)
+TEST(client, an_unreachable_quorum_is_no_quorum)
 {
     redlock::client client = open_nowhere();
     redlock::result result;
@@ -538,9 +524,8 @@ START_TEST(an_unreachable_quorum_is_no_quorum)
     ck_assert(fails([&] { mutex.try_lock(); }).status() == status::no_quorum);
     ck_assert(fails([&] { mutex.try_lock_for(30ms); }).status() == status::timed_out);
 }
-END_TEST
 
-START_TEST(credentials_are_asked_and_logs_are_written)
+TEST(credentials, credentials_are_asked_and_logs_are_written)
 {
     struct cluster_node_options nodes[3] = {};
     for (auto &node : nodes)
@@ -571,11 +556,10 @@ START_TEST(credentials_are_asked_and_logs_are_written)
     const redlock::lock lock = client.acquire(key, 20s);
     ck_assert(asked >= 4 && lines > 0 && lines < 1000000);
 }
-END_TEST
 
 // --- As a mutex
 
-START_TEST(a_mutex_excludes)
+TEST(mutex, a_mutex_excludes)
 {
     const redlock::client client = open();
     redlock::mutex mutex(client, key), other(client, key);
@@ -593,9 +577,8 @@ START_TEST(a_mutex_excludes)
     other.unlock();
     other.unlock(); // unlocking a mutex that is not held has no effect
 }
-END_TEST
 
-START_TEST(a_mutex_is_not_reentrant)
+TEST(mutex, a_mutex_is_not_reentrant)
 {
     const redlock::client client = open();
     redlock::mutex mutex(client, key);
@@ -612,9 +595,8 @@ START_TEST(a_mutex_is_not_reentrant)
     guard.unlock();
     ck_assert(!client.held_by_me(key));
 }
-END_TEST
 
-START_TEST(several_mutexes_are_locked_at_once)
+TEST(mutex, several_mutexes_are_locked_at_once)
 {
     const redlock::client client = open();
     redlock::mutex first(client, real_key("one")), second(client, real_key("two"));
@@ -630,9 +612,8 @@ START_TEST(several_mutexes_are_locked_at_once)
     other.join();
     ck_assert_int_eq(both, 10);
 }
-END_TEST
 
-START_TEST(threads_share_a_mutex)
+TEST(mutex, threads_share_a_mutex)
 {
     const redlock::client client = open();
     redlock::mutex mutex(client, key);
@@ -650,9 +631,8 @@ START_TEST(threads_share_a_mutex)
         thread.join();
     ck_assert_int_eq(counted, 40);
 }
-END_TEST
 
-START_TEST(a_lost_mutex_goes_to_another_thread)
+TEST(mutex, a_lost_mutex_goes_to_another_thread)
 {
     const redlock::client client = open();
     redlock::acquire_options options;
@@ -670,42 +650,5 @@ START_TEST(a_lost_mutex_goes_to_another_thread)
     ck_assert(mutex.try_lock());
     mutex.unlock();
 }
-END_TEST
 
-namespace
-{
-void add(TCase *tcase, std::initializer_list<const TTest *> tests)
-{
-    for (const TTest *test : tests)
-        tcase_add_test(tcase, test);
-}
-
-Suite *wrapper_suite()
-{
-    Suite *suite = suite_create("wrapper");
-    add(real_shared_case(suite, "words"), {the_options_are_the_librarys_own, a_status_is_an_error_code,
-                                           durations_are_rounded_up_and_bounded, bad_arguments_are_named});
-    add(real_shared_case(suite, "lock"),
-        {a_lock_ends_with_its_scope, a_resource_may_hold_any_byte, a_moved_lock_is_held_once,
-         what_others_hold_is_refused_in_words, a_wait_ends_when_the_lock_is_released, a_wait_can_be_cancelled,
-         a_lock_on_several_has_one_fencing_token, an_extension_prolongs, a_lock_goes_on_by_its_token,
-         the_kinds_of_locks_are_the_librarys});
-    add(real_shared_case(suite, "end"),
-        {a_loss_is_told_in_every_way, an_empty_lock_answers, an_empty_client_answers, a_lock_may_outlive_its_client,
-         a_lock_dropped_by_its_own_callback_does_no_harm});
-    add(real_own_case(suite, "faults"), {failing_renewal_says_why});
-    add(real_shared_case(suite, "client"),
-        {a_client_is_moved, a_client_tells_what_it_knows, an_unreachable_quorum_is_no_quorum});
-    add(real_bare_case(suite, "credentials"), {credentials_are_asked_and_logs_are_written});
-    add(real_shared_case(suite, "mutex"),
-        {a_mutex_excludes, a_mutex_is_not_reentrant, several_mutexes_are_locked_at_once, threads_share_a_mutex,
-         a_lost_mutex_goes_to_another_thread});
-    return suite;
-}
-
-} // namespace
-
-int main()
-{
-    return real_run(wrapper_suite(), false);
-}
+REAL_PROGRAM("wrapper")

@@ -13,23 +13,32 @@
  *   }
  *
  *   TEST_PROGRAM("limits")
+ *
+ * TEST_LONG_ROWS is for rows that take seconds: in a run without forks, which looks only for the effects of earlier tests
+ * on later ones, the first row alone runs.
  */
 #ifndef TESTS_SUPPORT_TEST_H
 #define TESTS_SUPPORT_TEST_H
 
 #include "support/listed.h"
 
+#include <stdbool.h>
+#include <string.h>
+
 struct test_case {
     const char *name;
-    SFun setup, teardown; /* they run around each test; NULL: nothing to do */
-    double timeout_s;     /* 0: Check's default */
+    SFun setup, teardown;                              /* they run around each test; NULL: nothing to do */
+    double timeout_s;                                  /* 0: Check's default */
+    TCase *(*create)(Suite *suite, const char *name);  /* a case with more fixtures; NULL: without any */
+    void (*add_once)(TCase *tcase, const TTest *test); /* adds a test without rows; NULL: it runs with 0 as _i */
     TCase *tcase;
 };
 
 struct test {
     TTest test;
     struct test_case *of;
-    int rows; /* it runs once for each, with the number as _i */
+    int rows;     /* it runs once for each, with the number as _i; 0: once */
+    bool is_long; /* its rows take seconds: if all tests share one process, only the first one runs */
     struct test *next;
 };
 
@@ -45,43 +54,55 @@ static inline void test_register(struct test *test)
 }
 
 #define TEST_CASE_WITHIN(name, setup, teardown, timeout_s)                                                             \
-    static struct test_case case_##name = {#name, setup, teardown, timeout_s, NULL}
+    static struct test_case case_##name = {#name, setup, teardown, timeout_s, NULL, NULL, NULL}
 
 #define TEST_CASE(name, setup, teardown) TEST_CASE_WITHIN(name, setup, teardown, 0)
 
-#define TEST_ROWS(of, name, rows)                                                                                      \
+#define TEST_REGISTERED(of, name, rows, is_long)                                                                       \
     static void name(int _i);                                                                                          \
-    static struct test name##_test = {{#name, name, __FILE__, __LINE__}, &case_##of, rows, NULL};                      \
+    static struct test name##_test = {{#name, name, __FILE__, __LINE__}, &case_##of, rows, is_long, NULL};             \
     __attribute__((constructor)) static void name##_register(void)                                                     \
     {                                                                                                                  \
         test_register(&name##_test);                                                                                   \
     }                                                                                                                  \
     static void name(int _i CK_ATTRIBUTE_UNUSED)
 
-#define TEST(of, name) TEST_ROWS(of, name, 1)
+#define TEST_ROWS(of, name, rows)      TEST_REGISTERED(of, name, rows, false)
+#define TEST_LONG_ROWS(of, name, rows) TEST_REGISTERED(of, name, rows, true)
+#define TEST(of, name)                 TEST_REGISTERED(of, name, 0, false)
 
-static inline int run_tests(const char *name)
+static inline bool tests_share_a_process(void)
+{
+    const char *fork = getenv("CK_FORK");
+    return fork && strcmp(fork, "no") == 0;
+}
+
+static inline Suite *registered_suite(const char *name)
 {
     Suite *suite = suite_create(name);
     for (struct test *test = registered_tests; test; test = test->next) {
         struct test_case *of = test->of;
         if (!of->tcase) {
-            of->tcase = tcase_create(of->name);
-            suite_add_tcase(suite, of->tcase);
+            of->tcase = of->create ? of->create(suite, of->name) : tcase_create(of->name);
+            suite_add_tcase(suite, of->tcase); /* does nothing if create() has added it */
             tcase_add_checked_fixture(of->tcase, of->setup, of->teardown);
             if (of->timeout_s > 0)
                 tcase_set_timeout(of->tcase, of->timeout_s);
         }
-        tcase_add_loop_test(of->tcase, &test->test, 0, test->rows);
+        if (test->rows == 0 && of->add_once)
+            of->add_once(of->tcase, &test->test);
+        else
+            tcase_add_loop_test(of->tcase, &test->test, 0,
+                                test->rows == 0 || (test->is_long && tests_share_a_process()) ? 1 : test->rows);
     }
-    return run_suite(suite);
+    return suite;
 }
 
 /* The program's main function. The name is that of its suite. */
 #define TEST_PROGRAM(name)                                                                                             \
     int main(void)                                                                                                     \
     {                                                                                                                  \
-        return run_tests(name);                                                                                        \
+        return run_suite(registered_suite(name));                                                                      \
     }
 
 #endif

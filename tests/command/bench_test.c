@@ -9,7 +9,7 @@
 #define BENCH "bench -p 3 --time 1s " real_key("bench")
 
 /* No key is left: the case's teardown checks it. */
-START_TEST(numbers_are_consistent)
+TEST(shared_nodes, numbers_are_consistent)
 {
     uint64_t began = test_now_ns();
     struct program *program = program_exits(program_run(BENCH " --json"), 0);
@@ -25,22 +25,20 @@ START_TEST(numbers_are_consistent)
     json_is(program, ".wait_us.p50 <= .acquire_us.p50 and .parallel.locks_per_second > 0", "true");
     json_is(program, ".dominated_by == (if .wait_percent >= 50 then \"nodes\" else \"client\" end)", "true");
 }
-END_TEST
 
-START_TEST(text_names_nodes_and_conclusion)
+TEST(shared_nodes, text_names_nodes_and_conclusion)
 {
     static const char *const texts[] = {"  wait for replies ", "acquire, 3 at once ", " locks per second\n",
                                         " dominate"};
     struct program *program = program_exits(program_run(BENCH), 0);
     ck_assert_uint_eq(program_count(program, "127.0.0.1:"), 5 + program_count(program, "mostly of"));
-    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         program_output_has(program, texts[i]);
     ck_assert_str_eq(program_errors(program), "");
 }
-END_TEST
 
 /* A query goes to a stopped node until its replies are overdue. */
-START_TEST(failing_nodes_are_named_and_the_time_is_bounded)
+TEST(own_nodes, failing_nodes_are_named_and_the_time_is_bounded)
 {
     program_setting.config = scene_file(SCENE_HASTE);
     deployment_kill(real_nodes, 0);
@@ -56,7 +54,6 @@ START_TEST(failing_nodes_are_named_and_the_time_is_bounded)
     ck_assert_str_eq(program_output(program), "");
     deployment_repair(real_nodes);
 }
-END_TEST
 
 static bool has_key(void *arg)
 {
@@ -64,25 +61,13 @@ static bool has_key(void *arg)
     return deployment_keys_left(real_nodes) > 0;
 }
 
-START_TEST(interrupted_it_reports_and_leaves_no_key)
+TEST(shared_nodes, interrupted_it_reports_and_leaves_no_key)
 {
     struct program *program = program_start("bench -t 20s " real_key("bench"));
-
     ck_assert(wait_until(has_key, NULL, PROGRAM_SOON_MS)); /* it acquires */
     program_signal(program, SIGINT);
     program_exits(program, -SIGINT);
     ck_assert(real_nothing_left(NULL));
 }
-END_TEST
 
-int main(void)
-{
-    const struct scene_test tests[] = {
-        {SHARED_NODES, numbers_are_consistent, 0},
-        {SHARED_NODES, text_names_nodes_and_conclusion, 0},
-        {SHARED_NODES, interrupted_it_reports_and_leaves_no_key, 0},
-        {OWN_NODES, failing_nodes_are_named_and_the_time_is_bounded, 0},
-    };
-
-    return scene_run("cli_bench", NULL, tests, ROWS(tests), true);
-}
+REAL_FAULTS_PROGRAM("cli_bench")

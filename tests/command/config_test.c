@@ -38,13 +38,12 @@ static const struct {
     {"ttl = 10s\nnodes = " FIFTY FIFTY FIFTY FIFTY FIFTY FIFTY FIFTY FIFTY, "file:2: this line is longer than"},
 };
 
-START_TEST(a_file_that_is_wrong_is_told_with_its_line)
+TEST_ROWS(no_nodes, a_file_that_is_wrong_is_told_with_its_line, ROWS(wrong))
 {
     program_setting.config = scene_file(wrong[_i].text);
     struct program *program = program_exits(program_run(RUN), MISCONFIGURED);
     program_errors_have(program, wrong[_i].says);
 }
-END_TEST
 
 static const struct {
     const char *line;
@@ -55,27 +54,24 @@ static const struct {
     {"REDLOCK_NODES=" NOWHERE " REDLOCK_PASSWORD_FILE=/dev/zero " RUN, "/dev/zero: its first line is longer than"},
 };
 
-START_TEST(a_file_that_cannot_be_read_is_told)
+TEST_ROWS(no_nodes, a_file_that_cannot_be_read_is_told, ROWS(unreadable))
 {
     program_refuses(program_run("%s", unreadable[_i].line), MISCONFIGURED, unreadable[_i].says);
 }
-END_TEST
 
 /* A file that only names a password file holds no secret. */
 static const char *const readable[] = {"password = secret\n", "nodes = redis://me:sec/ret@127.0.0.1:2\n", NULL};
 
-START_TEST(a_password_that_all_may_read_is_warned_of)
+TEST_ROWS(no_nodes, a_password_that_all_may_read_is_warned_of, ROWS(readable))
 {
     const char *line =
         readable[_i] != NULL ? readable[_i] : program_text("password-file = %s\n", scene_file("secret\n"));
-
     program_setting.config = scene_file(program_text("nodes = " NOWHERE "\n%s", line));
     ck_assert_int_eq(chmod(program_setting.config, 0644), 0);
     struct program *program = program_exits(program_run(RUN), NO_QUORUM);
     ck_assert_int_eq(strstr(program_errors(program), "every user can read it") != NULL, readable[_i] != NULL);
     ck_assert_ptr_null(strstr(program_errors(program), "secret"));
 }
-END_TEST
 
 /* --- Precedence --- */
 
@@ -87,36 +83,31 @@ static const struct {
     {SCENE_PATIENCE "nodes = ", "\n   ", "\n"},
 };
 
-START_TEST(the_file_names_the_nodes_in_one_line_or_several)
+TEST_ROWS(shared_nodes, the_file_names_the_nodes_in_one_line_or_several, ROWS(lists))
 {
     char *rest = program_text("%s", program_setting.nodes);
     const char *first = strsep(&rest, ",");
-
     program_setting.nodes = NULL;
     program_setting.config =
         scene_file(program_text("%s%s%s%s%s", lists[_i].before, first, lists[_i].between, rest, lists[_i].after));
     program_exits(program_run(RUN), 0);
 }
-END_TEST
 
-START_TEST(the_usual_file_is_found)
+TEST(shared_nodes, the_usual_file_is_found)
 {
     const char *base = temp_dir_path(temp_dir_make()),
                *text = program_text(SCENE_PATIENCE "nodes = %s\n", program_setting.nodes);
-
     real_note_descriptors();
     ck_assert_int_eq(mkdir(program_text("%s/redlock", base), 0700), 0);
     file_write(program_text("%s/redlock/config", base), text, strlen(text));
     program_setting.nodes = NULL;
     program_exits(program_run("XDG_CONFIG_HOME=%s REDLOCK_CONFIG= " RUN, base), 0);
 }
-END_TEST
 
 /* What wins over the file, and over the environment. */
-START_TEST(the_environment_wins_over_the_file_and_the_command_line_over_all)
+TEST(shared_nodes, the_environment_wins_over_the_file_and_the_command_line_over_all)
 {
     const char *nodes = program_setting.nodes, *path = scene_file(SCENE_PATIENCE "nodes = " NOWHERE "\n");
-
     program_exits(program_run("--config %s " RUN, path), 0);
     program_setting.nodes = NULL;
     program_refuses(program_run("--config %s " RUN, path), NO_QUORUM, "; redlock doctor shows the remedy");
@@ -125,14 +116,12 @@ START_TEST(the_environment_wins_over_the_file_and_the_command_line_over_all)
     program_exits(program_run("--config %s --nodes %s " RUN, path, nodes), 0);
     program_exits(program_run("run --nodes %s test:config -- true", nodes), 0);
 }
-END_TEST
 
 /* With one new node, which is in quarantine: its reply shows that it accepted the login. */
-START_TEST(passwords_come_from_the_environment_or_files)
+TEST(no_nodes, passwords_come_from_the_environment_or_files)
 {
     const struct cluster_node_options node = {.password = "the secret"};
     struct cluster *cluster = scene_cluster(1, &(struct cluster_options){.nodes = &node});
-
     program_refuses(program_run("REDLOCK_PASSWORD='the secret' " RUN), NO_QUORUM, "quarantine");
     program_refuses(program_run("REDLOCK_PASSWORD_FILE=%s " RUN, scene_file("the secret\n")), NO_QUORUM, "quarantine");
     program_setting.nodes = NULL;
@@ -140,19 +129,5 @@ START_TEST(passwords_come_from_the_environment_or_files)
         scene_file(program_text(SCENE_PATIENCE "nodes = %s\npassword = the secret\n", cluster_nodes_string(cluster)));
     program_refuses(program_run(RUN), NO_QUORUM, "quarantine");
 }
-END_TEST
 
-int main(void)
-{
-    const struct scene_test tests[] = {
-        {NO_NODES, a_file_that_is_wrong_is_told_with_its_line, ROWS(wrong)},
-        {NO_NODES, a_file_that_cannot_be_read_is_told, ROWS(unreadable)},
-        {NO_NODES, a_password_that_all_may_read_is_warned_of, ROWS(readable)},
-        {NO_NODES, passwords_come_from_the_environment_or_files, 0},
-        {SHARED_NODES, the_file_names_the_nodes_in_one_line_or_several, ROWS(lists)},
-        {SHARED_NODES, the_usual_file_is_found, 0},
-        {SHARED_NODES, the_environment_wins_over_the_file_and_the_command_line_over_all, 0},
-    };
-
-    return scene_run("cli_config", NULL, tests, ROWS(tests), false);
-}
+REAL_PROGRAM("cli_config")

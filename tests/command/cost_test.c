@@ -29,15 +29,13 @@ enum { RUNS = 30, MOST_MS = 15, MOST_KIB = 8 * 1024, SKIPPED = 77 };
 static long most_kib(void)
 {
     struct rusage usage;
-
     ck_assert_int_eq(getrusage(RUSAGE_CHILDREN, &usage), 0);
     return usage.ru_maxrss;
 }
 
-START_TEST(a_command_that_does_nothing_is_cheap)
+TEST(shared_nodes, a_command_that_does_nothing_is_cheap)
 {
     uint64_t least_ns = UINT64_MAX;
-
     for (int i = 0; i < RUNS; i++) {
         uint64_t began = test_now_ns();
         program_exits(program_run("run " real_key("cost") " -- true"), 0);
@@ -47,12 +45,10 @@ START_TEST(a_command_that_does_nothing_is_cheap)
     ck_assert_msg(least_ns <= MOST_MS * 1000000ULL, "%.1f ms", (double)least_ns / 1e6);
     ck_assert_msg(most_kib() <= MOST_KIB, "%ld KiB", most_kib());
 }
-END_TEST
 
-START_TEST(interrupt_ends_the_wait_within_100_ms)
+TEST(shared_nodes, interrupt_ends_the_wait_within_100_ms)
 {
     uint64_t least_ns = UINT64_MAX;
-
     scene_hold(real_key("cost"));
     for (int i = 0; i < RUNS && least_ns > 100000000; i++) {
         struct program *program = program_start("run -v " real_key("cost") " -- true");
@@ -66,17 +62,11 @@ START_TEST(interrupt_ends_the_wait_within_100_ms)
     ck_assert_msg(least_ns <= 100000000, "%.1f ms", (double)least_ns / 1e6);
     scene_delete(real_key("cost"));
 }
-END_TEST
 
 int main(void)
 {
-    const struct scene_test tests[] = {
-        {SHARED_NODES, a_command_that_does_nothing_is_cheap, 0},
-        {SHARED_NODES, interrupt_ends_the_wait_within_100_ms, 0},
-    };
-
     if (MEASURED)
-        return scene_run("cli_cost", NULL, tests, ROWS(tests), false);
+        return real_run(registered_suite("cli_cost"), false);
     fputs("skipped: measured in an optimised build without sanitizers only\n", stderr);
     return SKIPPED;
 }

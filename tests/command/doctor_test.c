@@ -23,10 +23,9 @@ static struct program *doctor(int expected)
 
 /* --- Doctor --- */
 
-START_TEST(five_healthy_nodes)
+TEST(shared_nodes, five_healthy_nodes)
 {
     struct program *program = doctor(OK);
-
     json_is(program, "[.working, .quorum, (.nodes | length), (.findings | length)] | join(\" \")", "5 3 5 0");
     json_is(program,
             "[.nodes[] | select(.works and .state == \"ready\" and .role == \"master\" and .round_trip_us > 0 and "
@@ -39,9 +38,8 @@ START_TEST(five_healthy_nodes)
     ck_assert_uint_eq(program_count(program, "  master "), 5);
     ck_assert_str_eq(program_errors(program), "");
 }
-END_TEST
 
-START_TEST(nodes_that_fail_one_by_one)
+TEST(own_nodes, nodes_that_fail_one_by_one)
 {
     program_setting.config = scene_file(SCENE_HASTE);
     for (size_t down = 1; down <= 3; down++) {
@@ -57,15 +55,13 @@ START_TEST(nodes_that_fail_one_by_one)
     program_output_has(program, "    unreachable: no reply to the handshake within");
     program_output_has(program, "      -> the server hangs, or the port is not a Redis server's");
 }
-END_TEST
 
-START_TEST(what_is_wrong_with_servers_is_named)
+TEST(no_nodes, what_is_wrong_with_servers_is_named)
 {
     static const char *const evicting[] = {"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru", NULL};
     struct cluster_node_options nodes[5] = {{.arguments = evicting}, {.password = "secret"}, {0}, {0}, {0}};
     struct cluster *cluster = scene_cluster(5, &(struct cluster_options){.nodes = nodes});
     const char *port = program_text("%u", cluster_port(cluster, 4));
-
     cluster_command(cluster, 2, NULL, 0, "REPLICAOF", "127.0.0.1", port, NULL);
     program_setting.nodes = program_text("%s,localhost:%s", cluster_nodes_string(cluster), port);
     program_exits(program_run("trust --yes"), MISCONFIGURED); /* three of the nodes can be trusted */
@@ -82,12 +78,11 @@ START_TEST(what_is_wrong_with_servers_is_named)
     json_is(program, "[.nodes[4,5] | .findings[].name] | index(\"same-server\") != null", "true");
     json_is(program, ".findings[0].name", "number"); /* six nodes */
 }
-END_TEST
 
 #define AS_USER "REDLOCK_USER=" PUBLISHED_USER " REDLOCK_PASSWORD=" PUBLISHED_PASSWORD " "
 
 /* The remedy is a command, and it works. */
-START_TEST(remedy_for_missing_rights_is_the_command_that_grants_them)
+TEST(no_nodes, remedy_for_missing_rights_is_the_command_that_grants_them)
 {
     if (!server_program_has(SERVER_CHANNEL_ACL))
         return;
@@ -95,14 +90,13 @@ START_TEST(remedy_for_missing_rights_is_the_command_that_grants_them)
     const struct cluster_node_options node = {.acl = acl}, nodes[] = {node, node, node};
     struct cluster *cluster = scene_cluster(3, &(struct cluster_options){.nodes = nodes});
     char words[1024];
-
     program_exits(program_run(AS_USER "trust -y"), 0);
     struct program *program = program_exits(program_run(AS_USER "doctor " PUBLISHED_PREFIX "daily --json"), CRITICAL);
     json_is(program, ".nodes[0].lacking", "+pexpire &redlock:*");
     json_is(program, ".nodes[0].findings[] | select(.name == \"lacking-rights\") | .remedy",
             "on the node: ACL SETUSER lock +pexpire &redlock:*");
     for (size_t i = 0; i < 3; i++) {
-        cluster_command(cluster, i, words, sizeof(words), "ACL", "SETUSER", "lock", "+pexpire", "&redlock:*", NULL);
+        cluster_command(cluster, i, words, sizeof words, "ACL", "SETUSER", "lock", "+pexpire", "&redlock:*", NULL);
         ck_assert_str_eq(words, "OK");
     }
     program_exits(program_run(AS_USER "doctor " PUBLISHED_PREFIX "daily"), OK);
@@ -118,13 +112,12 @@ START_TEST(remedy_for_missing_rights_is_the_command_that_grants_them)
     json_is(program, ".nodes[0].findings[] | select(.name == \"lacking-rights\") | .remedy[:31]",
             "on the node: ACL SETUSER " PUBLISHED_USER " ~");
 }
-END_TEST
 
 /* --- Trust --- */
 
 static const char assertion[] = "Trust it only if no client holds a lock";
 
-START_TEST(new_nodes_are_in_quarantine_until_they_are_trusted)
+TEST(no_nodes, new_nodes_are_in_quarantine_until_they_are_trusted)
 {
     scene_cluster(3, NULL);
     struct program *program = doctor(CRITICAL);
@@ -142,7 +135,6 @@ START_TEST(new_nodes_are_in_quarantine_until_they_are_trusted)
     program = program_exits(program_run("trust"), 0);
     program_output_has(program, "There is nothing to trust: no node is in quarantine.\n");
 }
-END_TEST
 
 static struct program *answer(const char *keys)
 {
@@ -154,12 +146,11 @@ static struct program *answer(const char *keys)
     return program;
 }
 
-START_TEST(on_a_terminal_it_asks)
+TEST(no_nodes, on_a_terminal_it_asks)
 {
     static const char *const refusals[] = {"n\n", "\n", "yesterday\n", "\004"};
-
     scene_cluster(3, NULL);
-    for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         struct program *program = answer(refusals[i]);
         program_exits(program, NOT_CONFIRMED);
         program_output_has(program, "nothing was changed");
@@ -168,12 +159,10 @@ START_TEST(on_a_terminal_it_asks)
     program_exits(answer("y\n"), 0);
     doctor(OK);
 }
-END_TEST
 
-START_TEST(nodes_of_another_deployment_are_taken_over_by_name)
+TEST(no_nodes, nodes_of_another_deployment_are_taken_over_by_name)
 {
     struct cluster *cluster = scene_cluster(3, NULL);
-
     program_exits(program_run("trust -y"), 0);
     program_setting.nodes = cluster_address(cluster, 0);
     struct program *program = doctor(CRITICAL);
@@ -184,12 +173,10 @@ START_TEST(nodes_of_another_deployment_are_taken_over_by_name)
     program_output_has(program, "belongs to deployment 'default' of 3 nodes, and will be taken from it");
     json_is(doctor(OK), ".findings[0].text", "a single node: if it fails, no lock can be acquired");
 }
-END_TEST
 
-START_TEST(too_few_nodes_to_trust)
+TEST(no_nodes, too_few_nodes_to_trust)
 {
     struct cluster *cluster = scene_cluster(3, NULL);
-
     cluster_kill(cluster, 0);
     cluster_kill(cluster, 1);
     struct program *program = program_exits(program_run("trust --yes"), NO_QUORUM);
@@ -197,30 +184,13 @@ START_TEST(too_few_nodes_to_trust)
     program_errors_have(program, "is not trusted: unreachable: cannot connect");
     program_errors_have(program, "too few nodes are trusted");
 }
-END_TEST
 
-START_TEST(without_a_guard_there_is_nothing_to_trust)
+TEST(no_nodes, without_a_guard_there_is_nothing_to_trust)
 {
     scene_cluster(1, NULL);
     program_setting.config = scene_file(SCENE_PATIENCE "guard = no\n");
     program_refuses(program_run("trust --yes"), MISCONFIGURED, "the guard is off");
     json_is(doctor(WARNING), FOUND(0), "not-persistent"); /* the node loses everything in a restart */
 }
-END_TEST
 
-int main(void)
-{
-    const struct scene_test tests[] = {
-        {SHARED_NODES, five_healthy_nodes, 0},
-        {OWN_NODES, nodes_that_fail_one_by_one, 0},
-        {NO_NODES, what_is_wrong_with_servers_is_named, 0},
-        {NO_NODES, remedy_for_missing_rights_is_the_command_that_grants_them, 0},
-        {NO_NODES, new_nodes_are_in_quarantine_until_they_are_trusted, 0},
-        {NO_NODES, on_a_terminal_it_asks, 0},
-        {NO_NODES, nodes_of_another_deployment_are_taken_over_by_name, 0},
-        {NO_NODES, too_few_nodes_to_trust, 0},
-        {NO_NODES, without_a_guard_there_is_nothing_to_trust, 0},
-    };
-
-    return scene_run("cli_doctor", NULL, tests, ROWS(tests), false);
-}
+REAL_PROGRAM("cli_doctor")

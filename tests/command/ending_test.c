@@ -1,7 +1,7 @@
 /* Tests the rule that decides when a command under a lock gets SIGTERM and SIGKILL: a table of stories, each a
  * sequence of steps. */
 #include "cli/ending.h"
-#include "support/listed.h"
+#include "support/test.h"
 
 #include <check.h>
 
@@ -76,11 +76,12 @@ static void expect(const char *story, size_t moment, int64_t is, int64_t expecte
     ck_assert_msg(is == expected, "%s: moment %zu: %lld, not %lld", story, moment, (long long)is, (long long)expected);
 }
 
-START_TEST(the_rule_tells_each_story)
+TEST_CASE(ending, NULL, NULL);
+
+TEST_ROWS(ending, the_rule_tells_each_story, ROWS(stories))
 {
     const struct story *story = &stories[_i];
     struct cli_ending ending;
-
     cli_ending_begin(&ending, END, story->grace);
     for (size_t i = 0; story->moments[i].what != STOP; i++) {
         int64_t at = story->moments[i].at;
@@ -111,12 +112,5 @@ START_TEST(the_rule_tells_each_story)
         }
     }
 }
-END_TEST
 
-int main(void)
-{
-    const struct listed_test tests[] = {
-        {the_rule_tells_each_story, ROWS(stories)},
-    };
-    return run_listed("cli_ending", NULL, NULL, tests, ROWS(tests));
-}
+TEST_PROGRAM("cli_ending")

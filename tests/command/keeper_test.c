@@ -37,7 +37,6 @@ static pid_t keep(const char *options)
 static bool has_ended(void *keeper)
 {
     int status;
-
     if (waitpid(*(pid_t *)keeper, &status, WNOHANG) <= 0)
         return false;
     ck_assert_int_eq(status, 0);
@@ -55,11 +54,12 @@ static bool has_passed(void *deadline)
     return test_now_ns() > *(uint64_t *)deadline;
 }
 
-START_TEST(a_keeper_renews_until_its_process_ends)
+REAL_CASE(keeper, scene_shared_nodes, start_process);
+
+TEST(keeper, a_keeper_renews_until_its_process_ends)
 {
     pid_t keeper = keep("--ttl 4s");
     uint64_t deadline = test_deadline_ns(TTL_MS + TTL_MS / 4);
-
     ck_assert(wait_until(has_passed, &deadline, REAL_SOON_MS));
     ck_assert_uint_eq(scene_held_on(NAME), deployment_size(real_nodes));
     ck_assert_int_eq(kill(keeper, 0), 0);
@@ -67,36 +67,30 @@ START_TEST(a_keeper_renews_until_its_process_ends)
     program_exits(process, -SIGKILL);
     check_that_it_ends(keeper);
 }
-END_TEST
 
-START_TEST(a_keeper_ends_without_a_signal_when_it_is_asked_to)
+TEST(keeper, a_keeper_ends_without_a_signal_when_it_is_asked_to)
 {
     pid_t keeper = keep("--loss-signal TERM");
-
     kill(keeper, SIGTERM);
     check_that_it_ends(keeper);
     ck_assert(program_is_running(process));
 }
-END_TEST
 
-START_TEST(a_keeper_ends_when_its_lock_is_released)
+TEST(keeper, a_keeper_ends_when_its_lock_is_released)
 {
     pid_t keeper = keep("--ttl 5s");
     const char *token = scene_json(program_run("status --json " NAME), ".resources[0].token");
-
     program_exits(program_run("release " NAME " %s", token), 0);
     check_that_it_ends(keeper);
     ck_assert(program_is_running(process));
 }
-END_TEST
 
-START_TEST(a_keeper_holds_no_longer_than_its_cap)
+TEST(keeper, a_keeper_holds_no_longer_than_its_cap)
 {
     keep("--ttl 3s --cap 4s");
     ck_assert(real_nothing_left(NULL));
     ck_assert(program_is_running(process));
 }
-END_TEST
 
 /* The lock is deleted by another client, or expires. */
 static const struct {
@@ -109,7 +103,7 @@ static const struct {
     {"--ttl 3s --cap 4s --loss-signal SIGTERM", false, -SIGTERM},
 };
 
-START_TEST(a_loss_is_told_by_a_signal_that_was_asked_for)
+TEST_ROWS(keeper, a_loss_is_told_by_a_signal_that_was_asked_for, ROWS(losses))
 {
     keep(losses[_i].options);
     if (losses[_i].deleted)
@@ -117,22 +111,19 @@ START_TEST(a_loss_is_told_by_a_signal_that_was_asked_for)
     program_exits(process, losses[_i].status);
     ck_assert(real_nothing_left(NULL));
 }
-END_TEST
 
 static bool has_another_watchdog(void *arg)
 {
     const pid_t *known = arg; /* the keeper and its first watchdog */
     pid_t child = program_child(known[0]);
-
     return child != 0 && child != known[1];
 }
 
 /* The keeper is killed; stopped; killed after its watchdog was killed. */
-START_TEST(the_loss_is_signalled_when_the_keeper_is_killed_or_stopped)
+TEST_ROWS(keeper, the_loss_is_signalled_when_the_keeper_is_killed_or_stopped, 3)
 {
     pid_t keeper = keep("--ttl 3s --loss-signal USR1");
     pid_t known[] = {keeper, program_child(keeper)};
-
     ck_assert_int_gt(known[1], 0);
     if (_i == 2) {
         kill(known[1], SIGKILL);
@@ -143,10 +134,9 @@ START_TEST(the_loss_is_signalled_when_the_keeper_is_killed_or_stopped)
     kill(keeper, SIGKILL);
     ck_assert(real_nothing_left(NULL)); /* after its ttl */
 }
-END_TEST
 
 /* An inherited pipe would never end, and an inherited directory could not be unmounted. */
-START_TEST(a_keeper_holds_nothing_of_who_started_it)
+TEST(keeper, a_keeper_holds_nothing_of_who_started_it)
 {
     static const char *const links[][2] = {
         {"cwd", "/"}, {"fd/0", "/dev/null"}, {"fd/1", "/dev/null"}, {"fd/2", "/dev/null"}};
@@ -156,51 +146,31 @@ START_TEST(a_keeper_holds_nothing_of_who_started_it)
     pid_t keeper = (pid_t)atol(scene_json(shell, ".keeper"));
     for (size_t i = 0; i < 4; i++) {
         char to[512] = "";
-        ck_assert_int_gt(readlink(program_text("/proc/%d/%s", (int)keeper, links[i][0]), to, sizeof(to) - 1), 0);
+        ck_assert_int_gt(readlink(program_text("/proc/%d/%s", (int)keeper, links[i][0]), to, sizeof to - 1), 0);
         ck_assert_str_eq(to, links[i][1]);
     }
     ck_assert_int_eq(getsid(keeper), keeper);
     kill(keeper, SIGTERM);
     check_that_it_ends(keeper);
 }
-END_TEST
 
-START_TEST(a_process_that_is_not_there_gets_no_lock)
+TEST(keeper, a_process_that_is_not_there_gets_no_lock)
 {
     int gone = (int)program_pid(process);
-
     program_signal(process, SIGKILL);
     program_wait(process);
     program_refuses(program_run("acquire " NAME " --for %d", gone), SYSTEM, "No such process");
     ck_assert(real_nothing_left(NULL));
 }
-END_TEST
 
-START_TEST(a_keeper_of_a_lock_that_is_not_obtained_ends)
+TEST(keeper, a_keeper_of_a_lock_that_is_not_obtained_ends)
 {
     int status;
-
     scene_hold(NAME);
     program_exits(program_run("acquire " NAME " -n --for %d", (int)program_pid(process)), NOT_OBTAINED);
     ck_assert_int_gt(waitpid(-1, &status, __WALL), 0); /* the process still runs, so this is the keeper */
     ck_assert(program_is_running(process));
     scene_delete(NAME);
 }
-END_TEST
 
-int main(void)
-{
-    const struct scene_test tests[] = {
-        {SHARED_NODES, a_keeper_renews_until_its_process_ends, 0},
-        {SHARED_NODES, a_keeper_ends_without_a_signal_when_it_is_asked_to, 0},
-        {SHARED_NODES, a_keeper_ends_when_its_lock_is_released, 0},
-        {SHARED_NODES, a_keeper_holds_no_longer_than_its_cap, 0},
-        {SHARED_NODES, a_loss_is_told_by_a_signal_that_was_asked_for, ROWS(losses)},
-        {SHARED_NODES, the_loss_is_signalled_when_the_keeper_is_killed_or_stopped, 3},
-        {SHARED_NODES, a_keeper_holds_nothing_of_who_started_it, 0},
-        {SHARED_NODES, a_process_that_is_not_there_gets_no_lock, 0},
-        {SHARED_NODES, a_keeper_of_a_lock_that_is_not_obtained_ends, 0},
-    };
-
-    return scene_run("cli_keeper", start_process, tests, ROWS(tests), false);
-}
+REAL_PROGRAM("cli_keeper")

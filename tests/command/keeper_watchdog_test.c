@@ -1,7 +1,7 @@
 /* Tests when the keeper replaces a watchdog that has ended, and when it does not. */
 #include "cli/keeper_watchdog.h"
 #include "cli/moment.h"
-#include "support/listed.h"
+#include "support/test.h"
 
 #include <check.h>
 #include <fcntl.h>
@@ -18,7 +18,6 @@ static struct cli_keeper_watchdog watchdog;
 static void start_watchdog(void)
 {
     struct rlimit limit = {.rlim_cur = LIMIT, .rlim_max = LIMIT};
-
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
     int process = (int)syscall(SYS_pidfd_open, getppid(), 0);
     ck_assert_int_ge(process, 0);
@@ -56,7 +55,6 @@ static void end(void)
 static void await_end(void)
 {
     siginfo_t ended;
-
     ck_assert_int_eq(waitid(P_PID, (id_t)watchdog.pid, &ended, WEXITED | WNOWAIT), 0);
 }
 
@@ -66,7 +64,9 @@ static void kill_watchdog(void)
     await_end();
 }
 
-START_TEST(watchdog_that_is_killed_is_replaced)
+TEST_CASE(keeper_watchdog, NULL, NULL);
+
+TEST(keeper_watchdog, watchdog_that_is_killed_is_replaced)
 {
     start_watchdog();
     pid_t first = watchdog.pid;
@@ -79,10 +79,9 @@ START_TEST(watchdog_that_is_killed_is_replaced)
     ck_assert_int_ne(watchdog.pid, first);
     end();
 }
-END_TEST
 
 /* The PID may be reused by another process, which must not be killed instead. */
-START_TEST(number_of_watchdog_that_cannot_be_replaced_is_forgotten)
+TEST(keeper_watchdog, number_of_watchdog_that_cannot_be_replaced_is_forgotten)
 {
     start_watchdog();
     move_start(LONG_MS);
@@ -92,10 +91,9 @@ START_TEST(number_of_watchdog_that_cannot_be_replaced_is_forgotten)
     ck_assert_int_eq(watchdog.pid, 0);
     end();
 }
-END_TEST
 
 /* The pipe takes the last two descriptors, so the watchdog ends at once. */
-START_TEST(watchdog_that_ends_at_once_is_replaced_after_a_pause)
+TEST(keeper_watchdog, watchdog_that_ends_at_once_is_replaced_after_a_pause)
 {
     start_watchdog();
     move_start(LONG_MS);
@@ -114,14 +112,5 @@ START_TEST(watchdog_that_ends_at_once_is_replaced_after_a_pause)
     ck_assert_int_gt(watchdog.pid, 0);
     end();
 }
-END_TEST
 
-int main(void)
-{
-    const struct listed_test tests[] = {
-        {watchdog_that_is_killed_is_replaced, 0},
-        {number_of_watchdog_that_cannot_be_replaced_is_forgotten, 0},
-        {watchdog_that_ends_at_once_is_replaced_after_a_pause, 0},
-    };
-    return run_listed("cli_keeper_watchdog", NULL, NULL, tests, ROWS(tests));
-}
+TEST_PROGRAM("cli_keeper_watchdog")

@@ -58,24 +58,21 @@ static const struct {
 } losses[] = {{delete_keys, "1h", "gone"},    {stop_majority, "1h", "ended"}, {kill_holder, "1h", "killed"},
               {kill_watchdog, "1h", "ended"}, {do_nothing, "5s", "ended"},    {delete_keys_and_finish, "1h", "gone"}};
 
-START_TEST(command_runs_after_the_loss_when_no_process_is_left)
+TEST_ROWS(own_nodes, command_runs_after_the_loss_when_no_process_is_left, ROWS(losses))
 {
     struct program *program = start(losses[_i].cap, "kill -0 $(cat $PIDS) 2>/dev/null && echo alive; "
                                                     "echo \"lost: $REDLOCK_LOSS $REDLOCK_RESOURCE\"");
-
     program_shows(program, "in\n");
     losses[_i].end(program);
     program_exits(program, LOST);
     ck_assert_str_eq(program_output(program), program_text("in\nlost: %s " NAME "\n", losses[_i].why));
     deployment_repair(real_nodes);
 }
-END_TEST
 
 /* CMD's own 75 is no loss. */
-START_TEST(command_does_not_run_without_a_loss)
+TEST(shared_nodes, command_does_not_run_without_a_loss)
 {
     static const int statuses[] = {0, 7, LOST};
-
     for (int i = 0; i < ROWS(statuses); i++) {
         struct program *program = program_run("run --on-lost 'echo lost' " NAME " -- sh -c 'exit %d'", statuses[i]);
         program_exits(program, statuses[i]);
@@ -85,23 +82,19 @@ START_TEST(command_does_not_run_without_a_loss)
     program_refuses(program_run("run -n --on-lost 'echo lost' " NAME " -- true"), NOT_OBTAINED, "not acquired");
     scene_delete(NAME);
 }
-END_TEST
 
-START_TEST(failure_of_the_command_is_reported_and_changes_no_exit_status)
+TEST(shared_nodes, failure_of_the_command_is_reported_and_changes_no_exit_status)
 {
     struct program *program = start("1h", "exit 3");
-
     program_shows(program, "in\n");
     delete_keys(program);
     program_exits(program, LOST);
     program_errors_have(program, "the command of --on-lost failed: exit status 3\n");
 }
-END_TEST
 
-START_TEST(signal_ends_redlock_and_the_command)
+TEST(shared_nodes, signal_ends_redlock_and_the_command)
 {
     struct program *program = start("1h", "echo pid=$$; exec sleep 60");
-
     program_shows(program, "in\n");
     delete_keys(program);
     pid_t command = program_number(program, "\npid=");
@@ -109,9 +102,8 @@ START_TEST(signal_ends_redlock_and_the_command)
     program_exits(program, -SIGTERM);
     ck_assert(program_soon_gone(command));
 }
-END_TEST
 
-START_TEST(of_several_resources_the_command_knows_the_one_that_cmd_knew)
+TEST(shared_nodes, of_several_resources_the_command_knows_the_one_that_cmd_knew)
 {
     struct program *program =
         program_exits(program_run("run --ttl 4s --grace 1s --cap 4s --on-lost 'echo $REDLOCK_RESOURCE' "
@@ -119,10 +111,9 @@ START_TEST(of_several_resources_the_command_knows_the_one_that_cmd_knew)
                       LOST);
     ck_assert_str_eq(program_output(program), "test:a\ntest:a\n");
 }
-END_TEST
 
 /* Every node's clock is ahead at once, so the machine was suspended: another client may hold the lock already. */
-START_TEST(loss_by_the_clock_leaves_no_grace)
+TEST(no_nodes, loss_by_the_clock_leaves_no_grace)
 {
     struct cluster_node_options nodes[MAJORITY] = {{.own_clock = true}, {.own_clock = true}, {.own_clock = true}};
     struct cluster *cluster = scene_cluster(MAJORITY, &(struct cluster_options){.nodes = nodes});
@@ -130,25 +121,11 @@ START_TEST(loss_by_the_clock_leaves_no_grace)
     struct program *program =
         program_start("run --ttl 30s --grace 10s --on-lost 'echo $REDLOCK_LOSS' " NAME " -- sh -c "
                       "'trap \"echo term\" TERM; echo in; while :; do sleep 0.02; done'");
-
     program_shows(program, "in\n");
     for (size_t i = 0; i < MAJORITY; i++)
         cluster_shift_clock(cluster, i, 5000000);
     program_exits(program, LOST);
     ck_assert_str_eq(program_output(program), "in\nclock\n");
 }
-END_TEST
 
-int main(void)
-{
-    const struct scene_test tests[] = {
-        {SHARED_NODES, command_does_not_run_without_a_loss, 0},
-        {SHARED_NODES, failure_of_the_command_is_reported_and_changes_no_exit_status, 0},
-        {SHARED_NODES, signal_ends_redlock_and_the_command, 0},
-        {SHARED_NODES, of_several_resources_the_command_knows_the_one_that_cmd_knew, 0},
-        {NO_NODES, loss_by_the_clock_leaves_no_grace, 0},
-        {OWN_NODES, command_runs_after_the_loss_when_no_process_is_left, ROWS(losses)},
-    };
-
-    return scene_run("cli_lost", NULL, tests, ROWS(tests), true);
-}
+REAL_FAULTS_PROGRAM("cli_lost")

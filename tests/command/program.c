@@ -46,7 +46,6 @@ char *program_text(const char *format, ...)
 {
     va_list arguments;
     char *text;
-
     va_start(arguments, format);
     if (vasprintf(&text, format, arguments) < 0)
         fixture_fail("out of memory for a text");
@@ -67,7 +66,6 @@ static bool is_kept(const char *variable)
 static void make_environment(char *const *variables, size_t count, char **made)
 {
     const struct program_setting *setting = &program_setting;
-
     for (size_t i = 0; i < count; i++)
         made[i] = variables[i];
     if (setting->nodes != NULL)
@@ -86,7 +84,6 @@ static bool place_descriptors(const struct program *program, int terminal)
     int input = terminal >= 0 ? terminal : open("/dev/null", O_RDONLY | O_CLOEXEC);
     int output = terminal >= 0 ? terminal : program->output;
     int errors = terminal >= 0 ? terminal : program->errors;
-
     return dup2(input, 0) == 0 && dup2(output, 1) == 1 && dup2(errors, 2) == 2;
 }
 
@@ -95,7 +92,6 @@ _Noreturn static void become(const struct program *program, const char *terminal
 {
     sigset_t none;
     int terminal = -1;
-
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (int number = 1; number < NSIG; number++)
         (void)signal(number, SIG_DFL); /* as on a terminal, although nohup(1) or a script may run the tests */
@@ -113,7 +109,6 @@ _Noreturn static void become(const struct program *program, const char *terminal
 static void open_terminal(struct program *program, char *name, size_t size)
 {
     struct winsize window = {.ws_row = 24, .ws_col = 100};
-
     program->output = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
     if (program->output < 0 || grantpt(program->output) != 0 || unlockpt(program->output) != 0 ||
         ptsname_r(program->output, name, size) != 0 || ioctl(program->output, TIOCSWINSZ, &window) != 0)
@@ -131,7 +126,6 @@ static void open_files(struct program *program)
 static void reap(struct program *program)
 {
     int status;
-
     while (waitpid(program->pid, &status, 0) < 0)
         if (errno != EINTR)
             fixture_fail("waitpid: %s", strerror(errno));
@@ -143,7 +137,6 @@ static void destroy(void *object)
 {
     struct program *program = object;
     struct program **link = &programs;
-
     while (*link != program)
         link = &(*link)->next;
     *link = program->next;
@@ -161,12 +154,11 @@ static void destroy(void *object)
 
 static struct program *start(char *const *variables, size_t count, char *const *argv)
 {
-    struct program *program = fixture_allocate(sizeof(*program));
+    struct program *program = fixture_allocate(sizeof *program);
     char terminal[64], *environment[VARIABLES_MAX];
-
     *program = (struct program){.next = programs, .output = -1, .errors = -1};
     if (program_setting.terminal)
-        open_terminal(program, terminal, sizeof(terminal));
+        open_terminal(program, terminal, sizeof terminal);
     else
         open_files(program);
     make_environment(variables, count, environment);
@@ -190,7 +182,6 @@ struct program *program_start_words(const char *line)
     const char *quoted = program_text("'%s' %s", program_redlock, line);
     size_t variables = 0;
     wordexp_t words;
-
     if (wordexp(quoted, &words, WRDE_NOCMD | WRDE_UNDEF) != 0)
         fixture_fail("not words: %s", quoted);
     char *redlock = words.we_wordv[0];
@@ -205,7 +196,6 @@ struct program *program_start_words(const char *line)
 struct program *program_start_bash(char *line)
 {
     char bash[] = "bash", option[] = "-c";
-
     return start(NULL, 0, (char *[]){bash, option, line, NULL});
 }
 
@@ -234,9 +224,8 @@ size_t program_children(pid_t parent, pid_t *children, size_t most)
 {
     char path[64];
     size_t count = 0;
-
-    memset(children, 0, most * sizeof(*children));
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)parent, (int)parent);
+    memset(children, 0, most * sizeof *children);
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)parent, (int)parent);
     FILE *file = fopen(path, "re");
     while (file != NULL && count < most && fscanf(file, "%d", &children[count]) == 1)
         count++;
@@ -248,7 +237,6 @@ size_t program_children(pid_t parent, pid_t *children, size_t most)
 pid_t program_child(pid_t parent)
 {
     pid_t child;
-
     program_children(parent, &child, 1);
     return child;
 }
@@ -256,7 +244,6 @@ pid_t program_child(pid_t parent)
 pid_t program_process(const struct program *program, enum program_process process)
 {
     pid_t found = program->pid;
-
     for (enum program_process i = PROGRAM_FRONT; i < process; i++)
         found = program_child(found);
     if (found == 0)
@@ -273,7 +260,6 @@ static bool has_ended(void *arg)
 {
     struct program *program = arg;
     siginfo_t information = {0};
-
     (void)program_output(program); /* a terminal that no process reads stops its writer */
     return program->pid == 0 || (waitid(P_PID, (id_t)program->pid, &information, WEXITED | WNOHANG | WNOWAIT) == 0 &&
                                  information.si_pid > 0);
@@ -317,7 +303,6 @@ int program_wait(struct program *program)
 struct program *program_ends(const char *file, int line, struct program *program, int status)
 {
     int actual = program_wait(program);
-
     ck_assert_msg(actual == status, "%s:%d: exit status %d, not %d; errors: %.3000s; output: %.3000s", file, line,
                   actual, status, program_errors(program), program_output(program));
     return program;
@@ -334,7 +319,6 @@ static const char *end_text(struct bytes *text)
 static const char *read_file(int file, struct bytes *text)
 {
     ssize_t count;
-
     while ((count = pread(file, bytes_room(text, 4096), 4096, (off_t)text->length)) > 0)
         text->length += (size_t)count;
     return end_text(text);
@@ -343,7 +327,6 @@ static const char *read_file(int file, struct bytes *text)
 static const char *read_terminal(int terminal, struct bytes *text)
 {
     ssize_t count;
-
     while ((count = read(terminal, bytes_room(text, 4096), 4096)) > 0)
         text->length += (size_t)count;
     return end_text(text);
@@ -370,7 +353,6 @@ struct expected {
 static bool says(void *arg)
 {
     const struct expected *expected = arg;
-
     return strstr(program_output(expected->program), expected->text) != NULL ||
            strstr(program_errors(expected->program), expected->text) != NULL;
 }
@@ -378,7 +360,6 @@ static bool says(void *arg)
 bool program_says(struct program *program, const char *text)
 {
     struct expected expected = {program, text, 0};
-
     return wait_until(says, &expected, PROGRAM_SOON_MS);
 }
 
@@ -386,14 +367,12 @@ static bool says_number(void *arg)
 {
     const struct expected *expected = arg;
     const char *found = strstr(program_output(expected->program), expected->text);
-
     return found != NULL && strpbrk(found + strlen(expected->text), " .\r\n") != NULL;
 }
 
 int program_number(struct program *program, const char *text)
 {
     struct expected expected = {program, text, 0};
-
     if (!wait_until(says_number, &expected, PROGRAM_SOON_MS))
         fixture_fail("no number after '%s': %s%s", text, program_output(program), program_errors(program));
     return atoi(strstr(program_output(program), text) + strlen(text));
@@ -402,7 +381,6 @@ int program_number(struct program *program, const char *text)
 unsigned program_count(struct program *program, const char *text)
 {
     unsigned count = 0;
-
     for (const char *found = program_output(program); (found = strstr(found, text)) != NULL; found += strlen(text))
         count++;
     return count;
@@ -411,14 +389,12 @@ unsigned program_count(struct program *program, const char *text)
 static bool says_again(void *arg)
 {
     const struct expected *expected = arg;
-
     return program_count(expected->program, expected->text) > expected->before;
 }
 
 bool program_says_again(struct program *program, const char *text, unsigned before)
 {
     struct expected expected = {program, text, before};
-
     return wait_until(says_again, &expected, PROGRAM_SOON_MS);
 }
 
@@ -433,7 +409,6 @@ void program_type(struct program *program, const char *keys)
 void program_hang_up(struct program *program)
 {
     int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-
     if (dup3(nothing, program->output, O_CLOEXEC) < 0)
         fixture_fail("dup3: %s", strerror(errno));
     close(nothing);

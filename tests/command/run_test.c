@@ -56,15 +56,14 @@ static const struct {
     {"run " SHORT_TTL " --cap 2s " NAME " -- sleep 60", LOST, ""},
 };
 
-START_TEST(exit_status_is_that_of_its_command_or_says_why_it_did_not_run)
+TEST_ROWS(shared_nodes, exit_status_is_that_of_its_command_or_says_why_it_did_not_run, ROWS(ends))
 {
     struct program *program = program_exits(program_run("%s", ends[_i].line), ends[_i].status);
     if (ends[_i].says != NULL)
         program_refuses(program, ends[_i].status, ends[_i].says);
 }
-END_TEST
 
-START_TEST(a_lock_that_is_held_is_not_obtained)
+TEST(shared_nodes, a_lock_that_is_held_is_not_obtained)
 {
     scene_hold(NAME);
     program_refuses(program_run("run -n " NAME " -- echo ran"), NOT_OBTAINED, "held by another client");
@@ -76,13 +75,11 @@ START_TEST(a_lock_that_is_held_is_not_obtained)
     program_errors_have(program, ": held after ");
     scene_delete(NAME);
 }
-END_TEST
 
-START_TEST(missing_right_is_misconfigured_and_ends_the_wait)
+TEST(no_nodes, missing_right_is_misconfigured_and_ends_the_wait)
 {
     const char *acl = program_text("user default off\nuser %s\n", published_rights_without("+getrange"));
     const struct cluster_node_options node = {.acl = acl}, nodes[] = {node, node, node};
-
     if (!server_program_has(SERVER_ACL))
         return;
     scene_cluster(3, &(struct cluster_options){.nodes = nodes});
@@ -92,18 +89,16 @@ START_TEST(missing_right_is_misconfigured_and_ends_the_wait)
                       MISCONFIGURED);
     ck_assert_str_eq(program_output(program), "");
 }
-END_TEST
 
 /* --- Environment of CMD --- */
 
-START_TEST(command_has_the_lock_in_its_environment)
+TEST(shared_nodes, command_has_the_lock_in_its_environment)
 {
     struct program *program = program_start("run '" NAME " \n\x01\xff$(date)' -- sh -c '%s'",
                                             "echo \"$REDLOCK_VALIDITY_MS $REDLOCK_TOKEN $REDLOCK_RESOURCE.\"; "
                                             "exec sleep 60");
     char token[64];
     int validity_ms;
-
     program_shows(program, " " NAME " \n\x01\xff$(date).\n"); /* any bytes are a name */
     ck_assert_int_eq(sscanf(program_output(program), "%d %63s", &validity_ms, token), 2);
     ck_assert_int_gt(validity_ms, 5000);
@@ -111,12 +106,10 @@ START_TEST(command_has_the_lock_in_its_environment)
     ck_assert(real_soon_everywhere(NAME " \n\x01\xff$(date)", token));
     program_terminates(program);
 }
-END_TEST
 
-START_TEST(command_has_a_fencing_token_that_increases)
+TEST(shared_nodes, command_has_a_fencing_token_that_increases)
 {
     unsigned long long last = 0;
-
     for (int i = 0; i < 3; i++) {
         struct program *program = program_exits(program_run("run --fence " NAME " -- printenv REDLOCK_FENCE"), 0);
         unsigned long long fence = strtoull(program_output(program), NULL, 10);
@@ -126,7 +119,6 @@ START_TEST(command_has_a_fencing_token_that_increases)
     program_exits(program_run("run " NAME " -- printenv REDLOCK_FENCE"), 1);
     deployment_remove_keys(real_nodes); /* the nodes still have the previous one */
 }
-END_TEST
 
 /* While a holder of this kind holds the lock, others run or do not. */
 #define SEVERAL real_key("1") " " real_key("2")
@@ -158,10 +150,9 @@ static const struct {
      {{"run -n --permits 2 " NAME, NOT_OBTAINED, {"", ""}}, {"run --permits 2 --shared " NAME, USAGE, {"", ""}}}},
 };
 
-START_TEST(beside_a_holder_others_run_if_the_kind_of_lock_permits_it)
+TEST_ROWS(shared_nodes, beside_a_holder_others_run_if_the_kind_of_lock_permits_it, ROWS(kinds))
 {
     struct program *holders[2];
-
     for (int i = 0; i < kinds[_i].holders; i++) {
         holders[i] = program_start("%s -- sh -c 'echo in; exec sleep 30'", kinds[_i].holder);
         program_shows(holders[i], "in");
@@ -176,7 +167,6 @@ START_TEST(beside_a_holder_others_run_if_the_kind_of_lock_permits_it)
     for (int i = 0; i < kinds[_i].holders; i++)
         program_terminates(holders[i]);
 }
-END_TEST
 
 /* 32 and 33: posix_spawn(3) leaves them ignored in its child, and no program can change that. */
 static const unsigned long long of_libc = 3ULL << 31;
@@ -184,14 +174,13 @@ static const unsigned long long of_libc = 3ULL << 31;
 static unsigned long long signals_of(struct program *program, const char *name)
 {
     const char *found = strstr(program_output(program), name);
-
     ck_assert_ptr_nonnull(found);
     return strtoull(found + strlen(name), NULL, 16);
 }
 
 /* Descriptors that are open in the test are open in CMD too, so the test compares CMD with the same command without
  * redlock. */
-START_TEST(its_command_has_signals_and_descriptors_as_usual)
+TEST(shared_nodes, its_command_has_signals_and_descriptors_as_usual)
 {
     static const char script[] = "grep -E \"SigBlk|SigIgn\" /proc/self/status; ls /proc/self/fd";
     struct program *program = run_script("", script);
@@ -200,7 +189,6 @@ START_TEST(its_command_has_signals_and_descriptors_as_usual)
     ck_assert_uint_eq(signals_of(program, "SigBlk:"), 0);
     ck_assert_uint_eq(signals_of(program, "SigIgn:") & ~of_libc, 0);
 }
-END_TEST
 
 static const struct {
     const char *line;
@@ -211,41 +199,37 @@ static const struct {
     {"echo some words | $R run " NAME " -- cat | tr a-z A-Z", "SOME WORDS\n"},
 };
 
-START_TEST(command_has_a_process_group_and_the_pipes_of_the_shell)
+TEST_ROWS(shared_nodes, command_has_a_process_group_and_the_pipes_of_the_shell, ROWS(shells))
 {
     program_prints(program_shell("%s", shells[_i].line), shells[_i].output);
 }
-END_TEST
 
 /* --- Signals --- */
 
 static const int forwarded[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
-START_TEST(signals_are_forwarded)
+TEST_ROWS(shared_nodes, signals_are_forwarded, ROWS(forwarded))
 {
     struct program *program =
         program_start("run " NAME " -- sh -c 'trap \"echo got; exit 3\" %d; echo ready; while :; do sleep 0.02; done'",
                       forwarded[_i]);
-
     program_shows(program, "ready");
     program_signal(program, forwarded[_i]);
     program_exits(program, 3);
     ck_assert_str_eq(program_output(program), "ready\ngot\n");
 }
-END_TEST
 
 /* As under a supervisor that ignores SIGCHLD. */
-START_TEST(command_is_waited_for_though_sigchld_is_ignored)
+TEST(shared_nodes, command_is_waited_for_though_sigchld_is_ignored)
 {
     program_exits(program_shell("exec env --ignore-signal=CHLD $R run " NAME " -- sh -c 'exit 7'"), 7);
     struct program *program =
         program_exits(program_shell("exec env --ignore-signal=CHLD $R run " NAME " -- cat /proc/self/status"), 0);
     ck_assert_uint_ne(signals_of(program, "SigIgn:") & 1ULL << (SIGCHLD - 1), 0);
 }
-END_TEST
 
 /* As under nohup(1). */
-START_TEST(ignored_signal_does_not_end_the_wait)
+TEST(shared_nodes, ignored_signal_does_not_end_the_wait)
 {
     scene_hold(NAME);
     struct program *program = program_shell("exec env --ignore-signal=HUP $R run -v " NAME " -- echo ran");
@@ -254,7 +238,6 @@ START_TEST(ignored_signal_does_not_end_the_wait)
     scene_delete(NAME);
     program_prints(program, "ran\n");
 }
-END_TEST
 
 static const struct {
     enum program_process process;
@@ -268,10 +251,9 @@ static const struct {
     {PROGRAM_HOLDER, SIGKILL, SYSTEM, "was killed by signal 9"},
 };
 
-START_TEST(after_a_signal_while_it_waits_nothing_runs)
+TEST_ROWS(shared_nodes, after_a_signal_while_it_waits_nothing_runs, ROWS(ends_of_the_wait))
 {
     struct program *program = start_waiting("echo ran");
-
     ck_assert_int_eq(kill(program_process(program, ends_of_the_wait[_i].process), ends_of_the_wait[_i].number), 0);
     program_exits(program, ends_of_the_wait[_i].status);
     program_errors_have(program, ends_of_the_wait[_i].says);
@@ -279,14 +261,12 @@ START_TEST(after_a_signal_while_it_waits_nothing_runs)
     ck_assert(real_nothing_left(NULL));
     ck_assert_str_eq(program_output(program), "");
 }
-END_TEST
 
 /* The command itself detects whether another host works at the same time. */
-START_TEST(of_several_hosts_one_works_at_a_time)
+TEST(shared_nodes, of_several_hosts_one_works_at_a_time)
 {
     enum { HOSTS = 4 };
     struct program *host[HOSTS];
-
     for (size_t i = 0; i < HOSTS; i++)
         host[i] = program_shell("for i in 1 2 3 4 5; do $R run " NAME " -- sh -c '"
                                 "mkdir \"$0\" || exit 99; sleep 0.01; rmdir \"$0\"' "
@@ -295,17 +275,15 @@ START_TEST(of_several_hosts_one_works_at_a_time)
     for (size_t i = 0; i < HOSTS; i++)
         program_exits(host[i], 0);
 }
-END_TEST
 
 /* --- Processes that CMD leaves behind --- */
 
-START_TEST(the_lock_is_kept_until_what_its_command_leaves_behind_has_ended)
+TEST(shared_nodes, the_lock_is_kept_until_what_its_command_leaves_behind_has_ended)
 {
     struct program *program =
         run_script("--grace 400ms", "(trap \"\" TERM; while :; do sleep 0.02; done) & echo group=$$; exit 0");
     pid_t group = program_number(program, "group=");
     uint64_t deadline = test_deadline_ns(PROGRAM_SOON_MS);
-
     while (!program_is_gone(-group)) {
         ck_assert(test_now_ns() < deadline);
         bool held = scene_held_on(NAME) >= MAJORITY;
@@ -313,7 +291,6 @@ START_TEST(the_lock_is_kept_until_what_its_command_leaves_behind_has_ended)
     }
     program_exits(program, 0);
 }
-END_TEST
 
 static const char stubborn[] =
     "STUBBORN='trap \"\" TERM; echo pid=$$; for i in $(seq 1000); do sleep 0.02; done' run %s " NAME " -- bash -c '%s'";
@@ -333,30 +310,26 @@ static const struct {
     {"", "sleep 60 & echo pid=$!; exit 0", 0},
 };
 
-START_TEST(process_that_the_command_left_behind_ends_with_the_lock)
+TEST_ROWS(shared_nodes, process_that_the_command_left_behind_ends_with_the_lock, ROWS(escapes))
 {
     struct program *program = program_start(stubborn, escapes[_i].options, escapes[_i].script);
     pid_t escaped = program_number(program, "pid=");
-
     if (escapes[_i].status == LOST)
         scene_delete(NAME);
     program_exits(program, escapes[_i].status);
     ck_assert(program_is_gone(escaped));
     ck_assert(real_nothing_left(NULL)); /* an inner lock ends with its ttl */
 }
-END_TEST
 
 /* A child of the shell that executes redlock. */
-START_TEST(a_child_that_is_not_redlocks_lives_on)
+TEST(shared_nodes, a_child_that_is_not_redlocks_lives_on)
 {
     struct program *program =
         program_shell("sleep 60 & echo pid=$!; exec $R run " NAME " -- sh -c 'sleep 60 & exit 3'");
     pid_t other = program_number(program, "pid=");
-
     program_exits(program, 3);
     ck_assert_int_eq(kill(other, SIGKILL), 0);
 }
-END_TEST
 
 /* --- Processes of redlock run --- */
 
@@ -369,13 +342,12 @@ static const unsigned victims[] = {1U << PROGRAM_FRONT,
                                    1U << PROGRAM_WATCHDOG | 1U << PROGRAM_HOLDER};
 
 /* The command needs a while to end, on a busy machine much longer, and leaves a process that does not end by itself. */
-START_TEST(when_redlock_is_killed_its_command_has_the_grace)
+TEST_ROWS(shared_nodes, when_redlock_is_killed_its_command_has_the_grace, ROWS(victims))
 {
     struct program *program = program_start(stubborn, "--ttl 5s --grace 2s --timeout 500ms",
                                             "trap \"sleep 0.2; echo told; exit 0\" TERM; setsid sh -c \"$STUBBORN\" & "
                                             "while :; do sleep 0.02; done");
     pid_t escaped = program_number(program, "pid="), process[PROGRAM_PROCESSES];
-
     for (unsigned i = PROGRAM_FRONT; i < PROGRAM_PROCESSES; i++)
         process[i] = program_process(program, (enum program_process)i);
     for (unsigned i = PROGRAM_FRONT; i < PROGRAM_PROCESSES; i++)
@@ -386,13 +358,11 @@ START_TEST(when_redlock_is_killed_its_command_has_the_grace)
     program_output_has(program, "told\n");
     ck_assert(real_nothing_left(NULL));
 }
-END_TEST
 
 /* pkill(1) searches the command line (-f), or the name, for a text. */
-START_TEST(the_watchdog_is_not_killed_by_redlocks_name)
+TEST(shared_nodes, the_watchdog_is_not_killed_by_redlocks_name)
 {
     struct program *program = run_script("", "echo in; exec sleep 60");
-
     program_shows(program, "in");
     struct program *names = program_exits(program_shell("cd /proc/%d && tr '\\0' ' ' <cmdline && echo && cat comm",
                                                         (int)program_process(program, PROGRAM_WATCHDOG)),
@@ -403,7 +373,6 @@ START_TEST(the_watchdog_is_not_killed_by_redlocks_name)
     ck_assert_str_eq(comm, "lock-watchdog");
     program_terminates(program);
 }
-END_TEST
 
 /* CMD writes the PIDs of the holder and of CMD's child. */
 static const char family[] =
@@ -416,13 +385,12 @@ static void narrow_link(pid_t holder)
     int process = (int)syscall(SYS_pidfd_open, holder, 0);
     int type = 0;
     int least = 1;
-
     ck_assert_int_ge(process, 0);
     for (int number = 3; number < 32; number++) {
         int copy = (int)syscall(SYS_pidfd_getfd, process, number, 0);
-        socklen_t size = sizeof(type);
+        socklen_t size = sizeof type;
         if (copy >= 0 && getsockopt(copy, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_SEQPACKET)
-            ck_assert_int_eq(setsockopt(copy, SOL_SOCKET, SO_SNDBUF, &least, sizeof(least)), 0);
+            ck_assert_int_eq(setsockopt(copy, SOL_SOCKET, SO_SNDBUF, &least, sizeof least), 0);
         if (copy >= 0)
             close(copy);
     }
@@ -430,10 +398,9 @@ static void narrow_link(pid_t holder)
 }
 
 /* As after a long Ctrl-Z: meanwhile more ends of validity pass than the link holds messages. */
-START_TEST(front_that_was_stopped_for_long_knows_the_end_of_validity)
+TEST(shared_nodes, front_that_was_stopped_for_long_knows_the_end_of_validity)
 {
     struct program *program = run_script("--ttl 2s --grace 0 --timeout 300ms", family);
-
     narrow_link(program_number(program, "holder="));
     program_signal(program, SIGSTOP);
     scene_await_renewals(NAME, 12); /* the limited link holds eight messages */
@@ -441,19 +408,16 @@ START_TEST(front_that_was_stopped_for_long_knows_the_end_of_validity)
     program_signal(program, SIGUSR1);
     program_exits(program, 5);
 }
-END_TEST
 
-START_TEST(closed_standard_error_does_not_keep_it_from_ending_the_group)
+TEST(shared_nodes, closed_standard_error_does_not_keep_it_from_ending_the_group)
 {
     struct program *program = program_shell("{ $R run " NAME " -- sh -c '%s' 2>&1 >&3 3>&- | true; } 3>&1", family);
     pid_t child = program_number(program, "child=");
-
     ck_assert_int_eq(kill(program_number(program, "holder="), SIGKILL), 0);
     ck_assert(program_soon_gone(child));
     program_exits(program, 0);          /* the exit status of true(1) */
     ck_assert(real_nothing_left(NULL)); /* after its ttl */
 }
-END_TEST
 
 struct forking {
     pid_t parent, child;
@@ -465,7 +429,6 @@ static bool has_forked(void *arg)
     struct forking *forking = arg;
     unsigned long child;
     int status;
-
     if (waitpid(forking->parent, &status, __WALL | WNOHANG) != forking->parent)
         return false;
     ck_assert_int_eq(status >> 8, SIGTRAP | PTRACE_EVENT_FORK << 8);
@@ -476,11 +439,10 @@ static bool has_forked(void *arg)
 
 /* The holder is killed right after its fork, and CMD is faster. Processes that CMD has started before are ended all
  * the same. */
-START_TEST(holder_killed_right_after_its_fork_is_noticed)
+TEST(shared_nodes, holder_killed_right_after_its_fork_is_noticed)
 {
     struct program *program = start_waiting("sleep 30 & echo left=$!; wait");
     struct forking forking = {.parent = program_process(program, PROGRAM_HOLDER)};
-
     ck_assert_int_eq(ptrace(PTRACE_SEIZE, forking.parent, NULL, PTRACE_O_TRACEFORK), 0);
     scene_delete(NAME);
     ck_assert(wait_until(has_forked, &forking, PROGRAM_SOON_MS));
@@ -493,7 +455,6 @@ START_TEST(holder_killed_right_after_its_fork_is_noticed)
     ck_assert(program_soon_gone(left));
     scene_delete(NAME);
 }
-END_TEST
 
 /* --- Failing nodes --- */
 
@@ -524,10 +485,9 @@ static const struct {
      "ready\ntold\n", "a majority of the nodes no longer has it"},
 };
 
-START_TEST(loss_of_a_majority_ends_the_command_and_of_a_minority_does_not)
+TEST_ROWS(shared_nodes, loss_of_a_majority_ends_the_command_and_of_a_minority_does_not, ROWS(strikes))
 {
     struct program *program = run_script(SHORT_TTL, strikes[_i].script);
-
     program_shows(program, "ready");
     /* A node that was still connecting gets the lock only with the next renewal. */
     ck_assert(wait_until(is_held_everywhere, NULL, REAL_SOON_MS));
@@ -537,34 +497,5 @@ START_TEST(loss_of_a_majority_ends_the_command_and_of_a_minority_does_not)
     ck_assert_str_eq(program_output(program), strikes[_i].output);
     program_errors_have(program, strikes[_i].says);
 }
-END_TEST
 
-int main(void)
-{
-    const struct scene_test tests[] = {
-        {SHARED_NODES, exit_status_is_that_of_its_command_or_says_why_it_did_not_run, ROWS(ends)},
-        {SHARED_NODES, a_lock_that_is_held_is_not_obtained, 0},
-        {SHARED_NODES, command_has_the_lock_in_its_environment, 0},
-        {SHARED_NODES, command_has_a_fencing_token_that_increases, 0},
-        {SHARED_NODES, beside_a_holder_others_run_if_the_kind_of_lock_permits_it, ROWS(kinds)},
-        {SHARED_NODES, its_command_has_signals_and_descriptors_as_usual, 0},
-        {SHARED_NODES, command_has_a_process_group_and_the_pipes_of_the_shell, ROWS(shells)},
-        {SHARED_NODES, signals_are_forwarded, ROWS(forwarded)},
-        {SHARED_NODES, command_is_waited_for_though_sigchld_is_ignored, 0},
-        {SHARED_NODES, ignored_signal_does_not_end_the_wait, 0},
-        {SHARED_NODES, after_a_signal_while_it_waits_nothing_runs, ROWS(ends_of_the_wait)},
-        {SHARED_NODES, of_several_hosts_one_works_at_a_time, 0},
-        {SHARED_NODES, the_lock_is_kept_until_what_its_command_leaves_behind_has_ended, 0},
-        {SHARED_NODES, process_that_the_command_left_behind_ends_with_the_lock, ROWS(escapes)},
-        {SHARED_NODES, a_child_that_is_not_redlocks_lives_on, 0},
-        {SHARED_NODES, when_redlock_is_killed_its_command_has_the_grace, ROWS(victims)},
-        {SHARED_NODES, the_watchdog_is_not_killed_by_redlocks_name, 0},
-        {SHARED_NODES, front_that_was_stopped_for_long_knows_the_end_of_validity, 0},
-        {SHARED_NODES, closed_standard_error_does_not_keep_it_from_ending_the_group, 0},
-        {SHARED_NODES, holder_killed_right_after_its_fork_is_noticed, 0},
-        {SHARED_NODES, loss_of_a_majority_ends_the_command_and_of_a_minority_does_not, ROWS(strikes)},
-        {NO_NODES, missing_right_is_misconfigured_and_ends_the_wait, 0},
-    };
-
-    return scene_run("cli_run", NULL, tests, ROWS(tests), true);
-}
+REAL_FAULTS_PROGRAM("cli_run")

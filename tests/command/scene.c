@@ -19,7 +19,6 @@ struct trusting {
 static bool all_trusted(void *arg)
 {
     struct trusting *trusting = arg;
-
     return redlock_trust(trusting->client, &trusting->result) == REDLOCK_OK &&
            trusting->result.granted == trusting->result.nodes;
 }
@@ -28,7 +27,6 @@ void scene_trust(const char *nodes)
 {
     redlock_options options = REDLOCK_OPTIONS_INIT;
     struct trusting trusting = {0};
-
     options.node_timeout_ms = 1000;
     ck_assert_int_eq(redlock_connect(nodes, &options, &trusting.client, &trusting.result), REDLOCK_OK);
     ck_assert_msg(wait_until(all_trusted, &trusting, REAL_SOON_MS), "trust: %s", redlock_result_text(&trusting.result));
@@ -38,7 +36,6 @@ void scene_trust(const char *nodes)
 struct cluster *scene_cluster(size_t nodes, const struct cluster_options *options)
 {
     struct cluster *cluster = real_cluster(nodes, options);
-
     program_setting.nodes = cluster_nodes_string(cluster);
     program_setting.config = scene_file(SCENE_PATIENCE);
     return cluster;
@@ -59,7 +56,6 @@ void scene_delete(const char *key)
 size_t scene_held_on(const char *key)
 {
     size_t count = 0;
-
     for (size_t i = 0; i < deployment_size(real_nodes); i++)
         count += deployment_integer(real_nodes, i, "EXISTS", key, NULL) == 1;
     return count;
@@ -75,7 +71,6 @@ static bool are_seen(void *arg)
 {
     struct renewals *renewals = arg;
     long long left_ms = deployment_integer(real_nodes, 0, "PTTL", renewals->key, NULL);
-
     if (left_ms > renewals->left_ms)
         renewals->owed--;
     renewals->left_ms = left_ms;
@@ -85,14 +80,12 @@ static bool are_seen(void *arg)
 void scene_await_renewals(const char *key, unsigned count)
 {
     struct renewals renewals = {key, deployment_integer(real_nodes, 0, "PTTL", key, NULL), count};
-
     ck_assert_msg(wait_until(are_seen, &renewals, PROGRAM_SOON_MS), "%s: %u renewals are missing", key, renewals.owed);
 }
 
 const char *scene_file(const char *text)
 {
     const char *path = program_text("%s/file", temp_dir_path(temp_dir_make()));
-
     file_write(path, text, strlen(text));
     ck_assert_int_eq(chmod(path, 0600), 0);
     real_note_descriptors();
@@ -102,7 +95,6 @@ const char *scene_file(const char *text)
 const char *scene_json(struct program *program, const char *filter)
 {
     struct program *jq = program_shell("jq -r '%s' <<'JSON'\n%s\nJSON", filter, program_output(program));
-
     if (program_wait(jq) != 0)
         fixture_fail("jq '%s': %s; the text: %s", filter, program_errors(jq), program_output(program));
     return program_text("%.*s", (int)strcspn(program_output(jq), "\n"), program_output(jq));
@@ -122,27 +114,23 @@ static void prepare(void)
     program_setting.config = scene_file(SCENE_PATIENCE);
 }
 
-static TCase *make_case(Suite *suite, enum scene_nodes nodes, SFun setup)
+static TCase *add_programs(TCase *tcase, SFun setup)
 {
-    TCase *tcase = nodes == NO_NODES       ? real_bare_case(suite, "no nodes")
-                   : nodes == SHARED_NODES ? real_shared_case(suite, "shared nodes")
-                                           : real_own_case(suite, "own nodes");
-
-    tcase_add_checked_fixture(tcase, nodes == NO_NODES ? prepare_bare : prepare, programs_end);
-    tcase_add_checked_fixture(tcase, setup, NULL);
+    tcase_add_checked_fixture(tcase, setup, programs_end);
     return tcase;
 }
 
-int scene_run(const char *name, SFun setup, const struct scene_test *tests, int count, bool needs_control)
+TCase *scene_no_nodes(Suite *suite, const char *name)
 {
-    Suite *suite = suite_create(name);
-    TCase *cases[OWN_NODES + 1] = {NULL};
+    return add_programs(real_bare_case(suite, name), prepare_bare);
+}
 
-    for (int i = 0; i < count; i++) {
-        TCase **tcase = &cases[tests[i].nodes];
-        if (*tcase == NULL)
-            *tcase = make_case(suite, tests[i].nodes, setup);
-        tcase_add_loop_test(*tcase, tests[i].test, 0, tests[i].rows != 0 ? tests[i].rows : 1);
-    }
-    return real_run(suite, needs_control);
+TCase *scene_shared_nodes(Suite *suite, const char *name)
+{
+    return add_programs(real_shared_case(suite, name), prepare);
+}
+
+TCase *scene_own_nodes(Suite *suite, const char *name)
+{
+    return add_programs(real_own_case(suite, name), prepare);
 }

@@ -4,27 +4,21 @@
 
 #include "program.h"
 #include "real/real.h"
-#include "support/listed.h"
 
 #include <check.h>
 
 /* The exit statuses that redlock(1) documents. */
 enum { NOT_OBTAINED = 1, USAGE = 64, NO_QUORUM = 69, SYSTEM = 71, LOST = 75, MISCONFIGURED = 78 };
 
-/* The nodes of a test: none; five that serve all tests of the program; five of its own. They are trusted before the
- * test, for program_setting, with timeouts that a loaded machine does not reach. */
-enum scene_nodes { NO_NODES, SHARED_NODES, OWN_NODES };
+/* Cases without nodes, with five nodes that serve all tests of the program, and with five for each test. The nodes are
+ * trusted before the test, for program_setting, with timeouts that a loaded machine does not reach. */
+TCase *scene_no_nodes(Suite *suite, const char *name);
+TCase *scene_shared_nodes(Suite *suite, const char *name);
+TCase *scene_own_nodes(Suite *suite, const char *name);
 
-/* A test, and for how many rows of a table it runs, as _i; 0: once. */
-struct scene_test {
-    enum scene_nodes nodes;
-    const TTest *test;
-    int rows;
-};
-
-/* Runs the tests, and returns the program's exit status. `setup` runs before each test; NULL: nothing more to do.
- * needs_control: nodes that run already must be stopped and killed. */
-int scene_run(const char *name, SFun setup, const struct scene_test *tests, int count, bool needs_control);
+__attribute__((unused)) REAL_CASE(no_nodes, scene_no_nodes, NULL);
+__attribute__((unused)) REAL_CASE(shared_nodes, scene_shared_nodes, NULL);
+__attribute__((unused)) REAL_CASE(own_nodes, scene_own_nodes, NULL);
 
 /* Ends the quarantine of these nodes. */
 void scene_trust(const char *nodes);

@@ -21,8 +21,7 @@
 static void shows_nothing(const char *what, const char *text)
 {
     static const char *const secrets[] = {"hush51v", "Kx7mw", "silent83z"};
-
-    for (size_t i = 0; i < sizeof(secrets) / sizeof(secrets[0]); i++)
+    for (size_t i = 0; i < sizeof secrets / sizeof secrets[0]; i++)
         ck_assert_msg(strstr(text, secrets[i]) == NULL, "%s: '%s' is shown: %s", what, secrets[i], text);
 }
 
@@ -48,7 +47,6 @@ static const char *give(enum way way, const char *scheme, const char *address, c
                *nodes = program_text(SCENE_PATIENCE "nodes = %s%s\n", scheme, address);
     const char *uri = program_text("%s%s:%s@%s", *scheme != '\0' ? scheme : "redis://", user, ENCODED, address);
     const char *who = *user != '\0' ? program_text("REDLOCK_USER=%s", user) : "";
-
     program_setting.config = scene_file(way == CONFIG         ? program_text("%spassword = " PASSWORD "\n", nodes)
                                         : way == CONFIG_FILE  ? program_text("%spassword-file = %s\n", nodes, file)
                                         : way == CONFIG_NODES ? program_text(SCENE_PATIENCE "nodes = %s\n", uri)
@@ -63,10 +61,9 @@ static const char *give(enum way way, const char *scheme, const char *address, c
 static void try_all_ways(const char *scheme, const char *address, const char *user)
 {
     static const char *const commands[] = {"-v doctor", "doctor --json", "-v status x", "-v run -n x -- echo run"};
-
     for (enum way way = 0; way < WAYS; way++) {
         const char *variables = give(way, scheme, address, user);
-        for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+        for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
             is_silent(program_run("%s %s", variables, commands[i]), way_names[way]);
     }
 }
@@ -76,51 +73,42 @@ static void try_all_ways(const char *scheme, const char *address, const char *us
 static const char *protected_node(const char *password)
 {
     struct cluster *cluster = real_cluster(1, NULL);
-
     if (*password != '\0')
         cluster_set_password(cluster, 0, password);
     return cluster_address(cluster, 0);
 }
 
 /* It is right, or wrong, also of a wrong user; or none is needed. */
-START_TEST(nodes_that_accept_or_refuse_it)
+TEST_ROWS(no_nodes, nodes_that_accept_or_refuse_it, 4)
 {
     static const struct {
         const char *password, *user;
     } nodes[] = {{PASSWORD, ""}, {"another", ""}, {"another", "nobody"}, {"", ""}};
-
     try_all_ways("", protected_node(nodes[_i].password), nodes[_i].user);
 }
-END_TEST
 
-START_TEST(nobody_listens)
+TEST(no_nodes, nobody_listens)
 {
     struct cluster *cluster = real_cluster(1, NULL);
-
     cluster_kill(cluster, 0);
     try_all_ways("", cluster_address(cluster, 0), "");
 }
-END_TEST
 
 /* A Redis with a renamed AUTH quotes the arguments of the unknown command in its error. */
-START_TEST(the_server_quotes_it)
+TEST(no_nodes, the_server_quotes_it)
 {
     static const char *const renamed[] = {"--rename-command", "AUTH", "AUTHENTICATE", NULL};
     struct cluster_node_options node = {.arguments = renamed};
-
     try_all_ways("", cluster_address(real_cluster(1, &(struct cluster_options){.nodes = &node}), 0), "");
 }
-END_TEST
 
 /* The port replies to a TLS handshake with other bytes. Without TLS in the library the address is rejected. */
-START_TEST(the_port_does_not_speak_tls)
+TEST_ROWS(no_nodes, the_port_does_not_speak_tls, 2)
 {
     struct fake_server *server = fake_server_start(FAKE_IPV4);
-
     fake_server_add_rule(server, &(struct fake_rule){.command = FAKE_ACCEPT, .reply = "-ERR who are you\r\n"});
     try_all_ways("rediss://", fake_server_address(server), _i ? "somebody" : "");
 }
-END_TEST
 
 /* --- Malformed addresses with a password, and lines of a config file --- */
 
@@ -143,13 +131,12 @@ static const char *const malformed[] = {
     ":" ENCODED "@127.0.0.1:1",
 };
 
-START_TEST(an_address_that_is_wrong_is_refused_without_it)
+TEST_ROWS(no_nodes, an_address_that_is_wrong_is_refused_without_it, ROWS(malformed))
 {
     is_silent(program_run("REDLOCK_NODES='%s' -v run -n x -- true", malformed[_i]), malformed[_i]);
     program_setting.config = scene_file(program_text("nodes = %s\n", malformed[_i]));
     is_silent(program_run("-v doctor"), malformed[_i]);
 }
-END_TEST
 
 static const char *const wrong_lines[] = {
     "password " PASSWORD "\n",
@@ -160,12 +147,11 @@ static const char *const wrong_lines[] = {
     PASSWORD "\n",
 };
 
-START_TEST(a_line_that_is_wrong_is_refused_without_it)
+TEST_ROWS(no_nodes, a_line_that_is_wrong_is_refused_without_it, ROWS(wrong_lines))
 {
     program_setting.config = scene_file(wrong_lines[_i]);
     is_silent(program_run("-v run -n x -- true"), wrong_lines[_i]);
 }
-END_TEST
 
 /* --- Process list --- */
 
@@ -174,7 +160,6 @@ static bool look_at_process(const char *what, const char *pid)
 {
     struct bytes words = {0};
     bool is_ours = false;
-
     if (file_read(program_text("/proc/%s/cmdline", pid), &words)) {
         for (size_t i = 0; i < words.length; i++)
             words.data[i] = words.data[i] == '\0' ? ' ' : words.data[i];
@@ -190,7 +175,6 @@ static unsigned look_at_processes(const char *what)
 {
     DIR *all = opendir("/proc");
     unsigned ours = 0;
-
     ck_assert_ptr_nonnull(all);
     for (const struct dirent *entry; (entry = readdir(all)) != NULL;)
         if (isdigit((unsigned char)entry->d_name[0]))
@@ -199,10 +183,9 @@ static unsigned look_at_processes(const char *what)
     return ours;
 }
 
-START_TEST(the_list_of_processes_does_not_have_it)
+TEST_ROWS(no_nodes, the_list_of_processes_does_not_have_it, WAYS)
 {
     const char *variables = give((enum way)_i, "", protected_node(PASSWORD), "");
-
     program_exits(program_run("%s trust --yes", variables), 0);
     struct program *program = program_start("%s run listed -- sh -c 'echo holding; exec sleep 60'", variables);
     program_shows(program, "holding");
@@ -210,19 +193,5 @@ START_TEST(the_list_of_processes_does_not_have_it)
     program_signal(program, SIGTERM);
     program_wait(program);
 }
-END_TEST
 
-int main(void)
-{
-    const struct scene_test tests[] = {
-        {NO_NODES, nodes_that_accept_or_refuse_it, 4},
-        {NO_NODES, nobody_listens, 0},
-        {NO_NODES, the_server_quotes_it, 0},
-        {NO_NODES, the_port_does_not_speak_tls, 2},
-        {NO_NODES, the_list_of_processes_does_not_have_it, WAYS},
-        {NO_NODES, an_address_that_is_wrong_is_refused_without_it, ROWS(malformed)},
-        {NO_NODES, a_line_that_is_wrong_is_refused_without_it, ROWS(wrong_lines)},
-    };
-
-    return scene_run("cli_secret", NULL, tests, ROWS(tests), false);
-}
+REAL_PROGRAM("cli_secret")

@@ -22,10 +22,9 @@ static const char *acquire(const char *key)
     return scene_json(program, ".token");
 }
 
-START_TEST(a_free_lock)
+TEST(shared_nodes, a_free_lock)
 {
     const char *key = real_key("free");
-
     program_output_has(status(key, ""), "' free\n");
     struct program *program = status(key, "--json");
     json_is(
@@ -34,13 +33,11 @@ START_TEST(a_free_lock)
         real_key("free free 0 5 3 0 5"));
     json_is(program, "[.resources[0].nodes[] | select(.state == \"free\" and .waiters == 0)] | length", "5");
 }
-END_TEST
 
-START_TEST(a_held_lock)
+TEST(shared_nodes, a_held_lock)
 {
     const char *key = real_key("held"), *token = acquire(key);
     struct program *program = status(key, "");
-
     program_output_has(program, "' held on 5 of 5 nodes, for ");
     program_output_has(program, " s unless extended\n");
     ck_assert_uint_eq(program_count(program, token), NODES);
@@ -50,13 +47,11 @@ START_TEST(a_held_lock)
     json_is(program, "[.resources[0].nodes[] | select(.state == \"held\" and .remaining_ms > 5000)] | length", "5");
     scene_delete(key);
 }
-END_TEST
 
 /* Two nodes have another holder's key and one has none, so the holder has only two nodes. */
-START_TEST(a_lock_that_nobody_has)
+TEST(shared_nodes, a_lock_that_nobody_has)
 {
     const char *key = real_key("disputed");
-
     acquire(key);
     for (size_t i = 0; i < 3; i++)
         real_delete(i, key);
@@ -72,13 +67,11 @@ START_TEST(a_lock_that_nobody_has)
     json_is(program, ".resources[0].nodes[1] | [.state, .token, .remaining_ms] | join(\" \")", "held for\\x20ever ");
     scene_delete(key);
 }
-END_TEST
 
-START_TEST(a_watch_shows_who_comes_to_wait_until_it_is_interrupted)
+TEST(shared_nodes, a_watch_shows_who_comes_to_wait_until_it_is_interrupted)
 {
     const char *key = real_key("watched"), *token = acquire(key);
     struct program *watch = program_start("status %s --watch --interval 100ms", key);
-
     program_shows(watch, "' held on 5 of 5");
     struct program *waiter = program_start("acquire %s", key);
     program_shows(watch, "; 1 waiting\n");
@@ -90,25 +83,21 @@ START_TEST(a_watch_shows_who_comes_to_wait_until_it_is_interrupted)
     ck_assert_ptr_null(strchr(program_output(watch), '\033')); /* the output is no terminal */
     scene_delete(key);
 }
-END_TEST
 
-START_TEST(a_watch_for_programs_is_a_line_each_time)
+TEST(shared_nodes, a_watch_for_programs_is_a_line_each_time)
 {
     struct program *watch = program_start("status test:lines --watch --json --interval 50ms");
-
     program_shows(watch, "}\n{");
     program_signal(watch, SIGTERM);
     program_exits(watch, -SIGTERM);
     json_is(watch, "[.resources[0].state] | unique | join(\" \")", "free"); /* in the first line */
 }
-END_TEST
 
 /* Kinds of locks that only redlock run creates. status shows them, and extend and release by token report which kind
  * it is. */
 static struct program *run_with(const char *options, const char *key)
 {
     struct program *run = program_start("run %s %s -- sh -c 'echo $REDLOCK_TOKEN; exec sleep 60'", options, key);
-
     program_shows(run, "\n");
     return run;
 }
@@ -116,7 +105,6 @@ static struct program *run_with(const char *options, const char *key)
 static void is_not_handed_on(struct program *run, const char *key, const char *says)
 {
     static const char *const commands[] = {"release", "extend"};
-
     for (size_t i = 0; i < 2; i++) {
         struct program *program =
             program_exits(program_run("%s %s %.40s", commands[i], key, program_output(run)), LOST);
@@ -124,11 +112,10 @@ static void is_not_handed_on(struct program *run, const char *key, const char *s
     }
 }
 
-START_TEST(the_permits_of_a_semaphore_that_are_taken)
+TEST(shared_nodes, the_permits_of_a_semaphore_that_are_taken)
 {
     const char *key = real_key("permits"), *slot = real_key("permits:redlock:slot:1");
     struct program *first = run_with("--permits 3", key), *second = run_with("--permits 3", key);
-
     program_output_has(status(key, ""), "' semaphore, 2 permits taken\n");
     json_is(status(key, "--json"), ".resources[0] | [.state, .permits_taken] | join(\" \")", "semaphore 2");
     is_not_handed_on(first, key, "is a semaphore: only its redlock run can extend or release a permit");
@@ -139,22 +126,19 @@ START_TEST(the_permits_of_a_semaphore_that_are_taken)
     program_output_has(status(key, ""), "' free\n"); /* a minority has the key */
     real_delete(0, slot);
 }
-END_TEST
 
-START_TEST(the_lock_of_a_reader)
+TEST(shared_nodes, the_lock_of_a_reader)
 {
     const char *key = real_key("readers");
     struct program *run = run_with("--shared --fair", key);
-
     program_output_has(status(key, ""), "' held on "); /* a majority suffices to begin */
     json_is(status(key, "--json"), ".resources[0] | [.state, .token] | join(\" \")", "held (shared)");
     is_not_handed_on(run, key, "is shared: only its redlock run can extend or release a reader's lock");
     program_terminates(run);
     program_output_has(status(key, ""), "' free\n");
 }
-END_TEST
 
-START_TEST(a_terminal_gets_a_new_screen_and_colours)
+TEST(shared_nodes, a_terminal_gets_a_new_screen_and_colours)
 {
     program_setting.terminal = true;
     struct program *watch = program_start("TERM=xterm status test:screen --watch");
@@ -166,21 +150,18 @@ START_TEST(a_terminal_gets_a_new_screen_and_colours)
     program_output_has(program, "' free");
     ck_assert_ptr_null(strchr(program_output(program), '\033'));
 }
-END_TEST
 
-START_TEST(several_resources_one_of_them_odd)
+TEST(shared_nodes, several_resources_one_of_them_odd)
 {
     struct program *program = program_exits(program_run("status --json -v test:a 'test:\xc3\xa4\n\"'"), 0);
     json_is(program, ".resources | length", "2");
     json_is(program, ".resources[1] | .resource == \"test:\xc3\xa4\\\\x0a\\\"\"", "true");
     program_errors_have(program, "5 granted"); /* -v */
 }
-END_TEST
 
-START_TEST(nodes_that_do_not_answer_are_named)
+TEST(own_nodes, nodes_that_do_not_answer_are_named)
 {
     const char *key = real_key("down");
-
     acquire(key);
     deployment_kill(real_nodes, 0);
     deployment_stop(real_nodes, 1);
@@ -196,7 +177,6 @@ START_TEST(nodes_that_do_not_answer_are_named)
     deployment_repair(real_nodes);
     scene_delete(key);
 }
-END_TEST
 
 /* True when the process has become redlock and catches interrupts, as it does before its first query. */
 static bool catches_interrupts(void *arg)
@@ -205,10 +185,9 @@ static bool catches_interrupts(void *arg)
     char path[64], line[128];
     unsigned long long caught = 0;
     bool is_redlock = false;
-
-    snprintf(path, sizeof(path), "/proc/%d/status", (int)program_pid(program));
+    snprintf(path, sizeof path, "/proc/%d/status", (int)program_pid(program));
     FILE *file = fopen(path, "re");
-    while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
         if (strcmp(line, "Name:\tredlock\n") == 0)
             is_redlock = true;
         else if (sscanf(line, "SigCgt: %llx", &caught) == 1)
@@ -219,7 +198,7 @@ static bool catches_interrupts(void *arg)
 }
 
 /* Nodes that do not reply make the query long. The interrupt comes before the pause, which must then not begin. */
-START_TEST(an_interrupt_during_a_look_is_not_slept_over)
+TEST(own_nodes, an_interrupt_during_a_look_is_not_slept_over)
 {
     for (size_t i = 0; i < QUORUM; i++)
         deployment_stop(real_nodes, i);
@@ -229,23 +208,5 @@ START_TEST(an_interrupt_during_a_look_is_not_slept_over)
     program_exits(watch, -SIGINT);
     deployment_repair(real_nodes);
 }
-END_TEST
 
-int main(void)
-{
-    const struct scene_test tests[] = {
-        {SHARED_NODES, a_free_lock, 0},
-        {SHARED_NODES, a_held_lock, 0},
-        {SHARED_NODES, a_lock_that_nobody_has, 0},
-        {SHARED_NODES, the_permits_of_a_semaphore_that_are_taken, 0},
-        {SHARED_NODES, the_lock_of_a_reader, 0},
-        {SHARED_NODES, a_watch_shows_who_comes_to_wait_until_it_is_interrupted, 0},
-        {SHARED_NODES, a_watch_for_programs_is_a_line_each_time, 0},
-        {SHARED_NODES, a_terminal_gets_a_new_screen_and_colours, 0},
-        {SHARED_NODES, several_resources_one_of_them_odd, 0},
-        {OWN_NODES, an_interrupt_during_a_look_is_not_slept_over, 0},
-        {OWN_NODES, nodes_that_do_not_answer_are_named, 0},
-    };
-
-    return scene_run("cli_status", NULL, tests, ROWS(tests), false);
-}
+REAL_PROGRAM("cli_status")

@@ -26,7 +26,6 @@ static struct program *start(const char *script)
 static struct program *start_shell(void)
 {
     struct program *shell = program_shell("PS1='shell$ ' ENV= exec sh -i");
-
     program_shows(shell, "shell$ ");
     return shell;
 }
@@ -54,48 +53,43 @@ static void goes_on_and_ends(struct program *shell)
 
 /* --- Foreground --- */
 
-START_TEST(its_command_has_the_foreground)
+REAL_CASE(terminal, scene_shared_nodes, use_terminal);
+
+TEST(terminal, its_command_has_the_foreground)
 {
     struct program *program = start("echo group=$$; read line; echo \"line=$line\"");
-
     pid_t group = program_number(program, "group=");
     ck_assert_int_eq(program_foreground(program), group);
     program_type(program, "hello\n");
     program_exits(program, 0);
     program_output_has(program, "line=hello");
 }
-END_TEST
 
 /* A script without job control does not take the foreground back itself, so it could no longer read. */
-START_TEST(a_command_that_cannot_be_run_gives_the_foreground_back)
+TEST(terminal, a_command_that_cannot_be_run_gives_the_foreground_back)
 {
     struct program *program = program_shell("$R run " NAME " -- /nonexistent/program; read line; echo \"line=$line\"");
-
     program_shows(program, "No such file");
     program_type(program, "hello\n");
     program_exits(program, 0);
     program_shows(program, "line=hello");
 }
-END_TEST
 
 /* If its command handles the interrupt, that is up to it. */
-START_TEST(an_interrupt_ends_both_and_the_lock)
+TEST_ROWS(terminal, an_interrupt_ends_both_and_the_lock, 2)
 {
     static const char *const scripts[] = {"echo ready; exec sleep 60",
                                           "trap \"exit 5\" INT; echo ready; while :; do sleep 0.02; done"};
     struct program *program = start(scripts[_i]);
-
     program_shows(program, "ready");
     program_type(program, "\x03");
     program_exits(program, _i == 0 ? -SIGINT : 5);
     ck_assert(real_nothing_left(NULL));
 }
-END_TEST
 
-START_TEST(an_interrupt_stops_the_shells_loop_too)
+TEST(terminal, an_interrupt_stops_the_shells_loop_too)
 {
     struct program *shell = start_shell();
-
     program_type(shell, "for i in 1 2 3; do echo round $i; ");
     type_run(shell, "echo be\"\"gun; exec sleep 60", "; done; echo loop=$?");
     program_shows(shell, "begun");
@@ -106,14 +100,12 @@ START_TEST(an_interrupt_stops_the_shells_loop_too)
     ck_assert_ptr_null(strstr(program_output(shell), "round 2"));
     type_until_it_ends(shell);
 }
-END_TEST
 
 /* --- Jobs --- */
 
-START_TEST(a_job_may_be_stopped_and_continued_many_times_and_keeps_its_lock)
+TEST(terminal, a_job_may_be_stopped_and_continued_many_times_and_keeps_its_lock)
 {
     struct program *shell = start_shell();
-
     type_run(shell, "echo be\"\"gun; while read line; do echo \"line=$line\"; done", "");
     program_shows(shell, "begun");
     for (unsigned i = 1; i <= 5; i++) {
@@ -131,7 +123,6 @@ START_TEST(a_job_may_be_stopped_and_continued_many_times_and_keeps_its_lock)
     ck_assert(real_nothing_left(NULL));
     type_until_it_ends(shell);
 }
-END_TEST
 
 static bool is_stopped(void *program)
 {
@@ -139,11 +130,10 @@ static bool is_stopped(void *program)
 }
 
 /* The command is stopped by a process that knows its PID. There may be no shell that would continue the job. */
-START_TEST(a_command_that_is_stopped_and_continued_by_itself_goes_on)
+TEST(terminal, a_command_that_is_stopped_and_continued_by_itself_goes_on)
 {
     struct program *program = start("echo pid=$$; while read line; do echo \"line=$line\"; done");
     pid_t command = program_number(program, "pid=");
-
     for (unsigned i = 1; i <= 5; i++) {
         kill(command, SIGSTOP);
         ck_assert(wait_until(is_stopped, program, PROGRAM_SOON_MS));
@@ -154,12 +144,10 @@ START_TEST(a_command_that_is_stopped_and_continued_by_itself_goes_on)
     program_type(program, "\x04");
     program_exits(program, 0);
 }
-END_TEST
 
-START_TEST(a_command_that_is_killed_while_it_is_stopped_ends_the_job)
+TEST(terminal, a_command_that_is_killed_while_it_is_stopped_ends_the_job)
 {
     struct program *program = start("echo pid=$$; read line");
-
     pid_t command = program_number(program, "pid=");
     kill(command, SIGSTOP);
     ck_assert(wait_until(is_stopped, program, PROGRAM_SOON_MS));
@@ -167,19 +155,16 @@ START_TEST(a_command_that_is_killed_while_it_is_stopped_ends_the_job)
     program_exits(program, 128 + SIGKILL);
     ck_assert(real_nothing_left(NULL));
 }
-END_TEST
 
-START_TEST(a_command_that_is_stopped_by_itself_is_a_stopped_job)
+TEST(terminal, a_command_that_is_stopped_by_itself_is_a_stopped_job)
 {
     struct program *shell = start_shell();
-
     type_run(shell, "echo p\"\"id=$$.; read line; echo \"line=$line\"", "");
     kill(program_number(shell, "pid="), SIGSTOP);
     program_shows(shell, "Stopped");
     goes_on_and_ends(shell);
     type_until_it_ends(shell);
 }
-END_TEST
 
 static bool is_running(void *arg)
 {
@@ -188,11 +173,10 @@ static bool is_running(void *arg)
 
 /* The second signal may overtake the effect of the first one. The shell may have taken the terminal. The pause between
  * the signals, longer in each round, is the subject. */
-START_TEST(a_command_that_is_stopped_and_continued_at_once_is_no_stopped_job)
+TEST(terminal, a_command_that_is_stopped_and_continued_at_once_is_no_stopped_job)
 {
     enum { ROUNDS = 60, LONGER_NS = 15000 };
     struct program *shell = start_shell();
-
     type_run(shell, "echo p\"\"id=$$.; exec sleep 60", "");
     pid_t command = program_number(shell, "pid=");
     pid_t front = program_child(program_pid(shell));
@@ -207,12 +191,10 @@ START_TEST(a_command_that_is_stopped_and_continued_at_once_is_no_stopped_job)
     program_type(shell, "exit\n"); /* a shell that saw the stop but not yet the end refuses; the next `exit` works */
     type_until_it_ends(shell);
 }
-END_TEST
 
-START_TEST(a_job_in_the_background_does_not_take_the_terminal)
+TEST(terminal, a_job_in_the_background_does_not_take_the_terminal)
 {
     struct program *shell = start_shell();
-
     type_run(shell, "echo be\"\"gun; read line; echo \"line=$line\"", " &");
     program_shows(shell, "begun");
     program_type(shell, "echo mi''ne\n");
@@ -220,23 +202,20 @@ START_TEST(a_job_in_the_background_does_not_take_the_terminal)
     goes_on_and_ends(shell);
     type_until_it_ends(shell);
 }
-END_TEST
 
-START_TEST(the_end_of_the_terminal_ends_its_command)
+TEST(terminal, the_end_of_the_terminal_ends_its_command)
 {
     struct program *shell = start_shell();
-
     type_run(shell, "echo be\"\"gun=$$; exec sleep 60", "");
     program_shows(shell, "begun=");
     ck_assert_uint_gt(deployment_keys_left(real_nodes), 0);
     program_hang_up(shell);
     ck_assert(real_nothing_left(NULL));
 }
-END_TEST
 
 /* --- Waiting --- */
 
-START_TEST(a_line_shows_what_it_waits_for)
+TEST(terminal, a_line_shows_what_it_waits_for)
 {
     scene_hold(NAME);
     struct program *program = start("echo ran");
@@ -249,9 +228,8 @@ START_TEST(a_line_shows_what_it_waits_for)
     ck_assert_ptr_nonnull(ran);
     ck_assert_int_eq(strncmp(ran - 4, "\r\033[K", 4), 0);
 }
-END_TEST
 
-START_TEST(a_wait_can_be_stopped_and_interrupted)
+TEST(terminal, a_wait_can_be_stopped_and_interrupted)
 {
     scene_hold(NAME);
     struct program *shell = start_shell();
@@ -270,25 +248,5 @@ START_TEST(a_wait_can_be_stopped_and_interrupted)
     ck_assert_ptr_null(strstr(program_output(shell), "did run"));
     type_until_it_ends(shell);
 }
-END_TEST
 
-int main(void)
-{
-    const struct scene_test tests[] = {
-        {SHARED_NODES, its_command_has_the_foreground, 0},
-        {SHARED_NODES, a_command_that_cannot_be_run_gives_the_foreground_back, 0},
-        {SHARED_NODES, an_interrupt_ends_both_and_the_lock, 2},
-        {SHARED_NODES, an_interrupt_stops_the_shells_loop_too, 0},
-        {SHARED_NODES, a_job_may_be_stopped_and_continued_many_times_and_keeps_its_lock, 0},
-        {SHARED_NODES, a_command_that_is_stopped_and_continued_by_itself_goes_on, 0},
-        {SHARED_NODES, a_command_that_is_killed_while_it_is_stopped_ends_the_job, 0},
-        {SHARED_NODES, a_command_that_is_stopped_by_itself_is_a_stopped_job, 0},
-        {SHARED_NODES, a_command_that_is_stopped_and_continued_at_once_is_no_stopped_job, 0},
-        {SHARED_NODES, a_job_in_the_background_does_not_take_the_terminal, 0},
-        {SHARED_NODES, the_end_of_the_terminal_ends_its_command, 0},
-        {SHARED_NODES, a_line_shows_what_it_waits_for, 0},
-        {SHARED_NODES, a_wait_can_be_stopped_and_interrupted, 0},
-    };
-
-    return scene_run("cli_terminal", use_terminal, tests, ROWS(tests), false);
-}
+REAL_PROGRAM("cli_terminal")

@@ -25,12 +25,11 @@ static const char *token_of(struct program *program)
 
 /* --- Acquire, extend, release --- */
 
-START_TEST(every_node_shows_the_token_that_is_written)
+TEST(shared_nodes, every_node_shows_the_token_that_is_written)
 {
     const char *key = real_key("token");
     struct program *program = program_run("acquire -v %s --ttl 30s", key);
     const char *token = token_of(program);
-
     program_errors_have(program, "first attempt: done: 5 granted"); /* each step is explained */
     program_errors_have(program, ": granted after ");
     ck_assert(real_shows_everywhere(key, token));
@@ -42,12 +41,10 @@ START_TEST(every_node_shows_the_token_that_is_written)
     program_refuses(program_run("release %s %s", key, token), LOST,
                     "is not held by this token: 5 of 5 nodes do not have it");
 }
-END_TEST
 
 static long long shortest_life(const char *key)
 {
     long long shortest = LLONG_MAX;
-
     for (size_t i = 0; i < NODES; i++) {
         long long left = deployment_integer(real_nodes, i, "PTTL", key, NULL);
         shortest = left < shortest ? left : shortest;
@@ -55,10 +52,9 @@ static long long shortest_life(const char *key)
     return shortest;
 }
 
-START_TEST(an_extension_lengthens_and_never_shortens)
+TEST(shared_nodes, an_extension_lengthens_and_never_shortens)
 {
     const char *key = real_key("extended"), *token = token_of(program_run("acquire %s --ttl 15s", key));
-
     ck_assert_int_le(shortest_life(key), 15000);
     program_exits(program_run("extend %s %s --ttl 30s", key, token), 0);
     ck_assert_int_gt(shortest_life(key), 15000);
@@ -69,14 +65,12 @@ START_TEST(an_extension_lengthens_and_never_shortens)
     program_exits(program_run("release %s %s", key, token), 0);
     program_refuses(program_run("extend %s %s", key, token), LOST, "the lock is no longer held");
 }
-END_TEST
 
 /* A forced unlock: the holder notices it at its next renewal. */
-START_TEST(a_lock_is_broken_by_the_token_that_status_shows)
+TEST(shared_nodes, a_lock_is_broken_by_the_token_that_status_shows)
 {
     const char *key = real_key("broken");
     struct program *holder = program_start("run --ttl 5s --grace 100ms %s -- sh -c 'echo ready; exec sleep 60'", key);
-
     program_shows(holder, "ready");
     const char *token = scene_json(program_run("status %s --json", key), ".resources[0].token");
     program_exits(program_run("release %s %s", key, token), 0);
@@ -84,7 +78,6 @@ START_TEST(a_lock_is_broken_by_the_token_that_status_shows)
     program_errors_have(holder, "no longer has it");
     ck_assert(real_nothing_left(NULL));
 }
-END_TEST
 
 /* Lines of a shell. $1 is the resource. */
 static const struct {
@@ -102,17 +95,16 @@ static const struct {
     {"exec 3> >(:); wait $!; T=$($R acquire -v $1 2>&3) && $R extend -v $1 $T 2>&3 && $R release -v $1 $T 2>&3", 0, ""},
 };
 
-START_TEST(in_a_shell_a_token_is_passed_on_or_the_lock_is_released)
+TEST_ROWS(shared_nodes, in_a_shell_a_token_is_passed_on_or_the_lock_is_released, ROWS(shells))
 {
     struct program *shell =
         program_exits(program_shell("set -- %s; %s", real_key("shell"), shells[_i].line), shells[_i].status);
     program_errors_have(shell, shells[_i].says);
     ck_assert(real_nothing_left(NULL));
 }
-END_TEST
 
 /* A name may contain any byte except NUL. */
-START_TEST(odd_bytes_in_a_name)
+TEST(shared_nodes, odd_bytes_in_a_name)
 {
     static const char key[] = real_key("odd \xff\n\"\\ -- $(x)"), shown[] = real_key("odd \\xff\\x0a\"\\ -- $(x)");
     struct program *program = program_exits(program_run("acquire '%s' --ttl 30s --json", key), 0);
@@ -125,18 +117,16 @@ START_TEST(odd_bytes_in_a_name)
     program_exits(program_run("release '%s' %s", key, token), 0);
     ck_assert(real_nothing_left(NULL));
 }
-END_TEST
 
 /* Values that other libraries, or people, store in a key. */
 static const char *const foreign_tokens[] = {
     "forever", "(shared)", "(empty)", "a b\tc", "\xff\x01", "back\\x41slash", "gr\xc3\xb6\xc3\x9ft", "$(x) 'y' \"z\"",
 };
 
-START_TEST(token_that_status_shows_is_taken_back)
+TEST_ROWS(shared_nodes, token_that_status_shows_is_taken_back, ROWS(foreign_tokens))
 {
     static const char *const commands[] = {"extend", "release"};
     const char *key = real_key("foreign");
-
     for (size_t i = 0; i < NODES; i++)
         ck_assert(real_foreign_set(i, key, foreign_tokens[_i]));
     struct program *program = program_exits(program_run("status %s --json", key), 0);
@@ -148,13 +138,11 @@ START_TEST(token_that_status_shows_is_taken_back)
     }
     ck_assert(real_shows_everywhere(key, "(nil)"));
 }
-END_TEST
 
 /* A lock of another library may never expire. Extending it sets no expiry. */
-START_TEST(extension_never_gives_an_end_to_a_lock_without_one)
+TEST(shared_nodes, extension_never_gives_an_end_to_a_lock_without_one)
 {
     const char *key = real_key("endless");
-
     for (size_t i = 0; i < NODES; i++)
         ck_assert(deployment_command(real_nodes, i, NULL, 0, "SET", key, "forever", NULL));
     program_exits(program_run("extend %s forever", key), 0);
@@ -162,12 +150,10 @@ START_TEST(extension_never_gives_an_end_to_a_lock_without_one)
         ck_assert_int_eq(deployment_integer(real_nodes, i, "PTTL", key, NULL), -1);
     program_exits(program_run("release %s forever", key), 0);
 }
-END_TEST
 
-START_TEST(an_interrupt_ends_the_waiting_and_leaves_nothing)
+TEST(shared_nodes, an_interrupt_ends_the_waiting_and_leaves_nothing)
 {
     const char *key = real_key("interrupted");
-
     scene_hold(key);
     struct program *waiter = program_start("acquire %s -v", key);
     program_shows(waiter, "first attempt: held by another client");
@@ -177,13 +163,11 @@ START_TEST(an_interrupt_ends_the_waiting_and_leaves_nothing)
     scene_delete(key);
     ck_assert(real_nothing_left(NULL));
 }
-END_TEST
 
 /* Whichever descriptor exceeds the limit, the message names the cause and the remedy. */
-START_TEST(limit_of_open_files_is_named)
+TEST(shared_nodes, limit_of_open_files_is_named)
 {
     unsigned named = 0;
-
     for (int limit = 8; limit <= 28; limit++) {
         struct program *program = program_waited(program_shell("ulimit -n %d; exec $R run test:limit -- true", limit));
         const char *errors = program_errors(program), *cause = strstr(errors, "cannot create a descriptor");
@@ -193,11 +177,10 @@ START_TEST(limit_of_open_files_is_named)
     }
     ck_assert_uint_gt(named, 0);
 }
-END_TEST
 
 /* --- Failing nodes --- */
 
-START_TEST(a_minority_that_hangs_or_is_down_does_no_harm)
+TEST(own_nodes, a_minority_that_hangs_or_is_down_does_no_harm)
 {
     deployment_stop(real_nodes, 0);
     deployment_kill(real_nodes, 1);
@@ -208,9 +191,8 @@ START_TEST(a_minority_that_hangs_or_is_down_does_no_harm)
     deployment_resume(real_nodes, 0);
     ck_assert(real_nothing_left(NULL));
 }
-END_TEST
 
-START_TEST(without_a_majority_there_is_no_lock)
+TEST(own_nodes, without_a_majority_there_is_no_lock)
 {
     for (size_t i = 0; i < QUORUM; i++)
         deployment_kill(real_nodes, i);
@@ -224,12 +206,10 @@ START_TEST(without_a_majority_there_is_no_lock)
     ck_assert_ptr_null(strstr(program_errors(program), "(null)"));
     ck_assert(real_nothing_left(NULL));
 }
-END_TEST
 
-START_TEST(a_wrong_password_is_told_at_once)
+TEST(no_nodes, a_wrong_password_is_told_at_once)
 {
     const struct cluster_node_options node = {.password = "right"}, nodes[] = {node, node, node};
-
     scene_cluster(3, &(struct cluster_options){.nodes = nodes});
     struct program *program = program_exits(program_run("REDLOCK_PASSWORD=wrong-one acquire x"), MISCONFIGURED);
     program_errors_have(program, server_program_wrong_password());
@@ -239,10 +219,9 @@ START_TEST(a_wrong_password_is_told_at_once)
         program_run("REDLOCK_PASSWORD=right release x %s", token_of(program_run("REDLOCK_PASSWORD=right acquire x"))),
         0);
 }
-END_TEST
 
 /* New nodes grant nothing for a while. acquire says so, and waits until it is over. */
-START_TEST(a_quarantine_is_shown_and_waited_out)
+TEST(no_nodes, a_quarantine_is_shown_and_waited_out)
 {
     scene_cluster(3, NULL);
     program_setting.config = scene_file("timeout = 10s\nttl = 3s\nmax-ttl = 3s\n");
@@ -253,25 +232,5 @@ START_TEST(a_quarantine_is_shown_and_waited_out)
     token_of(program);
     program_errors_have(program, "waiting: ");
 }
-END_TEST
 
-int main(void)
-{
-    const struct scene_test tests[] = {
-        {SHARED_NODES, every_node_shows_the_token_that_is_written, 0},
-        {SHARED_NODES, an_extension_lengthens_and_never_shortens, 0},
-        {SHARED_NODES, a_lock_is_broken_by_the_token_that_status_shows, 0},
-        {SHARED_NODES, in_a_shell_a_token_is_passed_on_or_the_lock_is_released, ROWS(shells)},
-        {SHARED_NODES, odd_bytes_in_a_name, 0},
-        {SHARED_NODES, limit_of_open_files_is_named, 0},
-        {SHARED_NODES, token_that_status_shows_is_taken_back, ROWS(foreign_tokens)},
-        {SHARED_NODES, extension_never_gives_an_end_to_a_lock_without_one, 0},
-        {SHARED_NODES, an_interrupt_ends_the_waiting_and_leaves_nothing, 0},
-        {OWN_NODES, a_minority_that_hangs_or_is_down_does_no_harm, 0},
-        {OWN_NODES, without_a_majority_there_is_no_lock, 0},
-        {NO_NODES, a_wrong_password_is_told_at_once, 0},
-        {NO_NODES, a_quarantine_is_shown_and_waited_out, 0},
-    };
-
-    return scene_run("cli_token", NULL, tests, ROWS(tests), false);
-}
+REAL_PROGRAM("cli_token")

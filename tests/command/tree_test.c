@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "cli/tree.h"
 
-#include "support/listed.h"
+#include "support/test.h"
 
 #include <check.h>
 #include <errno.h>
@@ -88,7 +88,6 @@ static pid_t start(void (*behave)(int ready), unsigned processes)
 {
     int ready[2];
     char byte;
-
     ck_assert_int_eq(pipe(ready), 0);
     pid_t child = fork();
     ck_assert_int_ge(child, 0);
@@ -108,10 +107,11 @@ static void reap_all(void)
     ck_assert_int_eq(errno, ECHILD);
 }
 
-START_TEST(each_process_is_killed_wherever_it_went)
+TEST_CASE(tree, NULL, NULL);
+
+TEST_ROWS(tree, each_process_is_killed_wherever_it_went, ROWS(shapes))
 {
     struct cli_tree tree = {.root = getpid()};
-
     become_reaper();
     start(shapes[_i].behave, shapes[_i].processes);
     ck_assert(cli_tree_is_alive(&tree));
@@ -119,14 +119,12 @@ START_TEST(each_process_is_killed_wherever_it_went)
     reap_all();
     ck_assert(!cli_tree_is_alive(&tree));
 }
-END_TEST
 
 /* Also if it is not in the command's process group. */
-START_TEST(a_stopped_process_is_terminated)
+TEST_ROWS(tree, a_stopped_process_is_terminated, 2)
 {
     struct cli_tree tree = {.root = getpid(), .group = _i ? getpgrp() : 0};
     int status;
-
     become_reaper();
     pid_t child = start(_i ? wait_stopped_in_session : wait_stopped, 1);
     ck_assert_int_eq(waitpid(child, &status, WUNTRACED), child);
@@ -135,9 +133,8 @@ START_TEST(a_stopped_process_is_terminated)
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(WTERMSIG(status), SIGTERM);
 }
-END_TEST
 
-START_TEST(a_spared_process_and_a_strangers_tree_live_on)
+TEST(tree, a_spared_process_and_a_strangers_tree_live_on)
 {
     become_reaper();
     struct cli_process *strangers;
@@ -157,10 +154,9 @@ START_TEST(a_spared_process_and_a_strangers_tree_live_on)
     reap_all();
     free(strangers);
 }
-END_TEST
 
 /* The process has ended, and its PID was reused by a process of the tree. */
-START_TEST(process_with_number_of_former_stranger_is_killed)
+TEST(tree, process_with_number_of_former_stranger_is_killed)
 {
     become_reaper();
     pid_t child = start(ignore_term_and_wait, 1);
@@ -171,10 +167,9 @@ START_TEST(process_with_number_of_former_stranger_is_killed)
     cli_tree_kill(&tree);
     reap_all();
 }
-END_TEST
 
 /* A group without a process of the tree may be another program's. Here it is the group of the test program. */
-START_TEST(a_group_is_signalled_only_while_the_tree_is_in_it)
+TEST(tree, a_group_is_signalled_only_while_the_tree_is_in_it)
 {
     become_reaper();
     pid_t child = start(wait_in_group, 1);
@@ -187,13 +182,11 @@ START_TEST(a_group_is_signalled_only_while_the_tree_is_in_it)
     cli_tree_signal_group(&own, SIGKILL);
     reap_all();
 }
-END_TEST
 
-START_TEST(a_zombie_does_not_live)
+TEST(tree, a_zombie_does_not_live)
 {
     struct cli_tree tree = {.root = getpid()};
     siginfo_t ended;
-
     become_reaper();
     pid_t child = start(ignore_term_and_wait, 1);
     ck_assert_int_eq(kill(child, SIGKILL), 0);
@@ -201,14 +194,12 @@ START_TEST(a_zombie_does_not_live)
     ck_assert(!cli_tree_is_alive(&tree));
     reap_all();
 }
-END_TEST
 
-START_TEST(children_are_listed)
+TEST(tree, children_are_listed)
 {
     enum { CHILDREN = 70 };
     struct cli_process *children;
     size_t count;
-
     become_reaper();
     ck_assert(cli_tree_children(&children, &count));
     ck_assert_uint_eq(count, 0);
@@ -223,7 +214,6 @@ START_TEST(children_are_listed)
     cli_tree_kill(&(struct cli_tree){.root = getpid()});
     reap_all();
 }
-END_TEST
 
 /* --- A PID is reused while the tree is read --- */
 
@@ -239,7 +229,6 @@ _Noreturn static void succeed(int ready)
 {
     sigset_t asked;
     int number;
-
     sigemptyset(&asked);
     sigaddset(&asked, SIGUSR1);
     sigprocmask(SIG_BLOCK, &asked, NULL);
@@ -248,7 +237,7 @@ _Noreturn static void succeed(int ready)
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         child = getpid();
-        (void)!write(ready, &child, sizeof(child));
+        (void)!write(ready, &child, sizeof child);
         sigwait(&asked, &number);
         (void)!write(ready, "", 1);
     }
@@ -261,7 +250,6 @@ _Noreturn static void succeed(int ready)
 static long long boot_ticks(void)
 {
     struct timespec now;
-
     clock_gettime(CLOCK_BOOTTIME, &now);
     return (now.tv_sec * 1000000000LL + now.tv_nsec) / (1000000000LL / sysconf(_SC_CLK_TCK));
 }
@@ -271,7 +259,6 @@ static long long boot_ticks(void)
 static void wait_for_tick(void)
 {
     long long now = boot_ticks();
-
     while (boot_ticks() == now)
         poll(NULL, 0, 1);
 }
@@ -280,23 +267,21 @@ static void wait_for_tick(void)
 static bool replace(pid_t number)
 {
     int ready[2];
-    struct clone_args how = {.exit_signal = SIGCHLD,
-                             .set_tid = (uint64_t)(uintptr_t)&number,
-                             .set_tid_size = sizeof(number) / sizeof(pid_t)};
-
+    struct clone_args how = {
+        .exit_signal = SIGCHLD, .set_tid = (uint64_t)(uintptr_t)&number, .set_tid_size = sizeof number / sizeof(pid_t)};
     ck_assert_int_eq(pipe(ready), 0);
     kill(number, SIGKILL);
     while (kill(number, 0) == 0)
         ;
     wait_for_tick();
     do /* the kernel releases the PID a little later */
-        reuse.successor = (pid_t)syscall(SYS_clone3, &how, sizeof(how));
+        reuse.successor = (pid_t)syscall(SYS_clone3, &how, sizeof how);
     while (reuse.successor < 0 && errno == EEXIST);
     if (reuse.successor == 0)
         succeed(ready[1]);
     close(ready[1]);
     reuse.answers = ready[0];
-    return reuse.successor > 0 && read(ready[0], &reuse.child, sizeof(reuse.child)) == (ssize_t)sizeof(reuse.child);
+    return reuse.successor > 0 && read(ready[0], &reuse.child, sizeof reuse.child) == (ssize_t)sizeof reuse.child;
 }
 
 FILE *__real_fopen(const char *path, const char *mode);
@@ -306,8 +291,7 @@ FILE *__wrap_fopen(const char *path, const char *mode);
 FILE *__wrap_fopen(const char *path, const char *mode)
 {
     char children[64];
-
-    snprintf(children, sizeof(children), "/proc/%d/task/%d/children", (int)reuse.number, (int)reuse.number);
+    snprintf(children, sizeof children, "/proc/%d/task/%d/children", (int)reuse.number, (int)reuse.number);
     if (reuse.number > 0 && strcmp(path, children) == 0) {
         pid_t number = reuse.number;
         reuse.number = 0;
@@ -327,22 +311,21 @@ _Noreturn static void have_a_child(int ready)
         for (;;)
             pause();
     }
-    (void)!write(ready, &child, sizeof(child));
+    (void)!write(ready, &child, sizeof child);
     for (;;)
         pause();
 }
 
-START_TEST(children_of_a_process_with_a_reused_number_are_spared)
+TEST(tree, children_of_a_process_with_a_reused_number_are_spared)
 {
     int ready[2];
     char byte;
-
     alarm(WAIT_S);
     ck_assert_int_eq(pipe(ready), 0);
     pid_t root = fork();
     if (root == 0)
         have_a_child(ready[1]);
-    ck_assert_int_eq(read(ready[0], &reuse.number, sizeof(reuse.number)), sizeof(reuse.number));
+    ck_assert_int_eq(read(ready[0], &reuse.number, sizeof reuse.number), sizeof reuse.number);
     cli_tree_kill(&(struct cli_tree){.root = root});
     ck_assert_int_eq(reuse.number, 0);
     if (reuse.successor > 0) {
@@ -357,19 +340,5 @@ START_TEST(children_of_a_process_with_a_reused_number_are_spared)
     close(ready[1]);
     close(reuse.answers);
 }
-END_TEST
 
-int main(void)
-{
-    const struct listed_test tests[] = {
-        {each_process_is_killed_wherever_it_went, ROWS(shapes)},
-        {a_stopped_process_is_terminated, 2},
-        {a_spared_process_and_a_strangers_tree_live_on, 0},
-        {a_group_is_signalled_only_while_the_tree_is_in_it, 0},
-        {a_zombie_does_not_live, 0},
-        {process_with_number_of_former_stranger_is_killed, 0},
-        {children_are_listed, 0},
-        {children_of_a_process_with_a_reused_number_are_spared, 0},
-    };
-    return run_listed("cli_tree", NULL, NULL, tests, ROWS(tests));
-}
+TEST_PROGRAM("cli_tree")

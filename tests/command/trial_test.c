@@ -58,7 +58,7 @@ static const struct fate {
     {"front stopped, holder killed", false, FRONT, HOLDER},
     {"watchdog stopped, holder killed", false, WATCHDOG, HOLDER},
 };
-enum { FATES = sizeof(fates) / sizeof(fates[0]) };
+enum { FATES = sizeof fates / sizeof fates[0] };
 
 /* The ways to start the processes: $0 with the argument $1. */
 static const struct shape {
@@ -72,7 +72,7 @@ static const struct shape {
     {"double fork", "(setsid $0 $1 &); sleep 60"},
     {"nested", "$R run --ttl 1500ms --grace 200ms --timeout 300ms test:inner -- $0 $1"},
 };
-enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
+enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
 /* --- The command: four processes of one group, which record when they were last alive --- */
 
@@ -87,7 +87,6 @@ struct stamps {
 static double boot_ms(void)
 {
     struct timespec now;
-
     clock_gettime(CLOCK_BOOTTIME, &now);
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
@@ -98,7 +97,6 @@ _Noreturn static void stamp(struct stamps *stamps, unsigned process)
 {
     enum { PAUSE_NS = 2000000, LIFE_MS = 60000 };
     double until_ms = boot_ms() + LIFE_MS;
-
     while (boot_ms() < until_ms) {
         atomic_store(&stamps->alive_ns[process], (long long)(boot_ms() * 1e6));
         nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
@@ -111,11 +109,10 @@ _Noreturn static void be_stamper(const char *path)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
     int file = open(path, O_RDWR | O_CLOEXEC);
-    struct stamps *stamps = mmap(NULL, sizeof(*stamps), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-
+    struct stamps *stamps = mmap(NULL, sizeof *stamps, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (stamps == MAP_FAILED)
         _exit(99);
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         signal(numbers[i], SIG_IGN);
     atomic_store(&stamps->group, getpgrp());
     if (fork() == 0) {
@@ -166,7 +163,6 @@ static struct control {
 static void *wake_again_and_again(void *unused)
 {
     enum { INTERVAL_MS = 5 };
-
     (void)unused;
     while (!atomic_load(&control.over)) {
         double due_ms = boot_ms() + INTERVAL_MS;
@@ -196,19 +192,17 @@ static double end_control(void)
 static void map_stamps(struct trial *trial)
 {
     int file = memfd_create("stamps", 0); /* inherited, so the command opens it by its name in /proc */
-
     if (file < 0 || ftruncate(file, sizeof(struct stamps)) != 0)
         fixture_fail("memfd_create: %s", strerror(errno));
     trial->stamps = mmap(NULL, sizeof(struct stamps), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (trial->stamps == MAP_FAILED)
         fixture_fail("mmap: %s", strerror(errno));
-    snprintf(trial->path, sizeof(trial->path), "/proc/%d/fd/%d", (int)getpid(), file);
+    snprintf(trial->path, sizeof trial->path, "/proc/%d/fd/%d", (int)getpid(), file);
 }
 
 static bool all_stamped(void *arg)
 {
     struct trial *trial = arg;
-
     for (size_t i = 0; i < STAMPER_PROCESSES; i++)
         if (atomic_load(&trial->stamps->alive_ns[i]) == 0)
             return false;
@@ -222,7 +216,6 @@ static unsigned count_children(void)
     pid_t children[64];
     size_t all = program_children(getpid(), children, 64);
     unsigned live = 0;
-
     for (size_t i = 0; i < all; i++)
         live += waitpid(children[i], NULL, WNOHANG) == 0;
     return live;
@@ -255,8 +248,7 @@ static double waited_for_processor_ms(pid_t process)
     char path[64];
     unsigned long long ran_ns;
     unsigned long long waited_ns;
-
-    snprintf(path, sizeof(path), "/proc/%d/schedstat", (int)process);
+    snprintf(path, sizeof path, "/proc/%d/schedstat", (int)process);
     FILE *file = fopen(path, "re");
     bool known = file != NULL && fscanf(file, "%llu %llu", &ran_ns, &waited_ns) == 2;
     if (file != NULL)
@@ -276,7 +268,6 @@ static void note_delays(struct trial *trial)
 static bool is_lost(const struct trial *trial)
 {
     const char *errors = program_errors(trial->program);
-
     return strstr(errors, "is lost") != NULL || strstr(errors, "no longer held") != NULL;
 }
 
@@ -286,7 +277,6 @@ static double shown_end(struct trial *trial, size_t node)
 {
     double now = boot_ms();
     long long left_ms = cluster_integer(trial->cluster, node, "PTTL", NAME, NULL);
-
     return now + (double)left_ms;
 }
 
@@ -300,7 +290,6 @@ static bool is_renewed(void *arg)
 {
     struct renewal *renewal = arg;
     double now = boot_ms();
-
     if (is_lost(renewal->trial))
         return true;
     for (size_t i = 0; i < NODES; i++) {
@@ -317,7 +306,6 @@ static bool is_renewed(void *arg)
 static double await_renewal(struct trial *trial)
 {
     struct renewal renewal = {.trial = trial};
-
     for (size_t i = 0; i < NODES; i++)
         renewal.before[i] = shown_end(trial, i);
     ck_assert_msg(wait_until(is_renewed, &renewal, PROGRAM_SOON_MS) || is_lost(trial), "the lock is not renewed: %s",
@@ -344,7 +332,6 @@ static void strike(struct trial *trial)
 static bool strike_behind_renewal(struct trial *trial)
 {
     double renewed_ms = await_renewal(trial);
-
     trial->end_ms = shown_end(trial, 0);
     for (size_t i = 1; i < NODES; i++) {
         double end = shown_end(trial, i);
@@ -363,7 +350,6 @@ static bool strike_behind_renewal(struct trial *trial)
 static void follow_renewal(struct trial *trial)
 {
     bool holder_runs = !((trial->fate->killed | trial->fate->stopped) & HOLDER);
-
     if (!holder_runs || trial->fate->nodes_stopped || boot_ms() < trial->end_ms - TTL_MS / 5.0)
         return;
     for (size_t i = 0; i < NODES; i++) {
@@ -376,7 +362,6 @@ static void follow_renewal(struct trial *trial)
 static bool group_is_gone(void *arg)
 {
     struct trial *trial = arg;
-
     note_delays(trial);
     follow_renewal(trial);
     return kill(-trial->group, 0) != 0 && errno == ESRCH;
@@ -385,7 +370,6 @@ static bool group_is_gone(void *arg)
 static double last_alive_ms(const struct trial *trial)
 {
     long long last = 0;
-
     for (size_t i = 0; i < STAMPER_PROCESSES; i++) {
         long long alive = atomic_load(&trial->stamps->alive_ns[i]);
         last = alive > last ? alive : last;
@@ -396,18 +380,16 @@ static double last_alive_ms(const struct trial *trial)
 static bool nothing_is_left(void *arg)
 {
     const struct trial *trial = arg;
-
     return count_children() <= trial->fixtures;
 }
 
 __attribute__((format(printf, 2, 3))) static void spoil(struct verdict *verdict, const char *format, ...)
 {
     va_list arguments;
-
     if (!verdict->passed)
         return;
     va_start(arguments, format);
-    vsnprintf(verdict->text, sizeof(verdict->text), format, arguments);
+    vsnprintf(verdict->text, sizeof verdict->text, format, arguments);
     va_end(arguments);
     verdict->passed = false;
 }
@@ -451,7 +433,6 @@ static struct verdict try_once(unsigned number)
 {
     struct trial trial = {.fate = fate_of(number), .shape = shape_of(number)};
     struct verdict verdict = {.passed = true};
-
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     if (!begin(&trial) && !is_lost(&trial))
         spoil(&verdict, "CMD was not started: %s; %s", program_output(trial.program), program_errors(trial.program));
@@ -465,13 +446,12 @@ static struct verdict try_once(unsigned number)
 static void run_trial(unsigned number, int report)
 {
     struct verdict verdict;
-
     do {
         fixtures_begin();
         verdict = try_once(number);
         fixtures_end();
     } while (verdict.passed && verdict.margin_ms < 0);
-    if (write(report, &verdict, sizeof(verdict)) != (ssize_t)sizeof(verdict))
+    if (write(report, &verdict, sizeof verdict) != (ssize_t)sizeof verdict)
         _exit(1);
     _exit(0);
 }
@@ -479,7 +459,6 @@ static void run_trial(unsigned number, int report)
 static int start_trial(unsigned number)
 {
     int ends[2];
-
     ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
     pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
@@ -494,7 +473,6 @@ static int start_trial(unsigned number)
 static unsigned trials(void)
 {
     const char *text = getenv("REDLOCK_TRIALS");
-
     return text != NULL && atoi(text) > 0 ? (unsigned)atoi(text) : FATES;
 }
 
@@ -503,8 +481,7 @@ static double worst_ms = 1e9;
 static void finish_trial(unsigned number, int report)
 {
     struct verdict verdict = {.text = "it ended without a verdict"};
-
-    if (read(report, &verdict, sizeof(verdict)) != (ssize_t)sizeof(verdict))
+    if (read(report, &verdict, sizeof verdict) != (ssize_t)sizeof verdict)
         verdict.passed = false;
     close(report);
     ck_assert_msg(verdict.passed, "trial %u, %s, %s: %s", number, fate_of(number)->name, shape_of(number)->name,
@@ -512,11 +489,13 @@ static void finish_trial(unsigned number, int report)
     worst_ms = verdict.margin_ms < worst_ms ? verdict.margin_ms : worst_ms;
 }
 
-START_TEST(no_process_of_the_tree_outlives_the_lock)
+/* ctest limits the time. */
+TEST_CASE_WITHIN(trials, fixtures_begin, fixtures_end, 86400);
+
+TEST(trials, no_process_of_the_tree_outlives_the_lock)
 {
     unsigned all = trials();
     int report[AT_ONCE];
-
     for (unsigned done = 0; done < all; done += AT_ONCE) {
         unsigned batch = all - done < AT_ONCE ? all - done : AT_ONCE;
         for (unsigned i = 0; i < batch; i++)
@@ -528,18 +507,10 @@ START_TEST(no_process_of_the_tree_outlives_the_lock)
     }
     printf("%u trials; the last process died %.1f ms before the end of the lock at the latest\n", all, worst_ms);
 }
-END_TEST
 
 int main(int argc, char **argv)
 {
     if (argc == 2)
         be_stamper(argv[1]);
-    Suite *suite = suite_create("cli_trial");
-    TCase *tcase = tcase_create("trials");
-
-    suite_add_tcase(suite, tcase);
-    tcase_set_timeout(tcase, 60 + 3.0 * trials());
-    tcase_add_checked_fixture(tcase, fixtures_begin, fixtures_end);
-    tcase_add_test(tcase, no_process_of_the_tree_outlives_the_lock);
-    return real_run(suite, true);
+    return real_run(registered_suite("cli_trial"), true);
 }

@@ -114,16 +114,15 @@ static const struct {
 };
 
 /* The nodes cannot be reached. The message uses the names of the command line, not those of the library. */
-START_TEST(a_command_line_that_is_wrong_is_refused)
+TEST_ROWS(no_nodes, a_command_line_that_is_wrong_is_refused, ROWS(bad_lines))
 {
     program_setting.nodes = "127.0.0.1:1";
     struct program *program = program_run("%s", bad_lines[_i].line);
     program_refuses(program, USAGE, bad_lines[_i].says);
     ck_assert_ptr_null(strstr(program_errors(program), "_ms"));
 }
-END_TEST
 
-START_TEST(help_goes_to_standard_output)
+TEST(no_nodes, help_goes_to_standard_output)
 {
     struct program *program = program_exits(program_run("--help"), 0);
     program_output_has(program, "usage: redlock");
@@ -132,32 +131,18 @@ START_TEST(help_goes_to_standard_output)
     program_output_has(program, "usage: redlock local");
     program_prints(program_run("--version"), "redlock 0.1.0\n");
 }
-END_TEST
 
-START_TEST(a_full_disk_is_noticed)
+TEST(no_nodes, a_full_disk_is_noticed)
 {
     program_refuses(program_shell("$R --help >/dev/full"), SYSTEM,
                     "cannot write to standard output: No space left on device");
 }
-END_TEST
 
-START_TEST(without_nodes_it_says_where_they_can_be_named)
+TEST_ROWS(no_nodes, without_nodes_it_says_where_they_can_be_named, 2)
 {
     static const char *const lines[] = {"run x -- true", "status x"};
-
     program_refuses(program_run("%s", lines[_i]), MISCONFIGURED,
                     "no nodes are listed; use --nodes LIST, REDLOCK_NODES, or");
 }
-END_TEST
 
-int main(void)
-{
-    const struct scene_test tests[] = {
-        {NO_NODES, a_command_line_that_is_wrong_is_refused, ROWS(bad_lines)},
-        {NO_NODES, help_goes_to_standard_output, 0},
-        {NO_NODES, a_full_disk_is_noticed, 0},
-        {NO_NODES, without_nodes_it_says_where_they_can_be_named, 2},
-    };
-
-    return scene_run("cli_usage", NULL, tests, ROWS(tests), false);
-}
+REAL_PROGRAM("cli_usage")

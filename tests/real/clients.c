@@ -30,15 +30,42 @@ struct face *clients_open_renewing(int i)
 void clients_await(struct face *face, const char *command, const char *key, long long least, long long most)
 {
     struct real_number expected = {{command, key}, least, most};
-    ck_assert_msg(face_wait(face, real_all_reply, &expected, REAL_SOON_MS), "%s %s: not %lld to %lld on every node",
-                  command, key, least, most);
+    bool met = face ? face_wait(face, real_all_reply, &expected, REAL_SOON_MS)
+                    : wait_until(real_all_reply, &expected, REAL_SOON_MS);
+    ck_assert_msg(met, "%s %s: not %lld to %lld on every node", command, key, least, most);
 }
 
 void clients_await_waiters(struct face *face, const char *resource, int least)
 {
     char queue[256];
-    snprintf(queue, sizeof(queue), "%s:redlock:queue", resource);
+    snprintf(queue, sizeof queue, "%s:redlock:queue", resource);
     clients_await(face, "ZCARD", queue, least, INT32_MAX);
+}
+
+static long long subscribers(size_t node)
+{
+    char reply[4096];
+    long long found = 0;
+    ck_assert(cluster_command(cluster, node, reply, sizeof reply, "PUBSUB", "CHANNELS", NULL));
+    for (const char *at = reply; (at = strstr(at, "redlock:")) != NULL; at++)
+        found++;
+    return found;
+}
+
+static bool have_subscribers(void *range)
+{
+    const struct real_number *wanted = range;
+    for (size_t i = 0; i < cluster_size(cluster); i++)
+        if (subscribers(i) < wanted->least || subscribers(i) > wanted->most)
+            return false;
+    return true;
+}
+
+void clients_await_subscribers(long long least, long long most)
+{
+    struct real_number wanted = {.least = least, .most = most};
+    ck_assert_msg(wait_until(have_subscribers, &wanted, REAL_SOON_MS), "not %lld to %lld subscribers on every node",
+                  least, most);
 }
 
 /* --- Waiters --- */
@@ -54,7 +81,7 @@ static void *wait_for_it(void *arg)
 
 void waiter_start(struct waiter *waiter, struct face *face, const char *resource, redlock_acquire_options options)
 {
-    memset(waiter, 0, sizeof(*waiter));
+    memset(waiter, 0, sizeof *waiter);
     waiter->client = face_client(face);
     waiter->resource = resource;
     waiter->options = options;
@@ -63,14 +90,20 @@ void waiter_start(struct waiter *waiter, struct face *face, const char *resource
     ck_assert_int_eq(pthread_create(&waiter->thread, NULL, wait_for_it, waiter), 0);
 }
 
-void waiter_finish(struct waiter *waiter)
+int waiter_join(struct waiter *waiter)
 {
     ck_assert_int_eq(pthread_join(waiter->thread, NULL), 0);
-    real_status(waiter->result.status, REDLOCK_OK, &waiter->result);
+    return waiter->result.status;
+}
+
+void waiter_finish(struct waiter *waiter)
+{
+    real_status(waiter_join(waiter), REDLOCK_OK, &waiter->result);
 }
 
 void waiter_release(struct waiter *waiter)
 {
+    waiter->released_ns = test_now_ns();
     real_status(redlock_release(&waiter->lock, &waiter->result), REDLOCK_OK, &waiter->result);
 }
 

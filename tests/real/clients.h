@@ -14,10 +14,12 @@ struct face *clients_open(int i);
 struct face *clients_open_renewing(int i);
 struct face *clients_open_with(int i, uint32_t ttl_ms, uint32_t renewal_percent);
 
-/* Waits until the command's reply about the key is such a number on every node. */
+/* Waits until the command's reply about the key is such a number on every node. face NULL: runs no loop meanwhile. */
 void clients_await(struct face *face, const char *command, const char *key, long long least, long long most);
 /* Waits until the resource has as many waiters on every node. */
 void clients_await_waiters(struct face *face, const char *resource, int least);
+/* Waits until every node has this many subscribers of the library's channels. */
+void clients_await_subscribers(long long least, long long most);
 
 /* A thread that acquires with the blocking API. */
 struct waiter {
@@ -27,13 +29,14 @@ struct waiter {
     redlock_acquire_options options;
     redlock_lock *lock;
     redlock_result result;
-    uint64_t got_ns;
+    uint64_t got_ns, released_ns; /* when the acquire returned, and when the release began */
     atomic_bool ended;
 };
 
 /* Waits for REAL_SOON_MS, unless the options say how long. */
 void waiter_start(struct waiter *waiter, struct face *face, const char *resource, redlock_acquire_options options);
-/* Joins the thread, and fails unless it has acquired the lock. */
+/* Joins the thread. Returns the acquire's status; the second function fails unless it is REDLOCK_OK. */
+int waiter_join(struct waiter *waiter);
 void waiter_finish(struct waiter *waiter);
 void waiter_release(struct waiter *waiter);
 void waiter_finish_and_release(struct waiter *waiter);

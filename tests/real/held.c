@@ -40,7 +40,7 @@ void held_event(redlock_lock *lock, int event, int loss, int64_t validity_ms, vo
 redlock_acquire_options held_acquire_options(struct held_story *story)
 {
     redlock_acquire_options options = REDLOCK_ACQUIRE_OPTIONS_INIT;
-    memset(story, 0, sizeof(*story));
+    memset(story, 0, sizeof *story);
     options.event = held_event;
     options.event_arg = story;
     options.wait_ms = REAL_SOON_MS;
@@ -171,7 +171,7 @@ static uint64_t value_of(const struct growth *growth)
 {
     redlock_statistics statistics = held_statistics(growth->face);
     uint64_t value;
-    memcpy(&value, (const char *)&statistics + growth->counter, sizeof(value));
+    memcpy(&value, (const char *)&statistics + growth->counter, sizeof value);
     return value;
 }
 
@@ -201,7 +201,7 @@ void held_nodes_with_clocks(void)
 
 void held_begin(struct held_scene *scene, int i, const redlock_options *options)
 {
-    memset(scene, 0, sizeof(*scene));
+    memset(scene, 0, sizeof *scene);
     scene->face = held_open_trusted(i, NULL, options);
     scene->acquire = held_acquire_options(&scene->story);
 }
@@ -233,7 +233,7 @@ bool held_is_lost(void *story)
 bool held_is_on(size_t node, const char *key, const redlock_lock *lock)
 {
     char reply[256];
-    return cluster_command(cluster, node, reply, sizeof(reply), "GET", key, NULL) &&
+    return cluster_command(cluster, node, reply, sizeof reply, "GET", key, NULL) &&
            strcmp(reply, redlock_lock_token(lock)) == 0;
 }
 

@@ -41,7 +41,7 @@ static bool quarantine_is_over(size_t node)
 {
     char marker[256], time[64];
     long long since_ms, seconds, microseconds;
-    ck_assert(cluster_command(cluster, node, time, sizeof(time), "TIME", NULL));
+    ck_assert(cluster_command(cluster, node, time, sizeof time, "TIME", NULL));
     ck_assert_int_eq(sscanf(time, "%lld %lld", &seconds, &microseconds), 2);
     read_marker(node, marker);
     ck_assert_msg(sscanf(marker, "2 %*s %*s %*s %*s %lld", &since_ms) == 1, "marker: %s", marker);
@@ -105,7 +105,7 @@ static const char *first_of(size_t nodes)
     static char list[1024];
     list[0] = '\0';
     for (size_t i = 0; i < nodes; i++)
-        snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s", i > 0 ? "," : "",
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i > 0 ? "," : "",
                  cluster_address(cluster, i));
     return list;
 }
@@ -114,7 +114,7 @@ static bool has_replica(void *unused)
 {
     char reply[2048];
     (void)unused;
-    return cluster_command(cluster, 0, reply, sizeof(reply), "INFO", "replication", NULL) &&
+    return cluster_command(cluster, 0, reply, sizeof reply, "INFO", "replication", NULL) &&
            strstr(reply, "connected_slaves:1") != NULL;
 }
 
@@ -182,7 +182,7 @@ TEST_LONG_ROWS(healing, nodes_that_lose_their_keys_one_after_the_other_are_heale
     held_nodes_with_clocks();
     held_begin(&scene, _i, &options);
     for (int i = 0; i < LOCKS; i++) {
-        snprintf(kept.names[i], sizeof(kept.names[i]), real_key("kept%d"), i);
+        snprintf(kept.names[i], sizeof kept.names[i], real_key("kept%d"), i);
         held_take_everywhere(&scene, kept.names[i]);
         kept.locks[i] = scene.lock;
     }

@@ -32,7 +32,7 @@ static void read_of_thread(const char *id, const char *name, char line[512])
 {
     char path[64];
     line[0] = '\0';
-    snprintf(path, sizeof(path), "/proc/self/task/%.16s/%s", id, name);
+    snprintf(path, sizeof path, "/proc/self/task/%.16s/%s", id, name);
     FILE *file = fopen(path, "r");
     if (file == NULL)
         return;
@@ -296,7 +296,7 @@ TEST(reasons, keys_that_are_gone_from_a_majority_are_a_loss_and_not_put_back)
 static bool is_waiting(void *arg)
 {
     char id[16], line[512];
-    snprintf(id, sizeof(id), "%d", atomic_load(&((struct waiter *)arg)->id));
+    snprintf(id, sizeof id, "%d", atomic_load(&((struct waiter *)arg)->id));
     read_of_thread(id, "stat", line);
     return strstr(line, ") S ") != NULL;
 }

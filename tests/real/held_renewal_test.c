@@ -49,7 +49,7 @@ TEST(one, each_lock_is_renewed_in_its_own_time_and_no_other_key)
     ck_assert(!face_wait(scene.face, held_is_lost, &scene.story, 3 * TTL_MS));
     ck_assert_int_gt(redlock_validity_ms(scene.lock), 0);
     ck_assert_int_lt(redlock_validity_ms(slow), LONG_TTL_MS - 2 * TTL_MS); /* not renewed together with the other */
-    ck_assert(cluster_command(cluster, 0, value, sizeof(value), "GET", key, NULL));
+    ck_assert(cluster_command(cluster, 0, value, sizeof value, "GET", key, NULL));
     ck_assert_str_eq(value, "theirs");
     ck_assert_int_eq(cluster_integer(cluster, 0, "PTTL", key, NULL), -1);
     cluster_integer(cluster, 0, "DEL", key, NULL);
@@ -58,7 +58,7 @@ TEST(one, each_lock_is_renewed_in_its_own_time_and_no_other_key)
     held_release(scene.face, &slow);
     held_release(scene.face, &scene.lock);
     held_close(scene.face); /* waits for every node */
-    ck_assert(cluster_command(cluster, 0, value, sizeof(value), "GET", key, NULL));
+    ck_assert(cluster_command(cluster, 0, value, sizeof value, "GET", key, NULL));
     ck_assert_str_eq(value, "theirs");
     cluster_integer(cluster, 0, "DEL", key, NULL);
 }
@@ -86,7 +86,7 @@ static void hold_many(redlock_lock **locks, unsigned count)
 {
     char name[40];
     for (unsigned i = 0; i < count; i++) {
-        snprintf(name, sizeof(name), real_key("many%u"), i);
+        snprintf(name, sizeof name, real_key("many%u"), i);
         held_take(&scene, name);
         locks[i] = scene.lock;
     }

@@ -38,7 +38,7 @@ static const char *lacking(int expected)
 static void change(const char *rule)
 {
     char reply[256];
-    cluster_command(cluster, 0, reply, sizeof(reply), "ACL", "SETUSER", PUBLISHED_USER, rule, NULL);
+    cluster_command(cluster, 0, reply, sizeof reply, "ACL", "SETUSER", PUBLISHED_USER, rule, NULL);
     ck_assert_msg(strcmp(reply, "OK") == 0, "ACL SETUSER %s: %s", rule, reply);
 }
 
@@ -53,7 +53,7 @@ static bool is_tried(const char *word)
 static void assert_named_without(const char *word)
 {
     char rule[64];
-    snprintf(rule, sizeof(rule), "-%s", word + 1);
+    snprintf(rule, sizeof rule, "-%s", word + 1);
     change(rule);
     const char *names = lacking(REDLOCK_MISCONFIGURED);
     ck_assert_msg(strcmp(names, word) == 0, "without %s: lacks %s", word, names);
@@ -105,7 +105,7 @@ TEST_ROWS(rights, missing_keys_and_channels_are_named, ROWS(patterns))
     if (!server_program_has(SERVER_SUBCOMMAND_ACL))
         return;
     char rights[4096];
-    snprintf(rights, sizeof(rights), "%s %s", published_rights_without(patterns[_i].without), patterns[_i].more);
+    snprintf(rights, sizeof rights, "%s %s", published_rights_without(patterns[_i].without), patterns[_i].more);
     begin(_i, rights);
     ck_assert_str_eq(lacking(REDLOCK_MISCONFIGURED), patterns[_i].lacking);
 }
@@ -120,13 +120,13 @@ TEST(rights, an_inspection_has_no_effect)
     cluster_command(cluster, 0, NULL, 0, "SET", KEY, "theirs", "PX", "60000", NULL);
     cluster_command(cluster, 0, NULL, 0, "ZADD", KEY ":redlock:queue", "7", "somebody", NULL);
     cluster_command(cluster, 0, NULL, 0, "HSET", KEY ":redlock:alive", "somebody", "7", NULL);
-    cluster_command(cluster, 0, before, sizeof(before), "DEBUG", "DIGEST", NULL);
+    cluster_command(cluster, 0, before, sizeof before, "DEBUG", "DIGEST", NULL);
     long long keys = cluster_integer(cluster, 0, "DBSIZE", NULL);
     for (unsigned i = 0; i < 3; i++)
         lacking(REDLOCK_OK);
     real_status(face_inspect(face, "", &result), REDLOCK_INVALID, &result);
     ck_assert_ptr_nonnull(strstr(result.text, "empty"));
-    cluster_command(cluster, 0, after, sizeof(after), "DEBUG", "DIGEST", NULL);
+    cluster_command(cluster, 0, after, sizeof after, "DEBUG", "DIGEST", NULL);
     ck_assert_str_eq(after, before);
     ck_assert_int_eq(cluster_integer(cluster, 0, "DBSIZE", NULL), keys);
     ck_assert_int_gt(cluster_integer(cluster, 0, "PTTL", KEY, NULL), 30000);

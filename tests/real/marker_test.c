@@ -37,7 +37,7 @@ static const struct {
 static char *on_marker(const char *script)
 {
     char reply[256] = "";
-    ck_assert(cluster_command(cluster, 0, reply, sizeof(reply), "EVAL", script, "1", "redlock:marker", NULL));
+    ck_assert(cluster_command(cluster, 0, reply, sizeof reply, "EVAL", script, "1", "redlock:marker", NULL));
     ck_assert_msg(strncmp(reply, "ERR", 3) != 0, "%s", reply);
     return fixture_text("%s", reply);
 }

@@ -15,7 +15,6 @@ static redlock_result result;
 static void take_locks(struct face *face, int count)
 {
     redlock_lock *lock;
-
     for (int i = 0; i < count; i++) {
         real_status(face_acquire(face, real_key("memory"), REDLOCK_WAIT_MS(REAL_SOON_MS), &lock, &result), REDLOCK_OK,
                     &result);
@@ -35,7 +34,6 @@ TEST_ROWS(memory, a_node_that_hangs_costs_a_bounded_amount, FACES)
 {
     struct test_allocator *allocator = test_allocator_new();
     redlock_options options = face_options();
-
     options.pending_max = BOUND;
     options.undos_max = BOUND;
     options.allocator = (redlock_allocator){test_allocate, test_reallocate, test_release, allocator};

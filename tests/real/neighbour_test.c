@@ -74,7 +74,7 @@ static void read_some(struct neighbour *neighbour, uint64_t deadline)
         fixture_fail("the neighbour does not answer; so far: '%s'; on the nodes: %s", neighbour->answer,
                      deployment_key_names(real_nodes));
     got =
-        read(neighbour->from, neighbour->answer + neighbour->filled, sizeof(neighbour->answer) - 1 - neighbour->filled);
+        read(neighbour->from, neighbour->answer + neighbour->filled, sizeof neighbour->answer - 1 - neighbour->filled);
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
         fixture_fail("the neighbour has ended: %s", neighbour->answer);
     if (got > 0)
@@ -106,7 +106,7 @@ static void tell(struct neighbour *neighbour, const char *format, ...)
 
 static struct neighbour *meet(int version)
 {
-    struct neighbour *neighbour = fixture_allocate(sizeof(*neighbour));
+    struct neighbour *neighbour = fixture_allocate(sizeof *neighbour);
     struct temp_dir *directory = temp_dir_make();
     char *path = fixture_text("%s/answers", temp_dir_path(directory));
     char number[2] = {(char)('0' + version), '\0'};

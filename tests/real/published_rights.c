@@ -81,7 +81,7 @@ const char *published_rights_without(const char *words)
 {
     static char line[LINE_SIZE];
     char *copy = fixture_text("%s", words), *rest = copy, *word;
-    snprintf(line, sizeof(line), "%s", published_rights());
+    snprintf(line, sizeof line, "%s", published_rights());
     while ((word = strsep(&rest, " ")) != NULL)
         take_out(line, word);
     free(copy);

@@ -36,7 +36,7 @@ static redlock_options user_options(void)
 static void make_cluster(const char *rights)
 {
     char lines[8192];
-    snprintf(lines, sizeof(lines), "user default off\nuser friend on >friend ~* %s +@all\nuser %s\n",
+    snprintf(lines, sizeof lines, "user default off\nuser friend on >friend ~* %s +@all\nuser %s\n",
              server_program_has(SERVER_CHANNEL_ACL) ? "&*" : "", rights);
     real_cluster_of(NODES, (struct cluster_node_options){.acl = lines});
     atomic_store(&complaints, 0);
@@ -81,24 +81,13 @@ static void break_a_link(struct face *face)
     ck_assert(real_nothing_left(face));
 }
 
-static bool is_listening_and_queued(void *arg)
-{
-    char reply[1024];
-    (void)arg;
-    for (size_t i = 0; i < NODES; i++) {
-        cluster_command(cluster, i, reply, sizeof(reply), "PUBSUB", "CHANNELS", NULL);
-        if (!strstr(reply, "redlock:") || cluster_integer(cluster, i, "ZCARD", KEY ":redlock:queue", NULL) != 1)
-            return false;
-    }
-    return true;
-}
-
 /* A waiter is notified when the lock is released. */
 static void hand_over(struct face *face, struct face *other, redlock_lock *lock, redlock_acquire_options options)
 {
     struct waiter waiter;
     waiter_start(&waiter, other, RESOURCE, options);
-    ck_assert(face_wait(face, is_listening_and_queued, NULL, REAL_SOON_MS));
+    clients_await(face, "ZCARD", KEY ":redlock:queue", 1, 1);
+    clients_await_subscribers(1, INT32_MAX);
     held_release(face, &lock);
     waiter_finish_and_release(&waiter);
     ck_assert(real_nothing_left(face));
@@ -134,13 +123,13 @@ static void hold_each_kind(struct face *face, struct face *other)
 {
     static const redlock_name second = {RESOURCE "-2", 0};
     const redlock_acquire_options kinds[] = {
-        {.struct_size = sizeof(kinds[0])},
-        {.struct_size = sizeof(kinds[0]), .fence = 1},
-        {.struct_size = sizeof(kinds[0]), .shared = 1},
-        {.struct_size = sizeof(kinds[0]), .permits = 1},
-        {.struct_size = sizeof(kinds[0]), .fence = 1, .also = &second, .also_count = 1},
+        {.struct_size = sizeof kinds[0]},
+        {.struct_size = sizeof kinds[0], .fence = 1},
+        {.struct_size = sizeof kinds[0], .shared = 1},
+        {.struct_size = sizeof kinds[0], .permits = 1},
+        {.struct_size = sizeof kinds[0], .fence = 1, .also = &second, .also_count = 1},
     };
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         hold(face, other, kinds[i]);
 }
 
@@ -182,7 +171,7 @@ static void assert_nothing_was_denied(void)
 {
     char reply[8192];
     for (size_t i = 0; i < NODES; i++) {
-        ck_assert(cluster_command(cluster, i, reply, sizeof(reply), "ACL", "LOG", NULL));
+        ck_assert(cluster_command(cluster, i, reply, sizeof reply, "ACL", "LOG", NULL));
         ck_assert_msg(reply[0] == '\0', "denied by node %zu: %s", i, reply);
     }
     ck_assert_uint_eq(atomic_load(&complaints), 0);
@@ -192,8 +181,8 @@ static bool was_called(const char *statistics, const char *command)
 {
     char subcommand[64], whole[64];
     size_t length = strcspn(command, "|");
-    snprintf(subcommand, sizeof(subcommand), "cmdstat_%s:", command);
-    snprintf(whole, sizeof(whole), "cmdstat_%.*s:", (int)length, command); /* before Redis 7 */
+    snprintf(subcommand, sizeof subcommand, "cmdstat_%s:", command);
+    snprintf(whole, sizeof whole, "cmdstat_%.*s:", (int)length, command); /* before Redis 7 */
     return strstr(statistics, subcommand) || strstr(statistics, whole);
 }
 
@@ -201,7 +190,7 @@ static bool was_called(const char *statistics, const char *command)
 static void assert_every_right_was_used(void)
 {
     char *line = strdup(published_rights()), *rest = line, *word, statistics[16384];
-    ck_assert(cluster_command(cluster, 0, statistics, sizeof(statistics), "INFO", "commandstats", NULL));
+    ck_assert(cluster_command(cluster, 0, statistics, sizeof statistics, "INFO", "commandstats", NULL));
     while ((word = strsep(&rest, " ")) != NULL)
         ck_assert_msg(*word != '+' || was_called(statistics, word + 1), "nobody needs %s", word);
     free(line);

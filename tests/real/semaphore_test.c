@@ -17,7 +17,7 @@
 
 enum { PERMITS = 3 };
 
-static const redlock_acquire_options permit = {.struct_size = sizeof(permit), .permits = PERMITS};
+static const redlock_acquire_options permit = {.struct_size = sizeof permit, .permits = PERMITS};
 
 static redlock_lock *take(struct face *face)
 {

@@ -93,7 +93,7 @@ TEST(all, at_most_64_resources_may_be_locked_together)
     char text[REDLOCK_RESOURCES_MAX][32];
     redlock_name also[REDLOCK_RESOURCES_MAX];
     for (unsigned i = 0; i < REDLOCK_RESOURCES_MAX; i++) {
-        snprintf(text[i], sizeof(text[i]), real_key("many-%02u"), i);
+        snprintf(text[i], sizeof text[i], real_key("many-%02u"), i);
         also[i] = (redlock_name){text[i], 0};
     }
     redlock_lock *lock = held_acquire(face, A, REAL_WITH(.also = also, .also_count = REDLOCK_RESOURCES_MAX - 1));
@@ -256,7 +256,7 @@ TEST(all, one_fencing_token_for_all)
     struct face *face = clients_open(_i);
     char number[24];
     uint64_t before = next_fence(face, "b") + UINT64_C(1000000000);
-    snprintf(number, sizeof(number), "%llu", (unsigned long long)before);
+    snprintf(number, sizeof number, "%llu", (unsigned long long)before);
     real_command(HELD_NODES, "SET", B ":redlock:fence", number, NULL);
     uint64_t fence = next_fence(face, "acb");
     ck_assert_uint_gt(fence, before);
@@ -314,7 +314,7 @@ TEST(waiting, waiters_for_a_part_are_woken_too)
 
 /* Many threads acquire and release one or two neighbouring resources, in some rows as readers and writers: each one
  * gets them in the end, and no resource has two holders, except readers. */
-enum { TAKERS = 6, TURNS = 25, RESOURCES = sizeof(keys) / sizeof(keys[0]), WRITER = 1000 };
+enum { TAKERS = 6, TURNS = 25, RESOURCES = sizeof keys / sizeof keys[0], WRITER = 1000 };
 enum { EXCLUSIVE, MIXED, MIXED_AND_FAIR, CONTESTS };
 
 static atomic_int holders[RESOURCES]; /* 1 for each reader, WRITER for each writer */
@@ -364,7 +364,7 @@ TEST_ROWS(waiting, overlapping_locks_do_not_starve_and_a_writer_is_alone, CONTES
 {
     struct taker takers[TAKERS];
     struct face *face = NULL;
-    memset(holders, 0, sizeof(holders));
+    memset(holders, 0, sizeof holders);
     for (int i = 0; i < TAKERS; i++) {
         face = i % 2 == 0 ? clients_open(BLOCKING_FACE) : face; /* two threads share each client */
         takers[i] = (struct taker){.client = face_client(face), .row = _i};

@@ -15,7 +15,7 @@ static redlock_lock *enter_for(struct face *face, bool shared, uint32_t ttl_ms)
 {
     static char owners[128];
     static size_t entered;
-    const char *owner = &owners[entered++ % sizeof(owners)];
+    const char *owner = &owners[entered++ % sizeof owners];
     return held_acquire(face, KEY, REAL_WITH(.shared = shared, .owner = owner, .ttl_ms = ttl_ms));
 }
 

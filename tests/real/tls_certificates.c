@@ -66,7 +66,7 @@ const struct identity *identity_make(const struct identity *issuer, const char *
                                      int days)
 {
     static long serial;
-    struct identity *identity = fixture_allocate(sizeof(*identity));
+    struct identity *identity = fixture_allocate(sizeof *identity);
     X509 *certificate = X509_new();
     *identity = (struct identity){.certificate = certificate, .key = make_key()};
     fixture_register(identity, destroy);

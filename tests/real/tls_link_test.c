@@ -1,23 +1,19 @@
 /* TLS beyond transport: protocol messages, the thread's error queue, full sockets, and broken connections. */
 #define _GNU_SOURCE
+#include "real/held.h"
 #include "real/tls_certificates.h"
 #include "real/tls_relay.h"
 #include "support/clock.h"
-#include "support/cluster.h"
 #include "support/fake_server.h"
 #include "support/fixture.h"
-#include "support/server_suite.h"
 #include "support/temp_dir.h"
 
 #include "src/client/client.h"
 
-#include <check.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
-#include <redlock/redlock.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +23,8 @@ enum { SOON_MS = 10000, LONG_MS = 60000, YEAR = 365, MANY = 8000, KEY_UPDATE = 2
 static const int protocols[] = {TLS1_2_VERSION, TLS1_3_VERSION};
 
 static const struct identity *trusted, *untrusted; /* server certificates */
-static struct cluster *cluster;
 static redlock_options options;
 static redlock_client *client; /* the client of the blocking API */
-static redlock_result result;
 static struct ev_loop *loop;
 static char nodes[256];
 
@@ -51,7 +45,6 @@ static void destroy_loop(void *object)
 
 static void setup(void)
 {
-    fixtures_begin();
     struct temp_dir *directory = temp_dir_make();
     char *path = fixture_text("%s/authority.pem", temp_dir_path(directory));
     static char authority_file[256];
@@ -59,7 +52,7 @@ static void setup(void)
     trusted = identity_make(authority, "server", "IP:127.0.0.1", YEAR);
     untrusted = identity_make(NULL, "nobody", "IP:127.0.0.1", YEAR);
     identity_write_certificate(authority, path);
-    snprintf(authority_file, sizeof(authority_file), "%s", path);
+    snprintf(authority_file, sizeof authority_file, "%s", path);
     free(path);
     options = (redlock_options)REDLOCK_OPTIONS_INIT;
     options.guard = 0;
@@ -70,37 +63,38 @@ static void setup(void)
     loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
     fixture_register(loop, destroy_loop);
     atomic_store(&links_broken_for_data, 0);
+    real_note_descriptors();
 }
 
 static void teardown(void)
 {
     redlock_close(&client, NULL);
-    fixtures_end();
 }
+
+REAL_CASE_WITH(link, real_bare_case, setup, teardown, 0);
 
 static void make_client(const struct tls_relay *relay)
 {
-    snprintf(nodes, sizeof(nodes), "rediss://127.0.0.1:%u", tls_relay_port(relay));
-    ck_assert_msg(redlock_connect(nodes, &options, &client, &result) == REDLOCK_OK, "%s", redlock_result_text(&result));
+    snprintf(nodes, sizeof nodes, "rediss://127.0.0.1:%u", tls_relay_port(relay));
+    real_status(redlock_connect(nodes, &options, &client, &result), REDLOCK_OK, &result);
 }
 
 static void expect_ready(void)
 {
-    ck_assert_msg(redlock_ready(client, SOON_MS, &result) == REDLOCK_OK, "%s", redlock_result_text(&result));
+    real_status(redlock_ready(client, SOON_MS, &result), REDLOCK_OK, &result);
 }
 
 static void acquire_and_release(void)
 {
     redlock_lock *lock;
-    ck_assert_msg(redlock_acquire(client, "resource", NULL, &lock, &result) == REDLOCK_OK, "%s",
-                  redlock_result_text(&result));
-    ck_assert_msg(redlock_release(&lock, &result) == REDLOCK_OK, "%s", redlock_result_text(&result));
+    real_status(redlock_acquire(client, "resource", NULL, &lock, &result), REDLOCK_OK, &result);
+    real_status(redlock_release(&lock, &result), REDLOCK_OK, &result);
 }
 
 /* One real server behind a relay. */
 static struct tls_relay *start_relay(int protocol)
 {
-    cluster = cluster_create(1, NULL);
+    real_cluster(1, NULL);
     return tls_relay_start(trusted, protocol, cluster_port(cluster, 0));
 }
 
@@ -118,7 +112,7 @@ static bool has_changed_keys(void *relay)
 }
 
 /* TLS' own messages are not replies to requests, and some of them must be answered. */
-START_TEST(keys_are_changed_on_an_idle_link)
+TEST(link, keys_are_changed_on_an_idle_link)
 {
     struct tls_relay *relay = start_relay(TLS1_3_VERSION);
     make_client(relay);
@@ -129,10 +123,9 @@ START_TEST(keys_are_changed_on_an_idle_link)
     ck_assert_uint_eq(tls_relay_handshakes(relay), 1);
     ck_assert_uint_eq(atomic_load(&links_broken_for_data), 0);
 }
-END_TEST
 
 /* Unsolicited, and behind a reply; each with both protocols. */
-START_TEST(data_nobody_asked_for_closes_the_link)
+TEST_ROWS(link, data_nobody_asked_for_closes_the_link, 4)
 {
     struct fake_server *server = start_fake_server();
     struct tls_relay *relay = tls_relay_start(trusted, protocols[_i % 2], fake_server_port(server));
@@ -149,11 +142,10 @@ START_TEST(data_nobody_asked_for_closes_the_link)
     expect_ready();
     ck_assert_uint_eq(atomic_load(&links_broken_for_data), 1);
 }
-END_TEST
 
 /* --- Broken connections --- */
 
-START_TEST(handshakes_that_break_are_tried_again)
+TEST_ROWS(link, handshakes_that_break_are_tried_again, 2)
 {
     struct tls_relay *relay = start_relay(protocols[_i]);
     tls_relay_break_handshakes(relay, 3);
@@ -161,7 +153,6 @@ START_TEST(handshakes_that_break_are_tried_again)
     expect_ready();
     acquire_and_release();
 }
-END_TEST
 
 /* --- The asynchronous API, whose thread belongs to the host --- */
 
@@ -204,11 +195,10 @@ static void on_acquired(redlock_client *from, redlock_lock *lock, const redlock_
 static void attach(void)
 {
     answers = granted = 0;
-    ck_assert_msg(redlock_attach(loop, nodes, &options, &attached, &result) == REDLOCK_OK, "%s",
-                  redlock_result_text(&result));
+    real_status(redlock_attach(loop, nodes, &options, &attached, &result), REDLOCK_OK, &result);
     ck_assert_int_eq(redlock_ready_async(attached, SOON_MS, on_ready, NULL), REDLOCK_OK);
     run_until(1);
-    ck_assert_msg(result.status == REDLOCK_OK, "%s", redlock_result_text(&result));
+    real_status(result.status, REDLOCK_OK, &result);
 }
 
 static void acquire_in_turn(unsigned times)
@@ -216,7 +206,7 @@ static void acquire_in_turn(unsigned times)
     for (unsigned i = 0; i < times; i++) {
         ck_assert_int_eq(redlock_acquire_async(attached, "resource", NULL, on_acquired, NULL), REDLOCK_OK);
         run_until(answers + 1);
-        ck_assert_msg(result.status == REDLOCK_OK, "%s", redlock_result_text(&result));
+        real_status(result.status, REDLOCK_OK, &result);
     }
 }
 
@@ -267,12 +257,12 @@ static void leave_errors(void)
     ev_check_start(loop, &after_sleep);
 }
 
-START_TEST(errors_the_host_left_break_no_link)
+TEST(link, errors_the_host_left_break_no_link)
 {
     struct tls_relay *relay = start_relay(TLS1_3_VERSION);
     uint64_t deadline = test_deadline_ns(SOON_MS);
     leave_errors();
-    snprintf(nodes, sizeof(nodes), "rediss://127.0.0.1:%u", tls_relay_port(relay));
+    snprintf(nodes, sizeof nodes, "rediss://127.0.0.1:%u", tls_relay_port(relay));
     attach();
     acquire_in_turn(20);
     tls_relay_change_keys(relay);
@@ -282,17 +272,16 @@ START_TEST(errors_the_host_left_break_no_link)
     ck_assert_uint_eq(tls_relay_handshakes(relay), 1);
     detach();
 }
-END_TEST
 
-START_TEST(a_failing_link_breaks_no_other_and_leaves_no_error)
+TEST_ROWS(link, a_failing_link_breaks_no_other_and_leaves_no_error, 2)
 {
-    cluster = cluster_create(2, NULL);
+    real_cluster(2, NULL);
     const struct tls_relay *relays[] = {tls_relay_start(trusted, protocols[_i], cluster_port(cluster, 0)),
                                         tls_relay_start(trusted, protocols[_i], cluster_port(cluster, 1)),
                                         tls_relay_start(untrusted, protocols[_i], cluster_port(cluster, 0))};
     uint64_t deadline = test_deadline_ns(SOON_MS);
     options.backoff_max_ms = 1;
-    snprintf(nodes, sizeof(nodes), "rediss://127.0.0.1:%u,rediss://127.0.0.1:%u,rediss://127.0.0.1:%u",
+    snprintf(nodes, sizeof nodes, "rediss://127.0.0.1:%u,rediss://127.0.0.1:%u,rediss://127.0.0.1:%u",
              tls_relay_port(relays[0]), tls_relay_port(relays[1]), tls_relay_port(relays[2]));
     attach();
     while (attached->nodes->node[2].attempts.failures < 10 && test_ms_left(deadline) > 0) {
@@ -304,7 +293,6 @@ START_TEST(a_failing_link_breaks_no_other_and_leaves_no_error)
     ck_assert_uint_eq(tls_relay_handshakes(relays[1]), 1);
     detach();
 }
-END_TEST
 
 /* --- Full sockets --- */
 
@@ -355,7 +343,7 @@ static void fill_the_socket(struct tls_relay *relay, int protocol)
     uint64_t deadline = test_deadline_ns(SOON_MS);
     options.silence_limit_ms = options.node_timeout_ms = LONG_MS;
     options.pending_max = 10 * MANY;
-    snprintf(nodes, sizeof(nodes), "rediss://127.0.0.1:%u", tls_relay_port(relay));
+    snprintf(nodes, sizeof nodes, "rediss://127.0.0.1:%u", tls_relay_port(relay));
     attach();
     tls_relay_hold(relay, true);
     leave_errors();
@@ -371,7 +359,7 @@ static void fill_the_socket(struct tls_relay *relay, int protocol)
     ck_assert(is_full());
 }
 
-START_TEST(a_full_socket_is_written_to_when_there_is_room)
+TEST_ROWS(link, a_full_socket_is_written_to_when_there_is_room, 2)
 {
     struct tls_relay *relay = start_relay(protocols[_i]);
     fill_the_socket(relay, protocols[_i]);
@@ -382,10 +370,9 @@ START_TEST(a_full_socket_is_written_to_when_there_is_room)
     detach();
     ck_assert_uint_eq(cluster_keys_left(cluster, NULL, NULL), 0);
 }
-END_TEST
 
 /* The program has the default disposition of SIGPIPE. */
-START_TEST(a_server_that_dies_while_it_is_written_to)
+TEST_ROWS(link, a_server_that_dies_while_it_is_written_to, 2)
 {
     struct tls_relay *relay = start_relay(protocols[_i]);
     signal(SIGPIPE, SIG_DFL);
@@ -396,21 +383,5 @@ START_TEST(a_server_that_dies_while_it_is_written_to)
     ck_assert_int_eq(result.node[0].outcome, REDLOCK_NODE_UNREACHABLE);
     detach();
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("tls_link");
-    TCase *tcase = tcase_create("tls_link");
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_set_timeout(tcase, 120);
-    tcase_add_test(tcase, keys_are_changed_on_an_idle_link);
-    tcase_add_loop_test(tcase, data_nobody_asked_for_closes_the_link, 0, 4);
-    tcase_add_loop_test(tcase, handshakes_that_break_are_tried_again, 0, 2);
-    tcase_add_test(tcase, errors_the_host_left_break_no_link);
-    tcase_add_loop_test(tcase, a_failing_link_breaks_no_other_and_leaves_no_error, 0, 2);
-    tcase_add_loop_test(tcase, a_full_socket_is_written_to_when_there_is_room, 0, 2);
-    tcase_add_loop_test(tcase, a_server_that_dies_while_it_is_written_to, 0, 2);
-    suite_add_tcase(suite, tcase);
-    return run_server_suite(suite);
-}
+REAL_PROGRAM("tls_link")

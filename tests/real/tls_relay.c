@@ -1,6 +1,8 @@
 #define _GNU_SOURCE
 #include "real/tls_relay.h"
 
+#include "real/real.h"
+
 #include "support/clock.h"
 #include "support/fixture.h"
 #include "support/poller.h"
@@ -49,8 +51,8 @@ static void make_blocking(int fd)
 {
     const struct timeval patience = {.tv_sec = PATIENCE_MS / 1000};
     fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     socket_no_delay(fd);
 }
 
@@ -101,7 +103,7 @@ static void from_client(struct tls_relay *relay)
 {
     char data[CHUNK];
     fcntl(relay->client_fd, F_SETFL, O_NONBLOCK);
-    int length = SSL_read(relay->client, data, sizeof(data));
+    int length = SSL_read(relay->client, data, sizeof data);
     int error = SSL_get_error(relay->client, length);
     make_blocking(relay->client_fd);
     if (length > 0 ? !socket_send_all(relay->server_fd, data, (size_t)length, test_deadline_ns(PATIENCE_MS))
@@ -112,7 +114,7 @@ static void from_client(struct tls_relay *relay)
 static void from_server(struct tls_relay *relay)
 {
     char data[CHUNK];
-    ssize_t length = read(relay->server_fd, data, sizeof(data));
+    ssize_t length = read(relay->server_fd, data, sizeof data);
     if (length <= 0 || SSL_write(relay->client, data, (int)length) != length)
         hang_up(relay);
 }
@@ -160,13 +162,14 @@ static SSL_CTX *make_context(const struct identity *identity, int protocol)
 
 struct tls_relay *tls_relay_start(const struct identity *identity, int protocol, uint16_t server_port)
 {
-    struct tls_relay *relay = fixture_allocate(sizeof(*relay));
+    struct tls_relay *relay = fixture_allocate(sizeof *relay);
     relay->context = make_context(identity, protocol);
     relay->server_port = server_port;
     relay->reservation = socket_reserve_port(false, &relay->port);
     relay->listener = socket_listen(false, relay->port);
     poller_start(&relay->poller, turn, relay);
     fixture_register(relay, stop);
+    real_note_descriptors();
     return relay;
 }
 

@@ -6,8 +6,6 @@
 #include "support/clock.h"
 #include "support/fake_server.h"
 #include "support/file.h"
-#include "support/fixture.h"
-#include "support/server_suite.h"
 #include "support/sockets.h"
 #include "support/temp_dir.h"
 
@@ -45,15 +43,14 @@ static void write_identity(const struct identity *identity, const char *name, ch
                            char key[PATH_SIZE])
 {
     char file[64];
-    snprintf(file, sizeof(file), "%s.pem", name);
+    snprintf(file, sizeof file, "%s.pem", name);
     identity_write_certificate(identity, in_directory(certificate, file));
-    snprintf(file, sizeof(file), "%s.key", name);
+    snprintf(file, sizeof file, "%s.key", name);
     identity_write_key(identity, in_directory(key, file), NULL);
 }
 
 static void setup(void)
 {
-    fixtures_begin();
     directory = temp_dir_path(temp_dir_make());
     authority = identity_make(NULL, "the authority", NULL, YEAR);
     stranger = identity_make(NULL, "a stranger", NULL, YEAR);
@@ -66,13 +63,17 @@ static void setup(void)
     options.node_timeout_ms = options.connect_timeout_ms = SOON_MS;
     options.tls_ca_file = authority_file;
     client = NULL;
+    real_note_descriptors();
 }
 
 static void teardown(void)
 {
     redlock_close(&client, NULL);
-    fixtures_end();
 }
+
+REAL_CASE_WITH(peers, real_bare_case, setup, teardown, 0);
+REAL_CASE_WITH(links, real_bare_case, setup, teardown, 0);
+REAL_CASE_WITH(files, real_bare_case, setup, teardown, 0);
 
 /* --- Servers --- */
 
@@ -110,10 +111,10 @@ static void start(struct peer servers)
     const struct cluster_tls tls = {certificate, key, authority_file, servers.asks};
     for (size_t i = 0; i < count; i++)
         nodes[i].tls = &tls;
-    cluster = cluster_create(
-        count, &(struct cluster_options){.nodes = nodes,
-                                         .ipv6 = servers.ipv6,
-                                         .arguments = (const char *const[]){"--tls-protocols", protocols, NULL}});
+    real_cluster(count,
+                 &(struct cluster_options){.nodes = nodes,
+                                           .ipv6 = servers.ipv6,
+                                           .arguments = (const char *const[]){"--tls-protocols", protocols, NULL}});
 }
 
 /* --- The client --- */
@@ -123,7 +124,7 @@ static const char *nodes_at(const char *scheme, const char *host)
     static char text[512];
     size_t used = 0;
     for (size_t i = 0; i < cluster_size(cluster); i++)
-        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s%s:%u", i > 0 ? "," : "", scheme, host,
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s%s:%u", i > 0 ? "," : "", scheme, host,
                                  cluster_port(cluster, i));
     return text;
 }
@@ -205,7 +206,7 @@ static void trust(const struct peer *peer)
     if (peer->trust == A_DIRECTORY) {
         ck_assert_int_eq(mkdir(in_directory(path, "authorities"), 0700), 0);
         identity_hashed_name(authority, name);
-        snprintf(file, sizeof(file), "%s/%s", path, name);
+        snprintf(file, sizeof file, "%s/%s", path, name);
         identity_write_certificate(authority, file);
         options.tls_ca_directory = path;
     }
@@ -220,7 +221,7 @@ static void trust(const struct peer *peer)
     }
 }
 
-START_TEST(a_peer_is_trusted_or_refused_in_words)
+TEST_ROWS(peers, a_peer_is_trusted_or_refused_in_words, ROWS(peers))
 {
     const struct peer *peer = &peers[_i];
     const char *host = peer->host != NULL ? peer->host : "127.0.0.1";
@@ -238,20 +239,8 @@ START_TEST(a_peer_is_trusted_or_refused_in_words)
         expect_refused(nodes_at("rediss://", host), UNTRUSTED);
     }
 }
-END_TEST
 
-static bool has_a_subscriber_everywhere(void *unused)
-{
-    char reply[256];
-    (void)unused;
-    for (size_t i = 0; i < cluster_size(cluster); i++)
-        if (!cluster_command(cluster, i, reply, sizeof(reply), "PUBSUB", "CHANNELS", "redlock:*", NULL) ||
-            strstr(reply, "redlock:") == NULL)
-            return false;
-    return true;
-}
-
-START_TEST(a_waiter_is_notified_over_tls)
+TEST(links, a_waiter_is_notified_over_tls)
 {
     struct waiter waiter;
     start((struct peer){.count = NODES});
@@ -259,16 +248,15 @@ START_TEST(a_waiter_is_notified_over_tls)
     redlock_lock *lock = held_acquire(face, "resource", NULL);
     waiter_start(&waiter, face, "resource", (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT);
     clients_await_waiters(face, "resource", 1);
-    ck_assert(wait_until(has_a_subscriber_everywhere, NULL, SOON_MS));
+    clients_await_subscribers(1, 1);
     held_release(face, &lock);
     waiter_finish(&waiter);
     ck_assert_uint_eq(held_statistics(face).hand_offs, 1);
     waiter_release(&waiter);
     held_close(face);
 }
-END_TEST
 
-START_TEST(a_server_that_is_restarted_is_met_again)
+TEST(links, a_server_that_is_restarted_is_met_again)
 {
     redlock_lock *lock;
     start((struct peer){.count = 1});
@@ -282,16 +270,15 @@ START_TEST(a_server_that_is_restarted_is_met_again)
     ck_assert_int_eq(redlock_acquire(client, "resource", NULL, &lock, &result), REDLOCK_OK);
     ck_assert_int_eq(redlock_release(&lock, &result), REDLOCK_OK);
 }
-END_TEST
 
 /* --- Other servers --- */
 
 /* A plain Redis reads the handshake as the beginning of a line, and waits for its end. If the random bytes of the
  * handshake contain a line end, it replies. */
-START_TEST(a_plain_redis)
+TEST(links, a_plain_redis)
 {
     redlock_lock *lock;
-    cluster = cluster_create(1, NULL);
+    real_cluster(1, NULL);
     options.connect_timeout_ms = 200;
     make_client(nodes_at("rediss://", "127.0.0.1"));
     int status = redlock_acquire(client, "resource", NULL, &lock, &result);
@@ -300,7 +287,6 @@ START_TEST(a_plain_redis)
     ck_assert_msg(strstr(text, "TLS") != NULL, "%s", text);
     ck_assert_uint_lt(result.elapsed_us, SOON_MS * 1000);
 }
-END_TEST
 
 /* --- Secrets: no log line, result or status of a failed connection contains a password or a part of one --- */
 
@@ -315,7 +301,7 @@ static char shown_line[1024];     /* the first such line */
 
 static const char *secret_in(const void *bytes, size_t size)
 {
-    for (size_t i = 0; i < sizeof(secrets) / sizeof(secrets[0]); i++)
+    for (size_t i = 0; i < sizeof secrets / sizeof secrets[0]; i++)
         if (memmem(bytes, size, secrets[i], strlen(secrets[i])) != NULL)
             return secrets[i];
     return NULL;
@@ -329,7 +315,7 @@ static void log_line(int level, const char *line, void *arg)
     atomic_fetch_add(&lines, 1);
     if (secret_in(line, strlen(line)) == NULL || atomic_load(&line_is_shown))
         return;
-    snprintf(shown_line, sizeof(shown_line), "%s", line);
+    snprintf(shown_line, sizeof shown_line, "%s", line);
     atomic_store(&line_is_shown, true);
 }
 
@@ -380,6 +366,7 @@ static unsigned prepare(enum failure failure)
     if (failure == PLAIN_PORT) {
         struct fake_server *server = fake_server_start(FAKE_IPV4);
         fake_server_add_rule(server, &(struct fake_rule){.command = FAKE_ACCEPT, .reply = "-ERR who are you\r\n"});
+        real_note_descriptors();
         return fake_server_port(server);
     }
     start((struct peer){.count = 1, .names = failure == OTHER_NAME ? "DNS:other.example" : NULL});
@@ -394,18 +381,18 @@ static void look_at_all(void)
 {
     redlock_node_status status;
     static char metrics[32768];
-    ck_assert_int_eq(redlock_metrics(client, metrics, sizeof(metrics), NULL), REDLOCK_OK);
+    ck_assert_int_eq(redlock_metrics(client, metrics, sizeof metrics, NULL), REDLOCK_OK);
     has_no_secret("the statistics", metrics, strlen(metrics));
     ck_assert_int_eq(redlock_node_status_get(client, 0, &status), REDLOCK_OK);
-    has_no_secret("the node's status", &status, sizeof(status));
+    has_no_secret("the node's status", &status, sizeof status);
     has_no_secret("the node's name", status.name, strlen(status.name));
     ck_assert_str_ne(status.error, "");
-    has_no_secret("the result", &result, sizeof(result));
+    has_no_secret("the result", &result, sizeof result);
     has_no_secret("the result's text", redlock_result_text(&result), strlen(redlock_result_text(&result)));
     ck_assert_str_ne(result.node[0].text, "");
 }
 
-START_TEST(a_link_that_fails_shows_no_password)
+TEST_ROWS(links, a_link_that_fails_shows_no_password, (int)FAILURES *(int)WAYS)
 {
     enum failure failure = (enum failure)(_i / WAYS);
     enum way way = (enum way)(_i % WAYS);
@@ -415,7 +402,7 @@ START_TEST(a_link_that_fails_shows_no_password)
     atomic_store(&lines, 0);
     atomic_store(&line_is_shown, false);
     give(way);
-    snprintf(node, sizeof(node), "%s://%s127.0.0.1:%u", failure == PLAIN_CLIENT ? "redis" : "rediss",
+    snprintf(node, sizeof node, "%s://%s127.0.0.1:%u", failure == PLAIN_CLIENT ? "redis" : "rediss",
              way == BY_ADDRESS ? "somebody:" ENCODED "@" : "", port);
     make_client(node);
     ck_assert_int_eq(redlock_acquire(client, "resource", NULL, &lock, &result), failures[failure].status);
@@ -425,11 +412,10 @@ START_TEST(a_link_that_fails_shows_no_password)
     ck_assert_int_ne(redlock_ready(client, 50, &result), REDLOCK_OK);
     look_at_all();
     redlock_close(&client, &result);
-    has_no_secret("the result of closing", &result, sizeof(result));
+    has_no_secret("the result of closing", &result, sizeof result);
     ck_assert_uint_gt(atomic_load(&lines), 0);
     ck_assert_msg(!atomic_load(&line_is_shown), "logged: %s", shown_line);
 }
-END_TEST
 
 /* --- Unusable files and names: refused when the client is created --- */
 
@@ -471,7 +457,7 @@ static const struct {
     {OPTION(tls_key_file), NULL, "tls_certificate_file and tls_key_file need each other"},
 };
 
-START_TEST(files_that_cannot_be_used)
+TEST_ROWS(files, files_that_cannot_be_used, ROWS(bad_files))
 {
     const char *file = bad_files[_i].file;
     char path[PATH_SIZE];
@@ -484,21 +470,19 @@ START_TEST(files_that_cannot_be_used)
     *(const char **)(void *)((char *)&options + bad_files[_i].option) = file != NULL ? path : NULL;
     expect_invalid(bad_files[_i].words, file != NULL ? path : "");
 }
-END_TEST
 
-START_TEST(bad_server_names)
+TEST(files, bad_server_names)
 {
     char name[300];
     options.tls_server_name = "";
     expect_invalid("tls_server_name has 0 bytes", "");
-    memset(name, 'a', sizeof(name));
-    name[sizeof(name) - 1] = '\0';
+    memset(name, 'a', sizeof name);
+    name[sizeof name - 1] = '\0';
     options.tls_server_name = name;
     expect_invalid("tls_server_name has 299 bytes", "");
 }
-END_TEST
 
-START_TEST(no_memory_while_a_client_is_made)
+TEST(files, no_memory_while_a_client_is_made)
 {
     bool failed = true;
     options.tls_certificate_file = client_certificate;
@@ -515,36 +499,11 @@ START_TEST(no_memory_while_a_client_is_made)
         test_allocator_free(allocator);
     }
 }
-END_TEST
 
-START_TEST(options_of_tls_do_not_matter_without_it)
+TEST(files, options_of_tls_do_not_matter_without_it)
 {
     options.tls_ca_file = "/nowhere.pem";
     make_client("127.0.0.1:1");
 }
-END_TEST
 
-static TCase *add_case(Suite *suite, const char *name)
-{
-    TCase *tcase = tcase_create(name);
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_set_timeout(tcase, 60);
-    suite_add_tcase(suite, tcase);
-    return tcase;
-}
-
-int main(void)
-{
-    Suite *suite = suite_create("tls");
-    TCase *peers_case = add_case(suite, "peers"), *links = add_case(suite, "links"), *files = add_case(suite, "files");
-    tcase_add_loop_test(peers_case, a_peer_is_trusted_or_refused_in_words, 0, ROWS(peers));
-    tcase_add_test(links, a_waiter_is_notified_over_tls);
-    tcase_add_test(links, a_server_that_is_restarted_is_met_again);
-    tcase_add_test(links, a_plain_redis);
-    tcase_add_loop_test(links, a_link_that_fails_shows_no_password, 0, (int)FAILURES * (int)WAYS);
-    tcase_add_loop_test(files, files_that_cannot_be_used, 0, ROWS(bad_files));
-    tcase_add_test(files, bad_server_names);
-    tcase_add_test(files, no_memory_while_a_client_is_made);
-    tcase_add_test(files, options_of_tls_do_not_matter_without_it);
-    return run_server_suite(suite);
-}
+REAL_PROGRAM("tls")

@@ -1,7 +1,7 @@
 /* Waiting on real servers: nodes notify a waiter, so that it does not poll continuously; waiters acquire in turn; a
  * dead waiter delays the others only briefly; no key is left. */
 #define _GNU_SOURCE
-#include "real/held.h"
+#include "real/clients.h"
 
 #include "support/clock.h"
 #include "support/delay_proxy.h"
@@ -37,6 +37,11 @@ static void begin(void)
     real_cluster(NODES, NULL);
 }
 
+REAL_CASE(turns, real_bare_case, begin);
+REAL_CASE(quarantine, real_bare_case, begin);
+REAL_CASE(ends, real_bare_case, begin);
+REAL_CASE(faults, real_bare_case, begin);
+
 static redlock_options client_options(void)
 {
     redlock_options options = face_options();
@@ -45,23 +50,21 @@ static redlock_options client_options(void)
     return options;
 }
 
-/* Opens a client, and waits until all of its nodes are usable. */
-static struct face *open_face(const char *nodes)
+/* Opens a client, and waits until all of its nodes are usable. nodes NULL: those of the cluster. */
+static struct face *open_to(const char *nodes)
 {
     redlock_options options = client_options();
     return held_open_trusted(BLOCKING_FACE, nodes, &options);
 }
 
-static redlock_client *open_here(void)
+static struct face *open_here(void)
 {
-    return face_client(open_face(NULL));
+    return open_to(NULL);
 }
 
-static redlock_lock *take_it(redlock_client *client)
+static redlock_lock *take_it(struct face *face)
 {
-    redlock_lock *lock;
-    real_status(redlock_acquire(client, KEY, REDLOCK_WAIT_MS(REAL_SOON_MS), &lock, &result), REDLOCK_OK, &result);
-    return lock;
+    return held_acquire(face, KEY, REDLOCK_WAIT_MS(REAL_SOON_MS));
 }
 
 static uint64_t release_it(redlock_lock *lock)
@@ -89,57 +92,15 @@ static uint64_t least_of_some(uint64_t (*scene)(int i), int i, uint64_t limit_ns
 #define assert_takes_less(scene, i, limit_ms)                                                                          \
     ck_assert_uint_lt(least_of_some((scene), (i), (uint64_t)(limit_ms)*MS), (uint64_t)(limit_ms)*MS)
 
-/* --- Waiters --- */
-
-struct waiter {
-    pthread_t thread;
-    redlock_client *client;
-    redlock_acquire_options options;
-    redlock_lock *lock;
-    int status;
-    uint64_t told_ns; /* when the acquire returned */
-    uint64_t gone_ns; /* when it began to release the lock */
-    unsigned place;   /* in the order of acquiring, from 1 */
-    bool keeps;       /* keeps the lock; otherwise releases it at once */
-};
-
-static atomic_uint places;
-
-static void *wait_for_it(void *arg)
+static void start(struct waiter *waiter, struct face *face, bool fair)
 {
-    struct waiter *waiter = arg;
-    waiter->status = redlock_acquire(waiter->client, KEY, &waiter->options, &waiter->lock, NULL);
-    waiter->told_ns = test_now_ns();
-    if (waiter->status == REDLOCK_OK) {
-        waiter->place = atomic_fetch_add(&places, 1) + 1;
-        waiter->gone_ns = test_now_ns();
-        if (!waiter->keeps)
-            redlock_release(&waiter->lock, NULL);
-    }
-    return NULL;
+    waiter_start(waiter, face, KEY, *REAL_WITH(.fair = fair));
 }
 
-static void start(struct waiter *waiter, redlock_client *client, bool fair)
+/* Returns the time from the moment when the lock became free until the waiter had it. */
+static uint64_t time_free(const struct waiter *waiter, uint64_t free_ns)
 {
-    redlock_cancellation *cancellation = waiter->options.cancellation;
-    int64_t wait_ms = waiter->options.wait_ms;
-    waiter->client = client;
-    waiter->options = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
-    waiter->options.wait_ms = wait_ms != 0 ? wait_ms : REAL_SOON_MS;
-    waiter->options.cancellation = cancellation;
-    waiter->options.fair = fair;
-    ck_assert_int_eq(pthread_create(&waiter->thread, NULL, wait_for_it, waiter), 0);
-}
-
-static void join(struct waiter *waiter)
-{
-    ck_assert_int_eq(pthread_join(waiter->thread, NULL), 0);
-}
-
-static void join_with_it(struct waiter *waiter)
-{
-    join(waiter);
-    ck_assert_msg(waiter->status == REDLOCK_OK, "%s", redlock_status_name(waiter->status));
+    return waiter->got_ns > free_ns ? waiter->got_ns - free_ns : 0;
 }
 
 /* --- The state of the nodes --- */
@@ -147,14 +108,13 @@ static void join_with_it(struct waiter *waiter)
 /* Waits until this many clients are queued on every node. */
 static void await_queued(long long count)
 {
-    struct real_number queued = {{"ZCARD", QUEUE}, count, count};
-    ck_assert_msg(wait_until(real_all_reply, &queued, REAL_SOON_MS), "not %lld are queued everywhere", count);
+    clients_await(NULL, "ZCARD", QUEUE, count, count);
 }
 
 /* Starts a waiter while there is no other, and waits until every node has its entry. */
-static void start_queued(struct waiter *waiter, redlock_client *client, bool fair)
+static void start_queued(struct waiter *waiter, struct face *face, bool fair)
 {
-    start(waiter, client, fair);
+    start(waiter, face, fair);
     await_queued(1);
 }
 
@@ -166,40 +126,6 @@ static bool is_on_a_majority(void *arg)
     for (size_t i = 0; i < cluster_size(cluster); i++)
         found += cluster_integer(cluster, i, "ZCARD", QUEUE, NULL) == 1;
     return found > cluster_size(cluster) / 2;
-}
-
-static long long subscriptions(size_t node)
-{
-    char reply[4096];
-    long long found = 0;
-    cluster_command(cluster, node, reply, sizeof(reply), "PUBSUB", "CHANNELS", NULL);
-    for (const char *at = reply; (at = strstr(at, "redlock:")) != NULL; at++)
-        found++;
-    return found;
-}
-
-/* At least this many clients are subscribed on every node. */
-static bool are_listening(void *count)
-{
-    for (size_t i = 0; i < cluster_size(cluster); i++)
-        if (subscriptions(i) < *(int *)count)
-            return false;
-    return true;
-}
-
-/* The servers have noticed that the other clients are gone. */
-static bool is_one_listening(void *unused)
-{
-    (void)unused;
-    for (size_t i = 0; i < cluster_size(cluster); i++)
-        if (subscriptions(i) != 1)
-            return false;
-    return true;
-}
-
-static void await_listening(int count)
-{
-    ck_assert_msg(wait_until(are_listening, &count, REAL_SOON_MS), "not %d listen everywhere", count);
 }
 
 /* None of the queue's keys is left; the lock's key may be. */
@@ -220,7 +146,7 @@ static void foreign_set(const char *ttl_ms)
 {
     char reply[64];
     for (size_t i = 0; i < cluster_size(cluster); i++) {
-        cluster_command(cluster, i, reply, sizeof(reply), "SET", KEY, "somebody", "NX", "PX", ttl_ms, NULL);
+        cluster_command(cluster, i, reply, sizeof reply, "SET", KEY, "somebody", "NX", "PX", ttl_ms, NULL);
         ck_assert_str_eq(reply, "OK");
     }
 }
@@ -242,7 +168,7 @@ enum { HAND_OVERS = 21 };
 
 static uint64_t median(uint64_t *took)
 {
-    qsort(took, HAND_OVERS, sizeof(*took), compare);
+    qsort(took, HAND_OVERS, sizeof *took, compare);
     return took[HAND_OVERS / 2];
 }
 
@@ -251,45 +177,41 @@ struct medians {
     uint64_t control;   /* the same client acquires a free lock and releases it */
 };
 
-static struct medians measure_hand_overs(redlock_client *holder, redlock_client *other, bool fair)
+static struct medians measure_hand_overs(struct face *holder, struct face *other, bool fair)
 {
     uint64_t took[HAND_OVERS], control[HAND_OVERS];
     for (int i = 0; i < HAND_OVERS; i++) {
         uint64_t begun = test_now_ns();
         release_it(take_it(other));
         control[i] = test_now_ns() - begun;
-        struct waiter waiter = {0};
+        struct waiter waiter;
         redlock_lock *lock = take_it(holder);
         start(&waiter, other, fair);
         await_queued(1);
-        await_listening(1);
+        clients_await_subscribers(1, INT32_MAX);
         uint64_t released = release_it(lock);
-        join_with_it(&waiter);
-        took[i] = waiter.told_ns > released ? waiter.told_ns - released : 0;
+        waiter_finish_and_release(&waiter);
+        took[i] = time_free(&waiter, released);
     }
     return (struct medians){median(took), median(control)};
 }
 
 /* The limit allows for a busy machine, on which the control takes longer too. Without a notification a hand-over
  * takes up to 1 s. */
-START_TEST(released_lock_is_handed_over_at_once)
+TEST_ROWS(turns, released_lock_is_handed_over_at_once, 4)
 {
     real_cluster(_i < 2 ? 1 : NODES, NULL);
-    redlock_client *holder = open_here(), *other = open_here();
+    struct face *holder = open_here(), *other = open_here();
     struct medians medians = {UINT64_MAX, 0};
     for (int batch = 0; batch < 5 && medians.hand_over >= 5 * MS + 4 * medians.control; batch++)
         medians = measure_hand_overs(holder, other, _i % 2 == 1);
     ck_assert_uint_lt(medians.hand_over, 5 * MS + 4 * medians.control);
 }
-END_TEST
 
 /* Without renewal, so that all commands during the hold come from the waiter. */
-static redlock_lock *take_it_for_long(redlock_client *client)
+static redlock_lock *take_it_for_long(struct face *face)
 {
-    const redlock_acquire_options *how = REAL_WITH(.wait_ms = REAL_SOON_MS, .ttl_ms = 30000, .no_renewal = 1);
-    redlock_lock *lock;
-    real_status(redlock_acquire(client, KEY, how, &lock, &result), REDLOCK_OK, &result);
-    return lock;
+    return held_acquire(face, KEY, REAL_WITH(.wait_ms = REAL_SOON_MS, .ttl_ms = 30000, .no_renewal = 1));
 }
 
 /* Reads the value that a waiter on the node offers to be handed the lock with. */
@@ -311,47 +233,46 @@ static bool is_offered_everywhere(void *value)
 
 /* The waiter holds the lock under the value that it offered, so it made no attempt; and it was the last in the queue. A
  * busy machine may take longer for a release than an offer lasts. */
-START_TEST(release_hands_the_lock_over)
+TEST_ROWS(turns, release_hands_the_lock_over, 2)
 {
     char value[REDLOCK_TOKEN_SIZE];
     struct real_number forgotten = {{"EXISTS", QUEUE, ALIVE, FREE}, 0, 0};
     bool handed = false;
-    redlock_client *holder = open_here(), *other = open_here();
+    struct face *holder = open_here(), *other = open_here();
     for (int run = 0; run < 20 && !handed; run++) {
-        struct waiter waiter = {.keeps = true};
+        struct waiter waiter;
         redlock_lock *lock = take_it(holder);
         start(&waiter, other, _i);
         ck_assert(wait_until(is_offered_everywhere, value, REAL_SOON_MS));
         release_it(lock);
-        join_with_it(&waiter);
+        waiter_finish(&waiter);
         handed = strcmp(redlock_lock_token(waiter.lock), value) == 0 && wait_until(real_all_reply, &forgotten, 200);
         ck_assert_int_gt(redlock_validity_ms(waiter.lock), 0);
         release_it(waiter.lock);
     }
     ck_assert(handed);
 }
-END_TEST
 
 static bool is_value_on_last_node(void *value)
 {
     char holder[REDLOCK_TOKEN_SIZE];
-    return cluster_command(cluster, NODES - 1, holder, sizeof(holder), "GET", KEY, NULL) && strcmp(holder, value) == 0;
+    return cluster_command(cluster, NODES - 1, holder, sizeof holder, "GET", KEY, NULL) && strcmp(holder, value) == 0;
 }
 
 /* The holder, which has been a waiter itself, has no key on one node; in half of the rows its client has another
  * waiter. A busy machine may take longer for a release than an offer lasts; the holder may lack more keys then. */
-START_TEST(release_hands_the_lock_over_where_it_was_free)
+TEST_ROWS(turns, release_hands_the_lock_over_where_it_was_free, 4)
 {
     char offer[REDLOCK_TOKEN_SIZE];
     bool given = false;
-    redlock_client *first = open_here(), *second = open_here();
+    struct face *first = open_here(), *second = open_here();
     for (int run = 0; run < 20 && !given; run++) {
-        struct waiter holder = {.keeps = true}, waiter = {.keeps = true}, own = {.keeps = false};
+        struct waiter holder, waiter, own;
         redlock_lock *lock = take_it(first);
         start(&holder, second, _i % 2);
         ck_assert(wait_until(is_offered_everywhere, offer, REAL_SOON_MS));
         release_it(lock);
-        join_with_it(&holder);
+        waiter_finish(&holder);
         start(&waiter, first, _i % 2);
         ck_assert(wait_until(is_offered_everywhere, offer, REAL_SOON_MS));
         if (_i / 2) {
@@ -360,42 +281,40 @@ START_TEST(release_hands_the_lock_over_where_it_was_free)
         }
         cluster_integer(cluster, NODES - 1, "DEL", KEY, NULL);
         redlock_release(&holder.lock, NULL);
-        join_with_it(&waiter);
+        waiter_finish(&waiter);
         given = strcmp(redlock_lock_token(waiter.lock), offer) == 0 && wait_until(is_value_on_last_node, offer, 200);
         release_it(waiter.lock);
         if (_i / 2)
-            join_with_it(&own);
+            waiter_finish_and_release(&own);
     }
     ck_assert(given);
 }
-END_TEST
 
 /* The nodes have given the waiter the lock, but their messages are lost. Its next poll shows it. */
-START_TEST(lock_that_was_handed_over_without_a_message_is_found)
+TEST_ROWS(turns, lock_that_was_handed_over_without_a_message_is_found, 2)
 {
     static const char give[] =
         "redis.call('SET', KEYS[1], ARGV[1], 'PX', 30000) redis.call('DEL', KEYS[2], KEYS[3]) return 1";
     char value[REDLOCK_TOKEN_SIZE];
-    struct waiter waiter = {.keeps = true};
+    struct waiter waiter;
     redlock_lock *lock = take_it_for_long(open_here());
     start(&waiter, open_here(), _i);
     ck_assert(wait_until(is_offered_everywhere, value, REAL_SOON_MS));
     real_command(NODES, "EVAL", give, "3", KEY, QUEUE, ALIVE, value, NULL);
-    join_with_it(&waiter);
+    waiter_finish(&waiter);
     ck_assert_str_ne(redlock_lock_token(waiter.lock), value);
     release_it(waiter.lock);
     redlock_release(&lock, NULL); /* it is lost */
 }
-END_TEST
 
 /* The waiter's process is dead, but its entry and its subscription's mark are not: no node may give it the lock. */
-START_TEST(lock_is_not_handed_over_to_a_dead_waiter)
+TEST(turns, lock_is_not_handed_over_to_a_dead_waiter)
 {
     char ends[32];
     const char *const offer = "00000000000000000000000000000000000000ff 10000 1 ";
-    redlock_client *holder = open_here();
+    struct face *holder = open_here();
     redlock_lock *lock = take_it(holder);
-    snprintf(ends, sizeof(ends), "%lld.5", (long long)time(NULL) * 1000 + 60000);
+    snprintf(ends, sizeof ends, "%lld.5", (long long)time(NULL) * 1000 + 60000);
     real_command(NODES, "ZADD", QUEUE, "1", "redlock:dead", NULL);
     real_command(NODES, "HSET", ALIVE, "redlock:dead", ends, "redlock:dead offer", offer, NULL);
     real_command(NODES, "INCR", FREE, NULL); /* the release looks for waiters only if it exists */
@@ -405,7 +324,6 @@ START_TEST(lock_is_not_handed_over_to_a_dead_waiter)
     lock = take_it(holder);
     release_it(lock);
 }
-END_TEST
 
 /* All commands that the library sends while the lock is idle, except the heartbeats' INFO, which the test itself
  * uses. */
@@ -429,14 +347,14 @@ static bool are_made(void *arg)
     return true;
 }
 
-START_TEST(waiter_looks_once_a_second)
+TEST_ROWS(turns, waiter_looks_once_a_second, 2)
 {
-    redlock_client *holder = open_here(), *other = open_here();
+    struct face *holder = open_here(), *other = open_here();
     redlock_lock *lock = take_it_for_long(holder);
     struct looks looks = {.count = 4};
-    struct waiter waiter = {0};
+    struct waiter waiter;
     start_queued(&waiter, other, _i);
-    await_listening(1);
+    clients_await_subscribers(1, INT32_MAX);
     uint64_t begun = test_now_ns();
     for (size_t i = 0; i < NODES; i++)
         looks.before[i] = sent(i);
@@ -452,9 +370,8 @@ START_TEST(waiter_looks_once_a_second)
                       (unsigned long long)seconds);
     }
     release_it(lock);
-    join_with_it(&waiter);
+    waiter_finish_and_release(&waiter);
 }
-END_TEST
 
 /* The nodes of a new deployment are in quarantine: they report the lock as free, and the client knows when they will
  * grant it. */
@@ -464,66 +381,65 @@ static uint64_t wait_for_the_end_of_a_quarantine(int i)
 {
     enum { LITTLE = 12 };
     redlock_options options = client_options();
-    struct waiter waiter = {0};
+    struct waiter waiter;
     uint64_t began = test_now_ns();
     options.guard = 1;
     options.max_ttl_ms = options.ttl_ms = TTL_MS;
-    start(&waiter, face_client(face_open(BLOCKING_FACE, cluster_nodes_string(cluster), &options)), i);
-    join_with_it(&waiter);
-    uint64_t took_ms = (waiter.told_ns - began) / MS;
+    start(&waiter, face_open(BLOCKING_FACE, cluster_nodes_string(cluster), &options), i);
+    waiter_finish_and_release(&waiter);
+    uint64_t took_ms = (waiter.got_ns - began) / MS;
     ck_assert_uint_ge(took_ms, QUARANTINE_MS);
     for (size_t node = 0; node < NODES; node++)
         ck_assert_msg(real_calls(node, "evalsha") <= LITTLE + (long long)took_ms / 1000, "node %zu: %lld scripts", node,
                       real_calls(node, "evalsha"));
     expect_no_queue(); /* not even on the node whose quarantine ended last, which got no acquire */
-    return waiter.told_ns - began;
+    return waiter.got_ns - began;
 }
 
-START_TEST(waiter_is_quiet_until_a_quarantine_ends)
+TEST_ROWS(quarantine, waiter_is_quiet_until_a_quarantine_ends, 2)
 {
     enum { BEFORE_NEXT_LOOK_MS = 700 }; /* the quarantine ends soon after a look, and the waiter looks once a second */
     assert_takes_less(wait_for_the_end_of_a_quarantine, _i, QUARANTINE_MS + BEFORE_NEXT_LOOK_MS);
 }
-END_TEST
 
 /* --- In turn --- */
 
+struct pending {
+    struct face *face;
+    uint64_t operations;
+};
+
 static bool are_pending(void *arg)
 {
-    const struct waiter *last = arg;
-    redlock_statistics statistics;
-    ck_assert_int_eq(redlock_statistics_get(last->client, &statistics), REDLOCK_OK);
-    return statistics.operations_pending == last->place;
+    const struct pending *pending = arg;
+    return held_statistics(pending->face).operations_pending == pending->operations;
 }
 
-START_TEST(waiters_of_one_client_come_in_turn)
+TEST_ROWS(turns, waiters_of_one_client_come_in_turn, 2)
 {
     enum { WAITERS = 6 };
-    struct waiter waiters[WAITERS] = {0};
-    redlock_client *holder = open_here(), *other = open_here();
+    struct waiter waiters[WAITERS];
+    struct face *holder = open_here(), *other = open_here();
     redlock_lock *lock = take_it(holder);
-    atomic_store(&places, 0);
     for (unsigned i = 0; i < WAITERS; i++) {
-        struct waiter expected = {.client = other, .place = i + 1};
+        struct pending pending = {other, i + 1};
         start(&waiters[i], other, _i);
-        ck_assert(wait_until(are_pending, &expected, REAL_SOON_MS));
+        ck_assert(wait_until(are_pending, &pending, REAL_SOON_MS));
         if (i == 0)
             await_queued(1); /* the later waiters then queue behind it at once */
     }
     await_queued(1); /* one entry for all of them */
     release_it(lock);
-    for (unsigned i = 0; i < WAITERS; i++) {
-        join_with_it(&waiters[i]);
-        ck_assert_uint_eq(waiters[i].place, i + 1);
-    }
+    waiters_finish_and_release(waiters, WAITERS);
+    for (unsigned i = 1; i < WAITERS; i++)
+        ck_assert_uint_gt(waiters[i].got_ns, waiters[i - 1].got_ns);
     expect_no_queue();
 }
-END_TEST
 
 static bool has_text(size_t node, const char *text, const char *command, const char *key, const char *field)
 {
     char reply[64];
-    return cluster_command(cluster, node, reply, sizeof(reply), command, key, field, NULL) && strcmp(reply, text) == 0;
+    return cluster_command(cluster, node, reply, sizeof reply, command, key, field, NULL) && strcmp(reply, text) == 0;
 }
 
 /* Gives the first waiter's ticket the time of a clock that is years ahead. */
@@ -531,7 +447,7 @@ static void put_tickets_ahead(void)
 {
     char first[64];
     for (size_t i = 0; i < NODES; i++) {
-        ck_assert(cluster_command(cluster, i, first, sizeof(first), "ZRANGE", QUEUE, "0", "0", NULL));
+        ck_assert(cluster_command(cluster, i, first, sizeof first, "ZRANGE", QUEUE, "0", "0", NULL));
         cluster_integer(cluster, i, "ZADD", QUEUE, "XX", FAR_AHEAD, first, NULL);
         cluster_integer(cluster, i, "HSET", ALIVE, " seen", FAR_AHEAD, NULL);
         ck_assert(has_text(i, FAR_AHEAD, "ZSCORE", QUEUE, first));
@@ -542,8 +458,8 @@ static void put_tickets_ahead(void)
 static long long life_of_first(size_t node)
 {
     char first[64], ends[64];
-    ck_assert(cluster_command(cluster, node, first, sizeof(first), "ZRANGE", QUEUE, "0", "0", NULL));
-    ck_assert(cluster_command(cluster, node, ends, sizeof(ends), "HGET", ALIVE, first, NULL));
+    ck_assert(cluster_command(cluster, node, first, sizeof first, "ZRANGE", QUEUE, "0", "0", NULL));
+    ck_assert(cluster_command(cluster, node, ends, sizeof ends, "HGET", ALIVE, first, NULL));
     return atoll(ends);
 }
 
@@ -558,11 +474,11 @@ static bool have_refreshed(void *arg)
 }
 
 /* A node keeps the largest ticket it has seen, also when a waiter with a smaller one refreshes its entry. */
-START_TEST(refresh_leaves_the_largest_ticket)
+TEST(turns, refresh_leaves_the_largest_ticket)
 {
-    struct waiter waiter = {0};
+    struct waiter waiter;
     long long ends[NODES];
-    redlock_client *holder = open_here(), *other = open_here();
+    struct face *holder = open_here(), *other = open_here();
     redlock_lock *lock = take_it(holder);
     start_queued(&waiter, other, true);
     put_tickets_ahead();
@@ -572,24 +488,23 @@ START_TEST(refresh_leaves_the_largest_ticket)
     for (size_t i = 0; i < NODES; i++)
         ck_assert(has_text(i, FAR_AHEAD, "HGET", ALIVE, " seen"));
     release_it(lock);
-    join_with_it(&waiter);
+    waiter_finish_and_release(&waiter);
 }
-END_TEST
 
 /* Nodes move a waiter that leaves a free lock to the tail. When a majority has moved it, the waiter moves its entry
  * on all nodes. Otherwise two waiters could each stay first on some nodes, and each hold the nodes that the other
  * one lacks. A minority moves no waiter. */
-START_TEST(place_that_a_majority_has_changed_is_changed_everywhere)
+TEST_ROWS(turns, place_that_a_majority_has_changed_is_changed_everywhere, 2)
 {
     const size_t moved = _i == 0 ? 1 : 2;
     struct real_number later = {{"ZCOUNT", QUEUE, FAR_AHEAD, "+inf"}, 1, 1};
-    struct waiter waiter = {0};
+    struct waiter waiter;
     long long ends[NODES];
     char name[64];
-    redlock_client *holder = open_here(), *other = open_here();
+    struct face *holder = open_here(), *other = open_here();
     redlock_lock *lock = take_it(holder);
     start_queued(&waiter, other, true);
-    ck_assert(cluster_command(cluster, 0, name, sizeof(name), "ZRANGE", QUEUE, "0", "0", NULL));
+    ck_assert(cluster_command(cluster, 0, name, sizeof name, "ZRANGE", QUEUE, "0", "0", NULL));
     for (size_t i = 0; i < moved; i++)
         ck_assert_int_eq(cluster_integer(cluster, i, "ZADD", QUEUE, "XX", "CH", FAR_AHEAD, name, NULL), 1);
     for (unsigned look = 0; look < 2; look++) { /* with the replies to the first look, the waiter knows its places */
@@ -599,19 +514,20 @@ START_TEST(place_that_a_majority_has_changed_is_changed_everywhere)
     }
     ck_assert(_i == 0 ? !real_all_reply(&later) : wait_until(real_all_reply, &later, REAL_SOON_MS));
     release_it(lock);
-    join_with_it(&waiter);
+    waiter_finish_and_release(&waiter);
 }
-END_TEST
 
 enum { FAIR_WAITERS = 4 };
 
-/* Number of the waiter that came in this place. */
-static unsigned at_place(const struct waiter *waiters, unsigned place)
+/* Number of the waiter that acquired the lock first after this time. */
+static unsigned next_after(const struct waiter *waiters, uint64_t ns)
 {
+    unsigned next = FAIR_WAITERS;
     for (unsigned i = 0; i < FAIR_WAITERS; i++)
-        if (waiters[i].place == place)
-            return i;
-    ck_abort_msg("no waiter came in place %u", place);
+        if (waiters[i].got_ns > ns && (next == FAIR_WAITERS || waiters[i].got_ns < waiters[next].got_ns))
+            next = i;
+    ck_assert_uint_lt(next, FAIR_WAITERS);
+    return next;
 }
 
 /* Returns false if they came in another order, because a waiter left the lock free for a second. Otherwise such an
@@ -621,14 +537,14 @@ static bool came_in_turn(const struct waiter *waiters, uint64_t released)
     char order[128] = "";
     uint64_t longest_ms = 0;
     bool in_turn = true;
-    for (unsigned place = 1; place <= FAIR_WAITERS; place++) {
-        unsigned i = at_place(waiters, place);
-        uint64_t free_ms = (waiters[i].told_ns - released) / MS;
+    for (unsigned place = 0; place < FAIR_WAITERS; place++) {
+        unsigned i = next_after(waiters, released);
+        uint64_t free_ms = (waiters[i].got_ns - released) / MS;
         size_t used = strlen(order);
-        snprintf(order + used, sizeof(order) - used, " %u after %llu ms,", i + 1, (unsigned long long)free_ms);
+        snprintf(order + used, sizeof order - used, " %u after %llu ms,", i + 1, (unsigned long long)free_ms);
         longest_ms = free_ms > longest_ms ? free_ms : longest_ms;
-        in_turn = in_turn && i + 1 == place;
-        released = waiters[i].gone_ns;
+        in_turn = in_turn && i == place;
+        released = waiters[i].released_ns;
     }
     ck_assert_msg(in_turn || longest_ms >= 1000, "the waiters came in this order:%s", order);
     return in_turn;
@@ -636,25 +552,23 @@ static bool came_in_turn(const struct waiter *waiters, uint64_t released)
 
 static bool wait_in_turn(bool clock_is_ahead)
 {
-    struct waiter waiters[FAIR_WAITERS] = {0};
+    struct waiter waiters[FAIR_WAITERS];
     redlock_lock *lock = take_it(open_here());
-    atomic_store(&places, 0);
     for (unsigned i = 0; i < FAIR_WAITERS; i++) {
         struct real_number raised = {{"ZCOUNT", QUEUE, FAR_AHEAD, "+inf"}, i + 1, i + 1};
         start(&waiters[i], open_here(), true);
         await_queued(i + 1);
-        await_listening((int)i + 1);
+        clients_await_subscribers(i + 1, INT32_MAX);
         if (i == 0 && clock_is_ahead)
             put_tickets_ahead();
         ck_assert(!clock_is_ahead || wait_until(real_all_reply, &raised, REAL_SOON_MS));
     }
     uint64_t released = release_it(lock);
-    for (unsigned i = 0; i < FAIR_WAITERS; i++)
-        join_with_it(&waiters[i]);
+    waiters_finish_and_release(waiters, FAIR_WAITERS);
     return came_in_turn(waiters, released);
 }
 
-START_TEST(fair_clients_come_in_turn_whatever_their_clocks)
+TEST_ROWS(turns, fair_clients_come_in_turn_whatever_their_clocks, 2)
 {
     bool in_turn = wait_in_turn(_i == 1);
     for (int run = 1; run < 10 && !in_turn; run++) {
@@ -663,7 +577,6 @@ START_TEST(fair_clients_come_in_turn_whatever_their_clocks)
     }
     ck_assert_msg(in_turn, "in each of ten runs a waiter left the free lock for a second");
 }
-END_TEST
 
 /* --- Trying once --- */
 
@@ -671,7 +584,7 @@ END_TEST
 static void put_waiter(size_t nodes, bool lives)
 {
     char ends[32];
-    snprintf(ends, sizeof(ends), "%lld", (long long)time(NULL) * 1000 + (lives ? 30000 : -1000));
+    snprintf(ends, sizeof ends, "%lld", (long long)time(NULL) * 1000 + (lives ? 30000 : -1000));
     real_command(nodes, "ZADD", QUEUE, "1", "redlock:ghost", NULL);
     real_command(nodes, "HSET", ALIVE, "redlock:ghost", ends, NULL);
 }
@@ -690,7 +603,7 @@ static void try_once(struct face *face, bool fair, int expected)
         real_status(face_release(face, &lock, &result), REDLOCK_OK, &result);
 }
 
-START_TEST(fair_try_leaves_a_free_lock_to_waiters)
+TEST_ROWS(turns, fair_try_leaves_a_free_lock_to_waiters, FACES)
 {
     redlock_options options = client_options();
     struct face *face = face_open_ready((enum face_kind)_i, cluster_nodes_string(cluster), &options);
@@ -716,28 +629,25 @@ START_TEST(fair_try_leaves_a_free_lock_to_waiters)
     foreign_delete();
     face_close(&face, NULL);
 }
-END_TEST
 
 /* Two threads of one client have one name on the nodes, although one of them waits and the other tries only once. If
  * the waiter finds the free lock by polling and acquires it before the other thread tries, the test repeats. */
-START_TEST(fair_try_is_behind_the_waiters_of_its_own_client)
+TEST(turns, fair_try_is_behind_the_waiters_of_its_own_client)
 {
-    redlock_lock *lock;
     bool was_waiting = false;
-    redlock_client *client = open_here();
+    struct face *client = open_here();
     while (!was_waiting) {
-        struct waiter waiter = {.keeps = true};
+        struct waiter waiter;
         foreign_set("60000");
         start(&waiter, client, true);
         await_queued(1);
         foreign_delete();
-        real_status(redlock_acquire(client, KEY, REAL_WITH(.fair = 1), &lock, &result), REDLOCK_HELD, &result);
+        held_refuse(client, KEY, REAL_WITH(.fair = 1), REDLOCK_HELD);
         was_waiting = strstr(redlock_result_text(&result), "fair waiters are ahead") != NULL;
-        join_with_it(&waiter);
+        waiter_finish(&waiter);
         release_it(waiter.lock);
     }
 }
-END_TEST
 
 /* --- Holders that notify no waiter --- */
 
@@ -745,27 +655,26 @@ END_TEST
 static uint64_t find_foreign_lock_free(int i)
 {
     bool deleted = i / 2, fair = i % 2;
-    struct waiter waiter = {0};
-    redlock_client *client = open_here();
+    struct waiter waiter;
+    struct face *client = open_here();
     uint64_t begun = test_now_ns(), free = begun + 800ull * MS;
     foreign_set(deleted ? "60000" : "800");
     start_queued(&waiter, client, fair);
     if (deleted) {
-        await_listening(1);
+        clients_await_subscribers(1, INT32_MAX);
         foreign_delete();
         free = test_now_ns();
     }
-    join_with_it(&waiter);
+    waiter_finish_and_release(&waiter);
     if (!deleted)
-        ck_assert_uint_ge(waiter.told_ns - begun, 790ull * MS);
-    return waiter.told_ns > free ? waiter.told_ns - free : 0;
+        ck_assert_uint_ge(waiter.got_ns - begun, 790ull * MS);
+    return time_free(&waiter, free);
 }
 
-START_TEST(foreign_lock_is_found_free)
+TEST_ROWS(turns, foreign_lock_is_found_free, 4)
 {
     assert_takes_less(find_foreign_lock_free, _i, _i / 2 ? 1500 : 700); /* until the next look; until a known expiry */
 }
-END_TEST
 
 /* --- Waiters that are killed, close, or give up --- */
 
@@ -781,7 +690,8 @@ _Noreturn static void wait_in_child(int go, bool fair)
     char byte;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (read(go, &byte, 1) == 1)
-        redlock_acquire(open_here(), KEY, REAL_WITH(.wait_ms = REDLOCK_FOREVER, .fair = fair), &lock, NULL);
+        redlock_acquire(face_client(open_here()), KEY, REAL_WITH(.wait_ms = REDLOCK_FOREVER, .fair = fair), &lock,
+                        NULL);
     _exit(EXIT_FAILURE);
 }
 
@@ -806,7 +716,7 @@ static void let_wait(const struct victim *victim)
 {
     ck_assert_int_eq(write(victim->go, "", 1), 1);
     await_queued(1);
-    await_listening(1);
+    clients_await_subscribers(1, INT32_MAX);
 }
 
 static void kill_victim(const struct victim *victim)
@@ -824,7 +734,7 @@ static void expect_dead_waiters_to_be_forgotten(void)
 {
     static const char *const names[] = {QUEUE, ALIVE, FREE};
     for (size_t i = 0; i < NODES; i++)
-        for (size_t name = 0; name < sizeof(names) / sizeof(names[0]); name++) {
+        for (size_t name = 0; name < sizeof names / sizeof names[0]; name++) {
             long long left_ms = cluster_integer(cluster, i, "PTTL", names[name], NULL);
             ck_assert_msg(left_ms == -2 || (left_ms >= 0 && left_ms <= 12000), "%s on node %zu: %lld ms", names[name],
                           i, left_ms);
@@ -836,32 +746,29 @@ static void expect_dead_waiters_to_be_forgotten(void)
 static uint64_t wait_behind_a_killed_waiter(int i)
 {
     bool fair = i;
-    struct waiter waiters[2] = {0};
+    struct waiter waiters[2];
     struct victim victim = make_victim(fair);
     redlock_lock *lock = take_it(open_here());
     let_wait(&victim);
     for (unsigned w = 0; w < 2; w++) {
         start(&waiters[w], open_here(), fair);
         await_queued(w + 2);
-        await_listening((int)w + 2);
+        clients_await_subscribers(w + 2, INT32_MAX);
     }
     kill_victim(&victim);
-    uint64_t released = release_it(lock), last = released;
-    for (unsigned w = 0; w < 2; w++) {
-        join_with_it(&waiters[w]);
-        last = waiters[w].told_ns > last ? waiters[w].told_ns : last;
-    }
+    uint64_t released = release_it(lock);
+    waiters_finish_and_release(waiters, 2);
     expect_dead_waiters_to_be_forgotten();
-    return last - released;
+    uint64_t first = time_free(&waiters[0], released), second = time_free(&waiters[1], released);
+    return first > second ? first : second;
 }
 
-START_TEST(killed_waiter_at_the_head_does_not_block_the_others)
+TEST_ROWS(ends, killed_waiter_at_the_head_does_not_block_the_others, 2)
 {
     /* Plain: the second waiter stands in, at its next look at the latest. Fair: after the one second that the first
      * waiter gets. */
     assert_takes_less(wait_behind_a_killed_waiter, _i, _i ? 1900 : 1500);
 }
-END_TEST
 
 /* The entries show that this many waiters are subscribed. A node drops only such a waiter, and its entry shows it only
  * after one more poll. */
@@ -880,7 +787,7 @@ static uint64_t wait_behind_many_killed_waiters(int i)
 {
     enum { KILLED = 9 };
     struct victim victims[KILLED];
-    struct waiter waiter = {0};
+    struct waiter waiter;
     long long all = KILLED + 1;
     (void)i;
     for (int v = 0; v < KILLED; v++)
@@ -889,29 +796,28 @@ static uint64_t wait_behind_many_killed_waiters(int i)
     for (int v = 0; v < KILLED; v++) {
         ck_assert_int_eq(write(victims[v].go, "", 1), 1);
         await_queued(v + 1);
-        await_listening(v + 1);
+        clients_await_subscribers(v + 1, INT32_MAX);
     }
     start(&waiter, open_here(), true);
     await_queued(KILLED + 1);
-    await_listening(KILLED + 1);
+    clients_await_subscribers(KILLED + 1, INT32_MAX);
     ck_assert(wait_until(are_marked, &all, REAL_SOON_MS));
     for (int v = 0; v < KILLED; v++)
         kill_victim(&victims[v]);
-    ck_assert(wait_until(is_one_listening, NULL, REAL_SOON_MS));
+    clients_await_subscribers(1, 1); /* the servers have noticed that the others are gone */
     uint64_t released = release_it(lock);
-    join_with_it(&waiter);
+    waiter_finish_and_release(&waiter);
     expect_dead_waiters_to_be_forgotten();
-    return waiter.told_ns > released ? waiter.told_ns - released : 0;
+    return time_free(&waiter, released);
 }
 
-START_TEST(killed_fair_waiters_delay_the_next_by_less_than_50_ms)
+TEST(ends, killed_fair_waiters_delay_the_next_by_less_than_50_ms)
 {
     assert_takes_less(wait_behind_many_killed_waiters, _i, 50);
 }
-END_TEST
 
 /* _i 0: the waiter was not subscribed when it refreshed its entry; 1: it was subscribed, and is dead. */
-START_TEST(only_waiters_that_were_subscribed_are_dropped)
+TEST_ROWS(ends, only_waiters_that_were_subscribed_are_dropped, 2)
 {
     redlock_lock *lock = take_it(open_here());
     put_waiter(NODES, true);
@@ -922,87 +828,80 @@ START_TEST(only_waiters_that_were_subscribed_are_dropped)
     await_queued(_i == 0);
     forget_waiters();
 }
-END_TEST
 
 /* The lock expires. So no release drops the dead waiter at the head, but the look of the waiter behind it does. */
 static uint64_t wait_for_an_expiry_behind_a_dead_waiter(int i)
 {
     enum { TTL = 700 };
-    struct waiter waiter = {0};
-    redlock_client *client = open_here();
+    struct waiter waiter;
+    struct face *client = open_here();
     (void)i;
     uint64_t free = test_now_ns() + TTL * (uint64_t)MS;
     foreign_set("700");
     put_waiter(NODES, true);
     real_command(NODES, "HSET", ALIVE, "redlock:ghost", "9999999999999.5", NULL);
     start(&waiter, client, true);
-    join_with_it(&waiter);
-    return waiter.told_ns > free ? waiter.told_ns - free : 0;
+    waiter_finish_and_release(&waiter);
+    return time_free(&waiter, free);
 }
 
-START_TEST(dead_waiter_is_dropped_when_the_lock_has_expired)
+TEST(ends, dead_waiter_is_dropped_when_the_lock_has_expired)
 {
     assert_takes_less(wait_for_an_expiry_behind_a_dead_waiter, _i, 250);
 }
-END_TEST
 
 /* After faults the queues may differ, and the first waiters may each lack a majority. Such a first waiter is moved
  * to the tail, although no holder releases anything. */
-START_TEST(head_that_leaves_a_lock_free_makes_way_without_a_release)
+TEST(ends, head_that_leaves_a_lock_free_makes_way_without_a_release)
 {
-    struct waiter waiter = {.options = {.wait_ms = 8000}};
+    struct waiter waiter;
     real_command(NODES, "ZADD", QUEUE, "1", "another", NULL);
     real_command(NODES, "HSET", ALIVE, "another", "9999999999999", NULL);
-    start(&waiter, open_here(), _i);
-    pthread_join(waiter.thread, NULL);
-    ck_assert_msg(waiter.status == REDLOCK_OK, "%s", redlock_status_name(waiter.status));
+    waiter_start(&waiter, open_here(), KEY, *REAL_WITH(.fair = 1, .wait_ms = 8000));
+    waiter_finish_and_release(&waiter);
     forget_waiters();
 }
-END_TEST
 
 static uint64_t close_at_the_head(int i)
 {
     bool fair = i;
-    struct waiter first = {0}, second = {0};
+    struct waiter first, second;
     redlock_lock *lock = take_it(open_here());
-    struct face *closing = open_face(NULL);
-    start_queued(&first, face_client(closing), fair);
+    struct face *closing = open_here();
+    start_queued(&first, closing, fair);
     start(&second, open_here(), fair);
     await_queued(2);
-    await_listening(2);
+    clients_await_subscribers(2, INT32_MAX);
     held_close(closing);
-    join(&first);
-    ck_assert_int_eq(first.status, REDLOCK_CANCELLED);
+    ck_assert_int_eq(waiter_join(&first), REDLOCK_CANCELLED);
     await_queued(1);
     uint64_t released = release_it(lock);
-    join_with_it(&second);
-    return second.told_ns - released;
+    waiter_finish_and_release(&second);
+    return time_free(&second, released);
 }
 
-START_TEST(client_that_closes_at_the_head_makes_way)
+TEST_ROWS(ends, client_that_closes_at_the_head_makes_way, 2)
 {
     assert_takes_less(close_at_the_head, _i, 500);
 }
-END_TEST
 
-START_TEST(waiter_that_gives_up_leaves_no_entry)
+TEST_ROWS(ends, waiter_that_gives_up_leaves_no_entry, 4)
 {
-    bool fair = _i % 2, cancels = _i / 2;
-    struct waiter waiter = {0};
-    redlock_client *other = open_here();
+    bool cancels = _i / 2;
+    struct waiter waiter;
+    struct face *other = open_here();
     redlock_lock *lock = take_it(open_here());
-    ck_assert_int_eq(redlock_cancellation_create(other, &waiter.options.cancellation), REDLOCK_OK);
-    waiter.options.wait_ms = cancels ? REDLOCK_FOREVER : 700;
-    start_queued(&waiter, other, fair);
+    redlock_acquire_options options = *REAL_WITH(.fair = (uint32_t)_i % 2, .wait_ms = cancels ? REDLOCK_FOREVER : 700);
+    ck_assert_int_eq(redlock_cancellation_create(face_client(other), &options.cancellation), REDLOCK_OK);
+    waiter_start(&waiter, other, KEY, options);
+    await_queued(1);
     if (cancels)
-        redlock_cancel(waiter.options.cancellation);
-    join(&waiter);
-    ck_assert_int_eq(waiter.status, cancels ? REDLOCK_CANCELLED : REDLOCK_TIMED_OUT);
+        redlock_cancel(options.cancellation);
+    ck_assert_int_eq(waiter_join(&waiter), cancels ? REDLOCK_CANCELLED : REDLOCK_TIMED_OUT);
     expect_no_queue();
-    redlock_cancellation_destroy(&waiter.options.cancellation);
+    redlock_cancellation_destroy(&options.cancellation);
     release_it(lock);
 }
-END_TEST
 
 static bool is_past(void *ns)
 {
@@ -1016,10 +915,10 @@ static bool is_on_no_majority(void *arg)
 
 /* i / 2: the last node learns of the release so late that it does not hand the lock over: it keeps the entry until the
  * winner releases the lock. */
-START_TEST(waiter_that_acquired_leaves_the_queue)
+TEST_ROWS(ends, waiter_that_acquired_leaves_the_queue, 4)
 {
     char value[REDLOCK_TOKEN_SIZE];
-    struct waiter waiter = {.keeps = true};
+    struct waiter waiter;
     redlock_lock *lock = take_it(open_here());
     start_queued(&waiter, open_here(), _i % 2);
     if (_i / 2) {
@@ -1027,8 +926,8 @@ START_TEST(waiter_that_acquired_leaves_the_queue)
         cluster_stop(cluster, NODES - 1);
     }
     release_it(lock);
-    join_with_it(&waiter);
-    uint64_t stale = waiter.told_ns + 300 * MS; /* RL_WAITER_FRESH_MS and more */
+    waiter_finish(&waiter);
+    uint64_t stale = waiter.got_ns + 300 * MS; /* RL_WAITER_FRESH_MS and more */
     ck_assert(wait_until(is_past, &stale, REAL_SOON_MS));
     cluster_resume_all(cluster);
     ck_assert_int_gt(redlock_validity_ms(waiter.lock), 0);
@@ -1036,7 +935,6 @@ START_TEST(waiter_that_acquired_leaves_the_queue)
     release_it(waiter.lock);
     expect_no_queue();
 }
-END_TEST
 
 /* --- Without notifications --- */
 
@@ -1057,11 +955,11 @@ static const struct disturbance {
 static uint64_t wait_despite_disturbance(int i)
 {
     const struct disturbance *row = &disturbances[i / 2];
-    struct waiter waiter = {0};
+    struct waiter waiter;
     if (row->acl)
         real_cluster_of(NODES, (struct cluster_node_options){.acl = row->acl});
     struct delay_proxy *proxy = real_proxy();
-    redlock_client *holder = open_here(), *other = face_client(open_face(delay_proxy_nodes_string(proxy)));
+    struct face *holder = open_here(), *other = open_to(delay_proxy_nodes_string(proxy));
     redlock_lock *lock = take_it(holder);
     for (size_t node = 0; node < row->refusing; node++)
         delay_proxy_refuse(proxy, node, true); /* the existing connection stays */
@@ -1069,23 +967,24 @@ static uint64_t wait_despite_disturbance(int i)
     ck_assert(wait_until(is_on_a_majority, NULL, REAL_SOON_MS));
     if (row->stopped) {
         await_queued(1);
-        await_listening(1);
+        clients_await_subscribers(1, INT32_MAX);
     }
     for (size_t node = 0; node < row->stopped; node++)
         cluster_stop(cluster, node);
     uint64_t released = release_it(lock);
     ck_assert_uint_ge(result.granted, result.quorum);
-    join_with_it(&waiter);
+    waiter_finish_and_release(&waiter);
     cluster_resume_all(cluster);
-    return waiter.told_ns - released;
+    return time_free(&waiter, released);
 }
 
 /* _i % 2: fair. */
-START_TEST(waiter_acquires_the_lock_despite_disturbance)
+TEST_ROWS(faults, waiter_acquires_the_lock_despite_disturbance, 2 * ROWS(disturbances))
 {
+    if (disturbances[_i / 2].acl && !server_program_has(SERVER_CHANNEL_ACL))
+        return;
     assert_takes_less(wait_despite_disturbance, _i, disturbances[_i / 2].limit_ms);
 }
-END_TEST
 
 static long long cpu_ms(void)
 {
@@ -1095,83 +994,39 @@ static long long cpu_ms(void)
 }
 
 /* The waiter knows when the lock expires, but no node can be reached then. _i % 2: fair; _i / 2: they come back. */
-START_TEST(waiter_survives_the_loss_of_all_nodes)
+TEST_ROWS(faults, waiter_survives_the_loss_of_all_nodes, 4)
 {
     bool come_back = _i / 2;
-    struct waiter waiter = {.options.wait_ms = come_back ? REAL_SOON_MS : 2000};
-    struct face *face = open_face(NULL);
+    struct waiter waiter;
+    struct face *face = open_here();
     foreign_set("500");
-    start_queued(&waiter, face_client(face), _i % 2);
+    waiter_start(&waiter, face, KEY, *REAL_WITH(.fair = (uint32_t)_i % 2, .wait_ms = come_back ? REAL_SOON_MS : 2000));
+    await_queued(1);
     for (size_t i = 0; i < NODES; i++)
         cluster_kill(cluster, i);
     long long before = cpu_ms();
     if (come_back)
         cluster_repair(cluster);
-    join(&waiter);
-    ck_assert_int_eq(waiter.status, come_back ? REDLOCK_OK : REDLOCK_TIMED_OUT);
+    ck_assert_int_eq(waiter_join(&waiter), come_back ? REDLOCK_OK : REDLOCK_TIMED_OUT);
     ck_assert(come_back || cpu_ms() - before < 500);
+    if (come_back)
+        waiter_release(&waiter);
     cluster_repair(cluster);
     ck_assert(face_wait_all_ready(face)); /* to undo what was sent before */
 }
-END_TEST
 
 /* --- Reserved names --- */
 
-START_TEST(names_of_the_librarys_own_keys_are_refused)
+TEST(turns, names_of_the_librarys_own_keys_are_refused)
 {
     static const char *const names[] = {
         QUEUE, ALIVE, KEY ":redlock:fence", FREE, ":redlock:queue", ":redlock:alive", ":redlock:fence"};
-    redlock_client *client = open_here();
-    redlock_lock *lock;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        real_status(redlock_acquire(client, names[i], NULL, &lock, &result), REDLOCK_INVALID, &result);
-        ck_assert_ptr_null(lock);
-        ck_assert_ptr_nonnull(strstr(result.text, strstr(names[i], ":redlock:")));
+    struct face *face = open_here();
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        held_refuse(face, names[i], NULL, REDLOCK_INVALID);
+        held_result_says(strstr(names[i], ":redlock:"));
     }
-    real_status(redlock_acquire(client, KEY ":redlock:queue2", NULL, &lock, &result), REDLOCK_OK, &result);
-    release_it(lock);
-}
-END_TEST
-
-static TCase *waiting_case(Suite *suite, const char *name)
-{
-    TCase *tcase = real_bare_case(suite, name);
-    tcase_add_checked_fixture(tcase, begin, NULL);
-    return tcase;
+    release_it(held_acquire(face, KEY ":redlock:queue2", NULL));
 }
 
-int main(void)
-{
-    Suite *suite = suite_create("waiting");
-    TCase *turns = waiting_case(suite, "turns");
-    TCase *ends = waiting_case(suite, "ends");
-    TCase *faults = waiting_case(suite, "faults");
-    tcase_add_loop_test(turns, released_lock_is_handed_over_at_once, 0, 4);
-    tcase_add_loop_test(turns, release_hands_the_lock_over, 0, 2);
-    tcase_add_loop_test(turns, release_hands_the_lock_over_where_it_was_free, 0, 4);
-    tcase_add_test(turns, lock_is_not_handed_over_to_a_dead_waiter);
-    tcase_add_loop_test(turns, lock_that_was_handed_over_without_a_message_is_found, 0, 2);
-    tcase_add_loop_test(turns, waiter_looks_once_a_second, 0, 2);
-    TCase *heads = waiting_case(suite, "heads");
-    tcase_add_loop_test(heads, waiter_is_quiet_until_a_quarantine_ends, 0, 2);
-    tcase_add_loop_test(turns, waiters_of_one_client_come_in_turn, 0, 2);
-    tcase_add_test(turns, refresh_leaves_the_largest_ticket);
-    tcase_add_loop_test(turns, place_that_a_majority_has_changed_is_changed_everywhere, 0, 2);
-    tcase_add_loop_test(turns, fair_clients_come_in_turn_whatever_their_clocks, 0, 2);
-    tcase_add_loop_test(turns, fair_try_leaves_a_free_lock_to_waiters, 0, FACES);
-    tcase_add_test(turns, fair_try_is_behind_the_waiters_of_its_own_client);
-    tcase_add_loop_test(turns, foreign_lock_is_found_free, 0, 4);
-    tcase_add_test(turns, names_of_the_librarys_own_keys_are_refused);
-    tcase_add_loop_test(ends, killed_waiter_at_the_head_does_not_block_the_others, 0, 2);
-    tcase_add_test(ends, killed_fair_waiters_delay_the_next_by_less_than_50_ms);
-    tcase_add_loop_test(ends, only_waiters_that_were_subscribed_are_dropped, 0, 2);
-    tcase_add_test(ends, dead_waiter_is_dropped_when_the_lock_has_expired);
-    tcase_add_loop_test(ends, head_that_leaves_a_lock_free_makes_way_without_a_release, 1, 2);
-    tcase_add_loop_test(ends, client_that_closes_at_the_head_makes_way, 0, 2);
-    tcase_add_loop_test(ends, waiter_that_gives_up_leaves_no_entry, 0, 4);
-    tcase_add_loop_test(ends, waiter_that_acquired_leaves_the_queue, 0, 4);
-    int rows = 2 * ROWS(disturbances) - (server_program_has(SERVER_CHANNEL_ACL) ? 0 : 2); /* the last one needs it */
-    tcase_add_loop_test(faults, waiter_acquires_the_lock_despite_disturbance, 0, rows);
-    tcase_add_loop_test(faults, waiter_survives_the_loss_of_all_nodes, 0, 4);
-    return real_run(suite, false);
-}
+REAL_PROGRAM("waiting")

@@ -1,47 +1,60 @@
-/* Contention for one lock on real servers: threads that share a client, or have one each, also while nodes hang. A
- * witness outside Redis detects two holders at a time. */
-#define _GNU_SOURCE
-#include "real/real.h"
+/* Contention on real servers: threads that share a client, or have one each, for one lock or for overlapping ones, of
+ * each kind, also while nodes hang. A witness outside Redis detects more holders at a time than the kind of lock allows. */
+#include "real/held.h"
 
 #include "support/clock.h"
 
 #include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { NODES = 5, CONTENDERS = 8, TURNS = 15 };
+enum { NODES = 5, CONTENDERS = 8, TURNS = 15, ALL_TURNS = CONTENDERS * TURNS, PERMITS = 3, HOLD_US = 1000 };
 
-static const char key[] = real_key("contended");
-
-/* The protected data. Reading and writing the count are separate steps, so two holders at a time would lose
- * increments. */
-static atomic_int inside, count, violations;
-
-static void enter_and_leave(void)
-{
-    if (atomic_fetch_add(&inside, 1) != 0)
-        atomic_fetch_add(&violations, 1);
-    int before = atomic_load(&count);
-    sched_yield();
-    atomic_store(&count, before + 1);
-    atomic_fetch_sub(&inside, 1);
-}
+static const char *const keys[] = {real_key("a"), real_key("b"), real_key("c"), real_key("d"), real_key("e")};
+enum { RESOURCES = sizeof keys / sizeof keys[0], WRITER = 1000 };
 
 static const struct contest {
     const char *name;
+    redlock_acquire_options options; /* of each acquire */
     bool one_client;
     bool nodes_hang; /* a majority may confirm the release too late */
+    bool overlap;    /* each acquires one of the resources, or two neighbouring ones; otherwise all acquire the first */
+    bool readers;    /* three of four acquires are shared */
 } contests[] = {
-    {"threads with one client", true, false},
-    {"threads with a client each", false, false},
-    {"threads with a client each, while nodes hang and resume", false, true},
+    {"threads with one client", .one_client = true},
+    {"threads with a client each", .one_client = false},
+    {"threads with a client each, while nodes hang and resume", .nodes_hang = true},
+    {"a semaphore, while nodes hang and resume", {.permits = PERMITS}, .nodes_hang = true},
+    {"neighbouring pairs", .overlap = true, .one_client = true},
+    {"readers and writers of pairs", .overlap = true, .readers = true},
+    {"fair readers and writers of pairs", {.fair = 1}, .overlap = true, .readers = true},
 };
+
+/* --- The witness --- */
+
+static atomic_int holders[RESOURCES]; /* of each resource: 1 for a reader or a permit, WRITER for any other lock */
+static atomic_int turns, violations;
+
+static void enter_and_leave(const unsigned *taken, size_t count, const redlock_acquire_options *options)
+{
+    const int mine = options->shared || options->permits ? 1 : WRITER;
+    const int limit = options->permits ? (int)options->permits : options->shared ? WRITER : 1;
+    for (size_t i = 0; i < count; i++)
+        if (atomic_fetch_add(&holders[taken[i]], mine) >= limit)
+            atomic_fetch_add(&violations, 1);
+    usleep(HOLD_US); /* the work under the lock, in which another holder would enter */
+    atomic_fetch_add(&turns, 1);
+    for (size_t i = 0; i < count; i++)
+        atomic_fetch_sub(&holders[taken[i]], mine);
+}
+
+/* --- The contenders --- */
 
 struct contender {
     const struct contest *contest;
     pthread_t thread;
     redlock_client *client; /* NULL: the thread opens a separate client */
+    unsigned seed;
     int wrong;
     bool unconfirmed;
 };
@@ -59,13 +72,23 @@ static redlock_client *connect_client(const struct contest *contest)
 }
 
 /* Returns whether all went well. */
-static bool take_turn(const struct contest *contest, redlock_client *client)
+static bool take_turn(struct contender *contender, redlock_client *client)
 {
+    const struct contest *contest = contender->contest;
+    const unsigned first = contest->overlap ? (unsigned)rand_r(&contender->seed) % RESOURCES : 0;
+    const unsigned taken[] = {first, (first + 1) % RESOURCES};
+    const redlock_name also = {keys[taken[1]], 0};
+    redlock_acquire_options options = contest->options;
     redlock_lock *lock;
-    if (redlock_acquire(client, key, REDLOCK_WAIT_MS(REDLOCK_FOREVER), &lock, NULL) != REDLOCK_OK)
+    options.struct_size = sizeof options;
+    options.wait_ms = REDLOCK_FOREVER;
+    options.shared = contest->readers && rand_r(&contender->seed) % 4 != 0;
+    options.also = &also;
+    options.also_count = contest->overlap && rand_r(&contender->seed) % 4 != 0;
+    if (redlock_acquire(client, keys[first], &options, &lock, NULL) != REDLOCK_OK)
         return false;
     bool valid = redlock_validity_ms(lock) > 0;
-    enter_and_leave();
+    enter_and_leave(taken, 1 + options.also_count, &options);
     int status = redlock_release(&lock, NULL);
     return valid && (status == REDLOCK_OK || (status == REDLOCK_NO_QUORUM && contest->nodes_hang));
 }
@@ -73,30 +96,32 @@ static bool take_turn(const struct contest *contest, redlock_client *client)
 static void *contend(void *arg)
 {
     struct contender *contender = arg;
-    redlock_client *own = contender->client == NULL ? connect_client(contender->contest) : NULL;
+    redlock_client *own = contender->client ? NULL : connect_client(contender->contest);
     for (int i = 0; i < TURNS; i++)
-        contender->wrong += !take_turn(contender->contest, own != NULL ? own : contender->client);
+        contender->wrong += !take_turn(contender, own ? own : contender->client);
     if (own && redlock_close(&own, NULL) != REDLOCK_OK)
         contender->unconfirmed = true;
     return NULL;
 }
 
+/* --- Nodes that hang --- */
+
 static bool has_progressed(void *before)
 {
-    int now = atomic_load(&count);
-    return now > *(int *)before || now == CONTENDERS * TURNS;
+    int now = atomic_load(&turns);
+    return now > *(int *)before || now == ALL_TURNS;
 }
 
 /* Waits until the lock has changed hands, while two nodes are stopped or after they have resumed. */
 static void await_progress(void)
 {
-    int before = atomic_load(&count);
+    int before = atomic_load(&turns);
     ck_assert(wait_until(has_progressed, &before, REAL_SOON_MS));
 }
 
 static void stop_and_resume_nodes(void)
 {
-    for (size_t node = 0; atomic_load(&count) < CONTENDERS * TURNS; node = (node + 1) % NODES) {
+    for (size_t node = 0; atomic_load(&turns) < ALL_TURNS; node = (node + 1) % NODES) {
         deployment_stop(real_nodes, node);
         deployment_stop(real_nodes, (node + 1) % NODES);
         await_progress();
@@ -107,7 +132,7 @@ static void stop_and_resume_nodes(void)
 
 REAL_CASE(contention, real_shared_case, NULL);
 
-TEST_ROWS(contention, holders_exclude_each_other, ROWS(contests))
+TEST_ROWS(contention, holders_exclude_each_other_and_none_starves, ROWS(contests))
 {
     const struct contest *contest = &contests[_i];
     if (contest->nodes_hang && !deployment_has_control())
@@ -115,9 +140,10 @@ TEST_ROWS(contention, holders_exclude_each_other, ROWS(contests))
     redlock_client *shared = contest->one_client ? connect_client(contest) : NULL;
     struct contender contenders[CONTENDERS];
     bool unconfirmed = false;
-    inside = count = violations = 0;
-    for (int i = 0; i < CONTENDERS; i++) {
-        contenders[i] = (struct contender){.contest = contest, .client = shared};
+    memset(holders, 0, sizeof holders);
+    turns = violations = 0;
+    for (unsigned i = 0; i < CONTENDERS; i++) {
+        contenders[i] = (struct contender){.contest = contest, .client = shared, .seed = i};
         ck_assert_int_eq(pthread_create(&contenders[i].thread, NULL, contend, &contenders[i]), 0);
     }
     if (contest->nodes_hang)
@@ -127,14 +153,14 @@ TEST_ROWS(contention, holders_exclude_each_other, ROWS(contests))
         ck_assert_msg(contenders[i].wrong == 0, "%s: %d wrong turns", contest->name, contenders[i].wrong);
         unconfirmed = unconfirmed || contenders[i].unconfirmed;
     }
-    ck_assert_msg(violations == 0 && inside == 0 && count == CONTENDERS * TURNS, "%s: %d violations, %d of %d turns",
-                  contest->name, violations, count, CONTENDERS * TURNS);
+    ck_assert_msg(violations == 0 && turns == ALL_TURNS, "%s: %d violations, %d of %d turns", contest->name, violations,
+                  turns, ALL_TURNS);
     if (contest->one_client)
         ck_assert_int_eq(redlock_close(&shared, NULL), REDLOCK_OK);
     ck_assert(!unconfirmed || contest->nodes_hang);
-    /* A close does not wait for a node that hangs longer than its timeout, and says so: the key stays there for its ttl. */
-    for (size_t node = 0; unconfirmed && node < NODES; node++)
-        real_delete(node, key);
+    /* A close does not wait for a node that hangs longer than its timeout, and says so: its keys stay for their ttl. */
+    if (unconfirmed)
+        deployment_remove_keys(real_nodes);
 }
 
 REAL_PROGRAM("real_contention")

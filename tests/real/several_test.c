@@ -1,5 +1,5 @@
 /* Locks on several resources, on real servers: all of them or none, in one round trip, and otherwise like a lock on
- * one resource. */
+ * one resource. contention_test.c has overlapping ones that contend. */
 #define _GNU_SOURCE
 #include "real/clients.h"
 
@@ -312,68 +312,4 @@ TEST(waiting, waiters_for_a_part_are_woken_too)
     waiters_finish_and_release(waiters, 3);
 }
 
-/* Many threads acquire and release one or two neighbouring resources, in some rows as readers and writers: each one
- * gets them in the end, and no resource has two holders, except readers. */
-enum { TAKERS = 6, TURNS = 25, RESOURCES = sizeof keys / sizeof keys[0], WRITER = 1000 };
-enum { EXCLUSIVE, MIXED, MIXED_AND_FAIR, CONTESTS };
-
-static atomic_int holders[RESOURCES]; /* 1 for each reader, WRITER for each writer */
-
-struct taker {
-    pthread_t thread;
-    redlock_client *client;
-    int row;
-    int status;
-};
-
-static int take_turn(const struct taker *taker, unsigned first, size_t also_count, bool shared)
-{
-    redlock_acquire_options options = plain;
-    const unsigned taken[] = {first, (first + 1) % RESOURCES};
-    const redlock_name also = {keys[taken[1]], 0};
-    redlock_lock *lock;
-    int mine = shared ? 1 : WRITER, status = REDLOCK_OK;
-    options.wait_ms = 4 * REAL_SOON_MS;
-    options.fair = taker->row == MIXED_AND_FAIR;
-    options.shared = shared;
-    options.also = &also;
-    options.also_count = also_count;
-    if ((status = redlock_acquire(taker->client, keys[first], &options, &lock, NULL)) != REDLOCK_OK)
-        return status;
-    for (size_t i = 0; i <= also_count; i++)
-        if (atomic_fetch_add(&holders[taken[i]], mine) >= (shared ? WRITER : 1))
-            status = 1;
-    for (size_t i = 0; i <= also_count; i++)
-        atomic_fetch_sub(&holders[taken[i]], mine);
-    return redlock_release(&lock, NULL) == REDLOCK_OK ? status : 2;
-}
-
-static void *take_turns(void *arg)
-{
-    struct taker *taker = arg;
-    unsigned seed = (unsigned)(uintptr_t)arg;
-    for (int turn = 0; turn < TURNS && taker->status == REDLOCK_OK; turn++) {
-        unsigned first = (unsigned)rand_r(&seed) % RESOURCES;
-        bool shared = taker->row != EXCLUSIVE && rand_r(&seed) % 4 != 0;
-        taker->status = take_turn(taker, first, taker->row == EXCLUSIVE || rand_r(&seed) % 2 == 0, shared);
-    }
-    return NULL;
-}
-
-TEST_ROWS(waiting, overlapping_locks_do_not_starve_and_a_writer_is_alone, CONTESTS)
-{
-    struct taker takers[TAKERS];
-    struct face *face = NULL;
-    memset(holders, 0, sizeof holders);
-    for (int i = 0; i < TAKERS; i++) {
-        face = i % 2 == 0 ? clients_open(BLOCKING_FACE) : face; /* two threads share each client */
-        takers[i] = (struct taker){.client = face_client(face), .row = _i};
-        ck_assert_int_eq(pthread_create(&takers[i].thread, NULL, take_turns, &takers[i]), 0);
-    }
-    for (int i = 0; i < TAKERS; i++) {
-        ck_assert_int_eq(pthread_join(takers[i].thread, NULL), 0);
-        ck_assert_msg(takers[i].status == REDLOCK_OK, "taker %d: %d", i, takers[i].status);
-    }
-}
-
-REAL_FAULTS_PROGRAM("several")
+REAL_PROGRAM("several")

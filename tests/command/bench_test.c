@@ -1,5 +1,4 @@
 /* redlock bench: its numbers, its names, bounded time, failing nodes, interrupts. */
-#define _GNU_SOURCE
 #include "scene.h"
 
 #include "support/clock.h"

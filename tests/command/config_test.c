@@ -1,6 +1,5 @@
 /* The sources of redlock(1)'s settings: command line, environment, config file. Tests their precedence, and that a
  * message about a config file names the line. */
-#define _GNU_SOURCE
 #include "scene.h"
 
 #include "support/file.h"

@@ -1,7 +1,6 @@
 /* The cost of redlock run on five healthy nodes: time and memory of a command that does nothing, and the time until an
  * interrupt ends the wait. Only an optimized build without sanitizers is measured; others are skipped. The minimum of
  * many runs counts, because delays by the machine are not redlock's. */
-#define _GNU_SOURCE
 #include "scene.h"
 
 #include "support/clock.h"
@@ -9,8 +8,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__OPTIMIZE__)
 #define MEASURED 0

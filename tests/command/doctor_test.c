@@ -1,12 +1,9 @@
 /* redlock doctor and trust. Doctor finds and names each fault, and its remedy repairs it. Trust ends the quarantine
  * when the operator confirms. */
-#define _GNU_SOURCE
 #include "real/published_rights.h"
 #include "scene.h"
 
 #include "support/server_program.h"
-
-#include <stdio.h>
 
 enum { OK = 0, WARNING = 1, CRITICAL = 2, NOT_CONFIRMED = 1 };
 

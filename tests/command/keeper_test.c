@@ -1,11 +1,9 @@
 /* redlock acquire --for: a lock that a keeper keeps for a process. */
-#define _GNU_SOURCE
 #include "scene.h"
 
 #include "support/clock.h"
 
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>

@@ -4,7 +4,6 @@
 #include "support/test.h"
 
 #include <check.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>

@@ -1,5 +1,4 @@
 /* redlock local: temporary nodes that CMD finds in its environment. They end with CMD, however it ends. */
-#define _GNU_SOURCE
 #include "scene.h"
 
 #include "support/clock.h"

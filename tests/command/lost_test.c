@@ -1,5 +1,4 @@
 /* redlock run --on-lost: a command that runs after the loss of the lock, when no process of CMD is left. */
-#define _GNU_SOURCE
 #include "scene.h"
 
 #include <signal.h>

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "program.h"
 
 #include "support/bytes.h"
@@ -10,7 +9,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>

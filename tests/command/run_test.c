@@ -1,5 +1,4 @@
 /* redlock run: exit statuses, environment, signals, pipes, waiting, competition, and nodes that fail while CMD runs. */
-#define _GNU_SOURCE
 #include "real/published_rights.h"
 #include "scene.h"
 

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "scene.h"
 
 #include "support/clock.h"

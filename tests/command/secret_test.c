@@ -2,7 +2,6 @@
  * Passwords. Whatever way redlock(1) gets a password, and however the nodes treat it, no other user sees it: not in the
  * output of the command, with or without -v, and not in the process list.
  */
-#define _GNU_SOURCE
 #include "scene.h"
 
 #include "support/bytes.h"

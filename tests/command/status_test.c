@@ -1,5 +1,4 @@
 /* redlock status: how it presents the nodes' replies, for people, for programs and on a terminal. */
-#define _GNU_SOURCE
 #include "scene.h"
 
 #include "support/clock.h"

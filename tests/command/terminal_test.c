@@ -1,6 +1,5 @@
 /* redlock run on a terminal: the foreground, Ctrl-C, Ctrl-Z and fg under a shell, and the line that it shows while
  * it waits. */
-#define _GNU_SOURCE
 #include "scene.h"
 
 #include "support/clock.h"

@@ -1,12 +1,10 @@
 /* redlock acquire, extend and release: a lock that is passed from one process to the next as the text of its token. */
-#define _GNU_SOURCE
 #include "scene.h"
 
 #include "support/server_program.h"
 
 #include <limits.h>
 #include <signal.h>
-#include <stdio.h>
 
 enum { NODES = 5, QUORUM = 3 };
 

@@ -1,6 +1,5 @@
 /* The tree of processes below this one. All are found and get the signal, regardless of their group, session or
  * parent. */
-#define _GNU_SOURCE
 #include "cli/tree.h"
 
 #include "support/test.h"

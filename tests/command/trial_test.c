@@ -8,7 +8,6 @@
  * REDLOCK_TRIALS is the number of trials (default: each fate once). The smallest margin is printed. After FATES *
  * SHAPES trials each fate has been combined with each shape of the tree.
  */
-#define _GNU_SOURCE
 #include "scene.h"
 
 #include "support/clock.h"

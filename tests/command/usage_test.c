@@ -1,6 +1,5 @@
 /* Tests how redlock(1) reports an invalid command line: one line that names the input and the remedy, and a documented
  * exit status, before it sends a request. */
-#define _GNU_SOURCE
 #include "scene.h"
 
 #define TOKEN "0123456789abcdef0123456789abcdef01234567"

@@ -1,6 +1,5 @@
 /* Access to real servers by each way to call: passwords, databases, Unix sockets, IPv6, host names; and servers that must
  * not vote. rights_test.c has the users. */
-#define _GNU_SOURCE
 #include "real/held.h"
 
 #include "support/bytes.h"
@@ -9,7 +8,6 @@
 #include <netdb.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 

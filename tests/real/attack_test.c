@@ -2,7 +2,6 @@
  * any time, a failover and back, swapped databases, a restart from an old snapshot, evicted keys. With the guard no
  * attack yields a second holder; without it the same attacks do. REDLOCK_ATTACKS is the number of trials of each attack,
  * and prints the counts; by default there are two, and without the guard the first second holder is enough. */
-#define _GNU_SOURCE
 #include "real/held.h"
 
 #include "support/clock.h"

@@ -3,7 +3,6 @@
  * read once per batch, not once per operation. $REDLOCK_OPERATIONS makes it longer. The program's write(2) and read(2)
  * are wrapped: see CMakeLists.txt.
  */
-#define _GNU_SOURCE
 #include "real/real.h"
 
 #include <stdatomic.h>

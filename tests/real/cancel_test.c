@@ -1,6 +1,5 @@
 /* Operations on real servers that are cancelled, interrupted or closed at any moment: each ends exactly once, and no
  * key is left. tests/fake/wait_test.c cancels at each chosen moment. */
-#define _GNU_SOURCE
 #include "real/held.h"
 
 #include <ev.h>

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "real/clients.h"
 
 #include "support/clock.h"

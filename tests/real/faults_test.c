@@ -1,7 +1,6 @@
 /* Real servers killed, stopped, resumed and restarted, with each way to call: every operation ends in time with the right
  * error text, the failure of a minority has no effect, and no key is left on a node that comes back. Also replies that are
  * lost on the way. */
-#define _GNU_SOURCE
 #include "real/held.h"
 
 #include "support/clock.h"

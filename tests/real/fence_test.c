@@ -1,6 +1,5 @@
 /* Fencing tokens on real servers. Each acquisition gets a larger one, regardless of the clocks, usually in one round
  * trip. Every node receives the token. The test sets the clock from which the client proposes tokens. */
-#define _GNU_SOURCE
 #include "real/clients.h"
 
 #include "src/core/clock.h"

@@ -1,6 +1,5 @@
 /* A forked child and its parent's client, on real servers: the child frees the client with all its descriptors and goes on
  * with a client of its own, and the parent is not affected. tests/fake/misuse_test.c has all calls of a child. */
-#define _GNU_SOURCE
 #include "real/held.h"
 
 #include "support/file.h"

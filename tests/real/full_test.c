@@ -1,5 +1,4 @@
 /* Nodes at their memory limit: held locks are renewed and released, and no new lock is granted. */
-#define _GNU_SOURCE
 #include "real/clients.h"
 
 #include <stdio.h>

@@ -3,7 +3,6 @@
 #include "real/held.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* A busy machine may delay a renewal, but not by most of a ttl. */

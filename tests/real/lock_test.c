@@ -1,5 +1,4 @@
 /* One lock on real servers without faults, with each way to call: the documented guarantees. */
-#define _GNU_SOURCE
 #include "real/clients.h"
 
 #include "support/clock.h"

@@ -5,7 +5,6 @@
 
 #include "support/fixture.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

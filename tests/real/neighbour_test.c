@@ -1,6 +1,5 @@
 /* Coexistence with node-redlock: both of its major versions in use and this library lock the same key on real
  * servers. There are never two holders; each library sees the other's lock, and extends and releases only its own. */
-#define _GNU_SOURCE
 #include "real/held.h"
 
 #include "support/clock.h"

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "real/published_rights.h"
 
 #include "real/held.h"

@@ -1,6 +1,5 @@
 /* Every kind of operation, as a user with exactly the rights that redlock(7) documents: no right is missing, and
  * none is unnecessary. */
-#define _GNU_SOURCE
 #include "real/clients.h"
 #include "real/published_rights.h"
 

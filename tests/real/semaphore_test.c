@@ -1,10 +1,8 @@
 /* Semaphores on real servers: all permits and not one more; waiters are notified. contention_test.c has them while nodes
  * hang, the simulation while nodes lose keys. */
-#define _GNU_SOURCE
 #include "real/clients.h"
 
 #include "support/clock.h"
-
 
 #define KEY real_key("seats")
 

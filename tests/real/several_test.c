@@ -1,12 +1,10 @@
 /* Locks on several resources, on real servers: all of them or none, in one round trip, and otherwise like a lock on
  * one resource. contention_test.c has overlapping ones that contend. */
-#define _GNU_SOURCE
 #include "real/clients.h"
 
 #include "support/clock.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define A real_key("a")

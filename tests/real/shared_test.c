@@ -1,11 +1,9 @@
 /* Shared locks on real servers: many readers or one writer; each reader with its own end of validity; later readers
  * do not overtake a waiting writer forever, and a waiting writer does not hold off readers forever. */
-#define _GNU_SOURCE
 #include "real/clients.h"
 
 #include "support/clock.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define KEY real_key("book")

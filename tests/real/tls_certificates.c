@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "real/tls_certificates.h"
 
 #include "support/fixture.h"

@@ -1,5 +1,4 @@
 /* TLS beyond transport: protocol messages, the thread's error queue, full sockets, and broken connections. */
-#define _GNU_SOURCE
 #include "real/held.h"
 #include "real/tls_certificates.h"
 #include "real/tls_relay.h"

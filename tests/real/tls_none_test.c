@@ -5,7 +5,6 @@
 
 #include <redlock/redlock.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 TEST_CASE(tls_none, fixtures_begin, fixtures_end);

@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 #include "real/tls_relay.h"
 
 #include "real/real.h"

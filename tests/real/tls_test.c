@@ -1,5 +1,4 @@
 /* TLS connections to real servers: which servers the client trusts, which it refuses, and the error texts. */
-#define _GNU_SOURCE
 #include "real/clients.h"
 #include "real/tls_certificates.h"
 #include "support/allocator.h"
@@ -11,7 +10,6 @@
 
 #include <check.h>
 #include <redlock/redlock.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

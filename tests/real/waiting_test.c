@@ -1,17 +1,13 @@
 /* Waiting on real servers: nodes notify a waiter, so that it does not poll continuously; waiters acquire in turn; a
  * dead waiter delays the others only briefly; no key is left. */
-#define _GNU_SOURCE
 #include "real/clients.h"
 
 #include "support/clock.h"
 #include "support/delay_proxy.h"
-#include "support/fixture.h"
 #include "support/server_program.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -136,7 +136,7 @@ check_named() {
   [ "$test" != "$1" ] || return 0
   while read -r object; do
     source=${object/CMakeFiles\/test_$test.dir\//}
-    ! grep -qE "(tcase_create|_case)\([^\"]*\"$case\"|_CASE(_WITHIN)?\($case," "$root/${source%.o}" || return 0
+    ! grep -qE "(tcase_create|_case)\([^\"]*\"$case\"|_CASE(_WITH(IN)?)?\($case," "$root/${source%.o}" || return 0
   done < <(ninja -C "$build" -t query "tests/test_$test" | grep -o "tests/[a-z]*/CMakeFiles/test_$test.dir/.*\.o$")
   return 1
 }

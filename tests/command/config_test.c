@@ -37,7 +37,7 @@ static const struct {
     {"ttl = 10s\nnodes = " FIFTY FIFTY FIFTY FIFTY FIFTY FIFTY FIFTY FIFTY, "file:2: this line is longer than"},
 };
 
-TEST_ROWS(no_nodes, a_file_that_is_wrong_is_told_with_its_line, ROWS(wrong))
+TEST_ROWS(no_nodes, error_in_a_file_is_reported_with_its_line, ROWS(wrong))
 {
     program_setting.config = scene_file(wrong[_i].text);
     struct program *program = program_exits(program_run(RUN), MISCONFIGURED);
@@ -53,7 +53,7 @@ static const struct {
     {"REDLOCK_NODES=" NOWHERE " REDLOCK_PASSWORD_FILE=/dev/zero " RUN, "/dev/zero: its first line is longer than"},
 };
 
-TEST_ROWS(no_nodes, a_file_that_cannot_be_read_is_told, ROWS(unreadable))
+TEST_ROWS(no_nodes, unreadable_file_is_reported, ROWS(unreadable))
 {
     program_refuses(program_run("%s", unreadable[_i].line), MISCONFIGURED, unreadable[_i].says);
 }
@@ -61,7 +61,7 @@ TEST_ROWS(no_nodes, a_file_that_cannot_be_read_is_told, ROWS(unreadable))
 /* A file that only names a password file holds no secret. */
 static const char *const readable[] = {"password = secret\n", "nodes = redis://me:sec/ret@127.0.0.1:2\n", NULL};
 
-TEST_ROWS(no_nodes, a_password_that_all_may_read_is_warned_of, ROWS(readable))
+TEST_ROWS(no_nodes, password_that_every_user_can_read_causes_a_warning, ROWS(readable))
 {
     const char *line =
         readable[_i] != NULL ? readable[_i] : program_text("password-file = %s\n", scene_file("secret\n"));

@@ -143,7 +143,7 @@ static struct program *answer(const char *keys)
     return program;
 }
 
-TEST(no_nodes, on_a_terminal_it_asks)
+TEST(no_nodes, trust_asks_on_a_terminal)
 {
     static const char *const refusals[] = {"n\n", "\n", "yesterday\n", "\004"};
     scene_cluster(3, NULL);

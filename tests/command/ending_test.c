@@ -78,7 +78,7 @@ static void expect(const char *story, size_t moment, int64_t is, int64_t expecte
 
 TEST_CASE(ending, NULL, NULL);
 
-TEST_ROWS(ending, the_rule_tells_each_story, ROWS(stories))
+TEST_ROWS(ending, each_story_ends_as_expected, ROWS(stories))
 {
     const struct story *story = &stories[_i];
     struct cli_ending ending;

@@ -66,7 +66,7 @@ TEST(keeper, a_keeper_renews_until_its_process_ends)
     check_that_it_ends(keeper);
 }
 
-TEST(keeper, a_keeper_ends_without_a_signal_when_it_is_asked_to)
+TEST(keeper, keeper_that_is_terminated_sends_no_signal)
 {
     pid_t keeper = keep("--loss-signal TERM");
     kill(keeper, SIGTERM);
@@ -101,7 +101,7 @@ static const struct {
     {"--ttl 3s --cap 4s --loss-signal SIGTERM", false, -SIGTERM},
 };
 
-TEST_ROWS(keeper, a_loss_is_told_by_a_signal_that_was_asked_for, ROWS(losses))
+TEST_ROWS(keeper, loss_is_signalled_if_a_signal_was_requested, ROWS(losses))
 {
     keep(losses[_i].options);
     if (losses[_i].deleted)
@@ -134,7 +134,7 @@ TEST_ROWS(keeper, the_loss_is_signalled_when_the_keeper_is_killed_or_stopped, 3)
 }
 
 /* An inherited pipe would never end, and an inherited directory could not be unmounted. */
-TEST(keeper, a_keeper_holds_nothing_of_who_started_it)
+TEST(keeper, keeper_keeps_no_descriptor_or_directory_of_its_parent)
 {
     static const char *const links[][2] = {
         {"cwd", "/"}, {"fd/0", "/dev/null"}, {"fd/1", "/dev/null"}, {"fd/2", "/dev/null"}};

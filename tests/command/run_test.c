@@ -344,7 +344,7 @@ static const unsigned victims[] = {1U << PROGRAM_FRONT,
 TEST_ROWS(shared_nodes, when_redlock_is_killed_its_command_has_the_grace, ROWS(victims))
 {
     struct program *program = program_start(stubborn, "--ttl 5s --grace 2s --timeout 500ms",
-                                            "trap \"sleep 0.2; echo told; exit 0\" TERM; setsid sh -c \"$STUBBORN\" & "
+                                            "trap \"sleep 0.2; echo ended; exit 0\" TERM; setsid sh -c \"$STUBBORN\" & "
                                             "while :; do sleep 0.02; done");
     pid_t escaped = program_number(program, "pid="), process[PROGRAM_PROCESSES];
     for (unsigned i = PROGRAM_FRONT; i < PROGRAM_PROCESSES; i++)
@@ -354,7 +354,7 @@ TEST_ROWS(shared_nodes, when_redlock_is_killed_its_command_has_the_grace, ROWS(v
             ck_assert_int_eq(kill(process[i], SIGKILL), 0);
     program_exits(program, victims[_i] & 1U << PROGRAM_FRONT ? -SIGKILL : LOST);
     ck_assert(program_soon_gone(escaped));
-    program_output_has(program, "told\n");
+    program_output_has(program, "ended\n");
     ck_assert(real_nothing_left(NULL));
 }
 
@@ -478,9 +478,9 @@ static const struct {
     const char *says;
 } strikes[] = {
     {2, deployment_stop, "echo ready; sleep 3; echo done", 0, "ready\ndone\n", ""},
-    {MAJORITY, deployment_stop, "trap \"echo told; exit 0\" TERM; echo ready; while :; do sleep 0.02; done", LOST,
+    {MAJORITY, deployment_stop, "trap \"echo ended; exit 0\" TERM; echo ready; while :; do sleep 0.02; done", LOST,
      "ready\ntold\n", "renewal failed"},
-    {MAJORITY, delete_key, "trap \"echo told; exit 0\" TERM; echo ready; while :; do sleep 0.02; done", LOST,
+    {MAJORITY, delete_key, "trap \"echo ended; exit 0\" TERM; echo ready; while :; do sleep 0.02; done", LOST,
      "ready\ntold\n", "a majority of the nodes no longer has it"},
 };
 

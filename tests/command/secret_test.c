@@ -57,14 +57,13 @@ static const char *give(enum way way, const char *scheme, const char *address, c
                                    : who;
 }
 
-static void try_all_ways(const char *scheme, const char *address, const char *user)
+/* Each way with one of the commands, which take turns from way to way, and from one treatment by the nodes to the next. */
+static void try_all_ways(unsigned treatment, const char *scheme, const char *address, const char *user)
 {
     static const char *const commands[] = {"-v doctor", "doctor --json", "-v status x", "-v run -n x -- echo run"};
-    for (enum way way = 0; way < WAYS; way++) {
-        const char *variables = give(way, scheme, address, user);
-        for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++)
-            is_silent(program_run("%s %s", variables, commands[i]), way_names[way]);
-    }
+    for (enum way way = 0; way < WAYS; way++)
+        is_silent(program_run("%s %s", give(way, scheme, address, user), commands[(way + treatment) % 4]),
+                  way_names[way]);
 }
 
 /* --- Treatment by the nodes --- */
@@ -78,35 +77,35 @@ static const char *protected_node(const char *password)
 }
 
 /* It is right, or wrong, also of a wrong user; or none is needed. */
-TEST_ROWS(no_nodes, nodes_that_accept_or_refuse_it, 4)
+TEST_ROWS(no_nodes, nodes_accept_or_refuse_the_password, 4)
 {
     static const struct {
         const char *password, *user;
     } nodes[] = {{PASSWORD, ""}, {"another", ""}, {"another", "nobody"}, {"", ""}};
-    try_all_ways("", protected_node(nodes[_i].password), nodes[_i].user);
+    try_all_ways((unsigned)_i, "", protected_node(nodes[_i].password), nodes[_i].user);
 }
 
-TEST(no_nodes, nobody_listens)
+TEST(no_nodes, no_server_listens)
 {
     struct cluster *cluster = real_cluster(1, NULL);
     cluster_kill(cluster, 0);
-    try_all_ways("", cluster_address(cluster, 0), "");
+    try_all_ways(0, "", cluster_address(cluster, 0), "");
 }
 
 /* A Redis with a renamed AUTH quotes the arguments of the unknown command in its error. */
-TEST(no_nodes, the_server_quotes_it)
+TEST(no_nodes, server_quotes_the_password)
 {
     static const char *const renamed[] = {"--rename-command", "AUTH", "AUTHENTICATE", NULL};
     struct cluster_node_options node = {.arguments = renamed};
-    try_all_ways("", cluster_address(real_cluster(1, &(struct cluster_options){.nodes = &node}), 0), "");
+    try_all_ways(1, "", cluster_address(real_cluster(1, &(struct cluster_options){.nodes = &node}), 0), "");
 }
 
 /* The port replies to a TLS handshake with other bytes. Without TLS in the library the address is rejected. */
-TEST_ROWS(no_nodes, the_port_does_not_speak_tls, 2)
+TEST_ROWS(no_nodes, port_does_not_speak_tls, 2)
 {
     struct fake_server *server = fake_server_start(FAKE_IPV4);
     fake_server_add_rule(server, &(struct fake_rule){.command = FAKE_ACCEPT, .reply = "-ERR who are you\r\n"});
-    try_all_ways("rediss://", fake_server_address(server), _i ? "somebody" : "");
+    try_all_ways((unsigned)_i, "rediss://", fake_server_address(server), _i ? "somebody" : "");
 }
 
 /* --- Malformed addresses with a password, and lines of a config file --- */
@@ -130,7 +129,7 @@ static const char *const malformed[] = {
     ":" ENCODED "@127.0.0.1:1",
 };
 
-TEST_ROWS(no_nodes, an_address_that_is_wrong_is_refused_without_it, ROWS(malformed))
+TEST_ROWS(no_nodes, malformed_address_is_refused_without_its_password, ROWS(malformed))
 {
     is_silent(program_run("REDLOCK_NODES='%s' -v run -n x -- true", malformed[_i]), malformed[_i]);
     program_setting.config = scene_file(program_text("nodes = %s\n", malformed[_i]));
@@ -146,7 +145,7 @@ static const char *const wrong_lines[] = {
     PASSWORD "\n",
 };
 
-TEST_ROWS(no_nodes, a_line_that_is_wrong_is_refused_without_it, ROWS(wrong_lines))
+TEST_ROWS(no_nodes, malformed_line_is_refused_without_its_password, ROWS(wrong_lines))
 {
     program_setting.config = scene_file(wrong_lines[_i]);
     is_silent(program_run("-v run -n x -- true"), wrong_lines[_i]);
@@ -182,7 +181,7 @@ static unsigned look_at_processes(const char *what)
     return ours;
 }
 
-TEST_ROWS(no_nodes, the_list_of_processes_does_not_have_it, WAYS)
+TEST_ROWS(no_nodes, process_list_shows_no_password, WAYS)
 {
     const char *variables = give((enum way)_i, "", protected_node(PASSWORD), "");
     program_exits(program_run("%s trust --yes", variables), 0);

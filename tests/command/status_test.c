@@ -48,7 +48,7 @@ TEST(shared_nodes, a_held_lock)
 }
 
 /* Two nodes have another holder's key and one has none, so the holder has only two nodes. */
-TEST(shared_nodes, a_lock_that_nobody_has)
+TEST(shared_nodes, lock_without_a_majority_is_disputed)
 {
     const char *key = real_key("disputed");
     acquire(key);
@@ -150,7 +150,7 @@ TEST(shared_nodes, a_terminal_gets_a_new_screen_and_colours)
     ck_assert_ptr_null(strchr(program_output(program), '\033'));
 }
 
-TEST(shared_nodes, several_resources_one_of_them_odd)
+TEST(shared_nodes, several_resources_with_odd_bytes_in_one_name)
 {
     struct program *program = program_exits(program_run("status --json -v test:a 'test:\xc3\xa4\n\"'"), 0);
     json_is(program, ".resources | length", "2");
@@ -197,7 +197,7 @@ static bool catches_interrupts(void *arg)
 }
 
 /* Nodes that do not reply make the query long. The interrupt comes before the pause, which must then not begin. */
-TEST(own_nodes, an_interrupt_during_a_look_is_not_slept_over)
+TEST(own_nodes, interrupt_during_a_query_prevents_the_pause)
 {
     for (size_t i = 0; i < QUORUM; i++)
         deployment_stop(real_nodes, i);

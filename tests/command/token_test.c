@@ -205,7 +205,7 @@ TEST(own_nodes, without_a_majority_there_is_no_lock)
     ck_assert(real_nothing_left(NULL));
 }
 
-TEST(no_nodes, a_wrong_password_is_told_at_once)
+TEST(no_nodes, wrong_password_is_reported_at_once)
 {
     const struct cluster_node_options node = {.password = "right"}, nodes[] = {node, node, node};
     scene_cluster(3, &(struct cluster_options){.nodes = nodes});

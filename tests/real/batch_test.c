@@ -53,20 +53,20 @@ ssize_t __wrap_read(int descriptor, void *bytes, size_t size)
 
 static void start_next(void);
 
-static void on_released(redlock_client *unused, const redlock_result *told, void *arg)
+static void on_released(redlock_client *unused, const redlock_result *given, void *arg)
 {
     (void)unused;
     (void)arg;
-    ck_assert_int_eq(told->status, REDLOCK_OK);
+    ck_assert_int_eq(given->status, REDLOCK_OK);
     ended += 2;
     start_next();
 }
 
-static void on_acquired(redlock_client *unused, redlock_lock *lock, const redlock_result *told, void *arg)
+static void on_acquired(redlock_client *unused, redlock_lock *lock, const redlock_result *given, void *arg)
 {
     (void)unused;
     (void)arg;
-    ck_assert_int_eq(told->status, REDLOCK_OK);
+    ck_assert_int_eq(given->status, REDLOCK_OK);
     ck_assert_int_eq(redlock_release_async(&lock, on_released, NULL), REDLOCK_OK);
 }
 

@@ -113,17 +113,17 @@ static struct {
     struct ev_loop *loop;
     unsigned acquired, closed; /* number of callbacks */
     int status;                /* of the acquire */
-} told;
+} callbacks;
 
 static void on_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *given, void *unused)
 {
     (void)unused;
     ck_assert_ptr_nonnull(client);
     ck_assert((lock != NULL) == (given->status == REDLOCK_OK));
-    ck_assert_uint_eq(told.closed, 0);
-    told.acquired++;
-    told.status = given->status;
-    ev_break(told.loop, EVBREAK_ONE);
+    ck_assert_uint_eq(callbacks.closed, 0);
+    callbacks.acquired++;
+    callbacks.status = given->status;
+    ev_break(callbacks.loop, EVBREAK_ONE);
 }
 
 static void on_closed(redlock_client *client, const redlock_result *given, void *unused)
@@ -131,8 +131,8 @@ static void on_closed(redlock_client *client, const redlock_result *given, void 
     (void)given;
     (void)unused;
     ck_assert_ptr_null(client);
-    told.closed++;
-    ev_break(told.loop, EVBREAK_ONE);
+    callbacks.closed++;
+    ev_break(callbacks.loop, EVBREAK_ONE);
 }
 
 /* Starts an acquire, and ends it after this number of turns: by its cancellation, or by closing the client, which releases
@@ -142,28 +142,28 @@ static void end_after(int turns, bool cancels)
     const redlock_options options = face_options();
     redlock_cancellation *cancellation;
     redlock_client *client;
-    told.loop = ev_loop_new(EVFLAG_NOENV);
-    told.acquired = told.closed = 0;
-    int status = redlock_attach(told.loop, cluster_nodes_string(cluster), &options, &client, &result);
+    callbacks.loop = ev_loop_new(EVFLAG_NOENV);
+    callbacks.acquired = callbacks.closed = 0;
+    int status = redlock_attach(callbacks.loop, cluster_nodes_string(cluster), &options, &client, &result);
     real_status(status, REDLOCK_OK, &result);
     ck_assert_int_eq(redlock_cancellation_create(client, &cancellation), REDLOCK_OK);
     const redlock_acquire_options *how = REAL_WITH(.wait_ms = REDLOCK_FOREVER, .cancellation = cancellation);
     ck_assert_int_eq(redlock_acquire_async(client, key, how, on_acquired, NULL), REDLOCK_OK);
     for (int i = 0; i < turns; i++)
-        ev_run(told.loop, EVRUN_NOWAIT);
+        ev_run(callbacks.loop, EVRUN_NOWAIT);
     if (cancels) {
         redlock_cancel(cancellation);
-        while (told.acquired == 0)
-            ev_run(told.loop, 0); /* each callback ends it */
-        ck_assert(told.status == REDLOCK_OK || told.status == REDLOCK_CANCELLED);
+        while (callbacks.acquired == 0)
+            ev_run(callbacks.loop, 0); /* each callback ends it */
+        ck_assert(callbacks.status == REDLOCK_OK || callbacks.status == REDLOCK_CANCELLED);
     }
     ck_assert_int_eq(redlock_close_async(&client, on_closed, NULL), REDLOCK_OK);
     ck_assert_ptr_null(client);
-    while (told.closed == 0)
-        ev_run(told.loop, 0);
-    ck_assert_uint_eq(told.acquired, 1);
-    ck_assert_uint_eq(told.closed, 1);
-    ev_loop_destroy(told.loop);
+    while (callbacks.closed == 0)
+        ev_run(callbacks.loop, 0);
+    ck_assert_uint_eq(callbacks.acquired, 1);
+    ck_assert_uint_eq(callbacks.closed, 1);
+    ev_loop_destroy(callbacks.loop);
     redlock_cancellation_destroy(&cancellation);
 }
 

@@ -1,11 +1,9 @@
 /* Real servers killed, stopped, resumed and restarted, with each way to call: every operation ends in time with the right
- * error text, the failure of a minority has no effect, and no key is left on a node that comes back. Also replies that are
- * lost on the way. */
+ * error text, the failure of a minority has no effect, and no key is left on a node that comes back. */
 #include "real/held.h"
 
 #include "support/clock.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -200,50 +198,4 @@ TEST_ROWS(others, lock_that_a_node_kept_on_disk_is_undone_when_it_is_back, FACES
     ck_assert(real_nothing_left(face));
 }
 
-/* --- Replies that are lost --- */
-
-static bool granted_by_a_majority(void *unused)
-{
-    size_t granted = 0;
-    (void)unused;
-    for (size_t i = 0; i < NODES; i++)
-        granted += cluster_integer(cluster, i, "EXISTS", key, NULL) == 1;
-    return granted >= QUORUM;
-}
-
-struct breaker {
-    struct delay_proxy *proxy;
-    bool reset; /* RST instead of FIN */
-    bool granted;
-};
-
-static void *break_when_granted(void *arg)
-{
-    struct breaker *breaker = arg;
-    breaker->granted = wait_until(granted_by_a_majority, NULL, REAL_SOON_MS);
-    for (size_t i = 0; i < NODES; i++)
-        delay_proxy_drop(breaker->proxy, i, breaker->reset);
-    return NULL;
-}
-
-/* The nodes grant the lock, but their replies are lost with the connections. */
-TEST_ROWS(others, a_grant_whose_reply_is_lost_with_the_connection_is_undone, 2)
-{
-    real_cluster(NODES, NULL);
-    struct breaker breaker = {.proxy = real_proxy(), .reset = _i};
-    struct face *face = face_open_ready(face_of(_i), delay_proxy_nodes_string(breaker.proxy), NULL);
-    pthread_t thread;
-    for (size_t i = 0; i < NODES; i++)
-        delay_proxy_hold(breaker.proxy, i, PROXY_TO_CLIENT);
-    ck_assert_int_eq(pthread_create(&thread, NULL, break_when_granted, &breaker), 0);
-    held_refuse(face, key, NULL, REDLOCK_NO_QUORUM);
-    ck_assert_uint_ge(result.unreachable, QUORUM);
-    ck_assert_int_eq(pthread_join(thread, NULL), 0);
-    ck_assert(breaker.granted);
-    for (size_t i = 0; i < NODES; i++)
-        delay_proxy_let_go(breaker.proxy, i, PROXY_TO_CLIENT);
-    ck_assert(real_nothing_left(face));
-    repair(face);
-}
-
-REAL_PROGRAM("real_faults")
+REAL_FAULTS_PROGRAM("real_faults")

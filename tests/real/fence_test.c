@@ -231,7 +231,7 @@ TEST(life, extension_and_release_send_the_token_again)
     held_release(face, &lock);
 }
 
-TEST(life, renewal_and_healing_tell_it)
+TEST(life, renewal_and_healing_send_the_token_again)
 {
     enum { SHORT_MS = 3000 }; /* a busy machine may delay a renewal, but not by most of this ttl */
     redlock_options options = held_options(SHORT_MS, 0);
@@ -285,7 +285,7 @@ TEST_ROWS(life, healing_prolongs_no_key_but_ours, 6)
 
 /* An owner that acquired a lock without a token may request one later. This takes another round, but it is the same
  * lock. */
-TEST(life, an_owner_may_ask_for_one_later)
+TEST(life, owner_may_request_a_token_later)
 {
     struct face *face = clients_open(_i);
     uint64_t before = draw(face);

@@ -30,7 +30,7 @@ void held_event(redlock_lock *lock, int event, int loss, int64_t validity_ms, vo
         atomic_fetch_add(&story->ending, 1);
         return;
     }
-    atomic_store(&story->told_ns, (long long)test_now_ns());
+    atomic_store(&story->lost_ns, (long long)test_now_ns());
     atomic_store(&story->validity_ms, validity_ms);
     atomic_store(&story->loss, loss);
     story->lock = lock;

@@ -21,7 +21,7 @@ struct held_story {
     atomic_uint ending;
     atomic_uint lost;
     atomic_int loss;
-    atomic_llong told_ns;         /* time of the LOST event, by test_now_ns() */
+    atomic_llong lost_ns;         /* time of the LOST event, by test_now_ns() */
     atomic_llong validity_ms;     /* validity that the LOST event reported */
     atomic_llong ending_validity; /* validity that the ENDING event reported */
     redlock_lock *lock;           /* the handle that the event named */

@@ -53,7 +53,7 @@ REAL_CASE(healing, real_bare_case, begin);
 REAL_CASE(others, real_bare_case, begin);
 
 /* The client's own locks live for a shorter time than the quarantine is for. */
-TEST(quarantine, a_new_deployment_is_in_quarantine_and_says_so)
+TEST(quarantine, new_deployment_reports_its_quarantine)
 {
     size_t over = 0;
     options.ttl_ms = TTL_MS;

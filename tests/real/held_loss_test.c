@@ -128,7 +128,7 @@ struct waiter {
     redlock_lock *lock;
     int status;
     int loss;
-    uint64_t told_ns;
+    uint64_t returned_ns;
 };
 
 static void *wait_for_loss(void *arg)
@@ -136,7 +136,7 @@ static void *wait_for_loss(void *arg)
     struct waiter *waiter = arg;
     atomic_store(&waiter->id, gettid());
     waiter->status = redlock_wait_lost(waiter->lock, REAL_SOON_MS, &waiter->loss);
-    waiter->told_ns = test_now_ns();
+    waiter->returned_ns = test_now_ns();
     return NULL;
 }
 
@@ -173,9 +173,9 @@ static bool has_ended(void *arg)
     return sight->readable_ns != 0 || now >= sight->until_ns;
 }
 
-static void assert_in_time(const char *what, uint64_t told_ns, uint64_t end_ns, double allowed_ms)
+static void assert_in_time(const char *what, uint64_t reported_ns, uint64_t end_ns, double allowed_ms)
 {
-    double late_ms = ((double)told_ns - (double)end_ns) / MILLISECOND;
+    double late_ms = ((double)reported_ns - (double)end_ns) / MILLISECOND;
     ck_assert_msg(late_ms >= -2 && late_ms <= allowed_ms + trial.slack_ms,
                   "%zu nodes %s: %s %.1f ms after the end (the machine: %.1f ms)", trial.nodes,
                   outage_names[trial.outage], what, late_ms, trial.slack_ms);
@@ -193,13 +193,13 @@ static void assert_lost(const struct sight *sight, const struct waiter *waiter)
     ck_assert_int_eq(redlock_validity_ms(scene.lock), 0);
     ck_assert_int_eq(redlock_lock_loss(scene.lock), REDLOCK_LOSS_EXPIRED);
     ck_assert(is_readable(sight->descriptor)); /* it stays readable */
-    assert_in_time("called back", (uint64_t)atomic_load(&story->told_ns), sight->end_ns, IN_TIME_MS);
+    assert_in_time("called back", (uint64_t)atomic_load(&story->lost_ns), sight->end_ns, IN_TIME_MS);
     assert_in_time("descriptor seen", sight->readable_ns, sight->end_ns, IN_TIME_MS + 2);
     if (!waiter->lock)
         return;
     ck_assert_int_eq(waiter->status, REDLOCK_LOST);
     ck_assert_int_eq(waiter->loss, REDLOCK_LOSS_EXPIRED);
-    assert_in_time("wait_lost returned", waiter->told_ns, sight->end_ns, IN_TIME_MS);
+    assert_in_time("wait_lost returned", waiter->returned_ns, sight->end_ns, IN_TIME_MS);
 }
 
 /* Returns false if the machine was so late that the trial is invalid. */
@@ -333,26 +333,26 @@ static struct actor {
     int status; /* of the release */
 } actor;
 
-static void on_released(redlock_client *client, const redlock_result *told, void *arg)
+static void on_released(redlock_client *client, const redlock_result *given, void *arg)
 {
     (void)client;
     (void)arg;
-    actor.status = told->status;
+    actor.status = given->status;
     actor.released++;
 }
 
-static void on_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *told, void *arg)
+static void on_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *given, void *arg)
 {
     (void)client;
     (void)arg;
-    ck_assert_int_eq(told->status, REDLOCK_OK);
+    ck_assert_int_eq(given->status, REDLOCK_OK);
     actor.again = lock;
 }
 
-static void on_closed(redlock_client *client, const redlock_result *told, void *arg)
+static void on_closed(redlock_client *client, const redlock_result *given, void *arg)
 {
     (void)client;
-    (void)told;
+    (void)given;
     (void)arg;
     actor.closed++;
 }
@@ -393,7 +393,7 @@ static void begin_actor(enum reaction reaction, uint32_t ttl_ms, uint32_t notify
 }
 
 /* The times are long: on a busy machine the event is late, but not after the end. */
-TEST(callbacks, its_end_is_announced_before_and_a_callback_may_release_it)
+TEST(callbacks, lock_is_released_in_the_callback_that_announces_its_end)
 {
     enum { BEFORE_MS = 8000 };
     begin_actor(RELEASES_BEFORE_THE_END, BEFORE_MS + TTL_MS, BEFORE_MS);

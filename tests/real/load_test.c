@@ -94,19 +94,19 @@ TEST(many, a_thousand_threads_share_a_client)
 
 static unsigned waiters_left;
 
-static void on_done(redlock_client *client, const redlock_result *told, void *arg)
+static void on_done(redlock_client *client, const redlock_result *given, void *arg)
 {
     (void)client;
     (void)arg;
-    ck_assert_int_eq(told->status, REDLOCK_OK);
+    ck_assert_int_eq(given->status, REDLOCK_OK);
     waiters_left--;
 }
 
 static bool leaving; /* clients are closed while they wait */
 
-static void on_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *told, void *arg)
+static void on_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *given, void *arg)
 {
-    redlock_result copy = *told;
+    redlock_result copy = *given;
     (void)client;
     if (leaving && copy.status == REDLOCK_CANCELLED)
         return;

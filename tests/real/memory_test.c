@@ -30,7 +30,7 @@ static bool is_given_up(void *face)
 REAL_CASE(memory, real_shared_case, NULL);
 
 /* _i 1: the client has closed the connection, and keeps only the undos for the node. */
-TEST_ROWS(memory, a_node_that_hangs_costs_a_bounded_amount, FACES)
+TEST_ROWS(memory, a_node_that_hangs_costs_a_bounded_amount, 2)
 {
     struct test_allocator *allocator = test_allocator_new();
     redlock_options options = face_options();

@@ -56,7 +56,7 @@ static void show(struct face *face, uint32_t taken, int mine)
     ck_assert_int_eq(redlock_held_by_me(face_client(face), KEY, 0), mine);
 }
 
-TEST(permits, permits_are_shown_to_all_known_to_their_client_and_lost)
+TEST(permits, query_counts_permits_and_lost_permits_are_reported)
 {
     struct face *face = clients_open(_i), *other = clients_open(_i);
     show(face, 0, 0);
@@ -77,7 +77,7 @@ TEST(permits, permits_are_shown_to_all_known_to_their_client_and_lost)
 }
 
 /* Each client takes the slot again that it used last. */
-TEST(permits, one_round_trip_as_a_rule)
+TEST(permits, permit_usually_takes_one_round_trip)
 {
     enum { TURNS = 100 };
     struct face *face = clients_open(_i), *other = clients_open(_i);

@@ -60,7 +60,7 @@ REAL_CASE(alike, real_bare_case, NULL);
 REAL_CASE(own, real_bare_case, NULL);
 REAL_CASE(waiting, real_bare_case, NULL);
 
-TEST(all, it_is_on_all_of_them)
+TEST(all, lock_is_on_all_its_resources)
 {
     struct face *face = clients_open(_i), *other = clients_open(_i);
     redlock_lock *lock = take(face, "cbabca"); /* in any order, and doubles are folded */
@@ -109,7 +109,7 @@ TEST(all, at_most_64_resources_may_be_locked_together)
 
 /* --- Like any other lock --- */
 
-TEST(alike, renewed_and_healed_as_one)
+TEST(alike, all_resources_are_renewed_and_healed)
 {
     struct face *face = clients_open_renewing(_i);
     redlock_lock *lock = take(face, "abc");
@@ -124,7 +124,7 @@ TEST(alike, renewed_and_healed_as_one)
 }
 
 /* A node cannot be healed, because another client has one of the resources there. It still has the others. */
-TEST(alike, released_where_another_has_a_part)
+TEST(alike, release_reaches_a_node_where_another_client_has_one_resource)
 {
     struct face *face = clients_open_renewing(_i);
     redlock_lock *lock = take(face, "abc");
@@ -138,7 +138,7 @@ TEST(alike, released_where_another_has_a_part)
 }
 
 /* If one resource is lost on a majority, the whole lock is lost and undone. */
-TEST(alike, lost_as_one)
+TEST(alike, loss_of_one_resource_loses_the_lock)
 {
     struct face *face = clients_open_renewing(_i);
     redlock_lock *lock = take(face, "abc");
@@ -273,7 +273,7 @@ static redlock_acquire_options with_b(void)
     return options;
 }
 
-TEST(waiting, woken_by_the_last_of_them)
+TEST(waiting, release_of_the_last_resource_wakes_the_waiter)
 {
     struct face *face = clients_open(BLOCKING_FACE), *other = clients_open(BLOCKING_FACE);
     redlock_acquire_options options = with_b();
@@ -296,7 +296,7 @@ TEST(waiting, woken_by_the_last_of_them)
     ck_assert_int_le(slow, 2); /* a busy machine delays a few */
 }
 
-TEST(waiting, waiters_for_a_part_are_woken_too)
+TEST(waiting, waiters_for_a_part_are_woken)
 {
     struct face *face = clients_open(BLOCKING_FACE), *other = clients_open(BLOCKING_FACE);
     struct waiter waiters[3];

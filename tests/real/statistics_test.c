@@ -100,7 +100,7 @@ static void check_exposition(char *text)
     }
 }
 
-TEST(counters, the_text_is_whole_and_says_what_it_needs)
+TEST(counters, metrics_report_the_size_that_they_need)
 {
     size_t needed = 0, again = 0;
     client = face_client(clients_open(BLOCKING_FACE));

@@ -124,7 +124,7 @@ TEST(link, keys_are_changed_on_an_idle_link)
 }
 
 /* Unsolicited, and behind a reply; each with both protocols. */
-TEST_ROWS(link, data_nobody_asked_for_closes_the_link, 4)
+TEST_ROWS(link, unsolicited_data_closes_the_link, 4)
 {
     struct fake_server *server = start_fake_server();
     struct tls_relay *relay = tls_relay_start(trusted, protocols[_i % 2], fake_server_port(server));
@@ -173,19 +173,19 @@ static void answered(void)
     ev_break(loop, EVBREAK_ONE);
 }
 
-static void on_ready(redlock_client *from, const redlock_result *told, void *arg)
+static void on_ready(redlock_client *from, const redlock_result *given, void *arg)
 {
     (void)from;
     (void)arg;
-    result = *told;
+    result = *given;
     answered();
 }
 
-static void on_acquired(redlock_client *from, redlock_lock *lock, const redlock_result *told, void *arg)
+static void on_acquired(redlock_client *from, redlock_lock *lock, const redlock_result *given, void *arg)
 {
     (void)from;
     (void)arg;
-    result = *told;
+    result = *given;
     answered();
     if (lock != NULL && redlock_release_async(&lock, NULL, NULL) == REDLOCK_OK)
         granted++;
@@ -312,7 +312,7 @@ static bool is_full(void)
     return ev_is_active(&attached->nodes->node[0].link.writable);
 }
 
-static bool told_to_change_keys;
+static bool is_key_update_received;
 
 static void watch_messages(int is_write, int version, int content_type, const void *data, size_t length, SSL *ssl,
                            void *arg)
@@ -321,20 +321,20 @@ static void watch_messages(int is_write, int version, int content_type, const vo
     (void)ssl;
     (void)arg;
     if (is_write == 0 && content_type == SSL3_RT_HANDSHAKE && length > 0 && *(const unsigned char *)data == KEY_UPDATE)
-        told_to_change_keys = true;
+        is_key_update_received = true;
 }
 
 /* hiredis then assumes that TLS must read before it can write. */
 static void read_a_message_without_data(struct tls_relay *relay)
 {
     uint64_t deadline = test_deadline_ns(SOON_MS);
-    told_to_change_keys = false;
+    is_key_update_received = false;
     SSL_set_msg_callback(attached->nodes->node[0].link.session, watch_messages);
     ck_assert_int_eq(redlock_acquire_async(attached, "first", NULL, on_acquired, NULL), REDLOCK_OK);
     tls_relay_change_keys(relay);
-    while (!told_to_change_keys && test_ms_left(deadline) > 0)
+    while (!is_key_update_received && test_ms_left(deadline) > 0)
         ev_run(loop, EVRUN_ONCE);
-    ck_assert(told_to_change_keys);
+    ck_assert(is_key_update_received);
 }
 
 static void fill_the_socket(struct tls_relay *relay, int protocol)

@@ -221,7 +221,7 @@ TEST(lock, a_moved_lock_is_held_once)
     ck_assert(!moved && real_nothing_left(nullptr));
 }
 
-TEST(lock, what_others_hold_is_refused_in_words)
+TEST(lock, lock_of_another_client_is_refused_in_words)
 {
     const redlock::client client = open(), other = open();
     const redlock::lock lock = client.acquire(key);
@@ -357,7 +357,7 @@ TEST(lock, the_kinds_of_locks_are_the_librarys)
 
 // --- Its end
 
-TEST(end, a_loss_is_told_in_every_way)
+TEST(end, a_loss_is_reported_in_every_way)
 {
     const redlock::client client = open();
     std::atomic<int> ending{0}, lost{0};
@@ -500,7 +500,7 @@ TEST(client, a_client_is_moved)
     ck_assert(lock.loss_reason() == redlock::loss::closed && !moved.query(key).locked);
 }
 
-TEST(client, a_client_tells_what_it_knows)
+TEST(client, a_client_reports_nodes_statistics_and_metrics)
 {
     const redlock::client client = open();
     client.acquire(key).release();

@@ -2,7 +2,7 @@
  * guarantee that is broken. */
 #include "check.h"
 
-#include "support/listed.h"
+#include "support/test.h"
 
 #include <string.h>
 
@@ -64,6 +64,8 @@ static const struct history {
     {"a key that is left", CHECK_NOTHING, 1, "100 nemesis left 3 - 0 r0"},
 };
 
+TEST_CASE(check, NULL, NULL);
+
 static void add_lines(struct check *check, const char *lines)
 {
     char text[512], line[128], *rest = text, *next;
@@ -75,7 +77,7 @@ static void add_lines(struct check *check, const char *lines)
     }
 }
 
-START_TEST(each_broken_promise_is_found_and_no_other)
+TEST_ROWS(check, each_broken_promise_is_found_and_no_other, ROWS(histories))
 {
     const struct history *history = &histories[_i];
     struct check *check = check_new(10, 100);
@@ -86,9 +88,8 @@ START_TEST(each_broken_promise_is_found_and_no_other)
                       history->name, summary.violations[i], check_promise_names[i]);
     check_free(check);
 }
-END_TEST
 
-START_TEST(the_summary_counts)
+TEST(check, the_summary_counts)
 {
     struct check *check = check_new(10, 100);
     add_lines(check, "90 a start 1 r 1000 -;100 a held 1 r 100 -;209 a lost 1 r 0 expired;210 nemesis begin 2 - 0 stop;"
@@ -104,7 +105,6 @@ START_TEST(the_summary_counts)
     ck_assert_uint_eq(summary.latest_told_us, 8000); /* the validity was rounded down */
     check_free(check);
 }
-END_TEST
 
 static const char *const refused[] = {"",
                                       "\n",
@@ -114,21 +114,12 @@ static const char *const refused[] = {"",
                                       "1 a held x r 5 -\n",
                                       "1 a start 1 r 9 -\n" /* again */};
 
-START_TEST(what_is_no_line_and_a_second_life_of_one_name_are_refused)
+TEST_ROWS(check, what_is_no_line_and_a_second_life_of_one_name_are_refused, ROWS(refused))
 {
     struct check *check = check_new(10, 100);
     ck_assert(check_line(check, "1 a start 1 r 5 -\n"));
     ck_assert_msg(!check_line(check, refused[_i]), "%s", refused[_i]);
     check_free(check);
 }
-END_TEST
 
-int main(void)
-{
-    const struct listed_test tests[] = {
-        {each_broken_promise_is_found_and_no_other, ROWS(histories)},
-        {the_summary_counts, 0},
-        {what_is_no_line_and_a_second_life_of_one_name_are_refused, ROWS(refused)},
-    };
-    return run_listed("torture checker", NULL, NULL, tests, ROWS(tests));
-}
+TEST_PROGRAM("torture checker")

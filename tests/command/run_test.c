@@ -479,9 +479,9 @@ static const struct {
 } strikes[] = {
     {2, deployment_stop, "echo ready; sleep 3; echo done", 0, "ready\ndone\n", ""},
     {MAJORITY, deployment_stop, "trap \"echo ended; exit 0\" TERM; echo ready; while :; do sleep 0.02; done", LOST,
-     "ready\ntold\n", "renewal failed"},
+     "ready\nended\n", "renewal failed"},
     {MAJORITY, delete_key, "trap \"echo ended; exit 0\" TERM; echo ready; while :; do sleep 0.02; done", LOST,
-     "ready\ntold\n", "a majority of the nodes no longer has it"},
+     "ready\nended\n", "a majority of the nodes no longer has it"},
 };
 
 TEST_ROWS(shared_nodes, loss_of_a_majority_ends_the_command_and_of_a_minority_does_not, ROWS(strikes))

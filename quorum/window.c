@@ -2,6 +2,8 @@
 
 #include <assert.h>
 
+#include "quorum/tally.h"
+
 void quorum_window_init(struct quorum_window *window)
 {
     *window = (struct quorum_window){.limit = QUORUM_WINDOW_FIRST};
@@ -32,8 +34,9 @@ void quorum_window_measured(struct quorum_window *window, quorum_duration took, 
     window->full = false;
 }
 
-bool quorum_window_crowded(unsigned full, unsigned nodes)
+bool quorum_window_crowded(unsigned roomy, unsigned awaited, unsigned nodes)
 {
-    assert(full <= nodes);
-    return nodes - full < nodes / 2 + 1;
+    unsigned majority = quorum_majority(nodes);
+    assert(roomy + awaited <= nodes);
+    return roomy < majority && majority <= roomy + awaited;
 }

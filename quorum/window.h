@@ -6,8 +6,9 @@
  *     aim     = 2 * the shortest round trip + half the node timeout
  *     window *= aim / round trip, at least 1/4 and at most 2; it grows only if requests waited for it meanwhile
  *
- * Requests beyond the window wait in the client, in order. Acquires do not even start while fewer than a majority of the
- * nodes have room: they would wait for a majority in any case, and their validity would pass meanwhile.
+ * Requests beyond the window wait in the client, in order. Acquires do not even start before a majority of the nodes
+ * has room: they would wait for a majority in any case, and their validity would pass meanwhile. They do start if no
+ * majority can have room, and fail.
  */
 #ifndef QUORUM_WINDOW_H
 #define QUORUM_WINDOW_H
@@ -35,7 +36,7 @@ bool quorum_window_admits(struct quorum_window *window, unsigned in_flight);
 /* timeout: the configured node timeout. */
 void quorum_window_measured(struct quorum_window *window, quorum_duration took, quorum_duration timeout);
 
-/* Whether new acquires must wait, if `full` of the nodes hold requests back. */
-bool quorum_window_crowded(unsigned full, unsigned nodes);
+/* Whether new acquires must wait, if `roomy` of the nodes have room, and `awaited` are full or being connected. */
+bool quorum_window_crowded(unsigned roomy, unsigned awaited, unsigned nodes);
 
 #endif

@@ -219,7 +219,7 @@ void rl_acquire_attempt(struct rl_acquire *acquire)
         round->fence = acquire->fence->token;
     }
     rl_operation_start_round(operation, round, decided);
-    if (!acquire->wait && !operation->completed && operation->round->rules.coming)
+    if (!acquire->wait && !operation->completed && rl_round_awaits_connection(operation->round))
         rl_timer_set(&client->core.timers, &operation->timer,
                      quorum_time_add(rl_now(), rl_nodes_timeout(client->nodes)));
 }

@@ -25,7 +25,7 @@ static bool try_to_release(struct rl_lease *lease)
     struct rl_round *round = rl_round_create(lease->locks, lease, RL_COMMAND_RELEASE, &terms);
     if (!round)
         return false;
-    rl_round_start(round);
+    rl_round_begin(round);
     rl_round_leave(round);
     return true;
 }

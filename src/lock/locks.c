@@ -2,7 +2,6 @@
 
 #include "src/lock/detached.h"
 #include "src/lock/renewal.h"
-#include "src/lock/round.h"
 
 void rl_locks_open(struct rl_locks *locks, struct rl_core *core, struct rl_nodes *nodes,
                    const struct rl_locks_events *events, redlock_client *client)

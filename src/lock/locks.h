@@ -12,6 +12,7 @@
 
 #include "redlock/redlock.h"
 #include "src/core/core.h"
+#include "src/lock/admission.h"
 #include "src/lock/leases.h"
 #include "src/lock/queue.h"
 #include "src/node/nodes.h"
@@ -25,8 +26,8 @@ struct rl_locks_events {
     void (*handle_ended)(const redlock_lock *handle);
 };
 
-/* In the order in which they will start. The list has a reference to each. */
-struct rl_waiting_rounds {
+/* Rounds that wait for a node to become usable, in the order in which they began. */
+struct rl_coming_rounds {
     struct rl_round *first;
     struct rl_round *last;
 };
@@ -42,8 +43,8 @@ struct rl_locks {
     struct rl_timer renewal_timer; /* the due renewals have been gathered for long enough */
     unsigned renewal_turn;         /* the node that gets the next batch of many renewals first */
 
-    struct rl_round *coming;          /* rounds that wait for a node to become usable */
-    struct rl_waiting_rounds waiting; /* acquires that start when the nodes are not crowded any more */
+    struct rl_coming_rounds coming;
+    struct rl_waiting_rounds waiting; /* acquires that begin when the nodes are not crowded any more */
     struct rl_timer admission_timer;
 
     struct rl_lease *unreleased;   /* undos that are delayed, and releases that found no memory */

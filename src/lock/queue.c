@@ -136,7 +136,7 @@ static void dequeue(struct rl_queue *queue)
     struct rl_round *round = rl_round_create(queue->locks, queue->lease, RL_COMMAND_DEQUEUE, &terms);
     if (!round)
         return; /* the entries expire by themselves */
-    rl_round_start(round);
+    rl_round_begin(round);
     rl_round_leave(round);
 }
 
@@ -337,7 +337,7 @@ static void look(struct rl_queue *queue)
     queue->looking->owner = queue;
     queue->looking->replied = looked_at;
     queue->looking->decided = looked;
-    rl_round_start(queue->looking);
+    rl_round_begin(queue->looking);
 }
 
 /* -------------------------------------------------------------------------------------------------------- the rules */

@@ -14,9 +14,6 @@
 #include "src/lock/vote.h"
 #include "src/node/guard.h"
 
-/* Nodes that hang send nothing that would start a turn of the loop. */
-#define ADMISSION_CHECK (100 * QUORUM_MILLISECOND)
-
 /* ---------------------------------------------------------------------------------------------------------- lifetime */
 
 static size_t size_of(const struct rl_locks *locks)
@@ -66,23 +63,19 @@ struct rl_round *rl_round_create(struct rl_locks *locks, struct rl_lease *lease,
     return round;
 }
 
+/* In the order in which they began, so that every node gets their requests in the same order. */
 static void list(struct rl_round *round, bool on)
 {
-    struct rl_locks *locks = round->locks;
+    struct rl_coming_rounds *coming = &round->locks->coming;
     if (round->on_list == on)
         return;
     round->on_list = on;
     if (on) {
-        round->previous = NULL;
-        round->next = locks->coming;
-        if (round->next)
-            round->next->previous = round;
-        locks->coming = round;
-    } else {
-        *(round->previous ? &round->previous->next : &locks->coming) = round->next;
-        if (round->next)
-            round->next->previous = round->previous;
+        round->previous = coming->last;
+        round->next = NULL;
     }
+    *(round->previous ? &round->previous->next : &coming->first) = on ? round : round->next;
+    *(round->next ? &round->next->previous : &coming->last) = on ? round : round->previous;
 }
 
 /* ------------------------------------------------------------------------------------------------------------ texts */
@@ -312,7 +305,7 @@ static void start_release(struct rl_round *round)
         }
 }
 
-static void begin(struct rl_round *round)
+void rl_round_begin(struct rl_round *round)
 {
     assert(!quorum_round_over(&round->rules) && !round->rules.asked && !round->on_list);
     rl_fanout_ref(&round->fanout);
@@ -330,56 +323,6 @@ static void begin(struct rl_round *round)
     rl_fanout_unref(&round->fanout);
 }
 
-static void append_waiting(struct rl_round *round)
-{
-    struct rl_waiting_rounds *waiting = &round->locks->waiting;
-    rl_fanout_ref(&round->fanout);
-    round->next = NULL;
-    *(waiting->first ? &waiting->last->next : &waiting->first) = round;
-    waiting->last = round;
-}
-
-static struct rl_round *take_waiting(struct rl_locks *locks)
-{
-    struct rl_round *round = locks->waiting.first;
-    locks->waiting.first = round->next;
-    round->next = NULL;
-    return round;
-}
-
-void rl_round_start(struct rl_round *round)
-{
-    struct rl_locks *locks = round->locks;
-    if (rl_round_is_grant(round) && (locks->waiting.first || rl_nodes_are_crowded(locks->nodes)))
-        append_waiting(round);
-    else
-        begin(round);
-}
-
-void rl_rounds_admit(struct rl_locks *locks)
-{
-    while (locks->waiting.first && !rl_nodes_are_crowded(locks->nodes)) {
-        struct rl_round *round = take_waiting(locks);
-        if (round->owner && !quorum_round_over(&round->rules))
-            begin(round);
-        rl_fanout_unref(&round->fanout);
-    }
-    if (locks->waiting.first && !locks->admission_timer.set)
-        rl_timer_set(&locks->core->timers, &locks->admission_timer, rl_now() + ADMISSION_CHECK);
-}
-
-void rl_rounds_on_admission(struct rl_timer *timer)
-{
-    (void)timer; /* it only wakes the loop, which calls rl_rounds_admit() */
-}
-
-void rl_rounds_drop(struct rl_locks *locks)
-{
-    rl_timer_stop(&locks->core->timers, &locks->admission_timer);
-    while (locks->waiting.first)
-        rl_fanout_unref(&take_waiting(locks)->fanout);
-}
-
 void rl_round_handed(struct rl_round *round, struct rl_node *node, quorum_time since, quorum_time now)
 {
     assert(rl_round_is_grant(round) && since <= now);
@@ -387,10 +330,21 @@ void rl_round_handed(struct rl_round *round, struct rl_node *node, quorum_time s
     rl_round_step(round, &event);
 }
 
+/* The result of a round that waited for its turn shows which nodes could not have had the request. */
+static void count_unusable_ones(struct rl_round *round, quorum_time now)
+{
+    for (unsigned i = 0; i < round->locks->nodes->count && rl_round_is_waiting(round); i++) {
+        struct rl_usable usable = usability(round, &round->locks->nodes->node[i], now);
+        if (usable.is == RL_OUT)
+            count_unusable(round, i, &usable, now);
+    }
+}
+
 void rl_round_cancel(struct rl_round *round)
 {
     const struct quorum_event cancel = {.type = QUORUM_CANCEL, .now = rl_now()};
     round->decided = NULL;
+    count_unusable_ones(round, cancel.now);
     rl_round_step(round, &cancel);
     assert(quorum_round_over(&round->rules));
 }
@@ -418,11 +372,26 @@ void rl_round_stop_waiting(struct rl_round *round)
     rl_fanout_unref(&round->fanout);
 }
 
+/* A round that waits for its turn waits for them, too. */
+static quorum_nodes coming_nodes(const struct rl_round *round, quorum_time now)
+{
+    quorum_nodes coming = 0, left = round->rules.tally.voted[QUORUM_PENDING] & ~round->rules.asked;
+    for (; left && !quorum_round_over(&round->rules); left &= left - 1)
+        if (usability(round, &round->locks->nodes->node[__builtin_ctz(left)], now).is == RL_COMING)
+            coming |= left & -left;
+    return coming;
+}
+
+bool rl_round_awaits_connection(const struct rl_round *round)
+{
+    return coming_nodes(round, rl_now());
+}
+
 void rl_round_stop_reconnecting(struct rl_round *round)
 {
     quorum_time now = rl_now();
     rl_fanout_ref(&round->fanout);
-    for (quorum_nodes left = round->rules.coming; left && !quorum_round_over(&round->rules); left &= left - 1) {
+    for (quorum_nodes left = coming_nodes(round, now); left && !quorum_round_over(&round->rules); left &= left - 1) {
         const struct rl_node *node = &round->locks->nodes->node[__builtin_ctz(left)];
         if (!rl_node_was_ready(node))
             continue;
@@ -465,10 +434,10 @@ static void node_changed(struct rl_round *round, struct rl_node *node)
 void rl_rounds_node_changed(struct rl_locks *locks, struct rl_node *node)
 {
     struct rl_round *next;
-    for (struct rl_round *round = locks->coming; round; round = next) {
+    for (struct rl_round *round = locks->coming.first; round; round = next) {
         rl_fanout_ref(&round->fanout);
         node_changed(round, node);
-        next = round->on_list ? round->next : locks->coming;
+        next = round->on_list ? round->next : locks->coming.first;
         rl_fanout_unref(&round->fanout);
     }
 }

@@ -24,7 +24,7 @@ struct rl_round {
     enum rl_command_kind command;
     quorum_nodes kept; /* nodes that get the release when they are connected again */
     struct quorum_round rules;
-    struct rl_round *next; /* in the list of rounds that wait for their start, or for a node */
+    struct rl_round *next; /* in the list of rounds that wait for their turn, or for a node */
     struct rl_round *previous;
     void (*decided)(struct rl_round *round); /* NULL if no owner waits for it */
     void (*overdue)(struct rl_round *round); /* a node is late, and the round waits for it; may be NULL */
@@ -41,17 +41,8 @@ struct rl_round {
 struct rl_round *rl_round_create(struct rl_locks *locks, struct rl_lease *lease, enum rl_command_kind command,
                                  const struct quorum_terms *terms);
 
-/* Sends to all usable nodes. May call decided() before it returns. While the nodes are crowded, an acquire waits for its
- * turn instead: its validity, which counts from its first request, must not pass in this client. */
-void rl_round_start(struct rl_round *round);
-
-/* Starts the waiting rounds, in order, until the nodes are crowded. Call it once a turn. */
-void rl_rounds_admit(struct rl_locks *locks);
-
-void rl_rounds_on_admission(struct rl_timer *timer);
-
-/* Drops the waiting rounds. */
-void rl_rounds_drop(struct rl_locks *locks);
+/* Sends to all usable nodes. May call decided() before it returns. An acquire begins in its turn: see admission.h. */
+void rl_round_begin(struct rl_round *round);
 
 /* A node has handed the lock over to this round's lease, at some time after `since`. May decide the round. */
 void rl_round_handed(struct rl_round *round, struct rl_node *node, quorum_time since, quorum_time now);
@@ -64,6 +55,9 @@ bool rl_round_has_unread_replies(const struct rl_round *round);
 
 /* Counts the nodes that have not replied as timed out. Calls decided(). */
 void rl_round_stop_waiting(struct rl_round *round);
+
+/* The round waits for a connection. */
+bool rl_round_awaits_connection(const struct rl_round *round);
 
 /* Counts the nodes that were ready before and are reconnecting as unreachable. May call decided(). */
 void rl_round_stop_reconnecting(struct rl_round *round);
@@ -89,6 +83,12 @@ quorum_nodes rl_round_send(struct rl_round *round, quorum_nodes nodes, bool use_
 static inline bool rl_round_is_grant(const struct rl_round *round)
 {
     return round->rules.terms.kind == QUORUM_ACQUIRE;
+}
+
+/* The round has not begun. */
+static inline bool rl_round_is_waiting(const struct rl_round *round)
+{
+    return !quorum_round_over(&round->rules) && !round->rules.asked && !round->rules.coming;
 }
 
 /* The node has not been counted yet. */

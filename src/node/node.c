@@ -42,20 +42,6 @@ quorum_duration rl_nodes_timeout(const struct rl_nodes *nodes)
     return longest;
 }
 
-/* A node that hangs is not full: requests to it fail. */
-static bool is_full(const struct rl_node *node)
-{
-    return node->state == RL_NODE_READY && node->flight.held && !rl_flight_is_stuck(&node->flight, rl_now());
-}
-
-bool rl_nodes_are_crowded(const struct rl_nodes *nodes)
-{
-    unsigned full = 0;
-    for (unsigned i = 0; i < nodes->count; i++)
-        full += is_full(&nodes->node[i]);
-    return quorum_window_crowded(full, nodes->count);
-}
-
 bool rl_node_send(struct rl_node *node, struct rl_request *request, const struct rl_command *command)
 {
     return rl_node_send_at(node, request, command, rl_now());
@@ -132,6 +118,11 @@ bool rl_node_can_renew(const struct rl_node *node, quorum_time now)
     return node->state == RL_NODE_READY && !node->unfit && !rl_flight_is_stuck(&node->flight, now);
 }
 
+static bool is_coming(const struct rl_node *node)
+{
+    return node->state != RL_NODE_READY && node->state != RL_NODE_CLOSED && node->attempts.failures == 0;
+}
+
 struct rl_usable rl_node_usable(struct rl_node *node, quorum_time now, bool granting)
 {
     if (node->state == RL_NODE_READY) {
@@ -148,9 +139,32 @@ struct rl_usable rl_node_usable(struct rl_node *node, quorum_time now, bool gran
                                       "not sent: pending_max requests wait for the node"};
         return (struct rl_usable){RL_USABLE, false, QUORUM_PENDING, ""};
     }
-    if (node->attempts.failures == 0 && node->state != RL_NODE_CLOSED)
+    if (is_coming(node))
         return (struct rl_usable){RL_COMING, false, QUORUM_PENDING, ""};
     return (struct rl_usable){RL_OUT, node->attempts.permanent, QUORUM_UNREACHABLE, node->attempts.error};
+}
+
+static bool has_room(struct rl_node *node, quorum_time now)
+{
+    return !node->flight.held && rl_node_usable(node, now, true).is == RL_USABLE;
+}
+
+/* A node that hangs is not full, and one that does not grant does not matter: requests to it fail. */
+static bool is_full(struct rl_node *node, quorum_time now)
+{
+    return node->state == RL_NODE_READY && node->flight.held && !node->unfit && !rl_guard_objection(node, now) &&
+           !rl_flight_is_stuck(&node->flight, now);
+}
+
+bool rl_nodes_are_crowded(struct rl_nodes *nodes)
+{
+    quorum_time now = rl_now();
+    unsigned roomy = 0, awaited = 0;
+    for (unsigned i = 0; i < nodes->count; i++)
+        awaited += is_coming(&nodes->node[i]) || is_full(&nodes->node[i], now);
+    for (unsigned i = 0; awaited && i < nodes->count; i++)
+        roomy += has_room(&nodes->node[i], now);
+    return quorum_window_crowded(roomy, awaited, nodes->count);
 }
 
 bool rl_node_is_drained(const struct rl_node *node, quorum_time since, quorum_time now)

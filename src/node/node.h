@@ -175,8 +175,8 @@ bool rl_node_send_at(struct rl_node *node, struct rl_request *request, const str
 /* The node's reply timeout, by its measured round trip. */
 quorum_duration rl_node_timeout(const struct rl_node *node);
 
-/* So many nodes hold requests back that an acquire would only wait in their windows. */
-bool rl_nodes_are_crowded(const struct rl_nodes *nodes);
+/* An acquire would only wait in the nodes' windows, or for connections. */
+bool rl_nodes_are_crowded(struct rl_nodes *nodes);
 
 /* The longest reply timeout of all nodes. */
 quorum_duration rl_nodes_timeout(const struct rl_nodes *nodes);

@@ -16,14 +16,53 @@ static void three_nodes(void)
     scene.options.ttl_ms = TTL_MS;
 }
 
-/* The nodes execute requests, but their replies stay away until scene_calm(). Their windows admit the first few. */
+/* The nodes' windows admit the first few requests. */
+static void narrow_windows(unsigned first, unsigned end)
+{
+    for (unsigned i = first; i < end; i++)
+        scene.client->nodes->node[i].flight.window.limit = 1000;
+}
+
+/* The nodes execute requests, but their replies stay away until scene_calm(). */
 static void fill_windows(void)
 {
     scene_hold_replies(0, 3, "SET");
-    for (unsigned i = 0; i < 3; i++)
-        scene.client->nodes->node[i].flight.window.limit = 1000;
+    narrow_windows(0, 3);
     scene_start_acquires(answers, MANY, NULL);
     scene_wait_for_sent_to(0, 3, SENT_SET, 2);
+}
+
+static bool is_connecting(unsigned node)
+{
+    return scene.client->nodes->node[node].state == RL_NODE_CONNECTING;
+}
+
+/* The acquires start before the client has connected to any node. */
+static void fill_windows_first(void)
+{
+    scene_hold_replies(0, 3, "SET");
+    scene_attach_only();
+    scene_start_acquires(answers, MANY, NULL);
+    scene_until(is_connecting(0) && is_connecting(1) && is_connecting(2));
+    narrow_windows(0, 3);
+    scene_wait_for_sent_to(0, 3, SENT_SET, 2);
+}
+
+static void attach_and_fill_windows(void)
+{
+    scene_attach();
+    fill_windows();
+}
+
+/* The other two nodes are the majority, and one of them has room. */
+static void cut_off_one_and_fill_window(void)
+{
+    scene_attach();
+    scene_cut_off(2, 3);
+    scene_hold_replies(0, 1, "SET");
+    narrow_windows(0, 1);
+    scene_start_acquires(answers, MANY, NULL);
+    scene_wait_for_sent_to(0, 2, SENT_SET, 2);
 }
 
 static void release_and_expect(int status)
@@ -47,23 +86,44 @@ TEST(three_nodes, held_lock_is_extended_though_the_windows_are_full)
     ck_assert_status(scene_wait(&late), REDLOCK_OK);
 }
 
+static const struct {
+    void (*fill)(void);
+    unsigned nodes; /* those that are up */
+} fills[] = {{attach_and_fill_windows, 3}, {fill_windows_first, 3}, {cut_off_one_and_fill_window, 2}};
+
 /* Their validity counts from the first request. One that ends before its turn sends none. */
-TEST(three_nodes, waiting_acquires_start_in_order_and_lose_no_validity)
+TEST_ROWS(three_nodes, waiting_acquires_start_in_order_and_lose_no_validity, ROWS(fills))
 {
-    scene_attach();
-    fill_windows();
+    fills[_i].fill();
     for (unsigned i = 0; i < 3; i++)
         ck_assert_uint_lt(scene_count(i, SENT_SET), MANY);
     scene_start_acquire(&late, "late", REDLOCK_WAIT_MS(1));
     ck_assert_status(scene_wait(&late), REDLOCK_TIMED_OUT);
     scene_idle(IDLE_MS);
     release_and_expect(REDLOCK_OK);
-    for (unsigned i = 1; i < MANY; i++)
-        ck_assert_uint_gt(answers[i].place, answers[i - 1].place);
     ck_assert_uint_ge(answers[MANY - 1].result.elapsed_us, IDLE_MS * 1000);
     ck_assert_int_gt(answers[MANY - 1].result.validity_ms, TTL_MS - 302 - IDLE_MS);
-    for (unsigned i = 0; i < 3; i++)
+    for (unsigned i = 1; i < MANY; i++)
+        ck_assert_uint_gt(answers[i].place, answers[i - 1].place);
+    for (unsigned i = 0; i < fills[_i].nodes; i++)
         ck_assert_uint_eq(scene_count(i, SENT_ATTEMPT), MANY);
+}
+
+/* A node that is connected before the others would use up the validity of a burst. */
+TEST(three_nodes, acquires_start_when_a_majority_is_connected)
+{
+    scene_hold_replies(1, 3, "INFO");
+    scene_attach_only();
+    scene_until(rl_node_is_ready(&scene.client->nodes->node[0]));
+    scene_start_acquire(answers, "first", NULL);
+    scene_start_acquire(&late, "late", REDLOCK_WAIT_MS(1));
+    ck_assert_status(scene_wait(&late), REDLOCK_TIMED_OUT);
+    scene_idle(IDLE_MS);
+    scene_calm(1, 3);
+    ck_assert_status(scene_wait(answers), REDLOCK_OK);
+    ck_assert_int_gt(answers->result.validity_ms, TTL_MS - 302 - IDLE_MS);
+    scene_wait_for_sent(0, SENT_ATTEMPT, 1);
+    ck_assert_uint_eq(scene_count(0, SENT_ATTEMPT), 1);
 }
 
 TEST(three_nodes, close_ends_waiting_acquires)

@@ -231,7 +231,8 @@ TEST(success, winner_leaves_the_queue_where_the_reply_was_late)
 enum stage {
     STAGE_BEGINNING,   /* nothing has been sent */
     STAGE_UNREACHABLE, /* no server listens */
-    STAGE_HANDSHAKE,   /* connected, handshake in progress */
+    STAGE_CONNECTION,  /* handshakes of a majority in progress, nothing has been sent */
+    STAGE_HANDSHAKE,   /* handshakes of a minority in progress, the other nodes have replied */
     STAGE_ROUND,       /* executed by all nodes, a minority has replied */
     STAGE_SILENCE,     /* sent to all nodes, executed by a minority */
     STAGE_PAUSE,       /* between attempts: the waiter is in the queue */
@@ -242,8 +243,12 @@ static void prepare(enum stage stage)
 {
     if (stage == STAGE_UNREACHABLE)
         scene_each(0, 3, fake_server_stop_listening);
-    if (stage == STAGE_HANDSHAKE)
+    if (stage == STAGE_CONNECTION)
         scene_hold_replies(0, 3, NULL);
+    if (stage == STAGE_HANDSHAKE) {
+        scene_hold_replies(0, 2, NULL);
+        scene_hold_on(2, 3, "stock");
+    }
     scene_attach_only();
     if (stage > STAGE_HANDSHAKE)
         scene_wait_for_ready();
@@ -261,6 +266,8 @@ static bool is_there(enum stage stage)
     switch (stage) {
     case STAGE_UNREACHABLE:
         return scene_ready_nodes() == 2;
+    case STAGE_CONNECTION:
+        return fake_server_count(scene.node[0], "SCRIPT LOAD") > 0 && scene_ready_nodes() == 2;
     case STAGE_HANDSHAKE:
         return fake_server_count(scene.node[0], "SCRIPT LOAD") > 0 && scene_count(4, SENT_SET) >= 1;
     case STAGE_ROUND:
@@ -513,7 +520,7 @@ TEST_ROWS(stages, a_close_leaves_nothing, STAGES)
     struct answer closed;
     scene.keys_may_stay = silent; /* an undo that the window of a slow node holds back is not sent */
     scene.options.node_timeout_ms = SCENE_SOON_MS;
-    for (unsigned i = 0; i < 3 && (silent || stage == STAGE_HANDSHAKE); i++)
+    for (unsigned i = 0; i < 3 && (silent || stage == STAGE_CONNECTION || stage == STAGE_HANDSHAKE); i++)
         scene.suffix[i] = "?timeout_ms=200"; /* so long the close waits for silent nodes */
     prepare(stage);
     start_and_reach(stage);

@@ -72,14 +72,32 @@ TEST(window, window_grows_once_for_each_time_that_it_was_full)
 }
 
 static const struct {
-    unsigned full, nodes;
+    unsigned roomy, awaited, nodes;
     bool crowded;
-} crowds[] = {{0, 1, false}, {1, 1, true},  {0, 2, false}, {1, 2, true}, {1, 4, false},
-              {2, 4, true},  {0, 5, false}, {2, 5, false}, {3, 5, true}, {5, 5, true}};
+} crowds[] = {
+    {1, 0, 1, false},
+    {0, 1, 1, true},
+    {2, 0, 2, false},
+    {1, 1, 2, true},
+    {3, 1, 4, false},
+    {2, 2, 4, true},
+    {5, 0, 5, false},
+    {3, 2, 5, false},
+    {2, 3, 5, true},
+    {0, 5, 5, true},
+    {2, 1, 5, true},
+    /* no majority can have room */
+    {0, 0, 1, false},
+    {1, 0, 2, false},
+    {1, 1, 4, false},
+    {2, 0, 5, false},
+    {1, 1, 5, false},
+    {0, 2, 5, false},
+};
 
-TEST_ROWS(window, acquires_wait_while_no_majority_has_room, ROWS(crowds))
+TEST_ROWS(window, acquires_wait_until_a_majority_has_room_unless_none_can, ROWS(crowds))
 {
-    ck_assert_int_eq(quorum_window_crowded(crowds[_i].full, crowds[_i].nodes), crowds[_i].crowded);
+    ck_assert_int_eq(quorum_window_crowded(crowds[_i].roomy, crowds[_i].awaited, crowds[_i].nodes), crowds[_i].crowded);
 }
 
 TEST_PROGRAM("quorum/window")

@@ -14,28 +14,33 @@ void quorum_attest_judged(struct quorum_attest *attest, const char *shown, size_
     memcpy(attest->shown, shown, size);
     attest->size = (uint16_t)size;
     attest->evidence = (uint16_t)evidence;
-    attest->looked = sent;
+    attest->looked = attest->wrote = sent;
 }
 
 void quorum_attest_forget(struct quorum_attest *attest)
 {
     attest->size = attest->evidence = 0;
-    attest->looked = 0;
+    attest->looked = attest->wrote = 0;
+}
+
+/* Whether a marker that is received then proves nothing without another look. */
+static bool is_too_late(const struct quorum_attest *attest, quorum_time received)
+{
+    return attest->always_look || received > quorum_time_add(attest->wrote, QUORUM_WRITES_APART) ||
+           received > quorum_time_add(attest->looked, QUORUM_LOOK_LASTS);
 }
 
 bool quorum_attest_needs_look(const struct quorum_attest *attest, quorum_time now)
 {
-    quorum_time answered = quorum_time_add(now, attest->took);
-    return attest->always_look || answered > quorum_time_add(attest->looked, QUORUM_LOOK_LASTS);
+    return is_too_late(attest, quorum_time_add(now, attest->took));
 }
 
 /* The next proof would come after this release and the next acquire: three trips, to be on the safe side. */
 bool quorum_attest_is_aging(const struct quorum_attest *attest, quorum_time now)
 {
-    if (!attest->size || attest->always_look || attest->took > QUORUM_LOOK_LASTS / 2)
+    if (!attest->size || attest->always_look || attest->took > QUORUM_WRITES_APART / 2)
         return false; /* no proof would rely on it */
-    quorum_time next_proof = quorum_time_add(now, 3 * attest->took);
-    return next_proof > quorum_time_add(attest->looked, QUORUM_LOOK_LASTS);
+    return is_too_late(attest, quorum_time_add(now, 3 * attest->took));
 }
 
 static bool is_same(const struct quorum_attest *attest, const struct quorum_shown *shown)
@@ -51,15 +56,20 @@ bool quorum_attest_shows(const struct quorum_attest *attest, const char *shown, 
     return is_same(attest, &look);
 }
 
+static quorum_time later(quorum_time one, quorum_time other)
+{
+    return one > other ? one : other;
+}
+
 enum quorum_proof quorum_attest_prove(struct quorum_attest *attest, const struct quorum_shown *shown)
 {
     attest->took = quorum_time_until(shown->received, shown->sent);
     if (!is_same(attest, shown))
         return QUORUM_NOT_PROVEN;
-    if (shown->look) {
-        attest->looked = attest->looked > shown->sent ? attest->looked : shown->sent;
-        return QUORUM_PROVEN;
-    }
-    bool old = attest->always_look || shown->received > quorum_time_add(attest->looked, QUORUM_LOOK_LASTS);
-    return old ? QUORUM_LOOK_AGAIN : QUORUM_PROVEN;
+    if (!shown->look && is_too_late(attest, shown->received))
+        return QUORUM_LOOK_AGAIN;
+    if (shown->look)
+        attest->looked = later(attest->looked, shown->sent);
+    attest->wrote = later(attest->wrote, shown->look ? shown->sent : shown->wrote);
+    return QUORUM_PROVEN;
 }

@@ -6,8 +6,10 @@
  *
  * The marker alone proves that the node was not flushed. A failover there and back brings the old marker along with the
  * copied data; only a look at the evidence shows it. A look costs the server several times as much as reading the
- * marker, so one look vouches for the evidence for QUORUM_LOOK_LASTS. The client renews an old look along with releases,
- * which nobody waits for as for an acquire.
+ * marker. But a server is a replica meanwhile, and refuses writes: if two writes at most QUORUM_WRITES_APART apart
+ * succeed, it did not fail over between them. So one look lasts for QUORUM_LOOK_LASTS, as long as the grants, which are
+ * writes, follow one another quickly. The client renews an old look along with releases, which nobody waits for as for
+ * an acquire.
  */
 #ifndef QUORUM_ATTEST_H
 #define QUORUM_ATTEST_H
@@ -19,15 +21,20 @@
 #include "quorum/tally.h"
 #include "quorum/time.h"
 
-/* From sending the look to receiving a proof that relies on it. A server that becomes a replica, loads another's data
- * and is promoted again within this time would pass unnoticed: the quickest one seen took 1.4 ms. */
-#define QUORUM_LOOK_LASTS QUORUM_MILLISECOND
+/* From sending a write, or a look, to receiving a proof that relies on it. A server that becomes a replica, loads
+ * another's data and is promoted again within this time would pass unnoticed: the quickest one seen took 1.4 ms. */
+#define QUORUM_WRITES_APART QUORUM_MILLISECOND
+
+/* From sending the look to receiving a proof that relies on it. Writes are no evidence where a replica accepts them
+ * (replica-read-only no), or where a proxy switches to another server. */
+#define QUORUM_LOOK_LASTS (5 * QUORUM_MILLISECOND)
 
 /* Maximum size of a node's evidence and marker. */
 #define QUORUM_SHOWN_MAX 640
 
 struct quorum_attest {
     quorum_time looked;           /* when the last look that showed the judged evidence was sent; 0: never */
+    quorum_time wrote;            /* when that, or a later grant that is a write, was sent */
     quorum_duration took;         /* the last proof, from request to reply */
     bool always_look;             /* the node may evict keys, which no marker shows */
     uint16_t evidence;            /* bytes of evidence; the marker follows */
@@ -60,6 +67,7 @@ struct quorum_shown {
     bool look;
     quorum_time sent;
     quorum_time received;
+    quorum_time wrote; /* when the last grant before it was sent; 0: there is none, or it may have written nothing */
     const char *bytes;
     size_t size;
 };

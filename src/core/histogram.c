@@ -10,7 +10,6 @@ static uint32_t bucket_of(uint64_t us)
     uint32_t bucket =
         (power - 1) * RL_HISTOGRAM_PER_POWER + (uint32_t)(us >> (power - 2) & (RL_HISTOGRAM_PER_POWER - 1));
     bucket = bucket < REDLOCK_HISTOGRAM_BUCKETS ? bucket : REDLOCK_HISTOGRAM_BUCKETS - 1;
-    assert(us <= redlock_histogram_bound_us(bucket) && us > redlock_histogram_bound_us(bucket - 1));
     return bucket;
 }
 

@@ -35,36 +35,75 @@ static const struct rl_sender sender = {&type};
 static const struct rl_sender replication_sender = {&replication_type};
 static const struct rl_sender statistics_sender = {&statistics_type};
 
+enum part { MARKER, REPLICATION, STATISTICS, PARTS };
+
+/* Of a client. Every proof requests the same, so the commands stay in their wire form. */
+struct rl_proofs {
+    struct rl_command command[PARTS];
+    struct rl_proof *spare; /* kept for reuse */
+};
+
 /* ---------------------------------------------------------------------------------------------------------- lifetime */
+
+bool rl_attest_open(struct rl_nodes *nodes)
+{
+    assert(!nodes->proofs);
+    if (!nodes->core->options.guard)
+        return true;
+    struct rl_proofs *proofs = nodes->proofs = rl_allocate(&nodes->core->allocator, sizeof *proofs);
+    if (!proofs)
+        return false;
+    /* Not GETRANGE, which takes a node longer. If somebody has written a huge value, the reader's limit ends the
+     * connection, and the handshake reads no more than a marker's size. */
+    rl_command_add_text(&proofs->command[MARKER], "GET");
+    rl_command_add_text(&proofs->command[MARKER], nodes->core->options.marker_key);
+    rl_command_add_text(&proofs->command[REPLICATION], "INFO");
+    rl_command_add_text(&proofs->command[REPLICATION], "replication");
+    rl_command_add_text(&proofs->command[STATISTICS], "INFO");
+    rl_command_add_text(&proofs->command[STATISTICS], "stats");
+    bool done = true;
+    for (unsigned part = 0; part < PARTS; part++)
+        done = rl_command_format(&proofs->command[part]) && done;
+    return done;
+}
+
+void rl_attest_close(struct rl_nodes *nodes)
+{
+    struct rl_proofs *proofs = nodes->proofs;
+    if (!proofs)
+        return;
+    while (proofs->spare) {
+        struct rl_proof *proof = proofs->spare;
+        proofs->spare = proof->next;
+        rl_core_free(nodes->core, proof);
+    }
+    for (unsigned part = 0; part < PARTS; part++)
+        rl_command_free(&proofs->command[part]);
+    rl_core_free(nodes->core, proofs);
+    nodes->proofs = NULL;
+}
 
 static struct rl_proof *create(struct rl_nodes *nodes)
 {
-    struct rl_proof *proof = nodes->spare_proofs;
-    if (proof)
-        nodes->spare_proofs = proof->next;
-    else
-        proof = rl_allocate(&nodes->core->allocator, sizeof *proof);
-    if (proof)
-        *proof = (struct rl_proof){.marker.sender = &sender,
-                                   .replication.sender = &replication_sender,
-                                   .statistics.sender = &statistics_sender};
+    struct rl_proof *proof = nodes->proofs->spare;
+    if (proof) {
+        nodes->proofs->spare = proof->next;
+        return proof;
+    }
+    proof = rl_allocate(&nodes->core->allocator, sizeof *proof);
+    if (proof) {
+        proof->marker.sender = &sender;
+        proof->replication.sender = &replication_sender;
+        proof->statistics.sender = &statistics_sender;
+    }
     return proof;
 }
 
 static void keep_spare(struct rl_nodes *nodes, struct rl_proof *proof)
 {
     assert(proof->pending == 0);
-    proof->next = nodes->spare_proofs;
-    nodes->spare_proofs = proof;
-}
-
-void rl_attest_free_spare(struct rl_nodes *nodes)
-{
-    while (nodes->spare_proofs) {
-        struct rl_proof *proof = nodes->spare_proofs;
-        nodes->spare_proofs = proof->next;
-        rl_core_free(nodes->core, proof);
-    }
+    proof->next = nodes->proofs->spare;
+    nodes->proofs->spare = proof;
 }
 
 /* ----------------------------------------------------------------------------------------------------------- sending */
@@ -83,78 +122,36 @@ void rl_attest_renew_look(struct rl_node *node, quorum_time now)
     node->nodes->unproven |= quorum_node(node->index);
 }
 
-enum part { MARKER, REPLICATION, STATISTICS, PARTS };
-
-/* Formats the command for the first node that needs it; the same bytes go to every node. */
-static bool format(const struct rl_nodes *nodes, enum part part, struct rl_command *command)
-{
-    if (command->bytes)
-        return true;
-    command->count = 0;
-    if (part == MARKER) {
-        rl_command_add(command, "GETRANGE", 8);
-        rl_command_add_text(command, nodes->core->options.marker_key);
-        rl_command_add(command, "0", 1);
-        rl_command_add(command, RL_LIMIT_TEXT(RL_MARKER_LAST), sizeof RL_LIMIT_TEXT(RL_MARKER_LAST) - 1);
-    } else {
-        rl_command_add(command, "INFO", 4);
-        rl_command_add_text(command, part == REPLICATION ? "replication" : "stats");
-    }
-    return rl_command_format(command);
-}
-
-static bool send(struct rl_node *node, struct rl_proof *proof, enum part part, struct rl_command commands[PARTS],
-                 quorum_time now)
+static bool send(struct rl_node *node, struct rl_proof *proof, enum part part, quorum_time now)
 {
     struct rl_request *requests[PARTS] = {&proof->marker, &proof->replication, &proof->statistics};
-    if (!format(node->nodes, part, &commands[part]) || !rl_node_send_at(node, requests[part], &commands[part], now))
+    if (!rl_node_send_at(node, requests[part], &node->nodes->proofs->command[part], now))
         return false;
     proof->pending++;
     return true;
 }
 
-/* The marker comes last: its reply ends the proof. false: a part may have been sent. */
-static bool send_all(struct rl_node *node, struct rl_proof *proof, bool look, struct rl_command commands[PARTS],
-                     quorum_time now)
+static bool send_evidence(struct rl_node *node, struct rl_proof *proof, quorum_time now)
 {
     bool evicts = node->attest.rules.always_look;
-    proof->look = look;
     proof->role[0] = proof->history[0] = '\0';
     strcpy(proof->evicted, evicts ? "" : "-");
-    if (look &&
-        !(send(node, proof, REPLICATION, commands, now) && (!evicts || send(node, proof, STATISTICS, commands, now))))
-        return false;
-    return send(node, proof, MARKER, commands, now);
+    return send(node, proof, REPLICATION, now) && (!evicts || send(node, proof, STATISTICS, now));
 }
 
-static void begin_commands(struct rl_command commands[PARTS])
+/* The marker comes last: its reply ends the proof. false: a part may have been sent. */
+static bool send_all(struct rl_node *node, struct rl_proof *proof, bool look, quorum_time now)
 {
-    for (unsigned i = 0; i < PARTS; i++)
-        commands[i].bytes = NULL;
-}
-
-static void free_commands(struct rl_command commands[PARTS])
-{
-    for (unsigned i = 0; i < PARTS; i++)
-        rl_command_free(&commands[i]);
-}
-
-/* A look that decides about grants whose proof has arrived already. */
-static bool send_look(struct rl_node *node, struct rl_proof *proof)
-{
-    struct rl_command commands[PARTS];
-    begin_commands(commands);
-    bool sent = send_all(node, proof, true, commands, rl_now());
-    free_commands(commands);
-    return sent;
+    proof->look = look;
+    return (!look || send_evidence(node, proof, now)) && send(node, proof, MARKER, now);
 }
 
 /* If the proof cannot be requested, break the connection: its grants would wait indefinitely. */
-static void prove(struct rl_node *node, struct rl_command commands[PARTS], quorum_time now)
+static void prove(struct rl_node *node, quorum_time now)
 {
     bool look = node->nodes->aging & quorum_node(node->index) || quorum_attest_needs_look(&node->attest.rules, now);
     struct rl_proof *proof = create(node->nodes);
-    if (proof && send_all(node, proof, look, commands, now))
+    if (proof && send_all(node, proof, look, now))
         return;
     if (proof && proof->pending == 0)
         keep_spare(node->nodes, proof);
@@ -164,19 +161,16 @@ static void prove(struct rl_node *node, struct rl_command commands[PARTS], quoru
 
 void rl_attest_send(struct rl_nodes *nodes)
 {
-    struct rl_command commands[PARTS];
     if (!nodes->unproven)
         return;
-    begin_commands(commands);
     quorum_time now = rl_now();
     while (nodes->unproven) {
         struct rl_node *node = &nodes->node[__builtin_ctz(nodes->unproven)];
         nodes->unproven &= nodes->unproven - 1;
         if (rl_node_is_ready(node))
-            prove(node, commands, now);
+            prove(node, now);
     }
     nodes->aging = 0;
-    free_commands(commands);
 }
 
 /* ----------------------------------------------------------------------------------------------------------- waiting */
@@ -259,6 +253,12 @@ static size_t show(const struct rl_proof *proof, const redisReply *marker, char 
     return size + (size_t)marker->len;
 }
 
+/* A plain grant is a write. A script may have found a key that its own client had set before. */
+static quorum_time last_write(const struct rl_attest *attest)
+{
+    return attest->first && attest->last->plain ? attest->last->sent : 0;
+}
+
 static enum quorum_proof judge(struct rl_node *node, const struct rl_proof *proof, const struct rl_answer *answer)
 {
     char text[QUORUM_SHOWN_MAX];
@@ -268,6 +268,7 @@ static enum quorum_proof judge(struct rl_node *node, const struct rl_proof *proo
     struct quorum_shown shown = {.look = proof->look,
                                  .sent = proof->look ? proof->replication.sent : proof->marker.sent,
                                  .received = answer->now,
+                                 .wrote = last_write(&node->attest),
                                  .bytes = proof->look ? text : marker->str,
                                  .size = proof->look ? show(proof, marker, text) : (size_t)marker->len};
     return quorum_attest_prove(&node->attest.rules, &shown);
@@ -277,7 +278,7 @@ static void take_marker(struct rl_node *node, struct rl_proof *proof, const stru
 {
     enum quorum_proof proven = judge(node, proof, answer);
     if (proven == QUORUM_LOOK_AGAIN) {
-        if (send_look(node, proof))
+        if (send_all(node, proof, true, rl_now())) /* it decides about grants whose proof has arrived already */
             return;
         proven = QUORUM_NOT_PROVEN;
     }

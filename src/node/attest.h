@@ -33,6 +33,8 @@ void rl_attest_await(struct rl_request *request);
 /* The connection has ended: the grants that wait for a proof end as broken. */
 void rl_attest_end(struct rl_node *node, quorum_time now);
 
-void rl_attest_free_spare(struct rl_nodes *nodes);
+/* Prepares the requests for proofs. false: no memory; close it in any case, when no request is in flight any more. */
+bool rl_attest_open(struct rl_nodes *nodes);
+void rl_attest_close(struct rl_nodes *nodes);
 
 #endif

@@ -46,6 +46,8 @@ int rl_nodes_open(struct rl_nodes *nodes, const struct rl_address *addresses, re
     if (status)
         return status;
     quorum_clock_init(&nodes->clock_watch, nodes->count, options->drift_ppm, QUORUM_SECOND);
+    if (!rl_attest_open(nodes))
+        return rl_result_fail(result, REDLOCK_NO_MEMORY, "no memory for the proofs of grants");
     for (unsigned i = 0; i < nodes->count; i++)
         if (!rl_link_init(&nodes->node[i].link, &nodes->writes))
             return rl_result_fail(result, REDLOCK_NO_MEMORY, "no memory for the connections");
@@ -71,7 +73,7 @@ void rl_nodes_free(struct rl_nodes *nodes)
 {
     for (unsigned i = 0; i < nodes->count; i++)
         rl_link_free(&nodes->node[i].link);
-    rl_attest_free_spare(nodes);
+    rl_attest_close(nodes);
     rl_tls_destroy(nodes->tls, &nodes->core->allocator);
     rl_core_free(nodes->core, nodes);
 }

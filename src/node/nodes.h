@@ -18,7 +18,7 @@
 #include "src/node/command.h"
 #include "src/node/node.h"
 
-struct rl_proof;
+struct rl_proofs;
 
 #define RL_CHANNEL_SIZE (128 + 17)
 
@@ -58,10 +58,10 @@ struct rl_nodes {
     struct rl_tls *tls;            /* NULL if no node uses TLS */
     char channel[RL_CHANNEL_SIZE]; /* the prefix and 16 random digits: wakes our waiters, and names them in queues */
     struct quorum_clock_watch clock_watch;
-    quorum_time clock_stopped;     /* when our own clock was last found to have stopped; 0: never */
-    quorum_nodes unproven;         /* nodes that were sent requests for grants since the last proof */
-    quorum_nodes aging;            /* nodes that get a look in any case */
-    struct rl_proof *spare_proofs; /* kept for reuse */
+    quorum_time clock_stopped; /* when our own clock was last found to have stopped; 0: never */
+    quorum_nodes unproven;     /* nodes that were sent requests for grants since the last proof */
+    quorum_nodes aging;        /* nodes that get a look in any case */
+    struct rl_proofs *proofs;  /* NULL without the guard */
     unsigned count;
     struct rl_node node[];
 };

@@ -307,7 +307,7 @@ static void healthy(struct bytes *reply, const struct resp_command *command, uns
         resp_write_integer(reply, 7);
     else if (resp_command_is(command, "INFO"))
         info(reply, node);
-    else if (resp_command_is(command, "GETRANGE"))
+    else if (resp_command_is(command, "GET"))
         resp_write_text(reply, "marker");
     else if (resp_command_is(command, "SCRIPT"))
         resp_write_text(reply, "0123456789012345678901234567890123456789");

@@ -23,7 +23,7 @@ static void setup(void)
 
 static enum quorum_proof prove(bool look, const char *bytes, size_t size, quorum_time sent, quorum_time received)
 {
-    const struct quorum_shown proof = {look, sent, received, bytes, size};
+    const struct quorum_shown proof = {look, sent, received, 0, bytes, size};
     return quorum_attest_prove(&attest, &proof);
 }
 
@@ -32,11 +32,18 @@ static enum quorum_proof prove_marker(quorum_time received)
     return prove(false, MARKER, strlen(MARKER), received - MS, received);
 }
 
+static enum quorum_proof prove_write(quorum_time wrote, quorum_time received)
+{
+    const struct quorum_shown proof = {false, wrote, received, wrote, MARKER, strlen(MARKER)};
+    return quorum_attest_prove(&attest, &proof);
+}
+
 /* Time from the judged look to a plain proof that relies on it, and whether the look is still fresh enough. */
 static const struct {
     quorum_duration after;
     bool fresh;
-} moments[] = {{MS / 10, true}, {QUORUM_LOOK_LASTS, true}, {QUORUM_LOOK_LASTS + 1, false}, {40 * QUORUM_SECOND, false}};
+} moments[] = {
+    {MS / 10, true}, {QUORUM_WRITES_APART, true}, {QUORUM_WRITES_APART + 1, false}, {40 * QUORUM_SECOND, false}};
 
 TEST_CASE(attest, setup, NULL);
 
@@ -51,11 +58,39 @@ TEST_ROWS(attest, look_proves_at_any_time_and_lets_the_marker_prove_again, ROWS(
 {
     quorum_time sent = noon + moments[_i].after;
     ck_assert_int_eq(prove(true, shown, strlen(shown), sent, sent + QUORUM_SECOND), QUORUM_PROVEN);
-    ck_assert_int_eq(prove_marker(sent + QUORUM_LOOK_LASTS), QUORUM_PROVEN);
-    ck_assert_int_eq(prove_marker(sent + QUORUM_LOOK_LASTS + 1), QUORUM_LOOK_AGAIN);
+    ck_assert_int_eq(prove_marker(sent + QUORUM_WRITES_APART), QUORUM_PROVEN);
+    ck_assert_int_eq(prove_marker(sent + QUORUM_WRITES_APART + 1), QUORUM_LOOK_AGAIN);
     /* A look that was sent before the judged one and answered after it does not change the time. */
     ck_assert_int_eq(prove(true, shown, strlen(shown), noon - 5 * MS, sent), QUORUM_PROVEN);
-    ck_assert_int_eq(prove_marker(sent + QUORUM_LOOK_LASTS), QUORUM_PROVEN);
+    ck_assert_int_eq(prove_marker(sent + QUORUM_WRITES_APART), QUORUM_PROVEN);
+}
+
+/* Grants that are writes, and follow one another quickly, make a look last for longer. */
+TEST(attest, writes_make_a_look_last)
+{
+    quorum_time last = noon;
+    for (; last + QUORUM_WRITES_APART <= noon + QUORUM_LOOK_LASTS; last += QUORUM_WRITES_APART)
+        ck_assert_int_eq(prove_write(last + QUORUM_WRITES_APART, last + QUORUM_WRITES_APART), QUORUM_PROVEN);
+    ck_assert_uint_eq(last, noon + QUORUM_LOOK_LASTS);
+    ck_assert_int_eq(prove_write(last, last + 1), QUORUM_LOOK_AGAIN);
+}
+
+TEST(attest, write_vouches_from_its_sending)
+{
+    const quorum_time sent = noon + MS / 10, received = noon + MS / 2;
+    ck_assert_int_eq(prove_write(sent, received), QUORUM_PROVEN);
+    ck_assert_int_eq(prove_marker(sent + QUORUM_WRITES_APART + 1), QUORUM_LOOK_AGAIN);
+    ck_assert_int_eq(prove_marker(sent + QUORUM_WRITES_APART), QUORUM_PROVEN); /* it wrote nothing */
+    ck_assert_int_eq(prove_marker(sent + QUORUM_WRITES_APART + 1), QUORUM_LOOK_AGAIN);
+}
+
+/* Neither one whose marker is different, nor one that comes too late itself. */
+TEST(attest, write_without_proof_vouches_for_nothing)
+{
+    const struct quorum_shown other = {false, noon + MS / 2, noon + MS / 2, noon + MS / 2, EVIDENCE, strlen(EVIDENCE)};
+    ck_assert_int_eq(quorum_attest_prove(&attest, &other), QUORUM_NOT_PROVEN);
+    ck_assert_int_eq(prove_write(noon + QUORUM_WRITES_APART, noon + QUORUM_WRITES_APART + 1), QUORUM_LOOK_AGAIN);
+    ck_assert_int_eq(prove_marker(noon + QUORUM_WRITES_APART + 1), QUORUM_LOOK_AGAIN);
 }
 
 /* Every byte counts, and so does a missing or an additional byte: in a look, in a plain proof, and in a grant of a node
@@ -109,12 +144,12 @@ TEST(attest, what_is_too_long_to_remember_is_never_proof)
 /* The rule avoids a proof that a look would have to follow, because that costs a round trip. */
 TEST(attest, look_is_sent_where_the_marker_would_come_too_late)
 {
-    const quorum_duration took = QUORUM_LOOK_LASTS / 3;
-    ck_assert(!quorum_attest_needs_look(&attest, noon + QUORUM_LOOK_LASTS));
-    ck_assert(quorum_attest_needs_look(&attest, noon + QUORUM_LOOK_LASTS + 1));
+    const quorum_duration took = QUORUM_WRITES_APART / 3;
+    ck_assert(!quorum_attest_needs_look(&attest, noon + QUORUM_WRITES_APART));
+    ck_assert(quorum_attest_needs_look(&attest, noon + QUORUM_WRITES_APART + 1));
     prove(false, MARKER, strlen(MARKER), noon, noon + took);
-    ck_assert(!quorum_attest_needs_look(&attest, noon + QUORUM_LOOK_LASTS - took));
-    ck_assert(quorum_attest_needs_look(&attest, noon + QUORUM_LOOK_LASTS - took + 1));
+    ck_assert(!quorum_attest_needs_look(&attest, noon + QUORUM_WRITES_APART - took));
+    ck_assert(quorum_attest_needs_look(&attest, noon + QUORUM_WRITES_APART - took + 1));
     attest.always_look = true;
     ck_assert(quorum_attest_needs_look(&attest, noon));
     quorum_attest_forget(&attest);
@@ -124,10 +159,10 @@ TEST(attest, look_is_sent_where_the_marker_would_come_too_late)
 
 TEST(attest, look_is_renewed_if_a_later_proof_can_rely_on_it)
 {
-    const quorum_duration half = QUORUM_LOOK_LASTS / 2, took = QUORUM_LOOK_LASTS / 10;
+    const quorum_duration half = QUORUM_WRITES_APART / 2, took = QUORUM_WRITES_APART / 10;
     attest.took = took;
-    ck_assert(!quorum_attest_is_aging(&attest, noon + QUORUM_LOOK_LASTS - 3 * took));
-    ck_assert(quorum_attest_is_aging(&attest, noon + QUORUM_LOOK_LASTS - 3 * took + 1));
+    ck_assert(!quorum_attest_is_aging(&attest, noon + QUORUM_WRITES_APART - 3 * took));
+    ck_assert(quorum_attest_is_aging(&attest, noon + QUORUM_WRITES_APART - 3 * took + 1));
     attest.took = half;
     ck_assert(quorum_attest_is_aging(&attest, noon + QUORUM_SECOND));
     attest.took = half + 1; /* the next proof comes too late for it */

@@ -23,6 +23,18 @@ enum { TTL_MS = 2000, FAILOVER_TTL_MS = 8000, SPARE = HELD_NODES, DEFAULT_TRIALS
 static const char key[] = real_key("attacked");
 static bool is_guarded;
 
+struct attack {
+    const char *name;
+    enum face_kind thief; /* an asynchronous one's loop is busy until the order */
+    bool stopped;         /* the thief is stopped while the nodes lose the lock */
+    bool busy;            /* the thief tries during the strike, and acquires another lock in between */
+    bool slow;            /* needs a longer ttl */
+    unsigned least,
+        most; /* struck nodes, by trial; 0: one. The lock is on the first three, or on all if `most` is more */
+    void (*prepare)(struct face *holder); /* runs before the holder acquires; may be NULL */
+    void (*strike)(struct cluster *nodes, size_t node);
+};
+
 /* --- The thief: a client in a separate process, which can be stopped --- */
 
 struct thief {
@@ -30,17 +42,27 @@ struct thief {
     int line; /* for its orders and reports */
 };
 
-/* On the parent's order, tries repeatedly until it has the lock or its time has passed. */
-_Noreturn static void steal(enum face_kind kind, const char *nodes, const redlock_options *options, int line)
+static void use_another(struct face *face)
 {
-    struct face *face = face_open_ready(kind, nodes, options);
+    redlock_lock *lock;
+    if (face_acquire(face, real_key("another"), NULL, &lock, &result) == REDLOCK_OK)
+        face_release(face, &lock, &result);
+}
+
+/* On the parent's order, tries repeatedly until it has the lock or its time has passed. */
+_Noreturn static void steal(const struct attack *attack, const char *nodes, const redlock_options *options, int line)
+{
+    struct face *face = face_open_ready(attack->thief, nodes, options);
     uint32_t patience_ms;
     redlock_lock *lock;
     int status = REDLOCK_HELD;
     if (write(line, "r", 1) != 1 || read(line, &patience_ms, sizeof patience_ms) != sizeof patience_ms)
         _exit(1);
-    for (uint64_t deadline = test_deadline_ns(patience_ms); status != REDLOCK_OK && test_now_ns() < deadline;)
+    for (uint64_t deadline = test_deadline_ns(patience_ms); status != REDLOCK_OK && test_now_ns() < deadline;) {
+        if (attack->busy)
+            use_another(face);
         status = face_acquire(face, key, NULL, &lock, &result);
+    }
     _exit(write(line, &status, sizeof status) == sizeof status ? 0 : 1);
 }
 
@@ -50,7 +72,7 @@ static bool hear(const struct thief *thief, void *report, size_t size)
     return poll(&readable, 1, REAL_SOON_MS) == 1 && read(thief->line, report, size) == (ssize_t)size;
 }
 
-static struct thief send_thief(enum face_kind kind, const char *nodes, const redlock_options *options)
+static struct thief send_thief(const struct attack *attack, const char *nodes, const redlock_options *options)
 {
     int line[2];
     char ready;
@@ -60,11 +82,16 @@ static struct thief send_thief(enum face_kind kind, const char *nodes, const red
     if (thief.pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(line[0]);
-        steal(kind, nodes, options, line[1]);
+        steal(attack, nodes, options, line[1]);
     }
     close(line[1]);
     ck_assert_msg(hear(&thief, &ready, 1), "the thief is not ready");
     return thief;
+}
+
+static void order(const struct thief *thief, uint32_t patience_ms)
+{
+    ck_assert_int_eq(write(thief->line, &patience_ms, sizeof patience_ms), sizeof patience_ms);
 }
 
 static void stop(const struct thief *thief)
@@ -86,17 +113,6 @@ static int end_thief(struct thief *thief)
 }
 
 /* --- The attacks --- */
-
-struct attack {
-    const char *name;
-    enum face_kind thief; /* an asynchronous one's loop is busy until the order */
-    bool stopped;         /* the thief is stopped while the nodes lose the lock */
-    bool slow;            /* needs a longer ttl */
-    unsigned least,
-        most; /* struck nodes, by trial; 0: one. The lock is on the first three, or on all if `most` is more */
-    void (*prepare)(struct face *holder); /* runs before the holder acquires; may be NULL */
-    void (*strike)(struct cluster *nodes, size_t node);
-};
 
 static void command(size_t node, const char *first, const char *second, const char *third, const char *fourth)
 {
@@ -187,6 +203,8 @@ static const struct attack attacks[] = {
      .strike = fail_over_and_back},
     {"failover and back while the client is stopped", .stopped = true, .slow = true, .prepare = copy_to_spare,
      .strike = fail_over_and_back},
+    {"failover and back while the client acquires locks", .busy = true, .slow = true, .prepare = copy_to_spare,
+     .strike = fail_over_and_back},
     {"databases exchanged under the lock", .strike = exchange_databases},
     {"databases exchanged, both with a trusted marker", .prepare = trust_other_database, .strike = exchange_databases},
     {"restart from a snapshot without the lock", .prepare = save_snapshot, .strike = cluster_restart},
@@ -227,18 +245,21 @@ static void pause_at_random(unsigned most_ms)
 static bool breaks(const struct attack *attack, struct face *holder, const char *nodes, const redlock_options *options,
                    unsigned i)
 {
-    const uint32_t patience_ms = TTL_MS;
     cluster_flush_all(cluster); /* the previous trial may have left keys and markers */
     trust(holder);
     if (attack->prepare)
         attack->prepare(holder);
-    struct thief thief = send_thief(attack->thief, nodes, options);
+    struct thief thief = send_thief(attack, nodes, options);
     redlock_lock *lock = take(holder, attack->most > HELD_QUORUM ? HELD_NODES : HELD_QUORUM);
     if (attack->stopped)
         stop(&thief);
+    if (attack->busy)
+        order(&thief, FAILOVER_TTL_MS / 2);
     strike(attack, i);
-    pause_at_random(attack->stopped || attack->thief == ASYNCHRONOUS_FACE ? TTL_MS * 2 / 3 : 200);
-    ck_assert_int_eq(write(thief.line, &patience_ms, sizeof patience_ms), sizeof patience_ms);
+    if (!attack->busy) {
+        pause_at_random(attack->stopped || attack->thief == ASYNCHRONOUS_FACE ? TTL_MS * 2 / 3 : 200);
+        order(&thief, TTL_MS);
+    }
     kill(thief.pid, SIGCONT);
     int status = end_thief(&thief);
     bool broken = status == REDLOCK_OK && redlock_validity_ms(lock) > 0;

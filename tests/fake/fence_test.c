@@ -48,7 +48,7 @@ static void five_nodes(void)
     fenced = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
     fenced.fence = 1;
     fenced.no_renewal = 1;
-    scene.options.node_timeout_ms = 500; /* for the silent nodes */
+    scene.options.node_timeout_ms = 3000; /* for the silent nodes */
 }
 
 static const struct fake_rule rules[] = {

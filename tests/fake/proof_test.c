@@ -249,18 +249,24 @@ TEST_ROWS(late, a_release_renews_an_old_look, 3)
     ck_assert_uint_eq(fake_server_count(scene.node[DECIDER], "INFO"), rows[_i].looks);
 }
 
-/* A script may find a key that its own client has set, so it proves nothing about the time of its grant. If this process
- * is too slow for the marker alone, a look follows, which is another matter. */
+/* A script may find a key that its own client has set, so it proves nothing about the time of its grant. Where the
+ * marker comes too late, a look follows, which is another matter: one of many acquires is quick enough. */
 TEST_ROWS(late, only_a_plain_grant_counts_as_a_write, 2)
 {
-    bool plain = _i;
+    enum { TRIES = 100 };
+    bool plain = _i, looked = true;
+    quorum_time wrote = 0;
     attach_quietly();
-    let_prove(false);
-    quorum_time before_it = decider()->attest.rules.wrote = rl_now();
-    scene_acquire(&answer, "stock", SCENE_WITH(.all_answers = true, .fence = !plain));
-    if (fake_server_count(scene.node[DECIDER], "INFO") == 0)
-        ck_assert_int_eq(decider()->attest.rules.wrote > before_it, plain);
-    ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+    for (unsigned i = 0; i < TRIES && looked; i++) {
+        size_t looks = fake_server_count(scene.node[DECIDER], "INFO");
+        let_prove(false);
+        wrote = decider()->attest.rules.wrote = rl_now();
+        scene_acquire(&answer, "stock", SCENE_WITH(.all_answers = true, .fence = !plain));
+        looked = fake_server_count(scene.node[DECIDER], "INFO") > looks;
+        if (!looked)
+            ck_assert_int_eq(decider()->attest.rules.wrote > wrote, plain);
+        ck_assert_status(scene_release(&answer, &answer.lock), REDLOCK_OK);
+    }
 }
 
 /* The grant arrives in time, its proof does not: the node times out. The late proof does not change the result. */

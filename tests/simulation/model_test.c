@@ -416,7 +416,7 @@ static const char patterns[] =
     "ZADD z f m;ZADD z f m f m;ZADD z f m f;ZREM z m m;ZCARD z;ZCOUNT z b b;ZSCORE z m;"
     "ZRANGE z i i;ZRANGE z i i WITHSCORES;ZRANGE z 0 -1 o;ZREMRANGEBYSCORE z b b;"
     "ZRANGEBYSCORE z b b;ZRANGEBYSCORE z b b LIMIT i i;ZRANGEBYSCORE z b b LIMIT i;"
-    "CLIENT ID;CLIENT SETNAME m;CLIENT KILL ID x;SCRIPT FLUSH|NONESUCH;PUBLISH w v;TIME|FLUSHALL;SELECT 0";
+    "CLIENT ID;CLIENT SETNAME m;SCRIPT FLUSH|NONESUCH;PUBLISH w v;TIME|FLUSHALL;SELECT 0";
 
 /* Sometimes removes or adds a word. */
 static void spoil_count(void)

@@ -7,7 +7,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "src/client/client.h"
 #include "src/node/limits.h"
+#include "src/node/nodes.h"
 
 enum { NODES = 5, HOUR_S = 3600 };
 
@@ -158,6 +160,8 @@ TEST(raise, lock_is_given_up_when_our_clock_stops_during_the_raise)
         nodes[i].rule = fake_server_add_rule(scene.node[i], &(struct fake_rule){.argument = "keep", .hold = true});
     scene_start_acquire(&answer, "stock", &fenced);
     wait_for_raise(2);
+    for (unsigned i = 0; i < 2; i++)
+        scene_until(rl_flight_is_empty(&scene.client->nodes->node[i].flight));
     scene_stop_our_clock();
     fake_server_release(scene.node[4]);
     ck_assert_status(scene_wait(&answer), REDLOCK_TOO_SLOW);

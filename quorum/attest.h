@@ -67,7 +67,7 @@ struct quorum_shown {
     bool look;
     quorum_time sent;
     quorum_time received;
-    quorum_time wrote; /* when the last grant before it was sent; 0: there is none, or it may have written nothing */
+    quorum_time wrote; /* when the last grant before it was sent, if that is a write; otherwise 0 */
     const char *bytes;
     size_t size;
 };

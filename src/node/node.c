@@ -150,19 +150,20 @@ static bool has_room(struct rl_node *node, quorum_time now)
 }
 
 /* A node that hangs is not full, and one that does not grant does not matter: requests to it fail. */
-static bool is_full(struct rl_node *node, quorum_time now)
+static bool is_full(struct rl_node *node)
 {
-    return node->state == RL_NODE_READY && node->flight.held && !node->unfit && !rl_guard_objection(node, now) &&
-           !rl_flight_is_stuck(&node->flight, now);
+    return node->flight.held && rl_node_can_renew(node, rl_now()) && !rl_guard_objection(node, rl_now());
 }
 
 bool rl_nodes_are_crowded(struct rl_nodes *nodes)
 {
-    quorum_time now = rl_now();
     unsigned roomy = 0, awaited = 0;
     for (unsigned i = 0; i < nodes->count; i++)
-        awaited += is_coming(&nodes->node[i]) || is_full(&nodes->node[i], now);
-    for (unsigned i = 0; awaited && i < nodes->count; i++)
+        awaited += is_coming(&nodes->node[i]) || is_full(&nodes->node[i]);
+    if (!awaited)
+        return false; /* as for almost every acquire */
+    quorum_time now = rl_now();
+    for (unsigned i = 0; i < nodes->count; i++)
         roomy += has_room(&nodes->node[i], now);
     return quorum_window_crowded(roomy, awaited, nodes->count);
 }

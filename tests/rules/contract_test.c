@@ -7,7 +7,7 @@
 
 #include <signal.h>
 
-#include "support/listed.h"
+#include "support/suite.h"
 
 /* A round over three nodes; node 2 may become usable. */
 static struct quorum_round begun(void)

@@ -5,6 +5,8 @@
 #include <check.h>
 #include <stdlib.h>
 
+#define ROWS(table) ((int)(sizeof(table) / sizeof *(table)))
+
 static inline int run_suite(Suite *suite)
 {
     SRunner *runner = srunner_create(suite);

@@ -20,7 +20,7 @@
 #ifndef TESTS_SUPPORT_TEST_H
 #define TESTS_SUPPORT_TEST_H
 
-#include "support/listed.h"
+#include "support/suite.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -100,13 +100,13 @@ command_of() {
   ninja -C "$build" -t commands "$1" | tail -n 1 | sed 's/^: && //;s/ && :$//;s/ccache //'
 }
 
-# compile DIRECTORY SOURCE OBJECT FILE: what the build compiles from SOURCE into OBJECT, from FILE into DIRECTORY instead.
+# compile DIRECTORY SOURCE OBJECT FILE [OPTION]: what the build compiles from SOURCE into OBJECT, from FILE into DIRECTORY instead.
 compile() {
   local command
   command=$(command_of "$3")
   command=${command// -o "$3" / -o $1/mutant.o }
   command=${command// -MF "$3".d/ -MF $1/mutant.d}
-  command=${command/% -c */ -O1 -w -iquote "$root/${2%/*}" -c $4}
+  command=${command/% -c */ -O1 -w ${5-} -iquote "$root/${2%/*}" -c $4}
   (cd "$build" && eval "$command")
 }
 
@@ -207,7 +207,7 @@ note() {
 }
 
 try_one() {
-  local directory=$work/$1 name=$2 file=$3 old=$4 new=$5 source=$3 object by scripts tests missed=1
+  local directory=$work/$1 name=$2 file=$3 old=$4 new=$5 source=$3 object by scripts tests missed=1 only_syntax=''
   read -r -a tests <<<"$6"
   mkdir -p "$directory"
   if ! replace "$old" "$new" <"$root/$file" >"$directory/planted"; then
@@ -234,7 +234,8 @@ try_one() {
       ;;
   esac
   [ -e "$directory/source.c" ] || cp "$directory/planted" "$directory/source.c"
-  if ! compile "$directory" "$source" "$object" "$directory/source.c" >"$directory/output" 2>&1; then
+  if [ -n "$quick" ] && [ ${#tests[@]} -gt 0 ]; then only_syntax=-fsyntax-only; fi
+  if ! compile "$directory" "$source" "$object" "$directory/source.c" "$only_syntax" >"$directory/output" 2>&1; then
     note BROKEN "$name" "does not compile: $(grep -m 1 error "$directory/output" || head -n 1 "$directory/output")"
     return
   fi

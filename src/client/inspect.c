@@ -83,7 +83,7 @@ struct inquiry {
     struct inspect *inspect; /* NULL: it has ended */
     unsigned left;           /* probes that still have references */
     struct probing probing[PROBES];
-    struct rl_slot slot[]; /* by probe and node */
+    struct rl_request request[]; /* by probe and node */
 };
 
 struct inspect {
@@ -209,7 +209,7 @@ static void learn(struct rl_facts *facts, const redisReply *reply)
 static void take(struct inspect *inspect, struct rl_request *request, const struct probe *probe,
                  const struct rl_answer *answer)
 {
-    struct rl_node *node = request->node;
+    struct rl_node *node = answer->node;
     if (probe == probes) {
         rl_request_note_latency(request, answer->now);
         inspect->latency_us[node->index] = request->latency_us;
@@ -228,7 +228,7 @@ static void answered(struct rl_fanout *fanout, struct rl_request *request, const
 {
     const struct probing *probing = (const struct probing *)fanout;
     struct inspect *inspect = probing->inquiry->inspect;
-    unsigned node = request->node->index;
+    unsigned node = answer->node->index;
     if (!inspect)
         return;
     if (answer->kind == RL_ANSWER_REPLY)
@@ -237,7 +237,7 @@ static void answered(struct rl_fanout *fanout, struct rl_request *request, const
         count(inspect, node, QUORUM_TIMED_OUT, false, "no reply within its timeout");
     else
         count(inspect, node, QUORUM_UNREACHABLE, false,
-              rl_node_error(request->node)[0] ? rl_node_error(request->node) : "the connection broke");
+              rl_node_error(answer->node)[0] ? rl_node_error(answer->node) : "the connection broke");
 }
 
 static void destroy(struct rl_fanout *fanout)
@@ -254,7 +254,8 @@ static struct inquiry *create_inquiry(struct inspect *inspect)
 {
     redlock_client *client = inspect->base.client;
     unsigned nodes = client->nodes->count;
-    struct inquiry *inquiry = rl_core_allocate(&client->core, sizeof *inquiry + PROBES * nodes * sizeof *inquiry->slot);
+    struct inquiry *inquiry =
+        rl_core_allocate(&client->core, sizeof *inquiry + PROBES * nodes * sizeof *inquiry->request);
     if (!inquiry)
         return NULL;
     inquiry->client = client;
@@ -262,7 +263,7 @@ static struct inquiry *create_inquiry(struct inspect *inspect)
     inquiry->left = PROBES;
     for (size_t i = 0; i < PROBES; i++) {
         struct probing *probing = &inquiry->probing[i];
-        rl_fanout_init(&probing->fanout, &probing_type, client->nodes, &inquiry->slot[i * nodes], false);
+        rl_fanout_init(&probing->fanout, &probing_type, client->nodes, &inquiry->request[i * nodes], false);
         probing->inquiry = inquiry;
         probing->probe = &probes[i];
     }

@@ -8,7 +8,7 @@ static void replied(struct rl_round *round, unsigned node, const struct rl_vote 
 {
     struct rl_node *target = &round->locks->client->nodes->node[node];
     if (vote->vote == QUORUM_GRANTED)
-        rl_guard_take_reply(target, reply, round->slot[node].request.sent, rl_node_heard(target));
+        rl_guard_take_reply(target, reply, round->request[node].sent, rl_node_heard(target));
 }
 
 static void decided(struct rl_round *round)

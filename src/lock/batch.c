@@ -11,16 +11,16 @@ struct rl_batch *rl_batch_create(struct rl_locks *locks, const struct rl_fanout_
                                  unsigned most)
 {
     assert(most >= 1 && most <= RL_BATCH_MAX);
-    size_t slots = locks->nodes->count * sizeof(struct rl_slot), items = most * sizeof(struct rl_batch_item);
-    struct rl_batch *batch = rl_allocate(&locks->core->allocator, sizeof *batch + slots + items);
+    size_t requests = locks->nodes->count * sizeof(struct rl_request), items = most * sizeof(struct rl_batch_item);
+    struct rl_batch *batch = rl_allocate(&locks->core->allocator, sizeof *batch + requests + items);
     if (!batch)
         return NULL;
-    rl_fanout_init(&batch->fanout, type, locks->nodes, batch->slot, false);
+    rl_fanout_init(&batch->fanout, type, locks->nodes, batch->request, false);
     batch->fanout.urgent = !heals;
     batch->locks = locks;
     batch->heals = heals;
     batch->plain = plain;
-    batch->item = (struct rl_batch_item *)(void *)&batch->slot[locks->nodes->count];
+    batch->item = (struct rl_batch_item *)(void *)&batch->request[locks->nodes->count];
     rl_decimal(batch->fence_ttl, locks->core->options.fence_ttl_ms);
     return batch;
 }

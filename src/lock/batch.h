@@ -43,8 +43,8 @@ struct rl_batch {
     char fence_ttl[RL_DECIMAL_SIZE];
     struct rl_batch_turns turns; /* of a renewal */
     unsigned count;
-    struct rl_batch_item *item; /* behind the slots */
-    struct rl_slot slot[];
+    struct rl_batch_item *item;  /* behind the requests */
+    struct rl_request request[]; /* one per node */
 };
 
 /* Creates a batch for up to `most` leases, with one reference. answered: see struct rl_fanout_type. NULL: no memory. */

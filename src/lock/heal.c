@@ -8,6 +8,7 @@
 
 static void answered(struct rl_fanout *fanout, struct rl_request *request, const struct rl_answer *answer)
 {
+    (void)request;
     struct rl_batch *batch = (struct rl_batch *)fanout;
     if (answer->kind != RL_ANSWER_REPLY || !rl_batch_is_answer(batch, answer->reply))
         return;
@@ -15,7 +16,7 @@ static void answered(struct rl_fanout *fanout, struct rl_request *request, const
         if (rl_batch_is_done(batch, answer->reply, i))
             batch->locks->core->statistics.healed++;
         else if (batch->item[i].lease->key_count == 1) /* by its reply it has nothing of ours */
-            batch->item[i].lease->may_hold &= ~quorum_node(request->node->index);
+            batch->item[i].lease->may_hold &= ~quorum_node(answer->node->index);
 }
 
 /* Not sent again after NOSCRIPT: it could follow a release, and set the key of a released lock. The next renewal heals

@@ -154,7 +154,7 @@ static void on_turns_end(struct rl_timer *timer)
 static void answered(struct rl_fanout *fanout, struct rl_request *request, const struct rl_answer *answer)
 {
     struct rl_batch *batch = (struct rl_batch *)fanout;
-    struct rl_node *node = request->node;
+    struct rl_node *node = answer->node;
     bool was_overdue = request->overdue && answer->kind != RL_ANSWER_OVERDUE;
     switch (answer->kind) {
     case RL_ANSWER_OVERDUE:
@@ -176,9 +176,9 @@ static void answered(struct rl_fanout *fanout, struct rl_request *request, const
     settled(batch);
 }
 
-static bool resend(struct rl_fanout *fanout, struct rl_request *request, bool use_eval)
+static bool resend(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node, bool use_eval)
 {
-    return !request->overdue && rl_batch_send((struct rl_batch *)fanout, request->node->index, use_eval);
+    return !request->overdue && rl_batch_send((struct rl_batch *)fanout, node->index, use_eval);
 }
 
 static const struct rl_fanout_type type = {.answered = answered, .resend = resend, .destroy = rl_batch_destroy};

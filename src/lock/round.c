@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "src/core/clock.h"
+#include "src/core/memory.h"
 #include "src/core/result.h"
 #include "src/lock/detached.h"
 #include "src/lock/locks.h"
@@ -18,7 +19,7 @@
 
 static size_t size_of(const struct rl_locks *locks)
 {
-    return sizeof(struct rl_round) + locks->nodes->count * sizeof(struct rl_slot);
+    return sizeof(struct rl_round) + locks->nodes->count * sizeof(struct rl_request);
 }
 
 static size_t text_size(const struct rl_locks *locks)
@@ -36,6 +37,8 @@ static void destroy(struct rl_fanout *fanout)
         rl_lease_unref(round->offer);
     if (round->text)
         rl_core_give(locks->core, round->text, text_size(locks));
+    if (round->command == RL_COMMAND_RELEASE)
+        rl_free(&locks->core->allocator, round->refused_since);
     rl_core_give(locks->core, round, size_of(locks));
 }
 
@@ -52,7 +55,7 @@ struct rl_round *rl_round_create(struct rl_locks *locks, struct rl_lease *lease,
     if (!round)
         return NULL;
     memset(round, 0, sizeof *round);
-    rl_fanout_init(&round->fanout, releases ? &release_type : &ask_type, locks->nodes, round->slot, releases);
+    rl_fanout_init(&round->fanout, releases ? &release_type : &ask_type, locks->nodes, round->request, releases);
     round->fanout.grants = terms->kind == QUORUM_ACQUIRE;
     round->fanout.plain = command == RL_COMMAND_SET;
     round->fanout.urgent = terms->kind == QUORUM_EXTEND;
@@ -128,7 +131,7 @@ static enum quorum_vote vote_of(const struct rl_round *round, unsigned node)
 static void explain_node(const struct rl_round *round, unsigned node)
 {
     const char *text = text_of(round, node);
-    uint32_t latency_us = round->slot[node].request.latency_us;
+    uint32_t latency_us = round->request[node].latency_us;
     char latency[24] = "";
     if (latency_us)
         snprintf(latency, sizeof latency, " after %.1f ms", latency_us / 1000.0);
@@ -162,7 +165,7 @@ void rl_round_fill(const struct rl_round *round, redlock_result *result)
     result->kept_releases = quorum_count(round->kept);
     for (unsigned i = 0; i < tally->nodes; i++) {
         result->node[i].outcome = rl_result_outcome(vote_of(round, i));
-        result->node[i].latency_us = round->slot[i].request.latency_us;
+        result->node[i].latency_us = round->request[i].latency_us;
         if (round->text)
             memcpy(result->node[i].text, round->text[i], sizeof result->node[i].text);
     }

@@ -29,12 +29,15 @@ struct rl_round {
     void (*decided)(struct rl_round *round); /* NULL if no owner waits for it */
     void (*overdue)(struct rl_round *round); /* a node is late, and the round waits for it; may be NULL */
     void *owner;                             /* for the callbacks */
-    uint64_t ticket;                         /* TAKE, ENQUEUE: the waiter's ticket */
+    union {
+        uint64_t ticket;            /* TAKE, ENQUEUE: the waiter's ticket */
+        quorum_time *refused_since; /* RELEASE: per node, since when it refuses; 0: it does not. NULL: none does */
+    };
     struct rl_lease *offer; /* TAKE, ENQUEUE: nodes may hand the lock over to it; a reference, or NULL */
     bool on_list;
     bool fair;
-    bool hands_over;       /* RELEASE: of a lock that was held; the next waiter may get it */
-    struct rl_slot slot[]; /* one per node */
+    bool hands_over;             /* RELEASE: of a lock that was held; the next waiter may get it */
+    struct rl_request request[]; /* one per node */
 };
 
 /* Creates a round with one reference, the caller's. NULL: no memory. */

@@ -4,6 +4,7 @@
 
 #include "quorum/validity.h"
 #include "src/core/clock.h"
+#include "src/core/memory.h"
 #include "src/lock/locks.h"
 #include "src/lock/round.h"
 #include "src/lock/vote.h"
@@ -42,17 +43,16 @@ void rl_undo_send(struct rl_round *round, quorum_nodes nodes)
 }
 
 /* The undo failed. It is kept until the node is connected again, or until its next heartbeat. */
-static void undo_again(struct rl_round *round, const struct rl_request *request, quorum_time now)
+static void undo_again(struct rl_round *round, const struct rl_node *node, quorum_time now)
 {
-    const struct rl_node *node = request->node;
+    bool overdue = round->request[node->index].overdue;
     rl_fanout_keep(&round->fanout, node->index);
     if (quorum_round_over(&round->rules) || node->state == RL_NODE_CLOSED)
         return;
     if (rl_round_is_open(round, node->index))
         round->kept |= quorum_node(node->index);
-    rl_round_note(round, node->index, "%s",
-                  request->overdue ? "no reply before the connection broke" : "the connection broke");
-    rl_round_count_out(round, node->index, request->overdue ? QUORUM_TIMED_OUT : QUORUM_UNREACHABLE, false, now);
+    rl_round_note(round, node->index, "%s", overdue ? "no reply before the connection broke" : "the connection broke");
+    rl_round_count_out(round, node->index, overdue ? QUORUM_TIMED_OUT : QUORUM_UNREACHABLE, false, now);
 }
 
 /* The longest time that a key of this round can exist on a node. */
@@ -64,37 +64,48 @@ static quorum_duration longest_life(const struct rl_round *round)
     return quorum_time_add(life, quorum_drift(life, options->drift_ppm));
 }
 
+/* Since when the node has refused the undo. Without memory: since now, so that it is repeated for longer. */
+static quorum_time refused_since(struct rl_round *round, const struct rl_answer *answer)
+{
+    size_t size = round->locks->nodes->count * sizeof *round->refused_since;
+    if (!round->refused_since)
+        round->refused_since = rl_allocate(&round->locks->core->allocator, size);
+    if (!round->refused_since)
+        return answer->now;
+    quorum_time *since = &round->refused_since[answer->node->index];
+    if (!*since)
+        *since = answer->now;
+    return *since;
+}
+
 /*
  * A node that is loading, busy, full, or a replica for now may still have the key, so the undo is repeated. The refusal
  * follows all earlier commands of the connection: once the node has refused for as long as the key can exist, the key
  * has expired.
  */
-static bool is_worth_repeating(const struct rl_round *round, struct rl_slot *slot, const struct rl_vote *vote,
-                               const struct rl_answer *answer)
+static bool is_worth_repeating(struct rl_round *round, const struct rl_vote *vote, const struct rl_answer *answer)
 {
-    if (vote->noscript && !slot->request.use_eval)
+    if (vote->noscript && !round->request[answer->node->index].use_eval)
         return true; /* the connection did not accept the script's text */
     if (vote->vote != QUORUM_REFUSED || (vote->permanent && !rl_reply_is_error(answer->reply, "READONLY")))
         return false;
-    if (!slot->refused_since)
-        slot->refused_since = answer->now;
-    return quorum_time_since(slot->refused_since, answer->now) < longest_life(round);
+    return quorum_time_since(refused_since(round, answer), answer->now) < longest_life(round);
 }
 
 static void take_reply(struct rl_round *round, struct rl_request *request, const struct rl_answer *answer)
 {
-    unsigned node = request->node->index;
+    unsigned node = answer->node->index;
     struct rl_vote vote = rl_reply_vote(RL_COMMAND_RELEASE, answer->reply);
-    bool again = is_worth_repeating(round, &round->fanout.slot[node], &vote, answer);
+    bool again = is_worth_repeating(round, &vote, answer);
     if (rl_round_is_open(round, node) && !(vote.noscript && !request->use_eval)) {
         rl_request_note_latency(request, answer->now);
         rl_vote_note_reply(round, node, answer->reply);
         rl_vote_count(round, node, vote, answer->now);
     }
     if (answer->reply->type == REDIS_REPLY_INTEGER && answer->reply->integer == RL_KEY_UNANNOUNCED)
-        rl_guard_find(request->node, REDLOCK_FINDING_NO_PUBLISH, true);
+        rl_guard_find(answer->node, REDLOCK_FINDING_NO_PUBLISH, true);
     if (again)
-        undo_again(round, request, answer->now);
+        undo_again(round, answer->node, answer->now);
     else
         round->lease->may_hold &= ~quorum_node(node);
 }
@@ -105,13 +116,13 @@ void rl_undo_answered(struct rl_fanout *fanout, struct rl_request *request, cons
     assert(round->rules.terms.kind == QUORUM_RELEASE);
     switch (answer->kind) {
     case RL_ANSWER_OVERDUE:
-        rl_vote_count_overdue(round, request, answer->now);
+        rl_vote_count_overdue(round, answer->node, answer->now);
         break;
     case RL_ANSWER_REPLY:
         take_reply(round, request, answer);
         break;
     case RL_ANSWER_BROKEN:
-        undo_again(round, request, answer->now);
+        undo_again(round, answer->node, answer->now);
         break;
     case RL_ANSWER_DROPPED:
         round->locks->pending_undos++;
@@ -121,11 +132,12 @@ void rl_undo_answered(struct rl_fanout *fanout, struct rl_request *request, cons
 }
 
 /* A kept release may be sent long after the others: then it would give this node alone to some waiter. */
-bool rl_undo_resend(struct rl_fanout *fanout, struct rl_request *request, bool use_eval)
+bool rl_undo_resend(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node, bool use_eval)
 {
+    (void)request;
     struct rl_round *round = (struct rl_round *)fanout;
     bool was_kept = !use_eval;
     if (was_kept)
         round->hands_over = false;
-    return rl_round_send(round, quorum_node(request->node->index), use_eval) == 0;
+    return rl_round_send(round, quorum_node(node->index), use_eval) == 0;
 }

@@ -14,6 +14,6 @@ void rl_undo_send(struct rl_round *round, quorum_nodes nodes);
 
 /* The functions of a release round's `struct rl_fanout_type`. */
 void rl_undo_answered(struct rl_fanout *fanout, struct rl_request *request, const struct rl_answer *answer);
-bool rl_undo_resend(struct rl_fanout *fanout, struct rl_request *request, bool use_eval);
+bool rl_undo_resend(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node, bool use_eval);
 
 #endif

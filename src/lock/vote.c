@@ -30,15 +30,14 @@ void rl_vote_count(struct rl_round *round, unsigned node, struct rl_vote vote, q
     rl_round_step(round, &event);
 }
 
-void rl_vote_count_overdue(struct rl_round *round, const struct rl_request *request, quorum_time now)
+void rl_vote_count_overdue(struct rl_round *round, const struct rl_node *node, quorum_time now)
 {
-    unsigned node = request->node->index;
     if (quorum_round_over(&round->rules))
         return;
-    assert(request->overdue);
-    rl_round_note(round, node, "no reply within %llu ms",
-                  (unsigned long long)(rl_node_timeout(request->node) / QUORUM_MILLISECOND));
-    const struct quorum_event event = {.type = QUORUM_OVERDUE, .now = now, .node = node};
+    assert(round->request[node->index].overdue);
+    rl_round_note(round, node->index, "no reply within %llu ms",
+                  (unsigned long long)(rl_node_timeout(node) / QUORUM_MILLISECOND));
+    const struct quorum_event event = {.type = QUORUM_OVERDUE, .now = now, .node = node->index};
     rl_round_step(round, &event);
     if (round->overdue && !quorum_round_over(&round->rules))
         round->overdue(round);
@@ -91,12 +90,10 @@ static void count_reply(struct rl_round *round, unsigned node, struct rl_vote vo
 }
 
 /* A grant counts with its proof, unless the node has turned out to be unfit, or to have lost data, since. */
-static void count_grant(struct rl_round *round, const struct rl_request *request, enum quorum_proof proof,
+static void count_grant(struct rl_round *round, struct rl_node *node, uint64_t record, enum quorum_proof proof,
                         quorum_time now)
 {
-    struct rl_node *node = request->node;
-    struct rl_vote vote = {.vote = quorum_attest_vote(QUORUM_GRANTED, proof),
-                           .record = round->fanout.slot[node->index].record};
+    struct rl_vote vote = {.vote = quorum_attest_vote(QUORUM_GRANTED, proof), .record = record};
     const char *objection = "marker changed: the node may have lost locks";
     if (vote.vote == QUORUM_UNATTESTED) {
         round->locks->core->statistics.unattested++;
@@ -114,20 +111,21 @@ static void count_grant(struct rl_round *round, const struct rl_request *request
 
 static void take_reply(struct rl_round *round, struct rl_request *request, const struct rl_answer *answer)
 {
-    unsigned node = request->node->index;
+    unsigned node = answer->node->index;
     struct rl_vote vote = judge_fence(round, rl_reply_vote(round->command, answer->reply));
     if (rl_round_is_open(round, node)) {
         rl_request_note_latency(request, answer->now);
         note_reply(round, node, &vote, answer->reply);
     }
     bool grants = rl_round_is_grant(round) && vote.vote == QUORUM_GRANTED;
-    round->fanout.slot[node].record = vote.record;
-    if (grants && round->locks->core->options.guard)
-        rl_fanout_await_proof(&round->fanout, request);
-    else if (grants)
-        count_grant(round, request, QUORUM_PROVEN, answer->now);
-    else
+    if (grants && round->locks->core->options.guard) {
+        request->record = vote.record;
+        rl_fanout_await_proof(&round->fanout, request, answer->node);
+    } else if (grants) {
+        count_grant(round, answer->node, vote.record, QUORUM_PROVEN, answer->now);
+    } else {
         count_reply(round, node, vote, answer->reply, answer->now);
+    }
     if (vote.vote == QUORUM_HELD && leaves_place(round))
         round->locks->queues.enqueued_late(round->locks, round->lease);
 }
@@ -137,10 +135,10 @@ static void take_reply(struct rl_round *round, struct rl_request *request, const
 void rl_vote_answered(struct rl_fanout *fanout, struct rl_request *request, const struct rl_answer *answer)
 {
     struct rl_round *round = (struct rl_round *)fanout;
-    const struct rl_node *node = request->node;
+    const struct rl_node *node = answer->node;
     assert(answer->kind != RL_ANSWER_DROPPED); /* only undos are kept */
     if (answer->kind == RL_ANSWER_OVERDUE) {
-        rl_vote_count_overdue(round, request, answer->now);
+        rl_vote_count_overdue(round, node, answer->now);
     } else if (answer->kind == RL_ANSWER_REPLY) {
         take_reply(round, request, answer);
     } else if (!quorum_round_over(&round->rules)) {
@@ -149,33 +147,34 @@ void rl_vote_answered(struct rl_fanout *fanout, struct rl_request *request, cons
     }
 }
 
-void rl_vote_attested(struct rl_fanout *fanout, struct rl_request *request, enum quorum_proof proof, quorum_time now)
+void rl_vote_attested(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node,
+                      enum quorum_proof proof, quorum_time now)
 {
     assert(fanout->grants);
-    count_grant((struct rl_round *)fanout, request, proof, now);
+    count_grant((struct rl_round *)fanout, node, request->record, proof, now);
 }
 
 /* Without a proof in time the node has been counted as overdue. */
-void rl_vote_granted(struct rl_fanout *fanout, struct rl_request *request, enum quorum_proof proof, quorum_time now)
+void rl_vote_granted(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node,
+                     enum quorum_proof proof, quorum_time now)
 {
     struct rl_round *round = (struct rl_round *)fanout;
-    unsigned node = request->node->index;
     assert(fanout->grants && round->command == RL_COMMAND_SET);
-    if (!rl_round_is_open(round, node))
+    if (!rl_round_is_open(round, node->index))
         request->latency_us = 0;
     else if (round->text)
-        rl_round_note(round, node, "%s", "");
-    fanout->slot[node].record = 0;
-    count_grant(round, request, proof, now);
+        rl_round_note(round, node->index, "%s", "");
+    count_grant(round, node, 0, proof, now);
 }
 
 /* The request goes behind everything sent meanwhile. A removal that is sent again may follow the next waiter into the
  * queue: both have the same name, so it would remove that waiter's entry. */
-bool rl_vote_resend(struct rl_fanout *fanout, struct rl_request *request, bool use_eval)
+bool rl_vote_resend(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node, bool use_eval)
 {
+    (void)request;
     struct rl_round *round = (struct rl_round *)fanout;
     if (quorum_round_over(&round->rules) ||
         (round->command == RL_COMMAND_DEQUEUE && rl_queue_is_waiting(round->locks, round->lease)))
         return false;
-    return rl_round_send(round, quorum_node(request->node->index), use_eval) == 0;
+    return rl_round_send(round, quorum_node(node->index), use_eval) == 0;
 }

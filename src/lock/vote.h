@@ -9,15 +9,17 @@ struct rl_round;
 
 /* The functions of a round's `struct rl_fanout_type`. */
 void rl_vote_answered(struct rl_fanout *fanout, struct rl_request *request, const struct rl_answer *answer);
-void rl_vote_attested(struct rl_fanout *fanout, struct rl_request *request, enum quorum_proof proof, quorum_time now);
-void rl_vote_granted(struct rl_fanout *fanout, struct rl_request *request, enum quorum_proof proof, quorum_time now);
-bool rl_vote_resend(struct rl_fanout *fanout, struct rl_request *request, bool use_eval);
+void rl_vote_attested(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node,
+                      enum quorum_proof proof, quorum_time now);
+void rl_vote_granted(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node,
+                     enum quorum_proof proof, quorum_time now);
+bool rl_vote_resend(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node, bool use_eval);
 
 /* Passes a vote to the rules. */
 void rl_vote_count(struct rl_round *round, unsigned node, struct rl_vote vote, quorum_time now);
 
 /* The node's timeout has passed. */
-void rl_vote_count_overdue(struct rl_round *round, const struct rl_request *request, quorum_time now);
+void rl_vote_count_overdue(struct rl_round *round, const struct rl_node *node, quorum_time now);
 
 /* Sets the node's text to an error reply's. */
 void rl_vote_note_reply(struct rl_round *round, unsigned node, const redisReply *reply);

@@ -175,10 +175,10 @@ void rl_attest_send(struct rl_nodes *nodes)
 
 /* ----------------------------------------------------------------------------------------------------------- waiting */
 
-void rl_attest_await(struct rl_request *request)
+void rl_attest_await(struct rl_node *node, struct rl_request *request)
 {
-    assert(rl_node_is_ready(request->node));
-    struct rl_attest *attest = &request->node->attest;
+    assert(rl_node_is_ready(node));
+    struct rl_attest *attest = &node->attest;
     request->next = NULL;
     *(attest->first ? &attest->last->next : &attest->first) = request;
     attest->last = request;
@@ -198,7 +198,7 @@ static struct rl_request *take_first(struct rl_attest *attest)
 
 void rl_attest_end(struct rl_node *node, quorum_time now)
 {
-    const struct rl_answer broken = {.kind = RL_ANSWER_BROKEN, .now = now};
+    const struct rl_answer broken = {.kind = RL_ANSWER_BROKEN, .node = node, .now = now};
     while (node->attest.first) {
         struct rl_request *request = take_first(&node->attest);
         request->sender->type->answered(request, &broken);
@@ -208,7 +208,7 @@ void rl_attest_end(struct rl_node *node, quorum_time now)
 /* Count the waiting grants as timed out. They stay on the list, because the proof may still arrive. */
 static void report_overdue(struct rl_node *node, quorum_time now)
 {
-    const struct rl_answer overdue = {.kind = RL_ANSWER_OVERDUE, .now = now};
+    const struct rl_answer overdue = {.kind = RL_ANSWER_OVERDUE, .node = node, .now = now};
     while (node->attest.punctual) {
         struct rl_request *request = node->attest.punctual;
         node->attest.punctual = request->next;
@@ -227,7 +227,7 @@ static void settle(struct rl_node *node, enum quorum_proof proof, quorum_time no
     while (node->attest.first) {
         struct rl_request *request = take_first(&node->attest);
         const struct rl_request_type *waiting = request->sender->type;
-        (request->plain ? waiting->granted : waiting->attested)(request, proof, now);
+        (request->plain ? waiting->granted : waiting->attested)(request, node, proof, now);
     }
 }
 
@@ -290,7 +290,7 @@ static void take_marker(struct rl_node *node, struct rl_proof *proof, const stru
 static void answered(struct rl_request *request, const struct rl_answer *answer)
 {
     struct rl_proof *proof = (struct rl_proof *)(void *)request;
-    struct rl_node *node = request->node;
+    struct rl_node *node = answer->node;
     if (answer->kind == RL_ANSWER_OVERDUE) {
         report_overdue(node, answer->now);
         return;
@@ -305,13 +305,12 @@ static void answered(struct rl_request *request, const struct rl_answer *answer)
 }
 
 /* Returns INFO's reply, or NULL. */
-static const redisReply *take_section(struct rl_proof *proof, const struct rl_request *request,
-                                      const struct rl_answer *answer)
+static const redisReply *take_section(struct rl_proof *proof, const struct rl_answer *answer)
 {
     if (answer->kind == RL_ANSWER_OVERDUE)
         return NULL;             /* the marker is overdue as well */
     if (--proof->pending == 0) { /* the marker could not be sent behind it */
-        keep_spare(request->node->nodes, proof);
+        keep_spare(answer->node->nodes, proof);
         return NULL;
     }
     return answer->kind == RL_ANSWER_REPLY && answer->reply->type == REDIS_REPLY_STRING ? answer->reply : NULL;
@@ -320,7 +319,7 @@ static const redisReply *take_section(struct rl_proof *proof, const struct rl_re
 static void replication_answered(struct rl_request *request, const struct rl_answer *answer)
 {
     struct rl_proof *proof = (struct rl_proof *)(void *)((char *)request - offsetof(struct rl_proof, replication));
-    const redisReply *info = take_section(proof, request, answer);
+    const redisReply *info = take_section(proof, answer);
     if (!info)
         return;
     rl_reply_info(info, "role", proof->role, sizeof proof->role);
@@ -330,7 +329,7 @@ static void replication_answered(struct rl_request *request, const struct rl_ans
 static void statistics_answered(struct rl_request *request, const struct rl_answer *answer)
 {
     struct rl_proof *proof = (struct rl_proof *)(void *)((char *)request - offsetof(struct rl_proof, statistics));
-    const redisReply *info = take_section(proof, request, answer);
+    const redisReply *info = take_section(proof, answer);
     if (info)
         rl_reply_info(info, "evicted_keys", proof->evicted, sizeof proof->evicted);
 }

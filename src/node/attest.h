@@ -28,7 +28,7 @@ void rl_attest_renew_look(struct rl_node *node, quorum_time now);
 void rl_attest_send(struct rl_nodes *nodes);
 
 /* Holds a grant back until the node has shown its marker; then the request's attested() is called. */
-void rl_attest_await(struct rl_request *request);
+void rl_attest_await(struct rl_node *node, struct rl_request *request);
 
 /* The connection has ended: the grants that wait for a proof end as broken. */
 void rl_attest_end(struct rl_node *node, quorum_time now);

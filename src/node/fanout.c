@@ -10,13 +10,13 @@
 static const struct rl_request_type requests, undos;
 
 void rl_fanout_init(struct rl_fanout *fanout, const struct rl_fanout_type *type, struct rl_nodes *nodes,
-                    struct rl_slot *slot, bool is_undo)
+                    struct rl_request *request, bool is_undo)
 {
     assert(type->answered && type->destroy);
     *fanout = (struct rl_fanout){
-        .sender = {is_undo ? &undos : &requests}, .type = type, .nodes = nodes, .slot = slot, .references = 1};
+        .sender = {is_undo ? &undos : &requests}, .type = type, .nodes = nodes, .request = request, .references = 1};
     for (unsigned i = 0; i < nodes->count; i++)
-        slot[i] = (struct rl_slot){.request = {.sender = &fanout->sender}};
+        request[i] = (struct rl_request){.sender = &fanout->sender};
 }
 
 void rl_fanout_ref(struct rl_fanout *fanout)
@@ -43,7 +43,7 @@ quorum_nodes rl_fanout_send(struct rl_fanout *fanout, quorum_nodes nodes, const 
     for (quorum_nodes left = nodes; left; left &= left - 1) {
         unsigned index = (unsigned)__builtin_ctz(left);
         struct rl_node *node = &fanout->nodes->node[index];
-        struct rl_request *request = &fanout->slot[index].request;
+        struct rl_request *request = &fanout->request[index];
         if (proven_behind)
             rl_attest_owe(node);
         else if (fanout->sender.type == &undos)
@@ -63,16 +63,16 @@ void rl_fanout_keep(struct rl_fanout *fanout, unsigned node)
 {
     assert(node < fanout->nodes->count && fanout->type->resend);
     fanout->references++;
-    rl_node_keep(&fanout->nodes->node[node], &fanout->slot[node].request);
+    rl_node_keep(&fanout->nodes->node[node], &fanout->request[node]);
 }
 
-void rl_fanout_await_proof(struct rl_fanout *fanout, struct rl_request *request)
+void rl_fanout_await_proof(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node)
 {
     assert(fanout->grants && fanout->type->attested);
     fanout->references++;
-    rl_attest_await(request);
+    rl_attest_await(node, request);
     if (fanout->proves_late)
-        rl_attest_owe(request->node);
+        rl_attest_owe(node);
 }
 
 /* The sender is the beginning of a fan-out, which is not const: only static senders are. */
@@ -85,7 +85,7 @@ static struct rl_fanout *fanout_of(const struct rl_request *request)
 static bool send_text(struct rl_fanout *fanout, struct rl_request *request, const struct rl_answer *answer)
 {
     if (answer->kind != RL_ANSWER_REPLY || request->use_eval || !fanout->type->resend ||
-        !rl_reply_is_error(answer->reply, "NOSCRIPT") || !fanout->type->resend(fanout, request, true))
+        !rl_reply_is_error(answer->reply, "NOSCRIPT") || !fanout->type->resend(fanout, request, answer->node, true))
         return false;
     request->use_eval = true;
     return true;
@@ -100,25 +100,25 @@ static void answered(struct rl_request *request, const struct rl_answer *answer)
         rl_fanout_unref(fanout);
 }
 
-static void attested(struct rl_request *request, enum quorum_proof proof, quorum_time now)
+static void attested(struct rl_request *request, struct rl_node *node, enum quorum_proof proof, quorum_time now)
 {
     struct rl_fanout *fanout = fanout_of(request);
-    fanout->type->attested(fanout, request, proof, now);
+    fanout->type->attested(fanout, request, node, proof, now);
     rl_fanout_unref(fanout);
 }
 
-static void granted(struct rl_request *request, enum quorum_proof proof, quorum_time now)
+static void granted(struct rl_request *request, struct rl_node *node, enum quorum_proof proof, quorum_time now)
 {
     struct rl_fanout *fanout = fanout_of(request);
-    fanout->type->granted(fanout, request, proof, now);
+    fanout->type->granted(fanout, request, node, proof, now);
     rl_fanout_unref(fanout);
 }
 
 /* A kept request: its reference ends with the sending, which takes another. */
-static bool send_kept(struct rl_request *request)
+static bool send_kept(struct rl_request *request, struct rl_node *node)
 {
     struct rl_fanout *fanout = fanout_of(request);
-    if (!fanout->type->resend(fanout, request, false))
+    if (!fanout->type->resend(fanout, request, node, false))
         return false;
     rl_fanout_unref(fanout);
     return true;

@@ -18,39 +18,32 @@ struct rl_fanout_type {
     /* Handles an answer. The request's last answer ends its reference to the fan-out, after this has returned. */
     void (*answered)(struct rl_fanout *fanout, struct rl_request *request, const struct rl_answer *answer);
     /* Handles a grant held back by rl_fanout_await_proof(). NULL: there are none. */
-    void (*attested)(struct rl_fanout *fanout, struct rl_request *request, enum quorum_proof proof, quorum_time now);
+    void (*attested)(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node,
+                     enum quorum_proof proof, quorum_time now);
     /* Handles the OK that grants a plain request, with the proof. NULL: there are none. */
-    void (*granted)(struct rl_fanout *fanout, struct rl_request *request, enum quorum_proof proof, quorum_time now);
+    void (*granted)(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node, enum quorum_proof proof,
+                    quorum_time now);
     /* Sends the request again, by rl_fanout_send(): after NOSCRIPT with use_eval, with the script's text; otherwise
      * because it was kept. false: it was not sent. NULL: it is not sent again. */
-    bool (*resend)(struct rl_fanout *fanout, struct rl_request *request, bool use_eval);
+    bool (*resend)(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node, bool use_eval);
     void (*destroy)(struct rl_fanout *fanout); /* without references */
-};
-
-/* One node's part. */
-struct rl_slot {
-    struct rl_request request;
-    union {
-        uint64_t record;           /* of a grant that waits for its proof: see struct rl_vote */
-        quorum_time refused_since; /* of an undo: since when the node refuses it; 0: it does not */
-    };
 };
 
 struct rl_fanout {
     struct rl_sender sender;
     const struct rl_fanout_type *type;
     struct rl_nodes *nodes;
-    struct rl_slot *slot; /* one per node */
-    unsigned references;  /* the owner's, and one per request in flight or kept */
-    bool grants;          /* the nodes must prove their grants: see attest.h */
-    bool plain;           /* OK in reply is a grant */
-    bool urgent;          /* the requests keep held locks: they overtake those that the nodes' windows hold back */
-    bool proves_late;     /* no grant is expected: the proof is requested only of nodes that have granted */
+    struct rl_request *request; /* one per node */
+    unsigned references;        /* the owner's, and one per request in flight or kept */
+    bool grants;                /* the nodes must prove their grants: see attest.h */
+    bool plain;                 /* OK in reply is a grant */
+    bool urgent;      /* the requests keep held locks: they overtake those that the nodes' windows hold back */
+    bool proves_late; /* no grant is expected: the proof is requested only of nodes that have granted */
 };
 
-/* One reference, the caller's. slot: memory for one slot per node. is_undo: the requests delete keys. */
+/* One reference, the caller's. request: memory for one per node. is_undo: the requests delete keys. */
 void rl_fanout_init(struct rl_fanout *fanout, const struct rl_fanout_type *type, struct rl_nodes *nodes,
-                    struct rl_slot *slot, bool is_undo);
+                    struct rl_request *request, bool is_undo);
 
 void rl_fanout_ref(struct rl_fanout *fanout);
 void rl_fanout_unref(struct rl_fanout *fanout);
@@ -63,6 +56,6 @@ quorum_nodes rl_fanout_send(struct rl_fanout *fanout, quorum_nodes nodes, const 
 void rl_fanout_keep(struct rl_fanout *fanout, unsigned node);
 
 /* For answered(): holds the grant back until the node has shown its marker. */
-void rl_fanout_await_proof(struct rl_fanout *fanout, struct rl_request *request);
+void rl_fanout_await_proof(struct rl_fanout *fanout, struct rl_request *request, struct rl_node *node);
 
 #endif

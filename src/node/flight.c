@@ -28,10 +28,11 @@ struct rl_request *rl_requests_take(struct rl_requests *queue)
     return request;
 }
 
-void rl_request_answer(struct rl_request *request, enum rl_answer_kind kind, quorum_time now, const redisReply *reply)
+void rl_request_answer(struct rl_request *request, struct rl_node *node, enum rl_answer_kind kind, quorum_time now,
+                       const redisReply *reply)
 {
     assert((kind == RL_ANSWER_REPLY) == (reply != NULL));
-    const struct rl_answer answer = {kind, now, reply};
+    const struct rl_answer answer = {kind, node, now, reply};
     request->sender->type->answered(request, &answer);
 }
 
@@ -120,7 +121,7 @@ static void on_overdue(struct rl_timer *timer)
         request->overdue = true;
         flight->punctual = first_punctual(request->next);
         flight->statistics->timeouts++;
-        rl_request_answer(request, RL_ANSWER_OVERDUE, now, NULL);
+        rl_request_answer(request, flight->node, RL_ANSWER_OVERDUE, now, NULL);
     }
     if (flight->sent.first && rl_link_is_open(flight->link) && now >= silence_end(flight))
         flight->silent(flight);
@@ -164,9 +165,10 @@ static void refill(struct rl_flight *flight, quorum_time now)
 
 /* --------------------------------------------------------------------------------------------------------- requests */
 
-void rl_flight_init(struct rl_flight *flight, struct rl_core *core, struct rl_link *link,
+void rl_flight_init(struct rl_flight *flight, struct rl_node *node, struct rl_core *core, struct rl_link *link,
                     struct rl_node_statistics *statistics)
 {
+    flight->node = node;
     flight->core = core;
     flight->link = link;
     flight->statistics = statistics;
@@ -287,11 +289,11 @@ void rl_flight_replied(struct rl_flight *flight, const redisReply *reply)
         refill(flight, now);
     if (request->plain && rl_reply_is_ok(reply)) {
         rl_request_note_latency(request, now);
-        flight->granted(request);
+        flight->granted(flight->node, request);
         return;
     }
     request->plain = false;
-    rl_request_answer(request, RL_ANSWER_REPLY, now, reply);
+    rl_request_answer(request, flight->node, RL_ANSWER_REPLY, now, reply);
 }
 
 void rl_flight_break(struct rl_flight *flight, quorum_time now)
@@ -300,6 +302,6 @@ void rl_flight_break(struct rl_flight *flight, quorum_time now)
     flight->timed = flight->held = flight->last_free = flight->unwritten = NULL;
     flight->held_count = 0;
     while (flight->sent.first)
-        rl_request_answer(take(flight), RL_ANSWER_BROKEN, now, NULL);
+        rl_request_answer(take(flight), flight->node, RL_ANSWER_BROKEN, now, NULL);
     assert(!flight->punctual && flight->sent.count == 0 && flight->bytes == 0);
 }

@@ -31,6 +31,7 @@ struct rl_node_statistics {
 };
 
 struct rl_flight {
+    struct rl_node *node; /* for the answers only */
     struct rl_core *core;
     struct rl_link *link;
     struct rl_node_statistics *statistics;
@@ -51,16 +52,17 @@ struct rl_flight {
     struct rl_timer timer;                    /* the next timeout of a request, or the silence limit */
     void (*silent)(struct rl_flight *flight); /* no reply within the silence limit */
     /* A plain request was granted. Its sender is not read before the proof: with many in flight it is not in the cache. */
-    void (*granted)(struct rl_request *request);
+    void (*granted)(struct rl_node *node, struct rl_request *request);
 };
 
 void rl_requests_append(struct rl_requests *queue, struct rl_request *request);
 struct rl_request *rl_requests_take(struct rl_requests *queue);
 void rl_request_note_latency(struct rl_request *request, quorum_time now);
-void rl_request_answer(struct rl_request *request, enum rl_answer_kind kind, quorum_time now, const redisReply *reply);
+void rl_request_answer(struct rl_request *request, struct rl_node *node, enum rl_answer_kind kind, quorum_time now,
+                       const redisReply *reply);
 
 /* patience, silent and granted are set by the caller before the first request. */
-void rl_flight_init(struct rl_flight *flight, struct rl_core *core, struct rl_link *link,
+void rl_flight_init(struct rl_flight *flight, struct rl_node *node, struct rl_core *core, struct rl_link *link,
                     struct rl_node_statistics *statistics);
 
 /* A new connection. No request may be in flight. */

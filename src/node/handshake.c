@@ -132,7 +132,7 @@ static void hide_arguments(char *text)
 
 static void step_answered(struct rl_request *request, const struct rl_answer *answer)
 {
-    struct rl_node *node = request->node;
+    struct rl_node *node = answer->node;
     unsigned step = (unsigned)(request - node->handshake.steps);
     assert(step < RL_STEPS);
     if (answer->kind != RL_ANSWER_REPLY || !rl_link_is_open(&node->link))
@@ -296,7 +296,7 @@ bool rl_handshake_start(struct rl_node *node)
 
 static void kill_answered(struct rl_request *request, const struct rl_answer *answer)
 {
-    struct rl_node *node = request->node;
+    struct rl_node *node = answer->node;
     if (answer->kind != RL_ANSWER_REPLY)
         return; /* still stale: the next connection retries */
     node->handshake.stale.client_id[request - node->handshake.kill] = 0;

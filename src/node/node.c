@@ -51,23 +51,21 @@ bool rl_node_send_at(struct rl_node *node, struct rl_request *request, const str
                      quorum_time now)
 {
     assert(command->bytes);
-    request->node = node;
     return rl_flight_send(&node->flight, request, command->bytes, command->length, now);
 }
 
 void rl_node_keep(struct rl_node *node, struct rl_request *request)
 {
     assert(request->sender->type->send);
-    request->node = node;
     if (node->state == RL_NODE_CLOSED) {
-        rl_request_answer(request, RL_ANSWER_DROPPED, 0, NULL);
+        rl_request_answer(request, node, RL_ANSWER_DROPPED, 0, NULL);
         return;
     }
     if (node->kept.count >= node->nodes->core->options.undos_max) {
         rl_log(node->nodes->core, REDLOCK_LOG_WARNING,
                "%s: more than %u undos kept; the oldest is dropped, and its key expires", node->address.name,
                node->nodes->core->options.undos_max);
-        rl_request_answer(rl_requests_take(&node->kept), RL_ANSWER_DROPPED, rl_now(), NULL);
+        rl_request_answer(rl_requests_take(&node->kept), node, RL_ANSWER_DROPPED, rl_now(), NULL);
     }
     rl_requests_append(&node->kept, request);
 }
@@ -382,7 +380,7 @@ static void send_kept(struct rl_node *node)
     node->kept = (struct rl_requests){NULL, NULL, 0};
     while (kept.first) {
         struct rl_request *request = rl_requests_take(&kept);
-        if (!request->sender->type->send(request))
+        if (!request->sender->type->send(request, node))
             rl_requests_append(&node->kept, request);
     }
 }
@@ -408,7 +406,8 @@ static bool take_heartbeat(struct rl_node *node, const struct rl_answer *given)
 
 static void heartbeat_answered(struct rl_request *request, const struct rl_answer *given)
 {
-    struct rl_node *node = request->node;
+    (void)request;
+    struct rl_node *node = given->node;
     if (given->kind == RL_ANSWER_OVERDUE)
         return;
     struct rl_heartbeat *heartbeat = &node->heartbeat;
@@ -474,11 +473,10 @@ void rl_node_open(struct rl_node *node, struct rl_nodes *nodes, unsigned index, 
     node->attempts.timeout =
         (address->connect_timeout_ms ? address->connect_timeout_ms : options->connect_timeout_ms) * QUORUM_MILLISECOND;
     node->timer.fire = on_timer;
-    rl_flight_init(&node->flight, nodes->core, &node->link, &node->statistics);
+    rl_flight_init(&node->flight, node, nodes->core, &node->link, &node->statistics);
     node->flight.silent = on_silent;
     node->flight.granted = rl_attest_await;
     node->heartbeat.request.sender = &sender;
-    node->heartbeat.request.node = node;
     node->facts = (struct rl_facts){.append_only = -1, .snapshots = -1};
     node->state = RL_NODE_BACKOFF;
     schedule(node, rl_now());
@@ -493,7 +491,7 @@ void rl_node_close(struct rl_node *node)
     rl_attest_end(node, 0);
     rl_timer_stop(&node->nodes->core->timers, &node->flight.timer);
     while (node->kept.first)
-        rl_request_answer(rl_requests_take(&node->kept), RL_ANSWER_DROPPED, 0, NULL);
+        rl_request_answer(rl_requests_take(&node->kept), node, RL_ANSWER_DROPPED, 0, NULL);
     assert(rl_flight_is_empty(&node->flight) && !node->attest.first);
     rl_attempts_end(&node->attempts);
     rl_wipe(&node->address, sizeof node->address);

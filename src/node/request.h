@@ -24,17 +24,19 @@ enum rl_answer_kind {
 
 struct rl_answer {
     enum rl_answer_kind kind;
+    struct rl_node *node;
     quorum_time now;         /* read for this answer */
     const redisReply *reply; /* REPLY: lives for the call */
 };
 
 struct rl_request_type {
     void (*answered)(struct rl_request *request, const struct rl_answer *answer);
-    bool (*send)(struct rl_request *request); /* sends a request that was kept for a disconnected node */
+    /* Sends a request that was kept for a disconnected node. */
+    bool (*send)(struct rl_request *request, struct rl_node *node);
     /* The last call after rl_attest_await() in answered(), unless answered() reports the end of the connection. */
-    void (*attested)(struct rl_request *request, enum quorum_proof proof, quorum_time now);
+    void (*attested)(struct rl_request *request, struct rl_node *node, enum quorum_proof proof, quorum_time now);
     /* The last call for a plain request: its grant, which has waited for its proof, with that. */
-    void (*granted)(struct rl_request *request, enum quorum_proof proof, quorum_time now);
+    void (*granted)(struct rl_request *request, struct rl_node *node, enum quorum_proof proof, quorum_time now);
 };
 
 /* The sender's struct begins with this, and outlives its requests. */
@@ -44,11 +46,14 @@ struct rl_sender {
 
 #define RL_REQUEST_BYTES_MAX ((1u << 27) - 1)
 
+/* Half a cache line: with many in flight each is a miss. */
 struct rl_request {
     const struct rl_sender *sender;
-    struct rl_node *node;
     struct rl_request *next; /* in the order of sending or keeping */
-    quorum_time sent;
+    union {
+        quorum_time sent;
+        uint64_t record; /* of a grant by a script, which waits for its proof: see struct rl_vote */
+    };
     uint32_t latency_us; /* of its reply; 0: none yet */
     bool overdue : 1;    /* RL_ANSWER_OVERDUE was reported */
     bool use_eval : 1;   /* sent with the script's text instead of its hash */
@@ -57,5 +62,7 @@ struct rl_request {
     bool urgent : 1;     /* keeps a held lock: overtakes the requests that the window holds back */
     uint32_t bytes : 27; /* of the command */
 };
+
+_Static_assert(sizeof(struct rl_request) <= 32, "two fit into a cache line");
 
 #endif

@@ -34,9 +34,11 @@ struct rl_round *rl_extend_round(struct rl_lease *lease, uint32_t ttl_ms)
     };
     struct rl_round *round = rl_round_create(&lease->locks->client->locks, lease,
                                              rl_lease_is_plain(lease) ? RL_COMMAND_EXTEND : RL_COMMAND_KEEP, &terms);
+    if (!round)
+        return NULL;
     /* Send the fencing token again: with each further node that stores it, one more node may lose its data. */
-    if (round)
-        round->fence = rl_lease_own_fence(lease);
+    round->fence = rl_lease_own_fence(lease);
+    rl_lease_note_ttl(lease, ttl_ms);
     return round;
 }
 
@@ -51,7 +53,7 @@ int rl_extend_start(redlock_lock *lock, uint32_t ttl_ms, redlock_callback callba
     if (!operation)
         return created;
     operation->lease = rl_lease_ref(lease);
-    ttl_ms = ttl_ms ? ttl_ms : lease->ttl_ms;
+    ttl_ms = ttl_ms ? ttl_ms : rl_lease_ttl_ms(lease);
     if (rl_options_check_ttl(&client->core.options, ttl_ms, 1, &why))
         rl_operation_refuse(operation, &why);
     else if (rl_lease_validity(lease) == 0)

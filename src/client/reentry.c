@@ -80,7 +80,7 @@ static void reenter(struct rl_acquire *acquire, struct rl_lease *lease)
         rl_operation_complete(&acquire->base, REDLOCK_LOST);
         return;
     }
-    if (is_long_enough(acquire) && acquire->terms.ttl_ms <= lease->ttl_ms && !wants_token(acquire)) {
+    if (is_long_enough(acquire) && acquire->terms.ttl_ms <= rl_lease_ttl_ms(lease) && !wants_token(acquire)) {
         share(acquire);
         return;
     }

@@ -1,5 +1,7 @@
 #include "src/lock/admission.h"
 
+#include <assert.h>
+
 #include "src/core/clock.h"
 #include "src/lock/locks.h"
 #include "src/lock/round.h"
@@ -7,28 +9,11 @@
 /* Nodes that hang send nothing that would start a turn of the loop. */
 #define ADMISSION_CHECK (100 * QUORUM_MILLISECOND)
 
-static void append(struct rl_round *round)
-{
-    struct rl_waiting_rounds *waiting = &round->locks->waiting;
-    rl_fanout_ref(&round->fanout);
-    round->next = NULL;
-    *(waiting->first ? &waiting->last->next : &waiting->first) = round;
-    waiting->last = round;
-}
-
-static struct rl_round *take(struct rl_locks *locks)
-{
-    struct rl_round *round = locks->waiting.first;
-    locks->waiting.first = round->next;
-    round->next = NULL;
-    return round;
-}
-
 void rl_round_start(struct rl_round *round)
 {
     struct rl_locks *locks = round->locks;
     if (rl_round_is_grant(round) && (locks->waiting.first || rl_nodes_are_crowded(locks->nodes)))
-        append(round);
+        rl_round_enlist(round, &locks->waiting);
     else
         rl_round_begin(round);
 }
@@ -36,10 +21,9 @@ void rl_round_start(struct rl_round *round)
 void rl_rounds_admit(struct rl_locks *locks)
 {
     while (locks->waiting.first && !rl_nodes_are_crowded(locks->nodes)) {
-        struct rl_round *round = take(locks);
-        if (round->owner && !quorum_round_over(&round->rules))
-            rl_round_begin(round);
-        rl_fanout_unref(&round->fanout);
+        struct rl_round *round = locks->waiting.first;
+        rl_round_enlist(round, NULL);
+        rl_round_begin(round);
     }
     if (locks->waiting.first && !locks->admission_timer.set)
         rl_timer_set(&locks->core->timers, &locks->admission_timer, rl_now() + ADMISSION_CHECK);
@@ -53,6 +37,5 @@ void rl_rounds_on_admission(struct rl_timer *timer)
 void rl_rounds_drop(struct rl_locks *locks)
 {
     rl_timer_stop(&locks->core->timers, &locks->admission_timer);
-    while (locks->waiting.first)
-        rl_fanout_unref(&take(locks)->fanout);
+    assert(!locks->waiting.first); /* their operations have ended */
 }

@@ -10,12 +10,6 @@
 struct rl_locks;
 struct rl_round;
 
-/* In the order in which they will begin. The list has a reference to each. */
-struct rl_waiting_rounds {
-    struct rl_round *first;
-    struct rl_round *last;
-};
-
 /* Begins the round, or puts an acquire behind those that wait. May call decided() before it returns. */
 void rl_round_start(struct rl_round *round);
 
@@ -24,7 +18,7 @@ void rl_rounds_admit(struct rl_locks *locks);
 
 void rl_rounds_on_admission(struct rl_timer *timer);
 
-/* Drops the waiting rounds. */
+/* Call it after the end of the client's operations. */
 void rl_rounds_drop(struct rl_locks *locks);
 
 #endif

@@ -346,7 +346,9 @@ bool rl_lease_hold(struct rl_lease *lease, const struct rl_lease_terms *terms)
         .notify_before = terms->notify_before_ms * QUORUM_MILLISECOND,
         .cap = terms->cap_ms ? quorum_time_add(now, terms->cap_ms * QUORUM_MILLISECOND) : QUORUM_NEVER,
     };
-    lease->ttl_ms = terms->ttl_ms;
+    /* Of an adopted lock the nodes keep the longer ttl that another process may have set. */
+    rl_lease_note_ttl(lease, lease->adopted ? lease->locks->core->options.max_ttl_ms : 0);
+    rl_lease_note_ttl(lease, terms->ttl_ms);
     lease->owner = terms->owner;
     lease->timer.fire = on_timer;
     add_handle(lease, &lease->handles.first, terms->event, terms->event_arg);
@@ -373,8 +375,6 @@ void rl_lease_extended(struct rl_lease *lease, const struct quorum_round *round)
     } else if (round->verdict != QUORUM_WON) {
         event.type = QUORUM_LEASE_WOKEN; /* the rules check whether the validity has ended */
     }
-    if (round->verdict == QUORUM_WON && round->terms.ttl / QUORUM_MILLISECOND > lease->ttl_ms)
-        lease->ttl_ms = (uint32_t)(round->terms.ttl / QUORUM_MILLISECOND);
     rl_lease_step(lease, &event);
 }
 
@@ -383,8 +383,6 @@ void rl_lease_confirmed(struct rl_lease *lease, const struct quorum_round *round
     assert(round->confirmed);
     const struct quorum_lease_event event = {
         .type = QUORUM_LEASE_CONFIRMED, .now = now, .validity_end = round->validity_end, .ttl = round->terms.ttl};
-    if (round->terms.ttl / QUORUM_MILLISECOND > lease->ttl_ms)
-        lease->ttl_ms = (uint32_t)(round->terms.ttl / QUORUM_MILLISECOND);
     rl_lease_step(lease, &event);
 }
 

@@ -177,6 +177,19 @@ struct rl_lease *rl_lease_create_slot(struct rl_locks *locks, const struct rl_na
 /* Writes the name of a semaphore's slot; returns its size. */
 size_t rl_slot_name(char name[REDLOCK_RESOURCE_MAX + RL_SLOT_SIZE], const char *semaphore, size_t size, unsigned slot);
 
+/* A request with this ttl is about to be sent. A node may set it even if the request fails. */
+static inline void rl_lease_note_ttl(struct rl_lease *lease, uint32_t ttl_ms)
+{
+    if (ttl_ms > lease->ttl_ms)
+        lease->ttl_ms = ttl_ms;
+}
+
+/* The ttl of a held lock: the longest that a majority has set. */
+static inline uint32_t rl_lease_ttl_ms(const struct rl_lease *lease)
+{
+    return (uint32_t)(lease->rules.terms.ttl / QUORUM_MILLISECOND);
+}
+
 /* The lock is one key and one token: SET and the short scripts suffice. */
 static inline bool rl_lease_is_plain(const struct rl_lease *lease)
 {

@@ -26,8 +26,8 @@ struct rl_locks_events {
     void (*handle_ended)(const redlock_lock *handle);
 };
 
-/* Rounds that wait for a node to become usable, in the order in which they began. */
-struct rl_coming_rounds {
+/* See rl_round_enlist(). */
+struct rl_round_list {
     struct rl_round *first;
     struct rl_round *last;
 };
@@ -43,8 +43,8 @@ struct rl_locks {
     struct rl_timer renewal_timer; /* the due renewals have been gathered for long enough */
     unsigned renewal_turn;         /* the node that gets the next batch of many renewals first */
 
-    struct rl_coming_rounds coming;
-    struct rl_waiting_rounds waiting; /* acquires that begin when the nodes are not crowded any more */
+    struct rl_round_list coming;  /* rounds that wait for a node to become usable, in the order in which they began */
+    struct rl_round_list waiting; /* acquires that begin, in this order, when the nodes are not crowded any more */
     struct rl_timer admission_timer;
 
     struct rl_lease *unreleased;   /* undos that are delayed, and releases that found no memory */

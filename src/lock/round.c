@@ -31,7 +31,7 @@ static void destroy(struct rl_fanout *fanout)
 {
     struct rl_round *round = (struct rl_round *)fanout;
     struct rl_locks *locks = round->locks;
-    assert(!round->on_list);
+    assert(!round->list);
     rl_lease_unref(round->lease);
     if (round->offer)
         rl_lease_unref(round->offer);
@@ -66,19 +66,23 @@ struct rl_round *rl_round_create(struct rl_locks *locks, struct rl_lease *lease,
     return round;
 }
 
-/* In the order in which they began, so that every node gets their requests in the same order. */
-static void list(struct rl_round *round, bool on)
+/* Puts the round at its place in the list, or takes it off. */
+static void link_round(struct rl_round *round, struct rl_round_list *list, bool on)
 {
-    struct rl_coming_rounds *coming = &round->locks->coming;
-    if (round->on_list == on)
+    *(round->previous ? &round->previous->next : &list->first) = on ? round : round->next;
+    *(round->next ? &round->next->previous : &list->last) = on ? round : round->previous;
+}
+
+void rl_round_enlist(struct rl_round *round, struct rl_round_list *list)
+{
+    if (round->list)
+        link_round(round, round->list, false);
+    round->list = list;
+    if (!list)
         return;
-    round->on_list = on;
-    if (on) {
-        round->previous = coming->last;
-        round->next = NULL;
-    }
-    *(round->previous ? &round->previous->next : &coming->first) = on ? round : round->next;
-    *(round->next ? &round->next->previous : &coming->last) = on ? round : round->previous;
+    round->previous = list->last;
+    round->next = NULL;
+    link_round(round, list, true);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ texts */
@@ -237,7 +241,7 @@ void rl_round_step(struct rl_round *round, const struct quorum_event *event)
         return;
     rl_fanout_ref(&round->fanout); /* an action may end the owner's reference */
     if (actions.decided) {
-        list(round, false);
+        rl_round_enlist(round, NULL);
         explain(round);
     }
     if (actions.send && round->rules.terms.kind == QUORUM_RELEASE)
@@ -310,7 +314,7 @@ static void start_release(struct rl_round *round)
 
 void rl_round_begin(struct rl_round *round)
 {
-    assert(!quorum_round_over(&round->rules) && !round->rules.asked && !round->on_list);
+    assert(!quorum_round_over(&round->rules) && !round->rules.asked && !round->list);
     rl_fanout_ref(&round->fanout);
     if (round->rules.terms.kind == QUORUM_RELEASE) {
         start_release(round);
@@ -322,7 +326,7 @@ void rl_round_begin(struct rl_round *round)
         rl_round_step(round, &start);
     }
     if (!quorum_round_over(&round->rules) && round->rules.coming)
-        list(round, true);
+        rl_round_enlist(round, &round->locks->coming); /* every node gets the requests in the order of this list */
     rl_fanout_unref(&round->fanout);
 }
 
@@ -412,7 +416,7 @@ void rl_round_leave(struct rl_round *round)
     round->overdue = NULL;
     round->replied = NULL;
     round->owner = NULL;
-    list(round, false);
+    rl_round_enlist(round, NULL);
     rl_fanout_unref(&round->fanout);
 }
 
@@ -440,7 +444,7 @@ void rl_rounds_node_changed(struct rl_locks *locks, struct rl_node *node)
     for (struct rl_round *round = locks->coming.first; round; round = next) {
         rl_fanout_ref(&round->fanout);
         node_changed(round, node);
-        next = round->on_list ? round->next : locks->coming.first;
+        next = round->list ? round->next : locks->coming.first;
         rl_fanout_unref(&round->fanout);
     }
 }

@@ -10,6 +10,7 @@
 
 struct rl_locks;
 struct rl_lease;
+struct rl_round_list;
 
 /* What every reply reads and writes comes first, up to the beginning of the rules: with many rounds in flight each cache
  * line of a round is a miss. */
@@ -21,10 +22,13 @@ struct rl_round {
     void (*replied)(struct rl_round *round, unsigned node, const struct rl_vote *vote, const redisReply *reply);
     char (*text)[RL_NODE_TEXT_SIZE]; /* per node, why it did not grant; NULL: there is nothing to say */
     uint64_t fence;                  /* the fencing token to send; 0: none */
-    enum rl_command_kind command;
+    enum rl_command_kind command : 8;
+    bool fair;
+    bool hands_over;   /* RELEASE: of a lock that was held; the next waiter may get it */
     quorum_nodes kept; /* nodes that get the release when they are connected again */
     struct quorum_round rules;
-    struct rl_round *next; /* in the list of rounds that wait for their turn, or for a node */
+    struct rl_round_list *list; /* of rounds that wait for their turn, or for a node; NULL: none */
+    struct rl_round *next;      /* in it */
     struct rl_round *previous;
     void (*decided)(struct rl_round *round); /* NULL if no owner waits for it */
     void (*overdue)(struct rl_round *round); /* a node is late, and the round waits for it; may be NULL */
@@ -33,10 +37,7 @@ struct rl_round {
         uint64_t ticket;            /* TAKE, ENQUEUE: the waiter's ticket */
         quorum_time *refused_since; /* RELEASE: per node, since when it refuses; 0: it does not. NULL: none does */
     };
-    struct rl_lease *offer; /* TAKE, ENQUEUE: nodes may hand the lock over to it; a reference, or NULL */
-    bool on_list;
-    bool fair;
-    bool hands_over;             /* RELEASE: of a lock that was held; the next waiter may get it */
+    struct rl_lease *offer;      /* TAKE, ENQUEUE: nodes may hand the lock over to it; a reference, or NULL */
     struct rl_request request[]; /* one per node */
 };
 
@@ -64,6 +65,10 @@ bool rl_round_awaits_connection(const struct rl_round *round);
 
 /* Counts the nodes that were ready before and are reconnecting as unreachable. May call decided(). */
 void rl_round_stop_reconnecting(struct rl_round *round);
+
+/* Takes the round off its list, and appends it to this one, or to none. A list has no references: the round leaves it
+ * when it is decided, or its owner leaves. */
+void rl_round_enlist(struct rl_round *round, struct rl_round_list *list);
 
 /* Ends the owner's reference; its callbacks are not called any more. */
 void rl_round_leave(struct rl_round *round);

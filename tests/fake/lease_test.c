@@ -185,6 +185,23 @@ TEST_ROWS(release, an_undo_that_is_refused_is_given_up_when_the_key_has_ended, R
     ck_assert_status(scene_close(&answer), REDLOCK_OK);
 }
 
+/* A key may have got the ttl of an extension that failed. */
+TEST(release, an_undo_is_repeated_for_as_long_as_an_extension_that_failed_may_have_set)
+{
+    scene.options.ttl_ms = 300;
+    scene.options.renewal_percent = 0;
+    hold_lock();
+    scene_refuse(1, 4, "EVALSHA", 1, FAKE_BUSY);
+    ck_assert_status(extend(60000), REDLOCK_NO_QUORUM);
+    scene_refuse(0, 1, "EVALSHA", 0, FAKE_BUSY);
+    ck_assert_status(release(), REDLOCK_OK);
+    quorum_time end = rl_now() + 400 * QUORUM_MILLISECOND;
+    scene_until(owed_undos() == 0 || rl_now() > end);
+    scene_calm(0, 1);
+    scene_until(owed_undos() == 0);
+    scene_assert_key(0, 5, "stock", false);
+}
+
 TEST(release, nodes_error_is_in_the_result_of_a_release)
 {
     hold_lock();

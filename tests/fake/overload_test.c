@@ -178,4 +178,22 @@ TEST(three_nodes, busy_loop_does_not_shorten_a_nodes_timeout)
     ck_assert_status(scene_wait(&late), REDLOCK_OK);
 }
 
+/* Acquires that have ended before their turn leave the list. */
+TEST(three_nodes, acquires_that_give_up_their_wait_take_no_memory)
+{
+    enum { MORE = 200 };
+    size_t early = 0;
+    struct test_allocator *allocator = scene_count_memory();
+    scene_attach();
+    fill_windows();
+    for (unsigned i = 0; i < MORE; i++) {
+        scene_start_acquire(&late, "late", REDLOCK_WAIT_MS(1));
+        ck_assert_status(scene_wait(&late), REDLOCK_TIMED_OUT);
+        if (i == MORE / 4)
+            early = test_allocator_live_bytes(allocator);
+    }
+    ck_assert_uint_le(test_allocator_live_bytes(allocator), early + early / 100);
+    release_and_expect(REDLOCK_OK);
+}
+
 TEST_PROGRAM("overload")

@@ -328,7 +328,7 @@ static struct rl_round *start_waiting_round(struct rl_lease *lease)
     struct rl_round *round = rl_round_create(&scene.client->locks, lease, RL_COMMAND_QUERY, &terms);
     ck_assert_ptr_nonnull(round);
     rl_round_begin(round);
-    ck_assert(round->on_list);
+    ck_assert(round->list);
     return round;
 }
 

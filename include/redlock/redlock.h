@@ -32,8 +32,8 @@
  *                 Do not cancel the thread that runs an asynchronous client's loop while it runs the loop.
  *   processes     a client belongs to the process that created it. In a forked child every call returns
  *                 REDLOCK_INVALID, except redlock_close() and redlock_close_async(), which free memory and descriptors
- *                 and send nothing. (If a thread was at work on a blocking client during the fork, its memory and
- *                 descriptors stay until exec or exit.)
+ *                 and send nothing. (If a thread was at work on a blocking client during the fork, or in a callback of
+ *                 redlock_dispatch(), its memory and descriptors stay until exec or exit.)
  *   side effects  the library never prints, never exits, never changes a signal disposition, and does not abort on
  *                 anything that a server sends.
  */
@@ -429,7 +429,7 @@ typedef void (*redlock_callback)(redlock_client *client, const redlock_result *r
  * Creates a client on the caller's loop, which must outlive it; otherwise like redlock_connect(). The client keeps the
  * loop alive (ev_run() does not return) until it is closed. The thread that attaches must be the one that runs the
  * loop; calls from another thread return REDLOCK_INVALID. A forked child that keeps using the loop must call
- * ev_loop_fork(), as usual with libev. Callbacks run just before the loop sleeps: a caller that runs single iterations
+ * ev_loop_fork(), as usual with libev; its loop runs without the client. Callbacks run just before the loop sleeps: a caller that runs single iterations
  * (EVRUN_ONCE) until a callback has run must call ev_break() in the callback.
  */
 REDLOCK_API int redlock_attach(struct ev_loop *loop, const char *nodes, const redlock_options *options,

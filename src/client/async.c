@@ -151,7 +151,7 @@ int redlock_close_async(redlock_client **client, redlock_callback callback, void
         if (closed->loop_thread)
             rl_loop_thread_drop(closed);
         else
-            rl_client_destroy(closed);
+            rl_client_drop(closed);
         return REDLOCK_OK;
     }
     if (closed->loop_thread)

@@ -23,7 +23,7 @@
 /* ----------------------------------------------------------------------------------------------- process and thread */
 
 /* The kernel wipes this page in a forked child, so recognizing the child takes no system call. */
-static volatile unsigned char *create_fork_canary(void)
+static const volatile unsigned char *create_fork_canary(void)
 {
     long size = sysconf(_SC_PAGESIZE);
     void *page = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -37,7 +37,7 @@ static volatile unsigned char *create_fork_canary(void)
     return page;
 }
 
-static void free_fork_canary(volatile unsigned char *page)
+static void free_fork_canary(const volatile unsigned char *page)
 {
     if (page)
         munmap((void *)(uintptr_t)page, (size_t)sysconf(_SC_PAGESIZE));
@@ -45,7 +45,7 @@ static void free_fork_canary(volatile unsigned char *page)
 
 bool rl_client_in_owner_process(const redlock_client *client)
 {
-    return *client->fork_canary == 1;
+    return rl_core_in_owner_process(&client->core);
 }
 
 int rl_client_enter(const redlock_client *client)
@@ -58,12 +58,15 @@ int rl_client_enter(const redlock_client *client)
 /* --------------------------------------------------------------------------------------------------------- loop turn */
 
 static bool finish_if_closed(redlock_client *client);
+static bool leaves_loop(redlock_client *client);
 
 void rl_client_end_operations(redlock_client *client)
 {
     rl_leases_wake_due(&client->locks);
     bool ended = client->operations.completed;
     rl_operations_notify(client);
+    if (!rl_client_in_owner_process(client))
+        return;
     if (ended || client->operations.completed || client->core.closing)
         rl_detached_retry(&client->locks); /* the host may never run the loop again */
     if (ended)
@@ -90,10 +93,16 @@ static void on_prepare(struct ev_loop *loop, ev_prepare *watcher, int events)
 {
     (void)events;
     redlock_client *client = watcher->data;
+    if (leaves_loop(client))
+        return;
+    client->in_turn = true;
     rl_client_end_operations(client);
     bool calls_back = !client->loop_thread || rl_loop_thread_calls_back(client);
     if (calls_back)
         rl_leases_notify(&client->locks);
+    client->in_turn = false;
+    if (leaves_loop(client)) /* a callback forked: this is the child */
+        return;
     flush(client);
     /* A connection that broke during the write may have ended operations. */
     bool more =
@@ -119,6 +128,8 @@ static void on_timers(struct ev_loop *loop, ev_io *watcher, int events)
     (void)loop;
     (void)events;
     redlock_client *client = watcher->data;
+    if (!rl_client_in_owner_process(client))
+        return;
     rl_timers_fire(&client->core.timers, rl_now());
 }
 
@@ -143,6 +154,8 @@ static void on_wakeup(struct ev_loop *loop, ev_io *watcher, int events)
     (void)loop;
     (void)events;
     redlock_client *client = watcher->data;
+    if (!rl_client_in_owner_process(client))
+        return;
     rl_wakeup_drain(client->core.wakeup);
     for (unsigned i = 0; i < client->nodes->count; i++)
         rl_node_resolved(&client->nodes->node[i]);
@@ -249,8 +262,8 @@ static int equip(redlock_client *client, redlock_result *result)
     if (!core->wakeup)
         return rl_result_fail(result, REDLOCK_SYSTEM,
                               "the system refused an eventfd; raise the limit of open files (ulimit -n)");
-    client->fork_canary = create_fork_canary();
-    if (!client->fork_canary)
+    core->fork_canary = create_fork_canary();
+    if (!core->fork_canary)
         return rl_result_fail(result, REDLOCK_SYSTEM,
                               "the system refused a page that is wiped on fork; Linux 4.14 or later is needed");
     return REDLOCK_OK;
@@ -330,7 +343,7 @@ static void free_parts(redlock_client *client)
     rl_wakeup_unref(client->core.wakeup);
     if (client->core.options.struct_size)
         rl_options_free_strings(&client->core.options);
-    free_fork_canary(client->fork_canary);
+    free_fork_canary(client->core.fork_canary);
     rl_wipe(&client->core.random, sizeof client->core.random);
     rl_free(&allocator, client);
 }
@@ -350,6 +363,29 @@ void rl_client_destroy(redlock_client *client)
         stop_watchers(client);
     drop_all(client);
     free_parts(client);
+}
+
+void rl_client_drop(redlock_client *client)
+{
+    if (client->in_turn)
+        client->dropped = true;
+    else
+        rl_client_destroy(client);
+}
+
+/* In a forked child that keeps the loop. The connections, the timers and the wake-ups are the parent's: a byte that the
+ * child read or wrote would be missing or wrong there. The memory stays until the close: the caller has handles. */
+static bool leaves_loop(redlock_client *client)
+{
+    if (rl_client_in_owner_process(client))
+        return false;
+    client->core.forked = true;
+    stop_watchers(client);
+    if (client->dropped)
+        rl_client_destroy(client);
+    else
+        rl_nodes_close(client->nodes);
+    return true;
 }
 
 static bool all_done(redlock_client *client)

@@ -30,11 +30,12 @@ struct redlock_client {
     struct rl_nodes *nodes;
     struct rl_locks locks;
     struct rl_operations operations;
-    pthread_t thread; /* an attached client: the only thread that may call */
-    /* 1 in the process that created the client: the kernel wipes the page in a forked child. */
-    volatile unsigned char *fork_canary;
+    pthread_t thread;                   /* an attached client: the only thread that may call */
     struct rl_loop_thread *loop_thread; /* NULL: an attached client */
     _Atomic(const char *) complaint;    /* of another thread, for the log; static */
+
+    bool in_turn; /* on_prepare() is on the stack: a callback may be running */
+    bool dropped; /* in a forked child: freed when the turn ends */
 
     ev_prepare prepare;
     ev_idle idle; /* active if callbacks are left for the next turn, so that the loop does not sleep before it */
@@ -53,7 +54,6 @@ struct redlock_client {
 /* REDLOCK_INVALID if the client is NULL or is closing, or if this is the wrong process or thread. */
 int rl_client_enter(const redlock_client *client);
 
-/* True in the process that created the client, false in a forked child. Costs one read. */
 bool rl_client_in_owner_process(const redlock_client *client);
 
 /* Creates a client on a loop. own_thread: the library runs the loop on its own thread. */
@@ -62,6 +62,9 @@ int rl_client_create(struct ev_loop *loop, bool own_thread, const char *nodes, c
 
 /* Frees everything at once and sends nothing: in a forked child, or if the loop has never run. */
 void rl_client_destroy(redlock_client *client);
+
+/* The same for an attached client in a forked child; in a callback, after it has returned. */
+void rl_client_drop(redlock_client *client);
 
 /* Closes the client. The callback of an attached client is its last, with a NULL client. With a loop thread the client
  * stays until rl_client_free(). */

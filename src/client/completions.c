@@ -123,11 +123,17 @@ static void end_running(struct rl_completions *completions)
         ended->end(ended);
 }
 
+/* A callback may fork, and return in the child. */
+static bool is_in_owner_process(const struct rl_completions *completions)
+{
+    return *completions->fork_canary == 1;
+}
+
 bool rl_completions_run(struct rl_completions *completions)
 {
     assert(rl_completions_is_dispatcher(completions));
     take(completions);
-    while (completions->batch) {
+    while (completions->batch && is_in_owner_process(completions)) {
         struct rl_completion *completion = completions->batch;
         completions->batch = completion->next;
         if (completion == completions->last) {
@@ -146,6 +152,10 @@ void rl_completions_leave(struct rl_completions *completions)
 {
     assert(rl_completions_is_dispatcher(completions));
     end_running(completions);
+    if (!is_in_owner_process(completions)) { /* another thread may have held the mutex during the fork */
+        atomic_store(&completions->dispatcher, 0);
+        return;
+    }
     pthread_mutex_lock(&completions->mutex);
     completions->ended = completions->ended || completions->last_came;
     if (completions->batch)

@@ -24,7 +24,8 @@ struct rl_completions {
     _Atomic(struct rl_completion *) posted; /* newest first */
     struct rl_completion *gathered;         /* in this turn of the loop, newest first */
     struct rl_completion *gathered_oldest;
-    _Atomic(struct rl_wakeup *) wakeup; /* NULL until a caller wants the descriptor */
+    const volatile unsigned char *fork_canary; /* see core.h */
+    _Atomic(struct rl_wakeup *) wakeup;        /* NULL until a caller wants the descriptor */
     pthread_mutex_t mutex;
     pthread_cond_t left;         /* no thread dispatches */
     _Atomic uint64_t dispatcher; /* the dispatching thread's number; 0: none. Set under the mutex */

@@ -48,7 +48,8 @@ static void leave(void *data)
 {
     redlock_client *client = data;
     struct rl_loop_thread *thread = client->loop_thread;
-    rl_calls_flush(&thread->calls, client->core.wakeup);
+    if (rl_client_in_owner_process(client))
+        rl_calls_flush(&thread->calls, client->core.wakeup);
     rl_completions_leave(&thread->completions);
 }
 

@@ -308,6 +308,7 @@ static int begin(redlock_client *client, struct rl_loop_thread *thread, redlock_
 {
     client->loop_thread = thread;
     thread->client = client;
+    thread->completions.fork_canary = client->core.fork_canary;
     ev_set_userdata(thread->loop, thread);
     ev_set_loop_release_cb(thread->loop, falls_asleep, wakes_up);
     if (!open_rest(thread)) {
@@ -433,8 +434,8 @@ void rl_loop_thread_drop(redlock_client *client)
 {
     struct rl_loop_thread *thread = client->loop_thread;
     /* A thread worked on the client during the fork and may not exist in the child, so the client's memory may be
-     * inconsistent: leave it alone. */
-    if (atomic_load(&thread->worker) != (pthread_t)0)
+     * inconsistent: leave it alone. So if this thread is in a callback, which will return. */
+    if (atomic_load(&thread->worker) != (pthread_t)0 || rl_completions_is_dispatcher(&thread->completions))
         return;
     rl_client_destroy(client);
     rl_calls_drop(&thread->calls);

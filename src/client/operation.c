@@ -207,7 +207,9 @@ static void end(struct rl_operation *operation, bool reports)
 void rl_operations_notify(redlock_client *client)
 {
     struct rl_operations *operations = &client->operations;
-    for (unsigned reports = 0; operations->completed && reports < REPORTS_PER_TURN; reports++) {
+    /* A callback may fork, and return in the child. */
+    for (unsigned reports = 0;
+         operations->completed && reports < REPORTS_PER_TURN && rl_core_in_owner_process(&client->core); reports++) {
         struct rl_operation *operation = operations->completed;
         operations->completed = operation->next;
         end(operation, true);

@@ -52,6 +52,12 @@ static void watch(struct rl_link *link, ev_io *watcher, bool on)
         ev_io_stop(link->writes->loop, watcher);
 }
 
+/* False in a forked child, whose loop may still have the events of its parent's sockets. */
+static bool is_ours(const struct rl_link *link)
+{
+    return *link->writes->fork_canary == 1;
+}
+
 /* ---------------------------------------------------------------------------------------------------------- closing */
 
 /* The context is gone, or will be. */
@@ -328,6 +334,8 @@ static void on_readable(struct ev_loop *loop, ev_io *watcher, int events)
     (void)events;
     struct rl_link *link = watcher->data;
     struct rl_sigpipe guard;
+    if (!is_ours(link))
+        return;
     if (!link->session) {
         read_in(link);
         return;
@@ -386,6 +394,8 @@ static void on_writable(struct ev_loop *loop, ev_io *watcher, int events)
     (void)events;
     struct rl_link *link = watcher->data;
     struct rl_sigpipe guard;
+    if (!is_ours(link))
+        return;
     bool blocked = link->session && block_sigpipe(link->writes, &guard);
     if (!link->connected)
         go_on_connecting(link);

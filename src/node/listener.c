@@ -202,6 +202,8 @@ static void on_event(struct ev_loop *loop, ev_io *watcher, int events)
 {
     (void)loop;
     struct rl_listener *listener = watcher->data;
+    if (!rl_core_in_owner_process(listener->node->nodes->core))
+        return;
     if (!exchange(listener, events))
         failed(listener);
     else if (listener->context)

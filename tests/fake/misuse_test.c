@@ -433,4 +433,113 @@ TEST(thread_and_process, forked_child_of_a_client_with_a_thread_sends_nothing)
     assert_nothing_came_twice();
 }
 
+/* The child keeps the loop, as after ev_loop_fork(3), and closes the client later. */
+static unsigned in_child_on_the_loop(void)
+{
+    unsigned told = scene.told;
+    ev_loop_fork(scene.loop);
+    for (unsigned i = 0; i < 10; i++)
+        ev_run(scene.loop, EVRUN_NOWAIT);
+    return (unsigned)(scene.told != told) << 14 | in_child_asynchronous();
+}
+
+/* At the fork one reply waits to be read, one command to be written, and one callback to be called. */
+TEST(thread_and_process, a_forked_child_that_runs_the_loop_takes_nothing_from_its_parent)
+{
+    static struct answer read, written;
+    static const redlock_acquire_options refused = {.struct_size = 1};
+    allocator = scene_count_memory();
+    scene_attach();
+    lock = scene_lock("stock");
+    scene_wait_for_sent_to(0, scene.nodes, SENT_SET, 1);
+    scene_start_query(&read, "stock");
+    ev_run(scene.loop, EVRUN_NOWAIT);
+    scene_start_acquire(&written, "more", NULL);
+    scene_start_acquire(&answer, "bad", &refused);
+    assert_child_is_harmless(in_child_on_the_loop, false);
+    ck_assert_status(scene_wait(&read), REDLOCK_OK);
+    ck_assert_status(scene_wait(&written), REDLOCK_OK);
+    ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
+    assert_nothing_came_twice();
+}
+
+static pid_t forked;
+static bool closes;
+
+static void fork_here(redlock_client *client, const redlock_result *given, void *arg)
+{
+    forked = fork();
+    if (forked == 0 && closes)
+        redlock_close_async(&scene.client, scene_told, NULL);
+    scene_told(client, given, arg);
+}
+
+/* The first callback of a turn forks, and returns in the child, which closes the client there or later. */
+TEST_ROWS(thread_and_process, a_child_that_was_forked_in_a_callback_returns_from_it, 3)
+{
+    static struct answer others[2];
+    int status;
+    bool connects = _i == 2;
+    closes = _i > 0;
+    if (connects) { /* with malloc(3), which a child can use whatever the client's thread was doing */
+        scene_connect();
+    } else {
+        allocator = scene_count_memory();
+        scene_attach();
+    }
+    scene_start_ready_then(&answer, 0, fork_here);
+    scene_start_ready(&others[0], 0);
+    scene_start_query(&others[1], "stock");
+    while (!answer.told)
+        if (connects)
+            redlock_dispatch(scene.connected);
+        else
+            ev_run(scene.loop, EVRUN_NOWAIT);
+    if (forked == 0) {
+        bool silent = !others[0].told;
+        if (!connects)
+            ev_loop_fork(scene.loop);
+        for (unsigned i = 0; !connects && i < 10; i++)
+            ev_run(scene.loop, EVRUN_NOWAIT);
+        if (!closes)
+            redlock_close_async(&scene.client, scene_told, NULL);
+        _exit(silent && !others[1].told && (connects || test_allocator_live(allocator) == 0) ? 0 : WRONG);
+    }
+    ck_assert_int_eq(waitpid(forked, &status, 0), forked);
+    ck_assert_msg(status == 0, "the child ended with status %#x", (unsigned)status);
+    ck_assert_status(scene_wait(&others[0]), REDLOCK_OK);
+    ck_assert_status(scene_wait(&others[1]), REDLOCK_OK);
+}
+
+static void fork_and_wait(struct ev_loop *loop, ev_check *watcher, int events)
+{
+    int status = 0;
+    (void)events;
+    ev_check_stop(loop, watcher);
+    forked = fork();
+    if (forked == 0)
+        return;
+    ck_assert_int_eq(waitpid(forked, &status, 0), forked);
+    ck_assert_msg(status == 0, "the child ended with status %#x", (unsigned)status);
+}
+
+/* The host's callback runs first, and the loop has noticed the reply already. */
+TEST(thread_and_process, a_child_that_was_forked_in_a_callback_of_the_host_leaves_the_reply_to_its_parent)
+{
+    ev_check host;
+    scene_attach();
+    scene_start_query(&answer, "stock");
+    ev_run(scene.loop, EVRUN_NOWAIT);
+    const struct rl_link *link = &scene.client->nodes->node[0].link;
+    struct pollfd reply = {.fd = link->readable.fd, .events = POLLIN};
+    ck_assert_int_eq(poll(&reply, 1, SCENE_SOON_MS), 1);
+    ev_check_init(&host, fork_and_wait);
+    ev_set_priority(&host, EV_MAXPRI);
+    ev_check_start(scene.loop, &host);
+    ev_run(scene.loop, EVRUN_NOWAIT);
+    if (forked == 0)
+        _exit(rl_link_has_unread(link) ? 0 : WRONG);
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+}
+
 TEST_PROGRAM("misuse")

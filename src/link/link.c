@@ -266,28 +266,24 @@ static void write_out(struct rl_link *link)
 }
 
 /* TLS may raise SIGPIPE. Plain writes do not. */
-static bool block_sigpipe(struct rl_writes *writes, struct rl_sigpipe *guard)
+static void block_sigpipe(struct rl_link *link, struct rl_sigpipe *guard)
 {
-    if (writes->own_thread)
-        return false;
-    writes->broken = false;
+    if (!link->tls || link->writes->own_thread || guard->blocks)
+        return;
+    link->writes->broken = false;
     rl_sigpipe_block(guard);
-    return true;
 }
 
 void rl_links_flush(struct rl_writes *writes)
 {
-    struct rl_sigpipe guard;
-    bool blocked = false;
+    struct rl_sigpipe guard = {.blocks = false};
     while (writes->first) {
         struct rl_link *link = writes->first;
         leave_list(link);
-        if (link->session && !blocked)
-            blocked = block_sigpipe(writes, &guard);
+        block_sigpipe(link, &guard);
         write_out(link);
     }
-    if (blocked)
-        rl_sigpipe_restore(&guard, writes->broken);
+    rl_sigpipe_restore(&guard, writes->broken);
 }
 
 /* ---------------------------------------------------------------------------------------------------------- reading */
@@ -333,7 +329,7 @@ static void on_readable(struct ev_loop *loop, ev_io *watcher, int events)
     (void)loop;
     (void)events;
     struct rl_link *link = watcher->data;
-    struct rl_sigpipe guard;
+    struct rl_sigpipe guard = {.blocks = false};
     if (!is_ours(link))
         return;
     if (!link->session) {
@@ -341,14 +337,13 @@ static void on_readable(struct ev_loop *loop, ev_io *watcher, int events)
         return;
     }
     /* TLS replies to some records itself, so reading can write, and can unblock the bytes that are left to write. */
-    bool blocked = block_sigpipe(link->writes, &guard);
+    block_sigpipe(link, &guard);
     rl_tls_enter();
     read_in(link);
     if (link->context && link->unwritten)
         write_tls(link);
     rl_tls_leave();
-    if (blocked)
-        rl_sigpipe_restore(&guard, link->writes->broken);
+    rl_sigpipe_restore(&guard, link->writes->broken);
 }
 
 bool rl_link_has_unread(const struct rl_link *link)
@@ -393,16 +388,15 @@ static void on_writable(struct ev_loop *loop, ev_io *watcher, int events)
     (void)loop;
     (void)events;
     struct rl_link *link = watcher->data;
-    struct rl_sigpipe guard;
+    struct rl_sigpipe guard = {.blocks = false};
     if (!is_ours(link))
         return;
-    bool blocked = link->session && block_sigpipe(link->writes, &guard);
+    block_sigpipe(link, &guard);
     if (!link->connected)
         go_on_connecting(link);
     if (link->connected)
         write_out(link);
-    if (blocked)
-        rl_sigpipe_restore(&guard, link->writes->broken);
+    rl_sigpipe_restore(&guard, link->writes->broken);
 }
 
 /* hiredis' hooks. It uses them while it connects; afterwards the link's own functions start and stop the watchers. */
@@ -452,14 +446,13 @@ static void attach(struct rl_link *link)
 
 static bool start_tls(struct rl_link *link, struct rl_link_end *why)
 {
-    struct rl_sigpipe guard;
-    bool blocked = block_sigpipe(link->writes, &guard);
+    struct rl_sigpipe guard = {.blocks = false};
+    block_sigpipe(link, &guard);
     rl_tls_enter();
     link->session =
         rl_tls_start(link->tls, &link->context->c, link->host, why->text, sizeof why->text, &why->permanent);
     rl_tls_leave();
-    if (blocked)
-        rl_sigpipe_restore(&guard, !link->session);
+    rl_sigpipe_restore(&guard, !link->session);
     return link->session;
 }
 

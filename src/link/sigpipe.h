@@ -10,6 +10,7 @@
 
 struct rl_sigpipe {
     sigset_t before; /* the thread's mask */
+    bool blocks;     /* until restored; false: there is nothing to restore */
     bool pending;    /* one was pending before: it belongs to the host program */
 };
 

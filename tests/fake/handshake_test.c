@@ -370,6 +370,25 @@ TEST_ROWS(three_nodes, one_server_under_two_names_has_one_vote, 2)
     assert_one_vote();
 }
 
+static bool has_vote(unsigned node)
+{
+    rl_node_beat(&scene.client->nodes->node[node]);
+    return !scene.client->nodes->node[node].unfit;
+}
+
+/* As when a name's wrong address is corrected. */
+TEST(three_nodes, a_duplicate_gets_its_vote_when_the_other_name_leads_to_another_server)
+{
+    for (unsigned i = 0; i < 2; i++)
+        fake_server_set_info(scene.node[i], "run_id", "0123456789abcdef0123456789abcdef01234567");
+    scene_attach_only();
+    unsigned voter = assert_one_vote();
+    fake_server_set_info(scene.node[voter], "run_id", "89abcdef0123456789abcdef0123456789abcdef");
+    fake_server_drop(scene.node[voter], FAKE_CLOSE);
+    scene_until(has_vote(0) && has_vote(1));
+    scene_wait_for_ready();
+}
+
 /* Passes to the guard the reply that a node with this run_id and marker would send. */
 static void tell_guard(struct rl_node *node, const char *run_id, const char *shown)
 {

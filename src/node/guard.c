@@ -225,6 +225,7 @@ static void take_run_id(struct rl_node *node, const redisReply *field)
         return;
     /* Another server replies on the same connection: a proxy has switched. */
     memcpy(node->server.last_run_id, run_id, sizeof run_id);
+    node->server.client_id = 0; /* the connection has another ID there */
     node->nodes->events->node_forgot(node->nodes->client, node->index);
 }
 

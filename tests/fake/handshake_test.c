@@ -435,6 +435,23 @@ TEST(three_nodes, a_server_that_takes_another_names_place_has_one_vote)
     ck_assert_ptr_null(nodes[0].unfit);
 }
 
+/* The connection's ID came from the server before, and may be another client's there. */
+TEST(three_nodes, no_kill_is_sent_to_a_server_that_takes_anothers_place_on_an_open_connection)
+{
+    static const char other[] = "0123456789012345678901234567890123456789";
+    scene_attach();
+    tell_guard(scene.client->nodes->node, other, SHOWN);
+    fake_server_set_info(scene.node[0], "run_id", other);
+    fake_server_add_rule(scene.node[0],
+                         &(struct fake_rule){.command = "SET", .count = 1, .silent = true, .ending = FAKE_RESET});
+    scene_start_acquire(&answer, "stock", NULL);
+    scene_wait_for_accepted(0, 2);
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    scene_wait_for_ready();
+    scene_lock_and_release("other");
+    ck_assert_uint_eq(scene_count(0, SENT_KILL), 0);
+}
+
 /* Too many replicas are a misconfiguration. */
 TEST_ROWS(three_nodes, a_replica_has_no_vote, 2)
 {

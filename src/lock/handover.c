@@ -95,6 +95,8 @@ static void undo(struct rl_locks *locks, unsigned node, const struct rl_handed *
         held->may_hold |= quorum_node(node);
         return;
     }
+    if (locks->nodes->node[node].flight.sent.count >= locks->core->options.pending_max)
+        return; /* the key expires by itself; a server that sends any number of messages must not fill our memory */
     struct rl_lease *lease = rl_lease_create_of(locks, resource.bytes, resource.size, handed->value, &status);
     if (!lease)
         return; /* the key expires by itself */

@@ -22,12 +22,22 @@ _Static_assert(2 * RL_OVERTAKE_MS < RL_WAITER_LIFE_MS, "an entry outlives a refr
 
 /* --------------------------------------------------------------------------------------------------------- lifetime */
 
+/* A node that has lost the script must not get it again behind the waiter's removal: the entry would stay. */
+static void give_up_look(struct rl_queue *queue)
+{
+    if (!queue->looking)
+        return;
+    rl_round_cancel(queue->looking);
+    rl_round_leave(queue->looking);
+    queue->looking = NULL;
+}
+
 static void destroy(struct rl_queue *queue)
 {
     struct rl_locks *locks = queue->locks;
     rl_queue_table_remove(queue);
     rl_timer_stop(&locks->core->timers, &queue->timer);
-    rl_round_leave(queue->looking);
+    give_up_look(queue);
     rl_round_leave(queue->offer);
     rl_lease_unref(queue->lease);
     rl_core_free(locks->core, queue);
@@ -97,8 +107,6 @@ static void stand_anew(struct rl_queue *queue)
         .deadline = deadline,
     };
     rl_timer_stop(&locks->core->timers, &queue->timer);
-    rl_round_leave(queue->looking);
-    queue->looking = NULL;
     quorum_waiting_init(&queue->rules, &terms);
     queue->rules.listening = rl_listeners_up(locks->nodes);
     quorum_waiting_try(&queue->rules);
@@ -205,6 +213,7 @@ void rl_queue_leave(struct rl_waiter *waiter, const struct rl_round *won)
     remove_waiter(queue, waiter);
     if (!was_first)
         return;
+    give_up_look(queue);
     /* After a success the nodes that granted have removed the entry; the release removes it on the nodes that it goes
      * to. */
     bool offered = queue->offer != NULL;
@@ -212,8 +221,6 @@ void rl_queue_leave(struct rl_waiter *waiter, const struct rl_round *won)
         dequeue(queue);
     queue->rules.enqueued = queue->rules.listed = 0;
     if (!queue->first) {
-        rl_round_leave(queue->looking);
-        queue->looking = NULL;
         rl_timer_set(&queue->locks->core->timers, &queue->timer, rl_now() + LINGER);
         return;
     }

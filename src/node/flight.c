@@ -245,8 +245,8 @@ void rl_flight_written(struct rl_flight *flight, quorum_time now)
 {
     struct rl_request *request = flight->unwritten;
     flight->unwritten = NULL;
-    if (!request || quorum_time_since(request->sent, now) < LATE_WRITE)
-        return;
+    if (!request || !flight->link->listed || quorum_time_since(request->sent, now) < LATE_WRITE)
+        return; /* one that is not listed has been written, or waits for the socket */
     for (; request && !request->held; request = request->next)
         request->sent = now;
 }

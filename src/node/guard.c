@@ -61,6 +61,13 @@ void rl_guard_find(struct rl_node *node, uint32_t finding, bool found)
                redlock_finding_remedy(finding));
 }
 
+/* Another name that led to the same server, and had the vote, may be disconnected by now, or lead elsewhere. */
+static void find_duplicate(struct rl_node *node)
+{
+    if (node->state == RL_NODE_READY)
+        rl_guard_find(node, REDLOCK_FINDING_SAME_SERVER, rl_handshake_is_duplicate(node));
+}
+
 /* ------------------------------------------------------------------------------------------------------------- clocks */
 
 static quorum_nodes nodes_that_answer(const struct rl_nodes *nodes)
@@ -107,6 +114,8 @@ static void note_clock(struct rl_node *node, quorum_time sent, quorum_time recei
 
 void rl_guard_take_time(struct rl_node *node, const redisReply *reply, quorum_time sent, quorum_time received)
 {
+    find_duplicate(node);
+    rl_guard_judge(node);
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2)
         return;
     unsigned long long seconds = 0, microseconds = 0;
@@ -216,7 +225,7 @@ static void take_run_id(struct rl_node *node, const redisReply *field)
         return;
     /* Another server replies on the same connection: a proxy has switched. */
     memcpy(node->server.last_run_id, run_id, sizeof run_id);
-    rl_guard_find(node, REDLOCK_FINDING_SAME_SERVER, rl_handshake_is_duplicate(node));
+    node->server.client_id = 0; /* the connection has another ID there */
     node->nodes->events->node_forgot(node->nodes->client, node->index);
 }
 
@@ -287,6 +296,7 @@ bool rl_guard_take_reply(struct rl_node *node, const redisReply *reply, quorum_t
     if (!is_complete(reply)) /* an old server's scripts fail: it stays unfit */
         return node->findings & REDLOCK_FINDING_TOO_OLD || refused(node, reply);
     take_run_id(node, reply->element[RL_GUARD_RUN_ID]);
+    find_duplicate(node);
     rl_guard_find(node, REDLOCK_FINDING_NOT_PERMITTED, false);
     rl_guard_find(node, REDLOCK_FINDING_REPLICA, !says(reply->element[RL_GUARD_ROLE], "master"));
     rl_guard_find(node, REDLOCK_FINDING_MARKER_TAKEN, says(reply->element[RL_GUARD_WHY], "taken"));

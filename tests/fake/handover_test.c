@@ -213,4 +213,24 @@ TEST_ROWS(given_back, some_locks_are_not_offered, 3)
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
 }
 
+/* Each makes the client send an undo, and the node replies to none. The last message is one that the waiter needs. */
+TEST(given_back, hand_overs_that_no_waiter_expects_fill_no_memory)
+{
+    enum { MESSAGES = 200 };
+    char message[80];
+    scene.options.pending_max = 16;
+    scene.options.node_timeout_ms = 5000;
+    struct scene_offer offer = wait_with_an_offer();
+    scene_hold_replies(0, 1, "EVALSHA");
+    for (unsigned i = 0; i < MESSAGES; i++) {
+        snprintf(message, sizeof message, "G%040u 1 5 stock", i);
+        scene_publish(0, "stock", message);
+    }
+    hand_over(0, 3, &offer);
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    ck_assert_uint_le(scene.client->nodes->node[0].flight.sent.count, 20);
+    scene_calm(0, 1);
+    release_it();
+}
+
 TEST_PROGRAM("handover")

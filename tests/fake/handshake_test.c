@@ -370,6 +370,25 @@ TEST_ROWS(three_nodes, one_server_under_two_names_has_one_vote, 2)
     assert_one_vote();
 }
 
+static bool has_vote(unsigned node)
+{
+    rl_node_beat(&scene.client->nodes->node[node]);
+    return !scene.client->nodes->node[node].unfit;
+}
+
+/* As when a name's wrong address is corrected. */
+TEST(three_nodes, a_duplicate_gets_its_vote_when_the_other_name_leads_to_another_server)
+{
+    for (unsigned i = 0; i < 2; i++)
+        fake_server_set_info(scene.node[i], "run_id", "0123456789abcdef0123456789abcdef01234567");
+    scene_attach_only();
+    unsigned voter = assert_one_vote();
+    fake_server_set_info(scene.node[voter], "run_id", "89abcdef0123456789abcdef0123456789abcdef");
+    fake_server_drop(scene.node[voter], FAKE_CLOSE);
+    scene_until(has_vote(0) && has_vote(1));
+    scene_wait_for_ready();
+}
+
 /* Passes to the guard the reply that a node with this run_id and marker would send. */
 static void tell_guard(struct rl_node *node, const char *run_id, const char *shown)
 {
@@ -414,6 +433,23 @@ TEST(three_nodes, a_server_that_takes_another_names_place_has_one_vote)
     ck_assert_ptr_null(nodes[1].unfit);
     tell_guard(&nodes[0], "0123456789012345678901234567890123456789", SHOWN);
     ck_assert_ptr_null(nodes[0].unfit);
+}
+
+/* The connection's ID came from the server before, and may be another client's there. */
+TEST(three_nodes, no_kill_is_sent_to_a_server_that_takes_anothers_place_on_an_open_connection)
+{
+    static const char other[] = "0123456789012345678901234567890123456789";
+    scene_attach();
+    tell_guard(scene.client->nodes->node, other, SHOWN);
+    fake_server_set_info(scene.node[0], "run_id", other);
+    fake_server_add_rule(scene.node[0],
+                         &(struct fake_rule){.command = "SET", .count = 1, .silent = true, .ending = FAKE_RESET});
+    scene_start_acquire(&answer, "stock", NULL);
+    scene_wait_for_accepted(0, 2);
+    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
+    scene_wait_for_ready();
+    scene_lock_and_release("other");
+    ck_assert_uint_eq(scene_count(0, SENT_KILL), 0);
 }
 
 /* Too many replicas are a misconfiguration. */

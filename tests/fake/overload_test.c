@@ -178,6 +178,21 @@ TEST(three_nodes, busy_loop_does_not_shorten_a_nodes_timeout)
     ck_assert_status(scene_wait(&late), REDLOCK_OK);
 }
 
+/* The loop writes it before the next flush, as soon as the socket takes it. A proof must not count as younger than it
+ * is. */
+TEST(three_nodes, a_request_that_waits_for_the_socket_keeps_its_time)
+{
+    scene_attach();
+    struct rl_flight *flight = &scene.client->nodes->node[0].flight;
+    ev_io_start(scene.loop, &flight->link->writable); /* as if the socket were full */
+    scene_start_acquire(&late, "late", NULL);
+    ck_assert_ptr_nonnull(flight->sent.last);
+    quorum_time sent = flight->sent.last->sent;
+    rl_flight_written(flight, sent + QUORUM_SECOND);
+    ck_assert_uint_eq(flight->sent.last->sent, sent);
+    ck_assert_status(scene_wait(&late), REDLOCK_OK);
+}
+
 /* Acquires that have ended before their turn leave the list. */
 TEST(three_nodes, acquires_that_give_up_their_wait_take_no_memory)
 {

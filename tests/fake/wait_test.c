@@ -9,6 +9,7 @@
 
 #include "src/client/client.h"
 #include "src/lock/queue_table.h"
+#include "src/node/script.h"
 
 static struct answer answer;
 static redlock_acquire_options options; /* of a waiter without a deadline */
@@ -509,6 +510,28 @@ TEST(ends, a_place_is_kept_for_the_next_waiter)
     expect_withdrawals(false, 2);
     scene_let_go_on(0, 5, "stock");
     ck_assert_status(scene_wait(&second), REDLOCK_OK);
+}
+
+/* Its entry would come behind the removal, and stay. */
+TEST(ends, the_poll_of_a_waiter_that_has_left_is_not_sent_again)
+{
+    const struct fake_rule forgotten = {
+        .argument = rl_scripts[RL_SCRIPT_WAIT].sha1, .count = 1, .skip = true, .reply = FAKE_NOSCRIPT, .hold = true};
+    scene.options.node_timeout_ms = SCENE_SOON_MS;
+    scene_attach();
+    options.cancellation = scene_cancellation();
+    scene_hold_on(0, 5, "stock");
+    fake_server_add_rule(scene.node[0], &forgotten);
+    start();
+    scene_wait_for_sent(0, SENT_WAIT, 1);
+    snprintf(place, sizeof place, "%s", queue_for_stock()->offer->lease->token);
+    redlock_cancel(scene.cancellation);
+    ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);
+    scene_until(scene_sent(0, SENT_UNDO, place, 0, NULL)); /* the node executes it */
+    fake_server_release(scene.node[0]);
+    scene_until(rl_flight_is_empty(&scene.client->nodes->node[0].flight));
+    ck_assert_uint_eq(fake_server_count(scene.node[0], "EVAL"), 0);
+    scene_let_go_on(0, 5, "stock");
 }
 
 /* --- Closed --- */

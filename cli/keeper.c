@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "keeper.h"
 
+#include "descriptors.h"
 #include "exit_status.h"
 #include "keeper_watchdog.h"
 #include "message.h"
@@ -44,7 +45,7 @@ static bool detach(int link, int process)
         if (dup2(nothing, file) < 0)
             return false;
     return dup3(link, LINK, O_CLOEXEC) == LINK && dup3(process, PROCESS, O_CLOEXEC) == PROCESS &&
-           syscall(SYS_close_range, OTHERS, ~0U, 0) == 0;
+           cli_descriptors_close_from(OTHERS);
 }
 
 /* A descriptor for SIGTERM and similar signals, and for the end of a child. -1: failed. */

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "keeper_watchdog.h"
 
+#include "descriptors.h"
 #include "moment.h"
 #include "process_name.h"
 
@@ -44,7 +45,7 @@ static bool detach(struct cli_keeper_watchdog *watchdog, int link)
     link = fcntl(link, F_DUPFD_CLOEXEC, OTHERS);
     watchdog->process = PROCESS;
     return dup3(link, LINK, O_CLOEXEC) == LINK && dup3(process, PROCESS, O_CLOEXEC) == PROCESS &&
-           syscall(SYS_close_range, OTHERS, ~0U, 0) == 0;
+           cli_descriptors_close_from(OTHERS);
 }
 
 /* The child of a process with threads: calls only async-signal-safe functions (signal-safety(7)). */

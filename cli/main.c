@@ -126,11 +126,20 @@ static int refuse_unknown(const struct cli_command *command, const char *word, c
     return cli_misused("%s is not an option of redlock %s, but of redlock %s", quoted, command->name, other->name);
 }
 
-static int refuse_option(const struct cli_command *command, int answer, char *const *argv)
+static bool is_known(const struct parser *parser, int id)
+{
+    for (size_t i = 0; i < parser->count; i++)
+        if (parser->longs[i].val == id)
+            return true;
+    return false;
+}
+
+/* An unknown letter may be followed by others in its word; then argv[optind - 1] is not that word. */
+static int refuse_option(const struct cli_command *command, const struct parser *parser, int answer, char *const *argv)
 {
     char quoted[CLI_QUOTED_SIZE];
     char letter[3] = {'-', (char)optopt, '\0'};
-    bool is_long = optopt == 0 || optopt >= CLI_LONG_ONLY || strncmp(argv[optind - 1], "--", 2) == 0;
+    bool is_long = optopt == 0 || (is_known(parser, optopt) && strncmp(argv[optind - 1], "--", 2) == 0);
     const char *word = is_long ? argv[optind - 1] : letter;
 
     if (answer == ':')
@@ -151,7 +160,7 @@ static int take_options(const struct cli_command *command, struct parser *parser
         if (id == GLOBAL_VERSION)
             return printf("redlock %s\n", redlock_version()), CLI_OK;
         if (id == '?' || id == ':')
-            return refuse_option(command, id, argv);
+            return refuse_option(command, parser, id, argv);
         if (!take_global(id) && !command->take(id, optarg))
             return CLI_USAGE;
     }

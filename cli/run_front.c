@@ -175,6 +175,7 @@ static void interrupt_waiting(struct front *front, int number)
     } else if (number != SIGCONT && number != SIGWINCH) {
         front->interrupt = number;
         kill(front->holder, SIGTERM);
+        kill(front->holder, SIGCONT); /* it may be stopped */
     }
 }
 

@@ -354,11 +354,14 @@ static void watch(struct holder *holder)
 
 /* --- Main loop --- */
 
-/* Blocks all signals except those that end the wait; this also lets a background group write to its terminal. */
+/* Blocks all signals except those that end the wait; this also lets a background group write to its terminal. SIGTERM
+ * ends it even if the user's shell ignores that: the front sends it for every signal, and the kernel if the watchdog is
+ * dead. */
 static void block_signals(void)
 {
     sigset_t signals;
 
+    signal(SIGTERM, SIG_DFL);
     sigfillset(&signals);
     sigdelset(&signals, SIGTERM);
     sigprocmask(SIG_SETMASK, &signals, NULL);

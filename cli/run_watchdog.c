@@ -47,14 +47,17 @@ static void drain_signals(const struct watchdog *watchdog)
         ;
 }
 
-/* A holder that still waits for the lock gives up. One that runs CMD detects the front's death itself. */
+/* A holder that still waits for the lock gives up; it may be stopped, as a job at the terminal. One that runs CMD
+ * detects the front's death itself. */
 static void look_at_front(struct watchdog *watchdog)
 {
     if (watchdog->front_is_dead || getppid() == watchdog->run->front)
         return;
     watchdog->front_is_dead = true;
-    if (watchdog->holder > 0)
+    if (watchdog->holder > 0) {
         kill(watchdog->holder, SIGTERM);
+        kill(watchdog->holder, SIGCONT);
+    }
 }
 
 static void lose_holder(struct watchdog *watchdog, const siginfo_t *end)

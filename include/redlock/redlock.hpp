@@ -523,10 +523,7 @@ class connection
     connection() = default;
     connection(const connection &) = delete;
     connection &operator=(const connection &) = delete;
-    ~connection()
-    {
-        redlock_close(&handle, nullptr);
-    }
+    ~connection() = default;
 
     /* Keeps the watcher of a lock that cannot be released here: on the client's own thread, or in a forked child. */
     void keep(std::unique_ptr<watcher> orphan) noexcept
@@ -610,6 +607,28 @@ class connection
     std::function<std::optional<redlock::credentials>(std::string_view)> credentials_;
     std::mutex mutex_;
     std::unique_ptr<watcher> orphans_;
+};
+
+/* Closes and frees a connection. A callback that drops its lock and its client runs on the client's own thread, where
+ * the client cannot be closed: another thread does it, after the callback. Without one the client stays. */
+struct closer {
+    void operator()(connection *closed) const noexcept
+    {
+        if (close(closed))
+            return;
+        try {
+            std::thread(close, closed).detach();
+        } catch (...) {
+        }
+    }
+    static bool close(connection *closed) noexcept
+    {
+        redlock_close(&closed->handle, nullptr);
+        if (closed->handle)
+            return false;
+        delete closed;
+        return true;
+    }
 };
 
 /* token: null, or the token of the lock to adopt */
@@ -1123,12 +1142,12 @@ class client
     bool open(std::string_view nodes, const options &options, result &result) noexcept
     {
         return detail::guarded(result, [&] {
-            auto connection = std::make_shared<detail::connection>();
+            const std::shared_ptr<detail::connection> connection(new detail::connection, detail::closer());
             const std::string list(nodes);
             const redlock_options native = connection->native(options);
             if (redlock_connect(detail::text(list, "nodes"), &native, &connection->handle, &result) != REDLOCK_OK)
                 return false;
-            connection_ = std::move(connection);
+            connection_ = connection;
             return true;
         });
     }

@@ -2,6 +2,9 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+
+#include "src/core/escape.h"
 
 bool rl_logs(const struct rl_core *core, int level)
 {
@@ -18,8 +21,6 @@ void rl_log(const struct rl_core *core, int level, const char *format, ...)
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
     /* A node may send any bytes; control characters must not reach the terminal that shows the log. */
-    for (char *c = line; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 127)
-            *c = '?';
+    rl_text_tame(line, strlen(line));
     core->options.log(level, line, core->options.log_arg);
 }

@@ -48,6 +48,18 @@ static bool is_control(const unsigned char *bytes, size_t length)
            (length == 2 && bytes[0] == 0xc2 && bytes[1] < 0xa0);
 }
 
+void rl_text_tame(char *text, size_t size)
+{
+    for (size_t at = 0; at < size;) {
+        size_t length = character_size((const unsigned char *)text + at, size - at);
+        if (length == 0 || is_control((const unsigned char *)text + at, length)) {
+            length = length ? length : 1;
+            memset(text + at, '?', length);
+        }
+        at += length;
+    }
+}
+
 /* The number of bytes at the start to copy unchanged; 0 if the first must be escaped. */
 static size_t plain_size(const char *bytes, size_t size, bool is_token)
 {

@@ -6,6 +6,9 @@
 
 #include "redlock/redlock.h"
 
+/* Replaces each byte of a control character, or not of valid UTF-8, by '?': for texts from nodes, in logs and errors. */
+void rl_text_tame(char *text, size_t size);
+
 /* A token's text: that of redlock_escape(), with spaces escaped, too, and a '(' at its start, which marks a remark. */
 void rl_token_show(const char *bytes, size_t size, char text[REDLOCK_TOKEN_TEXT_SIZE]);
 

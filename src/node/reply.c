@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "redlock/redlock.h"
+#include "src/core/escape.h"
 #include "src/node/guard.h"
 #include "src/node/limits.h"
 
@@ -135,10 +136,9 @@ void rl_reply_text(const redisReply *reply, char *text, size_t size)
     size_t used = 0;
     if (reply->type == REDIS_REPLY_ERROR) {
         struct span cause = cause_of(reply);
-        for (size_t i = 0; i < cause.length && used + 1 < size; i++) {
-            unsigned char c = (unsigned char)cause.begin[i];
-            text[used++] = c < ' ' || c == 127 ? '?' : (char)c;
-        }
+        used = cause.length < size ? cause.length : size - 1;
+        memcpy(text, cause.begin, used);
+        rl_text_tame(text, used);
     }
     text[used] = '\0';
 }

@@ -3,9 +3,14 @@
 
 #include "support/clock.h"
 
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -169,6 +174,33 @@ TEST(keeper, a_keeper_of_a_lock_that_is_not_obtained_ends)
     ck_assert_int_gt(waitpid(-1, &status, __WALL), 0); /* the process still runs, so this is the keeper */
     ck_assert(program_is_running(process));
     scene_delete(NAME);
+}
+
+/* For this process and its children: as before Linux 5.9. */
+static void take_close_range_away(void)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close_range, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+    ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+    ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+/* The pipe ends, so neither the keeper nor its watchdog has it. */
+TEST(keeper, a_keeper_needs_no_close_range)
+{
+    take_close_range_away();
+    struct program *shell = program_exits(
+        program_shell("$R acquire " NAME " --for %d --loss-signal USR1 --json 9>&1 | cat", (int)program_pid(process)),
+        0);
+    pid_t keeper = (pid_t)atol(scene_json(shell, ".keeper"));
+    ck_assert_int_gt(keeper, 1);
+    kill(keeper, SIGTERM);
+    check_that_it_ends(keeper);
 }
 
 REAL_PROGRAM("cli_keeper")

@@ -497,4 +497,21 @@ TEST_ROWS(shared_nodes, loss_of_a_majority_ends_the_command_and_of_a_minority_do
     program_errors_have(program, strikes[_i].says);
 }
 
+/* Either the user ignores SIGTERM, which ends the holder, or the holder is stopped. */
+TEST_ROWS(shared_nodes, a_wait_ends_though_sigterm_is_ignored_or_the_holder_is_stopped, 4)
+{
+    int number = _i % 2 == 0 ? SIGINT : SIGKILL;
+    scene_hold(NAME);
+    struct program *program =
+        program_shell("exec env %s $R run -v " NAME " -- echo ran", _i < 2 ? "--ignore-signal=TERM" : "");
+    program_shows(program, "first attempt");
+    pid_t holder = program_process(program, PROGRAM_HOLDER);
+    if (_i >= 2)
+        ck_assert_int_eq(kill(holder, SIGSTOP), 0);
+    program_signal(program, number);
+    program_exits(program, -number);
+    ck_assert(program_soon_gone(holder));
+    scene_delete(NAME);
+}
+
 REAL_FAULTS_PROGRAM("cli_run")

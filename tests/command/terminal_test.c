@@ -248,4 +248,20 @@ TEST(terminal, a_wait_can_be_stopped_and_interrupted)
     type_until_it_ends(shell);
 }
 
+TEST(terminal, a_wait_that_is_killed_while_it_is_stopped_leaves_no_process)
+{
+    scene_hold(NAME);
+    struct program *shell = start_shell();
+    type_run(shell, "echo did\\ run", "");
+    program_shows(shell, "held on 5 of 5 nodes");
+    program_type(shell, "\x1a");
+    program_shows(shell, "Stopped");
+    pid_t front = program_child(program_pid(shell)), watchdog = program_child(front), holder = program_child(watchdog);
+    ck_assert_int_gt(holder, 0);
+    ck_assert_int_eq(kill(front, SIGKILL), 0);
+    ck_assert(program_soon_gone(holder));
+    ck_assert(program_soon_gone(watchdog));
+    scene_delete(NAME);
+}
+
 REAL_PROGRAM("cli_terminal")

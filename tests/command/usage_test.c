@@ -42,6 +42,7 @@ static const struct {
     {"run '' -- true", "has 0 bytes"},
     {"run " BYTES BYTES BYTES BYTES BYTES "12345678901234567890123456789012345678 -- true", "has 513 bytes"},
     {"run --fair=1 x", "'--fair=1': this option takes no value"},
+    {"run --fair -Zn x", "'-Z' is not an option"},
     {"run --wait 5x x -- true", "--wait '5x' is not a duration"},
     {"run --wait -1s x -- true", "--wait '-1s' is not a duration"},
     {"run --wait 1s -n x -- true", "contradict"},

@@ -255,10 +255,10 @@ TEST_ROWS(replies, error_of_any_server_is_recognised, ROWS(errors))
 
 TEST(replies, text_is_truncated_and_printable)
 {
-    static const char bytes[] = "-ERR a\0b\tc\x1b[31m\x7f\r\n";
+    static const char bytes[] = "-ERR a\0b\tc\x1b[31m\x7f\x9b\xc2\x9b\xc3\xa4\r\n";
     char text[32], small[8];
     rl_reply_text(reply_of_bytes(bytes, sizeof bytes - 1), text, sizeof text);
-    ck_assert_str_eq(text, "ERR a?b?c?[31m?");
+    ck_assert_str_eq(text, "ERR a?b?c?[31m????\xc3\xa4");
     rl_reply_text(reply_of("-ERR too long for this\r\n"), small, sizeof small);
     ck_assert_str_eq(small, "ERR too");
     rl_reply_text(reply, small, 1);

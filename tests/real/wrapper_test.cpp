@@ -15,6 +15,7 @@ extern "C" {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpedantic" // a flexible array in C
 #include "real/real.h"
+#include "support/file.h"
 #pragma GCC diagnostic pop
 }
 
@@ -486,6 +487,32 @@ TEST(end, a_lock_dropped_by_its_own_callback_does_no_harm)
     }
     wait_for([&] { return dropped.load(); });
     client.reset();
+}
+
+// Another thread then closes the client.
+TEST(end, a_client_dropped_by_a_callback_of_its_lock_does_no_harm)
+{
+    const std::size_t descriptors = file_open_descriptors();
+    auto client = std::make_unique<std::optional<redlock::client>>(open());
+    auto lock = std::make_unique<std::optional<redlock::lock>>();
+    std::mutex handing_over;
+    std::atomic<bool> dropped{false};
+    redlock::acquire_options options;
+    options.ttl = 300ms;
+    options.renewal = false;
+    options.on_event = [&](redlock::event, redlock::loss, std::chrono::milliseconds) {
+        const std::lock_guard guard(handing_over);
+        lock->reset();
+        client->reset();
+        dropped = true;
+    };
+    redlock::lock acquired = (*client)->acquire(key, options);
+    {
+        const std::lock_guard guard(handing_over);
+        *lock = std::move(acquired);
+    }
+    wait_for([&] { return dropped.load() && file_open_descriptors() == descriptors; });
+    ck_assert(real_nothing_left(nullptr));
 }
 
 // --- A client

@@ -23,7 +23,7 @@ static struct answer answer;
 static void show_marker(const struct fake_script_call *call)
 {
     char shown[128];
-    const struct sim_key *marker = fake_node_find(call->node, call->database, &call->keys[0]);
+    const struct sim_key *marker = fake_node_find(call->node, &call->keys[0]);
     snprintf(shown, sizeof shown, EVIDENCE "%.*s", marker ? (int)marker->value_size : 0, marker ? marker->value : "");
     resp_write_text(call->reply, shown);
 }
@@ -34,8 +34,8 @@ static void look_after_marker(const struct fake_script_call *call)
     const struct resp_argument *given = call->arguments, *nonce = &given[4];
     char run_id[16];
     snprintf(run_id, sizeof run_id, "run%u", *(const unsigned *)call->arg);
-    if (!fake_node_find(call->node, call->database, &call->keys[0]))
-        fake_node_set(call->node, call->database, &call->keys[0], nonce->data, nonce->length, -1);
+    if (!fake_node_find(call->node, &call->keys[0]))
+        fake_node_set(call->node, &call->keys[0], nonce->data, nonce->length, -1);
     resp_write_array(call->reply, RL_GUARD_ELEMENTS);
     resp_write_text(call->reply, run_id);
     resp_write_text(call->reply, "master");

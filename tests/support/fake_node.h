@@ -1,5 +1,4 @@
-/* A healthy Redis node for the fake server: the model of node_model.h, with databases, logins and a clock that may be
- * wrong. It executes the library's scripts in a Lua interpreter, unless a test's handler replaces them. */
+/* A healthy Redis node for the fake server: the model of node_model.h, with logins and a clock that may be wrong. It executes the library's scripts in a Lua interpreter, unless a test's handler replaces them. */
 #ifndef TESTS_SUPPORT_FAKE_NODE_H
 #define TESTS_SUPPORT_FAKE_NODE_H
 
@@ -20,8 +19,7 @@ struct fake_connection;
 
 struct fake_script_call {
     struct fake_node *node; /* may be read, and changed with the functions below */
-    unsigned database;
-    const char *script; /* its text, also for a call by digest */
+    const char *script;     /* its text, also for a call by digest */
     size_t key_count;
     const struct resp_argument *keys;
     size_t argument_count;
@@ -36,13 +34,13 @@ typedef void fake_script_handler(const struct fake_script_call *call);
 fake_script_handler fake_script_run;
 
 /* Returns NULL if the key does not exist or has expired. The result is valid until the node changes. */
-const struct sim_key *fake_node_find(struct fake_node *node, unsigned database, const struct resp_argument *name);
+const struct sim_key *fake_node_find(struct fake_node *node, const struct resp_argument *name);
 /* A negative ttl_ms means no expiry. */
-void fake_node_set(struct fake_node *node, unsigned database, const struct resp_argument *name, const void *value,
-                   size_t length, int64_t ttl_ms);
-void fake_node_delete(struct fake_node *node, unsigned database, const struct resp_argument *name);
+void fake_node_set(struct fake_node *node, const struct resp_argument *name, const void *value, size_t length,
+                   int64_t ttl_ms);
+void fake_node_delete(struct fake_node *node, const struct resp_argument *name);
 /* As PTTL: -2 if the key does not exist, -1 without expiry. */
-int64_t fake_node_pttl(struct fake_node *node, unsigned database, const struct resp_argument *name);
+int64_t fake_node_pttl(struct fake_node *node, const struct resp_argument *name);
 /* The node's wall clock in microseconds. */
 int64_t fake_node_clock_us(const struct fake_node *node);
 

@@ -141,14 +141,14 @@ size_t fake_server_publish(struct fake_server *server, const char *channel, cons
 
 /* --- Keys --------------------------------------------------------------------------------------------------------- */
 
-/* Uses database 0. A negative ttl_ms means no expiry. */
+/* A negative ttl_ms means no expiry. */
 void fake_server_set_key(struct fake_server *server, const char *key, const char *value, int64_t ttl_ms);
 void fake_server_delete_key(struct fake_server *server, const char *key);
 /* Copies the value (truncated and NUL-terminated). Returns false if the key does not exist. */
 bool fake_server_get_key(struct fake_server *server, const char *key, char *value, size_t size);
 /* As PTTL: -2 if the key does not exist, -1 without expiry. */
 int64_t fake_server_pttl(struct fake_server *server, const char *key);
-/* Number of keys in all databases whose names match none of the patterns (glob, a list ended by NULL, or NULL). */
+/* Number of keys whose names match none of the patterns (glob, a list ended by NULL, or NULL). */
 size_t fake_server_keys_left(struct fake_server *server, const char *const *except);
 
 /* --- Records ------------------------------------------------------------------------------------------------------ */

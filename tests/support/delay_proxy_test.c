@@ -19,7 +19,7 @@ static void setup(void)
     server = fake_server_start(FAKE_IPV4);
     const uint16_t port = fake_server_port(server);
     proxy = delay_proxy_start(&port, 1);
-    client = raw_client_connect(false, delay_proxy_port(proxy, 0));
+    client = raw_client_connect(delay_proxy_port(proxy, 0));
 }
 
 static uint64_t round_trip_ns(void)

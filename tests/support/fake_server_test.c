@@ -16,7 +16,7 @@ static struct raw_client *client;
 
 static struct raw_client *connect_client(void)
 {
-    return raw_client_connect(false, fake_server_port(server));
+    return raw_client_connect(fake_server_port(server));
 }
 
 static void setup(void)

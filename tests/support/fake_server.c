@@ -196,13 +196,6 @@ static void unlock(struct fake_server *server)
     pthread_mutex_unlock(&server->poller.lock);
 }
 
-void fake_server_set_script_handler(struct fake_server *server, fake_script_handler *handler, void *arg)
-{
-    lock(server);
-    fake_node_set_script_handler(server->node, handler, arg);
-    unlock(server);
-}
-
 void fake_server_forget_keys(struct fake_server *server)
 {
     lock(server);

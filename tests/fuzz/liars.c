@@ -1,9 +1,9 @@
 #include "liars.h"
 
-#include "src/node/guard.h"
-#include "src/node/script.h"
+#include "src/core/clock.h"
 #include "support/bytes.h"
 #include "support/fixture.h"
+#include "support/node_model.h"
 #include "support/resp.h"
 #include "support/sockets.h"
 #include "support/temp_dir.h"
@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,6 +21,7 @@ enum { CONNECTIONS = 64, TOKEN = 40 };
 struct connection {
     int fd;
     unsigned node;
+    struct sim_session session;
     struct bytes in;               /* from the client, not parsed yet */
     struct bytes out;              /* sent, and not yet a complete reply */
     struct resp_command **pending; /* requests without a complete reply, the oldest first */
@@ -33,6 +33,8 @@ static int listeners[LIARS];
 static char *paths[LIARS];
 static struct connection connections[CONNECTIONS];
 static size_t count;
+static struct sim_server servers[LIARS]; /* they know what a healthy node would reply */
+static bool clocks_running;
 
 /* Tokens that a node has granted; kept until liars_forget(). */
 static struct grant {
@@ -68,20 +70,10 @@ static bool is_token(const struct resp_argument *argument)
     return argument->length == TOKEN && strspn(argument->data, "0123456789abcdef") == TOKEN;
 }
 
-static const char *script_of(const struct resp_command *command)
+static bool is_script(const struct resp_command *command, const char *name)
 {
-    if (command->argc < 3 || !resp_command_is(command, "EVALSHA"))
-        return command->argc >= 3 && resp_command_is(command, "EVAL") ? command->argv[1].data : NULL;
-    for (unsigned i = 0; i < RL_SCRIPTS; i++)
-        if (strcmp(command->argv[1].data, rl_scripts[i].sha1) == 0)
-            return rl_scripts[i].text;
-    return NULL;
-}
-
-static bool is_script(const struct resp_command *command, enum rl_script_id script)
-{
-    const char *text = script_of(command);
-    return text && strcmp(text, rl_scripts[script].text) == 0;
+    bool evaluates = resp_command_is(command, "EVAL") || resp_command_is(command, "EVALSHA");
+    return evaluates && command->argc > 2 && (!name || sim_text_is(sim_script_name(command->argv[1]), name));
 }
 
 /* Any reply that could count as a grant counts as one. */
@@ -89,9 +81,9 @@ static bool may_be_grant(const struct resp_command *command, const char *reply, 
 {
     if (resp_command_is(command, "SET"))
         return length == 5 && memcmp(reply, "+OK\r\n", 5) == 0;
-    if (!script_of(command) || is_script(command, RL_SCRIPT_RELEASE) || is_script(command, RL_SCRIPT_QUERY))
+    if (!is_script(command, NULL) || is_script(command, "release") || is_script(command, "query"))
         return false;
-    if (is_script(command, RL_SCRIPT_WAIT))
+    if (is_script(command, "wait"))
         return length > 8 && memcmp(reply, "*5\r\n:", 5) == 0 && memcmp(reply, "*5\r\n:0\r\n", 8) != 0;
     return reply[0] != '-' && memcmp(reply, "$-1", 3) != 0 && memcmp(reply, ":0\r\n", 4) != 0;
 }
@@ -153,7 +145,7 @@ static void accept_all(unsigned node, bool *news)
 {
     int fd;
     while (count < CONNECTIONS && (fd = accept4(listeners[node], NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
-        connections[count++] = (struct connection){.fd = fd, .node = node};
+        connections[count++] = (struct connection){.fd = fd, .node = node, .session.id = ++servers[node].last_id};
         *news = true;
     }
 }
@@ -234,6 +226,29 @@ void liars_forget(void)
     unreadable = 0;
 }
 
+/* Without keys except the marker of a node that an operator vouches for. */
+static void restart(struct sim_server *server, unsigned node)
+{
+    char marker[128];
+    sim_keyspace_clear(&server->keys);
+    *server = (struct sim_server){.last_id = 0};
+    snprintf(server->run_id, sizeof server->run_id, "%040u", node);
+    snprintf(server->replid, sizeof server->replid, "%040u", node);
+    snprintf(marker, sizeof marker, "2 %s 0 0 0 0 0 3000 %d trusted 0123456789abcdef default", server->run_id, LIARS);
+    const struct resp_argument words[] = {resp_argument_of("SET"), resp_argument_of("redlock:marker"),
+                                          resp_argument_of(marker)};
+    struct bytes reply = {0};
+    sim_keyspace_execute(&server->keys, sizeof words / sizeof *words, words, 0, &reply);
+    bytes_free(&reply);
+}
+
+void liars_restart(bool clocks_run)
+{
+    for (unsigned i = 0; i < LIARS; i++)
+        restart(&servers[i], i);
+    clocks_running = clocks_run;
+}
+
 /* ---------------------------------------------------------------------------------------------------------- sending */
 
 void liars_say(size_t index, const void *bytes, size_t size)
@@ -244,88 +259,15 @@ void liars_say(size_t index, const void *bytes, size_t size)
     socket_send_some(connection->fd, bytes, size); /* if the client has closed the connection, they do not matter */
 }
 
-#define HISTORY "0123456789abcdef0123456789abcdef01234567"
-
-static void info(struct bytes *reply, unsigned node)
-{
-    char text[256];
-    snprintf(text, sizeof text,
-             "# Server\r\nredis_version:7.0.15\r\nrun_id:%040u\r\nrole:master\r\nmaster_replid:" HISTORY "\r\n", node);
-    resp_write_text(reply, text);
-}
-
-static void guard(struct bytes *reply, const struct resp_command *command, unsigned node)
-{
-    char run_id[41];
-    bool trust = resp_argument_is(&command->argv[command->argc - 4], "trust");
-    snprintf(run_id, sizeof run_id, "%040u", node);
-    resp_write_array(reply, RL_GUARD_ELEMENTS);
-    resp_write_text(reply, run_id);
-    resp_write_text(reply, "master");
-    resp_write_integer(reply, 1700000000000000);
-    resp_write_integer(reply, 0);
-    resp_write_integer(reply, strtoll(command->argv[4].data, NULL, 10));
-    resp_write_integer(reply, strtoll(command->argv[6].data, NULL, 10));
-    resp_write_text(reply, trust ? "trusted" : "new");
-    resp_write_text(reply, command->argv[5].data);
-    resp_write_text(reply, "noeviction");
-    resp_write_text(reply, "0123456789abcdef");
-    resp_write_text(reply, "master " HISTORY " -\nmarker");
-}
-
-static void script(struct bytes *reply, const struct resp_command *command, unsigned node)
-{
-    size_t keys = (size_t)strtoull(command->argv[2].data, NULL, 10);
-    if (is_script(command, RL_SCRIPT_GUARD)) {
-        guard(reply, command, node);
-    } else if (is_script(command, RL_SCRIPT_RENEW) || is_script(command, RL_SCRIPT_HEAL)) {
-        char ones[256];
-        memset(ones, '1', sizeof ones);
-        resp_write_bulk(reply, ones, keys < sizeof ones ? keys : sizeof ones);
-    } else if (is_script(command, RL_SCRIPT_QUERY)) {
-        bytes_print(reply, "*4\r\n$-1\r\n:-2\r\n:0\r\n*2\r\n:%u\r\n$6\r\npermit\r\n", node);
-    } else if (is_script(command, RL_SCRIPT_WAIT)) {
-        const struct resp_argument *task = &command->argv[keys + 6];
-        bytes_print(reply, "*5\r\n:%d\r\n:100\r\n:0\r\n:0\r\n:0\r\n", !resp_argument_is(task, "enqueue"));
-    } else {
-        resp_write_integer(reply, 1);
-    }
-}
-
-static void subscribe(struct bytes *reply, const struct resp_command *command)
-{
-    resp_write_array(reply, 3);
-    resp_write_text(reply, "subscribe");
-    resp_write_text(reply, command->argc > 1 ? command->argv[1].data : "");
-    resp_write_integer(reply, 1);
-}
-
-/* The reply of a healthy node. */
-static void healthy(struct bytes *reply, const struct resp_command *command, unsigned node)
-{
-    if (resp_command_is(command, "CLIENT ID"))
-        resp_write_integer(reply, 7);
-    else if (resp_command_is(command, "INFO"))
-        info(reply, node);
-    else if (resp_command_is(command, "GET"))
-        resp_write_text(reply, "marker");
-    else if (resp_command_is(command, "SCRIPT"))
-        resp_write_text(reply, "0123456789012345678901234567890123456789");
-    else if (resp_command_is(command, "EVAL") || resp_command_is(command, "EVALSHA"))
-        script(reply, command, node);
-    else if (resp_command_is(command, "SUBSCRIBE"))
-        subscribe(reply, command);
-    else
-        resp_write_status(reply, "OK");
-}
-
 void liars_answer(size_t index, size_t cut, long at, uint8_t byte)
 {
     struct connection *connection = &connections[index];
     struct bytes reply = {0};
     if (connection->pending_count == 0)
         return;
-    healthy(&reply, connection->pending[0], connection->node);
+    const struct resp_command *command = connection->pending[0];
+    sim_server_execute(&servers[connection->node], &connection->session, command->argc, command->argv,
+                       clocks_running ? (int64_t)(rl_now() / QUORUM_MICROSECOND) : 1000000000, &reply);
     if (at >= 0)
         reply.data[(size_t)at % reply.length] = (char)byte;
     liars_say(index, reply.data, cut < reply.length ? cut : reply.length);

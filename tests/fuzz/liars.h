@@ -26,12 +26,14 @@ size_t liars_connections(void);
 /* Number of requests on the connection that have no reply yet. */
 size_t liars_pending(size_t connection);
 
-/* Sends a healthy node's reply to the next request, cut to `cut` bytes, with the byte at `at` replaced (at < 0: no
+/* Executes the next request as a healthy node, and sends the reply, cut to `cut` bytes, with the byte at `at` replaced (at < 0: no
  * byte). */
 void liars_answer(size_t connection, size_t cut, long at, uint8_t byte);
 /* Sends the caller's bytes. */
 void liars_say(size_t connection, const void *bytes, size_t size);
 void liars_hang_up(size_t connection);
+/* The nodes have no keys, and an operator vouches for them. Their clocks run with rl_now(), or stand still. */
+void liars_restart(bool clocks_run);
 /* Drops all connections and everything recorded about them. */
 void liars_forget(void);
 

@@ -1,16 +1,12 @@
 /*
  * Histories of events for the quorum machines: any order, any times and any replies that the contract of a machine
  * allows. The first byte selects the machine. The function named after a machine checks its invariants after every
- * step.
+ * step. tests/rules has exact expectations for rounds, quarantines and retries.
  */
 #include "fuzz.h"
 
 #include "quorum/clock_watch.h"
-#include "quorum/guard.h"
 #include "quorum/lease.h"
-#include "quorum/retry.h"
-#include "quorum/round.h"
-#include "quorum/validity.h"
 #include "quorum/waiting.h"
 
 #include <string.h>
@@ -28,105 +24,6 @@ static quorum_duration any_duration(struct fuzz_input *input)
 {
     unsigned how = fuzz_byte(input);
     return how == 255 ? QUORUM_NEVER : (quorum_duration)fuzz_word(input) << how % 48;
-}
-
-/* ------------------------------------------------------------------------------------------------------------ round */
-
-struct round_history {
-    struct quorum_round round;
-    quorum_nodes usable; /* reported as usable */
-    quorum_nodes sent;
-    unsigned decisions;
-    quorum_time first_send;
-};
-
-static struct quorum_terms round_terms(struct fuzz_input *input)
-{
-    return (struct quorum_terms){
-        .kind = (enum quorum_kind)(fuzz_byte(input) % 4),
-        .nodes = 1 + fuzz_byte(input) % QUORUM_NODES_MAX,
-        .ttl = (quorum_duration)(1 + fuzz_number(input)) * QUORUM_MILLISECOND,
-        .drift_ppm = fuzz_number(input) % 500001,
-        .minimum_validity = 1 + any_duration(input) % (QUORUM_NEVER - 1),
-        .validity_end = any_duration(input),
-    };
-}
-
-static struct quorum_event start_event(struct fuzz_input *input, quorum_nodes all, quorum_time now)
-{
-    struct quorum_event event = {.type = QUORUM_START, .now = now};
-    event.usable = fuzz_number(input) & all;
-    event.coming = fuzz_number(input) & all & ~event.usable;
-    return event;
-}
-
-/* A vote of a node that got no request is never a grant: the callers of the machine exclude such nodes. */
-static struct quorum_event next_event(struct fuzz_input *input, const struct round_history *history, quorum_time now)
-{
-    unsigned kind = fuzz_byte(input), node = fuzz_byte(input) % history->round.terms.nodes;
-    if (kind % 16 == 0)
-        return (struct quorum_event){.type = QUORUM_CANCEL, .now = now};
-    if (kind % 4 == 1)
-        return (struct quorum_event){.type = QUORUM_USABLE, .now = now, .node = node};
-    unsigned vote = fuzz_byte(input) % (QUORUM_VOTES - 1) + 1;
-    if (vote == QUORUM_GRANTED && !(history->sent & quorum_node(node)))
-        vote = QUORUM_UNREACHABLE;
-    return (struct quorum_event){.type = QUORUM_VOTED,
-                                 .now = now,
-                                 .node = node,
-                                 .vote = (enum quorum_vote)vote,
-                                 .permanent = kind & 64,
-                                 .left_nothing = kind & 128};
-}
-
-static void check_verdict(const struct round_history *history)
-{
-    const struct quorum_round *round = &history->round;
-    const struct quorum_terms *terms = &round->terms;
-    unsigned granted = quorum_tally_count(&round->tally, QUORUM_GRANTED);
-    if (round->verdict != QUORUM_WON)
-        return;
-    fuzz_require(terms->kind == QUORUM_LOOK || granted >= quorum_majority(terms->nodes), "won with %u of %u", granted,
-                 terms->nodes);
-    if (terms->kind != QUORUM_ACQUIRE && terms->kind != QUORUM_EXTEND)
-        return;
-    fuzz_require(round->validity_end > round->decided_at, "won, and over");
-    quorum_time latest = quorum_time_add(history->first_send, terms->ttl);
-    fuzz_require(round->validity_end <= (latest > terms->validity_end ? latest : terms->validity_end),
-                 "valid for longer than the nodes keep it");
-}
-
-static void check_round(struct round_history *history, struct quorum_actions actions, const struct quorum_event *event)
-{
-    const struct quorum_round *round = &history->round;
-    if (event->type == QUORUM_START)
-        history->usable = event->usable;
-    else if (event->type == QUORUM_USABLE)
-        history->usable |= quorum_node(event->node);
-    fuzz_require(!(actions.send & ~history->usable), "asks a node that nobody called usable");
-    fuzz_require(!(actions.send & history->sent), "asks a node twice");
-    if (actions.send && !history->sent)
-        history->first_send = event->now;
-    history->sent |= actions.send;
-    fuzz_require(!(actions.undo & ~history->sent), "an undo where nothing was asked");
-    history->decisions += actions.decided;
-    fuzz_require(history->decisions <= 1, "decided twice");
-    fuzz_require(quorum_round_over(round) == (history->decisions == 1), "over, and not said");
-    check_verdict(history);
-}
-
-static void run_round(struct fuzz_input *input)
-{
-    struct round_history history = {0};
-    const struct quorum_terms terms = round_terms(input);
-    quorum_time now = pass(input, 0);
-    quorum_round_init(&history.round, &terms);
-    struct quorum_event event = start_event(input, quorum_all(terms.nodes), now);
-    do {
-        check_round(&history, quorum_round_step(&history.round, &event), &event);
-        now = pass(input, now);
-        event = next_event(input, &history, now);
-    } while (input->left);
 }
 
 /* ------------------------------------------------------------------------------------------------------------ lease */
@@ -298,7 +195,7 @@ static void run_waiting(struct fuzz_input *input)
     }
 }
 
-/* ---------------------------------------------------------------------------------------- clock watch, guard, retry */
+/* ------------------------------------------------------------------------------------------------------ clock watch */
 
 static void run_clock_watch(struct fuzz_input *input)
 {
@@ -322,36 +219,9 @@ static void run_clock_watch(struct fuzz_input *input)
     }
 }
 
-static void run_guard(struct fuzz_input *input)
-{
-    quorum_time since = any_duration(input) / 4, time = any_duration(input) / 4;
-    quorum_duration max_ttl = any_duration(input) / 4;
-    uint32_t drift_ppm = fuzz_number(input) % 500001;
-    quorum_duration left = quorum_quarantine(since, time, max_ttl, drift_ppm);
-    if (since == QUORUM_TRUSTED)
-        fuzz_require(left == 0, "a node that is vouched for");
-    else if (since >= time)
-        fuzz_require(left >= max_ttl, "%llu ns of %llu", (unsigned long long)left, (unsigned long long)max_ttl);
-}
-
-static void run_retry(struct fuzz_input *input)
-{
-    struct quorum_retry retry;
-    quorum_retry_init(&retry, any_duration(input));
-    for (quorum_time now = pass(input, 0); input->left; now = pass(input, now)) {
-        enum quorum_verdict verdict =
-            (enum quorum_verdict)(QUORUM_LOST_HELD + fuzz_byte(input) % (QUORUM_LOST_CANCELLED - QUORUM_LOST_HELD));
-        uint64_t random = (uint64_t)fuzz_number(input) << 32 | fuzz_number(input);
-        quorum_time next = quorum_retry_next(&retry, now, verdict, any_duration(input), random);
-        fuzz_require(next >= now, "in the past");
-        fuzz_require(next == QUORUM_NEVER || next < retry.deadline, "past the deadline");
-    }
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static void (*const machines[])(struct fuzz_input *) = {run_round,       run_lease, run_waiting,
-                                                            run_clock_watch, run_guard, run_retry};
+    static void (*const machines[])(struct fuzz_input *) = {run_lease, run_waiting, run_clock_watch};
     struct fuzz_input input = {data, size};
     machines[fuzz_byte(&input) % (sizeof machines / sizeof *machines)](&input);
     return 0;

@@ -369,6 +369,7 @@ static void begin(unsigned how)
     seed = how;
     started = told = 0;
     closed = false;
+    liars_restart(how >> 3 & 1);
     const char *login = how & 4 ? "lock:word@" : "";
     redlock_result result;
     int status = redlock_attach(loop, liars_list(login, "?timeout_ms=50"), &options, &client, &result);

@@ -84,7 +84,7 @@ static void take_client(struct tls_relay *relay)
     }
     hang_up(relay);
     relay->client_fd = fd;
-    relay->server_fd = socket_connect(false, relay->server_port, test_deadline_ns(PATIENCE_MS));
+    relay->server_fd = socket_connect_to("127.0.0.1", relay->server_port, test_deadline_ns(PATIENCE_MS));
     make_blocking(relay->client_fd);
     make_blocking(relay->server_fd);
     relay->client = SSL_new(relay->context);

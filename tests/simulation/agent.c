@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "src/client/client.h"
+#include "support/fixture.h"
 #include "world.h"
 
 /* A lock is sometimes extended deliberately this long before its renewal. */
@@ -41,28 +42,14 @@ static quorum_duration draw_duration(quorum_duration average)
 
 /* ------------------------------------------------------------------------------------------------------- operations */
 
-static struct sim_operation *make_operation(void)
-{
-    struct sim_operation *operation = malloc(sizeof *operation);
-    if (!operation)
-        abort();
-    operation->next_block = sim_world->operation_blocks;
-    sim_world->operation_blocks = operation;
-    return operation;
-}
-
 /* A call of the library follows. within: time limit of the operation; 0: no limit. */
 static struct sim_operation *begin(struct sim_process *process, struct sim_slot *slot, enum sim_operation_kind kind,
                                    quorum_duration within)
 {
     struct sim_world *world = sim_world;
-    struct sim_operation *operation = world->spare_operations;
-    if (operation)
-        world->spare_operations = operation->next;
-    else
-        operation = make_operation();
+    struct sim_operation *operation = fixture_allocate(sizeof *operation);
     *operation = (struct sim_operation){.process = process,
-                                        .next_block = operation->next_block,
+                                        .next = world->all_operations,
                                         .slot = slot,
                                         .kind = kind,
                                         .life = process->life,
@@ -70,6 +57,7 @@ static struct sim_operation *begin(struct sim_process *process, struct sim_slot 
                                         .started = sim_world->now,
                                         .within = within,
                                         .latest = within ? local(process) + within : QUORUM_NEVER};
+    world->all_operations = operation;
     world->operations_under_way++;
     process->under_way++;
     if (kind == SIM_ACQUIRE)
@@ -84,8 +72,6 @@ void sim_operation_end(struct sim_operation *operation)
     sim_world->operations_under_way--;
     operation->process->under_way--;
     operation->number = 0;
-    operation->next = sim_world->spare_operations;
-    sim_world->spare_operations = operation;
 }
 
 static void called(struct sim_operation *operation, int status)
@@ -130,7 +116,7 @@ static void released(redlock_client *client, const redlock_result *result, void 
     (void)client;
     SIM_TRACE(sim_client_name(operation->process), "release %llu -> %s", (unsigned long long)operation->number,
               redlock_status_name(result->status));
-    sim_check_answer(operation, result->status);
+    sim_check_answer(operation);
     if (slot->state == SIM_RELEASING && !slot->process->closing)
         rest(slot);
 }
@@ -157,7 +143,7 @@ static void extended(redlock_client *client, const redlock_result *result, void 
     (void)client;
     SIM_TRACE(sim_client_name(operation->process), "extension of %s -> %s, %lld ms left",
               sim_holding_name(&slot->holding), redlock_status_name(result->status), (long long)result->validity_ms);
-    sim_check_answer(operation, result->status);
+    sim_check_answer(operation);
     if (slot->state != SIM_EXTENDING || slot->process->closing)
         return;
     slot->state = SIM_HOLDING;
@@ -276,7 +262,7 @@ static void acquired(redlock_client *client, redlock_lock *lock, const redlock_r
               sim_holding_name(&slot->holding), redlock_status_name(result->status), result->granted, result->held,
               result->refused, result->unreachable, result->timed_out, lock ? "it has it" : result->text);
     drop_cancellation(slot);
-    sim_check_answer(operation, result->status);
+    sim_check_answer(operation);
     slot->operation = NULL;
     if (slot->probing && (!lock || result->attempts != 1))
         sim_violate(SIM_LIVE, "client %u did not get the free lock '%s' in one round: %s", process->index + 1,
@@ -425,9 +411,9 @@ void sim_agent_probe(struct sim_process *process, unsigned resource, bool shared
 
 static void answered(redlock_client *client, const redlock_result *result, void *arg)
 {
-    struct sim_operation *operation = arg;
     (void)client;
-    sim_check_answer(operation, result->status);
+    (void)result;
+    sim_check_answer(arg);
 }
 
 static void queried(redlock_client *client, const redlock_state *state, const redlock_result *result, void *arg)
@@ -436,7 +422,7 @@ static void queried(redlock_client *client, const redlock_state *state, const re
     answered(client, result, arg);
 }
 
-void sim_agent_trust(struct sim_process *process)
+static void trust(struct sim_process *process)
 {
     struct sim_operation *operation = begin(process, NULL, SIM_TRUST, one_round(process));
     called(operation, redlock_trust_async(process->client, answered, operation));
@@ -460,7 +446,7 @@ static void closed(redlock_client *client, const redlock_result *result, void *a
               result->pending_undos);
     if (result->pending_undos)
         sim_check_excuse(process);
-    sim_check_answer(operation, result->status);
+    sim_check_answer(operation);
     process->closed = true;
     process->ending = NULL;
     for (unsigned i = 0; i < SIM_SLOTS_MAX; i++)
@@ -471,7 +457,7 @@ static void closed(redlock_client *client, const redlock_result *result, void *a
                     process->index + 1, process->under_way);
 }
 
-void sim_agent_close(struct sim_process *process)
+static void close_client(struct sim_process *process)
 {
     if (process->closing)
         return;
@@ -535,11 +521,11 @@ static void act(struct sim_slot *slot)
 void sim_agent_run(struct sim_process *process)
 {
     if (process->wanted == SIM_CLOSE)
-        sim_agent_close(process);
+        close_client(process);
     else if (process->wanted == SIM_QUERY && !process->closing)
         query(process);
     else if (process->wanted == SIM_TRUST && !process->closing)
-        sim_agent_trust(process);
+        trust(process);
     process->wanted = SIM_ACQUIRE;
     for (unsigned i = 0; i < sim_world->config.slots && !process->closing; i++) {
         struct sim_slot *slot = &process->slots[i];

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "src/client/client.h"
+#include "support/fixture.h"
 #include "world.h"
 
 const char *const sim_invariant_names[SIM_INVARIANTS] = {
@@ -117,9 +118,7 @@ static void note_token(struct sim_fences *given, uint64_t token, const void *lea
 {
     if (given->count == given->capacity) {
         given->capacity = given->capacity ? 2 * given->capacity : 64;
-        given->fence = realloc(given->fence, given->capacity * sizeof *given->fence);
-        if (!given->fence)
-            abort();
+        given->fence = fixture_reallocate(given->fence, given->capacity * sizeof *given->fence);
     }
     given->fence[given->count++] = (struct sim_fence){token, lease};
 }
@@ -440,10 +439,9 @@ void sim_check_bound(struct sim_operation *operation)
         look_at_bound(operation, operation->number);
 }
 
-void sim_check_answer(struct sim_operation *operation, int status)
+void sim_check_answer(struct sim_operation *operation)
 {
     struct sim_process *process = operation->process;
-    (void)status;
     look(SIM_ONCE);
     if (operation->number == 0)
         sim_violate(SIM_ONCE, "client %u: an operation was answered twice", process->index + 1);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/fixture.h"
 #include "world.h"
 
 /* Bytes in transit. */
@@ -87,9 +88,7 @@ void sim_packet_drop(const struct sim_event *event)
 static void send_after(struct sim_link *link, bool up, void (*arrive)(const struct packet *, uint64_t),
                        const void *bytes, size_t size)
 {
-    struct packet *packet = malloc(sizeof *packet + size);
-    if (!packet)
-        abort();
+    struct packet *packet = fixture_allocate(sizeof *packet + size);
     packet->link = link;
     packet->arrive = arrive;
     packet->size = size;
@@ -297,9 +296,7 @@ static void connection_arrives(const struct packet *packet, uint64_t incarnation
 
 struct sim_link *sim_link_open(struct sim_process *process, unsigned node)
 {
-    struct sim_link *link = calloc(1, sizeof *link);
-    if (!link)
-        abort();
+    struct sim_link *link = fixture_allocate(sizeof *link);
     link->process = process;
     link->life = process->life;
     link->node = &sim_world->nodes[node];

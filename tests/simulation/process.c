@@ -153,11 +153,6 @@ void sim_process_alarm_moved(struct sim_process *process)
     plan(process);
 }
 
-static bool has_client(const struct sim_process *process)
-{
-    return process->client;
-}
-
 void sim_process_start(struct sim_process *process)
 {
     char nodes[32 * SIM_NODES_MAX];
@@ -189,7 +184,7 @@ void sim_process_end(struct sim_process *process)
 {
     process->alive = false;
     sim_current = process;
-    redlock_client *client = has_client(process) ? process->client : process->ending;
+    redlock_client *client = process->client ? process->client : process->ending;
     if (client)
         rl_client_destroy(client);
     process->client = process->ending = NULL;

@@ -24,6 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "support/fixture.h"
 #include "world.h"
 
 /* These functions interpose. With hidden visibility they would serve only the program itself. */
@@ -103,10 +104,7 @@ static void unmake(struct descriptor *descriptor)
 
 struct sim_watch *sim_watch_create(void)
 {
-    struct sim_watch *watch = calloc(1, sizeof *watch);
-    if (!watch)
-        abort();
-    return watch;
+    return fixture_allocate(sizeof(struct sim_watch));
 }
 
 void sim_watch_destroy(struct sim_watch *watch)

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "support/fixture.h"
+
 struct sim_world *sim_world;
 
 /* ----------------------------------------------------------------------------------------------------------- events */
@@ -21,9 +23,7 @@ void sim_at(quorum_time at, void (*happen)(void *subject, uint64_t datum), void 
     struct sim_events *events = &sim_world->events;
     if (events->count == events->capacity) {
         events->capacity = events->capacity ? 2 * events->capacity : 256;
-        events->heap = realloc(events->heap, events->capacity * sizeof *events->heap);
-        if (!events->heap)
-            abort();
+        events->heap = fixture_reallocate(events->heap, events->capacity * sizeof *events->heap);
     }
     const struct sim_event event = {at < sim_world->now ? sim_world->now : at, ++events->order, happen, subject, datum};
     size_t i = events->count++;
@@ -269,9 +269,7 @@ bool sim_is_closing(void)
 
 static void begin(uint64_t seed, const struct sim_config *config, bool tracing, struct sim_totals *totals)
 {
-    struct sim_world *world = calloc(1, sizeof *world);
-    if (!world)
-        abort();
+    struct sim_world *world = fixture_allocate(sizeof *world);
     world->seed = seed;
     world->config = *config;
     world->tracing = tracing;
@@ -320,9 +318,8 @@ static void end(void)
         sim_keyspace_clear(&world->nodes[i].other);
         bytes_free(&world->nodes[i].reply);
     }
-    while (world->operation_blocks) {
-        struct sim_operation *operation = world->operation_blocks;
-        world->operation_blocks = operation->next_block;
+    for (struct sim_operation *operation = world->all_operations, *next; operation; operation = next) {
+        next = operation->next;
         free(operation);
     }
     for (unsigned i = 0; i < SIM_NAMES; i++)

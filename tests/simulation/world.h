@@ -157,8 +157,7 @@ enum sim_operation_kind { SIM_ACQUIRE, SIM_EXTEND, SIM_RELEASE, SIM_QUERY, SIM_R
 
 /* One call of the library that must be answered exactly once. */
 struct sim_operation {
-    struct sim_operation *next;       /* in the world's list of unused ones */
-    struct sim_operation *next_block; /* in the list of all that were ever allocated */
+    struct sim_operation *next; /* in the list of all, which live as long as the world: checks are planned for them */
     struct sim_process *process;
     struct sim_slot *slot; /* NULL: an operation of the process itself */
     enum sim_operation_kind kind;
@@ -167,8 +166,6 @@ struct sim_operation {
     quorum_time started; /* true time */
     quorum_duration within;
     quorum_time latest; /* the latest time for the result, by the process' clock */
-    unsigned answers;
-    bool cancelled;
 };
 
 /* A lock that a process believes it holds. */
@@ -334,8 +331,7 @@ struct sim_world {
     struct sim_process processes[SIM_PROCESSES_MAX];
     struct sim_path paths[SIM_PROCESSES_MAX][SIM_NODES_MAX];
     struct sim_link *links;
-    struct sim_operation *spare_operations;
-    struct sim_operation *operation_blocks;
+    struct sim_operation *all_operations;
     struct sim_random fault_streams[SIM_FAULTS];
     bool calm; /* no more faults and no new operations */
     bool tracing;
@@ -416,8 +412,6 @@ void sim_agent_calm(struct sim_process *process); /* holders release their locks
 void sim_agent_end(struct sim_process *process);  /* its process has died */
 void sim_agent_run(struct sim_process *process);  /* does the work that is due */
 quorum_time sim_agent_wake(const struct sim_process *process);
-void sim_agent_close(struct sim_process *process);
-void sim_agent_trust(struct sim_process *process);
 void sim_agent_probe(struct sim_process *process, unsigned resource, bool shared); /* one round must acquire it */
 bool sim_agent_is_at_rest(const struct sim_process *process);
 void sim_operation_end(struct sim_operation *operation);
@@ -445,7 +439,7 @@ void sim_check_executed(struct sim_node *node,
 void sim_check_excuse(struct sim_process *process);  /* ignores the keys that its current life leaves */
 void sim_check_count(const struct sim_process *process);
 void sim_check_turn(const struct sim_process *process);
-void sim_check_answer(struct sim_operation *operation, int status);
+void sim_check_answer(struct sim_operation *operation);
 void sim_check_nothing_left(void);
 bool sim_check_is_free(unsigned resource); /* on all nodes */
 

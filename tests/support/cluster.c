@@ -358,21 +358,6 @@ const char *cluster_socket_path(const struct cluster *cluster, size_t node)
     return node_at(cluster, node)->socket_path;
 }
 
-const char *cluster_directory(const struct cluster *cluster, size_t node)
-{
-    return node_at(cluster, node)->directory;
-}
-
-pid_t cluster_pid(const struct cluster *cluster, size_t node)
-{
-    return node_at(cluster, node)->process.pid;
-}
-
-bool cluster_running(const struct cluster *cluster, size_t node)
-{
-    return process_running(&node_at(cluster, node)->process);
-}
-
 /* --- Faults --- */
 
 static void assert_owner(const struct cluster *cluster)
@@ -407,7 +392,7 @@ void cluster_start(struct cluster *cluster, size_t node)
     if (started->host) {
         control(started, node, "start", UP);
     } else {
-        if (cluster_running(cluster, node))
+        if (process_running(&started->process))
             fixture_fail("node %zu is to be started but runs already", node);
         process_kill(&started->process);
         launch(started);

@@ -66,8 +66,6 @@ const char *cluster_nodes_string(const struct cluster *cluster);
 const char *cluster_address(const struct cluster *cluster, size_t node);
 uint16_t cluster_port(const struct cluster *cluster, size_t node);
 const char *cluster_socket_path(const struct cluster *cluster, size_t node);
-const char *cluster_directory(const struct cluster *cluster, size_t node);
-pid_t cluster_pid(const struct cluster *cluster, size_t node);
 
 /* --- Faults; each has taken effect when the function returns --- */
 
@@ -94,7 +92,6 @@ void cluster_set_password(struct cluster *cluster, size_t node, const char *pass
 /* FLUSHALL. */
 void cluster_flush(struct cluster *cluster, size_t node);
 void cluster_flush_all(struct cluster *cluster);
-bool cluster_running(const struct cluster *cluster, size_t node);
 
 /* --- Requests to a node ---
  * The fixture uses a separate connection with a timeout of 5 s, and the user "fixture", which has all rights. On a

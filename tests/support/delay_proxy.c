@@ -35,7 +35,6 @@ struct packet {
 struct stream {
     struct packet *first;
     struct packet **last;
-    uint64_t last_due_ns;
     size_t queued;
     bool blocked;  /* the receiver's socket is full */
     bool at_end;   /* the sender has ended */
@@ -59,7 +58,6 @@ struct route {
     int listener; /* -1: refuses */
     uint64_t delay_ns[DIRECTIONS];
     bool held[DIRECTIONS];
-    uint64_t bytes[DIRECTIONS];
 };
 
 struct delay_proxy {
@@ -89,9 +87,6 @@ static void queue_packet(struct link *link, int direction, const void *data, siz
     struct stream *stream = &link->streams[direction];
     struct packet *packet = fixture_allocate(sizeof *packet + length);
     packet->due_ns = test_now_ns() + link->route->delay_ns[direction];
-    if (packet->due_ns < stream->last_due_ns)
-        packet->due_ns = stream->last_due_ns; /* a shorter delay must not let new data overtake */
-    stream->last_due_ns = packet->due_ns;
     packet->length = length;
     memcpy(packet->data, data, length);
     *stream->last = packet;
@@ -105,7 +100,6 @@ static void read_stream(struct link *link, int direction)
     ssize_t count = recv(link->fd[direction], data, sizeof data, 0);
     if (count >= 0) {
         link->streams[direction].at_end = count == 0;
-        link->route->bytes[direction] += (uint64_t)count;
         queue_packet(link, direction, data, (size_t)count);
     } else if (errno != EAGAIN && errno != EINTR) {
         break_link(link, true);
@@ -395,15 +389,4 @@ void delay_proxy_refuse(struct delay_proxy *proxy, size_t route, bool refused)
         changed->listener = -1;
     }
     poller_leave(&proxy->poller);
-}
-
-uint64_t delay_proxy_bytes(struct delay_proxy *proxy, size_t route, enum proxy_direction direction)
-{
-    uint64_t bytes = 0;
-    poller_enter(&proxy->poller);
-    for (int i = 0; i < DIRECTIONS; i++)
-        if (includes(direction, i))
-            bytes += route_at(proxy, route)->bytes[i];
-    poller_leave(&proxy->poller);
-    return bytes;
 }

@@ -42,7 +42,4 @@ void delay_proxy_drop(struct delay_proxy *proxy, size_t route, bool reset);
 /* While refused is set, new connections are refused; open ones stay. */
 void delay_proxy_refuse(struct delay_proxy *proxy, size_t route, bool refused);
 
-/* Number of bytes read from the given side (one direction) since the start. It shows that data arrived. */
-uint64_t delay_proxy_bytes(struct delay_proxy *proxy, size_t route, enum proxy_direction direction);
-
 #endif

@@ -4,8 +4,8 @@
  * command of a name it replies late, with an error, incompletely, twice or not at all, or it breaks the connection.
  * It records every command in the order of arrival. A test can wait for a record, so no test has to sleep.
  *
- * Every function may be called from any thread of the process that started the server, but not from a script
- * handler. The effect of a function is complete when it returns. */
+ * Every function may be called from any thread of the process that started the server. Its effect is complete when it
+ * returns. */
 #ifndef TESTS_SUPPORT_FAKE_SERVER_H
 #define TESTS_SUPPORT_FAKE_SERVER_H
 
@@ -120,9 +120,6 @@ void fake_server_restart(struct fake_server *server);
 
 /* --- The node ----------------------------------------------------------------------------------------------------- */
 
-/* Executes EVAL and EVALSHA, on the server's thread, instead of fake_script_run(). */
-void fake_server_set_script_handler(struct fake_server *server, fake_script_handler *handler, void *arg);
-
 /* As FLUSHALL and SCRIPT FLUSH. */
 void fake_server_forget_keys(struct fake_server *server);
 void fake_server_forget_scripts(struct fake_server *server);
@@ -141,14 +138,14 @@ size_t fake_server_publish(struct fake_server *server, const char *channel, cons
 
 /* --- Keys --------------------------------------------------------------------------------------------------------- */
 
-/* Uses database 0. A negative ttl_ms means no expiry. */
+/* A negative ttl_ms means no expiry. */
 void fake_server_set_key(struct fake_server *server, const char *key, const char *value, int64_t ttl_ms);
 void fake_server_delete_key(struct fake_server *server, const char *key);
 /* Copies the value (truncated and NUL-terminated). Returns false if the key does not exist. */
 bool fake_server_get_key(struct fake_server *server, const char *key, char *value, size_t size);
 /* As PTTL: -2 if the key does not exist, -1 without expiry. */
 int64_t fake_server_pttl(struct fake_server *server, const char *key);
-/* Number of keys in all databases whose names match none of the patterns (glob, a list ended by NULL, or NULL). */
+/* Number of keys whose names match none of the patterns (glob, a list ended by NULL, or NULL). */
 size_t fake_server_keys_left(struct fake_server *server, const char *const *except);
 
 /* --- Records ------------------------------------------------------------------------------------------------------ */

@@ -48,7 +48,6 @@ struct fake_connection {
     uint64_t resume_ns; /* when the delayed command, or the next read, is due; 0: no delay */
     bool authenticated;
     bool executing; /* a command, which may kill other connections only */
-    unsigned database;
 };
 
 struct fake_server {

@@ -16,7 +16,7 @@ static struct raw_client *client;
 
 static struct raw_client *connect_client(void)
 {
-    return raw_client_connect(false, fake_server_port(server));
+    return raw_client_connect(fake_server_port(server));
 }
 
 static void setup(void)
@@ -111,19 +111,6 @@ TEST_ROWS(server, a_rule_has_its_effect, ROWS(effects))
               fake_server_wait_for_open(server, 0, SOON_MS));
 }
 
-TEST(server, a_held_reply_waits_for_its_release)
-{
-    fake_server_add_rule(server, &(struct fake_rule){.command = "SET", .count = 1, .hold = true});
-    raw_client_say(client, "SET", "key", "token", NULL);
-    raw_client_say(client, "PING", NULL);
-    ck_assert(fake_server_wait_for(server, "PING", 1, SOON_MS));
-    ck_assert_uint_eq(fake_server_keys_left(server, NULL), 1);
-    ck_assert_str_eq(raw_client_reply_within(client, MOMENT_MS), "<silence>");
-    fake_server_release(server);
-    ck_assert_reply("OK");
-    ck_assert_reply("PONG");
-}
-
 /* The command is delayed with those behind it, or only its reply is. */
 TEST_ROWS(server, a_delay_is_of_the_command_or_of_the_reply, 2)
 {
@@ -141,35 +128,6 @@ TEST_ROWS(server, a_delay_is_of_the_command_or_of_the_reply, 2)
     ck_assert_uint_ge(test_now_ns() - start, DELAY_MS * 1000000u);
     ck_assert_reply("PONG");
     ck_assert(_i == 1 || fake_server_record(server, "PING", 0)->received_ns - start >= DELAY_MS * 1000000u);
-}
-
-TEST(server, a_paused_server_executes_later_what_came_meanwhile)
-{
-    fake_server_pause(server);
-    struct raw_client *other = connect_client();
-    raw_client_say(client, "SET", "key", "token", NULL);
-    raw_client_say(other, "PING", NULL);
-    ck_assert_str_eq(raw_client_reply_within(client, MOMENT_MS), "<silence>");
-    ck_assert_uint_eq(fake_server_count(server, NULL), 0);
-    fake_server_resume(server);
-    ck_assert_reply("OK");
-    ck_assert_str_eq(raw_client_reply(other), "PONG");
-}
-
-TEST(server, a_connection_sees_the_keys_of_its_database)
-{
-    static const char *const steps[][4] = {{"OK", "SET", "key", "token"},
-                                           {"OK", "SELECT", "1"},
-                                           {"(nil)", "GET", "key"},
-                                           {"OK", "SELECT", "0"},
-                                           {"token", "GET", "key"}};
-    for (int i = 0; i < ROWS(steps); i++) {
-        raw_client_say(client, steps[i][1], steps[i][2], steps[i][3], NULL);
-        ck_assert_reply(steps[i][0]);
-    }
-    raw_client_say(client, "SELECT", "16", NULL);
-    ck_assert_reply("-ERR DB index is out of range");
-    ck_assert_uint_eq(fake_server_keys_left(server, NULL), 1);
 }
 
 TEST_PROGRAM("fake server")

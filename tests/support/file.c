@@ -5,45 +5,32 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 bool file_read(const char *path, struct bytes *content)
 {
     enum { CHUNK = 16384 };
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t count;
-    if (fd < 0)
+    FILE *file = fopen(path, "re");
+    size_t count;
+    if (!file)
         return false;
-    while ((count = read(fd, bytes_room(content, CHUNK), CHUNK)) != 0) {
-        if (count > 0)
-            content->length += (size_t)count;
-        else if (errno != EINTR)
-            break;
-    }
-    int error = errno;
-    close(fd);
-    errno = error;
+    while ((count = fread(bytes_room(content, CHUNK), 1, CHUNK, file)) > 0)
+        content->length += count;
+    bool complete = !ferror(file);
+    fclose(file);
     *bytes_room(content, 1) = '\0';
-    return count == 0;
+    return complete;
 }
 
 void file_write(const char *path, const void *data, size_t length)
 {
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    size_t written = 0;
-    if (fd < 0)
+    FILE *file = fopen(path, "we");
+    bool written = file && fchmod(fileno(file), 0600) == 0 && fwrite(data, 1, length, file) == length;
+    if (!file || fclose(file) != 0 || !written)
         fixture_fail("cannot write %s: %s", path, strerror(errno));
-    while (written < length) {
-        ssize_t count = write(fd, (const char *)data + written, length - written);
-        if (count < 0 && errno != EINTR)
-            fixture_fail("cannot write %s: %s", path, strerror(errno));
-        if (count > 0)
-            written += (size_t)count;
-    }
-    close(fd);
 }
 
 static size_t count_entries(const char *path)

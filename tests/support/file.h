@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Appends the complete file, and a NUL that the length does not include. Returns false and sets errno if the file
- * cannot be read. */
+/* Appends the complete file, and a NUL that the length does not include. Returns false if the file cannot be
+ * read. */
 bool file_read(const char *path, struct bytes *content);
 
 /* Replaces the file. Ends the test if it cannot. */

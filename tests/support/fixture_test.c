@@ -61,6 +61,65 @@ TEST(fixtures, a_child_does_not_destroy_its_parents_fixtures)
     ck_assert_int_eq(access(temp_dir_path(dir), F_OK), 0);
 }
 
+/* --- A test program that dies --- */
+
+/* What a child of this process has made. It writes this to a pipe before it dies. */
+struct made {
+    pid_t process;
+    char directory[256];
+};
+
+_Noreturn static void make_and_die(int out, int how)
+{
+    char program[] = "sleep", seconds[] = "1000";
+    char *argv[] = {program, seconds, NULL};
+    struct process process;
+    struct made made = {0};
+    snprintf(made.directory, sizeof made.directory, "%s", temp_dir_path(temp_dir_make()));
+    ck_assert(process_start(&process, &(struct process_options){.argv = argv}));
+    made.process = process.pid;
+    ck_assert_int_eq(write(out, &made, sizeof made), (int)sizeof made);
+    if (how == 0)
+        _exit(1);
+    if (how == 1)
+        raise(SIGKILL);
+    exit(0);
+}
+
+/* Also true of a zombie: the first process of a container may never reap it. */
+static bool has_ended(pid_t pid)
+{
+    struct bytes command_line = {0};
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)pid);
+    bool ended = !file_read(path, &command_line) || command_line.length == 0;
+    bytes_free(&command_line);
+    return ended;
+}
+
+static bool is_gone(void *made)
+{
+    const struct made *gone = made;
+    return has_ended(gone->process) && access(gone->directory, F_OK) != 0;
+}
+
+TEST_ROWS(fixtures, a_test_that_dies_leaves_nothing, 3)
+{
+    struct made made;
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    fflush(NULL);
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0)
+        make_and_die(ends[1], _i);
+    ck_assert_int_eq(read(ends[0], &made, sizeof made), (int)sizeof made);
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+    ck_assert(wait_until(is_gone, &made, SOON_MS));
+    close(ends[0]);
+    close(ends[1]);
+}
+
 TEST(fixtures, a_removed_directory_takes_its_files_along)
 {
     size_t descriptors = file_open_descriptors();

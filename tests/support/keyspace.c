@@ -141,6 +141,8 @@ struct call {
     struct bytes *reply;
     struct sim_key *key;    /* NULL: it does not exist, or the command is not about one key */
     long long from, to;     /* numbers after the key */
+    bool only_new;          /* SET NX */
+    double score;           /* after the key */
     struct bound low, high; /* scores after the key */
 };
 
@@ -179,13 +181,6 @@ static bool read_integer(const struct call *call, size_t word, long long *number
     return read;
 }
 
-static void set_value(struct sim_key *key, const char *bytes, size_t size)
-{
-    free(key->value);
-    key->value = duplicate(bytes, size);
-    key->value_size = size;
-}
-
 static void say_string(struct bytes *reply, const struct sim_key *key)
 {
     if (key && key->type == SIM_STRING)
@@ -215,77 +210,42 @@ static void mget(struct call *call)
         say_string(call->reply, find(call, i));
 }
 
-struct set_options {
-    bool nx, xx, get;
-    const struct resp_argument *life; /* NULL: none */
-    bool in_seconds;
-    long long ttl; /* ms; 0: none */
-};
-
-static bool read_set_words(const struct call *call, struct set_options *options)
+/* NX, and PX with a life: other options, and a second PX, are syntax errors. */
+static bool read_set_options(struct call *call)
 {
-    *options = (struct set_options){.nx = false};
+    size_t life = 0; /* number of its word */
     for (size_t i = 3; i < call->count; i++) {
-        bool seconds = sim_text_is(call->words[i], "EX");
-        if (sim_text_is(call->words[i], "NX"))
-            options->nx = true;
-        else if (sim_text_is(call->words[i], "XX"))
-            options->xx = true;
-        else if (sim_text_is(call->words[i], "GET"))
-            options->get = true;
-        else if (!options->life && i + 1 < call->count && (seconds || sim_text_is(call->words[i], "PX"))) {
-            options->life = &call->words[++i];
-            options->in_seconds = seconds;
+        if (sim_text_is(call->words[i], "NX")) {
+            call->only_new = true;
+        } else if (life == 0 && i + 1 < call->count && sim_text_is(call->words[i], "PX")) {
+            life = ++i;
         } else {
+            say(call->reply, syntax);
             return false;
         }
     }
-    return !(options->nx && options->xx);
-}
-
-static bool read_set_options(const struct call *call, struct set_options *options)
-{
-    if (!read_set_words(call, options)) {
-        say(call->reply, syntax);
+    if (life > 0 && !read_integer(call, life, &call->to))
         return false;
-    }
-    if (!options->life)
-        return true;
-    if (!read_integer(call, (size_t)(options->life - call->words), &options->ttl))
-        return false;
-    long long unit = options->in_seconds ? 1000 : 1;
-    if (options->ttl <= 0 || options->ttl > (LLONG_MAX - call->now) / unit) {
+    bool fits = life == 0 || (call->to > 0 && call->to <= LLONG_MAX - call->now);
+    if (!fits)
         say(call->reply, "-ERR invalid expire time in 'set' command");
-        return false;
-    }
-    options->ttl *= unit;
-    return true;
+    return fits;
 }
 
 static void set(struct call *call)
 {
-    struct set_options options;
-    if (!read_set_options(call, &options))
-        return;
-    struct sim_key *key = find(call, 1);
-    bool refused = key ? options.nx : options.xx;
-    if (options.get && key && key->type != SIM_STRING) {
-        say(call->reply, wrong_type);
+    if (call->key && call->only_new) {
+        resp_write_nil(call->reply);
         return;
     }
-    if (options.get || refused)
-        say_string(call->reply, options.get ? key : NULL);
-    if (refused)
-        return;
-    if (!key)
-        key = create(call->space, call->words[1], SIM_STRING);
+    struct sim_key *key = find_or_create(call, SIM_STRING);
     empty(key);
     key->revived = false;
     key->type = SIM_STRING;
-    set_value(key, call->words[2].data, call->words[2].length);
-    key->expires = options.ttl ? call->now + options.ttl : SIM_NO_EXPIRY;
-    if (!options.get)
-        say(call->reply, "+OK");
+    key->value = duplicate(call->words[2].data, call->words[2].length);
+    key->value_size = call->words[2].length;
+    key->expires = call->to > 0 ? call->now + call->to : SIM_NO_EXPIRY;
+    say(call->reply, "+OK");
 }
 
 static void del(struct call *call)
@@ -333,60 +293,12 @@ static void pexpire(struct call *call)
         call->key->expires = call->now + call->to;
 }
 
-static void persist(struct call *call)
-{
-    bool had = call->key && call->key->expires != SIM_NO_EXPIRY;
-    if (had)
-        call->key->expires = SIM_NO_EXPIRY;
-    resp_write_integer(call->reply, had);
-}
-
-static void type(struct call *call)
-{
-    static const char *const names[] = {"+string", "+hash", "+zset"};
-    say(call->reply, call->key ? names[call->key->type] : "+none");
-}
-
-static bool read_increment(struct call *call)
-{
-    call->to = 1;
-    return call->count == 2 || read_integer(call, 2, &call->to);
-}
-
-static void incr(struct call *call)
-{
-    char text[RESP_INTEGER_SIZE];
-    long long number = 0, by = call->to;
-    if (call->key && !resp_argument_integer((struct resp_argument){call->key->value, call->key->value_size}, &number)) {
-        say(call->reply, not_integer);
-        return;
-    }
-    if ((by > 0 && number > LLONG_MAX - by) || (by < 0 && number < LLONG_MIN - by)) {
-        say(call->reply, "-ERR increment or decrement would overflow");
-        return;
-    }
-    number += by;
-    set_value(find_or_create(call, SIM_STRING), text, resp_format_integer(text, number));
-    resp_write_integer(call->reply, number);
-}
-
 static void time_of_day(struct call *call)
 {
     char text[RESP_INTEGER_SIZE];
     resp_write_array(call->reply, 2);
     resp_write_bulk(call->reply, text, resp_format_integer(text, call->microseconds / 1000000));
     resp_write_bulk(call->reply, text, resp_format_integer(text, call->microseconds % 1000000));
-}
-
-static void flush(struct call *call)
-{
-    sim_keyspace_clear(call->space);
-    say(call->reply, "+OK");
-}
-
-static void dbsize(struct call *call)
-{
-    resp_write_integer(call->reply, (long long)call->space->count);
 }
 
 /* ---------------------------------------------------------------------------------------------- hashes, sorted sets */
@@ -438,11 +350,6 @@ static void remove_members(struct call *call)
     resp_write_integer(call->reply, removed);
 }
 
-static void count_members(struct call *call)
-{
-    resp_write_integer(call->reply, call->key ? (long long)call->key->members_count : 0);
-}
-
 static void say_field(struct bytes *reply, const struct sim_member *field)
 {
     if (field)
@@ -454,13 +361,6 @@ static void say_field(struct bytes *reply, const struct sim_member *field)
 static void hget(struct call *call)
 {
     say_field(call->reply, member(call->key, call->words[2]));
-}
-
-static void hmget(struct call *call)
-{
-    resp_write_array(call->reply, call->count - 2);
-    for (size_t i = 2; i < call->count; i++)
-        say_field(call->reply, member(call->key, call->words[i]));
 }
 
 static bool write_field(struct sim_key *key, struct resp_argument name, struct resp_argument value)
@@ -494,24 +394,6 @@ static void hset(struct call *call)
     resp_write_integer(call->reply, added);
 }
 
-static void hsetnx(struct call *call)
-{
-    bool there = member(call->key, call->words[2]);
-    if (!there)
-        write_field(find_or_create(call, SIM_HASH), call->words[2], call->words[3]);
-    resp_write_integer(call->reply, !there);
-}
-
-static void hgetall(struct call *call)
-{
-    size_t count = call->key ? call->key->members_count : 0;
-    resp_write_array(call->reply, 2 * count);
-    for (size_t i = 0; i < count; i++) {
-        resp_write_bulk(call->reply, call->key->members[i].name, call->key->members[i].name_size);
-        say_field(call->reply, &call->key->members[i]);
-    }
-}
-
 static int compare(const struct sim_member *a, const struct sim_member *b)
 {
     if (a->score < b->score || a->score > b->score)
@@ -531,46 +413,28 @@ static void place(struct sim_key *key, const struct sim_member *new)
     insert(key, at, new);
 }
 
-static bool write_score(struct sim_key *key, struct resp_argument name, double score)
+static bool read_score(struct call *call)
 {
-    struct sim_member *there = member(key, name);
-    if (!there) {
-        const struct sim_member made = {
-            .name = duplicate(name.data, name.length), .name_size = name.length, .score = score};
-        place(key, &made);
-        return true;
-    }
-    struct sim_member moved = *there;
-    take_out(key, there);
-    moved.score = score;
-    place(key, &moved);
-    return false;
-}
-
-static bool read_scores(struct call *call)
-{
-    double score;
-    if (call->count % 2) {
-        say(call->reply, syntax);
-        return false;
-    }
-    for (size_t i = 2; i + 1 < call->count; i += 2)
-        if (!real(call->words[i], &score)) {
-            say(call->reply, "-ERR value is not a valid float");
-            return false;
-        }
-    return true;
+    bool read = real(call->words[2], &call->score);
+    if (!read)
+        say(call->reply, "-ERR value is not a valid float");
+    return read;
 }
 
 static void zadd(struct call *call)
 {
-    double score;
-    long long added = 0;
     struct sim_key *key = find_or_create(call, SIM_SORTED);
-    for (size_t i = 2; i + 1 < call->count; i += 2)
-        if (real(call->words[i], &score))
-            added += write_score(key, call->words[i + 1], score + 0.0); /* never -0 */
-    resp_write_integer(call->reply, added);
+    struct resp_argument name = call->words[3];
+    struct sim_member *there = member(key, name), placed = {.name_size = name.length};
+    if (there) {
+        placed = *there;
+        take_out(key, there);
+    } else {
+        placed.name = duplicate(name.data, name.length);
+    }
+    placed.score = call->score + 0.0; /* never -0 */
+    place(key, &placed);
+    resp_write_integer(call->reply, !there);
 }
 
 static void say_score(struct bytes *reply, double score)
@@ -676,35 +540,6 @@ static void zrangebyscore(struct call *call)
     say_members(call, from, to, false);
 }
 
-static bool is_between(const struct call *call, const struct sim_member *member)
-{
-    return is_above(member->score, call->low) && is_below(member->score, call->high);
-}
-
-static void zremrangebyscore(struct call *call)
-{
-    long long removed = 0;
-    for (size_t i = 0; call->key && i < call->key->members_count;) {
-        const struct sim_member *at = &call->key->members[i];
-        if (!is_between(call, at)) {
-            i++;
-            continue;
-        }
-        erase(call, call->key, (struct resp_argument){at->name, at->name_size});
-        call->key = find(call, 1);
-        removed++;
-    }
-    resp_write_integer(call->reply, removed);
-}
-
-static void zcount(struct call *call)
-{
-    long long count = 0;
-    for (size_t i = 0; call->key && i < call->key->members_count; i++)
-        count += is_between(call, &call->key->members[i]);
-    resp_write_integer(call->reply, count);
-}
-
 enum { NO_KEY = -2, ANY_TYPE = -1 };
 
 #define WORD(text)                                                                                                     \
@@ -722,33 +557,20 @@ static const struct command {
     {WORD("GET"), 2, 2, SIM_STRING, NULL, get},
     {WORD("GETRANGE"), 4, 4, SIM_STRING, read_range, getrange},
     {WORD("MGET"), 2, 64, NO_KEY, NULL, mget},
-    {WORD("SET"), 3, 16, NO_KEY, NULL, set},
+    {WORD("SET"), 3, 16, ANY_TYPE, read_set_options, set},
     {WORD("DEL"), 2, 64, NO_KEY, NULL, del},
     {WORD("EXISTS"), 2, 64, NO_KEY, NULL, exists},
     {WORD("PTTL"), 2, 2, ANY_TYPE, NULL, pttl},
     {WORD("PEXPIRE"), 3, 3, ANY_TYPE, read_life, pexpire},
-    {WORD("PERSIST"), 2, 2, ANY_TYPE, NULL, persist},
-    {WORD("TYPE"), 2, 2, ANY_TYPE, NULL, type},
-    {WORD("INCR"), 2, 2, SIM_STRING, read_increment, incr},
-    {WORD("INCRBY"), 3, 3, SIM_STRING, read_increment, incr},
     {WORD("TIME"), 1, 1, NO_KEY, NULL, time_of_day},
-    {WORD("FLUSHALL"), 1, 1, NO_KEY, NULL, flush},
-    {WORD("DBSIZE"), 1, 1, NO_KEY, NULL, dbsize},
     {WORD("HGET"), 3, 3, SIM_HASH, NULL, hget},
-    {WORD("HMGET"), 3, 64, SIM_HASH, NULL, hmget},
     {WORD("HSET"), 4, 64, SIM_HASH, read_fields, hset},
-    {WORD("HSETNX"), 4, 4, SIM_HASH, NULL, hsetnx},
     {WORD("HDEL"), 3, 64, SIM_HASH, NULL, remove_members},
-    {WORD("HLEN"), 2, 2, SIM_HASH, NULL, count_members},
-    {WORD("HGETALL"), 2, 2, SIM_HASH, NULL, hgetall},
-    {WORD("ZADD"), 4, 64, SIM_SORTED, read_scores, zadd},
+    {WORD("ZADD"), 4, 4, SIM_SORTED, read_score, zadd},
     {WORD("ZREM"), 3, 64, SIM_SORTED, NULL, remove_members},
-    {WORD("ZCARD"), 2, 2, SIM_SORTED, NULL, count_members},
-    {WORD("ZCOUNT"), 4, 4, SIM_SORTED, read_bounds, zcount},
     {WORD("ZSCORE"), 3, 3, SIM_SORTED, NULL, zscore},
     {WORD("ZRANGE"), 4, 5, SIM_SORTED, read_range, zrange},
     {WORD("ZRANGEBYSCORE"), 4, 7, SIM_SORTED, read_bounds_and_limit, zrangebyscore},
-    {WORD("ZREMRANGEBYSCORE"), 4, 4, SIM_SORTED, read_bounds, zremrangebyscore},
 };
 
 static void run(const struct command *command, struct call *call)

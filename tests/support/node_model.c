@@ -136,21 +136,10 @@ static int redis_error_reply(lua_State *state)
     return 1;
 }
 
-static int redis_status_reply(lua_State *state)
-{
-    lua_createtable(state, 0, 1);
-    lua_pushvalue(state, 1);
-    lua_setfield(state, -2, "ok");
-    return 1;
-}
-
 static void open_interpreter(void)
 {
-    static const luaL_Reg functions[] = {{"call", redis_call},
-                                         {"pcall", redis_pcall},
-                                         {"error_reply", redis_error_reply},
-                                         {"status_reply", redis_status_reply},
-                                         {NULL, NULL}};
+    static const luaL_Reg functions[] = {
+        {"call", redis_call}, {"pcall", redis_pcall}, {"error_reply", redis_error_reply}, {NULL, NULL}};
     lua = luaL_newstate();
     if (!lua)
         abort();
@@ -338,11 +327,6 @@ static void evaluate(struct sim_server *server, size_t count, const struct resp_
 static void load_script(struct sim_server *server, size_t count, const struct resp_argument *words, struct bytes *reply)
 {
     int script = count == 3 ? find_script(words[2], true) : -1;
-    if (sim_text_is(words[1], "FLUSH") && count == 2) {
-        server->scripts = 0;
-        bytes_print(reply, "+OK\r\n");
-        return;
-    }
     if (count != 3 || !sim_text_is(words[1], "LOAD")) {
         bytes_print(reply, "-ERR unknown subcommand or wrong number of arguments for 'script' command\r\n");
         return;

@@ -34,9 +34,9 @@ static struct raw_client *wrap(int fd)
     return client;
 }
 
-struct raw_client *raw_client_connect(bool ipv6, uint16_t port)
+struct raw_client *raw_client_connect(uint16_t port)
 {
-    return wrap(socket_connect(ipv6, port, test_deadline_ns(TIMEOUT_MS)));
+    return wrap(socket_connect_to("127.0.0.1", port, test_deadline_ns(TIMEOUT_MS)));
 }
 
 struct raw_client *raw_client_connect_unix(const char *path)

@@ -6,31 +6,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { VALKEY = 702, UNKNOWN = 0 };
 
-static bool is_in_path(const char *name)
+/* The first line that the command prints; empty: it prints none. */
+static void read_line(const char *command, char *line, size_t size)
 {
-    char *copy = fixture_text("%s", getenv("PATH") != NULL ? getenv("PATH") : "");
-    char *rest = copy;
-    char *directory;
-    bool found = false;
-    while (!found && (directory = strsep(&rest, ":")) != NULL) {
-        char *path = fixture_text("%s/%s", directory, name);
-        found = access(path, X_OK) == 0;
-        free(path);
-    }
-    free(copy);
-    return found;
+    FILE *output = popen(command, "re");
+    if (!output || !fgets(line, (int)size, output))
+        line[0] = '\0';
+    line[strcspn(line, "\n")] = '\0';
+    if (output)
+        pclose(output);
 }
 
 const char *server_program(void)
 {
+    static char found[256];
     const char *named = getenv("REDLOCK_SERVER_PROGRAM");
     if (named && *named != '\0')
         return named;
-    return is_in_path("valkey-server") && !is_in_path("redis-server") ? "valkey-server" : "redis-server";
+    if (!found[0])
+        read_line("command -v redis-server || command -v valkey-server || echo redis-server", found, sizeof found);
+    return found;
 }
 
 /* "Redis server v=6.0.20 sha=..." becomes 600. */
@@ -46,15 +44,12 @@ static int read_version(const char *text)
 static int version(void)
 {
     static int known = UNKNOWN;
-    char line[256] = "";
+    char line[256];
     if (known != UNKNOWN)
         return known;
     char *command = fixture_text("'%s' --version 2>/dev/null", server_program());
-    FILE *output = popen(command, "re");
-    if (output && fgets(line, sizeof line, output) != NULL)
-        known = read_version(line);
-    if (output)
-        pclose(output);
+    read_line(command, line, sizeof line);
+    known = read_version(line);
     free(command);
     return known;
 }

@@ -175,13 +175,6 @@ int socket_connect_to(const char *host, uint16_t port, uint64_t deadline_ns)
     return connect_finish(socket_connect_start_to(host, port), deadline_ns);
 }
 
-int socket_connect(bool ipv6, uint16_t port, uint64_t deadline_ns)
-{
-    union address address;
-    socklen_t length = loopback(&address, ipv6, port);
-    return connect_finish(connect_start(&address, length), deadline_ns);
-}
-
 int socket_connect_unix(const char *path, uint64_t deadline_ns)
 {
     union address address;

@@ -22,7 +22,6 @@ int socket_listen_unix(const char *path);
 int socket_connect_start_to(const char *host, uint16_t port);
 
 /* Returns a connected non-blocking socket, or -1 and errno (ETIMEDOUT when the deadline passed). */
-int socket_connect(bool ipv6, uint16_t port, uint64_t deadline_ns);
 int socket_connect_to(const char *host, uint16_t port, uint64_t deadline_ns);
 int socket_connect_unix(const char *path, uint64_t deadline_ns);
 

@@ -33,7 +33,6 @@ struct stall {
 struct client {
     char who[16];
     uint64_t last; /* time of its last line */
-    bool held;     /* a lock at some time */
 };
 
 struct check {
@@ -119,12 +118,11 @@ static struct hold *hold_of(struct check *check, const struct history_line *line
     return hold;
 }
 
-static void promise(struct hold *hold, struct client *client, const struct history_line *line)
+static void promise(struct hold *hold, const struct history_line *line)
 {
     uint64_t until = line->time + (uint64_t)line->number * MS;
     if (line->number <= 0)
         return;
-    client->held = true;
     if (!hold->held)
         hold->held = line->time;
     if (until > hold->promised)
@@ -159,10 +157,10 @@ static bool take_of_client(struct check *check, const struct history_line *line)
         break;
     case HISTORY_HELD:
         hold->answered = line->time;
-        promise(hold, client, line);
+        promise(hold, line);
         break;
     case HISTORY_VALID:
-        promise(hold, client, line);
+        promise(hold, line);
         break;
     case HISTORY_FENCE:
         hold->fence = line->number;
@@ -348,8 +346,6 @@ struct check_summary check_all(struct check *check, FILE *out)
         summary->attempts += hold->started != 0;
         summary->holds += hold->held != 0;
     }
-    for (size_t i = 0; i < check->client_count; i++)
-        summary->clients += check->clients[i].held;
     qsort(told, summary->losses, sizeof *told, by_value);
     summary->latest_told_us = summary->losses ? told[summary->losses - 1] / 1000 : 0;
     summary->median_told_us = told[summary->losses / 2] / 1000;

@@ -98,7 +98,6 @@ TEST(check, the_summary_counts)
     struct check_summary summary = check_all(check, NULL);
     ck_assert_uint_eq(summary.attempts, 3);
     ck_assert_uint_eq(summary.holds, 2);
-    ck_assert_uint_eq(summary.clients, 2);
     ck_assert_uint_eq(summary.fences, 1);
     ck_assert_uint_eq(summary.faults, 1);
     ck_assert_uint_eq(summary.losses, 1);

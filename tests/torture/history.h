@@ -21,7 +21,6 @@
  *   begin    a fault begins; HOLD: the node's or the client's number; TEXT: its name
  *   finish   the fault ends
  *   left     a key remained on node HOLD at the end; TEXT: its name
- *   note     TEXT
  */
 #ifndef TORTURE_HISTORY_H
 #define TORTURE_HISTORY_H
@@ -44,7 +43,6 @@ enum history_event {
     HISTORY_BEGIN,
     HISTORY_FINISH,
     HISTORY_LEFT,
-    HISTORY_NOTE,
     HISTORY_EVENTS
 };
 

@@ -1,9 +1,7 @@
 /* redlock run: exit statuses, environment, signals, pipes, waiting, competition, and nodes that fail while CMD runs. */
-#include "real/published_rights.h"
 #include "scene.h"
 
 #include "support/clock.h"
-#include "support/server_program.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -73,20 +71,6 @@ TEST(shared_nodes, a_lock_that_is_held_is_not_obtained)
     program_errors_have(program, "redlock run: acquire " NAME ": REDLOCK_HELD\n");
     program_errors_have(program, ": held after ");
     scene_delete(NAME);
-}
-
-TEST(no_nodes, missing_right_is_misconfigured_and_ends_the_wait)
-{
-    const char *acl = program_text("user default off\nuser %s\n", published_rights_without("+getrange"));
-    const struct cluster_node_options node = {.acl = acl}, nodes[] = {node, node, node};
-    if (!server_program_has(SERVER_ACL))
-        return;
-    scene_cluster(3, &(struct cluster_options){.nodes = nodes});
-    struct program *program =
-        program_exits(program_run("REDLOCK_USER=" PUBLISHED_USER " REDLOCK_PASSWORD=" PUBLISHED_PASSWORD
-                                  " run --fair --fence " PUBLISHED_PREFIX "run -- echo ran"),
-                      MISCONFIGURED);
-    ck_assert_str_eq(program_output(program), "");
 }
 
 /* --- Environment of CMD --- */
@@ -259,20 +243,6 @@ TEST_ROWS(shared_nodes, after_a_signal_while_it_waits_nothing_runs, ROWS(ends_of
     scene_delete(NAME);
     ck_assert(real_nothing_left(NULL));
     ck_assert_str_eq(program_output(program), "");
-}
-
-/* The command itself detects whether another host works at the same time. */
-TEST(shared_nodes, of_several_hosts_one_works_at_a_time)
-{
-    enum { HOSTS = 4 };
-    struct program *host[HOSTS];
-    for (size_t i = 0; i < HOSTS; i++)
-        host[i] = program_shell("for i in 1 2 3 4 5; do $R run " NAME " -- sh -c '"
-                                "mkdir \"$0\" || exit 99; sleep 0.01; rmdir \"$0\"' "
-                                "/tmp/redlock-test-%d || exit $?; done",
-                                (int)getpid());
-    for (size_t i = 0; i < HOSTS; i++)
-        program_exits(host[i], 0);
 }
 
 /* --- Processes that CMD leaves behind --- */

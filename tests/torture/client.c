@@ -87,8 +87,8 @@ static void on_event(redlock_lock *lock, int event, int loss, int64_t validity_m
         say(worker, HISTORY_LOST, 0, why[loss]);
 }
 
-/* Most holds are short. Some are long enough to be renewed, and some end by themselves. */
-/* extra_ms: time that the acquire may take besides its wait. */
+/* Most holds are short. Some are long enough to be renewed, and some end by themselves. extra_ms: time that the acquire
+ * may take besides its wait. */
 static void plan(struct worker *worker, unsigned extra_ms)
 {
     unsigned kind = random_below(&worker->random, 100);
@@ -180,7 +180,7 @@ static void on_terminate(int signal)
     redlock_cancel(cancellation);
 }
 
-static unsigned run_blocking(const char *nodes, const redlock_options *options)
+static void run_blocking(const char *nodes, const redlock_options *options)
 {
     pthread_t threads[WORKERS];
     redlock_result result;
@@ -190,19 +190,18 @@ static unsigned run_blocking(const char *nodes, const redlock_options *options)
         exit(2);
     }
     signal(SIGTERM, on_terminate);
-    for (unsigned i = 0; i < WORKERS; i++)
+    for (unsigned i = 0; i < WORKERS; i++) {
+        workers[i].by_descriptor = i % 2;
         if (pthread_create(&threads[i], NULL, work, &workers[i]) != 0)
             exit(2);
+    }
     for (unsigned i = 0; i < WORKERS; i++)
         pthread_join(threads[i], NULL);
     redlock_cancellation_destroy(&cancellation);
-    redlock_close(&client, &result);
-    return result.pending_undos;
+    redlock_close(&client, NULL);
 }
 
 /* ------------------------------------------------------------------------------------------------- asynchronous API */
-
-static unsigned pending_undos;
 
 static void start(struct worker *worker);
 
@@ -265,7 +264,7 @@ static void start(struct worker *worker)
 static void on_closed(redlock_client *owner, const redlock_result *result, void *arg)
 {
     (void)owner;
-    pending_undos = result->pending_undos;
+    (void)result;
     ev_break(arg, EVBREAK_ALL);
 }
 
@@ -283,7 +282,7 @@ static void on_stop(struct ev_loop *loop, ev_signal *watcher, int events)
     redlock_close_async(&client, on_closed, loop);
 }
 
-static unsigned run_async(const char *nodes, const redlock_options *options)
+static void run_async(const char *nodes, const redlock_options *options)
 {
     struct ev_loop *loop = ev_default_loop(EVFLAG_AUTO);
     redlock_result result;
@@ -301,7 +300,6 @@ static unsigned run_async(const char *nodes, const redlock_options *options)
         start(&workers[i]);
     }
     ev_run(loop, 0);
-    return pending_undos;
 }
 
 /* ------------------------------------------------------------------------------------------------------- redlock(1) */
@@ -378,7 +376,7 @@ static void note_stop(int signal)
 }
 
 /* Each lock has a separate WHO, because a command that redlock run has ended records nothing more. */
-static unsigned run_command(char **argv)
+static void run_command(char **argv)
 {
     struct sigaction action = {.sa_handler = note_stop}; /* without SA_RESTART, to interrupt the wait */
     struct worker *worker = &workers[0];
@@ -388,7 +386,6 @@ static unsigned run_command(char **argv)
         run_once(worker, argv);
         usleep(pause_ms(worker) * 1000);
     }
-    return 0;
 }
 
 /* ------------------------------------------------------------------------------------------------------------- main */
@@ -434,7 +431,6 @@ static void prepare(uint64_t seed)
     pthread_t meter;
     for (unsigned i = 0; i < WORKERS; i++) {
         workers[i].random = seed * WORKERS + i;
-        workers[i].by_descriptor = i % 2;
         snprintf(workers[i].who, sizeof workers[i].who, "%s.%u", name, i);
     }
     if (pthread_create(&meter, NULL, measure_stalls, NULL) != 0)
@@ -459,14 +455,15 @@ int main(int argc, char **argv)
         return be_held(argv);
     const redlock_options options = client_options(argv[6][0] == '1');
     prepare(strtoull(argv[5], NULL, 10));
-    if (strcmp(argv[1], "command") == 0 && argc == 8)
-        return (int)run_command(argv);
-    bool blocking = strcmp(argv[1], "blocking") == 0;
-    if (!blocking)
-        for (unsigned i = 0; i < WORKERS; i++)
-            workers[i].by_descriptor = false;
-    unsigned unconfirmed = blocking ? run_blocking(argv[3], &options) : run_async(argv[3], &options);
+    if (strcmp(argv[1], "command") == 0 && argc == 8) {
+        run_command(argv);
+        return 0;
+    }
+    if (strcmp(argv[1], "blocking") == 0)
+        run_blocking(argv[3], &options);
+    else
+        run_async(argv[3], &options);
     for (unsigned i = 0; i < WORKERS; i++)
-        say(&workers[i], HISTORY_END, unconfirmed, "-");
+        say(&workers[i], HISTORY_END, 0, "-");
     return 0;
 }

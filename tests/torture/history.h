@@ -16,7 +16,7 @@
  *   lost     the library reported the loss; TEXT: the reason, and the call or callback that reported it
  *   failed   the acquire ended without a lock; TEXT: the status
  *   stall    the process did not run for NUMBER ms until TIME, which is not the library's fault
- *   end      the client has closed, and the result had NUMBER unconfirmed undos
+ *   end      the client has closed; HOLD: its last one
  *
  *   begin    a fault begins; HOLD: the node's or the client's number; TEXT: its name
  *   finish   the fault ends

@@ -8,7 +8,10 @@
 program=$1
 kind=$2
 first=
-clean_up() { [ -z "$first" ] || kill -KILL "$first" 2>/dev/null || true; }
+clean_up() {
+  [ $? = 0 ] || cat "$work/first"
+  [ -z "$first" ] || kill -KILL "$first" 2>/dev/null || true
+}
 
 if [ "$kind" = redis ]; then
   # The application's Redis may be one of the nodes, because its key differs from the lock's.

@@ -42,12 +42,12 @@ TEST_ROWS(own_nodes, command_runs_after_the_loss_when_no_process_is_left, ROWS(l
     if (losses[_i].finish)
         program_signal(program, SIGUSR1);
     for (size_t i = 0; i < losses[_i].stopped; i++)
-        deployment_stop(real_nodes, i);
+        cluster_stop(cluster, i);
     if (losses[_i].killed != PROGRAM_FRONT)
         ck_assert_int_eq(kill(program_process(program, losses[_i].killed), SIGKILL), 0);
     program_exits(program, LOST);
     ck_assert_str_eq(program_output(program), program_text("in\nlost: %s " NAME "\n", losses[_i].why));
-    deployment_repair(real_nodes);
+    cluster_repair(cluster);
 }
 
 /* CMD's own 75 is no loss. */
@@ -96,8 +96,7 @@ TEST(shared_nodes, of_several_resources_the_command_knows_the_one_that_cmd_knew)
 /* Every node's clock is ahead at once, so the machine was suspended: another client may hold the lock already. */
 TEST(no_nodes, loss_by_the_clock_leaves_no_grace)
 {
-    struct cluster_node_options nodes[MAJORITY] = {{.own_clock = true}, {.own_clock = true}, {.own_clock = true}};
-    struct cluster *cluster = scene_cluster(MAJORITY, &(struct cluster_options){.nodes = nodes});
+    scene_cluster(MAJORITY, &(struct cluster_node_options){.own_clock = true});
     scene_trust(cluster_nodes_string(cluster));
     struct program *program =
         program_start("run --ttl 30s --grace 10s --on-lost 'echo $REDLOCK_LOSS' " NAME " -- sh -c "

@@ -416,7 +416,7 @@ TEST(shared_nodes, holder_killed_right_after_its_fork_is_noticed)
 static bool is_held_everywhere(void *arg)
 {
     (void)arg;
-    return scene_held_on(NAME) == deployment_size(real_nodes);
+    return scene_held_on(NAME) == cluster_size(cluster);
 }
 
 static void delete_key(struct deployment *nodes, size_t node)

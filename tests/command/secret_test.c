@@ -5,7 +5,6 @@
 #include "scene.h"
 
 #include "support/bytes.h"
-#include "support/cluster.h"
 #include "support/fake_server.h"
 #include "support/file.h"
 
@@ -70,7 +69,7 @@ static void try_all_ways(unsigned treatment, const char *scheme, const char *add
 
 static const char *protected_node(const char *password)
 {
-    struct cluster *cluster = real_cluster(1, NULL);
+    real_cluster(1, NULL);
     if (*password != '\0')
         cluster_set_password(cluster, 0, password);
     return cluster_address(cluster, 0);
@@ -87,7 +86,7 @@ TEST_ROWS(no_nodes, nodes_accept_or_refuse_the_password, 4)
 
 TEST(no_nodes, no_server_listens)
 {
-    struct cluster *cluster = real_cluster(1, NULL);
+    real_cluster(1, NULL);
     cluster_kill(cluster, 0);
     try_all_ways(0, "", cluster_address(cluster, 0), "");
 }
@@ -96,8 +95,8 @@ TEST(no_nodes, no_server_listens)
 TEST(no_nodes, server_quotes_the_password)
 {
     static const char *const renamed[] = {"--rename-command", "AUTH", "AUTHENTICATE", NULL};
-    struct cluster_node_options node = {.arguments = renamed};
-    try_all_ways(1, "", cluster_address(real_cluster(1, &(struct cluster_options){.nodes = &node}), 0), "");
+    real_cluster_of(1, (struct cluster_node_options){.arguments = renamed});
+    try_all_ways(1, "", cluster_address(cluster, 0), "");
 }
 
 /* The port replies to a TLS handshake with other bytes. Without TLS in the library the address is rejected. */

@@ -52,7 +52,7 @@ TEST(shared_nodes, lock_without_a_majority_is_disputed)
     for (size_t i = 0; i < 3; i++)
         real_delete(i, key);
     ck_assert(real_foreign_set(0, key, "of\033another"));
-    deployment_command(real_nodes, 1, NULL, 0, "SET", key, "for ever", NULL);
+    cluster_command(cluster, 1, NULL, 0, "SET", key, "for ever", NULL);
     struct program *program = status(key, "");
     program_output_has(program, "' disputed: free on 1 of 5 nodes, no client has a majority\n");
     program_output_has(program, "of\\x1banother");
@@ -159,18 +159,18 @@ TEST(own_nodes, nodes_that_do_not_answer_are_named)
 {
     const char *key = real_key("down");
     acquire(key);
-    deployment_kill(real_nodes, 0);
-    deployment_stop(real_nodes, 1);
+    cluster_kill(cluster, 0);
+    cluster_stop(cluster, 1);
     program_setting.config = NULL; /* the default timeouts */
     struct program *program = status(key, "");
     program_output_has(program, "' held on 3 of 5 nodes");
     program_output_has(program, "cannot connect: Connection refused");
-    deployment_kill(real_nodes, 2);
+    cluster_kill(cluster, 2);
     program = program_exits(program_run("status --json %s", key), NO_QUORUM);
     json_is(program, ".resources[0].state", "unknown");
     json_is(program, "[.resources[0].nodes[] | select(.error)] | length", "3");
     program_output_has(program_run("status %s", key), "' unknown: too few nodes reply, 2 of 5\n");
-    deployment_repair(real_nodes);
+    cluster_repair(cluster);
     scene_delete(key);
 }
 
@@ -178,12 +178,12 @@ TEST(own_nodes, nodes_that_do_not_answer_are_named)
 TEST(own_nodes, interrupt_during_a_query_prevents_the_pause)
 {
     for (size_t i = 0; i < QUORUM; i++)
-        deployment_stop(real_nodes, i);
+        cluster_stop(cluster, i);
     struct program *watch = program_start("status -v --timeout 1s --watch --interval 1h test:watched");
     program_shows(watch, ": ready"); /* the other nodes */
     program_signal(watch, SIGINT);
     program_exits(watch, -SIGINT);
-    deployment_repair(real_nodes);
+    cluster_repair(cluster);
 }
 
 REAL_PROGRAM("cli_status")

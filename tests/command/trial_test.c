@@ -12,11 +12,10 @@
 
 #include "support/clock.h"
 #include "support/fixture.h"
+#include "support/lateness.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -74,7 +73,7 @@ enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
 /* --- The command: four processes of one group, which record when they were last alive --- */
 
-/* The stamper itself, its child, a grandchild, and an orphan. */
+/* Each is the child of the one before. */
 enum { STAMPER_PROCESSES = 4 };
 
 struct stamps {
@@ -113,17 +112,10 @@ _Noreturn static void be_stamper(const char *path)
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         signal(numbers[i], SIG_IGN);
     atomic_store(&stamps->group, getpgrp());
-    if (fork() == 0) {
-        if (fork() == 0)
-            stamp(stamps, 2);
-        stamp(stamps, 1);
-    }
-    if (fork() == 0) {
-        if (fork() == 0)
-            stamp(stamps, 3);
-        _exit(EXIT_SUCCESS);
-    }
-    stamp(stamps, 0);
+    unsigned process = 0;
+    while (process + 1 < STAMPER_PROCESSES && fork() == 0)
+        process++;
+    stamp(stamps, process);
 }
 
 /* --- Trials --- */
@@ -137,46 +129,11 @@ struct trial {
     char path[64];
     pid_t processes[PROGRAM_PROCESSES];
     double waited_ms[PROGRAM_PROCESSES]; /* for a processor, when redlock's processes were struck */
-    double late_ms;                      /* how late the machine woke the control, or let a process of redlock run */
+    double late_ms;                      /* the most that one of redlock's processes has waited for a processor since */
     pid_t group;
     unsigned fixtures; /* our children before the program starts: servers, and the process that cleans up */
     double end_ms;     /* end of validity, CLOCK_BOOTTIME; late by no more than the time a request is in transit */
 };
-
-/* Redlock wakes to kill the tree 50 ms before the end. The control only wakes at short intervals, and so measures
- * how late the machine wakes a process. */
-static struct control {
-    pthread_t thread;
-    atomic_bool over;
-    double late_ms;
-} control;
-
-static void *wake_again_and_again(void *unused)
-{
-    enum { INTERVAL_MS = 5 };
-    (void)unused;
-    while (!atomic_load(&control.over)) {
-        double due_ms = boot_ms() + INTERVAL_MS;
-        poll(NULL, 0, INTERVAL_MS);
-        double late_ms = boot_ms() - due_ms;
-        control.late_ms = late_ms > control.late_ms ? late_ms : control.late_ms;
-    }
-    return NULL;
-}
-
-static void begin_control(void)
-{
-    control = (struct control){0};
-    if (pthread_create(&control.thread, NULL, wake_again_and_again, NULL) != 0)
-        fixture_fail("no thread");
-}
-
-static double end_control(void)
-{
-    atomic_store(&control.over, true);
-    pthread_join(control.thread, NULL);
-    return control.late_ms;
-}
 
 /* --- Set-up --- */
 
@@ -230,27 +187,10 @@ static bool begin(struct trial *trial)
     return true;
 }
 
-/* --- Time without a processor --- */
-
-/* A process that only wakes, like the control, gets a processor sooner than one that has to read /proc. Returns a
- * negative number if the process has ended. */
-static double waited_for_processor_ms(pid_t process)
-{
-    char path[64];
-    unsigned long long ran_ns;
-    unsigned long long waited_ns;
-    snprintf(path, sizeof path, "/proc/%d/schedstat", (int)process);
-    FILE *file = fopen(path, "re");
-    bool known = file != NULL && fscanf(file, "%llu %llu", &ran_ns, &waited_ns) == 2;
-    if (file != NULL)
-        fclose(file);
-    return known ? (double)waited_ns / 1e6 : -1;
-}
-
 static void note_delays(struct trial *trial)
 {
     for (unsigned i = PROGRAM_FRONT; i < PROGRAM_PROCESSES; i++) {
-        double late_ms = waited_for_processor_ms(trial->processes[i]) - trial->waited_ms[i];
+        double late_ms = lateness_waited_ms(trial->processes[i]) - trial->waited_ms[i];
         trial->late_ms = late_ms > trial->late_ms ? late_ms : trial->late_ms;
     }
 }
@@ -328,7 +268,7 @@ static bool strike_behind_renewal(struct trial *trial)
     double renewed_ms = await_renewal(trial);
     trial->end_ms = latest_end(trial);
     for (unsigned i = PROGRAM_FRONT; i < PROGRAM_PROCESSES; i++)
-        trial->waited_ms[i] = waited_for_processor_ms(trial->processes[i]);
+        trial->waited_ms[i] = lateness_waited_ms(trial->processes[i]);
     for (size_t i = 0; trial->fate->nodes_stopped && i < NODES; i++)
         cluster_stop(trial->cluster, i);
     signal_processes(trial, trial->fate->stopped, SIGSTOP);
@@ -373,14 +313,15 @@ static bool nothing_is_left(void *arg)
     return count_children() <= trial->fixtures;
 }
 
-/* Returns the time from the last sign of life to the end of the lock. */
+/* Returns the time from the last sign of life to the end of the lock. Redlock wakes to kill the tree 50 ms before the end.
+ * A process that only wakes gets a processor sooner than one that has to read /proc, so both are measured. */
 static double judge(struct trial *trial)
 {
-    begin_control();
+    lateness_begin();
     if (!wait_until(group_is_gone, trial, PROGRAM_SOON_MS))
         fixture_fail("processes of the tree are left");
-    double control_ms = end_control(), margin_ms = trial->end_ms - last_alive_ms(trial);
-    double late_ms = control_ms > trial->late_ms ? control_ms : trial->late_ms;
+    double woken_ms = lateness_end_ms(), margin_ms = trial->end_ms - last_alive_ms(trial);
+    double late_ms = woken_ms > trial->late_ms ? woken_ms : trial->late_ms;
     if (margin_ms + late_ms < 0) /* between that and 0 the trial proves nothing, and is repeated */
         fixture_fail("the tree was alive %.1f ms after the end of the lock; the machine was late by %.1f ms",
                      -margin_ms, late_ms);

@@ -58,7 +58,7 @@ wait_for() {
   die "this did not happen within a minute: $what"
 }
 
-is_stopped() { [ "$(cut -d ' ' -f 3 "/proc/$1/stat")" = T ]; } # PID
+is_stopped() { [ "$(cut -d ' ' -f 3 "/proc/$1/stat" 2>/dev/null)" = T ]; } # PID
 
 # node ACTION NUMBER: a fault of one of the nodes of scripts/nodes.sh.
 node() {

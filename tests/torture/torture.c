@@ -125,15 +125,15 @@ static const char *nodes_of(size_t client)
 static void start_client(size_t index)
 {
     enum { WORDS = 8 };
-    const char *face = options.command && (index == 3 || index == 4) ? "command"
-                       : index < CLIENTS / 2                         ? "blocking"
-                                                                     : "async";
+    static const char *const ways[CLIENTS] = {"blocking", "blocking",     "asynchronous", "command",
+                                              "command",  "asynchronous", "descriptor",   "descriptor"};
+    const char *way = options.command || strcmp(ways[index], "command") != 0 ? ways[index] : "blocking";
     char *argv[WORDS + 1] = {
         fixture_text("%s", options.client),
-        fixture_text("%s", face),
-        fixture_text("%c%zu-%u", face[0], index, generation[index]), /* unique for each run of a client */
+        fixture_text("%s", way),
+        fixture_text("%c%zu-%u", way[0], index, generation[index]), /* unique for each run of a client */
         fixture_text("%s", nodes_of(index)),
-        fixture_text("%c%zu-%u.history", face[0], index, generation[index]),
+        fixture_text("%c%zu-%u.history", way[0], index, generation[index]),
         fixture_text("%llu", (unsigned long long)(options.seed * 1000 + index * 100 + generation[index])),
         fixture_text("%d", !options.no_guard),
         options.command ? fixture_text("%s", options.command) : NULL,

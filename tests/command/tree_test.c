@@ -76,7 +76,7 @@ static const struct {
 
 static void become_reaper(void)
 {
-    alarm(WAIT_S); /* ends a test that would wait indefinitely; its children end with their parent */
+    alarm(WAIT_S); /* ends a test that would wait indefinitely */
     ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
 }
 
@@ -87,8 +87,10 @@ static pid_t start(void (*behave)(int ready), unsigned processes)
     ck_assert_int_eq(pipe(ready), 0);
     pid_t child = fork();
     ck_assert_int_ge(child, 0);
-    if (child == 0)
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         behave(ready[1]);
+    }
     for (unsigned i = 0; i < processes; i++)
         ck_assert_int_eq(read(ready[0], &byte, 1), 1);
     close(ready[0]);

@@ -1,22 +1,17 @@
 #!/usr/bin/env bash
 # A holder is stopped right before it writes, for longer than the validity of its lock. Another process acquires the
-# lock
-# and writes. Then the first one continues and writes too late: the store rejects it.
+# lock and writes. Then the first one continues and writes too late: the store rejects it.
 #
 # Usage: late_write.sh PROGRAM sqlite|redis      needs REDLOCK_NODES
-set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/../../tests/support/script.sh"
 
 program=$1
 kind=$2
-work=$(mktemp -d)
 first=
-cleanup() {
-  if [ -n "$first" ]; then
-    kill -KILL "$first" 2>/dev/null || true
-  fi
-  rm -rf "$work"
+clean_up() {
+  [ $? = 0 ] || cat "$work/first"
+  [ -z "$first" ] || kill -KILL "$first" 2>/dev/null || true
 }
-trap cleanup EXIT
 
 if [ "$kind" = redis ]; then
   # The application's Redis may be one of the nodes, because its key differs from the lock's.
@@ -38,13 +33,7 @@ stored() {
 
 "$program" "$store" "from the first" --stall >"$work/first" 2>&1 &
 first=$!
-for _ in $(seq 600); do
-  # A program that has ended has no state.
-  state=$(cut -d ' ' -f 3 "/proc/$first/stat" 2>/dev/null) || break
-  if [ "$state" = T ]; then break; fi
-  sleep 0.05
-done
-[ "$state" = T ] || { echo "the first never got the lock:"; cat "$work/first"; exit 1; }
+wait_for "the first is stopped with the lock" is_stopped "$first"
 echo "the first: $(cat "$work/first"); then it was stopped"
 
 "$program" "$store" "from the second" | sed 's/^/the second: /'
@@ -56,8 +45,5 @@ wait "$first" || status=$?
 first=
 sed '1d; s/^/the first, going on: /' "$work/first"
 echo "stored: $(stored)"
-if [ "$status" != 3 ] || [ "$(stored)" != "from the second" ]; then
-  echo "VERDICT: WRONG: the late write was not refused (status $status)"
-  exit 1
-fi
+[ "$status" = 3 ] && [ "$(stored)" = "from the second" ] || die "the late write was not refused (status $status)"
 echo "VERDICT: the late write was refused"

@@ -3,10 +3,9 @@
 # At each time at most one candidate writes to the journal, and another one takes over.
 #
 # Usage: election.sh PROGRAM      needs REDLOCK_NODES and REDLOCK_NODE_CONTROL: scripts/nodes.sh run -- election.sh ...
-set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/../../tests/support/script.sh"
 
 program=$1
-work=$(mktemp -d)
 journal=$work/journal
 touch "$journal"
 declare -A pids=()
@@ -14,24 +13,9 @@ readonly ttl_ms=4000 # a leader on a busy machine must not lose its lock by a sh
 # A crashed leader's lock ends after one ttl, and a waiter notices it within 1.3 s. The rest is for a busy machine.
 readonly bound_ms=12000
 
-cleanup() {
-  local name
-  for name in "${!pids[@]}"; do
-    kill -KILL "${pids[$name]}" 2>/dev/null || true
-  done
-  rm -rf "$work"
-}
-trap cleanup EXIT
-
-die() {
-  echo "VERDICT: WRONG: $*"
-  tail -n 5 "$work"/*
-  exit 1
-}
-
-node() { # ACTION NUMBER
-  # shellcheck disable=SC2086 # a command with its arguments
-  $REDLOCK_NODE_CONTROL "$@"
+clean_up() {
+  [ $? = 0 ] || tail -n 5 "$work"/*
+  [ ${#pids[@]} = 0 ] || kill -KILL "${pids[@]}" 2>/dev/null || true
 }
 
 candidate() { # NAME [OPTION ...]
@@ -46,20 +30,9 @@ now_ms() { # of the journal's clock
 lines() { wc -l <"$journal"; }
 leader() { tail -n 1 "$journal" | cut -d ' ' -f 3; }
 
-wait_for() { # WHAT COMMAND ...
-  local what=$1 try
-  shift
-  for ((try = 0; try < 600; try++)); do
-    if "$@"; then return; fi
-    sleep 0.05
-  done
-  die "this did not happen within 30 s: $what"
-}
-
 says() { grep -q -- "$2" "$work/$1"; }
 has_more_lines() { [ "$(lines)" -gt "$1" ]; }
 is_led_by_another() { [ "$(leader)" != "$1" ]; }
-is_stopped() { [ "$(cut -d ' ' -f 3 "/proc/$1/stat")" = T ]; }
 
 takeover_from() { # NAME: prints the time between its last write and its successor's first
   wait_for "a successor of $1" is_led_by_another "$1"

@@ -3,12 +3,10 @@
 # exactly one machine runs it, and none without a majority.
 #
 # Usage: try.sh DIRECTORY_OF_REDLOCK      needs REDLOCK_NODES and REDLOCK_NODE_CONTROL
-set -euo pipefail
-
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-PATH=$work/bin:$1:$PATH
+. "$here/../../tests/support/script.sh"
+
+redlock=$1
 export REPORTS=$work/reports
 # -n tries once: on a busy machine the replies of the remaining nodes may be late.
 printf 'timeout = 5s\nconnect-timeout = 5s\n' >"$work/config"
@@ -22,11 +20,6 @@ printf '#!/bin/sh\necho "$REDLOCK_RESOURCE" >>"$REPORTS"\n' >"$work/bin/make-rep
 printf '#!/bin/sh\nuntil [ -e "$REPORTS.over" ]; do /bin/sleep 0.05; done\n[ "$1" -ge 30 ] && [ "$1" -le 60 ]\n' >"$work/bin/sleep"
 chmod +x "$work/bin/"*
 
-die() {
-  echo "VERDICT: WRONG: $*"
-  exit 1
-}
-
 python3 "$here/commands.py" >"$work/commands"
 mapfile -t commands <"$work/commands"
 [ ${#commands[@]} = 3 ] || die "there are not three schedules: ${commands[*]}"
@@ -34,20 +27,19 @@ for command in "${commands[@]}"; do
   [ "$command" = "${commands[0]}" ] || die "the schedules differ: '$command' and '${commands[0]}'"
 done
 
+three_ended() { [ "$(jobs -r | wc -l)" -le 1 ]; }
+
 runs=0
 tick() { # WHAT STATUSES: four machines start the job, and exit with one of these
-  local machines=() machine status try command=${commands[runs % 3]}
+  local machines=() machine status command=${commands[runs % 3]}
   : >"$REPORTS"
   rm -f "$REPORTS.over"
   for machine in 1 2 3 4; do
-    sh -c "$command" 2>>"$work/errors" &
+    PATH=$work/bin:$redlock:$PATH sh -c "$command" 2>>"$work/errors" &
     machines+=($!)
-    /bin/sleep 0.3
+    sleep 0.3
   done
-  for ((try = 0; try < 600; try++)); do
-    [ "$(jobs -r | wc -l)" -gt 1 ] || break
-    /bin/sleep 0.05
-  done
+  wait_for "$1: three machines end" three_ended
   touch "$REPORTS.over"
   for machine in "${machines[@]}"; do
     status=0
@@ -60,11 +52,6 @@ tick() { # WHAT STATUSES: four machines start the job, and exit with one of thes
 ran_once() {
   [ "$(cat "$REPORTS")" = jobs/report ] || die "$1: the job ran $(wc -l <"$REPORTS") times"
   echo "$1: the job ran once"
-}
-
-node() { # ACTION NUMBER
-  # shellcheck disable=SC2086 # a command with its arguments
-  $REDLOCK_NODE_CONTROL "$@"
 }
 
 tick "all nodes" ' 0 '

@@ -40,18 +40,18 @@ TEST(shared_nodes, text_names_nodes_and_conclusion)
 TEST(own_nodes, failing_nodes_are_named_and_the_time_is_bounded)
 {
     program_setting.config = scene_file(SCENE_HASTE);
-    deployment_kill(real_nodes, 0);
-    deployment_stop(real_nodes, 1);
+    cluster_kill(cluster, 0);
+    cluster_stop(cluster, 1);
     struct program *program = program_exits(program_run(BENCH " --json"), 0);
     json_is(program, ".nodes[0] | .failures > 0 and .round_trip_us.count == 0 and .decided == 0", "true");
     json_is(program, ".nodes[0].error", "cannot connect: Connection refused");
     json_is(program, ".nodes[1] | .failures > 0 and .decided == 0", "true");
     json_is(program, ".acquire_us.count > 0 and .failed == 0", "true");
-    deployment_kill(real_nodes, 2);
+    cluster_kill(cluster, 2);
     program = program_exits(program_run(BENCH), NO_QUORUM);
     program_errors_have(program, "redlock doctor shows the remedy");
     ck_assert_str_eq(program_output(program), "");
-    deployment_repair(real_nodes);
+    cluster_repair(cluster);
 }
 
 static bool has_key(void *arg)

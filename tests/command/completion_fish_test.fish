@@ -25,17 +25,9 @@ function expect_among # EXPECTED LINE
     end
 end
 
-expect release 'redlock rel'
-expect doctor 'redlock -v --nodes a:1 d'
-expect acquire 'redlock --nodes acquire a' # the first `acquire` is a value
-expect '--no-wait --nodes' 'redlock run --no'
-expect '--fair --fence --for' 'redlock acquire --f'
-expect TERM 'redlock acquire --loss-signal TE'
-expect 'USR1 USR2' 'redlock acquire --for 1 --loss-signal U'
-expect --watch 'redlock status x --w'
-expect '' 'redlock acquire --wait '
-expect '' 'redlock status '
-expect --yes 'redlock trust --y'
+for row in (grep -v '^#' (dirname (status filename))/completions.txt)
+    expect (string split '|' -- $row)
+end
 expect_among /etc/passwd 'redlock --config /etc/passw'
 expect_among root 'redlock --user roo'
 expect_among $fish_pid "redlock acquire --for $fish_pid"
@@ -43,9 +35,6 @@ expect_among true 'redlock local -- tru'
 expect_among /etc/passwd 'redlock local -n 3 -- cat /etc/passw'
 for name in (redlock --help | sed -n '/^commands/,/^$/s/^  \([a-z]*\) .*/\1/p')
     expect_among $name "redlock $name"
-    expect --help "redlock $name --he"
-    for option in (redlock $name --help | grep -oE '^ +(-., )?--[a-z-]+' | grep -oE -- '--[a-z-]+')
-        expect_among $option "redlock $name $option"
-    end
+    expect (redlock $name --help | sed -nE 's/^ +(-., )?(--[a-z-]+).*/\2/p' | sort | string join ' ') "redlock $name --"
 end
 exit $failed

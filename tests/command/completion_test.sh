@@ -2,66 +2,52 @@
 # The bash completion offers everything that redlock accepts: commands, options, values, and the words of the user's own
 # command.
 #
-# Usage: completion_test.sh COMPLETION DIRECTORY_OF_REDLOCK
+# Usage: completion_test.sh COMPLETIONS_DIRECTORY DIRECTORY_OF_REDLOCK
 set -euo pipefail
 
 PATH=$2:$PATH
 # shellcheck source=/dev/null
-source "$1"
+source "$1/redlock.bash"
 complete -p redlock | grep -q 'complete -F _redlock redlock'
 failed=0
 
-# WORD ... [CURRENT]: prints the sorted completions of the last word.
-completes() {
-  COMP_WORDS=("$@")
-  COMP_CWORD=$(($# - 1))
+completes() { # LINE: prints the sorted completions of its last word
+  read -ra COMP_WORDS <<<"$1"
+  [[ $1 != *' ' ]] || COMP_WORDS+=('')
+  COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
   _redlock
-  printf '%s\n' "${COMPREPLY[@]}" | sort | tr '\n' ' '
+  printf '%s\n' "${COMPREPLY[@]}" | sort | paste -sd ' '
 }
 
-expect() { # EXPECTED WORD ...
-  local expected=$1 got
-  shift
-  got=$(completes "$@")
-  if [ "$got" != "$expected " ]; then
-    echo "'$*' completes '$got', not '$expected '"
+expect() { # EXPECTED LINE
+  local got
+  got=$(completes "$2")
+  if [ "$got" != "$1" ]; then
+    echo "'$2' completes '$got', not '$1'"
     failed=1
   fi
 }
 
-expect_among() { # EXPECTED WORD ...
-  local expected=$1 got
-  shift
-  got=" $(completes "$@")"
-  if [[ $got != *" $expected "* ]]; then
-    echo "'$*' completes '$got', without '$expected'"
+expect_among() { # EXPECTED LINE
+  local got
+  got=$(completes "$2")
+  if [[ " $got " != *" $1 "* ]]; then
+    echo "'$2' completes '$got', without '$1'"
     failed=1
   fi
 }
 
-expect 'release' redlock rel
-expect 'doctor' redlock -v --nodes a:1 d
-expect 'acquire' redlock --nodes acquire a # the first `acquire` is a value
-expect '--nodes' redlock --no
-expect '--fair --fence --for' redlock acquire --f
-expect 'TERM' redlock acquire --loss-signal TE
-expect 'USR1 USR2' redlock acquire --for 1 --loss-signal U
-expect '--watch' redlock status x --w
-expect '' redlock acquire --wait ''
-expect '' redlock status ''
-expect '--yes' redlock trust --y
-expect '--on-lost' redlock run --o
-expect '--parallel' redlock bench --p
-expect_among "$BASHPID" redlock acquire --for "$BASHPID"
-expect_among '/etc/passwd' redlock --config /etc/passw
-expect_among 'true' redlock local -- tru
-expect_among '/etc/passwd' redlock local -n 3 -- cat /etc/passw
-# The completion offers every command and each of its options.
-redlock --help | sed -n '/^commands/,/^$/s/^  \([a-z]*\) .*/\1/p' >"${TMPDIR:-/tmp}/redlock-commands.$$"
-while read -r command; do
-  expect_among "$command" redlock ''
-  expect_among '--help' redlock "$command" --he
-done <"${TMPDIR:-/tmp}/redlock-commands.$$"
-[ "$(wc -l <"${TMPDIR:-/tmp}/redlock-commands.$$")" -ge 7 ] || failed=1
-rm -f "${TMPDIR:-/tmp}/redlock-commands.$$"
+while IFS='|' read -r expected line; do
+  expect "$expected" "$line"
+done < <(grep -v '^#' "$(dirname "$0")/completions.txt")
+expect_among "$BASHPID" "redlock acquire --for $BASHPID"
+expect_among '/etc/passwd' 'redlock --config /etc/passw'
+expect_among 'true' 'redlock local -- tru'
+expect_among '/etc/passwd' 'redlock local -n 3 -- cat /etc/passw'
+mapfile -t commands < <(redlock --help | sed -n '/^commands/,/^$/s/^  \([a-z]*\) .*/\1/p')
+[ ${#commands[@]} -ge 7 ] || failed=1
+for command in "${commands[@]}"; do
+  expect_among "$command" 'redlock '
+  expect "$(redlock "$command" --help | sed -nE 's/^ +(-., )?(--[a-z-]+).*/\2/p' | sort | paste -sd ' ')" "redlock $command --"
+done
 exit $failed

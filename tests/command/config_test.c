@@ -116,17 +116,4 @@ TEST(shared_nodes, the_environment_wins_over_the_file_and_the_command_line_over_
     program_exits(program_run("run --nodes %s test:config -- true", nodes), 0);
 }
 
-/* With one new node, which is in quarantine: its reply shows that it accepted the login. */
-TEST(no_nodes, passwords_come_from_the_environment_or_files)
-{
-    const struct cluster_node_options node = {.password = "the secret"};
-    struct cluster *cluster = scene_cluster(1, &(struct cluster_options){.nodes = &node});
-    program_refuses(program_run("REDLOCK_PASSWORD='the secret' " RUN), NO_QUORUM, "quarantine");
-    program_refuses(program_run("REDLOCK_PASSWORD_FILE=%s " RUN, scene_file("the secret\n")), NO_QUORUM, "quarantine");
-    program_setting.nodes = NULL;
-    program_setting.config =
-        scene_file(program_text(SCENE_PATIENCE "nodes = %s\npassword = the secret\n", cluster_nodes_string(cluster)));
-    program_refuses(program_run(RUN), NO_QUORUM, "quarantine");
-}
-
 REAL_PROGRAM("cli_config")

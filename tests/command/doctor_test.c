@@ -57,7 +57,8 @@ TEST(no_nodes, what_is_wrong_with_servers_is_named)
 {
     static const char *const evicting[] = {"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru", NULL};
     struct cluster_node_options nodes[5] = {{.arguments = evicting}, {.password = "secret"}, {0}, {0}, {0}};
-    struct cluster *cluster = scene_cluster(5, &(struct cluster_options){.nodes = nodes});
+    real_cluster(5, &(struct cluster_options){.nodes = nodes});
+    program_setting.config = scene_file(SCENE_PATIENCE);
     const char *port = program_text("%u", cluster_port(cluster, 4));
     cluster_command(cluster, 2, NULL, 0, "REPLICAOF", "127.0.0.1", port, NULL);
     program_setting.nodes = program_text("%s,localhost:%s", cluster_nodes_string(cluster), port);
@@ -84,8 +85,7 @@ TEST(no_nodes, remedy_for_missing_rights_is_the_command_that_grants_them)
     if (!server_program_has(SERVER_CHANNEL_ACL))
         return;
     const char *acl = program_text("user default off\nuser %s\n", published_rights_without("+pexpire &redlock:*"));
-    const struct cluster_node_options node = {.acl = acl}, nodes[] = {node, node, node};
-    struct cluster *cluster = scene_cluster(3, &(struct cluster_options){.nodes = nodes});
+    scene_cluster(3, &(struct cluster_node_options){.acl = acl});
     char words[1024];
     program_exits(program_run(AS_USER "trust -y"), 0);
     struct program *program = program_exits(program_run(AS_USER "doctor " PUBLISHED_PREFIX "daily --json"), CRITICAL);
@@ -159,7 +159,7 @@ TEST(no_nodes, trust_asks_on_a_terminal)
 
 TEST(no_nodes, nodes_of_another_deployment_are_taken_over_by_name)
 {
-    struct cluster *cluster = scene_cluster(3, NULL);
+    scene_cluster(3, NULL);
     program_exits(program_run("trust -y"), 0);
     program_setting.nodes = cluster_address(cluster, 0);
     struct program *program = doctor(CRITICAL);
@@ -173,7 +173,7 @@ TEST(no_nodes, nodes_of_another_deployment_are_taken_over_by_name)
 
 TEST(no_nodes, too_few_nodes_to_trust)
 {
-    struct cluster *cluster = scene_cluster(3, NULL);
+    scene_cluster(3, NULL);
     cluster_kill(cluster, 0);
     cluster_kill(cluster, 1);
     struct program *program = program_exits(program_run("trust --yes"), NO_QUORUM);

@@ -12,10 +12,11 @@ enum what {
     RENEWED,
     END_NOW,
     LOCK_OVER,
-    WAITS,
-    TERMINATES,
-    KILLS,
-    NEXT
+    NEXT,
+    STEP,
+    WAITS = STEP + CLI_ENDING_WAIT,
+    TERMINATES = STEP + CLI_ENDING_TERMINATE,
+    KILLS = STEP + CLI_ENDING_KILL,
 };
 
 struct moment {
@@ -85,30 +86,18 @@ TEST_ROWS(ending, each_story_ends_as_expected, ROWS(stories))
     cli_ending_begin(&ending, END, story->grace);
     for (size_t i = 0; story->moments[i].what != STOP; i++) {
         int64_t at = story->moments[i].at;
-        switch (story->moments[i].what) {
-        case RENEWED:
+        enum what what = story->moments[i].what;
+        if (what == RENEWED) {
             cli_ending_prolong(&ending, at);
-            break;
-        case END_NOW:
+        } else if (what == END_NOW) {
             cli_ending_now(&ending, at);
-            break;
-        case LOCK_OVER:
+        } else if (what == LOCK_OVER) {
             cli_ending_over(&ending, at);
-            break;
-        case WAITS:
-            expect(story->name, i, cli_ending_step(&ending, at), CLI_ENDING_WAIT);
-            break;
-        case TERMINATES:
-            expect(story->name, i, cli_ending_step(&ending, at), CLI_ENDING_TERMINATE);
-            break;
-        case KILLS:
-            expect(story->name, i, cli_ending_step(&ending, at), CLI_ENDING_KILL);
-            break;
-        case NEXT:
-        case STOP:
-        default:
+        } else if (what == NEXT) {
             expect(story->name, i, cli_ending_next(&ending), at);
-            break;
+        } else {
+            enum cli_ending_action action = cli_ending_step(&ending, at);
+            expect(story->name, i, action, (int64_t)what - STEP);
         }
     }
 }

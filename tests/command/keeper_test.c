@@ -14,8 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TTL_MS = 4000 };
-
 #define NAME real_key("kept")
 
 static struct program *process; /* for which the lock is kept; it ends with 7 when it gets SIGUSR1 */
@@ -52,19 +50,13 @@ static void check_that_it_ends(pid_t keeper)
     ck_assert(real_nothing_left(NULL));
 }
 
-static bool has_passed(void *deadline)
-{
-    return test_now_ns() > *(uint64_t *)deadline;
-}
-
 REAL_CASE(keeper, scene_shared_nodes, start_process);
 
 TEST(keeper, a_keeper_renews_until_its_process_ends)
 {
     pid_t keeper = keep("--ttl 4s");
-    uint64_t deadline = test_deadline_ns(TTL_MS + TTL_MS / 4);
-    ck_assert(wait_until(has_passed, &deadline, REAL_SOON_MS));
-    ck_assert_uint_eq(scene_held_on(NAME), deployment_size(real_nodes));
+    scene_await_renewals(NAME, 4); /* longer than its ttl */
+    ck_assert_uint_eq(scene_held_on(NAME), cluster_size(cluster));
     ck_assert_int_eq(kill(keeper, 0), 0);
     program_signal(process, SIGKILL);
     program_exits(process, -SIGKILL);

@@ -6,28 +6,23 @@
 #include "support/temp_dir.h"
 
 #include <signal.h>
-#include <stdlib.h>
 
-/* The servers' processes are siblings of CMD, which writes them as "SERVER=pid". */
-static struct program *start(const char *count, const char *then)
+static pid_t command, children[8]; /* CMD; all processes that redlock has started, CMD among them */
+
+/* CMD does `then` when it gets SIGUSR1. */
+static struct program *start(size_t servers, const char *then)
 {
-    struct program *program =
-        program_start("local -n %s -- sh -c 'for p in /proc/[0-9]*; do "
-                      "read -r pid name state parent rest <$p/stat 2>/dev/null || continue; "
-                      "[ \"$parent\" = $PPID ] && [ \"$pid\" != $$ ] && echo \"SERVER=$pid\"; done; echo READY; %s'",
-                      count, then);
-    program_shows(program, "READY\n");
+    struct program *program = program_start(
+        "local -n %zu -- sh -c 'trap \"%s\" USR1; echo pid=$$.; while :; do sleep 0.02; done'", servers, then);
+    command = program_number(program, "pid=");
+    ck_assert_uint_eq(program_children(program_pid(program), children, ROWS(children)), servers + 1);
     return program;
 }
 
-static void check_that_servers_end(struct program *program, unsigned count)
+static void check_that_servers_end(void)
 {
-    ck_assert_uint_eq(program_count(program, "SERVER="), count);
-    for (const char *line = program_output(program); (line = strstr(line, "SERVER=")) != NULL; line++) {
-        pid_t pid = (pid_t)atoi(line + strlen("SERVER="));
-        ck_assert_int_gt(pid, 1);
-        ck_assert_msg(program_soon_gone(pid), "server %d lives on", (int)pid);
-    }
+    for (size_t i = 0; children[i] != 0; i++)
+        ck_assert_msg(children[i] == command || program_soon_gone(children[i]), "server %d lives on", (int)children[i]);
 }
 
 TEST(no_nodes, its_nodes_can_be_locked_at_once)
@@ -37,20 +32,22 @@ TEST(no_nodes, its_nodes_can_be_locked_at_once)
 
 TEST(no_nodes, it_exits_as_its_command_does)
 {
-    struct program *program = start("2", "exit 7");
+    struct program *program = start(2, "exit 7");
+    ck_assert_int_eq(kill(command, SIGUSR1), 0);
     program_exits(program, 7);
-    check_that_servers_end(program, 2);
-    program_exits(start("1", "kill -KILL $$"), 128 + SIGKILL);
+    check_that_servers_end();
+    program_exits(program_run("local -n 1 -- sh -c 'kill -KILL $$'"), 128 + SIGKILL);
     program_exits(program_run("local -n 1 -- /nonexistent/program"), 127);
     program_exits(program_run("local -n 1 -- /etc/passwd"), 126);
 }
 
 TEST_ROWS(no_nodes, its_servers_end_when_it_is_terminated_or_killed, 2)
 {
-    struct program *program = start("3", "exec sleep 60");
+    struct program *program = start(3, "");
     program_signal(program, _i == 0 ? SIGTERM : SIGKILL);
     program_exits(program, _i == 0 ? 128 + SIGTERM : -SIGKILL);
-    check_that_servers_end(program, 3);
+    check_that_servers_end();
+    kill(command, SIGKILL); /* of no redlock that could end it */
 }
 
 TEST(no_nodes, the_users_own_settings_do_not_reach_in)
@@ -90,7 +87,6 @@ TEST_ROWS(no_nodes, server_is_chosen_by_option_or_variable, 3)
 /* CMD's process and the server's process exist, before or after exec. */
 static bool has_two_children(void *program)
 {
-    pid_t children[2];
     return program_children(program_pid(program), children, 2) == 2;
 }
 

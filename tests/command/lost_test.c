@@ -15,57 +15,39 @@ static struct program *start(const char *cap, const char *on_lost)
                          "echo $$ >$PIDS; trap \"\" TERM; trap \"exit 0\" USR1; echo in; while :; do sleep 0.02; done");
 }
 
-static void delete_keys(struct program *program)
-{
-    (void)program;
-    scene_delete(NAME);
-}
-
-static void stop_majority(struct program *program)
-{
-    (void)program;
-    for (size_t i = 0; i < MAJORITY; i++)
-        deployment_stop(real_nodes, i);
-}
-
-static void kill_holder(struct program *program)
-{
-    ck_assert_int_eq(kill(program_process(program, PROGRAM_HOLDER), SIGKILL), 0);
-}
-
-static void kill_watchdog(struct program *program)
-{
-    ck_assert_int_eq(kill(program_process(program, PROGRAM_WATCHDOG), SIGKILL), 0);
-}
-
-/* CMD exits before a renewal finds that the keys are gone: the release finds it. */
-static void delete_keys_and_finish(struct program *program)
-{
-    delete_keys(program);
-    program_signal(program, SIGUSR1);
-}
-
-static void do_nothing(struct program *program)
-{
-    (void)program;
-}
-
+/* The lock ends by one of these. `finish`: CMD exits before a renewal finds that the keys are gone: the release finds
+ * it. */
 static const struct {
-    void (*end)(struct program *program); /* ends the lock */
+    bool delete, finish;
+    size_t stopped;              /* nodes */
+    enum program_process killed; /* PROGRAM_FRONT: none */
     const char *cap;
     const char *why;
-} losses[] = {{delete_keys, "1h", "gone"},    {stop_majority, "1h", "ended"}, {kill_holder, "1h", "killed"},
-              {kill_watchdog, "1h", "ended"}, {do_nothing, "5s", "ended"},    {delete_keys_and_finish, "1h", "gone"}};
+} losses[] = {
+    {.delete = true, .cap = "1h", .why = "gone"},
+    {.delete = true, .finish = true, .cap = "1h", .why = "gone"},
+    {.stopped = MAJORITY, .cap = "1h", .why = "ended"},
+    {.killed = PROGRAM_HOLDER, .cap = "1h", .why = "killed"},
+    {.killed = PROGRAM_WATCHDOG, .cap = "1h", .why = "ended"},
+    {.cap = "5s", .why = "ended"},
+};
 
 TEST_ROWS(own_nodes, command_runs_after_the_loss_when_no_process_is_left, ROWS(losses))
 {
     struct program *program = start(losses[_i].cap, "kill -0 $(cat $PIDS) 2>/dev/null && echo alive; "
                                                     "echo \"lost: $REDLOCK_LOSS $REDLOCK_RESOURCE\"");
     program_shows(program, "in\n");
-    losses[_i].end(program);
+    if (losses[_i].delete)
+        scene_delete(NAME);
+    if (losses[_i].finish)
+        program_signal(program, SIGUSR1);
+    for (size_t i = 0; i < losses[_i].stopped; i++)
+        cluster_stop(cluster, i);
+    if (losses[_i].killed != PROGRAM_FRONT)
+        ck_assert_int_eq(kill(program_process(program, losses[_i].killed), SIGKILL), 0);
     program_exits(program, LOST);
     ck_assert_str_eq(program_output(program), program_text("in\nlost: %s " NAME "\n", losses[_i].why));
-    deployment_repair(real_nodes);
+    cluster_repair(cluster);
 }
 
 /* CMD's own 75 is no loss. */
@@ -86,7 +68,7 @@ TEST(shared_nodes, failure_of_the_command_is_reported_and_changes_no_exit_status
 {
     struct program *program = start("1h", "exit 3");
     program_shows(program, "in\n");
-    delete_keys(program);
+    scene_delete(NAME);
     program_exits(program, LOST);
     program_errors_have(program, "the command of --on-lost failed: exit status 3\n");
 }
@@ -95,7 +77,7 @@ TEST(shared_nodes, signal_ends_redlock_and_the_command)
 {
     struct program *program = start("1h", "echo pid=$$; exec sleep 60");
     program_shows(program, "in\n");
-    delete_keys(program);
+    scene_delete(NAME);
     pid_t command = program_number(program, "\npid=");
     program_signal(program, SIGTERM);
     program_exits(program, -SIGTERM);
@@ -114,8 +96,7 @@ TEST(shared_nodes, of_several_resources_the_command_knows_the_one_that_cmd_knew)
 /* Every node's clock is ahead at once, so the machine was suspended: another client may hold the lock already. */
 TEST(no_nodes, loss_by_the_clock_leaves_no_grace)
 {
-    struct cluster_node_options nodes[MAJORITY] = {{.own_clock = true}, {.own_clock = true}, {.own_clock = true}};
-    struct cluster *cluster = scene_cluster(MAJORITY, &(struct cluster_options){.nodes = nodes});
+    scene_cluster(MAJORITY, &(struct cluster_node_options){.own_clock = true});
     scene_trust(cluster_nodes_string(cluster));
     struct program *program =
         program_start("run --ttl 30s --grace 10s --on-lost 'echo $REDLOCK_LOSS' " NAME " -- sh -c "

@@ -6,7 +6,6 @@
 #include "support/process.h"
 
 #include <check.h>
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -20,7 +19,6 @@
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
-#include <wordexp.h>
 
 enum { VARIABLES_MAX = 512 };
 
@@ -60,12 +58,10 @@ static bool is_kept(const char *variable)
            strncmp(variable, "HOME=", 5) != 0;
 }
 
-/* If a variable is set twice, getenv(3) uses the first one. */
-static void make_environment(char *const *variables, size_t count, char **made)
+static void make_environment(char **made)
 {
     const struct program_setting *setting = &program_setting;
-    for (size_t i = 0; i < count; i++)
-        made[i] = variables[i];
+    size_t count = 0;
     if (setting->nodes != NULL)
         made[count++] = program_text("REDLOCK_NODES=%s", setting->nodes);
     for (char **variable = environ; *variable != NULL && count + 4 < VARIABLES_MAX; variable++)
@@ -150,16 +146,17 @@ static void destroy(void *object)
     free(program);
 }
 
-static struct program *start(char *const *variables, size_t count, char *const *argv)
+struct program *program_start_bash(char *line)
 {
     struct program *program = fixture_allocate(sizeof *program);
-    char terminal[64], *environment[VARIABLES_MAX];
+    char bash[] = "bash", option[] = "-c", terminal[64], *environment[VARIABLES_MAX];
+    char *const argv[] = {bash, option, line, NULL};
     *program = (struct program){.next = programs, .output = -1, .errors = -1};
     if (program_setting.terminal)
         open_terminal(program, terminal, sizeof terminal);
     else
         open_files(program);
-    make_environment(variables, count, environment);
+    make_environment(environment);
     program->pid = fork();
     if (program->pid == 0)
         become(program, program_setting.terminal ? terminal : NULL, argv, environment);
@@ -170,31 +167,12 @@ static struct program *start(char *const *variables, size_t count, char *const *
     return program;
 }
 
-static bool is_variable(const char *word)
-{
-    return word != NULL && isupper((unsigned char)*word) && strchr(word, '=') != NULL;
-}
-
 struct program *program_start_words(const char *line)
 {
-    const char *quoted = program_text("'%s' %s", program_redlock, line);
-    size_t variables = 0;
-    wordexp_t words;
-    if (wordexp(quoted, &words, WRDE_NOCMD | WRDE_UNDEF) != 0)
-        fixture_fail("not words: %s", quoted);
-    char *redlock = words.we_wordv[0];
-    for (; is_variable(words.we_wordv[variables + 1]); variables++)
-        words.we_wordv[variables] = words.we_wordv[variables + 1];
-    words.we_wordv[variables] = redlock;
-    struct program *program = start(words.we_wordv, variables, words.we_wordv + variables);
-    wordfree(&words);
-    return program;
-}
-
-struct program *program_start_bash(char *line)
-{
-    char bash[] = "bash", option[] = "-c";
-    return start(NULL, 0, (char *[]){bash, option, line, NULL});
+    return program_start_bash(program_text("set -- %s\n"
+                                           "while [[ $1 == [A-Z]*=* ]]; do export \"$1\"; shift; done\n"
+                                           "exec \"$R\" \"$@\"",
+                                           line));
 }
 
 struct program *program_waited(struct program *program)
@@ -308,38 +286,28 @@ struct program *program_ends(const char *file, int line, struct program *program
 
 /* --- Output --- */
 
-static const char *end_text(struct bytes *text)
+/* A file is read from where the last call ended; the offset of its descriptor is the program's. */
+static const char *read_more(const struct program *program, int from, struct bytes *text)
 {
-    bytes_room(text, 1)[0] = '\0';
+    bool is_terminal = program->errors < 0;
+    ssize_t count;
+    do {
+        char *room = bytes_room(text, 4096);
+        count = is_terminal ? read(from, room, 4095) : pread(from, room, 4095, (off_t)text->length);
+        text->length += count > 0 ? (size_t)count : 0;
+    } while (count > 0);
+    text->data[text->length] = '\0';
     return text->data;
-}
-
-static const char *read_file(int file, struct bytes *text)
-{
-    ssize_t count;
-    while ((count = pread(file, bytes_room(text, 4096), 4096, (off_t)text->length)) > 0)
-        text->length += (size_t)count;
-    return end_text(text);
-}
-
-static const char *read_terminal(int terminal, struct bytes *text)
-{
-    ssize_t count;
-    while ((count = read(terminal, bytes_room(text, 4096), 4096)) > 0)
-        text->length += (size_t)count;
-    return end_text(text);
 }
 
 const char *program_output(struct program *program)
 {
-    if (program->errors < 0)
-        return read_terminal(program->output, &program->output_text);
-    return read_file(program->output, &program->output_text);
+    return read_more(program, program->output, &program->output_text);
 }
 
 const char *program_errors(struct program *program)
 {
-    return program->errors < 0 ? program_output(program) : read_file(program->errors, &program->errors_text);
+    return program->errors < 0 ? program_output(program) : read_more(program, program->errors, &program->errors_text);
 }
 
 struct expected {

@@ -29,8 +29,8 @@ enum { PROGRAM_SOON_MS = 20000 };
 /* A text as by printf(3), valid until the end of the test. */
 char *program_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Starts redlock with the words of a line, which is made as by printf(3). wordexp(3) splits it, so it may contain
- * quotes as in a shell. Words NAME=value before the others are added to the environment. */
+/* Starts redlock with the words of a line, which is made as by printf(3). bash(1) splits it, so it may contain
+ * quotes. Words NAME=value before the others are added to the environment. */
 #define program_start(...) program_start_words(program_text(__VA_ARGS__))
 /* The same, and waits for the end of the program. */
 #define program_run(...) program_waited(program_start(__VA_ARGS__))

@@ -32,31 +32,30 @@ void scene_trust(const char *nodes)
     redlock_close(&trusting.client, NULL);
 }
 
-struct cluster *scene_cluster(size_t nodes, const struct cluster_options *options)
+void scene_cluster(size_t nodes, const struct cluster_node_options *each)
 {
-    struct cluster *cluster = real_cluster(nodes, options);
+    real_cluster_of(nodes, each ? *each : (struct cluster_node_options){0});
     program_setting.nodes = cluster_nodes_string(cluster);
     program_setting.config = scene_file(SCENE_PATIENCE);
-    return cluster;
 }
 
 void scene_hold(const char *key)
 {
-    for (size_t i = 0; i < deployment_size(real_nodes); i++)
+    for (size_t i = 0; i < cluster_size(cluster); i++)
         ck_assert(real_foreign_set(i, key, "another"));
 }
 
 void scene_delete(const char *key)
 {
-    for (size_t i = 0; i < deployment_size(real_nodes); i++)
+    for (size_t i = 0; i < cluster_size(cluster); i++)
         real_delete(i, key);
 }
 
 size_t scene_held_on(const char *key)
 {
     size_t count = 0;
-    for (size_t i = 0; i < deployment_size(real_nodes); i++)
-        count += deployment_integer(real_nodes, i, "EXISTS", key, NULL) == 1;
+    for (size_t i = 0; i < cluster_size(cluster); i++)
+        count += cluster_integer(cluster, i, "EXISTS", key, NULL) == 1;
     return count;
 }
 
@@ -69,7 +68,7 @@ struct renewals {
 static bool are_seen(void *arg)
 {
     struct renewals *renewals = arg;
-    long long left_ms = deployment_integer(real_nodes, 0, "PTTL", renewals->key, NULL);
+    long long left_ms = cluster_integer(cluster, 0, "PTTL", renewals->key, NULL);
     if (left_ms > renewals->left_ms)
         renewals->owed--;
     renewals->left_ms = left_ms;
@@ -78,7 +77,7 @@ static bool are_seen(void *arg)
 
 void scene_await_renewals(const char *key, unsigned count)
 {
-    struct renewals renewals = {key, deployment_integer(real_nodes, 0, "PTTL", key, NULL), count};
+    struct renewals renewals = {key, cluster_integer(cluster, 0, "PTTL", key, NULL), count};
     ck_assert_msg(wait_until(are_seen, &renewals, PROGRAM_SOON_MS), "%s: %u renewals are missing", key, renewals.owed);
 }
 
@@ -108,7 +107,7 @@ static void prepare_bare(void)
 
 static void prepare(void)
 {
-    program_setting = (struct program_setting){.nodes = deployment_nodes(real_nodes)};
+    program_setting = (struct program_setting){.nodes = cluster_nodes_string(cluster)};
     scene_trust(program_setting.nodes);
     program_setting.config = scene_file(SCENE_PATIENCE);
 }

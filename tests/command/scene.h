@@ -3,7 +3,7 @@
 #define TESTS_COMMAND_SCENE_H
 
 #include "program.h"
-#include "real/real.h"
+#include "real/held.h"
 
 #include <check.h>
 
@@ -22,8 +22,8 @@ __attribute__((unused)) REAL_CASE(own_nodes, scene_own_nodes, NULL);
 
 /* Ends the quarantine of these nodes. */
 void scene_trust(const char *nodes);
-/* Starts a cluster for the calling test, whose programs use it, with patience. */
-struct cluster *scene_cluster(size_t nodes, const struct cluster_options *options);
+/* Starts a cluster for the calling test, whose programs use it, with patience. each: of every node; NULL: ordinary. */
+void scene_cluster(size_t nodes, const struct cluster_node_options *each);
 
 /* SET of the key by another client, on every node; and its removal. */
 void scene_hold(const char *key);

@@ -1,10 +1,7 @@
 /* redlock status: how it presents the nodes' replies, for people, for programs and on a terminal. */
 #include "scene.h"
 
-#include "support/clock.h"
-
 #include <signal.h>
-#include <stdio.h>
 
 enum { NODES = 5, QUORUM = 3 };
 
@@ -55,7 +52,7 @@ TEST(shared_nodes, lock_without_a_majority_is_disputed)
     for (size_t i = 0; i < 3; i++)
         real_delete(i, key);
     ck_assert(real_foreign_set(0, key, "of\033another"));
-    deployment_command(real_nodes, 1, NULL, 0, "SET", key, "for ever", NULL);
+    cluster_command(cluster, 1, NULL, 0, "SET", key, "for ever", NULL);
     struct program *program = status(key, "");
     program_output_has(program, "' disputed: free on 1 of 5 nodes, no client has a majority\n");
     program_output_has(program, "of\\x1banother");
@@ -162,50 +159,31 @@ TEST(own_nodes, nodes_that_do_not_answer_are_named)
 {
     const char *key = real_key("down");
     acquire(key);
-    deployment_kill(real_nodes, 0);
-    deployment_stop(real_nodes, 1);
+    cluster_kill(cluster, 0);
+    cluster_stop(cluster, 1);
     program_setting.config = NULL; /* the default timeouts */
     struct program *program = status(key, "");
     program_output_has(program, "' held on 3 of 5 nodes");
     program_output_has(program, "cannot connect: Connection refused");
-    deployment_kill(real_nodes, 2);
+    cluster_kill(cluster, 2);
     program = program_exits(program_run("status --json %s", key), NO_QUORUM);
     json_is(program, ".resources[0].state", "unknown");
     json_is(program, "[.resources[0].nodes[] | select(.error)] | length", "3");
     program_output_has(program_run("status %s", key), "' unknown: too few nodes reply, 2 of 5\n");
-    deployment_repair(real_nodes);
+    cluster_repair(cluster);
     scene_delete(key);
-}
-
-/* True when the process has become redlock and catches interrupts, as it does before its first query. */
-static bool catches_interrupts(void *arg)
-{
-    struct program *program = arg;
-    char path[64], line[128];
-    unsigned long long caught = 0;
-    bool is_redlock = false;
-    snprintf(path, sizeof path, "/proc/%d/status", (int)program_pid(program));
-    FILE *file = fopen(path, "re");
-    while (file != NULL && fgets(line, sizeof line, file) != NULL)
-        if (strcmp(line, "Name:\tredlock\n") == 0)
-            is_redlock = true;
-        else if (sscanf(line, "SigCgt: %llx", &caught) == 1)
-            break;
-    if (file != NULL)
-        fclose(file);
-    return is_redlock && (caught & 1ULL << (SIGINT - 1)) != 0;
 }
 
 /* Nodes that do not reply make the query long. The interrupt comes before the pause, which must then not begin. */
 TEST(own_nodes, interrupt_during_a_query_prevents_the_pause)
 {
     for (size_t i = 0; i < QUORUM; i++)
-        deployment_stop(real_nodes, i);
-    struct program *watch = program_start("status --timeout 1s --watch --interval 1h test:watched");
-    ck_assert(wait_until(catches_interrupts, watch, PROGRAM_SOON_MS));
+        cluster_stop(cluster, i);
+    struct program *watch = program_start("status -v --timeout 1s --watch --interval 1h test:watched");
+    program_shows(watch, ": ready"); /* the other nodes */
     program_signal(watch, SIGINT);
     program_exits(watch, -SIGINT);
-    deployment_repair(real_nodes);
+    cluster_repair(cluster);
 }
 
 REAL_PROGRAM("cli_status")

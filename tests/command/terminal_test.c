@@ -35,12 +35,6 @@ static void type_run(struct program *shell, const char *script, const char *then
                                      program_redlock, script, then));
 }
 
-static void type_until_it_ends(struct program *shell)
-{
-    program_type(shell, "exit\n");
-    (void)program_wait(shell);
-}
-
 /* Continues the job, which reads a line. */
 static void goes_on_and_ends(struct program *shell)
 {
@@ -97,7 +91,6 @@ TEST(terminal, an_interrupt_stops_the_shells_loop_too)
     program_type(shell, "echo af''ter\n");
     program_shows(shell, "after");
     ck_assert_ptr_null(strstr(program_output(shell), "round 2"));
-    type_until_it_ends(shell);
 }
 
 /* --- Jobs --- */
@@ -120,7 +113,6 @@ TEST(terminal, a_job_may_be_stopped_and_continued_many_times_and_keeps_its_lock)
     }
     program_type(shell, "\x04");
     ck_assert(real_nothing_left(NULL));
-    type_until_it_ends(shell);
 }
 
 static bool is_stopped(void *program)
@@ -162,7 +154,6 @@ TEST(terminal, a_command_that_is_stopped_by_itself_is_a_stopped_job)
     kill(program_number(shell, "pid="), SIGSTOP);
     program_shows(shell, "Stopped");
     goes_on_and_ends(shell);
-    type_until_it_ends(shell);
 }
 
 static bool is_running(void *arg)
@@ -187,8 +178,6 @@ TEST(terminal, a_command_that_is_stopped_and_continued_at_once_is_no_stopped_job
     }
     kill(command, SIGKILL);
     ck_assert(real_nothing_left(NULL));
-    program_type(shell, "exit\n"); /* a shell that saw the stop but not yet the end refuses; the next `exit` works */
-    type_until_it_ends(shell);
 }
 
 TEST(terminal, a_job_in_the_background_does_not_take_the_terminal)
@@ -199,7 +188,6 @@ TEST(terminal, a_job_in_the_background_does_not_take_the_terminal)
     program_type(shell, "echo mi''ne\n");
     program_shows(shell, "mine");
     goes_on_and_ends(shell);
-    type_until_it_ends(shell);
 }
 
 TEST(terminal, the_end_of_the_terminal_ends_its_command)
@@ -245,7 +233,6 @@ TEST(terminal, a_wait_can_be_stopped_and_interrupted)
     program_shows(shell, "after");
     scene_delete(NAME);
     ck_assert_ptr_null(strstr(program_output(shell), "did run"));
-    type_until_it_ends(shell);
 }
 
 TEST(terminal, a_wait_that_is_killed_while_it_is_stopped_leaves_no_process)

@@ -6,17 +6,14 @@
 
 #include <check.h>
 #include <errno.h>
-#include <linux/sched.h>
-#include <poll.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { WAIT_S = 20 };
@@ -79,7 +76,7 @@ static const struct {
 
 static void become_reaper(void)
 {
-    alarm(WAIT_S); /* ends a test that would wait indefinitely; its children end with their parent */
+    alarm(WAIT_S); /* ends a test that would wait indefinitely */
     ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
 }
 
@@ -90,8 +87,10 @@ static pid_t start(void (*behave)(int ready), unsigned processes)
     ck_assert_int_eq(pipe(ready), 0);
     pid_t child = fork();
     ck_assert_int_ge(child, 0);
-    if (child == 0)
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
         behave(ready[1]);
+    }
     for (unsigned i = 0; i < processes; i++)
         ck_assert_int_eq(read(ready[0], &byte, 1), 1);
     close(ready[0]);
@@ -216,128 +215,71 @@ TEST(tree, children_are_listed)
 
 /* --- A PID is reused while the tree is read --- */
 
-static struct {
-    pid_t number; /* 0: no process is replaced */
-    pid_t successor;
-    pid_t child; /* of the process that takes the PID */
-    int answers; /* of that child */
-} reuse;
-
-/* Its child writes its PID, and reports that it is alive when it gets SIGUSR1. */
-_Noreturn static void succeed(int ready)
-{
-    sigset_t asked;
-    int number;
-    sigemptyset(&asked);
-    sigaddset(&asked, SIGUSR1);
-    sigprocmask(SIG_BLOCK, &asked, NULL);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    pid_t child = fork();
-    if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        child = getpid();
-        (void)!write(ready, &child, sizeof child);
-        sigwait(&asked, &number);
-        (void)!write(ready, "", 1);
-    }
-    close(ready);
-    for (;;)
-        pause();
-}
-
-/* The unit in which the kernel reports the start of a process. */
-static long long boot_ticks(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (now.tv_sec * 1000000000LL + now.tv_nsec) / (1000000000LL / sysconf(_SC_CLK_TCK));
-}
-
-/* Two processes with one PID differ in their start times only if a tick lies between them. Without a chosen PID it
- * does: the kernel gives out all other PIDs first. */
-static void wait_for_tick(void)
-{
-    long long now = boot_ticks();
-    while (boot_ticks() == now)
-        poll(NULL, 0, 1);
-}
-
-/* Returns false if this kernel, or this user, cannot choose a process's PID. */
-static bool replace(pid_t number)
-{
-    int ready[2];
-    struct clone_args how = {
-        .exit_signal = SIGCHLD, .set_tid = (uint64_t)(uintptr_t)&number, .set_tid_size = sizeof number / sizeof(pid_t)};
-    ck_assert_int_eq(pipe(ready), 0);
-    kill(number, SIGKILL);
-    while (kill(number, 0) == 0)
-        ;
-    wait_for_tick();
-    do /* the kernel releases the PID a little later */
-        reuse.successor = (pid_t)syscall(SYS_clone3, &how, sizeof how);
-    while (reuse.successor < 0 && errno == EEXIST);
-    if (reuse.successor == 0)
-        succeed(ready[1]);
-    close(ready[1]);
-    reuse.answers = ready[0];
-    return reuse.successor > 0 && read(ready[0], &reuse.child, sizeof reuse.child) == (ssize_t)sizeof reuse.child;
-}
+static pid_t reused; /* 0: none. /proc shows another process with this PID as soon as its children are listed */
+static bool is_reused;
 
 FILE *__real_fopen(const char *path, const char *mode);
 FILE *__wrap_fopen(const char *path, const char *mode);
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
 
-/* The linker uses this in place of fopen(3). */
+/* The linker uses these in place of fopen(3) and open(2). */
 FILE *__wrap_fopen(const char *path, const char *mode)
 {
     char children[64];
-    snprintf(children, sizeof children, "/proc/%d/task/%d/children", (int)reuse.number, (int)reuse.number);
-    if (reuse.number > 0 && strcmp(path, children) == 0) {
-        pid_t number = reuse.number;
-        reuse.number = 0;
-        if (!replace(number))
-            printf("# skipped: no process with a chosen number: %s\n", strerror(errno));
-    }
+    snprintf(children, sizeof children, "/proc/%d/task/%d/children", (int)reused, (int)reused);
+    is_reused = is_reused || strcmp(path, children) == 0;
     return __real_fopen(path, mode);
 }
 
-_Noreturn static void have_a_child(int ready)
+int __wrap_open(const char *path, int flags, ...)
 {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    signal(SIGCHLD, SIG_IGN); /* reaps the process */
-    pid_t child = fork();
-    if (child == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        for (;;)
-            pause();
+    char stat[64];
+    snprintf(stat, sizeof stat, "/proc/%d/stat", (int)reused);
+    if (!is_reused || strcmp(path, stat) != 0)
+        return __real_open(path, flags);
+    int file = memfd_create("stat", MFD_CLOEXEC);
+    dprintf(file, "%d (another) S 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1 0 1", (int)reused); /* started at tick 1 */
+    lseek(file, 0, SEEK_SET);
+    return file;
+}
+
+/* Has a child, which writes its PID, and a grandchild, which sends each byte back. */
+_Noreturn static void have_a_grandchild(int link)
+{
+    char byte;
+    pid_t parent = fork();
+    if (parent == 0 && fork() == 0)
+        while (read(link, &byte, 1) == 1)
+            (void)!write(link, &byte, 1);
+    if (parent == 0) {
+        parent = getpid();
+        (void)!write(link, &parent, sizeof parent);
     }
-    (void)!write(ready, &child, sizeof child);
     for (;;)
         pause();
 }
 
 TEST(tree, children_of_a_process_with_a_reused_number_are_spared)
 {
-    int ready[2];
-    char byte;
-    alarm(WAIT_S);
-    ck_assert_int_eq(pipe(ready), 0);
+    int link[2];
+    char byte = 1;
+    become_reaper();
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, link), 0);
     pid_t root = fork();
     if (root == 0)
-        have_a_child(ready[1]);
-    ck_assert_int_eq(read(ready[0], &reuse.number, sizeof reuse.number), sizeof reuse.number);
+        have_a_grandchild(link[1]);
+    ck_assert_int_eq(read(link[0], &reused, sizeof reused), sizeof reused);
     cli_tree_kill(&(struct cli_tree){.root = root});
-    ck_assert_int_eq(reuse.number, 0);
-    if (reuse.successor > 0) {
-        ck_assert_int_eq(kill(reuse.child, SIGUSR1), 0);
-        ck_assert_int_eq(read(reuse.answers, &byte, 1), 1);
-        ck_assert_int_eq(kill(reuse.successor, SIGKILL), 0);
-        ck_assert_int_eq(waitpid(reuse.successor, NULL, 0), reuse.successor);
-    }
-    kill(root, SIGKILL);
-    ck_assert_int_eq(waitpid(root, NULL, 0), root);
-    close(ready[0]);
-    close(ready[1]);
-    close(reuse.answers);
+    ck_assert(is_reused);
+    ck_assert_int_eq(write(link[0], &byte, 1), 1);
+    ck_assert_int_eq(read(link[0], &byte, 1), 1);
+    is_reused = false;
+    reused = 0;
+    cli_tree_kill(&(struct cli_tree){.root = getpid()});
+    reap_all();
+    close(link[0]);
+    close(link[1]);
 }
 
 TEST_PROGRAM("cli_tree")

@@ -12,13 +12,11 @@
 
 #include "support/clock.h"
 #include "support/fixture.h"
+#include "support/lateness.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <pthread.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +73,7 @@ enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
 /* --- The command: four processes of one group, which record when they were last alive --- */
 
-/* The stamper itself, its child, a grandchild, and an orphan. */
+/* Each is the child of the one before. */
 enum { STAMPER_PROCESSES = 4 };
 
 struct stamps {
@@ -114,27 +112,13 @@ _Noreturn static void be_stamper(const char *path)
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         signal(numbers[i], SIG_IGN);
     atomic_store(&stamps->group, getpgrp());
-    if (fork() == 0) {
-        if (fork() == 0)
-            stamp(stamps, 2);
-        stamp(stamps, 1);
-    }
-    if (fork() == 0) {
-        if (fork() == 0)
-            stamp(stamps, 3);
-        _exit(EXIT_SUCCESS);
-    }
-    stamp(stamps, 0);
+    unsigned process = 0;
+    while (process + 1 < STAMPER_PROCESSES && fork() == 0)
+        process++;
+    stamp(stamps, process);
 }
 
 /* --- Trials --- */
-
-struct verdict {
-    bool passed;
-    double margin_ms; /* from the last sign of life to the end of the lock */
-    double late_ms;   /* how late the machine woke the control, or let a process of redlock run */
-    char text[256];
-};
 
 struct trial {
     const struct fate *fate;
@@ -145,46 +129,11 @@ struct trial {
     char path[64];
     pid_t processes[PROGRAM_PROCESSES];
     double waited_ms[PROGRAM_PROCESSES]; /* for a processor, when redlock's processes were struck */
-    double delayed_ms;                   /* most that one of them has waited for a processor since */
+    double late_ms;                      /* the most that one of redlock's processes has waited for a processor since */
     pid_t group;
     unsigned fixtures; /* our children before the program starts: servers, and the process that cleans up */
     double end_ms;     /* end of validity, CLOCK_BOOTTIME; late by no more than the time a request is in transit */
 };
-
-/* Redlock wakes to kill the tree 50 ms before the end. The control only wakes at short intervals, and so measures
- * how late the machine wakes a process. */
-static struct control {
-    pthread_t thread;
-    atomic_bool over;
-    double late_ms;
-} control;
-
-static void *wake_again_and_again(void *unused)
-{
-    enum { INTERVAL_MS = 5 };
-    (void)unused;
-    while (!atomic_load(&control.over)) {
-        double due_ms = boot_ms() + INTERVAL_MS;
-        poll(NULL, 0, INTERVAL_MS);
-        double late_ms = boot_ms() - due_ms;
-        control.late_ms = late_ms > control.late_ms ? late_ms : control.late_ms;
-    }
-    return NULL;
-}
-
-static void begin_control(void)
-{
-    control = (struct control){0};
-    if (pthread_create(&control.thread, NULL, wake_again_and_again, NULL) != 0)
-        fixture_fail("no thread");
-}
-
-static double end_control(void)
-{
-    atomic_store(&control.over, true);
-    pthread_join(control.thread, NULL);
-    return control.late_ms;
-}
 
 /* --- Set-up --- */
 
@@ -238,28 +187,11 @@ static bool begin(struct trial *trial)
     return true;
 }
 
-/* --- Time without a processor --- */
-
-/* A process that only wakes, like the control, gets a processor sooner than one that has to read /proc. Returns a
- * negative number if the process has ended. */
-static double waited_for_processor_ms(pid_t process)
-{
-    char path[64];
-    unsigned long long ran_ns;
-    unsigned long long waited_ns;
-    snprintf(path, sizeof path, "/proc/%d/schedstat", (int)process);
-    FILE *file = fopen(path, "re");
-    bool known = file != NULL && fscanf(file, "%llu %llu", &ran_ns, &waited_ns) == 2;
-    if (file != NULL)
-        fclose(file);
-    return known ? (double)waited_ns / 1e6 : -1;
-}
-
 static void note_delays(struct trial *trial)
 {
     for (unsigned i = PROGRAM_FRONT; i < PROGRAM_PROCESSES; i++) {
-        double delayed_ms = waited_for_processor_ms(trial->processes[i]) - trial->waited_ms[i];
-        trial->delayed_ms = delayed_ms > trial->delayed_ms ? delayed_ms : trial->delayed_ms;
+        double late_ms = lateness_waited_ms(trial->processes[i]) - trial->waited_ms[i];
+        trial->late_ms = late_ms > trial->late_ms ? late_ms : trial->late_ms;
     }
 }
 
@@ -277,6 +209,17 @@ static double shown_end(struct trial *trial, size_t node)
     double now = boot_ms();
     long long left_ms = cluster_integer(trial->cluster, node, "PTTL", NAME, NULL);
     return now + (double)left_ms;
+}
+
+/* By any node: one may be without the key, or behind. */
+static double latest_end(struct trial *trial)
+{
+    double latest = shown_end(trial, 0);
+    for (size_t i = 1; i < NODES; i++) {
+        double end = shown_end(trial, i);
+        latest = end > latest ? end : latest;
+    }
+    return latest - DRIFT_MS;
 }
 
 struct renewal {
@@ -319,27 +262,17 @@ static void signal_processes(const struct trial *trial, unsigned set, int number
             kill(trial->processes[i], number);
 }
 
-static void strike(struct trial *trial)
-{
-    for (size_t i = 0; trial->fate->nodes_stopped && i < NODES; i++)
-        cluster_stop(trial->cluster, i);
-    signal_processes(trial, trial->fate->stopped, SIGSTOP);
-    signal_processes(trial, trial->fate->killed, SIGKILL);
-}
-
 /* Returns false if the machine was too slow to know which renewal was the last. */
 static bool strike_behind_renewal(struct trial *trial)
 {
     double renewed_ms = await_renewal(trial);
-    trial->end_ms = shown_end(trial, 0);
-    for (size_t i = 1; i < NODES; i++) {
-        double end = shown_end(trial, i);
-        trial->end_ms = end > trial->end_ms ? end : trial->end_ms; /* a node may be without the key, or behind */
-    }
-    trial->end_ms -= DRIFT_MS;
+    trial->end_ms = latest_end(trial);
     for (unsigned i = PROGRAM_FRONT; i < PROGRAM_PROCESSES; i++)
-        trial->waited_ms[i] = waited_for_processor_ms(trial->processes[i]);
-    strike(trial);
+        trial->waited_ms[i] = lateness_waited_ms(trial->processes[i]);
+    for (size_t i = 0; trial->fate->nodes_stopped && i < NODES; i++)
+        cluster_stop(trial->cluster, i);
+    signal_processes(trial, trial->fate->stopped, SIGSTOP);
+    signal_processes(trial, trial->fate->killed, SIGKILL);
     return boot_ms() - renewed_ms < UNTIL_RENEWAL_MS && !is_lost(trial);
 }
 
@@ -351,11 +284,9 @@ static void follow_renewal(struct trial *trial)
     bool holder_runs = !((trial->fate->killed | trial->fate->stopped) & HOLDER);
     if (!holder_runs || trial->fate->nodes_stopped || boot_ms() < trial->end_ms - TTL_MS / 5.0)
         return;
-    for (size_t i = 0; i < NODES; i++) {
-        double end_ms = shown_end(trial, i) - DRIFT_MS;
-        if (end_ms > boot_ms()) /* otherwise the key is gone */
-            trial->end_ms = end_ms > trial->end_ms ? end_ms : trial->end_ms;
-    }
+    double end_ms = latest_end(trial);
+    if (end_ms > boot_ms()) /* otherwise the key is gone */
+        trial->end_ms = end_ms > trial->end_ms ? end_ms : trial->end_ms;
 }
 
 static bool group_is_gone(void *arg)
@@ -382,38 +313,27 @@ static bool nothing_is_left(void *arg)
     return count_children() <= trial->fixtures;
 }
 
-__attribute__((format(printf, 2, 3))) static void spoil(struct verdict *verdict, const char *format, ...)
+/* Returns the time from the last sign of life to the end of the lock. Redlock wakes to kill the tree 50 ms before the end.
+ * A process that only wakes gets a processor sooner than one that has to read /proc, so both are measured. */
+static double judge(struct trial *trial)
 {
-    va_list arguments;
-    if (!verdict->passed)
-        return;
-    va_start(arguments, format);
-    vsnprintf(verdict->text, sizeof verdict->text, format, arguments);
-    va_end(arguments);
-    verdict->passed = false;
-}
-
-static void judge(struct trial *trial, struct verdict *verdict)
-{
-    begin_control();
-    bool gone = wait_until(group_is_gone, trial, PROGRAM_SOON_MS);
-
-    double late_ms = end_control();
-    verdict->late_ms = late_ms > trial->delayed_ms ? late_ms : trial->delayed_ms;
-    verdict->margin_ms = trial->end_ms - last_alive_ms(trial);
-    if (!gone)
-        spoil(verdict, "processes of the tree are left");
-    if (verdict->margin_ms + verdict->late_ms < 0) /* between that and 0 the trial proves nothing, and is repeated */
-        spoil(verdict, "the tree was alive %.1f ms after the end of the lock; the machine was late by %.1f ms",
-              -verdict->margin_ms, verdict->late_ms);
+    lateness_begin();
+    if (!wait_until(group_is_gone, trial, PROGRAM_SOON_MS))
+        fixture_fail("processes of the tree are left");
+    double woken_ms = lateness_end_ms(), margin_ms = trial->end_ms - last_alive_ms(trial);
+    double late_ms = woken_ms > trial->late_ms ? woken_ms : trial->late_ms;
+    if (margin_ms + late_ms < 0) /* between that and 0 the trial proves nothing, and is repeated */
+        fixture_fail("the tree was alive %.1f ms after the end of the lock; the machine was late by %.1f ms",
+                     -margin_ms, late_ms);
     signal_processes(trial, trial->fate->stopped & FRONT, SIGCONT); /* as its shell would do */
     if (!(trial->fate->killed & FRONT))
         cluster_resume_all(trial->cluster); /* otherwise the release waits for the nodes, which is not tested here */
     int status = program_wait(trial->program);
     if (status != (trial->fate->killed & FRONT ? -SIGKILL : LOST))
-        spoil(verdict, "exit status %d: %s", status, program_errors(trial->program));
+        fixture_fail("exit status %d: %s", status, program_errors(trial->program));
     if (!wait_until(nothing_is_left, trial, PROGRAM_SOON_MS))
-        spoil(verdict, "%u processes are left", count_children() - trial->fixtures);
+        fixture_fail("%u processes are left", count_children() - trial->fixtures);
+    return margin_ms;
 }
 
 /* --- One trial, in a separate process --- */
@@ -428,45 +348,31 @@ static const struct shape *shape_of(unsigned number)
     return &shapes[(number + number / FATES) % SHAPES];
 }
 
-static struct verdict try_once(unsigned number)
+/* Returns a negative number if the trial must be repeated. */
+static double try_once(unsigned number)
 {
     struct trial trial = {.fate = fate_of(number), .shape = shape_of(number)};
-    struct verdict verdict = {.passed = true};
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     if (!begin(&trial) && !is_lost(&trial))
-        spoil(&verdict, "CMD was not started: %s; %s", program_output(trial.program), program_errors(trial.program));
-    else if (is_lost(&trial) || !strike_behind_renewal(&trial))
-        verdict.margin_ms = -1; /* repeated */
-    else
-        judge(&trial, &verdict);
-    return verdict;
+        fixture_fail("CMD was not started: %s; %s", program_output(trial.program), program_errors(trial.program));
+    if (is_lost(&trial) || !strike_behind_renewal(&trial))
+        return -1;
+    return judge(&trial);
 }
 
-static void run_trial(unsigned number, int report)
+static pid_t start_trial(unsigned number, double *margin_ms)
 {
-    struct verdict verdict;
-    do {
-        fixtures_begin();
-        verdict = try_once(number);
-        fixtures_end();
-    } while (verdict.passed && verdict.margin_ms < 0);
-    if (write(report, &verdict, sizeof verdict) != (ssize_t)sizeof verdict)
-        _exit(1);
-    _exit(0);
-}
-
-static int start_trial(unsigned number)
-{
-    int ends[2];
-    ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
     pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        run_trial(number, ends[1]);
-    }
-    close(ends[1]);
-    return ends[0];
+    if (pid > 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    do {
+        fixtures_begin();
+        *margin_ms = try_once(number);
+        fixtures_end();
+    } while (*margin_ms < 0);
+    _exit(EXIT_SUCCESS);
 }
 
 static unsigned trials(void)
@@ -475,34 +381,27 @@ static unsigned trials(void)
     return text != NULL && atoi(text) > 0 ? (unsigned)atoi(text) : FATES;
 }
 
-static double worst_ms = 1e9;
-
-static void finish_trial(unsigned number, int report)
-{
-    struct verdict verdict = {.text = "it ended without a verdict"};
-    if (read(report, &verdict, sizeof verdict) != (ssize_t)sizeof verdict)
-        verdict.passed = false;
-    close(report);
-    ck_assert_msg(verdict.passed, "trial %u, %s, %s: %s", number, fate_of(number)->name, shape_of(number)->name,
-                  verdict.text);
-    worst_ms = verdict.margin_ms < worst_ms ? verdict.margin_ms : worst_ms;
-}
-
 /* ctest limits the time. */
 TEST_CASE_WITHIN(trials, fixtures_begin, fixtures_end, 86400);
 
 TEST(trials, no_process_of_the_tree_outlives_the_lock)
 {
     unsigned all = trials();
-    int report[AT_ONCE];
+    pid_t pids[AT_ONCE];
+    double worst_ms = 1e9;
+    double *margin_ms =
+        mmap(NULL, AT_ONCE * sizeof *margin_ms, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert(margin_ms != MAP_FAILED);
     for (unsigned done = 0; done < all; done += AT_ONCE) {
         unsigned batch = all - done < AT_ONCE ? all - done : AT_ONCE;
         for (unsigned i = 0; i < batch; i++)
-            report[i] = start_trial(done + i);
-        for (unsigned i = 0; i < batch; i++)
-            finish_trial(done + i, report[i]);
-        while (waitpid(-1, NULL, WNOHANG) > 0)
-            ;
+            pids[i] = start_trial(done + i, &margin_ms[i]);
+        for (unsigned i = 0; i < batch; i++) {
+            int status;
+            ck_assert_int_eq(waitpid(pids[i], &status, 0), pids[i]);
+            ck_assert_msg(status == 0, "trial %u, %s, %s", done + i, fate_of(done + i)->name, shape_of(done + i)->name);
+            worst_ms = margin_ms[i] < worst_ms ? margin_ms[i] : worst_ms;
+        }
     }
     printf("%u trials; the last process died %.1f ms before the end of the lock at the latest\n", all, worst_ms);
 }

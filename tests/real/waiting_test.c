@@ -936,16 +936,15 @@ TEST_ROWS(ends, waiter_that_acquired_leaves_the_queue, 4)
 
 static const struct disturbance {
     const char *name;
-    const char *acl;   /* of every node; NULL: all rights */
-    size_t refusing;   /* this many nodes refuse the connection for the subscription */
-    size_t stopped;    /* this many nodes are stopped when the waiter is queued */
-    unsigned limit_ms; /* from the release until the waiter has the lock */
+    const char *acl; /* of every node; NULL: all rights */
+    size_t refusing; /* this many nodes refuse the connection for the subscription */
+    size_t stopped;  /* this many nodes are stopped when the waiter is queued */
 } disturbances[] = {
-    {"one node refuses subscriptions", NULL, 1, 0, 5000},
-    {"all nodes refuse subscriptions", NULL, NODES, 0, 5000},
-    {"a minority is stopped", NULL, 0, 1, 3000},
+    {"one node refuses subscriptions", NULL, 1, 0},
+    {"all nodes refuse subscriptions", NULL, NODES, 0},
+    {"a minority is stopped", NULL, 0, 1},
     /* Attempts enter the queue. So the release has a waiter to notify, but lacks the right to publish. */
-    {"the user has no channels", "user default on nopass ~* +@all resetchannels\n", 0, 0, 5000},
+    {"the user has no channels", "user default on nopass ~* +@all resetchannels\n", 0, 0},
 };
 
 static uint64_t wait_despite_disturbance(int i)
@@ -974,12 +973,14 @@ static uint64_t wait_despite_disturbance(int i)
     return time_free(&waiter, released);
 }
 
-/* _i % 2: fair. */
+/* On a busy machine one of two running nodes may find the waiter's entry too old, or not subscribed yet, to hand the lock
+ * over, and wake it instead. The waiter gives the other node's key back after the nodes' timeout, 2 s, and then makes an
+ * attempt, which may take as long. _i % 2: fair. */
 TEST_ROWS(faults, waiter_acquires_the_lock_despite_disturbance, 2 * ROWS(disturbances))
 {
     if (disturbances[_i / 2].acl && !server_program_has(SERVER_CHANNEL_ACL))
         return;
-    assert_takes_less(wait_despite_disturbance, _i, disturbances[_i / 2].limit_ms);
+    assert_takes_less(wait_despite_disturbance, _i, 5000);
 }
 
 static long long cpu_ms(void)

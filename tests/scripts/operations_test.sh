@@ -39,16 +39,6 @@ doctor_exits_with() {
 
 shows() { grep -q "^    $1: " "$work/doctor"; }
 
-wait_for() { # WHAT COMMAND ...
-  local what=$1 try
-  shift
-  for ((try = 0; try < 600; try++)); do
-    if "$@"; then return; fi
-    sleep 0.1
-  done
-  die "this did not happen within a minute: $what"
-}
-
 cli() { # NODE COMMAND ...: NODE is host:port
   redis-cli -p "${1##*:}" "${@:2}" >/dev/null
 }

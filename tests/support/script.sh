@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Shared by the tests that are scripts. A test that sources this has $project and a directory $work, which is removed
+# Shared by the tests that are scripts, also by those of the examples. A test that sources this has $project and a directory $work, which is removed
 # when it ends, after the function clean_up.
 set -euo pipefail
 
@@ -45,4 +45,23 @@ no_faults() {
   local found
   found=$("$@")
   [ -z "$found" ] || die "$found"
+}
+
+# wait_for WHAT COMMAND...: until the command succeeds.
+wait_for() {
+  local what=$1 try
+  shift
+  for ((try = 0; try < 1200; try++)); do
+    if "$@"; then return; fi
+    sleep 0.05
+  done
+  die "this did not happen within a minute: $what"
+}
+
+is_stopped() { [ "$(cut -d ' ' -f 3 "/proc/$1/stat" 2>/dev/null)" = T ]; } # PID
+
+# node ACTION NUMBER: a fault of one of the nodes of scripts/nodes.sh.
+node() {
+  # shellcheck disable=SC2086 # a command with its arguments
+  $REDLOCK_NODE_CONTROL "$@"
 }

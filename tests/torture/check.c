@@ -21,27 +21,15 @@ struct hold {
     uint64_t promised; /* the end of validity by the latest reply */
     uint64_t released; /* when the release began */
     uint64_t lost;     /* when the loss was reported */
+    uint64_t last;     /* the time of its last line */
     int64_t fence;
-};
-
-struct stall {
-    char who[16];
-    uint64_t begin;
-    uint64_t end;
-};
-
-struct client {
-    char who[16];
-    uint64_t last; /* time of its last line */
-    bool held;     /* a lock at some time */
 };
 
 struct check {
     unsigned told_ms, bound_ms;
     struct hold *holds;
-    struct stall *stalls;
-    struct client *clients;
-    size_t hold_count, stall_count, client_count;
+    struct history_line *stalls;
+    size_t hold_count, stall_count;
     struct check_summary summary;
     FILE *out;
 };
@@ -71,14 +59,11 @@ void check_free(struct check *check)
 {
     free(check->holds);
     free(check->stalls);
-    free(check->clients);
     free(check);
 }
 
-static void violation(struct check *check, enum check_promise which, uint64_t time, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-
-static void violation(struct check *check, enum check_promise which, uint64_t time, const char *format, ...)
+__attribute__((format(printf, 4, 5))) static void violation(struct check *check, enum check_promise which,
+                                                            uint64_t time, const char *format, ...)
 {
     va_list arguments;
     check->summary.violations[which]++;
@@ -94,17 +79,6 @@ static void violation(struct check *check, enum check_promise which, uint64_t ti
 
 /* ---------------------------------------------------------------------------------------------------------- reading */
 
-static struct client *client_of(struct check *check, const char *who)
-{
-    for (size_t i = check->client_count; i-- > 0;)
-        if (strcmp(check->clients[i].who, who) == 0)
-            return &check->clients[i];
-    check->clients = grow(check->clients, check->client_count, sizeof *check->clients);
-    struct client *client = &check->clients[check->client_count++];
-    memcpy(client->who, who, sizeof client->who);
-    return client;
-}
-
 /* Searches from the end, because a line most likely belongs to one of the client's latest holds. */
 static struct hold *hold_of(struct check *check, const struct history_line *line)
 {
@@ -119,37 +93,27 @@ static struct hold *hold_of(struct check *check, const struct history_line *line
     return hold;
 }
 
-static void promise(struct hold *hold, struct client *client, const struct history_line *line)
+static void promise(struct hold *hold, const struct history_line *line)
 {
     uint64_t until = line->time + (uint64_t)line->number * MS;
     if (line->number <= 0)
         return;
-    client->held = true;
     if (!hold->held)
         hold->held = line->time;
     if (until > hold->promised)
         hold->promised = until;
 }
 
-static void take_stall(struct check *check, const struct history_line *line)
-{
-    check->stalls = grow(check->stalls, check->stall_count, sizeof *check->stalls);
-    struct stall *stall = &check->stalls[check->stall_count++];
-    memcpy(stall->who, line->who, sizeof stall->who);
-    stall->begin = line->time - (uint64_t)line->number * MS;
-    stall->end = line->time;
-}
-
 /* Returns false if two runs of a client have the same name. */
 static bool take_of_client(struct check *check, const struct history_line *line)
 {
-    struct client *client = client_of(check, line->who);
-    client->last = line->time > client->last ? line->time : client->last;
-    if (line->event == HISTORY_STALL)
-        take_stall(check, line);
-    if (line->event == HISTORY_STALL || line->event == HISTORY_END)
+    if (line->event == HISTORY_STALL) {
+        check->stalls = grow(check->stalls, check->stall_count, sizeof *check->stalls);
+        check->stalls[check->stall_count++] = *line;
         return true;
+    }
     struct hold *hold = hold_of(check, line);
+    hold->last = line->time > hold->last ? line->time : hold->last;
     switch ((int)line->event) {
     case HISTORY_START:
         if (hold->started)
@@ -159,10 +123,10 @@ static bool take_of_client(struct check *check, const struct history_line *line)
         break;
     case HISTORY_HELD:
         hold->answered = line->time;
-        promise(hold, client, line);
+        promise(hold, line);
         break;
     case HISTORY_VALID:
-        promise(hold, client, line);
+        promise(hold, line);
         break;
     case HISTORY_FENCE:
         hold->fence = line->number;
@@ -285,10 +249,11 @@ static uint64_t lateness(const struct check *check, const char *who, uint64_t du
 {
     uint64_t late = done > due ? done - due : 0;
     for (size_t i = 0; i < check->stall_count && late; i++) {
-        const struct stall *stall = &check->stalls[i];
-        if (!same_process(stall->who, who) || stall->end <= due || stall->begin >= done)
+        const struct history_line *stall = &check->stalls[i];
+        uint64_t begin = stall->time - (uint64_t)stall->number * MS;
+        if (!same_process(stall->who, who) || stall->time <= due || begin >= done)
             continue;
-        uint64_t from = stall->begin > due ? stall->begin : due, to = stall->end < done ? stall->end : done;
+        uint64_t from = begin > due ? begin : due, to = stall->time < done ? stall->time : done;
         late -= to - from < late ? to - from : late;
     }
     return late;
@@ -301,7 +266,7 @@ static uint64_t check_told(struct check *check, const struct hold *hold)
     uint64_t end = hold->promised + MS;
     if (!hold->held || (hold->released && hold->released < end))
         return 0;
-    uint64_t told = hold->lost ? hold->lost : client_of(check, hold->who)->last;
+    uint64_t told = hold->lost ? hold->lost : hold->last;
     if (hold->released && hold->released < told)
         told = hold->released;
     uint64_t late = lateness(check, hold->who, end, told);
@@ -316,7 +281,7 @@ static void check_bound(struct check *check, const struct hold *hold)
     uint64_t due = hold->started + (uint64_t)hold->wait_ms * MS;
     if (!hold->started)
         return;
-    uint64_t ended = hold->answered ? hold->answered : client_of(check, hold->who)->last;
+    uint64_t ended = hold->answered ? hold->answered : hold->last;
     if (lateness(check, hold->who, due, ended) > (uint64_t)check->bound_ms * MS)
         violation(check, CHECK_BOUNDED, ended, "the acquire of %s by %s (hold %u) took %.3f ms of %lld", hold->resource,
                   hold->who, hold->number, (double)(ended - hold->started) / 1e6, (long long)hold->wait_ms);
@@ -348,8 +313,6 @@ struct check_summary check_all(struct check *check, FILE *out)
         summary->attempts += hold->started != 0;
         summary->holds += hold->held != 0;
     }
-    for (size_t i = 0; i < check->client_count; i++)
-        summary->clients += check->clients[i].held;
     qsort(told, summary->losses, sizeof *told, by_value);
     summary->latest_told_us = summary->losses ? told[summary->losses - 1] / 1000 : 0;
     summary->median_told_us = told[summary->losses / 2] / 1000;

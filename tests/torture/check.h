@@ -30,7 +30,6 @@ struct check_summary {
     size_t losses;
     size_t fences;
     size_t faults;
-    size_t clients; /* clients that held at least one */
     uint64_t latest_told_us;
     uint64_t median_told_us;
     size_t violations[CHECK_PROMISES];

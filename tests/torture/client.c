@@ -2,17 +2,16 @@
  * A client of a torture run. It acquires locks, holds them for a while, queries their validity, and records all of this
  * in its history.
  *
- * torture_client blocking|async|command NAME NODES HISTORY SEED GUARD [REDLOCK]
+ * torture_client blocking|asynchronous|descriptor|command NAME NODES HISTORY SEED GUARD [REDLOCK]
  *
- * NODES is a node list. HISTORY is a file that the client appends to. GUARD is 1 or 0. REDLOCK is the program
- * redlock(1), which the mode `command` uses. After SIGTERM the client releases its locks, closes, records the end and
- * exits.
+ * The first three are the ways to call the library. NODES is a node list. HISTORY is a file that the client appends to.
+ * GUARD is 1 or 0. REDLOCK is the program redlock(1), which the mode `command` uses. After SIGTERM the client releases its
+ * locks, closes, records the end and exits.
  */
 #include "history.h"
 
 #include <redlock/redlock.h>
 
-#include <ev.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -26,13 +25,15 @@
 #include <unistd.h>
 
 #include "rules/random.h"
+#include "support/face.h"
 
 enum { WORKERS = 3, RESOURCES = 3, ASK_MS = 20, MAX_TTL_MS = 3000, WAIT_MS = 3000, START_MS = 4000 };
 enum { MS = 1000000 };
 
 static int history;
 static char name[12];
-static redlock_client *client;
+static struct face *face;
+static enum face_kind way;
 static redlock_cancellation *cancellation;
 static atomic_bool stopping;
 
@@ -46,11 +47,6 @@ struct worker {
     bool by_descriptor;
     atomic_bool lost;
     redlock_acquire_options options;
-    /* Asynchronous API. */
-    struct ev_loop *loop;
-    ev_timer timer;
-    redlock_lock *lock;
-    uint64_t release_at;
 };
 static struct worker workers[WORKERS];
 
@@ -80,15 +76,14 @@ static void on_event(redlock_lock *lock, int event, int loss, int64_t validity_m
     struct worker *worker = arg;
     (void)lock;
     (void)validity_ms;
-    if (event != REDLOCK_EVENT_LOST)
+    if (event != REDLOCK_EVENT_LOST || worker->by_descriptor)
         return;
     atomic_store(&worker->lost, true);
-    if (!worker->by_descriptor)
-        say(worker, HISTORY_LOST, 0, why[loss]);
+    say(worker, HISTORY_LOST, 0, why[loss]);
 }
 
-/* Most holds are short. Some are long enough to be renewed, and some end by themselves. */
-/* extra_ms: time that the acquire may take besides its wait. */
+/* Most holds are short. Some are long enough to be renewed, and some end by themselves. extra_ms: time that the acquire
+ * may take besides its wait. */
 static void plan(struct worker *worker, unsigned extra_ms)
 {
     unsigned kind = random_below(&worker->random, 100);
@@ -119,47 +114,53 @@ static void ask(struct worker *worker, redlock_lock *lock, enum history_event ev
         say_at(now, worker, event, validity, "-");
 }
 
-static void note_held(struct worker *worker, redlock_lock *lock)
-{
-    ask(worker, lock, HISTORY_HELD);
-    say(worker, HISTORY_FENCE, (int64_t)redlock_lock_fence(lock), "-");
-}
-
 static unsigned pause_ms(struct worker *worker)
 {
     return 1 + random_below(&worker->random, 20);
 }
 
-/* ----------------------------------------------------------------------------------------------------- blocking API */
+/* ------------------------------------------------------------------------------------------------------ the library */
 
-static void hold(struct worker *worker, redlock_lock *lock)
+static bool is_over(void *arg)
+{
+    struct worker *worker = arg;
+    return atomic_load(&worker->lost) || atomic_load(&stopping);
+}
+
+/* Waits for the loss of a lock. */
+static void wait_for_loss(struct worker *worker, redlock_lock *lock)
 {
     struct pollfd lost = {.fd = -1, .events = POLLIN};
-    uint64_t until = history_now() + (uint64_t)worker->hold_ms * MS;
-    redlock_lost_descriptor(lock, &lost.fd);
-    while (history_now() < until && !atomic_load(&stopping)) {
-        if (poll(&lost, 1, ASK_MS) > 0) {
-            if (worker->by_descriptor)
-                say(worker, HISTORY_LOST, 0, "descriptor");
-            return;
-        }
-        ask(worker, lock, HISTORY_VALID);
+    if (way != BLOCKING_FACE) {
+        face_wait(face, is_over, worker, ASK_MS);
+        return;
     }
+    redlock_lost_descriptor(lock, &lost.fd);
+    if (poll(&lost, 1, ASK_MS) <= 0 || !worker->by_descriptor)
+        return;
+    atomic_store(&worker->lost, true);
+    say(worker, HISTORY_LOST, 0, "descriptor");
 }
 
 static void work_once(struct worker *worker)
 {
     redlock_lock *lock;
+    redlock_result result;
     plan(worker, 0);
-    int status = redlock_acquire(client, worker->resource, &worker->options, &lock, NULL);
+    int status = face_acquire(face, worker->resource, &worker->options, &lock, &result);
     if (status != REDLOCK_OK) {
         say(worker, HISTORY_FAILED, 0, redlock_status_name(status));
         return;
     }
-    note_held(worker, lock);
-    hold(worker, lock);
+    uint64_t until = history_now() + (uint64_t)worker->hold_ms * MS;
+    ask(worker, lock, HISTORY_HELD);
+    say(worker, HISTORY_FENCE, (int64_t)redlock_lock_fence(lock), "-");
+    while (history_now() < until && !is_over(worker)) {
+        wait_for_loss(worker, lock);
+        ask(worker, lock, HISTORY_VALID);
+    }
     say(worker, HISTORY_RELEASE, 0, "-");
-    status = redlock_release(&lock, NULL);
+    status = face_release(face, &lock, &result);
     say(worker, HISTORY_RELEASED, 0, redlock_status_name(status));
 }
 
@@ -168,7 +169,7 @@ static void *work(void *arg)
     struct worker *worker = arg;
     while (!atomic_load(&stopping)) {
         work_once(worker);
-        usleep(pause_ms(worker) * 1000);
+        face_idle(face, pause_ms(worker));
     }
     return NULL;
 }
@@ -180,128 +181,25 @@ static void on_terminate(int signal)
     redlock_cancel(cancellation);
 }
 
-static unsigned run_blocking(const char *nodes, const redlock_options *options)
+/* Only the blocking functions are for several threads. */
+static void run_library(const char *nodes, const redlock_options *options)
 {
     pthread_t threads[WORKERS];
-    redlock_result result;
-    if (redlock_connect(nodes, options, &client, &result) != REDLOCK_OK ||
-        redlock_cancellation_create(client, &cancellation) != REDLOCK_OK) {
-        fprintf(stderr, "torture_client: %s\n", redlock_result_text(&result));
+    unsigned workers_used = way == BLOCKING_FACE ? WORKERS : 1;
+    face = face_open(way, nodes, options);
+    if (redlock_cancellation_create(face_client(face), &cancellation) != REDLOCK_OK)
         exit(2);
-    }
     signal(SIGTERM, on_terminate);
-    for (unsigned i = 0; i < WORKERS; i++)
+    for (unsigned i = 1; i < workers_used; i++)
         if (pthread_create(&threads[i], NULL, work, &workers[i]) != 0)
             exit(2);
-    for (unsigned i = 0; i < WORKERS; i++)
+    work(&workers[0]);
+    for (unsigned i = 1; i < workers_used; i++)
         pthread_join(threads[i], NULL);
     redlock_cancellation_destroy(&cancellation);
-    redlock_close(&client, &result);
-    return result.pending_undos;
-}
-
-/* ------------------------------------------------------------------------------------------------- asynchronous API */
-
-static unsigned pending_undos;
-
-static void start(struct worker *worker);
-
-static void after(struct worker *worker, unsigned ms)
-{
-    ev_timer_stop(worker->loop, &worker->timer);
-    ev_timer_set(&worker->timer, ms / 1000.0, 0.);
-    ev_timer_start(worker->loop, &worker->timer);
-}
-
-static void on_released(redlock_client *owner, const redlock_result *result, void *arg)
-{
-    struct worker *worker = arg;
-    (void)owner;
-    say(worker, HISTORY_RELEASED, 0, redlock_status_name(result->status));
-    if (!atomic_load(&stopping))
-        after(worker, pause_ms(worker));
-}
-
-static void on_timer(struct ev_loop *loop, ev_timer *timer, int events)
-{
-    struct worker *worker = timer->data;
-    (void)loop;
-    (void)events;
-    if (!worker->lock) {
-        start(worker);
-        return;
-    }
-    ask(worker, worker->lock, HISTORY_VALID);
-    if (history_now() < worker->release_at && !atomic_load(&worker->lost)) {
-        after(worker, ASK_MS);
-        return;
-    }
-    say(worker, HISTORY_RELEASE, 0, "-");
-    redlock_release_async(&worker->lock, on_released, worker);
-}
-
-static void on_acquired(redlock_client *owner, redlock_lock *lock, const redlock_result *result, void *arg)
-{
-    struct worker *worker = arg;
-    (void)owner;
-    worker->lock = lock;
-    if (!lock) {
-        say(worker, HISTORY_FAILED, 0, redlock_status_name(result->status));
-        if (!atomic_load(&stopping))
-            after(worker, pause_ms(worker));
-        return;
-    }
-    note_held(worker, lock);
-    worker->release_at = history_now() + (uint64_t)worker->hold_ms * MS;
-    after(worker, 0);
-}
-
-static void start(struct worker *worker)
-{
-    plan(worker, 0);
-    redlock_acquire_async(client, worker->resource, &worker->options, on_acquired, worker);
-}
-
-static void on_closed(redlock_client *owner, const redlock_result *result, void *arg)
-{
-    (void)owner;
-    pending_undos = result->pending_undos;
-    ev_break(arg, EVBREAK_ALL);
-}
-
-/* The close releases the held locks, so their release is recorded before it. */
-static void on_stop(struct ev_loop *loop, ev_signal *watcher, int events)
-{
-    (void)watcher;
-    (void)events;
-    atomic_store(&stopping, true);
-    for (unsigned i = 0; i < WORKERS; i++) {
-        ev_timer_stop(loop, &workers[i].timer);
-        if (workers[i].lock)
-            say(&workers[i], HISTORY_RELEASE, 0, "-");
-    }
-    redlock_close_async(&client, on_closed, loop);
-}
-
-static unsigned run_async(const char *nodes, const redlock_options *options)
-{
-    struct ev_loop *loop = ev_default_loop(EVFLAG_AUTO);
-    redlock_result result;
-    ev_signal terminate;
-    if (redlock_attach(loop, nodes, options, &client, &result) != REDLOCK_OK) {
-        fprintf(stderr, "torture_client: %s\n", redlock_result_text(&result));
-        exit(2);
-    }
-    ev_signal_init(&terminate, on_stop, SIGTERM);
-    ev_signal_start(loop, &terminate);
-    for (unsigned i = 0; i < WORKERS; i++) {
-        workers[i].loop = loop;
-        ev_timer_init(&workers[i].timer, on_timer, 0., 0.);
-        workers[i].timer.data = &workers[i];
-        start(&workers[i]);
-    }
-    ev_run(loop, 0);
-    return pending_undos;
+    face_close(&face, NULL);
+    for (unsigned i = 0; i < workers_used; i++)
+        say(&workers[i], HISTORY_END, 0, "-");
 }
 
 /* ------------------------------------------------------------------------------------------------------- redlock(1) */
@@ -378,7 +276,7 @@ static void note_stop(int signal)
 }
 
 /* Each lock has a separate WHO, because a command that redlock run has ended records nothing more. */
-static unsigned run_command(char **argv)
+static void run_command(char **argv)
 {
     struct sigaction action = {.sa_handler = note_stop}; /* without SA_RESTART, to interrupt the wait */
     struct worker *worker = &workers[0];
@@ -388,7 +286,6 @@ static unsigned run_command(char **argv)
         run_once(worker, argv);
         usleep(pause_ms(worker) * 1000);
     }
-    return 0;
 }
 
 /* ------------------------------------------------------------------------------------------------------------- main */
@@ -445,7 +342,9 @@ static void prepare(uint64_t seed)
 int main(int argc, char **argv)
 {
     if (argc < 7) {
-        fputs("usage: torture_client blocking|async|command NAME NODES HISTORY SEED GUARD [REDLOCK]\n", stderr);
+        fputs(
+            "usage: torture_client blocking|asynchronous|descriptor|command NAME NODES HISTORY SEED GUARD [REDLOCK]\n",
+            stderr);
         return 2;
     }
     bool held = strcmp(argv[1], "held") == 0;
@@ -459,14 +358,13 @@ int main(int argc, char **argv)
         return be_held(argv);
     const redlock_options options = client_options(argv[6][0] == '1');
     prepare(strtoull(argv[5], NULL, 10));
-    if (strcmp(argv[1], "command") == 0 && argc == 8)
-        return (int)run_command(argv);
-    bool blocking = strcmp(argv[1], "blocking") == 0;
-    if (!blocking)
-        for (unsigned i = 0; i < WORKERS; i++)
-            workers[i].by_descriptor = false;
-    unsigned unconfirmed = blocking ? run_blocking(argv[3], &options) : run_async(argv[3], &options);
-    for (unsigned i = 0; i < WORKERS; i++)
-        say(&workers[i], HISTORY_END, unconfirmed, "-");
+    if (strcmp(argv[1], "command") == 0 && argc == 8) {
+        run_command(argv);
+        return 0;
+    }
+    way = strcmp(argv[1], "blocking") == 0     ? BLOCKING_FACE
+          : strcmp(argv[1], "descriptor") == 0 ? DESCRIPTOR_FACE
+                                               : ASYNCHRONOUS_FACE;
+    run_library(argv[3], &options);
     return 0;
 }

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 static const char *const names[HISTORY_EVENTS] = {"start",  "held",  "fence", "valid", "release", "released", "lost",
-                                                  "failed", "stall", "end",   "begin", "finish",  "left",     "note"};
+                                                  "failed", "stall", "end",   "begin", "finish",  "left"};
 
 uint64_t history_now(void)
 {

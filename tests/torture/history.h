@@ -16,12 +16,11 @@
  *   lost     the library reported the loss; TEXT: the reason, and the call or callback that reported it
  *   failed   the acquire ended without a lock; TEXT: the status
  *   stall    the process did not run for NUMBER ms until TIME, which is not the library's fault
- *   end      the client has closed, and the result had NUMBER unconfirmed undos
+ *   end      the client has closed; HOLD: its last one
  *
  *   begin    a fault begins; HOLD: the node's or the client's number; TEXT: its name
  *   finish   the fault ends
  *   left     a key remained on node HOLD at the end; TEXT: its name
- *   note     TEXT
  */
 #ifndef TORTURE_HISTORY_H
 #define TORTURE_HISTORY_H
@@ -44,7 +43,6 @@ enum history_event {
     HISTORY_BEGIN,
     HISTORY_FINISH,
     HISTORY_LEFT,
-    HISTORY_NOTE,
     HISTORY_EVENTS
 };
 

@@ -24,7 +24,7 @@ bool network_is_made(void);
 const char *network_host(size_t node);
 pid_t network_owner(size_t node);
 
-/* Drops the packets in these directions (a set of enum network_way; 0: drops none). */
+/* Drops the packets in these directions (a set of enum network_way; 0: drops none). Only with a network. */
 void network_cut(size_t node, unsigned ways);
 
 #endif

@@ -125,15 +125,15 @@ static const char *nodes_of(size_t client)
 static void start_client(size_t index)
 {
     enum { WORDS = 8 };
-    const char *face = options.command && (index == 3 || index == 4) ? "command"
-                       : index < CLIENTS / 2                         ? "blocking"
-                                                                     : "async";
+    static const char *const ways[CLIENTS] = {"blocking", "blocking",     "asynchronous", "command",
+                                              "command",  "asynchronous", "descriptor",   "descriptor"};
+    const char *way = options.command || strcmp(ways[index], "command") != 0 ? ways[index] : "blocking";
     char *argv[WORDS + 1] = {
         fixture_text("%s", options.client),
-        fixture_text("%s", face),
-        fixture_text("%c%zu-%u", face[0], index, generation[index]), /* unique for each run of a client */
+        fixture_text("%s", way),
+        fixture_text("%c%zu-%u", way[0], index, generation[index]), /* unique for each run of a client */
         fixture_text("%s", nodes_of(index)),
-        fixture_text("%c%zu-%u.history", face[0], index, generation[index]),
+        fixture_text("%c%zu-%u.history", way[0], index, generation[index]),
         fixture_text("%llu", (unsigned long long)(options.seed * 1000 + index * 100 + generation[index])),
         fixture_text("%d", !options.no_guard),
         options.command ? fixture_text("%s", options.command) : NULL,
@@ -241,23 +241,6 @@ static bool restart_majority(struct active *what)
     return true;
 }
 
-static bool cut_node(struct active *what)
-{
-    static const unsigned ways[] = {NETWORK_TO_NODE, NETWORK_FROM_NODE, NETWORK_TO_NODE | NETWORK_FROM_NODE};
-    what->detail = ways[chance(3)];
-    network_cut(what->target, what->detail);
-    if (!network_is_made())
-        delay_proxy_hold(proxy, what->target, (enum proxy_direction)what->detail);
-    return true;
-}
-
-static void join_node(struct active *what)
-{
-    network_cut(what->target, 0);
-    if (!network_is_made())
-        delay_proxy_let_go(proxy, what->target, (enum proxy_direction)what->detail);
-}
-
 /* Some clients reach the node, others do not. */
 static bool hold_route(struct active *what)
 {
@@ -269,6 +252,23 @@ static bool hold_route(struct active *what)
 static void let_go_route(struct active *what)
 {
     delay_proxy_let_go(proxy, what->target, (enum proxy_direction)what->detail);
+}
+
+/* On loopback every client uses the proxy. */
+static bool cut_node(struct active *what)
+{
+    if (!network_is_made())
+        return hold_route(what);
+    network_cut(what->target, 1 + chance(3));
+    return true;
+}
+
+static void join_node(struct active *what)
+{
+    if (network_is_made())
+        network_cut(what->target, 0);
+    else
+        let_go_route(what);
 }
 
 static bool delay_route(struct active *what)
@@ -555,9 +555,8 @@ static void report(FILE *out, const struct check_summary *summary)
     double seconds = (double)(summary->end - summary->begin) / 1e9;
     fprintf(out, "torture: %.0f s, seed %llu, guard %s, %s\n", seconds, (unsigned long long)options.seed,
             options.no_guard ? "off" : "on", network_is_made() ? "a network namespace for each node" : "loopback");
-    fprintf(out, "  %zu faults; %zu acquires, %zu locks held by %zu workers (%.0f a second), %zu with tokens\n",
-            summary->faults, summary->attempts, summary->holds, summary->clients, (double)summary->holds / seconds,
-            summary->fences);
+    fprintf(out, "  %zu faults; %zu acquires, %zu locks (%.0f a second), %zu with tokens\n", summary->faults,
+            summary->attempts, summary->holds, (double)summary->holds / seconds, summary->fences);
     fprintf(out, "  %zu losses told, half of them within %.1f ms of the end, the latest %.1f ms after it\n",
             summary->losses, (double)summary->median_told_us / 1e3, (double)summary->latest_told_us / 1e3);
     for (unsigned i = 0; i < CHECK_PROMISES; i++)

@@ -1,20 +1,13 @@
 #!/usr/bin/env bash
-# A torture run keeps the guarantees. It can also fail: without the guard, the same faults break exclusion, and so does a
-# client with a planted bug.
+# A torture run keeps the guarantees. It can also fail: without the guard, the same faults break exclusion.
 #
-# Usage: torture_test.sh kept SECONDS | no_guard | planted   TORTURE CLIENT PLANTED [REDLOCK]
+# Usage: torture_test.sh kept | no_guard   TORTURE CLIENT [REDLOCK]
 set -uo pipefail
 
 what=$1
-seconds=0
-if [ "$what" = kept ]; then
-  seconds=$2
-  shift
-fi
 torture=$2
 client=$3
-planted=$4
-command=${5:-}
+command=${4:-}
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 
@@ -23,7 +16,7 @@ run() {
   local expected=$1 status=0
   shift
   rm -rf "$directory/run"
-  "$torture" --seed "$RANDOM" --told-ms 250 --directory "$directory/run" "$@" || status=$?
+  "$torture" --client "$client" --seed "$RANDOM" --told-ms 250 --directory "$directory/run" "$@" || status=$?
   [ "$status" -ne 77 ] || exit 77
   if [ "$status" -ne "$expected" ]; then
     echo "exit status $status, not $expected: torture $*"
@@ -33,15 +26,13 @@ run() {
   fi
 }
 
-breaks_exclusion() {
-  run 1 "$@" && grep -q 'VIOLATION of exclusion' "$directory/run/report.txt"
-}
-
 case $what in
-  kept) run 0 --client "$client" ${command:+--command "$command"} --seconds "$seconds" ;;
+  kept) run 0 ${command:+--command "$command"} --seconds 60 ;;
   no_guard)
-    run 0 --client "$client" --seconds 12 --fault majority &&
-      breaks_exclusion --client "$client" --seconds 12 --fault majority --no-guard
+    run 0 --seconds 12 --fault majority || exit 1
+    for _ in 1 2 3 4 5; do # a busy machine acquires few locks, which may survive
+      run 1 --seconds 12 --fault majority --no-guard && grep -q 'VIOLATION of exclusion' "$directory/run/report.txt" && exit 0
+    done
+    exit 1
     ;;
-  planted) breaks_exclusion --client "$planted" --seconds 6 --fault delay ;;
 esac

@@ -41,6 +41,19 @@ void clients_await_waiters(struct face *face, const char *resource, int least)
     clients_await(face, "ZCARD", queue, least, INT32_MAX);
 }
 
+void clients_assert_queue_expires(const char *resource)
+{
+    static const char *const suffixes[] = {"queue", "alive", "free"};
+    char key[256];
+    for (size_t node = 0; node < cluster_size(cluster); node++)
+        for (int i = 0; i < ROWS(suffixes); i++) {
+            snprintf(key, sizeof key, "%s:redlock:%s", resource, suffixes[i]);
+            long long left_ms = cluster_integer(cluster, node, "PTTL", key, NULL);
+            ck_assert_msg(left_ms == -2 || (left_ms >= 0 && left_ms <= 12000), "%s on node %zu: %lld ms", key, node,
+                          left_ms);
+        }
+}
+
 static long long subscribers(size_t node)
 {
     char reply[4096];

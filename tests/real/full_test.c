@@ -79,8 +79,6 @@ static bool is_refused(void *arg)
 /* The nodes refuse its queue entry. It acquires the lock once there is memory again. */
 TEST(full, waiter_on_full_nodes_leaves_no_key_without_expiry)
 {
-    static const char *const keys[] = {real_key("full") ":redlock:queue", real_key("full") ":redlock:alive",
-                                       real_key("full") ":redlock:free"};
     struct face *face = open_face(BLOCKING_FACE, 0), *other = open_another(BLOCKING_FACE, 0);
     redlock_lock *lock = held_acquire(face, key, NULL);
     struct waiter waiter;
@@ -88,9 +86,7 @@ TEST(full, waiter_on_full_nodes_leaves_no_key_without_expiry)
     set_limit("1");
     waiter_start(&waiter, other, key, *REAL_WITH(.wait_ms = REAL_SOON_MS));
     ck_assert(face_wait(face, is_refused, NULL, REAL_SOON_MS));
-    for (size_t i = 0; i < NODES; i++)
-        for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++)
-            ck_assert_int_ne(cluster_integer(cluster, i, "PTTL", keys[k], NULL), -1);
+    clients_assert_queue_expires(key);
     held_release(face, &lock);
     set_limit("0");
     waiter_finish_and_release(&waiter);

@@ -91,24 +91,6 @@ REAL_CASE(token, real_bare_case, begin);
 REAL_CASE(clocks, real_bare_case, begin);
 REAL_CASE(life, real_bare_case, begin);
 
-/* Three clients whose clocks are set again and again, to a time from ten hours behind to ten hours ahead. */
-TEST(token, each_acquisition_has_a_larger_one_whatever_the_clocks_show)
-{
-    struct face *faces[3] = {clients_open(_i), clients_open(_i), clients_open(_i)};
-    int64_t clocks[3] = {0};
-    unsigned seed = 1;
-    uint64_t before = 0;
-    for (int i = 0; i < 150; i++) {
-        unsigned client = (unsigned)rand_r(&seed) % 3;
-        if (i % 10 == 0)
-            clocks[client] = (rand_r(&seed) % 20001 - 10000) * (hour_us / 1000);
-        atomic_store(&ahead_us, clocks[client]);
-        uint64_t token = draw(faces[client]);
-        ck_assert_uint_gt(token, before);
-        before = token;
-    }
-}
-
 TEST(token, a_lock_without_the_option_has_none)
 {
     struct face *face = clients_open(_i);
@@ -186,25 +168,6 @@ TEST_ROWS(clocks, a_clock_that_is_days_off_gets_no_token, 2)
     held_result_says("day");
     ck_assert(real_nothing_left(face));
     ck_assert(_i == 1 || real_all_reply(&(struct real_number){{"EXISTS", RECORD}, 0, 0}));
-}
-
-/* The second round raises the token above the records of the majority. It must not follow the larger records of a
- * minority. */
-TEST(clocks, a_minority_with_mad_records_is_not_followed_in_a_second_round)
-{
-    struct face *face = clients_open(_i);
-    uint64_t mad = true_us() + 30 * 24 * 3600 * second_us, record = true_us() + 3600 * second_us;
-    for (size_t i = 0; i < HELD_NODES; i++)
-        set_record(i, i < 2 ? mad : record);
-    for (int i = 0; i < 20; i++) {
-        uint64_t token = draw(face);
-        ck_assert_uint_ge(result.attempts, 2);
-        ck_assert_uint_gt(token, record);
-        ck_assert_uint_lt(token, record + 60 * second_us);
-        record = token + 10 * second_us; /* the next acquire needs a second round, too */
-        for (size_t node = 2; node < HELD_NODES; node++)
-            set_record(node, record);
-    }
 }
 
 /* --- The token follows the lock --- */

@@ -303,23 +303,4 @@ TEST_LONG_ROWS(others, trust_takes_the_nodes_over_when_their_number_changes, ROW
     ck_assert_int_eq(marked_max_ttl(), LONG_MAX_TTL_MS);
 }
 
-static const char *const withheld[] = {"-info\n", "-time\n", "resetkeys ~test:*\n"};
-
-TEST_LONG_ROWS(others, a_node_that_refuses_the_guards_requests_has_no_vote, ROWS(withheld))
-{
-    struct cluster_node_options nodes[HELD_NODES] = {{0}};
-    if (!server_program_has(SERVER_CHANNEL_ACL))
-        return;
-    char *acl = fixture_text("user default on nopass ~* &* +@all %s", withheld[_i]);
-    for (size_t i = 0; i < HELD_QUORUM; i++)
-        nodes[i].acl = acl;
-    real_cluster(HELD_NODES, &(struct cluster_options){.nodes = nodes});
-    struct face *face = held_open(ASYNCHRONOUS_FACE, NULL, &options);
-    for (uint32_t i = 0; i < HELD_NODES; i++)
-        ck_assert_int_eq(!!(held_node_status(face, i).findings & REDLOCK_FINDING_NOT_PERMITTED), i < HELD_QUORUM);
-    assert_unfit(face, HELD_QUORUM, "lacks a permission");
-    held_close(face);
-    free(acl);
-}
-
 REAL_FAULTS_PROGRAM("held_guard")

@@ -122,17 +122,4 @@ TEST(many, renewals_of_thousands_travel_together)
     ck_assert(real_nothing_left(scene.face));
 }
 
-/* More releases than one node's queue accepts at once. */
-TEST(many, closing_releases_thousands_and_reports_their_loss)
-{
-    enum { LOCKS = 12000 };
-    static redlock_lock *locks[LOCKS];
-    begin(_i, 60000);
-    hold_many(locks, LOCKS);
-    held_close(scene.face);
-    ck_assert_uint_eq(atomic_load(&scene.story.lost), LOCKS);
-    ck_assert_int_eq(atomic_load(&scene.story.loss), REDLOCK_LOSS_CLOSED);
-    ck_assert_uint_eq(cluster_keys_left(cluster, NULL, deployment_marks), 0); /* it has waited for every node */
-}
-
 REAL_FAULTS_PROGRAM("held_renewal")

@@ -47,12 +47,6 @@ static void refuse(struct face *face, const char *letters, const char *untouched
         ck_assert(real_all_reply(&(struct real_number){{"EXISTS", key_of(*untouched)}, 0, 0}));
 }
 
-static void invalid(struct face *face, const redlock_name *also, size_t count, const char *words)
-{
-    held_refuse(face, A, REAL_WITH(.also = also, .also_count = count), REDLOCK_INVALID);
-    held_result_says(words);
-}
-
 /* --- All or none --- */
 
 REAL_CASE(all, real_bare_case, NULL);
@@ -101,10 +95,8 @@ TEST(all, at_most_64_resources_may_be_locked_together)
         ck_assert_int_gt(cluster_integer(cluster, 0, "PTTL", text[i], NULL), CLIENTS_TTL_MS);
     held_release(face, &lock);
     ck_assert(real_nothing_left(face));
-    invalid(face, also, REDLOCK_RESOURCES_MAX, "also_count is 64");
-    invalid(face, NULL, 1, "also is NULL");
-    invalid(face, (redlock_name[]){{"", 0}}, 1, "");
-    invalid(face, (redlock_name[]){{B ":redlock:queue", 0}}, 1, "");
+    held_refuse(face, A, REAL_WITH(.also = also, .also_count = REDLOCK_RESOURCES_MAX), REDLOCK_INVALID);
+    held_result_says("also_count is 64");
 }
 
 /* --- Like any other lock --- */
@@ -263,20 +255,10 @@ TEST(all, one_fencing_token_for_all)
 
 /* --- Waiting --- */
 
-static const redlock_name b_too = {B, 0};
-
-static redlock_acquire_options with_b(void)
-{
-    redlock_acquire_options options = plain;
-    options.also = &b_too;
-    options.also_count = 1;
-    return options;
-}
-
 TEST(waiting, release_of_the_last_resource_wakes_the_waiter)
 {
     struct face *face = clients_open(BLOCKING_FACE), *other = clients_open(BLOCKING_FACE);
-    redlock_acquire_options options = with_b();
+    redlock_acquire_options options = *REAL_WITH(.also = &(redlock_name){B, 0}, .also_count = 1);
     struct waiter waiter;
     int slow = 0;
     for (int i = 0; i < 6; i++) {
@@ -294,20 +276,6 @@ TEST(waiting, release_of_the_last_resource_wakes_the_waiter)
         slow += waiter.got_ns - freed > 900000000; /* without a notification the next look comes a second later */
     }
     ck_assert_int_le(slow, 2); /* a busy machine delays a few */
-}
-
-TEST(waiting, waiters_for_a_part_are_woken)
-{
-    struct face *face = clients_open(BLOCKING_FACE), *other = clients_open(BLOCKING_FACE);
-    struct waiter waiters[3];
-    redlock_lock *lock = take(face, "ba");
-    waiter_start(&waiters[0], other, A, plain);
-    waiter_start(&waiters[1], other, B, plain);
-    waiter_start(&waiters[2], other, A, with_b());
-    clients_await_waiters(face, A, 2);
-    clients_await_waiters(face, B, 2);
-    held_release(face, &lock);
-    waiters_finish_and_release(waiters, 3);
 }
 
 REAL_PROGRAM("several")

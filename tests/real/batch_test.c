@@ -93,11 +93,10 @@ REAL_CASE(batch, real_shared_case, NULL);
 
 TEST(batch, operations_share_their_wake_ups)
 {
-    const char *given = getenv("REDLOCK_OPERATIONS");
     redlock_options options = face_options();
     uv_default_loop();
     real_note_descriptors(); /* libuv keeps a pipe for signals */
-    operations = given ? (unsigned)atoi(given) / 2 * 2 : OPERATIONS;
+    operations = real_setting("REDLOCK_OPERATIONS", OPERATIONS) / 2 * 2;
     started = ended = 0;
     real_status(redlock_connect(deployment_nodes(real_nodes), &options, &client, &result), REDLOCK_OK, &result);
     real_status(redlock_ready(client, REAL_SOON_MS, &result), REDLOCK_OK, &result);

@@ -158,11 +158,6 @@ void real_add_test(TCase *tcase, const TTest *test)
     tcase_add_loop_test(tcase, test, face, face + 1);
 }
 
-void real_add_long_test(TCase *tcase, const TTest *test, int count)
-{
-    tcase_add_loop_test(tcase, test, 0, tests_share_a_process() ? 1 : count);
-}
-
 int real_run(Suite *suite, bool needs_control)
 {
     SRunner *runner = srunner_create(suite);
@@ -180,6 +175,12 @@ int real_run(Suite *suite, bool needs_control)
     if (!runs)
         return EXIT_SKIPPED;
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+unsigned real_setting(const char *variable, unsigned usual)
+{
+    const char *text = getenv(variable);
+    return text ? (unsigned)strtoul(text, NULL, 10) : usual;
 }
 
 /* --- Keys --- */

@@ -41,9 +41,6 @@ bool real_nothing_left(struct face *face);
 /* Adds a test of something that is the same for each face: it runs with one face, and the faces take turns from test to
  * test. If all tests share one process, each runs with another face than if each has its own. */
 void real_add_test(TCase *tcase, const TTest *test);
-/* Adds a test with `count` rows that take seconds. If all tests share one process, only the first row runs: that mode
- * checks for the effects of earlier tests on later ones. */
-void real_add_long_test(TCase *tcase, const TTest *test, int count);
 
 /* A case for TEST(), TEST_ROWS() and TEST_LONG_ROWS(). `create` is one of the functions above, `setup` what they do not do
  * before each test, or NULL. A test without rows gets a face in turn as _i. */
@@ -52,6 +49,9 @@ void real_add_long_test(TCase *tcase, const TTest *test, int count);
 #define REAL_LONG_CASE(name, create, setup) REAL_CASE_WITH(name, create, setup, NULL, 86400)
 #define REAL_CASE_WITH(name, create, setup, teardown, timeout_s)                                                       \
     static struct test_case case_##name = {#name, setup, teardown, timeout_s, create, real_add_test, NULL}
+
+/* The number in the environment variable, or the usual one. */
+unsigned real_setting(const char *variable, unsigned usual);
 
 /* Runs the suite, and returns the program's exit status. */
 int real_run(Suite *suite, bool needs_control);

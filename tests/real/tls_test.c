@@ -254,21 +254,6 @@ TEST(links, a_waiter_is_notified_over_tls)
     held_close(face);
 }
 
-TEST(links, a_server_that_is_restarted_is_met_again)
-{
-    redlock_lock *lock;
-    start((struct peer){.count = 1});
-    make_client(nodes_at("rediss://", "127.0.0.1"));
-    expect_ready();
-    cluster_kill(cluster, 0);
-    ck_assert_int_eq(redlock_acquire(client, "resource", NULL, &lock, &result), REDLOCK_NO_QUORUM);
-    ck_assert_str_ne(result.node[0].text, "");
-    cluster_start(cluster, 0);
-    expect_ready();
-    ck_assert_int_eq(redlock_acquire(client, "resource", NULL, &lock, &result), REDLOCK_OK);
-    ck_assert_int_eq(redlock_release(&lock, &result), REDLOCK_OK);
-}
-
 /* --- Other servers --- */
 
 /* A plain Redis reads the handshake as the beginning of a line, and waits for its end. If the random bytes of the

@@ -28,10 +28,8 @@ struct face *clients_open_renewing(int i)
 
 void clients_await(struct face *face, const char *command, const char *key, long long least, long long most)
 {
-    struct real_number expected = {{command, key}, least, most};
-    bool met = face ? face_wait(face, real_all_reply, &expected, REAL_SOON_MS)
-                    : wait_until(real_all_reply, &expected, REAL_SOON_MS);
-    ck_assert_msg(met, "%s %s: not %lld to %lld on every node", command, key, least, most);
+    ck_assert_msg(real_soon_all_reply(face, (struct real_number){{command, key}, least, most}),
+                  "%s %s: not %lld to %lld on every node", command, key, least, most);
 }
 
 void clients_await_waiters(struct face *face, const char *resource, int least)

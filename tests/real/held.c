@@ -25,11 +25,8 @@ void held_event(redlock_lock *lock, int event, int loss, int64_t validity_ms, vo
         atomic_fetch_add(&story->failing, 1);
         return;
     }
-    if (event == REDLOCK_EVENT_ENDING) {
-        atomic_store(&story->ending_validity, validity_ms);
-        atomic_fetch_add(&story->ending, 1);
+    if (event != REDLOCK_EVENT_LOST)
         return;
-    }
     atomic_store(&story->lost_ns, (long long)test_now_ns());
     atomic_store(&story->validity_ms, validity_ms);
     atomic_store(&story->loss, loss);
@@ -76,7 +73,7 @@ bool held_clocks_known(void *face)
 struct face *held_open(int i, const char *nodes, const redlock_options *options)
 {
     if (!cluster)
-        held_nodes();
+        real_cluster(HELD_NODES, NULL);
     struct face *face = face_open(face_of(i), nodes ? nodes : cluster_nodes_string(cluster), options);
     ck_assert_msg(face_wait(face, all_answer, face, REAL_SOON_MS), "not all nodes answer");
     return face;
@@ -189,11 +186,6 @@ void held_await_more(struct face *face, size_t counter, uint64_t more)
 
 /* --- Scenes --- */
 
-struct cluster *held_nodes(void)
-{
-    return real_cluster(HELD_NODES, NULL);
-}
-
 void held_nodes_with_clocks(void)
 {
     real_cluster_of(HELD_NODES, (struct cluster_node_options){.own_clock = true});
@@ -237,19 +229,7 @@ bool held_is_on(size_t node, const char *key, const redlock_lock *lock)
            strcmp(reply, redlock_lock_token(lock)) == 0;
 }
 
-struct place {
-    const char *key;
-    const redlock_lock *lock;
-};
-
-static bool is_everywhere(void *arg)
-{
-    const struct place *place = arg;
-    return real_shows_everywhere(place->key, redlock_lock_token(place->lock));
-}
-
 void held_everywhere(struct face *face, const char *key, const redlock_lock *lock)
 {
-    struct place place = {key, lock};
-    ck_assert_msg(face_wait(face, is_everywhere, &place, REAL_SOON_MS), "%s is not on every node", key);
+    ck_assert_msg(real_soon_shows(face, key, redlock_lock_token(lock)), "%s is not on every node", key);
 }

@@ -284,7 +284,7 @@ static const size_t numbers[][2] = {{3, 5}, {5, 3}};
  * not have to delete a marker. */
 TEST_LONG_ROWS(others, trust_takes_the_nodes_over_when_their_number_changes, ROWS(numbers))
 {
-    held_nodes();
+    real_cluster(HELD_NODES, NULL);
     options.max_ttl_ms = 2 * LONG_MAX_TTL_MS; /* the old deployment's value no longer counts */
     struct face *face = held_open_trusted(_i, first_of(numbers[_i][0]), &options);
     use(face);

@@ -58,11 +58,14 @@ static bool keys_gone(void *arg)
     return !cluster || cluster_keys_left(cluster, NULL, deployment_marks) == 0;
 }
 
+static bool soon(struct face *face, bool (*predicate)(void *), void *arg)
+{
+    return face ? face_wait(face, predicate, arg, REAL_SOON_MS) : wait_until(predicate, arg, REAL_SOON_MS);
+}
+
 bool real_nothing_left(struct face *face)
 {
-    if (face)
-        return face_wait(face, keys_gone, NULL, REAL_SOON_MS);
-    return wait_until(keys_gone, NULL, REAL_SOON_MS);
+    return soon(face, keys_gone, NULL);
 }
 
 /* A killed server leaves the test program with one descriptor less. */
@@ -205,10 +208,20 @@ static bool shows(void *arg)
     return real_shows_everywhere(expected->key, expected->value);
 }
 
-bool real_soon_everywhere(const char *key, const char *value)
+bool real_soon_shows(struct face *face, const char *key, const char *value)
 {
     struct expected expected = {key, value};
-    return wait_until(shows, &expected, REAL_SOON_MS);
+    return soon(face, shows, &expected);
+}
+
+bool real_soon_everywhere(const char *key, const char *value)
+{
+    return real_soon_shows(NULL, key, value);
+}
+
+bool real_soon_all_reply(struct face *face, struct real_number expected)
+{
+    return soon(face, real_all_reply, &expected);
 }
 
 bool real_foreign_set(size_t node, const char *key, const char *value)

@@ -74,12 +74,6 @@ static bool foreigner_try(struct foreigner *foreigner)
 
 /* --- One holder --- */
 
-static bool is_queued_or_over(void *arg)
-{
-    struct waiter *waiter = arg;
-    return atomic_load(&waiter->ended) || cluster_integer(cluster, 0, "ZCARD", QUEUE, NULL) == 1;
-}
-
 /* The waiter waits for 300 ms. The holder releases 20 ms after the waiter was queued. Returns false if this machine was so
  * late that the waiter may have found no time left. */
 static bool wait_behind(struct foreigner *holder, bool fair)
@@ -89,7 +83,7 @@ static bool wait_behind(struct foreigner *holder, bool fair)
     ck_assert(foreigner_try(holder));
     uint64_t began_ns = test_now_ns();
     waiter_start(&waiter, face, KEY, *REAL_WITH(.wait_ms = 300, .fair = fair));
-    ck_assert(wait_until(is_queued_or_over, &waiter, REAL_SOON_MS));
+    real_until(NULL, atomic_load(&waiter.ended) || cluster_integer(cluster, 0, "ZCARD", QUEUE, NULL) == 1);
     sleep_ms(20);
     foreigner_release(holder);
     bool valid = test_now_ns() - began_ns < 150 * (uint64_t)MS;

@@ -75,10 +75,10 @@ redlock_statistics held_statistics(struct face *face);
 void held_await_more(struct face *face, size_t counter, uint64_t more);
 #define HELD_COUNTER(name) offsetof(redlock_statistics, name)
 
-/* Predicates for face_wait(). */
-bool held_is_lost(void *story);
-bool held_all_usable(void *face);
-bool held_clocks_known(void *face); /* two samples of each clock: in the handshake and in a heartbeat */
+/* Conditions for real_until(). */
+bool held_is_lost(const struct held_story *story);
+bool held_all_usable(struct face *face);
+bool held_clocks_known(struct face *face); /* two samples of each clock: in the handshake and in a heartbeat */
 
 /* Does the node have the key with the lock's token? */
 bool held_is_on(size_t node, const char *key, const redlock_lock *lock);

@@ -220,11 +220,11 @@ TEST(reasons, keys_that_are_gone_from_a_majority_are_a_loss_and_not_put_back)
 }
 
 /* Does its thread sleep? It only sleeps in the wait. */
-static bool is_waiting(void *waiter)
+static bool is_waiting(struct waiter *waiter)
 {
     char path[64];
     struct bytes line = {0};
-    snprintf(path, sizeof path, "/proc/self/task/%d/stat", atomic_load(&((struct waiter *)waiter)->id));
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", atomic_load(&waiter->id));
     bool sleeps = file_read(path, &line) && strstr(line.data, ") S ");
     bytes_free(&line);
     return sleeps;
@@ -243,7 +243,7 @@ TEST(reasons, wait_for_the_loss_ends_with_the_release)
     ck_assert_int_eq(redlock_lost_descriptor(scene.lock, &descriptor), REDLOCK_OK);
     ck_assert(!is_readable(descriptor));
     start_waiter(&waiter);
-    ck_assert(wait_until(is_waiting, &waiter, REAL_SOON_MS));
+    real_until(NULL, is_waiting(&waiter));
     held_release(scene.face, &scene.lock);
     pthread_join(waiter.thread, NULL);
     ck_assert_int_eq(waiter.status, REDLOCK_CANCELLED);
@@ -298,12 +298,6 @@ static void react(redlock_lock *lock, int event, int loss, int64_t validity_ms, 
                      REDLOCK_OK);
 }
 
-static bool has_acquired(void *unused)
-{
-    (void)unused;
-    return actor.again && actor.released > 0;
-}
-
 TEST(callbacks, a_callback_may_release_and_acquire_again)
 {
     begin(ASYNCHRONOUS_FACE, TTL_MS);
@@ -312,7 +306,7 @@ TEST(callbacks, a_callback_may_release_and_acquire_again)
     scene.acquire.no_renewal = 1;
     scene.acquire.event = react;
     held_take(&scene, key);
-    ck_assert(face_wait(scene.face, has_acquired, NULL, REAL_SOON_MS));
+    real_until(scene.face, actor.again && actor.released > 0);
     ck_assert_int_eq(actor.status, REDLOCK_LOST);
     ck_assert_int_eq(atomic_load(&scene.story.loss), REDLOCK_LOSS_EXPIRED);
     ck_assert_uint_eq(atomic_load(&scene.story.lost), 1);

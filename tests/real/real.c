@@ -1,9 +1,9 @@
 #include "real/held.h"
 
-#include "support/clock.h"
 #include "support/file.h"
 #include "support/fixture.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +56,14 @@ static bool keys_gone(void *arg)
     if (is_deployment())
         return deployment_keys_left(real_nodes) == 0;
     return !cluster || cluster_keys_left(cluster, NULL, deployment_marks) == 0;
+}
+
+void real_turn(struct face *face)
+{
+    if (face)
+        face_idle(face, 1);
+    else
+        poll(NULL, 0, 1);
 }
 
 static bool soon(struct face *face, bool (*predicate)(void *), void *arg)

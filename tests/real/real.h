@@ -6,6 +6,7 @@
 #ifndef TESTS_REAL_REAL_H
 #define TESTS_REAL_REAL_H
 
+#include "support/clock.h"
 #include "support/delay_proxy.h"
 #include "support/deployment.h"
 #include "support/face.h"
@@ -74,6 +75,17 @@ int real_run(Suite *suite, bool needs_control);
 
 /* Acquire options with these fields: REAL_WITH(.ttl_ms = 500, .fence = 1). */
 #define REAL_WITH(...) (&(redlock_acquire_options){.struct_size = sizeof(redlock_acquire_options), __VA_ARGS__})
+
+/* Waits until the condition is true, and runs the face's loop meanwhile, if face is not NULL. */
+#define real_until(face, condition)                                                                                    \
+    do {                                                                                                               \
+        uint64_t real_deadline = test_deadline_ns(3 * REAL_SOON_MS);                                                   \
+        while (!(condition)) {                                                                                         \
+            ck_assert_msg(test_ms_left(real_deadline) > 0, "waited in vain until: %s", #condition);                    \
+            real_turn(face);                                                                                           \
+        }                                                                                                              \
+    } while (0)
+void real_turn(struct face *face);
 
 /* The name of a resource, as a key that no other program uses. */
 #define real_key(name) DEPLOYMENT_PREFIX name

@@ -213,18 +213,13 @@ TEST_ROWS(own, owner_does_not_wait_for_itself, ROWS(overlaps))
         held_release(face, &wanted);
 }
 
-static bool is_lost(void *lock)
-{
-    return redlock_lock_loss(lock) != REDLOCK_NOT_LOST;
-}
-
 TEST_ROWS(own, lost_part_of_a_wider_lock_is_lost, FACES)
 {
     real_cluster(1, NULL);
     struct face *face = clients_open_with(_i, 300, 0);
     redlock_lock *lock, *wider;
     real_status(acquire_wish(face, &overlaps[0].held, 0, &lock), REDLOCK_OK, &result);
-    ck_assert(face_wait(face, is_lost, lock, REAL_SOON_MS));
+    real_until(face, redlock_lock_loss(lock) != REDLOCK_NOT_LOST);
     real_status(acquire_wish(face, &overlaps[0].wanted, REDLOCK_FOREVER, &wider), REDLOCK_LOST, &result);
     held_result_says("lost its lock on '" A "'");
     real_status(face_release(face, &lock, &result), REDLOCK_LOST, &result);

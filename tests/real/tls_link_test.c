@@ -157,11 +157,6 @@ static void leave_errors(void)
     ev_check_start(face_loop(face), &after_sleep);
 }
 
-static bool has_changed_keys(void *relay)
-{
-    return tls_relay_key_changes(relay) > 0;
-}
-
 /* TLS' own messages are not replies to requests, and some of them must be answered. */
 TEST(link, errors_the_host_left_break_no_link_and_neither_do_key_changes)
 {
@@ -170,7 +165,7 @@ TEST(link, errors_the_host_left_break_no_link_and_neither_do_key_changes)
     leave_errors();
     use(20);
     tls_relay_change_keys(relay);
-    ck_assert(face_wait(face, has_changed_keys, relay, SOON_MS));
+    real_until(face, tls_relay_key_changes(relay) > 0);
     use(1);
     ck_assert_uint_eq(tls_relay_handshakes(relay), 1);
     ck_assert_uint_eq(atomic_load(&links_broken_for_data), 0);
@@ -239,18 +234,6 @@ static struct rl_node *first_node(void)
     return &face_client(face)->nodes->node[0];
 }
 
-static bool is_full(void *unused)
-{
-    (void)unused;
-    return ev_is_active(&first_node()->link.writable);
-}
-
-static bool are_all_answered(void *unused)
-{
-    (void)unused;
-    return answers == 1 + MANY;
-}
-
 static bool is_key_update_received;
 
 static void watch_messages(int is_write, int version, int content_type, const void *data, size_t length, SSL *ssl,
@@ -261,12 +244,6 @@ static void watch_messages(int is_write, int version, int content_type, const vo
     (void)arg;
     if (is_write == 0 && content_type == SSL3_RT_HANDSHAKE && length > 0 && *(const unsigned char *)data == KEY_UPDATE)
         is_key_update_received = true;
-}
-
-static bool has_key_update(void *unused)
-{
-    (void)unused;
-    return is_key_update_received;
 }
 
 /* With TLS 1.3 a message without data is read first: hiredis then assumes that TLS must read before it can write. */
@@ -283,11 +260,11 @@ static void fill_the_socket(struct tls_relay *relay, int protocol)
     start_acquire("first");
     if (protocol == TLS1_3_VERSION) {
         tls_relay_change_keys(relay);
-        ck_assert(face_wait(face, has_key_update, NULL, SOON_MS));
+        real_until(face, is_key_update_received);
     }
     first_node()->flight.window.limit = QUORUM_WINDOW_MOST; /* the socket is to be the limit */
     acquire_many();
-    ck_assert(face_wait(face, is_full, NULL, SOON_MS));
+    real_until(face, ev_is_active(&first_node()->link.writable));
 }
 
 TEST_ROWS(link, a_full_socket_is_written_to_when_there_is_room, 2)
@@ -295,7 +272,7 @@ TEST_ROWS(link, a_full_socket_is_written_to_when_there_is_room, 2)
     struct tls_relay *relay = start_relay(protocols[_i]);
     fill_the_socket(relay, protocols[_i]);
     tls_relay_hold(relay, false);
-    ck_assert(face_wait(face, are_all_answered, NULL, LONG_MS));
+    real_until(face, answers == 1 + MANY);
     ck_assert_uint_eq(granted, 1 + MANY);
     ck_assert_uint_eq(tls_relay_handshakes(relay), 1);
     held_close(face);
@@ -309,7 +286,7 @@ TEST_ROWS(link, a_server_that_dies_while_it_is_written_to, 2)
     signal(SIGPIPE, SIG_DFL);
     fill_the_socket(relay, protocols[_i]);
     tls_relay_stop(relay);
-    ck_assert(face_wait(face, are_all_answered, NULL, LONG_MS));
+    real_until(face, answers == 1 + MANY);
     ck_assert_uint_eq(granted, 0);
     ck_assert_int_eq(result.node[0].outcome, REDLOCK_NODE_UNREACHABLE);
     face_close(&face, NULL);

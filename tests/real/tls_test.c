@@ -27,7 +27,7 @@ static char foreign_certificate[PATH_SIZE], foreign_key[PATH_SIZE];
 static const char *directory;
 
 static redlock_options options;
-static redlock_client *client;
+static struct face *face;
 
 /* --- Certificates --- */
 
@@ -60,18 +60,12 @@ static void setup(void)
     options.guard = 0;
     options.node_timeout_ms = options.connect_timeout_ms = SOON_MS;
     options.tls_ca_file = authority_file;
-    client = NULL;
     real_note_descriptors();
 }
 
-static void teardown(void)
-{
-    redlock_close(&client, NULL);
-}
-
-REAL_CASE_WITH(peers, real_bare_case, setup, teardown, 0);
-REAL_CASE_WITH(links, real_bare_case, setup, teardown, 0);
-REAL_CASE_WITH(files, real_bare_case, setup, teardown, 0);
+REAL_CASE(peers, real_bare_case, setup);
+REAL_CASE(links, real_bare_case, setup);
+REAL_CASE(files, real_bare_case, setup);
 
 /* --- Servers --- */
 
@@ -127,38 +121,32 @@ static const char *nodes_at(const char *scheme, const char *host)
     return text;
 }
 
-static void make_client(const char *nodes)
+static void open_face(const char *nodes)
 {
-    real_status(redlock_connect(nodes, &options, &client, &result), REDLOCK_OK, &result);
-}
-
-static void expect_ready(void)
-{
-    real_status(redlock_ready(client, SOON_MS, &result), REDLOCK_OK, &result);
+    face = face_open(BLOCKING_FACE, nodes, &options);
 }
 
 static void expect_works(const char *host)
 {
-    redlock_lock *lock;
-    make_client(nodes_at("rediss://", host));
-    real_status(redlock_acquire(client, "resource", NULL, &lock, &result), REDLOCK_OK, &result);
-    ck_assert_int_eq(redlock_extend(lock, 20000, &result), REDLOCK_OK);
+    open_face(nodes_at("rediss://", host));
+    redlock_lock *lock = held_acquire(face, "resource", NULL);
+    real_status(face_extend(face, lock, 20000, &result), REDLOCK_OK, &result);
     ck_assert_uint_ge(cluster_keys_left(cluster, "resource", NULL), cluster_size(cluster) / 2 + 1);
-    ck_assert_int_eq(redlock_release(&lock, &result), REDLOCK_OK);
-    ck_assert_int_eq(redlock_close(&client, &result), REDLOCK_OK);
+    held_release(face, &lock);
+    held_close(face);
     ck_assert_msg(cluster_keys_left(cluster, NULL, NULL) == 0, "%s", cluster_key_names(cluster, NULL, NULL));
 }
 
 /* The nodes are misconfigured, so waiting does not help, and each node's text gives the reason. */
 static void expect_refused(const char *nodes, const char *words)
 {
-    make_client(nodes);
-    ck_assert_int_eq(redlock_ready(client, SOON_MS, &result), REDLOCK_MISCONFIGURED);
+    open_face(nodes);
+    real_status(face_ready(face, SOON_MS, &result), REDLOCK_MISCONFIGURED, &result);
     ck_assert_uint_ge(result.unreachable, result.quorum);
     for (uint32_t i = 0; i < result.nodes; i++)
         ck_assert_msg(result.node[i].outcome == REDLOCK_NODE_PENDING || strstr(result.node[i].text, words) != NULL,
                       "%s", result.node[i].text);
-    ck_assert_int_eq(redlock_close(&client, NULL), REDLOCK_OK);
+    held_close(face);
 }
 
 /* --- Servers that are trusted, and servers that are refused --- */
@@ -242,7 +230,7 @@ TEST(links, a_waiter_is_notified_over_tls)
 {
     struct waiter waiter;
     start((struct peer){.count = NODES});
-    struct face *face = face_open(BLOCKING_FACE, nodes_at("rediss://", "127.0.0.1"), &options);
+    open_face(nodes_at("rediss://", "127.0.0.1"));
     redlock_lock *lock = held_acquire(face, "resource", NULL);
     waiter_start(&waiter, face, "resource", (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT);
     clients_await_waiters(face, "resource", 1);
@@ -251,7 +239,6 @@ TEST(links, a_waiter_is_notified_over_tls)
     waiter_finish(&waiter);
     ck_assert_uint_eq(held_statistics(face).hand_offs, 1);
     waiter_release(&waiter);
-    held_close(face);
 }
 
 /* --- Other servers --- */
@@ -263,8 +250,8 @@ TEST(links, a_plain_redis)
     redlock_lock *lock;
     real_cluster(1, NULL);
     options.connect_timeout_ms = 200;
-    make_client(nodes_at("rediss://", "127.0.0.1"));
-    int status = redlock_acquire(client, "resource", NULL, &lock, &result);
+    open_face(nodes_at("rediss://", "127.0.0.1"));
+    int status = face_acquire(face, "resource", NULL, &lock, &result);
     const char *text = result.node[0].text;
     ck_assert_int_eq(status, strstr(text, "does not speak TLS") != NULL ? REDLOCK_MISCONFIGURED : REDLOCK_NO_QUORUM);
     ck_assert_msg(strstr(text, "TLS") != NULL, "%s", text);
@@ -362,11 +349,10 @@ static unsigned prepare(enum failure failure)
 
 static void look_at_all(void)
 {
-    redlock_node_status status;
+    redlock_node_status status = held_node_status(face, 0);
     static char metrics[32768];
-    ck_assert_int_eq(redlock_metrics(client, metrics, sizeof metrics, NULL), REDLOCK_OK);
+    ck_assert_int_eq(redlock_metrics(face_client(face), metrics, sizeof metrics, NULL), REDLOCK_OK);
     has_no_secret("the statistics", metrics, strlen(metrics));
-    ck_assert_int_eq(redlock_node_status_get(client, 0, &status), REDLOCK_OK);
     has_no_secret("the node's status", &status, sizeof status);
     has_no_secret("the node's name", status.name, strlen(status.name));
     ck_assert_str_ne(status.error, "");
@@ -387,14 +373,14 @@ TEST_ROWS(links, a_link_that_fails_shows_no_password, (int)FAILURES *(int)WAYS)
     give(way);
     snprintf(node, sizeof node, "%s://%s127.0.0.1:%u", failure == PLAIN_CLIENT ? "redis" : "rediss",
              way == BY_ADDRESS ? "somebody:" ENCODED "@" : "", port);
-    make_client(node);
-    ck_assert_int_eq(redlock_acquire(client, "resource", NULL, &lock, &result), failures[failure].status);
+    open_face(node);
+    real_status(face_acquire(face, "resource", NULL, &lock, &result), failures[failure].status, &result);
     ck_assert_msg(strstr(result.node[0].text, failures[failure].words) != NULL, "%s", result.node[0].text);
     ck_assert_uint_lt(result.elapsed_us, SOON_MS * 1000);
     look_at_all();
-    ck_assert_int_ne(redlock_ready(client, 50, &result), REDLOCK_OK);
+    ck_assert_int_ne(face_ready(face, 50, &result), REDLOCK_OK);
     look_at_all();
-    redlock_close(&client, &result);
+    face_close(&face, &result);
     has_no_secret("the result of closing", &result, sizeof result);
     ck_assert_uint_gt(atomic_load(&lines), 0);
     ck_assert_msg(!atomic_load(&line_is_shown), "logged: %s", shown_line);
@@ -404,6 +390,7 @@ TEST_ROWS(links, a_link_that_fails_shows_no_password, (int)FAILURES *(int)WAYS)
 
 static void expect_invalid(const char *words, const char *path)
 {
+    redlock_client *client;
     ck_assert_int_eq(redlock_connect("rediss://127.0.0.1:1", &options, &client, &result), REDLOCK_INVALID);
     ck_assert_ptr_null(client);
     ck_assert_msg(strstr(result.text, words) != NULL, "%s", result.text);
@@ -474,6 +461,7 @@ TEST(files, no_memory_while_a_client_is_made)
         struct test_allocator *allocator = test_allocator_new();
         options.allocator = (redlock_allocator){test_allocate, test_reallocate, test_release, allocator};
         test_allocator_fail_at(allocator, k);
+        redlock_client *client;
         int status = redlock_connect("rediss://127.0.0.1:1", &options, &client, &result);
         failed = status != REDLOCK_OK;
         ck_assert_int_eq(status, failed ? REDLOCK_NO_MEMORY : REDLOCK_OK);
@@ -486,7 +474,7 @@ TEST(files, no_memory_while_a_client_is_made)
 TEST(files, options_of_tls_do_not_matter_without_it)
 {
     options.tls_ca_file = "/nowhere.pem";
-    make_client("127.0.0.1:1");
+    open_face("127.0.0.1:1");
 }
 
 REAL_PROGRAM("tls")

@@ -23,22 +23,17 @@ static_assert(std::is_nothrow_move_constructible_v<redlock::cancellation>);
 static_assert(std::is_nothrow_destructible_v<redlock::lock> && std::is_copy_constructible_v<redlock::error>);
 static_assert(std::is_trivially_copyable_v<redlock::result>);
 
-void wait_for(const std::function<bool()> &predicate)
+bool all_usable(const redlock::client &client)
 {
-    const auto deadline = std::chrono::steady_clock::now() + 20s;
-    while (!predicate() && std::chrono::steady_clock::now() < deadline)
-        std::this_thread::sleep_for(1ms);
-    ck_assert(predicate());
+    const auto nodes = client.nodes();
+    return std::all_of(nodes.begin(), nodes.end(), [](const auto &node) { return node.usable != 0; });
 }
 
 // Waits until every node is usable, so that each lock is on all nodes.
 redlock::client open()
 {
     redlock::client client(cluster_nodes_string(cluster), patient());
-    wait_for([&] {
-        const auto nodes = client.nodes();
-        return std::all_of(nodes.begin(), nodes.end(), [](const auto &node) { return node.usable != 0; });
-    });
+    real_until(nullptr, all_usable(client));
     return client;
 }
 
@@ -221,7 +216,7 @@ TEST(lock, a_wait_can_be_cancelled)
         options.cancellation = &cancellation;
         error = fails([&] { static_cast<void>(other.acquire(key, options)); });
     });
-    wait_for([&] { return other.statistics().operations_pending > 0; });
+    real_until(nullptr, other.statistics().operations_pending > 0);
     cancellation.cancel();
     waiter.join();
     ck_assert(error && error->code() == std::errc::operation_canceled);
@@ -344,7 +339,7 @@ TEST(end, a_loss_is_reported_in_every_way)
     ck_assert(!lock.wait_lost(0ms));
     ck_assert(lock.wait_lost(20s) == redlock::loss::expired);
     ck_assert_int_eq(poll(&descriptor, 1, 20000), 1);
-    wait_for([&] { return lost.load() > 0; });
+    real_until(nullptr, lost.load() > 0);
     ck_assert(ending == 1 && lost == 1 && reason == redlock::loss::expired);
     ck_assert(lock && lock.validity() == 0ms && lock.loss_reason() == redlock::loss::expired);
     redlock::result result;
@@ -374,7 +369,7 @@ TEST(faults, failing_renewal_says_why)
     ck_assert(lock.valid_until() > 0ns);
     for (std::size_t i = 0; i < 3; i++)
         cluster_kill(cluster, i);
-    wait_for([&] { return failing.load() > 0; });
+    real_until(nullptr, failing.load() > 0);
     ck_assert(reasons >= 2 && lock.renewal_result().status() != status::ok);
     cluster_repair(cluster);
 }
@@ -447,7 +442,7 @@ TEST(end, a_lock_dropped_by_its_own_callback_does_no_harm)
         const std::lock_guard guard(handing_over);
         lock = std::move(acquired);
     }
-    wait_for([&] { return dropped.load(); });
+    real_until(nullptr, dropped.load());
     client.reset();
 }
 
@@ -512,7 +507,7 @@ TEST(credentials, credentials_are_asked_and_logs_are_written)
         throw std::runtime_error("what a callback throws is dropped");
     };
     const redlock::client client(cluster_nodes_string(cluster), options);
-    wait_for([&] { return client.trust(*std::make_unique<redlock::result>()); });
+    real_until(nullptr, client.trust(*std::make_unique<redlock::result>()));
     const redlock::lock lock = client.acquire(key, 20s);
     ck_assert(asked >= 4 && lines > 0 && lines < 1000000);
 }

@@ -227,27 +227,6 @@ TEST_ROWS(own, lost_part_of_a_wider_lock_is_lost, FACES)
     face_release(face, &wider, &result);
 }
 
-static uint64_t next_fence(struct face *face, const char *letters)
-{
-    redlock_lock *lock;
-    real_status(acquire(face, letters, *REAL_WITH(.fence = 1), &lock), REDLOCK_OK, &result);
-    uint64_t fence = redlock_lock_fence(lock);
-    held_release(face, &lock);
-    return fence;
-}
-
-TEST(all, one_fencing_token_for_all)
-{
-    struct face *face = clients_open(_i);
-    char number[24];
-    uint64_t before = next_fence(face, "b") + UINT64_C(1000000000);
-    snprintf(number, sizeof number, "%llu", (unsigned long long)before);
-    real_command(HELD_NODES, "SET", B ":redlock:fence", number, NULL);
-    uint64_t fence = next_fence(face, "acb");
-    ck_assert_uint_gt(fence, before);
-    ck_assert_uint_gt(next_fence(face, "c"), fence);
-}
-
 /* --- Waiting --- */
 
 TEST(waiting, release_of_the_last_resource_wakes_the_waiter)

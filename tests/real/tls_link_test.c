@@ -4,8 +4,6 @@
 #include "real/tls_relay.h"
 #include "support/clock.h"
 #include "support/fake_server.h"
-#include "support/fixture.h"
-#include "support/temp_dir.h"
 
 #include "src/client/client.h"
 
@@ -14,14 +12,12 @@
 #include <openssl/ssl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { SOON_MS = 10000, LONG_MS = 60000, YEAR = 365, MANY = 8000, KEY_UPDATE = 24 };
 
 static const int protocols[] = {TLS1_2_VERSION, TLS1_3_VERSION};
 
-static const struct identity *trusted, *untrusted; /* server certificates */
 static redlock_options options;
 static struct face *face;
 
@@ -37,19 +33,14 @@ static void log_line(int level, const char *line, void *arg)
 
 static void setup(void)
 {
-    struct temp_dir *directory = temp_dir_make();
-    char *path = fixture_text("%s/authority.pem", temp_dir_path(directory));
-    static char authority_file[256];
-    const struct identity *authority = identity_make(NULL, "authority", NULL, YEAR);
-    trusted = identity_make(authority, "server", "IP:127.0.0.1", YEAR);
-    untrusted = identity_make(NULL, "nobody", "IP:127.0.0.1", YEAR);
-    identity_write_certificate(authority, path);
-    snprintf(authority_file, sizeof authority_file, "%s", path);
-    free(path);
+    certificates_begin();
+    certificates_make("authority", NULL, NULL, YEAR);
+    certificates_make("trusted", "authority", "IP:127.0.0.1", YEAR);
+    certificates_make("untrusted", NULL, "IP:127.0.0.1", YEAR);
     options = (redlock_options)REDLOCK_OPTIONS_INIT;
     options.guard = 0;
     options.node_timeout_ms = options.connect_timeout_ms = options.silence_limit_ms = SOON_MS;
-    options.tls_ca_file = authority_file;
+    options.tls_ca_file = certificates_path("authority.pem");
     options.log = log_line;
     atomic_store(&links_broken_for_data, 0);
     real_note_descriptors();
@@ -82,7 +73,7 @@ static void use(unsigned times)
 static struct tls_relay *start_relay(int protocol)
 {
     real_cluster(1, NULL);
-    return tls_relay_start(trusted, protocol, cluster_port(cluster, 0));
+    return tls_relay_start("trusted", protocol, cluster_port(cluster, 0));
 }
 
 /* --- Unexpected messages --- */
@@ -91,7 +82,7 @@ static struct tls_relay *start_relay(int protocol)
 TEST_ROWS(link, unsolicited_data_closes_the_link, 4)
 {
     struct fake_server *server = fake_server_start(FAKE_IPV4);
-    struct tls_relay *relay = tls_relay_start(trusted, protocols[_i % 2], fake_server_port(server));
+    struct tls_relay *relay = tls_relay_start("trusted", protocols[_i % 2], fake_server_port(server));
     redlock_lock *lock;
     open_to(BLOCKING_FACE, relay);
     if (_i < 2) {
@@ -179,9 +170,9 @@ static unsigned failures_of_third(void)
 TEST_ROWS(link, a_failing_link_breaks_no_other_and_leaves_no_error, 2)
 {
     real_cluster(2, NULL);
-    const struct tls_relay *relays[] = {tls_relay_start(trusted, protocols[_i], cluster_port(cluster, 0)),
-                                        tls_relay_start(trusted, protocols[_i], cluster_port(cluster, 1)),
-                                        tls_relay_start(untrusted, protocols[_i], cluster_port(cluster, 0))};
+    const struct tls_relay *relays[] = {tls_relay_start("trusted", protocols[_i], cluster_port(cluster, 0)),
+                                        tls_relay_start("trusted", protocols[_i], cluster_port(cluster, 1)),
+                                        tls_relay_start("untrusted", protocols[_i], cluster_port(cluster, 0))};
     uint64_t deadline = test_deadline_ns(SOON_MS);
     char nodes[256];
     options.backoff_max_ms = 1;

@@ -1,22 +1,12 @@
 // The completion tokens of the C++ wrapper, on Asio and real servers.
 #include <algorithm>
 #include <asio.hpp>
-#include <check.h>
 #include <cstdlib>
 #include <future>
-#include <redlock/redlock.hpp>
 #include <thread>
 #include <vector>
 
-extern "C" {
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wpedantic" // a flexible array in C
-#include "real/real.h"
-#pragma GCC diagnostic pop
-}
-
-using namespace std::chrono_literals;
-using redlock::status;
+#include "real/wrapper.hpp"
 
 namespace
 {
@@ -24,13 +14,7 @@ const char *const key = real_key("asio");
 
 redlock::async_client open_client(asio::io_context &context)
 {
-    redlock::options options; // those of face_options()
-    options.ttl = 60s;
-    options.node_timeout = options.connect_timeout = 10s;
-    options.silence_limit = 30s;
-    options.renewal_percent = 0;
-    options.guard = false;
-    return redlock::async_client(context.get_executor(), deployment_nodes(real_nodes), options);
+    return redlock::async_client(context.get_executor(), cluster_nodes_string(cluster), patient());
 }
 
 status status_of(const std::exception_ptr &failure)
@@ -83,12 +67,10 @@ TEST(asio, failures_are_errors)
     client.async_acquire("", {}, note);
     client.async_acquire(key, -1ms, note);
     client.async_release(redlock::lock(), [&](std::exception_ptr failure) { seen.push_back(status_of(failure)); });
-    for (size_t i = 0; i < deployment_size(real_nodes); i++)
-        real_foreign_set(i, key, "other");
+    real_command(cluster_size(cluster), "SET", key, "other", nullptr);
     client.async_acquire(key, {}, note);
     context.run();
-    for (size_t i = 0; i < deployment_size(real_nodes); i++)
-        real_delete(i, key);
+    real_command(cluster_size(cluster), "DEL", key, nullptr);
     ck_assert_uint_eq(seen.size(), 4);
     std::sort(seen.begin(), seen.end());
     ck_assert(seen == (std::vector<status>{status::invalid, status::invalid, status::invalid, status::held}));

@@ -270,7 +270,7 @@ static bool breaks(const struct attack *attack, struct face *holder, const char 
 static unsigned count_broken(const struct attack *attack, uint32_t guard)
 {
     const char *asked = getenv("REDLOCK_ATTACKS");
-    unsigned trials = asked ? (unsigned)strtoul(asked, NULL, 10) : DEFAULT_TRIALS, broken = 0;
+    unsigned trials = real_setting("REDLOCK_ATTACKS", DEFAULT_TRIALS), broken = 0;
     real_cluster(HELD_NODES + 1, NULL);
     char *nodes = fixture_text("%s", cluster_nodes_string(cluster));
     redlock_options options = held_options(attack->slow ? FAILOVER_TTL_MS : TTL_MS, guard);

@@ -28,10 +28,8 @@ struct face *clients_open_renewing(int i)
 
 void clients_await(struct face *face, const char *command, const char *key, long long least, long long most)
 {
-    struct real_number expected = {{command, key}, least, most};
-    bool met = face ? face_wait(face, real_all_reply, &expected, REAL_SOON_MS)
-                    : wait_until(real_all_reply, &expected, REAL_SOON_MS);
-    ck_assert_msg(met, "%s %s: not %lld to %lld on every node", command, key, least, most);
+    ck_assert_msg(real_soon_all_reply(face, (struct real_number){{command, key}, least, most}),
+                  "%s %s: not %lld to %lld on every node", command, key, least, most);
 }
 
 void clients_await_waiters(struct face *face, const char *resource, int least)
@@ -39,6 +37,19 @@ void clients_await_waiters(struct face *face, const char *resource, int least)
     char queue[256];
     snprintf(queue, sizeof queue, "%s:redlock:queue", resource);
     clients_await(face, "ZCARD", queue, least, INT32_MAX);
+}
+
+void clients_assert_queue_expires(const char *resource)
+{
+    static const char *const suffixes[] = {"queue", "alive", "free"};
+    char key[256];
+    for (size_t node = 0; node < cluster_size(cluster); node++)
+        for (int i = 0; i < ROWS(suffixes); i++) {
+            snprintf(key, sizeof key, "%s:redlock:%s", resource, suffixes[i]);
+            long long left_ms = cluster_integer(cluster, node, "PTTL", key, NULL);
+            ck_assert_msg(left_ms == -2 || (left_ms >= 0 && left_ms <= 12000), "%s on node %zu: %lld ms", key, node,
+                          left_ms);
+        }
 }
 
 static long long subscribers(size_t node)

@@ -18,6 +18,8 @@ struct face *clients_open_with(int i, uint32_t ttl_ms, uint32_t renewal_percent)
 void clients_await(struct face *face, const char *command, const char *key, long long least, long long most);
 /* Waits until the resource has as many waiters on every node. */
 void clients_await_waiters(struct face *face, const char *resource, int least);
+/* Fails if a node has a key of the resource's queue that would outlive its waiters: each expires 12 s after its last use. */
+void clients_assert_queue_expires(const char *resource);
 /* Waits until every node has this many subscribers of the library's channels. */
 void clients_await_subscribers(long long least, long long most);
 

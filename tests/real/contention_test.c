@@ -106,17 +106,11 @@ static void *contend(void *arg)
 
 /* --- Nodes that hang --- */
 
-static bool has_progressed(void *before)
-{
-    int now = atomic_load(&turns);
-    return now > *(int *)before || now == ALL_TURNS;
-}
-
 /* Waits until the lock has changed hands, while two nodes are stopped or after they have resumed. */
 static void await_progress(void)
 {
     int before = atomic_load(&turns);
-    ck_assert(wait_until(has_progressed, &before, REAL_SOON_MS));
+    real_until(NULL, atomic_load(&turns) > before || atomic_load(&turns) == ALL_TURNS);
 }
 
 static void stop_and_resume_nodes(void)

@@ -37,22 +37,10 @@ static void break_nodes(void (*break_node)(struct cluster *nodes, size_t node), 
         break_node(cluster, i);
 }
 
-struct outage {
-    struct face *face;
-    size_t nodes;
-};
-
-static bool is_noticed(void *arg)
+static size_t unreachable(struct face *face)
 {
-    const struct outage *outage = arg;
-    face_ready(outage->face, 0, &result);
-    return result.unreachable >= outage->nodes;
-}
-
-static void await_notice(struct face *face, size_t nodes)
-{
-    struct outage outage = {face, nodes};
-    ck_assert(face_wait(face, is_noticed, &outage, REAL_SOON_MS));
+    face_ready(face, 0, &result);
+    return result.unreachable;
 }
 
 /* Every node votes again. */
@@ -108,7 +96,7 @@ TEST_ROWS(killed, a_killed_majority_is_no_quorum_and_takes_the_lock_with_it, FAC
     held_refuse(face, real_key("other"), REDLOCK_WAIT_MS(100), REDLOCK_TIMED_OUT);
     ck_assert_int_eq(result.cause, REDLOCK_NO_QUORUM);
     real_status(face_query(face, key, &state, &result), REDLOCK_NO_QUORUM, &result);
-    await_notice(face, killed);
+    real_until(face, unreachable(face) >= killed);
     real_status(face_ready(face, 0, &result), REDLOCK_NO_QUORUM, &result);
     cluster_repair(cluster);
     ck_assert(face_wait_all_ready(face));
@@ -192,7 +180,7 @@ TEST_ROWS(others, lock_that_a_node_kept_on_disk_is_undone_when_it_is_back, FACES
     redlock_lock *lock = acquire_everywhere(face);
     cluster_kill(cluster, 0);
     held_release(face, &lock);
-    await_notice(face, 1);
+    real_until(face, unreachable(face) >= 1);
     cluster_start(cluster, 0);
     ck_assert(face_wait_all_ready(face));
     ck_assert(real_nothing_left(face));

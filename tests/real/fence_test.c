@@ -56,33 +56,16 @@ static uint64_t draw(struct face *face)
     return token;
 }
 
-static uint64_t record_on(size_t node)
+static const char *text_of(uint64_t token)
 {
-    char reply[64];
-    ck_assert(cluster_command(cluster, node, reply, sizeof reply, "GET", RECORD, NULL));
-    return strtoull(reply[0] == '"' ? reply + 1 : reply, NULL, 10);
-}
-
-static void set_record(size_t node, uint64_t record)
-{
-    char number[24];
-    snprintf(number, sizeof number, "%llu", (unsigned long long)record);
-    ck_assert(cluster_command(cluster, node, NULL, 0, "SET", RECORD, number, NULL));
-}
-
-static bool is_everywhere(void *token)
-{
-    for (size_t i = 0; i < HELD_NODES; i++)
-        if (record_on(i) != *(uint64_t *)token)
-            return false;
-    return true;
+    static char number[24];
+    snprintf(number, sizeof number, "%llu", (unsigned long long)token);
+    return number;
 }
 
 static void await_everywhere(struct face *face, uint64_t token)
 {
-    ck_assert_msg(face_wait(face, is_everywhere, &token, REAL_SOON_MS), "records: %llu %llu %llu %llu %llu, not %llu",
-                  (unsigned long long)record_on(0), (unsigned long long)record_on(1), (unsigned long long)record_on(2),
-                  (unsigned long long)record_on(3), (unsigned long long)record_on(4), (unsigned long long)token);
+    ck_assert_msg(real_soon_shows(face, RECORD, text_of(token)), "not %s on every node", text_of(token));
 }
 
 /* --- Properties of a token --- */
@@ -90,24 +73,6 @@ static void await_everywhere(struct face *face, uint64_t token)
 REAL_CASE(token, real_bare_case, begin);
 REAL_CASE(clocks, real_bare_case, begin);
 REAL_CASE(life, real_bare_case, begin);
-
-/* Three clients whose clocks are set again and again, to a time from ten hours behind to ten hours ahead. */
-TEST(token, each_acquisition_has_a_larger_one_whatever_the_clocks_show)
-{
-    struct face *faces[3] = {clients_open(_i), clients_open(_i), clients_open(_i)};
-    int64_t clocks[3] = {0};
-    unsigned seed = 1;
-    uint64_t before = 0;
-    for (int i = 0; i < 150; i++) {
-        unsigned client = (unsigned)rand_r(&seed) % 3;
-        if (i % 10 == 0)
-            clocks[client] = (rand_r(&seed) % 20001 - 10000) * (hour_us / 1000);
-        atomic_store(&ahead_us, clocks[client]);
-        uint64_t token = draw(faces[client]);
-        ck_assert_uint_gt(token, before);
-        before = token;
-    }
-}
 
 TEST(token, a_lock_without_the_option_has_none)
 {
@@ -186,25 +151,6 @@ TEST_ROWS(clocks, a_clock_that_is_days_off_gets_no_token, 2)
     held_result_says("day");
     ck_assert(real_nothing_left(face));
     ck_assert(_i == 1 || real_all_reply(&(struct real_number){{"EXISTS", RECORD}, 0, 0}));
-}
-
-/* The second round raises the token above the records of the majority. It must not follow the larger records of a
- * minority. */
-TEST(clocks, a_minority_with_mad_records_is_not_followed_in_a_second_round)
-{
-    struct face *face = clients_open(_i);
-    uint64_t mad = true_us() + 30 * 24 * 3600 * second_us, record = true_us() + 3600 * second_us;
-    for (size_t i = 0; i < HELD_NODES; i++)
-        set_record(i, i < 2 ? mad : record);
-    for (int i = 0; i < 20; i++) {
-        uint64_t token = draw(face);
-        ck_assert_uint_ge(result.attempts, 2);
-        ck_assert_uint_gt(token, record);
-        ck_assert_uint_lt(token, record + 60 * second_us);
-        record = token + 10 * second_us; /* the next acquire needs a second round, too */
-        for (size_t node = 2; node < HELD_NODES; node++)
-            set_record(node, record);
-    }
 }
 
 /* --- The token follows the lock --- */
@@ -290,8 +236,7 @@ TEST(life, owner_may_request_a_token_later)
     struct face *face = clients_open(_i);
     uint64_t before = draw(face);
     redlock_lock *lock = held_acquire(face, KEY, REAL_WITH(.owner = &before));
-    for (size_t i = 0; i < HELD_NODES; i++)
-        set_record(i, before + 3600 * second_us);
+    real_command(HELD_NODES, "SET", RECORD, text_of(before + 3600 * second_us), NULL);
     redlock_lock *again = held_acquire(face, KEY, REAL_WITH(.owner = &before, .fence = 1));
     ck_assert_uint_eq(result.attempts, 2);
     ck_assert_uint_gt(result.fence, before + 3600 * second_us);

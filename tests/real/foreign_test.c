@@ -1,15 +1,13 @@
 /* Waiting behind clients of other libraries. They acquire the lock with SET NX PX, delete it by a script that compares,
  * retry every few milliseconds, and publish nothing. REDLOCK_TRIALS is the number of waits behind one holder (default:
- * 10), and prints how many were valid, and the shares beside rivals. */
-#include "real/real.h"
+ * 10). */
+#include "real/clients.h"
 
 #include "support/clock.h"
 #include "support/raw_client.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -18,8 +16,6 @@ enum { NODES = 3, MAJORITY = NODES / 2 + 1, MS = 1000000 };
 #define KEY   real_key("foreign")
 #define QUEUE KEY ":redlock:queue"
 
-static struct cluster *cluster;
-
 /* How long a client of another library holds the lock, and how often it retries: no event ends these times. */
 static void sleep_ms(unsigned ms)
 {
@@ -27,14 +23,11 @@ static void sleep_ms(unsigned ms)
     nanosleep(&pause, NULL);
 }
 
-static redlock_client *open_client(void)
+static struct face *open_client(void)
 {
     redlock_options options = face_options();
-    redlock_client *client;
-    redlock_result result;
     options.node_timeout_ms = 250;
-    real_status(redlock_connect(cluster_nodes_string(cluster), &options, &client, &result), REDLOCK_OK, &result);
-    return client;
+    return face_open(BLOCKING_FACE, cluster_nodes_string(cluster), &options);
 }
 
 /* --- A foreign client --- */
@@ -81,49 +74,25 @@ static bool foreigner_try(struct foreigner *foreigner)
 
 /* --- One holder --- */
 
-struct waiter {
-    redlock_client *client;
-    redlock_acquire_options options;
-    uint64_t began_ns;
-    int status;
-    atomic_bool is_over;
-};
-
-static void *wait_for_it(void *arg)
+/* The waiter waits for 300 ms. The holder releases 20 ms after the waiter was queued. Returns false if this machine was so
+ * late that the waiter may have found no time left. */
+static bool wait_behind(struct foreigner *holder, bool fair)
 {
-    struct waiter *waiter = arg;
-    redlock_lock *lock;
-    waiter->began_ns = test_now_ns();
-    waiter->status = redlock_acquire(waiter->client, KEY, &waiter->options, &lock, NULL);
-    if (waiter->status == REDLOCK_OK)
-        redlock_release(&lock, NULL);
-    atomic_store(&waiter->is_over, true);
-    return NULL;
-}
-
-static bool is_queued_or_over(void *arg)
-{
-    struct waiter *waiter = arg;
-    return atomic_load(&waiter->is_over) || cluster_integer(cluster, 0, "ZCARD", QUEUE, NULL) == 1;
-}
-
-/* The waiter waits for 300 ms. The holder releases 20 ms after the waiter was queued. Returns the waiter's status. *valid
- * is false if this machine was so late that the waiter may have found no time left. */
-static int wait_behind(struct foreigner *holder, redlock_client *client, bool fair, bool *valid)
-{
-    struct waiter waiter = {.client = client, .options = REDLOCK_ACQUIRE_OPTIONS_INIT};
-    pthread_t thread;
-    waiter.options.wait_ms = 300;
-    waiter.options.fair = fair;
+    struct waiter waiter;
+    struct face *face = open_client();
     ck_assert(foreigner_try(holder));
-    ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_it, &waiter), 0);
-    ck_assert(wait_until(is_queued_or_over, &waiter, REAL_SOON_MS));
+    uint64_t began_ns = test_now_ns();
+    waiter_start(&waiter, face, KEY, *REAL_WITH(.wait_ms = 300, .fair = fair));
+    real_until(NULL, atomic_load(&waiter.ended) || cluster_integer(cluster, 0, "ZCARD", QUEUE, NULL) == 1);
     sleep_ms(20);
     foreigner_release(holder);
-    uint64_t released_ns = test_now_ns();
-    pthread_join(thread, NULL);
-    *valid = released_ns - waiter.began_ns < 150 * (uint64_t)MS;
-    return waiter.status;
+    bool valid = test_now_ns() - began_ns < 150 * (uint64_t)MS;
+    int status = waiter_join(&waiter);
+    ck_assert_msg(status == REDLOCK_OK || !valid, "%s", redlock_status_name(status));
+    if (status == REDLOCK_OK)
+        waiter_release(&waiter);
+    held_close(face);
+    return valid;
 }
 
 REAL_CASE(holders, real_bare_case, NULL);
@@ -133,21 +102,13 @@ REAL_CASE(rivals, real_bare_case, NULL);
  * first attempt. */
 TEST_ROWS(holders, waiter_finds_a_foreign_lock_free_before_its_deadline, 2)
 {
-    const char *given = getenv("REDLOCK_TRIALS");
-    int trials = given ? atoi(given) : 10, valid = 0;
+    unsigned trials = real_setting("REDLOCK_TRIALS", 10), valid = 0;
     struct foreigner holder = {0};
-    cluster = real_cluster(NODES, NULL);
+    real_cluster(NODES, NULL);
     connect_foreigner(&holder, 'a');
-    for (int trial = 0; trial < trials; trial++) {
-        redlock_client *client = open_client();
-        bool is_valid;
-        int status = wait_behind(&holder, client, _i, &is_valid);
-        valid += is_valid;
-        ck_assert_msg(status == REDLOCK_OK || !is_valid, "trial %d: %s", trial, redlock_status_name(status));
-        redlock_close(&client, NULL);
-    }
-    if (given)
-        printf("%d of %d trials were valid, and the waiter acquired the lock in all of them\n", valid, trials);
+    for (unsigned trial = 0; trial < trials; trial++)
+        valid += wait_behind(&holder, _i);
+    printf("%u of %u trials were valid, and the waiter acquired the lock in all of them\n", valid, trials);
 }
 
 /* --- Rivals --- */
@@ -198,15 +159,12 @@ static void *compete(void *arg)
     return NULL;
 }
 
-struct outcome {
-    unsigned all;
-    unsigned ours;
-    uint64_t longest_ns; /* longest wait of our clients */
-};
-
-static struct outcome hold_contest(struct rival *rivals)
+/* Returns whether ours had their share. A waiter that takes a foreign holder for one of ours looks once a second, and waits
+ * for longer. */
+static bool hold_contest(struct rival *rivals)
 {
-    struct outcome outcome = {0};
+    unsigned all = 0, ours = 0;
+    uint64_t longest_ns = 0;
     atomic_store(&over, false);
     for (int i = 0; i < 2 * RIVALS; i++) {
         rivals[i].turns = 0;
@@ -219,39 +177,28 @@ static struct outcome hold_contest(struct rival *rivals)
         const struct rival *rival = &rivals[i];
         pthread_join(rival->thread, NULL);
         ck_assert(!rival->failed);
-        outcome.all += rival->turns;
-        outcome.ours += rival->client ? rival->turns : 0;
-        outcome.longest_ns = rival->longest_ns > outcome.longest_ns ? rival->longest_ns : outcome.longest_ns;
+        all += rival->turns;
+        ours += rival->client ? rival->turns : 0;
+        longest_ns = rival->longest_ns > longest_ns ? rival->longest_ns : longest_ns;
     }
     ck_assert_int_eq(atomic_load(&overlaps), 0);
-    if (getenv("REDLOCK_TRIALS"))
-        printf("%u of %u turns; the longest wait took %llu ms\n", outcome.ours, outcome.all,
-               (unsigned long long)(outcome.longest_ns / MS));
-    return outcome;
-}
-
-/* A waiter that takes a foreign holder for one of ours looks once a second, and waits for longer. */
-static bool is_good(const struct outcome *outcome)
-{
-    return outcome->all > 0 && 3 * outcome->ours >= outcome->all && outcome->longest_ns < 1000ull * MS;
+    printf("%u of %u turns; the longest wait took %llu ms\n", ours, all, (unsigned long long)(longest_ns / MS));
+    return all > 0 && 3 * ours >= all && longest_ns < 1000ull * MS;
 }
 
 /* A busy machine may spoil some of the contests; a defect spoils all of them. */
 TEST(rivals, waiters_have_their_share_beside_clients_that_retry)
 {
     struct rival rivals[2 * RIVALS] = {0};
-    struct outcome outcome = {0};
-    cluster = real_cluster(NODES, NULL);
+    bool had_share = false;
+    real_cluster(NODES, NULL);
     for (int i = 0; i < RIVALS; i++)
         connect_foreigner(&rivals[i].foreigner, (char)('a' + i));
     for (int i = RIVALS; i < 2 * RIVALS; i++)
-        rivals[i].client = open_client();
-    for (int run = 0; run < 5 && !is_good(&outcome); run++)
-        outcome = hold_contest(rivals);
-    ck_assert_msg(is_good(&outcome), "%u of %u turns; one waited for %llu ms", outcome.ours, outcome.all,
-                  (unsigned long long)(outcome.longest_ns / MS));
-    for (int i = RIVALS; i < 2 * RIVALS; i++)
-        redlock_close(&rivals[i].client, NULL);
+        rivals[i].client = face_client(open_client());
+    for (int run = 0; run < 5 && !had_share; run++)
+        had_share = hold_contest(rivals);
+    ck_assert(had_share);
 }
 
 REAL_PROGRAM("foreign")

@@ -64,10 +64,9 @@ TEST_ROWS(full, locks_on_full_nodes_are_renewed_and_released, KINDS)
 
 /* --- Waiting --- */
 
-static bool is_refused(void *arg)
+static bool is_refused(void)
 {
     char statistics[16384];
-    (void)arg;
     for (size_t i = 0; i < NODES; i++) {
         ck_assert(cluster_command(cluster, i, statistics, sizeof statistics, "INFO", "commandstats", NULL));
         if (!strstr(statistics, "zadd"))
@@ -79,18 +78,14 @@ static bool is_refused(void *arg)
 /* The nodes refuse its queue entry. It acquires the lock once there is memory again. */
 TEST(full, waiter_on_full_nodes_leaves_no_key_without_expiry)
 {
-    static const char *const keys[] = {real_key("full") ":redlock:queue", real_key("full") ":redlock:alive",
-                                       real_key("full") ":redlock:free"};
     struct face *face = open_face(BLOCKING_FACE, 0), *other = open_another(BLOCKING_FACE, 0);
     redlock_lock *lock = held_acquire(face, key, NULL);
     struct waiter waiter;
     held_everywhere(face, key, lock);
     set_limit("1");
     waiter_start(&waiter, other, key, *REAL_WITH(.wait_ms = REAL_SOON_MS));
-    ck_assert(face_wait(face, is_refused, NULL, REAL_SOON_MS));
-    for (size_t i = 0; i < NODES; i++)
-        for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++)
-            ck_assert_int_ne(cluster_integer(cluster, i, "PTTL", keys[k], NULL), -1);
+    real_until(face, is_refused());
+    clients_assert_queue_expires(key);
     held_release(face, &lock);
     set_limit("0");
     waiter_finish_and_release(&waiter);
@@ -98,22 +93,12 @@ TEST(full, waiter_on_full_nodes_leaves_no_key_without_expiry)
 
 /* --- The marker --- */
 
-static bool number_is_full(struct face *face, unsigned number)
+static unsigned full_nodes(struct face *face)
 {
     unsigned full = 0;
     for (uint32_t i = 0; i < NODES; i++)
         full += (held_node_status(face, i).findings & REDLOCK_FINDING_FULL) != 0;
-    return full == number;
-}
-
-static bool are_all_full(void *face)
-{
-    return number_is_full(face, NODES);
-}
-
-static bool is_none_full(void *face)
-{
-    return number_is_full(face, 0);
+    return full;
 }
 
 static void assert_first_connections(struct face *face)
@@ -134,16 +119,16 @@ TEST(full, full_node_without_marker_grants_nothing_and_renews)
     redlock_lock *lock = held_acquire(face, key, NULL);
     set_limit("1");
     held_await_more(face, HELD_COUNTER(renewed), 2);
-    ck_assert(is_none_full(face));
+    ck_assert_uint_eq(full_nodes(face), 0);
     for (size_t i = 0; i < NODES; i++)
         ck_assert_int_eq(cluster_integer(cluster, i, "DEL", "redlock:marker", NULL), 1);
-    ck_assert(face_wait(face, are_all_full, face, REAL_SOON_MS));
+    real_until(face, full_nodes(face) == NODES);
     held_refuse(face, real_key("other"), NULL, REDLOCK_NO_QUORUM);
     held_result_says("maxmemory");
     face_idle(face, 2 * TTL_MS);
     ck_assert_int_gt(redlock_validity_ms(lock), 0);
     set_limit("0");
-    ck_assert(face_wait(face, is_none_full, face, REAL_SOON_MS));
+    real_until(face, full_nodes(face) == 0);
     ck_assert_int_gt(held_node_status(face, 0).quarantine_ms, 0);
     assert_first_connections(face);
     held_release(face, &lock);

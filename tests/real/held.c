@@ -1,7 +1,5 @@
 #include "real/held.h"
 
-#include "support/clock.h"
-
 #include <string.h>
 
 redlock_options held_options(uint32_t ttl_ms, uint32_t guard)
@@ -25,11 +23,8 @@ void held_event(redlock_lock *lock, int event, int loss, int64_t validity_ms, vo
         atomic_fetch_add(&story->failing, 1);
         return;
     }
-    if (event == REDLOCK_EVENT_ENDING) {
-        atomic_store(&story->ending_validity, validity_ms);
-        atomic_fetch_add(&story->ending, 1);
+    if (event != REDLOCK_EVENT_LOST)
         return;
-    }
     atomic_store(&story->lost_ns, (long long)test_now_ns());
     atomic_store(&story->validity_ms, validity_ms);
     atomic_store(&story->loss, loss);
@@ -49,7 +44,7 @@ redlock_acquire_options held_acquire_options(struct held_story *story)
 
 /* --- Clients --- */
 
-static bool all_answer(void *face)
+static bool all_answer(struct face *face)
 {
     for (uint32_t i = 0; i < redlock_nodes(face_client(face)); i++)
         if (strcmp(held_node_status(face, i).state, "ready") != 0)
@@ -57,7 +52,7 @@ static bool all_answer(void *face)
     return true;
 }
 
-bool held_all_usable(void *face)
+bool held_all_usable(struct face *face)
 {
     for (uint32_t i = 0; i < redlock_nodes(face_client(face)); i++)
         if (!held_node_status(face, i).usable)
@@ -65,7 +60,7 @@ bool held_all_usable(void *face)
     return true;
 }
 
-bool held_clocks_known(void *face)
+bool held_clocks_known(struct face *face)
 {
     for (uint32_t i = 0; i < redlock_nodes(face_client(face)); i++)
         if (!held_node_status(face, i).clock_known || !held_node_status(face, i).round_trip_us)
@@ -76,9 +71,9 @@ bool held_clocks_known(void *face)
 struct face *held_open(int i, const char *nodes, const redlock_options *options)
 {
     if (!cluster)
-        held_nodes();
+        real_cluster(HELD_NODES, NULL);
     struct face *face = face_open(face_of(i), nodes ? nodes : cluster_nodes_string(cluster), options);
-    ck_assert_msg(face_wait(face, all_answer, face, REAL_SOON_MS), "not all nodes answer");
+    real_until(face, all_answer(face));
     return face;
 }
 
@@ -161,38 +156,21 @@ redlock_statistics held_statistics(struct face *face)
     return statistics;
 }
 
-struct growth {
-    struct face *face;
-    size_t counter;
-    uint64_t wanted;
-};
-
-static uint64_t value_of(const struct growth *growth)
+static uint64_t value_of(struct face *face, size_t counter)
 {
-    redlock_statistics statistics = held_statistics(growth->face);
+    redlock_statistics statistics = held_statistics(face);
     uint64_t value;
-    memcpy(&value, (const char *)&statistics + growth->counter, sizeof value);
+    memcpy(&value, (const char *)&statistics + counter, sizeof value);
     return value;
-}
-
-static bool has_grown(void *growth)
-{
-    return value_of(growth) >= ((struct growth *)growth)->wanted;
 }
 
 void held_await_more(struct face *face, size_t counter, uint64_t more)
 {
-    struct growth growth = {face, counter, 0};
-    growth.wanted = value_of(&growth) + more;
-    ck_assert(face_wait(face, has_grown, &growth, 4 * REAL_SOON_MS));
+    uint64_t wanted = value_of(face, counter) + more;
+    real_until(face, value_of(face, counter) >= wanted);
 }
 
 /* --- Scenes --- */
-
-struct cluster *held_nodes(void)
-{
-    return real_cluster(HELD_NODES, NULL);
-}
 
 void held_nodes_with_clocks(void)
 {
@@ -223,9 +201,9 @@ void held_end(struct held_scene *scene, int status)
     ck_assert(real_nothing_left(scene->face));
 }
 
-bool held_is_lost(void *story)
+bool held_is_lost(const struct held_story *story)
 {
-    return atomic_load(&((struct held_story *)story)->lost) > 0;
+    return atomic_load(&story->lost) > 0;
 }
 
 /* --- Keys --- */
@@ -237,19 +215,7 @@ bool held_is_on(size_t node, const char *key, const redlock_lock *lock)
            strcmp(reply, redlock_lock_token(lock)) == 0;
 }
 
-struct place {
-    const char *key;
-    const redlock_lock *lock;
-};
-
-static bool is_everywhere(void *arg)
-{
-    const struct place *place = arg;
-    return real_shows_everywhere(place->key, redlock_lock_token(place->lock));
-}
-
 void held_everywhere(struct face *face, const char *key, const redlock_lock *lock)
 {
-    struct place place = {key, lock};
-    ck_assert_msg(face_wait(face, is_everywhere, &place, REAL_SOON_MS), "%s is not on every node", key);
+    ck_assert_msg(real_soon_shows(face, key, redlock_lock_token(lock)), "%s is not on every node", key);
 }

@@ -18,13 +18,11 @@ redlock_options held_options(uint32_t ttl_ms, uint32_t guard);
 /* The events that the holder of a lock has received. Any thread may read it. */
 struct held_story {
     atomic_uint failing;
-    atomic_uint ending;
     atomic_uint lost;
     atomic_int loss;
-    atomic_llong lost_ns;         /* time of the LOST event, by test_now_ns() */
-    atomic_llong validity_ms;     /* validity that the LOST event reported */
-    atomic_llong ending_validity; /* validity that the ENDING event reported */
-    redlock_lock *lock;           /* the handle that the event named */
+    atomic_llong lost_ns;     /* time of the LOST event, by test_now_ns() */
+    atomic_llong validity_ms; /* validity that the LOST event reported */
+    redlock_lock *lock;       /* the handle that the event named */
 };
 
 /* Acquire options with held_event() as the event callback. Its arg is the story, in which it records the events. */
@@ -39,9 +37,8 @@ struct held_scene {
     redlock_lock *lock;
 };
 
-/* Starts HELD_NODES servers. */
-struct cluster *held_nodes(void);
-void held_nodes_with_clocks(void); /* for cluster_shift_clock() */
+/* Starts HELD_NODES servers whose clocks cluster_shift_clock() can shift. */
+void held_nodes_with_clocks(void);
 /* Opens the i-th kind of face, as held_open_trusted() does. */
 void held_begin(struct held_scene *scene, int i, const redlock_options *options);
 /* Acquires the lock; held_take_everywhere() waits until each node has it. */
@@ -78,10 +75,10 @@ redlock_statistics held_statistics(struct face *face);
 void held_await_more(struct face *face, size_t counter, uint64_t more);
 #define HELD_COUNTER(name) offsetof(redlock_statistics, name)
 
-/* Predicates for face_wait(). */
-bool held_is_lost(void *story);
-bool held_all_usable(void *face);
-bool held_clocks_known(void *face); /* two samples of each clock: in the handshake and in a heartbeat */
+/* Conditions for real_until(). */
+bool held_is_lost(const struct held_story *story);
+bool held_all_usable(struct face *face);
+bool held_clocks_known(struct face *face); /* two samples of each clock: in the handshake and in a heartbeat */
 
 /* Does the node have the key with the lock's token? */
 bool held_is_on(size_t node, const char *key, const redlock_lock *lock);

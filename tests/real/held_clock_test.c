@@ -16,13 +16,13 @@ static void begin(int i, uint32_t guard, uint32_t ttl_ms)
     options.max_ttl_ms = ttl_ms;
     held_nodes_with_clocks();
     held_begin(&scene, i, &options);
-    ck_assert(face_wait(scene.face, held_clocks_known, scene.face, REAL_SOON_MS));
+    real_until(scene.face, held_clocks_known(scene.face));
     held_take_everywhere(&scene, key);
 }
 
-static bool is_judged(void *face)
+static bool is_judged(void)
 {
-    redlock_node_status status = held_node_status(face, 1);
+    redlock_node_status status = held_node_status(scene.face, 1);
     return status.quarantine_ms > 0 && strstr(status.objection, "its clock jumped");
 }
 
@@ -46,7 +46,7 @@ TEST_LONG_ROWS(clock, a_node_whose_clock_jumps_is_in_quarantine, 2)
     redlock_options options = held_options(MAX_TTL_MS, 1);
     begin(_i, 1, MAX_TTL_MS);
     cluster_shift_clock(cluster, 1, shifts[_i]);
-    ck_assert(face_wait(scene.face, is_judged, scene.face, REAL_SOON_MS));
+    real_until(scene.face, is_judged());
     assert_only_the_second_is_out(scene.face);
     ck_assert_uint_eq(held_statistics(scene.face).node_clock_jumps, 1);
 
@@ -57,15 +57,10 @@ TEST_LONG_ROWS(clock, a_node_whose_clock_jumps_is_in_quarantine, 2)
     held_release(late, &other);
     held_close(late);
 
-    ck_assert(face_wait(scene.face, held_all_usable, scene.face, REAL_SOON_MS));
+    real_until(scene.face, held_all_usable(scene.face));
     ck_assert_uint_eq(atomic_load(&scene.story.lost), 0); /* at no time */
     held_everywhere(scene.face, key, scene.lock);
     held_end(&scene, REDLOCK_OK);
-}
-
-static bool is_full(void *face)
-{
-    return held_node_status(face, 1).findings & REDLOCK_FINDING_FULL;
 }
 
 /* The jump cannot be written to the marker. It is written when the node has memory again. */
@@ -74,10 +69,10 @@ TEST(clock, a_full_node_whose_clock_jumps_is_in_quarantine_later)
     begin(_i, 1, MAX_TTL_MS);
     ck_assert(cluster_command(cluster, 1, NULL, 0, "CONFIG", "SET", "maxmemory", "1", NULL));
     cluster_shift_clock(cluster, 1, SHIFT_US);
-    ck_assert(face_wait(scene.face, is_full, scene.face, REAL_SOON_MS));
+    real_until(scene.face, held_node_status(scene.face, 1).findings & REDLOCK_FINDING_FULL);
     ck_assert(!held_node_status(scene.face, 1).usable);
     ck_assert(cluster_command(cluster, 1, NULL, 0, "CONFIG", "SET", "maxmemory", "0", NULL));
-    ck_assert(face_wait(scene.face, is_judged, scene.face, REAL_SOON_MS));
+    real_until(scene.face, is_judged());
     ck_assert_uint_eq(held_statistics(scene.face).node_clock_jumps, 1);
     held_end(&scene, REDLOCK_OK);
 }
@@ -93,7 +88,7 @@ TEST_LONG_ROWS(clock, a_majority_that_jumps_the_same_way_is_our_own_clock, 4)
     for (size_t i = 0; i < jumping; i++)
         cluster_shift_clock(cluster, i, SHIFT_US);
     cluster_resume_all(cluster);
-    ck_assert(face_wait(scene.face, held_is_lost, &scene.story, REAL_SOON_MS));
+    real_until(scene.face, held_is_lost(&scene.story));
     ck_assert_int_eq(atomic_load(&scene.story.loss), REDLOCK_LOSS_CLOCK);
     ck_assert_int_eq(redlock_validity_ms(scene.lock), 0);
     real_status(face_release(scene.face, &scene.lock, &result), REDLOCK_LOST, &result);

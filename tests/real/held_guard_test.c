@@ -73,7 +73,7 @@ TEST(quarantine, new_deployment_reports_its_quarantine)
     for (size_t i = 0; i < HELD_NODES; i++)
         over += quarantine_is_over(i);
     ck_assert_uint_ge(over, HELD_QUORUM); /* the acquire waited for the end of the quarantine */
-    ck_assert(face_wait(face, held_all_usable, face, REAL_SOON_MS));
+    real_until(face, held_all_usable(face));
     ck_assert_int_eq(held_node_status(face, 0).quarantine_ms, 0);
 }
 
@@ -86,7 +86,7 @@ TEST(quarantine, trust_ends_the_quarantine_for_every_client)
     uint64_t before = test_now_ns();
     held_trust(face);
     use(face);
-    ck_assert(face_wait(other, held_all_usable, other, REAL_SOON_MS));
+    real_until(other, held_all_usable(other));
     use(other);
     ck_assert_uint_lt(test_now_ns() - before, LONG_MAX_TTL_MS * UINT64_C(1000000));
 }
@@ -110,10 +110,9 @@ static const char *first_of(size_t nodes)
     return list;
 }
 
-static bool has_replica(void *unused)
+static bool has_replica(void)
 {
     char reply[2048];
-    (void)unused;
     return cluster_command(cluster, 0, reply, sizeof reply, "INFO", "replication", NULL) &&
            strstr(reply, "connected_slaves:1") != NULL;
 }
@@ -128,7 +127,7 @@ TEST(quarantine, replica_that_connects_costs_no_quarantine)
     struct face *face = held_open_trusted(_i, first_of(HELD_NODES), &options);
     snprintf(port, sizeof port, "%u", cluster_port(cluster, 0));
     ck_assert(cluster_command(cluster, HELD_NODES, reply, sizeof reply, "REPLICAOF", "127.0.0.1", port, NULL));
-    ck_assert(wait_until(has_replica, NULL, REAL_SOON_MS));
+    real_until(NULL, has_replica());
     redlock_lock *lock = held_acquire(face, key, REAL_WITH(.all_answers = 1, .wait_ms = REAL_SOON_MS));
     held_release(face, &lock);
     face_idle(face, 1500); /* at the latest the next heartbeat reads the marker again */
@@ -186,7 +185,7 @@ TEST_LONG_ROWS(healing, nodes_that_lose_their_keys_one_after_the_other_are_heale
         held_take_everywhere(&scene, kept.names[i]);
         kept.locks[i] = scene.lock;
     }
-    ck_assert(face_wait(scene.face, held_clocks_known, scene.face, REAL_SOON_MS));
+    real_until(scene.face, held_clocks_known(scene.face));
     for (; kept.node < HELD_NODES; kept.node++) {
         losses[_i].lose(cluster, kept.node);
         ck_assert_msg(face_wait(scene.face, are_back, &kept, REAL_SOON_MS), "%s: node %zu is not healed in time",
@@ -209,16 +208,6 @@ static bool has_finding(struct face *face, uint32_t finding)
     return true;
 }
 
-static bool finds_other_max_ttl(void *face)
-{
-    return has_finding(face, REDLOCK_FINDING_OTHER_MAX_TTL);
-}
-
-static bool finds_other_deployment(void *face)
-{
-    return has_finding(face, REDLOCK_FINDING_OTHER_DEPLOYMENT);
-}
-
 static long long marked_max_ttl(void)
 {
     char marker[256];
@@ -234,9 +223,9 @@ TEST(others, the_larger_max_ttl_counts)
     options.max_ttl_ms = 2 * MAX_TTL_MS;
     held_open(_i + 1, NULL, &options);
     options.max_ttl_ms = MAX_TTL_MS;
-    ck_assert(face_wait(scene.face, finds_other_max_ttl, scene.face, REAL_SOON_MS));
+    real_until(scene.face, has_finding(scene.face, REDLOCK_FINDING_OTHER_MAX_TTL));
     struct face *late = held_open(_i, NULL, &options);
-    ck_assert(finds_other_max_ttl(late)); /* at the handshake */
+    ck_assert(has_finding(late, REDLOCK_FINDING_OTHER_MAX_TTL)); /* at the handshake */
     ck_assert_int_eq(marked_max_ttl(), 2 * MAX_TTL_MS);
     cluster_flush(cluster, 0);
     use(scene.face); /* only a warning: their votes count */
@@ -263,13 +252,13 @@ TEST(others, another_deployment_is_refused_until_it_is_trusted)
     read_marker(0, before);
     options.deployment = "another";
     struct face *other = held_open(_i, NULL, &options);
-    ck_assert(finds_other_deployment(other));
+    ck_assert(has_finding(other, REDLOCK_FINDING_OTHER_DEPLOYMENT));
     assert_unfit(other, HELD_NODES, "deployment");
     read_marker(0, after);
     ck_assert_str_eq(before, after);
     ck_assert_uint_eq(atomic_load(&scene.story.lost), 0);
     held_trust(other);
-    ck_assert(face_wait(scene.face, finds_other_deployment, scene.face, REAL_SOON_MS));
+    real_until(scene.face, has_finding(scene.face, REDLOCK_FINDING_OTHER_DEPLOYMENT));
     redlock_lock *lock = held_acquire(other, key, REDLOCK_WAIT_MS(REAL_SOON_MS));
     ck_assert_int_eq(redlock_validity_ms(scene.lock), 0);
     held_release(other, &lock);
@@ -284,7 +273,7 @@ static const size_t numbers[][2] = {{3, 5}, {5, 3}};
  * not have to delete a marker. */
 TEST_LONG_ROWS(others, trust_takes_the_nodes_over_when_their_number_changes, ROWS(numbers))
 {
-    held_nodes();
+    real_cluster(HELD_NODES, NULL);
     options.max_ttl_ms = 2 * LONG_MAX_TTL_MS; /* the old deployment's value no longer counts */
     struct face *face = held_open_trusted(_i, first_of(numbers[_i][0]), &options);
     use(face);
@@ -301,25 +290,6 @@ TEST_LONG_ROWS(others, trust_takes_the_nodes_over_when_their_number_changes, ROW
     use(face);
     ck_assert_uint_lt(test_now_ns() - before, LONG_MAX_TTL_MS * UINT64_C(1000000));
     ck_assert_int_eq(marked_max_ttl(), LONG_MAX_TTL_MS);
-}
-
-static const char *const withheld[] = {"-info\n", "-time\n", "resetkeys ~test:*\n"};
-
-TEST_LONG_ROWS(others, a_node_that_refuses_the_guards_requests_has_no_vote, ROWS(withheld))
-{
-    struct cluster_node_options nodes[HELD_NODES] = {{0}};
-    if (!server_program_has(SERVER_CHANNEL_ACL))
-        return;
-    char *acl = fixture_text("user default on nopass ~* &* +@all %s", withheld[_i]);
-    for (size_t i = 0; i < HELD_QUORUM; i++)
-        nodes[i].acl = acl;
-    real_cluster(HELD_NODES, &(struct cluster_options){.nodes = nodes});
-    struct face *face = held_open(ASYNCHRONOUS_FACE, NULL, &options);
-    for (uint32_t i = 0; i < HELD_NODES; i++)
-        ck_assert_int_eq(!!(held_node_status(face, i).findings & REDLOCK_FINDING_NOT_PERMITTED), i < HELD_QUORUM);
-    assert_unfit(face, HELD_QUORUM, "lacks a permission");
-    held_close(face);
-    free(acl);
 }
 
 REAL_FAULTS_PROGRAM("held_guard")

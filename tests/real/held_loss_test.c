@@ -3,9 +3,11 @@
  * API has one kind of outage, with one to all nodes. */
 #include "real/held.h"
 
+#include "support/bytes.h"
 #include "support/clock.h"
+#include "support/file.h"
+#include "support/lateness.h"
 
-#include <dirent.h>
 #include <ev.h>
 #include <poll.h>
 #include <pthread.h>
@@ -23,77 +25,6 @@ static void begin(int i, uint32_t ttl_ms)
 {
     redlock_options options = held_options(ttl_ms, 0);
     held_begin(&scene, i, &options);
-}
-
-/* --- Delays caused by the machine --- */
-
-/* Reads a line of the kernel's about a thread; "" if the thread has ended. */
-static void read_of_thread(const char *id, const char *name, char line[512])
-{
-    char path[64];
-    line[0] = '\0';
-    snprintf(path, sizeof path, "/proc/self/task/%.16s/%s", id, name);
-    FILE *file = fopen(path, "r");
-    if (file == NULL)
-        return;
-    if (fgets(line, 512, file) == NULL)
-        line[0] = '\0';
-    fclose(file);
-}
-
-/* Returns the total time that threads of this process have waited for a processor. */
-static double waited_for_processor_ms(void)
-{
-    DIR *tasks = opendir("/proc/self/task");
-    struct dirent *task;
-    unsigned long long waited_ns, total_ns = 0;
-    char line[512];
-    ck_assert_ptr_nonnull(tasks);
-    while ((task = readdir(tasks)) != NULL) {
-        read_of_thread(task->d_name, "schedstat", line);
-        total_ns += sscanf(line, "%*u %llu", &waited_ns) == 1 ? waited_ns : 0;
-    }
-    closedir(tasks);
-    return (double)total_ns / MILLISECOND;
-}
-
-/* Sleeps for a millisecond again and again, and notes the longest delay of a wake-up, which the machine itself has
- * caused. The sleep is the measurement. */
-static struct {
-    pthread_t thread;
-    atomic_bool over;
-    atomic_llong worst_ns;
-    double waited_ms;
-} witness;
-
-static void *watch_machine(void *unused)
-{
-    (void)unused;
-    while (!atomic_load(&witness.over)) {
-        uint64_t before = test_now_ns();
-        usleep(1000);
-        long long late = (long long)(test_now_ns() - before) - MILLISECOND;
-        if (late > atomic_load(&witness.worst_ns))
-            atomic_store(&witness.worst_ns, late);
-    }
-    return NULL;
-}
-
-static void witness_begin(void)
-{
-    atomic_store(&witness.over, false);
-    atomic_store(&witness.worst_ns, 0);
-    witness.waited_ms = waited_for_processor_ms();
-    ck_assert_int_eq(pthread_create(&witness.thread, NULL, watch_machine, NULL), 0);
-}
-
-/* Returns the delay caused by the machine. It is close to 0 on an idle machine, and the limit stays strict. */
-static double witness_end_ms(void)
-{
-    double waited_ms = waited_for_processor_ms() - witness.waited_ms;
-    atomic_store(&witness.over, true);
-    pthread_join(witness.thread, NULL);
-    return waited_ms + (double)atomic_load(&witness.worst_ns) / MILLISECOND;
 }
 
 /* --- Outages --- */
@@ -216,11 +147,13 @@ static bool try_outage(size_t nodes)
         start_waiter(&waiter);
     set_outage(true);
     bool valid = redlock_validity_ms(scene.lock) > TTL_MS / 2;
-    witness_begin();
+    double waited_ms = lateness_waited_ms(getpid());
+    lateness_begin();
     sight.until_ns = test_deadline_ns(fatal ? REAL_SOON_MS : 3 * TTL_MS / 2);
     face_wait(scene.face, has_ended, &sight, REAL_SOON_MS);
     held_settle(scene.face); /* a second notification would arrive now */
-    trial.slack_ms = witness_end_ms();
+    trial.slack_ms = lateness_waited_ms(getpid()) - waited_ms;
+    trial.slack_ms += lateness_end_ms();
     if (waiter.lock)
         pthread_join(waiter.thread, NULL);
     if (!fatal && held_is_lost(&scene.story) && trial.slack_ms > TTL_MS / 4)
@@ -242,30 +175,24 @@ static bool try_outage(size_t nodes)
     return true;
 }
 
-/* REDLOCK_TRIALS, or 0 */
-static int trials(void)
-{
-    const char *asked = getenv("REDLOCK_TRIALS");
-    return asked != NULL ? atoi(asked) : 0;
-}
-
 REAL_LONG_CASE(outages, real_bare_case, NULL);
 REAL_CASE(reasons, real_bare_case, NULL);
 REAL_CASE(callbacks, real_bare_case, NULL);
 
 TEST_LONG_ROWS(outages, loss_is_reported_in_time_in_every_outage, KINDS)
 {
-    if (trials() == 0 && _i >= FACES)
+    unsigned trials = real_setting("REDLOCK_TRIALS", FACES * HELD_NODES), shown = 0, tried = 0;
+    unsigned kinds = getenv("REDLOCK_TRIALS") ? KINDS : FACES, count = (trials + kinds - 1) / kinds;
+    if ((unsigned)_i >= kinds)
         return;
     redlock_options options = held_options(TTL_MS, 0);
-    int count = trials() > 0 ? (trials() + KINDS - 1) / KINDS : HELD_NODES, shown = 0, tried = 0;
-    held_nodes();
+    real_cluster(HELD_NODES, NULL);
     trial.proxy = real_proxy();
     trial.outage = (enum outage)((_i + _i / FACES) % OUTAGES);
     scene.face = held_open_trusted(_i, delay_proxy_nodes_string(trial.proxy), &options);
     while (shown < count && tried++ < 6 * count + 20) /* on a busy machine some of the trials are invalid */
-        shown += try_outage((size_t)shown % HELD_NODES + 1);
-    ck_assert_int_eq(shown, count);
+        shown += try_outage(shown % HELD_NODES + 1);
+    ck_assert_uint_eq(shown, count);
 }
 
 /* --- Reasons --- */
@@ -293,12 +220,14 @@ TEST(reasons, keys_that_are_gone_from_a_majority_are_a_loss_and_not_put_back)
 }
 
 /* Does its thread sleep? It only sleeps in the wait. */
-static bool is_waiting(void *arg)
+static bool is_waiting(struct waiter *waiter)
 {
-    char id[16], line[512];
-    snprintf(id, sizeof id, "%d", atomic_load(&((struct waiter *)arg)->id));
-    read_of_thread(id, "stat", line);
-    return strstr(line, ") S ") != NULL;
+    char path[64];
+    struct bytes line = {0};
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", atomic_load(&waiter->id));
+    bool sleeps = file_read(path, &line) && strstr(line.data, ") S ");
+    bytes_free(&line);
+    return sleeps;
 }
 
 TEST(reasons, wait_for_the_loss_ends_with_the_release)
@@ -314,127 +243,60 @@ TEST(reasons, wait_for_the_loss_ends_with_the_release)
     ck_assert_int_eq(redlock_lost_descriptor(scene.lock, &descriptor), REDLOCK_OK);
     ck_assert(!is_readable(descriptor));
     start_waiter(&waiter);
-    ck_assert(wait_until(is_waiting, &waiter, REAL_SOON_MS));
+    real_until(NULL, is_waiting(&waiter));
     held_release(scene.face, &scene.lock);
     pthread_join(waiter.thread, NULL);
     ck_assert_int_eq(waiter.status, REDLOCK_CANCELLED);
 }
 
-/* --- Callbacks that call the library --- */
+/* --- A callback that closes the client --- */
 
-enum reaction { RELEASES_BEFORE_THE_END, RELEASES_AND_ACQUIRES, CLOSES };
-
-static struct actor {
-    enum reaction reaction;
+static struct {
     redlock_client *client;
-    redlock_lock *again;
-    unsigned released;
-    unsigned closed;
-    int status; /* of the release */
+    unsigned acquired, closed;
 } actor;
 
-static void on_released(redlock_client *client, const redlock_result *given, void *arg)
+static void on_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *given, void *unused)
 {
     (void)client;
-    (void)arg;
-    actor.status = given->status;
-    actor.released++;
-}
-
-static void on_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *given, void *arg)
-{
-    (void)client;
-    (void)arg;
+    (void)unused;
     ck_assert_int_eq(given->status, REDLOCK_OK);
-    actor.again = lock;
+    actor.acquired += lock != NULL;
 }
 
-static void on_closed(redlock_client *client, const redlock_result *given, void *arg)
+static void on_closed(redlock_client *client, const redlock_result *given, void *unused)
 {
     (void)client;
     (void)given;
-    (void)arg;
+    (void)unused;
     actor.closed++;
 }
 
-static void react(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *story)
+static void close_when_lost(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *story)
 {
     held_event(lock, event, loss, validity_ms, story);
-    if (event != (actor.reaction == RELEASES_BEFORE_THE_END ? REDLOCK_EVENT_ENDING : REDLOCK_EVENT_LOST))
-        return;
-    if (actor.reaction != CLOSES)
-        ck_assert_int_eq(redlock_release_async(&lock, on_released, NULL), REDLOCK_OK);
-    else if (actor.client != NULL)
+    if (event == REDLOCK_EVENT_LOST && actor.client)
         ck_assert_int_eq(redlock_close_async(&actor.client, on_closed, NULL), REDLOCK_OK);
-    if (actor.reaction == RELEASES_AND_ACQUIRES)
-        ck_assert_int_eq(redlock_acquire_async(actor.client, key, REDLOCK_WAIT_MS(REAL_SOON_MS), on_acquired, NULL),
-                         REDLOCK_OK);
-}
-
-static bool has_released(void *unused)
-{
-    (void)unused;
-    return actor.released > 0;
-}
-
-static bool has_acquired(void *unused)
-{
-    return actor.again != NULL && has_released(unused);
-}
-
-static void begin_actor(enum reaction reaction, uint32_t ttl_ms, uint32_t notify_before_ms)
-{
-    begin(ASYNCHRONOUS_FACE, ttl_ms);
-    actor = (struct actor){.reaction = reaction, .client = face_client(scene.face)};
-    scene.acquire.no_renewal = 1;
-    scene.acquire.notify_before_ms = notify_before_ms;
-    scene.acquire.event = react;
-    held_take(&scene, key);
-}
-
-/* The times are long: on a busy machine the event is late, but not after the end. */
-TEST(callbacks, lock_is_released_in_the_callback_that_announces_its_end)
-{
-    enum { BEFORE_MS = 8000 };
-    begin_actor(RELEASES_BEFORE_THE_END, BEFORE_MS + TTL_MS, BEFORE_MS);
-    ck_assert(face_wait(scene.face, has_released, NULL, REAL_SOON_MS));
-    ck_assert_int_eq(actor.status, REDLOCK_OK);
-    ck_assert_int_le(atomic_load(&scene.story.ending_validity), BEFORE_MS);
-    ck_assert_int_gt(atomic_load(&scene.story.ending_validity), BEFORE_MS / 2);
-    ck_assert_uint_eq(atomic_load(&scene.story.ending), 1);
-    held_close(scene.face);
-    ck_assert_uint_eq(atomic_load(&scene.story.lost), 0);
-}
-
-TEST(callbacks, a_callback_may_release_and_acquire_again)
-{
-    begin_actor(RELEASES_AND_ACQUIRES, TTL_MS, 0);
-    ck_assert(face_wait(scene.face, has_acquired, NULL, REAL_SOON_MS));
-    ck_assert_int_eq(actor.status, REDLOCK_LOST);
-    ck_assert_int_eq(atomic_load(&scene.story.loss), REDLOCK_LOSS_EXPIRED);
-    ck_assert_uint_eq(atomic_load(&scene.story.lost), 1);
-    ck_assert_uint_eq(atomic_load(&scene.story.failing), 0);
-    held_release(scene.face, &actor.again);
 }
 
 /* Two locks end at the same time, and the first callback closes the client. The test does not use a face, which would
  * close the client again. */
 TEST(callbacks, a_callback_may_close)
 {
-    held_nodes();
+    real_cluster(HELD_NODES, NULL);
     redlock_options options = held_options(TTL_MS, 0);
     struct held_story story;
     redlock_acquire_options acquire = held_acquire_options(&story);
     struct ev_loop *loop = ev_loop_new(EVFLAG_NOENV);
-    actor = (struct actor){.reaction = CLOSES};
+    memset(&actor, 0, sizeof actor);
     ck_assert_int_eq(redlock_attach(loop, cluster_nodes_string(cluster), &options, &actor.client, &result), REDLOCK_OK);
     acquire.no_renewal = 1;
-    acquire.event = react;
+    acquire.event = close_when_lost;
     ck_assert_int_eq(redlock_acquire_async(actor.client, real_key("a"), &acquire, on_acquired, NULL), REDLOCK_OK);
     ck_assert_int_eq(redlock_acquire_async(actor.client, real_key("b"), &acquire, on_acquired, NULL), REDLOCK_OK);
     ev_run(loop, 0); /* returns when nothing keeps the loop alive: the client is closed */
+    ck_assert_uint_eq(actor.acquired, 2);
     ck_assert_uint_eq(actor.closed, 1);
-    ck_assert_ptr_null(actor.client);
     ck_assert_uint_eq(atomic_load(&story.lost), 2);
     ev_loop_destroy(loop);
 }

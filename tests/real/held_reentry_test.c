@@ -72,18 +72,13 @@ TEST_ROWS(reentry, owner_reenters_its_lock_without_a_request, FACES)
     held_end(&scene, REDLOCK_OK);
 }
 
-static bool is_half_over(void *lock)
-{
-    return redlock_validity_ms(lock) < 2500;
-}
-
 /* Both handles see the new end: if more validity is asked for than is left, and if the new ttl is longer. An acquire
  * never shortens the validity. */
 TEST_ROWS(reentry, reentry_extends_a_lock_that_is_too_short, FACES)
 {
     begin(_i, 5000);
     held_take_everywhere(&scene, key);
-    ck_assert(face_wait(scene.face, is_half_over, scene.lock, REAL_SOON_MS));
+    real_until(scene.face, redlock_validity_ms(scene.lock) < 2500); /* half of it */
     scene.acquire.minimum_validity_ms = 3000;
     redlock_lock *second = take();
     ck_assert_int_gt(redlock_validity_ms(scene.lock), 3000);
@@ -113,7 +108,7 @@ TEST_ROWS(reentry, a_lost_lock_is_not_reentered_before_all_handles_are_released,
         locks[i] = take();
     }
     for (unsigned i = 0; i < 2; i++)
-        ck_assert(face_wait(scene.face, held_is_lost, &stories[i], REAL_SOON_MS));
+        real_until(scene.face, held_is_lost(&stories[i]));
     face_idle(scene.face, 20); /* a second notification would arrive now */
     refuse(owner, REDLOCK_LOST);
     for (unsigned i = 0; i < 2; i++) {

@@ -7,19 +7,14 @@
 #include "real/held.h"
 
 #include "support/clock.h"
-#include "support/delay_proxy.h"
 
-#include <ev.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { DISTANT_LOCKS = 8, DISTANT_TTL_MS = 5000, ONE_WAY_US = 60000 };
 
-static unsigned number_of(const char *variable, unsigned usual)
-{
-    const char *text = getenv(variable);
-    return text ? (unsigned)strtoul(text, NULL, 10) : usual;
-}
+REAL_LONG_CASE(distant, real_bare_case, NULL);
+REAL_LONG_CASE(burst, real_bare_case, NULL);
 
 static redlock_options usual_options(void)
 {
@@ -28,40 +23,41 @@ static redlock_options usual_options(void)
     return options;
 }
 
-/* The round trip takes 120 ms, and the default timeout is 50 ms. The first attempt knows the round trip from the
- * handshake. */
-START_TEST(locks_on_distant_nodes_are_acquired_renewed_and_held)
+static void hold_distant_locks(int i)
 {
-    held_nodes();
+    real_cluster(HELD_NODES, NULL);
     redlock_options options = usual_options();
     redlock_lock *locks[DISTANT_LOCKS];
     struct delay_proxy *proxy = real_proxy();
     char key[32];
-
-    for (size_t i = 0; i < HELD_NODES; i++)
-        delay_proxy_set_delay_us(proxy, i, PROXY_BOTH, ONE_WAY_US);
+    for (size_t node = 0; node < HELD_NODES; node++)
+        delay_proxy_set_delay_us(proxy, node, PROXY_BOTH, ONE_WAY_US);
     if (!getenv("REDLOCK_HOLD_SECONDS"))
         options.ttl_ms = DISTANT_TTL_MS;
-    struct face *face = face_open_ready(face_of(_i), delay_proxy_nodes_string(proxy), &options);
-    for (int i = 0; i < DISTANT_LOCKS; i++) {
-        snprintf(key, sizeof key, real_key("distant%d"), i);
-        locks[i] = held_acquire(face, key, NULL);
+    struct face *face = face_open_ready(face_of(i), delay_proxy_nodes_string(proxy), &options);
+    for (int n = 0; n < DISTANT_LOCKS; n++) {
+        snprintf(key, sizeof key, real_key("distant%d"), n);
+        locks[n] = held_acquire(face, key, NULL);
     }
-    face_idle(face, 1000 * number_of("REDLOCK_HOLD_SECONDS", 2 * DISTANT_TTL_MS / 1000));
-    for (int i = 0; i < DISTANT_LOCKS; i++)
-        held_release(face, &locks[i]);
+    face_idle(face, 1000 * real_setting("REDLOCK_HOLD_SECONDS", 2 * DISTANT_TTL_MS / 1000));
+    for (int n = 0; n < DISTANT_LOCKS; n++)
+        held_release(face, &locks[n]);
     face_close(&face, NULL);
 }
-END_TEST
+
+/* The round trip takes 120 ms, and the default timeout is 50 ms. The first attempt knows the round trip from the
+ * handshake. */
+TEST(distant, locks_on_distant_nodes_are_acquired_renewed_and_held)
+{
+    int faces = getenv("REDLOCK_HOLD_SECONDS") ? FACES : 1;
+    for (int i = 0; i < faces; i++)
+        hold_distant_locks(_i + i);
+}
 
 /* --- More locks in flight than the nodes answer within the node timeout --- */
 
-enum { KEPT = 20 };
-
 static struct {
-    struct ev_loop *loop;
-    struct cluster *cluster;
-    redlock_client *client;
+    struct face *face;
     unsigned size, answered, good;
     redlock_result failure; /* the last one */
 } burst;
@@ -72,74 +68,68 @@ static void assert_all_good(void)
                   redlock_status_name(burst.failure.status), redlock_result_text(&burst.failure));
 }
 
-static void count(const redlock_result *answer)
+static void count(redlock_client *client, const redlock_result *answer, void *unused)
 {
+    (void)client;
+    (void)unused;
+    burst.answered++;
     if (answer->status == REDLOCK_OK)
         burst.good++;
     else
         burst.failure = *answer;
-    if (++burst.answered == burst.size)
-        ev_break(burst.loop, EVBREAK_ALL);
-}
-
-static void on_released(redlock_client *client, const redlock_result *answer, void *unused)
-{
-    (void)client;
-    (void)unused;
-    count(answer);
 }
 
 /* Keeps the lock in *kept, or releases it at once if kept is NULL. */
 static void on_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *answer, void *kept)
 {
-    (void)client;
     if (lock && !kept) {
-        ck_assert_int_eq(redlock_release_async(&lock, on_released, NULL), REDLOCK_OK);
+        ck_assert_int_eq(redlock_release_async(&lock, count, NULL), REDLOCK_OK);
         return;
     }
     if (kept)
         *(redlock_lock **)kept = lock;
-    count(answer);
+    count(client, answer, NULL);
 }
 
-static void on_closed(redlock_client *client, const redlock_result *answer, void *unused)
+static bool is_answered(void *unused)
 {
-    (void)client;
-    (void)answer;
     (void)unused;
-    ev_break(burst.loop, EVBREAK_ALL);
+    return burst.answered == burst.size;
+}
+
+/* Waits until this many operations, which have been started, have ended. */
+static void await_answers(unsigned size)
+{
+    enum { PATIENCE_MS = 600000 };
+    burst.size = size;
+    ck_assert(face_wait(burst.face, is_answered, NULL, PATIENCE_MS));
+    burst.answered = 0;
 }
 
 static void begin_burst(const redlock_options *options)
 {
-    burst.loop = ev_loop_new(EVFLAG_NOENV);
-    burst.cluster = held_nodes();
-    ck_assert_int_eq(redlock_attach(burst.loop, cluster_nodes_string(burst.cluster), options, &burst.client, &result),
-                     REDLOCK_OK);
+    real_cluster(HELD_NODES, NULL);
+    burst.face = face_open(ASYNCHRONOUS_FACE, cluster_nodes_string(cluster), options);
 }
 
-/* Acquires so many locks at once, and keeps or releases them. */
+/* Acquires this many locks at once, and keeps or releases them. */
 static void acquire_burst(unsigned size, redlock_lock **kept, const redlock_acquire_options *how)
 {
     char key[32];
-
-    burst.size = size;
-    burst.answered = burst.good = 0;
+    burst.good = 0;
     for (unsigned i = 0; i < size; i++) {
         snprintf(key, sizeof key, real_key("%s%u"), kept ? "kept" : "burst", i);
-        ck_assert_int_eq(redlock_acquire_async(burst.client, key, how, on_acquired, kept ? &kept[i] : NULL),
+        ck_assert_int_eq(redlock_acquire_async(face_client(burst.face), key, how, on_acquired, kept ? &kept[i] : NULL),
                          REDLOCK_OK);
     }
-    ev_run(burst.loop, 0);
+    await_answers(size);
 }
 
 /* Returns whether no key is left. */
 static bool end_burst(void)
 {
-    redlock_close_async(&burst.client, on_closed, NULL);
-    ev_run(burst.loop, 0);
-    ev_loop_destroy(burst.loop);
-    return cluster_keys_left(burst.cluster, NULL, deployment_marks) == 0;
+    face_close(&burst.face, NULL);
+    return cluster_keys_left(cluster, NULL, deployment_marks) == 0;
 }
 
 /* From the first moment: the nodes are not connected yet. If requests timed out while they wait for their turn, most of a
@@ -148,24 +138,21 @@ static bool end_burst(void)
 static bool survive_burst(uint32_t node_timeout_ms, uint32_t *took_ms)
 {
     redlock_options options = usual_options();
-    redlock_statistics statistics;
     uint64_t begun = test_now_ns();
-
     options.node_timeout_ms = node_timeout_ms;
     options.connect_timeout_ms = REAL_SOON_MS;
     begin_burst(&options);
     acquire_burst(10000, NULL, NULL);
     *took_ms = (uint32_t)((test_now_ns() - begun) / 1000000);
-    ck_assert_int_eq(redlock_statistics_get(burst.client, &statistics), REDLOCK_OK);
-    return end_burst() && burst.good == burst.size && statistics.late_grants == 0;
+    uint64_t late_grants = held_statistics(burst.face).late_grants;
+    return end_burst() && burst.good == burst.size && late_grants == 0;
 }
 
-START_TEST(overload_fails_no_lock_and_leaves_no_key)
+TEST(burst, overload_fails_no_lock_and_leaves_no_key)
 {
     enum { USUAL_MS = 50 };
     uint32_t node_timeout_ms = USUAL_MS, took_ms;
     bool survived = false;
-
     for (int run = 0; run < 5 && !survived; run++) { /* a server that stands still for the timeout fails a run */
         survived = survive_burst(node_timeout_ms, &took_ms);
         node_timeout_ms = took_ms / 8 > USUAL_MS ? took_ms / 8 : USUAL_MS;
@@ -173,64 +160,43 @@ START_TEST(overload_fails_no_lock_and_leaves_no_key)
     ck_assert_msg(survived, "%u of %u locks were granted in %u ms; the last failure: %s", burst.good, burst.size,
                   took_ms, redlock_result_text(&burst.failure));
 }
-END_TEST
 
 /* The requests are all sent before the first reply is read, and the last ones wait for longer than the timeout. */
-START_TEST(releases_of_thousands_at_once_are_all_confirmed)
+TEST(burst, releases_of_thousands_at_once_are_all_confirmed)
 {
     enum { LOCKS = 10000 };
     static redlock_lock *kept[LOCKS];
     redlock_options options = usual_options();
-
     options.silence_limit_ms = REAL_SOON_MS; /* on a busy machine a server may not run for seconds */
     options.ttl_ms = 3 * REAL_SOON_MS;
     begin_burst(&options);
     acquire_burst(LOCKS, kept, REDLOCK_WAIT_MS(REDLOCK_FOREVER));
     assert_all_good();
-    burst.answered = burst.good = 0;
+    burst.good = 0;
     for (unsigned i = 0; i < LOCKS; i++)
-        ck_assert_int_eq(redlock_release_async(&kept[i], on_released, NULL), REDLOCK_OK);
-    ev_run(burst.loop, 0);
+        ck_assert_int_eq(redlock_release_async(&kept[i], count, NULL), REDLOCK_OK);
+    await_answers(LOCKS);
     assert_all_good();
     ck_assert(end_burst());
 }
-END_TEST
 
-/* A burst of locks that keeps the nodes busy for longer than the ttl. */
-START_TEST(burst_loses_no_held_lock)
+/* A burst of locks that keeps the nodes busy for longer than the ttl. Not beside other programs: a ttl of 1.5 s may pass. */
+TEST(burst, burst_loses_no_held_lock)
 {
+    enum { KEPT = 20 };
     redlock_options options = usual_options();
-    redlock_acquire_options how = REDLOCK_ACQUIRE_OPTIONS_INIT;
     redlock_lock *kept[KEPT];
-
+    if (!getenv("REDLOCK_BURST"))
+        return;
     options.ttl_ms = 1500;
-    how.wait_ms = REAL_SOON_MS;
     begin_burst(&options);
-    acquire_burst(KEPT, kept, &how);
+    acquire_burst(KEPT, kept, REDLOCK_WAIT_MS(REAL_SOON_MS));
     assert_all_good();
-    how.fence = 1;
-    acquire_burst(number_of("REDLOCK_BURST", 0), NULL, &how);
+    acquire_burst(real_setting("REDLOCK_BURST", 0), NULL, REAL_WITH(.wait_ms = REAL_SOON_MS, .fence = 1));
     assert_all_good();
     for (unsigned i = 0; i < KEPT; i++)
         ck_assert_int_gt(redlock_validity_ms(kept[i]), 0);
     ck_assert(end_burst());
 }
-END_TEST
 
-int main(void)
-{
-    Suite *suite = suite_create("real_late");
-    TCase *distant = real_bare_case(suite, "distant");
-    TCase *busy = real_bare_case(suite, "burst");
-
-    tcase_set_timeout(distant, 900);
-    if (getenv("REDLOCK_HOLD_SECONDS") != NULL)
-        real_add_long_test(distant, locks_on_distant_nodes_are_acquired_renewed_and_held, FACES);
-    else
-        real_add_test(distant, locks_on_distant_nodes_are_acquired_renewed_and_held);
-    tcase_add_test(busy, overload_fails_no_lock_and_leaves_no_key);
-    tcase_add_test(busy, releases_of_thousands_at_once_are_all_confirmed);
-    if (getenv("REDLOCK_BURST") != NULL) /* beside other programs, a ttl of 1.5 s may pass */
-        tcase_add_test(busy, burst_loses_no_held_lock);
-    return real_run(suite, false);
-}
+REAL_PROGRAM("real_late")

@@ -1,9 +1,6 @@
-/*
- * Load: 1,000 blocking threads in one process, 500 waiters that start together, and one client under mixed operations
- * and node faults whose memory must not grow. The last test runs for a few seconds; $REDLOCK_CHURN_SECONDS makes it run
- * longer.
- */
-#include "real/real.h"
+/* Load: 1,000 blocking threads in one process, and one client under mixed operations and node faults whose memory must
+ * not grow. The second test runs for a few seconds; $REDLOCK_CHURN_SECONDS makes it run longer. */
+#include "real/held.h"
 
 #include "support/allocator.h"
 #include "support/clock.h"
@@ -11,19 +8,12 @@
 
 #include "rules/random.h"
 
-#include <ev.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
-enum { THREADS = 1000, THREAD_LOCKS = 2, RESOURCES = 100, WAITERS = 500, STAYING = 20 };
+enum { THREADS = 1000, THREAD_LOCKS = 2, RESOURCES = 100 };
 enum { PATIENCE_MS = 120000, CHURNERS = 8, CHURN_SECONDS = 8, STRETCHES = 4, CHURN_RESOURCES = 6 };
-
-static redlock_result result;
 
 /* Number of holders of each resource, as the test counts them. Two holders break exclusion. Check's assertions work
  * only in the main thread: other threads count errors, and the main thread reports them. */
@@ -73,7 +63,7 @@ REAL_LONG_CASE(churn, real_own_case, NULL);
 TEST(many, a_thousand_threads_share_a_client)
 {
     static struct caller callers[THREADS];
-    struct face *face = face_open_ready(BLOCKING_FACE, deployment_nodes(real_nodes), NULL);
+    struct face *face = real_open(BLOCKING_FACE);
     pthread_attr_t small;
     pthread_attr_init(&small);
     pthread_attr_setstacksize(&small, 256 * 1024);
@@ -86,127 +76,6 @@ TEST(many, a_thousand_threads_share_a_client)
         pthread_join(callers[i].thread, NULL);
     ck_assert_uint_eq(wrong_holders, 0);
     ck_assert_uint_eq(wrong_answers, 0);
-    ck_assert(real_nothing_left(face));
-    real_status(face_close(&face, &result), REDLOCK_OK, &result);
-}
-
-/* --- 500 waiters --- */
-
-static unsigned waiters_left;
-
-static void on_done(redlock_client *client, const redlock_result *given, void *arg)
-{
-    (void)client;
-    (void)arg;
-    ck_assert_int_eq(given->status, REDLOCK_OK);
-    waiters_left--;
-}
-
-static bool leaving; /* clients are closed while they wait */
-
-static void on_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *given, void *arg)
-{
-    redlock_result copy = *given;
-    (void)client;
-    if (leaving && copy.status == REDLOCK_CANCELLED)
-        return;
-    real_status(copy.status, REDLOCK_OK, &copy);
-    hold(0); /* the release is already in progress when this callback returns */
-    ck_assert_int_eq(redlock_release_async(&lock, on_done, arg), REDLOCK_OK);
-}
-
-static uint64_t late_grants(redlock_client *client)
-{
-    redlock_statistics statistics;
-    ck_assert_int_eq(redlock_statistics_get(client, &statistics), REDLOCK_OK);
-    return statistics.late_grants;
-}
-
-static void turn_until_done(struct ev_loop *loop, unsigned count)
-{
-    uint64_t deadline = test_deadline_ns(PATIENCE_MS);
-    for (waiters_left = count; waiters_left && test_ms_left(deadline) > 0;)
-        ev_run(loop, EVRUN_ONCE);
-    ck_assert_msg(waiters_left == 0, "%u of %u are not done", waiters_left, count);
-}
-
-/* Closes the clients from `first` to before `end`. Returns the number of their late grants. */
-static uint64_t close_from(struct ev_loop *loop, redlock_client **clients, unsigned first, unsigned end)
-{
-    uint64_t late = 0;
-    for (unsigned i = first; i < end; i++) {
-        late += late_grants(clients[i]);
-        redlock_close_async(&clients[i], on_done, NULL);
-    }
-    turn_until_done(loop, end - first);
-    return late;
-}
-
-/* Whether each waiter has its queue entry on the first node. */
-static bool are_queued(void)
-{
-    return deployment_integer(real_nodes, 0, "ZCARD", DEPLOYMENT_PREFIX "load0:redlock:queue", NULL) == WAITERS;
-}
-
-static void turn_until_queued(struct ev_loop *loop)
-{
-    uint64_t deadline = test_deadline_ns(PATIENCE_MS), next_look = 0;
-    bool queued = false;
-    while (!queued && test_ms_left(deadline) > 0) {
-        ev_run(loop, EVRUN_ONCE);
-        if (test_now_ns() < next_look)
-            continue;
-        queued = are_queued();
-        next_look = test_deadline_ns(50);
-    }
-    ck_assert(queued);
-}
-
-/* Raises the descriptor limit to the hard limit. */
-static void raise_limit(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return;
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-/* One client per waiter; all of them connect at the same time. The holder keeps its lock meanwhile. Most of them leave
- * then: on a busy machine, the 500 polls per second delay the hand-overs by minutes. */
-TEST(many, five_hundred_waiters_start_at_once)
-{
-    static redlock_client *clients[WAITERS];
-    struct ev_loop *loop = ev_loop_new(EVFLAG_AUTO);
-    const redlock_options options = face_options();
-    char name[32];
-    redlock_client *holder;
-    redlock_lock *lock;
-    uint64_t late;
-    raise_limit();
-    resource_name(0, name);
-    real_status(redlock_connect(deployment_nodes(real_nodes), &options, &holder, &result), REDLOCK_OK, &result);
-    real_status(redlock_acquire(holder, name, NULL, &lock, &result), REDLOCK_OK, &result);
-    for (unsigned i = 0; i < WAITERS; i++) {
-        real_status(redlock_attach(loop, deployment_nodes(real_nodes), &options, &clients[i], &result), REDLOCK_OK,
-                    &result);
-        ck_assert_int_eq(redlock_acquire_async(clients[i], name, REDLOCK_WAIT_MS(PATIENCE_MS), on_acquired, NULL),
-                         REDLOCK_OK);
-    }
-    turn_until_queued(loop);
-    ck_assert_int_eq(redlock_lock_loss(lock), 0);
-    leaving = true;
-    late = close_from(loop, clients, STAYING, WAITERS);
-    leaving = false;
-    real_status(redlock_release(&lock, &result), REDLOCK_OK, &result);
-    turn_until_done(loop, STAYING);
-    ck_assert_uint_eq(wrong_holders, 0);
-    late += close_from(loop, clients, 0, STAYING);
-    /* A few are late when two waiters collide; timeouts in the burst would delay hundreds. */
-    ck_assert_uint_lt(late, WAITERS / 10);
-    ev_loop_destroy(loop);
-    redlock_close(&holder, NULL);
-    ck_assert(real_nothing_left(NULL));
 }
 
 /* --- Churn --- */
@@ -265,23 +134,23 @@ static void start_churning(void)
  * load itself. */
 static void disturb(uint64_t *random)
 {
-    unsigned node = random_below(random, (unsigned)deployment_size(real_nodes));
+    unsigned node = random_below(random, (unsigned)cluster_size(cluster));
     switch (random_below(random, 4)) {
     case 0:
-        deployment_kill(real_nodes, node);
+        cluster_kill(cluster, node);
         usleep(1000 * random_below(random, 200));
-        deployment_start(real_nodes, node);
+        cluster_start(cluster, node);
         break;
     case 1:
-        deployment_stop(real_nodes, node);
+        cluster_stop(cluster, node);
         usleep(1000 * random_below(random, 300));
-        deployment_resume(real_nodes, node);
+        cluster_resume(cluster, node);
         break;
     case 2:
-        deployment_command(real_nodes, node, NULL, 0, "CLIENT", "KILL", "TYPE", "normal", NULL);
+        cluster_command(cluster, node, NULL, 0, "CLIENT", "KILL", "TYPE", "normal", NULL);
         break;
     default:
-        deployment_command(real_nodes, node, NULL, 0, "SCRIPT", "FLUSH", NULL);
+        cluster_command(cluster, node, NULL, 0, "SCRIPT", "FLUSH", NULL);
         break;
     }
     usleep(1000 * random_below(random, 100));
@@ -307,22 +176,16 @@ static struct footprint footprint(void)
     atomic_store(&churning, false);
     for (unsigned i = 0; i < CHURNERS; i++)
         pthread_join(churners[i].thread, NULL);
-    deployment_repair(real_nodes);
+    cluster_repair(cluster);
     redlock_ready(client, 10000, NULL);
     ck_assert(real_nothing_left(NULL));
     return (struct footprint){file_resident_bytes(), test_allocator_live_bytes(allocator), file_open_descriptors()};
 }
 
-static unsigned churn_seconds(void)
-{
-    const char *asked = getenv("REDLOCK_CHURN_SECONDS");
-    return asked ? (unsigned)strtoul(asked, NULL, 10) : CHURN_SECONDS;
-}
-
 static bool is_flat(const struct footprint *before, const struct footprint *after)
 {
     /* Each node has two connections, which may be opening or closing. */
-    return after->descriptors <= before->descriptors + 2 * deployment_size(real_nodes) &&
+    return after->descriptors <= before->descriptors + 2 * cluster_size(cluster) &&
            after->live <= before->live + 64 * 1024 && after->resident <= before->resident + 4 * 1024 * 1024;
 }
 
@@ -332,14 +195,14 @@ TEST(churn, churn_leaves_memory_and_descriptors_flat)
 {
     redlock_options options = REDLOCK_OPTIONS_INIT;
     uint64_t random = 1;
-    unsigned seconds = churn_seconds();
+    unsigned seconds = real_setting("REDLOCK_CHURN_SECONDS", CHURN_SECONDS);
     bool flat = false;
     allocator = test_allocator_new();
     options.ttl_ms = 2000;
     options.guard = 0; /* with the guard, restarted nodes would spend most of the time in quarantine */
     options.backoff_max_ms = 100;
     options.allocator = (redlock_allocator){test_allocate, test_reallocate, test_release, allocator};
-    real_status(redlock_connect(deployment_nodes(real_nodes), &options, &client, &result), REDLOCK_OK, &result);
+    real_status(redlock_connect(cluster_nodes_string(cluster), &options, &client, &result), REDLOCK_OK, &result);
     churn_for(seconds / 4 + 1, &random);
     struct footprint before = footprint();
     for (int stretch = 0; stretch < STRETCHES && !flat; stretch++) {

@@ -80,38 +80,17 @@ TEST_ROWS(lock, a_lock_is_valid_for_less_than_the_nodes_keep_it, FACES)
 
 /* --- Keys that are no lock of this library --- */
 
-TEST_ROWS(lock, a_query_shows_what_is_no_lock, FACES)
+TEST(lock, a_key_of_another_kind_is_held_by_another)
 {
     struct face *face = real_open(_i);
     redlock_state state;
-    ck_assert(real_foreign_set(0, key, "theirs"));
-    ck_assert(real_foreign_set(1, key, "theirs"));
-    cluster_command(cluster, 2, NULL, 0, "RPUSH", key, "element", NULL);
-    cluster_command(cluster, 3, NULL, 0, "SET", key, "line\nbreak", NULL);
-    real_status(face_query(face, key, &state, &result), REDLOCK_OK, &result);
-    ck_assert_int_eq(state.locked, 0);
-    ck_assert_uint_eq(state.locked_nodes, 2);
-    ck_assert_uint_eq(state.free_nodes, 1);
-    ck_assert_int_eq(state.remaining_ms, 0);
-    ck_assert_str_eq(state.token, "theirs");
-    ck_assert_str_eq(state.node[2].token, "(not a string)");
-    ck_assert_str_eq(state.node[3].token, "line\\x0abreak");
-    ck_assert(state.node[3].remaining_ms == REDLOCK_STATE_NO_EXPIRY);
-    for (size_t i = 0; i < NODES; i++)
-        real_delete(i, key);
-}
-
-TEST_ROWS(lock, a_key_of_another_kind_is_held_by_another, FACES)
-{
-    struct face *face = real_open(_i);
-    for (size_t i = 0; i < NODES; i++)
-        cluster_command(cluster, i, NULL, 0, "RPUSH", key, "element", NULL);
+    real_command(NODES, "RPUSH", key, "element", NULL);
     refuse(face);
+    real_status(face_query(face, key, &state, &result), REDLOCK_OK, &result);
+    ck_assert_str_eq(state.node[0].token, "(not a string)");
     held_close(face); /* undoes what there is to undo */
-    for (size_t i = 0; i < NODES; i++) {
-        ck_assert_int_eq(cluster_integer(cluster, i, "LLEN", key, NULL), 1);
-        real_delete(i, key);
-    }
+    ck_assert(real_all_reply(&(struct real_number){{"LLEN", key}, 1, 1}));
+    real_command(NODES, "DEL", key, NULL);
 }
 
 /* --- A lock that one client passes to another by its token --- */
@@ -151,39 +130,19 @@ TEST_ROWS(lock, an_adopted_lock_is_renewed_until_its_token_is_released, FACES)
 
 /* --- Waiters --- */
 
-struct counted {
-    struct face *face;
-    uint32_t waiters;
-};
-
-static bool shows_waiters(void *arg)
+TEST(lock, a_query_counts_live_waiters)
 {
-    struct counted *counted = arg;
+    struct face *face = real_open(_i);
+    struct waiter waiter;
     redlock_state state;
-    real_status(face_query(counted->face, key, &state, &result), REDLOCK_OK, &result);
-    for (size_t i = 0; i < NODES; i++)
-        if (state.node[i].waiters != (int32_t)counted->waiters)
-            return false;
-    return state.waiters == counted->waiters;
-}
-
-TEST_ROWS(lock, a_query_counts_live_waiters, FACES)
-{
-    struct counted counted = {real_open(_i), 0};
-    struct waiter waiters[3];
-    redlock_lock *lock = held_acquire(counted.face, key, NULL);
-    ck_assert(shows_waiters(&counted));
-    for (size_t i = 0; i < 3; i++)
-        waiter_start(&waiters[i], real_open(BLOCKING_FACE), key, (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT);
-    counted.waiters = 3;
-    ck_assert(face_wait(counted.face, shows_waiters, &counted, REAL_SOON_MS));
-    /* A dead waiter does not count when its entry has expired. */
-    cluster_command(cluster, 0, NULL, 0, "ZADD", real_key("lock") ":redlock:queue", "1", "dead", NULL);
-    ck_assert(shows_waiters(&counted));
-    held_release(counted.face, &lock);
-    waiters_finish_and_release(waiters, 3);
-    counted.waiters = 0;
-    ck_assert(face_wait(counted.face, shows_waiters, &counted, REAL_SOON_MS));
+    redlock_lock *lock = held_acquire(face, key, NULL);
+    waiter_start(&waiter, real_open(BLOCKING_FACE), key, *REAL_WITH(.fair = 0));
+    clients_await_waiters(face, key, 1);
+    cluster_integer(cluster, 0, "ZADD", real_key("lock") ":redlock:queue", "1", "dead", NULL);
+    real_status(face_query(face, key, &state, &result), REDLOCK_OK, &result);
+    ck_assert_uint_eq(state.waiters, 1);
+    held_release(face, &lock);
+    waiter_finish_and_release(&waiter);
 }
 
 REAL_PROGRAM("real_lock")

@@ -46,14 +46,9 @@ static char *digest(void)
     return on_marker("return redis.sha1hex(redis.call('DUMP', KEYS[1]) or '')");
 }
 
-static bool is_taken(void *face)
+static bool is_taken(struct face *face)
 {
     return held_node_status(face, 0).findings & REDLOCK_FINDING_MARKER_TAKEN;
-}
-
-static bool is_free(void *face)
-{
-    return !is_taken(face);
 }
 
 /* The node has no vote, and the other nodes make a majority. */
@@ -81,7 +76,7 @@ TEST_LONG_ROWS(content, content_that_is_no_marker_costs_the_vote, ROWS(contents)
     cluster_integer(cluster, 0, "DEL", "redlock:marker", NULL);
     free(on_marker(contents[_i].script));
     char *before = digest();
-    ck_assert_msg(face_wait(scene.face, is_taken, scene.face, REAL_SOON_MS), "%s: not found", contents[_i].name);
+    real_until(scene.face, is_taken(scene.face));
     held_trust(scene.face);
     assert_no_vote(scene.face);
     struct face *late = held_open(_i, NULL, &options);
@@ -91,8 +86,7 @@ TEST_LONG_ROWS(content, content_that_is_no_marker_costs_the_vote, ROWS(contents)
     char *after = digest();
     ck_assert_str_eq(before, after);
     cluster_integer(cluster, 0, "DEL", "redlock:marker", NULL);
-    ck_assert_msg(face_wait(scene.face, is_free, scene.face, REAL_SOON_MS), "%s: found after its end",
-                  contents[_i].name);
+    real_until(scene.face, !is_taken(scene.face));
     held_close(scene.face);
     free(before);
     free(after);

@@ -7,11 +7,9 @@
 #include "support/process.h"
 #include "support/temp_dir.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,9 +18,7 @@
 #include <unistd.h>
 
 enum {
-    ANSWER_MS = 60000,
     VERSIONS = 2,
-    KINDS = VERSIONS * FACES,
     TIMES = 6,
     ENOUGH = 40, /* then the threads stop: the neighbours poll, and would wait too long on a busy machine */
     HOLD_MS = 2,
@@ -37,13 +33,12 @@ static const char key[] = real_key("shared");
 struct neighbour {
     struct process process;
     struct temp_dir *directory;
-    int to;
-    int from;
-    size_t filled;
+    FILE *to;
+    FILE *from;
     char answer[1024];
 };
 
-/* One neighbour and one client, for each version of node-redlock and each way to call. */
+/* One neighbour and one client, for each version of node-redlock. */
 static struct neighbour *they;
 static struct face *face;
 
@@ -51,8 +46,8 @@ static void kill_neighbour(void *object)
 {
     struct neighbour *neighbour = object;
     process_kill(&neighbour->process);
-    close(neighbour->to);
-    close(neighbour->from);
+    fclose(neighbour->to);
+    fclose(neighbour->from);
     free(neighbour);
 }
 
@@ -65,42 +60,13 @@ static void part(struct neighbour *neighbour)
     temp_dir_remove(directory);
 }
 
-static void read_some(struct neighbour *neighbour, uint64_t deadline)
-{
-    struct pollfd readable = {.fd = neighbour->from, .events = POLLIN};
-    ssize_t got;
-    if (poll(&readable, 1, test_ms_left(deadline)) == 0)
-        fixture_fail("the neighbour does not answer; so far: '%s'; on the nodes: %s", neighbour->answer,
-                     deployment_key_names(real_nodes));
-    got =
-        read(neighbour->from, neighbour->answer + neighbour->filled, sizeof neighbour->answer - 1 - neighbour->filled);
-    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
-        fixture_fail("the neighbour has ended: %s", neighbour->answer);
-    if (got > 0)
-        neighbour->filled += (size_t)got;
-    neighbour->answer[neighbour->filled] = '\0';
-}
-
 /* Reads the neighbour's next line, without the newline. The neighbour writes one line per command. */
 static const char *hear(struct neighbour *neighbour)
 {
-    uint64_t deadline = test_deadline_ns(ANSWER_MS);
-    neighbour->filled = 0;
-    neighbour->answer[0] = '\0';
-    while (neighbour->filled == 0 || neighbour->answer[neighbour->filled - 1] != '\n')
-        read_some(neighbour, deadline);
-    neighbour->answer[neighbour->filled - 1] = '\0';
+    if (!fgets(neighbour->answer, sizeof neighbour->answer, neighbour->from))
+        fixture_fail("the neighbour has ended");
+    neighbour->answer[strcspn(neighbour->answer, "\n")] = '\0';
     return neighbour->answer;
-}
-
-static void tell(struct neighbour *neighbour, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void tell(struct neighbour *neighbour, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    ck_assert_int_gt(vdprintf(neighbour->to, format, arguments), 0);
-    va_end(arguments);
 }
 
 static struct neighbour *meet(int version)
@@ -117,10 +83,13 @@ static struct neighbour *meet(int version)
     ck_assert_int_eq(mkfifo(path, 0600), 0);
     ck_assert_int_eq(pipe2(input, O_CLOEXEC), 0);
     neighbour->directory = directory;
-    neighbour->from = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    neighbour->to = input[1];
+    int output = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     ck_assert(
         process_start(&neighbour->process, &(struct process_options){.argv = argv, .output = path, .input = input[0]}));
+    ck_assert_int_eq(fcntl(output, F_SETFL, 0), 0); /* it blocks, now that the neighbour has opened the other end */
+    neighbour->from = fdopen(output, "r");
+    neighbour->to = fdopen(input[1], "w");
+    setlinebuf(neighbour->to);
     close(input[0]);
     free(path);
     free(nodes);
@@ -139,29 +108,33 @@ static void says(struct neighbour *neighbour, const char *beginning)
 /* Returns the value of the neighbour's key. */
 static const char *they_acquire(unsigned ttl_ms)
 {
-    tell(they, "acquire %s %u 0\n", key, ttl_ms);
+    fprintf(they->to, "acquire %s %u 0\n", key, ttl_ms);
     says(they, "ok ");
     return they->answer + strlen("ok ");
 }
 
 static void they_are_refused(void)
 {
-    tell(they, "acquire %s 60000 1\n", key);
+    fprintf(they->to, "acquire %s 60000 1\n", key);
     says(they, "refused ");
 }
 
 static void they_release(void)
 {
-    tell(they, "release\n");
+    fprintf(they->to, "release\n");
     says(they, "ok");
 }
 
 /* --- This library --- */
 
+/* On every node the key lasts longer than its original 10 s. The last node may get the extension after the majority has
+ * replied. */
+static const struct real_number extended = {{"PTTL", key}, 10001, INT32_MAX};
+
 static void open_both(int i)
 {
-    they = meet(4 + i % VERSIONS);
-    face = real_open(i / VERSIONS);
+    they = meet(4 + i);
+    face = real_open(i);
 }
 
 /* Before the descriptors are counted. */
@@ -172,66 +145,32 @@ static void part_from_them(void)
     they = NULL;
 }
 
-static bool is_free(void *arg)
-{
-    (void)arg;
-    return real_shows_everywhere(key, "(nil)");
-}
-
-/* On every node the key lasts longer than its original 10 s. The last node may get the extension after the majority has
- * replied. */
-static struct real_number extended = {{"PTTL", key}, 10001, INT32_MAX};
-
 REAL_CASE_WITH(one_at_a_time, real_shared_case, NULL, part_from_them, 0);
 REAL_CASE(all_at_once, real_shared_case, NULL);
 
-TEST_LONG_ROWS(one_at_a_time, we_see_their_lock, KINDS)
-{
-    open_both(_i);
-    const char *value = they_acquire(60000);
-    redlock_state state;
-    held_refuse(face, key, NULL, REDLOCK_HELD);
-    ck_assert_uint_ge(result.held, result.quorum);
-    real_status(face_query(face, key, &state, &result), REDLOCK_OK, &result);
-    ck_assert_int_eq(state.locked, 1);
-    ck_assert_int_eq(state.held_by_me, 0);
-    ck_assert_str_eq(state.token, value);
-    ck_assert(real_shows_everywhere(key, value));
-    they_release();
-    redlock_lock *lock = held_acquire(face, key, NULL);
-    held_release(face, &lock);
-}
-
-/* node-redlock publishes nothing when it releases. Our waiter finds the free lock by polling, long before the ttl
- * ends. */
-TEST_LONG_ROWS(one_at_a_time, we_wait_for_their_lock, KINDS)
-{
-    open_both(_i);
-    they_acquire(60000);
-    tell(they, "release-when-queued %s\n", key);
-    redlock_lock *lock = held_acquire(face, key, REDLOCK_WAIT_MS(50000));
-    ck_assert_uint_lt(result.elapsed_us, 30000000);
-    says(they, "ok");
-    held_release(face, &lock);
-}
-
-TEST_LONG_ROWS(one_at_a_time, each_sees_the_others_lock_and_extends_its_own, KINDS)
+TEST_LONG_ROWS(one_at_a_time, each_sees_the_others_lock_and_extends_its_own, VERSIONS)
 {
     open_both(_i);
     char *value = fixture_text("%s", they_acquire(10000));
     ck_assert(real_soon_everywhere(key, value));
-    tell(they, "extend 50000\n");
+    fprintf(they->to, "extend 50000\n");
     says(they, "ok");
-    ck_assert(wait_until(real_all_reply, &extended, REAL_SOON_MS));
+    ck_assert(real_soon_all_reply(NULL, extended));
+    redlock_state state;
+    real_status(face_query(face, key, &state, &result), REDLOCK_OK, &result);
+    ck_assert_int_eq(state.locked, 1);
+    ck_assert_int_eq(state.held_by_me, 0);
+    ck_assert_str_eq(state.token, value);
     held_refuse(face, key, NULL, REDLOCK_HELD);
+    ck_assert_uint_ge(result.held, result.quorum);
     ck_assert(real_shows_everywhere(key, value));
     free(value);
     they_release();
-    ck_assert(wait_until(is_free, NULL, REAL_SOON_MS));
+    ck_assert(real_soon_everywhere(key, "(nil)"));
     redlock_lock *lock = held_acquire(face, key, REAL_WITH(.ttl_ms = 10000));
     ck_assert(real_soon_everywhere(key, redlock_lock_token(lock)));
     real_status(face_extend(face, lock, 29000, &result), REDLOCK_OK, &result);
-    ck_assert(face_wait(face, real_all_reply, &extended, REAL_SOON_MS));
+    ck_assert(real_soon_all_reply(face, extended));
     they_are_refused();
     ck_assert(real_shows_everywhere(key, redlock_lock_token(lock)));
     held_release(face, &lock);
@@ -239,27 +178,27 @@ TEST_LONG_ROWS(one_at_a_time, each_sees_the_others_lock_and_extends_its_own, KIN
     they_release();
 }
 
-TEST_LONG_ROWS(one_at_a_time, they_do_nothing_to_a_lock_that_is_ours_now, KINDS)
+TEST_LONG_ROWS(one_at_a_time, they_do_nothing_to_a_lock_that_is_ours_now, VERSIONS)
 {
     open_both(_i);
     they_acquire(SHORT_TTL_MS);
-    ck_assert(wait_until(is_free, NULL, REAL_SOON_MS));
+    ck_assert(real_soon_everywhere(key, "(nil)"));
     redlock_lock *lock = held_acquire(face, key, NULL);
     ck_assert(real_soon_everywhere(key, redlock_lock_token(lock)));
-    tell(they, "extend 60000\n");
+    fprintf(they->to, "extend 60000\n");
     says(they, "refused ");
-    tell(they, "release\n");
+    fprintf(they->to, "release\n");
     says(they, "refused ");
     ck_assert(real_shows_everywhere(key, redlock_lock_token(lock)));
     real_status(face_extend(face, lock, 0, &result), REDLOCK_OK, &result);
     held_release(face, &lock);
 }
 
-TEST_LONG_ROWS(one_at_a_time, we_do_nothing_to_a_lock_that_is_theirs_now, KINDS)
+TEST_LONG_ROWS(one_at_a_time, we_do_nothing_to_a_lock_that_is_theirs_now, VERSIONS)
 {
     open_both(_i);
     redlock_lock *lock = held_acquire(face, key, REAL_WITH(.ttl_ms = SHORT_TTL_MS));
-    ck_assert(face_wait(face, is_free, NULL, REAL_SOON_MS));
+    ck_assert(real_soon_shows(face, key, "(nil)"));
     char *value = fixture_text("%s", they_acquire(60000));
     ck_assert_int_eq(redlock_validity_ms(lock), 0);
     real_status(face_extend(face, lock, 0, &result), REDLOCK_LOST, &result);
@@ -322,7 +261,7 @@ TEST(all_at_once, never_two_holders)
     for (size_t i = 0; i < 2; i++)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, contend, &contest), 0);
     for (size_t i = 0; i < VERSIONS; i++)
-        tell(neighbours[i], "compete %s %s %d\n", key, contest.witness, TIMES);
+        fprintf(neighbours[i]->to, "compete %s %s %d\n", key, contest.witness, TIMES);
     for (size_t i = 0; i < VERSIONS; i++)
         says(neighbours[i], "ok 0");
     atomic_store(&contest.over, true);

@@ -1,9 +1,9 @@
 #include "real/held.h"
 
-#include "support/clock.h"
 #include "support/file.h"
 #include "support/fixture.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,11 +58,22 @@ static bool keys_gone(void *arg)
     return !cluster || cluster_keys_left(cluster, NULL, deployment_marks) == 0;
 }
 
-bool real_nothing_left(struct face *face)
+void real_turn(struct face *face)
 {
     if (face)
-        return face_wait(face, keys_gone, NULL, REAL_SOON_MS);
-    return wait_until(keys_gone, NULL, REAL_SOON_MS);
+        face_idle(face, 1);
+    else
+        poll(NULL, 0, 1);
+}
+
+static bool soon(struct face *face, bool (*predicate)(void *), void *arg)
+{
+    return face ? face_wait(face, predicate, arg, REAL_SOON_MS) : wait_until(predicate, arg, REAL_SOON_MS);
+}
+
+bool real_nothing_left(struct face *face)
+{
+    return soon(face, keys_gone, NULL);
 }
 
 /* A killed server leaves the test program with one descriptor less. */
@@ -158,11 +169,6 @@ void real_add_test(TCase *tcase, const TTest *test)
     tcase_add_loop_test(tcase, test, face, face + 1);
 }
 
-void real_add_long_test(TCase *tcase, const TTest *test, int count)
-{
-    tcase_add_loop_test(tcase, test, 0, tests_share_a_process() ? 1 : count);
-}
-
 int real_run(Suite *suite, bool needs_control)
 {
     SRunner *runner = srunner_create(suite);
@@ -180,6 +186,12 @@ int real_run(Suite *suite, bool needs_control)
     if (!runs)
         return EXIT_SKIPPED;
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+unsigned real_setting(const char *variable, unsigned usual)
+{
+    const char *text = getenv(variable);
+    return text ? (unsigned)strtoul(text, NULL, 10) : usual;
 }
 
 /* --- Keys --- */
@@ -204,10 +216,20 @@ static bool shows(void *arg)
     return real_shows_everywhere(expected->key, expected->value);
 }
 
-bool real_soon_everywhere(const char *key, const char *value)
+bool real_soon_shows(struct face *face, const char *key, const char *value)
 {
     struct expected expected = {key, value};
-    return wait_until(shows, &expected, REAL_SOON_MS);
+    return soon(face, shows, &expected);
+}
+
+bool real_soon_everywhere(const char *key, const char *value)
+{
+    return real_soon_shows(NULL, key, value);
+}
+
+bool real_soon_all_reply(struct face *face, struct real_number expected)
+{
+    return soon(face, real_all_reply, &expected);
 }
 
 bool real_foreign_set(size_t node, const char *key, const char *value)

@@ -6,6 +6,7 @@
 #ifndef TESTS_REAL_REAL_H
 #define TESTS_REAL_REAL_H
 
+#include "support/clock.h"
 #include "support/delay_proxy.h"
 #include "support/deployment.h"
 #include "support/face.h"
@@ -41,9 +42,6 @@ bool real_nothing_left(struct face *face);
 /* Adds a test of something that is the same for each face: it runs with one face, and the faces take turns from test to
  * test. If all tests share one process, each runs with another face than if each has its own. */
 void real_add_test(TCase *tcase, const TTest *test);
-/* Adds a test with `count` rows that take seconds. If all tests share one process, only the first row runs: that mode
- * checks for the effects of earlier tests on later ones. */
-void real_add_long_test(TCase *tcase, const TTest *test, int count);
 
 /* A case for TEST(), TEST_ROWS() and TEST_LONG_ROWS(). `create` is one of the functions above, `setup` what they do not do
  * before each test, or NULL. A test without rows gets a face in turn as _i. */
@@ -52,6 +50,9 @@ void real_add_long_test(TCase *tcase, const TTest *test, int count);
 #define REAL_LONG_CASE(name, create, setup) REAL_CASE_WITH(name, create, setup, NULL, 86400)
 #define REAL_CASE_WITH(name, create, setup, teardown, timeout_s)                                                       \
     static struct test_case case_##name = {#name, setup, teardown, timeout_s, create, real_add_test, NULL}
+
+/* The number in the environment variable, or the usual one. */
+unsigned real_setting(const char *variable, unsigned usual);
 
 /* Runs the suite, and returns the program's exit status. */
 int real_run(Suite *suite, bool needs_control);
@@ -75,13 +76,25 @@ int real_run(Suite *suite, bool needs_control);
 /* Acquire options with these fields: REAL_WITH(.ttl_ms = 500, .fence = 1). */
 #define REAL_WITH(...) (&(redlock_acquire_options){.struct_size = sizeof(redlock_acquire_options), __VA_ARGS__})
 
+/* Waits until the condition is true, and runs the face's loop meanwhile, if face is not NULL. */
+#define real_until(face, condition)                                                                                    \
+    do {                                                                                                               \
+        uint64_t real_deadline = test_deadline_ns(3 * REAL_SOON_MS);                                                   \
+        while (!(condition)) {                                                                                         \
+            ck_assert_msg(test_ms_left(real_deadline) > 0, "waited in vain until: %s", #condition);                    \
+            real_turn(face);                                                                                           \
+        }                                                                                                              \
+    } while (0)
+void real_turn(struct face *face);
+
 /* The name of a resource, as a key that no other program uses. */
 #define real_key(name) DEPLOYMENT_PREFIX name
 
 /* Whether the key has this value on every node. */
 bool real_shows_everywhere(const char *key, const char *value);
-/* Waits until it has, because late grants arrive after the decision. */
-bool real_soon_everywhere(const char *key, const char *value);
+/* Waits until it has, because late grants arrive after the decision. Runs the face's loop meanwhile, if face is not NULL. */
+bool real_soon_shows(struct face *face, const char *key, const char *value);
+bool real_soon_everywhere(const char *key, const char *value); /* without a face */
 /* SET key value NX PX 60000 by another client. Returns whether the key was set. */
 bool real_foreign_set(size_t node, const char *key, const char *value);
 void real_delete(size_t node, const char *key);
@@ -94,6 +107,8 @@ struct real_number {
 };
 /* Whether it does: for face_wait() and wait_until(). */
 bool real_all_reply(void *number);
+/* Waits until it does, as real_soon_shows(). */
+bool real_soon_all_reply(struct face *face, struct real_number number);
 /* How often the node has executed the command, e.g. "set". */
 long long real_calls(size_t node, const char *command);
 

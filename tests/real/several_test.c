@@ -47,12 +47,6 @@ static void refuse(struct face *face, const char *letters, const char *untouched
         ck_assert(real_all_reply(&(struct real_number){{"EXISTS", key_of(*untouched)}, 0, 0}));
 }
 
-static void invalid(struct face *face, const redlock_name *also, size_t count, const char *words)
-{
-    held_refuse(face, A, REAL_WITH(.also = also, .also_count = count), REDLOCK_INVALID);
-    held_result_says(words);
-}
-
 /* --- All or none --- */
 
 REAL_CASE(all, real_bare_case, NULL);
@@ -101,10 +95,8 @@ TEST(all, at_most_64_resources_may_be_locked_together)
         ck_assert_int_gt(cluster_integer(cluster, 0, "PTTL", text[i], NULL), CLIENTS_TTL_MS);
     held_release(face, &lock);
     ck_assert(real_nothing_left(face));
-    invalid(face, also, REDLOCK_RESOURCES_MAX, "also_count is 64");
-    invalid(face, NULL, 1, "also is NULL");
-    invalid(face, (redlock_name[]){{"", 0}}, 1, "");
-    invalid(face, (redlock_name[]){{B ":redlock:queue", 0}}, 1, "");
+    held_refuse(face, A, REAL_WITH(.also = also, .also_count = REDLOCK_RESOURCES_MAX), REDLOCK_INVALID);
+    held_result_says("also_count is 64");
 }
 
 /* --- Like any other lock --- */
@@ -221,18 +213,13 @@ TEST_ROWS(own, owner_does_not_wait_for_itself, ROWS(overlaps))
         held_release(face, &wanted);
 }
 
-static bool is_lost(void *lock)
-{
-    return redlock_lock_loss(lock) != REDLOCK_NOT_LOST;
-}
-
 TEST_ROWS(own, lost_part_of_a_wider_lock_is_lost, FACES)
 {
     real_cluster(1, NULL);
     struct face *face = clients_open_with(_i, 300, 0);
     redlock_lock *lock, *wider;
     real_status(acquire_wish(face, &overlaps[0].held, 0, &lock), REDLOCK_OK, &result);
-    ck_assert(face_wait(face, is_lost, lock, REAL_SOON_MS));
+    real_until(face, redlock_lock_loss(lock) != REDLOCK_NOT_LOST);
     real_status(acquire_wish(face, &overlaps[0].wanted, REDLOCK_FOREVER, &wider), REDLOCK_LOST, &result);
     held_result_says("lost its lock on '" A "'");
     real_status(face_release(face, &lock, &result), REDLOCK_LOST, &result);
@@ -240,43 +227,12 @@ TEST_ROWS(own, lost_part_of_a_wider_lock_is_lost, FACES)
     face_release(face, &wider, &result);
 }
 
-static uint64_t next_fence(struct face *face, const char *letters)
-{
-    redlock_lock *lock;
-    real_status(acquire(face, letters, *REAL_WITH(.fence = 1), &lock), REDLOCK_OK, &result);
-    uint64_t fence = redlock_lock_fence(lock);
-    held_release(face, &lock);
-    return fence;
-}
-
-TEST(all, one_fencing_token_for_all)
-{
-    struct face *face = clients_open(_i);
-    char number[24];
-    uint64_t before = next_fence(face, "b") + UINT64_C(1000000000);
-    snprintf(number, sizeof number, "%llu", (unsigned long long)before);
-    real_command(HELD_NODES, "SET", B ":redlock:fence", number, NULL);
-    uint64_t fence = next_fence(face, "acb");
-    ck_assert_uint_gt(fence, before);
-    ck_assert_uint_gt(next_fence(face, "c"), fence);
-}
-
 /* --- Waiting --- */
-
-static const redlock_name b_too = {B, 0};
-
-static redlock_acquire_options with_b(void)
-{
-    redlock_acquire_options options = plain;
-    options.also = &b_too;
-    options.also_count = 1;
-    return options;
-}
 
 TEST(waiting, release_of_the_last_resource_wakes_the_waiter)
 {
     struct face *face = clients_open(BLOCKING_FACE), *other = clients_open(BLOCKING_FACE);
-    redlock_acquire_options options = with_b();
+    redlock_acquire_options options = *REAL_WITH(.also = &(redlock_name){B, 0}, .also_count = 1);
     struct waiter waiter;
     int slow = 0;
     for (int i = 0; i < 6; i++) {
@@ -294,20 +250,6 @@ TEST(waiting, release_of_the_last_resource_wakes_the_waiter)
         slow += waiter.got_ns - freed > 900000000; /* without a notification the next look comes a second later */
     }
     ck_assert_int_le(slow, 2); /* a busy machine delays a few */
-}
-
-TEST(waiting, waiters_for_a_part_are_woken)
-{
-    struct face *face = clients_open(BLOCKING_FACE), *other = clients_open(BLOCKING_FACE);
-    struct waiter waiters[3];
-    redlock_lock *lock = take(face, "ba");
-    waiter_start(&waiters[0], other, A, plain);
-    waiter_start(&waiters[1], other, B, plain);
-    waiter_start(&waiters[2], other, A, with_b());
-    clients_await_waiters(face, A, 2);
-    clients_await_waiters(face, B, 2);
-    held_release(face, &lock);
-    waiters_finish_and_release(waiters, 3);
 }
 
 REAL_PROGRAM("several")

@@ -1,27 +1,18 @@
-/* Certificates for the TLS tests, created at run time: an authority, and certificates that it or another authority
- * signs. */
+/* Certificates for the TLS tests, which openssl(1) makes at run time in a directory of the test. */
 #ifndef TESTS_REAL_TLS_CERTIFICATES_H
 #define TESTS_REAL_TLS_CERTIFICATES_H
 
-#include <openssl/evp.h>
-#include <openssl/x509.h>
+/* Makes the directory. It is removed at the end of the test. */
+void certificates_begin(void);
 
-struct identity {
-    X509 *certificate;
-    EVP_PKEY *key;
-};
+/* The path of a file in the directory; valid until the end of the test. */
+const char *certificates_path(const char *file);
 
-/* issuer NULL: an authority with a self-signed certificate. names: the alternative names,
- * "IP:127.0.0.1,DNS:localhost"; NULL for none. days: how long the certificate is valid; negative: how long ago it
- * expired. fixtures_end() frees the identity. */
-const struct identity *identity_make(const struct identity *issuer, const char *common_name, const char *names,
-                                     int days);
+/* Runs a shell command in the directory. Ends the test if it fails. */
+void certificates_run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Write PEM files. */
-void identity_write_certificate(const struct identity *identity, const char *path);
-void identity_write_key(const struct identity *identity, const char *path, const char *passphrase);
-
-/* The file name of an authority in a directory of authorities, "1234abcd.0". */
-void identity_hashed_name(const struct identity *identity, char name[16]);
+/* Makes NAME.pem and NAME.key. issuer: the authority's name; NULL: an authority with a self-signed certificate. names: the
+ * alternative names, "IP:127.0.0.1,DNS:localhost"; NULL for none. days: how long it is valid; -1: it has expired. */
+void certificates_make(const char *name, const char *issuer, const char *names, int days);
 
 #endif

@@ -1,6 +1,7 @@
 #include "real/tls_relay.h"
 
 #include "real/real.h"
+#include "real/tls_certificates.h"
 
 #include "support/clock.h"
 #include "support/fixture.h"
@@ -11,6 +12,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -149,20 +151,24 @@ static void stop(void *object)
     free(relay);
 }
 
-static SSL_CTX *make_context(const struct identity *identity, int protocol)
+static SSL_CTX *make_context(const char *name, int protocol)
 {
     SSL_CTX *context = SSL_CTX_new(TLS_server_method());
-    if (context == NULL || SSL_CTX_use_certificate(context, identity->certificate) != 1 ||
-        SSL_CTX_use_PrivateKey(context, identity->key) != 1 || SSL_CTX_set_min_proto_version(context, protocol) != 1 ||
+    char file[64];
+    snprintf(file, sizeof file, "%s.pem", name);
+    bool usable = context && SSL_CTX_use_certificate_file(context, certificates_path(file), SSL_FILETYPE_PEM) == 1;
+    snprintf(file, sizeof file, "%s.key", name);
+    usable = usable && SSL_CTX_use_PrivateKey_file(context, certificates_path(file), SSL_FILETYPE_PEM) == 1;
+    if (!usable || SSL_CTX_set_min_proto_version(context, protocol) != 1 ||
         SSL_CTX_set_max_proto_version(context, protocol) != 1)
         fixture_fail("TLS relay: cannot make a context");
     return context;
 }
 
-struct tls_relay *tls_relay_start(const struct identity *identity, int protocol, uint16_t server_port)
+struct tls_relay *tls_relay_start(const char *name, int protocol, uint16_t server_port)
 {
     struct tls_relay *relay = fixture_allocate(sizeof *relay);
-    relay->context = make_context(identity, protocol);
+    relay->context = make_context(name, protocol);
     relay->server_port = server_port;
     relay->reservation = socket_reserve_port(false, &relay->port);
     relay->listener = socket_listen(false, relay->port);

@@ -3,16 +3,14 @@
 #ifndef TESTS_REAL_TLS_RELAY_H
 #define TESTS_REAL_TLS_RELAY_H
 
-#include "real/tls_certificates.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct tls_relay;
 
-/* Presents the identity's certificate. protocol: TLS1_2_VERSION or TLS1_3_VERSION. fixtures_end() stops the relay. */
-struct tls_relay *tls_relay_start(const struct identity *identity, int protocol, uint16_t server_port);
+/* Presents the certificate of this name, of certificates_make(). protocol: TLS1_2_VERSION or TLS1_3_VERSION. fixtures_end() stops the relay. */
+struct tls_relay *tls_relay_start(const char *name, int protocol, uint16_t server_port);
 void tls_relay_stop(struct tls_relay *relay);
 
 uint16_t tls_relay_port(const struct tls_relay *relay);

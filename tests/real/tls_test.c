@@ -4,9 +4,7 @@
 #include "support/allocator.h"
 #include "support/clock.h"
 #include "support/fake_server.h"
-#include "support/file.h"
 #include "support/sockets.h"
-#include "support/temp_dir.h"
 
 #include <check.h>
 #include <redlock/redlock.h>
@@ -14,64 +12,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { NODES = 3, SOON_MS = 10000, YEAR = 365 };
-enum { PATH_SIZE = 256 };
-
-/* The files that the tests write, all in one directory. */
-static const struct identity *authority, *stranger;
-static char authority_file[PATH_SIZE], stranger_file[PATH_SIZE];
-static char client_certificate[PATH_SIZE], client_key[PATH_SIZE];
-static char foreign_certificate[PATH_SIZE], foreign_key[PATH_SIZE];
-static const char *directory;
-
 static redlock_options options;
-static redlock_client *client;
-
-/* --- Certificates --- */
-
-static char *in_directory(char path[PATH_SIZE], const char *name)
-{
-    snprintf(path, PATH_SIZE, "%s/%s", directory, name);
-    return path;
-}
-
-static void write_identity(const struct identity *identity, const char *name, char certificate[PATH_SIZE],
-                           char key[PATH_SIZE])
-{
-    char file[64];
-    snprintf(file, sizeof file, "%s.pem", name);
-    identity_write_certificate(identity, in_directory(certificate, file));
-    snprintf(file, sizeof file, "%s.key", name);
-    identity_write_key(identity, in_directory(key, file), NULL);
-}
+static struct face *face;
 
 static void setup(void)
 {
-    directory = temp_dir_path(temp_dir_make());
-    authority = identity_make(NULL, "the authority", NULL, YEAR);
-    stranger = identity_make(NULL, "a stranger", NULL, YEAR);
-    identity_write_certificate(authority, in_directory(authority_file, "authority.pem"));
-    identity_write_certificate(stranger, in_directory(stranger_file, "stranger.pem"));
-    write_identity(identity_make(authority, "client", NULL, YEAR), "client", client_certificate, client_key);
-    write_identity(identity_make(stranger, "foreign", NULL, YEAR), "foreign", foreign_certificate, foreign_key);
+    certificates_begin();
+    certificates_make("authority", NULL, NULL, YEAR);
+    certificates_make("stranger", NULL, NULL, YEAR);
     options = (redlock_options)REDLOCK_OPTIONS_INIT;
     options.guard = 0;
     options.node_timeout_ms = options.connect_timeout_ms = SOON_MS;
-    options.tls_ca_file = authority_file;
-    client = NULL;
+    options.tls_ca_file = certificates_path("authority.pem");
     real_note_descriptors();
 }
 
-static void teardown(void)
-{
-    redlock_close(&client, NULL);
-}
-
-REAL_CASE_WITH(peers, real_bare_case, setup, teardown, 0);
-REAL_CASE_WITH(links, real_bare_case, setup, teardown, 0);
-REAL_CASE_WITH(files, real_bare_case, setup, teardown, 0);
+REAL_CASE(peers, real_bare_case, setup);
+REAL_CASE(links, real_bare_case, setup);
+REAL_CASE(files, real_bare_case, setup);
 
 /* --- Servers --- */
 
@@ -98,15 +58,14 @@ struct peer {
 
 static void start(struct peer servers)
 {
-    char certificate[PATH_SIZE], key[PATH_SIZE];
     const char *names = servers.names != NULL ? servers.names : "IP:127.0.0.1,IP:::1,DNS:localhost";
     const char *protocols = servers.protocols != NULL ? servers.protocols : "TLSv1.2 TLSv1.3";
-    const struct identity *issuer = servers.strange ? stranger : authority;
     struct cluster_node_options nodes[NODES] = {{0}};
     size_t count = servers.count != 0 ? servers.count : 1;
-    write_identity(identity_make(issuer, "server", names, servers.days != 0 ? servers.days : YEAR), "server",
-                   certificate, key);
-    const struct cluster_tls tls = {certificate, key, authority_file, servers.asks};
+    certificates_make("server", servers.strange ? "stranger" : "authority", names,
+                      servers.days != 0 ? servers.days : YEAR);
+    const struct cluster_tls tls = {certificates_path("server.pem"), certificates_path("server.key"),
+                                    certificates_path("authority.pem"), servers.asks};
     for (size_t i = 0; i < count; i++)
         nodes[i].tls = &tls;
     real_cluster(count,
@@ -127,38 +86,32 @@ static const char *nodes_at(const char *scheme, const char *host)
     return text;
 }
 
-static void make_client(const char *nodes)
+static void open_face(const char *nodes)
 {
-    real_status(redlock_connect(nodes, &options, &client, &result), REDLOCK_OK, &result);
-}
-
-static void expect_ready(void)
-{
-    real_status(redlock_ready(client, SOON_MS, &result), REDLOCK_OK, &result);
+    face = face_open(BLOCKING_FACE, nodes, &options);
 }
 
 static void expect_works(const char *host)
 {
-    redlock_lock *lock;
-    make_client(nodes_at("rediss://", host));
-    real_status(redlock_acquire(client, "resource", NULL, &lock, &result), REDLOCK_OK, &result);
-    ck_assert_int_eq(redlock_extend(lock, 20000, &result), REDLOCK_OK);
+    open_face(nodes_at("rediss://", host));
+    redlock_lock *lock = held_acquire(face, "resource", NULL);
+    real_status(face_extend(face, lock, 20000, &result), REDLOCK_OK, &result);
     ck_assert_uint_ge(cluster_keys_left(cluster, "resource", NULL), cluster_size(cluster) / 2 + 1);
-    ck_assert_int_eq(redlock_release(&lock, &result), REDLOCK_OK);
-    ck_assert_int_eq(redlock_close(&client, &result), REDLOCK_OK);
+    held_release(face, &lock);
+    held_close(face);
     ck_assert_msg(cluster_keys_left(cluster, NULL, NULL) == 0, "%s", cluster_key_names(cluster, NULL, NULL));
 }
 
 /* The nodes are misconfigured, so waiting does not help, and each node's text gives the reason. */
 static void expect_refused(const char *nodes, const char *words)
 {
-    make_client(nodes);
-    ck_assert_int_eq(redlock_ready(client, SOON_MS, &result), REDLOCK_MISCONFIGURED);
+    open_face(nodes);
+    real_status(face_ready(face, SOON_MS, &result), REDLOCK_MISCONFIGURED, &result);
     ck_assert_uint_ge(result.unreachable, result.quorum);
     for (uint32_t i = 0; i < result.nodes; i++)
         ck_assert_msg(result.node[i].outcome == REDLOCK_NODE_PENDING || strstr(result.node[i].text, words) != NULL,
                       "%s", result.node[i].text);
-    ck_assert_int_eq(redlock_close(&client, NULL), REDLOCK_OK);
+    held_close(face);
 }
 
 /* --- Servers that are trusted, and servers that are refused --- */
@@ -195,28 +148,38 @@ static const struct peer peers[] = {
     {.name = "foreign, 1.3", .asks = true, .protocols = "TLSv1.3", .certificate = FOREIGN_CERTIFICATE, .words = ALERT},
 };
 
+/* A certificate of our own. */
+static void present(const char *certificate, const char *key)
+{
+    options.tls_certificate_file = certificates_path(certificate);
+    options.tls_key_file = certificates_path(key);
+}
+
+static void make_client_certificates(void)
+{
+    certificates_make("client", "authority", NULL, YEAR);
+    certificates_make("foreign", "stranger", NULL, YEAR);
+}
+
 static void trust(const struct peer *peer)
 {
-    static char path[PATH_SIZE];
-    char file[PATH_SIZE + 32], name[16];
     if (peer->trust != THE_AUTHORITY)
-        options.tls_ca_file = peer->trust == A_STRANGER ? stranger_file : NULL;
+        options.tls_ca_file = peer->trust == A_STRANGER ? certificates_path("stranger.pem") : NULL;
     if (peer->trust == A_DIRECTORY) {
-        ck_assert_int_eq(mkdir(in_directory(path, "authorities"), 0700), 0);
-        identity_hashed_name(authority, name);
-        snprintf(file, sizeof file, "%s/%s", path, name);
-        identity_write_certificate(authority, file);
-        options.tls_ca_directory = path;
+        certificates_run("mkdir authorities && cp authority.pem authorities && openssl rehash authorities");
+        options.tls_ca_directory = certificates_path("authorities");
     }
     if (peer->trust == THE_SYSTEM)
-        setenv("SSL_CERT_FILE", authority_file, 1);
+        setenv("SSL_CERT_FILE", certificates_path("authority.pem"), 1);
     options.tls_no_verify = peer->trust == NO_VERIFICATION;
     options.tls_server_name = peer->server_name;
-    if (peer->certificate != NO_CERTIFICATE) {
-        bool is_ours = peer->certificate == OUR_CERTIFICATE;
-        options.tls_certificate_file = is_ours ? client_certificate : foreign_certificate;
-        options.tls_key_file = is_ours ? client_key : foreign_key;
-    }
+    if (peer->certificate == NO_CERTIFICATE)
+        return;
+    make_client_certificates();
+    if (peer->certificate == OUR_CERTIFICATE)
+        present("client.pem", "client.key");
+    else
+        present("foreign.pem", "foreign.key");
 }
 
 TEST_ROWS(peers, a_peer_is_trusted_or_refused_in_words, ROWS(peers))
@@ -242,7 +205,7 @@ TEST(links, a_waiter_is_notified_over_tls)
 {
     struct waiter waiter;
     start((struct peer){.count = NODES});
-    struct face *face = face_open(BLOCKING_FACE, nodes_at("rediss://", "127.0.0.1"), &options);
+    open_face(nodes_at("rediss://", "127.0.0.1"));
     redlock_lock *lock = held_acquire(face, "resource", NULL);
     waiter_start(&waiter, face, "resource", (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT);
     clients_await_waiters(face, "resource", 1);
@@ -251,22 +214,6 @@ TEST(links, a_waiter_is_notified_over_tls)
     waiter_finish(&waiter);
     ck_assert_uint_eq(held_statistics(face).hand_offs, 1);
     waiter_release(&waiter);
-    held_close(face);
-}
-
-TEST(links, a_server_that_is_restarted_is_met_again)
-{
-    redlock_lock *lock;
-    start((struct peer){.count = 1});
-    make_client(nodes_at("rediss://", "127.0.0.1"));
-    expect_ready();
-    cluster_kill(cluster, 0);
-    ck_assert_int_eq(redlock_acquire(client, "resource", NULL, &lock, &result), REDLOCK_NO_QUORUM);
-    ck_assert_str_ne(result.node[0].text, "");
-    cluster_start(cluster, 0);
-    expect_ready();
-    ck_assert_int_eq(redlock_acquire(client, "resource", NULL, &lock, &result), REDLOCK_OK);
-    ck_assert_int_eq(redlock_release(&lock, &result), REDLOCK_OK);
 }
 
 /* --- Other servers --- */
@@ -278,8 +225,8 @@ TEST(links, a_plain_redis)
     redlock_lock *lock;
     real_cluster(1, NULL);
     options.connect_timeout_ms = 200;
-    make_client(nodes_at("rediss://", "127.0.0.1"));
-    int status = redlock_acquire(client, "resource", NULL, &lock, &result);
+    open_face(nodes_at("rediss://", "127.0.0.1"));
+    int status = face_acquire(face, "resource", NULL, &lock, &result);
     const char *text = result.node[0].text;
     ck_assert_int_eq(status, strstr(text, "does not speak TLS") != NULL ? REDLOCK_MISCONFIGURED : REDLOCK_NO_QUORUM);
     ck_assert_msg(strstr(text, "TLS") != NULL, "%s", text);
@@ -369,7 +316,7 @@ static unsigned prepare(enum failure failure)
     }
     start((struct peer){.count = 1, .names = failure == OTHER_NAME ? "DNS:other.example" : NULL});
     if (failure == STRANGE_AUTHORITY)
-        options.tls_ca_file = stranger_file;
+        options.tls_ca_file = certificates_path("stranger.pem");
     if (failure == PLAIN_CLIENT)
         options.connect_timeout_ms = 200;
     return cluster_port(cluster, 0);
@@ -377,11 +324,10 @@ static unsigned prepare(enum failure failure)
 
 static void look_at_all(void)
 {
-    redlock_node_status status;
+    redlock_node_status status = held_node_status(face, 0);
     static char metrics[32768];
-    ck_assert_int_eq(redlock_metrics(client, metrics, sizeof metrics, NULL), REDLOCK_OK);
+    ck_assert_int_eq(redlock_metrics(face_client(face), metrics, sizeof metrics, NULL), REDLOCK_OK);
     has_no_secret("the statistics", metrics, strlen(metrics));
-    ck_assert_int_eq(redlock_node_status_get(client, 0, &status), REDLOCK_OK);
     has_no_secret("the node's status", &status, sizeof status);
     has_no_secret("the node's name", status.name, strlen(status.name));
     ck_assert_str_ne(status.error, "");
@@ -402,14 +348,14 @@ TEST_ROWS(links, a_link_that_fails_shows_no_password, (int)FAILURES *(int)WAYS)
     give(way);
     snprintf(node, sizeof node, "%s://%s127.0.0.1:%u", failure == PLAIN_CLIENT ? "redis" : "rediss",
              way == BY_ADDRESS ? "somebody:" ENCODED "@" : "", port);
-    make_client(node);
-    ck_assert_int_eq(redlock_acquire(client, "resource", NULL, &lock, &result), failures[failure].status);
+    open_face(node);
+    real_status(face_acquire(face, "resource", NULL, &lock, &result), failures[failure].status, &result);
     ck_assert_msg(strstr(result.node[0].text, failures[failure].words) != NULL, "%s", result.node[0].text);
     ck_assert_uint_lt(result.elapsed_us, SOON_MS * 1000);
     look_at_all();
-    ck_assert_int_ne(redlock_ready(client, 50, &result), REDLOCK_OK);
+    ck_assert_int_ne(face_ready(face, 50, &result), REDLOCK_OK);
     look_at_all();
-    redlock_close(&client, &result);
+    face_close(&face, &result);
     has_no_secret("the result of closing", &result, sizeof result);
     ck_assert_uint_gt(atomic_load(&lines), 0);
     ck_assert_msg(!atomic_load(&line_is_shown), "logged: %s", shown_line);
@@ -419,20 +365,12 @@ TEST_ROWS(links, a_link_that_fails_shows_no_password, (int)FAILURES *(int)WAYS)
 
 static void expect_invalid(const char *words, const char *path)
 {
+    redlock_client *client;
     ck_assert_int_eq(redlock_connect("rediss://127.0.0.1:1", &options, &client, &result), REDLOCK_INVALID);
     ck_assert_ptr_null(client);
     ck_assert_msg(strstr(result.text, words) != NULL, "%s", result.text);
     ck_assert_msg(strstr(result.text, path) != NULL, "%s", result.text);
     ck_assert_int_eq(redlock_connect("rediss://127.0.0.1:1", &options, &client, NULL), REDLOCK_INVALID);
-}
-
-/* The files that bad_files names, beside those that setup() writes. */
-static void write_bad_files(void)
-{
-    char path[PATH_SIZE];
-    file_write(in_directory(path, "rubbish.pem"), "rubbish\n", strlen("rubbish\n"));
-    ck_assert_int_eq(mkdir(in_directory(path, "empty"), 0700), 0);
-    identity_write_key(authority, in_directory(path, "encrypted.key"), "passphrase");
 }
 
 #define OPTION(name) offsetof(redlock_options, name)
@@ -457,16 +395,15 @@ static const struct {
 
 TEST_ROWS(files, files_that_cannot_be_used, ROWS(bad_files))
 {
-    const char *file = bad_files[_i].file;
-    char path[PATH_SIZE];
-    write_bad_files();
+    const char *path = bad_files[_i].file ? certificates_path(bad_files[_i].file) : NULL;
+    make_client_certificates();
+    certificates_run("mkdir empty && echo rubbish >rubbish.pem && "
+                     "openssl pkey -in authority.key -aes128 -passout pass:passphrase -out encrypted.key");
     if (bad_files[_i].option == OPTION(tls_ca_directory))
         options.tls_ca_file = NULL;
-    options.tls_certificate_file = client_certificate;
-    options.tls_key_file = client_key;
-    in_directory(path, file != NULL ? file : "");
-    *(const char **)(void *)((char *)&options + bad_files[_i].option) = file != NULL ? path : NULL;
-    expect_invalid(bad_files[_i].words, file != NULL ? path : "");
+    present("client.pem", "client.key");
+    *(const char **)(void *)((char *)&options + bad_files[_i].option) = path;
+    expect_invalid(bad_files[_i].words, path ? path : "");
 }
 
 TEST(files, bad_server_names)
@@ -483,12 +420,13 @@ TEST(files, bad_server_names)
 TEST(files, no_memory_while_a_client_is_made)
 {
     bool failed = true;
-    options.tls_certificate_file = client_certificate;
-    options.tls_key_file = client_key;
+    make_client_certificates();
+    present("client.pem", "client.key");
     for (size_t k = 1; failed; k++) {
         struct test_allocator *allocator = test_allocator_new();
         options.allocator = (redlock_allocator){test_allocate, test_reallocate, test_release, allocator};
         test_allocator_fail_at(allocator, k);
+        redlock_client *client;
         int status = redlock_connect("rediss://127.0.0.1:1", &options, &client, &result);
         failed = status != REDLOCK_OK;
         ck_assert_int_eq(status, failed ? REDLOCK_NO_MEMORY : REDLOCK_OK);
@@ -501,7 +439,7 @@ TEST(files, no_memory_while_a_client_is_made)
 TEST(files, options_of_tls_do_not_matter_without_it)
 {
     options.tls_ca_file = "/nowhere.pem";
-    make_client("127.0.0.1:1");
+    open_face("127.0.0.1:1");
 }
 
 REAL_PROGRAM("tls")

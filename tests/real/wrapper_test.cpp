@@ -1,26 +1,19 @@
 // The C++ wrapper on real servers: only its additions to the C functions, which have separate tests.
 #include <algorithm>
 #include <atomic>
-#include <check.h>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <poll.h>
-#include <redlock/redlock.hpp>
 #include <thread>
 #include <type_traits>
 
-extern "C" {
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wpedantic" // a flexible array in C
-#include "real/real.h"
-#include "support/file.h"
-#pragma GCC diagnostic pop
-}
+#include "real/wrapper.hpp"
 
-using namespace std::chrono_literals;
-using redlock::status;
+extern "C" {
+#include "support/file.h"
+}
 
 namespace
 {
@@ -34,37 +27,17 @@ static_assert(std::is_nothrow_move_constructible_v<redlock::cancellation>);
 static_assert(std::is_nothrow_destructible_v<redlock::lock> && std::is_copy_constructible_v<redlock::error>);
 static_assert(std::is_trivially_copyable_v<redlock::result>);
 
-// Like face_options(): locks that outlive any test, and timeouts that a loaded machine does not reach.
-redlock::options patient()
+bool all_usable(const redlock::client &client)
 {
-    const redlock_options from = face_options();
-    redlock::options options;
-    options.ttl = std::chrono::milliseconds(from.ttl_ms);
-    options.max_ttl = std::chrono::milliseconds(from.max_ttl_ms);
-    options.node_timeout = std::chrono::milliseconds(from.node_timeout_ms);
-    options.connect_timeout = std::chrono::milliseconds(from.connect_timeout_ms);
-    options.silence_limit = std::chrono::milliseconds(from.silence_limit_ms);
-    options.renewal_percent = from.renewal_percent;
-    options.guard = from.guard != 0;
-    return options;
-}
-
-void wait_for(const std::function<bool()> &predicate)
-{
-    const auto deadline = std::chrono::steady_clock::now() + 20s;
-    while (!predicate() && std::chrono::steady_clock::now() < deadline)
-        std::this_thread::sleep_for(1ms);
-    ck_assert(predicate());
+    const auto nodes = client.nodes();
+    return std::all_of(nodes.begin(), nodes.end(), [](const auto &node) { return node.usable != 0; });
 }
 
 // Waits until every node is usable, so that each lock is on all nodes.
 redlock::client open()
 {
-    redlock::client client(deployment_nodes(real_nodes), patient());
-    wait_for([&] {
-        const auto nodes = client.nodes();
-        return std::all_of(nodes.begin(), nodes.end(), [](const auto &node) { return node.usable != 0; });
-    });
+    redlock::client client(cluster_nodes_string(cluster), patient());
+    real_until(nullptr, all_usable(client));
     return client;
 }
 
@@ -236,18 +209,6 @@ TEST(lock, lock_of_another_client_is_refused_in_words)
     ck_assert(other.query(key).locked && !other.query(key).held_by_me);
 }
 
-TEST(lock, a_wait_ends_when_the_lock_is_released)
-{
-    const redlock::client client = open(), other = open();
-    redlock::lock lock = client.acquire(key);
-    redlock::lock theirs;
-    std::thread waiter([&] { theirs = other.acquire(key, 20s); });
-    wait_for([&] { return other.statistics().operations_pending > 0; });
-    lock.release();
-    waiter.join();
-    ck_assert(theirs.validity() > 50s && other.held_by_me(key) && other.statistics().acquires[0] == 1);
-}
-
 TEST(lock, a_wait_can_be_cancelled)
 {
     const redlock::client client = open(), other = open();
@@ -259,7 +220,7 @@ TEST(lock, a_wait_can_be_cancelled)
         options.cancellation = &cancellation;
         error = fails([&] { static_cast<void>(other.acquire(key, options)); });
     });
-    wait_for([&] { return other.statistics().operations_pending > 0; });
+    real_until(nullptr, other.statistics().operations_pending > 0);
     cancellation.cancel();
     waiter.join();
     ck_assert(error && error->code() == std::errc::operation_canceled);
@@ -382,7 +343,7 @@ TEST(end, a_loss_is_reported_in_every_way)
     ck_assert(!lock.wait_lost(0ms));
     ck_assert(lock.wait_lost(20s) == redlock::loss::expired);
     ck_assert_int_eq(poll(&descriptor, 1, 20000), 1);
-    wait_for([&] { return lost.load() > 0; });
+    real_until(nullptr, lost.load() > 0);
     ck_assert(ending == 1 && lost == 1 && reason == redlock::loss::expired);
     ck_assert(lock && lock.validity() == 0ms && lock.loss_reason() == redlock::loss::expired);
     redlock::result result;
@@ -396,7 +357,7 @@ TEST(faults, failing_renewal_says_why)
 {
     redlock::options renewing = patient();
     renewing.renewal_percent = 33;
-    const redlock::client client(deployment_nodes(real_nodes), renewing);
+    const redlock::client client(cluster_nodes_string(cluster), renewing);
     std::atomic<unsigned> failing{0}, reasons{0};
     redlock::acquire_options options;
     options.wait = 20s;
@@ -411,10 +372,10 @@ TEST(faults, failing_renewal_says_why)
     ck_assert(lock.renewal_result().status() == status::ok);
     ck_assert(lock.valid_until() > 0ns);
     for (std::size_t i = 0; i < 3; i++)
-        deployment_kill(real_nodes, i);
-    wait_for([&] { return failing.load() > 0; });
+        cluster_kill(cluster, i);
+    real_until(nullptr, failing.load() > 0);
     ck_assert(reasons >= 2 && lock.renewal_result().status() != status::ok);
-    deployment_repair(real_nodes);
+    cluster_repair(cluster);
 }
 
 TEST(end, an_empty_lock_answers)
@@ -485,7 +446,7 @@ TEST(end, a_lock_dropped_by_its_own_callback_does_no_harm)
         const std::lock_guard guard(handing_over);
         lock = std::move(acquired);
     }
-    wait_for([&] { return dropped.load(); });
+    real_until(nullptr, dropped.load());
     client.reset();
 }
 
@@ -532,7 +493,7 @@ TEST(client, a_client_reports_nodes_statistics_and_metrics)
     const redlock::client client = open();
     client.acquire(key).release();
     const auto nodes = client.nodes();
-    ck_assert_uint_eq(nodes.size(), deployment_size(real_nodes));
+    ck_assert_uint_eq(nodes.size(), cluster_size(cluster));
     ck_assert_str_eq(nodes[0].role, "master");
     client.inspect(key);
     ck_assert(std::string(client.nodes()[0].lacking).empty());
@@ -554,12 +515,9 @@ TEST(client, an_unreachable_quorum_is_no_quorum)
 
 TEST(credentials, credentials_are_asked_and_logs_are_written)
 {
-    struct cluster_node_options nodes[3] = {};
-    for (auto &node : nodes)
-        node.password = "secret";
-    struct cluster_options cluster_options = {};
-    cluster_options.nodes = nodes;
-    struct cluster *cluster = real_cluster(3, &cluster_options);
+    struct cluster_node_options node = {};
+    node.password = "secret";
+    real_cluster_of(3, node);
     std::atomic<int> asked{0}, lines{0};
     redlock::options options = patient();
     options.guard = true;
@@ -579,7 +537,7 @@ TEST(credentials, credentials_are_asked_and_logs_are_written)
         throw std::runtime_error("what a callback throws is dropped");
     };
     const redlock::client client(cluster_nodes_string(cluster), options);
-    wait_for([&] { return client.trust(*std::make_unique<redlock::result>()); });
+    real_until(nullptr, client.trust(*std::make_unique<redlock::result>()));
     const redlock::lock lock = client.acquire(key, 20s);
     ck_assert(asked >= 4 && lines > 0 && lines < 1000000);
 }
@@ -621,23 +579,6 @@ TEST(mutex, a_mutex_is_not_reentrant)
     ck_assert(client.held_by_me(key));
     guard.unlock();
     ck_assert(!client.held_by_me(key));
-}
-
-TEST(mutex, several_mutexes_are_locked_at_once)
-{
-    const redlock::client client = open();
-    redlock::mutex first(client, real_key("one")), second(client, real_key("two"));
-    int both = 0;
-    const auto work = [&](redlock::mutex &a, redlock::mutex &b) {
-        for (int i = 0; i < 5; i++) {
-            const std::scoped_lock guard(a, b);
-            both++;
-        }
-    };
-    std::thread other([&] { work(second, first); });
-    work(first, second);
-    other.join();
-    ck_assert_int_eq(both, 10);
 }
 
 TEST(mutex, threads_share_a_mutex)

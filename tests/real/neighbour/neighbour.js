@@ -5,7 +5,6 @@
 //   acquire KEY TTL RETRIES      -> ok VALUE
 //   extend TTL                   -> ok
 //   release                      -> ok
-//   release-when-queued KEY      -> ok, when somebody of redlock(7) waits for the key
 //   compete KEY WITNESS TIMES    -> ok OVERLAPS, when it has held the lock so often
 //
 // What cannot be done is answered by "refused WORDS".
@@ -53,10 +52,6 @@ const commands = {
   async release() {
     await held.end();
     return '';
-  },
-  async 'release-when-queued'(key) {
-    while (!(await clients[0].exists(`${key}:redlock:queue`))) await pause(1);
-    return commands.release();
   },
   async compete(key, witness, times) {
     let overlaps = 0;

@@ -29,21 +29,21 @@ TEST_CASE_WITHIN(blocking, three_nodes, scene_end, 2 * SCENE_TIMEOUT_S);
 
 TEST_ROWS(blocking, each_function_works_with_and_without_a_result, 2)
 {
-    redlock_result *told = _i ? &result : NULL;
+    redlock_result *returned = _i ? &result : NULL;
     redlock_state state;
     scene_connect();
-    ck_assert_status(redlock_ready(scene.client, 0, told), REDLOCK_OK);
-    ck_assert_status(redlock_acquire(scene.client, "stock", NULL, &lock, told), REDLOCK_OK);
-    ck_assert_int_gt(told ? told->validity_ms : redlock_validity_ms(lock), 50000);
-    ck_assert_status(redlock_extend(lock, 120000, told), REDLOCK_OK);
+    ck_assert_status(redlock_ready(scene.client, 0, returned), REDLOCK_OK);
+    ck_assert_status(redlock_acquire(scene.client, "stock", NULL, &lock, returned), REDLOCK_OK);
+    ck_assert_int_gt(returned ? returned->validity_ms : redlock_validity_ms(lock), 50000);
+    ck_assert_status(redlock_extend(lock, 120000, returned), REDLOCK_OK);
     ck_assert_int_gt(redlock_validity_ms(lock), 110000);
     ck_assert(redlock_held_by_me(scene.client, "stock", 0));
-    ck_assert_status(redlock_query(scene.client, "stock", 0, _i ? &state : NULL, told), REDLOCK_OK);
+    ck_assert_status(redlock_query(scene.client, "stock", 0, _i ? &state : NULL, returned), REDLOCK_OK);
     ck_assert(!_i || (state.locked == 1 && state.held_by_me == 1));
-    ck_assert_status(redlock_release(&lock, told), REDLOCK_OK);
+    ck_assert_status(redlock_release(&lock, returned), REDLOCK_OK);
     ck_assert_ptr_null(lock);
     ck_assert(!redlock_held_by_me(scene.client, "stock", 0));
-    ck_assert_status(redlock_close(&scene.client, told), REDLOCK_OK);
+    ck_assert_status(redlock_close(&scene.client, returned), REDLOCK_OK);
     ck_assert_ptr_null(scene.client);
 }
 
@@ -227,7 +227,7 @@ TEST(blocking, a_call_on_the_clients_own_thread_is_refused)
     ck_assert_status(atomic_load(&inner_status), REDLOCK_INVALID);
 }
 
-static atomic_bool told_inside;
+static atomic_bool event_came;
 
 static void ask_in_event(redlock_lock *mine, int event, int loss, int64_t validity_ms, void *arg)
 {
@@ -243,17 +243,17 @@ static void ask_in_event(redlock_lock *mine, int event, int loss, int64_t validi
     ck_assert_uint_eq(statistics.locks_held, 1);
     ck_assert_status(redlock_node_status_get(scene.client, 0, &node), REDLOCK_OK);
     ck_assert_str_eq(node.state, "ready");
-    atomic_store(&told_inside, true);
+    atomic_store(&event_came, true);
 }
 
 TEST(blocking, an_event_callback_may_ask_what_no_node_is_asked_for)
 {
-    atomic_store(&told_inside, false);
+    atomic_store(&event_came, false);
     scene_connect();
     options.event = ask_in_event;
     options.notify_before_ms = 59000; /* of 60 s minus the drift */
     ck_assert_status(acquire("stock"), REDLOCK_OK);
-    scene_until(atomic_load(&told_inside));
+    scene_until(atomic_load(&event_came));
     ck_assert_status(redlock_release(&lock, NULL), REDLOCK_OK); /* a close would report its loss */
 }
 

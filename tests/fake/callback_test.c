@@ -15,17 +15,17 @@ static struct answer answer, closed;
 static struct answer taken[2];
 static unsigned ending[2]; /* number of ENDING events per handle */
 
-static void told_of_the_end(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg);
+static void acquire_again(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg);
 
 static void take(struct answer *handle)
 {
     scene_start_acquire(handle, "stock",
-                        SCENE_WITH(.owner = taken, .notify_before_ms = 86400000, .event = told_of_the_end));
+                        SCENE_WITH(.owner = taken, .notify_before_ms = 86400000, .event = acquire_again));
 }
 
 /* Acquires the lock again on the first ENDING event. The new handle gets no event before the callback of its
  * acquire. */
-static void told_of_the_end(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg)
+static void acquire_again(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *arg)
 {
     unsigned i = lock == taken[1].lock;
     (void)loss;
@@ -77,9 +77,9 @@ static void close_in_callback(redlock_client *client, redlock_lock *lock, const 
     scene_acquired(client, lock, result, arg);
     scene_start_close(&closed);
     /* no operation can start on a client that is closing */
-    ck_assert_status(redlock_close_async(&same, scene_told, &closed), REDLOCK_INVALID);
+    ck_assert_status(redlock_close_async(&same, scene_completed, &closed), REDLOCK_INVALID);
     ck_assert_status(redlock_acquire_async(client, "more", NULL, scene_acquired, &closed), REDLOCK_INVALID);
-    ck_assert_status(redlock_ready_async(client, 0, scene_told, &closed), REDLOCK_INVALID);
+    ck_assert_status(redlock_ready_async(client, 0, scene_completed, &closed), REDLOCK_INVALID);
     ck_assert_status(redlock_query_async(client, "more", 0, scene_queried, &closed), REDLOCK_INVALID);
 }
 
@@ -94,7 +94,7 @@ TEST(inside, closing_in_a_callback)
         scene_start_acquire(&others[i], (char[]){(char)('a' + i), 0}, REDLOCK_WAIT_MS(REDLOCK_FOREVER));
     ck_assert_status(scene_wait(&closed), REDLOCK_OK);
     for (unsigned i = 0; i < 3; i++) {
-        ck_assert_uint_eq(others[i].told, 1);
+        ck_assert_uint_eq(others[i].callbacks, 1);
         ck_assert_uint_lt(others[i].place, closed.place);
     }
 }
@@ -217,7 +217,7 @@ TEST_ROWS(closing, a_close_ends_each_kind_of_operation, OPERATIONS)
     scene_each(0, scene.nodes, fake_server_pause);
     start((enum operation)_i, held);
     scene_turn();
-    ck_assert_uint_eq(answer.told, 0);
+    ck_assert_uint_eq(answer.callbacks, 0);
     scene_start_close(&closed);
     scene_each(0, scene.nodes, fake_server_resume);
     ck_assert_status(scene_wait(&answer), REDLOCK_CANCELLED);

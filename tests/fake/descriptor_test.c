@@ -16,7 +16,7 @@ static struct answer answer, other, closed, many[MANY];
 
 /* The events of a lock. */
 static struct {
-    unsigned told, lost;
+    unsigned count, lost;
     int loss;
     bool releases;
 } events;
@@ -113,16 +113,16 @@ static void acquire_many(void)
 static void ask_many(redlock_callback first)
 {
     for (unsigned i = 0; i < MANY; i++)
-        scene_start_ready_then(&many[i], 0, i ? scene_told : first);
+        scene_start_ready_then(&many[i], 0, i ? scene_completed : first);
     wait_for_the_nodes();
 }
 
-static unsigned told_of_many(void)
+static unsigned completed_of_many(void)
 {
-    unsigned told = 0;
+    unsigned completed = 0;
     for (unsigned i = 0; i < MANY; i++)
-        told += many[i].told;
-    return told;
+        completed += many[i].callbacks;
+    return completed;
 }
 
 /* --- Every operation --- */
@@ -134,7 +134,7 @@ TEST(operations, every_operation_completes)
     scene_connect();
     scene_start_ready(&answer, 0);
     assert_ends(&answer, REDLOCK_OK);
-    scene_started(&answer, redlock_trust_async(scene.client, scene_told, scene_cleared(&answer)));
+    scene_started(&answer, redlock_trust_async(scene.client, scene_completed, scene_cleared(&answer)));
     assert_ends(&answer, REDLOCK_INVALID);
     ck_assert_has(answer.result.text, "guard is off");
     acquire();
@@ -184,13 +184,13 @@ TEST(operations, arguments_are_copied)
 
 /* --- Which thread, and when --- */
 
-static pthread_t told_on;
+static pthread_t called_on;
 
-static void note_thread(redlock_client *called, const redlock_result *told, void *arg)
+static void note_thread(redlock_client *called, const redlock_result *ended, void *arg)
 {
     ck_assert_ptr_eq(called, scene.connected);
-    told_on = pthread_self();
-    scene_told(called, told, arg);
+    called_on = pthread_self();
+    scene_completed(called, ended, arg);
 }
 
 static void *dispatch_once(void *unused)
@@ -207,11 +207,11 @@ TEST(operations, callbacks_run_on_the_thread_that_dispatches)
     wait_for_completions();
     pthread_t thread = scene_thread(dispatch_once, NULL);
     scene_join(thread);
-    ck_assert_uint_eq(answer.told, 1);
-    ck_assert(pthread_equal(told_on, thread));
+    ck_assert_uint_eq(answer.callbacks, 1);
+    ck_assert(pthread_equal(called_on, thread));
     scene_start_ready_then(&other, 0, note_thread);
     assert_ends(&other, REDLOCK_OK);
-    ck_assert(pthread_equal(told_on, pthread_self()));
+    ck_assert(pthread_equal(called_on, pthread_self()));
 }
 
 /* The value of an eventfd is the number of writes to it. */
@@ -222,11 +222,11 @@ TEST(operations, one_write_announces_all_completions)
     ck_assert_int_ge(redlock_descriptor(scene.connected), 0);
     ck_assert(!is_readable(redlock_descriptor(scene.connected)));
     acquire_many();
-    ck_assert_uint_eq(told_of_many(), 0);
+    ck_assert_uint_eq(completed_of_many(), 0);
     ck_assert_int_eq(read(redlock_descriptor(scene.connected), &writes, sizeof writes), sizeof writes);
     ck_assert_uint_eq(writes, 1);
     dispatch();
-    ck_assert_uint_eq(told_of_many(), MANY);
+    ck_assert_uint_eq(completed_of_many(), MANY);
     ck_assert(!is_readable(redlock_descriptor(scene.connected)));
 }
 
@@ -239,14 +239,14 @@ TEST(operations, descriptor_is_readable_for_completions_that_wait_already)
     wait_for_completions();
     assert_ends(&answer, REDLOCK_OK);
     scene_start_query(&answer, "stock");
-    while (!answer.told)
+    while (!answer.callbacks)
         dispatch();
 }
 
 /* --- Calls in callbacks --- */
 
 /* It may start an operation, and then call a function that blocks; it may not dispatch or close so. */
-static void call_in_callback(redlock_client *called, const redlock_result *told, void *arg)
+static void call_in_callback(redlock_client *called, const redlock_result *ended, void *arg)
 {
     redlock_client *same = called;
     scene_start_query(&other, "stock");
@@ -255,8 +255,8 @@ static void call_in_callback(redlock_client *called, const redlock_result *told,
     ck_assert_status(redlock_close(&same, &result), REDLOCK_INVALID);
     ck_assert_has(result.text, "redlock_close_async()");
     ck_assert_ptr_eq(same, called);
-    ck_assert_uint_eq(told_of_many(), 0);
-    scene_told(called, told, arg);
+    ck_assert_uint_eq(completed_of_many(), 0);
+    scene_completed(called, ended, arg);
 }
 
 TEST(operations, a_callback_may_start_and_block_and_not_dispatch_or_close)
@@ -265,16 +265,16 @@ TEST(operations, a_callback_may_start_and_block_and_not_dispatch_or_close)
     ask_many(call_in_callback);
     dispatch();
     scene_until(is_logged("inside a callback"));
-    ck_assert_uint_eq(told_of_many(), MANY);
-    ck_assert_uint_eq(other.told, 0);
+    ck_assert_uint_eq(completed_of_many(), MANY);
+    ck_assert_uint_eq(other.callbacks, 0);
     assert_ends(&other, REDLOCK_OK);
 }
 
-static void close_in_callback(redlock_client *called, const redlock_result *told, void *arg)
+static void close_in_callback(redlock_client *called, const redlock_result *ended, void *arg)
 {
-    scene_told(called, told, arg);
+    scene_completed(called, ended, arg);
     scene_start_close(&closed);
-    ck_assert_status(redlock_ready_async(called, 0, scene_told, &answer), REDLOCK_INVALID);
+    ck_assert_status(redlock_ready_async(called, 0, scene_completed, &answer), REDLOCK_INVALID);
 }
 
 TEST(operations, a_callback_may_close_asynchronously)
@@ -283,16 +283,16 @@ TEST(operations, a_callback_may_close_asynchronously)
     scene_start_ready_then(&answer, 0, close_in_callback);
     assert_ends(&answer, REDLOCK_OK);
     assert_ends(&closed, REDLOCK_OK);
-    ck_assert_uint_eq(answer.told, 1);
+    ck_assert_uint_eq(answer.callbacks, 1);
 }
 
 /* --- Two threads --- */
 
 static pthread_barrier_t barrier;
 
-static void hold_dispatch(redlock_client *called, const redlock_result *told, void *arg)
+static void hold_dispatch(redlock_client *called, const redlock_result *ended, void *arg)
 {
-    scene_told(called, told, arg);
+    scene_completed(called, ended, arg);
     pthread_barrier_wait(&barrier);
     pthread_barrier_wait(&barrier);
 }
@@ -312,7 +312,7 @@ TEST_ROWS(threads, a_thread_that_dispatches_is_alone, 2)
     scene_start_query(&other, "stock");
     wait_for_completions();
     ck_assert_status(redlock_dispatch(scene.connected), REDLOCK_INVALID);
-    ck_assert_uint_eq(other.told, 0);
+    ck_assert_uint_eq(other.callbacks, 0);
     scene_until(is_logged("another thread is dispatching"));
     pthread_barrier_wait(&barrier);
     if (_i)
@@ -320,16 +320,16 @@ TEST_ROWS(threads, a_thread_that_dispatches_is_alone, 2)
     scene_join(thread);
     if (!_i)
         assert_ends(&other, REDLOCK_OK);
-    ck_assert_uint_eq(other.told, 1);
+    ck_assert_uint_eq(other.callbacks, 1);
     ck_assert_answer(&other, REDLOCK_OK);
     pthread_barrier_destroy(&barrier);
 }
 
 static bool starts_query;
 
-static void end_thread(redlock_client *called, const redlock_result *told, void *arg)
+static void end_thread(redlock_client *called, const redlock_result *ended, void *arg)
 {
-    scene_told(called, told, arg);
+    scene_completed(called, ended, arg);
     if (starts_query)
         scene_start_query(&other, "stock");
     pthread_exit(NULL);
@@ -343,10 +343,10 @@ TEST_ROWS(threads, a_callback_may_end_its_thread, 2)
     ck_assert_int_ge(redlock_descriptor(scene.connected), 0);
     ask_many(end_thread);
     scene_join(scene_thread(dispatch_once, NULL));
-    ck_assert_uint_eq(told_of_many(), 1);
+    ck_assert_uint_eq(completed_of_many(), 1);
     wait_for_completions();
     assert_ends(&many[MANY - 1], REDLOCK_OK);
-    ck_assert_uint_eq(told_of_many(), MANY);
+    ck_assert_uint_eq(completed_of_many(), MANY);
     if (starts_query)
         assert_ends(&other, REDLOCK_OK);
 }
@@ -357,7 +357,7 @@ static void *start_ready_many(void *arg)
 {
     struct answer *own = arg;
     for (unsigned i = 0; i < MANY; i++)
-        ck_assert_status(redlock_ready_async(scene.connected, 0, scene_told, &own[i]), REDLOCK_OK);
+        ck_assert_status(redlock_ready_async(scene.connected, 0, scene_completed, &own[i]), REDLOCK_OK);
     return NULL;
 }
 
@@ -374,7 +374,7 @@ TEST(threads, any_thread_may_start_an_operation)
     for (unsigned i = 0; i < 4; i++)
         scene_join(threads[i]);
     for (unsigned i = 0; i < 4 * MANY; i++)
-        ck_assert_uint_eq(each[i % 4][i / 4].told, 1);
+        ck_assert_uint_eq(each[i % 4][i / 4].callbacks, 1);
 }
 
 /* --- Cancellation, close --- */
@@ -403,7 +403,7 @@ static void note_event(redlock_lock *mine, int event, int loss, int64_t validity
     (void)validity_ms;
     ck_assert_ptr_eq(arg, &events);
     ck_assert_ptr_eq(mine, lock);
-    events.told++;
+    events.count++;
     events.lost += event == REDLOCK_EVENT_LOST;
     events.loss = loss;
     if (events.releases)
@@ -426,24 +426,24 @@ TEST_ROWS(threads, a_close_runs_the_callbacks_that_wait, 2)
     acquire_many();
     options.wait_ms = REDLOCK_FOREVER;
     scene_start_acquire(&other, "held", &options);
-    ck_assert_uint_eq(told_of_many(), 0);
+    ck_assert_uint_eq(completed_of_many(), 0);
     close_client(_i);
     for (unsigned i = 0; i < MANY; i++) {
-        ck_assert_uint_eq(many[i].told, 1);
+        ck_assert_uint_eq(many[i].callbacks, 1);
         ck_assert_ptr_null(many[i].lock);
         ck_assert_answer(&many[i], REDLOCK_CANCELLED);
         ck_assert_int_eq(many[i].result.validity_ms, 0);
     }
     ck_assert_answer(&other, REDLOCK_CANCELLED);
     ck_assert(!_i || closed.place > other.place);
-    ck_assert_uint_eq(events.told, 0);
+    ck_assert_uint_eq(events.count, 0);
 }
 
-static void call_in_close(redlock_client *called, const redlock_result *told, void *arg)
+static void call_in_close(redlock_client *called, const redlock_result *ended, void *arg)
 {
     redlock_lock *none;
-    scene_told(called, told, arg);
-    ck_assert_status(redlock_ready_async(called, 0, scene_told, NULL), REDLOCK_INVALID);
+    scene_completed(called, ended, arg);
+    ck_assert_status(redlock_ready_async(called, 0, scene_completed, NULL), REDLOCK_INVALID);
     ck_assert_status(redlock_acquire(called, "stock", NULL, &none, NULL), REDLOCK_INVALID);
     ck_assert(!redlock_held_by_me(called, "stock", 0));
     ck_assert_status(redlock_dispatch(called), REDLOCK_INVALID);
@@ -456,7 +456,7 @@ TEST_ROWS(threads, calls_in_the_last_callbacks_of_a_close_fail, 2)
     acquire();
     scene_start_ready_then(&other, 0, call_in_close);
     close_client(_i);
-    ck_assert_uint_eq(other.told, 1);
+    ck_assert_uint_eq(other.callbacks, 1);
     ck_assert_uint_eq(events.lost, 1);
     ck_assert_int_eq(events.loss, REDLOCK_LOSS_CLOSED);
 }
@@ -485,12 +485,12 @@ TEST_ROWS(events, a_loss_needs_no_dispatch_and_is_an_event_until_the_release, RE
     ck_assert(is_readable(descriptor));
     ck_assert_int_eq(redlock_validity_ms(lock), 0);
     ck_assert_int_eq(redlock_lock_loss(lock), REDLOCK_LOSS_EXPIRED);
-    ck_assert_uint_eq(events.told, 0);
+    ck_assert_uint_eq(events.count, 0);
     wait_for_completions();
     if (_i == RELEASED_BEFORE)
         ck_assert_status(redlock_release(&lock, &result), REDLOCK_LOST);
     dispatch();
-    ck_assert_uint_eq(events.told, _i == RELEASED_BEFORE ? 0 : 1);
+    ck_assert_uint_eq(events.count, _i == RELEASED_BEFORE ? 0 : 1);
     ck_assert_uint_eq(events.lost, _i == KEPT ? 1 : 0);
     ck_assert_int_eq(events.loss, _i == KEPT ? REDLOCK_LOSS_EXPIRED : REDLOCK_NOT_LOST);
     if (_i == RELEASED_IN_HANDLER)
@@ -565,7 +565,7 @@ TEST(bad_input, without_memory_nothing_starts_and_a_release_succeeds)
         test_allocator_fail_from(allocator, 0);
     }
     test_allocator_fail_from(allocator, 1);
-    ck_assert_status(redlock_release_async(&lock, scene_told, NULL), REDLOCK_NO_MEMORY);
+    ck_assert_status(redlock_release_async(&lock, scene_completed, NULL), REDLOCK_NO_MEMORY);
     ck_assert_ptr_null(lock);
     test_allocator_fail_from(allocator, 0);
     options.wait_ms = SCENE_SOON_MS; /* until the nodes have confirmed */

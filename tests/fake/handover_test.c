@@ -133,7 +133,7 @@ TEST(given_back, offer_from_the_future_does_not_count)
     later.number += 3600 * QUORUM_SECOND;
     hand_over(0, 3, &later);
     wait_for_undo(0, 2, later.value);
-    ck_assert_uint_eq(answer.told, 0);
+    ck_assert_uint_eq(answer.callbacks, 0);
     scene_let_go_on(3, 5, "stock");
     assert_acquired_without(&later);
     release_it();
@@ -165,7 +165,7 @@ TEST_ROWS(given_back, lock_that_no_waiter_expects_is_given_back, MESSAGE_LOST + 
     scene_until(!fake_server_get_key(scene.node[4], "stock", value, sizeof value) || strcmp(value, offer.value) != 0);
     if (_i != OTHER_OFFER)
         return;
-    ck_assert_uint_eq(answer.told, 0);
+    ck_assert_uint_eq(answer.callbacks, 0);
     scene_let_go_on(0, 4, "stock");
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     release_it();

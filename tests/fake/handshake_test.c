@@ -301,7 +301,7 @@ TEST_ROWS(auth, a_misconfiguration_is_named_and_shows_no_password, ROWS(mistakes
     ck_assert_status(scene_acquire(&answer, "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER)), REDLOCK_MISCONFIGURED);
     ck_assert_has(answer.result.node[0].text, mistakes[_i].words);
     ck_assert_has(redlock_result_text(&answer.result), "misconfigured");
-    ck_assert(!strstr(answer.result.node[0].text, SCENE_SECRET)); /* nor has the whole text: scene_told() */
+    ck_assert(!strstr(answer.result.node[0].text, SCENE_SECRET)); /* nor has the whole text: scene_completed() */
     if (mistakes[_i].database)
         return;
     fake_server_clear_rules(scene.node[0]);
@@ -371,7 +371,7 @@ TEST_ROWS(three_nodes, one_server_under_two_names_has_one_vote, 2)
 }
 
 /* Passes to the guard the reply that a node with this run_id and marker would send. */
-static void tell_guard(struct rl_node *node, const char *run_id, const char *shown)
+static void give_guard_reply(struct rl_node *node, const char *run_id, const char *shown)
 {
     redisReader *reader = redisReaderCreate();
     void *reply;
@@ -394,10 +394,10 @@ TEST(three_nodes, markers_of_a_new_server_are_not_compared_with_those_of_the_one
 {
     scene_attach();
     struct rl_node *node = scene.client->nodes->node;
-    tell_guard(node, node->server.run_id, SHOWN);
+    give_guard_reply(node, node->server.run_id, SHOWN);
     ck_assert_str_eq(node->marker.nonce, "1f");
     ck_assert_uint_eq(node->marker.seen_us, 1);
-    tell_guard(node, "0123456789012345678901234567890123456789", "");
+    give_guard_reply(node, "0123456789012345678901234567890123456789", "");
     ck_assert_str_eq(node->marker.nonce, "");
     ck_assert_uint_eq(node->marker.seen_us, 0);
 }
@@ -407,12 +407,12 @@ TEST(three_nodes, a_server_that_takes_another_names_place_has_one_vote)
 {
     scene_attach();
     struct rl_node *nodes = scene.client->nodes->node;
-    tell_guard(&nodes[0], nodes[1].server.run_id, SHOWN);
+    give_guard_reply(&nodes[0], nodes[1].server.run_id, SHOWN);
     ck_assert_uint_eq(nodes[0].findings & REDLOCK_FINDING_SAME_SERVER, REDLOCK_FINDING_SAME_SERVER);
     ck_assert_ptr_nonnull(nodes[0].unfit);
-    tell_guard(&nodes[1], nodes[1].server.run_id, SHOWN);
+    give_guard_reply(&nodes[1], nodes[1].server.run_id, SHOWN);
     ck_assert_ptr_null(nodes[1].unfit);
-    tell_guard(&nodes[0], "0123456789012345678901234567890123456789", SHOWN);
+    give_guard_reply(&nodes[0], "0123456789012345678901234567890123456789", SHOWN);
     ck_assert_ptr_null(nodes[0].unfit);
 }
 

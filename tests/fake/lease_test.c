@@ -181,7 +181,7 @@ TEST_ROWS(release, an_undo_that_is_refused_is_given_up_when_the_key_has_ended, R
     scene_wait_for_sent(0, SENT_UNDO, 1);
     scene_until(owed_undos() == 0);
     ck_assert_uint_ge(quorum_time_since(held, rl_now()), 300 * QUORUM_MILLISECOND);
-    ck_assert_uint_eq(answer.told, 1);
+    ck_assert_uint_eq(answer.callbacks, 1);
     ck_assert_status(scene_close(&answer), REDLOCK_OK);
 }
 
@@ -235,7 +235,7 @@ TEST(release, a_release_waits_for_nodes_that_are_late)
     scene_start_release(&answer, &lock);
     for (unsigned i = 0; i < 3; i++)
         scene_until(scene.client->nodes->node[i].statistics.timeouts > 0);
-    ck_assert_uint_eq(answer.told, 0);
+    ck_assert_uint_eq(answer.callbacks, 0);
     scene_each(0, 3, fake_server_resume);
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     assert_released(0, 3);

@@ -62,13 +62,13 @@ TEST(one_node, more_operations_than_allowed_are_refused_but_no_release)
     scene_start_acquire(&waiting, "held", REDLOCK_WAIT_MS(REDLOCK_FOREVER));
     scene_start_acquire(&second, "other", NULL);
     ck_assert_status(redlock_acquire_async(scene.client, "third", NULL, scene_acquired, &answer), REDLOCK_INVALID);
-    ck_assert_status(redlock_ready_async(scene.client, 0, scene_told, &answer), REDLOCK_INVALID);
+    ck_assert_status(redlock_ready_async(scene.client, 0, scene_completed, &answer), REDLOCK_INVALID);
     ck_assert_status(redlock_query_async(scene.client, "third", 0, scene_queried, &answer), REDLOCK_INVALID);
     ck_assert_status(scene_release(&answer, &lock), REDLOCK_OK);
     ck_assert(!scene_has_key(0, "stock"));
     ck_assert_status(scene_wait(&second), REDLOCK_OK);
     ck_assert_status(scene_acquire(&answer, "third", NULL), REDLOCK_OK); /* one operation has ended */
-    ck_assert_uint_eq(waiting.told, 0);
+    ck_assert_uint_eq(waiting.callbacks, 0);
 }
 
 /* --- pending_max --- */
@@ -84,7 +84,7 @@ TEST(one_node, node_with_too_many_requests_gets_no_more)
     scene_start_acquires(answers, MORE, NULL);
     scene_turn();
     for (unsigned i = 0; i < MORE; i++) {
-        if (!answers[i].told)
+        if (!answers[i].callbacks)
             continue;
         ck_assert_answer(&answers[i], REDLOCK_NO_QUORUM);
         ck_assert_str_eq(answers[i].result.node[0].text, "not sent: pending_max requests wait for the node");

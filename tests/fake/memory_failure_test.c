@@ -89,11 +89,11 @@ static int acquire(const char *resource, int64_t wait_ms, redlock_lock **lock)
 
 static void use_lock(redlock_lock *lock)
 {
-    ck_assert_fine(finish(redlock_extend_async(lock, 0, scene_told, scene_cleared(&answer))), REDLOCK_OK);
+    ck_assert_fine(finish(redlock_extend_async(lock, 0, scene_completed, scene_cleared(&answer))), REDLOCK_OK);
     ck_assert_fine(finish(redlock_query_async(scene.client, "stock", 0, scene_queried, scene_cleared(&answer))),
                    REDLOCK_OK);
     ck_assert(redlock_held_by_me(scene.client, "stock", 0));
-    ck_assert_fine(finish(redlock_release_async(&lock, scene_told, scene_cleared(&answer))), REDLOCK_OK);
+    ck_assert_fine(finish(redlock_release_async(&lock, scene_completed, scene_cleared(&answer))), REDLOCK_OK);
     ck_assert_ptr_null(lock);
 }
 
@@ -101,7 +101,7 @@ static void use_client(void)
 {
     redlock_lock *lock;
     redlock_cancellation *cancellation = NULL;
-    ck_assert_fine(finish(redlock_ready_async(scene.client, REDLOCK_FOREVER, scene_told, scene_cleared(&answer))),
+    ck_assert_fine(finish(redlock_ready_async(scene.client, REDLOCK_FOREVER, scene_completed, scene_cleared(&answer))),
                    REDLOCK_OK);
     ck_assert_fine(redlock_cancellation_create(scene.client, &cancellation), REDLOCK_OK);
     redlock_cancellation_destroy(&cancellation);
@@ -118,7 +118,7 @@ static void use_tokens(void)
         finish(redlock_adopt_async(scene.client, "gone", NULL, TOKEN, scene_acquired, scene_cleared(&answer))),
         REDLOCK_LOST);
     ck_assert_fine(
-        finish(redlock_release_token_async(scene.client, "gone", 0, TOKEN, scene_told, scene_cleared(&answer))),
+        finish(redlock_release_token_async(scene.client, "gone", 0, TOKEN, scene_completed, scene_cleared(&answer))),
         REDLOCK_LOST);
     for (unsigned i = 0; i < scene.nodes; i++)
         fake_server_set_key(scene.node[i], "adopted", TOKEN, 60000);
@@ -127,7 +127,7 @@ static void use_tokens(void)
     ck_assert_fine(status, REDLOCK_OK);
     for (unsigned i = 0; status != REDLOCK_OK && i < scene.nodes; i++)
         fake_server_delete_key(scene.node[i], "adopted");
-    ck_assert_fine(finish(redlock_inspect_async(scene.client, "stock", 0, scene_told, scene_cleared(&answer))),
+    ck_assert_fine(finish(redlock_inspect_async(scene.client, "stock", 0, scene_completed, scene_cleared(&answer))),
                    REDLOCK_OK);
 }
 
@@ -141,7 +141,8 @@ static bool live_asynchronously(enum mode mode, size_t k)
         use_client();
         use_tokens();
         test_allocator_fail_at(allocator, 0);
-        ck_assert_status(finish(redlock_close_async(&scene.client, scene_told, scene_cleared(&answer))), REDLOCK_OK);
+        ck_assert_status(finish(redlock_close_async(&scene.client, scene_completed, scene_cleared(&answer))),
+                         REDLOCK_OK);
     }
     return end_life(k);
 }

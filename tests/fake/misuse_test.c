@@ -39,10 +39,10 @@ static unsigned call_asynchronous(redlock_client *client)
     redlock_cancellation *cancellation;
     redlock_lock *same = lock;
     const int statuses[] = {
-        redlock_ready_async(client, 0, scene_told, NULL),
+        redlock_ready_async(client, 0, scene_completed, NULL),
         redlock_acquire_async(client, "more", NULL, scene_acquired, NULL),
-        redlock_extend_async(lock, 0, scene_told, NULL),
-        redlock_release_async(&same, scene_told, NULL),
+        redlock_extend_async(lock, 0, scene_completed, NULL),
+        redlock_release_async(&same, scene_completed, NULL),
         redlock_query_async(client, "stock", 0, scene_queried, NULL),
         redlock_cancellation_create(client, &cancellation),
     };
@@ -55,7 +55,7 @@ static unsigned call_blocking(redlock_client *client, const char *words)
 {
     redlock_lock *same = lock, *none = lock;
     int ready = redlock_ready(client, 0, &result);
-    bool told = strstr(result.text, words) != NULL;
+    bool explained = strstr(result.text, words) != NULL;
     const int statuses[] = {
         ready,
         redlock_acquire(client, "more", NULL, &none, NULL),
@@ -65,7 +65,8 @@ static unsigned call_blocking(redlock_client *client, const char *words)
         redlock_query(client, "stock", 0, NULL, &result),
     };
     bool changed = same != lock || none;
-    return not_invalid(statuses, sizeof statuses / sizeof *statuses) | (unsigned)changed << 8 | (unsigned)!told << 9;
+    return not_invalid(statuses, sizeof statuses / sizeof *statuses) | (unsigned)changed << 8 |
+           (unsigned)!explained << 9;
 }
 
 static void assert_refused(int status, const char *words)
@@ -87,9 +88,9 @@ TEST(arguments, null_arguments_of_the_asynchronous_api)
     assert_refused(redlock_attach(scene.loop, NULL, NULL, &client, &result), "node list is empty");
     ck_assert_status(redlock_attach(scene.loop, NULL, NULL, &client, NULL), REDLOCK_INVALID);
     ck_assert_uint_eq(call_asynchronous(NULL), 0);
-    ck_assert_status(redlock_release_async(NULL, scene_told, NULL), REDLOCK_INVALID);
-    ck_assert_status(redlock_close_async(NULL, scene_told, NULL), REDLOCK_INVALID);
-    ck_assert_status(redlock_close_async(&client, scene_told, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_release_async(NULL, scene_completed, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_close_async(NULL, scene_completed, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_close_async(&client, scene_completed, NULL), REDLOCK_INVALID);
     scene_attach();
     ck_assert_status(redlock_cancellation_create(scene.client, NULL), REDLOCK_INVALID);
 }
@@ -243,7 +244,7 @@ TEST(arguments, a_resource_may_hold_any_byte)
     ck_assert_uint_eq(key->length, 2 + sizeof name - 1);
     ck_assert_mem_eq(key->data + 2, name, sizeof name - 1);
     scene_started(&other, redlock_release_token_async(scene.client, name, sizeof name - 1,
-                                                      redlock_lock_token(answer.lock), scene_told, &other));
+                                                      redlock_lock_token(answer.lock), scene_completed, &other));
     ck_assert_status(scene_wait(&other), REDLOCK_INVALID);
     ck_assert_has(other.result.text, "this client holds that lock");
     scene_started(&other,
@@ -281,7 +282,7 @@ static void *call_all(void *unused)
     (void)unused;
     ck_assert_uint_eq(call_asynchronous(scene.client), 0);
     ck_assert_has(redlock_status_text(REDLOCK_INVALID), "only from the thread that attached it");
-    ck_assert_status(redlock_close_async(&scene.client, scene_told, NULL), REDLOCK_INVALID);
+    ck_assert_status(redlock_close_async(&scene.client, scene_completed, NULL), REDLOCK_INVALID);
     ck_assert_ptr_nonnull(scene.client);
     return NULL;
 }
@@ -317,7 +318,7 @@ static unsigned in_child_blocking(void)
 
 static unsigned in_child_with_descriptor(void)
 {
-    return (unsigned)(redlock_close_async(&scene.client, scene_told, NULL) != REDLOCK_OK || scene.client);
+    return (unsigned)(redlock_close_async(&scene.client, scene_completed, NULL) != REDLOCK_OK || scene.client);
 }
 
 enum { WRONG = 1, AT_WORK = 2 };

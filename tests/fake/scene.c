@@ -203,12 +203,12 @@ void scene_stop_our_clock(void)
 
 /* --- Operations --- */
 
-void scene_told(redlock_client *client, const redlock_result *result, void *arg)
+void scene_completed(redlock_client *client, const redlock_result *result, void *arg)
 {
     struct answer *answer = arg;
     (void)client;
-    answer->told++;
-    answer->place = ++scene.told;
+    answer->callbacks++;
+    answer->place = ++scene.completed;
     answer->result = *result;
     ck_assert_msg(!strstr(redlock_result_text(&answer->result), SCENE_SECRET), "%s", answer->result.text);
 }
@@ -218,14 +218,14 @@ void scene_acquired(redlock_client *client, redlock_lock *lock, const redlock_re
     struct answer *answer = arg;
     ck_assert_int_eq(lock != NULL, result->status == REDLOCK_OK);
     answer->lock = lock;
-    scene_told(client, result, arg);
+    scene_completed(client, result, arg);
 }
 
 void scene_queried(redlock_client *client, const redlock_state *state, const redlock_result *result, void *arg)
 {
     struct answer *answer = arg;
     answer->state = *state;
-    scene_told(client, result, arg);
+    scene_completed(client, result, arg);
 }
 
 struct answer *scene_cleared(struct answer *answer)
@@ -237,14 +237,14 @@ struct answer *scene_cleared(struct answer *answer)
 void scene_started(const struct answer *answer, int status)
 {
     ck_assert_status(status, REDLOCK_OK);
-    ck_assert_msg(answer->told == 0, "called back from inside the call");
+    ck_assert_msg(answer->callbacks == 0, "called back from inside the call");
     scene.started++;
 }
 
 void scene_start_acquire_then(struct answer *answer, const char *resource, const redlock_acquire_options *options,
-                              redlock_acquire_callback told)
+                              redlock_acquire_callback callback)
 {
-    scene_started(answer, redlock_acquire_async(scene.client, resource, options, told, scene_cleared(answer)));
+    scene_started(answer, redlock_acquire_async(scene.client, resource, options, callback, scene_cleared(answer)));
 }
 
 void scene_start_acquire(struct answer *answer, const char *resource, const redlock_acquire_options *options)
@@ -252,14 +252,14 @@ void scene_start_acquire(struct answer *answer, const char *resource, const redl
     scene_start_acquire_then(answer, resource, options, scene_acquired);
 }
 
-void scene_start_ready_then(struct answer *answer, int64_t wait_ms, redlock_callback told)
+void scene_start_ready_then(struct answer *answer, int64_t wait_ms, redlock_callback callback)
 {
-    scene_started(answer, redlock_ready_async(scene.client, wait_ms, told, scene_cleared(answer)));
+    scene_started(answer, redlock_ready_async(scene.client, wait_ms, callback, scene_cleared(answer)));
 }
 
 void scene_start_ready(struct answer *answer, int64_t wait_ms)
 {
-    scene_start_ready_then(answer, wait_ms, scene_told);
+    scene_start_ready_then(answer, wait_ms, scene_completed);
 }
 
 void scene_start_adopt(struct answer *answer, const char *resource, const redlock_acquire_options *options,
@@ -271,24 +271,24 @@ void scene_start_adopt(struct answer *answer, const char *resource, const redloc
 
 void scene_start_release_token(struct answer *answer, const char *resource, const char *token)
 {
-    scene_started(answer,
-                  redlock_release_token_async(scene.client, resource, 0, token, scene_told, scene_cleared(answer)));
+    scene_started(
+        answer, redlock_release_token_async(scene.client, resource, 0, token, scene_completed, scene_cleared(answer)));
 }
 
 void scene_start_inspect(struct answer *answer, const char *resource)
 {
-    scene_started(answer, redlock_inspect_async(scene.client, resource, 0, scene_told, scene_cleared(answer)));
+    scene_started(answer, redlock_inspect_async(scene.client, resource, 0, scene_completed, scene_cleared(answer)));
 }
 
 void scene_start_extend(struct answer *answer, redlock_lock *lock, uint32_t ttl_ms)
 {
-    scene_started(answer, redlock_extend_async(lock, ttl_ms, scene_told, scene_cleared(answer)));
+    scene_started(answer, redlock_extend_async(lock, ttl_ms, scene_completed, scene_cleared(answer)));
 }
 
 void scene_start_release(struct answer *answer, redlock_lock **lock)
 {
     redlock_lock *released = *lock; /* *lock may be part of the answer, which is cleared next */
-    scene_started(answer, redlock_release_async(&released, scene_told, scene_cleared(answer)));
+    scene_started(answer, redlock_release_async(&released, scene_completed, scene_cleared(answer)));
     ck_assert_ptr_null(released);
     *lock = NULL;
 }
@@ -300,7 +300,7 @@ void scene_start_query(struct answer *answer, const char *resource)
 
 void scene_start_close(struct answer *answer)
 {
-    scene_started(answer, redlock_close_async(&scene.client, scene_told, scene_cleared(answer)));
+    scene_started(answer, redlock_close_async(&scene.client, scene_completed, scene_cleared(answer)));
     ck_assert_ptr_null(scene.client);
 }
 
@@ -313,9 +313,9 @@ static void dispatch(void)
 
 int scene_wait(struct answer *answer)
 {
-    while (scene.connected && !answer->told)
+    while (scene.connected && !answer->callbacks)
         dispatch();
-    scene_until_or(answer->told > 0, "no callback came");
+    scene_until_or(answer->callbacks > 0, "no callback came");
     return answer->result.status;
 }
 
@@ -646,7 +646,7 @@ void scene_end(void)
     for (unsigned i = 0; i < held_count; i++)
         scene_let_go(held[i].node, held[i].key);
     held_count = 0;
-    ck_assert_uint_eq(scene.told, scene.started);
+    ck_assert_uint_eq(scene.completed, scene.started);
     assert_nothing_left();
     fixtures_end();
 }

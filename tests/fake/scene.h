@@ -37,8 +37,8 @@ struct scene {
     redlock_cancellation *cancellation;
     redlock_options options;
     bool keys_may_stay; /* set by a test whose nodes are unreachable at its end */
-    unsigned started;
-    unsigned told;
+    unsigned started;   /* operations */
+    unsigned completed; /* callbacks */
 };
 extern struct scene scene;
 
@@ -121,8 +121,8 @@ void scene_stop_our_clock(void);
 /* --- Operations --- */
 
 struct answer {
-    unsigned told;  /* number of callbacks */
-    unsigned place; /* position of its callback among all callbacks of the scene, from 1 */
+    unsigned callbacks; /* that it had */
+    unsigned place;     /* position of its callback among all callbacks of the scene, from 1 */
     redlock_lock *lock;
     redlock_result result;
     redlock_state state;
@@ -130,20 +130,20 @@ struct answer {
 
 /* Callbacks that fill the struct answer passed as arg. */
 void scene_acquired(redlock_client *client, redlock_lock *lock, const redlock_result *result, void *answer);
-void scene_told(redlock_client *client, const redlock_result *result, void *answer);
+void scene_completed(redlock_client *client, const redlock_result *result, void *answer);
 void scene_queried(redlock_client *client, const redlock_state *state, const redlock_result *result, void *answer);
 
 /* For a call that has no function below:
- *     scene_started(&answer, redlock_trust_async(scene.client, scene_told, scene_cleared(&answer))); */
+ *     scene_started(&answer, redlock_trust_async(scene.client, scene_completed, scene_cleared(&answer))); */
 struct answer *scene_cleared(struct answer *answer);
 void scene_started(const struct answer *answer, int status);
 
 /* Each clears the answer and starts an operation. ..._then() has a callback of the test, which calls the usual one. */
 void scene_start_acquire(struct answer *answer, const char *resource, const redlock_acquire_options *options);
 void scene_start_acquire_then(struct answer *answer, const char *resource, const redlock_acquire_options *options,
-                              redlock_acquire_callback told);
+                              redlock_acquire_callback callback);
 void scene_start_ready(struct answer *answer, int64_t wait_ms);
-void scene_start_ready_then(struct answer *answer, int64_t wait_ms, redlock_callback told);
+void scene_start_ready_then(struct answer *answer, int64_t wait_ms, redlock_callback callback);
 void scene_start_adopt(struct answer *answer, const char *resource, const redlock_acquire_options *options,
                        const char *token);
 void scene_start_release_token(struct answer *answer, const char *resource, const char *token);
@@ -178,9 +178,9 @@ void scene_lock_and_release(const char *resource);
                       redlock_status_name(expected_));                                                                 \
     } while (0)
 
-#define ck_assert_answer(told_answer, expected)                                                                        \
+#define ck_assert_answer(checked, expected)                                                                            \
     do {                                                                                                               \
-        redlock_result *result_ = &(told_answer)->result;                                                              \
+        redlock_result *result_ = &(checked)->result;                                                                  \
         ck_assert_msg(result_->status == (expected), "%s instead of %s: %s", redlock_status_name(result_->status),     \
                       redlock_status_name(expected), redlock_result_text(result_));                                    \
     } while (0)

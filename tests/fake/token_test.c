@@ -239,7 +239,7 @@ TEST_ROWS(release, a_release_by_token_waits_for_every_answer, 2)
     scene_start_release_token(&answer, "stock", TOKEN);
     scene_wait_for_sent(4, SENT_UNDO, 1);
     scene_idle(30);
-    ck_assert_uint_eq(answer.told, 0);
+    ck_assert_uint_eq(answer.callbacks, 0);
     fake_server_release(scene.node[4]);
     ck_assert_status(scene_wait(&answer), _i ? REDLOCK_OK : REDLOCK_LOST);
     ck_assert_uint_eq(answer.result.granted, _i ? 5 : 1);
@@ -298,7 +298,7 @@ TEST(all_answers, all_answers_are_waited_for)
     scene_start_acquire(&answer, "stock", &all);
     scene_wait_for_sent_to(0, 5, SENT_SET, 1);
     scene_idle(30);
-    ck_assert_uint_eq(answer.told, 0);
+    ck_assert_uint_eq(answer.callbacks, 0);
     fake_server_release(scene.node[4]);
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     ck_assert_uint_eq(answer.result.granted, 5);

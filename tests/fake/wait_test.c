@@ -70,7 +70,7 @@ TEST(success, trying_once_with_a_new_client_waits_for_its_connections)
     scene_attach_only();
     scene_start_acquire(&answer, "stock", NULL);
     scene_idle(100);
-    ck_assert_uint_eq(answer.told, 0);
+    ck_assert_uint_eq(answer.callbacks, 0);
     scene_calm(0, 3);
     scene_wait(&answer); /* on a busy machine the nodes may be too slow for a lock */
 }
@@ -82,7 +82,7 @@ TEST_ROWS(success, a_lock_that_becomes_free_is_acquired, 3)
     hold_majority();
     start();
     scene_wait_for_sent(0, SENT_WAIT, 1);
-    ck_assert_uint_eq(answer.told, 0);
+    ck_assert_uint_eq(answer.callbacks, 0);
     let_go_of_majority();
     assert_acquired();
     ck_assert_uint_ge(answer.result.attempts, 2);
@@ -162,7 +162,7 @@ TEST(success, silent_nodes_get_the_undo_before_the_next_poll)
     snprintf(token, sizeof token, "%s", call_to_a_lost_attempt());
     rl_timer_stop(&scene.client->core.timers, &queue_for_stock()->timer);
     scene_until(have_undone(3, token));
-    ck_assert_uint_eq(answer.told, 0);
+    ck_assert_uint_eq(answer.callbacks, 0);
     scene_calm(3, 5);
     scene_let_go_on(0, 5, "stock");
     assert_acquired();
@@ -203,7 +203,7 @@ TEST(success, waiters_of_one_client_acquire_in_turn)
     for (unsigned i = 0; i < WAITERS; i++) {
         ck_assert_status(scene_wait(&answers[i]), REDLOCK_OK);
         for (unsigned later = i + 1; later < WAITERS; later++)
-            ck_assert_uint_eq(answers[later].told, 0);
+            ck_assert_uint_eq(answers[later].callbacks, 0);
         ck_assert_status(redlock_release_async(&answers[i].lock, NULL, NULL), REDLOCK_OK);
     }
 }
@@ -286,14 +286,14 @@ static bool is_there(enum stage stage)
 static void start_and_reach(enum stage stage)
 {
     start();
-    scene_until(answer.told || is_there(stage)); /* the deadline may come first */
+    scene_until(answer.callbacks || is_there(stage)); /* the deadline may come first */
 }
 
 static void assert_ended(int status)
 {
     ck_assert_status(scene_wait(&answer), status);
     ck_assert_ptr_null(answer.lock);
-    ck_assert_uint_eq(answer.told, 1);
+    ck_assert_uint_eq(answer.callbacks, 1);
     ck_assert_int_eq(answer.result.validity_ms, 0);
 }
 
@@ -413,7 +413,7 @@ TEST(ends, one_cancellation_ends_all_that_use_it_and_no_other)
     redlock_cancel(scene.cancellation);
     for (unsigned i = 0; i < 3; i++)
         ck_assert_status(scene_wait(&with[i]), REDLOCK_CANCELLED);
-    ck_assert_uint_eq(without.told, 0);
+    ck_assert_uint_eq(without.callbacks, 0);
     let_go_of_majority();
     ck_assert_status(scene_wait(&without), REDLOCK_OK);
 }
@@ -429,7 +429,7 @@ TEST(ends, a_cancellation_of_another_client_is_refused)
     ck_assert_has(answer.result.text, "to another client");
     scene_start_adopt(&answer, "stock", &options, "0123456789abcdef0123456789abcdef01234567");
     ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
-    scene_started(&answer, redlock_close_async(&other, scene_told, scene_cleared(&answer)));
+    scene_started(&answer, redlock_close_async(&other, scene_completed, scene_cleared(&answer)));
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
 }
 
@@ -553,7 +553,7 @@ TEST(ends, ready_returns_at_once_or_waits)
     ck_assert_has(answer.result.node[0].text, "Connection refused");
     scene_start_ready(&answer, REDLOCK_FOREVER);
     scene_turn();
-    ck_assert_uint_eq(answer.told, 0);
+    ck_assert_uint_eq(answer.callbacks, 0);
     scene_each(0, 3, fake_server_listen);
     ck_assert_status(scene_wait(&answer), REDLOCK_OK);
     ck_assert_uint_ge(answer.result.granted, 3);
@@ -584,7 +584,7 @@ static void count_misconfigured(redlock_client *client, redlock_lock *lock, cons
 /* The end of each waiter starts the attempt of the next one. Any number of these must not nest on the stack. */
 TEST(ends, waiters_that_all_fail_at_once_do_not_nest_on_the_stack)
 {
-    unsigned told = 0;
+    unsigned failed = 0;
     struct rlimit before, small;
     ck_assert_int_eq(getrlimit(RLIMIT_STACK, &before), 0);
     small = (struct rlimit){SMALL_STACK, before.rlim_max};
@@ -593,8 +593,8 @@ TEST(ends, waiters_that_all_fail_at_once_do_not_nest_on_the_stack)
     scene_attach();
     scene_hold_on(0, scene.nodes, "stock");
     for (unsigned i = 0; i < CROWD; i++) {
-        int status =
-            redlock_acquire_async(scene.client, "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER), count_misconfigured, &told);
+        int status = redlock_acquire_async(scene.client, "stock", REDLOCK_WAIT_MS(REDLOCK_FOREVER), count_misconfigured,
+                                           &failed);
         ck_assert_status(status, REDLOCK_OK);
         if (i == 0)
             scene_wait_for_sent(0, SENT_WAIT, 1); /* the others join the queue and send no request */
@@ -603,7 +603,7 @@ TEST(ends, waiters_that_all_fail_at_once_do_not_nest_on_the_stack)
         fake_server_set_password(scene.node[i], NULL, "changed");
         fake_server_drop(scene.node[i], FAKE_SHUTDOWN);
     }
-    scene_until(told == CROWD);
+    scene_until(failed == CROWD);
     ck_assert_int_eq(setrlimit(RLIMIT_STACK, &before), 0);
     scene.keys_may_stay = true;
 }

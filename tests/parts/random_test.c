@@ -25,9 +25,9 @@ ssize_t getrandom(void *buffer, size_t size, unsigned flags)
     return (ssize_t)given;
 }
 
-/* What the system tells, and after how many calls there are all bytes; 0: it refuses. */
+/* What the system returns, and after how many calls there are all bytes; 0: it refuses. */
 static const struct {
-    long told[4];
+    long returned[4];
     unsigned calls;
 } rows[] = {
     {{0}, 1},
@@ -43,7 +43,7 @@ TEST_ROWS(random_bits, random_bytes_come_by_pieces_or_not_at_all, ROWS(rows))
 {
     struct rl_random random = {.left = 0};
     unsigned char bytes[40] = {0};
-    memcpy(answers, rows[_i].told, sizeof answers);
+    memcpy(answers, rows[_i].returned, sizeof answers);
     asked = 0;
     ck_assert_int_eq(rl_random_bytes(&random, bytes, sizeof bytes), rows[_i].calls > 0);
     if (!rows[_i].calls)

@@ -140,7 +140,7 @@ static void wake(struct run *run, quorum_time now, const char *word, const char 
     happen(run, (struct quorum_lease_event){.type = QUORUM_LEASE_WOKEN}, word, actions);
 }
 
-static void tell(struct run *run, const char *word)
+static void play(struct run *run, const char *word)
 {
     const char *actions = word + strcspn(word, ">!~x");
     quorum_duration number = strtoull(word + 1, NULL, 10) * MS;
@@ -181,7 +181,7 @@ static struct run begun(const struct story *story)
     memset(&run.lease, 0xee, sizeof run.lease);
     quorum_lease_init(&run.lease, &terms);
     if (*story->events != 'g')
-        tell(&run, "g");
+        play(&run, "g");
     return run;
 }
 
@@ -192,7 +192,7 @@ TEST_ROWS(lease, lease_follows_story, ROWS(stories))
     struct run run = begun(&stories[_i]);
     char word[WORD_SIZE];
     for (const char *events = run.story->events; next_word(&events, word);)
-        tell(&run, word);
+        play(&run, word);
 }
 
 /* Up to a tenth earlier. Of very many locks the first renewals are spread further, but never come before a quarter of
@@ -251,14 +251,14 @@ TEST(lease, loss_is_reported_once_and_for_good)
         const struct quorum_lease_event event = {
             .type = type, .verdict = QUORUM_WON, .validity_end = QUORUM_NEVER, .ttl = QUORUM_SECOND};
         struct run stopped = begun(&held), ended = begun(&held);
-        tell(&stopped, "@1");
-        tell(&stopped, "Cx:clock");
+        play(&stopped, "@1");
+        play(&stopped, "Cx:clock");
         happen(&stopped, event, "after the loss", "");
         ck_assert_int_eq(stopped.lease.loss, QUORUM_LOSS_CLOCK);
         ck_assert_uint_eq(quorum_lease_deadline(&stopped.lease), QUORUM_NEVER);
-        tell(&ended, "@8900");
+        play(&ended, "@8900");
         happen(&ended, event, "at its end", "x:expired");
-        tell(&ended, "E8900");
+        play(&ended, "E8900");
         happen(&ended, event, "after its end", "");
     }
 }

@@ -66,7 +66,7 @@ static struct quorum_terms terms_of(int plan, unsigned nodes)
 struct path {
     struct subject subject;
     quorum_time now;
-    quorum_nodes usable_told; /* nodes that already had QUORUM_USABLE */
+    quorum_nodes usable_sent; /* nodes that already had QUORUM_USABLE */
     quorum_nodes answered_late;
 };
 
@@ -142,13 +142,13 @@ static void add_node(struct menu *menu, const struct path *path, unsigned node, 
         add(menu, (struct quorum_event){.type = QUORUM_OVERDUE, .node = node});
     else if (late_events && state->asked && state->vote == QUORUM_TIMED_OUT && !(path->answered_late >> node & 1))
         add_answers(menu, oracle, node, LATE_OUTCOMES); /* after it was counted as timed out */
-    if (late_events && oracle->started && state->coming && !(path->usable_told >> node & 1))
+    if (late_events && oracle->started && state->coming && !(path->usable_sent >> node & 1))
         add(menu, (struct quorum_event){.type = QUORUM_USABLE, .node = node});
 }
 
 static bool untouched(const struct path *path, unsigned node)
 {
-    return !path->subject.oracle.node[node].voted && !(path->usable_told >> node & 1);
+    return !path->subject.oracle.node[node].voted && !(path->usable_sent >> node & 1);
 }
 
 /* Of the untouched nodes of one kind, the one with the lowest number acts first. */
@@ -177,7 +177,7 @@ static void list_events(const struct tree *tree, const struct path *path, struct
 static void note(struct path *path, const struct quorum_event *event)
 {
     if (event->type == QUORUM_USABLE)
-        path->usable_told |= quorum_node(event->node);
+        path->usable_sent |= quorum_node(event->node);
     if (event->type == QUORUM_VOTED && path->subject.oracle.node[event->node].voted)
         path->answered_late |= quorum_node(event->node);
 }

@@ -16,7 +16,7 @@ static const char *const vote_names[] = {"pending", "granted",     "held",      
                                          "refused", "unreachable", "timed out", "unattested"};
 static const char *const kind_names[] = {"acquire", "extend", "adopt", "release", "look"};
 
-static void tell(const struct quorum_event *event)
+static void print_event(const struct quorum_event *event)
 {
     fprintf(stderr, "  %" PRIu64 " %s, node %u %s%s%s, usable %x coming %x\n", event->now, type_names[event->type],
             event->node, vote_names[event->vote], event->permanent ? " for good" : "",
@@ -29,7 +29,7 @@ void subject_fail(const struct subject *subject, const char *why)
     fprintf(stderr, "%s over %u nodes, ttl %" PRIu64 ", minimum %" PRIu64 ", held until %" PRIu64 ":\n",
             kind_names[terms->kind], terms->nodes, terms->ttl, terms->minimum_validity, terms->validity_end);
     for (unsigned i = 0; i < subject->steps; i++)
-        tell(&story[i]);
+        print_event(&story[i]);
     fprintf(stderr, "verdict %d, expected %d\n", (int)subject->round.verdict, (int)subject->oracle.verdict);
     ck_abort_msg("%s", why);
 }

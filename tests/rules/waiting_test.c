@@ -269,7 +269,7 @@ static void wake(struct run *run, quorum_time now, const char *word, const char 
     happen(run, &event, word, actions);
 }
 
-static void tell(struct run *run, const char *word)
+static void play(struct run *run, const char *word)
 {
     struct quorum_waiting *waiting = &run->waiting;
     const char *actions = word + strcspn(word, "?<!-");
@@ -334,11 +334,11 @@ TEST_ROWS(waiting, waiter_follows_story, ROWS(stories))
     run.waiting =
         story->start == NEW ? waiting_with(story->nodes, story->width) : looking_with(story->nodes, story->width);
     if (story->start == QUEUED) {
-        tell(&run, story->nodes == 3 ? "r012/1" : "r01234/1");
-        tell(&run, "L");
+        play(&run, story->nodes == 3 ? "r012/1" : "r01234/1");
+        play(&run, "L");
     }
     for (const char *events = story->events; next_word(&events, word);)
-        tell(&run, word);
+        play(&run, word);
 }
 
 TEST(waiting, last_attempt_leaves_time_for_its_replies)

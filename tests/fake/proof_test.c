@@ -18,55 +18,18 @@ enum { DECIDER = 4, ALL = (1 << 5) - 1, HOUR = 3600 };
 
 static struct answer answer;
 
-/* --- Nodes with a marker --- */
-
-static void show_marker(const struct fake_script_call *call)
-{
-    char shown[128];
-    const struct sim_key *marker = fake_node_find(call->node, call->database, &call->keys[0]);
-    snprintf(shown, sizeof shown, EVIDENCE "%.*s", marker ? (int)marker->value_size : 0, marker ? marker->value : "");
-    resp_write_text(call->reply, shown);
-}
-
-/* Writes a missing marker, which is only the nonce. Trusts every marker. */
-static void look_after_marker(const struct fake_script_call *call)
-{
-    const struct resp_argument *given = call->arguments, *nonce = &given[4];
-    char run_id[16];
-    snprintf(run_id, sizeof run_id, "run%u", *(const unsigned *)call->arg);
-    if (!fake_node_find(call->node, call->database, &call->keys[0]))
-        fake_node_set(call->node, call->database, &call->keys[0], nonce->data, nonce->length, -1);
-    resp_write_array(call->reply, RL_GUARD_ELEMENTS);
-    resp_write_text(call->reply, run_id);
-    resp_write_text(call->reply, "master");
-    resp_write_integer(call->reply, fake_node_clock_us(call->node));
-    resp_write_integer(call->reply, 0);
-    resp_write_integer(call->reply, strtoll(given[0].data, NULL, 10));
-    resp_write_integer(call->reply, strtoll(given[2].data, NULL, 10));
-    resp_write_text(call->reply, "trusted");
-    resp_write_text(call->reply, given[1].data);
-    resp_write_text(call->reply, "noeviction");
-    resp_write_text(call->reply, nonce->data);
-    show_marker(call);
-}
-
-static void run_script(const struct fake_script_call *call)
-{
-    if (strcmp(call->script, rl_scripts[RL_SCRIPT_GUARD].text) == 0)
-        look_after_marker(call);
-    else
-        fake_script_run(call);
-}
-
+/* Nodes with a marker that an operator has trusted. */
 static void five_marked_nodes(void)
 {
-    static unsigned number[SCENE_NODES];
+    char run_id[16], marker[64];
     scene_begin(5);
     scene.options.guard = 1;
     scene.options.max_ttl_ms = scene.options.ttl_ms;
     for (unsigned i = 0; i < 5; i++) {
-        number[i] = i;
-        fake_server_set_script_handler(scene.node[i], run_script, &number[i]);
+        snprintf(run_id, sizeof run_id, "run%u", i);
+        snprintf(marker, sizeof marker, "2 %s 0 0 0 0 1 60000 5 trusted 1f default", run_id);
+        fake_server_set_info(scene.node[i], "run_id", run_id);
+        fake_server_set_key(scene.node[i], MARKER, marker, -1);
     }
 }
 

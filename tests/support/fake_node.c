@@ -30,8 +30,6 @@ struct fake_node {
     struct field *fields;
     size_t field_count;
     int64_t clock_offset_us;
-    fake_script_handler *handler;
-    void *handler_arg;
 };
 
 static pthread_mutex_t model_lock = PTHREAD_MUTEX_INITIALIZER; /* all models share one Lua interpreter */
@@ -39,6 +37,13 @@ static pthread_mutex_t model_lock = PTHREAD_MUTEX_INITIALIZER; /* all models sha
 static struct fake_node *node_of(struct sim_server *model)
 {
     return (struct fake_node *)(void *)model;
+}
+
+static int64_t clock_us(const struct fake_node *node)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000 + node->clock_offset_us;
 }
 
 /* --- INFO --- */
@@ -98,35 +103,10 @@ void fake_node_forget_scripts(struct fake_node *node)
     node->model.scripts = 0;
 }
 
-void fake_node_set_script_handler(struct fake_node *node, fake_script_handler *handler, void *arg)
-{
-    node->handler = handler;
-    node->handler_arg = arg;
-}
-
-void fake_script_run(const struct fake_script_call *call)
-{
-    sim_server_run_script(&call->node->model, resp_argument_of(call->script), call->key_count,
-                          call->key_count + call->argument_count, call->keys, fake_node_clock_us(call->node),
-                          call->reply);
-}
-
 static void run_script(struct sim_server *model, struct resp_argument text, size_t keys, size_t count,
                        const struct resp_argument *words, struct bytes *reply)
 {
-    struct fake_node *node = node_of(model);
-    size_t before = reply->length;
-    node->handler(&(struct fake_script_call){.node = node,
-                                             .database = node->selected,
-                                             .script = text.data,
-                                             .key_count = keys,
-                                             .keys = words,
-                                             .argument_count = count - keys,
-                                             .arguments = words + keys,
-                                             .reply = reply,
-                                             .arg = node->handler_arg});
-    if (reply->length == before)
-        fixture_fail("the script handler wrote no reply");
+    sim_server_run_script(model, text, keys, count, words, clock_us(node_of(model)), reply);
 }
 
 /* --- Other connections --- */
@@ -160,7 +140,6 @@ struct fake_node *fake_node_new(struct fake_server *server)
     struct fake_node *node = fixture_allocate(sizeof *node);
     node->server = server;
     node->model.hooks = &hooks;
-    node->handler = fake_script_run;
     fake_node_new_run_id(node);
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
         set_field(node, fields[i][0], fields[i][1], fields[i][2]);
@@ -185,13 +164,6 @@ void fake_node_set_clock_offset_us(struct fake_node *node, int64_t offset_us)
     node->clock_offset_us = offset_us;
 }
 
-int64_t fake_node_clock_us(const struct fake_node *node)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000 + node->clock_offset_us;
-}
-
 static struct sim_keyspace *keys_of(struct fake_node *node, unsigned database)
 {
     node->databases[node->selected] = node->model.keys;
@@ -200,20 +172,20 @@ static struct sim_keyspace *keys_of(struct fake_node *node, unsigned database)
     return &node->model.keys;
 }
 
-const struct sim_key *fake_node_find(struct fake_node *node, unsigned database, const struct resp_argument *name)
+const struct sim_key *fake_node_find(struct fake_node *node, const struct resp_argument *name)
 {
-    return sim_keyspace_find(keys_of(node, database), *name, fake_node_clock_us(node) / 1000);
+    return sim_keyspace_find(keys_of(node, 0), *name, clock_us(node) / 1000);
 }
 
-static void execute(struct fake_node *node, unsigned database, size_t count, const struct resp_argument *words)
+static void execute(struct fake_node *node, size_t count, const struct resp_argument *words)
 {
     struct bytes reply = {0};
-    sim_keyspace_execute(keys_of(node, database), count, words, fake_node_clock_us(node), &reply);
+    sim_keyspace_execute(keys_of(node, 0), count, words, clock_us(node), &reply);
     bytes_free(&reply);
 }
 
-void fake_node_set(struct fake_node *node, unsigned database, const struct resp_argument *name, const void *value,
-                   size_t length, int64_t ttl_ms)
+void fake_node_set(struct fake_node *node, const struct resp_argument *name, const void *value, size_t length,
+                   int64_t ttl_ms)
 {
     char ttl[RESP_INTEGER_SIZE];
     const struct resp_argument words[] = {resp_argument_of("SET"),
@@ -221,20 +193,20 @@ void fake_node_set(struct fake_node *node, unsigned database, const struct resp_
                                           {value, length},
                                           resp_argument_of("PX"),
                                           {ttl, resp_format_integer(ttl, ttl_ms)}};
-    execute(node, database, ttl_ms < 0 ? 3 : 5, words);
+    execute(node, ttl_ms < 0 ? 3 : 5, words);
 }
 
-void fake_node_delete(struct fake_node *node, unsigned database, const struct resp_argument *name)
+void fake_node_delete(struct fake_node *node, const struct resp_argument *name)
 {
-    execute(node, database, 2, (const struct resp_argument[]){resp_argument_of("DEL"), *name});
+    execute(node, 2, (const struct resp_argument[]){resp_argument_of("DEL"), *name});
 }
 
-int64_t fake_node_pttl(struct fake_node *node, unsigned database, const struct resp_argument *name)
+int64_t fake_node_pttl(struct fake_node *node, const struct resp_argument *name)
 {
-    const struct sim_key *key = fake_node_find(node, database, name);
+    const struct sim_key *key = fake_node_find(node, name);
     if (!key)
         return -2;
-    return key->expires == SIM_NO_EXPIRY ? -1 : key->expires - fake_node_clock_us(node) / 1000;
+    return key->expires == SIM_NO_EXPIRY ? -1 : key->expires - clock_us(node) / 1000;
 }
 
 void fake_node_forget_keys(struct fake_node *node)
@@ -253,7 +225,7 @@ static bool matches_any(const char *name, const char *const *patterns)
 
 size_t fake_node_keys_left(struct fake_node *node, const char *const *except)
 {
-    int64_t now_ms = fake_node_clock_us(node) / 1000;
+    int64_t now_ms = clock_us(node) / 1000;
     size_t left = 0;
     for (unsigned database = 0; database < DATABASES; database++) {
         const struct sim_keyspace *keys = keys_of(node, database);
@@ -346,8 +318,7 @@ void fake_node_execute(struct fake_node *node, struct fake_connection *connectio
         pthread_mutex_lock(&model_lock);
         keys_of(node, connection->database);
         connection->executing = true;
-        sim_server_execute(&node->model, &connection->session, command->argc, command->argv, fake_node_clock_us(node),
-                           reply);
+        sim_server_execute(&node->model, &connection->session, command->argc, command->argv, clock_us(node), reply);
         connection->executing = false;
         pthread_mutex_unlock(&model_lock);
     }

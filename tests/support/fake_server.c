@@ -196,13 +196,6 @@ static void unlock(struct fake_server *server)
     pthread_mutex_unlock(&server->poller.lock);
 }
 
-void fake_server_set_script_handler(struct fake_server *server, fake_script_handler *handler, void *arg)
-{
-    lock(server);
-    fake_node_set_script_handler(server->node, handler, arg);
-    unlock(server);
-}
-
 void fake_server_forget_keys(struct fake_server *server)
 {
     lock(server);
@@ -247,7 +240,7 @@ void fake_server_set_key(struct fake_server *server, const char *key, const char
 {
     struct resp_argument name = resp_argument_of(key);
     lock(server);
-    fake_node_set(server->node, 0, &name, value, strlen(value), ttl_ms);
+    fake_node_set(server->node, &name, value, strlen(value), ttl_ms);
     unlock(server);
 }
 
@@ -255,7 +248,7 @@ void fake_server_delete_key(struct fake_server *server, const char *key)
 {
     struct resp_argument name = resp_argument_of(key);
     lock(server);
-    fake_node_delete(server->node, 0, &name);
+    fake_node_delete(server->node, &name);
     unlock(server);
 }
 
@@ -263,7 +256,7 @@ bool fake_server_get_key(struct fake_server *server, const char *key, char *valu
 {
     struct resp_argument name = resp_argument_of(key);
     lock(server);
-    const struct sim_key *found = fake_node_find(server->node, 0, &name);
+    const struct sim_key *found = fake_node_find(server->node, &name);
     if (found)
         snprintf(value, size, "%s", found->value);
     unlock(server);
@@ -274,7 +267,7 @@ int64_t fake_server_pttl(struct fake_server *server, const char *key)
 {
     struct resp_argument name = resp_argument_of(key);
     lock(server);
-    int64_t pttl = fake_node_pttl(server->node, 0, &name);
+    int64_t pttl = fake_node_pttl(server->node, &name);
     unlock(server);
     return pttl;
 }

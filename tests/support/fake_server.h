@@ -4,8 +4,8 @@
  * command of a name it replies late, with an error, incompletely, twice or not at all, or it breaks the connection.
  * It records every command in the order of arrival. A test can wait for a record, so no test has to sleep.
  *
- * Every function may be called from any thread of the process that started the server, but not from a script
- * handler. The effect of a function is complete when it returns. */
+ * Every function may be called from any thread of the process that started the server. Its effect is complete when it
+ * returns. */
 #ifndef TESTS_SUPPORT_FAKE_SERVER_H
 #define TESTS_SUPPORT_FAKE_SERVER_H
 
@@ -119,9 +119,6 @@ void fake_server_listen(struct fake_server *server);
 void fake_server_restart(struct fake_server *server);
 
 /* --- The node ----------------------------------------------------------------------------------------------------- */
-
-/* Executes EVAL and EVALSHA, on the server's thread, instead of fake_script_run(). */
-void fake_server_set_script_handler(struct fake_server *server, fake_script_handler *handler, void *arg);
 
 /* As FLUSHALL and SCRIPT FLUSH. */
 void fake_server_forget_keys(struct fake_server *server);

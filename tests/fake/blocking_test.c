@@ -27,26 +27,6 @@ static int acquire(const char *resource)
 
 TEST_CASE_WITHIN(blocking, three_nodes, scene_end, 2 * SCENE_TIMEOUT_S);
 
-TEST_ROWS(blocking, each_function_works_with_and_without_a_result, 2)
-{
-    redlock_result *returned = _i ? &result : NULL;
-    redlock_state state;
-    scene_connect();
-    ck_assert_status(redlock_ready(scene.client, 0, returned), REDLOCK_OK);
-    ck_assert_status(redlock_acquire(scene.client, "stock", NULL, &lock, returned), REDLOCK_OK);
-    ck_assert_int_gt(returned ? returned->validity_ms : redlock_validity_ms(lock), 50000);
-    ck_assert_status(redlock_extend(lock, 120000, returned), REDLOCK_OK);
-    ck_assert_int_gt(redlock_validity_ms(lock), 110000);
-    ck_assert(redlock_held_by_me(scene.client, "stock", 0));
-    ck_assert_status(redlock_query(scene.client, "stock", 0, _i ? &state : NULL, returned), REDLOCK_OK);
-    ck_assert(!_i || (state.locked == 1 && state.held_by_me == 1));
-    ck_assert_status(redlock_release(&lock, returned), REDLOCK_OK);
-    ck_assert_ptr_null(lock);
-    ck_assert(!redlock_held_by_me(scene.client, "stock", 0));
-    ck_assert_status(redlock_close(&scene.client, returned), REDLOCK_OK);
-    ck_assert_ptr_null(scene.client);
-}
-
 /* --- Interruption --- */
 
 /* A thread that waits for the lock. */

@@ -3,8 +3,6 @@
 #include "fake/scene.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "src/client/client.h"
@@ -14,39 +12,20 @@
 enum { NODES = 5, HOUR_S = 3600 };
 
 /* How a node responds to the raise. */
-enum raise { RAISES, EXPIRED, TOO_FAR, KNOWS_IT, REFUSES, BREAKS, KEEPS_SILENT };
+enum raise { RAISES, EXPIRED, TOO_FAR, REFUSES, BREAKS, KEEPS_SILENT };
 
-static struct node {
-    enum raise raise;
-    unsigned raises; /* that it has executed */
-    unsigned rule;   /* the number of its rule */
-} nodes[NODES];
+static unsigned rule[NODES]; /* the number of each node's rule */
 static struct answer answer;
 static redlock_acquire_options fenced;
-
-/* Executes the script; a node that knows the token already answers the first raise with the token itself. */
-static void run_script(const struct fake_script_call *call)
-{
-    struct node *node = call->arg;
-    fake_script_run(call);
-    if (node->raise != KNOWS_IT || !resp_argument_is(&call->arguments[0], "keep") || node->raises++ > 0)
-        return;
-    call->reply->length = 0;
-    resp_write_array(call->reply, 1);
-    resp_write_integer(call->reply, strtoll(call->arguments[4].data, NULL, 10));
-}
 
 /* Every node has a fencing record an hour ahead of the client's clock. */
 static void five_nodes(void)
 {
     char ahead[24];
     scene_begin(NODES);
-    memset(nodes, 0, sizeof nodes);
     snprintf(ahead, sizeof ahead, "%lld", ((long long)time(NULL) + HOUR_S) * 1000000);
-    for (unsigned i = 0; i < NODES; i++) {
+    for (unsigned i = 0; i < NODES; i++)
         fake_server_set_key(scene.node[i], "stock" RL_FENCE_SUFFIX, ahead, -1);
-        fake_server_set_script_handler(scene.node[i], run_script, &nodes[i]);
-    }
     fenced = (redlock_acquire_options)REDLOCK_ACQUIRE_OPTIONS_INIT;
     fenced.fence = 1;
     fenced.no_renewal = 1;
@@ -64,11 +43,8 @@ static const struct fake_rule rules[] = {
 /* Makes the first count nodes respond in this way to the raise. The others execute it. */
 static void let(unsigned count, enum raise raise)
 {
-    for (unsigned i = 0; i < count; i++) {
-        nodes[i].raise = raise;
-        if (raise != RAISES && raise != KNOWS_IT)
-            nodes[i].rule = fake_server_add_rule(scene.node[i], &rules[raise]);
-    }
+    for (unsigned i = 0; i < count && raise != RAISES; i++)
+        rule[i] = fake_server_add_rule(scene.node[i], &rules[raise]);
 }
 
 static unsigned showing(void)
@@ -83,7 +59,7 @@ static unsigned showing(void)
 static void wait_for_raise(unsigned first)
 {
     for (unsigned i = first; i < NODES; i++)
-        scene_until(fake_server_rule_used(scene.node[i], nodes[i].rule) > 0);
+        scene_until(fake_server_rule_used(scene.node[i], rule[i]) > 0);
 }
 
 /* Waits for the acquire, which fails and leaves no key. */
@@ -109,15 +85,6 @@ TEST_ROWS(raise, lock_is_acquired_though_a_minority_does_not_raise_the_token, KE
     ck_assert_uint_ge(answer.result.attempts, 2);
     ck_assert_uint_eq(answer.result.fence, redlock_lock_fence(answer.lock));
     ck_assert_int_gt(redlock_validity_ms(answer.lock), 30000);
-}
-
-/* Another client may have drawn the same token in this case, so the client must draw a larger one. */
-TEST(raise, token_goes_beyond_one_that_a_majority_knows)
-{
-    scene_attach();
-    let(3, KNOWS_IT);
-    ck_assert_status(scene_acquire(&answer, "stock", &fenced), REDLOCK_OK);
-    ck_assert_uint_eq(answer.result.attempts, 3);
 }
 
 /* --- A majority does not raise the record --- */
@@ -155,9 +122,9 @@ TEST(raise, lock_is_given_up_when_our_clock_stops_during_the_raise)
     scene.options.node_timeout_ms = SCENE_SOON_MS;
     scene_attach();
     scene_know_clocks();
-    nodes[2].rule = fake_server_add_rule(scene.node[2], &rules[REFUSES]);
+    rule[2] = fake_server_add_rule(scene.node[2], &rules[REFUSES]);
     for (unsigned i = 3; i < NODES; i++)
-        nodes[i].rule = fake_server_add_rule(scene.node[i], &(struct fake_rule){.argument = "keep", .hold = true});
+        rule[i] = fake_server_add_rule(scene.node[i], &(struct fake_rule){.argument = "keep", .hold = true});
     scene_start_acquire(&answer, "stock", &fenced);
     wait_for_raise(2);
     for (unsigned i = 0; i < 2; i++)
@@ -179,11 +146,11 @@ TEST(raise, token_is_not_raised_after_deadline)
     scene_attach();
     fake_server_add_rule(scene.node[0], &held);
     for (unsigned i = 0; i < NODES; i++)
-        nodes[i].rule = fake_server_add_rule(scene.node[i], &(struct fake_rule){.argument = "keep"});
+        rule[i] = fake_server_add_rule(scene.node[i], &(struct fake_rule){.argument = "keep"});
     scene_start_acquire(&answer, "stock", &fenced);
     assert_fails(REDLOCK_TIMED_OUT);
     for (unsigned i = 0; i < NODES; i++)
-        ck_assert_uint_eq(fake_server_rule_used(scene.node[i], nodes[i].rule), 0);
+        ck_assert_uint_eq(fake_server_rule_used(scene.node[i], rule[i]), 0);
 }
 
 TEST(raise, acquire_that_is_cancelled_during_the_raise_leaves_nothing)

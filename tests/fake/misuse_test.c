@@ -168,6 +168,7 @@ TEST(arguments, bad_list_or_option_makes_no_client)
 
 static char long_name[REDLOCK_RESOURCE_MAX + 2];
 
+/* tests/parts/options_test.c has all options. */
 static const struct {
     const char *resource, *words;
     const redlock_acquire_options *options;
@@ -180,10 +181,7 @@ static const struct {
     {"stock:redlock:queue", "ends in ':redlock:queue'", NULL},
     {"stock:redlock:slot:31", "ends in ':redlock:slot:' and a number", NULL},
     {"redlock:marker", "key is the nodes' marker, 'redlock:marker'", NULL},
-    {"stock", "wait_ms is -7", SCENE_WITH(.wait_ms = -7)},
     {"stock", "ttl_ms is 3", SCENE_WITH(.ttl_ms = 3)},
-    {"stock", "ttl_ms is 60000", SCENE_WITH(.minimum_validity_ms = 60000)},
-    {"stock", "all_answers is 2", SCENE_WITH(.all_answers = 2)},
     {"stock", "also_count", SCENE_WITH(.also_count = 1u << 30)},
     {"stock", "also is NULL", SCENE_WITH(.also_count = 1)},
     {"stock", "struct_size is 1073741824", &(const redlock_acquire_options){.struct_size = 1u << 30}},

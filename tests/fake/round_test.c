@@ -264,18 +264,6 @@ TEST(time, a_majority_is_not_kept_waiting_by_silent_nodes)
     ck_assert_uint_gt(answer.result.node[4].latency_us + answer.result.node[3].latency_us, 0);
 }
 
-TEST(time, a_grant_with_too_little_validity_left_is_undone)
-{
-    scene_attach();
-    scene_add_rule(0, 3, &(struct fake_rule){.command = "SET", .reply_delay_ms = 50});
-    scene_acquire(&answer, "stock", SCENE_WITH(.ttl_ms = 1000, .minimum_validity_ms = 960)); /* of 988 ms */
-    ck_assert_answer(&answer, REDLOCK_TOO_SLOW);
-    ck_assert_uint_ge(answer.result.granted, 3);
-    ck_assert_int_eq(answer.result.validity_ms, 0);
-    ck_assert_uint_ge(answer.result.elapsed_us, 28000);
-    scene_assert_undone_on(0, 5);
-}
-
 /* A node that owes replies gets no further requests. */
 TEST(time, node_that_owes_replies_gets_no_request)
 {

@@ -75,27 +75,6 @@ TEST_ROWS(all_answers, nodes_that_are_being_connected_are_waited_for, 3)
 
 SCENE_CASE(adopt, five_nodes);
 
-/* Two nodes have extended the lock when the client detects that our clock stopped. The reply of a third node is in
- * flight. The lock may have expired meanwhile, and another client may hold it: it is not adopted. */
-TEST(adopt, lock_is_not_adopted_when_our_clock_stops_meanwhile)
-{
-    scene.options.node_timeout_ms = SCENE_SOON_MS;
-    scene_attach();
-    show(5, 3600000);
-    scene_know_clocks();
-    fake_server_add_rule(scene.node[2], &(struct fake_rule){.argument = TOKEN, .reply = FAKE_OOM, .skip = true});
-    scene_add_rule(3, 5, &(struct fake_rule){.argument = TOKEN, .hold = true});
-    scene_start_adopt(&answer, "stock", NULL, TOKEN);
-    scene_wait_for_sent(4, SENT_EXTEND, 1);
-    scene_stop_our_clock();
-    fake_server_release(scene.node[4]);
-    scene_wait(&answer);
-    ck_assert_answer(&answer, REDLOCK_TOO_SLOW);
-    ck_assert_ptr_null(answer.lock);
-    scene_calm(3, 4);
-    forget();
-}
-
 TEST(adopt, an_adopted_lock_is_like_any_other)
 {
     scene_attach();
@@ -206,25 +185,25 @@ TEST(adopt, a_client_has_one_handle_of_a_token)
     ck_assert_int_gt(redlock_validity_ms(lock), 0);
 }
 
-TEST(adopt, malformed_token_is_explained)
+static const struct {
+    const char *resource, *token, *words;
+} malformed[] = {
+    {"stock", NULL, "the token is NULL"},
+    {"stock", TOKEN TOKEN TOKEN TOKEN, "the token is longer"},
+    {"", TOKEN, "empty"},
+    {"redlock:marker", TOKEN, "the nodes' marker"},
+};
+
+/* tests/parts/escape_test.c has all malformed tokens. */
+TEST_ROWS(adopt, malformed_token_or_name_is_explained, ROWS(malformed))
 {
-    static const char *const no_tokens[] = {NULL, "", "(shared)", TOKEN TOKEN TOKEN TOKEN};
     scene_attach();
-    for (size_t i = 0; i < sizeof no_tokens / sizeof *no_tokens; i++) {
-        ck_assert_status(adopt(NULL, no_tokens[i]), REDLOCK_INVALID);
-        ck_assert_has(answer.result.text, "the token is");
-        ck_assert_status(release_token(no_tokens[i]), REDLOCK_INVALID);
-        ck_assert_has(answer.result.text, "the token is");
-    }
-    static const char *const no_names[][2] = {{"", "empty"}, {"redlock:marker", "the nodes' marker"}};
-    for (size_t i = 0; i < sizeof no_names / sizeof *no_names; i++) {
-        scene_start_release_token(&answer, no_names[i][0], TOKEN);
-        ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
-        ck_assert_has(answer.result.text, no_names[i][1]);
-        scene_start_adopt(&answer, no_names[i][0], NULL, TOKEN);
-        ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
-        ck_assert_has(answer.result.text, no_names[i][1]);
-    }
+    scene_start_adopt(&answer, malformed[_i].resource, NULL, malformed[_i].token);
+    ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
+    ck_assert_has(answer.result.text, malformed[_i].words);
+    scene_start_release_token(&answer, malformed[_i].resource, malformed[_i].token);
+    ck_assert_status(scene_wait(&answer), REDLOCK_INVALID);
+    ck_assert_has(answer.result.text, malformed[_i].words);
 }
 
 /* --- Release --- */
@@ -276,35 +255,9 @@ TEST(release, without_the_right_password_no_release_is_misconfigured)
     scene.keys_may_stay = true;
 }
 
-TEST(release, a_release_that_the_client_did_not_wait_for_is_cancelled)
-{
-    struct answer closed;
-    scene_attach();
-    show(5, 600000);
-    scene_add_rule(0, 5, &(struct fake_rule){.command = "EVALSHA", .count = 1, .reply_delay_ms = 20});
-    scene_start_release_token(&answer, "stock", TOKEN);
-    scene_close(&closed);
-    ck_assert_status(answer.result.status, REDLOCK_CANCELLED);
-    ck_assert_status(closed.result.status, REDLOCK_OK);
-    ck_assert_uint_eq(showing(), 0); /* the nodes executed the requests */
-}
-
 /* --- All answers --- */
 
-TEST(all_answers, all_answers_are_waited_for)
-{
-    scene_attach();
-    fake_server_add_rule(scene.node[4], &(struct fake_rule){.command = "SET", .count = 1, .hold = true});
-    scene_start_acquire(&answer, "stock", &all);
-    scene_wait_for_sent_to(0, 5, SENT_SET, 1);
-    scene_idle(30);
-    ck_assert_uint_eq(answer.callbacks, 0);
-    fake_server_release(scene.node[4]);
-    ck_assert_status(scene_wait(&answer), REDLOCK_OK);
-    ck_assert_uint_eq(answer.result.granted, 5);
-}
-
-/* The client waits no longer than that, and the end of wait_ms does not revoke the majority's grants. If the validity is
+/* The client waits for every node. The end of wait_ms does not revoke the majority's grants. If the validity is
  * too short then, the client does not try again, because wait_ms has passed. */
 TEST_ROWS(all_answers, a_silent_node_is_waited_for_until_its_timeout, 4)
 {
@@ -327,15 +280,6 @@ TEST_ROWS(all_answers, a_silent_node_is_waited_for_until_its_timeout, 4)
     ck_assert_uint_eq(answer.result.attempts, 1);
     if (!answer.lock)
         ck_assert_int_eq(answer.result.cause, REDLOCK_TOO_SLOW);
-}
-
-TEST(all_answers, lost_majority_is_reported_before_the_last_reply)
-{
-    scene_attach();
-    scene_hold_on(0, 3, "stock");
-    fake_server_add_rule(scene.node[4], &(struct fake_rule){.command = "SET", .count = 1, .hold = true});
-    ck_assert_status(scene_acquire(&answer, "stock", &all), REDLOCK_HELD);
-    ck_assert_int_eq(answer.result.node[4].outcome, REDLOCK_NODE_PENDING);
 }
 
 TEST_PROGRAM("tokens")

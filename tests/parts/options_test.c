@@ -302,6 +302,7 @@ static const struct {
 } contradictions[] = {
     {"fair is 2; it must be 0 or 1", {.fair = 2}},
     {"keep_waiting is 7; it must be 0 or 1", {.keep_waiting = 7}},
+    {"all_answers is 2; it must be 0 or 1", {.all_answers = 2}},
     {"no_renewal is 4294967295; it must be 0 or 1", {.no_renewal = UINT32_MAX}},
     {"shared is 2; it must be 0 or 1", {.shared = 2}},
     {"permits is 33; it must be at most 32", {.permits = REDLOCK_PERMITS_MAX + 1}},

@@ -540,27 +540,4 @@ TEST(bad_input, no_more_operations_than_allowed_wait_for_dispatch)
     assert_ends(&many[1], REDLOCK_OK);
 }
 
-/* Without memory nothing is started, but a lock is released all the same. */
-TEST(bad_input, without_memory_nothing_starts_and_a_release_succeeds)
-{
-    struct test_allocator *allocator = scene_count_memory();
-    scene_connect();
-    acquire();
-    note_events();
-    for (size_t k = 1; k <= 2; k++) { /* the call, and its events */
-        test_allocator_fail_from(allocator, k);
-        ck_assert_status(redlock_acquire_async(scene.connected, "more", &options, scene_acquired, NULL),
-                         REDLOCK_NO_MEMORY);
-        test_allocator_fail_from(allocator, 0);
-    }
-    test_allocator_fail_from(allocator, 1);
-    ck_assert_status(redlock_release_async(&lock, scene_completed, NULL), REDLOCK_NO_MEMORY);
-    ck_assert_ptr_null(lock);
-    test_allocator_fail_from(allocator, 0);
-    options.wait_ms = SCENE_SOON_MS; /* until the nodes have confirmed */
-    acquire();
-    close_client(false);
-    ck_assert_uint_eq(test_allocator_live(allocator), 0);
-}
-
 TEST_PROGRAM("descriptor")

@@ -146,11 +146,12 @@ TEST(breaking, node_that_closes_after_its_reply_has_voted_and_keeps_the_lock)
 
 TEST(one_link, node_with_too_many_clients_is_tried_again)
 {
-    unsigned rule = fake_server_refuse_connections(scene.node[0], 0);
+    const struct fake_rule refuse = {.command = FAKE_ACCEPT, .reply = FAKE_MAXCLIENTS, .ending = FAKE_SHUTDOWN};
+    fake_server_add_rule(scene.node[0], &refuse);
     scene_attach_only();
     ck_assert_status(scene_acquire(&answer, "stock", NULL), REDLOCK_NO_QUORUM);
     ck_assert_has(answer.result.node[0].text, "max number of clients");
-    fake_server_remove_rule(scene.node[0], rule);
+    fake_server_clear_rules(scene.node[0]);
     assert_whole_again();
 }
 

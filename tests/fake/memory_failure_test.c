@@ -80,18 +80,12 @@ static int finish(int called)
     return scene_wait(&answer);
 }
 
-static void lost(redlock_lock *lock, int event, int loss, int64_t validity_ms, void *losses)
-{
-    (void)lock;
-    (void)validity_ms;
-    *(unsigned *)losses += event == REDLOCK_EVENT_LOST && loss == REDLOCK_LOSS_CLOSED;
-}
-
-static unsigned losses;
+static struct scene_events events;
 
 static int acquire(const char *resource, int64_t wait_ms, redlock_lock **lock)
 {
-    const redlock_acquire_options *options = SCENE_WITH(.wait_ms = wait_ms, .event = lost, .event_arg = &losses);
+    const redlock_acquire_options *options =
+        SCENE_WITH(.wait_ms = wait_ms, .event = scene_note_event, .event_arg = &events);
     int status = finish(redlock_acquire_async(scene.client, resource, options, scene_acquired, scene_cleared(&answer)));
     *lock = status == REDLOCK_OK ? answer.lock : NULL;
     return status;
@@ -201,12 +195,13 @@ SCENE_CASE(held_locks, scene_three_nodes);
 
 TEST(held_locks, each_loss_is_reported)
 {
-    losses = 0;
-    hold_many(SCENE_WITH(.event = lost, .event_arg = &losses));
+    events = (struct scene_events){0};
+    hold_many(SCENE_WITH(.event = scene_note_event, .event_arg = &events));
     scene_start_close(&answer);
     test_allocator_fail_at(allocator, 0);
     scene_wait(&answer);
-    ck_assert_uint_eq(losses, MANY);
+    ck_assert_uint_eq(events.lost, MANY);
+    ck_assert_int_eq(events.loss[0], REDLOCK_LOSS_CLOSED);
     assert_no_leak(1);
     scene.keys_may_stay = true;
 }
